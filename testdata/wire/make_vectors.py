@@ -1,0 +1,431 @@
+#!/usr/bin/env python3
+"""Writes the frame vectors of this directory: one .txt for each kind, and malformed.txt.
+
+The vectors check package wire from outside, so this script shares nothing with
+it: it was written from the wire format alone, packs with struct, and computes
+CRC32C bit by bit from its definition. It runs only when the format grows; the
+Go tests read the files and need no Python. Published vectors never change: a
+change that alters an existing "hex" line breaks running clusters.
+
+    python3 make_vectors.py        writes the files beside itself
+"""
+
+import hashlib
+import os
+import struct
+import uuid
+import zlib
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def crc32c(data):
+    """CRC-32C (Castagnoli): reflected, polynomial 1EDC6F41, start and final xor FFFFFFFF."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+assert crc32c(b"123456789") == 0xE3069283  # the check value that every catalogue of CRCs gives
+
+# ---- the format ------------------------------------------------------------
+
+REASON = {"leader-failed": 1, "boot": 2, "preempt": 3, "no-leader": 4, "transfer": 5,
+          "abandoned": 6, "lease-lost": 7, "superseded": 8}
+ENUMS = {
+    "reason": REASON,
+    "verdict": {"ok": 0, "leader-alive": 1, "yes": 2, "leased": 3, "stale": 4, "hold": 5, "ineligible": 6},
+    "ack_verdict": {"accept": 0, "stale": 1, "leased": 2, "hold": 3, "better": 4, "not-voter": 5},
+    "phase": {"claim": 1, "active": 2},
+    "knowledge": {"none": 0, "knows": 1, "leads": 2},
+    "purpose": {"leader": 0, "opinion": 1, "identity": 2},
+    "standing": {"starting": 0, "following": 1, "candidate": 2, "leading": 3, "stopping": 4, "observing": 5},
+    "is_ready": {"no": 0, "yes": 1},
+}
+ENUMS_OF = {"ROSTER": dict(ENUMS, phase={"proposed": 1, "formed": 2})}  # the others have ENUMS
+ALGO_IDS = {1: "classic", 2: "enhanced", 3: "smallest"}
+ALGO_BITS = ["lowest", "quorum", "sticky", "paper"]
+MAX_VOTERS = 15
+VOTERS = ["voter_%d" % (i + 1) for i in range(MAX_VOTERS)]
+FLAG_BITS = ["ack-req", "retx", "sealed", "hop", "draining", "active", "fresh"]
+
+HEADER = [("magic", 2), ("version", 1), ("kind", 1), ("length", 2), ("algo", 1), ("flags", 1), ("cluster", 4),
+          ("config_hash", 4), ("sender", 16), ("incarnation", 4), ("nonce", 4), ("seq", 4), ("round", 4),
+          ("epoch_counter", 8), ("epoch_owner", 16), ("priority", 2), ("reserved", 2)]
+
+# number, name, what it is for, body
+KINDS = [
+    (1, "ELECTION", "starter to those it challenges: may I?",
+     [("reason", 1), ("attempt", 1), ("heartbeat_age", 2), ("failed_counter", 8)]),
+    (2, "ANSWER", "the reply to ELECTION",
+     [("verdict", 1), ("attempt", 1), ("eta", 2), ("echo_seq", 4), ("heartbeat_age", 2), ("pad", 2)]),
+    (3, "COORDINATOR", "owner of an epoch to all: I claim, or hold, this epoch",
+     [("phase", 1), ("pad", 1), ("lease", 2), ("config_version", 4)]),
+    (4, "COORD_ACK", "the reply to COORDINATOR",
+     [("ack_verdict", 1), ("pad", 1), ("remain", 2), ("echo_seq", 4), ("pad", 4)]),
+    (5, "QUERY", "joiner: who leads?", [("pad", 4)]),
+    (6, "CID", "the reply to QUERY",
+     [("knowledge", 1), ("pad", 1), ("heartbeat_age", 2), ("remain", 2), ("pad", 2)]),
+    (7, "HEARTBEAT", "leader to all, every heartbeat interval",
+     [("lease", 2), ("interval", 2), ("tx_micros", 4), ("config_version", 4)]),
+    (8, "HB_ACK", "the reply to HEARTBEAT",
+     [("echo_seq", 4), ("echo_tx", 4), ("health", 1), ("ack_flags", 1), ("pad", 2)]),
+    (9, "NOMINATE", "starter to the winner it found: you lead", [("reason", 1), ("pad", 3)]),
+    (10, "RESIGN", "former leader: this epoch is over", [("reason", 1), ("pad", 3), ("successor", 16)]),
+    (11, "RESIGN_ACK", "the reply to RESIGN", [("echo_seq", 4)]),
+    (12, "PROBE", "anyone: are you there, and how old is your heartbeat?",
+     [("purpose", 1), ("pad", 3), ("tx_micros", 4)]),
+    (13, "PROBE_ACK", "the reply to PROBE",
+     [("echo_tx", 4), ("echo_seq", 4), ("heartbeat_age", 2), ("standing", 1), ("pad", 1)]),
+    (14, "PREPARE", "leader to successor: get ready to take over", [("pad", 4)]),
+    (15, "READY", "the reply to PREPARE", [("is_ready", 1), ("pad", 3), ("echo_seq", 4)]),
+    (16, "LEAVE", "own departure", [("pad", 4)]),
+    (17, "ROSTER", "proposer or leader to voters: who may vote",
+     [("config_version", 4), ("phase", 1), ("count", 1), ("pad", 2)] + [(voter, 16) for voter in VOTERS]),
+    (18, "ROSTER_ACK", "the reply to ROSTER",
+     [("ack_verdict", 1), ("pad", 3), ("echo_seq", 4), ("config_version", 4)]),
+]
+
+IDENTITIES = {"sender", "epoch_owner", "successor"} | set(VOTERS)
+HEXADECIMAL = {"algo", "flags", "cluster", "config_hash", "nonce"}
+
+
+def cluster(label):
+    return int.from_bytes(hashlib.sha256(b"bully-agent/1\0" + label.encode()).digest()[:4], "big")
+
+
+def enums(kind):
+    return ENUMS_OF.get(kind[1], ENUMS)
+
+
+def pack(kind, name, size, value):
+    if name in IDENTITIES:
+        return uuid.UUID(value).bytes
+    if name in enums(kind):
+        value = enums(kind)[name][value]
+    return struct.pack({1: ">B", 2: ">H", 4: ">I", 8: ">Q"}.get(size, ">%ds" % size),
+                       value if size != 3 else bytes(3))
+
+
+def build(kind, fields):
+    """The frame as a list of (name, offset, value as text, bytes, words)."""
+    number, title, _, body = kind
+    total = 76 + sum(size for _, size in body) + 4
+    rows, offset = [], 0
+    for name, size in HEADER + body:
+        words = ""
+        if name == "magic":
+            text, raw = "b71e", b"\xb7\x1e"
+        elif name == "version":
+            text, raw = "1.0", b"\x10"
+        elif name == "kind":
+            text, raw = title, bytes([number])
+        elif name == "length":
+            text, raw = str(total), struct.pack(">H", total)
+        elif name in ("reserved", "pad"):
+            text, raw = "0", bytes(size)
+        else:
+            value = fields.get(name, NOBODY if name in VOTERS else 0)
+            raw = pack(kind, name, size, value)
+            text = "0x%0*x" % (2 * size, value) if name in HEXADECIMAL else str(value)
+            if name == "algo":
+                words = " ".join([ALGO_IDS.get(value & 15, "")] + [w for i, w in enumerate(ALGO_BITS) if value >> 4 + i & 1])
+            if name == "flags":
+                words = " ".join(w for i, w in enumerate(FLAG_BITS) if value >> i & 1)
+        assert len(raw) == size, (name, raw)
+        rows.append((name, offset, text, raw, words.strip()))
+        offset += size
+    checksum = crc32c(b"".join(row[3] for row in rows))
+    rows.append(("crc32c", offset, "0x%08x" % checksum, struct.pack(">I", checksum), ""))
+    assert offset + 4 == total
+    return rows
+
+
+def frame_bytes(rows):
+    return b"".join(row[3] for row in rows)
+
+
+# ---- the cases -------------------------------------------------------------
+
+NOBODY = "00000000-0000-0000-0000-000000000000"
+LAST = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+A = "00112233-4455-4677-8899-aabbccddeeff"
+B = "f0e0d0c0-b0a0-4090-8070-605040302010"
+C = "5a6b7c8d-9eaf-40b1-82c3-d4e5f6071829"
+FROM_A = dict(algo=0x01, cluster=cluster("prod"), config_hash=0x01020304, sender=A, incarnation=7, nonce=0xCAFEBABE,
+              priority=100, epoch_owner=B)
+FROM_B = dict(algo=0x01, cluster=cluster("prod"), config_hash=0x01020304, sender=B, incarnation=3, nonce=1,
+              priority=200, epoch_owner=B)
+assert FROM_A["cluster"] == 0x7C08BE7F
+
+# The three frames of the protocol text, byte for byte.
+GOLDEN = {
+    "ELECTION": ("A challenges after B fell silent (protocol text)",
+                 dict(FROM_A, flags=0x01, seq=100, round=9, epoch_counter=41, reason="leader-failed", attempt=0,
+                      heartbeat_age=350, failed_counter=41),
+                 "b71e1001005c01017c08be7f0102030400112233445546778899aabbccddeeff00000007cafebabe00000064000000090000"
+                 "000000000029f0e0d0c0b0a040908070605040302010006400000100015e0000000000000029efb9ed5a"),
+    "COORDINATOR": ("B claims epoch 42 from a majority (protocol text)",
+                    dict(FROM_B, algo=0x21, flags=0x01, seq=5, round=2, epoch_counter=42, phase="claim", lease=1000,
+                         config_version=1),
+                    "b71e1003005821017c08be7f01020304f0e0d0c0b0a04090807060504030201000000003000000010000000500000002"
+                    "000000000000002af0e0d0c0b0a04090807060504030201000c80000010003e800000001ecd8d414"),
+    "HB_ACK": ("A acknowledges B's heartbeat (protocol text)",
+               dict(FROM_A, algo=0x21, seq=101, epoch_counter=42, echo_seq=6, echo_tx=123456),
+               "b71e1008005c21007c08be7f0102030400112233445546778899aabbccddeeff00000007cafebabe00000065000000000000"
+               "00000000002af0e0d0c0b0a04090807060504030201000640000000000060001e24000000000573d4500"),
+}
+
+# An ordinary frame of each other kind.
+ORDINARY = {
+    "ANSWER": ("B is better and needs 40 ms", dict(FROM_B, seq=17, round=9, epoch_counter=41, verdict="ok", eta=40,
+                                                  echo_seq=100, heartbeat_age=348)),
+    "COORD_ACK": ("A grants", dict(FROM_A, algo=0x21, flags=0x40, seq=102, round=2, epoch_counter=42,
+                                   ack_verdict="accept", echo_seq=5)),
+    "QUERY": ("A joins and knows nothing", dict(FROM_A, flags=0x01, seq=1, epoch_owner=NOBODY)),
+    "CID": ("B leads, 210 ms of lease left", dict(FROM_B, flags=0x20, seq=18, epoch_counter=42, knowledge="leads",
+                                                 remain=210)),
+    "HEARTBEAT": ("B leads, every 50 ms", dict(FROM_B, algo=0x21, flags=0x21, seq=6, epoch_counter=42, lease=400,
+                                              interval=50, tx_micros=123456, config_version=1)),
+    "NOMINATE": ("A found B best", dict(FROM_A, algo=0x02, flags=0x01, seq=103, round=10, epoch_counter=42,
+                                       reason="leader-failed")),
+    "RESIGN": ("B hands over to A", dict(FROM_B, flags=0x01, seq=30, epoch_counter=42, reason="transfer", successor=A)),
+    "RESIGN_ACK": ("A has heard it", dict(FROM_A, seq=104, epoch_counter=42, echo_seq=30)),
+    "PROBE": ("A asks silent B", dict(FROM_A, flags=0x01, seq=105, epoch_counter=42, purpose="leader",
+                                     tx_micros=4000000000)),
+    "PROBE_ACK": ("B leads on", dict(FROM_B, flags=0x20, seq=31, epoch_counter=42, echo_tx=4000000000, echo_seq=105,
+                                    heartbeat_age=0, standing="leading")),
+    "PREPARE": ("B asks A to get ready", dict(FROM_B, flags=0x01, seq=29, epoch_counter=42)),
+    "READY": ("A is ready", dict(FROM_A, seq=106, epoch_counter=42, is_ready="yes", echo_seq=29)),
+    "LEAVE": ("A goes", dict(FROM_A, flags=0x10, seq=107, epoch_counter=42)),
+    "ROSTER": ("B proposes the first voters", dict(FROM_B, algo=0x21, flags=0x01, seq=3, round=1, epoch_owner=NOBODY,
+                                                  config_version=1, phase="proposed", count=3, voter_1=A, voter_2=C,
+                                                  voter_3=B)),
+    "ROSTER_ACK": ("A has them on disk", dict(FROM_A, algo=0x21, seq=108, round=1, epoch_owner=NOBODY,
+                                              ack_verdict="accept", echo_seq=3, config_version=1)),
+}
+
+# Cases that stand behind the others, since they came later.
+MORE = {
+    "ELECTION": [("A asks a voter (pre-vote)",
+                  dict(FROM_A, algo=0x21, flags=0x21, seq=109, round=11, epoch_counter=42, reason="leader-failed",
+                       heartbeat_age=1200, failed_counter=42))],
+    "HB_ACK": [("A knows no roster",
+                dict(FROM_A, algo=0x21, seq=110, epoch_counter=42, echo_seq=7, echo_tx=173456, ack_flags=1)),
+               ("A's roster is older than B's",
+                dict(FROM_A, algo=0x21, seq=111, epoch_counter=42, echo_seq=8, echo_tx=223456, ack_flags=2))],
+    "ROSTER": [("B tells the roster after a change",
+                dict(FROM_B, algo=0x21, flags=0x21, seq=50, epoch_counter=42, config_version=673, phase="formed",
+                     count=2, voter_1=A, voter_2=B))],
+}
+
+
+def fill(kind, number_for, identity_for, enum_for):
+    fields = {}
+    for name, size in HEADER[4:-1] + kind[3]:
+        if name == "pad":
+            continue
+        if name in IDENTITIES:
+            fields[name] = identity_for(name)
+        elif name in enums(kind):
+            fields[name] = enum_for(list(enums(kind)[name]))
+        else:
+            fields[name] = number_for(name, size)
+    return fields
+
+
+def zeros(kind):
+    return fill(kind, lambda name, size: 0, lambda name: NOBODY, lambda words: words[0])
+
+
+def maxima(kind):
+    """Every field at its end; flags without sealed (4), which this version cannot send, and without bit 7."""
+    ends = {"flags": 0x7B, "count": MAX_VOTERS}
+    return fill(kind, lambda name, size: ends.get(name, (1 << 8 * size) - 1),
+                lambda name: LAST, lambda words: words[-1])
+
+
+def distinct(kind):
+    """No byte of any number equals another's, so that fields changed over or turned round show.
+
+    The voters of a full ROSTER need more bytes than are left: theirs differ among themselves.
+    """
+    count = iter(range(0x41, 0x100))
+    voters = iter(range(1, 1 + 16 * MAX_VOTERS))
+
+    def number(name, size):
+        if name in ("flags", "count"):
+            return {"flags": 0x41, "count": MAX_VOTERS}[name]
+        return int.from_bytes(bytes(next(count) for _ in range(size)), "big")
+
+    def identity(name):
+        source = voters if name in VOTERS else count
+        return str(uuid.UUID(bytes=bytes(next(source) for _ in range(16))))
+
+    return fill(kind, number, identity, lambda words: words[1])
+
+
+def cases(kind):
+    title = kind[1]
+    if title in GOLDEN:
+        name, fields, want = GOLDEN[title]
+        assert frame_bytes(build(kind, fields)).hex() == want, title
+    else:
+        name, fields = ORDINARY[title]
+    yield name, fields
+    yield "all zero", zeros(kind)
+    yield "all at their ends", maxima(kind)
+    yield "every byte another", distinct(kind)
+    for member, _ in kind[3]:
+        for word in enums(kind).get(member, {}):
+            if word != fields[member]:
+                yield "%s %s" % (member, word), dict(fields, **{member: word})
+    yield from MORE.get(title, [])
+
+
+FILE_HEADER = """\
+# {title}, kind {number}: {purpose}
+#
+# Written by make_vectors.py. A case begins with a "case" line and has one line
+# for each field, in the order of the frame:
+#
+#     name = value    # offset: bytes, and for bits their names
+#
+# "hex" is the whole frame, the fields' bytes one after the other. Decoding it
+# must give the values, and encoding the values must give it.
+"""
+
+
+def write_kind(kind):
+    out = [FILE_HEADER.format(title=kind[1], number=kind[0], purpose=kind[2])]
+    for name, fields in cases(kind):
+        rows = build(kind, fields)
+        out.append("case = " + name)
+        for field, offset, text, raw, words in rows:
+            out.append(("%-14s = %-36s # %2d: %s %s" % (field, text, offset, raw.hex(), words)).rstrip())
+        out.append("hex = " + frame_bytes(rows).hex())
+        out.append("")
+    with open(os.path.join(HERE, kind[1].lower() + ".txt"), "w") as f:
+        f.write("\n".join(out))
+
+
+# ---- malformed frames ------------------------------------------------------
+
+MALFORMED_HEADER = """\
+# What must be refused, and for which reason; and what looks odd but must not be.
+#
+# Written by make_vectors.py. Each line is
+#
+#     expected | what is wrong | the frame in hex
+#
+# expected is the word under which the agent counts the refusal, or "ok": then
+# the frame must decode to the first case of its kind's file (election.txt or
+# roster.txt), but for the minor version. "resealed" means that the checksum is right, so that only the named
+# fault is there to be found.
+"""
+
+
+def resealed(body):
+    return body + struct.pack(">I", crc32c(body))
+
+
+def with_byte(frame, offset, value):
+    return frame[:offset] + bytes([value]) + frame[offset + 1:]
+
+
+def with_length(frame, length):
+    return frame[:4] + struct.pack(">H", length) + frame[6:]
+
+
+def resize(body, size):
+    """Cuts or extends a frame without trailer to size bytes with it, and makes length and checksum right."""
+    body = (body + bytes(range(1, 256)) * 5)[:size - 4]
+    return resealed(with_length(body, size))
+
+
+def malformed():
+    good = bytes.fromhex(GOLDEN["ELECTION"][2])
+    body, total = good[:-4], len(good)
+
+    yield "short", "nothing at all", b""
+    yield "short", "one byte", good[:1]
+    yield "short", "a gossip message", bytes.fromhex("0c85a3494e43")
+    yield "short", "all but one byte of the least", resize(body, 79)
+    yield "magic", "a gossip message of the right size", bytes.fromhex("f4") + good[1:]
+    yield "magic", "zeros", bytes(total)
+    yield "magic", "magic turned round, resealed", resealed(b"\x1e\xb7" + body[2:])
+
+    yield "version", "major 0, resealed", resealed(with_byte(body, 2, 0x00))
+    yield "version", "major 2, resealed", resealed(with_byte(body, 2, 0x20))
+    yield "version", "major 15, resealed", resealed(with_byte(body, 2, 0xF0))
+    yield "version", "major and minor changed over, resealed", resealed(with_byte(body, 2, 0x01))
+
+    for length, what in ((total - 1, "one less"), (total + 1, "one more"), (0, "0"), (80, "80"), (0xFFFF, "65535"),
+                         (0x5C00, "little endian")):
+        yield "length", "length field %s, resealed" % what, resealed(with_length(body, length))
+    yield "length", "a byte cut off", good[:-1]
+    yield "length", "a byte too many", good + b"\0"
+    yield "length", "two frames glued together", good + good
+    yield "length", "1201 bytes, resealed", resize(body, 1201)
+
+    for i in range(4):
+        yield "checksum", "checksum byte %d flipped" % i, with_byte(good, total - 4 + i, good[total - 4 + i] ^ 0xFF)
+    yield "checksum", "checksum zero", body + bytes(4)
+    yield "checksum", "checksum little endian", body + good[:-5:-1]
+    yield "checksum", "checksum without the final xor", body + struct.pack(">I", crc32c(body) ^ 0xFFFFFFFF)
+    yield "checksum", "CRC-32 of Ethernet", body + struct.pack(">I", zlib.crc32(body))
+    yield "checksum", "another kind in a damaged frame", with_byte(good, 3, 17)
+    yield "checksum", "unknown kind in a damaged frame", with_byte(good, 3, 19)
+    yield "checksum", "optional kind in a damaged frame", with_byte(good, 3, 200)
+
+    for offset in range(76):
+        expected = {0: "magic", 1: "magic", 2: "version", 4: "length", 5: "length", 7: "sealed"}.get(offset, "checksum")
+        yield expected, "header byte %d flipped" % offset, with_byte(good, offset, good[offset] ^ 0xFF)
+
+    for number in (0, 19, 20, 127):
+        yield "kind", "kind %d, resealed" % number, resealed(with_byte(body, 3, number))
+    for number in (128, 129, 255):
+        yield "optional", "kind %d, resealed" % number, resealed(with_byte(body, 3, number))
+    yield "kind", "kind 19 without a body, resealed", resize(with_byte(body, 3, 19), 80)
+    yield "optional", "kind 128 of 1200 bytes, resealed", resize(with_byte(body, 3, 128), 1200)
+
+    for number, title, _, layout in KINDS:
+        size = 80 + sum(n for _, n in layout)
+        short = with_byte(body, 3, number)
+        yield "body", "%s with no body, resealed" % title, resize(short, 80)
+        yield "body", "%s a byte short, resealed" % title, resize(short, size - 1)
+
+    roster = frame_bytes(build(KINDS[16], ORDINARY["ROSTER"][1]))[:-4]
+    for count in (16, 17, 128, 255):
+        yield "voters", "ROSTER of %d voters, resealed" % count, resealed(with_byte(roster, 81, count))
+    yield "voters", "minor 1, ROSTER of 16 voters with room, resealed", resize(
+        with_byte(with_byte(roster, 2, 0x11), 81, 16), len(roster) + 4 + 16)
+
+    yield "sealed", "flag sealed with a checksum, resealed", resealed(with_byte(body, 7, 0x05))
+    yield "sealed", "flag sealed with 16 bytes of MAC", with_length(with_byte(body, 7, 0x05), total + 12) + bytes(range(16))
+
+    yield "ok", "as it should be", good
+    yield "ok", "7 more bytes of body, resealed", resize(body, total + 7)
+    yield "ok", "minor 1 with 7 more bytes of body, resealed", resize(with_byte(body, 2, 0x11), total + 7)
+    yield "ok", "minor 1 with the same body, resealed", resealed(with_byte(body, 2, 0x11))
+    yield "ok", "minor 15 of 1200 bytes, resealed", resize(with_byte(body, 2, 0x1F), 1200)
+    yield "ok", "flag bit 7, resealed", resealed(with_byte(body, 7, 0x81))
+    yield "ok", "reserved bytes in use, resealed", resealed(body[:74] + b"\xA5\x5A" + body[76:])
+    yield "ok", "ROSTER as it should be", resealed(roster)
+    yield "ok", "ROSTER with identities beyond its count, resealed", resealed(roster[:132] + bytes(range(1, 193)))
+
+
+def write_malformed():
+    lines = [MALFORMED_HEADER]
+    lines += ["%-8s | %-46s | %s" % (expected, what, frame.hex()) for expected, what, frame in malformed()]
+    with open(os.path.join(HERE, "malformed.txt"), "w") as f:
+        f.write("\n".join(lines).replace(" \n", "\n") + "\n")
+
+
+if __name__ == "__main__":
+    for each in KINDS:
+        write_kind(each)
+    write_malformed()

@@ -1,0 +1,87 @@
+package wire
+
+// bodySizes holds the bytes of each kind's body: what Append writes, and the
+// least that Parse takes. 0 marks a number that is no kind.
+var bodySizes = [kindEnd]uint8{
+	Election: 12, Answer: 12, Coordinator: 8, CoordAck: 12, Query: 4, Cid: 8, Heartbeat: 12, HeartAck: 12,
+	Nominate: 4, Resign: 20, ResignAck: 4, Probe: 8, ProbeAck: 12, Prepare: 4, Ready: 8, Leave: 4,
+	Roster: 8 + 16*MaxVoters, RosterAck: 12,
+}
+
+// rosterCount is the offset of count in ROSTER's body. Parse looks at it before
+// body does, since voters beyond MaxVoters have no place in a Frame.
+const rosterCount = 5
+
+// body moves the fields that hold for f's kind, each at its offset in the
+// body. It is the bodies' only description in code; doc.go has the same for
+// people, and a test holds the two together. QUERY, PREPARE and LEAVE say
+// everything with their header.
+//
+// c.body has at least bodySizes[f.Kind] bytes; those not named are padding, and
+// so is the room of ROSTER's voters beyond its count.
+func body(c codec, f *Frame) {
+	switch f.Kind {
+	case Election:
+		u8(c, 0, &f.Reason)
+		u8(c, 1, &f.Attempt)
+		u16(c, 2, &f.HeartbeatAge)
+		u64(c, 4, &f.FailedCounter)
+	case Answer:
+		u8(c, 0, &f.Verdict)
+		u8(c, 1, &f.Attempt)
+		u16(c, 2, &f.ETA)
+		u32(c, 4, &f.EchoSeq)
+		u16(c, 8, &f.HeartbeatAge)
+	case Coordinator:
+		u8(c, 0, &f.Phase)
+		u16(c, 2, &f.Lease)
+		u32(c, 4, &f.ConfigVersion)
+	case CoordAck:
+		u8(c, 0, &f.AckVerdict)
+		u16(c, 2, &f.Remain)
+		u32(c, 4, &f.EchoSeq)
+	case Cid:
+		u8(c, 0, &f.Knowledge)
+		u16(c, 2, &f.HeartbeatAge)
+		u16(c, 4, &f.Remain)
+	case Heartbeat:
+		u16(c, 0, &f.Lease)
+		u16(c, 2, &f.Interval)
+		u32(c, 4, &f.TxMicros)
+		u32(c, 8, &f.ConfigVersion)
+	case HeartAck:
+		u32(c, 0, &f.EchoSeq)
+		u32(c, 4, &f.EchoTx)
+		u8(c, 8, &f.Health)
+		u8(c, 9, &f.AckFlags)
+	case Nominate:
+		u8(c, 0, &f.Reason)
+	case Resign:
+		u8(c, 0, &f.Reason)
+		ident(c, 4, &f.Successor)
+	case ResignAck:
+		u32(c, 0, &f.EchoSeq)
+	case Probe:
+		u8(c, 0, &f.Purpose)
+		u32(c, 4, &f.TxMicros)
+	case ProbeAck:
+		u32(c, 0, &f.EchoTx)
+		u32(c, 4, &f.EchoSeq)
+		u16(c, 8, &f.HeartbeatAge)
+		u8(c, 10, &f.Standing)
+	case Ready:
+		truth(c, 0, &f.IsReady)
+		u32(c, 4, &f.EchoSeq)
+	case Roster:
+		u32(c, 0, &f.ConfigVersion)
+		u8(c, 4, &f.Phase)
+		u8(c, rosterCount, &f.Count)
+		for i := range f.Voters[:f.Count] {
+			ident(c, 8+16*i, &f.Voters[i])
+		}
+	case RosterAck:
+		u8(c, 0, &f.AckVerdict)
+		u32(c, 4, &f.EchoSeq)
+		u32(c, 8, &f.ConfigVersion)
+	}
+}

@@ -1,0 +1,179 @@
+// Package wire encodes and parses the frames of the election, and defines its
+// messages. It knows bytes and names; what a message does is package election's.
+//
+// A frame is one datagram: a header of 76 bytes, a body whose layout follows
+// from the kind, and a checksum of 4 bytes. Numbers are big endian, identities
+// are the 16 bytes of a UUID, spans and ages are whole milliseconds.
+//
+// # Header
+//
+//	off size field
+//	  0   2  magic           b7 1e; gossip on the same port never starts with b7
+//	  2   1  version         major in the high four bits, minor in the low: 10
+//	  3   1  kind            Kind
+//	  4   2  length          of the whole frame, trailer included: 80 to 1200
+//	  6   1  algo            see below
+//	  7   1  flags           see below
+//	  8   4  cluster         ClusterHash of the cluster's name
+//	 12   4  config_hash     over the settings that all members share
+//	 16  16  sender
+//	 32   4  incarnation     counts the sender's lives
+//	 36   4  nonce           random for each life
+//	 40   4  seq             new for each transmission, also of a repetition
+//	 44   4  round           the originator's; replies echo it
+//	 48   8  epoch_counter
+//	 56  16  epoch_owner     zero for no epoch
+//	 72   2  priority        the sender's
+//	 74   2  reserved        sent zero, ignored
+//	 76   b  body
+//	76+b  4  crc32c          Castagnoli, over all bytes before it
+//
+// # Bodies
+//
+// Offsets count from the start of the frame. Padding is sent zero and ignored.
+//
+//	ELECTION (1), 12 bytes
+//	 76   1  reason
+//	 77   1  attempt         0 at first
+//	 78   2  heartbeat_age   ms since the sender heard its leader
+//	 80   8  failed_counter  epoch counter of the leader believed dead
+//
+//	ANSWER (2), 12 bytes
+//	 76   1  verdict
+//	 77   1  attempt         echoed
+//	 78   2  eta             ms until the sender expects to have announced
+//	 80   4  echo_seq
+//	 84   2  heartbeat_age   ms
+//	 86   2  pad
+//
+//	COORDINATOR (3), 8 bytes
+//	 76   1  phase
+//	 77   1  pad
+//	 78   2  lease           ms
+//	 80   4  config_version  of the roster
+//
+//	COORD_ACK (4), 12 bytes
+//	 76   1  ack_verdict
+//	 77   1  pad
+//	 78   2  remain          ms that a promise to another still runs
+//	 80   4  echo_seq
+//	 84   4  pad
+//
+//	QUERY (5), 4 bytes
+//	 76   4  pad
+//
+//	CID (6), 8 bytes
+//	 76   1  knowledge
+//	 77   1  pad
+//	 78   2  heartbeat_age   ms
+//	 80   2  remain          ms that the leader's lease still runs
+//	 82   2  pad
+//
+//	HEARTBEAT (7), 12 bytes
+//	 76   2  lease           ms
+//	 78   2  interval        ms to the next one
+//	 80   4  tx_micros       the sender's clock in microseconds, wraps
+//	 84   4  config_version  of the roster
+//
+//	HB_ACK (8), 12 bytes
+//	 76   4  echo_seq
+//	 80   4  echo_tx         tx_micros of the heartbeat
+//	 84   1  health          0 is best
+//	 85   1  ack_flags       bit 0: knows no roster, 1: has an older one
+//	 86   2  pad
+//
+//	NOMINATE (9), 4 bytes
+//	 76   1  reason
+//	 77   3  pad
+//
+//	RESIGN (10), 20 bytes
+//	 76   1  reason
+//	 77   3  pad
+//	 80  16  successor       zero for nobody
+//
+//	RESIGN_ACK (11), 4 bytes
+//	 76   4  echo_seq
+//
+//	PROBE (12), 8 bytes
+//	 76   1  purpose
+//	 77   3  pad
+//	 80   4  tx_micros
+//
+//	PROBE_ACK (13), 12 bytes
+//	 76   4  echo_tx
+//	 80   4  echo_seq
+//	 84   2  heartbeat_age   ms
+//	 86   1  standing
+//	 87   1  pad
+//
+//	PREPARE (14), 4 bytes
+//	 76   4  pad
+//
+//	READY (15), 8 bytes
+//	 76   1  is_ready        1 is yes, everything else no
+//	 77   3  pad
+//	 80   4  echo_seq
+//
+//	LEAVE (16), 4 bytes
+//	 76   4  pad
+//
+//	ROSTER (17), 248 bytes
+//	 76   4  config_version  of this roster
+//	 80   1  phase           of ROSTER, see below
+//	 81   1  count           how many of the voters hold: at most 15
+//	 82   2  pad
+//	 84 240  voters          15 times 16; those beyond count are padding
+//
+//	ROSTER_ACK (18), 12 bytes
+//	 76   1  ack_verdict
+//	 77   3  pad
+//	 80   4  echo_seq
+//	 84   4  config_version  of the sender's roster
+//
+// # Enumerations and bits
+//
+//	algo         bits 0–3: 1 classic, 2 enhanced, 3 smallest
+//	             bit 4 lowest rank leads, 5 quorum, 6 sticky, 7 paper
+//	flags        bit 0 ack-req, 1 retx, 2 sealed, 3 hop, 4 draining, 5 active,
+//	             6 fresh; 7 sent zero, ignored. ELECTION with active is a
+//	             pre-vote
+//	reason       1 leader-failed, 2 boot, 3 preempt, 4 no-leader, 5 transfer,
+//	             6 abandoned, 7 lease-lost, 8 superseded (6 to 8: RESIGN only)
+//	verdict      0 ok, 1 leader-alive, 2 yes, 3 leased, 4 stale, 5 hold,
+//	             6 ineligible
+//	ack_verdict  0 accept, 1 stale, 2 leased, 3 hold, 4 better, 5 not-voter
+//	phase        1 claim, 2 active; of ROSTER: 1 proposed, 2 formed
+//	knowledge    0 none, 1 knows, 2 leads
+//	purpose      0 leader, 1 opinion, 2 identity
+//	standing     0 starting, 1 following, 2 candidate, 3 leading, 4 stopping,
+//	             5 observing
+//
+// A span of 65535 ms means "that long or longer", an age of 65535 ms "never
+// heard, or longer ago than 65.534 s".
+//
+// # Versions
+//
+// Members of one major version understand each other; a frame of another
+// major is dropped. A minor version may do three things, and no others:
+//
+//   - append fields to a body. Older readers ignore them. A newer reader takes
+//     a frame that ends before them, and reads them as zero; so zero must mean
+//     "not said". The sizes above are minima for ever.
+//   - use a reserved byte, a padding byte or flag bit 7, which are sent zero
+//     and ignored on receipt until then.
+//   - add kinds. 19–127 are dropped by those who do not know them, so a sender
+//     must be able to do without the reply; 128–255 are announcements that
+//     may be ignored without loss.
+//
+// A new value of an enumeration (Reason, Verdict and so on) parses; package
+// election decides what an unknown value means, and ignores the frame if it
+// means nothing.
+//
+// # Trust
+//
+// The checksum finds damage, not forgery: whoever can send to the port can
+// write a frame that is accepted. Flag Sealed announces a 16-byte MAC in place
+// of the checksum; this version has no keys and refuses such frames.
+//
+// Vectors of every kind, readable without this code, are in testdata/wire.
+package wire

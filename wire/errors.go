@@ -1,0 +1,73 @@
+package wire
+
+import "errors"
+
+// The reasons to refuse a frame, in the order in which Parse looks for them.
+// Parse returns them bare, so that refusing a flood allocates nothing.
+var (
+	// ErrShort is returned when there are fewer than MinFrame bytes.
+	ErrShort = errors.New("parse frame: shorter than header and checksum (80 bytes)")
+
+	// ErrMagic is returned when the bytes do not start with Magic0, Magic1:
+	// this is not an election frame.
+	ErrMagic = errors.New("parse frame: no magic b71e at the start")
+
+	// ErrVersion is returned when the major version is not 1.
+	ErrVersion = errors.New("parse frame: major version is not 1")
+
+	// ErrLength is returned when the frame's own length is not the number of
+	// bytes that arrived, or is above MaxFrame: cut off, glued together, or
+	// damaged.
+	ErrLength = errors.New("parse frame: length field is not the datagram's size, or above 1200")
+
+	// ErrSealed is returned when flag Sealed is set, since this version has no
+	// key to check the seal with. Nothing else of the frame was verified.
+	ErrSealed = errors.New("parse frame: sealed, and there is no key")
+
+	// ErrChecksum is returned when the CRC32C is not that of the bytes before it.
+	ErrChecksum = errors.New("parse frame: wrong checksum")
+
+	// ErrKind is returned when an intact frame is of kind 0 or of a kind from
+	// 19 to 127: a newer member speaks.
+	ErrKind = errors.New("parse frame: unknown kind")
+
+	// ErrOptional is returned when an intact frame is of a kind from 128 to
+	// 255, an extension that this version may ignore. No reason to worry anybody.
+	ErrOptional = errors.New("parse frame: unknown kind that may be ignored")
+
+	// ErrBody is returned when the body of an intact frame is shorter than its
+	// kind demands. Only a faulty sender makes one.
+	ErrBody = errors.New("parse frame: body is too short for its kind")
+
+	// ErrVoters is returned when an intact ROSTER counts more than MaxVoters:
+	// a part of a roster would give a majority that is none.
+	ErrVoters = errors.New("parse frame: roster of more than 15 voters")
+)
+
+var causes = [...]struct {
+	err  error
+	word string
+}{
+	{ErrShort, "short"},
+	{ErrMagic, "magic"},
+	{ErrVersion, "version"},
+	{ErrLength, "length"},
+	{ErrSealed, "sealed"},
+	{ErrChecksum, "checksum"},
+	{ErrKind, "kind"},
+	{ErrOptional, "optional"},
+	{ErrBody, "body"},
+	{ErrVoters, "voters"},
+}
+
+// Cause gives the one word under which a refused frame is counted and logged.
+// The words never change, since dashboards are built on them. An error that is
+// not Parse's, wrapped or bare, is "other".
+func Cause(err error) string {
+	for _, c := range causes {
+		if errors.Is(err, c.err) {
+			return c.word
+		}
+	}
+	return "other"
+}
