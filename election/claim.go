@@ -1,0 +1,171 @@
+package election
+
+import "github.com/bully-agent/bully-agent/wire"
+
+// claim is called by whoever found that nobody better is there, and why. It
+// waits for the old leader's lease, makes sure that somebody hears us, and
+// announces.
+func (n *Node) claim(cause Cause) {
+	if n.state != Elect { // named as successor, or claiming anew
+		n.enter(Elect, n.contest.cause)
+	}
+	n.contest.won = cause
+	switch {
+	case n.now.Before(n.contest.release):
+		n.stateAt = n.contest.release
+	case n.electableCount() < n.cfg.MinMembers:
+		n.retry(TooFewMembers)
+	case n.isQuorum() && !n.saved.Roster.Formed:
+		n.formRoster()
+	case n.isQuorum():
+		n.canvassVoters()
+	case n.heardCount() < n.needAcks() || (n.wasCutOff() && !n.contest.probed):
+		n.lookForOthers()
+	default:
+		n.becomeClaimant(cause)
+	}
+}
+
+// wasCutOff: this node has lost a lease or found nobody, so another may lead by
+// now. That it hears somebody again does not say that nobody does: it asks.
+func (n *Node) wasCutOff() bool { return n.contest.isolated || n.contest.cause == LeaseExpired }
+
+// lookForOthers is for a claimant that has heard too few others of late. A
+// leader that nobody hears would use up epochs and move everybody for nothing
+// (M11); so it asks for a sign of life first, and without any
+// waits longer each time.
+func (n *Node) lookForOthers() {
+	if !n.contest.probed {
+		n.contest.probed = true
+		n.probePeers()
+		n.stateAt = n.now.Add(n.roundTrip())
+		return
+	}
+	n.contest.isolated = true
+	n.retry(Isolated)
+}
+
+// heardCount is how many others were heard since the doubt began.
+func (n *Node) heardCount() int {
+	count := 0
+	for _, p := range n.peers {
+		if !p.heard.IsZero() && !p.heard.Before(n.contest.began) && p.ID != n.gone {
+			count++
+		}
+	}
+	return count
+}
+
+// announcement is the COORDINATOR of our epoch.
+func (n *Node) announcement(phase wire.Phase) wire.Frame {
+	f := wire.Frame{Kind: wire.Coordinator, Phase: phase, Epoch: n.cur, Lease: millis(n.cfg.Lease),
+		ConfigVersion: n.saved.Roster.Version}
+	if phase == wire.Claim {
+		f.Lease = millis(n.reign.grant)
+	}
+	if phase == wire.InForce {
+		f.Flags |= wire.Active
+	}
+	return f
+}
+
+// audience is who hears of a claim: everybody presumed alive, in any part,
+// except the leader believed dead; should it live, our heartbeat tells it.
+func (n *Node) audience() []*peer {
+	var out []*peer
+	for _, p := range n.peers {
+		if n.presumedAlive(p) && p.ID != n.gone {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// onCoordAck takes a follower's word on our COORDINATOR or HEARTBEAT.
+func (n *Node) onCoordAck(p *peer, f *wire.Frame) {
+	switch {
+	case f.AckVerdict == wire.AckStale:
+		n.onStale(f)
+	case f.AckVerdict == wire.AckLeased || f.AckVerdict == wire.AckHold:
+		n.onRefusedClaim(f)
+	case f.AckVerdict == wire.NotVoter:
+		n.count("not-a-voter")
+		n.answered(p, wire.Coordinator, f)
+		n.onClaimsAnswered()
+	case f.AckVerdict == wire.Accept && f.Epoch == n.reign.epoch && (n.state == Claiming || n.state == Lead):
+		n.answered(p, wire.Coordinator, f)
+		n.onAcknowledged(p, f.EchoSeq)
+		n.checkClaim()
+		n.onClaimsAnswered()
+	}
+}
+
+// checkClaim: once enough have acknowledged the claim, what an unclean restart
+// must clean up after goes to disk. The disk may take longer than the lease, so
+// the node leads only with its next step, which looks at the clock first.
+func (n *Node) checkClaim() {
+	if n.state != Claiming || !n.reign.promoted.IsZero() || !n.isAcknowledged() {
+		return
+	}
+	n.reign.promoted, n.reign.promotedAt = n.cur, n.steps
+	n.saved.Promoted = n.cur
+	n.save()
+	n.stateAt = n.now
+}
+
+// isAcknowledged: enough have acknowledged the claim, and their word still holds.
+func (n *Node) isAcknowledged() bool {
+	if n.isQuorum() {
+		return n.now.Before(n.quorumEnd().Add(-n.cfg.StopBudget))
+	}
+	return n.ackCount() >= n.needAcks()
+}
+
+// onPromoted: the promotion is on disk.
+func (n *Node) onPromoted() {
+	switch {
+	case n.reign.promotedAt == n.steps: // not yet: the save is an effect of this step
+		n.stateAt = n.now
+	case n.isAcknowledged():
+		n.becomeLeader()
+	default:
+		n.withdraw(ClaimUnheard)
+	}
+}
+
+// unpromote: a claim that was about to lead comes to nothing.
+func (n *Node) unpromote() {
+	n.reign.promoted = wire.Epoch{}
+	n.saved.Promoted = wire.Epoch{}
+	n.save()
+}
+
+// withdraw gives up a claim that came to nothing; its epoch is never used.
+func (n *Node) withdraw(cause Cause) {
+	n.abandonClaim()
+	n.retry(cause)
+}
+
+// onStale obeys R5: somebody knows a higher epoch. If its leader is fresh there
+// we follow it; if nobody leads it, we need an epoch above it.
+func (n *Node) onStale(f *wire.Frame) {
+	if f.Epoch.Compare(n.cur) <= 0 || (n.state != Claiming && n.state != Lead) {
+		return
+	}
+	isFresh := f.Flags&wire.Fresh != 0 && f.Epoch.Owner != n.cfg.ID // nobody learns from others that it leads
+	n.raiseCounter(f.Epoch.Counter)
+	switch {
+	case n.state == Lead && isFresh:
+		n.onSuperseded(f.Epoch)
+	case n.state == Lead:
+		n.becomeStopping(ReMinted, ending{reclaim: true, planned: n.isQuorum()}) // there its voters stay bound to it
+	case isFresh:
+		n.retry(ClaimStale)
+		n.toldOf(f.Epoch)
+	case n.isQuorum(): // the voters are asked again before another counter is used up
+		n.abandonClaim()
+		n.retry(ClaimStale)
+	default:
+		n.becomeClaimant(ClaimStale)
+	}
+}

@@ -1,0 +1,103 @@
+package election
+
+import "github.com/bully-agent/bully-agent/wire"
+
+// onCommand does what an operator asks.
+func (n *Node) onCommand(c Command) {
+	switch c.Verb {
+	case Leave:
+		n.onLeaveCommand(c.Token)
+	case Reprioritise:
+		n.cfg.Priority = c.Priority
+		if leader := n.peer(n.cur.Owner); n.state == Follow && leader != nil {
+			n.armPreemption(leader)
+		}
+		n.emit(Reply{Token: c.Token})
+	case StepDown, HandOver:
+		n.onHandOverCommand(c)
+	case Forget:
+		n.onForgetCommand(c)
+	default:
+		panic("BUG: unknown command " + c.String())
+	}
+}
+
+// onLeaveCommand goes in order: a leader hands over first, a claimant withdraws,
+// the others just say so. The Reply comes when everything is done.
+func (n *Node) onLeaveCommand(token uint64) {
+	if n.leaving {
+		n.emit(Reply{Token: token})
+		return
+	}
+	n.leaving, n.leaveToken = true, token
+	switch n.state {
+	case Lead:
+		if n.reign.transfer.to.IsZero() {
+			n.prepare(Stopped)
+		}
+	case Stopping:
+	case Claiming:
+		n.withdraw(Stopped)
+		n.finishLeave()
+	default:
+		n.finishLeave()
+	}
+}
+
+// onResignDone: RESIGN was acknowledged by one more, or given up on. A node
+// that leaves goes when nobody is left to tell.
+func (n *Node) onResignDone() {
+	if n.leaving && n.state == Stopping && n.reign.epoch.IsZero() && !n.awaiting(wire.Resign) {
+		n.finishLeave()
+	}
+}
+
+// finishLeave says goodbye. memberlist cannot tell a member that left from one
+// that died, so we say it ourselves.
+func (n *Node) finishLeave() {
+	for _, p := range n.heartbeatAudience() {
+		n.sendTo(p, wire.Frame{Kind: wire.Leave})
+	}
+	n.leaderKnown = false
+	n.becomeObserver(Stopped)
+	n.emit(Reply{Token: n.leaveToken})
+}
+
+// onSaveFailed: without a disk there is no new epoch. The node gives up what it
+// has or wants, and goes on following.
+func (n *Node) onSaveFailed(e SaveFailed) {
+	n.diskFailed, n.unsaved = true, true
+	switch n.state {
+	case Claiming, Lead:
+		n.onClaimNotSaved(e)
+	case Stagger, Elect, Wait:
+		n.becomeObserver(DiskFailed)
+	}
+	if n.enteredAt == n.steps-1 { // the Transition was dropped with what failed
+		n.showTransition(n.state)
+	}
+}
+
+// onClaimNotSaved tells which of a leadership's saves it was.
+func (n *Node) onClaimNotSaved(e SaveFailed) {
+	last := n.steps - 1
+	switch {
+	case n.reign.mintedAt == last && e.State.Promoted != n.reign.epoch:
+		n.cur, n.leaderKnown = n.reign.prior, false // the new epoch never left this node
+		n.release(n.reign.epoch)
+		n.saved.Promoted, n.saved.Vote = wire.Epoch{}, n.reign.priorVote
+		n.reign = reign{}
+		n.becomeObserver(DiskFailed)
+	case n.state == Claiming:
+		n.withdraw(DiskFailed)
+	default:
+		n.becomeStopping(DiskFailed, ending{})
+	}
+}
+
+// onSaveRecovered: the node may stand again, and what was not saved is.
+func (n *Node) onSaveRecovered() {
+	n.diskFailed = false
+	n.save()
+	n.resumeStanding(DiskRecovered, 0)
+}

@@ -1,0 +1,143 @@
+package election
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Every event, effect and status has one line of text, the same in logs, tests
+// and panics. Members are named by the first eight characters of their ids.
+
+func (Tick) String() string { return "tick" }
+
+func (e Received) String() string {
+	return fmt.Sprintf("received %v from %s", &e.Frame, e.Frame.Sender.Short())
+}
+
+func (e MemberChanged) String() string {
+	m := e.Member
+	return fmt.Sprintf("member %s %s life=%d priority=%d", m.ID.Short(), m.Status, m.Incarnation, m.Priority)
+}
+
+func (e LeaderReported) String() string { return fmt.Sprintf("leader reported epoch=%v", e.Epoch) }
+func (e HealthChanged) String() string  { return fmt.Sprintf("health score=%d", e.Score) }
+func (SaveFailed) String() string       { return "save failed" }
+func (SaveRecovered) String() string    { return "save recovered" }
+
+func (e HookEnded) String() string {
+	return fmt.Sprintf("%s hook ended epoch=%v ok=%t", e.Hook, e.Epoch, e.OK)
+}
+
+func (e Command) String() string {
+	switch e.Verb {
+	case Reprioritise:
+		return fmt.Sprintf("command priority=%d", e.Priority)
+	case StepDown:
+		return fmt.Sprintf("command step-down for=%v", e.For)
+	case HandOver:
+		return "command handover to=" + e.To.Short()
+	case Forget:
+		return "command forget " + e.To.Short()
+	}
+	return "command leave"
+}
+
+func (e TetherLost) String() string  { return "tether lost to " + e.ID.Short() }
+func (e Refused) String() string     { return "refused by " + e.ID.Short() }
+func (e LinkChanged) String() string { return fmt.Sprintf("own link up=%t", e.Up) }
+func (e DiskTimed) String() string   { return fmt.Sprintf("disk took %v", e.Took) }
+
+// String gives memberlist's word.
+func (p Presence) String() string {
+	switch p {
+	case Alive:
+		return "alive"
+	case Dead:
+		return "dead"
+	case Left:
+		return "left"
+	}
+	return "unknown"
+}
+
+// String gives one line for a log or a transcript.
+func (s Status) String() string {
+	return fmt.Sprintf("%s since %v leader=%s epoch=%v cause=%s", s.State, s.Since.Format(time.RFC3339Nano), s.Leader.Short(), s.Epoch, s.Cause)
+}
+
+// String gives the hook's word.
+func (h Hook) String() string {
+	if h == Become {
+		return "become"
+	}
+	return "lose"
+}
+
+func (e Save) String() string {
+	s := fmt.Sprintf("save life=%d counter=%d promoted=%v", e.State.Incarnation, e.State.MaxCounter, e.State.Promoted)
+	if !e.State.Vote.IsZero() {
+		s += fmt.Sprintf(" vote=%v", e.State.Vote)
+	}
+	if e.State.Roster.Version > 0 {
+		s += fmt.Sprintf(" roster=%d/%d", e.State.Roster.Version, len(e.State.Roster.IDs))
+	}
+	return s
+}
+
+func (e Send) String() string { return fmt.Sprintf("send %v to %v", &e.Frame, e.To) }
+
+func (e Transition) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s → %s", e.From, e.To)
+	if !e.Leader.IsZero() {
+		fmt.Fprintf(&b, " leader=%s", e.Leader.Short())
+	}
+	if !e.Epoch.IsZero() {
+		fmt.Fprintf(&b, " epoch=%v", e.Epoch)
+	}
+	fmt.Fprintf(&b, " cause=%s", e.Cause)
+	return b.String()
+}
+
+func (e StartHook) String() string {
+	s := fmt.Sprintf("%s hook epoch=%v cause=%s", e.Hook, e.Epoch, e.Cause)
+	if e.Within > 0 {
+		s += fmt.Sprintf(" within=%v", e.Within.Round(time.Millisecond))
+	}
+	return s
+}
+
+func (e HurryHook) String() string {
+	return fmt.Sprintf("hurry hook epoch=%v within=%v", e.Epoch, e.Within.Round(time.Millisecond))
+}
+
+func (e StopHook) String() string { return fmt.Sprintf("stop hook epoch=%v", e.Epoch) }
+
+func (e LeaseUntil) String() string {
+	if e.Deadline.IsZero() {
+		return "lease none"
+	}
+	return "lease until " + e.Deadline.Format("15:04:05.000")
+}
+
+func (e Reply) String() string {
+	if e.Err != nil {
+		return "reply " + e.Err.Error()
+	}
+	return "reply ok"
+}
+
+func (e Conflict) String() string {
+	verdict := "the other must go"
+	if e.Refuse {
+		verdict = "refusing to take part"
+	}
+	return fmt.Sprintf("same id at %v life=%d nonce=%08x: %s", e.Other, e.Incarnation, e.Nonce, verdict)
+}
+
+func (e Tether) String() string  { return "tether to " + e.ID.Short() }
+func (e Counted) String() string { return "ignored " + e.What }
+func (e Departed) String() string {
+	return fmt.Sprintf("departed %s life=%d", e.ID.Short(), e.Incarnation)
+}

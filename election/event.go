@@ -1,0 +1,143 @@
+package election
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// Event is what Step takes. Events are small values; each has one line of text.
+type Event interface {
+	String() string
+	event()
+}
+
+// Tick says only that time has passed: a deadline may be due.
+type Tick struct{}
+
+// Received brings one valid frame. From is the datagram's source.
+type Received struct {
+	From  netip.AddrPort
+	Frame wire.Frame
+}
+
+// MemberChanged brings what the failure detector now believes of a member.
+type MemberChanged struct{ Member Member }
+
+// LeaderReported brings an epoch that somebody else believes in, by gossip. It
+// is second-hand: it tells a joiner whom to expect, and never that a leader lives.
+type LeaderReported struct{ Epoch wire.Epoch }
+
+// HealthChanged brings the failure detector's own health score, 0 (best) to 7.
+// A host in poor health is slower to suspect others.
+type HealthChanged struct{ Score int }
+
+// HookEnded says that the leadership hook asked for by StartHook has ended, or
+// will never run. OK is false when it failed.
+type HookEnded struct {
+	Hook  Hook
+	Epoch wire.Epoch
+	OK    bool
+}
+
+// Verb is what a Command asks for.
+type Verb uint8
+
+// The verbs of Command.
+const (
+	// Leave: hand over if leading, announce the departure, take no further part.
+	Leave Verb = iota + 1
+	// Reprioritise: take Priority as one's own from now on.
+	Reprioritise
+	// StepDown: a leader hands over to the best other, and does not stand again
+	// for the span For (hold-down).
+	StepDown
+	// HandOver: a leader hands over to the member To.
+	HandOver
+	// Forget: a leader takes the voter To out of the roster (quorum mode).
+	Forget
+)
+
+// Command is an operator's wish. Exactly one Reply with its Token follows.
+type Command struct {
+	Verb     Verb
+	Priority uint16        // Reprioritise
+	To       wire.ID       // HandOver, Forget
+	For      time.Duration // StepDown; zero: the lease
+	Token    uint64
+}
+
+// TetherLost says that the stream to a member's port ended with FIN or RST and
+// that dialling again was refused: nothing listens there any more (E1).
+type TetherLost struct {
+	ID    wire.ID
+	Nonce uint32 // of the life that the tether was made to
+}
+
+// Refused says that a datagram to a member's port was answered by its host with
+// "port unreachable" (E7), after its stream was lost.
+type Refused struct {
+	ID    wire.ID
+	Nonce uint32
+}
+
+// LinkChanged says that this host's own link or address went, or came back.
+type LinkChanged struct{ Up bool }
+
+// DiskTimed says how long a Save took. Claims allow for slow disks (M10).
+type DiskTimed struct{ Took time.Duration }
+
+// SaveFailed says that the Save of State did not reach the disk; the effects
+// that came after it in its step were not carried out.
+type SaveFailed struct{ State Saved }
+
+// SaveRecovered says that the disk takes writes again.
+type SaveRecovered struct{}
+
+func (Tick) event()           {}
+func (Received) event()       {}
+func (MemberChanged) event()  {}
+func (LeaderReported) event() {}
+func (HealthChanged) event()  {}
+func (HookEnded) event()      {}
+func (Command) event()        {}
+func (TetherLost) event()     {}
+func (Refused) event()        {}
+func (LinkChanged) event()    {}
+func (DiskTimed) event()      {}
+func (SaveFailed) event()     {}
+func (SaveRecovered) event()  {}
+
+// Presence is what the failure detector says of a member.
+type Presence uint8
+
+// The presences of a Member, in memberlist's words.
+const (
+	Alive Presence = iota + 1
+	Dead
+	Left
+)
+
+// Part is the part that a member takes in elections.
+type Part uint8
+
+// The parts: a voter votes and leads, a witness only votes, an observer does neither.
+const (
+	Voter Part = iota
+	Witness
+	Observer
+)
+
+// Member is a participant as the failure detector describes it.
+type Member struct {
+	ID          wire.ID
+	Addr        netip.AddrPort
+	Incarnation uint32
+	Nonce       uint32
+	Priority    uint16
+	Part        Part
+	Draining    bool
+	Status      Presence
+	RTT         time.Duration // of the detector's last ping; 0 is unknown
+}

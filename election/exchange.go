@@ -1,0 +1,152 @@
+package election
+
+import (
+	"slices"
+	"time"
+
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// exchange is one request that is repeated until its reply arrives or its tries
+// are used up (protocol section 7). The retransmission timeouts approximate the
+// synchrony that the papers assume: a peer that stays silent through all of
+// them counts as gone for this round.
+//
+// A Node has at most one exchange of a kind with a peer; a new one replaces it.
+type exchange struct {
+	to     wire.ID
+	frame  wire.Frame // what is sent, without the numbers of each transmission
+	tries  int        // transmissions so far
+	limit  int        // transmissions at most
+	nextAt time.Time  // next transmission, or after the last one the end
+	rto    time.Duration
+}
+
+// Transmissions at most of each request (protocol section 7: retries + 1).
+var tryLimit = map[wire.Kind]int{
+	wire.Election: 3, wire.Coordinator: 4, wire.Query: 2, wire.Probe: 2,
+	wire.Nominate: 3, wire.Prepare: 3, wire.Resign: 4, wire.Roster: 4,
+}
+
+// ask starts an exchange with p, its first transmission after delay.
+func (n *Node) ask(p *peer, f wire.Frame, delay time.Duration) {
+	n.dropExchanges(func(x *exchange) bool { return x.to == p.ID && x.frame.Kind == f.Kind })
+	x := &exchange{to: p.ID, frame: f, limit: tryLimit[f.Kind], nextAt: n.now.Add(delay), rto: p.rtt.timeout()}
+	x.frame.Flags |= wire.AckReq
+	x.frame.Round = n.nextRound()
+	n.exchanges = append(n.exchanges, x)
+	if delay == 0 {
+		n.transmit(x)
+	}
+}
+
+func (n *Node) nextRound() uint32 {
+	n.round++
+	return n.round
+}
+
+func (n *Node) transmit(x *exchange) {
+	f := x.frame
+	if x.tries > 0 {
+		f.Flags |= wire.Retx
+	}
+	f.Attempt = uint8(x.tries)
+	x.tries++
+	if f.Kind == wire.Coordinator && n.isQuorum() && n.state == Claiming {
+		n.bind(n.cur, n.reign.grant) // as each copy renews the others' promises
+	}
+	n.sendTo(n.peer(x.to), f)
+	jitter := time.Duration((n.cfg.Rand.Float64() - 0.5) * 0.4 * float64(x.rto)) // ±20 %
+	x.nextAt = n.now.Add(x.rto + jitter)
+	x.rto *= 2
+}
+
+// expireExchanges repeats what is due and gives up on what was repeated enough.
+func (n *Node) expireExchanges() {
+	for _, x := range slices.Clone(n.exchanges) {
+		switch {
+		case n.now.Before(x.nextAt) || !slices.Contains(n.exchanges, x):
+		case n.peer(x.to) == nil:
+			n.drop(x)
+		case x.tries < x.limit:
+			n.transmit(x)
+		default:
+			n.drop(x)
+			n.onSilence(n.peer(x.to), x.frame)
+		}
+	}
+}
+
+// answered ends the exchange of this kind and round with p, and reports
+// whether there was one: a reply that nobody waits for means nothing.
+func (n *Node) answered(p *peer, request wire.Kind, f *wire.Frame) bool {
+	isAwaited := n.endExchange(p, request, f.Round)
+	if !isAwaited {
+		n.count("late-reply")
+	}
+	return isAwaited
+}
+
+func (n *Node) endExchange(p *peer, request wire.Kind, round uint32) bool {
+	for _, x := range n.exchanges {
+		if x.to == p.ID && x.frame.Kind == request && x.frame.Round == round {
+			n.drop(x)
+			return true
+		}
+	}
+	return false
+}
+
+// giveUpOn ends those exchanges with p, as if it had kept silent for long enough.
+func (n *Node) giveUpOn(p *peer, which func(wire.Kind) bool) {
+	for _, x := range slices.Clone(n.exchanges) {
+		if x.to == p.ID && which(x.frame.Kind) && slices.Contains(n.exchanges, x) {
+			n.drop(x)
+			n.onSilence(p, x.frame)
+		}
+	}
+}
+
+// awaiting reports whether an exchange of this kind is open with anybody.
+func (n *Node) awaiting(k wire.Kind) bool {
+	return slices.ContainsFunc(n.exchanges, func(x *exchange) bool { return x.frame.Kind == k })
+}
+
+func (n *Node) hasExchange(p *peer, k wire.Kind) bool {
+	return slices.ContainsFunc(n.exchanges, func(x *exchange) bool { return x.to == p.ID && x.frame.Kind == k })
+}
+
+func (n *Node) drop(x *exchange) {
+	n.dropExchanges(func(y *exchange) bool { return y == x })
+}
+
+func (n *Node) dropExchanges(which func(*exchange) bool) {
+	n.exchanges = slices.DeleteFunc(n.exchanges, which)
+}
+
+// cancelRound ends every exchange that serves an election. RESIGN goes on, since
+// it concerns an epoch that is over, and so does the question to a namesake.
+func (n *Node) cancelRound() {
+	n.dropExchanges(func(x *exchange) bool {
+		return x.frame.Kind != wire.Resign && x.frame.Kind != wire.Roster && x.to != n.cfg.ID
+	})
+}
+
+// onSilence is called when p did not answer any of a request's transmissions.
+func (n *Node) onSilence(p *peer, f wire.Frame) {
+	switch f.Kind {
+	case wire.Election:
+		p.silent = true
+		n.onElectionSilent()
+	case wire.Query, wire.Nominate:
+		n.onQuerySilent(p)
+	case wire.Probe:
+		n.onProbeSilent(p)
+	case wire.Prepare:
+		n.onPrepareSilent(p)
+	case wire.Resign:
+		n.onResignDone()
+	case wire.Coordinator:
+		n.onClaimsAnswered()
+	}
+}

@@ -1,0 +1,218 @@
+package election
+
+import (
+	"time"
+
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// onHeartbeat takes the leader's periodic frame.
+func (n *Node) onHeartbeat(p *peer, f *wire.Frame) {
+	if !n.mayFollow(p, f) {
+		return
+	}
+	if f.Epoch != n.cur {
+		n.beatAt = time.Time{} // another leader has a rhythm of its own
+	}
+	n.pulse.beat(n.now, time.Duration(f.Interval)*time.Millisecond, n.beatAt)
+	n.beatAt = n.now
+	n.accept(p, f)
+	n.noteRoster(f)
+	if f.Flags&wire.AckReq != 0 && n.cur == f.Epoch {
+		n.reply(p, f, wire.Frame{Kind: wire.HeartAck, EchoTx: f.TxMicros, Health: uint8(n.health), AckFlags: n.rosterFlags(f)})
+	}
+}
+
+// onCoordinator takes the announcement of an epoch by its owner.
+func (n *Node) onCoordinator(p *peer, f *wire.Frame) {
+	if n.isQuorum() && f.Phase == wire.Claim {
+		n.onClaim(p, f)
+		return
+	}
+	if !n.mayFollow(p, f) {
+		return
+	}
+	n.accept(p, f)
+	n.reply(p, f, wire.Frame{Kind: wire.CoordAck, AckVerdict: wire.Accept, Epoch: f.Epoch})
+}
+
+// mayFollow obeys R4 and R9: an epoch is announced by its owner alone, never
+// after it was resigned, and never below the best one known. Whoever announces
+// an epoch that is too low is told so (the NACK of R5).
+func (n *Node) mayFollow(p *peer, f *wire.Frame) bool {
+	switch {
+	case f.Epoch.Owner != p.ID:
+		n.count("not-the-owner")
+		return false
+	case f.Epoch.Counter <= p.resigned:
+		n.count("resigned-epoch")
+		return false
+	case f.Epoch.Compare(n.cur) < 0:
+		n.reply(p, f, wire.Frame{Kind: wire.CoordAck, AckVerdict: wire.AckStale})
+		return false
+	case n.hasVotedAbove(f.Epoch):
+		n.reply(p, f, wire.Frame{Kind: wire.CoordAck, AckVerdict: wire.AckStale, Epoch: n.votedEpoch()})
+		return false
+	}
+	return true
+}
+
+// accept follows the owner of f's epoch, from whom f came.
+func (n *Node) accept(p *peer, f *wire.Frame) {
+	isNews := f.Epoch != n.cur || !n.leaderKnown
+	if n.state == Lead {
+		n.onSuperseded(f.Epoch)
+	}
+	n.raiseCounter(f.Epoch.Counter)
+	n.cur, n.leaderKnown, n.failed = f.Epoch, true, wire.Epoch{}
+	n.lhb = n.now
+	n.renewPromise(f.Epoch)
+	if isNews {
+		n.followedAt = n.now
+	}
+	switch {
+	case n.state == Stopping || n.leaving || n.refused:
+		return // it follows once its lose hook has ended
+	case isNews || n.state != Follow:
+		n.becomeFollower(HeardLeader)
+	}
+	n.armSuspicion(n.lhb.Add(n.suspectTimeout()))
+	n.armPreemption(p)
+}
+
+// toldOf takes somebody else's word that the epoch e is in force. It gives a
+// node without a leader somebody to expect (R8: it must be heard within the
+// suspect timeout), and never makes one out of oneself (M2).
+func (n *Node) toldOf(e wire.Epoch) {
+	if n.leaderKnown || n.state == Lead || n.state == Stopping || n.leaving || n.refused || !n.mayBeTold(e) {
+		return
+	}
+	n.raiseCounter(e.Counter)
+	n.cur, n.leaderKnown, n.failed = e, true, wire.Epoch{}
+	n.lhb, n.followedAt = time.Time{}, n.now
+	n.becomeFollower(ToldOfLeader)
+	n.armSuspicion(n.now.Add(n.suspectTimeout()))
+}
+
+// mayBeTold: e could be in force, as far as this node knows itself.
+func (n *Node) mayBeTold(e wire.Epoch) bool {
+	p := n.peer(e.Owner)
+	switch {
+	case e.IsZero() || e.Counter > wire.MaxCounter || e.Owner == n.cfg.ID:
+		return false
+	case p == nil || p.Status != Alive || e.Counter <= p.resigned:
+		return false
+	}
+	return e.Compare(n.cur) >= 0 && e.Compare(n.failed) > 0
+}
+
+// onLeaderReported takes the record that memberlist carries (protocol 6.3).
+func (n *Node) onLeaderReported(e wire.Epoch) {
+	if n.isEstablished() && e.Counter > n.saved.MaxCounter+maxJump {
+		n.count("counter-jump")
+		return
+	}
+	n.toldOf(e)
+}
+
+// armPreemption starts the wait of a better node under a worse leader; the
+// wait counts from the last doubt, since every doubt re-enters Follow.
+func (n *Node) armPreemption(leader *peer) {
+	if !n.isElectable() || !n.cfg.mayPreempt(n.cfg.Priority, n.cfg.ID, leader.Priority, leader.ID) {
+		n.preemptAt = time.Time{}
+		return
+	}
+	if n.preemptAt.IsZero() {
+		n.preemptAt = later(n.settleEnd, n.now.Add(n.preemptDelay()))
+	}
+}
+
+// preemptDelay is the configured delay, doubled for each leadership lost lately
+// (protocol 4.6).
+func (n *Node) preemptDelay() time.Duration { return n.flaps.damp(n.cfg.PreemptDelay, n.now) }
+
+// askToPreempt asks a worse leader to hand over; it, not we, decides to whom.
+func (n *Node) askToPreempt() {
+	leader := n.peer(n.cur.Owner)
+	if n.state != Follow || leader == nil {
+		return
+	}
+	n.ask(leader, wire.Frame{Kind: wire.Election, Reason: wire.Preempt, Epoch: n.cur,
+		FailedCounter: n.cur.Counter, HeartbeatAge: n.heartbeatAge()}, 0)
+	n.preemptAt = n.now.Add(n.preemptDelay())
+}
+
+// onQuery tells a joiner what this node knows of a leader.
+func (n *Node) onQuery(p *peer, f *wire.Frame) {
+	answer := wire.Frame{Kind: wire.Cid, HeartbeatAge: n.heartbeatAge()}
+	switch {
+	case n.state == Lead:
+		answer.Knowledge = wire.Leads
+		answer.Remain = millis(n.leaseEnd().Sub(n.now))
+	case n.leaderIsFresh():
+		answer.Knowledge = wire.Knows
+	}
+	n.reply(p, f, answer)
+}
+
+// onCid takes the answer to our QUERY.
+func (n *Node) onCid(p *peer, f *wire.Frame) {
+	isNominees := n.endExchange(p, wire.Nominate, f.Round) // its answer to our NOMINATE
+	if !isNominees && !n.answered(p, wire.Query, f) {
+		return
+	}
+	switch {
+	case f.Knowledge == wire.Leads && n.leaderKnown:
+	case f.Knowledge == wire.Leads && n.state != Lead && n.mayFollow(p, f):
+		n.accept(p, f)
+	case f.Knowledge == wire.Knows && isNominees:
+		n.onLeaderAlive(f)
+	case f.Knowledge == wire.Knows:
+		n.toldOf(f.Epoch)
+	case isNominees && n.state == Wait && p.ID == n.contest.helper:
+		n.allow(p, spanOf(f.Remain))
+	}
+	n.checkJoin()
+}
+
+// checkJoin: a starting node has asked around, and nobody knows a leader.
+func (n *Node) checkJoin() {
+	if n.state == Start && !n.awaiting(wire.Query) {
+		n.strategy.onNobodyLeads(n)
+	}
+}
+
+// queryLeader asks around once while starting, when gossip brought no record.
+func (n *Node) queryLeader() {
+	if n.state == Start {
+		n.strategy.onJoin(n)
+	}
+}
+
+// onQuerySilent: p did not answer our QUERY or NOMINATE. If it is the better node
+// that we wait for, it has gone.
+func (n *Node) onQuerySilent(p *peer) {
+	if n.state == Wait && p.ID == n.contest.helper {
+		p.silent = true
+		n.strategy.onHelperLost(n)
+	}
+	n.checkJoin()
+}
+
+// onLeave takes a member's own word that it goes.
+func (n *Node) onLeave(p *peer) {
+	if p.Status == Left {
+		return
+	}
+	p.Status = Left
+	n.emit(Departed{ID: p.ID, Incarnation: p.Incarnation})
+	n.onLeft(p)
+	n.onViewChanged()
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,307 @@
+package election
+
+import (
+	"slices"
+	"time"
+
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// transfer is the preparation of a hand-over (protocol 4.6): PREPARE to the
+// successor, and its READY.
+type transfer struct {
+	to      wire.ID // zero: none under way
+	cause   Cause
+	refused []wire.ID     // who was asked and is not ready
+	only    wire.ID       // the operator named the successor; zero: anybody
+	hold    time.Duration // the operator wants this node out of it for so long
+	token   uint64        // of the operator's command; zero: none
+}
+
+// ending says how a leadership ends.
+type ending struct {
+	// planned: the lease is renewed while the lose hook runs, then RESIGN
+	// names the successor.
+	planned    bool
+	successor  wire.ID
+	superseded bool          // another leads already; there is nothing to resign
+	reclaim    bool          // we claim a higher epoch at once
+	within     time.Duration // bound on the lose hook; zero: its own timeout
+}
+
+// onPreemptRequest: a better node that has followed for a while asks for its
+// turn. The leader chooses the best of those that may displace it.
+func (n *Node) onPreemptRequest(p *peer, f *wire.Frame) {
+	switch {
+	case n.reign.transfer.to != wire.ID{}:
+		n.answer(p, f, wire.OK, 0)
+	case !p.isElectable() || !n.cfg.mayPreempt(p.Priority, p.ID, n.cfg.Priority, n.cfg.ID):
+		n.answer(p, f, wire.LeaderAlive, 0)
+	default:
+		n.answer(p, f, wire.OK, 0)
+		n.prepare(Preempted)
+	}
+}
+
+// prepare asks the best node that has not refused to get ready.
+func (n *Node) prepare(cause Cause) {
+	t := &n.reign.transfer
+	t.cause, t.to = cause, wire.ID{}
+	for _, p := range n.living() {
+		if slices.Contains(t.refused, p.ID) || !n.mayReceive(p) {
+			continue
+		}
+		t.to = p.ID
+		n.ask(p, wire.Frame{Kind: wire.Prepare, Epoch: n.cur}, 0)
+		return
+	}
+	n.refuseTransfer(ErrNobodyReady)
+	if cause == Stopped {
+		n.becomeStopping(Stopped, ending{planned: true}) // nobody can take over: stop all the same
+	}
+}
+
+// mayReceive: a preemption goes only to those that may displace us; somebody
+// who stops or steps down hands over to anybody, or to whom the operator named.
+func (n *Node) mayReceive(p *peer) bool {
+	switch t := n.reign.transfer; t.cause {
+	case Preempted:
+		return n.cfg.mayPreempt(p.Priority, p.ID, n.cfg.Priority, n.cfg.ID)
+	default:
+		return t.only.IsZero() || t.only == p.ID
+	}
+}
+
+// refuseTransfer gives the transfer up; the operator who asked is told why.
+func (n *Node) refuseTransfer(why error) {
+	token := n.reign.transfer.token
+	n.reign.transfer = transfer{}
+	if token != 0 {
+		n.emit(Reply{Token: token, Err: why})
+	}
+}
+
+// onHandOverCommand begins a planned change that the operator asks for. Its
+// Reply comes when another leads, or when it is certain that this one goes on.
+func (n *Node) onHandOverCommand(c Command) {
+	if err := n.mayHandOver(c); err != nil {
+		n.emit(Reply{Token: c.Token, Err: err})
+		return
+	}
+	n.reign.transfer = transfer{only: c.To, token: c.Token}
+	if c.Verb == StepDown {
+		n.reign.transfer.hold = max(c.For, n.cfg.Lease)
+	}
+	n.prepare(SteppedDown)
+}
+
+func (n *Node) mayHandOver(c Command) error {
+	switch {
+	case n.state == Stopping || (n.state == Lead && !n.reign.transfer.to.IsZero()):
+		return ErrBusy
+	case n.state != Lead:
+		return ErrNotLeader
+	case c.Verb == StepDown:
+		return nil
+	case c.To == n.cfg.ID:
+		return ErrSelf
+	}
+	p := n.peer(c.To)
+	switch {
+	case p == nil:
+		return ErrUnknownMember
+	case !n.presumedAlive(p):
+		return ErrDeadMember
+	case p.Part != Voter || !n.isVoter(p.ID):
+		return ErrObserverMember
+	}
+	return nil
+}
+
+// settleHandOver answers the operator once it is known who leads.
+func (n *Node) settleHandOver(to State) {
+	token := n.owedReply
+	isOver := to == Follow || to == Lead || (to == Observe && (n.leaving || n.refused))
+	if token == 0 || !isOver {
+		return
+	}
+	n.owedReply = 0
+	var err error
+	if to == Lead || !n.wasHandedOver {
+		err = ErrLostMeanwhile
+	}
+	n.emit(Reply{Token: token, Err: err})
+}
+
+// onPrepare: our leader wants to hand over to us.
+func (n *Node) onPrepare(p *peer, f *wire.Frame) {
+	ready := n.isElectable() && n.leaderKnown && n.cur == f.Epoch && n.cur.Owner == p.ID &&
+		(n.state == Follow || n.state == Suspect) && n.muteFor() == 0
+	n.reply(p, f, wire.Frame{Kind: wire.Ready, IsReady: ready})
+}
+
+// onReady goes on with the hand-over, or to the next best.
+func (n *Node) onReady(p *peer, f *wire.Frame) {
+	if !n.answered(p, wire.Prepare, f) || n.state != Lead || p.ID != n.reign.transfer.to {
+		return
+	}
+	if !f.IsReady {
+		n.onPrepareSilent(p)
+		return
+	}
+	if hold := n.reign.transfer.hold; hold > 0 {
+		n.heldUntil = n.now.Add(hold)
+	}
+	n.becomeStopping(n.reign.transfer.cause, ending{planned: true, successor: p.ID})
+}
+
+func (n *Node) onPrepareSilent(p *peer) {
+	if n.state != Lead || p.ID != n.reign.transfer.to {
+		return
+	}
+	t := &n.reign.transfer
+	t.refused = append(t.refused, p.ID)
+	if n.leaving {
+		t.cause, t.only = Stopped, wire.ID{} // whoever stops hands over to anybody, or to nobody
+	}
+	n.prepare(t.cause)
+}
+
+// onHookEnded: only the end of a lose hook moves the protocol.
+func (n *Node) onHookEnded(e HookEnded) {
+	if e.Hook == Lose && n.state == Stopping && e.Epoch == n.reign.epoch {
+		n.finishStopping()
+	}
+}
+
+// finishStopping: nothing of this leadership runs any more. Now, and not
+// before, others are told (protocol 4.6: no overlap).
+func (n *Node) finishStopping() {
+	end, epoch := n.reign.ending, n.reign.epoch
+	n.endChange(ErrLostMeanwhile)
+	n.wasHandedOver = end.planned
+	n.reign = reign{}
+	n.saved.Promoted = wire.Epoch{}
+	if !end.superseded && !end.reclaim {
+		n.resign(epoch, end)
+	}
+	switch {
+	case n.leaving:
+		n.leaderKnown = false
+		n.onResignDone()
+	case n.refused:
+		n.leaderKnown = false
+		n.becomeObserver(SameID)
+	case n.cur != epoch && n.leaderKnown:
+		n.followAfterStopping()
+	default:
+		n.standAgain(end)
+	}
+	if n.state != Claiming && n.state != Lead { // a claim has saved it already
+		n.save() // last: if the disk is full, the rest is to be known all the same
+	}
+}
+
+// resign tells everybody that the epoch is over.
+func (n *Node) resign(epoch wire.Epoch, end ending) {
+	reason := wire.LeaseLost
+	if end.planned {
+		reason = wire.Transfer
+	}
+	n.release(epoch)
+	for _, p := range n.audience() {
+		n.ask(p, wire.Frame{Kind: wire.Resign, Epoch: epoch, Reason: reason, Successor: end.successor}, 0)
+	}
+}
+
+func (n *Node) followAfterStopping() {
+	n.becomeFollower(Superseded)
+	n.armSuspicion(later(n.lhb, n.followedAt).Add(n.suspectTimeout()))
+}
+
+// standAgain: without a leader, this node waits its turn like anybody.
+func (n *Node) standAgain(end ending) {
+	n.leaderKnown, n.failed = false, wire.Epoch{}
+	n.contest = contest{began: n.now, release: n.now, reason: wire.NoLeader}
+	switch {
+	case end.reclaim:
+		n.contest.cause = ReMinted
+		n.claim(n.contest.cause)
+	case end.planned:
+		n.becomeStaggering(LeaderResigned, n.successorHeadStart())
+	default:
+		n.becomeStaggering(n.cause, n.cfg.Lease) // others may do better
+	}
+}
+
+// successorHeadStart is how long the others leave the field to a named
+// successor (protocol 3.1).
+func (n *Node) successorHeadStart() time.Duration { return n.roundTrip()*2/3 + syncAllowance }
+
+// onResign: an epoch is over. Its owner's late frames mean nothing from now on
+// (the tombstone of CE8), and if it was our leader's, the successor claims.
+func (n *Node) onResign(p *peer, f *wire.Frame) {
+	if f.Epoch.Owner != p.ID {
+		n.count("not-the-owner")
+		return
+	}
+	n.reply(p, f, wire.Frame{Kind: wire.ResignAck})
+	if f.Epoch.Counter > n.saved.MaxCounter {
+		n.count("unknown-epoch") // a tombstone for what was never announced would silence it for ever
+		return
+	}
+	p.resigned = max(p.resigned, f.Epoch.Counter)
+	wasGranted := n.promise.epoch == f.Epoch
+	n.release(f.Epoch)
+	if wasGranted && n.state == Wait && n.contest.helper == p.ID {
+		n.becomeElecting(LeaderResigned) // an abandoned claim
+		return
+	}
+	isLeaders := f.Epoch == n.cur && n.leaderKnown
+	wasGivenUp := f.Epoch == n.failed && (n.state == Stagger || n.state == Elect || n.state == Wait)
+	if (!isLeaders && !wasGivenUp) || n.state == Stopping || n.leaving || n.refused {
+		return
+	}
+	n.leaderKnown, n.failed = false, wire.Epoch{}
+	n.contest = contest{began: n.now.Add(-n.cfg.Lease), release: n.now, reason: wire.NoLeader}
+	switch {
+	case f.Successor == n.cfg.ID && n.isElectable():
+		n.contest.cause, n.contest.isNamed = HandedOver, true
+		n.claim(n.contest.cause)
+	case !f.Successor.IsZero():
+		n.becomeStaggering(LeaderResigned, n.successorHeadStart())
+	default:
+		n.becomeStaggering(LeaderResigned, 0)
+	}
+}
+
+// flaps counts the leaderships that this node lost lately; in memory only.
+type flaps struct{ lost []time.Time }
+
+// Flap damping (protocol 2.5): each leadership lost in the last ten minutes
+// doubles the wait before the next preemption, up to a minute.
+const (
+	flapWindow  = 10 * time.Minute
+	maxFlapWait = time.Minute
+)
+
+func (h *flaps) add(now time.Time) {
+	h.forget(now)
+	h.lost = append(h.lost, now)
+}
+
+func (h *flaps) forget(now time.Time) {
+	h.lost = slices.DeleteFunc(h.lost, func(t time.Time) bool { return now.Sub(t) > flapWindow })
+}
+
+func (h *flaps) damp(base time.Duration, now time.Time) time.Duration {
+	h.forget(now)
+	wait := base
+	for range h.lost {
+		if wait >= maxFlapWait {
+			return max(base, maxFlapWait)
+		}
+		wait *= 2
+	}
+	return max(base, min(wait, maxFlapWait))
+}

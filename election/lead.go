@@ -1,0 +1,267 @@
+package election
+
+import (
+	"slices"
+	"time"
+
+	"github.com/bully-agent/bully-agent/election/lease"
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// reign is one leadership of this node, from its claim to the end of its lose
+// hook.
+type reign struct {
+	epoch      wire.Epoch
+	prior      wire.Epoch // best epoch known before the claim
+	priorVote  wire.Epoch // this voter's vote before the claim
+	lease      lease.Lease
+	lastBeat   time.Time
+	beatAt     time.Time     // next heartbeat
+	stepDownAt time.Time     // R13: gone by then unless renewed
+	leaseShown time.Time     // what the last LeaseUntil said
+	need       int           // acknowledgements needed, as of the last look
+	grant      time.Duration // what was asked for with the claim
+	transfer   transfer
+	ending     ending
+	mintedAt   uint64     // number of the step that made the epoch
+	promoted   wire.Epoch // the epoch, once its promotion goes to disk
+	promotedAt uint64     // number of the step that saved it
+}
+
+func newReign(e, prior wire.Epoch, length time.Duration) reign {
+	return reign{epoch: e, prior: prior, lease: lease.New(length)}
+}
+
+// fastFanOut bounds the members that get every heartbeat; in larger groups only
+// the best few do, and the others one a second or so (protocol 6.4).
+const (
+	fastFanOut    = 64
+	candidatesFew = 7
+)
+
+// beat sends the heartbeats that are due and sets the next.
+func (n *Node) beat() {
+	n.reign.lastBeat = n.now
+	n.reign.beatAt = n.now.Add(n.cfg.Heartbeat)
+	if n.isQuorum() {
+		n.bind(n.reign.epoch, n.cfg.Lease) // self is a voter (M4)
+	}
+	all := n.heartbeatAudience()
+	if len(all) <= fastFanOut {
+		for _, p := range all {
+			n.sendHeartbeat(p, n.cfg.Heartbeat)
+		}
+		return
+	}
+	slow := max(time.Second, time.Duration(len(all))*time.Millisecond)
+	for _, p := range n.closeFollowers() {
+		n.sendHeartbeat(p, n.cfg.Heartbeat)
+		p.beatAt = n.now.Add(slow)
+	}
+	for _, p := range all {
+		if !n.now.Before(p.beatAt) {
+			n.sendHeartbeat(p, slow)
+			p.beatAt = n.now.Add(slow)
+		}
+	}
+}
+
+// closeFollowers get every heartbeat even in a large group: in quorum mode the
+// voters, whose acknowledgements are the lease, else those who would take over.
+func (n *Node) closeFollowers() []*peer {
+	if n.isQuorum() {
+		return slices.DeleteFunc(n.heartbeatAudience(), func(p *peer) bool { return !n.isVoter(p.ID) })
+	}
+	best := n.living()
+	return best[:min(len(best), candidatesFew)]
+}
+
+// heartbeatAudience is everybody presumed alive, the former leader too: if it
+// lives after all, this is how it learns.
+func (n *Node) heartbeatAudience() []*peer {
+	var out []*peer
+	for _, p := range n.peers {
+		if n.presumedAlive(p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func (n *Node) sendHeartbeat(p *peer, interval time.Duration) {
+	f := wire.Frame{Kind: wire.Heartbeat, Flags: wire.Active | wire.AckReq, Epoch: n.reign.epoch,
+		Lease: millis(n.cfg.Lease), Interval: millis(interval), TxMicros: micros(n.now),
+		ConfigVersion: n.saved.Roster.Version}
+	n.sendTo(p, f)
+}
+
+// onHeartAck renews the lease from the moment that the acknowledged heartbeat
+// was sent.
+func (n *Node) onHeartAck(p *peer, f *wire.Frame) {
+	if f.Epoch != n.reign.epoch || (n.state != Lead && n.state != Stopping) {
+		n.count("late-ack")
+		return
+	}
+	n.onAcknowledged(p, f.EchoSeq)
+	n.onRosterFlags(p, f.AckFlags)
+}
+
+// onAcknowledged counts an acknowledgement: it is worth what was asked for, from
+// the moment that this was sent.
+func (n *Node) onAcknowledged(p *peer, seq uint32) {
+	sent, ok := p.sentTime(seq)
+	if !ok {
+		n.count("late-ack")
+		return
+	}
+	n.sampleRTT(p, sent)
+	n.noteLate(sent)
+	if p.Part == Observer {
+		return // needAcks counts none of them either
+	}
+	n.reign.lease.Renew(p.ID, sent, p.worth(seq))
+}
+
+// needAcks is m of protocol 4.5, counted against who is there (M11). The
+// automatic choice asks for one acknowledgement once at least two others are
+// believed alive: a leader that is cut off alone then lets go. With a single
+// other, nobody could tell which of the two is cut off, and the leader stays.
+func (n *Node) needAcks() int {
+	if n.isQuorum() {
+		return n.quorumNeed()
+	}
+	present, lost := n.livingCount(), 0
+	if p := n.peer(n.gone); p != nil && p.Status == Alive {
+		lost = 1
+	}
+	m := n.cfg.MinAcks
+	if m == AutoMinAcks {
+		m = 0
+		if present+lost >= 2 {
+			m = 1
+		}
+	}
+	return min(m, present)
+}
+
+// ackCount is how many others' acknowledgements are in force.
+func (n *Node) ackCount() int {
+	if n.isQuorum() {
+		return n.reign.lease.CountAmong(n.saved.Roster.IDs, n.now)
+	}
+	return n.reign.lease.Count(n.now)
+}
+
+// leaseEnd is until when this leader may act. Where no acknowledgement is
+// needed, its own turning loop renews it: a frozen leader must look again
+// before it acts.
+func (n *Node) leaseEnd() time.Time {
+	if n.isQuorum() {
+		return n.quorumEnd()
+	}
+	if need := n.needAcks(); need > 0 {
+		return n.reign.lease.End(need)
+	}
+	return n.reign.lastBeat.Add(lease.LeaderLength(n.cfg.Lease))
+}
+
+// holdsLease: the lease of this state can run out.
+func (n *Node) holdsLease() bool {
+	return n.state == Lead || (n.state == Stopping && n.reign.ending.planned)
+}
+
+// guardLease obeys R13. It runs first in every step, so that a leader that was
+// frozen past its lease steps down before it does anything else.
+func (n *Node) guardLease() {
+	at := n.reign.stepDownAt
+	if !n.holdsLease() || at.IsZero() || n.now.Before(at) {
+		return
+	}
+	if !n.isQuorum() && n.reign.need == 0 && n.needAcks() == 0 && len(n.living()) == 0 {
+		return // alone: nobody could have taken over
+	}
+	if n.state == Stopping { // the plan failed: nobody waits for us any more
+		n.reign.ending.planned = false
+		n.reign.beatAt, n.reign.stepDownAt = time.Time{}, time.Time{}
+		n.emit(HurryHook{Epoch: n.reign.epoch, Within: n.releaseTime()})
+		return
+	}
+	n.becomeStopping(LeaseExpired, ending{within: n.releaseTime()})
+}
+
+// releaseTime is what a lose hook has when the lease runs out: until its end,
+// for then others take over. A leader that was frozen comes late; if its lease
+// is over, others lead already, and a release cut short would protect nobody.
+func (n *Node) releaseTime() time.Duration {
+	left := n.leaseEnd().Add(lease.LeaderLength(n.cfg.TakeoverDelay)).Sub(n.now)
+	switch {
+	case left <= 0:
+		return 0
+	case n.isQuorum():
+		return left // the next leader's become hook starts then
+	}
+	return max(left, n.cfg.StopBudget/2)
+}
+
+// renewDeadline recomputes when this leader must be gone, after every step.
+func (n *Node) renewDeadline() {
+	if !n.holdsLease() {
+		n.reign.stepDownAt = time.Time{}
+		return
+	}
+	need := n.needAcks()
+	if need > n.reign.need && !n.isQuorum() {
+		n.reign.lease.Forgive(n.now) // whoever came had no chance to acknowledge yet
+	}
+	n.reign.need = need
+	end := n.leaseEnd()
+	n.reign.stepDownAt = end.Add(-n.cfg.StopBudget)
+	if n.state == Lead && end != n.reign.leaseShown {
+		n.reign.leaseShown = end
+		n.emit(LeaseUntil{Deadline: end})
+	}
+}
+
+// onJoined: a leader shows itself to a newcomer at once, so that it need not
+// ask. A node that found nobody asks whoever turns up what it knows, before it
+// claims anything.
+func (n *Node) onJoined(p *peer) {
+	switch {
+	case n.state == Lead:
+		n.sendHeartbeat(p, n.cfg.Heartbeat)
+	case n.state == Stagger && n.contest.backoff > 0:
+		n.probe(p, wire.AskOpinion)
+	}
+}
+
+// onViewChanged looks at what depends on how many members there are.
+func (n *Node) onViewChanged() {
+	if n.state == Lead && n.electableCount() < n.cfg.MinMembers {
+		n.becomeStopping(TooFewMembers, ending{})
+	}
+	n.checkClaim() // fewer may be needed now
+}
+
+// onElectionAsLeader shows the leadership to whoever challenges it, and only to
+// it: announcing to all again would multiply every late ELECTION by n.
+func (n *Node) onElectionAsLeader(p *peer, f *wire.Frame) {
+	if f.Reason == wire.Preempt {
+		n.onPreemptRequest(p, f)
+		return
+	}
+	verdict := wire.LeaderAlive
+	if !n.isOutrankedBy(p) {
+		verdict = wire.OK
+	}
+	n.answer(p, f, verdict, 0)
+	n.sendTo(p, n.announcement(wire.InForce))
+}
+
+// onSuperseded: another leader has a higher epoch; one of the two must go, and
+// the order of epochs says which (CE7: not both).
+func (n *Node) onSuperseded(by wire.Epoch) {
+	n.becomeStopping(Superseded, ending{superseded: true})
+	n.raiseCounter(by.Counter)
+	n.cur, n.leaderKnown, n.failed = by, true, wire.Epoch{}
+	n.lhb, n.followedAt = time.Time{}, n.now // R8: to be heard in person soon
+}

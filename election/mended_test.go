@@ -1,0 +1,274 @@
+package election
+
+import (
+	"testing"
+	"time"
+
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// The rules of the mended rules that speak of available mode. Each was broken
+// once by a schedule, in a model; each fails here without its line.
+
+// Followers reassured each other about a dead leader for ever, where hearsay
+// counted as hearing.
+func TestMended01_FirstHandOnly(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		hears func(n *story)
+	}{
+		{"a fresh opinion", func(n *story) {
+			n.hears(n.actor(1).replies(wire.Probe, wire.Frame{Kind: wire.ProbeAck, Epoch: n.actor(3).epoch(1), HeartbeatAge: 5, Standing: wire.Following}))
+		}},
+		{"gossip", func(n *story) { n.happens(LeaderReported{n.actor(3).epoch(1)}) }},
+		{"a CID that knows it", func(n *story) {
+			n.hears(n.actor(1).says(wire.Frame{Kind: wire.Cid, Knowledge: wire.Knows, Epoch: n.actor(3).epoch(1)}))
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			n := storyOf(t, 2, Config{}, 1, 3)
+			n.follows(3, 1)
+			last := n.now
+			n.waits(n.node.suspectTimeout())
+			n.forgets()
+			n.is(Suspect)
+			tc.hears(n)
+			n.forgets()
+			if n.node.lhb != last {
+				t.Errorf("lhb moved by %v without a frame of the leader's", n.node.lhb.Sub(last))
+			}
+		})
+	}
+	t.Run("peers that hear it put the doubt off by half a timeout", func(t *testing.T) {
+		n := storyOf(t, 2, Config{}, 1, 3)
+		n.follows(3, 1)
+		last := n.now
+		n.waits(n.node.suspectTimeout())
+		n.forgets()
+		n.hears(n.actor(1).replies(wire.Probe, wire.Frame{Kind: wire.ProbeAck, Epoch: n.actor(3).epoch(1), HeartbeatAge: 5, Standing: wire.Following}))
+		for n.node.state == Suspect {
+			n.forgets()
+			n.waits(time.Millisecond)
+		}
+		n.expects("suspect → follow cause=peers-hear-leader")
+		if n.node.lhb != last {
+			t.Error("others' hearing counts as our own")
+		}
+		n.waits(n.node.suspectTimeout()/2 - time.Millisecond)
+		n.expects()
+		n.waits(time.Millisecond)
+		n.expects("follow → suspect", "send n1 PROBE", "send n3 PROBE")
+	})
+	t.Run("at most six announced intervals, however poor the health", func(t *testing.T) {
+		n := storyOf(t, 2, Config{}, 1, 3)
+		n.follows(3, 1)
+		n.happens(HealthChanged{Score: 7})
+		n.expects()
+		if got := n.node.suspectTimeout(); got != 300*time.Millisecond {
+			t.Errorf("suspect timeout %v at the worst health, want 300ms", got)
+		}
+	})
+	t.Run("START has no lhb", func(t *testing.T) {
+		if n := storyOf(t, 2, Config{}, 1, 3); !n.node.lhb.IsZero() {
+			t.Errorf("lhb %v at the start", n.node.lhb)
+		}
+	})
+}
+
+// A PROBE_ACK proves a leadership only if it speaks of that leadership.
+func TestMended02_WhatAProbeProves(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		ack  wire.Frame
+		want State
+	}{
+		{"it leads this epoch", wire.Frame{Standing: wire.Leading, Epoch: wire.Epoch{Counter: 1, Owner: hostID(3)}}, Follow},
+		{"it lives and leads no more", wire.Frame{Standing: wire.Following, Epoch: wire.Epoch{Counter: 1, Owner: hostID(3)}}, Stagger},
+		{"it is stopping", wire.Frame{Standing: wire.Stopping, Epoch: wire.Epoch{Counter: 1, Owner: hostID(3)}}, Stagger},
+		{"it leads another epoch", wire.Frame{Standing: wire.Leading, Epoch: wire.Epoch{Counter: 2, Owner: hostID(3)}}, Stagger},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			n := storyOf(t, 2, Config{}, 1, 3)
+			n.follows(3, 1)
+			n.waits(n.node.suspectTimeout())
+			n.forgets()
+			tc.ack.Kind = wire.ProbeAck
+			n.hears(n.actor(3).replies(wire.Probe, tc.ack))
+			n.forgets()
+			n.is(tc.want)
+		})
+	}
+	t.Run("another life ends the leadership", func(t *testing.T) {
+		n := storyOf(t, 2, Config{}, 1, 3)
+		n.follows(3, 1)
+		n.waits(n.node.suspectTimeout())
+		n.forgets()
+		n.actor(3).incarnation, n.actor(3).nonce = 2, 3333
+		n.hears(n.actor(3).replies(wire.Probe, wire.Frame{Kind: wire.ProbeAck, Standing: wire.Leading, Epoch: n.actor(3).epoch(1)}))
+		n.forgets()
+		if n.node.state == Follow {
+			t.Error("a new life was taken for the leader that the old one was")
+		}
+	})
+	t.Run("nobody learns itself as leader from others", func(t *testing.T) {
+		n := storyOf(t, 2, Config{}, 1, 3)
+		n.happens(MemberChanged{Member{ID: hostID(2), Nonce: 5, Incarnation: 1, Addr: n.actor(1).member(Alive).Addr, Status: Alive}})
+		n.expects("send n1 PROBE purpose=identity") // not even while another agent has our id
+		n.happens(LeaderReported{wire.Epoch{Counter: 9, Owner: hostID(2)}})
+		n.expects()
+		n.is(Start)
+	})
+}
+
+// What was announced by a deaf or isolated node moved everybody, again and
+// again.
+func TestMended11_IsolatedOrDeaf(t *testing.T) {
+	t.Run("a claim is not in force before enough acknowledged it", func(t *testing.T) {
+		n := storyOf(t, 3, Config{MinAcks: 2}, 1, 2)
+		n.waits(2*time.Second - 10*time.Millisecond)
+		n.forgets()
+		n.hearsAndForgets(n.actor(1).says(wire.Frame{Kind: wire.Query}))
+		n.hearsAndForgets(n.actor(2).says(wire.Frame{Kind: wire.Query}))
+		n.waits(10 * time.Millisecond)
+		n.forgets()
+		n.hears(n.actor(1).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, Epoch: n.node.cur}))
+		n.expects()
+		n.is(Claiming)
+		n.hears(n.actor(2).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, Epoch: n.node.cur}))
+		n.expects("save promoted=1/n3", "claim → lead", "become hook epoch=1/n3")
+	})
+	t.Run("an isolated node uses up no epoch", func(t *testing.T) {
+		n := storyOf(t, 3, Config{}, 1, 2)
+		n.waits(10 * time.Second)
+		n.forgets()
+		if n.node.saved.MaxCounter != 0 || !n.node.Status().Isolated {
+			t.Errorf("counter %d, isolated %t after ten seconds alone", n.node.saved.MaxCounter, n.node.Status().Isolated)
+		}
+	})
+	t.Run("and leads its own part once all others are declared dead", func(t *testing.T) {
+		n := storyOf(t, 3, Config{}, 1, 2)
+		n.waits(2 * time.Second)
+		n.forgets()
+		n.happens(MemberChanged{n.actor(1).member(Dead)})
+		n.forgets()
+		n.happens(MemberChanged{n.actor(2).member(Dead)})
+		n.forgets()
+		n.waits(6 * time.Second)
+		n.forgets()
+		n.is(Lead)
+	})
+	t.Run("whoever comes has a lease's time to acknowledge", func(t *testing.T) {
+		n := storyOf(t, 3, Config{}, 1)
+		n.waits(2 * time.Second)
+		n.forgets()
+		n.is(Lead) // alone with n1, no acknowledgement is needed
+		n.actors[2] = &actor{s: n, number: 2, incarnation: 1, nonce: 2000}
+		n.happens(MemberChanged{n.actor(2).member(Alive)})
+		n.expects()
+		n.waits(250 * time.Millisecond)
+		n.expects()
+		n.is(Lead)
+	})
+}
+
+// In available mode hooks must not hold a token below one in use.
+func TestMended12_ReMint(t *testing.T) {
+	n := storyOf(t, 3, Config{}, 1, 2)
+	n.leads(1)
+	old := n.node.cur
+	n.acks(1)
+	n.forgets()
+	n.hears(n.actor(1).replies(wire.Heartbeat, wire.Frame{Kind: wire.CoordAck, AckVerdict: wire.AckStale, Epoch: n.actor(2).epoch(8)}))
+	n.expects("lead → stopping cause=re-minted", "stop hook epoch=1/n3", "lose hook epoch=1/n3 cause=re-minted")
+	n.waits(200 * time.Millisecond) // no become hook while the lose hook runs
+	n.expects()
+	n.happens(HookEnded{Hook: Lose, Epoch: old, OK: true})
+	n.forgets()
+	for range 20 {
+		if n.node.state == Claiming {
+			break
+		}
+		n.hearsAndForgets(n.actor(1).says(wire.Frame{Kind: wire.Query}))
+		n.waits(10 * time.Millisecond)
+		n.forgets()
+	}
+	n.hears(n.actor(1).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, Epoch: n.node.cur}))
+	n.expects("save promoted=9/n3", "claim → lead epoch=9/n3 cause=re-minted", "become hook epoch=9/n3 cause=re-minted")
+}
+
+// A second agent with the id of a living one was taken for its next life.
+func TestMended13_ACloneDoesNotKillTheOriginal(t *testing.T) {
+	n := storyOf(t, 2, Config{}, 1, 3)
+	n.follows(3, 1)
+	clone := &actor{s: n, number: 3, incarnation: 2, nonce: 4444}
+	n.hearsFrom(4, clone.says(wire.Frame{Kind: wire.Query, Flags: wire.AckReq}))
+	n.expects("ignored id-conflict")
+	moved := clone.member(Alive)
+	moved.Addr = (&host{number: 4}).addr()
+	n.happens(MemberChanged{moved})
+	n.expects("ignored id-conflict")
+	n.hears(n.actor(3).heartbeat(1)) // the original goes on
+	n.expects()
+	n.is(Follow)
+	n.happens(MemberChanged{n.actor(3).member(Dead)}) // until it is the one that goes
+	n.expects("ignored detector-disagrees", "follow → stagger cause=leader-restarted", "stagger → elect", "send n1 PROBE")
+}
+
+// One 32-bit series for all destinations wraps in 16 days at 64 members.
+func TestMended14_SequenceNumbers(t *testing.T) {
+	t.Run("are per destination", func(t *testing.T) {
+		n := storyOf(t, 3, Config{}, 1, 2)
+		before := n.node.peer(hostID(2)).seq
+		n.hears(n.actor(1).says(wire.Frame{Kind: wire.Probe, Flags: wire.AckReq}))
+		n.expects("send n1 PROBE_ACK")
+		if n.node.peer(hostID(2)).seq != before {
+			t.Error("a frame to n1 used up a number of n2's")
+		}
+	})
+	t.Run("wrap", func(t *testing.T) {
+		n := storyOf(t, 2, Config{}, 1, 3)
+		n.actor(3).seq = 1<<32 - 3
+		n.follows(3, 1)
+		if n.node.peer(hostID(3)).received.top > 1000 || n.node.lhb != n.now {
+			t.Error("heartbeats after the wrap were taken for old ones")
+		}
+	})
+	t.Run("a doubled frame changes nothing", func(t *testing.T) {
+		n := storyOf(t, 2, Config{}, 1, 3)
+		f := n.actor(3).heartbeat(1)
+		n.hears(f)
+		n.forgets()
+		heard := n.now
+		n.waits(20 * time.Millisecond)
+		n.hears(f)
+		n.expects("ignored duplicate")
+		if n.node.lhb != heard {
+			t.Error("an old heartbeat counted again")
+		}
+	})
+	t.Run("ages saturate", func(t *testing.T) {
+		for d, want := range map[time.Duration]uint16{-time.Second: 0, 1500 * time.Microsecond: 1,
+			65534 * time.Millisecond: 65534, time.Hour: wire.AgeUnknown} {
+			if got := millis(d); got != want {
+				t.Errorf("millis(%v) = %d, want %d", d, got, want)
+			}
+		}
+	})
+}
+
+// A node of another mode took part in elections that it could not understand.
+func TestMended16_MixedModes(t *testing.T) {
+	for _, algo := range []wire.Algo{wire.Smallest, wire.Enhanced, wire.Classic | wire.AlgoSticky,
+		wire.Classic | wire.AlgoQuorum, wire.Classic | wire.AlgoLowest} {
+		n := storyOf(t, 2, Config{}, 1, 3)
+		for _, f := range []wire.Frame{n.actor(3).heartbeat(5), n.actor(3).coordinator(5), n.actor(1).election(wire.Epoch{})} {
+			f.Algo = algo
+			n.hears(f)
+			n.expects("ignored other-mode")
+		}
+		n.is(Start)
+	}
+	if n := storyOf(t, 2, Config{Preempt: PreemptNever}, 1, 3); n.node.cfg.algo() != wire.Classic|wire.AlgoSticky {
+		t.Error("preempt = never is not shown in the mode")
+	}
+}

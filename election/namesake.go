@@ -1,0 +1,90 @@
+package election
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// Two agents with one id are two copies of one state directory: a cloned
+// machine, a restored backup. They would both believe that an epoch is theirs,
+// so one of them must not take part (R2). Which one must come out the same on
+// both sides: the one that has just started, or else the one with the larger
+// (incarnation, nonce).
+
+// onNamesake takes word of a member with our own id. It may be our former life,
+// which the failure detector has not given up yet: only an answer proves that
+// somebody is there.
+func (n *Node) onNamesake(m Member) {
+	if m.Nonce == n.cfg.Nonce || m.Status != Alive {
+		return
+	}
+	isAsked := n.namesake != nil && n.namesake.Nonce == m.Nonce &&
+		slices.ContainsFunc(n.exchanges, func(x *exchange) bool { return x.to == m.ID })
+	if !isAsked { // or a second word of it would cancel the question
+		n.meetNamesake(m)
+	}
+}
+
+// onNamesakeFrame takes a frame that bears our id. Our own come back only if an
+// address is wrong, and then mean nothing.
+func (n *Node) onNamesakeFrame(from netip.AddrPort, f *wire.Frame) {
+	if f.Nonce == n.cfg.Nonce || f.Cluster != n.cfg.Cluster {
+		n.count("own-frame")
+		return
+	}
+	if n.namesake == nil || n.namesake.Nonce != f.Nonce {
+		n.meetNamesake(Member{ID: f.Sender, Addr: from, Nonce: f.Nonce, Incarnation: f.Incarnation, Status: Alive})
+	}
+	switch {
+	case f.Kind == wire.Probe && f.Purpose == wire.AskIdentity:
+		n.onProbe(n.namesake, f)
+	case f.Kind == wire.ProbeAck && n.answered(n.namesake, wire.Probe, f):
+		n.resolveConflict(from, f)
+	default:
+		n.count("id-conflict")
+	}
+}
+
+// meetNamesake asks who is there. Both sides judge by what they are now, whatever
+// becomes of them until both have answered.
+func (n *Node) meetNamesake(m Member) {
+	n.namesake, n.stood = &peer{Member: m}, n.state.standing()
+	n.probe(n.namesake, wire.AskIdentity)
+}
+
+// resolveConflict decides who stays. The survivor takes an incarnation above
+// the other's, so that members who heard the other hear it again
+// (M13).
+func (n *Node) resolveConflict(from netip.AddrPort, f *wire.Frame) {
+	theirsStarts, oursStarts := f.Standing == wire.Starting, n.stood == wire.Starting
+	refuse := n.hasLargerLife(f)
+	if theirsStarts != oursStarts {
+		refuse = oursStarts
+	}
+	n.emit(Conflict{Other: from, Incarnation: f.Incarnation, Nonce: f.Nonce, Refuse: refuse})
+	if !refuse {
+		if f.Incarnation >= n.saved.Incarnation {
+			n.saved.Incarnation = f.Incarnation + 1
+			n.save()
+		}
+		return
+	}
+	n.refused = true
+	switch n.state {
+	case Lead:
+		n.becomeStopping(SameID, ending{})
+	case Stopping:
+	default:
+		n.leaderKnown = false
+		n.becomeObserver(SameID)
+	}
+}
+
+func (n *Node) hasLargerLife(f *wire.Frame) bool {
+	if n.born != f.Incarnation {
+		return n.born > f.Incarnation
+	}
+	return n.cfg.Nonce > f.Nonce
+}

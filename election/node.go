@@ -1,0 +1,305 @@
+package election
+
+import (
+	"time"
+
+	"github.com/bully-agent/bully-agent/election/lease"
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// Node is one participant in the election: a value that is told the time and
+// what happened, and says what to do. It has no clock, goroutine, socket, file
+// or logger; the agent and the simulator drive the same code.
+//
+// A Node belongs to whoever calls Step; nothing here is safe for concurrent use.
+type Node struct {
+	cfg   Config
+	hash  uint32
+	born  uint32 // incarnation at the start; saved's rises if this node survives a conflict
+	saved Saved
+
+	state State
+	since time.Time // entry into state
+	cause Cause     // of state
+
+	// cur is the best epoch known; its owner is the leader while leaderKnown.
+	//
+	// Invariant: cur never decreases in one life (R4, I6).
+	cur         wire.Epoch
+	leaderKnown bool
+	lhb         time.Time  // last frame of cur's owner itself: first-hand only (M1)
+	followedAt  time.Time  // when cur was accepted or told
+	failed      wire.Epoch // the epoch given up in this contest: hearsay does not revive it
+	gone        wire.ID    // the leader given up, until it is heard again
+	pulse       pulse      // rhythm of the leader's heartbeats
+	beatAt      time.Time  // cur's last heartbeat; lhb may be a frame of another kind
+
+	peers     []*peer // sorted by ID: nothing here depends on map order
+	exchanges []*exchange
+	round     uint32
+
+	stateAt   time.Time // end of the present state's waiting; zero: none
+	suspectAt time.Time // Follow: when silence becomes suspicious
+	preemptAt time.Time // Follow: when to ask a worse leader to hand over
+	queryAt   time.Time // Start: when to ask for a leader
+	settleEnd time.Time // no first election before this
+
+	opinions opinions // Suspect: what others say of the leader
+	contest  contest  // Stagger … Claiming
+	reign    reign    // Lead, Stopping
+	flaps    flaps    // leaderships lost lately
+
+	promise   promise       // quorum mode: whom this voter is bound to
+	muteUntil time.Time     // quorum mode: a restarted voter grants nothing before
+	sync      time.Duration // how long a save takes here
+	unsaved   bool          // the last save failed: memory is ahead of the disk
+	onDisk    uint64        // MaxCounter as last saved
+	offer     offer         // a roster that is being agreed on
+	isOutside bool          // the cluster has a roster, and this node was never in one
+
+	owedReply     uint64 // token of the hand-over command whose outcome is open
+	wasHandedOver bool   // the last leadership ended as planned
+
+	tether        Tether // the stream that was asked for last
+	health        int
+	diskFailed    bool
+	linkDown      bool
+	outdatedUntil time.Time // quorum mode: others have a newer roster; does not stand before
+	heldUntil     time.Time // hold-down after a step-down: does not stand before
+	leaving       bool
+	refused       bool          // another agent has our id and stays
+	stood         wire.Standing // when we met the namesake: both sides judge by that
+	leaveToken    uint64
+	namesake      *peer // another agent with our id; nil: none known
+
+	steps     uint64
+	enteredAt uint64 // number of the step that entered the state
+	strategy  strategy
+	now       time.Time
+	thawedAt  time.Time // end of the last freeze
+	due       time.Time // the deadline that the last step asked for
+	out       []Effect
+}
+
+// New gives a Node in its first state. saved is what the disk holds with
+// Incarnation already raised for this life. Nothing has been sent yet; the
+// first Step may come at any time.
+func New(cfg Config, saved Saved, now time.Time) (*Node, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{cfg: cfg, hash: cfg.Hash(), born: saved.Incarnation, saved: saved, now: now}
+	n.strategy = strategyOf(cfg.Algorithm)
+	n.settleEnd = now.Add(cfg.Settle)
+	n.onDisk = saved.MaxCounter
+	n.startMute()
+	n.queryAt = now.Add(2*cfg.Heartbeat + 3*rtoUnknown) // T_q of protocol 3.1
+	n.state, n.since, n.cause = Start, now, Boot
+	n.stateAt = n.settleEnd
+	n.contest.began = now
+	if cfg.Part != Voter {
+		n.state, n.stateAt = Observe, time.Time{}
+	}
+	n.due = n.Deadline()
+	return n, nil
+}
+
+// Step takes one event at the time now, which must not go backwards, and gives
+// what to do, in order. The slice is valid until the next Step. Step never
+// fails: an event that means nothing in this state is counted.
+func (n *Node) Step(now time.Time, ev Event) []Effect {
+	n.now, n.out = now, n.out[:0]
+	n.steps++
+	if _, unsaved := ev.(SaveFailed); !unsaved { // that one belongs to the step before
+		n.guardLease() // R13: before anything that a leader may do
+	}
+	n.forgiveLag() // R12
+	n.dispatch(ev)
+	n.expire()
+	n.renewDeadline()
+	n.keepTether()
+	n.due = n.Deadline()
+	return n.out
+}
+
+// Deadline is when Step must be called with Tick if nothing happens before.
+// The zero time means never.
+func (n *Node) Deadline() time.Time {
+	var first time.Time
+	for _, t := range [...]time.Time{n.stateAt, n.suspectAt, n.preemptAt, n.queryAt, n.reign.beatAt, n.reign.stepDownAt, n.heldUntil, n.outdatedUntil} {
+		first = earlier(first, t)
+	}
+	for _, x := range n.exchanges {
+		first = earlier(first, x.nextAt)
+	}
+	return first
+}
+
+// earlier gives the earlier of two times, of which zero means never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
+		return b
+	}
+	return a
+}
+
+func (n *Node) dispatch(ev Event) {
+	switch e := ev.(type) {
+	case Tick:
+	case Received:
+		n.onReceived(e.From, &e.Frame)
+	case MemberChanged:
+		n.onMemberChanged(e.Member)
+	case LeaderReported:
+		n.onLeaderReported(e.Epoch)
+	case HealthChanged:
+		n.health = min(max(e.Score, 0), 7)
+	case TetherLost:
+		n.onTetherLost(e)
+	case Refused:
+		n.onRefused(e)
+	case LinkChanged:
+		n.onLinkChanged(e)
+	case DiskTimed:
+		n.onDiskTimed(e)
+	case HookEnded:
+		n.onHookEnded(e)
+	case Command:
+		n.onCommand(e)
+	case SaveFailed:
+		n.onSaveFailed(e)
+	case SaveRecovered:
+		n.onSaveRecovered()
+	default:
+		panic("BUG: unknown event " + ev.String())
+	}
+}
+
+// expire does what is due. Each timer is disarmed before its action, which
+// arms what comes next.
+func (n *Node) expire() {
+	n.expireExchanges()
+	if n.take(&n.reign.beatAt) {
+		n.beat()
+	}
+	if n.take(&n.suspectAt) {
+		n.becomeSuspicious(LeaderSilent)
+	}
+	if n.take(&n.queryAt) {
+		n.queryLeader()
+	}
+	if n.take(&n.preemptAt) {
+		n.askToPreempt()
+	}
+	if n.take(&n.outdatedUntil) {
+		n.resumeStanding(NoQuorum, 0)
+	}
+	if n.take(&n.heldUntil) {
+		n.resumeStanding(HoldEnded, 0)
+	}
+	if n.take(&n.stateAt) {
+		n.onStateTimeout()
+	}
+}
+
+// take reports whether the timer is due, and disarms it then.
+func (n *Node) take(timer *time.Time) bool {
+	if timer.IsZero() || n.now.Before(*timer) {
+		return false
+	}
+	*timer = time.Time{}
+	return true
+}
+
+// forgiveLag obeys R12: a node that was frozen past its own deadline has frames
+// waiting that it has not seen. It listens for one probe interval before it
+// believes any silence.
+func (n *Node) forgiveLag() {
+	lag := n.now.Sub(n.due)
+	if n.due.IsZero() || lag <= max(50*time.Millisecond, n.cfg.Heartbeat/2) {
+		return
+	}
+	n.count("frozen")
+	n.thawedAt = n.now
+	grace := n.now.Add(n.suspectTimeout() / 2)
+	for _, timer := range []*time.Time{&n.suspectAt, &n.stateAt} {
+		if !timer.IsZero() && timer.Before(grace) {
+			*timer = grace
+		}
+	}
+	for _, x := range n.exchanges {
+		if x.nextAt.Before(grace) {
+			x.nextAt = grace
+		}
+	}
+}
+
+func (n *Node) emit(e Effect)     { n.out = append(n.out, e) }
+func (n *Node) count(what string) { n.emit(Counted{what}) }
+
+// save puts the whole state on disk before anything that follows in this step.
+func (n *Node) save() {
+	n.onDisk, n.unsaved = n.saved.MaxCounter, false
+	n.emit(Save{n.saved})
+}
+
+// isElectable: this node may stand for election.
+func (n *Node) isElectable() bool {
+	return n.cfg.Part == Voter && !n.leaving && !n.diskFailed && !n.refused && !n.linkDown && n.heldUntil.IsZero() && n.outdatedUntil.IsZero() &&
+		n.isVoter(n.cfg.ID) && !n.isOutside
+}
+
+// Status is a picture of a Node.
+type Status struct {
+	State    State
+	Role     Role
+	Cause    Cause
+	Since    time.Time
+	Leader   wire.ID // zero: nobody known
+	Epoch    wire.Epoch
+	Reign    wire.Epoch // own epoch whose lose hook is owed; zero: none
+	Lease    time.Time  // end of the right to act; zero: not leading
+	Acks     int        // how many others acknowledge this leader now
+	NeedAcks int
+	Isolated bool
+	Suspect  time.Duration // T_s now
+	Held     time.Time     // end of the hold-down after a step-down; zero: none
+
+	// Quorum mode; zero values in available mode.
+	Roster  Roster
+	Quorum  int  // how many voters are a majority
+	Heard   int  // how many voters are heard, oneself included
+	Outside bool // the cluster has a roster and this node was never in one
+	Present int  // how many that could vote are here, oneself included
+}
+
+// Incarnation counts this node's lives; the survivor of an id conflict raises it.
+func (n *Node) Incarnation() uint32 { return n.saved.Incarnation }
+
+// Status gives a picture of the node as of its last Step.
+func (n *Node) Status() Status {
+	s := Status{State: n.state, Role: n.role(), Cause: n.cause, Since: n.since, Epoch: n.cur, NeedAcks: n.needAcks(),
+		Isolated: n.contest.isolated, Suspect: n.suspectTimeout(), Held: n.heldUntil}
+	n.describeQuorum(&s)
+	if n.leaderKnown {
+		s.Leader = n.cur.Owner
+	}
+	if n.state == Lead || n.state == Stopping {
+		s.Reign = n.reign.epoch
+	}
+	if n.state == Lead {
+		s.Lease, s.Acks = n.leaseEnd(), n.ackCount()
+	}
+	return s
+}
+
+// takeoverEnd is when a leader that fell silent must have let go: it counts its
+// lease from what it sent, this node from what it received.
+func (n *Node) takeoverEnd() time.Time {
+	last := n.lhb
+	if last.IsZero() {
+		last = n.followedAt
+	}
+	return last.Add(lease.WaitLength(n.cfg.Lease) + n.cfg.TakeoverDelay)
+}

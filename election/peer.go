@@ -1,0 +1,269 @@
+package election
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// peer is what a node knows of one other member, from the failure detector and
+// from the election's own frames.
+type peer struct {
+	Member
+	heard    time.Time // last valid frame of this life
+	rtt      rtt
+	received window // of this life's sequence numbers
+	seq      uint32 // last number we sent it (M14: one series per destination)
+	sent     [16]sentAt
+	resigned uint64    // tombstone: the highest counter that this owner resigned
+	silent   bool      // did not answer in this round
+	beatAt   time.Time // next heartbeat to it, where not everybody gets each
+	endedAt  time.Time // when the detector gave it up
+	rival    Member    // a second agent under this id, while the first still talks
+}
+
+// sentAt remembers when a numbered frame went out, for round trips and leases.
+type sentAt struct {
+	seq   uint32
+	at    time.Time
+	worth time.Duration // of its acknowledgement, for a lease
+}
+
+// sentTime is when the frame that a reply echoes was sent; false if it is too
+// long ago or never was.
+func (p *peer) sentTime(seq uint32) (time.Time, bool) {
+	s := p.sent[seq%uint32(len(p.sent))]
+	return s.at, s.seq == seq && !s.at.IsZero()
+}
+
+// worth is for how long the frame that sentTime knows asked to be promised.
+func (p *peer) worth(seq uint32) time.Duration { return p.sent[seq%uint32(len(p.sent))].worth }
+
+// isElectable: may lead, as far as its own words go.
+func (p *peer) isElectable() bool { return p.Part == Voter && !p.Draining && p.Status != Left }
+
+// presumedAlive: heard on the election's own lane a moment ago, or alive for
+// the failure detector. A member that memberlist calls dead but that talks to
+// us is alive.
+func (n *Node) presumedAlive(p *peer) bool {
+	if p.Status == Left {
+		return false
+	}
+	return p.Status == Alive || n.heardWithin(p, 3*p.rtt.timeout()+2*n.cfg.Heartbeat)
+}
+
+func (n *Node) heardWithin(p *peer, d time.Duration) bool {
+	return !p.heard.IsZero() && n.now.Sub(p.heard) <= d
+}
+
+// peer gives the peer with this id, or nil.
+func (n *Node) peer(id wire.ID) *peer {
+	if id == n.cfg.ID {
+		return n.namesake
+	}
+	i, found := n.findPeer(id)
+	if !found {
+		return nil
+	}
+	return n.peers[i]
+}
+
+func (n *Node) findPeer(id wire.ID) (int, bool) {
+	return slices.BinarySearchFunc(n.peers, id, func(p *peer, id wire.ID) int { return p.ID.Compare(id) })
+}
+
+// living gives the peers presumed alive that can lead, best first, without the
+// leader that is believed gone.
+func (n *Node) living() []*peer {
+	var out []*peer
+	for _, p := range n.peers {
+		if n.isLiving(p) {
+			out = append(out, p)
+		}
+	}
+	slices.SortFunc(out, n.byRank)
+	return out
+}
+
+// byRank compares two nodes so that the better sorts first.
+func (n *Node) byRank(a, b *peer) int {
+	if n.cfg.outranks(a.Priority, a.ID, b.Priority, b.ID) {
+		return -1
+	}
+	return 1
+}
+
+func (n *Node) isLiving(p *peer) bool {
+	return p.isElectable() && n.presumedAlive(p) && p.ID != n.gone && n.isVoter(p.ID)
+}
+
+// livingCount is len(living()), for what is asked at every frame.
+func (n *Node) livingCount() int {
+	count := 0
+	for _, p := range n.peers {
+		if n.isLiving(p) {
+			count++
+		}
+	}
+	return count
+}
+
+// better gives those of living that outrank this node and have not been silent
+// in this round.
+func (n *Node) better() []*peer {
+	return slices.DeleteFunc(n.living(), func(p *peer) bool { return p.silent || !n.isOutrankedBy(p) })
+}
+
+func (n *Node) isOutrankedBy(p *peer) bool {
+	return n.cfg.outranks(p.Priority, p.ID, n.cfg.Priority, n.cfg.ID)
+}
+
+// rank is this node's place among the electable: 0 is the best.
+func (n *Node) rank() int { return len(n.better()) }
+
+// onMemberChanged takes the failure detector's view. It starts nothing by
+// itself while heartbeats are fresh (evidence E5): the two views differ often
+// and harmlessly.
+func (n *Node) onMemberChanged(m Member) {
+	if m.ID == n.cfg.ID {
+		n.onNamesake(m)
+		return
+	}
+	i, found := n.findPeer(m.ID)
+	switch {
+	case found:
+		n.updatePeer(n.peers[i], m)
+	case m.Status == Alive:
+		p := &peer{Member: m, seq: n.freshSeries()}
+		n.peers = slices.Insert(n.peers, i, p)
+		n.seedRTT(p)
+		n.onJoined(p)
+	default:
+		return
+	}
+	n.forgetEnded()
+	n.onViewChanged()
+}
+
+// seriesGap is how far apart the series of numbers to two destinations start.
+const seriesGap = 1 << 16
+
+// freshSeries gives the first number for a new destination, above all in use: a
+// host that came back under another id at the same address may have taken frames
+// that were meant for its former self, and would call lower numbers old.
+func (n *Node) freshSeries() uint32 {
+	start := n.cfg.Rand.Uint32()
+	if len(n.peers) == 0 {
+		return start
+	}
+	top := n.peers[0].seq
+	for _, p := range n.peers {
+		if int32(p.seq-top) > 0 { // as RFC 1982 compares
+			top = p.seq
+		}
+	}
+	return top + seriesGap + start%seriesGap
+}
+
+// maxEnded bounds the members kept after their end, as membership does: hosts
+// that come with a new id at each start would fill the table otherwise.
+const maxEnded = 256
+
+// forgetEnded drops the member that ended longest ago, if there are too many.
+func (n *Node) forgetEnded() {
+	var oldest *peer
+	ended := 0
+	for _, p := range n.peers {
+		if p.Status == Alive || n.presumedAlive(p) || p.ID == n.cur.Owner || p.ID == n.gone {
+			continue
+		}
+		ended++
+		if oldest == nil || p.endedAt.Before(oldest.endedAt) {
+			oldest = p
+		}
+	}
+	if ended <= maxEnded {
+		return
+	}
+	n.giveUpOn(oldest, func(wire.Kind) bool { return true })
+	i, _ := n.findPeer(oldest.ID)
+	n.peers = slices.Delete(n.peers, i, i+1)
+}
+
+func (n *Node) updatePeer(p *peer, m Member) {
+	switch {
+	case isSameLife(p, m):
+		n.updateLife(p, m)
+	case m.Status != Alive:
+		n.endOldLife(p, m)
+	case m.Incarnation < p.Incarnation:
+		n.count("old-life")
+	case n.isCloneOf(p, m.Addr):
+		p.rival = m
+		n.count("id-conflict")
+	default:
+		n.startNewLife(p, m)
+	}
+}
+
+func isSameLife(p *peer, m Member) bool { return m.Nonce == p.Nonce }
+
+// isCloneOf reports whether something at addr that bears p's id is a second
+// agent rather than p's next life: p itself was heard a moment ago, elsewhere, and did
+// not say that it goes.
+// A clone does not kill the original (M13).
+func (n *Node) isCloneOf(p *peer, addr netip.AddrPort) bool {
+	return p.Status != Left && addr != p.Addr && n.heardWithin(p, n.suspectTimeout())
+}
+
+// endOldLife takes the end of a life other than the present one. It usually
+// means nothing; but where a second agent had turned up under the same id it is
+// the word that the first is gone.
+func (n *Node) endOldLife(p *peer, m Member) {
+	n.count("old-life")
+	if m.Nonce == p.rival.Nonce {
+		p.rival = Member{}
+	}
+}
+
+func (n *Node) updateLife(p *peer, m Member) {
+	was := p.Status
+	if !m.Addr.IsValid() {
+		m.Addr = p.Addr
+	}
+	m.Incarnation = max(m.Incarnation, p.Incarnation) // a survivor of a conflict renumbers itself
+	p.Member = m
+	n.seedRTT(p)
+	if m.Status != Alive && was == Alive {
+		p.endedAt = n.now
+	}
+	switch {
+	case m.Status == Left && was != Left:
+		n.onLeft(p)
+	case m.Status == Dead && was == Alive:
+		n.onDead(p)
+	case m.Status == Alive && was != Alive:
+		n.onJoined(p)
+	}
+	if m.Status != Alive && p.rival.Status == Alive {
+		n.startNewLife(p, p.rival)
+	}
+}
+
+func (n *Node) startNewLife(p *peer, m Member) {
+	p.Member, p.rival = m, Member{}
+	p.received, p.heard, p.silent = window{}, time.Time{}, false
+	n.seedRTT(p)
+	n.onRestarted(p)
+	n.onJoined(p)
+}
+
+// seedRTT takes memberlist's ping as a first sample, so that the first doubt
+// about a peer need not wait for the timeout of an unknown one.
+func (n *Node) seedRTT(p *peer) {
+	if p.RTT > 0 && !p.rtt.known {
+		p.rtt.sample(p.RTT)
+	}
+}

@@ -1,0 +1,134 @@
+package election
+
+import (
+	"net/netip"
+
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// maxJump bounds how far an epoch counter may run ahead of what a node of a
+// running cluster knows (protocol 2.4): a forged or corrupted frame must not use
+// up the counter.
+const maxJump = 1 << 20
+
+// onReceived validates a frame (R1–R3) and hands it to its kind.
+func (n *Node) onReceived(from netip.AddrPort, f *wire.Frame) {
+	if f.Sender == n.cfg.ID {
+		n.onNamesakeFrame(from, f)
+		return
+	}
+	p := n.peer(f.Sender)
+	if why := n.refusal(p, from, f); why != "" {
+		n.count(why)
+		return
+	}
+	n.meetLife(p, from, f)
+	if !p.received.admit(f.Seq) {
+		n.count("duplicate") // the network's, or a replay; a repetition has a seq of its own
+		return
+	}
+	n.admit(p, from, f)
+	n.onFrame(p, f)
+}
+
+// refusal says why a frame means nothing, or "".
+func (n *Node) refusal(p *peer, from netip.AddrPort, f *wire.Frame) string {
+	switch {
+	case f.Cluster != n.cfg.Cluster:
+		return "other-cluster"
+	case p == nil || p.Status == Left:
+		return "unknown-sender"
+	case f.Algo != n.cfg.algo():
+		return "other-mode"
+	case f.ConfigHash != n.hash:
+		return "config-mismatch" // its lease, policy or stop budget would break our promises (M5)
+	case f.Epoch.Counter > wire.MaxCounter:
+		return "counter-out-of-range"
+	case n.isEstablished() && f.Epoch.Counter > n.saved.MaxCounter && f.Epoch.Counter-n.saved.MaxCounter > maxJump:
+		return "counter-jump"
+	case f.Nonce != p.Nonce && f.Incarnation < p.Incarnation:
+		return "old-incarnation"
+	case f.Nonce != p.Nonce && (f.Incarnation == p.Incarnation || n.isCloneOf(p, from)):
+		return "id-conflict"
+	}
+	return ""
+}
+
+// isEstablished: this node knows its cluster's counter, from another's epoch or
+// because others acknowledge its own. Who led alone may have missed all others.
+func (n *Node) isEstablished() bool {
+	return !n.cur.IsZero() && (n.cur.Owner != n.cfg.ID || n.ackCount() > 0)
+}
+
+// meetLife begins a new life of the sender's, if the frame is of one.
+func (n *Node) meetLife(p *peer, from netip.AddrPort, f *wire.Frame) {
+	if f.Nonce == p.Nonce {
+		return
+	}
+	m := p.Member
+	m.Incarnation, m.Nonce, m.Addr, m.Status = f.Incarnation, f.Nonce, from, Alive
+	n.startNewLife(p, m)
+}
+
+// admit takes what every frame's header tells of its sender.
+func (n *Node) admit(p *peer, from netip.AddrPort, f *wire.Frame) {
+	if from != p.Addr {
+		n.count("address-mismatch")
+	}
+	p.heard, p.silent = n.now, false
+	if p.ID == n.gone {
+		n.gone = wire.ID{}
+	}
+	p.Incarnation = f.Incarnation
+	p.Priority = f.Priority
+	p.Draining = f.Flags&wire.Draining != 0
+}
+
+func (n *Node) onFrame(p *peer, f *wire.Frame) {
+	switch f.Kind {
+	case wire.Election:
+		n.onElection(p, f)
+	case wire.Answer:
+		n.onAnswer(p, f)
+	case wire.Coordinator:
+		n.onCoordinator(p, f)
+	case wire.CoordAck:
+		n.onCoordAck(p, f)
+	case wire.Query:
+		n.onQuery(p, f)
+	case wire.Cid:
+		n.onCid(p, f)
+	case wire.Heartbeat:
+		n.onHeartbeat(p, f)
+	case wire.HeartAck:
+		n.onHeartAck(p, f)
+	case wire.Nominate:
+		n.strategy.onNominate(n, p, f)
+	case wire.Resign:
+		n.onResign(p, f)
+	case wire.ResignAck:
+		if n.answered(p, wire.Resign, f) {
+			n.onResignDone()
+		}
+	case wire.Probe:
+		n.onProbe(p, f)
+	case wire.ProbeAck:
+		n.onProbeAck(p, f)
+	case wire.Prepare:
+		n.onPrepare(p, f)
+	case wire.Ready:
+		n.onReady(p, f)
+	case wire.Roster:
+		n.onRoster(p, f)
+	case wire.RosterAck:
+		n.onRosterAck(p, f)
+	case wire.Leave:
+		n.onLeave(p)
+	default:
+		n.count("kind-without-meaning")
+	}
+}
+
+// raiseCounter obeys R3: a counter once seen is never made again. Saturated
+// counters were refused before.
+func (n *Node) raiseCounter(c uint64) { n.saved.MaxCounter = max(n.saved.MaxCounter, c) }

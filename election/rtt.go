@@ -1,0 +1,46 @@
+package election
+
+import "time"
+
+// Bounds of the retransmission timeout (protocol 2.5). The floor is far below
+// RFC 6298's one second: a LAN answers within a millisecond, and a wrong
+// timeout costs one datagram.
+const (
+	rtoFloor   = 10 * time.Millisecond
+	rtoCeiling = time.Second
+	rtoUnknown = 100 * time.Millisecond // before the first sample
+)
+
+// rtt estimates the round trip to one peer after RFC 6298. Every transmission
+// has a seq of its own, which replies echo, so a repeated request gives a valid
+// sample too (Karn's rule is not needed).
+type rtt struct {
+	smooth, variance time.Duration
+	known            bool
+}
+
+func (r *rtt) sample(d time.Duration) {
+	d = max(d, 0)
+	if !r.known {
+		r.smooth, r.variance, r.known = d, d/2, true
+		return
+	}
+	r.variance += ((r.smooth - d).Abs() - r.variance) / 4
+	r.smooth += (d - r.smooth) / 8
+}
+
+// sampleRTT takes the time since sent as a round trip to p, unless one of the
+// two was frozen meanwhile: a reply that old says nothing about the network.
+func (n *Node) sampleRTT(p *peer, sent time.Time) {
+	if d := n.now.Sub(sent); d <= n.cfg.Lease/2 && !sent.Before(n.thawedAt) {
+		p.rtt.sample(d)
+	}
+}
+
+// timeout is RTO: when an answer is late enough to ask again.
+func (r *rtt) timeout() time.Duration {
+	if !r.known {
+		return rtoUnknown
+	}
+	return min(max(r.smooth+max(time.Millisecond, 4*r.variance), rtoFloor), rtoCeiling)
+}
