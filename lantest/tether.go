@@ -1,0 +1,91 @@
+package lantest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/netip"
+	"syscall"
+	"time"
+)
+
+const (
+	// tetherDialTimeout is transport's.
+	tetherDialTimeout = 2 * time.Second
+
+	// tetherPause is the time between dials, in the place of transport's
+	// backoff.
+	tetherPause = time.Second
+)
+
+// Tether holds a stream to another host until ctx ends or this host is shut
+// down, as package transport does: it calls lost when the stream has ended and
+// dialling again at once was refused, and refused when a datagram was too. A host
+// that is shut down (its process was killed) breaks its tethers and refuses; one
+// whose cable is cut says nothing, even if it dies then.
+func (h *Host) Tether(ctx context.Context, to netip.AddrPort, lost, refused func()) {
+	ended := false
+	for ctx.Err() == nil && !h.isDown() {
+		near, err := h.dial(to, tetherDialTimeout, ctx.Done())
+		switch {
+		case err == nil:
+			ended = isEnd(hold(ctx, near))
+		case ended && errors.Is(err, syscall.ECONNREFUSED) && ctx.Err() == nil:
+			lost()
+			if h.datagramRefused(to) && ctx.Err() == nil {
+				refused()
+			}
+			fallthrough
+		default:
+			ended = false
+		}
+		if !ended {
+			h.pause(ctx, tetherPause)
+		}
+	}
+}
+
+func isEnd(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) }
+
+// hold says the first byte of a tether and waits for the end of the stream.
+func hold(ctx context.Context, c *conn) error {
+	defer c.peer.host.disown(c.peer) // the other end notices ours
+	defer func() { _ = c.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
+	if _, err := c.Write([]byte{frameByte}); err != nil {
+		return err
+	}
+	_, err := c.Read(make([]byte, 1))
+	return err
+}
+
+// datagramRefused reports, after the time of the two ways, whether the host at
+// an address answered that nobody listens there.
+func (h *Host) datagramRefused(to netip.AddrPort) bool {
+	wait, passes := h.lan.roundTrip(h.addr, to)
+	time.Sleep(wait)
+	return passes && h.lan.lookup(to) == nil
+}
+
+// roundTrip draws how long a datagram and its answer take, and whether both
+// arrive.
+func (l *LAN) roundTrip(from, to netip.AddrPort) (time.Duration, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	there, back := l.fate(from, to), l.fate(to, from)
+	if len(there) == 0 || len(back) == 0 {
+		return 0, false
+	}
+	return there[0] + back[0], true
+}
+
+// pause waits, unless ctx ends or the host is shut down before.
+func (h *Host) pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	case <-h.down:
+	}
+}

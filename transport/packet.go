@@ -1,0 +1,292 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/memberlist"
+)
+
+const (
+	// maxDatagram is more than UDP can carry (65,507 bytes over IPv4).
+	maxDatagram = 1 << 16
+
+	// gossipQueue is how many datagrams may wait for memberlist, which takes
+	// them as fast as they come unless it stands still. More would only be
+	// older when it goes on; at 1,400 bytes each this is 350 KiB.
+	gossipQueue = 256
+
+	// readBuffer is asked of the kernel, in bytes of payload: what arrives while
+	// the reader does not run. Some 2 s of a 1,000-member cluster's traffic,
+	// and memberlist's own choice.
+	readBuffer = 2 << 20
+
+	// readErrorDelay bounds the pause after repeated read errors, which no
+	// known state of a UDP socket gives for long.
+	readErrorDelay = time.Second
+)
+
+var (
+	errNotFrame   = errors.New("not an election frame: the first byte is not 0xb7")
+	errSendFull   = errors.New("the kernel's send buffer is full")
+	errOtherProto = errors.New("an IPv4 socket cannot reach an IPv6 address; bind [::] for both")
+	errLinkLocal  = errors.New("link-local addresses are not supported")
+)
+
+// datagrams is the UDP socket: what is read from it, told apart and handed on,
+// and what is sent.
+type datagrams struct {
+	conn   *net.UDPConn
+	log    hclog.Logger
+	count  *counters
+	closed <-chan struct{}
+	gossip chan *memberlist.Packet
+
+	// recv belongs to the goroutine in ReadFrame. It is used for every
+	// datagram: memberlist's own transport allocates 64 KiB for each one, so a
+	// flood of small ones costs it gigabytes.
+	recv [maxDatagram]byte
+
+	out sender
+}
+
+func newDatagrams(ctx context.Context, conn *net.UDPConn, log hclog.Logger, count *counters) (*datagrams, error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	d := &datagrams{
+		conn:   conn,
+		log:    log,
+		count:  count,
+		closed: ctx.Done(),
+		gossip: make(chan *memberlist.Packet, gossipQueue),
+	}
+	d.out.raw = raw
+	d.out.write = d.out.sendto
+	d.out.ipv4 = conn.LocalAddr().(*net.UDPAddr).IP.To4() != nil
+	if granted := growReadBuffer(conn, raw); granted < readBuffer/2 {
+		log.Warn("receive buffer clipped by the kernel", "addr", conn.LocalAddr(),
+			"cause", fmt.Sprintf("%d bytes granted, %d asked; raise net.core.rmem_max to %d", granted, readBuffer, readBuffer))
+	}
+	return d, nil
+}
+
+// growReadBuffer asks for readBuffer and returns what the socket has. The kernel
+// clips to net.core.rmem_max in silence, except for SO_RCVBUFFORCE, which needs
+// CAP_NET_ADMIN.
+func growReadBuffer(conn *net.UDPConn, raw syscall.RawConn) int {
+	_ = conn.SetReadBuffer(readBuffer) // a refusal shows in the size
+	granted := 0
+	_ = raw.Control(func(fd uintptr) {
+		_ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUFFORCE, readBuffer)
+		granted, _ = syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF)
+	})
+	return granted / 2 // socket(7): the kernel shows twice the value, for its bookkeeping
+}
+
+// ReadFrame blocks until the next election frame, copies it into b and returns
+// its length and sender; a frame longer than b is cut off, and so will not
+// parse. Gossip that is read on the way goes to memberlist.
+//
+// One goroutine calls it. It drives the UDP socket: memberlist hears nothing
+// while nobody calls it. After Shutdown it returns net.ErrClosed, and no other
+// error ends it: an ICMP message or a passing shortage is not a reason to be
+// deaf.
+func (t *Transport) ReadFrame(b []byte) (int, netip.AddrPort, error) {
+	return t.datagrams.readFrame(b)
+}
+
+func (d *datagrams) readFrame(b []byte) (int, netip.AddrPort, error) {
+	failures := 0
+	for {
+		n, from, err := d.conn.ReadFromUDPAddrPort(d.recv[:])
+		switch {
+		case err != nil:
+			if d.mayReadAgain(err, failures) {
+				failures++
+				continue
+			}
+			return 0, netip.AddrPort{}, net.ErrClosed
+		case n == 0: // an empty datagram is neither
+		case d.recv[0] == frameByte:
+			d.count.framesIn.Add(1)
+			return copy(b, d.recv[:n]), unmap(from), nil
+		default:
+			d.handGossip(d.recv[:n], unmap(from))
+		}
+		failures = 0
+	}
+}
+
+// mayReadAgain reports whether the socket is still open, and pauses if it has
+// failed before: 1 ms, doubling. The first failure costs nothing, since an ICMP
+// error is delivered once and stands in front of good datagrams.
+func (d *datagrams) mayReadAgain(err error, failures int) bool {
+	if errors.Is(err, net.ErrClosed) {
+		return false
+	}
+	if failures == 0 {
+		d.log.Debug("datagram not read", "err", err)
+		return true
+	}
+	if failures == 1 {
+		d.log.Warn("datagrams not read", "err", err)
+	}
+	return pause(d.closed, min(time.Millisecond<<min(failures-1, 10), readErrorDelay))
+}
+
+// handGossip queues a right-sized copy of b for memberlist, or drops it:
+// whoever is behind b in the socket may be an election frame (P7).
+func (d *datagrams) handGossip(b []byte, from netip.AddrPort) {
+	if len(d.gossip) == cap(d.gossip) { // only this goroutine fills it
+		d.count.gossipDrops.Add(1)
+		return
+	}
+	d.count.gossipIn.Add(1)
+	d.gossip <- &memberlist.Packet{
+		Buf:       append([]byte(nil), b...),
+		From:      net.UDPAddrFromAddrPort(from),
+		Timestamp: time.Now(),
+	}
+}
+
+// PacketCh gives memberlist its gossip.
+func (t *Transport) PacketCh() <-chan *memberlist.Packet { return t.datagrams.gossip }
+
+// SendFrame sends one election frame. It never blocks, does not allocate unless
+// it fails, and may be called concurrently; b is not kept. An error says that
+// the frame did not leave this host; nil promises nothing.
+func (t *Transport) SendFrame(to netip.AddrPort, b []byte) error {
+	if len(b) == 0 || b[0] != frameByte {
+		return fmt.Errorf("send frame: %w", errNotFrame)
+	}
+	if err := t.datagrams.out.send(to, b); err != nil {
+		t.count.sendErrors.Add(1)
+		return fmt.Errorf("send frame to %s: %w", to, err)
+	}
+	t.count.framesOut.Add(1)
+	return nil
+}
+
+// WriteTo is WriteToAddress for those who do not know the member's name.
+func (t *Transport) WriteTo(b []byte, addr string) (time.Time, error) {
+	return t.WriteToAddress(b, memberlist.Address{Addr: addr})
+}
+
+// WriteToAddress sends one gossip datagram and returns when that was. It takes
+// numeric addresses only, which is all that memberlist gives: looking up a name
+// could stop its caller for seconds.
+func (t *Transport) WriteToAddress(b []byte, addr memberlist.Address) (time.Time, error) {
+	to, err := netip.ParseAddrPort(addr.Addr)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("send gossip: parse address: %w", err)
+	}
+	if err := t.datagrams.out.send(to, b); err != nil {
+		t.count.sendErrors.Add(1)
+		return time.Time{}, gossipError(to, err)
+	}
+	t.count.gossipOut.Add(1)
+	return time.Now(), nil
+}
+
+// gossipError gives an error of the kernel the type by which memberlist knows
+// "that member cannot be reached", which makes it ask others at once instead of
+// waiting for an answer. A full buffer of our own says nothing about a member.
+func gossipError(to netip.AddrPort, err error) error {
+	var errno syscall.Errno
+	if !errors.As(err, &errno) {
+		return fmt.Errorf("send gossip to %s: %w", to, err)
+	}
+	return &net.OpError{Op: "write", Net: "udp", Addr: net.UDPAddrFromAddrPort(to), Err: err}
+}
+
+func (d *datagrams) close() { _ = d.conn.Close() }
+
+// sender writes datagrams without ever waiting for the socket. Go's own WriteTo
+// waits when the send buffer is full, and holds the socket's write lock while
+// it does, so gossip would go through here even if it might wait.
+type sender struct {
+	raw  syscall.RawConn
+	ipv4 bool // the socket's family
+
+	mu sync.Mutex // guards what follows, for the length of one system call
+
+	// write is sendto, made into a func value once; its arguments and result
+	// are the fields below, since a closure for each datagram would be garbage.
+	write func(fd uintptr) bool
+	b     []byte
+	to    syscall.Sockaddr
+	to4   syscall.SockaddrInet4
+	to6   syscall.SockaddrInet6
+	err   error
+}
+
+func (s *sender) send(to netip.AddrPort, b []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.setTo(unmap(to)); err != nil {
+		return err
+	}
+	s.b, s.err = b, nil
+	err := s.raw.Write(s.write)
+	s.b = nil
+	switch {
+	case errors.Is(err, net.ErrClosed):
+		return net.ErrClosed
+	case err != nil:
+		return err
+	case errors.Is(s.err, syscall.EAGAIN), errors.Is(s.err, syscall.ENOBUFS):
+		return errSendFull
+	}
+	return s.err
+}
+
+// setTo fills in the socket address: an IPv4 address goes to an IPv6 socket in
+// its mapped form.
+func (s *sender) setTo(to netip.AddrPort) error {
+	addr := to.Addr()
+	switch {
+	case !addr.IsValid():
+		return errors.New("no address")
+	case addr.Zone() != "":
+		return errLinkLocal
+	case !s.ipv4:
+		s.to6.Addr, s.to6.Port, s.to = addr.As16(), int(to.Port()), &s.to6
+	case addr.Is4():
+		s.to4.Addr, s.to4.Port, s.to = addr.As4(), int(to.Port()), &s.to4
+	default:
+		return errOtherProto
+	}
+	return nil
+}
+
+// sendto makes the system call and always says "done": false would wait until
+// the socket has room.
+func (s *sender) sendto(fd uintptr) bool {
+	for {
+		s.err = syscall.Sendto(int(fd), s.b, 0, s.to)
+		if s.err != syscall.EINTR {
+			return true
+		}
+	}
+}
+
+// pause waits and reports true, or reports false as soon as closed is.
+func pause(closed <-chan struct{}, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-closed:
+		return false
+	}
+}
