@@ -1,0 +1,46 @@
+// Package membership says who is on the LAN. It turns memberlist into a stream
+// of events, joined, updated, failed and left, and looks for absent members for
+// ever.
+//
+//	transport ── memberlist ── delegate ── lives ── Events ── the agent's loop
+//	                 │            (under memberlist's lock: copies, never waits)
+//	               Rejoin ── seeds, resolved each time, and everybody who died
+//
+// What it adds to memberlist:
+//
+//   - A departure is told from a death: by a flag in the meta, and by MarkLeft.
+//   - A restart is told from the life before, however quick it was.
+//   - A partition of any length heals.
+//   - Who has an unsafe name, a wrong meta, another cluster or an address that
+//     nobody can reach is not let in.
+//   - The newest leader record spreads with the traffic that is there anyway.
+//
+// What it does not do: it is no authority on who may vote or lead, and without
+// keys anybody on the LAN can forge what memberlist says. A dead message with
+// the highest incarnation hides a member from memberlist for good;
+// the election hears it all the same.
+//
+// # Pitfalls
+//
+// Where each of memberlist v0.7.0's pitfalls (protocol 6.2) is avoided:
+//
+//	P1  delegates run under the node lock    delegate, Membership (invariant), logSink; TestNobodyListens
+//	P2  NotifyJoin(self) inside Create       Membership.observe, delegate.NotifyJoin
+//	P3  left and dead look the same          endOf, Membership.Leave, MarkLeft; TestLeaveFrame
+//	P4  pointers into live state             admission.check copies; LocalNode and Members are not called; announce
+//	P5  user messages are late and unordered delegate.NotifyMsg: none are sent, none are heard
+//	P6  SendBestEffort and its compression   not called; memberlistConfig turns compression off
+//	P7  64 KiB for each datagram             package transport's receiver; delegates answer pings at once
+//	P8  no heal after half a minute          Rejoin; TestPartitionHeals
+//	P9  a quick restart raises no event      nodeName, lives.set; TestRestartFasterThanDetection
+//	P10 a name at another address            nodeName is new for each life; memberlistConfig, DeadNodeReclaimTime
+//	P11 Leave is final and may panic         Membership.ops, Leave, announce: an instance is not used again
+//	P12 meta above 512 bytes panics          maxMeta; UpdateNode blocks: announce
+//	P13 an empty CIDRsAllowed allows all     memberlistConfig leaves it nil
+//	P14 one odd version stops all push/pull  memberlistConfig: delegate versions 0; checkGossipVersions
+//	P15 label and keys                       memberlistConfig: the cluster's name is the label; no keyring here
+//	P16 passive merges bypass MergeDelegate  delegate.NotifyAlive; TestStrangersAreNotAdmitted
+//	P17 Ping blocks; acks carry 64 bytes     Membership.answers, in an attempt's goroutine; appendRecord, 25 bytes
+//	P18 MockTransport blocks                 tests run on package lantest
+//	P19 TCP open, UDP blocked                memberlistConfig: no TCP pings; Membership.exchange; TestOnlyTCPPasses
+package membership

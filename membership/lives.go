@@ -1,0 +1,329 @@
+package membership
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+const (
+	// maxEnded bounds the members that are remembered after their end. More
+	// means that more addresses are tried after a long partition; the number
+	// is arbitrary, four times what heartbeats reach at full rate.
+	maxEnded = 256
+
+	// leaveGrace is for how long a ping's answer from a member that left proves
+	// nothing: its process says goodbye first and ends afterwards. Longer than
+	// any leave takes; a forged LEAVE hides a member for as long.
+	leaveGrace = 30 * time.Second
+)
+
+// lives holds one record for each other member, and so what the consumer has to
+// be told. It is not safe for concurrent use: Membership.mu guards it.
+//
+// What it makes of memberlist's notices:
+//
+//   - A member has one current life. A life with a lower incarnation never
+//     takes the place of one that is alive: it is the ghost of a process that
+//     memberlist has not yet found dead (P9).
+//   - When a newer life takes the place of a living one, the consumer hears of
+//     the older one's end first. memberlist would say so some seconds later.
+//   - Everything else is the difference between what the consumer was told and
+//     what is: a slow consumer costs no memory and loses nothing but the past.
+type lives struct {
+	byID   map[wire.ID]*record
+	dirty  []wire.ID // to be looked at by take, each once, in order of first change
+	clones []Member  // other hosts that say to be a known life, one for each id
+}
+
+type record struct {
+	now     Member
+	changed time.Time // of now's Status
+
+	// told is what the consumer knows, superseded the end of told's life if a
+	// newer one took its place.
+	told       *Member
+	superseded *Member
+
+	// present has the nonces of the lives that memberlist believes alive: more
+	// than one after a quick restart, or if there is a clone.
+	present map[uint32]bool
+	dirty   bool
+}
+
+func newLives() lives { return lives{byID: make(map[wire.ID]*record)} }
+
+// joined is told that memberlist believes m alive that it did not before. Like
+// the other methods it reports whether the consumer has something to learn.
+func (l *lives) joined(m Member, now time.Time) bool {
+	r := l.byID[m.ID]
+	if r == nil {
+		r = &record{present: make(map[uint32]bool)}
+		l.byID[m.ID] = r
+	}
+	r.present[m.Nonce] = true
+	switch {
+	case r.changed.IsZero():
+	case sameLife(r.now, m):
+		if r.now.Status == Left && m.Leaving {
+			return false // late gossip about a departure that we know of
+		}
+		m.RTT = r.now.RTT
+	case r.now.Status == Alive && m.Incarnation < r.now.Incarnation:
+		return false
+	}
+	return l.set(r, m, now)
+}
+
+// updated is told that a life that memberlist believes alive has another meta.
+func (l *lives) updated(m Member, now time.Time) bool {
+	r := l.byID[m.ID]
+	if r == nil {
+		return l.joined(m, now)
+	}
+	if sameLife(r.now, m) {
+		if r.now.Status != Alive {
+			r.now.Leaving = r.now.Leaving || m.Leaving
+			return false
+		}
+		m.RTT = r.now.RTT
+		return l.set(r, m, now)
+	}
+	if m.Incarnation <= r.now.Incarnation {
+		return false
+	}
+	return l.set(r, m, now) // the survivor of an id conflict
+}
+
+// gone is told that memberlist does not believe m alive any more.
+func (l *lives) gone(m Member, now time.Time) bool {
+	r := l.byID[m.ID]
+	if r == nil {
+		return false
+	}
+	delete(r.present, m.Nonce)
+	if !sameLife(r.now, m) || r.now.Status != Alive {
+		return false // a life whose end was told before
+	}
+	ended := r.now
+	ended.Leaving = ended.Leaving || m.Leaving
+	ended.Status = endOf(ended)
+	return l.set(r, ended, now)
+}
+
+// endOf is what memberlist cannot say: the end of a life that announced it is a
+// departure, any other a death (P3).
+func endOf(m Member) Status {
+	if m.Leaving {
+		return Left
+	}
+	return Dead
+}
+
+// markLeft is told that a life announced its departure by frame.
+func (l *lives) markLeft(id wire.ID, incarnation uint32, now time.Time) bool {
+	r := l.byID[id]
+	if r == nil || r.now.Incarnation != incarnation || r.now.Status == Left {
+		return false
+	}
+	m := r.now
+	m.Status = Left
+	return l.set(r, m, now)
+}
+
+// answered is told that m answered a direct ping: it lives, whatever else was
+// said. It brings back two lives that memberlist never stopped to believe in: a
+// member whose LEAVE was not its own, and one that a clone with a higher
+// incarnation had hidden until the clone was stopped.
+func (l *lives) answered(m Member, rtt time.Duration, now time.Time) bool {
+	r := l.byID[m.ID]
+	if r == nil || !r.present[m.Nonce] {
+		return false // gone meanwhile
+	}
+	m.RTT = rtt
+	if r.now.Status == Alive {
+		if !sameLife(r.now, m) {
+			return false
+		}
+		isFirst := r.now.RTT == 0
+		r.now.RTT = rtt // only the first is worth an event: it seeds the timeouts
+		if isFirst {
+			l.touch(r)
+		}
+		return isFirst
+	}
+	if m.Leaving || r.now.Leaving && sameLife(r.now, m) || now.Sub(r.changed) < leaveGrace {
+		return false
+	}
+	return l.set(r, m, now)
+}
+
+// cloned is told that other, at another address, says to be a life that is
+// known, or our own.
+func (l *lives) cloned(other Member) bool {
+	l.clones = slices.DeleteFunc(l.clones, func(m Member) bool { return m.ID == other.ID })
+	l.clones = append(l.clones, other)
+	return true
+}
+
+// set makes m the newest of r.
+func (l *lives) set(r *record, m Member, now time.Time) bool {
+	first := r.changed.IsZero()
+	if !first && !sameLife(r.now, m) && r.told != nil && r.told.Status == Alive && sameLife(r.now, *r.told) {
+		ended := r.now
+		if ended.Status == Alive {
+			ended.Status = endOf(ended)
+		}
+		r.superseded = &ended
+	}
+	if first || r.now.Status != m.Status || !sameLife(r.now, m) {
+		r.changed = now
+	}
+	r.now = m
+	l.touch(r)
+	if m.Status != Alive {
+		l.forget()
+	}
+	return true
+}
+
+func (l *lives) touch(r *record) {
+	if !r.dirty {
+		r.dirty = true
+		l.dirty = append(l.dirty, r.now.ID)
+	}
+}
+
+// forget drops one member if more than maxEnded have ended: of those that left,
+// for whom nobody looks, else of all, the one whose end is longest ago. What
+// the consumer must still be told of stays; there is no more of it than it was
+// told of before.
+func (l *lives) forget() {
+	var oldest *record
+	ended := 0
+	for _, r := range l.byID {
+		if r.now.Status == Alive {
+			continue
+		}
+		ended++
+		if r.dirty && r.told != nil {
+			continue
+		}
+		if oldest == nil || r.expendable(oldest) {
+			oldest = r
+		}
+	}
+	if ended <= maxEnded || oldest == nil {
+		return
+	}
+	delete(l.byID, oldest.now.ID)
+	l.dirty = slices.DeleteFunc(l.dirty, func(id wire.ID) bool { return id == oldest.now.ID })
+}
+
+// expendable reports whether r is to be forgotten before other.
+func (r *record) expendable(other *record) bool {
+	if r.now.Status != other.now.Status {
+		return r.now.Status == Left
+	}
+	return r.changed.Before(other.changed)
+}
+
+// take gives what the consumer has not been told yet.
+func (l *lives) take() []Event {
+	var events []Event
+	for _, id := range l.dirty {
+		r := l.byID[id]
+		r.dirty = false
+		events = r.take(events)
+	}
+	for _, m := range l.clones {
+		events = append(events, Event{Kind: Conflict, Member: m})
+	}
+	l.dirty, l.clones = nil, nil
+	return events
+}
+
+func (r *record) take(events []Event) []Event {
+	if r.superseded != nil {
+		events = append(events, Event{Kind: endKind(*r.superseded), Member: *r.superseded})
+		r.told, r.superseded = r.superseded, nil
+	}
+	if kind, news := r.difference(); news {
+		events = append(events, Event{Kind: kind, Member: r.now})
+		told := r.now
+		r.told = &told
+	}
+	return events
+}
+
+// difference compares what is with what was told.
+func (r *record) difference() (kind EventKind, news bool) {
+	known := r.told != nil && sameLife(*r.told, r.now)
+	if r.now.Status == Alive {
+		if !known || r.told.Status != Alive {
+			return Joined, true
+		}
+		was, is := *r.told, r.now
+		isFirst := was.RTT == 0 && is.RTT != 0
+		was.RTT, is.RTT = 0, 0
+		if was == is {
+			return Measured, isFirst
+		}
+		return Updated, true
+	}
+	// Else it came and went untold. That a dead member had announced its
+	// departure is news; that one that left is dead is not.
+	return endKind(r.now), known && (r.told.Status == Alive || r.told.Status == Dead && r.now.Status == Left)
+}
+
+func endKind(m Member) EventKind {
+	if m.Status == Left {
+		return Departed
+	}
+	return Failed
+}
+
+// known lists all, sorted by id.
+func (l *lives) known() []Member {
+	all := make([]Member, 0, len(l.byID))
+	for _, r := range l.byID {
+		all = append(all, r.now)
+	}
+	slices.SortFunc(all, func(a, b Member) int { return a.ID.Compare(b.ID) })
+	return all
+}
+
+// has reports whether m's life is alive for us.
+func (l *lives) has(m Member) bool {
+	r := l.byID[m.ID]
+	return r != nil && r.now.Status == Alive && sameLife(r.now, m)
+}
+
+// addresses gives where living members are, and where those were that died
+// without leaving and for which no newer life is known.
+func (l *lives) addresses() (alive, lost map[netip.AddrPort]bool) {
+	alive, lost = make(map[netip.AddrPort]bool), make(map[netip.AddrPort]bool)
+	for _, r := range l.byID {
+		switch r.now.Status {
+		case Alive:
+			alive[r.now.Addr] = true
+		case Dead:
+			lost[r.now.Addr] = true
+		}
+	}
+	maps.DeleteFunc(lost, func(a netip.AddrPort, _ bool) bool { return alive[a] })
+	return alive, lost
+}
+
+func (l *lives) countAlive() int {
+	n := 0
+	for _, r := range l.byID {
+		if r.now.Status == Alive {
+			n++
+		}
+	}
+	return n
+}

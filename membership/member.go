@@ -1,0 +1,109 @@
+package membership
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// Status says how a member stands, as far as memberlist and the member's own
+// announcements tell. A member under suspicion is still Alive: memberlist does
+// not show suspicion (P3).
+type Status uint8
+
+// The statuses.
+const (
+	Alive Status = iota
+	Dead         // stopped answering without a word
+	Left         // announced its departure
+)
+
+// String gives memberlist's word.
+func (s Status) String() string { return word(int(s), "alive", "dead", "left") }
+
+// Role says what a member may do.
+type Role uint8
+
+// The roles.
+const (
+	Voter    Role = iota // leads and votes
+	Witness              // votes, never leads
+	Observer             // neither
+)
+
+// String gives the role's word in configuration and logs.
+func (r Role) String() string { return word(int(r), "voter", "witness", "observer") }
+
+// Member is one life of a participant: what it says of itself in its meta, and
+// what memberlist found.
+type Member struct {
+	ID   wire.ID
+	Name string         // the host's label, [A-Za-z0-9._-]{1,63}: safe in logs, terminals and hooks
+	Addr netip.AddrPort // where gossip and election frames go to
+
+	// Incarnation counts the lives of ID, Nonce is random for each. A life is
+	// named by both; they tell a restart from a clone (R2).
+	Incarnation, Nonce uint32
+
+	Priority          uint16
+	Role              Role
+	Draining, Leaving bool   // cannot lead; is about to leave
+	WireMin, WireMax  uint8  // major versions of the election protocol that it speaks
+	ConfigHash        uint32 // over what all members must agree on
+	Settings          string // the same in words, see election.Config.Describe; at most MaxSettings bytes
+	Settled           bool   // has followed a leader or led, in this life
+	Status            Status
+	RTT               time.Duration // of memberlist's last direct ping; 0 = unknown
+}
+
+// String names the member for logs and tests.
+func (m Member) String() string {
+	return fmt.Sprintf("%s (%s#%d at %s, %s)", m.Name, m.ID.Short(), m.Incarnation, m.Addr, m.Status)
+}
+
+// sameLife tells one process from a restart or a clone of it. The incarnation
+// does not count: the survivor of an id conflict raises its own.
+func sameLife(a, b Member) bool { return a.ID == b.ID && a.Nonce == b.Nonce }
+
+// EventKind says what happened.
+type EventKind uint8
+
+// The kinds of events.
+const (
+	Joined         EventKind = iota // a life appeared, or came back
+	Updated                         // it says something else of itself now
+	Failed                          // it stopped answering, or a newer life took its place without a word
+	Departed                        // it announced that it leaves, and is gone or as good as gone: its Status is Left
+	LeaderReported                  // another agent knows a newer leader record than we do
+	Conflict                        // two hosts say to be the same life: a running machine was cloned
+	Measured                        // the first round trip to a member is known: RTT
+)
+
+// String gives the kind's word in logs.
+func (k EventKind) String() string {
+	return word(int(k), "joined", "updated", "failed", "left", "leader-reported", "conflict", "measured")
+}
+
+// Event is one difference since the events before.
+type Event struct {
+	Kind   EventKind
+	Member Member     // zero for LeaderReported; for Conflict the one that was not admitted
+	Leader wire.Epoch // LeaderReported only: the newest record heard
+}
+
+// String gives the event in one line.
+func (e Event) String() string {
+	if e.Kind == LeaderReported {
+		return fmt.Sprintf("%s %s", e.Kind, e.Leader)
+	}
+	return fmt.Sprintf("%s %s", e.Kind, e.Member)
+}
+
+func word(i int, words ...string) string {
+	if i < len(words) {
+		return words[i]
+	}
+	return fmt.Sprintf("unknown(%d)", i)
+}

@@ -1,0 +1,336 @@
+package membership
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/memberlist"
+
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// Membership is this agent's view of who is on the LAN.
+//
+// All methods may be called from any goroutine, except that Rejoin runs once.
+// It starts two kinds of goroutine: one that writes its log lines, from New to
+// Shutdown, and short ones that do what blocks in memberlist.
+//
+// Invariant: mu is never held while memberlist is called, and nothing that can
+// wait is done under it. memberlist calls our delegates with its own node lock
+// held (P1), so a delegate that waited for mu behind a call into memberlist
+// would stop both for ever.
+type Membership struct {
+	name   string // our node's name in memberlist, ID#nonce
+	admit  admission
+	list   *memberlist.Memberlist // set once, after Create: delegates must not use it (P2)
+	log    *logSink
+	wake   chan struct{}
+	rejoin *rejoin
+
+	// ops serialises UpdateNode, Leave and Shutdown, which memberlist does not:
+	// it panics when Leave meets Shutdown (P11). A channel, not a mutex, since
+	// it is held for as long as Leave takes and tests run that in fake time.
+	ops chan struct{}
+
+	mu         sync.Mutex
+	self       Member
+	meta       []byte // self, as the others receive it
+	lives      lives
+	leader     wire.Epoch // what we spread
+	heard      wire.Epoch // newest record of others that was reported, or is to be
+	heardNew   bool
+	refused    map[string]uint64 // alive messages not admitted, by cause
+	announcing bool              // a goroutine is about to read meta and spread it
+	leaving    bool              // memberlist's Leave was called: the instance is of no more use (P11)
+	closed     bool
+}
+
+// Config is what New needs. Self.ID, Self.Name, Cluster and Transport must be
+// set.
+type Config struct {
+	// Self describes this agent. Addr may be left out: then the transport says
+	// what to advertise. WireMin and WireMax of 0 mean version 1. Status and
+	// RTT are not used.
+	Self Member
+
+	// Cluster is the cluster's name, 1 to 255 bytes. Agents with another name
+	// are neither heard nor seen.
+	Cluster string
+
+	// Transport carries the gossip. New takes it over: Shutdown closes it.
+	Transport memberlist.NodeAwareTransport
+
+	// Seeds are hosts to join by: "name", "name:port", "10.0.0.7:7950",
+	// "[fd00::7]:7950". Names are resolved again at every attempt.
+	Seeds []string
+
+	// Resolve looks a seed's name up; nil means the system's resolver. It is
+	// called in a goroutine of its own and should end with its context.
+	Resolve Resolver
+
+	// DefaultPort is for seeds without a port; 0 means 7950.
+	DefaultPort uint16
+
+	// Profile is "lan" (also ""), "fast" or "wan": how often memberlist probes,
+	// and so how soon it calls a silent member dead (about 6 s, 1 s, 35 s in a
+	// group of five). Faster costs a datagram per probe and believes a short
+	// stall of a host to be its death.
+	Profile string
+
+	// Seed is for the jitter of rejoining; 0 takes a random one.
+	Seed uint64
+
+	// Logger gets our lines and memberlist's. It may block: lines are dropped
+	// then, and counted. Nil discards them.
+	Logger hclog.Logger
+}
+
+// ErrClosed is returned by Leave after Shutdown.
+var ErrClosed = errors.New("membership is shut down")
+
+// New creates the memberlist instance, which from then on answers others, and
+// joins nobody: that is Rejoin's work. If it fails the transport is still the
+// caller's to shut down.
+func New(cfg Config) (*Membership, error) {
+	self, err := completeSelf(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("create membership: %w", err)
+	}
+	m := &Membership{
+		name:    nodeName(self.ID, self.Nonce),
+		self:    self,
+		admit:   admission{self: self, cluster: wire.ClusterHash(cfg.Cluster)},
+		log:     newLogSink(cfg.Logger),
+		wake:    make(chan struct{}, 1),
+		ops:     make(chan struct{}, 1),
+		lives:   newLives(),
+		rejoin:  newRejoin(cfg),
+		refused: make(map[string]uint64),
+	}
+	m.meta = appendMeta(nil, self, m.admit.cluster)
+	conf, err := m.memberlistConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("create membership: %w", err)
+	}
+	go m.log.run()
+	if m.list, err = memberlist.Create(conf); err != nil {
+		m.log.stop()
+		return nil, fmt.Errorf("create membership: %w", err)
+	}
+	return m, nil
+}
+
+// completeSelf fills what Config leaves open and refuses what others would
+// refuse: better one error here than an agent that nobody sees.
+func completeSelf(cfg Config) (Member, error) {
+	self := cfg.Self
+	self.Status, self.RTT = Alive, 0
+	if self.WireMin == 0 && self.WireMax == 0 {
+		self.WireMin, self.WireMax = 1, 1
+	}
+	if n := len(cfg.Cluster); n < 1 || n > memberlist.LabelMaxSize {
+		return self, fmt.Errorf("cluster name has %d bytes; expected 1 to %d", n, memberlist.LabelMaxSize)
+	}
+	if cfg.Transport == nil {
+		return self, errors.New("no transport given")
+	}
+	want := ""
+	if self.Addr.Addr().IsValid() {
+		want = self.Addr.Addr().Unmap().String()
+	}
+	ip, port, err := cfg.Transport.FinalAdvertiseAddr(want, int(self.Addr.Port()))
+	if err != nil {
+		return self, fmt.Errorf("find own address: %w", err)
+	}
+	addr, _ := netip.AddrFromSlice(ip)
+	self.Addr = netip.AddrPortFrom(addr.Unmap(), uint16(port))
+	return self, checkSelf(self)
+}
+
+func checkSelf(self Member) error {
+	if err := checkAddr(self.Addr); err != nil {
+		return fmt.Errorf("advertised address %s: %w", self.Addr, err)
+	}
+	if err := checkMeta(self); err != nil {
+		return fmt.Errorf("own description: %w", err)
+	}
+	return nil
+}
+
+// Wake has a signal whenever Events has something. One signal may stand for
+// many events, and after Events was called early it may stand for none.
+func (m *Membership) Wake() <-chan struct{} { return m.wake }
+
+// Events takes what happened since the last call: for each member only the
+// difference between then and now, in the order in which members first changed,
+// and then what others say of a leader. After Shutdown there is nothing,
+// whatever memberlist's late timers say (fact 6).
+func (m *Membership) Events() []Event {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil
+	}
+	events := m.lives.take()
+	if m.heardNew {
+		m.heardNew = false
+		events = append(events, Event{Kind: LeaderReported, Leader: m.heard})
+	}
+	return events
+}
+
+// signal may be called with any lock held: it never waits.
+func (m *Membership) signal() {
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// SetLeader sets the leader record that joiners and probing members get from us
+// with memberlist's own traffic (protocol 6.3). The zero Epoch means that we
+// know of none, and nothing is sent.
+func (m *Membership) SetLeader(e wire.Epoch) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.leader = e
+	if m.heard.Compare(e) <= 0 {
+		m.heardNew = false // no news any more
+	}
+}
+
+// SetSelf changes what others see of us. It returns at once; the change is
+// spread by gossip, which takes some gossip intervals.
+func (m *Membership) SetSelf(priority uint16, role Role, draining, leaving bool) {
+	m.changeSelf(func(self *Member) {
+		self.Priority, self.Role, self.Draining, self.Leaving = priority, role, draining, leaving
+	})
+}
+
+// SetSettled says that this agent has followed a leader or led: one with other
+// settings is the one to give way from now on. Like SetSelf it does not wait.
+func (m *Membership) SetSettled() { m.changeSelf(func(self *Member) { self.Settled = true }) }
+
+// SetIncarnation is for the survivor of an id conflict, which goes on with an
+// incarnation above the other's (M13). Like SetSelf it does not wait.
+func (m *Membership) SetIncarnation(incarnation uint32) {
+	m.changeSelf(func(self *Member) { self.Incarnation = incarnation })
+}
+
+func (m *Membership) changeSelf(change func(*Member)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before := m.self
+	change(&m.self)
+	if m.self == before || m.closed || m.leaving {
+		return
+	}
+	m.meta = appendMeta(nil, m.self, m.admit.cluster)
+	if !m.announcing {
+		m.announcing = true
+		go m.announce()
+	}
+}
+
+// announce hands the newest meta to memberlist's gossip, in a goroutine of its
+// own since UpdateNode takes the node lock (P12).
+func (m *Membership) announce() {
+	m.ops <- struct{}{}
+	defer func() { <-m.ops }()
+	m.mu.Lock()
+	m.announcing = false // a change from here on needs another announcement
+	stop := m.closed || m.leaving
+	m.mu.Unlock()
+	if stop {
+		return // P4, P11: after Leave our own node may be gone from memberlist's map
+	}
+	// The broadcast is queued when UpdateNode starts to wait. Nobody needs to
+	// know when the last copy went out, so it waits for next to nothing; zero
+	// would mean for ever.
+	_ = m.list.UpdateNode(time.Nanosecond)
+}
+
+// MarkLeft says that this life of a member announced its departure by a LEAVE
+// frame. Departed is emitted at once, and the death that memberlist will notice is
+// no Failed. Should the life still answer pings long afterwards, the
+// announcement was not its own and it is Joined again.
+func (m *Membership) MarkLeft(id wire.ID, incarnation uint32) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.closed && m.lives.markLeft(id, incarnation, time.Now()) {
+		m.signal()
+	}
+}
+
+// Leave tells the others that we go of our own will, and returns when the
+// announcement was sent often enough or timeout is over: half of it for the
+// flag in our meta, by which they tell a departure from a death (P3), and the
+// rest for memberlist's own message. An error means that some may see us fail
+// instead. The instance cannot join again (P11); Shutdown is still due.
+func (m *Membership) Leave(timeout time.Duration) error {
+	m.ops <- struct{}{}
+	defer func() { <-m.ops }()
+	m.mu.Lock()
+	if m.closed || m.leaving {
+		defer m.mu.Unlock()
+		if m.closed {
+			return fmt.Errorf("leave: %w", ErrClosed)
+		}
+		return nil
+	}
+	m.self.Leaving = true
+	m.meta = appendMeta(nil, m.self, m.admit.cluster)
+	m.mu.Unlock()
+
+	deadline := time.Now().Add(timeout)
+	errMeta := m.list.UpdateNode(max(timeout/2, time.Nanosecond))
+	m.mu.Lock()
+	m.leaving = true
+	m.mu.Unlock()
+	errLeave := m.list.Leave(max(time.Until(deadline), time.Nanosecond))
+	if err := errors.Join(errMeta, errLeave); err != nil {
+		return fmt.Errorf("leave: %w", err)
+	}
+	return nil
+}
+
+// Shutdown ends memberlist and closes the transport. Without Leave before it
+// the others see us fail. From its first moment no event is delivered. It may
+// be called more than once.
+func (m *Membership) Shutdown() error {
+	m.mu.Lock()
+	closed := m.closed
+	m.closed = true
+	m.mu.Unlock()
+	if closed {
+		return nil
+	}
+	select {
+	case <-m.wake:
+	default:
+	}
+	m.ops <- struct{}{}
+	defer func() { <-m.ops }()
+	err := m.list.Shutdown()
+	m.log.stop()
+	if err != nil {
+		return fmt.Errorf("shut membership down: %w", err)
+	}
+	return nil
+}
+
+// Health is memberlist's opinion of this host: 0 is good, up to 7 for one whose
+// own probes fail or who has to deny its death often.
+func (m *Membership) Health() int { return m.list.GetHealthScore() }
+
+// Known returns the last known state of all other members, those that died or
+// left included (the last 256), sorted by id.
+func (m *Membership) Known() []Member {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.lives.known()
+}

@@ -1,0 +1,657 @@
+package membership
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/memberlist"
+
+	"github.com/bully-agent/bully-agent/lantest"
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+func TestMembersJoinChangeLeaveAndDie(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		alpha := s.start("alpha")
+		beta := s.start("beta", "alpha")
+		gamma := s.start("gamma", "alpha")
+		s.allSee(10*time.Second, alpha, beta, gamma)
+		alpha.hears("joined beta#1", "joined gamma#1")
+		beta.hears("joined alpha#1", "joined gamma#1")
+		gamma.hears("joined alpha#1", "joined beta#1")
+
+		beta.SetSelf(200, Witness, true, false)
+		time.Sleep(3 * time.Second)
+		alpha.hears("updated beta#1")
+		gamma.hears("updated beta#1")
+		got := alpha.Known()[0]
+		if got.Priority != 200 || got.Role != Witness || !got.Draining || got.Addr != addrOf("beta") {
+			t.Errorf("alpha knows %+v; expected beta's new priority, role and draining", got)
+		}
+
+		if err := beta.Leave(5 * time.Second); err != nil {
+			t.Errorf("beta: %v", err)
+		}
+		beta.kill()
+		time.Sleep(time.Minute)
+		gone := func(lines []string) []string {
+			return slices.DeleteFunc(lines, func(l string) bool { return l == "updated beta#1" }) // it is leaving
+		}
+		for _, a := range []*agent{alpha, gamma} {
+			if got := gone(a.heard()); !slices.Equal(got, []string{"left beta#1"}) {
+				t.Errorf("%s was told %q; expected that beta left, once", a.name, got)
+			}
+		}
+
+		gamma.kill()
+		time.Sleep(time.Minute)
+		alpha.hears("failed gamma#1")
+		if known := alpha.Known(); known[0].Status != Left || known[1].Status != Dead {
+			t.Errorf("alpha knows %v; expected beta left and gamma dead", known)
+		}
+		if n := alpha.JoinState().Lost; n != 1 {
+			t.Errorf("alpha looks for %d addresses; expected gamma's only", n)
+		}
+	})
+}
+
+// TestLeaveFrame: memberlist cannot tell a departure from a death (P3); the
+// LEAVE frame is the first to say so, and the death that follows is no news.
+func TestLeaveFrame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		alpha, beta := s.start("alpha"), s.start("beta", "alpha")
+		s.allSee(10*time.Second, alpha, beta)
+		alpha.hears("joined beta#1")
+
+		alpha.MarkLeft(idOf("beta"), 7) // of another life: nothing
+		alpha.MarkLeft(idOf("beta"), 1)
+		synctest.Wait()
+		alpha.hears("left beta#1")
+		beta.kill()
+		time.Sleep(time.Minute)
+		alpha.hears()
+	})
+}
+
+// TestForgedLeaveFrame: a member that goes on answering pings has not left.
+func TestForgedLeaveFrame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		alpha, beta := s.start("alpha"), s.start("beta", "alpha")
+		s.allSee(10*time.Second, alpha, beta)
+		alpha.heard()
+		alpha.MarkLeft(idOf("beta"), 1)
+		time.Sleep(leaveGrace + 5*time.Second)
+		alpha.hearsInOrder("left beta#1", "joined beta#1")
+	})
+}
+
+// TestRestartFasterThanDetection is P9 and CE4: memberlist itself would report
+// nothing, and a leader that forgot that it led would go unnoticed.
+func TestRestartFasterThanDetection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		alpha, beta := s.start("alpha"), s.start("beta", "alpha")
+		s.allSee(10*time.Second, alpha, beta)
+		alpha.heard()
+
+		beta.kill()
+		s.startWith("beta", func(cfg *Config) {
+			cfg.Self.Incarnation, cfg.Self.Nonce = 2, 0xcafe0002
+			cfg.Seeds = []string{addrOf("alpha").String()}
+		})
+		time.Sleep(time.Second)
+		alpha.hearsInOrder("failed beta#1", "joined beta#2")
+		time.Sleep(time.Minute) // memberlist finds the old life dead
+		alpha.hears()
+	})
+}
+
+// TestPartitionHeals is L2, C7, P8 and fact 1: after half a minute memberlist
+// never speaks to a lost member again.
+func TestPartitionHeals(t *testing.T) {
+	for _, cut := range []time.Duration{20 * time.Second, time.Minute, 5 * time.Minute} {
+		t.Run(cut.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSite(t)
+				alpha, beta := s.start("alpha"), s.start("beta", "alpha")
+				gamma, delta := s.start("gamma", "alpha"), s.start("delta", "gamma")
+				agents := []*agent{alpha, beta, gamma, delta}
+				s.allSee(15*time.Second, agents...)
+				for _, a := range agents {
+					a.SetSeeds(nil) // what was known must do
+				}
+				s.lan.Partition([]string{"alpha", "beta"}, []string{"gamma", "delta"})
+				time.Sleep(cut)
+				if got := alpha.sees(); !slices.Equal(got, []string{"beta"}) {
+					t.Fatalf("alpha sees %q; expected beta only", got)
+				}
+				alpha.heard()
+				s.lan.Heal()
+				s.allSee(30*time.Second, agents...)
+				synctest.Wait()
+				alpha.hears("joined gamma#1", "joined delta#1")
+			})
+		})
+	}
+}
+
+// TestNudge: when its own link comes back an agent does not wait.
+func TestNudge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		alpha, beta := s.start("alpha"), s.start("beta", "alpha")
+		s.allSee(10*time.Second, alpha, beta)
+		s.lan.Isolate("alpha")
+		time.Sleep(5 * time.Minute)
+		s.lan.Heal()
+		time.Sleep(2 * time.Second) // attempts that began before are over
+		alpha.Nudge()
+		took := s.within(6*time.Second, "alpha sees beta", func() bool { return len(alpha.sees()) == 1 })
+		t.Logf("healed %s after the link came back", took)
+	})
+}
+
+// TestOnlyTCPPasses is fact 2, C11 and P19: a member whom no election frame
+// reaches is dead, and stays so although TCP would bring it back every time.
+func TestOnlyTCPPasses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		alpha, beta := s.start("alpha"), s.start("beta", "alpha")
+		s.allSee(10*time.Second, alpha, beta)
+		alpha.heard()
+		s.lan.CutUDP("alpha", "beta")
+		s.lan.CutUDP("beta", "alpha")
+		time.Sleep(5 * time.Minute)
+		alpha.hears("failed beta#1")
+		if got := alpha.JoinState().LastError; !strings.Contains(got, "no answer by UDP") {
+			t.Errorf("alpha's last error is %q; expected that it names UDP", got)
+		}
+		s.lan.Heal()
+		s.allSee(30*time.Second, alpha, beta)
+	})
+}
+
+// TestSeedResolvesLater is N11: no error of a name server ends the search.
+func TestSeedResolvesLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		s.start("alpha")
+		ready := time.Now().Add(150 * time.Second)
+		beta := s.startWith("beta", func(cfg *Config) {
+			cfg.Seeds = []string{"alpha.lan"}
+			cfg.Resolve = func(_ context.Context, host string) ([]netip.Addr, error) {
+				if time.Now().Before(ready) {
+					return nil, &net.DNSError{Err: "no such host", Name: host}
+				}
+				return []netip.Addr{addrOf("alpha").Addr()}, nil
+			}
+		})
+		time.Sleep(149 * time.Second)
+		beta.hears()
+		if n := len(s.log.lines("seed not resolved")); n < 2 || n > 3 {
+			t.Errorf("%d lines in two and a half minutes; expected one a minute", n)
+		}
+		if got := beta.JoinState(); !strings.Contains(got.LastError, "alpha.lan") || !got.LastSuccess.IsZero() {
+			t.Errorf("join state is %+v; expected an error that names the seed", got)
+		}
+		s.within(30*time.Second, "beta sees alpha", func() bool { return len(beta.sees()) == 1 })
+		if beta.JoinState().LastSuccess.IsZero() || len(s.log.lines("[INFO]  beta: joined")) != 1 {
+			t.Errorf("the success was not told")
+		}
+	})
+}
+
+// TestHungNameServer: one seed's name server does not delay the other seed.
+func TestHungNameServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		s.start("alpha")
+		beta := s.startWith("beta", func(cfg *Config) {
+			cfg.Seeds = []string{"hangs.lan", addrOf("alpha").String()}
+			cfg.Resolve = func(ctx context.Context, _ string) ([]netip.Addr, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+		})
+		s.within(time.Second, "beta sees alpha", func() bool { return len(beta.sees()) == 1 })
+	})
+}
+
+// TestOtherCluster is N5.
+func TestOtherCluster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		alpha := s.start("alpha")
+		beta := s.startWith("beta", func(cfg *Config) {
+			cfg.Cluster = "other"
+			cfg.Seeds = []string{addrOf("alpha").String()}
+		})
+		time.Sleep(2 * time.Minute)
+		alpha.hears()
+		beta.hears()
+		if got := beta.JoinState().LastError; !strings.Contains(got, "another cluster") {
+			t.Errorf("beta's last error is %q; expected that it names the cause", got)
+		}
+		if n := len(s.log.lines("join failed")); n < 2 || n > 3 {
+			t.Errorf("%d lines in two minutes; expected one a minute", n)
+		}
+	})
+}
+
+// stranger is a bare memberlist of the same cluster, which says of itself what
+// it likes.
+type stranger struct {
+	*lantest.Host
+	addr netip.AddrPort
+	meta []byte
+}
+
+func (s stranger) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
+	return s.addr.Addr().AsSlice(), int(s.addr.Port()), nil
+}
+func (s stranger) NodeMeta(int) []byte           { return s.meta }
+func (stranger) NotifyMsg([]byte)                {}
+func (stranger) GetBroadcasts(int, int) [][]byte { return nil }
+func (stranger) LocalState(bool) []byte          { return []byte("no leader record") }
+func (stranger) MergeRemoteState([]byte, bool)   {}
+
+func TestStrangersAreNotAdmitted(t *testing.T) {
+	good := selfOf("stranger")
+	good.Addr, good.WireMin, good.WireMax = addrOf("stranger"), 1, 1
+	cluster := wire.ClusterHash("test")
+	meta := func(change func(*Member)) []byte {
+		m := good
+		change(&m)
+		return appendMeta(nil, m, cluster)
+	}
+	name := nodeName(good.ID, good.Nonce)
+	cases := []struct {
+		what, name, cause string
+		meta              []byte
+		addr              netip.AddrPort
+	}{
+		{"a name with a line of our log in it", "evil\n2026/11/20 [INFO] leader is evil $(touch x)", "name", meta(func(*Member) {}), good.Addr},
+		{"a name in capitals", strings.ToUpper(name), "name", meta(func(*Member) {}), good.Addr},
+		{"no meta", name, "meta", nil, good.Addr},
+		{"meta of 500 bytes", name, "meta", make([]byte, 500), good.Addr},
+		{"a label with a shell in it", name, "meta", meta(func(m *Member) { m.Name = "x;reboot" }), good.Addr},
+		{"another cluster's hash", name, "cluster", appendMeta(nil, good, cluster+1), good.Addr},
+		{"a protocol of tomorrow", name, "wire-version", meta(func(m *Member) { m.WireMin, m.WireMax = 2, 3 }), good.Addr},
+		{"a multicast address", name, "addr", meta(func(*Member) {}), netip.MustParseAddrPort("224.0.0.7:7950")},
+		{"a loopback address", name, "addr", meta(func(*Member) {}), netip.MustParseAddrPort("127.0.1.1:7950")},
+		{"another port than in meta", name, "addr", meta(func(*Member) {}), netip.MustParseAddrPort("10.0.0.9:7951")},
+		{"port 0", name, "addr", meta(func(m *Member) { m.Addr = netip.AddrPortFrom(m.Addr.Addr(), 0) }), netip.AddrPortFrom(good.Addr.Addr(), 0)},
+	}
+	for _, c := range cases {
+		t.Run(c.what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSite(t)
+				alpha := s.start("alpha")
+				host := s.lan.Host("stranger", addrOf("stranger"))
+				go readFrames(host)
+				conf := memberlist.DefaultLANConfig()
+				st := stranger{host, c.addr, c.meta}
+				conf.Name, conf.Label, conf.Transport, conf.Delegate = c.name, "test", st, st
+				conf.ProtocolVersion, conf.LogOutput = memberlist.ProtocolVersionMax, io.Discard
+				list, err := memberlist.Create(conf)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = list.Shutdown() })
+				for range 20 {
+					if _, err := list.Join([]string{addrOf("alpha").String()}); err != nil {
+						t.Fatalf("the stranger was not even heard: %v", err)
+					}
+				}
+				time.Sleep(10 * time.Second)
+				alpha.hears()
+				refused := alpha.JoinState().Refused
+				if refused[c.cause] < 10 || refused["leader-record"] < 10 {
+					t.Errorf("refused %v; expected some for %q and for the leader record", refused, c.cause)
+				}
+				if n := len(s.log.lines("member refused")); n != 1 {
+					t.Errorf("%d lines about it; expected one a minute", n)
+				}
+				if len(s.log.lines("[ERROR]")) > 0 {
+					t.Errorf("a stranger made us log errors: %q", s.log.lines("[ERROR]"))
+				}
+				for _, line := range s.log.lines("leader is evil") {
+					if strings.HasPrefix(line, "2026/11/20") {
+						t.Errorf("a stranger wrote our log: %q", line)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestMembersAreBounded: made-up members fill no memory, and do not push those
+// out who are there.
+func TestMembersAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		alpha := s.start("alpha")
+		d := delegate{alpha.Membership}
+		node := func(i int) *memberlist.Node {
+			m := selfOf("beta")
+			m.ID[14], m.ID[15] = byte(i>>8), byte(i)
+			m.Addr, m.WireMin, m.WireMax = addrOf("beta"), 1, 1
+			return &memberlist.Node{
+				Name: nodeName(m.ID, m.Nonce), Addr: m.Addr.Addr().AsSlice(), Port: m.Addr.Port(),
+				Meta: appendMeta(nil, m, wire.ClusterHash("test")), PMin: 1, PMax: 5, PCur: 5,
+			}
+		}
+		for i := range maxMembers {
+			if err := d.NotifyAlive(node(i)); err != nil {
+				t.Fatalf("member %d is refused: %v", i, err)
+			}
+			d.NotifyJoin(node(i))
+		}
+		if err := d.NotifyAlive(node(maxMembers)); err == nil {
+			t.Error("one too many is let in")
+		}
+		if err := d.NotifyAlive(node(7)); err != nil {
+			t.Errorf("one who is there is refused: %v", err)
+		}
+		if n := alpha.JoinState().Refused["full"]; n != 1 {
+			t.Errorf("%d refusals are counted; expected 1", n)
+		}
+	})
+}
+
+// TestNothingAfterShutdown is fact 6: memberlist's suspicion timers fire late.
+func TestNothingAfterShutdown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		alpha, beta := s.start("alpha"), s.start("beta", "alpha")
+		s.allSee(10*time.Second, alpha, beta)
+		node := *memberNode(alpha, "beta")
+		beta.kill()
+		s.within(5*time.Second, "alpha suspects beta", func() bool { return len(s.log.lines("alpha: Suspect")) > 0 })
+		alpha.heard()
+		alpha.SetLeader(wire.Epoch{Counter: 1, Owner: idOf("beta")})
+		alpha.kill()
+		time.Sleep(time.Minute)
+
+		// And one by hand, to be sure that there was something to hold back.
+		d := delegate{alpha.Membership}
+		d.NotifyLeave(&node)
+		d.MergeRemoteState(appendRecord(nil, wire.Epoch{Counter: 2, Owner: idOf("beta")}), false)
+		alpha.MarkLeft(idOf("beta"), 1)
+		alpha.SetSelf(1, Observer, true, true)
+		alpha.hears()
+		if events := alpha.Events(); len(events) > 0 || len(alpha.Wake()) > 0 {
+			t.Errorf("told %v after shutdown", events)
+		}
+		if err := alpha.Leave(time.Second); !errors.Is(err, ErrClosed) {
+			t.Errorf("leave after shutdown: %v; expected %v", err, ErrClosed)
+		}
+	})
+}
+
+func memberNode(a *agent, name string) *memberlist.Node {
+	for _, n := range a.list.Members() {
+		if n.Name == nodeName(idOf(name), 0xcafe0001) {
+			return n
+		}
+	}
+	return nil
+}
+
+// TestNobodyListens is P1: a consumer that sleeps and a log pipe that nobody
+// reads stop nothing (antrea #4469 froze so).
+func TestNobodyListens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		pipe := make(chan struct{})
+		host := s.lan.Host("alpha", addrOf("alpha"))
+		alpha, err := New(Config{
+			Self: selfOf("alpha"), Cluster: "test", Transport: host,
+			Logger: hclog.New(&hclog.LoggerOptions{Output: stuck(pipe), Level: hclog.Trace}),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		go readFrames(host)
+		beta := s.start("beta", "alpha")
+		for i := range uint16(400) {
+			beta.SetSelf(i, Voter, false, false)
+			time.Sleep(time.Second)
+		}
+		if got := beta.sees(); !slices.Equal(got, []string{"alpha"}) {
+			t.Errorf("beta sees %q; expected that alpha goes on", got)
+		}
+		if events := alpha.Events(); len(events) != 1 || events[0].Kind != Joined || events[0].Member.Priority != 399 {
+			t.Errorf("alpha was told %v; expected the newest of beta, once", events)
+		}
+		if err := alpha.Shutdown(); err != nil {
+			t.Error(err)
+		}
+		if len(alpha.Wake()) > 0 {
+			t.Error("there is a signal after shutdown")
+		}
+		close(pipe)
+	})
+}
+
+// stuck is a log pipe that nobody reads until the channel is closed.
+type stuck chan struct{}
+
+func (s stuck) Write(p []byte) (int, error) {
+	<-s
+	return len(p), nil
+}
+
+// TestLeaderRecord is protocol 6.3: a joiner learns of the leader with its
+// first push/pull, everybody else with the next pings.
+func TestLeaderRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		first, second := wire.Epoch{Counter: 41, Owner: idOf("alpha")}, wire.Epoch{Counter: 42, Owner: idOf("alpha")}
+		alpha := s.start("alpha")
+		alpha.SetLeader(first)
+		beta := s.start("beta", "alpha")
+		s.within(time.Second, "beta sees alpha", func() bool { return len(beta.sees()) == 1 })
+		synctest.Wait()
+		beta.hearsInOrder("joined alpha#1", "leader-reported "+first.String())
+
+		alpha.SetLeader(second)
+		time.Sleep(4 * time.Second) // less than a push/pull interval
+		beta.hears("leader-reported " + second.String())
+		beta.SetLeader(second)
+		time.Sleep(time.Minute)
+		beta.hears()
+		alpha.hears("joined beta#1") // never its own record
+	})
+}
+
+// TestTwoLeaderRecords: of what is pending the newest is told, and what is below
+// our own is no news.
+func TestTwoLeaderRecords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		a := s.start("alpha")
+		record := func(counter uint64) []byte {
+			return appendRecord(nil, wire.Epoch{Counter: counter, Owner: idOf("beta")})
+		}
+		a.SetLeader(wire.Epoch{Counter: 5, Owner: idOf("alpha")})
+		for _, counter := range []uint64{4, 7, 9, 8, 9} {
+			delegate{a.Membership}.MergeRemoteState(record(counter), false)
+		}
+		synctest.Wait()
+		if got := a.heard(); len(got) == 0 || got[len(got)-1] != "leader-reported 9/"+idOf("beta").Short() {
+			t.Errorf("told %q; expected 9 last", got)
+		}
+		delegate{a.Membership}.MergeRemoteState(record(9), false)
+		synctest.Wait()
+		a.hears()
+	})
+}
+
+// TestAnnouncementsDoNotWait: whoever changes priority is in the agent's loop.
+func TestAnnouncementsDoNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		alpha, beta := s.start("alpha"), s.start("beta", "alpha")
+		s.allSee(10*time.Second, alpha, beta)
+		start := time.Now()
+		alpha.SetSelf(7, Voter, false, false)
+		alpha.SetSelf(8, Voter, false, false)
+		alpha.SetIncarnation(3)
+		if took := time.Since(start); took != 0 {
+			t.Errorf("it took %s", took)
+		}
+		time.Sleep(3 * time.Second)
+		if got := beta.Known()[0]; got.Priority != 8 || got.Incarnation != 3 {
+			t.Errorf("beta knows %+v; expected the last change", got)
+		}
+	})
+}
+
+// TestSameIDAsOurs is C16 and N4: the election decides, so it must be told.
+func TestSameIDAsOurs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		alpha := s.start("alpha")
+		s.startWith("beta", func(cfg *Config) {
+			cfg.Self.ID, cfg.Self.Nonce = idOf("alpha"), 0xcafe0009
+			cfg.Seeds = []string{addrOf("alpha").String()}
+		})
+		time.Sleep(5 * time.Second)
+		alpha.hears("joined beta#1")
+	})
+}
+
+// TestClonedProcess: a copy of a running machine has our nonce too. memberlist
+// takes it for one member at two addresses.
+func TestClonedProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		alpha, beta := s.start("alpha"), s.start("beta", "alpha")
+		s.allSee(10*time.Second, alpha, beta)
+		alpha.heard()
+		s.startWith("gamma", func(cfg *Config) {
+			cfg.Self.ID, cfg.Self.Name = idOf("beta"), "beta"
+			cfg.Seeds = []string{addrOf("alpha").String()}
+		})
+		time.Sleep(5 * time.Second)
+		alpha.hears("conflict beta#1")
+	})
+}
+
+func TestIPv6(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		start := func(name, addr, seed string) *Membership {
+			host := s.lan.Host(name, netip.MustParseAddrPort(addr))
+			m, err := New(Config{Self: selfOf(name), Cluster: "test", Transport: host, Seeds: []string{seed}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(context.Background())
+			go readFrames(host)
+			go func() { _ = m.Rejoin(ctx) }()
+			t.Cleanup(func() { cancel(); _ = m.Shutdown() })
+			return m
+		}
+		alpha := start("alpha", "[fd00::a]:7950", "fd00::b")
+		start("beta", "[fd00::b]:7950", "[fd00::a]:7950")
+		time.Sleep(10 * time.Second)
+		if known := alpha.Known(); len(known) != 1 || known[0].Addr != netip.MustParseAddrPort("[fd00::b]:7950") {
+			t.Errorf("alpha knows %v; expected beta at its IPv6 address", known)
+		}
+	})
+}
+
+// TestProfilesDetect gives the figures of protocol 6.1 a bound each.
+func TestProfilesDetect(t *testing.T) {
+	for profile, limit := range map[string]time.Duration{"fast": 3 * time.Second, "lan": 16 * time.Second, "wan": 110 * time.Second} {
+		t.Run(profile, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSite(t)
+				var agents []*agent
+				for _, name := range []string{"alpha", "beta", "gamma", "delta", "epsilon"} {
+					agents = append(agents, s.startWith(name, func(cfg *Config) {
+						cfg.Profile = profile
+						cfg.Seeds = []string{addrOf("alpha").String()}
+					}))
+				}
+				s.allSee(30*time.Second, agents...)
+				agents[4].kill()
+				took := s.within(limit, "everybody knows that epsilon died", func() bool {
+					return !slices.ContainsFunc(agents[:4], func(a *agent) bool { return len(a.sees()) != 3 })
+				})
+				t.Logf("detected after %s", took)
+			})
+		})
+	}
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	lan := lantest.New(1)
+	host := lan.Host("alpha", addrOf("alpha"))
+	linkLocal := lan.Host("beta", netip.MustParseAddrPort("[fe80::1]:7950"))
+	cases := []struct {
+		what, want string
+		change     func(*Config)
+	}{
+		{"no cluster", "cluster name has 0 bytes", func(c *Config) { c.Cluster = "" }},
+		{"long cluster", "expected 1 to 255", func(c *Config) { c.Cluster = strings.Repeat("x", 256) }},
+		{"no id", "id is zero", func(c *Config) { c.Self.ID = wire.ID{} }},
+		{"no name", "expected 1 to 63", func(c *Config) { c.Self.Name = "" }},
+		{"long name", "expected 1 to 63", func(c *Config) { c.Self.Name = strings.Repeat("x", 300) }},
+		{"name with a space", "characters other than", func(c *Config) { c.Self.Name = "al pha" }},
+		{"no transport", "no transport", func(c *Config) { c.Transport = nil }},
+		{"profile", "expected lan, fast or wan", func(c *Config) { c.Profile = "lann" }},
+		{"link-local", "unique-local", func(c *Config) { c.Transport = linkLocal }},
+	}
+	for _, c := range cases {
+		t.Run(c.what, func(t *testing.T) {
+			cfg := Config{Self: selfOf("alpha"), Cluster: "test", Transport: host}
+			c.change(&cfg)
+			m, err := New(cfg)
+			if err == nil {
+				_ = m.Shutdown()
+				t.Fatal("accepted")
+			}
+			if !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "create membership: ") {
+				t.Errorf("error is %q; expected it to say %q", err, c.want)
+			}
+		})
+	}
+}
+
+// The first ping tells how far away a member is, once: it seeds the election's
+// timeouts, and later ones are no news.
+func TestFirstRoundTripIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		alpha := s.start("alpha")
+		beta := s.start("beta", "alpha")
+		s.allSee(10*time.Second, alpha, beta)
+		time.Sleep(20 * time.Second)
+		alpha.mu.Lock()
+		defer alpha.mu.Unlock()
+		measured := 0
+		for _, e := range alpha.told {
+			if e.Kind == Measured && e.Member.RTT > 0 {
+				measured++
+			}
+		}
+		if measured != 1 {
+			t.Errorf("told of %d first round trips to one member", measured)
+		}
+	})
+}

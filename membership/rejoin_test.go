@@ -1,0 +1,219 @@
+package membership
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestSeedForms(t *testing.T) {
+	cases := []struct{ seed, want string }{
+		{"10.0.0.7", "10.0.0.7:7950"},
+		{"10.0.0.7:8000", "10.0.0.7:8000"},
+		{"::ffff:10.0.0.7", "10.0.0.7:7950"},
+		{"fd00::7", "[fd00::7]:7950"},
+		{"[fd00::7]:8000", "[fd00::7]:8000"},
+		{"beta.lan", "10.0.0.98:7950"},
+		{"beta.lan:8000", "10.0.0.98:8000"},
+		{"", "error: seed is empty"},
+		{"beta.lan:0", "error: \"beta.lan:0\" is not host:port"},
+		{"beta.lan:http", "error: \"beta.lan:http\" is not host:port"},
+		{":7950", "error: \":7950\" is not host:port"},
+		{"[fd00::7", "error: address [fd00::7: missing ']'"},
+		{"gamma.lan", "error: look up gamma.lan: no such host"},
+		{"empty.lan", "error: look up empty.lan: no addresses"},
+	}
+	r := newRejoin(Config{Resolve: func(_ context.Context, host string) ([]netip.Addr, error) {
+		switch host {
+		case "beta.lan":
+			return []netip.Addr{addrOf("beta").Addr()}, nil
+		case "empty.lan":
+			return nil, nil
+		}
+		return nil, errors.New("no such host")
+	}})
+	for _, c := range cases {
+		addrs, err := r.lookup(t.Context(), c.seed)
+		got := ""
+		if len(addrs) > 0 {
+			got = addrs[0].String()
+		}
+		if err != nil {
+			got = "error: " + err.Error()
+		}
+		if !strings.HasPrefix(got, c.want) || err == nil && got != c.want {
+			t.Errorf("seed %q gives %q; expected %q", c.seed, got, c.want)
+		}
+	}
+}
+
+// TestPauses is protocol 6.2, P8: 1–5 s in the first minute after a loss,
+// 5–30 s before and later.
+func TestPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRejoin(Config{Seed: 1})
+		check := func(when string, low, high time.Duration) {
+			t.Helper()
+			shortest, longest := time.Hour, time.Duration(0)
+			for range 1000 {
+				p := r.pause()
+				shortest, longest = min(shortest, p), max(longest, p)
+			}
+			spread := high - low
+			if shortest < low || longest > high || longest-shortest < spread*8/10 {
+				t.Errorf("%s: pauses from %s to %s; expected them spread over %s to %s", when, shortest, longest, low, high)
+			}
+		}
+		check("at first", 5*time.Second, 30*time.Second)
+		r.lostMember()
+		check("after a loss", time.Second, 5*time.Second)
+		time.Sleep(59 * time.Second)
+		check("59 s after a loss", time.Second, 5*time.Second)
+		time.Sleep(time.Second)
+		check("a minute after a loss", 5*time.Second, 30*time.Second)
+	})
+}
+
+// TestWhoIsAskedToJoin: living members and ourselves are left alone, and nobody
+// is asked twice at a time.
+func TestWhoIsAskedToJoin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		var asked atomic.Int32
+		alpha := s.startWith("alpha", func(cfg *Config) {
+			cfg.Seeds = []string{"beta.lan", addrOf("alpha").String(), "127.0.1.1"}
+			cfg.Resolve = func(context.Context, string) ([]netip.Addr, error) {
+				asked.Add(1)
+				return []netip.Addr{addrOf("beta").Addr()}, nil
+			}
+		})
+		beta := s.start("beta")
+		s.allSee(40*time.Second, alpha, beta)
+		time.Sleep(firstFor) // the exchanges of a young agent are over
+		before := len(s.log.lines("Initiating push/pull sync with:  "))
+		if before == 0 {
+			t.Fatal("memberlist does not say who is asked; this test sees nothing")
+		}
+		time.Sleep(5 * time.Minute)
+		if after := len(s.log.lines("Initiating push/pull sync with:  ")); after != before {
+			t.Errorf("%d joins while everybody was there", after-before)
+		}
+		if asked.Load() < 8 {
+			t.Errorf("the seed was resolved %d times in five minutes; expected it at each attempt", asked.Load())
+		}
+	})
+}
+
+// TestAYoungAgentAsksAgain: twice more, though its seed lives.
+func TestAYoungAgentAsksAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		beta := s.start("beta")
+		alpha := s.start("alpha", "beta")
+		s.allSee(time.Second, alpha, beta)
+		time.Sleep(firstFor)
+		if n := len(s.log.lines("Initiating push/pull sync with:  ")); n != 1+len(settled) {
+			t.Errorf("%d exchanges; expected the join and %d more", n, len(settled))
+		}
+	})
+}
+
+// TestALossIsFollowedUp: whoever lost a member does not sleep out the pause that
+// it is in.
+func TestALossIsFollowedUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		var attempts atomic.Int32
+		alpha := s.startWith("alpha", func(cfg *Config) {
+			cfg.Seeds = []string{"beta.lan"}
+			cfg.Resolve = func(context.Context, string) ([]netip.Addr, error) {
+				attempts.Add(1)
+				return []netip.Addr{addrOf("beta").Addr()}, nil
+			}
+		})
+		beta := s.start("beta")
+		s.allSee(40*time.Second, alpha, beta)
+		beta.kill()
+		s.within(20*time.Second, "alpha knows that beta died", func() bool { return len(alpha.sees()) == 0 })
+		attempts.Store(0)
+		time.Sleep(time.Minute)
+		if n := attempts.Load(); n < 13 || n > 60 { // one in 1–5 s; one in 5–30 s would be 12 at most
+			t.Errorf("%d attempts in the minute after the loss", n)
+		}
+	})
+}
+
+func TestIsSelf(t *testing.T) {
+	cases := []struct {
+		own, addr string
+		self      bool
+	}{
+		{"10.0.0.7:7950", "10.0.0.7:7950", true},
+		{"10.0.0.7:7950", "10.0.0.7:7951", false},
+		{"10.0.0.7:7950", "127.0.1.1:7950", true},
+		{"10.0.0.7:7950", "127.0.1.1:7951", false}, // another agent on this host
+		{"127.0.0.1:7950", "127.0.0.2:7950", false},
+		{"[fd00::7]:7950", "[::1]:7950", true},
+	}
+	for _, c := range cases {
+		m := Membership{admit: admission{self: Member{Addr: netip.MustParseAddrPort(c.own)}}}
+		if got := m.isSelf(netip.MustParseAddrPort(c.addr)); got != c.self {
+			t.Errorf("%s is us at %s: %v", c.addr, c.own, got)
+		}
+	}
+}
+
+func TestAloneWithoutSeeds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		s.start("alpha")
+		time.Sleep(150 * time.Second)
+		if n := len(s.log.lines("alone without seeds")); n < 2 || n > 3 {
+			t.Errorf("%d lines in two and a half minutes; expected one a minute", n)
+		}
+	})
+}
+
+// TestRejoinEndsWithItsContext, whatever is under way.
+func TestRejoinEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		alpha := s.start("alpha", "beta")
+		s.lan.Host("beta", addrOf("beta")) // takes streams and answers nothing
+		time.Sleep(time.Second)
+		alpha.stop()
+		synctest.Wait()
+		select {
+		case err := <-alpha.rejoined:
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("ended with %v", err)
+			}
+		default:
+			t.Error("goes on")
+		}
+	})
+}
+
+func TestExplain(t *testing.T) {
+	one := func(cause string) string {
+		return "1 error occurred:\n\t* failed to join [fd00::7]:7950: " + cause + "\n\n"
+	}
+	cases := []struct{ text, want string }{
+		{one("dial tcp [fd00::7]:7950: connection refused"), "dial tcp [fd00::7]:7950: connection refused"},
+		{one("EOF"), "connection closed without an answer: it is in another cluster, or no bully-agent"},
+		{one("write tcp x: connection reset by peer"), "connection closed without an answer: it is in another cluster, or no bully-agent"},
+		{"failed to join x", ""},
+		{"something else", "something else"},
+		{"", ""},
+	}
+	for _, c := range cases {
+		if got := explain(errors.New(c.text)).Error(); got != c.want {
+			t.Errorf("%q is explained as %q; expected %q", c.text, got, c.want)
+		}
+	}
+}
