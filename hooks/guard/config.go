@@ -1,0 +1,94 @@
+package guard
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/bully-agent/bully-agent/hooks"
+)
+
+// Config says what to guard. Clock and Records are needed.
+type Config struct {
+	// Name is for people: a job's name, or what the guard is for.
+	Name string
+	// Epoch is the leadership in which it is started.
+	Epoch hooks.Epoch
+
+	// Argv is the command, by its path; empty: none. Env is its whole
+	// environment, to which BULLY_GUARD is added. Cwd is where it starts,
+	// default "/".
+	Argv []string
+	Env  []string
+	Cwd  string
+	// Stdin, Stdout and Stderr are the command's; nil is /dev/null. The caller
+	// keeps its own descriptors, and may close them after Start.
+	Stdin, Stdout, Stderr *os.File
+
+	// Deadline is when the command must be dead unless Renew says otherwise, on
+	// Clock; zero: it may run for as long as the agent lives.
+	Deadline time.Time
+	// Clock is what deadlines are told by: it must go on while the machine is
+	// suspended.
+	Clock func() time.Time
+
+	// Budget is how long before the deadline a silent agent is taken for dead:
+	// what TERM, KILL and the lose-leadership hook have. More gives them more
+	// time; it must stay below what a healthy agent leaves of its lease between
+	// two renewals. Default 100 ms (protocol 2.5, stop budget of profile lan).
+	Budget time.Duration
+	// Grace is the time between TERM and KILL, less if the deadline is nearer.
+	// Default 5 s.
+	Grace time.Duration
+
+	// Lose is run when the agent is dead or silent; nil: nothing is.
+	Lose *Lose
+
+	// Records is a directory for the records, which only this agent uses: Recover
+	// waits for whoever works there.
+	Records string
+
+	// Cgroup is a directory of a cgroup v2 in which the command's own is made;
+	// default this process's own. NoCgroup makes none.
+	Cgroup string
+
+	// Program starts a guard: a command that calls Main. Default: this program,
+	// with the argument Word.
+	Program []string
+}
+
+// NoCgroup as Config.Cgroup makes no cgroup.
+const NoCgroup = "none"
+
+const (
+	defaultBudget = 100 * time.Millisecond
+	defaultGrace  = 5 * time.Second // README, Configuration
+)
+
+func (c Config) withDefaults() (Config, error) {
+	switch {
+	case c.Records == "":
+		return c, errors.New("start guard: no directory for its record")
+	case c.Budget < 0 || c.Grace < 0:
+		return c, fmt.Errorf("start guard: budget %v and grace %v must not be negative", c.Budget, c.Grace)
+	case c.Clock == nil:
+		return c, errors.New("start guard: no clock for its deadline")
+	case len(c.Argv) > 0 && !strings.Contains(c.Argv[0], "/"):
+		return c, fmt.Errorf("start guard: command %q: expected its path", c.Argv[0])
+	}
+	if c.Budget == 0 {
+		c.Budget = defaultBudget
+	}
+	if c.Grace == 0 {
+		c.Grace = defaultGrace
+	}
+	if c.Cwd == "" {
+		c.Cwd = "/"
+	}
+	if len(c.Program) == 0 {
+		c.Program = []string{"/proc/self/exe", Word} // also when the file was replaced
+	}
+	return c, nil
+}

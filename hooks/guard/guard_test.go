@@ -1,0 +1,342 @@
+package guard
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bully-agent/bully-agent/hooks"
+)
+
+func TestACommandRunsAndItsExitCodeComesBack(t *testing.T) {
+	reaches(t, func(t *testing.T, cgroup string) {
+		r := newRig(t)
+		s := r.settings("exit 42")
+		s.Cgroup = cgroup
+		report := r.wait(r.start(s.config()))
+		if report.Stage != Ended || report.Exit != 42 || report.Cause != "" || report.Err != "" || report.Lose != nil {
+			t.Errorf("report %+v, want exit code 42", report)
+		}
+		if (cgroup == "") != strings.HasPrefix(report.Reach, "cgroup: ") {
+			t.Errorf("reach %q", report.Reach)
+		}
+		if got := r.theRecord(); got.Report != report || got.Name != t.Name() || got.Epoch.Counter != 7 {
+			t.Errorf("record %+v, want %+v", got, report)
+		}
+	})
+}
+
+// What the command finds, and that its streams end with it although the guard had
+// them too.
+func TestSurroundings(t *testing.T) {
+	r := newRig(t)
+	in, hand, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := r.settings("").config()
+	cfg.Argv = []string{"/bin/sh", "-c", `pwd; cat; tr '\0' '\n' </proc/self/environ; ls -1 /proc/self/fd | wc -l; echo $$ $(cut -d' ' -f5,6 /proc/$$/stat); cat >&2`}
+	cfg.Env, cfg.Stdin, cfg.Stdout = []string{"A=b"}, in, out
+	g := r.start(cfg)
+	in.Close()
+	out.Close()
+	fmt.Fprint(hand, "input\n")
+	hand.Close()
+	text, err := io.ReadAll(read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := r.wait(g)
+	words := strings.Fields(string(text))
+	if len(words) < 7 || words[0] != "/" || words[1] != "input" || words[2] != "A=b" || !strings.HasPrefix(words[3], "BULLY_GUARD=") {
+		t.Fatalf("it found %q", words)
+	}
+	if own := fmt.Sprint(report.Group); words[len(words)-3] != own || words[len(words)-2] != own || words[len(words)-1] != fmt.Sprint(report.Guard) {
+		t.Errorf("it is %q, want process and group %s in the guard's session %d", words[len(words)-3:], own, report.Guard)
+	}
+	plain := exec.Command("/bin/sh", "-c", "ls -1 /proc/self/fd | wc -l") // this process may have inherited some
+	want, err := plain.Output()
+	fds, _ := strconv.Atoi(words[len(words)-4])
+	if most, atoi := strconv.Atoi(strings.TrimSpace(string(want))); errors.Join(err, atoi) != nil || fds > most {
+		t.Errorf("it has %d descriptors, want at most %s (%v)", fds, want, err)
+	}
+}
+
+func TestCommandsThatCannotBeStarted(t *testing.T) {
+	for argv, want := range map[string]syscall.Errno{"/nonexistent": unix.ENOENT, "/etc/passwd": unix.EACCES, "/": unix.EACCES} {
+		t.Run(argv, func(t *testing.T) {
+			r := newRig(t)
+			cfg := r.settings("").config()
+			cfg.Argv = []string{argv}
+			report := r.wait(r.start(cfg))
+			if report.Stage != Ended || report.Group != 0 || report.Errno != int(want) || report.Err == "" || report.Exit != -1 {
+				t.Errorf("report %+v, want errno %d", report, want)
+			}
+		})
+	}
+}
+
+func TestConfigsThatMakeNoSense(t *testing.T) {
+	dir := t.TempDir()
+	for name, cfg := range map[string]Config{
+		"no directory for its record": {Clock: clock},
+		"no clock":                    {Records: dir},
+		"must not be negative":        {Records: dir, Clock: clock, Grace: -1},
+		"expected its path":           {Records: dir, Clock: clock, Argv: []string{"sleep"}},
+		"no such file":                {Records: filepath.Join(dir, "missing"), Clock: clock},
+		"start guard: fork/exec":      {Records: dir, Clock: clock, Program: []string{"/nonexistent"}},
+	} {
+		if _, err := Start(cfg); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%v, want %q", err, name)
+		}
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// No start that cannot be noted first.
+func TestAFullDiskStartsNothing(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can mount a small disk")
+	}
+	r := newRig(t)
+	if err := unix.Mount("small", r.path("records"), "tmpfs", 0, "size=4k"); err != nil {
+		t.Skip("mount a small disk: ", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(r.path("records"), unix.MNT_DETACH) })
+	if err := os.WriteFile(filepath.Join(r.path("records"), "fill"), make([]byte, 4096), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	report := r.wait(r.start(r.settings("echo >ran; sleep 1000").config()))
+	if report.Group != 0 || !strings.Contains(report.Err, "no space left") {
+		t.Errorf("report %+v, want that there is no space left", report)
+	}
+	if _, err := os.Stat(r.path("ran")); err == nil {
+		t.Error("it ran")
+	}
+}
+
+func TestStop(t *testing.T) {
+	for _, tt := range []struct {
+		name, script string
+		within       time.Duration
+		signal       int
+		exit         int
+	}{
+		{"heeds TERM", "trap 'echo x >clean; exit 3' TERM; echo x >up; while :; do sleep 0.01; done", 0, 0, 3},
+		{"dies of TERM", "echo x >up; exec sleep 1000", 0, int(unix.SIGTERM), -1},
+		{"ignores TERM", "trap '' TERM; echo x >up; while :; do sleep 0.01; done", 0, int(unix.SIGKILL), -1},
+		{"ignores TERM in a hurry", "trap '' TERM; echo x >up; while :; do sleep 0.01; done", 20 * time.Millisecond, int(unix.SIGKILL), -1},
+		{"is stopped", "echo x >up; kill -STOP $$", 0, int(unix.SIGTERM), -1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t)
+			s := r.settings(tt.script)
+			if tt.within > 0 {
+				s.Grace = patience
+			}
+			s.Lose = r.lose("")
+			g := r.start(s.config())
+			r.untilFile("up")
+			g.Stop("lease-expired", tt.within)
+			report := r.wait(g)
+			if tt.within > 0 && strings.Contains(report.Err, "the guard died") {
+				return // it had 18 ms for it, which a loaded machine may not give it: then the agent does it
+			}
+			if report.Cause != "lease-expired" || report.Signal != tt.signal || report.Exit != tt.exit || report.Err != "" {
+				t.Errorf("report %+v", report)
+			}
+			if report.TookOver() || r.text("lost") != "" {
+				t.Error("the lose hook ran, although the agent lives")
+			}
+			if tt.name == "heeds TERM" && r.text("clean") == "" {
+				t.Error("it was not let clean up")
+			}
+		})
+	}
+}
+
+func TestSignalsReachTheCommand(t *testing.T) {
+	r := newRig(t)
+	g := r.start(r.settings("trap 'echo x >got; exit 0' HUP; echo x >up; while :; do sleep 0.01; done").config())
+	r.untilFile("up")
+	g.Signal(unix.SIGHUP)
+	if report := r.wait(g); r.text("got") == "" || report.Exit != 0 || report.Cause != "" {
+		t.Errorf("report %+v", report)
+	}
+}
+
+// What the first process leaves behind ends with it, wherever it hides.
+func TestStragglersAreSwept(t *testing.T) {
+	for name, script := range map[string]string{
+		"in the group":            "sleep 1000 & exit 5",
+		"ignores TERM":            "(trap '' TERM; sleep 1000) & exit 5",
+		"in a session of its own": "setsid sh -c 'echo x >up; exec sleep 1000' & while [ ! -s up ]; do sleep 0.01; done; exit 5",
+		"sessions in sessions":    "setsid sh -c 'setsid sh -c \"setsid sleep 1000 & echo x >up; sleep 1000\" & sleep 1000' & while [ ! -s up ]; do sleep 0.01; done; exit 5",
+	} {
+		t.Run(name, func(t *testing.T) {
+			reaches(t, func(t *testing.T, cgroup string) {
+				r := newRig(t)
+				s := r.settings(script)
+				s.Cgroup = cgroup
+				report := r.wait(r.start(s.config()))
+				if report.Exit != 5 || report.Cause != "" || report.Err != "" {
+					t.Errorf("report %+v, want exit code 5", report)
+				}
+				if left := r.living(); len(left) > 0 {
+					t.Errorf("%d processes live", len(left))
+				}
+			})
+		})
+	}
+}
+
+// What would end or stop another process does nothing to a guard.
+func TestAGuardDropsSignals(t *testing.T) {
+	r := newRig(t)
+	g := r.start(r.settings("echo x >up; exec sleep 1000").config())
+	r.untilFile("up")
+	pid := r.awaitStarted(g).Guard
+	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGPIPE,
+		unix.SIGALRM, unix.SIGTSTP, unix.SIGCHLD} {
+		if err := unix.Kill(pid, sig); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g.Stop("asked", 0)
+	if report := r.wait(g); report.Cause != "asked" || report.Signal != int(unix.SIGTERM) || report.Err != "" {
+		t.Errorf("report %+v", report)
+	}
+	if ignored := r.text("up"); ignored == "" {
+		t.Error("the command never ran")
+	}
+}
+
+// The deadline moves with each renewal, and none is no deadline.
+func TestRenew(t *testing.T) {
+	r := newRig(t)
+	cfg := r.settings("echo x >up; exec sleep 1000").config()
+	cfg.Deadline = clock().Add(patience)
+	g := r.start(cfg)
+	r.untilFile("up")
+	g.Renew(clock().Add(150 * time.Millisecond))
+	g.Renew(time.Time{})
+	g.Renew(clock().Add(400 * time.Millisecond))
+	from := now()
+	report := r.wait(g)
+	if report.Cause != AgentDied || !report.Silent || report.TookOver() {
+		t.Errorf("report %+v, want that the agent is silent", report)
+	}
+	if took := now().sub(from); took < 250*time.Millisecond {
+		t.Errorf("ended after %v, want a budget of 100 ms before 400 ms", took)
+	}
+}
+
+// A guard that was killed takes its command with it, and what that started.
+func TestAGuardIsKilled(t *testing.T) {
+	reaches(t, func(t *testing.T, cgroup string) {
+		r := newRig(t)
+		s := r.settings("setsid sleep 1000 & sleep 1000 & echo x >up; wait")
+		s.Cgroup, s.Lose = cgroup, r.lose("")
+		g := r.start(s.config())
+		r.untilFile("up")
+		if err := unix.Kill(r.awaitStarted(g).Guard, unix.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		report := r.wait(g)
+		if report.Stage != Ended || !strings.Contains(report.Err, "the guard died: signal: killed") || report.TookOver() {
+			t.Errorf("report %+v", report)
+		}
+		if left := r.living(); len(left) > 0 {
+			t.Errorf("%d processes live", len(left))
+		}
+		if report.Cgroup != "" && populated(report.Cgroup) {
+			t.Error("the cgroup is not empty")
+		}
+	})
+}
+
+// A guard that is stopped and told to stop is killed in time.
+func TestAStoppedGuardIsOverruled(t *testing.T) {
+	r := newRig(t)
+	g := r.start(r.settings("trap '' TERM; echo x >up; while :; do sleep 0.01; done").config())
+	r.untilFile("up")
+	if err := unix.Kill(r.awaitStarted(g).Guard, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	g.Stop("stepped-down", time.Hour)
+	g.Stop("lease-expired", 50*time.Millisecond)
+	if report := r.wait(g); !strings.Contains(report.Err, "the guard died") || len(r.living()) > 0 {
+		t.Errorf("report %+v", report)
+	}
+}
+
+func TestForget(t *testing.T) {
+	r := newRig(t)
+	g := r.start(r.settings("exit 0").config())
+	r.wait(g)
+	if err := g.Forget(); err != nil {
+		t.Fatal(err)
+	}
+	if records := r.recovered(); len(records) != 0 {
+		t.Errorf("records %+v", records)
+	}
+}
+
+// A guard is small, since it lives beside each long job, and keeps nothing of the
+// command's: who reads its output sees the end when the command has ended.
+func TestAGuardHoldsLittle(t *testing.T) {
+	r := newRig(t)
+	cfg := r.settings("exec sleep 1000").config()
+	cfg.Stdout, cfg.Stderr = os.Stdout, os.Stdout
+	g := r.start(cfg)
+	pid := r.awaitStarted(g).Guard
+	for fd := range 3 {
+		if to, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", pid, fd)); to != os.DevNull {
+			t.Errorf("descriptor %d is %s (%v)", fd, to, err)
+		}
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		if strings.HasPrefix(line, "VmRSS") || strings.HasPrefix(line, "RssAnon") || strings.HasPrefix(line, "Threads") {
+			t.Log(strings.TrimSpace(line))
+		}
+	}
+}
+
+// A hook of the event's own kind is described like the agent's.
+func TestLoseIsToldOfItsEvent(t *testing.T) {
+	r := newRig(t)
+	s := r.settings("")
+	s.Lose = r.lose("cat >told;")
+	s.Lose.Event.Self = hooks.Node{ID: "a", Name: "alpha"}
+	a := r.agent(agentOrder{Config: s})
+	a.report(Running)
+	a.signal(unix.SIGKILL)
+	if lost := a.theRecord().Report.Lose; lost == nil || !lost.OK {
+		t.Fatalf("lose %+v", lost)
+	}
+	for _, want := range []string{`"event":"lose-leadership"`, `"cause":"agent-died"`, `"name":"alpha"`, `"counter":7`} {
+		if !strings.Contains(r.text("told"), want) {
+			t.Errorf("it was told %s, want %s", r.text("told"), want)
+		}
+	}
+}

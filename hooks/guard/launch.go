@@ -1,0 +1,105 @@
+package guard
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// order is what a guard is told of the Config, in JSON.
+type order struct {
+	Argv, Env     []string
+	Cwd           string
+	Deadline      instant
+	Budget, Grace time.Duration
+	Lose          *Lose
+	Cgroup        string
+	Record        Record
+	Path          string // of the record
+}
+
+// launch forks the guard process, with the socket, its order and its record.
+func (g *Guard) launch(cfg Config, rec *record) error {
+	text, err := json.Marshal(order{Argv: cfg.Argv, Env: append(cfg.Env[:len(cfg.Env):len(cfg.Env)], markVariable+"="+rec.Mark),
+		Cwd: cfg.Cwd, Deadline: convert(cfg.Deadline, cfg.Clock), Budget: cfg.Budget, Grace: cfg.Grace, Lose: cfg.Lose,
+		Cgroup: cfg.Cgroup, Record: rec.Record, Path: rec.path})
+	if err != nil {
+		return fmt.Errorf("encode order: %w", err)
+	}
+	letter, err := memoryFile(text)
+	if err != nil {
+		return err
+	}
+	defer letter.Close()
+	ours, theirs, err := socketPair()
+	if err != nil {
+		return err
+	}
+	defer theirs.Close()
+	cmd := exec.Command(cfg.Program[0], cfg.Program[1:]...)
+	cmd.Env = guardEnviron()
+	cmd.Dir = "/"
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stream(cfg.Stdin), stream(cfg.Stdout), stream(cfg.Stderr)
+	cmd.ExtraFiles = []*os.File{theirs, letter, rec.file} // socketFD, orderFD, recordFD
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		ours.Close()
+		return err
+	}
+	g.cmd, g.socket = cmd, ours
+	return nil
+}
+
+// stream keeps a nil file from becoming an interface that is not nil.
+func stream(f *os.File) io.ReadWriter {
+	if f == nil {
+		return nil
+	}
+	return f
+}
+
+// guardEnviron is the guard's own environment: what hooks inherit from an agent,
+// and what keeps a Go program small.
+func guardEnviron() []string {
+	env := []string{"GOMAXPROCS=1", "GOGC=50"}
+	for _, name := range []string{"PATH", "HOME", "LANG"} {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}
+
+// memoryFile holds the order: it may be longer than a message or a pipe.
+func memoryFile(text []byte) (*os.File, error) {
+	fd, err := unix.MemfdCreate("guard-order", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("make order: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), "guard-order")
+	if _, err = f.Write(text); err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("make order: %w", err)
+	}
+	return f, nil
+}
+
+func socketPair() (ours, theirs *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make socket: %w", err)
+	}
+	if err := unix.SetNonblock(fds[0], true); err != nil {
+		return nil, nil, fmt.Errorf("make socket: %w", err)
+	}
+	return os.NewFile(uintptr(fds[0]), "guard"), os.NewFile(uintptr(fds[1]), "agent"), nil
+}

@@ -1,0 +1,63 @@
+package guard
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+)
+
+// The socket keeps messages apart (SOCK_SEQPACKET). The agent's are small and of
+// fixed form, since it sends one with each heartbeat:
+//
+//	0  1  kind
+//	1  8  deadline, due or signal, big endian
+//	9  …  cause of a stop
+//
+// The guard's are Reports in JSON, each with all that is known.
+
+type kind byte
+
+const (
+	kindRenew  kind = 'R' // number: deadline as an instant
+	kindStop   kind = 'S' // number: when all is dead; 0: after the grace
+	kindSignal kind = 'K' // number: the signal for the command's group
+)
+
+type message struct {
+	kind   kind
+	number int64
+	cause  string
+}
+
+const (
+	messageHead = 9
+	maxCause    = 255 // bytes, as in a hook's environment
+	maxReport   = 16 << 10
+)
+
+func (m message) encode() []byte {
+	b := make([]byte, 0, messageHead+len(m.cause))
+	b = append(b, byte(m.kind))
+	b = binary.BigEndian.AppendUint64(b, uint64(m.number))
+	return append(b, m.cause[:min(len(m.cause), maxCause)]...)
+}
+
+func decode(b []byte) (message, error) {
+	if len(b) < messageHead {
+		return message{}, errors.New("decode message: too short")
+	}
+	return message{kind(b[0]), int64(binary.BigEndian.Uint64(b[1:])), string(b[messageHead:])}, nil
+}
+
+// encodeReport keeps a report within one message: only texts can be long.
+func encodeReport(r Report) []byte {
+	text, err := json.Marshal(r)
+	if err != nil {
+		panic("BUG: encode report: " + err.Error()) // strings and numbers always encode
+	}
+	if len(text) > maxReport && r.Err != "" {
+		r.Err = "an error too long to tell"
+		return encodeReport(r)
+	}
+	return text
+}

@@ -1,0 +1,141 @@
+package guard
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// What a guard that was killed leaves behind is found by the command's cgroup,
+// and by the mark in the environment, which children inherit.
+
+const (
+	// orphanPause is between two rounds of killing, orphanPatience bounds them.
+	// Arbitrary: a process that does not go hangs in the kernel.
+	orphanPause    = 5 * time.Millisecond
+	orphanPatience = 2 * time.Second
+)
+
+// endOrphans kills what is left of the record's command, and returns when it is
+// gone. Nothing is asked politely: whose time it was is over. The caller knows
+// that the guard is dead.
+func (r Record) endOrphans() error {
+	if r.Boot != bootID() {
+		return nil
+	}
+	for late := now().add(orphanPatience); ; time.Sleep(orphanPause) {
+		left := r.killOnce()
+		if left == 0 {
+			break
+		}
+		if now() > late {
+			return fmt.Errorf("%d processes of %s did not end %v after KILL: they hang in the kernel", left, r.Name, orphanPatience)
+		}
+	}
+	if r.Report.Cgroup != "" {
+		return removeCgroup(r.Report.Cgroup)
+	}
+	return nil
+}
+
+// killOnce kills what it finds and says how many there were.
+func (r Record) killOnce() (found int) {
+	if dir := r.Report.Cgroup; dir != "" && populated(dir) {
+		found++
+		_ = killCgroup(dir)
+	}
+	for _, pid := range processes() {
+		if killMarked(pid, r.Mark) {
+			found++
+		}
+	}
+	return found
+}
+
+// killMarked kills a process that runs and has the mark. The pidfd holds the
+// process, so that the number cannot be given away between the look and the kill.
+func killMarked(pid int, mark string) bool {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	if err != nil || len(text) == 0 { // a zombie has none
+		return false
+	}
+	if !bytes.Contains(append([]byte{0}, text...), []byte("\x00"+markVariable+"="+mark+"\x00")) {
+		return false
+	}
+	return unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) == nil
+}
+
+// processes lists all that this process can see.
+func processes() (pids []int) {
+	proc, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer proc.Close()
+	names, _ := proc.Readdirnames(-1)
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// children lists the direct children of this process, zombies too; false where
+// the kernel does not tell. Orphans that were adopted belong to any of our
+// threads.
+func children() (pids []int, ok bool) {
+	tasks, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return nil, false
+	}
+	for _, task := range tasks {
+		text, err := os.ReadFile("/proc/self/task/" + task.Name() + "/children")
+		if errors.Is(err, unix.ENOENT) && task.Name() == strconv.Itoa(os.Getpid()) {
+			return nil, false // a kernel without CONFIG_PROC_CHILDREN
+		}
+		for word := range strings.FieldsSeq(string(text)) {
+			if pid, err := strconv.Atoi(word); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids, true
+}
+
+// startOf is when a process was started, in clock ticks since boot; 0: unknown
+// (proc(5), field 22 of stat, counted from the last bracket of field 2).
+func startOf(pid int) uint64 {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	if len(fields) < 20 {
+		return 0
+	}
+	start, _ := strconv.ParseUint(string(fields[19]), 10, 64)
+	return start
+}
+
+// bootID changes with every boot; process ids and times mean nothing after it.
+func bootID() string {
+	text, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return string(bytes.TrimSpace(text))
+}
+
+func sortByTime(records []Record) {
+	slices.SortFunc(records, func(a, b Record) int {
+		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.path, b.path))
+	})
+}

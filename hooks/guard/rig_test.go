@@ -1,0 +1,381 @@
+package guard
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bully-agent/bully-agent/hooks"
+)
+
+// patience bounds every wait of these tests. It is far above what they need, so
+// that a loaded machine fails none of them.
+const patience = 30 * time.Second
+
+// This program is also the guards that it starts, and the agents that are killed.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case Word:
+			os.Exit(Main())
+		case "agent":
+			actAgent(os.Stdin, os.Stdout)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+var rigEpoch = hooks.Epoch{Counter: 7, Owner: "a"}
+
+func clock() time.Time { return time.Unix(0, int64(now())) }
+
+// agentOrder is what an agent of these tests does, in JSON.
+type agentOrder struct {
+	Config Settings
+	Lease  time.Duration // of each renewal; 0: none is sent
+	Every  time.Duration
+	Become string // a become-leader hook that it runs
+}
+
+// Settings are the parts of a Config that can be handed on.
+type Settings struct {
+	Name          string
+	Epoch         hooks.Epoch
+	Argv, Env     []string
+	Budget, Grace time.Duration
+	Lose          *Lose
+	Records       string
+	Cgroup        string
+}
+
+func (s Settings) config() Config {
+	return Config{Name: s.Name, Epoch: s.Epoch, Argv: s.Argv, Env: s.Env, Budget: s.Budget, Grace: s.Grace, Lose: s.Lose,
+		Records: s.Records, Cgroup: s.Cgroup, Clock: clock}
+}
+
+// actAgent renews until it is killed, and prints each new Report. What it read
+// last before it was stopped is never older than Every.
+func actAgent(in io.Reader, out io.Writer) {
+	var o agentOrder
+	if err := json.NewDecoder(in).Decode(&o); err != nil {
+		panic(err)
+	}
+	cfg := o.Config.config()
+	if o.Lease > 0 {
+		cfg.Deadline = clock().Add(o.Lease)
+	}
+	if o.Become != "" {
+		runBecome(o)
+	}
+	g, err := Start(cfg)
+	if err != nil {
+		panic(err)
+	}
+	tick := time.NewTicker(max(o.Every, time.Millisecond))
+	say := json.NewEncoder(out)
+	for last := (Report{}); last.Stage != Ended; {
+		if r := g.Report(); r.Stage != last.Stage && r.Guard != 0 {
+			last = r
+			_ = say.Encode(r)
+		}
+		select {
+		case <-tick.C:
+		case <-g.Done():
+		}
+		if o.Lease > 0 {
+			g.Renew(clock().Add(o.Lease))
+		}
+	}
+	<-g.Done()
+	os.Exit(0)
+}
+
+func runBecome(o agentOrder) {
+	r, err := hooks.New(hooks.Config{Dir: o.Config.Lose.Dir, Commands: map[hooks.Kind]hooks.Command{hooks.BecomeLeader: {Shell: o.Become}}})
+	if err != nil {
+		panic(err)
+	}
+	go func() { _ = r.Run(context.Background()) }()
+	r.Start(hooks.Event{Kind: hooks.BecomeLeader, Epoch: o.Config.Epoch, Time: time.Now()})
+}
+
+// rig is a directory in which commands leave traces. When the test ends, nothing
+// that was started in it may live.
+type rig struct {
+	t   *testing.T
+	dir string
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	t.Parallel()
+	r := &rig{t: t, dir: t.TempDir()}
+	for _, dir := range []string{"records", "state"} {
+		if err := os.Mkdir(r.path(dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(r.noneLives)
+	return r
+}
+
+func (r *rig) path(name string) string { return filepath.Join(r.dir, name) }
+
+// mark is in the environment of all that a rig's commands start.
+func (r *rig) mark() string { return "GUARD_TEST=" + r.dir }
+
+func (r *rig) env() []string { return []string{"PATH=" + os.Getenv("PATH"), r.mark()} }
+
+func (r *rig) script(text string) []string {
+	return []string{"/bin/sh", "-c", "cd " + r.dir + "; " + text}
+}
+
+func (r *rig) settings(script string) Settings {
+	s := Settings{Name: r.t.Name(), Epoch: rigEpoch, Records: r.path("records"), Grace: 200 * time.Millisecond}
+	if script != "" {
+		s.Argv, s.Env = r.script(script), r.env()
+	}
+	return s
+}
+
+// lose is a hook that writes its cause and epoch to the file "lost".
+func (r *rig) lose(more string) *Lose {
+	return &Lose{Command: hooks.Command{Shell: fmt.Sprintf("export %s; cd %s; %s echo $BULLY_EVENT $BULLY_CAUSE $BULLY_EPOCH >>lost", r.mark(), r.dir, more)},
+		Event: hooks.Event{Epoch: rigEpoch, Cluster: "test"}, Timeout: patience, Grace: 200 * time.Millisecond, Dir: r.path("state")}
+}
+
+const lostLine = "lose-leadership agent-died 7"
+
+func (r *rig) start(cfg Config) *Guard {
+	r.t.Helper()
+	g, err := Start(cfg)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { g.Stop("test-ended", 0); r.wait(g) })
+	return g
+}
+
+func (r *rig) wait(g *Guard) Report {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	report, err := g.Wait(ctx)
+	if err != nil {
+		r.t.Fatalf("%v: %v", err, report)
+	}
+	return report
+}
+
+func (r *rig) awaitStarted(g *Guard) Report {
+	r.t.Helper()
+	select {
+	case <-g.Started():
+	case <-time.After(patience):
+		r.t.Fatal("the guard did not start")
+	}
+	return g.Report()
+}
+
+// text of a file of the rig; "" if it is missing.
+func (r *rig) text(name string) string {
+	text, err := os.ReadFile(r.path(name))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		r.t.Fatal(err)
+	}
+	return strings.TrimSpace(string(text))
+}
+
+func (r *rig) untilFile(name string) {
+	r.t.Helper()
+	r.until(name, func() bool { return r.text(name) != "" })
+}
+
+func (r *rig) until(what string, holds func() bool) {
+	r.t.Helper()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	late := time.After(patience)
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-late:
+			r.t.Fatalf("waited for %s in vain", what)
+		}
+	}
+}
+
+// living lists the processes that the rig's commands started and that run.
+func (r *rig) living() (pids []int) {
+	for _, pid := range processes() {
+		environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)) // empty for a zombie
+		cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))   // a hook gets no environment of ours
+		if err == nil && (bytes.Contains(environ, []byte(r.mark()+"\x00")) || bytes.Contains(cmdline, []byte(r.dir))) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+func (r *rig) noneLives() {
+	for _, pid := range r.living() {
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		r.t.Errorf("process %d still runs: %q", pid, text)
+		_ = unix.Kill(pid, unix.SIGKILL)
+	}
+	if left, _ := filepath.Glob("/sys/fs/cgroup/*/bully-guard-*"); len(left) > 0 && r.t.Failed() {
+		r.t.Logf("cgroups: %v", left)
+	}
+}
+
+// agent is a process of its own that has started a guard.
+type agent struct {
+	*rig
+	cmd     *exec.Cmd
+	reports *bufio.Scanner
+}
+
+func (r *rig) agent(o agentOrder) *agent {
+	r.t.Helper()
+	text, err := json.Marshal(o)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	cmd := exec.Command("/proc/self/exe", "agent")
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(text), os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	a := &agent{rig: r, cmd: cmd, reports: bufio.NewScanner(out)}
+	r.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		r.recovered()
+	})
+	return a
+}
+
+// report is the next one that the agent prints.
+func (a *agent) report(stage Stage) Report {
+	a.t.Helper()
+	for a.reports.Scan() {
+		var r Report
+		if err := json.Unmarshal(a.reports.Bytes(), &r); err != nil {
+			a.t.Fatal(err)
+		}
+		if r.Stage == stage {
+			return r
+		}
+	}
+	a.t.Fatalf("the agent told of no stage %s", stage)
+	return Report{}
+}
+
+// signal goes to the agent's process group: a guard must not be in it.
+func (a *agent) signal(sig unix.Signal) instant {
+	a.t.Helper()
+	at := now()
+	if err := unix.Kill(-a.cmd.Process.Pid, sig); err != nil {
+		a.t.Fatal(err)
+	}
+	return at
+}
+
+// recovered is what the agent's next start finds.
+func (r *rig) recovered() []Record {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	records, err := Recover(ctx, r.path("records"))
+	if err != nil {
+		r.t.Error(err)
+	}
+	return records
+}
+
+// theRecord is the only one.
+func (r *rig) theRecord() Record {
+	r.t.Helper()
+	records := r.recovered()
+	if len(records) != 1 {
+		r.t.Fatalf("%d records, want 1: %+v", len(records), records)
+	}
+	return records[0]
+}
+
+// death gives when a process, which is not ours, dies.
+func (r *rig) death(pid int) func() instant {
+	r.t.Helper()
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	at := make(chan instant, 1)
+	go func() {
+		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		for {
+			if n, err := unix.Poll(fds, -1); n > 0 || !errors.Is(err, unix.EINTR) {
+				break
+			}
+		}
+		at <- now()
+		unix.Close(fd)
+	}()
+	return func() instant {
+		r.t.Helper()
+		select {
+		case i := <-at:
+			return i
+		case <-time.After(patience):
+			r.t.Fatalf("process %d does not die", pid)
+			return 0
+		}
+	}
+}
+
+func (r *rig) pid(name string) int {
+	r.t.Helper()
+	r.untilFile(name)
+	pid, err := strconv.Atoi(strings.Fields(r.text(name))[0])
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return pid
+}
+
+// reaches are the two ways to find a command's processes.
+func reaches(t *testing.T, test func(t *testing.T, cgroup string)) {
+	t.Run("cgroup", func(t *testing.T) {
+		dir, err := ownCgroup()
+		if err != nil {
+			t.Skip(err)
+		}
+		cg, err := newCgroup(dir, fmt.Sprintf("bully-test-%d-%s", os.Getpid(), strings.ReplaceAll(t.Name(), "/", "-")))
+		if err != nil {
+			t.Skip(err)
+		}
+		cg.fd.Close()
+		_ = removeCgroup(cg.dir)
+		test(t, "")
+	})
+	t.Run("process group", func(t *testing.T) { test(t, NoCgroup) })
+}

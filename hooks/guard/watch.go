@@ -1,0 +1,115 @@
+package guard
+
+import (
+	"fmt"
+	"time"
+)
+
+// How a guard decides: step looks at everything at each waking, and the ending
+// goes from TERM over KILL to giving up as time goes on.
+
+const (
+	// killSlack is left between KILL and the moment when all must be dead, for
+	// the kernel to deliver it; a tenth of the time left when that is short.
+	killSlack = 20 * time.Millisecond
+
+	// minGrace is between TERM and KILL in any case.
+	minGrace = time.Millisecond
+
+	// budgetShare is what of the time that is left the command may use when the
+	// lose-leadership hook comes after it: a quarter, as in package hooks.
+	budgetShare = 4
+
+	// unkillable is how long after KILL the command is given up: it hangs in the
+	// kernel, mostly on a disk or a network file system.
+	unkillable = 2 * time.Second
+)
+
+// step does what is due now, and reports whether nothing is left to watch.
+func (g *guardian) step() (over bool) {
+	g.receive()
+	gone := g.look()
+	at := now()
+	if g.asked == 0 {
+		switch {
+		case !g.alive:
+			g.ask(AgentDied)
+		case g.deadline != 0 && at >= g.askBy():
+			g.report.Silent, g.tookOver = true, true
+			g.ask(AgentDied)
+		case g.child != nil && g.child.ended:
+			g.ask("") // stragglers
+		}
+	}
+	if g.asked == 0 {
+		return false
+	}
+	if !g.alive {
+		g.tookOver = true
+	}
+	if gone && (g.child == nil || g.child.bury()) {
+		return true
+	}
+	return g.press(now())
+}
+
+// look reports whether nothing of the command lives. While it runs that is worth
+// asking only when somebody has died: renewals come many times a second.
+func (g *guardian) look() (gone bool) {
+	if g.child == nil {
+		return true
+	}
+	if g.asked == 0 && !g.died {
+		return false
+	}
+	g.died = false
+	return g.child.look()
+}
+
+// press drives the ending on; it reports true when the command is given up.
+func (g *guardian) press(at instant) (givenUp bool) {
+	switch {
+	case g.killed == 0 && at < g.killBy():
+		g.child.askAdopted()
+		return false
+	case g.killed == 0:
+		g.killed = at
+	case at.sub(g.killed) > unkillable:
+		g.report.Err = fmt.Sprintf("some of the command did not end %v after KILL: it hangs in the kernel", unkillable)
+		return true
+	}
+	g.child.kill()
+	return false
+}
+
+// ask begins the ending.
+func (g *guardian) ask(cause string) {
+	g.asked = now()
+	g.report.Cause = cause
+	if g.child != nil {
+		g.child.ask()
+	}
+	g.tell(Ending)
+}
+
+// askBy is when a silent agent is taken for dead.
+func (g *guardian) askBy() instant {
+	margin := g.order.Budget
+	if g.order.Lose == nil {
+		margin = min(margin, g.order.Grace+killSlack)
+	}
+	return g.deadline.add(-margin)
+}
+
+// killBy is when KILL follows TERM.
+func (g *guardian) killBy() instant {
+	grace := g.order.Grace
+	if due := earlier(g.due, g.deadline); due != 0 {
+		room := due.sub(g.asked)
+		if g.order.Lose != nil && g.tookOver {
+			room /= budgetShare
+		}
+		grace = min(grace, max(room-min(killSlack, room/10), minGrace))
+	}
+	return g.asked.add(grace)
+}

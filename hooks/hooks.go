@@ -1,0 +1,274 @@
+// Package hooks runs the user's commands when this node's leadership or its
+// view of the cluster changes: in order, bounded in time, output and queue, and
+// never in the way of the election.
+//
+// There are two queues. Leadership events (become-leader, lose-leadership) run
+// strictly one at a time in the order of Start; the notifications
+// (leader-change, member-change) have a queue of their own, so that a stuck
+// notification delays nothing that matters. What the leadership queue promises
+// (README, Hooks):
+//
+//  1. Per node the hooks form (become lose)*, epochs strictly rising.
+//  2. A become-leader whose epoch is over is never started; its lose-leadership
+//     is dropped with it.
+//  3. Every become-leader that was tried is followed by its lose-leadership,
+//     also when it failed or was killed.
+//  4. Losing an epoch kills its running become-leader: TERM to its process group,
+//     a grace, KILL.
+//
+// Promise 3 across a crash of the agent is kept together with the election's
+// state file: the caller finds its leadership unfinished there and calls CleanUp.
+// The lose-leadership hook therefore runs at least once, not exactly once, and
+// has to be idempotent.
+//
+// A command runs in its own process group with a clean environment, in "/", with
+// one JSON object on its standard input. Whatever of its group is left when it
+// ends is ended with it. A child that calls setsid leaves the group and escapes:
+// work that is meant to outlast the hook belongs in a service that the hook
+// starts (systemctl start, systemd-run), where something supervises it. For the
+// reach of a group's kill see group.go.
+//
+// Pdeathsig is not used: it fires when the creating thread ends, not the process
+// (go.dev/issue/27505), and reaches the shell only.
+package hooks
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+// Kind names an event that a hook can be bound to. It is what hooks read in
+// BULLY_EVENT.
+type Kind string
+
+// The events. The first two form the leadership queue.
+const (
+	BecomeLeader   Kind = "become-leader"
+	LoseLeadership Kind = "lose-leadership"
+	LeaderChange   Kind = "leader-change"
+	MemberChange   Kind = "member-change"
+)
+
+// ofLeadership reports whether events of this kind must run in order.
+func (k Kind) ofLeadership() bool { return k == BecomeLeader || k == LoseLeadership }
+
+// Command is what the user configured for one event: a string for /bin/sh -c, or
+// an argument vector whose first element is an absolute path. At most one of the
+// two is set; the zero Command means no hook.
+type Command struct {
+	Shell string
+	Argv  []string
+}
+
+// IsZero reports whether no hook is configured.
+func (c Command) IsZero() bool { return c.Shell == "" && len(c.Argv) == 0 }
+
+// String gives the command as logs and status show it.
+func (c Command) String() string {
+	switch {
+	case c.Shell != "":
+		return c.Shell
+	case len(c.Argv) > 0:
+		return fmt.Sprintf("%q", c.Argv)
+	}
+	return "none"
+}
+
+// argv is what is handed to execve.
+func (c Command) argv() []string {
+	if c.Shell != "" {
+		return []string{shellPath, "-c", c.Shell}
+	}
+	return c.Argv
+}
+
+const (
+	shellPath = "/bin/sh"
+
+	// causeUncleanRestart is the cause of a lose-leadership hook that makes up
+	// for a leadership which an earlier life of this agent did not finish.
+	causeUncleanRestart = "unclean-restart"
+
+	defaultTimeout = 30 * time.Second // README, Configuration
+	defaultGrace   = 5 * time.Second  // README, Configuration
+)
+
+// Config says what to run and within which bounds. The zero Config runs nothing.
+type Config struct {
+	// Commands holds the hook of each event; an absent one is no hook.
+	Commands map[Kind]Command
+
+	// Timeout is how long one hook may run before its group is sent TERM. Higher
+	// forgives slow services; the price is paid in a planned hand-over, which
+	// waits for the lose-leadership hook this long. Default 30 s.
+	Timeout time.Duration
+
+	// Grace is the time between TERM and KILL, also for background children that
+	// a hook leaves behind. It adds to Timeout in the worst case. Default 5 s.
+	Grace time.Duration
+
+	// Dir is the state directory, where the journal of running groups and the
+	// output of the last runs are kept. Empty: neither is kept, and CleanUp cannot
+	// find what an earlier life left running. Read by New only.
+	Dir string
+
+	// Socket is the path of the agent's control socket, for BULLY_SOCKET.
+	Socket string
+
+	// Logger receives the start and end of each hook and its output, line by
+	// line. Nil discards.
+	Logger hclog.Logger
+}
+
+// withDefaults is c with the documented defaults filled in and a map of its own.
+func (c Config) withDefaults() Config {
+	c.Commands = maps.Clone(c.Commands)
+	if c.Timeout == 0 {
+		c.Timeout = defaultTimeout
+	}
+	if c.Grace == 0 {
+		c.Grace = defaultGrace
+	}
+	if c.Logger == nil {
+		c.Logger = hclog.NewNullLogger()
+	}
+	return c
+}
+
+// validate reports what no run could make sense of. Whether the commands exist
+// and may be trusted is Check's question, since that can change at any time.
+func (c Config) validate() error {
+	for kind, cmd := range c.Commands {
+		if cmd.Shell != "" && len(cmd.Argv) > 0 {
+			return fmt.Errorf("%s hook: both a shell string and an argument array are given: keep one of them", kind)
+		}
+	}
+	if c.Timeout < 0 || c.Grace < 0 {
+		return fmt.Errorf("hooks: timeout %v and grace %v must not be negative: leave them out for %v and %v",
+			c.Timeout, c.Grace, defaultTimeout, defaultGrace)
+	}
+	if c.Socket != "" && safe(c.Socket) == "" {
+		return fmt.Errorf("control socket %q: hooks get this path in BULLY_SOCKET, where only letters, digits and %s are safe in a shell: choose a path of these, at most %d bytes",
+			c.Socket, safeMarks, maxValue)
+	}
+	return nil
+}
+
+// Node is a member as an event mentions it. The zero Node means unknown or none.
+type Node struct {
+	ID, Name, Addr string
+}
+
+// Member is one row of the membership as it was at the event.
+type Member struct {
+	ID, Name, Addr string
+	Status         string // alive, suspect, dead, left
+	Priority       int    // 0–65535
+	Voter          bool
+}
+
+// Epoch identifies one leadership. Counter is the fencing token.
+type Epoch struct {
+	Counter uint64
+	Owner   string
+}
+
+// Event is what happened, as a hook is told of it. The Runner keeps it until its
+// hook ended: the caller must not change Members afterwards.
+type Event struct {
+	Kind                Kind
+	Cause               string
+	Time                time.Time // when it happened, not when its hook starts
+	Cluster, Mode, Role string
+	Epoch               Epoch
+	Self                Node
+	Leader              Node
+	PrevLeader          Node
+	Members             []Member
+
+	// Quorum is the number of votes that make a majority; 0 in available mode.
+	Quorum int
+
+	// Within, when not zero, bounds a lose-leadership event: counted from Start,
+	// everything of this leadership (its become-leader hook if that still runs,
+	// then the lose-leadership hook) is dead when it has passed. It is what
+	// remains of the lease on an involuntary loss (protocol 2.5); zero, in a planned
+	// change, leaves the hook its full timeout.
+	Within time.Duration
+}
+
+// Result is how one event of the leadership queue ended. Every become-leader and
+// lose-leadership event gets exactly one, in the order of the events.
+type Result struct {
+	Kind  Kind
+	Epoch uint64 // counter
+
+	OK  bool // the hook exited with 0, or there was nothing to run
+	Ran bool // a process was started
+
+	Exit    int   // exit code; -1 if the process never started or a signal ended it
+	Err     error // why OK is false; nil otherwise
+	Took    time.Duration
+	Started time.Time // zero when !Ran
+}
+
+// String is the result's line in logs and status.
+func (r Result) String() string {
+	switch {
+	case !r.Ran && r.OK:
+		return fmt.Sprintf("%s of epoch %d: nothing ran", r.Kind, r.Epoch)
+	case r.OK:
+		return fmt.Sprintf("%s of epoch %d: done in %v", r.Kind, r.Epoch, r.Took.Round(time.Millisecond))
+	}
+	return fmt.Sprintf("%s of epoch %d: %v", r.Kind, r.Epoch, r.Err)
+}
+
+// Dropped counts hooks that were not run because something newer had overtaken
+// them.
+type Dropped struct {
+	Pairs         uint64 // become-leader and lose-leadership of an epoch that was over before its turn came
+	LeaderChanges uint64 // superseded while another notification ran
+	MemberChanges uint64
+}
+
+var (
+	// errOver is the end of a become-leader hook whose epoch was lost.
+	errOver = errors.New("stopped, since its epoch is over")
+
+	// errStopping is returned in Results for events that were still queued when
+	// Run's context ended, and for the hook that was ended with it.
+	errStopping = errors.New("stopped, since the agent is stopping")
+)
+
+// exitTryAgain is EX_TEMPFAIL of sysexits.h: the contract lets a hook ask for
+// another attempt with it. Attempts are not repeated yet, so it is a failure
+// that says so.
+const exitTryAgain = 75
+
+// exitError says what an exit status other than 0 means.
+func exitError(code int) error {
+	switch code {
+	case exitTryAgain:
+		return errors.New("exit status 75 (try again): counted as failed, attempts are not repeated")
+	case 126:
+		return errors.New("exit status 126: the shell found the command but could not execute it")
+	case 127:
+		return errors.New("exit status 127: the shell did not find a command: hooks get PATH from the agent and nothing from a login shell")
+	}
+	return fmt.Errorf("exit status %d", code)
+}
+
+// oneLine keeps a command fit for a log value.
+func oneLine(s string) string {
+	const most = 200 // arbitrary: a glance at a command, not a script
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) > most {
+		return s[:most] + "…"
+	}
+	return s
+}

@@ -1,0 +1,30 @@
+package hooks
+
+import (
+	"errors"
+	"testing"
+	"time"
+)
+
+func TestStrings(t *testing.T) {
+	for _, tt := range []struct{ got, want string }{
+		{Command{}.String(), "none"},
+		{Command{Shell: "logger hi"}.String(), "logger hi"},
+		{Command{Argv: []string{"/bin/x", "a b"}}.String(), `["/bin/x" "a b"]`},
+		{Result{Kind: BecomeLeader, Epoch: 7, OK: true}.String(), "become-leader of epoch 7: nothing ran"},
+		{Result{Kind: BecomeLeader, Epoch: 7, OK: true, Ran: true, Took: 1500 * time.Microsecond}.String(), "become-leader of epoch 7: done in 2ms"},
+		{Result{Kind: LoseLeadership, Epoch: 7, Ran: true, Err: errors.New("exit status 1")}.String(), "lose-leadership of epoch 7: exit status 1"},
+	} {
+		if tt.got != tt.want {
+			t.Errorf("%q, want %q", tt.got, tt.want)
+		}
+	}
+}
+
+// The defaults of README, Configuration, with a zero Config.
+func TestDefaults(t *testing.T) {
+	cfg := Config{}.withDefaults()
+	if cfg.Timeout != 30*time.Second || cfg.Grace != 5*time.Second || cfg.Logger == nil {
+		t.Errorf("defaults %+v", cfg)
+	}
+}

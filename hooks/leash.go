@@ -1,0 +1,108 @@
+package hooks
+
+import (
+	"sync"
+	"time"
+)
+
+// leash says until when one hook may run. Its own goroutine asks; any other may
+// shorten it meanwhile (the epoch is lost, the lease ends, the agent stops), and
+// nobody can lengthen it. Safe for concurrent use.
+type leash struct {
+	timeout time.Duration // start to TERM
+	grace   time.Duration // TERM to KILL
+
+	tugged chan struct{} // holds a token after each shortening
+
+	mu       sync.Mutex
+	reason   error     // why it was pulled; nil: it was not
+	pulledAt time.Time // Invariant: zero exactly when reason is nil
+	last     time.Time // KILL is sent by then; zero: no bound but timeout and grace
+}
+
+const (
+	// killSlack is left between KILL and the moment when all must be dead, for
+	// the kernel to deliver it; a tenth of a budget too short for that. From
+	// what busy hosts show, with room to spare.
+	killSlack = 20 * time.Millisecond
+
+	// minRun is what even a hook without any time left gets, so that it is at
+	// least tried; minGrace likewise between TERM and KILL.
+	minRun   = 5 * time.Millisecond
+	minGrace = time.Millisecond
+
+	// A budget is shared in quarters: the killing of a running become-leader
+	// hook may use one, and of what is left the lose-leadership hook keeps one
+	// for its own grace. Arbitrary, but the hook has more than half in any case.
+	budgetShare = 4
+)
+
+func newLeash(timeout, grace time.Duration) *leash {
+	return &leash{timeout: timeout, grace: grace, tugged: make(chan struct{}, 1)}
+}
+
+// limit bounds the hook so that its group is dead by due; zero bounds nothing.
+func (l *leash) limit(due time.Time) {
+	if due.IsZero() {
+		return
+	}
+	l.mu.Lock()
+	last := due.Add(-min(killSlack, max(0, time.Until(due))/10))
+	if l.last.IsZero() || last.Before(l.last) {
+		l.last = last
+	}
+	l.mu.Unlock()
+	l.tug()
+}
+
+// pull ends the hook now, by TERM, grace and KILL, the grace cut so that the
+// group is dead by due if that is not zero. The first reason stands.
+func (l *leash) pull(reason error, due time.Time) {
+	l.mu.Lock()
+	if l.reason == nil {
+		l.reason, l.pulledAt = reason, time.Now()
+	}
+	l.mu.Unlock()
+	l.limit(due)
+	l.tug()
+}
+
+func (l *leash) tug() {
+	select {
+	case l.tugged <- struct{}{}:
+	default:
+	}
+}
+
+// pulled gives the reason of the first pull, or nil.
+func (l *leash) pulled() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.reason
+}
+
+// termBy is when a hook that started at begun gets TERM.
+func (l *leash) termBy(begun time.Time) time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.reason != nil {
+		return l.pulledAt
+	}
+	run := l.timeout
+	if !l.last.IsZero() {
+		room := l.last.Sub(begun)
+		run = min(run, max(room-min(l.grace, room/budgetShare), minRun))
+	}
+	return begun.Add(run)
+}
+
+// killBy is when a hook that got TERM at asked gets KILL.
+func (l *leash) killBy(asked time.Time) time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	grace := l.grace
+	if !l.last.IsZero() {
+		grace = min(grace, max(l.last.Sub(asked), minGrace))
+	}
+	return asked.Add(grace)
+}

@@ -1,0 +1,241 @@
+package hooks
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"golang.org/x/sys/unix"
+)
+
+// patience bounds every wait of these tests. It is far above what they need, so
+// that a loaded machine fails none of them.
+const patience = 20 * time.Second
+
+// rig is a Runner with real hooks in /bin/sh. Every hook notes its process group
+// first; when the test ends, none of these groups may have a living member.
+type rig struct {
+	*Runner
+	t    *testing.T
+	dir  string
+	log  *safeBuffer
+	stop context.CancelFunc
+	done chan struct{}
+}
+
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *safeBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *safeBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// scripts are hooks by event, as shell lines; they run in the directory $D, the
+// rig's own.
+type scripts map[Kind]string
+
+func (g *rig) commands(s scripts) map[Kind]Command {
+	commands := make(map[Kind]Command)
+	for kind, script := range s {
+		commands[kind] = Command{Shell: fmt.Sprintf("echo $$ >>%[1]s/groups; D=%[1]s; cd $D; %[2]s", g.dir, script)}
+	}
+	return commands
+}
+
+// setUp makes a rig that does not run yet. Short bounds keep the tests quick; cfg
+// may give others.
+func setUp(t *testing.T, s scripts, cfg Config) *rig {
+	t.Helper()
+	g := &rig{t: t, dir: t.TempDir(), log: &safeBuffer{}, done: make(chan struct{})}
+	cfg.Commands = g.commands(s)
+	cfg.Logger = hclog.New(&hclog.LoggerOptions{Output: g.log, Level: hclog.Debug})
+	if cfg.Timeout == 0 {
+		cfg.Timeout = patience
+	}
+	if cfg.Grace == 0 {
+		cfg.Grace = patience
+	}
+	var err error
+	if g.Runner, err = New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.noOrphans)
+	t.Cleanup(func() { g.aftermath.Wait(); g.backlog.wait(patience) }) // before its directory goes
+	return g
+}
+
+// startRig is setUp, running until the test ends.
+func startRig(t *testing.T, s scripts, cfg Config) *rig {
+	t.Helper()
+	g := setUp(t, s, cfg)
+	g.run()
+	return g
+}
+
+func (g *rig) run() {
+	var ctx context.Context
+	ctx, g.stop = context.WithCancel(context.Background())
+	go func() {
+		defer close(g.done)
+		if err := g.Run(ctx); err != nil {
+			g.t.Errorf("run: %v", err)
+		}
+	}()
+	g.t.Cleanup(g.end)
+}
+
+// end stops the Runner and waits for it.
+func (g *rig) end() {
+	g.t.Helper()
+	g.stop()
+	select {
+	case <-g.done:
+	case <-time.After(patience):
+		g.t.Fatal("the runner did not end")
+	}
+}
+
+func (g *rig) become(epoch uint64) { g.Start(event(BecomeLeader, epoch)) }
+func (g *rig) lose(epoch uint64)   { g.Start(event(LoseLeadership, epoch)) }
+
+func (g *rig) loseWithin(epoch uint64, d time.Duration) {
+	ev := event(LoseLeadership, epoch)
+	ev.Within = d
+	g.Start(ev)
+}
+
+func event(kind Kind, epoch uint64) Event {
+	return Event{Kind: kind, Cause: "test", Time: time.Now(), Epoch: Epoch{Counter: epoch, Owner: "a"}}
+}
+
+// result is the next one.
+func (g *rig) result() Result {
+	g.t.Helper()
+	select {
+	case res := <-g.Results():
+		return res
+	case <-time.After(patience):
+		g.t.Fatalf("no result\n%s", g.log)
+		return Result{}
+	}
+}
+
+// wants checks the next result's kind, epoch and outcome.
+func (g *rig) wants(kind Kind, epoch uint64, ok, ran bool) Result {
+	g.t.Helper()
+	res := g.result()
+	if res.Kind != kind || res.Epoch != epoch || res.OK != ok || res.Ran != ran {
+		g.t.Fatalf("result %+v\nwant %s of epoch %d, ok %v, ran %v\n%s", res, kind, epoch, ok, ran, g.log)
+	}
+	if (res.Err == nil) != res.OK {
+		g.t.Fatalf("result %+v: an error and only an error is a failure", res)
+	}
+	return res
+}
+
+// nothingMore checks that no result waits unasked for.
+func (g *rig) nothingMore() {
+	g.t.Helper()
+	select {
+	case res := <-g.Results():
+		g.t.Fatalf("one result too many: %+v", res)
+	default:
+	}
+}
+
+func (g *rig) path(name string) string { return filepath.Join(g.dir, name) }
+
+// lines gives a file of the rig by line; a missing file has none.
+func (g *rig) lines(name string) []string {
+	g.t.Helper()
+	text, err := os.ReadFile(g.path(name))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		g.t.Fatal(err)
+	}
+	return strings.Fields(string(text))
+}
+
+// until waits for a condition on the world outside this process.
+func (g *rig) until(what string, holds func() bool) {
+	g.t.Helper()
+	until(g.t, what, holds)
+}
+
+func until(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	late := time.After(patience)
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("waited for %s in vain", what)
+		}
+	}
+}
+
+func (g *rig) untilFile(name string) {
+	g.t.Helper()
+	g.until(name, func() bool { return len(g.lines(name)) > 0 })
+}
+
+// noOrphans checks that no hook of this rig left a living process in its group.
+// Whether the zombies of its grandchildren are reaped is up to process 1.
+func (g *rig) noOrphans() {
+	for _, line := range g.lines("groups") {
+		group, err := strconv.Atoi(line)
+		if err != nil || group <= 1 {
+			g.t.Fatalf("group %q: %v", line, err)
+		}
+		if err := unix.Kill(-group, 0); errors.Is(err, unix.ESRCH) {
+			continue
+		}
+		if pids := living(group); len(pids) > 0 {
+			g.t.Errorf("hook group %d still has living members %v", group, pids)
+			_ = signalGroup(group, unix.SIGKILL)
+		}
+	}
+}
+
+// mkfifo makes a gate at which a hook waits with "read go <gate".
+func (g *rig) mkfifo(name string) {
+	g.t.Helper()
+	if err := unix.Mkfifo(g.path(name), 0o600); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// open lets one hook through a gate; it waits for the hook to be there.
+func (g *rig) open(gate string) {
+	g.t.Helper()
+	opened := make(chan error, 1)
+	go func() { opened <- os.WriteFile(g.path(gate), []byte("go\n"), 0) }()
+	select {
+	case err := <-opened:
+		if err != nil {
+			g.t.Fatal(err)
+		}
+	case <-time.After(patience):
+		g.t.Fatalf("no hook came to the gate %s", gate)
+	}
+}

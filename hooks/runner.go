@@ -1,0 +1,440 @@
+package hooks
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+// Runner runs hooks. Start, Stop, SetConfig, Last and Dropped never block and may
+// be called by any goroutine, before and during Run. New makes one; CleanUp may be
+// called once before Run, Run once.
+type Runner struct {
+	seq     atomic.Uint64 // of the last run, BULLY_SEQ
+	backlog backlog
+	journal journal
+	ledger  ledger
+
+	aftermath sync.WaitGroup // runs whose output is still awaited, bounded by drain
+
+	toLead   chan struct{} // holds a token when queue may have something
+	toNotify chan struct{} // … notices …
+	toTell   chan struct{} // … untold …
+	results  chan Result
+
+	mu  sync.Mutex // guards all below
+	cfg Config
+
+	// queue is the leadership events in the order of Start. It stays short, since
+	// an election waits for the Result of one pair before it begins another.
+	queue []request
+
+	// current is the leadership hook that is being run; nil between two.
+	current *current
+
+	// over is the highest epoch known to be lost.
+	// Invariant: no become-leader of an epoch up to over is started.
+	over uint64
+
+	// unstarted holds the epochs whose become-leader was dropped and whose
+	// lose-leadership is still to be dropped with it.
+	unstarted map[uint64]bool
+
+	// lost is how the last lose-leadership hook ended.
+	lost Result
+
+	// notices is at most one event of each notification kind, oldest first.
+	notices []Event
+
+	untold  []Result // results on their way to the consumer, unbounded
+	last    Result   // last leadership hook, for status
+	dropped Dropped
+}
+
+// request is one event in the leadership queue.
+type request struct {
+	Event
+	due    time.Time // all of it is dead by then; zero: no bound (from Event.Within)
+	repeat bool      // its epoch's lose-leadership was already queued or running
+}
+
+// current is the leadership event that is being run.
+type current struct {
+	kind  Kind
+	epoch uint64
+	leash *leash
+}
+
+const (
+	// resultRoom is how many results outlive Run unread. More than an agent that
+	// stops will ever leave.
+	resultRoom = 64
+
+	// diskPatience is how long Run waits, at its end, for the last files.
+	diskPatience = time.Second
+)
+
+// New makes a Runner and the directories it writes to. It fails if the
+// configuration contradicts itself or Dir cannot be used; commands are checked
+// by Check, not here.
+func New(cfg Config) (*Runner, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	r := &Runner{
+		cfg:      cfg.withDefaults(),
+		toLead:   make(chan struct{}, 1),
+		toNotify: make(chan struct{}, 1),
+		toTell:   make(chan struct{}, 1),
+		results:  make(chan Result, resultRoom),
+
+		unstarted: make(map[uint64]bool),
+	}
+	r.journal = journal{backlog: &r.backlog, log: r.logger, entries: make(map[lane]entry)}
+	r.ledger = ledger{backlog: &r.backlog, log: r.logger}
+	if cfg.Dir != "" {
+		r.journal.path = filepath.Join(cfg.Dir, journalName)
+		r.ledger.dir = filepath.Join(cfg.Dir, ledgerName)
+	}
+	seq, err := r.ledger.open()
+	if err != nil {
+		return nil, err
+	}
+	r.seq.Store(seq)
+	return r, nil
+}
+
+// SetConfig replaces the configuration from the next run on. Dir stays what New
+// was given. The caller has validated it; a command that contradicts itself fails
+// when it is to run.
+func (r *Runner) SetConfig(cfg Config) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cfg = cfg.withDefaults()
+}
+
+func (r *Runner) config() Config {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.cfg
+}
+
+func (r *Runner) logger() hclog.Logger { return r.config().Logger }
+
+// Results delivers one Result for each become-leader and lose-leadership event,
+// in the order of Start. Reading slowly loses nothing. The channel is never
+// closed; what is unread when Run returns can still be read.
+func (r *Runner) Results() <-chan Result { return r.results }
+
+// Last gives the last leadership hook that ran or failed; false if there was none.
+func (r *Runner) Last() (Result, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last, r.last.Kind != ""
+}
+
+// Dropped tells how many hooks were overtaken since New.
+func (r *Runner) Dropped() Dropped {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.dropped
+}
+
+// Start queues the hook of an event. An event of a kind without a hook is queued
+// too, so that its Result comes in its turn.
+//
+// A lose-leadership event ends its epoch as Stop does. One more for an epoch whose
+// lose-leadership is queued or running does not run it again; it passes on a
+// shorter Within (the lease was lost in the middle of a planned change,
+// M7), and its Result repeats the first one's outcome.
+func (r *Runner) Start(ev Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !ev.Kind.ofLeadership() {
+		r.notice(ev)
+		return
+	}
+	req := request{Event: ev}
+	if ev.Kind == LoseLeadership {
+		if ev.Within > 0 {
+			req.due = time.Now().Add(ev.Within)
+		}
+		req.repeat = r.hasten(ev.Epoch.Counter, req.due)
+		r.end(ev.Epoch.Counter, ev.Within)
+	}
+	r.queue = append(r.queue, req)
+	wake(r.toLead)
+}
+
+// Stop says that the epoch is over: its become-leader hook is killed if it runs
+// and never started if it does not, in which case its lose-leadership is dropped
+// too. Epochs rise, so an epoch below it is over as well.
+func (r *Runner) Stop(epoch uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.end(epoch, 0)
+}
+
+// end is Stop with a budget, of which the killing may use its share; 0 is none.
+func (r *Runner) end(epoch uint64, budget time.Duration) {
+	r.over = max(r.over, epoch)
+	if c := r.current; c != nil && c.kind == BecomeLeader && c.epoch <= r.over {
+		var due time.Time
+		if budget > 0 {
+			due = time.Now().Add(budget / budgetShare)
+		}
+		c.leash.pull(errOver, due)
+	}
+}
+
+// hasten reports whether the epoch's lose-leadership is queued or running, and
+// bounds that by due.
+func (r *Runner) hasten(epoch uint64, due time.Time) bool {
+	if c := r.current; c != nil && c.kind == LoseLeadership && c.epoch == epoch {
+		c.leash.limit(due)
+		return true
+	}
+	i := slices.IndexFunc(r.queue, func(q request) bool {
+		return q.Kind == LoseLeadership && q.Epoch.Counter == epoch
+	})
+	if i < 0 {
+		return false
+	}
+	if q := &r.queue[i]; !due.IsZero() && (q.due.IsZero() || due.Before(q.due)) {
+		q.due = due
+	}
+	return true
+}
+
+// notice keeps the newest event of each notification kind; an older one that has
+// not run is superseded (README, Hooks). The newest has the whole state.
+func (r *Runner) notice(ev Event) {
+	before := len(r.notices)
+	r.notices = slices.DeleteFunc(r.notices, func(old Event) bool { return old.Kind == ev.Kind })
+	if len(r.notices) < before {
+		if ev.Kind == LeaderChange {
+			r.dropped.LeaderChanges++
+		} else {
+			r.dropped.MemberChanges++
+		}
+	}
+	r.notices = append(r.notices, ev)
+	wake(r.toNotify)
+}
+
+func wake(token chan struct{}) {
+	select {
+	case token <- struct{}{}:
+	default:
+	}
+}
+
+// Run runs hooks until ctx is done; the hooks running then are ended by TERM,
+// grace and KILL before it returns. Whoever wants a lose-leadership hook to run at
+// the end waits for its Result first. The error is always nil.
+//
+// Its goroutines: one for each queue, one that delivers results.
+func (r *Runner) Run(ctx context.Context) error {
+	r.journal.endOrphans(ctx, r.config().Grace)
+	var queues, teller sync.WaitGroup
+	ended := make(chan struct{})
+	queues.Go(func() { r.serveLeadership(ctx) })
+	queues.Go(func() { r.serveNotices(ctx) })
+	teller.Go(func() { r.deliver(ended) })
+	queues.Wait()
+	close(ended)
+	teller.Wait()
+	r.aftermath.Wait()
+	r.backlog.wait(diskPatience)
+	return nil
+}
+
+// CleanUp makes up for a leadership that an earlier life of this agent did not
+// end: it kills what that life left running, then runs the lose-leadership hook
+// for the epoch of ev, with the cause unclean-restart. It blocks until that has
+// ended and must be called before Run. Its Result is not delivered by Results.
+func (r *Runner) CleanUp(ctx context.Context, ev Event) Result {
+	ev.Kind, ev.Cause = LoseLeadership, causeUncleanRestart
+	cfg := r.config()
+	r.journal.endOrphans(ctx, cfg.Grace)
+	l := newLeash(cfg.Timeout, cfg.Grace)
+	if ev.Within > 0 {
+		l.limit(time.Now().Add(ev.Within))
+	}
+	res := r.execute(ctx, cfg, leadership, ev, l)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.over = max(r.over, ev.Epoch.Counter)
+	r.remember(res)
+	return res
+}
+
+// serveLeadership runs the leadership queue until ctx is done, and then answers
+// what is left in it.
+func (r *Runner) serveLeadership(ctx context.Context) {
+	for {
+		for r.leadNext(ctx) {
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		select {
+		case <-r.toLead:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// leadNext does the first request of the queue; it reports false if there is none.
+func (r *Runner) leadNext(ctx context.Context) bool {
+	req, cfg, l, ok := r.admit()
+	if !ok {
+		return false
+	}
+	if l == nil {
+		cfg.Logger.Info("hook dropped", "hook", string(req.Kind), "epoch", req.Epoch.Counter, "cause", req.Cause)
+		return true
+	}
+	r.conclude(r.execute(ctx, cfg, leadership, req.Event, l))
+	return true
+}
+
+// admit takes the first request of the queue. If it is to be run it gives a leash
+// for it, in the same critical section, so that no Stop falls between; if not, the
+// leash is nil and the request has been answered.
+func (r *Runner) admit() (req request, cfg Config, l *leash, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.queue) == 0 {
+		return request{}, Config{}, nil, false
+	}
+	req, r.queue = r.queue[0], r.queue[1:]
+	if res, settled := r.settle(req); settled {
+		r.tell(res)
+		return req, r.cfg, nil, true
+	}
+	l = newLeash(r.cfg.Timeout, r.cfg.Grace)
+	l.limit(req.due)
+	r.current = &current{kind: req.Kind, epoch: req.Epoch.Counter, leash: l}
+	return req, r.cfg, l, true
+}
+
+// settle answers a request for which nothing is to be run.
+func (r *Runner) settle(req request) (res Result, settled bool) {
+	epoch := req.Epoch.Counter
+	res = Result{Kind: req.Kind, Epoch: epoch, OK: true, Exit: -1}
+	switch {
+	case req.Kind == BecomeLeader && epoch <= r.over:
+		r.unstarted[epoch] = true
+		r.dropped.Pairs++
+	case req.Kind == LoseLeadership && r.unstarted[epoch]:
+		if !r.losesAgain(epoch) {
+			delete(r.unstarted, epoch)
+		}
+	case req.repeat && r.lost.Epoch == epoch:
+		res.OK, res.Err = r.lost.OK, r.lost.Err
+	default:
+		return Result{}, false
+	}
+	return res, true
+}
+
+// losesAgain reports whether another lose-leadership of the epoch is queued.
+func (r *Runner) losesAgain(epoch uint64) bool {
+	return slices.ContainsFunc(r.queue, func(q request) bool {
+		return q.Kind == LoseLeadership && q.Epoch.Counter == epoch
+	})
+}
+
+// conclude ends the current request with its result.
+func (r *Runner) conclude(res Result) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.current = nil
+	r.remember(res)
+	r.tell(res)
+}
+
+func (r *Runner) remember(res Result) {
+	if res.Ran || !res.OK {
+		r.last = res
+	}
+	if res.Kind == LoseLeadership {
+		r.lost = res
+	}
+}
+
+func (r *Runner) tell(res Result) {
+	r.untold = append(r.untold, res)
+	wake(r.toTell)
+}
+
+// deliver hands results to the consumer at the consumer's pace. After ended, when
+// no more can come, it leaves behind what fits into the channel.
+func (r *Runner) deliver(ended <-chan struct{}) {
+	for open := true; open; {
+		select {
+		case <-r.toTell:
+		case <-ended:
+			open = false
+		}
+		for res, ok := r.nextUntold(); ok; res, ok = r.nextUntold() {
+			r.hand(res, ended)
+		}
+	}
+}
+
+func (r *Runner) hand(res Result, ended <-chan struct{}) {
+	select {
+	case r.results <- res: // also after ended, while there is room
+		return
+	default:
+	}
+	select {
+	case r.results <- res:
+	case <-ended:
+		r.logger().Warn("hook result dropped, the agent had stopped reading", "result", res.String())
+	}
+}
+
+func (r *Runner) nextUntold() (Result, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.untold) == 0 {
+		return Result{}, false
+	}
+	res := r.untold[0]
+	r.untold = r.untold[1:]
+	return res, true
+}
+
+// serveNotices runs the notifications, one at a time, until ctx is done.
+func (r *Runner) serveNotices(ctx context.Context) {
+	for {
+		for ctx.Err() == nil && r.notifyNext(ctx) {
+		}
+		select {
+		case <-r.toNotify:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (r *Runner) notifyNext(ctx context.Context) bool {
+	r.mu.Lock()
+	if len(r.notices) == 0 {
+		r.mu.Unlock()
+		return false
+	}
+	ev, cfg := r.notices[0], r.cfg
+	r.notices = r.notices[1:]
+	r.mu.Unlock()
+	r.execute(ctx, cfg, notification, ev, newLeash(cfg.Timeout, cfg.Grace))
+	return true
+}

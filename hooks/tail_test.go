@@ -1,0 +1,88 @@
+package hooks
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Against the obvious model: keep everything, cut at the end.
+func TestTailKeepsTheEnd(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	var kept tail
+	var all []byte
+	for range 200 {
+		chunk := make([]byte, rng.IntN(3000))
+		if rng.IntN(50) == 0 {
+			chunk = make([]byte, tailSize+rng.IntN(tailSize))
+		}
+		for i := range chunk {
+			chunk[i] = byte(rng.Uint32())
+		}
+		kept.write(chunk)
+		all = append(all, chunk...)
+		got, total := kept.bytes()
+		if want := all[max(0, len(all)-tailSize):]; !bytes.Equal(got, want) || total != int64(len(all)) {
+			t.Fatalf("after %d bytes: kept %d, counted %d", len(all), len(got), total)
+		}
+	}
+}
+
+func TestLines(t *testing.T) {
+	long := strings.Repeat("x", maxLine)
+	for _, tt := range []struct {
+		name   string
+		chunks []string
+		want   []string
+	}{
+		{"whole", []string{"one\ntwo\n"}, []string{"one", "two"}},
+		{"in pieces", []string{"o", "ne\nt", "wo"}, []string{"one", "two"}},
+		{"empty lines", []string{"\n\r\none\n\n"}, []string{"one"}},
+		{"carriage returns", []string{"one\r\n"}, []string{"one"}},
+		{"exactly full", []string{long + "\n"}, []string{long}},
+		{"too long", []string{long + "yz", "z\nnext\n"}, []string{long + "…", "next"}},
+		{"not text", []string{"a\xffb\n"}, []string{"a\uFFFDb"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var got []string
+			l := lines{admit: func() bool { return true }, emit: func(line string) { got = append(got, line) }}
+			for _, chunk := range tt.chunks {
+				l.write([]byte(chunk))
+			}
+			l.flush()
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("lines %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestAllowance(t *testing.T) {
+	now := time.Unix(0, 0)
+	a := newAllowance(now)
+	taken := func() (n int) {
+		for range 10 * lineBurst {
+			if a.take(now) {
+				n++
+			}
+		}
+		return n
+	}
+	if n := taken(); n != lineBurst {
+		t.Errorf("burst of %d, want %d", n, lineBurst)
+	}
+	now = now.Add(time.Second)
+	if n := taken(); n != lineRate {
+		t.Errorf("%d lines in the second after, want %d", n, lineRate)
+	}
+	now = now.Add(time.Hour)
+	if n := taken(); n != lineBurst {
+		t.Errorf("%d lines after an hour, want %d", n, lineBurst)
+	}
+	if got, want := a.dropped(), int64(3*10*lineBurst-2*lineBurst-lineRate); got != want {
+		t.Errorf("counted %d dropped, want %d", got, want)
+	}
+}
