@@ -1,0 +1,168 @@
+package control
+
+import (
+	"context"
+	"time"
+)
+
+// Node names one participant.
+type Node struct {
+	ID   string `json:"id"`   // UUID, for ever the same
+	Name string `json:"name"` // the host's label, [A-Za-z0-9._-]{1,63}
+	Addr string `json:"addr"` // ip:port that the others reach
+}
+
+// Epoch is the number and owner of one leadership: the fencing token. The zero
+// Epoch means that none is known.
+type Epoch struct {
+	Counter uint64 `json:"counter"`
+	Owner   string `json:"owner"` // Node.ID of the only node that leads under it
+}
+
+// Status is everything that one agent says about itself. All keys are always
+// there; what does not apply is null, empty or zero.
+type Status struct {
+	Version string `json:"version"` // of the agent, not of the client
+	Cluster string `json:"cluster"`
+	Self    Member `json:"self"`
+
+	Role  string `json:"role"`  // follower, candidate, leader, observer
+	State string `json:"state"` // finer: start follow suspect stagger elect wait claim lead stopping observe
+	Cause string `json:"cause"` // of the last change of role
+
+	Leader       *Node  `json:"leader"`        // null while none is known
+	WhyNoLeader  string `json:"why_no_leader"` // one sentence; empty while one is known
+	LeaderIsSelf bool   `json:"leader_is_self"`
+	// Ready says that this agent has joined and knows a leader; on the leader
+	// also that its become hook has succeeded.
+	Ready  bool      `json:"ready"`
+	Epoch  Epoch     `json:"epoch"`
+	Since  time.Time `json:"since"`          // when this node took its role
+	Uptime float64   `json:"uptime_seconds"` // of the agent
+
+	Mode      string `json:"mode"`    // available, quorum
+	Promise   string `json:"promise"` // what the mode promises, one sentence
+	Algorithm string `json:"algorithm"`
+	Preempt   string `json:"preempt"`
+	Profile   string `json:"profile"`
+
+	Expect   int     `json:"expect"`   // voters of the whole cluster; 0 in available mode
+	Roster   *Roster `json:"roster"`   // null in available mode, and while none is known
+	Quorum   *Quorum `json:"quorum"`   // null in available mode
+	Isolated bool    `json:"isolated"` // nobody answers, though others should be alive
+	Members  int     `json:"members"`  // known, self included, left excluded
+	Alive    int     `json:"alive"`    // of them believed alive
+
+	HoldDownMS    int64  `json:"hold_down_ms"`    // this node does not stand for so long, after a step-down
+	LeaseRemainMS *int64 `json:"lease_remain_ms"` // null unless leading
+	LastHook      *Hook  `json:"last_hook"`       // null before the first
+
+	Encryption string            `json:"encryption"` // what protects the LAN port, in words
+	Notes      []string          `json:"notes"`      // warnings, one sentence each
+	Counters   map[string]uint64 `json:"counters"`   // since the start, by name
+}
+
+// Quorum counts voters.
+type Quorum struct {
+	Need int `json:"need"` // a majority of the roster; all of them while it is not formed
+	Have int `json:"have"` // voters heard from, self included
+}
+
+// Roster is who may vote.
+type Roster struct {
+	Version uint32  `json:"version"` // rises with each change
+	Formed  bool    `json:"formed"`  // all of them have it on disk; before that nobody leads
+	Voters  []Voter `json:"voters"`  // by name
+}
+
+// Voter is one of the roster.
+type Voter struct {
+	ID    string `json:"id"`
+	Name  string `json:"name"` // empty if this agent has not met it since its start
+	Alive bool   `json:"alive"`
+	Self  bool   `json:"self"`
+}
+
+// Hook is the outcome of one hook run.
+type Hook struct {
+	Event  string    `json:"event"` // become-leader, lose-leadership, leader-change, member-change
+	Epoch  Epoch     `json:"epoch"`
+	OK     bool      `json:"ok"`
+	Exit   int       `json:"exit"` // exit status; -1 when a signal ended it
+	TookMS float64   `json:"took_ms"`
+	Time   time.Time `json:"time"` // when it ended
+}
+
+// Member is one participant as this agent sees it.
+type Member struct {
+	ID       string `json:"id"`
+	Name     string `json:"name"`
+	Addr     string `json:"addr"`
+	Status   string `json:"status"` // alive, suspect, dead, left
+	Role     string `json:"role"`   // voter, witness, observer
+	Priority int    `json:"priority"`
+	Voter    bool   `json:"voter"`
+	Self     bool   `json:"self"`
+	Leader   bool   `json:"leader"`
+
+	Incarnation    uint32  `json:"incarnation"`                // of the life that is known
+	RTTMS          float64 `json:"rtt_ms"`                     // 0: not measured
+	HeartbeatAgeMS *int64  `json:"heartbeat_age_ms,omitempty"` // since its last heartbeat reached us; leaders only
+}
+
+// Leader answers /v1/leader.
+type Leader struct {
+	Node  Node      `json:"node"`
+	Epoch Epoch     `json:"epoch"`
+	Self  bool      `json:"self"`           // the agent that answers is the leader
+	Since time.Time `json:"since,omitzero"` // when the leadership began, if that is known
+}
+
+// Leadership is one entry of the history.
+type Leadership struct {
+	Epoch  Epoch     `json:"epoch"`
+	Leader Node      `json:"leader"`
+	From   time.Time `json:"from"`
+	To     time.Time `json:"to,omitzero"` // zero: still on
+	Cause  string    `json:"cause"`       // why it ended; while it is on, why it began
+	Self   bool      `json:"self"`
+}
+
+// Event is something that happened on this agent.
+type Event struct {
+	// Seq rises by one from 1 with each event since the agent's start. A reader
+	// that finds a gap was too slow: the agent keeps the last RingSize events.
+	Seq        uint64    `json:"seq"`
+	Time       time.Time `json:"time"`
+	Type       string    `json:"type"` // transition, member, hook, leader, link, start, stop, warning
+	Role       string    `json:"role,omitempty"`
+	Cause      string    `json:"cause,omitempty"`
+	Member     string    `json:"member,omitempty"` // name of the member it is about
+	Leader     string    `json:"leader,omitempty"` // name of the leader after it
+	Text       string    `json:"text"`             // one line for people
+	Epoch      *Epoch    `json:"epoch,omitempty"`
+	DurationMS float64   `json:"duration_ms,omitempty"`
+}
+
+// Backend is what the server asks: the agent, or a fake in tests. All methods
+// may be called from any goroutine at any time. All but Reload and Command
+// return at once, and what they return belongs to the caller.
+type Backend interface {
+	// Status is true at the moment of the call. In particular it looks at the
+	// clock before it says "leader": clients act on the answer.
+	Status() Status
+	Members() []Member
+	// History lists past leaderships and the present one, oldest first.
+	History() []Leadership
+	// Events returns the kept events with a Seq above since, oldest first, and
+	// a channel that is closed when there is a newer one.
+	Events(since uint64) ([]Event, <-chan struct{})
+	// Reload validates the configuration and takes it; an error says that
+	// nothing was changed.
+	Reload(ctx context.Context) error
+	// Command does what name says: step-down, handover, forget, leave. It returns
+	// when that is done, ErrUnsupported for a name it does not know, and an
+	// *APIError to choose what the client is told. ctx ends when the client hangs
+	// up or the server stops.
+	Command(ctx context.Context, name string, args map[string]string) error
+}

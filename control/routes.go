@@ -1,0 +1,144 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// endpoint answers one request, or returns the refusal.
+type endpoint func(w http.ResponseWriter, r *http.Request) error
+
+type route struct {
+	method, path string
+	answer       endpoint
+}
+
+func (s *server) routes() []route {
+	routes := []route{
+		{http.MethodGet, "/v1/status", s.look(s.status)},
+		{http.MethodGet, "/v1/leader", s.look(s.leader)},
+		{http.MethodGet, "/v1/members", s.look(func() (any, error) { return list(s.backend.Members()), nil })},
+		{http.MethodGet, "/v1/history", s.look(func() (any, error) { return list(s.backend.History()), nil })},
+		{http.MethodGet, "/v1/events", s.events},
+		{http.MethodPost, "/v1/reload", s.change("reload", s.reload)},
+	}
+	for _, name := range commands {
+		run := func(ctx context.Context, args map[string]string) error {
+			return s.backend.Command(ctx, name, args)
+		}
+		routes = append(routes, route{http.MethodPost, "/v1/" + name, s.change(name, run)})
+	}
+	return routes
+}
+
+// handler sends each request to its route. What has none is refused in JSON
+// like everything else, which ServeMux by itself does not do.
+func (s *server) handler() http.Handler {
+	mux := http.NewServeMux()
+	var known []string
+	for _, r := range s.routes() {
+		known = append(known, r.method+" "+r.path)
+		mux.Handle(r.method+" "+r.path, s.handle(r.answer))
+		mux.Handle(r.path, s.handle(wrongMethod(r)))
+	}
+	mux.Handle("/", s.handle(func(_ http.ResponseWriter, r *http.Request) error {
+		return &APIError{
+			Status:  http.StatusNotFound,
+			Message: fmt.Sprintf("there is no %q", r.URL.Path),
+			Hint:    "there is " + strings.Join(known, ", "),
+			Code:    codeUnsupported, // a newer client asks an older agent
+		}
+	}))
+	return mux
+}
+
+func wrongMethod(right route) endpoint {
+	allow := right.method
+	if allow == http.MethodGet {
+		allow = "GET, HEAD"
+	}
+	return func(w http.ResponseWriter, r *http.Request) error {
+		w.Header().Set("Allow", allow)
+		return &APIError{
+			Status:  http.StatusMethodNotAllowed,
+			Message: fmt.Sprintf("%s does not take %q", right.path, r.Method),
+			Hint:    "use " + right.method,
+		}
+	}
+}
+
+func (s *server) handle(answer endpoint) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		if err := answer(w, r); err != nil {
+			refusal := asAPIError(err)
+			s.write(w, refusal.Status, refusal)
+		}
+	})
+}
+
+// look makes an endpoint of a question.
+func (s *server) look(ask func() (any, error)) endpoint {
+	return func(w http.ResponseWriter, _ *http.Request) error {
+		answer, err := ask()
+		if err != nil {
+			return err
+		}
+		s.write(w, http.StatusOK, answer)
+		return nil
+	}
+}
+
+func (s *server) status() (any, error) {
+	status := s.backend.Status()
+	status.Notes = list(status.Notes)
+	if status.Counters == nil {
+		status.Counters = map[string]uint64{}
+	}
+	return status, nil
+}
+
+func (s *server) leader() (any, error) {
+	status := s.backend.Status()
+	if status.Leader == nil {
+		return nil, ErrNoLeader
+	}
+	leader := Leader{Node: *status.Leader, Epoch: status.Epoch, Self: status.LeaderIsSelf}
+	// The epoch is the leadership's name, so this finds it even if the history
+	// has moved on since the status was taken.
+	for _, past := range slices.Backward(s.backend.History()) {
+		if past.Epoch == leader.Epoch {
+			leader.Since = past.From
+			break
+		}
+	}
+	return leader, nil
+}
+
+// write sends v whole, or an error in its place if it has no JSON form. What a
+// client that went away does not take is dropped.
+func (s *server) write(w http.ResponseWriter, status int, v any) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		s.logger.Error("answer dropped", "err", err)
+		status, body = http.StatusInternalServerError, []byte(`{"error":"answer has no JSON form"}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.limits.write))
+	w.WriteHeader(status)
+	w.Write(append(body, '\n'))
+}
+
+// list makes the empty list of a nil slice, so that clients never see null
+// where they expect to iterate.
+func list[T any](v []T) []T {
+	if v == nil {
+		return []T{}
+	}
+	return v
+}

@@ -1,0 +1,127 @@
+package control
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// eventsQuery says which events a client wants.
+type eventsQuery struct {
+	since  uint64 // only those with a higher Seq
+	follow bool   // and later ones as they happen
+}
+
+// parseEventsQuery reads since=N and follow[=BOOL]. It refuses what it does not
+// know: a mistyped parameter would otherwise change the answer silently.
+func parseEventsQuery(raw string) (eventsQuery, error) {
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return eventsQuery{}, badQuery("the query is malformed")
+	}
+	var q eventsQuery
+	for name, given := range values {
+		if len(given) > 1 {
+			return eventsQuery{}, badQuery(fmt.Sprintf("%q is given twice", name))
+		}
+		switch name {
+		case "since":
+			q.since, err = strconv.ParseUint(given[0], 10, 64)
+		case "follow":
+			q.follow, err = parseSwitch(given[0])
+		default:
+			return eventsQuery{}, badQuery(fmt.Sprintf("unknown parameter %q", name))
+		}
+		if err != nil {
+			return eventsQuery{}, badQuery(fmt.Sprintf("%s is %q", name, given[0]))
+		}
+	}
+	return q, nil
+}
+
+// parseSwitch reads a parameter that may stand alone, as in "?follow".
+func parseSwitch(s string) (bool, error) {
+	if s == "" {
+		return true, nil
+	}
+	return strconv.ParseBool(s)
+}
+
+func badQuery(message string) error {
+	return &APIError{
+		Status:  http.StatusBadRequest,
+		Message: message,
+		Hint:    "expected since=N (a seq, 0 for all) and follow=true or false",
+	}
+}
+
+// events streams one event per line. With follow it ends when the client hangs
+// up, when the client does not take an event in time, or when the server stops.
+func (s *server) events(w http.ResponseWriter, r *http.Request) error {
+	q, err := parseEventsQuery(r.URL.RawQuery)
+	if err != nil {
+		return err
+	}
+	// The end of the body is when net/http begins to watch for a hang-up. A body
+	// that is announced and never sent would hold the stream for ever.
+	if r.ContentLength != 0 {
+		return &APIError{Status: http.StatusBadRequest, Message: "events takes no body"}
+	}
+	if q.follow {
+		if s.followers.Add(1) > int32(s.limits.followers) {
+			s.followers.Add(-1)
+			return tooManyFollowers(s.limits.followers)
+		}
+		defer s.followers.Add(-1)
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	if err := s.stream(w, r, q); err != nil {
+		s.logger.Info("event stream dropped", "addr", r.RemoteAddr, "err", err)
+	}
+	return nil
+}
+
+func tooManyFollowers(most int) error {
+	return &APIError{
+		Status:  http.StatusServiceUnavailable,
+		Message: fmt.Sprintf("%d clients follow the events already", most),
+		Hint:    "end one of them, or ask without follow",
+	}
+}
+
+// stream writes events until there are no more, or with follow until the
+// request ends. What happened up to that moment is still written, so that a
+// follower sees the agent's last event.
+func (s *server) stream(w http.ResponseWriter, r *http.Request, q eventsQuery) error {
+	lines := json.NewEncoder(w)
+	conn := http.NewResponseController(w)
+	for ending := !q.follow; ; {
+		events, newer := s.backend.Events(q.since)
+		for _, e := range events {
+			conn.SetWriteDeadline(time.Now().Add(s.limits.write))
+			if err := lines.Encode(e); err != nil {
+				return fmt.Errorf("write event %d: %w", e.Seq, err)
+			}
+			q.since = e.Seq
+		}
+		// Also without events: the first flush tells a follower that it is heard.
+		conn.SetWriteDeadline(time.Now().Add(s.limits.write))
+		if err := conn.Flush(); err != nil {
+			return fmt.Errorf("flush events: %w", err)
+		}
+		if ending {
+			return nil
+		}
+		select {
+		case <-newer:
+		case <-r.Context().Done():
+			ending = true
+		}
+	}
+}
