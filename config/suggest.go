@@ -1,0 +1,87 @@
+package config
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/xrash/smetrics"
+)
+
+// nearest is the candidate that a slip of the finger is most likely to have meant, or "" when none is near.
+func nearest(word string, candidates []string) string {
+	// Longer words are no slip of any of ours, and the distance costs their length squared.
+	const longest = 64
+	if len(word) > longest {
+		return ""
+	}
+	word = strings.ToLower(word)
+	// Two letters changed places count as two.
+	best, least := "", max(2, len(word)/3)+1
+	if len(word) < 4 {
+		least = 2
+	}
+	for _, c := range candidates {
+		if len(word) >= 3 && strings.HasPrefix(c, word) {
+			return c
+		}
+		if d := smetrics.WagnerFischer(word, c, 1, 1, 1); d < least {
+			best, least = c, d
+		}
+	}
+	return best
+}
+
+// unknownKey is the error for a key that no setting has: path is where it stands, normalised.
+func unknownKey(path string) *Error {
+	err := wrong("there is no such key")
+	if near := nearestKey(path); near != "" {
+		return err.hint("did you mean %s?", near)
+	}
+	return err
+}
+
+// nearestKey looks first in the key's own table, then for the same name in another one, then anywhere.
+func nearestKey(path string) string {
+	table, name, _ := cutLast(path)
+	var siblings, all []string
+	for _, s := range settings {
+		t, n, _ := cutLast(s.Key)
+		if n == name || s.Flag != "" && strings.ReplaceAll(s.Flag, "-", "_") == name {
+			return s.Key
+		}
+		if t == table {
+			siblings = append(siblings, n)
+		}
+		all = append(all, s.Key)
+	}
+	if near := nearest(name, siblings); near != "" {
+		return near
+	}
+	return nearest(path, all)
+}
+
+func unknownFlag(name string) *Error {
+	var flags []string
+	for _, s := range settings {
+		if s.Flag != "" {
+			flags = append(flags, s.Flag)
+		}
+	}
+	err := wrong("there is no such flag")
+	if near := nearest(name, flags); near != "" {
+		err.hint("did you mean --%s?", near)
+	}
+	return err
+}
+
+// cutLast splits at the last dot; without one the table is "".
+func cutLast(path string) (table, name string, found bool) {
+	i := strings.LastIndexByte(path, '.')
+	if i < 0 {
+		return "", path, false
+	}
+	return path[:i], path[i+1:], true
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
