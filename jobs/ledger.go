@@ -1,0 +1,245 @@
+package jobs
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// What Prune keeps of each job, and for how long it keeps jobs that are in no
+// table any more. More costs space on every host and in every exchange.
+const (
+	KeepEnded = 16 // runs that are over, the newest
+	KeepOpen  = 16 // runs that are not: MaxActive, and those of hosts that were cut off
+	KeepJob   = 30 * 24 * time.Hour
+)
+
+// Tolerance is how far hosts' clocks may differ. A claim further in the future
+// is refused, lest one wrong clock settle a year of slots. Arbitrary: hosts
+// without NTP are further apart, with NTP far closer.
+const Tolerance = time.Minute
+
+// Ledger is what is known about runs, of all jobs. The zero Ledger knows
+// nothing. It belongs to whoever steps it: there is no lock.
+//
+//   - A slot at or below a job's floor is settled: it has run, or it will not.
+//   - A slot above the floor with a record is settled too.
+//   - Floors only rise, and records only go to a later version of themselves.
+type Ledger struct {
+	entries []Entry // by name
+}
+
+// Entry is one job's part of the ledger.
+type Entry struct {
+	Job string
+
+	// Floor is the highest slot that is settled along with all below it.
+	// Schedule is the Hash of the schedule whose slots they were.
+	Floor    Slot
+	Schedule uint64
+
+	Switch Switch
+	Runs   []Run // by key; never more than one of each
+}
+
+// Switch is whether the job is paused, and since when it is as it is. The
+// higher version is the later word; of two with one version, "paused" is.
+type Switch struct {
+	Version uint32
+	Paused  bool
+	At      Millis
+}
+
+func (s Switch) compare(other Switch) int {
+	return cmp.Or(cmp.Compare(s.Version, other.Version), compareBool(s.Paused, other.Paused), cmp.Compare(s.At, other.At))
+}
+
+// floor is Floor, or when the job was resumed: slots of a pause are not missed.
+func (e *Entry) floor() Slot {
+	if e.Switch.Version == 0 || e.Switch.Paused {
+		return e.Floor
+	}
+	return max(e.Floor, SlotOf(e.Switch.At.Time()))
+}
+
+// find gives the place of a run with this key.
+func (e *Entry) find(k Key) (int, bool) {
+	return slices.BinarySearchFunc(e.Runs, k, func(r Run, k Key) int { return r.Key.Compare(k) })
+}
+
+// claims are the runs of one slot, whoever claimed it.
+func (e *Entry) claims(slot Slot, manual bool) []Run {
+	first, _ := e.find(Key{Slot: slot, Manual: manual})
+	last := first
+	for last < len(e.Runs) && e.Runs[last].Slot == slot && e.Runs[last].Manual == manual {
+		last++
+	}
+	return e.Runs[first:last]
+}
+
+// settled reports whether a slot of the schedule must not be claimed.
+func (e *Entry) settled(slot Slot) bool { return slot <= e.floor() || len(e.claims(slot, false)) > 0 }
+
+// activity is the last thing that is known of the job, for Prune.
+func (e *Entry) activity() Slot {
+	latest := max(e.floor(), SlotOf(e.Switch.At.Time()))
+	for _, r := range e.Runs {
+		latest = max(latest, r.Slot, Slot(max(r.Claimed, r.Started, r.Ended)/1000))
+	}
+	return latest
+}
+
+// Entry is what is known of a job; Runs is the ledger's own and only for
+// reading.
+func (l *Ledger) Entry(job string) (Entry, bool) {
+	if i, ok := l.find(job); ok {
+		return l.entries[i], true
+	}
+	return Entry{Job: job}, false
+}
+
+// Jobs are the names that the ledger knows, sorted.
+func (l *Ledger) Jobs() []string {
+	names := make([]string, len(l.entries))
+	for i := range l.entries {
+		names[i] = l.entries[i].Job
+	}
+	return names
+}
+
+func (l *Ledger) find(job string) (int, bool) {
+	return slices.BinarySearchFunc(l.entries, job, func(e Entry, job string) int { return strings.Compare(e.Job, job) })
+}
+
+// entry finds a job's part, or makes it.
+func (l *Ledger) entry(job string) *Entry {
+	i, ok := l.find(job)
+	if !ok {
+		l.entries = slices.Insert(l.entries, i, Entry{Job: job})
+	}
+	return &l.entries[i]
+}
+
+// Put takes a version of a run. An older version than the one that is known
+// changes nothing.
+func (l *Ledger) Put(job string, r Run) {
+	e := l.entry(job)
+	switch i, ok := e.find(r.Key); {
+	case !ok:
+		e.Runs = slices.Insert(e.Runs, i, r)
+	case r.compare(e.Runs[i]) > 0:
+		e.Runs[i] = r
+	}
+}
+
+// Apply writes down what a decision says; a Wait says nothing. It must be on
+// disk, and a Start acknowledged too, before the command runs.
+func (l *Ledger) Apply(d Decision) {
+	if d.Settles {
+		l.raise(d.Job, d.Slot, d.schedule)
+	}
+	if d.Run.Phase != 0 {
+		l.Put(d.Job, d.Run)
+	}
+}
+
+// raise settles all slots up to this one.
+func (l *Ledger) raise(job string, slot Slot, schedule uint64) {
+	if e := l.entry(job); slot > e.Floor {
+		e.Floor, e.Schedule = slot, schedule
+	}
+}
+
+// Pause stops a job's slots from starting, or lets them start again from now
+// on; runs are left alone. It reports whether that changed anything.
+func (l *Ledger) Pause(job string, paused bool, now time.Time) bool {
+	e := l.entry(job)
+	if e.Switch.Paused == paused {
+		return false
+	}
+	e.Switch = Switch{Version: e.Switch.Version + 1, Paused: paused, At: MillisOf(now)}
+	return true
+}
+
+// Claim is a leader's wish to run a slot, as it asks the others to witness it.
+type Claim struct {
+	Job      string
+	Schedule uint64 // its Hash: the slot settles those before it
+	Run      Run
+}
+
+// Admit takes a claim, if it may be acknowledged: ReasonNone, or why not. What
+// it wrote must be on disk before the answer is sent, so that nobody ever
+// acknowledges two claimants of one slot. Asked again about the same claim, the
+// answer is the same.
+func (l *Ledger) Admit(now time.Time, c Claim) Reason {
+	e, _ := l.Entry(c.Job)
+	if why := e.refuse(now, c.Run); why != ReasonNone {
+		return why
+	}
+	l.Put(c.Job, c.Run)
+	if !c.Run.Manual {
+		l.raise(c.Job, c.Run.Slot, c.Schedule)
+	}
+	return ReasonNone
+}
+
+func (e *Entry) refuse(now time.Time, r Run) Reason {
+	if r.Slot.Time().After(now.Add(Tolerance)) {
+		return ReasonAhead
+	}
+	for _, other := range e.claims(r.Slot, r.Manual) {
+		if other.Key != r.Key {
+			return ReasonTaken
+		}
+	}
+	switch i, ok := e.find(r.Key); {
+	case ok && e.Runs[i].Phase > Claimed, r.Phase != Claimed:
+		return ReasonOver
+	case !ok && !r.Manual && r.Slot <= e.floor():
+		return ReasonSettled
+	}
+	return ReasonNone
+}
+
+// Disown ends the open runs of self that are not running here, and gives them:
+// after a restart those of the life before, later those that somebody told us
+// of who had missed their end.
+func (l *Ledger) Disown(now time.Time, self ID, running func(job string, k Key) bool) []Run {
+	var ended []Run
+	for i := range l.entries {
+		e := &l.entries[i]
+		for j, r := range e.Runs {
+			if r.Owner == self && r.Open() && !running(e.Job, r.Key) {
+				e.Runs[j] = r.closed(now, Ended, Interrupted)
+				ended = append(ended, e.Runs[j])
+			}
+		}
+	}
+	return ended
+}
+
+// Ahead names a job of which the ledger knows the future: its writer's clock is
+// ahead of ours by more than Tolerance. Such a ledger should not be merged, for
+// the job would not run before that time.
+func (l *Ledger) Ahead(now time.Time) (job string, ok bool) {
+	limit := SlotOf(now.Add(Tolerance))
+	for i := range l.entries {
+		e := &l.entries[i]
+		future := func(r Run) bool { return r.Slot > limit }
+		if max(e.Floor, SlotOf(e.Switch.At.Time())) > limit || slices.ContainsFunc(e.Runs, future) {
+			return e.Job, true
+		}
+	}
+	return "", false
+}
+
+// Clone is a copy that shares nothing.
+func (l *Ledger) Clone() *Ledger {
+	c := &Ledger{entries: slices.Clone(l.entries)}
+	for i := range c.entries {
+		c.entries[i].Runs = slices.Clone(c.entries[i].Runs)
+	}
+	return c
+}

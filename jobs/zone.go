@@ -1,0 +1,60 @@
+package jobs
+
+import "time"
+
+// A civil time is what a wall clock shows, held in a time.Time in UTC so that
+// arithmetic on it knows no zone.
+
+// maxJump is more than any zone's clock was ever set forward or back at once:
+// a day, where the date line was crossed.
+const maxJump = 27 * time.Hour
+
+// civil is what the clock of zone shows at t.
+func civil(t time.Time, zone *time.Location) time.Time {
+	_, offset := t.In(zone).Zone()
+	return t.UTC().Add(time.Duration(offset) * time.Second)
+}
+
+// instant is when a clock that is offset ahead of UTC shows c.
+func instant(c time.Time, offset int) time.Time {
+	return c.Add(-time.Duration(offset) * time.Second)
+}
+
+// period is the time around t in which the zone's offset does not change:
+// from start, which is included, to end. Either is zero where there is none.
+func period(t time.Time, zone *time.Location) (start, end time.Time, offset int) {
+	local := t.In(zone)
+	start, end = local.ZoneBounds()
+	_, offset = local.Zone()
+	return start, end, offset
+}
+
+// shown is the latest civil time that the clock of zone has shown until t. In a
+// repeated hour that is the end of the hour before it was repeated. One change
+// is enough to look at: since 1970 no zone's clock was changed twice in six days.
+func shown(t time.Time, zone *time.Location) time.Time {
+	latest := civil(t, zone)
+	if start, _, _ := period(t, zone); !start.IsZero() && t.Sub(start) < maxJump {
+		if before := civil(start.Add(-time.Nanosecond), zone); before.After(latest) {
+			return before
+		}
+	}
+	return latest
+}
+
+// reached is the first instant at which the clock of zone shows c or a later
+// time: the first of two in a repeated hour, the jump for a skipped one.
+func reached(c time.Time, zone *time.Location) time.Time {
+	at := c.Add(-maxJump)
+	for {
+		start, end, offset := period(at, zone)
+		t := instant(c, offset)
+		switch {
+		case t.Before(start):
+			return start
+		case end.IsZero() || t.Before(end):
+			return t
+		}
+		at = end
+	}
+}
