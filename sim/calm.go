@@ -1,0 +1,48 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/bully-agent/bully-agent/election"
+)
+
+func (w *World) calm() {
+	w.raging = false
+	w.say(nil, "calm")
+	w.heal()
+	w.net.weather = weather{delay: w.weather.delay, jitter: w.weather.delay / 2}
+	w.hookTimes.slow, w.hookTimes.stuck = 0, 0
+	w.detector.dead, w.detector.alive = 6*time.Second, min(w.detector.alive, 2*time.Second)
+	for _, m := range w.machines {
+		w.calmMachine(m)
+	}
+	for i := range w.detector.beliefs { // what was to be noticed late is noticed now
+		b := &w.detector.beliefs[i]
+		b.at, b.missed = 0, false
+	}
+	w.detector.dirty = true
+	w.lookAround()
+}
+
+func (w *World) calmMachine(m *machine) {
+	m.burst, m.immortal, m.crashIn = false, false, 0
+	w.setLink(m, true)
+	w.mendDisk(m)
+	m.disk.lies = false
+	if m.clock.ppm < -maxDrift || m.clock.ppm > maxDrift {
+		m.clock.setRate(w.now, 0)
+	}
+	w.thaw(m)
+	w.step(m, election.HealthChanged{})
+	if m.leaving {
+		w.kill(m, noFault)
+	}
+	if m.copyOf != nil {
+		w.kill(m, noFault)
+		return
+	}
+	isWaitedFor := w.mode == Quorum && !w.isRosterFormed() // nobody leads without it, as it should be
+	if !m.runs() && (w.restore || m.number <= 3 || isWaitedFor) {
+		w.boot(m)
+	}
+}

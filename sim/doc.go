@@ -1,0 +1,29 @@
+// Package sim runs many election Nodes in one virtual LAN, from one seed.
+//
+// The Nodes are the code that ships. Everything around them is a model: a
+// machine has a boot-time clock of its own rate, a disk of which only what was
+// synced survives a crash, a process that can be killed between any two effects,
+// frozen, or started twice, and hooks that take their time. The network loses,
+// doubles, delays, damages and replays frames; the failure detector lies; hosts
+// tell of ended processes and pulled cables, or do not.
+//
+// # One schedule
+//
+// A seed draws a scenario (scenario.go): the group, its settings, its weather
+// and the pace of its faults. Then a storm inflicts faults (storm.go) while
+// every step is held against the invariants of protocol section "Invariants"
+// (invariants.go). Then all faults end, and within a bound one live leader must be
+// known to all, and stay (liveness.go).
+//
+// Some faults are beyond what is promised: a clock that runs away, a disk that
+// lies about a sync, a restored backup, a cloned state directory, a virtual
+// machine whose clock stops with it. A schedule with one of them waives the
+// invariants that then cannot hold, counts their violations, and checks the rest.
+//
+// # Repeating one
+//
+// Everything happens in one goroutine, in the order of one heap, with one source
+// of chance. The same Options give the same run, byte for byte: Result.Hash is
+// over all frames, transitions and faults. So nothing is recorded while many
+// schedules run; a failed one is run again with Options.Trace.
+package sim

@@ -1,0 +1,119 @@
+package sim
+
+// Fault is a kind of thing that goes wrong. Each is counted when it takes
+// effect, not when it is planned.
+type Fault uint8
+
+// The faults. The last group is beyond what is promised.
+const (
+	Loss Fault = iota // network: a datagram is lost
+	BurstLoss
+	Duplicate
+	Reorder // a datagram overtakes another of its sender's to the same host
+	DelaySpike
+	OneWayCut
+	PairCut
+	ChainCut // hosts reach only their neighbours
+	Partition
+	CutOff // one host from all others
+	Heal
+	Truncated
+	BitFlip
+	Replay // of this or an earlier life of its sender
+	ForeignCluster
+
+	FalseDead // failure detector
+	NeverDead
+	Flapping
+	LateDetector
+	LeaveBeforeJoin
+	JoinBeforeLeave
+	MissedRestart
+	StaleLeaderRecord
+	PoorHealth
+
+	TetherEnds // the kernel: of a process whose host lives
+	PortRefuses
+	LinkDown
+
+	Crash // process
+	CrashBeforeSave
+	CrashAfterSave
+	CrashBetweenSends
+	PowerLoss
+	QuickRestart
+	Restart
+	RestartElsewhere
+	TotalRestart
+	Freeze
+	Suspend
+
+	DiskFull // disk
+	DiskError
+	DiskSlow
+	LostWrite
+	TornWrite
+	Wiped
+
+	HookSlow // hooks
+	HookStuck
+	HookFails
+	HookKilled
+
+	OpStepDown // operator
+	OpHandOver
+	OpForget
+	OpLeave
+	OpReprioritise
+
+	ClockDrift // the whole schedule
+	MixedSettings
+	MixedMode
+	NearCounterLimit
+
+	ClockBeyond // beyond the promise
+	VMPause
+	LyingSync
+	Restored
+	Clone
+
+	faultKinds
+)
+
+var faultNames = [faultKinds]string{
+	Loss: "loss", BurstLoss: "burst-loss", Duplicate: "duplicate", Reorder: "reorder", DelaySpike: "delay-spike",
+	OneWayCut: "one-way-cut", PairCut: "pair-cut", ChainCut: "chain-cut", Partition: "partition", CutOff: "cut-off", Heal: "heal",
+	Truncated: "truncated", BitFlip: "bit-flip", Replay: "replay", ForeignCluster: "foreign-cluster",
+	FalseDead: "false-dead", NeverDead: "never-dead", Flapping: "flapping", LateDetector: "late-detector",
+	LeaveBeforeJoin: "leave-before-join", JoinBeforeLeave: "join-before-leave", MissedRestart: "missed-restart",
+	StaleLeaderRecord: "stale-leader-record", PoorHealth: "poor-health",
+	TetherEnds: "tether-ends", PortRefuses: "port-refuses", LinkDown: "link-down",
+	Crash: "crash", CrashBeforeSave: "crash-before-save", CrashAfterSave: "crash-after-save", CrashBetweenSends: "crash-between-sends",
+	PowerLoss: "power-loss", QuickRestart: "quick-restart", Restart: "restart", RestartElsewhere: "restart-elsewhere",
+	TotalRestart: "total-restart", Freeze: "freeze", Suspend: "suspend",
+	DiskFull: "disk-full", DiskError: "disk-error", DiskSlow: "disk-slow", LostWrite: "lost-write", TornWrite: "torn-write", Wiped: "wiped",
+	HookSlow: "hook-slow", HookStuck: "hook-stuck", HookFails: "hook-fails", HookKilled: "hook-killed",
+	OpStepDown: "step-down", OpHandOver: "hand-over", OpForget: "forget", OpLeave: "leave", OpReprioritise: "reprioritise",
+	ClockDrift: "clock-drift", MixedSettings: "mixed-settings", MixedMode: "mixed-mode", NearCounterLimit: "near-counter-limit",
+	ClockBeyond: "clock-beyond", VMPause: "vm-pause", LyingSync: "lying-sync", Restored: "restored", Clone: "clone",
+}
+
+// String gives the fault's word.
+func (f Fault) String() string {
+	if f < faultKinds {
+		return faultNames[f]
+	}
+	return "unknown"
+}
+
+// Faults counts how often each kind took effect; index it by Fault.
+type Faults [faultKinds]uint64
+
+// Add adds the counts of another schedule.
+func (f *Faults) Add(other *Faults) {
+	for kind, count := range other {
+		f[kind] += count
+	}
+}
+
+func (w *World) fired(f Fault) { w.faults[f]++ }

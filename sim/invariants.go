@@ -1,0 +1,357 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// Each function here is one invariant of the protocol, or a part of it, and is
+// called when what it speaks of may have changed. I12 and I13 are in liveness.go.
+// I21 is about counts of messages and has tests of its own.
+
+// I1: what is on disk never decreases.
+func (w *World) i1DiskNeverGoesBack(m *machine, was, is *election.Saved) {
+	if is.MaxCounter < was.MaxCounter || is.Incarnation < was.Incarnation || is.Roster.Version < was.Roster.Version ||
+		is.LongestPromise < was.LongestPromise {
+		w.fail(1, "n%d: disk goes back from %+v to %+v", m.number, *was, *is)
+	}
+}
+
+// I2: an epoch is on its owner's disk before anything shows it.
+func (w *World) i2EpochIsOnDiskBeforeItIsShown(m *machine, f *wire.Frame) {
+	if f.Epoch.Counter > m.disk.state.MaxCounter {
+		w.fail(2, "n%d sends %v with counter %d on disk", m.number, f, m.disk.state.MaxCounter)
+	}
+}
+
+// I2: an epoch is announced and resigned by its owner alone, in one life.
+func (w *World) i2AnnouncedByItsOwnerAlone(m *machine, f *wire.Frame) {
+	if f.Epoch.Owner != m.id {
+		w.fail(2, "n%d sends %v of another's epoch", m.number, f)
+		return
+	}
+	if f.Epoch == m.epoch && m.shown == m.epoch {
+		return // as with the last frame
+	}
+	is := leadership{who: m.number, nonce: m.nonce}
+	was, known := w.record.owners[f.Epoch]
+	if !known {
+		w.record.owners[f.Epoch] = is
+	} else if was.who != is.who || was.nonce != is.nonce {
+		w.fail(2, "n%d sends %v, which is an epoch of n%d's or of an earlier life", m.number, f, was.who)
+	}
+	m.shown = f.Epoch
+}
+
+// I3 (quorum): at most one owner of each counter ever leads.
+func (w *World) i3OneActivePerCounter(m *machine, e *election.Transition) {
+	if w.mode != Quorum {
+		return
+	}
+	if owner, known := w.record.active[e.Epoch.Counter]; known && owner != e.Epoch.Owner {
+		w.fail(3, "n%d leads in epoch %v, but %s led with that counter", m.number, e.Epoch, owner.Short())
+	}
+	w.record.active[e.Epoch.Counter] = e.Epoch.Owner
+}
+
+// I4 (quorum): a voter grants each counter to one owner, and has what it
+// acknowledges on disk.
+func (w *World) i4OneGrantPerCounter(m, to *machine, f *wire.Frame) {
+	if f.Kind == wire.CoordAck && f.AckVerdict != wire.Accept {
+		return
+	}
+	if f.Epoch.Counter > m.disk.state.MaxCounter {
+		w.fail(4, "n%d acknowledges %v with counter %d on disk", m.number, f, m.disk.state.MaxCounter)
+	}
+	if f.Kind != wire.CoordAck || !m.hasClaimed(to.number, f.EchoSeq) {
+		return
+	}
+	if m.disk.state.Vote != f.Epoch {
+		w.fail(4, "n%d grants %v with vote %v on disk", m.number, f.Epoch, m.disk.state.Vote)
+	}
+	key := grant{m.id, f.Epoch.Counter}
+	if owner, known := w.record.grants[key]; known && owner != f.Epoch.Owner {
+		w.fail(4, "n%d grants %v after it granted that counter to %s", m.number, f.Epoch, owner.Short())
+	}
+	w.record.grants[key] = f.Epoch.Owner
+}
+
+// I5 (quorum): at every instant of true time at most one node acts as leader,
+// frozen ones included. m has just begun to.
+func (w *World) i5AtMostOneActs(m *machine) {
+	if w.mode != Quorum {
+		return
+	}
+	for _, other := range w.machines {
+		if other != m && w.acts(other) {
+			w.fail(5, "n%d acts in epoch %v while n%d acts in %v, until %v from now", m.number, m.epoch, other.number, other.epoch,
+				time.Duration(other.lease-other.clock.at(w.now)))
+		}
+	}
+}
+
+// I6: the epochs that a node accepts never decrease in one life.
+func (w *World) i6EpochsNeverDecrease(m *machine, e *election.Transition) {
+	if e.Epoch.Compare(m.epoch) < 0 {
+		w.fail(6, "n%d goes from epoch %v to %v", m.number, m.epoch, e.Epoch)
+	}
+	if e.Epoch.Owner == m.id && e.Epoch.Counter > m.disk.state.MaxCounter {
+		w.fail(6, "n%d shows epoch %v with counter %d on disk", m.number, e.Epoch, m.disk.state.MaxCounter)
+	}
+}
+
+// I7: the leader of an epoch is its owner, and leads in it once.
+func (w *World) i7OneEpochOneLeader(m *machine, e *election.Transition) {
+	if !e.Leader.IsZero() && e.Leader != e.Epoch.Owner {
+		w.fail(7, "n%d follows %s in epoch %v", m.number, e.Leader.Short(), e.Epoch)
+	}
+	if e.To != election.Lead {
+		return
+	}
+	was := w.record.owners[e.Epoch]
+	if e.Epoch.Owner != m.id || was.led || (was.who != 0 && was.who != m.number) {
+		w.fail(7, "epoch %v has two leaderships", e.Epoch)
+	}
+	w.record.owners[e.Epoch] = leadership{who: m.number, nonce: m.nonce, led: true}
+}
+
+// I8: hooks alternate, become then lose, with rising epochs, and what a hook
+// announces is on disk.
+func (w *World) i8HooksAlternate(m *machine, e *election.StartHook) {
+	h := &m.hooks
+	owed := h.acting
+	for _, run := range h.queue {
+		owed = run.Epoch
+	}
+	switch {
+	case e.Hook == election.Lose && owed != e.Epoch:
+		w.fail(8, "n%d runs the lose hook of %v after the become hook of %v", m.number, e.Epoch, owed)
+	case e.Hook == election.Become && !h.acting.IsZero():
+		w.fail(8, "n%d becomes leader of %v before it lost %v", m.number, e.Epoch, h.acting)
+	case e.Hook == election.Become && e.Epoch.Compare(h.became) <= 0:
+		w.fail(8, "n%d becomes leader of %v after %v", m.number, e.Epoch, h.became)
+	case e.Hook == election.Become && m.disk.state.Promoted != e.Epoch:
+		w.fail(8, "n%d runs the become hook of %v with %v on disk", m.number, e.Epoch, m.disk.state.Promoted)
+	}
+	if e.Hook == election.Become {
+		h.became = e.Epoch
+	}
+}
+
+// I8: a become hook starts only while the lease is in force.
+func (w *World) i8BecomeOnlyWithLease(m *machine, e *election.StartHook) {
+	if m.runs() && (m.state != election.Lead || m.epoch != e.Epoch || m.leaseSeen && m.lease <= m.clock.at(w.now)) && m.need != 0 {
+		w.fail(8, "n%d starts the become hook of %v in %v of %v, %v after its lease", m.number, e.Epoch, m.state, m.epoch,
+			time.Duration(m.clock.at(w.now)-m.lease))
+	}
+}
+
+// I9 (quorum): what users see of two leaderships on different hosts, from the
+// start of become to the end of lose, never overlaps. The hooks of a process that
+// is dead or frozen are ended by the guard with its lease; those of a host that
+// is stopped as a whole by nobody.
+func (w *World) i9HooksOfHostsAreDisjoint(m *machine, e *election.StartHook) {
+	if w.mode != Quorum {
+		return
+	}
+	for _, other := range w.machines {
+		if other == m || other.hooks.acting.IsZero() || !other.isUp() || other.starting || other.busy || other.guarded {
+			continue
+		}
+		w.fail(9, "n%d starts the become hook of %v while that of %v on n%d has not ended (%v)", m.number, e.Epoch,
+			other.hooks.acting, other.number, other.state)
+	}
+}
+
+// I10: nobody claims while a leader is heard by everybody without a gap and has
+// not let go, whatever the failure detector says.
+func (w *World) i10NoCoup(m *machine) {
+	if w.size > 64 {
+		return // there only some get every heartbeat
+	}
+	for _, leader := range w.machines {
+		if leader != m && leader.isUp() && !leader.busy && w.acts(leader) && w.isHeardByAll(leader) {
+			w.fail(10, "n%d claims although n%d leads in %v and everybody hears it", m.number, leader.number, leader.epoch)
+		}
+	}
+}
+
+func (w *World) isHeardByAll(leader *machine) bool {
+	since := w.now - 2*int64(w.base.Lease)
+	for _, h := range w.machines {
+		if h == leader || !h.runs() {
+			continue
+		}
+		isFresh := h.heardEpoch == leader.epoch && h.freshFrom <= since && w.now-h.heardAt < int64(w.base.Heartbeat)*3/2
+		if !isFresh || h.isBlocked() || h.epoch != leader.epoch {
+			return false
+		}
+	}
+	return true
+}
+
+// I11: who claims may lead.
+func (w *World) i11ClaimantIsElectable(m *machine, e *election.Transition) {
+	switch {
+	case m.cfg.Part != election.Voter:
+		w.fail(11, "n%d claims %v and is no candidate", m.number, e.Epoch)
+	case m.leaving:
+		w.fail(11, "n%d claims %v and is leaving", m.number, e.Epoch)
+	case m.saveDown:
+		w.fail(11, "n%d claims %v without a disk", m.number, e.Epoch)
+	case m.refused:
+		w.fail(11, "n%d claims %v though another agent has its id", m.number, e.Epoch)
+	case w.mode == Quorum && !slices.Contains(m.roster(), m.id):
+		w.fail(11, "n%d claims %v and is not in the roster", m.number, e.Epoch)
+	case w.mode == Quorum && !m.disk.state.Roster.Formed:
+		w.fail(11, "n%d claims %v before the roster is formed", m.number, e.Epoch)
+	}
+}
+
+// I14: a leader acts for no longer than a lease after the last of the
+// acknowledgements that it needs.
+func (w *World) i14GivesUpWithoutAcks(m *machine) {
+	need := m.need
+	if need <= 0 {
+		return
+	}
+	last := max(w.nthAck(m, need), m.forgivenAt)
+	if w.mode == Available { // its need may have fallen and risen again in between
+		last = max(last, m.viewChangedAt)
+	}
+	length := max(w.base.Lease, m.grantAsked)
+	until := m.clock.when(epoch.Add(time.Duration(m.lease)), w.now)
+	if until > last+int64(length)+int64(length)/100 {
+		w.fail(14, "n%d publishes a lease until %v, %v after the last of the %d acknowledgements that it needs", m.number,
+			time.Duration(until), time.Duration(until-last), need)
+	}
+}
+
+// nthAck is when the need-th latest acknowledgement came.
+func (w *World) nthAck(m *machine, need int) int64 {
+	times := w.scratch[:0]
+	for _, other := range w.machines {
+		if other == m || (w.mode == Quorum && !hasVoterOn(m.roster(), other)) {
+			continue
+		}
+		times = append(times, m.ackAt[other.number-1])
+	}
+	w.scratch = times
+	slices.Sort(times)
+	if need > len(times) {
+		return 0
+	}
+	return times[len(times)-need]
+}
+
+// hasVoterOn: one of the voters is or was the machine's: what it acknowledged
+// before it lost its disk counts for its time.
+func hasVoterOn(voters []wire.ID, m *machine) bool {
+	return slices.ContainsFunc(voters, func(id wire.ID) bool { return id[1] == m.id[1] && id[2] == m.id[2] })
+}
+
+// I15: after a freeze past the lease nothing that only a leader may do comes
+// before the loss.
+func (w *World) i15NothingAfterTheLease(m *machine, f *wire.Frame) {
+	if m.state == election.Lead && m.leaseSeen && m.lease <= m.clock.at(w.now) && m.need != 0 && !m.waited && f.Phase != wire.Claim {
+		w.fail(15, "n%d sends %v, %v after its lease", m.number, f, time.Duration(m.clock.at(w.now)-m.lease))
+	}
+}
+
+// refusals is what a Node counts when a frame means nothing to it.
+var refusals = []string{"duplicate", "old-incarnation", "unknown-sender", "other-mode", "id-conflict", "counter-jump",
+	"counter-out-of-range", "other-cluster", "own-frame", "config-mismatch"}
+
+func isRefused(effects []election.Effect) bool {
+	return slices.ContainsFunc(effects, func(e election.Effect) bool {
+		c, ok := e.(election.Counted)
+		return ok && slices.Contains(refusals, c.What)
+	})
+}
+
+// I16: a frame that was taken in once changes nothing the second time.
+func (w *World) i16DuplicateChangesNothing(m *machine, f *wire.Frame) {
+	if !isRefused(m.effects) {
+		w.fail(16, "n%d takes %v a second time: %v", m.number, f, m.effects)
+	}
+}
+
+// I17: nor does a frame of another cluster,
+func (w *World) i17ForeignChangesNothing(m *machine, f *wire.Frame) {
+	if !isRefused(m.effects) {
+		w.fail(17, "n%d takes %v of another cluster: %v", m.number, f, m.effects)
+	}
+}
+
+// I17: or a damaged one.
+func (w *World) i17DamageIsSeen(p *packet) {
+	w.fail(17, "a damaged frame is taken for a good one: %x", p.bytes)
+}
+
+// I18: RESIGN is sent only after the lose hook has ended.
+func (w *World) i18ResignsAfterItsLoseHook(m *machine, f *wire.Frame) {
+	if f.Epoch == m.hooks.acting {
+		w.fail(18, "n%d resigns %v before its lose hook has ended", m.number, f.Epoch)
+	}
+}
+
+// I18: and if nothing fails the successor that it names leads.
+func (w *World) i18SuccessorLeads(leader, successor *machine, leads bool) {
+	if w.failure == nil && !leads {
+		w.sayStatus()
+		w.fail(18, "n%d was told to hand over to n%d, which is in %v", leader.number, successor.number, successor.state)
+	}
+}
+
+// triesAllowed is how often one request may go to one peer.
+var triesAllowed = [kinds]uint32{wire.Election: 3, wire.Coordinator: 4, wire.Query: 2, wire.Probe: 2, wire.Nominate: 3,
+	wire.Prepare: 3, wire.Resign: 4, wire.Roster: 4}
+
+// I19: a request is repeated a few times only.
+func (w *World) i19FewRepetitions(m, to *machine, f *wire.Frame) {
+	limit := triesAllowed[f.Kind]
+	if f.Kind == wire.Coordinator && f.Phase == wire.Claim {
+		m.grantAsked = max(m.grantAsked, time.Duration(f.Lease)*time.Millisecond)
+	}
+	if limit == 0 || f.Round == 0 || w.record.tries == nil {
+		return
+	}
+	t := &w.record.tries[((m.number-1)*w.net.size+to.number-1)*kinds+int(f.Kind)]
+	if t.life != m.life || t.round != f.Round || f.Flags&wire.Retx == 0 {
+		*t = try{life: m.life, round: f.Round}
+	}
+	if t.count++; t.count > limit {
+		w.fail(19, "n%d sends %v to n%d for the %dth time", m.number, f, to.number, t.count)
+	}
+}
+
+// I20 (quorum): later leaderships have higher tokens, by the counter alone.
+func (w *World) i20NewerLeadershipsHaveHigherTokens(m *machine, e *election.Transition) {
+	if w.mode != Quorum {
+		return
+	}
+	if e.Epoch.Counter <= w.record.newest.Counter {
+		w.fail(20, "n%d leads in epoch %v after %v", m.number, e.Epoch, w.record.newest)
+	}
+	w.record.newest = e.Epoch
+}
+
+// I22: a node always awaits something, unless it observes or waits for a hook.
+func (w *World) i22AlwaysAwaitsSomething(m *machine) {
+	if m.node.Deadline().IsZero() && m.state != election.Observe && m.hooks.owed == 0 && !m.gone {
+		w.fail(22, "n%d waits for nothing in %v", m.number, m.state)
+	}
+}
+
+// I22: and not for what is always due already.
+func (w *World) i22TimeGoesOn(m *machine) {
+	if m.spunAt != w.now {
+		m.spunAt, m.spins = w.now, 0
+	}
+	if m.spins++; m.spins > 100 {
+		w.fail(22, "n%d has had %d deadlines at one instant in %v", m.number, m.spins, m.state)
+	}
+}

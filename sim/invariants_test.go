@@ -1,0 +1,350 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// The invariants bite: each is shown a history that breaks it, made by hand, and
+// none that keeps it.
+
+// stage is a small world in which nothing happens by itself.
+func stage(t *testing.T, mode Mode) *World {
+	t.Helper()
+	o := Options{Seed: 1, Nodes: 3, Mode: mode}
+	w := newWorld(&o)
+	w.beyond, w.mixed, w.drift, w.nearEnd = noFault, noFault, false, false
+	w.waived = [invariants]bool{}
+	w.base = election.Config{MinAcks: election.AutoMinAcks, Heartbeat: 50 * time.Millisecond, Lease: 400 * time.Millisecond,
+		StopBudget: 100 * time.Millisecond, Algorithm: election.Classic}
+	w.weather = weather{delay: time.Millisecond}
+	w.populate()
+	for _, m := range w.machines {
+		m.cfg.Part = election.Voter
+		if mode == Quorum {
+			m.cfg.Expect = 3
+		}
+	}
+	w.record = newRecord(w.net.size)
+	w.now = int64(10 * time.Second)
+	for _, m := range w.machines {
+		m.disk.state = election.Saved{Incarnation: 1, MaxCounter: 9, Vote: wire.Epoch{Counter: 9, Owner: m.id},
+			Roster: election.Roster{Version: 1, Formed: true, IDs: []wire.ID{w.machines[0].id, w.machines[1].id, w.machines[2].id}}}
+		w.start(m)
+	}
+	return w
+}
+
+// lead makes a machine a leader in the eyes of the invariants, with so much of
+// its lease left.
+func (w *World) lead(m *machine, counter uint64, left time.Duration) {
+	m.state, m.epoch, m.leader = election.Lead, wire.Epoch{Counter: counter, Owner: m.id}, m.id
+	m.lease, m.leaseSeen, m.need = m.clock.at(w.now)+int64(left), true, 1
+}
+
+func (w *World) hearAll(leader *machine, for_ time.Duration) {
+	for _, m := range w.machines {
+		if m != leader {
+			m.heardEpoch, m.epoch, m.heardAt, m.freshFrom = leader.epoch, leader.epoch, w.now, w.now-int64(for_)
+		}
+	}
+}
+
+func epochOf(m *machine, counter uint64) wire.Epoch { return wire.Epoch{Counter: counter, Owner: m.id} }
+
+func TestInvariantsBite(t *testing.T) {
+	const lease = 400 * time.Millisecond
+	for _, c := range []struct {
+		name   string
+		number int
+		mode   Mode
+		good   func(w *World, a, b *machine)
+		bad    func(w *World, a, b *machine)
+	}{
+		{"counter falls", 1, Available,
+			func(w *World, a, _ *machine) {
+				w.save(a, election.Saved{Incarnation: 2, MaxCounter: 9, Roster: a.disk.state.Roster})
+			},
+			func(w *World, a, _ *machine) { w.save(a, election.Saved{Incarnation: 2, MaxCounter: 8}) }},
+		{"epoch shown before it is saved", 2, Available,
+			func(w *World, a, b *machine) { w.watchFrame(a, b, &wire.Frame{Kind: wire.Probe, Epoch: epochOf(a, 9)}) },
+			func(w *World, a, b *machine) {
+				w.watchFrame(a, b, &wire.Frame{Kind: wire.Probe, Epoch: epochOf(a, 10)})
+			}},
+		{"another's epoch announced", 2, Available,
+			func(w *World, a, b *machine) {
+				w.watchFrame(a, b, &wire.Frame{Kind: wire.Coordinator, Epoch: epochOf(a, 9)})
+			},
+			func(w *World, a, b *machine) {
+				w.watchFrame(a, b, &wire.Frame{Kind: wire.Coordinator, Epoch: epochOf(b, 9)})
+			}},
+		{"one epoch in two lives", 2, Available,
+			func(w *World, a, b *machine) {
+				w.watchFrame(a, b, &wire.Frame{Kind: wire.Heartbeat, Epoch: epochOf(a, 9)})
+			},
+			func(w *World, a, b *machine) {
+				w.watchFrame(a, b, &wire.Frame{Kind: wire.Heartbeat, Epoch: epochOf(a, 9)})
+				a.nonce++
+				a.shown = wire.Epoch{}
+				w.watchFrame(a, b, &wire.Frame{Kind: wire.Heartbeat, Epoch: epochOf(a, 9)})
+			}},
+		{"two leaders of one counter", 3, Quorum,
+			func(w *World, a, b *machine) { w.i3OneActivePerCounter(a, &election.Transition{Epoch: epochOf(a, 9)}) },
+			func(w *World, a, b *machine) {
+				w.i3OneActivePerCounter(a, &election.Transition{Epoch: epochOf(a, 9)})
+				w.i3OneActivePerCounter(b, &election.Transition{Epoch: epochOf(b, 9)})
+			}},
+		{"grant without a vote on disk", 4, Quorum,
+			func(w *World, a, b *machine) { w.grantTo(b, a, 9) },
+			func(w *World, a, b *machine) {
+				b.disk.state.Vote = wire.Epoch{Counter: 9, Owner: b.id}
+				w.claimAt(b, a, 1)
+				w.watchFrame(b, a, &wire.Frame{Kind: wire.CoordAck, Epoch: epochOf(a, 9), EchoSeq: 1})
+			}},
+		{"two grants of one counter", 4, Quorum,
+			func(w *World, a, b *machine) { w.grantTo(b, a, 8); w.grantTo(b, w.machines[2], 9) },
+			func(w *World, a, b *machine) { w.grantTo(b, a, 9); w.grantTo(b, w.machines[2], 9) }},
+		{"two act at once", 5, Quorum,
+			func(w *World, a, b *machine) {
+				w.lead(b, 8, -time.Millisecond)
+				w.lead(a, 9, lease)
+				w.i5AtMostOneActs(a)
+			},
+			func(w *World, a, b *machine) {
+				w.lead(b, 8, time.Millisecond)
+				w.lead(a, 9, lease)
+				w.i5AtMostOneActs(a)
+			}},
+		{"a frozen leader still counts", 5, Quorum,
+			func(w *World, a, b *machine) { w.lead(a, 9, lease); w.i5AtMostOneActs(a) },
+			func(w *World, a, b *machine) {
+				w.lead(b, 8, time.Millisecond)
+				b.frozen = true
+				w.lead(a, 9, lease)
+				w.i5AtMostOneActs(a)
+			}},
+		{"epoch falls", 6, Available,
+			func(w *World, a, b *machine) {
+				a.epoch = epochOf(b, 7)
+				w.onTransition(a, &election.Transition{To: election.Follow, Epoch: epochOf(b, 8), Leader: b.id})
+			},
+			func(w *World, a, b *machine) {
+				a.epoch = epochOf(b, 7)
+				w.onTransition(a, &election.Transition{To: election.Follow, Epoch: epochOf(b, 6), Leader: b.id})
+			}},
+		{"leader is not the owner", 7, Available,
+			func(w *World, a, b *machine) {
+				w.i7OneEpochOneLeader(a, &election.Transition{To: election.Follow, Epoch: epochOf(b, 8), Leader: b.id})
+			},
+			func(w *World, a, b *machine) {
+				w.i7OneEpochOneLeader(a, &election.Transition{To: election.Follow, Epoch: epochOf(b, 8), Leader: a.id})
+			}},
+		{"an epoch leads twice", 7, Available,
+			func(w *World, a, b *machine) {
+				w.i7OneEpochOneLeader(a, &election.Transition{To: election.Lead, Epoch: epochOf(a, 8)})
+			},
+			func(w *World, a, b *machine) {
+				w.i7OneEpochOneLeader(a, &election.Transition{To: election.Lead, Epoch: epochOf(a, 8)})
+				w.i7OneEpochOneLeader(a, &election.Transition{To: election.Lead, Epoch: epochOf(a, 8)})
+			}},
+		{"become twice without lose", 8, Available,
+			func(w *World, a, b *machine) { w.become(a, 8) },
+			func(w *World, a, b *machine) { w.become(a, 8); w.become(a, 9) }},
+		{"become after the lease", 8, Available,
+			func(w *World, a, b *machine) { w.become(a, 8) },
+			func(w *World, a, b *machine) {
+				w.lead(a, 8, -time.Millisecond)
+				a.disk.state.Promoted = a.epoch
+				w.startHook(a, election.StartHook{Hook: election.Become, Epoch: a.epoch})
+			}},
+		{"lose without become", 8, Available,
+			func(w *World, a, b *machine) {
+				w.become(a, 8)
+				w.startHook(a, election.StartHook{Hook: election.Lose, Epoch: epochOf(a, 8)})
+			},
+			func(w *World, a, b *machine) {
+				w.startHook(a, election.StartHook{Hook: election.Lose, Epoch: epochOf(a, 8)})
+			}},
+		{"hooks of two hosts overlap", 9, Quorum,
+			func(w *World, a, b *machine) { b.hooks.acting = epochOf(b, 7); b.frozen = true; w.become(a, 8) }, // the guard ended it
+			func(w *World, a, b *machine) { b.hooks.acting = epochOf(b, 7); w.become(a, 8) }},
+		{"a coup", 10, Available,
+			func(w *World, a, b *machine) { w.lead(b, 8, lease); w.hearAll(b, lease); w.i10NoCoup(a) }, // not for long enough
+			func(w *World, a, b *machine) { w.lead(b, 8, lease); w.hearAll(b, 3*lease); w.i10NoCoup(a) }},
+		{"an observer claims", 11, Available,
+			func(w *World, a, _ *machine) { w.i11ClaimantIsElectable(a, &election.Transition{}) },
+			func(w *World, a, _ *machine) {
+				a.cfg.Part = election.Observer
+				w.i11ClaimantIsElectable(a, &election.Transition{})
+			}},
+		{"somebody claims without a disk", 11, Available,
+			func(w *World, a, _ *machine) { w.i11ClaimantIsElectable(a, &election.Transition{}) },
+			func(w *World, a, _ *machine) { a.saveDown = true; w.i11ClaimantIsElectable(a, &election.Transition{}) }},
+		{"somebody outside the roster claims", 11, Quorum,
+			func(w *World, a, _ *machine) { w.i11ClaimantIsElectable(a, &election.Transition{}) },
+			func(w *World, a, _ *machine) {
+				a.disk.state.Roster.IDs = a.disk.state.Roster.IDs[1:]
+				w.i11ClaimantIsElectable(a, &election.Transition{})
+			}},
+		{"nobody leads in the end", 12, Available,
+			func(w *World, a, b *machine) {},
+			func(w *World, a, b *machine) { w.i12OneLeader(time.Second) }},
+		{"a change without a cause", 13, Available,
+			func(w *World, a, b *machine) {
+				w.record.changes = []change{{cause: election.HandedOver}}
+				w.base.Preempt = election.PreemptAlways
+				w.i13NoChangeWithoutACause()
+			},
+			func(w *World, a, b *machine) {
+				w.record.changes = []change{{cause: election.LeaderFailed}}
+				w.i13NoChangeWithoutACause()
+			}},
+		{"a lease without acknowledgements", 14, Quorum,
+			func(w *World, a, b *machine) {
+				a.ackAt[b.number-1] = w.now
+				w.lead(a, 9, lease)
+				w.i14GivesUpWithoutAcks(a)
+			},
+			func(w *World, a, b *machine) {
+				a.ackAt[b.number-1] = w.now - int64(lease)/10
+				w.lead(a, 9, lease)
+				w.i14GivesUpWithoutAcks(a)
+			}},
+		{"a heartbeat after the lease", 15, Available,
+			func(w *World, a, b *machine) {
+				w.lead(a, 9, time.Millisecond)
+				w.watchFrame(a, b, &wire.Frame{Kind: wire.Heartbeat, Epoch: a.epoch})
+			},
+			func(w *World, a, b *machine) {
+				w.lead(a, 9, 0)
+				w.watchFrame(a, b, &wire.Frame{Kind: wire.Heartbeat, Epoch: a.epoch})
+			}},
+		{"a duplicate is taken", 16, Available,
+			func(w *World, a, _ *machine) {
+				a.effects = []election.Effect{election.Counted{What: "duplicate"}}
+				w.i16DuplicateChangesNothing(a, &wire.Frame{})
+			},
+			func(w *World, a, _ *machine) {
+				a.effects = []election.Effect{election.LeaseUntil{}}
+				w.i16DuplicateChangesNothing(a, &wire.Frame{})
+			}},
+		{"another cluster's frame is taken", 17, Available,
+			func(w *World, a, _ *machine) {
+				a.effects = []election.Effect{election.Counted{What: "other-cluster"}}
+				w.i17ForeignChangesNothing(a, &wire.Frame{})
+			},
+			func(w *World, a, _ *machine) { a.effects = nil; w.i17ForeignChangesNothing(a, &wire.Frame{}) }},
+		{"RESIGN before lose has ended", 18, Available,
+			func(w *World, a, b *machine) {
+				w.watchFrame(a, b, &wire.Frame{Kind: wire.Resign, Epoch: epochOf(a, 9)})
+			},
+			func(w *World, a, b *machine) {
+				a.hooks.acting = epochOf(a, 9)
+				w.watchFrame(a, b, &wire.Frame{Kind: wire.Resign, Epoch: epochOf(a, 9)})
+			}},
+		{"the successor does not lead", 18, Available,
+			func(w *World, a, b *machine) { w.i18SuccessorLeads(a, b, true) },
+			func(w *World, a, b *machine) { w.i18SuccessorLeads(a, b, false) }},
+		{"too many repetitions", 19, Available,
+			func(w *World, a, b *machine) { w.repeat(a, b, 2) },
+			func(w *World, a, b *machine) { w.repeat(a, b, 3) }},
+		{"a later leadership has a lower token", 20, Quorum,
+			func(w *World, a, b *machine) { w.ascend(a, 8); w.ascend(b, 9) },
+			func(w *World, a, b *machine) { w.ascend(a, 9); w.ascend(b, 8) }},
+		{"the leader's write is refused", 20, Quorum,
+			func(w *World, a, b *machine) {
+				w.arrive(a, epochOf(a, 8), 1, true)
+				w.arrive(b, epochOf(b, 9), 2, true)
+				w.arrive(a, epochOf(a, 8), 1, false)
+			},
+			func(w *World, a, b *machine) {
+				w.arrive(a, epochOf(a, 9), 1, true)
+				w.arrive(b, epochOf(b, 8), 2, true)
+			}},
+		{"a node waits for nothing", 22, Available,
+			func(w *World, a, _ *machine) { w.i22AlwaysAwaitsSomething(a) },
+			func(w *World, a, _ *machine) {
+				cfg := a.cfg
+				cfg.ID, cfg.Part, cfg.Rand = a.id, election.Observer, rand.New(rand.NewPCG(1, 1))
+				a.node, _ = election.New(cfg, election.Saved{}, epoch)
+				a.node.Step(epoch.Add(time.Minute), election.Tick{}) // an observer waits for nothing, and may: but a is none
+				w.i22AlwaysAwaitsSomething(a)
+			}},
+		{"a deadline is always due", 22, Available,
+			func(w *World, a, _ *machine) { w.spin(a, 50) },
+			func(w *World, a, _ *machine) { w.spin(a, 200) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := stage(t, c.mode)
+			c.good(w, w.machines[0], w.machines[1])
+			if w.failure != nil {
+				t.Fatalf("a good history is called a violation: %s", w.failure.Text)
+			}
+			w = stage(t, c.mode)
+			c.bad(w, w.machines[0], w.machines[1])
+			if w.failure == nil || w.failure.Invariant != c.number {
+				t.Errorf("want a violation of I%d, got %+v", c.number, w.failure)
+			}
+			w = stage(t, c.mode)
+			w.waived[c.number] = true
+			c.bad(w, w.machines[0], w.machines[1])
+			if w.failure != nil || w.waives[c.number] == 0 {
+				t.Errorf("waived, but got %+v and a count of %d", w.failure, w.waives[c.number])
+			}
+		})
+	}
+}
+
+func (w *World) claimAt(voter, claimant *machine, seq uint32) {
+	w.watchArrival(voter, claimant, &wire.Frame{Kind: wire.Coordinator, Phase: wire.Claim, Seq: seq})
+}
+
+func (w *World) grantTo(voter, claimant *machine, counter uint64) {
+	w.claimAt(voter, claimant, 1)
+	voter.disk.state.Vote = epochOf(claimant, counter)
+	w.watchFrame(voter, claimant, &wire.Frame{Kind: wire.CoordAck, Epoch: epochOf(claimant, counter), EchoSeq: 1})
+}
+
+func (w *World) become(m *machine, counter uint64) {
+	w.lead(m, counter, 100*time.Millisecond)
+	m.disk.state.Promoted = m.epoch
+	w.startHook(m, election.StartHook{Hook: election.Become, Epoch: m.epoch})
+}
+
+func (w *World) repeat(from, to *machine, again int) {
+	w.watchFrame(from, to, &wire.Frame{Kind: wire.Election, Round: 7})
+	for range again {
+		w.watchFrame(from, to, &wire.Frame{Kind: wire.Election, Round: 7, Flags: wire.Retx})
+	}
+}
+
+func (w *World) ascend(m *machine, counter uint64) {
+	w.i20NewerLeadershipsHaveHigherTokens(m, &election.Transition{Epoch: epochOf(m, counter)})
+}
+
+func (w *World) spin(m *machine, times int) {
+	for range times {
+		w.i22TimeGoesOn(m)
+	}
+}
+
+// The guard ends the hooks of a process that was blocked past its lease, and
+// they count again with the next become hook.
+func TestGuardedHooksDoNotCount(t *testing.T) {
+	w := stage(t, Quorum)
+	a, b := w.machines[0], w.machines[1]
+	w.become(b, 7)
+	w.lead(b, 7, -time.Millisecond)
+	w.finishStep(b)
+	if !b.guarded {
+		t.Fatal("the guard did not end the hooks of a process blocked past its lease")
+	}
+	w.become(a, 8)
+	if w.failure != nil {
+		t.Errorf("the ended hooks count: %s", w.failure.Text)
+	}
+}

@@ -1,0 +1,233 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// After the storm all faults end. From then on things must go well: an agreement
+// within healedWithin (I12), and no change of leader without a reason after
+// everybody knows everybody again (I13).
+
+// healedWithin bounds the time from the last fault to one leader that all know.
+// Most of it is memberlist's: it takes up to six seconds to see who is gone, and
+// two or more to see who is back.
+func (w *World) healedWithin() time.Duration { return 20*time.Second + 12*w.longestLease() }
+
+// joinedWithin is when everybody knows everybody again.
+func (w *World) joinedWithin() time.Duration { return 8*time.Second + 2*w.longestLease() }
+
+// quietFor is how long the agreement must last: ten of the times that a failure
+// takes to be seen, and a preemption.
+func (w *World) quietFor() time.Duration { return 5*time.Second + 4*w.longestLease() }
+
+func (w *World) longestLease() time.Duration { return w.base.Lease + w.base.TakeoverDelay }
+
+// settle lets the cluster come to rest, and holds it to I12 and I13.
+func (w *World) settle() {
+	calm := w.now
+	if !w.canLead() {
+		w.runUntil(calm+int64(w.joinedWithin()), nil) // nothing is promised: but nothing may break
+		return
+	}
+	if !w.agreeBy(calm+int64(w.healedWithin()), 20*time.Millisecond) {
+		w.i12OneLeader(w.healedWithin())
+		return
+	}
+	w.runUntil(max(w.now, calm+int64(w.joinedWithin())), nil)
+	if w.rng.IntN(3) == 0 {
+		w.handOverInPeace()
+	}
+	w.record.changes = nil
+	w.runUntil(w.now+int64(w.quietFor()), nil)
+	if w.failure == nil && !w.agreeBy(w.now+int64(time.Second), 20*time.Millisecond) {
+		w.i12OneLeader(w.quietFor())
+	}
+	w.i13NoChangeWithoutACause()
+	w.i12BestLeads()
+}
+
+// handOverInPeace lets an operator move the leadership while nothing fails.
+func (w *World) handOverInPeace() {
+	i := slices.IndexFunc(w.machines, func(m *machine) bool { return w.counts(m) && w.acts(m) })
+	if i < 0 || w.failure != nil || w.beyond != noFault {
+		return
+	}
+	leader, successor := w.machines[i], pick(w.rng, w.machines...)
+	isReady := successor != leader && w.counts(successor) && successor.state == election.Follow && successor.cfg.Part == election.Voter &&
+		successor.node.Status().Held.IsZero() && (w.mode != Quorum || slices.Contains(leader.roster(), successor.id))
+	if !isReady {
+		return
+	}
+	epoch := leader.epoch
+	w.command(leader, election.Command{Verb: election.HandOver, To: successor.id, Token: 5})
+	limit := w.now + int64(w.hookTimes.timeout+2*w.longestLease())
+	took := w.runUntil(limit, func() bool { return successor.state == election.Lead && successor.epoch.Compare(epoch) > 0 })
+	w.i18SuccessorLeads(leader, successor, took)
+}
+
+// agreeBy runs until there is an agreement, and looks for one now and then.
+func (w *World) agreeBy(limit int64, look time.Duration) bool {
+	for w.failure == nil {
+		if w.agreed() {
+			return true
+		}
+		if w.now >= limit {
+			return false
+		}
+		w.runUntil(min(w.now+int64(look), limit), nil)
+	}
+	return false
+}
+
+// counts says whether a machine has to agree.
+func (w *World) counts(m *machine) bool {
+	return m.runs() && m.copyOf == nil && !m.restored && !m.refused && !w.isOdd(m)
+}
+
+// agreed: there is one leader, and everybody that counts says so.
+func (w *World) agreed() bool {
+	var leader *machine
+	for _, m := range w.machines {
+		if (w.counts(m) || m.restored) && w.acts(m) {
+			if leader != nil {
+				return false
+			}
+			leader = m
+		}
+	}
+	if leader == nil {
+		return false
+	}
+	for _, m := range w.machines {
+		if m.starting || w.counts(m) && (m.leader != leader.id || m.epoch != leader.epoch || m.state != election.Follow && m.state != election.Observe && m != leader) {
+			return false
+		}
+	}
+	return true
+}
+
+// canLead: the group that is left can have a leader at all. In quorum mode that
+// takes a majority of the newest roster, and somebody in it who may lead.
+func (w *World) canLead() bool {
+	candidates, voters, present := 0, 0, []wire.ID(nil)
+	for _, m := range w.machines {
+		if (!m.runs() && !m.starting) || m.copyOf != nil || m.restored || w.isOdd(m) {
+			continue
+		}
+		present = append(present, m.id)
+		if m.cfg.Part != election.Observer {
+			voters++
+		}
+		if m.cfg.Part == election.Voter {
+			candidates++
+		}
+	}
+	if w.mixed != noFault && voters <= max(1, w.base.MinAcks) {
+		return false // the odd one is counted as present, and acknowledges nothing
+	}
+	if w.mode != Quorum {
+		return candidates > 0 && candidates >= w.base.MinMembers
+	}
+	return w.canRosterLead(present)
+}
+
+func (w *World) canRosterLead(present []wire.ID) bool {
+	var newest election.Roster
+	for _, m := range w.machines {
+		if r := m.disk.state.Roster; m.copyOf == nil && r.Version >= newest.Version && r.Version > 0 {
+			newest = r
+		}
+	}
+	if newest.Version == 0 {
+		return w.wipes == 0
+	}
+	if !newest.Formed && slices.ContainsFunc(newest.IDs, func(id wire.ID) bool { return !slices.Contains(present, id) }) {
+		return false // it waits for all of its voters
+	}
+	votes, isCandidate := 0, false
+	for _, m := range w.machines {
+		if slices.Contains(newest.IDs, m.id) && slices.Contains(present, m.id) {
+			votes++
+			isCandidate = isCandidate || m.cfg.Part == election.Voter
+		}
+	}
+	return isCandidate && votes > len(newest.IDs)/2
+}
+
+// I12: after the last fault one live leader is known to all within the bound.
+func (w *World) i12OneLeader(within time.Duration) {
+	if w.failure == nil {
+		w.sayStatus()
+		w.fail(12, "no agreement within %v after the last fault", within)
+	}
+}
+
+// I12: and it is the best, unless the policy lets a worse one stay.
+func (w *World) i12BestLeads() {
+	if w.failure != nil || w.mixed != noFault || w.beyond != noFault {
+		return
+	}
+	i := slices.IndexFunc(w.machines, func(m *machine) bool { return w.counts(m) && w.acts(m) })
+	if i < 0 {
+		return
+	}
+	leader := w.machines[i]
+	for _, m := range w.machines {
+		mayLead := w.counts(m) && m.cfg.Part == election.Voter && m.lostReigns == 0 && m.followsFor(w) > int64(5*time.Second) &&
+			(w.mode != Quorum || slices.Contains(leader.roster(), m.id))
+		if mayLead && w.mayPreempt(m, leader) && leader.lostReigns == 0 {
+			w.sayStatus()
+			w.fail(12, "n%d leads although n%d follows in good health and may preempt it", leader.number, m.number)
+		}
+	}
+}
+
+func (m *machine) followsFor(w *World) int64 {
+	if m.state != election.Follow {
+		return 0
+	}
+	return w.now - m.followsSince
+}
+
+// mayPreempt is the policy, said anew: whether a live leader b gives way to a.
+func (w *World) mayPreempt(a, b *machine) bool {
+	sign := 1
+	if w.base.Algorithm == election.Smallest {
+		sign = -1
+	}
+	byPriority, byID := sign*(int(a.cfg.Priority)-int(b.cfg.Priority)), sign*a.id.Compare(b.id)
+	switch w.base.Preempt {
+	case election.PreemptNever:
+		return false
+	case election.PreemptAlways:
+		return byPriority > 0 || byPriority == 0 && byID > 0
+	}
+	return byPriority > 0
+}
+
+// I13: once healed, nobody takes over without a hand-over.
+func (w *World) i13NoChangeWithoutACause() {
+	for _, c := range w.record.changes {
+		if w.failure == nil && (c.cause != election.HandedOver || w.base.Preempt == election.PreemptNever) {
+			w.fail(13, "n%d took over at %v, long after the last fault: %s", c.who, time.Duration(c.at), c.cause)
+		}
+	}
+}
+
+// sayStatus ends a trace with what everybody believes.
+func (w *World) sayStatus() {
+	for _, m := range w.machines {
+		if !m.runs() {
+			w.say(m, "down starting=%t", m.starting)
+			continue
+		}
+		if w.trace != nil {
+			s := m.node.Status()
+			w.say(m, "%v leader=%s epoch=%v cause=%s acks=%d/%d isolated=%t counts=%t acts=%t shown: %v %v", s.State, s.Leader.Short(), s.Epoch, s.Cause, s.Acks, s.NeedAcks, s.Isolated, w.counts(m), w.acts(m), m.state, m.epoch)
+		}
+	}
+}

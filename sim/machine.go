@@ -1,0 +1,126 @@
+package sim
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// machine is one host: what outlives its processes, and the process that runs
+// on it now.
+type machine struct {
+	number int // 1, 2, …: n1, n2, … in traces
+	id     wire.ID
+	cfg    election.Config // of the next process
+	clock  clock
+	disk   disk
+	hooks  hooks
+	linkUp bool
+	port   uint16
+	wiped  byte // how often its disk was: part of the id
+	copyOf *machine
+	burst  bool // what it sends is in a burst of losses
+
+	hostDown  bool // off, not only without its process
+	starting  bool // cleans up after the last life
+	refusals  int  // unreachables sent lately
+	refusedAt int64
+	immortal  bool // the failure detectors do not notice its end
+	restored  bool // its state is older than what others know of it
+
+	process
+	witness
+}
+
+// process is one life of the agent. Its zero value does not run.
+type process struct {
+	node   *election.Node
+	life   int32 // counts up at every start and every end
+	nonce  uint32
+	bornAt int64
+
+	frozen    bool // stopped by a signal: its host goes on
+	suspended bool // with its host
+	busy      bool // waits for its disk
+	backlog   []election.Event
+	frames    int // of them
+
+	effects []election.Effect // of the present step, carried out up to next
+	next    int
+	tickAt  int64 // the planned tick that counts; 0: none
+	spins   int   // ticks in a row at one instant
+	spunAt  int64
+
+	crashAt  Fault // which boundary the process dies at, if crashIn is set
+	crashIn  int   // boundaries left; 0: none
+	saveDown bool  // the last save failed and none succeeded since
+	leaving  bool  // told to leave
+	gone     bool  // has left
+	refused  bool  // another agent has its id and stays
+	mustEnd  bool  // as soon as its lose hook has ended
+
+	tether       election.Tether
+	tetherStands bool
+	tetherGone   bool // it ended: datagrams are answered by the host
+}
+
+// witness is what the invariants remember of a machine.
+type witness struct {
+	state     election.State
+	epoch     wire.Epoch // of the last Transition in this life (I6)
+	leader    wire.ID
+	lease     int64 // published end on its own clock; 0: none
+	leaseSeen bool  // published at all since it leads
+	reign     int   // number of its leadership, in the order of true time; 0: none
+
+	heardEpoch wire.Epoch // leader whose frames arrive
+	heardAt    int64      // last one
+	freshFrom  int64      // since when they came without a gap
+
+	ackAt         []int64 // by machine: last acknowledgement of its epoch taken in
+	need          int
+	forgivenAt    int64
+	viewChangedAt int64
+
+	claimsSeen  [8]claimSeen
+	claimsCount int
+
+	lostReigns   int // in this life
+	followsSince int64
+	shown        wire.Epoch    // last of its own that it announced
+	grantAsked   time.Duration // by its last claim
+	waited       bool          // for its disk, in the present step
+	guarded      bool          // was blocked past its lease: the guard has ended its hooks
+}
+
+// claimSeen is a CLAIM taken in, to tell a grant from a mere acknowledgement.
+type claimSeen struct {
+	from int
+	seq  uint32
+}
+
+func (m *machine) addr() netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, byte(m.number >> 8), byte(m.number)}), m.port)
+}
+
+// machineAt gives the machine that an address belongs to.
+func (w *World) machineAt(a netip.AddrPort) *machine {
+	b := a.Addr().As4()
+	return w.machines[int(b[2])<<8+int(b[3])-1]
+}
+
+func (m *machine) runs() bool { return m.node != nil }
+
+// isUp: the process is there and takes things in.
+func (m *machine) isUp() bool { return m.node != nil && !m.frozen && !m.suspended }
+
+// isBlocked: what comes has to wait.
+func (m *machine) isBlocked() bool { return m.frozen || m.suspended || m.busy }
+
+// member is the machine as a failure detector describes it.
+func (m *machine) member(s election.Presence, nonce uint32, rtt time.Duration) election.Member {
+	return election.Member{ID: m.id, Addr: m.addr(), Incarnation: m.disk.state.Incarnation, Nonce: nonce,
+		Priority: m.cfg.Priority, Part: m.cfg.Part, Status: s, RTT: rtt}
+}

@@ -1,0 +1,238 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// cluster is what wire.ClusterHash makes of the simulated cluster's name.
+const cluster = 0xb0111
+
+// leaveToken marks the Command that a process ends after.
+const leaveToken = 1 << 32
+
+// noFault ends a process without counting anything.
+const noFault = faultKinds
+
+// boot starts the agent on a machine, as agent.open does: it cleans up after the
+// last life, writes the new incarnation, and only then takes part.
+func (w *World) boot(m *machine) {
+	if m.runs() || m.starting || m.suspended {
+		return
+	}
+	m.hostDown = false
+	if m.disk.full || m.disk.errors {
+		w.after(time.Second, func() { w.boot(m) }) // it exits, and its supervisor starts it again
+		return
+	}
+	took := time.Duration(0)
+	if !m.disk.state.Promoted.IsZero() {
+		w.say(m, "lose hook epoch=%v cause=%s", m.disk.state.Promoted, election.UncleanRestarted)
+		took = w.hookTakes(election.Lose)
+	}
+	m.starting = true
+	w.after(took, func() { w.start(m) })
+}
+
+func (w *World) start(m *machine) {
+	m.starting = false
+	if m.copyOf != nil && !w.raging {
+		return
+	}
+	if m.suspended || m.disk.full || m.disk.errors {
+		w.after(time.Second, func() { w.boot(m) })
+		return
+	}
+	m.hooks = hooks{run: m.hooks.run + 1, became: m.hooks.became}
+	saved := m.disk.state
+	saved.Incarnation++
+	saved.Promoted = wire.Epoch{}
+	w.i1DiskNeverGoesBack(m, &m.disk.state, &saved)
+	m.disk.write(saved)
+	m.process = process{life: m.life + 1, nonce: w.rng.Uint32(), bornAt: w.now}
+	m.witness = witness{ackAt: m.ackAt}
+	clear(m.ackAt)
+	cfg := m.cfg
+	cfg.ID, cfg.Nonce, cfg.Cluster = m.id, m.nonce, cluster
+	cfg.Rand = rand.New(rand.NewPCG(w.rng.Uint64(), w.rng.Uint64()))
+	node, err := election.New(cfg, saved, m.clock.time(w.now))
+	if err != nil {
+		panic("BUG: a scenario has settings that no agent starts with: " + err.Error())
+	}
+	m.node = node
+	m.state = node.Status().State
+	w.say(m, "starts life=%d nonce=%08x port=%d priority=%d", saved.Incarnation, m.nonce, m.port, cfg.Priority)
+	w.detector.forget(w, m)
+	w.arm(m)
+	if !m.linkUp {
+		w.step(m, election.LinkChanged{})
+	}
+}
+
+// kill ends a process. What it had not synced is lost or not; its host tells
+// those that hold a stream to it, unless it goes down too.
+func (w *World) kill(m *machine, why Fault) {
+	if !m.runs() {
+		return
+	}
+	if why != noFault {
+		w.fired(why)
+		w.say(m, "killed: %v", why)
+	}
+	if m.clock.stopped {
+		m.clock.start(w.now)
+	}
+	m.disk.settle(w)
+	m.hostDown = why == PowerLoss
+	if m.hostDown {
+		m.disk.losePower(w)
+	}
+	w.endTethers(m)
+	w.orphanHooks(m)
+	m.process = process{life: m.life + 1}
+	w.hash.mix(uint64(w.now)<<8 | uint64(why))
+	w.detector.dirty = true
+}
+
+// diesAt lets the process die before an effect that it waits for.
+func (w *World) diesAt(m *machine, effect election.Effect) bool {
+	switch effect.(type) {
+	case election.Save:
+		if m.crashAt != CrashBeforeSave {
+			return false
+		}
+	case election.Send:
+		if m.crashAt != CrashBetweenSends || m.next == 0 || !isSend(m.effects[m.next-1]) {
+			return false
+		}
+	default:
+		return false
+	}
+	return w.countDown(m)
+}
+
+// diesAfter is diesAt for the boundary behind a Save.
+func (w *World) diesAfter(m *machine, _ election.Save) bool {
+	return m.crashAt == CrashAfterSave && w.countDown(m)
+}
+
+func isSend(e election.Effect) bool {
+	_, ok := e.(election.Send)
+	return ok
+}
+
+func (w *World) countDown(m *machine) bool {
+	m.crashIn--
+	if m.crashIn > 0 {
+		return false
+	}
+	w.kill(m, m.crashAt)
+	w.restartLater(m)
+	return true
+}
+
+// freeze stops a process (SIGSTOP) or its host for a while.
+func (w *World) freeze(m *machine, why Fault, d time.Duration) {
+	if !m.isUp() {
+		return
+	}
+	w.fired(why)
+	w.say(m, "%v for %v", why, d.Round(time.Millisecond))
+	m.frozen = why == Freeze
+	m.suspended = why != Freeze
+	if why == VMPause {
+		m.clock.stop(w.now)
+	}
+	w.detector.dirty = true
+	life := m.life
+	w.after(d, func() {
+		if m.life == life {
+			w.thaw(m)
+		}
+	})
+}
+
+// thaw lets it go on. What waited comes in no particular order: the agent's loop
+// takes whichever of its sources it likes.
+func (w *World) thaw(m *machine) {
+	if !m.frozen && !m.suspended {
+		return
+	}
+	m.frozen, m.suspended = false, false
+	if m.clock.stopped {
+		m.clock.start(w.now)
+	}
+	w.detector.dirty = true
+	w.say(m, "goes on")
+	if m.busy || !m.runs() {
+		return
+	}
+	w.finishStep(m)
+	if w.rng.IntN(2) == 0 {
+		slices.SortStableFunc(m.backlog, func(a, b election.Event) int { return classOf(a) - classOf(b) })
+	}
+	life := m.life
+	if w.rng.IntN(2) == 0 {
+		w.drain(m)
+	}
+	if m.life == life {
+		w.step(m, election.Tick{})
+	}
+	w.drain(m)
+}
+
+// goOn lets a process that waited for its disk take what has come since.
+func (w *World) goOn(m *machine) {
+	if m.isBlocked() {
+		return
+	}
+	w.finishStep(m)
+	w.drain(m)
+	if m.runs() && !m.isBlocked() {
+		w.arm(m)
+	}
+}
+
+// finishStep carries out what a blocked step has left.
+func (w *World) finishStep(m *machine) {
+	if !m.hooks.acting.IsZero() && (m.state != election.Lead || m.lease <= m.clock.at(w.now)) {
+		m.guarded = true
+	}
+	if m.next < len(m.effects) {
+		w.carryOn(m)
+	}
+}
+
+// classOf tells the sources of the agent's loop apart.
+func classOf(e election.Event) int {
+	switch e.(type) {
+	case election.Received:
+		return 2
+	case election.MemberChanged, election.LeaderReported:
+		return 1
+	}
+	return 0
+}
+
+// onReply ends a process that has left.
+func (w *World) onReply(m *machine, e election.Reply) verdict {
+	w.say(m, "%v", e)
+	if e.Token != leaveToken || !m.leaving || m.gone {
+		return done
+	}
+	m.gone = true
+	life := m.life
+	w.after(time.Millisecond+w.upTo(50*time.Millisecond), func() {
+		if m.life != life {
+			return
+		}
+		w.say(m, "has left")
+		w.detector.sayLeft(w, m)
+		w.kill(m, noFault)
+	})
+	return done
+}

@@ -1,0 +1,97 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// MaxVoters bounds the nodes of a schedule in quorum mode.
+const MaxVoters = wire.MaxVoters
+
+// Options say which schedule to play. The same Options play the same one.
+type Options struct {
+	Seed      uint64
+	Nodes     int                // 0: drawn
+	Mode      Mode               // zero: drawn
+	Algorithm election.Algorithm // zero: drawn
+	// Trace is given each line of the trace; nil: none is written. It does not
+	// change the run.
+	Trace func(line string)
+	// Beats adds heartbeats and their acknowledgements to the trace.
+	Beats bool
+}
+
+// Result is what came of a schedule.
+type Result struct {
+	Seed      uint64
+	Scenario  string
+	Hash      uint64        // over all frames, transitions and faults
+	Lasted    time.Duration // simulated
+	Steps     uint64        // of all Nodes
+	Frames    uint64        // sent
+	Machines  int
+	Reigns    int // leaderships
+	Faults    Faults
+	Waived    uint64     // violations that were expected
+	Violation *Violation // nil: none
+}
+
+// Run plays one schedule.
+func Run(o Options) (r Result) {
+	w := newWorld(&o)
+	defer func() {
+		if p := recover(); p != nil {
+			w.failure = &Violation{At: time.Duration(w.now), Text: fmt.Sprintf("panic: %v", p)}
+			w.say(nil, "%s", w.failure.Text)
+		}
+		r = w.result()
+	}()
+	w.populate()
+	w.record = newRecord(w.net.size)
+	w.say(nil, "%v", &w.scenario)
+	w.begin()
+	w.runUntil(int64(w.lasts), nil)
+	if w.failure == nil {
+		w.calm()
+		w.settle()
+	}
+	return r
+}
+
+func newWorld(o *Options) *World {
+	w := &World{rng: rand.New(rand.NewPCG(o.Seed, 0x51b0111)), trace: o.Trace}
+	w.drawScenario(o)
+	w.traceBeats = o.Beats
+	return w
+}
+
+func (w *World) result() Result {
+	r := Result{Seed: w.seed, Scenario: w.scenario.String(), Hash: uint64(w.hash), Lasted: time.Duration(w.now), Steps: w.steps,
+		Frames: w.frames, Machines: len(w.machines), Reigns: w.record.reigns, Faults: w.faults, Violation: w.failure}
+	for _, count := range w.waives {
+		r.Waived += count
+	}
+	return r
+}
+
+// Replay is the command that plays the schedule of these Options again.
+func (o Options) Replay() string {
+	text := fmt.Sprintf("bully-agent sim --seed %d", o.Seed)
+	if o.Nodes > 0 {
+		text += fmt.Sprintf(" --nodes %d", o.Nodes)
+	}
+	switch o.Mode {
+	case Available:
+		text += " --mode available"
+	case Quorum:
+		text += " --mode quorum"
+	}
+	if o.Algorithm != 0 {
+		text += " --algorithm " + o.Algorithm.String()
+	}
+	return text + " --trace"
+}
