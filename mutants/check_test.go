@@ -1,0 +1,69 @@
+package mutants
+
+import (
+	"bytes"
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// checker type-checks mutated packages in this process: a build of each would
+// take a second per mutant.
+type checker struct {
+	fset    *token.FileSet
+	imports types.Importer
+}
+
+// newChecker takes what the election's packages import from the build cache.
+func newChecker(t *testing.T) *checker {
+	t.Helper()
+	list := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}", "./election/...")
+	list.Dir = root
+	out, err := list.Output()
+	if err != nil {
+		t.Fatalf("list what package election imports: %v", err)
+	}
+	exports := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		path, file, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		exports[path] = file
+	}
+	fset := token.NewFileSet()
+	open := func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) }
+	return &checker{fset: fset, imports: importer.ForCompiler(fset, "gc", open)}
+}
+
+// check says why a package does not compile with the changed files in it.
+func (c *checker) check(dir string, changed map[string][]byte) error {
+	paths, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
+	if err != nil {
+		return err
+	}
+	var files []*ast.File
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		text, isChanged := changed[dir+"/"+filepath.Base(path)]
+		if !isChanged {
+			if text, err = os.ReadFile(path); err != nil {
+				return err
+			}
+		}
+		f, err := parser.ParseFile(c.fset, path, bytes.NewReader(text), parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		files = append(files, f)
+	}
+	_, err = (&types.Config{Importer: c.imports}).Check(dir, c.fset, files, nil)
+	return err
+}

@@ -1,0 +1,26 @@
+// Package mutants holds no code, only tests: they take the election's rules out,
+// one at a time, and show that what is checked elsewhere notices.
+//
+// The code that ships has no switches. A mutant is a text in testdata/mutants
+// that names a rule of docs/protocol.md and replaces the lines that obey it; the
+// toolchain's -overlay builds the simulator and the tests of package election
+// with those lines. First schedules of package sim are played until an invariant
+// breaks that holds without the mutant, then the directed tests run.
+//
+// By default each mutant is applied and type-checked, so that none rots, and two
+// are run. BULLY_MUTANTS=all (make mutants) runs them all and fails if one
+// survives; another value runs those whose name contains it.
+//
+// # A mutant's text
+//
+//	rule: R4                       its numbers in docs/protocol.md
+//	out: a frame of an epoch …     what the rule says
+//	tests: TestR4_EpochOrder       directed tests that must fail without it
+//	schedules: quorum              "available", "quorum", "none"; both without this line
+//	-- old election/follow.go --
+//	lines that the file has exactly once
+//	-- new --
+//	what takes their place
+//
+// A mutant may replace in several places: the two sections come in pairs.
+package mutants

@@ -1,0 +1,119 @@
+package mutants
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"text/tabwriter"
+)
+
+// samples are run by default: one that schedules catch at once, and one that only
+// a directed test can.
+var samples = map[string]catcher{"announced-before-saved": bySchedules, "owner-of-epoch-unchecked": byTests}
+
+// Every mutant's lines are in the code, once, and what it makes of them compiles.
+func TestMutantsApply(t *testing.T) {
+	c := newChecker(t)
+	for _, m := range readMutants(t) {
+		changed, err := m.apply()
+		if err != nil {
+			t.Errorf("%s: %v", m.name, err)
+			continue
+		}
+		for _, dir := range m.packages() {
+			if err := c.check(dir, changed); err != nil {
+				t.Errorf("%s: %v", m.name, err)
+			}
+		}
+	}
+}
+
+// Every mutant that is run is caught, and by the tests that its text names.
+func TestMutants(t *testing.T) {
+	if testing.Short() && os.Getenv("BULLY_MUTANTS") == "" {
+		t.Skip("builds and runs mutants")
+	}
+	chosen := slices.DeleteFunc(readMutants(t), func(m *mutant) bool { return !isChosen(m.name) })
+	if len(chosen) == 0 {
+		t.Fatalf("no mutant is called %q", os.Getenv("BULLY_MUTANTS"))
+	}
+	r := newRunner(t)
+	var results []*result
+	for _, m := range chosen {
+		by := byBoth
+		if os.Getenv("BULLY_MUTANTS") == "" {
+			by = samples[m.name]
+		}
+		res := r.run(m, by)
+		results = append(results, res)
+		t.Log(res)
+		if !res.isCaught() {
+			t.Errorf("%s survives: nothing notices when this is out: %s (%s)", m.name, m.out, m.rule)
+		}
+		for _, name := range res.missed {
+			t.Errorf("%s: %s passes without this: %s (%s)", m.name, name, m.out, m.rule)
+		}
+	}
+	if len(results) > len(samples) {
+		t.Log(table(results))
+	}
+}
+
+func isChosen(name string) bool {
+	switch want := os.Getenv("BULLY_MUTANTS"); want {
+	case "":
+		_, isSample := samples[name]
+		return isSample
+	case "all":
+		return true
+	default:
+		return strings.Contains(name, want)
+	}
+}
+
+// String gives a result on one line.
+func (r *result) String() string {
+	return fmt.Sprintf("%s (%s): schedules: %s; tests: %s; %.0f s", r.m.name, r.m.rule, r.schedules(), r.directed(), r.took.Seconds())
+}
+
+func (r *result) schedules() string {
+	if r.seed == 0 {
+		return fmt.Sprintf("held in %d", r.played)
+	}
+	broke, _, _ := strings.Cut(r.broke, ":")
+	return fmt.Sprintf("%s at seed %d", broke, r.seed)
+}
+
+func (r *result) directed() string {
+	switch {
+	case len(r.failed) == 0:
+		return "none"
+	case len(r.m.tests) > 0 && len(r.missed) == 0 && len(r.failed) > len(r.m.tests):
+		return fmt.Sprintf("%s and %d more", strings.Join(r.m.tests, " "), len(r.failed)-len(r.m.tests))
+	case len(r.failed) > 3:
+		return fmt.Sprintf("%s and %d more", strings.Join(r.failed[:3], " "), len(r.failed)-3)
+	}
+	return strings.Join(r.failed, " ")
+}
+
+// table is what a run of all is for.
+func table(results []*result) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "\nmutant\trule\tschedules\ttests\tseconds")
+	caught, bySchedules := 0, 0
+	for _, r := range results {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%.0f\n", r.m.name, r.m.rule, r.schedules(), r.directed(), r.took.Seconds())
+		if r.isCaught() {
+			caught++
+		}
+		if r.seed != 0 {
+			bySchedules++
+		}
+	}
+	w.Flush()
+	fmt.Fprintf(&b, "%d of %d caught, %d of them by schedules", caught, len(results), bySchedules)
+	return b.String()
+}
