@@ -1,0 +1,201 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bully-agent/bully-agent/control"
+	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/transport"
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+const encryptionNone = "none: traffic is neither encrypted nor authenticated"
+
+// snapshot is what others may read of the loop's state. It is never changed
+// after it was published.
+type snapshot struct {
+	status   election.Status
+	role     string
+	leader   wire.ID
+	members  []control.Member
+	node     control.Node // the leader
+	ready    bool
+	lastHook *control.Hook
+	notes    []string
+	roster   *control.Roster
+	quorum   *control.Quorum
+	why      string // there is no leader
+}
+
+// publish shows the loop's state to the other goroutines.
+func (a *agent) publish() {
+	status := a.node.Status()
+	s := &snapshot{status: status, role: status.Role.String(), leader: status.Leader, lastHook: a.lastHook,
+		members: a.view.controlMembers(status.Leader), node: a.view.controlNode(status.Leader), notes: a.notes(status)}
+	s.ready = !status.Leader.IsZero() && (status.Leader != a.state.ID || a.hookReady)
+	s.roster, s.quorum, s.why = a.view.controlRoster(status.Roster), a.controlQuorum(status), a.whyNoLeader(status)
+	a.shown.Store(s)
+	a.noteSettled(status)
+}
+
+// notes says in plain words what a person should know.
+func (a *agent) notes(s election.Status) []string {
+	notes := []string{}
+	if s.Isolated {
+		notes = append(notes, "no other member answers: this host may be cut off")
+	}
+	if !a.diskAt.IsZero() {
+		notes = append(notes, "the state file takes no writes: this agent cannot lead")
+	}
+	if s.State == election.Lead && a.lastHook != nil && !a.lastHook.OK && a.lastHook.Epoch.Counter == s.Epoch.Counter {
+		notes = append(notes, "the become-leader hook failed: this agent leads, but is not ready")
+	}
+	notes = append(notes, a.quorumNotes(s)...)
+	if held := s.Held.Sub(a.cfg.Now()); held > 0 {
+		notes = append(notes, "this host stepped down and does not stand for another "+held.Round(time.Second).String())
+	}
+	for _, odd := range a.view.oddlyConfigured() {
+		notes = append(notes, odd.Name+" takes no part here, settings that must be the same on all nodes differ: "+a.differences(odd))
+	}
+	if j := a.members.JoinState(); len(j.Seeds) > 0 && j.LastError != "" && !a.view.hasCompany() {
+		notes = append(notes, "no other member is here: "+j.LastError)
+	}
+	return notes
+}
+
+// leadership is the history's entry for the leader of e.
+func (a *agent) leadership(e election.Transition) control.Leadership {
+	return control.Leadership{Epoch: control.Epoch{Counter: e.Epoch.Counter, Owner: ownerText(e.Epoch)},
+		Leader: a.view.controlNode(e.Leader), From: wallClock(), Cause: string(e.Cause), Self: e.Leader == a.state.ID}
+}
+
+// Status implements control.Backend. It looks at the clock before it says
+// "leader", since callers act on the answer (R13).
+func (a *agent) Status() control.Status {
+	s := a.shown.Load()
+	now := a.cfg.Now()
+	until := a.lease.Load()
+	leads := s.status.State == election.Lead && until > now.UnixNano()
+	out := control.Status{Version: a.cfg.Version, Cluster: a.cfg.Cluster, Self: s.members[0], Role: s.role,
+		State: s.status.State.String(), Cause: string(s.status.Cause), LeaderIsSelf: leads, Ready: s.ready,
+		Epoch: control.Epoch{Counter: s.status.Epoch.Counter, Owner: ownerText(s.status.Epoch)},
+		Since: s.status.Since, Uptime: wallClock().Sub(a.started).Seconds(), Mode: a.mode(), Promise: a.promise(),
+		Expect: a.cfg.Election.Expect, Roster: s.roster, Quorum: s.quorum, WhyNoLeader: s.why,
+		Algorithm: cmp.Or(a.cfg.Election.Algorithm, election.Classic).String(), Preempt: a.cfg.Election.Preempt.String(), Profile: a.cfg.Profile, Isolated: s.status.Isolated,
+		HoldDownMS: max(s.status.Held.Sub(now), 0).Milliseconds(),
+		LastHook:   s.lastHook, Encryption: encryptionNone, Notes: s.notes, Counters: a.counts()}
+	if s.leader == a.state.ID && !leads {
+		out.Ready = false
+	} else if !s.leader.IsZero() {
+		out.Leader = &s.node
+	}
+	if leads {
+		remain := time.Duration(until - now.UnixNano()).Milliseconds()
+		out.LeaseRemainMS = &remain
+	}
+	for _, m := range s.members {
+		if m.Status != "left" {
+			out.Members++
+		}
+		if m.Status == "alive" {
+			out.Alive++
+		}
+	}
+	return out
+}
+
+// counts is everything that this agent counts, by name.
+func (a *agent) counts() map[string]uint64 {
+	out := a.counters.snapshot()
+	for cause, n := range a.members.JoinState().Refused {
+		out["member_refused_"+strings.ReplaceAll(cause, " ", "_")] = n
+	}
+	if port, ok := a.lan.(interface{ Stats() transport.Stats }); ok {
+		s := port.Stats()
+		out["port_frames_in"], out["port_frames_out"] = s.FramesIn, s.FramesOut
+		out["port_gossip_in"], out["port_gossip_out"] = s.GossipIn, s.GossipOut
+		out["port_gossip_dropped"], out["port_send_errors"] = s.GossipDropped, s.SendErrors
+		out["port_streams_refused"], out["port_tethers_held"] = s.StreamsRefused, s.TethersHeld
+		out["port_tethers_lost"], out["port_datagrams_refused"] = s.TethersLost, s.DatagramsRefused
+	}
+	return out
+}
+
+// Members implements control.Backend.
+func (a *agent) Members() []control.Member {
+	members := slices.Clone(a.shown.Load().members)
+	slices.SortFunc(members, func(x, y control.Member) int {
+		return cmp.Or(strings.Compare(x.Name, y.Name), strings.Compare(x.ID, y.ID)) // the same on every host
+	})
+	return members
+}
+
+// History implements control.Backend.
+func (a *agent) History() []control.Leadership { return a.history.all() }
+
+// Events implements control.Backend.
+func (a *agent) Events(since uint64) ([]control.Event, <-chan struct{}) { return a.ring.Events(since) }
+
+// Reload implements control.Backend: the configuration is read and checked
+// whole before anything of it is taken.
+func (a *agent) Reload(ctx context.Context) error {
+	if a.cfg.Reload == nil {
+		return control.ErrUnsupported
+	}
+	next, err := a.cfg.Reload()
+	if err != nil {
+		a.log.Error("configuration not reloaded; nothing was changed", "err", err)
+		return &control.APIError{Status: 422, Message: err.Error(), Hint: "nothing was changed", Code: "invalid"}
+	}
+	if !a.call(ctx.Done(), func() { a.reload(next) }) {
+		return ctx.Err()
+	}
+	return nil
+}
+
+// reloads serves the signal; reading the file is not the loop's work.
+func (a *agent) reloads(ctx context.Context) {
+	for {
+		select {
+		case <-a.cfg.Reloads:
+			_ = a.Reload(ctx) // said in the log
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (a *agent) reload(next Reloaded) {
+	a.runner.SetConfig(a.hooksConfig(next.Hooks))
+	a.cfg.Seeds = next.Seeds
+	a.members.SetSeeds(next.Seeds)
+	a.log.SetLevel(next.LogLevel)
+	if next.Priority != a.view.self.Priority {
+		a.view.self.Priority = next.Priority
+		a.command(election.Command{Verb: election.Reprioritise, Priority: next.Priority}, func(error) {})
+		a.members.SetSelf(next.Priority, a.view.self.Role, false, false)
+	}
+	if len(next.Ignored) > 0 {
+		a.log.Warn("some changed settings need a restart", "settings", strings.Join(next.Ignored, ", "))
+	}
+	a.log.Info("configuration reloaded")
+	a.publish()
+}
+
+// dump puts the whole state into the log.
+func (a *agent) dump() {
+	a.log.Info("state", "status", a.node.Status())
+	for _, m := range a.view.all() {
+		a.log.Info("state: member", "member", m.Name, "addr", m.Addr, "status", m.Status, "priority", m.Priority,
+			"incarnation", m.Incarnation, "id", m.ID, "rtt", m.RTT)
+	}
+	counts := a.counts()
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		a.log.Info("state: counter", "name", name, "count", counts[name])
+	}
+}

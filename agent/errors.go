@@ -1,0 +1,40 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Refusal is an agent's reason not to start or not to go on: something about
+// this host or its configuration that a person must mend. Restarting does not
+// help.
+type Refusal struct {
+	Err  error
+	Hint string // how to mend it; may be empty
+}
+
+// Error gives the reason and the hint on one line.
+func (r *Refusal) Error() string {
+	if r.Hint == "" {
+		return r.Err.Error()
+	}
+	return r.Err.Error() + "; hint: " + r.Hint
+}
+
+// Unwrap gives the reason.
+func (r *Refusal) Unwrap() error { return r.Err }
+
+// ExitCode is the process's exit code: 7, configuration invalid, after which a
+// supervisor should not start it again.
+func (r *Refusal) ExitCode() int { return 7 }
+
+func refusal(hint, format string, args ...any) error {
+	return &Refusal{Err: fmt.Errorf(format, args...), Hint: hint}
+}
+
+// ErrSameID is returned when another agent with this agent's id is alive and
+// stays: their state directories are copies of each other.
+var ErrSameID = errors.New("another agent has this agent's id")
+
+// ErrAborted is returned when a second signal cut an orderly stop short.
+var ErrAborted = errors.New("stopped before everything was handed over")

@@ -1,0 +1,200 @@
+package agent
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/bully-agent/bully-agent/control"
+	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/membership"
+)
+
+// The modes, and what each promises.
+const (
+	modeAvailable    = "available"
+	modeQuorum       = "quorum"
+	promiseAvailable = "one leader in every connected part of the network; two parts that cannot reach each other have one each"
+	promiseQuorum    = "at most one leader at any instant; a minority has none"
+)
+
+// mode is the word for hooks and status.
+func (a *agent) mode() string {
+	if a.cfg.Election.Expect > 0 {
+		return modeQuorum
+	}
+	return modeAvailable
+}
+
+func (a *agent) promise() string {
+	if a.cfg.Election.Expect > 0 {
+		return promiseQuorum
+	}
+	return promiseAvailable
+}
+
+// whyNoLeader says in one sentence what stands between this agent and a leader.
+func (a *agent) whyNoLeader(s election.Status) string {
+	switch {
+	case !s.Leader.IsZero():
+		return ""
+	case s.State == election.Stopping || s.Cause == election.Stopped:
+		return "this host hands over"
+	case a.cfg.Election.Expect > 0:
+		if why := a.whyNoQuorum(s); why != "" {
+			return why
+		}
+	case s.Isolated:
+		return "no other member answers: this host claims nothing until one does or all are declared dead"
+	case s.Cause == election.TooFewMembers:
+		return "fewer members than min_members can be elected"
+	}
+	if s.State == election.Start {
+		return "listening for a leader before a first election"
+	}
+	return "an election is under way"
+}
+
+// whyNoQuorum is whyNoLeader for what only quorum mode waits for; empty if it
+// waits for nothing of that kind.
+func (a *agent) whyNoQuorum(s election.Status) string {
+	expect, seen := a.cfg.Election.Expect, a.view.electorate()
+	switch {
+	case s.Outside:
+		return "this host is outside the roster and hears no leader"
+	case s.Roster.Version == 0 && len(seen) > expect:
+		return fmt.Sprintf("%s: nobody leads before %d voters have agreed on a roster", crowd(seen, expect), expect)
+	case s.Roster.Version == 0 && len(seen) < expect:
+		return fmt.Sprintf("waiting for %d voters, %d seen: %s", expect, len(seen), namesOf(seen))
+	case s.Roster.Version == 0:
+		return fmt.Sprintf("all %d voters are here and agree on the roster now", expect)
+	case s.Heard < s.Quorum:
+		return minority(s)
+	case !s.Roster.Formed:
+		return fmt.Sprintf("the roster holds once all %d voters have answered", len(s.Roster.IDs))
+	case s.Cause == election.Promised:
+		return "voters are still bound by their promise to the last leader, which ends within a lease"
+	}
+	return ""
+}
+
+// minority is the state of a part of the network that quorum mode keeps from
+// leading.
+func minority(s election.Status) string {
+	return fmt.Sprintf("only %d of %d voters answer: no leader here until %d do", s.Heard, len(s.Roster.IDs), s.Quorum)
+}
+
+// crowd says that more are there than were expected.
+func crowd(seen []membership.Member, expect int) string {
+	return fmt.Sprintf("%d voters are present (%s) but expect = %d", len(seen), namesOf(seen), expect)
+}
+
+// quorumNotes are the warnings of quorum mode.
+func (a *agent) quorumNotes(s election.Status) []string {
+	expect := a.cfg.Election.Expect
+	if expect == 0 {
+		return nil
+	}
+	seen := a.view.electorate()
+	outside := slices.DeleteFunc(slices.Clone(seen), func(m membership.Member) bool { return slices.Contains(s.Roster.IDs, m.ID) })
+	var notes []string
+	switch {
+	case s.Roster.Version > 0 && s.Heard < s.Quorum:
+		notes = append(notes, minority(s))
+	case s.Roster.Version == 0 && s.Leader.IsZero() && !s.Outside && len(seen) != expect:
+		notes = append(notes, a.whyNoQuorum(s))
+	}
+	switch {
+	case s.Outside && len(seen) > expect:
+		notes = append(notes, fmt.Sprintf("%d voters are present but expect = %d: this host is outside the roster and only observes", len(seen), expect))
+	case s.Outside:
+		notes = append(notes, "this host is outside the roster and only observes until the leader admits it")
+	case s.Roster.Formed && len(seen) > expect && len(outside) > 0:
+		notes = append(notes, fmt.Sprintf("%d voters are present but expect = %d: %s outside the roster and only %s",
+			len(seen), expect, hostsAre(outside), plural(len(outside), "observes", "observe")))
+	}
+	return notes
+}
+
+func hostsAre(members []membership.Member) string {
+	return plural(len(members), "host ", "hosts ") + namesOf(members) + plural(len(members), " is", " are")
+}
+
+func plural(n int, one, several string) string {
+	if n == 1 {
+		return one
+	}
+	return several
+}
+
+func namesOf(members []membership.Member) string {
+	names := make([]string, len(members))
+	for i, m := range members {
+		names[i] = m.Name
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+// electorate is everybody alive here who would vote, this agent included.
+func (v *view) electorate() []membership.Member {
+	return slices.DeleteFunc(v.all(), func(m membership.Member) bool {
+		return m.Status != membership.Alive || m.Role == membership.Observer
+	})
+}
+
+// controlRoster shows the roster with what names are known; nil while there is
+// none.
+func (v *view) controlRoster(r election.Roster) *control.Roster {
+	if r.Version == 0 {
+		return nil
+	}
+	out := &control.Roster{Version: r.Version, Formed: r.Formed, Voters: []control.Voter{}}
+	for _, id := range r.IDs {
+		m, _ := v.member(id)
+		out.Voters = append(out.Voters, control.Voter{ID: id.String(), Name: m.Name, Self: id == v.self.ID,
+			Alive: m.ID == id && m.Status == membership.Alive})
+	}
+	slices.SortFunc(out.Voters, func(x, y control.Voter) int {
+		return cmp.Or(strings.Compare(x.Name, y.Name), strings.Compare(x.ID, y.ID))
+	})
+	return out
+}
+
+// controlQuorum counts the voters that are needed before anybody can lead: all
+// of them while there is no roster that holds. It is nil in available mode.
+func (a *agent) controlQuorum(s election.Status) *control.Quorum {
+	expect := a.cfg.Election.Expect
+	switch {
+	case expect == 0:
+		return nil
+	case s.Roster.Formed:
+		return &control.Quorum{Need: s.Quorum, Have: s.Heard}
+	case s.Roster.Version > 0:
+		return &control.Quorum{Need: len(s.Roster.IDs), Have: s.Heard}
+	case s.Outside:
+		return &control.Quorum{Need: s.Quorum, Have: min(len(a.view.electorate())-1, expect)}
+	}
+	return &control.Quorum{Need: expect, Have: min(len(a.view.electorate()), expect)}
+}
+
+// checkExpect obeys M9: a quorum of five voters and one of three need not have
+// a voter in common, so expect moves by one at a time, each time with a roster
+// that holds.
+func checkExpect(expect int, r election.Roster) error {
+	voters := len(r.IDs)
+	if expect == 0 || r.Version == 0 || (expect-voters <= 1 && voters-expect <= 1) {
+		return nil
+	}
+	return refusal("change expect by one at a time, and forget voters that are gone; a new cluster needs new state directories on all hosts",
+		"expect is %d and the roster on disk has %d voters: they may differ by one", expect, voters)
+}
+
+// votersNeeded is how many voters are a majority, for hooks; 0 in available mode.
+func (a *agent) votersNeeded(s election.Status) int {
+	if a.cfg.Election.Expect == 0 {
+		return 0
+	}
+	return s.Quorum
+}

@@ -1,0 +1,36 @@
+package agent
+
+import (
+	"net/netip"
+
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// received is one valid frame on its way to the loop.
+type received struct {
+	from  netip.AddrPort
+	frame wire.Frame
+}
+
+// receive reads frames until the LAN is shut down. What does not parse is
+// counted by its reason: anything may come from the network.
+func (a *agent) receive() {
+	buf := make([]byte, wire.MaxFrame+1) // one more, so that a longer frame is seen to be one
+	var r received
+	for {
+		n, from, err := a.lan.ReadFrame(buf)
+		if err != nil {
+			return // net.ErrClosed: nothing else ends it
+		}
+		if err := wire.Parse(buf[:n], &r.frame); err != nil {
+			a.counters.add("frame_" + wire.Cause(err))
+			continue
+		}
+		r.from = from
+		select {
+		case a.inbox <- r:
+		default:
+			a.counters.add("frame_overflow")
+		}
+	}
+}

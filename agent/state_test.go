@@ -1,0 +1,395 @@
+package agent
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"hash/crc32"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+func copyState(t *testing.T, from, to string) {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(from, stateName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.MkdirAll(to, 0o700), os.WriteFile(filepath.Join(to, stateName), content, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func mustOpen(t *testing.T, dir string) *stateFile {
+	t.Helper()
+	s, err := openState(dir, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func mustWrite(t *testing.T, s *stateFile, saved election.Saved) {
+	t.Helper()
+	if err := s.write(saved); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// someState has something in every field, and another vote and roster for each
+// counter.
+func someState(counter uint64) election.Saved {
+	epoch := wire.Epoch{Counter: counter, Owner: wire.ID{1, 2}}
+	return election.Saved{
+		Incarnation: 7, MaxCounter: counter, Promoted: epoch, Vote: epoch,
+		LongestPromise: 1500 * time.Millisecond,
+		Roster: election.Roster{
+			Version: uint32(16 * counter), Formed: counter%2 == 0,
+			IDs: []wire.ID{{1, 2}, {3}, {4, byte(counter)}},
+		},
+	}
+}
+
+func same(a, b election.Saved) bool { return reflect.DeepEqual(a, b) }
+
+func TestStateSurvivesARestart(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new")
+	s := mustOpen(t, dir)
+	id := s.ID
+	for counter := range uint64(5) {
+		mustWrite(t, s, someState(counter))
+	}
+	s.close()
+	s = mustOpen(t, dir)
+	defer s.close()
+	if s.ID != id || !same(s.saved, someState(4)) || s.Cluster != "test" {
+		t.Errorf("read back %v %+v", s.ID, s.saved)
+	}
+	if id[6]>>4 != 4 || id[8]>>6 != 2 {
+		t.Errorf("%v is not a UUIDv4", id)
+	}
+}
+
+// K5, torn writes: whatever part of the newer slot did not reach the disk, the
+// state is the new one, the old one, or, if both are gone, a refusal; never
+// anything else.
+func TestTornAndFlippedStates(t *testing.T) {
+	t.Run("first slot", func(t *testing.T) { tearAndFlip(t, 2) })
+	t.Run("second slot", func(t *testing.T) { tearAndFlip(t, 3) })
+}
+
+// tearAndFlip spoils the last of so many writes.
+func tearAndFlip(t *testing.T, writes uint64) {
+	dir := t.TempDir()
+	s := mustOpen(t, dir)
+	for i := range writes {
+		mustWrite(t, s, someState(i+1))
+	}
+	older, last := someState(writes-1), someState(writes)
+	newer := int(s.number % 2 * slotSize)
+	length := len(s.encode(s.number, s.saved))
+	s.close()
+	whole, err := os.ReadFile(filepath.Join(dir, stateName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range length {
+		torn := bytes.Clone(whole)
+		clear(torn[newer+i : newer+length])
+		expectOneOf(t, torn, older, last)
+		for bit := range 8 {
+			flipped := bytes.Clone(whole)
+			flipped[newer+i] ^= 1 << bit
+			expectOneOf(t, flipped, older)
+		}
+		expectOneOf(t, whole[:newer+i], older)
+	}
+	expectOneOf(t, whole[:newer+length], last)
+}
+
+func expectOneOf(t *testing.T, content []byte, want ...election.Saved) {
+	t.Helper()
+	var s stateFile
+	err := s.decode(content)
+	for _, w := range want {
+		if err == nil && same(s.saved, w) {
+			return
+		}
+	}
+	if !errors.Is(err, errCorrupt) {
+		t.Fatalf("read %+v, %v", s.saved, err)
+	}
+	if len(content) > slotSize+slotHead && errors.Is(err, errCorrupt) {
+		t.Fatalf("one spoiled slot made the other one unreadable")
+	}
+}
+
+func TestStateRefusals(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		spoil func(t *testing.T, dir string)
+		want  string
+	}{
+		{"zeroed", func(t *testing.T, dir string) { rewrite(t, dir, make([]byte, 2*slotSize)) }, "no slot has a valid checksum"},
+		{"empty", func(t *testing.T, dir string) { rewrite(t, dir, nil) }, "no slot has a valid checksum"},
+		{"a text", func(t *testing.T, dir string) { rewrite(t, dir, []byte("hello")) }, "no slot has a valid checksum"},
+		{"from the future", func(t *testing.T, dir string) {
+			s := &stateFile{identity: identity{Cluster: "test"}}
+			slot := s.encode(1, someState(1))
+			slot[5] = 99
+			rewrite(t, dir, resum(slot))
+		}, "newer version"},
+		{"its older slot from the future", func(t *testing.T, dir string) {
+			s := &stateFile{identity: identity{Cluster: "test"}}
+			slot := s.encode(1, someState(1))
+			slot[5] = stateVersion + 1
+			rewrite(t, dir, twoSlots(s.encode(2, someState(2)), resum(slot)))
+		}, "newer version"},
+		{"of version 0", senseless(func(b []byte) []byte { b[5] = 0; return b }), "never written"},
+		{"of version 1 with a vote", senseless(func(b []byte) []byte { b[5] = 1; return b }), "never written"},
+		{"its name beyond the end", senseless(func(b []byte) []byte { b[68] = 255; return b }), "never written"},
+		{"its name a byte longer", senseless(func(b []byte) []byte { b[68]++; return b }), "never written"},
+		{"no vote", senseless(func(b []byte) []byte { return b[:73] }), "never written"},
+		{"a promise below zero", senseless(func(b []byte) []byte { b[97] |= 0x80; return b }), "never written"},
+		{"formed otherwise", senseless(func(b []byte) []byte { b[109] = 2; return b }), "never written"},
+		{"a voter fewer than counted", senseless(func(b []byte) []byte { b[110]++; return b }), "never written"},
+		{"a voter more than counted", senseless(func(b []byte) []byte { b[110]--; return b }), "never written"},
+		{"half a voter", senseless(func(b []byte) []byte { return append(b, make([]byte, 8)...) }), "never written"},
+		{"sixteen voters", senseless(func(b []byte) []byte {
+			b[110] = 16
+			return append(b, make([]byte, 13*16)...)
+		}), "never written"},
+		{"of another cluster", func(t *testing.T, dir string) {
+			s := &stateFile{identity: identity{Cluster: "other"}}
+			rewrite(t, dir, s.encode(1, someState(1)))
+		}, `belongs to cluster "other", not "test"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			c.spoil(t, dir)
+			before, _ := os.ReadFile(filepath.Join(dir, stateName))
+			_, err := openState(dir, "test")
+			var refused *Refusal
+			if !errors.As(err, &refused) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want a refusal with %q", err, c.want)
+			}
+			if after, _ := os.ReadFile(filepath.Join(dir, stateName)); !bytes.Equal(before, after) {
+				t.Error("the refusal changed the file")
+			}
+		})
+	}
+}
+
+// senseless makes a file whose newer slot was changed and given its checksum
+// again. The older one is good, and must not be taken for the state.
+func senseless(change func([]byte) []byte) func(*testing.T, string) {
+	return func(t *testing.T, dir string) {
+		s := &stateFile{identity: identity{Cluster: "test"}}
+		slot := s.encode(2, someState(2))
+		content := change(slot[:len(slot)-4])
+		binary.BigEndian.PutUint16(content[6:], uint16(len(content)+4))
+		rewrite(t, dir, twoSlots(resum(append(content, 0, 0, 0, 0)), s.encode(1, someState(1))))
+	}
+}
+
+// What senseless makes without a change is read, so that each refusal above has
+// but the one cause.
+func TestStateOfTwoSlotsIsRead(t *testing.T) {
+	dir := t.TempDir()
+	senseless(func(b []byte) []byte { return b })(t, dir)
+	s := mustOpen(t, dir)
+	defer s.close()
+	if !same(s.saved, someState(2)) {
+		t.Errorf("read %+v", s.saved)
+	}
+}
+
+var (
+	goldenID    = wire.ID{0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x46, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff}
+	goldenOther = wire.ID{0x5a, 0x6b, 0x7c, 0x8d, 0x9e, 0xaf, 0x40, 0xb1, 0x82, 0xc3, 0xd4, 0xe5, 0xf6, 0x07, 0x18, 0x29}
+	goldenOwner = wire.ID{0xf0, 0xe0, 0xd0, 0xc0, 0xb0, 0xa0, 0x40, 0x90, 0x80, 0x70, 0x60, 0x50, 0x40, 0x30, 0x20, 0x10}
+)
+
+// The bytes of both versions, from outside this code: version 1 as its own code
+// wrote it, version 2 packed without code of ours. They never change.
+const (
+	golden1Older = "424c59530001004d000000000000000800112233445546778899aabbccddeeff0000000700000000000000290000000000000029" +
+		"f0e0d0c0b0a04090807060504030201004746573747b15a5c2"
+	golden1Newer = "424c59530001004d000000000000000900112233445546778899aabbccddeeff00000007000000000000002a000000000000002a" +
+		"f0e0d0c0b0a040908070605040302010047465737414938bf1"
+	golden2 = "424c5953000200a3000000000000000a00112233445546778899aabbccddeeff00000008000000000000002c000000000000002b" +
+		"f0e0d0c0b0a0409080706050403020100474657374000000000000002cf0e0d0c0b0a0409080706050403020100000000059682f" +
+		"00000002b1010300112233445546778899aabbccddeeff5a6b7c8d9eaf40b182c3d4e5f6071829f0e0d0c0b0a040908070605040" +
+		"30201022989f33"
+)
+
+func TestGoldenState(t *testing.T) {
+	want := election.Saved{
+		Incarnation: 8, MaxCounter: 44, Promoted: wire.Epoch{Counter: 43, Owner: goldenOwner},
+		Vote: wire.Epoch{Counter: 44, Owner: goldenOwner}, LongestPromise: 1500 * time.Millisecond,
+		Roster: election.Roster{Version: 689, Formed: true, IDs: []wire.ID{goldenID, goldenOther, goldenOwner}},
+	}
+	s := &stateFile{identity: identity{ID: goldenID, Cluster: "test"}}
+	if got := hex.EncodeToString(s.encode(10, want)); got != golden2 {
+		t.Errorf("wrote\n%s, want\n%s", got, golden2)
+	}
+	got, err := decodeSlot(unhex(t, golden2))
+	if err != nil || got.number != 10 || got.identity != s.identity || !same(got.saved, want) {
+		t.Errorf("read write %d of %+v: %+v, error %v", got.number, got.identity, got.saved, err)
+	}
+}
+
+// An agent that is updated keeps its identity and counter. What version 1 did
+// not say is zero; the file becomes version 2 write by write, and a torn first
+// write leaves the state of version 1.
+func TestStateOfVersion1(t *testing.T) {
+	dir := t.TempDir()
+	rewrite(t, dir, twoSlots(unhex(t, golden1Older), unhex(t, golden1Newer)))
+	s := mustOpen(t, dir)
+	old := election.Saved{Incarnation: 7, MaxCounter: 42, Promoted: wire.Epoch{Counter: 42, Owner: goldenOwner}}
+	if s.ID != goldenID || s.number != 9 || !same(s.saved, old) {
+		t.Fatalf("read write %d of %v: %+v", s.number, s.ID, s.saved)
+	}
+	expectVersions(t, dir, 1, 1)
+	mustWrite(t, s, someState(43))
+	torn := expectVersions(t, dir, 2, 1)
+	torn[100] ^= 1
+	expectOneOf(t, torn, old)
+	mustWrite(t, s, someState(44))
+	expectVersions(t, dir, 2, 2)
+	s.close()
+
+	s = mustOpen(t, dir)
+	defer s.close()
+	if s.ID != goldenID || s.number != 11 || !same(s.saved, someState(44)) {
+		t.Errorf("read write %d of %v: %+v", s.number, s.ID, s.saved)
+	}
+}
+
+// expectVersions looks at the file's slots, and returns its content.
+func expectVersions(t *testing.T, dir string, first, second byte) []byte {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(dir, stateName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if content[5] != first || content[slotSize+5] != second {
+		t.Errorf("slots of version %d and %d, want %d and %d", content[5], content[slotSize+5], first, second)
+	}
+	return content
+}
+
+func TestStateRoundTrips(t *testing.T) {
+	full := election.Roster{Version: math.MaxUint32, Formed: true, IDs: make([]wire.ID, wire.MaxVoters)}
+	for i := range full.IDs {
+		full.IDs[i] = wire.ID(bytes.Repeat([]byte{byte(0xf0 + i)}, 16))
+	}
+	last := wire.Epoch{Counter: math.MaxUint64, Owner: full.IDs[0]}
+	for _, c := range []struct {
+		name, cluster string
+		saved         election.Saved
+	}{
+		{"nothing", "", election.Saved{}},
+		{"no voters", "test", election.Saved{Roster: election.Roster{Version: 1, Formed: true}}},
+		{"a roster that is not formed", "test", election.Saved{Roster: election.Roster{Version: 1, IDs: full.IDs[:3]}}},
+		{"a vote alone", "test", election.Saved{Vote: last}},
+		{"a promise alone", "test", election.Saved{LongestPromise: 1}},
+		{"everything at its end", strings.Repeat("n", 255), election.Saved{
+			Incarnation: math.MaxUint32, MaxCounter: math.MaxUint64, Promoted: last, Vote: last,
+			LongestPromise: math.MaxInt64, Roster: full,
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) { expectRoundTrip(t, c.cluster, c.saved) })
+	}
+}
+
+func expectRoundTrip(t *testing.T, cluster string, saved election.Saved) {
+	t.Helper()
+	s := &stateFile{identity: identity{ID: goldenID, Cluster: cluster}}
+	slot := s.encode(5, saved)
+	if len(slot) > slotSize {
+		t.Fatalf("%d bytes do not fit a slot of %d", len(slot), slotSize)
+	}
+	for n := range slot {
+		if _, err := decodeSlot(slot[:n]); !errors.Is(err, errCorrupt) {
+			t.Fatalf("cut to %d bytes: error %v", n, err)
+		}
+	}
+	got, err := decodeSlot(slot)
+	clear(slot) // what was read keeps nothing of the buffer
+	if err != nil || got.number != 5 || got.identity != s.identity || !same(got.saved, saved) {
+		t.Errorf("read write %d of %+v: %+v, error %v", got.number, got.identity, got.saved, err)
+	}
+}
+
+func TestStateOfTooManyVotersIsABug(t *testing.T) {
+	defer func() {
+		if text, _ := recover().(string); text != "BUG: save a roster of 16 voters" {
+			t.Errorf("panic is %q", text)
+		}
+	}()
+	new(stateFile).encode(1, election.Saved{Roster: election.Roster{IDs: make([]wire.ID, 16)}})
+}
+
+// A copied directory is the other node, with all that it promised: that two of
+// them run is for the election to find (R2).
+func TestStateOfAnotherNode(t *testing.T) {
+	from, to := t.TempDir(), filepath.Join(t.TempDir(), "copy")
+	s := mustOpen(t, from)
+	defer s.close()
+	mustWrite(t, s, someState(1))
+	mustWrite(t, s, someState(2))
+	copyState(t, from, to)
+	clone := mustOpen(t, to)
+	defer clone.close()
+	if clone.identity != s.identity || clone.number != s.number || !same(clone.saved, someState(2)) {
+		t.Errorf("read write %d of %+v: %+v", clone.number, clone.identity, clone.saved)
+	}
+}
+
+func TestStateDirectoryIsLocked(t *testing.T) {
+	dir := t.TempDir()
+	s := mustOpen(t, dir)
+	defer s.close()
+	if _, err := openState(dir, "test"); err == nil || !strings.Contains(err.Error(), "another agent uses it (pid") {
+		t.Errorf("a second agent got %v", err)
+	}
+}
+
+func rewrite(t *testing.T, dir string, content []byte) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, stateName), content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func twoSlots(first, second []byte) []byte {
+	content := make([]byte, 2*slotSize)
+	copy(content, first)
+	copy(content[slotSize:], second)
+	return content
+}
+
+func unhex(t *testing.T, s string) []byte {
+	t.Helper()
+	b, err := hex.DecodeString(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// resum gives a slot its checksum again after it was changed.
+func resum(slot []byte) []byte {
+	body := slot[:len(slot)-4]
+	return binary.BigEndian.AppendUint32(bytes.Clone(body), crc32.Checksum(body, castagnoli))
+}

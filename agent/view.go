@@ -1,0 +1,153 @@
+package agent
+
+import (
+	"slices"
+
+	"github.com/bully-agent/bully-agent/control"
+	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/membership"
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// view is what the loop knows of members for people's eyes: names to ids. The
+// election has its own, in which nothing has a name.
+type view struct {
+	self     membership.Member
+	others   []membership.Member // sorted by id; the newest life of each
+	previous wire.ID             // the leader before the present one
+}
+
+func newView(self membership.Member) view { return view{self: self} }
+
+// update takes a member's newest state and says what is new about it, in a
+// word, or nothing that a person would ask for.
+func (v *view) update(m membership.Member) string {
+	i, found := slices.BinarySearchFunc(v.others, m.ID, func(o membership.Member, id wire.ID) int { return o.ID.Compare(id) })
+	if !found {
+		v.others = slices.Insert(v.others, i, m)
+		v.forgetEnded()
+		return map[membership.Status]string{membership.Alive: "joined"}[m.Status]
+	}
+	was := v.others[i]
+	if m.Incarnation < was.Incarnation || (m.Nonce != was.Nonce && m.Status != membership.Alive) {
+		return "" // the end of a life that another has followed
+	}
+	v.others[i] = m
+	switch {
+	case m.Status == membership.Left && was.Status != membership.Left:
+		return "left"
+	case m.Status == membership.Dead && was.Status == membership.Alive:
+		return "failed"
+	case m.Status == membership.Alive && was.Status != membership.Alive:
+		return "joined"
+	case m.Status == membership.Alive && m.Nonce != was.Nonce:
+		return "restarted"
+	}
+	return ""
+}
+
+// oddlyConfigured gives the living members whose settings differ from ours in
+// what all must agree on.
+func (v *view) oddlyConfigured() []membership.Member {
+	return slices.DeleteFunc(slices.Clone(v.others), func(m membership.Member) bool {
+		return m.Status != membership.Alive || m.ConfigHash == v.self.ConfigHash
+	})
+}
+
+// maxEnded bounds the members shown after their end.
+const maxEnded = 256
+
+// forgetEnded drops a member that has ended, if there are too many.
+func (v *view) forgetEnded() {
+	isOver := func(m membership.Member) bool { return m.Status != membership.Alive }
+	ended := 0
+	for _, m := range v.others {
+		if isOver(m) {
+			ended++
+		}
+	}
+	if ended > maxEnded {
+		i := slices.IndexFunc(v.others, isOver)
+		v.others = slices.Delete(v.others, i, i+1)
+	}
+}
+
+// hasCompany: another member is alive.
+func (v *view) hasCompany() bool {
+	return slices.ContainsFunc(v.others, func(m membership.Member) bool { return m.Status == membership.Alive })
+}
+
+func (v *view) member(id wire.ID) (membership.Member, bool) {
+	if id == v.self.ID {
+		return v.self, true
+	}
+	i, found := slices.BinarySearchFunc(v.others, id, func(o membership.Member, id wire.ID) int { return o.ID.Compare(id) })
+	if !found {
+		return membership.Member{}, false
+	}
+	return v.others[i], true
+}
+
+// name is how people call the member: its label, or a part of its id while no
+// label is known. Empty for nobody.
+func (v *view) name(id wire.ID) string {
+	if m, ok := v.member(id); ok {
+		return m.Name
+	}
+	if id.IsZero() {
+		return ""
+	}
+	return id.Short()
+}
+
+func (v *view) hookNode(id wire.ID) hooks.Node {
+	m, ok := v.member(id)
+	if !ok {
+		return hooks.Node{}
+	}
+	return hooks.Node{ID: m.ID.String(), Name: m.Name, Addr: m.Addr.String()}
+}
+
+func (v *view) controlNode(id wire.ID) control.Node {
+	if id.IsZero() {
+		return control.Node{}
+	}
+	n := control.Node{ID: id.String(), Name: v.name(id)}
+	if m, ok := v.member(id); ok {
+		n.Addr = m.Addr.String()
+	}
+	return n
+}
+
+// all gives this agent and the others, this one first.
+func (v *view) all() []membership.Member {
+	return append([]membership.Member{v.self}, v.others...)
+}
+
+func (v *view) hookMembers() []hooks.Member {
+	var out []hooks.Member
+	for _, m := range v.all() {
+		out = append(out, hooks.Member{ID: m.ID.String(), Name: m.Name, Addr: m.Addr.String(), Status: m.Status.String(),
+			Priority: int(m.Priority), Voter: m.Role == membership.Voter})
+	}
+	return out
+}
+
+func (v *view) controlMembers(leader wire.ID) []control.Member {
+	var out []control.Member
+	for i, m := range v.all() {
+		out = append(out, control.Member{ID: m.ID.String(), Name: m.Name, Addr: m.Addr.String(), Status: m.Status.String(),
+			Role: m.Role.String(), Priority: int(m.Priority), Voter: m.Role == membership.Voter, Self: i == 0,
+			Leader: m.ID == leader, Incarnation: m.Incarnation, RTTMS: float64(m.RTT.Microseconds()) / 1000})
+	}
+	return out
+}
+
+// electionMember translates what memberlist found into what the election takes.
+func electionMember(m membership.Member) election.Member {
+	presence := map[membership.Status]election.Presence{
+		membership.Alive: election.Alive, membership.Dead: election.Dead, membership.Left: election.Left}[m.Status]
+	return election.Member{ID: m.ID, Addr: m.Addr, Incarnation: m.Incarnation, Nonce: m.Nonce, Priority: m.Priority,
+		Part: election.Part(m.Role), Draining: m.Draining || m.Leaving, Status: presence, RTT: m.RTT}
+}
