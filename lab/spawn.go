@@ -1,0 +1,69 @@
+package lab
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/vishvananda/netns"
+)
+
+// spawner starts the agents, all from one thread that lives as long as the lab. The kernel kills them when that thread
+// ends (Pdeathsig, which is tied to the thread: go.dev/issue/27505), so not even kill -9 of the lab leaves an agent
+// behind. The thread is also what enters a node's network namespace for the moment of the start.
+type spawner struct {
+	orders chan func()
+}
+
+func newSpawner() *spawner {
+	s := &spawner{orders: make(chan func())}
+	go func() {
+		runtime.LockOSThread() // and never unlock: a thread in a foreign namespace must not be reused
+		for order := range s.orders {
+			order()
+		}
+	}()
+	return s
+}
+
+// close ends the thread, and with it every agent that still runs.
+func (s *spawner) close() { close(s.orders) }
+
+// start starts cmd, in the network namespace ns unless that is nil.
+func (s *spawner) start(cmd *exec.Cmd, ns *netns.NsHandle) error {
+	result := make(chan error)
+	s.orders <- func() { result <- startIn(cmd, ns) }
+	return <-result
+}
+
+func startIn(cmd *exec.Cmd, ns *netns.NsHandle) error {
+	// Its own group, so that a Ctrl-C at the terminal reaches the lab alone.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if ns == nil {
+		return cmd.Start()
+	}
+	home, err := netns.Get()
+	if err != nil {
+		return fmt.Errorf("find own network namespace: %w", err)
+	}
+	defer home.Close()
+	if err := netns.Set(*ns); err != nil {
+		return fmt.Errorf("enter network namespace: %w", err)
+	}
+	started := cmd.Start()
+	if err := netns.Set(home); err != nil {
+		panic("BUG: leave network namespace: " + err.Error())
+	}
+	return started
+}
+
+// environment is the lab's own without what is meant for another agent: its settings, and its supervisor's socket.
+func environment() []string {
+	return slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "BULLY_") || strings.HasPrefix(v, "NOTIFY_SOCKET=")
+	})
+}

@@ -1,0 +1,437 @@
+package lab
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// history reads records from lines such as "1.2 n5 became 3": seconds, node, what, and for hooks the epoch's counter,
+// with /owner where that is not the node itself, and a cause.
+func history(t *testing.T, lines string) (records []record) {
+	t.Helper()
+	kinds := map[string]what{"started": started, "became": became, "losing": losing, "lost": lost, "ordered": ordered, "dropped": dropped, "killed": killed, "stopped": stopped,
+		"paused": paused, "continued": continued, "cut": cut, "plugged": plugged, "exited": exited, "agreed": agreed}
+	for line := range strings.Lines(lines) {
+		f := strings.Fields(line)
+		if len(f) == 0 {
+			continue
+		}
+		var at float64
+		if _, err := fmt.Sscan(f[0], &at); err != nil || kinds[f[2]] == 0 {
+			t.Fatalf("bad line in test: %q", line)
+		}
+		r := record{at: time.Duration(at * float64(time.Second)), node: f[1], what: kinds[f[2]]}
+		if len(f) > 3 {
+			counter, owner, _ := strings.Cut(f[3], "/")
+			if _, err := fmt.Sscan(counter, &r.epoch.counter); err != nil {
+				t.Fatalf("bad epoch in test: %q", line)
+			}
+			if r.epoch.owner = owner; owner == "" {
+				r.epoch.owner = f[1]
+			}
+		}
+		if len(f) > 4 {
+			r.cause = f[4]
+		}
+		records = append(records, r)
+	}
+	return records
+}
+
+var lanRules = rules{lease: 400 * time.Millisecond, allowance: 250 * time.Millisecond, heal: 30 * time.Second, oneInTheEnd: true,
+	shortHooks: true}
+
+var quorumRules = rules{lease: 400 * time.Millisecond, allowance: 250 * time.Millisecond, oneInTheEnd: true, quorum: true}
+
+const elected = `
+	0.0 n1 started
+	0.0 n2 started
+	0.0 n3 started
+	0.5 n3 became 1
+	0.6 n3 agreed 1
+`
+
+func TestGoodHistories(t *testing.T) {
+	tests := map[string]string{
+		"elected": elected,
+		"killed, and bullied its way back": elected + `
+			1.0 n3 killed
+			1.0 n3 exited
+			1.4 n2 became 2
+			2.0 n3 started
+			2.1 n3 lost 1 unclean-restart
+			3.0 n2 lost 2
+			3.1 n3 became 3`,
+		"stopped in order": elected + `
+			1.0 n3 stopped
+			1.1 n3 lost 1
+			1.2 n2 became 2
+			1.3 n3 exited
+			2.0 n3 started`,
+		"killed while its clean-up hook ran, so that it runs again": elected + `
+			1.0 n3 killed
+			1.4 n2 became 2
+			2.0 n3 started
+			2.1 n3 lost 1 unclean-restart
+			2.1 n3 killed
+			2.2 n3 exited
+			3.0 n3 started
+			3.1 n3 lost 1 unclean-restart`,
+		"its last hook printed after it was dead": `
+			0.0 n1 started
+			0.0 n2 started
+			0.5 n2 killed
+			0.6 n2 became 1
+			0.6 n2 exited
+			1.0 n1 became 2
+			1.2 n1 agreed 2
+			2.0 n2 started
+			2.1 n2 lost 1 unclean-restart`,
+		"killed and never seen again": elected + `
+			1.0 n3 killed
+			1.4 n2 became 2`,
+		"become hook killed before it printed": elected + `
+			1.0 n3 stopped
+			1.1 n3 lost 1
+			1.2 n2 lost 2
+			1.3 n3 exited
+			1.4 n2 became 3`,
+		"paused beyond its lease": elected + `
+			1.0 n3 paused
+			1.5 n2 became 2
+			3.0 n3 continued
+			3.1 n3 lost 1`,
+		"paused for a moment": elected + `
+			1.0 n3 paused
+			1.2 n3 continued`,
+		"asleep to this day": elected + `
+			1.0 n3 paused
+			1.5 n2 became 2
+			4.0 n3 killed`,
+		"cut off, leads its own part, and follows after the heal": elected + `
+			1.0 n3 cut
+			1.3 n3 lost 1
+			1.5 n2 became 2
+			6.0 n3 became 2
+			9.0 n3 plugged
+			9.5 n2 lost 2`,
+		"cut off beside another one that is, where nobody can tell": elected + `
+			1.0 n1 cut
+			1.1 n3 cut
+			1.4 n2 became 2
+			1.5 n3 lost 1`,
+		"told to hand over": elected + `
+			1.0 n3 ordered
+			1.01 n3 losing 1
+			1.02 n3 lost 1
+			1.03 n2 became 2`,
+		"two clusters before they meet": `
+			0.0 n1 started
+			0.0 n2 started
+			0.5 n1 became 1
+			0.5 n2 became 1
+			0.7 n1 lost 1
+			0.9 n2 agreed 1`,
+	}
+	for name, lines := range tests {
+		t.Run(name, func(t *testing.T) {
+			for _, c := range judge(history(t, lines), lanRules).checks {
+				for _, b := range c.breaches {
+					t.Errorf("%s: %s", c.name, b)
+				}
+			}
+		})
+	}
+}
+
+func TestBadHistories(t *testing.T) {
+	const (
+		hooks    = "hooks alternate on every node"
+		epochs   = "epochs rise"
+		overlaps = "never two leaders at once"
+		timely   = "a leader out of reach steps down in time"
+		alone    = "a leader that is cut off lets go before another takes over"
+		end      = "one leader in the end"
+	)
+	tests := map[string]struct {
+		lines string
+		check string // the promise that is broken, and no other
+		at    float64
+		says  string
+	}{
+		"become twice": {elected + "1.0 n3 became 2", hooks, 1, "owes the lose hook of epoch 1"},
+		"lose without become": {elected + `
+			1.0 n3 lost 1
+			2.0 n2 became 2
+			3.0 n2 lost 2
+			4.0 n3 lost 1
+			4.1 n1 became 3`, hooks, 4, "without having become leader"},
+		"lose twice": {elected + `
+			1.0 n3 stopped
+			1.1 n3 lost 1
+			1.2 n3 lost 1
+			1.3 n2 became 2`, hooks, 1.2, "without having become leader"},
+		"lose of another epoch": {elected + `
+			1.0 n3 lost 7
+			1.1 n2 became 8`, hooks, 1, "epoch 7 for its epoch 1"},
+		"restart forgets its debt": {elected + `
+			1.0 n3 killed
+			1.1 n3 exited
+			1.4 n2 became 2
+			2.0 n3 started
+			3.0 n2 lost 2
+			3.1 n3 became 3`, hooks, 3.1, "owes the lose hook of epoch 1"},
+		"debt paid under a wrong name": {elected + `
+			1.0 n3 killed
+			1.4 n2 became 2
+			2.0 n3 started
+			2.1 n3 lost 1 stopped`, hooks, 2.1, `instead of "unclean-restart"`},
+		"clean-up without a restart": {elected + `
+			1.0 n3 lost 1 unclean-restart
+			1.1 n2 became 2`, hooks, 1, "as if its agent had restarted"},
+		"stopped without its lose hook": {elected + `
+			1.0 n3 stopped
+			1.1 n3 exited
+			1.2 n2 became 2`, hooks, 1.1, "exited without the lose hook of epoch 1"},
+		"crashed while it led": {elected + `
+			1.0 n3 exited
+			1.2 n2 became 2`, hooks, 1, "exited without the lose hook of epoch 1"},
+		"hook without an agent": {elected + `
+			1.0 n2 stopped
+			1.1 n2 exited
+			1.2 n2 became 2`, hooks, 1.2, "without a running agent"},
+		"epoch falls": {elected + `
+			1.0 n3 killed
+			1.4 n2 became 0`, epochs, 1.4, "epoch 0 after"},
+		"epoch of another node is passed by none": {`
+			0.0 n1 started
+			0.0 n2 started
+			0.5 n2 became 5
+			0.6 n2 agreed 5
+			1.0 n2 killed
+			1.4 n1 became 4`, epochs, 1.4, "epoch 4 after epoch 5 of n2"},
+		"equal counter of a lower owner": {elected + `
+			1.0 n3 killed
+			1.4 n2 became 1`, epochs, 1.4, "epoch 1 after epoch 1 of n3"},
+		"epoch used twice": {elected + `
+			1.0 n3 killed
+			1.4 n2 became 1/n3`, epochs, 1.4, "a second time"},
+		"own epoch falls in a partition": {elected + `
+			1.0 n2 cut
+			1.1 n3 lost 1
+			1.2 n3 became 1/z`, epochs, 1.2, "epoch 1 after its epoch 1"},
+		"coup": {elected + `
+			1.0 n2 became 2
+			1.5 n3 lost 1`, overlaps, 1, "n3 (epoch 1) and n2 (epoch 2) both led for 500 ms"},
+		"two after a kill": {elected + `
+			1.0 n3 killed
+			1.4 n2 became 2
+			1.5 n1 became 3
+			1.6 n2 lost 2`, overlaps, 1.5, "both led for 100 ms"},
+		"heir starts before the lose hook of the stopped": {elected + `
+			1.0 n3 stopped
+			1.1 n2 became 2
+			1.2 n3 lost 1
+			1.3 n3 exited`, overlaps, 1.1, "both led for 100 ms"},
+		"two on the side that was not paused": {elected + `
+			1.0 n3 paused
+			1.4 n2 became 2
+			1.5 n1 became 3
+			1.7 n1 lost 3
+			2.0 n3 continued
+			2.1 n3 lost 1`, overlaps, 1.5, "n2 (epoch 2) and n1 (epoch 3) both led"},
+		"no heal": {elected + `
+			1.0 n3 cut
+			1.3 n3 lost 1
+			1.5 n2 became 2
+			6.0 n3 became 2
+			9.0 n3 plugged
+			40.0 n2 lost 2`, overlaps, 39, "both led for 1.000 s"},
+		"cut off and still leading": {elected + `
+			1.0 n3 cut
+			2.0 n3 lost 1
+			2.1 n2 became 2`, timely, 1.65, "n3 was still leader of epoch 1 650 ms after"},
+		"cut off, and let go too late": {elected + `
+			1.0 n3 cut
+			1.3 n3 losing 1
+			1.4 n2 became 2
+			1.41 n3 lost 1`, alone, 1.4, "n2 became leader of epoch 2 before n3, cut off, had let go of epoch 1"},
+		"cable pulled, and did not notice": {elected + `
+			1.0 n3 dropped
+			1.4 n2 became 2
+			1.5 n3 lost 1`, alone, 1.4, "n2 became leader of epoch 2 before n3"},
+		"told to hand over, and the other was faster": {elected + `
+			1.0 n3 ordered
+			1.01 n3 losing 1
+			1.02 n2 became 2
+			1.03 n3 lost 1`, overlaps, 1.02, "both led for 10 ms"},
+		"woke up and went on": {elected + `
+			1.0 n3 paused
+			1.5 n2 became 2
+			3.0 n3 continued
+			3.4 n3 lost 1`, timely, 3.25, "n3 was still leader of epoch 1"},
+		"nobody leads": {elected + `
+			1.0 n3 stopped
+			1.1 n3 lost 1
+			1.2 n3 exited
+			9.0 n2 stopped`, end, 9, "nobody leads"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			v := judge(history(t, tt.lines), lanRules)
+			if v.held() {
+				t.Fatal("the verdict is that it held")
+			}
+			for _, c := range v.checks {
+				switch {
+				case c.name != tt.check && !c.held():
+					t.Errorf("%s: %v", c.name, c.breaches)
+				case c.name == tt.check:
+					expectBreach(t, c.breaches, tt.at, tt.says)
+				}
+			}
+		})
+	}
+}
+
+func TestQuorumHistories(t *testing.T) {
+	tests := map[string]struct {
+		lines string
+		check string // the promise that is broken; "" for none
+		at    float64
+		says  string
+	}{
+		"cut off, lets go, and follows after the heal": {lines: elected + `
+			1.0 n3 cut
+			1.3 n3 lost 1
+			1.5 n2 became 2
+			9.0 n3 plugged`},
+		"won before the cut, and began after it": {lines: elected + `
+			1.0 n3 lost 1
+			1.001 n2 cut
+			1.002 n2 became 2
+			1.3 n2 lost 2
+			1.5 n1 became 3`},
+		"frozen": {lines: elected + `
+			1.0 n3 paused
+			1.5 n2 became 2
+			3.0 n3 continued
+			3.1 n3 lost 1`},
+		"cut off, and late": {elected + `
+			1.0 n3 cut
+			1.4 n2 became 2
+			1.5 n3 lost 1`, "never two leaders at once", 1.4, "both led for 100 ms"},
+		"two before the first agreement": {`
+			0.0 n1 started
+			0.0 n2 started
+			0.5 n1 became 1
+			0.5 n2 became 2
+			0.6 n1 lost 1`, "never two leaders at once", 0.5, "both led for 100 ms"},
+		"a minority begins to lead": {elected + `
+			1.0 n2 cut
+			2.0 n3 lost 1
+			2.1 n2 became 2`, "nobody begins to lead while it is cut off", 2.1, "n2 became leader of epoch 2 while it was cut off"},
+		"the last one alive is cut off and goes on": {elected + `
+			1.0 n1 killed
+			1.0 n2 killed
+			1.1 n3 cut
+			2.0 n3 lost 1
+			2.1 n3 plugged
+			2.2 n3 became 2`, "a leader out of reach steps down in time", 1.75, "n3 was still leader of epoch 1"},
+		"epochs of two sides do not rise": {elected + `
+			1.0 n3 cut
+			1.3 n3 lost 1
+			1.5 n2 became 3
+			2.0 n2 lost 3
+			2.1 n1 became 2`, "epochs rise", 2.1, "epoch 2 after epoch 3 of n2"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			for _, c := range judge(history(t, tt.lines), quorumRules).checks {
+				switch {
+				case c.name == tt.check:
+					expectBreach(t, c.breaches, tt.at, tt.says)
+				case !c.held():
+					t.Errorf("%s: %v", c.name, c.breaches)
+				}
+			}
+		})
+	}
+}
+
+func expectBreach(t *testing.T, breaches []breach, at float64, says string) {
+	t.Helper()
+	if len(breaches) != 1 {
+		t.Fatalf("%d breaches, want 1: %v", len(breaches), breaches)
+	}
+	b := breaches[0]
+	if d := b.at - time.Duration(at*float64(time.Second)); d.Abs() > time.Millisecond || !strings.Contains(b.text, says) {
+		t.Errorf("breach %q, want one at %v s that says %q", b, at, says)
+	}
+}
+
+// Two leaders that remain break two promises at once.
+func TestTwoLeadersInTheEnd(t *testing.T) {
+	v := judge(history(t, elected+"1.0 n2 became 2"), lanRules)
+	last := v.checks[len(v.checks)-1]
+	if last.held() || last.breaches[0].text != "n3 and n2 lead" {
+		t.Errorf("%s: %v", last.name, last.breaches)
+	}
+	lanRules := lanRules
+	lanRules.oneInTheEnd = false
+	if n := len(judge(nil, lanRules).checks); n != len(v.checks)-1 {
+		t.Errorf("%d checks for a lab that was left in the middle, want %d", n, len(v.checks)-1)
+	}
+}
+
+func TestEachFaultHasItsVerdict(t *testing.T) {
+	v := judge(history(t, elected+`
+		1.0 n1 killed
+		1.1 n1 exited
+		2.0 n3 killed
+		2.1 n3 exited
+		2.4 n2 became 2
+		3.0 n1 started
+		4.0 n2 stopped
+		4.1 n1 became 3
+		4.3 n2 lost 2
+		4.4 n2 exited
+		5.0 n1 paused`), lanRules)
+	var got []string
+	for _, f := range v.faults {
+		got = append(got, fmt.Sprintf("%s %v: %s", f.fault.node, f.fault.what, f.outcome()))
+	}
+	want := []string{
+		"n1 kill -9: did not lead, the leader stayed",
+		"n3 kill -9: n2 led 400 ms later",
+		"n2 stop (SIGTERM): n2 (epoch 2) and n1 (epoch 3) both led for 200 ms",
+		"n1 pause (SIGSTOP): nobody else took over",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestWithout(t *testing.T) {
+	tests := map[string]struct {
+		excuses, want []window
+	}{
+		"no excuse":           {nil, []window{{10, 20}}},
+		"all":                 {[]window{{0, never}}, nil},
+		"the middle":          {[]window{{12, 15}}, []window{{10, 12}, {15, 20}}},
+		"both ends, unsorted": {[]window{{18, 30}, {5, 12}}, []window{{12, 18}}},
+		"one in another":      {[]window{{11, 19}, {12, 13}}, []window{{10, 11}, {19, 20}}},
+		"elsewhere":           {[]window{{1, 10}, {20, 30}}, []window{{10, 20}}},
+	}
+	for name, tt := range tests {
+		if got := without(window{10, 20}, tt.excuses); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %v, want %v", name, got, tt.want)
+		}
+	}
+	if got := without(window{20, 10}, nil); got != nil {
+		t.Errorf("leaderships that do not meet: %v", got)
+	}
+}
