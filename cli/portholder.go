@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bully-agent/bully-agent/agent"
+)
+
+// explainListen says who has the port, or what else a person can do about it.
+// proc is where procfs is mounted.
+func explainListen(proc string, bind netip.AddrPort, err error) error {
+	switch {
+	case errors.Is(err, unix.EADDRINUSE):
+		return &agent.Refusal{Err: fmt.Errorf("port in use: %v is held by %s", bind, portHolder(proc, bind)),
+			Hint: "stop it, or choose another port with --bind"}
+	case errors.Is(err, unix.EADDRNOTAVAIL):
+		return &agent.Refusal{Err: err, Hint: "--bind must be an address of this host; 0.0.0.0 and [::] are all of them"}
+	case errors.Is(err, unix.EACCES):
+		return &agent.Refusal{Err: err, Hint: "ports below 1024 are for root: choose another with --bind"}
+	}
+	return err
+}
+
+// portHolder describes the process that has a socket in the way of bind, as far
+// as procfs tells: of other users' processes only root learns more than the uid.
+func portHolder(proc string, bind netip.AddrPort) string {
+	holder := "another process"
+	for _, table := range []string{"tcp", "tcp6", "udp", "udp6"} {
+		for _, s := range readSockets(filepath.Join(proc, "net", table)) {
+			if !s.inTheWay(table, bind) {
+				continue
+			}
+			if p := socketOwner(proc, s.inode); p != "" {
+				return p
+			}
+			holder = "a process of uid " + s.uid
+		}
+	}
+	return holder
+}
+
+// procSocket is one line of /proc/net/{tcp,udp}{,6} (proc_net(5)).
+type procSocket struct {
+	local             netip.AddrPort
+	state, uid, inode string
+}
+
+// inTheWay reports whether nobody else can have bind because of s. A TCP socket
+// that does not listen is a connection, and is not.
+func (s procSocket) inTheWay(table string, bind netip.AddrPort) bool {
+	const listening = "0A"
+	if s.local.Port() != bind.Port() || (strings.HasPrefix(table, "tcp") && s.state != listening) {
+		return false
+	}
+	a, b := s.local.Addr().Unmap(), bind.Addr().Unmap()
+	return a == b || a.IsUnspecified() || b.IsUnspecified()
+}
+
+func readSockets(path string) []procSocket {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	var sockets []procSocket
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		// sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode
+		field := strings.Fields(lines.Text())
+		if len(field) < 10 {
+			continue
+		}
+		if local, ok := parseProcAddr(field[1]); ok {
+			sockets = append(sockets, procSocket{local: local, state: field[3], uid: field[7], inode: field[9]})
+		}
+	}
+	return sockets
+}
+
+// parseProcAddr reads an address as the kernel prints it: 32-bit words in the
+// host's byte order, then the port.
+func parseProcAddr(text string) (netip.AddrPort, bool) {
+	words, portText, _ := strings.Cut(text, ":")
+	port, err := strconv.ParseUint(portText, 16, 16)
+	if err != nil || len(words)%8 != 0 {
+		return netip.AddrPort{}, false
+	}
+	var raw []byte
+	for ; words != ""; words = words[8:] {
+		word, err := strconv.ParseUint(words[:8], 16, 32)
+		if err != nil {
+			return netip.AddrPort{}, false
+		}
+		raw = binary.NativeEndian.AppendUint32(raw, uint32(word))
+	}
+	addr, ok := netip.AddrFromSlice(raw)
+	return netip.AddrPortFrom(addr, uint16(port)), ok
+}
+
+// socketOwner finds the process that has the socket open, or "".
+func socketOwner(proc, inode string) string {
+	files, _ := filepath.Glob(filepath.Join(proc, "[0-9]*", "fd", "*"))
+	for _, f := range files {
+		if target, err := os.Readlink(f); err != nil || target != "socket:["+inode+"]" {
+			continue
+		}
+		dir := filepath.Dir(filepath.Dir(f))
+		name, _ := os.ReadFile(filepath.Join(dir, "comm"))
+		return fmt.Sprintf("pid %s (%s)", filepath.Base(dir), strings.TrimSpace(string(name)))
+	}
+	return ""
+}

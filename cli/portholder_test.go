@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/bully-agent/bully-agent/agent"
+)
+
+// fakeProc is a procfs with one listener, one connection and one UDP socket.
+func fakeProc(t *testing.T) string {
+	t.Helper()
+	proc := t.TempDir()
+	const head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+	write := func(name, text string) {
+		path := filepath.Join(proc, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// 7950 is 1F0E, 7951 is 1F0F.
+	write("net/tcp", head+
+		"   0: 0100007F:1F0E 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1001 1 0 100 0 0 10 0\n"+
+		"   1: 0100007F:1F0F 0100007F:8888 01 00000000:00000000 00:00000000 00000000     0        0 1002 1 0 100 0 0 10 0\n")
+	write("net/tcp6", head+
+		"   0: 00000000000000000000000000000000:1F10 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000  33        0 1003 1 0 100 0 0 10 0\n")
+	write("net/udp", head+
+		"  77: 0200000A:1F11 00000000:0000 07 00000000:00000000 00:00000000 00000000  1000        0 1004 2 0 0\n")
+	write("4711/comm", "nginx\n")
+	write("4711/fd/0", "")
+	if err := os.Symlink("socket:[1001]", filepath.Join(proc, "4711/fd/5")); err != nil {
+		t.Fatal(err)
+	}
+	return proc
+}
+
+func TestPortHolder(t *testing.T) {
+	proc := fakeProc(t)
+	for bind, want := range map[string]string{
+		"127.0.0.1:7950": "pid 4711 (nginx)",
+		"0.0.0.0:7950":   "pid 4711 (nginx)",
+		"10.0.0.1:7950":  "another process",       // the listener is on another address
+		"127.0.0.1:7951": "another process",       // a connection is in nobody's way
+		"10.0.0.1:7952":  "a process of uid 33",   // [::] takes IPv4 too; its process is hidden
+		"10.0.0.2:7953":  "a process of uid 1000", // UDP
+	} {
+		if got := portHolder(proc, netip.MustParseAddrPort(bind)); got != want {
+			t.Errorf("%s is held by %q, expected %q", bind, got, want)
+		}
+	}
+}
+
+func TestPortHolderOnThisHost(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	addr := l.Addr().(*net.TCPAddr).AddrPort()
+	if got, want := portHolder("/proc", addr), fmt.Sprintf("pid %d (", os.Getpid()); !strings.HasPrefix(got, want) {
+		t.Errorf("%v is held by %q, expected %q…)", addr, got, want)
+	}
+}
+
+func TestListenErrorsSayWhatToDo(t *testing.T) {
+	bind := netip.MustParseAddrPort("127.0.0.1:7950")
+	for errno, want := range map[syscall.Errno]string{
+		syscall.EADDRINUSE:    "port in use: 127.0.0.1:7950 is held by pid 4711 (nginx); hint: stop it, or choose another port with --bind",
+		syscall.EADDRNOTAVAIL: "; hint: --bind must be an address of this host",
+		syscall.EACCES:        "; hint: ports below 1024 are for root",
+	} {
+		err := explainListen(fakeProc(t), bind, fmt.Errorf("listen: %w", errno))
+		if refusal := (*agent.Refusal)(nil); !errors.As(err, &refusal) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: got %v, expected %q", errno, err, want)
+		}
+	}
+	if err := explainListen("/proc", bind, syscall.EMFILE); exitCode(err) != exitNo {
+		t.Errorf("too many open files: %v may pass, so a supervisor should try again", err)
+	}
+}

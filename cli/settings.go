@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/bully-agent/bully-agent/agent"
+	"github.com/bully-agent/bully-agent/config"
+	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/hooks"
+)
+
+// agentConfig maps what the user configured to what the agent takes. It is pure:
+// clock, logger, sockets and signals are added by run.
+func agentConfig(c *config.Config) agent.Config {
+	return agent.Config{
+		Cluster:   c.Cluster,
+		Name:      c.Node.Name,
+		Election:  electionConfig(c),
+		Profile:   c.Network.Profile,
+		Seeds:     c.Network.Join,
+		StateDir:  c.Node.StateDir,
+		Hooks:     hooksConfig(c),
+		Socket:    c.Control.Socket,
+		Advertise: c.Network.Advertise,
+	}
+}
+
+func electionConfig(c *config.Config) election.Config {
+	e := c.Election
+	return election.Config{
+		Priority:      c.Node.Priority,
+		Part:          parts[c.Node.Role],
+		Algorithm:     algorithms[e.Algorithm],
+		CandidateSet:  e.CandidateSet,
+		KnownMinimum:  e.KnownMinimum,
+		Expect:        e.Expect,
+		Preempt:       policies[e.Preempt],
+		PreemptDelay:  explicit(e.PreemptDelay),
+		Settle:        e.Settle,
+		TakeoverDelay: e.TakeoverDelay,
+		Heartbeat:     e.Heartbeat,
+		Lease:         e.Lease,
+		StopBudget:    e.StopBudget,
+		MinAcks:       e.MinAcks, // -1 is automatic here and there
+		MinMembers:    e.MinMembers,
+	}
+}
+
+var parts = map[string]election.Part{
+	"voter":    election.Voter,
+	"witness":  election.Witness,
+	"observer": election.Observer,
+}
+
+var algorithms = map[string]election.Algorithm{
+	"classic":  election.Classic,
+	"enhanced": election.Enhanced,
+	"smallest": election.Smallest,
+}
+
+var policies = map[string]election.Policy{
+	"priority": election.PreemptPriority,
+	"always":   election.PreemptAlways,
+	"never":    election.PreemptNever,
+}
+
+func hooksConfig(c *config.Config) hooks.Config {
+	h := c.Hooks
+	return hooks.Config{
+		Commands: map[hooks.Kind]hooks.Command{
+			hooks.BecomeLeader:   hookCommand(h.OnBecomeLeader),
+			hooks.LoseLeadership: hookCommand(h.OnLoseLeadership),
+			hooks.LeaderChange:   hookCommand(h.OnLeaderChange),
+			hooks.MemberChange:   hookCommand(h.OnMemberChange),
+		},
+		Timeout: h.Timeout,
+		Grace:   explicit(h.Grace),
+		Dir:     c.Node.StateDir,
+		Socket:  c.Control.Socket,
+	}
+}
+
+func hookCommand(c config.Command) hooks.Command {
+	return hooks.Command{Shell: c.Shell, Argv: c.Argv}
+}
+
+// explicit keeps a configured zero from meaning "the default", as it does in the
+// packages that take it.
+func explicit(d time.Duration) time.Duration {
+	return max(d, time.Nanosecond)
+}
+
+// applied are the settings that an agent takes up while it runs; the others wait
+// for a restart, whatever config's table says of them.
+var applied = map[string]bool{
+	"hooks.on_become_leader": true, "hooks.on_lose_leadership": true, "hooks.on_leader_change": true, "hooks.on_member_change": true,
+	"hooks.timeout": true, "hooks.grace": true,
+	"network.join": true, "node.priority": true, "log.level": true,
+}
+
+// reload reads the configuration anew. started is that of the agent's start, by
+// which settings are found that differ but cannot be taken up.
+func reload(started *config.Config, src config.Source) (agent.Reloaded, error) {
+	notifySystemd(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
+	defer notifySystemd(daemon.SdNotifyReady)
+	next, err := loadChecked(src)
+	if err != nil {
+		return agent.Reloaded{}, err
+	}
+	return reloaded(started, next), nil
+}
+
+func reloaded(started, next *config.Config) agent.Reloaded {
+	r := agent.Reloaded{Hooks: hooksConfig(next), Seeds: next.Network.Join, Priority: next.Node.Priority,
+		LogLevel: hclog.LevelFromString(next.Log.Level)}
+	for _, s := range started.Changed(next) {
+		if !applied[s.Key] {
+			r.Ignored = append(r.Ignored, s.Key)
+		}
+	}
+	return r
+}

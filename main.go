@@ -1,0 +1,14 @@
+// Bully-agent runs on every host of a LAN. The hosts find each other, agree on
+// one leader by the Bully algorithm, and run the user's hooks on that leader, and
+// only there.
+package main
+
+import (
+	"os"
+
+	"github.com/bully-agent/bully-agent/cli"
+)
+
+func main() {
+	os.Exit(cli.Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"bully-agent": main})
+}
+
+// TestScripts runs the real program on loopback. Each script of testdata/script
+// says in its first lines what it proves.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		Setup:               setup,
+		RequireExplicitExec: true,
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"freeport":   freePort,
+			"holdport":   holdPort,
+			"eventually": eventually,
+			"json":       jsonField,
+		},
+	})
+}
+
+// setup gives each script an agent's environment of its own: nothing of this
+// host's, and timers that make a lone agent lead at once.
+func setup(env *testscript.Env) error {
+	empty := filepath.Join(env.WorkDir, "empty.toml")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		return err
+	}
+	env.Setenv("BULLY_CONFIG", empty)
+	env.Setenv("BULLY_SOCKET", filepath.Join(env.WorkDir, "agent.sock"))
+	env.Setenv("BULLY_STATE_DIR", filepath.Join(env.WorkDir, "state"))
+	env.Setenv("BULLY_NAME", "alpha")
+	env.Setenv("BULLY_SETTLE", "100ms")
+	said := filepath.Join(env.WorkDir, "hooks")
+	for _, hook := range []string{"BULLY_ON_BECOME_LEADER", "BULLY_ON_LOSE_LEADERSHIP"} {
+		env.Setenv(hook, fmt.Sprintf(`echo "$BULLY_EVENT $BULLY_EPOCH $BULLY_CAUSE" >>%s`, said))
+	}
+	env.Setenv("NOTIFY_SOCKET", "")
+	return nil
+}
+
+// freePort VAR: VAR becomes 127.0.0.1 with a port that is free for UDP and TCP.
+// Another process may take it before the script does; the range is wide.
+func freePort(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: freeport VAR")
+	}
+	for range 100 {
+		tcp, err := net.Listen("tcp", "127.0.0.1:0")
+		ts.Check(err)
+		addr := tcp.Addr().String()
+		udp, err := net.ListenPacket("udp", addr)
+		ts.Check(tcp.Close())
+		if err != nil {
+			continue
+		}
+		ts.Check(udp.Close())
+		ts.Setenv(args[0], addr)
+		return
+	}
+	ts.Fatalf("no port is free for both UDP and TCP")
+}
+
+// holdPort ADDR: this process listens on it until the script ends.
+func holdPort(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: holdport ADDR")
+	}
+	l, err := net.Listen("tcp", args[0])
+	ts.Check(err)
+	ts.Setenv("HOLDER", strconv.Itoa(os.Getpid()))
+	ts.Defer(func() { l.Close() })
+}
+
+// patience is how long something may take on a machine that does other things
+// too.
+const patience = 15 * time.Second
+
+// eventually FILE TEXT: the file comes to hold the text.
+func eventually(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: eventually FILE TEXT")
+	}
+	var content []byte
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		content, _ = os.ReadFile(ts.MkAbs(args[0]))
+		if bytes.Contains(content, []byte(args[1])) {
+			return
+		}
+	}
+	ts.Fatalf("%s never came to hold %q; it holds:\n%s", args[0], args[1], content)
+}
+
+// jsonField PATH WANT: the value at PATH (keys and indices with dots) in the
+// JSON on standard output is WANT; "*" is anything but null and empty.
+func jsonField(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: json PATH WANT")
+	}
+	var value any
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &value))
+	for key := range strings.SplitSeq(args[0], ".") {
+		switch v := value.(type) {
+		case map[string]any:
+			found := false
+			if value, found = v[key]; !found {
+				ts.Fatalf("%s: there is no %q in %v", args[0], key, v)
+			}
+		case []any:
+			i, err := strconv.Atoi(key)
+			ts.Check(err)
+			if i >= len(v) {
+				ts.Fatalf("%s: there are %d elements", args[0], len(v))
+			}
+			value = v[i]
+		default:
+			ts.Fatalf("%s: %v has no %q", args[0], value, key)
+		}
+	}
+	got := fmt.Sprint(value)
+	if args[1] == "*" && value != nil && got != "" && got != "0" || got == args[1] {
+		return
+	}
+	ts.Fatalf("%s is %s, expected %s", args[0], got, args[1])
+}
