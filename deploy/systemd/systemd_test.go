@@ -1,0 +1,132 @@
+// Package systemd tests the unit, its drop-ins and the user with systemd's own tools; no service is started.
+package systemd
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// A misspelt directive is a warning that systemd logs and forgets, and the protection is not there.
+func TestUnitIsUnderstood(t *testing.T) {
+	analyze := tool(t, "systemd-analyze")
+	for name, dropIns := range map[string][]string{
+		"alone":           nil,
+		"with vip":        {"vip.conf"},
+		"with root-hooks": {"root-hooks.conf"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			unit := install(t, dropIns...)
+			out, err := exec.Command(analyze, "verify", "--man=no", unit).CombinedOutput()
+			ours := regexp.MustCompile(`(?m)^.*(bully-agent|vip\.conf|root-hooks\.conf).*$`).FindAllString(string(out), -1)
+			if len(ours) > 0 {
+				t.Errorf("systemd-analyze verify: %v\n%s", err, strings.Join(ours, "\n"))
+			}
+		})
+	}
+}
+
+// The test above must be able to fail.
+func TestMisspeltDirectiveIsFound(t *testing.T) {
+	analyze := tool(t, "systemd-analyze")
+	unit := install(t)
+	text := read(t, unit)
+	if err := os.WriteFile(unit, []byte(strings.Replace(text, "ProtectHome=", "ProtectHomes=", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, _ := exec.Command(analyze, "verify", "--man=no", unit).CombinedOutput(); !strings.Contains(string(out), "ProtectHomes") {
+		t.Errorf("systemd-analyze verify says nothing of ProtectHomes=:\n%s", out)
+	}
+}
+
+// What the unit gives away is on systemd's scale from 0 to 10; what can be used as it is stays well in the lower part.
+func TestUnitGivesLittleAway(t *testing.T) {
+	analyze := tool(t, "systemd-analyze")
+	for name, c := range map[string]struct {
+		dropIns   []string
+		threshold string // tenths
+	}{
+		"alone":    {nil, "20"},
+		"with vip": {[]string{"vip.conf"}, "25"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			unit := install(t, c.dropIns...)
+			out, err := exec.Command(analyze, "security", "--offline=true", "--threshold="+c.threshold, unit).CombinedOutput()
+			if strings.Contains(string(out), "unrecognized option") {
+				t.Skip("this systemd-analyze judges no files: it needs 250 or later")
+			}
+			if err != nil {
+				t.Errorf("exposure above %s tenths:\n%s", c.threshold, out)
+			}
+		})
+	}
+}
+
+func TestUserIsMade(t *testing.T) {
+	sysusers := tool(t, "systemd-sysusers")
+	if os.Geteuid() != 0 {
+		t.Skip("not root: users cannot be made, not even under another root directory")
+	}
+	file, err := filepath.Abs("bully-agent.sysusers")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	if err := os.Mkdir(filepath.Join(root, "etc"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(sysusers, "--root="+root, file).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	passwd := read(t, filepath.Join(root, "etc/passwd"))
+	if want := regexp.MustCompile(`(?m)^bully-agent:.*:/var/lib/bully-agent:/usr/sbin/nologin$`); !want.MatchString(passwd) {
+		t.Errorf("no such user as %v:\n%s", want, passwd)
+	}
+}
+
+// install puts the unit and drop-ins where systemd-analyze takes them for installed ones, with a program in place of the
+// agent's, which must exist.
+func install(t *testing.T, dropIns ...string) (unit string) {
+	t.Helper()
+	dir := t.TempDir()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	unit = filepath.Join(dir, "bully-agent.service")
+	text := strings.ReplaceAll(read(t, "bully-agent.service"), "/usr/bin/bully-agent", self)
+	if err := os.WriteFile(unit, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range dropIns {
+		to := filepath.Join(unit+".d", name)
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(to, []byte(read(t, name)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return unit
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func tool(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Skipf("%s is not installed", name)
+	}
+	return path
+}

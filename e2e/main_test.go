@@ -1,0 +1,179 @@
+package e2e
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// parallelLANs is how many LANs run at once. The tests wait more than they
+// compute; more than a few and the agents' own timers would be put to the test
+// of a crowded machine, which is another test.
+const parallelLANs = "4"
+
+var (
+	binary  string // the agent under test
+	workDir string // of this test process; short, since sockets are below it
+	missing string // what a namespace test lacks here; "" if nothing
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if !isSet("test.parallel") {
+		_ = flag.Set("test.parallel", parallelLANs)
+	}
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	if missing = lacks(); missing != "" {
+		return m.Run()
+	}
+	sweep()
+	workDir = filepath.Join(os.TempDir(), prefix(os.Getpid()))
+	if err := os.Mkdir(workDir, 0o700); err != nil {
+		fmt.Fprintln(os.Stderr, "make the directory of the tests:", err)
+		return 1
+	}
+	defer os.RemoveAll(workDir)
+	if err := provideBinary(); err != nil {
+		fmt.Fprintln(os.Stderr, "build the agent:", err)
+		return 1
+	}
+	code := m.Run()
+	if left := ourNamespaces(); len(left) > 0 {
+		fmt.Fprintln(os.Stderr, "the tests left namespaces behind:", left)
+		code = max(code, 1)
+	}
+	return code
+}
+
+// ourNamespaces lists the namespaces of this test process.
+func ourNamespaces() []string {
+	return slices.DeleteFunc(namespaces(), func(name string) bool { return !strings.HasPrefix(name, prefix(os.Getpid())+"x") })
+}
+
+// namespaces lists all named ones of the machine.
+func namespaces() []string {
+	out, _ := exec.Command("ip", "netns", "list").Output()
+	var names []string
+	for line := range strings.Lines(string(out)) { // "name (id: 3)"
+		name, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+		names = append(names, name)
+	}
+	return names
+}
+
+// provideBinary builds the agent, unless BULLY_E2E_BINARY names one: that of a
+// release, or one with the race detector in it.
+func provideBinary() error {
+	if binary = os.Getenv("BULLY_E2E_BINARY"); binary != "" {
+		return nil
+	}
+	binary = filepath.Join(workDir, "bully-agent")
+	build := exec.Command("go", "build", "-o", binary, "github.com/bully-agent/bully-agent")
+	build.Stdout, build.Stderr = os.Stderr, os.Stderr
+	return build.Run()
+}
+
+func isSet(name string) (set bool) {
+	flag.Visit(func(f *flag.Flag) { set = set || f.Name == name })
+	return set
+}
+
+// lacks finds out what this machine does not let us do, by doing it.
+func lacks() string {
+	if testing.Short() {
+		return "-short was given"
+	}
+	if os.Geteuid() != 0 {
+		return "network namespaces need root"
+	}
+	if _, err := exec.LookPath("ip"); err != nil {
+		return "the command ip is not installed (package iproute2)"
+	}
+	try := prefix(os.Getpid()) + "try"
+	defer exec.Command("ip", "netns", "del", try).Run()
+	if out, err := exec.Command("ip", "netns", "add", try).CombinedOutput(); err != nil {
+		return "no network namespace can be made: " + oneLine(out)
+	}
+	for kind, args := range map[string]string{"bridge": "link add br0 type bridge", "veth": "link add v0 type veth peer name v1"} {
+		if out, err := exec.Command("ip", append([]string{"-n", try}, strings.Fields(args)...)...).CombinedOutput(); err != nil {
+			return fmt.Sprintf("no %s interface can be made: %s", kind, oneLine(out))
+		}
+	}
+	return ""
+}
+
+// needsLAN skips a test that cannot run here.
+func needsLAN(t *testing.T) {
+	t.Helper()
+	if missing != "" {
+		t.Skip("skipped: " + missing)
+	}
+}
+
+// needsNft skips a test that filters packets where that cannot be done.
+func needsNft(t *testing.T) {
+	t.Helper()
+	needsLAN(t)
+	if _, err := exec.LookPath("nft"); err != nil {
+		t.Skip("skipped: the command nft is not installed (package nftables)")
+	}
+	ns := prefix(os.Getpid()) + "nft"
+	defer exec.Command("ip", "netns", "del", ns).Run()
+	if out, err := exec.Command("ip", "netns", "add", ns).CombinedOutput(); err != nil {
+		t.Skip("skipped: no network namespace can be made: " + oneLine(out))
+	}
+	if out, err := exec.Command("ip", "netns", "exec", ns, "nft", "add", "table", "inet", "try").CombinedOutput(); err != nil {
+		t.Skip("skipped: nft does not work here: " + oneLine(out))
+	}
+}
+
+// isLong is a test that takes minutes and is run by `make e2e` only.
+func isLong(t *testing.T) {
+	t.Helper()
+	needsLAN(t)
+	if os.Getenv("BULLY_E2E") != "long" {
+		t.Skip("skipped: it takes minutes; BULLY_E2E=long runs it")
+	}
+}
+
+func oneLine(out []byte) string { return strings.Join(strings.Fields(string(out)), " ") }
+
+// prefix begins the names of everything that the test process pid makes.
+func prefix(pid int) string { return fmt.Sprintf("be%d", pid) }
+
+// sweep removes what test processes left behind that were killed: their
+// namespaces, the agents in them, and their directories.
+func sweep() {
+	for _, name := range namespaces() {
+		if isOfTheDead(name) {
+			deleteNamespace(name)
+		}
+	}
+	for _, pattern := range []string{filepath.Join(os.TempDir(), "be*"), filepath.Join(netnsConfig, "be*")} {
+		dirs, _ := filepath.Glob(pattern)
+		for _, dir := range dirs {
+			if isOfTheDead(filepath.Base(dir)) {
+				_ = os.RemoveAll(dir)
+			}
+		}
+	}
+}
+
+// isOfTheDead reports whether name is one of ours and its process is gone.
+func isOfTheDead(name string) bool {
+	var pid int
+	if n, _ := fmt.Sscanf(name, "be%d", &pid); n != 1 || !strings.HasPrefix(name, prefix(pid)) {
+		return false
+	}
+	return unix.Kill(pid, 0) == unix.ESRCH
+}

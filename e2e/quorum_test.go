@@ -1,0 +1,246 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bully-agent/bully-agent/control"
+)
+
+// Quorum mode on real hosts: whatever happens, never do two lead. No test here
+// calls mayOverlap, so the verdict at its end holds them all to that.
+
+// newQuorum is a LAN of three voters.
+func newQuorum(t *testing.T, options ...string) *lan {
+	t.Helper()
+	return newLAN(t, 3, append([]string{"--expect", "3"}, options...)...)
+}
+
+// A killed leader is followed by the next one when its lease is over, and not
+// before: that its process is gone is no proof that nobody acts for it.
+func TestQuorumOutlivesALeader(t *testing.T) {
+	t.Parallel()
+	l := newQuorum(t)
+	best, next := l.best(), l.next()
+	l.start()
+	l.agreeOn(best)
+	l.led(best)
+
+	best.kill()
+	l.agreeOn(next)
+	l.led(best, next)
+	l.gap(on(best, isKilled), on(next, becomeBegin))
+	// The lease of 400 ms runs from the last heartbeat, at most 50 ms old.
+	if took := l.journal.last(next, becomeBegin).at.Sub(l.journal.last(best, isKilled).at); took < 300*time.Millisecond {
+		t.Errorf("%s took over after %v, which is within the lease", next, took)
+	}
+
+	best.start()
+	l.agreeOn(best)
+	l.led(best, next, best)
+	l.journal.order(
+		on(best, becomeBegin).because("boot"), on(best, isKilled), on(next, becomeBegin), on(best, isStarted),
+		on(best, loseBegin).because("unclean-restart"), on(best, loseEnd),
+		on(next, loseBegin).because("preempted"), on(next, loseEnd), on(best, becomeBegin).because("handed-over"))
+}
+
+// A leader that is cut off with a minority has let go when the majority's
+// begins, and nobody in the minority leads, for as long as the cut lasts.
+func TestQuorumLeaderInMinority(t *testing.T) {
+	needsLAN(t)
+	t.Parallel()
+	tests := []struct {
+		name  string
+		hosts int
+		how   func(l *lan, minority []*host)
+	}{
+		{"alone, silently", 3, func(l *lan, minority []*host) { l.cut(minority[0]) }},
+		{"alone, unplugged", 3, func(l *lan, minority []*host) { l.unplug(minority[0]) }},
+		{"two of five", 5, func(l *lan, minority []*host) { l.split(minority...) }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			l := newLAN(t, tt.hosts, "--expect", fmt.Sprint(tt.hosts))
+			l.hasRoomToLetGo()
+			l.start()
+			best := l.best()
+			l.agreeOn(best)
+
+			majority, minority := l.hosts[:tt.hosts/2+1], l.hosts[tt.hosts/2+1:]
+			next := majority[len(majority)-1]
+			tt.how(l, minority)
+			l.agreeOn(next, majority...)
+			l.journal.order(on(best, loseBegin), on(best, loseEnd), on(next, becomeBegin))
+			l.gap(on(best, loseEnd), on(next, becomeBegin))
+			for _, h := range minority {
+				l.sayNoLeader(h, fmt.Sprintf("of %d voters", tt.hosts), 2*time.Second)
+			}
+			l.led(best, next)
+
+			for _, h := range minority {
+				l.plug(h)
+			}
+			l.agreeOn(best)
+			l.led(best, next, best)
+			l.journal.order(on(next, becomeBegin), on(next, loseBegin), on(next, loseEnd), on(best, becomeBegin))
+		})
+	}
+}
+
+// sayNoLeader waits until the agent of h knows no leader and says why in a
+// sentence with these words, and watches that this lasts for d.
+func (l *lan) sayNoLeader(h *host, why string, d time.Duration) {
+	l.t.Helper()
+	leaderless := func() (s control.Status, err error) {
+		s, err = h.status()
+		switch {
+		case err != nil:
+		case s.Leader != nil || s.LeaderIsSelf:
+			err = fmt.Errorf("%s follows %s", h, s.Leader.Name)
+		case !strings.Contains(s.WhyNoLeader, why):
+			err = fmt.Errorf("%s says why nobody leads: %q, expected %q in it", h, s.WhyNoLeader, why)
+		}
+		return s, err
+	}
+	l.eventually(fmt.Sprintf("%s knows no leader", h), patience, func() error {
+		_, err := leaderless()
+		return err
+	})
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if s, err := leaderless(); err != nil {
+			l.t.Fatalf("%v (%s)", err, s.Cause)
+		}
+	}
+	s, err := leaderless()
+	must(l.t, err)
+	l.t.Logf("%s says: %s", h, s.WhyNoLeader)
+}
+
+// One of three is no majority: it does not lead, at the start or later, says
+// why, and leads as soon as a second one is back.
+func TestQuorumOneOfThree(t *testing.T) {
+	t.Parallel()
+	l := newQuorum(t)
+	first, best := l.hosts[0], l.best()
+	l.start(first)
+	l.sayNoLeader(first, "waiting for 3 voters, 1 seen", 2*time.Second)
+	if becomes := l.journal.becomes(); len(becomes) > 0 {
+		t.Fatalf("%v began to lead alone", becomes)
+	}
+	l.start(l.hosts[1:]...)
+	l.agreeOn(best)
+
+	best.kill()
+	l.next().kill()
+	l.sayNoLeader(first, "of 3 voters", 3*time.Second)
+	l.led(best)
+	if _, code := first.cli("leader"); code != 3 {
+		t.Errorf("leader on %s: exit code %d, expected 3", first, code)
+	}
+	out, _ := first.cli("status")
+	if !strings.Contains(out, "of 3 voters") {
+		t.Errorf("status does not say why nobody leads:\n%s", out)
+	}
+	l.next().start() // two can elect: the first at once, or the better one once it has settled
+	l.agreeOn(l.next())
+}
+
+// step-down and handover move the leadership in order, in both modes.
+func TestOrdersMoveTheLeadership(t *testing.T) {
+	needsLAN(t)
+	t.Parallel()
+	for mode, options := range map[string][]string{"available": nil, "quorum": {"--expect", "3"}} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			l := newLAN(t, 3, append(options, "--preempt", "never")...)
+			l.start()
+			first, last := l.agree(), l.hosts[0]
+			if first == last {
+				t.Fatalf("%s leads first", last)
+			}
+			l.knowEachOther()
+			l.order(first, "handover", "--to", last.name)
+			l.agreeOn(last)
+			l.journal.order(on(first, loseBegin), on(first, loseEnd), on(last, becomeBegin).because("handed-over"))
+			l.gap(on(first, loseEnd), on(last, becomeBegin))
+
+			l.order(last, "step-down", "--for", "1m")
+			second := l.agree()
+			if second == last {
+				t.Errorf("%s leads in spite of its step-down", last)
+			}
+			l.journal.order(on(last, becomeBegin), on(last, loseBegin), on(last, loseEnd), on(second, becomeBegin).because("handed-over"))
+			l.led(first, last, second)
+
+			if _, code := last.cli("handover", "--to", first.name); code != 6 {
+				t.Errorf("handover on %s, which does not lead: exit code %d, expected 6", last, code)
+			}
+			if _, code := second.cli("handover", "--to", "nobody"); code != 6 {
+				t.Errorf("handover to nobody: exit code %d, expected 6", code)
+			}
+			l.steady(second, time.Second)
+		})
+	}
+}
+
+// order gives an order to h, which must carry it out.
+func (l *lan) order(h *host, args ...string) {
+	l.t.Helper()
+	if out, code := h.cli(args...); code != 0 {
+		l.t.Fatalf("%v on %s: exit code %d: %s", args, h, code, out)
+	}
+}
+
+// knowEachOther waits until all that run know all.
+func (l *lan) knowEachOther() {
+	l.t.Helper()
+	for _, h := range l.running() {
+		l.eventually(fmt.Sprintf("%s knows all", h), patience, func() error {
+			s, err := h.status()
+			if err == nil && s.Alive != len(l.running()) {
+				err = fmt.Errorf("%d hosts are alive to it", s.Alive)
+			}
+			return err
+		})
+	}
+}
+
+// Each algorithm elects its best host, replaces it when it dies, and has it back.
+func TestAlgorithms(t *testing.T) {
+	needsLAN(t)
+	t.Parallel()
+	tests := []struct {
+		algorithm  string
+		options    []string
+		best, next int // of the hosts
+	}{
+		{"classic", []string{"--expect", "3"}, 2, 1},
+		{"enhanced", nil, 2, 1},
+		{"enhanced", []string{"--expect", "3"}, 2, 1},
+		{"smallest", nil, 0, 1},
+		{"smallest", []string{"--expect", "3"}, 0, 1},
+	}
+	for _, tt := range tests {
+		t.Run(strings.Join(append([]string{tt.algorithm}, tt.options...), " "), func(t *testing.T) {
+			t.Parallel()
+			l := newLAN(t, 3, append(tt.options, "--algorithm", tt.algorithm)...)
+			best, next := l.hosts[tt.best], l.hosts[tt.next]
+			l.start()
+			l.agreeOn(best)
+			s, err := best.status()
+			must(t, err)
+			if s.Algorithm != tt.algorithm {
+				t.Errorf("the agents run algorithm %q", s.Algorithm)
+			}
+			best.kill()
+			l.agreeOn(next)
+			l.gap(on(best, isKilled), on(next, becomeBegin))
+			best.start()
+			l.agreeOn(best)
+			l.led(best, next, best)
+		})
+	}
+}
