@@ -1,0 +1,65 @@
+# Everything that .ci/run checks can be run here, one target each.
+
+GO ?= go
+PACKAGES = ./...
+FUZZCOUNT ?= 100000
+BINARY = bully-agent
+
+.PHONY: build test check fmt vet static tidy race fuzz bench sim e2e figures mutants lab clean
+
+build: ## a static binary
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o $(BINARY) .
+
+test: ## what the README says
+	$(GO) test ./...
+
+check: fmt vet static tidy race fuzz ## what a change must pass besides the tests
+
+fmt:
+	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "gofmt would change:"; echo "$$out"; exit 1; }
+
+vet:
+	$(GO) vet $(PACKAGES)
+
+static: # staticcheck has a module of its own: its requirements are not ours
+	$(GO) tool -modfile=tools/go.mod staticcheck $(PACKAGES)
+
+tidy:
+	$(GO) mod tidy -diff
+	$(GO) mod verify
+
+# The packages with goroutines; the pure ones have none. On one processor: with two, the race detector of Go 1.26 itself
+# crashes now and then when a timer of a synctest bubble fires.
+race:
+	$(GO) test -race -short -count=1 -cpu 1 ./agent ./config ./control ./fence ./hooks/... ./lab ./lantest ./membership ./transport
+
+# Counted, not timed: a deadline that falls into the middle of an input fails the run ("context deadline exceeded").
+fuzz: ## FUZZCOUNT inputs for each target that takes bytes from others
+	@for p in wire membership config control hooks; do \
+	  for f in $$($(GO) test -list '^Fuzz' ./$$p | grep '^Fuzz'); do \
+	    echo "fuzz $$p $$f $(FUZZCOUNT)"; \
+	    $(GO) test ./$$p -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZCOUNT)x || exit 1; \
+	  done; \
+	done
+
+bench:
+	$(GO) test -run '^$$' -bench . -benchmem ./wire ./transport ./hooks
+
+sim: ## ten minutes of simulated faults on all cores
+	$(GO) run . sim --for 10m --seed $$(date +%s)
+
+e2e: build ## long tests in network namespaces and containers; needs root
+	BULLY_E2E=long $(GO) test -count=1 -timeout 20m -v ./e2e ./deploy/...
+
+ROW ?=
+figures: ## what the agents are built to, measured in network namespaces: half an hour as root on a quiet machine
+	BULLY_FIGURES=1 $(GO) test -count=1 -timeout 60m -v -run 'TestFigures/^$(ROW)' ./lab
+
+mutants: ## takes each rule of the election out and shows that something notices: half an hour or more
+	BULLY_MUTANTS=all $(GO) test -count=1 -timeout 3h -v -run '^TestMutants' ./mutants
+
+lab: ## five agents on this machine, and faults
+	$(GO) run . lab --nodes 5
+
+clean:
+	rm -f $(BINARY) deploy/docker/$(BINARY)

@@ -1,0 +1,356 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/bully-agent/bully-agent"
+
+// layer is one package's place in the design (ARCHITECTURE.md): what of ours it
+// may import, and whether it is pure.
+type layer struct {
+	may  string // our packages, by directory, that it may import
+	pure bool   // decides from events and time alone, so that a simulator can drive it
+}
+
+// layers is every package. One that is missing here fails the test: a new
+// package needs a place.
+var layers = map[string]layer{
+	".":               {may: "cli"},
+	"cli":             {may: "agent config control election fence hooks hooks/guard lab sim sim/paper transport"},
+	"lab":             {may: "control"},
+	"e2e":             {may: ""},
+	"config":          {may: "agent election membership hooks jobs"},
+	"agent":           {may: "wire election membership transport hooks jobs control"},
+	"membership":      {may: "wire transport"},
+	"transport":       {may: "wire"},
+	"hooks":           {may: ""},
+	"hooks/guard":     {may: "hooks"},
+	"fence":           {may: ""},
+	"control":         {may: ""},
+	"lantest":         {may: ""},
+	"mutants":         {may: ""},
+	"sim":             {may: "wire election election/lease election/quorum jobs", pure: true},
+	"sim/paper":       {may: "", pure: true},
+	"jobs":            {may: "", pure: true},
+	"election":        {may: "wire election/quorum election/lease", pure: true},
+	"election/lease":  {may: "wire election/quorum", pure: true},
+	"election/quorum": {may: "", pure: true},
+	"wire":            {may: "", pure: true},
+}
+
+// onlyInTests are packages that nothing but tests may import.
+var onlyInTests = []string{"lantest"}
+
+// homes says where a dependency may be imported: where its traps are known. A
+// package is matched by the longest prefix here; one that matches none fails the
+// test, so that no dependency comes in unnoticed. Tests may import anything.
+var homes = map[string]string{
+	"github.com/hashicorp/memberlist":   "membership transport lantest", // the last two for its interface types
+	"github.com/urfave/cli":             "cli",
+	"github.com/coreos/go-systemd":      "cli",
+	"golang.org/x/term":                 "cli lab",
+	"github.com/pelletier/go-toml":      "config",
+	"github.com/hashicorp/go-sockaddr":  "config",
+	"github.com/netresearch/go-cron":    "jobs",       // its parser alone: no scheduler, no clock
+	"github.com/xrash/smetrics":         "config cli", // both suggest what was meant
+	"github.com/google/renameio":        "agent hooks",
+	"github.com/vishvananda/netlink":    "agent lab",
+	"github.com/vishvananda/netns":      "lab",
+	"github.com/hashicorp/go-hclog":     "agent cli control hooks lab membership transport",
+	"golang.org/x/sys":                  "agent cli config control fence hooks hooks/guard lab membership transport",
+	"golang.org/x/sync":                 "agent cli control lab",
+	"golang.org/x/net":                  "control",
+	"go.uber.org/goleak":                "",
+	"pgregory.net/rapid":                "",
+	"github.com/google/go-cmp":          "",
+	"github.com/rogpeppe/go-internal":   "",
+	"github.com/cockroachdb/datadriven": "",
+}
+
+// impure says what a pure package may not import, and why.
+var impure = map[string]string{
+	"net":         "it talks to the network; net/netip is fine",
+	"os":          "it reads the host",
+	"os/exec":     "it starts processes",
+	"os/signal":   "it waits for the host",
+	"syscall":     "it asks the kernel",
+	"sync":        "one loop owns the state, so there is nothing to lock",
+	"sync/atomic": "one loop owns the state, so there is nothing to share",
+	"context":     "a step returns at once, so there is nothing to cancel",
+	"log":         "it says things by effects; the agent logs them",
+	"log/slog":    "it says things by effects; the agent logs them",
+	"math/rand":   "chance comes from election.Config.Rand, so that a seed repeats a run; that is math/rand/v2",
+	"crypto/rand": "chance comes from election.Config.Rand, so that a seed repeats a run",
+	"runtime":     "a decision must not depend on the machine",
+	"testing":     "it is for tests",
+	"unsafe":      "nothing here needs it",
+}
+
+// clockFuncs of package time read or wait for the real clock.
+var clockFuncs = []string{"Now", "Since", "Until", "After", "AfterFunc", "Sleep", "Tick", "NewTimer", "NewTicker"}
+
+// randMakers of math/rand/v2 make a source of one's own; the other functions of
+// the package use a global one, which no seed repeats.
+var randMakers = []string{"New", "NewPCG", "NewChaCha8", "NewZipf"}
+
+// clockFile is where the agent reads its clocks.
+const clockFile = "agent/clock.go"
+
+// source is one file of ours that is not a test.
+type source struct {
+	name string // "agent/loop.go"
+	dir  string // "agent"; "." at the top
+	file *ast.File
+	fset *token.FileSet
+}
+
+func sources(t *testing.T) []source {
+	t.Helper()
+	var all []source
+	err := filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && name != "." && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "testdata" || entry.Name() == "deploy") {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, name, nil, parser.SkipObjectResolution)
+		all = append(all, source{name: filepath.ToSlash(name), dir: path.Dir(filepath.ToSlash(name)), file: file, fset: fset})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 20 {
+		t.Fatalf("found %d source files: the walk is broken", len(all))
+	}
+	return all
+}
+
+func (s source) imports() []string {
+	var paths []string
+	for _, spec := range s.file.Imports {
+		p, _ := strconv.Unquote(spec.Path.Value) // the parser has checked it
+		paths = append(paths, p)
+	}
+	return paths
+}
+
+func (s source) at(n ast.Node) string { return s.fset.Position(n.Pos()).String() }
+
+func TestEachPackageImportsOnlyWhatItsPlaceAllows(t *testing.T) {
+	for _, s := range sources(t) {
+		l, known := layers[s.dir]
+		if !known {
+			t.Errorf("%s: package %s has no place in the table of layers: give it one", s.name, s.dir)
+			continue
+		}
+		for _, imported := range s.imports() {
+			if complaint := complain(s.dir, l, imported); complaint != "" {
+				t.Errorf("%s imports %s: %s", s.name, imported, complaint)
+			}
+		}
+	}
+}
+
+// complain says why dir may not import a package; "" if it may.
+func complain(dir string, l layer, imported string) string {
+	if ours, ok := strings.CutPrefix(imported, module+"/"); ok {
+		switch {
+		case slices.Contains(onlyInTests, ours):
+			return "it is for tests only"
+		case !slices.Contains(strings.Fields(l.may), ours):
+			return fmt.Sprintf("package %s may import of ours only: %s (imports go one way, from the command line down to wire)", dir, orNothing(l.may))
+		}
+		return ""
+	}
+	if !strings.Contains(strings.Split(imported, "/")[0], ".") { // standard library
+		if why := impure[imported]; l.pure && why != "" {
+			return fmt.Sprintf("package %s is pure: %s", dir, why)
+		}
+		return ""
+	}
+	home, where := homeOf(imported)
+	switch {
+	case home == "":
+		return "this dependency has no home in the table of homes: give it one, or do without"
+	case !slices.Contains(strings.Fields(where), dir):
+		return fmt.Sprintf("the home of %s is: %s", home, orNothing(where))
+	}
+	return ""
+}
+
+func homeOf(imported string) (dependency, where string) {
+	for d, w := range homes {
+		if (imported == d || strings.HasPrefix(imported, d+"/")) && len(d) > len(dependency) {
+			dependency, where = d, w
+		}
+	}
+	return dependency, where
+}
+
+func orNothing(list string) string {
+	if list == "" {
+		return "nothing but tests"
+	}
+	return list
+}
+
+func TestPurePackagesHaveNoClockGoroutineChannelOrGlobalChance(t *testing.T) {
+	for _, s := range sources(t) {
+		if layers[s.dir].pure {
+			for _, complaint := range impurities(s) {
+				t.Error(complaint)
+			}
+		}
+	}
+}
+
+// impurities finds what package imports do not show.
+func impurities(s source) []string {
+	var found []string
+	say := func(n ast.Node, format string, args ...any) {
+		found = append(found, fmt.Sprintf("%s: package %s is pure: ", s.at(n), s.dir)+fmt.Sprintf(format, args...))
+	}
+	ast.Inspect(s.file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.GoStmt:
+			say(n, "a goroutine makes runs differ; the agent's loop is the only one that steps")
+		case *ast.ChanType, *ast.SelectStmt, *ast.SendStmt:
+			say(n, "a channel waits for somebody; return an effect instead")
+		case *ast.SelectorExpr:
+			switch pkg, name := s.selector(n); {
+			case pkg == "time" && slices.Contains(clockFuncs, name):
+				say(n, "time.%s reads the real clock; take now as an argument, give a deadline back", name)
+			case pkg == "math/rand/v2" && ast.IsExported(name) && !slices.Contains(randMakers, name) && !isRandType(name):
+				say(n, "rand.%s draws from the global source, which no seed repeats; draw from election.Config.Rand", name)
+			}
+		}
+		return true
+	})
+	return found
+}
+
+func isRandType(name string) bool {
+	return slices.Contains([]string{"Rand", "Source", "PCG", "ChaCha8", "Zipf"}, name)
+}
+
+// selector resolves pkg.Name to the import path and the name; "" when it is not
+// a package's.
+func (s source) selector(n *ast.SelectorExpr) (pkg, name string) {
+	x, ok := n.X.(*ast.Ident)
+	if !ok {
+		return "", ""
+	}
+	for _, spec := range s.file.Imports {
+		p, _ := strconv.Unquote(spec.Path.Value)
+		local := path.Base(p)
+		if local == "v2" {
+			local = path.Base(path.Dir(p))
+		}
+		if spec.Name != nil {
+			local = spec.Name.Name
+		}
+		if local == x.Name {
+			return p, n.Sel.Name
+		}
+	}
+	return "", ""
+}
+
+func TestTheAgentReadsItsClocksInOneFile(t *testing.T) {
+	seen := false
+	for _, s := range sources(t) {
+		if s.dir != "agent" {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			sel, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			pkg, name := s.selector(sel)
+			if pkg != "time" || !slices.Contains([]string{"Now", "Since", "Until"}, name) {
+				return true
+			}
+			if seen = seen || s.name == clockFile; s.name != clockFile {
+				t.Errorf("%s: time.%s: the agent reads its clocks in %s only, so that lease time is never mixed with wall time",
+					s.at(sel), name, clockFile)
+			}
+			return true
+		})
+	}
+	if !seen {
+		t.Errorf("%s does not read the clock: this test looks at the wrong file", clockFile)
+	}
+}
+
+func TestMainIsNoPlaceForCode(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.dir != "." {
+			continue
+		}
+		if s.name != "main.go" {
+			t.Errorf("%s: code has a package of its own; main.go calls cli.Main", s.name)
+		}
+		if lines := s.fset.Position(s.file.End()).Line; lines > 40 {
+			t.Errorf("%s has %d lines: it calls cli.Main and does nothing else, which takes at most 40", s.name, lines)
+		}
+	}
+}
+
+// The rules above find what they are for.
+func TestTheRulesBite(t *testing.T) {
+	const text = `package p
+import ("time"; "math/rand/v2"; clock "time")
+func f(c chan int, r *rand.Rand) {
+	go f(nil, nil)
+	_ = time.Now()
+	_ = clock.Since(time.Time{})
+	_ = rand.IntN(3)
+	_ = rand.New(rand.NewPCG(1, 2)).IntN(3)
+	select {}
+}`
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, "p.go", text, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := impurities(source{name: "p.go", dir: "p", file: file, fset: fset})
+	for i, want := range []string{"p.go:3:10: ", "p.go:4:2: ", "time.Now", "time.Since", "rand.IntN", "p.go:9:2: "} {
+		if i >= len(found) || !strings.Contains(found[i], want) {
+			t.Fatalf("impurity %d: expected one with %q in %q", i, want, found)
+		}
+	}
+	if len(found) != 6 {
+		t.Errorf("found %d impurities, expected 6: %q", len(found), found)
+	}
+	for dir, imported := range map[string]string{
+		"wire": "sync", "election": "os", "jobs": "context", "sim": module + "/agent", "hooks": module + "/control",
+		"agent": module + "/lantest", "config": "github.com/urfave/cli/v2", "cli": "example.com/new/dependency",
+	} {
+		if complain(dir, layers[dir], imported) == "" {
+			t.Errorf("package %s may import %s, and should not", dir, imported)
+		}
+	}
+	for dir, imported := range map[string]string{"wire": "net/netip", "election": "math/rand/v2", "cli": module + "/agent"} {
+		if complaint := complain(dir, layers[dir], imported); complaint != "" {
+			t.Errorf("package %s may not import %s: %s", dir, imported, complaint)
+		}
+	}
+}
