@@ -162,10 +162,10 @@ func (n *Node) onStale(f *wire.Frame) {
 	case isFresh:
 		n.retry(ClaimStale)
 		n.toldOf(f.Epoch)
-	case n.isQuorum(): // the voters are asked again before another counter is used up
+	case n.isQuorum() && !n.contest.isNamed: // the voters are asked again before another counter is used up
 		n.abandonClaim()
 		n.retry(ClaimStale)
-	default:
+	default: // a named successor too: whoever named it would be the next to stand
 		n.becomeClaimant(ClaimStale)
 	}
 }

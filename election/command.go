@@ -1,8 +1,12 @@
 package election
 
-import "github.com/bully-agent/bully-agent/wire"
+import (
+	"cmp"
 
-// onCommand does what an operator asks.
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// onCommand does what an operator or the agent asks.
 func (n *Node) onCommand(c Command) {
 	switch c.Verb {
 	case Leave:
@@ -17,10 +21,17 @@ func (n *Node) onCommand(c Command) {
 		n.onHandOverCommand(c)
 	case Forget:
 		n.onForgetCommand(c)
+	case Abdicate:
+		if n.state == Lead {
+			n.becomeStopping(c.cause(), ending{})
+		}
+		n.emit(Reply{Token: c.Token})
 	default:
 		panic("BUG: unknown command " + c.String())
 	}
 }
+
+func (c Command) cause() Cause { return cmp.Or(c.Cause, SteppedDown) }
 
 // onLeaveCommand goes in order: a leader hands over first, a claimant withdraws,
 // the others just say so. The Reply comes when everything is done.

@@ -34,13 +34,22 @@ func (e Command) String() string {
 	case Reprioritise:
 		return fmt.Sprintf("command priority=%d", e.Priority)
 	case StepDown:
-		return fmt.Sprintf("command step-down for=%v", e.For)
+		return fmt.Sprintf("command step-down for=%v%s", e.For, e.because())
+	case Abdicate:
+		return "command abdicate" + e.because()
 	case HandOver:
 		return "command handover to=" + e.To.Short()
 	case Forget:
 		return "command forget " + e.To.Short()
 	}
 	return "command leave"
+}
+
+func (e Command) because() string {
+	if e.Cause == "" {
+		return ""
+	}
+	return " cause=" + string(e.Cause)
 }
 
 func (e TetherLost) String() string  { return "tether lost to " + e.ID.Short() }

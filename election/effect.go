@@ -190,6 +190,8 @@ const (
 	LinkLost         Cause = "link-lost"         // our own network link is down
 	LinkBack         Cause = "link-back"         // it is up again
 	SteppedDown      Cause = "stepped-down"      // the operator asked the leader to step down
+	HookFailed       Cause = "hook-failed"       // the become-leader hook failed, so the leader stepped down
+	AgentFrozen      Cause = "agent-frozen"      // past its lease: its guard has run the lose-leadership hook
 	HoldEnded        Cause = "hold-ended"        // the time after a step-down is over
 	NoQuorum         Cause = "no-quorum"         // fewer than a majority of the voters would grant
 	Promised         Cause = "promised"          // voters are still bound to another by their promises

@@ -57,14 +57,18 @@ const (
 	HandOver
 	// Forget: a leader takes the voter To out of the roster (quorum mode).
 	Forget
+	// Abdicate: a leader ends its leadership at once, whoever follows: what it
+	// stands for has been released already.
+	Abdicate
 )
 
-// Command is an operator's wish. Exactly one Reply with its Token follows.
+// Command is a wish of the operator, or of the agent. Exactly one Reply with its Token follows.
 type Command struct {
 	Verb     Verb
 	Priority uint16        // Reprioritise
 	To       wire.ID       // HandOver, Forget
 	For      time.Duration // StepDown; zero: the lease
+	Cause    Cause         // StepDown, Abdicate; empty: stepped-down
 	Token    uint64
 }
 

@@ -166,6 +166,35 @@ func TestTheGoneLeaderIsNotWaitedFor(t *testing.T) {
 	}
 }
 
+// Two that led one after the other, cut off from each other meanwhile, gave each
+// other up: whoever finds no quorum asks the former leader too, or neither would ever
+// speak again.
+func TestTheGoneLeaderIsAskedInTheNextRound(t *testing.T) {
+	n := voterOf(t, 2, Saved{}, 1, 3)
+	n.follows(3, 1)
+	n.waits(450 * time.Millisecond)
+	n.forgets()
+	if n.questionsTo(1) == 0 || n.questionsTo(3) != 0 {
+		t.Fatalf("in the first round n1 is asked %d times, the leader just given up %d times", n.questionsTo(1), n.questionsTo(3))
+	}
+	n.waits(2 * time.Second)
+	n.forgets()
+	if n.questionsTo(1) == 0 || n.questionsTo(3) == 0 {
+		t.Errorf("n1 is asked %d times, n3 %d times", n.questionsTo(1), n.questionsTo(3))
+	}
+}
+
+// questionsTo counts the questions whether this host would grant.
+func (s *story) questionsTo(number int) (count int) {
+	for _, sent := range s.sent {
+		f := &sent.Frame
+		if sent.To == (&host{number: number}).addr() && f.Kind == wire.Election && f.Flags&wire.Active != 0 {
+			count++
+		}
+	}
+	return count
+}
+
 // The lease counts from when the acknowledged claim was sent, not from when the
 // acknowledgement came.
 func TestLeaseCountsFromSending(t *testing.T) {
@@ -499,6 +528,41 @@ func TestBackElsewhereAfterLeaving(t *testing.T) {
 	if p := n.node.peer(hostID(2)); p.Nonce != 2222 || p.Status != Alive {
 		t.Errorf("n2 is %v with nonce %d", p.Status, p.Nonce)
 	}
+}
+
+// A member that was given up is back at another address. Frames of its former life,
+// which a frozen node finds in its socket, do not make the new one a copy: nobody
+// would ever report the end of the former again.
+func TestBackElsewhereAfterItsEnd(t *testing.T) {
+	n := storyOf(t, 1, Config{}, 2, 3)
+	n.happens(MemberChanged{n.actor(2).member(Dead)})
+	n.hearsAndForgets(n.actor(2).says(wire.Frame{Kind: wire.Query}))
+	back := n.actor(2).member(Alive)
+	back.Addr, back.Incarnation, back.Nonce = n.actor(3).member(Alive).Addr, 2, 2222
+	n.happens(MemberChanged{back})
+	n.expects()
+	if p := n.node.peer(hostID(2)); p.Nonce != 2222 || p.Status != Alive {
+		t.Errorf("n2 is %v with nonce %d", p.Status, p.Nonce)
+	}
+}
+
+// A claim that was about to lead and is made again leaves nothing on disk that a
+// restart would clean up after.
+func TestAPromotionThatIsOvertaken(t *testing.T) {
+	n := storyOf(t, 3, Config{MinAcks: 1}, 1, 2)
+	n.waits(1950 * time.Millisecond)
+	n.hearsAndForgets(n.actor(1).says(wire.Frame{Kind: wire.Query}))
+	n.waits(50 * time.Millisecond)
+	n.forgets()
+	n.is(Claiming)
+	granted := n.actor(1).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, Epoch: n.node.cur})
+	n.node.Step(n.now, Received{From: n.actor(1).member(Alive).Addr, Frame: granted})
+	if n.node.saved.Promoted != n.node.cur {
+		t.Fatalf("promoted %v in epoch %v", n.node.saved.Promoted, n.node.cur)
+	}
+	n.hears(n.actor(2).replies(wire.Coordinator,
+		wire.Frame{Kind: wire.CoordAck, AckVerdict: wire.AckStale, Epoch: n.actor(1).epoch(7)}))
+	n.expects("save counter=8 promoted=none", "claim → claim epoch=8/n3", "send n1 COORDINATOR", "send n2 COORDINATOR")
 }
 
 // A leader that lost its lease and hears somebody again asks who leads before it

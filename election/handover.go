@@ -92,7 +92,7 @@ func (n *Node) onHandOverCommand(c Command) {
 	if c.Verb == StepDown {
 		n.reign.transfer.hold = max(c.For, n.cfg.Lease)
 	}
-	n.prepare(SteppedDown)
+	n.prepare(c.cause())
 }
 
 func (n *Node) mayHandOver(c Command) error {

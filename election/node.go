@@ -259,7 +259,7 @@ type Status struct {
 	Leader   wire.ID // zero: nobody known
 	Epoch    wire.Epoch
 	Reign    wire.Epoch // own epoch whose lose hook is owed; zero: none
-	Lease    time.Time  // end of the right to act; zero: not leading
+	Lease    time.Time  // its end; a planned end of the leadership goes on renewing it; zero: none
 	Acks     int        // how many others acknowledge this leader now
 	NeedAcks int
 	Isolated bool
@@ -288,7 +288,7 @@ func (n *Node) Status() Status {
 	if n.state == Lead || n.state == Stopping {
 		s.Reign = n.reign.epoch
 	}
-	if n.state == Lead {
+	if n.holdsLease() {
 		s.Lease, s.Acks = n.leaseEnd(), n.ackCount()
 	}
 	return s

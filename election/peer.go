@@ -211,11 +211,11 @@ func (n *Node) updatePeer(p *peer, m Member) {
 func isSameLife(p *peer, m Member) bool { return m.Nonce == p.Nonce }
 
 // isCloneOf reports whether something at addr that bears p's id is a second
-// agent rather than p's next life: p itself was heard a moment ago, elsewhere, and did
-// not say that it goes.
-// A clone does not kill the original (M13).
+// agent rather than p's next life: p itself was heard a moment ago, elsewhere, and
+// neither said that it goes nor was given up by the failure detector, which would
+// not report its end a second time. A clone does not kill the original (M13).
 func (n *Node) isCloneOf(p *peer, addr netip.AddrPort) bool {
-	return p.Status != Left && addr != p.Addr && n.heardWithin(p, n.suspectTimeout())
+	return p.Status == Alive && addr != p.Addr && n.heardWithin(p, n.suspectTimeout())
 }
 
 // endOldLife takes the end of a life other than the present one. It usually

@@ -428,6 +428,22 @@ func TestASuccessorIsBoundToo(t *testing.T) {
 	n.expects("send n2 ELECTION flags=ack-req,active", "send n3 ELECTION flags=ack-req,active") // like anybody now
 }
 
+// A voter that knows a higher counter must not cost a named successor its turn: the
+// old leader, which has just let go, would be the first to stand again.
+func TestANamedSuccessorClaimsAnew(t *testing.T) {
+	n := voterOf(t, 1, Saved{}, 2, 3)
+	n.hearsAndForgets(n.actor(3).heartbeat(1))
+	resign := n.actor(3).resigns(1)
+	resign.Successor = hostID(1)
+	n.hearsAndForgets(resign)
+	n.is(Claiming)
+	n.hears(n.actor(2).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, AckVerdict: wire.AckStale, Epoch: wire.Epoch{Counter: 40}}))
+	n.expects("save counter=41 vote=41/n1", "claim → claim epoch=41/n1 cause=claim-stale",
+		"send n2 COORDINATOR epoch=41/n1", "send n3 COORDINATOR epoch=41/n1")
+	n.grants(3)
+	n.expects("save promoted=41/n1", "claim → lead epoch=41/n1 cause=handed-over", "become hook epoch=41/n1")
+}
+
 // One voter with a newer roster must not keep a majority without it from leading:
 // the change that it knows of may have reached nobody else.
 func TestANewerRosterOfFewStopsNobody(t *testing.T) {

@@ -44,8 +44,13 @@ func without(voters []wire.ID, id wire.ID) []wire.ID {
 	return slices.DeleteFunc(slices.Clone(voters), func(v wire.ID) bool { return v == id })
 }
 
-// changesPerEpoch is how many versions one epoch's leader can make.
-const changesPerEpoch = 16
+const (
+	// changesPerEpoch is how many versions one epoch's leader can make: one that
+	// confirms what it found, and fifteen changes.
+	changesPerEpoch = 16
+	// lastChangeable is the last epoch counter whose versions fit in 32 bits.
+	lastChangeable = math.MaxUint32 / changesPerEpoch
+)
 
 // offer is the proposal of a roster, or of a change to it, that is under way.
 type offer struct {
@@ -264,8 +269,12 @@ func (n *Node) mayForget(id wire.ID) error {
 		return ErrSelf
 	case !n.saved.Roster.has(id):
 		return ErrNotVoter
-	case n.isChanging() || n.nextVersion() == 0:
+	case n.isChanging():
 		return ErrRosterPending
+	case n.cur.Counter > lastChangeable:
+		return ErrCounterTooHigh
+	case n.nextVersion() == 0:
+		return ErrVersionsUsedUp
 	case len(n.saved.Roster.IDs) <= 2:
 		return ErrRosterTooSmall
 	}
@@ -281,9 +290,9 @@ func (n *Node) isSecureWith(ids []wire.ID) bool {
 func (n *Node) isChanging() bool { return n.offer.was != nil }
 
 // nextVersion is the version of this leader's next roster, 0 if it has used up
-// those of its epoch.
+// those of its epoch, or no version of its epoch can be written.
 func (n *Node) nextVersion() uint32 {
-	if n.cur.Counter > math.MaxUint32/changesPerEpoch {
+	if n.cur.Counter > lastChangeable {
 		return 0
 	}
 	first := n.cur.Counter * changesPerEpoch
@@ -349,11 +358,16 @@ func (n *Node) admitVoter(p *peer) {
 }
 
 // noteRoster: a leader has a roster. Whether one that we accepted has formed only
-// its ids can tell: every first roster has one version.
+// its ids can tell: every first roster has one version. A node that stands aside
+// for those with a newer one need not do so under a leader that has none either.
 func (n *Node) noteRoster(f *wire.Frame) {
 	mine := n.saved.Roster
-	if n.isQuorum() && f.ConfigVersion > 0 && mine.Version == 0 {
-		n.isOutside = true
+	switch {
+	case !n.isQuorum():
+	case mine.Version == 0:
+		n.isOutside = n.isOutside || f.ConfigVersion > 0
+	case f.ConfigVersion <= mine.Version:
+		n.outdatedUntil = time.Time{}
 	}
 }
 

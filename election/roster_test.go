@@ -1,6 +1,9 @@
 package election
 
 import (
+	"fmt"
+	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -293,11 +296,51 @@ func TestVersionsOfOneEpochRunOut(t *testing.T) {
 		}
 	}
 	n.happens(Command{Verb: Forget, To: hostID(2), Token: 5})
-	n.expects("reply " + ErrRosterPending.Error())
+	n.expects("reply " + ErrVersionsUsedUp.Error())
+	if made := fmt.Sprintf(" %d times ", changesPerEpoch-1); !strings.Contains(ErrVersionsUsedUp.Error(), made) {
+		t.Errorf("%q does not say%s", ErrVersionsUsedUp, made)
+	}
 	n.acksWith(1, wire.KnowsNoRoster) // nor is anybody taken in
 	n.expects()
 	if got := n.disk.Roster.Version; got >= 2*changesPerEpoch {
 		t.Errorf("version %d belongs to the next epoch", got)
+	}
+}
+
+// The next leader has numbers of its own, and can forget at once.
+func TestTheNextEpochHasVersionsOfItsOwn(t *testing.T) {
+	n := voterOf(t, 4, Saved{MaxCounter: 1}, 1, 2, 3)
+	n.node.saved.Roster.Version = 31 // the last of epoch 1
+	n.leadsVoters(2, 3)
+	n.happens(Command{Verb: Forget, To: hostID(1), Token: 5})
+	n.expects("save roster=32/4", "send n1 ROSTER version=32", "send n2 ROSTER", "send n3 ROSTER")
+	n.hasRoster(2)
+	n.expects()
+	n.hasRoster(3)
+	n.expects("save roster=33/3", "send n1 ROSTER version=33", "send n2 ROSTER", "send n3 ROSTER")
+}
+
+// A counter whose versions no frame can carry: a new epoch would not help, and the
+// operator is not sent to make one.
+func TestTheCounterIsTooHighForARoster(t *testing.T) {
+	last := Saved{MaxCounter: lastChangeable - 1}
+	n := voterOf(t, 3, last, 1, 2)
+	n.leadsVoters(1)
+	n.waits(50 * time.Millisecond)
+	n.forgets()
+	n.acks(1)
+	n.acks(2)
+	n.expects()
+	if first, next := uint32(math.MaxUint32-15), n.node.nextVersion(); n.node.firstVersion() != first || next != first+1 {
+		t.Errorf("the last epoch's versions are %d and %d, want %d and %d", n.node.firstVersion(), next, first, first+1)
+	}
+	last.MaxCounter++
+	n = voterOf(t, 3, last, 1, 2)
+	n.leadsVoters(1)
+	n.happens(Command{Verb: Forget, To: hostID(1), Token: 5})
+	n.expects("reply " + ErrCounterTooHigh.Error())
+	if limit := fmt.Sprint(lastChangeable); !strings.Contains(ErrCounterTooHigh.Error(), " "+limit+",") {
+		t.Errorf("%q does not name %s", ErrCounterTooHigh, limit)
 	}
 }
 

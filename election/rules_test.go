@@ -187,10 +187,10 @@ func TestR7_NoCoup(t *testing.T) {
 		n.hears(n.actor(3).replies(wire.Election, wire.Frame{Kind: wire.Answer, Verdict: wire.LeaderAlive,
 			Epoch: wire.Epoch{Counter: 5, Owner: hostID(9)}}))
 		n.expects("elect → stagger cause=peers-hear-leader")
-		n.waits(74 * time.Millisecond)
+		n.waits(99 * time.Millisecond)
 		n.expects()
 		n.waits(time.Millisecond)
-		n.expects("stagger → elect", "send n3 ELECTION") // not for ever
+		n.expects("stagger → elect", "send n4 ELECTION") // not for ever; and the old leader is asked now
 	})
 }
 

@@ -135,6 +135,7 @@ func (n *Node) becomeClaimant(cause Cause) {
 	n.cancelRound()
 	priorVote := n.saved.Vote
 	n.saved.MaxCounter++
+	n.saved.Promoted = wire.Epoch{} // of a claim that this one replaces
 	if n.isQuorum() {
 		n.voteForSelf()
 	}

@@ -290,6 +290,25 @@ func TestAnOlderRosterStandsAside(t *testing.T) {
 		n.waits(100 * time.Millisecond)
 		n.expects("observe → stagger cause=no-quorum", "stagger → elect", "send n1 ELECTION flags=ack-req,active", "send n2 ELECTION")
 	})
+	t.Run("until somebody leads with the roster that it has", func(t *testing.T) {
+		n := voterOf(t, 2, Saved{}, 1, 3)
+		n.happens(MemberChanged{n.actor(3).member(Dead)})
+		n.forgets()
+		n.canvassed()
+		n.hearsAndForgets(n.actor(1).replies(wire.Election, wire.Frame{Kind: wire.Answer, Verdict: wire.Stale}))
+		n.is(Observe)
+		beat := n.actor(1).heartbeat(1)
+		beat.ConfigVersion = 17 // newer: it comes soon
+		n.hears(beat)
+		n.expects("save counter=1", "observe → follow leader=n1")
+		n.hears(n.actor(1).says(wire.Frame{Kind: wire.Prepare, Epoch: n.actor(1).epoch(1)}))
+		n.expects("send n1 READY ready=false flags=draining,fresh")
+		beat = n.actor(1).heartbeat(1)
+		beat.ConfigVersion = 1
+		n.hearsAndForgets(beat)
+		n.hears(n.actor(1).says(wire.Frame{Kind: wire.Prepare, Epoch: n.actor(1).epoch(1)}))
+		n.expects("send n1 READY ready=true flags=fresh")
+	})
 	t.Run("the voter that has a newer one", func(t *testing.T) {
 		n := voterOf(t, 1, Saved{}, 2, 3)
 		question := n.actor(3).canvasses()

@@ -71,9 +71,10 @@ func (w *World) hurt() {
 	}
 }
 
-// crash ends a process or its host; the next one begins at once or later.
+// crash ends a process or its host; the next one begins at once or later. One
+// that was planned in the storm for after it does not come.
 func (w *World) crash(m *machine) {
-	if !m.runs() {
+	if !w.raging || !m.runs() {
 		return
 	}
 	w.kill(m, pick(w.rng, Crash, Crash, PowerLoss))
@@ -165,6 +166,9 @@ func (w *World) lie(m *machine) {
 }
 
 func (w *World) slanderAt(m *machine, all bool, why Fault) {
+	if !w.raging {
+		return
+	}
 	only := pick(w.rng, w.machines...)
 	for _, a := range w.machines {
 		if a != m && (all || a == only) {
