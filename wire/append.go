@@ -11,9 +11,10 @@ import (
 // flag bit 7 and flag Sealed, since the trailer written here is a checksum.
 //
 // f is only read. A kind that has no number in this version is a mistake of
-// the caller's and panics, as is a ROSTER of more than MaxVoters.
+// the caller's and panics, as is a ROSTER of more than MaxVoters or a longer
+// Payload than MaxPayload.
 func Append(dst []byte, f *Frame) []byte {
-	if f.Kind == 0 || f.Kind >= kindEnd {
+	if f.Kind >= kindEnd || bodySizes[f.Kind] == 0 {
 		panic("BUG: append frame of unknown kind " + f.Kind.String())
 	}
 	if f.Kind == Roster && f.Count > MaxVoters {
@@ -21,6 +22,12 @@ func Append(dst []byte, f *Frame) []byte {
 	}
 	start := len(dst)
 	end := start + headerSize + int(bodySizes[f.Kind])
+	if payloadSizes[f.Kind] > 0 {
+		if len(f.Payload) > MaxPayload {
+			panic("BUG: append payload of more than 1100 bytes")
+		}
+		end += len(f.Payload)
+	}
 	dst = slices.Grow(dst, end+trailerSize-start)[:end+trailerSize]
 	frame := dst[start:]
 	clear(frame) // dst is a used buffer, and reserved bytes and padding are sent zero

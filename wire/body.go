@@ -6,7 +6,12 @@ var bodySizes = [kindEnd]uint8{
 	Election: 12, Answer: 12, Coordinator: 8, CoordAck: 12, Query: 4, Cid: 8, Heartbeat: 12, HeartAck: 12,
 	Nominate: 4, Resign: 20, ResignAck: 4, Probe: 8, ProbeAck: 12, Prepare: 4, Ready: 8, Leave: 4,
 	Roster: 8 + 16*MaxVoters, RosterAck: 12,
+	JobClaim: 4, JobWitness: 4, JobRecord: 4, LedgerQuery: 12, LedgerPart: 16,
 }
+
+// payloadSizes holds the offset of the payload's size in the bodies that have a
+// payload, plus one. The payload stands behind the fixed fields.
+var payloadSizes = [kindEnd]uint8{JobClaim: 1, JobRecord: 1, LedgerPart: 1 + 12}
 
 // rosterCount is the offset of count in ROSTER's body. Parse looks at it before
 // body does, since voters beyond MaxVoters have no place in a Frame.
@@ -83,5 +88,17 @@ func body(c codec, f *Frame) {
 		u8(c, 0, &f.AckVerdict)
 		u32(c, 4, &f.EchoSeq)
 		u32(c, 8, &f.ConfigVersion)
+	case JobClaim, JobRecord:
+		payload(c, 0, 4, &f.Payload)
+	case JobWitness:
+		u8(c, 0, &f.Why)
+	case LedgerQuery:
+		u64(c, 0, &f.Digest)
+		u16(c, 8, &f.Place)
+	case LedgerPart:
+		u64(c, 0, &f.Digest)
+		u16(c, 8, &f.Place)
+		u16(c, 10, &f.Parts)
+		payload(c, 12, 16, &f.Payload)
 	}
 }

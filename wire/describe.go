@@ -110,8 +110,31 @@ func (t *text) body(f *Frame) {
 		t.number("version", uint64(f.ConfigVersion))
 		t.word("verdict", f.AckVerdict.String())
 		t.echo(f)
+	default:
+		t.jobs(f)
 	}
 }
+
+// jobs is body for the kinds of singleton jobs. What their payload says is
+// package jobs' business.
+func (t *text) jobs(f *Frame) {
+	switch f.Kind {
+	case JobClaim, JobRecord:
+		t.number("bytes", uint64(len(f.Payload)))
+	case JobWitness:
+		t.number("why", uint64(f.Why))
+	case LedgerQuery:
+		t.digest(f)
+		t.number("place", uint64(f.Place))
+	case LedgerPart:
+		t.digest(f)
+		t.number("place", uint64(f.Place))
+		t.number("parts", uint64(f.Parts))
+		t.number("bytes", uint64(len(f.Payload)))
+	}
+}
+
+func (t *text) digest(f *Frame) { t.word("digest", strconv.FormatUint(f.Digest, 16)) }
 
 func (t *text) rosterFlags(flags uint8) {
 	if flags&KnowsNoRoster != 0 {

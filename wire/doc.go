@@ -1,5 +1,6 @@
-// Package wire encodes and parses the frames of the election, and defines its
-// messages. It knows bytes and names; what a message does is package election's.
+// Package wire encodes and parses the frames of the election and of singleton
+// jobs, and defines their messages. It knows bytes and names; what a message
+// does is package election's and package jobs'.
 //
 // A frame is one datagram: a header of 76 bytes, a body whose layout follows
 // from the kind, and a checksum of 4 bytes. Numbers are big endian, identities
@@ -130,6 +131,37 @@
 //	 80   4  echo_seq
 //	 84   4  config_version  of the sender's roster
 //
+//	JOB_CLAIM (20), 4 bytes
+//	 76   2  size            bytes of the payload: at most 1100
+//	 78   2  pad
+//	 80   0  payload         as many as size says: a claim
+//
+//	JOB_WITNESS (21), 4 bytes
+//	 76   1  why             why not, see below
+//	 77   3  pad
+//
+//	JOB_RECORD (22), 4 bytes
+//	 76   2  size            bytes of the payload: at most 1100
+//	 78   2  pad
+//	 80   0  payload         as many as size says: one job's part of a ledger
+//
+//	LEDGER_QUERY (23), 12 bytes
+//	 76   8  digest          of the sender's ledger, if place is 0
+//	 84   2  place           the part that is asked for, from 0
+//	 86   2  pad
+//
+//	LEDGER_PART (24), 16 bytes
+//	 76   8  digest          of the sender's ledger
+//	 84   2  place           which part of it this is, from 0
+//	 86   2  parts           how many there are; 0 if the digests are equal
+//	 88   2  size            bytes of the payload: at most 1100
+//	 90   2  pad
+//	 92   0  payload         as many as size says: a part of a ledger
+//
+// The epoch and round of a JOB_CLAIM or LEDGER_QUERY are those of the leadership
+// that claims or asks; the reply echoes both. A payload is in the format of
+// jobs/encode.go, with a version and a checksum of its own.
+//
 // # Enumerations and bits
 //
 //	algo         bits 0–3: 1 classic, 2 enhanced, 3 smallest
@@ -147,6 +179,7 @@
 //	purpose      0 leader, 1 opinion, 2 identity
 //	standing     0 starting, 1 following, 2 candidate, 3 leading, 4 stopping,
 //	             5 observing
+//	why          0 witnessed; else the number of package jobs' Reason
 //
 // A span of 65535 ms means "that long or longer", an age of 65535 ms "never
 // heard, or longer ago than 65.534 s".
@@ -156,14 +189,15 @@
 // Members of one major version understand each other; a frame of another
 // major is dropped. A minor version may do three things, and no others:
 //
-//   - append fields to a body. Older readers ignore them. A newer reader takes
-//     a frame that ends before them, and reads them as zero; so zero must mean
-//     "not said". The sizes above are minima for ever.
+//   - append fields to a body, behind its payload if it has one. Older readers
+//     ignore them. A newer reader takes a frame that ends before them, and reads
+//     them as zero; so zero must mean "not said". The sizes above are minima for
+//     ever, to which a payload adds its own.
 //   - use a reserved byte, a padding byte or flag bit 7, which are sent zero
 //     and ignored on receipt until then.
-//   - add kinds. 19–127 are dropped by those who do not know them, so a sender
-//     must be able to do without the reply; 128–255 are announcements that
-//     may be ignored without loss.
+//   - add kinds. 19 and 25–127 are dropped by those who do not know them, so a
+//     sender must be able to do without the reply; 128–255 are announcements
+//     that may be ignored without loss.
 //
 // A new value of an enumeration (Reason, Verdict and so on) parses; package
 // election decides what an unknown value means, and ignores the frame if it

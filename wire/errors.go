@@ -27,8 +27,8 @@ var (
 	// ErrChecksum is returned when the CRC32C is not that of the bytes before it.
 	ErrChecksum = errors.New("parse frame: wrong checksum")
 
-	// ErrKind is returned when an intact frame is of kind 0 or of a kind from
-	// 19 to 127: a newer member speaks.
+	// ErrKind is returned when an intact frame is of kind 0, 19, or of a kind
+	// from 25 to 127: a newer member speaks.
 	ErrKind = errors.New("parse frame: unknown kind")
 
 	// ErrOptional is returned when an intact frame is of a kind from 128 to
@@ -42,6 +42,10 @@ var (
 	// ErrVoters is returned when an intact ROSTER counts more than MaxVoters:
 	// a part of a roster would give a majority that is none.
 	ErrVoters = errors.New("parse frame: roster of more than 15 voters")
+
+	// ErrPayload is returned when an intact frame's payload is longer than the
+	// frame, or than MaxPayload. Only a faulty sender makes one.
+	ErrPayload = errors.New("parse frame: payload is longer than its frame, or above 1100 bytes")
 )
 
 var causes = [...]struct {
@@ -58,6 +62,7 @@ var causes = [...]struct {
 	{ErrOptional, "optional"},
 	{ErrBody, "body"},
 	{ErrVoters, "voters"},
+	{ErrPayload, "payload"},
 }
 
 // Cause gives the one word under which a refused frame is counted and logged.

@@ -11,18 +11,18 @@ import (
 // directory. The zero ID means "none".
 type ID [16]byte
 
-// ErrID is returned when a text is not an ID.
-var ErrID = errors.New("id is not a UUID of the form 00112233-4455-4677-8899-aabbccddeeff")
+// errID is returned when a text is not an ID.
+var errID = errors.New("id is not a UUID of the form 00112233-4455-4677-8899-aabbccddeeff")
 
 // ParseID reads the text that String writes.
 func ParseID(s string) (ID, error) {
 	var id ID
 	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
-		return ID{}, ErrID
+		return ID{}, errID
 	}
 	digits := s[0:8] + s[9:13] + s[14:18] + s[19:23] + s[24:36]
 	if _, err := hex.Decode(id[:], []byte(digits)); err != nil {
-		return ID{}, ErrID
+		return ID{}, errID
 	}
 	return id, nil
 }

@@ -32,7 +32,7 @@ func TestParseIDRefuses(t *testing.T) {
 		"a line break": "00112233-4455-4677-8899-aabbccddeef\n",
 		"no ASCII":     "00112233-4455-4677-8899-aabbccddee\u00e9",
 	} {
-		if id, err := ParseID(text); err != ErrID || !id.IsZero() {
+		if id, err := ParseID(text); err != errID || !id.IsZero() {
 			t.Errorf("%s: %q reads as %v, error %v", what, text, id, err)
 		}
 	}

@@ -5,8 +5,9 @@ import "fmt"
 // Kind says what a frame means, and so which body fields of Frame hold.
 type Kind uint8
 
-// The kinds of protocol 2.3. 19–127 are unknown to this version and dropped;
-// 128–255 are optional extensions and ignored.
+// The kinds of protocol 2.3, and from 20 on those of singleton jobs. 19 and
+// 25–127 are unknown to this version and dropped; 128–255 are optional
+// extensions and ignored.
 const (
 	Election    Kind = 1  // starter → those it challenges: may I?
 	Answer      Kind = 2  // the reply to Election
@@ -27,7 +28,13 @@ const (
 	Roster      Kind = 17 // proposer or leader → voters: who may vote
 	RosterAck   Kind = 18 // the reply to Roster
 
-	kindEnd      Kind = 19  // first number without a meaning
+	JobClaim    Kind = 20 // leader → voters: witness that I run this slot
+	JobWitness  Kind = 21 // the reply to JobClaim
+	JobRecord   Kind = 22 // anyone → all: what has become of a run, or of a job
+	LedgerQuery Kind = 23 // new leader → the others: what do you know about runs?
+	LedgerPart  Kind = 24 // the reply to LedgerQuery
+
+	kindEnd      Kind = 25  // first number without a meaning, 19 apart
 	kindOptional Kind = 128 // first number that may be ignored
 )
 
@@ -36,6 +43,8 @@ var kindNames = [...]string{
 	Query: "QUERY", Cid: "CID", Heartbeat: "HEARTBEAT", HeartAck: "HB_ACK", Nominate: "NOMINATE",
 	Resign: "RESIGN", ResignAck: "RESIGN_ACK", Probe: "PROBE", ProbeAck: "PROBE_ACK",
 	Prepare: "PREPARE", Ready: "READY", Leave: "LEAVE", Roster: "ROSTER", RosterAck: "ROSTER_ACK",
+	JobClaim: "JOB_CLAIM", JobWitness: "JOB_WITNESS", JobRecord: "JOB_RECORD",
+	LedgerQuery: "LEDGER_QUERY", LedgerPart: "LEDGER_PART",
 }
 
 // String gives the message's name as the protocol text writes it.
@@ -151,6 +160,9 @@ const (
 
 var rosterPhaseNames = [...]string{1: "proposed", "formed"}
 
+// MaxPayload is the most bytes of a Payload.
+const MaxPayload = 1100
+
 // MaxVoters bounds a roster: majorities beyond that make a group slower, not safer.
 const MaxVoters = 15
 
@@ -212,8 +224,8 @@ const KnowsNoRoster uint8 = 1
 // RosterBehind in AckFlags: the sender's roster is older than the heartbeat's.
 const RosterBehind uint8 = 2
 
-// Frame is one message of the election with its header, a flat value without
-// pointers. Kind says which of the body fields hold; the others are zero.
+// Frame is one message with its header, a flat value. Kind says which of the
+// body fields hold; the others are zero.
 // Cluster, ConfigHash, Sender … Priority are in every frame.
 type Frame struct {
 	Minor      uint8 // minor version of the sender; set by Parse, ignored by Append
@@ -256,6 +268,11 @@ type Frame struct {
 	IsReady       bool          // READY: the sender can take over
 	Count         uint8         // ROSTER: how many of Voters hold
 	Voters        [MaxVoters]ID // ROSTER: in the order of their ids; only Count of them are sent
+	Why           uint8         // JOB_WITNESS: why not, package jobs' Reason; 0: it is witnessed
+	Digest        uint64        // LEDGER_QUERY, LEDGER_PART: of the sender's ledger
+	Place         uint16        // LEDGER_QUERY, LEDGER_PART: which part, from 0
+	Parts         uint16        // LEDGER_PART: how many the sender has; 0: it has the same as the asker
+	Payload       string        // JOB_CLAIM, JOB_RECORD, LEDGER_PART: package jobs' bytes, at most MaxPayload
 }
 
 func nameOf(names []string, i int, what string) string {

@@ -3,8 +3,9 @@ package wire
 import "encoding/binary"
 
 // Parse reads the frame that fills b and overwrites *f with it. It takes any
-// bytes without panic or allocation, and keeps no reference to b. When it
-// refuses them it returns one of this package's errors and leaves *f alone.
+// bytes without panic, allocates for a Payload alone, and keeps no reference to
+// b. When it refuses them it returns one of this package's errors and leaves *f
+// alone.
 //
 // It judges form only: whether cluster, sender and epoch are believable is for
 // the caller (R1, R2, R3). A frame of a higher minor version may be longer
@@ -48,12 +49,24 @@ func checkBody(k Kind, body []byte) error {
 	switch {
 	case k >= kindOptional:
 		return ErrOptional
-	case k == 0 || k >= kindEnd:
+	case k >= kindEnd || bodySizes[k] == 0:
 		return ErrKind
 	case len(body) < int(bodySizes[k]):
 		return ErrBody
 	case k == Roster && body[rosterCount] > MaxVoters:
 		return ErrVoters
+	case payloadSizes[k] > 0:
+		return checkPayload(k, body)
+	}
+	return nil
+}
+
+// checkPayload says whether the payload is all there, and no longer than Append
+// writes.
+func checkPayload(k Kind, body []byte) error {
+	size := int(binary.BigEndian.Uint16(body[payloadSizes[k]-1:]))
+	if size > MaxPayload || size > len(body)-int(bodySizes[k]) {
+		return ErrPayload
 	}
 	return nil
 }

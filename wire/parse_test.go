@@ -57,7 +57,7 @@ func TestParseIgnoresWhatHasNoMeaningYet(t *testing.T) {
 // A later minor version appends to any body, up to the longest frame.
 func TestParseTakesLongerBodies(t *testing.T) {
 	for _, v := range readVectors(t) {
-		for _, size := range []int{len(v.raw) + 1, len(v.raw) + 7, MaxFrame} {
+		for _, size := range []int{len(v.raw) + 1, min(len(v.raw)+7, MaxFrame), MaxFrame} {
 			raw := append(v.raw[:len(v.raw)-4:len(v.raw)-4], bytes.Repeat([]byte{0xa5}, size-len(v.raw)+4)...)
 			raw[2] = 0x13
 			binary.BigEndian.PutUint16(raw[4:], uint16(size))
@@ -125,6 +125,22 @@ func TestParseRefusesMoreVotersThanHaveRoom(t *testing.T) {
 	}
 }
 
+// A payload is taken whole or not at all.
+func TestParseRefusesAPayloadBeyondItsFrame(t *testing.T) {
+	raw := Append(nil, &Frame{Kind: LedgerPart, Payload: "twelve bytes"})
+	for size := range 1 << 16 {
+		binary.BigEndian.PutUint16(raw[88:], uint16(size))
+		var want error
+		if size > len("twelve bytes") {
+			want = ErrPayload
+		}
+		var f Frame
+		if err := Parse(reseal(raw), &f); err != want || err == nil && f.Payload != "twelve bytes"[:size] {
+			t.Fatalf("%d bytes of payload: %q, error %v, want %v", size, f.Payload, err, want)
+		}
+	}
+}
+
 func TestParseOfEverySize(t *testing.T) {
 	zeros := make([]byte, 65507) // the largest datagram of IPv4
 	for size := range zeros {
@@ -143,8 +159,8 @@ func TestCauseNamesEveryRefusal(t *testing.T) {
 	for word, err := range map[string]error{
 		"short": ErrShort, "magic": ErrMagic, "version": ErrVersion, "length": ErrLength, "sealed": ErrSealed,
 		"checksum": ErrChecksum, "kind": ErrKind, "optional": ErrOptional, "body": ErrBody,
-		"voters": ErrVoters,
-		"other":  errors.New("read udp: connection refused"),
+		"voters": ErrVoters, "payload": ErrPayload,
+		"other": errors.New("read udp: connection refused"),
 	} {
 		if got := Cause(err); got != word {
 			t.Errorf("%v is counted as %q, want %q", err, got, word)

@@ -92,3 +92,15 @@ func truth(c codec, off int, v *bool) {
 		c.body[off] = 1
 	}
 }
+
+// payload moves a text of bytes whose size is at sizeAt. Only a payload that is
+// not empty allocates, when it is parsed.
+func payload(c codec, sizeAt, off int, v *string) {
+	if c.put {
+		binary.BigEndian.PutUint16(c.body[sizeAt:], uint16(len(*v)))
+		copy(c.body[off:], *v)
+		return
+	}
+	size := int(binary.BigEndian.Uint16(c.body[sizeAt:]))
+	*v = string(c.body[off : off+size])
+}

@@ -87,10 +87,19 @@ KINDS = [
      [("config_version", 4), ("phase", 1), ("count", 1), ("pad", 2)] + [(voter, 16) for voter in VOTERS]),
     (18, "ROSTER_ACK", "the reply to ROSTER",
      [("ack_verdict", 1), ("pad", 3), ("echo_seq", 4), ("config_version", 4)]),
+    (20, "JOB_CLAIM", "leader to voters: witness that I run this slot", [("size", 2), ("pad", 2), ("payload", 0)]),
+    (21, "JOB_WITNESS", "the reply to JOB_CLAIM", [("why", 1), ("pad", 3)]),
+    (22, "JOB_RECORD", "anyone to all: what has become of a run, or of a job",
+     [("size", 2), ("pad", 2), ("payload", 0)]),
+    (23, "LEDGER_QUERY", "new leader to the others: what do you know about runs?",
+     [("digest", 8), ("place", 2), ("pad", 2)]),
+    (24, "LEDGER_PART", "the reply to LEDGER_QUERY",
+     [("digest", 8), ("place", 2), ("parts", 2), ("size", 2), ("pad", 2), ("payload", 0)]),
 ]
+MAX_PAYLOAD = 1100
 
 IDENTITIES = {"sender", "epoch_owner", "successor"} | set(VOTERS)
-HEXADECIMAL = {"algo", "flags", "cluster", "config_hash", "nonce"}
+HEXADECIMAL = {"algo", "flags", "cluster", "config_hash", "nonce", "digest"}
 
 
 def cluster(label):
@@ -113,7 +122,8 @@ def pack(kind, name, size, value):
 def build(kind, fields):
     """The frame as a list of (name, offset, value as text, bytes, words)."""
     number, title, _, body = kind
-    total = 76 + sum(size for _, size in body) + 4
+    payload = bytes.fromhex(fields.get("payload", ""))
+    total = 76 + sum(size for _, size in body) + len(payload) + 4
     rows, offset = [], 0
     for name, size in HEADER + body:
         words = ""
@@ -127,6 +137,10 @@ def build(kind, fields):
             text, raw = str(total), struct.pack(">H", total)
         elif name in ("reserved", "pad"):
             text, raw = "0", bytes(size)
+        elif name == "size":
+            text, raw = str(len(payload)), struct.pack(">H", len(payload))
+        elif name == "payload":
+            size, text, raw = len(payload), payload.hex(), payload
         else:
             value = fields.get(name, NOBODY if name in VOTERS else 0)
             raw = pack(kind, name, size, value)
@@ -179,6 +193,10 @@ GOLDEN = {
                "00000000002af0e0d0c0b0a04090807060504030201000640000000000060001e24000000000573d4500"),
 }
 
+# A payload is package jobs' own format, which has a version, a checksum and tests
+# of its own; to a frame it is bytes. This one is long enough to look like a claim.
+CLAIM = bytes(range(0x20, 0x70)).hex()
+
 # An ordinary frame of each other kind.
 ORDINARY = {
     "ANSWER": ("B is better and needs 40 ms", dict(FROM_B, seq=17, round=9, epoch_counter=41, verdict="ok", eta=40,
@@ -206,6 +224,15 @@ ORDINARY = {
                                                   voter_3=B)),
     "ROSTER_ACK": ("A has them on disk", dict(FROM_A, algo=0x21, seq=108, round=1, epoch_owner=NOBODY,
                                               ack_verdict="accept", echo_seq=3, config_version=1)),
+    "JOB_CLAIM": ("B claims a slot of backup",
+                  dict(FROM_B, algo=0x21, flags=0x01, seq=60, round=1, epoch_counter=42, payload=CLAIM)),
+    "JOB_WITNESS": ("A has the claim on disk", dict(FROM_A, algo=0x21, seq=112, round=1, epoch_counter=42, why=0)),
+    "JOB_RECORD": ("B's run has begun", dict(FROM_B, algo=0x21, seq=61, epoch_counter=42, payload=CLAIM)),
+    "LEDGER_QUERY": ("B asks for the first part",
+                     dict(FROM_B, algo=0x21, flags=0x01, seq=59, round=2, epoch_counter=42, digest=0x1122334455667788,
+                          place=0)),
+    "LEDGER_PART": ("A has one part", dict(FROM_A, algo=0x21, seq=113, round=2, epoch_counter=42,
+                                          digest=0x8877665544332211, place=0, parts=1, payload=CLAIM)),
 }
 
 # Cases that stand behind the others, since they came later.
@@ -220,13 +247,20 @@ MORE = {
     "ROSTER": [("B tells the roster after a change",
                 dict(FROM_B, algo=0x21, flags=0x21, seq=50, epoch_counter=42, config_version=673, phase="formed",
                      count=2, voter_1=A, voter_2=B))],
+    "JOB_WITNESS": [("A knows another claimant",
+                     dict(FROM_A, algo=0x21, seq=114, round=1, epoch_counter=42, why=23))],
+    "LEDGER_PART": [("A has the same ledger",
+                     dict(FROM_A, algo=0x21, seq=115, round=2, epoch_counter=42, digest=0x1122334455667788))],
 }
 
 
-def fill(kind, number_for, identity_for, enum_for):
+def fill(kind, number_for, identity_for, enum_for, payload=b""):
     fields = {}
     for name, size in HEADER[4:-1] + kind[3]:
-        if name == "pad":
+        if name in ("pad", "size"):
+            continue
+        if name == "payload":
+            fields[name] = payload.hex()
             continue
         if name in IDENTITIES:
             fields[name] = identity_for(name)
@@ -245,7 +279,7 @@ def maxima(kind):
     """Every field at its end; flags without sealed (4), which this version cannot send, and without bit 7."""
     ends = {"flags": 0x7B, "count": MAX_VOTERS}
     return fill(kind, lambda name, size: ends.get(name, (1 << 8 * size) - 1),
-                lambda name: LAST, lambda words: words[-1])
+                lambda name: LAST, lambda words: words[-1], b"\xff" * MAX_PAYLOAD)
 
 
 def distinct(kind):
@@ -265,7 +299,7 @@ def distinct(kind):
         source = voters if name in VOTERS else count
         return str(uuid.UUID(bytes=bytes(next(source) for _ in range(16))))
 
-    return fill(kind, number, identity, lambda words: words[1])
+    return fill(kind, number, identity, lambda words: words[1], bytes(range(1, 0x41)))
 
 
 def cases(kind):
@@ -385,7 +419,7 @@ def malformed():
         expected = {0: "magic", 1: "magic", 2: "version", 4: "length", 5: "length", 7: "sealed"}.get(offset, "checksum")
         yield expected, "header byte %d flipped" % offset, with_byte(good, offset, good[offset] ^ 0xFF)
 
-    for number in (0, 19, 20, 127):
+    for number in (0, 19, 25, 127):
         yield "kind", "kind %d, resealed" % number, resealed(with_byte(body, 3, number))
     for number in (128, 129, 255):
         yield "optional", "kind %d, resealed" % number, resealed(with_byte(body, 3, number))
@@ -403,6 +437,18 @@ def malformed():
         yield "voters", "ROSTER of %d voters, resealed" % count, resealed(with_byte(roster, 81, count))
     yield "voters", "minor 1, ROSTER of 16 voters with room, resealed", resize(
         with_byte(with_byte(roster, 2, 0x11), 81, 16), len(roster) + 4 + 16)
+
+    for number, at in ((20, 76), (22, 76), (24, 88)):
+        kind = next(k for k in KINDS if k[0] == number)
+        whole = frame_bytes(build(kind, dict(ORDINARY[kind[1]][1], payload="00" * MAX_PAYLOAD)))[:-4]
+        size = whole[at:at + 2]
+        assert size == struct.pack(">H", MAX_PAYLOAD)
+        yield "payload", "%s of 1101 bytes, there, resealed" % kind[1], resize(
+            whole[:at] + struct.pack(">H", MAX_PAYLOAD + 1) + whole[at + 2:], len(whole) + 5)
+        little = frame_bytes(build(kind, ORDINARY[kind[1]][1]))[:-4]
+        for claimed in (81, 65535):
+            yield "payload", "%s of 80 bytes that says %d, resealed" % (kind[1], claimed), resealed(
+                little[:at] + struct.pack(">H", claimed) + little[at + 2:])
 
     yield "sealed", "flag sealed with a checksum, resealed", resealed(with_byte(body, 7, 0x05))
     yield "sealed", "flag sealed with 16 bytes of MAC", with_length(with_byte(body, 7, 0x05), total + 12) + bytes(range(16))
