@@ -12,11 +12,20 @@ type Leadership struct {
 	Epoch   uint64    // the leadership's counter
 	Since   time.Time // when it became leader
 	// Settle is how long a new leader waits for what others know about runs
-	// before it decides anything; in quorum mode until a majority has told it.
-	Settle time.Duration
+	// before it decides anything; in quorum mode until a majority has told it,
+	// too: Learning is set until then.
+	Settle   time.Duration
+	Learning bool
+	// Grace is how long a command may go on after it was told to end.
+	Grace time.Duration
 }
 
 func (l *Leadership) ready() time.Time { return l.Since.Add(l.Settle) }
+
+// knows reports whether this host leads, and for long enough to know what ran.
+func (l *Leadership) knows(now time.Time) bool {
+	return l.Leading && !l.Learning && !now.Before(l.ready())
+}
 
 // owns reports whether the run is of this very leadership.
 func (l *Leadership) owns(r Run) bool {
@@ -39,7 +48,7 @@ const (
 	Lose                     // Run, of another host, counts as lost
 )
 
-var actionWords = [...]string{Wait: "wait", Adopt: "adopt", Skip: "skip", Start: "start", Retry: "retry", Stop: "stop", GiveUp: "give up", Lose: "lose"}
+var actionWords = [...]string{0: "note", Wait: "wait", Adopt: "adopt", Skip: "skip", Start: "start", Retry: "retry", Stop: "stop", GiveUp: "give up", Lose: "lose"}
 
 // String gives the action's word.
 func (a Action) String() string { return wordOf(actionWords[:], int(a)) }
@@ -47,7 +56,7 @@ func (a Action) String() string { return wordOf(actionWords[:], int(a)) }
 // Reason is why.
 type Reason uint8
 
-// The reasons.
+// The reasons. Some are sent to other hosts, so each keeps its number.
 const (
 	ReasonNone Reason = iota
 
@@ -84,6 +93,11 @@ const (
 	ReasonSettled // the slot is settled
 	ReasonTaken   // another claimant is known
 	ReasonOver    // that run has gone further than a claim
+	ReasonDeposed // the leader of a later epoch has claimed or asked
+
+	// Why not now, or never, in quorum mode.
+	ReasonLearning   // this host leads, but a majority has not told it what ran
+	ReasonNoMajority // no majority witnessed the claim in time
 )
 
 var reasonWords = [...]string{ReasonNone: "none", ReasonOnTime: "on-time", ReasonMissed: "missed", ReasonManual: "manual",
@@ -91,7 +105,8 @@ var reasonWords = [...]string{ReasonNone: "none", ReasonOnTime: "on-time", Reaso
 	ReasonOverlap: "overlap", ReasonBlocked: "blocked-by-another-host", ReasonReplacing: "replacing", ReasonCrowded: "too-many-runs",
 	ReasonRetrying: "retrying", ReasonSuperseded: "superseded", ReasonTooLate: "starting-deadline", ReasonTooMany: "too-many-waiting",
 	ReasonTimeout: "timeout", ReasonReplaced: "replaced", ReasonLoss: "leadership-lost", ReasonVanished: "vanished",
-	ReasonNew: "new", ReasonChanged: "schedule-changed", ReasonSettled: "settled", ReasonTaken: "taken", ReasonOver: "over"}
+	ReasonNew: "new", ReasonChanged: "schedule-changed", ReasonSettled: "settled", ReasonTaken: "taken", ReasonOver: "over", ReasonDeposed: "deposed",
+	ReasonLearning: "learning", ReasonNoMajority: "no-majority"}
 
 // String gives the reason's word, the same in log, status and metrics.
 func (r Reason) String() string { return wordOf(reasonWords[:], int(r)) }

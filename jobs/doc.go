@@ -1,15 +1,17 @@
-// Package jobs answers what is due now, given what ran: singleton jobs, which
-// one host of the cluster runs at a time.
+// Package jobs runs singleton jobs, which one host of the cluster runs at a
+// time: it says what is due now, given what ran, and has slots claimed,
+// witnessed, started and told about.
 //
-// It decides from a time, the jobs' definitions, the ledger of runs and this
-// host's leadership alone. It has no clock, process, socket or file: the agent
-// and the simulator drive the same code.
+// It decides from the time, the jobs' definitions, the ledger of runs, this
+// host's leadership and what other hosts say. It has no clock, process, socket
+// or file: the agent and the simulator drive the same code.
 //
-//	for _, d := range jobs.Due(now, table, ledger, leadership) {
-//		ledger.Apply(d)          // on disk and, in quorum mode, at a majority
-//		…                        // before a command starts: see Action
-//	}
-//	timer := jobs.Next(now, table, ledger, leadership)
+//	effects := scheduler.Step(now, event)   // Save, Send, Begin, End, …
+//	timer := scheduler.Deadline()
+//
+// Scheduler is the driver (scheduler.go: claim.go, study.go, ask.go, disk.go,
+// stray.go, table.go), Due the policy (policy.go), Ledger the memory (ledger.go,
+// merge.go, encode.go, part.go).
 //
 // # Slots
 //
@@ -71,16 +73,88 @@
 // A clock that is set back repeats no slot: the floor and the records are
 // ahead of it, and Due says so.
 //
-// # What the caller owes
+// # Claims
 //
-//   - A decision is applied, and on disk, before it is acted on; a claim is put
-//     and on disk before it is acknowledged.
-//   - After a start Disown comes before anything else.
-//   - A job stays in the table while a run of it is open here: what is not in
-//     the table has no timeout.
-//   - Between a stop and Run.Finished the command is gone, with its children.
-//   - A ledger that is Ahead is not merged.
-//   - Merge is followed by Prune.
+// In quorum mode a slot starts like this; in available mode the claimant asks
+// nobody.
+//
+//	leader                              voter
+//	  │ Start: Claimed, Save              │
+//	  ├──────────── JOB_CLAIM ───────────▶│ Admit, Save
+//	  │◀─────────── JOB_WITNESS ──────────┤
+//	  │ majority: Running, Save           │
+//	  │ Begin                             │
+//	  ├──────────── JOB_RECORD ──────────▶│ merged, saved within a second
+//
+// The leader is a voter itself. A claim is repeated until it is decided, at most
+// for ClaimTimeout; then, or when too many refuse, or with the leadership, it
+// ends as Unclaimed and its slot is skipped. Records go to everybody, once, so
+// that all know at once; who misses one hears of it by push/pull.
+//
+// A new leader asks the voters what they know (LEDGER_QUERY, LEDGER_PART), and in
+// quorum mode decides nothing before a majority has told it all, itself included,
+// and the settle time has passed. Who tells raises its fence to the asker's epoch
+// first, and has it on disk: from then on it witnesses no claim of a lower one.
+// Equal ledgers have equal digests, which costs one small answer.
+//
+// # What is promised
+//
+//   - J1, quorum mode: a slot starts at most once, whoever leads, whatever is
+//     lost, late, doubled, cut off, restarted or frozen. Never "exactly once".
+//   - J2, both modes: what starts is on its own host's disk before, as running.
+//   - J3, quorum mode: a run counts as lost only when it must be over.
+//   - J4, quorum mode: of a job whose runs may not overlap one runs at a time,
+//     over all hosts, failovers included.
+//
+// J1. Two starts of one slot have two claims, each witnessed by a majority of the
+// roster. Rosters differ by one voter from one to the next, so the majorities of
+// two that are equal or neighbours have a voter in common. It had the first claim
+// on disk before it answered, and refuses a second one: as long as it has the
+// record, as taken; when Prune has forgotten that, as settled, since Prune raises
+// the floor. Its answer is to one round of one epoch, which the claimant has
+// forgotten when it gave the claim up; and an epoch belongs to one life. Neither
+// clocks nor the fence nor what the leader believes of its lease have a part in
+// this.
+//
+// J4. A leader of epoch e was told by a majority, each of which had the fence e
+// on disk. Any run of a lower epoch that ever starts was witnessed by a majority,
+// so one of those who told witnessed it: before it told, for after that it does
+// not. So the leader knows of it, as open or over, and an open run blocks. What
+// is open ends by its host's word, or as lost, which is J3. An attempt after the
+// first needs no claim, but its run is open all the while, and it needs the
+// leadership's lease, which was over before the next leadership began.
+//
+// J3. A run is given its timeout from the last beginning that is known; or from
+// when the new leader came, if it may have begun until then, since nothing begins
+// after its lease. Then the grace, and for clocks that differ and messages a
+// tenth of the timeout, at least a second. Hosts whose clocks differ by more break
+// J3 and J4, not J1. So does a host that stops as a whole and goes on later: its
+// command was counted as lost meanwhile.
+//
+// The promise ends where voters forget: a disk that lies about a sync, or is
+// restored from a copy, under the same id. A disk that is lost is no such case:
+// its host comes back with another id and is no voter before somebody makes it
+// one. Rosters further apart than neighbours need not have a voter in common: a
+// voter that is taken in must have heard the ledger, by push/pull or a record,
+// before the next change.
+//
+// In available mode there is one leader in each connected part, and each may
+// start a slot once: its own disk is the only witness.
+//
+// # What the driver owes
+//
+//   - Save is on disk, synced, before the effects that follow it. If it fails,
+//     they are dropped and SaveFailed is the next event; later SaveRecovered, now
+//     and then, until no SaveFailed follows.
+//   - Begin looks at the lease at that instant. If the leadership of Run.Epoch is
+//     over, nothing starts and StartFailed is given. Else Exited is, exactly once,
+//     when the command and its children are gone.
+//   - NotLeading is given early enough for commands to end within the lease.
+//   - Commands of the life before are gone before the first Step. A command whose
+//     agent cannot end it is ended at its timeout and grace all the same.
+//   - An epoch is one of one life, as the election has it; Voters are the roster
+//     that the leader's own majorities are of.
+//   - Frames of another cluster, and of strangers, do not get here.
 //   - Zones come from one set of rules on all hosts: time/tzdata is linked into
 //     the binary, though Go looks at the host's files first.
 package jobs

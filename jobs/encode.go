@@ -13,6 +13,7 @@ import (
 // unless it says otherwise.
 //
 //	1  version              1
+//	   fence
 //	   owners               their number, then 16 bytes of each, sorted
 //	   jobs                 their number, then of each, sorted by name:
 //	     1  length of name, then the name
@@ -64,6 +65,7 @@ func (l *Ledger) Append(b []byte) ([]byte, error) {
 	}
 	start, owners := len(b), l.owners()
 	b = append(b, formatVersion)
+	b = binary.AppendUvarint(b, l.fence)
 	b = binary.AppendUvarint(b, uint64(len(owners)))
 	for _, id := range owners {
 		b = append(b, id[:]...)
@@ -237,7 +239,7 @@ func (in *reader) since(claimed Millis) Millis {
 }
 
 func (in *reader) ledger() *Ledger {
-	l := &Ledger{}
+	l := &Ledger{fence: in.number(math.MaxInt64)}
 	for range in.number(MaxJobs * MaxRuns) {
 		in.owners = append(in.owners, ID(in.bytes(len(ID{}))))
 		if n := len(in.owners); n > 1 && compareID(in.owners[n-2], in.owners[n-1]) >= 0 {
@@ -305,9 +307,10 @@ func (in *reader) run(last Slot) Run {
 }
 
 // Append encodes the claim onto b: at most MaxClaim bytes.
-func (c Claim) Append(b []byte) ([]byte, error) {
-	l := Ledger{entries: []Entry{{Job: c.Job, Floor: c.Run.Slot, Schedule: c.Schedule, Runs: []Run{c.Run}}}}
-	return l.Append(b)
+func (c Claim) Append(b []byte) ([]byte, error) { return c.ledger().Append(b) }
+
+func (c Claim) ledger() *Ledger {
+	return &Ledger{entries: []Entry{{Job: c.Job, Floor: c.Run.Slot, Schedule: c.Schedule, Runs: []Run{c.Run}}}}
 }
 
 // ParseClaim decodes what Claim.Append wrote.

@@ -26,8 +26,16 @@ const Tolerance = time.Minute
 //   - A slot at or below a job's floor is settled: it has run, or it will not.
 //   - A slot above the floor with a record is settled too.
 //   - Floors only rise, and records only go to a later version of themselves.
+//   - Fence only rises, and is this host's own: ledgers do not merge it.
 type Ledger struct {
 	entries []Entry // by name
+
+	// fence is the highest epoch in which this host has told a leader what it
+	// knows, or witnessed a claim, or led. Claims of lower ones are refused, so
+	// that a leader knows all that its predecessors can have started.
+	fence uint64
+
+	edits uint64 // changes so far: what is on disk is of one of them
 }
 
 // Entry is one job's part of the ledger.
@@ -66,6 +74,15 @@ func (e *Entry) floor() Slot {
 // find gives the place of a run with this key.
 func (e *Entry) find(k Key) (int, bool) {
 	return slices.BinarySearchFunc(e.Runs, k, func(r Run, k Key) int { return r.Key.Compare(k) })
+}
+
+// run is the record of a run.
+func (l *Ledger) run(job string, k Key) (Run, bool) {
+	e, _ := l.Entry(job)
+	if i, ok := e.find(k); ok {
+		return e.Runs[i], true
+	}
+	return Run{}, false
 }
 
 // claims are the runs of one slot, whoever claimed it.
@@ -117,6 +134,7 @@ func (l *Ledger) entry(job string) *Entry {
 	i, ok := l.find(job)
 	if !ok {
 		l.entries = slices.Insert(l.entries, i, Entry{Job: job})
+		l.edits++
 	}
 	return &l.entries[i]
 }
@@ -128,8 +146,10 @@ func (l *Ledger) Put(job string, r Run) {
 	switch i, ok := e.find(r.Key); {
 	case !ok:
 		e.Runs = slices.Insert(e.Runs, i, r)
+		l.edits++
 	case r.compare(e.Runs[i]) > 0:
 		e.Runs[i] = r
+		l.edits++
 	}
 }
 
@@ -148,6 +168,16 @@ func (l *Ledger) Apply(d Decision) {
 func (l *Ledger) raise(job string, slot Slot, schedule uint64) {
 	if e := l.entry(job); slot > e.Floor {
 		e.Floor, e.Schedule = slot, schedule
+		l.edits++
+	}
+}
+
+// raiseFence refuses claims of lower epochs from now on; once it is on disk, for
+// ever.
+func (l *Ledger) raiseFence(epoch uint64) {
+	if epoch > l.fence {
+		l.fence = epoch
+		l.edits++
 	}
 }
 
@@ -159,6 +189,7 @@ func (l *Ledger) Pause(job string, paused bool, now time.Time) bool {
 		return false
 	}
 	e.Switch = Switch{Version: e.Switch.Version + 1, Paused: paused, At: MillisOf(now)}
+	l.edits++
 	return true
 }
 
@@ -174,10 +205,14 @@ type Claim struct {
 // acknowledges two claimants of one slot. Asked again about the same claim, the
 // answer is the same.
 func (l *Ledger) Admit(now time.Time, c Claim) Reason {
+	if c.Run.Epoch < l.fence {
+		return ReasonDeposed
+	}
 	e, _ := l.Entry(c.Job)
 	if why := e.refuse(now, c.Run); why != ReasonNone {
 		return why
 	}
+	l.raiseFence(c.Run.Epoch)
 	l.Put(c.Job, c.Run)
 	if !c.Run.Manual {
 		l.raise(c.Job, c.Run.Slot, c.Schedule)
@@ -203,17 +238,24 @@ func (e *Entry) refuse(now time.Time, r Run) Reason {
 	return ReasonNone
 }
 
-// Disown ends the open runs of self that are not running here, and gives them:
+// stray is a record of an own run, of which nothing runs here.
+type stray struct {
+	job string
+	run Run // as it is now
+}
+
+// disown ends the open runs of self that are not running here, and gives them:
 // after a restart those of the life before, later those that somebody told us
 // of who had missed their end.
-func (l *Ledger) Disown(now time.Time, self ID, running func(job string, k Key) bool) []Run {
-	var ended []Run
+func (l *Ledger) disown(now time.Time, self ID, running func(job string, k Key) bool) []stray {
+	var ended []stray
 	for i := range l.entries {
 		e := &l.entries[i]
 		for j, r := range e.Runs {
 			if r.Owner == self && r.Open() && !running(e.Job, r.Key) {
 				e.Runs[j] = r.closed(now, Ended, Interrupted)
-				ended = append(ended, e.Runs[j])
+				ended = append(ended, stray{e.Job, e.Runs[j]})
+				l.edits++
 			}
 		}
 	}
@@ -237,7 +279,7 @@ func (l *Ledger) Ahead(now time.Time) (job string, ok bool) {
 
 // Clone is a copy that shares nothing.
 func (l *Ledger) Clone() *Ledger {
-	c := &Ledger{entries: slices.Clone(l.entries)}
+	c := &Ledger{entries: slices.Clone(l.entries), fence: l.fence, edits: l.edits}
 	for i := range c.entries {
 		c.entries[i].Runs = slices.Clone(c.entries[i].Runs)
 	}

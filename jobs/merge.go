@@ -16,9 +16,11 @@ func (l *Ledger) Merge(other *Ledger) {
 		e := l.entry(theirs.Job)
 		if cmp.Or(cmp.Compare(theirs.Floor, e.Floor), cmp.Compare(theirs.Schedule, e.Schedule)) > 0 {
 			e.Floor, e.Schedule = theirs.Floor, theirs.Schedule
+			l.edits++
 		}
 		if theirs.Switch.compare(e.Switch) > 0 {
 			e.Switch = theirs.Switch
+			l.edits++
 		}
 		for _, r := range theirs.Runs {
 			l.Put(theirs.Job, r)
@@ -32,17 +34,22 @@ func (l *Ledger) Merge(other *Ledger) {
 // one come back, its slots start from then on.
 func (l *Ledger) Prune(now time.Time, table []Job) {
 	for i := range l.entries {
-		l.entries[i].prune()
+		if l.entries[i].prune() {
+			l.edits++
+		}
 	}
 	for _, name := range l.surplus(now, table) {
 		if i, ok := l.find(name); ok {
 			l.entries = slices.Delete(l.entries, i, i+1)
+			l.edits++
 		}
 	}
 }
 
-func (e *Entry) prune() {
+// prune reports whether it forgot something.
+func (e *Entry) prune() bool {
 	var open, ended int
+	was := len(e.Runs)
 	for i := len(e.Runs) - 1; i >= 0; i-- { // the newest first
 		count, keep := &ended, KeepEnded
 		if e.Runs[i].Open() {
@@ -52,6 +59,7 @@ func (e *Entry) prune() {
 			e.drop(i)
 		}
 	}
+	return len(e.Runs) < was
 }
 
 // drop forgets a run, and settles its slot for ever.

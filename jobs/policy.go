@@ -72,9 +72,8 @@ type view struct {
 }
 
 func look(now time.Time, job *Job, l *Ledger, lead Leadership) view {
-	e, _ := l.Entry(job.Name)
-	v := view{now: now, job: job, entry: &e, lead: lead}
-	v.tend()
+	v := lookAfter(now, job, l, lead)
+	e := v.entry
 	switch {
 	case !v.mayDecide():
 	case e.floor() > SlotOf(now):
@@ -86,6 +85,14 @@ func look(now time.Time, job *Job, l *Ledger, lead Leadership) view {
 	default:
 		v.slots()
 	}
+	return v
+}
+
+// lookAfter is look for a job whose slots do not start any more.
+func lookAfter(now time.Time, job *Job, l *Ledger, lead Leadership) view {
+	e, _ := l.Entry(job.Name)
+	v := view{now: now, job: job, entry: &e, lead: lead}
+	v.tend()
 	return v
 }
 
@@ -118,6 +125,9 @@ func (v *view) mayDecide() bool {
 	case v.now.Before(ready):
 		v.wait(ReasonSettling, 0, ready)
 		return false
+	case v.lead.Learning:
+		v.wait(ReasonLearning, 0, time.Time{})
+		return false
 	}
 	return true
 }
@@ -136,21 +146,39 @@ func (v *view) adopt() {
 // tend looks after the runs that are open: our own, leading or not, and those
 // of others when we lead and have heard of all.
 func (v *view) tend() {
-	leads := v.lead.Leading && !v.now.Before(v.lead.ready())
+	knows := v.lead.knows(v.now)
 	for _, r := range v.entry.Runs {
 		switch {
 		case !r.Open():
 		case r.Owner == v.lead.Self:
 			v.tendOwn(r)
-		case leads && !v.now.Before(r.over()):
+		case knows && !v.now.Before(v.over(r)):
 			v.decide(Decision{Do: Lose, Why: ReasonVanished, Slot: r.Slot, Run: r.closed(v.now, Lost, Vanished)})
 		default:
 			v.active = append(v.active, r)
-			if leads {
-				v.wakeAt(r.over())
+			if knows {
+				v.wakeAt(v.over(r))
 			}
 		}
 	}
+}
+
+// over is when a run of another host must be over, by that host's own timeout,
+// if nothing is heard of it any more. Its last attempt began before this
+// leadership, if there was one that we have not heard of: attempts end with
+// their leadership. A tenth is added for the message and clocks that differ: at
+// least a second, at most Tolerance, which is arbitrary.
+func (v *view) over(r Run) time.Time {
+	began := max(r.Claimed, r.Started, r.Ended).Time()
+	isLast := (r.Phase == Running || r.Phase == Stopping) && int(r.Attempt) > v.job.Retries
+	if isLast {
+		began = r.Started.Time()
+	} else if v.lead.Since.After(began) {
+		began = v.lead.Since
+	}
+	timeout := time.Duration(r.Timeout) * time.Second
+	slack := min(max(timeout/10, time.Second), Tolerance)
+	return began.Add(timeout + v.lead.Grace + slack)
 }
 
 func (v *view) tendOwn(r Run) {

@@ -10,6 +10,9 @@ import (
 // ID is a host's identity, the 16 bytes of package wire's.
 type ID [16]byte
 
+// Short gives the first eight characters, for texts that a person reads.
+func (id ID) Short() string { return hex.EncodeToString(id[:4]) }
+
 // Slot is a time at which a job should start, in seconds since the Unix epoch:
 // a key that is the same on every host.
 type Slot int64
@@ -178,15 +181,6 @@ func (r Run) stopping(why Outcome) Run {
 	return r
 }
 
-// over is when the run must be over, by its own host's timeout, if nothing is
-// heard of it any more. A tenth is added for the kill, the message and clocks
-// that differ: at least a second, at most Tolerance, which is arbitrary.
-func (r Run) over() time.Time {
-	timeout := time.Duration(r.Timeout) * time.Second
-	slack := min(max(timeout/10, time.Second), Tolerance)
-	return max(r.Claimed, r.Started, r.Ended).Time().Add(timeout + slack)
-}
-
 // compare orders two versions of one run: the later is what merging keeps. A
 // host's own word that its run has ended is the last one; that it is lost
 // comes before. The rest only makes the order total.
@@ -206,7 +200,7 @@ func (r Run) standing() Phase {
 
 // String gives one line, with the owner shortened.
 func (r Run) String() string {
-	s := fmt.Sprintf("%v %v by %s", r.Key, r.Phase, hex.EncodeToString(r.Owner[:4]))
+	s := fmt.Sprintf("%v %v by %s", r.Key, r.Phase, r.Owner.Short())
 	if r.Attempt > 1 {
 		s += fmt.Sprintf(" attempt=%d", r.Attempt)
 	}

@@ -159,7 +159,7 @@ func (w *world) end(h *worldHost) {
 
 func (w *world) crash(h *worldHost) {
 	h.claims, h.lead.Leading = nil, false
-	h.ledger.Disown(h.clock(w), h.id, func(string, Key) bool { return false })
+	h.ledger.disown(h.clock(w), h.id, func(string, Key) bool { return false })
 }
 
 // J1: whatever happens, no slot is started twice.

@@ -1,0 +1,156 @@
+package jobs
+
+import "slices"
+
+// mine is a run of this life that is open.
+type mine struct {
+	job    string
+	key    Key
+	runs   bool // its command does: Exited will come
+	isLost bool // others count it as lost, and its command was told to end
+}
+
+// decide carries out what policy says, and people's wishes.
+func (s *Scheduler) decide() {
+	lead := s.leadership()
+	if s.hasNews(lead) {
+		for _, d := range Due(s.now, s.cfg.Table, s.ledger, lead) {
+			s.carryOut(d, 0)
+		}
+		for _, d := range remains(s.now, s.retired, s.ledger, lead) {
+			s.carryOut(d, 0)
+		}
+	}
+	s.grantAsks(lead)
+	if s.hasNews(lead) {
+		s.wake = earlier(Next(s.now, s.cfg.Table, s.ledger, lead), nextOf(s.now, s.retired, s.ledger, lead))
+		s.decidedEdits, s.decidedLead = s.ledger.edits, lead
+	}
+	s.dropRetired()
+}
+
+// hasNews reports whether there may be decisions that were not there before.
+func (s *Scheduler) hasNews(lead Leadership) bool {
+	return s.ledger.edits != s.decidedEdits || lead != s.decidedLead || s.isDue(s.wake)
+}
+
+// carryOut applies a decision and does what it asks for. token is that of the
+// person who asked for it, if one did.
+func (s *Scheduler) carryOut(d Decision, token uint64) {
+	if d.Do == Wait {
+		return
+	}
+	s.ledger.Apply(d)
+	s.ledger.Prune(s.now, s.cfg.Table)
+	s.note(d)
+	switch d.Do {
+	case Start:
+		s.claim(d, token)
+	case Retry:
+		s.begin(d.Job, d.Run)
+	case Stop:
+		s.stop(d)
+	case GiveUp:
+		s.dropClaim(d.Job, d.Run.Key, d.Why)
+		s.disclaim(d.Job, d.Run.Key)
+		s.tellAll(d.Job, d.Run)
+	case Lose:
+		s.tellAll(d.Job, d.Run)
+	case Adopt: // lest the next leader takes the job for new
+		s.tellAll(d.Job)
+	}
+}
+
+// begin starts an attempt: its record is in the ledger, and will be on disk.
+func (s *Scheduler) begin(job string, r Run) {
+	s.mustSave = true
+	s.setRuns(job, r.Key, true)
+	s.after = append(s.after, Begin{Job: *s.job(job), Run: r})
+	s.tellAll(job, r)
+}
+
+// stop ends a command, before the step's Save: a slow disk must not hold it up.
+// One that would begin in this very step does not.
+func (s *Scheduler) stop(d Decision) {
+	if s.cancel(d) {
+		s.over(d.Job, d.Run.closed(s.now, Ended, d.Run.Outcome))
+		return
+	}
+	s.before = append(s.before, End{Job: d.Job, Key: d.Run.Key, Outcome: d.Run.Outcome})
+}
+
+// cancel takes a Begin back that nobody has seen, and what was said of it.
+func (s *Scheduler) cancel(d Decision) bool {
+	isBegin := func(e Effect) bool {
+		b, ok := e.(Begin)
+		return ok && b.Job.Name == d.Job && b.Run.Key == d.Run.Key
+	}
+	if !slices.ContainsFunc(s.after, isBegin) {
+		return false
+	}
+	s.after = slices.DeleteFunc(s.after, isBegin)
+	for i, e := range s.after {
+		if r, ok := e.(Reply); ok && r.Run.Key == d.Run.Key && r.Err == nil {
+			s.after[i] = Reply{Token: r.Token, Run: d.Run, Err: &NotRunError{d.Job, d.Why}}
+		}
+	}
+	return true
+}
+
+// onExited takes the end of a command.
+func (s *Scheduler) onExited(e Exited) {
+	r, ok := s.ledger.run(e.Job, e.Key)
+	s.setRuns(e.Job, e.Key, false)
+	switch {
+	case !s.isMine(e.Job, e.Key):
+		s.refuse(s.cfg.Self, "exit")
+	case !ok: // pruned, since so many newer ones are open
+		s.disclaim(e.Job, e.Key)
+	case r.Phase == Lost:
+		r.Exit = e.Exit
+		s.over(e.Job, r.closed(s.now, Ended, Killed))
+	default:
+		s.over(e.Job, r.Finished(s.now, e.Exit, s.job(e.Job)))
+	}
+}
+
+// unbegin takes back an attempt that was on disk and did not start.
+func (s *Scheduler) unbegin(job string, k Key) {
+	r, ok := s.ledger.run(job, k)
+	if !ok || !s.isMine(job, k) {
+		s.disclaim(job, k)
+		s.refuse(s.cfg.Self, "start")
+		return
+	}
+	if r.Attempt > 1 {
+		s.over(job, r.closed(s.now, Ended, Failed))
+		return
+	}
+	s.over(job, r.Refused(s.now))
+}
+
+// over writes down that an attempt is over, and tells everybody.
+func (s *Scheduler) over(job string, r Run) {
+	s.ledger.Put(job, r)
+	s.note(Decision{Job: job, Slot: r.Slot, Run: r})
+	if !r.Open() {
+		s.disclaim(job, r.Key)
+	}
+	s.tellAll(job, r)
+}
+
+func (s *Scheduler) disclaim(job string, k Key) {
+	s.mine = slices.DeleteFunc(s.mine, func(m mine) bool { return m.job == job && m.key == k })
+}
+
+func (s *Scheduler) setRuns(job string, k Key, runs bool) {
+	for i := range s.mine {
+		if m := &s.mine[i]; m.job == job && m.key == k {
+			m.runs = runs
+		}
+	}
+}
+
+func (s *Scheduler) isMine(job string, k Key) bool {
+	return slices.ContainsFunc(s.mine, func(m mine) bool { return m.job == job && m.key == k })
+}

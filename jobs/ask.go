@@ -1,0 +1,112 @@
+package jobs
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Bounds of people's wishes: how many wait, and how long one waits for the run
+// that it replaces, or for a new leader to know what runs. Arbitrary.
+const (
+	maxAsked = 64
+	askLimit = 30 * time.Second
+)
+
+// NotRunError says why a job that a person asked for does not run.
+type NotRunError struct {
+	Job string
+	Why Reason
+}
+
+// Error gives one line.
+func (e *NotRunError) Error() string { return fmt.Sprintf("job %s was not started: %v", e.Job, e.Why) }
+
+// UnknownJobError is returned for a job that is not in the table.
+type UnknownJobError struct{ Job string }
+
+// Error gives one line.
+func (e *UnknownJobError) Error() string {
+	return fmt.Sprintf("no job is called %q; see bully-agent jobs list", e.Job)
+}
+
+// ask is a person's wish that waits.
+type ask struct {
+	Ask
+	lookAt time.Time
+	until  time.Time
+}
+
+func (s *Scheduler) onAsk(e Ask) {
+	switch {
+	case s.find(e.Job) == nil:
+		s.reply(e.Token, Run{}, &UnknownJobError{e.Job})
+	case s.diskFailed:
+		s.reply(e.Token, Run{}, ErrDisk)
+	case len(s.asks) == maxAsked:
+		s.reply(e.Token, Run{}, &NotRunError{e.Job, ReasonTooMany})
+	default:
+		s.asks = append(s.asks, ask{Ask: e, until: s.now.Add(askLimit)})
+	}
+}
+
+// grantAsks starts what people wait for, or says why it does not.
+func (s *Scheduler) grantAsks(lead Leadership) {
+	waiting := s.asks
+	s.asks = nil
+	for _, a := range waiting {
+		if !s.grant(&a, lead) {
+			s.asks = append(s.asks, a)
+		}
+	}
+}
+
+// grant reports whether a wish is settled: claimed, or answered.
+func (s *Scheduler) grant(a *ask, lead Leadership) bool {
+	job := s.find(a.Job)
+	if job == nil {
+		s.reply(a.Token, Run{}, &UnknownJobError{a.Job})
+		return true
+	}
+	for _, d := range Manual(s.now, job, s.ledger, lead) {
+		switch {
+		case d.Do == Start:
+			s.carryOut(d, a.Token)
+			return true
+		case d.Do != Wait:
+			s.carryOut(d, 0)
+		case passes(d.Why) && !s.isDue(a.until):
+			a.lookAt = d.Until
+		default:
+			s.reply(a.Token, d.Run, &NotRunError{a.Job, d.Why})
+			return true
+		}
+	}
+	return false
+}
+
+// passes reports whether a person waits for this, since it is over soon.
+func passes(why Reason) bool {
+	return slices.Contains([]Reason{ReasonSettling, ReasonLearning, ReasonReplacing, ReasonTaken}, why)
+}
+
+// onSetPaused writes the switch into the ledger, on whatever host, and tells
+// everybody.
+func (s *Scheduler) onSetPaused(e SetPaused) {
+	switch {
+	case s.find(e.Job) == nil:
+		s.reply(e.Token, Run{}, &UnknownJobError{e.Job})
+	case s.diskFailed:
+		s.reply(e.Token, Run{}, ErrDisk)
+	default:
+		if s.ledger.Pause(e.Job, e.Paused, s.now) {
+			s.tellAll(e.Job)
+		}
+		s.mustSave = true
+		s.reply(e.Token, Run{}, nil)
+	}
+}
+
+func (s *Scheduler) reply(token uint64, r Run, err error) {
+	s.after = append(s.after, Reply{Token: token, Run: r, Err: err})
+}

@@ -1,0 +1,145 @@
+package jobs
+
+import (
+	"fmt"
+	"time"
+)
+
+// Event is what Scheduler.Step takes. Events are small values; each has one
+// line of text.
+type Event interface {
+	String() string
+	event()
+}
+
+// Tick says only that time has passed: a deadline may be due.
+type Tick struct{}
+
+// Leading says that this host leads. It comes again when Voters or Need change;
+// another Epoch is another leadership.
+type Leading struct {
+	Epoch uint64    // the leadership's counter, as on the election's disk
+	Since time.Time // when it began, on the wall clock
+	// Voters is the roster, this host included; Need of them are a majority.
+	// Nil and zero in available mode.
+	Voters []ID
+	Need   int
+}
+
+// NotLeading says that this host leads no more. It is due before the lease is
+// over: what may not outlive the leadership is told to end in this step.
+type NotLeading struct{}
+
+// Peers says which other hosts can be reached, in any order: those that are
+// told about runs.
+type Peers struct{ Hosts []ID }
+
+// Heard brings one message of another host's, of this cluster. From is the
+// frame's sender. Messages may be lost, late, doubled and out of order.
+type Heard struct {
+	From    ID
+	Message Message
+}
+
+// Merged brings another host's ledger as its Bytes gave it, from push/pull.
+type Merged struct{ Bytes []byte }
+
+// Exited says that the command of a Begin has ended and that nothing of it is
+// left. A command that could not be executed has exited with 126 or 127.
+type Exited struct {
+	Job  string
+	Key  Key
+	Exit uint8 // 128 + n for signal n
+}
+
+// StartFailed answers a Begin that was refused because the leadership is over:
+// nothing was started.
+type StartFailed struct {
+	Job string
+	Key Key
+}
+
+// Ask is a person's wish to run a job now. Exactly one Reply with its Token
+// follows, when the command starts or will not.
+type Ask struct {
+	Job   string
+	Token uint64
+}
+
+// SetPaused is a person's wish that a job's slots do not start, or start again.
+// Exactly one Reply with its Token follows.
+type SetPaused struct {
+	Job    string
+	Paused bool
+	Token  uint64
+}
+
+// TableChanged brings the jobs' definitions anew. A job that has a run open here
+// and is not among them keeps its definition until the run has ended.
+type TableChanged struct{ Jobs []Job }
+
+// SaveFailed says that the Save of the last step did not reach the disk, and
+// that what came after it in that step was not carried out. It comes before any
+// other event.
+type SaveFailed struct{}
+
+// SaveRecovered says that the disk may take writes again: everything is saved
+// anew, and SaveFailed comes again if it does not.
+type SaveRecovered struct{}
+
+func (Tick) event()          {}
+func (Leading) event()       {}
+func (NotLeading) event()    {}
+func (Peers) event()         {}
+func (Heard) event()         {}
+func (Merged) event()        {}
+func (Exited) event()        {}
+func (StartFailed) event()   {}
+func (Ask) event()           {}
+func (SetPaused) event()     {}
+func (TableChanged) event()  {}
+func (SaveFailed) event()    {}
+func (SaveRecovered) event() {}
+
+// String gives one line.
+func (Tick) String() string { return "tick" }
+
+// String gives one line.
+func (e Leading) String() string {
+	return fmt.Sprintf("leading epoch=%d voters=%d need=%d", e.Epoch, len(e.Voters), e.Need)
+}
+
+// String gives one line.
+func (NotLeading) String() string { return "not leading" }
+
+// String gives one line.
+func (e Peers) String() string { return fmt.Sprintf("peers n=%d", len(e.Hosts)) }
+
+// String gives one line.
+func (e Heard) String() string { return fmt.Sprintf("heard from=%s %v", e.From.Short(), e.Message) }
+
+// String gives one line.
+func (e Merged) String() string { return fmt.Sprintf("merged bytes=%d", len(e.Bytes)) }
+
+// String gives one line.
+func (e Exited) String() string {
+	return fmt.Sprintf("exited job=%s run=%v exit=%d", e.Job, e.Key, e.Exit)
+}
+
+// String gives one line.
+func (e StartFailed) String() string { return fmt.Sprintf("start failed job=%s run=%v", e.Job, e.Key) }
+
+// String gives one line.
+func (e Ask) String() string { return "ask job=" + e.Job }
+
+// String gives one line.
+func (e SetPaused) String() string { return fmt.Sprintf("set paused=%t job=%s", e.Paused, e.Job) }
+
+// String gives one line.
+func (e TableChanged) String() string { return fmt.Sprintf("table changed jobs=%d", len(e.Jobs)) }
+
+// String gives one line.
+func (SaveFailed) String() string { return "save failed" }
+
+// String gives one line.
+func (SaveRecovered) String() string { return "save recovered" }

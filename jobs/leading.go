@@ -1,0 +1,38 @@
+package jobs
+
+import "slices"
+
+// onLeading begins a leadership, or takes news of the voters of this one.
+func (s *Scheduler) onLeading(e Leading) {
+	isNew := !s.lead.Leading || e.Epoch != s.lead.Epoch
+	s.lead.Leading, s.lead.Epoch, s.lead.Since = true, e.Epoch, e.Since.Round(0)
+	s.voters, s.need = slices.Clone(e.Voters), e.Need
+	if s.isQuorum() {
+		s.ledger.raiseFence(e.Epoch)
+		s.mustSave = true
+	}
+	if isNew {
+		s.beginStudy()
+	} else {
+		s.widenStudy()
+	}
+}
+
+// onNotLeading ends a leadership. What becomes of its runs is policy.
+func (s *Scheduler) onNotLeading() {
+	s.lead.Leading = false
+	s.study = study{}
+}
+
+func (s *Scheduler) isQuorum() bool { return s.voters != nil }
+
+// leadership is what may be decided on. A host whose disk fails decides nothing,
+// nor does one that has told a later leader what it knows.
+func (s *Scheduler) leadership() Leadership {
+	l := s.lead
+	l.Leading = l.Leading && !s.diskFailed && !s.isDeposed()
+	l.Learning = s.isQuorum() && !s.study.isDone(s)
+	return l
+}
+
+func (s *Scheduler) isDeposed() bool { return s.isQuorum() && s.ledger.fence > s.lead.Epoch }

@@ -1,0 +1,47 @@
+package jobs
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+)
+
+// runsInPart is how many runs of one job go into one datagram: with the longest
+// numbers and an owner each they are within MaxPayload.
+const runsInPart = 12
+
+// parts cuts a ledger into ledgers that fit into a datagram each: a job's runs,
+// runsInPart at a time, each time with its floor. There is always one.
+func (l *Ledger) parts() []*Ledger {
+	var all []*Ledger
+	for _, e := range l.entries {
+		runs := e.Runs
+		for {
+			n := min(len(runs), runsInPart)
+			e.Runs, runs = runs[:n], runs[n:]
+			all = append(all, &Ledger{entries: []Entry{e}})
+			if len(runs) == 0 {
+				break
+			}
+		}
+	}
+	if len(all) == 0 {
+		return []*Ledger{{}}
+	}
+	return all
+}
+
+// digest is the same for ledgers that know the same.
+func (l *Ledger) digest() uint64 {
+	known := Ledger{entries: l.entries}
+	sum := sha256.Sum256([]byte(known.mustAppend()))
+	return binary.BigEndian.Uint64(sum[:8])
+}
+
+// mustAppend is Append for a ledger that was pruned.
+func (l *Ledger) mustAppend() string {
+	b, err := l.Append(nil)
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	return string(b)
+}
