@@ -30,6 +30,7 @@ func (l *loader) readDocument(data []byte) {
 		return
 	}
 	l.applyEntries(doc, l.applyHeaders(doc))
+	l.applyJobs(doc.jobs)
 }
 
 // applyHeaders reports each table that cannot be, once, and returns their names: what is in them needs no report.
@@ -37,7 +38,7 @@ func (l *loader) applyHeaders(doc *document) (bad map[string]bool) {
 	bad = map[string]bool{}
 	for _, h := range doc.headers {
 		table := normalise(h.path)
-		if isTable(table) && !h.array || isInside(h.path, bad) {
+		if isTable(table) && !h.array || h.isJob() || isInside(h.path, bad) {
 			continue
 		}
 		bad[table] = true
@@ -81,8 +82,8 @@ func (l *loader) applyEntries(doc *document, bad map[string]bool) {
 
 // reportEntry says why an entry is no setting.
 func (l *loader) reportEntry(e entry, key string) {
-	if key == jobTable {
-		l.report(jobsUnknown().at(e.key, key))
+	if key == jobName {
+		l.report(wrong("%s: expected an array of tables", e.value.found()).hint("write [[job]] for each and its keys below").at(e.key, key))
 		return
 	}
 	if isTable(key) {
@@ -108,15 +109,21 @@ func isTable(name string) bool { return slices.Contains(tables, name) }
 // badTable is the error for a header that no settings stand under.
 func badTable(table string) *Error {
 	switch {
-	case table == jobTable:
-		return jobsUnknown()
+	case table == jobName:
+		return wrong("it is one table: expected an array of tables").hint("write [[job]]")
+	case strings.HasPrefix(table, jobName+"."):
+		return wrong("a job has no tables of its own").hint("write key = value below [[job]]")
 	case isTable(table): // as an array
 		return wrong("it is an array of tables: expected one table").hint("write [%s]", table)
 	case slices.ContainsFunc(settings, func(s Setting) bool { return s.Key == table }):
 		return wrong("it is a table: expected a value").hint("write it as key = value")
 	}
 	err := wrong("there is no such table")
-	if near := nearest(table, tables); near != "" {
+	switch near := nearest(table, append([]string{jobName}, tables...)); near {
+	case "":
+	case jobName:
+		err.hint("did you mean [[job]]?")
+	default:
 		err.hint("did you mean [%s]?", near)
 	}
 	return err

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CheckHost compares the configuration with the host: are the addresses here, do the hooks exist, can the directories
+// CheckHost compares the configuration with the host: are the addresses here, do the hooks and the jobs' commands exist, can the directories
 // be written? It changes nothing and opens no socket, so a port in use is found only by starting.
 //
 // The error joins one *Error for each thing wrong, as Load's does.
@@ -35,6 +35,11 @@ func (c *Config) checkHost(h host) error {
 	check("hooks.on_lose_leadership", c.checkCommand(c.Hooks.OnLoseLeadership))
 	check("hooks.on_leader_change", c.checkCommand(c.Hooks.OnLeaderChange))
 	check("hooks.on_member_change", c.checkCommand(c.Hooks.OnMemberChange))
+	for i := range c.Jobs {
+		if err := c.checkCommand(c.Jobs[i].Command); err != nil {
+			problems = append(problems, err.at(c.Jobs[i].place("command"), jobName+".command"))
+		}
+	}
 	return joined(problems)
 }
 

@@ -25,6 +25,9 @@ type Config struct {
 	Control  Control
 	Log      Log
 
+	Timezone string // of jobs that name none; of the IANA time zone database, never "Local"
+	Jobs     []Job  // in the file's order, each name once, at most jobs.MaxJobs
+
 	// Notes are things that are allowed but that a person should read once at start-up, one line each.
 	Notes []string
 

@@ -16,6 +16,7 @@ func (l *loader) derive() {
 	l.derivePaths()
 	l.deriveTimers()
 	l.deriveAddresses()
+	l.deriveJobs()
 }
 
 var notInName = regexp.MustCompile(`[^A-Za-z0-9._-]+`)

@@ -23,6 +23,13 @@ type document struct {
 
 	headers []header
 	entries []entry
+	jobs    []jobTable
+}
+
+// jobTable is one [[job]] with what is in it. The paths of its entries begin below it.
+type jobTable struct {
+	place   place
+	entries []entry
 }
 
 // header is a [table] or an [[array of tables]].
@@ -48,25 +55,44 @@ func parseDocument(file string, data []byte) (*document, *Error) {
 	var p unstable.Parser
 	p.Reset(data)
 	var table []string
-	arrays, skip := map[string]bool{}, false
+	arrays, skip, inJob := map[string]bool{}, false, false
 	for p.NextExpression() {
 		switch node := p.Expression(); node.Kind {
 		case unstable.Table, unstable.ArrayTable:
 			table = keyParts(node)
 			array := node.Kind == unstable.ArrayTable
-			// The contents of an array of tables are no settings of ours; naming the header is enough.
+			// Of arrays of tables only the contents of [[job]] mean something; naming the header of another is enough.
 			if array {
 				arrays[normalise(table)] = true
 			}
 			skip = isInside(table, arrays)
-			d.headers = append(d.headers, header{path: table, place: d.place(keyOffset(node)), array: array})
+			h := header{path: table, place: d.place(keyOffset(node)), array: array}
+			if inJob = h.isJob(); inJob {
+				d.jobs = append(d.jobs, jobTable{place: h.place})
+			}
+			d.headers = append(d.headers, h)
 		case unstable.KeyValue:
-			if !skip {
+			switch {
+			case inJob:
+				d.addJobEntry(node)
+			case !skip:
 				d.addEntry(table, node)
 			}
 		}
 	}
 	return d, nil
+}
+
+// isJob reports whether a [[job]] begins here.
+func (h header) isJob() bool { return h.array && len(h.path) == 1 && h.path[0] == jobName }
+
+// addJobEntry adds to the last [[job]].
+func (d *document) addJobEntry(node *unstable.Node) {
+	last := len(d.jobs) - 1
+	all, _ := d.decoded[jobName].([]any)
+	decoded, _ := all[last].(map[string]any)
+	path := keyParts(node)
+	d.jobs[last].entries = append(d.jobs[last].entries, d.entryOf(path, lookup(decoded, path), node))
 }
 
 func (d *document) addEntry(table []string, node *unstable.Node) {
@@ -75,11 +101,15 @@ func (d *document) addEntry(table []string, node *unstable.Node) {
 		d.addInline(path, node)
 		return
 	}
-	v := value{place: d.place(d.valueOffset(node)), data: lookup(d.decoded, path)}
+	d.entries = append(d.entries, d.entryOf(path, lookup(d.decoded, path), node))
+}
+
+func (d *document) entryOf(path []string, data any, node *unstable.Node) entry {
+	v := value{place: d.place(d.valueOffset(node)), data: data}
 	if node.Value().Kind == unstable.Array {
 		v.elems = d.elements(node.Value(), v.place)
 	}
-	d.entries = append(d.entries, entry{path: path, key: d.place(keyOffset(node)), value: v})
+	return entry{path: path, key: d.place(keyOffset(node)), value: v}
 }
 
 func (d *document) addInline(path []string, node *unstable.Node) {

@@ -404,7 +404,7 @@ func TestReferenceFileIsTheDefaults(t *testing.T) {
 	if changed := defaults.Changed(active); len(changed) != 0 {
 		t.Errorf("the reference file changes %+v", changed)
 	}
-	shown := regexp.MustCompile(`(?m)^# ([a-z_]+ = )`).ReplaceAllStringFunc(ReferenceTOML(), func(s string) string {
+	shown := regexp.MustCompile(`(?m)^# ([a-z_]+ = |\[\[)`).ReplaceAllStringFunc(ReferenceTOML(), func(s string) string {
 		if strings.Contains(s, "bind") || strings.Contains(s, "on_become_leader") {
 			return s // examples of another value
 		}
@@ -420,7 +420,16 @@ func TestReferenceFileIsTheDefaults(t *testing.T) {
 			t.Errorf("%s is not in the reference file", s.Key)
 		}
 	}
-	for i, section := range strings.Split(ReferenceTOML(), "\n\n") {
+	if len(all.Jobs) != 1 {
+		t.Fatalf("the reference file shows %d jobs", len(all.Jobs))
+	}
+	for _, k := range jobKeys {
+		if _, shown := all.Jobs[0].places[k.name]; !shown {
+			t.Errorf("job.%s is not in the reference file", k.name)
+		}
+	}
+	settings, _, _ := strings.Cut(ReferenceTOML(), "# Singleton jobs")
+	for i, section := range strings.Split(settings, "\n\n") {
 		for _, s := range Settings() {
 			_, name, _ := cutLast(s.Key)
 			isHere := regexp.MustCompile(`(?m)^(# )?` + name + ` = `).MatchString(section)

@@ -37,6 +37,11 @@ var settings = []Setting{
 		field: label(func(c *Config) *string { return &c.Cluster }),
 	},
 	{
+		Key: "timezone", Env: "BULLY_TIMEZONE", Default: "UTC", Reloadable: true,
+		Usage: "time zone of jobs that name none; the same on all nodes",
+		field: zone(func(c *Config) *string { return &c.Timezone }),
+	},
+	{
 		Key: "node.name", Flag: "name", Env: "BULLY_NAME", Default: "the host's name", derived: true,
 		Usage: "name of this node, shown to users and hooks",
 		field: label(func(c *Config) *string { return &c.Node.Name }),

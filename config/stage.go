@@ -12,7 +12,3 @@ var httpField = stringField(func(c *Config) *string { return &c.Control.HTTP }, 
 		}
 		return "", wrong(`HTTP is not in this version: expected "", found %s`, quote(s))
 	})
-
-const jobTable = "job"
-
-func jobsUnknown() *Error { return wrong("jobs are not in this version").hint("remove [[job]]") }
