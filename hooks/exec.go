@@ -1,7 +1,6 @@
 package hooks
 
 import (
-	"context"
 	"io"
 	"os"
 	"time"
@@ -20,21 +19,17 @@ const (
 	notification lane = "notification"
 )
 
-// execute runs the hook of ev and returns when nothing of its group is left. It
-// blocks its caller for as long as the leash allows; ctx ends it early.
-func (r *Runner) execute(ctx context.Context, cfg Config, ln lane, ev Event, l *leash) Result {
-	res := Result{Kind: ev.Kind, Epoch: ev.Epoch.Counter, Exit: -1}
+// execute runs the hook of ev once and returns when nothing of its group is left.
+// It blocks its caller for as long as the leash allows.
+func (r *Runner) execute(cfg Config, ln lane, ev Event, l *leash) Result {
+	res := Result{Kind: ev.Kind, Epoch: ev.Epoch.Counter, Cause: ev.Cause, Exit: -1}
 	cmd := cfg.Commands[ev.Kind]
 	if cmd.IsZero() {
 		res.OK = true
 		return res
 	}
 	log := cfg.Logger.With("hook", string(ev.Kind), "epoch", ev.Epoch.Counter)
-	stop := context.AfterFunc(ctx, func() { l.pull(errStopping, time.Time{}) })
-	defer stop()
-	if ctx.Err() != nil {
-		res.Err = errStopping
-	} else {
+	if res.Err = l.pulled(); res.Err == nil {
 		res.Err = Check(cmd)
 	}
 	if res.Err == nil {
@@ -47,10 +42,10 @@ func (r *Runner) execute(ctx context.Context, cfg Config, ln lane, ev Event, l *
 
 // run does execute's work once the command is known to be fit to run.
 func (r *Runner) run(cfg Config, ln lane, ev Event, l *leash, log hclog.Logger, res *Result) {
-	about := circumstances{seq: r.seq.Add(1), attempt: 1, socket: cfg.Socket}
+	about := circumstances{seq: r.seq.Add(1), attempt: ev.Attempt + 1, socket: cfg.Socket}
 	now := time.Now()
 	about.timeout = l.termBy(now).Sub(now)
-	log.Info("hook started", "cause", ev.Cause, "seq", about.seq, "timeout", about.timeout.Round(time.Millisecond))
+	log.Info("hook started", "cause", ev.Cause, "seq", about.seq, "attempt", about.attempt, "timeout", about.timeout.Round(time.Millisecond))
 	out := newOutput(log)
 	p, err := start(cfg.Commands[ev.Kind].argv(), environ(ev, about, os.Getenv), payload(ev, about), out)
 	if err != nil {
@@ -58,7 +53,20 @@ func (r *Runner) run(cfg Config, ln lane, ev Event, l *leash, log hclog.Logger, 
 		return
 	}
 	r.journal.record(ln, newEntry(p.group, about.seq, ev))
-	res.Ran, res.Started = true, p.begun
+	res.Ran, res.Started, res.Seq = true, p.begun, about.seq
+	p.conclude(l, res)
+	r.journal.clear(ln)
+	ended := *res
+	res.filed = r.collect(p, func() {
+		r.ledger.keep(about.seq, ev, ended, out)
+		if n := out.allowed.dropped(); n > 0 {
+			log.Warn("hook output dropped from the log", "lines", n)
+		}
+	})
+}
+
+// conclude waits for the hook's end and says how it was.
+func (p *process) conclude(l *leash, res *Result) {
 	res.Err = p.supervise(l)
 	var failure error
 	if res.Exit, failure = p.reap(); failure == nil && res.Exit > 0 {
@@ -68,20 +76,12 @@ func (r *Runner) run(cfg Config, ln lane, ev Event, l *leash, log hclog.Logger, 
 		res.Err = failure
 	}
 	res.Took = time.Since(p.begun)
-	r.journal.clear(ln)
-	ended := *res
-	r.collect(p, func() {
-		r.ledger.keep(about.seq, ev, ended, out)
-		if n := out.allowed.dropped(); n > 0 {
-			log.Warn("hook output dropped from the log", "lines", n)
-		}
-	})
 }
 
 // collect waits for the end of the output, which follows the end of the group at
 // once unless an escaped child holds a pipe: that is waited for in the background,
-// since the next hook may be in a hurry.
-func (r *Runner) collect(p *process, then func()) {
+// since the next hook may be in a hurry. What it gives is closed after then.
+func (r *Runner) collect(p *process, then func()) <-chan struct{} {
 	done := make(chan struct{})
 	r.aftermath.Go(func() {
 		defer close(done)
@@ -89,6 +89,7 @@ func (r *Runner) collect(p *process, then func()) {
 		then()
 	})
 	within(done, drainFirst)
+	return done
 }
 
 func logEnd(log hclog.Logger, cmd Command, res Result) {
@@ -105,10 +106,12 @@ type output struct {
 	tail    tail
 	allowed *allowance
 	log     hclog.Logger
+	said    string               // the message of its lines in the log
+	also    map[string]io.Writer // by stream: who gets what is printed as it is; nil: nobody
 }
 
 func newOutput(log hclog.Logger) *output {
-	return &output{allowed: newAllowance(time.Now()), log: log}
+	return &output{allowed: newAllowance(time.Now()), log: log, said: "hook printed"}
 }
 
 // read takes one stream to its end, or until its deadline is set.
@@ -117,10 +120,13 @@ func (o *output) read(f *os.File, stream string) {
 	now := time.Now() // asked once a read: a flood is of many short lines
 	split := lines{
 		admit: func() bool { return o.allowed.take(now) },
-		emit:  func(line string) { o.log.Info("hook printed", "stream", stream, "line", line) },
+		emit:  func(line string) { o.log.Info(o.said, "stream", stream, "line", line) },
 	}
 	_, _ = io.Copy(writerFunc(func(p []byte) (int, error) {
 		now = time.Now()
+		if also := o.also[stream]; also != nil {
+			_, _ = also.Write(p) // a reader that went away does not concern the hook
+		}
 		o.tail.write(p)
 		split.write(p)
 		return len(p), nil

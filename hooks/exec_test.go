@@ -252,7 +252,7 @@ func TestLedgerKeepsTheLastRuns(t *testing.T) {
 	g := setUp(t, scripts{}, Config{})
 	l := ledger{dir: dir, backlog: &backlog{}, log: g.logger}
 	for seq := range uint64(ledgerRuns + 5) {
-		l.write(ledgerRow{Hook: BecomeLeader, Seq: seq + 1}, []byte("output"))
+		l.write(Run{Hook: BecomeLeader, Seq: seq + 1}, []byte("output"))
 	}
 	names, err := l.names()
 	if err != nil || len(names) != ledgerRuns || names[0] != "000000000006-become-leader-0.log" {

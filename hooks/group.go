@@ -31,23 +31,29 @@ func signalGroup(group int, sig unix.Signal) error {
 // Where /proc cannot be read nobody seems to live: stragglers then get the KILL
 // without the TERM before it.
 func living(group int) []int {
+	var pids []int
+	for _, pid := range processes() {
+		// getpgid costs a tenth of reading stat, and nearly all are of other groups.
+		if got, err := unix.Getpgid(pid); err != nil || got != group {
+			continue
+		}
+		if s, err := readStat(pid); err == nil && s.group == group && s.runs() {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// processes lists all that this process can see.
+func processes() (pids []int) {
 	proc, err := os.Open("/proc")
 	if err != nil {
 		return nil
 	}
 	defer proc.Close()
 	names, _ := proc.Readdirnames(-1)
-	var pids []int
 	for _, name := range names {
-		pid, err := strconv.Atoi(name)
-		if err != nil {
-			continue
-		}
-		// getpgid costs a tenth of reading stat, and nearly all are of other groups.
-		if got, err := unix.Getpgid(pid); err != nil || got != group {
-			continue
-		}
-		if s, err := readStat(pid); err == nil && s.group == group && s.runs() {
+		if pid, err := strconv.Atoi(name); err == nil {
 			pids = append(pids, pid)
 		}
 	}

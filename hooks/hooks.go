@@ -14,12 +14,14 @@
 //  3. Every become-leader that was tried is followed by its lose-leadership,
 //     also when it failed or was killed.
 //  4. Losing an epoch kills its running become-leader: TERM to its process group,
-//     a grace, KILL.
+//     a grace, KILL; and it ends the wait for the next attempt.
+//  5. No become-leader starts that is not on disk as begun.
 //
-// Promise 3 across a crash of the agent is kept together with the election's
-// state file: the caller finds its leadership unfinished there and calls CleanUp.
-// The lose-leadership hook therefore runs at least once, not exactly once, and
-// has to be idempotent.
+// Promise 3 across the death of the agent is kept by a guard, a process of its own
+// for each leadership (Guards), which runs the lose-leadership hook at once. Where
+// that could not, the election's state file and the journal say so, and the caller
+// calls CleanUp at the next start. The lose-leadership hook therefore runs at least
+// once, not exactly once, and has to be idempotent.
 //
 // A command runs in its own process group with a clean environment, in "/", with
 // one JSON object on its standard input. Whatever of its group is left when it
@@ -120,6 +122,10 @@ type Config struct {
 	// Socket is the path of the agent's control socket, for BULLY_SOCKET.
 	Socket string
 
+	// Guards starts the guard of each leadership that has a lose-leadership hook;
+	// nil: there is none, and after the agent's death the next start runs the hook.
+	Guards Guards
+
 	// Logger receives the start and end of each hook and its output, line by
 	// line. Nil discards.
 	Logger hclog.Logger
@@ -200,6 +206,17 @@ type Event struct {
 	// remains of the lease on an involuntary loss (protocol 2.5); zero, in a planned
 	// change, leaves the hook its full timeout.
 	Within time.Duration
+
+	// Attempt is how often the hook was tried before for what has happened.
+	Attempt int
+
+	// IsRedo says that a lose-leadership hook which failed is tried again, long
+	// after others lead. A become-leader does not wait for it.
+	IsRedo bool
+
+	// Ended, if set, is called once, on some goroutine, when the event has been
+	// dealt with and the output is in the ledger.
+	Ended func(Result) `json:"-"`
 }
 
 // Result is how one event of the leadership queue ended. Every become-leader and
@@ -207,14 +224,25 @@ type Event struct {
 type Result struct {
 	Kind  Kind
 	Epoch uint64 // counter
+	Cause string // of the event; agent-died if the guard ran the hook
 
 	OK  bool // the hook exited with 0, or there was nothing to run
 	Ran bool // a process was started
+
+	Seq      uint64 // BULLY_SEQ of the last attempt; 0 if there was none
+	Attempts int    // that were made for this event
+
+	// ByGuard says that the guard had run the hook, since the agent was frozen.
+	// Unasked says that no event asked for this result: the guard has run the
+	// lose-leadership hook of an epoch that is not lost yet.
+	ByGuard, Unasked bool
 
 	Exit    int   // exit code; -1 if the process never started or a signal ended it
 	Err     error // why OK is false; nil otherwise
 	Took    time.Duration
 	Started time.Time // zero when !Ran
+
+	filed <-chan struct{} // closed when the output is on its way to the ledger; nil: there is none
 }
 
 // String is the result's line in logs and status.
@@ -222,6 +250,8 @@ func (r Result) String() string {
 	switch {
 	case !r.Ran && r.OK:
 		return fmt.Sprintf("%s of epoch %d: nothing ran", r.Kind, r.Epoch)
+	case r.OK && r.ByGuard:
+		return fmt.Sprintf("%s of epoch %d: done by the guard in %v", r.Kind, r.Epoch, r.Took.Round(time.Millisecond))
 	case r.OK:
 		return fmt.Sprintf("%s of epoch %d: done in %v", r.Kind, r.Epoch, r.Took.Round(time.Millisecond))
 	}
@@ -243,18 +273,29 @@ var (
 	// errStopping is returned in Results for events that were still queued when
 	// Run's context ended, and for the hook that was ended with it.
 	errStopping = errors.New("stopped, since the agent is stopping")
+
+	// errSuperseded is the end of a notification before a newer one of its kind.
+	errSuperseded = errors.New("not started, since a newer event of its kind has come")
+
+	// errOvertaken is the end of a lose-leadership hook that was tried once more
+	// when this node leads again.
+	errOvertaken = errors.New("stopped, since this node leads again")
+
+	// ErrNotRecorded is wrapped by the Err of a become-leader that was not started
+	// because the disk did not take the note of it. Nothing ran, and nothing needs
+	// to be undone.
+	ErrNotRecorded = errors.New("become-leader hook not started, since it could not be recorded")
 )
 
-// exitTryAgain is EX_TEMPFAIL of sysexits.h: the contract lets a hook ask for
-// another attempt with it. Attempts are not repeated yet, so it is a failure
-// that says so.
+// exitTryAgain is EX_TEMPFAIL of sysexits.h: a become-leader hook asks for another
+// attempt with it.
 const exitTryAgain = 75
 
 // exitError says what an exit status other than 0 means.
 func exitError(code int) error {
 	switch code {
 	case exitTryAgain:
-		return errors.New("exit status 75 (try again): counted as failed, attempts are not repeated")
+		return errors.New("exit status 75 (try again)")
 	case 126:
 		return errors.New("exit status 126: the shell found the command but could not execute it")
 	case 127:

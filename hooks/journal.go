@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -17,11 +19,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// journal records on disk which process groups run now, so that the next life of
-// the agent can end those that this one left behind by crashing (M18). It is
-// written right after a start, when the group's id is known, and synced with its
-// directory; a crash within that moment leaves a group that nobody finds. Clearing is not synced: an entry that outlives its group matches
-// no process any more.
+// journal records on disk which process groups run now and which leadership has had
+// its become-leader and not yet its lose-leadership hook. The next life of the
+// agent, or its guard, ends by it what this one left behind by crashing (M18).
+//
+// That a leadership begins is noted, synced with its directory, before its
+// become-leader is started (begin); everything else after it happened and in its own
+// time. A hook of that leadership is found even if the agent died before its group
+// was noted, and an entry that outlives its group matches no process any more.
 //
 // Safe for concurrent use. Writes are done by the backlog; only the newest state
 // counts.
@@ -31,14 +36,25 @@ type journal struct {
 	log     func() hclog.Logger
 
 	mu      sync.Mutex
-	entries map[lane]entry
-	pending bool // Invariant: true while a write that will see entries is queued
+	page    page
+	before  *Epoch // what was owed before the last begin
+	pending bool   // Invariant: true while a write that will see page is queued
 }
 
 const journalName = "hook-journal.json"
 
+// page is what the journal's file holds.
+type page struct {
+	Runs map[lane]entry `json:"runs,omitempty"`
+	// Owed is the epoch whose become-leader was started and whose lose-leadership
+	// hook has not succeeded yet.
+	Owed *Epoch `json:"owed,omitempty"`
+}
+
+func (p page) isBlank() bool { return len(p.Runs) == 0 && p.Owed == nil }
+
 // entry identifies a group beyond the reuse of its number: by its first process's
-// start time, and by two variables in its members' environment for when the first
+// start time, and by variables in its members' environment for when the first
 // process has ended before the others.
 type entry struct {
 	Hook  Kind   `json:"hook"`
@@ -48,6 +64,8 @@ type entry struct {
 	Group int    `json:"group"`
 	Start uint64 `json:"start"` // clock ticks since boot; 0: unknown
 	Boot  string `json:"boot"`
+
+	owner string // of the epoch, in place of Time where that is not known
 }
 
 func newEntry(group int, seq uint64, ev Event) entry {
@@ -58,9 +76,52 @@ func newEntry(group int, seq uint64, ev Event) entry {
 	return e
 }
 
-func (j *journal) record(ln lane, e entry) { j.change(func() { j.entries[ln] = e }) }
+// begin notes that the become-leader hook of ev is about to start. It gives the
+// outcome when that is on disk or cannot be; the hook must not start before.
+func (j *journal) begin(ev Event) <-chan error {
+	outcome := make(chan error, 1)
+	if j.path == "" {
+		outcome <- nil
+		return outcome
+	}
+	j.mu.Lock()
+	j.before = j.page.Owed
+	j.page.Owed = &Epoch{Counter: ev.Epoch.Counter, Owner: ev.Epoch.Owner}
+	j.mu.Unlock()
+	j.backlog.add(func() { outcome <- j.write() })
+	return outcome
+}
 
-func (j *journal) clear(ln lane) { j.change(func() { delete(j.entries, ln) }) }
+// withdraw takes back a begin after which nothing was started.
+func (j *journal) withdraw() {
+	j.change(func() { j.page.Owed = j.before })
+}
+
+// settle notes that the lose-leadership hook of the epoch has succeeded.
+func (j *journal) settle(epoch uint64) {
+	if _, isOwed := j.owed(); isOwed {
+		j.change(func() {
+			if j.page.Owed != nil && j.page.Owed.Counter <= epoch {
+				j.page.Owed = nil
+			}
+		})
+	}
+}
+
+// owed is the epoch whose lose-leadership hook has not succeeded yet; false if there
+// is none.
+func (j *journal) owed() (Epoch, bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.page.Owed == nil {
+		return Epoch{}, false
+	}
+	return *j.page.Owed, true
+}
+
+func (j *journal) record(ln lane, e entry) { j.change(func() { j.page.Runs[ln] = e }) }
+
+func (j *journal) clear(ln lane) { j.change(func() { delete(j.page.Runs, ln) }) }
 
 func (j *journal) change(apply func()) {
 	if j.path == "" {
@@ -71,30 +132,28 @@ func (j *journal) change(apply func()) {
 	apply()
 	if !j.pending {
 		j.pending = true
-		j.backlog.add(j.write)
+		j.backlog.add(func() {
+			if err := j.write(); err != nil {
+				j.log().Error("hook journal not written", "err", err)
+			}
+		})
 	}
 }
 
-// write brings the file to the newest state; it runs on the backlog.
-func (j *journal) write() {
+// write brings the file to the newest state.
+func (j *journal) write() error {
 	j.mu.Lock()
 	j.pending = false
-	var text []byte
-	var err error
-	if len(j.entries) > 0 {
-		text, err = json.Marshal(j.entries)
-	}
+	text, err := json.Marshal(j.page)
+	isBlank := j.page.isBlank()
 	j.mu.Unlock()
 	switch {
 	case err != nil:
-	case text == nil:
-		err = j.remove()
-	default:
-		err = writeSynced(j.path, text)
+		return err
+	case isBlank:
+		return j.remove()
 	}
-	if err != nil {
-		j.log().Error("hook journal not written", "err", err)
-	}
+	return writeSynced(j.path, text)
 }
 
 func (j *journal) remove() error {
@@ -103,6 +162,22 @@ func (j *journal) remove() error {
 	}
 	return nil
 }
+
+// try finds out whether a begin would reach the disk now. It waits for the disk.
+func (j *journal) try() error {
+	if j.path == "" {
+		return nil
+	}
+	path := j.path + ".try"
+	err := writeSynced(path, make([]byte, trySize))
+	if removed := os.Remove(path); err == nil {
+		err = removed
+	}
+	return err
+}
+
+// trySize is about what a page takes.
+const trySize = 1 << 10
 
 // writeSynced replaces a file and syncs its directory, which renameio does not.
 func writeSynced(path string, text []byte) error {
@@ -119,42 +194,79 @@ func writeSynced(path string, text []byte) error {
 	return dir.Sync()
 }
 
-// load reads what an earlier life left. No file is no entries.
-func (j *journal) load() (map[lane]entry, error) {
+// load reads what an earlier life left. No file is a blank page.
+func (j *journal) load() (page, error) {
 	if j.path == "" {
-		return nil, nil
+		return page{}, nil
 	}
 	text, err := os.ReadFile(j.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return page{}, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("load hook journal: %w", err)
+		return page{}, fmt.Errorf("load hook journal: %w", err)
 	}
-	var left map[lane]entry
+	var left page
 	if err := json.Unmarshal(text, &left); err != nil {
-		return nil, fmt.Errorf("load hook journal: %s: %w", j.path, err)
+		return page{}, fmt.Errorf("load hook journal: %s: %w", j.path, err)
 	}
 	return left, nil
+}
+
+// open takes over what an earlier life owes. What it left running is for
+// endOrphans, which says so if the file cannot be read.
+func (j *journal) open() {
+	left, _ := j.load()
+	j.page = page{Runs: make(map[lane]entry), Owed: left.Owed}
 }
 
 // endOrphans ends the groups that an earlier life left behind, TERM, grace, KILL,
 // and returns when they are gone. It must be called before the first hook runs:
 // a leftover become-leader hook would work against its own lose-leadership hook.
 func (j *journal) endOrphans(ctx context.Context, grace time.Duration) {
+	if j.path == "" {
+		return
+	}
 	left, err := j.load()
 	if err != nil {
 		j.log().Error("hook journal not read, orphaned hooks may still run", "err", err)
 	}
-	for _, ln := range []lane{leadership, notification} {
-		if e, ok := left[ln]; ok && e.alive() {
+	orphans := slices.Collect(maps.Values(left.Runs))
+	if left.Owed != nil {
+		orphans = append(orphans, hooksOf(*left.Owed)...)
+	}
+	for _, e := range orphans {
+		if e.alive() {
 			j.log().Warn("orphaned hook found", "hook", string(e.Hook), "epoch", e.Epoch, "group", e.Group)
 			e.end(ctx, grace)
 		}
 	}
-	if err := j.remove(); err != nil && j.path != "" {
-		j.log().Error("hook journal not removed", "err", err)
+	if err := j.write(); err != nil {
+		j.log().Error("hook journal not written", "err", err)
 	}
+}
+
+// hooksOf finds the hooks of a leadership by what their processes were told. Whatever
+// has made a session of its own has left its hook.
+func hooksOf(epoch Epoch) (found []entry) {
+	for _, pid := range processes() {
+		group, err := unix.Getpgid(pid)
+		if session, _ := unix.Getsid(pid); err != nil || session == group {
+			continue
+		}
+		for _, kind := range []Kind{BecomeLeader, LoseLeadership} {
+			e := entry{Hook: kind, Epoch: epoch.Counter, owner: epoch.Owner, Group: group, Boot: bootID()}
+			isKnown := slices.ContainsFunc(found, func(other entry) bool { return other.Group == group })
+			if isKnown || !e.isMarked(pid) {
+				continue
+			}
+			if s, err := readStat(group); err == nil {
+				e.Start = s.start
+			}
+			found = append(found, e)
+		}
+	}
+	return found
 }
 
 // alive reports whether a member of the recorded group still runs. A group of the
@@ -176,7 +288,16 @@ func (e entry) matches(pid int) bool {
 		s, err := readStat(pid)
 		return err == nil && e.Start != 0 && s.start == e.Start
 	}
-	return hasEnv(pid, "BULLY_SEQ="+strconv.FormatUint(e.Seq, 10), "BULLY_TIME="+e.Time)
+	return e.isMarked(pid)
+}
+
+// isMarked reports whether the process was started by this hook, whichever attempt.
+func (e entry) isMarked(pid int) bool {
+	which := "BULLY_TIME=" + e.Time
+	if e.Time == "" {
+		which = "BULLY_EPOCH_OWNER=" + e.owner
+	}
+	return hasEnv(pid, "BULLY_EVENT="+string(e.Hook), "BULLY_EPOCH="+strconv.FormatUint(e.Epoch, 10), which)
 }
 
 // end signals a group whose processes are not our children: between the look and

@@ -17,7 +17,11 @@ import (
 // and gives the journal's entry for it.
 func orphan(t *testing.T, script string) (entry, *exec.Cmd) {
 	t.Helper()
-	ev := event(BecomeLeader, 7)
+	return orphanOf(t, event(BecomeLeader, 7), script)
+}
+
+func orphanOf(t *testing.T, ev Event, script string) (entry, *exec.Cmd) {
+	t.Helper()
 	cmd := exec.Command("/bin/sh", "-c", script)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Env = environ(ev, circumstances{seq: 12}, os.Getenv)
@@ -36,7 +40,7 @@ func crashed(t *testing.T, s scripts, cfg Config, left entry) *rig {
 	t.Helper()
 	cfg.Dir = t.TempDir()
 	g := setUp(t, s, cfg)
-	text, err := json.Marshal(map[lane]entry{leadership: left})
+	text, err := json.Marshal(page{Runs: map[lane]entry{leadership: left}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +117,7 @@ func TestCleanUpSparesAReusedGroupWithoutFirstProcess(t *testing.T) {
 	left, cmd := orphan(t, "sleep 1000 &")
 	_ = cmd.Wait()
 	stale := left
-	stale.Seq++
+	stale.Epoch++
 	g := crashed(t, scripts{}, Config{}, stale)
 	g.CleanUp(context.Background(), event(LoseLeadership, 7))
 	if !left.alive() {
@@ -137,13 +141,19 @@ func TestJournalHoldsTheRunningGroup(t *testing.T) {
 	g := startRig(t, scripts{BecomeLeader: note + "read go <gate"}, Config{Dir: t.TempDir()})
 	g.mkfifo("gate")
 	g.become(5)
-	g.until("the entry", func() bool { left, err := g.journal.load(); return err == nil && len(left) == 1 })
+	g.until("the entry", func() bool { left, err := g.journal.load(); return err == nil && left.Runs[leadership].Group != 0 })
 	left, _ := g.journal.load()
-	if e := left[leadership]; e.Epoch != 5 || e.Hook != BecomeLeader || !e.alive() {
+	if e := left.Runs[leadership]; e.Epoch != 5 || e.Hook != BecomeLeader || !e.alive() {
 		t.Errorf("journal has %+v", left)
 	}
 	g.open("gate")
 	g.wants(BecomeLeader, 5, true, true)
+	g.until("the end of the run", func() bool { left, err := g.journal.load(); return err == nil && len(left.Runs) == 0 })
+	if left, _ := g.journal.load(); left.Owed == nil || *left.Owed != (Epoch{5, "a"}) {
+		t.Errorf("the journal owes %v after a become hook", left.Owed)
+	}
+	g.lose(5)
+	g.wants(LoseLeadership, 5, true, false)
 	g.end()
 	if _, err := os.Stat(g.journal.path); !os.IsNotExist(err) {
 		t.Errorf("the journal outlives its hook: %v", err)

@@ -31,6 +31,10 @@ const (
 	minRun   = 5 * time.Millisecond
 	minGrace = time.Millisecond
 
+	// minRoom is how much time must be left for another attempt: a shell and a
+	// command or two. Arbitrary.
+	minRoom = 10 * time.Millisecond
+
 	// A budget is shared in quarters: the killing of a running become-leader
 	// hook may use one, and of what is left the lose-leadership hook keeps one
 	// for its own grace. Arbitrary, but the hook has more than half in any case.
@@ -71,6 +75,43 @@ func (l *leash) tug() {
 	select {
 	case l.tugged <- struct{}{}:
 	default:
+	}
+}
+
+// rest waits between two attempts, for d or, when time is short, for a share of
+// what is left. It reports false when there may be no other.
+func (l *leash) rest(d time.Duration) bool {
+	until := time.Now().Add(d)
+	for {
+		var ok bool
+		if until, ok = l.restUntil(until); !ok {
+			return false
+		}
+		timer := time.NewTimer(time.Until(until))
+		select {
+		case <-timer.C:
+			return l.pulled() == nil
+		case <-l.tugged:
+			timer.Stop()
+		}
+	}
+}
+
+// restUntil is the end of a rest that was to last until then.
+func (l *leash) restUntil(then time.Time) (until time.Time, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch now := time.Now(); {
+	case l.reason != nil:
+		return then, false
+	case l.last.IsZero():
+		return then, true
+	default:
+		room := l.last.Sub(now)
+		if share := now.Add(room / budgetShare); share.Before(then) {
+			then = share
+		}
+		return then, room > minRoom
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,18 +34,19 @@ const (
 	ledgerRuns = 50
 )
 
-// ledgerRow is the first line of a file in the ledger.
-type ledgerRow struct {
-	Hook    Kind   `json:"hook"`
-	Cause   string `json:"cause"`
-	Epoch   uint64 `json:"epoch"`
-	Seq     uint64 `json:"seq"`
-	Started string `json:"started"`
-	Took    string `json:"took"`
-	Exit    int    `json:"exit"`
-	OK      bool   `json:"ok"`
-	Err     string `json:"err,omitempty"`
-	Printed int64  `json:"printed"` // bytes; more than follow if the beginning was cut
+// Run is one run of a hook as the ledger has it: the first line of its file.
+type Run struct {
+	Hook    Kind      `json:"hook"`
+	Cause   string    `json:"cause"`
+	Epoch   uint64    `json:"epoch"` // counter
+	Seq     uint64    `json:"seq"`   // BULLY_SEQ
+	Attempt int       `json:"attempt"`
+	Started time.Time `json:"started"`
+	TookMS  float64   `json:"took_ms"`
+	Exit    int       `json:"exit"` // as in Result
+	OK      bool      `json:"ok"`
+	Err     string    `json:"err,omitempty"`
+	Printed int64     `json:"printed"` // bytes; more than are kept if the beginning was cut
 }
 
 // open makes the directory and gives the highest sequence number in it.
@@ -71,9 +73,9 @@ func (l *ledger) keep(seq uint64, ev Event, res Result, out *output) {
 		return
 	}
 	kept, printed := out.tail.bytes()
-	row := ledgerRow{
-		Hook: ev.Kind, Cause: ev.Cause, Epoch: ev.Epoch.Counter, Seq: seq,
-		Started: stamp(res.Started), Took: res.Took.Round(time.Microsecond).String(),
+	row := Run{
+		Hook: ev.Kind, Cause: ev.Cause, Epoch: ev.Epoch.Counter, Seq: seq, Attempt: ev.Attempt + 1,
+		Started: res.Started.Round(0), TookMS: float64(res.Took.Microseconds()) / 1000,
 		Exit: res.Exit, OK: res.Err == nil, Printed: printed,
 	}
 	if res.Err != nil {
@@ -84,7 +86,7 @@ func (l *ledger) keep(seq uint64, ev Event, res Result, out *output) {
 	}
 }
 
-func (l *ledger) write(row ledgerRow, kept []byte) {
+func (l *ledger) write(row Run, kept []byte) {
 	head, err := json.Marshal(row)
 	if err == nil {
 		name := fmt.Sprintf("%012d-%s-%d.log", row.Seq, row.Hook, row.Epoch)
@@ -94,6 +96,56 @@ func (l *ledger) write(row ledgerRow, kept []byte) {
 	if err = errors.Join(err, l.prune()); err != nil {
 		l.log().Warn("hook output not kept", "err", err)
 	}
+}
+
+// runs lists what is kept, oldest first, without the output. A file that is being
+// written is left out.
+func (l *ledger) runs() ([]Run, error) {
+	if l.dir == "" {
+		return nil, nil
+	}
+	names, err := l.names()
+	if err != nil {
+		return nil, fmt.Errorf("read hook ledger: %w", err)
+	}
+	var runs []Run
+	for _, name := range names {
+		if run, _, err := l.read(name); err == nil {
+			runs = append(runs, run)
+		}
+	}
+	return runs, nil
+}
+
+// output gives one run and what it printed last; fs.ErrNotExist if it is not kept.
+// Should two have the number, which a crash makes possible, it is the later one.
+func (l *ledger) output(seq uint64) (Run, []byte, error) {
+	if l.dir == "" {
+		return Run{}, nil, fs.ErrNotExist
+	}
+	names, err := l.names()
+	if err != nil {
+		return Run{}, nil, fmt.Errorf("read hook ledger: %w", err)
+	}
+	for _, name := range slices.Backward(names) {
+		if got, _ := ledgerSeq(name); got == seq {
+			return l.read(name)
+		}
+	}
+	return Run{}, nil, fs.ErrNotExist
+}
+
+func (l *ledger) read(name string) (Run, []byte, error) {
+	text, err := os.ReadFile(filepath.Join(l.dir, name))
+	if err != nil {
+		return Run{}, nil, fmt.Errorf("read hook ledger: %w", err)
+	}
+	head, kept, _ := bytes.Cut(text, []byte{'\n'})
+	var run Run
+	if err := json.Unmarshal(head, &run); err != nil {
+		return Run{}, nil, fmt.Errorf("read hook ledger: %s: %w", name, err)
+	}
+	return run, kept, nil
 }
 
 // prune removes the oldest files beyond ledgerRuns.

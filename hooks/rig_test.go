@@ -21,6 +21,9 @@ import (
 // that a loaded machine fails none of them.
 const patience = 20 * time.Second
 
+// shortPause is between two attempts, where a test does not say otherwise.
+const shortPause = 5 * time.Millisecond
+
 // rig is a Runner with real hooks in /bin/sh. Every hook notes its process group
 // first; when the test ends, none of these groups may have a living member.
 type rig struct {
@@ -78,6 +81,7 @@ func setUp(t *testing.T, s scripts, cfg Config) *rig {
 	if g.Runner, err = New(cfg); err != nil {
 		t.Fatal(err)
 	}
+	g.pause, g.guardPause = shortPause, shortPause
 	t.Cleanup(g.noOrphans)
 	t.Cleanup(func() { g.aftermath.Wait(); g.backlog.wait(patience) }) // before its directory goes
 	return g
@@ -237,5 +241,18 @@ func (g *rig) open(gate string) {
 		}
 	case <-time.After(patience):
 		g.t.Fatalf("no hook came to the gate %s", gate)
+	}
+}
+
+func appendLine(t *testing.T, path, line string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer f.Close()
+	if _, err := f.WriteString(line + "\n"); err != nil {
+		t.Error(err)
 	}
 }

@@ -11,16 +11,23 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// Runner runs hooks. Start, Stop, SetConfig, Last and Dropped never block and may
-// be called by any goroutine, before and during Run. New makes one; CleanUp may be
-// called once before Run, Run once.
+// Runner runs hooks. Start, Stop, Renew, SetConfig, Guard, Owed, IsRunning,
+// Last and Dropped never block and may be called by any goroutine, before and during Run; Runs,
+// Output and TryRecording wait for the disk. New makes one; Recover, then CleanUp,
+// may be called before Run, Run once.
 type Runner struct {
 	seq     atomic.Uint64 // of the last run, BULLY_SEQ
 	backlog backlog
 	journal journal
 	ledger  ledger
+	pause   time.Duration // before the second attempt
 
-	aftermath sync.WaitGroup // runs whose output is still awaited, bounded by drain
+	guardPause time.Duration // before another guard
+
+	aftermath sync.WaitGroup // runs whose output is awaited, bounded by drain, and guards
+
+	recovered []GuardRecord // what guards of the last life have left; until Run
+	begun     uint64        // highest epoch whose become-leader was tried; only the leadership queue's goroutine asks
 
 	toLead   chan struct{} // holds a token when queue may have something
 	toNotify chan struct{} // … notices …
@@ -48,8 +55,15 @@ type Runner struct {
 	// lost is how the last lose-leadership hook ended.
 	lost Result
 
-	// notices is at most one event of each notification kind, oldest first.
-	notices []Event
+	// guarding is that of the present leadership, or of the one whose
+	// lose-leadership hook is owed; nil: there is none.
+	guarding *guarding
+	lease    time.Time // as Renew said last
+
+	// notices is at most one event of each notification kind, oldest first;
+	// noticing is the kind that runs, "" if none does.
+	notices  []Event
+	noticing Kind
 
 	untold  []Result // results on their way to the consumer, unbounded
 	last    Result   // last leadership hook, for status
@@ -68,12 +82,18 @@ type current struct {
 	kind  Kind
 	epoch uint64
 	leash *leash
+
+	isRedo bool
 }
 
 const (
 	// resultRoom is how many results outlive Run unread. More than an agent that
 	// stops will ever leave.
 	resultRoom = 64
+
+	// overtakeGrace is what a lose-leadership hook that was tried once more has
+	// for its end when this node leads again, killing included. Arbitrary.
+	overtakeGrace = 200 * time.Millisecond
 
 	// diskPatience is how long Run waits, at its end, for the last files.
 	diskPatience = time.Second
@@ -92,15 +112,19 @@ func New(cfg Config) (*Runner, error) {
 		toNotify: make(chan struct{}, 1),
 		toTell:   make(chan struct{}, 1),
 		results:  make(chan Result, resultRoom),
+		pause:    firstPause,
+
+		guardPause: guardPause,
 
 		unstarted: make(map[uint64]bool),
 	}
-	r.journal = journal{backlog: &r.backlog, log: r.logger, entries: make(map[lane]entry)}
+	r.journal = journal{backlog: &r.backlog, log: r.logger}
 	r.ledger = ledger{backlog: &r.backlog, log: r.logger}
 	if cfg.Dir != "" {
 		r.journal.path = filepath.Join(cfg.Dir, journalName)
 		r.ledger.dir = filepath.Join(cfg.Dir, ledgerName)
 	}
+	r.journal.open()
 	seq, err := r.ledger.open()
 	if err != nil {
 		return nil, err
@@ -116,6 +140,9 @@ func (r *Runner) SetConfig(cfg Config) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.cfg = cfg.withDefaults()
+	if r.guarding != nil {
+		wake(r.guarding.anew)
+	}
 }
 
 func (r *Runner) config() Config {
@@ -138,6 +165,16 @@ func (r *Runner) Last() (Result, bool) {
 	return r.last, r.last.Kind != ""
 }
 
+// IsRunning reports whether the hook of such an event runs now, waits for its next
+// attempt, or is queued.
+func (r *Runner) IsRunning(kind Kind) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	queued := slices.ContainsFunc(r.queue, func(q request) bool { return q.Kind == kind })
+	noticed := slices.ContainsFunc(r.notices, func(ev Event) bool { return ev.Kind == kind })
+	return queued || noticed || (r.current != nil && r.current.kind == kind) || r.noticing == kind
+}
+
 // Dropped tells how many hooks were overtaken since New.
 func (r *Runner) Dropped() Dropped {
 	r.mu.Lock()
@@ -158,6 +195,9 @@ func (r *Runner) Start(ev Event) {
 	if !ev.Kind.ofLeadership() {
 		r.notice(ev)
 		return
+	}
+	if c := r.current; ev.Kind == BecomeLeader && c != nil && c.isRedo {
+		c.leash.pull(errOvertaken, time.Now().Add(overtakeGrace))
 	}
 	req := request{Event: ev}
 	if ev.Kind == LoseLeadership {
@@ -183,6 +223,12 @@ func (r *Runner) Stop(epoch uint64) {
 // end is Stop with a budget, of which the killing may use its share; 0 is none.
 func (r *Runner) end(epoch uint64, budget time.Duration) {
 	r.over = max(r.over, epoch)
+	if w := r.guarding; w != nil && w.epoch() <= r.over && !w.isLost {
+		w.isLost = true
+		if w.guard != nil {
+			w.guard.Yield() // now: to kill the become-leader may take longer than the lease
+		}
+	}
 	if c := r.current; c != nil && c.kind == BecomeLeader && c.epoch <= r.over {
 		var due time.Time
 		if budget > 0 {
@@ -215,7 +261,12 @@ func (r *Runner) hasten(epoch uint64, due time.Time) bool {
 // not run is superseded (README, Hooks). The newest has the whole state.
 func (r *Runner) notice(ev Event) {
 	before := len(r.notices)
-	r.notices = slices.DeleteFunc(r.notices, func(old Event) bool { return old.Kind == ev.Kind })
+	r.notices = slices.DeleteFunc(r.notices, func(old Event) bool {
+		if old.Kind == ev.Kind {
+			r.answer(old, Result{Kind: old.Kind, Epoch: old.Epoch.Counter, Cause: old.Cause, Exit: -1, Err: errSuperseded})
+		}
+		return old.Kind == ev.Kind
+	})
 	if len(r.notices) < before {
 		if ev.Kind == LeaderChange {
 			r.dropped.LeaderChanges++
@@ -241,6 +292,9 @@ func wake(token chan struct{}) {
 // Its goroutines: one for each queue, one that delivers results.
 func (r *Runner) Run(ctx context.Context) error {
 	r.journal.endOrphans(ctx, r.config().Grace)
+	for _, rec := range r.recovered {
+		r.forget(rec.Forget)
+	}
 	var queues, teller sync.WaitGroup
 	ended := make(chan struct{})
 	queues.Go(func() { r.serveLeadership(ctx) })
@@ -256,17 +310,24 @@ func (r *Runner) Run(ctx context.Context) error {
 
 // CleanUp makes up for a leadership that an earlier life of this agent did not
 // end: it kills what that life left running, then runs the lose-leadership hook
-// for the epoch of ev, with the cause unclean-restart. It blocks until that has
-// ended and must be called before Run. Its Result is not delivered by Results.
+// for the epoch of ev, with the cause unclean-restart, unless that life's guard
+// has. It blocks until that has ended and must be called before Run. Its Result is
+// not delivered by Results.
 func (r *Runner) CleanUp(ctx context.Context, ev Event) Result {
 	ev.Kind, ev.Cause = LoseLeadership, causeUncleanRestart
 	cfg := r.config()
 	r.journal.endOrphans(ctx, cfg.Grace)
-	l := newLeash(cfg.Timeout, cfg.Grace)
-	if ev.Within > 0 {
-		l.limit(time.Now().Add(ev.Within))
+	res, isDone := r.doneByGuard(ev.Epoch)
+	if !isDone {
+		l := newLeash(cfg.Timeout, cfg.Grace)
+		if ev.Within > 0 {
+			l.limit(time.Now().Add(ev.Within))
+		}
+		res = r.attempts(ctx, cfg, leadership, ev, l)
 	}
-	res := r.execute(ctx, cfg, leadership, ev, l)
+	if res.OK {
+		r.journal.settle(ev.Epoch.Counter)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.over = max(r.over, ev.Epoch.Counter)
@@ -293,14 +354,16 @@ func (r *Runner) serveLeadership(ctx context.Context) {
 // leadNext does the first request of the queue; it reports false if there is none.
 func (r *Runner) leadNext(ctx context.Context) bool {
 	req, cfg, l, ok := r.admit()
-	if !ok {
+	switch {
+	case !ok:
 		return false
-	}
-	if l == nil {
+	case l == nil:
 		cfg.Logger.Info("hook dropped", "hook", string(req.Kind), "epoch", req.Epoch.Counter, "cause", req.Cause)
-		return true
+	case req.Kind == BecomeLeader:
+		r.conclude(req.Event, r.becomeLeader(ctx, cfg, req.Event, l))
+	default:
+		r.conclude(req.Event, r.loseLeadership(ctx, cfg, req.Event, l))
 	}
-	r.conclude(r.execute(ctx, cfg, leadership, req.Event, l))
 	return true
 }
 
@@ -316,19 +379,22 @@ func (r *Runner) admit() (req request, cfg Config, l *leash, ok bool) {
 	req, r.queue = r.queue[0], r.queue[1:]
 	if res, settled := r.settle(req); settled {
 		r.tell(res)
+		r.answer(req.Event, res)
 		return req, r.cfg, nil, true
 	}
 	l = newLeash(r.cfg.Timeout, r.cfg.Grace)
 	l.limit(req.due)
-	r.current = &current{kind: req.Kind, epoch: req.Epoch.Counter, leash: l}
+	r.current = &current{kind: req.Kind, epoch: req.Epoch.Counter, leash: l, isRedo: req.IsRedo}
 	return req, r.cfg, l, true
 }
 
 // settle answers a request for which nothing is to be run.
 func (r *Runner) settle(req request) (res Result, settled bool) {
 	epoch := req.Epoch.Counter
-	res = Result{Kind: req.Kind, Epoch: epoch, OK: true, Exit: -1}
+	res = Result{Kind: req.Kind, Epoch: epoch, Cause: req.Cause, OK: true, Exit: -1}
 	switch {
+	case req.Kind == BecomeLeader && epoch <= r.over && epoch <= r.begun: // one more attempt, too late
+		res.OK, res.Err = false, errOver
 	case req.Kind == BecomeLeader && epoch <= r.over:
 		r.unstarted[epoch] = true
 		r.dropped.Pairs++
@@ -336,6 +402,8 @@ func (r *Runner) settle(req request) (res Result, settled bool) {
 		if !r.losesAgain(epoch) {
 			delete(r.unstarted, epoch)
 		}
+	case req.IsRedo && r.leadsAgain():
+		res.OK, res.Err = false, errOvertaken
 	case req.repeat && r.lost.Epoch == epoch:
 		res.OK, res.Err = r.lost.OK, r.lost.Err
 	default:
@@ -351,8 +419,17 @@ func (r *Runner) losesAgain(epoch uint64) bool {
 	})
 }
 
+// leadsAgain reports whether a become-leader is queued.
+func (r *Runner) leadsAgain() bool {
+	return slices.ContainsFunc(r.queue, func(q request) bool { return q.Kind == BecomeLeader })
+}
+
 // conclude ends the current request with its result.
-func (r *Runner) conclude(res Result) {
+func (r *Runner) conclude(ev Event, res Result) {
+	if res.Kind == LoseLeadership && res.OK {
+		r.journal.settle(res.Epoch)
+	}
+	r.answer(ev, res)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.current = nil
@@ -366,6 +443,20 @@ func (r *Runner) remember(res Result) {
 	}
 	if res.Kind == LoseLeadership {
 		r.lost = res
+	}
+}
+
+// answer calls Ended when the output has been dealt with.
+func (r *Runner) answer(ev Event, res Result) {
+	switch {
+	case ev.Ended == nil:
+	case res.filed == nil:
+		r.backlog.add(func() { ev.Ended(res) })
+	default:
+		r.aftermath.Go(func() {
+			<-res.filed
+			r.backlog.add(func() { ev.Ended(res) })
+		})
 	}
 }
 
@@ -433,8 +524,19 @@ func (r *Runner) notifyNext(ctx context.Context) bool {
 		return false
 	}
 	ev, cfg := r.notices[0], r.cfg
-	r.notices = r.notices[1:]
+	r.notices, r.noticing = r.notices[1:], ev.Kind
 	r.mu.Unlock()
-	r.execute(ctx, cfg, notification, ev, newLeash(cfg.Timeout, cfg.Grace))
+	res := r.attempts(ctx, cfg, notification, ev, newLeash(cfg.Timeout, cfg.Grace))
+	r.mu.Lock()
+	r.noticing = ""
+	r.mu.Unlock()
+	r.answer(ev, res)
 	return true
 }
+
+// Runs lists the last runs of hooks, oldest first. It waits for the disk.
+func (r *Runner) Runs() ([]Run, error) { return r.ledger.runs() }
+
+// Output gives one run by its BULLY_SEQ and the end of what it printed. The error
+// is fs.ErrNotExist if it is not kept any more. It waits for the disk.
+func (r *Runner) Output(seq uint64) (Run, []byte, error) { return r.ledger.output(seq) }

@@ -29,12 +29,13 @@ type child struct {
 // cgroup. The kernel kills it when the calling thread ends, so that must be one
 // that lives as long as the guard (go.dev/issue/27505).
 func startChild(o *order, cg *cgroup) (*child, error) {
-	attr := &os.ProcAttr{Dir: o.Cwd, Env: o.Env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
+	argv := o.Argv.words()
+	attr := &os.ProcAttr{Dir: string(o.Cwd), Env: o.Env.words(), Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
 		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}}
 	if cg != nil {
 		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, int(cg.fd.Fd())
 	}
-	first, err := os.StartProcess(o.Argv[0], o.Argv, attr)
+	first, err := os.StartProcess(argv[0], argv, attr)
 	if err != nil {
 		return nil, fmt.Errorf("start command: %w", err)
 	}

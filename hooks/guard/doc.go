@@ -49,12 +49,19 @@
 //
 // # Who runs the lose hook
 //
-// The agent or the guard, never both: Stop ends the guard without its hook, and
-// the Report that Wait then gives says whether the guard had been quicker (Lose is
-// not nil). An agent that was stopped and goes on must ask in this way before it
-// runs the hook itself. If the agent dies after Stop and before the Report the
-// guard runs the hook; from then on until the agent's own hook has ended nobody
-// would, but the next start does (unclean-restart).
+// The agent or the guard, never both at a time: with Yield the agent says that it
+// runs the hook itself, and waits for the answer, or for the guard's end, whose
+// Report then says that it had been quicker (Lose is not nil). An agent that was
+// frozen and goes on asks in this way, too. A guard that has yielded does not mind
+// silence any more, but if the agent dies it ends what is left of the agent's hook
+// and runs its own. When the agent's hook has ended, Stop ends the guard.
+//
+//	agent                                guard
+//	  │ Yield ────────────────────────────▶│
+//	  │◀─────────── yielded ───────────────│
+//	  │── lose hook, lease-expired ──▶      │
+//	  │ Stop ─────────────────────────────▶│
+//	  │                                    ✝
 //
 // # What escapes
 //
@@ -69,6 +76,7 @@
 // (Pdeathsig; the guard's main thread never ends before the guard does), and the
 // agent, which sees the socket close, the rest. If both are killed, Recover does.
 // A supervisor that kills all of the agent's cgroup when the agent dies (systemd
-// with KillMode=mixed or control-group) kills the guard before it can run a hook:
-// then it is the next start's again.
+// with KillMode=mixed, a container whose process 1 it was) kills the guard before
+// it can run a hook: then it is the next start's again. A guard takes no notice of
+// TERM (systemd with KillMode=control-group), and tries a hook that died of it again.
 package guard

@@ -24,11 +24,13 @@ type Guard struct {
 	socket *os.File
 	cmd    *exec.Cmd
 
+	yielded chan struct{} // closed when the guard has answered Yield, or is gone
 	started chan struct{} // closed when the command runs or has failed to start
 	done    chan struct{} // closed when the guard is gone and nothing of the command is left
 
 	mu      sync.Mutex
 	report  Report
+	hurry   *time.Timer // fires when Yield was not answered in time; nil before Yield
 	overdue *time.Timer // fires at patience; nil before Stop
 	// patience is when a guard that was told to stop is killed.
 	patience instant
@@ -48,7 +50,7 @@ func Start(cfg Config) (*Guard, error) {
 	}
 	defer rec.file.Close() // the guard has it, and its lock
 	g := &Guard{clock: cfg.Clock, grace: cfg.Grace, record: rec.Record, report: rec.Report,
-		started: make(chan struct{}), done: make(chan struct{})}
+		yielded: make(chan struct{}), started: make(chan struct{}), done: make(chan struct{})}
 	if err := g.launch(cfg, rec); err != nil {
 		rec.discard()
 		return nil, fmt.Errorf("start guard: %w", err)
@@ -62,6 +64,24 @@ func Start(cfg Config) (*Guard, error) {
 func (g *Guard) Renew(deadline time.Time) {
 	g.send(message{kind: kindRenew, number: int64(convert(deadline, g.clock))})
 }
+
+// Yield says that the agent runs the lose-leadership hook itself from now on. It may
+// begin when Yielded is closed, unless the Report then says that the guard had been
+// quicker. The agent's silence means nothing to the guard after that; its death
+// still does.
+//
+// A guard that does not answer within the given time is killed.
+func (g *Guard) Yield(within time.Duration) {
+	g.send(message{kind: kindYield})
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.hurry == nil && !isClosed(g.yielded) {
+		g.hurry = time.AfterFunc(within, g.overrule)
+	}
+}
+
+// Yielded is closed when the guard has answered Yield, or has ended.
+func (g *Guard) Yielded() <-chan struct{} { return g.yielded }
 
 // Signal passes a signal to the command's process group.
 func (g *Guard) Signal(sig syscall.Signal) {
@@ -118,6 +138,9 @@ func (g *Guard) listen() {
 	buf := make([]byte, maxReport)
 	for {
 		n, err := g.socket.Read(buf)
+		if errors.Is(err, unix.ECONNRESET) {
+			continue // it ended with messages of ours unread; what it said last comes after this
+		}
 		if err != nil {
 			break
 		}
@@ -136,16 +159,34 @@ func (g *Guard) hear(text []byte) {
 	defer g.mu.Unlock()
 	g.report = r
 	g.markStarted(r.Stage != Prepared)
+	if r.Stage == Yielded {
+		g.markYielded()
+	}
+}
+
+// markYielded closes yielded once; the caller holds mu.
+func (g *Guard) markYielded() {
+	if g.hurry != nil {
+		g.hurry.Stop()
+	}
+	if !isClosed(g.yielded) {
+		close(g.yielded)
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // markStarted closes started once; the caller holds mu.
 func (g *Guard) markStarted(when bool) {
-	select {
-	case <-g.started:
-	default:
-		if when {
-			close(g.started)
-		}
+	if when && !isClosed(g.started) {
+		close(g.started)
 	}
 }
 
@@ -162,6 +203,7 @@ func (g *Guard) finish(ended error) {
 		g.report.Stage, g.report.Err = Ended, oneLine(err)
 	}
 	g.markStarted(true)
+	g.markYielded()
 }
 
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

@@ -50,7 +50,7 @@ func TestSurroundings(t *testing.T) {
 	}
 	cfg := r.settings("").config()
 	cfg.Argv = []string{"/bin/sh", "-c", `pwd; cat; tr '\0' '\n' </proc/self/environ; ls -1 /proc/self/fd | wc -l; echo $$ $(cut -d' ' -f5,6 /proc/$$/stat); cat >&2`}
-	cfg.Env, cfg.Stdin, cfg.Stdout = []string{"A=b"}, in, out
+	cfg.Env, cfg.Stdin, cfg.Stdout = []string{"A=b\xff"}, in, out // a byte that is not UTF-8
 	g := r.start(cfg)
 	in.Close()
 	out.Close()
@@ -62,7 +62,7 @@ func TestSurroundings(t *testing.T) {
 	}
 	report := r.wait(g)
 	words := strings.Fields(string(text))
-	if len(words) < 7 || words[0] != "/" || words[1] != "input" || words[2] != "A=b" || !strings.HasPrefix(words[3], "BULLY_GUARD=") {
+	if len(words) < 7 || words[0] != "/" || words[1] != "input" || words[2] != "A=b\xff" || !strings.HasPrefix(words[3], "BULLY_GUARD=") {
 		t.Fatalf("it found %q", words)
 	}
 	if own := fmt.Sprint(report.Group); words[len(words)-3] != own || words[len(words)-2] != own || words[len(words)-1] != fmt.Sprint(report.Guard) {

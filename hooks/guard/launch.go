@@ -14,8 +14,8 @@ import (
 
 // order is what a guard is told of the Config, in JSON.
 type order struct {
-	Argv, Env     []string
-	Cwd           string
+	Argv, Env     byteStrings
+	Cwd           byteString
 	Deadline      instant
 	Budget, Grace time.Duration
 	Lose          *Lose
@@ -24,10 +24,41 @@ type order struct {
 	Path          string // of the record
 }
 
+// byteString passes through JSON as it is: a command line, unlike a text, may hold
+// bytes that are not UTF-8.
+type byteString string
+
+func (s byteString) MarshalJSON() ([]byte, error) { return json.Marshal([]byte(s)) }
+
+func (s *byteString) UnmarshalJSON(text []byte) error {
+	var b []byte
+	err := json.Unmarshal(text, &b)
+	*s = byteString(b)
+	return err
+}
+
+type byteStrings []byteString
+
+func toBytes(words []string) byteStrings {
+	out := make(byteStrings, len(words))
+	for i, w := range words {
+		out[i] = byteString(w)
+	}
+	return out
+}
+
+func (s byteStrings) words() []string {
+	out := make([]string, len(s))
+	for i, b := range s {
+		out[i] = string(b)
+	}
+	return out
+}
+
 // launch forks the guard process, with the socket, its order and its record.
 func (g *Guard) launch(cfg Config, rec *record) error {
-	text, err := json.Marshal(order{Argv: cfg.Argv, Env: append(cfg.Env[:len(cfg.Env):len(cfg.Env)], markVariable+"="+rec.Mark),
-		Cwd: cfg.Cwd, Deadline: convert(cfg.Deadline, cfg.Clock), Budget: cfg.Budget, Grace: cfg.Grace, Lose: cfg.Lose,
+	text, err := json.Marshal(order{Argv: toBytes(cfg.Argv), Env: toBytes(append(cfg.Env[:len(cfg.Env):len(cfg.Env)], markVariable+"="+rec.Mark)),
+		Cwd: byteString(cfg.Cwd), Deadline: convert(cfg.Deadline, cfg.Clock), Budget: cfg.Budget, Grace: cfg.Grace, Lose: cfg.Lose,
 		Cgroup: cfg.Cgroup, Record: rec.Record, Path: rec.path})
 	if err != nil {
 		return fmt.Errorf("encode order: %w", err)

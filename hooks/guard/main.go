@@ -40,6 +40,7 @@ type guardian struct {
 
 	deadline instant // of the lease; 0: none
 	alive    bool    // the agent is: the socket is open
+	yielded  bool    // the agent runs the lose-leadership hook itself
 
 	// The ending; asked is 0 until it begins.
 	asked  instant // TERM was sent
@@ -142,21 +143,28 @@ func (g *guardian) run() {
 }
 
 // begin notes that the command is about to start, and starts it. What cannot be
-// noted is not started.
+// noted is not started. Without a command the note is for reading only: a guard
+// that has done nothing leaves nothing to do, also on a full disk.
 func (g *guardian) begin() error {
+	if len(g.order.Argv) == 0 {
+		g.report.Reach = reachOfHooks
+		g.quiet()
+		g.tell(Running)
+		return nil
+	}
 	if err := errors.Join(g.record.note(g.report, true), syncDir(g.order.Path)); err != nil {
 		return err
 	}
-	g.report.Reach = "nothing to kill"
-	if len(g.order.Argv) > 0 {
-		if err := g.start(); err != nil {
-			return err
-		}
+	if err := g.start(); err != nil {
+		return err
 	}
 	g.quiet()
 	g.tell(Running)
 	return nil
 }
+
+// reachOfHooks is Report.Reach of a guard without a command.
+const reachOfHooks = "process group of a hook that runs, no cgroup: a child in a session of its own escapes"
 
 // start makes the cgroup, if it can, and the command in it. A failure inside the
 // cgroup is tried again without: not every kernel and sandbox takes clone3.
@@ -236,7 +244,8 @@ func (g *guardian) end() {
 		}
 	}
 	g.report.Stage = Ended
-	if err := g.record.note(g.report, true); err != nil && g.report.Err == "" {
+	isNews := g.child != nil || g.tookOver // else the next start has nothing to learn, and the agent waits for our end
+	if err := g.record.note(g.report, isNews); err != nil && g.report.Err == "" {
 		g.report.Err = err.Error()
 	}
 	g.send()

@@ -19,6 +19,7 @@ type kind byte
 
 const (
 	kindRenew  kind = 'R' // number: deadline as an instant
+	kindYield  kind = 'Y' // the agent runs the lose-leadership hook itself
 	kindStop   kind = 'S' // number: when all is dead; 0: after the grace
 	kindSignal kind = 'K' // number: the signal for the command's group
 )

@@ -8,11 +8,12 @@ import (
 // Stage is how far a guard has come.
 type Stage string
 
-// The stages, in this order; a guard that cannot start its command goes from the
-// first to the last.
+// The stages, in this order; some may be left out: a guard that cannot start its
+// command goes from the first to the last.
 const (
-	Prepared Stage = "prepared" // noted on disk, nothing started
+	Prepared Stage = "prepared" // noted in the record, nothing started
 	Running  Stage = "running"  // the command runs, or there is none and the guard watches
+	Yielded  Stage = "yielded"  // the agent runs the lose-leadership hook; its silence means nothing, its death does
 	Ending   Stage = "ending"   // TERM has been sent
 	Losing   Stage = "losing"   // the lose-leadership hook runs
 	Ended    Stage = "ended"

@@ -37,7 +37,7 @@ func (g *guardian) wait() {
 func (g *guardian) arm() {
 	next := instant(0)
 	switch {
-	case g.asked == 0 && g.deadline != 0:
+	case g.asked == 0 && g.expectsNews():
 		next = g.askBy()
 	case g.asked != 0:
 		at := now()
@@ -79,6 +79,11 @@ func (g *guardian) obey(m message) {
 	switch m.kind {
 	case kindRenew:
 		g.deadline = instant(m.number)
+	case kindYield:
+		if g.asked == 0 {
+			g.yielded = true
+			g.tell(Yielded)
+		}
 	case kindStop:
 		g.due = earlier(g.due, instant(m.number))
 		if g.asked == 0 {

@@ -34,7 +34,7 @@ func (g *guardian) step() (over bool) {
 		switch {
 		case !g.alive:
 			g.ask(AgentDied)
-		case g.deadline != 0 && at >= g.askBy():
+		case g.expectsNews() && at >= g.askBy():
 			g.report.Silent, g.tookOver = true, true
 			g.ask(AgentDied)
 		case g.child != nil && g.child.ended:
@@ -52,6 +52,9 @@ func (g *guardian) step() (over bool) {
 	}
 	return g.press(now())
 }
+
+// expectsNews: silence until the deadline means that the agent is dead or frozen.
+func (g *guardian) expectsNews() bool { return g.deadline != 0 && !g.yielded }
 
 // look reports whether nothing of the command lives. While it runs that is worth
 // asking only when somebody has died: renewals come many times a second.

@@ -1,0 +1,173 @@
+package hooks
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// broken makes the journal unwritable, also for root: a directory with something in
+// it stands where the file should. It gives the repair.
+func (g *rig) broken() (mend func()) {
+	g.t.Helper()
+	if err := os.MkdirAll(filepath.Join(g.journal.path, "in the way"), 0o700); err != nil {
+		g.t.Fatal(err)
+	}
+	return func() {
+		if err := os.RemoveAll(g.journal.path); err != nil {
+			g.t.Fatal(err)
+		}
+	}
+}
+
+// No become hook starts that is not on disk; its lose hook is dropped with it, and
+// the next one runs when the disk is well.
+func TestNoBecomeWithoutARecord(t *testing.T) {
+	g := startRig(t, scripts{BecomeLeader: note, LoseLeadership: note}, Config{Dir: t.TempDir()})
+	mend := g.broken()
+	g.become(1)
+	if res := g.wants(BecomeLeader, 1, false, false); !errors.Is(res.Err, ErrNotRecorded) {
+		t.Errorf("err = %v, want %v", res.Err, ErrNotRecorded)
+	}
+	g.lose(1)
+	g.wants(LoseLeadership, 1, true, false)
+	mend()
+	g.become(2)
+	g.wants(BecomeLeader, 2, true, true)
+	g.lose(2)
+	g.wants(LoseLeadership, 2, true, true)
+	if got := strings.Join(g.lines("order"), " "); got != "become-leader:2 lose-leadership:2" {
+		t.Errorf("ran %s", got)
+	}
+}
+
+// A lose hook does not wait for a disk: it is never refused for want of a record.
+func TestLoseRunsWithoutARecord(t *testing.T) {
+	g := startRig(t, scripts{BecomeLeader: note, LoseLeadership: note}, Config{Dir: t.TempDir()})
+	g.become(1)
+	g.wants(BecomeLeader, 1, true, true)
+	g.backlog.wait(patience)
+	if err := os.Remove(g.journal.path); err != nil {
+		t.Fatal(err)
+	}
+	mend := g.broken()
+	defer mend()
+	g.lose(1)
+	g.wants(LoseLeadership, 1, true, true)
+}
+
+// One more attempt that cannot be recorded is not made, and the leadership is still
+// to be lost.
+func TestAnotherAttemptWithoutARecord(t *testing.T) {
+	g := startRig(t, scripts{BecomeLeader: note + "exit 1", LoseLeadership: note}, Config{Dir: t.TempDir()})
+	g.become(1)
+	g.wants(BecomeLeader, 1, false, true)
+	g.backlog.wait(patience)
+	if err := os.Remove(g.journal.path); err != nil {
+		t.Fatal(err)
+	}
+	mend := g.broken()
+	g.become(1)
+	g.wants(BecomeLeader, 1, false, false)
+	mend()
+	g.lose(1)
+	g.wants(LoseLeadership, 1, true, true)
+}
+
+func TestTryRecordingTellsTheDisk(t *testing.T) {
+	g := setUp(t, scripts{}, Config{Dir: t.TempDir()})
+	if err := g.TryRecording(); err != nil {
+		t.Errorf("a disk that is well: %v", err)
+	}
+	if left, _ := filepath.Glob(g.journal.path + "*"); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	if err := os.Chmod(filepath.Dir(g.journal.path), 0o500); err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() == 0 {
+		mountReadOnly(t, filepath.Dir(g.journal.path))
+	}
+	if err := g.TryRecording(); err == nil {
+		t.Error("a disk that takes no writes passes")
+	}
+}
+
+// mountReadOnly puts an empty read-only file system over dir, or skips the test.
+func mountReadOnly(t *testing.T, dir string) {
+	t.Helper()
+	if err := unix.Mount("none", dir, "tmpfs", unix.MS_RDONLY, ""); err != nil {
+		t.Skipf("skipped: no file system can be mounted: %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+}
+
+// What a lose hook that failed owes is known in the next life, and until it has
+// succeeded.
+func TestOwedOutlivesTheAgent(t *testing.T) {
+	state := t.TempDir()
+	g := startRig(t, scripts{BecomeLeader: note, LoseLeadership: "exit 1"}, Config{Dir: state})
+	g.become(3)
+	g.wants(BecomeLeader, 3, true, true)
+	if epoch, ok := g.Owed(); !ok || epoch.Counter != 3 || epoch.Owner != "a" {
+		t.Errorf("while it leads it owes %v, %v", epoch, ok)
+	}
+	g.lose(3)
+	g.wants(LoseLeadership, 3, false, true)
+	g.end()
+
+	next := setUp(t, scripts{LoseLeadership: note}, Config{Dir: state})
+	epoch, ok := next.Owed()
+	if !ok || epoch.Counter != 3 {
+		t.Fatalf("the next life owes %v, %v", epoch, ok)
+	}
+	ev := event(LoseLeadership, epoch.Counter)
+	if res := next.CleanUp(context.Background(), ev); !res.OK || !res.Ran {
+		t.Errorf("clean-up: %+v", res)
+	}
+	if epoch, ok := next.Owed(); ok {
+		t.Errorf("after the clean-up it owes %v", epoch)
+	}
+	next.backlog.wait(patience)
+	if _, err := os.Stat(next.journal.path); !os.IsNotExist(err) {
+		t.Errorf("the journal is still there: %v", err)
+	}
+}
+
+// The agent died between the start of a hook and the note of its group: the epoch is
+// on disk, and what was told of it is found. A child that made a session of its own
+// has left the hook.
+func TestOrphanWithoutAnEntryIsFound(t *testing.T) {
+	for _, kind := range []Kind{BecomeLeader, LoseLeadership} {
+		ev := event(kind, 7)
+		left, _ := orphanOf(t, ev, "trap '' TERM; while :; do sleep 1; done")
+		other, _ := orphanOf(t, event(kind, 8), "exec sleep 1000")
+		escaped := exec.Command("/bin/sleep", "1000")
+		escaped.SysProcAttr, escaped.Env = &syscall.SysProcAttr{Setsid: true}, environ(ev, circumstances{seq: 12}, os.Getenv)
+		if err := escaped.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = escaped.Process.Kill(); _ = escaped.Wait() })
+		g := setUp(t, scripts{LoseLeadership: note}, Config{Dir: t.TempDir(), Grace: shortGrace})
+		g.journal.page.Owed = &ev.Epoch
+		if err := g.journal.write(); err != nil {
+			t.Fatal(err)
+		}
+		if res := g.CleanUp(context.Background(), event(LoseLeadership, 7)); !res.OK {
+			t.Errorf("clean-up: %+v", res)
+		}
+		if pids := living(left.Group); len(pids) > 0 {
+			t.Errorf("orphans %v still live", pids)
+		}
+		if len(living(other.Group)) == 0 || len(living(escaped.Process.Pid)) == 0 {
+			t.Error("a process was ended that belongs to no hook of this leadership")
+		}
+	}
+}

@@ -1,0 +1,18 @@
+// Package jobrun runs the commands of singleton jobs, each under a guard of its
+// own, and keeps what they printed.
+//
+//	loop ── Begin ──▶ run ── guard.Start ──▶ guard ──▶ command
+//	     ── Lease ──▶  │  ── Renew ────────▶   │          │ stdout, stderr
+//	     ── End ────▶  │  ── Stop ─────────▶   │          ▼
+//	     ◀─ Results ── │  ◀─ Report ────────   │       the last 64 KiB, on disk
+//
+// A command that is tied to the leadership is dead when the lease is over,
+// whatever keeps this process from ending it: its guard has the lease's end, and
+// Lease moves it. One that is not tied has no such bound. Neither outlives this
+// process: nobody would end it at its timeout, take its output, or know how it
+// ended, so its guard ends it (TERM, grace, KILL), and Recover waits for that.
+//
+// What a command is told is what a hook is told, and BULLY_JOB, BULLY_JOB_SLOT
+// and BULLY_JOB_RUN_ID; its standard input is empty. A command that its file's
+// permissions make unfit is refused as a hook would be.
+package jobrun

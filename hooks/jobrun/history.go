@@ -1,0 +1,157 @@
+package jobrun
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/bully-agent/bully-agent/hooks"
+)
+
+// history keeps the last runs of each job, one file each: a line of JSON that
+// says what ran and how it ended, then the end of what it printed. It is for
+// people, so nothing is synced; what ran is known from the ledger.
+//
+//	job-output/<job>/<seq>.log
+type history struct {
+	dir string
+	seq atomic.Uint64 // of the last run, which survives a restart with the files
+}
+
+// keepRuns is how many runs of each job are kept: with 64 KiB of output each at
+// most 3.2 MiB.
+const keepRuns = 50
+
+// Row is what is kept of one attempt of a run.
+type Row struct {
+	Job     string        `json:"job"`
+	Run     string        `json:"run"` // BULLY_JOB_RUN_ID
+	Slot    time.Time     `json:"slot"`
+	Epoch   uint64        `json:"epoch"`
+	Attempt int           `json:"attempt"`
+	Started time.Time     `json:"started"`
+	Took    time.Duration `json:"took"`
+	Exit    int           `json:"exit"`
+	Cause   string        `json:"cause,omitempty"` // why it was ended; empty if it ended by itself
+	Err     string        `json:"err,omitempty"`
+	Printed int64         `json:"printed"` // bytes; more than are kept if the beginning was cut
+
+	path string
+}
+
+func makeDir(dir string) error { return os.MkdirAll(dir, 0o700) }
+
+// open makes the directory and finds the highest number in it.
+func (h *history) open() error {
+	if err := makeDir(h.dir); err != nil {
+		return err
+	}
+	files, err := h.files("")
+	if n := len(files); n > 0 {
+		h.seq.Store(files[n-1].seq)
+	}
+	return err
+}
+
+func (h *history) next() uint64 { return h.seq.Add(1) }
+
+// keep files one attempt, and removes the oldest of its job beyond keepRuns.
+func (h *history) keep(seq uint64, row Row, out *hooks.Output) error {
+	kept, printed := out.Tail()
+	row.Printed = printed
+	head, err := json.Marshal(row)
+	if err != nil {
+		panic("BUG: encode row: " + err.Error()) // strings, numbers and times always encode
+	}
+	dir := filepath.Join(h.dir, row.Job)
+	if err := makeDir(dir); err != nil {
+		return err
+	}
+	name := filepath.Join(dir, fmt.Sprintf("%012d.log", seq))
+	if err := os.WriteFile(name, bytes.Join([][]byte{head, kept}, []byte{'\n'}), 0o600); err != nil {
+		return err
+	}
+	files, err := h.files(row.Job)
+	for _, f := range files[:max(0, len(files)-keepRuns)] {
+		err = errors.Join(err, os.Remove(f.path))
+	}
+	return err
+}
+
+// file is one of ours.
+type file struct {
+	path string
+	seq  uint64
+}
+
+// files lists a job's files, the oldest first; those of all jobs, if job is
+// empty. A job that never ran has none.
+func (h *history) files(job string) ([]file, error) {
+	pattern := job
+	if job == "" {
+		pattern = "*"
+	}
+	paths, err := filepath.Glob(filepath.Join(h.dir, pattern, "*.log"))
+	if err != nil {
+		return nil, err
+	}
+	var all []file
+	for _, path := range paths {
+		number := strings.TrimSuffix(filepath.Base(path), ".log")
+		if seq, err := strconv.ParseUint(number, 10, 64); err == nil {
+			all = append(all, file{path, seq})
+		}
+	}
+	slices.SortFunc(all, func(a, b file) int { return cmp.Compare(a.seq, b.seq) })
+	return all, nil
+}
+
+// rows reads the first lines. A file that is removed meanwhile, or is not ours,
+// is left out.
+func (h *history) rows(job string) ([]Row, error) {
+	files, err := h.files(job)
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]Row, 0, len(files))
+	for _, f := range files {
+		var row Row
+		if head, err := readHead(f.path); err != nil || json.Unmarshal(head, &row) != nil {
+			continue
+		}
+		row.path = f.path
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+// output reads what follows the first line; nothing if the file is gone.
+func (h *history) output(row Row) ([]byte, error) {
+	content, err := os.ReadFile(row.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	_, text, _ := bytes.Cut(content, []byte{'\n'})
+	return text, err
+}
+
+// readHead reads the first line alone.
+func readHead(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return bufio.NewReaderSize(f, 1<<10).ReadBytes('\n')
+}

@@ -1,0 +1,258 @@
+package jobrun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/hooks/guard"
+)
+
+// Config says where a Runner works, and within which bounds.
+type Config struct {
+	Dir    string // the state directory
+	Socket string // the agent's, for BULLY_SOCKET
+
+	// Clock is what leases are told by: it goes on while the machine is
+	// suspended.
+	Clock func() time.Time
+	// Budget is how long before the lease's end a silent agent is taken for dead;
+	// see guard.Config.
+	Budget time.Duration
+	// Grace is the time between TERM and KILL; zero: guard's default.
+	Grace time.Duration
+
+	Logger hclog.Logger // nil discards
+
+	// Program starts a guard; nil: this program with guard.Word.
+	Program []string
+}
+
+// Order is one attempt of a run.
+type Order struct {
+	ID      string // of the run, BULLY_JOB_RUN_ID; no two with one ID at a time
+	Job     string // its name, which is a file's name too
+	Slot    time.Time
+	Attempt int           // from 1
+	Timeout time.Duration // is told to the command; End is the caller's matter
+	Command hooks.Command
+	Event   hooks.Event // what happened, as for a hook
+	Tied    bool        // to the leadership: dead when the lease is over
+}
+
+// Result is how an attempt ended. Nothing of the command is left.
+type Result struct {
+	ID   string
+	Job  string
+	Exit uint8  // as a shell tells it: 128 + n for signal n, 126 and 127 for what did not start
+	Err  string // why it did not start, or was not all ended; empty otherwise
+}
+
+// Runner runs commands. Begin, End, Lease and Lost never block; all methods may
+// be called by any goroutine.
+type Runner struct {
+	cfg     Config
+	history history
+	results chan Result
+	ended   chan struct{} // closed at the end of Run: nobody reads results any more
+	work    sync.WaitGroup
+
+	mu    sync.Mutex
+	grace time.Duration
+	lease time.Time // end of the right to act, on cfg.Clock
+	runs  map[string]*run
+}
+
+// run is one attempt that goes on. The Runner's mu guards it.
+type run struct {
+	Order
+	guard *guard.Guard // nil: not started yet
+	stop  *stop        // that is due as soon as there is a guard; nil: none
+	lost  bool         // its leadership is over: the lease is not for it any more
+}
+
+// stop is an order to end.
+type stop struct {
+	cause string
+	due   time.Time // on cfg.Clock; zero: the grace and the lease are the only bounds
+}
+
+const (
+	recordsName = "job-guards"
+	outputName  = "job-output"
+
+	// resultRoom is how many results wait for a busy reader before the runs
+	// themselves do.
+	resultRoom = 16
+
+	// abortBudget is what a command has that is still there when Run ends: its
+	// caller is in a hurry, or has ended all of them before.
+	abortBudget = 500 * time.Millisecond
+)
+
+// New makes a Runner and the directories that it writes to.
+func New(cfg Config) (*Runner, error) {
+	if cfg.Logger == nil {
+		cfg.Logger = hclog.NewNullLogger()
+	}
+	r := &Runner{cfg: cfg, grace: cfg.Grace, results: make(chan Result, resultRoom), ended: make(chan struct{}),
+		runs: make(map[string]*run)}
+	r.history.dir = filepath.Join(cfg.Dir, outputName)
+	if err := errors.Join(makeDir(r.records()), r.history.open()); err != nil {
+		return nil, fmt.Errorf("prepare jobs: %w", err)
+	}
+	return r, nil
+}
+
+func (r *Runner) records() string { return filepath.Join(r.cfg.Dir, recordsName) }
+
+// SetGrace replaces the grace of attempts that begin from now on.
+func (r *Runner) SetGrace(grace time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.grace = grace
+}
+
+// Recover sees to it that nothing runs any more that a former life of this agent
+// began; it waits for the guards that are still at it, until ctx ends. What
+// cannot be read is left, and said in the error.
+func (r *Runner) Recover(ctx context.Context) error {
+	records, err := guard.Recover(ctx, r.records())
+	for _, rec := range records {
+		r.cfg.Logger.Warn("job ended with the agent that ran it", "job", rec.Name, "epoch", rec.Epoch.Counter,
+			"report", rec.Report)
+		err = errors.Join(err, rec.Remove())
+	}
+	if err != nil {
+		return fmt.Errorf("recover jobs: %w", err)
+	}
+	return nil
+}
+
+// Run waits until ctx ends, and then ends what runs. The error is always nil.
+func (r *Runner) Run(ctx context.Context) error {
+	<-ctx.Done()
+	close(r.ended)
+	r.mu.Lock()
+	for _, run := range r.runs {
+		r.end(run, stop{cause: "agent-stopping", due: r.cfg.Clock().Add(abortBudget)})
+	}
+	r.mu.Unlock()
+	r.work.Wait()
+	return nil
+}
+
+// Results delivers one Result for each Begin.
+func (r *Runner) Results() <-chan Result { return r.results }
+
+// Begin starts an attempt; Results tells its end, also if it could not start.
+func (r *Runner) Begin(o Order) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	run := &run{Order: o}
+	r.runs[o.ID] = run
+	r.work.Go(func() { r.serve(run) })
+}
+
+// End ends the attempt with this ID, if it goes on: TERM, grace, KILL.
+func (r *Runner) End(id, cause string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if run := r.runs[id]; run != nil {
+		r.end(run, stop{cause: cause})
+	}
+}
+
+// Lease moves the time at which what is tied to the leadership must be dead.
+func (r *Runner) Lease(until time.Time) {
+	r.renew(until, func(run *run) bool { return !run.lost })
+}
+
+// Ending is Lease for what is told to end already, while a planned end of the
+// leadership waits for it.
+func (r *Runner) Ending(until time.Time) {
+	r.renew(until, func(run *run) bool { return run.lost })
+}
+
+func (r *Runner) renew(until time.Time, isMeant func(*run) bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lease = until
+	for _, run := range r.runs {
+		if run.Tied && run.guard != nil && isMeant(run) {
+			run.guard.Renew(until)
+		}
+	}
+}
+
+// Lost says that the leadership is over: what is tied to it is told to end, and
+// has its grace for that, but not longer than the lease.
+func (r *Runner) Lost(cause string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, run := range r.runs {
+		if run.Tied && !run.lost {
+			run.lost = true
+			r.end(run, stop{cause: cause})
+		}
+	}
+}
+
+// Rows lists what is kept of the last runs of a job, the newest last; of all
+// jobs, if the name is empty.
+func (r *Runner) Rows(job string) ([]Row, error) { return r.history.rows(job) }
+
+// Output gives the last 64 KiB that a kept run printed.
+func (r *Runner) Output(row Row) ([]byte, error) { return r.history.output(row) }
+
+// end tells the guard, now or when there is one. The caller holds mu.
+func (r *Runner) end(run *run, s stop) {
+	if run.guard != nil {
+		run.guard.Stop(s.cause, r.within(s))
+		return
+	}
+	if run.stop == nil || run.stop.due.IsZero() || !s.due.IsZero() && s.due.Before(run.stop.due) {
+		run.stop = &s
+	}
+}
+
+// within is what is left of the time to end; 0 is no bound, so what is over
+// already leaves a moment.
+func (r *Runner) within(s stop) time.Duration {
+	if s.due.IsZero() {
+		return 0
+	}
+	return max(s.due.Sub(r.cfg.Clock()), time.Millisecond)
+}
+
+// serve is the life of one attempt, in a goroutine of its own.
+func (r *Runner) serve(run *run) {
+	begun, seq := time.Now(), r.history.next()
+	log := r.cfg.Logger.With("job", run.Job, "run", run.ID)
+	row := Row{Job: run.Job, Run: run.ID, Slot: run.Slot.UTC(), Epoch: run.Event.Epoch.Counter, Attempt: run.Attempt,
+		Started: begun.UTC()}
+	out := hooks.NewOutput(log, "job printed")
+	report, err := r.attempt(run, seq, out, log)
+	res := Result{ID: run.ID, Job: run.Job}
+	res.Exit, res.Err = outcome(report, err)
+	row.Exit, row.Err, row.Cause, row.Took = int(res.Exit), res.Err, report.Cause, time.Since(begun).Round(time.Millisecond)
+	if n := out.Dropped(); n > 0 {
+		log.Warn("job output dropped from the log", "lines", n)
+	}
+	if err := r.history.keep(seq, row, out); err != nil {
+		log.Warn("job output not kept", "err", err)
+	}
+	r.mu.Lock()
+	delete(r.runs, run.ID)
+	r.mu.Unlock()
+	select {
+	case r.results <- res:
+	case <-r.ended:
+	}
+}

@@ -1,0 +1,232 @@
+package jobrun
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What a command is told, and what is kept of it.
+func TestARunAndWhatIsKept(t *testing.T) {
+	r := newRig(t)
+	r.Begin(r.order("backup-7-x-1", `env | grep ^BULLY_ | sort; echo to stderr >&2; cat; exit 3`))
+	if res := r.result(); res != (Result{ID: "backup-7-x-1", Job: "backup", Exit: 3}) {
+		t.Errorf("result %+v", res)
+	}
+	rows, err := r.Rows("backup")
+	if err != nil || len(rows) != 1 {
+		t.Fatalf("%d rows are kept: %v", len(rows), err)
+	}
+	row := rows[0]
+	if row.Run != "backup-7-x-1" || row.Exit != 3 || row.Attempt != 1 || row.Epoch != 7 || !row.Slot.Equal(slot) || row.Cause != "" {
+		t.Errorf("kept row %+v", row)
+	}
+	text, err := r.Output(row)
+	if err != nil || int64(len(text)) != row.Printed {
+		t.Errorf("%d bytes are kept of %d: %v", len(text), row.Printed, err)
+	}
+	for _, want := range []string{"BULLY_JOB=backup\n", "BULLY_JOB_SLOT=2026-11-20T02:30:00Z\n", "BULLY_JOB_RUN_ID=backup-7-x-1\n",
+		"BULLY_EPOCH=7\n", "BULLY_EVENT=job\n", "BULLY_TIMEOUT_SECONDS=60\n", "BULLY_SOCKET=/run/a.sock\n", "to stderr\n"} {
+		if !bytes.Contains(text, []byte(want)) {
+			t.Errorf("the output lacks %q:\n%s", want, text)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(r.records(), "*")); len(left) > 0 {
+		t.Errorf("records are left: %q", left)
+	}
+}
+
+func TestExitAsAShellTellsIt(t *testing.T) {
+	r := newRig(t)
+	plain := r.path("plain")
+	if err := os.WriteFile(plain, []byte("#!/nonexistent/interpreter\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i, tt := range []struct {
+		line string
+		argv []string
+		exit uint8
+		err  string
+	}{
+		{line: "true"},
+		{line: "exit 255", exit: 255},
+		{line: "kill -9 $$", exit: 137},
+		{line: "kill -15 $$", exit: 143},
+		{line: "nonexistent-command", exit: 127},
+		{argv: []string{plain}, exit: 126, err: "not executable"},
+		{argv: []string{"/nonexistent/program"}, exit: 126, err: "no such file"},
+	} {
+		o := r.order(fmt.Sprint(i), tt.line)
+		if o.Command.Argv = tt.argv; tt.argv != nil {
+			o.Command.Shell = ""
+		}
+		r.Begin(o)
+		if res := r.result(); res.Exit != tt.exit || !strings.Contains(res.Err, tt.err) || (res.Err == "") != (tt.err == "") {
+			t.Errorf("%s%q: exit %d, %q; want %d, %q", tt.line, tt.argv, res.Exit, res.Err, tt.exit, tt.err)
+		}
+	}
+}
+
+// End reaches all of the command, also what ignores TERM and what has left its
+// process group.
+func TestEndLeavesNothing(t *testing.T) {
+	r := newRig(t)
+	r.Begin(r.order("a", `trap '' TERM; setsid sh -c 'echo $$ >DIR/child; sleep 600' & echo $$ >DIR/first; wait; sleep 600`))
+	first, child := r.eventually("first"), r.eventually("child")
+	r.End("a", "timed-out")
+	if res := r.result(); res.Exit != 137 {
+		t.Errorf("result %+v, want exit 137", res)
+	}
+	if lives(t, first) || lives(t, child) {
+		t.Error("something of the command lives on")
+	}
+	if rows, err := r.Rows(""); err != nil || len(rows) != 1 || rows[0].Cause != "timed-out" {
+		t.Errorf("kept rows %+v, %v", rows, err)
+	}
+	r.End("a", "again") // there is no such run any more
+}
+
+// An attempt that was ended before it had begun does not begin.
+func TestEndBeforeTheStart(t *testing.T) {
+	r := newRig(t)
+	run := &run{Order: r.order("a", "echo yes >DIR/ran"), stop: &stop{cause: "replaced"}}
+	r.work.Go(func() { r.serve(run) })
+	if res := r.result(); res.Exit != 126 || res.Err != errOver.Error() {
+		t.Errorf("result %+v", res)
+	}
+	if _, err := os.Stat(r.path("ran")); err == nil {
+		t.Error("it ran")
+	}
+}
+
+// What is tied to the leadership is dead when the lease is over, what is not goes
+// on, and neither dies while the lease is renewed.
+func TestTiedToTheLease(t *testing.T) {
+	r := newRig(t)
+	r.Lease(clock().Add(patience))
+	tied, free := r.order("tied", `echo $$ >DIR/tied; trap '' TERM; while :; do sleep 0.01; done`), r.order("free", `echo $$ >DIR/free; sleep 600`)
+	tied.Tied = true
+	r.Begin(tied)
+	r.Begin(free)
+	pid, other := r.eventually("tied"), r.eventually("free")
+
+	const lease = 2 * time.Second
+	r.Lease(clock().Add(lease / 2))
+	end := clock().Add(lease)
+	r.Lease(end)
+	res := r.result()
+	if late := clock().Sub(end); res.ID != "tied" || late > lease {
+		t.Errorf("%+v, %v after the end of the lease", res, late)
+	}
+	if early := end.Sub(clock()); early > lease/2 {
+		t.Errorf("it was ended %v before the end of the lease that was renewed last", early)
+	}
+	if lives(t, pid) || !lives(t, other) {
+		t.Errorf("the tied one lives: %t, the free one: %t", lives(t, pid), lives(t, other))
+	}
+	r.End("free", "replaced")
+	r.result()
+}
+
+// A lost leadership ends what is tied to it, at once and with its grace; a later
+// lease is not for it.
+func TestLost(t *testing.T) {
+	r := newRig(t)
+	r.Lease(clock().Add(patience))
+	tied := r.order("tied", `trap 'echo TERM >DIR/asked; exit 4' TERM; echo $$ >DIR/tied; while :; do sleep 0.01; done`)
+	tied.Tied = true
+	r.Begin(tied)
+	r.eventually("tied")
+	r.Lost("leadership-lost")
+	r.Lease(clock().Add(patience))
+	if res := r.result(); res.Exit != 4 || r.eventually("asked") != "TERM" {
+		t.Errorf("result %+v", res)
+	}
+	if rows, err := r.Rows("backup"); err != nil || len(rows) != 1 || rows[0].Cause != "leadership-lost" {
+		t.Errorf("kept rows %+v, %v", rows, err)
+	}
+}
+
+// What an agent was running when it was killed is gone after Recover of its next
+// life, also what was to finish.
+func TestRecoverAfterTheAgentWasKilled(t *testing.T) {
+	r := newRig(t)
+	agent := exec.Command("/proc/self/exe", "agent", r.dir, `trap '' TERM; echo $$ >`+r.path("pid")+`; while :; do sleep 0.01; done`)
+	if err := agent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := r.eventually("pid")
+	if err := agent.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = agent.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := r.Recover(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if lives(t, pid) {
+		t.Error("the command of the killed agent lives on")
+	}
+	if left, _ := filepath.Glob(filepath.Join(r.records(), "*")); len(left) > 0 {
+		t.Errorf("records are left: %q", left)
+	}
+}
+
+// The end of Run leaves nothing either.
+func TestRunEndsWhatRuns(t *testing.T) {
+	r, err := New(Config{Dir: t.TempDir(), Clock: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- r.Run(ctx) }()
+	g := &rig{Runner: r, t: t, dir: r.cfg.Dir}
+	r.Begin(g.order("a", `trap '' TERM; echo $$ >DIR/pid; while :; do sleep 0.01; done`))
+	pid := g.eventually("pid")
+	stop()
+	if err := <-done; err != nil || lives(t, pid) {
+		t.Errorf("Run ended with %v, the command lives: %t", err, lives(t, pid))
+	}
+}
+
+// Of each job the newest runs are kept, and their numbers go on after a restart.
+func TestHistoryIsBounded(t *testing.T) {
+	r := newRig(t)
+	for i := range keepRuns + 5 {
+		row := Row{Job: "often", Run: fmt.Sprint(i), Started: slot}
+		if err := r.history.keep(r.history.next(), row, emptyOutput()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.history.keep(r.history.next(), Row{Job: "rare", Run: "r"}, emptyOutput()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(r.history.dir, "often", "notes.log"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for job, want := range map[string]int{"often": keepRuns, "rare": 1, "": keepRuns + 1, "never": 0} {
+		rows, err := r.Rows(job)
+		if err != nil || len(rows) != want {
+			t.Errorf("%q has %d rows, want %d: %v", job, len(rows), want, err)
+		}
+		if !slices.IsSortedFunc(rows, func(a, b Row) int { return strings.Compare(a.path[len(a.path)-16:], b.path[len(b.path)-16:]) }) {
+			t.Errorf("%q: rows are not in order", job)
+		}
+	}
+	again, err := New(r.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if next := again.history.next(); next != keepRuns+7 {
+		t.Errorf("the next number is %d, want %d", next, keepRuns+7)
+	}
+}
