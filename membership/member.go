@@ -54,6 +54,7 @@ type Member struct {
 	ConfigHash        uint32 // over what all members must agree on
 	Settings          string // the same in words, see election.Config.Describe; at most MaxSettings bytes
 	Settled           bool   // has followed a leader or led, in this life
+	Jobs              uint64 // digest of its singleton jobs, which should be the same everywhere; 0: none
 	Status            Status
 	RTT               time.Duration // of memberlist's last direct ping; 0 = unknown
 }
@@ -79,24 +80,29 @@ const (
 	LeaderReported                  // another agent knows a newer leader record than we do
 	Conflict                        // two hosts say to be the same life: a running machine was cloned
 	Measured                        // the first round trip to a member is known: RTT
+	LedgerReceived                  // another agent told its ledger of jobs
 )
 
 // String gives the kind's word in logs.
 func (k EventKind) String() string {
-	return word(int(k), "joined", "updated", "failed", "left", "leader-reported", "conflict", "measured")
+	return word(int(k), "joined", "updated", "failed", "left", "leader-reported", "conflict", "measured", "ledger-received")
 }
 
 // Event is one difference since the events before.
 type Event struct {
 	Kind   EventKind
-	Member Member     // zero for LeaderReported; for Conflict the one that was not admitted
+	Member Member     // zero for LeaderReported and LedgerReceived; for Conflict the one that was not admitted
 	Leader wire.Epoch // LeaderReported only: the newest record heard
+	Ledger []byte     // LedgerReceived only: as SetLedger was given it there, and not checked here
 }
 
 // String gives the event in one line.
 func (e Event) String() string {
-	if e.Kind == LeaderReported {
+	switch e.Kind {
+	case LeaderReported:
 		return fmt.Sprintf("%s %s", e.Kind, e.Leader)
+	case LedgerReceived:
+		return fmt.Sprintf("%s bytes=%d", e.Kind, len(e.Ledger))
 	}
 	return fmt.Sprintf("%s %s", e.Kind, e.Member)
 }

@@ -155,11 +155,12 @@ func (delegate) NotifyMsg([]byte) {}
 // GetBroadcasts has nothing to add to gossip, for the same reason.
 func (delegate) GetBroadcasts(int, int) [][]byte { return nil }
 
-// LocalState gives the leader record to the other side of a push/pull.
-func (d delegate) LocalState(bool) []byte { return d.m.record() }
+// LocalState gives the leader record and the ledger to the other side of a
+// push/pull.
+func (d delegate) LocalState(bool) []byte { return d.m.state() }
 
-// MergeRemoteState takes the leader record from the other side of a push/pull.
-func (d delegate) MergeRemoteState(b []byte, _ bool) { d.m.hear(b) }
+// MergeRemoteState takes both from the other side of a push/pull.
+func (d delegate) MergeRemoteState(b []byte, _ bool) { d.m.hearState(b) }
 
 // AckPayload gives the leader record to whoever pings us (P17).
 func (d delegate) AckPayload() []byte { return d.m.record() }

@@ -43,6 +43,7 @@ type Membership struct {
 	leader     wire.Epoch // what we spread
 	heard      wire.Epoch // newest record of others that was reported, or is to be
 	heardNew   bool
+	ledgers    ledgers
 	refused    map[string]uint64 // alive messages not admitted, by cause
 	announcing bool              // a goroutine is about to read meta and spread it
 	leaving    bool              // memberlist's Leave was called: the instance is of no more use (P11)
@@ -167,7 +168,7 @@ func (m *Membership) Wake() <-chan struct{} { return m.wake }
 
 // Events takes what happened since the last call: for each member only the
 // difference between then and now, in the order in which members first changed,
-// and then what others say of a leader. After Shutdown there is nothing,
+// and then what others say of a leader and of jobs. After Shutdown there is nothing,
 // whatever memberlist's late timers say (fact 6).
 func (m *Membership) Events() []Event {
 	m.mu.Lock()
@@ -179,6 +180,9 @@ func (m *Membership) Events() []Event {
 	if m.heardNew {
 		m.heardNew = false
 		events = append(events, Event{Kind: LeaderReported, Leader: m.heard})
+	}
+	for _, b := range m.ledgers.take() {
+		events = append(events, Event{Kind: LedgerReceived, Ledger: b})
 	}
 	return events
 }
@@ -214,6 +218,11 @@ func (m *Membership) SetSelf(priority uint16, role Role, draining, leaving bool)
 // SetSettled says that this agent has followed a leader or led: one with other
 // settings is the one to give way from now on. Like SetSelf it does not wait.
 func (m *Membership) SetSettled() { m.changeSelf(func(self *Member) { self.Settled = true }) }
+
+// SetJobs changes the digest of our jobs. Like SetSelf it does not wait.
+func (m *Membership) SetJobs(digest uint64) {
+	m.changeSelf(func(self *Member) { self.Jobs = digest })
+}
 
 // SetIncarnation is for the survivor of an id conflict, which goes on with an
 // incarnation above the other's (M13). Like SetSelf it does not wait.

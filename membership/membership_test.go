@@ -264,7 +264,7 @@ func (s stranger) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
 func (s stranger) NodeMeta(int) []byte           { return s.meta }
 func (stranger) NotifyMsg([]byte)                {}
 func (stranger) GetBroadcasts(int, int) [][]byte { return nil }
-func (stranger) LocalState(bool) []byte          { return []byte("no leader record") }
+func (stranger) LocalState(bool) []byte          { return []byte("no state of ours") }
 func (stranger) MergeRemoteState([]byte, bool)   {}
 
 func TestStrangersAreNotAdmitted(t *testing.T) {
@@ -318,8 +318,8 @@ func TestStrangersAreNotAdmitted(t *testing.T) {
 				time.Sleep(10 * time.Second)
 				alpha.hears()
 				refused := alpha.JoinState().Refused
-				if refused[c.cause] < 10 || refused["leader-record"] < 10 {
-					t.Errorf("refused %v; expected some for %q and for the leader record", refused, c.cause)
+				if refused[c.cause] < 10 || refused["push-pull-state"] < 10 {
+					t.Errorf("refused %v; expected some for %q and for the push/pull state", refused, c.cause)
 				}
 				if n := len(s.log.lines("member refused")); n != 1 {
 					t.Errorf("%d lines about it; expected one a minute", n)
@@ -484,7 +484,7 @@ func TestTwoLeaderRecords(t *testing.T) {
 		s := newSite(t)
 		a := s.start("alpha")
 		record := func(counter uint64) []byte {
-			return appendRecord(nil, wire.Epoch{Counter: counter, Owner: idOf("beta")})
+			return appendRecord([]byte{stateVersion, recordSize}, wire.Epoch{Counter: counter, Owner: idOf("beta")})
 		}
 		a.SetLeader(wire.Epoch{Counter: 5, Owner: idOf("alpha")})
 		for _, counter := range []uint64{4, 7, 9, 8, 9} {

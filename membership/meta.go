@@ -14,7 +14,7 @@ import (
 
 // The meta that each member tells of itself, big endian (protocol 8):
 //
-//	 0   1  version = 2
+//	 0   1  version = 3
 //	 1  16  id
 //	17   4  incarnation
 //	21   4  nonce
@@ -29,17 +29,20 @@ import (
 //	41   n  name, [A-Za-z0-9._-]{1,63}
 //	 …   1  length of the settings
 //	 …   n  settings, [A-Za-z0-9._= -]{0,160}
+//	 …   8  digest of its jobs
 //	 …      what a later program adds; ignored
 //
 // One encoding exists for each content: parsing refuses unknown versions and
 // flags, names and settings of other characters and any byte too few. Additions
-// come after the settings; any other change of the format needs a new version,
-// sent when all members read it. Version 1 had no settings and was never released.
+// come after the digest; any other change of the format needs a new version,
+// sent when all members read it. Versions 1, without settings, and 2, without the
+// digest, were never released.
 const (
-	metaVersion = 2
+	metaVersion = 3
 	metaHeader  = 41
+	metaDigest  = 8
 	maxName     = 63
-	maxMeta     = memberlist.MetaMaxSize // 512; memberlist panics above (P12), and ours has 265 at most
+	maxMeta     = memberlist.MetaMaxSize // 512; memberlist panics above (P12), and ours has 273 at most
 
 	flagLeaving  = 1 << 0
 	flagDraining = 1 << 1
@@ -67,7 +70,8 @@ func appendMeta(b []byte, m Member, cluster uint32) []byte {
 	b = append(b, byte(len(m.Name)))
 	b = append(b, m.Name...)
 	b = append(b, byte(len(m.Settings)))
-	return append(b, m.Settings...)
+	b = append(b, m.Settings...)
+	return binary.BigEndian.AppendUint64(b, m.Jobs)
 }
 
 func flagsOf(m Member) byte {
@@ -93,7 +97,7 @@ func flagsOf(m Member) byte {
 // parseMeta is the inverse of appendMeta. The member has the port and no
 // address. It keeps no reference to b.
 func parseMeta(b []byte) (m Member, cluster uint32, err error) {
-	const least = metaHeader + 1 + 1 // a name of one, and no settings
+	const least = metaHeader + 1 + 1 + metaDigest // a name of one, and no settings
 	if len(b) < least || len(b) > maxMeta {
 		return m, 0, fmt.Errorf("meta has %d bytes; expected %d to %d", len(b), least, maxMeta)
 	}
@@ -101,9 +105,9 @@ func parseMeta(b []byte) (m Member, cluster uint32, err error) {
 		return m, 0, fmt.Errorf("meta version is %d; expected %d", b[0], metaVersion)
 	}
 	name, rest, ok := cutText(b[metaHeader-1:])
-	settings, _, ok2 := cutText(rest)
-	if !ok || !ok2 {
-		return m, 0, errors.New("meta ends before its name and settings do")
+	settings, rest, ok2 := cutText(rest)
+	if !ok || !ok2 || len(rest) < metaDigest {
+		return m, 0, errors.New("meta ends before its name, its settings and its digest do")
 	}
 	be := binary.BigEndian
 	m = Member{
@@ -117,6 +121,7 @@ func parseMeta(b []byte) (m Member, cluster uint32, err error) {
 		ConfigHash:  be.Uint32(b[32:]),
 		Name:        name,
 		Settings:    settings,
+		Jobs:        be.Uint64(rest),
 	}
 	if err := m.setFlags(b[29]); err != nil {
 		return Member{}, 0, err

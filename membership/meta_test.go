@@ -19,11 +19,11 @@ var golden = Member{
 	ID:   wire.ID{0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x46, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff},
 	Name: "alpha.lan", Addr: netip.AddrPortFrom(netip.Addr{}, 7950),
 	Incarnation: 7, Nonce: 0xcafebabe, Priority: 100, Role: Witness, Draining: true,
-	WireMin: 1, WireMax: 2, ConfigHash: 0x01020304, Settings: "lease=1s", Settled: true,
+	WireMin: 1, WireMax: 2, ConfigHash: 0x01020304, Settings: "lease=1s", Settled: true, Jobs: 0x0a0b0c0d0e0f1011,
 }
 
-const goldenHex = "02" + "00112233445546778899aabbccddeeff" + "00000007" + "cafebabe" + "0064" + "1f0e" +
-	"16" + "01" + "02" + "01020304" + "7c08be7f" + "09" + "616c7068612e6c616e" + "08" + "6c656173653d3173"
+const goldenHex = "03" + "00112233445546778899aabbccddeeff" + "00000007" + "cafebabe" + "0064" + "1f0e" +
+	"16" + "01" + "02" + "01020304" + "7c08be7f" + "09" + "616c7068612e6c616e" + "08" + "6c656173653d3173" + "0a0b0c0d0e0f1011"
 
 func TestMetaLayout(t *testing.T) {
 	cluster := wire.ClusterHash("prod")
@@ -61,16 +61,17 @@ func TestWrongMetaIsRefused(t *testing.T) {
 	cases := map[string][]byte{
 		"version 0":        edit(0, 0),
 		"version 1":        edit(0, 1),
-		"version 3":        edit(0, 3),
+		"version 2":        edit(0, 2),
+		"version 4":        edit(0, 4),
 		"zero id":          edit(1, make([]byte, 16)...),
 		"no wire version":  edit(30, 0),
 		"wire range":       edit(30, 3, 2),
 		"name length less": edit(40, 8),
 		"name length more": edit(40, 10),
-		"settings longer":  edit(50, 9),
-		"no name":          append(slices.Clone(good[:40]), 0, 0),
-		"name of 64":       append(append(append(slices.Clone(good[:40]), 64), strings.Repeat("x", 64)...), 0),
-		"settings of 161":  append(append(slices.Clone(good[:50]), 161), strings.Repeat("x", 161)...),
+		"settings longer":  edit(50, 17),
+		"no name":          append(slices.Clone(good[:40]), make([]byte, 2+metaDigest)...),
+		"name of 64":       append(append(append(slices.Clone(good[:40]), 64), strings.Repeat("x", 64)...), make([]byte, 1+metaDigest)...),
+		"settings of 161":  append(append(slices.Clone(good[:50]), 161), strings.Repeat("x", 161+metaDigest)...),
 		"longer than 512":  append(slices.Clone(good), make([]byte, 512)...),
 		"escape settings":  edit(55, 0x1b),
 		"quote settings":   edit(55, '"'),
@@ -93,7 +94,8 @@ func TestWrongMetaIsRefused(t *testing.T) {
 	}
 	longest := append(append(slices.Clone(good[:40]), 63), strings.Repeat("x", 63)...)
 	longest = append(append(longest, MaxSettings), strings.Repeat("=", MaxSettings)...)
-	if _, _, err := parseMeta(longest); err != nil || len(longest) != 265 {
+	longest = append(longest, make([]byte, metaDigest)...)
+	if _, _, err := parseMeta(longest); err != nil || len(longest) != 273 {
 		t.Errorf("a name of 63 and settings of %d: %v, %d bytes", MaxSettings, err, len(longest))
 	}
 	if m, _, err := parseMeta(append(slices.Clone(good), "\x00what a later program says"...)); err != nil || m != golden {
