@@ -71,26 +71,21 @@ func (c *Client) History(ctx context.Context) ([]Leadership, error) {
 // an error, which it returns.
 func (c *Client) Events(ctx context.Context, since uint64, follow bool, fn func(Event) error) error {
 	query := url.Values{"since": {strconv.FormatUint(since, 10)}, "follow": {strconv.FormatBool(follow)}}
-	call, cancel := context.WithCancel(ctx)
-	defer cancel()
-	hurry := time.AfterFunc(c.patience, cancel)
-	resp, err := c.call(call, http.MethodGet, "/v1/events?"+query.Encode(), nil)
-	hurry.Stop()
-	if err != nil {
-		return c.explain(ctx, err)
-	}
-	defer resp.Body.Close()
-	for lines := json.NewDecoder(resp.Body); ; {
-		var e Event
-		if err := lines.Decode(&e); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return c.explain(ctx, fmt.Errorf("read event: %w", err))
-		}
-		if err := fn(e); err != nil {
-			return err
-		}
-	}
+	return read(ctx, c, "/v1/events?"+query.Encode(), fn)
+}
+
+// Lease asks for the right to act as the leader.
+func (c *Client) Lease(ctx context.Context) (Lease, error) {
+	return ask[Lease](ctx, c, "/v1/lease")
+}
+
+// HoldLease calls fn with the lease as it is, and then at each change and
+// renewal. It ends as Events does. Until then the agent, if it hands over, waits
+// up to grace for it to return: whoever runs something on the strength of the
+// lease returns, or cancels ctx, when that has ended.
+func (c *Client) HoldLease(ctx context.Context, grace time.Duration, fn func(Lease) error) error {
+	query := url.Values{"follow": {"true"}, "grace": {grace.String()}}
+	return read(ctx, c, "/v1/lease?"+query.Encode(), fn)
 }
 
 // Reload makes the agent read its configuration again. On an error nothing has
@@ -147,6 +142,30 @@ func ask[T any](ctx context.Context, c *Client, path string) (answer T, err erro
 		return answer, c.explain(ctx, fmt.Errorf("decode answer to %s: %w", path, err))
 	}
 	return answer, nil
+}
+
+// read calls fn with each line of an answer that may go on for ever.
+func read[T any](ctx context.Context, c *Client, path string, fn func(T) error) error {
+	call, cancel := context.WithCancel(ctx)
+	defer cancel()
+	hurry := time.AfterFunc(c.patience, cancel)
+	resp, err := c.call(call, http.MethodGet, path, nil)
+	hurry.Stop()
+	if err != nil {
+		return c.explain(ctx, err)
+	}
+	defer resp.Body.Close()
+	for lines := json.NewDecoder(resp.Body); ; {
+		var line T
+		if err := lines.Decode(&line); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return c.explain(ctx, fmt.Errorf("the answer broke off: %w", err))
+		}
+		if err := fn(line); err != nil {
+			return err
+		}
+	}
 }
 
 // call sends one request. The caller closes the answer's body; a refusal comes

@@ -27,14 +27,9 @@ func (s *server) reload(ctx context.Context, args map[string]string) error {
 // may give.
 func (s *server) change(name string, run func(context.Context, map[string]string) error) endpoint {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		asker, known := r.Context().Value(peerKey{}).(peer)
-		if !known || !asker.mayChange() { // the zero peer has root's uid
-			s.logger.Warn(name+" refused", "addr", asker.String(), "cause", "not-permitted")
-			return &APIError{
-				Status:  http.StatusForbidden,
-				Message: fmt.Sprintf("%s is not allowed to uid %d", name, asker.uid),
-				Hint:    "run it as root or as the agent's user",
-			}
+		asker, err := s.permit(r, name)
+		if err != nil {
+			return err
 		}
 		args, err := parseArgs(r.Body)
 		if err != nil {
@@ -47,6 +42,21 @@ func (s *server) change(name string, run func(context.Context, map[string]string
 		}
 		w.WriteHeader(http.StatusNoContent)
 		return nil
+	}
+}
+
+// permit refuses what does more than look to all but root and the agent's own
+// user.
+func (s *server) permit(r *http.Request, name string) (peer, error) {
+	asker, known := r.Context().Value(peerKey{}).(peer)
+	if known && asker.mayChange() { // the zero peer has root's uid
+		return asker, nil
+	}
+	s.logger.Warn(name+" refused", "addr", asker.String(), "cause", "not-permitted")
+	return asker, &APIError{
+		Status:  http.StatusForbidden,
+		Message: fmt.Sprintf("%s is not allowed to uid %d", name, asker.uid),
+		Hint:    "run it as root or as the agent's user",
 	}
 }
 

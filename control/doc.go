@@ -6,6 +6,16 @@
 //	GET  /v1/members                  [Member]
 //	GET  /v1/history                  [Leadership], oldest first
 //	GET  /v1/events?since=&follow=    one Event per line (NDJSON)
+//	GET  /v1/lease?follow=&grace=     Lease; with follow one per line, at each change and renewal
+//	GET  /v1/hooks                    [HookSetting]
+//	GET  /v1/hooks/runs?seq=          [HookRun], oldest first; with seq one of them, with its output
+//	POST /v1/hooks/run                HookRun; {"event":"become-leader"}: run again what belongs to the present state
+//	GET  /v1/jobs?next=               [Job], each with so many of its next slots
+//	GET  /v1/jobs/runs?job=           [JobRun], oldest first
+//	GET  /v1/jobs/output?run=         {"run":…,"output":…}: the end of what it printed on this host
+//	POST /v1/job-run                  204; {"job":"NAME"}: as are the next two; when the command has started
+//	POST /v1/job-pause                204; on whatever host
+//	POST /v1/job-resume               204; on whatever host
 //	POST /v1/reload                   204
 //	POST /v1/step-down                204; {"for":"30s"}: does not stand again for so long
 //	POST /v1/handover                 204; {"to":"NAME or ID"}

@@ -28,6 +28,9 @@ const bound = 20 * time.Second
 // fakeAgent is a Backend that says what a test puts into it.
 type fakeAgent struct {
 	Ring
+	fakeLease
+	fakeHooks
+	fakeJobs
 	status  Status
 	members []Member
 	history []Leadership

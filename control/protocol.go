@@ -35,7 +35,11 @@ type Status struct {
 	LeaderIsSelf bool   `json:"leader_is_self"`
 	// Ready says that this agent has joined and knows a leader; on the leader
 	// also that its become hook has succeeded.
-	Ready  bool      `json:"ready"`
+	Ready bool `json:"ready"`
+	// Degraded says that this agent leads, though its become hook failed, since
+	// nobody else can.
+	Degraded bool `json:"degraded"`
+
 	Epoch  Epoch     `json:"epoch"`
 	Since  time.Time `json:"since"`          // when this node took its role
 	Uptime float64   `json:"uptime_seconds"` // of the agent
@@ -56,6 +60,7 @@ type Status struct {
 	HoldDownMS    int64  `json:"hold_down_ms"`    // this node does not stand for so long, after a step-down
 	LeaseRemainMS *int64 `json:"lease_remain_ms"` // null unless leading
 	LastHook      *Hook  `json:"last_hook"`       // null before the first
+	Guard         *Guard `json:"guard"`           // null where no lose-leadership hook is owed, or none is configured
 
 	Encryption string            `json:"encryption"` // what protects the LAN port, in words
 	Notes      []string          `json:"notes"`      // warnings, one sentence each
@@ -91,6 +96,18 @@ type Hook struct {
 	Exit   int       `json:"exit"` // exit status; -1 when a signal ended it
 	TookMS float64   `json:"took_ms"`
 	Time   time.Time `json:"time"` // when it ended
+
+	Attempts int    `json:"attempts"` // that were made for this event
+	ByGuard  bool   `json:"by_guard"` // the guard ran it, since the agent was dead or frozen
+	Error    string `json:"error"`    // empty if it succeeded
+}
+
+// Guard is the process that runs the lose-leadership hook if the agent dies or
+// freezes.
+type Guard struct {
+	Process int    `json:"process"` // its id; 0 while it starts, or if there is none
+	Reach   string `json:"reach"`   // what it can end, and what not, in words
+	Error   string `json:"error"`   // why there is none; empty if there is
 }
 
 // Member is one participant as this agent sees it.
@@ -134,7 +151,7 @@ type Event struct {
 	// that finds a gap was too slow: the agent keeps the last RingSize events.
 	Seq        uint64    `json:"seq"`
 	Time       time.Time `json:"time"`
-	Type       string    `json:"type"` // transition, member, hook, leader, link, start, stop, warning
+	Type       string    `json:"type"` // transition, member, hook, job, leader, link, start, stop, warning
 	Role       string    `json:"role,omitempty"`
 	Cause      string    `json:"cause,omitempty"`
 	Member     string    `json:"member,omitempty"` // name of the member it is about
@@ -148,6 +165,9 @@ type Event struct {
 // may be called from any goroutine at any time. All but Reload and Command
 // return at once, and what they return belongs to the caller.
 type Backend interface {
+	LeaseBackend
+	JobBackend
+	HookBackend
 	// Status is true at the moment of the call. In particular it looks at the
 	// clock before it says "leader": clients act on the answer.
 	Status() Status
@@ -160,9 +180,9 @@ type Backend interface {
 	// Reload validates the configuration and takes it; an error says that
 	// nothing was changed.
 	Reload(ctx context.Context) error
-	// Command does what name says: step-down, handover, forget, leave. It returns
-	// when that is done, ErrUnsupported for a name it does not know, and an
-	// *APIError to choose what the client is told. ctx ends when the client hangs
-	// up or the server stops.
+	// Command does what name says: step-down, handover, forget, leave, job-run,
+	// job-pause, job-resume. It returns when that is done, ErrUnsupported for a
+	// name it does not know, and an *APIError to choose what the client is told.
+	// ctx ends when the client hangs up or the server stops.
 	Command(ctx context.Context, name string, args map[string]string) error
 }

@@ -39,7 +39,8 @@ func leadingStatus() Status {
 		Expect: 3, Roster: &Roster{Version: 112, Formed: true, Voters: []Voter{{ID: alphaID, Name: "alpha", Alive: true, Self: true}, {ID: betaID}}},
 		Quorum: &Quorum{Need: 2, Have: 3}, Members: 3, Alive: 3,
 		LeaseRemainMS: &remain,
-		LastHook:      &Hook{Event: "become-leader", Epoch: Epoch{7, alphaID}, OK: true, TookMS: 31.5, Time: noon},
+		LastHook:      &Hook{Event: "become-leader", Epoch: Epoch{7, alphaID}, OK: true, TookMS: 31.5, Time: noon, Attempts: 1},
+		Guard:         &Guard{Process: 4242, Reach: "process group"},
 		Encryption:    "none: the LAN traffic is neither encrypted nor authenticated",
 		Notes:         []string{"traffic is not encrypted"},
 		Counters:      map[string]uint64{"frames_dropped_total": 3, "elections_total": 2},
@@ -75,6 +76,10 @@ func TestJSONIsPinned(t *testing.T) {
 		"event_full": Event{Seq: 9, Time: noon, Type: "transition", Role: "leader", Cause: "claim-won", Member: "alpha",
 			Leader: "alpha", Text: "became leader", Epoch: &Epoch{7, alphaID}, DurationMS: 412.5},
 		"event_short": Event{Seq: 1, Time: noon, Type: "start", Text: "agent started"},
+		"lease":       leading(),
+		"hooks":       hookAgent().settings,
+		"hook_run":    failedRun(),
+		"job":         jobOfTest,
 		"refusal":     &APIError{Status: 404, Message: "no leader is known", Hint: "wait", Code: codeNoLeader},
 	}
 	for name, v := range tests {

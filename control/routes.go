@@ -25,9 +25,12 @@ func (s *server) routes() []route {
 		{http.MethodGet, "/v1/members", s.look(func() (any, error) { return list(s.backend.Members()), nil })},
 		{http.MethodGet, "/v1/history", s.look(func() (any, error) { return list(s.backend.History()), nil })},
 		{http.MethodGet, "/v1/events", s.events},
+		{http.MethodGet, "/v1/lease", s.lease},
 		{http.MethodPost, "/v1/reload", s.change("reload", s.reload)},
 	}
-	for _, name := range commands {
+	routes = append(routes, s.hookRoutes()...)
+	routes = append(routes, s.jobRoutes()...)
+	for _, name := range slices.Concat(commands, jobCommands) {
 		run := func(ctx context.Context, args map[string]string) error {
 			return s.backend.Command(ctx, name, args)
 		}

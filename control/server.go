@@ -16,7 +16,8 @@ import (
 // shorten them.
 type limits struct {
 	conns     int           // open at a time; more wait in the kernel's queue
-	followers int           // of them following events; below conns, so that short requests always get through
+	followers int           // of them following events
+	holders   int           // of them following the lease; below conns with these, so that short requests always get through
 	header    time.Duration // for the head of a request
 	request   time.Duration // for all of it
 	write     time.Duration // for a client to take one answer, or one event
@@ -27,8 +28,9 @@ type limits struct {
 // The numbers without a source are arbitrary, but for one relation: whatever
 // holds a connection, other than a follower, lets go within seconds.
 var defaultLimits = limits{
-	conns:     32,
+	conns:     128,
 	followers: 24,
+	holders:   96,
 	header:    3 * time.Second,
 	request:   5 * time.Second,
 	write:     5 * time.Second,
@@ -40,12 +42,13 @@ var defaultLimits = limits{
 const maxHeader = 8<<10 - 4<<10
 
 // server answers requests out of a Backend. It has no state of its own but the
-// count of followers.
+// counts of followers.
 type server struct {
 	backend   Backend
 	logger    hclog.Logger
 	limits    limits
 	followers atomic.Int32
+	holders   atomic.Int32
 }
 
 // Serve answers requests on l until ctx ends, which ends event streams too,

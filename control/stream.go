@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strconv"
 	"time"
 )
@@ -15,47 +14,16 @@ type eventsQuery struct {
 	follow bool   // and later ones as they happen
 }
 
-// parseEventsQuery reads since=N and follow[=BOOL]. It refuses what it does not
-// know: a mistyped parameter would otherwise change the answer silently.
-func parseEventsQuery(raw string) (eventsQuery, error) {
-	values, err := url.ParseQuery(raw)
-	if err != nil {
-		return eventsQuery{}, badQuery("the query is malformed")
-	}
-	var q eventsQuery
-	for name, given := range values {
-		if len(given) > 1 {
-			return eventsQuery{}, badQuery(fmt.Sprintf("%q is given twice", name))
-		}
-		switch name {
-		case "since":
-			q.since, err = strconv.ParseUint(given[0], 10, 64)
-		case "follow":
-			q.follow, err = parseSwitch(given[0])
-		default:
-			return eventsQuery{}, badQuery(fmt.Sprintf("unknown parameter %q", name))
-		}
-		if err != nil {
-			return eventsQuery{}, badQuery(fmt.Sprintf("%s is %q", name, given[0]))
-		}
-	}
-	return q, nil
-}
-
-// parseSwitch reads a parameter that may stand alone, as in "?follow".
-func parseSwitch(s string) (bool, error) {
-	if s == "" {
-		return true, nil
-	}
-	return strconv.ParseBool(s)
-}
-
-func badQuery(message string) error {
-	return &APIError{
-		Status:  http.StatusBadRequest,
-		Message: message,
-		Hint:    "expected since=N (a seq, 0 for all) and follow=true or false",
-	}
+// parseEventsQuery reads since=N and follow[=BOOL].
+func parseEventsQuery(raw string) (q eventsQuery, err error) {
+	err = parseQuery(raw, "expected since=N (a seq, 0 for all) and follow=true or false", map[string]func(string) error{
+		"since": func(s string) (err error) {
+			q.since, err = strconv.ParseUint(s, 10, 64)
+			return err
+		},
+		"follow": readSwitch(&q.follow),
+	})
+	return q, err
 }
 
 // events streams one event per line. With follow it ends when the client hangs
