@@ -6,6 +6,7 @@
 //	hooks        → hooks.Results ────────────────────────┼→ loop → election.Node.Step → apply
 //	leader's end → transport.Tether → findings ──────────┤
 //	own link     → netlink → links ──────────────────────┤
+//	jobs         → jobrun, ledger file ──────────────────┤
 //	control      → calls ────────────────────────────────┤
 //	deadline     → timer ────────────────────────────────┘
 //
@@ -63,8 +64,14 @@ type Config struct {
 	// Now measures leases and silences: BootClock in the binary, time.Now in a
 	// synctest bubble. It must never go backwards.
 	Now func() time.Time
+	// Guards starts a guard for each leadership that has a lose hook; nil: none.
+	Guards hooks.Guards
 	// Runner replaces the runner of real processes; tests only.
 	Runner Runner
+	// Jobs are the singleton jobs, checked, each name once.
+	Jobs []Job
+	// JobRunner replaces the runner of jobs' commands; tests only.
+	JobRunner JobRunner
 	// Reload reads the configuration again; nil: there is nothing to read.
 	Reload func() (Reloaded, error)
 	// Reloads asks for a reload each time something arrives; nil: never.
@@ -81,6 +88,7 @@ type Config struct {
 // Reloaded is what a reload can change.
 type Reloaded struct {
 	Hooks    hooks.Config
+	Jobs     []Job
 	Seeds    []string
 	Priority uint16
 	LogLevel hclog.Level
@@ -95,8 +103,16 @@ type Runner interface {
 	Stop(epoch uint64)
 	Results() <-chan hooks.Result
 	SetConfig(cfg hooks.Config)
+	Recover(ctx context.Context)
 	CleanUp(ctx context.Context, ev hooks.Event) hooks.Result
 	Dropped() hooks.Dropped
+	Renew(deadline time.Time)
+	Guard() (hooks.GuardStatus, bool)
+	Owed() (hooks.Epoch, bool)
+	IsRunning(kind hooks.Kind) bool
+	TryRecording() error
+	Runs() ([]hooks.Run, error)
+	Output(seq uint64) (hooks.Run, []byte, error)
 }
 
 // inboxSize bounds the frames that wait for the loop: half a second of the
@@ -123,6 +139,8 @@ type agent struct {
 	history  *history
 	shown    atomic.Pointer[snapshot]
 	lease    atomic.Int64 // end of the right to act, ns since the clock's epoch; 0: not leading
+	tenancy  *tenancy
+	commands atomic.Pointer[hooks.Config] // the hooks as configured now
 	counters counters
 	started  time.Time // wall clock
 
@@ -136,10 +154,14 @@ type agent struct {
 	tokens    uint64
 	armedFor  time.Time // what the timer is set to; zero: not set
 	diskAt    time.Time // next attempt to save after a failure; zero: the disk is well
+	diskWhy   string    // what it said
 	hookReady bool      // the become hook of the present epoch succeeded
 	lastHook  *control.Hook
+	redo      redo                 // the hook that failed and is to be tried again
+	heldUp    *election.StartHook  // lose hook that waits for tenants; nil: none
 	quietAt   map[string]time.Time // per warning: no further line before
 	fatal     error
+	jobs      jobDesk // singleton jobs, see job.go
 }
 
 // Run runs an agent until ctx ends, then stops in order: it hands over if it
@@ -154,6 +176,8 @@ type agent struct {
 //   - runner.Run: the hooks' queues
 //   - control.Serve: the local API
 //   - history.run: writes past leaderships to disk
+//   - jobs.runner.Run: ends what jobs run when the agent does
+//   - jobs.file.run: writes the ledger of jobs
 //   - reloads: reads the configuration again when asked
 func Run(ctx context.Context, cfg Config) error {
 	a, err := open(ctx, cfg)
@@ -176,7 +200,7 @@ func open(ctx context.Context, cfg Config) (_ *agent, err error) {
 	}
 	a := &agent{cfg: cfg, log: cfg.Logger, started: wallClock(),
 		inbox: make(chan received, inboxSize), calls: make(chan func()), stop: ctx.Done(),
-		ties: make(chan *tie, 1), findings: make(chan finding), links: make(chan bool),
+		tenancy: newTenancy(), ties: make(chan *tie, 1), findings: make(chan finding), links: make(chan bool),
 		replies: map[uint64]func(error){}, quietAt: map[string]time.Time{}, out: make([]byte, 0, wire.MaxFrame)}
 	defer func() {
 		if err != nil {
@@ -209,12 +233,16 @@ func (a *agent) close() {
 }
 
 func (a *agent) prepare(ctx context.Context) (err error) {
+	commands := a.hooksConfig(a.cfg.Hooks)
 	if a.runner = a.cfg.Runner; a.runner == nil {
-		if a.runner, err = hooks.New(a.hooksConfig(a.cfg.Hooks)); err != nil {
+		if a.runner, err = hooks.New(commands); err != nil {
 			return refusal("", "hooks: %w", err)
 		}
 	}
 	if a.history, err = openHistory(a.cfg.StateDir, a.log); err != nil {
+		return err
+	}
+	if err := a.prepareJobs(ctx); err != nil {
 		return err
 	}
 	a.cleanUp(ctx)
@@ -235,22 +263,28 @@ func (a *agent) prepare(ctx context.Context) (err error) {
 
 // hooksConfig completes what the configuration says about hooks.
 func (a *agent) hooksConfig(cfg hooks.Config) hooks.Config {
-	cfg.Dir, cfg.Socket, cfg.Logger = a.cfg.StateDir, a.cfg.Socket, a.log.Named("hooks")
+	cfg.Dir, cfg.Socket, cfg.Guards, cfg.Logger = a.cfg.StateDir, a.cfg.Socket, a.cfg.Guards, a.log.Named("hooks")
+	a.commands.Store(&cfg)
 	return cfg
 }
 
-// cleanUp runs the lose hook of a leadership that the last life did not end.
+// cleanUp runs the lose hook of a leadership that the last life did not end, unless
+// its guard has.
 func (a *agent) cleanUp(ctx context.Context) {
-	epoch := a.state.saved.Promoted
-	if epoch.IsZero() {
+	a.runner.Recover(ctx)
+	epoch := a.owed()
+	if epoch.IsZero() || ctx.Err() != nil {
 		return
 	}
-	a.log.Warn("last run ended while it led", "epoch", epoch.Counter, "cause", election.UncleanRestarted)
+	a.log.Warn("last run ended while it led", "epoch", epoch.Counter)
 	self := hooks.Node{ID: a.state.ID.String(), Name: a.cfg.Name}
 	result := a.runner.CleanUp(ctx, hooks.Event{Kind: hooks.LoseLeadership, Cause: string(election.UncleanRestarted),
 		Time: wallClock(), Cluster: a.cfg.Cluster, Mode: a.mode(), Role: election.RoleFollower.String(),
 		Epoch: hooks.Epoch{Counter: epoch.Counter, Owner: epoch.Owner.String()}, Self: self, PrevLeader: self})
 	a.noteHook(result, epoch)
+	if !result.OK && ctx.Err() == nil {
+		a.redoLose(result)
+	}
 }
 
 // run joins the network and serves until the loop has ended.
@@ -274,6 +308,8 @@ func (a *agent) run(ctx context.Context) error {
 	group.Go(func() error { _ = a.members.Rejoin(life); return nil }) // only ever the context's error
 	group.Go(func() error { return a.runner.Run(life) })
 	group.Go(func() error { a.history.run(life); return nil })
+	group.Go(func() error { return a.jobs.runner.Run(life) })
+	group.Go(func() error { a.jobs.file.run(life); return nil })
 	group.Go(func() error { a.reloads(life); return nil })
 	if a.socket != nil {
 		group.Go(func() error { a.serve(life); return nil })
@@ -314,13 +350,14 @@ func (a *agent) join() error {
 	}
 	self := membership.Member{ID: cfg.ID, Name: a.cfg.Name, Addr: addr, Incarnation: a.state.saved.Incarnation,
 		Nonce: cfg.Nonce, Priority: cfg.Priority, Role: membership.Role(cfg.Part), WireMin: 1, WireMax: 1, ConfigHash: cfg.Hash(),
-		Settings: cfg.Describe()}
+		Settings: cfg.Describe(), Jobs: a.jobs.digest}
 	a.members, err = membership.New(membership.Config{Self: self, Cluster: a.cfg.Cluster, Transport: a.lan,
 		Seeds: a.cfg.Seeds, Resolve: a.cfg.Resolve, Profile: a.cfg.Profile, Logger: a.log.Named("membership")})
 	if err != nil {
 		return fmt.Errorf("start membership: %w", err)
 	}
 	a.view = newView(self)
+	a.members.SetLedger(a.jobs.scheduler.Bytes())
 	a.publish()
 	return nil
 }

@@ -27,6 +27,7 @@ var errKilled = errors.New("killed")
 // fakeHooks is the runner of processes without processes: it writes down what
 // it is told and answers after a while of fake time.
 type fakeHooks struct {
+	fakeOutcomes
 	mu      sync.Mutex
 	log     []string
 	mode    string // of the last, with the quorum
@@ -44,7 +45,11 @@ func (f *fakeHooks) Run(ctx context.Context) error {
 		select {
 		case ev := <-f.queue:
 			time.Sleep(f.takes)
-			f.results <- hooks.Result{Kind: ev.Kind, Epoch: ev.Epoch.Counter, OK: true, Ran: true}
+			res := f.end(ev, hooks.Result{Kind: ev.Kind, Epoch: ev.Epoch.Counter, OK: true, Ran: true})
+			f.results <- res
+			if ev.Ended != nil {
+				ev.Ended(res)
+			}
 		case <-ctx.Done():
 			return nil
 		}
@@ -109,6 +114,7 @@ type testHost struct {
 	settings func(*Config) // changes what start gives; nil: nothing
 	dir      string
 	hooks    *fakeHooks
+	jobs     *fakeJobs // nil: the real runner
 	port     *lantest.Host
 	link     chan bool // what the watch of its link says
 	agent    *agent

@@ -25,6 +25,7 @@ type snapshot struct {
 	members  []control.Member
 	node     control.Node // the leader
 	ready    bool
+	degraded bool
 	lastHook *control.Hook
 	notes    []string
 	roster   *control.Roster
@@ -38,9 +39,12 @@ func (a *agent) publish() {
 	s := &snapshot{status: status, role: status.Role.String(), leader: status.Leader, lastHook: a.lastHook,
 		members: a.view.controlMembers(status.Leader), node: a.view.controlNode(status.Leader), notes: a.notes(status)}
 	s.ready = !status.Leader.IsZero() && (status.Leader != a.state.ID || a.hookReady)
+	s.degraded = a.degraded(status)
 	s.roster, s.quorum, s.why = a.view.controlRoster(status.Roster), a.controlQuorum(status), a.whyNoLeader(status)
 	a.shown.Store(s)
+	a.tenancy.show(status, a.hookReady)
 	a.noteSettled(status)
+	a.tellJobs(status)
 }
 
 // notes says in plain words what a person should know.
@@ -50,12 +54,11 @@ func (a *agent) notes(s election.Status) []string {
 		notes = append(notes, "no other member answers: this host may be cut off")
 	}
 	if !a.diskAt.IsZero() {
-		notes = append(notes, "the state file takes no writes: this agent cannot lead")
+		notes = append(notes, "the state directory takes no writes: this agent cannot lead until it does: "+a.diskWhy)
 	}
-	if s.State == election.Lead && a.lastHook != nil && !a.lastHook.OK && a.lastHook.Epoch.Counter == s.Epoch.Counter {
-		notes = append(notes, "the become-leader hook failed: this agent leads, but is not ready")
-	}
+	notes = append(notes, a.hookNotes(s)...)
 	notes = append(notes, a.quorumNotes(s)...)
+	notes = append(notes, a.jobNotes()...)
 	if held := s.Held.Sub(a.cfg.Now()); held > 0 {
 		notes = append(notes, "this host stepped down and does not stand for another "+held.Round(time.Second).String())
 	}
@@ -89,6 +92,7 @@ func (a *agent) Status() control.Status {
 		Algorithm: cmp.Or(a.cfg.Election.Algorithm, election.Classic).String(), Preempt: a.cfg.Election.Preempt.String(), Profile: a.cfg.Profile, Isolated: s.status.Isolated,
 		HoldDownMS: max(s.status.Held.Sub(now), 0).Milliseconds(),
 		LastHook:   s.lastHook, Encryption: encryptionNone, Notes: s.notes, Counters: a.counts()}
+	a.showGuard(&out, s.degraded)
 	if s.leader == a.state.ID && !leads {
 		out.Ready = false
 	} else if !s.leader.IsZero() {
@@ -172,6 +176,7 @@ func (a *agent) reloads(ctx context.Context) {
 
 func (a *agent) reload(next Reloaded) {
 	a.runner.SetConfig(a.hooksConfig(next.Hooks))
+	a.reloadJobs(next.Jobs, next.Hooks.Grace)
 	a.cfg.Seeds = next.Seeds
 	a.members.SetSeeds(next.Seeds)
 	a.log.SetLevel(next.LogLevel)
@@ -194,6 +199,7 @@ func (a *agent) dump() {
 		a.log.Info("state: member", "member", m.Name, "addr", m.Addr, "status", m.Status, "priority", m.Priority,
 			"incarnation", m.Incarnation, "id", m.ID, "rtt", m.RTT)
 	}
+	a.jobDump()
 	counts := a.counts()
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
 		a.log.Info("state: counter", "name", name, "count", counts[name])

@@ -22,7 +22,9 @@ func (a *agent) apply(effect election.Effect) error {
 	case election.LeaseUntil:
 		a.onLease(e.Deadline)
 	case election.StartHook:
-		a.startHook(e)
+		if !a.holdsUp(e) {
+			a.startHook(e)
+		}
 	case election.HurryHook:
 		a.hurryHook(e.Epoch, string(election.LeaseExpired), e.Within)
 	case election.StopHook:
@@ -57,6 +59,7 @@ func (a *agent) send(e election.Send) {
 func (a *agent) onTransition(e election.Transition) {
 	if e.To == election.Lead {
 		a.hookReady = false
+		a.forgetRedo()
 	}
 	a.members.SetLeader(recordOf(e))
 	a.publish()
@@ -113,11 +116,14 @@ func describe(e election.Transition) string {
 
 // onLease publishes until when this agent may act.
 func (a *agent) onLease(until time.Time) {
+	a.leaseJobs(until)
 	if until.IsZero() {
 		a.lease.Store(0)
 		return
 	}
 	a.lease.Store(until.UnixNano())
+	a.tenancy.renew(until, a.cfg.Now())
+	a.renewGuard(until)
 }
 
 func (a *agent) startHook(e election.StartHook) {
@@ -133,6 +139,7 @@ func (a *agent) startHook(e election.StartHook) {
 
 // hurryHook bounds the lose hook of the epoch, which runs or is run now.
 func (a *agent) hurryHook(epoch wire.Epoch, cause string, within time.Duration) {
+	a.heldUp = nil // it waits for nobody now
 	ev := a.hookEvent(hooks.LoseLeadership, cause)
 	ev.Epoch = hooks.Epoch{Counter: epoch.Counter, Owner: epoch.Owner.String()}
 	ev.Within = within
@@ -163,9 +170,11 @@ func (a *agent) noteHook(r hooks.Result, epoch wire.Epoch) {
 		return // nothing was configured, or the pair was overtaken
 	}
 	owner := ownerText(epoch)
-	a.lastHook = &control.Hook{Event: string(r.Kind), Epoch: control.Epoch{Counter: r.Epoch, Owner: owner}, OK: r.OK,
-		Exit: r.Exit, TookMS: float64(r.Took.Microseconds()) / 1000, Time: wallClock()}
+	a.lastHook = controlHook(r, owner)
 	text := fmt.Sprintf("%s hook succeeded in %v", r.Kind, r.Took.Round(time.Millisecond))
+	if r.ByGuard {
+		text += ", run by the guard"
+	}
 	if !r.OK {
 		text = fmt.Sprintf("%s hook failed: %v", r.Kind, r.Err)
 		a.log.Error("hook failed", "hook", r.Kind, "epoch", r.Epoch, "err", r.Err)

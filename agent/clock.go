@@ -12,11 +12,12 @@ import (
 // of the clock's creation, so that logs make sense; they are for comparing with
 // each other.
 func BootClock() func() time.Time {
-	start, boot := time.Now().Round(0), bootTime()
-	return func() time.Time { return start.Add(bootTime() - boot) }
+	start, boot := time.Now().Round(0), BootTime()
+	return func() time.Time { return start.Add(BootTime() - boot) }
 }
 
-func bootTime() time.Duration {
+// BootTime reads CLOCK_BOOTTIME, which all processes of a machine share.
+func BootTime() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
 		panic("BUG: CLOCK_BOOTTIME: " + err.Error()) // there since Linux 2.6.39

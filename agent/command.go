@@ -22,6 +22,9 @@ const longestHold = 24 * time.Hour
 // Command implements control.Backend. It returns when the command is done or has
 // failed, or when the caller or this agent goes away.
 func (a *agent) Command(ctx context.Context, name string, args map[string]string) error {
+	if strings.HasPrefix(name, "job-") {
+		return a.jobCommand(ctx, name, args)
+	}
 	order, err := parseOrder(name, args)
 	if err != nil {
 		return err
@@ -148,6 +151,8 @@ var refusals = []struct {
 	{election.ErrNotVoter, "not_voter", "see status for the voters"},
 	{election.ErrRosterTooSmall, "roster_too_small", "add a voter first"},
 	{election.ErrRosterPending, "roster_pending", "try again in a moment"},
+	{election.ErrVersionsUsedUp, "versions_used_up", "nothing was changed"},
+	{election.ErrCounterTooHigh, "counter_too_high", "nothing was changed"},
 }
 
 // whereToAsk names the host that leads.

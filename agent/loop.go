@@ -7,6 +7,7 @@ import (
 	"github.com/bully-agent/bully-agent/control"
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/jobs"
 	"github.com/bully-agent/bully-agent/membership"
 	"github.com/bully-agent/bully-agent/wire"
 )
@@ -34,7 +35,9 @@ func (a *agent) loop() error {
 	for {
 		select {
 		case r := <-a.inbox:
-			a.step(election.Received{From: r.from, Frame: r.frame})
+			if !a.onJobFrame(&r) {
+				a.step(election.Received{From: r.from, Frame: r.frame})
+			}
 		case <-a.members.Wake():
 			a.takeMembership()
 		case f := <-a.findings:
@@ -43,12 +46,20 @@ func (a *agent) loop() error {
 			a.onLink(up)
 		case r := <-a.runner.Results():
 			a.onHookResult(r)
+		case <-a.tenancy.vacant:
+			a.onVacant()
+		case r := <-a.jobs.runner.Results():
+			a.onJobResult(r)
+		case w := <-a.jobs.file.results:
+			a.onLedgerWritten(w)
 		case call := <-a.calls:
 			call()
 		case <-timer.C:
 			a.armedFor = time.Time{}
 			a.retrySave()
+			a.tryAgain()
 			a.step(election.Tick{})
+			a.tickJobs()
 		case <-health.C:
 			a.step(election.HealthChanged{Score: a.members.Health()})
 			a.publish()
@@ -59,7 +70,8 @@ func (a *agent) loop() error {
 			a.log.Info("stopping in order")
 			a.command(election.Command{Verb: election.Leave}, func(error) { close(left) })
 		case <-left:
-			return a.leave()
+			left = nil
+			a.endJobs()
 		case <-a.cfg.Abort:
 			a.abort()
 			return ErrAborted
@@ -67,16 +79,16 @@ func (a *agent) loop() error {
 		if a.fatal != nil && a.node.Status().State != election.Stopping {
 			return a.giveUp()
 		}
+		if a.jobsOver() {
+			return a.leave()
+		}
 		a.arm(timer)
 	}
 }
 
 // arm sets the timer to what is due first.
 func (a *agent) arm(timer *time.Timer) {
-	at := a.node.Deadline()
-	if at.IsZero() || (!a.diskAt.IsZero() && a.diskAt.Before(at)) {
-		at = a.diskAt
-	}
+	at := a.due()
 	if at.Equal(a.armedFor) && !at.IsZero() {
 		return // most frames change nothing here, and setting a timer costs more than Step
 	}
@@ -99,6 +111,7 @@ func (a *agent) step(ev election.Event) {
 			return
 		}
 	}
+	a.renewEnding()
 	a.tellDisk()
 }
 
@@ -127,7 +140,7 @@ func (a *agent) onSaveFailed(unsaved election.Saved, err error) {
 		a.log.Error("state not saved; this agent cannot lead until it is", "err", err)
 		a.event(control.Event{Type: "warning", Cause: string(election.DiskFailed), Text: "state not saved: " + err.Error()})
 	}
-	a.diskAt = a.cfg.Now().Add(diskRetry)
+	a.diskAt, a.diskWhy = a.cfg.Now().Add(diskRetry), err.Error()
 	a.step(election.SaveFailed{State: unsaved})
 }
 
@@ -136,7 +149,11 @@ func (a *agent) retrySave() {
 	if a.diskAt.IsZero() || a.cfg.Now().Before(a.diskAt) {
 		return
 	}
-	if err := a.state.write(a.state.saved); err != nil {
+	err := a.state.write(a.state.saved)
+	if err == nil {
+		err = a.runner.TryRecording()
+	}
+	if err != nil {
 		a.diskAt = a.cfg.Now().Add(diskRetry)
 		return
 	}
@@ -152,6 +169,8 @@ func (a *agent) takeMembership() {
 		switch ev.Kind {
 		case membership.LeaderReported:
 			a.step(election.LeaderReported{Epoch: ev.Leader})
+		case membership.LedgerReceived:
+			a.stepJobs(jobs.Merged{Bytes: ev.Ledger})
 		case membership.Conflict:
 			a.warnRarely("two hosts claim the same life of one id", "member", ev.Member.Name, "addr", ev.Member.Addr)
 		default:
@@ -189,6 +208,10 @@ func (a *agent) announceMember(m membership.Member, news string) {
 
 // onHookResult passes the end of a leadership hook on.
 func (a *agent) onHookResult(r hooks.Result) {
+	if r.Unasked {
+		a.judgeHook(r)
+		return
+	}
 	hook := election.Become
 	if r.Kind == hooks.LoseLeadership {
 		hook = election.Lose
@@ -200,6 +223,7 @@ func (a *agent) onHookResult(r hooks.Result) {
 		a.hookReady = r.OK
 	}
 	a.step(epoch)
+	a.judgeHook(r)
 	a.publish()
 }
 

@@ -100,7 +100,7 @@ func (a *agent) quorumNotes(s election.Status) []string {
 	outside := slices.DeleteFunc(slices.Clone(seen), func(m membership.Member) bool { return slices.Contains(s.Roster.IDs, m.ID) })
 	var notes []string
 	switch {
-	case s.Roster.Version > 0 && s.Heard < s.Quorum:
+	case s.Roster.Version > 0 && a.votersHere(s) < s.Quorum:
 		notes = append(notes, minority(s))
 	case s.Roster.Version == 0 && s.Leader.IsZero() && !s.Outside && len(seen) != expect:
 		notes = append(notes, a.whyNoQuorum(s))
@@ -170,13 +170,28 @@ func (a *agent) controlQuorum(s election.Status) *control.Quorum {
 	case expect == 0:
 		return nil
 	case s.Roster.Formed:
-		return &control.Quorum{Need: s.Quorum, Have: s.Heard}
+		return &control.Quorum{Need: s.Quorum, Have: a.votersHere(s)}
 	case s.Roster.Version > 0:
 		return &control.Quorum{Need: len(s.Roster.IDs), Have: s.Heard}
 	case s.Outside:
 		return &control.Quorum{Need: s.Quorum, Have: min(len(a.view.electorate())-1, expect)}
 	}
 	return &control.Quorum{Need: expect, Have: min(len(a.view.electorate()), expect)}
+}
+
+// votersHere counts the voters of the roster that answer. A follower talks to its
+// leader alone: of the others it knows what the failure detector says.
+func (a *agent) votersHere(s election.Status) int {
+	if s.Leader.IsZero() || s.Leader == a.state.ID {
+		return s.Heard
+	}
+	here := 0
+	for _, id := range s.Roster.IDs {
+		if m, ok := a.view.member(id); ok && m.Status == membership.Alive {
+			here++
+		}
+	}
+	return here
 }
 
 // checkExpect obeys M9: a quorum of five voters and one of three need not have

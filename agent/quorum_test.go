@@ -41,6 +41,26 @@ func votersOf(s control.Status) (names []string) {
 	return names
 }
 
+// A follower hears its leader only, and does not take that for a minority.
+func TestFollowersOfFiveSeeAQuorum(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 5)
+		c.expecting(5)
+		for _, h := range c.hosts {
+			c.start(h)
+		}
+		c.agrees(c.hosts[4])
+		time.Sleep(10 * time.Second)
+		for _, h := range c.hosts {
+			s := h.agent.Status()
+			if len(s.Notes) != 0 || s.Quorum == nil || *s.Quorum != (control.Quorum{Need: 3, Have: 5}) {
+				t.Errorf("%s: quorum %+v, notes %q", h.name, s.Quorum, s.Notes)
+			}
+		}
+		c.stopAll()
+	})
+}
+
 // Quorum mode from the first start to a minority and back, as status tells it.
 func TestStatusOfQuorumMode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,0 +1,89 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/google/renameio/v2"
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/bully-agent/bully-agent/jobs"
+)
+
+const ledgerName = "jobs.ledger"
+
+// openLedger reads what this host knows of runs. A ledger that cannot be read is
+// kept aside, and begun anew with what the others tell: they know of every run
+// that this host started in quorum mode.
+func openLedger(dir string, log hclog.Logger) (ledger *jobs.Ledger, aside string, err error) {
+	path := filepath.Join(dir, ledgerName)
+	content, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, "", nil
+	}
+	if err == nil {
+		ledger, err = jobs.Parse(content)
+	}
+	if err == nil {
+		return ledger, "", nil
+	}
+	aside = path + ".bad"
+	log.Error("job ledger not readable; kept aside and begun anew", "file", aside, "err", err)
+	if err := os.Rename(path, aside); err != nil {
+		return nil, "", err
+	}
+	return nil, aside, nil
+}
+
+// ledgerFile writes the ledger in a goroutine of its own, one version at a time:
+// a disk takes as long as it likes, and the loop has heartbeats to send.
+type ledgerFile struct {
+	dir     string
+	todo    chan []byte // capacity 1
+	results chan written
+}
+
+// written is how one write ended.
+type written struct {
+	bytes []byte
+	err   error
+}
+
+func newLedgerFile(dir string) *ledgerFile {
+	return &ledgerFile{dir: dir, todo: make(chan []byte, 1), results: make(chan written, 1)}
+}
+
+// write begins to write; the result of the write before must have come.
+func (f *ledgerFile) write(b []byte) { f.todo <- b }
+
+// run writes until ctx ends.
+func (f *ledgerFile) run(ctx context.Context) {
+	for {
+		select {
+		case b := <-f.todo:
+			f.results <- written{b, f.replace(b)}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// replace puts a new file in the place of the old one, so that a crash leaves one
+// of the two, and syncs the directory, which renameio does not.
+func (f *ledgerFile) replace(b []byte) error {
+	if err := renameio.WriteFile(filepath.Join(f.dir, ledgerName), b, 0o600, renameio.WithTempDir(f.dir)); err != nil {
+		return fmt.Errorf("write job ledger: %w", err)
+	}
+	dir, err := os.Open(f.dir)
+	if err != nil {
+		return fmt.Errorf("sync job ledger: %w", err)
+	}
+	defer dir.Close()
+	if err := dir.Sync(); err != nil {
+		return fmt.Errorf("sync job ledger: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,240 @@
+package agent
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bully-agent/bully-agent/control"
+	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// awaitLease waits until the lease that h shows is as wanted, woken by the agent
+// alone.
+func (h *testHost) awaitLease(t *testing.T, what string, isWanted func(control.Lease) bool) control.Lease {
+	t.Helper()
+	for late := time.After(time.Minute); ; {
+		lease, newer := h.agent.Lease()
+		if isWanted(lease) {
+			return lease
+		}
+		select {
+		case <-newer:
+		case <-late:
+			t.Fatalf("%s: %+v", what, lease)
+		}
+	}
+}
+
+func mayAct(l control.Lease) bool { return l.Leader && l.Ready && l.RemainMS > 0 }
+
+// The leader's agent says so as soon as its become hook is done, and goes on
+// saying for how long; nobody else's does.
+func TestTheLeaseIsShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		top := c.hosts[2]
+		for _, h := range c.hosts {
+			h.hooks.takes = time.Second
+			c.start(h)
+		}
+		begun := top.awaitLease(t, "it leads", func(l control.Lease) bool { return l.Leader })
+		if begun.Ready {
+			t.Error("ready before the become hook has ended")
+		}
+		lease := top.awaitLease(t, "it is ready", mayAct)
+		if lease.Epoch.Counter != 1 || lease.Epoch.Owner != top.agent.state.ID.String() || lease.RemainMS > 400 || lease.Until == 0 {
+			t.Errorf("it shows %+v", lease)
+		}
+		news := 0
+		for end := time.Now().Add(4 * time.Second); time.Now().Before(end); news++ {
+			l, newer := top.agent.Lease()
+			if !mayAct(l) || l.RemainMS < 200 {
+				t.Fatalf("a healthy leader shows %+v", l)
+			}
+			<-newer
+		}
+		if news < 40 || news > 120 {
+			t.Errorf("%d renewals shown in ten times the lease, want some 80", news)
+		}
+		if l, _ := c.hosts[0].agent.Lease(); l.Leader || l.Ready || l.Until != 0 {
+			t.Errorf("a follower shows %+v", l)
+		}
+		c.stopAll()
+	})
+}
+
+// A hand-over waits for those who run something on the strength of the lease; the
+// lease is renewed and shown meanwhile. The lose hook comes after them, and the
+// other leads after that.
+func TestAHandOverWaitsForTenants(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		mid, top := c.hosts[1], c.hosts[2]
+		for _, h := range c.hosts {
+			h.settings = func(cfg *Config) { cfg.Election.Preempt = election.PreemptNever }
+			c.start(h)
+		}
+		top.awaitLease(t, "it leads", mayAct)
+		leave := top.agent.Occupy(10 * time.Second)
+		quick := top.agent.Occupy(time.Second)
+		done := make(chan error, 1)
+		go func() { done <- top.order("handover", map[string]string{"to": "n2"}) }()
+		top.awaitLease(t, "the end is shown", func(l control.Lease) bool { return !l.Leader })
+		quick()
+		for range 50 {
+			time.Sleep(100 * time.Millisecond)
+			if l, _ := top.agent.Lease(); l.Leader || l.RemainMS < 100 || l.Epoch.Counter != 1 || l.Cause != "stepped-down" {
+				t.Fatalf("while it waits it shows %+v", l)
+			}
+		}
+		top.expectHooks(t, "become-leader 1 boot")
+		mid.expectHooks(t)
+		leave()
+		leave() // as a broken connection after a farewell
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		c.agrees(mid)
+		top.expectHooks(t, "become-leader 1 boot", "lose-leadership 1 stepped-down")
+		if l, _ := top.agent.Lease(); l.Leader || l.Until != 0 {
+			t.Errorf("after the hand-over it shows %+v", l)
+		}
+		c.stopAll()
+	})
+}
+
+// A tenant that does not leave holds a hand-over up for its grace and no longer.
+func TestAStubbornTenantIsNotWaitedForForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 2)
+		for _, h := range c.hosts {
+			h.settings = func(cfg *Config) { cfg.Election.Preempt = election.PreemptNever }
+			c.start(h)
+		}
+		c.agrees(c.hosts[1])
+		for _, grace := range []time.Duration{2 * time.Second, 20 * time.Second} {
+			h, other := c.hosts[0], c.hosts[1]
+			if c.leader() == other {
+				h, other = other, h
+			}
+			h.agent.Occupy(grace)
+			begun := time.Now()
+			if err := h.order("handover", map[string]string{"to": other.name}); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(begun); took < grace || took > grace+evictSlack+time.Second {
+				t.Errorf("it took %v with a grace of %v", took, grace)
+			}
+			c.agrees(other)
+		}
+		c.stopAll()
+	})
+}
+
+// A lease that is lost leaves no time to wait for anybody: the lose hook runs at
+// once, and tenants see what is left.
+func TestALostLeaseWaitsForNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		top := c.hosts[2]
+		for _, h := range c.hosts {
+			c.start(h)
+		}
+		top.awaitLease(t, "it leads", mayAct)
+		defer top.agent.Occupy(time.Hour)()
+		c.lan.Isolate("n3")
+		lease := top.awaitLease(t, "the loss is shown", func(l control.Lease) bool { return !l.Leader })
+		if lease.RemainMS <= 0 || lease.RemainMS > 101 {
+			t.Errorf("%d ms are left, want the stop budget of 100 ms", lease.RemainMS)
+		}
+		time.Sleep(200 * time.Millisecond)
+		top.expectHooks(t, "become-leader 1 boot", "lose-leadership 1 lease-expired")
+		if l, _ := top.agent.Lease(); l.Leader || l.Until != 0 {
+			t.Errorf("afterwards it shows %+v", l)
+		}
+		c.lan.Heal()
+		c.stopAll()
+	})
+}
+
+// A planned end that fails, since the host is cut off while it waits for tenants,
+// waits no more; the hook runs once.
+func TestAPlanThatFailsWaitsNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		top := c.hosts[2]
+		for _, h := range c.hosts {
+			c.start(h)
+		}
+		top.awaitLease(t, "it leads", mayAct)
+		leave := top.agent.Occupy(time.Hour)
+		go func() { _ = top.order("step-down", nil) }()
+		top.awaitLease(t, "the end is shown", func(l control.Lease) bool { return !l.Leader })
+		top.expectHooks(t, "become-leader 1 boot")
+		c.lan.Isolate("n3")
+		time.Sleep(time.Second)
+		leave()
+		time.Sleep(time.Second)
+		if got := top.hooks.ran(); !slices.Equal(got[:2], []string{"become-leader 1 boot", "lose-leadership 1 lease-expired"}) || len(got) != 2 {
+			t.Errorf("it ran %q", got)
+		}
+		c.lan.Heal()
+		c.stopAll()
+	})
+}
+
+// A lease whose end has passed is none, whatever the loop has said last: it may
+// be frozen.
+func TestALeaseThatIsOverIsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &agent{cfg: Config{Now: time.Now}, tenancy: newTenancy()}
+		a.tenancy.show(election.Status{State: election.Lead, Epoch: wire.Epoch{Counter: 3}}, true)
+		a.tenancy.renew(time.Now().Add(400*time.Millisecond), time.Now())
+		if l, _ := a.Lease(); !mayAct(l) || l.RemainMS != 400 {
+			t.Errorf("it shows %+v", l)
+		}
+		time.Sleep(400 * time.Millisecond)
+		if l, _ := a.Lease(); l.Leader || l.Ready || l.Until != 0 || l.RemainMS != 0 {
+			t.Errorf("after its end it shows %+v", l)
+		}
+	})
+}
+
+// Nobody waits for an eviction that another one has followed.
+func TestEvictionsDoNotMix(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tn := newTenancy()
+		first := tn.enter(time.Second)
+		if !tn.evict() {
+			t.Fatal("the tenant was overlooked")
+		}
+		tn.leave(first)
+		second := tn.enter(time.Minute)
+		tn.evict()
+		expectVacant(t, tn, false) // the first eviction's word is not the second's
+		time.Sleep(30 * time.Second)
+		expectVacant(t, tn, false)
+		tn.leave(second)
+		expectVacant(t, tn, true)
+		if tn.evict() {
+			t.Error("nobody is there, and somebody is waited for")
+		}
+	})
+}
+
+func expectVacant(t *testing.T, tn *tenancy, want bool) {
+	t.Helper()
+	select {
+	case <-tn.vacant:
+		if !want {
+			t.Error("vacant too early")
+		}
+	default:
+		if want {
+			t.Error("not vacant")
+		}
+	}
+}

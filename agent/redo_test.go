@@ -1,0 +1,372 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bully-agent/bully-agent/control"
+	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/hooks"
+)
+
+var errHook = errors.New("exit status 1")
+
+// fails has hooks of the kind fail from now on, with a nil error no more.
+func (h *testHost) fails(kind hooks.Kind, err error) {
+	h.hooks.set(func(f *fakeOutcomes) {
+		if f.fail == nil {
+			f.fail = map[hooks.Kind]error{}
+		}
+		f.fail[kind] = err
+	})
+}
+
+// A leader whose become hook fails hands over, and does not stand again for a
+// minute.
+func TestFailedBecomeStepsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		mid, top := c.hosts[1], c.hosts[2]
+		top.fails(hooks.BecomeLeader, errHook)
+		for _, h := range c.hosts {
+			c.start(h)
+		}
+		c.agrees(mid)
+		top.expectHooks(t, "become-leader 1 boot", "lose-leadership 1 hook-failed")
+		s := top.agent.Status()
+		if s.HoldDownMS < 50_000 || s.HoldDownMS > 60_000 || s.Degraded {
+			t.Errorf("hold-down of %d ms, degraded %v", s.HoldDownMS, s.Degraded)
+		}
+		if s.LastHook == nil || s.LastHook.Event != "lose-leadership" {
+			t.Errorf("last hook %+v", s.LastHook)
+		}
+		time.Sleep(30 * time.Second)
+		c.agrees(mid)
+		top.fails(hooks.BecomeLeader, nil)
+		time.Sleep(35 * time.Second)
+		c.agrees(top)
+		if s := top.agent.Status(); !s.Ready {
+			t.Errorf("not ready: %+v", s.Notes)
+		}
+		c.stopAll()
+	})
+}
+
+// With nobody else a host leads on, degraded and not ready, and tries its hook again
+// until it succeeds.
+func TestDegradedLeaderTriesAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1)
+		h := c.hosts[0]
+		h.fails(hooks.BecomeLeader, errHook)
+		c.start(h)
+		c.agrees(h)
+		time.Sleep(time.Second)
+		s := h.agent.Status()
+		if !s.Degraded || s.Ready || !s.LeaderIsSelf || !hasNote(s, "degraded: the become-leader hook failed once (exit status 1)") {
+			t.Fatalf("degraded %v, ready %v, leads %v, notes %q", s.Degraded, s.Ready, s.LeaderIsSelf, s.Notes)
+		}
+		time.Sleep(3 * time.Minute)
+		tried := h.hooks.attempts() // after 5, 10, 20, 40 and then 60 s
+		if len(tried) < 5 || len(tried) > 8 || !slices.IsSorted(tried) || tried[0] != 0 || tried[len(tried)-1] != len(tried)-1 {
+			t.Errorf("attempts %v", tried)
+		}
+		h.fails(hooks.BecomeLeader, nil)
+		time.Sleep(time.Minute + time.Second)
+		s = h.agent.Status()
+		if s.Degraded || !s.Ready || s.Epoch.Counter != 1 || hasNote(s, "degraded") {
+			t.Errorf("degraded %v, ready %v, epoch %d, notes %q", s.Degraded, s.Ready, s.Epoch.Counter, s.Notes)
+		}
+		was := len(h.hooks.ran())
+		time.Sleep(3 * time.Minute)
+		if now := len(h.hooks.ran()); now != was {
+			t.Errorf("%d more hooks ran after the success", now-was)
+		}
+		c.stopAll()
+	})
+}
+
+// Whoever comes to a degraded leader gets the leadership with the next failure.
+func TestDegradedLeaderHandsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 2)
+		low, top := c.hosts[0], c.hosts[1]
+		top.fails(hooks.BecomeLeader, errHook)
+		c.start(top)
+		c.agrees(top)
+		c.start(low)
+		c.agrees(low)
+		if s := top.agent.Status(); s.Degraded || hasNote(s, "degraded") {
+			t.Errorf("degraded %v, notes %q", s.Degraded, s.Notes)
+		}
+		c.stopAll()
+	})
+}
+
+// A lose hook that failed is shown, and tried again until it succeeds.
+func TestFailedLoseIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 2)
+		low, top := c.hosts[0], c.hosts[1]
+		for _, h := range c.hosts {
+			h.settings = func(cfg *Config) { cfg.Election.Preempt = election.PreemptNever }
+			c.start(h)
+		}
+		c.agrees(top)
+		top.fails(hooks.LoseLeadership, errHook)
+		if err := top.order("step-down", nil); err != nil {
+			t.Fatal(err)
+		}
+		c.agrees(low)
+		const note = "the lose-leadership hook of epoch 1 failed"
+		if s := top.agent.Status(); !hasNote(s, note) {
+			t.Errorf("notes %q", s.Notes)
+		}
+		time.Sleep(20 * time.Second)
+		if ran := top.hooks.ran(); len(ran) < 3 || ran[len(ran)-1] != "lose-leadership 1 stepped-down" {
+			t.Errorf("ran %q", ran)
+		}
+		if !slices.ContainsFunc(warnings(top), func(e control.Event) bool { return e.Cause == "lose-failed" && strings.Contains(e.Text, note) }) {
+			t.Errorf("no event tells of it: %v", warnings(top))
+		}
+		top.fails(hooks.LoseLeadership, nil)
+		time.Sleep(time.Minute)
+		if s := top.agent.Status(); hasNote(s, note) {
+			t.Errorf("notes %q", s.Notes)
+		}
+		was := len(top.hooks.ran())
+		time.Sleep(2 * time.Minute)
+		if now := len(top.hooks.ran()); now != was {
+			t.Errorf("%d more hooks ran after the success", now-was)
+		}
+		c.stopAll()
+	})
+}
+
+func warnings(h *testHost) []control.Event {
+	events, _ := h.agent.Events(0)
+	return slices.DeleteFunc(events, func(e control.Event) bool { return e.Type != "warning" })
+}
+
+// A host that leads again does not go on losing what it has.
+func TestLeadingAgainEndsTheLoseHook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 2)
+		low, top := c.hosts[0], c.hosts[1]
+		for _, h := range c.hosts {
+			h.settings = func(cfg *Config) { cfg.Election.Preempt = election.PreemptNever }
+			c.start(h)
+		}
+		c.agrees(top)
+		top.fails(hooks.LoseLeadership, errHook)
+		if err := top.order("step-down", nil); err != nil {
+			t.Fatal(err)
+		}
+		c.agrees(low)
+		c.kill(low)
+		c.agrees(top)
+		time.Sleep(5 * time.Minute)
+		ran := top.hooks.ran()
+		if last := ran[len(ran)-1]; !strings.HasPrefix(last, "become-leader 3 ") {
+			t.Errorf("ran %q", ran)
+		}
+		if s := top.agent.Status(); hasNote(s, "the lose-leadership hook") {
+			t.Errorf("notes %q", s.Notes)
+		}
+		c.stopAll()
+	})
+}
+
+// A become hook that cannot be recorded was not started: the host steps down, says
+// why, and stands again when the disk is well.
+func TestUnrecordedBecome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 2)
+		low, top := c.hosts[0], c.hosts[1]
+		full := errors.New("no space left on device")
+		top.fails(hooks.BecomeLeader, errors.Join(hooks.ErrNotRecorded, full))
+		top.hooks.set(func(f *fakeOutcomes) { f.disk = full })
+		for _, h := range c.hosts {
+			c.start(h)
+		}
+		c.agrees(low)
+		time.Sleep(time.Minute)
+		c.agrees(low)
+		s := top.agent.Status()
+		if !slices.ContainsFunc(s.Notes, func(n string) bool { return strings.Contains(n, "cannot lead") && strings.Contains(n, full.Error()) }) {
+			t.Errorf("notes %q", s.Notes)
+		}
+		if s.Cause != string(election.HeardLeader) && s.Cause != string(election.DiskFailed) {
+			t.Errorf("cause %s", s.Cause)
+		}
+		top.fails(hooks.BecomeLeader, nil)
+		top.hooks.set(func(f *fakeOutcomes) { f.disk = nil })
+		c.agrees(top)
+		time.Sleep(time.Second)
+		if s := top.agent.Status(); !s.Ready || hasNote(s, "the state directory") {
+			t.Errorf("ready %v, notes %q", s.Ready, s.Notes)
+		}
+		c.stopAll()
+	})
+}
+
+// The guard is told of each renewal, but not by a leader that nobody could take over
+// from, and not of a leadership's end: the runner sees to that.
+func TestGuardIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 2)
+		low, top := c.hosts[0], c.hosts[1]
+		c.start(top)
+		c.agrees(top)
+		time.Sleep(time.Second)
+		if last := lastLease(top); !last.IsZero() {
+			t.Errorf("alone, the guard was told of a deadline %v", last)
+		}
+		c.start(low)
+		time.Sleep(5 * time.Second)
+		if left := time.Until(lastLease(top)); left <= 0 || left > 400*time.Millisecond {
+			t.Errorf("the guard was told of a deadline in %v", left)
+		}
+		if err := top.order("step-down", map[string]string{"for": "1h"}); err != nil {
+			t.Fatal(err)
+		}
+		c.agrees(low)
+		if last := lastLease(top); last.IsZero() {
+			t.Error("the end of the leadership took the deadline away")
+		}
+		c.stopAll()
+	})
+}
+
+func lastLease(h *testHost) (last time.Time) {
+	h.hooks.set(func(f *fakeOutcomes) { last = f.leases[len(f.leases)-1] })
+	return last
+}
+
+// In quorum mode a leader that is cut off is one that others may replace.
+func TestGuardIsToldInQuorumMode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		for _, h := range c.hosts {
+			h.settings = func(cfg *Config) { cfg.Election.Expect = 3 }
+			c.start(h)
+		}
+		c.agrees(c.hosts[2])
+		time.Sleep(time.Second)
+		if left := time.Until(lastLease(c.hosts[2])); left <= 0 {
+			t.Errorf("the guard was told of a deadline in %v", left)
+		}
+		c.stopAll()
+	})
+}
+
+// The guard has ended a leadership that this agent still believes in: it is not
+// ready from then on, gives up, and may lead again under a new epoch.
+func TestGuardTookOverWhileLeading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1)
+		h := c.hosts[0]
+		c.start(h)
+		c.agrees(h)
+		time.Sleep(time.Second)
+		h.hooks.set(func(f *fakeOutcomes) { f.guard = &hooks.GuardStatus{Process: 7, TookOver: true} })
+		if s := h.agent.Status(); s.Ready || s.Guard == nil || s.Guard.Process != 7 {
+			t.Errorf("ready %v, guard %+v", s.Ready, s.Guard)
+		}
+		h.hooks.results <- hooks.Result{Kind: hooks.LoseLeadership, Epoch: 1, Cause: "agent-died", OK: true, Ran: true, ByGuard: true, Unasked: true}
+		h.hooks.set(func(f *fakeOutcomes) { f.guard = nil })
+		time.Sleep(10 * time.Second)
+		h.expectHooks(t, "become-leader 1 boot", "lose-leadership 1 agent-frozen", "become-leader 2 agent-frozen")
+		if s := h.agent.Status(); !s.Ready || s.Epoch.Counter != 2 {
+			t.Errorf("ready %v in epoch %d", s.Ready, s.Epoch.Counter)
+		}
+		c.stopAll()
+	})
+}
+
+func TestGuardIsShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1)
+		h := c.hosts[0]
+		h.hooks.guard = &hooks.GuardStatus{Err: "no room for processes"}
+		c.start(h)
+		c.agrees(h)
+		time.Sleep(time.Second)
+		s := h.agent.Status()
+		if !s.Ready || s.Guard == nil || s.Guard.Error == "" || !hasNote(s, "no guard watches over this agent") {
+			t.Errorf("ready %v, guard %+v, notes %q", s.Ready, s.Guard, s.Notes)
+		}
+		c.stopAll()
+	})
+}
+
+// What a lose hook of the last life owes is paid before anything else, and if it
+// fails again, later.
+func TestOwedLoseAtStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1)
+		h := c.hosts[0]
+		h.hooks.owes = hooks.Epoch{Counter: 7, Owner: "of the last life"}
+		c.start(h)
+		c.agrees(h)
+		h.expectHooks(t, "lose-leadership 7 unclean-restart", "become-leader 1 boot")
+		c.stopAll()
+	})
+}
+
+// What may be run again, and what is refused.
+func TestRunHook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 2)
+		low, top := c.hosts[0], c.hosts[1]
+		for _, h := range c.hosts {
+			h.settings = func(cfg *Config) {
+				cfg.Election.Preempt = election.PreemptNever
+				cfg.Hooks.Commands = map[hooks.Kind]hooks.Command{hooks.BecomeLeader: {Shell: "true"}, hooks.LoseLeadership: {Shell: "true"}}
+			}
+			c.start(h)
+		}
+		c.agrees(top)
+		run := func(h *testHost, event string) (control.HookRun, error) {
+			return h.agent.RunHook(context.Background(), event)
+		}
+		_, err := run(low, "become-leader")
+		expectRefusal(t, err, "refused", "this host does not lead", "run it on n2, which leads")
+		_, err = run(top, "lose-leadership")
+		expectRefusal(t, err, "refused", "this host leads", "step-down")
+		_, err = run(low, "lose-leadership")
+		expectRefusal(t, err, "refused", "has not led yet")
+		_, err = run(low, "leader-change")
+		expectRefusal(t, err, "refused", "no leader-change hook is configured")
+		_, err = run(low, "rain")
+		expectRefusal(t, err, "usage", `no event "rain"`)
+
+		if got, err := run(top, "become-leader"); err != nil || !got.OK || got.Cause != causeRequested || got.Epoch != 1 {
+			t.Errorf("become on the leader: %+v, %v", got, err)
+		}
+		if err := top.order("step-down", nil); err != nil {
+			t.Fatal(err)
+		}
+		c.agrees(low)
+		top.fails(hooks.LoseLeadership, errHook)
+		if got, err := run(top, "lose-leadership"); err != nil || got.OK || got.Error != "exit status 1" || got.Epoch != 1 {
+			t.Errorf("lose on a former leader: %+v, %v", got, err)
+		}
+		if s := top.agent.Status(); s.Leader == nil || s.Leader.Name != "n1" {
+			t.Errorf("it changed the leader: %+v", s.Leader)
+		}
+		top.expectHooks(t, "become-leader 1 boot", "become-leader 1 requested", "lose-leadership 1 stepped-down", "lose-leadership 1 requested")
+
+		low.fails(hooks.BecomeLeader, errHook) // a leader whose hook fails by hand steps down, too
+		if got, err := run(low, "become-leader"); err != nil || got.OK {
+			t.Errorf("a failing become: %+v, %v", got, err)
+		}
+		c.agrees(top)
+		c.stopAll()
+	})
+}
