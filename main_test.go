@@ -13,9 +13,14 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/bully-agent/bully-agent/hooks/guard"
 )
 
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == guard.Word {
+		os.Exit(guard.Main()) // started as /proc/self/exe by a command of a script
+	}
 	testscript.Main(m, map[string]func(){"bully-agent": main})
 }
 

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"fmt"
 	"os"
+	"time"
 
 	"github.com/bully-agent/bully-agent/config"
 )
@@ -12,8 +14,8 @@ var configCommand = command{
 		name: "check", usage: "say all that is wrong with it",
 		args: "[FILE]", maxArgs: 1,
 		about: `Changes nothing. Checks FILE, or what run would read here: BULLY_CONFIG, else ` + defaultConfigFile + ` if it exists; the
-			BULLY_ variables of this environment count as they do for run. Prints ok, or one line for each thing wrong and
-			exits 7.`,
+			BULLY_ variables of this environment count as they do for run. Prints ok and each job's next slot, or one line
+			for each thing wrong, and exits 7.`,
 		examples: []string{program + " config check", program + " config check ./agent.toml", program + " config check --no-host ./agent.toml"},
 		options:  []option{{name: "no-host", usage: "do not compare with this host: its addresses, hooks and directories"}},
 		action:   checkConfig,
@@ -41,6 +43,9 @@ func checkConfig(c *call) error {
 	}
 	for _, note := range cfg.Notes {
 		text += "\nnote: " + note
+	}
+	for _, j := range cfg.Jobs {
+		text += fmt.Sprintf("\njob %s: next %s, %s", j.Name, zoned(j.Schedule.Next(time.Now()).In(j.Schedule.Zone())), j.Schedule.Zone())
 	}
 	return c.print(text + "\n")
 }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
@@ -17,6 +18,8 @@ import (
 	"github.com/bully-agent/bully-agent/agent"
 	"github.com/bully-agent/bully-agent/config"
 	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/hooks/guard"
+	"github.com/bully-agent/bully-agent/reaper"
 	"github.com/bully-agent/bully-agent/transport"
 )
 
@@ -77,6 +80,9 @@ func settingOptions() []option {
 
 // run runs the agent until a signal or a reason not to go on.
 func run(c *call) error {
+	if reaper.IsProcess1() {
+		return runAsProcess1()
+	}
 	src, err := c.source()
 	if err != nil {
 		return err
@@ -177,6 +183,7 @@ func serve(ctx context.Context, cfg *config.Config, src config.Source, log hclog
 	ac := agentConfig(cfg)
 	ac.Version, ac.Logger, ac.Now = thisBuild().Version, log, agent.BootClock()
 	ac.WatchLink = agent.NetlinkWatch
+	ac.Guards = guards(cfg, ac.Now)
 	ac.Abort, ac.Dump, ac.Reloads = signals.abort, signals.dump, signals.reload
 	ac.Reload = func() (agent.Reloaded, error) { return reload(cfg, src) }
 	ac.Listen = func() (transport.LAN, error) {
@@ -189,6 +196,13 @@ func serve(ctx context.Context, cfg *config.Config, src config.Source, log hclog
 	}
 	ac.Started = func(netip.AddrPort) { notifySystemd(daemon.SdNotifyReady) }
 	return agent.Run(ctx, ac)
+}
+
+// guards are those of leaderships. A guard acts half a stop budget before the lease's
+// end: an agent that is well has begun its own lose hook a whole one before.
+func guards(cfg *config.Config, clock func() time.Time) hooks.Guards {
+	return guard.Leadership{Records: filepath.Join(cfg.Node.StateDir, "guards"), Clock: clock,
+		Budget: cfg.Election.StopBudget / 2, Takeover: cfg.Election.TakeoverDelay}
 }
 
 // notifySystemd tells the service manager, if one asked to be told. That it

@@ -23,6 +23,7 @@ func agentConfig(c *config.Config) agent.Config {
 		Seeds:     c.Network.Join,
 		StateDir:  c.Node.StateDir,
 		Hooks:     hooksConfig(c),
+		Jobs:      jobsConfig(c),
 		Socket:    c.Control.Socket,
 		Advertise: c.Network.Advertise,
 	}
@@ -83,6 +84,14 @@ func hooksConfig(c *config.Config) hooks.Config {
 	}
 }
 
+func jobsConfig(c *config.Config) []agent.Job {
+	all := make([]agent.Job, len(c.Jobs))
+	for i, j := range c.Jobs {
+		all[i] = agent.Job{Job: j.Job, Command: hookCommand(j.Command)}
+	}
+	return all
+}
+
 func hookCommand(c config.Command) hooks.Command {
 	return hooks.Command{Shell: c.Shell, Argv: c.Argv}
 }
@@ -93,10 +102,12 @@ func explicit(d time.Duration) time.Duration {
 	return max(d, time.Nanosecond)
 }
 
-// applied are the settings that an agent takes up while it runs; the others wait
-// for a restart, whatever config's table says of them.
+// applied are the settings that an agent takes up while it runs, besides the
+// jobs, which are no settings; the others wait for a restart, whatever config's
+// table says of them.
 var applied = map[string]bool{
 	"hooks.on_become_leader": true, "hooks.on_lose_leadership": true, "hooks.on_leader_change": true, "hooks.on_member_change": true,
+	"timezone":      true, // of the jobs
 	"hooks.timeout": true, "hooks.grace": true,
 	"network.join": true, "node.priority": true, "log.level": true,
 }
@@ -114,7 +125,7 @@ func reload(started *config.Config, src config.Source) (agent.Reloaded, error) {
 }
 
 func reloaded(started, next *config.Config) agent.Reloaded {
-	r := agent.Reloaded{Hooks: hooksConfig(next), Seeds: next.Network.Join, Priority: next.Node.Priority,
+	r := agent.Reloaded{Hooks: hooksConfig(next), Jobs: jobsConfig(next), Seeds: next.Network.Join, Priority: next.Node.Priority,
 		LogLevel: hclog.LevelFromString(next.Log.Level)}
 	for _, s := range started.Changed(next) {
 		if !applied[s.Key] {

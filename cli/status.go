@@ -72,7 +72,7 @@ func (c *console) statusText(s control.Status, now time.Time) string {
 	row("leader", c.leaderText(s))
 	row("epoch", epochText(s.Epoch))
 	row("lease", leaseText(s))
-	row("ready", yesNo(s.Ready))
+	row("ready", c.readyText(s))
 	row("mode", s.Mode+": "+s.Promise)
 	if s.Quorum != nil {
 		row("voters", c.votersText(s))
@@ -80,6 +80,9 @@ func (c *console) statusText(s control.Status, now time.Time) string {
 	}
 	row("members", fmt.Sprintf("%d alive of %d known", s.Alive, s.Members))
 	row("last hook", c.hookText(s.LastHook, now))
+	if s.Guard != nil {
+		row("guard", c.guardText(*s.Guard))
+	}
 	row("encryption", s.Encryption)
 	row("agent", fmt.Sprintf("version %s, up %s, algorithm %s, preempt %s, profile %s, id %s",
 		s.Version, span(seconds(s.Uptime)), s.Algorithm, s.Preempt, s.Profile, s.Self.ID))
@@ -147,8 +150,37 @@ func (c *console) hookText(h *control.Hook, now time.Time) string {
 	if !h.OK {
 		outcome = c.painted(red, "failed") + ", exit " + strconv.Itoa(h.Exit)
 	}
+	if h.ByGuard {
+		outcome += ", run by the guard,"
+	}
+	if h.Attempts > 1 {
+		outcome += fmt.Sprintf(" at attempt %d", h.Attempts)
+	}
 	took := time.Duration(h.TookMS * float64(time.Millisecond))
 	return fmt.Sprintf("%s %s in %s, epoch %d, %s ago", h.Event, outcome, span(took), h.Epoch.Counter, span(now.Sub(h.Time)))
+}
+
+// readyText says what keeps a leader from being one.
+func (c *console) readyText(s control.Status) string {
+	switch {
+	case s.Ready:
+		return "yes"
+	case s.Degraded:
+		return c.painted(red, "no, degraded") + ": the become-leader hook failed, and nobody else can lead"
+	case s.LeaderIsSelf:
+		return "no: the become-leader hook has not succeeded"
+	}
+	return "no"
+}
+
+func (c *console) guardText(g control.Guard) string {
+	switch {
+	case g.Error != "":
+		return c.painted(red, "none") + ": " + g.Error
+	case g.Process == 0:
+		return "starting"
+	}
+	return fmt.Sprintf("process %d runs the lose-leadership hook if this agent dies or freezes; it ends the %s", g.Process, g.Reach)
 }
 
 func epochText(e control.Epoch) string {
@@ -163,13 +195,6 @@ func leaseText(s control.Status) string {
 		return "none: this node may not act as leader"
 	}
 	return span(time.Duration(*s.LeaseRemainMS)*time.Millisecond) + " left"
-}
-
-func yesNo(b bool) string {
-	if b {
-		return "yes"
-	}
-	return "no"
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
