@@ -19,7 +19,7 @@ func (n *Node) onElection(p *peer, f *wire.Frame) {
 	switch {
 	case n.state == Lead:
 		n.onElectionAsLeader(p, f)
-	case n.leaderIsFresh() && n.isAbout(f) <= n.cur.Counter:
+	case n.leaderIsFresh() && n.isAbout(f) <= n.cur.Counter && !n.isLeadersOwn(p, f):
 		n.answer(p, f, wire.LeaderAlive, 0)
 	case n.state == Stopping && n.reign.ending.planned:
 		n.answer(p, f, wire.LeaderAlive, 0)
@@ -47,6 +47,12 @@ func (n *Node) onElectionWhileSettling(p *peer, f *wire.Frame) {
 		return
 	}
 	n.answer(p, f, wire.OK, n.settleEnd.Sub(n.now))
+}
+
+// isLeadersOwn: the leader itself asks, in the epoch that it leads in. So it lets go
+// of it, to claim another (M12), and nobody need protect it.
+func (n *Node) isLeadersOwn(p *peer, f *wire.Frame) bool {
+	return p.ID == n.cur.Owner && f.Epoch == n.cur
 }
 
 // isAbout is the counter of the epoch that a challenge says has failed. A

@@ -157,6 +157,8 @@ func (n *Node) onStale(f *wire.Frame) {
 	switch {
 	case n.state == Lead && isFresh:
 		n.onSuperseded(f.Epoch)
+	case n.state == Lead && n.isQuorum() && f.Round != 0: // on the claim, which was granted; heartbeats have no round
+		n.count("late-reply")
 	case n.state == Lead:
 		n.becomeStopping(ReMinted, ending{reclaim: true, planned: n.isQuorum()}) // there its voters stay bound to it
 	case isFresh:

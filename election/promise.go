@@ -106,7 +106,7 @@ func (n *Node) onCanvass(p *peer, f *wire.Frame) {
 		Epoch: n.votedEpoch(), HeartbeatAge: n.heartbeatAge()})
 	switch {
 	case verdict != wire.Yes:
-	case n.state == Follow: // the leader is not fresh
+	case n.state == Follow && !n.isLeadersOwn(p, f): // the leader is not fresh
 		n.becomeSuspicious(Challenged)
 	case n.state == Stagger && n.isOutrankedBy(p): // its claim comes as soon as its disk has it
 		n.stateAt = later(n.stateAt, n.now.Add(syncAllowance+2*n.sync))

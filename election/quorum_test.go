@@ -413,6 +413,19 @@ func (s *story) roundOf(number int) uint32 {
 	return 0
 }
 
+// Once a majority has granted its claim, a leader need not mind the counter that a
+// refusal of it names. It claims anew only for a voter that refuses its heartbeats.
+func TestALateRefusalOfTheClaim(t *testing.T) {
+	n := voterOf(t, 3, Saved{}, 1, 2)
+	n.leadsVoters(1)
+	stale := wire.Frame{Kind: wire.CoordAck, AckVerdict: wire.AckStale, Epoch: wire.Epoch{Counter: 40}}
+	n.hears(n.actor(2).replies(wire.Coordinator, stale))
+	n.expects("ignored late-reply")
+	n.is(Lead)
+	n.hears(n.actor(2).replies(wire.Heartbeat, stale))
+	n.expects("lead → stopping cause=re-minted", "stop hook", "lose hook cause=re-minted")
+}
+
 // A named successor is a voter too: if it has promised another meanwhile, or is
 // mute after a restart, it waits like anybody.
 func TestASuccessorIsBoundToo(t *testing.T) {

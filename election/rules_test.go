@@ -177,6 +177,18 @@ func TestR7_NoCoup(t *testing.T) {
 		n.hears(n.actor(2).election(n.node.cur))
 		n.expects("send n2 ANSWER", "send n2 COORDINATOR phase=active")
 	})
+	t.Run("but not to the leader itself, which claims anew", func(t *testing.T) {
+		n := voterOf(t, 1, Saved{}, 2, 3)
+		early := n.actor(3).canvasses()
+		n.follows(3, 1)
+		n.hears(n.actor(3).says(early)) // from before it led
+		n.expects("send n3 ANSWER verdict=leader-alive")
+		anew := n.actor(3).canvasses()
+		anew.Epoch = n.actor(3).epoch(1)
+		n.hears(anew)
+		n.expects("send n3 ANSWER verdict=yes")
+		n.is(Follow)
+	})
 	t.Run("the starter abandons its round", func(t *testing.T) {
 		n := electing(t)
 		n.hears(n.actor(3).replies(wire.Election, wire.Frame{Kind: wire.Answer, Verdict: wire.LeaderAlive, Epoch: n.actor(4).epoch(4)}))
