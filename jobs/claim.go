@@ -25,16 +25,18 @@ type claim struct {
 // claim does what a Start asks for. The record is in the ledger, as Claimed.
 func (s *Scheduler) claim(d Decision, token uint64) {
 	s.mine = append(s.mine, mine{job: d.Job, key: d.Run.Key})
-	c := &claim{Claim: d.Claim(), token: token, admitted: []ID{s.cfg.Self}, wait: resendAfter,
+	c := &claim{Claim: d.Claim(), token: token, wait: resendAfter,
 		resendAt: s.now.Add(resendAfter), until: s.now.Add(s.cfg.ClaimTimeout)}
 	if !s.isQuorum() {
 		s.win(c)
 		return
 	}
 	s.round++
-	c.message = Message{Kind: ClaimMessage, Epoch: s.lead.Epoch, Owner: s.cfg.Self, Round: s.round, Payload: c.ledger().mustAppend()}
+	c.message = Message{Kind: ClaimMessage, Epoch: s.lead.Epoch, Owner: s.cfg.Self, Round: s.round,
+		Payload: c.ledger().mustAppend()}
 	s.claims = append(s.claims, c)
-	s.mustSave = true // self is a voter
+	s.mustSave = true
+	c.take(s.cfg.Self, s.ledger.hasForgotten(c.Run.Slot)) // self is a voter
 	s.sendClaim(c)
 	s.count(c)
 }
@@ -42,7 +44,7 @@ func (s *Scheduler) claim(d Decision, token uint64) {
 // sendClaim asks the voters that have not answered.
 func (s *Scheduler) sendClaim(c *claim) {
 	for _, voter := range s.voters {
-		if !slices.Contains(c.admitted, voter) && !slices.Contains(c.refused, voter) {
+		if voter != s.cfg.Self && !slices.Contains(c.admitted, voter) && !slices.Contains(c.refused, voter) {
 			s.send(voter, c.message)
 		}
 	}
@@ -71,13 +73,18 @@ func (s *Scheduler) onWitness(from ID, m *Message) {
 		return // an answer that came late, or twice
 	}
 	c := s.claims[i]
-	c.refused = slices.DeleteFunc(c.refused, func(id ID) bool { return id == from })
-	if m.Why == ReasonNone {
-		c.admitted = append(c.admitted, from)
-	} else {
-		c.refused = append(c.refused, from)
-	}
+	c.take(from, m.Why)
 	s.count(c)
+}
+
+// take notes a voter's word: its last one counts.
+func (c *claim) take(voter ID, why Reason) {
+	c.refused = slices.DeleteFunc(c.refused, func(id ID) bool { return id == voter })
+	if why == ReasonNone {
+		c.admitted = append(c.admitted, voter)
+	} else {
+		c.refused = append(c.refused, voter)
+	}
 }
 
 // count looks whether a claim is decided.

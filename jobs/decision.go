@@ -98,6 +98,7 @@ const (
 	// Why not now, or never, in quorum mode.
 	ReasonLearning   // this host leads, but a majority has not told it what ran
 	ReasonNoMajority // no majority witnessed the claim in time
+	ReasonForgot     // of Admit: another claimant may have been witnessed, in a ledger that is lost
 )
 
 var reasonWords = [...]string{ReasonNone: "none", ReasonOnTime: "on-time", ReasonMissed: "missed", ReasonManual: "manual",
@@ -106,7 +107,7 @@ var reasonWords = [...]string{ReasonNone: "none", ReasonOnTime: "on-time", Reaso
 	ReasonRetrying: "retrying", ReasonSuperseded: "superseded", ReasonTooLate: "starting-deadline", ReasonTooMany: "too-many-waiting",
 	ReasonTimeout: "timeout", ReasonReplaced: "replaced", ReasonLoss: "leadership-lost", ReasonVanished: "vanished",
 	ReasonNew: "new", ReasonChanged: "schedule-changed", ReasonSettled: "settled", ReasonTaken: "taken", ReasonOver: "over", ReasonDeposed: "deposed",
-	ReasonLearning: "learning", ReasonNoMajority: "no-majority"}
+	ReasonLearning: "learning", ReasonNoMajority: "no-majority", ReasonForgot: "forgot"}
 
 // String gives the reason's word, the same in log, status and metrics.
 func (r Reason) String() string { return wordOf(reasonWords[:], int(r)) }

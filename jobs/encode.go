@@ -14,6 +14,7 @@ import (
 //
 //	1  version              1
 //	   fence
+//	   forgot
 //	   owners               their number, then 16 bytes of each, sorted
 //	   jobs                 their number, then of each, sorted by name:
 //	     1  length of name, then the name
@@ -66,6 +67,7 @@ func (l *Ledger) Append(b []byte) ([]byte, error) {
 	start, owners := len(b), l.owners()
 	b = append(b, formatVersion)
 	b = binary.AppendUvarint(b, l.fence)
+	b = binary.AppendUvarint(b, uint64(l.forgot))
 	b = binary.AppendUvarint(b, uint64(len(owners)))
 	for _, id := range owners {
 		b = append(b, id[:]...)
@@ -239,7 +241,7 @@ func (in *reader) since(claimed Millis) Millis {
 }
 
 func (in *reader) ledger() *Ledger {
-	l := &Ledger{fence: in.number(math.MaxInt64)}
+	l := &Ledger{fence: in.number(math.MaxInt64), forgot: Slot(in.number(uint64(maxSlot)))}
 	for range in.number(MaxJobs * MaxRuns) {
 		in.owners = append(in.owners, ID(in.bytes(len(ID{}))))
 		if n := len(in.owners); n > 1 && compareID(in.owners[n-2], in.owners[n-1]) >= 0 {

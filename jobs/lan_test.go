@@ -29,14 +29,15 @@ type lan struct {
 }
 
 type lanHost struct {
-	number   int
-	id       ID
-	s        *Scheduler // nil: down
-	disk     []byte
-	full     bool
-	leaseEnd bool // the driver finds the lease over at Begin
-	commands []command
-	skew     time.Duration
+	number     int
+	id         ID
+	s          *Scheduler // nil: down
+	disk       []byte
+	full       bool
+	lostLedger bool // as its next start finds
+	leaseEnd   bool // the driver finds the lease over at Begin
+	commands   []command
+	skew       time.Duration
 }
 
 type command struct {
@@ -98,7 +99,7 @@ func (w *lan) boot(h *lanHost, table []Job) {
 		}
 		ledger = l
 	}
-	h.s = NewScheduler(SchedulerConfig{Self: h.id, Table: table}, ledger)
+	h.s = NewScheduler(SchedulerConfig{Self: h.id, Table: table, LedgerLost: h.lostLedger}, ledger)
 	var peers []ID
 	for _, other := range w.hosts {
 		if other != h {

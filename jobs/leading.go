@@ -13,8 +13,11 @@ func (s *Scheduler) onLeading(e Leading) {
 	}
 	if isNew {
 		s.beginStudy()
-	} else {
-		s.widenStudy()
+		return
+	}
+	s.widenStudy()
+	for _, c := range slices.Clone(s.claims) {
+		s.count(c)
 	}
 }
 

@@ -26,7 +26,8 @@ const Tolerance = time.Minute
 //   - A slot at or below a job's floor is settled: it has run, or it will not.
 //   - A slot above the floor with a record is settled too.
 //   - Floors only rise, and records only go to a later version of themselves.
-//   - Fence only rises, and is this host's own: ledgers do not merge it.
+//   - What this host owes as a witness is its own: Merge leaves fence and forgot
+//     alone.
 type Ledger struct {
 	entries []Entry // by name
 
@@ -34,6 +35,10 @@ type Ledger struct {
 	// knows, or witnessed a claim, or led. Claims of lower ones are refused, so
 	// that a leader knows all that its predecessors can have started.
 	fence uint64
+
+	// forgot is the highest slot that this host may have witnessed and forgotten:
+	// it lost a ledger. Claims up to it are refused. Its own too.
+	forgot Slot
 
 	edits uint64 // changes so far: what is on disk is of one of them
 }
@@ -172,6 +177,21 @@ func (l *Ledger) raise(job string, slot Slot, schedule uint64) {
 	}
 }
 
+// forget refuses, for ever, claims of all slots that can have been witnessed so
+// far: none was further in the future than Tolerance.
+func (l *Ledger) forget(now time.Time) {
+	l.forgot = SlotOf(now.Add(Tolerance))
+	l.edits++
+}
+
+// hasForgotten gives ReasonForgot for a slot of which this host cannot know.
+func (l *Ledger) hasForgotten(slot Slot) Reason {
+	if slot <= l.forgot {
+		return ReasonForgot
+	}
+	return ReasonNone
+}
+
 // raiseFence refuses claims of lower epochs from now on; once it is on disk, for
 // ever.
 func (l *Ledger) raiseFence(epoch uint64) {
@@ -207,6 +227,9 @@ type Claim struct {
 func (l *Ledger) Admit(now time.Time, c Claim) Reason {
 	if c.Run.Epoch < l.fence {
 		return ReasonDeposed
+	}
+	if why := l.hasForgotten(c.Run.Slot); why != ReasonNone {
+		return why
 	}
 	e, _ := l.Entry(c.Job)
 	if why := e.refuse(now, c.Run); why != ReasonNone {
@@ -279,7 +302,7 @@ func (l *Ledger) Ahead(now time.Time) (job string, ok bool) {
 
 // Clone is a copy that shares nothing.
 func (l *Ledger) Clone() *Ledger {
-	c := &Ledger{entries: slices.Clone(l.entries), fence: l.fence, edits: l.edits}
+	c := &Ledger{entries: slices.Clone(l.entries), fence: l.fence, forgot: l.forgot, edits: l.edits}
 	for i := range c.entries {
 		c.entries[i].Runs = slices.Clone(c.entries[i].Runs)
 	}

@@ -412,13 +412,14 @@ func TestEncodingIsStable(t *testing.T) {
 	r := Run{Key: Key{Slot: 1780315200, Epoch: 300, Owner: here}, Phase: Claimed, Claimed: 1780315200005, Timeout: 600}
 	l.Put("backup", r.Began(time.UnixMilli(1780315200015)).Finished(time.UnixMilli(1780315201005), 3, &Job{}))
 	l.raiseFence(300)
+	l.forgot = 5
 	b, err := l.Append(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = "01" + "ac02" + "01" + "01000000000000000000000000000000" + "01" + "06" + "6261636b7570" +
+	const want = "01" + "ac02" + "05" + "01" + "01000000000000000000000000000000" + "01" + "06" + "6261636b7570" +
 		"c0e8f5d006" + "1122334455667788" + "01" + "01" + "fbb4b898e833" + "01" + "c0e8f5d006" + "06" + "02" + "ac02" + "00" +
-		"01" + "03" + "85b4b898e833" + "16" + "d20f" + "d804" + "74292941"
+		"01" + "03" + "85b4b898e833" + "16" + "d20f" + "d804" + "619f6b96"
 	if got := hex.EncodeToString(b); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -434,7 +435,7 @@ func TestBadLedgers(t *testing.T) {
 	flipped := bytes.Clone(good)
 	flipped[100] ^= 1
 	job := func(name string, rest ...byte) []byte {
-		return append(append([]byte{1, 0, 1}, append(make([]byte, 16), 1, byte(len(name)))...), append([]byte(name), rest...)...)
+		return append(append([]byte{1, 0, 0, 1}, append(make([]byte, 16), 1, byte(len(name)))...), append([]byte(name), rest...)...)
 	}
 	schedule := make([]byte, 8)
 	entry := func(runs ...byte) []byte { return job("a", append(append([]byte{0}, schedule...), runs...)...) }
@@ -448,11 +449,11 @@ func TestBadLedgers(t *testing.T) {
 		"another version":    {sealed([]byte{2, 0, 0}), ErrVersion},
 		"huge":               {make([]byte, 1), ErrDamaged},
 		"beyond the bound":   {sealed(append([]byte{1}, make([]byte, MaxEncoded)...)), ErrBounds},
-		"something after it": {sealed([]byte{1, 0, 0, 0, 0}), ErrDamaged},
+		"something after it": {sealed([]byte{1, 0, 0, 0, 0, 0}), ErrDamaged},
 		"a fence too high":   {sealed(append([]byte{1}, bytes.Repeat([]byte{0xff}, 10)...)), ErrDamaged},
-		"many owners":        {sealed([]byte{1, 0, 0xff, 0xff, 0x7f}), ErrBounds},
-		"owners missing":     {sealed([]byte{1, 0, 5}), ErrDamaged},
-		"many jobs":          {sealed([]byte{1, 0, 0, 0xff, 0x01}), ErrBounds},
+		"many owners":        {sealed([]byte{1, 0, 0, 0xff, 0xff, 0x7f}), ErrBounds},
+		"owners missing":     {sealed([]byte{1, 0, 0, 5}), ErrDamaged},
+		"many jobs":          {sealed([]byte{1, 0, 0, 0, 0xff, 0x01}), ErrBounds},
 		"no name":            {sealed(job("")), ErrBounds},
 		"a bad name":         {sealed(job("a/b", append([]byte{0}, append(schedule, 0, 0)...)...)), ErrBounds},
 		"a floor too far":    {sealed(job("a", append([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}, append(schedule, 0, 0)...)...)), ErrBounds},

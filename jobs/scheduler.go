@@ -10,6 +10,12 @@ type SchedulerConfig struct {
 	Self  ID
 	Table []Job // each of them checked
 
+	// LedgerLost says that this host had a ledger which is gone or unreadable,
+	// though it still has its id, under which it may be a voter. It then witnesses
+	// no slot that it may have witnessed before, which are those of the next
+	// minute too (Tolerance), and tells so to nobody: jobs may overlap.
+	LedgerLost bool
+
 	// Settle is how long a new leader waits before it decides anything; zero
 	// means DefaultSettle. Higher lets it hear more, and starts slots later.
 	Settle time.Duration
@@ -110,6 +116,7 @@ func (s *Scheduler) Step(now time.Time, ev Event) []Effect {
 		s.onSaveFailed() // looks at the effects of the step before
 	} else {
 		s.before, s.after = s.before[:0], s.after[:0]
+		s.awake()
 		s.dispatch(ev)
 	}
 	if s.strays {
@@ -119,6 +126,14 @@ func (s *Scheduler) Step(now time.Time, ev Event) []Effect {
 	s.expire()
 	s.decide()
 	return s.finish()
+}
+
+// awake is the beginning of the first step.
+func (s *Scheduler) awake() {
+	if !s.begun && s.cfg.LedgerLost {
+		s.ledger.forget(s.now)
+		s.mustSave = true
+	}
 }
 
 // turnTo takes the time. A clock that is set back takes what is planned with it.

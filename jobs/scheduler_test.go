@@ -309,6 +309,40 @@ func TestADeposedLeaderFindsNoWitness(t *testing.T) {
 	}
 }
 
+// A voter that has lost its ledger refuses what it may have witnessed, of others
+// and of its own, for ever.
+func TestJ1_AVoterThatForgotRefuses(t *testing.T) {
+	_, now, claim := witness(t, nil)
+	s := NewScheduler(SchedulerConfig{Self: there, Table: everyTen(t, nil), LedgerLost: true}, nil)
+	effects := s.Step(now.Add(-50*time.Second), Tick{})
+	if got := words(effects); got != "save" {
+		t.Fatalf("it begins with %s", got)
+	}
+	disk, err := Parse(ofKind[Save](effects)[0].Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := NewScheduler(SchedulerConfig{Self: there, Table: everyTen(t, nil)}, disk)
+	for _, s := range []*Scheduler{s, again} {
+		got := ofKind[Send](s.Step(now, claim))
+		if len(got) != 1 || got[0].Message.Why != ReasonForgot {
+			t.Errorf("%v", got)
+		}
+	}
+
+	w := newLan(t, 3, true, everyTen(t, nil)...)
+	w.host(1).s = NewScheduler(SchedulerConfig{Self: w.host(1).id, Table: everyTen(t, nil), LedgerLost: true}, nil)
+	w.lead(1, 1)
+	w.runTo("12:00:15")
+	w.has("begins 12:00:10") // both others have witnessed it
+	w.cutOff(3, true)
+	w.runTo("12:01:05")
+	w.hasNot("begins")
+	w.has("give up 12:00:30 no-majority")
+	w.runTo("12:01:15")
+	w.has("begins 12:01:10")
+}
+
 // A leader that has told a later one what it knows is none any more.
 func TestADeposedLeaderDecidesNothing(t *testing.T) {
 	s, now, claim := claimant(t)

@@ -85,7 +85,8 @@ func (s *Scheduler) onQuery(from ID, m *Message) {
 	}
 	s.ledger.raiseFence(m.Epoch)
 	s.mustSave = true
-	answer := Message{Kind: PartMessage, Epoch: m.Epoch, Owner: m.Owner, Round: m.Round, Place: m.Place, Digest: s.ledger.digest()}
+	answer := Message{Kind: PartMessage, Epoch: m.Epoch, Owner: m.Owner, Round: m.Round, Place: m.Place,
+		Digest: s.ledger.digest()}
 	if answer.Digest != m.Digest {
 		parts := s.ledger.parts()
 		if int(answer.Place) >= len(parts) { // the ledger has shrunk
