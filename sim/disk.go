@@ -19,6 +19,8 @@ type disk struct {
 	lies    bool          // a sync is reported that has not happened
 	synced  election.Saved
 	pending *election.Saved // being written
+
+	ledger ledgerFile
 }
 
 // write makes state the newer slot.

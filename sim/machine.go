@@ -32,6 +32,7 @@ type machine struct {
 
 	process
 	witness
+	jobs jobHost
 }
 
 // process is one life of the agent. Its zero value does not run.

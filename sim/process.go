@@ -68,6 +68,7 @@ func (w *World) start(m *machine) {
 	w.say(m, "starts life=%d nonce=%08x port=%d priority=%d", saved.Incarnation, m.nonce, m.port, cfg.Priority)
 	w.detector.forget(w, m)
 	w.arm(m)
+	w.startJobs(m)
 	if !m.linkUp {
 		w.step(m, election.LinkChanged{})
 	}
@@ -93,6 +94,7 @@ func (w *World) kill(m *machine, why Fault) {
 	}
 	w.endTethers(m)
 	w.orphanHooks(m)
+	w.endJobs(m)
 	m.process = process{life: m.life + 1}
 	w.hash.mix(uint64(w.now)<<8 | uint64(why))
 	w.detector.dirty = true

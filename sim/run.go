@@ -23,6 +23,8 @@ type Options struct {
 	Trace func(line string)
 	// Beats adds heartbeats and their acknowledgements to the trace.
 	Beats bool
+
+	noJobs bool // in no case
 }
 
 // Result is what came of a schedule.
@@ -36,6 +38,7 @@ type Result struct {
 	Machines  int
 	Reigns    int // leaderships
 	Faults    Faults
+	Jobs      JobCounts
 	Waived    uint64     // violations that were expected
 	Violation *Violation // nil: none
 }
@@ -54,6 +57,7 @@ func Run(o Options) (r Result) {
 	w.record = newRecord(w.net.size)
 	w.say(nil, "%v", &w.scenario)
 	w.begin()
+	w.beginJobs()
 	w.runUntil(int64(w.lasts), nil)
 	if w.failure == nil {
 		w.calm()
@@ -65,6 +69,7 @@ func Run(o Options) (r Result) {
 func newWorld(o *Options) *World {
 	w := &World{rng: rand.New(rand.NewPCG(o.Seed, 0x51b0111)), trace: o.Trace}
 	w.drawScenario(o)
+	w.drawJobs(o)
 	w.traceBeats = o.Beats
 	return w
 }
@@ -72,6 +77,9 @@ func newWorld(o *Options) *World {
 func (w *World) result() Result {
 	r := Result{Seed: w.seed, Scenario: w.scenario.String(), Hash: uint64(w.hash), Lasted: time.Duration(w.now), Steps: w.steps,
 		Frames: w.frames, Machines: len(w.machines), Reigns: w.record.reigns, Faults: w.faults, Violation: w.failure}
+	if w.jobs != nil {
+		r.Hash, r.Jobs = r.Hash^uint64(w.jobs.hash), w.jobs.counts
+	}
 	for _, count := range w.waives {
 		r.Waived += count
 	}

@@ -25,6 +25,7 @@ type World struct {
 	net      network
 	detector detector
 	resource resource
+	jobs     *jobWorld // nil: this schedule has none
 	record   record
 	failure  *Violation
 
@@ -64,6 +65,7 @@ func (w *World) runUntil(limit int64, isDone func() bool) bool {
 			w.lookAround() // once for all that happened at one instant
 			continue
 		}
+		w.runJobs(w.timeline.heap[0].at)
 		p := w.timeline.next()
 		w.now = p.at
 		switch p.kind {
@@ -78,6 +80,7 @@ func (w *World) runUntil(limit int64, isDone func() bool) bool {
 			return true
 		}
 	}
+	w.runJobs(limit)
 	if w.failure == nil {
 		w.now = max(w.now, limit)
 	}
@@ -153,6 +156,7 @@ func (w *World) carryOn(m *machine) {
 	}
 	w.i22AlwaysAwaitsSomething(m)
 	w.arm(m)
+	w.tellJobs(m)
 }
 
 func (w *World) onSaveFailed(m *machine, state election.Saved) {

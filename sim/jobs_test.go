@@ -1,0 +1,103 @@
+package sim
+
+import (
+	"testing"
+
+	"github.com/bully-agent/bully-agent/jobs"
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// Schedules with jobs do what jobs are about, often enough to break what could
+// break.
+func TestJobsAreTried(t *testing.T) {
+	count := uint64(300)
+	if testing.Short() {
+		count = 150
+	}
+	var total JobCounts
+	with := uint64(0)
+	for seed := uint64(1); seed <= count; seed++ {
+		r := Run(Options{Seed: seed})
+		if total.Add(&r.Jobs); r.Jobs.Frames > 0 {
+			with++
+		}
+	}
+	t.Logf("%d of %d schedules have jobs: %+v", with, count, total)
+	for what, c := range map[string]struct{ is, least uint64 }{
+		"schedules with jobs": {with, count / 3},
+		"claims":              {total.Claims, 10 * count},
+		"starts":              {total.Starts, 10 * count},
+		"retries":             {total.Retries, count},
+		"unclaimed":           {total.Unclaimed, count / 100},
+		"lost":                {total.Lost, count / 20},
+		"refused starts":      {total.Refused, 1},
+		"ledgers not saved":   {total.Unsaved, count / 10},
+		"ledgers lost":        {total.Forgotten, count / 30},
+	} {
+		if c.is < c.least {
+			t.Errorf("%s: %d in %d schedules, want at least %d", what, c.is, count, c.least)
+		}
+	}
+}
+
+// Jobs have chance and disks of their own: a seed plays the same election with
+// them and without.
+func TestJobsDoNotMoveTheElection(t *testing.T) {
+	for seed := uint64(1); seed <= 40; seed++ {
+		with, without := Run(Options{Seed: seed}), Run(Options{Seed: seed, noJobs: true})
+		isSame := with.Steps == without.Steps && with.Frames == without.Frames && with.Faults == without.Faults
+		if !isSame || with.Lasted != without.Lasted {
+			t.Errorf("seed %d: %d steps and %d frames with jobs, %d and %d without", seed, with.Steps, with.Frames,
+				without.Steps, without.Frames)
+		}
+	}
+}
+
+// A message is the same after its way as bytes, and the numbers of package jobs
+// are those of package wire.
+func TestMessagesSurviveTheirFrames(t *testing.T) {
+	for kind, name := range map[jobs.MessageKind]string{jobs.ClaimMessage: "JOB_CLAIM", jobs.WitnessMessage: "JOB_WITNESS",
+		jobs.RecordMessage: "JOB_RECORD", jobs.QueryMessage: "LEDGER_QUERY", jobs.PartMessage: "LEDGER_PART"} {
+		if wire.Kind(kind).String() != name || kind.String() != name {
+			t.Errorf("%d is called %v and %v, want %s", kind, wire.Kind(kind), kind, name)
+		}
+		sent := jobs.Message{Kind: kind, Epoch: 7, Owner: jobs.ID{1}, Round: 9}
+		switch kind {
+		case jobs.WitnessMessage:
+			sent.Why = jobs.ReasonTaken
+		case jobs.QueryMessage:
+			sent.Digest, sent.Place = 1<<63+5, 3
+		case jobs.PartMessage:
+			sent.Digest, sent.Place, sent.Count = 1<<63+5, 3, 4
+			fallthrough
+		default:
+			sent.Payload = string(make([]byte, jobs.MaxPayload))
+		}
+		var f, got wire.Frame
+		frameOf(&sent, wire.ID{2}, &f)
+		if err := wire.Parse(wire.Append(nil, &f), &got); err != nil || messageOf(&got) != sent || got.Sender != (wire.ID{2}) {
+			t.Errorf("%v: arrives as %v, error %v", sent, messageOf(&got), err)
+		}
+	}
+	if jobs.MaxPayload != wire.MaxPayload {
+		t.Errorf("payloads have %d and %d bytes", jobs.MaxPayload, wire.MaxPayload)
+	}
+}
+
+func BenchmarkSchedules(b *testing.B) {
+	for _, c := range []struct {
+		name   string
+		noJobs bool
+	}{{"with", false}, {"without", true}} {
+		b.Run(c.name+"-jobs", func(b *testing.B) {
+			seed := uint64(0)
+			var steps uint64
+			for b.Loop() {
+				seed++
+				r := Run(Options{Seed: seed%200 + 1, noJobs: c.noJobs})
+				steps += r.Steps
+			}
+			b.ReportMetric(float64(steps)/b.Elapsed().Seconds(), "steps/s")
+		})
+	}
+}
