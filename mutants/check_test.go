@@ -22,14 +22,14 @@ type checker struct {
 	imports types.Importer
 }
 
-// newChecker takes what the election's packages import from the build cache.
+// newChecker takes what the mutants' packages import from the build cache.
 func newChecker(t *testing.T) *checker {
 	t.Helper()
-	list := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}", "./election/...")
+	list := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}", "./election/...", "./jobs")
 	list.Dir = root
 	out, err := list.Output()
 	if err != nil {
-		t.Fatalf("list what package election imports: %v", err)
+		t.Fatalf("list what packages election and jobs import: %v", err)
 	}
 	exports := map[string]string{}
 	for line := range strings.Lines(string(out)) {

@@ -1,11 +1,13 @@
-// Package mutants holds no code, only tests: they take the election's rules out,
-// one at a time, and show that what is checked elsewhere notices.
+// Package mutants holds no code, only tests: they take the rules of the election
+// and of singleton jobs out, one at a time, and show that what is checked
+// elsewhere notices.
 //
 // The code that ships has no switches. A mutant is a text in testdata/mutants
-// that names a rule of docs/protocol.md and replaces the lines that obey it; the
-// toolchain's -overlay builds the simulator and the tests of package election
-// with those lines. First schedules of package sim are played until an invariant
-// breaks that holds without the mutant, then the directed tests run.
+// that names a rule of docs/protocol.md, or of jobs/doc.go (J1 and so on), and
+// replaces the lines that obey it; the toolchain's -overlay builds the simulator
+// and the tests of the rule's package with those lines. First schedules of
+// package sim are played until an invariant breaks that holds without the mutant,
+// then the directed tests run.
 //
 // By default each mutant is applied and type-checked, so that none rots, and two
 // are run. BULLY_MUTANTS=all (make mutants) runs them all and fails if one
@@ -13,7 +15,7 @@
 //
 // # A mutant's text
 //
-//	rule: R4                       its numbers in docs/protocol.md
+//	rule: R4                       its numbers in docs/protocol.md or jobs/doc.go
 //	out: a frame of an epoch …     what the rule says
 //	tests: TestR4_EpochOrder       directed tests that must fail without it
 //	schedules: quorum              "available", "quorum", "none"; both without this line

@@ -26,7 +26,7 @@ const (
 	maxKiB      = 2 << 20 // of address space: some mutants never end
 )
 
-// broad are the tests of package election that compare with what was written
+// broad are the tests of packages election and jobs that compare with what was written
 // down, or play schedules of their own. They are no test of one rule.
 const broad = "^(TestSchedules|TestTranscript)"
 
@@ -135,9 +135,13 @@ func (r *runner) run(m *mutant, by catcher) *result {
 	return res
 }
 
-// runDirected runs the tests of package election, and of the mutant's own.
+// runDirected runs the tests of the mutant's packages, and for a mutant of the
+// election's those of package election.
 func (r *runner) runDirected(res *result, overlay string) {
-	packages := append(res.m.packages(), "election")
+	packages := res.m.packages()
+	if !slices.Contains(packages, "jobs") {
+		packages = append(packages, "election")
+	}
 	slices.Sort(packages)
 	for _, pkg := range slices.Compact(packages) {
 		failed, err := r.directed(res.m.name, pkg, overlay)
