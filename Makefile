@@ -31,7 +31,7 @@ tidy:
 # The packages with goroutines; the pure ones have none. On one processor: with two, the race detector of Go 1.26 itself
 # crashes now and then when a timer of a synctest bubble fires.
 race:
-	$(GO) test -race -short -count=1 -cpu 1 ./agent ./config ./control ./fence ./hooks/... ./lab ./lantest ./membership ./transport
+	$(GO) test -race -short -count=1 -cpu 1 ./agent ./config ./control ./fence ./hooks/... ./lab ./lantest ./membership ./reaper ./transport
 
 # Counted, not timed: a deadline that falls into the middle of an input fails the run ("context deadline exceeded").
 fuzz: ## FUZZCOUNT inputs for each target that takes bytes from others
