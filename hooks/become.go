@@ -8,19 +8,17 @@ import (
 )
 
 // becomeLeader runs the hook of ev once it is on disk that this begins, and the
-// leadership has its guard. The fork of the one and the sync of the other take
-// place at the same time.
+// leadership has its guard.
 func (r *Runner) becomeLeader(ctx context.Context, cfg Config, ev Event, l *leash) Result {
-	isWatched := ctx.Err() == nil && !(cfg.Commands[BecomeLeader].IsZero() && cfg.Commands[LoseLeadership].IsZero())
-	if isWatched {
-		recorded := r.journal.begin(ev)
-		r.beginGuarding(ctx, cfg, ev)
-		if err := l.await(recorded); err != nil {
+	hasHooks := !cfg.Commands[BecomeLeader].IsZero() || !cfg.Commands[LoseLeadership].IsZero()
+	if ctx.Err() == nil && hasHooks {
+		if err := l.await(r.journal.begin(ev)); err != nil {
 			if l.pulled() == nil {
 				err = fmt.Errorf("%w: %w", ErrNotRecorded, err)
 			}
 			return r.withdraw(ev, err)
 		}
+		r.beginGuarding(ctx, cfg, ev)
 	}
 	r.begun = ev.Epoch.Counter
 	return r.attempts(ctx, cfg, leadership, ev, l)
@@ -34,11 +32,7 @@ func (r *Runner) withdraw(ev Event, why error) Result {
 	if r.begun < epoch {
 		r.mu.Lock()
 		r.unstarted[epoch] = true
-		w := r.guarding
 		r.mu.Unlock()
-		if w != nil && w.epoch() == epoch {
-			r.endGuarding(w)
-		}
 	}
 	r.logger().Error("hook not started", "hook", string(BecomeLeader), "epoch", epoch, "err", why)
 	return Result{Kind: BecomeLeader, Epoch: epoch, Cause: ev.Cause, Exit: -1, Err: why}

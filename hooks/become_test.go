@@ -17,9 +17,9 @@ import (
 // it stands where the file should. It gives the repair.
 func (g *rig) broken() (mend func()) {
 	g.t.Helper()
-	if err := os.MkdirAll(filepath.Join(g.journal.path, "in the way"), 0o700); err != nil {
-		g.t.Fatal(err)
-	}
+	g.until("the journal to break", func() bool { // the runner may be about to remove an empty one
+		return os.MkdirAll(filepath.Join(g.journal.path, "in the way"), 0o700) == nil
+	})
 	return func() {
 		if err := os.RemoveAll(g.journal.path); err != nil {
 			g.t.Fatal(err)

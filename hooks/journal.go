@@ -14,7 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/renameio/v2"
 	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sys/unix"
 )
@@ -23,10 +22,15 @@ import (
 // its become-leader and not yet its lose-leadership hook. The next life of the
 // agent, or its guard, ends by it what this one left behind by crashing (M18).
 //
-// That a leadership begins is noted, synced with its directory, before its
-// become-leader is started (begin); everything else after it happened and in its own
-// time. A hook of that leadership is found even if the agent died before its group
-// was noted, and an entry that outlives its group matches no process any more.
+// That a leadership begins is noted before its become-leader is started (begin);
+// everything else after it happened and in its own time. A hook of that leadership is
+// found even if the agent died before its group was noted, and an entry that outlives
+// its group matches no process any more.
+//
+// All of this outlives the agent without being synced. A loss of power ends the hooks
+// with the agent, and that a lose-leadership hook is owed then stands in the
+// election's state file, which is synced before; what is owed is synced here too, but
+// nobody waits for that.
 //
 // Safe for concurrent use. Writes are done by the backlog; only the newest state
 // counts.
@@ -77,7 +81,7 @@ func newEntry(group int, seq uint64, ev Event) entry {
 }
 
 // begin notes that the become-leader hook of ev is about to start. It gives the
-// outcome when that is on disk or cannot be; the hook must not start before.
+// outcome when the disk has taken that or does not; the hook must not start before.
 func (j *journal) begin(ev Event) <-chan error {
 	outcome := make(chan error, 1)
 	if j.path == "" {
@@ -88,7 +92,10 @@ func (j *journal) begin(ev Event) <-chan error {
 	j.before = j.page.Owed
 	j.page.Owed = &Epoch{Counter: ev.Epoch.Counter, Owner: ev.Epoch.Owner}
 	j.mu.Unlock()
-	j.backlog.add(func() { outcome <- j.write() })
+	j.backlog.add(func() {
+		outcome <- j.write()
+		j.sync()
+	})
 	return outcome
 }
 
@@ -153,7 +160,19 @@ func (j *journal) write() error {
 	case isBlank:
 		return j.remove()
 	}
-	return writeSynced(j.path, text)
+	return replace(j.path, text)
+}
+
+// sync sees to it that what is owed survives a loss of power, if the disk can. That
+// it could not be written has been told; that it could not be synced, the disk's next
+// write will tell.
+func (j *journal) sync() {
+	for _, path := range []string{j.path, filepath.Dir(j.path)} {
+		if f, err := os.Open(path); err == nil {
+			_ = f.Sync()
+			f.Close()
+		}
+	}
 }
 
 func (j *journal) remove() error {
@@ -169,7 +188,7 @@ func (j *journal) try() error {
 		return nil
 	}
 	path := j.path + ".try"
-	err := writeSynced(path, make([]byte, trySize))
+	err := replace(path, make([]byte, trySize))
 	if removed := os.Remove(path); err == nil {
 		err = removed
 	}
@@ -179,19 +198,17 @@ func (j *journal) try() error {
 // trySize is about what a page takes.
 const trySize = 1 << 10
 
-// writeSynced replaces a file and syncs its directory, which renameio does not.
-func writeSynced(path string, text []byte) error {
-	in := filepath.Dir(path)
-	err := renameio.WriteFile(path, text, 0o600, renameio.WithStaticPermissions(0o600), renameio.WithTempDir(in))
-	if err != nil {
-		return err
+// replace puts a new file in the place of one: whoever reads sees one or the other.
+func replace(path string, text []byte) error {
+	next := path + ".new"
+	err := os.WriteFile(next, text, 0o600)
+	if err == nil {
+		err = os.Rename(next, path)
 	}
-	dir, err := os.Open(in)
 	if err != nil {
-		return err
+		_ = os.Remove(next)
 	}
-	defer dir.Close()
-	return dir.Sync()
+	return err
 }
 
 // load reads what an earlier life left. No file is a blank page.

@@ -62,6 +62,11 @@ type Config struct {
 // NoCgroup as Config.Cgroup makes no cgroup.
 const NoCgroup = "none"
 
+// NoRecords as Config.Records keeps no record: for a command in whose place nobody
+// would look for one. If the guard is killed together with whoever has started it,
+// only the command's first process is sure to be dead.
+const NoRecords = "none"
+
 const (
 	defaultBudget = 100 * time.Millisecond
 	defaultGrace  = 5 * time.Second // README, Configuration

@@ -76,6 +76,38 @@ func TestSurroundings(t *testing.T) {
 	}
 }
 
+// A command is not started when its time is over: its agent or the guard was
+// stopped on the way.
+func TestTooLateToStart(t *testing.T) {
+	r := newRig(t)
+	cfg := r.settings("touch started").config()
+	cfg.Deadline = clock().Add(-time.Second)
+	report := r.wait(r.start(cfg))
+	if report.Stage != Ended || report.Group != 0 || report.Cause != AgentDied || !report.Silent || report.Err != errOver.Error() {
+		t.Errorf("report %+v", report)
+	}
+	if _, err := os.Stat(r.path("started")); err == nil {
+		t.Error("it was started")
+	}
+}
+
+// A command that nobody would look for leaves nothing on disk.
+func TestNoRecords(t *testing.T) {
+	r := newRig(t)
+	cfg := r.settings("sleep 1000 & exit 3").config()
+	cfg.Records = NoRecords
+	g := r.start(cfg)
+	if report := r.wait(g); report.Exit != 3 || report.Err != "" {
+		t.Errorf("report %+v", report)
+	}
+	if err := g.Forget(); err != nil {
+		t.Error(err)
+	}
+	if left, _ := os.ReadDir(r.path("records")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
 func TestCommandsThatCannotBeStarted(t *testing.T) {
 	for argv, want := range map[string]syscall.Errno{"/nonexistent": unix.ENOENT, "/etc/passwd": unix.EACCES, "/": unix.EACCES} {
 		t.Run(argv, func(t *testing.T) {

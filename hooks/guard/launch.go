@@ -57,7 +57,8 @@ func (s byteStrings) words() []string {
 
 // launch forks the guard process, with the socket, its order and its record.
 func (g *Guard) launch(cfg Config, rec *record) error {
-	text, err := json.Marshal(order{Argv: toBytes(cfg.Argv), Env: toBytes(append(cfg.Env[:len(cfg.Env):len(cfg.Env)], markVariable+"="+rec.Mark)),
+	env := append(cfg.Env[:len(cfg.Env):len(cfg.Env)], markVariable+"="+rec.Mark)
+	text, err := json.Marshal(order{Argv: toBytes(cfg.Argv), Env: toBytes(env),
 		Cwd: byteString(cfg.Cwd), Deadline: convert(cfg.Deadline, cfg.Clock), Budget: cfg.Budget, Grace: cfg.Grace, Lose: cfg.Lose,
 		Cgroup: cfg.Cgroup, Record: rec.Record, Path: rec.path})
 	if err != nil {

@@ -155,12 +155,38 @@ func (g *guardian) begin() error {
 	if err := errors.Join(g.record.note(g.report, true), syncDir(g.order.Path)); err != nil {
 		return err
 	}
+	if g.isOver() {
+		return errOver
+	}
 	if err := g.start(); err != nil {
 		return err
 	}
 	g.quiet()
 	g.tell(Running)
 	return nil
+}
+
+// errOver is the end of a command that was not started: this process or the agent
+// was stopped meanwhile, or the disk was slow.
+var errOver = errors.New("no time was left to start the command in")
+
+// isOver reports whether there is no time left to start the command in. Messages
+// are looked at only if the deadline in the order has passed: a signal among them
+// would find no command yet.
+func (g *guardian) isOver() bool {
+	isLate := func() bool { return g.deadline != 0 && now() >= g.askBy() }
+	if !isLate() {
+		return false
+	}
+	g.receive()
+	switch {
+	case g.asked != 0: // told to stop
+		return true
+	case g.alive && !isLate():
+		return false
+	}
+	g.report.Cause, g.report.Silent = AgentDied, g.alive
+	return true
 }
 
 // reachOfHooks is Report.Reach of a guard without a command.

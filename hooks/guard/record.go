@@ -50,17 +50,29 @@ type record struct {
 // create makes the file and locks it, in the agent: the lock goes with the open
 // file to the guard.
 func create(dir, name string, epoch hooks.Epoch) (*record, error) {
-	file, err := os.CreateTemp(dir, recordPattern)
+	file, path, err := createFile(dir)
 	if err != nil {
 		return nil, fmt.Errorf("create record: %w", err)
 	}
 	r := &record{file: file, Record: Record{Name: name, Epoch: epoch, Time: time.Now().Round(0), Boot: bootID(), Mark: rand.Text(),
-		path: file.Name(), Report: Report{Stage: Prepared, Exit: -1}}}
+		path: path, Report: Report{Stage: Prepared, Exit: -1}}}
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		r.discard()
 		return nil, fmt.Errorf("lock record: %w", err)
 	}
 	return r, nil
+}
+
+// createFile gives no path for a file that is in memory alone.
+func createFile(dir string) (file *os.File, path string, err error) {
+	if dir == NoRecords {
+		file, err = memoryFile(nil)
+		return file, "", err
+	}
+	if file, err = os.CreateTemp(dir, recordPattern); err != nil {
+		return nil, "", err
+	}
+	return file, file.Name(), nil
 }
 
 func (r *record) discard() {
@@ -87,7 +99,11 @@ func (r *record) note(report Report, synced bool) error {
 	return nil
 }
 
+// syncDir makes the name of a new record last.
 func syncDir(path string) error {
+	if path == "" {
+		return nil
+	}
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
 		return fmt.Errorf("sync record: %w", err)
@@ -128,6 +144,9 @@ func Recover(ctx context.Context, dir string) ([]Record, error) {
 
 // Remove forgets the record.
 func (r Record) Remove() error {
+	if r.path == "" {
+		return nil
+	}
 	if err := os.Remove(r.path); err != nil {
 		return fmt.Errorf("remove record: %w", err)
 	}

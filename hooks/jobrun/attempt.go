@@ -25,12 +25,18 @@ const (
 	drainGrace = 100 * time.Millisecond
 )
 
+// errNothing keeps a guard from being started that would watch over nothing.
+var errNothing = errors.New("the job has no command")
+
 // errOver is the end of an attempt that was told to end before it had begun.
 var errOver = errors.New("told to end before it was started")
 
 // attempt runs the command, and returns when nothing of it is left. The error
 // says why it did not start.
 func (r *Runner) attempt(run *run, seq uint64, out *hooks.Output, log hclog.Logger) (guard.Report, error) {
+	if run.Command.IsZero() {
+		return guard.Report{}, errNothing
+	}
 	if err := hooks.Check(run.Command); err != nil {
 		return guard.Report{}, err
 	}

@@ -62,6 +62,7 @@ func TestExitAsAShellTellsIt(t *testing.T) {
 		{line: "nonexistent-command", exit: 127},
 		{argv: []string{plain}, exit: 126, err: "not executable"},
 		{argv: []string{"/nonexistent/program"}, exit: 126, err: "no such file"},
+		{argv: []string{}, exit: 126, err: "no command"},
 	} {
 		o := r.order(fmt.Sprint(i), tt.line)
 		if o.Command.Argv = tt.argv; tt.argv != nil {
