@@ -53,7 +53,7 @@ type jobDesk struct {
 	scheduler *jobs.Scheduler
 	runner    JobRunner
 	file      *ledgerFile
-	commands  map[string]hooks.Command // by job; of former tables too, while they run
+	commands  map[string]hooks.Command // by job; of former tables too: what runs may be tried again
 	digest    uint64                   // of the table, for the others
 	grace     time.Duration            // of hooks, also that of jobs
 	seq       uint32                   // of the last frame
@@ -120,16 +120,15 @@ func (a *agent) prepareJobs(ctx context.Context) (err error) {
 // setJobs takes a table, and gives it as the scheduler takes it.
 func (a *agent) setJobs(table []Job) []jobs.Job {
 	j := &a.jobs
-	commands := make(map[string]hooks.Command, len(table))
-	for _, run := range j.running { // a retry comes from the former table
-		commands[run.job] = j.commands[run.job]
+	if j.commands == nil {
+		j.commands = make(map[string]hooks.Command, len(table))
 	}
 	definitions := make([]jobs.Job, len(table))
 	for i, job := range table {
 		definitions[i] = job.Job
-		commands[job.Name] = job.Command
+		j.commands[job.Name] = job.Command
 	}
-	j.commands, j.digest = commands, digestOf(table)
+	j.digest = digestOf(table)
 	return definitions
 }
 

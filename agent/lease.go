@@ -207,7 +207,8 @@ func (a *agent) Lease() (control.Lease, <-chan struct{}) {
 	now, newer := a.tenancy.read()
 	boot := BootTime() // before the other clock: whoever is stopped in between says too little
 	left := now.until.Sub(a.cfg.Now())
-	out := control.Lease{Epoch: control.Epoch{Counter: now.epoch.Counter, Owner: ownerText(now.epoch)}, Cause: string(now.cause)}
+	epoch := control.Epoch{Counter: now.epoch.Counter, Owner: ownerText(now.epoch)}
+	out := control.Lease{Epoch: epoch, Cause: string(now.cause)}
 	if now.until.IsZero() || left <= 0 {
 		return out, newer
 	}

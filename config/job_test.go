@@ -92,9 +92,9 @@ func TestZoneOfAJob(t *testing.T) {
 // The command must be there when the configuration is read, as a hook must.
 func TestCheckHostLooksAtTheCommandsOfJobs(t *testing.T) {
 	for name, tt := range map[string]struct{ command, want string }{
-		"there":          {`["DIR/become", "now"]`, ""},
-		"of the shell":   {`"sleep 1 && DIR/missing"`, ""},
-		"missing":        {`["DIR/missing"]`, `FILE:4:11: job.command: "DIR/missing" does not exist: expected a program`},
+		"there":        {`["DIR/become", "now"]`, ""},
+		"of the shell": {`"sleep 1 && DIR/missing"`, ""},
+		"missing":      {`["DIR/missing"]`, `FILE:4:11: job.command: "DIR/missing" does not exist: expected a program`},
 		"not executable": {`"DIR/plain -v"`, `FILE:4:11: job.command: "DIR/plain" is not executable (mode 0644): ` +
 			`expected a program; hint: chmod +x DIR/plain`},
 	} {

@@ -233,7 +233,8 @@ func TestStrangerIsNoTenant(t *testing.T) {
 
 // Whatever a client asks for is understood as it stands or refused with 400.
 func FuzzLeaseQuery(f *testing.F) {
-	for _, seed := range []string{"", "follow", "follow&grace=5s", "grace=5s", "follow=true&grace=-1ns", "follow&grace=1e9h", "%zz", "follow=\x00"} {
+	for _, seed := range []string{"", "follow", "follow&grace=5s", "grace=5s", "follow=true&grace=-1ns", "follow&grace=1e9h",
+		"%zz", "follow=\x00"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
