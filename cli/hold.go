@@ -24,8 +24,8 @@ const (
 var holdCommand = command{
 	name: "hold", usage: "keep a command running while this host leads",
 	args: "-- COMMAND [ARGUMENT...]", maxArgs: math.MaxInt,
-	about: `Runs COMMAND whenever this node leads, its become-leader hook has succeeded and its lease is valid, and waits else. Where
-		COMMAND ends before the leadership does, --restart says what then: always runs it again, on-failure unless it exited
+	about: `Runs COMMAND whenever this node leads, its become-leader hook has succeeded and its lease is valid, and waits
+		else. Where COMMAND ends before the leadership does, --restart says what then: always runs it again, on-failure unless it exited
 		with 0, never not at all; hold then exits with its code. The pause before it is run again is 100 ms at first, doubles up
 		to a minute, and starts anew once COMMAND has run for 10 s.
 
@@ -120,22 +120,21 @@ func (h *holder) holdTerm(feed *leaseFeed) (fate, error) {
 	for err == nil {
 		h.note("%s starts: this node leads, epoch %d", h.words[0], lease.Epoch.Counter)
 		var f fate
-		f, err = h.run(feed, lease)
-		switch {
-		case err != nil:
-		case f.why == lost, f.why == silent:
+		if f, err = h.run(feed, lease); err != nil {
+			break
+		}
+		if f.why == lost || f.why == silent {
 			h.note("%s", f.story(h.words[0]))
+		}
+		if f.why != ofItself || !h.restarts(f.code) {
 			return f, nil
-		case f.why != ofItself, !h.restarts(f.code):
-			return f, nil
-		case f.lasted >= restartCalm:
+		}
+		if f.lasted >= restartCalm {
 			pause = restartFirst
 		}
-		if err == nil {
-			h.note("%s ended with exit code %d; it starts again in %v", h.words[0], f.code, pause)
-			lease, err = h.rest(feed, lease, pause)
-			pause = min(2*pause, restartMost)
-		}
+		h.note("%s ended with exit code %d; it starts again in %v", h.words[0], f.code, pause)
+		lease, err = h.rest(feed, lease, pause)
+		pause = min(2*pause, restartMost)
 	}
 	if errors.Is(err, errOver) {
 		return fate{why: lost}, nil

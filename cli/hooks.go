@@ -139,18 +139,19 @@ func (c *call) event() (hooks.Kind, error) {
 // hooksText is the list for people.
 func (c *console) hooksText(settings []control.HookSetting, now time.Time) string {
 	var b strings.Builder
+	row := func(label, text string) {
+		fmt.Fprintf(&b, "  %-10s%s\n", label, strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", 12)))
+	}
 	for i, s := range settings {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-		fmt.Fprintf(&b, "%s\n", s.Event)
-		fmt.Fprintf(table, "  command\t%s\n", commandText(s))
+		b.WriteString(s.Event + "\n")
+		row("command", commandText(s))
 		if s.Shell != "" || len(s.Argv) > 0 {
-			fmt.Fprintf(table, "  check\t%s\n", c.checkText(s.Problem))
-			fmt.Fprintf(table, "  last run\t%s\n", c.lastRunText(s, now))
+			row("check", c.checkText(s.Problem))
+			row("last run", c.lastRunText(s, now))
 		}
-		_ = table.Flush()
 	}
 	return b.String()
 }
@@ -158,7 +159,7 @@ func (c *console) hooksText(settings []control.HookSetting, now time.Time) strin
 func commandText(s control.HookSetting) string {
 	switch {
 	case s.Shell != "":
-		return strings.ReplaceAll(strings.TrimSpace(s.Shell), "\n", "\n           ")
+		return strings.TrimSpace(s.Shell)
 	case len(s.Argv) > 0:
 		return fmt.Sprintf("%q", s.Argv)
 	}
@@ -194,13 +195,13 @@ func (c *console) endText(r control.HookRun) string {
 
 func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 
-// runsText is the ledger for people.
+// runsText is the ledger for people. What a run printed follows its row.
 func (c *console) runsText(runs []control.HookRun) string {
 	if len(runs) == 0 {
 		return "no hook has run yet\n"
 	}
-	var b strings.Builder
-	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	var rows strings.Builder
+	table := tabwriter.NewWriter(&rows, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "SEQ\tSTARTED\tHOOK\tCAUSE\tEPOCH\tATTEMPT\tTOOK\tEND")
 	for _, r := range runs {
 		end := "ok"
@@ -208,13 +209,16 @@ func (c *console) runsText(runs []control.HookRun) string {
 			end = c.painted(red, r.Error)
 		}
 		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%d\t%d\t%s\t%s\n", r.Seq, clock(r.Started), r.Event, r.Cause, r.Epoch, r.Attempt,
-			span(milliseconds(r.TookMS)), end)
-		if r.Output != "" {
-			_ = table.Flush() // what is printed between rows is no part of the table
-			b.WriteString(indented(r.Output))
-		}
+			span(milliseconds(r.TookMS)), strings.ReplaceAll(end, "\n", "; "))
 	}
 	_ = table.Flush()
+	var b strings.Builder
+	for i, row := range slices.Collect(strings.Lines(rows.String())) {
+		b.WriteString(row)
+		if i > 0 { // 0 is the heading
+			b.WriteString(indented(runs[i-1].Output))
+		}
+	}
 	return b.String()
 }
 

@@ -26,7 +26,7 @@ var jobsCommand = command{
 			args: "[NAME]", maxArgs: 1,
 			examples: []string{program + " jobs next", program + " jobs next --count 5 backup"},
 			options:  []option{countOption, jsonOption, socketOption},
-			action: nextSlots,
+			action:   nextSlots,
 		},
 		{
 			name: "history", usage: "list the runs that this host's agent knows of",
@@ -36,7 +36,7 @@ var jobsCommand = command{
 			examples: []string{program + " jobs history", program + " jobs history backup",
 				program + " jobs history --output backup"},
 			options: []option{outputOption, jsonOption, socketOption},
-			action: jobHistory,
+			action:  jobHistory,
 		},
 		jobOrder("run", "run a job now, on this host, which must lead",
 			`The run counts for overlap like any other, and for no slot. It is started in spite of a pause. The command

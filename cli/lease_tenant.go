@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -96,41 +97,37 @@ func (t *tenant) run(feed *leaseFeed, lease control.Lease) (fate, error) {
 		return fate{}, errOver
 	}
 	begun := time.Now()
-	g, records, err := t.start(lease, status)
+	g, err := t.start(lease, status)
 	if err != nil {
 		return fate{}, err
 	}
-	w := ward{tenant: t, guard: g, records: records, epoch: lease.Epoch}
+	w := ward{tenant: t, guard: g, epoch: lease.Epoch}
 	w.attend(feed)
 	w.fate.lasted = time.Since(begun)
 	return w.fate, w.conclude()
 }
 
-// start starts a guard with the command. The directory of the guard's record is
-// for the caller to remove.
-func (t *tenant) start(lease control.Lease, status control.Status) (g *guard.Guard, records string, err error) {
+// start starts a guard with the command.
+func (t *tenant) start(lease control.Lease, status control.Status) (*guard.Guard, error) {
 	argv, err := t.argv()
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	cwd, err := os.Getwd()
 	if err != nil {
-		return nil, "", &failure{code: exitFailure, err: fmt.Errorf("find the working directory: %w", err)}
-	}
-	if records, err = os.MkdirTemp("", program+"-"); err != nil {
-		return nil, "", &failure{code: exitFailure, err: err, hint: "TMPDIR names a directory that can be written"}
+		return nil, &failure{code: exitFailure, err: fmt.Errorf("find the working directory: %w", err)}
 	}
 	cfg := guard.Config{Name: t.words[0], Argv: argv, Env: leaderEnviron(os.Environ(), lease, status, t.socketPath()), Cwd: cwd,
 		Deadline: deadline(lease), Clock: bootClock, Budget: max(remaining(lease)/4, time.Millisecond),
-		Grace: max(t.grace, time.Millisecond), Records: records}
+		Grace: max(t.grace, time.Millisecond), Records: guard.NoRecords}
 	cfg.Stdin, _ = t.in.(*os.File)
 	cfg.Stdout, _ = t.out.(*os.File)
 	cfg.Stderr, _ = t.err.(*os.File)
-	if g, err = guard.Start(cfg); err != nil {
-		_ = os.RemoveAll(records)
-		return nil, "", &failure{code: exitFailure, err: err}
+	g, err := guard.Start(cfg)
+	if err != nil {
+		return nil, &failure{code: exitFailure, err: err}
 	}
-	return g, records, nil
+	return g, nil
 }
 
 // argv finds the command as a shell does. That is done when it is to be started:
@@ -153,16 +150,22 @@ func (t *tenant) argv() ([]string, error) {
 // ward is one run of the command.
 type ward struct {
 	*tenant
-	guard   *guard.Guard
-	records string
-	epoch   control.Epoch
-	fate    fate
+	guard warden
+	epoch control.Epoch
+	fate  fate
+}
+
+// warden is what a ward's guard does; a *guard.Guard.
+type warden interface {
+	Renew(deadline time.Time)
+	Signal(sig syscall.Signal)
+	Stop(cause string, within time.Duration)
+	Done() <-chan struct{}
+	Report() guard.Report
 }
 
 // attend passes on renewals and signals until the guard has ended.
 func (w *ward) attend(feed *leaseFeed) {
-	defer w.forget()
-	started := w.guard.Started()
 	var late <-chan time.Time
 	for {
 		select {
@@ -182,18 +185,11 @@ func (w *ward) attend(feed *leaseFeed) {
 			w.guard.Signal(sig.(unix.Signal))
 		case <-late:
 			w.finish()
-		case <-started:
-			started = nil
-			w.forget()
 		case <-w.guard.Done():
 			return
 		}
 	}
 }
-
-// forget removes the guard's record as early as can be: nobody will read it, and
-// this process may be killed.
-func (w *ward) forget() { _ = os.RemoveAll(w.records) }
 
 // hear passes on until when the command may live. What is left of a lease is the
 // command's also when it is being ended.

@@ -18,6 +18,7 @@ func TestStatusText(t *testing.T) {
 	s.Algorithm, s.Preempt, s.Profile, s.Version, s.Uptime = "classic", "priority", "lan", "1.0.0", 3600
 	s.Encryption, s.Notes = "none", []string{"joined nobody yet"}
 	s.LastHook = &control.Hook{Event: "become-leader", Epoch: control.Epoch{Counter: 7}, Exit: 1, TookMS: 12, Time: now.Add(-time.Minute)}
+	s.Guard = &control.Guard{Process: 42, Reach: "process group of a hook that runs"}
 	plain := &console{}
 	const want = `node        alpha, 10.0.0.1:7950, priority 200, cluster lab
 role        leader for 1m30s, cause claimed, state lead
@@ -28,6 +29,7 @@ ready       yes
 mode        available: one leader in every part
 members     2 alive of 3 known
 last hook   become-leader failed, exit 1 in 12ms, epoch 7, 1m0s ago
+guard       process 42 runs the lose-leadership hook if this agent dies or freezes; it ends the process group of a hook that runs
 encryption  none
 agent       version 1.0.0, up 1h0m0s, algorithm classic, preempt priority, profile lan, id id-1
 note        joined nobody yet
@@ -112,5 +114,28 @@ func TestHistoryAndEventText(t *testing.T) {
 		Epoch: &control.Epoch{Counter: 7}}
 	if got := eventText(event); got != "2026-11-21 12:00:00.000  transition  became leader  role=leader leader=alpha epoch=7 cause=claimed\n" {
 		t.Errorf("event: got %q", got)
+	}
+}
+
+func TestStatusTextOfATroubledLeader(t *testing.T) {
+	s := leading()
+	s.Ready = false
+	s.Guard = &control.Guard{Error: "no room for processes"}
+	s.LastHook = &control.Hook{Event: "lose-leadership", OK: true, TookMS: 12, Attempts: 2, ByGuard: true, Time: time.Now()}
+	for _, tt := range []struct {
+		change func()
+		want   string
+	}{
+		{func() {}, "ready       no: the become-leader hook has not succeeded\n"},
+		{func() { s.Degraded = true }, "ready       no, degraded: the become-leader hook failed, and nobody else can lead\n"},
+		{func() { s.LeaderIsSelf, s.Degraded = false, false }, "ready       no\n"},
+		{func() {}, "guard       none: no room for processes\n"},
+		{func() { s.Guard.Error = "" }, "guard       starting\n"},
+		{func() {}, "last hook   lose-leadership succeeded, run by the guard, at attempt 2 in 12ms"},
+	} {
+		tt.change()
+		if text := (&console{}).statusText(s, time.Now()); !strings.Contains(text, tt.want) {
+			t.Errorf("expected %q in\n%s", tt.want, text)
+		}
 	}
 }
