@@ -89,13 +89,20 @@ type chaos struct {
 }
 
 func newChaos(t *testing.T) *chaos {
+	l := newLAN(t, 5)
+	l.hasRoomToLetGo()
+	return chaosOn(l)
+}
+
+// chaosOn starts the hosts and waits until they agree.
+func chaosOn(l *lan) *chaos {
+	t := l.t
 	seed := rand.Uint64()
 	if s, err := strconv.ParseUint(os.Getenv("BULLY_E2E_SEED"), 10, 64); err == nil {
 		seed = s
 	}
 	t.Logf("BULLY_E2E_SEED=%d", seed)
-	c := &chaos{t: t, lan: newLAN(t, 5), random: rand.New(rand.NewPCG(seed, 0)), took: make(map[string][]time.Duration)}
-	c.lan.hasRoomToLetGo()
+	c := &chaos{t: t, lan: l, random: rand.New(rand.NewPCG(seed, 0)), took: make(map[string][]time.Duration)}
 	c.lan.start()
 	c.lan.agreeOn(c.lan.best())
 	return c

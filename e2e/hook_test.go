@@ -2,62 +2,108 @@ package e2e
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/bully-agent/bully-agent/control"
 )
 
-// Hooks that misbehave delay nothing: the heartbeats go on, nobody else begins
-// to lead, and when the leader dies in the middle of it all the next one takes
-// over as quickly as ever.
-func TestBadHooksDelayNothing(t *testing.T) {
+// Hooks that misbehave delay nothing: the heartbeats go on, nobody begins to lead who
+// should not, the bounds of time and log hold, and when the leader dies in the middle
+// of it all the next one takes over as quickly as ever.
+func TestHookIsHostile(t *testing.T) {
 	needsLAN(t)
 	t.Parallel()
 	tests := []struct {
 		name, body string
-		others     []string // further options
+		fails      bool // and its host steps down
 	}{
-		{name: "hangs", body: "sleep 1000"},
-		{name: "ignores TERM", body: "trap '' TERM; sleep 1000"},
-		{name: "forks 100 children", body: "for i in $(seq 100); do sleep 1000 & done; sleep 2"},
-		{name: "prints 20 MB", body: "head -c 20000000 /dev/zero | tr '\\0' 'x' | fold -w 100; sleep 1"},
-		{name: "notification hangs", body: "sleep 2", others: []string{"--on-leader-change", "sleep 1000", "--on-member-change", "sleep 1000"}},
+		{name: "sleeps for ever", body: "sleep 1000", fails: true},
+		{name: "ignores TERM", body: "trap '' TERM; sleep 1000", fails: true},
+		{name: "forks 200 children", body: "for i in $(seq 200); do sleep 1000 & done"},
+		{name: "calls setsid", body: "setsid sh -c 'sleep 2; echo late >&2' & sleep 0.2"},
+		{name: "closes its output", body: "exec >&- 2>&- <&-; sleep 1000", fails: true},
+		{name: "prints 100 MB", body: "head -c 100000000 /dev/zero | tr '\\0' 'x' | fold -w 100"},
+		{name: "is replaced while it runs", body: `printf '#!/bin/sh\necho replaced\n' >$HOSTILE.new; chmod 755 $HOSTILE.new; mv $HOSTILE.new $HOSTILE; sleep 0.5`},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			l := newLAN(t, 3, append(tt.others, "--hook-timeout", "3s", "--hook-grace", "200ms")...)
+		t.Run(tt.name, func(t *testing.T) { // one after the other: this is a measurement, too
+			l := newLAN(t, 3, "--hook-timeout", "2s", "--hook-grace", "200ms", "--log-level", "info")
+			l.hasRoomToLetGo()
 			best, next := l.best(), l.next()
-			best.onBecome = tt.body
+			hostile := l.hostile(best)
 			l.start()
-			l.eventually("the hook has begun", patience, func() error { return l.began(best) })
-			l.agreeLoosely(best)
-			begun := transitions(l.hosts)
-			l.eventually("the hook has ended", patience, func() error {
-				s, err := best.status()
-				if err == nil && (s.LastHook == nil || s.LastHook.Event != "become-leader") {
-					err = fmt.Errorf("it runs")
-				}
-				return err
-			})
-			l.agreeLoosely(best)
-			l.led(best)
-			if now := transitions(l.hosts); !slices.Equal(now, begun) {
-				t.Errorf("meanwhile: %v, before: %v", now, begun)
+			l.agreeOn(best)
+			heart := l.watchHeart(best, next)
+			begun, before := time.Now(), len(best.wholeLog())
+			time.Sleep(time.Second) // this is a measurement, not a wait
+			heart.logRhythm(t, "before", begun)
+
+			must(t, os.WriteFile(hostile, []byte("#!/bin/sh\nHOSTILE="+hostile+"\n"+tt.body+"\n"), 0o755))
+			begun, changes := time.Now(), transitions(l.hosts)
+			out, code := best.cli("hooks", "run", "become-leader")
+			took := time.Since(begun)
+			heart.logRhythm(t, "during", begun)
+			t.Logf("hooks run: exit code %d after %v: %.300q", code, took, out)
+			if want := map[bool]int{true: 1}[tt.fails]; code != want || took > patience {
+				t.Errorf("exit code %d after %v, expected %d", code, took, want)
 			}
-			l.eventually("nothing is left of the hook", patience, func() error {
-				if left := processesIn(best.ns); tt.others == nil && len(left) != 1 {
-					return fmt.Errorf("%d processes run on %s", len(left), best)
-				}
-				return nil
-			})
+			if grown := len(best.wholeLog()) - before; grown > 4<<20 {
+				t.Errorf("the log has grown by %d bytes", grown)
+			}
+			if kept, _ := best.cli("hooks", "log", "2"); len(kept) > 200<<10 {
+				t.Errorf("the ledger gives %d bytes for one run", len(kept))
+			}
+			if tt.fails {
+				l.agreeOn(next)
+				l.journal.order(on(best, loseBegin).because("hook-failed"), on(best, loseEnd), on(next, becomeBegin).because("handed-over"))
+				return
+			}
+			if now := transitions(l.hosts); !slices.Equal(now, changes) {
+				t.Errorf("meanwhile: %v, before: %v", now, changes)
+			}
+			if text, err := os.ReadFile(hostile); strings.Contains(tt.name, "replaced") && (err != nil || strings.Contains(string(text), "HOSTILE")) {
+				t.Errorf("the hook was not replaced: %v", err)
+			}
 			best.kill()
 			l.agreeOn(next)
 			l.gap(on(best, isKilled), on(next, becomeBegin))
 		})
 	}
+}
+
+// hostile gives h a become hook that is a file, which a test can replace: it writes the
+// journal's lines only while the file is the first one.
+func (l *lan) hostile(h *host) (path string) {
+	path = filepath.Join(h.dir, "hostile")
+	must(l.t, os.WriteFile(path, []byte("#!/bin/sh\n"+l.journal.hook("")+"\n"), 0o755))
+	h.options = append(h.options, "--on-become-leader", path)
+	return path
+}
+
+// wholeLog is all that the agent has said so far.
+func (h *host) wholeLog() []byte {
+	h.lan.t.Helper()
+	text, err := os.ReadFile(h.logPath())
+	must(h.lan.t, err)
+	return text
+}
+
+// A notification that hangs holds up no leadership.
+func TestHookHangsAsNotification(t *testing.T) {
+	t.Parallel()
+	l := newLAN(t, 3, "--on-leader-change", "sleep 1000", "--on-member-change", "sleep 1000", "--hook-timeout", "30s")
+	best, next := l.best(), l.next()
+	l.start()
+	l.agreeOn(best)
+	best.kill()
+	l.agreeOn(next)
+	l.gap(on(best, isKilled), on(next, becomeBegin))
+	l.led(best, next)
 }
 
 // began is an error until h's become hook has begun.
@@ -125,8 +171,8 @@ func TestStopDuringBecomeHook(t *testing.T) {
 	}
 }
 
-// The agent is killed while its become hook runs. The next start ends what is
-// left of that hook, runs the lose hook, and only then joins.
+// The agent is killed while its become hook runs. Its guard ends what is left of that
+// hook, and runs the lose hook at once; the next start has nothing to clean up.
 func TestKilledDuringBecomeHook(t *testing.T) {
 	t.Parallel()
 	l := newLAN(t, 3)
@@ -137,17 +183,24 @@ func TestKilledDuringBecomeHook(t *testing.T) {
 	l.agreeLoosely(best)
 	best.kill()
 	l.agreeOn(next)
-	if len(processesIn(best.ns)) == 0 {
-		t.Errorf("the hook died with its agent: this test tests nothing")
-	}
+	l.nothingRuns(best)
 	best.onBecome = ""
 	best.start()
 	l.agreeOn(best)
-	if left := processesIn(best.ns); len(left) != 1 {
-		t.Errorf("processes %v run on %s, expected the agent alone", left, best)
-	}
-	l.journal.order(on(best, becomeBegin), on(best, isKilled), on(best, isStarted),
-		on(best, loseBegin).because("unclean-restart"), on(best, loseEnd), on(next, loseEnd), on(best, becomeBegin))
+	l.journal.order(on(best, becomeBegin), on(best, isKilled), on(best, loseBegin).because("agent-died"), on(best, loseEnd),
+		on(best, isStarted), on(next, loseEnd), on(best, becomeBegin))
+	l.led(best, next, best)
+}
+
+// nothingRuns waits until no process of h is left.
+func (l *lan) nothingRuns(h *host) {
+	l.t.Helper()
+	l.eventually("nothing is left on "+h.name, patience, func() error {
+		if left := processesIn(h.ns); len(left) > 0 {
+			return fmt.Errorf("processes %v run", left)
+		}
+		return nil
+	})
 }
 
 // A planned change waits for a lose hook that takes longer than the lease.

@@ -32,6 +32,7 @@ const (
 	isKilled  what = "killed"
 	isStopped what = "stopped" // SIGTERM
 	isPaused  what = "paused"
+	isFrozen  what = "frozen" // the whole host, its guards too
 	isResumed what = "resumed"
 	isCut     what = "cut"
 	isSplit   what = "split" // moved to the other switch

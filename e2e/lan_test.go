@@ -30,6 +30,7 @@ type lan struct {
 	env     []string // environment of all agents; timers have no flags
 
 	overlap string // why hosts may lead at the same time in this test; "": they may not
+	guarded bool   // the end of a leadership is that of its lose hook alone; see judge
 }
 
 var lans atomic.Int32
@@ -160,7 +161,7 @@ func (l *lan) remove() {
 		h.end()
 	}
 	records := l.journal.read()
-	verdict := judge(records, l.overlap != "")
+	verdict := judge(records, l.overlap != "", l.guarded)
 	if verdict != nil {
 		l.t.Errorf("the hooks did not run as promised:\n%v", verdict)
 	}

@@ -26,10 +26,10 @@ func TestPriorityDecides(t *testing.T) {
 		l.agreeOn(best)
 		l.led(best, next, best)
 		l.gap(on(next, loseEnd), on(best, becomeBegin))
+		l.journal.order(on(best, isKilled), on(best, loseBegin).because("agent-died"), on(best, loseEnd), on(best, isStarted))
 		l.journal.order(
 			on(best, becomeBegin).because("boot"), on(best, becomeEnd), on(best, isKilled),
 			on(next, becomeBegin), on(next, becomeEnd), on(best, isStarted),
-			on(best, loseBegin).because("unclean-restart"), on(best, loseEnd),
 			on(next, loseBegin).because("preempted"), on(next, loseEnd),
 			on(best, becomeBegin).because("handed-over"), on(best, becomeEnd))
 	})
@@ -141,7 +141,7 @@ func TestTotalRestart(t *testing.T) {
 	l.start()
 	l.agreeOn(best)
 	l.led(best, best)
-	l.journal.order(on(best, becomeEnd), on(best, loseBegin).because("unclean-restart"), on(best, loseEnd), on(best, becomeBegin))
+	l.journal.order(on(best, becomeEnd), on(best, isKilled), on(best, loseBegin).because("agent-died"), on(best, loseEnd), on(best, becomeBegin))
 }
 
 // An agent that is killed and comes back before anybody could miss it does not

@@ -41,8 +41,8 @@ func TestQuorumOutlivesALeader(t *testing.T) {
 	l.agreeOn(best)
 	l.led(best, next, best)
 	l.journal.order(
-		on(best, becomeBegin).because("boot"), on(best, isKilled), on(next, becomeBegin), on(best, isStarted),
-		on(best, loseBegin).because("unclean-restart"), on(best, loseEnd),
+		on(best, becomeBegin).because("boot"), on(best, isKilled), on(best, loseBegin).because("agent-died"), on(best, loseEnd),
+		on(next, becomeBegin), on(best, isStarted),
 		on(next, loseBegin).because("preempted"), on(next, loseEnd), on(best, becomeBegin).because("handed-over"))
 }
 

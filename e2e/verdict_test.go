@@ -13,18 +13,26 @@ import (
 // judge says what in a journal breaks a promise, or nil. The promises (README, Hooks):
 //
 //   - S6: on each node become, lose, become, lose…, one hook at a time and each
-//     to its end, epochs rising; after a crash the lose hook comes first. A
-//     become hook that was killed at once may have written nothing.
+//     to its end, epochs rising; after a crash of the agent its guard runs the
+//     lose hook, or the next start before anything else. A become hook that was
+//     killed at once may have written nothing.
 //   - S3: an epoch has one node, and one become hook.
 //   - S2: from the begin of a become hook to the end of the lose hook, or the
 //     death of the agent, no other node's become hook begins, and each
 //     leadership has a higher epoch, by counter and owner, than the one before.
 //     In available mode this holds while all hosts reach each other or one of
 //     them is cut off; mayOverlap leaves it out.
-func judge(records []record, mayOverlap bool) error {
-	j := &judgement{nodes: make(map[string]*career), owners: make(map[string]string), mayOverlap: mayOverlap}
+//
+// guarded asks for more, of a run whose agents have all been stopped in the end:
+// the death of an agent ends no leadership, only its lose hook does, whoever runs
+// it, and none is owed in the end. A host that was frozen as a whole is excepted.
+func judge(records []record, mayOverlap, guarded bool) error {
+	j := &judgement{nodes: make(map[string]*career), owners: make(map[string]string), mayOverlap: mayOverlap, guarded: guarded}
 	for _, r := range records {
 		j.look(r)
+	}
+	if guarded {
+		j.lookAtEnd()
 	}
 	return errors.Join(j.found...)
 }
@@ -35,6 +43,7 @@ type judgement struct {
 	owners     map[string]string // epoch owner → node
 	newest     record            // highest epoch that a become hook began with
 	mayOverlap bool
+	guarded    bool
 	found      []error
 }
 
@@ -67,7 +76,10 @@ func (j *judgement) look(r record) {
 		j.expect(r, c.at == loseBegin && c.epoch == r.epoch, "its begin is not the line before (%s, epoch %d)", c.at, c.epoch)
 		c.leads = false
 	case isKilled:
-		c.leads, c.crashed = false, true
+		c.leads, c.crashed = c.leads && j.guarded, true
+		return
+	case isFrozen:
+		c.leads = false
 		return
 	default:
 		return
@@ -78,18 +90,25 @@ func (j *judgement) look(r record) {
 	}
 }
 
+func (j *judgement) lookAtEnd() {
+	for _, name := range slices.Sorted(maps.Keys(j.nodes)) {
+		c := j.nodes[name]
+		j.expect(record{node: name, what: c.at, epoch: c.epoch}, c.at == "" || c.at == loseEnd, "it is the last line of this node")
+	}
+}
+
 func (j *judgement) lookAtBecome(r record, c *career) {
 	j.expect(r, c.at == "" || c.at == loseEnd, "the leadership of epoch %d has not ended on it (%s)", c.epoch, c.at)
 	j.expect(r, r.epoch > c.highest, "it led epoch %d before", c.highest)
 }
 
 func (j *judgement) lookAtLose(r record, c *career) {
-	if c.crashed && r.cause == "unclean-restart" {
+	if c.crashed && (r.cause == "unclean-restart" || r.cause == "agent-died") {
 		j.expect(r, c.at != "" && c.at != loseEnd && c.epoch == r.epoch, "it had not led that epoch (%s, epoch %d)", c.at, c.epoch)
 		return
 	}
-	j.expect(r, !c.crashed, "the agent crashed before: expected cause unclean-restart")
-	leads := (c.at == becomeBegin || c.at == becomeEnd) && c.epoch == r.epoch
+	j.expect(r, !c.crashed, "the agent crashed before: expected cause agent-died or unclean-restart")
+	leads := (c.at == becomeBegin || c.at == becomeEnd || c.at == loseBegin) && c.epoch == r.epoch // loseBegin: it died, and is tried again
 	wroteNothing := (c.at == "" || c.at == loseEnd) && r.epoch > c.highest
 	j.expect(r, leads || wroteNothing, "it does not lead that epoch (%s, epoch %d)", c.at, c.epoch)
 	c.highest = max(c.highest, r.epoch)
@@ -131,6 +150,7 @@ func TestVerdict(t *testing.T) {
 		name       string
 		journal    string
 		mayOverlap bool
+		guarded    bool
 		want       string // part of the verdict; "" if there is nothing to say
 	}{
 		{name: "nobody led", journal: ""},
@@ -140,6 +160,13 @@ func TestVerdict(t *testing.T) {
 		{name: "become killed by its lose", journal: "a become-leader.begin 1|a lose-leadership.begin 1|a lose-leadership.end 1"},
 		{name: "death ends a reign", journal: reign + "a killed|b become-leader.begin 2"},
 		{name: "lose again after a crash in it", journal: reign + "a lose-leadership.begin 1|a killed|a lose-leadership.begin 1 unclean-restart|a lose-leadership.end 1|a become-leader.begin 2"},
+		{name: "the guard runs the lose hook", journal: reign + "a killed|b become-leader.begin 2|a lose-leadership.begin 1 agent-died|a lose-leadership.end 1|b become-leader.end 2"},
+		{name: "the guard and the next start", journal: reign + "a killed|a lose-leadership.begin 1 agent-died|a lose-leadership.end 1|a lose-leadership.begin 1 unclean-restart", want: "does not lead that epoch"},
+		{name: "the guard of a frozen agent, and the agent", journal: reign + "a lose-leadership.begin 1 agent-died|a lose-leadership.end 1|a lose-leadership.begin 1 lease-expired", want: "does not lead that epoch"},
+		{name: "before the guard has let go", journal: reign + "a killed|b become-leader.begin 2|b lose-leadership.begin 2|b lose-leadership.end 2|a lose-leadership.begin 1 agent-died|a lose-leadership.end 1", guarded: true, want: "a leads epoch 1"},
+		{name: "after the guard has let go", journal: reign + "a killed|a lose-leadership.begin 1 agent-died|a lose-leadership.end 1|b become-leader.begin 2|b lose-leadership.begin 2|b lose-leadership.end 2", guarded: true},
+		{name: "nobody can let go when all is frozen", journal: reign + "a frozen|b become-leader.begin 2|b lose-leadership.begin 2|b lose-leadership.end 2|a resumed|a lose-leadership.begin 1|a lose-leadership.end 1", guarded: true},
+		{name: "a lose hook is owed", journal: reign, guarded: true, want: "it is the last line of this node"},
 		{name: "two at once", journal: reign + "b become-leader.begin 2", want: "a leads epoch 1"},
 		{name: "two at once where that may be", journal: reign + "b become-leader.begin 1", mayOverlap: true},
 		{name: "before the lose hook ended", journal: reign + "a lose-leadership.begin 1|b become-leader.begin 2", want: "a leads epoch 1"},
@@ -151,13 +178,13 @@ func TestVerdict(t *testing.T) {
 		{name: "lose of an old epoch without become", journal: reign + "a lose-leadership.begin 1|a lose-leadership.end 1|a become-leader.begin 3|a become-leader.end 3|a lose-leadership.begin 3|a lose-leadership.end 3|a lose-leadership.begin 2", want: "does not lead that epoch"},
 		{name: "lose of another epoch", journal: reign + "a lose-leadership.begin 2", want: "does not lead that epoch"},
 		{name: "lose twice", journal: reign + "a lose-leadership.begin 1|a lose-leadership.end 1|a lose-leadership.begin 1", want: "does not lead that epoch"},
-		{name: "lose after a crash with another cause", journal: reign + "a killed|a lose-leadership.begin 1 lease-expired", want: "expected cause unclean-restart"},
+		{name: "lose after a crash with another cause", journal: reign + "a killed|a lose-leadership.begin 1 lease-expired", want: "expected cause agent-died or unclean-restart"},
 		{name: "two hooks at a time", journal: "a become-leader.begin 1|a lose-leadership.begin 1|a become-leader.end 1", want: "its begin is not the line before"},
 		{name: "somebody else's epoch", journal: reign + "a killed|b become-leader.begin 2 x owner-of-a", want: "the epoch's owner owner-of-a is a"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			verdict := judge(script(t, tt.journal), tt.mayOverlap)
+			verdict := judge(script(t, tt.journal), tt.mayOverlap, tt.guarded)
 			switch {
 			case tt.want == "" && verdict != nil:
 				t.Errorf("found: %v", verdict)

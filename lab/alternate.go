@@ -4,7 +4,11 @@ import "fmt"
 
 // Promise 1 of judge: each node's hooks form (become lose)*, over all lives of its agent.
 
-const causeUncleanRestart = "unclean-restart" // README, Hooks
+// What a lose hook is told that makes up for an agent which could not run it (README, Hooks).
+const (
+	causeAgentDied      = "agent-died"      // its guard runs it, once the agent is dead or frozen
+	causeUncleanRestart = "unclean-restart" // the next life runs it, where the guard could not
+)
 
 // ledger is what one node owes.
 type ledger struct {
@@ -67,7 +71,7 @@ func (l *ledger) lose(r record) string {
 	if r.epoch.compare(l.epoch) > 0 {
 		l.epoch = r.epoch
 	}
-	cleanUp := was.alive && was.violent && was.fresh && r.cause == causeUncleanRestart
+	cleanUp := was.alive && was.violent && was.fresh && r.cause == causeUncleanRestart || was.violent && r.cause == causeAgentDied
 	switch {
 	case cleanUp && (!was.owes || r.epoch == was.epoch):
 		// Not owing is fine: killed between the hook and its note of it, an agent runs the hook again.
@@ -79,8 +83,10 @@ func (l *ledger) lose(r record) string {
 		return fmt.Sprintf("ran the lose hook of epoch %d without having become leader", r.epoch.counter)
 	case r.epoch != was.epoch:
 		return fmt.Sprintf("ran the lose hook of epoch %d for its epoch %d", r.epoch.counter, was.epoch.counter)
+	case r.cause == causeAgentDied: // the guard's, at any time
+		return ""
 	case was.inherited:
-		return fmt.Sprintf("ran the lose hook of an earlier life with cause %q instead of %q", r.cause, causeUncleanRestart)
+		return fmt.Sprintf("ran the lose hook of an earlier life with cause %q instead of %q or %q", r.cause, causeAgentDied, causeUncleanRestart)
 	case r.cause == causeUncleanRestart:
 		return "ran a lose hook as if its agent had restarted uncleanly"
 	}

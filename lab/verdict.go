@@ -13,11 +13,11 @@ import (
 //
 // In both modes:
 //
-//  1. Hooks alternate. On each node they form (become lose)*, and a node that was killed as the leader owes the lose
-//     hook to its next life, with the cause unclean-restart.
+//  1. Hooks alternate. On each node they form (become lose)*. The lose hook of a node that was killed as the leader is run
+//     by its guard, with the cause agent-died, or else by its next life, with the cause unclean-restart.
 //  2. Epochs rise, and none is used twice.
-//  3. One leader at a time. After a kill, a stop or a hand-over, always. A frozen agent cannot run its lose hook: while it
-//     is, and for a moment after, it may lead beside another one.
+//  3. One leader at a time. After a kill, a stop or a hand-over, always. A frozen agent leaves its lose hook to its guard:
+//     while it is, and for a moment after, it may lead beside another one.
 //  4. Who is cut off or wakes up too late steps down in time.
 //  5. One leader in the end.
 //

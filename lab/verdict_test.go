@@ -65,6 +65,20 @@ func TestGoodHistories(t *testing.T) {
 			2.1 n3 lost 1 unclean-restart
 			3.0 n2 lost 2
 			3.1 n3 became 3`,
+		"killed, and its guard lets go": elected + `
+			1.0 n3 killed
+			1.0 n3 exited
+			1.1 n3 lost 1 agent-died
+			1.4 n2 became 2
+			2.0 n3 started
+			3.0 n2 lost 2
+			3.1 n3 became 3`,
+		"killed and started again before its guard has let go": elected + `
+			1.0 n3 killed
+			1.0 n3 exited
+			1.1 n3 started
+			1.2 n3 lost 1 agent-died
+			1.4 n2 became 2`,
 		"stopped in order": elected + `
 			1.0 n3 stopped
 			1.1 n3 lost 1
@@ -188,7 +202,11 @@ func TestBadHistories(t *testing.T) {
 			1.0 n3 killed
 			1.4 n2 became 2
 			2.0 n3 started
-			2.1 n3 lost 1 stopped`, hooks, 2.1, `instead of "unclean-restart"`},
+			2.1 n3 lost 1 stopped`, hooks, 2.1, `instead of "agent-died" or "unclean-restart"`},
+		"debt paid twice": {elected + `
+			1.1 n3 lost 1 agent-died
+			1.2 n3 lost 1 lease-expired
+			1.3 n2 became 2`, hooks, 1.2, "without having become leader"},
 		"clean-up without a restart": {elected + `
 			1.0 n3 lost 1 unclean-restart
 			1.1 n2 became 2`, hooks, 1, "as if its agent had restarted"},

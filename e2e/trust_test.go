@@ -1,0 +1,238 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Everything that can happen to a host, at random, in quorum mode: at no time do
+// two lead, each become hook has its lose hook, what `hold` started ends with the
+// leadership, a shared file that is fenced takes no stale epoch, and nothing is
+// left over in the end. Only a host that freezes as a whole may come too late:
+// nothing that is frozen can let go, which is what the fence is for.
+func TestTrustUnderChaos(t *testing.T) {
+	isLong(t)
+	t.Parallel()
+	l := newLAN(t, 5, "--expect", "5")
+	l.hasRoomToLetGo()
+	l.guarded = true
+	writers := hireWriters(l)
+	c := chaosOn(l)
+	c.run(10*time.Minute, map[string]func(){
+		"kill":                    func() { h := c.any(); h.kill(); c.settle(); h.start() },
+		"kill leader":             func() { h := c.leader(); h.kill(); c.settle(); h.start() },
+		"kill leader, restart":    func() { h := c.leader(); h.kill(); h.start() },
+		"stop leader":             func() { h := c.leader(); c.stop(h); h.start() },
+		"freeze agent":            func() { c.freeze(c.leader(), isAgent) },
+		"freeze agent, children":  func() { c.freeze(c.leader(), isNoGuard) },
+		"freeze host":             func() { c.freezeHost(c.leader()) },
+		"cut leader":              func() { h := c.leader(); l.cut(h); c.settle(h); l.plug(h) },
+		"unplug":                  func() { h := c.any(); l.unplug(h); c.settle(h); l.plug(h) },
+		"kill the hold of leader": func() { c.killHold(c.leader()) },
+	})
+	writers.dismiss()
+	for _, h := range l.hosts {
+		c.stop(h)
+	}
+	l.eventually("nothing is left over", 10*time.Second, l.nothingLeft)
+	writers.verdict(t)
+}
+
+// freeze stops some of a host's processes until the others have another leader.
+func (c *chaos) freeze(h *host, which func(words []string) bool) {
+	c.lan.journal.note(h, isPaused)
+	frozen := signalSome(h, which, syscall.SIGSTOP)
+	c.settle(h)
+	c.lan.journal.note(h, isResumed)
+	for _, pid := range frozen {
+		_ = syscall.Kill(pid, syscall.SIGCONT) // those that were killed meanwhile are gone
+	}
+}
+
+// freezeHost stops all, also what watches over the rest.
+func (c *chaos) freezeHost(h *host) {
+	c.lan.journal.note(h, isFrozen)
+	frozen := signalSome(h, func([]string) bool { return true }, syscall.SIGSTOP)
+	c.settle(h)
+	c.lan.journal.note(h, isResumed)
+	for _, pid := range frozen {
+		_ = syscall.Kill(pid, syscall.SIGCONT)
+	}
+}
+
+// killHold ends the hold command itself with a signal that it cannot catch.
+func (c *chaos) killHold(h *host) {
+	signalSome(h, func(words []string) bool { return len(words) > 1 && words[1] == "hold" }, syscall.SIGKILL)
+}
+
+func isAgent(words []string) bool   { return len(words) > 1 && words[1] == "run" }
+func isNoGuard(words []string) bool { return len(words) < 2 || words[1] != "guard" }
+
+// signalSome sends a signal to the processes on h whose command line is meant,
+// and gives them.
+func signalSome(h *host, isMeant func(words []string) bool, s syscall.Signal) []int {
+	var sent []int
+	for _, pid := range processesIn(h.ns) {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if err != nil {
+			continue // it has ended
+		}
+		words := strings.Split(string(bytes.TrimRight(text, "\x00")), "\x00")
+		if isMeant(words) && syscall.Kill(pid, s) == nil {
+			sent = append(sent, pid)
+		}
+	}
+	return sent
+}
+
+// nothingLeft is nil when no process runs on any host.
+func (l *lan) nothingLeft() error {
+	for _, h := range l.hosts {
+		for _, pid := range processesIn(h.ns) {
+			text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+			return fmt.Errorf("%s: process %d %q", h, pid, bytes.ReplaceAll(text, []byte{0}, []byte{' '}))
+		}
+	}
+	return nil
+}
+
+// writers are a `hold` on each host, whose command writes to one shared file as
+// long as it runs, each time through the fence.
+type writers struct {
+	lan  *lan
+	log  string
+	stop chan struct{}
+	all  sync.WaitGroup
+}
+
+func hireWriters(l *lan) *writers {
+	w := &writers{lan: l, log: filepath.Join(l.dir, "writes"), stop: make(chan struct{})}
+	for _, h := range l.hosts {
+		w.all.Add(1)
+		go w.hold(h)
+	}
+	l.t.Cleanup(w.dismiss)
+	return w
+}
+
+// script asks the fence again and again. The line before it asks and the line
+// after it was let through tell what was possible when.
+func (w *writers) script() string {
+	return fmt.Sprintf(`n=0
+while :; do
+	n=$((n + 1)); echo "asks $BULLY_EPOCH $BULLY_NODE $$.$n" >>%[1]s
+	if %[2]s fence check --file %[1]s.fence --epoch "$BULLY_EPOCH/$BULLY_EPOCH_OWNER" 2>/dev/null
+	then echo "passes $BULLY_EPOCH $BULLY_NODE $$.$n" >>%[1]s
+	else echo "stale $BULLY_EPOCH $BULLY_NODE $$.$n" >>%[1]s
+	fi
+	sleep 0.05
+done`, w.log, binary)
+}
+
+// hold keeps a hold command running on h; it ends when it finds no agent.
+func (w *writers) hold(h *host) {
+	defer w.all.Done()
+	for {
+		cmd := exec.Command("ip", "netns", "exec", h.ns, binary, "hold", "--socket", h.socket(), "--", "/bin/sh", "-c", w.script())
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/"}
+		if cmd.Start() == nil {
+			ended := make(chan struct{})
+			go func() { _ = cmd.Wait(); close(ended) }()
+			select {
+			case <-ended:
+			case <-w.stop:
+				_ = cmd.Process.Signal(syscall.SIGTERM)
+				<-ended
+			}
+		}
+		select {
+		case <-w.stop:
+			return
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// dismiss ends all holds; again it does nothing.
+func (w *writers) dismiss() {
+	select {
+	case <-w.stop:
+	default:
+		close(w.stop)
+	}
+	w.all.Wait()
+}
+
+// verdict fails the test if a stale epoch passed the fence, or nobody did.
+func (w *writers) verdict(t *testing.T) {
+	text, err := os.ReadFile(w.log)
+	must(t, err)
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	passed, stale, found := judgeWrites(lines)
+	t.Logf("the fence let %d writes pass and refused %d of stale epochs", passed, stale)
+	if passed == 0 {
+		t.Error("no write passed the fence")
+	}
+	for _, line := range found {
+		t.Error(line)
+	}
+}
+
+// judgeWrites finds writes that passed with an epoch although a higher one had
+// passed before they asked.
+func judgeWrites(lines []string) (passed, stale int, found []string) {
+	var highest uint64
+	asked := make(map[string]uint64) // write → highest epoch that had passed when it asked
+	for _, line := range lines {
+		var verb, node, id string
+		var epoch uint64
+		if n, _ := fmt.Sscan(line, &verb, &epoch, &node, &id); n != 4 {
+			found = append(found, fmt.Sprintf("line %q makes no sense", line))
+			continue
+		}
+		write := node + " " + id
+		switch verb {
+		case "asks":
+			asked[write] = highest
+		case "stale":
+			stale++
+		case "passes":
+			passed++
+			if before, known := asked[write]; !known || epoch < before {
+				found = append(found, fmt.Sprintf("write %s passed with epoch %d after epoch %d had", write, epoch, before))
+			}
+			highest = max(highest, epoch)
+		}
+	}
+	return passed, stale, found
+}
+
+// TestWritesVerdict hands made-up logs to the judge.
+func TestWritesVerdict(t *testing.T) {
+	tests := []struct {
+		name, log string
+		found     int
+	}{
+		{"in order", "asks 1 a 1|passes 1 a 1|asks 2 b 1|passes 2 b 1", 0},
+		{"asked before the newer one passed", "asks 1 a 1|asks 2 b 1|passes 2 b 1|passes 1 a 1", 0},
+		{"refused", "asks 2 b 1|passes 2 b 1|asks 1 a 1|stale 1 a 1", 0},
+		{"stale", "asks 2 b 1|passes 2 b 1|asks 1 a 1|passes 1 a 1", 1},
+		{"torn", "asks 2", 1},
+	}
+	for _, tt := range tests {
+		if _, _, found := judgeWrites(strings.Split(tt.log, "|")); len(found) != tt.found {
+			t.Errorf("%s: found %v", tt.name, found)
+		}
+	}
+	if passed, stale, _ := judgeWrites([]string{"asks 2 b 1", "passes 2 b 1", "asks 1 a 1", "stale 1 a 1"}); passed != 1 || stale != 1 {
+		t.Errorf("counted %d and %d", passed, stale)
+	}
+}

@@ -1,0 +1,386 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	netipv4 "golang.org/x/net/ipv4"
+)
+
+// The virtual address of examples/virtual-ip on real links: five hosts, the example's own hooks, and a client on the
+// same switch that asks the address 50 times a second which host it reaches, while the leader is lost.
+
+const (
+	askEvery = 20 * time.Millisecond
+	vipPort  = 7777
+
+	// vipBound is far above what is measured, and far below what the client takes to miss a neighbour by itself, mostly:
+	// 45 s and more. Hosts that tell nobody of the address fail it.
+	vipBound = 5 * time.Second
+)
+
+// virtual is a virtual address on a LAN, with all that looks at it.
+type virtual struct {
+	lan    *lan
+	ip     net.IP
+	client *client
+	moves  *moves
+}
+
+// newVirtual gives all hosts the example's hooks, a program that answers, and somebody who watches their addresses.
+func newVirtual(l *lan) *virtual {
+	l.t.Helper()
+	needsArping(l.t)
+	v := &virtual{lan: l, ip: net.IPv4(10, 78, l.number, 50), moves: &moves{}}
+	for _, h := range l.hosts {
+		h.onBecome, h.onLose = v.hook("become"), v.hook("lose")
+		answer(h)
+		v.moves.watch(h, v.ip)
+	}
+	v.client = ask(l, v.ip)
+	return v
+}
+
+func (v *virtual) hook(name string) string {
+	v.lan.t.Helper()
+	script, err := filepath.Abs(filepath.Join("..", "examples", "virtual-ip", name))
+	must(v.lan.t, err)
+	return fmt.Sprintf("%s %s/32 eth0", script, v.ip)
+}
+
+// needsArping skips a test whose hosts could not tell the others of the address.
+func needsArping(t *testing.T) {
+	t.Helper()
+	for _, name := range []string{"arping", "busybox"} {
+		if _, err := exec.LookPath(name); err == nil {
+			return
+		}
+	}
+	t.Skip("skipped: neither arping (package iputils-arping) nor busybox is installed")
+}
+
+// answer has a program on h answer every question with the host's name, from the address that was asked.
+func answer(h *host) {
+	t := h.lan.t
+	t.Helper()
+	var socket net.PacketConn
+	must(t, within(h.ns, func() (err error) {
+		socket, err = net.ListenPacket("udp4", fmt.Sprintf("0.0.0.0:%d", vipPort))
+		return err
+	}))
+	conn := netipv4.NewPacketConn(socket)
+	must(t, conn.SetControlMessage(netipv4.FlagDst, true))
+	done := make(chan struct{})
+	t.Cleanup(func() { socket.Close(); <-done })
+	go func() {
+		defer close(done)
+		question := make([]byte, 1)
+		for {
+			_, control, from, err := conn.ReadFrom(question)
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			if err == nil {
+				// It cannot be sent if the address has gone meanwhile.
+				_, _ = conn.WriteTo([]byte(h.name), &netipv4.ControlMessage{Src: control.Dst}, from)
+			}
+		}
+	}()
+}
+
+// reply is one answer that the client has got.
+type reply struct {
+	at   time.Time
+	host string
+}
+
+// client asks an address, and keeps every answer.
+type client struct {
+	mu      sync.Mutex
+	replies []reply // as they came
+}
+
+// ask starts a client at the switch, which is a host like any other to the address. It ends with the test.
+func ask(l *lan, ip net.IP) *client {
+	l.t.Helper()
+	c := &client{}
+	var conn net.Conn
+	must(l.t, within(l.switchNS(), func() (err error) {
+		conn, err = net.DialUDP("udp4", nil, &net.UDPAddr{IP: ip, Port: vipPort})
+		return err
+	}))
+	var both sync.WaitGroup
+	stop := make(chan struct{})
+	l.t.Cleanup(func() { close(stop); conn.Close(); both.Wait() })
+	both.Go(func() { c.send(conn, stop) })
+	both.Go(func() { c.receive(conn) })
+	return c
+}
+
+func (c *client) send(conn net.Conn, stop <-chan struct{}) {
+	tick := time.NewTicker(askEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-tick.C:
+			_, _ = conn.Write([]byte{'?'}) // fails while nobody has the address
+		}
+	}
+}
+
+func (c *client) receive(conn net.Conn) {
+	answer := make([]byte, 64)
+	for {
+		n, err := conn.Read(answer)
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err != nil: // the kernel's word that nobody has the address
+			continue
+		}
+		c.mu.Lock()
+		c.replies = append(c.replies, reply{at: time.Now(), host: string(answer[:n])})
+		c.mu.Unlock()
+	}
+}
+
+// since gives the answers that came after at, and the last one before.
+func (c *client) since(at time.Time) []reply {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := slices.IndexFunc(c.replies, func(r reply) bool { return r.at.After(at) })
+	if i < 0 {
+		i = len(c.replies)
+	}
+	return slices.Clone(c.replies[max(i-1, 0):])
+}
+
+// move is an address that came to a host or left it.
+type move struct {
+	at   time.Time
+	host string
+	came bool
+}
+
+// moves is what happened to one address on all hosts.
+type moves struct {
+	mu  sync.Mutex
+	all []move
+}
+
+// watch has h's kernel tell of the address. It ends with the test.
+func (m *moves) watch(h *host, ip net.IP) {
+	t := h.lan.t
+	t.Helper()
+	space, err := netns.GetFromName(h.ns)
+	must(t, err)
+	updates, stop := make(chan netlink.AddrUpdate), make(chan struct{})
+	must(t, netlink.AddrSubscribeAt(space, updates, stop))
+	must(t, space.Close())
+	t.Cleanup(func() {
+		close(stop)
+		for range updates { // until it is closed
+		}
+	})
+	go func() {
+		for u := range updates {
+			if u.LinkAddress.IP.Equal(ip) {
+				m.mu.Lock()
+				m.all = append(m.all, move{at: time.Now(), host: h.name, came: u.NewAddr})
+				m.mu.Unlock()
+			}
+		}
+	}()
+}
+
+// first gives the first move of this kind on h after at; ok is false if there is none yet.
+func (m *moves) first(h *host, came bool, at time.Time) (found move, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, v := range m.all {
+		if v.host == h.name && v.came == came && v.at.After(at) {
+			return v, true
+		}
+	}
+	return move{}, false
+}
+
+// isAt waits until the client has been answered by h and by nobody else for a while, and h alone has the address.
+func (v *virtual) isAt(h *host) {
+	v.lan.t.Helper()
+	v.lan.eventually(fmt.Sprintf("%s has the address alone", h), patience, func() error {
+		for _, other := range v.lan.hosts {
+			if has := v.isOn(other); has != (other == h) {
+				return fmt.Errorf("that %s has it is %v", other, has)
+			}
+		}
+		const times = 10
+		replies := v.client.since(time.Now().Add(-2 * times * askEvery))
+		if len(replies) < times {
+			return fmt.Errorf("the client got %d answers in %v", len(replies), 2*times*askEvery)
+		}
+		for _, r := range replies {
+			if r.host != h.name {
+				return fmt.Errorf("the client was answered by %s", r.host)
+			}
+		}
+		return nil
+	})
+}
+
+// isOn asks h's kernel.
+func (v *virtual) isOn(h *host) bool {
+	v.lan.t.Helper()
+	out, err := exec.Command("ip", "-n", h.ns, "-o", "address", "show", "to", v.ip.String()).Output()
+	must(v.lan.t, err)
+	return len(out) > 0
+}
+
+// failover is what came of a fault, and how long after it.
+type failover struct {
+	hook     time.Duration // the next leader's become hook began
+	came     time.Duration // it had the address
+	answered time.Duration // the client had its first answer from there
+	left     time.Duration // the old leader did not have the address any more
+	gap      time.Duration // the longest time between two answers
+}
+
+func (f failover) String() string {
+	round := func(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) }
+	return fmt.Sprintf("become hook begins after %v, address on the new leader %v, it answers %v, "+
+		"address gone from the old leader %v; longest time without an answer %v",
+		round(f.hook), round(f.came), round(f.answered), round(f.left), round(f.gap))
+}
+
+// failover has old lose its leadership by fault, and waits until the address has come to the next leader and left old.
+func (v *virtual) failover(old *host, fault func(), kind what) (next *host, seen failover) {
+	l := v.lan
+	l.t.Helper()
+	fault()
+	next = l.agree(l.except(old)...)
+	begun := l.journal.last(old, kind).at
+	l.eventually(fmt.Sprintf("%s answers", next), patience, func() error {
+		came, ok := v.moves.first(next, true, begun)
+		if !ok {
+			return errors.New("the address is not there")
+		}
+		for _, r := range v.client.since(begun) {
+			if r.host == next.name && r.at.After(came.at) {
+				seen.came, seen.answered = came.at.Sub(begun), r.at.Sub(begun)
+				return nil
+			}
+		}
+		return errors.New("the client has no answer")
+	})
+	l.eventually(fmt.Sprintf("the address has left %s", old), patience, func() error {
+		left, ok := v.moves.first(old, false, begun)
+		if !ok || v.isOn(old) {
+			return errors.New("it is there")
+		}
+		seen.left = left.at.Sub(begun)
+		return nil
+	})
+	v.isAt(next)
+	seen.hook = l.journal.last(next, becomeBegin).at.Sub(begun)
+	replies := v.client.since(begun)
+	for i, r := range replies[1:] {
+		seen.gap = max(seen.gap, r.at.Sub(replies[i].at))
+	}
+	return next, seen
+}
+
+// Whatever happens to the leader, the client is answered by the next one soon, and the old one gives the address up
+// without anybody's help: also when its agent is killed and nobody starts it again.
+func TestVirtualAddressFollowsTheLeader(t *testing.T) {
+	needsLAN(t)
+	t.Parallel()
+	tests := []struct {
+		name  string
+		fault func(l *lan, h *host)
+		kind  what
+		cause string // of the old leader's lose hook
+		mend  func(l *lan, h *host)
+	}{
+		{"killed", func(l *lan, h *host) { h.kill() }, isKilled, "agent-died", func(l *lan, h *host) { h.start() }},
+		{"cut silently", (*lan).cut, isCut, "lease-expired", (*lan).plug},
+		{"unplugged", (*lan).unplug, isCut, "link-lost", (*lan).plug},
+		{"stopped", func(l *lan, h *host) { h.stop() }, isStopped, "stopped", func(l *lan, h *host) { h.start() }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			l := newLAN(t, 5, "--preempt", "never") // the address stays where it has gone
+			if rounds() == 1 {
+				l.hasRoomToLetGo() // the figures are of the defaults
+			}
+			v := newVirtual(l)
+			l.start()
+			leader := l.agree()
+			var all []failover
+			for range rounds() {
+				v.isAt(leader)
+				next, seen := v.failover(leader, func() { tt.fault(l, leader) }, tt.kind)
+				t.Logf("%s: %v", tt.name, seen)
+				if seen.gap > vipBound {
+					t.Errorf("the client waited for %v, expected at most %v", seen.gap, vipBound)
+				}
+				if lose := l.journal.last(leader, loseBegin); lose.cause != tt.cause {
+					t.Errorf("the lose hook of %s ran because of %q, expected %s", leader, lose.cause, tt.cause)
+				}
+				all = append(all, seen)
+				tt.mend(l, leader)
+				l.allAlive()
+				l.agreeOn(next)
+				v.isAt(next) // and the host that has come back knows that the address is not its own
+				leader = next
+			}
+			if len(all) > 1 {
+				t.Logf("%s, %d times: longest time without an answer %s", tt.name, len(all), spread(all))
+			}
+		})
+	}
+}
+
+// rounds is how often each fault is tried. The figures of the example's README are of more than one, with the defaults, on
+// a machine that has little else to do: BULLY_E2E=figures.
+func rounds() int {
+	if os.Getenv("BULLY_E2E") == "figures" {
+		return 10
+	}
+	return 1
+}
+
+// allAlive waits until every host takes all others for alive, and a little longer: one that has just come back is still
+// on its way into the others' tables, and the next election would be of fewer hosts.
+func (l *lan) allAlive() {
+	l.t.Helper()
+	for _, h := range l.hosts {
+		l.eventually(fmt.Sprintf("%s knows all", h), patience, func() error {
+			s, err := h.status()
+			if err == nil && s.Alive != len(l.hosts) {
+				err = fmt.Errorf("%d of %d hosts are alive to it", s.Alive, len(l.hosts))
+			}
+			return err
+		})
+	}
+	l.steady(l.agree(), 1200*time.Millisecond)
+}
+
+// spread sums up the gaps of several failovers.
+func spread(all []failover) string {
+	slices.SortFunc(all, func(a, b failover) int { return int(a.gap - b.gap) })
+	gap := func(i int) time.Duration { return all[i].gap.Round(time.Millisecond) }
+	return fmt.Sprintf("min %v, p50 %v, max %v", gap(0), gap(len(all)/2), gap(len(all)-1))
+}
