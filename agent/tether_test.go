@@ -92,6 +92,7 @@ func TestDiskIsTold(t *testing.T) {
 		}
 		var said bytes.Buffer
 		a := &agent{node: node, state: mustOpen(t, t.TempDir()), log: hclog.New(&hclog.LoggerOptions{Level: hclog.Trace, Output: &said})}
+		a.shown.Store(&snapshot{status: node.Status()})
 		a.cfg.Now = func() time.Time {
 			now = now.Add(c.took) // between the two readings
 			return now
