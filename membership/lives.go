@@ -29,8 +29,10 @@ const (
 //   - A member has one current life. A life with a lower incarnation never
 //     takes the place of one that is alive: it is the ghost of a process that
 //     memberlist has not yet found dead (P9).
-//   - When a newer life takes the place of a living one, the consumer hears of
-//     the older one's end first. memberlist would say so some seconds later.
+//   - When a newer life takes the place of a living one at the same address, the
+//     consumer hears of the older one's end first. memberlist would say so some
+//     seconds later. At another address it may be a clone: there the consumer
+//     hears of the end when memberlist does.
 //   - Everything else is the difference between what the consumer was told and
 //     what is: a slow consumer costs no memory and loses nothing but the past.
 type lives struct {
@@ -47,6 +49,10 @@ type record struct {
 	// newer one took its place.
 	told       *Member
 	superseded *Member
+
+	// elsewhere is a living life that a newer one at another address took the
+	// place of, until memberlist says that it is gone.
+	elsewhere *Member
 
 	// present has the nonces of the lives that memberlist believes alive: more
 	// than one after a quick restart, or if there is a clone.
@@ -105,6 +111,9 @@ func (l *lives) gone(m Member, now time.Time) bool {
 		return false
 	}
 	delete(r.present, m.Nonce)
+	if r.elsewhere != nil && sameLife(*r.elsewhere, m) {
+		return l.supersede(r, m.Leaving)
+	}
 	if !sameLife(r.now, m) || r.now.Status != Alive {
 		return false // a life whose end was told before
 	}
@@ -173,11 +182,11 @@ func (l *lives) cloned(other Member) bool {
 func (l *lives) set(r *record, m Member, now time.Time) bool {
 	first := r.changed.IsZero()
 	if !first && !sameLife(r.now, m) && r.told != nil && r.told.Status == Alive && sameLife(r.now, *r.told) {
-		ended := r.now
-		if ended.Status == Alive {
-			ended.Status = endOf(ended)
+		older := r.now
+		r.elsewhere = &older
+		if older.Status != Alive || older.Addr == m.Addr {
+			l.supersede(r, false)
 		}
-		r.superseded = &ended
 	}
 	if first || r.now.Status != m.Status || !sameLife(r.now, m) {
 		r.changed = now
@@ -187,6 +196,18 @@ func (l *lives) set(r *record, m Member, now time.Time) bool {
 	if m.Status != Alive {
 		l.forget()
 	}
+	return true
+}
+
+// supersede makes the end of the life that is elsewhere known.
+func (l *lives) supersede(r *record, leaving bool) bool {
+	ended := *r.elsewhere
+	ended.Leaving = ended.Leaving || leaving
+	if ended.Status == Alive {
+		ended.Status = endOf(ended)
+	}
+	r.superseded, r.elsewhere = &ended, nil
+	l.touch(r)
 	return true
 }
 

@@ -17,6 +17,7 @@ import (
 //	join 1 up 1 gone 1   notice about the life with this incarnation
 //	leaving 1            an update that says it is leaving
 //	late 1               a join that says it is leaving
+//	far 1                a join at another address
 //	mark 1               a LEAVE frame
 //	ping 1               an answer to a ping
 //	wait                 longer than leaveGrace
@@ -40,6 +41,9 @@ func (s *story) play(line string) {
 	}
 	s.now = s.now.Add(time.Second)
 	switch words[0] {
+	case "far":
+		m.Addr = addrOf("gamma")
+		s.lives.joined(m, s.now)
 	case "join":
 		s.lives.joined(m, s.now)
 	case "up":
@@ -100,6 +104,10 @@ func TestWhatAConsumerIsTold(t *testing.T) {
 		{"the ghost outlives the restart", "join 1, join 2, told, gone 2, told, gone 1, told", "joined 2 | failed 2 | |"},
 		{"an old backup of the state is started", "join 2, told, gone 2, told, join 1, told", "joined 2 | failed 2 | joined 1 |"},
 
+		{"restart elsewhere", "join 1, told, gone 1, far 2, told", "joined 1 | failed 1 joined 2 |"},
+		{"restart elsewhere before detection", "join 1, told, far 2, told, gone 1, told", "joined 1 | joined 2 | failed 1 joined 2 |"},
+		{"a clone elsewhere that is refused", "join 1, told, far 2, told, up 3, told, gone 2, told", "joined 1 | joined 2 | joined 3 | failed 2 joined 3 |"},
+		{"a clone elsewhere and its end unseen", "join 1, told, far 2, gone 2, told, gone 1, told", "joined 1 | | failed 1 |"},
 		{"a clone", "join 1, told, join 10, told", "joined 1 | failed 1 joined 10 |"},
 		{"a clone, then the original says something", "join 1, join 10, told, up 1, told", "joined 10 | |"},
 		{"a clone is stopped, the original answers", "join 1, join 10, told, gone 10, told, wait, ping 1, told", "joined 10 | failed 10 | joined 1 |"},
