@@ -142,7 +142,8 @@ func TestLoseIsBoundedByTheLease(t *testing.T) {
 	if lost := r.theRecord().Report.Lose; lost == nil || lost.OK || !lost.Ran || !strings.Contains(lost.Err, "timed out") {
 		t.Errorf("lose %+v, want that it timed out", lost)
 	}
-	if died < takeover || died > lease+takeover {
+	// What is added to the bound is for a loaded machine, not for the code; the hook's own timeout is far longer.
+	if died < takeover || died > lease+takeover+time.Second {
 		t.Errorf("the hook died %v after the agent, want by %v", died, lease+takeover)
 	}
 }

@@ -99,8 +99,15 @@ func (r *Runner) start(run *run, seq uint64, p *pipes) (*guard.Guard, error) {
 	return g, nil
 }
 
+// bySilence is what went wrong with a command that nobody here has ended, nor its
+// own doing.
+const bySilence = "ended by its guard: this agent was silent until its lease was nearly over"
+
 // outcome is what a shell would make of the end, and what went wrong besides.
 func outcome(report guard.Report, err error) (exit uint8, why string) {
+	if report.Cause == guard.AgentDied && report.Err == "" {
+		report.Err = bySilence
+	}
 	switch {
 	case err != nil:
 		return exitNotRun, strings.ReplaceAll(err.Error(), "\n", "; ")
