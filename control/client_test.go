@@ -31,7 +31,7 @@ func TestClientGetsWhatTheAgentSays(t *testing.T) {
 	status, err := client.Status(ctx)
 	check("status", b.status, status, err)
 	leader, err := client.Leader(ctx)
-	check("leader", Leader{Node: alpha, Epoch: Epoch{7, alphaID}, Self: true, Since: noon}, leader, err)
+	check("leader", Leader{Node: alpha, Epoch: Epoch{7, alphaID}, Self: true, Ready: true, Since: noon}, leader, err)
 	members, err := client.Members(ctx)
 	check("members", b.members, members, err)
 	history, err := client.History(ctx)

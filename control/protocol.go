@@ -132,6 +132,7 @@ type Leader struct {
 	Node  Node      `json:"node"`
 	Epoch Epoch     `json:"epoch"`
 	Self  bool      `json:"self"`           // the agent that answers is the leader
+	Ready bool      `json:"ready"`          // as in Status: with Self, its become hook has succeeded
 	Since time.Time `json:"since,omitzero"` // when the leadership began, if that is known
 }
 

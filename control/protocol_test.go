@@ -72,7 +72,7 @@ func TestJSONIsPinned(t *testing.T) {
 		"status_zero":    idle,
 		"members":        twoMembers(),
 		"history":        twoLeaderships(),
-		"leader":         Leader{Node: alpha, Epoch: Epoch{7, alphaID}, Self: true, Since: noon},
+		"leader":         Leader{Node: alpha, Epoch: Epoch{7, alphaID}, Self: true, Ready: true, Since: noon},
 		"event_full": Event{Seq: 9, Time: noon, Type: "transition", Role: "leader", Cause: "claim-won", Member: "alpha",
 			Leader: "alpha", Text: "became leader", Epoch: &Epoch{7, alphaID}, DurationMS: 412.5},
 		"event_short": Event{Seq: 1, Time: noon, Type: "start", Text: "agent started"},

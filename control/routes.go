@@ -111,7 +111,7 @@ func (s *server) leader() (any, error) {
 	if status.Leader == nil {
 		return nil, ErrNoLeader
 	}
-	leader := Leader{Node: *status.Leader, Epoch: status.Epoch, Self: status.LeaderIsSelf}
+	leader := Leader{Node: *status.Leader, Epoch: status.Epoch, Self: status.LeaderIsSelf, Ready: status.Ready}
 	// The epoch is the leadership's name, so this finds it even if the history
 	// has moved on since the status was taken.
 	for _, past := range slices.Backward(s.backend.History()) {
