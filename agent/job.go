@@ -107,13 +107,13 @@ func (a *agent) prepareJobs(ctx context.Context) (err error) {
 	if err := j.runner.Recover(ctx); err != nil {
 		a.log.Error("former runs of jobs not all ended", "err", err)
 	}
-	ledger, aside, err := openLedger(a.cfg.StateDir, a.log)
+	j.file = newLedgerFile(a.cfg.StateDir)
+	ledger, lost, err := a.openLedger()
 	if err != nil {
-		return refusal("", "job ledger: %w", err)
+		return refusal("the state directory must be writable", "job ledger: %w", err)
 	}
-	j.file, j.aside = newLedgerFile(a.cfg.StateDir), aside
 	j.scheduler = jobs.NewScheduler(jobs.SchedulerConfig{Self: jobs.ID(a.state.ID), Table: a.setJobs(a.cfg.Jobs),
-		Grace: j.grace}, ledger)
+		Grace: j.grace, LedgerLost: lost}, ledger)
 	return nil
 }
 

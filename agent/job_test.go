@@ -432,7 +432,8 @@ func TestJobsNeedTheDisk(t *testing.T) {
 	})
 }
 
-// A ledger that was cut short, or is of another version, is kept aside; the agent
+// A ledger that was cut short, or is of another version, is kept aside, and one
+// may be gone; the agent
 // goes on with what the others know, and starts nothing twice.
 func TestLedgerThatCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -468,6 +469,12 @@ func TestLedgerThatCannotBeRead(t *testing.T) {
 				t.Errorf("notes %q", top.agent.Status().Notes)
 			}
 		}
+		c.kill(top)
+		if err := os.Remove(filepath.Join(top.dir, ledgerName)); err != nil {
+			t.Fatal(err)
+		}
+		c.start(top)
+		c.agrees(top)
 		time.Sleep(10 * time.Second)
 		if twice := log.twice(); twice != "" {
 			t.Errorf("a slot was started twice: %s", twice)

@@ -15,10 +15,11 @@ import (
 
 const ledgerName = "jobs.ledger"
 
-// openLedger reads what this host knows of runs. A ledger that cannot be read is
-// kept aside, and begun anew with what the others tell: they know of every run
-// that this host started in quorum mode.
-func openLedger(dir string, log hclog.Logger) (ledger *jobs.Ledger, aside string, err error) {
+// readLedger reads what this host knows of runs; nil if there is no file. A
+// ledger that cannot be read is kept aside, and begun anew with what the others
+// tell: they know of every run that this host started in quorum mode, though not
+// of what it has witnessed.
+func readLedger(dir string, log hclog.Logger) (ledger *jobs.Ledger, aside string, err error) {
 	path := filepath.Join(dir, ledgerName)
 	content, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -36,6 +37,26 @@ func openLedger(dir string, log hclog.Logger) (ledger *jobs.Ledger, aside string
 		return nil, "", err
 	}
 	return nil, aside, nil
+}
+
+// openLedger is readLedger, but begins a ledger in a new state directory, so that
+// one that is missing later is known to be lost.
+func (a *agent) openLedger() (ledger *jobs.Ledger, lost bool, err error) {
+	ledger, a.jobs.aside, err = readLedger(a.cfg.StateDir, a.log)
+	isNew := a.state.saved.Incarnation == 0 && a.jobs.aside == ""
+	switch {
+	case err != nil || ledger != nil:
+		return ledger, false, err
+	case !isNew:
+		a.log.Warn("job ledger lost; this host witnesses no starts for a minute", "file", ledgerName)
+		return nil, true, nil
+	}
+	ledger = &jobs.Ledger{}
+	text, err := ledger.Append(nil)
+	if err != nil {
+		panic("BUG: an empty ledger that cannot be written: " + err.Error())
+	}
+	return ledger, false, a.jobs.file.replace(text)
 }
 
 // ledgerFile writes the ledger in a goroutine of its own, one version at a time:

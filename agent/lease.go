@@ -177,7 +177,7 @@ func (a *agent) holdsUp(e election.StartHook) bool {
 	if e.Hook != election.Lose || a.node.Status().Lease.IsZero() || !a.tenancy.evict() {
 		return false
 	}
-	a.log.Info("lose-leadership hook waits for what exec and hold run", "epoch", e.Epoch.Counter)
+	a.log.Info("lose-leadership hook waits for what exec, hold and jobs run", "epoch", e.Epoch.Counter)
 	a.heldUp = &e
 	return true
 }
