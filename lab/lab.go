@@ -216,6 +216,7 @@ func (l *lab) close() {
 	}
 	for _, n := range l.nodes {
 		n.await()
+		awaitGuards(n.dir)
 	}
 	if l.spawner != nil {
 		l.spawner.close()

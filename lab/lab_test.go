@@ -91,9 +91,11 @@ func TestBuiltInScript(t *testing.T) {
 			story = append(story, r.Node+" "+r.What)
 		}
 	}
-	const want = "n3 became-leader, n3 kill, n2 became-leader, n3 lost-leadership, n2 lost-leadership, n3 became-leader"
-	if got := strings.Join(story, ", "); got != want || !doc.Held {
-		t.Errorf("held %v, got\n%s\nwant\n%s", doc.Held, got, want)
+	// Whose hook is quicker after the kill, that of n3's guard or of n2, is open.
+	const kill, comeback = "n3 became-leader, n3 kill, ", "n2 lost-leadership, n3 became-leader"
+	const lost, taken = "n3 lost-leadership, ", "n2 became-leader, "
+	if got := strings.Join(story, ", "); (got != kill+lost+taken+comeback && got != kill+taken+lost+comeback) || !doc.Held {
+		t.Errorf("held %v, got\n%s", doc.Held, got)
 	}
 	expectNoRemains(t)
 }
