@@ -65,6 +65,17 @@ func TestUnitGivesLittleAway(t *testing.T) {
 	}
 }
 
+// A guard that systemd kills with its agent cannot run the lose hook.
+func TestUnitLetsTheGuardLive(t *testing.T) {
+	for _, name := range []string{"bully-agent.service", "vip.conf", "root-hooks.conf"} {
+		for _, directive := range regexp.MustCompile(`(?m)^(KillMode|KillSignal|FinalKillSignal)=.*$`).FindAllString(read(t, name), -1) {
+			if directive != "KillMode=control-group" {
+				t.Errorf("%s has %s: a guard outlives TERM alone", name, directive)
+			}
+		}
+	}
+}
+
 func TestUserIsMade(t *testing.T) {
 	sysusers := tool(t, "systemd-sysusers")
 	if os.Geteuid() != 0 {
