@@ -18,7 +18,7 @@ var hooksCommand = command{
 }
 
 var hooksListCommand = command{
-	name: "list", usage: "show each hook, whether it could run, and how it ended last",
+	name: "list", usage: "show each hook and how it ended last",
 	examples: []string{program + " hooks list", program + " hooks list --json"},
 	options:  []option{jsonOption, socketOption},
 	action: func(c *call) error {
@@ -37,7 +37,7 @@ var hooksLogCommand = command{
 	name: "log", usage: "show the last runs of hooks and what they printed", args: "[SEQ]", maxArgs: 1,
 	about: `Without SEQ a table of the last 50 runs, the newest last; SEQ is the first column, and BULLY_SEQ inside the hook. With
 		SEQ that run, and the last 64 KiB of what it printed.`,
-	examples: []string{program + " hooks log", program + " hooks log 12", program + " hooks log --tail"},
+	examples: []string{program + " hooks log", program + " hooks log 1", program + " hooks log --tail"},
 	options: []option{
 		{name: "tail", usage: "show the last lines that each run printed, too"},
 		jsonOption, socketOption,
@@ -93,7 +93,7 @@ var hooksRunCommand = command{
 		now is ready, one whose hook fails steps down.
 
 		Exit codes: 0 it succeeded, 1 it failed, 6 refused.`,
-	examples: []string{program + " hooks run become-leader", program + " hooks run lose-leadership --json"},
+	examples: []string{program + " hooks run become-leader", program + " hooks run --json become-leader"},
 	options:  []option{jsonOption, socketOption},
 	action: func(c *call) error {
 		event, err := c.event()
