@@ -26,7 +26,7 @@ func TestPriorityDecides(t *testing.T) {
 		l.agreeOn(best)
 		l.led(best, next, best)
 		l.gap(on(next, loseEnd), on(best, becomeBegin))
-		l.journal.order(on(best, isKilled), on(best, loseBegin).because("agent-died"), on(best, loseEnd), on(best, isStarted))
+		l.journal.order(on(best, isKilled), on(best, loseBegin).because("agent-died"), on(best, loseEnd), on(best, becomeBegin))
 		l.journal.order(
 			on(best, becomeBegin).because("boot"), on(best, becomeEnd), on(best, isKilled),
 			on(next, becomeBegin), on(next, becomeEnd), on(best, isStarted),
