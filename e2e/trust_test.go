@@ -57,11 +57,14 @@ func (c *chaos) freeze(h *host, which func(words []string) bool) {
 	}
 }
 
-// freezeHost stops all, also what watches over the rest.
+// freezeHost stops all, also what watches over the rest. What `hold` runs thaws
+// first: it goes on as if it led, until its guard is back to end it.
 func (c *chaos) freezeHost(h *host) {
 	c.lan.journal.note(h, isFrozen)
 	frozen := signalSome(h, func([]string) bool { return true }, syscall.SIGSTOP)
 	c.settle(h)
+	signalSome(h, isWriter, syscall.SIGCONT)
+	time.Sleep(200 * time.Millisecond)
 	c.lan.journal.note(h, isResumed)
 	for _, pid := range frozen {
 		_ = syscall.Kill(pid, syscall.SIGCONT)
@@ -75,6 +78,11 @@ func (c *chaos) killHold(h *host) {
 
 func isAgent(words []string) bool   { return len(words) > 1 && words[1] == "run" }
 func isNoGuard(words []string) bool { return len(words) < 2 || words[1] != "guard" }
+
+// isWriter is the shell that the writers run, and what it runs at the moment.
+func isWriter(words []string) bool {
+	return words[0] == "/bin/sh" || words[0] == "sleep" || len(words) > 1 && words[1] == "fence"
+}
 
 // signalSome sends a signal to the processes on h whose command line is meant,
 // and gives them.
@@ -178,8 +186,8 @@ func (w *writers) verdict(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	passed, stale, found := judgeWrites(lines)
 	t.Logf("the fence let %d writes pass and refused %d of stale epochs", passed, stale)
-	if passed == 0 {
-		t.Error("no write passed the fence")
+	if passed == 0 || stale == 0 {
+		t.Error("the fence had nothing to do: this test tests nothing")
 	}
 	for _, line := range found {
 		t.Error(line)
