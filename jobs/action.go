@@ -1,37 +1,33 @@
 package jobs
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // mine is a run of this life that is open.
 type mine struct {
-	job    string
+	job    Job // as when the run was claimed, whatever the table says now
 	key    Key
-	runs   bool // its command does: Exited will come
-	isLost bool // others count it as lost, and its command was told to end
+	endAt  time.Time // of its attempt; zero: none has begun
+	runs   bool      // its command does: Exited will come
+	isLost bool      // others count it as lost, and its command was told to end
 }
 
-// decide carries out what policy says, and people's wishes.
-func (s *Scheduler) decide() {
-	lead := s.leadership()
-	if s.hasNews(lead) {
-		for _, d := range Due(s.now, s.cfg.Table, s.ledger, lead) {
-			s.carryOut(d, 0)
-		}
-		for _, d := range remains(s.now, s.retired, s.ledger, lead) {
-			s.carryOut(d, 0)
-		}
+// open finds a run of this life that is open, nil if there is none.
+func (s *Scheduler) open(job string, k Key) *mine { return findMine(s.mine, job, k) }
+
+func findMine(all []mine, job string, k Key) *mine {
+	if i := slices.IndexFunc(all, func(m mine) bool { return m.job.Name == job && m.key == k }); i >= 0 {
+		return &all[i]
 	}
-	s.grantAsks(lead)
-	if s.hasNews(lead) {
-		s.wake = earlier(Next(s.now, s.cfg.Table, s.ledger, lead), nextOf(s.now, s.retired, s.ledger, lead))
-		s.decidedEdits, s.decidedLead = s.ledger.edits, lead
-	}
-	s.dropRetired()
+	return nil
 }
 
-// hasNews reports whether there may be decisions that were not there before.
-func (s *Scheduler) hasNews(lead Leadership) bool {
-	return s.ledger.edits != s.decidedEdits || lead != s.decidedLead || s.isDue(s.wake)
+func (s *Scheduler) isMine(job string, k Key) bool { return s.open(job, k) != nil }
+
+func (s *Scheduler) disclaim(job string, k Key) {
+	s.mine = slices.DeleteFunc(s.mine, func(m mine) bool { return m.job.Name == job && m.key == k })
 }
 
 // carryOut applies a decision and does what it asks for. token is that of the
@@ -41,7 +37,7 @@ func (s *Scheduler) carryOut(d Decision, token uint64) {
 		return
 	}
 	s.ledger.Apply(d)
-	s.ledger.Prune(s.now, s.cfg.Table)
+	s.prune()
 	s.note(d)
 	switch d.Do {
 	case Start:
@@ -64,8 +60,9 @@ func (s *Scheduler) carryOut(d Decision, token uint64) {
 // begin starts an attempt: its record is in the ledger, and will be on disk.
 func (s *Scheduler) begin(job string, r Run) {
 	s.mustSave = true
-	s.setRuns(job, r.Key, true)
-	s.after = append(s.after, Begin{Job: *s.job(job), Run: r})
+	m := s.open(job, r.Key)
+	m.runs, m.endAt = true, r.end()
+	s.after = append(s.after, Begin{Job: m.job, Run: r})
 	s.tellAll(job, r)
 }
 
@@ -99,18 +96,20 @@ func (s *Scheduler) cancel(d Decision) bool {
 
 // onExited takes the end of a command.
 func (s *Scheduler) onExited(e Exited) {
-	r, ok := s.ledger.run(e.Job, e.Key)
-	s.setRuns(e.Job, e.Key, false)
-	switch {
-	case !s.isMine(e.Job, e.Key):
+	m := s.open(e.Job, e.Key)
+	if m == nil {
 		s.refuse(s.cfg.Self, "exit")
+		return
+	}
+	m.runs = false
+	switch r, ok := s.ledger.run(e.Job, e.Key); {
 	case !ok: // pruned, since so many newer ones are open
 		s.disclaim(e.Job, e.Key)
 	case r.Phase == Lost:
 		r.Exit = e.Exit
 		s.over(e.Job, r.closed(s.now, Ended, Killed))
 	default:
-		s.over(e.Job, r.Finished(s.now, e.Exit, s.job(e.Job)))
+		s.over(e.Job, r.Finished(s.now, e.Exit, &m.job))
 	}
 }
 
@@ -132,25 +131,10 @@ func (s *Scheduler) unbegin(job string, k Key) {
 // over writes down that an attempt is over, and tells everybody.
 func (s *Scheduler) over(job string, r Run) {
 	s.ledger.Put(job, r)
+	s.prune()
 	s.note(Decision{Job: job, Slot: r.Slot, Run: r})
 	if !r.Open() {
 		s.disclaim(job, r.Key)
 	}
 	s.tellAll(job, r)
-}
-
-func (s *Scheduler) disclaim(job string, k Key) {
-	s.mine = slices.DeleteFunc(s.mine, func(m mine) bool { return m.job == job && m.key == k })
-}
-
-func (s *Scheduler) setRuns(job string, k Key, runs bool) {
-	for i := range s.mine {
-		if m := &s.mine[i]; m.job == job && m.key == k {
-			m.runs = runs
-		}
-	}
-}
-
-func (s *Scheduler) isMine(job string, k Key) bool {
-	return slices.ContainsFunc(s.mine, func(m mine) bool { return m.job == job && m.key == k })
 }

@@ -50,6 +50,20 @@ func (s *Scheduler) onAsk(e Ask) {
 	}
 }
 
+// onUnask forgets a wish, also one whose claim is under way.
+func (s *Scheduler) onUnask(token uint64) {
+	if i := slices.IndexFunc(s.asks, func(a ask) bool { return a.Token == token }); i >= 0 {
+		job := s.asks[i].Job
+		s.asks = slices.Delete(s.asks, i, i+1)
+		s.reply(token, Run{}, &NotRunError{job, ReasonWithdrawn})
+	}
+	for _, c := range slices.Clone(s.claims) {
+		if c.token == token {
+			s.lose(c, ReasonWithdrawn)
+		}
+	}
+}
+
 // grantAsks starts what people wait for, or says why it does not.
 func (s *Scheduler) grantAsks(lead Leadership) {
 	waiting := s.asks
@@ -68,7 +82,7 @@ func (s *Scheduler) grant(a *ask, lead Leadership) bool {
 		s.reply(a.Token, Run{}, &UnknownJobError{a.Job})
 		return true
 	}
-	for _, d := range Manual(s.now, job, s.ledger, lead) {
+	for _, d := range s.outlook(lead).manual(job) {
 		switch {
 		case d.Do == Start:
 			s.carryOut(d, a.Token)
@@ -100,6 +114,7 @@ func (s *Scheduler) onSetPaused(e SetPaused) {
 		s.reply(e.Token, Run{}, ErrDisk)
 	default:
 		if s.ledger.Pause(e.Job, e.Paused, s.now) {
+			s.prune()
 			s.tellAll(e.Job)
 		}
 		s.mustSave = true

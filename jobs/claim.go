@@ -19,14 +19,14 @@ type claim struct {
 
 	resendAt time.Time
 	wait     time.Duration // before the next repetition
-	until    time.Time
+	until    time.Time     // zero: its Save may not be over
 }
 
 // claim does what a Start asks for. The record is in the ledger, as Claimed.
 func (s *Scheduler) claim(d Decision, token uint64) {
-	s.mine = append(s.mine, mine{job: d.Job, key: d.Run.Key})
+	s.mine = append(s.mine, mine{job: *s.find(d.Job), key: d.Run.Key})
 	c := &claim{Claim: d.Claim(), token: token, wait: resendAfter,
-		resendAt: s.now.Add(resendAfter), until: s.now.Add(s.cfg.ClaimTimeout)}
+		resendAt: s.now.Add(resendAfter)}
 	if !s.isQuorum() {
 		s.win(c)
 		return
@@ -58,8 +58,9 @@ func (s *Scheduler) onClaim(from ID, m *Message) {
 		s.refuse(from, "claim")
 		return
 	}
+	s.learnTime(c.Run.Slot)
 	why := s.ledger.Admit(s.now, c)
-	s.ledger.Prune(s.now, s.cfg.Table)
+	s.prune()
 	s.mustSave = s.mustSave || why == ReasonNone
 	s.send(from, Message{Kind: WitnessMessage, Epoch: m.Epoch, Owner: m.Owner, Round: m.Round, Why: why})
 }
@@ -95,7 +96,7 @@ func (s *Scheduler) count(c *claim) {
 	case admitted >= s.need:
 		s.win(c)
 	case len(s.voters)-refused < s.need:
-		s.lose(c)
+		s.lose(c, ReasonNoMajority)
 	}
 }
 
@@ -120,10 +121,10 @@ func (s *Scheduler) win(c *claim) {
 	}
 }
 
-// lose gives up a claim that too few will witness, or have in time.
-func (s *Scheduler) lose(c *claim) {
+// lose gives up a claim, such as one that too few will witness, or have in time.
+func (s *Scheduler) lose(c *claim, why Reason) {
 	r := c.Run.Refused(s.now)
-	s.carryOut(Decision{Job: c.Job, Do: GiveUp, Why: ReasonNoMajority, Slot: r.Slot, Run: r}, 0)
+	s.carryOut(Decision{Job: c.Job, Do: GiveUp, Why: why, Slot: r.Slot, Run: r}, 0)
 }
 
 // dropClaim forgets a claim whose run is over before it began.
@@ -134,8 +135,23 @@ func (s *Scheduler) dropClaim(job string, k Key, why Reason) {
 	}
 	c := s.claims[i]
 	s.claims = slices.Delete(s.claims, i, i+1)
-	if c.token != 0 {
-		s.reply(c.token, c.Run.Refused(s.now), &NotRunError{Job: job, Why: why})
+	if c.token == 0 {
+		return
+	}
+	err := error(&NotRunError{Job: job, Why: why})
+	if s.diskFailed { // whatever else: that is what a person can mend
+		err = ErrDisk
+	}
+	s.reply(c.token, c.Run.Refused(s.now), err)
+}
+
+// timeClaims gives new claims their time, which begins when their Save is over:
+// that is before the next step.
+func (s *Scheduler) timeClaims() {
+	for _, c := range s.claims {
+		if c.until.IsZero() {
+			c.until = s.now.Add(s.cfg.ClaimTimeout)
+		}
 	}
 }
 
@@ -144,7 +160,7 @@ func (s *Scheduler) expireClaims() {
 	for _, c := range slices.Clone(s.claims) {
 		switch {
 		case s.isDue(c.until):
-			s.lose(c)
+			s.lose(c, ReasonNoMajority)
 		case s.isDue(c.resendAt):
 			c.wait *= 2
 			c.resendAt = s.now.Add(c.wait)

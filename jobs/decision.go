@@ -41,7 +41,7 @@ const (
 	Wait   Action = iota + 1 // nothing now; Why says why, Until when to look again
 	Adopt                    // a job is new, or its schedule: its slots count from now on
 	Skip                     // Count open slots up to Slot will not run
-	Start                    // claim Run; once on disk and acknowledged, Put(Run.Began) and start the command; else Put(Run.Refused)
+	Start                    // claim Run; once on disk and witnessed, Put(Run.Began) and start the command; else Put(Run.Refused)
 	Retry                    // start another attempt of Run, which is Running already
 	Stop                     // end Run: TERM, grace, KILL; then Put(Run.Finished)
 	GiveUp                   // Run is over: it can no longer start, or start again
@@ -89,7 +89,7 @@ const (
 	ReasonNew     // it was not known
 	ReasonChanged // its schedule was another
 
-	// Why a claim is not acknowledged.
+	// Why a claim is not witnessed.
 	ReasonSettled // the slot is settled
 	ReasonTaken   // another claimant is known
 	ReasonOver    // that run has gone further than a claim
@@ -99,6 +99,8 @@ const (
 	ReasonLearning   // this host leads, but a majority has not told it what ran
 	ReasonNoMajority // no majority witnessed the claim in time
 	ReasonForgot     // of Admit: another claimant may have been witnessed, in a ledger that is lost
+
+	ReasonWithdrawn // the person who asked for it waits no more
 )
 
 var reasonWords = [...]string{ReasonNone: "none", ReasonOnTime: "on-time", ReasonMissed: "missed", ReasonManual: "manual",
@@ -107,7 +109,8 @@ var reasonWords = [...]string{ReasonNone: "none", ReasonOnTime: "on-time", Reaso
 	ReasonRetrying: "retrying", ReasonSuperseded: "superseded", ReasonTooLate: "starting-deadline", ReasonTooMany: "too-many-waiting",
 	ReasonTimeout: "timeout", ReasonReplaced: "replaced", ReasonLoss: "leadership-lost", ReasonVanished: "vanished",
 	ReasonNew: "new", ReasonChanged: "schedule-changed", ReasonSettled: "settled", ReasonTaken: "taken", ReasonOver: "over", ReasonDeposed: "deposed",
-	ReasonLearning: "learning", ReasonNoMajority: "no-majority", ReasonForgot: "forgot"}
+	ReasonLearning: "learning", ReasonNoMajority: "no-majority", ReasonForgot: "forgot",
+	ReasonWithdrawn: "withdrawn"}
 
 // String gives the reason's word, the same in log, status and metrics.
 func (r Reason) String() string { return wordOf(reasonWords[:], int(r)) }

@@ -9,9 +9,9 @@
 //	effects := scheduler.Step(now, event)   // Save, Send, Begin, End, …
 //	timer := scheduler.Deadline()
 //
-// Scheduler is the driver (scheduler.go: claim.go, study.go, ask.go, disk.go,
-// stray.go, table.go), Due the policy (policy.go), Ledger the memory (ledger.go,
-// merge.go, encode.go, part.go).
+// Scheduler is the driver (scheduler.go: decide.go, claim.go, study.go, ask.go,
+// tell.go, disk.go, lostledger.go, stray.go, table.go), Due the policy (policy.go),
+// Ledger the memory (ledger.go, merge.go, encode.go, part.go).
 //
 // # Slots
 //
@@ -40,11 +40,11 @@
 //
 // # Runs
 //
-//	          claim acknowledged           exit status other than 0,
+//	          claim witnessed              exit status other than 0,
 //	                                       attempts left
 //	Claimed ───────────────▶ Running ─────────────────────▶ Waiting
 //	   │                      │  ▲ │                           │
-//	   │ not acknowledged,    │  │ │ timeout, replaced,        │ delay over
+//	   │ not witnessed,       │  │ │ timeout, replaced,        │ delay over
 //	   │ leadership lost      │  └─┼───────────────────────────┘
 //	   │                      │    ▼ leadership lost
 //	   │                 exit │   Stopping
@@ -55,8 +55,8 @@
 // heard until it must be over. The run's own host may still correct it to Ended.
 //
 // A run is of one leadership: its key holds epoch and owner. Whoever
-// acknowledges a claim (Admit) does so for one key of each (job, slot), so that
-// of two claims at most one reaches a majority. Attempts are of the same run,
+// witnesses a claim (Admit) does so for one key of each (job, slot), so that of
+// two claims at most one reaches a majority. Attempts are of the same run,
 // start on the same host in the same leadership, and need no claim.
 //
 // # The ledger
@@ -71,7 +71,18 @@
 // Slots and records are on the wall clock, since that is what schedules and
 // people mean; hosts' clocks are assumed to be within Tolerance of each other.
 // A clock that is set back repeats no slot: the floor and the records are
-// ahead of it, and Due says so.
+// ahead of it, and Due says so. What another host tells of a time that is ahead by
+// more than Tolerance is not taken, and the rest is. A host that settled slots of
+// the future itself, since its clock was ahead for a moment, starts the job no
+// more before that time (Scheduler.Ahead).
+//
+// Timeouts are not on the wall clock: a clock that is set takes nothing from what
+// runs, claims or waits, nor gives it anything. The driver says so (ClockSet) when
+// it is set forward; when it is set back, Step sees it. When another host's run
+// counts as lost is on the wall clock of who waits for it.
+//
+// A run keeps the definition that it was claimed with, whatever a reload says
+// meanwhile. The grace is the present one.
 //
 // # Claims
 //
@@ -87,8 +98,8 @@
 //	  ├──────────── JOB_RECORD ──────────▶│ merged, saved within a second
 //
 // The leader is a voter itself. A claim is repeated until it is decided, at most
-// for ClaimTimeout; then, or when too many refuse, or with the leadership, it
-// ends as Unclaimed and its slot is skipped. Records go to everybody, once, so
+// for ClaimTimeout from its own Save on; then, or when too many refuse, or with the
+// leadership, it ends as Unclaimed and its slot is skipped. Records go to everybody, once, so
 // that all know at once; who misses one hears of it by push/pull.
 //
 // A new leader asks the voters what they know (LEDGER_QUERY, LEDGER_PART), and in
@@ -111,10 +122,14 @@
 // two that are equal or neighbours have a voter in common. It had the first claim
 // on disk before it answered, and refuses a second one: as long as it has the
 // record, as taken; when Prune has forgotten that, as settled, since Prune raises
-// the floor. Its answer is to one round of one epoch, which the claimant has
+// the floor; when Prune has dropped the job, floor and all, as forgotten, since it
+// then refuses all slots as old as what it dropped, of whatever job. Its answer is to one round of one epoch, which the claimant has
 // forgotten when it gave the claim up; and an epoch belongs to one life. Neither
 // clocks nor the fence nor what the leader believes of its lease have a part in
-// this.
+// this, but for a voter that has lost its ledger (LedgerLost). It refuses what it
+// may have witnessed, which is all up to the present and Tolerance; and everything
+// while its clock shows a time of which it knows that it has passed
+// (lostledger.go). If no file and no frame tells, it believes its clock.
 //
 // J4. A leader of epoch e was told by a majority, each of which had the fence e
 // on disk. Any run of a lower epoch that ever starts was witnessed by a majority,
@@ -124,9 +139,9 @@
 // first needs no claim, but its run is open all the while, and it needs the
 // leadership's lease, which was over before the next leadership began.
 //
-// J3. A run is given its timeout from the last beginning that is known; or from
-// when the new leader came, if it may have begun until then, since nothing begins
-// after its lease. Then the grace, and for clocks that differ and messages a
+// J3. A run is given its timeout from the last that is known of it, or from when
+// the new leader came if that is later: an attempt may have begun until then, and
+// nothing begins after its lease. Then the grace, and for clocks that differ and messages a
 // tenth of the timeout, at least a second. Hosts whose clocks differ by more break
 // J3 and J4, not J1. So does a host that stops as a whole and goes on later: its
 // command was counted as lost meanwhile.
@@ -135,8 +150,8 @@
 // restored from a copy, under the same id. A disk that is lost is no such case:
 // its host comes back with another id and is no voter before somebody makes it
 // one. Rosters further apart than neighbours need not have a voter in common: a
-// voter that is taken in must have heard the ledger, by push/pull or a record,
-// before the next change.
+// leader whose voters change tells all of them its ledger, once, and who misses
+// some of that hears of it by push/pull, which must be before the next change.
 //
 // In available mode there is one leader in each connected part, and each may
 // start a slot once: its own disk is the only witness.
@@ -152,6 +167,7 @@
 //   - NotLeading is given early enough for commands to end within the lease.
 //   - Commands of the life before are gone before the first Step. A command whose
 //     agent cannot end it is ended at its timeout and grace all the same.
+//   - ClockSet comes before any other event of a clock that was set forward.
 //   - An epoch is one of one life, as the election has it; Voters are the roster
 //     that the leader's own majorities are of.
 //   - Frames of another cluster, and of strangers, do not get here.

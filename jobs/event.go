@@ -60,7 +60,7 @@ type StartFailed struct {
 }
 
 // Ask is a person's wish to run a job now. Exactly one Reply with its Token
-// follows, when the command starts or will not.
+// follows: a nil Err when the command may begin, which its Begin is about to do.
 type Ask struct {
 	Job   string
 	Token uint64
@@ -74,9 +74,26 @@ type SetPaused struct {
 	Token  uint64
 }
 
-// TableChanged brings the jobs' definitions anew. A job that has a run open here
-// and is not among them keeps its definition until the run has ended.
-type TableChanged struct{ Jobs []Job }
+// Unask says that whoever gave the Ask with this Token waits no more. Unless it
+// was answered already, its Reply follows, and nothing starts for it.
+type Unask struct{ Token uint64 }
+
+// TableChanged brings the jobs' definitions anew, and the grace of commands that
+// are told to end; a Grace of zero leaves that as it is. A run that is open here
+// keeps the definition that it was claimed with.
+type TableChanged struct {
+	Jobs  []Job
+	Grace time.Duration
+}
+
+// ClockSet says that the wall clock was set forward by so much since the Step
+// before: what was given some time keeps it. It comes before any other event of
+// the new time. A clock that is set back needs no event.
+type ClockSet struct{ By time.Duration }
+
+// Closing says that this agent ends: what runs here is told to end, whatever its
+// job says, and nothing begins any more.
+type Closing struct{}
 
 // SaveFailed says that the Save of the last step did not reach the disk, and
 // that what came after it in that step was not carried out. It comes before any
@@ -97,7 +114,10 @@ func (Exited) event()        {}
 func (StartFailed) event()   {}
 func (Ask) event()           {}
 func (SetPaused) event()     {}
+func (Unask) event()         {}
 func (TableChanged) event()  {}
+func (ClockSet) event()      {}
+func (Closing) event()       {}
 func (SaveFailed) event()    {}
 func (SaveRecovered) event() {}
 
@@ -137,6 +157,15 @@ func (e SetPaused) String() string { return fmt.Sprintf("set paused=%t job=%s", 
 
 // String gives one line.
 func (e TableChanged) String() string { return fmt.Sprintf("table changed jobs=%d", len(e.Jobs)) }
+
+// String gives one line.
+func (e Unask) String() string { return fmt.Sprintf("unask token=%d", e.Token) }
+
+// String gives one line.
+func (e ClockSet) String() string { return fmt.Sprintf("clock set by=%v", e.By) }
+
+// String gives one line.
+func (Closing) String() string { return "closing" }
 
 // String gives one line.
 func (SaveFailed) String() string { return "save failed" }

@@ -103,7 +103,7 @@ func wordOf(words []string, i int) string {
 	return "unknown"
 }
 
-// IsName reports whether s can be a job's name.
+// IsName reports whether s can be a job's name. It can be a file's, too.
 func IsName(s string) bool {
 	for _, c := range []byte(s) {
 		switch {
@@ -112,7 +112,7 @@ func IsName(s string) bool {
 			return false
 		}
 	}
-	return 1 <= len(s) && len(s) <= MaxName
+	return 1 <= len(s) && len(s) <= MaxName && s != "." && s != ".."
 }
 
 // Check says what is wrong with the job, all of it; the text of each error

@@ -99,7 +99,7 @@ func (w *lan) boot(h *lanHost, table []Job) {
 		}
 		ledger = l
 	}
-	h.s = NewScheduler(SchedulerConfig{Self: h.id, Table: table, LedgerLost: h.lostLedger}, ledger)
+	h.s = NewScheduler(SchedulerConfig{Self: h.id, Table: table, LedgerLost: h.lostLedger, ClaimTimeout: 1900 * time.Millisecond}, ledger)
 	var peers []ID
 	for _, other := range w.hosts {
 		if other != h {

@@ -1,10 +1,14 @@
 package jobs
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // onLeading begins a leadership, or takes news of the voters of this one.
 func (s *Scheduler) onLeading(e Leading) {
 	isNew := !s.lead.Leading || e.Epoch != s.lead.Epoch
+	isChanged := !isNew && !slices.Equal(s.voters, e.Voters)
 	s.lead.Leading, s.lead.Epoch, s.lead.Since = true, e.Epoch, e.Since.Round(0)
 	s.voters, s.need = slices.Clone(e.Voters), e.Need
 	if s.isQuorum() {
@@ -16,6 +20,9 @@ func (s *Scheduler) onLeading(e Leading) {
 		return
 	}
 	s.widenStudy()
+	if isChanged {
+		s.tellVoters()
+	}
 	for _, c := range slices.Clone(s.claims) {
 		s.count(c)
 	}
@@ -25,6 +32,16 @@ func (s *Scheduler) onLeading(e Leading) {
 func (s *Scheduler) onNotLeading() {
 	s.lead.Leading = false
 	s.study = study{}
+	s.telling, s.tellAt = nil, time.Time{}
+}
+
+// onClosing ends what runs here, also what may outlive a leadership.
+func (s *Scheduler) onClosing() {
+	s.closing = true
+	for i := range s.mine {
+		s.mine[i].job.OnLoss = OnLossKill
+	}
+	s.decidedEdits = nothingSaved // all is to be looked at again
 }
 
 func (s *Scheduler) isQuorum() bool { return s.voters != nil }
@@ -33,7 +50,7 @@ func (s *Scheduler) isQuorum() bool { return s.voters != nil }
 // nor does one that has told a later leader what it knows.
 func (s *Scheduler) leadership() Leadership {
 	l := s.lead
-	l.Leading = l.Leading && !s.diskFailed && !s.isDeposed()
+	l.Leading = l.Leading && !s.diskFailed && !s.isDeposed() && !s.closing
 	l.Learning = s.isQuorum() && !s.study.isDone(s)
 	return l
 }

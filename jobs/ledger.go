@@ -37,7 +37,8 @@ type Ledger struct {
 	fence uint64
 
 	// forgot is the highest slot that this host may have witnessed and forgotten:
-	// it lost a ledger. Claims up to it are refused. Its own too.
+	// it lost a ledger, or Prune dropped a job. Claims up to it are refused. Its
+	// own too. While it is maxSlot the present is not known: see lostledger.go.
 	forgot Slot
 
 	edits uint64 // changes so far: what is on disk is of one of them
@@ -159,7 +160,7 @@ func (l *Ledger) Put(job string, r Run) {
 }
 
 // Apply writes down what a decision says; a Wait says nothing. It must be on
-// disk, and a Start acknowledged too, before the command runs.
+// disk, and a Start witnessed too, before the command runs.
 func (l *Ledger) Apply(d Decision) {
 	if d.Settles {
 		l.raise(d.Job, d.Slot, d.schedule)
@@ -177,11 +178,12 @@ func (l *Ledger) raise(job string, slot Slot, schedule uint64) {
 	}
 }
 
-// forget refuses, for ever, claims of all slots that can have been witnessed so
-// far: none was further in the future than Tolerance.
-func (l *Ledger) forget(now time.Time) {
-	l.forgot = SlotOf(now.Add(Tolerance))
-	l.edits++
+// forget refuses, for ever, claims of all slots up to this one.
+func (l *Ledger) forget(until Slot) {
+	if l.forgot != until {
+		l.forgot = until
+		l.edits++
+	}
 }
 
 // hasForgotten gives ReasonForgot for a slot of which this host cannot know.
@@ -220,9 +222,9 @@ type Claim struct {
 	Run      Run
 }
 
-// Admit takes a claim, if it may be acknowledged: ReasonNone, or why not. What
+// Admit takes a claim, if it may be witnessed: ReasonNone, or why not. What
 // it wrote must be on disk before the answer is sent, so that nobody ever
-// acknowledges two claimants of one slot. Asked again about the same claim, the
+// witnesses two claimants of one slot. Asked again about the same claim, the
 // answer is the same.
 func (l *Ledger) Admit(now time.Time, c Claim) Reason {
 	if c.Run.Epoch < l.fence {
@@ -285,19 +287,41 @@ func (l *Ledger) disown(now time.Time, self ID, running func(job string, k Key) 
 	return ended
 }
 
-// Ahead names a job of which the ledger knows the future: its writer's clock is
-// ahead of ours by more than Tolerance. Such a ledger should not be merged, for
-// the job would not run before that time.
-func (l *Ledger) Ahead(now time.Time) (job string, ok bool) {
-	limit := SlotOf(now.Add(Tolerance))
+// ahead names a job of which the ledger knows the future, by more than Tolerance,
+// and until when its slots are settled.
+func (l *Ledger) ahead(now time.Time) (job string, until time.Time, ok bool) {
 	for i := range l.entries {
-		e := &l.entries[i]
-		future := func(r Run) bool { return r.Slot > limit }
-		if max(e.Floor, SlotOf(e.Switch.At.Time())) > limit || slices.ContainsFunc(e.Runs, future) {
-			return e.Job, true
+		if e := &l.entries[i]; e.floor() > latest(now) {
+			return e.Job, e.floor().Time(), true
 		}
 	}
-	return "", false
+	return "", time.Time{}, false
+}
+
+// latest is the newest slot that another host can mean by the present.
+func latest(now time.Time) Slot { return SlotOf(now.Add(Tolerance)) }
+
+// past is what the ledger knows up to the present. The rest is of a clock that is
+// ahead of ours by more than Tolerance: were it merged, the job would not run
+// before that time. It reports whether anything was left out.
+func (l *Ledger) past(now time.Time) (past *Ledger, cut bool) {
+	limit := latest(now)
+	past = &Ledger{entries: slices.Clone(l.entries)}
+	for i := range past.entries {
+		e := &past.entries[i]
+		if e.Floor > limit {
+			e.Floor, e.Schedule, cut = 0, 0, true
+		}
+		if SlotOf(e.Switch.At.Time()) > limit {
+			e.Switch, cut = Switch{}, true
+		}
+		known := slices.DeleteFunc(slices.Clone(e.Runs), func(r Run) bool { return r.Slot > limit })
+		cut = cut || len(known) < len(e.Runs)
+		e.Runs = known
+	}
+	isEmpty := func(e Entry) bool { return e.Floor == 0 && e.Switch.Version == 0 && len(e.Runs) == 0 }
+	past.entries = slices.DeleteFunc(past.entries, isEmpty)
+	return past, cut
 }
 
 // Clone is a copy that shares nothing.

@@ -301,22 +301,44 @@ func TestDisown(t *testing.T) {
 	}
 }
 
+// What a clock that is ahead wrote is left out, and nothing else.
+func TestThePastOfALedger(t *testing.T) {
+	now := clock("12:00")
+	future := now.Add(2 * Tolerance)
+	r := Run{Key: Key{Slot: SlotOf(now)}, Phase: Claimed, Claimed: 1, Timeout: 1}
+	for name, spoil := range map[string]func(*Ledger){
+		"floor":  func(l *Ledger) { l.raise("b", SlotOf(future), 1) },
+		"switch": func(l *Ledger) { l.Pause("b", true, future) },
+		"run":    func(l *Ledger) { l.Put("b", Run{Key: Key{Slot: SlotOf(future)}, Phase: Claimed}) },
+	} {
+		for _, job := range []string{"b", "c"} {
+			var l Ledger
+			l.raise("a", SlotOf(now), 1)
+			l.Put(job, r)
+			want := l.Clone()
+			if got, cut := l.past(now); cut || !sameEntries(got, &l) {
+				t.Errorf("%s: the present is the future: %v", name, got.entries)
+			}
+			spoil(&l)
+			if got, cut := l.past(now); !cut || !sameEntries(got, want) {
+				t.Errorf("%s: %v, want %v", name, got.entries, want.entries)
+			}
+		}
+	}
+}
+
+func sameEntries(a, b *Ledger) bool { return a.told().mustAppend() == b.told().mustAppend() }
+
 func TestAheadNamesTheJob(t *testing.T) {
 	now := clock("12:00")
-	for _, spoil := range []func(*Ledger){
-		func(l *Ledger) { l.raise("b", SlotOf(now.Add(2*Tolerance)), 1) },
-		func(l *Ledger) { l.Pause("b", true, now.Add(2*Tolerance)) },
-		func(l *Ledger) { l.Put("b", Run{Key: Key{Slot: SlotOf(now.Add(2 * Tolerance))}, Phase: Claimed}) },
-	} {
-		var l Ledger
-		l.raise("a", SlotOf(now), 1)
-		if _, ok := l.Ahead(now); ok {
-			t.Error("the present is the future")
-		}
-		spoil(&l)
-		if job, ok := l.Ahead(now); !ok || job != "b" {
-			t.Errorf("%q, %t", job, ok)
-		}
+	var l Ledger
+	l.raise("a", latest(now), 1)
+	if job, until, ok := l.ahead(now); ok {
+		t.Errorf("%s until %v", job, until)
+	}
+	l.raise("b", latest(now)+1, 1)
+	if job, until, ok := l.ahead(now); !ok || job != "b" || SlotOf(until) != latest(now)+1 {
+		t.Errorf("%q until %v, %t", job, until, ok)
 	}
 }
 

@@ -31,7 +31,8 @@ func (l *Ledger) Merge(other *Ledger) {
 // Prune brings the ledger within its bounds. A record goes only with the floor
 // raised over its slot, so that the slot stays settled. Jobs that are in no
 // table go when nothing was heard of them for KeepJob, or to make room: should
-// one come back, its slots start from then on.
+// one come back, its slots start from then on. No claim of a slot as old as what
+// went is witnessed any more, of whatever job.
 func (l *Ledger) Prune(now time.Time, table []Job) {
 	for i := range l.entries {
 		if l.entries[i].prune() {
@@ -40,6 +41,7 @@ func (l *Ledger) Prune(now time.Time, table []Job) {
 	}
 	for _, name := range l.surplus(now, table) {
 		if i, ok := l.find(name); ok {
+			l.forget(max(l.forgot, l.entries[i].activity()))
 			l.entries = slices.Delete(l.entries, i, i+1)
 			l.edits++
 		}
@@ -96,11 +98,14 @@ func (l *Ledger) surplus(now time.Time, table []Job) []string {
 // name for a time.
 const maxSlot Slot = 253402300799
 
+// maxEpoch is the highest counter that an election gives.
+const maxEpoch = 1<<62 - 1
+
 // valid reports whether a record can have been written by an agent. It is for
 // what comes from a disk or a network.
 func (r *Run) valid() bool {
 	inTime := func(m Millis) bool { return 0 <= m && m <= Millis(maxSlot)*1000 }
-	return 0 <= r.Slot && r.Slot <= maxSlot && r.Epoch < 1<<62 &&
+	return 0 <= r.Slot && r.Slot <= maxSlot && r.Epoch <= maxEpoch &&
 		Claimed <= r.Phase && r.Phase <= Ended && r.Outcome <= Vanished &&
 		(r.Phase < Stopping) == (r.Outcome == 0) && (r.Attempt > 0) == (r.Started > 0) && r.Attempt < math.MaxUint8 &&
 		r.Claimed > 0 && inTime(r.Claimed) && inTime(r.Started) && inTime(r.Ended) &&

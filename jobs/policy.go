@@ -7,51 +7,70 @@ import (
 
 // Bounds of what one job may have going.
 const (
-	MaxPending = 10   // open slots that may still run
-	MaxActive  = 16   // runs at once, with overlap = allow
-	MaxCount   = 1000 // slots that a Skip counts
+	MaxPending = 10  // open slots that may still run
+	MaxActive  = 16  // runs at once, with overlap = allow
+	MaxCount   = 100 // slots that a Skip counts
 )
 
 // Due says what is to be done now about each job of the table, and why nothing
 // is, in the table's order. Once its decisions are applied, the same call gives
 // only Waits, until Next.
 func Due(now time.Time, table []Job, l *Ledger, lead Leadership) []Decision {
-	var all []Decision
-	for i := range table {
-		v := look(now, &table[i], l, lead)
-		all = append(all, v.decisions...)
-	}
-	return all
+	o := outlook{now: now, ledger: l, lead: lead}
+	return o.due(table)
 }
 
 // Next is when Due will have something to do, if nothing else changes: not after
 // now if it has already, zero if never.
 func Next(now time.Time, table []Job, l *Ledger, lead Leadership) time.Time {
-	var next time.Time
-	for i := range table {
-		v := look(now, &table[i], l, lead)
-		if slices.ContainsFunc(v.decisions, func(d Decision) bool { return d.Do != Wait }) {
-			return now
-		}
-		if !v.wake.IsZero() && (next.IsZero() || v.wake.Before(next)) {
-			next = v.wake
-		}
-	}
-	return next
+	o := outlook{now: now, ledger: l, lead: lead}
+	return o.next(table)
 }
 
 // Manual says what is to be done when a person asks for a run now: a Start, a
 // Wait, or Stops and a Wait. Whoever wants to wait asks again. It runs in spite
 // of a pause; overlap counts as for slots.
 func Manual(now time.Time, job *Job, l *Ledger, lead Leadership) []Decision {
-	e, _ := l.Entry(job.Name)
-	v := view{now: now, job: job, entry: &e, lead: lead}
-	v.tend()
+	o := outlook{now: now, ledger: l, lead: lead}
+	return o.manual(job)
+}
+
+// outlook is what all decisions of one time are made from.
+type outlook struct {
+	now    time.Time
+	ledger *Ledger
+	lead   Leadership
+	mine   []mine // what is known of the own runs that are open; none is needed
+}
+
+func (o *outlook) due(table []Job) []Decision {
+	var all []Decision
+	for i := range table {
+		v := o.look(&table[i])
+		all = append(all, v.decisions...)
+	}
+	return all
+}
+
+func (o *outlook) next(table []Job) time.Time {
+	var next time.Time
+	for i := range table {
+		v := o.look(&table[i])
+		if !v.isIdle() {
+			return o.now
+		}
+		next = earlier(next, v.wake)
+	}
+	return next
+}
+
+func (o *outlook) manual(job *Job) []Decision {
+	v := o.lookAfter(job)
 	v.decisions = nil // Due's own business
-	slot := SlotOf(now)
+	slot := SlotOf(o.now)
 	switch {
 	case !v.mayDecide():
-	case len(e.claims(slot, true)) > 0:
+	case len(v.entry.claims(slot, true)) > 0:
 		v.wait(ReasonTaken, slot, (slot + 1).Time())
 	default:
 		v.place(slot, ReasonManual)
@@ -65,18 +84,19 @@ type view struct {
 	job   *Job
 	entry *Entry
 	lead  Leadership
+	mine  []mine
 
 	active    []Run // the open runs, and those that this pass starts
 	decisions []Decision
 	wake      time.Time // when to look again; zero for never
 }
 
-func look(now time.Time, job *Job, l *Ledger, lead Leadership) view {
-	v := lookAfter(now, job, l, lead)
+func (o *outlook) look(job *Job) view {
+	v := o.lookAfter(job)
 	e := v.entry
 	switch {
 	case !v.mayDecide():
-	case e.floor() > SlotOf(now):
+	case e.floor() > SlotOf(o.now):
 		v.wait(ReasonAhead, 0, e.floor().Time())
 	case e.Schedule != job.Schedule.Hash():
 		v.adopt()
@@ -89,11 +109,24 @@ func look(now time.Time, job *Job, l *Ledger, lead Leadership) view {
 }
 
 // lookAfter is look for a job whose slots do not start any more.
-func lookAfter(now time.Time, job *Job, l *Ledger, lead Leadership) view {
-	e, _ := l.Entry(job.Name)
-	v := view{now: now, job: job, entry: &e, lead: lead}
+func (o *outlook) lookAfter(job *Job) view {
+	e, _ := o.ledger.Entry(job.Name)
+	v := view{now: o.now, job: job, entry: &e, lead: o.lead, mine: o.mine}
 	v.tend()
 	return v
+}
+
+// isIdle reports whether there is nothing but waiting.
+func (v *view) isIdle() bool {
+	return !slices.ContainsFunc(v.decisions, func(d Decision) bool { return d.Do != Wait })
+}
+
+// definition is the job as its run was claimed, and when its attempt's time is up.
+func (v *view) definition(r Run) (job *Job, end time.Time) {
+	if m := findMine(v.mine, v.job.Name, r.Key); m != nil && !m.endAt.IsZero() {
+		return &m.job, m.endAt
+	}
+	return v.job, r.end()
 }
 
 // wakeAt asks for another look.
@@ -164,16 +197,13 @@ func (v *view) tend() {
 }
 
 // over is when a run of another host must be over, by that host's own timeout,
-// if nothing is heard of it any more. Its last attempt began before this
-// leadership, if there was one that we have not heard of: attempts end with
-// their leadership. A tenth is added for the message and clocks that differ: at
-// least a second, at most Tolerance, which is arbitrary.
+// if nothing is heard of it any more. It may have begun an attempt that we have
+// not heard of as late as this leadership began: how many it has is that host's
+// own to know. A tenth is added for the message and clocks that differ: at least
+// a second, at most Tolerance, which is arbitrary.
 func (v *view) over(r Run) time.Time {
 	began := max(r.Claimed, r.Started, r.Ended).Time()
-	isLast := (r.Phase == Running || r.Phase == Stopping) && int(r.Attempt) > v.job.Retries
-	if isLast {
-		began = r.Started.Time()
-	} else if v.lead.Since.After(began) {
+	if v.lead.Since.After(began) {
 		began = v.lead.Since
 	}
 	timeout := time.Duration(r.Timeout) * time.Second
@@ -207,7 +237,8 @@ func (v *view) givenUp(r Run) Run {
 }
 
 func (v *view) tendWaiting(r Run) Run {
-	at := r.Ended.Time().Add(v.job.delay(r.Attempt))
+	job, _ := v.definition(r)
+	at := r.Ended.Time().Add(job.delay(r.Attempt))
 	switch {
 	case v.entry.Switch.Paused:
 		v.decide(Decision{Do: Wait, Why: ReasonPaused, Slot: r.Slot, Run: r})
@@ -222,11 +253,11 @@ func (v *view) tendWaiting(r Run) Run {
 }
 
 func (v *view) tendRunning(r Run) Run {
-	end := r.Started.Time().Add(time.Duration(r.Timeout) * time.Second)
+	job, end := v.definition(r)
 	switch {
 	case !v.now.Before(end):
 		r = v.stop(r, TimedOut, ReasonTimeout)
-	case v.job.OnLoss == OnLossKill && !v.lead.owns(r):
+	case job.OnLoss == OnLossKill && !v.lead.owns(r):
 		r = v.stop(r, Killed, ReasonLoss)
 	default:
 		v.wakeAt(end)

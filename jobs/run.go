@@ -41,7 +41,7 @@ func (m Millis) Time() time.Time {
 }
 
 // Key tells the runs of one job apart. Two keys with one slot are two
-// claimants: at most one of them was acknowledged by a majority. (Two by hand
+// claimants: at most one of them was witnessed by a majority. (Two by hand
 // with one slot are two wishes, of which the witnesses that remember refuse the
 // second; no floor covers them.)
 type Key struct {
@@ -67,8 +67,12 @@ func compareBool(a, b bool) int {
 	return -1
 }
 
-// String is BULLY_JOB_RUN_ID without the job's name: epoch/slot, with the slot
-// in seconds, preceded by "manual-" for a run by hand.
+// end is when the attempt's time is up.
+func (r Run) end() time.Time { return r.Started.Time().Add(time.Duration(r.Timeout) * time.Second) }
+
+// String is for texts that a person reads, of one job: epoch/slot, with the slot in
+// seconds, preceded by "manual-" for a run by hand. BULLY_JOB_RUN_ID, which names
+// a run among all, is the driver's.
 func (k Key) String() string {
 	if k.Manual {
 		return fmt.Sprintf("%d/manual-%d", k.Epoch, k.Slot)
@@ -104,7 +108,7 @@ const (
 	TimedOut                       // ended at its timeout
 	Killed                         // ended because its host stopped leading
 	Replaced                       // ended for a newer slot
-	Unclaimed                      // never started: no majority acknowledged it in time
+	Unclaimed                      // never started: no majority witnessed it in time
 	Interrupted                    // its agent ended meanwhile; how far it came is unknown
 	Vanished                       // nothing was heard of it, see Lost
 )
@@ -142,7 +146,7 @@ type Run struct {
 func (r Run) Open() bool { return r.Phase < Lost }
 
 // Began is the run with another attempt that starts now. It must be on disk,
-// and a first one acknowledged, before the command starts.
+// and a first one witnessed, before the command starts.
 func (r Run) Began(now time.Time) Run {
 	r.Phase, r.Outcome, r.Started = Running, 0, MillisOf(now)
 	r.Attempt++

@@ -13,15 +13,22 @@ type SchedulerConfig struct {
 	// LedgerLost says that this host had a ledger which is gone or unreadable,
 	// though it still has its id, under which it may be a voter. It then witnesses
 	// no slot that it may have witnessed before, which are those of the next
-	// minute too (Tolerance), and tells so to nobody: jobs may overlap.
+	// minute too (Tolerance). What it had told no leader it cannot tell the next
+	// one: jobs may overlap.
 	LedgerLost bool
+
+	// NewestKnown is the newest time of which this host knows, from its files, that
+	// it has passed; zero if it knows none. It counts with LedgerLost: while the
+	// clock is before it, the clock is wrong, and no claim at all is witnessed.
+	NewestKnown time.Time
 
 	// Settle is how long a new leader waits before it decides anything; zero
 	// means DefaultSettle. Higher lets it hear more, and starts slots later.
 	Settle time.Duration
 	// ClaimTimeout bounds the wait for a majority, in quorum mode; zero means
-	// DefaultClaimTimeout. It must exceed some round trips and two syncs. Higher
-	// lets slow disks witness, and starts slots later.
+	// DefaultClaimTimeout. It begins when the claim is on this host's disk, and
+	// must exceed some round trips and a sync of another's. Higher lets slow disks
+	// witness, and starts slots later.
 	ClaimTimeout time.Duration
 	// Grace is how long a command may go on after it was told to end; zero means
 	// DefaultGrace. It is added before a vanished host's run counts as lost, so
@@ -32,7 +39,7 @@ type SchedulerConfig struct {
 // Defaults of SchedulerConfig; all three are arbitrary.
 const (
 	DefaultSettle       = 2 * time.Second
-	DefaultClaimTimeout = 2 * time.Second
+	DefaultClaimTimeout = 10 * time.Second
 	DefaultGrace        = 5 * time.Second
 )
 
@@ -48,22 +55,23 @@ const saveWithin = time.Second
 // A Scheduler belongs to whoever calls Step; nothing here is safe for concurrent
 // use.
 type Scheduler struct {
-	cfg    SchedulerConfig
-	ledger *Ledger
-	// retired are definitions that are not in the table any more, of which a run
-	// goes on here: they have timeouts, and start nothing.
-	retired []Job
+	cfg     SchedulerConfig
+	ledger  *Ledger
+	lost    lostLedger
+	closing bool
 
 	lead   Leadership // as last told; leadership() is what counts
 	voters []ID       // nil in available mode
 	need   int        // how many of them are a majority
 	peers  []ID       // hosts that are told about runs
 
-	claims []*claim // own ones that wait for a majority
-	study  study    // what a new leader asks the others
-	asks   []ask    // people's wishes that wait
-	mine   []mine   // the open runs of this life
-	round  uint32   // number of the last claim or study
+	claims  []*claim // own ones that wait for a majority
+	study   study    // what a new leader asks the others
+	asks    []ask    // people's wishes that wait
+	mine    []mine   // the open runs of this life
+	telling []Send   // parts of the ledger for new voters
+	tellAt  time.Time
+	round   uint32 // number of the last claim or study
 
 	// What is in memory and not on disk.
 	savedEdits uint64    // the ledger's edits that the last Save had
@@ -73,6 +81,7 @@ type Scheduler struct {
 	// Decisions are looked for only when one may have become due.
 	decidedEdits uint64
 	decidedLead  Leadership
+	next         int       // the job of the table that comes first
 	wake         time.Time // zero: never
 
 	now      time.Time
@@ -117,8 +126,10 @@ func (s *Scheduler) Step(now time.Time, ev Event) []Effect {
 	} else {
 		s.before, s.after = s.before[:0], s.after[:0]
 		s.awake()
+		s.settleForgot()
 		s.dispatch(ev)
 	}
+	s.timeClaims()
 	if s.strays {
 		s.settleStrays()
 	}
@@ -128,30 +139,32 @@ func (s *Scheduler) Step(now time.Time, ev Event) []Effect {
 	return s.finish()
 }
 
-// awake is the beginning of the first step.
-func (s *Scheduler) awake() {
-	if !s.begun && s.cfg.LedgerLost {
-		s.ledger.forget(s.now)
-		s.mustSave = true
+// turnTo takes the time. A clock that is set back takes what is planned with it.
+func (s *Scheduler) turnTo(now time.Time) {
+	back := s.now.Sub(now)
+	if s.now = now; back > 0 && s.begun {
+		s.onClockSet(-back)
 	}
 }
 
-// turnTo takes the time. A clock that is set back takes what is planned with it.
-func (s *Scheduler) turnTo(now time.Time) {
-	if back := s.now.Sub(now); back > 0 && s.begun {
-		for _, t := range s.timers() {
-			if !t.IsZero() {
-				*t = t.Add(-back)
-			}
+// onClockSet moves what is planned along with the clock.
+func (s *Scheduler) onClockSet(by time.Duration) {
+	for _, t := range s.timers() {
+		if !t.IsZero() {
+			*t = t.Add(by)
 		}
-		s.wake = now
 	}
-	s.now = now
+	for i := range s.mine {
+		if m := &s.mine[i]; !m.endAt.IsZero() {
+			m.endAt = m.endAt.Add(by)
+		}
+	}
+	s.wake = s.now
 }
 
 // timers are all that is planned, apart from what policy plans.
 func (s *Scheduler) timers() []*time.Time {
-	all := []*time.Time{&s.saveAt}
+	all := []*time.Time{&s.saveAt, &s.tellAt}
 	for _, c := range s.claims {
 		all = append(all, &c.resendAt, &c.until)
 	}
@@ -185,8 +198,14 @@ func (s *Scheduler) dispatch(ev Event) {
 		s.onAsk(e)
 	case SetPaused:
 		s.onSetPaused(e)
+	case Unask:
+		s.onUnask(e.Token)
 	case TableChanged:
-		s.onTableChanged(e.Jobs)
+		s.onTableChanged(e)
+	case ClockSet:
+		s.onClockSet(e.By)
+	case Closing:
+		s.onClosing()
 	case SaveRecovered:
 		s.onSaveRecovered()
 	default:
@@ -221,6 +240,7 @@ func (s *Scheduler) refuse(from ID, why string) {
 func (s *Scheduler) expire() {
 	s.expireClaims()
 	s.expireStudy()
+	s.tellMore()
 }
 
 func (s *Scheduler) isDue(t time.Time) bool { return !t.IsZero() && !s.now.Before(t) }
@@ -232,7 +252,7 @@ func (s *Scheduler) finish() []Effect {
 	if s.ledger.edits == s.savedEdits || s.diskFailed {
 		s.saveAt = time.Time{}
 	} else if s.mustSave || s.isDue(s.saveAt) {
-		s.out = append(s.out, Save{Bytes: s.Bytes()})
+		s.out = append(s.out, Save{Bytes: []byte(s.ledger.mustAppend())})
 		s.savedEdits, s.saveAt = s.ledger.edits, time.Time{}
 	} else if s.saveAt.IsZero() {
 		s.saveAt = s.now.Add(saveWithin)

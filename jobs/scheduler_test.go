@@ -331,7 +331,8 @@ func TestJ1_AVoterThatForgotRefuses(t *testing.T) {
 	}
 
 	w := newLan(t, 3, true, everyTen(t, nil)...)
-	w.host(1).s = NewScheduler(SchedulerConfig{Self: w.host(1).id, Table: everyTen(t, nil), LedgerLost: true}, nil)
+	w.host(1).lostLedger = true
+	w.boot(w.host(1), everyTen(t, nil))
 	w.lead(1, 1)
 	w.runTo("12:00:15")
 	w.has("begins 12:00:10") // both others have witnessed it
@@ -417,9 +418,9 @@ func TestJ3_AVanishedRunIsLostWhenItMustBeOver(t *testing.T) {
 	w.crash(w.host(1))
 	w.run(time.Second)
 	w.lead(2, 2)
-	w.runTo("12:00:26")
+	w.runTo("12:00:27")
 	w.hasNot("lose")
-	w.runTo("12:00:27") // begun at :10, 10 s, 5 s, 1 s
+	w.runTo("12:00:28") // n2 leads since :12, 10 s, 5 s, 1 s
 	w.has("n2 a: lose 12:00:10 vanished")
 }
 
@@ -742,8 +743,8 @@ func TestAJobThatLeavesTheTable(t *testing.T) {
 	w.runTo("12:00:35")
 	w.has("ends the command of 12:00:10 (timed-out)")
 	w.hasNot("12:00:20")
-	if s := w.host(1).s; len(s.retired) > 0 || !s.Deadline().IsZero() {
-		t.Errorf("%v, deadline %v", s.retired, s.Deadline())
+	if s := w.host(1).s; len(s.mine) > 0 || !s.Deadline().IsZero() {
+		t.Errorf("%v, deadline %v", s.mine, s.Deadline())
 	}
 }
 
@@ -794,20 +795,6 @@ func TestAnswersOutOfTurn(t *testing.T) {
 		if got := words(s.Step(now, ev)); got != "refused" {
 			t.Errorf("%v: %s", ev, got)
 		}
-	}
-}
-
-func TestUpcoming(t *testing.T) {
-	s := NewScheduler(SchedulerConfig{Self: here, Table: everyTen(t, nil)}, nil)
-	got := s.Upcoming("a", clock("12:00:01"), 2)
-	if want := []time.Time{clock("12:00:10"), clock("12:00:20")}; !slices.EqualFunc(got, want, time.Time.Equal) {
-		t.Errorf("%v", got)
-	}
-	if got := s.Upcoming("b", clock("12:00"), 2); got != nil {
-		t.Errorf("%v", got)
-	}
-	if l, err := Parse(s.Bytes()); err != nil || len(l.Jobs()) != 0 {
-		t.Errorf("%v, %v", l, err)
 	}
 }
 

@@ -11,7 +11,7 @@ func (s *Scheduler) settleStrays() {
 		s.tellAll(stray.job, stray.run)
 	}
 	for _, m := range slices.Clone(s.mine) {
-		if r, ok := s.ledger.run(m.job, m.key); ok && r.Phase == Lost && !m.isLost {
+		if r, ok := s.ledger.run(m.job.Name, m.key); ok && r.Phase == Lost && !m.isLost {
 			s.answerLost(m, r)
 		}
 	}
@@ -20,19 +20,15 @@ func (s *Scheduler) settleStrays() {
 // answerLost ends a run that others count as lost although it is open here:
 // another may have started by now.
 func (s *Scheduler) answerLost(m mine, r Run) {
+	job := m.job.Name
 	switch {
 	case m.runs:
-		s.markLost(m)
-		s.before = append(s.before, End{Job: m.job, Key: m.key, Outcome: Killed})
+		s.open(job, m.key).isLost = true
+		s.before = append(s.before, End{Job: job, Key: m.key, Outcome: Killed})
 	case r.Attempt == 0:
-		s.dropClaim(m.job, m.key, ReasonVanished)
-		s.over(m.job, r.Refused(s.now))
+		s.dropClaim(job, m.key, ReasonVanished)
+		s.over(job, r.Refused(s.now))
 	default:
-		s.over(m.job, r.closed(s.now, Ended, Failed))
+		s.over(job, r.closed(s.now, Ended, Failed))
 	}
-}
-
-func (s *Scheduler) markLost(m mine) {
-	i := slices.Index(s.mine, m)
-	s.mine[i].isLost = true
 }

@@ -79,7 +79,7 @@ func (s *Scheduler) query(t *teller) {
 // onQuery tells what this host knows. From then on it witnesses no claim of an
 // earlier leader, so that the asker knows all that those can have started.
 func (s *Scheduler) onQuery(from ID, m *Message) {
-	if from != m.Owner || m.Epoch < s.ledger.fence {
+	if from != m.Owner || m.Epoch < s.ledger.fence || m.Epoch > maxEpoch {
 		s.refuse(from, "query")
 		return
 	}

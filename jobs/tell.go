@@ -1,6 +1,9 @@
 package jobs
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // tellAll tells all others, once it is on disk, what the ledger has of a job
 // beside its runs, and the new versions of these.
@@ -12,6 +15,42 @@ func (s *Scheduler) tellAll(job string, runs ...Run) {
 	m := Message{Kind: RecordMessage, Epoch: s.lead.Epoch, Owner: s.cfg.Self, Payload: l.mustAppend()}
 	for _, to := range s.others() {
 		s.send(to, m)
+	}
+}
+
+// How fast new voters are told: a ledger can be hundreds of datagrams. Both are
+// arbitrary.
+const (
+	tellAtOnce = 64
+	tellAgain  = 10 * time.Millisecond
+)
+
+// tellVoters tells all voters all that is known: after two changes of the roster
+// there need not be a voter left that witnessed what the roster before started.
+func (s *Scheduler) tellVoters() {
+	s.telling, s.mustSave = nil, true
+	for _, part := range s.ledger.parts() {
+		m := Message{Kind: RecordMessage, Epoch: s.lead.Epoch, Owner: s.cfg.Self, Payload: part.mustAppend()}
+		for _, voter := range s.voters {
+			if voter != s.cfg.Self {
+				s.telling = append(s.telling, Send{To: voter, Message: m})
+			}
+		}
+	}
+	s.tellAt = s.now
+}
+
+// tellMore tells some of what is to be told.
+func (s *Scheduler) tellMore() {
+	if !s.isDue(s.tellAt) {
+		return
+	}
+	n := min(len(s.telling), tellAtOnce)
+	for _, e := range s.telling[:n] {
+		s.send(e.To, e.Message)
+	}
+	if s.telling, s.tellAt = s.telling[n:], s.now.Add(tellAgain); len(s.telling) == 0 {
+		s.telling, s.tellAt = nil, time.Time{}
 	}
 }
 
@@ -30,20 +69,24 @@ func (s *Scheduler) send(to ID, m Message) {
 	}
 }
 
-// takeIn merges what another host knows.
+// takeIn merges what another host knows, but for what is ahead of the clock. It
+// reports whether that could be read.
 func (s *Scheduler) takeIn(from ID, b []byte) bool {
 	theirs, err := Parse(b)
 	if err != nil {
 		s.refuse(from, "ledger")
 		return false
 	}
-	if _, ahead := theirs.Ahead(s.now); ahead {
+	past, isCut := theirs.past(s.now)
+	if isCut {
 		s.refuse(from, "ahead")
-		return false
+	}
+	for i := range theirs.entries {
+		s.learnTime(theirs.entries[i].activity())
 	}
 	was := s.ledger.edits
-	s.ledger.Merge(theirs)
-	s.ledger.Prune(s.now, s.cfg.Table)
+	s.ledger.Merge(past)
+	s.prune()
 	s.strays = s.strays || s.ledger.edits != was
 	return true
 }

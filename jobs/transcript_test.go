@@ -156,7 +156,7 @@ func (w *lan) command(d *datadriven.TestData) {
 	case "pause", "resume":
 		w.step(host(0), SetPaused{Job: word(1), Paused: d.Cmd == "pause", Token: 8})
 	case "table":
-		w.step(host(0), TableChanged{jobLines(w.t, d)})
+		w.step(host(0), TableChanged{Jobs: jobLines(w.t, d)})
 	case "cut", "heal":
 		w.cutOff(number(0), d.Cmd == "cut")
 	case "lost", "found":

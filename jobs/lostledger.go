@@ -1,0 +1,50 @@
+package jobs
+
+import "time"
+
+// A host that has lost its ledger does not know what it witnessed, and refuses
+// all that it may have: up to the present and Tolerance, since nothing further in
+// the future is witnessed. That takes a clock that shows the present. One that
+// shows a time which is known to have passed does not: until it is set, every
+// claim is refused. All of that is on disk, for the case of another restart.
+
+// lostLedger is what a host knows of the present that has lost its ledger.
+type lostLedger struct {
+	isLost bool      // in this life, or before the clock was right
+	newest time.Time // that has passed
+}
+
+// awake is the beginning of the first step.
+func (s *Scheduler) awake() {
+	if s.begun {
+		return
+	}
+	s.lost = lostLedger{isLost: s.cfg.LedgerLost || s.ledger.forgot == maxSlot, newest: s.cfg.NewestKnown}
+	if s.lost.isLost {
+		s.forgetAll()
+	}
+}
+
+// forgetAll refuses every claim, until the clock is right.
+func (s *Scheduler) forgetAll() {
+	s.ledger.forget(maxSlot)
+	s.mustSave = true
+}
+
+// learnTime takes the time of what another host says. One that is ahead may be
+// right.
+func (s *Scheduler) learnTime(slot Slot) {
+	if s.lost.isLost && slot > latest(s.now) && slot.Time().After(s.lost.newest) {
+		s.lost.newest = slot.Time()
+		s.forgetAll()
+	}
+}
+
+// settleForgot refuses what can have been witnessed before the present, once that
+// is known.
+func (s *Scheduler) settleForgot() {
+	if s.ledger.forgot == maxSlot && !s.now.Before(s.lost.newest) {
+		s.ledger.forget(latest(s.now))
+		s.mustSave = true
+	}
+}
