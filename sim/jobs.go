@@ -26,6 +26,7 @@ type jobWorld struct {
 	config   jobs.SchedulerConfig // but for Self
 	waived   bool                 // the scenario is beyond what jobs promise
 	losing   bool                 // ledgers get lost, and agents notice: J1 holds, J3 and J4 need not
+	apart    time.Duration        // bounds how far a wall clock is off; beyond maxOffset the same holds
 
 	starts  map[jobSlot]jobStart
 	counts  JobCounts
@@ -62,7 +63,7 @@ func (c *JobCounts) Add(other *JobCounts) {
 // jobHost is a machine's part in jobs.
 type jobHost struct {
 	scheduler *jobs.Scheduler // nil: the agent does not run
-	offset    time.Duration   // of its wall clock, which NTP keeps within maxOffset
+	offset    time.Duration   // of its wall clock
 	commands  []*jobCommand   // outlive the agent
 
 	busy    bool // waits for its disk
@@ -77,8 +78,8 @@ type jobHost struct {
 	roster uint32 // and the version of its voters
 }
 
-// maxOffset bounds how far a wall clock is off: two of them differ by less than
-// the second that jobs allow for.
+// maxOffset bounds how far a wall clock is off that NTP looks after: two of them
+// differ by less than the second that jobs allow for.
 const maxOffset = 400 * time.Millisecond
 
 // drawJobs gives half of the schedules jobs.
@@ -91,9 +92,10 @@ func (w *World) drawJobs(o *Options) {
 	for i := range 2 + rng.IntN(3) {
 		j.table = append(j.table, drawJob(rng, string(rune('a'+i))))
 	}
-	j.config = jobs.SchedulerConfig{Table: j.table, Grace: 300 * time.Millisecond,
+	j.config = jobs.SchedulerConfig{Table: j.table, Grace: 300 * time.Millisecond, ClaimTimeout: 2 * time.Second,
 		Settle: pick(rng, 200*time.Millisecond, time.Second, 2*time.Second)}
 	j.waived, j.losing = w.beyond != noFault, rng.IntN(8) == 0
+	j.apart = pick(rng, maxOffset, maxOffset, maxOffset, maxOffset, maxOffset, maxOffset, maxOffset, 3*jobs.Tolerance)
 	w.jobs = j
 }
 
@@ -130,6 +132,9 @@ func (w *World) runJobs(before int64) {
 	}
 }
 
+// drawOffset is how far a wall clock is off.
+func (j *jobWorld) drawOffset() time.Duration { return j.upTo(2*j.apart) - j.apart }
+
 func (j *jobWorld) upTo(d time.Duration) time.Duration {
 	return time.Duration(j.rng.Float64() * float64(d))
 }
@@ -140,7 +145,7 @@ func (w *World) beginJobs() {
 		return
 	}
 	for _, m := range w.machines {
-		m.jobs.offset = w.jobs.upTo(2*maxOffset) - maxOffset
+		m.jobs.offset = w.jobs.drawOffset()
 	}
 	w.gossipAgain()
 	w.meddleAgain()
@@ -159,7 +164,8 @@ func (w *World) startJobs(m *machine) {
 	if ledger != nil && w.jobs.losing && w.jobs.rng.IntN(3) == 0 {
 		w.jobs.counts.Forgotten++
 		w.say(m, "ledger lost")
-		ledger, cfg.LedgerLost, m.disk.ledger = nil, true, ledgerFile{}
+		cfg.LedgerLost, cfg.NewestKnown = true, m.disk.ledger.at
+		ledger, m.disk.ledger = nil, ledgerFile{}
 	}
 	m.jobs = jobHost{scheduler: jobs.NewScheduler(cfg, ledger), offset: m.jobs.offset}
 	w.jobStep(m, jobs.Peers{Hosts: w.jobPeers(m)})

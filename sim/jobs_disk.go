@@ -10,12 +10,13 @@ import (
 // ledgerFile is the ledger as package agent writes it: a new file that takes the
 // old one's name, so that a crash leaves one of the two.
 type ledgerFile struct {
-	content []byte // what a process that starts now would read
-	synced  []byte // what a power cut leaves, if the disk lies
+	content []byte    // what a process that starts now would read
+	synced  []byte    // what a power cut leaves, if the disk lies
+	at      time.Time // of the last write, by the host's clock
 }
 
-func (f *ledgerFile) write(b []byte, lies bool) {
-	f.content = b
+func (f *ledgerFile) write(b []byte, at time.Time, lies bool) {
+	f.content, f.at = b, at
 	if !lies {
 		f.synced = b
 	}
@@ -40,7 +41,7 @@ func (w *World) saveLedger(m *machine, b []byte) verdict {
 	d := &m.disk
 	if d.full || d.errors {
 		if d.errors && j.rng.IntN(2) == 0 {
-			d.ledger.write(slices.Clone(b), d.lies) // the error came after the fact
+			d.ledger.write(slices.Clone(b), w.wall(m), d.lies) // the error came after the fact
 		}
 		return failed
 	}
@@ -69,7 +70,7 @@ func (w *World) ledgerSaved(m *machine) {
 		return
 	}
 	h := &m.jobs
-	m.disk.ledger.write(h.pending, m.disk.lies)
+	m.disk.ledger.write(h.pending, w.wall(m), m.disk.lies)
 	h.pending = nil
 	w.goOnJobs(m)
 }
@@ -99,7 +100,7 @@ func (w *World) goOnJobs(m *machine) {
 func (w *World) settleLedger(m *machine) {
 	f := &m.disk.ledger
 	if m.jobs.pending != nil && w.jobs.rng.IntN(2) == 0 {
-		f.write(m.jobs.pending, m.disk.lies)
+		f.write(m.jobs.pending, w.wall(m), m.disk.lies)
 	}
 	if m.hostDown && m.disk.lies {
 		f.content = f.synced

@@ -5,21 +5,9 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/jobs"
+	"github.com/bully-agent/bully-agent/jobs/jobframe"
 	"github.com/bully-agent/bully-agent/wire"
 )
-
-// frameOf puts a message into a frame, as the agent does.
-func frameOf(m *jobs.Message, from wire.ID, f *wire.Frame) {
-	*f = wire.Frame{Kind: wire.Kind(m.Kind), Cluster: cluster, Sender: from, Round: m.Round,
-		Epoch: wire.Epoch{Counter: m.Epoch, Owner: wire.ID(m.Owner)},
-		Why:   uint8(m.Why), Digest: m.Digest, Place: m.Place, Parts: m.Count, Payload: m.Payload}
-}
-
-// messageOf takes it out again.
-func messageOf(f *wire.Frame) jobs.Message {
-	return jobs.Message{Kind: jobs.MessageKind(f.Kind), Epoch: f.Epoch.Counter, Owner: jobs.ID(f.Epoch.Owner), Round: f.Round,
-		Why: jobs.Reason(f.Why), Digest: f.Digest, Place: f.Place, Count: f.Parts, Payload: f.Payload}
-}
 
 // sendJob carries out a Send effect: the message goes as bytes.
 func (w *World) sendJob(m *machine, e jobs.Send) {
@@ -28,7 +16,8 @@ func (w *World) sendJob(m *machine, e jobs.Send) {
 		return // it has lost its disk, and with it its name
 	}
 	j, to := w.jobs, w.machines[i]
-	frameOf(&e.Message, m.id, &j.scratch)
+	j.scratch = jobframe.Pack(&e.Message)
+	j.scratch.Cluster, j.scratch.Sender = cluster, m.id
 	b := wire.Append(nil, &j.scratch)
 	j.counts.Frames++
 	j.hash.mix(uint64(w.now))
@@ -73,7 +62,7 @@ func (w *World) arriveJob(from, to *machine, b []byte, late time.Duration) {
 		if w.isCut(from, to) || to.suspended || to.id != id || wire.Parse(b, &f) != nil {
 			return
 		}
-		w.jobStep(to, jobs.Heard{From: jobs.ID(f.Sender), Message: messageOf(&f)})
+		w.jobStep(to, jobs.Heard{From: jobs.ID(f.Sender), Message: jobframe.Unpack(&f)})
 	})
 }
 
@@ -108,6 +97,21 @@ func (w *World) meddleAgain() {
 	})
 }
 
+// setClock sets a wall clock. The agent notices what that takes from its timers.
+func (w *World) setClock(m *machine, offset time.Duration) {
+	by := offset - m.jobs.offset
+	m.jobs.offset = offset
+	if m.jobs.scheduler == nil {
+		return
+	}
+	m.jobs.tickAt = 0
+	if by > 0 {
+		w.jobStep(m, jobs.ClockSet{By: by})
+		return
+	}
+	w.jobStep(m, jobs.Tick{})
+}
+
 func (w *World) meddle(m *machine) {
 	j := w.jobs
 	job := pick(j.rng, j.table...).Name
@@ -122,13 +126,11 @@ func (w *World) meddle(m *machine) {
 	case 3:
 		w.jobStep(m, jobs.SetPaused{Job: job, Paused: j.rng.IntN(3) == 0})
 	case 4:
-		w.jobStep(m, jobs.TableChanged{Jobs: j.table[:j.rng.IntN(len(j.table))]})
+		w.jobStep(m, jobs.TableChanged{Jobs: j.table[:j.rng.IntN(len(j.table))], Grace: j.config.Grace})
 		w.jobAfter(j.upTo(2*time.Second), func() { w.jobStep(m, jobs.TableChanged{Jobs: j.table}) })
+	case 5:
+		w.jobStep(m, jobs.Unask{Token: 1})
 	default:
-		m.jobs.offset = j.upTo(2*maxOffset) - maxOffset
-		if m.jobs.scheduler != nil {
-			m.jobs.tickAt = 0
-			w.jobStep(m, jobs.Tick{})
-		}
+		w.setClock(m, j.drawOffset())
 	}
 }

@@ -1,11 +1,6 @@
 package sim
 
-import (
-	"testing"
-
-	"github.com/bully-agent/bully-agent/jobs"
-	"github.com/bully-agent/bully-agent/wire"
-)
+import "testing"
 
 // Schedules with jobs do what jobs are about, often enough to break what could
 // break.
@@ -50,37 +45,6 @@ func TestJobsDoNotMoveTheElection(t *testing.T) {
 			t.Errorf("seed %d: %d steps and %d frames with jobs, %d and %d without", seed, with.Steps, with.Frames,
 				without.Steps, without.Frames)
 		}
-	}
-}
-
-// A message is the same after its way as bytes, and the numbers of package jobs
-// are those of package wire.
-func TestMessagesSurviveTheirFrames(t *testing.T) {
-	for kind, name := range map[jobs.MessageKind]string{jobs.ClaimMessage: "JOB_CLAIM", jobs.WitnessMessage: "JOB_WITNESS",
-		jobs.RecordMessage: "JOB_RECORD", jobs.QueryMessage: "LEDGER_QUERY", jobs.PartMessage: "LEDGER_PART"} {
-		if wire.Kind(kind).String() != name || kind.String() != name {
-			t.Errorf("%d is called %v and %v, want %s", kind, wire.Kind(kind), kind, name)
-		}
-		sent := jobs.Message{Kind: kind, Epoch: 7, Owner: jobs.ID{1}, Round: 9}
-		switch kind {
-		case jobs.WitnessMessage:
-			sent.Why = jobs.ReasonTaken
-		case jobs.QueryMessage:
-			sent.Digest, sent.Place = 1<<63+5, 3
-		case jobs.PartMessage:
-			sent.Digest, sent.Place, sent.Count = 1<<63+5, 3, 4
-			fallthrough
-		default:
-			sent.Payload = string(make([]byte, jobs.MaxPayload))
-		}
-		var f, got wire.Frame
-		frameOf(&sent, wire.ID{2}, &f)
-		if err := wire.Parse(wire.Append(nil, &f), &got); err != nil || messageOf(&got) != sent || got.Sender != (wire.ID{2}) {
-			t.Errorf("%v: arrives as %v, error %v", sent, messageOf(&got), err)
-		}
-	}
-	if jobs.MaxPayload != wire.MaxPayload {
-		t.Errorf("payloads have %d and %d bytes", jobs.MaxPayload, wire.MaxPayload)
 	}
 }
 
