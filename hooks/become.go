@@ -12,13 +12,16 @@ import (
 func (r *Runner) becomeLeader(ctx context.Context, cfg Config, ev Event, l *leash) Result {
 	hasHooks := !cfg.Commands[BecomeLeader].IsZero() || !cfg.Commands[LoseLeadership].IsZero()
 	if ctx.Err() == nil && hasHooks {
-		if err := l.await(r.journal.begin(ev)); err != nil {
+		err := l.await(r.journal.begin(ev), r.recordPatience)
+		if err == nil {
+			err = l.await(r.beginGuarding(ctx, cfg, ev), r.recordPatience)
+		}
+		if err != nil {
 			if l.pulled() == nil {
 				err = fmt.Errorf("%w: %w", ErrNotRecorded, err)
 			}
 			return r.withdraw(ev, err)
 		}
-		r.beginGuarding(ctx, cfg, ev)
 	}
 	r.begun = ev.Epoch.Counter
 	return r.attempts(ctx, cfg, leadership, ev, l)
@@ -32,7 +35,11 @@ func (r *Runner) withdraw(ev Event, why error) Result {
 	if r.begun < epoch {
 		r.mu.Lock()
 		r.unstarted[epoch] = true
+		w := r.guarding
 		r.mu.Unlock()
+		if w != nil && w.epoch() == epoch {
+			r.endGuarding(w)
+		}
 	}
 	r.logger().Error("hook not started", "hook", string(BecomeLeader), "epoch", epoch, "err", why)
 	return Result{Kind: BecomeLeader, Epoch: epoch, Cause: ev.Cause, Exit: -1, Err: why}
@@ -40,9 +47,13 @@ func (r *Runner) withdraw(ev Event, why error) Result {
 
 var errDiskHangs = errors.New("the disk does not answer")
 
-// await waits for the outcome of a write for as long as the hook may run.
-func (l *leash) await(outcome <-chan error) error {
-	late := time.NewTimer(time.Until(l.termBy(time.Now())))
+// recordPatience is how long a disk may take for what must be there before a
+// become-leader hook. Arbitrary: a leader that is not ready serves nobody.
+const recordPatience = 5 * time.Second
+
+// await waits for the outcome of a write, for d at most.
+func (l *leash) await(outcome <-chan error, d time.Duration) error {
+	late := time.NewTimer(d)
 	defer late.Stop()
 	for {
 		select {

@@ -116,7 +116,7 @@ func TestOwedOutlivesTheAgent(t *testing.T) {
 	g := startRig(t, scripts{BecomeLeader: note, LoseLeadership: "exit 1"}, Config{Dir: state})
 	g.become(3)
 	g.wants(BecomeLeader, 3, true, true)
-	if epoch, ok := g.Owed(); !ok || epoch.Counter != 3 || epoch.Owner != "a" {
+	if epoch, ok := g.Owed(); !ok || epoch.Counter != 3 || epoch.Owner != owner {
 		t.Errorf("while it leads it owes %v, %v", epoch, ok)
 	}
 	g.lose(3)

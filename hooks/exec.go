@@ -52,6 +52,9 @@ func (r *Runner) run(cfg Config, ln lane, ev Event, l *leash, log hclog.Logger, 
 		res.Err = err
 		return
 	}
+	if ev.Kind == BecomeLeader {
+		r.becameAt = bootTime()
+	}
 	r.journal.record(ln, newEntry(p.group, about.seq, ev))
 	res.Ran, res.Started, res.Seq = true, p.begun, about.seq
 	p.conclude(l, res)

@@ -32,7 +32,7 @@ func signalGroup(group int, sig unix.Signal) error {
 // without the TERM before it.
 func living(group int) []int {
 	var pids []int
-	for _, pid := range processes() {
+	for _, pid := range Processes() {
 		// getpgid costs a tenth of reading stat, and nearly all are of other groups.
 		if got, err := unix.Getpgid(pid); err != nil || got != group {
 			continue
@@ -44,8 +44,8 @@ func living(group int) []int {
 	return pids
 }
 
-// processes lists all that this process can see.
-func processes() (pids []int) {
+// Processes lists all that this process can see.
+func Processes() (pids []int) {
 	proc, err := os.Open("/proc")
 	if err != nil {
 		return nil
@@ -113,9 +113,9 @@ func hasEnv(pid int, vars ...string) bool {
 	return true
 }
 
-// bootID changes with every boot; empty when unknown. Start times are counted
+// BootID changes with every boot; empty when unknown. Start times are counted
 // from boot, so they identify a process only together with it.
-func bootID() string {
+func BootID() string {
 	text, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return string(bytes.TrimSpace(text))
 }

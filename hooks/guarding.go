@@ -32,7 +32,7 @@ func (r *Runner) Renew(deadline time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lease = deadline
-	if w := r.guarding; w != nil && w.guard != nil && !w.isLost {
+	if w := r.guarding; w != nil && w.guard != nil {
 		w.guard.Renew(deadline)
 	}
 }
@@ -53,11 +53,14 @@ func (r *Runner) Guard() (GuardStatus, bool) {
 	return GuardStatus{}, false
 }
 
-// beginGuarding starts the guard of ev's leadership, unless an earlier attempt has.
-// It takes a fork, and no more: failover waits for it.
-func (r *Runner) beginGuarding(ctx context.Context, cfg Config, ev Event) {
+// beginGuarding starts the guard of ev's leadership, unless an earlier attempt has,
+// and tells when that has been tried. It takes a fork, and no more: failover waits for
+// it.
+func (r *Runner) beginGuarding(ctx context.Context, cfg Config, ev Event) <-chan error {
+	started := make(chan error, 1)
 	if cfg.Guards == nil {
-		return
+		started <- nil
+		return started
 	}
 	lose := ev
 	lose.Kind, lose.Within, lose.Attempt, lose.Ended = LoseLeadership, 0, 0, nil
@@ -65,15 +68,20 @@ func (r *Runner) beginGuarding(ctx context.Context, cfg Config, ev Event) {
 	r.mu.Lock()
 	if r.guarding != nil && r.guarding.epoch() == w.epoch() {
 		r.mu.Unlock()
-		return
+		started <- nil
+		return started
 	}
 	before := r.guarding
 	w.isLost = w.epoch() <= r.over
 	r.guarding = w
 	r.mu.Unlock()
 	r.dismiss(before)
-	r.startGuard(w)
-	r.aftermath.Go(func() { r.keepGuard(ctx, w) })
+	r.aftermath.Go(func() {
+		r.startGuard(w)
+		started <- nil
+		r.keepGuard(ctx, w)
+	})
+	return started
 }
 
 // startGuard starts a guard for w, if there is something for it to do.
@@ -100,13 +108,13 @@ func (r *Runner) startGuard(w *guarding) {
 	}
 	r.mu.Unlock()
 	if g != nil && isLost {
-		r.release(g)
+		g.Stop()
+		r.aftermath.Go(func() { r.outlive(g) })
 	}
 }
 
-// release ends a guard that has nothing to do any more, and waits for its end.
-func (r *Runner) release(g Guard) {
-	g.Stop()
+// outlive waits for the end of a guard that nobody needs any more.
+func (r *Runner) outlive(g Guard) {
 	<-g.Done()
 	r.forget(g.Forget)
 }
@@ -121,7 +129,7 @@ func (r *Runner) forget(record func() error) {
 // people hear of it if there is none.
 func (r *Runner) keepGuard(ctx context.Context, w *guarding) {
 	for {
-		g, done, again := r.lookAtGuard(w)
+		g, losing, done, again := r.lookAtGuard(w)
 		select {
 		case <-ctx.Done():
 			return
@@ -138,6 +146,9 @@ func (r *Runner) keepGuard(ctx context.Context, w *guarding) {
 				return
 			}
 			r.startGuard(w)
+		case <-losing:
+			r.hasTakenOver(w, g)
+			return
 		case <-done:
 			if r.hasTakenOver(w, g) {
 				return
@@ -146,25 +157,25 @@ func (r *Runner) keepGuard(ctx context.Context, w *guarding) {
 	}
 }
 
-// lookAtGuard gives the guard that runs and what tells of its end, or if it is
-// missing, when to start one.
-func (r *Runner) lookAtGuard(w *guarding) (g Guard, done <-chan struct{}, again <-chan time.Time) {
+// lookAtGuard gives the guard that runs and what tells that it takes over or ends, or
+// if it is missing, when to start one.
+func (r *Runner) lookAtGuard(w *guarding) (g Guard, losing, done <-chan struct{}, again <-chan time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case w.isLost:
 	case w.guard != nil:
-		return w.guard, w.guard.Done(), nil
+		return w.guard, w.guard.Losing(), w.guard.Done(), nil
 	case w.err != nil:
-		return nil, nil, time.After(r.guardPause)
+		return nil, nil, nil, time.After(r.guardPause)
 	}
-	return nil, nil, nil
+	return nil, nil, nil, nil
 }
 
 var errGuardGone = errors.New("the guard was killed")
 
-// hasTakenOver deals with a guard that has ended: it has ended the leadership, which
-// is told to whoever leads, or it is missing now.
+// hasTakenOver deals with a guard that has taken over or has ended: it ends the
+// leadership, which is told to whoever leads, or it is missing now.
 func (r *Runner) hasTakenOver(w *guarding, g Guard) bool {
 	if g == nil {
 		return false
@@ -178,9 +189,7 @@ func (r *Runner) hasTakenOver(w *guarding, g Guard) bool {
 	defer r.mu.Unlock()
 	if !w.isLost { // else whoever has lost it asks the guard
 		r.end(w.epoch(), 0) // no further attempt of its become-leader
-		res := r.guardResult(w, status)
-		res.Unasked = true
-		r.tell(res)
+		r.tell(Result{Kind: LoseLeadership, Epoch: w.epoch(), Cause: causeAgentDied, Exit: -1, Err: errTakenOver, ByGuard: true, Unasked: true})
 	}
 	return true
 }
@@ -206,14 +215,32 @@ func (r *Runner) miss(w *guarding, g Guard, status GuardStatus) {
 }
 
 // guardResult is the lose-leadership hook's result when the guard has run it.
-func (r *Runner) guardResult(w *guarding, status GuardStatus) Result {
+func guardResult(epoch Epoch, status GuardStatus) Result {
 	res := status.Lose
-	res.Kind, res.Epoch, res.ByGuard = LoseLeadership, w.epoch(), true
+	res.Kind, res.Epoch, res.ByGuard = LoseLeadership, epoch.Counter, true
 	return res
 }
 
-// loseLeadership runs the hook of ev, unless the guard was quicker. From here on the
-// guard acts only if this agent dies.
+// yield has the guards of leaderships up to epoch leave the lose-leadership hook to
+// this agent. That comes before the hook: to kill the become-leader may take longer
+// than what is left of the lease. A hook that is bounded by the end of that is so by the
+// guard, too. The caller holds mu.
+func (r *Runner) yield(epoch uint64, isBounded bool) {
+	if w := r.guarding; w != nil && w.epoch() <= epoch && !w.isLost {
+		w.isLost = true
+		if w.guard != nil {
+			w.guard.Yield()
+			deadline := r.lease
+			if isBounded {
+				deadline = r.overLease
+			}
+			w.guard.Renew(deadline)
+		}
+	}
+}
+
+// loseLeadership runs the hook of ev, unless the guard was quicker. While it runs the
+// guard acts only if this agent dies, or is frozen for longer than the lease.
 func (r *Runner) loseLeadership(ctx context.Context, cfg Config, ev Event, l *leash) Result {
 	r.mu.Lock()
 	w := r.guarding
@@ -221,37 +248,73 @@ func (r *Runner) loseLeadership(ctx context.Context, cfg Config, ev Event, l *le
 		r.mu.Unlock()
 		return r.attempts(ctx, cfg, leadership, ev, l)
 	}
-	w.isLost = true
 	g := w.guard
 	r.mu.Unlock()
-	if res, isDone := r.askGuard(ctx, ev, w, g); isDone {
-		return res
-	}
-	res := r.attempts(ctx, cfg, leadership, ev, l)
+	res := r.lose(ctx, cfg, ev, l, g)
 	if ctx.Err() == nil || res.OK {
 		r.endGuarding(w)
 	}
 	return res
 }
 
-// askGuard waits until it is certain who runs the hook; the guard's result if it has.
-func (r *Runner) askGuard(ctx context.Context, ev Event, w *guarding, g Guard) (Result, bool) {
+// lose runs the hook in this agent, or takes the result of the guard that was quicker,
+// which it may be in the middle of this agent's own hook.
+func (r *Runner) lose(ctx context.Context, cfg Config, ev Event, l *leash, g Guard) Result {
 	if g == nil {
-		return Result{}, false
+		return r.attempts(ctx, cfg, leadership, ev, l)
 	}
-	g.Yield()
-	select {
-	case <-g.Yielded():
-	case <-ctx.Done():
-		return Result{Kind: LoseLeadership, Epoch: w.epoch(), Cause: ev.Cause, Exit: -1, Err: errStopping}, true
+	stopping := Result{Kind: LoseLeadership, Epoch: ev.Epoch.Counter, Cause: ev.Cause, Exit: -1, Err: errStopping}
+	if !arrives(ctx, g.Yielded()) {
+		return stopping
 	}
-	status := g.Status()
-	if !status.TookOver {
-		return Result{}, false
+	if !g.Status().TookOver {
+		if res := r.attemptsBeside(ctx, cfg, ev, l, g); res.OK || !g.Status().TookOver {
+			return res
+		}
 	}
+	if !arrives(ctx, g.Done()) {
+		return stopping
+	}
+	return r.loseAfter(ctx, cfg, ev, g.Status())
+}
+
+// attemptsBeside runs the lose-leadership hook unless the guard takes over meanwhile.
+func (r *Runner) attemptsBeside(ctx context.Context, cfg Config, ev Event, l *leash, g Guard) Result {
+	if g != nil {
+		ended := make(chan struct{})
+		defer close(ended)
+		go func() {
+			select {
+			case <-g.Losing():
+				l.pull(errTakenOver, time.Time{})
+			case <-ended:
+			}
+		}()
+	}
+	return r.attempts(ctx, cfg, leadership, ev, l)
+}
+
+// loseAfter takes the result of a guard that had taken over and is gone, or runs the
+// hook if that is not enough: the guard was killed in the middle of it, or a
+// become-leader hook was started after it had ended what ran, by an agent that was
+// frozen between two attempts.
+func (r *Runner) loseAfter(ctx context.Context, cfg Config, ev Event, status GuardStatus) Result {
 	r.raiseSeq()
-	r.endGuarding(w)
-	return r.guardResult(w, status), true
+	if status.HasEnded && r.becameAt <= status.Began {
+		return guardResult(ev.Epoch, status)
+	}
+	r.journal.endHooksOf(ctx, cfg.Grace, ev.Epoch)
+	return r.attempts(ctx, cfg, leadership, ev, newLeash(cfg.Timeout, cfg.Grace))
+}
+
+// arrives waits; it reports false if ctx ends before.
+func arrives(ctx context.Context, news <-chan struct{}) bool {
+	select {
+	case <-news:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // endGuarding ends the guard of a leadership that has been dealt with.
@@ -275,8 +338,8 @@ func (r *Runner) dismiss(w *guarding) {
 	r.mu.Unlock()
 	close(w.over)
 	if g != nil {
-		g.Stop()
-		r.aftermath.Go(func() { r.release(g) })
+		g.Release()
+		r.aftermath.Go(func() { r.outlive(g) })
 	}
 }
 
@@ -294,7 +357,9 @@ func (r *Runner) Recover(ctx context.Context) {
 	if cfg.Guards == nil {
 		return
 	}
-	records, err := cfg.Guards.Recover(ctx)
+	records, err := cfg.Guards.Recover(ctx, func(process int) {
+		cfg.Logger.Info("waiting for the guard of the last run", "process", process)
+	})
 	if err != nil {
 		cfg.Logger.Error("guards of the last run not read", "err", err)
 	}
@@ -319,7 +384,5 @@ func (r *Runner) doneByGuard(epoch Epoch) (Result, bool) {
 	if i < 0 {
 		return Result{}, false
 	}
-	res := r.recovered[i].Status.Lose
-	res.Kind, res.Epoch, res.ByGuard = LoseLeadership, epoch.Counter, true
-	return res, true
+	return guardResult(epoch, r.recovered[i].Status), true
 }

@@ -29,13 +29,15 @@ func (f *fakeGuards) Start(o GuardOrder) (Guard, error) {
 	if f.refuse != nil {
 		return nil, f.refuse
 	}
-	g := &fakeGuard{of: f, order: o, yielded: make(chan struct{}), done: make(chan struct{})}
+	g := &fakeGuard{of: f, order: o, losing: make(chan struct{}), yielded: make(chan struct{}), done: make(chan struct{})}
 	f.started = append(f.started, g)
 	f.say(fmt.Sprintf("guard:%d", o.Lose.Epoch.Counter))
 	return g, nil
 }
 
-func (f *fakeGuards) Recover(context.Context) ([]GuardRecord, error) { return f.records, nil }
+func (f *fakeGuards) Recover(context.Context, func(int)) ([]GuardRecord, error) {
+	return f.records, nil
+}
 
 func (f *fakeGuards) set(refuse error) {
 	f.mu.Lock()
@@ -52,6 +54,7 @@ func (f *fakeGuards) all() []*fakeGuard {
 type fakeGuard struct {
 	of            *fakeGuards
 	order         GuardOrder
+	losing        chan struct{}
 	yielded, done chan struct{}
 
 	mu        sync.Mutex
@@ -80,6 +83,8 @@ func (g *fakeGuard) Stop() {
 	g.end("stop")
 }
 
+func (g *fakeGuard) Release() { g.Stop() }
+
 // end closes what closes at a guard's end; the caller holds mu.
 func (g *fakeGuard) end(how string) {
 	g.close(g.done, how)
@@ -96,13 +101,22 @@ func (g *fakeGuard) close(c chan struct{}, how string) {
 	close(c)
 }
 
-// takesOver ends the guard as when the agent was frozen.
-func (g *fakeGuard) takesOver(err error) {
+// beginsToLose is what a guard does when the agent was frozen.
+func (g *fakeGuard) beginsToLose() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.status.TookOver = true
+	g.status.TookOver, g.status.Began = true, bootTime()
+	g.close(g.losing, "takeover")
+}
+
+// takesOver is all of it.
+func (g *fakeGuard) takesOver(err error) {
+	g.beginsToLose()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.status.HasEnded = true
 	g.status.Lose = Result{Kind: LoseLeadership, Cause: "agent-died", OK: err == nil, Ran: true, Err: err}
-	g.end("takeover")
+	g.end("")
 }
 
 // isKilled ends the guard before it did anything.
@@ -114,6 +128,7 @@ func (g *fakeGuard) isKilled() {
 }
 
 func (g *fakeGuard) Yielded() <-chan struct{} { return g.yielded }
+func (g *fakeGuard) Losing() <-chan struct{}  { return g.losing }
 func (g *fakeGuard) Done() <-chan struct{}    { return g.done }
 
 func (g *fakeGuard) Status() GuardStatus {
@@ -185,7 +200,7 @@ func TestGuardOfALeadership(t *testing.T) {
 		}
 		g.Renew(lease.Add(time.Second))
 		g.Stop(epoch)
-		g.Renew(lease.Add(time.Hour)) // too late: the leadership is over
+		g.Renew(lease.Add(time.Hour)) // a planned end goes on renewing
 		g.lose(epoch)
 		g.wants(LoseLeadership, epoch, true, true)
 		if _, ok := g.Guard(); ok {
@@ -193,7 +208,8 @@ func TestGuardOfALeadership(t *testing.T) {
 		}
 		guard := f.last(t)
 		g.until("the record to go", guard.isForgotten)
-		if n := len(guard.leases); n != 2 || !guard.leases[1].Equal(lease.Add(time.Second)) {
+		if n := len(guard.leases); n != 4 || !guard.leases[1].Equal(lease.Add(time.Second)) || !guard.leases[2].Equal(lease.Add(time.Hour)) ||
+			guard.leases[3] != guard.leases[2] { // which the answer took away
 			t.Errorf("the guard was told %v", guard.leases)
 		}
 		if o := guard.order; o.Lose.Kind != LoseLeadership || o.Lose.Epoch.Counter != epoch || o.Timeout != patience || o.Grace != time.Second {
@@ -234,10 +250,10 @@ func TestGuardYieldsAtOnce(t *testing.T) {
 	g.become(1)
 	g.until("the become hook", func() bool { return len(g.lines("order")) == 2 })
 	g.Stop(1)
+	g.lose(1)
 	if !isClosed(f.last(t).yielded) {
 		t.Error("the guard does not know that the leadership is lost")
 	}
-	g.lose(1)
 	g.wants(BecomeLeader, 1, false, true)
 	g.wants(LoseLeadership, 1, true, true)
 }
@@ -276,7 +292,7 @@ func TestGuardTookOverUnasked(t *testing.T) {
 	f.last(t).takesOver(nil)
 	results := []Result{g.result(), g.result()}
 	slices.SortFunc(results, func(a, b Result) int { return strings.Compare(string(a.Kind), string(b.Kind)) })
-	if become, lose := results[0], results[1]; become.Kind != BecomeLeader || become.OK || !lose.Unasked || !lose.ByGuard || !lose.OK {
+	if become, lose := results[0], results[1]; become.Kind != BecomeLeader || become.OK || !lose.Unasked || !lose.ByGuard {
 		t.Fatalf("results %+v", results)
 	}
 	if s, ok := g.Guard(); !ok || !s.TookOver {
@@ -386,9 +402,9 @@ func TestStoppingLeavesTheGuard(t *testing.T) {
 // What the guard of the last life has done is not done again; what it has failed to
 // do is.
 func TestRecoverAndCleanUp(t *testing.T) {
-	epoch := Epoch{7, "a"}
-	took := GuardStatus{TookOver: true, Lose: Result{OK: true, Ran: true}}
-	failed := GuardStatus{TookOver: true, Lose: Result{Err: errors.New("exit status 1")}}
+	epoch := Epoch{7, owner}
+	took := GuardStatus{TookOver: true, HasEnded: true, Lose: Result{OK: true, Ran: true}}
+	failed := GuardStatus{TookOver: true, HasEnded: true, Lose: Result{Err: errors.New("exit status 1")}}
 	for _, tt := range []struct {
 		name    string
 		record  GuardRecord
@@ -397,7 +413,7 @@ func TestRecoverAndCleanUp(t *testing.T) {
 		{"it has", GuardRecord{Epoch: epoch, Status: took}, true},
 		{"it has failed", GuardRecord{Epoch: epoch, Status: failed}, false},
 		{"it had no reason", GuardRecord{Epoch: epoch}, false},
-		{"it was another's", GuardRecord{Epoch: Epoch{6, "a"}, Status: took}, false},
+		{"it was another's", GuardRecord{Epoch: Epoch{6, owner}, Status: took}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			forgotten := make(chan struct{})
@@ -412,4 +428,128 @@ func TestRecoverAndCleanUp(t *testing.T) {
 			g.until("the record to go", func() bool { return isClosed(forgotten) })
 		})
 	}
+}
+
+// The agent is frozen between two attempts of its become hook, and goes on before it
+// hears that the guard has ended the leadership: the second attempt is undone, too.
+func TestBecomeAfterTheGuardsLose(t *testing.T) {
+	g, f := guardedRig(t, scripts{BecomeLeader: note + "test -e second || { touch second; exit 75; }; exec sleep 1000", LoseLeadership: note}, Config{})
+	g.become(1)
+	g.until("the second attempt", func() bool { return len(g.lines("order")) == 3 })
+	f.last(t).takesOverSince(1) // long before
+	for range 2 {
+		if res := g.result(); res.Kind == BecomeLeader && res.OK {
+			t.Errorf("result %+v", res)
+		}
+	}
+	g.lose(1)
+	if res := g.result(); res.Kind != LoseLeadership || !res.OK || res.ByGuard {
+		t.Errorf("result %+v, want the agent's own", res)
+	}
+	g.ordered("guard:1 become-leader:1 become-leader:1 takeover:1 lose-leadership:1")
+}
+
+// takesOverSince is takesOver of a guard that had begun then.
+func (g *fakeGuard) takesOverSince(began time.Duration) {
+	g.takesOver(nil)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.status.Began = began
+}
+
+// The guard is killed in the middle of its lose hook: what it left running is ended,
+// and this agent runs the hook, as soon as it may.
+func TestGuardIsKilledWhileItLoses(t *testing.T) {
+	g, f := guardedRig(t, scripts{BecomeLeader: note, LoseLeadership: note}, Config{})
+	f.stuck = true
+	g.become(1)
+	g.wants(BecomeLeader, 1, true, true)
+	left, _ := orphanOf(t, event(LoseLeadership, 1), "exec sleep 1000")
+	f.last(t).beginsToLose()
+	g.result() // unasked
+	g.lose(1)
+	f.last(t).isKilled()
+	if res := g.wants(LoseLeadership, 1, true, true); res.ByGuard {
+		t.Errorf("result %+v", res)
+	}
+	if left.alive() {
+		t.Error("the guard's hook still runs")
+	}
+	g.ordered("guard:1 become-leader:1 takeover:1 killed:1 lose-leadership:1")
+}
+
+// The agent is frozen in its own lose hook, past the lease: the guard takes over, and
+// the agent neither goes on nor tries again.
+func TestGuardTakesOverALoseThatIsFrozen(t *testing.T) {
+	g, f := guardedRig(t, scripts{BecomeLeader: note, LoseLeadership: note + "exec sleep 1000"}, Config{})
+	g.become(1)
+	g.wants(BecomeLeader, 1, true, true)
+	g.lose(1)
+	g.until("the lose hook", func() bool { return len(g.lines("order")) == 4 })
+	f.last(t).takesOver(nil)
+	if res := g.wants(LoseLeadership, 1, true, true); !res.ByGuard {
+		t.Errorf("result %+v", res)
+	}
+	g.ordered("guard:1 become-leader:1 yield:1 lose-leadership:1 takeover:1")
+}
+
+// A lease that is renewed while a leadership ends is the guard's deadline, before and
+// after it has yielded; one of before is not.
+func TestGuardInAPlannedEnd(t *testing.T) {
+	g, f := guardedRig(t, scripts{BecomeLeader: note, LoseLeadership: note + "read go <gate"}, Config{})
+	g.mkfifo("gate")
+	lease := time.Now().Add(time.Hour)
+	g.Renew(lease)
+	g.become(1)
+	g.wants(BecomeLeader, 1, true, true)
+	g.Stop(1)
+	if isClosed(f.last(t).yielded) {
+		t.Error("the guard has yielded before the hook starts")
+	}
+	g.lose(1)
+	g.until("the lose hook", func() bool { return len(g.lines("order")) == 4 })
+	if leases := f.last(t).leases; !leases[len(leases)-1].IsZero() {
+		t.Errorf("the deadline of a leadership that is over still holds: %v", leases)
+	}
+	g.Renew(lease)
+	if leases := f.last(t).leases; leases[len(leases)-1] != lease {
+		t.Errorf("the guard was told %v", leases)
+	}
+	g.open("gate")
+	g.wants(LoseLeadership, 1, true, true)
+}
+
+// The lose hook of a lost lease is bounded by that: so is the guard's patience.
+func TestGuardOfALostLease(t *testing.T) {
+	g, f := guardedRig(t, scripts{LoseLeadership: note}, Config{})
+	lease := time.Now().Add(time.Hour)
+	g.Renew(lease)
+	g.become(1)
+	g.wants(BecomeLeader, 1, true, false)
+	g.Stop(1)
+	g.loseWithin(1, patience)
+	if leases := f.last(t).leases; leases[len(leases)-1] != lease {
+		t.Errorf("the guard was told %v", leases)
+	}
+	g.wants(LoseLeadership, 1, true, true)
+}
+
+// A disk that hangs when the guard is to be started holds up no leadership for long,
+// and the guard that comes late has nothing to do.
+func TestGuardThatIsNotStartedInTime(t *testing.T) {
+	g := setUp(t, scripts{BecomeLeader: note, LoseLeadership: note}, Config{Guards: &fakeGuards{}})
+	f := g.config().Guards.(*fakeGuards)
+	gate := make(chan struct{})
+	f.say = func(line string) { <-gate; appendLine(t, g.path("order"), line) }
+	g.recordPatience = shortPause
+	g.run()
+	g.become(1)
+	if res := g.wants(BecomeLeader, 1, false, false); !errors.Is(res.Err, ErrNotRecorded) {
+		t.Errorf("result %+v", res)
+	}
+	g.lose(1)
+	g.wants(LoseLeadership, 1, true, false)
+	close(gate)
+	g.until("the guard's end", func() bool { return len(g.lines("order")) == 2 })
+	g.ordered("guard:1 stop:1")
 }

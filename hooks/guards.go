@@ -13,8 +13,9 @@ type Guards interface {
 	// Start starts one, and does not wait for more than that.
 	Start(GuardOrder) (Guard, error)
 	// Recover tells what the guards of an earlier life have done, oldest first. It
-	// waits for those that are still at work, until ctx ends.
-	Recover(ctx context.Context) ([]GuardRecord, error)
+	// waits for those that are still at work, until ctx ends, and says for which
+	// process.
+	Recover(ctx context.Context, waits func(process int)) ([]GuardRecord, error)
 }
 
 // GuardOrder is what a guard has to know.
@@ -32,13 +33,20 @@ type GuardOrder struct {
 type Guard interface {
 	// Renew moves the deadline; the zero time takes it away.
 	Renew(deadline time.Time)
-	// Yield says that the agent runs the hook itself. From the answer on silence
-	// means nothing to the guard; that the agent dies still does.
+	// Yield says that the agent runs the hook itself, and takes the deadline away.
+	// The guard takes over if the agent dies all the same, or if a deadline that
+	// Renew sets after that has passed, the takeover delay with it.
 	Yield()
 	// Yielded is closed when the guard has answered Yield, or has ended.
 	Yielded() <-chan struct{}
-	// Stop says that the leadership has been ended.
+	// Losing is closed when the guard has taken over.
+	Losing() <-chan struct{}
+	// Stop ends a guard whose leadership may go on. If the agent dies meanwhile it
+	// takes over.
 	Stop()
+	// Release is Stop when the leadership has been dealt with: there is nothing left
+	// to do for the guard, whoever dies.
+	Release()
 	// Done is closed when the guard has ended.
 	Done() <-chan struct{}
 	// Status is what is known of it now.
@@ -51,9 +59,12 @@ type Guard interface {
 type GuardStatus struct {
 	Process int    // process id; 0: it has not started yet
 	Reach   string // for people: what it can end, and what not
-	// TookOver is set when it has begun to run the lose-leadership hook, and Lose
-	// is how that ended, once it has.
+	// TookOver is set when it has begun to run the lose-leadership hook, and Began is
+	// when (CLOCK_BOOTTIME). Lose is how that ended, if HasEnded says that it has: a
+	// guard that was killed leaves that open.
 	TookOver bool
+	Began    time.Duration
+	HasEnded bool
 	Lose     Result
 	Err      string // what went wrong; empty if nothing did
 }

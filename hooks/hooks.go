@@ -96,6 +96,9 @@ const (
 	// for a leadership which an earlier life of this agent did not finish.
 	causeUncleanRestart = "unclean-restart"
 
+	// causeAgentDied is that of one which the guard runs.
+	causeAgentDied = "agent-died"
+
 	defaultTimeout = 30 * time.Second // README, Configuration
 	defaultGrace   = 5 * time.Second  // README, Configuration
 )
@@ -125,6 +128,10 @@ type Config struct {
 	// Guards starts the guard of each leadership that has a lose-leadership hook;
 	// nil: there is none, and after the agent's death the next start runs the hook.
 	Guards Guards
+
+	// InGuard says that this runs in the guard of an agent that may be frozen and go
+	// on: its notification hook is left alone, and its numbers are not given again.
+	InGuard bool
 
 	// Logger receives the start and end of each hook and its output, line by
 	// line. Nil discards.
@@ -276,6 +283,9 @@ var (
 
 	// errSuperseded is the end of a notification before a newer one of its kind.
 	errSuperseded = errors.New("not started, since a newer event of its kind has come")
+
+	// errTakenOver is the end of what ran when the guard took a frozen agent for dead.
+	errTakenOver = errors.New("the guard has taken over, since this agent was frozen")
 
 	// errOvertaken is the end of a lose-leadership hook that was tried once more
 	// when this node leads again.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -73,12 +72,15 @@ type entry struct {
 }
 
 func newEntry(group int, seq uint64, ev Event) entry {
-	e := entry{Hook: ev.Kind, Epoch: ev.Epoch.Counter, Seq: seq, Time: stamp(ev.Time), Group: group, Boot: bootID()}
+	e := entry{Hook: ev.Kind, Epoch: ev.Epoch.Counter, Seq: seq, Time: stamp(ev.Time), Group: group, Boot: BootID()}
 	if s, err := readStat(group); err == nil {
 		e.Start = s.start
 	}
 	return e
 }
+
+// owe notes what an earlier life owes by another record than this.
+func (j *journal) owe(epoch Epoch) { j.change(func() { j.page.Owed = &epoch }) }
 
 // begin notes that the become-leader hook of ev is about to start. It gives the
 // outcome when the disk has taken that or does not; the hook must not start before.
@@ -200,7 +202,7 @@ const trySize = 1 << 10
 
 // replace puts a new file in the place of one: whoever reads sees one or the other.
 func replace(path string, text []byte) error {
-	next := path + ".new"
+	next := fmt.Sprintf("%s.%d.new", path, os.Getpid()) // the guard of a frozen agent writes, too
 	err := os.WriteFile(next, text, 0o600)
 	if err == nil {
 		err = os.Rename(next, path)
@@ -211,7 +213,7 @@ func replace(path string, text []byte) error {
 	return err
 }
 
-// load reads what an earlier life left. No file is a blank page.
+// load reads what is on disk. No file is a blank page.
 func (j *journal) load() (page, error) {
 	if j.path == "" {
 		return page{}, nil
@@ -238,9 +240,10 @@ func (j *journal) open() {
 }
 
 // endOrphans ends the groups that an earlier life left behind, TERM, grace, KILL,
-// and returns when they are gone. It must be called before the first hook runs:
-// a leftover become-leader hook would work against its own lose-leadership hook.
-func (j *journal) endOrphans(ctx context.Context, grace time.Duration) {
+// and returns when they are gone; only those of these lanes. It must be called before
+// the first hook runs: a leftover become-leader hook would work against its own
+// lose-leadership hook.
+func (j *journal) endOrphans(ctx context.Context, grace time.Duration, lanes ...lane) {
 	if j.path == "" {
 		return
 	}
@@ -248,31 +251,39 @@ func (j *journal) endOrphans(ctx context.Context, grace time.Duration) {
 	if err != nil {
 		j.log().Error("hook journal not read, orphaned hooks may still run", "err", err)
 	}
-	orphans := slices.Collect(maps.Values(left.Runs))
-	if left.Owed != nil {
-		orphans = append(orphans, hooksOf(*left.Owed)...)
+	for _, ln := range lanes {
+		j.end(ctx, grace, left.Runs[ln])
 	}
+	if owed, ok := j.owed(); ok {
+		j.endHooksOf(ctx, grace, owed)
+	}
+	j.change(func() {}) // what has been ended is forgotten
+}
+
+// endHooksOf ends the hooks of a leadership, whoever has left them running.
+func (j *journal) endHooksOf(ctx context.Context, grace time.Duration, epoch Epoch) {
+	j.end(ctx, grace, hooksOf(epoch)...)
+}
+
+func (j *journal) end(ctx context.Context, grace time.Duration, orphans ...entry) {
 	for _, e := range orphans {
 		if e.alive() {
 			j.log().Warn("orphaned hook found", "hook", string(e.Hook), "epoch", e.Epoch, "group", e.Group)
 			e.end(ctx, grace)
 		}
 	}
-	if err := j.write(); err != nil {
-		j.log().Error("hook journal not written", "err", err)
-	}
 }
 
 // hooksOf finds the hooks of a leadership by what their processes were told. Whatever
 // has made a session of its own has left its hook.
 func hooksOf(epoch Epoch) (found []entry) {
-	for _, pid := range processes() {
+	for _, pid := range Processes() {
 		group, err := unix.Getpgid(pid)
 		if session, _ := unix.Getsid(pid); err != nil || session == group {
 			continue
 		}
 		for _, kind := range []Kind{BecomeLeader, LoseLeadership} {
-			e := entry{Hook: kind, Epoch: epoch.Counter, owner: epoch.Owner, Group: group, Boot: bootID()}
+			e := entry{Hook: kind, Epoch: epoch.Counter, owner: epoch.Owner, Group: group, Boot: BootID()}
 			isKnown := slices.ContainsFunc(found, func(other entry) bool { return other.Group == group })
 			if isKnown || !e.isMarked(pid) {
 				continue
@@ -289,7 +300,7 @@ func hooksOf(epoch Epoch) (found []entry) {
 // alive reports whether a member of the recorded group still runs. A group of the
 // same number that is not the recorded one has no member that matches.
 func (e entry) alive() bool {
-	if e.Group <= 1 || e.Boot != bootID() {
+	if e.Group <= 1 || e.Boot != BootID() {
 		return false
 	}
 	for _, pid := range living(e.Group) {

@@ -100,7 +100,7 @@ func TestCleanUpSparesAReusedNumber(t *testing.T) {
 			stale := left
 			tt.stale(&stale)
 			g := crashed(t, scripts{LoseLeadership: note}, Config{}, stale)
-			if res := g.CleanUp(context.Background(), event(LoseLeadership, 7)); !res.OK {
+			if res := g.CleanUp(context.Background(), event(LoseLeadership, 9)); !res.OK {
 				t.Errorf("result %+v", res)
 			}
 			if !left.alive() {
@@ -117,7 +117,7 @@ func TestCleanUpSparesAReusedGroupWithoutFirstProcess(t *testing.T) {
 	stale := left
 	stale.Epoch++
 	g := crashed(t, scripts{}, Config{}, stale)
-	g.CleanUp(context.Background(), event(LoseLeadership, 7))
+	g.CleanUp(context.Background(), event(LoseLeadership, 9))
 	if !left.alive() {
 		t.Error("a process that is not ours was killed")
 	}
@@ -147,7 +147,7 @@ func TestJournalHoldsTheRunningGroup(t *testing.T) {
 	g.open("gate")
 	g.wants(BecomeLeader, 5, true, true)
 	g.until("the end of the run", func() bool { left, err := g.journal.load(); return err == nil && len(left.Runs) == 0 })
-	if left, _ := g.journal.load(); left.Owed == nil || *left.Owed != (Epoch{5, "a"}) {
+	if left, _ := g.journal.load(); left.Owed == nil || *left.Owed != (Epoch{5, owner}) {
 		t.Errorf("the journal owes %v after a become hook", left.Owed)
 	}
 	g.lose(5)
@@ -155,6 +155,44 @@ func TestJournalHoldsTheRunningGroup(t *testing.T) {
 	g.end()
 	if _, err := os.Stat(g.journal.path); !os.IsNotExist(err) {
 		t.Errorf("the journal outlives its hook: %v", err)
+	}
+}
+
+// A lose hook that fails at the start is owed further on, though the journal did not
+// know of it.
+func TestCleanUpThatFailsIsOwed(t *testing.T) {
+	g := crashed(t, scripts{LoseLeadership: "exit 1"}, Config{}, entry{})
+	if err := os.WriteFile(g.journal.path, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if res := g.CleanUp(context.Background(), event(LoseLeadership, 7)); res.OK {
+		t.Errorf("result %+v", res)
+	}
+	if left, err := g.journal.load(); err != nil || left.Owed == nil || *left.Owed != (Epoch{7, owner}) {
+		t.Errorf("the journal has %+v (%v)", left, err)
+	}
+}
+
+// A guard leaves the notification of an agent alone that may go on, and gives no
+// number that this has given.
+func TestRunnerInAGuard(t *testing.T) {
+	left, _ := orphan(t, "exec sleep 1000")
+	other, _ := orphanOf(t, event(LeaderChange, 7), "exec sleep 1000")
+	g := setUp(t, scripts{LoseLeadership: note}, Config{Dir: t.TempDir(), InGuard: true})
+	text, err := json.Marshal(page{Runs: map[lane]entry{leadership: left, notification: other}})
+	if err == nil {
+		err = replace(g.journal.path, text)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.run()
+	g.lose(7)
+	if res := g.wants(LoseLeadership, 7, true, true); res.Seq <= seqAhead {
+		t.Errorf("number %d", res.Seq)
+	}
+	if left.alive() || !other.alive() {
+		t.Errorf("the become hook lives: %v, the notification: %v", left.alive(), other.alive())
 	}
 }
 

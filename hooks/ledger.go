@@ -29,8 +29,7 @@ type ledger struct {
 const (
 	ledgerName = "hook-output"
 
-	// ledgerRuns is how many runs are kept: 50, so
-	// at most 3.2 MiB.
+	// ledgerRuns is how many runs are kept, so at most 3.2 MiB.
 	ledgerRuns = 50
 )
 

@@ -22,12 +22,14 @@ type Runner struct {
 	ledger  ledger
 	pause   time.Duration // before the second attempt
 
-	guardPause time.Duration // before another guard
+	guardPause     time.Duration // before another guard
+	recordPatience time.Duration // with a disk, before a become-leader hook
 
 	aftermath sync.WaitGroup // runs whose output is awaited, bounded by drain, and guards
 
 	recovered []GuardRecord // what guards of the last life have left; until Run
 	begun     uint64        // highest epoch whose become-leader was tried; only the leadership queue's goroutine asks
+	becameAt  time.Duration // when a process of the last become-leader was started at the latest (CLOCK_BOOTTIME); likewise
 
 	toLead   chan struct{} // holds a token when queue may have something
 	toNotify chan struct{} // … notices …
@@ -58,7 +60,9 @@ type Runner struct {
 	// guarding is that of the present leadership, or of the one whose
 	// lose-leadership hook is owed; nil: there is none.
 	guarding *guarding
-	lease    time.Time // as Renew said last
+	// lease is as Renew said last, and overLease what it was when the last epoch was
+	// over: a planned end goes on renewing lease, any other has nothing but overLease.
+	lease, overLease time.Time
 
 	// notices is at most one event of each notification kind, oldest first;
 	// noticing is the kind that runs, "" if none does.
@@ -87,6 +91,10 @@ type current struct {
 }
 
 const (
+	// seqAhead is more than the runs that an agent has numbered and not filed.
+	// Arbitrary.
+	seqAhead = 16
+
 	// resultRoom is how many results outlive Run unread. More than an agent that
 	// stops will ever leave.
 	resultRoom = 64
@@ -95,7 +103,7 @@ const (
 	// for its end when this node leads again, killing included. Arbitrary.
 	overtakeGrace = 200 * time.Millisecond
 
-	// diskPatience is how long Run waits, at its end, for the last files.
+	// diskPatience is how long Run and CleanUp wait, at their end, for the last files.
 	diskPatience = time.Second
 )
 
@@ -114,7 +122,8 @@ func New(cfg Config) (*Runner, error) {
 		results:  make(chan Result, resultRoom),
 		pause:    firstPause,
 
-		guardPause: guardPause,
+		guardPause:     guardPause,
+		recordPatience: recordPatience,
 
 		unstarted: make(map[uint64]bool),
 	}
@@ -128,6 +137,9 @@ func New(cfg Config) (*Runner, error) {
 	seq, err := r.ledger.open()
 	if err != nil {
 		return nil, err
+	}
+	if cfg.InGuard {
+		seq += seqAhead
 	}
 	r.seq.Store(seq)
 	return r, nil
@@ -206,6 +218,7 @@ func (r *Runner) Start(ev Event) {
 		}
 		req.repeat = r.hasten(ev.Epoch.Counter, req.due)
 		r.end(ev.Epoch.Counter, ev.Within)
+		r.yield(ev.Epoch.Counter, ev.Within > 0)
 	}
 	r.queue = append(r.queue, req)
 	wake(r.toLead)
@@ -222,12 +235,8 @@ func (r *Runner) Stop(epoch uint64) {
 
 // end is Stop with a budget, of which the killing may use its share; 0 is none.
 func (r *Runner) end(epoch uint64, budget time.Duration) {
-	r.over = max(r.over, epoch)
-	if w := r.guarding; w != nil && w.epoch() <= r.over && !w.isLost {
-		w.isLost = true
-		if w.guard != nil {
-			w.guard.Yield() // now: to kill the become-leader may take longer than the lease
-		}
+	if epoch > r.over {
+		r.over, r.overLease, r.lease = epoch, r.lease, time.Time{}
 	}
 	if c := r.current; c != nil && c.kind == BecomeLeader && c.epoch <= r.over {
 		var due time.Time
@@ -291,7 +300,12 @@ func wake(token chan struct{}) {
 //
 // Its goroutines: one for each queue, one that delivers results.
 func (r *Runner) Run(ctx context.Context) error {
-	r.journal.endOrphans(ctx, r.config().Grace)
+	cfg := r.config()
+	lanes := []lane{leadership, notification}
+	if cfg.InGuard {
+		lanes = lanes[:1]
+	}
+	r.journal.endOrphans(ctx, cfg.Grace, lanes...)
 	for _, rec := range r.recovered {
 		r.forget(rec.Forget)
 	}
@@ -316,7 +330,8 @@ func (r *Runner) Run(ctx context.Context) error {
 func (r *Runner) CleanUp(ctx context.Context, ev Event) Result {
 	ev.Kind, ev.Cause = LoseLeadership, causeUncleanRestart
 	cfg := r.config()
-	r.journal.endOrphans(ctx, cfg.Grace)
+	r.journal.owe(ev.Epoch) // whoever else had noted that forgets it after this
+	r.journal.endOrphans(ctx, cfg.Grace, leadership, notification)
 	res, isDone := r.doneByGuard(ev.Epoch)
 	if !isDone {
 		l := newLeash(cfg.Timeout, cfg.Grace)
@@ -328,6 +343,7 @@ func (r *Runner) CleanUp(ctx context.Context, ev Event) Result {
 	if res.OK {
 		r.journal.settle(ev.Epoch.Counter)
 	}
+	r.backlog.wait(diskPatience)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.over = max(r.over, ev.Epoch.Counter)

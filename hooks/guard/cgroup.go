@@ -91,7 +91,7 @@ func locate(mounts, groups string) (string, error) {
 // unescape undoes what mountinfo does to a path.
 var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
-// kill ends every process in the cgroup and below it, and those that are being
+// killCgroup ends every process in the cgroup and below it, and those that are being
 // forked.
 func killCgroup(dir string) error {
 	return os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0)
@@ -128,7 +128,7 @@ func (c *cgroup) signalMember(pid int, sig unix.Signal) {
 	}
 }
 
-// remove takes away an empty cgroup, and those that the command made in it,
+// removeCgroup takes away an empty cgroup, and those that the command made in it,
 // deepest first. The kernel may need a moment after the last death.
 func removeCgroup(dir string) error {
 	var err error

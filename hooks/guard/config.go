@@ -30,6 +30,11 @@ type Config struct {
 	// Deadline is when the command must be dead unless Renew says otherwise, on
 	// Clock; zero: it may run for as long as the agent lives.
 	Deadline time.Time
+	// StartBy is when the command must have started unless RenewStart says
+	// otherwise, on Clock: later it is not started at all. Zero: the deadline alone
+	// says. It is for a command that may run for longer than the lease on whose
+	// strength it starts.
+	StartBy time.Time
 	// Clock is what deadlines are told by: it must go on while the machine is
 	// suspended.
 	Clock func() time.Time
@@ -71,6 +76,21 @@ const (
 	defaultBudget = 100 * time.Millisecond
 	defaultGrace  = 5 * time.Second // README, Configuration
 )
+
+// leaseRoom is more than a lease and a takeover delay last. Arbitrary.
+const leaseRoom = 10 * time.Second
+
+// patience is how long a guard may work once its agent is dead or silent, for whoever
+// waits for it: it ends the command, and for the lose-leadership hook, which has its
+// timeout once the lease is over, what the agent has left running. One that takes
+// longer is stopped, or starved.
+func (c Config) patience() time.Duration {
+	d := leaseRoom + c.Grace + unkillable
+	if l := c.Lose; l != nil {
+		d += l.Timeout + 2*l.Grace + 2*unkillable
+	}
+	return d
+}
 
 func (c Config) withDefaults() (Config, error) {
 	switch {

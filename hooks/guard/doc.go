@@ -45,22 +45,26 @@
 // time that is left and the hook has the rest: it is killed at the deadline plus
 // Takeover (protocol 2.5, M7). Once that has passed anyway, the hook has its full
 // timeout: another leader is there then, and killing a half-done release protects
-// nothing.
+// nothing. A hook that failed or was killed before runs once more then.
+//
+// A command that may run for longer than the lease on whose strength it starts has
+// StartBy beside its deadline: whoever is stopped on the way starts nothing late.
 //
 // # Who runs the lose hook
 //
 // The agent or the guard, never both at a time: with Yield the agent says that it
 // runs the hook itself, and waits for the answer, or for the guard's end, whose
 // Report then says that it had been quicker (Lose is not nil). An agent that was
-// frozen and goes on asks in this way, too. A guard that has yielded does not mind
-// silence any more, but if the agent dies it ends what is left of the agent's hook
-// and runs its own. When the agent's hook has ended, Stop ends the guard.
+// frozen and goes on asks in this way, too. A guard that has yielded minds the old
+// deadline no more. If the agent dies, or a deadline passes that a Renew has set since,
+// and Takeover with it, it ends what is left of the agent's hook and runs its own. When
+// the agent's hook has ended, Release ends the guard, and then the agent may die.
 //
 //	agent                                guard
 //	  │ Yield ────────────────────────────▶│
 //	  │◀─────────── yielded ───────────────│
 //	  │── lose hook, lease-expired ──▶      │
-//	  │ Stop ─────────────────────────────▶│
+//	  │ Release ──────────────────────────▶│
 //	  │                                    ✝
 //
 // # What escapes

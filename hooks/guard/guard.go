@@ -18,13 +18,16 @@ import (
 // Guard is a guard process, as the agent sees it. All methods are safe for
 // concurrent use, and none but Wait blocks.
 type Guard struct {
-	clock  func() time.Time
-	grace  time.Duration
-	record Record
-	socket *os.File
-	cmd    *exec.Cmd
+	clock   func() time.Time
+	grace   time.Duration
+	working time.Duration // Config.patience
+	record  Record
+	command bool // there is one
+	socket  *os.File
+	cmd     *exec.Cmd
 
 	yielded chan struct{} // closed when the guard has answered Yield, or is gone
+	losing  chan struct{} // closed when the guard has taken over
 	started chan struct{} // closed when the command runs or has failed to start
 	done    chan struct{} // closed when the guard is gone and nothing of the command is left
 
@@ -32,6 +35,7 @@ type Guard struct {
 	report  Report
 	hurry   *time.Timer // fires when Yield was not answered in time; nil before Yield
 	overdue *time.Timer // fires at patience; nil before Stop
+	limit   *time.Timer // fires when the guard has worked for too long; nil while the agent is well
 	// patience is when a guard that was told to stop is killed.
 	patience instant
 }
@@ -44,13 +48,13 @@ func Start(cfg Config) (*Guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	rec, err := create(cfg.Records, cfg.Name, cfg.Epoch)
+	rec, err := create(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("start guard: %w", err)
 	}
 	defer rec.file.Close() // the guard has it, and its lock
-	g := &Guard{clock: cfg.Clock, grace: cfg.Grace, record: rec.Record, report: rec.Report,
-		yielded: make(chan struct{}), started: make(chan struct{}), done: make(chan struct{})}
+	g := &Guard{clock: cfg.Clock, grace: cfg.Grace, working: cfg.patience(), record: rec.Record, report: rec.Report, command: len(cfg.Argv) > 0,
+		yielded: make(chan struct{}), losing: make(chan struct{}), started: make(chan struct{}), done: make(chan struct{})}
 	if err := g.launch(cfg, rec); err != nil {
 		rec.discard()
 		return nil, fmt.Errorf("start guard: %w", err)
@@ -65,10 +69,17 @@ func (g *Guard) Renew(deadline time.Time) {
 	g.send(message{kind: kindRenew, number: int64(convert(deadline, g.clock))})
 }
 
+// RenewStart moves Config.StartBy; the zero time takes it away. It never blocks,
+// and means nothing once the command has started.
+func (g *Guard) RenewStart(until time.Time) {
+	g.send(message{kind: kindStart, number: int64(convert(until, g.clock))})
+}
+
 // Yield says that the agent runs the lose-leadership hook itself from now on. It may
 // begin when Yielded is closed, unless the Report then says that the guard had been
-// quicker. The agent's silence means nothing to the guard after that; its death
-// still does.
+// quicker. The deadline is gone after that, until a further Renew: of a lease that is
+// renewed while a leadership ends. If that one passes with the takeover delay, or the
+// agent dies, the guard ends the agent's hook and runs it itself.
 //
 // A guard that does not answer within the given time is killed.
 func (g *Guard) Yield(within time.Duration) {
@@ -79,6 +90,9 @@ func (g *Guard) Yield(within time.Duration) {
 		g.hurry = time.AfterFunc(within, g.overrule)
 	}
 }
+
+// Losing is closed when the guard has taken over (Report.TookOver).
+func (g *Guard) Losing() <-chan struct{} { return g.losing }
 
 // Yielded is closed when the guard has answered Yield, or has ended.
 func (g *Guard) Yielded() <-chan struct{} { return g.yielded }
@@ -93,14 +107,20 @@ func (g *Guard) Signal(sig syscall.Signal) {
 // the lose-leadership hook then, unless it had taken over before: Wait tells. A
 // further Stop can only shorten the time. A guard that does not do as it is told
 // is killed, and the command by this process.
-func (g *Guard) Stop(cause string, within time.Duration) {
+func (g *Guard) Stop(cause string, within time.Duration) { g.stop(kindStop, cause, within) }
+
+// Release is Stop when the lose-leadership hook has ended: it is not run again if this
+// agent dies meanwhile.
+func (g *Guard) Release(cause string, within time.Duration) { g.stop(kindEnded, cause, within) }
+
+func (g *Guard) stop(how kind, cause string, within time.Duration) {
 	at := now()
 	due, patience := instant(0), at.add(g.grace+unkillable)
 	if within > 0 {
 		due = at.add(within)
 		patience = due
 	}
-	g.send(message{kind: kindStop, number: int64(due), cause: cause})
+	g.send(message{kind: how, number: int64(due), cause: cause})
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.overdue == nil {
@@ -113,12 +133,22 @@ func (g *Guard) Stop(cause string, within time.Duration) {
 	g.patience = patience
 }
 
-// overrule kills a guard that does not end; listen does the rest. One that had
-// taken over runs the lose-leadership hook, which nobody else does any more.
+// overrule kills a guard that does not end. One that had taken over runs the
+// lose-leadership hook, which nobody else does any more, and has its time for that.
 func (g *Guard) overrule() {
 	if g.Report().Cause != AgentDied {
-		_ = g.cmd.Process.Kill()
+		g.kill()
 	}
+}
+
+// gonePatience is how long a guard that has had KILL may take to go: one that hangs in
+// the kernel does nothing any more. Arbitrary.
+const gonePatience = time.Second
+
+// kill ends the guard; listen does the rest.
+func (g *Guard) kill() {
+	_ = g.cmd.Process.Kill()
+	_ = g.socket.SetReadDeadline(time.Now().Add(gonePatience))
 }
 
 func (g *Guard) send(m message) {
@@ -146,8 +176,20 @@ func (g *Guard) listen() {
 		}
 		g.hear(buf[:n])
 	}
-	g.finish(g.cmd.Wait())
+	g.finish(g.reap())
 	g.socket.Close()
+}
+
+// reap waits for the process, which hangs in the kernel if the disk does.
+func (g *Guard) reap() error {
+	ended := make(chan error, 1)
+	go func() { ended <- g.cmd.Wait() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(gonePatience):
+		return errors.New("it hangs in the kernel")
+	}
 }
 
 func (g *Guard) hear(text []byte) {
@@ -161,6 +203,15 @@ func (g *Guard) hear(text []byte) {
 	g.markStarted(r.Stage != Prepared)
 	if r.Stage == Yielded {
 		g.markYielded()
+	}
+	if r.Cause == AgentDied && g.limit == nil {
+		g.limit = time.AfterFunc(g.working, g.kill)
+	}
+	if r.TookOver() && !isClosed(g.losing) {
+		close(g.losing)
+	}
+	if r.Stage == Ended {
+		_ = g.socket.SetReadDeadline(time.Now().Add(notePatience + gonePatience))
 	}
 }
 
@@ -192,15 +243,22 @@ func (g *Guard) markStarted(when bool) {
 
 // finish makes up for a guard that died before it could end its command.
 func (g *Guard) finish(ended error) {
+	last := g.Report() // only this goroutine changes it
+	if last.Stage != Ended {
+		err := fmt.Errorf("the guard died: %v", ended)
+		if g.command {
+			g.record.Report = last
+			err = errors.Join(err, g.record.endOrphans())
+		}
+		last.Stage, last.Err = Ended, oneLine(err)
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.overdue != nil {
-		g.overdue.Stop()
-	}
-	if g.report.Stage != Ended {
-		g.record.Report = g.report
-		err := errors.Join(fmt.Errorf("the guard died: %v", ended), g.record.endOrphans())
-		g.report.Stage, g.report.Err = Ended, oneLine(err)
+	g.report = last
+	for _, timer := range []*time.Timer{g.overdue, g.limit} {
+		if timer != nil {
+			timer.Stop()
+		}
 	}
 	g.markStarted(true)
 	g.markYielded()

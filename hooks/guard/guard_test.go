@@ -79,15 +79,53 @@ func TestSurroundings(t *testing.T) {
 // A command is not started when its time is over: its agent or the guard was
 // stopped on the way.
 func TestTooLateToStart(t *testing.T) {
+	for name, set := range map[string]func(*Config){
+		"the lease is over":                      func(c *Config) { c.Deadline = clock().Add(-time.Second) },
+		"the lease is over, it could run longer": func(c *Config) { c.StartBy = clock().Add(-time.Second) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			cfg := r.settings("touch started").config()
+			set(&cfg)
+			report := r.wait(r.start(cfg))
+			if report.Stage != Ended || report.Group != 0 || report.Cause != AgentDied || !report.Silent || report.Err != errOver.Error() {
+				t.Errorf("report %+v", report)
+			}
+			if _, err := os.Stat(r.path("started")); err == nil {
+				t.Error("it was started")
+			}
+		})
+	}
+}
+
+// The time to start in has no part in what was started, and moves with the lease:
+// a guard that took its time to start looks at what came meanwhile.
+func TestTimeToStartIn(t *testing.T) {
 	r := newRig(t)
-	cfg := r.settings("touch started").config()
-	cfg.Deadline = clock().Add(-time.Second)
-	report := r.wait(r.start(cfg))
-	if report.Stage != Ended || report.Group != 0 || report.Cause != AgentDied || !report.Silent || report.Err != errOver.Error() {
+	cfg := r.settings("echo x >started; exec sleep 1000").config()
+	cfg.StartBy = clock().Add(patience)
+	g := r.start(cfg)
+	r.untilFile("started")
+	g.RenewStart(clock().Add(-time.Second))
+	g.Stop("enough", 0)
+	if report := r.wait(g); report.Cause != "enough" {
 		t.Errorf("report %+v", report)
 	}
-	if _, err := os.Stat(r.path("started")); err == nil {
-		t.Error("it was started")
+	late := guardian{order: &order{}, startBy: 1}
+	if !late.isOver() || late.report.Cause != AgentDied {
+		t.Errorf("started after its time, report %+v", late.report)
+	}
+	late = guardian{order: &order{}, startBy: now().add(patience)}
+	if late.isOver() {
+		t.Error("not started before its time is over")
+	}
+	late.obey(message{kind: kindStart, number: 1})
+	if !late.isOver() {
+		t.Error("what the agent said of the time to start in was not taken")
+	}
+	late.obey(message{kind: kindStart})
+	if late.isOver() {
+		t.Error("not started though there is no bound any more")
 	}
 }
 

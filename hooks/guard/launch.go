@@ -17,6 +17,7 @@ type order struct {
 	Argv, Env     byteStrings
 	Cwd           byteString
 	Deadline      instant
+	StartBy       instant
 	Budget, Grace time.Duration
 	Lose          *Lose
 	Cgroup        string
@@ -55,12 +56,16 @@ func (s byteStrings) words() []string {
 	return out
 }
 
+// processName is what process lists show instead of the path that is executed, and
+// which says nothing to people: "bully-agent guard".
+const processName = "bully-agent"
+
 // launch forks the guard process, with the socket, its order and its record.
 func (g *Guard) launch(cfg Config, rec *record) error {
 	env := append(cfg.Env[:len(cfg.Env):len(cfg.Env)], markVariable+"="+rec.Mark)
 	text, err := json.Marshal(order{Argv: toBytes(cfg.Argv), Env: toBytes(env),
-		Cwd: byteString(cfg.Cwd), Deadline: convert(cfg.Deadline, cfg.Clock), Budget: cfg.Budget, Grace: cfg.Grace, Lose: cfg.Lose,
-		Cgroup: cfg.Cgroup, Record: rec.Record, Path: rec.path})
+		Cwd: byteString(cfg.Cwd), Deadline: convert(cfg.Deadline, cfg.Clock), StartBy: convert(cfg.StartBy, cfg.Clock),
+		Budget: cfg.Budget, Grace: cfg.Grace, Lose: cfg.Lose, Cgroup: cfg.Cgroup, Record: rec.Record, Path: rec.path})
 	if err != nil {
 		return fmt.Errorf("encode order: %w", err)
 	}
@@ -75,6 +80,7 @@ func (g *Guard) launch(cfg Config, rec *record) error {
 	}
 	defer theirs.Close()
 	cmd := exec.Command(cfg.Program[0], cfg.Program[1:]...)
+	cmd.Args[0] = processName
 	cmd.Env = guardEnviron()
 	cmd.Dir = "/"
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stream(cfg.Stdin), stream(cfg.Stdout), stream(cfg.Stderr)

@@ -43,8 +43,8 @@ func (l Leadership) Start(o hooks.GuardOrder) (hooks.Guard, error) {
 }
 
 // Recover implements hooks.Guards.
-func (l Leadership) Recover(ctx context.Context) ([]hooks.GuardRecord, error) {
-	found, err := Recover(ctx, l.Records)
+func (l Leadership) Recover(ctx context.Context, waits func(process int)) ([]hooks.GuardRecord, error) {
+	found, err := recoverAll(ctx, l.Records, waits)
 	var records []hooks.GuardRecord
 	for _, r := range found {
 		records = append(records, hooks.GuardRecord{Epoch: r.Epoch, Status: statusOf(r.Report), Forget: r.Remove})
@@ -62,17 +62,19 @@ func (g leadership) Yield() { g.Guard.Yield(g.patience) }
 
 func (g leadership) Stop() { g.Guard.Stop("leadership-ended", stopPatience) }
 
+func (g leadership) Release() { g.Guard.Release("leadership-ended", stopPatience) }
+
 func (g leadership) Status() hooks.GuardStatus { return statusOf(g.Report()) }
 
 func statusOf(r Report) hooks.GuardStatus {
 	s := hooks.GuardStatus{Process: r.Guard, Reach: r.Reach, TookOver: r.TookOver(), Err: r.Err}
 	if l := r.Lose; l != nil {
 		s.Lose = hooks.Result{Kind: hooks.LoseLeadership, Cause: AgentDied, OK: l.OK, Ran: l.Ran, Exit: l.Exit, Took: l.Took}
-		if !l.OK {
-			s.Lose.Err = errUnknown
-		}
+		s.Began, s.HasEnded = l.Began, l.OK || l.Err != ""
 		if l.Err != "" {
 			s.Lose.Err = errors.New(l.Err)
+		} else if !l.OK {
+			s.Lose.Err = errUnknown
 		}
 	}
 	return s

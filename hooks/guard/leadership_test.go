@@ -38,14 +38,15 @@ func (r *rig) closes(c <-chan struct{}, what string) {
 	}
 }
 
-// Whoever has yielded minds no deadline any more, and ends without a hook.
+// Whoever has yielded minds the old deadline no more, and ends without a hook.
 func TestYieldedGuardMindsNoSilence(t *testing.T) {
 	r := newRig(t)
-	g := r.lead("echo lost >lost", clock().Add(time.Hour))
+	const lease = 400 * time.Millisecond
+	g := r.lead("echo lost >lost", clock().Add(lease))
 	g.Yield()
 	r.closes(g.Yielded(), "the answer")
-	g.Renew(clock().Add(time.Millisecond))
-	time.Sleep(50 * time.Millisecond) // long after the deadline
+	over := now().add(lease)
+	r.until("the end of the lease", func() bool { return now() > over })
 	if s := g.Status(); s.TookOver || g.Report().Stage != Yielded {
 		t.Errorf("status %+v, stage %s", s, g.Report().Stage)
 	}
@@ -60,6 +61,63 @@ func TestYieldedGuardMindsNoSilence(t *testing.T) {
 	if err := g.Forget(); err != nil {
 		t.Error(err)
 	}
+}
+
+// A planned end renews the lease: an agent that freezes in its own lose hook has that
+// ended by the guard, which runs its own.
+func TestYieldedGuardMindsALeaseThatIsRenewed(t *testing.T) {
+	r := newRig(t)
+	g := r.lead("echo $BULLY_CAUSE >lost", clock().Add(time.Hour))
+	g.Yield()
+	r.closes(g.Yielded(), "the answer")
+	g.Renew(clock().Add(time.Millisecond))
+	r.closes(g.Losing(), "the guard to take over")
+	r.closes(g.Done(), "the guard's end")
+	if s := g.Status(); !s.TookOver || !s.HasEnded || !s.Lose.OK || r.text("lost") != AgentDied {
+		t.Errorf("status %+v, the hook wrote %q", s, r.text("lost"))
+	}
+}
+
+// The agent dies just after it has ended the leadership: the hook does not run again.
+func TestReleasedGuardMindsNoDeath(t *testing.T) {
+	r := newRig(t)
+	g := r.lead("echo lost >lost", clock().Add(time.Hour))
+	r.closes(g.Started(), "the start")
+	guard := g.Report().Guard
+	if err := unix.Kill(guard, unix.SIGSTOP); err != nil { // so that it reads both at once
+		t.Fatal(err)
+	}
+	g.Release()
+	if err := unix.Shutdown(int(g.socketFD(t)), unix.SHUT_WR); err != nil { // what a death looks like to the guard
+		t.Fatal(err)
+	}
+	if err := unix.Kill(guard, unix.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	r.closes(g.Done(), "the guard's end")
+	if s := g.Status(); s.TookOver || r.text("lost") != "" {
+		t.Errorf("status %+v, the hook wrote %q", s, r.text("lost"))
+	}
+}
+
+// A guard that takes over and is stopped in the middle of it does not hang the agent:
+// it is killed when it has had its time, and what it leaves open is known.
+func TestGuardThatIsStoppedWhileItLoses(t *testing.T) {
+	r := newRig(t)
+	g := r.lead("echo $$ >pid; exec sleep 1000", clock().Add(200*time.Millisecond))
+	hook := r.pid("pid")
+	if err := unix.Kill(g.Report().Guard, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	g.mu.Lock()
+	g.limit.Reset(time.Millisecond) // as if its time had passed
+	g.mu.Unlock()
+	g.Yield()
+	r.closes(g.Yielded(), "the answer")
+	if s := g.Status(); !s.TookOver || s.HasEnded || s.Lose.OK {
+		t.Errorf("status %+v", s)
+	}
+	r.endHook(hook)
 }
 
 // A guard that was quicker says so in place of yielding.
@@ -77,7 +135,7 @@ func TestGuardWasQuicker(t *testing.T) {
 	if err != nil || string(text) != "agent-died\n" {
 		t.Errorf("the hook wrote %q (%v)", text, err)
 	}
-	records, err := Leadership{Records: r.path("records")}.Recover(context.Background())
+	records, err := Leadership{Records: r.path("records")}.Recover(context.Background(), func(int) {})
 	if err != nil || len(records) != 1 || records[0].Epoch != rigEpoch || !records[0].Status.TookOver || !records[0].Status.Lose.OK {
 		t.Fatalf("records %+v (%v)", records, err)
 	}

@@ -30,15 +30,25 @@ type Lose struct {
 //
 // hooks.Runner waits for its own children by their numbers, so nothing here may
 // wait for any child until it has ended.
+//
+// A hook that has failed within the bound is run once more after it, without one:
+// another leader is there then, and nobody else releases what this host holds.
 func (g *guardian) lose() {
 	l := g.order.Lose
 	if l == nil {
 		return
 	}
-	g.report.Lose = &Loss{Exit: -1}
+	began := time.Duration(now())
+	g.report.Lose = &Loss{Began: began, Exit: -1}
 	g.tell(Losing)
-	res, err := l.run(g.within())
-	loss := Loss{OK: res.OK, Ran: res.Ran, Exit: res.Exit, Took: res.Took}
+	bound := g.within()
+	res, err := l.run(bound)
+	if bound > 0 && !res.OK {
+		l.Event.Attempt += res.Attempts
+		time.Sleep(g.within())
+		res, err = l.run(0)
+	}
+	loss := Loss{Began: began, OK: res.OK, Ran: res.Ran, Exit: res.Exit, Took: res.Took}
 	switch {
 	case err != nil:
 		loss.Err = err.Error()
@@ -63,7 +73,7 @@ func (l *Lose) run(within time.Duration) (hooks.Result, error) {
 		grace = min(grace, within/budgetShare) // for an orphaned hook, too
 	}
 	cfg := hooks.Config{Commands: map[hooks.Kind]hooks.Command{hooks.LoseLeadership: l.Command},
-		Timeout: l.Timeout, Grace: grace, Dir: l.Dir, Socket: l.Socket}
+		Timeout: l.Timeout, Grace: grace, Dir: l.Dir, Socket: l.Socket, InGuard: true}
 	runner, err := hooks.New(cfg)
 	if err != nil { // the disk is full or gone: the hook matters more than its output
 		cfg.Dir = ""

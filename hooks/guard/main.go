@@ -23,12 +23,13 @@ const (
 	recordFD
 )
 
-// guardian is a guard in its own process. It runs on one thread; a goroutine
-// turns SIGCHLD into a byte in a pipe, and none is added until the
-// lose-leadership hook runs.
+// guardian is a guard in its own process. It runs on one thread; of its other
+// goroutines one turns SIGCHLD into a byte in a pipe and one writes the record, and
+// none is added until the lose-leadership hook runs.
 type guardian struct {
 	order  *order
 	record *record
+	scribe *scribe // writes to record, after the first note
 	report Report
 	child  *child // nil: no command, or it could not be started
 
@@ -39,15 +40,17 @@ type guardian struct {
 	orphans bool // that lose their parent come to us
 
 	deadline instant // of the lease; 0: none
+	startBy  instant // the command is not started after it; 0: none
 	alive    bool    // the agent is: the socket is open
 	yielded  bool    // the agent runs the lose-leadership hook itself
+	released bool    // it has ended the leadership: its death means nothing any more
 
 	// The ending; asked is 0 until it begins.
 	asked  instant // TERM was sent
 	killed instant // KILL was sent
 	due    instant // when Stop wants it over; 0: no bound
-	// tookOver is set when the agent is dead or silent. Invariant: once the
-	// ending has begun, silence alone does not set it.
+	// tookOver is set when the agent is dead or silent and has not released this
+	// guard. Invariant: once the ending has begun, silence alone does not set it.
 	tookOver bool
 }
 
@@ -84,7 +87,7 @@ func inherit() (*guardian, error) {
 	if err := json.Unmarshal(text, o); err != nil {
 		return nil, fmt.Errorf("read order: %w", err)
 	}
-	g := &guardian{order: o, socket: socketFD, deadline: o.Deadline, alive: true,
+	g := &guardian{order: o, socket: socketFD, deadline: o.Deadline, startBy: o.StartBy, alive: true,
 		record: &record{file: os.NewFile(recordFD, "record"), Record: o.Record}}
 	g.report = o.Record.Report
 	g.report.Guard = os.Getpid()
@@ -128,6 +131,7 @@ func listen() (int, error) {
 
 // run is the guard's life: note, start, watch, end, lose, note.
 func (g *guardian) run() {
+	g.scribe = newScribe(g.record)
 	if err := g.begin(); err != nil {
 		g.report.Err = err.Error()
 		g.end()
@@ -171,10 +175,13 @@ func (g *guardian) begin() error {
 var errOver = errors.New("no time was left to start the command in")
 
 // isOver reports whether there is no time left to start the command in. Messages
-// are looked at only if the deadline in the order has passed: a signal among them
-// would find no command yet.
+// are looked at only if a time in the order has passed: a signal among them would
+// find no command yet.
 func (g *guardian) isOver() bool {
-	isLate := func() bool { return g.deadline != 0 && now() >= g.askBy() }
+	isLate := func() bool {
+		at := now()
+		return g.deadline != 0 && at >= g.askBy() || g.startBy != 0 && at >= g.startBy
+	}
 	if !isLate() {
 		return false
 	}
@@ -247,21 +254,21 @@ func (g *guardian) quiet() {
 	}
 }
 
-// tell enters a stage: on disk, not synced, and to the agent. A full disk does not
-// stop an ending.
+// tell enters a stage: it is said to the agent, and written to the record in its own
+// time, not synced. A disk that is full or hangs does not stop an ending.
 func (g *guardian) tell(stage Stage) {
 	g.report.Stage = stage
-	if err := g.record.note(g.report, false); err != nil && g.report.Err == "" {
-		g.report.Err = err.Error()
-	}
 	g.send()
+	g.scribe.todo <- note{report: g.report.clone()}
 }
 
 func (g *guardian) send() {
 	_ = unix.Sendto(g.socket, encodeReport(g.report), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, nil) // an agent that is dead or does not read has the record
 }
 
-// end notes how it ended. The record is there before the agent hears of it.
+var errDiskHangs = errors.New("write record: the disk does not answer")
+
+// end tells how it ended, and once more if that cannot be noted.
 func (g *guardian) end() {
 	if g.child != nil {
 		g.child.tell(&g.report)
@@ -271,8 +278,9 @@ func (g *guardian) end() {
 	}
 	g.report.Stage = Ended
 	isNews := g.child != nil || g.tookOver // else the next start has nothing to learn, and the agent waits for our end
-	if err := g.record.note(g.report, isNews); err != nil && g.report.Err == "" {
-		g.report.Err = err.Error()
-	}
 	g.send()
+	if err := g.scribe.finish(note{g.report.clone(), isNews}); err != nil {
+		g.report.Unnoted = err.Error()
+		g.send()
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"strings"
 )
 
 // The socket keeps messages apart (SOCK_SEQPACKET). The agent's are small and of
@@ -19,8 +20,10 @@ type kind byte
 
 const (
 	kindRenew  kind = 'R' // number: deadline as an instant
+	kindStart  kind = 'B' // number: the end of the time to start in, as an instant
 	kindYield  kind = 'Y' // the agent runs the lose-leadership hook itself
 	kindStop   kind = 'S' // number: when all is dead; 0: after the grace
+	kindEnded  kind = 'E' // as kindStop, and there is nothing left that a death of the agent would leave undone
 	kindSignal kind = 'K' // number: the signal for the command's group
 )
 
@@ -50,15 +53,22 @@ func decode(b []byte) (message, error) {
 	return message{kind(b[0]), int64(binary.BigEndian.Uint64(b[1:])), string(b[messageHead:])}, nil
 }
 
-// encodeReport keeps a report within one message: only texts can be long.
+// encodeReport keeps a report within one message: only texts can be long. The record has all of them.
 func encodeReport(r Report) []byte {
+	r.Reach, r.Err, r.Unnoted = cut(r.Reach), cut(r.Err), cut(r.Unnoted)
+	if r = r.clone(); r.Lose != nil {
+		r.Lose.Err = cut(r.Lose.Err)
+	}
 	text, err := json.Marshal(r)
 	if err != nil {
 		panic("BUG: encode report: " + err.Error()) // strings and numbers always encode
 	}
-	if len(text) > maxReport && r.Err != "" {
-		r.Err = "an error too long to tell"
-		return encodeReport(r)
-	}
 	return text
+}
+
+// maxText is what a message holds of one text, in bytes, which JSON may make six times as long.
+const maxText = 512
+
+func cut(text string) string {
+	return strings.ToValidUTF8(text[:min(len(text), maxText)], "")
 }

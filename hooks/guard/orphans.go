@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bully-agent/bully-agent/hooks"
 )
 
 // What a guard that was killed leaves behind is found by the command's cgroup,
@@ -28,7 +30,7 @@ const (
 // gone. Nothing is asked politely: whose time it was is over. The caller knows
 // that the guard is dead.
 func (r Record) endOrphans() error {
-	if r.Boot != bootID() {
+	if r.Boot != hooks.BootID() {
 		return nil
 	}
 	for late := now().add(orphanPatience); ; time.Sleep(orphanPause) {
@@ -52,7 +54,7 @@ func (r Record) killOnce() (found int) {
 		found++
 		_ = killCgroup(dir)
 	}
-	for _, pid := range processes() {
+	for _, pid := range hooks.Processes() {
 		if killMarked(pid, r.Mark) {
 			found++
 		}
@@ -76,22 +78,6 @@ func killMarked(pid int, mark string) bool {
 		return false
 	}
 	return unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) == nil
-}
-
-// processes lists all that this process can see.
-func processes() (pids []int) {
-	proc, err := os.Open("/proc")
-	if err != nil {
-		return nil
-	}
-	defer proc.Close()
-	names, _ := proc.Readdirnames(-1)
-	for _, name := range names {
-		if pid, err := strconv.Atoi(name); err == nil {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
 }
 
 // children lists the direct children of this process, zombies too; false where
@@ -126,12 +112,6 @@ func startOf(pid int) uint64 {
 	}
 	start, _ := strconv.ParseUint(string(fields[19]), 10, 64)
 	return start
-}
-
-// bootID changes with every boot; process ids and times mean nothing after it.
-func bootID() string {
-	text, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return string(bytes.TrimSpace(text))
 }
 
 func sortByTime(records []Record) {

@@ -28,8 +28,13 @@ func TestMessagesAreReadAsTheyWereWritten(t *testing.T) {
 }
 
 func TestAReportFitsAMessage(t *testing.T) {
-	if n := len(encodeReport(Report{Err: strings.Repeat("\x01", 10_000)})); n > maxReport {
+	long := strings.Repeat("\x01", 10_000)
+	r := Report{Reach: long, Err: long, Unnoted: long, Lose: &Loss{Err: long}}
+	if n := len(encodeReport(r)); n > maxReport {
 		t.Errorf("%d bytes", n)
+	}
+	if r.Lose.Err != long {
+		t.Error("what is recorded was cut, too")
 	}
 }
 
@@ -153,7 +158,7 @@ func TestReportsForPeople(t *testing.T) {
 // started nothing.
 func TestRecordsAfterACrash(t *testing.T) {
 	dir := t.TempDir()
-	rec, err := create(dir, "job", rigEpoch)
+	rec, err := create(Config{Records: dir, Name: "job", Epoch: rigEpoch})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,8 +27,10 @@ type Record struct {
 	Boot  string      `json:"boot"` // the kernel's boot_id
 	// Mark is the value of BULLY_GUARD in the environment of all that the command
 	// starts, unless that cleans its environment.
-	Mark   string `json:"mark"`
-	Report Report `json:"report"`
+	Mark string `json:"mark"`
+	// Patience is how long the guard may work without its agent.
+	Patience time.Duration `json:"patience"`
+	Report   Report        `json:"report"`
 
 	path string
 }
@@ -49,13 +51,13 @@ type record struct {
 
 // create makes the file and locks it, in the agent: the lock goes with the open
 // file to the guard.
-func create(dir, name string, epoch hooks.Epoch) (*record, error) {
-	file, path, err := createFile(dir)
+func create(cfg Config) (*record, error) {
+	file, path, err := createFile(cfg.Records)
 	if err != nil {
 		return nil, fmt.Errorf("create record: %w", err)
 	}
-	r := &record{file: file, Record: Record{Name: name, Epoch: epoch, Time: time.Now().Round(0), Boot: bootID(), Mark: rand.Text(),
-		path: path, Report: Report{Stage: Prepared, Exit: -1}}}
+	r := &record{file: file, Record: Record{Name: cfg.Name, Epoch: cfg.Epoch, Time: time.Now().Round(0), Boot: hooks.BootID(), Mark: rand.Text(),
+		Patience: cfg.patience(), path: path, Report: Report{Stage: Prepared, Exit: -1}}}
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		r.discard()
 		return nil, fmt.Errorf("lock record: %w", err)
@@ -114,12 +116,17 @@ func syncDir(path string) error {
 
 // Recover reads what the guards of an earlier life of this agent left in dir,
 // oldest first. It waits for those that still work, until ctx ends: one may be
-// running the lose-leadership hook. What a guard that was killed left running is
+// running the lose-leadership hook. One that works for longer than it may is killed. What a guard that was killed left running is
 // killed. It must be called before the agent starts guards or hooks of its own.
 //
 // A record stays on disk until Remove, so that an agent that crashes here reads
 // it again.
 func Recover(ctx context.Context, dir string) ([]Record, error) {
+	return recoverAll(ctx, dir, func(int) {})
+}
+
+// recoverAll is Recover, which says for which guard's process it waits.
+func recoverAll(ctx context.Context, dir string, waits func(process int)) ([]Record, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("recover guards: %w", err)
@@ -130,7 +137,7 @@ func Recover(ctx context.Context, dir string) ([]Record, error) {
 		if ok, _ := filepath.Match(recordPattern, entry.Name()); !ok {
 			continue
 		}
-		r, err := recover1(ctx, filepath.Join(dir, entry.Name()))
+		r, err := recover1(ctx, filepath.Join(dir, entry.Name()), waits)
 		switch {
 		case err != nil:
 			errs = append(errs, fmt.Errorf("recover guards: %w", err))
@@ -155,13 +162,13 @@ func (r Record) Remove() error {
 
 // recover1 reads one record. One without a line is of a guard that never came to
 // start anything; it is removed.
-func recover1(ctx context.Context, path string) (Record, error) {
+func recover1(ctx context.Context, path string, waits func(process int)) (Record, error) {
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return Record{}, err
 	}
 	defer file.Close()
-	if err := await(ctx, file); err != nil {
+	if err := outwait(ctx, file, waits); err != nil {
 		return Record{}, fmt.Errorf("%s: its guard still works: %w", path, err)
 	}
 	r, ok, err := read(file)
@@ -178,8 +185,35 @@ func recover1(ctx context.Context, path string) (Record, error) {
 	return r, err
 }
 
-// lockPause is how long await sleeps between two tries; a guard lives for at
-// most a hook's timeout after its agent. Arbitrary.
+// outwait gets the lock when the guard has ended, which it must within the record's
+// patience.
+func outwait(ctx context.Context, file *os.File, waits func(process int)) error {
+	if unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+		return nil
+	}
+	r, ok, err := read(io.NewSectionReader(file, 0, maxRecord))
+	if err != nil {
+		return err
+	}
+	if !ok {
+		r.Patience = leaseRoom // it has not started anything, and is about to notice that its agent is dead
+	}
+	waits(r.Report.Guard)
+	patience, cancel := context.WithTimeout(ctx, r.Patience)
+	defer cancel()
+	if err := await(patience, file); err == nil || ctx.Err() != nil || !ok {
+		return err
+	}
+	_ = unix.Kill(r.Report.Guard, unix.SIGKILL) // it lives, since it has the lock: the number is its own
+	patience, cancel = context.WithTimeout(ctx, unkillable)
+	defer cancel()
+	return await(patience, file)
+}
+
+// maxRecord bounds what is read of a record: a few lines.
+const maxRecord = 1 << 20
+
+// lockPause is how long await sleeps between two tries. Arbitrary.
 const lockPause = 10 * time.Millisecond
 
 // await gets the lock that a living guard holds.

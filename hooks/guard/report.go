@@ -51,16 +51,29 @@ type Report struct {
 
 	// Err is what went wrong; empty if nothing did.
 	Err string `json:"err,omitempty"`
+	// Unnoted is why this was not written to the record; empty if it was.
+	Unnoted string `json:"unnoted,omitempty"`
 }
 
 // Loss is a run of the lose-leadership hook by a guard. Until it has ended OK is
 // false and Err empty.
 type Loss struct {
-	OK   bool          `json:"ok"`
-	Ran  bool          `json:"ran"` // a process was started
-	Exit int           `json:"exit"`
-	Took time.Duration `json:"took"`
-	Err  string        `json:"err,omitempty"`
+	// Began is when the guard began to end what ran, before it ran the hook: a reading of CLOCK_BOOTTIME.
+	Began time.Duration `json:"began"`
+	OK    bool          `json:"ok"`
+	Ran   bool          `json:"ran"` // a process was started
+	Exit  int           `json:"exit"`
+	Took  time.Duration `json:"took"`
+	Err   string        `json:"err,omitempty"`
+}
+
+// clone shares nothing with r.
+func (r Report) clone() Report {
+	if r.Lose != nil {
+		loss := *r.Lose
+		r.Lose = &loss
+	}
+	return r
 }
 
 // TookOver reports whether the guard has ended the leadership in the agent's

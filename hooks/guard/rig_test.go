@@ -39,7 +39,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-var rigEpoch = hooks.Epoch{Counter: 7, Owner: "a"}
+// rigEpoch has an owner that no other run of these tests has: its hooks are ended by it.
+var rigEpoch = hooks.Epoch{Counter: 7, Owner: fmt.Sprintf("a%d", os.Getpid())}
 
 func clock() time.Time { return time.Unix(0, int64(now())) }
 
@@ -221,7 +222,7 @@ func (r *rig) until(what string, holds func() bool) {
 
 // living lists the processes that the rig's commands started and that run.
 func (r *rig) living() (pids []int) {
-	for _, pid := range processes() {
+	for _, pid := range hooks.Processes() {
 		environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)) // empty for a zombie
 		cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))   // a hook gets no environment of ours
 		if err == nil && (bytes.Contains(environ, []byte(r.mark()+"\x00")) || bytes.Contains(cmdline, []byte(r.dir))) {

@@ -37,7 +37,7 @@ func (g *guardian) wait() {
 func (g *guardian) arm() {
 	next := instant(0)
 	switch {
-	case g.asked == 0 && g.expectsNews():
+	case g.asked == 0 && g.deadline != 0:
 		next = g.askBy()
 	case g.asked != 0:
 		at := now()
@@ -79,12 +79,15 @@ func (g *guardian) obey(m message) {
 	switch m.kind {
 	case kindRenew:
 		g.deadline = instant(m.number)
+	case kindStart:
+		g.startBy = instant(m.number)
 	case kindYield:
-		if g.asked == 0 {
-			g.yielded = true
+		if g.asked == 0 && !g.yielded {
+			g.yielded, g.deadline = true, 0
 			g.tell(Yielded)
 		}
-	case kindStop:
+	case kindStop, kindEnded:
+		g.released = g.released || m.kind == kindEnded
 		g.due = earlier(g.due, instant(m.number))
 		if g.asked == 0 {
 			g.ask(m.cause)

@@ -34,7 +34,7 @@ func (g *guardian) step() (over bool) {
 		switch {
 		case !g.alive:
 			g.ask(AgentDied)
-		case g.expectsNews() && at >= g.askBy():
+		case g.deadline != 0 && at >= g.askBy():
 			g.report.Silent, g.tookOver = true, true
 			g.ask(AgentDied)
 		case g.child != nil && g.child.ended:
@@ -44,7 +44,7 @@ func (g *guardian) step() (over bool) {
 	if g.asked == 0 {
 		return false
 	}
-	if !g.alive {
+	if !g.alive && !g.released {
 		g.tookOver = true
 	}
 	if gone && (g.child == nil || g.child.bury()) {
@@ -52,9 +52,6 @@ func (g *guardian) step() (over bool) {
 	}
 	return g.press(now())
 }
-
-// expectsNews: silence until the deadline means that the agent is dead or frozen.
-func (g *guardian) expectsNews() bool { return g.deadline != 0 && !g.yielded }
 
 // look reports whether nothing of the command lives. While it runs that is worth
 // asking only when somebody has died: renewals come many times a second.
@@ -95,8 +92,13 @@ func (g *guardian) ask(cause string) {
 	g.tell(Ending)
 }
 
-// askBy is when a silent agent is taken for dead.
+// askBy is when a silent agent is taken for dead. One that runs the lose-leadership
+// hook itself ends that by the time when others take over; if it has not, it is
+// frozen, and there is just time left to do so in its stead.
 func (g *guardian) askBy() instant {
+	if lose := g.order.Lose; g.yielded && lose != nil {
+		return g.deadline.add(lose.Takeover - killSlack/2)
+	}
 	margin := g.order.Budget
 	if g.order.Lose == nil {
 		margin = min(margin, g.order.Grace+killSlack)

@@ -3,6 +3,7 @@ package jobrun
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"sync"
@@ -20,6 +21,11 @@ const (
 	exitNotFound = 127
 	exitSignal   = 128 // and the signal's number
 
+	// endSlack is how much later than its timeout and grace a guard ends a command
+	// by itself: End comes first from an agent that is well. Others count the run
+	// as lost a second after the grace at the earliest (jobs/doc.go, J3).
+	endSlack = 500 * time.Millisecond
+
 	// drainGrace is how long output is awaited when the command is gone. Only a
 	// process that escaped its guard can hold the pipe by then. Arbitrary.
 	drainGrace = 100 * time.Millisecond
@@ -27,6 +33,9 @@ const (
 
 // errNothing keeps a guard from being started that would watch over nothing.
 var errNothing = errors.New("the job has no command")
+
+// errLate is the end of an attempt whose leadership was over before it had begun.
+var errLate = errors.New("its leadership was over before it was started")
 
 // errOver is the end of an attempt that was told to end before it had begun.
 var errOver = errors.New("told to end before it was started")
@@ -38,7 +47,7 @@ func (r *Runner) attempt(run *run, seq uint64, out *hooks.Output, log hclog.Logg
 		return guard.Report{}, errNothing
 	}
 	if err := hooks.Check(run.Command); err != nil {
-		return guard.Report{}, err
+		return guard.Report{Errno: whyUnfit(run.Command)}, err
 	}
 	pipes, err := openPipes()
 	if err != nil {
@@ -70,28 +79,32 @@ func (r *Runner) attempt(run *run, seq uint64, out *hooks.Output, log hclog.Logg
 // start starts the guard and tells it what was said meanwhile.
 func (r *Runner) start(run *run, seq uint64, p *pipes) (*guard.Guard, error) {
 	r.mu.Lock()
-	deadline, grace, over := r.lease, r.grace, run.stop != nil
+	lease, grace, over, lost := r.lease, r.grace, run.stop != nil, run.lost
 	r.mu.Unlock()
 	switch {
 	case over:
 		return nil, errOver
-	case !run.Tied:
-		deadline = time.Time{}
+	case lost:
+		return nil, errLate
 	}
 	env := hooks.Environ(run.Event, seq, run.Attempt, run.Timeout, r.cfg.Socket)
 	slot := run.Slot.UTC().Format(time.RFC3339)
 	env = append(env, "BULLY_JOB="+run.Job, "BULLY_JOB_SLOT="+slot, "BULLY_JOB_RUN_ID="+run.ID)
-	g, err := guard.Start(guard.Config{Name: run.Job, Epoch: run.Event.Epoch, Argv: run.Command.Words(), Env: env,
-		Stdout: p.theirs[0], Stderr: p.theirs[1], Deadline: deadline, Clock: r.cfg.Clock, Budget: r.cfg.Budget, Grace: grace,
-		Records: r.records(), Program: r.cfg.Program})
+	cfg := guard.Config{Name: run.Job, Epoch: run.Event.Epoch, Argv: run.Command.Words(), Env: env,
+		Stdout: p.theirs[0], Stderr: p.theirs[1], Deadline: lease, Clock: r.cfg.Clock, Budget: r.cfg.Budget, Grace: grace,
+		Records: r.records(), Program: r.cfg.Program}
+	if !run.Tied {
+		cfg.StartBy, cfg.Deadline, cfg.Budget = lease, run.deadline(grace), grace
+	}
+	g, err := guard.Start(cfg)
 	if err != nil {
 		return nil, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	run.guard = g
-	if run.Tied && !run.lost && r.lease != deadline {
-		g.Renew(r.lease)
+	if !run.lost && r.lease != lease {
+		run.renew(r.lease)
 	}
 	if s := run.stop; s != nil {
 		g.Stop(s.cause, r.within(*s))
@@ -99,18 +112,70 @@ func (r *Runner) start(run *run, seq uint64, p *pipes) (*guard.Guard, error) {
 	return g, nil
 }
 
-// bySilence is what went wrong with a command that nobody here has ended, nor its
-// own doing.
-const bySilence = "ended by its guard: this agent was silent until its lease was nearly over"
+// deadline is when a command that is not tied to the leadership must be dead,
+// whatever keeps this process from ending it; zero if it has no timeout.
+func (run *run) deadline(grace time.Duration) time.Time {
+	if run.Timeout == 0 {
+		return time.Time{}
+	}
+	return run.begun.Add(run.Timeout + grace + endSlack)
+}
+
+// renew tells the guard of another lease: what is not tied to it has only to start
+// within the one of its own leadership.
+func (run *run) renew(lease time.Time) {
+	switch {
+	case run.Tied:
+		run.guard.Renew(lease)
+	case !run.lost && !run.hasStarted():
+		run.guard.RenewStart(lease)
+	}
+}
+
+func (run *run) hasStarted() bool {
+	select {
+	case <-run.guard.Started():
+		return true
+	default:
+		return false
+	}
+}
+
+// What went wrong with a command that nobody here has ended, nor its own doing.
+const (
+	bySilence = "ended by its guard: this agent was silent until its lease was nearly over"
+	byTimeout = "ended by its guard: this agent did not end it at its timeout"
+)
+
+// TimedOut is Result.Cause of a command that its guard has ended at its timeout.
+// End may be given the same word.
+const TimedOut = "timed-out"
+
+// explain says why the guard has ended a command by itself.
+func (run *run) explain(report *guard.Report) {
+	if report.Cause != guard.AgentDied || report.Group == 0 {
+		return
+	}
+	why := bySilence
+	if !run.Tied {
+		report.Cause, why = TimedOut, byTimeout
+	}
+	if report.Err == "" {
+		report.Err = why
+	}
+}
+
+// isLate reports whether the lease was over before the command could be started.
+func isLate(report guard.Report, err error) bool {
+	return errors.Is(err, errLate) || report.Group == 0 && report.Cause == guard.AgentDied
+}
 
 // outcome is what a shell would make of the end, and what went wrong besides.
 func outcome(report guard.Report, err error) (exit uint8, why string) {
-	if report.Cause == guard.AgentDied && report.Err == "" {
-		report.Err = bySilence
+	if err != nil {
+		report.Err = oneLine(err)
 	}
 	switch {
-	case err != nil:
-		return exitNotRun, strings.ReplaceAll(err.Error(), "\n", "; ")
 	case report.Errno == int(syscall.ENOENT):
 		return exitNotFound, report.Err
 	case report.Group == 0:
@@ -122,6 +187,20 @@ func outcome(report guard.Report, err error) (exit uint8, why string) {
 	}
 	return uint8(report.Exit), report.Err
 }
+
+// whyUnfit is ENOENT for a command whose file is not there, 0 for any other.
+func whyUnfit(c hooks.Command) int {
+	words := c.Argv
+	if c.Shell != "" {
+		words = strings.Fields(c.Shell)
+	}
+	if _, err := os.Stat(words[0]); errors.Is(err, fs.ErrNotExist) {
+		return int(syscall.ENOENT)
+	}
+	return 0
+}
+
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
 // pipes are the command's standard output and error, theirs and ours.
 type pipes struct{ theirs, ours []*os.File }

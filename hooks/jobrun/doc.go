@@ -8,9 +8,10 @@
 //
 // A command that is tied to the leadership is dead when the lease is over,
 // whatever keeps this process from ending it: its guard has the lease's end, and
-// Lease moves it. One that is not tied has no such bound. Neither outlives this
-// process: nobody would end it at its timeout, take its output, or know how it
-// ended, so its guard ends it (TERM, grace, KILL), and Recover waits for that.
+// Lease moves it. One that is not tied has only to start within the lease; its
+// guard ends it at its timeout, should this process not. Neither outlives this
+// process: nobody would take its output, or know how it ended, so its guard ends
+// it (TERM, grace, KILL), and Recover waits for that.
 //
 // What a command is told is what a hook is told, and BULLY_JOB, BULLY_JOB_SLOT
 // and BULLY_JOB_RUN_ID; its standard input is empty. A command that its file's

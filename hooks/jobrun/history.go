@@ -98,23 +98,55 @@ type file struct {
 // files lists a job's files, the oldest first; those of all jobs, if job is
 // empty. A job that never ran has none.
 func (h *history) files(job string) ([]file, error) {
-	pattern := job
+	jobs := []string{job}
 	if job == "" {
-		pattern = "*"
-	}
-	paths, err := filepath.Glob(filepath.Join(h.dir, pattern, "*.log"))
-	if err != nil {
-		return nil, err
+		var err error
+		if jobs, err = h.jobs(); err != nil {
+			return nil, err
+		}
 	}
 	var all []file
-	for _, path := range paths {
-		number := strings.TrimSuffix(filepath.Base(path), ".log")
-		if seq, err := strconv.ParseUint(number, 10, 64); err == nil {
-			all = append(all, file{path, seq})
+	for _, job := range jobs {
+		names, err := readNames(filepath.Join(h.dir, job))
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			number, isLog := strings.CutSuffix(name, ".log")
+			if seq, err := strconv.ParseUint(number, 10, 64); err == nil && isLog {
+				all = append(all, file{filepath.Join(h.dir, job, name), seq})
+			}
 		}
 	}
 	slices.SortFunc(all, func(a, b file) int { return cmp.Compare(a.seq, b.seq) })
 	return all, nil
+}
+
+// jobs names those of which runs are kept.
+func (h *history) jobs() ([]string, error) { return readNames(h.dir) }
+
+// sweep removes the files of all jobs but those that are known.
+func (h *history) sweep(isKnown func(job string) bool) error {
+	jobs, err := h.jobs()
+	for _, job := range jobs {
+		if !isKnown(job) {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(h.dir, job)))
+		}
+	}
+	return err
+}
+
+// readNames lists a directory; one that is not there is empty.
+func readNames(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	return names, err
 }
 
 // rows reads the first lines. A file that is removed meanwhile, or is not ours,

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 		case guard.Word:
 			os.Exit(guard.Main())
 		case "agent":
-			actAgent(os.Args[2], os.Args[3])
+			actAgent(os.Args[2], os.Args[3], os.Args[4])
 		}
 	}
 	os.Exit(m.Run())
@@ -35,12 +35,16 @@ func TestMain(m *testing.M) {
 
 // actAgent begins a run that is not tied to anything, and lives until it is
 // killed.
-func actAgent(dir, line string) {
+func actAgent(dir, limit, line string) {
+	timeout, err := time.ParseDuration(limit)
+	if err != nil {
+		panic(err)
+	}
 	r, err := New(Config{Dir: dir, Clock: clock, Grace: 100 * time.Millisecond})
 	if err != nil {
 		panic(err)
 	}
-	r.Begin(Order{ID: "j-1", Job: "j", Slot: slot, Attempt: 1, Timeout: time.Hour, Command: hooks.Command{Shell: line}})
+	r.Begin(Order{ID: "j-1", Job: "j", Slot: slot, Attempt: 1, Timeout: timeout, Command: hooks.Command{Shell: line}})
 	select {}
 }
 

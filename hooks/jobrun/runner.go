@@ -40,10 +40,13 @@ type Order struct {
 	Job     string // its name, which is a file's name too
 	Slot    time.Time
 	Attempt int           // from 1
-	Timeout time.Duration // is told to the command; End is the caller's matter
+	Timeout time.Duration // of the attempt, zero: none; End is the caller's matter
 	Command hooks.Command
 	Event   hooks.Event // what happened, as for a hook
-	Tied    bool        // to the leadership: dead when the lease is over
+	// Tied to the leadership: dead when the lease is over. What is not tied has only
+	// to start within the lease, and is ended soon after its timeout and the grace
+	// if nobody has done so.
+	Tied bool
 }
 
 // Result is how an attempt ended. Nothing of the command is left.
@@ -51,7 +54,13 @@ type Result struct {
 	ID   string
 	Job  string
 	Exit uint8  // as a shell tells it: 128 + n for signal n, 126 and 127 for what did not start
-	Err  string // why it did not start, or was not all ended; empty otherwise
+	Err  string // why it did not start, was not all ended, or its guard has ended it; empty otherwise
+
+	// Cause is why it was ended: what End or Lost said, guard.AgentDied, or TimedOut;
+	// empty if it ended by itself.
+	Cause string
+	// TooLate says that nothing was started, since the lease was over by then.
+	TooLate bool
 }
 
 // Runner runs commands. Begin, End, Lease and Lost never block; all methods may
@@ -72,6 +81,7 @@ type Runner struct {
 // run is one attempt that goes on. The Runner's mu guards it.
 type run struct {
 	Order
+	begun time.Time    // on cfg.Clock
 	guard *guard.Guard // nil: not started yet
 	stop  *stop        // that is due as soon as there is a guard; nil: none
 	lost  bool         // its leadership is over: the lease is not for it any more
@@ -155,7 +165,7 @@ func (r *Runner) Results() <-chan Result { return r.results }
 func (r *Runner) Begin(o Order) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	run := &run{Order: o}
+	run := &run{Order: o, begun: r.cfg.Clock()}
 	r.runs[o.ID] = run
 	r.work.Go(func() { r.serve(run) })
 }
@@ -169,7 +179,8 @@ func (r *Runner) End(id, cause string) {
 	}
 }
 
-// Lease moves the time at which what is tied to the leadership must be dead.
+// Lease moves the time at which what is tied to the leadership must be dead, and
+// by which the rest must have started; zero: no bound.
 func (r *Runner) Lease(until time.Time) {
 	r.renew(until, func(run *run) bool { return !run.lost })
 }
@@ -185,8 +196,8 @@ func (r *Runner) renew(until time.Time, isMeant func(*run) bool) {
 	defer r.mu.Unlock()
 	r.lease = until
 	for _, run := range r.runs {
-		if run.Tied && run.guard != nil && isMeant(run) {
-			run.guard.Renew(until)
+		if run.guard != nil && isMeant(run) {
+			run.renew(until)
 		}
 	}
 }
@@ -198,14 +209,23 @@ func (r *Runner) Lost(cause string) {
 	defer r.mu.Unlock()
 	for _, run := range r.runs {
 		if run.Tied && !run.lost {
-			run.lost = true
 			r.end(run, stop{cause: cause})
 		}
+		run.lost = true
 	}
 }
 
-// Rows lists what is kept of the last runs of a job, the newest last; of all
-// jobs, if the name is empty.
+// Sweep removes what is kept of the runs of all jobs but those that are known. It
+// is for the time before the first Begin.
+func (r *Runner) Sweep(isKnown func(job string) bool) error {
+	if err := r.history.sweep(isKnown); err != nil {
+		return fmt.Errorf("remove job output: %w", err)
+	}
+	return nil
+}
+
+// Rows lists what is kept of the last runs of a job, which must be a name, the
+// newest last; of all jobs, if it is empty.
 func (r *Runner) Rows(job string) ([]Row, error) { return r.history.rows(job) }
 
 // Output gives the last 64 KiB that a kept run printed.
@@ -239,7 +259,8 @@ func (r *Runner) serve(run *run) {
 		Started: begun.UTC()}
 	out := hooks.NewOutput(log, "job printed")
 	report, err := r.attempt(run, seq, out, log)
-	res := Result{ID: run.ID, Job: run.Job}
+	run.explain(&report)
+	res := Result{ID: run.ID, Job: run.Job, Cause: report.Cause, TooLate: isLate(report, err)}
 	res.Exit, res.Err = outcome(report, err)
 	row.Exit, row.Err, row.Cause, row.Took = int(res.Exit), res.Err, report.Cause, time.Since(begun).Round(time.Millisecond)
 	if n := out.Dropped(); n > 0 {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // What a command is told, and what is kept of it.
@@ -61,7 +63,8 @@ func TestExitAsAShellTellsIt(t *testing.T) {
 		{line: "kill -15 $$", exit: 143},
 		{line: "nonexistent-command", exit: 127},
 		{argv: []string{plain}, exit: 126, err: "not executable"},
-		{argv: []string{"/nonexistent/program"}, exit: 126, err: "no such file"},
+		{argv: []string{"/nonexistent/program"}, exit: 127, err: "no such file"},
+		{line: "/nonexistent/program now", exit: 127, err: "no such file"},
 		{argv: []string{}, exit: 126, err: "no command"},
 	} {
 		o := r.order(fmt.Sprint(i), tt.line)
@@ -136,6 +139,73 @@ func TestTiedToTheLease(t *testing.T) {
 	r.result()
 }
 
+// What is not tied to the leadership ends soon after its timeout and the grace,
+// though nobody has ended it: its agent waits for a disk, or is stopped.
+func TestTimeoutWithoutTheAgent(t *testing.T) {
+	r := newRig(t)
+	const timeout, grace = time.Second, 200 * time.Millisecond // the rig's
+	o := r.order("free", `trap '' TERM; echo $$ >DIR/pid; while :; do sleep 0.01; done`)
+	o.Timeout = timeout
+	begun := clock()
+	r.Begin(o)
+	pid := r.eventually("pid")
+	res := r.result()
+	if res.Cause != TimedOut || res.Err != byTimeout || res.TooLate || lives(t, pid) {
+		t.Errorf("%+v, it lives: %t", res, lives(t, pid))
+	}
+	if took := clock().Sub(begun); took < timeout+endSlack {
+		t.Errorf("it was ended after %v: End would have come too late", took)
+	}
+	rows, err := r.Rows("backup")
+	if err != nil || len(rows) != 1 || rows[0].Cause != TimedOut || rows[0].Err != byTimeout {
+		t.Errorf("kept rows %+v, %v", rows, err)
+	}
+}
+
+// The same with an agent that is stopped as a whole.
+func TestTimeoutOfAStoppedAgent(t *testing.T) {
+	r := newRig(t)
+	const timeout = 2 * time.Second
+	agent := exec.Command("/proc/self/exe", "agent", r.dir, timeout.String(),
+		`trap '' TERM; echo $$ >`+r.path("pid")+`; while :; do sleep 0.01; done`)
+	if err := agent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = agent.Process.Kill()
+		_ = agent.Wait()
+	})
+	pid := r.eventually("pid")
+	if err := agent.Process.Signal(unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(patience); lives(t, pid); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the command of a stopped agent goes on after its timeout")
+		}
+	}
+}
+
+// What may outlive the lease is not started after it: neither if this process was
+// stopped on its way to the guard, nor in a later leadership.
+func TestTooLateForTheLease(t *testing.T) {
+	r := newRig(t)
+	r.Lease(clock().Add(-time.Second))
+	r.Begin(r.order("a", "echo yes >DIR/ran"))
+	if res := r.result(); !res.TooLate || res.Err == "" {
+		t.Errorf("a lease that is over: %+v", res)
+	}
+	r.Lease(clock().Add(patience))
+	lost := &run{Order: r.order("b", "echo yes >DIR/ran"), begun: clock(), lost: true}
+	r.work.Go(func() { r.serve(lost) })
+	if res := r.result(); !res.TooLate || res.Err != errLate.Error() {
+		t.Errorf("another leadership's lease: %+v", res)
+	}
+	if _, err := os.Stat(r.path("ran")); err == nil {
+		t.Error("it ran")
+	}
+}
+
 // A lost leadership ends what is tied to it, at once and with its grace; a later
 // lease is not for it.
 func TestLost(t *testing.T) {
@@ -159,7 +229,7 @@ func TestLost(t *testing.T) {
 // life, also what was to finish.
 func TestRecoverAfterTheAgentWasKilled(t *testing.T) {
 	r := newRig(t)
-	agent := exec.Command("/proc/self/exe", "agent", r.dir, `trap '' TERM; echo $$ >`+r.path("pid")+`; while :; do sleep 0.01; done`)
+	agent := exec.Command("/proc/self/exe", "agent", r.dir, "1h", `trap '' TERM; echo $$ >`+r.path("pid")+`; while :; do sleep 0.01; done`)
 	if err := agent.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -229,5 +299,27 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 	if next := again.history.next(); next != keepRuns+7 {
 		t.Errorf("the next number is %d, want %d", next, keepRuns+7)
+	}
+}
+
+// What is kept of jobs that nobody knows goes; a pattern is no name.
+func TestHistoryOfFormerJobs(t *testing.T) {
+	r := newRig(t)
+	for _, job := range []string{"old", "new"} {
+		if err := r.history.keep(r.history.next(), Row{Job: job, Run: job}, emptyOutput()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, pattern := range []string{"*", "[", "n?w"} {
+		if rows, err := r.Rows(pattern); err != nil || len(rows) != 0 {
+			t.Errorf("%q has %d rows, %v", pattern, len(rows), err)
+		}
+	}
+	if err := r.Sweep(func(job string) bool { return job == "new" }); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := r.Rows("")
+	if _, gone := os.Stat(filepath.Join(r.history.dir, "old")); err != nil || len(rows) != 1 || rows[0].Run != "new" || gone == nil {
+		t.Errorf("kept rows %+v, %v; the former job's directory: %v", rows, err, gone)
 	}
 }
