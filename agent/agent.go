@@ -12,7 +12,8 @@
 //
 // The loop owns the Node and everything about the protocol; there is no mutex.
 // Others send it a func, or read the snapshot that it publishes. It never waits
-// for anything but the state file, which is written once or twice per epoch.
+// for anything but the state file, which is written once or twice per epoch, and
+// after a failure for the hook journal beside it.
 package agent
 
 import (

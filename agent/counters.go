@@ -12,13 +12,15 @@ type counters struct {
 	count map[string]uint64
 }
 
-func (c *counters) add(name string) {
+func (c *counters) add(name string) { c.addMany(name, 1) }
+
+func (c *counters) addMany(name string, n uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.count == nil {
 		c.count = make(map[string]uint64)
 	}
-	c.count[name]++
+	c.count[name] += n
 }
 
 func (c *counters) snapshot() map[string]uint64 {

@@ -13,11 +13,14 @@ import (
 // nobody could take over from, in available mode, may be for as long as it likes: the
 // node does not step down then either.
 func (a *agent) renewGuard(until time.Time) {
-	if a.cfg.Election.Expect == 0 && !a.view.hasPeers() {
+	if a.isUnrivalled() {
 		until = time.Time{}
 	}
 	a.runner.Renew(until)
 }
+
+// isUnrivalled: nobody could take over from this agent, in available mode.
+func (a *agent) isUnrivalled() bool { return a.cfg.Election.Expect == 0 && !a.view.hasPeers() }
 
 // hasPeers: another member is alive and takes part in elections with us.
 func (v *view) hasPeers() bool {

@@ -33,6 +33,7 @@ type JobRunner interface {
 	Lost(cause string)
 	SetGrace(grace time.Duration)
 	Results() <-chan jobrun.Result
+	Sweep(isKnown func(job string) bool) error
 	Rows(job string) ([]jobrun.Row, error)
 	Output(row jobrun.Row) ([]byte, error)
 }
@@ -53,7 +54,7 @@ type jobDesk struct {
 	scheduler *jobs.Scheduler
 	runner    JobRunner
 	file      *ledgerFile
-	commands  map[string]hooks.Command // by job; of former tables too: what runs may be tried again
+	commands  map[string]hooks.Command // by job; of former tables too, as long as a run is open
 	digest    uint64                   // of the table, for the others
 	grace     time.Duration            // of hooks, also that of jobs
 	seq       uint32                   // of the last frame
@@ -64,15 +65,16 @@ type jobDesk struct {
 	writing  bool      // rest waits for the file
 	wroteAt  time.Time // since when, on the agent's clock
 	failed   bool      // the last write did
+	clocks   clockPair
 
 	leading jobs.Leading // as last told; Epoch 0: not leading
 	peers   []jobs.ID    // as last told
 	due     time.Time    // of the scheduler's deadline, on the agent's clock; zero: none
 
-	running map[string]*jobRun     // by run id
-	wishes  map[uint64]func(error) // by token
-	aside   string                 // where a ledger was put that could not be read
-	over    time.Time              // end of the patience with jobs at the agent's end; zero: it goes on
+	running map[string]*jobRun // by run id
+	wishes  map[uint64]*wish   // by token
+	aside   string             // where a ledger was put that could not be read
+	over    time.Time          // end of the patience with jobs at the agent's end; zero: it goes on
 }
 
 // jobRun is an attempt that was begun and has not ended.
@@ -88,6 +90,9 @@ const (
 	// dropped: they say it again.
 	maxJobEvents = 256
 
+	// maxMerged is how many of these may be whole ledgers, which are large.
+	maxMerged = 8
+
 	// slowDisk is how long a write may take before people are told. Arbitrary.
 	slowDisk = 5 * time.Second
 )
@@ -96,7 +101,7 @@ const (
 func (a *agent) prepareJobs(ctx context.Context) (err error) {
 	j := &a.jobs
 	j.grace = cmp.Or(a.cfg.Hooks.Grace, jobs.DefaultGrace)
-	j.running, j.wishes = map[string]*jobRun{}, map[uint64]func(error){}
+	j.running, j.wishes = map[string]*jobRun{}, map[uint64]*wish{}
 	if j.runner = a.cfg.JobRunner; j.runner == nil {
 		j.runner, err = jobrun.New(jobrun.Config{Dir: a.cfg.StateDir, Socket: a.cfg.Socket, Clock: a.cfg.Now,
 			Budget: a.cfg.Election.StopBudget, Grace: j.grace, Logger: a.log.Named("jobs")})
@@ -112,29 +117,45 @@ func (a *agent) prepareJobs(ctx context.Context) (err error) {
 	if err != nil {
 		return refusal("the state directory must be writable", "job ledger: %w", err)
 	}
+	a.sweepJobs(ledger)
+	j.commands = make(map[string]hooks.Command, len(a.cfg.Jobs))
 	j.scheduler = jobs.NewScheduler(jobs.SchedulerConfig{Self: jobs.ID(a.state.ID), Table: a.setJobs(a.cfg.Jobs),
-		Grace: j.grace, LedgerLost: lost}, ledger)
+		Grace: j.grace, LedgerLost: lost, NewestKnown: newestIn(a.cfg.StateDir)}, ledger)
 	return nil
+}
+
+// sweepJobs removes what is kept of jobs that nobody knows any more.
+func (a *agent) sweepJobs(ledger *jobs.Ledger) {
+	known := map[string]bool{}
+	for _, job := range a.cfg.Jobs {
+		known[job.Name] = true
+	}
+	if ledger != nil {
+		for _, name := range ledger.Jobs() {
+			known[name] = true
+		}
+	}
+	if err := a.jobs.runner.Sweep(func(job string) bool { return known[job] }); err != nil {
+		a.log.Warn("output of former jobs not all removed", "err", err)
+	}
 }
 
 // setJobs takes a table, and gives it as the scheduler takes it.
 func (a *agent) setJobs(table []Job) []jobs.Job {
 	j := &a.jobs
-	if j.commands == nil {
-		j.commands = make(map[string]hooks.Command, len(table))
-	}
 	definitions := make([]jobs.Job, len(table))
 	for i, job := range table {
 		definitions[i] = job.Job
 		j.commands[job.Name] = job.Command
 	}
-	j.digest = digestOf(table)
+	j.digest = digestOf(table, j.grace)
 	return definitions
 }
 
-// digestOf tells tables apart whose jobs differ, in whatever order they are. It
-// is 0 for none and never 0 for some.
-func digestOf(table []Job) uint64 {
+// digestOf tells tables apart whose jobs differ, in whatever order they are, or
+// whose grace does: it is part of when a vanished host's run counts as lost. It is
+// 0 for none and never 0 for some.
+func digestOf(table []Job, grace time.Duration) uint64 {
 	if len(table) == 0 {
 		return 0
 	}
@@ -144,6 +165,7 @@ func digestOf(table []Job) uint64 {
 			j.StartingDeadline, j.Retries, j.RetryDelay, j.OnLoss, j.Command.Shell, j.Command.Argv)
 	}
 	slices.Sort(lines)
+	lines = append(lines, grace.String())
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(strings.Join(lines, "\n"))) // cannot fail
 	return cmp.Or(h.Sum64(), 1)
@@ -153,21 +175,34 @@ func digestOf(table []Job) uint64 {
 func (a *agent) reloadJobs(table []Job, grace time.Duration) {
 	a.jobs.grace = cmp.Or(grace, jobs.DefaultGrace)
 	a.jobs.runner.SetGrace(a.jobs.grace)
-	a.stepJobs(jobs.TableChanged{Jobs: a.setJobs(table)})
+	a.stepJobs(jobs.TableChanged{Jobs: a.setJobs(table), Grace: a.jobs.grace})
+	a.dropCommands(table)
 	a.view.self.Jobs = a.jobs.digest
 	a.members.SetJobs(a.jobs.digest)
 }
 
+// dropCommands forgets those of jobs that are in no table any more and have no run
+// that could be tried again.
+func (a *agent) dropCommands(table []Job) {
+	for name := range a.jobs.commands {
+		entry, _ := a.jobs.scheduler.Entry(name)
+		isNamed := slices.ContainsFunc(table, func(j Job) bool { return j.Name == name })
+		if !isNamed && !slices.ContainsFunc(entry.Runs, jobs.Run.Open) {
+			delete(a.jobs.commands, name)
+		}
+	}
+}
+
 // tellJobs passes on what the scheduler is to know of leadership and members. It
 // is called with each look at the state, at least once a second, and so also
-// notices that the wall clock was set.
+// notices that the wall clock was set, or that a person waits no more.
 func (a *agent) tellJobs(s election.Status) {
 	a.tellPeers()
 	a.tellLeading(s)
 	if a.jobs.failed && !a.jobs.writing {
 		a.stepJobs(jobs.SaveRecovered{})
 	}
-	a.planJobs()
+	a.pumpJobs()
 }
 
 func (a *agent) tellPeers() {
@@ -210,13 +245,17 @@ func (a *agent) tellLeading(s election.Status) {
 }
 
 // leaseJobs passes the end of the right to act on to what runs on the strength of
-// it; zero is the end of the leadership itself.
+// it; zero is the end of the leadership itself. Where nobody could take over there
+// is no such end, as for renewGuard.
 func (a *agent) leaseJobs(until time.Time) {
-	if until.IsZero() {
+	switch {
+	case until.IsZero():
 		a.jobs.runner.Lost("leadership-lost")
-		return
+	case a.isUnrivalled():
+		a.jobs.runner.Lease(time.Time{})
+	default:
+		a.jobs.runner.Lease(until)
 	}
-	a.jobs.runner.Lease(until)
 }
 
 // endJobs is for an agent that has handed over and goes: what a lost leadership
@@ -224,12 +263,8 @@ func (a *agent) leaseJobs(until time.Time) {
 func (a *agent) endJobs() {
 	j := &a.jobs
 	j.over = a.cfg.Now().Add(j.grace + evictSlack)
-	table := slices.Clone(j.scheduler.Jobs())
-	for i := range table {
-		table[i].OnLoss = jobs.OnLossKill
-	}
-	a.stepJobs(jobs.TableChanged{Jobs: table})
-	for id := range j.running { // of jobs that are in no table any more
+	a.stepJobs(jobs.Closing{})
+	for id := range j.running { // also while the disk is waited for
 		j.runner.End(id, "agent-stopping")
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/hooks/jobrun"
 	"github.com/bully-agent/bully-agent/jobs"
+	"github.com/bully-agent/bully-agent/membership"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
@@ -56,6 +57,9 @@ type fakeJobs struct {
 	mu      sync.Mutex
 	running map[string]*fakeRun
 	ended   []string // "job cause", of what was ended
+	lease   time.Time
+	grace   time.Duration
+	known   []string // jobs that Sweep was told of, out of a and b
 }
 
 type fakeRun struct {
@@ -74,6 +78,12 @@ func (f *fakeJobs) Begin(o jobrun.Order) {
 
 // finish ends a run, if it goes on.
 func (f *fakeJobs) finish(id, cause string, exit uint8) {
+	f.report(jobrun.Result{ID: id, Exit: exit}, cause)
+}
+
+// report is finish with all that a guard may say.
+func (f *fakeJobs) report(res jobrun.Result, cause string) {
+	id := res.ID
 	f.mu.Lock()
 	run := f.running[id]
 	delete(f.running, id)
@@ -83,7 +93,8 @@ func (f *fakeJobs) finish(id, cause string, exit uint8) {
 	f.mu.Unlock()
 	if run != nil {
 		run.timer.Stop()
-		f.results <- jobrun.Result{ID: id, Job: run.Job, Exit: exit}
+		res.Job = run.Job
+		f.results <- res
 	}
 }
 
@@ -124,10 +135,25 @@ func (f *fakeJobs) endings() []string {
 	return slices.Clone(f.ended)
 }
 
+func (f *fakeJobs) Lease(until time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lease = until
+}
+
+func (f *fakeJobs) SetGrace(grace time.Duration) { f.grace = grace }
+
+func (f *fakeJobs) Sweep(isKnown func(string) bool) error {
+	for _, job := range []string{"a", "b"} {
+		if isKnown(job) {
+			f.known = append(f.known, job)
+		}
+	}
+	return nil
+}
+
 func (f *fakeJobs) Recover(context.Context) error     { return nil }
-func (f *fakeJobs) Lease(time.Time)                   {}
 func (f *fakeJobs) Ending(time.Time)                  {}
-func (f *fakeJobs) SetGrace(time.Duration)            {}
 func (f *fakeJobs) Results() <-chan jobrun.Result     { return f.results }
 func (f *fakeJobs) Rows(string) ([]jobrun.Row, error) { return nil, nil }
 func (f *fakeJobs) Output(jobrun.Row) ([]byte, error) { return nil, nil }
@@ -390,8 +416,12 @@ func TestDifferentTables(t *testing.T) {
 			}
 		}
 		c.job(odd, "b")
-		if digestOf(table) != digestOf([]Job{table[1], table[0]}) || digestOf(nil) != 0 {
+		digest := digestOf(table, time.Second)
+		if digest != digestOf([]Job{table[1], table[0]}, time.Second) || digestOf(nil, time.Second) != 0 {
 			t.Error("a table's digest depends on the order of its jobs, or that of none is not 0")
+		}
+		if digest == digestOf(table, 2*time.Second) {
+			t.Error("a table's digest does not depend on the grace")
 		}
 		c.stopAll()
 	})
@@ -527,13 +557,16 @@ func TestJobFramesOfStrangers(t *testing.T) {
 			defer close(done)
 			m, _ := h.agent.view.member(other.agent.state.ID)
 			good := wire.Frame{Kind: wire.LedgerQuery, Cluster: h.agent.cfg.Election.Cluster, ConfigHash: m.ConfigHash, Sender: m.ID,
-				Incarnation: m.Incarnation, Nonce: m.Nonce}
+				Incarnation: m.Incarnation, Nonce: m.Nonce, Epoch: h.agent.node.Status().Epoch}
 			for why, change := range map[string]func(*wire.Frame){
 				"":                func(*wire.Frame) {},
 				"other-cluster":   func(f *wire.Frame) { f.Cluster++ },
 				"unknown-sender":  func(f *wire.Frame) { f.Sender[0]++ },
 				"config-mismatch": func(f *wire.Frame) { f.ConfigHash++ },
 				"old-incarnation": func(f *wire.Frame) { f.Nonce++ },
+
+				"counter-out-of-range": func(f *wire.Frame) { f.Epoch.Counter = 1<<63 + 5 },
+				"counter-jump":         func(f *wire.Frame) { f.Epoch.Counter += maxCounterJump + 1 },
 			} {
 				f := good
 				change(&f)
@@ -549,7 +582,8 @@ func TestJobFramesOfStrangers(t *testing.T) {
 			}
 		}
 		<-done
-		for _, why := range []string{"other-cluster", "unknown-sender", "config-mismatch", "old-incarnation"} {
+		for _, why := range []string{"other-cluster", "unknown-sender", "config-mismatch", "old-incarnation",
+			"counter-out-of-range", "counter-jump"} {
 			if n := h.agent.Status().Counters["job_refused_"+why]; n != 1 {
 				t.Errorf("%d frames are counted as %s", n, why)
 			}
@@ -578,13 +612,19 @@ func TestJobsOnAHangingDisk(t *testing.T) {
 			for range 2 * maxJobEvents {
 				h.agent.stepJobs(jobs.Merged{})
 			}
+			if n := len(h.agent.jobs.queue); n > maxMerged+1 { // and a tick
+				t.Errorf("%d events wait for the disk", n)
+			}
+			for range 2 * maxJobEvents {
+				h.agent.stepJobs(jobs.Heard{})
+			}
 		}
 		time.Sleep(20 * time.Second)
 		s := h.agent.Status()
 		if after := len(log.all()); after != before || !isNoted(h, "on its way to the disk for") || !s.LeaderIsSelf {
 			t.Errorf("%d starts on a hanging disk, notes %q, leads %t", after-before, s.Notes, s.LeaderIsSelf)
 		}
-		if n := s.Counters["job_event_overflow"]; n < maxJobEvents {
+		if n := s.Counters["job_event_overflow"]; n < 2*maxJobEvents {
 			t.Errorf("%d events were dropped", n)
 		}
 		swap(well)
@@ -612,5 +652,287 @@ func TestJobOfARun(t *testing.T) {
 		if got := jobOf(id); got != "" {
 			t.Errorf("the job of %q is %q", id, got)
 		}
+	}
+}
+
+// A voter that has lost its ledger does not witness again what it may have
+// witnessed before, though nobody who could know better is there.
+func TestVoterWithoutItsLedger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		c.expecting(3)
+		log := c.withJobs(100*time.Millisecond, someJob("rare", "@every 2m", func(j *jobs.Job) { j.Missed = jobs.MissedAll }))
+		first, second, absent := c.hosts[2], c.hosts[1], c.hosts[0] // by who leads
+		for _, h := range c.hosts {
+			c.start(h)
+		}
+		c.agrees(first)
+		c.untilStarts(log, 1) // the job is known to all
+		c.kill(absent)
+		c.untilStarts(log, 2) // of this one the absent host knows nothing
+		c.kill(second)
+		c.kill(first)
+		path := filepath.Join(second.dir, ledgerName)
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		ageFiles(t, second.dir)
+		c.start(second)
+		c.start(absent)
+		c.agrees(second)
+		time.Sleep(50 * time.Second)
+		if starts := log.all(); len(starts) != 2 {
+			t.Errorf("a slot was started again: %q", starts)
+		}
+		c.untilStarts(log, 3) // in time, it witnesses again
+		if twice := log.twice(); twice != "" {
+			t.Errorf("a slot was started twice: %s", twice)
+		}
+		c.stopAll()
+	})
+}
+
+// untilStarts waits until so many runs were started, for some minutes at most.
+func (c *cluster) untilStarts(log *jobLog, n int) {
+	c.t.Helper()
+	for range 600 {
+		if len(log.all()) >= n {
+			return
+		}
+		time.Sleep(time.Second)
+	}
+	c.t.Fatalf("%d runs were started, want %d", len(log.all()), n)
+}
+
+// ageFiles dates the files of a directory as the bubble's clock does, which is
+// behind that of the file system.
+func ageFiles(t *testing.T, dir string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if err == nil {
+			err = os.Chtimes(filepath.Join(dir, e.Name()), time.Now(), time.Now())
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The newest file tells a time that has passed.
+func TestNewestFile(t *testing.T) {
+	dir := t.TempDir()
+	if got := newestIn(dir); !got.IsZero() {
+		t.Errorf("an empty directory is of %v", got)
+	}
+	at := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+	for i, name := range []string{stateName, ledgerName + badSuffix} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if when := at.Add(-time.Duration(i) * time.Hour); os.Chtimes(path, when, when) != nil {
+			t.Fatal("cannot date a file")
+		}
+	}
+	if got := newestIn(dir); !got.Equal(at) {
+		t.Errorf("the newest file is of %v, want %v", got, at)
+	}
+	if got := newestIn(filepath.Join(dir, "none")); !got.IsZero() {
+		t.Errorf("a directory that is not there is of %v", got)
+	}
+}
+
+// A leader whose place nobody could take does not lose its jobs to a freeze; one
+// with rivals has an end of its lease.
+func TestLoneLeaderKeepsItsJobs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 2)
+		c.withJobs(time.Second)
+		lone, other := c.hosts[1], c.hosts[0]
+		lease := func() time.Time {
+			lone.jobs.mu.Lock()
+			defer lone.jobs.mu.Unlock()
+			return lone.jobs.lease
+		}
+		c.start(lone)
+		c.agrees(lone)
+		time.Sleep(5 * time.Second)
+		if until := lease(); !until.IsZero() {
+			t.Errorf("the jobs of a lone leader are to end in %v", time.Until(until))
+		}
+		c.start(other)
+		c.agrees(lone)
+		time.Sleep(5 * time.Second)
+		if until := lease(); time.Until(until) <= 0 {
+			t.Errorf("with a rival its lease ended %v ago", -time.Until(until))
+		}
+		c.stopAll()
+	})
+}
+
+// What a guard has ended by itself is said; at the timeout that is no failure, and
+// what it did not start has used no attempt.
+func TestEndedByItsGuard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1)
+		c.withJobs(time.Hour, someJob("slow", "@yearly", func(j *jobs.Job) { j.OnLoss = jobs.OnLossFinish }),
+			someJob("late", "@yearly", nil))
+		h := c.hosts[0]
+		c.start(h)
+		c.agrees(h)
+		time.Sleep(5 * time.Second)
+		const why = "ended by its guard"
+		for job, want := range map[string]jobrun.Result{"slow": {Exit: 143, Cause: jobrun.TimedOut, Err: why},
+			"late": {Exit: 126, TooLate: true, Err: why}} {
+			if err := h.order("job-run", map[string]string{"job": job}); err != nil {
+				t.Fatal(err)
+			}
+			ids := h.jobs.open(func(r *fakeRun) bool { return r.Job == job })
+			if len(ids) != 1 {
+				t.Fatalf("%d runs of %s", len(ids), job)
+			}
+			want.ID = ids[0]
+			h.agent.calls <- func() { // a loop that was busy for longer than the timeout, and hears of the end first
+				time.Sleep(2 * time.Minute)
+				h.jobs.report(want, "")
+				h.agent.onJobResult(<-h.jobs.results)
+			}
+			time.Sleep(3 * time.Minute)
+		}
+		kept := h.agent.keptRun(jobrun.Row{Cause: jobrun.TimedOut, Exit: 143})
+		if j := c.job(h, "slow"); kept.Outcome != jobs.TimedOut.String() || j.Last == nil || j.Last.Outcome != jobs.TimedOut.String() {
+			t.Errorf("ended at the timeout: %+v", j.Last)
+		}
+		if j := c.job(h, "late"); j.Last == nil || j.Last.Outcome != jobs.Unclaimed.String() {
+			t.Errorf("not started: %+v", j.Last)
+		}
+		events, _ := h.agent.Events(0)
+		if !slices.ContainsFunc(events, func(e control.Event) bool { return e.Type == "job" && strings.Contains(e.Text, why) }) {
+			t.Error("no event says that the guard has ended it")
+		}
+		c.stopAll()
+	})
+}
+
+// A run that goes on keeps its policies over a reload; what begins later has the
+// new ones, and commands of former jobs are forgotten.
+func TestReloadDuringARun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 2)
+		finish := func(j *jobs.Job) { j.OnLoss, j.Timeout = jobs.OnLossFinish, 0 }
+		c.withJobs(time.Hour, someJob("a", "@yearly", finish), someJob("b", "@yearly", nil))
+		h := c.hosts[1]
+		also := h.settings
+		h.settings = func(cfg *Config) {
+			also(cfg)
+			cfg.Reload = func() (Reloaded, error) {
+				return Reloaded{Jobs: []Job{someJob("a", "@yearly", nil)}, Seeds: cfg.Seeds, Priority: h.priority,
+					Hooks: hooks.Config{Grace: 7 * time.Second}}, nil
+			}
+		}
+		for _, h := range c.hosts {
+			c.start(h)
+		}
+		c.agrees(h)
+		if !slices.Equal(h.jobs.known, []string{"a", "b"}) {
+			t.Errorf("files are kept of %q", h.jobs.known)
+		}
+		time.Sleep(5 * time.Second)
+		if err := h.order("job-run", map[string]string{"job": "a"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.agent.Reload(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.order("step-down", map[string]string{"for": "1h"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		if got := h.jobs.endings(); len(got) != 0 {
+			t.Errorf("a run that was to finish was ended after a reload: %q", got)
+		}
+		h.agent.calls <- func() {
+			if _, kept := h.agent.jobs.commands["b"]; kept || len(h.agent.jobs.commands) != 1 || h.jobs.grace != 7*time.Second {
+				t.Errorf("%d commands, grace %v", len(h.agent.jobs.commands), h.jobs.grace)
+			}
+		}
+		time.Sleep(10 * time.Second)
+		if !isNoted(c.hosts[0], "hooks.grace the same on all") {
+			t.Errorf("notes of the other host %q", c.hosts[0].agent.Status().Notes)
+		}
+		c.stopAll()
+	})
+}
+
+// A person who waits no more gets no run.
+func TestWithdrawnJobRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1)
+		log := c.withJobs(time.Second, someJob("rare", "@yearly", nil))
+		h := c.hosts[0]
+		c.start(h)
+		c.agrees(h)
+		ctx, hangUp := context.WithCancel(context.Background())
+		done := make(chan error)
+		go func() { done <- h.agent.Command(ctx, "job-run", map[string]string{"job": "rare"}) }() // while it settles
+		synctest.Wait()
+		hangUp()
+		if err := <-done; err == nil {
+			t.Fatal("it was started at once: the test has nothing to withdraw")
+		}
+		time.Sleep(time.Minute)
+		if starts := log.all(); len(starts) != 0 {
+			t.Errorf("started all the same: %q", starts)
+		}
+		h.agent.calls <- func() {
+			if n := len(h.agent.jobs.wishes); n != 0 {
+				t.Errorf("%d wishes are remembered", n)
+			}
+		}
+		// One that waits for the disk before it is heard.
+		gone, cancel := context.WithCancel(context.Background())
+		cancel()
+		h.agent.calls <- func() {
+			h.agent.askJob("job-run", "rare", &wish{ctx: gone, done: func(error) { t.Error("an answer for nobody") }})
+		}
+		time.Sleep(time.Minute)
+		if starts := log.all(); len(starts) != 0 {
+			t.Errorf("started for nobody: %q", starts)
+		}
+		c.stopAll()
+	})
+}
+
+func TestClocksAreCompared(t *testing.T) {
+	at := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+	var c clockPair
+	for _, step := range []struct{ wall, agent, want time.Duration }{
+		{0, 0, 0},
+		{time.Second, time.Second, 0},
+		{1300 * time.Millisecond, time.Second, 0}, // steered
+		{2 * time.Hour, 2 * time.Second, 2*time.Hour - 2300*time.Millisecond},
+		{time.Hour, 3 * time.Second, 0}, // set back
+		{time.Hour + time.Second, 4 * time.Second, 0},
+	} {
+		if got := c.set(at.Add(step.wall), at.Add(step.agent)); got != step.want {
+			t.Errorf("at %v: set by %v, want %v", step.agent, got, step.want)
+		}
+	}
+}
+
+// A ledger of the greatest size is told and heard.
+func TestLedgersFitWhatIsTold(t *testing.T) {
+	if membership.MaxLedger < jobs.MaxEncoded {
+		t.Errorf("%d bytes are told of a ledger that may have %d", membership.MaxLedger, jobs.MaxEncoded)
+	}
+}
+
+// What is no name of a job is none, and reads no file.
+func TestRunsOfNoJob(t *testing.T) {
+	a := &agent{}
+	for _, job := range []string{"[", "../../*", "..", "a b"} {
+		_, err := a.JobRuns(context.Background(), job)
+		expectRefusal(t, err, "unknown_job")
 	}
 }

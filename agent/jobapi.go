@@ -28,6 +28,11 @@ func (a *agent) jobNotes() []string {
 	if a.jobs.failed {
 		notes = append(notes, "the job ledger takes no writes: no job starts here")
 	}
+	if job, until, ok := a.jobs.scheduler.Ahead(); ok {
+		notes = append(notes, fmt.Sprintf("job %s is settled until %v: the clock of this host was set back, or that of a "+
+			"leader was wrong. It starts nothing before; give it another name on all hosts, which begins anew, and reload",
+			job, until.Format(time.RFC3339)))
+	}
 	if a.jobs.aside != "" {
 		notes = append(notes, "the job ledger could not be read and is kept as "+a.jobs.aside+
 			": what ran is known from the other hosts alone")
@@ -41,7 +46,7 @@ func (a *agent) jobNotes() []string {
 	if len(others) > 0 {
 		slices.Sort(others)
 		notes = append(notes, "the jobs of "+strings.Join(others, ", ")+
-			" are not those of this host: make [[job]] and timezone the same on all, and reload")
+			" are not those of this host: make [[job]], timezone and hooks.grace the same on all, and reload")
 	}
 	return notes
 }
@@ -129,6 +134,9 @@ func (a *agent) controlRun(job string, r jobs.Run) control.JobRun {
 // JobRuns implements control.Backend: what the ledger knows of all hosts, and
 // what this host has kept of its own runs.
 func (a *agent) JobRuns(ctx context.Context, job string) (out []control.JobRun, err error) {
+	if job != "" && !jobs.IsName(job) {
+		return nil, refusedJob(&jobs.UnknownJobError{Job: job})
+	}
 	rows, err := a.jobs.runner.Rows(job)
 	if err != nil {
 		return nil, fmt.Errorf("read job output: %w", err)
@@ -177,8 +185,10 @@ func (a *agent) mergeRows(known map[string]control.JobRun, rows []jobrun.Row) (o
 func (a *agent) keptRun(row jobrun.Row) control.JobRun {
 	outcome := jobs.Succeeded.String()
 	switch {
-	case row.Cause != "":
+	case isOutcome(row.Cause):
 		outcome = row.Cause
+	case row.Cause != "":
+		outcome = jobs.Killed.String()
 	case row.Exit != 0:
 		outcome = jobs.Failed.String()
 	}
@@ -186,6 +196,12 @@ func (a *agent) keptRun(row jobrun.Row) control.JobRun {
 		Manual: strings.HasSuffix(row.Run, manualSuffix), Epoch: control.Epoch{Counter: row.Epoch, Owner: a.state.ID.String()},
 		Phase: jobs.Ended.String(), Outcome: outcome, Attempt: row.Attempt, Exit: row.Exit, Started: row.Started,
 		Ended: row.Started.Add(row.Took)}
+}
+
+// isOutcome reports whether the cause of an end is the word of an outcome; the
+// others are about the leadership or the agent.
+func isOutcome(cause string) bool {
+	return cause == jobs.TimedOut.String() || cause == jobs.Replaced.String()
 }
 
 // JobOutput implements control.Backend. Of several attempts it is the last one's.
@@ -213,7 +229,8 @@ func (a *agent) jobCommand(ctx context.Context, name string, args map[string]str
 		return badOrder(`%s takes one argument, "job": the name of a job`, name)
 	}
 	result := make(chan error, 1)
-	if !a.call(ctx.Done(), func() { a.askJob(name, job, func(err error) { result <- err }) }) {
+	w := &wish{ctx: ctx, done: func(err error) { result <- err }}
+	if !a.call(ctx.Done(), func() { a.askJob(name, job, w) }) {
 		return errGone
 	}
 	select {
@@ -224,16 +241,45 @@ func (a *agent) jobCommand(ctx context.Context, name string, args map[string]str
 	}
 }
 
-// askJob passes a wish on; done is called once.
-func (a *agent) askJob(name, job string, done func(error)) {
+// wish is what a person waits for.
+type wish struct {
+	ctx     context.Context // ends when the person waits no more
+	done    func(error)     // is called once, if anybody waits
+	isAsked bool            // the scheduler knows of it, and not that nobody waits
+}
+
+// isStillWished looks at a wish when its turn comes, and drops one that nobody
+// waits for any more.
+func (j *jobDesk) isStillWished(token uint64) bool {
+	w := j.wishes[token]
+	w.isAsked = w.ctx.Err() == nil
+	if !w.isAsked {
+		delete(j.wishes, token)
+	}
+	return w.isAsked
+}
+
+// withdrawn gives the token of a wish that nobody waits for any more, once.
+func (j *jobDesk) withdrawn() (token uint64, ok bool) {
+	for token, w := range j.wishes {
+		if w.isAsked && w.ctx.Err() != nil {
+			w.isAsked = false
+			return token, true
+		}
+	}
+	return 0, false
+}
+
+// askJob passes a wish on.
+func (a *agent) askJob(name, job string, w *wish) {
 	j := &a.jobs
 	if name == "job-run" && !a.isLeading() {
-		done(&control.APIError{Status: http.StatusConflict, Code: "not_leader", Message: election.ErrNotLeader.Error(),
+		w.done(&control.APIError{Status: http.StatusConflict, Code: "not_leader", Message: election.ErrNotLeader.Error(),
 			Hint: a.whereToAsk()})
 		return
 	}
 	a.tokens++
-	j.wishes[a.tokens] = done
+	j.wishes[a.tokens] = w
 	if name == "job-run" {
 		a.stepJobs(jobs.Ask{Job: job, Token: a.tokens})
 	} else {

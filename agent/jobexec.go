@@ -94,6 +94,14 @@ func (a *agent) onJobResult(r jobrun.Result) {
 	}
 	if r.Err != "" {
 		a.log.Warn("job did not run as it should", "job", run.job, "run", r.ID, "err", r.Err)
+		a.jobEvent(fmt.Sprintf("job %s did not run as it should: %s", run.job, r.Err), r.Cause)
+	}
+	switch {
+	case r.TooLate:
+		a.stepJobs(jobs.StartFailed{Job: run.job, Key: run.key})
+		return
+	case r.Cause == jobrun.TimedOut:
+		a.stepJobs(jobs.Tick{}) // lest it counts as failed: nothing may have been looked at since its time was up
 	}
 	a.stepJobs(jobs.Exited{Job: run.job, Key: run.key, Exit: r.Exit})
 }
@@ -104,9 +112,7 @@ func (a *agent) noteJob(d jobs.Decision) {
 	case 0:
 		a.noteRunOver(d)
 	case jobs.Skip:
-		for range d.Count {
-			a.counters.add("job_skipped_" + d.Why.String())
-		}
+		a.counters.addMany("job_skipped_"+d.Why.String(), uint64(d.Count))
 		text := fmt.Sprintf("job %s: %d skipped up to slot %v: %v", d.Job, d.Count, d.Slot, d.Why)
 		a.log.Info("job skipped", "job", d.Job, "slot", d.Slot, "count", d.Count, "cause", d.Why)
 		a.jobEvent(text, d.Why.String())

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/google/renameio/v2"
 	"github.com/hashicorp/go-hclog"
@@ -13,7 +14,10 @@ import (
 	"github.com/bully-agent/bully-agent/jobs"
 )
 
-const ledgerName = "jobs.ledger"
+const (
+	ledgerName = "jobs.ledger"
+	badSuffix  = ".bad" // of one that cannot be read
+)
 
 // readLedger reads what this host knows of runs; nil if there is no file. A
 // ledger that cannot be read is kept aside, and begun anew with what the others
@@ -31,7 +35,7 @@ func readLedger(dir string, log hclog.Logger) (ledger *jobs.Ledger, aside string
 	if err == nil {
 		return ledger, "", nil
 	}
-	aside = path + ".bad"
+	aside = path + badSuffix
 	log.Error("job ledger not readable; kept aside and begun anew", "file", aside, "err", err)
 	if err := os.Rename(path, aside); err != nil {
 		return nil, "", err
@@ -57,6 +61,18 @@ func (a *agent) openLedger() (ledger *jobs.Ledger, lost bool, err error) {
 		panic("BUG: an empty ledger that cannot be written: " + err.Error())
 	}
 	return ledger, false, a.jobs.file.replace(text)
+}
+
+// newestIn is a time that this host has passed, if its clock was right: when its
+// last life wrote its state, or a ledger that cannot be read. Zero if neither is
+// there.
+func newestIn(dir string) (newest time.Time) {
+	for _, name := range [...]string{stateName, ledgerName + badSuffix} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.ModTime().After(newest) {
+			newest = info.ModTime()
+		}
+	}
+	return newest
 }
 
 // ledgerFile writes the ledger in a goroutine of its own, one version at a time:

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/jobs"
+	"github.com/bully-agent/bully-agent/jobs/jobframe"
 	"github.com/bully-agent/bully-agent/membership"
 	"github.com/bully-agent/bully-agent/wire"
 )
@@ -14,20 +15,28 @@ import (
 
 // stepJobs tells the scheduler of an event, now or when its turn comes.
 func (a *agent) stepJobs(ev jobs.Event) {
-	j := &a.jobs
-	if len(j.queue) >= maxJobEvents && isRepeated(ev) {
+	if a.jobs.isFullFor(ev) {
 		a.counters.add("job_event_overflow")
 		return
 	}
-	j.queue = append(j.queue, ev)
+	a.jobs.queue = append(a.jobs.queue, ev)
 	a.pumpJobs()
 }
 
-// isRepeated reports whether others say it again if it is lost.
-func isRepeated(ev jobs.Event) bool {
+// isFullFor reports whether an event may be dropped, since others say it again,
+// and has to be.
+func (j *jobDesk) isFullFor(ev jobs.Event) bool {
 	switch ev.(type) {
-	case jobs.Heard, jobs.Merged:
-		return true
+	case jobs.Heard:
+		return len(j.queue) >= maxJobEvents
+	case jobs.Merged:
+		merged := 0
+		for _, waiting := range j.queue {
+			if _, isMerged := waiting.(jobs.Merged); isMerged {
+				merged++
+			}
+		}
+		return merged >= maxMerged
 	}
 	return false
 }
@@ -40,22 +49,78 @@ func (a *agent) pumpJobs() {
 		return
 	}
 	j.stepping = true
-	for !j.writing && len(j.rest)+len(j.queue) > 0 {
-		if len(j.rest) == 0 {
-			ev := j.queue[0]
-			j.queue = j.queue[1:]
-			if a.log.IsTrace() {
-				a.log.Trace("jobs stepped", "event", ev)
-			}
-			j.rest = slices.Clone(j.scheduler.Step(wallClock(), ev))
-			continue
+	for !j.writing {
+		if len(j.rest) == 0 && !a.stepNext() {
+			break
 		}
-		effect := j.rest[0]
-		j.rest = j.rest[1:]
-		a.applyJob(effect)
+		if len(j.rest) > 0 {
+			effect := j.rest[0]
+			j.rest = j.rest[1:]
+			a.applyJob(effect)
+		}
 	}
 	j.stepping = false
 	a.planJobs()
+}
+
+// stepNext steps the next event, if there is one.
+func (a *agent) stepNext() bool {
+	j := &a.jobs
+	wall := wallClock()
+	ev, ok := j.next(wall, a.cfg.Now())
+	if !ok {
+		return false
+	}
+	if a.log.IsTrace() {
+		a.log.Trace("jobs stepped", "event", ev)
+	}
+	j.rest = slices.Clone(j.scheduler.Step(wall, ev))
+	return true
+}
+
+// next takes the next event: first a failed save; then that the clock was set, as
+// of which all others are; then that a person waits no more, so that nothing
+// starts for that one.
+func (j *jobDesk) next(wall, now time.Time) (ev jobs.Event, ok bool) {
+	if len(j.queue) > 0 {
+		ev, ok = j.queue[0], true
+	}
+	if _, isFailure := ev.(jobs.SaveFailed); !isFailure {
+		if by := j.clocks.set(wall, now); by > 0 {
+			return jobs.ClockSet{By: by}, true
+		}
+		if token, isGone := j.withdrawn(); isGone {
+			return jobs.Unask{Token: token}, true
+		}
+	}
+	if ok {
+		j.queue = j.queue[1:]
+	}
+	if e, isAsk := ev.(jobs.Ask); isAsk && !j.isStillWished(e.Token) {
+		return jobs.Tick{}, true // in its place
+	}
+	return ev, ok
+}
+
+// clockPair is a reading of both clocks at one time.
+type clockPair struct{ wall, agent time.Time }
+
+// clockSlack is how far the wall clock may run ahead of the agent's between two
+// looks, at most a second apart, and count as steered and not as set. Arbitrary.
+const clockSlack = 500 * time.Millisecond
+
+// set says by how much the wall clock was set forward since the last look; 0 if it
+// was not.
+func (c *clockPair) set(wall, now time.Time) time.Duration {
+	was := *c
+	*c = clockPair{wall.Round(0), now}
+	if was.agent.IsZero() {
+		return 0
+	}
+	if by := c.wall.Sub(was.wall) - now.Sub(was.agent); by > clockSlack {
+		return by
+	}
+	return 0
 }
 
 // applyJob carries out one effect.
@@ -72,7 +137,7 @@ func (a *agent) applyJob(effect jobs.Effect) {
 	case jobs.End:
 		j.runner.End(runID(e.Job, e.Key), e.Outcome.String())
 	case jobs.Reply:
-		j.wishes[e.Token](e.Err)
+		j.wishes[e.Token].done(e.Err)
 		delete(j.wishes, e.Token)
 	case jobs.Noted:
 		a.noteJob(e.Decision)
@@ -100,7 +165,7 @@ func (a *agent) onLedgerWritten(w written) {
 		a.log.Info("job ledger saved again")
 	}
 	if w.err == nil {
-		a.members.SetLedger(w.bytes)
+		a.members.SetLedger(j.scheduler.Bytes())
 	}
 	a.pumpJobs()
 }
@@ -135,9 +200,7 @@ func (a *agent) onJobFrame(r *received) bool {
 		a.counters.add("job_refused_" + why)
 		return true
 	}
-	a.stepJobs(jobs.Heard{From: jobs.ID(f.Sender), Message: jobs.Message{Kind: jobs.MessageKind(f.Kind),
-		Epoch: f.Epoch.Counter, Owner: jobs.ID(f.Epoch.Owner), Round: f.Round, Why: jobs.Reason(f.Why), Digest: f.Digest,
-		Place: f.Place, Count: f.Parts, Payload: f.Payload}})
+	a.stepJobs(jobs.Heard{From: jobs.ID(f.Sender), Message: jobframe.Unpack(f)})
 	return true
 }
 
@@ -152,10 +215,27 @@ func (a *agent) refuseJobFrame(f *wire.Frame) string {
 		return "unknown-sender"
 	case f.ConfigHash != a.view.self.ConfigHash:
 		return "config-mismatch"
+	case f.Epoch.Counter > wire.MaxCounter:
+		return "counter-out-of-range"
+	case a.isCounterJump(f.Epoch.Counter):
+		return "counter-jump"
 	case f.Nonce != m.Nonce && f.Incarnation <= m.Incarnation:
 		return "old-incarnation"
 	}
 	return ""
+}
+
+// maxCounterJump is the election's bound for its own frames (protocol 2.4). An
+// epoch that it has not seen yet is a few counters away.
+const maxCounterJump = 1 << 20
+
+// isCounterJump: a frame must not raise this host's fence above all epochs that
+// there will be. A host that knows no leader, or leads alone, may have missed
+// others.
+func (a *agent) isCounterJump(counter uint64) bool {
+	s, known := a.node.Status(), a.state.saved.MaxCounter
+	isEstablished := !s.Epoch.IsZero() && (s.Epoch.Owner != a.state.ID || s.Acks > 0)
+	return isEstablished && counter > known && counter-known > maxCounterJump
 }
 
 // sendJob sends one message. A host that is not known any more gets none.
@@ -164,12 +244,10 @@ func (a *agent) sendJob(e jobs.Send) {
 	if !known {
 		return
 	}
-	m := e.Message
 	a.jobs.seq++
-	f := wire.Frame{Kind: wire.Kind(m.Kind), Cluster: a.cfg.Election.Cluster, ConfigHash: a.view.self.ConfigHash,
-		Sender: a.state.ID, Incarnation: a.node.Incarnation(), Nonce: a.cfg.Election.Nonce, Seq: a.jobs.seq, Round: m.Round,
-		Epoch: wire.Epoch{Counter: m.Epoch, Owner: wire.ID(m.Owner)}, Priority: a.view.self.Priority,
-		Why: uint8(m.Why), Digest: m.Digest, Place: m.Place, Parts: m.Count, Payload: m.Payload}
+	f := jobframe.Pack(&e.Message)
+	f.Cluster, f.ConfigHash, f.Priority = a.cfg.Election.Cluster, a.view.self.ConfigHash, a.view.self.Priority
+	f.Sender, f.Incarnation, f.Nonce, f.Seq = a.state.ID, a.node.Incarnation(), a.cfg.Election.Nonce, a.jobs.seq
 	a.out = wire.Append(a.out[:0], &f)
 	if err := a.lan.SendFrame(to.Addr, a.out); err != nil {
 		a.counters.add("send_error") // like a lost datagram

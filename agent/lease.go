@@ -190,14 +190,15 @@ func (a *agent) onVacant() {
 	}
 }
 
-// renewEnding shows tenants how long a planned end may take: the node goes on
-// renewing the lease, though it does not lead on it any more.
+// renewEnding shows tenants and the guard how long a planned end may take: the node
+// goes on renewing the lease, though it does not lead on it any more.
 func (a *agent) renewEnding() {
 	if a.shown.Load().status.State != election.Stopping {
 		return
 	}
 	if until := a.node.Status().Lease; !until.IsZero() {
 		a.tenancy.renew(until, a.cfg.Now())
+		a.renewGuard(until)
 		a.jobs.runner.Ending(until)
 	}
 }

@@ -243,6 +243,32 @@ func TestGuardIsTold(t *testing.T) {
 	})
 }
 
+// A planned end that waits for tenants renews the guard's deadline, too: it may be
+// frozen meanwhile.
+func TestGuardIsToldInAPlannedEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 2)
+		top := c.hosts[1]
+		for _, h := range c.hosts {
+			c.start(h)
+		}
+		c.agrees(top)
+		top.awaitLease(t, "it leads", mayAct)
+		leave := top.agent.Occupy(time.Minute)
+		go func() { _ = top.order("step-down", map[string]string{"for": "1h"}) }()
+		top.awaitLease(t, "the end is shown", func(l control.Lease) bool { return !l.Leader })
+		for range 20 {
+			time.Sleep(100 * time.Millisecond)
+			if left := time.Until(lastLease(top)); left <= 0 {
+				t.Fatalf("the guard's deadline passed %v ago", -left)
+			}
+		}
+		leave()
+		c.agrees(c.hosts[0])
+		c.stopAll()
+	})
+}
+
 func lastLease(h *testHost) (last time.Time) {
 	h.hooks.set(func(f *fakeOutcomes) { last = f.leases[len(f.leases)-1] })
 	return last
