@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == guard.Word {
-		os.Exit(guard.Main()) // started as /proc/self/exe by a command of a script
+		main() // started as /proc/self/exe by a command of a script
 	}
 	testscript.Main(m, map[string]func(){"bully-agent": main})
 }
@@ -36,6 +36,12 @@ func TestScripts(t *testing.T) {
 			"holdport":   holdPort,
 			"eventually": eventually,
 			"json":       jsonField,
+		},
+		Condition: func(name string) (bool, error) {
+			if name != "root" {
+				return false, fmt.Errorf("there is no condition %q: expected root", name)
+			}
+			return os.Geteuid() == 0, nil
 		},
 	})
 }

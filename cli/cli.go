@@ -28,7 +28,8 @@ func init() { urfave.HelpFlag = nil }
 // Main runs the command line args, args[0] being the program, and returns the
 // process's exit code.
 func Main(args []string, in io.Reader, out, err io.Writer) int {
-	if len(args) > 1 && args[1] == guard.Word {
+	nameProcess(args)
+	if isGuard(args) {
 		return guard.Main() // started by the agent, and not for people: before all else, and on no page
 	}
 	con := newConsole(in, out, err)
@@ -227,7 +228,7 @@ func (cmd command) flagError(path string, err error) error {
 		if near := nearest(name, known); near != "" {
 			help = "did you mean --" + near + "?"
 		}
-		return usage(help, "unknown flag --%s for %s", config.Printable(name), path)
+		return usage(help, "unknown flag %s for %s", config.Printable(dashed(name)), path)
 	}
 	if name, ok := strings.CutPrefix(message, "flag needs an argument: -"); ok {
 		return usage(help, "--%s needs a value", name)
@@ -241,6 +242,14 @@ func (cmd command) flagError(path string, err error) error {
 		return usage(help, "%s is not a flag", strconv.Quote(word))
 	}
 	return usage(help, "%s", config.Printable(message))
+}
+
+// dashed is a flag as people write it.
+func dashed(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
 }
 
 // oneOf lists what is possible.

@@ -81,6 +81,7 @@ func TestUsageErrors(t *testing.T) {
 		{"config check a b", `error: unexpected argument "b": bully-agent config check takes [FILE]; hint: see bully-agent config check --help`},
 		{"--json status", `error: unknown flag --json for bully-agent; hint: see bully-agent --help`},
 		{"run --prority 7", `error: unknown flag --prority for bully-agent run; hint: did you mean --priority?`},
+		{"leader -q", `error: unknown flag -q for bully-agent leader; hint: see bully-agent leader --help`},
 		{"run --priority", `error: --priority needs a value; hint: see bully-agent run --help`},
 		{"status --json=maybe", `error: --json is a switch: expected true or false, found "maybe"; hint: see bully-agent status --help`},
 		{"status ---json", `error: "---json" is not a flag; hint: see bully-agent status --help`},

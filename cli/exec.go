@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/bully-agent/bully-agent/control"
 )
 
 // forever is the value of --wait that sets no bound.
@@ -28,7 +26,8 @@ var execCommand = command{
 		BULLY_EPOCH among it, and is in a session of its own, so that it has no /dev/tty.
 
 		Exit codes: COMMAND's own, or 128 and the number of the signal that ended it; 0, or that of --skip-code, nothing was
-		run; 4 no agent answers, nothing was run; 5 it did not lead within the time of --wait; 124 COMMAND was ended because
+		run; 4 no agent answers, nothing was run; 5 it did not lead within the time of --wait; 6 the agent refused, nothing was run:
+		this user may not, or too many wait already; 124 COMMAND was ended because
 		the leadership was lost or the agent went away; 125 our own failure; 126 COMMAND cannot be executed; 127 it was not
 		found.`,
 	examples: []string{
@@ -59,9 +58,7 @@ func execOnce(c *call) error {
 	signals, release := catchSignals()
 	defer release()
 	t.signals, t.isEndedBy = signals, func(os.Signal) bool { return false }
-	feed := openFeed(c.Context.Context, t.client, t.grace)
-	defer feed.close()
-	f, err := t.runWithin(feed, patience)
+	f, err := t.runWithin(patience)
 	var stopped interrupted
 	switch {
 	case errors.As(err, &stopped):
@@ -78,13 +75,13 @@ func execOnce(c *call) error {
 
 // runWithin runs the command if this node leads, or comes to lead in the time of
 // --wait; else the error is errOver, or that the time has passed.
-func (t *tenant) runWithin(feed *leaseFeed, patience time.Duration) (fate, error) {
+func (t *tenant) runWithin(patience time.Duration) (fate, error) {
 	var late <-chan time.Time
 	if patience > 0 {
 		late = time.After(patience)
 	}
 	for {
-		lease, why, err := t.awaitTerm(feed, late)
+		feed, lease, why, err := t.awaitTerm(late)
 		if errors.Is(err, errLate) {
 			err = &failure{code: exitTimeout, err: fmt.Errorf("timed out after %v waiting to lead: %s", patience, why)}
 		}
@@ -92,6 +89,7 @@ func (t *tenant) runWithin(feed *leaseFeed, patience time.Duration) (fate, error
 			return fate{}, err
 		}
 		f, err := t.run(feed, lease)
+		feed.close()
 		if late == nil || !errors.Is(err, errOver) {
 			return f, err
 		}
@@ -115,24 +113,4 @@ func (c *call) skipCode() (int, error) {
 		return 0, usage("", "--skip-code is %s: expected a number from 0 to 255", strconv.Quote(c.String("skip-code")))
 	}
 	return int(n), nil
-}
-
-// awaitTerm waits until the command may be begun; where late is nil it looks but
-// once, and else says why it may not.
-func (t *tenant) awaitTerm(feed *leaseFeed, late <-chan time.Time) (lease control.Lease, why string, err error) {
-	progress := t.progress("waiting to lead")
-	defer progress("")
-	why = "the agent has not said that it does"
-	for {
-		if lease, err = feed.next(late, t.signals); err != nil {
-			return lease, why, err
-		}
-		if why = whyNotAct(lease); why == "" {
-			return lease, "", nil
-		}
-		if late == nil {
-			return lease, why, errOver
-		}
-		progress(why)
-	}
 }

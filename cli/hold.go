@@ -38,7 +38,8 @@ var holdCommand = command{
 		in a session of its own.
 
 		Exit codes: COMMAND's own, or 128 and the number of the signal that ended it; 0 hold was told to end while nothing ran;
-		4 no agent answers, or no more: COMMAND has been ended; 125 our own failure; 126 COMMAND cannot be executed; 127 it was
+		4 no agent answers, or no more: COMMAND has been ended; 6 the agent refused: this user may not, or too many wait already;
+		125 our own failure; 126 COMMAND cannot be executed; 127 it was
 		not found.`,
 	examples: []string{
 		program + " hold --restart never -- /bin/echo leading",
@@ -94,13 +95,15 @@ func (c *call) restartPolicy() (func(code int) bool, error) {
 // holdOn goes from one leadership to the next.
 func (h *holder) holdOn() error {
 	for {
-		// A feed for each leadership: that it ends tells the agent that nothing runs.
-		feed := openFeed(h.Context.Context, h.client, h.grace)
-		f, err := h.holdTerm(feed)
+		feed, lease, _, err := h.awaitTerm(make(chan time.Time)) // for ever
+		if err != nil {
+			return err
+		}
+		f, err := h.holdTerm(feed, lease)
 		if f.why == silent && err == nil {
 			_, err = feed.next(nil, h.signals) // a sign of life
 		}
-		feed.close()
+		feed.close() // tells the agent that nothing runs
 		switch {
 		case err != nil:
 			return err
@@ -112,14 +115,12 @@ func (h *holder) holdOn() error {
 	}
 }
 
-// holdTerm waits for a leadership and runs the command, again and again, until
-// that is over or the command is not to be run any more.
-func (h *holder) holdTerm(feed *leaseFeed) (fate, error) {
-	lease, _, err := h.awaitTerm(feed, make(chan time.Time)) // for ever
+// holdTerm runs the command, again and again, until the leadership is over or the
+// command is not to be run any more.
+func (h *holder) holdTerm(feed *leaseFeed, lease control.Lease) (f fate, err error) {
 	pause := restartFirst
 	for err == nil {
 		h.note("%s starts: this node leads, epoch %d", h.words[0], lease.Epoch.Counter)
-		var f fate
 		if f, err = h.run(feed, lease); err != nil {
 			break
 		}

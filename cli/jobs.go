@@ -40,8 +40,9 @@ var jobsCommand = command{
 		},
 		jobOrder("run", "run a job now, on this host, which must lead",
 			`The run counts for overlap like any other, and for no slot. It is started in spite of a pause. The command
-			returns when the job has started, and says with exit code 6 why it has not.`,
-			"started", (*control.Client).RunJob),
+			returns when the job may start, which it then does, and says with exit code 6 why it may not. How it ends is in
+			the history.`,
+			"was allowed to start", (*control.Client).RunJob),
 		jobOrder("pause", "keep a job's slots from starting, on all hosts",
 			`On whatever host; the others hear of it within a second, those that cannot be reached when they can. What runs
 			goes on. It lasts until jobs resume, over restarts.`,
@@ -269,6 +270,9 @@ func runsText(runs []control.JobRun) string {
 		}
 		if r.Phase != "ended" && r.Phase != "lost" {
 			outcome = r.Phase
+		}
+		if r.Err != "" {
+			took += "  " + r.Err
 		}
 		slot := r.Slot.UTC().Format(time.RFC3339)
 		if r.Manual {

@@ -13,7 +13,7 @@ import (
 
 // leaseFeed follows the agent's lease in the background. While it is open, an
 // agent that hands over waits for it to be closed, up to the grace it was opened
-// with.
+// with; so whoever runs nothing closes it as soon as that shows (isEnding).
 type leaseFeed struct {
 	news  <-chan control.Lease // holds the newest that was not taken
 	ended <-chan error         // gives one error: why there is no more news

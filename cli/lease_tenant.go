@@ -230,15 +230,24 @@ func (w *ward) conclude() error {
 	case report.Cause == "" && report.Err == "" && w.fate.why != asked:
 		w.fate.why = ofItself
 	}
-	if report.Signal != 0 {
-		w.fate.code = exitSignal + report.Signal
-	} else {
-		w.fate.code = report.Exit
+	w.fate.code = codeOf(report)
+	if w.fate.code >= 0 {
+		return nil
 	}
-	if w.fate.why == ofItself && w.fate.code < 0 {
+	w.fate.code = exitFailure // nobody knows how it ended
+	if w.fate.why == ofItself || w.fate.why == asked {
 		return &failure{code: exitFailure, err: fmt.Errorf("guard of %s: %s", w.words[0], report.Err)}
 	}
 	return nil
+}
+
+// codeOf is the command's exit code as shells give it; negative if the guard died
+// before it knew, or the command was not begun.
+func codeOf(r guard.Report) int {
+	if r.Signal != 0 {
+		return exitSignal + r.Signal
+	}
+	return r.Exit
 }
 
 func notStarted(name string, r guard.Report) error {

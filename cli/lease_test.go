@@ -79,9 +79,9 @@ func TestFates(t *testing.T) {
 		{"had ended before", lost, guard.Report{Group: 1, Exit: 3}, ofItself, 3},
 		{"nobody renewed", "", guard.Report{Group: 1, Exit: -1, Signal: 9, Cause: guard.AgentDied}, silent, 137},
 		{"over at once", lost, guard.Report{Group: 1, Exit: -1, Signal: 9, Cause: guard.AgentDied}, lost, 137},
-		{"too late to start", "", guard.Report{Exit: -1, Cause: guard.AgentDied, Err: "no time was left"}, silent, -1},
+		{"too late to start", "", guard.Report{Exit: -1, Cause: guard.AgentDied, Err: "no time was left"}, silent, exitFailure},
 		{"asked", asked, guard.Report{Group: 1, Exit: 5}, asked, 5},
-		{"guard killed meanwhile", agentOff, guard.Report{Group: 1, Exit: -1, Err: "the guard died"}, agentOff, -1},
+		{"guard killed meanwhile", agentOff, guard.Report{Group: 1, Exit: -1, Err: "the guard died"}, agentOff, exitFailure},
 	} {
 		w := ward{tenant: &tenant{words: []string{"x"}}, guard: reported{report: c.report}, fate: fate{why: c.before}}
 		if err := w.conclude(); err != nil || w.fate.why != c.why || w.fate.code != c.code {
@@ -90,17 +90,19 @@ func TestFates(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
+		before reason
 		report guard.Report
 		want   int
 	}{
-		{"not found", guard.Report{Exit: -1, Errno: int(unix.ENOENT), Err: "no such file"}, exitNotFound},
-		{"forbidden", guard.Report{Exit: -1, Errno: int(unix.EACCES), Err: "permission denied"}, exitNotExecutable},
-		{"no program", guard.Report{Exit: -1, Errno: int(unix.ENOEXEC), Err: "exec format error"}, exitNotExecutable},
-		{"no memory", guard.Report{Exit: -1, Errno: int(unix.ENOMEM), Err: "cannot allocate"}, exitFailure},
-		{"guard died", guard.Report{Exit: -1, Err: "the guard died"}, exitFailure},
-		{"guard died later", guard.Report{Group: 1, Exit: -1, Err: "the guard died"}, exitFailure},
+		{"not found", "", guard.Report{Exit: -1, Errno: int(unix.ENOENT), Err: "no such file"}, exitNotFound},
+		{"forbidden", "", guard.Report{Exit: -1, Errno: int(unix.EACCES), Err: "permission denied"}, exitNotExecutable},
+		{"no program", "", guard.Report{Exit: -1, Errno: int(unix.ENOEXEC), Err: "exec format error"}, exitNotExecutable},
+		{"no memory", "", guard.Report{Exit: -1, Errno: int(unix.ENOMEM), Err: "cannot allocate"}, exitFailure},
+		{"guard died", "", guard.Report{Exit: -1, Err: "the guard died"}, exitFailure},
+		{"guard died later", "", guard.Report{Group: 1, Exit: -1, Err: "the guard died"}, exitFailure},
+		{"guard died when asked", asked, guard.Report{Group: 1, Exit: -1, Err: "the guard died"}, exitFailure},
 	} {
-		w := ward{tenant: &tenant{words: []string{"x"}}, guard: reported{report: c.report}}
+		w := ward{tenant: &tenant{words: []string{"x"}}, guard: reported{report: c.report}, fate: fate{why: c.before}}
 		if err := w.conclude(); exitCode(err) != c.want || !strings.Contains(err.Error(), c.report.Err) {
 			t.Errorf("%s: %v, code %d, want %d", c.name, err, exitCode(err), c.want)
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/bully-agent/bully-agent/agent"
 	"github.com/bully-agent/bully-agent/config"
+	"github.com/bully-agent/bully-agent/election/lease"
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/hooks/guard"
 	"github.com/bully-agent/bully-agent/reaper"
@@ -40,7 +41,7 @@ var runCommand = command{
 	examples: []string{
 		program + " run",
 		program + " run --cluster home-lab --join beta.lan,10.0.0.7 --priority 200",
-		program + " run --on-become-leader 'ip addr add 10.0.0.100/24 dev eth0' --on-lose-leadership 'ip addr del 10.0.0.100/24 dev eth0'",
+		program + " run --on-become-leader 'ip addr replace 10.0.0.100/32 dev eth0' --on-lose-leadership 'ip addr del 10.0.0.100/32 dev eth0'",
 		program + " run --config " + defaultConfigFile,
 	},
 	options: append([]option{configOption}, settingOptions()...),
@@ -199,10 +200,11 @@ func serve(ctx context.Context, cfg *config.Config, src config.Source, log hclog
 }
 
 // guards are those of leaderships. A guard acts half a stop budget before the lease's
-// end: an agent that is well has begun its own lose hook a whole one before.
+// end: an agent that is well has begun its own lose hook a whole one before. Others
+// wait for the takeover delay on clocks that may be faster (protocol 2.5, M7).
 func guards(cfg *config.Config, clock func() time.Time) hooks.Guards {
 	return guard.Leadership{Records: filepath.Join(cfg.Node.StateDir, "guards"), Clock: clock,
-		Budget: cfg.Election.StopBudget / 2, Takeover: cfg.Election.TakeoverDelay}
+		Budget: cfg.Election.StopBudget / 2, Takeover: lease.LeaderLength(cfg.Election.TakeoverDelay)}
 }
 
 // notifySystemd tells the service manager, if one asked to be told. That it
