@@ -76,6 +76,21 @@ func TestUnitLetsTheGuardLive(t *testing.T) {
 	}
 }
 
+// What systemd would end of its own accord, half done, belongs to the agent: a lose hook before a start is complete, and a
+// leader one of whose hooks ran out of memory.
+func TestUnitLeavesEndsToTheAgent(t *testing.T) {
+	for _, want := range []string{"TimeoutStartSec=infinity", "OOMPolicy=continue"} {
+		key, _, _ := strings.Cut(want, "=")
+		var got []string
+		for _, name := range []string{"bully-agent.service", "vip.conf", "root-hooks.conf"} {
+			got = append(got, regexp.MustCompile(`(?m)^`+key+`=.*$`).FindAllString(read(t, name), -1)...)
+		}
+		if len(got) != 1 || got[0] != want {
+			t.Errorf("%q, want %s once", got, want)
+		}
+	}
+}
+
 func TestUserIsMade(t *testing.T) {
 	sysusers := tool(t, "systemd-sysusers")
 	if os.Geteuid() != 0 {
