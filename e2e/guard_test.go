@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -152,6 +153,16 @@ func TestHookNeedsADisk(t *testing.T) {
 		t.Fatalf("step-down: %d %s", code, out)
 	}
 	l.agreeOn(next)
+	l.eventually("the leadership's records are gone", patience, func() error { // or they make room later
+		records, err := os.ReadDir(filepath.Join(dir, "guards"))
+		if _, noJournal := os.Stat(filepath.Join(dir, "hook-journal.json")); err == nil && noJournal == nil {
+			err = errors.New("there is a hook journal")
+		}
+		if err == nil && len(records) > 0 {
+			err = fmt.Errorf("guards' records: %v", records)
+		}
+		return err
+	})
 	empty := fillDisk(t, dir)
 	l.eventually("the host says why it does not lead", patience, func() error {
 		s, err := best.status()
