@@ -169,7 +169,8 @@ func (c *Client) JobOutput(ctx context.Context, run string) (string, error) {
 }
 
 // RunJob has the agent, which must lead, run a job now. It returns when the
-// command has started.
+// command may start, which the ledger says by then: it is about to. If ctx ends
+// before, it does not start.
 func (c *Client) RunJob(ctx context.Context, job string) error {
 	return c.Command(ctx, "job-run", map[string]string{"job": job})
 }
