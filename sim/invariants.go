@@ -230,14 +230,18 @@ func (w *World) i14GivesUpWithoutAcks(m *machine) {
 	}
 }
 
-// nthAck is when the need-th latest acknowledgement came.
+// nthAck is when the need-th latest acknowledgement came. A machine that lost its
+// disk may be two voters: the one that it was has promised, and promises nothing
+// to anybody else.
 func (w *World) nthAck(m *machine, need int) int64 {
 	times := w.scratch[:0]
 	for _, other := range w.machines {
-		if other == m || (w.mode == Quorum && !hasVoterOn(m.roster(), other)) {
+		if other == m {
 			continue
 		}
-		times = append(times, m.ackAt[other.number-1])
+		for range w.votersOn(m, other) {
+			times = append(times, m.ackAt[other.number-1])
+		}
 	}
 	w.scratch = times
 	slices.Sort(times)
@@ -247,11 +251,23 @@ func (w *World) nthAck(m *machine, need int) int64 {
 	return times[len(times)-need]
 }
 
-// hasVoterOn: one of the voters is or was the machine's: what it acknowledged
-// before it lost its disk counts for its time.
-func hasVoterOn(voters []wire.ID, m *machine) bool {
-	return slices.ContainsFunc(voters, func(id wire.ID) bool { return id[1] == m.id[1] && id[2] == m.id[2] })
+// votersOn counts the voters that other is or was, by m's roster; in available
+// mode it is one.
+func (w *World) votersOn(m, other *machine) int {
+	if w.mode != Quorum {
+		return 1
+	}
+	count := 0
+	for _, id := range m.roster() {
+		if isOf(id, other) {
+			count++
+		}
+	}
+	return count
 }
+
+// isOf: the id is or was the machine's.
+func isOf(id wire.ID, m *machine) bool { return id[1] == m.id[1] && id[2] == m.id[2] }
 
 // I15: after a freeze past the lease nothing that only a leader may do comes
 // before the loss.
