@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -331,6 +332,7 @@ func (h *host) terminal(words ...string) *terminal {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/", "BULLY_SOCKET=" + h.socket()}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true} // of standard input
+	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP)                 // or whoever starts us under nohup has it ignored there too
 	must(t, cmd.Start())
 	late := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() }) // the screen then ends
 	t.Cleanup(func() { late.Stop(); _ = cmd.Process.Kill() })
