@@ -17,7 +17,8 @@
 // no clock is compared. A verdict over these lines ends every test.
 //
 // The tests need root, ip and network namespaces, and some need nft; without,
-// they are skipped and say what is missing. BULLY_E2E=long adds those that take
-// minutes. BULLY_E2E_BINARY names a binary to test instead of the one that is
+// they are skipped and say what is missing. By default the quick ones run, within
+// a minute; BULLY_E2E=all runs the others too, and BULLY_E2E=long also those that
+// take minutes. BULLY_E2E_BINARY names a binary to test instead of the one that is
 // built from these sources.
 package e2e

@@ -112,11 +112,25 @@ func lacks() string {
 	return ""
 }
 
-// needsLAN skips a test that cannot run here.
+// quick are the tests on hosts that run by default: one for each thing that must
+// never break, within a minute in all. The others run when BULLY_E2E is set, or
+// when they are asked for by -run.
+var quick = []string{
+	"TestPriorityDecides", "TestCommandsOnHosts", "TestCutLeaderLetsGoFirst", "TestLeaderWithoutLink", "TestIPv6Only",
+	"TestKilledLeaderIsReplacedAtOnce", "TestQuorumOutlivesALeader", "TestQuorumLeaderInMinority", "TestPausedLeader",
+	"TestGuardRunsTheLoseHook", "TestGuardLeavesNothingBehind", "TestStopDuringBecomeHook", "TestHandOverWaitsForJobs",
+	"TestExecRunsOnOneHost", "TestHoldFollowsTheLeader", "TestVirtualAddressFollowsTheLeader",
+}
+
+// needsLAN skips a test that cannot run here, or not by default.
 func needsLAN(t *testing.T) {
 	t.Helper()
 	if missing != "" {
 		t.Skip("skipped: " + missing)
+	}
+	name, _, _ := strings.Cut(t.Name(), "/")
+	if os.Getenv("BULLY_E2E") == "" && !isSet("test.run") && !slices.Contains(quick, name) {
+		t.Skip("skipped: not among the quick ones; BULLY_E2E=all, or -run, runs it")
 	}
 }
 
