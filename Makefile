@@ -49,7 +49,7 @@ sim: ## ten minutes of simulated faults on all cores
 	$(GO) run . sim --for 10m --seed $$(date +%s)
 
 e2e: build ## long tests in network namespaces and containers; needs root
-	BULLY_E2E=long $(GO) test -count=1 -timeout 20m -v ./e2e ./deploy/...
+	BULLY_E2E=long $(GO) test -count=1 -timeout 60m -v ./e2e ./deploy/...
 
 ROW ?=
 figures: ## what the agents are built to, measured in network namespaces: half an hour as root on a quiet machine
