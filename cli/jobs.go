@@ -95,7 +95,7 @@ func listJobs(c *call) error {
 		return c.printJSON(jobs)
 	}
 	if len(jobs) == 0 {
-		return c.print("no jobs are configured; see [[job]] in the README\n")
+		return c.print(noJobs)
 	}
 	return c.print(c.jobsText(jobs, time.Now()))
 }
@@ -150,6 +150,9 @@ func lastRun(r *control.JobRun, now time.Time) string {
 // zoned is a slot as its zone's clocks show it.
 func zoned(t time.Time) string { return t.Format("Mon 2006-01-02 15:04:05 -0700") }
 
+// noJobs is said where there is nothing to list.
+const noJobs = "no jobs are configured; see [[job]] in the README\n"
+
 func nextSlots(c *call) error {
 	count := 1
 	if c.IsSet("count") {
@@ -168,6 +171,9 @@ func nextSlots(c *call) error {
 	}
 	if c.Bool("json") {
 		return c.printJSON(slotsOf(jobs))
+	}
+	if len(jobs) == 0 {
+		return c.print(noJobs)
 	}
 	var b strings.Builder
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
