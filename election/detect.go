@@ -104,7 +104,7 @@ func (n *Node) probePeers() {
 }
 
 func (n *Node) probe(p *peer, why wire.Purpose) {
-	n.ask(p, wire.Frame{Kind: wire.Probe, Purpose: why, Epoch: n.cur, TxMicros: micros(n.now)}, 0)
+	n.ask(p, wire.Frame{Kind: wire.Probe, Purpose: why, Epoch: n.cur}, 0)
 }
 
 // onProbe says how old our heartbeat is, and what we are.
@@ -113,8 +113,7 @@ func (n *Node) onProbe(p *peer, f *wire.Frame) {
 	if p == n.namesake {
 		standing = n.stood
 	}
-	n.reply(p, f, wire.Frame{Kind: wire.ProbeAck, EchoTx: f.TxMicros,
-		HeartbeatAge: n.heartbeatAge(), Standing: standing})
+	n.reply(p, f, wire.Frame{Kind: wire.ProbeAck, HeartbeatAge: n.heartbeatAge(), Standing: standing})
 }
 
 // onProbeAck takes the answer of the leader, or the opinion of another.

@@ -19,7 +19,7 @@ func (n *Node) onHeartbeat(p *peer, f *wire.Frame) {
 	n.accept(p, f)
 	n.noteRoster(f)
 	if f.Flags&wire.AckReq != 0 && n.cur == f.Epoch {
-		n.reply(p, f, wire.Frame{Kind: wire.HeartAck, EchoTx: f.TxMicros, Health: uint8(n.health), AckFlags: n.rosterFlags(f)})
+		n.reply(p, f, wire.Frame{Kind: wire.HeartAck, AckFlags: n.rosterFlags(f)})
 	}
 }
 

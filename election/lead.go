@@ -90,8 +90,7 @@ func (n *Node) heartbeatAudience() []*peer {
 
 func (n *Node) sendHeartbeat(p *peer, interval time.Duration) {
 	f := wire.Frame{Kind: wire.Heartbeat, Flags: wire.Active | wire.AckReq, Epoch: n.reign.epoch,
-		Lease: millis(n.cfg.Lease), Interval: millis(interval), TxMicros: micros(n.now),
-		ConfigVersion: n.saved.Roster.Version}
+		Lease: millis(n.cfg.Lease), Interval: millis(interval), ConfigVersion: n.saved.Roster.Version}
 	n.sendTo(p, f)
 }
 

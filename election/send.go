@@ -37,9 +37,6 @@ func (n *Node) reply(p *peer, request *wire.Frame, f wire.Frame) {
 	n.sendTo(p, f)
 }
 
-// micros is the clock as TxMicros carries it.
-func micros(t time.Time) uint32 { return uint32(t.UnixMicro()) }
-
 // millis puts a span on the wire: whole milliseconds, saturating.
 func millis(d time.Duration) uint16 {
 	return uint16(min(max(d.Milliseconds(), 0), int64(wire.AgeUnknown)))

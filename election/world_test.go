@@ -437,7 +437,7 @@ func (w *world) deliver(from, to *host, b []byte) {
 func (w *world) describeFrame(f *wire.Frame) string {
 	var words []string
 	for _, word := range strings.Fields(f.String()) {
-		if name, _, _ := strings.Cut(word, "="); name == "seq" || name == "round" || name == "echo" || strings.HasPrefix(name, "tx") || strings.HasPrefix(name, "echo") || name == "from" || name == "prio" {
+		if name, _, _ := strings.Cut(word, "="); name == "seq" || name == "round" || name == "echo" || name == "from" || name == "prio" {
 			continue
 		}
 		words = append(words, word)

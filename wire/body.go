@@ -3,8 +3,8 @@ package wire
 // bodySizes holds the bytes of each kind's body: what Append writes, and the
 // least that Parse takes. 0 marks a number that is no kind.
 var bodySizes = [kindEnd]uint8{
-	Election: 12, Answer: 12, Coordinator: 8, CoordAck: 12, Query: 4, Cid: 8, Heartbeat: 12, HeartAck: 12,
-	Nominate: 4, Resign: 20, ResignAck: 4, Probe: 8, ProbeAck: 12, Prepare: 4, Ready: 8, Leave: 4,
+	Election: 12, Answer: 12, Coordinator: 8, CoordAck: 12, Query: 4, Cid: 8, Heartbeat: 8, HeartAck: 8,
+	Nominate: 4, Resign: 20, ResignAck: 4, Probe: 4, ProbeAck: 8, Prepare: 4, Ready: 8, Leave: 4,
 	Roster: 8 + 16*MaxVoters, RosterAck: 12,
 	JobClaim: 4, JobWitness: 4, JobRecord: 4, LedgerQuery: 12, LedgerPart: 16,
 }
@@ -52,13 +52,10 @@ func body(c codec, f *Frame) {
 	case Heartbeat:
 		u16(c, 0, &f.Lease)
 		u16(c, 2, &f.Interval)
-		u32(c, 4, &f.TxMicros)
-		u32(c, 8, &f.ConfigVersion)
+		u32(c, 4, &f.ConfigVersion)
 	case HeartAck:
 		u32(c, 0, &f.EchoSeq)
-		u32(c, 4, &f.EchoTx)
-		u8(c, 8, &f.Health)
-		u8(c, 9, &f.AckFlags)
+		u8(c, 4, &f.AckFlags)
 	case Nominate:
 		u8(c, 0, &f.Reason)
 	case Resign:
@@ -68,12 +65,10 @@ func body(c codec, f *Frame) {
 		u32(c, 0, &f.EchoSeq)
 	case Probe:
 		u8(c, 0, &f.Purpose)
-		u32(c, 4, &f.TxMicros)
 	case ProbeAck:
-		u32(c, 0, &f.EchoTx)
-		u32(c, 4, &f.EchoSeq)
-		u16(c, 8, &f.HeartbeatAge)
-		u8(c, 10, &f.Standing)
+		u32(c, 0, &f.EchoSeq)
+		u16(c, 4, &f.HeartbeatAge)
+		u8(c, 6, &f.Standing)
 	case Ready:
 		truth(c, 0, &f.IsReady)
 		u32(c, 4, &f.EchoSeq)

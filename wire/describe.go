@@ -77,11 +77,8 @@ func (t *text) body(f *Frame) {
 	case Heartbeat:
 		t.span("lease", f.Lease)
 		t.span("interval", f.Interval)
-		t.number("tx", uint64(f.TxMicros))
 		t.number("roster", uint64(f.ConfigVersion))
 	case HeartAck:
-		t.number("tx", uint64(f.EchoTx))
-		t.number("health", uint64(f.Health))
 		t.rosterFlags(f.AckFlags)
 		t.echo(f)
 	case Nominate:
@@ -93,11 +90,9 @@ func (t *text) body(f *Frame) {
 		t.echo(f)
 	case Probe:
 		t.word("purpose", f.Purpose.String())
-		t.number("tx", uint64(f.TxMicros))
 	case ProbeAck:
 		t.word("standing", f.Standing.String())
 		t.age("hbAge", f.HeartbeatAge)
-		t.number("tx", uint64(f.EchoTx))
 		t.echo(f)
 	case Ready:
 		t.word("ready", strconv.FormatBool(f.IsReady))

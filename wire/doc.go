@@ -70,18 +70,15 @@
 //	 80   2  remain          ms that the leader's lease still runs
 //	 82   2  pad
 //
-//	HEARTBEAT (7), 12 bytes
+//	HEARTBEAT (7), 8 bytes
 //	 76   2  lease           ms
 //	 78   2  interval        ms to the next one
-//	 80   4  tx_micros       the sender's clock in microseconds, wraps
-//	 84   4  config_version  of the roster
+//	 80   4  config_version  of the roster
 //
-//	HB_ACK (8), 12 bytes
+//	HB_ACK (8), 8 bytes
 //	 76   4  echo_seq
-//	 80   4  echo_tx         tx_micros of the heartbeat
-//	 84   1  health          0 is best
-//	 85   1  ack_flags       bit 0: knows no roster, 1: has an older one
-//	 86   2  pad
+//	 80   1  ack_flags       bit 0: knows no roster, 1: has an older one
+//	 81   3  pad
 //
 //	NOMINATE (9), 4 bytes
 //	 76   1  reason
@@ -95,17 +92,15 @@
 //	RESIGN_ACK (11), 4 bytes
 //	 76   4  echo_seq
 //
-//	PROBE (12), 8 bytes
+//	PROBE (12), 4 bytes
 //	 76   1  purpose
 //	 77   3  pad
-//	 80   4  tx_micros
 //
-//	PROBE_ACK (13), 12 bytes
-//	 76   4  echo_tx
-//	 80   4  echo_seq
-//	 84   2  heartbeat_age   ms
-//	 86   1  standing
-//	 87   1  pad
+//	PROBE_ACK (13), 8 bytes
+//	 76   4  echo_seq
+//	 80   2  heartbeat_age   ms
+//	 82   1  standing
+//	 83   1  pad
 //
 //	PREPARE (14), 4 bytes
 //	 76   4  pad
@@ -173,7 +168,7 @@
 //	             6 abandoned, 7 lease-lost, 8 superseded (6 to 8: RESIGN only)
 //	verdict      0 ok, 1 leader-alive, 2 yes, 3 leased, 4 stale, 5 hold,
 //	             6 ineligible
-//	ack_verdict  0 accept, 1 stale, 2 leased, 3 hold, 4 better, 5 not-voter
+//	ack_verdict  0 accept, 1 stale, 2 leased, 3 hold, 4 not-voter
 //	phase        1 claim, 2 active; of ROSTER: 1 proposed, 2 formed
 //	knowledge    0 none, 1 knows, 2 leads
 //	purpose      0 leader, 1 opinion, 2 identity

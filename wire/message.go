@@ -128,11 +128,10 @@ const (
 	AckStale  AckVerdict = 1 // I know a higher epoch: the one of this frame
 	AckLeased AckVerdict = 2 // my promise to another runs for Remain
 	AckHold   AckVerdict = 3 // I am mute for Remain after a restart
-	AckBetter AckVerdict = 4 // I outrank you and lead
-	NotVoter  AckVerdict = 5 // one of us is not in the other's roster
+	NotVoter  AckVerdict = 4 // one of us is not in the other's roster
 )
 
-var ackVerdictNames = [...]string{"accept", "stale", "leased", "hold", "better", "not-voter"}
+var ackVerdictNames = [...]string{"accept", "stale", "leased", "hold", "not-voter"}
 
 // String gives the verdict's word in logs and transcripts.
 func (v AckVerdict) String() string { return nameOf(ackVerdictNames[:], int(v), "verdict") }
@@ -258,9 +257,6 @@ type Frame struct {
 	Remain        uint16        // COORD_ACK, CID: ms that a lease or promise still runs
 	Knowledge     Knowledge     // CID
 	Interval      uint16        // HEARTBEAT: ms to the next one
-	TxMicros      uint32        // HEARTBEAT, PROBE: the sender's clock, µs, wraps
-	EchoTx        uint32        // HB_ACK, PROBE_ACK: TxMicros of the request
-	Health        uint8         // HB_ACK: memberlist's health score of the sender, 0 is best
 	AckFlags      uint8         // HB_ACK: what the sender says of its roster, see KnowsNoRoster
 	Successor     ID            // RESIGN: who shall claim at once; zero for nobody
 	Purpose       Purpose       // PROBE
