@@ -91,6 +91,17 @@ func TestUnitLeavesEndsToTheAgent(t *testing.T) {
 	}
 }
 
+// A minimal system has no kill, and a reload by signal cannot fail visibly.
+func TestUnitNeedsNoOtherProgram(t *testing.T) {
+	for _, name := range []string{"bully-agent.service", "vip.conf", "root-hooks.conf"} {
+		for _, line := range regexp.MustCompile(`(?m)^Exec\w+=.*$`).FindAllString(read(t, name), -1) {
+			if _, program, _ := strings.Cut(line, "="); !strings.HasPrefix(program, "/usr/bin/bully-agent ") {
+				t.Errorf("%s has %s, which runs another program", name, line)
+			}
+		}
+	}
+}
+
 func TestUserIsMade(t *testing.T) {
 	sysusers := tool(t, "systemd-sysusers")
 	if os.Geteuid() != 0 {
