@@ -57,7 +57,7 @@ var placeholders = map[string]string{
 	"join": "HOST,…", "profile": "NAME", "algorithm": "NAME", "expect": "N", "preempt": "POLICY", "preempt-delay": "TIME",
 	"settle": "TIME", "takeover-delay": "TIME", "on-become-leader": "COMMAND", "on-lose-leadership": "COMMAND",
 	"on-leader-change": "COMMAND", "on-member-change": "COMMAND", "hook-timeout": "TIME", "hook-grace": "TIME",
-	"socket": "PATH", "http": "ADDR:PORT", "log-level": "LEVEL", "log-format": "FORMAT",
+	"socket": "PATH", "log-level": "LEVEL", "log-format": "FORMAT",
 }
 
 // settingOptions are the flags of config's table, grouped as the file is.

@@ -107,7 +107,6 @@ func (c Command) String() string {
 // Control is the local API.
 type Control struct {
 	Socket string // absolute path of the unix socket, at most 107 bytes
-	HTTP   string // "" in this version
 }
 
 // Log is what is logged and how.

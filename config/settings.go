@@ -191,11 +191,6 @@ var settings = []Setting{
 		field:   socketField,
 	},
 	{
-		Key: "control.http", Flag: "http", Env: "BULLY_HTTP",
-		Usage: "address:port of the HTTP API; not in this version",
-		field: httpField,
-	},
-	{
 		Key: "log.level", Flag: "log-level", Env: "BULLY_LOG_LEVEL", Default: "info", Reloadable: true,
 		Usage: "trace, debug, info, warn, error or off",
 		field: oneOf(func(c *Config) *string { return &c.Log.Level }, "trace", "debug", "info", "warn", "error", "off"),
