@@ -44,6 +44,7 @@ type command struct {
 	usage    string // one line, lower case, without a full stop
 	args     string // what may follow the flags, for the help; "": nothing
 	maxArgs  int
+	operand  string   // the flag that an argument was most likely meant for; "": none
 	about    string // further paragraphs of the help
 	examples []string
 	options  []option
@@ -192,6 +193,9 @@ func (c *call) surplus() error {
 		if strings.HasPrefix(later, "-") && later != "-" && later != first {
 			return usage("flags come before arguments", "unexpected argument %s before %s: %s", strconv.Quote(first), strconv.Quote(later), c.takes())
 		}
+	}
+	if c.command.operand != "" && c.NArg() == 1 && !c.IsSet(c.command.operand) {
+		return usage("write --"+c.command.operand+" "+first, "unexpected argument %s: %s", strconv.Quote(first), c.takes())
 	}
 	return usage("see "+c.path+" --help", "unexpected argument %s: %s", strconv.Quote(first), c.takes())
 }

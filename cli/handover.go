@@ -7,7 +7,7 @@ import (
 )
 
 var handoverCommand = command{
-	name: "handover", usage: "have this host, which leads, hand over to the one named",
+	name: "handover", operand: "to", usage: "have this host, which leads, hand over to the one named",
 	about: `As step-down, but to the member with this name or id; see members. Where that member is dead, unknown, an observer or
 		this host itself, nothing changes and the exit code is 6. A host of higher priority takes over again after the preempt
 		delay, unless preempt is never.`,

@@ -17,7 +17,7 @@ import (
 const waitInterval = 50 * time.Millisecond
 
 var waitCommand = command{
-	name: "wait", usage: "wait until something is true on this host's agent",
+	name: "wait", operand: "for", usage: "wait until something is true on this host's agent",
 	about: `Waits for the agent itself, too, if it does not run yet. Exits 0 when what was waited for is true, and 5 when
 		--timeout passed before.
 
