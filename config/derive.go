@@ -47,7 +47,7 @@ func (l *loader) deriveRole() {
 	case l.failed["node.role"] || l.failed["node.voter"]:
 	case !n.Voter && !l.isSet("node.role"):
 		n.Role = "observer"
-	case l.isSet("node.voter") && n.Voter != (n.Role == "voter"):
+	case l.isSet("node.voter") && (n.Voter != (n.Role == "voter") || n.Role == "witness"): // it votes, and does not lead
 		l.report(wrong("%t contradicts role %s", n.Voter, quote(n.Role)).hint("leave voter out").
 			at(l.config.places["node.voter"], "node.voter"))
 	default:

@@ -24,7 +24,7 @@ func TestTwoWaysToSayThatANodeDoesNotLead(t *testing.T) {
 	for text, want := range map[string]string{
 		``: "voter", `role = "voter"`: "voter", `role = "witness"`: "witness", `role = "observer"`: "observer",
 		`voter = false`: "observer", `voter = true`: "voter",
-		"voter = false\nrole = \"witness\"": "witness", "voter = false\nrole = \"observer\"": "observer",
+		"voter = false\nrole = \"observer\"": "observer",
 	} {
 		n := mustLoad(t, Source{Path: writeFile(t, "election.expect = 3\n[node]\n"+text)}, alpha()).Node
 		if n.Role != want || n.Voter != (want == "voter") {
