@@ -256,6 +256,9 @@ func (a *agent) prepare(ctx context.Context) (err error) {
 	}
 	saved.Incarnation++
 	saved.Promoted = wire.Epoch{}
+	if a.state.hold.left(wallClock()) == 0 {
+		a.state.hold = hold{}
+	}
 	if err := a.state.write(saved); err != nil {
 		return refusal("the state directory must be writable", "%w", err)
 	}
@@ -340,6 +343,7 @@ func (a *agent) join() error {
 	cfg := a.cfg.Election
 	cfg.ID, cfg.Nonce, cfg.Cluster = a.state.ID, rand.Uint32(), wire.ClusterHash(a.cfg.Cluster)
 	cfg.Rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+	cfg.HoldDown = a.state.hold.left(wallClock())
 	node, err := election.New(cfg, a.state.saved, a.cfg.Now())
 	if err != nil {
 		return refusal("", "%w", err)
@@ -376,6 +380,9 @@ func (a *agent) logStart() {
 		"cluster", a.cfg.Cluster, "addr", a.view.self.Addr, "priority", a.cfg.Election.Priority, "version", a.cfg.Version)
 	a.log.Warn("traffic is neither encrypted nor authenticated: anybody on this network can forge it")
 	a.event(control.Event{Type: "start", Text: "agent started"})
+	if held := holdNote(a.cfg.Election.HoldDown); held != "" {
+		a.log.Info(held)
+	}
 	if a.cfg.Started != nil {
 		a.cfg.Started(a.lan.Addr())
 	}

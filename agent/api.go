@@ -59,8 +59,8 @@ func (a *agent) notes(s election.Status) []string {
 	notes = append(notes, a.hookNotes(s)...)
 	notes = append(notes, a.quorumNotes(s)...)
 	notes = append(notes, a.jobNotes()...)
-	if held := s.Held.Sub(a.cfg.Now()); held > 0 {
-		notes = append(notes, "this host stepped down and does not stand for another "+held.Round(time.Second).String())
+	if held := holdNote(s.Held.Sub(a.cfg.Now())); held != "" {
+		notes = append(notes, held)
 	}
 	for _, odd := range a.view.oddlyConfigured() {
 		notes = append(notes, odd.Name+" takes no part here, settings that must be the same on all nodes differ: "+a.differences(odd))

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,15 +64,22 @@ func parseOrder(name string, args map[string]string) (order, error) {
 		"step-down": {order{verb: election.StepDown, what: "step down"}, "for"},
 		"handover":  {order{verb: election.HandOver, what: "hand over to"}, "to"},
 		"forget":    {order{verb: election.Forget, what: "forget"}, "member"},
+		"stand":     {order{verb: election.Stand, what: "stand again"}, ""},
 	}
 	known, ok := orders[name]
 	if !ok {
 		return order{}, control.ErrUnsupported
 	}
 	for key := range args {
+		if known.argument == "" {
+			return order{}, badOrder("%s has no argument %q: expected none", name, key)
+		}
 		if key != known.argument {
 			return order{}, badOrder("%s has no argument %q: expected %q", name, key, known.argument)
 		}
+	}
+	if known.argument == "" {
+		return known.order, nil
 	}
 	o, value := known.order, args[known.argument]
 	if o.verb != election.StepDown {
@@ -96,6 +104,10 @@ func badOrder(format string, args ...any) error {
 
 // give passes an order to the node; done is called once.
 func (a *agent) give(o order, done func(error)) {
+	if o.verb == election.Stand {
+		a.stand(done)
+		return
+	}
 	c := election.Command{Verb: o.verb, For: o.hold}
 	if o.who != "" {
 		var err error
@@ -109,10 +121,14 @@ func (a *agent) give(o order, done func(error)) {
 	}
 	a.command(c, func(err error) {
 		a.publish() // whoever asked looks at once
+		var kept error
+		if o.hold > 0 {
+			kept = a.keepHold()
+		}
 		if err != nil {
 			err = a.refused(o, err)
 		}
-		done(err)
+		done(cmp.Or(err, kept))
 	})
 }
 

@@ -94,7 +94,7 @@ func TestOrdersThatMakeNoSense(t *testing.T) {
 			{"handover", nil}, {"handover", map[string]string{"to": ""}}, {"forget", nil},
 			{"handover", map[string]string{"to": "n1", "for": "1s"}}, {"step-down", map[string]string{"to": "n1"}},
 			{"step-down", map[string]string{"for": "soon"}}, {"step-down", map[string]string{"for": "-1s"}},
-			{"step-down", map[string]string{"for": "25h"}},
+			{"step-down", map[string]string{"for": "25h"}}, {"stand", map[string]string{"for": "1s"}},
 		} {
 			expectRefusal(t, h.order(bad.name, bad.args), "usage")
 		}
@@ -139,7 +139,7 @@ func TestHandOverAndStepDown(t *testing.T) {
 		}
 		c.agrees(mid)
 		s := top.agent.Status()
-		if s.HoldDownMS < 50_000 || s.HoldDownMS > 60_000 || !hasNote(s, "this host stepped down and does not stand for another ") {
+		if s.HoldDownMS < 50_000 || s.HoldDownMS > 60_000 || !hasNote(s, "this host stepped down and does not stand before ") {
 			t.Errorf("hold-down of %d ms, notes %q", s.HoldDownMS, s.Notes)
 		}
 		c.kill(mid)

@@ -136,12 +136,17 @@ func (a *agent) tellDisk() {
 // onSaveFailed: the rest of the step's effects are dropped, and the node is
 // told.
 func (a *agent) onSaveFailed(unsaved election.Saved, err error) {
+	a.onDiskFailed(err)
+	a.step(election.SaveFailed{State: unsaved})
+}
+
+// onDiskFailed says once that the disk takes no writes, and has it tried again.
+func (a *agent) onDiskFailed(err error) {
 	if a.diskAt.IsZero() {
 		a.log.Error("state not saved; this agent cannot lead until it is", "err", err)
 		a.event(control.Event{Type: "warning", Cause: string(election.DiskFailed), Text: "state not saved: " + err.Error()})
 	}
 	a.diskAt, a.diskWhy = a.cfg.Now().Add(diskRetry), err.Error()
-	a.step(election.SaveFailed{State: unsaved})
 }
 
 // retrySave tries the disk again after a failure.

@@ -26,7 +26,7 @@ import (
 //
 //	offset  size  field
 //	0       4     "BLYS"
-//	4       2     format version, 2
+//	4       2     format version, 3
 //	6       2     length of the slot's content with the checksum
 //	8       8     write number; the valid slot with the higher one counts
 //	16      16    id
@@ -42,13 +42,16 @@ import (
 //	105+n   1     1 if the roster is formed, else 0
 //	106+n   1     number of the roster's voters, v: at most 15
 //	107+n   16·v  ids of the roster's voters
+//	…       8     end of a hold-down by the wall clock, nanoseconds since 1970; 0: none
+//	…       8     what was left of it when it was written, nanoseconds
 //	…       4     CRC32C of all before
 //
 // Big endian. Each write is synced before the next effect of the election.
-// Version 1 ended with the cluster's name; it is read, with zeros for the rest.
+// Version 1 ended with the cluster's name, version 2 with the voters; they are
+// read, with zeros for the rest.
 const (
 	slotSize     = 4096
-	stateVersion = 2
+	stateVersion = 3
 	stateName    = "state"
 	lockName     = "lock"
 )
@@ -72,6 +75,7 @@ type stateFile struct {
 	number uint64 // of the last write
 	identity
 	saved election.Saved
+	hold  hold // not the election's: it has no wall clock
 }
 
 // openState locks the directory and reads the state, or makes a new identity
@@ -221,6 +225,7 @@ func (s *stateFile) encode(number uint64, saved election.Saved) []byte {
 	b = append(b, byte(len(s.Cluster)))
 	b = append(b, s.Cluster...)
 	b = appendQuorum(b, saved)
+	b = appendHold(b, s.hold)
 	binary.BigEndian.PutUint16(b[6:], uint16(len(b)+4))
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
@@ -267,7 +272,7 @@ func (s *stateFile) decode(content []byte) error {
 		}
 		if err == nil && (!found || slot.number > s.number) {
 			found = true
-			s.number, s.identity, s.saved = slot.number, slot.identity, slot.saved
+			s.number, s.identity, s.saved, s.hold = slot.number, slot.identity, slot.saved, slot.hold
 		}
 	}
 	if !found {
@@ -309,17 +314,27 @@ func decodeSlot(b []byte) (stateFile, error) {
 	s.saved.Promoted.Counter = binary.BigEndian.Uint64(b[44:])
 	copy(s.saved.Promoted.Owner[:], b[52:])
 	s.Cluster = string(b[slotHead:end])
-	return s, decodeQuorum(version, b[end:tail], &s.saved)
+	if version == 1 && end == tail {
+		return s, nil
+	}
+	var err error
+	switch voters := tail - holdSize; {
+	case version == 2:
+		err = decodeQuorum(b[end:tail], &s.saved)
+	case version == stateVersion && voters >= end:
+		if err = decodeQuorum(b[end:voters], &s.saved); err == nil {
+			s.hold, err = decodeHold(b[voters:tail])
+		}
+	default:
+		err = errSense
+	}
+	return s, err
 }
 
-// decodeQuorum reads what stands behind the cluster's name, all of it. What
-// encode would not write is refused: a guessed vote or voter could break what
-// the voter promised.
-func decodeQuorum(version uint16, b []byte, saved *election.Saved) error {
-	if version == 1 && len(b) == 0 {
-		return nil
-	}
-	if version != stateVersion || len(b) < quorumHead || len(b) != quorumHead+16*int(b[37]) {
+// decodeQuorum reads what a voter must remember, all of b. What encode would not
+// write is refused: a guessed vote or voter could break what the voter promised.
+func decodeQuorum(b []byte, saved *election.Saved) error {
+	if len(b) < quorumHead || len(b) != quorumHead+16*int(b[37]) {
 		return errSense
 	}
 	promise, formed, voters := binary.BigEndian.Uint64(b[24:]), b[36], int(b[37])

@@ -155,6 +155,11 @@ func TestStateRefusals(t *testing.T) {
 			rewrite(t, dir, twoSlots(s.encode(2, someState(2)), resum(slot)))
 		}, "newer version"},
 		{"of version 0", senseless(func(b []byte) []byte { b[5] = 0; return b }), "never written"},
+		{"a hold-down without an end", senseless(func(b []byte) []byte { b[len(b)-1] = 1; return b }), "never written"},
+		{"a hold-down without a length", senseless(func(b []byte) []byte { b[len(b)-16] = 1; return b }), "never written"},
+		{"a hold-down of years", senseless(func(b []byte) []byte { b[len(b)-16], b[len(b)-8] = 1, 1; return b }), "never written"},
+		{"of version 2 with a hold-down", senseless(func(b []byte) []byte { b[5] = 2; return b }), "never written"},
+		{"half a hold-down", senseless(func(b []byte) []byte { return b[:len(b)-8] }), "never written"},
 		{"of version 1 with a vote", senseless(func(b []byte) []byte { b[5] = 1; return b }), "never written"},
 		{"its name beyond the end", senseless(func(b []byte) []byte { b[68] = 255; return b }), "never written"},
 		{"its name a byte longer", senseless(func(b []byte) []byte { b[68]++; return b }), "never written"},
@@ -219,8 +224,8 @@ var (
 	goldenOwner = wire.ID{0xf0, 0xe0, 0xd0, 0xc0, 0xb0, 0xa0, 0x40, 0x90, 0x80, 0x70, 0x60, 0x50, 0x40, 0x30, 0x20, 0x10}
 )
 
-// The bytes of both versions, from outside this code: version 1 as its own code
-// wrote it, version 2 packed without code of ours. They never change.
+// The bytes of all versions, from outside this code: version 1 as its own code
+// wrote it, the others packed without code of ours. They never change.
 const (
 	golden1Older = "424c59530001004d000000000000000800112233445546778899aabbccddeeff0000000700000000000000290000000000000029" +
 		"f0e0d0c0b0a04090807060504030201004746573747b15a5c2"
@@ -230,6 +235,11 @@ const (
 		"f0e0d0c0b0a0409080706050403020100474657374000000000000002cf0e0d0c0b0a0409080706050403020100000000059682f" +
 		"00000002b1010300112233445546778899aabbccddeeff5a6b7c8d9eaf40b182c3d4e5f6071829f0e0d0c0b0a040908070605040" +
 		"30201022989f33"
+	goldenUntil = 1796000000123456789
+	golden3     = "424c5953000300b3000000000000000a00112233445546778899aabbccddeeff00000008000000000000002c000000000000002b" +
+		"f0e0d0c0b0a0409080706050403020100474657374000000000000002cf0e0d0c0b0a0409080706050403020100000000059682f" +
+		"00000002b1010300112233445546778899aabbccddeeff5a6b7c8d9eaf40b182c3d4e5f6071829f0e0d0c0b0a040908070605040" +
+		"30201018ecac7c07f5cd150000008bb2c97000360a65fd"
 )
 
 func TestGoldenState(t *testing.T) {
@@ -239,17 +249,20 @@ func TestGoldenState(t *testing.T) {
 		Roster: election.Roster{Version: 689, Formed: true, IDs: []wire.ID{goldenID, goldenOther, goldenOwner}},
 	}
 	s := &stateFile{identity: identity{ID: goldenID, Cluster: "test"}}
-	if got := hex.EncodeToString(s.encode(10, want)); got != golden2 {
-		t.Errorf("wrote\n%s, want\n%s", got, golden2)
+	s.hold = hold{until: time.Unix(0, goldenUntil), length: 10 * time.Minute}
+	if got := hex.EncodeToString(s.encode(10, want)); got != golden3 {
+		t.Errorf("wrote\n%s, want\n%s", got, golden3)
 	}
-	got, err := decodeSlot(unhex(t, golden2))
-	if err != nil || got.number != 10 || got.identity != s.identity || !same(got.saved, want) {
-		t.Errorf("read write %d of %+v: %+v, error %v", got.number, got.identity, got.saved, err)
+	for text, held := range map[string]hold{golden2: {}, golden3: s.hold} {
+		got, err := decodeSlot(unhex(t, text))
+		if err != nil || got.number != 10 || got.identity != s.identity || !same(got.saved, want) || got.hold != held {
+			t.Errorf("read write %d of %+v: %+v, %+v, error %v", got.number, got.identity, got.saved, got.hold, err)
+		}
 	}
 }
 
 // An agent that is updated keeps its identity and counter. What version 1 did
-// not say is zero; the file becomes version 2 write by write, and a torn first
+// not say is zero; the file becomes the present version write by write, and a torn first
 // write leaves the state of version 1.
 func TestStateOfVersion1(t *testing.T) {
 	dir := t.TempDir()
@@ -261,11 +274,11 @@ func TestStateOfVersion1(t *testing.T) {
 	}
 	expectVersions(t, dir, 1, 1)
 	mustWrite(t, s, someState(43))
-	torn := expectVersions(t, dir, 2, 1)
+	torn := expectVersions(t, dir, stateVersion, 1)
 	torn[100] ^= 1
 	expectOneOf(t, torn, old)
 	mustWrite(t, s, someState(44))
-	expectVersions(t, dir, 2, 2)
+	expectVersions(t, dir, stateVersion, stateVersion)
 	s.close()
 
 	s = mustOpen(t, dir)

@@ -77,7 +77,7 @@ func commands() []command {
 	return []command{
 		runCommand, labCommand, simCommand,
 		statusCommand, leaderCommand, isLeaderCommand, membersCommand, waitCommand, eventsCommand, historyCommand,
-		stepDownCommand, handoverCommand, forgetCommand, reloadCommand, jobsCommand, hooksCommand, execCommand, holdCommand, fenceCommand,
+		stepDownCommand, standCommand, handoverCommand, forgetCommand, reloadCommand, jobsCommand, hooksCommand, execCommand, holdCommand, fenceCommand,
 		configCommand, versionCommand,
 	}
 }

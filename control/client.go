@@ -102,6 +102,9 @@ func (c *Client) StepDown(ctx context.Context, hold time.Duration) error {
 	return c.Command(ctx, "step-down", args)
 }
 
+// Stand ends the time for which the agent does not stand after a StepDown.
+func (c *Client) Stand(ctx context.Context) error { return c.Command(ctx, "stand", nil) }
+
 // HandOver has the agent, which must lead, hand over to the member with this
 // name or id.
 func (c *Client) HandOver(ctx context.Context, to string) error {

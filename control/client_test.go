@@ -52,6 +52,7 @@ func TestClientGivesCommands(t *testing.T) {
 		client.Reload(t.Context()),
 		client.StepDown(t.Context(), 0),
 		client.StepDown(t.Context(), 90*time.Second),
+		client.Stand(t.Context()),
 		client.HandOver(t.Context(), "beta"),
 		client.Forget(t.Context(), "gamma"),
 		client.Command(t.Context(), "leave", nil),
@@ -60,7 +61,7 @@ func TestClientGivesCommands(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if diff := cmp.Diff([]string{"reload", "step-downmap[]", "step-downmap[for:1m30s]", "handovermap[to:beta]", "forgetmap[member:gamma]", "leavemap[]"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"reload", "step-downmap[]", "step-downmap[for:1m30s]", "standmap[]", "handovermap[to:beta]", "forgetmap[member:gamma]", "leavemap[]"}, got); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -181,8 +181,8 @@ type Backend interface {
 	// Reload validates the configuration and takes it; an error says that
 	// nothing was changed.
 	Reload(ctx context.Context) error
-	// Command does what name says: step-down, handover, forget, leave, job-run,
-	// job-pause, job-resume. It returns when that is done, ErrUnsupported for a
+	// Command does what name says: step-down, stand, handover, forget, leave,
+	// job-run, job-pause, job-resume. It returns when that is done, ErrUnsupported for a
 	// name it does not know, and an *APIError to choose what the client is told.
 	// ctx ends when the client hangs up or the server stops.
 	Command(ctx context.Context, name string, args map[string]string) error

@@ -2,6 +2,7 @@ package election
 
 import (
 	"cmp"
+	"time"
 
 	"github.com/bully-agent/bully-agent/wire"
 )
@@ -25,6 +26,10 @@ func (n *Node) onCommand(c Command) {
 		if n.state == Lead {
 			n.becomeStopping(c.cause(), ending{})
 		}
+		n.emit(Reply{Token: c.Token})
+	case Stand:
+		n.heldUntil = time.Time{}
+		n.resumeStanding(HoldEnded, 0)
 		n.emit(Reply{Token: c.Token})
 	default:
 		panic("BUG: unknown command " + c.String())

@@ -100,6 +100,10 @@ type Config struct {
 	// present before anybody here may lead. Default 1.
 	MinMembers int
 
+	// HoldDown is what is left of a hold-down (StepDown) that an earlier life
+	// began: the node does not stand before. Default 0.
+	HoldDown time.Duration
+
 	// Rand is the only source of chance. The Node owns it.
 	Rand *rand.Rand
 }

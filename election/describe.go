@@ -37,6 +37,8 @@ func (e Command) String() string {
 		return fmt.Sprintf("command step-down for=%v%s", e.For, e.because())
 	case Abdicate:
 		return "command abdicate" + e.because()
+	case Stand:
+		return "command stand"
 	case HandOver:
 		return "command handover to=" + e.To.Short()
 	case Forget:

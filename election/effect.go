@@ -192,7 +192,7 @@ const (
 	SteppedDown      Cause = "stepped-down"      // the operator asked the leader to step down
 	HookFailed       Cause = "hook-failed"       // the become-leader hook failed, so the leader stepped down
 	AgentFrozen      Cause = "agent-frozen"      // past its lease: its guard has run the lose-leadership hook
-	HoldEnded        Cause = "hold-ended"        // the time after a step-down is over
+	HoldEnded        Cause = "hold-ended"        // the time after a step-down is over, or was ended
 	NoQuorum         Cause = "no-quorum"         // fewer than a majority of the voters would grant
 	Promised         Cause = "promised"          // voters are still bound to another by their promises
 	NoRoster         Cause = "no-roster"         // the expected voters have not all been seen yet

@@ -60,6 +60,8 @@ const (
 	// Abdicate: a leader ends its leadership at once, whoever follows: what it
 	// stands for has been released already.
 	Abdicate
+	// Stand: a hold-down ends now.
+	Stand
 )
 
 // Command is a wish of the operator, or of the agent. Exactly one Reply with its Token follows.

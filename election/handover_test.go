@@ -221,6 +221,50 @@ func TestTheHoldDownEnds(t *testing.T) {
 	n.expects("observe → stagger cause=hold-ended", "stagger → elect", "send PROBE purpose=opinion", "send PROBE purpose=opinion")
 }
 
+// A hold-down outlives the node: the next life stands when what is left of it is
+// over, and says so to whoever asks meanwhile.
+func TestTheHoldDownOutlivesALife(t *testing.T) {
+	n := storyOf(t, 3, Config{HoldDown: 4 * time.Second}, 1, 2)
+	n.hears(n.actor(1).election(wire.Epoch{}))
+	n.expects("send n1 ANSWER verdict=ineligible flags=draining")
+	n.waits(3900 * time.Millisecond)
+	n.forgets() // it asks for a leader
+	n.is(Observe)
+	n.waits(100 * time.Millisecond)
+	n.expects("observe → stagger cause=hold-ended", "stagger → elect", "send n2 PROBE purpose=opinion", "send n1 PROBE purpose=opinion")
+}
+
+// With a known minimum nothing needs to settle, but a hold-down is waited for.
+func TestTheKnownMinimumIsHeldDown(t *testing.T) {
+	n := storyOf(t, 1, Config{Algorithm: Smallest, KnownMinimum: 1, HoldDown: 4 * time.Second}, 2, 3)
+	n.waits(3900 * time.Millisecond)
+	n.forgets()
+	if s := n.node.Status(); s.State == Claiming || s.State == Lead || s.Held.IsZero() {
+		t.Errorf("state %v, held until %v", s.State, s.Held)
+	}
+}
+
+// The operator has thought better of it.
+func TestStand(t *testing.T) {
+	n := leading(t)
+	n.happens(Command{Verb: StepDown, For: time.Hour, Token: 4})
+	n.forgets()
+	n.hears(n.actor(2).ready(true))
+	n.forgets()
+	n.loseHookEnds()
+	n.forgets()
+	n.waits(3 * time.Second)
+	n.forgets()
+	n.is(Observe)
+	n.happens(Command{Verb: Stand, Token: 5})
+	n.expects("observe → stagger cause=hold-ended", "reply ok", "stagger → elect", "send n2 PROBE purpose=opinion", "send n1 PROBE purpose=opinion")
+	if held := n.node.Status().Held; !held.IsZero() {
+		t.Errorf("held until %v", held)
+	}
+	n.happens(Command{Verb: Stand, Token: 6}) // it stands already
+	n.expects("reply ok")
+}
+
 // A host that follows when its hold-down ends takes its turn by the policy, and
 // not at once.
 func TestTheHoldDownEndsUnderALeader(t *testing.T) {

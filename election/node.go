@@ -98,6 +98,9 @@ func New(cfg Config, saved Saved, now time.Time) (*Node, error) {
 	n.state, n.since, n.cause = Start, now, Boot
 	n.stateAt = n.settleEnd
 	n.contest.began = now
+	if cfg.HoldDown > 0 {
+		n.heldUntil = now.Add(cfg.HoldDown)
+	}
 	if cfg.Part != Voter {
 		n.state, n.stateAt = Observe, time.Time{}
 	}

@@ -1,0 +1,96 @@
+package agent
+
+import (
+	"encoding/binary"
+	"net/http"
+	"time"
+
+	"github.com/bully-agent/bully-agent/control"
+	"github.com/bully-agent/bully-agent/election"
+)
+
+// hold is a hold-down that an operator asked for (step-down --for), as the state
+// file keeps it over restarts and reboots. No clock but the wall clock goes on
+// while a machine is off, and that one may be wrong: length bounds what it can
+// make of the hold-down. Whatever it says, a node that stands early or late is a
+// matter of liveness, never of safety.
+type hold struct {
+	until  time.Time     // wall clock; zero: no hold-down
+	length time.Duration // what was left of it when it was written
+}
+
+const holdSize = 16 // of a hold in the state file
+
+// left is how much of the hold-down is to come. A clock that was set back makes
+// it no longer than it was asked for.
+func (h hold) left(wall time.Time) time.Duration {
+	if h.until.IsZero() {
+		return 0
+	}
+	return max(min(h.until.Sub(wall), h.length), 0)
+}
+
+func appendHold(b []byte, h hold) []byte {
+	until := int64(0)
+	if !h.until.IsZero() {
+		until = h.until.UnixNano()
+	}
+	b = binary.BigEndian.AppendUint64(b, uint64(until))
+	return binary.BigEndian.AppendUint64(b, uint64(h.length))
+}
+
+// decodeHold reads what appendHold wrote; anything else is refused.
+func decodeHold(b []byte) (hold, error) {
+	until, length := int64(binary.BigEndian.Uint64(b)), time.Duration(binary.BigEndian.Uint64(b[8:]))
+	switch {
+	case until == 0 && length == 0:
+		return hold{}, nil
+	case until == 0 || length <= 0 || length > longestHold:
+		return hold{}, errSense
+	}
+	return hold{until: time.Unix(0, until), length: length}, nil
+}
+
+// keepHold puts the hold-down that the node has just begun on disk, before the
+// operator is told that it did.
+func (a *agent) keepHold() error {
+	length := min(a.node.Status().Held.Sub(a.cfg.Now()), longestHold)
+	if length <= 0 {
+		return nil // nothing came of the command
+	}
+	a.state.hold = hold{until: wallClock().Add(length), length: length}
+	err := a.save(a.state.saved)
+	if err == nil {
+		return nil
+	}
+	a.onDiskFailed(err) // written with the next attempt
+	return &control.APIError{Status: http.StatusInternalServerError, Code: "disk_failed",
+		Message: "this host stepped down, but a restart of its agent before the disk takes writes again forgets for how long: " + err.Error()}
+}
+
+// stand ends a hold-down before its time, on disk first.
+func (a *agent) stand(done func(error)) {
+	if before := a.state.hold; !before.until.IsZero() {
+		a.state.hold = hold{}
+		if err := a.save(a.state.saved); err != nil {
+			a.state.hold = before
+			done(&control.APIError{Status: http.StatusInternalServerError, Code: "disk_failed",
+				Message: "cannot stand again, nothing was changed: " + err.Error()})
+			a.onSaveFailed(a.state.saved, err)
+			return
+		}
+	}
+	a.command(election.Command{Verb: election.Stand}, func(err error) {
+		a.publish()
+		done(err)
+	})
+}
+
+// holdNote says until when this host does not stand; empty: it does.
+func holdNote(left time.Duration) string {
+	if left <= 0 {
+		return ""
+	}
+	return "this host stepped down and does not stand before " + wallClock().Add(left).Round(time.Second).Format(time.RFC3339) +
+		"; bully-agent stand ends that"
+}
