@@ -104,6 +104,7 @@ type Runner interface {
 	Stop(epoch uint64)
 	Results() <-chan hooks.Result
 	SetConfig(cfg hooks.Config)
+	Keeps() (epoch uint64, ok bool)
 	Recover(ctx context.Context)
 	CleanUp(ctx context.Context, ev hooks.Event) hooks.Result
 	Dropped() hooks.Dropped

@@ -176,6 +176,9 @@ func (a *agent) reloads(ctx context.Context) {
 
 func (a *agent) reload(next Reloaded) {
 	a.runner.SetConfig(a.hooksConfig(next.Hooks))
+	if epoch, ok := a.runner.Keeps(); ok {
+		a.log.Warn(keepsNote(epoch))
+	}
 	a.reloadJobs(next.Jobs, next.Hooks.Grace)
 	a.cfg.Seeds = next.Seeds
 	a.members.SetSeeds(next.Seeds)

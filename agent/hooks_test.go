@@ -62,6 +62,8 @@ func (f *fakeOutcomes) Guard() (hooks.GuardStatus, bool) {
 
 func (f *fakeOutcomes) Owed() (hooks.Epoch, bool) { return f.owes, f.owes.Counter > 0 }
 
+func (f *fakeOutcomes) Keeps() (uint64, bool) { return 0, false }
+
 func (f *fakeOutcomes) IsRunning(hooks.Kind) bool { return false }
 
 func (f *fakeOutcomes) TryRecording() error {

@@ -179,7 +179,15 @@ func (a *agent) hookNotes(s election.Status) []string {
 		notes = append(notes, fmt.Sprintf("the lose-leadership hook of epoch %d failed %s (%v): what it should release may still be held here",
 			a.redo.epoch.Counter, times(a.redo.tries), a.redo.err))
 	}
+	if epoch, ok := a.runner.Keeps(); ok {
+		notes = append(notes, keepsNote(epoch))
+	}
 	return append(notes, a.guardNotes()...)
+}
+
+// keepsNote says why a reload has not changed the hooks of leadership.
+func keepsNote(epoch uint64) string {
+	return fmt.Sprintf("the hooks or their times were changed while this host led: epoch %d keeps those that it began with until its lose-leadership hook has succeeded", epoch)
 }
 
 func times(n int) string {

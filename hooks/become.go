@@ -12,7 +12,10 @@ import (
 func (r *Runner) becomeLeader(ctx context.Context, cfg Config, ev Event, l *leash) Result {
 	hasHooks := !cfg.Commands[BecomeLeader].IsZero() || !cfg.Commands[LoseLeadership].IsZero()
 	if ctx.Err() == nil && hasHooks {
-		err := l.await(r.journal.begin(ev), r.recordPatience)
+		r.mu.Lock()
+		k := r.kept
+		r.mu.Unlock()
+		err := l.await(r.journal.begin(ev, k), r.recordPatience)
 		if err == nil {
 			err = l.await(r.beginGuarding(ctx, cfg, ev), r.recordPatience)
 		}
@@ -34,7 +37,7 @@ func (r *Runner) withdraw(ev Event, why error) Result {
 	r.journal.withdraw()
 	if r.begun < epoch {
 		r.mu.Lock()
-		r.unstarted[epoch] = true
+		r.unstarted[epoch], r.kept = true, nil
 		w := r.guarding
 		r.mu.Unlock()
 		if w != nil && w.epoch() == epoch {
@@ -42,7 +45,7 @@ func (r *Runner) withdraw(ev Event, why error) Result {
 		}
 	}
 	r.logger().Error("hook not started", "hook", string(BecomeLeader), "epoch", epoch, "err", why)
-	return Result{Kind: BecomeLeader, Epoch: epoch, Cause: ev.Cause, Exit: -1, Err: why}
+	return Result{Kind: BecomeLeader, Epoch: epoch, Cause: ev.Cause, Exit: -1, Err: why, isCut: true}
 }
 
 var errDiskHangs = errors.New("the disk does not answer")

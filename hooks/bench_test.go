@@ -12,7 +12,7 @@ func BenchmarkBegin(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if err := <-r.journal.begin(Event{Kind: BecomeLeader, Time: time.Now(), Epoch: Epoch{Counter: 1, Owner: "a"}}); err != nil {
+		if err := <-r.journal.begin(Event{Kind: BecomeLeader, Time: time.Now(), Epoch: Epoch{Counter: 1, Owner: "a"}}, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -36,6 +36,7 @@ func (r *Runner) execute(cfg Config, ln lane, ev Event, l *leash) Result {
 		r.run(cfg, ln, ev, l, log, &res)
 	}
 	res.OK = res.Err == nil
+	res.isCut = !res.OK && (l.pulled() != nil || res.Ran && res.Exit < 0 && ev.Within > 0)
 	logEnd(log, cmd, res)
 	return res
 }

@@ -87,7 +87,7 @@ func (r *Runner) beginGuarding(ctx context.Context, cfg Config, ev Event) <-chan
 // startGuard starts a guard for w, if there is something for it to do.
 func (r *Runner) startGuard(w *guarding) {
 	r.mu.Lock()
-	cfg, deadline, isLost := r.cfg, r.lease, w.isLost
+	cfg, deadline, isLost := r.configFor(w.epoch()), r.lease, w.isLost
 	r.mu.Unlock()
 	if isLost || cfg.Commands[LoseLeadership].IsZero() {
 		return
@@ -263,7 +263,7 @@ func (r *Runner) lose(ctx context.Context, cfg Config, ev Event, l *leash, g Gua
 	if g == nil {
 		return r.attempts(ctx, cfg, leadership, ev, l)
 	}
-	stopping := Result{Kind: LoseLeadership, Epoch: ev.Epoch.Counter, Cause: ev.Cause, Exit: -1, Err: errStopping}
+	stopping := Result{Kind: LoseLeadership, Epoch: ev.Epoch.Counter, Cause: ev.Cause, Exit: -1, Err: errStopping, isCut: true}
 	if !arrives(ctx, g.Yielded()) {
 		return stopping
 	}

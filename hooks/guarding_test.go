@@ -342,28 +342,38 @@ func TestGuardIsKilledAfterItYielded(t *testing.T) {
 	g.ordered("guard:1 become-leader:1 yield:1 lose-leadership:1 killed:1")
 }
 
-// A reload gives the guard the hook that holds now.
-func TestReloadReplacesTheGuard(t *testing.T) {
+// A reload gives the leadership a lose hook that had none, and its guard with it. What
+// the guard has then, it keeps.
+func TestReloadAddsTheGuard(t *testing.T) {
 	g, f := guardedRig(t, scripts{BecomeLeader: note}, Config{})
 	g.become(1)
 	g.wants(BecomeLeader, 1, true, true)
-	for i, script := range []string{"echo one", "echo two"} {
-		cfg := g.config()
-		cfg.Commands = g.commands(scripts{LoseLeadership: script})
-		g.SetConfig(cfg)
-		g.until("the new guard", func() bool { return len(f.all()) == i+1 })
-		g.until("it to be in charge", func() bool { _, ok := g.Guard(); return ok })
-		if got := f.last(t).order.Command.Shell; !strings.Contains(got, script) {
-			t.Errorf("the guard would run %q, want %q", got, script)
+	for _, s := range []scripts{{LoseLeadership: note + "echo one"}, {LoseLeadership: "echo two"}, nil} {
+		g.reload(s)
+		g.until("the guard to be in charge", func() bool { _, ok := g.Guard(); return ok })
+		if got := f.last(t).order.Command.Shell; !strings.Contains(got, "echo one") {
+			t.Errorf("the guard would run %q", got)
 		}
 	}
-	cfg := g.config()
-	cfg.Commands = nil
-	g.SetConfig(cfg)
-	g.until("no guard", func() bool { _, ok := g.Guard(); return !ok })
 	g.lose(1)
-	g.wants(LoseLeadership, 1, true, false)
-	g.ordered("become-leader:1 guard:1 stop:1 guard:1 stop:1")
+	g.wants(LoseLeadership, 1, true, true)
+	g.until("the guard's end", func() bool { return len(g.lines("order")) == 5 })
+	g.ordered("become-leader:1 guard:1 yield:1 lose-leadership:1 stop:1")
+}
+
+// Once a hook has failed, the guard has what the reload mends.
+func TestReloadAfterAFailureReplacesTheGuard(t *testing.T) {
+	g, f := guardedRig(t, scripts{BecomeLeader: note + "exit 1", LoseLeadership: "echo one"}, Config{})
+	g.become(1)
+	g.wants(BecomeLeader, 1, false, true)
+	g.reload(scripts{BecomeLeader: note, LoseLeadership: "echo two"})
+	g.until("the new guard", func() bool { return len(f.all()) == 2 })
+	if got := f.last(t).order.Command.Shell; !strings.Contains(got, "echo two") {
+		t.Errorf("the guard would run %q", got)
+	}
+	g.become(1)
+	g.wants(BecomeLeader, 1, true, true)
+	g.ordered("guard:1 become-leader:1 stop:1 guard:1 become-leader:1")
 }
 
 // A become hook that is not recorded gets no guard, and one that is tried again

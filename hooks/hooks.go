@@ -16,6 +16,8 @@
 //  4. Losing an epoch kills its running become-leader: TERM to its process group,
 //     a grace, KILL; and it ends the wait for the next attempt.
 //  5. No become-leader starts that is not on disk as begun.
+//  6. The lose-leadership of an epoch is the one that was configured when its
+//     become-leader began (kept).
 //
 // Promise 3 across the death of the agent is kept by a guard, a process of its own
 // for each leadership (Guards), which runs the lose-leadership hook at once. Where
@@ -249,6 +251,7 @@ type Result struct {
 	Took    time.Duration
 	Started time.Time // zero when !Ran
 
+	isCut bool            // it failed since it was ended, or had less than its own time
 	filed <-chan struct{} // closed when the output is on its way to the ledger; nil: there is none
 }
 

@@ -40,8 +40,8 @@ type journal struct {
 
 	mu      sync.Mutex
 	page    page
-	before  *Epoch // what was owed before the last begin
-	pending bool   // Invariant: true while a write that will see page is queued
+	before  page // what was owed before the last begin
+	pending bool // Invariant: true while a write that will see page is queued
 }
 
 const journalName = "hook-journal.json"
@@ -52,6 +52,8 @@ type page struct {
 	// Owed is the epoch whose become-leader was started and whose lose-leadership
 	// hook has not succeeded yet.
 	Owed *Epoch `json:"owed,omitempty"`
+	// Kept is what the hooks of that epoch run by; nil: by the configuration.
+	Kept *kept `json:"kept,omitempty"`
 }
 
 func (p page) isBlank() bool { return len(p.Runs) == 0 && p.Owed == nil }
@@ -80,19 +82,39 @@ func newEntry(group int, seq uint64, ev Event) entry {
 }
 
 // owe notes what an earlier life owes by another record than this.
-func (j *journal) owe(epoch Epoch) { j.change(func() { j.page.Owed = &epoch }) }
+func (j *journal) owe(epoch Epoch) {
+	j.change(func() {
+		if j.page.Owed == nil || *j.page.Owed != epoch {
+			j.page.Owed, j.page.Kept = &epoch, nil
+		}
+	})
+}
+
+// keep notes what the hooks of the leadership that is owed run by from now on.
+func (j *journal) keep(k *kept) { j.change(func() { j.page.Kept = k }) }
+
+// keptFor is what the hooks of an earlier life's leadership run by; nil: by the
+// configuration.
+func (j *journal) keptFor(epoch Epoch) *kept {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if k := j.page.Kept; k != nil && k.Epoch == epoch {
+		return k
+	}
+	return nil
+}
 
 // begin notes that the become-leader hook of ev is about to start. It gives the
 // outcome when the disk has taken that or does not; the hook must not start before.
-func (j *journal) begin(ev Event) <-chan error {
+func (j *journal) begin(ev Event, k *kept) <-chan error {
 	outcome := make(chan error, 1)
 	if j.path == "" {
 		outcome <- nil
 		return outcome
 	}
 	j.mu.Lock()
-	j.before = j.page.Owed
-	j.page.Owed = &Epoch{Counter: ev.Epoch.Counter, Owner: ev.Epoch.Owner}
+	j.before = page{Owed: j.page.Owed, Kept: j.page.Kept}
+	j.page.Owed, j.page.Kept = &Epoch{Counter: ev.Epoch.Counter, Owner: ev.Epoch.Owner}, k
 	j.mu.Unlock()
 	j.backlog.add(func() {
 		outcome <- j.write()
@@ -103,7 +125,7 @@ func (j *journal) begin(ev Event) <-chan error {
 
 // withdraw takes back a begin after which nothing was started.
 func (j *journal) withdraw() {
-	j.change(func() { j.page.Owed = j.before })
+	j.change(func() { j.page.Owed, j.page.Kept = j.before.Owed, j.before.Kept })
 }
 
 // settle notes that the lose-leadership hook of the epoch has succeeded.
@@ -111,7 +133,7 @@ func (j *journal) settle(epoch uint64) {
 	if _, isOwed := j.owed(); isOwed {
 		j.change(func() {
 			if j.page.Owed != nil && j.page.Owed.Counter <= epoch {
-				j.page.Owed = nil
+				j.page.Owed, j.page.Kept = nil, nil
 			}
 		})
 	}
@@ -237,6 +259,9 @@ func (j *journal) load() (page, error) {
 func (j *journal) open() {
 	left, _ := j.load()
 	j.page = page{Runs: make(map[lane]entry), Owed: left.Owed}
+	if left.Kept != nil && isOurs(j.path) {
+		j.page.Kept = left.Kept
+	}
 }
 
 // endOrphans ends the groups that an earlier life left behind, TERM, grace, KILL,

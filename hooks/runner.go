@@ -36,8 +36,9 @@ type Runner struct {
 	toTell   chan struct{} // … untold …
 	results  chan Result
 
-	mu  sync.Mutex // guards all below
-	cfg Config
+	mu   sync.Mutex // guards all below
+	cfg  Config
+	kept *kept // of the leadership that has begun last, until its lose-leadership hook has succeeded
 
 	// queue is the leadership events in the order of Start. It stays short, since
 	// an election waits for the Result of one pair before it begins another.
@@ -145,13 +146,22 @@ func New(cfg Config) (*Runner, error) {
 	return r, nil
 }
 
-// SetConfig replaces the configuration from the next run on. Dir stays what New
-// was given. The caller has validated it; a command that contradicts itself fails
-// when it is to run.
+// SetConfig replaces the configuration from the next run on, for a leadership that
+// has begun as far as kept says. Dir stays what New was given. The caller has
+// validated it; a command that contradicts itself fails when it is to run.
 func (r *Runner) SetConfig(cfg Config) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.cfg = cfg.withDefaults()
+	if r.kept == nil {
+		return
+	}
+	next := r.kept.reload(r.cfg)
+	if next.isAs(r.kept) {
+		return
+	}
+	r.kept = next
+	r.journal.keep(next)
 	if r.guarding != nil {
 		wake(r.guarding.anew)
 	}
@@ -329,7 +339,12 @@ func (r *Runner) Run(ctx context.Context) error {
 // not delivered by Results.
 func (r *Runner) CleanUp(ctx context.Context, ev Event) Result {
 	ev.Kind, ev.Cause = LoseLeadership, causeUncleanRestart
-	cfg := r.config()
+	r.mu.Lock()
+	if r.kept = r.journal.keptFor(ev.Epoch); r.kept != nil {
+		r.cfg.Logger.Info("lose-leadership hook is the one that the last run had begun with", "epoch", ev.Epoch.Counter)
+	}
+	cfg := r.configFor(ev.Epoch.Counter)
+	r.mu.Unlock()
 	r.journal.owe(ev.Epoch) // whoever else had noted that forgets it after this
 	r.journal.endOrphans(ctx, cfg.Grace, leadership, notification)
 	res, isDone := r.doneByGuard(ev.Epoch)
@@ -348,6 +363,7 @@ func (r *Runner) CleanUp(ctx context.Context, ev Event) Result {
 	defer r.mu.Unlock()
 	r.over = max(r.over, ev.Epoch.Counter)
 	r.remember(res)
+	r.learn(res)
 	return res
 }
 
@@ -398,10 +414,14 @@ func (r *Runner) admit() (req request, cfg Config, l *leash, ok bool) {
 		r.answer(req.Event, res)
 		return req, r.cfg, nil, true
 	}
-	l = newLeash(r.cfg.Timeout, r.cfg.Grace)
+	if req.Kind == BecomeLeader {
+		r.keepFrom(req.Epoch)
+	}
+	cfg = r.configFor(req.Epoch.Counter)
+	l = newLeash(cfg.Timeout, cfg.Grace)
 	l.limit(req.due)
 	r.current = &current{kind: req.Kind, epoch: req.Epoch.Counter, leash: l, isRedo: req.IsRedo}
-	return req, r.cfg, l, true
+	return req, cfg, l, true
 }
 
 // settle answers a request for which nothing is to be run.
@@ -450,6 +470,7 @@ func (r *Runner) conclude(ev Event, res Result) {
 	defer r.mu.Unlock()
 	r.current = nil
 	r.remember(res)
+	r.learn(res)
 	r.tell(res)
 }
 
