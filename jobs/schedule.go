@@ -126,7 +126,7 @@ func parseWords(words []string, job string) (*cron.SpecSchedule, error) {
 	}
 	parsed, err := parser.Parse(strings.Join(plain, " "))
 	if err != nil {
-		return nil, err
+		return nil, inField(plain, err)
 	}
 	spec := parsed.(*cron.SpecSchedule) // no descriptor gets this far
 	spec.Location = time.UTC
@@ -140,6 +140,18 @@ func parseWords(words []string, job string) (*cron.SpecSchedule, error) {
 		return nil, ErrNever
 	}
 	return spec, nil
+}
+
+// inField names the field that the library found wrong, which it does not say.
+func inField(words []string, err error) error {
+	for i, w := range words {
+		alone := []string{"*", "*", "*", "*", "*"}
+		alone[i] = w
+		if _, bad := parser.Parse(strings.Join(alone, " ")); bad != nil {
+			return fmt.Errorf("%s: %w", fields[i].name, bad)
+		}
+	}
+	return err
 }
 
 // String gives the text that was parsed, with single spaces.
