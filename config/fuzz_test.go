@@ -7,6 +7,8 @@ import (
 	"unicode"
 
 	"github.com/cockroachdb/datadriven"
+
+	"github.com/bully-agent/bully-agent/membership"
 )
 
 // FuzzLoad: no text makes Load panic, every mistake is one printable line, and what loads obeys the rules.
@@ -62,7 +64,7 @@ func checkInvariants(t *testing.T, c *Config) {
 	if a := c.Network.Advertise; !a.IsValid() || a.Port() == 0 || a.Addr().IsUnspecified() || a.Addr().Zone() != "" {
 		t.Errorf("advertise %s", a)
 	}
-	if !labelPattern.MatchString(c.Node.Name) || !labelPattern.MatchString(c.Cluster) {
+	if membership.CheckName(c.Node.Name) != nil || membership.CheckName(c.Cluster) != nil {
 		t.Errorf("names %q %q", c.Node.Name, c.Cluster)
 	}
 	if !filepath.IsAbs(c.Node.StateDir) || len(c.Control.Socket) > maxSocket {

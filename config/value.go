@@ -3,11 +3,12 @@ package config
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/bully-agent/bully-agent/membership"
 )
 
 // value is one setting as it was found in one place, before it is known to be of the right type.
@@ -89,15 +90,12 @@ func stringField(at func(*Config) *string, expected string, check func(string, v
 	}
 }
 
-// labelPattern is what strings from other hosts must match to be safe in a hook's environment (README, Hooks). The
-// first character is stricter than there, so that a name is never taken for an option or a directory.
-var labelPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
-
+// labelExpected is membership's rule in words: what a host calls itself is what the others admit.
 const labelExpected = "1–63 of A-Z a-z 0-9 . _ -, first a letter or digit"
 
 func label(at func(*Config) *string) field {
 	return stringField(at, labelExpected, func(s string, _ value) (string, *Error) {
-		if labelPattern.MatchString(s) {
+		if membership.CheckName(s) == nil {
 			return s, nil
 		}
 		err := wrong("%s is not a name: expected %s", quote(s), labelExpected)

@@ -8,7 +8,7 @@ import (
 // Node names one participant.
 type Node struct {
 	ID   string `json:"id"`   // UUID, for ever the same
-	Name string `json:"name"` // the host's label, [A-Za-z0-9._-]{1,63}
+	Name string `json:"name"` // the host's label, [A-Za-z0-9][A-Za-z0-9._-]{0,62}
 	Addr string `json:"addr"` // ip:port that the others reach
 }
 

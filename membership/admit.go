@@ -41,6 +41,8 @@ func refuse(cause, format string, args ...any) *refusal {
 func (a admission) check(n *memberlist.Node) (Member, *refusal) {
 	m, cluster, err := parseMeta(n.Meta)
 	switch {
+	case errors.Is(err, ErrName):
+		return m, refuse("unsafe name", "%w", err)
 	case err != nil:
 		return m, refuse("meta", "%w", err)
 	case n.Name != nodeName(m.ID, m.Nonce):

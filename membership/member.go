@@ -40,7 +40,7 @@ func (r Role) String() string { return word(int(r), "voter", "witness", "observe
 // what memberlist found.
 type Member struct {
 	ID   wire.ID
-	Name string         // the host's label, [A-Za-z0-9._-]{1,63}: safe in logs, terminals and hooks
+	Name string         // the host's label, as CheckName has it: safe in logs, terminals and hooks
 	Addr netip.AddrPort // where gossip and election frames go to
 
 	// Incarnation counts the lives of ID, Nonce is random for each. A life is

@@ -26,7 +26,7 @@ import (
 //	32   4  config hash
 //	36   4  cluster hash
 //	40   1  length of the name
-//	41   n  name, [A-Za-z0-9._-]{1,63}
+//	41   n  name, see CheckName
 //	 …   1  length of the settings
 //	 …   n  settings, [A-Za-z0-9._= -]{0,160}
 //	 …   8  digest of its jobs
@@ -167,7 +167,7 @@ func checkMeta(m Member) error {
 	if err := checkSettings(m.Settings); err != nil {
 		return err
 	}
-	return checkLabel(m.Name)
+	return CheckName(m.Name)
 }
 
 // labelCharacters are safe in a log, a metric label, a terminal and even under a
@@ -184,14 +184,21 @@ func checkSettings(settings string) error {
 	return nil
 }
 
-// checkLabel holds what other hosts call themselves to characters that are safe
-// anywhere. So nobody behind us needs to escape a name.
-func checkLabel(name string) error {
-	if len(name) < 1 || len(name) > maxName {
-		return fmt.Errorf("name has %d characters; expected 1 to %d", len(name), maxName)
-	}
-	if rest := strings.Trim(name, labelCharacters); rest != "" {
-		return fmt.Errorf("name %q has characters other than A-Z a-z 0-9 . _ -", name)
+// ErrName is returned for a name that nobody may have.
+var ErrName = errors.New("no name")
+
+// CheckName says what a host may be called, by its own configuration and by
+// gossip alike: 1 to 63 letters, digits, dots, dashes and underscores, first a
+// letter or a digit. So a name is safe anywhere, and never taken for an option
+// or a directory: nobody behind us needs to escape it.
+func CheckName(name string) error {
+	switch {
+	case len(name) < 1 || len(name) > maxName:
+		return fmt.Errorf("%w: it has %d characters; expected 1 to %d", ErrName, len(name), maxName)
+	case strings.Trim(name, labelCharacters) != "":
+		return fmt.Errorf("%w: %q has characters other than A-Z a-z 0-9 . _ -", ErrName, name)
+	case strings.ContainsAny(name[:1], "._-"):
+		return fmt.Errorf("%w: %q begins with a mark; expected a letter or a digit", ErrName, name)
 	}
 	return nil
 }

@@ -80,6 +80,9 @@ func TestWrongMetaIsRefused(t *testing.T) {
 		"look-alike":       edit(43, 0xd0, 0xb0), // а, Cyrillic
 		"slash in name":    edit(43, '/'),
 		"zero in name":     edit(43, 0),
+		"dash first":       edit(41, '-'),
+		"dot first":        edit(41, '.'),
+		"underscore first": edit(41, '_'),
 		"nothing":          {},
 	}
 	for what, b := range cases {
