@@ -189,7 +189,7 @@ func joinList(v value) ([]string, *Error) {
 	case []string:
 		return d, nil
 	case string:
-		return nil, wrong("%s: expected %s", v.found(), expected).hint("write [%s]", quote(d))
+		return nil, wrong("%s: expected %s", v.found(), expected).hint("write [%s]", quotedList(d))
 	case []any:
 		hosts := make([]string, len(d))
 		for i, e := range d {
@@ -204,6 +204,17 @@ func joinList(v value) ([]string, *Error) {
 		return hosts, nil
 	}
 	return nil, wrong("%s: expected %s", v.found(), expected)
+}
+
+// quotedList is the array that a text with commas was meant to be.
+func quotedList(text string) string {
+	var words []string
+	for word := range strings.SplitSeq(text, ",") {
+		if word = strings.TrimSpace(word); word != "" {
+			words = append(words, quote(word))
+		}
+	}
+	return cut(strings.Join(words, ", "))
 }
 
 // hostPattern is a DNS name, underscores allowed since hosts files have them. numericPattern is what a resolver takes

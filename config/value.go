@@ -133,7 +133,7 @@ func oneOf(at func(*Config) *string, known ...string) field {
 func duration(at func(*Config) *time.Duration, least, most time.Duration) field {
 	return field{
 		parse: func(l *loader, v value) *Error {
-			d, err := parseDuration(v)
+			d, err := parseDuration(v, least, most)
 			if err != nil {
 				return err
 			}
@@ -147,17 +147,18 @@ func duration(at func(*Config) *time.Duration, least, most time.Duration) field 
 	}
 }
 
-func parseDuration(v value) (time.Duration, *Error) {
+func parseDuration(v value, least, most time.Duration) (time.Duration, *Error) {
 	const expected = "a number with a unit: ms, s, m or h"
 	if n, ok := v.data.(int64); ok {
-		return 0, wrong("%d has no unit: expected %s", n, expected).hint("write %s", v.literal(fmt.Sprintf("%ds", n)))
+		return 0, wrong("%d has no unit: expected %s", n, expected).
+			hint("write %s", v.literal(fmt.Sprintf("%d%s", n, likelyUnit(float64(n), least, most))))
 	}
 	s, err := v.text(expected)
 	if err != nil {
 		return 0, err
 	}
-	if _, bad := strconv.ParseFloat(s, 64); bad == nil && strings.Trim(s, "+-.0123456789") == "" {
-		return 0, wrong("%s has no unit: expected %s", quote(s), expected).hint("write %s", v.literal(s+"s"))
+	if n, bad := strconv.ParseFloat(s, 64); bad == nil && strings.Trim(s, "+-.0123456789") == "" {
+		return 0, wrong("%s has no unit: expected %s", quote(s), expected).hint("write %s", v.literal(s+likelyUnit(n, least, most)))
 	}
 	d, bad := time.ParseDuration(s)
 	if bad == nil {
@@ -168,6 +169,16 @@ func parseDuration(v value) (time.Duration, *Error) {
 		err.hint("write %s", v.literal(fmt.Sprintf("%dh", 24*days)))
 	}
 	return 0, err
+}
+
+// likelyUnit is the one that a number was most likely meant in: seconds or milliseconds, whichever comes closer, by
+// ratio, to the middle of what is allowed.
+func likelyUnit(n float64, least, most time.Duration) string {
+	middle := math.Sqrt(max(least, time.Millisecond).Seconds() * most.Seconds())
+	if seconds := n; seconds*(seconds/1000) > middle*middle { // seconds/middle > middle/milliseconds
+		return "ms"
+	}
+	return "s"
 }
 
 // formatFloat keeps the point that made a whole number another type.
