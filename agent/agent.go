@@ -216,7 +216,7 @@ func open(ctx context.Context, cfg Config) (_ *agent, err error) {
 		return nil, err
 	}
 	if a.state, err = openState(cfg.StateDir, cfg.Cluster); err != nil {
-		return nil, err
+		return nil, a.hintDamaged(err)
 	}
 	return a, a.prepare(ctx)
 }

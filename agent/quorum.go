@@ -2,6 +2,7 @@ package agent
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -204,6 +205,26 @@ func checkExpect(expect int, r election.Roster) error {
 	}
 	return refusal("change expect by one at a time, and forget voters that are gone; a new cluster needs new state directories on all hosts",
 		"expect is %d and the roster on disk has %d voters: they may differ by one", expect, voters)
+}
+
+// hintDamaged says what to do about a state file that cannot be read. A voter
+// whose disk holds what it held some time ago has forgotten what it promised
+// since, and could grant it again: in quorum mode only a new id is safe.
+func (a *agent) hintDamaged(err error) error {
+	var refused *Refusal
+	switch {
+	case !errors.As(err, &refused):
+	case errors.Is(err, errFuture):
+		refused.Hint = "start that version again"
+	case !errors.Is(err, errCorrupt) && !errors.Is(err, errSense):
+	case a.mode() == modeQuorum:
+		refused.Hint = "restore no backup, which has forgotten what this voter promised: move the file away, start the agent as a new " +
+			"node, and forget " + a.cfg.Name + " on the host that leads, so that it takes its old place"
+	default:
+		refused.Hint = "move it away: the agent then starts as a new node with a new id, and learns the epoch from the others; " +
+			"restore a backup only if no other host has run since"
+	}
+	return err
 }
 
 // votersNeeded is how many voters are a majority, for hooks; 0 in available mode.

@@ -125,8 +125,7 @@ func (s *stateFile) load(cluster string) error {
 		return refusal("", "state file: %w", err)
 	}
 	if err := s.decode(content); err != nil {
-		return refusal("restore it from a backup, or move it away: the agent then starts as a new node with a new id",
-			"state file %s: %w", path, err)
+		return refusal("", "state file %s: %w", path, err)
 	}
 	if s.Cluster != cluster {
 		return refusal("give this agent another --state-dir, or the cluster's own name",
