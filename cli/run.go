@@ -186,7 +186,7 @@ func serve(ctx context.Context, cfg *config.Config, src config.Source, log hclog
 	ac.WatchLink = agent.NetlinkWatch
 	ac.Guards = guards(cfg, ac.Now)
 	ac.Abort, ac.Dump, ac.Reloads = signals.abort, signals.dump, signals.reload
-	ac.Reload = func() (agent.Reloaded, error) { return reload(cfg, src) }
+	ac.Reload = newReloader(cfg, src).reload
 	ac.Listen = func() (transport.LAN, error) {
 		lan, err := transport.Listen(transport.Config{Bind: cfg.Network.Bind, Advertise: cfg.Network.Advertise,
 			Cluster: ac.Cluster, Logger: log.Named("transport")})

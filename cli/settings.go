@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -112,16 +114,35 @@ var applied = map[string]bool{
 	"network.join": true, "node.priority": true, "log.level": true,
 }
 
-// reload reads the configuration anew. started is that of the agent's start, by
-// which settings are found that differ but cannot be taken up.
-func reload(started *config.Config, src config.Source) (agent.Reloaded, error) {
+// reloader reads the configuration anew.
+type reloader struct {
+	started *config.Config // at the agent's start: settings that differ from it and cannot be taken up are found by it
+	src     config.Source
+	hadFile atomic.Bool // there was something in the file when it was read last
+}
+
+func newReloader(started *config.Config, src config.Source) *reloader {
+	r := &reloader{started: started, src: src}
+	r.hadFile.Store(started.IsFromFile())
+	return r
+}
+
+// reload refuses a file that has become empty: whoever writes it in place empties it
+// first, and without hooks and jobs an agent lets go of nothing. Whoever means it
+// restarts the agent.
+func (r *reloader) reload() (agent.Reloaded, error) {
 	notifySystemd(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
 	defer notifySystemd(daemon.SdNotifyReady)
-	next, err := loadChecked(src)
+	next, err := loadChecked(r.src)
 	if err != nil {
 		return agent.Reloaded{}, err
 	}
-	return reloaded(started, next), nil
+	if r.hadFile.Load() && !next.IsFromFile() {
+		return agent.Reloaded{}, fmt.Errorf("%s: no setting and no job is in it, though the running agent has some from it: "+
+			"write it whole, under another name, and rename it; or restart the agent to run without", r.src.Path)
+	}
+	r.hadFile.Store(next.IsFromFile())
+	return reloaded(r.started, next), nil
 }
 
 func reloaded(started, next *config.Config) agent.Reloaded {

@@ -132,6 +132,16 @@ func Load(src Source) (*Config, error) { return load(src, thisHost()) }
 // Origin says where a setting's value came from: "agent.toml:7:12", "BULLY_PRIORITY", "--priority" or "default".
 func (c *Config) Origin(key string) string { return c.places[key].String() }
 
+// IsFromFile reports whether the file has anything in it: a setting, or a job.
+func (c *Config) IsFromFile() bool {
+	for _, p := range c.places {
+		if p.origin == fromFile {
+			return true
+		}
+	}
+	return len(c.Jobs) > 0
+}
+
 // Changed lists the settings whose values differ in other, in the table's order. A reload applies those that are
 // Reloadable and names the rest.
 func (c *Config) Changed(other *Config) []Setting {
