@@ -66,6 +66,7 @@ type jobDesk struct {
 	wroteAt  time.Time // since when, on the agent's clock
 	failed   bool      // the last write did
 	clocks   clockPair
+	wall     func() time.Time // wallClock; tests set it
 
 	leading jobs.Leading // as last told; Epoch 0: not leading
 	peers   []jobs.ID    // as last told
@@ -101,7 +102,7 @@ const (
 func (a *agent) prepareJobs(ctx context.Context) (err error) {
 	j := &a.jobs
 	j.grace = cmp.Or(a.cfg.Hooks.Grace, jobs.DefaultGrace)
-	j.running, j.wishes = map[string]*jobRun{}, map[uint64]*wish{}
+	j.running, j.wishes, j.wall = map[string]*jobRun{}, map[uint64]*wish{}, wallClock
 	if j.runner = a.cfg.JobRunner; j.runner == nil {
 		j.runner, err = jobrun.New(jobrun.Config{Dir: a.cfg.StateDir, Socket: a.cfg.Socket, Clock: a.cfg.Now,
 			Budget: a.cfg.Election.StopBudget, Grace: j.grace, Logger: a.log.Named("jobs")})
@@ -236,7 +237,7 @@ func (a *agent) tellLeading(s election.Status) {
 		}
 	}
 	if now.Epoch != j.leading.Epoch {
-		now.Since = wallClock()
+		now.Since = j.wall()
 	}
 	if now.Epoch != j.leading.Epoch || now.Need != j.leading.Need || !slices.Equal(now.Voters, j.leading.Voters) {
 		j.leading = now

@@ -904,6 +904,32 @@ func TestWithdrawnJobRun(t *testing.T) {
 	})
 }
 
+// A wall clock that is set back gives a run no more time than it had.
+func TestTimeoutWhileTheClockIsSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1)
+		c.withJobs(time.Hour, someJob("long", "@yearly", func(j *jobs.Job) { j.Timeout = 6 * time.Second }))
+		h := c.hosts[0]
+		c.start(h)
+		c.agrees(h)
+		time.Sleep(5 * time.Second)
+		if err := h.order("job-run", map[string]string{"job": "long"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		h.agent.calls <- func() { h.agent.jobs.wall = func() time.Time { return wallClock().Add(-time.Hour) } }
+		time.Sleep(4 * time.Second)
+		if got := h.jobs.endings(); len(got) != 0 {
+			t.Errorf("after 5 s of 6: %q", got)
+		}
+		time.Sleep(1500 * time.Millisecond)
+		if got := h.jobs.endings(); !slices.Equal(got, []string{"long timed-out"}) {
+			t.Errorf("after 6.5 s of 6: %q", got)
+		}
+		c.stopAll()
+	})
+}
+
 func TestClocksAreCompared(t *testing.T) {
 	at := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 	var c clockPair
@@ -911,9 +937,11 @@ func TestClocksAreCompared(t *testing.T) {
 		{0, 0, 0},
 		{time.Second, time.Second, 0},
 		{1300 * time.Millisecond, time.Second, 0}, // steered
-		{2 * time.Hour, 2 * time.Second, 2*time.Hour - 2300*time.Millisecond},
-		{time.Hour, 3 * time.Second, 0}, // set back
+		{2 * time.Hour, 2 * time.Second, 2*time.Hour - 2*time.Second},
+		{time.Hour, 3 * time.Second, -time.Hour - time.Second},
 		{time.Hour + time.Second, 4 * time.Second, 0},
+		{time.Hour + 1600*time.Millisecond, 5 * time.Second, 0},
+		{time.Hour + 2200*time.Millisecond, 6 * time.Second, -800 * time.Millisecond}, // steered for long
 	} {
 		if got := c.set(at.Add(step.wall), at.Add(step.agent)); got != step.want {
 			t.Errorf("at %v: set by %v, want %v", step.agent, got, step.want)

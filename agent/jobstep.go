@@ -66,7 +66,7 @@ func (a *agent) pumpJobs() {
 // stepNext steps the next event, if there is one.
 func (a *agent) stepNext() bool {
 	j := &a.jobs
-	wall := wallClock()
+	wall := j.wall()
 	ev, ok := j.next(wall, a.cfg.Now())
 	if !ok {
 		return false
@@ -86,7 +86,7 @@ func (j *jobDesk) next(wall, now time.Time) (ev jobs.Event, ok bool) {
 		ev, ok = j.queue[0], true
 	}
 	if _, isFailure := ev.(jobs.SaveFailed); !isFailure {
-		if by := j.clocks.set(wall, now); by > 0 {
+		if by := j.clocks.set(wall, now); by != 0 {
 			return jobs.ClockSet{By: by}, true
 		}
 		if token, isGone := j.withdrawn(); isGone {
@@ -102,25 +102,26 @@ func (j *jobDesk) next(wall, now time.Time) (ev jobs.Event, ok bool) {
 	return ev, ok
 }
 
-// clockPair is a reading of both clocks at one time.
+// clockPair is a reading of both clocks at one time: the first, or the last at which
+// one was found set.
 type clockPair struct{ wall, agent time.Time }
 
-// clockSlack is how far the wall clock may run ahead of the agent's between two
-// looks, at most a second apart, and count as steered and not as set. Arbitrary.
+// clockSlack is how far the wall clock may have come from the agent's before the
+// jobs are told. Arbitrary: what is timed for them may be off by as much.
 const clockSlack = 500 * time.Millisecond
 
-// set says by how much the wall clock was set forward since the last look; 0 if it
-// was not.
+// set says by how much the wall clock was set since it was last said, back if below
+// zero; 0 if it was not.
 func (c *clockPair) set(wall, now time.Time) time.Duration {
-	was := *c
-	*c = clockPair{wall.Round(0), now}
-	if was.agent.IsZero() {
+	by := wall.Round(0).Sub(c.wall) - now.Sub(c.agent)
+	if !c.agent.IsZero() && by.Abs() <= clockSlack {
 		return 0
 	}
-	if by := c.wall.Sub(was.wall) - now.Sub(was.agent); by > clockSlack {
-		return by
+	if c.agent.IsZero() {
+		by = 0
 	}
-	return 0
+	*c = clockPair{wall.Round(0), now}
+	return by
 }
 
 // applyJob carries out one effect.
@@ -179,7 +180,7 @@ func (a *agent) planJobs() {
 		j.due = time.Time{}
 		return
 	}
-	j.due = a.cfg.Now().Add(max(at.Sub(wallClock()), time.Millisecond))
+	j.due = a.cfg.Now().Add(max(at.Sub(j.wall()), time.Millisecond))
 }
 
 // tickJobs lets the scheduler do what is due.

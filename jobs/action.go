@@ -9,7 +9,7 @@ import (
 type mine struct {
 	job    Job // as when the run was claimed, whatever the table says now
 	key    Key
-	endAt  time.Time // of its attempt; zero: none has begun
+	dueAt  time.Time // end of its attempt, or of the wait for the next; zero: none has begun
 	runs   bool      // its command does: Exited will come
 	isLost bool      // others count it as lost, and its command was told to end
 }
@@ -61,7 +61,7 @@ func (s *Scheduler) carryOut(d Decision, token uint64) {
 func (s *Scheduler) begin(job string, r Run) {
 	s.mustSave = true
 	m := s.open(job, r.Key)
-	m.runs, m.endAt = true, r.end()
+	m.runs, m.dueAt = true, r.end()
 	s.after = append(s.after, Begin{Job: m.job, Run: r})
 	s.tellAll(job, r)
 }
@@ -88,7 +88,7 @@ func (s *Scheduler) cancel(d Decision) bool {
 	s.after = slices.DeleteFunc(s.after, isBegin)
 	for i, e := range s.after {
 		if r, ok := e.(Reply); ok && r.Run.Key == d.Run.Key && r.Err == nil {
-			s.after[i] = Reply{Token: r.Token, Run: d.Run, Err: &NotRunError{d.Job, d.Why}}
+			s.after[i] = Reply{Token: r.Token, Run: d.Run, Err: &NotRunError{Job: d.Job, Why: d.Why}}
 		}
 	}
 	return true
@@ -133,6 +133,9 @@ func (s *Scheduler) over(job string, r Run) {
 	s.ledger.Put(job, r)
 	s.prune()
 	s.note(Decision{Job: job, Slot: r.Slot, Run: r})
+	if m := s.open(job, r.Key); m != nil && r.Phase == Waiting {
+		m.dueAt = r.again(&m.job)
+	}
 	if !r.Open() {
 		s.disclaim(job, r.Key)
 	}

@@ -76,10 +76,10 @@
 // the future itself, since its clock was ahead for a moment, starts the job no
 // more before that time (Scheduler.Ahead).
 //
-// Timeouts are not on the wall clock: a clock that is set takes nothing from what
-// runs, claims or waits, nor gives it anything. The driver says so (ClockSet) when
-// it is set forward; when it is set back, Step sees it. When another host's run
-// counts as lost is on the wall clock of who waits for it.
+// Timeouts are not on the wall clock, nor is how long a new leader settles: a clock
+// that is set takes nothing from what runs, claims or waits, nor gives it anything.
+// The driver, which has a clock that nobody sets, says so (ClockSet). When another
+// host's run counts as lost is on the wall clock of who waits for it.
 //
 // A run keeps the definition that it was claimed with, whatever a reload says
 // meanwhile. The grace is the present one.
@@ -167,7 +167,7 @@
 //   - NotLeading is given early enough for commands to end within the lease.
 //   - Commands of the life before are gone before the first Step. A command whose
 //     agent cannot end it is ended at its timeout and grace all the same.
-//   - ClockSet comes before any other event of a clock that was set forward.
+//   - ClockSet comes before any other event of a clock that was set.
 //   - An epoch is one of one life, as the election has it; Voters are the roster
 //     that the leader's own majorities are of.
 //   - Frames of another cluster, and of strangers, do not get here.

@@ -19,7 +19,7 @@ type Tick struct{}
 // another Epoch is another leadership.
 type Leading struct {
 	Epoch uint64    // the leadership's counter, as on the election's disk
-	Since time.Time // when it began, on the wall clock
+	Since time.Time // when it began, on the wall clock; counts the first time
 	// Voters is the roster, this host included; Need of them are a majority.
 	// Nil and zero in available mode.
 	Voters []ID
@@ -86,9 +86,9 @@ type TableChanged struct {
 	Grace time.Duration
 }
 
-// ClockSet says that the wall clock was set forward by so much since the Step
-// before: what was given some time keeps it. It comes before any other event of
-// the new time. A clock that is set back needs no event.
+// ClockSet says that the wall clock was set by so much since the Step before,
+// forward or, below zero, back: what was given some time has it, no less and no
+// more. It comes before any other event of the new time.
 type ClockSet struct{ By time.Duration }
 
 // Closing says that this agent ends: what runs here is told to end, whatever its

@@ -57,9 +57,7 @@ func TestTimeoutsAreNotOfTheWallClock(t *testing.T) {
 	w := ready(t, 3, true, everyTen(t, func(j *Job) { j.Timeout = 5 * time.Second })...)
 	w.lasts = time.Hour
 	w.runTo("12:00:12")
-	const by = 2 * time.Hour
-	w.host(1).skew = by
-	w.step(w.host(1), ClockSet{By: by})
+	w.setClock(1, 2*time.Hour)
 	w.runTo("12:00:14.9")
 	w.hasNot("ends the command")
 	w.runTo("12:00:15.1")
@@ -279,5 +277,51 @@ func TestATellerThatIsAheadCounts(t *testing.T) {
 	}
 	if job, _, ok := s.Ahead(); ok {
 		t.Errorf("ahead: %s", job)
+	}
+}
+
+// Nor does one that is set back give any: what runs ends at its timeout, and what
+// waits for another attempt gets it when its delay is over.
+func TestAClockThatIsSetBackGivesNoTime(t *testing.T) {
+	w := ready(t, 3, true, everyTen(t, func(j *Job) { j.Timeout, j.Retries, j.RetryDelay = 5*time.Second, 1, 3*time.Second })...)
+	w.lasts = time.Hour
+	w.runTo("12:00:12")
+	w.setClock(1, -2*time.Hour)
+	w.runTo("12:00:14.9")
+	w.hasNot("ends the command")
+	w.runTo("12:00:15.1")
+	w.has("ends the command of 12:00:10 (timed-out)", "run 12:00:10 waiting timed-out")
+	w.setClock(1, -4*time.Hour)
+	w.runTo("12:00:17.9")
+	w.hasNot("begins")
+	w.runTo("12:00:18.1")
+	w.has("begins 12:00:10 attempt=2")
+}
+
+// A leader whose clock was ahead when it was elected settles for as long as any,
+// also if nobody has said so before it heard that it leads.
+func TestSettlingIsNotOfTheWallClock(t *testing.T) {
+	for _, isTold := range []bool{true, false} {
+		w := newLan(t, 3, true, everyTen(t, nil)...)
+		h := w.host(1)
+		h.skew = 2 * time.Hour
+		w.step(h, Tick{})
+		e := Leading{Epoch: 1, Since: w.clockOf(h), Voters: []ID{{1}, {2}, {3}}, Need: 2}
+		if isTold {
+			w.step(h, e)
+			w.run(time.Second)
+			w.setClock(1, 0)
+		} else {
+			w.setClock(1, 0)
+			w.step(h, e)
+			w.run(time.Second)
+		}
+		w.step(h, e) // as when a voter is another: it began when it began
+		w.step(h, Ask{Job: "a", Token: 7})
+		w.hasNot("reply")
+		w.runTo("12:00:01.9")
+		w.hasNot("adopt")
+		w.runTo("12:00:02.1")
+		w.has("adopt 12:00:02 new", "reply 7: ok")
 	}
 }

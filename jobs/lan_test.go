@@ -124,6 +124,14 @@ func (w *lan) lead(number int, epoch uint64) {
 
 func (w *lan) clockOf(h *lanHost) time.Time { return w.now.Add(h.skew) }
 
+// setClock sets a host's wall clock so much ahead of what is true, and says so.
+func (w *lan) setClock(number int, skew time.Duration) {
+	h := w.host(number)
+	by := skew - h.skew
+	h.skew = skew
+	w.step(h, ClockSet{By: by})
+}
+
 // step gives an event to a host and carries out what it says.
 func (w *lan) step(h *lanHost, ev Event) {
 	if h.s == nil {

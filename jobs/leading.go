@@ -9,7 +9,13 @@ import (
 func (s *Scheduler) onLeading(e Leading) {
 	isNew := !s.lead.Leading || e.Epoch != s.lead.Epoch
 	isChanged := !isNew && !slices.Equal(s.voters, e.Voters)
-	s.lead.Leading, s.lead.Epoch, s.lead.Since = true, e.Epoch, e.Since.Round(0)
+	if isNew { // of one that goes on, onClockSet knows better
+		s.lead.Since = e.Since.Round(0)
+	}
+	if s.lead.Since.After(s.now) { // a clock that was set before this was heard
+		s.lead.Since = s.now
+	}
+	s.lead.Leading, s.lead.Epoch = true, e.Epoch
 	s.voters, s.need = slices.Clone(e.Voters), e.Need
 	if s.isQuorum() {
 		s.ledger.raiseFence(e.Epoch)

@@ -121,10 +121,15 @@ func (v *view) isIdle() bool {
 	return !slices.ContainsFunc(v.decisions, func(d Decision) bool { return d.Do != Wait })
 }
 
-// definition is the job as its run was claimed, and when its attempt's time is up.
-func (v *view) definition(r Run) (job *Job, end time.Time) {
-	if m := findMine(v.mine, v.job.Name, r.Key); m != nil && !m.endAt.IsZero() {
-		return &m.job, m.endAt
+// definition is the job as its run was claimed, and when its attempt's time is up,
+// or that of the next one has come.
+func (v *view) definition(r Run) (job *Job, at time.Time) {
+	m := findMine(v.mine, v.job.Name, r.Key)
+	switch {
+	case m != nil && !m.dueAt.IsZero():
+		return &m.job, m.dueAt
+	case r.Phase == Waiting:
+		return v.job, r.again(v.job)
 	}
 	return v.job, r.end()
 }
@@ -237,8 +242,7 @@ func (v *view) givenUp(r Run) Run {
 }
 
 func (v *view) tendWaiting(r Run) Run {
-	job, _ := v.definition(r)
-	at := r.Ended.Time().Add(job.delay(r.Attempt))
+	_, at := v.definition(r)
 	switch {
 	case v.entry.Switch.Paused:
 		v.decide(Decision{Do: Wait, Why: ReasonPaused, Slot: r.Slot, Run: r})

@@ -70,6 +70,9 @@ func compareBool(a, b bool) int {
 // end is when the attempt's time is up.
 func (r Run) end() time.Time { return r.Started.Time().Add(time.Duration(r.Timeout) * time.Second) }
 
+// again is when the attempt comes that the run waits for.
+func (r Run) again(job *Job) time.Time { return r.Ended.Time().Add(job.delay(r.Attempt)) }
+
 // String is for texts that a person reads, of one job: epoch/slot, with the slot in
 // seconds, preceded by "manual-" for a run by hand. BULLY_JOB_RUN_ID, which names
 // a run among all, is the driver's.

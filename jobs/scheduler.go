@@ -120,7 +120,7 @@ func orDefault(d, fallback time.Duration) time.Duration {
 // do, in order. The slice is valid until the next Step. Step never fails: what
 // means nothing is refused and says so.
 func (s *Scheduler) Step(now time.Time, ev Event) []Effect {
-	s.turnTo(now.Round(0)) // without the reading of another clock
+	s.now = now.Round(0) // without the reading of another clock
 	if _, failed := ev.(SaveFailed); failed {
 		s.onSaveFailed() // looks at the effects of the step before
 	} else {
@@ -139,24 +139,18 @@ func (s *Scheduler) Step(now time.Time, ev Event) []Effect {
 	return s.finish()
 }
 
-// turnTo takes the time. A clock that is set back takes what is planned with it.
-func (s *Scheduler) turnTo(now time.Time) {
-	back := s.now.Sub(now)
-	if s.now = now; back > 0 && s.begun {
-		s.onClockSet(-back)
-	}
-}
-
-// onClockSet moves what is planned along with the clock.
+// onClockSet moves along with the clock what is planned, and when this leadership
+// began: neither has to do with what a clock shows.
 func (s *Scheduler) onClockSet(by time.Duration) {
+	s.lead.Since = s.lead.Since.Add(by)
 	for _, t := range s.timers() {
 		if !t.IsZero() {
 			*t = t.Add(by)
 		}
 	}
 	for i := range s.mine {
-		if m := &s.mine[i]; !m.endAt.IsZero() {
-			m.endAt = m.endAt.Add(by)
+		if m := &s.mine[i]; !m.dueAt.IsZero() {
+			m.dueAt = m.dueAt.Add(by)
 		}
 	}
 	s.wake = s.now

@@ -768,9 +768,8 @@ func TestAClockThatIsSetBack(t *testing.T) {
 	w := ready(t, 3, true, everyTen(t, nil)...)
 	w.keep[ClaimMessage] = true
 	w.runTo("12:00:10.5")
-	w.host(1).skew = -30 * time.Second
+	w.setClock(1, -30*time.Second)
 	w.keep[ClaimMessage] = false
-	w.step(w.host(1), Tick{})
 	w.runTo("12:00:12")
 	w.has("begins 12:00:10")
 	w.runTo("12:00:39")

@@ -105,11 +105,7 @@ func (w *World) setClock(m *machine, offset time.Duration) {
 		return
 	}
 	m.jobs.tickAt = 0
-	if by > 0 {
-		w.jobStep(m, jobs.ClockSet{By: by})
-		return
-	}
-	w.jobStep(m, jobs.Tick{})
+	w.jobStep(m, jobs.ClockSet{By: by})
 }
 
 func (w *World) meddle(m *machine) {
