@@ -316,7 +316,8 @@ var hintsNotRun = map[jobs.Reason]string{
 	jobs.ReasonOverlap:    "a run goes on; see jobs list",
 	jobs.ReasonBlocked:    "another host's run goes on, or may; see jobs list",
 	jobs.ReasonNoMajority: "too few voters have witnessed it; see status",
-	jobs.ReasonSettling:   "try again in a moment",
+	jobs.ReasonSettling:   "this host leads since a moment ago, and hears first what ran elsewhere",
+	jobs.ReasonLearning:   "this host leads, but a majority of the voters has not told it what ran; see status",
 	jobs.ReasonLoss:       "see status for who leads",
 }
 

@@ -110,14 +110,14 @@ func (c *console) jobsText(jobs []control.Job, now time.Time) string {
 		if len(j.Next) > 0 {
 			next = zoned(j.Next[0])
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", j.Name, j.Schedule, j.Timezone, jobState(j), next, lastRun(j.Last, now))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", j.Name, j.Schedule, j.Timezone, jobState(j, now), next, lastRun(j.Last, now))
 	}
 	_ = table.Flush() // a Builder takes everything
 	return b.String()
 }
 
 // jobState says what the job does, and why nothing starts now.
-func jobState(j control.Job) string {
+func jobState(j control.Job, now time.Time) string {
 	state := j.State
 	if len(j.Open) > 0 {
 		first := j.Open[0]
@@ -129,11 +129,19 @@ func jobState(j control.Job) string {
 	switch {
 	case j.Why == "" || j.Why == state:
 	case !j.Until.IsZero():
-		state += fmt.Sprintf(": %s until %s", j.Why, j.Until.UTC().Format("15:04:05Z"))
+		state += fmt.Sprintf(": %s until %s", j.Why, untilText(j.Until, now))
 	default:
 		state += ": " + j.Why
 	}
 	return state
+}
+
+// untilText has the date of a time that is not soon.
+func untilText(t, now time.Time) string {
+	if t.Sub(now) < 12*time.Hour {
+		return t.UTC().Format("15:04:05Z")
+	}
+	return t.UTC().Format(time.RFC3339)
 }
 
 func lastRun(r *control.JobRun, now time.Time) string {

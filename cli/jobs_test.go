@@ -22,3 +22,16 @@ func TestJobHistorySaysWhy(t *testing.T) {
 		t.Errorf("history:\n%s", text)
 	}
 }
+
+// What a job waits for has a date if that is not soon.
+func TestJobStateSaysUntilWhen(t *testing.T) {
+	now := time.Date(2026, 11, 21, 23, 59, 0, 0, time.UTC)
+	for until, want := range map[time.Time]string{
+		now.Add(2 * time.Minute): "waiting: settling until 00:01:00Z",
+		now.Add(48 * time.Hour):  "waiting: settling until 2026-11-23T23:59:00Z",
+	} {
+		if got := jobState(control.Job{State: "waiting", Why: "settling", Until: until}, now); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

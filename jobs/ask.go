@@ -15,12 +15,19 @@ const (
 
 // NotRunError says why a job that a person asked for does not run.
 type NotRunError struct {
-	Job string
-	Why Reason
+	Job   string
+	Why   Reason
+	Until time.Time // when that is over; zero: no time is known
 }
 
 // Error gives one line.
-func (e *NotRunError) Error() string { return fmt.Sprintf("job %s was not started: %v", e.Job, e.Why) }
+func (e *NotRunError) Error() string {
+	text := fmt.Sprintf("job %s was not started: %v", e.Job, e.Why)
+	if !e.Until.IsZero() {
+		text += " until " + e.Until.UTC().Format(time.RFC3339)
+	}
+	return text
+}
 
 // UnknownJobError is returned for a job that is not in the table.
 type UnknownJobError struct{ Job string }
@@ -44,7 +51,7 @@ func (s *Scheduler) onAsk(e Ask) {
 	case s.diskFailed:
 		s.reply(e.Token, Run{}, ErrDisk)
 	case len(s.asks) == maxAsked:
-		s.reply(e.Token, Run{}, &NotRunError{e.Job, ReasonTooMany})
+		s.reply(e.Token, Run{}, &NotRunError{Job: e.Job, Why: ReasonTooMany})
 	default:
 		s.asks = append(s.asks, ask{Ask: e, until: s.now.Add(askLimit)})
 	}
@@ -55,7 +62,7 @@ func (s *Scheduler) onUnask(token uint64) {
 	if i := slices.IndexFunc(s.asks, func(a ask) bool { return a.Token == token }); i >= 0 {
 		job := s.asks[i].Job
 		s.asks = slices.Delete(s.asks, i, i+1)
-		s.reply(token, Run{}, &NotRunError{job, ReasonWithdrawn})
+		s.reply(token, Run{}, &NotRunError{Job: job, Why: ReasonWithdrawn})
 	}
 	for _, c := range slices.Clone(s.claims) {
 		if c.token == token {
@@ -92,7 +99,7 @@ func (s *Scheduler) grant(a *ask, lead Leadership) bool {
 		case passes(d.Why) && !s.isDue(a.until):
 			a.lookAt = d.Until
 		default:
-			s.reply(a.Token, d.Run, &NotRunError{a.Job, d.Why})
+			s.reply(a.Token, d.Run, &NotRunError{a.Job, d.Why, d.Until})
 			return true
 		}
 	}

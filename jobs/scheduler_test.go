@@ -798,9 +798,13 @@ func TestAnswersOutOfTurn(t *testing.T) {
 }
 
 func TestErrorsNameTheirReason(t *testing.T) {
-	var err error = &NotRunError{"a", ReasonBlocked}
+	var err error = &NotRunError{Job: "a", Why: ReasonBlocked}
 	var notRun *NotRunError
 	if !errors.As(err, &notRun) || err.Error() != "job a was not started: blocked-by-another-host" {
 		t.Errorf("%v", err)
+	}
+	notRun.Why, notRun.Until = ReasonSettling, clock("12:00:02")
+	if want := "job a was not started: settling until 2026-06-01T12:00:02Z"; err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
 	}
 }
