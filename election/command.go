@@ -83,6 +83,7 @@ func (n *Node) finishLeave() {
 // has or wants, and goes on following.
 func (n *Node) onSaveFailed(e SaveFailed) {
 	n.diskFailed, n.unsaved = true, true
+	n.withdrawRoster()
 	switch n.state {
 	case Claiming, Lead:
 		n.onClaimNotSaved(e)

@@ -56,7 +56,7 @@ const (
 type offer struct {
 	roster Roster
 	was    []wire.ID // the voters before the change; nil for the first roster
-	acked  []wire.ID // who has it on disk
+	acked  []wire.ID // who has it on disk; of a change its leader too
 	token  uint64    // of the command that asked for the change; zero: none
 	next   []wire.ID // the voters that the leader wants once its roster is confirmed
 }
@@ -87,7 +87,7 @@ func (n *Node) formRoster() {
 			return
 		}
 	}
-	n.offer = offer{roster: r, acked: []wire.ID{n.cfg.ID}}
+	n.offer = offer{roster: r}
 	n.sendOffer(wire.Proposed)
 	n.stateAt = n.now.Add(2*n.roundTrip() + 2*n.sync + syncAllowance)
 }
@@ -156,13 +156,15 @@ func (n *Node) isFirstFormed(r Roster) bool {
 	return r.Version == 1 && n.saved.Roster.Version == 1 && slices.Equal(r.IDs, n.saved.Roster.IDs)
 }
 
-// isLeadersRoster: r is newer than ours and comes from the leader that we follow.
+// isLeadersRoster: r is newer than ours and comes from the leader that we follow,
+// above which we have granted nothing: whoever was granted that may lead without
+// this change, so our word must not complete it.
 // It also replaces a proposal that we accepted and that never formed: a voter
 // that both name has accepted the other one, so ours cannot form any more. Of a
 // roster with nobody in common we know nothing.
 func (n *Node) isLeadersRoster(p *peer, f *wire.Frame, r Roster) bool {
 	mine := n.saved.Roster
-	if f.Epoch != n.cur || n.cur.Owner != p.ID || !n.leaderKnown {
+	if f.Epoch != n.cur || n.cur.Owner != p.ID || !n.leaderKnown || n.hasVotedAbove(f.Epoch) {
 		return false
 	}
 	if mine.Version == 0 {
@@ -206,17 +208,26 @@ func (n *Node) learnOutside() {
 	}
 }
 
+// withdrawRoster: a save has failed, and what is offered may be in memory alone.
+// It is not repeated to anybody, so nobody's word can complete it. While its leader
+// stops it needs both majorities all the same: others may have written it down.
+func (n *Node) withdrawRoster() {
+	n.dropExchanges(func(x *exchange) bool { return x.frame.Kind == wire.Roster })
+}
+
 // checkOffer: the first roster needs all of its voters, a change a majority of
-// the old ones and of the new.
+// the old ones and of the new. A proposal is a question, which whoever asks it
+// has not on disk: its own word comes last, with the save of what has formed.
 func (n *Node) checkOffer() {
 	o := n.offer
 	isAcked := func(id wire.ID) bool { return slices.Contains(o.acked, id) }
+	isOpen := func(id wire.ID) bool { return id != n.cfg.ID && !isAcked(id) }
 	switch {
 	case o.was == nil && n.saved.Roster.Formed:
 	case o.was == nil && n.saved.Roster.Version > 0 && !slices.Equal(n.saved.Roster.IDs, o.roster.IDs):
 		n.offer = offer{} // meanwhile this node accepted another's proposal
 	case o.was == nil:
-		if !slices.ContainsFunc(o.roster.IDs, func(id wire.ID) bool { return !isAcked(id) }) {
+		if !slices.ContainsFunc(o.roster.IDs, isOpen) {
 			n.onRosterFormed()
 		}
 	case !quorum.Has(o.was, isAcked) || !quorum.Has(o.roster.IDs, isAcked):

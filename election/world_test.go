@@ -22,7 +22,8 @@ import (
 //
 // It checks, all the time, what no schedule may break: epochs rise at every
 // node and on every disk, an epoch has one leader and is on its disk before it
-// is shown, hooks alternate, a timer runs (I1, I2, I6, I7, I8, I18, I22).
+// is shown, hooks alternate, a timer runs, a roster is told from the disk (I1, I2,
+// I6, I7, I8, I18, I22, I23).
 type world struct {
 	t      testing.TB
 	now    time.Time
@@ -364,7 +365,16 @@ func (w *world) checkFrame(from *host, f *wire.Frame) {
 		w.t.Fatalf("I2: host %d sends %v of another's epoch", from.number, f)
 	case f.Kind == wire.Resign && f.Epoch == from.led:
 		w.t.Fatalf("I18: host %d resigns %v before its lose hook has ended", from.number, f.Epoch)
+	case f.Kind == wire.Roster && f.Phase == wire.Formed && !isOnDisk(from, f),
+		f.Kind == wire.RosterAck && f.AckVerdict == wire.Accept && f.ConfigVersion != from.disk.Roster.Version:
+		w.t.Fatalf("I23: host %d sends %v with %+v on disk", from.number, f, from.disk.Roster)
 	}
+}
+
+// isOnDisk: the host has the roster that f carries on disk, as one that holds.
+func isOnDisk(h *host, f *wire.Frame) bool {
+	r := h.disk.Roster
+	return r.Formed && f.ConfigVersion == r.Version && slices.Equal(f.Voters[:f.Count], r.IDs)
 }
 
 func (w *world) startHook(h *host, e StartHook) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/election/quorum"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
@@ -369,5 +370,37 @@ func (w *World) i22TimeGoesOn(m *machine) {
 	}
 	if m.spins++; m.spins > 100 {
 		w.fail(22, "n%d has had %d deadlines at one instant in %v", m.number, m.spins, m.state)
+	}
+}
+
+// I23: a roster that holds is told and acknowledged only from the disk. A first
+// roster that is proposed is a question, and binds whoever answers.
+func (w *World) i23RosterIsOnDiskBeforeItIsTold(m *machine, f *wire.Frame) {
+	has := &m.disk.state.Roster
+	switch {
+	case f.Kind == wire.RosterAck && f.AckVerdict == wire.Accept:
+		if f.ConfigVersion != has.Version {
+			w.fail(23, "n%d acknowledges roster %d with %d on disk", m.number, f.ConfigVersion, has.Version)
+		}
+		w.record.holders[held{m.id, f.ConfigVersion}] = true
+	case f.Kind == wire.Roster && f.Phase == wire.Formed:
+		voters := f.Voters[:f.Count]
+		if !has.Formed || f.ConfigVersion != has.Version || !slices.Equal(voters, has.IDs) {
+			w.fail(23, "n%d sends %v with roster %d of %d on disk", m.number, f, has.Version, len(has.IDs))
+		}
+		if m.offered.version != f.ConfigVersion {
+			m.offered = offered{f.ConfigVersion, slices.Clone(voters)}
+		}
+	}
+}
+
+// I23: a voter is forgotten, in the words of its leader, when that is on the
+// leader's own disk and on those of a majority.
+func (w *World) i23ForgottenOnDisks(m *machine) {
+	has := func(id wire.ID) bool {
+		return w.record.holders[held{id, m.offered.version}] || id == m.id && m.disk.state.Roster.Version >= m.offered.version
+	}
+	if slices.Contains(m.offered.voters, m.forgets) || !has(m.id) || !quorum.Has(m.offered.voters, has) {
+		w.fail(23, "n%d says that %s is forgotten; roster %d is not on its disk and a majority's", m.number, m.forgets.Short(), m.offered.version)
 	}
 }

@@ -277,6 +277,26 @@ func TestInvariantsBite(t *testing.T) {
 		{"a deadline is always due", 22, Available,
 			func(w *World, a, _ *machine) { w.spin(a, 50) },
 			func(w *World, a, _ *machine) { w.spin(a, 200) }},
+		{"a roster told before it is saved", 23, Quorum,
+			func(w *World, a, b *machine) { w.tellRoster(a, b, 1) },
+			func(w *World, a, b *machine) { w.tellRoster(a, b, 16) }},
+		{"a roster acknowledged before it is saved", 23, Quorum,
+			func(w *World, a, b *machine) {
+				w.watchFrame(a, b, &wire.Frame{Kind: wire.RosterAck, ConfigVersion: 1})
+			},
+			func(w *World, a, b *machine) {
+				w.watchFrame(a, b, &wire.Frame{Kind: wire.RosterAck, ConfigVersion: 16})
+			}},
+		{"forgotten on the leader's disk alone", 23, Quorum,
+			func(w *World, a, b *machine) {
+				w.tellRoster(a, b, 1)
+				w.watchFrame(b, a, &wire.Frame{Kind: wire.RosterAck, ConfigVersion: 1})
+				w.i23ForgottenOnDisks(a)
+			},
+			func(w *World, a, b *machine) {
+				w.tellRoster(a, b, 1)
+				w.i23ForgottenOnDisks(a)
+			}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := stage(t, c.mode)
@@ -320,6 +340,14 @@ func (w *World) repeat(from, to *machine, again int) {
 	for range again {
 		w.watchFrame(from, to, &wire.Frame{Kind: wire.Election, Round: 7, Flags: wire.Retx})
 	}
+}
+
+// tellRoster lets a machine send the roster that it has as if it were of this version.
+func (w *World) tellRoster(from, to *machine, version uint32) {
+	has := from.disk.state.Roster
+	f := wire.Frame{Kind: wire.Roster, Phase: wire.Formed, ConfigVersion: version, Count: uint8(len(has.IDs))}
+	copy(f.Voters[:], has.IDs)
+	w.watchFrame(from, to, &f)
 }
 
 func (w *World) ascend(m *machine, counter uint64) {

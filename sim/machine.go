@@ -92,6 +92,8 @@ type witness struct {
 	followsSince int64
 	shown        wire.Epoch    // last of its own that it announced
 	grantAsked   time.Duration // by its last claim
+	offered      offered       // the last roster that it told others
+	forgets      wire.ID       // whom it was last told to take out of the roster
 	waited       bool          // for its disk, in the present step
 	guarded      bool          // was blocked past its lease: the guard has ended its hooks
 }
@@ -100,6 +102,12 @@ type witness struct {
 type claimSeen struct {
 	from int
 	seq  uint32
+}
+
+// offered is a roster as a frame carries it.
+type offered struct {
+	version uint32
+	voters  []wire.ID
 }
 
 func (m *machine) addr() netip.AddrPort {

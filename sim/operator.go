@@ -73,7 +73,8 @@ func (w *World) forgetSomebody() {
 		w.fired(OpForget)
 		w.forgotten++
 		w.lostID = wire.ID{}
-		w.command(m, election.Command{Verb: election.Forget, To: target, Token: 4})
+		m.forgets = target
+		w.command(m, election.Command{Verb: election.Forget, To: target, Token: forgetToken})
 		return
 	}
 }

@@ -15,6 +15,9 @@ const cluster = 0xb0111
 // leaveToken marks the Command that a process ends after.
 const leaveToken = 1 << 32
 
+// forgetToken marks the Command that takes a voter out of the roster.
+const forgetToken = 4
+
 // noFault ends a process without counting anything.
 const noFault = faultKinds
 
@@ -223,6 +226,9 @@ func classOf(e election.Event) int {
 // onReply ends a process that has left.
 func (w *World) onReply(m *machine, e election.Reply) verdict {
 	w.say(m, "%v", e)
+	if e.Token == forgetToken && e.Err == nil {
+		w.i23ForgottenOnDisks(m)
+	}
 	if e.Token != leaveToken || !m.leaving || m.gone {
 		return done
 	}

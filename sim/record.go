@@ -11,7 +11,7 @@ import (
 )
 
 // invariants is one more than the highest number of an invariant.
-const invariants = 23
+const invariants = 24
 
 // Violation is a broken invariant.
 type Violation struct {
@@ -40,6 +40,7 @@ type record struct {
 	owners  map[wire.Epoch]leadership
 	active  map[uint64]wire.ID // by counter
 	grants  map[grant]wire.ID
+	holders map[held]bool // of rosters, by what they said themselves
 	tries   []try // [(from*room+to)*kinds+kind]; nil in large groups
 	newest  wire.Epoch
 	reigns  int
@@ -59,6 +60,12 @@ type grant struct {
 	counter uint64
 }
 
+// held is a roster on a voter's disk.
+type held struct {
+	voter   wire.ID
+	version uint32
+}
+
 type try struct {
 	life  int32
 	round uint32
@@ -75,7 +82,7 @@ type change struct {
 const kinds = int(wire.RosterAck) + 1
 
 func newRecord(room int) record {
-	r := record{owners: map[wire.Epoch]leadership{}, active: map[uint64]wire.ID{}, grants: map[grant]wire.ID{}}
+	r := record{owners: map[wire.Epoch]leadership{}, active: map[uint64]wire.ID{}, grants: map[grant]wire.ID{}, holders: map[held]bool{}}
 	if room <= 10 {
 		r.tries = make([]try, room*room*kinds)
 	}
@@ -176,6 +183,8 @@ func (w *World) watchFrame(m, to *machine, f *wire.Frame) {
 		if w.mode == Quorum {
 			w.i4OneGrantPerCounter(m, to, f)
 		}
+	case wire.Roster, wire.RosterAck:
+		w.i23RosterIsOnDiskBeforeItIsTold(m, f)
 	case wire.Cid:
 		if f.Knowledge == wire.Leads {
 			w.i15NothingAfterTheLease(m, f)

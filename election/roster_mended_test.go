@@ -1,0 +1,113 @@
+package election
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// meetsDeath lets everybody that runs hear that h is dead.
+func (w *world) meetsDeath(h *host) {
+	for _, other := range w.hosts {
+		if other != h {
+			w.step(other, MemberChanged{h.member(Dead)})
+		}
+	}
+}
+
+// A leader with a full disk sent the change of the roster all the same when it
+// repeated it: the witness wrote down what no leader had, and blocked everybody.
+func TestMended19_ForgetWithAFullDisk(t *testing.T) {
+	w := newWorld(t, 3, Config{MinAcks: AutoMinAcks, Expect: 3})
+	w.lose = 50 * time.Millisecond
+	witness, gone, leader := w.host(1), w.host(2), w.host(3)
+	witness.part = Witness
+	for _, h := range w.hosts {
+		w.boot(h)
+	}
+	w.runFor(6 * time.Second)
+	w.kill(gone)
+	w.runFor(6 * time.Second)
+	w.meetsDeath(gone)
+	w.runFor(2 * time.Second)
+	leader.diskFull = true
+	w.step(leader, Command{Verb: Forget, To: gone.id(), Token: 7})
+	w.runFor(500 * time.Millisecond)
+	if got := witness.disk.Roster.Version; got != 1 {
+		t.Fatalf("the witness has roster %d on disk, its leader 1", got)
+	}
+	w.kill(leader)
+	w.runFor(time.Second)
+	leader.diskFull, leader.led, leader.disk.Promoted = false, wire.Epoch{}, wire.Epoch{}
+	w.boot(leader)
+	w.runFor(10 * time.Second)
+	if len(w.leaders()) != 1 {
+		t.Errorf("two of three voters are there, and nobody leads")
+	}
+}
+
+// The leader counted itself among those that have a change on disk though its own
+// save had failed, and the operator heard that the voter was forgotten.
+func TestMended19_ForgetIsDoneWhenItIsOnDisk(t *testing.T) {
+	w := newWorld(t, 5, Config{MinAcks: AutoMinAcks, Expect: 5})
+	w.lose = 50 * time.Millisecond
+	for _, h := range w.hosts {
+		w.boot(h)
+	}
+	w.runFor(6 * time.Second)
+	leader := w.leaders()[0]
+	w.step(leader, Command{Verb: Forget, To: w.host(1).id(), Token: 7})
+	w.runFor(time.Second)
+	if !strings.Contains(w.trace.String(), "reply ok") {
+		t.Fatal("the first voter was not forgotten")
+	}
+	leader.diskFull = true
+	said := w.trace.Len()
+	w.step(leader, Command{Verb: Forget, To: w.host(2).id(), Token: 8})
+	w.runFor(time.Second)
+	if got := w.trace.String()[said:]; strings.Contains(got, "reply ok") || !strings.Contains(got, "reply "+ErrLostMeanwhile.Error()) {
+		t.Errorf("with nothing on the leader's disk:\n%s", got)
+	}
+	for _, h := range w.hosts[1:] {
+		if got := len(h.disk.Roster.IDs); got != 4 {
+			t.Errorf("n%d has %d voters on disk", h.number, got)
+		}
+	}
+}
+
+// Neither a change nor the word that the first roster holds is repeated once a
+// save has failed: they may be in memory alone.
+func TestMended19_AFailedSaveWithdrawsTheRoster(t *testing.T) {
+	t.Run("a change", func(t *testing.T) {
+		n := voterOf(t, 4, Saved{}, 1, 2, 3)
+		n.leadsVoters(2, 3)
+		n.fails = func(s Saved) bool { return s.Roster.Version > 1 }
+		n.happens(Command{Verb: Forget, To: hostID(1), Token: 5})
+		n.expects("lead → stopping cause=disk-failed", "stop hook", "lose hook")
+		n.waits(80 * time.Millisecond)
+		n.expects()
+	})
+	t.Run("the first", func(t *testing.T) {
+		n := storyOf(t, 3, Config{Expect: 3}, 1, 2)
+		n.canvassed()
+		n.fails = func(s Saved) bool { return s.Roster.Version > 0 }
+		for _, number := range []int{1, 2} {
+			n.hears(n.actor(number).replies(wire.Roster, wire.Frame{Kind: wire.RosterAck, AckVerdict: wire.Accept, ConfigVersion: 1}))
+		}
+		n.expects("elect → observe cause=disk-failed")
+		n.waits(80 * time.Millisecond)
+		n.expects()
+	})
+}
+
+// A voter that has granted a higher epoch: whoever was granted it may lead without
+// the change, so the voter's word must not complete that.
+func TestMended19_NoWordForALeaderThatWasVotedOut(t *testing.T) {
+	n := voterOf(t, 1, Saved{MaxCounter: 2, Vote: wire.Epoch{Counter: 2, Owner: hostID(2)}}, 2, 3)
+	n.happens(LeaderReported{n.actor(3).epoch(1)})
+	n.expects("start → follow leader=n3 cause=told-of-leader")
+	n.hears(n.actor(3).roster(wire.Formed, 16, 1, 2, 3))
+	n.expects("send n3 ROSTER_ACK verdict=not-voter version=1")
+}
