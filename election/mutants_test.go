@@ -331,3 +331,60 @@ func TestACopyOfAnOvertakenClaimIsRefused(t *testing.T) {
 	n.hears(n.actor(2).claims(1))
 	n.expects("send n2 COORD_ACK epoch=2/n3 verdict=stale")
 }
+
+// An acknowledgement names what its sender has on disk: of another version it says
+// nothing about the change that is offered.
+func TestAnAcknowledgementOfAnotherRoster(t *testing.T) {
+	n := voterOf(t, 4, Saved{}, 1, 2, 3)
+	n.leadsVoters(2, 3)
+	n.hasConfirmed()
+	n.happens(Command{Verb: Forget, To: hostID(1), Token: 5})
+	n.forgets()
+	for _, number := range []int{2, 3} {
+		n.hears(n.actor(number).replies(wire.Roster, wire.Frame{Kind: wire.RosterAck, AckVerdict: wire.Accept, ConfigVersion: 16}))
+		n.expects()
+	}
+}
+
+// A roster without a voter in common with ours is of another cluster, or of another
+// group that formed at the same time: two majorities that know nothing of each other.
+func TestARosterOfStrangersIsRefused(t *testing.T) {
+	n := voterOf(t, 1, Saved{}, 2, 3)
+	n.follows(3, 1)
+	n.hears(n.actor(3).roster(wire.Formed, 17, 4, 5, 6))
+	n.expects("send n3 ROSTER_ACK verdict=not-voter version=1")
+}
+
+// The disk refused the epoch that this node made, so it never voted for itself: an
+// old leader that is heard again has its word, and need not claim anew.
+func TestAVoteThatNeverReachedTheDiskIsTakenBack(t *testing.T) {
+	n := voterOf(t, 3, Saved{}, 1, 2)
+	n.canvassed()
+	n.fails = func(s Saved) bool { return s.Vote.Owner == hostID(3) }
+	n.hears(n.actor(1).replies(wire.Election, wire.Frame{Kind: wire.Answer, Verdict: wire.Yes}))
+	n.forgets()
+	n.is(Observe)
+	n.fails = nil
+	n.hears(n.actor(2).claims(1))
+	n.expects("save vote=1/n2", "send n2 COORD_ACK epoch=1/n2 verdict=accept flags=draining")
+}
+
+// A leader is one of its own voters: a newcomer's acknowledgement of a heartbeat
+// sent between two beats must not carry the lease past its own promise, which the
+// beats renew.
+func TestALeaseEndsWithTheLeadersOwnPromise(t *testing.T) {
+	n := voterOf(t, 3, Saved{}, 1, 2)
+	n.leadsVoters(1)
+	n.happens(MemberChanged{n.actor(2).member(Dead)})
+	n.waits(50 * time.Millisecond)
+	n.forgets()
+	beaten := n.node.reign.lastBeat
+	n.waits(40 * time.Millisecond)
+	n.forgets()
+	n.happens(MemberChanged{n.actor(2).member(Alive)})
+	n.acks(2)
+	n.forgets()
+	if end := n.node.leaseEnd(); end.After(beaten.Add(400 * time.Millisecond)) {
+		t.Errorf("the lease ends %v after the promise to itself", end.Sub(beaten.Add(400*time.Millisecond)))
+	}
+}
