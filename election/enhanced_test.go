@@ -20,7 +20,7 @@ func (s *story) starts() {
 	s.is(Elect)
 }
 
-func (a *actor) ok(eta uint16) wire.Frame {
+func (a *actor) ok(eta uint32) wire.Frame {
 	return a.replies(wire.Election, wire.Frame{Kind: wire.Answer, Verdict: wire.OK, ETA: eta})
 }
 
@@ -180,7 +180,7 @@ func TestEnhancedNamedNodeAnswers(t *testing.T) {
 		n.expects("elect → wait", "send n4 NOMINATE")
 		return n
 	}
-	cid := func(n *story, k wire.Knowledge, e wire.Epoch, remain uint16) wire.Frame {
+	cid := func(n *story, k wire.Knowledge, e wire.Epoch, remain uint32) wire.Frame {
 		return n.actor(4).replies(wire.Nominate, wire.Frame{Kind: wire.Cid, Knowledge: k, Epoch: e, Remain: remain})
 	}
 	t.Run("it needs some time", func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 
 // beatsTo counts the heartbeats that this host was sent since the first of
 // these sends.
-func (s *story) beatsTo(number, since int) (count int, interval uint16) {
+func (s *story) beatsTo(number, since int) (count int, interval uint32) {
 	for _, sent := range s.sent[since:] {
 		if sent.Frame.Kind == wire.Heartbeat && sent.To == (&host{number: number}).addr() {
 			count, interval = count+1, sent.Frame.Interval

@@ -247,8 +247,8 @@ func TestMended14_SequenceNumbers(t *testing.T) {
 		}
 	})
 	t.Run("ages saturate", func(t *testing.T) {
-		for d, want := range map[time.Duration]uint16{-time.Second: 0, 1500 * time.Microsecond: 1,
-			65534 * time.Millisecond: 65534, time.Hour: wire.AgeUnknown} {
+		for d, want := range map[time.Duration]uint32{-time.Second: 0, 1500 * time.Microsecond: 1,
+			time.Hour: 3_600_000, (1<<32 - 2) * time.Millisecond: 1<<32 - 2, 50 * 24 * time.Hour: wire.AgeUnknown} {
 			if got := millis(d); got != want {
 				t.Errorf("millis(%v) = %d, want %d", d, got, want)
 			}

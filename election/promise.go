@@ -225,4 +225,4 @@ func (n *Node) awaitClaimant(p *peer, length time.Duration) {
 }
 
 // spanOf reads a span of the wire.
-func spanOf(ms uint16) time.Duration { return time.Duration(ms) * time.Millisecond }
+func spanOf(ms uint32) time.Duration { return time.Duration(ms) * time.Millisecond }

@@ -38,12 +38,12 @@ func (n *Node) reply(p *peer, request *wire.Frame, f wire.Frame) {
 }
 
 // millis puts a span on the wire: whole milliseconds, saturating.
-func millis(d time.Duration) uint16 {
-	return uint16(min(max(d.Milliseconds(), 0), int64(wire.AgeUnknown)))
+func millis(d time.Duration) uint32 {
+	return uint32(min(max(d.Milliseconds(), 0), int64(wire.AgeUnknown)))
 }
 
 // heartbeatAge is how long ago this node heard its leader, as the wire says it.
-func (n *Node) heartbeatAge() uint16 {
+func (n *Node) heartbeatAge() uint32 {
 	switch {
 	case n.state == Lead:
 		return 0

@@ -8,7 +8,7 @@ import (
 )
 
 // ruling is a's answer to the node's latest claim.
-func (a *actor) ruling(verdict wire.AckVerdict, remain uint16) wire.Frame {
+func (a *actor) ruling(verdict wire.AckVerdict, remain uint32) wire.Frame {
 	return a.replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, AckVerdict: verdict, Remain: remain, Epoch: a.s.node.cur})
 }
 
@@ -101,11 +101,11 @@ func TestClaimsThatAreNotGranted(t *testing.T) {
 	t.Run("for longer than any disk needs", func(t *testing.T) {
 		n := voterOf(t, 1, Saved{}, 2, 3)
 		f := n.actor(3).claims(1)
-		f.Lease = uint16((n.node.cfg.Lease + maxGrant + time.Millisecond).Milliseconds())
+		f.Lease = uint32((n.node.cfg.Lease + maxGrant + time.Millisecond).Milliseconds())
 		n.hears(f)
 		n.expects("send n3 COORD_ACK verdict=not-voter") // or one frame could bind it for a minute
 		f = n.actor(3).claims(1)
-		f.Lease = uint16((n.node.cfg.Lease + maxGrant).Milliseconds())
+		f.Lease = uint32((n.node.cfg.Lease + maxGrant).Milliseconds())
 		n.hears(f)
 		n.expects("save vote=1/n3", "start → wait", "send n3 COORD_ACK verdict=accept")
 	})

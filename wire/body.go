@@ -3,8 +3,8 @@ package wire
 // bodySizes holds the bytes of each kind's body: what Append writes, and the
 // least that Parse takes. 0 marks a number that is no kind.
 var bodySizes = [kindEnd]uint8{
-	Election: 12, Answer: 12, Coordinator: 8, CoordAck: 12, Query: 4, Cid: 8, Heartbeat: 8, HeartAck: 8,
-	Nominate: 4, Resign: 20, ResignAck: 4, Probe: 4, ProbeAck: 8, Prepare: 4, Ready: 8, Leave: 4,
+	Election: 16, Answer: 16, Coordinator: 12, CoordAck: 12, Query: 4, Cid: 12, Heartbeat: 12, HeartAck: 8,
+	Nominate: 4, Resign: 20, ResignAck: 4, Probe: 4, ProbeAck: 12, Prepare: 4, Ready: 8, Leave: 4,
 	Roster: 8 + 16*MaxVoters, RosterAck: 12,
 	JobClaim: 4, JobWitness: 4, JobRecord: 4, LedgerQuery: 12, LedgerPart: 16,
 }
@@ -29,30 +29,30 @@ func body(c codec, f *Frame) {
 	case Election:
 		u8(c, 0, &f.Reason)
 		u8(c, 1, &f.Attempt)
-		u16(c, 2, &f.HeartbeatAge)
-		u64(c, 4, &f.FailedCounter)
+		u32(c, 4, &f.HeartbeatAge)
+		u64(c, 8, &f.FailedCounter)
 	case Answer:
 		u8(c, 0, &f.Verdict)
 		u8(c, 1, &f.Attempt)
-		u16(c, 2, &f.ETA)
-		u32(c, 4, &f.EchoSeq)
-		u16(c, 8, &f.HeartbeatAge)
+		u32(c, 4, &f.ETA)
+		u32(c, 8, &f.EchoSeq)
+		u32(c, 12, &f.HeartbeatAge)
 	case Coordinator:
 		u8(c, 0, &f.Phase)
-		u16(c, 2, &f.Lease)
-		u32(c, 4, &f.ConfigVersion)
+		u32(c, 4, &f.Lease)
+		u32(c, 8, &f.ConfigVersion)
 	case CoordAck:
 		u8(c, 0, &f.AckVerdict)
-		u16(c, 2, &f.Remain)
-		u32(c, 4, &f.EchoSeq)
+		u32(c, 4, &f.Remain)
+		u32(c, 8, &f.EchoSeq)
 	case Cid:
 		u8(c, 0, &f.Knowledge)
-		u16(c, 2, &f.HeartbeatAge)
-		u16(c, 4, &f.Remain)
+		u32(c, 4, &f.HeartbeatAge)
+		u32(c, 8, &f.Remain)
 	case Heartbeat:
-		u16(c, 0, &f.Lease)
-		u16(c, 2, &f.Interval)
-		u32(c, 4, &f.ConfigVersion)
+		u32(c, 0, &f.Lease)
+		u32(c, 4, &f.Interval)
+		u32(c, 8, &f.ConfigVersion)
 	case HeartAck:
 		u32(c, 0, &f.EchoSeq)
 		u8(c, 4, &f.AckFlags)
@@ -67,8 +67,8 @@ func body(c codec, f *Frame) {
 		u8(c, 0, &f.Purpose)
 	case ProbeAck:
 		u32(c, 0, &f.EchoSeq)
-		u16(c, 4, &f.HeartbeatAge)
-		u8(c, 6, &f.Standing)
+		u32(c, 4, &f.HeartbeatAge)
+		u8(c, 8, &f.Standing)
 	case Ready:
 		truth(c, 0, &f.IsReady)
 		u32(c, 4, &f.EchoSeq)

@@ -36,10 +36,10 @@ func (t *text) word(key, value string) {
 
 func (t *text) number(key string, v uint64) { t.word(key, strconv.FormatUint(v, 10)) }
 
-func (t *text) span(key string, ms uint16) { t.word(key, strconv.Itoa(int(ms))+"ms") }
+func (t *text) span(key string, ms uint32) { t.word(key, strconv.FormatUint(uint64(ms), 10)+"ms") }
 
 // age differs from span in that the highest value is no number.
-func (t *text) age(key string, ms uint16) {
+func (t *text) age(key string, ms uint32) {
 	if ms == AgeUnknown {
 		t.word(key, "unknown")
 		return

@@ -33,47 +33,46 @@
 //
 // Offsets count from the start of the frame. Padding is sent zero and ignored.
 //
-//	ELECTION (1), 12 bytes
+//	ELECTION (1), 16 bytes
 //	 76   1  reason
 //	 77   1  attempt         0 at first
-//	 78   2  heartbeat_age   ms since the sender heard its leader
-//	 80   8  failed_counter  epoch counter of the leader believed dead
+//	 78   2  pad
+//	 80   4  heartbeat_age   ms since the sender heard its leader
+//	 84   8  failed_counter  epoch counter of the leader believed dead
 //
-//	ANSWER (2), 12 bytes
+//	ANSWER (2), 16 bytes
 //	 76   1  verdict
 //	 77   1  attempt         echoed
-//	 78   2  eta             ms until the sender expects to have announced
-//	 80   4  echo_seq
-//	 84   2  heartbeat_age   ms
-//	 86   2  pad
+//	 78   2  pad
+//	 80   4  eta             ms until the sender expects to have announced
+//	 84   4  echo_seq
+//	 88   4  heartbeat_age   ms
 //
-//	COORDINATOR (3), 8 bytes
+//	COORDINATOR (3), 12 bytes
 //	 76   1  phase
-//	 77   1  pad
-//	 78   2  lease           ms
-//	 80   4  config_version  of the roster
+//	 77   3  pad
+//	 80   4  lease           ms
+//	 84   4  config_version  of the roster
 //
 //	COORD_ACK (4), 12 bytes
 //	 76   1  ack_verdict
-//	 77   1  pad
-//	 78   2  remain          ms that a promise to another still runs
-//	 80   4  echo_seq
-//	 84   4  pad
+//	 77   3  pad
+//	 80   4  remain          ms that a promise to another still runs
+//	 84   4  echo_seq
 //
 //	QUERY (5), 4 bytes
 //	 76   4  pad
 //
-//	CID (6), 8 bytes
+//	CID (6), 12 bytes
 //	 76   1  knowledge
-//	 77   1  pad
-//	 78   2  heartbeat_age   ms
-//	 80   2  remain          ms that the leader's lease still runs
-//	 82   2  pad
+//	 77   3  pad
+//	 80   4  heartbeat_age   ms
+//	 84   4  remain          ms that the leader's lease still runs
 //
-//	HEARTBEAT (7), 8 bytes
-//	 76   2  lease           ms
-//	 78   2  interval        ms to the next one
-//	 80   4  config_version  of the roster
+//	HEARTBEAT (7), 12 bytes
+//	 76   4  lease           ms
+//	 80   4  interval        ms to the next one
+//	 84   4  config_version  of the roster
 //
 //	HB_ACK (8), 8 bytes
 //	 76   4  echo_seq
@@ -96,11 +95,11 @@
 //	 76   1  purpose
 //	 77   3  pad
 //
-//	PROBE_ACK (13), 8 bytes
+//	PROBE_ACK (13), 12 bytes
 //	 76   4  echo_seq
-//	 80   2  heartbeat_age   ms
-//	 82   1  standing
-//	 83   1  pad
+//	 80   4  heartbeat_age   ms
+//	 84   1  standing
+//	 85   3  pad
 //
 //	PREPARE (14), 4 bytes
 //	 76   4  pad
@@ -176,8 +175,8 @@
 //	             5 observing
 //	why          0 witnessed; else the number of package jobs' Reason
 //
-// A span of 65535 ms means "that long or longer", an age of 65535 ms "never
-// heard, or longer ago than 65.534 s".
+// A span of 2³²−1 ms means "that long or longer", and an age of as much "never
+// heard".
 //
 // # Versions
 //

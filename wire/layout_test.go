@@ -44,27 +44,27 @@ var headerRows = []row{
 var bodyRows = map[Kind][]row{
 	Election: {
 		{76, 1, "reason", "Reason"}, {77, 1, "attempt", "Attempt"},
-		{78, 2, "heartbeat_age", "HeartbeatAge"}, {80, 8, "failed_counter", "FailedCounter"},
+		{78, 2, "pad", ""}, {80, 4, "heartbeat_age", "HeartbeatAge"}, {84, 8, "failed_counter", "FailedCounter"},
 	},
 	Answer: {
-		{76, 1, "verdict", "Verdict"}, {77, 1, "attempt", "Attempt"}, {78, 2, "eta", "ETA"},
-		{80, 4, "echo_seq", "EchoSeq"}, {84, 2, "heartbeat_age", "HeartbeatAge"}, {86, 2, "pad", ""},
+		{76, 1, "verdict", "Verdict"}, {77, 1, "attempt", "Attempt"}, {78, 2, "pad", ""},
+		{80, 4, "eta", "ETA"}, {84, 4, "echo_seq", "EchoSeq"}, {88, 4, "heartbeat_age", "HeartbeatAge"},
 	},
 	Coordinator: {
-		{76, 1, "phase", "Phase"}, {77, 1, "pad", ""}, {78, 2, "lease", "Lease"},
-		{80, 4, "config_version", "ConfigVersion"},
+		{76, 1, "phase", "Phase"}, {77, 3, "pad", ""}, {80, 4, "lease", "Lease"},
+		{84, 4, "config_version", "ConfigVersion"},
 	},
 	CoordAck: {
-		{76, 1, "ack_verdict", "AckVerdict"}, {77, 1, "pad", ""}, {78, 2, "remain", "Remain"},
-		{80, 4, "echo_seq", "EchoSeq"}, {84, 4, "pad", ""},
+		{76, 1, "ack_verdict", "AckVerdict"}, {77, 3, "pad", ""}, {80, 4, "remain", "Remain"},
+		{84, 4, "echo_seq", "EchoSeq"},
 	},
 	Query: {{76, 4, "pad", ""}},
 	Cid: {
-		{76, 1, "knowledge", "Knowledge"}, {77, 1, "pad", ""}, {78, 2, "heartbeat_age", "HeartbeatAge"},
-		{80, 2, "remain", "Remain"}, {82, 2, "pad", ""},
+		{76, 1, "knowledge", "Knowledge"}, {77, 3, "pad", ""}, {80, 4, "heartbeat_age", "HeartbeatAge"},
+		{84, 4, "remain", "Remain"},
 	},
 	Heartbeat: {
-		{76, 2, "lease", "Lease"}, {78, 2, "interval", "Interval"}, {80, 4, "config_version", "ConfigVersion"},
+		{76, 4, "lease", "Lease"}, {80, 4, "interval", "Interval"}, {84, 4, "config_version", "ConfigVersion"},
 	},
 	HeartAck: {
 		{76, 4, "echo_seq", "EchoSeq"}, {80, 1, "ack_flags", "AckFlags"}, {81, 3, "pad", ""},
@@ -74,8 +74,8 @@ var bodyRows = map[Kind][]row{
 	ResignAck: {{76, 4, "echo_seq", "EchoSeq"}},
 	Probe:     {{76, 1, "purpose", "Purpose"}, {77, 3, "pad", ""}},
 	ProbeAck: {
-		{76, 4, "echo_seq", "EchoSeq"}, {80, 2, "heartbeat_age", "HeartbeatAge"},
-		{82, 1, "standing", "Standing"}, {83, 1, "pad", ""},
+		{76, 4, "echo_seq", "EchoSeq"}, {80, 4, "heartbeat_age", "HeartbeatAge"},
+		{84, 1, "standing", "Standing"}, {85, 3, "pad", ""},
 	},
 	Prepare: {{76, 4, "pad", ""}},
 	Ready:   {{76, 1, "is_ready", "IsReady"}, {77, 3, "pad", ""}, {80, 4, "echo_seq", "EchoSeq"}},

@@ -213,9 +213,9 @@ var standingNames = [...]string{"starting", "following", "candidate", "leading",
 // String gives the standing's word in logs and transcripts.
 func (s Standing) String() string { return nameOf(standingNames[:], int(s), "standing") }
 
-// AgeUnknown is the age that means "never, or longer ago than 65.534 s": ages
-// and spans on the wire are whole milliseconds in 16 bits and saturate here.
-const AgeUnknown uint16 = 65535
+// AgeUnknown is the age that means "never": ages and spans on the wire are whole
+// milliseconds in 32 bits, 49 days of them, and saturate here. Every setting fits.
+const AgeUnknown uint32 = 1<<32 - 1
 
 // KnowsNoRoster in AckFlags: the sender could vote and was never in a roster.
 const KnowsNoRoster uint8 = 1
@@ -245,18 +245,18 @@ type Frame struct {
 
 	Reason        Reason        // ELECTION, NOMINATE, RESIGN
 	Attempt       uint8         // ELECTION, ANSWER: 0 at first, echoed
-	HeartbeatAge  uint16        // ELECTION, ANSWER, CID, PROBE_ACK: ms since the sender heard its leader
+	HeartbeatAge  uint32        // ELECTION, ANSWER, CID, PROBE_ACK: ms since the sender heard its leader
 	FailedCounter uint64        // ELECTION: counter of the epoch whose owner is believed dead
 	Verdict       Verdict       // ANSWER
-	ETA           uint16        // ANSWER: ms until the sender expects to have announced
+	ETA           uint32        // ANSWER: ms until the sender expects to have announced
 	EchoSeq       uint32        // ANSWER, COORD_ACK, HB_ACK, RESIGN_ACK, PROBE_ACK, READY, ROSTER_ACK: Seq of the request
 	Phase         Phase         // COORDINATOR, ROSTER
-	Lease         uint16        // COORDINATOR, HEARTBEAT: the sender's lease length, ms
+	Lease         uint32        // COORDINATOR, HEARTBEAT: the sender's lease length, ms
 	ConfigVersion uint32        // COORDINATOR, HEARTBEAT, ROSTER, ROSTER_ACK: version of the roster
 	AckVerdict    AckVerdict    // COORD_ACK, ROSTER_ACK
-	Remain        uint16        // COORD_ACK, CID: ms that a lease or promise still runs
+	Remain        uint32        // COORD_ACK, CID: ms that a lease or promise still runs
 	Knowledge     Knowledge     // CID
-	Interval      uint16        // HEARTBEAT: ms to the next one
+	Interval      uint32        // HEARTBEAT: ms to the next one
 	AckFlags      uint8         // HB_ACK: what the sender says of its roster, see KnowsNoRoster
 	Successor     ID            // RESIGN: who shall claim at once; zero for nobody
 	Purpose       Purpose       // PROBE
