@@ -139,8 +139,12 @@ func (n *Node) askToPreempt() {
 	}
 	n.ask(leader, wire.Frame{Kind: wire.Election, Reason: wire.Preempt, Epoch: n.cur,
 		FailedCounter: n.cur.Counter, HeartbeatAge: n.heartbeatAge()}, 0)
-	n.preemptAt = n.now.Add(n.preemptDelay())
+	n.preemptAt = n.now.Add(max(n.preemptDelay(), askAgain*n.cfg.Heartbeat))
 }
+
+// askAgain is the least that a better node waits between two questions, however
+// short its delay, in heartbeats: a leader takes a while to let go. Arbitrary.
+const askAgain = 4
 
 // onQuery tells a joiner what this node knows of a leader.
 func (n *Node) onQuery(p *peer, f *wire.Frame) {

@@ -3,6 +3,8 @@ package election
 import (
 	"testing"
 	"time"
+
+	"github.com/bully-agent/bully-agent/wire"
 )
 
 // A lease or a heartbeat above 65.5 s did not fit the wire: the acknowledgement of
@@ -25,5 +27,35 @@ func TestLongTimersLead(t *testing.T) {
 				t.Errorf("expect=%d lease=%v: %d leaderships, agreed %t", expect, cfg.Lease, len(w.ascents), w.agreed())
 			}
 		}
+	}
+}
+
+// A delay of zero asks at once, and then no more often than the leader's own frames
+// come: a better node woke without end while the leader's lose hook ran, and sent
+// 33,000 questions in a second and a half.
+func TestAPreemptDelayOfZeroIsNoStorm(t *testing.T) {
+	n := storyOf(t, 3, Config{PreemptDelay: time.Nanosecond}, 1)
+	n.waits(time.Second)
+	n.forgets()
+	n.hearsAndForgets(n.actor(1).heartbeat(1))
+	for range 20 { // past the start's settling; the leader lets go, and still sends heartbeats
+		n.waits(50 * time.Millisecond)
+		n.forgets()
+		n.hearsAndForgets(n.actor(1).heartbeat(1))
+	}
+	first := len(n.sent)
+	for range 30 {
+		n.waits(50 * time.Millisecond)
+		n.forgets()
+		n.hearsAndForgets(n.actor(1).heartbeat(1))
+	}
+	asked := 0
+	for _, sent := range n.sent[first:] {
+		if sent.Frame.Kind == wire.Election {
+			asked++
+		}
+	}
+	if asked < 7 || asked > 30 { // each question is sent up to three times, at least 200 ms apart
+		t.Errorf("asked %d times in 1.5 s", asked)
 	}
 }
