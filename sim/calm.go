@@ -20,6 +20,10 @@ func (w *World) calm() {
 		b := &w.detector.beliefs[i]
 		b.at, b.missed = 0, false
 	}
+	for _, notice := range w.detector.overdue {
+		w.after(w.unusual.upTo(w.detector.dead), notice)
+	}
+	w.detector.overdue = nil
 	w.detector.dirty = true
 	w.lookAround()
 }

@@ -18,6 +18,7 @@ type detector struct {
 	dead     time.Duration // a death is noticed after up to so long, and half of it at least
 	alive    time.Duration // a return is noticed within
 	part     []int         // of each machine: 0 is none
+	overdue  []func()      // what will be noticed, and is at the latest when all faults end
 	worklist []*machine
 }
 
@@ -173,7 +174,7 @@ func (w *World) changeMind(a, b *machine, v *belief) {
 	if joinFirst {
 		w.fired(JoinBeforeLeave)
 		life := a.life
-		w.after(w.upTo(w.detector.dead), func() {
+		w.noticeWithin(w.upTo(w.detector.dead), func() {
 			if a.life == life {
 				w.tell(a, b, election.Dead, old)
 			}
@@ -182,6 +183,21 @@ func (w *World) changeMind(a, b *machine, v *belief) {
 	if v.said == election.Alive && w.rng.IntN(2) == 0 {
 		w.reportLeader(a, b)
 	}
+}
+
+// noticeWithin lets something be noticed after a while, or soon after the storm.
+func (w *World) noticeWithin(d time.Duration, do func()) {
+	isDone := false
+	once := func() {
+		if !isDone {
+			isDone = true
+			do()
+		}
+	}
+	if w.raging {
+		w.detector.overdue = append(w.detector.overdue, once)
+	}
+	w.after(d, once)
 }
 
 func (w *World) tell(a, b *machine, s election.Presence, nonce uint32) {

@@ -59,6 +59,10 @@ const (
 	HookStuck
 	HookFails
 	HookKilled
+	GuardLose      // the guard runs the lose hook in the agent's stead
+	GuardLoseCut   // and ends it with the lease
+	GuardLoseAgain // and runs it once more
+	HeldOn         // a leadership begins while a failed lose hook elsewhere may have released nothing
 
 	OpStepDown // operator
 	OpHandOver
@@ -93,6 +97,7 @@ var faultNames = [faultKinds]string{
 	TotalRestart: "total-restart", Freeze: "freeze", Suspend: "suspend",
 	DiskFull: "disk-full", DiskError: "disk-error", DiskSlow: "disk-slow", LostWrite: "lost-write", TornWrite: "torn-write", Wiped: "wiped",
 	HookSlow: "hook-slow", HookStuck: "hook-stuck", HookFails: "hook-fails", HookKilled: "hook-killed",
+	GuardLose: "guard-lose", GuardLoseCut: "guard-lose-cut", GuardLoseAgain: "guard-lose-again", HeldOn: "held-on",
 	OpStepDown: "step-down", OpHandOver: "hand-over", OpForget: "forget", OpLeave: "leave", OpReprioritise: "reprioritise",
 	ClockDrift: "clock-drift", MixedSettings: "mixed-settings", MixedMode: "mixed-mode", NearCounterLimit: "near-counter-limit",
 	ClockBeyond: "clock-beyond", VMPause: "vm-pause", LyingSync: "lying-sync", Restored: "restored", Clone: "clone",

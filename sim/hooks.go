@@ -21,7 +21,10 @@ type hooks struct {
 
 	// acting is the epoch whose become hook has started and whose lose hook has
 	// not ended: what users see of a leadership on this host.
-	acting wire.Epoch
+	acting    wire.Epoch
+	held      wire.Epoch // acting once, and its lose hook has failed or was cut
+	overslept wire.Epoch // acting, and its host was suspended past its lease
+	guard     guard
 }
 
 type hookRun struct {
@@ -46,6 +49,10 @@ func (w *World) startHook(m *machine, e election.StartHook) {
 		run.due = m.clock.when(m.clock.time(w.now).Add(e.Within), w.now)
 	}
 	if e.Hook == election.Lose {
+		if m.hooks.guard.hasTaken(e.Epoch) {
+			w.leaveToGuard(m, run)
+			return
+		}
 		if w.endEpoch(m, e.Epoch) {
 			w.hookEnded(m, run, true) // its become hook never ran
 			return
@@ -54,6 +61,15 @@ func (w *World) startHook(m *machine, e election.StartHook) {
 	w.i8HooksAlternate(m, &e)
 	m.hooks.queue = append(m.hooks.queue, run)
 	w.nextHook(m)
+}
+
+// leaveToGuard: the guard was quicker, and its result counts.
+func (w *World) leaveToGuard(m *machine, run hookRun) {
+	if m.hooks.guard.over {
+		w.hookEnded(m, run, true)
+		return
+	}
+	m.hooks.guard.owes = run
 }
 
 func (w *World) stopHook(m *machine, e wire.Epoch) { w.endEpoch(m, e) }
@@ -110,7 +126,8 @@ func (w *World) nextHook(m *machine) {
 	if h.current.Hook == election.Become {
 		w.i8BecomeOnlyWithLease(m, &h.current.StartHook)
 		w.i9HooksOfHostsAreDisjoint(m, &h.current.StartHook)
-		h.acting, m.guarded = h.current.Epoch, false
+		h.acting, h.held, h.overslept = h.current.Epoch, wire.Epoch{}, wire.Epoch{}
+		w.watchOver(m, h.current.Epoch)
 	}
 	w.planHookEnd(m, w.hookTakes(h.current.Hook))
 	if h.current.due > 0 {
@@ -173,7 +190,7 @@ func (w *World) endHook(m *machine, ok bool) {
 		w.fired(HookFails)
 	}
 	if run.Hook == election.Lose {
-		h.acting = wire.Epoch{}
+		w.release(m, run.Epoch, ok)
 	}
 	if w.trace != nil {
 		w.say(m, "%s hook ended epoch=%v ok=%t", run.Hook, run.Epoch, ok)
@@ -195,9 +212,22 @@ func (w *World) hookEnded(m *machine, run hookRun, ok bool) {
 	})
 }
 
-// orphanHooks: the process has died. Its hooks' groups are killed when the next
-// one starts (M18), and by the guard when the lease ends.
+// orphanHooks: the process has died, and the guard sees to its hooks (M18), unless
+// the host died, too.
 func (w *World) orphanHooks(m *machine) {
-	m.hooks.queue, m.hooks.current = nil, hookRun{}
-	m.hooks.run++
+	h := &m.hooks
+	switch {
+	case m.hostDown:
+		m.losePowerOfHooks()
+	case m.suspended: // whoever kills it wakes the host
+		w.noteOverslept(m)
+	}
+	h.guard.owes = hookRun{}
+	if !h.acting.IsZero() && !h.guard.took {
+		deadline, _ := w.guardDeadline(m)
+		w.guardTakesOver(m, deadline)
+		h.guard.owes = hookRun{}
+	}
+	h.queue, h.current = nil, hookRun{}
+	h.run++
 }

@@ -170,8 +170,24 @@ func TestInvariantsBite(t *testing.T) {
 				w.startHook(a, election.StartHook{Hook: election.Lose, Epoch: epochOf(a, 8)})
 			}},
 		{"hooks of two hosts overlap", 9, Quorum,
-			func(w *World, a, b *machine) { b.hooks.acting = epochOf(b, 7); b.frozen = true; w.become(a, 8) }, // the guard ended it
+			func(w *World, a, b *machine) { b.hooks.acting = epochOf(b, 7); b.suspended = true; w.become(a, 8) }, // its host runs nothing
 			func(w *World, a, b *machine) { b.hooks.acting = epochOf(b, 7); w.become(a, 8) }},
+		{"a frozen agent's guard has not ended", 9, Quorum,
+			func(w *World, a, b *machine) {
+				w.become(b, 7)
+				w.freeze(b, Freeze, time.Hour)
+				w.pass(lease)
+				w.become(a, 8)
+			},
+			func(w *World, a, b *machine) {
+				w.become(b, 7)
+				w.freeze(b, Freeze, time.Hour)
+				w.pass(40 * time.Millisecond)
+				w.become(a, 8)
+			}},
+		{"a dead agent's guard has not ended", 9, Quorum,
+			func(w *World, a, b *machine) { w.become(b, 7); w.kill(b, Crash); w.pass(lease); w.become(a, 8) },
+			func(w *World, a, b *machine) { w.become(b, 7); w.kill(b, Crash); w.become(a, 8) }},
 		{"a coup", 10, Available,
 			func(w *World, a, b *machine) { w.lead(b, 8, lease); w.hearAll(b, lease); w.i10NoCoup(a) }, // not for long enough
 			func(w *World, a, b *machine) { w.lead(b, 8, lease); w.hearAll(b, 3*lease); w.i10NoCoup(a) }},
@@ -360,19 +376,38 @@ func (w *World) spin(m *machine, times int) {
 	}
 }
 
-// The guard ends the hooks of a process that was blocked past its lease, and
-// they count again with the next become hook.
-func TestGuardedHooksDoNotCount(t *testing.T) {
+// pass lets time go by.
+func (w *World) pass(d time.Duration) { w.runUntil(w.now+int64(d), nil) }
+
+// TestTheGuardTakesItsTime: it takes over half a stop budget before the lease ends,
+// ends a hook that takes too long with the lease, and runs it once more; whoever
+// starts or goes on waits for that, and runs none itself.
+func TestTheGuardTakesItsTime(t *testing.T) {
 	w := stage(t, Quorum)
-	a, b := w.machines[0], w.machines[1]
+	b := w.machines[1]
+	w.hookTimes = hookTimes{become: time.Millisecond, lose: 400 * time.Millisecond, timeout: time.Second}
+	w.hookTimes.stuck = percent(100)
 	w.become(b, 7)
-	w.lead(b, 7, -time.Millisecond)
-	w.finishStep(b)
-	if !b.guarded {
-		t.Fatal("the guard did not end the hooks of a process blocked past its lease")
+	w.lead(b, 7, 400*time.Millisecond)
+	w.freeze(b, Freeze, time.Hour)
+	if w.pass(340 * time.Millisecond); b.hooks.guard.took {
+		t.Fatal("the guard took over early")
 	}
-	w.become(a, 8)
-	if w.failure != nil {
-		t.Errorf("the ended hooks count: %s", w.failure.Text)
+	if w.pass(20 * time.Millisecond); !b.hooks.guard.took || b.hooks.acting.IsZero() {
+		t.Fatalf("half a stop budget before the end of the lease the guard is %+v", b.hooks.guard)
+	}
+	if w.pass(45 * time.Millisecond); !b.hooks.acting.IsZero() || b.hooks.held.IsZero() || b.hooks.guard.over {
+		t.Fatalf("after the lease: acting in %v, holding %v, guard %+v", b.hooks.acting, b.hooks.held, b.hooks.guard)
+	}
+	w.kill(b, Crash)
+	w.boot(b)
+	if w.pass(500 * time.Millisecond); b.runs() {
+		t.Fatal("the next agent did not wait for the guard")
+	}
+	if w.pass(time.Second); !b.runs() || !b.hooks.guard.epoch.IsZero() {
+		t.Fatalf("the guard is done, the next agent runs: %t", b.runs())
+	}
+	if w.failure != nil || w.faults[GuardLoseCut] != 1 || w.faults[GuardLoseAgain] != 1 {
+		t.Errorf("%v, cut %d times, begun again %d times", w.failure, w.faults[GuardLoseCut], w.faults[GuardLoseAgain])
 	}
 }

@@ -95,7 +95,7 @@ type witness struct {
 	offered      offered       // the last roster that it told others
 	forgets      wire.ID       // whom it was last told to take out of the roster
 	waited       bool          // for its disk, in the present step
-	guarded      bool          // was blocked past its lease: the guard has ended its hooks
+	overLease    int64         // end of the lease that was lost last, on its own clock
 }
 
 // claimSeen is a CLAIM taken in, to tell a grant from a mere acknowledgement.

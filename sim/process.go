@@ -32,13 +32,19 @@ func (w *World) boot(m *machine) {
 		w.after(time.Second, func() { w.boot(m) }) // it exits, and its supervisor starts it again
 		return
 	}
-	took := time.Duration(0)
-	if !m.disk.state.Promoted.IsZero() {
-		w.say(m, "lose hook epoch=%v cause=%s", m.disk.state.Promoted, election.UncleanRestarted)
+	took, owed := time.Duration(0), m.disk.state.Promoted
+	if !owed.IsZero() {
 		took = w.hookTakes(election.Lose)
 	}
 	m.starting = true
-	w.after(took, func() { w.start(m) })
+	w.awaitGuard(m, owed, func(hasRun bool) {
+		if hasRun || owed.IsZero() {
+			took = 0
+		} else {
+			w.say(m, "lose hook epoch=%v cause=%s", owed, election.UncleanRestarted)
+		}
+		w.after(took, func() { w.start(m) })
+	})
 }
 
 func (w *World) start(m *machine) {
@@ -50,7 +56,7 @@ func (w *World) start(m *machine) {
 		w.after(time.Second, func() { w.boot(m) })
 		return
 	}
-	m.hooks = hooks{run: m.hooks.run + 1, became: m.hooks.became}
+	m.hooks = hooks{run: m.hooks.run + 1, became: m.hooks.became, held: m.hooks.held, guard: guard{run: m.hooks.guard.run + 1}}
 	saved := m.disk.state
 	saved.Incarnation++
 	saved.Promoted = wire.Epoch{}
@@ -167,9 +173,13 @@ func (w *World) thaw(m *machine) {
 	if !m.frozen && !m.suspended {
 		return
 	}
+	wasHost := m.suspended
 	m.frozen, m.suspended = false, false
 	if m.clock.stopped {
 		m.clock.start(w.now)
+	}
+	if wasHost {
+		w.wakeGuard(m)
 	}
 	w.detector.dirty = true
 	w.say(m, "goes on")
@@ -204,9 +214,6 @@ func (w *World) goOn(m *machine) {
 
 // finishStep carries out what a blocked step has left.
 func (w *World) finishStep(m *machine) {
-	if !m.hooks.acting.IsZero() && (m.state != election.Lead || m.lease <= m.clock.at(w.now)) {
-		m.guarded = true
-	}
 	if m.next < len(m.effects) {
 		w.carryOn(m)
 	}

@@ -117,6 +117,9 @@ func (w *World) watchTransition(m *machine, e *election.Transition) {
 		m.lostReigns++
 	}
 	if e.To != election.Lead {
+		if m.lease != 0 {
+			m.overLease = m.lease
+		}
 		m.lease, m.leaseSeen = 0, false
 		return
 	}

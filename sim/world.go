@@ -25,6 +25,7 @@ type World struct {
 	net      network
 	detector detector
 	resource resource
+	unusual  unusual
 	jobs     *jobWorld // nil: this schedule has none
 	record   record
 	failure  *Violation
