@@ -149,7 +149,8 @@ func split(path string) []string {
 }
 
 // checkPart reports whether anyone but root can write to one file or directory,
-// or exchange what it names. An owner can always give himself the right. In a
+// or exchange what it names, by its mode or by a POSIX access control list; those of
+// NFSv4 are not known here. An owner can always give himself the right. In a
 // sticky directory others may create names but not replace root's, and each name
 // on the way is checked as well.
 func checkPart(part string) error {
@@ -171,9 +172,17 @@ func checkPart(part string) error {
 	if info.IsDir() && info.Mode()&fs.ModeSticky != 0 {
 		return nil
 	}
+	entries, err := readACL(part)
+	if err != nil {
+		return err
+	}
 	switch perm := info.Mode().Perm(); {
 	case perm&0o002 != 0:
 		return fmt.Errorf("%s: writable by everyone (mode %v), and the agent runs as root: chmod o-w it", part, info.Mode())
+	case len(entries) > 0:
+		if e, ok := aclWriter(entries, stat.Gid); ok {
+			return fmt.Errorf("%s: writable by another through the access control list (%v), and the agent runs as root: setfacl -b it", part, e)
+		}
 	case perm&0o020 != 0 && stat.Gid != 0:
 		return fmt.Errorf("%s: writable by group %d (mode %v), and the agent runs as root: chmod g-w it", part, stat.Gid, info.Mode())
 	}
