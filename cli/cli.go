@@ -44,7 +44,7 @@ type command struct {
 	usage    string // one line, lower case, without a full stop
 	args     string // what may follow the flags, for the help; "": nothing
 	maxArgs  int
-	operand  string   // the flag that an argument was most likely meant for; "": none
+	operand  string // the flag that an argument was most likely meant for; "": none
 	about    string // further paragraphs of the help
 	examples []string
 	options  []option

@@ -23,7 +23,7 @@ var configCommand = command{
 }
 
 func checkConfig(c *call) error {
-	src := config.Source{Env: os.LookupEnv, Path: c.Args().First()}
+	src := config.Source{Env: os.LookupEnv, Names: environNames(), Path: c.Args().First()}
 	switch {
 	case c.NArg() == 0:
 		src.Path = configPath(c.Context)

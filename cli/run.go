@@ -117,7 +117,7 @@ func useOneCore() {
 
 // source is where this call's configuration comes from.
 func (c *call) source() (config.Source, error) {
-	src := config.Source{Env: os.LookupEnv, Flags: map[string][]string{}}
+	src := config.Source{Env: os.LookupEnv, Names: environNames(), Flags: map[string][]string{}}
 	for _, s := range config.Settings() {
 		if s.Flag == "" || !c.IsSet(s.Flag) {
 			continue
@@ -133,6 +133,15 @@ func (c *call) source() (config.Source, error) {
 		return src, usage("leave it out to read "+defaultConfigFile+" if it exists", "--config is empty: expected a file")
 	}
 	return src, nil
+}
+
+func environNames() []string {
+	var names []string
+	for _, v := range os.Environ() {
+		name, _, _ := strings.Cut(v, "=")
+		names = append(names, name)
+	}
+	return names
 }
 
 // configPath names the file to read; "" for none.

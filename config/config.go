@@ -119,6 +119,7 @@ type Log struct {
 type Source struct {
 	Path  string                      // the TOML file; "": none
 	Env   func(string) (string, bool) // as os.LookupEnv; nil: an empty environment. An empty variable counts as not set
+	Names []string                    // of all variables of the environment, looked through for slips; nil: none
 	Flags map[string][]string         // flag name without dashes → its values; only flags that were given
 }
 

@@ -1,7 +1,10 @@
 package config
 
 import (
+	"slices"
 	"strings"
+
+	"github.com/bully-agent/bully-agent/hooks"
 )
 
 // loader turns one Source into one Config: later sources overwrite earlier ones, and what is wrong is collected rather
@@ -60,6 +63,28 @@ func (l *loader) readEnv() {
 			continue
 		}
 		l.set(s, value{place: place{origin: fromEnv, name: s.Env}, data: s.scalarOrList(text)})
+	}
+	l.noteSlips()
+}
+
+// noteSlips names variables that were most likely meant for settings. They are no errors: others than this program may
+// have variables of their own, and an agent may run where hooks do, among those that hooks are told.
+func (l *loader) noteSlips() {
+	const prefix = "BULLY_"
+	known := hooks.Variables()
+	var words []string
+	for _, s := range settings {
+		known, words = append(known, s.Env), append(words, strings.ToLower(strings.TrimPrefix(s.Env, prefix)))
+	}
+	for _, name := range slices.Sorted(slices.Values(l.src.Names)) {
+		word, ours := strings.CutPrefix(name, prefix)
+		if text, _ := l.src.Env(name); !ours || text == "" || slices.Contains(known, name) {
+			continue
+		}
+		if near := nearest(word, words); near != "" {
+			l.config.Notes = append(l.config.Notes, Printable(cut(name))+" in the environment is no setting: did you mean "+
+				prefix+strings.ToUpper(near)+"?")
+		}
 	}
 }
 

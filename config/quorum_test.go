@@ -33,6 +33,26 @@ func TestTwoWaysToSayThatANodeDoesNotLead(t *testing.T) {
 	}
 }
 
+// A slip in the name of a variable is silent otherwise. What hooks are told, and what other programs have, is none.
+func TestNotesOnVariablesThatAreNoSettings(t *testing.T) {
+	for name, meant := range map[string]string{
+		"BULLY_PRIORTY": "BULLY_PRIORITY", "BULLY_STATEDIR": "BULLY_STATE_DIR", "BULLY_ON_BECOME_LEADERS": "BULLY_ON_BECOME_LEADER",
+		"BULLY_PRIORITY": "", "BULLY_NODE": "", "BULLY_NODE_ADDR": "", "BULLY_TIME": "", "BULLY_ROLE": "", "BULLY_JOB": "",
+		"BULLY_JOB_SLOT": "", "BULLY_JOB_RUN_ID": "", "BULLY_CONFIG": "", "BULLY_E2E": "", "BULLY_E2E_BINARY": "", "BULLY_MUTANTS": "",
+		"BULL_PRIORTY": "",
+	} {
+		l := newLoader(Source{Names: []string{"PATH", name}, Env: func(n string) (string, bool) { return "x", n == name }}, alpha())
+		l.noteSlips()
+		var want []string
+		if meant != "" {
+			want = []string{name + " in the environment is no setting: did you mean " + meant + "?"}
+		}
+		if !slices.Equal(l.config.Notes, want) {
+			t.Errorf("%s: notes %q, want %q", name, l.config.Notes, want)
+		}
+	}
+}
+
 func TestNotesOnWhatMeansNothing(t *testing.T) {
 	for text, want := range map[string][]string{
 		"election.candidate_set = 3":                                {"candidate_set means nothing to algorithm classic"},

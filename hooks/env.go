@@ -100,6 +100,17 @@ func environ(ev Event, c circumstances, getenv func(string) string) []string {
 	return env
 }
 
+// Variables names the BULLY_ variables of a hook's environment, two of which are
+// settings of an agent as well: BULLY_SOCKET and BULLY_CLUSTER.
+func Variables() []string {
+	var names []string
+	for _, v := range environ(Event{}, circumstances{}, func(string) string { return "" })[len(inherited):] {
+		name, _, _ := strings.Cut(v, "=")
+		names = append(names, name)
+	}
+	return names
+}
+
 func alive(members []Member) int {
 	n := 0
 	for _, m := range members {
