@@ -1,6 +1,9 @@
 package lab
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Promise 1 of judge: each node's hooks form (become lose)*, over all lives of its agent.
 
@@ -12,21 +15,30 @@ const (
 
 // ledger is what one node owes.
 type ledger struct {
+	lease time.Duration
+
 	alive     bool
 	violent   bool  // the life that ended last, or the present one's predecessor, was killed
 	owes      bool  // a become without its lose
 	inherited bool  // the debt is of an earlier life
 	fresh     bool  // no hook has run in this life
 	epoch     epoch // of the last become, or of a higher lose
+
+	becameAt time.Duration // when the last become hook printed
+	losingAt time.Duration // when the last lose hook printed that it begins
+
+	// Of the last lose hook.
+	byGuard bool // its guard's
+	isEarly bool // the first one of an epoch, by its guard, began when its become hook just had, or had printed nothing
 }
 
 // checkHooks is promise 1.
-func checkHooks(records []record) (breaches []breach) {
+func checkHooks(c *course) (breaches []breach) {
 	nodes := map[string]*ledger{}
-	for _, r := range records {
+	for _, r := range c.records {
 		l := nodes[r.node]
 		if l == nil {
-			l = &ledger{}
+			l = &ledger{lease: c.lease}
 			nodes[r.node] = l
 		}
 		if text := l.enter(r); text != "" {
@@ -43,6 +55,8 @@ func (l *ledger) enter(r record) string {
 		l.alive, l.fresh, l.inherited = true, true, l.owes
 	case became:
 		return l.become(r)
+	case losing:
+		l.losingAt = r.at
 	case lost:
 		return l.lose(r)
 	case killed:
@@ -55,7 +69,7 @@ func (l *ledger) enter(r record) string {
 
 func (l *ledger) become(r record) string {
 	owed, before := l.owes, l.epoch
-	l.owes, l.inherited, l.fresh, l.epoch = true, false, false, r.epoch
+	l.owes, l.inherited, l.fresh, l.epoch, l.becameAt = true, false, false, r.epoch, r.at
 	switch {
 	case owed:
 		return fmt.Sprintf("became leader of epoch %d, but owes the lose hook of epoch %d", r.epoch.counter, before.counter)
@@ -68,6 +82,7 @@ func (l *ledger) become(r record) string {
 func (l *ledger) lose(r record) string {
 	was := *l
 	l.owes, l.inherited, l.fresh = false, false, false
+	l.byGuard, l.isEarly = r.cause == causeAgentDied, l.wasEarly(r, was)
 	if r.epoch.compare(l.epoch) > 0 {
 		l.epoch = r.epoch
 	}
@@ -78,6 +93,8 @@ func (l *ledger) lose(r record) string {
 		return ""
 	case !was.owes && r.epoch.compare(was.epoch) > 0:
 		// Its become hook was killed before it had printed a word.
+		return ""
+	case !was.owes && r.epoch == was.epoch && was.repeats(r):
 		return ""
 	case !was.owes:
 		return fmt.Sprintf("ran the lose hook of epoch %d without having become leader", r.epoch.counter)
@@ -91,6 +108,34 @@ func (l *ledger) lose(r record) string {
 		return "ran a lose hook as if its agent had restarted uncleanly"
 	}
 	return ""
+}
+
+// repeats reports whether r is a lose hook that runs once more for its epoch, as it may on a host that is too slow for
+// its lease: after an attempt that failed, for one because it had to end with the lease; by the guard of an agent that
+// froze in its own or right after it (protocol M7); by the agent after its guard, if it cannot know whether the
+// become hook began before the guard's lose hook. Whether a hook failed its line does not tell: one that was ended in its
+// last instant has printed all the same.
+func (l *ledger) repeats(r record) bool {
+	switch {
+	case r.attempt > 1:
+		return true
+	case r.cause == causeAgentDied:
+		return !l.byGuard
+	}
+	return l.byGuard && l.isEarly
+}
+
+// wasEarly reports whether the guard's lose hook r, or one of the same epoch before it, may have come before the become
+// hook. A guard that finds its agent silent acts a lease later at most.
+func (l *ledger) wasEarly(r record, was ledger) bool {
+	if !was.owes {
+		return was.isEarly || r.epoch.compare(was.epoch) > 0
+	}
+	began := r.at
+	if l.losingAt > l.becameAt {
+		began = l.losingAt
+	}
+	return began-l.becameAt <= l.lease
 }
 
 // exit ends a life; one that was not killed leaves no debt.

@@ -81,12 +81,12 @@ func (e *ear) close() {
 
 // tell adds something about node's process, in order with what its hooks say.
 func (e *ear) tell(node, event, note string) {
-	fmt.Fprintf(e.fifo, "%s %s 0 - %s\n", node, event, strings.ReplaceAll(note, " ", "_"))
+	fmt.Fprintf(e.fifo, "%s %s 0 - %s 1\n", node, event, strings.ReplaceAll(note, " ", "_"))
 }
 
 // tellOver adds that no lose hook of node runs any more, the last one having been for that epoch.
 func (e *ear) tellOver(node, counter string) {
-	fmt.Fprintf(e.fifo, "%s %s %s - -\n", node, eventOver, counter)
+	fmt.Fprintf(e.fifo, "%s %s %s - - 1\n", node, eventOver, counter)
 }
 
 const (
@@ -121,15 +121,15 @@ func loseCommand(path string, takes time.Duration) string {
 }
 
 func printCommand(path, phase string) string {
-	return `printf '%s %s %s %s %s\n' "$BULLY_NODE" "$BULLY_EVENT` + phase +
-		`" "$BULLY_EPOCH" "${BULLY_EPOCH_OWNER:--}" "${BULLY_CAUSE:--}" 1<> '` + path + `'`
+	return `printf '%s %s %s %s %s %s\n' "$BULLY_NODE" "$BULLY_EVENT` + phase +
+		`" "$BULLY_EPOCH" "${BULLY_EPOCH_OWNER:--}" "${BULLY_CAUSE:--}" "${BULLY_ATTEMPT:-1}" 1<> '` + path + `'`
 }
 
-// parseLine reads what a hook or tell printed: node, event, counter, owner, cause. The end of a hook's process has no kind.
+// parseLine reads what a hook or tell printed: node, event, counter, owner, cause, attempt. The end of a hook's process has no kind.
 func parseLine(line string) (record, error) {
 	f := strings.Split(line, " ")
-	if len(f) != 5 {
-		return record{}, fmt.Errorf("read hook line %q: %d words, expected node, event, epoch, owner and cause", line, len(f))
+	if len(f) != 6 {
+		return record{}, fmt.Errorf("read hook line %q: %d words, expected node, event, epoch, owner, cause and attempt", line, len(f))
 	}
 	r := record{node: f[0], cause: strings.TrimPrefix(f[4], "-")}
 	switch f[1] {
@@ -152,6 +152,9 @@ func parseLine(line string) (record, error) {
 	counter, err := strconv.ParseUint(f[2], 10, 64)
 	if err != nil {
 		return record{}, fmt.Errorf("read hook line %q: epoch %q is no number", line, f[2])
+	}
+	if r.attempt, err = strconv.Atoi(f[5]); err != nil {
+		return record{}, fmt.Errorf("read hook line %q: attempt %q is no number", line, f[5])
 	}
 	r.epoch = epoch{counter: counter, owner: strings.TrimPrefix(f[3], "-")}
 	return r, nil

@@ -21,7 +21,7 @@ func TestEarHearsHooks(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.tell("n5", eventStart, "pid 7")
-	runHook(t, hookCommand(fifo), "BULLY_EVENT=become-leader", "BULLY_EPOCH=3", "BULLY_EPOCH_OWNER=id-5", "BULLY_CAUSE=boot")
+	runHook(t, hookCommand(fifo), "BULLY_EVENT=become-leader", "BULLY_EPOCH=3", "BULLY_EPOCH_OWNER=id-5", "BULLY_CAUSE=boot", "BULLY_ATTEMPT=2")
 	runHook(t, loseCommand(fifo, time.Millisecond), "BULLY_EVENT=lose-leadership", "BULLY_EPOCH=3") // no owner, no cause
 	e.tell("n5", eventExit, "signal: killed")
 	if _, err := j.await(t.Context(), 0, func(r record) bool { return r.what == exited }); err != nil {
@@ -31,9 +31,9 @@ func TestEarHearsHooks(t *testing.T) {
 
 	want := []record{
 		{node: "n5", what: started, cause: "pid 7"},
-		{node: "n5", what: became, epoch: epoch{3, "id-5"}, cause: "boot"},
-		{node: "n5", what: losing, epoch: epoch{3, ""}},
-		{node: "n5", what: lost, epoch: epoch{3, ""}},
+		{node: "n5", what: became, epoch: epoch{3, "id-5"}, cause: "boot", attempt: 2},
+		{node: "n5", what: losing, epoch: epoch{3, ""}, attempt: 1},
+		{node: "n5", what: lost, epoch: epoch{3, ""}, attempt: 1},
 		{node: "n5", what: exited, cause: "signal: killed"},
 	}
 	got := j.all()
@@ -160,11 +160,12 @@ func runHook(t *testing.T, command string, env ...string) {
 
 func TestBadHookLines(t *testing.T) {
 	for line, want := range map[string]string{
-		"":                           "1 words",
-		"n1 become-leader 1 id":      "4 words",
-		"n1 member-change 1 id boot": `unknown event "member-change"`,
-		"n1 become-leader -1 id x":   `epoch "-1" is no number`,
-		"n1 lose-leadership  id x":   `epoch "" is no number`,
+		"":                             "1 words",
+		"n1 become-leader 1 id":        "4 words",
+		"n1 member-change 1 id boot 1": `unknown event "member-change"`,
+		"n1 become-leader -1 id x 1":   `epoch "-1" is no number`,
+		"n1 lose-leadership  id x 1":   `epoch "" is no number`,
+		"n1 lose-leadership 1 id x y":  `attempt "y" is no number`,
 	} {
 		if _, err := parseLine(line); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", line, err, want)

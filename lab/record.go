@@ -72,6 +72,8 @@ type record struct {
 	what  what
 	epoch epoch  // if what.hasEpoch
 	cause string // of a hook: BULLY_CAUSE; of an exit: the status
+	// attempt is a hook's BULLY_ATTEMPT: above 1 an earlier one failed.
+	attempt int
 }
 
 // String is the record's line in the timeline, times and names in columns.

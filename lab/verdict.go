@@ -14,7 +14,8 @@ import (
 // In both modes:
 //
 //  1. Hooks alternate. On each node they form (become lose)*. The lose hook of a node that was killed as the leader is run
-//     by its guard, with the cause agent-died, or else by its next life, with the cause unclean-restart.
+//     by its guard, with the cause agent-died, or else by its next life, with the cause unclean-restart. A lose hook
+//     runs once more if it failed, or if agent and guard cannot know of each other that it need not (repeats).
 //  2. Epochs rise, and none is used twice.
 //  3. One leader at a time. After a kill, a stop or a hand-over, always. A frozen agent leaves its lose hook to its guard:
 //     while it is, and for a moment after, it may lead beside another one.
@@ -32,7 +33,7 @@ func judge(records []record, r rules) verdict {
 	}
 	c := newCourse(records, r)
 	v := verdict{checks: []check{
-		{"hooks alternate on every node", checkHooks(records)},
+		{"hooks alternate on every node", checkHooks(c)},
 		{"epochs rise", checkEpochs(c)},
 		{"never two leaders at once", checkOverlaps(c)},
 		{"a leader out of reach steps down in time", checkTimely(c)},

@@ -9,7 +9,7 @@ import (
 )
 
 // history reads records from lines such as "1.2 n5 became 3": seconds, node, what, and for hooks the epoch's counter,
-// with /owner where that is not the node itself, and a cause.
+// with /owner where that is not the node itself, a cause, and "2" for a second attempt.
 func history(t *testing.T, lines string) (records []record) {
 	t.Helper()
 	kinds := map[string]what{"started": started, "became": became, "losing": losing, "lost": lost, "ordered": ordered, "dropped": dropped, "killed": killed, "stopped": stopped,
@@ -35,6 +35,9 @@ func history(t *testing.T, lines string) (records []record) {
 		}
 		if len(f) > 4 {
 			r.cause = f[4]
+		}
+		if r.attempt = 1; len(f) > 5 {
+			r.attempt = 2
 		}
 		records = append(records, r)
 	}
@@ -113,6 +116,33 @@ func TestGoodHistories(t *testing.T) {
 			1.2 n2 lost 2
 			1.3 n3 exited
 			1.4 n2 became 3`,
+		"too slow for its lease, so that its guard lets go, twice, and it cannot know that this was after its become hook": elected + `
+			1.0 n3 killed
+			1.1 n3 lost 1 agent-died
+			1.41 n2 lost 2 agent-died
+			1.44 n2 lost 2 agent-died 2
+			2.7 n2 lost 2 lease-expired
+			3.0 n2 became 3`,
+		"frozen while its become hook was started, so that it cannot know whether its guard was late enough": elected + `
+			1.0 n3 killed
+			1.1 n3 lost 1 agent-died
+			1.4 n2 became 2
+			1.7 n2 losing 2 agent-died
+			1.71 n2 lost 2 agent-died
+			2.5 n2 lost 2 lease-expired
+			2.6 n1 became 3`,
+		"too slow for its lease, so that its guard lets go, twice": elected + `
+			1.0 n3 lost 1 agent-died
+			1.1 n3 lost 1 agent-died 2
+			1.3 n2 became 2`,
+		"lose hook ended with the lease, and tried again": elected + `
+			1.0 n3 lost 1 lease-expired
+			1.3 n2 became 2
+			2.0 n3 lost 1 lease-expired 2`,
+		"frozen in its lose hook, which its guard ends and runs": elected + `
+			1.0 n3 lost 1 lease-expired
+			1.1 n3 lost 1 agent-died
+			1.3 n2 became 2`,
 		"paused beyond its lease": elected + `
 			1.0 n3 paused
 			1.5 n2 became 2
@@ -188,6 +218,23 @@ func TestBadHistories(t *testing.T) {
 			1.1 n3 lost 1
 			1.2 n3 lost 1
 			1.3 n2 became 2`, hooks, 1.2, "without having become leader"},
+		"lose by two guards": {elected + `
+			1.0 n3 lost 1 agent-died
+			1.1 n3 lost 1 agent-died
+			1.3 n2 became 2`, hooks, 1.1, "without having become leader"},
+		"lose by its guard at the second attempt, and once more": {elected + `
+			1.0 n3 lost 1 agent-died
+			1.1 n3 lost 1 agent-died 2
+			1.2 n3 lost 1 lease-expired
+			1.3 n2 became 2`, hooks, 1.2, "without having become leader"},
+		"an old epoch's lose, tried again too late": {elected + `
+			1.0 n3 lost 1
+			1.2 n2 became 2
+			2.0 n2 lost 2
+			2.2 n3 became 3
+			3.0 n3 lost 3
+			3.1 n3 lost 1 lease-expired 2
+			3.2 n2 became 4`, hooks, 3.1, "without having become leader"},
 		"lose of another epoch": {elected + `
 			1.0 n3 lost 7
 			1.1 n2 became 8`, hooks, 1, "epoch 7 for its epoch 1"},
