@@ -23,7 +23,9 @@ const (
 	redrawEvery = 200 * time.Millisecond
 	digitPause  = 800 * time.Millisecond // between the digits of one number
 
-	help = "1-9 ↑ ↓ select · l leader · k kill -9 · s stop · p pause/continue · r restart · q quit"
+	help          = helpBegin + " · q quit"
+	helpWithCable = helpBegin + " · c cut/plug · q quit"
+	helpBegin     = "1-9 ↑ ↓ select · l leader · k kill -9 · s stop · p pause/continue · r restart"
 )
 
 var errQuit = errors.New("quit")
@@ -115,7 +117,7 @@ func (s *live) draw(views []view) {
 	records, now := s.journal.all(), time.Since(s.journal.begun)
 	p := picture{title: s.title(), selected: s.selected, recent: records, message: s.message, help: help}
 	if s.Netns {
-		p.help = strings.Replace(help, " · q", " · c cut/plug · q", 1)
+		p.help = helpWithCable
 	}
 	for i, n := range s.nodes {
 		p.rows = append(p.rows, n.row(views[i], records, now))

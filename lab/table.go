@@ -28,20 +28,36 @@ type picture struct {
 // lines lays the picture out for a screen of the given size. If the nodes do not all fit, those around the selected one
 // are shown; the records get what room is left.
 func (p picture) lines(width, height int) []string {
-	const around = 6 // title, two blank lines, the table's head, message, help
-	shown := min(len(p.rows), max(height-around, 1))
+	const around = 5 // title, two blank lines, the table's head, message
+	help := wrap(p.help, width)
+	help = help[:min(len(help), max(height-around-1, 1))]
+	shown := min(len(p.rows), max(height-around-len(help), 1))
 	first := min(max(p.selected-shown/2, 0), len(p.rows)-shown)
 	out := append([]string{p.title, ""}, p.table(first, shown)...)
 	out = append(out, "")
-	room := max(height-len(out)-2, 0)
+	room := max(height-len(out)-1-len(help), 0)
 	for _, r := range p.recent[max(len(p.recent)-room, 0):] {
 		out = append(out, r.String())
 	}
-	out = append(out, p.message, p.help)
+	out = append(append(out, p.message), help...)
 	for i := range out {
 		out[i] = clip(out[i], width)
 	}
 	return out
+}
+
+// wrap breaks a line between its parts where it is longer than width.
+func wrap(line string, width int) []string {
+	const between = " · "
+	var lines []string
+	for part := range strings.SplitSeq(line, between) {
+		if last := len(lines) - 1; last >= 0 && len([]rune(lines[last]+between+part)) <= width {
+			lines[last] += between + part
+		} else {
+			lines = append(lines, part)
+		}
+	}
+	return lines
 }
 
 // table is the head and the rows from first on, in columns.

@@ -34,6 +34,18 @@ q quit`
 	}
 }
 
+// All keys are on the screen where it is as small as terminals come.
+func TestAllKeysAreShown(t *testing.T) {
+	p := somePicture(t)
+	for _, p.help = range []string{help, helpWithCable} {
+		lines := p.lines(80, 24)
+		shown := strings.Join(lines[len(lines)-2:], " · ")
+		if shown != p.help {
+			t.Errorf("the last lines are %q, want %q", shown, p.help)
+		}
+	}
+}
+
 // Whatever the size of the terminal: nothing wraps or scrolls, and the selected node is in sight.
 func TestPictureFitsTheScreen(t *testing.T) {
 	p := somePicture(t)
