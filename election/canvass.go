@@ -18,8 +18,6 @@ type canvass struct {
 	yes   int           // others that would grant
 	bound time.Duration // the longest that a voter said it is bound to another
 	tries int           // how often one epoch was claimed
-
-	isOutdated bool // a voter has a newer roster
 }
 
 // maxClaims bounds how often one epoch is claimed where disks are slow (M10).
@@ -66,22 +64,10 @@ func (n *Node) onVoterAnswer(f *wire.Frame) {
 		n.raiseCounter(f.Epoch.Counter)
 	case wire.Leased, wire.Hold:
 		n.contest.canvass.bound = max(n.contest.canvass.bound, spanOf(f.ETA))
-	case wire.Stale:
-		n.contest.canvass.isOutdated = true
 	case wire.LeaderAlive:
 		n.onLeaderAlive(f)
 	}
 	n.onCanvassed()
-}
-
-// outdatedFor is how long a node with an older roster leaves the field to others.
-const outdatedFor = 5 // leases; arbitrary
-
-// onOutdated: too few would grant, and a voter has a newer roster, so somebody who
-// has it too may win. This node stands aside, or the other would wait for it.
-func (n *Node) onOutdated() {
-	n.outdatedUntil = n.now.Add(outdatedFor * n.cfg.Lease)
-	n.becomeObserver(NoQuorum)
 }
 
 // onCanvassed: enough would grant, or there is nobody left to ask.
@@ -91,8 +77,6 @@ func (n *Node) onCanvassed() {
 	case c.yes >= n.needAcks():
 		n.becomeClaimant(n.contest.won)
 	case n.awaiting(wire.Election):
-	case c.isOutdated:
-		n.onOutdated()
 	case c.bound > 0:
 		n.retryAfter(Promised, c.bound)
 	default:

@@ -60,17 +60,16 @@ type Node struct {
 	owedReply     uint64 // token of the hand-over command whose outcome is open
 	wasHandedOver bool   // the last leadership ended as planned
 
-	tether        Tether // the stream that was asked for last
-	health        int
-	diskFailed    bool
-	linkDown      bool
-	outdatedUntil time.Time // quorum mode: others have a newer roster; does not stand before
-	heldUntil     time.Time // hold-down after a step-down: does not stand before
-	leaving       bool
-	refused       bool          // another agent has our id and stays
-	stood         wire.Standing // when we met the namesake: both sides judge by that
-	leaveToken    uint64
-	namesake      *peer // another agent with our id; nil: none known
+	tether     Tether // the stream that was asked for last
+	health     int
+	diskFailed bool
+	linkDown   bool
+	heldUntil  time.Time // hold-down after a step-down: does not stand before
+	leaving    bool
+	refused    bool          // another agent has our id and stays
+	stood      wire.Standing // when we met the namesake: both sides judge by that
+	leaveToken uint64
+	namesake   *peer // another agent with our id; nil: none known
 
 	steps     uint64
 	enteredAt uint64 // number of the step that entered the state
@@ -130,7 +129,7 @@ func (n *Node) Step(now time.Time, ev Event) []Effect {
 // The zero time means never.
 func (n *Node) Deadline() time.Time {
 	var first time.Time
-	for _, t := range [...]time.Time{n.stateAt, n.suspectAt, n.preemptAt, n.queryAt, n.reign.beatAt, n.reign.stepDownAt, n.heldUntil, n.outdatedUntil} {
+	for _, t := range [...]time.Time{n.stateAt, n.suspectAt, n.preemptAt, n.queryAt, n.reign.beatAt, n.reign.stepDownAt, n.heldUntil} {
 		first = earlier(first, t)
 	}
 	for _, x := range n.exchanges {
@@ -195,9 +194,6 @@ func (n *Node) expire() {
 	if n.take(&n.preemptAt) {
 		n.askToPreempt()
 	}
-	if n.take(&n.outdatedUntil) {
-		n.resumeStanding(NoQuorum, 0)
-	}
 	if n.take(&n.heldUntil) {
 		n.resumeStanding(HoldEnded, 0)
 	}
@@ -249,7 +245,7 @@ func (n *Node) save() {
 
 // isElectable: this node may stand for election.
 func (n *Node) isElectable() bool {
-	return n.cfg.Part == Voter && !n.leaving && !n.diskFailed && !n.refused && !n.linkDown && n.heldUntil.IsZero() && n.outdatedUntil.IsZero() &&
+	return n.cfg.Part == Voter && !n.leaving && !n.diskFailed && !n.refused && !n.linkDown && n.heldUntil.IsZero() &&
 		n.isVoter(n.cfg.ID) && !n.isOutside
 }
 

@@ -102,6 +102,9 @@ func (n *Node) onCanvass(p *peer, f *wire.Frame) {
 	case n.boundFor(p.ID) > 0 && !n.yieldsClaimTo(p):
 		verdict, remain = wire.Leased, n.boundFor(p.ID)
 	}
+	if verdict == wire.Stale {
+		n.tellRoster(p) // first: with it the asker starts over, without it it waits
+	}
 	n.reply(p, f, wire.Frame{Kind: wire.Answer, Verdict: verdict, ETA: millis(remain + time.Millisecond),
 		Epoch: n.votedEpoch(), HeartbeatAge: n.heartbeatAge()})
 	switch {

@@ -3,7 +3,6 @@ package election
 import (
 	"math"
 	"slices"
-	"time"
 
 	"github.com/bully-agent/bully-agent/election/quorum"
 	"github.com/bully-agent/bully-agent/wire"
@@ -124,6 +123,9 @@ func (n *Node) onRoster(p *peer, f *wire.Frame) {
 		return
 	case f.Phase == wire.Proposed:
 		verdict = n.onProposal(r)
+	case f.Flags&wire.AckReq == 0:
+		n.onToldRoster(r)
+		return
 	case n.isFirstFormed(r), n.isLeadersRoster(p, f, r):
 		r.Formed = true
 		n.adopt(r)
@@ -133,6 +135,37 @@ func (n *Node) onRoster(p *peer, f *wire.Frame) {
 		verdict = wire.Accept
 	}
 	n.reply(p, f, wire.Frame{Kind: wire.RosterAck, AckVerdict: verdict, ConfigVersion: n.saved.Roster.Version})
+}
+
+// tellRoster answers a claimant whose roster is older than ours. It asks for no
+// acknowledgement: nothing waits for it, and a claimant asks again.
+func (n *Node) tellRoster(p *peer) {
+	if !n.unsaved { // else it may be in memory alone
+		n.sendTo(p, n.rosterFrame(n.saved.Roster, wire.Formed))
+	}
+}
+
+// onToldRoster takes a voter's word that there is a newer roster than ours, which
+// then need not be known to anybody who could lead. Majorities overlap all the
+// same: no version is made by that, and versions rise on each disk as they do
+// under a leader. Who follows one leaves that to it; who claims or leads counts by
+// the roster that it began with. The word completes no change, so it is not
+// acknowledged.
+func (n *Node) onToldRoster(r Roster) {
+	mine := n.saved.Roster
+	isBusy := n.leaderKnown || n.state == Claiming || n.state == Lead || n.state == Stopping
+	if isBusy || !mine.Formed || r.Version <= mine.Version || !slices.ContainsFunc(mine.IDs, r.has) {
+		n.count("roster-not-taken")
+		return
+	}
+	r.Formed = true
+	n.adopt(r)
+	switch n.state {
+	case Elect: // asks again, as one who has it; or stands no more, if it leaves this node out
+		n.startOver(NoQuorum, 0)
+	case Observe:
+		n.resumeStanding(NoQuorum, 0)
+	}
 }
 
 // onProposal accepts a first roster if it names exactly those whom this node
@@ -180,7 +213,6 @@ func (n *Node) adopt(r Roster) {
 		return
 	}
 	n.saved.Roster, n.isOutside = r, false // without this node, isVoter says so
-	n.outdatedUntil = time.Time{}
 	n.save()
 }
 
@@ -369,16 +401,10 @@ func (n *Node) admitVoter(p *peer) {
 }
 
 // noteRoster: a leader has a roster. Whether one that we accepted has formed only
-// its ids can tell: every first roster has one version. A node that stands aside
-// for those with a newer one need not do so under a leader that has none either.
+// its ids can tell: every first roster has one version.
 func (n *Node) noteRoster(f *wire.Frame) {
-	mine := n.saved.Roster
-	switch {
-	case !n.isQuorum():
-	case mine.Version == 0:
+	if n.isQuorum() && n.saved.Roster.Version == 0 {
 		n.isOutside = n.isOutside || f.ConfigVersion > 0
-	case f.ConfigVersion <= mine.Version:
-		n.outdatedUntil = time.Time{}
 	}
 }
 

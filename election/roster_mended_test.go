@@ -111,3 +111,133 @@ func TestMended19_NoWordForALeaderThatWasVotedOut(t *testing.T) {
 	n.hears(n.actor(3).roster(wire.Formed, 16, 1, 2, 3))
 	n.expects("send n3 ROSTER_ACK verdict=not-voter version=1")
 }
+
+// told is a's word, as a voter that was asked, that there is a newer roster.
+func (a *actor) told(version uint32, ids ...int) wire.Frame {
+	f := a.roster(wire.Formed, version, ids...)
+	f.Flags, f.Epoch = 0, wire.Epoch{}
+	return f
+}
+
+// The leader's host was lost between two sends of a change: the witness alone had
+// it, granted nobody with an older roster, and told nobody what it knew.
+func TestMended20_OnlyTheWitnessKnows(t *testing.T) {
+	w := newWorld(t, 4, Config{MinAcks: AutoMinAcks, Expect: 4})
+	w.host(1).part = Witness
+	for _, h := range w.hosts {
+		w.boot(h)
+	}
+	w.runFor(6 * time.Second)
+	leader := w.leaders()[0]
+	for _, h := range w.hosts[1:3] {
+		w.holds = append(w.holds, hold{wire.Roster, leader.number, h.number})
+	}
+	w.step(leader, Command{Verb: Forget, To: w.host(2).id(), Token: 7}) // first it confirms the roster as it is
+	w.runFor(2 * time.Millisecond)
+	w.kill(leader)
+	if w.host(1).disk.Roster.Version != 16 || w.host(2).disk.Roster.Version != 1 || w.host(3).disk.Roster.Version != 1 {
+		t.Fatal("not the witness alone has the newer roster")
+	}
+	w.runFor(10 * time.Second)
+	if len(w.leaders()) != 1 {
+		t.Error("three of four voters are there, and nobody leads")
+	}
+}
+
+// A voter that is asked by one with an older roster says so, and sends its own.
+func TestMended20_StaleBringsTheRoster(t *testing.T) {
+	n := voterOf(t, 1, Saved{}, 2, 3)
+	question := n.actor(3).canvasses()
+	n.node.saved.Roster.Version = 17
+	n.hears(question)
+	n.expects("send n3 ROSTER version=17 phase=formed voters=n1,n2,n3", "send n3 ANSWER verdict=stale")
+	n.fails = func(Saved) bool { return true }
+	n.hearsAndForgets(n.actor(2).heartbeat(1))
+	n.waits(2 * time.Second)
+	n.forgets()
+	question.Seq += 100
+	n.hears(question)
+	n.expects("send n3 ANSWER verdict=stale flags=draining") // what it has in mind may not be on its disk
+}
+
+// A claimant takes the newer roster that a voter tells it of, and asks again: it
+// has a majority by that, or stands no more.
+func TestMended20_AClaimantTakesTheNewerRoster(t *testing.T) {
+	t.Run("and is in it", func(t *testing.T) {
+		n := voterOf(t, 3, Saved{}, 1, 2)
+		n.canvassed()
+		n.hears(n.actor(1).told(17, 1, 2, 3))
+		n.expects("save roster=17/3", "elect → stagger cause=no-quorum", "stagger → elect",
+			"send n1 ELECTION failed=17 flags=ack-req,active", "send n2 ELECTION failed=17")
+		if !n.disk.Roster.Formed {
+			t.Error("not as one that holds")
+		}
+	})
+	t.Run("and is not", func(t *testing.T) {
+		n := voterOf(t, 4, Saved{}, 1, 2, 3)
+		n.canvassed()
+		n.hears(n.actor(1).told(17, 1, 2, 3))
+		n.expects("save roster=17/3", "elect → observe cause=no-quorum")
+		n.waits(10 * time.Second)
+		n.expects()
+	})
+	t.Run("and is again", func(t *testing.T) {
+		n := voterOf(t, 3, Saved{}, 1, 2)
+		n.node.saved.Roster.IDs = []wire.ID{hostID(1), hostID(2)}
+		n.waits(2 * time.Second)
+		n.forgets()
+		n.is(Observe)
+		n.hears(n.actor(1).told(17, 1, 2, 3))
+		n.expects("save roster=17/3", "observe → stagger cause=no-quorum", "stagger → elect", "send n1 ELECTION", "send n2 ELECTION")
+	})
+}
+
+// Whoever counts by a roster goes on with the one that it began with; whoever hears
+// a leader leaves it to that; and the past, and strangers, are never news.
+func TestMended20_AToldRosterIsNotTaken(t *testing.T) {
+	refuses := func(t *testing.T, n *story, f wire.Frame) {
+		t.Helper()
+		was := n.node.saved.Roster.Version
+		n.hears(f)
+		n.expects("ignored roster-not-taken")
+		if n.node.saved.Roster.Version != was || n.disk.Roster.Version > was {
+			t.Errorf("took roster %d", n.node.saved.Roster.Version)
+		}
+	}
+	t.Run("by a claimant", func(t *testing.T) {
+		n := voterOf(t, 3, Saved{}, 1, 2)
+		n.claimed(1)
+		refuses(t, n, n.actor(2).told(17, 1, 2, 3))
+	})
+	t.Run("by a leader, stopping too", func(t *testing.T) {
+		n := voterOf(t, 3, Saved{}, 1, 2)
+		n.leadsVoters(1)
+		refuses(t, n, n.actor(2).told(17, 1, 2, 3))
+		n.happens(LinkChanged{Up: false})
+		n.forgets()
+		n.is(Stopping)
+		n.node.leaderKnown = false
+		refuses(t, n, n.actor(2).told(17, 1, 2, 3))
+	})
+	t.Run("by a follower", func(t *testing.T) {
+		n := voterOf(t, 1, Saved{}, 2, 3)
+		n.follows(3, 1)
+		refuses(t, n, n.actor(2).told(17, 1, 2, 3))
+	})
+	t.Run("older", func(t *testing.T) {
+		n := voterOf(t, 3, Saved{}, 1, 2)
+		n.node.saved.Roster.Version = 17
+		n.canvassed()
+		refuses(t, n, n.actor(2).told(16, 1, 2, 3))
+	})
+	t.Run("of strangers", func(t *testing.T) {
+		n := voterOf(t, 3, Saved{}, 1, 2)
+		n.canvassed()
+		refuses(t, n, n.actor(2).told(17, 4, 5, 6))
+	})
+	t.Run("without one that has formed", func(t *testing.T) {
+		n := storyOf(t, 3, Config{Expect: 3}, 1, 2)
+		n.canvassed()
+		refuses(t, n, n.actor(2).told(17, 1, 2, 3))
+	})
+}
