@@ -42,6 +42,8 @@ import (
 //	105+n   1     1 if the roster is formed, else 0
 //	106+n   1     number of the roster's voters, v: at most 15
 //	107+n   16·v  ids of the roster's voters
+//	…       8     counter of the highest epoch that was accepted
+//	…       16    owner of the highest epoch that was accepted
 //	…       8     end of a hold-down by the wall clock, nanoseconds since 1970; 0: none
 //	…       8     what was left of it when it was written, nanoseconds
 //	…       4     CRC32C of all before
@@ -224,6 +226,7 @@ func (s *stateFile) encode(number uint64, saved election.Saved) []byte {
 	b = append(b, byte(len(s.Cluster)))
 	b = append(b, s.Cluster...)
 	b = appendQuorum(b, saved)
+	b = appendEpoch(b, saved.Accepted)
 	b = appendHold(b, s.hold)
 	binary.BigEndian.PutUint16(b[6:], uint16(len(b)+4))
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
@@ -248,6 +251,14 @@ func appendQuorum(b []byte, saved election.Saved) []byte {
 		b = append(b, id[:]...)
 	}
 	return b
+}
+
+func appendEpoch(b []byte, e wire.Epoch) []byte {
+	return append(binary.BigEndian.AppendUint64(b, e.Counter), e.Owner[:]...)
+}
+
+func epochAt(b []byte) wire.Epoch {
+	return wire.Epoch{Counter: binary.BigEndian.Uint64(b), Owner: wire.ID(b[8:epochSize])}
 }
 
 var (
@@ -283,6 +294,7 @@ func (s *stateFile) decode(content []byte) error {
 const (
 	slotHead   = 69 // length of a slot up to the cluster's name
 	quorumHead = 38 // length of what follows the name, up to the voters
+	epochSize  = 24
 )
 
 func decodeSlot(b []byte) (stateFile, error) {
@@ -317,12 +329,13 @@ func decodeSlot(b []byte) (stateFile, error) {
 		return s, nil
 	}
 	var err error
-	switch voters := tail - holdSize; {
+	switch voters := tail - epochSize - holdSize; {
 	case version == 2:
 		err = decodeQuorum(b[end:tail], &s.saved)
 	case version == stateVersion && voters >= end:
+		s.saved.Accepted = epochAt(b[voters:])
 		if err = decodeQuorum(b[end:voters], &s.saved); err == nil {
-			s.hold, err = decodeHold(b[voters:tail])
+			s.hold, err = decodeHold(b[voters+epochSize : tail])
 		}
 	default:
 		err = errSense

@@ -50,7 +50,7 @@ func mustWrite(t *testing.T, s *stateFile, saved election.Saved) {
 func someState(counter uint64) election.Saved {
 	epoch := wire.Epoch{Counter: counter, Owner: wire.ID{1, 2}}
 	return election.Saved{
-		Incarnation: 7, MaxCounter: counter, Promoted: epoch, Vote: epoch,
+		Incarnation: 7, MaxCounter: counter, Accepted: wire.Epoch{Counter: counter - 1, Owner: wire.ID{3}}, Promoted: epoch, Vote: epoch,
 		LongestPromise: 1500 * time.Millisecond,
 		Roster: election.Roster{
 			Version: uint32(16 * counter), Formed: counter%2 == 0,
@@ -159,6 +159,7 @@ func TestStateRefusals(t *testing.T) {
 		{"a hold-down without a length", senseless(func(b []byte) []byte { b[len(b)-16] = 1; return b }), "never written"},
 		{"a hold-down of years", senseless(func(b []byte) []byte { b[len(b)-16], b[len(b)-8] = 1, 1; return b }), "never written"},
 		{"of version 2 with a hold-down", senseless(func(b []byte) []byte { b[5] = 2; return b }), "never written"},
+		{"no accepted epoch", senseless(func(b []byte) []byte { return append(b[:len(b)-40], b[len(b)-16:]...) }), "never written"},
 		{"half a hold-down", senseless(func(b []byte) []byte { return b[:len(b)-8] }), "never written"},
 		{"of version 1 with a vote", senseless(func(b []byte) []byte { b[5] = 1; return b }), "never written"},
 		{"its name beyond the end", senseless(func(b []byte) []byte { b[68] = 255; return b }), "never written"},
@@ -236,15 +237,15 @@ const (
 		"00000002b1010300112233445546778899aabbccddeeff5a6b7c8d9eaf40b182c3d4e5f6071829f0e0d0c0b0a040908070605040" +
 		"30201022989f33"
 	goldenUntil = 1796000000123456789
-	golden3     = "424c5953000300b3000000000000000a00112233445546778899aabbccddeeff00000008000000000000002c000000000000002b" +
+	golden3     = "424c5953000300cb000000000000000a00112233445546778899aabbccddeeff00000008000000000000002c000000000000002b" +
 		"f0e0d0c0b0a0409080706050403020100474657374000000000000002cf0e0d0c0b0a0409080706050403020100000000059682f" +
 		"00000002b1010300112233445546778899aabbccddeeff5a6b7c8d9eaf40b182c3d4e5f6071829f0e0d0c0b0a040908070605040" +
-		"30201018ecac7c07f5cd150000008bb2c97000360a65fd"
+		"302010000000000000002a5a6b7c8d9eaf40b182c3d4e5f607182918ecac7c07f5cd150000008bb2c970003ac4e919"
 )
 
 func TestGoldenState(t *testing.T) {
 	want := election.Saved{
-		Incarnation: 8, MaxCounter: 44, Promoted: wire.Epoch{Counter: 43, Owner: goldenOwner},
+		Incarnation: 8, MaxCounter: 44, Promoted: wire.Epoch{Counter: 43, Owner: goldenOwner}, Accepted: wire.Epoch{Counter: 42, Owner: goldenOther},
 		Vote: wire.Epoch{Counter: 44, Owner: goldenOwner}, LongestPromise: 1500 * time.Millisecond,
 		Roster: election.Roster{Version: 689, Formed: true, IDs: []wire.ID{goldenID, goldenOther, goldenOwner}},
 	}
@@ -254,6 +255,10 @@ func TestGoldenState(t *testing.T) {
 		t.Errorf("wrote\n%s, want\n%s", got, golden3)
 	}
 	for text, held := range map[string]hold{golden2: {}, golden3: s.hold} {
+		want.Accepted = wire.Epoch{}
+		if text == golden3 {
+			want.Accepted = wire.Epoch{Counter: 42, Owner: goldenOther}
+		}
 		got, err := decodeSlot(unhex(t, text))
 		if err != nil || got.number != 10 || got.identity != s.identity || !same(got.saved, want) || got.hold != held {
 			t.Errorf("read write %d of %+v: %+v, %+v, error %v", got.number, got.identity, got.saved, got.hold, err)
@@ -317,7 +322,7 @@ func TestStateRoundTrips(t *testing.T) {
 		{"a vote alone", "test", election.Saved{Vote: last}},
 		{"a promise alone", "test", election.Saved{LongestPromise: 1}},
 		{"everything at its end", strings.Repeat("n", 255), election.Saved{
-			Incarnation: math.MaxUint32, MaxCounter: math.MaxUint64, Promoted: last, Vote: last,
+			Incarnation: math.MaxUint32, MaxCounter: math.MaxUint64, Accepted: last, Promoted: last, Vote: last,
 			LongestPromise: math.MaxInt64, Roster: full,
 		}},
 	} {

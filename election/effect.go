@@ -24,6 +24,11 @@ type Saved struct {
 	// Invariant: it is on disk before a frame, a hook or a status shows a
 	// counter of our own making that is as high.
 	MaxCounter uint64
+	// Accepted is the highest epoch that this node followed or led in.
+	//
+	// Invariant: it is on disk before anything shows that it is accepted, so
+	// that no later life follows a lower one (I6).
+	Accepted wire.Epoch
 	// Promoted is the epoch whose become hook may have run and whose lose hook
 	// has not ended: what an unclean restart must clean up after.
 	Promoted wire.Epoch
