@@ -15,8 +15,8 @@ import (
 // the configuration is read and again before every run, since what was safe at
 // start need not be safe now (README, Hooks; keepalived asks only at start).
 //
-// The array form names its file. Of the shell form only a first word that is an
-// absolute path can be checked; the rest is for the shell to find. Between the
+// The array form names its file. Of the shell form a first word that is an absolute
+// path must exist; what else is found in either is checkWords's. Between the
 // check and execve nobody but root can exchange the file, because every directory
 // on the way was checked too.
 func Check(cmd Command) error {
@@ -24,6 +24,14 @@ func Check(cmd Command) error {
 }
 
 func check(cmd Command, root bool) error {
+	if err := checkFirst(cmd, root); err != nil || !root {
+		return err
+	}
+	return checkWords(cmd)
+}
+
+// checkFirst looks at the file that the command begins with, which must exist.
+func checkFirst(cmd Command, root bool) error {
 	switch {
 	case cmd.IsZero():
 		return nil
@@ -137,10 +145,18 @@ func missing(path, part string, err error) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("check hook: %w", err)
 	case part == path:
-		return fmt.Errorf("%s: no such file: hooks are looked for on this host only", path)
+		return absent(path + ": no such file: hooks are looked for on this host only")
 	}
-	return fmt.Errorf("%s: no such file (%s does not exist)", path, part)
+	return absent(fmt.Sprintf("%s: no such file (%s does not exist)", path, part))
 }
+
+// absent is the error for a path that does not exist.
+type absent string
+
+func (a absent) Error() string { return string(a) }
+
+// Is reports whether the error is fs.ErrNotExist, too.
+func (a absent) Is(target error) bool { return target == fs.ErrNotExist }
 
 // split keeps "..", unlike filepath.Clean: after a link it means the target's
 // parent.
