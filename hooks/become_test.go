@@ -100,6 +100,55 @@ func TestTryRecordingTellsTheDisk(t *testing.T) {
 	}
 }
 
+// A disk that has room for the note that a hook begins, and for nothing more, counts as
+// full: what an earlier leadership has given back would else start a hook whose group
+// and whose end nobody can write down.
+func TestNoBecomeOnAFullDisk(t *testing.T) {
+	const page = 4096
+	dir := t.TempDir()
+	if err := unix.Mount("none", dir, "tmpfs", 0, "size=64k"); err != nil {
+		t.Skipf("skipped: no file system can be mounted: %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	g := startRig(t, scripts{BecomeLeader: note, LoseLeadership: note}, Config{Dir: dir})
+	ballast, err := os.Create(filepath.Join(dir, "ballast"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ballast.Close()
+	size := int64(0)
+	for err == nil {
+		var n int
+		n, err = ballast.Write(make([]byte, page))
+		size += int64(n)
+	}
+	for epoch := uint64(1); epoch < 3; epoch++ {
+		g.become(epoch)
+		if res := g.wants(BecomeLeader, epoch, false, false); !errors.Is(res.Err, ErrNotRecorded) {
+			t.Errorf("err = %v, want %v", res.Err, ErrNotRecorded)
+		}
+		g.lose(epoch)
+		g.wants(LoseLeadership, epoch, true, false)
+		g.backlog.wait(patience)
+		if err := ballast.Truncate(size - page); err != nil { // room for one note
+			t.Fatal(err)
+		}
+	}
+	if err := g.TryRecording(); err == nil {
+		t.Error("the disk is said to be well")
+	}
+	if err := ballast.Truncate(0); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.TryRecording(); err != nil {
+		t.Errorf("the disk is said to be ill: %v", err)
+	}
+	g.become(3)
+	g.wants(BecomeLeader, 3, true, true)
+	g.lose(3)
+	g.wants(LoseLeadership, 3, true, true)
+}
+
 // mountReadOnly puts an empty read-only file system over dir, or skips the test.
 func mountReadOnly(t *testing.T, dir string) {
 	t.Helper()

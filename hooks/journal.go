@@ -104,7 +104,9 @@ func (j *journal) keptFor(epoch Epoch) *kept {
 	return nil
 }
 
-// begin notes that the become-leader hook of ev is about to start. It gives the
+// begin notes that the become-leader hook of ev is about to start, and sees whether
+// there is room for another note after that one: of what runs, and how it ended. On a
+// full disk what an earlier leadership has given back is room for one. It gives the
 // outcome when the disk has taken that or does not; the hook must not start before.
 func (j *journal) begin(ev Event, k *kept) <-chan error {
 	outcome := make(chan error, 1)
@@ -117,7 +119,11 @@ func (j *journal) begin(ev Event, k *kept) <-chan error {
 	j.page.Owed, j.page.Kept = &Epoch{Counter: ev.Epoch.Counter, Owner: ev.Epoch.Owner}, k
 	j.mu.Unlock()
 	j.backlog.add(func() {
-		outcome <- j.write()
+		err := j.write()
+		if err == nil {
+			err = tryFile(j.path+".try", trySize)
+		}
+		outcome <- err
 		j.sync()
 	})
 	return outcome
@@ -211,16 +217,20 @@ func (j *journal) try() error {
 	if j.path == "" {
 		return nil
 	}
-	path := j.path + ".try"
-	err := replace(path, make([]byte, trySize))
+	return tryFile(j.path+".try", 2*trySize)
+}
+
+// tryFile writes a file, and removes it again.
+func tryFile(path string, size int) error {
+	err := replace(path, make([]byte, size))
 	if removed := os.Remove(path); err == nil {
 		err = removed
 	}
 	return err
 }
 
-// trySize is about what a page takes.
-const trySize = 1 << 10
+// trySize is at least what a file system gives to a file, and more than a page takes.
+const trySize = 4 << 10
 
 // replace puts a new file in the place of one: whoever reads sees one or the other.
 func replace(path string, text []byte) error {
