@@ -98,6 +98,9 @@ func (s *Scheduler) grant(a *ask, lead Leadership) bool {
 			s.carryOut(d, 0)
 		case passes(d.Why) && !s.isDue(a.until):
 			a.lookAt = d.Until
+		case d.Why == ReasonDisk:
+			s.reply(a.Token, Run{}, ErrDisk)
+			return true
 		default:
 			s.reply(a.Token, d.Run, &NotRunError{a.Job, d.Why, d.Until})
 			return true

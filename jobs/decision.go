@@ -18,6 +18,9 @@ type Leadership struct {
 	Learning bool
 	// Grace is how long a command may go on after it was told to end.
 	Grace time.Duration
+
+	// DiskFailed says that this host would be Leading, if its ledger could be saved.
+	DiskFailed bool
 }
 
 func (l *Leadership) ready() time.Time { return l.Since.Add(l.Settle) }
@@ -29,7 +32,15 @@ func (l *Leadership) knows(now time.Time) bool {
 
 // owns reports whether the run is of this very leadership.
 func (l *Leadership) owns(r Run) bool {
-	return l.Leading && r.Epoch == l.Epoch && r.Owner == l.Self
+	return (l.Leading || l.DiskFailed) && r.Epoch == l.Epoch && r.Owner == l.Self
+}
+
+// loss is why this host may not go on with what it has claimed.
+func (l *Leadership) loss() Reason {
+	if l.DiskFailed {
+		return ReasonDisk
+	}
+	return ReasonLoss
 }
 
 // Action is what a decision asks for. All but Wait change the ledger, by
@@ -101,6 +112,7 @@ const (
 	ReasonForgot     // of Admit: another claimant may have been witnessed, in a ledger that is lost
 
 	ReasonWithdrawn // the person who asked for it waits no more
+	ReasonDisk      // this host leads, but its ledger cannot be saved
 )
 
 var reasonWords = [...]string{ReasonNone: "none", ReasonOnTime: "on-time", ReasonMissed: "missed", ReasonManual: "manual",
@@ -110,7 +122,7 @@ var reasonWords = [...]string{ReasonNone: "none", ReasonOnTime: "on-time", Reaso
 	ReasonTimeout: "timeout", ReasonReplaced: "replaced", ReasonLoss: "leadership-lost", ReasonVanished: "vanished",
 	ReasonNew: "new", ReasonChanged: "schedule-changed", ReasonSettled: "settled", ReasonTaken: "taken", ReasonOver: "over", ReasonDeposed: "deposed",
 	ReasonLearning: "learning", ReasonNoMajority: "no-majority", ReasonForgot: "forgot",
-	ReasonWithdrawn: "withdrawn"}
+	ReasonWithdrawn: "withdrawn", ReasonDisk: "disk-failed"}
 
 // String gives the reason's word, the same in log, status and metrics.
 func (r Reason) String() string { return wordOf(reasonWords[:], int(r)) }

@@ -160,7 +160,8 @@
 //
 //   - Save is on disk, synced, before the effects that follow it. If it fails,
 //     they are dropped and SaveFailed is the next event; later SaveRecovered, now
-//     and then, until no SaveFailed follows.
+//     and then, until no SaveFailed follows. A leader of which that is so for some
+//     seconds, and that is Stalled, gives way if another host is ready to lead.
 //   - Begin looks at the lease at that instant. If the leadership of Run.Epoch is
 //     over, nothing starts and StartFailed is given. Else Exited is, exactly once,
 //     when the command and its children are gone.

@@ -36,7 +36,7 @@ func (s *Scheduler) onLeading(e Leading) {
 
 // onNotLeading ends a leadership. What becomes of its runs is policy.
 func (s *Scheduler) onNotLeading() {
-	s.lead.Leading = false
+	s.lead.Leading, s.tookBack = false, false
 	s.study = study{}
 	s.telling, s.tellAt = nil, time.Time{}
 }
@@ -56,7 +56,9 @@ func (s *Scheduler) isQuorum() bool { return s.voters != nil }
 // nor does one that has told a later leader what it knows.
 func (s *Scheduler) leadership() Leadership {
 	l := s.lead
-	l.Leading = l.Leading && !s.diskFailed && !s.isDeposed() && !s.closing
+	l.Leading = l.Leading && !s.isDeposed() && !s.closing
+	l.DiskFailed = l.Leading && s.diskFailed
+	l.Leading = l.Leading && !s.diskFailed
 	l.Learning = s.isQuorum() && !s.study.isDone(s)
 	return l
 }

@@ -157,6 +157,9 @@ func (v *view) wait(why Reason, slot Slot, until time.Time) {
 // mayDecide reports whether this host leads, and knows what ran.
 func (v *view) mayDecide() bool {
 	switch ready := v.lead.ready(); {
+	case v.lead.DiskFailed:
+		v.wait(ReasonDisk, 0, time.Time{})
+		return false
 	case !v.lead.Leading:
 		v.wait(ReasonNotLeading, 0, time.Time{})
 		return false
@@ -219,8 +222,8 @@ func (v *view) over(r Run) time.Time {
 func (v *view) tendOwn(r Run) {
 	switch r.Phase {
 	case Claimed, Waiting:
-		if !v.lead.owns(r) {
-			v.decide(Decision{Do: GiveUp, Why: ReasonLoss, Slot: r.Slot, Run: v.givenUp(r)})
+		if !v.lead.owns(r) || v.lead.DiskFailed {
+			v.decide(Decision{Do: GiveUp, Why: v.lead.loss(), Slot: r.Slot, Run: v.givenUp(r)})
 			return
 		}
 		if r.Phase == Waiting {

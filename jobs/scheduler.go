@@ -77,6 +77,8 @@ type Scheduler struct {
 	savedEdits uint64    // the ledger's edits that the last Save had
 	saveAt     time.Time // when they are saved at the latest; zero: there are none
 	diskFailed bool
+	tookBack   bool    // a start, since the last that the disk took
+	justOver   []stray // own runs that the step says are over
 
 	// Decisions are looked for only when one may have become due.
 	decidedEdits uint64
@@ -125,6 +127,7 @@ func (s *Scheduler) Step(now time.Time, ev Event) []Effect {
 		s.onSaveFailed() // looks at the effects of the step before
 	} else {
 		s.before, s.after = s.before[:0], s.after[:0]
+		s.tookBack, s.justOver = s.tookBack && s.diskFailed, s.justOver[:0]
 		s.awake()
 		s.settleForgot()
 		s.dispatch(ev)

@@ -11,10 +11,22 @@ func (s *Scheduler) tellAll(job string, runs ...Run) {
 	s.mustSave = true
 	e, _ := s.ledger.Entry(job)
 	e.Runs = runs
+	over := slices.DeleteFunc(slices.Clone(runs), func(r Run) bool { return r.Owner != s.cfg.Self || r.Phase != Ended })
+	for _, r := range over {
+		s.justOver = append(s.justOver, stray{job, r})
+	}
+	if s.diskFailed {
+		// All that a host says whose disk fails is which of its own runs are over. That is
+		// so whether it is on the disk or not; for the next leader they would go on until
+		// their timeout.
+		if e = (Entry{Job: job, Runs: over}); len(over) == 0 {
+			return
+		}
+	}
 	l := Ledger{entries: []Entry{e}}
 	m := Message{Kind: RecordMessage, Epoch: s.lead.Epoch, Owner: s.cfg.Self, Payload: l.mustAppend()}
 	for _, to := range s.others() {
-		s.send(to, m)
+		s.after = append(s.after, Send{To: to, Message: m})
 	}
 }
 
@@ -62,7 +74,8 @@ func (s *Scheduler) others() []ID {
 	return slices.DeleteFunc(all, func(id ID) bool { return id == s.cfg.Self })
 }
 
-// send sends after the step's Save. A host whose disk fails says nothing.
+// send sends after the step's Save. A host whose disk fails says nothing, but for
+// tellAll.
 func (s *Scheduler) send(to ID, m Message) {
 	if !s.diskFailed {
 		s.after = append(s.after, Send{To: to, Message: m})

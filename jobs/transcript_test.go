@@ -106,7 +106,7 @@ func setJob(t *testing.T, d *datadriven.TestData, j *Job, key, value string) {
 //	crash K | boot K | wipe K
 //	gossip K L                   they exchange their ledgers
 //	frames on|off                show messages
-//	explain K | ledger K
+//	explain K | ledger K | stalled K
 func (w *lan) command(d *datadriven.TestData) {
 	var words []string
 	for _, a := range d.CmdArgs {
@@ -183,6 +183,8 @@ func (w *lan) command(d *datadriven.TestData) {
 		for _, e := range host(0).s.Explain() {
 			fmt.Fprintf(&w.trace, "%s: %s\n", e.Job, short(e))
 		}
+	case "stalled":
+		fmt.Fprintf(&w.trace, "%t\n", host(0).s.Stalled())
 	case "ledger":
 		w.showLedger(host(0))
 	default:
