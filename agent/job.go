@@ -65,6 +65,7 @@ type jobDesk struct {
 	writing  bool      // rest waits for the file
 	wroteAt  time.Time // since when, on the agent's clock
 	failed   bool      // the last write did
+	passOn   passOn    // what a leader does about that
 	clocks   clockPair
 	wall     func() time.Time // wallClock; tests set it
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/control"
+	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/hooks/jobrun"
 	"github.com/bully-agent/bully-agent/jobs"
@@ -460,6 +461,90 @@ func TestJobsNeedTheDisk(t *testing.T) {
 		}
 		c.stopAll()
 	})
+}
+
+// breakLedger lets the directory of h go, so that no new file is made; its state file
+// is open and goes on taking writes. mend undoes it.
+func (h *testHost) breakLedger(t *testing.T) (mend func()) {
+	t.Helper()
+	move := func(from, to string) {
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	move(h.dir, h.dir+".gone")
+	return func() { move(h.dir+".gone", h.dir) }
+}
+
+// A leader whose ledger takes no writes hands over when jobs are due, so that they
+// run elsewhere, and comes back when its disk does.
+func TestFullDiskPassesJobsOn(t *testing.T) {
+	for _, expect := range []int{0, 3} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(t, 3)
+			if expect > 0 {
+				c.expecting(expect)
+			}
+			log := c.withJobs(100*time.Millisecond, someJob("tick", "@every 1s", nil))
+			for _, h := range c.hosts {
+				c.start(h)
+			}
+			mid, top := c.hosts[1], c.hosts[2]
+			c.agrees(top)
+			time.Sleep(5 * time.Second)
+			mend := top.breakLedger(t)
+			time.Sleep(ledgerPatience - time.Second)
+			if j := c.job(top, "tick"); j.State != "waiting" || j.Why != string(election.DiskFailed) || c.leader() != top {
+				t.Errorf("expect %d: while the disk is full: %+v", expect, j)
+			}
+			time.Sleep(3 * time.Second)
+			c.agrees(mid)
+			if ran := top.hooks.ran(); !strings.HasSuffix(ran[len(ran)-1], " "+string(election.DiskFailed)) {
+				t.Errorf("expect %d: hooks %q", expect, ran)
+			}
+			before := len(log.all())
+			time.Sleep(10 * time.Second)
+			if n := len(log.all()) - before; n < 7 || !isNoted(top, "the job ledger takes no writes") {
+				t.Errorf("expect %d: %d starts in 10 s at the next leader, notes %q", expect, n, top.agent.Status().Notes)
+			}
+			mend()
+			time.Sleep(hookHold)
+			c.agrees(top)
+			if twice := log.twice(); twice != "" {
+				t.Errorf("expect %d: a slot was started twice: %s", expect, twice)
+			}
+			c.stopAll()
+		})
+	}
+}
+
+// Where no job is due nothing is passed on; and where no disk takes writes the
+// leadership does not go round for ever.
+func TestFullDisksKeepTheirLeader(t *testing.T) {
+	for schedule, most := range map[string]uint64{"@yearly": 0, "@every 10s": 14} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(t, 2)
+			c.withJobs(100*time.Millisecond, someJob("tick", schedule, nil))
+			for _, h := range c.hosts {
+				c.start(h)
+			}
+			c.agrees(c.hosts[1])
+			time.Sleep(15 * time.Second)
+			was := c.leader().agent.Status().Epoch.Counter
+			for _, h := range c.hosts {
+				defer h.breakLedger(t)()
+			}
+			if schedule == "@yearly" { // which writes nothing by itself
+				expectRefusal(t, c.leader().order("job-run", map[string]string{"job": "tick"}), "disk_failed")
+				expectRefusal(t, c.leader().order("job-run", map[string]string{"job": "tick"}), "disk_failed")
+			}
+			time.Sleep(time.Hour)
+			if n := c.leader().agent.Status().Epoch.Counter - was; n > most {
+				t.Errorf("%s: %d more leaderships in an hour", schedule, n)
+			}
+			c.stopAll()
+		})
+	}
 }
 
 // A ledger that was cut short, or is of another version, is kept aside, and one

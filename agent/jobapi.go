@@ -26,7 +26,7 @@ func (a *agent) jobNotes() []string {
 			took.Round(time.Second)))
 	}
 	if a.jobs.failed {
-		notes = append(notes, "the job ledger takes no writes: no job starts here")
+		notes = append(notes, fmt.Sprintf("the job ledger takes no writes: no job starts here: %v", a.jobs.passOn.why))
 	}
 	if job, until, ok := a.jobs.scheduler.Ahead(); ok {
 		notes = append(notes, fmt.Sprintf("job %s is settled until %v: the clock of this host was set back, or that of a "+

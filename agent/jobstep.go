@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/jobs"
 	"github.com/bully-agent/bully-agent/jobs/jobframe"
 	"github.com/bully-agent/bully-agent/membership"
@@ -157,18 +158,22 @@ func (a *agent) onLedgerWritten(w written) {
 	case w.err != nil:
 		if !j.failed {
 			a.log.Error("job ledger not saved; no job starts here until it is", "err", w.err)
-			a.jobEvent("job ledger not saved: "+w.err.Error(), "disk-failed")
+			a.jobEvent("job ledger not saved: "+w.err.Error(), string(election.DiskFailed))
+			j.passOn.since = a.cfg.Now()
 		}
-		j.failed, j.rest = true, nil
+		j.failed, j.rest, j.passOn.why = true, nil, w.err
 		j.queue = slices.Insert(j.queue, 0, jobs.Event(jobs.SaveFailed{}))
 	case j.failed:
-		j.failed = false
+		j.failed, j.passOn = false, passOn{}
 		a.log.Info("job ledger saved again")
 	}
 	if w.err == nil {
 		a.members.SetLedger(j.scheduler.Bytes())
 	}
 	a.pumpJobs()
+	if j.failed && j.scheduler.Stalled() {
+		a.passJobsOn()
+	}
 }
 
 // planJobs puts the scheduler's deadline, which is on the wall clock, onto the
