@@ -45,6 +45,9 @@ func (l *lab) report(f findings) error {
 	if !l.JSON && slices.ContainsFunc(records, func(r record) bool { return r.what == paused }) {
 		fmt.Fprintln(l.Out, "  note    a frozen agent cannot run its lose hook: another leader in that time is no breach")
 	}
+	if !l.JSON && v.late != "" {
+		fmt.Fprintln(l.Out, "  note    "+v.late)
+	}
 	if f.failed != nil {
 		return f.failed
 	}
@@ -58,11 +61,11 @@ func (l *lab) report(f findings) error {
 func printChecks(w io.Writer, v verdict) {
 	fmt.Fprintln(w, "\nverdict")
 	for _, c := range v.checks {
-		word := "held"
-		if !c.held() {
-			word = "BROKEN"
+		name := c.name
+		if c.word() == "-" {
+			name += ": " + c.untested
 		}
-		fmt.Fprintf(w, "  %-6s  %s\n", word, c.name)
+		fmt.Fprintf(w, "  %-6s  %s\n", c.word(), name)
 		for _, b := range c.breaches {
 			fmt.Fprintf(w, "          %s\n", b)
 		}
@@ -109,6 +112,8 @@ type (
 		Promise  string   `json:"promise"`
 		Held     bool     `json:"held"`
 		Breaches []string `json:"breaches"`
+		// Untested is what did not happen, so that Held says nothing.
+		Untested string `json:"untested,omitempty"`
 	}
 	jsonTimes struct {
 		Fault string    `json:"fault"`
@@ -168,7 +173,7 @@ func (l *lab) printJSON(records []record, v verdict, found findings) error {
 		doc.Watch = &jsonWatch{(c.to - c.from).Seconds(), c.changes(), c.begun, c.ended}
 	}
 	for _, c := range v.checks {
-		doc.Checks = append(doc.Checks, jsonCheck{c.name, c.held(), texts(c.breaches)})
+		doc.Checks = append(doc.Checks, jsonCheck{c.name, c.held(), texts(c.breaches), c.untested})
 	}
 	for _, s := range found.samples {
 		if len(s.rounds) > 0 {

@@ -452,6 +452,56 @@ func TestTwoLeadersInTheEnd(t *testing.T) {
 	}
 }
 
+// A promise is said to have held only where something put it to the test.
+func TestWhatWasNotTested(t *testing.T) {
+	const (
+		timely   = "a leader out of reach steps down in time"
+		letsGo   = "a leader that is cut off lets go before another takes over"
+		minority = "nobody begins to lead while it is cut off"
+	)
+	tests := map[string]struct {
+		lines string
+		rules rules
+		want  []string // not tested
+	}{
+		"a kill":                 {"1.0 n3 killed\n1.4 n2 became 2", lanRules, []string{timely, letsGo}},
+		"a short sleep":          {"1.0 n3 paused\n1.1 n3 continued", lanRules, []string{timely, letsGo}},
+		"a long sleep":           {"1.0 n3 paused\n1.4 n2 became 2\n2.0 n3 continued\n2.1 n3 lost 1\n3.0 n2 agreed 2", lanRules, []string{letsGo}},
+		"a follower cut":         {"1.0 n1 cut\n3.0 n3 agreed 1", lanRules, []string{timely, letsGo}},
+		"a leader cut":           {"1.0 n3 cut\n1.3 n3 lost 1\n1.4 n2 became 2\n2.0 n2 agreed 2", lanRules, nil},
+		"its kill, among voters": {"1.0 n3 killed\n1.4 n2 became 2", quorumRules, []string{timely, minority}},
+		"its cut, among voters":  {"1.0 n3 cut\n1.3 n3 lost 1\n1.4 n2 became 2\n2.0 n2 agreed 2", quorumRules, nil},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, c := range judge(history(t, elected+tt.lines), tt.rules).checks {
+				if c.word() == "-" {
+					got = append(got, c.name)
+				}
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("not tested: %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// A killed leader's lose hook that comes after the next one's become hook is no breach, and is not kept silent about.
+func TestTheKilledLetGoLate(t *testing.T) {
+	v := judge(history(t, elected+`
+		1.0 n3 killed
+		1.1 n2 became 2
+		1.2 n3 lost 1 agent-died
+		2.0 n2 killed
+		2.1 n2 lost 2 agent-died
+		2.2 n1 became 3
+		3.0 n3 killed`), lanRules)
+	if want := "after 1 of 2 kills of a leader the next one began before the dead one's lose hook had ended"; v.late != want {
+		t.Errorf("note %q, want %q", v.late, want)
+	}
+}
+
 func TestEachFaultHasItsVerdict(t *testing.T) {
 	v := judge(history(t, elected+`
 		1.0 n1 killed
