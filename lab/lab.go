@@ -43,6 +43,9 @@ func Run(ctx context.Context, o Options) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
+	if err := hasRoom(o.Nodes, memoryAvailable()); err != nil {
+		return err
+	}
 	o.fill()
 	script, err := o.readScript()
 	if err != nil {
@@ -70,6 +73,7 @@ func (l *lab) drive(ctx context.Context, script []command) error {
 	if !l.JSON && !l.isLive() {
 		fmt.Fprintf(l.Out, "%s\n\n", l.title())
 	}
+	l.announce()
 	if err := l.startAll(ctx); err != nil {
 		return err
 	}

@@ -119,11 +119,29 @@ func (s *live) draw(views []view) {
 	if s.Netns {
 		p.help = helpWithCable
 	}
+	answer, run := 0, 0
 	for i, n := range s.nodes {
 		p.rows = append(p.rows, n.row(views[i], records, now))
+		if n.running() && !n.isAsleep() {
+			run++
+		}
+		if views[i].node != nil && views[i].err == nil {
+			answer++
+		}
+	}
+	if p.message == "" {
+		p.message = waitingFor(answer, run)
 	}
 	// Overwrite in place and clear what is left over: clearing first would flicker.
 	fmt.Fprint(s.Out, "\x1b[H"+strings.Join(p.lines(width, height), "\x1b[K\r\n")+"\x1b[K\x1b[J")
+}
+
+// waitingFor tells what an empty table waits for.
+func waitingFor(answer, run int) string {
+	if answer >= run {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d agents that run answer", answer, run)
 }
 
 // press does what a key says. Its error ends the lab.

@@ -34,6 +34,16 @@ q quit`
 	}
 }
 
+// Agents that are slow to start are not kept silent about.
+func TestTheScreenSaysWhoAnswers(t *testing.T) {
+	if got := waitingFor(3, 100); got != "3 of 100 agents that run answer" {
+		t.Errorf("says %q", got)
+	}
+	if got := waitingFor(3, 3) + waitingFor(3, 2); got != "" {
+		t.Errorf("says %q where all answer", got)
+	}
+}
+
 // All keys are on the screen where it is as small as terminals come.
 func TestAllKeysAreShown(t *testing.T) {
 	p := somePicture(t)
