@@ -240,8 +240,8 @@ func (n *Node) onClaimDue() {
 		return
 	}
 	n.dropExchanges(func(x *exchange) bool { return x.frame.Kind == wire.Coordinator })
-	if n.isQuorum() && n.contest.canvass.tries < maxClaims {
-		n.announceClaim() // of the same epoch: votes that are on disk by now come at once
+	if n.contest.canvass.tries < maxClaims {
+		n.announceClaim() // of the same epoch: what is on disk by now is acknowledged at once
 		return
 	}
 	n.withdraw(ClaimUnheard)

@@ -108,6 +108,7 @@ func (n *Node) checkClaim() {
 		return
 	}
 	n.reign.promoted, n.reign.promotedAt = n.cur, n.steps
+	n.saved.Accepted = n.cur
 	n.saved.Promoted = n.cur
 	n.save()
 	n.stateAt = n.now

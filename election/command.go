@@ -102,7 +102,7 @@ func (n *Node) onClaimNotSaved(e SaveFailed) {
 	case n.reign.mintedAt == last && e.State.Promoted != n.reign.epoch:
 		n.cur, n.leaderKnown = n.reign.prior, false // the new epoch never left this node
 		n.release(n.reign.epoch)
-		n.saved.Promoted, n.saved.Vote = wire.Epoch{}, n.reign.priorVote
+		n.saved.Promoted, n.saved.Vote, n.saved.Accepted = wire.Epoch{}, n.reign.priorVote, n.reign.accepted
 		n.reign = reign{}
 		n.becomeObserver(DiskFailed)
 	case n.state == Claiming:

@@ -53,6 +53,9 @@ func (n *Node) mayFollow(p *peer, f *wire.Frame) bool {
 	case n.hasVotedAbove(f.Epoch):
 		n.reply(p, f, wire.Frame{Kind: wire.CoordAck, AckVerdict: wire.AckStale, Epoch: n.votedEpoch()})
 		return false
+	case f.Epoch.Compare(n.floor()) < 0: // of a life before
+		n.reply(p, f, wire.Frame{Kind: wire.CoordAck, AckVerdict: wire.AckStale, Epoch: n.floor()})
+		return false
 	}
 	return true
 }
@@ -63,10 +66,11 @@ func (n *Node) accept(p *peer, f *wire.Frame) {
 	if n.state == Lead {
 		n.onSuperseded(f.Epoch)
 	}
-	n.raiseCounter(f.Epoch.Counter)
-	n.cur, n.leaderKnown, n.failed = f.Epoch, true, wire.Epoch{}
+	isNew := n.recognise(f.Epoch)
 	n.lhb = n.now
-	n.renewPromise(f.Epoch)
+	if n.renewPromise(f.Epoch) || isNew {
+		n.save()
+	}
 	if isNews {
 		n.followedAt = n.now
 	}
@@ -80,6 +84,41 @@ func (n *Node) accept(p *peer, f *wire.Frame) {
 	n.armPreemption(p)
 }
 
+// recognise makes e's owner the leader, and reports whether e must be saved: before
+// anything shows that it was accepted, the acknowledgement that its owner leads by
+// among it. So hosts that all lost their power go on above every epoch that a disk
+// among those that are back has seen. A node without a disk goes on following, and
+// saves what it accepted when the disk is well.
+func (n *Node) recognise(e wire.Epoch) (mustSave bool) {
+	n.raiseCounter(e.Counter)
+	n.cur, n.leaderKnown, n.failed = e, true, wire.Epoch{}
+	if e.Compare(n.saved.Accepted) <= 0 {
+		return false
+	}
+	n.saved.Accepted = e
+	return !n.hasVotedFor(e) && !n.diskFailed
+}
+
+// hasVotedFor: the vote on disk already keeps every later life from following a
+// lower epoch.
+func (n *Node) hasVotedFor(e wire.Epoch) bool {
+	return n.isQuorum() && n.saved.Vote.Counter >= e.Counter && !n.unsaved
+}
+
+// floor is the lowest epoch that this node may follow: the highest that it
+// accepted or granted, in this life or before. A state file of an older version
+// has the counter alone.
+func (n *Node) floor() wire.Epoch {
+	lowest := n.saved.Accepted
+	if lowest.IsZero() {
+		lowest.Counter = n.inherited
+	}
+	if n.isQuorum() && n.saved.Vote.Counter > lowest.Counter {
+		return wire.Epoch{Counter: n.saved.Vote.Counter}
+	}
+	return lowest
+}
+
 // toldOf takes somebody else's word that the epoch e is in force. It gives a
 // node without a leader somebody to expect (R8: it must be heard within the
 // suspect timeout), and never makes one out of oneself (M2).
@@ -87,8 +126,9 @@ func (n *Node) toldOf(e wire.Epoch) {
 	if n.leaderKnown || n.state == Lead || n.state == Stopping || n.leaving || n.refused || !n.mayBeTold(e) {
 		return
 	}
-	n.raiseCounter(e.Counter)
-	n.cur, n.leaderKnown, n.failed = e, true, wire.Epoch{}
+	if n.recognise(e) {
+		n.save()
+	}
 	n.lhb, n.followedAt = time.Time{}, n.now
 	n.becomeFollower(ToldOfLeader)
 	n.armSuspicion(n.now.Add(n.suspectTimeout()))
@@ -103,7 +143,7 @@ func (n *Node) mayBeTold(e wire.Epoch) bool {
 	case p == nil || p.Status != Alive || e.Counter <= p.resigned:
 		return false
 	}
-	return e.Compare(n.cur) >= 0 && e.Compare(n.failed) > 0
+	return e.Compare(n.cur) >= 0 && e.Compare(n.failed) > 0 && e.Compare(n.floor()) >= 0
 }
 
 // onLeaderReported takes the record that memberlist carries (protocol 6.3).

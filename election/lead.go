@@ -14,6 +14,7 @@ type reign struct {
 	epoch      wire.Epoch
 	prior      wire.Epoch // best epoch known before the claim
 	priorVote  wire.Epoch // this voter's vote before the claim
+	accepted   wire.Epoch // what was accepted before the claim
 	lease      lease.Lease
 	lastBeat   time.Time
 	beatAt     time.Time     // next heartbeat
@@ -260,7 +261,8 @@ func (n *Node) onElectionAsLeader(p *peer, f *wire.Frame) {
 // the order of epochs says which (CE7: not both).
 func (n *Node) onSuperseded(by wire.Epoch) {
 	n.becomeStopping(Superseded, ending{superseded: true})
-	n.raiseCounter(by.Counter)
-	n.cur, n.leaderKnown, n.failed = by, true, wire.Epoch{}
+	if n.recognise(by) {
+		n.save()
+	}
 	n.lhb, n.followedAt = time.Time{}, n.now // R8: to be heard in person soon
 }

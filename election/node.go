@@ -54,6 +54,7 @@ type Node struct {
 	sync      time.Duration // how long a save takes here
 	unsaved   bool          // the last save failed: memory is ahead of the disk
 	onDisk    uint64        // MaxCounter as last saved
+	inherited uint64        // MaxCounter of the lives before
 	offer     offer         // a roster that is being agreed on
 	isOutside bool          // the cluster has a roster, and this node was never in one
 
@@ -91,7 +92,7 @@ func New(cfg Config, saved Saved, now time.Time) (*Node, error) {
 	n := &Node{cfg: cfg, hash: cfg.Hash(), born: saved.Incarnation, saved: saved, now: now}
 	n.strategy = strategyOf(cfg.Algorithm)
 	n.settleEnd = now.Add(cfg.Settle)
-	n.onDisk = saved.MaxCounter
+	n.onDisk, n.inherited = saved.MaxCounter, saved.MaxCounter
 	n.startMute()
 	n.queryAt = now.Add(2*cfg.Heartbeat + 3*rtoUnknown) // T_q of protocol 3.1
 	n.state, n.since, n.cause = Start, now, Boot

@@ -63,18 +63,17 @@ func (n *Node) release(e wire.Epoch) {
 	}
 }
 
-// renewPromise: the leader that this voter follows is heard. What a restart must
-// not forget is on disk before the acknowledgement goes out.
-func (n *Node) renewPromise(e wire.Epoch) {
+// renewPromise: the leader that this voter follows is heard. It reports whether
+// something that a restart must not forget is to be saved, before the
+// acknowledgement goes out.
+func (n *Node) renewPromise(e wire.Epoch) (mustSave bool) {
 	if !n.isQuorum() {
-		return
+		return false
 	}
-	if n.cfg.Lease > n.saved.LongestPromise || e.Counter > n.onDisk || n.unsaved {
-		n.saved.LongestPromise = max(n.saved.LongestPromise, n.cfg.Lease)
-		n.saved.MaxCounter = max(n.saved.MaxCounter, e.Counter)
-		n.save()
-	}
+	mustSave = n.cfg.Lease > n.saved.LongestPromise || e.Counter > n.onDisk || n.unsaved
+	n.saved.LongestPromise = max(n.saved.LongestPromise, n.cfg.Lease)
 	n.bind(e, n.cfg.Lease)
+	return mustSave
 }
 
 // hasVotedAbove: this voter granted an epoch above e, so e is over for it.

@@ -258,6 +258,13 @@ func TestR10_AckOrHeartbeat(t *testing.T) {
 		n.hearsAndForgets(n.actor(1).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, Epoch: n.node.cur}))
 		n.waits(390 * time.Millisecond)
 		n.expects("send n2 COORDINATOR", "send n2 COORDINATOR", "send n2 COORDINATOR")
+		for range maxClaims - 1 { // n2's disk may be slow: for the same epoch it has it by then
+			n.waits(10 * time.Millisecond)
+			n.expects("send n1 COORDINATOR epoch=1/n3", "send n2 COORDINATOR epoch=1/n3")
+			n.hearsAndForgets(n.actor(1).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, Epoch: n.node.cur}))
+			n.waits(390 * time.Millisecond)
+			n.expects("send n2 COORDINATOR", "send n2 COORDINATOR", "send n2 COORDINATOR")
+		}
 		n.waits(10 * time.Millisecond)
 		n.expects("send n1 RESIGN reason=abandoned", "send n2 RESIGN reason=abandoned", "claim → stagger cause=claim-unheard")
 	})

@@ -143,7 +143,7 @@ func (n *Node) becomeClaimant(cause Cause) {
 	prior := n.cur
 	n.cur, n.leaderKnown = wire.Epoch{Counter: n.saved.MaxCounter, Owner: n.cfg.ID}, false
 	n.reign = newReign(n.cur, prior, n.cfg.Lease)
-	n.reign.priorVote = priorVote
+	n.reign.priorVote, n.reign.accepted = priorVote, n.saved.Accepted
 	n.reign.mintedAt = n.steps
 	n.contest.isolated, n.contest.canvass = false, canvass{}
 	n.enter(Claiming, cause)

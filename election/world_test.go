@@ -93,12 +93,14 @@ type host struct {
 	node     *Node // nil: not running
 	disk     Saved
 	diskFull bool
+	sync     time.Duration // how long a save blocks the process
 	priority uint16
 	part     Part
 	nonce    uint32
 	frozen   bool
 	backlog  []Event
 	epoch    wire.Epoch // last shown
+	accepted wire.Epoch // the highest that it followed or led, in all its lives
 	led      wire.Epoch // epoch whose become hook ran without its lose
 	losing   wire.Epoch // epoch whose lose hook runs
 	life     int
@@ -182,7 +184,7 @@ func (w *world) start(h *host) {
 	h.frozen, h.backlog = false, nil
 	h.losing = wire.Epoch{}
 	h.tether = Tether{}
-	h.epoch = wire.Epoch{} // I6 speaks of one life
+	h.epoch = wire.Epoch{} // claims too must not fall, in one life
 	cfg := w.cfg
 	cfg.ID, cfg.Nonce, cfg.Priority, cfg.Part = h.id(), h.nonce, h.priority, h.part
 	cfg.Rand = rand.New(rand.NewPCG(uint64(h.number), uint64(h.life)))
@@ -216,7 +218,7 @@ func (w *world) die(h *host) {
 }
 
 // wipe gives a host that is down a new disk; its agent has a new id then.
-func (w *world) wipe(h *host) { h.disk, h.reborn = Saved{}, h.reborn+1 }
+func (w *world) wipe(h *host) { h.disk, h.accepted, h.reborn = Saved{}, wire.Epoch{}, h.reborn+1 }
 
 func (w *world) freeze(h *host, d time.Duration) {
 	h.frozen = true
@@ -256,15 +258,35 @@ func (w *world) step(h *host, ev Event) {
 	if e, ok := ev.(HookEnded); ok && e.Hook == Lose {
 		h.losing = wire.Epoch{}
 	}
-	for _, effect := range slices.Clone(h.node.Step(w.now, ev)) {
-		if !w.apply(h, effect) {
-			w.step(h, SaveFailed{State: effect.(Save).State})
-			break
-		}
-	}
+	w.carryOut(h, slices.Clone(h.node.Step(w.now, ev)))
 	w.checkArmed(h)
 	w.checkOneLeader()
 	w.arm(h)
+}
+
+// carryOut does what a step said. A slow disk blocks the process in the middle.
+func (w *world) carryOut(h *host, effects []Effect) {
+	for i, effect := range effects {
+		if !w.apply(h, effect) {
+			w.step(h, SaveFailed{State: effect.(Save).State})
+			return
+		}
+		if _, isSave := effect.(Save); !isSave || h.sync == 0 {
+			continue
+		}
+		h.frozen = true
+		life := h.life
+		w.after(h.sync, func() {
+			if h.life != life || h.node == nil {
+				return
+			}
+			h.frozen = false
+			w.carryOut(h, effects[i+1:])
+			h.frozen, h.backlog = true, slices.Insert(h.backlog, 0, Event(DiskTimed{h.sync}))
+			w.thaw(h)
+		})
+		return
+	}
 }
 
 // checkOneLeader: in quorum mode no two hosts may act at one time, frozen ones
@@ -344,12 +366,32 @@ func (w *world) checkTransition(h *host, e Transition) {
 		w.t.Fatalf("I2: host %d shows epoch %v with counter %d on disk", h.number, e.Epoch, h.disk.MaxCounter)
 	}
 	h.epoch = e.Epoch
+	w.checkAccepted(h, e)
+
 	if e.To == Lead {
 		if owner := w.owners[e.Epoch]; owner != nil || e.Epoch.Owner != h.id() {
 			w.t.Fatalf("I7: epoch %v has two leaderships", e.Epoch)
 		}
 		w.owners[e.Epoch] = h
 		w.ascents = append(w.ascents, e)
+	}
+}
+
+// checkAccepted: what a host follows or leads in never falls, over its restarts
+// too, unless its disk took no writes (I6).
+func (w *world) checkAccepted(h *host, e Transition) {
+	if e.To != Lead && (e.To != Follow || e.Leader.IsZero()) {
+		return
+	}
+	isSaved := e.Epoch.Compare(h.disk.Accepted) <= 0 || w.cfg.Expect > 0 && e.Epoch.Counter <= h.disk.Vote.Counter
+	switch {
+	case e.Epoch.Compare(h.accepted) < 0:
+		w.t.Fatalf("I6: host %d accepts epoch %v after %v in a life before", h.number, e.Epoch, h.accepted)
+	case h.diskFull:
+	case !isSaved:
+		w.t.Fatalf("I6: host %d accepts epoch %v with %v on disk", h.number, e.Epoch, h.disk.Accepted)
+	default:
+		h.accepted = e.Epoch
 	}
 }
 

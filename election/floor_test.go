@@ -1,0 +1,176 @@
+package election
+
+import (
+	"testing"
+	"time"
+
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// Epochs rise over restarts and power cuts too (I6): what a node accepted is on its
+// disk before anything shows it, and no later life follows less.
+
+// A restarted follower compared with an empty memory, and let itself be led by the
+// past.
+func TestMended23_NoLaterLifeFollowsLess(t *testing.T) {
+	accepted := wire.Epoch{Counter: 7, Owner: hostID(3)}
+	for _, tc := range []struct {
+		name   string
+		saved  Saved
+		frame  func(n *story) wire.Frame
+		wanted []string
+	}{
+		{"a lower counter", Saved{MaxCounter: 9, Accepted: accepted}, func(n *story) wire.Frame { return n.actor(4).coordinator(6) },
+			[]string{"send n4 COORD_ACK verdict=stale epoch=7/n3"}},
+		{"an equal counter of a lower owner", Saved{MaxCounter: 7, Accepted: accepted}, func(n *story) wire.Frame { return n.actor(1).heartbeat(7) },
+			[]string{"send n1 COORD_ACK verdict=stale epoch=7/n3"}},
+		{"the same epoch", Saved{MaxCounter: 9, Accepted: accepted}, func(n *story) wire.Frame { return n.actor(3).heartbeat(7) },
+			[]string{"start → follow leader=n3 epoch=7/n3"}},
+		{"an equal counter of a higher owner", Saved{MaxCounter: 7, Accepted: accepted}, func(n *story) wire.Frame { return n.actor(4).heartbeat(7) },
+			[]string{"save", "start → follow leader=n4 epoch=7/n4"}},
+		{"a state file that knows the counter alone", Saved{MaxCounter: 9}, func(n *story) wire.Frame { return n.actor(3).coordinator(8) },
+			[]string{"send n3 COORD_ACK verdict=stale epoch=9/n0"}},
+		{"its counter again", Saved{MaxCounter: 9}, func(n *story) wire.Frame { return n.actor(3).heartbeat(9) },
+			[]string{"save", "start → follow leader=n3 epoch=9/n3"}},
+		{"hearsay", Saved{MaxCounter: 7, Accepted: accepted}, func(n *story) wire.Frame {
+			return n.actor(4).says(wire.Frame{Kind: wire.Probe, Flags: wire.AckReq})
+		}, []string{"send n4 PROBE_ACK"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			n := storyFrom(t, 2, Config{}, tc.saved, 1, 3, 4)
+			n.happens(LeaderReported{n.actor(1).epoch(6)})
+			n.expects()
+			n.hears(tc.frame(n))
+			n.expectsSome(tc.wanted...)
+		})
+	}
+}
+
+// The acknowledgement is what a leader leads by: were it sent first, a power cut
+// could leave the epoch on nobody's disk but the leader's.
+func TestMended23_AcceptedIsSavedBeforeItIsShown(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		happens func(n *story)
+		shown   []string
+	}{
+		{"announced", func(n *story) { n.hears(n.actor(3).coordinator(7)) },
+			[]string{"save counter=7", "start → follow leader=n3 epoch=7/n3", "send n3 COORD_ACK verdict=accept"}},
+		{"told", func(n *story) { n.happens(LeaderReported{n.actor(3).epoch(7)}) },
+			[]string{"save counter=7", "start → follow leader=n3 epoch=7/n3"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			n := storyOf(t, 2, Config{}, 1, 3)
+			tc.happens(n)
+			n.expects(tc.shown...)
+			if n.disk.Accepted != n.actor(3).epoch(7) {
+				t.Errorf("%v is on disk as accepted", n.disk.Accepted)
+			}
+			n.hears(n.actor(3).heartbeat(7)) // and once only
+			n.expects()
+		})
+	}
+	t.Run("by a leader that is superseded", func(t *testing.T) {
+		n := storyOf(t, 2, Config{}, 1, 3)
+		n.leads(1)
+		n.hears(n.actor(3).heartbeat(7))
+		n.expects("lead → stopping cause=superseded", "stop hook", "lose hook", "save counter=7")
+		if n.disk.Accepted != n.actor(3).epoch(7) {
+			t.Errorf("%v is on disk as accepted", n.disk.Accepted)
+		}
+	})
+	t.Run("one's own, with the promotion", func(t *testing.T) {
+		n := storyOf(t, 2, Config{}, 1, 3)
+		n.leads(1)
+		if n.disk.Accepted != n.node.cur {
+			t.Errorf("leads in %v with %v on disk", n.node.cur, n.disk.Accepted)
+		}
+	})
+}
+
+// A node that cannot save goes on following, and acknowledges: it is a witness of
+// its leader's life. What it learnt meanwhile is saved when the disk is well.
+func TestMended23_AFullDiskGoesOnFollowing(t *testing.T) {
+	n := storyOf(t, 2, Config{}, 1, 3)
+	n.fails = func(Saved) bool { return true }
+	n.hears(n.actor(3).coordinator(7))
+	n.expects("follow → follow leader=n3 epoch=7/n3") // what followed the save was dropped, and SaveFailed says it
+	n.hears(n.actor(3).coordinator(7))
+	n.expects("send n3 COORD_ACK verdict=accept flags=draining,fresh")
+	n.hears(n.actor(1).coordinator(6))
+	n.expects("send n1 COORD_ACK verdict=stale epoch=7/n3")
+	n.happens(SaveRecovered{})
+	n.expects("save counter=7")
+	if n.disk.Accepted != n.actor(3).epoch(7) {
+		t.Errorf("%v is on disk as accepted", n.disk.Accepted)
+	}
+}
+
+// An epoch of our own that never reached the disk was never accepted.
+func TestMended23_AnUnsavedClaimIsNotAccepted(t *testing.T) {
+	n := storyOf(t, 2, Config{})
+	n.fails = func(s Saved) bool { return s.MaxCounter == 1 }
+	n.waits(2 * time.Second)
+	n.forgets()
+	n.is(Observe)
+	if !n.node.saved.Accepted.IsZero() {
+		t.Errorf("accepted %v, which is on no disk", n.node.saved.Accepted)
+	}
+}
+
+// After a power cut two of three hosts went on below what the third had led in, and
+// the third, back at last, followed them: a resource that compares epochs refused
+// the leader that all followed.
+func TestMended23_PowerCut(t *testing.T) {
+	for _, forgets := range []bool{false, true} { // the followers' disks took no writes: the last leader's alone knows
+		w := newWorld(t, 3, Config{MinAcks: AutoMinAcks, Preempt: PreemptNever})
+		for _, h := range w.hosts {
+			w.boot(h)
+		}
+		w.runFor(4 * time.Second)
+		for range 4 { // so that the last to lead has the largest id
+			h := w.leaders()[0]
+			w.die(h)
+			w.runFor(200 * time.Millisecond)
+			w.boot(h)
+			w.runFor(5 * time.Second)
+		}
+		last := w.leaders()[0]
+		highest := last.node.cur
+		for _, h := range w.hosts {
+			w.kill(h)
+			h.led, h.disk.Promoted = wire.Epoch{}, wire.Epoch{}
+			if h != last && forgets {
+				h.disk.MaxCounter, h.disk.Accepted, h.accepted = highest.Counter-1, wire.Epoch{}, wire.Epoch{}
+			}
+		}
+		for _, h := range w.hosts {
+			if h != last {
+				w.boot(h)
+			}
+		}
+		w.runFor(10 * time.Second)
+		if l := w.leaders()[0]; !forgets && l.node.cur.Compare(highest) < 0 {
+			t.Errorf("leads in %v after %v, which it had acknowledged", l.node.cur, highest)
+		}
+		w.boot(last)
+		w.runFor(10 * time.Second)
+		if l := w.leaders()[0]; !w.agreed() || l.node.cur.Compare(highest) <= 0 {
+			t.Errorf("forgets=%t: n%d leads in %v after %v", forgets, l.number, l.node.cur, highest)
+		}
+	}
+}
+
+// Two disks that are slow, and no acknowledgement for a while, are no reason to use
+// up epochs.
+func TestSlowDisks(t *testing.T) {
+	w := newWorld(t, 3, Config{MinAcks: AutoMinAcks})
+	for _, h := range w.hosts {
+		h.sync = 100 * time.Millisecond
+		w.boot(h)
+	}
+	w.runFor(20 * time.Second)
+	if !w.agreed() || len(w.ascents) != 1 {
+		t.Errorf("%d leaderships in 20 s of calm:\n%s", len(w.ascents), tail(w.trace.String(), 30))
+	}
+}
