@@ -16,7 +16,7 @@ import (
 // I1: what is on disk never decreases.
 func (w *World) i1DiskNeverGoesBack(m *machine, was, is *election.Saved) {
 	if is.MaxCounter < was.MaxCounter || is.Incarnation < was.Incarnation || is.Roster.Version < was.Roster.Version ||
-		is.LongestPromise < was.LongestPromise {
+		is.LongestPromise < was.LongestPromise || is.Accepted.Compare(was.Accepted) < 0 {
 		w.fail(1, "n%d: disk goes back from %+v to %+v", m.number, *was, *is)
 	}
 }
@@ -94,13 +94,31 @@ func (w *World) i5AtMostOneActs(m *machine) {
 	}
 }
 
-// I6: the epochs that a node accepts never decrease in one life.
+// I6: the epochs that a node accepts never decrease, over its restarts too: each is
+// on disk before anything shows it. Excepted is what it accepted while its disk
+// took no writes, which the README says ("may have forgotten").
 func (w *World) i6EpochsNeverDecrease(m *machine, e *election.Transition) {
+	if e.To == election.Lead || e.To == election.Follow && !e.Leader.IsZero() {
+		w.i6AcceptedIsSaved(m, e)
+	}
 	if e.Epoch.Compare(m.epoch) < 0 {
 		w.fail(6, "n%d goes from epoch %v to %v", m.number, m.epoch, e.Epoch)
 	}
 	if e.Epoch.Owner == m.id && e.Epoch.Counter > m.disk.state.MaxCounter {
 		w.fail(6, "n%d shows epoch %v with counter %d on disk", m.number, e.Epoch, m.disk.state.MaxCounter)
+	}
+}
+
+func (w *World) i6AcceptedIsSaved(m *machine, e *election.Transition) {
+	disk := &m.disk.state
+	switch isSaved := e.Epoch.Compare(disk.Accepted) <= 0 || w.mode == Quorum && e.Epoch.Counter <= disk.Vote.Counter; {
+	case e.Epoch.Compare(m.accepted) < 0:
+		w.fail(6, "n%d accepts epoch %v after %v in a life before", m.number, e.Epoch, m.accepted)
+	case m.saveDown:
+	case !isSaved:
+		w.fail(6, "n%d accepts epoch %v with %v on disk", m.number, e.Epoch, disk.Accepted)
+	default:
+		m.accepted = e.Epoch
 	}
 }
 
@@ -363,6 +381,22 @@ func (w *World) i20NewerLeadershipsHaveHigherTokens(m *machine, e *election.Tran
 		w.fail(20, "n%d leads in epoch %v after %v", m.number, e.Epoch, w.record.newest)
 	}
 	w.record.newest = e.Epoch
+}
+
+// I20 (available): once one leader is known to all, a resource that compares epochs
+// refuses it for no epoch that a host which is here, with its disk, has accepted.
+// Higher ones may be known to hosts that are off, which the README says ("returns").
+func (w *World) i20TheOneLeaderIsTheNewest() {
+	i := slices.IndexFunc(w.machines, func(m *machine) bool { return w.counts(m) && w.acts(m) })
+	if i < 0 || w.failure != nil {
+		return
+	}
+	leader := w.machines[i]
+	for _, m := range w.machines {
+		if w.counts(m) && leader.epoch.Compare(m.accepted) < 0 {
+			w.fail(20, "all follow n%d in %v though n%d has accepted %v", leader.number, leader.epoch, m.number, m.accepted)
+		}
+	}
 }
 
 // I22: a node always awaits something, unless it observes or waits for a hook.

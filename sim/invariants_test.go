@@ -130,11 +130,44 @@ func TestInvariantsBite(t *testing.T) {
 		{"epoch falls", 6, Available,
 			func(w *World, a, b *machine) {
 				a.epoch = epochOf(b, 7)
+				a.disk.state.Accepted = epochOf(b, 8)
 				w.onTransition(a, &election.Transition{To: election.Follow, Epoch: epochOf(b, 8), Leader: b.id})
 			},
 			func(w *World, a, b *machine) {
 				a.epoch = epochOf(b, 7)
 				w.onTransition(a, &election.Transition{To: election.Follow, Epoch: epochOf(b, 6), Leader: b.id})
+			}},
+		{"an epoch is accepted before it is saved", 6, Available,
+			func(w *World, a, b *machine) {
+				a.saveDown = true
+				w.onTransition(a, &election.Transition{To: election.Follow, Epoch: epochOf(b, 8), Leader: b.id})
+			},
+			func(w *World, a, b *machine) {
+				w.onTransition(a, &election.Transition{To: election.Follow, Epoch: epochOf(b, 8), Leader: b.id})
+			}},
+		{"epoch falls over a restart", 6, Quorum,
+			func(w *World, a, b *machine) {
+				w.onTransition(a, &election.Transition{To: election.Follow, Epoch: epochOf(b, 8), Leader: b.id})
+				w.kill(a, PowerLoss)
+				w.start(a)
+				w.onTransition(a, &election.Transition{To: election.Follow, Epoch: epochOf(b, 9), Leader: b.id})
+			},
+			func(w *World, a, b *machine) {
+				w.onTransition(a, &election.Transition{To: election.Follow, Epoch: epochOf(b, 8), Leader: b.id})
+				w.kill(a, PowerLoss)
+				w.start(a)
+				w.onTransition(a, &election.Transition{To: election.Follow, Epoch: epochOf(b, 7), Leader: b.id})
+			}},
+		{"all follow an old epoch", 20, Available,
+			func(w *World, a, b *machine) {
+				w.lead(a, 8, lease)
+				b.accepted = epochOf(a, 8)
+				w.i20TheOneLeaderIsTheNewest()
+			},
+			func(w *World, a, b *machine) {
+				w.lead(a, 8, lease)
+				b.accepted = epochOf(b, 9)
+				w.i20TheOneLeaderIsTheNewest()
 			}},
 		{"leader is not the owner", 7, Available,
 			func(w *World, a, b *machine) {

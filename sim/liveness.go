@@ -37,6 +37,7 @@ func (w *World) settle() {
 		w.i12OneLeader(w.healedWithin())
 		return
 	}
+	w.i20TheOneLeaderIsTheNewest()
 	told := w.now + 2*int64(w.base.Heartbeat) // the leader has heard by then who may lead after it
 	w.runUntil(max(told, calm+int64(w.joinedWithin())), nil)
 	if w.rng.IntN(3) == 0 {

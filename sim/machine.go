@@ -30,6 +30,8 @@ type machine struct {
 	immortal  bool // the failure detectors do not notice its end
 	restored  bool // its state is older than what others know of it
 
+	accepted wire.Epoch // highest that it followed or led while its disk took writes, in all its lives (I6)
+
 	process
 	witness
 	jobs jobHost

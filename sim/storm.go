@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/wire"
 )
 
 // begin starts the machines, all at once or within some time, and the faults.
@@ -221,15 +222,21 @@ func (w *World) rareFault(m *machine) {
 	}
 }
 
-// restartAll is a power cut of the whole site.
+// restartAll is a power cut of the whole site. One host may come back long after
+// the others: perhaps it alone knows the last epoch.
 func (w *World) restartAll() {
 	w.fired(TotalRestart)
+	last := pick(w.rng, w.machines...)
 	for _, m := range w.machines {
 		w.kill(m, PowerLoss)
 	}
 	for _, m := range w.machines {
 		if m.copyOf == nil {
-			w.after(time.Second+w.upTo(time.Second), func() { w.boot(m) })
+			took := time.Second + w.upTo(time.Second)
+			if m == last {
+				took += w.upTo(10 * time.Second)
+			}
+			w.after(took, func() { w.boot(m) })
 		}
 	}
 }
@@ -250,7 +257,7 @@ func (w *World) wipe(m *machine) {
 	w.buryID(m)
 	m.wiped++
 	m.id = w.newID(m)
-	m.disk, m.hooks = disk{}, hooks{run: m.hooks.run + 1}
+	m.disk, m.hooks, m.accepted = disk{}, hooks{run: m.hooks.run + 1}, wire.Epoch{}
 	w.say(m, "disk wiped")
 	w.restartLater(m)
 }
