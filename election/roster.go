@@ -189,15 +189,15 @@ func (n *Node) isFirstFormed(r Roster) bool {
 	return r.Version == 1 && n.saved.Roster.Version == 1 && slices.Equal(r.IDs, n.saved.Roster.IDs)
 }
 
-// isLeadersRoster: r is newer than ours and comes from the leader that we follow,
-// above which we have granted nothing: whoever was granted that may lead without
-// this change, so our word must not complete it.
+// isLeadersRoster: r is newer than ours and comes from the leader that we follow.
+// Above that one we have granted nothing (floor): whoever was granted more may lead
+// without this change, so our word must not complete it.
 // It also replaces a proposal that we accepted and that never formed: a voter
 // that both name has accepted the other one, so ours cannot form any more. Of a
 // roster with nobody in common we know nothing.
 func (n *Node) isLeadersRoster(p *peer, f *wire.Frame, r Roster) bool {
 	mine := n.saved.Roster
-	if f.Epoch != n.cur || n.cur.Owner != p.ID || !n.leaderKnown || n.hasVotedAbove(f.Epoch) {
+	if f.Epoch != n.cur || n.cur.Owner != p.ID || !n.leaderKnown {
 		return false
 	}
 	if mine.Version == 0 {

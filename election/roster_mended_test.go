@@ -105,9 +105,10 @@ func TestMended19_AFailedSaveWithdrawsTheRoster(t *testing.T) {
 // A voter that has granted a higher epoch: whoever was granted it may lead without
 // the change, so the voter's word must not complete that.
 func TestMended19_NoWordForALeaderThatWasVotedOut(t *testing.T) {
-	n := voterOf(t, 1, Saved{MaxCounter: 2, Vote: wire.Epoch{Counter: 2, Owner: hostID(2)}}, 2, 3)
+	one, two := wire.Epoch{Counter: 1, Owner: hostID(3)}, wire.Epoch{Counter: 2, Owner: hostID(2)}
+	n := voterOf(t, 1, Saved{MaxCounter: 2, Accepted: one, Vote: two}, 2, 3)
 	n.happens(LeaderReported{n.actor(3).epoch(1)})
-	n.expects("start → follow leader=n3 cause=told-of-leader")
+	n.expects()
 	n.hears(n.actor(3).roster(wire.Formed, 16, 1, 2, 3))
 	n.expects("send n3 ROSTER_ACK verdict=not-voter version=1")
 }
