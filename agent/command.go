@@ -53,6 +53,7 @@ type order struct {
 	what string        // "hand over to", for messages
 	who  string        // name or id; empty: nobody is named
 	hold time.Duration // step-down
+	must bool          // forget: a voter that is alive too
 }
 
 // parseOrder takes a command's arguments, all of which must mean something.
@@ -70,18 +71,21 @@ func parseOrder(name string, args map[string]string) (order, error) {
 	if !ok {
 		return order{}, control.ErrUnsupported
 	}
-	for key := range args {
-		if known.argument == "" {
+	for key, value := range args {
+		switch isForce := key == "force" && known.verb == election.Forget; {
+		case known.argument == "":
 			return order{}, badOrder("%s has no argument %q: expected none", name, key)
-		}
-		if key != known.argument {
+		case key != known.argument && !isForce:
 			return order{}, badOrder("%s has no argument %q: expected %q", name, key, known.argument)
+		case isForce && value != "true":
+			return order{}, badOrder("force is %q: expected \"true\", or no such argument", value)
 		}
 	}
 	if known.argument == "" {
 		return known.order, nil
 	}
 	o, value := known.order, args[known.argument]
+	o.must = args["force"] != ""
 	if o.verb != election.StepDown {
 		if o.who = value; value == "" {
 			return order{}, badOrder("%s needs the name or the id of a member in %q", name, known.argument)
@@ -108,7 +112,7 @@ func (a *agent) give(o order, done func(error)) {
 		a.stand(done)
 		return
 	}
-	c := election.Command{Verb: o.verb, For: o.hold}
+	c := election.Command{Verb: o.verb, For: o.hold, Force: o.must}
 	if o.who != "" {
 		var err error
 		if c.To, err = a.find(o); err != nil {
@@ -165,6 +169,7 @@ var refusals = []struct {
 	{election.ErrLostMeanwhile, "lost_meanwhile", "see status and history"},
 	{election.ErrNotQuorum, "not_quorum", "members that are gone need not be forgotten"},
 	{election.ErrNotVoter, "not_voter", "see status for the voters"},
+	{election.ErrVoterAlive, "voter_alive", "stop it first, or wait until status shows it dead; --force forgets it all the same"},
 	{election.ErrRosterTooSmall, "roster_too_small", "add a voter first"},
 	{election.ErrRosterPending, "roster_pending", "try again in a moment"},
 	{election.ErrVersionsUsedUp, "versions_used_up", "nothing was changed"},

@@ -117,9 +117,12 @@ func (a *agent) step(ev election.Event) {
 
 // save writes the state and measures how long that takes.
 func (a *agent) save(state election.Saved) error {
-	begun := a.cfg.Now()
+	begun, was := a.cfg.Now(), a.state.saved.Roster
 	err := a.state.write(state)
 	a.diskTook = max(a.diskTook, a.cfg.Now().Sub(begun))
+	if err == nil {
+		a.tellForgotten(was, state.Roster)
+	}
 	return err
 }
 

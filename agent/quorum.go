@@ -64,6 +64,8 @@ func (a *agent) whyNoQuorum(s election.Status) string {
 	switch {
 	case s.Outside:
 		return "this host is outside the roster and hears no leader"
+	case a.isForgotten(s.Roster):
+		return "this host was forgotten and hears no leader"
 	case s.Roster.Version == 0 && len(seen) > expect:
 		return fmt.Sprintf("%s: nobody leads before %d voters have agreed on a roster", crowd(seen, expect), expect)
 	case s.Roster.Version == 0 && len(seen) < expect:
@@ -111,11 +113,35 @@ func (a *agent) quorumNotes(s election.Status) []string {
 		notes = append(notes, fmt.Sprintf("%d voters are present but expect = %d: this host is outside the roster and only observes", len(seen), expect))
 	case s.Outside:
 		notes = append(notes, "this host is outside the roster and only observes until the leader admits it")
+	case a.isForgotten(s.Roster):
+		notes = append(notes, a.forgottenBy(s.Roster))
 	case s.Roster.Formed && len(seen) > expect && len(outside) > 0:
 		notes = append(notes, fmt.Sprintf("%d voters are present but expect = %d: %s outside the roster and only %s",
 			len(seen), expect, hostsAre(outside), plural(len(outside), "observes", "observe")))
 	}
 	return notes
+}
+
+// isForgotten: the roster on this host's disk leaves it out. One that was never in a
+// roster has none there.
+func (a *agent) isForgotten(r election.Roster) bool {
+	return a.cfg.Election.Part != election.Observer && r.Formed && !slices.Contains(r.IDs, a.state.ID)
+}
+
+// forgottenBy says what became of this host, and what lets it vote again.
+func (a *agent) forgottenBy(r election.Roster) string {
+	return fmt.Sprintf("this host was forgotten: roster %d leaves it out, and it only observes; to let it vote again, stop the agent, "+
+		"empty %s, and start it: it takes a free place as a new voter", r.Version, a.state.dir)
+}
+
+// tellForgotten says it once, when it has come to this host's disk.
+func (a *agent) tellForgotten(was, is election.Roster) {
+	if a.isForgotten(was) || !a.isForgotten(is) {
+		return
+	}
+	text := a.forgottenBy(is)
+	a.log.Warn(text)
+	a.event(control.Event{Type: "warning", Cause: "forgotten", Text: text})
 }
 
 func hostsAre(members []membership.Member) string {

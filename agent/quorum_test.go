@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -186,6 +187,57 @@ func TestForget(t *testing.T) {
 		for _, h := range []*testHost{spare, mid, top} {
 			if got := votersOf(h.agent.Status()); !slices.Equal(got, []string{"n1", "n2", "n4"}) {
 				t.Errorf("%s: voters %q once the spare is here", h.name, got)
+			}
+		}
+		c.stopAll()
+	})
+}
+
+// A host that is taken out though it is alive says so itself, in a new life too, and
+// what it says to do brings it back.
+func TestAForgottenHostSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		c.expecting(3)
+		for _, h := range c.hosts {
+			c.start(h)
+		}
+		gone, mid, top := c.hosts[0], c.hosts[1], c.hosts[2]
+		c.agrees(top)
+		expectRefusal(t, top.order("forget", map[string]string{"member": "n1"}), "voter_alive", "alive", "--force")
+		expectRefusal(t, top.order("forget", map[string]string{"member": "n1", "force": "yes"}), "usage", "true")
+		if err := top.order("forget", map[string]string{"member": "n1", "force": "true"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		events, _ := gone.agent.Events(0)
+		if !slices.ContainsFunc(events, func(e control.Event) bool { return e.Cause == "forgotten" }) {
+			t.Error("no event tells that n1 was forgotten")
+		}
+		for life := range 2 {
+			s := gone.agent.Status()
+			want := fmt.Sprintf("this host was forgotten: roster %d leaves it out", s.Roster.Version)
+			if !slices.ContainsFunc(s.Notes, func(note string) bool {
+				return strings.HasPrefix(note, want) && strings.Contains(note, "empty "+gone.dir)
+			}) {
+				t.Errorf("life %d: notes %q", life, s.Notes)
+			}
+			gone.stop()
+			<-gone.done
+			if life == 0 {
+				c.start(gone)
+				time.Sleep(30 * time.Second)
+			}
+		}
+		if err := os.RemoveAll(gone.dir); err != nil {
+			t.Fatal(err)
+		}
+		c.start(gone)
+		time.Sleep(30 * time.Second)
+		for _, h := range []*testHost{gone, mid, top} {
+			s := h.agent.Status()
+			if got := votersOf(s); !slices.Equal(got, []string{"n1", "n2", "n3"}) || len(s.Notes) > 0 {
+				t.Errorf("%s: voters %q, notes %q", h.name, got, s.Notes)
 			}
 		}
 		c.stopAll()

@@ -112,9 +112,13 @@ func (c *Client) HandOver(ctx context.Context, to string) error {
 }
 
 // Forget has the agent, which must lead, take the voter with this name or id out
-// of the roster.
-func (c *Client) Forget(ctx context.Context, member string) error {
-	return c.Command(ctx, "forget", map[string]string{"member": member})
+// of the roster; with force also one that is alive.
+func (c *Client) Forget(ctx context.Context, member string, force bool) error {
+	args := map[string]string{"member": member}
+	if force {
+		args["force"] = "true"
+	}
+	return c.Command(ctx, "forget", args)
 }
 
 // Command gives the command called name and waits for its end, which may take

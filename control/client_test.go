@@ -54,14 +54,16 @@ func TestClientGivesCommands(t *testing.T) {
 		client.StepDown(t.Context(), 90*time.Second),
 		client.Stand(t.Context()),
 		client.HandOver(t.Context(), "beta"),
-		client.Forget(t.Context(), "gamma"),
+		client.Forget(t.Context(), "gamma", false),
+		client.Forget(t.Context(), "gamma", true),
 		client.Command(t.Context(), "leave", nil),
 	} {
 		if err != nil {
 			t.Error(err)
 		}
 	}
-	if diff := cmp.Diff([]string{"reload", "step-downmap[]", "step-downmap[for:1m30s]", "standmap[]", "handovermap[to:beta]", "forgetmap[member:gamma]", "leavemap[]"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"reload", "step-downmap[]", "step-downmap[for:1m30s]", "standmap[]", "handovermap[to:beta]",
+		"forgetmap[member:gamma]", "forgetmap[force:true member:gamma]", "leavemap[]"}, got); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -20,7 +20,7 @@
 //	POST /v1/step-down                204; {"for":"30s"}: does not stand again for so long
 //	POST /v1/stand                    204; ends that time
 //	POST /v1/handover                 204; {"to":"NAME or ID"}
-//	POST /v1/forget                   204; {"member":"NAME or ID"}: takes a voter out of the roster
+//	POST /v1/forget                   204; {"member":"NAME or ID"}: takes a voter out of the roster; one that is alive only with "force":"true"
 //	POST /v1/leave                    not in this version
 //
 // A command is answered when it is done or has failed; its body is a JSON object

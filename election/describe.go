@@ -42,7 +42,7 @@ func (e Command) String() string {
 	case HandOver:
 		return "command handover to=" + e.To.Short()
 	case Forget:
-		return "command forget " + e.To.Short()
+		return "command forget " + e.To.Short() + map[bool]string{true: " force"}[e.Force]
 	}
 	return "command leave"
 }

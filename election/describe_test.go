@@ -35,6 +35,7 @@ func linesOf() map[string]fmt.Stringer {
 		"command step-down for=10s":           Command{Verb: StepDown, For: 10 * time.Second},
 		"command handover to=02000000":        Command{Verb: HandOver, To: hostID(2)},
 		"command forget 02000000":             Command{Verb: Forget, To: hostID(2)},
+		"command forget 02000000 force":       Command{Verb: Forget, To: hostID(2), Force: true},
 		"tether lost to 02000000":             TetherLost{ID: hostID(2)},
 		"refused by 02000000":                 Refused{ID: hostID(2)},
 		"own link up=false":                   LinkChanged{},

@@ -69,6 +69,7 @@ type Command struct {
 	Verb     Verb
 	Priority uint16        // Reprioritise
 	To       wire.ID       // HandOver, Forget
+	Force    bool          // Forget: a voter that is alive too
 	For      time.Duration // StepDown; zero: the lease
 	Cause    Cause         // StepDown, Abdicate; empty: stepped-down
 	Token    uint64

@@ -206,9 +206,9 @@ func TestTheRosterChangesByOneVoterAtATime(t *testing.T) {
 	n := voterOf(t, 5, Saved{}, 1, 2, 3, 4)
 	n.leadsVoters(3, 4)
 	n.hasConfirmed()
-	n.happens(Command{Verb: Forget, To: hostID(1), Token: 1})
+	n.happens(Command{Verb: Forget, Force: true, To: hostID(1), Token: 1})
 	n.forgets()
-	n.happens(Command{Verb: Forget, To: hostID(2), Token: 2})
+	n.happens(Command{Verb: Forget, Force: true, To: hostID(2), Token: 2})
 	for _, e := range n.pending {
 		if r, isReply := e.(Reply); isReply && !errors.Is(r.Err, ErrRosterPending) {
 			t.Errorf("a second change while the first is pending: %v", r.Err)
@@ -226,7 +226,7 @@ func TestAChangeOfTheRosterNeedsBothMajorities(t *testing.T) {
 	n := voterOf(t, 4, Saved{}, 1, 2, 3)
 	n.leadsVoters(2, 3)
 	n.hasConfirmed()
-	n.happens(Command{Verb: Forget, To: hostID(1), Token: 1})
+	n.happens(Command{Verb: Forget, Force: true, To: hostID(1), Token: 1})
 	n.forgets()
 	n.hears(n.actor(3).replies(wire.Roster, wire.Frame{Kind: wire.RosterAck, AckVerdict: wire.Accept, ConfigVersion: n.node.saved.Roster.Version}))
 	n.expects() // two of the three that are left have it, and only two of the old four
@@ -338,7 +338,7 @@ func TestAnAcknowledgementOfAnotherRoster(t *testing.T) {
 	n := voterOf(t, 4, Saved{}, 1, 2, 3)
 	n.leadsVoters(2, 3)
 	n.hasConfirmed()
-	n.happens(Command{Verb: Forget, To: hostID(1), Token: 5})
+	n.happens(Command{Verb: Forget, Force: true, To: hostID(1), Token: 5})
 	n.forgets()
 	for _, number := range []int{2, 3} {
 		n.hears(n.actor(number).replies(wire.Roster, wire.Frame{Kind: wire.RosterAck, AckVerdict: wire.Accept, ConfigVersion: 16}))

@@ -36,6 +36,9 @@ var (
 	// ErrNotVoter is replied when Forget names a member that is not in the
 	// roster.
 	ErrNotVoter = errors.New("that member is not among the voters")
+	// ErrVoterAlive is replied when Forget names a voter that is alive, without
+	// Force: it would never vote again under its id.
+	ErrVoterAlive = errors.New("that voter is alive, and forgetting is for good")
 	// ErrRosterTooSmall is replied when Forget would leave one voter alone.
 	ErrRosterTooSmall = errors.New("fewer than two voters would be left")
 	// ErrRosterPending is replied when Forget is asked for before the last

@@ -286,9 +286,10 @@ func (n *Node) onRosterFormed() {
 }
 
 // onForgetCommand takes a voter out of the roster for good. It never votes again
-// under its id; a host that comes back with a new one may take its place.
+// under its id; a host that comes back with a new one may take its place. So one
+// that is alive is forgotten only if that is meant.
 func (n *Node) onForgetCommand(c Command) {
-	if err := n.mayForget(c.To); err != nil {
+	if err := n.mayForget(c); err != nil {
 		n.emit(Reply{Token: c.Token, Err: err})
 		return
 	}
@@ -300,7 +301,8 @@ func (n *Node) onForgetCommand(c Command) {
 	n.changeRoster(ids, c.Token)
 }
 
-func (n *Node) mayForget(id wire.ID) error {
+func (n *Node) mayForget(c Command) error {
+	voter := n.peer(c.To)
 	switch {
 	case !n.isQuorum():
 		return ErrNotQuorum
@@ -308,10 +310,12 @@ func (n *Node) mayForget(id wire.ID) error {
 		return ErrBusy
 	case n.state != Lead:
 		return ErrNotLeader
-	case id == n.cfg.ID:
+	case c.To == n.cfg.ID:
 		return ErrSelf
-	case !n.saved.Roster.has(id):
+	case !n.saved.Roster.has(c.To):
 		return ErrNotVoter
+	case !c.Force && voter != nil && n.presumedAlive(voter):
+		return ErrVoterAlive
 	case n.isChanging():
 		return ErrRosterPending
 	case n.cur.Counter > lastChangeable:

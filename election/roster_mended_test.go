@@ -33,7 +33,7 @@ func TestMended19_ForgetWithAFullDisk(t *testing.T) {
 	w.meetsDeath(gone)
 	w.runFor(2 * time.Second)
 	leader.diskFull = true
-	w.step(leader, Command{Verb: Forget, To: gone.id(), Token: 7})
+	w.step(leader, Command{Verb: Forget, Force: true, To: gone.id(), Token: 7})
 	w.runFor(500 * time.Millisecond)
 	if got := witness.disk.Roster.Version; got != 1 {
 		t.Fatalf("the witness has roster %d on disk, its leader 1", got)
@@ -58,14 +58,14 @@ func TestMended19_ForgetIsDoneWhenItIsOnDisk(t *testing.T) {
 	}
 	w.runFor(6 * time.Second)
 	leader := w.leaders()[0]
-	w.step(leader, Command{Verb: Forget, To: w.host(1).id(), Token: 7})
+	w.step(leader, Command{Verb: Forget, Force: true, To: w.host(1).id(), Token: 7})
 	w.runFor(time.Second)
 	if !strings.Contains(w.trace.String(), "reply ok") {
 		t.Fatal("the first voter was not forgotten")
 	}
 	leader.diskFull = true
 	said := w.trace.Len()
-	w.step(leader, Command{Verb: Forget, To: w.host(2).id(), Token: 8})
+	w.step(leader, Command{Verb: Forget, Force: true, To: w.host(2).id(), Token: 8})
 	w.runFor(time.Second)
 	if got := w.trace.String()[said:]; strings.Contains(got, "reply ok") || !strings.Contains(got, "reply "+ErrLostMeanwhile.Error()) {
 		t.Errorf("with nothing on the leader's disk:\n%s", got)
@@ -84,7 +84,7 @@ func TestMended19_AFailedSaveWithdrawsTheRoster(t *testing.T) {
 		n := voterOf(t, 4, Saved{}, 1, 2, 3)
 		n.leadsVoters(2, 3)
 		n.fails = func(s Saved) bool { return s.Roster.Version > 1 }
-		n.happens(Command{Verb: Forget, To: hostID(1), Token: 5})
+		n.happens(Command{Verb: Forget, Force: true, To: hostID(1), Token: 5})
 		n.expects("lead → stopping cause=disk-failed", "stop hook", "lose hook")
 		n.waits(80 * time.Millisecond)
 		n.expects()
@@ -133,7 +133,7 @@ func TestMended20_OnlyTheWitnessKnows(t *testing.T) {
 	for _, h := range w.hosts[1:3] {
 		w.holds = append(w.holds, hold{wire.Roster, leader.number, h.number})
 	}
-	w.step(leader, Command{Verb: Forget, To: w.host(2).id(), Token: 7}) // first it confirms the roster as it is
+	w.step(leader, Command{Verb: Forget, Force: true, To: w.host(2).id(), Token: 7}) // first it confirms the roster as it is
 	w.runFor(2 * time.Millisecond)
 	w.kill(leader)
 	if w.host(1).disk.Roster.Version != 16 || w.host(2).disk.Roster.Version != 1 || w.host(3).disk.Roster.Version != 1 {

@@ -157,7 +157,7 @@ func TestAProposalThatIsHeldUp(t *testing.T) {
 func TestForgetIsRefused(t *testing.T) {
 	refuses := func(t *testing.T, n *story, to int, why error) {
 		t.Helper()
-		n.happens(Command{Verb: Forget, To: hostID(to), Token: 5})
+		n.happens(Command{Verb: Forget, Force: true, To: hostID(to), Token: 5})
 		n.expects("reply " + why.Error())
 	}
 	t.Run("in available mode", func(t *testing.T) {
@@ -176,6 +176,20 @@ func TestForgetIsRefused(t *testing.T) {
 		n.meets(7)
 		refuses(t, n, 7, ErrNotVoter)
 		refuses(t, n, 3, ErrSelf)
+	})
+	t.Run("a voter that is alive", func(t *testing.T) {
+		n := voterOf(t, 4, Saved{}, 1, 2, 3)
+		n.leadsVoters(2, 3)
+		n.happens(Command{Verb: Forget, To: hostID(1), Token: 5})
+		n.expects("reply " + ErrVoterAlive.Error())
+		n.happens(MemberChanged{n.actor(3).member(Dead)}) // but it was heard just now
+		n.forgets()
+		n.happens(Command{Verb: Forget, To: hostID(3), Token: 5})
+		n.expects("reply " + ErrVoterAlive.Error())
+		n.happens(MemberChanged{n.actor(1).member(Dead)})
+		n.forgets()
+		n.happens(Command{Verb: Forget, To: hostID(1), Token: 5})
+		n.expects("save roster=16/4", "send n2 ROSTER version=16", "send n3 ROSTER version=16")
 	})
 	t.Run("the last but one", func(t *testing.T) {
 		n := voterWith(t, 3, Config{}, Saved{}, 1, 2)
@@ -200,7 +214,7 @@ func TestForgetIsRefused(t *testing.T) {
 		n.forgets()
 		n.acks(3)
 		n.expects()
-		n.happens(Command{Verb: Forget, To: hostID(1), Token: 6})
+		n.happens(Command{Verb: Forget, Force: true, To: hostID(1), Token: 6})
 		n.expects("save roster=17/4", "send n1 ROSTER version=17", "send n2 ROSTER", "send n3 ROSTER", "send n4 ROSTER")
 	})
 }
@@ -211,7 +225,7 @@ func TestForgetDuringALeadersLoss(t *testing.T) {
 	n := voterOf(t, 4, Saved{}, 1, 2, 3)
 	n.leadsVoters(2, 3)
 	n.hasConfirmed()
-	n.happens(Command{Verb: Forget, To: hostID(1), Token: 5})
+	n.happens(Command{Verb: Forget, Force: true, To: hostID(1), Token: 5})
 	n.expects("save roster=17/3", "send n1 ROSTER version=17 phase=formed", "send n2 ROSTER", "send n3 ROSTER")
 	n.hears(n.actor(2).heartbeat(9))
 	n.expects("lead → stopping cause=superseded", "stop hook", "lose hook epoch=1/n4", "save counter=9 promoted=1/n4")
@@ -227,7 +241,7 @@ func TestForgetHoldsWhileItsLeaderStops(t *testing.T) {
 	n := voterOf(t, 4, Saved{}, 1, 2, 3)
 	n.leadsVoters(2, 3)
 	n.hasConfirmed()
-	n.happens(Command{Verb: Forget, To: hostID(1), Token: 5})
+	n.happens(Command{Verb: Forget, Force: true, To: hostID(1), Token: 5})
 	n.forgets()
 	n.hears(n.actor(2).heartbeat(9))
 	n.forgets()
@@ -246,7 +260,7 @@ func TestALeaderBringsAFollowersRosterUpToDate(t *testing.T) {
 	n := voterOf(t, 4, Saved{}, 1, 2, 3)
 	n.leadsVoters(2, 3)
 	n.hasConfirmed()
-	n.happens(Command{Verb: Forget, To: hostID(1), Token: 5})
+	n.happens(Command{Verb: Forget, Force: true, To: hostID(1), Token: 5})
 	n.forgets()
 	for _, number := range []int{2, 3} {
 		n.hasRoster(number)
@@ -283,7 +297,7 @@ func TestVersionsOfOneEpochRunOut(t *testing.T) {
 		n.acks(3)
 		n.forgets()
 		if change%2 == 0 {
-			n.happens(Command{Verb: Forget, To: hostID(1), Token: 5})
+			n.happens(Command{Verb: Forget, Force: true, To: hostID(1), Token: 5})
 		} else {
 			n.acksWith(1, wire.KnowsNoRoster) // back with a new disk
 		}
@@ -295,7 +309,7 @@ func TestVersionsOfOneEpochRunOut(t *testing.T) {
 			t.Fatalf("change %d has version %d", change, got)
 		}
 	}
-	n.happens(Command{Verb: Forget, To: hostID(2), Token: 5})
+	n.happens(Command{Verb: Forget, Force: true, To: hostID(2), Token: 5})
 	n.expects("reply " + ErrVersionsUsedUp.Error())
 	if made := fmt.Sprintf(" %d times ", changesPerEpoch-1); !strings.Contains(ErrVersionsUsedUp.Error(), made) {
 		t.Errorf("%q does not say%s", ErrVersionsUsedUp, made)
@@ -312,7 +326,7 @@ func TestTheNextEpochHasVersionsOfItsOwn(t *testing.T) {
 	n := voterOf(t, 4, Saved{MaxCounter: 1}, 1, 2, 3)
 	n.node.saved.Roster.Version = 31 // the last of epoch 1
 	n.leadsVoters(2, 3)
-	n.happens(Command{Verb: Forget, To: hostID(1), Token: 5})
+	n.happens(Command{Verb: Forget, Force: true, To: hostID(1), Token: 5})
 	n.expects("save roster=32/4", "send n1 ROSTER version=32", "send n2 ROSTER", "send n3 ROSTER")
 	n.hasRoster(2)
 	n.expects()
@@ -337,7 +351,7 @@ func TestTheCounterIsTooHighForARoster(t *testing.T) {
 	last.MaxCounter++
 	n = voterOf(t, 3, last, 1, 2)
 	n.leadsVoters(1)
-	n.happens(Command{Verb: Forget, To: hostID(1), Token: 5})
+	n.happens(Command{Verb: Forget, Force: true, To: hostID(1), Token: 5})
 	n.expects("reply " + ErrCounterTooHigh.Error())
 	if limit := fmt.Sprint(lastChangeable); !strings.Contains(ErrCounterTooHigh.Error(), " "+limit+",") {
 		t.Errorf("%q does not name %s", ErrCounterTooHigh, limit)
@@ -350,7 +364,7 @@ func TestWhoIsTakenIn(t *testing.T) {
 	n := voterOf(t, 4, Saved{}, 1, 2, 3)
 	n.leadsVoters(2, 3)
 	n.hasConfirmed()
-	n.happens(Command{Verb: Forget, To: hostID(1), Token: 5})
+	n.happens(Command{Verb: Forget, Force: true, To: hostID(1), Token: 5})
 	n.forgets()
 	n.hasRoster(2)
 	n.forgets()
@@ -379,7 +393,7 @@ func TestATakenInVoterThatMissedIt(t *testing.T) {
 	n := voterOf(t, 4, Saved{}, 1, 2, 3)
 	n.leadsVoters(2, 3)
 	n.hasConfirmed()
-	n.happens(Command{Verb: Forget, To: hostID(1), Token: 5})
+	n.happens(Command{Verb: Forget, Force: true, To: hostID(1), Token: 5})
 	n.forgets()
 	n.hasRoster(2)
 	n.hasRoster(3)
@@ -406,9 +420,9 @@ func TestATakenInVoterThatMissedIt(t *testing.T) {
 func TestALeaderConfirmsTheRosterThatItFound(t *testing.T) {
 	n := voterOf(t, 4, Saved{}, 1, 2, 3)
 	n.leadsVoters(2, 3)
-	n.happens(Command{Verb: Forget, To: hostID(1), Token: 5})
+	n.happens(Command{Verb: Forget, Force: true, To: hostID(1), Token: 5})
 	n.expects("save roster=16/4", "send n1 ROSTER version=16 voters=n1,n2,n3,n4", "send n2 ROSTER version=16", "send n3 ROSTER version=16")
-	n.happens(Command{Verb: Forget, To: hostID(2), Token: 6})
+	n.happens(Command{Verb: Forget, Force: true, To: hostID(2), Token: 6})
 	n.expects("reply " + ErrRosterPending.Error())
 	n.hasRoster(2)
 	n.expects() // two of four
@@ -418,7 +432,7 @@ func TestALeaderConfirmsTheRosterThatItFound(t *testing.T) {
 	n.expects()
 	n.hasRoster(3)
 	n.expects("reply ok")
-	n.happens(Command{Verb: Forget, To: hostID(2), Token: 6})
+	n.happens(Command{Verb: Forget, Force: true, To: hostID(2), Token: 6})
 	n.expects("save roster=18/2", "send n1 ROSTER version=18", "send n2 ROSTER", "send n3 ROSTER")
 }
 
@@ -427,7 +441,7 @@ func TestALeaderConfirmsTheRosterThatItFound(t *testing.T) {
 func TestARosterIsConfirmedTooLate(t *testing.T) {
 	n := voterOf(t, 4, Saved{}, 1, 2, 3)
 	n.leadsVoters(2, 3)
-	n.happens(Command{Verb: Forget, To: hostID(1), Token: 5})
+	n.happens(Command{Verb: Forget, Force: true, To: hostID(1), Token: 5})
 	n.forgets()
 	n.hears(n.actor(2).heartbeat(9))
 	n.forgets()

@@ -101,7 +101,7 @@ func scanDuration(t *testing.T, d *datadriven.TestData, key string, into *time.D
 //	die K                 the process ends; the host refuses connections from then on
 //	wipe K                a host that is down loses its disk
 //	link K up|down        the host's own link
-//	step-down K D · handover K L · forget K L
+//	step-down K D · handover K L · forget K L [force]
 //	kill K · freeze K D · leave K · full K · free K (disk)
 //	cut K>L … · heal      cables, one direction each; K|L is both
 //	dead K [at L …] · alive K [at L …]   what the failure detector says
@@ -139,7 +139,7 @@ func (w *world) command(d *datadriven.TestData) {
 	case "handover":
 		w.step(w.named(args[:1])[0], Command{Verb: HandOver, To: w.named(args[1:])[0].id(), Token: 4})
 	case "forget":
-		w.step(w.named(args[:1])[0], Command{Verb: Forget, To: w.named(args[1:])[0].id(), Token: 5})
+		w.step(w.named(args[:1])[0], Command{Verb: Forget, Force: len(args) > 2, To: w.named(args[1:2])[0].id(), Token: 5})
 	case "freeze":
 		w.freeze(w.named(args[:1])[0], w.duration(args[1]))
 	case "leave":

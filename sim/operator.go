@@ -74,7 +74,7 @@ func (w *World) forgetSomebody() {
 		w.forgotten++
 		w.lostID = wire.ID{}
 		m.forgets = target
-		w.command(m, election.Command{Verb: election.Forget, To: target, Token: forgetToken})
+		w.command(m, election.Command{Verb: election.Forget, Force: true, To: target, Token: forgetToken})
 		return
 	}
 }
