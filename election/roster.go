@@ -212,6 +212,7 @@ func (n *Node) adopt(r Roster) {
 	if isSame && !n.unsaved {
 		return
 	}
+	n.withdrawRoster()                     // an older one is not on the disk any more
 	n.saved.Roster, n.isOutside = r, false // without this node, isVoter says so
 	n.save()
 }
@@ -240,9 +241,10 @@ func (n *Node) learnOutside() {
 	}
 }
 
-// withdrawRoster: a save has failed, and what is offered may be in memory alone.
-// It is not repeated to anybody, so nobody's word can complete it. While its leader
-// stops it needs both majorities all the same: others may have written it down.
+// withdrawRoster: what is offered is not on the disk, since a save has failed or
+// another took its place. It is not repeated to anybody, so nobody's word can
+// complete it. While its leader stops it needs both majorities all the same: others
+// may have written it down.
 func (n *Node) withdrawRoster() {
 	n.dropExchanges(func(x *exchange) bool { return x.frame.Kind == wire.Roster })
 }

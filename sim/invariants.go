@@ -439,11 +439,11 @@ func (w *World) i23RosterIsOnDiskBeforeItIsTold(m *machine, f *wire.Frame) {
 
 // I23: a voter is forgotten, in the words of its leader, when that is on the
 // leader's own disk and on those of a majority.
-func (w *World) i23ForgottenOnDisks(m *machine) {
+func (w *World) i23ForgottenOnDisks(m *machine, voter wire.ID) {
 	has := func(id wire.ID) bool {
 		return w.record.holders[held{id, m.offered.version}] || id == m.id && m.disk.state.Roster.Version >= m.offered.version
 	}
-	if slices.Contains(m.offered.voters, m.forgets) || !has(m.id) || !quorum.Has(m.offered.voters, has) {
-		w.fail(23, "n%d says that %s is forgotten; roster %d is not on its disk and a majority's", m.number, m.forgets.Short(), m.offered.version)
+	if slices.Contains(m.offered.voters, voter) || !has(m.id) || !quorum.Has(m.offered.voters, has) {
+		w.fail(23, "n%d says that %s is forgotten; roster %d is not on its disk and a majority's", m.number, voter.Short(), m.offered.version)
 	}
 }

@@ -340,11 +340,11 @@ func TestInvariantsBite(t *testing.T) {
 			func(w *World, a, b *machine) {
 				w.tellRoster(a, b, 1)
 				w.watchFrame(b, a, &wire.Frame{Kind: wire.RosterAck, ConfigVersion: 1})
-				w.i23ForgottenOnDisks(a)
+				w.i23ForgottenOnDisks(a, wire.ID{1: 9})
 			},
 			func(w *World, a, b *machine) {
 				w.tellRoster(a, b, 1)
-				w.i23ForgottenOnDisks(a)
+				w.i23ForgottenOnDisks(a, wire.ID{1: 9})
 			}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -95,7 +95,7 @@ type witness struct {
 	shown        wire.Epoch    // last of its own that it announced
 	grantAsked   time.Duration // by its last claim
 	offered      offered       // the last roster that it told others
-	forgets      wire.ID       // whom it was last told to take out of the roster
+	forgets      []wire.ID     // whom it was told to take out of the roster
 	waited       bool          // for its disk, in the present step
 	overLease    int64         // end of the lease that was lost last, on its own clock
 }

@@ -73,8 +73,13 @@ func (w *World) forgetSomebody() {
 		w.fired(OpForget)
 		w.forgotten++
 		w.lostID = wire.ID{}
-		m.forgets = target
-		w.command(m, election.Command{Verb: election.Forget, Force: true, To: target, Token: forgetToken})
+		w.command(m, election.Command{Verb: election.Forget, Force: true, To: target, Token: m.forgetting(target)})
 		return
 	}
+}
+
+// forgetting gives the token by which the reply is told from others.
+func (m *machine) forgetting(id wire.ID) uint64 {
+	m.forgets = append(m.forgets, id)
+	return forgetToken + uint64(len(m.forgets)-1)
 }

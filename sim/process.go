@@ -15,8 +15,9 @@ const cluster = 0xb0111
 // leaveToken marks the Command that a process ends after.
 const leaveToken = 1 << 32
 
-// forgetToken marks the Command that takes a voter out of the roster.
-const forgetToken = 4
+// forgetToken is that of the first Command in a life that takes a voter out of
+// the roster.
+const forgetToken = 1 << 33
 
 // noFault ends a process without counting anything.
 const noFault = faultKinds
@@ -233,8 +234,8 @@ func classOf(e election.Event) int {
 // onReply ends a process that has left.
 func (w *World) onReply(m *machine, e election.Reply) verdict {
 	w.say(m, "%v", e)
-	if e.Token == forgetToken && e.Err == nil {
-		w.i23ForgottenOnDisks(m)
+	if e.Token >= forgetToken && e.Err == nil {
+		w.i23ForgottenOnDisks(m, m.forgets[e.Token-forgetToken])
 	}
 	if e.Token != leaveToken || !m.leaving || m.gone {
 		return done
