@@ -41,7 +41,7 @@ type record struct {
 	active  map[uint64]wire.ID // by counter
 	grants  map[grant]wire.ID
 	holders map[held]bool // of rosters, by what they said themselves
-	tries   []try // [(from*room+to)*kinds+kind]; nil in large groups
+	tries   []try         // [(from*room+to)*kinds+kind]; nil in large groups
 	newest  wire.Epoch
 	reigns  int
 	epochs  []wire.Epoch // some that were shown
