@@ -37,7 +37,7 @@ func (n *Node) wasCutOff() bool { return n.contest.isolated || n.contest.cause =
 func (n *Node) lookForOthers() {
 	if !n.contest.probed {
 		n.contest.probed = true
-		n.probePeers()
+		n.probePeers(max(probeCount, n.needAcks()))
 		n.stateAt = n.now.Add(n.roundTrip())
 		return
 	}

@@ -91,12 +91,12 @@ func (n *Node) resumeFollowing(cause Cause) {
 // probeCount is k of protocol 3.1: how many others are asked for their opinion.
 const probeCount = 3
 
-// probePeers asks up to k others, chosen at random, how old their heartbeat is.
+// probePeers asks that many others, chosen at random, how old their heartbeat is.
 // Their answers also show whom this node can hear at all.
-func (n *Node) probePeers() {
+func (n *Node) probePeers(count int) {
 	others := n.living()
 	n.cfg.Rand.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
-	for _, p := range others[:min(probeCount, len(others))] {
+	for _, p := range others[:min(count, len(others))] {
 		if p.ID != n.cur.Owner {
 			n.probe(p, wire.AskOpinion)
 		}
@@ -151,6 +151,9 @@ func (n *Node) onSignOfLife(f *wire.Frame) {
 	if isNews {
 		n.retry(ToldOfLeader) // of one that we do not know yet
 		return
+	}
+	if n.heardCount() < n.needAcks() && n.awaiting(wire.Probe) {
+		return // of several that must be heard more may answer yet
 	}
 	n.claim(n.contest.won)
 }

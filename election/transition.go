@@ -51,7 +51,7 @@ func (n *Node) becomeSuspicious(cause Cause) {
 	n.contest = contest{began: n.now, backoff: n.contest.backoff}
 	n.opinions = opinions{}
 	n.enter(Suspect, cause)
-	n.probePeers()
+	n.probePeers(probeCount)
 	if leader := n.peer(n.cur.Owner); leader != nil {
 		n.probe(leader, wire.AskLeader)
 		return
