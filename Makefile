@@ -5,7 +5,7 @@ PACKAGES = ./...
 FUZZCOUNT ?= 100000
 BINARY = bully-agent
 
-.PHONY: build test check fmt vet static tidy race fuzz bench sim e2e figures mutants lab clean
+.PHONY: build test check fmt vet static tidy race fuzz bench sim e2e figures settings mutants lab clean
 
 build: ## a static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o $(BINARY) .
@@ -54,6 +54,9 @@ e2e: build ## long tests in network namespaces and containers; needs root
 ROW ?=
 figures: ## what the agents are built to, measured in network namespaces: half an hour as root on a quiet machine
 	BULLY_FIGURES=1 $(GO) test -count=1 -timeout 60m -v -run 'TestFigures/^$(ROW)' ./lab
+
+settings: ## whatever settings are accepted lead: 2,500 drawn from their whole range, in some minutes
+	BULLY_SETTINGS=long $(GO) test -count=1 -timeout 60m -v -run '^TestWhateverIsAcceptedLeads$$' ./election
 
 mutants: ## takes each rule of the election out and shows that something notices: half an hour or more
 	BULLY_MUTANTS=all $(GO) test -count=1 -timeout 3h -v -run '^TestMutants' ./mutants

@@ -2,8 +2,10 @@ package cli
 
 import (
 	"maps"
+	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"github.com/bully-agent/bully-agent/election/lease"
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/hooks/guard"
+	"github.com/bully-agent/bully-agent/wire"
 )
 
 // configured loads settings as environment variables give them, of which there
@@ -105,6 +108,43 @@ func TestDefaultsReachTheAgent(t *testing.T) {
 		StopBudget: 100 * time.Millisecond, MinAcks: election.AutoMinAcks}
 	if got != want {
 		t.Errorf("got\n%+v, expected\n%+v", got, want)
+	}
+}
+
+// What config takes, the election takes, and what one refuses of timers the other
+// does: there is no setting that passes the check and stops the agent at its start.
+func TestConfigAndElectionAgreeOnTimers(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 11))
+	draw := func(least, most time.Duration) time.Duration {
+		return (least + time.Duration(rng.Int64N(int64(most-least)+1))).Truncate(time.Millisecond)
+	}
+	taken, refused := 0, 0
+	for range 2000 {
+		heartbeat := draw(5*time.Millisecond, 100*time.Millisecond)
+		length := draw(3*heartbeat+20*time.Millisecond, 9*heartbeat+20*time.Millisecond)
+		env := map[string]string{"BULLY_NAME": "alpha", "BULLY_STATE_DIR": "/state", "BULLY_SOCKET": "/state/sock", "BULLY_BIND": "127.0.0.1:7950",
+			"BULLY_HEARTBEAT": heartbeat.String(), "BULLY_LEASE": length.String(), "BULLY_STOP_BUDGET": draw(time.Millisecond, length).String(),
+			"BULLY_EXPECT": []string{"0", "3", "5"}[rng.IntN(3)], "BULLY_MIN_MEMBERS": []string{"0", "3", "4"}[rng.IntN(3)]}
+		cfg, err := config.Load(config.Source{Env: func(name string) (string, bool) { value, ok := env[name]; return value, ok }})
+		if cfg == nil {
+			refused++
+			cfg = &config.Config{}
+			e := &cfg.Election
+			for name, d := range map[string]*time.Duration{"BULLY_HEARTBEAT": &e.Heartbeat, "BULLY_LEASE": &e.Lease, "BULLY_STOP_BUDGET": &e.StopBudget} {
+				*d, _ = time.ParseDuration(env[name])
+			}
+			e.Expect, _ = strconv.Atoi(env["BULLY_EXPECT"])
+			e.MinMembers, _ = strconv.Atoi(env["BULLY_MIN_MEMBERS"])
+		}
+		node := electionConfig(cfg)
+		node.ID, node.Rand = wire.ID{1}, rng
+		if _, electionErr := election.New(node, election.Saved{}, time.Time{}); (err == nil) != (electionErr == nil) {
+			t.Fatalf("config says %v, election %v of %v", err, electionErr, env)
+		}
+		taken++
+	}
+	if taken -= refused; taken < 200 || refused < 200 {
+		t.Errorf("%d taken, %d refused: the draw shows nothing", taken, refused)
 	}
 }
 

@@ -58,7 +58,7 @@ type Network struct {
 
 // Election says how a leader is found and for how long it may be silent.
 //
-// Invariants: Lease ≥ 4 × Heartbeat, Lease > 2 × StopBudget (protocol 2.5), Settle ≥ 2 × Heartbeat.
+// Invariants: Lease ≥ 4 × Heartbeat, Lease > 2 × StopBudget, Lease − StopBudget ≥ 3 × Heartbeat (protocol 2.5), Settle ≥ 2 × Heartbeat.
 type Election struct {
 	Algorithm     string        // "classic", "enhanced" or "smallest"
 	Expect        int           // voters of the whole cluster, 3–15; 0: available mode

@@ -14,6 +14,11 @@ func (l *loader) checkRules() {
 		wrong("stop_budget %s is not less than half of lease %s: expected less than %s",
 			shortDuration(e.StopBudget), shortDuration(e.Lease), shortDuration(e.Lease/2)).
 			hint("lower stop_budget or raise lease"))
+	// Acknowledgements must go on after one heartbeat was lost (protocol 2.5). Defaults keep to it.
+	l.rule(e.Lease-e.StopBudget >= 3*e.Heartbeat || e.Lease <= 2*e.StopBudget || e.Lease < 4*e.Heartbeat, "election.stop_budget", "election.heartbeat",
+		wrong("stop_budget %s leaves less than 3 heartbeats of %s of the lease of %s, so that one lost packet would depose a leader: expected at most %s",
+			shortDuration(e.StopBudget), shortDuration(e.Heartbeat), shortDuration(e.Lease), shortDuration(e.Lease-3*e.Heartbeat)).
+			hint("lower stop_budget or raise lease"))
 	// A live leader must be heard before an election is thought of; two, since one heartbeat may be lost.
 	l.rule(e.Settle >= 2*e.Heartbeat, "election.settle", "election.heartbeat",
 		wrong("settle %s is shorter than 2 heartbeats of %s: expected at least %s, to hear a leader that is there",
@@ -22,6 +27,9 @@ func (l *loader) checkRules() {
 	l.rule(e.Algorithm != "smallest" || l.config.Node.Priority >= e.KnownMinimum, "election.known_minimum", "node.priority",
 		wrong("priority %d is lower than known_minimum %d, which is the lowest that exists", l.config.Node.Priority, e.KnownMinimum).
 			hint("lower known_minimum or raise priority"))
+	l.rule(e.Expect == 0 || e.MinMembers <= e.Expect, "election.min_members", "election.expect",
+		wrong("min_members %d is more than the %d voters that expect names, so nobody could ever lead: expected at most %d",
+			e.MinMembers, e.Expect, e.Expect).hint("lower min_members; in quorum mode a majority is needed anyway"))
 	l.checkFamilies()
 	l.noteElection()
 }

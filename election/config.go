@@ -91,7 +91,8 @@ type Config struct {
 	Lease time.Duration
 	// StopBudget is how long before the lease's end a leader without
 	// acknowledgements steps down, so that its lose hook has ended by then.
-	// Default Lease/4.
+	// It must leave three heartbeats of the lease, or the loss of a single one
+	// would depose a leader. Default Lease/4.
 	StopBudget time.Duration
 	// MinAcks is how many must acknowledge a leader's heartbeats; AutoMinAcks
 	// adapts. It counts at most those believed alive.
@@ -128,10 +129,14 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fmt.Errorf("%w: lease %v is shorter than four heartbeats of %v", ErrConfig, c.Lease, c.Heartbeat)
 	case c.Expect != 0 && (c.Expect < 3 || c.Expect > wire.MaxVoters):
 		return c, fmt.Errorf("%w: %d voters expected; a quorum needs 3 to %d, and 0 is available mode", ErrConfig, c.Expect, wire.MaxVoters)
+	case c.Expect != 0 && c.MinMembers > c.Expect:
+		return c, fmt.Errorf("%w: %d members must be there, and only the %d voters can lead", ErrConfig, c.MinMembers, c.Expect)
 	case strategyOf(c.Algorithm) == nil:
 		return c, fmt.Errorf("%w: algorithm %d is unknown", ErrConfig, c.Algorithm)
 	case c.Lease <= 2*c.StopBudget:
 		return c, fmt.Errorf("%w: lease %v is not longer than two stop budgets of %v", ErrConfig, c.Lease, c.StopBudget)
+	case c.Lease-c.StopBudget < 3*c.Heartbeat: // else one lost heartbeat would depose a leader
+		return c, fmt.Errorf("%w: stop budget %v leaves less than three heartbeats of %v of the lease %v", ErrConfig, c.StopBudget, c.Heartbeat, c.Lease)
 	}
 	return c, nil
 }
