@@ -23,7 +23,8 @@ var execCommand = command{
 		When the leadership ends, COMMAND and all that it started get TERM, after the grace KILL, and are dead when the lease
 		is over, which can be sooner. That holds also if the agent or exec itself is killed or stopped. A hand-over waits for
 		COMMAND's end. Signals to exec are passed on to COMMAND. It has the caller's environment and what hooks are told,
-		BULLY_EPOCH among it, and is in a session of its own, so that it has no /dev/tty.
+		BULLY_EPOCH among it, its open descriptors (LISTEN_FDS works), and is in a session of its own, so that it has no
+		/dev/tty. From a background job of a shell its standard input is empty.
 
 		Exit codes: COMMAND's own, or 128 and the number of the signal that ended it; 0, or that of --skip-code, nothing was
 		run; 4 no agent answers, nothing was run; 5 it did not lead within the time of --wait; 6 the agent refused, nothing was run:

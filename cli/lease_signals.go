@@ -23,7 +23,7 @@ func catchSignals() (caught <-chan os.Signal, release func()) {
 			signal.Notify(c, sig)
 		}
 	}
-	dropped := make(chan os.Signal, 1)
+	dropped := make(chan os.Signal, 1) // Go does not tell whether these were ignored
 	signal.Notify(dropped, unix.SIGTSTP, unix.SIGPIPE)
 	return c, func() { signal.Stop(c); signal.Stop(dropped) }
 }

@@ -117,10 +117,11 @@ func (t *tenant) start(lease control.Lease, status control.Status) (*guard.Guard
 	if err != nil {
 		return nil, &failure{code: exitFailure, err: fmt.Errorf("find the working directory: %w", err)}
 	}
-	cfg := guard.Config{Name: t.words[0], Argv: argv, Env: leaderEnviron(os.Environ(), lease, status, t.socketPath()), Cwd: cwd,
+	cfg := guard.Config{Name: t.words[0], Argv: activated(argv), Others: inherited(), Env: leaderEnviron(os.Environ(), lease, status, t.socketPath()), Cwd: cwd,
 		Deadline: deadline(lease), Clock: bootClock, Budget: max(remaining(lease)/4, time.Millisecond),
 		Grace: max(t.grace, time.Millisecond), Records: guard.NoRecords}
-	cfg.Stdin, _ = t.in.(*os.File)
+	in, _ := t.in.(*os.File)
+	cfg.Stdin = keyboard(in)
 	cfg.Stdout, _ = t.out.(*os.File)
 	cfg.Stderr, _ = t.err.(*os.File)
 	g, err := guard.Start(cfg)

@@ -292,6 +292,21 @@ func TestExecAtATerminal(t *testing.T) {
 	term.exits(3)
 }
 
+// In the background a command does not take what is typed for the shell.
+func TestExecInTheBackgroundLeavesTheKeyboard(t *testing.T) {
+	t.Parallel()
+	l := newLAN(t, 1)
+	h := l.best()
+	l.start()
+	l.agreeOn(h)
+	term := h.openTerminal("sh", "-ic", "set -m; "+binary+` exec -- sh -c 'while read l; do echo "stolen $l"; done; echo nothing to read; exec sleep 1' &
+		wait; read l; echo "shell read $l"`)
+	term.shows("nothing to read")
+	term.press("one\n")
+	term.shows("shell read one")
+	term.exits(0)
+}
+
 // A terminal that goes away takes hold and its command with it.
 func TestHoldEndsWithItsTerminal(t *testing.T) {
 	t.Parallel()
@@ -315,6 +330,12 @@ type terminal struct {
 }
 
 func (h *host) terminal(words ...string) *terminal {
+	h.lan.t.Helper()
+	return h.openTerminal(append([]string{binary}, words...)...)
+}
+
+// openTerminal is a terminal with any command.
+func (h *host) openTerminal(words ...string) *terminal {
 	t := h.lan.t
 	t.Helper()
 	keys, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -328,7 +349,7 @@ func (h *host) terminal(words ...string) *terminal {
 	tty, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
 	must(t, err)
 	defer tty.Close()
-	cmd := exec.Command("ip", append([]string{"netns", "exec", h.ns, binary}, words...)...)
+	cmd := exec.Command("ip", append([]string{"netns", "exec", h.ns}, words...)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/", "BULLY_SOCKET=" + h.socket()}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true} // of standard input

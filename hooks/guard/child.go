@@ -30,7 +30,7 @@ type child struct {
 // that lives as long as the guard (go.dev/issue/27505).
 func startChild(o *order, cg *cgroup) (*child, error) {
 	argv := o.Argv.words()
-	attr := &os.ProcAttr{Dir: string(o.Cwd), Env: o.Env.words(), Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
+	attr := &os.ProcAttr{Dir: string(o.Cwd), Env: o.Env.words(), Files: o.files(),
 		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}}
 	if cg != nil {
 		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, int(cg.fd.Fd())
@@ -41,6 +41,18 @@ func startChild(o *order, cg *cgroup) (*child, error) {
 	}
 	c := &child{group: first.Pid, cgroup: cg, asked: make(map[int]bool)}
 	return c, first.Release() // it is waited for by its number
+}
+
+// files are the command's descriptors by their numbers there.
+func (o *order) files() []*os.File {
+	files := []*os.File{os.Stdin, os.Stdout, os.Stderr}
+	for i, fd := range o.Others {
+		for len(files) <= fd {
+			files = append(files, nil) // closed
+		}
+		files[fd] = o.others[i]
+	}
+	return files
 }
 
 // look notices who has ended, and reaps all but the first process. It reports

@@ -26,6 +26,10 @@ type Config struct {
 	// Stdin, Stdout and Stderr are the command's; nil is /dev/null. The caller
 	// keeps its own descriptors, and may close them after Start.
 	Stdin, Stdout, Stderr *os.File
+	// Others are descriptors of this process that the command has under the same
+	// numbers, all above 2: sockets that it was activated with, say. As for the three,
+	// the caller keeps its own.
+	Others []int
 
 	// Deadline is when the command must be dead unless Renew says otherwise, on
 	// Clock; zero: it may run for as long as the agent lives.

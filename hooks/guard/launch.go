@@ -23,6 +23,9 @@ type order struct {
 	Cgroup        string
 	Record        Record
 	Path          string // of the record
+	Others        []int  // the command's numbers for what the guard has from othersFD on
+
+	others []*os.File // those, in the guard
 }
 
 // byteString passes through JSON as it is: a command line, unlike a text, may hold
@@ -65,7 +68,7 @@ func (g *Guard) launch(cfg Config, rec *record) error {
 	env := append(cfg.Env[:len(cfg.Env):len(cfg.Env)], markVariable+"="+rec.Mark)
 	text, err := json.Marshal(order{Argv: toBytes(cfg.Argv), Env: toBytes(env),
 		Cwd: byteString(cfg.Cwd), Deadline: convert(cfg.Deadline, cfg.Clock), StartBy: convert(cfg.StartBy, cfg.Clock),
-		Budget: cfg.Budget, Grace: cfg.Grace, Lose: cfg.Lose, Cgroup: cfg.Cgroup, Record: rec.Record, Path: rec.path})
+		Budget: cfg.Budget, Grace: cfg.Grace, Lose: cfg.Lose, Cgroup: cfg.Cgroup, Record: rec.Record, Path: rec.path, Others: cfg.Others})
 	if err != nil {
 		return fmt.Errorf("encode order: %w", err)
 	}
@@ -85,6 +88,12 @@ func (g *Guard) launch(cfg Config, rec *record) error {
 	cmd.Dir = "/"
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stream(cfg.Stdin), stream(cfg.Stdout), stream(cfg.Stderr)
 	cmd.ExtraFiles = []*os.File{theirs, letter, rec.file} // socketFD, orderFD, recordFD
+	others, err := duplicates(cfg.Others)
+	defer closeAll(others)
+	if err != nil {
+		return fmt.Errorf("pass on descriptors: %w", err)
+	}
+	cmd.ExtraFiles = append(cmd.ExtraFiles, others...) // othersFD and on
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		ours.Close()
@@ -92,6 +101,24 @@ func (g *Guard) launch(cfg Config, rec *record) error {
 	}
 	g.cmd, g.socket = cmd, ours
 	return nil
+}
+
+// duplicates gives files of descriptors that their owner keeps.
+func duplicates(fds []int) (files []*os.File, err error) {
+	for _, fd := range fds {
+		own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, othersFD)
+		if err != nil {
+			return files, err
+		}
+		files = append(files, os.NewFile(uintptr(own), "inherited"))
+	}
+	return files, nil
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
 }
 
 // stream keeps a nil file from becoming an interface that is not nil.

@@ -21,6 +21,7 @@ const (
 	socketFD = 3 + iota
 	orderFD
 	recordFD
+	othersFD // and what follows: the command's further descriptors
 )
 
 // guardian is a guard in its own process. It runs on one thread; of its other
@@ -74,7 +75,7 @@ func inherit() (*guardian, error) {
 	if typ, err := unix.GetsockoptInt(socketFD, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || typ != unix.SOCK_SEQPACKET {
 		return nil, errByHand
 	}
-	for fd := socketFD; fd <= recordFD; fd++ {
+	for fd := socketFD; fd < othersFD; fd++ {
 		unix.CloseOnExec(fd)
 	}
 	file := os.NewFile(orderFD, "order")
@@ -86,6 +87,10 @@ func inherit() (*guardian, error) {
 	o := &order{}
 	if err := json.Unmarshal(text, o); err != nil {
 		return nil, fmt.Errorf("read order: %w", err)
+	}
+	for i := range o.Others {
+		unix.CloseOnExec(othersFD + i)
+		o.others = append(o.others, os.NewFile(uintptr(othersFD+i), "inherited"))
 	}
 	g := &guardian{order: o, socket: socketFD, deadline: o.Deadline, startBy: o.StartBy, alive: true,
 		record: &record{file: os.NewFile(recordFD, "record"), Record: o.Record}}
@@ -110,15 +115,21 @@ func (g *guardian) prepare() error {
 
 // listen gives a descriptor that can be read after a child's death. The signals
 // that would end or stop a guard are caught and dropped; ignored ones would be
-// ignored by the command too.
+// ignored by the command too, and are if our caller ignores them, as nohup does.
+// Go tells that of HUP and INT alone.
 func listen() (int, error) {
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
 		return 0, err
 	}
 	dropped := make(chan os.Signal, 1)
-	signal.Notify(dropped, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGPIPE, unix.SIGALRM,
+	signal.Notify(dropped, unix.SIGTERM, unix.SIGQUIT, unix.SIGPIPE, unix.SIGALRM,
 		unix.SIGUSR1, unix.SIGUSR2, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU)
+	for _, sig := range []os.Signal{unix.SIGINT, unix.SIGHUP} {
+		if !signal.Ignored(sig) {
+			signal.Notify(dropped, sig)
+		}
+	}
 	died := make(chan os.Signal, 1)
 	signal.Notify(died, unix.SIGCHLD)
 	go func() {
@@ -243,7 +254,7 @@ func (g *guardian) reach(why error) string {
 	return fmt.Sprintf("process group only, no cgroup (%v) and no way to find orphans: a child in a session of its own escapes", why)
 }
 
-// quiet lets go of the command's standard streams: who reads them must see their
+// quiet lets go of the command's descriptors: who reads them must see their
 // end when the command has ended.
 func (g *guardian) quiet() {
 	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
@@ -252,6 +263,7 @@ func (g *guardian) quiet() {
 			unix.Close(fd)
 		}
 	}
+	closeAll(g.order.others)
 }
 
 // tell enters a stage: it is said to the agent, and written to the record in its own
