@@ -251,6 +251,7 @@ func (a *agent) prepare(ctx context.Context) (err error) {
 	if ctx.Err() != nil {
 		return nil // stopped meanwhile: what was not cleaned up is still owed
 	}
+	a.sweep()
 	saved := a.state.saved
 	if err := checkExpect(a.cfg.Election.Expect, saved.Roster); err != nil {
 		return err

@@ -28,7 +28,8 @@ import (
 //
 // All of this outlives the agent without being synced. A loss of power ends the hooks
 // with the agent, and that a lose-leadership hook is owed then stands in the
-// election's state file, which is synced before; what is owed is synced here too, but
+// election's state file, which is synced before; what is owed is synced here too, when
+// it begins and when the hook has failed, from when on it stands nowhere else, but
 // nobody waits for that.
 //
 // Safe for concurrent use. Writes are done by the backlog; only the newest state
@@ -127,6 +128,14 @@ func (j *journal) begin(ev Event, k *kept) <-chan error {
 		j.sync()
 	})
 	return outcome
+}
+
+// persist has what is owed survive a loss of power further on: what was written since
+// the begin was not synced. Nobody waits for it.
+func (j *journal) persist() {
+	if j.path != "" {
+		j.backlog.add(j.sync)
+	}
 }
 
 // withdraw takes back a begin after which nothing was started.

@@ -462,8 +462,11 @@ func (r *Runner) leadsAgain() bool {
 
 // conclude ends the current request with its result.
 func (r *Runner) conclude(ev Event, res Result) {
-	if res.Kind == LoseLeadership && res.OK {
+	switch {
+	case res.Kind == LoseLeadership && res.OK:
 		r.journal.settle(res.Epoch)
+	case res.Kind == LoseLeadership:
+		defer r.journal.persist() // after what is learnt
 	}
 	r.answer(ev, res)
 	r.mu.Lock()

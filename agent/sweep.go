@@ -1,0 +1,24 @@
+package agent
+
+import (
+	"os"
+	"path/filepath"
+)
+
+// leftovers are the names of files that a crash leaves behind when it comes between
+// the writing of a new file and its renaming: of the hook journal, the history and the
+// ledger of jobs. The next write takes another name.
+var leftovers = []string{"hook-journal.json.*.new", "hook-journal.json.try", ".history.json*", ".jobs.ledger*"}
+
+// sweep removes them. Nobody else writes here then: the directory is locked, and the
+// guards of the last life have ended.
+func (a *agent) sweep() {
+	for _, pattern := range leftovers {
+		found, _ := filepath.Glob(filepath.Join(a.cfg.StateDir, pattern)) // fails for a bad pattern only
+		for _, path := range found {
+			if err := os.Remove(path); err != nil {
+				a.log.Warn("unfinished file of the last run not removed", "err", err)
+			}
+		}
+	}
+}
