@@ -45,7 +45,7 @@ type JobRunner interface {
 //	  → ledger file → frames, commands under guards, replies
 //
 // Jobs run only while this host leads and is ready: its become-leader hook has
-// succeeded. Slots that pass before count as missed. What a job runs is ended
+// succeeded. Slots that passed long before count as missed. What a job runs is ended
 // when the leadership is, or goes on, as the job says; none outlives this agent.
 //
 // All of it belongs to the loop. Only the file is written elsewhere: the loop

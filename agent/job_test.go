@@ -260,6 +260,37 @@ func TestNoSlotRunsTwice(t *testing.T) {
 	})
 }
 
+// A slot that passes between two leaders runs at the next one, once, and though the
+// job makes up for nothing.
+func TestSlotOfAFailover(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		c.expecting(3)
+		log := c.withJobs(300*time.Millisecond, someJob("tick", "@every 20s", nil))
+		for _, h := range c.hosts {
+			c.start(h)
+		}
+		c.agrees(c.hosts[2])
+		time.Sleep(20 * time.Second)
+		for range 3 {
+			next := wallClock().Truncate(20 * time.Second).Add(20 * time.Second)
+			time.Sleep(next.Sub(wallClock()) - 100*time.Millisecond)
+			h := c.leader()
+			c.kill(h)
+			time.Sleep(10 * time.Second)
+			if starts := log.all(); !strings.HasPrefix(starts[len(starts)-1], fmt.Sprintf("tick %d ", next.Unix())) {
+				t.Errorf("the slot of %d did not run: %q", next.Unix(), starts)
+			}
+			c.start(h)
+			time.Sleep(15 * time.Second)
+		}
+		if twice := log.twice(); twice != "" {
+			t.Errorf("a slot was started twice: %s", twice)
+		}
+		c.stopAll()
+	})
+}
+
 func slotRange(starts []string, job string) (first, last int64) {
 	for _, line := range starts {
 		var name string

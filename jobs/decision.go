@@ -72,7 +72,7 @@ const (
 	ReasonNone Reason = iota
 
 	// Why a slot starts.
-	ReasonOnTime // it passed while this host led
+	ReasonOnTime // it passed while this host led, or in the failover before
 	ReasonMissed // it passed before, and the policy says so; or, of Skip, says it does not run
 	ReasonManual // asked for by a person
 

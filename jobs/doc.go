@@ -24,8 +24,8 @@
 //	open slot ───┼─ Wait, with a Reason ───▶ still open
 //	             └─ Start ─▶ a Run that is Claimed
 //
-// A slot is current if it passed while this host led, missed if it passed
-// before. The newest open slot runs if it is current. What else may run is the
+// A slot is current if it passed while this host led or less than FailoverGrace
+// before, missed if it passed earlier. The newest open slot runs if it is current. What else may run is the
 // job's policy, and always a run of newest slots, at most MaxPending, so that
 // one number, the floor, says what is settled.
 //

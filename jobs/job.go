@@ -62,7 +62,8 @@ const (
 	OverlapAllow                  // it runs as well
 )
 
-// Missed says what becomes of slots that came while this host did not lead.
+// Missed says what becomes of slots that came while this host did not lead, but for
+// those of the failover (FailoverGrace).
 type Missed uint8
 
 // The policies for missed slots.

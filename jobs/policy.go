@@ -12,6 +12,12 @@ const (
 	MaxCount   = 100 // slots that a Skip counts
 )
 
+// FailoverGrace is how long before a leadership began a slot may have passed and is
+// late, not missed: it fell into the change of leaders, with its become-leader hook.
+// Arbitrary: longer than most changes take, and late by less than people mind who write
+// a minute into a crontab. Higher runs more slots late.
+const FailoverGrace = 30 * time.Second
+
 // Due says what is to be done now about each job of the table, and why nothing
 // is, in the table's order. Once its decisions are applied, the same call gives
 // only Waits, until Next.
@@ -318,9 +324,12 @@ func (v *view) expire(slot Slot) {
 	}
 }
 
-// isCurrent reports whether the slot passed while this host led. Those that
-// passed while a new leader settled did: they are late, not missed.
-func (v *view) isCurrent(slot Slot) bool { return !slot.Time().Before(v.lead.Since) }
+// isCurrent reports whether the slot passed while this host led, or so shortly before
+// that it fell into the failover. Those that passed while a new leader settled did:
+// they are late, not missed.
+func (v *view) isCurrent(slot Slot) bool {
+	return !slot.Time().Before(v.lead.Since.Add(-FailoverGrace))
+}
 
 // pending is which open slots may run, the oldest first. They are the newest
 // ones; dropped is the newest that may not, zero if there is none.

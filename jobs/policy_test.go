@@ -165,6 +165,10 @@ func TestMissed(t *testing.T) {
 		{MissedAll, func(j *Job) { j.StartingDeadline = 100 * time.Minute }, "14:20", "skip 12:00 starting-deadline, start 13:00 missed, wait 14:00 overlap"},
 		{MissedOnce, nil, "14:00", "skip 13:00 +1 superseded, start 14:00 on-time"},
 		{MissedSkip, nil, "13:59:59", "skip 13:00 +1 missed, start 14:00 on-time"},
+		{MissedSkip, nil, "14:00:30", "skip 13:00 +1 missed, start 14:00 on-time"}, // the failover
+		{MissedSkip, nil, "14:00:31", "skip 14:00 +2 missed"},
+		{MissedOnce, nil, "14:00:31", "skip 13:00 +1 superseded, start 14:00 missed"},
+		{MissedSkip, func(j *Job) { j.StartingDeadline = 20 * time.Second }, "14:00:30", "skip 14:00 +2 starting-deadline"},
 		{MissedAll, func(j *Job) { j.Overlap = OverlapReplace }, "14:00", "skip 13:00 +1 superseded, start 14:00 on-time"},
 		{MissedAll, nil, "2d3:30", "skip 17:00 +5 too-many-waiting, start 18:00 missed, wait 19:00 overlap, wait 20:00 overlap, " +
 			"wait 21:00 overlap, wait 22:00 overlap, wait 23:00 overlap, wait 2d00:00 overlap, wait 2d01:00 overlap, wait 2d02:00 overlap, wait 2d03:00 overlap"},
@@ -178,6 +182,22 @@ func TestMissed(t *testing.T) {
 			r.due(lines(c.then)...)
 		})
 	}
+}
+
+// What ran before the failover does not run again, and what came during a run of the
+// host that vanished is forbidden as ever.
+func TestASlotOfTheFailover(t *testing.T) {
+	r := rigOf(t, "@every 10s", nil)
+	r.losesLeadership()
+	r.elsewhere("12:00", Running)
+	r.becomesLeader("12:00:05")
+	r.at("12:00:07").due()
+	r.becomesLeader("12:00:12")
+	r.at("12:00:14").due("skip 12:00:10 blocked-by-another-host")
+	r = rigOf(t, "@every 10s", func(j *Job) { j.Overlap = OverlapQueue })
+	r.losesLeadership()
+	r.becomesLeader("12:00:05")
+	r.at("12:00:07").due("skip 11:59:30 +56 missed", "start 11:59:40 on-time", "wait 11:59:50 overlap", "wait 12:00 overlap")
 }
 
 // Made-up slots run one after the other; what comes meanwhile waits behind
