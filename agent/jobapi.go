@@ -126,9 +126,13 @@ const whyNotReady = "leader-not-ready"
 func (a *agent) isLeading() bool { return a.node.Status().State == election.Lead }
 
 func (a *agent) controlRun(job string, r jobs.Run) control.JobRun {
-	return control.JobRun{Job: job, Run: runID(job, r.Key), Host: a.view.name(wire.ID(r.Owner)), Slot: r.Slot.Time(),
+	out := control.JobRun{Job: job, Run: runID(job, r.Key), Host: a.view.name(wire.ID(r.Owner)), Slot: r.Slot.Time(),
 		Manual: r.Manual, Epoch: *epochOf(r), Phase: r.Phase.String(), Outcome: r.Outcome.String(), Attempt: int(r.Attempt),
-		Exit: int(r.Exit), Started: r.Started.Time(), Ended: r.Ended.Time()}
+		Started: r.Started.Time(), Ended: r.Ended.Time()}
+	if r.ExitKnown() {
+		out.Exit = new(int(r.Exit))
+	}
+	return out
 }
 
 // JobRuns implements control.Backend: what the ledger knows of all hosts, and
@@ -194,7 +198,7 @@ func (a *agent) keptRun(row jobrun.Row) control.JobRun {
 	}
 	return control.JobRun{Job: row.Job, Run: row.Run, Host: a.cfg.Name, Slot: row.Slot,
 		Manual: strings.HasSuffix(row.Run, manualSuffix), Epoch: control.Epoch{Counter: row.Epoch, Owner: a.state.ID.String()},
-		Phase: jobs.Ended.String(), Outcome: outcome, Attempt: row.Attempt, Exit: row.Exit, Started: row.Started,
+		Phase: jobs.Ended.String(), Outcome: outcome, Attempt: row.Attempt, Exit: &row.Exit, Started: row.Started,
 		Ended: row.Started.Add(row.Took)}
 }
 

@@ -133,13 +133,20 @@ func (a *agent) noteJob(d jobs.Decision) {
 func (a *agent) noteRunOver(d jobs.Decision) {
 	r := d.Run
 	a.counters.add("job_ended_" + r.Outcome.String())
-	took := r.Ended.Time().Sub(r.Started.Time())
-	if r.Started == 0 {
-		took = 0
+	took := time.Duration(0)
+	text := fmt.Sprintf("job %s %v", d.Job, r.Outcome)
+	args := []any{"job", d.Job, "slot", r.Slot, "run", runID(d.Job, r.Key), "outcome", r.Outcome}
+	if r.ExitKnown() {
+		took = r.Ended.Time().Sub(r.Started.Time()).Round(time.Millisecond)
+		text += fmt.Sprintf(" after %v", took)
+		args = append(args, "exit", r.Exit, "took", took)
 	}
-	text := fmt.Sprintf("job %s %v after %v, slot %v", d.Job, r.Outcome, took.Round(time.Millisecond), r.Slot)
-	if r.Outcome == jobs.Failed {
+	text += fmt.Sprintf(", slot %v", r.Slot)
+	switch r.Outcome {
+	case jobs.Failed:
 		text += fmt.Sprintf(", exit %d", r.Exit)
+	case jobs.Interrupted:
+		text += ": how far it came is unknown"
 	}
 	if r.Phase == jobs.Waiting {
 		text += "; another attempt follows"
@@ -148,8 +155,7 @@ func (a *agent) noteRunOver(d jobs.Decision) {
 	if r.Outcome != jobs.Succeeded {
 		log = a.log.Warn
 	}
-	log("job ended", "job", d.Job, "slot", r.Slot, "run", runID(d.Job, r.Key), "outcome", r.Outcome, "exit", r.Exit,
-		"took", took.Round(time.Millisecond))
+	log("job ended", args...)
 	a.event(control.Event{Type: "job", Cause: r.Outcome.String(), Text: text, Epoch: epochOf(r),
 		DurationMS: float64(took.Milliseconds())})
 }

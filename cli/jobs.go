@@ -149,8 +149,8 @@ func lastRun(r *control.JobRun, now time.Time) string {
 		return "none known"
 	}
 	text := r.Outcome
-	if r.Outcome == "failed" {
-		text += ", exit " + strconv.Itoa(r.Exit)
+	if r.Outcome == "failed" && r.Exit != nil {
+		text += ", exit " + strconv.Itoa(*r.Exit)
 	}
 	return fmt.Sprintf("%s on %s %s ago", text, r.Host, span(now.Sub(r.Ended)))
 }
@@ -278,8 +278,8 @@ func runsText(runs []control.JobRun) string {
 		started, took, outcome, exit := "-", "-", r.Outcome, "-"
 		if !r.Started.IsZero() {
 			started = clock(r.Started)
-			if !r.Ended.Before(r.Started) {
-				took, exit = span(r.Ended.Sub(r.Started)), strconv.Itoa(r.Exit)
+			if r.Exit != nil && !r.Ended.Before(r.Started) {
+				took, exit = span(r.Ended.Sub(r.Started)), strconv.Itoa(*r.Exit)
 			}
 		}
 		if r.Phase != "ended" && r.Phase != "lost" {

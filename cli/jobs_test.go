@@ -11,7 +11,7 @@ import (
 // The history says what went wrong beside the exit code.
 func TestJobHistorySaysWhy(t *testing.T) {
 	at := time.Date(2026, 11, 21, 2, 30, 0, 0, time.UTC)
-	run := control.JobRun{Job: "backup", Host: "alpha", Slot: at, Phase: "ended", Outcome: "timed-out", Exit: 143, Attempt: 1,
+	run := control.JobRun{Job: "backup", Host: "alpha", Slot: at, Phase: "ended", Outcome: "timed-out", Exit: new(143), Attempt: 1,
 		Started: at, Ended: at.Add(time.Hour)}
 	plain := runsText([]control.JobRun{run})
 	if strings.Contains(plain, "guard") {
@@ -19,6 +19,16 @@ func TestJobHistorySaysWhy(t *testing.T) {
 	}
 	run.Err = "ended by its guard"
 	if text := runsText([]control.JobRun{run}); !strings.HasSuffix(text, "  ended by its guard\n") {
+		t.Errorf("history:\n%s", text)
+	}
+}
+
+// Of a run whose agent ended nobody knows how, or when.
+func TestJobHistoryOfAnInterruptedRun(t *testing.T) {
+	at := time.Date(2026, 11, 21, 2, 30, 0, 0, time.UTC)
+	text := runsText([]control.JobRun{{Job: "backup", Host: "alpha", Slot: at, Phase: "ended", Outcome: "interrupted",
+		Attempt: 1, Started: at, Ended: at.Add(time.Hour)}})
+	if row := strings.Fields(strings.Split(text, "\n")[1]); row[4] != "-" || row[len(row)-1] != "-" {
 		t.Errorf("history:\n%s", text)
 	}
 }

@@ -48,10 +48,10 @@ type JobRun struct {
 	Phase   string    `json:"phase"`
 	Outcome string    `json:"outcome"`
 	Attempt int       `json:"attempt"`
-	Exit    int       `json:"exit"` // of the last attempt that ended
+	Exit    *int      `json:"exit"` // of the last attempt that ended; null: none did, or nobody knows
 	Started time.Time `json:"started,omitzero"`
-	Ended   time.Time `json:"ended,omitzero"`
-	Printed int64     `json:"printed"` // bytes that this host has seen of its output
+	Ended   time.Time `json:"ended,omitzero"` // of one whose exit is unknown: when that was found
+	Printed int64     `json:"printed"`        // bytes that this host has seen of its output
 	Err     string    `json:"err,omitempty"`
 }
 

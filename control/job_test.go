@@ -44,7 +44,7 @@ var (
 		Until: slotOfTest, Next: []time.Time{slotOfTest}, Last: &runOfTest, Open: []JobRun{runOfTest}, TimeoutSeconds: 7200,
 		Overlap: "forbid", Missed: "once", OnLoss: "kill", Retries: 2}
 	runOfTest = JobRun{Job: "backup", Run: "backup-7-00112233-1763692200", Host: "alpha", Slot: slotOfTest, Manual: true,
-		Epoch: Epoch{Counter: 7, Owner: "00112233-4455-4677-8899-aabbccddeeff"}, Phase: "ended", Outcome: "failed", Attempt: 3, Exit: 1,
+		Epoch: Epoch{Counter: 7, Owner: "00112233-4455-4677-8899-aabbccddeeff"}, Phase: "ended", Outcome: "failed", Attempt: 3, Exit: new(1),
 		Started: slotOfTest, Ended: slotOfTest.Add(time.Minute), Printed: 12, Err: "no"}
 )
 
@@ -62,7 +62,7 @@ func TestJobsAreAskedFor(t *testing.T) {
 			t.Errorf("time %v, want %v, with its offset", times[0], times[1])
 		}
 	}
-	if got.Name != want.Name || got.Last.Outcome != "failed" || got.Open[0].Exit != 1 || got.TimeoutSeconds != 7200 {
+	if got.Name != want.Name || got.Last.Outcome != "failed" || *got.Open[0].Exit != 1 || got.TimeoutSeconds != 7200 {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	if jobs[1].Next == nil || jobs[1].Open == nil {

@@ -148,6 +148,12 @@ type Run struct {
 // Open reports whether the run may still do something: it counts for overlap.
 func (r Run) Open() bool { return r.Phase < Lost }
 
+// ExitKnown reports whether Exit is that of an attempt: of one whose agent ended, or
+// whose host vanished, nobody knows how far it came, or until when.
+func (r Run) ExitKnown() bool {
+	return r.Attempt > 0 && r.Ended > 0 && r.Outcome != Interrupted && r.Outcome != Vanished
+}
+
 // Began is the run with another attempt that starts now. It must be on disk,
 // and a first one witnessed, before the command starts.
 func (r Run) Began(now time.Time) Run {
