@@ -19,18 +19,21 @@ type passOn struct {
 	why   error     // what the disk said last
 	at    time.Time // of the next try; zero: at once
 	pause time.Duration
-	hold  time.Duration // of the last hold-down
+
+	held time.Time // end of the hold-down that it gave itself; zero: none
+	led  time.Time // when somebody was last known to lead meanwhile
 }
 
 const (
 	// ledgerPatience is how long jobs wait for the ledger to be saved before another
-	// host is to run them. Higher sits out more, and costs their slots. Arbitrary.
+	// host is to run them, and how long this one then waits for somebody to lead.
+	// Higher sits out more, and costs slots. Arbitrary.
 	ledgerPatience = 5 * time.Second
 
-	// A host that stepped down for its ledger does not stand for hookHold, and each
-	// further time for twice as long, at most longestLedgerHold: where all disks are
-	// full the leadership must not go round for ever. Arbitrary.
-	longestLedgerHold = time.Hour
+	// ledgerHold bounds how long a host does not stand that stepped down for its
+	// ledger. It stands when that is saved again, or nobody leads; else, since no host
+	// knows of the others' disks, the leadership would go round where all are full.
+	ledgerHold = time.Hour
 )
 
 // passJobsOn is called each time that the ledger could not be saved while jobs are
@@ -42,14 +45,30 @@ func (a *agent) passJobsOn() {
 	}
 	p.pause = min(max(2*p.pause, redoFirst), redoMost)
 	p.at = now.Add(p.pause)
-	hold := min(max(2*p.hold, hookHold), longestLedgerHold)
-	a.command(election.Command{Verb: election.StepDown, For: hold, Cause: election.DiskFailed}, func(refused error) {
+	a.command(election.Command{Verb: election.StepDown, For: ledgerHold, Cause: election.DiskFailed}, func(refused error) {
 		switch {
 		case refused == nil:
-			p.hold = hold
+			p.held, p.led = a.node.Status().Held, a.cfg.Now()
 		case errors.Is(refused, election.ErrNobodyReady) && a.isLeading():
 			a.warn(string(election.DiskFailed), fmt.Sprintf("jobs are due and the ledger cannot be saved (%v), and %v; it is tried again in %v",
 				p.why, refused, p.pause))
 		}
 	})
+}
+
+// standForJobs ends the hold-down of passJobsOn, unless it is another's by now. It is
+// called once a second.
+func (a *agent) standForJobs() {
+	p, now, s := &a.jobs.passOn, a.cfg.Now(), a.node.Status()
+	if !s.Leader.IsZero() {
+		p.led = now
+	}
+	if p.held.IsZero() || a.jobs.failed && now.Sub(p.led) < ledgerPatience {
+		return
+	}
+	isOurs := p.held.Equal(s.Held)
+	p.held = time.Time{}
+	if isOurs {
+		a.command(election.Command{Verb: election.Stand}, func(error) {})
+	}
 }

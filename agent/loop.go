@@ -63,6 +63,7 @@ func (a *agent) loop() error {
 		case <-health.C:
 			a.step(election.HealthChanged{Score: a.members.Health()})
 			a.publish()
+			a.standForJobs()
 		case <-a.cfg.Dump:
 			a.dump()
 		case <-stop:
