@@ -20,6 +20,8 @@ var forgetCommand = command{
 		if who == "" {
 			return usage("see "+program+" status for the voters", "the voter is missing: expected its name or id")
 		}
-		return c.order("forgot "+who, func(ctx context.Context, client *control.Client) error { return client.Forget(ctx, who, c.Bool("force")) })
+		return c.order("forgot "+who, func(ctx context.Context, client *control.Client) error {
+			return client.Forget(ctx, who, c.Bool("force"))
+		})
 	},
 }
