@@ -93,8 +93,8 @@ type Reloaded struct {
 	Seeds    []string
 	Priority uint16
 	LogLevel hclog.Level
-	// Ignored names the settings that differ but need a restart.
-	Ignored []string
+	// Waiting are the settings that differ but need a restart.
+	Waiting []control.Waiting
 }
 
 // Runner runs hooks: hooks.Runner, or a fake in tests.
@@ -161,6 +161,7 @@ type agent struct {
 	lastHook  *control.Hook
 	redo      redo                 // the hook that failed and is to be tried again
 	heldUp    *election.StartHook  // lose hook that waits for tenants; nil: none
+	waiting   []control.Waiting    // for a restart
 	quietAt   map[string]time.Time // per warning: no further line before
 	fatal     error
 	jobs      jobDesk // singleton jobs, see job.go

@@ -28,6 +28,7 @@ type snapshot struct {
 	degraded bool
 	lastHook *control.Hook
 	notes    []string
+	waiting  []control.Waiting
 	roster   *control.Roster
 	quorum   *control.Quorum
 	why      string // there is no leader
@@ -37,7 +38,8 @@ type snapshot struct {
 func (a *agent) publish() {
 	status := a.node.Status()
 	s := &snapshot{status: status, role: status.Role.String(), leader: status.Leader, lastHook: a.lastHook,
-		members: a.view.controlMembers(status.Leader), node: a.view.controlNode(status.Leader), notes: a.notes(status)}
+		members: a.view.controlMembers(status.Leader), node: a.view.controlNode(status.Leader), notes: a.notes(status),
+		waiting: a.waiting}
 	s.ready = !status.Leader.IsZero() && (status.Leader != a.state.ID || a.hookReady)
 	s.degraded = a.degraded(status)
 	s.roster, s.quorum, s.why = a.view.controlRoster(status.Roster), a.controlQuorum(status), a.whyNoLeader(status)
@@ -61,6 +63,9 @@ func (a *agent) notes(s election.Status) []string {
 	notes = append(notes, a.jobNotes()...)
 	if held := holdNote(s.Held.Sub(a.cfg.Now())); held != "" {
 		notes = append(notes, held)
+	}
+	if len(a.waiting) > 0 {
+		notes = append(notes, "changed in the configuration, and waiting for a restart of this agent: "+strings.Join(namesOfWaiting(a.waiting), ", "))
 	}
 	for _, odd := range a.view.oddlyConfigured() {
 		notes = append(notes, odd.Name+" takes no part here, settings that must be the same on all nodes differ: "+a.differences(odd))
@@ -91,7 +96,7 @@ func (a *agent) Status() control.Status {
 		Expect: a.cfg.Election.Expect, Roster: s.roster, Quorum: s.quorum, WhyNoLeader: s.why,
 		Algorithm: cmp.Or(a.cfg.Election.Algorithm, election.Classic).String(), Preempt: a.cfg.Election.Preempt.String(), Profile: a.cfg.Profile, Isolated: s.status.Isolated,
 		HoldDownMS: max(s.status.Held.Sub(now), 0).Milliseconds(),
-		LastHook:   s.lastHook, Encryption: encryptionNone, Notes: s.notes, Counters: a.counts()}
+		LastHook:   s.lastHook, Encryption: encryptionNone, Waiting: s.waiting, Notes: s.notes, Counters: a.counts()}
 	a.showGuard(&out, s.degraded)
 	if s.leader == a.state.ID && !leads {
 		out.Ready = false
@@ -188,11 +193,20 @@ func (a *agent) reload(next Reloaded) {
 		a.command(election.Command{Verb: election.Reprioritise, Priority: next.Priority}, func(error) {})
 		a.members.SetSelf(next.Priority, a.view.self.Role, false, false)
 	}
-	if len(next.Ignored) > 0 {
-		a.log.Warn("some changed settings need a restart", "settings", strings.Join(next.Ignored, ", "))
+	a.waiting = next.Waiting
+	if len(a.waiting) > 0 {
+		a.log.Warn("some changed settings need a restart", "settings", strings.Join(namesOfWaiting(a.waiting), ", "))
 	}
 	a.log.Info("configuration reloaded")
 	a.publish()
+}
+
+func namesOfWaiting(waiting []control.Waiting) []string {
+	names := make([]string, len(waiting))
+	for i, w := range waiting {
+		names[i] = w.Setting
+	}
+	return names
 }
 
 // dump puts the whole state into the log.

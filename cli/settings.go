@@ -10,6 +10,7 @@ import (
 
 	"github.com/bully-agent/bully-agent/agent"
 	"github.com/bully-agent/bully-agent/config"
+	"github.com/bully-agent/bully-agent/control"
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/hooks"
 )
@@ -150,7 +151,7 @@ func reloaded(started, next *config.Config) agent.Reloaded {
 		LogLevel: hclog.LevelFromString(next.Log.Level)}
 	for _, s := range started.Changed(next) {
 		if !applied[s.Key] {
-			r.Ignored = append(r.Ignored, s.Key)
+			r.Waiting = append(r.Waiting, control.Waiting{Setting: s.Key, Now: started.Text(s.Key), Then: next.Text(s.Key)})
 		}
 	}
 	return r

@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bully-agent/bully-agent/config"
+	"github.com/bully-agent/bully-agent/control"
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/election/lease"
 	"github.com/bully-agent/bully-agent/hooks"
@@ -168,8 +169,9 @@ func TestReloadTakesWhatItCanAndNamesTheRest(t *testing.T) {
 		got.Hooks.Commands[hooks.BecomeLeader].Shell != "new" {
 		t.Errorf("taken: %+v", got)
 	}
-	if want := []string{"cluster", "election.lease"}; !slices.Equal(got.Ignored, want) {
-		t.Errorf("needs a restart: %q, expected %q", got.Ignored, want)
+	want := []control.Waiting{{Setting: "cluster", Now: "default", Then: "other"}, {Setting: "election.lease", Now: "400ms", Then: "500ms"}}
+	if !slices.Equal(got.Waiting, want) {
+		t.Errorf("needs a restart: %q, expected %q", got.Waiting, want)
 	}
 }
 

@@ -143,6 +143,16 @@ func (c *Config) IsFromFile() bool {
 	return len(c.Jobs) > 0
 }
 
+// Text is the setting's value in the words of the file, or "" if there is no such setting.
+func (c *Config) Text(key string) string {
+	for _, s := range settings {
+		if s.Key == key {
+			return s.field.text(c)
+		}
+	}
+	return ""
+}
+
 // Changed lists the settings whose values differ in other, in the table's order. A reload applies those that are
 // Reloadable and names the rest.
 func (c *Config) Changed(other *Config) []Setting {

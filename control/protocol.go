@@ -63,8 +63,16 @@ type Status struct {
 	Guard         *Guard `json:"guard"`           // null where no lose-leadership hook is owed, or none is configured
 
 	Encryption string            `json:"encryption"` // what protects the LAN port, in words
+	Waiting    []Waiting         `json:"waiting"`    // what a reload found changed and cannot apply
 	Notes      []string          `json:"notes"`      // warnings, one sentence each
 	Counters   map[string]uint64 `json:"counters"`   // since the start, by name
+}
+
+// Waiting is a setting that was changed and holds only after a restart.
+type Waiting struct {
+	Setting string `json:"setting"` // "election.expect"
+	Now     string `json:"now"`     // as a configuration would have it
+	Then    string `json:"then"`
 }
 
 // Quorum counts voters.
@@ -179,7 +187,7 @@ type Backend interface {
 	// a channel that is closed when there is a newer one.
 	Events(since uint64) ([]Event, <-chan struct{})
 	// Reload validates the configuration and takes it; an error says that
-	// nothing was changed.
+	// nothing was changed. What it cannot take is in Status.
 	Reload(ctx context.Context) error
 	// Command does what name says: step-down, stand, handover, forget, leave,
 	// job-run, job-pause, job-resume. It returns when that is done, ErrUnsupported for a

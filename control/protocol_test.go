@@ -42,6 +42,7 @@ func leadingStatus() Status {
 		LastHook:      &Hook{Event: "become-leader", Epoch: Epoch{7, alphaID}, OK: true, TookMS: 31.5, Time: noon, Attempts: 1},
 		Guard:         &Guard{Process: 4242, Reach: "process group"},
 		Encryption:    "none: the LAN traffic is neither encrypted nor authenticated",
+		Waiting:       []Waiting{{Setting: "election.expect", Now: "3", Then: "5"}},
 		Notes:         []string{"traffic is not encrypted"},
 		Counters:      map[string]uint64{"frames_dropped_total": 3, "elections_total": 2},
 	}
@@ -66,7 +67,7 @@ func twoLeaderships() []Leadership {
 // Scripts outlive agents: the files in testdata are the names and the shapes
 // that users' jq filters rely on.
 func TestJSONIsPinned(t *testing.T) {
-	idle := Status{Notes: []string{}, Counters: map[string]uint64{}}
+	idle := Status{Waiting: []Waiting{}, Notes: []string{}, Counters: map[string]uint64{}}
 	tests := map[string]any{
 		"status_leading": leadingStatus(),
 		"status_zero":    idle,

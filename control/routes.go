@@ -99,7 +99,7 @@ func (s *server) look(ask func() (any, error)) endpoint {
 
 func (s *server) status() (any, error) {
 	status := s.backend.Status()
-	status.Notes = list(status.Notes)
+	status.Notes, status.Waiting = list(status.Notes), list(status.Waiting)
 	if status.Counters == nil {
 		status.Counters = map[string]uint64{}
 	}
