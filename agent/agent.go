@@ -49,6 +49,7 @@ type Config struct {
 	StateDir string
 	Hooks    hooks.Config // commands and times; the rest is filled in
 	Socket   string       // control socket; empty: none
+	Notes    []string     // what the configuration has of doubtful, for status
 	Logger   hclog.Logger
 
 	// Listen binds the port to the other hosts. It is called first, so that a
@@ -93,6 +94,8 @@ type Reloaded struct {
 	Seeds    []string
 	Priority uint16
 	LogLevel hclog.Level
+	// Notes are Config.Notes, of the new configuration.
+	Notes []string
 	// Waiting are the settings that differ but need a restart.
 	Waiting []control.Waiting
 }

@@ -64,6 +64,7 @@ func (a *agent) notes(s election.Status) []string {
 	if held := holdNote(s.Held.Sub(a.cfg.Now())); held != "" {
 		notes = append(notes, held)
 	}
+	notes = append(notes, a.cfg.Notes...)
 	if len(a.waiting) > 0 {
 		notes = append(notes, "changed in the configuration, and waiting for a restart of this agent: "+strings.Join(namesOfWaiting(a.waiting), ", "))
 	}
@@ -193,7 +194,7 @@ func (a *agent) reload(next Reloaded) {
 		a.command(election.Command{Verb: election.Reprioritise, Priority: next.Priority}, func(error) {})
 		a.members.SetSelf(next.Priority, a.view.self.Role, false, false)
 	}
-	a.waiting = next.Waiting
+	a.waiting, a.cfg.Notes = next.Waiting, next.Notes
 	if len(a.waiting) > 0 {
 		a.log.Warn("some changed settings need a restart", "settings", strings.Join(namesOfWaiting(a.waiting), ", "))
 	}

@@ -29,6 +29,7 @@ func agentConfig(c *config.Config) agent.Config {
 		Jobs:      jobsConfig(c),
 		Socket:    c.Control.Socket,
 		Advertise: c.Network.Advertise,
+		Notes:     c.Notes,
 	}
 }
 
@@ -148,7 +149,7 @@ func (r *reloader) reload() (agent.Reloaded, error) {
 
 func reloaded(started, next *config.Config) agent.Reloaded {
 	r := agent.Reloaded{Hooks: hooksConfig(next), Jobs: jobsConfig(next), Seeds: next.Network.Join, Priority: next.Node.Priority,
-		LogLevel: hclog.LevelFromString(next.Log.Level)}
+		LogLevel: hclog.LevelFromString(next.Log.Level), Notes: next.Notes}
 	for _, s := range started.Changed(next) {
 		if !applied[s.Key] {
 			r.Waiting = append(r.Waiting, control.Waiting{Setting: s.Key, Now: started.Text(s.Key), Then: next.Text(s.Key)})

@@ -144,6 +144,9 @@ func (l *loader) noteAdvertise(links []link) {
 	}
 	switch {
 	case addr.IsLoopback() && n.Bind.Addr().IsLoopback(): // asked for
+	case n.Interface == "" && !addr.IsLoopback() && l.advertise.host != "":
+		note("advertising %s, which no interface of this host has: right only where something passes that address on to this host "+
+			"(NAT, a floating address), else the others never reach it", addr)
 	case addr.IsLoopback() && n.Bind.Addr().Is4() && hasFamily(links, true):
 		note("advertising %s, which only this host can reach: it has no IPv4 address; bind to [::]:%d for IPv6", addr, n.Bind.Port())
 	case addr.IsLoopback():

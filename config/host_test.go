@@ -141,6 +141,18 @@ func TestAdvertiseAddressThatOthersReach(t *testing.T) {
 	}
 }
 
+// An address that another host has is right behind NAT, and else a slip that makes this one unreachable.
+func TestAdvertisedAddressOfNoInterface(t *testing.T) {
+	for advertise, want := range map[string]int{"10.0.0.1": 0, "10.0.0.2": 1, "203.0.113.9:7000": 1, "": 0} {
+		h := alpha()
+		h.links = func() ([]link, error) { return []link{lan("lo", "127.0.0.1"), lan("eth0", "10.0.0.1")}, nil }
+		c := mustLoad(t, Source{Flags: map[string][]string{"advertise": {advertise}}}, h)
+		if len(c.Notes) != want || want > 0 && !strings.Contains(c.Notes[0], "which no interface of this host has") {
+			t.Errorf("%s: notes %q, want %d", advertise, c.Notes, want)
+		}
+	}
+}
+
 // A host that cannot tell its interfaces or its name says so, once each, and nothing that follows from it.
 func TestHostThatDoesNotAnswer(t *testing.T) {
 	h := alpha()
