@@ -147,6 +147,7 @@ type agent struct {
 	tenancy  *tenancy
 	commands atomic.Pointer[hooks.Config] // the hooks as configured now
 	counters counters
+	hearing  hearing
 	started  time.Time // wall clock
 
 	node      *election.Node

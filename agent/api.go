@@ -38,11 +38,11 @@ type snapshot struct {
 func (a *agent) publish() {
 	status := a.node.Status()
 	s := &snapshot{status: status, role: status.Role.String(), leader: status.Leader, lastHook: a.lastHook,
-		members: a.view.controlMembers(status.Leader), node: a.view.controlNode(status.Leader), notes: a.notes(status),
+		members: a.controlMembers(status.Leader), node: a.view.controlNode(status.Leader), notes: a.notes(status),
 		waiting: a.waiting}
 	s.ready = !status.Leader.IsZero() && (status.Leader != a.state.ID || a.hookReady)
 	s.degraded = a.degraded(status)
-	s.roster, s.quorum, s.why = a.view.controlRoster(status.Roster), a.controlQuorum(status), a.whyNoLeader(status)
+	s.roster, s.quorum, s.why = a.controlRoster(status.Roster), a.controlQuorum(status), a.whyNoLeader(status)
 	a.shown.Store(s)
 	a.tenancy.show(status, a.hookReady)
 	a.noteSettled(status)
@@ -108,6 +108,7 @@ func (a *agent) Status() control.Status {
 		remain := time.Duration(until - now.UnixNano()).Milliseconds()
 		out.LeaseRemainMS = &remain
 	}
+	out.Silent = silent(s.members)
 	for _, m := range s.members {
 		if m.Status != "left" {
 			out.Members++
@@ -139,6 +140,13 @@ func (a *agent) counts() map[string]uint64 {
 // Members implements control.Backend.
 func (a *agent) Members() []control.Member {
 	members := slices.Clone(a.shown.Load().members)
+	for i := range members {
+		id, err := wire.ParseID(members[i].ID)
+		if ago, ever := a.heardAgo(id); err == nil && ever {
+			heard := ago.Milliseconds()
+			members[i].HeardMS = &heard
+		}
+	}
 	slices.SortFunc(members, func(x, y control.Member) int {
 		return cmp.Or(strings.Compare(x.Name, y.Name), strings.Compare(x.ID, y.ID)) // the same on every host
 	})

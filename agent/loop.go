@@ -35,6 +35,7 @@ func (a *agent) loop() error {
 	for {
 		select {
 		case r := <-a.inbox:
+			a.hearing.note(r.frame.Sender, a.cfg.Now())
 			if !a.onJobFrame(&r) {
 				a.step(election.Received{From: r.from, Frame: r.frame})
 			}
@@ -197,6 +198,9 @@ func (a *agent) onMember(m membership.Member) {
 		return
 	}
 	news := a.view.update(m)
+	if news == "joined" || news == "restarted" {
+		a.hearing.began(m.ID, a.cfg.Now(), a.view.others)
+	}
 	a.publish()
 	if news != "" {
 		a.announceMember(m, news)

@@ -173,15 +173,14 @@ func (v *view) electorate() []membership.Member {
 
 // controlRoster shows the roster with what names are known; nil while there is
 // none.
-func (v *view) controlRoster(r election.Roster) *control.Roster {
+func (a *agent) controlRoster(r election.Roster) *control.Roster {
 	if r.Version == 0 {
 		return nil
 	}
 	out := &control.Roster{Version: r.Version, Formed: r.Formed, Voters: []control.Voter{}}
 	for _, id := range r.IDs {
-		m, _ := v.member(id)
-		out.Voters = append(out.Voters, control.Voter{ID: id.String(), Name: m.Name, Self: id == v.self.ID,
-			Alive: m.ID == id && m.Status == membership.Alive})
+		m, _ := a.view.member(id)
+		out.Voters = append(out.Voters, control.Voter{ID: id.String(), Name: m.Name, Self: id == a.state.ID, Alive: a.isHere(id)})
 	}
 	slices.SortFunc(out.Voters, func(x, y control.Voter) int {
 		return cmp.Or(strings.Compare(x.Name, y.Name), strings.Compare(x.ID, y.ID))
@@ -207,14 +206,15 @@ func (a *agent) controlQuorum(s election.Status) *control.Quorum {
 }
 
 // votersHere counts the voters of the roster that answer. A follower talks to its
-// leader alone: of the others it knows what the failure detector says.
+// leader alone: of the others it knows what the failure detector says, and when
+// they last answered that.
 func (a *agent) votersHere(s election.Status) int {
 	if s.Leader.IsZero() || s.Leader == a.state.ID {
 		return s.Heard
 	}
 	here := 0
 	for _, id := range s.Roster.IDs {
-		if m, ok := a.view.member(id); ok && m.Status == membership.Alive {
+		if a.isHere(id) {
 			here++
 		}
 	}

@@ -78,7 +78,7 @@ func (c *console) statusText(s control.Status, now time.Time) string {
 		row("voters", c.votersText(s))
 		row("quorum", fmt.Sprintf("%d answer, %d needed", s.Quorum.Have, s.Quorum.Need))
 	}
-	row("members", fmt.Sprintf("%d alive of %d known", s.Alive, s.Members))
+	row("members", c.membersRow(s))
 	row("last hook", c.hookText(s.LastHook, now))
 	if s.Guard != nil {
 		row("guard", c.guardText(*s.Guard))
@@ -140,6 +140,14 @@ func (c *console) votersText(s control.Status) string {
 		formed = ", not formed yet"
 	}
 	return fmt.Sprintf("%s; roster %d%s: %s", text, s.Roster.Version, formed, strings.Join(names, ", "))
+}
+
+func (c *console) membersRow(s control.Status) string {
+	text := fmt.Sprintf("%d alive of %d known", s.Alive, s.Members)
+	if len(s.Silent) > 0 {
+		text += "; " + c.painted(yellow, "not heard lately") + ": " + strings.Join(s.Silent, ", ")
+	}
+	return text
 }
 
 func (c *console) hookText(h *control.Hook, now time.Time) string {

@@ -50,12 +50,13 @@ type Status struct {
 	Preempt   string `json:"preempt"`
 	Profile   string `json:"profile"`
 
-	Expect   int     `json:"expect"`   // voters of the whole cluster; 0 in available mode
-	Roster   *Roster `json:"roster"`   // null in available mode, and while none is known
-	Quorum   *Quorum `json:"quorum"`   // null in available mode
-	Isolated bool    `json:"isolated"` // nobody answers, though others should be alive
-	Members  int     `json:"members"`  // known, self included, left excluded
-	Alive    int     `json:"alive"`    // of them believed alive
+	Expect   int      `json:"expect"`   // voters of the whole cluster; 0 in available mode
+	Roster   *Roster  `json:"roster"`   // null in available mode, and while none is known
+	Quorum   *Quorum  `json:"quorum"`   // null in available mode
+	Isolated bool     `json:"isolated"` // nobody answers, though others should be alive
+	Members  int      `json:"members"`  // known, self included, left excluded
+	Alive    int      `json:"alive"`    // of them believed alive and heard lately, self included
+	Silent   []string `json:"silent"`   // names of those that are believed alive and were not heard lately
 
 	HoldDownMS    int64  `json:"hold_down_ms"`    // this node does not stand for so long, after a step-down
 	LeaseRemainMS *int64 `json:"lease_remain_ms"` // null unless leading
@@ -123,16 +124,16 @@ type Member struct {
 	ID       string `json:"id"`
 	Name     string `json:"name"`
 	Addr     string `json:"addr"`
-	Status   string `json:"status"` // alive, suspect, dead, left
+	Status   string `json:"status"` // alive, suspect (not heard for a while), dead, left
 	Role     string `json:"role"`   // voter, witness, observer
 	Priority int    `json:"priority"`
 	Voter    bool   `json:"voter"`
 	Self     bool   `json:"self"`
 	Leader   bool   `json:"leader"`
 
-	Incarnation    uint32  `json:"incarnation"`                // of the life that is known
-	RTTMS          float64 `json:"rtt_ms"`                     // 0: not measured
-	HeartbeatAgeMS *int64  `json:"heartbeat_age_ms,omitempty"` // since its last heartbeat reached us; leaders only
+	Incarnation uint32  `json:"incarnation"`        // of the life that is known
+	RTTMS       float64 `json:"rtt_ms"`             // 0: not measured
+	HeardMS     *int64  `json:"heard_ms,omitempty"` // since anything of it reached this agent; never: left out
 }
 
 // Leader answers /v1/leader.

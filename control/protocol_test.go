@@ -37,7 +37,7 @@ func leadingStatus() Status {
 		Mode: "quorum", Promise: "At most one leader at any instant.",
 		Algorithm: "classic", Preempt: "priority", Profile: "lan",
 		Expect: 3, Roster: &Roster{Version: 112, Formed: true, Voters: []Voter{{ID: alphaID, Name: "alpha", Alive: true, Self: true}, {ID: betaID}}},
-		Quorum: &Quorum{Need: 2, Have: 3}, Members: 3, Alive: 3,
+		Quorum: &Quorum{Need: 2, Have: 3}, Members: 4, Alive: 3, Silent: []string{"delta"},
 		LeaseRemainMS: &remain,
 		LastHook:      &Hook{Event: "become-leader", Epoch: Epoch{7, alphaID}, OK: true, TookMS: 31.5, Time: noon, Attempts: 1},
 		Guard:         &Guard{Process: 4242, Reach: "process group"},
@@ -52,7 +52,7 @@ func twoMembers() []Member {
 	age := int64(12)
 	return []Member{
 		{ID: alphaID, Name: "alpha", Addr: alpha.Addr, Status: "alive", Role: "voter", Priority: 100, Voter: true,
-			Leader: true, Incarnation: 4, RTTMS: 0.42, HeartbeatAgeMS: &age},
+			Leader: true, Incarnation: 4, RTTMS: 0.42, HeardMS: &age},
 		{ID: betaID, Name: "beta", Addr: beta.Addr, Status: "suspect", Role: "observer", Self: true, Incarnation: 1},
 	}
 }
@@ -67,7 +67,7 @@ func twoLeaderships() []Leadership {
 // Scripts outlive agents: the files in testdata are the names and the shapes
 // that users' jq filters rely on.
 func TestJSONIsPinned(t *testing.T) {
-	idle := Status{Waiting: []Waiting{}, Notes: []string{}, Counters: map[string]uint64{}}
+	idle := Status{Silent: []string{}, Waiting: []Waiting{}, Notes: []string{}, Counters: map[string]uint64{}}
 	tests := map[string]any{
 		"status_leading": leadingStatus(),
 		"status_zero":    idle,

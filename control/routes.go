@@ -100,6 +100,7 @@ func (s *server) look(ask func() (any, error)) endpoint {
 func (s *server) status() (any, error) {
 	status := s.backend.Status()
 	status.Notes, status.Waiting = list(status.Notes), list(status.Waiting)
+	status.Silent = list(status.Silent)
 	if status.Counters == nil {
 		status.Counters = map[string]uint64{}
 	}

@@ -58,6 +58,8 @@ type record struct {
 	// than one after a quick restart, or if there is a clone.
 	present map[uint32]bool
 	dirty   bool
+
+	heard time.Time // a living life last answered a direct ping; zero: none did
 }
 
 func newLives() lives { return lives{byID: make(map[wire.ID]*record)} }
@@ -152,6 +154,7 @@ func (l *lives) answered(m Member, rtt time.Duration, now time.Time) bool {
 	if r == nil || !r.present[m.Nonce] {
 		return false // gone meanwhile
 	}
+	r.heard = now
 	m.RTT = rtt
 	if r.now.Status == Alive {
 		if !sameLife(r.now, m) {

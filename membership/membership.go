@@ -24,12 +24,13 @@ import (
 // held (P1), so a delegate that waited for mu behind a call into memberlist
 // would stop both for ever.
 type Membership struct {
-	name   string // our node's name in memberlist, ID#nonce
-	admit  admission
-	list   *memberlist.Memberlist // set once, after Create: delegates must not use it (P2)
-	log    *logSink
-	wake   chan struct{}
-	rejoin *rejoin
+	name    string // our node's name in memberlist, ID#nonce
+	admit   admission
+	list    *memberlist.Memberlist // set once, after Create: delegates must not use it (P2)
+	probing time.Duration          // memberlist's interval between two pings
+	log     *logSink
+	wake    chan struct{}
+	rejoin  *rejoin
 
 	// ops serialises UpdateNode, Leave and Shutdown, which memberlist does not:
 	// it panics when Leave meets Shutdown (P11). A channel, not a mutex, since
@@ -117,6 +118,7 @@ func New(cfg Config) (*Membership, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create membership: %w", err)
 	}
+	m.probing = conf.ProbeInterval
 	go m.log.run()
 	if m.list, err = memberlist.Create(conf); err != nil {
 		m.log.stop()
@@ -335,6 +337,27 @@ func (m *Membership) Shutdown() error {
 // Health is memberlist's opinion of this host: 0 is good, up to 7 for one whose
 // own probes fail or who has to deny its death often.
 func (m *Membership) Health() int { return m.list.GetHealthScore() }
+
+// Answered says how long ago a member last answered a ping of memberlist's, and
+// whether it ever did.
+func (m *Membership) Answered(id wire.ID) (ago time.Duration, ever bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.lives.byID[id]
+	if r == nil || r.heard.IsZero() {
+		return 0, false
+	}
+	return time.Since(r.heard), true
+}
+
+// TwoRounds is how long memberlist takes to ping every living member twice: it
+// goes through all in a new random order each round, one in each interval. The
+// two intervals more let one ping be lost.
+func (m *Membership) TwoRounds() time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return time.Duration(2*m.lives.countAlive()+2) * m.probing
+}
 
 // Known returns the last known state of all other members, those that died or
 // left included (the last 256), sorted by id.

@@ -1,0 +1,109 @@
+package agent
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/bully-agent/bully-agent/control"
+	"github.com/bully-agent/bully-agent/membership"
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// hearing is when something of each other member last reached this agent: an
+// election frame, or the answer to a ping of memberlist's. It is for people:
+// memberlist may believe a silent member alive for long, above all on a host that
+// is cut off and hears nobody; the election judges by itself.
+//
+// The loop writes it; any goroutine may read it.
+type hearing struct {
+	mu sync.Mutex
+	of map[wire.ID]heard
+}
+
+type heard struct {
+	since time.Time // the member is believed alive
+	at    time.Time // of its last frame; zero: none
+}
+
+// began is told that a member, or a new life of it, is believed alive. members
+// are all that are known: what is kept about others goes.
+func (h *hearing) began(id wire.ID, now time.Time, members []membership.Member) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	kept := map[wire.ID]heard{id: {since: now}}
+	for _, m := range members {
+		if was, known := h.of[m.ID]; known && m.ID != id {
+			kept[m.ID] = was
+		}
+	}
+	h.of = kept
+}
+
+// note is told of a frame. Those of nobody that is known count for nothing.
+func (h *hearing) note(id wire.ID, now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if was, known := h.of[id]; known {
+		h.of[id] = heard{since: was.since, at: now}
+	}
+}
+
+func (h *hearing) about(id wire.ID) heard {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.of[id]
+}
+
+// heardAgo gives how long ago something of the member reached this agent.
+func (a *agent) heardAgo(id wire.ID) (ago time.Duration, ever bool) {
+	if at := a.hearing.about(id).at; !at.IsZero() {
+		ago, ever = a.cfg.Now().Sub(at), true
+	}
+	if answered, ok := a.members.Answered(id); ok && (!ever || answered < ago) {
+		ago, ever = answered, true
+	}
+	return max(ago, 0), ever
+}
+
+// isSilent: the member is believed alive, and nothing of it came for longer than
+// two rounds of memberlist's pings take, to which a member that lives answers.
+func (a *agent) isSilent(m membership.Member) bool {
+	if m.ID == a.state.ID || m.Status != membership.Alive {
+		return false
+	}
+	ago, ever := a.heardAgo(m.ID)
+	if known := a.cfg.Now().Sub(a.hearing.about(m.ID).since); !ever || known < ago {
+		ago = known // it joined meanwhile
+	}
+	return ago > a.members.TwoRounds()
+}
+
+// isHere: the member is believed alive, and is no rumour.
+func (a *agent) isHere(id wire.ID) bool {
+	m, known := a.view.member(id)
+	return known && m.Status == membership.Alive && !a.isSilent(m)
+}
+
+// controlMembers shows all members, this agent first. Who is silent is suspect.
+func (a *agent) controlMembers(leader wire.ID) []control.Member {
+	out := a.view.controlMembers(leader)
+	for i, m := range a.view.all() {
+		if a.isSilent(m) {
+			out[i].Status = "suspect"
+		}
+	}
+	return out
+}
+
+// silent names those that are suspect.
+func silent(members []control.Member) []string {
+	var names []string
+	for _, m := range members {
+		if m.Status == "suspect" {
+			names = append(names, m.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,75 @@
+package agent
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bully-agent/bully-agent/control"
+)
+
+// A host that is cut off hears nobody, and memberlist, which is slow there, goes on
+// calling all alive. What people see is what was heard.
+func TestACutHostShowsThatItHearsNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 5)
+		for _, h := range c.hosts {
+			c.start(h)
+		}
+		c.agrees(c.hosts[4])
+		time.Sleep(20 * time.Second)
+		cut := c.hosts[1]
+		for _, h := range c.hosts {
+			if s := h.agent.Status(); s.Alive != 5 || len(s.Silent) != 0 {
+				t.Errorf("before the cut %s shows %d alive, silent %q", h.name, s.Alive, s.Silent)
+			}
+			for _, m := range h.agent.Members() {
+				if (m.HeardMS == nil) != m.Self || m.HeardMS != nil && *m.HeardMS > 10_000 {
+					t.Errorf("before the cut %s shows %+v", h.name, m)
+				}
+			}
+		}
+		c.lan.Isolate(cut.name)
+		time.Sleep(13 * time.Second)
+		s := cut.agent.Status()
+		if s.Alive != 1 || s.Members != 5 || s.Quorum != nil {
+			t.Errorf("13 s after its cut it shows %d alive of %d, silent %q", s.Alive, s.Members, s.Silent)
+		}
+		for _, m := range cut.agent.Members() {
+			if !m.Self && (m.Status == "alive" || m.HeardMS == nil || *m.HeardMS < 12_000) {
+				t.Errorf("13 s after its cut it shows %+v", m)
+			}
+		}
+		c.lan.Heal()
+		time.Sleep(40 * time.Second)
+		if s := cut.agent.Status(); s.Alive != 5 || len(s.Silent) != 0 {
+			t.Errorf("after the heal %d alive, silent %q", s.Alive, s.Silent)
+		}
+		c.stopAll()
+	})
+}
+
+// A follower counts the voters that it heard lately.
+func TestAFollowerCountsWhomItHears(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		c.expecting(3)
+		for _, h := range c.hosts {
+			c.start(h)
+		}
+		low, mid, top := c.hosts[0], c.hosts[1], c.hosts[2]
+		c.agrees(top)
+		time.Sleep(10 * time.Second)
+		c.lan.CutUDP(low.name, mid.name)
+		c.lan.CutUDP(mid.name, low.name)
+		time.Sleep(9 * time.Second)
+		s := mid.agent.Status()
+		if *s.Quorum != (control.Quorum{Need: 2, Have: 2}) || !slices.Equal(s.Silent, []string{"n1"}) ||
+			!slices.Equal(votersOf(s), []string{"n1 (gone)", "n2", "n3"}) {
+			t.Errorf("quorum %+v, silent %q, voters %q", s.Quorum, s.Silent, votersOf(s))
+		}
+		c.lan.Heal()
+		c.stopAll()
+	})
+}
