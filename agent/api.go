@@ -3,6 +3,7 @@ package agent
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/bully-agent/bully-agent/control"
 	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/membership"
 	"github.com/bully-agent/bully-agent/transport"
 	"github.com/bully-agent/bully-agent/wire"
 )
@@ -37,7 +39,7 @@ type snapshot struct {
 // publish shows the loop's state to the other goroutines.
 func (a *agent) publish() {
 	status := a.node.Status()
-	s := &snapshot{status: status, role: status.Role.String(), leader: status.Leader, lastHook: a.lastHook,
+	s := &snapshot{status: status, role: a.roleWord(status.Role), leader: status.Leader, lastHook: a.lastHook,
 		members: a.controlMembers(status.Leader), node: a.view.controlNode(status.Leader), notes: a.notes(status),
 		waiting: a.waiting}
 	s.ready = !status.Leader.IsZero() && (status.Leader != a.state.ID || a.hookReady)
@@ -71,10 +73,40 @@ func (a *agent) notes(s election.Status) []string {
 	for _, odd := range a.view.oddlyConfigured() {
 		notes = append(notes, odd.Name+" takes no part here, settings that must be the same on all nodes differ: "+a.differences(odd))
 	}
-	if j := a.members.JoinState(); len(j.Seeds) > 0 && j.LastError != "" && !a.view.hasCompany() {
-		notes = append(notes, "no other member is here: "+j.LastError)
+	if alone := a.whyAlone(); alone != "" {
+		notes = append(notes, alone)
 	}
 	return notes
+}
+
+// whyAlone says what is known of why nobody else is here, where others should
+// be. Behind a firewall that drops everything there is not even an error.
+func (a *agent) whyAlone() string {
+	j := a.members.JoinState()
+	if len(j.Seeds) == 0 || a.view.hasCompany() {
+		return ""
+	}
+	if len(a.view.others) > 0 {
+		if j.LastError == "" {
+			return ""
+		}
+		return "no other member is here: " + j.LastError
+	}
+	why := fmt.Sprintf("no other member was ever heard: see that the names in join (%s) are right, and that UDP and TCP port %d "+
+		"are open on all hosts", strings.Join(j.Seeds[:min(len(j.Seeds), 5)], ", "), a.view.self.Addr.Port())
+	if j.LastError != "" {
+		why += "; last error: " + j.LastError
+	}
+	return why
+}
+
+// roleWord is what people and hooks are told: an observer that votes is a
+// witness, as its configuration says.
+func (a *agent) roleWord(r election.Role) string {
+	if r == election.RoleObserver && a.cfg.Election.Part == election.Witness {
+		return membership.Witness.String()
+	}
+	return r.String()
 }
 
 // leadership is the history's entry for the leader of e.

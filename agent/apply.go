@@ -88,8 +88,8 @@ func recordOf(e election.Transition) wire.Epoch {
 
 func (a *agent) logTransition(e election.Transition) {
 	leader, text := a.view.name(e.Leader), describe(e)
-	a.log.Info(text, "role", e.Role, "leader", leader, "epoch", e.Epoch.Counter, "cause", e.Cause)
-	a.event(control.Event{Type: "transition", Role: e.Role.String(), Cause: string(e.Cause), Leader: leader,
+	a.log.Info(text, "role", a.roleWord(e.Role), "leader", leader, "epoch", e.Epoch.Counter, "cause", e.Cause)
+	a.event(control.Event{Type: "transition", Role: a.roleWord(e.Role), Cause: string(e.Cause), Leader: leader,
 		Epoch: &control.Epoch{Counter: e.Epoch.Counter, Owner: ownerText(e.Epoch)}, Text: text})
 }
 

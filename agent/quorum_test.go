@@ -303,3 +303,29 @@ func TestExpectIsCheckedAtTheStart(t *testing.T) {
 		c.stopAll()
 	})
 }
+
+// An agent that nobody was ever heard by leads alone, and says what to look at; one
+// that has lost its company does not say that it never had any.
+func TestAnAgentThatHeardNobodySaysWhatToCheck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 2)
+		a, b := c.hosts[0], c.hosts[1]
+		c.lan.Isolate(a.name)
+		c.start(a)
+		c.start(b)
+		time.Sleep(10 * time.Second)
+		never := func(n string) bool { return strings.HasPrefix(n, "no other member was ever heard: ") }
+		s := a.agent.Status()
+		if !s.LeaderIsSelf || !slices.ContainsFunc(s.Notes, func(n string) bool { return never(n) && strings.Contains(n, "UDP and TCP port") }) {
+			t.Errorf("leads %t, notes %q", s.LeaderIsSelf, s.Notes)
+		}
+		c.lan.Heal()
+		time.Sleep(40 * time.Second)
+		c.kill(b)
+		time.Sleep(20 * time.Second)
+		if s := a.agent.Status(); slices.ContainsFunc(s.Notes, never) || len(s.Notes) != 1 {
+			t.Errorf("after its company went: notes %q", s.Notes)
+		}
+		c.stopAll()
+	})
+}

@@ -72,7 +72,9 @@ func (c *console) statusText(s control.Status, now time.Time) string {
 	row("leader", c.leaderText(s))
 	row("epoch", epochText(s.Epoch))
 	row("lease", leaseText(s))
-	row("ready", c.readyText(s))
+	if s.LeaderIsSelf || s.Degraded { // of others it would be no more than that they know a leader
+		row("ready", c.readyText(s))
+	}
 	row("mode", s.Mode+": "+s.Promise)
 	if s.Quorum != nil {
 		row("voters", c.votersText(s))
@@ -135,11 +137,15 @@ func (c *console) votersText(s control.Status) string {
 			names[i] = c.painted(red, names[i]+" (not here)")
 		}
 	}
-	formed := ""
-	if !s.Roster.Formed {
-		formed = ", not formed yet"
+	const versionsPerEpoch = 16 // a version is 16 × the epoch whose leader made it + the number of its change (ARCHITECTURE)
+	made := ""
+	if epoch := s.Roster.Version / versionsPerEpoch; epoch > 0 {
+		made = fmt.Sprintf(" as of epoch %d", epoch)
 	}
-	return fmt.Sprintf("%s; roster %d%s: %s", text, s.Roster.Version, formed, strings.Join(names, ", "))
+	if !s.Roster.Formed {
+		made += ", not formed yet"
+	}
+	return fmt.Sprintf("%s; roster%s: %s", text, made, strings.Join(names, ", "))
 }
 
 func (c *console) membersRow(s control.Status) string {

@@ -58,10 +58,10 @@ func TestStatusTextOfQuorumMode(t *testing.T) {
 	}
 	contains(s, "leader      none known: only 1 of 3 voters answer: no leader here until 2 do",
 		"mode        quorum: at most one leader",
-		"voters      3 expected; roster 17: 01234567 (not here), alpha, beta (not here)",
+		"voters      3 expected; roster as of epoch 1: 01234567 (not here), alpha, beta (not here)",
 		"quorum      1 answer, 2 needed")
 	s.Roster.Formed = false
-	contains(s, "voters      3 expected; roster 17, not formed yet: 01234567 (not here), alpha, beta (not here)")
+	contains(s, "voters      3 expected; roster as of epoch 1, not formed yet: 01234567 (not here), alpha, beta (not here)")
 	s.Roster = nil
 	contains(s, "voters      3 expected, no roster yet")
 	coloured := (&console{outColour: true}).statusText(s, time.Now())
@@ -72,7 +72,7 @@ func TestStatusTextOfQuorumMode(t *testing.T) {
 
 func TestStatusTextOfAnAgentThatKnowsNothing(t *testing.T) {
 	text := (&console{}).statusText(control.Status{}, time.Now())
-	for _, want := range []string{"leader      none known\n", "epoch       none known\n", "lease       none: ", "ready       no\n", "last hook   none yet\n"} {
+	for _, want := range []string{"leader      none known\n", "epoch       none known\n", "lease       none: ", "last hook   none yet\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("expected %q in\n%s", want, text)
 		}
@@ -131,7 +131,7 @@ func TestStatusTextOfATroubledLeader(t *testing.T) {
 	}{
 		{func() {}, "ready       no: the become-leader hook has not succeeded\n"},
 		{func() { s.Degraded = true }, "ready       no, degraded: the become-leader hook failed, and nobody else can lead\n"},
-		{func() { s.LeaderIsSelf, s.Degraded = false, false }, "ready       no\n"},
+		{func() { s.LeaderIsSelf, s.Degraded = false, false }, "lease       300ms left\nmode"}, // readiness is the leader's alone
 		{func() {}, "guard       none: no room for processes\n"},
 		{func() { s.Guard.Error = "" }, "guard       starting\n"},
 		{func() {}, "last hook   lose-leadership succeeded, run by the guard, at attempt 2 in 12ms"},

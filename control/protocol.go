@@ -26,7 +26,7 @@ type Status struct {
 	Cluster string `json:"cluster"`
 	Self    Member `json:"self"`
 
-	Role  string `json:"role"`  // follower, candidate, leader, observer
+	Role  string `json:"role"`  // follower, candidate, leader, witness, observer
 	State string `json:"state"` // finer: start follow suspect stagger elect wait claim lead stopping observe
 	Cause string `json:"cause"` // of the last change of role
 
