@@ -128,14 +128,15 @@ func (s *logSink) Write(p []byte) (int, error) {
 	if level == hclog.Warn && !s.minutely("memberlist "+class) {
 		level = hclog.Debug // a host that is cut off fails to send several times a second
 	}
-	if s.allow(class, time.Now()) {
+	if ok := s.allow(class, time.Now()); ok || level == hclog.Warn {
 		s.put(level, escape(text))
 	}
 	return len(p), nil
 }
 
 // allow counts a line of a class and reports whether it may be written. At the
-// first line after a second the ones that were not are told. memberlist's lines
+// first line after a second the ones that were not are told, to those who read
+// the others: they were lines for debugging, all of them. memberlist's lines
 // begin with a word of its own, never with somebody's name, so there are few
 // classes.
 func (s *logSink) allow(class string, now time.Time) bool {
@@ -150,7 +151,7 @@ func (s *logSink) allow(class string, now time.Time) bool {
 	s.mu.Unlock()
 	for class, n := range over {
 		if n > linesASecond {
-			s.warn("memberlist's log lines dropped", "cause", class, "count", n-linesASecond)
+			s.debug("memberlist's log lines dropped", "cause", class, "count", n-linesASecond)
 		}
 	}
 	return ok

@@ -85,6 +85,25 @@ func TestFloodOfLines(t *testing.T) {
 	})
 }
 
+// TestALostPeerIsOneLine: what memberlist says many times a second while a peer is
+// down is said once a minute, and that lines are missing is no line either.
+func TestALostPeerIsOneLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log lockedLog
+		s := newLogSink(hclog.New(&hclog.LoggerOptions{Output: &log, Level: hclog.Info}))
+		go s.run()
+		defer s.stop()
+		for range 2 * 60 * 20 {
+			_, _ = fmt.Fprintf(s, "[ERR] memberlist: Failed to send gossip to 10.0.0.8:7950: no route\n")
+			synctest.Wait()
+			time.Sleep(time.Second / 20)
+		}
+		if n := len(log.lines("[")); n != 2 {
+			t.Errorf("%d lines in two minutes, expected one a minute: %q", n, log.lines("["))
+		}
+	})
+}
+
 // TestSlowLogger is H7: a logger that hangs costs lines, not time.
 func TestSlowLogger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
