@@ -166,6 +166,7 @@ type agent struct {
 	redo      redo                 // the hook that failed and is to be tried again
 	heldUp    *election.StartHook  // lose hook that waits for tenants; nil: none
 	waiting   []control.Waiting    // for a restart
+	leasedTo  time.Time            // end of the last lease, also of one that is over
 	quietAt   map[string]time.Time // per warning: no further line before
 	fatal     error
 	jobs      jobDesk // singleton jobs, see job.go

@@ -112,7 +112,7 @@ func (a *agent) roleWord(r election.Role) string {
 // leadership is the history's entry for the leader of e.
 func (a *agent) leadership(e election.Transition) control.Leadership {
 	return control.Leadership{Epoch: control.Epoch{Counter: e.Epoch.Counter, Owner: ownerText(e.Epoch)},
-		Leader: a.view.controlNode(e.Leader), From: wallClock(), Cause: string(e.Cause), Self: e.Leader == a.state.ID}
+		Leader: a.view.controlNode(e.Leader), From: wallClock(), Began: string(e.Cause), Self: e.Leader == a.state.ID}
 }
 
 // Status implements control.Backend. It looks at the clock before it says

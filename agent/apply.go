@@ -72,9 +72,19 @@ func (a *agent) onTransition(e election.Transition) {
 	a.logTransition(e)
 	if said.Leader != e.Leader || (!e.Leader.IsZero() && said.Epoch != e.Epoch) {
 		a.view.previous = said.Leader
-		a.history.record(a.leadership(e), string(e.Cause))
+		a.history.record(a.leadership(e), string(e.Cause), a.endOfLast(said))
 		a.notify(hooks.LeaderChange, string(e.Cause))
 	}
+}
+
+// endOfLast is when the leadership that was told last was over. A leader that
+// wakes after its lease was none while it slept.
+func (a *agent) endOfLast(said election.Transition) time.Time {
+	over := time.Duration(0)
+	if said.Leader == a.state.ID && !a.leasedTo.IsZero() {
+		over = max(a.cfg.Now().Sub(a.leasedTo), 0)
+	}
+	return wallClock().Add(-over)
 }
 
 // recordOf is the leader record that gossip carries: only an epoch whose leader
@@ -121,6 +131,7 @@ func (a *agent) onLease(until time.Time) {
 		a.lease.Store(0)
 		return
 	}
+	a.leasedTo = until
 	a.lease.Store(until.UnixNano())
 	a.tenancy.renew(until, a.cfg.Now())
 	a.renewGuard(until)

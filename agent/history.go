@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/google/renameio/v2"
 	"github.com/hashicorp/go-hclog"
@@ -60,23 +61,46 @@ func openHistory(dir string, log hclog.Logger) (*history, error) {
 // former life ended.
 func (h *history) loseSight() {
 	if n := len(h.list); n > 0 && h.list[n-1].To.IsZero() {
-		h.list[n-1].Cause = string(election.UncleanRestarted)
+		h.list[n-1].Ended = string(election.UncleanRestarted)
 	}
 }
 
-// record ends the leadership that is on, with the cause of its end, and begins
-// the next one; a zero one is a time without a leader.
-func (h *history) record(next control.Leadership, cause string) {
+// record ends the leadership that is on, with the cause and the time of its end,
+// and begins the next one; a zero one is a time without a leader.
+func (h *history) record(next control.Leadership, cause string, end time.Time) {
 	h.mu.Lock()
-	if n := len(h.list); n > 0 && h.list[n-1].To.IsZero() && h.list[n-1].Cause != string(election.UncleanRestarted) {
-		h.list[n-1].To = wallClock()
-		h.list[n-1].Cause = cause
+	if n := len(h.list); n > 0 && h.list[n-1].To.IsZero() && h.list[n-1].Ended == "" {
+		last := &h.list[n-1]
+		last.Ended, last.To = cause, end
+		if end.Before(last.From) {
+			last.To = last.From // the clock was set back
+		}
 	}
 	if next.Leader.ID != "" {
 		h.list = append(h.list, next)
 	}
 	h.list = h.list[max(len(h.list)-historySize, 0):]
 	h.mu.Unlock()
+	h.changed()
+}
+
+// name puts a member's name where a leader was recorded that was not known yet.
+func (h *history) name(member control.Node) {
+	h.mu.Lock()
+	isNews := false
+	for i := range h.list {
+		if l := &h.list[i].Leader; l.ID == member.ID && l.Addr == "" {
+			*l, isNews = member, true
+		}
+	}
+	h.mu.Unlock()
+	if isNews {
+		h.changed()
+	}
+}
+
+// changed has the list written.
+func (h *history) changed() {
 	select {
 	case h.dirty <- struct{}{}:
 	default: // it is to be written already

@@ -201,6 +201,7 @@ func (a *agent) onMember(m membership.Member) {
 	if news == "joined" || news == "restarted" {
 		a.hearing.began(m.ID, a.cfg.Now(), a.view.others)
 	}
+	a.history.name(a.view.controlNode(m.ID))
 	a.publish()
 	if news != "" {
 		a.announceMember(m, news)

@@ -151,7 +151,8 @@ type Leadership struct {
 	Leader Node      `json:"leader"`
 	From   time.Time `json:"from"`
 	To     time.Time `json:"to,omitzero"` // zero: still on
-	Cause  string    `json:"cause"`       // why it ended; while it is on, why it began
+	Began  string    `json:"began"`       // the cause
+	Ended  string    `json:"ended"`       // the cause; empty while it is on
 	Self   bool      `json:"self"`
 }
 

@@ -59,8 +59,8 @@ func twoMembers() []Member {
 
 func twoLeaderships() []Leadership {
 	return []Leadership{
-		{Epoch: Epoch{6, betaID}, Leader: beta, From: noon.Add(-time.Hour), To: noon.Add(-time.Second), Cause: "lease-expired"},
-		{Epoch: Epoch{7, alphaID}, Leader: alpha, From: noon, Cause: "claim-won", Self: true},
+		{Epoch: Epoch{6, betaID}, Leader: beta, From: noon.Add(-time.Hour), To: noon.Add(-time.Second), Began: "boot", Ended: "lease-expired"},
+		{Epoch: Epoch{7, alphaID}, Leader: alpha, From: noon, Began: "claim-won", Self: true},
 	}
 }
 
