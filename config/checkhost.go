@@ -30,7 +30,7 @@ func (c *Config) checkHost(h host) error {
 		check("network.advertise", wrong("%s is no address to reach a host at", c.Network.Advertise))
 	}
 	check("node.state_dir", checkDir(c.Node.StateDir))
-	check("control.socket", checkSocketFile(c.Control.Socket))
+	check("control.socket", c.checkSocketFile())
 	check("hooks.on_become_leader", c.checkCommand(c.Hooks.OnBecomeLeader))
 	check("hooks.on_lose_leadership", c.checkCommand(c.Hooks.OnLoseLeadership))
 	check("hooks.on_leader_change", c.checkCommand(c.Hooks.OnLeaderChange))
@@ -85,12 +85,21 @@ func checkDir(dir string) *Error {
 	return nil
 }
 
-func checkSocketFile(socket string) *Error {
+// checkSocketFile lets the agent make the directories that are its own. In any other place a missing directory is a slip,
+// and the commands would look for the agent elsewhere.
+func (c *Config) checkSocketFile() *Error {
+	socket := c.Control.Socket
 	info, err := os.Stat(socket)
 	if err == nil && info.Mode()&fs.ModeSocket == 0 {
 		return wrong("%s exists and is not a socket: expected a free name", quote(socket))
 	}
-	return checkDir(filepath.Dir(socket))
+	dir := filepath.Dir(socket)
+	isOurs := c.places["control.socket"].origin == fromDefault || dir == systemSocketDir || socket == DefaultSocket(os.LookupEnv) ||
+		dir == c.Node.StateDir
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) && !isOurs {
+		return wrong("there is no directory %s: expected one that exists", quote(dir)).hint("make it, or leave the socket's path out")
+	}
+	return checkDir(dir)
 }
 
 // checkCommand asks whether a hook could be started.

@@ -12,7 +12,7 @@ import (
 func onDisk(t *testing.T, flags map[string]string) (*Config, string) {
 	t.Helper()
 	dir := t.TempDir()
-	given := map[string][]string{"state-dir": {dir}, "socket": {filepath.Join(dir, "run/agent.sock")}}
+	given := map[string][]string{"state-dir": {dir}, "socket": {filepath.Join(dir, "agent.sock")}}
 	for name, v := range flags {
 		given[name] = []string{strings.ReplaceAll(v, "DIR", dir)}
 	}
@@ -54,6 +54,11 @@ func TestCheckHost(t *testing.T) {
 		"state is a file": {
 			flags: map[string]string{"state-dir": "DIR/plain"},
 			want:  `--state-dir: "DIR/plain" is not a directory: expected one that can be written`,
+		},
+		"socket in the state directory to come": {flags: map[string]string{"state-dir": "DIR/a/b", "socket": "DIR/a/b/agent.sock"}},
+		"socket in no directory": {
+			flags: map[string]string{"socket": "DIR/rnu/agent.sock"},
+			want:  `--socket: there is no directory "DIR/rnu": expected one that exists; hint: make it, or leave the socket's path out`,
 		},
 		"socket is a file": {
 			flags: map[string]string{"socket": "DIR/plain"},

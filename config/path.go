@@ -85,9 +85,12 @@ func (l *loader) defaultStateDir() string {
 	return ""
 }
 
+// systemSocketDir is root's, and what a service manager or an image makes for another user.
+const systemSocketDir = "/run/bully-agent"
+
 func (l *loader) defaultSocket(stateDir string) string {
 	if l.host.root {
-		return "/run/bully-agent/agent.sock"
+		return filepath.Join(systemSocketDir, "agent.sock")
 	}
 	if dir, _ := l.src.Env("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "bully-agent/agent.sock")
