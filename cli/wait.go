@@ -44,7 +44,7 @@ var waitCommand = command{
 		}
 		ctx, cancel := c.Context.Context, context.CancelFunc(func() {})
 		if c.IsSet("timeout") {
-			ctx, cancel = context.WithTimeout(ctx, timeout)
+			ctx, cancel = context.WithTimeout(ctx, max(timeout, waitInterval)) // 0s: the agent is asked all the same
 		}
 		defer cancel()
 		missing, err := await(ctx, c.client(), goal, c.progress("waiting for "+goal.name))
