@@ -54,7 +54,7 @@ func TestGoals(t *testing.T) {
 		{"me", control.Status{}, "no leader is known"},
 		{"members=1", quorum, ""},
 		{"members=2", quorum, "1 alive"},
-		{"quorum", quorum, "1 of 2 voters"},
+		{"quorum", quorum, "1 of the 2 voters needed answer"},
 	} {
 		g, err := parseGoal(c.goal)
 		if err != nil {

@@ -105,7 +105,7 @@ func missingQuorum(s control.Status, _ time.Duration) (string, error) {
 		return "", &failure{code: exitRefused, err: fmt.Errorf("the agent runs in %s mode, which has no quorum", s.Mode),
 			hint: "wait --for leader"}
 	case s.Quorum.Have < s.Quorum.Need:
-		return fmt.Sprintf("%d of %d voters", s.Quorum.Have, s.Quorum.Need), nil
+		return fmt.Sprintf("%d of the %d voters needed answer", s.Quorum.Have, s.Quorum.Need), nil
 	}
 	return "", nil
 }
