@@ -36,6 +36,7 @@ var simCommand = command{
 		{name: "nodes", value: "N", usage: "hosts in each schedule", fallback: "drawn from the seed"},
 		{name: "mode", value: "MODE", usage: "available or quorum", fallback: "drawn from the seed"},
 		{name: "algorithm", value: "NAME", usage: "classic, enhanced or smallest", fallback: "drawn from the seed"},
+		{name: "usual", usage: "only usual settings and hosts, as schedules were before there were others"},
 		{name: "trace", usage: "print everything that happens in the schedule"},
 	},
 	subcommands: []command{simTablesCommand(), simChartCommand()},
@@ -96,6 +97,7 @@ func (c *call) simOptions() (sim.Options, error) {
 		return o, usage("", "--algorithm is %s: expected %s", strconv.Quote(c.String("algorithm")), oneOf(algorithms[1:]))
 	}
 	o.Algorithm = election.Algorithm(algorithm)
+	o.Usual = c.Bool("usual")
 	return o, nil
 }
 

@@ -27,7 +27,7 @@ func (w *World) cutSome(m *machine) {
 		}
 	}
 	if w.rng.IntN(2) == 0 {
-		w.after(w.upTo(pick(w.rng, time.Second, 12*time.Second)), w.heal)
+		w.after(w.upTo(w.stretch(pick(w.rng, time.Second, 12*time.Second))), w.heal)
 	}
 }
 

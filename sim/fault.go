@@ -4,7 +4,8 @@ package sim
 // effect, not when it is planned.
 type Fault uint8
 
-// The faults. The last group is beyond what is promised.
+// The faults, and what few clusters have, from OddTimers on. The last group is beyond
+// what is promised.
 const (
 	Loss Fault = iota // network: a datagram is lost
 	BurstLoss
@@ -75,6 +76,14 @@ const (
 	MixedMode
 	NearCounterLimit
 
+	OddTimers // settings: heartbeat, lease and stop budget from all over their ranges
+	LongLease // of more than profile wan's
+	OddSettle
+	OddPreemptDelay
+	OddTakeoverDelay
+	OddCandidateSet
+	KnownMinimum
+
 	ClockBeyond // beyond the promise
 	VMPause
 	LyingSync
@@ -100,6 +109,8 @@ var faultNames = [faultKinds]string{
 	GuardLose: "guard-lose", GuardLoseCut: "guard-lose-cut", GuardLoseAgain: "guard-lose-again", HeldOn: "held-on",
 	OpStepDown: "step-down", OpHandOver: "hand-over", OpForget: "forget", OpLeave: "leave", OpReprioritise: "reprioritise",
 	ClockDrift: "clock-drift", MixedSettings: "mixed-settings", MixedMode: "mixed-mode", NearCounterLimit: "near-counter-limit",
+	OddTimers: "odd-timers", LongLease: "long-lease", OddSettle: "odd-settle", OddPreemptDelay: "odd-preempt-delay",
+	OddTakeoverDelay: "odd-takeover-delay", OddCandidateSet: "odd-candidate-set", KnownMinimum: "known-minimum",
 	ClockBeyond: "clock-beyond", VMPause: "vm-pause", LyingSync: "lying-sync", Restored: "restored", Clone: "clone",
 }
 

@@ -447,3 +447,11 @@ func (w *World) i23ForgottenOnDisks(m *machine, voter wire.ID) {
 		w.fail(23, "n%d says that %s is forgotten; roster %d is not on its disk and a majority's", m.number, voter.Short(), m.offered.version)
 	}
 }
+
+// stepsAllowed is far more than a machine needs in the longest of schedules.
+const stepsAllowed = 200_000
+
+// I22: nor is there always something to do.
+func (w *World) i22NobodyIsBusyForEver(m *machine) {
+	w.fail(22, "n%d takes the %dth step of this schedule in %v: frames breed frames", m.number, w.steps, m.state)
+}

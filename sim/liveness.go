@@ -15,10 +15,14 @@ import (
 // healedWithin bounds the time from the last fault to one leader that all know.
 // Most of it is memberlist's: it takes up to six seconds to see who is gone, and
 // two or more to see who is back.
-func (w *World) healedWithin() time.Duration { return 20*time.Second + 12*w.longestLease() }
+func (w *World) healedWithin() time.Duration {
+	return 20*time.Second + 12*w.longestLease() + w.base.Settle
+}
 
 // joinedWithin is when everybody knows everybody again.
-func (w *World) joinedWithin() time.Duration { return 8*time.Second + 2*w.longestLease() }
+func (w *World) joinedWithin() time.Duration {
+	return 8*time.Second + 2*w.longestLease() + w.base.Settle
+}
 
 // quietFor is how long the agreement must last: ten of the times that a failure
 // takes to be seen, and a preemption.
@@ -179,7 +183,7 @@ func (w *World) i12BestLeads() {
 	}
 	leader := w.machines[i]
 	for _, m := range w.machines {
-		mayLead := w.counts(m) && m.cfg.Part == election.Voter && m.lostReigns == 0 && m.followsFor(w) > int64(5*time.Second) &&
+		mayLead := w.counts(m) && m.cfg.Part == election.Voter && m.lostReigns == 0 && m.followsFor(w) > int64(5*time.Second+w.base.Settle+2*w.base.PreemptDelay) &&
 			(w.mode != Quorum || slices.Contains(leader.roster(), m.id))
 		if mayLead && w.mayPreempt(m, leader) && leader.lostReigns == 0 {
 			w.sayStatus()

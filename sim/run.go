@@ -24,6 +24,10 @@ type Options struct {
 	// Beats adds heartbeats and their acknowledgements to the trace.
 	Beats bool
 
+	// Usual leaves out what few clusters have: settings far from the defaults, late
+	// timers, late hosts. It is what seeds meant before the simulator drew these.
+	Usual bool
+
 	noJobs bool // in no case
 }
 
@@ -55,7 +59,7 @@ func Run(o Options) (r Result) {
 	}()
 	w.populate()
 	w.record = newRecord(w.net.size)
-	w.say(nil, "%v", &w.scenario)
+	w.say(nil, "%s", w.describe())
 	w.begin()
 	w.beginJobs()
 	w.runUntil(int64(w.lasts), nil)
@@ -76,7 +80,7 @@ func newWorld(o *Options) *World {
 }
 
 func (w *World) result() Result {
-	r := Result{Seed: w.seed, Scenario: w.scenario.String(), Hash: uint64(w.hash), Lasted: time.Duration(w.now), Steps: w.steps,
+	r := Result{Seed: w.seed, Scenario: w.describe(), Hash: uint64(w.hash), Lasted: time.Duration(w.now), Steps: w.steps,
 		Frames: w.frames, Machines: len(w.machines), Reigns: w.record.reigns, Faults: w.faults, Violation: w.failure}
 	if w.jobs != nil {
 		r.Hash, r.Jobs = r.Hash^uint64(w.jobs.hash), w.jobs.counts
@@ -101,6 +105,9 @@ func (o Options) Replay() string {
 	}
 	if o.Algorithm != 0 {
 		text += " --algorithm " + o.Algorithm.String()
+	}
+	if o.Usual {
+		text += " --usual"
 	}
 	return text + " --trace"
 }

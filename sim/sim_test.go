@@ -137,7 +137,7 @@ func TestSeedsThatFoundSomething(t *testing.T) {
 	}
 }
 
-// parseSeed reads "SEED [nodes=N] [mode=available|quorum] [algorithm=NAME]".
+// parseSeed reads "SEED [nodes=N] [mode=available|quorum] [algorithm=NAME] [usual]".
 func parseSeed(t *testing.T, text string) Options {
 	t.Helper()
 	words := strings.Fields(text)
@@ -148,6 +148,8 @@ func parseSeed(t *testing.T, text string) Options {
 	o := Options{Seed: seed}
 	for _, word := range words[1:] {
 		switch key, value, _ := strings.Cut(word, "="); key {
+		case "usual":
+			o.Usual = true
 		case "nodes":
 			if o.Nodes, err = strconv.Atoi(value); err != nil {
 				t.Fatal(err)

@@ -23,6 +23,9 @@ func (w *World) begin() {
 	if w.net.weather.bursts {
 		w.burst()
 	}
+	for _, f := range w.unusual.has {
+		w.fired(f)
+	}
 	w.planBeyond()
 	w.hurtAgain()
 }
@@ -124,7 +127,7 @@ func (w *World) spoilDisk(m *machine) {
 		d.slow = pick(w.rng, 20*time.Millisecond, 200*time.Millisecond, 1500*time.Millisecond)
 	}
 	w.say(m, "disk full=%t errors=%t slow=%v", d.full, d.errors, d.slow)
-	w.after(w.upTo(6*time.Second), func() { w.mendDisk(m) })
+	w.after(w.upTo(w.stretch(6*time.Second)), func() { w.mendDisk(m) })
 }
 
 func (w *World) mendDisk(m *machine) {
@@ -133,7 +136,7 @@ func (w *World) mendDisk(m *machine) {
 
 func (w *World) pullLink(m *machine) {
 	w.setLink(m, false)
-	w.after(w.upTo(pick(w.rng, 200*time.Millisecond, 6*time.Second)), func() { w.setLink(m, true) })
+	w.after(w.upTo(w.stretch(pick(w.rng, 200*time.Millisecond, 6*time.Second))), func() { w.setLink(m, true) })
 }
 
 // lie lets the failure detectors be wrong about m.

@@ -1,26 +1,118 @@
 package sim
 
 import (
+	"fmt"
+	"math"
 	"math/rand/v2"
 	"time"
+
+	"github.com/bully-agent/bully-agent/election"
 )
 
-// unusual is what few clusters have, and what the simulator learnt to draw after
-// seeds had been written down: it has a stream of chance of its own, so that
-// what a seed plays without it (Options.Usual) is not moved by it.
+// unusual is what few clusters have: settings far from the defaults, timers that
+// are late, hosts that come late. It has a stream of chance of its own, so that what
+// a seed plays without it (Options.Usual) is what the seed played before there was
+// any of this.
 type unusual struct {
 	rng *rand.Rand
+	has []Fault // of the whole schedule; they count when it begins
 }
 
 func (w *World) drawUnusual(o *Options) {
-	w.unusual.rng = rand.New(rand.NewPCG(o.Seed, 0x0dd))
+	u := &w.unusual
+	u.rng = rand.New(rand.NewPCG(o.Seed, 0x0dd))
+	if o.Usual || w.size > 9 {
+		return
+	}
+	if u.oneIn(4) {
+		w.drawTimers()
+	}
+	if u.oneIn(4) {
+		w.drawOtherSettings()
+	}
 }
 
 func (u *unusual) upTo(d time.Duration) time.Duration {
 	return time.Duration(u.rng.Float64() * float64(d))
 }
 
+// between draws a span whose logarithm is equally likely anywhere in a range.
+func (u *unusual) between(least, most time.Duration) time.Duration {
+	return time.Duration(float64(least) * math.Pow(float64(most)/float64(least), u.rng.Float64()))
+}
+
 // oneIn happens once in n times.
 func (u *unusual) oneIn(n int) bool { return u.rng.IntN(n) == 0 }
 
 func (u *unusual) happens(o odds) bool { return o > 0 && u.rng.Uint32() < uint32(o) }
+
+// The range of timers that is drawn from. Heartbeats of less than 10 ms are taken by
+// agents, but cost a schedule its share of the time.
+const (
+	leastHeartbeat = 10 * time.Millisecond
+	mostHeartbeat  = 15 * time.Second
+	mostLease      = time.Minute
+)
+
+// drawTimers draws heartbeat, lease and stop budget from all that agents accept. The
+// schedule lasts for as many leases as any, and its faults keep pace with them.
+func (w *World) drawTimers() {
+	u, c := &w.unusual, &w.base
+	was := c.Lease
+	least := leastHeartbeat
+	if w.size > 3 {
+		least *= 3
+	}
+	c.Heartbeat = u.between(least, mostHeartbeat).Round(time.Millisecond)
+	c.Lease = min(u.between(4*c.Heartbeat, 32*c.Heartbeat).Round(time.Millisecond), mostLease)
+	c.StopBudget = max(time.Millisecond, u.between(c.Lease/50, c.Lease*49/100))
+	w.lasts += 20 * (c.Lease - was)
+	if short := 300 * c.Heartbeat; w.lasts > short { // many heartbeats tell no more than some
+		w.lasts = max(short, 5*time.Second+15*c.Lease)
+	}
+	w.pace = max(w.pace, pick(u.rng, c.Lease/8, c.Lease/2, 2*c.Lease))
+	u.has = append(u.has, OddTimers)
+	if c.Lease > profiles[2].lease {
+		u.has = append(u.has, LongLease)
+	}
+}
+
+// drawOtherSettings draws each of the rest from its range.
+func (w *World) drawOtherSettings() {
+	u, c := &w.unusual, &w.base
+	draw := func(f Fault, do func()) {
+		if u.oneIn(2) {
+			do()
+			u.has = append(u.has, f)
+		}
+	}
+	draw(OddSettle, func() { c.Settle = u.between(2*c.Heartbeat, 2*c.Heartbeat+10*time.Second) })
+	draw(OddPreemptDelay, func() { c.PreemptDelay = pick(u.rng, time.Nanosecond, u.between(time.Millisecond, 30*time.Second)) })
+	draw(OddTakeoverDelay, func() { c.TakeoverDelay = u.between(time.Millisecond, 5*time.Second) })
+	switch c.Algorithm {
+	case election.Enhanced:
+		draw(OddCandidateSet, func() { c.CandidateSet = 1 + u.rng.IntN(w.size) })
+	case election.Smallest:
+		draw(KnownMinimum, func() { c.KnownMinimum = 1 }) // operators give priorities from 1 on
+	}
+}
+
+// stretch is for what must outlast a lease to be felt.
+func (w *World) stretch(d time.Duration) time.Duration {
+	if usual := profiles[2].lease; w.base.Lease > usual {
+		return time.Duration(float64(d) * float64(w.base.Lease) / float64(usual))
+	}
+	return d
+}
+
+// describe adds what is unusual to the line of the scenario.
+func (w *World) describe() string {
+	text := w.scenario.String()
+	if c := &w.base; c.Settle > 0 {
+		text += fmt.Sprintf(", settle %v", c.Settle.Round(time.Millisecond))
+	}
+	for _, f := range w.unusual.has {
+		text += ", " + f.String()
+	}
+	return text
+}

@@ -97,7 +97,9 @@ func (w *World) step(m *machine, ev election.Event) {
 		m.wait(ev)
 		return
 	}
-	w.steps++
+	if w.steps++; w.steps > stepsAllowed*uint64(w.size+1) {
+		w.i22NobodyIsBusyForEver(m)
+	}
 	w.noteNeed(m)
 	m.effects, m.next, m.waited = m.node.Step(m.clock.time(w.now), ev), 0, false
 	if e, ok := ev.(election.HookEnded); ok && e.Hook != 0 {
