@@ -12,7 +12,10 @@ func (w *World) calm() {
 	w.heal()
 	w.net.weather = weather{delay: w.weather.delay, jitter: w.weather.delay / 2}
 	w.hookTimes.slow, w.hookTimes.stuck = 0, 0
-	w.detector.dead, w.detector.alive = 6*time.Second, min(w.detector.alive, 2*time.Second)
+	w.detector.dead = 6 * time.Second
+	if !w.unusual.slowRejoin {
+		w.detector.alive = min(w.detector.alive, 2*time.Second)
+	}
 	for _, m := range w.machines {
 		w.calmMachine(m)
 	}

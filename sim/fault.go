@@ -84,6 +84,13 @@ const (
 	OddCandidateSet
 	KnownMinimum
 
+	LateTimers // hosts
+	LateJoin
+	LongDark     // links are down for long, also all at once
+	SlowRejoin   // of memberlist
+	TetherForged // ended by somebody between
+	TetherHangs  // stays open though the process is gone
+
 	ClockBeyond // beyond the promise
 	VMPause
 	LyingSync
@@ -111,6 +118,8 @@ var faultNames = [faultKinds]string{
 	ClockDrift: "clock-drift", MixedSettings: "mixed-settings", MixedMode: "mixed-mode", NearCounterLimit: "near-counter-limit",
 	OddTimers: "odd-timers", LongLease: "long-lease", OddSettle: "odd-settle", OddPreemptDelay: "odd-preempt-delay",
 	OddTakeoverDelay: "odd-takeover-delay", OddCandidateSet: "odd-candidate-set", KnownMinimum: "known-minimum",
+	LateTimers: "late-timers", LateJoin: "late-join", LongDark: "long-dark", SlowRejoin: "slow-rejoin",
+	TetherForged: "tether-forged", TetherHangs: "tether-hangs",
 	ClockBeyond: "clock-beyond", VMPause: "vm-pause", LyingSync: "lying-sync", Restored: "restored", Clone: "clone",
 }
 

@@ -200,6 +200,11 @@ func (w *World) i10NoCoup(m *machine) {
 	if w.size > 64 {
 		return // there only some get every heartbeat
 	}
+	if m.forgedAt > 0 && w.now-m.forgedAt < 4*int64(w.longestLease())+int64(5*time.Second) {
+		// docs/protocol.md, 6.4: "A leader is lost on E6, on E1 confirmed by E7 or by one PROBE lost":
+		// somebody between two hosts can forge both.
+		return
+	}
 	for _, leader := range w.machines {
 		if leader != m && leader.isUp() && !leader.busy && w.acts(leader) && w.isHeardByAll(leader) {
 			w.fail(10, "n%d claims although n%d leads in %v and everybody hears it", m.number, leader.number, leader.epoch)

@@ -16,12 +16,20 @@ import (
 // Most of it is memberlist's: it takes up to six seconds to see who is gone, and
 // two or more to see who is back.
 func (w *World) healedWithin() time.Duration {
-	return 20*time.Second + 12*w.longestLease() + w.base.Settle
+	return 20*time.Second + 12*w.longestLease() + w.base.Settle + w.rejoinedWithin()
 }
 
 // joinedWithin is when everybody knows everybody again.
 func (w *World) joinedWithin() time.Duration {
-	return 8*time.Second + 2*w.longestLease() + w.base.Settle
+	return 8*time.Second + 2*w.longestLease() + w.base.Settle + w.rejoinedWithin()
+}
+
+// rejoinedWithin is what memberlist's rejoin may take longer than usual.
+func (w *World) rejoinedWithin() time.Duration {
+	if w.unusual.slowRejoin {
+		return slowestRejoin
+	}
+	return 0
 }
 
 // quietFor is how long the agreement must last: ten of the times that a failure

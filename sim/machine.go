@@ -67,6 +67,7 @@ type process struct {
 	tether       election.Tether
 	tetherStands bool
 	tetherGone   bool // it ended: datagrams are answered by the host
+	hangs        bool // the streams to it stay open when it ends
 }
 
 // witness is what the invariants remember of a machine.
@@ -97,6 +98,7 @@ type witness struct {
 	offered      offered       // the last roster that it told others
 	forgets      []wire.ID     // whom it was told to take out of the roster
 	waited       bool          // for its disk, in the present step
+	forgedAt     int64         // its tether was ended by somebody between
 	overLease    int64         // end of the lease that was lost last, on its own clock
 }
 

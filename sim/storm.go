@@ -12,7 +12,11 @@ func (w *World) begin() {
 	w.raging = true
 	within := pick(w.rng, 0, 500*time.Millisecond, 3*time.Second)
 	for _, m := range w.machines {
-		w.after(w.upTo(within), func() { w.boot(m) })
+		wait := w.upTo(within)
+		if late, ok := w.comesLate(); ok {
+			wait = late
+		}
+		w.after(wait, func() { w.boot(m) })
 	}
 	if w.drift {
 		w.fired(ClockDrift)
@@ -28,6 +32,7 @@ func (w *World) begin() {
 	}
 	w.planBeyond()
 	w.hurtAgain()
+	w.hurtOddlyAgain()
 }
 
 // hurtAgain inflicts one fault after a while, and comes back.

@@ -21,6 +21,9 @@ func (w *World) onTether(m *machine, e election.Tether) {
 // endTethers tells those that hold a stream to m's process.
 func (w *World) endTethers(m *machine) {
 	nonce := m.nonce
+	if m.hangs {
+		return
+	}
 	for _, a := range w.machines {
 		if a != m && a.runs() && a.tetherStands && a.tether.Nonce == nonce {
 			w.closeTether(a, m, nonce)
@@ -44,6 +47,35 @@ func (w *World) closeTether(a, m *machine, nonce uint32) {
 			w.step(a, election.TetherLost{ID: m.id, Nonce: nonce})
 		}
 	})
+}
+
+// forgeEnd lets something between two hosts end a stream and refuse the next, though
+// the process at its end lives; now and then it answers a datagram in the same way.
+func (w *World) forgeEnd(a *machine) {
+	if !a.isUp() || !a.tetherStands {
+		return
+	}
+	w.fired(TetherForged)
+	a.tetherStands, a.forgedAt = false, w.now
+	id, nonce, life := a.tether.ID, a.tether.Nonce, a.life
+	w.say(a, "its tether is ended by somebody between")
+	w.step(a, election.TetherLost{ID: id, Nonce: nonce})
+	if w.unusual.oneIn(2) {
+		w.after(w.unusual.upTo(20*time.Millisecond), func() {
+			if a.life == life {
+				w.step(a, election.Refused{ID: id, Nonce: nonce})
+			}
+		})
+	}
+}
+
+// hangTethers: the next end of m's process does not end the streams to it.
+func (w *World) hangTethers(m *machine) {
+	if !m.runs() {
+		return
+	}
+	w.fired(TetherHangs)
+	m.hangs = true
 }
 
 // refusalBurst is how many unreachables Linux sends at once; then one a second.

@@ -16,6 +16,12 @@ import (
 type unusual struct {
 	rng *rand.Rand
 	has []Fault // of the whole schedule; they count when it begins
+
+	late       time.Duration // a process wakes up so much after its deadlines, at most
+	tethersLie bool
+	dark       time.Duration // links stay down for up to so long; 0: as usual
+	comeLate   bool          // some hosts start in the middle of the storm
+	slowRejoin bool          // memberlist finds a lost member again as late as it really does
 }
 
 func (w *World) drawUnusual(o *Options) {
@@ -30,6 +36,89 @@ func (w *World) drawUnusual(o *Options) {
 	if u.oneIn(4) {
 		w.drawOtherSettings()
 	}
+	if u.oneIn(6) {
+		u.late = pick(u.rng, 3*time.Millisecond, 20*time.Millisecond, 60*time.Millisecond, w.base.Lease/3)
+		u.has = append(u.has, LateTimers)
+	}
+	u.tethersLie = u.oneIn(4)
+	if u.oneIn(8) {
+		u.dark = w.stretch(time.Minute)
+	}
+	u.comeLate = u.oneIn(8)
+	if u.oneIn(8) {
+		u.slowRejoin = true
+		w.aliveAfter = slowestRejoin
+		u.has = append(u.has, SlowRejoin)
+	}
+}
+
+// slowestRejoin is the longest pause between two attempts to join a member that was
+// lost (protocol 2.5).
+const slowestRejoin = 28 * time.Second
+
+// hurtOddlyAgain inflicts what is unusual beside the storm, and comes back.
+func (w *World) hurtOddlyAgain() {
+	u := &w.unusual
+	var kinds []func(*machine)
+	if u.tethersLie {
+		kinds = append(kinds, w.forgeEnd, w.forgeEnd, w.hangTethers)
+	}
+	if u.dark > 0 {
+		kinds = append(kinds, w.goDark)
+	}
+	if len(kinds) == 0 {
+		return
+	}
+	var again func()
+	again = func() {
+		w.after(100*time.Millisecond+u.upTo(2*w.pace), func() {
+			if w.raging {
+				pick(u.rng, kinds...)(pick(u.rng, w.machines...))
+				again()
+			}
+		})
+	}
+	again()
+}
+
+// goDark takes the link of a host, or of all, away for long: a switch that is off.
+func (w *World) goDark(m *machine) {
+	u := &w.unusual
+	hosts := []*machine{m}
+	if u.oneIn(2) {
+		hosts = w.machines
+	}
+	w.fired(LongDark)
+	back := u.upTo(u.dark)
+	for _, m := range hosts {
+		w.setLink(m, false)
+		w.after(back, func() { w.setLink(m, true) })
+	}
+}
+
+// comesLate draws whether a host joins in the middle of the storm, and when.
+func (w *World) comesLate() (time.Duration, bool) {
+	u := &w.unusual
+	if !u.comeLate || !u.oneIn(3) {
+		return 0, false
+	}
+	w.fired(LateJoin)
+	return u.upTo(w.lasts), true
+}
+
+// lateness is how late a process wakes up, all the time. When all else is well it is
+// no more than a leader can bear: beside a heartbeat it fits into what is left of the
+// lease twice, once for the heartbeat and once for the look at the lease.
+func (w *World) lateness(m *machine) int64 {
+	late := w.unusual.late
+	if late == 0 {
+		return 0
+	}
+	if !w.raging {
+		room := (w.base.Lease - w.base.StopBudget - w.base.Heartbeat*3/2) / 3
+		late = min(late, w.base.Lease/6, max(room, 0), 45*time.Millisecond)
+	}
+	return int64(late) * int64(m.number) / int64(w.size)
 }
 
 func (u *unusual) upTo(d time.Duration) time.Duration {

@@ -244,7 +244,7 @@ func (w *World) arm(m *machine) {
 	if deadline.IsZero() || m.isBlocked() {
 		return
 	}
-	at := m.clock.when(deadline, w.now)
+	at := m.clock.when(deadline, w.now) + w.lateness(m)
 	if m.tickAt != 0 && m.tickAt <= at {
 		return
 	}
