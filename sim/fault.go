@@ -86,16 +86,21 @@ const (
 
 	LateTimers // hosts
 	LateJoin
-	LongDark     // links are down for long, also all at once
-	SlowRejoin   // of memberlist
-	TetherForged // ended by somebody between
-	TetherHangs  // stays open though the process is gone
+	LongDark   // links are down for long, also all at once
+	SlowRejoin // of memberlist
+	SurplusVoters
+	ExpectRises
+	ExpectFalls
+	WipedUnformed // before the roster is formed
+	TetherForged  // ended by somebody between
+	TetherHangs   // stays open though the process is gone
 
 	ClockBeyond // beyond the promise
 	VMPause
 	LyingSync
 	Restored
 	Clone
+	SecondRoster // so many voters have lost their roster that another may form
 
 	faultKinds
 )
@@ -119,8 +124,9 @@ var faultNames = [faultKinds]string{
 	OddTimers: "odd-timers", LongLease: "long-lease", OddSettle: "odd-settle", OddPreemptDelay: "odd-preempt-delay",
 	OddTakeoverDelay: "odd-takeover-delay", OddCandidateSet: "odd-candidate-set", KnownMinimum: "known-minimum",
 	LateTimers: "late-timers", LateJoin: "late-join", LongDark: "long-dark", SlowRejoin: "slow-rejoin",
+	SurplusVoters: "surplus-voters", ExpectRises: "expect-rises", ExpectFalls: "expect-falls", WipedUnformed: "wiped-unformed",
 	TetherForged: "tether-forged", TetherHangs: "tether-hangs",
-	ClockBeyond: "clock-beyond", VMPause: "vm-pause", LyingSync: "lying-sync", Restored: "restored", Clone: "clone",
+	ClockBeyond: "clock-beyond", VMPause: "vm-pause", LyingSync: "lying-sync", Restored: "restored", Clone: "clone", SecondRoster: "second-roster",
 }
 
 // String gives the fault's word.

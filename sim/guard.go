@@ -35,14 +35,12 @@ func (w *World) watchOver(m *machine, e wire.Epoch) {
 func (w *World) guardLooks(m *machine, run int, in time.Duration) {
 	w.after(in, func() {
 		g := &m.hooks.guard
-		if g.run != run || g.took || m.hooks.acting != g.epoch {
+		if g.run != run || g.took || m.hooks.acting != g.epoch || m.suspended { // it looks first thing when its host goes on
 			return
 		}
 		deadline, margin := w.guardDeadline(m)
 		ask := epoch.Add(time.Duration(deadline + int64(margin)))
 		switch {
-		case m.suspended: // so is the guard
-			w.guardLooks(m, run, 20*time.Millisecond)
 		case deadline == 0:
 			w.guardLooks(m, run, w.base.Lease/2)
 		case m.clock.time(w.now).Before(ask):
@@ -62,10 +60,13 @@ func (w *World) wakeGuard(m *machine) {
 	if h.acting.IsZero() || h.guard.took {
 		return
 	}
+	h.guard.run++
 	deadline, margin := w.guardDeadline(m)
 	if deadline != 0 && m.clock.at(w.now) >= deadline+int64(margin) && w.unusual.oneIn(2) {
 		w.guardTakesOver(m, deadline)
+		return
 	}
+	w.guardLooks(m, h.guard.run, 0)
 }
 
 // noteOverslept remembers that a host was suspended past the lease of what acts on it.

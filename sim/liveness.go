@@ -157,9 +157,9 @@ func (w *World) canRosterLead(present []wire.ID) bool {
 		}
 	}
 	if newest.Version == 0 {
-		return w.wipes == 0
+		return w.areExpected(present)
 	}
-	if !newest.Formed && slices.ContainsFunc(newest.IDs, func(id wire.ID) bool { return !slices.Contains(present, id) }) {
+	if !newest.Formed && (w.isDisputed(newest) || w.isHeldUp(newest, present) || slices.ContainsFunc(newest.IDs, func(id wire.ID) bool { return !slices.Contains(present, id) })) {
 		return false // it waits for all of its voters
 	}
 	votes, isCandidate := 0, false
@@ -170,6 +170,34 @@ func (w *World) canRosterLead(present []wire.ID) bool {
 		}
 	}
 	return isCandidate && votes > len(newest.IDs)/2
+}
+
+// areExpected: the voters that are present are exactly as many as each of them expects.
+// Else nobody leads, as README says: "4 voters are present but expect = 3".
+func (w *World) areExpected(present []wire.ID) bool {
+	var voters []*machine
+	for _, m := range w.votersByPart() {
+		if slices.Contains(present, m.id) {
+			voters = append(voters, m)
+		}
+	}
+	return !slices.ContainsFunc(voters, func(m *machine) bool { return m.cfg.Expect != len(voters) })
+}
+
+// isHeldUp: a voter that is to accept a first roster sees others than it names.
+func (w *World) isHeldUp(r election.Roster, present []wire.ID) bool {
+	isOpen := slices.ContainsFunc(w.machines, func(m *machine) bool {
+		return slices.Contains(r.IDs, m.id) && len(m.roster()) == 0
+	})
+	return isOpen && !w.areExpected(present)
+}
+
+// isDisputed: somebody has accepted another proposal of a first roster.
+func (w *World) isDisputed(r election.Roster) bool {
+	return slices.ContainsFunc(w.machines, func(m *machine) bool {
+		mine := m.disk.state.Roster
+		return mine.Version > 0 && !slices.Equal(mine.IDs, r.IDs)
+	})
 }
 
 // I12: after the last fault one live leader is known to all within the bound.

@@ -57,6 +57,9 @@ func (w *World) start(m *machine) {
 		w.after(time.Second, func() { w.boot(m) })
 		return
 	}
+	if w.refusesExpect(m) {
+		return
+	}
 	m.hooks = hooks{run: m.hooks.run + 1, became: m.hooks.became, held: m.hooks.held, guard: guard{run: m.hooks.guard.run + 1}}
 	saved := m.disk.state
 	saved.Incarnation++

@@ -192,6 +192,7 @@ func (w *World) populate() {
 		w.addMachine()
 	}
 	w.castParts()
+	w.castUnusual()
 	w.mixSettings()
 }
 

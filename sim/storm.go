@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/election"
-	"github.com/bully-agent/bully-agent/wire"
 )
 
 // begin starts the machines, all at once or within some time, and the faults.
@@ -16,7 +15,9 @@ func (w *World) begin() {
 		if late, ok := w.comesLate(); ok {
 			wait = late
 		}
-		w.after(wait, func() { w.boot(m) })
+		if m != w.unusual.newcomer {
+			w.after(wait, func() { w.boot(m) })
+		}
 	}
 	if w.drift {
 		w.fired(ClockDrift)
@@ -33,6 +34,7 @@ func (w *World) begin() {
 	w.planBeyond()
 	w.hurtAgain()
 	w.hurtOddlyAgain()
+	w.planChangeOfExpect()
 }
 
 // hurtAgain inflicts one fault after a while, and comes back.
@@ -259,14 +261,7 @@ func (w *World) wipe(m *machine) {
 		return
 	}
 	w.kill(m, Crash)
-	w.fired(Wiped)
-	w.wipes++
-	w.lostID = m.id
-	w.buryID(m)
-	m.wiped++
-	m.id = w.newID(m)
-	m.disk, m.hooks, m.accepted = disk{}, hooks{run: m.hooks.run + 1}, wire.Epoch{}
-	w.say(m, "disk wiped")
+	w.loseDisk(m)
 	w.restartLater(m)
 }
 

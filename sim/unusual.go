@@ -21,6 +21,10 @@ type unusual struct {
 	tethersLie bool
 	dark       time.Duration // links stay down for up to so long; 0: as usual
 	comeLate   bool          // some hosts start in the middle of the storm
+	surplus    int           // quorum mode: voters beyond expect
+	grows      int           // quorum mode: expect changes by so much, host after host
+	newcomer   *machine      // it comes with the larger expect
+	losesDisks bool          // any number of them at any time
 	slowRejoin bool          // memberlist finds a lost member again as late as it really does
 }
 
@@ -45,6 +49,10 @@ func (w *World) drawUnusual(o *Options) {
 		u.dark = w.stretch(time.Minute)
 	}
 	u.comeLate = u.oneIn(8)
+	if w.mode == Quorum {
+		u.drawVoters()
+	}
+	u.losesDisks = u.oneIn(8)
 	if u.oneIn(8) {
 		u.slowRejoin = true
 		w.aliveAfter = slowestRejoin
@@ -59,6 +67,11 @@ const slowestRejoin = 28 * time.Second
 // hurtOddlyAgain inflicts what is unusual beside the storm, and comes back.
 func (w *World) hurtOddlyAgain() {
 	u := &w.unusual
+	if u.losesDisks {
+		for range 1 + u.rng.IntN(3) {
+			w.after(u.upTo(w.lasts), func() { w.loseDisks(pick(u.rng, w.machines...)) })
+		}
+	}
 	var kinds []func(*machine)
 	if u.tethersLie {
 		kinds = append(kinds, w.forgeEnd, w.forgeEnd, w.hangTethers)

@@ -18,6 +18,7 @@ type World struct {
 	machines  []*machine // those that exist now, clones included
 	raging    bool       // faults go on
 	wipes     int        // state directories lost
+	hadRoster bool       // a disk had one, at least
 	forgotten int        // voters taken out of the roster
 	lostID    wire.ID    // of a voter that has lost its disk, until it is forgotten
 	scratch   []int64
