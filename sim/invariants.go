@@ -453,8 +453,11 @@ func (w *World) i23ForgottenOnDisks(m *machine, voter wire.ID) {
 	}
 }
 
-// stepsAllowed is far more than a machine needs in the longest of schedules.
-const stepsAllowed = 200_000
+// What is far more than a machine needs: at once, and all the time.
+const (
+	stepsAllowed   = 200_000
+	stepsPerSecond = 200
+)
 
 // I22: nor is there always something to do.
 func (w *World) i22NobodyIsBusyForEver(m *machine) {

@@ -328,7 +328,7 @@ func TestInvariantsBite(t *testing.T) {
 			func(w *World, a, _ *machine) { w.spin(a, 200) }},
 		{"frames breed frames", 22, Available,
 			func(w *World, a, _ *machine) { w.step(a, election.Tick{}) },
-			func(w *World, a, _ *machine) { w.steps = 1_000_000; w.step(a, election.Tick{}) }},
+			func(w *World, a, _ *machine) { w.steps = 10_000_000; w.step(a, election.Tick{}) }},
 		{"a roster told before it is saved", 23, Quorum,
 			func(w *World, a, b *machine) { w.tellRoster(a, b, 1) },
 			func(w *World, a, b *machine) { w.tellRoster(a, b, 16) }},

@@ -85,7 +85,7 @@ const maxOffset = 400 * time.Millisecond
 // drawJobs gives half of the schedules jobs.
 func (w *World) drawJobs(o *Options) {
 	rng := rand.New(rand.NewPCG(o.Seed, 0x10b5))
-	if w.size > 9 || o.noJobs || rng.IntN(2) == 0 {
+	if w.size > 9 || w.lasts > 5*time.Minute || o.noJobs || rng.IntN(2) == 0 {
 		return
 	}
 	j := &jobWorld{rng: rng, starts: map[jobSlot]jobStart{}}

@@ -152,8 +152,8 @@ func (u *unusual) happens(o odds) bool { return o > 0 && u.rng.Uint32() < uint32
 // agents, but cost a schedule its share of the time.
 const (
 	leastHeartbeat = 10 * time.Millisecond
-	mostHeartbeat  = 15 * time.Second
-	mostLease      = time.Minute
+	mostHeartbeat  = time.Minute
+	mostLease      = 10 * time.Minute
 )
 
 // drawTimers draws heartbeat, lease and stop budget from all that agents accept. The
@@ -167,8 +167,11 @@ func (w *World) drawTimers() {
 	}
 	c.Heartbeat = u.between(least, mostHeartbeat).Round(time.Millisecond)
 	c.Lease = min(u.between(4*c.Heartbeat, 32*c.Heartbeat).Round(time.Millisecond), mostLease)
-	c.StopBudget = max(time.Millisecond, u.between(c.Lease/50, c.Lease*49/100))
+	c.StopBudget = max(time.Millisecond, u.between(c.Lease/50, min(c.Lease*49/100, c.Lease-3*c.Heartbeat)))
 	w.lasts += 20 * (c.Lease - was)
+	if c.Lease > time.Minute {
+		w.lasts = 6 * c.Lease
+	}
 	if short := 300 * c.Heartbeat; w.lasts > short { // many heartbeats tell no more than some
 		w.lasts = max(short, 5*time.Second+15*c.Lease)
 	}

@@ -98,7 +98,7 @@ func (w *World) step(m *machine, ev election.Event) {
 		m.wait(ev)
 		return
 	}
-	if w.steps++; w.steps > stepsAllowed*uint64(w.size+1) {
+	if w.steps++; w.steps > (stepsAllowed+stepsPerSecond*uint64(w.now/int64(time.Second)))*uint64(w.size+1) {
 		w.i22NobodyIsBusyForEver(m)
 	}
 	w.noteNeed(m)
