@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/bully-agent/bully-agent/agent"
 	"github.com/bully-agent/bully-agent/control"
@@ -17,6 +21,8 @@ import (
 type leaseFeed struct {
 	news  <-chan control.Lease // holds the newest that was not taken
 	ended <-chan error         // gives one error: why there is no more news
+	line  <-chan net.Conn      // gives the connection, before the first news
+	conn  net.Conn             // what line has given
 	stop  context.CancelFunc
 	done  <-chan struct{}
 }
@@ -24,9 +30,10 @@ type leaseFeed struct {
 func openFeed(ctx context.Context, client *control.Client, grace time.Duration) *leaseFeed {
 	ctx, stop := context.WithCancel(ctx)
 	news, ended, done := make(chan control.Lease, 1), make(chan error, 1), make(chan struct{})
+	line := make(chan net.Conn, 1)
 	go func() {
 		defer close(done)
-		err := client.HoldLease(ctx, grace, func(l control.Lease) error {
+		err := client.HoldLease(ctx, grace, func(c net.Conn) { line <- c }, func(l control.Lease) error { // it dials once
 			select {
 			case <-news: // overtaken
 			default:
@@ -39,7 +46,26 @@ func openFeed(ctx context.Context, client *control.Client, grace time.Duration) 
 		}
 		ended <- err
 	}()
-	return &leaseFeed{news: news, ended: ended, stop: stop, done: done}
+	return &leaseFeed{news: news, ended: ended, line: line, stop: stop, done: done}
+}
+
+// tenure is a duplicate of the connection, for the guard of what runs on the lease: to
+// the agent the tenant is there until the guard has ended, and the command with it,
+// even if this process was killed before.
+func (f *leaseFeed) tenure() (file *os.File, err error) {
+	if f.conn == nil {
+		f.conn = <-f.line // there was news
+	}
+	raw, err := f.conn.(syscall.Conn).SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	own := -1
+	failed := raw.Control(func(fd uintptr) { own, err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 3) })
+	if err = errors.Join(failed, err); err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(own), "lease"), nil
 }
 
 // close tells the agent that nothing runs any more.

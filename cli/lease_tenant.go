@@ -97,7 +97,7 @@ func (t *tenant) run(feed *leaseFeed, lease control.Lease) (fate, error) {
 		return fate{}, errOver
 	}
 	begun := time.Now()
-	g, err := t.start(lease, status)
+	g, err := t.start(feed, lease, status)
 	if err != nil {
 		return fate{}, err
 	}
@@ -108,7 +108,7 @@ func (t *tenant) run(feed *leaseFeed, lease control.Lease) (fate, error) {
 }
 
 // start starts a guard with the command.
-func (t *tenant) start(lease control.Lease, status control.Status) (*guard.Guard, error) {
+func (t *tenant) start(feed *leaseFeed, lease control.Lease, status control.Status) (*guard.Guard, error) {
 	argv, err := t.argv()
 	if err != nil {
 		return nil, err
@@ -120,6 +120,10 @@ func (t *tenant) start(lease control.Lease, status control.Status) (*guard.Guard
 	cfg := guard.Config{Name: t.words[0], Argv: activated(argv), Others: inherited(), Env: leaderEnviron(os.Environ(), lease, status, t.socketPath()), Cwd: cwd,
 		Deadline: deadline(lease), Clock: bootClock, Budget: max(remaining(lease)/4, time.Millisecond),
 		Grace: max(t.grace, time.Millisecond), Records: guard.NoRecords}
+	if cfg.Hold, err = feed.tenure(); err != nil {
+		return nil, &failure{code: exitFailure, err: fmt.Errorf("hold the lease: %w", err)}
+	}
+	defer cfg.Hold.Close()
 	in, _ := t.in.(*os.File)
 	cfg.Stdin = keyboard(in)
 	cfg.Stdout, _ = t.out.(*os.File)

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strconv"
 	"syscall"
@@ -83,7 +84,14 @@ func (c *Client) Lease(ctx context.Context) (Lease, error) {
 // renewal. It ends as Events does. Until then the agent, if it hands over, waits
 // up to grace for it to return: whoever runs something on the strength of the
 // lease returns, or cancels ctx, when that has ended.
-func (c *Client) HoldLease(ctx context.Context, grace time.Duration, fn func(Lease) error) error {
+//
+// What the agent waits for is the end of the connection, which held, unless it is nil,
+// is given before fn is called. Whoever duplicates it for another process has the agent
+// wait for that one, too.
+func (c *Client) HoldLease(ctx context.Context, grace time.Duration, held func(net.Conn), fn func(Lease) error) error {
+	if held != nil {
+		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) { held(got.Conn) }})
+	}
 	query := url.Values{"follow": {"true"}, "grace": {grace.String()}}
 	return read(ctx, c, "/v1/lease?"+query.Encode(), fn)
 }

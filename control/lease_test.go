@@ -76,7 +76,7 @@ func TestHolderHearsEachChange(t *testing.T) {
 	srv := serveAgent(t, b, nil)
 	seen, ended := make(chan Lease), make(chan error, 1)
 	go func() {
-		ended <- Dial(srv.path).HoldLease(context.Background(), 0, func(l Lease) error { seen <- l; return nil })
+		ended <- Dial(srv.path).HoldLease(context.Background(), 0, nil, func(l Lease) error { seen <- l; return nil })
 	}()
 	lease := Lease{}
 	for _, change := range []func(){
@@ -106,7 +106,7 @@ func TestTenantComesAndGoes(t *testing.T) {
 	b := &fakeAgent{fakeLease: fakeLease{tenants: make(chan time.Duration, 10)}}
 	srv := serveAgent(t, b, nil)
 	enough := errors.New("enough")
-	err := Dial(srv.path).HoldLease(t.Context(), 3*time.Second, func(Lease) error {
+	err := Dial(srv.path).HoldLease(t.Context(), 3*time.Second, nil, func(Lease) error {
 		if got := receive(t, b.tenants, "tenant"); got != 3*time.Second {
 			t.Errorf("grace %v", got)
 		}
@@ -169,7 +169,7 @@ func TestHolderOfAnOlderAgentIsTold(t *testing.T) {
 	old := &http.Server{Handler: http.NotFoundHandler()}
 	go old.Serve(l)
 	t.Cleanup(func() { old.Close() })
-	err = Dial(l.Addr().String()).HoldLease(t.Context(), 0, func(Lease) error { return io.ErrUnexpectedEOF })
+	err = Dial(l.Addr().String()).HoldLease(t.Context(), 0, nil, func(Lease) error { return io.ErrUnexpectedEOF })
 	if !isRefusal(err) {
 		t.Errorf("got %v, want a refusal", err)
 	}
@@ -186,7 +186,7 @@ func TestOneHolderTooManyIsRefused(t *testing.T) {
 	receive(t, b.tenants, "tenant")
 	receive(t, b.tenants, "departure")
 	for deadline := time.Now().Add(bound); ; {
-		err := Dial(srv.path).HoldLease(t.Context(), 0, func(Lease) error { return io.ErrUnexpectedEOF })
+		err := Dial(srv.path).HoldLease(t.Context(), 0, nil, func(Lease) error { return io.ErrUnexpectedEOF })
 		if errors.Is(err, io.ErrUnexpectedEOF) {
 			return // the place of the one that hung up is free
 		}

@@ -222,6 +222,31 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	}
 }
 
+// exec or hold is killed, and what it ran goes on for a moment, deaf to TERM: a planned
+// hand-over waits for that, too.
+func TestHandOverWaitsForACommandWhoseHoldWasKilled(t *testing.T) {
+	needsLAN(t)
+	t.Parallel()
+	for _, program := range []string{"exec", "hold"} {
+		t.Run(program, func(t *testing.T) {
+			t.Parallel()
+			l := newQuorumLAN(t)
+			best, next := l.best(), l.next()
+			l.start()
+			l.agreeOn(best)
+			n := best.run(append([]string{program, "--grace", "30s", "--"}, l.command("trap '' TERM; ")...)...)
+			l.lives(best, 3)
+			must(t, n.cmd.Process.Kill())
+			if out, code := best.cli("step-down", "--for", "1h"); code != 0 {
+				t.Errorf("step-down: exit code %d: %s", code, out)
+			}
+			l.agreeOn(next)
+			l.noCommandRuns()
+			l.aloneInTurn()
+		})
+	}
+}
+
 // The same hold on every host: the command runs where the leader is, and moves
 // with it, by plan and without.
 func TestHoldFollowsTheLeader(t *testing.T) {

@@ -30,6 +30,9 @@ type Config struct {
 	// numbers, all above 2: sockets that it was activated with, say. As for the three,
 	// the caller keeps its own.
 	Others []int
+	// Hold is kept open by the guard until nothing of the command is left, and not given
+	// to the command: whoever is at the other end waits for it. Nil: nothing is.
+	Hold *os.File
 
 	// Deadline is when the command must be dead unless Renew says otherwise, on
 	// Clock; zero: it may run for as long as the agent lives.

@@ -24,6 +24,7 @@ type order struct {
 	Record        Record
 	Path          string // of the record
 	Others        []int  // the command's numbers for what the guard has from othersFD on
+	Holds         bool   // something after these
 
 	others []*os.File // those, in the guard
 }
@@ -68,7 +69,7 @@ func (g *Guard) launch(cfg Config, rec *record) error {
 	env := append(cfg.Env[:len(cfg.Env):len(cfg.Env)], markVariable+"="+rec.Mark)
 	text, err := json.Marshal(order{Argv: toBytes(cfg.Argv), Env: toBytes(env),
 		Cwd: byteString(cfg.Cwd), Deadline: convert(cfg.Deadline, cfg.Clock), StartBy: convert(cfg.StartBy, cfg.Clock),
-		Budget: cfg.Budget, Grace: cfg.Grace, Lose: cfg.Lose, Cgroup: cfg.Cgroup, Record: rec.Record, Path: rec.path, Others: cfg.Others})
+		Budget: cfg.Budget, Grace: cfg.Grace, Lose: cfg.Lose, Cgroup: cfg.Cgroup, Record: rec.Record, Path: rec.path, Others: cfg.Others, Holds: cfg.Hold != nil})
 	if err != nil {
 		return fmt.Errorf("encode order: %w", err)
 	}
@@ -94,6 +95,9 @@ func (g *Guard) launch(cfg Config, rec *record) error {
 		return fmt.Errorf("pass on descriptors: %w", err)
 	}
 	cmd.ExtraFiles = append(cmd.ExtraFiles, others...) // othersFD and on
+	if cfg.Hold != nil {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, cfg.Hold) // after them, and left alone until the guard's own end
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		ours.Close()

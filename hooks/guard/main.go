@@ -92,6 +92,9 @@ func inherit() (*guardian, error) {
 		unix.CloseOnExec(othersFD + i)
 		o.others = append(o.others, os.NewFile(uintptr(othersFD+i), "inherited"))
 	}
+	if o.Holds {
+		unix.CloseOnExec(othersFD + len(o.Others))
+	}
 	g := &guardian{order: o, socket: socketFD, deadline: o.Deadline, startBy: o.StartBy, alive: true,
 		record: &record{file: os.NewFile(recordFD, "record"), Record: o.Record}}
 	g.report = o.Record.Report
