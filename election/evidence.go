@@ -1,6 +1,7 @@
 package election
 
 import (
+	"slices"
 	"time"
 
 	"github.com/bully-agent/bully-agent/wire"
@@ -79,9 +80,13 @@ func (n *Node) isOfLeader(id wire.ID, nonce uint32) bool {
 // onLinkChanged: a leader without a link cannot be heard, so it need not wait
 // for missing acknowledgements. Without others there is nobody to lose.
 func (n *Node) onLinkChanged(e LinkChanged) {
-	wasDown := n.linkDown
-	n.linkDown = !e.Up && n.livingCount() > 0
+	wasDown, wasUnlinked := n.linkDown, n.unlinked
+	n.linkDown, n.unlinked = !e.Up && n.livingCount() > 0, false
 	switch {
+	case wasUnlinked && e.Up && n.state == Lead:
+		n.becomeStopping(LinkBack, ending{listen: n.cfg.Settle})
+	case wasUnlinked && e.Up && n.isStanding():
+		n.becomeStaggering(LinkBack, n.cfg.Settle)
 	case n.linkDown == wasDown:
 	case n.linkDown && n.state == Lead:
 		n.becomeStopping(LinkLost, ending{within: n.releaseTime()})
@@ -90,6 +95,18 @@ func (n *Node) onLinkChanged(e LinkChanged) {
 	case !n.linkDown:
 		n.resumeStanding(LinkBack, n.cfg.Lease) // somebody else may lead by now
 	}
+}
+
+// standUnlinked: a host without a link stands all the same once the failure detector
+// has given everybody else up. It cannot know whether its own cable was pulled or
+// the switch of all is off, and then nobody would ever lead. When the link comes
+// back it lets go and listens as at a start: others may have a leader.
+func (n *Node) standUnlinked() {
+	if !n.linkDown || slices.ContainsFunc(n.peers, func(p *peer) bool { return p.Status == Alive && p.Part == Voter }) {
+		return
+	}
+	n.linkDown, n.unlinked = false, true
+	n.resumeStanding(NoAnswer, 0)
 }
 
 // isStanding: this node stands for election now.

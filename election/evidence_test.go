@@ -115,3 +115,54 @@ func TestOwnLinkLost(t *testing.T) {
 		n.is(Observe)
 	})
 }
+
+// Both hosts of a pair lose their carrier when the switch between them is switched
+// off. Neither is a candidate then, and nobody led anywhere for ever. Once the
+// failure detector has given the other up, each leads alone. Back on the network
+// both let go and listen, and one of them leads; who never lost its link is not
+// disturbed by one that comes back.
+func TestNoCarrierAnywhere(t *testing.T) {
+	for _, both := range []bool{true, false} {
+		w := newWorld(t, 2, Config{MinAcks: AutoMinAcks, Preempt: PreemptNever})
+		for _, h := range w.hosts {
+			w.boot(h)
+		}
+		w.runFor(5 * time.Second)
+		a, b := w.host(1), w.host(2)
+		cut := func(is bool) { w.cuts[[2]int{1, 2}], w.cuts[[2]int{2, 1}] = is, is }
+		cut(true)
+		w.step(b, LinkChanged{Up: false}) // the leader
+		if both {
+			w.step(a, LinkChanged{Up: false})
+		}
+		w.runFor(6 * time.Second)
+		if got := len(w.leaders()); both && got != 0 || !both && got != 1 {
+			t.Errorf("both %t: %d leaders before the other is given up", both, got)
+		}
+		w.step(a, MemberChanged{b.member(Dead)})
+		w.step(b, MemberChanged{a.member(Dead)})
+		w.runFor(10 * time.Second)
+		if got := len(w.leaders()); got != 2 {
+			t.Fatalf("both %t: %d leaders, want one on each side", both, got)
+		}
+		cut(false)
+		w.step(b, LinkChanged{Up: true})
+		w.runFor(30 * time.Millisecond)
+		if both {
+			w.step(a, LinkChanged{Up: true})
+		}
+		w.runFor(time.Second)
+		w.step(a, MemberChanged{b.member(Alive)})
+		w.step(b, MemberChanged{a.member(Alive)})
+		before := len(w.ascents)
+		w.runFor(5 * time.Second)
+		if !w.agreed() {
+			t.Errorf("both %t: no agreement after the heal:\n%s", both, tail(w.trace.String(), 20))
+		}
+		if gone := len(w.ascents) - before; both && gone != 1 {
+			t.Errorf("%d leaderships after the switch was on again\n%s", gone, tail(w.trace.String(), 20))
+		} else if !both && w.leaders()[0] != a {
+			t.Errorf("n1 led all the time and was deposed:\n%s", tail(w.trace.String(), 20))
+		}
+	}
+}

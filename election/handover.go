@@ -1,6 +1,7 @@
 package election
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -26,6 +27,7 @@ type ending struct {
 	successor  wire.ID
 	superseded bool          // another leads already; there is nothing to resign
 	reclaim    bool          // we claim a higher epoch at once
+	listen     time.Duration // then it listens this long before it stands; zero: the lease
 	within     time.Duration // bound on the lose hook; zero: its own timeout
 }
 
@@ -230,7 +232,7 @@ func (n *Node) standAgain(end ending) {
 	case end.planned:
 		n.becomeStaggering(LeaderResigned, n.successorHeadStart())
 	default:
-		n.becomeStaggering(n.cause, n.cfg.Lease) // others may do better
+		n.becomeStaggering(n.cause, cmp.Or(end.listen, n.cfg.Lease)) // others may do better
 	}
 }
 

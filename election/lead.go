@@ -239,6 +239,7 @@ func (n *Node) onViewChanged() {
 	if n.state == Lead && n.electableCount() < n.cfg.MinMembers {
 		n.becomeStopping(TooFewMembers, ending{})
 	}
+	n.standUnlinked()
 	n.checkClaim() // fewer may be needed now
 }
 

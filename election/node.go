@@ -65,6 +65,7 @@ type Node struct {
 	health     int
 	diskFailed bool
 	linkDown   bool
+	unlinked   bool      // its link is down, and it stands all the same: nobody else is there
 	heldUntil  time.Time // hold-down after a step-down: does not stand before
 	leaving    bool
 	refused    bool          // another agent has our id and stays
