@@ -56,7 +56,37 @@ func (n *Node) onLeaveCommand(token uint64) {
 		n.withdraw(Stopped)
 		n.finishLeave()
 	default:
-		n.finishLeave()
+		if !n.linger() {
+			n.finishLeave()
+		}
+	}
+}
+
+const (
+	// lingerLook bounds the moment in which a follower that is to go looks whether
+	// its leader goes too: whoever stops all hosts stops one after the other.
+	lingerLook = 500 * time.Millisecond
+	// lingerMost is longer than a lose hook usually has, and shorter than what
+	// service managers wait for an end. Arbitrary.
+	lingerMost = time.Minute
+)
+
+// linger keeps a voter for a moment that is asked to go. Its acknowledgements are
+// the lease under which a leader that is stopped at the same time runs its lose
+// hook; gone at once, it would have that cut short.
+func (n *Node) linger() bool {
+	if !n.isQuorum() || n.state != Follow || !n.leaderIsFresh() || !n.saved.Roster.has(n.cfg.ID) {
+		return false
+	}
+	n.lingerUntil, n.lingerEnd = n.now.Add(min(2*n.cfg.Heartbeat, lingerLook)), n.now.Add(lingerMost)
+	return true
+}
+
+// lingerOn: the leader's heartbeat says that it is about to let go, so who goes
+// stays until it has resigned or falls silent.
+func (n *Node) lingerOn(leader *peer) {
+	if !n.lingerUntil.IsZero() && leader.Draining {
+		n.lingerUntil = earlier(n.lingerEnd, n.now.Add(n.suspectTimeout()))
 	}
 }
 
@@ -74,7 +104,7 @@ func (n *Node) finishLeave() {
 	for _, p := range n.heartbeatAudience() {
 		n.sendTo(p, wire.Frame{Kind: wire.Leave})
 	}
-	n.leaderKnown = false
+	n.leaderKnown, n.lingerUntil = false, time.Time{}
 	n.becomeObserver(Stopped)
 	n.emit(Reply{Token: n.leaveToken})
 }

@@ -17,6 +17,7 @@ func (n *Node) onHeartbeat(p *peer, f *wire.Frame) {
 	n.pulse.beat(n.now, time.Duration(f.Interval)*time.Millisecond, n.beatAt)
 	n.beatAt = n.now
 	n.accept(p, f)
+	n.lingerOn(p)
 	n.noteRoster(f)
 	if f.Flags&wire.AckReq != 0 && n.cur == f.Epoch {
 		n.reply(p, f, wire.Frame{Kind: wire.HeartAck, AckFlags: n.rosterFlags(f)})
@@ -75,7 +76,7 @@ func (n *Node) accept(p *peer, f *wire.Frame) {
 		n.followedAt = n.now
 	}
 	switch {
-	case n.state == Stopping || n.leaving || n.refused:
+	case n.state == Stopping || (n.leaving && n.lingerUntil.IsZero()) || n.refused:
 		return // it follows once its lose hook has ended
 	case isNews || n.state != Follow:
 		n.becomeFollower(HeardLeader)

@@ -255,6 +255,9 @@ func (n *Node) onResign(p *peer, f *wire.Frame) {
 	p.resigned = max(p.resigned, f.Epoch.Counter)
 	wasGranted := n.promise.epoch == f.Epoch
 	n.release(f.Epoch)
+	if !n.lingerUntil.IsZero() && f.Epoch == n.cur {
+		n.lingerUntil = n.now // it has let go
+	}
 	if wasGranted && n.state == Wait && n.contest.helper == p.ID {
 		n.becomeElecting(LeaderResigned) // an abandoned claim
 		return

@@ -61,17 +61,19 @@ type Node struct {
 	owedReply     uint64 // token of the hand-over command whose outcome is open
 	wasHandedOver bool   // the last leadership ended as planned
 
-	tether     Tether // the stream that was asked for last
-	health     int
-	diskFailed bool
-	linkDown   bool
-	unlinked   bool      // its link is down, and it stands all the same: nobody else is there
-	heldUntil  time.Time // hold-down after a step-down: does not stand before
-	leaving    bool
-	refused    bool          // another agent has our id and stays
-	stood      wire.Standing // when we met the namesake: both sides judge by that
-	leaveToken uint64
-	namesake   *peer // another agent with our id; nil: none known
+	tether      Tether // the stream that was asked for last
+	health      int
+	diskFailed  bool
+	linkDown    bool
+	unlinked    bool      // its link is down, and it stands all the same: nobody else is there
+	heldUntil   time.Time // hold-down after a step-down: does not stand before
+	leaving     bool
+	refused     bool          // another agent has our id and stays
+	stood       wire.Standing // when we met the namesake: both sides judge by that
+	leaveToken  uint64
+	lingerUntil time.Time // quorum mode: leaves then; zero: does not wait for its leader to go first
+	lingerEnd   time.Time // and not later than then
+	namesake    *peer     // another agent with our id; nil: none known
 
 	steps     uint64
 	enteredAt uint64 // number of the step that entered the state
@@ -131,7 +133,7 @@ func (n *Node) Step(now time.Time, ev Event) []Effect {
 // The zero time means never.
 func (n *Node) Deadline() time.Time {
 	var first time.Time
-	for _, t := range [...]time.Time{n.stateAt, n.suspectAt, n.preemptAt, n.queryAt, n.reign.beatAt, n.reign.stepDownAt, n.heldUntil} {
+	for _, t := range [...]time.Time{n.stateAt, n.suspectAt, n.preemptAt, n.queryAt, n.reign.beatAt, n.reign.stepDownAt, n.heldUntil, n.lingerUntil} {
 		first = earlier(first, t)
 	}
 	for _, x := range n.exchanges {
@@ -198,6 +200,9 @@ func (n *Node) expire() {
 	}
 	if n.take(&n.heldUntil) {
 		n.resumeStanding(HoldEnded, 0)
+	}
+	if n.take(&n.lingerUntil) {
+		n.finishLeave()
 	}
 	if n.take(&n.stateAt) {
 		n.onStateTimeout()
