@@ -166,3 +166,33 @@ func TestNoCarrierAnywhere(t *testing.T) {
 		}
 	}
 }
+
+// E4: an opinion counts only if it is newer than this node's own by half a heartbeat.
+// When the leader falls silent all heard it last at about the same time, and would
+// otherwise reassure each other.
+func TestAnOpinionNeedsAMargin(t *testing.T) {
+	for _, tc := range []struct {
+		newer time.Duration
+		want  State
+	}{{0, Stagger}, {10 * time.Millisecond, Stagger}, {24 * time.Millisecond, Stagger}, {25 * time.Millisecond, Follow}, {60 * time.Millisecond, Follow}} {
+		n := storyOf(t, 2, Config{}, 1, 3, 4)
+		n.follows(4, 1)
+		for n.node.state == Follow {
+			n.waits(time.Millisecond)
+			n.forgets()
+		}
+		n.is(Suspect)
+		for _, other := range []int{1, 3} {
+			age := uint32((n.now.Sub(n.node.lhb) - tc.newer).Milliseconds())
+			n.hears(n.actor(other).replies(wire.Probe, wire.Frame{Kind: wire.ProbeAck, HeartbeatAge: age, Epoch: n.actor(4).epoch(1), Standing: wire.Following}))
+			n.forgets()
+		}
+		for n.node.state == Suspect {
+			n.waits(time.Millisecond)
+			n.forgets()
+		}
+		if n.node.state != tc.want {
+			t.Errorf("opinions %v newer than its own: %s, want %s", tc.newer, n.node.state, tc.want)
+		}
+	}
+}
