@@ -272,7 +272,7 @@ func (w *World) buryID(m *machine) {
 		gone := m.member(election.Dead, v.nonce, 0)
 		*v = belief{}
 		life := a.life
-		w.after(w.detector.dead/2+w.upTo(w.detector.dead/2), func() {
+		w.noticeWithin(w.detector.dead/2+w.upTo(w.detector.dead/2), func() {
 			if a.life == life {
 				w.say(a, "detector: the former n%d dead nonce=%08x", m.number, gone.Nonce)
 				a.viewChangedAt = w.now

@@ -129,7 +129,7 @@ func (w *World) agreed() bool {
 func (w *World) canLead() bool {
 	candidates, voters, present := 0, 0, []wire.ID(nil)
 	for _, m := range w.machines {
-		if (!m.runs() && !m.starting) || m.copyOf != nil || m.restored || w.isOdd(m) {
+		if !m.runs() && (!m.starting || w.refusesExpect(m)) || m.copyOf != nil || m.restored || w.isOdd(m) {
 			continue
 		}
 		present = append(present, m.id)
