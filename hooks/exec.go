@@ -123,18 +123,22 @@ func (o *output) read(f *os.File, stream string) {
 	defer f.Close()
 	now := time.Now() // asked once a read: a flood is of many short lines
 	split := lines{
-		admit: func() bool { return o.allowed.take(now) },
-		emit:  func(line string) { o.log.Info(o.said, "stream", stream, "line", line) },
+		admit:  func() bool { return o.allowed.take(now) },
+		refuse: o.allowed.refuse,
+		emit:   func(line string) { o.log.Info(o.said, "stream", stream, "line", line) },
 	}
-	_, _ = io.Copy(writerFunc(func(p []byte) (int, error) {
+	var pace pace
+	read := struct{ io.Reader }{f} // with this buffer, and not as the file likes
+	_, _ = io.CopyBuffer(writerFunc(func(p []byte) (int, error) {
 		now = time.Now()
 		if also := o.also[stream]; also != nil {
 			_, _ = also.Write(p) // a reader that went away does not concern the hook
 		}
 		o.tail.write(p)
 		split.write(p)
+		time.Sleep(pace.after(len(p), time.Now()))
 		return len(p), nil
-	}), f)
+	}), read, make([]byte, pipeSize))
 	split.flush()
 }
 

@@ -56,11 +56,12 @@ func (t *tail) bytes() (kept []byte, total int64) {
 	return kept, t.total
 }
 
-// lines cuts one stream into lines of at most maxLine bytes. A line for which
-// admit says no costs no more than finding its end. It belongs to the goroutine
-// that reads the stream.
+// lines cuts one stream into lines of at most maxLine bytes. Once admit has said no,
+// what came with the line is counted, and costs hardly anything: a flood is of many
+// short lines. It belongs to the goroutine that reads the stream.
 type lines struct {
 	admit   func() bool
+	refuse  func(lines int) // those for which admit is not asked
 	emit    func(line string)
 	partial []byte // Invariant: at most maxLine bytes, no newline
 	cut     bool   // the rest of the current line is skipped
@@ -74,8 +75,12 @@ func (l *lines) write(p []byte) {
 			return
 		}
 		l.collect(p[:end])
-		l.flush()
+		admitted := l.flush()
 		p = p[end+1:]
+		if last := bytes.LastIndexByte(p, '\n'); !admitted && last >= 0 {
+			l.refuse(bytes.Count(p[:last+1], []byte{'\n'}))
+			p = p[last+1:]
+		}
 	}
 }
 
@@ -88,16 +93,51 @@ func (l *lines) collect(p []byte) {
 }
 
 // flush ends the current line; at the end of the stream it gives out a last line
-// that had no newline. Empty lines are not worth a log entry.
-func (l *lines) flush() {
-	if text := bytes.TrimRight(l.partial, "\r "); len(text) > 0 && l.admit() {
-		line := strings.ToValidUTF8(string(text), "\uFFFD")
-		if l.cut {
-			line += "…"
-		}
-		l.emit(line)
-	}
+// that had no newline. Empty lines are not worth a log entry. It reports false for a
+// line that was not admitted.
+func (l *lines) flush() (admitted bool) {
+	text, isCut := bytes.TrimRight(l.partial, "\r "), l.cut
 	l.partial, l.cut = l.partial[:0], false
+	if len(text) == 0 {
+		return true
+	}
+	if !l.admit() {
+		return false
+	}
+	line := strings.ToValidUTF8(string(text), "\uFFFD")
+	if isCut {
+		line += "…"
+	}
+	l.emit(line)
+	return true
+}
+
+const (
+	// readRate bounds how many bytes a second are read of one stream once it has
+	// printed readBurst at once: a command that prints for ever waits at its full pipe,
+	// and leaves the election its time. A higher one has the agent's only core do more
+	// of that; a lower one slows down whoever prints much and means it. Arbitrary.
+	readRate  = 16 << 20
+	readBurst = 16 << 20
+
+	// pipeSize is what a pipe holds: what is in it when the command ends is read at
+	// once, within drainGrace.
+	pipeSize = 64 << 10
+)
+
+// pace tells the reader of one stream when to read on.
+type pace struct {
+	due time.Time // when what was read would have been, at readRate
+}
+
+// after is how long to wait after a read.
+func (p *pace) after(n int, now time.Time) time.Duration {
+	const burst = readBurst * time.Second / readRate
+	if earliest := now.Add(-burst); p.due.Before(earliest) {
+		p.due = earliest
+	}
+	p.due = p.due.Add(time.Duration(n) * time.Second / readRate)
+	return max(p.due.Sub(now), 0)
 }
 
 // allowance is a token bucket for the log lines of one run, counting what it
@@ -126,6 +166,13 @@ func (a *allowance) take(now time.Time) bool {
 	}
 	a.tokens--
 	return true
+}
+
+// refuse counts lines that came with one that was refused.
+func (a *allowance) refuse(lines int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.refused += int64(lines)
 }
 
 func (a *allowance) dropped() int64 {

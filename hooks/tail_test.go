@@ -60,6 +60,21 @@ func TestLines(t *testing.T) {
 	}
 }
 
+// What comes with a line that is not admitted is counted, the unfinished line after it
+// is not lost, and the next write asks again.
+func TestLinesThatAreNotAdmitted(t *testing.T) {
+	var got []string
+	asked, refused := 0, 0
+	l := lines{admit: func() bool { asked++; return asked != 2 }, refuse: func(n int) { refused += n },
+		emit: func(line string) { got = append(got, line) }}
+	l.write([]byte("one\ntwo\nthree\n\nfour\nfi"))
+	l.write([]byte("ve\nsix\n"))
+	l.flush()
+	if want := []string{"one", "five", "six"}; !slices.Equal(got, want) || refused != 3 || asked != 4 {
+		t.Errorf("lines %q, want %q; asked %d times, refused %d lines", got, want, asked, refused)
+	}
+}
+
 func TestAllowance(t *testing.T) {
 	now := time.Unix(0, 0)
 	a := newAllowance(now)
@@ -84,5 +99,31 @@ func TestAllowance(t *testing.T) {
 	}
 	if got, want := a.dropped(), int64(3*10*lineBurst-2*lineBurst-lineRate); got != want {
 		t.Errorf("counted %d dropped, want %d", got, want)
+	}
+}
+
+// What a command prints at once is read at once; whoever prints for ever waits.
+func TestPace(t *testing.T) {
+	now := time.Unix(1000, 0)
+	var p pace
+	for range readBurst / pipeSize {
+		if wait := p.after(pipeSize, now); wait > 0 {
+			t.Fatalf("a wait of %v within the burst", wait)
+		}
+	}
+	total, begun := 0, now
+	for range 100 {
+		total += pipeSize
+		now = now.Add(p.after(pipeSize, now))
+	}
+	if got, want := now.Sub(begun), time.Duration(total)*time.Second/readRate; got.Round(time.Millisecond) != want.Round(time.Millisecond) {
+		t.Errorf("%d bytes after the burst took %v, want %v", total, got, want)
+	}
+	if wait := p.after(pipeSize, now); wait >= drainGrace {
+		t.Errorf("a wait of %v: the end of what was printed would be lost", wait)
+	}
+	now = now.Add(time.Hour) // the burst is back
+	if wait := p.after(readBurst, now); wait > 0 {
+		t.Errorf("a wait of %v after a pause", wait)
 	}
 }
