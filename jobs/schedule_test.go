@@ -316,3 +316,30 @@ func FuzzParseSchedule(f *testing.F) {
 		}
 	})
 }
+
+// ruled is a zone by the name of Europe/Berlin with such rules, in the words of TZ,
+// as a file of the system holds them.
+func ruled(t *testing.T, rules string) *time.Location {
+	t.Helper()
+	head := "TZif2" + strings.Repeat("\x00", 15+4*4) + "\x00\x00\x00\x01" + "\x00\x00\x00\x04" // one type, four letters
+	block := head + "\x00\x00\x0e\x10\x00\x00" + "CET\x00"
+	zone, err := time.LoadLocationFromTZData("Europe/Berlin", []byte(block+block+"\n"+rules+"\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return zone
+}
+
+// A zone that is a rule and no list has the same slots, also at the end of a leap year.
+func TestTheEndOfALeapYear(t *testing.T) {
+	listed, ruled := zoneOf(t, "Europe/Berlin"), ruled(t, "CET-1CEST,M3.5.0,M10.5.0/3")
+	for _, text := range []string{"30 2 * * *", "0 0 1 * *", "*/20 * * * *", "0 12 31 12 *"} {
+		a, _ := ParseSchedule(text, "backup", listed)
+		b, _ := ParseSchedule(text, "backup", ruled)
+		for at := time.Date(2028, 12, 28, 0, 0, 0, 0, time.UTC); at.Year() < 2029 || at.YearDay() < 5; at = at.Add(50 * time.Minute) {
+			if want, got := a.Next(at), b.Next(at); !got.Equal(want) {
+				t.Fatalf("%s after %v: %v, want %v", text, at, got, want)
+			}
+		}
+	}
+}

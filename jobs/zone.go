@@ -26,6 +26,11 @@ func period(t time.Time, zone *time.Location) (start, end time.Time, offset int)
 	local := t.In(zone)
 	start, end = local.ZoneBounds()
 	_, offset = local.Zone()
+	if !end.IsZero() && !end.After(t) {
+		// Where a zone has a rule and no list, Go ends the period with the year, which it
+		// takes for 365 days: on the last day of a leap year that is over.
+		end = end.Add(24 * time.Hour)
+	}
 	return start, end, offset
 }
 
