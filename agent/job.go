@@ -154,8 +154,8 @@ func (a *agent) setJobs(table []Job) []jobs.Job {
 	return definitions
 }
 
-// digestOf tells tables apart whose jobs differ, in whatever order they are, or
-// whose grace does: it is part of when a vanished host's run counts as lost. It is
+// digestOf tells tables apart whose jobs differ, in whatever order they are, the rules
+// of their time zones included, or whose grace does: it is part of when a vanished host's run counts as lost. It is
 // 0 for none and never 0 for some.
 func digestOf(table []Job, grace time.Duration) uint64 {
 	if len(table) == 0 {
@@ -163,8 +163,8 @@ func digestOf(table []Job, grace time.Duration) uint64 {
 	}
 	lines := make([]string, len(table))
 	for i, j := range table {
-		lines[i] = fmt.Sprintf("%s %x %v %v %v %v %d %v %v %q %q", j.Name, j.Schedule.Hash(), j.Timeout, j.Overlap, j.Missed,
-			j.StartingDeadline, j.Retries, j.RetryDelay, j.OnLoss, j.Command.Shell, j.Command.Argv)
+		lines[i] = fmt.Sprintf("%s %x %x %v %v %v %v %d %v %v %q %q", j.Name, j.Schedule.Hash(), j.Schedule.Rules(), j.Timeout,
+			j.Overlap, j.Missed, j.StartingDeadline, j.Retries, j.RetryDelay, j.OnLoss, j.Command.Shell, j.Command.Argv)
 	}
 	slices.Sort(lines)
 	lines = append(lines, grace.String())

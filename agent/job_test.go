@@ -455,6 +455,16 @@ func TestDifferentTables(t *testing.T) {
 		if digest == digestOf(table, 2*time.Second) {
 			t.Error("a table's digest does not depend on the grace")
 		}
+		zoned := func(offset int) []Job {
+			s, err := jobs.ParseSchedule("30 2 * * *", "a", time.FixedZone("Europe/Berlin", offset))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return []Job{{Job: jobs.Job{Name: "a", Schedule: s}}}
+		}
+		if digestOf(zoned(3600), time.Second) == digestOf(zoned(7200), time.Second) {
+			t.Error("a table's digest does not depend on the rules of its zones")
+		}
 		c.stopAll()
 	})
 }

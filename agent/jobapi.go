@@ -46,7 +46,8 @@ func (a *agent) jobNotes() []string {
 	if len(others) > 0 {
 		slices.Sort(others)
 		notes = append(notes, "the jobs of "+strings.Join(others, ", ")+
-			" are not those of this host: make [[job]], timezone and hooks.grace the same on all, and reload")
+			" are not those of this host: make [[job]], timezone, hooks.grace and the system's time zone rules "+
+			"(tzdata) the same on all, and reload")
 	}
 	return notes
 }

@@ -172,6 +172,7 @@
 //   - An epoch is one of one life, as the election has it; Voters are the roster
 //     that the leader's own majorities are of.
 //   - Frames of another cluster, and of strangers, do not get here.
-//   - Zones come from one set of rules on all hosts: time/tzdata is linked into
-//     the binary, though Go looks at the host's files first.
+//   - Zones come from one set of rules on all hosts. Go takes the host's files before
+//     those that are linked into the binary, and so a change of law takes no new
+//     binary: hosts whose Rules differ are told.
 package jobs

@@ -173,6 +173,16 @@ func (s Schedule) Hash() uint64 {
 	return h.Sum64() | 1
 }
 
+// Rules tells apart what hosts take the zone's clock for: their files may be of other
+// years, and then one schedule has other slots on each. Zero where no clock matters.
+// It is no part of Hash: new rules make no new schedule.
+func (s Schedule) Rules() uint64 {
+	if s.every > 0 || s.Zone() == time.UTC {
+		return 0
+	}
+	return rules(s.zone)
+}
+
 // Next is the first slot after t, in UTC, or zero if there is none within 50
 // years.
 func (s Schedule) Next(t time.Time) time.Time {

@@ -343,3 +343,35 @@ func TestTheEndOfALeapYear(t *testing.T) {
 		}
 	}
 }
+
+// Hosts whose zones' clocks are set at other times are told apart, whatever words the
+// rules are in; the schedule is the same.
+func TestRulesOfAZone(t *testing.T) {
+	parse := func(text string, zone *time.Location) Schedule {
+		s, err := ParseSchedule(text, "backup", zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	const daily = "30 2 * * *"
+	here := parse(daily, zoneOf(t, "Europe/Berlin"))
+	for rules, isSame := range map[string]bool{
+		"CET-1CEST,M3.5.0,M10.5.0/3":  true,
+		"AAA-1BBB,M3.5.0/2,M10.5.0/3": true,
+		"CET-1CEST,M3.4.0,M10.5.0/3":  false,
+		"CET-1":                       false,
+		"CEST-2":                      false,
+	} {
+		there := parse(daily, ruled(t, rules))
+		if there.Hash() != here.Hash() || (there.Rules() == here.Rules()) != isSame {
+			t.Errorf("%s: rules %x and %x", rules, here.Rules(), there.Rules())
+		}
+	}
+	if a, b := parse("@every 90s", here.Zone()), parse("@every 90s", ruled(t, "CET-1")); a.Rules() != b.Rules() {
+		t.Error("a zone matters to @every")
+	}
+	if r := parse(daily, nil).Rules(); r != 0 {
+		t.Errorf("UTC has rules %x", r)
+	}
+}
