@@ -108,7 +108,7 @@ func (e *Entry) settled(slot Slot) bool { return slot <= e.floor() || len(e.clai
 func (e *Entry) activity() Slot {
 	latest := max(e.floor(), SlotOf(e.Switch.At.Time()))
 	for _, r := range e.Runs {
-		latest = max(latest, r.Slot, Slot(max(r.Claimed, r.Started, r.Ended)/1000))
+		latest = max(latest, r.newest())
 	}
 	return latest
 }
@@ -246,7 +246,7 @@ func (l *Ledger) Admit(now time.Time, c Claim) Reason {
 }
 
 func (e *Entry) refuse(now time.Time, r Run) Reason {
-	if r.Slot.Time().After(now.Add(Tolerance)) {
+	if r.newest() > latest(now) {
 		return ReasonAhead
 	}
 	for _, other := range e.claims(r.Slot, r.Manual) {
@@ -315,7 +315,7 @@ func (l *Ledger) past(now time.Time) (past *Ledger, cut bool) {
 		if SlotOf(e.Switch.At.Time()) > limit {
 			e.Switch, cut = Switch{}, true
 		}
-		known := slices.DeleteFunc(slices.Clone(e.Runs), func(r Run) bool { return r.Slot > limit })
+		known := slices.DeleteFunc(slices.Clone(e.Runs), func(r Run) bool { return r.newest() > limit })
 		cut = cut || len(known) < len(e.Runs)
 		e.Runs = known
 	}

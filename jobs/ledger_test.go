@@ -523,3 +523,23 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// A record whose times are far ahead is not taken, though its slot has passed: it
+// would block its job, and where it is pruned all claims, until then.
+func TestRecordsFromTheFuture(t *testing.T) {
+	now := clock("12:00")
+	for _, c := range []struct {
+		ahead time.Duration
+		taken bool
+	}{{Tolerance, true}, {Tolerance + time.Second, false}, {24 * 365 * time.Hour, false}} {
+		r := Run{Key: Key{Slot: SlotOf(now), Owner: there, Epoch: 5}, Phase: Claimed, Claimed: MillisOf(now.Add(c.ahead)), Timeout: 60}
+		var theirs, ours Ledger
+		theirs.Put("backup", r)
+		if past, cut := theirs.past(now); cut == c.taken || (len(past.entries) > 0) != c.taken {
+			t.Errorf("told of one %v ahead: %v, cut %t", c.ahead, past.entries, cut)
+		}
+		if why := ours.Admit(now, Claim{"backup", 7, r}); (why == ReasonNone) != c.taken {
+			t.Errorf("asked for one %v ahead: %v", c.ahead, why)
+		}
+	}
+}

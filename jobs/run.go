@@ -145,6 +145,9 @@ type Run struct {
 	Timeout uint32
 }
 
+// newest is the latest time that the record knows.
+func (r Run) newest() Slot { return max(r.Slot, Slot(max(r.Claimed, r.Started, r.Ended)/1000)) }
+
 // Open reports whether the run may still do something: it counts for overlap.
 func (r Run) Open() bool { return r.Phase < Lost }
 
