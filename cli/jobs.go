@@ -38,11 +38,7 @@ var jobsCommand = command{
 			options: []option{outputOption, jsonOption, socketOption},
 			action:  jobHistory,
 		},
-		jobOrder("run", "run a job now, on this host, which must lead",
-			`The run counts for overlap like any other, and for no slot. It is started in spite of a pause. The command
-			returns when the job may start, which it then does, and says with exit code 6 why it may not. How it ends is in
-			the history.`,
-			"was allowed to start", (*control.Client).RunJob),
+		runJobCommand,
 		jobOrder("pause", "keep a job's slots from starting, on all hosts",
 			`On whatever host; the others hear of it within a second, those that cannot be reached when they can. What runs
 			goes on. It lasts until jobs resume, over restarts.`,
