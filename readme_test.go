@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -51,6 +52,27 @@ func TestReadmeConfigurations(t *testing.T) {
 	if seen == 0 {
 		t.Error("no configuration in the README")
 	}
+}
+
+// The become hook of the README works where there is no arping, and does not hide it.
+func TestReadmeHookSaysThatNobodyWasTold(t *testing.T) {
+	for _, b := range blocks(t, "README.md") {
+		if !strings.Contains(b.text, "ip address replace") {
+			continue
+		}
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "ip"), []byte("#!/bin/sh\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		hook := exec.Command("/bin/sh", "-c", b.text)
+		hook.Env = []string{"PATH=" + dir}
+		said, err := hook.CombinedOutput()
+		if err != nil || !strings.Contains(string(said), "neighbours not told") {
+			t.Errorf("%v, and it says %q", err, said)
+		}
+		return
+	}
+	t.Error("no hook of a virtual address in the README")
 }
 
 // Every bully-agent command that the documents show exists and takes the flags
