@@ -31,7 +31,7 @@ func (a *agent) jobNotes() []string {
 	if job, until, ok := a.jobs.scheduler.Ahead(); ok {
 		notes = append(notes, fmt.Sprintf("job %s is settled until %v: the clock of this host was set back, or that of a "+
 			"leader was wrong. It starts nothing before; give it another name on all hosts, which begins anew, and reload",
-			job, until.Format(time.RFC3339)))
+			job, until.Local().Format(time.RFC3339)))
 	}
 	if a.jobs.aside != "" {
 		notes = append(notes, "the job ledger could not be read and is kept as "+a.jobs.aside+
@@ -332,6 +332,6 @@ func (a *agent) jobDump() {
 		a.log.Info("state: job", "waits", d)
 	}
 	for id, run := range a.jobs.running {
-		a.log.Info("state: job runs", "run", id, "since", run.begun.UTC().Format(time.RFC3339))
+		a.log.Info("state: job runs", "run", id, "since", run.begun.Local().Format(time.RFC3339))
 	}
 }

@@ -53,5 +53,13 @@ func span(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-// clock is a time as the tables show it: local, to the millisecond.
-func clock(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05.000") }
+// The times that people are shown are this host's, with their offset from UTC:
+// whoever compares two hosts need not know what is set where. Coming slots are
+// the job's zone's; JSON is RFC 3339.
+const (
+	dayLayout   = "2006-01-02"
+	clockLayout = "15:04:05 -0700"
+)
+
+// clock is a time as the tables show it, to the millisecond.
+func clock(t time.Time) string { return t.Local().Format(dayLayout + " 15:04:05.000 -0700") }

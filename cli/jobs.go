@@ -135,9 +135,9 @@ func jobState(j control.Job, now time.Time) string {
 // untilText has the date of a time that is not soon.
 func untilText(t, now time.Time) string {
 	if t.Sub(now) < 12*time.Hour {
-		return t.UTC().Format("15:04:05Z")
+		return t.Local().Format(clockLayout)
 	}
-	return t.UTC().Format(time.RFC3339)
+	return t.Local().Format(dayLayout + " " + clockLayout)
 }
 
 func lastRun(r *control.JobRun, now time.Time) string {
@@ -152,7 +152,7 @@ func lastRun(r *control.JobRun, now time.Time) string {
 }
 
 // zoned is a slot as its zone's clocks show it.
-func zoned(t time.Time) string { return t.Format("Mon 2006-01-02 15:04:05 -0700") }
+func zoned(t time.Time) string { return t.Format("Mon " + dayLayout + " " + clockLayout) }
 
 // noJobs is said where there is nothing to list.
 const noJobs = "no jobs are configured; see [[job]] in the README\n"
@@ -284,7 +284,7 @@ func runsText(runs []control.JobRun) string {
 		if r.Err != "" {
 			took += "  " + r.Err
 		}
-		slot := r.Slot.UTC().Format(time.RFC3339)
+		slot := r.Slot.Local().Format(dayLayout + " " + clockLayout)
 		if r.Manual {
 			slot += " by hand"
 		}
