@@ -310,6 +310,10 @@ func checkTimely(c *course) check {
 		if at < 0 || c.others(r) == 0 && !c.quorum {
 			continue
 		}
+		back, isBack := c.next(i, r.node, plugged, continued, killed, exited)
+		if !c.reigns[at].open && (!isBack || c.reigns[at].to < back.at) {
+			out.untested = "" // it stepped down while it was away
+		}
 		due, ok := c.dueToLose(i)
 		if !ok {
 			continue

@@ -464,13 +464,15 @@ func TestWhatWasNotTested(t *testing.T) {
 		rules rules
 		want  []string // not tested
 	}{
-		"a kill":                 {"1.0 n3 killed\n1.4 n2 became 2", lanRules, []string{timely, letsGo}},
-		"a short sleep":          {"1.0 n3 paused\n1.1 n3 continued", lanRules, []string{timely, letsGo}},
-		"a long sleep":           {"1.0 n3 paused\n1.4 n2 became 2\n2.0 n3 continued\n2.1 n3 lost 1\n3.0 n2 agreed 2", lanRules, []string{letsGo}},
-		"a follower cut":         {"1.0 n1 cut\n3.0 n3 agreed 1", lanRules, []string{timely, letsGo}},
-		"a leader cut":           {"1.0 n3 cut\n1.3 n3 lost 1\n1.4 n2 became 2\n2.0 n2 agreed 2", lanRules, nil},
-		"its kill, among voters": {"1.0 n3 killed\n1.4 n2 became 2", quorumRules, []string{timely, minority}},
-		"its cut, among voters":  {"1.0 n3 cut\n1.3 n3 lost 1\n1.4 n2 became 2\n2.0 n2 agreed 2", quorumRules, nil},
+		"a kill":                         {"1.0 n3 killed\n1.4 n2 became 2", lanRules, []string{timely, letsGo}},
+		"a short sleep":                  {"1.0 n3 paused\n1.1 n3 continued", lanRules, []string{timely, letsGo}},
+		"a long sleep":                   {"1.0 n3 paused\n1.4 n2 became 2\n2.0 n3 continued\n2.1 n3 lost 1\n3.0 n2 agreed 2", lanRules, []string{letsGo}},
+		"a follower cut":                 {"1.0 n1 cut\n3.0 n3 agreed 1", lanRules, []string{timely, letsGo}},
+		"a leader cut":                   {"1.0 n3 cut\n1.3 n3 lost 1\n1.4 n2 became 2\n2.0 n2 agreed 2", lanRules, nil},
+		"a leader cut for a moment":      {"1.0 n3 cut\n1.3 n3 lost 1\n1.4 n2 became 2\n1.4 n3 plugged\n1.5 n2 agreed 2", lanRules, nil},
+		"a leader cut, and killed there": {"1.0 n3 cut\n1.2 n3 killed\n1.4 n2 became 2", lanRules, []string{timely}},
+		"its kill, among voters":         {"1.0 n3 killed\n1.4 n2 became 2", quorumRules, []string{timely, minority}},
+		"its cut, among voters":          {"1.0 n3 cut\n1.3 n3 lost 1\n1.4 n2 became 2\n2.0 n2 agreed 2", quorumRules, nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
