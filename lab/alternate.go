@@ -28,6 +28,7 @@ type ledger struct {
 	losingAt time.Duration // when the last lose hook printed that it begins
 
 	// Of the last lose hook.
+	cause   string
 	byGuard bool // its guard's
 	isEarly bool // the first one of an epoch, by its guard, began when its become hook just had, or had printed nothing
 }
@@ -82,6 +83,7 @@ func (l *ledger) become(r record) string {
 func (l *ledger) lose(r record) string {
 	was := *l
 	l.owes, l.inherited, l.fresh = false, false, false
+	l.cause = r.cause
 	l.byGuard, l.isEarly = r.cause == causeAgentDied, l.wasEarly(r, was)
 	if r.epoch.compare(l.epoch) > 0 {
 		l.epoch = r.epoch
@@ -97,7 +99,8 @@ func (l *ledger) lose(r record) string {
 	case !was.owes && r.epoch == was.epoch && was.repeats(r):
 		return ""
 	case !was.owes:
-		return fmt.Sprintf("ran the lose hook of epoch %d without having become leader", r.epoch.counter)
+		return fmt.Sprintf("ran the lose hook of epoch %d without having become leader: cause %q after %q, attempt %d, become hook %s before",
+			r.epoch.counter, r.cause, was.cause, max(r.attempt, 1), span(r.at-was.becameAt))
 	case r.epoch != was.epoch:
 		return fmt.Sprintf("ran the lose hook of epoch %d for its epoch %d", r.epoch.counter, was.epoch.counter)
 	case r.cause == causeAgentDied: // the guard's, at any time
