@@ -45,11 +45,12 @@ func (n *Node) lookForOthers() {
 	n.retry(Isolated)
 }
 
-// heardCount is how many others were heard since the doubt began.
+// heardCount is how many others that may acknowledge were heard since the doubt
+// began.
 func (n *Node) heardCount() int {
 	count := 0
 	for _, p := range n.peers {
-		if !p.heard.IsZero() && !p.heard.Before(n.contest.began) && p.ID != n.gone {
+		if p.isWitness() && !p.heard.IsZero() && !p.heard.Before(n.contest.began) && p.ID != n.gone {
 			count++
 		}
 	}

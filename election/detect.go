@@ -94,7 +94,7 @@ const probeCount = 3
 // probePeers asks that many others, chosen at random, how old their heartbeat is.
 // Their answers also show whom this node can hear at all.
 func (n *Node) probePeers(count int) {
-	others := n.living()
+	others := n.witnesses()
 	n.cfg.Rand.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
 	for _, p := range others[:min(count, len(others))] {
 		if p.ID != n.cur.Owner {

@@ -116,7 +116,7 @@ func (n *Node) onAcknowledged(p *peer, seq uint32) {
 	}
 	n.sampleRTT(p, sent)
 	n.noteLate(sent)
-	if p.Part == Observer {
+	if !p.isWitness() {
 		return // needAcks counts none of them either
 	}
 	n.reign.lease.Renew(p.ID, sent, p.worth(seq))
@@ -125,12 +125,13 @@ func (n *Node) onAcknowledged(p *peer, seq uint32) {
 // needAcks is m of protocol 4.5, counted against who is there (M11). The
 // automatic choice asks for one acknowledgement once at least two others are
 // believed alive: a leader that is cut off alone then lets go. With a single
-// other, nobody could tell which of the two is cut off, and the leader stays.
+// other, nobody could tell which of the two is cut off, and the leader stays. Who
+// cannot lead now, held down or without a disk, acknowledges all the same, and counts.
 func (n *Node) needAcks() int {
 	if n.isQuorum() {
 		return n.quorumNeed()
 	}
-	present, lost := n.livingCount(), 0
+	present, lost := n.witnessCount(), 0
 	if p := n.peer(n.gone); p != nil && p.Status == Alive {
 		lost = 1
 	}
@@ -142,6 +143,37 @@ func (n *Node) needAcks() int {
 		}
 	}
 	return min(m, present)
+}
+
+// witnesses gives the others that are there and whose acknowledgements count, in
+// the order of living.
+func (n *Node) witnesses() []*peer {
+	var out []*peer
+	for _, p := range n.peers {
+		if n.isWitnessing(p) {
+			out = append(out, p)
+		}
+	}
+	slices.SortFunc(out, n.byRank)
+	return out
+}
+
+// witnessCount is len(witnesses()), for what is asked at every frame.
+func (n *Node) witnessCount() int {
+	count := 0
+	for _, p := range n.peers {
+		if n.isWitnessing(p) {
+			count++
+		}
+	}
+	return count
+}
+
+func (n *Node) isWitnessing(p *peer) bool {
+	if n.isQuorum() {
+		return n.isLiving(p) // there the roster says whose word counts
+	}
+	return p.isWitness() && n.presumedAlive(p) && p.ID != n.gone
 }
 
 // ackCount is how many others' acknowledgements are in force.
@@ -177,7 +209,7 @@ func (n *Node) guardLease() {
 	if !n.holdsLease() || at.IsZero() || n.now.Before(at) {
 		return
 	}
-	if !n.isQuorum() && n.reign.need == 0 && n.needAcks() == 0 && len(n.living()) == 0 {
+	if !n.isQuorum() && n.reign.need == 0 && n.needAcks() == 0 && n.witnessCount() == 0 {
 		return // alone: nobody could have taken over
 	}
 	if n.state == Stopping { // the plan failed: nobody waits for us any more

@@ -314,6 +314,8 @@ func TestR11_Ineligible(t *testing.T) {
 				t.Errorf("challenged a node that cannot lead: %v", sent)
 			}
 		}
+		n.is(Claiming) // it acknowledges all the same, and so is waited for
+		n.hearsAndForgets(n.actor(3).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, Epoch: n.node.cur}))
 		n.is(Lead)
 	})
 }

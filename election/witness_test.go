@@ -1,0 +1,68 @@
+package election
+
+import (
+	"testing"
+	"time"
+)
+
+// A host that is held down, or whose disk is full, acknowledges the leader, and so it
+// sees who leads. It was not counted among the others: a leader that was cut off from
+// two hosts stayed where one of them could not lead, beside the other.
+func TestWhoCannotLeadIsAWitness(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		spoil func(w *world)
+	}{
+		{"held down", func(w *world) { w.step(w.leaders()[0], Command{Verb: StepDown, For: time.Hour, Token: 1}) }},
+		{"without a disk", func(w *world) {
+			h := w.host(1)
+			h.diskFull = true
+			w.step(w.leaders()[0], Command{Verb: StepDown, For: time.Second, Token: 1}) // so that it has something to save
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t, 3, Config{MinAcks: AutoMinAcks, Preempt: PreemptNever})
+			for _, h := range w.hosts {
+				w.boot(h)
+			}
+			w.runFor(5 * time.Second)
+			tc.spoil(w)
+			w.runFor(5 * time.Second)
+			leader := w.leaders()[0]
+			for _, h := range w.hosts {
+				w.cuts[[2]int{leader.number, h.number}], w.cuts[[2]int{h.number, leader.number}] = true, true
+			}
+			leads := false // one of the others
+			for range 500 {
+				w.runFor(10 * time.Millisecond)
+				leaders := w.leaders()
+				if len(leaders) > 1 {
+					t.Fatalf("two leaders:\n%s", tail(w.trace.String(), 20))
+				}
+				leads = leads || len(leaders) == 1 && leaders[0] != leader
+			}
+			if !leads {
+				t.Errorf("nobody took over:\n%s", tail(w.trace.String(), 20))
+			}
+		})
+	}
+}
+
+// With a single other nobody can tell which of the two is cut off: the crash of one
+// that cannot lead does not end the leadership either.
+func TestTheCrashOfAWitnessIsNoLoss(t *testing.T) {
+	w := newWorld(t, 2, Config{MinAcks: AutoMinAcks, Preempt: PreemptNever})
+	for _, h := range w.hosts {
+		w.boot(h)
+	}
+	w.runFor(5 * time.Second)
+	held := w.leaders()[0]
+	w.step(held, Command{Verb: StepDown, For: time.Hour, Token: 1})
+	w.runFor(5 * time.Second)
+	leader := w.leaders()[0]
+	w.kill(held)
+	w.runFor(5 * time.Second)
+	if leaders := w.leaders(); len(leaders) != 1 || leaders[0] != leader {
+		t.Errorf("%d leaders:\n%s", len(leaders), tail(w.trace.String(), 20))
+	}
+}
