@@ -239,9 +239,15 @@ func (n *Node) onClaimDue() {
 		n.onPromoted()
 		return
 	}
+	n.repeatClaim()
+}
+
+// repeatClaim claims the same epoch once more: what is on others' disks by now is
+// acknowledged at once.
+func (n *Node) repeatClaim() {
 	n.dropExchanges(func(x *exchange) bool { return x.frame.Kind == wire.Coordinator })
 	if n.contest.canvass.tries < maxClaims {
-		n.announceClaim() // of the same epoch: what is on disk by now is acknowledged at once
+		n.announceClaim()
 		return
 	}
 	n.withdraw(ClaimUnheard)

@@ -105,25 +105,34 @@ func (n *Node) onCoordAck(p *peer, f *wire.Frame) {
 // must clean up after goes to disk. The disk may take longer than the lease, so
 // the node leads only with its next step, which looks at the clock first.
 func (n *Node) checkClaim() {
-	if n.state != Claiming || !n.reign.promoted.IsZero() || !n.isAcknowledged() {
+	if n.state != Claiming || !n.isAcknowledged() {
 		return
+	}
+	n.stateAt = n.now
+	if !n.reign.promoted.IsZero() {
+		return // on disk already, and acknowledged again since
 	}
 	n.reign.promoted, n.reign.promotedAt = n.cur, n.steps
 	n.saved.Accepted = n.cur
 	n.saved.Promoted = n.cur
 	n.save()
-	n.stateAt = n.now
 }
 
-// isAcknowledged: enough have acknowledged the claim, and their word still holds.
+// isAcknowledged: enough have acknowledged the claim, and their word holds for
+// longer than stepping down takes.
 func (n *Node) isAcknowledged() bool {
-	if n.isQuorum() {
+	need := n.needAcks()
+	switch {
+	case n.isQuorum():
 		return n.now.Before(n.quorumEnd().Add(-n.cfg.StopBudget))
+	case need == 0:
+		return true
 	}
-	return n.ackCount() >= n.needAcks()
+	return n.now.Before(n.reign.lease.End(need).Add(-n.cfg.StopBudget))
 }
 
-// onPromoted: the promotion is on disk.
+// onPromoted: the promotion is on disk. If that took so long that too few
+// acknowledgements are left, the claim is repeated: the others have it on disk too.
 func (n *Node) onPromoted() {
 	switch {
 	case n.reign.promotedAt == n.steps: // not yet: the save is an effect of this step
@@ -131,7 +140,7 @@ func (n *Node) onPromoted() {
 	case n.isAcknowledged():
 		n.becomeLeader()
 	default:
-		n.withdraw(ClaimUnheard)
+		n.repeatClaim()
 	}
 }
 

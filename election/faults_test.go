@@ -455,10 +455,34 @@ func TestAPromotionThatTookTooLong(t *testing.T) {
 	}
 	n.forgets()
 	n.waits(200 * time.Millisecond)
+	n.is(Claiming)
+	if n.node.contest.canvass.tries != 2 {
+		t.Error("the claim is not repeated, though the disk has it now")
+	}
+	n.forgets()
+	n.waits(maxClaims * time.Second)
 	n.forgets()
 	if !n.disk.Promoted.IsZero() {
 		t.Errorf("the disk still holds the promotion of %v", n.disk.Promoted)
 	}
+}
+
+// Granted again, such a claim leads: its promotion is on disk.
+func TestASlowPromotionIsGrantedAgain(t *testing.T) {
+	n := voterOf(t, 3, Saved{}, 1, 2)
+	n.claimed(1)
+	n.saveFails(func(s Saved) bool {
+		if !s.Promoted.IsZero() {
+			n.now = n.now.Add(time.Second)
+		}
+		return false
+	})
+	n.grants(1)
+	n.forgets()
+	n.waits(200 * time.Millisecond)
+	n.forgets()
+	n.grants(1)
+	n.expects("claim → lead", "become hook")
 }
 
 // A leader that thaws shortly before its lease ends has no more than the rest of
