@@ -20,6 +20,8 @@ type exchange struct {
 	limit  int        // transmissions at most
 	nextAt time.Time  // next transmission, or after the last one the end
 	rto    time.Duration
+
+	isPardoned bool // a lag of this node was forgiven (R12)
 }
 
 // Transmissions at most of each request (protocol section 7: retries + 1).

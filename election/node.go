@@ -80,6 +80,7 @@ type Node struct {
 	strategy  strategy
 	now       time.Time
 	thawedAt  time.Time // end of the last freeze
+	pardoned  silence   // for which a lag was forgiven
 	due       time.Time // the deadline that the last step asked for
 	out       []Effect
 }
@@ -218,9 +219,17 @@ func (n *Node) take(timer *time.Time) bool {
 	return true
 }
 
+// silence is what a state's timers wait out: since the leader was last heard, and
+// in one stay in a state.
+type silence struct {
+	since time.Time
+	step  uint64
+}
+
 // forgiveLag obeys R12: a node that was frozen past its own deadline has frames
 // waiting that it has not seen. It listens for one probe interval before it
-// believes any silence.
+// believes any silence; once for each, or a node whose timers are always late, for
+// want of processor time, would believe in its leader for ever.
 func (n *Node) forgiveLag() {
 	lag := n.now.Sub(n.due)
 	if n.due.IsZero() || lag <= max(50*time.Millisecond, n.cfg.Heartbeat/2) {
@@ -229,14 +238,19 @@ func (n *Node) forgiveLag() {
 	n.count("frozen")
 	n.thawedAt = n.now
 	grace := n.now.Add(n.suspectTimeout() / 2)
+	for _, x := range n.exchanges {
+		if !x.isPardoned && x.nextAt.Before(grace) {
+			x.nextAt, x.isPardoned = grace, true
+		}
+	}
+	this := silence{since: n.lhb, step: n.enteredAt}
+	if this == n.pardoned {
+		return
+	}
+	n.pardoned = this
 	for _, timer := range []*time.Time{&n.suspectAt, &n.stateAt} {
 		if !timer.IsZero() && timer.Before(grace) {
 			*timer = grace
-		}
-	}
-	for _, x := range n.exchanges {
-		if x.nextAt.Before(grace) {
-			x.nextAt = grace
 		}
 	}
 }

@@ -320,6 +320,29 @@ func TestR11_Ineligible(t *testing.T) {
 	})
 }
 
+// A node that is always a little late, for want of processor time, forgave itself at
+// every step, and followed a leader that had been silent for as long as it liked.
+func TestR12_LagIsForgivenOnce(t *testing.T) {
+	const late = 60 * time.Millisecond
+	n := storyOf(t, 2, Config{}, 1, 3)
+	n.follows(3, 1)
+	wakes := func() {
+		n.now = n.node.Deadline().Add(late)
+		n.step(Tick{})
+		n.forgets()
+	}
+	for n.node.state == Follow && n.now.Sub(n.node.lhb) < time.Second {
+		wakes()
+	}
+	n.is(Suspect)
+	suspected := n.now
+	for n.node.state != Claiming && n.now.Sub(suspected) < 5*time.Second {
+		wakes()
+		n.hearsAndForgets(n.actor(1).says(wire.Frame{Kind: wire.Query})) // others go on talking
+	}
+	n.is(Claiming)
+}
+
 func TestR12_Lag(t *testing.T) {
 	n := storyOf(t, 2, Config{}, 1, 3)
 	n.follows(3, 1)
