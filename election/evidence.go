@@ -62,9 +62,10 @@ func (n *Node) onRefused(e Refused) {
 
 // releaseAfterDeath is when others may take over from a leader whose process has
 // ended: at once, for its hooks' children are nobody's here; in quorum mode not
-// before its lease, since a middlebox may have forged the end of the stream.
+// before its lease, since a middlebox may have forged the end of the stream. Where
+// takeover_delay is set its lose hook, which its guard runs, is to end first.
 func (n *Node) releaseAfterDeath() time.Time {
-	if n.isQuorum() {
+	if n.isQuorum() || n.cfg.TakeoverDelay > 0 {
 		return n.takeoverEnd()
 	}
 	return n.now

@@ -196,3 +196,30 @@ func TestAnOpinionNeedsAMargin(t *testing.T) {
 		}
 	}
 }
+
+// Who sets takeover_delay has a lose hook that needs it: the guard of a killed agent
+// runs that hook, and others wait, however certain the death is.
+func TestTakeoverDelayAfterADeath(t *testing.T) {
+	n := storyOf(t, 2, Config{TakeoverDelay: 5 * time.Second}, 1, 3)
+	n.follows(3, 1)
+	heard := n.now
+	n.happens(tetherTo(n.actor(3)))
+	n.forgets()
+	n.happens(refusedBy(n.actor(3)))
+	n.expects("suspect → stagger cause=process-gone")
+	for n.node.state != Claiming && n.now.Sub(heard) < 10*time.Second {
+		n.waits(10 * time.Millisecond)
+		n.forgets()
+		n.hearsAndForgets(n.actor(1).says(wire.Frame{Kind: wire.Query}))
+	}
+	n.is(Claiming)
+	if waited := n.now.Sub(heard); waited < 5408*time.Millisecond || waited > 6*time.Second {
+		t.Errorf("claims %v after the last heartbeat, want the lease and the delay", waited)
+	}
+	t.Run("unless it resigned", func(t *testing.T) {
+		n := storyOf(t, 2, Config{TakeoverDelay: 5 * time.Second}, 1, 3)
+		n.follows(3, 1)
+		n.hears(n.actor(3).says(wire.Frame{Kind: wire.Resign, Flags: wire.AckReq, Epoch: n.actor(3).epoch(1), Successor: hostID(2)}))
+		n.expects("send n3 RESIGN_ACK", "follow → elect cause=handed-over", "save", "elect → claim", "send n1 COORDINATOR", "send n3 COORDINATOR")
+	})
+}
