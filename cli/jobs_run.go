@@ -97,8 +97,8 @@ func (c *call) tellRun(r control.JobRun) error {
 		err = c.printJSON(jobStarted{Done: true, Run: r.Run, Outcome: r.Outcome})
 	} else {
 		text := fmt.Sprintf("job %s %s, run %s, in %s", r.Job, r.Outcome, r.Run, span(max(r.Ended.Sub(r.Started), 0)))
-		if r.Outcome == "failed" {
-			text += ", exit " + strconv.Itoa(r.Exit)
+		if r.Outcome == "failed" && r.Exit != nil {
+			text += ", exit " + strconv.Itoa(*r.Exit)
 		}
 		err = c.print(text + "\n")
 	}
