@@ -24,7 +24,9 @@ const (
 // not go on. Losing the epoch ends a wait as it ends a run.
 //
 // All attempts of a lose-leadership hook together have no more than its timeout: a
-// planned change waits for them, and so does whoever stops the agent.
+// planned change waits for them, and so does whoever stops the agent. One that was
+// ended since its time was over is not begun again in what is left: it would be cut
+// the earlier, and in its middle once more.
 func (r *Runner) attempts(ctx context.Context, cfg Config, ln lane, ev Event, l *leash) Result {
 	stop := context.AfterFunc(ctx, func() { l.pull(errStopping, time.Time{}) })
 	defer stop()
@@ -35,7 +37,7 @@ func (r *Runner) attempts(ctx context.Context, cfg Config, ln lane, ev Event, l 
 	for n := 1; ; n++ {
 		res := r.execute(cfg, ln, ev, l)
 		res.Attempts = n
-		if n == maxAttempts || !res.isWorthAnother() || l.pulled() != nil {
+		if n == maxAttempts || !res.isWorthAnother() || l.pulled() != nil || l.isUsedUp(res) {
 			return res.afterAttempts()
 		}
 		if res.Kind == LoseLeadership {
@@ -58,6 +60,11 @@ func (res Result) isWorthAnother() bool {
 		return res.Exit == exitTryAgain
 	}
 	return false
+}
+
+// isUsedUp: the hook ran until it had to be ended.
+func (l *leash) isUsedUp(res Result) bool {
+	return res.Ran && !time.Now().Before(l.termBy(res.Started))
 }
 
 // afterAttempts has the error say that there were several.

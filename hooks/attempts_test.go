@@ -116,6 +116,20 @@ func TestAttemptsOfALoseShareItsTimeout(t *testing.T) {
 	}
 }
 
+// A lose hook that was cut when its time was over is not begun again with what is
+// left of it: one of three seconds was cut after 0.29, begun again with 46 ms, and
+// then with 5.
+func TestALoseThatWasCutIsNotBegunAgain(t *testing.T) {
+	for _, within := range []time.Duration{0, 300 * time.Millisecond} {
+		g := startRig(t, scripts{LoseLeadership: count + "exec sleep 1000"},
+			Config{Timeout: 300 * time.Millisecond, Grace: shortGrace})
+		g.loseWithin(7, within)
+		if res := g.wants(LoseLeadership, 7, false, true); res.Attempts != 1 {
+			t.Errorf("within %v: %d attempts", within, res.Attempts)
+		}
+	}
+}
+
 // A lose hook that is tried once more does not hold up a new leadership.
 func TestRedoneLoseGivesWay(t *testing.T) {
 	g := startRig(t, scripts{BecomeLeader: note, LoseLeadership: note + "trap '' TERM; while :; do sleep 1; done"}, Config{})
