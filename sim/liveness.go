@@ -62,6 +62,38 @@ func (w *World) settle() {
 	}
 	w.i13NoChangeWithoutACause()
 	w.i12BestLeads()
+	if w.unusual.endsDark && w.failure == nil && w.mixed == noFault && w.beyond == noFault {
+		w.endInTheDark()
+	}
+}
+
+// endInTheDark pulls all cables at once. In available mode each host is then a part of
+// the network of its own, and leads; when the cables are back one leads.
+func (w *World) endInTheDark() {
+	w.fired(EndsDark)
+	for _, m := range w.machines {
+		w.setLink(m, false)
+	}
+	limit := w.now + int64(w.healedWithin())
+	for !w.allLeadAlone() {
+		if w.failure != nil || w.now >= limit {
+			w.i12OneLeader(w.healedWithin())
+			return
+		}
+		w.runUntil(w.now+int64(100*time.Millisecond), nil)
+	}
+	for _, m := range w.machines {
+		w.setLink(m, true)
+	}
+	if !w.agreeBy(w.now+int64(w.healedWithin()), 20*time.Millisecond) {
+		w.i12OneLeader(w.healedWithin())
+	}
+}
+
+func (w *World) allLeadAlone() bool {
+	return !slices.ContainsFunc(w.machines, func(m *machine) bool {
+		return w.counts(m) && m.cfg.Part == election.Voter && !w.acts(m)
+	})
 }
 
 // handOverInPeace lets an operator move the leadership while nothing fails.

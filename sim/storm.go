@@ -143,7 +143,14 @@ func (w *World) mendDisk(m *machine) {
 
 func (w *World) pullLink(m *machine) {
 	w.setLink(m, false)
-	w.after(w.upTo(w.stretch(pick(w.rng, 200*time.Millisecond, 6*time.Second))), func() { w.setLink(m, true) })
+	w.after(w.upTo(w.stretch(pick(w.rng, 200*time.Millisecond, 6*time.Second))), func() { w.plugIn(m) })
+}
+
+// plugIn ends what the storm did to a link; after it all are up anyway.
+func (w *World) plugIn(m *machine) {
+	if w.raging {
+		w.setLink(m, true)
+	}
 }
 
 // lie lets the failure detectors be wrong about m.

@@ -20,6 +20,7 @@ type unusual struct {
 	late       time.Duration // a process wakes up so much after its deadlines, at most
 	tethersLie bool
 	dark       time.Duration // links stay down for up to so long; 0: as usual
+	endsDark   bool          // once all is well, all links go: a switch that is off
 	comeLate   bool          // some hosts start in the middle of the storm
 	surplus    int           // quorum mode: voters beyond expect
 	grows      int           // quorum mode: expect changes by so much, host after host
@@ -49,6 +50,7 @@ func (w *World) drawUnusual(o *Options) {
 		u.dark = w.stretch(time.Minute)
 	}
 	u.comeLate = u.oneIn(8)
+	u.endsDark = w.mode == Available && w.base.MinMembers < 2 && u.oneIn(12)
 	if w.mode == Quorum {
 		u.drawVoters()
 	}
@@ -105,7 +107,7 @@ func (w *World) goDark(m *machine) {
 	back := u.upTo(u.dark)
 	for _, m := range hosts {
 		w.setLink(m, false)
-		w.after(back, func() { w.setLink(m, true) })
+		w.after(back, func() { w.plugIn(m) })
 	}
 }
 

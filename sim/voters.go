@@ -158,7 +158,7 @@ func (w *World) loseDisk(m *machine) {
 	w.buryID(m)
 	m.wiped++
 	m.id = w.newID(m)
-	m.disk, m.hooks, m.accepted = disk{}, hooks{run: m.hooks.run + 1}, wire.Epoch{}
+	m.disk, m.hooks, m.accepted = disk{}, hooks{run: m.hooks.run + 1, guard: guard{run: m.hooks.guard.run + 1}}, wire.Epoch{}
 	w.say(m, "disk wiped")
 	w.noteSecondRoster()
 }
