@@ -66,7 +66,7 @@ typedef Node {
 	byte disk;      /* highest counter saved */
 	byte vote;      /* who got the grant for counter disk; an older vote never matters again */
 	/* In memory. */
-	byte max;       /* highest counter known */
+	byte max;       /* highest counter followed or granted: above disk while the disk takes no writes */
 	byte role;
 	byte epoch;     /* counter of the own epoch, unless IDLE */
 	byte expiry[N]; /* per voter, itself included: time left of its grant or acknowledgement */
@@ -246,7 +246,7 @@ inline resign(i, p, q) {
 #ifdef NOCRASH /* for counter-examples that need none */
 #define LOSES(i) false
 #else
-#define LOSES(i) (n[i].role != IDLE || n[i].keep > 0 || n[i].tomb[0] + n[i].tomb[1] + n[i].tomb[2] > 0)
+#define LOSES(i) (n[i].role != IDLE || n[i].keep > 0 || n[i].max > n[i].disk || n[i].tomb[0] + n[i].tomb[1] + n[i].tomb[2] > 0)
 #endif
 inline crash(i) {
 	ZERO(n[i].expiry);
@@ -263,13 +263,13 @@ inline crash(i) {
 /* Protocol 4.3: 1 HOLD; 2 STALE, or its owner resigned it, or the vote of this counter was another's;
  * 3 LEASED: promised to another. What is left is a GRANT. */
 #define GRANTS(i) (n[i].hold == 0 && \
-	c >= n[i].max && c > n[i].tomb[from] && (c > n[i].max || n[i].vote == NONE || n[i].vote == from) && \
+	c >= n[i].max && c > n[i].tomb[from] && (c > n[i].disk || n[i].vote == NONE || n[i].vote == from) && \
 	(n[i].keep == 0 || n[i].to == from))
 
 #ifdef BREAK_LOWER
 #define FOLLOWS(i) true /* broken: an old leader's heartbeat still counts */
 #else
-#define FOLLOWS(i) (c >= n[i].max && c > n[i].tomb[from])
+#define FOLLOWS(i) (c >= n[i].max && c > n[i].tomb[from]) /* mayFollow: by cur, the vote and Accepted, which max is all of */
 #endif
 
 /* The answer is worth what is left of what it answers. */
@@ -286,7 +286,7 @@ inline receive(i) {
 	:: TYPE(frame) == T_BEAT ->
 		if
 		:: FOLLOWS(i) -> /* the hold does not matter here: this leader has its majority */
-			if :: c > n[i].max -> save(i, c, NONE) :: else fi;
+			if :: c > n[i].disk -> save(i, c, NONE) :: else fi;
 			promise(i, from, c);
 			answer(i)
 		:: else
@@ -315,6 +315,21 @@ inline receive(i) {
 #endif
 		:: else
 		fi
+	fi
+}
+
+/* Its disk takes no writes: it obeys a claim or heartbeat that it would have to write down, and
+ * says nothing. A crash makes it forget. */
+#ifdef GOODDISK /* for fewer states */
+#define MUTE(k, i) false
+#else
+#define MUTE(k, i) (MINE(k, i) && TYPE(net[k]) <= T_BEAT && COUNT(net[k]) > n[i].disk)
+#endif
+inline obey(i) {
+	c = COUNT(frame); from = FROM(frame);
+	if
+	:: TYPE(frame) == T_CLAIM && GRANTS(i) || TYPE(frame) == T_BEAT && FOLLOWS(i) -> n[i].max = c; promise(i, from, c)
+	:: else
 	fi
 }
 
@@ -369,7 +384,10 @@ proctype Voter(byte i, a, b) {
 	:: d_step { MINE(0, i) && !FULL -> frame = net[0]; receive(i); tidy() }
 	:: d_step { MINE(1, i) -> frame = net[1]; drop(1); receive(i); tidy() }
 	:: d_step { MINE(1, i) && !FULL -> frame = net[1]; receive(i); tidy() }
+	:: d_step { MUTE(0, i) -> frame = net[0]; obey(i); tidy() }
+	:: d_step { MUTE(1, i) -> frame = net[1]; obey(i); tidy() }
 #if SLOTS > 2
+	:: d_step { MUTE(2, i) -> frame = net[2]; obey(i); tidy() }
 	:: d_step { MINE(2, i) -> frame = net[2]; drop(2); receive(i); tidy() }
 	:: d_step { MINE(2, i) && !FULL -> frame = net[2]; receive(i); tidy() }
 #endif

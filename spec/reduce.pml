@@ -12,12 +12,12 @@
 #ifdef BREAK_LOWER
 #define STALE false
 #else
-#define STALE (COUNT(net[y]) < NODE.max) /* the disk keeps max; a tombstone may be forgotten */
+#define STALE (COUNT(net[y]) < NODE.disk) /* max and a tombstone may be forgotten */
 #endif
 #ifdef BREAK_RESIGN
 #define USELESS_RESIGN false
 #else
-#define USELESS_RESIGN (COUNT(net[y]) < NODE.max && (NODE.to != FROM(net[y]) || NODE.why != COUNT(net[y])))
+#define USELESS_RESIGN (COUNT(net[y]) < NODE.disk && (NODE.to != FROM(net[y]) || NODE.why != COUNT(net[y])))
 #endif
 #define USELESS (TYPE(net[y]) == T_ACK    && USELESS_ACK || \
 	TYPE(net[y]) == T_RESIGN && USELESS_RESIGN || \
@@ -32,7 +32,7 @@ c_code {
 		struct Node *v = &now.n[i];
 		int whose = v->to == i ? 2 : v->to < N, voted = v->vote == i ? 2 : v->vote < N;
 		int sum = v->expiry[0] + v->expiry[1] + v->expiry[2], tombs = v->tomb[0] + v->tomb[1] + v->tomb[2];
-		return ((((((((v->role*4 + v->max)*4 + v->epoch)*8 + v->keep)*8 + v->hold)*4 + v->why)*3 + whose)*3
+		return (((((((((v->role*4 + v->max)*4 + v->disk)*4 + v->epoch)*8 + v->keep)*8 + v->hold)*4 + v->why)*3 + whose)*3
 			+ voted)*16 + sum)*16 + tombs;
 	}
 	static int renamed(int v, int i) { return v == i ? i+1 : v == i+1 ? i : v; }
@@ -86,7 +86,7 @@ inline tidy() {
 	do
 	:: y <= MAXC ->
 		if
-		:: n[0].max >= y && n[1].max >= y && n[2].max >= y &&
+		:: n[0].disk >= y && n[1].disk >= y && n[2].disk >= y &&
 		   n[0].epoch != y && n[1].epoch != y && n[2].epoch != y -> owner[y] = NONE
 		:: else
 		fi;

@@ -31,10 +31,10 @@ var bounds = []struct {
 	isFull bool
 	states int // at least, or the model has lost something
 }{
-	{"2 counters", []string{"-DMAXC=2"}, false, 1_000_000},
-	{"3 counters", nil, true, 10_000_000},
-	{"3 frames in flight", []string{"-DMAXC=2", "-DSLOTS=3"}, true, 10_000_000},
-	{"a lease of 4 ticks", []string{"-DMAXC=2", "-DNOMINAL=4"}, true, 5_000_000},
+	{"2 counters", []string{"-DMAXC=2"}, false, 3_000_000},
+	{"3 counters", []string{"-DGOODDISK"}, true, 10_000_000},
+	{"3 frames in flight", []string{"-DMAXC=2", "-DSLOTS=3", "-DGOODDISK"}, true, 10_000_000},
+	{"a lease of 4 ticks", []string{"-DMAXC=2", "-DNOMINAL=4", "-DGOODDISK"}, true, 5_000_000},
 }
 
 func TestTheModelKeepsItsPromises(t *testing.T) {
@@ -101,7 +101,7 @@ func TestWithoutARuleAPromiseBreaks(t *testing.T) {
 			t.Parallel()
 			// Breadth first, so that the counter-example is a shortest one; not
 			// optimised, since compiling takes longer than searching.
-			flags := []string{"-DSYMMETRY", "-DSHORTEST", "-D" + v.name}
+			flags := []string{"-DSYMMETRY", "-DSHORTEST", "-DGOODDISK", "-D" + v.name}
 			if !v.hasCrash {
 				flags = append(flags, "-DNOCRASH")
 			}
