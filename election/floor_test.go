@@ -174,3 +174,18 @@ func TestSlowDisks(t *testing.T) {
 		t.Errorf("%d leaderships in 20 s of calm:\n%s", len(w.ascents), tail(w.trace.String(), 30))
 	}
 }
+
+// Two claimed one counter, and the majority chose the one with the smaller id. The
+// other refused it by the order of owners, and the winner had to claim anew.
+func TestMended22_TheLoserOfADuel(t *testing.T) {
+	n := voterOf(t, 3, Saved{MaxCounter: 6}, 1, 2)
+	n.claimed(1)
+	n.forgets()
+	n.hears(n.actor(1).claims(7))
+	n.forgets() // refused: its vote is its own
+	n.is(Claiming)
+	n.hears(n.actor(1).heartbeat(7))
+	n.expects("claim → follow leader=n1 epoch=7/n1 cause=heard-leader")
+	n.hears(n.actor(1).heartbeat(6)) // below it nothing changes
+	n.expects("send n1 COORD_ACK verdict=stale epoch=7/n1")
+}

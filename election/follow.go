@@ -48,7 +48,7 @@ func (n *Node) mayFollow(p *peer, f *wire.Frame) bool {
 	case f.Epoch.Counter <= p.resigned:
 		n.count("resigned-epoch")
 		return false
-	case f.Epoch.Compare(n.cur) < 0:
+	case f.Epoch.Compare(n.cur) < 0 && !n.hasLostTo(f):
 		n.reply(p, f, wire.Frame{Kind: wire.CoordAck, AckVerdict: wire.AckStale})
 		return false
 	case n.hasVotedAbove(f.Epoch):
@@ -59,6 +59,14 @@ func (n *Node) mayFollow(p *peer, f *wire.Frame) bool {
 		return false
 	}
 	return true
+}
+
+// hasLostTo: f's epoch is in force with the counter of a claim of ours. A majority
+// has granted it that counter, so that ours never can be, whatever the owners' order;
+// to refuse it would make the winner claim anew.
+func (n *Node) hasLostTo(f *wire.Frame) bool {
+	return n.isQuorum() && f.Flags&wire.Active != 0 && f.Epoch.Counter == n.cur.Counter && n.cur.Owner == n.cfg.ID &&
+		n.state != Lead && n.state != Stopping
 }
 
 // accept follows the owner of f's epoch, from whom f came.

@@ -101,7 +101,8 @@ func (w *World) i6EpochsNeverDecrease(m *machine, e *election.Transition) {
 	if e.To == election.Lead || e.To == election.Follow && !e.Leader.IsZero() {
 		w.i6AcceptedIsSaved(m, e)
 	}
-	if e.Epoch.Compare(m.epoch) < 0 {
+	lostDuel := w.mode == Quorum && e.Epoch.Counter == m.epoch.Counter && m.epoch.Owner == m.id && !w.record.owners[m.epoch].led
+	if e.Epoch.Compare(m.epoch) < 0 && !lostDuel { // a claim that another won is no epoch that was accepted
 		w.fail(6, "n%d goes from epoch %v to %v", m.number, m.epoch, e.Epoch)
 	}
 	if e.Epoch.Owner == m.id && e.Epoch.Counter > m.disk.state.MaxCounter {
