@@ -225,6 +225,31 @@ func TestMended14_SequenceNumbers(t *testing.T) {
 			t.Error("a frame to n1 used up a number of n2's")
 		}
 	})
+	t.Run("go on where a forgotten destination left off", func(t *testing.T) {
+		n := storyOf(t, 3, Config{}, 1, 2)
+		n.node.peer(hostID(2)).seq += 5_000_000 // after days as its leader
+		old := n.node.peer(hostID(2)).seq
+		for i := range 2 * maxEnded {
+			id := wire.ID{9, byte(i >> 8), byte(i), 15: 1}
+			m := Member{ID: id, Nonce: uint32(i), Incarnation: 1, Addr: n.actor(1).member(Alive).Addr, Status: Alive}
+			if i == 0 {
+				m = n.actor(2).member(Dead)
+			}
+			n.now = n.now.Add(time.Millisecond)
+			n.step(MemberChanged{m})
+			m.Status = Dead
+			n.step(MemberChanged{m})
+			n.forgets()
+		}
+		if n.node.peer(hostID(2)) != nil {
+			t.Fatal("not forgotten")
+		}
+		n.happens(MemberChanged{n.actor(2).member(Alive)}) // the same life, back after a long cut
+		n.forgets()
+		if ahead := int32(n.node.peer(hostID(2)).seq - old); ahead <= 0 {
+			t.Errorf("numbers begin %d below the last, and count as duplicates", -ahead)
+		}
+	})
 	t.Run("wrap", func(t *testing.T) {
 		n := storyOf(t, 2, Config{}, 1, 3)
 		n.actor(3).seq = 1<<32 - 3

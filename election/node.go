@@ -35,6 +35,8 @@ type Node struct {
 	beatAt      time.Time  // cur's last heartbeat; lhb may be a frame of another kind
 
 	peers     []*peer // sorted by ID: nothing here depends on map order
+	series    uint32  // highest number sent to a peer that was forgotten
+	hasSeries bool
 	exchanges []*exchange
 	round     uint32
 

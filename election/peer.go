@@ -153,19 +153,20 @@ func (n *Node) onMemberChanged(m Member) {
 // seriesGap is how far apart the series of numbers to two destinations start.
 const seriesGap = 1 << 16
 
-// freshSeries gives the first number for a new destination, above all in use: a
-// host that came back under another id at the same address may have taken frames
-// that were meant for its former self, and would call lower numbers old.
+// freshSeries gives the first number for a new destination, above all that were
+// used: a host that came back under another id at the same address may have taken
+// frames that were meant for its former self, and one that was forgotten meanwhile
+// still knows its own; both would call lower numbers old.
 func (n *Node) freshSeries() uint32 {
 	start := n.cfg.Rand.Uint32()
-	if len(n.peers) == 0 {
-		return start
-	}
-	top := n.peers[0].seq
+	top, any := n.series, n.hasSeries
 	for _, p := range n.peers {
-		if int32(p.seq-top) > 0 { // as RFC 1982 compares
-			top = p.seq
+		if !any || int32(p.seq-top) > 0 { // as RFC 1982 compares
+			top, any = p.seq, true
 		}
+	}
+	if !any {
+		return start
 	}
 	return top + seriesGap + start%seriesGap
 }
@@ -191,6 +192,9 @@ func (n *Node) forgetEnded() {
 		return
 	}
 	n.giveUpOn(oldest, func(wire.Kind) bool { return true })
+	if !n.hasSeries || int32(oldest.seq-n.series) > 0 {
+		n.series, n.hasSeries = oldest.seq, true
+	}
 	i, _ := n.findPeer(oldest.ID)
 	n.peers = slices.Delete(n.peers, i, i+1)
 }
