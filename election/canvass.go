@@ -220,13 +220,13 @@ func (n *Node) majorityEnd(voters []wire.ID) time.Time {
 // voteForSelf is the claimant's own grant; it goes to disk with the epoch.
 func (n *Node) voteForSelf() {
 	n.saved.Vote = wire.Epoch{Counter: n.saved.MaxCounter, Owner: n.cfg.ID}
-	n.saved.LongestPromise = max(n.saved.LongestPromise, n.grantLength())
+	n.saved.LongestPromise = max(n.saved.LongestPromise, n.bindsFor(n.grantLength()))
 }
 
 // promiseSelf binds the claimant for as long as it asks the others to be bound.
 func (n *Node) promiseSelf() {
-	if n.reign.grant > n.saved.LongestPromise {
-		n.saved.LongestPromise = n.reign.grant
+	if n.bindsFor(n.reign.grant) > n.saved.LongestPromise {
+		n.saved.LongestPromise = n.bindsFor(n.reign.grant)
 		n.save()
 	}
 	n.bind(n.cur, n.reign.grant)

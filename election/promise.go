@@ -41,9 +41,14 @@ func (n *Node) muteFor() time.Duration { return max(0, n.muteUntil.Sub(n.now)) }
 // life before (M5).
 func (n *Node) startMute() {
 	if n.isQuorum() && n.saved.LongestPromise > 0 {
-		n.muteUntil = n.now.Add(lease.WaitLength(n.saved.LongestPromise) + n.cfg.TakeoverDelay)
+		n.muteUntil = n.now.Add(lease.WaitLength(max(n.saved.LongestPromise, n.bindsFor(n.cfg.Lease))))
 	}
 }
+
+// bindsFor is how long a promise of that length keeps this voter from granting
+// others. What is saved of it has the takeover_delay of its day: the next life may
+// have another.
+func (n *Node) bindsFor(length time.Duration) time.Duration { return length + n.cfg.TakeoverDelay }
 
 // bind makes or prolongs a promise to e's owner. It never shortens one to the
 // same owner: that owner counts on the longer.
@@ -70,8 +75,8 @@ func (n *Node) renewPromise(e wire.Epoch) (mustSave bool) {
 	if !n.isQuorum() {
 		return false
 	}
-	mustSave = n.cfg.Lease > n.saved.LongestPromise || e.Counter > n.onDisk || n.unsaved
-	n.saved.LongestPromise = max(n.saved.LongestPromise, n.cfg.Lease)
+	mustSave = n.bindsFor(n.cfg.Lease) > n.saved.LongestPromise || e.Counter > n.onDisk || n.unsaved
+	n.saved.LongestPromise = max(n.saved.LongestPromise, n.bindsFor(n.cfg.Lease))
 	n.bind(e, n.cfg.Lease)
 	return mustSave
 }
@@ -192,9 +197,9 @@ func (n *Node) grant(p *peer, f *wire.Frame) {
 		n.abandonClaim()
 	}
 	length := spanOf(f.Lease)
-	if n.saved.Vote != f.Epoch || length > n.saved.LongestPromise || n.unsaved {
+	if n.saved.Vote != f.Epoch || n.bindsFor(length) > n.saved.LongestPromise || n.unsaved {
 		n.saved.Vote = f.Epoch
-		n.saved.LongestPromise = max(n.saved.LongestPromise, length)
+		n.saved.LongestPromise = max(n.saved.LongestPromise, n.bindsFor(length))
 		n.raiseCounter(f.Epoch.Counter)
 		n.save()
 	}
