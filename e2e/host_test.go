@@ -50,7 +50,7 @@ type process struct {
 func newHost(l *lan, speaks family, i int) *host {
 	h := &host{lan: l, name: fmt.Sprintf("h%d", i), ns: fmt.Sprintf("%sh%d", l.name, i), port: fmt.Sprintf("p%d", i), priority: 10 * i}
 	h.dir = filepath.Join(l.dir, h.name)
-	must(l.t, os.Mkdir(h.dir, 0o700))
+	must(l.t, os.MkdirAll(filepath.Dir(h.socket()), 0o700))
 	addr := netip.AddrFrom4([4]byte{10, 78, l.number, byte(i)})
 	if speaks == ipv6 {
 		addr = netip.AddrFrom16([16]byte{0: 0xfd, 1: 0x78, 7: l.number, 15: byte(i)})
