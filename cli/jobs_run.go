@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/bully-agent/bully-agent/control"
@@ -96,9 +95,9 @@ func (c *call) tellRun(r control.JobRun) error {
 	if c.Bool("json") {
 		err = c.printJSON(jobStarted{Done: true, Run: r.Run, Outcome: r.Outcome})
 	} else {
-		text := fmt.Sprintf("job %s %s, run %s, in %s", r.Job, r.Outcome, r.Run, span(max(r.Ended.Sub(r.Started), 0)))
-		if r.Outcome == "failed" && r.Exit != nil {
-			text += ", exit " + strconv.Itoa(*r.Exit)
+		text := fmt.Sprintf("job %s %s, run %s", r.Job, r.Outcome, r.Run)
+		if r.Exit != nil {
+			text += fmt.Sprintf(", exit %d, in %s", *r.Exit, span(max(r.Ended.Sub(r.Started), 0)))
 		}
 		err = c.print(text + "\n")
 	}
