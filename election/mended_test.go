@@ -227,20 +227,21 @@ func TestMended14_SequenceNumbers(t *testing.T) {
 	})
 	t.Run("go on where a forgotten destination left off", func(t *testing.T) {
 		n := storyOf(t, 3, Config{}, 1, 2)
-		n.node.peer(hostID(2)).seq += 5_000_000 // after days as its leader
-		old := n.node.peer(hostID(2)).seq
+		var others []Member
 		for i := range 2 * maxEnded {
-			id := wire.ID{9, byte(i >> 8), byte(i), 15: 1}
-			m := Member{ID: id, Nonce: uint32(i), Incarnation: 1, Addr: n.actor(1).member(Alive).Addr, Status: Alive}
-			if i == 0 {
-				m = n.actor(2).member(Dead)
-			}
+			others = append(others, Member{ID: wire.ID{9, byte(i >> 8), byte(i), 15: 1}, Nonce: uint32(i), Incarnation: 1,
+				Addr: n.actor(1).member(Alive).Addr, Status: Alive})
+			n.step(MemberChanged{others[i]})
+		}
+		n.node.peer(hostID(2)).seq += 1 << 30 // much has been sent to it, and to no other
+		old := n.node.peer(hostID(2)).seq
+		n.step(MemberChanged{n.actor(2).member(Dead)})
+		for _, m := range others {
 			n.now = n.now.Add(time.Millisecond)
-			n.step(MemberChanged{m})
 			m.Status = Dead
 			n.step(MemberChanged{m})
-			n.forgets()
 		}
+		n.forgets()
 		if n.node.peer(hostID(2)) != nil {
 			t.Fatal("not forgotten")
 		}
