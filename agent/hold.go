@@ -76,7 +76,7 @@ func (a *agent) stand(done func(error)) {
 			a.state.hold = before
 			done(&control.APIError{Status: http.StatusInternalServerError, Code: "disk_failed",
 				Message: "cannot stand again, nothing was changed: " + err.Error()})
-			a.onSaveFailed(a.state.saved, err)
+			a.onDiskFailed(err)
 			return
 		}
 	}

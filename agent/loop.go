@@ -109,7 +109,7 @@ func (a *agent) step(ev election.Event) {
 	}
 	for _, effect := range a.node.Step(a.cfg.Now(), ev) {
 		if err := a.apply(effect); err != nil {
-			a.onSaveFailed(effect.(election.Save).State, err)
+			a.onSaveFailed(election.SaveFailed(effect.(election.Save)), err)
 			return
 		}
 	}
@@ -140,9 +140,9 @@ func (a *agent) tellDisk() {
 
 // onSaveFailed: the rest of the step's effects are dropped, and the node is
 // told.
-func (a *agent) onSaveFailed(unsaved election.Saved, err error) {
+func (a *agent) onSaveFailed(e election.SaveFailed, err error) {
 	a.onDiskFailed(err)
-	a.step(election.SaveFailed{State: unsaved})
+	a.step(e)
 }
 
 // onDiskFailed says once that the disk takes no writes, and has it tried again.

@@ -57,7 +57,7 @@ func (a *agent) judgeHook(r hooks.Result) {
 // onBecomeFailed gives the leadership to somebody who may do better.
 func (a *agent) onBecomeFailed(r hooks.Result) {
 	if errors.Is(r.Err, hooks.ErrNotRecorded) {
-		a.onSaveFailed(a.state.saved, r.Err)
+		a.onSaveFailed(election.SaveFailed{State: a.state.saved}, r.Err)
 		return
 	}
 	a.count(r)

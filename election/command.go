@@ -2,6 +2,7 @@ package election
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/bully-agent/bully-agent/wire"
@@ -120,16 +121,31 @@ func (n *Node) onSaveFailed(e SaveFailed) {
 	case Stagger, Elect, Wait:
 		n.becomeObserver(DiskFailed)
 	}
-	if n.enteredAt == n.steps-1 { // the Transition was dropped with what failed
+	if n.enteredAt == e.Step { // the Transition was dropped with what failed
 		n.showTransition(n.state)
 	}
 }
 
+// afterSave gives what a step's last Save kept from being carried out and no disk
+// has to do with: nobody would say it again. What a frame said is repeated, or
+// nobody may hear it.
+func afterSave(step []Effect) (kept []Effect) {
+	for i := len(step) - 1; i >= 0; i-- {
+		switch step[i].(type) {
+		case Save:
+			slices.Reverse(kept)
+			return kept
+		case Reply, Tether, Departed, Conflict:
+			kept = append(kept, step[i])
+		}
+	}
+	return nil
+}
+
 // onClaimNotSaved tells which of a leadership's saves it was.
 func (n *Node) onClaimNotSaved(e SaveFailed) {
-	last := n.steps - 1
 	switch {
-	case n.reign.mintedAt == last && e.State.Promoted != n.reign.epoch:
+	case n.reign.mintedAt == e.Step && e.State.Promoted != n.reign.epoch:
 		n.cur, n.leaderKnown = n.reign.prior, false // the new epoch never left this node
 		n.release(n.reign.epoch)
 		n.saved.Promoted, n.saved.Vote, n.saved.Accepted = wire.Epoch{}, n.reign.priorVote, n.reign.accepted

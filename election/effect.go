@@ -60,7 +60,10 @@ type Roster struct {
 
 // Save must be synced to disk before the effects that follow it. If it fails,
 // those are dropped and SaveFailed comes back.
-type Save struct{ State Saved }
+type Save struct {
+	State Saved
+	Step  uint64 // which asks for it
+}
 
 // Send hands one frame to the network; it may be lost.
 type Send struct {

@@ -96,8 +96,13 @@ type LinkChanged struct{ Up bool }
 type DiskTimed struct{ Took time.Duration }
 
 // SaveFailed says that the Save of State did not reach the disk; the effects
-// that came after it in its step were not carried out.
-type SaveFailed struct{ State Saved }
+// that came after it in its step were not carried out. Step is the Save's, and the
+// step before this one; 0 where something else failed that must be on disk before
+// this node may go on leading.
+type SaveFailed struct {
+	State Saved
+	Step  uint64
+}
 
 // SaveRecovered says that the disk takes writes again.
 type SaveRecovered struct{}

@@ -428,7 +428,7 @@ func TestAStateThatWasNotShown(t *testing.T) {
 	n.forgets()
 	n.hears(n.actor(3).claims(2))
 	n.expects("save vote=2/n3", "→ wait", "send n3 COORD_ACK")
-	n.happens(SaveFailed{n.disk})
+	n.happens(SaveFailed{State: n.disk})
 	n.expects("wait → observe cause=disk-failed")
 	n.happens(SaveRecovered{})
 	n.forgets()

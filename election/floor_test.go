@@ -189,3 +189,20 @@ func TestMended22_TheLoserOfADuel(t *testing.T) {
 	n.hears(n.actor(1).heartbeat(6)) // below it nothing changes
 	n.expects("send n1 COORD_ACK verdict=stale epoch=7/n1")
 }
+
+// The disk fails as the host that stepped down follows the next leader: the operator
+// is answered all the same. The stream to the leader is of no use to a host that
+// cannot take over.
+func TestAFailedSaveTakesNoAnswerAlong(t *testing.T) {
+	n := leading(t)
+	n.happens(Command{Verb: HandOver, To: hostID(1), Token: 4})
+	n.forgets()
+	n.hears(n.actor(1).ready(true))
+	n.forgets()
+	n.loseHookEnds()
+	n.forgets()
+	n.showsTethers = true
+	n.fails = func(s Saved) bool { return s.Accepted.Owner == hostID(1) }
+	n.hears(n.actor(1).heartbeat(2))
+	n.expects("reply ok", "tether to n1", "follow → follow leader=n1", "tether to n0")
+}

@@ -118,11 +118,17 @@ func New(cfg Config, saved Saved, now time.Time) (*Node, error) {
 // what to do, in order. The slice is valid until the next Step. Step never
 // fails: an event that means nothing in this state is counted.
 func (n *Node) Step(now time.Time, ev Event) []Effect {
+	var dropped []Effect
+	failure, isUnsaved := ev.(SaveFailed) // that one belongs to the step before
+	if isUnsaved && failure.Step == n.steps {
+		dropped = afterSave(n.out)
+	}
 	n.now, n.out = now, n.out[:0]
 	n.steps++
-	if _, unsaved := ev.(SaveFailed); !unsaved { // that one belongs to the step before
+	if !isUnsaved {
 		n.guardLease() // R13: before anything that a leader may do
 	}
+	n.out = append(n.out, dropped...)
 	n.forgiveLag() // R12
 	n.dispatch(ev)
 	n.expire()
@@ -263,7 +269,7 @@ func (n *Node) count(what string) { n.emit(Counted{what}) }
 // save puts the whole state on disk before anything that follows in this step.
 func (n *Node) save() {
 	n.onDisk, n.unsaved = n.saved.MaxCounter, false
-	n.emit(Save{n.saved})
+	n.emit(Save{State: n.saved, Step: n.steps})
 }
 
 // isElectable: this node may stand for election.

@@ -281,7 +281,7 @@ func TestVotesAreDurable(t *testing.T) {
 	n := voterOf(t, 1, Saved{}, 2, 3)
 	n.hears(n.actor(3).claims(1))
 	n.expects("save vote=1/n3", "start → wait", "send n3 COORD_ACK verdict=accept")
-	n.happens(SaveFailed{n.disk})
+	n.happens(SaveFailed{State: n.disk})
 	n.forgets()
 	n.hears(n.actor(3).claims(1)) // what memory says of the vote is not on disk
 	n.expects("save vote=1/n3", "send n3 COORD_ACK verdict=accept")

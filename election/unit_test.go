@@ -254,7 +254,7 @@ func TestEverythingHasOneLine(t *testing.T) {
 		"command priority=7":              Command{Verb: Reprioritise, Priority: 7},
 		"save failed":                     SaveFailed{},
 		"save recovered":                  SaveRecovered{},
-		"save life=2 counter=5 promoted=": Save{Saved{Incarnation: 2, MaxCounter: 5, Promoted: e}},
+		"save life=2 counter=5 promoted=": Save{State: Saved{Incarnation: 2, MaxCounter: 5, Promoted: e}},
 		"send QUERY":                      Send{Frame: wire.Frame{Kind: wire.Query}},
 		"follow → lead leader=02000000 e": Transition{From: Follow, To: Lead, Leader: hostID(2), Epoch: e, Cause: Boot},
 		"lose hook epoch=3/02000000 caus": StartHook{Hook: Lose, Epoch: e, Cause: Stopped, Within: time.Second},

@@ -268,7 +268,7 @@ func (w *world) step(h *host, ev Event) {
 func (w *world) carryOut(h *host, effects []Effect) {
 	for i, effect := range effects {
 		if !w.apply(h, effect) {
-			w.step(h, SaveFailed{State: effect.(Save).State})
+			w.step(h, SaveFailed(effect.(Save)))
 			return
 		}
 		if _, isSave := effect.(Save); !isSave || h.sync == 0 {

@@ -149,7 +149,7 @@ func (w *World) carryOn(m *machine) {
 		switch w.apply(m, effect) {
 		case failed:
 			m.next = len(m.effects)
-			w.onSaveFailed(m, effect.(election.Save).State)
+			w.onSaveFailed(m, election.SaveFailed(effect.(election.Save)))
 			return
 		case blocked, died:
 			return
@@ -163,13 +163,13 @@ func (w *World) carryOn(m *machine) {
 	w.tellJobs(m)
 }
 
-func (w *World) onSaveFailed(m *machine, state election.Saved) {
+func (w *World) onSaveFailed(m *machine, e election.SaveFailed) {
 	if !m.saveDown {
 		m.saveDown = true
 		w.retrySave(m)
 	}
 	w.say(m, "save failed")
-	w.step(m, election.SaveFailed{State: state})
+	w.step(m, e)
 	if m.runs() && !m.isBlocked() { // what the dropped effects would have said
 		s := m.node.Status()
 		m.state, m.epoch, m.leader = s.State, s.Epoch, s.Leader
