@@ -990,7 +990,7 @@ func TestReloadDuringARun(t *testing.T) {
 			}
 		}
 		time.Sleep(10 * time.Second)
-		if !isNoted(c.hosts[0], "hooks.grace the same on all") {
+		if !isNoted(c.hosts[0], "hooks.grace and the system") {
 			t.Errorf("notes of the other host %q", c.hosts[0].agent.Status().Notes)
 		}
 		c.stopAll()
