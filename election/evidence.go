@@ -103,7 +103,7 @@ func (n *Node) onLinkChanged(e LinkChanged) {
 // the switch of all is off, and then nobody would ever lead. When the link comes
 // back it lets go and listens as at a start: others may have a leader.
 func (n *Node) standUnlinked() {
-	if !n.linkDown || slices.ContainsFunc(n.peers, func(p *peer) bool { return p.Status == Alive && p.Part == Voter }) {
+	if !n.linkDown || slices.ContainsFunc(n.peers, func(p *peer) bool { return p.Status == Alive && !p.unseen && p.Part == Voter }) {
 		return
 	}
 	n.linkDown, n.unlinked = false, true

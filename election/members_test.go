@@ -398,3 +398,30 @@ func TestAForgottenMemberIsNotWaitedFor(t *testing.T) {
 		t.Error("the member that ended first is not the one forgotten")
 	}
 }
+
+// A life that the failure detector has not seen, since it began and ended between two
+// looks, is over when its frames are: nobody would report its end, and a member that
+// is alive for ever keeps a roster from forming and a host without a link from
+// standing.
+func TestALifeThatOnlyItsFramesToldOf(t *testing.T) {
+	n := storyOf(t, 3, Config{}, 1, 2)
+	a := n.actor(2)
+	a.nonce, a.incarnation = a.nonce+1, a.incarnation+1
+	n.hears(a.says(wire.Frame{Kind: wire.Query}))
+	n.expects("send n2 CID state=none")
+	p := n.node.peer(hostID(2))
+	if !n.node.presumedAlive(p) {
+		t.Error("it is not alive as it talks")
+	}
+	n.waits(time.Second)
+	n.forgets()
+	if n.node.presumedAlive(p) {
+		t.Error("it is alive though it says nothing and nobody else has seen it")
+	}
+	n.happens(MemberChanged{a.member(Alive)})
+	n.waits(time.Second)
+	n.forgets()
+	if !n.node.presumedAlive(p) {
+		t.Error("it is not alive though the failure detector says so")
+	}
+}

@@ -22,6 +22,7 @@ type peer struct {
 	beatAt   time.Time // next heartbeat to it, where not everybody gets each
 	endedAt  time.Time // when the detector gave it up
 	rival    Member    // a second agent under this id, while the first still talks
+	unseen   bool      // the failure detector has not seen this life yet: only its frames tell of it
 }
 
 // sentAt remembers when a numbered frame went out, for round trips and leases.
@@ -49,12 +50,13 @@ func (p *peer) isWitness() bool { return p.Part != Observer }
 
 // presumedAlive: heard on the election's own lane a moment ago, or alive for
 // the failure detector. A member that memberlist calls dead but that talks to
-// us is alive.
+// us is alive. One that memberlist has never seen in this life is so only while it
+// talks: nobody would report its end.
 func (n *Node) presumedAlive(p *peer) bool {
 	if p.Status == Left {
 		return false
 	}
-	return p.Status == Alive || n.heardWithin(p, 3*p.rtt.timeout()+2*n.cfg.Heartbeat)
+	return p.Status == Alive && !p.unseen || n.heardWithin(p, 3*p.rtt.timeout()+2*n.cfg.Heartbeat)
 }
 
 func (n *Node) heardWithin(p *peer, d time.Duration) bool {
@@ -180,7 +182,7 @@ func (n *Node) forgetEnded() {
 	var oldest *peer
 	ended := 0
 	for _, p := range n.peers {
-		if p.Status == Alive || n.presumedAlive(p) || p.ID == n.cur.Owner || p.ID == n.gone {
+		if n.presumedAlive(p) || p.ID == n.cur.Owner || p.ID == n.gone {
 			continue
 		}
 		ended++
@@ -240,6 +242,7 @@ func (n *Node) updateLife(p *peer, m Member) {
 	if !m.Addr.IsValid() {
 		m.Addr = p.Addr
 	}
+	p.unseen = p.unseen && m.Status != Alive
 	m.Incarnation = max(m.Incarnation, p.Incarnation) // a survivor of a conflict renumbers itself
 	p.Member = m
 	n.seedRTT(p)
@@ -261,7 +264,7 @@ func (n *Node) updateLife(p *peer, m Member) {
 
 func (n *Node) startNewLife(p *peer, m Member) {
 	p.Member, p.rival = m, Member{}
-	p.received, p.heard, p.silent = window{}, time.Time{}, false
+	p.received, p.heard, p.silent, p.unseen = window{}, time.Time{}, false, false
 	n.seedRTT(p)
 	n.onRestarted(p)
 	n.onJoined(p)

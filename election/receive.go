@@ -68,6 +68,7 @@ func (n *Node) meetLife(p *peer, from netip.AddrPort, f *wire.Frame) {
 	m := p.Member
 	m.Incarnation, m.Nonce, m.Addr, m.Status = f.Incarnation, f.Nonce, from, Alive
 	n.startNewLife(p, m)
+	p.unseen = true
 }
 
 // admit takes what every frame's header tells of its sender.

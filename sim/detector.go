@@ -166,17 +166,18 @@ func (w *World) changeMind(a, b *machine, v *belief) {
 	v.said = v.want
 	isNewLife := was == election.Alive && v.said == election.Alive && old != b.nonce
 	joinFirst := isNewLife && w.rng.IntN(2) == 0
+	gone := w.believed(b, election.Dead, old) // now: its id may be another's by the time that it is noticed
 	if isNewLife && !joinFirst {
 		w.fired(LeaveBeforeJoin)
-		w.tell(a, b, election.Dead, old)
+		w.tell(a, b, gone)
 	}
-	w.tell(a, b, v.said, v.nonce)
+	w.tell(a, b, w.believed(b, v.said, v.nonce))
 	if joinFirst {
 		w.fired(JoinBeforeLeave)
 		life := a.life
 		w.noticeWithin(w.upTo(w.detector.dead), func() {
 			if a.life == life {
-				w.tell(a, b, election.Dead, old)
+				w.tell(a, b, gone)
 			}
 		})
 	}
@@ -200,15 +201,21 @@ func (w *World) noticeWithin(d time.Duration, do func()) {
 	w.after(d, once)
 }
 
-func (w *World) tell(a, b *machine, s election.Presence, nonce uint32) {
+// believed is what a detector says of a life of b's.
+func (w *World) believed(b *machine, s election.Presence, nonce uint32) election.Member {
 	m := b.member(s, nonce, 2*w.net.weather.delay)
 	if nonce != b.nonce && s != election.Alive && m.Incarnation > 0 && b.runs() {
 		m.Incarnation-- // of the life before
 	}
+	return m
+}
+
+// tell has a's detector say m, which is of b.
+func (w *World) tell(a, b *machine, m election.Member) {
 	if w.trace != nil {
-		w.say(a, "detector: n%d %v nonce=%08x", b.number, s, nonce)
+		w.say(a, "detector: n%d %v nonce=%08x", b.number, m.Status, m.Nonce)
 	}
-	w.hash.mix(uint64(a.number)<<32 | uint64(b.number)<<8 | uint64(s))
+	w.hash.mix(uint64(a.number)<<32 | uint64(b.number)<<8 | uint64(m.Status))
 	a.viewChangedAt = w.now
 	w.step(a, election.MemberChanged{Member: m})
 }
@@ -243,7 +250,7 @@ func (d *detector) sayLeft(w *World, m *machine) {
 		nonce, life := m.nonce, a.life
 		w.after(w.upTo(300*time.Millisecond), func() {
 			if a.life == life {
-				w.tell(a, m, election.Left, nonce)
+				w.tell(a, m, w.believed(m, election.Left, nonce))
 			}
 		})
 	}
@@ -257,7 +264,7 @@ func (w *World) slander(a, b *machine, why Fault) {
 	}
 	w.fired(why)
 	v.said, v.at = election.Dead, 0
-	w.tell(a, b, election.Dead, v.nonce)
+	w.tell(a, b, w.believed(b, election.Dead, v.nonce))
 	w.detector.dirty = true
 }
 
@@ -289,7 +296,7 @@ func (w *World) spreadMeta(m *machine) {
 		w.after(w.upTo(time.Second), func() {
 			v := w.detector.of(a, m)
 			if a != m && a.life == life && a.isUp() && m.runs() && v.said == election.Alive && v.nonce == m.nonce {
-				w.tell(a, m, election.Alive, m.nonce)
+				w.tell(a, m, w.believed(m, election.Alive, m.nonce))
 			}
 		})
 	}
