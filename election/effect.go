@@ -37,9 +37,9 @@ type Saved struct {
 	// Invariant: it is on disk before the grant is sent, so that no restart lets
 	// a voter grant one counter to two owners (I4).
 	Vote wire.Epoch
-	// LongestPromise is the longest promise ever made, with the takeover_delay
-	// that it was made with: a restarted voter keeps
-	// silent for as long, since it no longer knows to whom it made one (M5).
+	// LongestPromise is the longest promise that may still run, with the
+	// takeover_delay that it was made with: a restarted voter keeps silent for as
+	// long, since it no longer knows to whom it made one (M5).
 	LongestPromise time.Duration
 	// Roster is who may vote, as this node knows it (quorum mode).
 	Roster Roster

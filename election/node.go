@@ -52,7 +52,7 @@ type Node struct {
 	flaps    flaps    // leaderships lost lately
 
 	promise   promise       // quorum mode: whom this voter is bound to
-	muteUntil time.Time     // quorum mode: a restarted voter grants nothing before
+	muteUntil time.Time     // quorum mode: a restarted voter grants nothing before; zero: it does
 	sync      time.Duration // how long a save takes here
 	unsaved   bool          // the last save failed: memory is ahead of the disk
 	onDisk    uint64        // MaxCounter as last saved
@@ -142,7 +142,7 @@ func (n *Node) Step(now time.Time, ev Event) []Effect {
 // The zero time means never.
 func (n *Node) Deadline() time.Time {
 	var first time.Time
-	for _, t := range [...]time.Time{n.stateAt, n.suspectAt, n.preemptAt, n.queryAt, n.reign.beatAt, n.reign.stepDownAt, n.heldUntil, n.lingerUntil} {
+	for _, t := range [...]time.Time{n.stateAt, n.suspectAt, n.preemptAt, n.queryAt, n.reign.beatAt, n.reign.stepDownAt, n.heldUntil, n.lingerUntil, n.muteUntil} {
 		first = earlier(first, t)
 	}
 	for _, x := range n.exchanges {
@@ -195,6 +195,9 @@ func (n *Node) dispatch(ev Event) {
 // arms what comes next.
 func (n *Node) expire() {
 	n.expireExchanges()
+	if n.take(&n.muteUntil) {
+		n.endMute()
+	}
 	if n.take(&n.reign.beatAt) {
 		n.beat()
 	}

@@ -45,6 +45,16 @@ func (n *Node) startMute() {
 	}
 }
 
+// endMute: what the lives before promised has run out, and whoever is mute grants
+// nothing: it has promised a leader that it hears the lease, and no more. So a disk
+// that was slow once does not keep this voter silent for as long at every start.
+func (n *Node) endMute() {
+	if longest := n.bindsFor(n.cfg.Lease); longest < n.saved.LongestPromise {
+		n.saved.LongestPromise = longest
+		n.save()
+	}
+}
+
 // bindsFor is how long a promise of that length keeps this voter from granting
 // others. What is saved of it has the takeover_delay of its day: the next life may
 // have another.

@@ -175,6 +175,20 @@ func TestMended05_HoldAfterARestart(t *testing.T) {
 		n.hears(n.actor(3).claims(2))
 		n.expects("save vote=2/n3", "→ wait", "send n3 COORD_ACK verdict=accept")
 	})
+	t.Run("a disk that was slow once costs one start", func(t *testing.T) {
+		n := voterOf(t, 1, Saved{LongestPromise: 2 * time.Second}, 2, 3)
+		n.hearsAndForgets(n.actor(3).heartbeat(1))
+		n.waits(2035 * time.Millisecond)
+		n.forgets()
+		if n.disk.LongestPromise != 2*time.Second {
+			t.Errorf("the disk holds a longest promise of %v while one of the life before may run", n.disk.LongestPromise)
+		}
+		n.waits(10 * time.Millisecond)
+		n.forgets()
+		if n.disk.LongestPromise != 400*time.Millisecond {
+			t.Errorf("the disk holds a longest promise of %v, the next start would wait as long", n.disk.LongestPromise)
+		}
+	})
 	t.Run("a first life has promised nothing", func(t *testing.T) {
 		n := voterOf(t, 1, Saved{}, 2, 3)
 		n.hears(n.actor(3).claims(1))
@@ -438,7 +452,7 @@ func TestASuccessorIsBoundToo(t *testing.T) {
 	n.waits(900 * time.Millisecond)
 	n.expects()
 	n.waits(121 * time.Millisecond)
-	n.expects("send n2 ELECTION flags=ack-req,active", "send n3 ELECTION flags=ack-req,active") // like anybody now
+	n.expects("save", "send n2 ELECTION flags=ack-req,active", "send n3 ELECTION flags=ack-req,active") // like anybody now
 }
 
 // A voter that knows a higher counter must not cost a named successor its turn: the
