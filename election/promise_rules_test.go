@@ -50,6 +50,19 @@ func TestMended05_NoPromiseFromMemory(t *testing.T) {
 	n.expects("save", "send n3 HB_ACK")
 }
 
+// A disk that fails takes a save now and then. What the voter does not know to be on
+// it is saved before it is acknowledged, whatever the disk did the last time.
+func TestMended05_AFailingDiskHasTheCounter(t *testing.T) {
+	n := voterOf(t, 1, Saved{}, 2, 3)
+	n.showsAll = true
+	n.happens(SaveFailed{State: n.disk})
+	n.forgets()
+	n.hears(n.actor(2).claims(1))
+	n.expectsSome("save vote=1/n2")
+	n.hears(n.actor(3).heartbeat(2))
+	n.expects("save counter=2", "observe → follow leader=n3", "send n3 HB_ACK")
+}
+
 // takeover_delay binds a voter after a restart as it does before (M6).
 func TestMended06_TakeoverDelayBindsARestartedVoter(t *testing.T) {
 	n := voterWith(t, 1, Config{TakeoverDelay: 10 * time.Second}, Saved{LongestPromise: 400 * time.Millisecond}, 2, 3)
