@@ -1,0 +1,95 @@
+package election
+
+import (
+	"testing"
+	"time"
+
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// Rules of who is who (R2, 2.1) that could be broken without any other directed test
+// noticing.
+
+// conflict brings the node to meet another agent of its id, and gives that one's
+// answer, which is to come.
+func (s *story) conflict(incarnation, nonce uint32, standing wire.Standing) wire.Frame {
+	s.t.Helper()
+	s.happens(MemberChanged{Member{ID: hostID(s.self), Nonce: nonce, Incarnation: incarnation, Addr: s.actor(1).member(Alive).Addr, Status: Alive}})
+	s.expects("send n1 PROBE purpose=identity")
+	probe := s.lastTo(1, wire.Probe)
+	return wire.Frame{Kind: wire.ProbeAck, Algo: s.node.cfg.algo(), ConfigHash: s.node.hash, Sender: hostID(s.self), Incarnation: incarnation,
+		Nonce: nonce, Seq: 9, Round: probe.Round, EchoSeq: probe.Seq, Standing: standing}
+}
+
+// Two copies of a machine start with the same incarnation: the survivor needs one
+// above it all the same, or others go on dropping what it says.
+func TestMended13_TwoOfOneLife(t *testing.T) {
+	n := storyOf(t, 2, Config{}, 1, 3)
+	n.follows(3, 1)
+	n.hearsFrom(1, n.conflict(1, 5, wire.Starting))
+	n.expects("same id at 10.0.0.1:7950 the other must go", "save life=2")
+}
+
+// Who had just started when the two met goes, though it follows a leader by the time
+// of the answer: the other has judged by that.
+func TestR2_JudgedByWhatTheyWereWhenTheyMet(t *testing.T) {
+	n := storyOf(t, 2, Config{}, 1, 3)
+	answer := n.conflict(1, 500, wire.Following) // a larger life than ours
+	n.hears(n.actor(3).heartbeat(1))
+	n.expects("start → follow leader=n3")
+	n.hearsFrom(1, answer)
+	n.expects("same id at 10.0.0.1:7950 refusing to take part", "follow → observe cause=same-id")
+}
+
+// What was heard of a former life says nothing about this one.
+func TestANewLifeWasNotHeardYet(t *testing.T) {
+	n := storyOf(t, 3, Config{}, 1, 2)
+	n.hearsAndForgets(n.actor(1).says(wire.Frame{Kind: wire.Query}))
+	if n.node.heardCount() != 1 {
+		t.Errorf("heard %d others", n.node.heardCount())
+	}
+	n.actor(1).incarnation, n.actor(1).nonce = 2, 1111
+	n.happens(MemberChanged{n.actor(1).member(Alive)})
+	n.forgets()
+	if n.node.heardCount() != 0 {
+		t.Error("a life that has not said anything counts as heard")
+	}
+}
+
+// Draining is what the latest frame says: whose hold-down has ended, or whose disk is
+// well, may take over again.
+func TestDrainingEnds(t *testing.T) {
+	n := leading(t)
+	n.hearsAndForgets(n.actor(2).says(wire.Frame{Kind: wire.Query, Flags: wire.Draining}))
+	n.hearsAndForgets(n.actor(2).says(wire.Frame{Kind: wire.Query}))
+	n.happens(Command{Verb: StepDown, Token: 4})
+	n.expects("send n2 PREPARE")
+}
+
+// A priority is what its owner's frames say, sooner than gossip does.
+func TestAPriorityIsItsOwnersWord(t *testing.T) {
+	n := storyOf(t, 2, Config{}, 1, 3)
+	better := n.actor(1).says(wire.Frame{Kind: wire.Query})
+	better.Priority = 9
+	n.hearsAndForgets(better)
+	if p := n.node.peer(hostID(1)); !n.node.isOutrankedBy(p) {
+		t.Errorf("n1 says that its priority is 9, and is taken for %d", p.Priority)
+	}
+}
+
+// A witness votes and never leads: with it alone there are not two that could.
+func TestAWitnessIsNoMemberThatLeads(t *testing.T) {
+	n := storyOf(t, 3, Config{MinMembers: 2}, 1)
+	m := n.actor(1).member(Alive)
+	m.Part = Witness
+	n.happens(MemberChanged{m})
+	n.forgets()
+	for range 40 {
+		n.waits(100 * time.Millisecond)
+		n.forgets()
+		n.hearsAndForgets(n.actor(1).says(wire.Frame{Kind: wire.Query}))
+	}
+	if n.node.saved.MaxCounter != 0 {
+		t.Errorf("claimed, with one member that could lead: %s", n.node.state)
+	}
+}
