@@ -142,9 +142,10 @@ func (n *Node) onPrepare(p *peer, f *wire.Frame) {
 	n.reply(p, f, wire.Frame{Kind: wire.Ready, IsReady: ready})
 }
 
-// onReady goes on with the hand-over, or to the next best.
+// onReady goes on with the hand-over, or to the next best. A PREPARE is open only
+// while this node leads, and only with the successor that it chose.
 func (n *Node) onReady(p *peer, f *wire.Frame) {
-	if !n.answered(p, wire.Prepare, f) || n.state != Lead || p.ID != n.reign.transfer.to {
+	if !n.answered(p, wire.Prepare, f) {
 		return
 	}
 	if !f.IsReady {
@@ -158,9 +159,6 @@ func (n *Node) onReady(p *peer, f *wire.Frame) {
 }
 
 func (n *Node) onPrepareSilent(p *peer) {
-	if n.state != Lead || p.ID != n.reign.transfer.to {
-		return
-	}
 	t := &n.reign.transfer
 	t.refused = append(t.refused, p.ID)
 	if n.leaving {

@@ -141,7 +141,7 @@ func (n *Node) votedEpoch() wire.Epoch {
 // yieldsClaimTo: of two claimants the better one goes on, if the other does not
 // lead yet (rule 3 of protocol 4.3).
 func (n *Node) yieldsClaimTo(p *peer) bool {
-	return n.state == Claiming && n.promise.epoch == n.cur && n.isOutrankedBy(p) && p.isElectable()
+	return n.state == Claiming && n.isOutrankedBy(p)
 }
 
 // onClaim answers a CLAIM by the rules of protocol 4.3, afresh for each copy (M3).
@@ -177,8 +177,6 @@ func (n *Node) judgeClaim(p *peer, f *wire.Frame) (wire.AckVerdict, time.Duratio
 		return wire.AckHold, n.muteFor()
 	case f.Epoch.Counter < n.saved.MaxCounter || n.hasVotedAbove(f.Epoch) || n.hasVotedAgainst(f.Epoch):
 		return wire.AckStale, 0
-	case n.state == Lead:
-		return wire.AckLeased, max(n.leaseEnd().Sub(n.now), time.Millisecond)
 	case n.boundFor(p.ID) > 0 && !n.yieldsClaimTo(p):
 		return wire.AckLeased, n.boundFor(p.ID)
 	}
