@@ -26,6 +26,7 @@ func TestWindow(t *testing.T) {
 		{"late, and late again, over the end", []uint32{1, top, top}, []bool{true, true, false}},
 		{"the oldest that is remembered", []uint32{100, 37, 36}, []bool{true, true, false}},
 		{"a jump forgets all", []uint32{5, 5000, 5, 4999}, []bool{true, true, false, true}},
+		{"nor does it remember what it jumped over", []uint32{5, 5000, 4937}, []bool{true, true, true}},
 		{"half the numbers ahead is behind", []uint32{0, 1 << 31}, []bool{true, false}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
