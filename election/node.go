@@ -1,6 +1,7 @@
 package election
 
 import (
+	"math"
 	"time"
 
 	"github.com/bully-agent/bully-agent/election/lease"
@@ -104,6 +105,7 @@ func New(cfg Config, saved Saved, now time.Time) (*Node, error) {
 	n.state, n.since, n.cause = Start, now, Boot
 	n.stateAt = n.settleEnd
 	n.contest.began = now
+	n.pardoned.step = math.MaxUint64 // none: the time before the first election is a silence too
 	if cfg.HoldDown > 0 {
 		n.heldUntil = now.Add(cfg.HoldDown)
 	}

@@ -245,3 +245,15 @@ func TestAFirstElectionWaitsForTheSettling(t *testing.T) {
 		t.Errorf("stands %v before its settling is over", n.node.settleEnd.Sub(got))
 	}
 }
+
+// A host that was frozen while it listened at its start has the leader's frames of that
+// time in its socket: it looks at them before it stands.
+func TestR12_ALagBeforeTheFirstElection(t *testing.T) {
+	n := storyOf(t, 3, Config{}, 1)
+	n.sleeps(3 * time.Second)
+	n.happens(Tick{})
+	n.forgets()
+	n.is(Start)
+	n.hears(n.actor(1).heartbeat(1))
+	n.expects("start → follow leader=n1")
+}
