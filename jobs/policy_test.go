@@ -621,3 +621,23 @@ func BenchmarkDue(b *testing.B) {
 		Next(clock("11:30"), table, &l, lead)
 	}
 }
+
+// The last attempt began after this leader came, by the clock of its host: it has its
+// time all the same.
+func TestJ3_ALaterAttemptHasItsTime(t *testing.T) {
+	r := rigOf(t, "@hourly", nil)
+	r.losesLeadership()
+	run := r.elsewhere("12:00", Running)
+	r.put(run.Finished(clock("12:05"), 1, &Job{Retries: 1}).Began(clock("12:07:30")))
+	r.becomesLeader("12:07")
+	r.at("12:18:29").due()
+	r.at("12:18:30").due("lose 12:00 vanished")
+}
+
+// The floor is the highest slot that is settled, and not the lowest that is open.
+func TestTheFloorIsSettled(t *testing.T) {
+	e := Entry{Floor: 1000}
+	if !e.settled(1000) || e.settled(1001) {
+		t.Errorf("with the floor at 1000, settled are 1000: %t, 1001: %t", e.settled(1000), e.settled(1001))
+	}
+}
