@@ -100,6 +100,7 @@ func (w *World) hurryHook(m *machine, e election.HurryHook) {
 		return
 	}
 	due := m.clock.when(m.clock.time(w.now).Add(e.Within), w.now)
+	m.overLease = m.clock.at(w.now) + int64(e.Within) - int64(w.base.TakeoverDelay) // a planned end had renewed it
 	h := &m.hooks
 	if h.current.Hook == election.Lose && h.current.Epoch == e.Epoch {
 		if h.current.due == 0 || due < h.current.due {

@@ -46,6 +46,11 @@ func (w *World) settle() {
 		return
 	}
 	if !w.agreeBy(calm+int64(w.healedWithin()), 20*time.Millisecond) {
+		if w.failure == nil && w.wipes > 0 && !w.canLead() {
+			// docs/protocol.md, 4.4: "Who accepted a first roster that names a host whose disk was lost meanwhile
+			// accepts no other": that may have happened in the calm, to a host that was believed alive.
+			return
+		}
 		w.i12OneLeader(w.healedWithin())
 		return
 	}
@@ -283,9 +288,14 @@ func (w *World) mayPreempt(a, b *machine) bool {
 	return byPriority > 0
 }
 
-// I13: once healed, nobody takes over without a hand-over.
+// I13: once healed, nobody takes over without a hand-over. A newcomer that need not
+// listen for as long as it takes to be seen leads alone until then: config/reference.toml,
+// settle: "How long a starting node listens before its first election".
 func (w *World) i13NoChangeWithoutACause() {
 	for _, c := range w.record.changes {
+		if c.cause == election.Boot && w.base.Settle > 0 && w.base.Settle < w.aliveAfter {
+			continue
+		}
 		if w.failure == nil && (c.cause != election.HandedOver || w.base.Preempt == election.PreemptNever) {
 			w.fail(13, "n%d took over at %v, long after the last fault: %s", c.who, time.Duration(c.at), c.cause)
 		}
