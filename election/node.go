@@ -132,6 +132,9 @@ func (n *Node) Step(now time.Time, ev Event) []Effect {
 	}
 	n.out = append(n.out, dropped...)
 	n.forgiveLag() // R12
+	if n.take(&n.muteUntil) {
+		n.endMute() // before the event: that may be a claim, and what is promised to it is not over
+	}
 	n.dispatch(ev)
 	n.expire()
 	n.renewDeadline()
@@ -197,9 +200,6 @@ func (n *Node) dispatch(ev Event) {
 // arms what comes next.
 func (n *Node) expire() {
 	n.expireExchanges()
-	if n.take(&n.muteUntil) {
-		n.endMute()
-	}
 	if n.take(&n.reign.beatAt) {
 		n.beat()
 	}

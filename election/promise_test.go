@@ -71,3 +71,20 @@ func TestAnAbandonedEpochStaysAbandoned(t *testing.T) {
 		t.Errorf("bound for %v to a claim that was given up", bound)
 	}
 }
+
+// Who was told to wait for the end of a voter's hold asks again just then, before the
+// voter's own timer: what it is granted must not pass for what the hold was kept for.
+func TestAGrantAtTheEndOfTheHold(t *testing.T) {
+	n := voterOf(t, 1, Saved{LongestPromise: 3 * time.Second}, 2, 3)
+	n.sleeps(n.node.muteFor())
+	claim := n.actor(3).claims(1)
+	claim.Lease = 2000
+	n.hears(claim)
+	n.forgets()
+	if got := n.lastTo(3, wire.CoordAck).AckVerdict; got != wire.Accept {
+		t.Fatalf("answers %v", got)
+	}
+	if bound := n.node.boundFor(hostID(2)); n.disk.LongestPromise < bound {
+		t.Errorf("bound for %v, and its disk says %v", bound, n.disk.LongestPromise)
+	}
+}
