@@ -101,10 +101,16 @@ func (a *agent) whyAlone() string {
 }
 
 // roleWord is what people and hooks are told: an observer that votes is a
-// witness, as its configuration says.
+// witness, as its configuration says, and a voter that does not stand for a while,
+// being cut off or held down, is a follower that knows no leader.
 func (a *agent) roleWord(r election.Role) string {
-	if r == election.RoleObserver && a.cfg.Election.Part == election.Witness {
+	s := a.node.Status()
+	switch {
+	case r != election.RoleObserver:
+	case a.cfg.Election.Part == election.Witness:
 		return membership.Witness.String()
+	case a.cfg.Election.Part == election.Voter && !s.Outside && !a.isForgotten(s.Roster):
+		return election.RoleFollower.String()
 	}
 	return r.String()
 }

@@ -29,6 +29,9 @@ func TestLeaderWithoutLinkStepsDown(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		mid.expectHooks(t, "become-leader 2 leader-failed")
 		top.expectHooks(t, "become-leader 1 boot", "lose-leadership 1 link-lost")
+		if s := top.agent.Status(); s.Role != "follower" || s.Self.Role != "voter" { // it votes, whatever it does now
+			t.Errorf("without a link the voter is shown as role %s, in members as %s", s.Role, s.Self.Role)
+		}
 		time.Sleep(10 * time.Second)
 		mid.expectHooks(t, "become-leader 2 leader-failed")
 		top.expectHooks(t, "become-leader 1 boot", "lose-leadership 1 link-lost", "become-leader 2 no-answer")
