@@ -13,7 +13,11 @@ import (
 // detection, the election, the start of a shell and its printf.
 func (l *lab) measure(ctx context.Context) error {
 	if !l.JSON {
-		fmt.Fprintf(l.Out, "from the fault to the become-leader hook on another node, %d runs each\n\n", l.Repeat)
+		runs := "one run"
+		if l.Repeat > 1 {
+			runs = fmt.Sprintf("%d runs", l.Repeat)
+		}
+		fmt.Fprintf(l.Out, "from the fault to the become-leader hook on another node, %s each\n\n", runs)
 	}
 	if _, err := l.settle(ctx, l.wholeAgain()); err != nil {
 		if ctx.Err() != nil {
