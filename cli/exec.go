@@ -30,7 +30,7 @@ var execCommand = command{
 		run; 4 no agent answers, nothing was run; 5 it did not lead within the time of --wait; 6 the agent refused, nothing was run:
 		this user may not, or too many wait already; 124 COMMAND was ended because
 		the leadership was lost or the agent went away; 125 our own failure; 126 COMMAND cannot be executed; 127 it was not
-		found.`,
+		found, which is also said where this node does not lead, unless it may be mounted: its path ends in an empty directory.`,
 	examples: []string{
 		program + " exec -- /bin/echo backup",
 		program + " exec --wait 30s --grace 1m -- sh -c 'echo $BULLY_EPOCH'",

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -78,7 +80,31 @@ func newTenant(c *call) (*tenant, error) {
 	if t.grace > longestHold {
 		return nil, usage("", "--grace is %v: expected at most 24h", t.grace)
 	}
+	if _, err := t.argv(); err != nil && !mayComeLater(t.words[0]) {
+		return nil, err
+	}
 	return t, nil
+}
+
+// mayComeLater reports whether a command that cannot be run now may be there once this
+// node leads: its path ends in an empty directory, on which a become-leader hook may
+// mount something. Any other one is a slip, which is said at once: a host that never
+// leads would else not say it, and one that takes over in an emergency would.
+func mayComeLater(command string) bool {
+	dir := command
+	for strings.Contains(dir, "/") {
+		dir = filepath.Dir(dir)
+		entries, err := os.ReadDir(dir)
+		switch {
+		case err == nil:
+			return len(entries) == 0
+		case errors.Is(err, fs.ErrPermission):
+			return true // nobody knows
+		case !errors.Is(err, fs.ErrNotExist):
+			return false
+		}
+	}
+	return false
 }
 
 var graceOption = option{name: "grace", value: "TIME", fallback: span(defaultGrace),
@@ -135,7 +161,7 @@ func (t *tenant) start(feed *leaseFeed, lease control.Lease, status control.Stat
 	return g, nil
 }
 
-// argv finds the command as a shell does. That is done when it is to be started:
+// argv finds the command as a shell does. That is done again when it is to be started:
 // a become-leader hook may have mounted where it lies.
 func (t *tenant) argv() ([]string, error) {
 	path, err := exec.LookPath(t.words[0])
