@@ -123,10 +123,11 @@ func (a *agent) give(o order, done func(error)) {
 			return
 		}
 	}
+	before := a.node.Status().Held
 	a.command(c, func(err error) {
 		a.publish() // whoever asked looks at once
 		var kept error
-		if o.hold > 0 {
+		if o.hold > 0 && a.node.Status().Held != before { // not one that this host gave itself, of a command that was refused
 			kept = a.keepHold()
 		}
 		if err != nil {

@@ -109,6 +109,28 @@ func TestTheShortHoldDownIsNotKept(t *testing.T) {
 	})
 }
 
+// Nor is it where an operator asks for another, and is refused.
+func TestARefusedStepDownKeepsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 2)
+		top := c.hosts[1]
+		for _, h := range c.hosts {
+			c.start(h)
+		}
+		c.agrees(top)
+		top.agent.call(nil, func() {
+			top.agent.command(election.Command{Verb: election.StepDown, For: ledgerHold, Cause: election.DiskFailed}, func(error) {})
+		})
+		c.agrees(c.hosts[0])
+		expectHeld(t, top, ledgerHold)
+		expectRefusal(t, top.order("step-down", map[string]string{"for": "10m"}), "not_leader")
+		if h := top.agent.state.hold; h != (hold{}) {
+			t.Errorf("the disk holds %+v", h)
+		}
+		c.stopAll()
+	})
+}
+
 // stand ends a hold-down for this life and the next; where there is none it
 // changes nothing.
 func TestStand(t *testing.T) {
