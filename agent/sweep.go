@@ -1,8 +1,10 @@
 package agent
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // leftovers are the names of files that a crash leaves behind when it comes between
@@ -10,12 +12,17 @@ import (
 // ledger of jobs. The next write takes another name.
 var leftovers = []string{"hook-journal.json.*.new", "hook-journal.json.try", ".history.json*", ".jobs.ledger*"}
 
-// sweep removes them. Nobody else writes here then: the directory is locked, and the
-// guards of the last life have ended.
+// sweep removes them. No other process writes here then: the directory is locked, and
+// the guards of the last life have ended. But this one may: what the clean-up has noted
+// in the journal is written in the background, under a name that has our number.
 func (a *agent) sweep() {
+	ours := fmt.Sprintf(".%d.new", os.Getpid())
 	for _, pattern := range leftovers {
 		found, _ := filepath.Glob(filepath.Join(a.cfg.StateDir, pattern)) // fails for a bad pattern only
 		for _, path := range found {
+			if strings.HasSuffix(path, ours) {
+				continue
+			}
 			if err := os.Remove(path); err != nil {
 				a.log.Warn("unfinished file of the last run not removed", "err", err)
 			}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -16,7 +17,8 @@ func TestStartSweepsWhatACrashLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 		left := []string{"hook-journal.json.17.new", "hook-journal.json.try.17.new", "hook-journal.json.try", ".history.json123", ".jobs.ledger99"}
-		kept := []string{"hook-journal.json", ".history", "notes.new"}
+		ours := fmt.Sprintf("hook-journal.json.%d.new", os.Getpid()) // this life writes it just now
+		kept := []string{"hook-journal.json", ".history", "notes.new", ours}
 		for _, name := range append(left, kept...) {
 			if err := os.WriteFile(filepath.Join(h.dir, name), []byte("{}"), 0o600); err != nil {
 				t.Fatal(err)
