@@ -169,6 +169,7 @@ func TestConfigsThatMakeNoSense(t *testing.T) {
 		"expected its path":           {Records: dir, Clock: clock, Argv: []string{"sleep"}},
 		"no such file":                {Records: filepath.Join(dir, "missing"), Clock: clock},
 		"start guard: fork/exec":      {Records: dir, Clock: clock, Program: []string{"/nonexistent"}},
+		"pass on descriptors":         {Records: dir, Clock: clock, Others: []int{1 << 30}},
 	} {
 		if _, err := Start(cfg); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%v, want %q", err, name)
@@ -176,6 +177,31 @@ func TestConfigsThatMakeNoSense(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 0 {
 		t.Errorf("left behind: %v", left)
+	}
+}
+
+// What could not be started leaves no descriptor open.
+func TestAFailedStartLeavesNothingOpen(t *testing.T) {
+	sockets := func() (n int) {
+		entries, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			if to, _ := os.Readlink("/proc/self/fd/" + e.Name()); strings.HasPrefix(to, "socket:") {
+				n++
+			}
+		}
+		return n
+	}
+	before := sockets()
+	for range 10 {
+		if _, err := Start(Config{Records: NoRecords, Clock: clock, Others: []int{1 << 30}}); err == nil {
+			t.Fatal("it started")
+		}
+	}
+	if after := sockets(); after != before {
+		t.Errorf("%d sockets are open, want %d", after, before)
 	}
 }
 

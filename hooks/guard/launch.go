@@ -78,6 +78,11 @@ func (g *Guard) launch(cfg Config, rec *record) error {
 		return err
 	}
 	defer letter.Close()
+	others, err := duplicates(cfg.Others)
+	defer closeAll(others)
+	if err != nil {
+		return fmt.Errorf("pass on descriptors: %w", err)
+	}
 	ours, theirs, err := socketPair()
 	if err != nil {
 		return err
@@ -89,12 +94,7 @@ func (g *Guard) launch(cfg Config, rec *record) error {
 	cmd.Dir = "/"
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stream(cfg.Stdin), stream(cfg.Stdout), stream(cfg.Stderr)
 	cmd.ExtraFiles = []*os.File{theirs, letter, rec.file} // socketFD, orderFD, recordFD
-	others, err := duplicates(cfg.Others)
-	defer closeAll(others)
-	if err != nil {
-		return fmt.Errorf("pass on descriptors: %w", err)
-	}
-	cmd.ExtraFiles = append(cmd.ExtraFiles, others...) // othersFD and on
+	cmd.ExtraFiles = append(cmd.ExtraFiles, others...)    // othersFD and on
 	if cfg.Hold != nil {
 		cmd.ExtraFiles = append(cmd.ExtraFiles, cfg.Hold) // after them, and left alone until the guard's own end
 	}
