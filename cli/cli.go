@@ -194,6 +194,10 @@ func (c *call) surplus() error {
 			return usage("flags come before arguments", "unexpected argument %s before %s: %s", strconv.Quote(first), strconv.Quote(later), c.takes())
 		}
 	}
+	if c.command.maxArgs > 0 && strings.HasPrefix(first, "-") && first != "-" {
+		return usage("flags come before arguments", "unexpected argument %s after %s: %s", strconv.Quote(first),
+			strconv.Quote(c.Args().Get(c.command.maxArgs-1)), c.takes())
+	}
 	if c.command.operand != "" && c.NArg() == 1 && !c.IsSet(c.command.operand) {
 		return usage("write --"+c.command.operand+" "+first, "unexpected argument %s: %s", strconv.Quote(first), c.takes())
 	}
