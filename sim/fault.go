@@ -125,6 +125,7 @@ var faultNames = [faultKinds]string{
 	OddTimers: "odd-timers", LongLease: "long-lease", OddSettle: "odd-settle", OddPreemptDelay: "odd-preempt-delay",
 	OddTakeoverDelay: "odd-takeover-delay", OddCandidateSet: "odd-candidate-set", KnownMinimum: "known-minimum",
 	LateTimers: "late-timers", LateJoin: "late-join", LongDark: "long-dark", SlowRejoin: "slow-rejoin", EndsDark: "ends-dark",
+	SurplusVoters: "surplus-voters", ExpectRises: "expect-rises", ExpectFalls: "expect-falls", WipedUnformed: "wiped-unformed",
 	TetherForged: "tether-forged", TetherHangs: "tether-hangs",
 	ClockBeyond: "clock-beyond", VMPause: "vm-pause", LyingSync: "lying-sync", Restored: "restored", Clone: "clone", SecondRoster: "second-roster",
 }
