@@ -116,6 +116,9 @@ func (n *Node) onRoster(p *peer, f *wire.Frame) {
 		return
 	}
 	r := Roster{Version: f.ConfigVersion, IDs: slices.Clone(f.Voters[:min(f.Count, wire.MaxVoters)])}
+	// Whoever was granted a higher epoch may lead without this change: our word must
+	// not complete it, even if we have been told of it (M19).
+	isVotedOut := f.Epoch.Compare(n.floor()) < 0
 	verdict := wire.NotVoter
 	switch {
 	case !r.isSane():
@@ -126,11 +129,11 @@ func (n *Node) onRoster(p *peer, f *wire.Frame) {
 	case f.Flags&wire.AckReq == 0:
 		n.onToldRoster(r)
 		return
-	case n.isFirstFormed(r), n.isLeadersRoster(p, f, r):
+	case n.isFirstFormed(r), !isVotedOut && n.isLeadersRoster(p, f, r):
 		r.Formed = true
 		n.adopt(r)
 		verdict = wire.Accept
-	case r.Version == n.saved.Roster.Version && slices.Equal(r.IDs, n.saved.Roster.IDs):
+	case !isVotedOut && r.Version == n.saved.Roster.Version && slices.Equal(r.IDs, n.saved.Roster.IDs):
 		n.adopt(n.saved.Roster)
 		verdict = wire.Accept
 	}
@@ -190,8 +193,6 @@ func (n *Node) isFirstFormed(r Roster) bool {
 }
 
 // isLeadersRoster: r is newer than ours and comes from the leader that we follow.
-// Above that one we have granted nothing (floor): whoever was granted more may lead
-// without this change, so our word must not complete it.
 // It also replaces a proposal that we accepted and that never formed: a voter
 // that both name has accepted the other one, so ours cannot form any more. Of a
 // roster with nobody in common we know nothing.

@@ -126,6 +126,33 @@ func TestMended19_NoWordForALeaderThatWasVotedOut(t *testing.T) {
 	n.expects("send n3 ROSTER_ACK verdict=not-voter version=1")
 }
 
+// The same voter has been told of the change by another: it has it on its disk, but
+// wrote it down only after it had granted a higher epoch.
+func TestMended19_NoWordForWhatItWasTold(t *testing.T) {
+	one, two := wire.Epoch{Counter: 1, Owner: hostID(3)}, wire.Epoch{Counter: 2, Owner: hostID(2)}
+	n := voterOf(t, 1, Saved{MaxCounter: 2, Accepted: one, Vote: two}, 2, 3, 4)
+	n.hears(n.actor(4).told(17, 1, 2, 3))
+	n.expects("save roster=17/3")
+	change := n.actor(3).roster(wire.Formed, 17, 1, 2, 3)
+	change.Epoch = one
+	n.hears(change)
+	n.expects("send n3 ROSTER_ACK verdict=not-voter version=17")
+}
+
+// Nor for one that it takes for its leader again because another hears that.
+func TestMended19_NoWordForALeaderOnceMore(t *testing.T) {
+	n := voterOf(t, 1, Saved{}, 2, 3)
+	n.follows(3, 1)
+	n.waits(500 * time.Millisecond)
+	n.forgets()
+	n.hearsAndForgets(n.actor(2).claims(2))
+	n.node.becomeElecting(BetterSilent)
+	n.hearsAndForgets(n.actor(2).replies(wire.Election, wire.Frame{Kind: wire.Answer, Verdict: wire.LeaderAlive, Epoch: n.actor(3).epoch(1)}))
+	n.is(Follow)
+	n.hears(n.actor(3).roster(wire.Formed, 16, 1, 2, 3))
+	n.expects("send n3 ROSTER_ACK verdict=not-voter version=1")
+}
+
 // told is a's word, as a voter that was asked, that there is a newer roster.
 func (a *actor) told(version uint32, ids ...int) wire.Frame {
 	f := a.roster(wire.Formed, version, ids...)
