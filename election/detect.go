@@ -92,12 +92,13 @@ func (n *Node) resumeFollowing(cause Cause) {
 const probeCount = 3
 
 // probePeers asks that many others, chosen at random, how old their heartbeat is.
-// Their answers also show whom this node can hear at all.
+// Their answers also show whom this node can hear at all. The leader that it doubts
+// is asked for itself; one that has let go is one of the others.
 func (n *Node) probePeers(count int) {
 	others := n.witnesses()
 	n.cfg.Rand.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
 	for _, p := range others[:min(count, len(others))] {
-		if p.ID != n.cur.Owner {
+		if !n.leaderKnown || p.ID != n.cur.Owner {
 			n.probe(p, wire.AskOpinion)
 		}
 	}

@@ -66,3 +66,27 @@ func TestTheCrashOfAWitnessIsNoLoss(t *testing.T) {
 		t.Errorf("%d leaders:\n%s", len(leaders), tail(w.trace.String(), 20))
 	}
 }
+
+// A leader that was told to step down for an hour is still there, and acknowledges.
+// Who needs the word of all others asked each but the last leader for a sign of life,
+// and nobody led before the hour was over.
+func TestALeaderThatLetGoIsAskedForASignOfLife(t *testing.T) {
+	w := newWorld(t, 3, Config{MinAcks: 2, Preempt: PreemptNever})
+	for _, h := range w.hosts {
+		w.boot(h)
+	}
+	w.runFor(5 * time.Second)
+	w.step(w.leaders()[0], Command{Verb: StepDown, For: time.Hour, Token: 1})
+	w.runUntil(w.now.Add(time.Second), func() bool { return w.host(2).node.state != Follow }) // it has heard RESIGN
+	for _, from := range w.hosts {
+		for _, to := range w.hosts {
+			w.cuts[[2]int{from.number, to.number}] = true
+		}
+	}
+	w.runFor(time.Second)
+	clear(w.cuts)
+	w.runFor(20 * time.Second)
+	if !w.agreed() {
+		t.Errorf("all three hosts are there, and nobody leads:\n%s", tail(w.trace.String(), 10))
+	}
+}
