@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -48,12 +49,15 @@ func runJob(c *call) error {
 	}
 	run := newByHand(before, after)
 	switch {
-	case c.Bool("wait") && run != "":
+	case c.Bool("wait") && run == "":
+		return fmt.Errorf("job %s was started, and nothing tells which run it is: see %s jobs history %s", job, program, job)
+	case c.Bool("wait"):
 		return c.awaitRun(client, job, run)
 	case c.Bool("json"):
 		return c.printJSON(jobStarted{Done: true, Run: run})
 	}
-	return c.print(fmt.Sprintf("job %s starts, run %s; how it ends: %s jobs history %s, or run it with --wait\n", job, run, program, job))
+	return c.print(fmt.Sprintf("job %s starts, run %s; how it ends: %s jobs history %s, or run it with --wait\n", job,
+		cmp.Or(run, "unknown"), program, job))
 }
 
 // newByHand is the id of the newest run by hand that is in after alone.
