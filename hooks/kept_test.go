@@ -3,6 +3,7 @@ package hooks
 import (
 	"context"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -59,7 +60,7 @@ func TestLeadershipKeepsItsHooks(t *testing.T) {
 
 // So it does when the configuration has none any more, and with the times that it had.
 func TestLeadershipKeepsItsTimes(t *testing.T) {
-	g := startRig(t, scripts{LoseLeadership: "echo $BULLY_TIMEOUT_MS >time"}, Config{Timeout: patience})
+	g := startRig(t, scripts{LoseLeadership: "echo $BULLY_TIMEOUT_SECONDS >time"}, Config{Timeout: 7 * time.Second})
 	g.become(1)
 	g.wants(BecomeLeader, 1, true, false)
 	cfg := g.config()
@@ -67,6 +68,9 @@ func TestLeadershipKeepsItsTimes(t *testing.T) {
 	g.SetConfig(cfg)
 	g.lose(1)
 	g.wants(LoseLeadership, 1, true, true)
+	if got := g.lines("time"); !slices.Equal(got, []string{"7"}) {
+		t.Errorf("it was told that it has %q seconds, want 7", got)
+	}
 }
 
 // Notifications belong to no leadership.
