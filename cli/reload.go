@@ -15,6 +15,10 @@ var reloadCommand = command{
 	options:  []option{jsonOption, socketOption},
 	action: func(c *call) error {
 		client := c.client()
+		// An agent that is frozen takes the order and never answers, and systemd would wait for ever; a question has a bound.
+		if _, err := client.Status(c.Context.Context); err != nil {
+			return err
+		}
 		if err := client.Reload(c.Context.Context); err != nil {
 			return err
 		}
