@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/bully-agent/bully-agent/config"
 	"github.com/bully-agent/bully-agent/control"
 )
 
@@ -162,7 +163,7 @@ func (c *console) hookText(h *control.Hook, now time.Time) string {
 	}
 	outcome := "succeeded"
 	if !h.OK {
-		outcome = c.painted(red, "failed") + ", exit " + strconv.Itoa(h.Exit)
+		outcome = c.painted(red, "failed") + ", " + hookEnd(h)
 	}
 	if h.ByGuard {
 		outcome += ", run by the guard,"
@@ -172,6 +173,15 @@ func (c *console) hookText(h *control.Hook, now time.Time) string {
 	}
 	took := time.Duration(h.TookMS * float64(time.Millisecond))
 	return fmt.Sprintf("%s %s in %s, epoch %d, %s ago", h.Event, outcome, span(took), h.Epoch.Counter, span(now.Sub(h.Time)))
+}
+
+// hookEnd says how a hook failed. One that was ended, or never began, has no exit
+// status of its own.
+func hookEnd(h *control.Hook) string {
+	if h.Exit < 0 && h.Error != "" {
+		return config.Printable(h.Error) + ","
+	}
+	return "exit " + strconv.Itoa(h.Exit)
 }
 
 // readyText says what keeps a leader from being one.

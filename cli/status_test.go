@@ -136,6 +136,9 @@ func TestStatusTextOfATroubledLeader(t *testing.T) {
 		{func() {}, "guard       none: no room for processes\n"},
 		{func() { s.Guard.Error = "" }, "guard       starting\n"},
 		{func() {}, "last hook   lose-leadership succeeded, run by the guard, at attempt 2 in 12ms"},
+		{func() {
+			s.LastHook = &control.Hook{Event: "lose-leadership", Exit: -1, Error: "timed out after 67ms", TookMS: 68, Time: time.Now()}
+		}, "last hook   lose-leadership failed, timed out after 67ms, in 68ms"},
 	} {
 		tt.change()
 		if text := (&console{}).statusText(s, time.Now()); !strings.Contains(text, tt.want) {
