@@ -81,7 +81,7 @@ func checkFile(path string, root bool) error {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%s: no such file: hooks are looked for on this host only", path)
+		return fmt.Errorf("%s: no such file on this host", path)
 	case err != nil:
 		return fmt.Errorf("check hook: %w", err)
 	case info.IsDir():
@@ -145,7 +145,7 @@ func missing(path, part string, err error) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("check hook: %w", err)
 	case part == path:
-		return absent(path + ": no such file: hooks are looked for on this host only")
+		return absent(path + ": no such file on this host")
 	}
 	return absent(fmt.Sprintf("%s: no such file (%s does not exist)", path, part))
 }
