@@ -57,6 +57,9 @@ func (n *Node) mayFollow(p *peer, f *wire.Frame) bool {
 	case f.Epoch.Compare(n.floor()) < 0: // of a life before
 		n.reply(p, f, wire.Frame{Kind: wire.CoordAck, AckVerdict: wire.AckStale, Epoch: n.floor()})
 		return false
+	case n.isUsedUp(f.Epoch):
+		n.reply(p, f, wire.Frame{Kind: wire.CoordAck, AckVerdict: wire.AckStale, Epoch: aboveAll(f.Epoch.Counter)})
+		return false
 	}
 	return true
 }
@@ -152,7 +155,7 @@ func (n *Node) mayBeTold(e wire.Epoch) bool {
 	case p == nil || p.Status != Alive || e.Counter <= p.resigned:
 		return false
 	}
-	return e.Compare(n.cur) >= 0 && e.Compare(n.failed) > 0 && e.Compare(n.floor()) >= 0
+	return e.Compare(n.cur) >= 0 && e.Compare(n.failed) > 0 && e.Compare(n.floor()) >= 0 && !n.isUsedUp(e)
 }
 
 // onLeaderReported takes the record that memberlist carries (protocol 6.3).

@@ -1,6 +1,7 @@
 package election
 
 import (
+	"bytes"
 	"time"
 
 	"github.com/bully-agent/bully-agent/election/lease"
@@ -102,6 +103,21 @@ func (n *Node) hasVotedAgainst(e wire.Epoch) bool {
 	return n.saved.Vote.Counter == e.Counter && n.saved.Vote.Owner != e.Owner
 }
 
+// isUsedUp: another than e's owner has led this node in e's counter. A majority
+// grants a counter once, so that was in available mode, of which the voters that
+// grant e now need not have heard.
+func (n *Node) isUsedUp(e wire.Epoch) bool {
+	return n.isQuorum() && n.saved.Accepted.Counter == e.Counter && n.saved.Accepted.Owner != e.Owner
+}
+
+// aboveAll refuses a counter to everybody, whatever the order of the owners.
+func aboveAll(counter uint64) wire.Epoch {
+	return wire.Epoch{Counter: counter, Owner: lastID}
+}
+
+// lastID is above every id, and nobody's.
+var lastID = wire.ID(bytes.Repeat([]byte{0xff}, len(wire.ID{})))
+
 // onCanvass answers a claimant's question whether this voter would grant now
 // (pre-vote). Nothing is promised and nothing is written.
 func (n *Node) onCanvass(p *peer, f *wire.Frame) {
@@ -163,6 +179,9 @@ func (n *Node) onClaim(p *peer, f *wire.Frame) {
 		if n.leaderIsFresh() && n.cur.Counter >= f.Epoch.Counter {
 			answer.Epoch = n.cur
 		}
+		if n.isUsedUp(f.Epoch) && answer.Epoch.Compare(f.Epoch) <= 0 {
+			answer.Epoch = aboveAll(f.Epoch.Counter)
+		}
 	}
 	n.reply(p, f, answer)
 }
@@ -175,7 +194,7 @@ func (n *Node) judgeClaim(p *peer, f *wire.Frame) (wire.AckVerdict, time.Duratio
 		return wire.NotVoter, 0
 	case n.muteFor() > 0:
 		return wire.AckHold, n.muteFor()
-	case f.Epoch.Counter < n.saved.MaxCounter || n.hasVotedAbove(f.Epoch) || n.hasVotedAgainst(f.Epoch):
+	case f.Epoch.Counter < n.saved.MaxCounter || n.hasVotedAbove(f.Epoch) || n.hasVotedAgainst(f.Epoch) || n.isUsedUp(f.Epoch):
 		return wire.AckStale, 0
 	case n.boundFor(p.ID) > 0 && !n.yieldsClaimTo(p):
 		return wire.AckLeased, n.boundFor(p.ID)
