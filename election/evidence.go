@@ -96,6 +96,7 @@ func (n *Node) onLinkChanged(e LinkChanged) {
 	case !n.linkDown:
 		n.resumeStanding(LinkBack, n.cfg.Lease) // somebody else may lead by now
 	}
+	n.standUnlinked() // who still talked may have been given up before
 }
 
 // standUnlinked: a host without a link stands all the same once the failure detector

@@ -167,6 +167,25 @@ func TestNoCarrierAnywhere(t *testing.T) {
 	}
 }
 
+// A switch that starts has its ports up and down: the failure detector has given the
+// other host up, that has talked again for a moment, and nothing will report its end.
+func TestNoCarrierAgain(t *testing.T) {
+	for _, unseen := range []bool{false, true} {
+		n := storyOf(t, 2, Config{}, 1)
+		if unseen { // a new life, which the failure detector never saw
+			n.actor(1).incarnation, n.actor(1).nonce = 2, 5
+		} else {
+			n.happens(MemberChanged{n.actor(1).member(Dead)})
+		}
+		n.hearsAndForgets(n.actor(1).says(wire.Frame{Kind: wire.Query}))
+		n.happens(LinkChanged{Up: false})
+		n.forgets()
+		n.waits(10 * time.Second)
+		n.forgets()
+		n.is(Lead)
+	}
+}
+
 // E4: an opinion counts only if it is newer than this node's own by half a heartbeat.
 // When the leader falls silent all heard it last at about the same time, and would
 // otherwise reassure each other.
