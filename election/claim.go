@@ -50,7 +50,7 @@ func (n *Node) lookForOthers() {
 func (n *Node) heardCount() int {
 	count := 0
 	for _, p := range n.peers {
-		if p.isWitness() && !p.heard.IsZero() && !p.heard.Before(n.contest.began) && p.ID != n.gone {
+		if p.mayAcknowledge() && !p.heard.IsZero() && !p.heard.Before(n.contest.began) && p.ID != n.gone {
 			count++
 		}
 	}

@@ -95,7 +95,7 @@ const probeCount = 3
 // Their answers also show whom this node can hear at all. The leader that it doubts
 // is asked for itself; one that has let go is one of the others.
 func (n *Node) probePeers(count int) {
-	others := n.witnesses()
+	others := n.acknowledgers()
 	n.cfg.Rand.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
 	for _, p := range others[:min(count, len(others))] {
 		if !n.leaderKnown || p.ID != n.cur.Owner {

@@ -88,8 +88,8 @@ func TestMended23_AcceptedIsSavedBeforeItIsShown(t *testing.T) {
 	})
 }
 
-// A node that cannot save goes on following, and acknowledges: it is a witness of
-// its leader's life. What it learnt meanwhile is saved when the disk is well.
+// A node that cannot save goes on following, and acknowledges: it can see whether
+// its leader lives. What it learnt meanwhile is saved when the disk is well.
 func TestMended23_AFullDiskGoesOnFollowing(t *testing.T) {
 	n := storyOf(t, 2, Config{}, 1, 3)
 	n.fails = func(Saved) bool { return true }

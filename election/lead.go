@@ -116,7 +116,7 @@ func (n *Node) onAcknowledged(p *peer, seq uint32) {
 	}
 	n.sampleRTT(p, sent)
 	n.noteLate(sent)
-	if !p.isWitness() {
+	if !p.mayAcknowledge() {
 		return // needAcks counts none of them either
 	}
 	n.reign.lease.Renew(p.ID, sent, p.worth(seq))
@@ -131,7 +131,7 @@ func (n *Node) needAcks() int {
 	if n.isQuorum() {
 		return n.quorumNeed()
 	}
-	present, lost := n.witnessCount(), 0
+	present, lost := n.acknowledgerCount(), 0
 	if p := n.peer(n.gone); p != nil && p.Status == Alive {
 		lost = 1
 	}
@@ -145,12 +145,12 @@ func (n *Node) needAcks() int {
 	return min(m, present)
 }
 
-// witnesses gives the others that are there and whose acknowledgements count, in
+// acknowledgers gives the others that are there and whose acknowledgements count, in
 // the order of living.
-func (n *Node) witnesses() []*peer {
+func (n *Node) acknowledgers() []*peer {
 	var out []*peer
 	for _, p := range n.peers {
-		if n.isWitnessing(p) {
+		if n.isAcknowledger(p) {
 			out = append(out, p)
 		}
 	}
@@ -158,22 +158,22 @@ func (n *Node) witnesses() []*peer {
 	return out
 }
 
-// witnessCount is len(witnesses()), for what is asked at every frame.
-func (n *Node) witnessCount() int {
+// acknowledgerCount is len(acknowledgers()), for what is asked at every frame.
+func (n *Node) acknowledgerCount() int {
 	count := 0
 	for _, p := range n.peers {
-		if n.isWitnessing(p) {
+		if n.isAcknowledger(p) {
 			count++
 		}
 	}
 	return count
 }
 
-func (n *Node) isWitnessing(p *peer) bool {
+func (n *Node) isAcknowledger(p *peer) bool {
 	if n.isQuorum() {
 		return n.isLiving(p) // there the roster says whose word counts
 	}
-	return p.isWitness() && n.presumedAlive(p) && p.ID != n.gone
+	return p.mayAcknowledge() && n.presumedAlive(p) && p.ID != n.gone
 }
 
 // ackCount is how many others' acknowledgements are in force.
@@ -209,7 +209,7 @@ func (n *Node) guardLease() {
 	if !n.holdsLease() || at.IsZero() || n.now.Before(at) {
 		return
 	}
-	if !n.isQuorum() && n.reign.need == 0 && n.needAcks() == 0 && n.witnessCount() == 0 {
+	if !n.isQuorum() && n.reign.need == 0 && n.needAcks() == 0 && n.acknowledgerCount() == 0 {
 		return // alone: nobody could have taken over
 	}
 	if n.state == Stopping { // the plan failed: nobody waits for us any more

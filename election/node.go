@@ -25,7 +25,8 @@ type Node struct {
 
 	// cur is the best epoch known; its owner is the leader while leaderKnown.
 	//
-	// Invariant: cur never decreases in one life (R4, I6).
+	// Invariant: cur never decreases in one life (R4, I6), but for a claim of ours
+	// that was not saved or lost a duel (M22): it never led.
 	cur         wire.Epoch
 	leaderKnown bool
 	lhb         time.Time  // last frame of cur's owner itself: first-hand only (M1)

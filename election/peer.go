@@ -45,8 +45,8 @@ func (p *peer) worth(seq uint32) time.Duration { return p.sent[seq%uint32(len(p.
 // isElectable: may lead, as far as its own words go.
 func (p *peer) isElectable() bool { return p.Part == Voter && !p.Draining && p.Status != Left }
 
-// isWitness: its acknowledgement counts, for it could see who leads after us.
-func (p *peer) isWitness() bool { return p.Part != Observer }
+// mayAcknowledge: its acknowledgement counts, for it could see who leads after us.
+func (p *peer) mayAcknowledge() bool { return p.Part != Observer }
 
 // presumedAlive: heard on the election's own lane a moment ago, or alive for
 // the failure detector. A member that memberlist calls dead but that talks to

@@ -8,7 +8,7 @@ import (
 // A host that is held down, or whose disk is full, acknowledges the leader, and so it
 // sees who leads. It was not counted among the others: a leader that was cut off from
 // two hosts stayed where one of them could not lead, beside the other.
-func TestWhoCannotLeadIsAWitness(t *testing.T) {
+func TestWhoCannotLeadAcknowledges(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		spoil func(w *world)
@@ -50,7 +50,7 @@ func TestWhoCannotLeadIsAWitness(t *testing.T) {
 
 // With a single other nobody can tell which of the two is cut off: the crash of one
 // that cannot lead does not end the leadership either.
-func TestTheCrashOfAWitnessIsNoLoss(t *testing.T) {
+func TestTheCrashOfWhoCannotLeadIsNoLoss(t *testing.T) {
 	w := newWorld(t, 2, Config{MinAcks: AutoMinAcks, Preempt: PreemptNever})
 	for _, h := range w.hosts {
 		w.boot(h)
