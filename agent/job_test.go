@@ -558,6 +558,35 @@ func TestFullDiskPassesJobsOn(t *testing.T) {
 	}
 }
 
+// The host that was to take over dies before it does, and nobody answers the order to
+// step down. The one whose disk is full stands again: it is better than none.
+func TestNobodyTakesOverFromAFullDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 2)
+		c.withJobs(100*time.Millisecond, someJob("tick", "@every 1s", nil))
+		for _, h := range c.hosts {
+			c.start(h)
+		}
+		low, top := c.hosts[0], c.hosts[1]
+		c.agrees(top)
+		time.Sleep(5 * time.Second)
+		leave := top.agent.Occupy(time.Hour) // the hand-over waits for a tenant
+		defer top.breakLedger(t)()
+		top.awaitLease(t, "the end is shown", func(l control.Lease) bool { return !l.Leader })
+		time.Sleep(3 * ledgerPatience)
+		if s := top.agent.Status(); s.HoldDownMS == 0 {
+			t.Error("it stands again before it has handed over")
+		}
+		c.kill(low)
+		leave()
+		time.Sleep(time.Minute)
+		if s := top.agent.Status(); !s.LeaderIsSelf || s.HoldDownMS != 0 {
+			t.Errorf("a minute later it is %s, held down for %d ms, notes %q", s.Role, s.HoldDownMS, s.Notes)
+		}
+		c.stopAll()
+	})
+}
+
 // Where no job is due nothing is passed on; and where no disk takes writes the
 // leadership does not go round for ever.
 func TestFullDisksKeepTheirLeader(t *testing.T) {

@@ -20,8 +20,9 @@ type passOn struct {
 	at    time.Time // of the next try; zero: at once
 	pause time.Duration
 
-	held time.Time // end of the hold-down that it gave itself; zero: none
-	led  time.Time // when somebody was last known to lead meanwhile
+	asked bool      // its order to step down is not answered yet, and may never be: nobody may come to lead
+	held  time.Time // end of the hold-down that it gave itself; zero: none
+	led   time.Time // when somebody was last known to lead meanwhile
 }
 
 const (
@@ -45,20 +46,30 @@ func (a *agent) passJobsOn() {
 	}
 	p.pause = min(max(2*p.pause, redoFirst), redoMost)
 	p.at = now.Add(p.pause)
+	p.asked = true
 	a.command(election.Command{Verb: election.StepDown, For: ledgerHold, Cause: election.DiskFailed}, func(refused error) {
-		switch {
-		case refused == nil:
-			p.held, p.led = a.node.Status().Held, a.cfg.Now()
-		case errors.Is(refused, election.ErrNobodyReady) && a.isLeading():
+		a.noteOwnHold()
+		p.asked = false
+		if errors.Is(refused, election.ErrNobodyReady) && a.isLeading() {
 			a.warn(string(election.DiskFailed), fmt.Sprintf("jobs are due and the ledger cannot be saved (%v), and %v; it is tried again in %v",
 				p.why, refused, p.pause))
 		}
 	})
 }
 
+// noteOwnHold sees whether the order to step down has held this host down. A leader
+// was not before.
+func (a *agent) noteOwnHold() {
+	p := &a.jobs.passOn
+	if held := a.node.Status().Held; p.asked && !held.IsZero() {
+		p.asked, p.held, p.led = false, held, a.cfg.Now()
+	}
+}
+
 // standForJobs ends the hold-down of passJobsOn, unless it is another's by now. It is
 // called once a second.
 func (a *agent) standForJobs() {
+	a.noteOwnHold()
 	p, now, s := &a.jobs.passOn, a.cfg.Now(), a.node.Status()
 	if !s.Leader.IsZero() {
 		p.led = now
