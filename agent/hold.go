@@ -68,6 +68,19 @@ func (a *agent) keepHold() error {
 		Message: "this host stepped down, but a restart of its agent before the disk takes writes again forgets for how long: " + err.Error()}
 }
 
+// forgetHold takes a hold-down that is over from the disk: a host without a battery
+// for its clock comes back in 1970, where it would begin once more. It is called once a
+// second.
+func (a *agent) forgetHold() {
+	if a.state.hold.until.IsZero() || !a.node.Status().Held.IsZero() || !a.diskAt.IsZero() {
+		return
+	}
+	a.state.hold = hold{}
+	if err := a.save(a.state.saved); err != nil {
+		a.onDiskFailed(err) // written with the next attempt
+	}
+}
+
 // stand ends a hold-down before its time, on disk first.
 func (a *agent) stand(done func(error)) {
 	if before := a.state.hold; !before.until.IsZero() {

@@ -81,6 +81,9 @@ func TestAHoldDownOutlivesTheAgent(t *testing.T) {
 		time.Sleep(30 * time.Minute)
 		c.agrees(top)
 		expectHeld(t, top, 0)
+		if h := top.agent.state.hold; h != (hold{}) {
+			t.Errorf("the disk holds %+v, which a clock that is set back would begin anew", h)
+		}
 		c.kill(top)
 		c.start(top)
 		c.agrees(top)

@@ -65,6 +65,7 @@ func (a *agent) loop() error {
 			a.step(election.HealthChanged{Score: a.members.Health()})
 			a.publish()
 			a.standForJobs()
+			a.forgetHold()
 		case <-a.cfg.Dump:
 			a.dump()
 		case <-stop:
