@@ -51,8 +51,11 @@ func (a *agent) whyNoLeader(s election.Status) string {
 	case s.Cause == election.TooFewMembers:
 		return "fewer members than min_members can be elected"
 	}
-	if s.State == election.Start {
+	switch {
+	case s.State == election.Start:
 		return "listening for a leader before a first election"
+	case onlyWatches(s):
+		return "this host does not stand, and hears nobody who leads"
 	}
 	return "an election is under way"
 }
@@ -72,8 +75,8 @@ func (a *agent) whyNoQuorum(s election.Status) string {
 		return fmt.Sprintf("waiting for %d voters, %d seen: %s", expect, len(seen), namesOf(seen))
 	case s.Roster.Version == 0:
 		return fmt.Sprintf("all %d voters are here and agree on the roster now", expect)
-	case s.Heard < s.Quorum:
-		return minority(s)
+	case a.votersHere(s) < s.Quorum:
+		return a.minority(s)
 	case !s.Roster.Formed:
 		return fmt.Sprintf("the roster holds once all %d voters have answered", len(s.Roster.IDs))
 	case s.Cause == election.Promised:
@@ -84,8 +87,8 @@ func (a *agent) whyNoQuorum(s election.Status) string {
 
 // minority is the state of a part of the network that quorum mode keeps from
 // leading.
-func minority(s election.Status) string {
-	return fmt.Sprintf("only %d of %d voters answer: no leader here until %d do", s.Heard, len(s.Roster.IDs), s.Quorum)
+func (a *agent) minority(s election.Status) string {
+	return fmt.Sprintf("only %d of %d voters answer: no leader here until %d do", a.votersHere(s), len(s.Roster.IDs), s.Quorum)
 }
 
 // crowd says that more are there than were expected.
@@ -104,7 +107,7 @@ func (a *agent) quorumNotes(s election.Status) []string {
 	var notes []string
 	switch {
 	case s.Roster.Version > 0 && a.votersHere(s) < s.Quorum:
-		notes = append(notes, minority(s))
+		notes = append(notes, a.minority(s))
 	case s.Roster.Version == 0 && s.Leader.IsZero() && !s.Outside && len(seen) != expect:
 		notes = append(notes, a.whyNoQuorum(s))
 	}
@@ -207,9 +210,9 @@ func (a *agent) controlQuorum(s election.Status) *control.Quorum {
 
 // votersHere counts the voters of the roster that answer. A follower talks to its
 // leader alone: of the others it knows what the failure detector says, and when
-// they last answered that.
+// they last answered that; and so it is with a host that watches, which asks nobody.
 func (a *agent) votersHere(s election.Status) int {
-	if s.Leader.IsZero() || s.Leader == a.state.ID {
+	if (s.Leader.IsZero() && !onlyWatches(s)) || s.Leader == a.state.ID {
 		return s.Heard
 	}
 	here := 0
@@ -219,6 +222,12 @@ func (a *agent) votersHere(s election.Status) int {
 		}
 	}
 	return here
+}
+
+// onlyWatches: a witness, a host that stepped down, one with a full disk. Without
+// its link a host watches too, but what it heard last says nothing then.
+func onlyWatches(s election.Status) bool {
+	return s.State == election.Observe && s.Cause != election.LinkLost
 }
 
 // checkExpect obeys M9: a quorum of five voters and one of three need not have

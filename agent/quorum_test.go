@@ -118,6 +118,43 @@ func TestStatusOfQuorumMode(t *testing.T) {
 	})
 }
 
+// Two that stepped down answer each other well, though neither asks the other:
+// nobody is sent to look for a fault of the network.
+func TestWhoOnlyWatchesIsNoMinority(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		c.expecting(3)
+		last, held := c.hosts[0], []*testHost{c.hosts[2], c.hosts[1]}
+		for _, h := range c.hosts {
+			c.start(h)
+		}
+		c.agrees(held[0])
+		for i, h := range held {
+			if err := h.order("step-down", map[string]string{"for": "1h"}); err != nil {
+				t.Fatal(err)
+			}
+			c.agrees(c.hosts[1-i])
+		}
+		c.kill(last)
+		time.Sleep(20 * time.Second)
+		for _, h := range held {
+			s := h.agent.Status()
+			if s.Leader != nil || s.WhyNoLeader != "this host does not stand, and hears nobody who leads" {
+				t.Errorf("%s shows leader %v, why %q", h.name, s.Leader, s.WhyNoLeader)
+			}
+			if s.Quorum == nil || *s.Quorum != (control.Quorum{Need: 2, Have: 2}) || len(s.Notes) != 1 {
+				t.Errorf("%s: quorum %+v, notes %q", h.name, s.Quorum, s.Notes)
+			}
+		}
+		c.kill(held[0])
+		time.Sleep(20 * time.Second)
+		if s := held[1].agent.Status(); s.WhyNoLeader != "only 1 of 3 voters answer: no leader here until 2 do" {
+			t.Errorf("alone: why %q", s.WhyNoLeader)
+		}
+		c.stopAll()
+	})
+}
+
 // A fourth voter where three were expected observes, and everybody says so.
 func TestMoreVotersThanExpected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
