@@ -13,11 +13,12 @@ import (
 // called when what it speaks of may have changed. I12 and I13 are in liveness.go.
 // I21 is about counts of messages and has tests of its own.
 
-// I1: what is on disk never decreases, but for the longest promise once that has run
-// out since the start of the life.
+// I1: what is on disk never decreases, but for the longest promise of the lives before
+// once that has run out since the start of this one.
 func (w *World) i1DiskNeverGoesBack(m *machine, was, is *election.Saved) {
+	isOver := was.LongestPromise == m.inherited && w.now-m.bornAt >= int64(was.LongestPromise)
 	if is.MaxCounter < was.MaxCounter || is.Incarnation < was.Incarnation || is.Roster.Version < was.Roster.Version ||
-		is.LongestPromise < was.LongestPromise && w.now-m.bornAt < int64(was.LongestPromise) || is.Accepted.Compare(was.Accepted) < 0 {
+		is.LongestPromise < was.LongestPromise && !isOver || is.Accepted.Compare(was.Accepted) < 0 {
 		w.fail(1, "n%d: disk goes back from %+v to %+v", m.number, *was, *is)
 	}
 }

@@ -54,6 +54,16 @@ func (w *World) hearAll(leader *machine, for_ time.Duration) {
 	}
 }
 
+// forgetPromise has m save a shorter longest promise, long after it began with one of
+// this length and made one of two seconds.
+func (w *World) forgetPromise(m *machine, inherited time.Duration) {
+	m.inherited, m.disk.state.LongestPromise = inherited, 2*time.Second
+	w.now += int64(time.Minute)
+	is := m.disk.state
+	is.LongestPromise = time.Second
+	w.save(m, is)
+}
+
 func epochOf(m *machine, counter uint64) wire.Epoch { return wire.Epoch{Counter: counter, Owner: m.id} }
 
 func TestInvariantsBite(t *testing.T) {
@@ -70,6 +80,9 @@ func TestInvariantsBite(t *testing.T) {
 				w.save(a, election.Saved{Incarnation: 2, MaxCounter: 9, Roster: a.disk.state.Roster})
 			},
 			func(w *World, a, _ *machine) { w.save(a, election.Saved{Incarnation: 2, MaxCounter: 8}) }},
+		{"a promise of this life is forgotten", 1, Quorum,
+			func(w *World, a, _ *machine) { w.forgetPromise(a, 2*time.Second) },
+			func(w *World, a, _ *machine) { w.forgetPromise(a, time.Second) }},
 		{"epoch shown before it is saved", 2, Available,
 			func(w *World, a, b *machine) { w.watchFrame(a, b, &wire.Frame{Kind: wire.Probe, Epoch: epochOf(a, 9)}) },
 			func(w *World, a, b *machine) {

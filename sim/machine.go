@@ -44,6 +44,8 @@ type process struct {
 	nonce  uint32
 	bornAt int64
 
+	inherited time.Duration // longest promise of the lives before
+
 	frozen    bool // stopped by a signal: its host goes on
 	suspended bool // with its host
 	busy      bool // waits for its disk

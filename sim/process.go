@@ -66,7 +66,7 @@ func (w *World) start(m *machine) {
 	saved.Promoted = wire.Epoch{}
 	w.i1DiskNeverGoesBack(m, &m.disk.state, &saved)
 	m.disk.write(saved)
-	m.process = process{life: m.life + 1, nonce: w.rng.Uint32(), bornAt: w.now}
+	m.process = process{life: m.life + 1, nonce: w.rng.Uint32(), bornAt: w.now, inherited: saved.LongestPromise}
 	m.witness = witness{ackAt: m.ackAt}
 	clear(m.ackAt)
 	cfg := m.cfg
