@@ -548,7 +548,15 @@ func TestFullDiskPassesJobsOn(t *testing.T) {
 			if n := len(log.all()) - before; n < 7 || !isNoted(top, "the job ledger takes no writes") {
 				t.Errorf("expect %d: %d starts in 10 s at the next leader, notes %q", expect, n, top.agent.Status().Notes)
 			}
+			mend() // for a moment: the space that is freed by stepping down is soon used
+			time.Sleep(2 * time.Second)
+			mend = top.breakLedger(t)
+			time.Sleep(2 * ledgerProof)
+			c.agrees(mid)
 			mend()
+			time.Sleep(ledgerProof - 2*time.Second)
+			c.agrees(mid)
+			time.Sleep(5 * time.Second)
 			c.agrees(top)
 			if twice := log.twice(); twice != "" {
 				t.Errorf("expect %d: a slot was started twice: %s", expect, twice)

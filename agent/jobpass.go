@@ -23,6 +23,7 @@ type passOn struct {
 	asked bool      // its order to step down is not answered yet, and may never be: nobody may come to lead
 	held  time.Time // end of the hold-down that it gave itself; zero: none
 	led   time.Time // when somebody was last known to lead meanwhile
+	well  time.Time // since when the ledger is saved again
 }
 
 const (
@@ -32,9 +33,14 @@ const (
 	ledgerPatience = 5 * time.Second
 
 	// ledgerHold bounds how long a host does not stand that stepped down for its
-	// ledger. It stands when that is saved again, or nobody leads; else, since no host
+	// ledger. It stands when that is well again, or nobody leads; else, since no host
 	// knows of the others' disks, the leadership would go round where all are full.
 	ledgerHold = time.Hour
+
+	// ledgerProof is how long a ledger must have been saved again before it is well.
+	// Stepping down frees a block or two by itself: a better host would take the
+	// leadership back, and have no room again. Arbitrary.
+	ledgerProof = 30 * time.Second
 )
 
 // passJobsOn is called each time that the ledger could not be saved while jobs are
@@ -74,7 +80,8 @@ func (a *agent) standForJobs() {
 	if !s.Leader.IsZero() {
 		p.led = now
 	}
-	if p.held.IsZero() || a.jobs.failed && now.Sub(p.led) < ledgerPatience {
+	isWell := !a.jobs.failed && now.Sub(p.well) >= ledgerProof
+	if p.held.IsZero() || !isWell && now.Sub(p.led) < ledgerPatience {
 		return
 	}
 	isOurs := p.held.Equal(s.Held)

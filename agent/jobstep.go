@@ -164,7 +164,7 @@ func (a *agent) onLedgerWritten(w written) {
 		j.failed, j.rest, j.passOn.why = true, nil, w.err
 		j.queue = slices.Insert(j.queue, 0, jobs.Event(jobs.SaveFailed{}))
 	case j.failed:
-		j.failed, j.passOn = false, passOn{asked: j.passOn.asked, held: j.passOn.held}
+		j.failed, j.passOn = false, passOn{asked: j.passOn.asked, held: j.passOn.held, led: j.passOn.led, well: a.cfg.Now()}
 		a.log.Info("job ledger saved again")
 	}
 	if w.err == nil {
