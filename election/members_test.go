@@ -425,3 +425,26 @@ func TestALifeThatOnlyItsFramesToldOf(t *testing.T) {
 		t.Error("it is not alive though the failure detector says so")
 	}
 }
+
+// A host that is back at another address while its last frame is fresh looks like a
+// second agent at first. The failure detector has seen it then, and says nothing more
+// when its frames show that it is the next life.
+func TestALifeThatWasTakenForASecondAgent(t *testing.T) {
+	n := storyOf(t, 3, Config{}, 1, 2)
+	a := n.actor(2)
+	n.hearsAndForgets(a.says(wire.Frame{Kind: wire.Query}))
+	a.nonce, a.incarnation = a.nonce+1, a.incarnation+1
+	elsewhere := a.member(Alive)
+	elsewhere.Addr = n.actor(1).member(Alive).Addr
+	n.happens(MemberChanged{elsewhere})
+	n.expects("ignored id-conflict")
+	n.waits(time.Second)
+	n.forgets()
+	n.hearsFrom(1, a.says(wire.Frame{Kind: wire.Query}))
+	n.forgets()
+	n.waits(time.Second)
+	n.forgets()
+	if p := n.node.peer(hostID(2)); p.Nonce != a.nonce || !n.node.presumedAlive(p) {
+		t.Errorf("its life is %d, want %d; alive %t", p.Nonce, a.nonce, n.node.presumedAlive(p))
+	}
+}

@@ -67,8 +67,9 @@ func (n *Node) meetLife(p *peer, from netip.AddrPort, f *wire.Frame) {
 	}
 	m := p.Member
 	m.Incarnation, m.Nonce, m.Addr, m.Status = f.Incarnation, f.Nonce, from, Alive
+	isSeen := p.rival.Nonce == f.Nonce && p.rival.Status == Alive // it was taken for a second agent
 	n.startNewLife(p, m)
-	p.unseen = true
+	p.unseen = !isSeen
 }
 
 // admit takes what every frame's header tells of its sender.
