@@ -27,7 +27,7 @@ func TestMended23_NoLaterLifeFollowsLess(t *testing.T) {
 		{"the same epoch", Saved{MaxCounter: 9, Accepted: accepted}, func(n *story) wire.Frame { return n.actor(3).heartbeat(7) },
 			[]string{"start → follow leader=n3 epoch=7/n3"}},
 		{"an equal counter of a higher owner", Saved{MaxCounter: 7, Accepted: accepted}, func(n *story) wire.Frame { return n.actor(4).heartbeat(7) },
-			[]string{"save", "start → follow leader=n4 epoch=7/n4"}},
+			[]string{"send n4 COORD_ACK verdict=stale"}}, // a resource has had it from another owner
 		{"a state file that knows the counter alone", Saved{MaxCounter: 9}, func(n *story) wire.Frame { return n.actor(3).coordinator(8) },
 			[]string{"send n3 COORD_ACK verdict=stale epoch=9/n0"}},
 		{"its counter again", Saved{MaxCounter: 9}, func(n *story) wire.Frame { return n.actor(3).heartbeat(9) },

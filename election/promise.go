@@ -105,9 +105,12 @@ func (n *Node) hasVotedAgainst(e wire.Epoch) bool {
 
 // isUsedUp: another than e's owner has led this node in e's counter. A majority
 // grants a counter once, so that was in available mode, of which the voters that
-// grant e now need not have heard.
+// grant e now need not have heard; or in a life before, and whoever stopped before
+// that leadership may claim its counter again. Only of two that claim one counter at
+// the same time the order of owners decides (CE2).
 func (n *Node) isUsedUp(e wire.Epoch) bool {
-	return n.isQuorum() && n.saved.Accepted.Counter == e.Counter && n.saved.Accepted.Owner != e.Owner
+	isOld := n.isQuorum() || n.cur.Compare(n.saved.Accepted) < 0
+	return isOld && n.saved.Accepted.Counter == e.Counter && n.saved.Accepted.Owner != e.Owner
 }
 
 // aboveAll refuses a counter to everybody, whatever the order of the owners.
