@@ -43,6 +43,7 @@ func TestYieldedGuardMindsNoSilence(t *testing.T) {
 	r := newRig(t)
 	const lease = 400 * time.Millisecond
 	g := r.lead("echo lost >lost", clock().Add(lease))
+	r.until("the guard's start", func() bool { return g.Status().Process != 0 }) // a guard that does not answer soon is killed
 	g.Yield()
 	r.closes(g.Yielded(), "the answer")
 	over := now().add(lease)
@@ -68,6 +69,7 @@ func TestYieldedGuardMindsNoSilence(t *testing.T) {
 func TestYieldedGuardMindsALeaseThatIsRenewed(t *testing.T) {
 	r := newRig(t)
 	g := r.lead("echo $BULLY_CAUSE >lost", clock().Add(time.Hour))
+	r.until("the guard's start", func() bool { return g.Status().Process != 0 }) // a guard that does not answer soon is killed
 	g.Yield()
 	r.closes(g.Yielded(), "the answer")
 	g.Renew(clock().Add(time.Millisecond))
@@ -112,6 +114,7 @@ func TestGuardThatIsStoppedWhileItLoses(t *testing.T) {
 	g.mu.Lock()
 	g.limit.Reset(time.Millisecond) // as if its time had passed
 	g.mu.Unlock()
+	r.until("the guard's start", func() bool { return g.Status().Process != 0 }) // a guard that does not answer soon is killed
 	g.Yield()
 	r.closes(g.Yielded(), "the answer")
 	if s := g.Status(); !s.TookOver || s.HasEnded || s.Lose.OK {
@@ -125,6 +128,7 @@ func TestGuardWasQuicker(t *testing.T) {
 	r := newRig(t)
 	g := r.lead("echo $BULLY_CAUSE >lost", clock().Add(200*time.Millisecond)) // and nobody renews it
 	r.closes(g.Done(), "the guard's own end")
+	r.until("the guard's start", func() bool { return g.Status().Process != 0 }) // a guard that does not answer soon is killed
 	g.Yield()
 	r.closes(g.Yielded(), "the answer")
 	s := g.Status()
