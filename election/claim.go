@@ -163,7 +163,7 @@ func (n *Node) onStale(f *wire.Frame) {
 	if f.Epoch.Compare(n.cur) <= 0 || (n.state != Claiming && n.state != Lead) {
 		return
 	}
-	isFresh := f.Flags&wire.Fresh != 0 && f.Epoch.Owner != n.cfg.ID // nobody learns from others that it leads
+	isFresh := f.Flags&wire.Fresh != 0 && f.Epoch.Owner != n.cfg.ID && f.Epoch.Owner != lastID // nobody learns from others that it leads
 	n.raiseCounter(f.Epoch.Counter)
 	switch {
 	case n.state == Lead && isFresh:

@@ -206,3 +206,13 @@ func TestAFailedSaveTakesNoAnswerAlong(t *testing.T) {
 	n.hears(n.actor(1).heartbeat(2))
 	n.expects("reply ok", "tether to n1", "follow → follow leader=n1", "tether to n0")
 }
+
+// A counter that is used up is refused in nobody's name: even from a host that hears a
+// leader of its own, that is no leader to follow, but a reason to claim anew.
+func TestNobodyIsFollowedForAUsedCounter(t *testing.T) {
+	n := storyOf(t, 3, Config{}, 1, 2)
+	n.leads(2)
+	refusal := n.actor(2).says(wire.Frame{Kind: wire.CoordAck, AckVerdict: wire.AckStale, Flags: wire.Fresh, Epoch: aboveAll(n.node.cur.Counter)})
+	n.hears(refusal)
+	n.expects("lead → stopping cause=re-minted", "stop hook", "lose hook cause=re-minted")
+}
