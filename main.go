@@ -6,7 +6,7 @@ package main
 import (
 	"os"
 
-	"github.com/bully-agent/bully-agent/cli"
+	"github.com/bully-agent/bully-agent/internal/cli"
 )
 
 func main() {

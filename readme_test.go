@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bully-agent/bully-agent/cli"
-	"github.com/bully-agent/bully-agent/config"
+	"github.com/bully-agent/bully-agent/internal/cli"
+	"github.com/bully-agent/bully-agent/internal/config"
 )
 
 // block is one fenced block of a document.

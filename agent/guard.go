@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/bully-agent/bully-agent/control"
+	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/membership"
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/google/renameio/v2"
 	"github.com/hashicorp/go-hclog"
 
-	"github.com/bully-agent/bully-agent/control"
+	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/election"
 )
 

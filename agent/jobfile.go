@@ -11,7 +11,7 @@ import (
 	"github.com/google/renameio/v2"
 	"github.com/hashicorp/go-hclog"
 
-	"github.com/bully-agent/bully-agent/jobs"
+	"github.com/bully-agent/bully-agent/internal/jobs"
 )
 
 const (

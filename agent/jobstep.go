@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/election"
-	"github.com/bully-agent/bully-agent/jobs"
-	"github.com/bully-agent/bully-agent/jobs/jobframe"
+	"github.com/bully-agent/bully-agent/internal/jobs"
+	"github.com/bully-agent/bully-agent/internal/jobs/jobframe"
 	"github.com/bully-agent/bully-agent/membership"
 	"github.com/bully-agent/bully-agent/wire"
 )

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bully-agent/bully-agent/control"
+	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/membership"
 )

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bully-agent/bully-agent/control"
+	"github.com/bully-agent/bully-agent/internal/control"
 )
 
 // patience bounds every wait. A cut may last until the next attempt to join,

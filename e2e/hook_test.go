@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bully-agent/bully-agent/control"
+	"github.com/bully-agent/bully-agent/internal/control"
 )
 
 // Hooks that misbehave delay nothing: the heartbeats go on, nobody begins to lead who

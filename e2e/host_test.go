@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/bully-agent/bully-agent/control"
+	"github.com/bully-agent/bully-agent/internal/control"
 )
 
 const port = 7950

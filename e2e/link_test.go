@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bully-agent/bully-agent/control"
+	"github.com/bully-agent/bully-agent/internal/control"
 )
 
 // A leader whose own link goes knows it at once, and lets go without waiting

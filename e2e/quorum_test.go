@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bully-agent/bully-agent/control"
+	"github.com/bully-agent/bully-agent/internal/control"
 )
 
 // Quorum mode on real hosts: whatever happens, never do two lead. No test here

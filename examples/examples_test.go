@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bully-agent/bully-agent/cli"
-	"github.com/bully-agent/bully-agent/config"
+	"github.com/bully-agent/bully-agent/internal/cli"
+	"github.com/bully-agent/bully-agent/internal/config"
 )
 
 // files gives the files of the examples whose paths match, at least one.

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bully-agent/bully-agent/config"
-	"github.com/bully-agent/bully-agent/jobs"
+	"github.com/bully-agent/bully-agent/internal/config"
+	"github.com/bully-agent/bully-agent/internal/jobs"
 )
 
 // nightly is the schedule of the example.

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/bully-agent/bully-agent/transport"
+	"github.com/bully-agent/bully-agent/internal/transport"
 )
 
 var _ transport.LAN = (*Host)(nil)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bully-agent/bully-agent/sim"
+	"github.com/bully-agent/bully-agent/internal/sim"
 )
 
 // TestPlay is what a mutant's own process runs: it plays the schedules from the

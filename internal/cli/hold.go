@@ -1,0 +1,165 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bully-agent/bully-agent/internal/control"
+)
+
+// How soon a command that has ended is started again: doubled each time, until it
+// has run for a while. The numbers are those of container engines.
+const (
+	restartFirst = 100 * time.Millisecond
+	restartMost  = time.Minute
+	restartCalm  = 10 * time.Second
+)
+
+var holdCommand = command{
+	name: "hold", usage: "keep a command running while this host leads",
+	args: "-- COMMAND [ARGUMENT...]", maxArgs: math.MaxInt,
+	about: `Runs COMMAND whenever this node leads, its become-leader hook has succeeded and its lease is valid, and waits
+		else. Where COMMAND ends before the leadership does, --restart says what then: always runs it again, on-failure unless it exited
+		with 0, never not at all; hold then exits with its code. The pause before it is run again is 100 ms at first, doubles up
+		to a minute, and starts anew once COMMAND has run for 10 s.
+
+		When the leadership ends, COMMAND and all that it started get TERM, after the grace KILL, and are dead when the lease
+		is over, which can be sooner. That holds also if the agent or hold itself is killed or stopped. A hand-over waits for
+		COMMAND's end.
+
+		TERM, INT and QUIT, and HUP from a terminal, are passed on to COMMAND and end hold; a second one, or the grace, kills.
+		Other signals are passed on. COMMAND has the caller's environment and what hooks are told, BULLY_EPOCH among it, and is
+		in a session of its own.
+
+		Exit codes: COMMAND's own, or 128 and the number of the signal that ended it; 0 hold was told to end while nothing ran;
+		4 no agent answers, or no more: COMMAND has been ended; 6 the agent refused: this user may not, or too many wait already;
+		125 our own failure; 126 COMMAND cannot be executed; 127 it was
+		not found.`,
+	examples: []string{
+		program + " hold --restart never -- /bin/echo leading",
+		program + " hold --restart on-failure --grace 30s -- sh -c 'echo $BULLY_EPOCH'",
+	},
+	options: []option{
+		{name: "restart", value: "POLICY", usage: "when COMMAND ends of itself: always, on-failure or never", fallback: "always"},
+		graceOption, socketOption,
+	},
+	action: hold,
+}
+
+// holder keeps a command running.
+type holder struct {
+	*tenant
+	restarts func(code int) bool
+}
+
+func hold(c *call) error {
+	t, err := newTenant(c)
+	if err != nil {
+		return err
+	}
+	h := holder{tenant: t}
+	if h.restarts, err = c.restartPolicy(); err != nil {
+		return err
+	}
+	signals, release := catchSignals()
+	defer release()
+	fromTerminal := isTerminal(c.in)
+	t.signals, t.isEndedBy = signals, func(sig os.Signal) bool {
+		return sig == unix.SIGTERM || sig == unix.SIGINT || sig == unix.SIGQUIT || sig == unix.SIGHUP && fromTerminal
+	}
+	err = h.holdOn()
+	if stopped := (interrupted{}); errors.As(err, &stopped) {
+		return nil
+	}
+	return err
+}
+
+func (c *call) restartPolicy() (func(code int) bool, error) {
+	switch c.String("restart") {
+	case "", "always":
+		return func(int) bool { return true }, nil
+	case "on-failure":
+		return func(code int) bool { return code != 0 }, nil
+	case "never":
+		return func(int) bool { return false }, nil
+	}
+	return nil, usage("", "--restart is %s: expected always, on-failure or never", strconv.Quote(c.String("restart")))
+}
+
+// holdOn goes from one leadership to the next.
+func (h *holder) holdOn() error {
+	for {
+		feed, lease, _, err := h.awaitTerm(make(chan time.Time)) // for ever
+		if err != nil {
+			return err
+		}
+		f, err := h.holdTerm(feed, lease)
+		if f.why == silent && err == nil {
+			_, err = feed.next(nil, h.signals) // a sign of life
+		}
+		feed.close() // tells the agent that nothing runs
+		switch {
+		case err != nil:
+			return err
+		case f.why == agentOff:
+			return &failure{code: exitUnreachable, err: errors.New(f.story(h.words[0]))}
+		case f.why == ofItself, f.why == asked:
+			return f.outcome()
+		}
+	}
+}
+
+// holdTerm runs the command, again and again, until the leadership is over or the
+// command is not to be run any more.
+func (h *holder) holdTerm(feed *leaseFeed, lease control.Lease) (f fate, err error) {
+	pause := restartFirst
+	for err == nil {
+		h.note("%s starts: this node leads, epoch %d", h.words[0], lease.Epoch.Counter)
+		if f, err = h.run(feed, lease); err != nil {
+			break
+		}
+		if f.why == lost || f.why == silent {
+			h.note("%s", f.story(h.words[0]))
+		}
+		if f.why != ofItself || !h.restarts(f.code) {
+			return f, nil
+		}
+		if f.lasted >= restartCalm {
+			pause = restartFirst
+		}
+		h.note("%s ended with exit code %d; it starts again in %v", h.words[0], f.code, pause)
+		lease, err = h.rest(feed, lease, pause)
+		pause = min(2*pause, restartMost)
+	}
+	if errors.Is(err, errOver) {
+		return fate{why: lost}, nil
+	}
+	return fate{}, err
+}
+
+// rest waits before the command is run again, no longer than the leadership lasts.
+func (h *holder) rest(feed *leaseFeed, lease control.Lease, pause time.Duration) (control.Lease, error) {
+	for late := time.After(pause); ; {
+		l, err := feed.next(late, h.signals)
+		switch {
+		case errors.Is(err, errLate):
+			return lease, nil
+		case err != nil:
+			return l, err
+		case l.Epoch != lease.Epoch, whyNotAct(l) != "":
+			return l, errOver
+		}
+		lease = l
+	}
+}
+
+// note tells whoever reads standard error what hold does.
+func (h *holder) note(format string, args ...any) {
+	_, _ = fmt.Fprintf(h.err, "note: "+format+"\n", args...) // there is nobody else to tell
+}

@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bully-agent/bully-agent/internal/control"
+)
+
+// The history says what went wrong beside the exit code.
+func TestJobHistorySaysWhy(t *testing.T) {
+	at := time.Date(2026, 11, 21, 2, 30, 0, 0, time.UTC)
+	run := control.JobRun{Job: "backup", Host: "alpha", Slot: at, Phase: "ended", Outcome: "timed-out", Exit: new(143), Attempt: 1,
+		Started: at, Ended: at.Add(time.Hour)}
+	plain := runsText([]control.JobRun{run})
+	if strings.Contains(plain, "guard") {
+		t.Fatalf("history of a run without a note:\n%s", plain)
+	}
+	run.Err = "ended by its guard"
+	if text := runsText([]control.JobRun{run}); !strings.HasSuffix(text, "  ended by its guard\n") {
+		t.Errorf("history:\n%s", text)
+	}
+}
+
+// Of a run whose agent ended nobody knows how, or when.
+func TestJobHistoryOfAnInterruptedRun(t *testing.T) {
+	at := time.Date(2026, 11, 21, 2, 30, 0, 0, time.UTC)
+	text := runsText([]control.JobRun{{Job: "backup", Host: "alpha", Slot: at, Phase: "ended", Outcome: "interrupted",
+		Attempt: 1, Started: at, Ended: at.Add(time.Hour)}})
+	if row := strings.Fields(strings.Split(text, "\n")[1]); row[6] != "-" || row[len(row)-1] != "-" {
+		t.Errorf("history:\n%s", text)
+	}
+}
+
+// abroad puts this host two hours east of UTC.
+func abroad(t *testing.T) {
+	here := time.Local
+	time.Local = time.FixedZone("abroad", 2*60*60)
+	t.Cleanup(func() { time.Local = here })
+}
+
+// One rule for all times that people are shown: this host's, with the offset.
+func TestTimesAreThisHostsWithTheirOffset(t *testing.T) {
+	abroad(t)
+	at := time.Date(2026, 11, 21, 22, 30, 0, 0, time.UTC)
+	const want = "2026-11-22 00:30:00"
+	run := control.JobRun{Job: "backup", Slot: at, Started: at, Ended: at, Phase: "ended", Outcome: "succeeded"}
+	for what, text := range map[string]string{
+		"events":            eventText(control.Event{Time: at}),
+		"history":           historyText([]control.Leadership{{From: at, To: at}}, at),
+		"slots of the past": runsText([]control.JobRun{run}),
+		"until":             untilText(at, at.Add(-24*time.Hour)),
+	} {
+		if strings.Count(text, want) != strings.Count(text, "+0200") || !strings.Contains(text, want) {
+			t.Errorf("%s: %q", what, text)
+		}
+	}
+}
+
+// What a job waits for has a date if that is not soon.
+func TestJobStateSaysUntilWhen(t *testing.T) {
+	abroad(t)
+	now := time.Date(2026, 11, 21, 21, 59, 0, 0, time.UTC)
+	for until, want := range map[time.Time]string{
+		now.Add(2 * time.Minute): "waiting: settling until 00:01:00 +0200",
+		now.Add(48 * time.Hour):  "waiting: settling until 2026-11-23 23:59:00 +0200",
+	} {
+		if got := jobState(control.Job{State: "waiting", Why: "settling", Until: until}, now); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

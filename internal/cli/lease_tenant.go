@@ -1,0 +1,312 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/hooks/guard"
+)
+
+// Exit codes of exec and hold besides the command's own (timeout(1) and env(1)
+// have the last three).
+const (
+	exitLost          = 124 // exec ended the command, because the right to run it had ended
+	exitFailure       = 125 // our own
+	exitNotExecutable = 126
+	exitNotFound      = 127
+	exitSignal        = 128 // and the signal's number
+)
+
+// defaultGrace is between TERM and KILL (README, Hooks).
+const defaultGrace = 5 * time.Second
+
+// tenant runs a command on the strength of the lease, under a guard: whatever
+// happens to the agent or to this process, the command is dead when the lease
+// is over.
+type tenant struct {
+	*call
+	client  *control.Client
+	words   []string // the command
+	grace   time.Duration
+	signals <-chan os.Signal
+	// isEndedBy says which signals are for this program: the command is then ended
+	// within the grace. All others are the command's affair.
+	isEndedBy func(os.Signal) bool
+}
+
+// reason is why a command has ended.
+type reason string
+
+const (
+	ofItself reason = "" // what guards say, too
+	lost     reason = "leadership lost"
+	silent   reason = "lease not renewed"
+	agentOff reason = "agent gone"
+	asked    reason = "asked to end"
+)
+
+// fate is how a run of the command ended.
+type fate struct {
+	why    reason
+	code   int    // exit code, or exitSignal and the signal
+	cause  string // of the loss, in the agent's word
+	err    error  // the agent's, if it is gone
+	lasted time.Duration
+}
+
+// newTenant takes the command and the options that exec and hold share.
+func newTenant(c *call) (*tenant, error) {
+	if c.NArg() == 0 {
+		return nil, usage("see "+c.path+" --help", "the command is missing: expected %s [flags] -- COMMAND [ARGUMENT...]", c.path)
+	}
+	t := &tenant{call: c, client: c.client(), words: c.Args().Slice(), grace: defaultGrace}
+	if c.IsSet("grace") {
+		var err error
+		if t.grace, err = c.duration("grace"); err != nil {
+			return nil, err
+		}
+	}
+	if t.grace > longestHold {
+		return nil, usage("", "--grace is %v: expected at most 24h", t.grace)
+	}
+	if _, err := t.argv(); err != nil && !mayComeLater(t.words[0]) {
+		return nil, err
+	}
+	return t, nil
+}
+
+// mayComeLater reports whether a command that cannot be run now may be there once this
+// node leads: its path ends in an empty directory, on which a become-leader hook may
+// mount something. Any other one is a slip, which is said at once: a host that never
+// leads would else not say it, and one that takes over in an emergency would.
+func mayComeLater(command string) bool {
+	dir := command
+	for strings.Contains(dir, "/") {
+		dir = filepath.Dir(dir)
+		entries, err := os.ReadDir(dir)
+		switch {
+		case err == nil:
+			return len(entries) == 0
+		case errors.Is(err, fs.ErrPermission):
+			return true // nobody knows
+		case !errors.Is(err, fs.ErrNotExist):
+			return false
+		}
+	}
+	return false
+}
+
+var graceOption = option{name: "grace", value: "TIME", fallback: span(defaultGrace),
+	usage: "between TERM and KILL, less where the lease ends before; a hand-over waits so long"}
+
+// errOver is returned when there was no leadership any more to run the command in.
+var errOver = errors.New("the leadership is over")
+
+// run runs the command until nothing of it is left.
+func (t *tenant) run(feed *leaseFeed, lease control.Lease) (fate, error) {
+	status, err := t.client.Status(t.Context.Context)
+	if err != nil {
+		return fate{}, err
+	}
+	if lease = feed.newest(lease); whyNotAct(lease) != "" {
+		return fate{}, errOver
+	}
+	begun := time.Now()
+	g, err := t.start(feed, lease, status)
+	if err != nil {
+		return fate{}, err
+	}
+	w := ward{tenant: t, guard: g, epoch: lease.Epoch}
+	w.attend(feed)
+	w.fate.lasted = time.Since(begun)
+	return w.fate, w.conclude()
+}
+
+// start starts a guard with the command.
+func (t *tenant) start(feed *leaseFeed, lease control.Lease, status control.Status) (*guard.Guard, error) {
+	argv, err := t.argv()
+	if err != nil {
+		return nil, err
+	}
+	cwd, err := os.Getwd()
+	if err != nil {
+		return nil, &failure{code: exitFailure, err: fmt.Errorf("find the working directory: %w", err)}
+	}
+	cfg := guard.Config{Name: t.words[0], Argv: activated(argv), Others: inherited(), Env: leaderEnviron(os.Environ(), lease, status, t.socketPath()), Cwd: cwd,
+		Deadline: deadline(lease), Clock: bootClock, Budget: max(remaining(lease)/4, time.Millisecond),
+		Grace: max(t.grace, time.Millisecond), Records: guard.NoRecords}
+	if cfg.Hold, err = feed.tenure(); err != nil {
+		return nil, &failure{code: exitFailure, err: fmt.Errorf("hold the lease: %w", err)}
+	}
+	defer cfg.Hold.Close()
+	in, _ := t.in.(*os.File)
+	cfg.Stdin = keyboard(in)
+	cfg.Stdout, _ = t.out.(*os.File)
+	cfg.Stderr, _ = t.err.(*os.File)
+	g, err := guard.Start(cfg)
+	if err != nil {
+		return nil, &failure{code: exitFailure, err: err}
+	}
+	return g, nil
+}
+
+// argv finds the command as a shell does. That is done again when it is to be started:
+// a become-leader hook may have mounted where it lies.
+func (t *tenant) argv() ([]string, error) {
+	path, err := exec.LookPath(t.words[0])
+	if err == nil {
+		return append([]string{path}, t.words[1:]...), nil
+	}
+	code := exitNotFound
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, exec.ErrDot) || errors.Is(err, unix.EISDIR) {
+		code = exitNotExecutable
+	}
+	if e := (*exec.Error)(nil); errors.As(err, &e) {
+		err = e.Err
+	}
+	return nil, &failure{code: code, err: fmt.Errorf("cannot run %s: %w", t.words[0], err)}
+}
+
+// ward is one run of the command.
+type ward struct {
+	*tenant
+	guard warden
+	epoch control.Epoch
+	fate  fate
+}
+
+// warden is what a ward's guard does; a *guard.Guard.
+type warden interface {
+	Renew(deadline time.Time)
+	Signal(sig syscall.Signal)
+	Stop(cause string, within time.Duration)
+	Done() <-chan struct{}
+	Report() guard.Report
+}
+
+// attend passes on renewals and signals until the guard has ended.
+func (w *ward) attend(feed *leaseFeed) {
+	var late <-chan time.Time
+	for {
+		select {
+		case l := <-feed.news:
+			w.hear(l)
+		case w.fate.err = <-feed.ended:
+			w.end(agentOff)
+		case sig := <-w.signals:
+			switch {
+			case !w.isEndedBy(sig):
+			case late != nil: // a second one: now
+				w.finish()
+			default:
+				late = time.After(w.grace)
+				w.fate.why = cmp.Or(w.fate.why, asked)
+			}
+			w.guard.Signal(sig.(unix.Signal))
+		case <-late:
+			w.finish()
+		case <-w.guard.Done():
+			return
+		}
+	}
+}
+
+// hear passes on until when the command may live. What is left of a lease is the
+// command's also when it is being ended.
+func (w *ward) hear(l control.Lease) {
+	isOurs := l.Epoch == w.epoch
+	if isOurs && l.Until > 0 {
+		w.guard.Renew(deadline(l))
+	} else {
+		w.guard.Renew(bootClock())
+	}
+	if !isOurs || !l.Leader || !l.Ready {
+		w.fate.cause = cmp.Or(w.fate.cause, l.Cause)
+		w.end(lost)
+	}
+}
+
+// end ends the command politely.
+func (w *ward) end(why reason) {
+	w.fate.why = cmp.Or(w.fate.why, why)
+	w.guard.Stop(string(why), 0)
+}
+
+// finish ends it without further grace.
+func (w *ward) finish() {
+	w.guard.Renew(bootClock())
+	w.end(asked)
+}
+
+// conclude takes the guard's report. Whoever had ended before it was told to is
+// known to the guard alone.
+func (w *ward) conclude() error {
+	report := w.guard.Report()
+	switch {
+	case report.Group == 0 && report.Cause == "":
+		return notStarted(w.words[0], report)
+	case report.Cause == guard.AgentDied && w.fate.why == ofItself:
+		w.fate.why = silent
+	case report.Cause == "" && report.Err == "" && w.fate.why != asked:
+		w.fate.why = ofItself
+	}
+	w.fate.code = codeOf(report)
+	if w.fate.code >= 0 {
+		return nil
+	}
+	w.fate.code = exitFailure // nobody knows how it ended
+	if w.fate.why == ofItself || w.fate.why == asked {
+		return &failure{code: exitFailure, err: fmt.Errorf("guard of %s: %s", w.words[0], report.Err)}
+	}
+	return nil
+}
+
+// codeOf is the command's exit code as shells give it; negative if the guard died
+// before it knew, or the command was not begun.
+func codeOf(r guard.Report) int {
+	if r.Signal != 0 {
+		return exitSignal + r.Signal
+	}
+	return r.Exit
+}
+
+func notStarted(name string, r guard.Report) error {
+	code := exitFailure
+	switch unix.Errno(r.Errno) {
+	case unix.ENOENT, unix.ENOTDIR:
+		code = exitNotFound
+	case unix.EACCES, unix.ENOEXEC, unix.EPERM, unix.EISDIR:
+		code = exitNotExecutable
+	}
+	return &failure{code: code, err: fmt.Errorf("cannot run %s: %s", name, r.Err)}
+}
+
+// outcome is the exit code of a command that ended of itself.
+func (f fate) outcome() error {
+	if f.code == 0 {
+		return nil
+	}
+	return outcome(f.code)
+}
+
+// story says for people why the command was ended.
+func (f fate) story(name string) string {
+	switch f.why {
+	case agentOff:
+		return fmt.Sprintf("%s was ended: %v", name, f.err)
+	case silent:
+		return fmt.Sprintf("%s was ended: nobody renewed the lease: the agent, or this process, was stopped or overloaded", name)
+	}
+	return fmt.Sprintf("%s was ended: this node does not lead any more, cause %s", name, cmp.Or(f.cause, "unknown"))
+}

@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bully-agent/bully-agent/agent"
+	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/hooks/guard"
+)
+
+// Nothing is begun but on a lease of a ready leader that has not ended, now.
+func TestWhenACommandMayBegin(t *testing.T) {
+	until := int64(agent.BootTime() + time.Hour)
+	for _, c := range []struct {
+		name  string
+		lease control.Lease
+		want  string
+	}{
+		{"leads", control.Lease{Leader: true, Ready: true, Until: until}, ""},
+		{"follows", control.Lease{Until: until}, "this node does not lead"},
+		{"ends", control.Lease{Ready: true, Until: until}, "this node does not lead"},
+		{"hook runs", control.Lease{Leader: true, Until: until}, "its become-leader hook has not succeeded"},
+		{"old news", control.Lease{Leader: true, Ready: true, Until: int64(agent.BootTime())}, "its lease is over"},
+		{"no lease", control.Lease{Leader: true, Ready: true}, "its lease is over"},
+		{"nothing", control.Lease{}, "this node does not lead"},
+	} {
+		if got := whyNotAct(c.lease); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+func TestALeadersEnvironment(t *testing.T) {
+	own := []string{"A=b", "BULLY_EPOCH=1", "BULLY_EPOCHS=2", "BULLY_EPOCH=3", "BULLY_GUARD=outer", "odd"}
+	s := control.Status{Cluster: "lab", Self: control.Member{Name: "alpha", ID: "id", Addr: "10.0.0.1:7950"}, Mode: "quorum", Alive: 3}
+	env := leaderEnviron(own, control.Lease{Epoch: control.Epoch{Counter: 7, Owner: "id"}, Cause: "boot"}, s, "/run/agent.sock")
+	want := []string{"A=b", "BULLY_EPOCHS=2", "BULLY_GUARD=outer", "odd", "BULLY_CAUSE=boot", "BULLY_CLUSTER=lab", "BULLY_NODE=alpha",
+		"BULLY_NODE_ID=id", "BULLY_NODE_ADDR=10.0.0.1:7950", "BULLY_ROLE=leader", "BULLY_EPOCH=7", "BULLY_EPOCH_OWNER=id",
+		"BULLY_LEADER=alpha", "BULLY_LEADER_ID=id", "BULLY_LEADER_ADDR=10.0.0.1:7950", "BULLY_MODE=quorum",
+		"BULLY_MEMBERS_ALIVE=3", "BULLY_SOCKET=/run/agent.sock"}
+	if !slices.Equal(env, want) {
+		t.Errorf("got  %q\nwant %q", env, want)
+	}
+	if own[1] != "BULLY_EPOCH=1" {
+		t.Error("the caller's own environment was changed")
+	}
+}
+
+// reported is a guard that has ended with a report.
+type reported struct {
+	warden
+	report guard.Report
+}
+
+func (r reported) Report() guard.Report { return r.report }
+
+// What a command's end means depends on who ended it.
+func TestFates(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		before reason // what this process had begun
+		report guard.Report
+		why    reason
+		code   int
+	}{
+		{"exit 0", "", guard.Report{Group: 1}, ofItself, 0},
+		{"exit 7", "", guard.Report{Group: 1, Exit: 7}, ofItself, 7},
+		{"signal", "", guard.Report{Group: 1, Exit: -1, Signal: 9}, ofItself, 137},
+		{"lost", lost, guard.Report{Group: 1, Exit: -1, Signal: 15, Cause: string(lost)}, lost, 143},
+		{"exit 0 when told", lost, guard.Report{Group: 1, Cause: string(lost)}, lost, 0},
+		{"had ended before", lost, guard.Report{Group: 1, Exit: 3}, ofItself, 3},
+		{"nobody renewed", "", guard.Report{Group: 1, Exit: -1, Signal: 9, Cause: guard.AgentDied}, silent, 137},
+		{"over at once", lost, guard.Report{Group: 1, Exit: -1, Signal: 9, Cause: guard.AgentDied}, lost, 137},
+		{"too late to start", "", guard.Report{Exit: -1, Cause: guard.AgentDied, Err: "no time was left"}, silent, exitFailure},
+		{"asked", asked, guard.Report{Group: 1, Exit: 5}, asked, 5},
+		{"guard killed meanwhile", agentOff, guard.Report{Group: 1, Exit: -1, Err: "the guard died"}, agentOff, exitFailure},
+	} {
+		w := ward{tenant: &tenant{words: []string{"x"}}, guard: reported{report: c.report}, fate: fate{why: c.before}}
+		if err := w.conclude(); err != nil || w.fate.why != c.why || w.fate.code != c.code {
+			t.Errorf("%s: %q, code %d, %v; want %q, %d", c.name, w.fate.why, w.fate.code, err, c.why, c.code)
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		before reason
+		report guard.Report
+		want   int
+	}{
+		{"not found", "", guard.Report{Exit: -1, Errno: int(unix.ENOENT), Err: "no such file"}, exitNotFound},
+		{"forbidden", "", guard.Report{Exit: -1, Errno: int(unix.EACCES), Err: "permission denied"}, exitNotExecutable},
+		{"no program", "", guard.Report{Exit: -1, Errno: int(unix.ENOEXEC), Err: "exec format error"}, exitNotExecutable},
+		{"no memory", "", guard.Report{Exit: -1, Errno: int(unix.ENOMEM), Err: "cannot allocate"}, exitFailure},
+		{"guard died", "", guard.Report{Exit: -1, Err: "the guard died"}, exitFailure},
+		{"guard died later", "", guard.Report{Group: 1, Exit: -1, Err: "the guard died"}, exitFailure},
+		{"guard died when asked", asked, guard.Report{Group: 1, Exit: -1, Err: "the guard died"}, exitFailure},
+	} {
+		w := ward{tenant: &tenant{words: []string{"x"}}, guard: reported{report: c.report}, fate: fate{why: c.before}}
+		if err := w.conclude(); exitCode(err) != c.want || !strings.Contains(err.Error(), c.report.Err) {
+			t.Errorf("%s: %v, code %d, want %d", c.name, err, exitCode(err), c.want)
+		}
+	}
+}
+
+// A feed keeps the newest only: whoever was stopped does not read what is long
+// over.
+func TestAFeedKeepsTheNewest(t *testing.T) {
+	news, ended := make(chan control.Lease, 1), make(chan error, 1)
+	f := &leaseFeed{news: news, ended: ended}
+	if got := f.newest(control.Lease{Cause: "old"}); got.Cause != "old" {
+		t.Errorf("without news: %+v", got)
+	}
+	news <- control.Lease{Cause: "new"}
+	if got := f.newest(control.Lease{Cause: "old"}); got.Cause != "new" {
+		t.Errorf("with news: %+v", got)
+	}
+	signals := make(chan os.Signal, 2)
+	signals <- unix.SIGWINCH // ends no wait
+	signals <- unix.SIGTERM
+	var stopped interrupted
+	if _, err := f.next(nil, signals); !errors.As(err, &stopped) || stopped.signal != unix.SIGTERM {
+		t.Errorf("a signal gives %v", err)
+	}
+	if _, err := f.next(time.After(0), nil); !errors.Is(err, errLate) {
+		t.Errorf("the end of the time gives %v", err)
+	}
+	ended <- context.Canceled
+	if _, err := f.next(nil, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("the end of the feed gives %v", err)
+	}
+}

@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/bully-agent/bully-agent/internal/control"
+)
+
+var membersCommand = command{
+	name: "members", usage: "list the members that the agent knows",
+	about: `LAST HEARD is when anything of the member reached this host; a leader and its followers talk all the time, others
+		every few seconds. A member that is silent for longer is suspect, and after some more seconds dead.`,
+	examples: []string{program + " members", program + " members --json"},
+	options:  []option{jsonOption, socketOption},
+	action: func(c *call) error {
+		members, err := c.client().Members(c.Context.Context)
+		if err != nil {
+			return err
+		}
+		if c.Bool("json") {
+			return c.printJSON(members)
+		}
+		return c.print(c.membersText(members))
+	},
+}
+
+// membersText puts the only coloured column last: a tabwriter counts escape
+// sequences as text.
+func (c *console) membersText(members []control.Member) string {
+	var b strings.Builder
+	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "NAME\tADDRESS\tPRIORITY\tROLE\tRTT\tLAST HEARD\tID\tSTATUS")
+	for _, m := range members {
+		rtt := "-"
+		if m.RTTMS > 0 {
+			rtt = fmt.Sprintf("%.2fms", m.RTTMS)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\t%.8s\t%s\n", m.Name, m.Addr, m.Priority, m.Role, rtt, lastHeard(m), m.ID, c.memberStatus(m))
+	}
+	_ = table.Flush()
+	return b.String()
+}
+
+// lastHeard says how old what is known of the member may be.
+func lastHeard(m control.Member) string {
+	switch {
+	case m.Self:
+		return "-"
+	case m.HeardMS == nil:
+		return "never"
+	}
+	return span(time.Duration(*m.HeardMS)*time.Millisecond) + " ago"
+}
+
+func (c *console) memberStatus(m control.Member) string {
+	text := c.painted(map[string]colour{"alive": green, "suspect": yellow, "dead": red}[m.Status], m.Status)
+	if m.Leader {
+		text += ", leader"
+	}
+	if m.Self {
+		text += ", this node"
+	}
+	return text
+}

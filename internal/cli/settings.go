@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/bully-agent/bully-agent/agent"
+	"github.com/bully-agent/bully-agent/internal/config"
+	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/hooks"
+)
+
+// agentConfig maps what the user configured to what the agent takes. It is pure:
+// clock, logger, sockets and signals are added by run.
+func agentConfig(c *config.Config) agent.Config {
+	return agent.Config{
+		Cluster:   c.Cluster,
+		Name:      c.Node.Name,
+		Election:  electionConfig(c),
+		Profile:   c.Network.Profile,
+		Seeds:     c.Network.Join,
+		StateDir:  c.Node.StateDir,
+		Hooks:     hooksConfig(c),
+		Jobs:      jobsConfig(c),
+		Socket:    c.Control.Socket,
+		Advertise: c.Network.Advertise,
+		Notes:     c.Notes,
+	}
+}
+
+func electionConfig(c *config.Config) election.Config {
+	e := c.Election
+	return election.Config{
+		Priority:      c.Node.Priority,
+		Part:          parts[c.Node.Role],
+		Algorithm:     algorithms[e.Algorithm],
+		CandidateSet:  e.CandidateSet,
+		KnownMinimum:  e.KnownMinimum,
+		Expect:        e.Expect,
+		Preempt:       policies[e.Preempt],
+		PreemptDelay:  explicit(e.PreemptDelay),
+		Settle:        e.Settle,
+		TakeoverDelay: e.TakeoverDelay,
+		Heartbeat:     e.Heartbeat,
+		Lease:         e.Lease,
+		StopBudget:    e.StopBudget,
+		MinAcks:       e.MinAcks, // -1 is automatic here and there
+		MinMembers:    e.MinMembers,
+	}
+}
+
+var parts = map[string]election.Part{
+	"voter":    election.Voter,
+	"witness":  election.Witness,
+	"observer": election.Observer,
+}
+
+var algorithms = map[string]election.Algorithm{
+	"classic":  election.Classic,
+	"enhanced": election.Enhanced,
+	"smallest": election.Smallest,
+}
+
+var policies = map[string]election.Policy{
+	"priority": election.PreemptPriority,
+	"always":   election.PreemptAlways,
+	"never":    election.PreemptNever,
+}
+
+func hooksConfig(c *config.Config) hooks.Config {
+	h := c.Hooks
+	return hooks.Config{
+		Commands: map[hooks.Kind]hooks.Command{
+			hooks.BecomeLeader:   hookCommand(h.OnBecomeLeader),
+			hooks.LoseLeadership: hookCommand(h.OnLoseLeadership),
+			hooks.LeaderChange:   hookCommand(h.OnLeaderChange),
+			hooks.MemberChange:   hookCommand(h.OnMemberChange),
+		},
+		Timeout: h.Timeout,
+		Grace:   explicit(h.Grace),
+		Dir:     c.Node.StateDir,
+		Socket:  c.Control.Socket,
+	}
+}
+
+func jobsConfig(c *config.Config) []agent.Job {
+	all := make([]agent.Job, len(c.Jobs))
+	for i, j := range c.Jobs {
+		all[i] = agent.Job{Job: j.Job, Command: hookCommand(j.Command)}
+	}
+	return all
+}
+
+func hookCommand(c config.Command) hooks.Command {
+	return hooks.Command{Shell: c.Shell, Argv: c.Argv}
+}
+
+// explicit keeps a configured zero from meaning "the default", as it does in the
+// packages that take it.
+func explicit(d time.Duration) time.Duration {
+	return max(d, time.Nanosecond)
+}
+
+// applied are the settings that an agent takes up while it runs, besides the
+// jobs, which are no settings; the others wait for a restart, whatever config's
+// table says of them.
+var applied = map[string]bool{
+	"hooks.on_become_leader": true, "hooks.on_lose_leadership": true, "hooks.on_leader_change": true, "hooks.on_member_change": true,
+	"timezone":      true, // of the jobs
+	"hooks.timeout": true, "hooks.grace": true,
+	"network.join": true, "node.priority": true, "log.level": true,
+}
+
+// reloader reads the configuration anew.
+type reloader struct {
+	started *config.Config // at the agent's start: settings that differ from it and cannot be taken up are found by it
+	src     config.Source
+	hadFile atomic.Bool // there was something in the file when it was read last
+}
+
+func newReloader(started *config.Config, src config.Source) *reloader {
+	r := &reloader{started: started, src: src}
+	r.hadFile.Store(started.IsFromFile())
+	return r
+}
+
+// reload refuses a file that has become empty: whoever writes it in place empties it
+// first, and without hooks and jobs an agent lets go of nothing. Whoever means it
+// restarts the agent.
+func (r *reloader) reload() (agent.Reloaded, error) {
+	notifySystemd(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
+	defer notifySystemd(daemon.SdNotifyReady)
+	next, err := loadChecked(r.src)
+	if err != nil {
+		return agent.Reloaded{}, err
+	}
+	if r.hadFile.Load() && !next.IsFromFile() {
+		return agent.Reloaded{}, fmt.Errorf("%s: no setting and no job is in it, though the running agent has some from it: "+
+			"write it whole, under another name, and rename it; or restart the agent to run without", r.src.Path)
+	}
+	r.hadFile.Store(next.IsFromFile())
+	return reloaded(r.started, next), nil
+}
+
+func reloaded(started, next *config.Config) agent.Reloaded {
+	r := agent.Reloaded{Hooks: hooksConfig(next), Jobs: jobsConfig(next), Seeds: next.Network.Join, Priority: next.Node.Priority,
+		LogLevel: hclog.LevelFromString(next.Log.Level), Notes: next.Notes}
+	for _, s := range started.Changed(next) {
+		if !applied[s.Key] {
+			r.Waiting = append(r.Waiting, control.Waiting{Setting: s.Key, Now: started.Text(s.Key), Then: next.Text(s.Key)})
+		}
+	}
+	return r
+}

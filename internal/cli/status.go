@@ -1,0 +1,224 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/bully-agent/bully-agent/internal/config"
+	"github.com/bully-agent/bully-agent/internal/control"
+)
+
+var statusCommand = command{
+	name: "status", usage: "show what the agent on this host knows and promises",
+	examples: []string{program + " status", program + " status --json", program + " status --watch"},
+	options: []option{jsonOption,
+		{name: "watch", short: "w", usage: "show it anew every second, until interrupted; with --json one line each"}, socketOption},
+	action: func(c *call) error {
+		if c.Bool("watch") {
+			return watchStatus(c)
+		}
+		s, err := c.client().Status(c.Context.Context)
+		if err != nil {
+			return err
+		}
+		if c.Bool("json") {
+			return c.printJSON(s)
+		}
+		return c.print(c.statusText(s, time.Now()))
+	},
+}
+
+// watchStatus goes on while no agent answers: it may come back.
+func watchStatus(c *call) error {
+	const clearScreen = "\x1b[H\x1b[2J"
+	client := c.client()
+	for {
+		s, err := client.Status(c.Context.Context)
+		text := ""
+		switch {
+		case err != nil && !errors.Is(err, control.ErrUnreachable):
+			return err
+		case err != nil && c.Bool("json"):
+			c.report(err) // a reader of JSON finds a gap, and a person the reason
+		case err != nil:
+			text = errorLines(err)
+		case c.Bool("json"):
+			line, _ := json.Marshal(s) // the client decoded it, so it has a JSON form
+			text = string(line) + "\n"
+		default:
+			text = c.statusText(s, time.Now())
+		}
+		if isTerminal(c.out) && !c.Bool("json") {
+			text = clearScreen + text
+		}
+		if err := c.print(text); err != nil {
+			return err
+		}
+		time.Sleep(time.Second)
+	}
+}
+
+// statusText is the view for people, in the words of the log.
+func (c *console) statusText(s control.Status, now time.Time) string {
+	var b strings.Builder
+	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	row := func(label, text string) { fmt.Fprintf(table, "%s\t%s\n", label, text) }
+	row("node", fmt.Sprintf("%s, %s, priority %d, cluster %s", s.Self.Name, s.Self.Addr, s.Self.Priority, s.Cluster))
+	row("role", c.roleText(s, now))
+	row("leader", c.leaderText(s))
+	row("epoch", epochText(s.Epoch))
+	row("lease", leaseText(s))
+	if s.LeaderIsSelf || s.Degraded { // of others it would be no more than that they know a leader
+		row("ready", c.readyText(s))
+	}
+	row("mode", s.Mode+": "+s.Promise)
+	if s.Quorum != nil {
+		row("voters", c.votersText(s))
+		row("quorum", fmt.Sprintf("%d answer, %d needed", s.Quorum.Have, s.Quorum.Need))
+	}
+	row("members", c.membersRow(s))
+	row("last hook", c.hookText(s.LastHook, now))
+	if s.Guard != nil {
+		row("guard", c.guardText(*s.Guard))
+	}
+	row("encryption", s.Encryption)
+	row("agent", fmt.Sprintf("version %s, up %s, algorithm %s, preempt %s, profile %s, id %s",
+		s.Version, span(seconds(s.Uptime)), s.Algorithm, s.Preempt, s.Profile, s.Self.ID))
+	for _, note := range s.Notes {
+		row("note", c.painted(yellow, note))
+	}
+	_ = table.Flush() // a Builder takes everything
+	return b.String()
+}
+
+func (c *console) roleText(s control.Status, now time.Time) string {
+	role := s.Role
+	if s.LeaderIsSelf {
+		role = c.painted(green, role)
+	}
+	text := fmt.Sprintf("%s for %s, cause %s", role, span(now.Sub(s.Since)), s.Cause)
+	if s.State != s.Role {
+		text += ", state " + s.State
+	}
+	return text
+}
+
+func (c *console) leaderText(s control.Status) string {
+	switch {
+	case s.Leader == nil:
+		text := c.painted(yellow, "none known")
+		if s.WhyNoLeader != "" {
+			text += ": " + s.WhyNoLeader
+		}
+		return text
+	case s.LeaderIsSelf:
+		return s.Leader.Name + ", this node"
+	}
+	return s.Leader.Name + ", " + s.Leader.Addr
+}
+
+// votersText is the roster: who may vote, and who of them is not here.
+func (c *console) votersText(s control.Status) string {
+	text := fmt.Sprintf("%d expected", s.Expect)
+	if s.Roster == nil {
+		return text + ", no roster yet"
+	}
+	names := make([]string, len(s.Roster.Voters))
+	for i, v := range s.Roster.Voters {
+		names[i] = v.Name
+		if v.Name == "" {
+			names[i] = v.ID[:min(len(v.ID), 8)]
+		}
+		if !v.Alive {
+			names[i] = c.painted(red, names[i]+" (not here)")
+		}
+	}
+	const versionsPerEpoch = 16 // a version is 16 × the epoch whose leader made it + the number of its change (ARCHITECTURE)
+	made := ""
+	if epoch := s.Roster.Version / versionsPerEpoch; epoch > 0 {
+		made = fmt.Sprintf(" as of epoch %d", epoch)
+	}
+	if !s.Roster.Formed {
+		made += ", not formed yet"
+	}
+	return fmt.Sprintf("%s; roster%s: %s", text, made, strings.Join(names, ", "))
+}
+
+func (c *console) membersRow(s control.Status) string {
+	text := fmt.Sprintf("%d alive of %d known", s.Alive, s.Members)
+	if len(s.Silent) > 0 {
+		text += "; " + c.painted(yellow, "not heard lately") + ": " + strings.Join(s.Silent, ", ")
+	}
+	return text
+}
+
+func (c *console) hookText(h *control.Hook, now time.Time) string {
+	if h == nil {
+		return "none yet"
+	}
+	outcome := "succeeded"
+	if !h.OK {
+		outcome = c.painted(red, "failed") + ", " + hookEnd(h)
+	}
+	if h.ByGuard {
+		outcome += ", run by the guard,"
+	}
+	if h.Attempts > 1 {
+		outcome += fmt.Sprintf(" at attempt %d", h.Attempts)
+	}
+	took := time.Duration(h.TookMS * float64(time.Millisecond))
+	return fmt.Sprintf("%s %s in %s, epoch %d, %s ago", h.Event, outcome, span(took), h.Epoch.Counter, span(now.Sub(h.Time)))
+}
+
+// hookEnd says how a hook failed. One that was ended, or never began, has no exit
+// status of its own.
+func hookEnd(h *control.Hook) string {
+	if h.Exit < 0 && h.Error != "" {
+		return config.Printable(h.Error) + ","
+	}
+	return "exit " + strconv.Itoa(h.Exit)
+}
+
+// readyText says what keeps a leader from being one.
+func (c *console) readyText(s control.Status) string {
+	switch {
+	case s.Ready:
+		return "yes"
+	case s.Degraded:
+		return c.painted(red, "no, degraded") + ": the become-leader hook failed, and nobody else can lead"
+	case s.LeaderIsSelf:
+		return "no: the become-leader hook has not succeeded"
+	}
+	return "no"
+}
+
+func (c *console) guardText(g control.Guard) string {
+	switch {
+	case g.Error != "":
+		return c.painted(red, "none") + ": " + g.Error
+	case g.Process == 0:
+		return "starting"
+	}
+	return fmt.Sprintf("process %d runs the lose-leadership hook if this agent dies or freezes; it ends the %s", g.Process, g.Reach)
+}
+
+func epochText(e control.Epoch) string {
+	if e.Counter == 0 {
+		return "none known"
+	}
+	return strconv.FormatUint(e.Counter, 10) + ", owner " + e.Owner
+}
+
+func leaseText(s control.Status) string {
+	if s.LeaseRemainMS == nil {
+		return "none: this node may not act as leader"
+	}
+	return span(time.Duration(*s.LeaseRemainMS)*time.Millisecond) + " left"
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
