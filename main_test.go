@@ -14,7 +14,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/bully-agent/bully-agent/hooks/guard"
+	"github.com/bully-agent/bully-agent/internal/guard"
 )
 
 func TestMain(m *testing.M) {

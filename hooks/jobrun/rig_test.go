@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bully-agent/bully-agent/hooks"
-	"github.com/bully-agent/bully-agent/hooks/guard"
+	"github.com/bully-agent/bully-agent/internal/guard"
 )
 
 // patience bounds every wait: far above what is needed, so that a loaded machine

@@ -16,7 +16,7 @@ import (
 	urfave "github.com/urfave/cli/v2"
 
 	"github.com/bully-agent/bully-agent/internal/config"
-	"github.com/bully-agent/bully-agent/hooks/guard"
+	"github.com/bully-agent/bully-agent/internal/guard"
 )
 
 // program is what users type.

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"os"
 
-	"github.com/bully-agent/bully-agent/hooks/guard"
+	"github.com/bully-agent/bully-agent/internal/guard"
 )
 
 // ownName is this process's name in ps and top, a file of proc(5). It is the main
