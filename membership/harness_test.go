@@ -13,7 +13,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"github.com/bully-agent/bully-agent/lantest"
+	"github.com/bully-agent/bully-agent/internal/test/lantest"
 	"github.com/bully-agent/bully-agent/wire"
 )
 

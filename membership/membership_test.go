@@ -15,7 +15,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/memberlist"
 
-	"github.com/bully-agent/bully-agent/lantest"
+	"github.com/bully-agent/bully-agent/internal/test/lantest"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
