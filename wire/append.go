@@ -7,8 +7,8 @@ import (
 
 // Append writes f as one frame behind dst and returns the longer slice. It
 // allocates only when dst has no room; MaxFrame bytes of room are always
-// enough. Fields that do not hold for f's kind are not sent, nor are Minor,
-// flag bit 7 and flag Sealed, since the trailer written here is a checksum.
+// enough. Fields that do not hold for f's kind are not sent, nor are Minor and
+// flag Sealed, since the trailer written here is a checksum.
 //
 // f is only read. A kind that has no number in this version is a mistake of
 // the caller's and panics, as is a ROSTER of more than MaxVoters or a longer
@@ -46,7 +46,7 @@ func putHeader(b []byte, f *Frame) {
 	b[3] = byte(f.Kind)
 	binary.BigEndian.PutUint16(b[4:], uint16(len(b)))
 	b[6] = byte(f.Algo)
-	b[7] = byte(f.Flags & knownFlags &^ Sealed)
+	b[7] = byte(f.Flags &^ Sealed)
 	binary.BigEndian.PutUint32(b[8:], f.Cluster)
 	binary.BigEndian.PutUint32(b[12:], f.ConfigHash)
 	copy(b[16:32], f.Sender[:])

@@ -48,7 +48,7 @@ func TestAppendSendsNothingThatDoesNotHold(t *testing.T) {
 	f := challenge(t)
 	want := Append(nil, &f)
 	f.Minor = 9
-	f.Flags |= Sealed | 1<<7
+	f.Flags |= Sealed
 	f.Verdict, f.Lease, f.EchoSeq, f.Successor, f.IsReady = Ineligible, 400, 77, f.Sender, true
 	f.Why, f.Digest, f.Place, f.Parts, f.Payload = 1, 2, 3, 4, "left over"
 	f.Voters[0], f.Count = f.Sender, 16
@@ -65,7 +65,7 @@ func TestAppendSendsNothingThatDoesNotHold(t *testing.T) {
 }
 
 func TestAppendOfAnUnknownKindIsABug(t *testing.T) {
-	for _, k := range []Kind{0, 19, kindEnd, 127, 128, 255} {
+	for _, k := range []Kind{0, kindEnd, 127, 128, 255} {
 		mustPanic(t, "BUG: append frame of unknown kind "+k.String(), &Frame{Kind: k})
 	}
 }

@@ -5,7 +5,7 @@ package wire
 var bodySizes = [kindEnd]uint8{
 	Election: 16, Answer: 16, Coordinator: 12, CoordAck: 12, Query: 4, Cid: 12, Heartbeat: 12, HeartAck: 8,
 	Nominate: 4, Resign: 20, ResignAck: 4, Probe: 4, ProbeAck: 12, Prepare: 4, Ready: 8, Leave: 4,
-	Roster: 8 + 16*MaxVoters, RosterAck: 12,
+	Roster: 8 + 16*MaxVoters, RosterAck: 12, Canvass: 12,
 	JobClaim: 4, JobWitness: 4, JobRecord: 4, LedgerQuery: 12, LedgerPart: 16,
 }
 
@@ -40,7 +40,7 @@ func body(c codec, f *Frame) {
 	case Coordinator:
 		u8(c, 0, &f.Phase)
 		u32(c, 4, &f.Lease)
-		u32(c, 8, &f.ConfigVersion)
+		u32(c, 8, &f.RosterVersion)
 	case CoordAck:
 		u8(c, 0, &f.AckVerdict)
 		u32(c, 4, &f.Remain)
@@ -52,7 +52,7 @@ func body(c codec, f *Frame) {
 	case Heartbeat:
 		u32(c, 0, &f.Lease)
 		u32(c, 4, &f.Interval)
-		u32(c, 8, &f.ConfigVersion)
+		u32(c, 8, &f.RosterVersion)
 	case HeartAck:
 		u32(c, 0, &f.EchoSeq)
 		u8(c, 4, &f.AckFlags)
@@ -73,7 +73,7 @@ func body(c codec, f *Frame) {
 		truth(c, 0, &f.IsReady)
 		u32(c, 4, &f.EchoSeq)
 	case Roster:
-		u32(c, 0, &f.ConfigVersion)
+		u32(c, 0, &f.RosterVersion)
 		u8(c, 4, &f.Phase)
 		u8(c, rosterCount, &f.Count)
 		for i := range f.Voters[:f.Count] {
@@ -82,7 +82,12 @@ func body(c codec, f *Frame) {
 	case RosterAck:
 		u8(c, 0, &f.AckVerdict)
 		u32(c, 4, &f.EchoSeq)
-		u32(c, 8, &f.ConfigVersion)
+		u32(c, 8, &f.RosterVersion)
+	case Canvass:
+		u8(c, 0, &f.Reason)
+		u8(c, 1, &f.Attempt)
+		u32(c, 4, &f.HeartbeatAge)
+		u32(c, 8, &f.RosterVersion)
 	case JobClaim, JobRecord:
 		payload(c, 0, 4, &f.Payload)
 	case JobWitness:

@@ -56,6 +56,11 @@ func (t *text) body(f *Frame) {
 		t.number("attempt", uint64(f.Attempt))
 		t.age("hbAge", f.HeartbeatAge)
 		t.number("failed", f.FailedCounter)
+	case Canvass:
+		t.word("reason", f.Reason.String())
+		t.number("attempt", uint64(f.Attempt))
+		t.age("hbAge", f.HeartbeatAge)
+		t.number("roster", uint64(f.RosterVersion))
 	case Answer:
 		t.word("verdict", f.Verdict.String())
 		t.number("attempt", uint64(f.Attempt))
@@ -65,7 +70,7 @@ func (t *text) body(f *Frame) {
 	case Coordinator:
 		t.word("phase", f.Phase.String())
 		t.span("lease", f.Lease)
-		t.number("roster", uint64(f.ConfigVersion))
+		t.number("roster", uint64(f.RosterVersion))
 	case CoordAck:
 		t.word("verdict", f.AckVerdict.String())
 		t.span("remain", f.Remain)
@@ -77,7 +82,7 @@ func (t *text) body(f *Frame) {
 	case Heartbeat:
 		t.span("lease", f.Lease)
 		t.span("interval", f.Interval)
-		t.number("roster", uint64(f.ConfigVersion))
+		t.number("roster", uint64(f.RosterVersion))
 	case HeartAck:
 		t.rosterFlags(f.AckFlags)
 		t.echo(f)
@@ -98,11 +103,11 @@ func (t *text) body(f *Frame) {
 		t.word("ready", strconv.FormatBool(f.IsReady))
 		t.echo(f)
 	case Roster:
-		t.number("version", uint64(f.ConfigVersion))
+		t.number("version", uint64(f.RosterVersion))
 		t.word("phase", nameOf(rosterPhaseNames[:], int(f.Phase), "phase"))
 		t.word("voters", shortNames(f.Voters[:min(f.Count, MaxVoters)]))
 	case RosterAck:
-		t.number("version", uint64(f.ConfigVersion))
+		t.number("version", uint64(f.RosterVersion))
 		t.word("verdict", f.AckVerdict.String())
 		t.echo(f)
 	default:
@@ -158,7 +163,7 @@ func nameOrNobody(id ID) string {
 	return id.Short()
 }
 
-var flagNames = [...]string{"ack-req", "retx", "sealed", "hop", "draining", "active", "fresh", "bit7"}
+var flagNames = [...]string{"ack-req", "retx", "sealed", "hop", "draining", "active", "fresh", "wait"}
 
 // String gives the set flags' words, joined by commas, or "none".
 func (f Flags) String() string {

@@ -52,7 +52,7 @@
 //	 76   1  phase
 //	 77   3  pad
 //	 80   4  lease           ms
-//	 84   4  config_version  of the roster
+//	 84   4  roster_version  of the roster
 //
 //	COORD_ACK (4), 12 bytes
 //	 76   1  ack_verdict
@@ -72,7 +72,7 @@
 //	HEARTBEAT (7), 12 bytes
 //	 76   4  lease           ms
 //	 80   4  interval        ms to the next one
-//	 84   4  config_version  of the roster
+//	 84   4  roster_version  of the roster
 //
 //	HB_ACK (8), 8 bytes
 //	 76   4  echo_seq
@@ -113,7 +113,7 @@
 //	 76   4  pad
 //
 //	ROSTER (17), 248 bytes
-//	 76   4  config_version  of this roster
+//	 76   4  roster_version  of this roster
 //	 80   1  phase           of ROSTER, see below
 //	 81   1  count           how many of the voters hold: at most 15
 //	 82   2  pad
@@ -123,7 +123,14 @@
 //	 76   1  ack_verdict
 //	 77   3  pad
 //	 80   4  echo_seq
-//	 84   4  config_version  of the sender's roster
+//	 84   4  roster_version  of the sender's roster
+//
+//	CANVASS (19), 12 bytes
+//	 76   1  reason
+//	 77   1  attempt         0 at first
+//	 78   2  pad
+//	 80   4  heartbeat_age   ms since the sender heard its leader
+//	 84   4  roster_version  of the sender's roster
 //
 //	JOB_CLAIM (20), 4 bytes
 //	 76   2  size            bytes of the payload: at most 1100
@@ -154,17 +161,17 @@
 //
 // The epoch and round of a JOB_CLAIM or LEDGER_QUERY are those of the leadership
 // that claims or asks; the reply echoes both. A payload is in the format of
-// jobs/encode.go, with a version and a checksum of its own.
+// internal/jobs/encode.go, with a version and a checksum of its own.
 //
 // # Enumerations and bits
 //
 //	algo         bits 0–3: 1 classic, 2 enhanced, 3 smallest
 //	             bit 4 lowest rank leads, 5 quorum, 6 sticky, 7 paper
 //	flags        bit 0 ack-req, 1 retx, 2 sealed, 3 hop, 4 draining, 5 active,
-//	             6 fresh; 7 sent zero, ignored. ELECTION with active is a
-//	             pre-vote
+//	             6 fresh, 7 wait
 //	reason       1 leader-failed, 2 boot, 3 preempt, 4 no-leader, 5 transfer,
-//	             6 abandoned, 7 lease-lost, 8 superseded (6 to 8: RESIGN only)
+//	             6 abandoned, 7 lease-lost, 8 superseded, 9 died (6 to 9:
+//	             RESIGN only)
 //	verdict      0 ok, 1 leader-alive, 2 yes, 3 leased, 4 stale, 5 hold,
 //	             6 ineligible
 //	ack_verdict  0 accept, 1 stale, 2 leased, 3 hold, 4 not-voter
@@ -187,9 +194,9 @@
 //     ignore them. A newer reader takes a frame that ends before them, and reads
 //     them as zero; so zero must mean "not said". The sizes above are minima for
 //     ever, to which a payload adds its own.
-//   - use a reserved byte, a padding byte or flag bit 7, which are sent zero
-//     and ignored on receipt until then.
-//   - add kinds. 19 and 25–127 are dropped by those who do not know them, so a
+//   - use a reserved byte or a padding byte, which are sent zero and ignored on
+//     receipt until then.
+//   - add kinds. 25–127 are dropped by those who do not know them, so a
 //     sender must be able to do without the reply; 128–255 are announcements
 //     that may be ignored without loss.
 //

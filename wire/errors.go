@@ -27,8 +27,8 @@ var (
 	// ErrChecksum is returned when the CRC32C is not that of the bytes before it.
 	ErrChecksum = errors.New("parse frame: wrong checksum")
 
-	// ErrKind is returned when an intact frame is of kind 0, 19, or of a kind
-	// from 25 to 127: a newer member speaks.
+	// ErrKind is returned when an intact frame is of kind 0, or of a kind from 25
+	// to 127: a newer member speaks.
 	ErrKind = errors.New("parse frame: unknown kind")
 
 	// ErrOptional is returned when an intact frame is of a kind from 128 to

@@ -5,12 +5,12 @@ import "fmt"
 // Kind says what a frame means, and so which body fields of Frame hold.
 type Kind uint8
 
-// The kinds of protocol 2.3, and from 20 on those of singleton jobs. 19 and
-// 25–127 are unknown to this version and dropped; 128–255 are optional
-// extensions and ignored.
+// The kinds of protocol 2.3, and from 20 on those of singleton jobs. 25–127 are
+// unknown to this version and dropped; 128–255 are optional extensions and
+// ignored.
 const (
 	Election    Kind = 1  // starter → those it challenges: may I?
-	Answer      Kind = 2  // the reply to Election
+	Answer      Kind = 2  // the reply to Election and Canvass
 	Coordinator Kind = 3  // owner of an epoch → all: I claim, or hold, this epoch
 	CoordAck    Kind = 4  // the reply to Coordinator
 	Query       Kind = 5  // joiner: who leads?
@@ -27,6 +27,7 @@ const (
 	Leave       Kind = 16 // own departure: id and incarnation are the header's
 	Roster      Kind = 17 // proposer or leader → voters: who may vote
 	RosterAck   Kind = 18 // the reply to Roster
+	Canvass     Kind = 19 // claimant → voters: would you grant me an epoch now?
 
 	JobClaim    Kind = 20 // leader → voters: witness that I run this slot
 	JobWitness  Kind = 21 // the reply to JobClaim
@@ -34,7 +35,7 @@ const (
 	LedgerQuery Kind = 23 // new leader → the others: what do you know about runs?
 	LedgerPart  Kind = 24 // the reply to LedgerQuery
 
-	kindEnd      Kind = 25  // first number without a meaning, 19 apart
+	kindEnd      Kind = 25  // first number without a meaning
 	kindOptional Kind = 128 // first number that may be ignored
 )
 
@@ -42,7 +43,7 @@ var kindNames = [...]string{
 	Election: "ELECTION", Answer: "ANSWER", Coordinator: "COORDINATOR", CoordAck: "COORD_ACK",
 	Query: "QUERY", Cid: "CID", Heartbeat: "HEARTBEAT", HeartAck: "HB_ACK", Nominate: "NOMINATE",
 	Resign: "RESIGN", ResignAck: "RESIGN_ACK", Probe: "PROBE", ProbeAck: "PROBE_ACK",
-	Prepare: "PREPARE", Ready: "READY", Leave: "LEAVE", Roster: "ROSTER", RosterAck: "ROSTER_ACK",
+	Prepare: "PREPARE", Ready: "READY", Leave: "LEAVE", Roster: "ROSTER", RosterAck: "ROSTER_ACK", Canvass: "CANVASS",
 	JobClaim: "JOB_CLAIM", JobWitness: "JOB_WITNESS", JobRecord: "JOB_RECORD",
 	LedgerQuery: "LEDGER_QUERY", LedgerPart: "LEDGER_PART",
 }
@@ -66,7 +67,7 @@ const (
 	AlgoPaper  Algo = 0x80 // the papers' conventions, simulator only
 )
 
-// Flags are one-bit facts about a frame. Bit 7 is sent zero and ignored.
+// Flags are one-bit facts about a frame.
 type Flags uint8
 
 // The flags of protocol 8.
@@ -76,14 +77,15 @@ const (
 	Sealed   Flags = 1 << 2 // the trailer is a 16-byte MAC instead of CRC32C
 	Hop      Flags = 1 << 3 // forwarded once already, or announced by proxy
 	Draining Flags = 1 << 4 // the sender cannot lead
-	Active   Flags = 1 << 5 // the sender's leadership is in force, not only claimed; of an ELECTION: a pre-vote
+	Active   Flags = 1 << 5 // the sender's leadership is in force, not only claimed
 	Fresh    Flags = 1 << 6 // the sender heard the epoch's owner within its suspect timeout
+	Wait     Flags = 1 << 7 // of COORDINATOR and HEARTBEAT: should my process die, wait for my will, or for the lease
 )
 
 // Reason says why a round, a nomination or a resignation came about.
 type Reason uint8
 
-// The reasons of ELECTION, NOMINATE and RESIGN.
+// The reasons of ELECTION, CANVASS, NOMINATE and RESIGN.
 const (
 	LeaderFailed Reason = 1
 	Boot         Reason = 2
@@ -93,9 +95,10 @@ const (
 	Abandoned    Reason = 6 // RESIGN only: a claim that never became a leadership
 	LeaseLost    Reason = 7 // RESIGN only: the leader lost its lease
 	Superseded   Reason = 8 // RESIGN only: a higher epoch appeared
+	Died         Reason = 9 // RESIGN only: the leader's will: its process is dead, and all that it ran has ended
 )
 
-var reasonNames = [...]string{1: "leader-failed", "boot", "preempt", "no-leader", "transfer", "abandoned", "lease-lost", "superseded"}
+var reasonNames = [...]string{1: "leader-failed", "boot", "preempt", "no-leader", "transfer", "abandoned", "lease-lost", "superseded", "died"}
 
 // String gives the reason's word in logs and transcripts.
 func (r Reason) String() string { return nameOf(reasonNames[:], int(r), "reason") }
@@ -107,8 +110,8 @@ type Verdict uint8
 const (
 	OK          Verdict = 0 // I outrank you; ETA says when I shall have announced, 0 (enhanced, smallest): name me
 	LeaderAlive Verdict = 1 // there is a leader: the epoch of this frame
-	Yes         Verdict = 2 // pre-vote: I would grant you now
-	Leased      Verdict = 3 // pre-vote: my promise to another still runs
+	Yes         Verdict = 2 // to CANVASS: I would grant you now
+	Leased      Verdict = 3 // to CANVASS: my promise to another still runs
 	Stale       Verdict = 4 // your epoch is behind the one of this frame
 	Hold        Verdict = 5 // I restarted and keep silent until my old promises ended
 	Ineligible  Verdict = 6 // I cannot lead; do not wait for me
@@ -243,16 +246,16 @@ type Frame struct {
 	Epoch       Epoch
 	Priority    uint16 // the sender's
 
-	Reason        Reason        // ELECTION, NOMINATE, RESIGN
-	Attempt       uint8         // ELECTION, ANSWER: 0 at first, echoed
-	HeartbeatAge  uint32        // ELECTION, ANSWER, CID, PROBE_ACK: ms since the sender heard its leader
+	Reason        Reason        // ELECTION, CANVASS, NOMINATE, RESIGN
+	Attempt       uint8         // ELECTION, CANVASS, ANSWER: 0 at first, echoed
+	HeartbeatAge  uint32        // ELECTION, CANVASS, ANSWER, CID, PROBE_ACK: ms since the sender heard its leader
 	FailedCounter uint64        // ELECTION: counter of the epoch whose owner is believed dead
 	Verdict       Verdict       // ANSWER
 	ETA           uint32        // ANSWER: ms until the sender expects to have announced
 	EchoSeq       uint32        // ANSWER, COORD_ACK, HB_ACK, RESIGN_ACK, PROBE_ACK, READY, ROSTER_ACK: Seq of the request
 	Phase         Phase         // COORDINATOR, ROSTER
 	Lease         uint32        // COORDINATOR, HEARTBEAT: the sender's lease length, ms
-	ConfigVersion uint32        // COORDINATOR, HEARTBEAT, ROSTER, ROSTER_ACK: version of the roster
+	RosterVersion uint32        // COORDINATOR, HEARTBEAT, ROSTER, ROSTER_ACK, CANVASS: version of the roster
 	AckVerdict    AckVerdict    // COORD_ACK, ROSTER_ACK
 	Remain        uint32        // COORD_ACK, CID: ms that a lease or promise still runs
 	Knowledge     Knowledge     // CID

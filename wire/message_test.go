@@ -18,10 +18,10 @@ func TestConstantsHaveTheirWords(t *testing.T) {
 		{Prepare, "PREPARE"}, {Ready, "READY"}, {Leave, "LEAVE"}, {Roster, "ROSTER"},
 		{RosterAck, "ROSTER_ACK"}, {JobClaim, "JOB_CLAIM"}, {JobWitness, "JOB_WITNESS"}, {JobRecord, "JOB_RECORD"},
 		{LedgerQuery, "LEDGER_QUERY"}, {LedgerPart, "LEDGER_PART"},
-		{Kind(0), "KIND(0)"}, {Kind(19), "KIND(19)"}, {kindEnd, "KIND(25)"},
+		{Kind(0), "KIND(0)"}, {Canvass, "CANVASS"}, {kindEnd, "KIND(25)"},
 		{LeaderFailed, "leader-failed"}, {Boot, "boot"}, {Preempt, "preempt"}, {NoLeader, "no-leader"},
 		{Transfer, "transfer"}, {Abandoned, "abandoned"}, {LeaseLost, "lease-lost"}, {Superseded, "superseded"},
-		{Reason(0), "reason(0)"}, {Reason(9), "reason(9)"},
+		{Died, "died"}, {Reason(0), "reason(0)"}, {Reason(10), "reason(10)"},
 		{OK, "ok"}, {LeaderAlive, "leader-alive"}, {Yes, "yes"}, {Leased, "leased"}, {Stale, "stale"},
 		{Hold, "hold"}, {Ineligible, "ineligible"}, {Verdict(7), "verdict(7)"},
 		{Accept, "accept"}, {AckStale, "stale"}, {AckLeased, "leased"}, {AckHold, "hold"},
@@ -32,7 +32,7 @@ func TestConstantsHaveTheirWords(t *testing.T) {
 		{Starting, "starting"}, {Following, "following"}, {Candidate, "candidate"}, {Leading, "leading"},
 		{Stopping, "stopping"}, {Observing, "observing"}, {Standing(6), "standing(6)"},
 		{AckReq, "ack-req"}, {Retx, "retx"}, {Sealed, "sealed"}, {Hop, "hop"}, {Draining, "draining"},
-		{Active, "active"}, {Fresh, "fresh"},
+		{Active, "active"}, {Fresh, "fresh"}, {Wait, "wait"},
 	} {
 		if got := c.value.String(); got != c.want {
 			t.Errorf("%T %d: got %q, want %q", c.value, c.value, got, c.want)

@@ -9,9 +9,9 @@ import "encoding/binary"
 //
 // It judges form only: whether cluster, sender and epoch are believable is for
 // the caller (R1, R2, R3). A frame of a higher minor version may be longer
-// than this version's; what is appended is ignored, as are reserved bytes,
-// padding and flag bit 7. Whether the voters of a ROSTER are different, and in
-// order, is the caller's question too.
+// than this version's; what is appended is ignored, as are reserved bytes and
+// padding. Whether the voters of a ROSTER are different, and in order, is the
+// caller's question too.
 func Parse(b []byte, f *Frame) error {
 	if err := check(b); err != nil {
 		return err
@@ -80,7 +80,7 @@ func getHeader(b []byte, f *Frame) {
 	f.Minor = b[2] & 0x0f
 	f.Kind = Kind(b[3])
 	f.Algo = Algo(b[6])
-	f.Flags = Flags(b[7]) & knownFlags
+	f.Flags = Flags(b[7])
 	f.Cluster = binary.BigEndian.Uint32(b[8:])
 	f.ConfigHash = binary.BigEndian.Uint32(b[12:])
 	f.Sender = ID(b[16:32])

@@ -16,9 +16,6 @@ const (
 	version     = 0x10 // major 1, minor 0
 	headerSize  = 76
 	trailerSize = 4
-
-	// knownFlags leaves out bit 7, which has no meaning yet.
-	knownFlags = AckReq | Retx | Sealed | Hop | Draining | Active | Fresh
 )
 
 // castagnoli selects CRC32C, for which amd64 and arm64 have an instruction.

@@ -66,7 +66,7 @@ func TestGoldenFramesOfTheProtocolText(t *testing.T) {
 	claim := fromB
 	claim.Kind, claim.Algo, claim.Flags = Coordinator, Classic|AlgoQuorum, AckReq
 	claim.Seq, claim.Round, claim.Epoch = 5, 2, Epoch{42, b}
-	claim.Phase, claim.Lease, claim.ConfigVersion = Claim, 1000, 1
+	claim.Phase, claim.Lease, claim.RosterVersion = Claim, 1000, 1
 
 	ack := fromA
 	ack.Kind, ack.Algo = HeartAck, Classic|AlgoQuorum

@@ -34,7 +34,7 @@ assert crc32c(b"123456789") == 0xE3069283  # the check value that every catalogu
 # ---- the format ------------------------------------------------------------
 
 REASON = {"leader-failed": 1, "boot": 2, "preempt": 3, "no-leader": 4, "transfer": 5,
-          "abandoned": 6, "lease-lost": 7, "superseded": 8}
+          "abandoned": 6, "lease-lost": 7, "superseded": 8, "died": 9}
 ENUMS = {
     "reason": REASON,
     "verdict": {"ok": 0, "leader-alive": 1, "yes": 2, "leased": 3, "stale": 4, "hold": 5, "ineligible": 6},
@@ -50,7 +50,7 @@ ALGO_IDS = {1: "classic", 2: "enhanced", 3: "smallest"}
 ALGO_BITS = ["lowest", "quorum", "sticky", "paper"]
 MAX_VOTERS = 15
 VOTERS = ["voter_%d" % (i + 1) for i in range(MAX_VOTERS)]
-FLAG_BITS = ["ack-req", "retx", "sealed", "hop", "draining", "active", "fresh"]
+FLAG_BITS = ["ack-req", "retx", "sealed", "hop", "draining", "active", "fresh", "wait"]
 
 HEADER = [("magic", 2), ("version", 1), ("kind", 1), ("length", 2), ("algo", 1), ("flags", 1), ("cluster", 4),
           ("config_hash", 4), ("sender", 16), ("incarnation", 4), ("nonce", 4), ("seq", 4), ("round", 4),
@@ -60,17 +60,17 @@ HEADER = [("magic", 2), ("version", 1), ("kind", 1), ("length", 2), ("algo", 1),
 KINDS = [
     (1, "ELECTION", "starter to those it challenges: may I?",
      [("reason", 1), ("attempt", 1), ("pad", 2), ("heartbeat_age", 4), ("failed_counter", 8)]),
-    (2, "ANSWER", "the reply to ELECTION",
+    (2, "ANSWER", "the reply to ELECTION and CANVASS",
      [("verdict", 1), ("attempt", 1), ("pad", 2), ("eta", 4), ("echo_seq", 4), ("heartbeat_age", 4)]),
     (3, "COORDINATOR", "owner of an epoch to all: I claim, or hold, this epoch",
-     [("phase", 1), ("pad", 3), ("lease", 4), ("config_version", 4)]),
+     [("phase", 1), ("pad", 3), ("lease", 4), ("roster_version", 4)]),
     (4, "COORD_ACK", "the reply to COORDINATOR",
      [("ack_verdict", 1), ("pad", 3), ("remain", 4), ("echo_seq", 4)]),
     (5, "QUERY", "joiner: who leads?", [("pad", 4)]),
     (6, "CID", "the reply to QUERY",
      [("knowledge", 1), ("pad", 3), ("heartbeat_age", 4), ("remain", 4)]),
     (7, "HEARTBEAT", "leader to all, every heartbeat interval",
-     [("lease", 4), ("interval", 4), ("config_version", 4)]),
+     [("lease", 4), ("interval", 4), ("roster_version", 4)]),
     (8, "HB_ACK", "the reply to HEARTBEAT",
      [("echo_seq", 4), ("ack_flags", 1), ("pad", 3)]),
     (9, "NOMINATE", "starter to the winner it found: you lead", [("reason", 1), ("pad", 3)]),
@@ -84,9 +84,11 @@ KINDS = [
     (15, "READY", "the reply to PREPARE", [("is_ready", 1), ("pad", 3), ("echo_seq", 4)]),
     (16, "LEAVE", "own departure", [("pad", 4)]),
     (17, "ROSTER", "proposer or leader to voters: who may vote",
-     [("config_version", 4), ("phase", 1), ("count", 1), ("pad", 2)] + [(voter, 16) for voter in VOTERS]),
+     [("roster_version", 4), ("phase", 1), ("count", 1), ("pad", 2)] + [(voter, 16) for voter in VOTERS]),
     (18, "ROSTER_ACK", "the reply to ROSTER",
-     [("ack_verdict", 1), ("pad", 3), ("echo_seq", 4), ("config_version", 4)]),
+     [("ack_verdict", 1), ("pad", 3), ("echo_seq", 4), ("roster_version", 4)]),
+    (19, "CANVASS", "claimant to voters: would you grant me an epoch now?",
+     [("reason", 1), ("attempt", 1), ("pad", 2), ("heartbeat_age", 4), ("roster_version", 4)]),
     (20, "JOB_CLAIM", "leader to voters: witness that I run this slot", [("size", 2), ("pad", 2), ("payload", 0)]),
     (21, "JOB_WITNESS", "the reply to JOB_CLAIM", [("why", 1), ("pad", 3)]),
     (22, "JOB_RECORD", "anyone to all: what has become of a run, or of a job",
@@ -184,7 +186,7 @@ GOLDEN = {
                  "000000000029f0e0d0c0b0a04090807060504030201000640000010000000000015e00000000000000295ea3809f"),
     "COORDINATOR": ("B claims epoch 42 from a majority (protocol text)",
                     dict(FROM_B, algo=0x21, flags=0x01, seq=5, round=2, epoch_counter=42, phase="claim", lease=1000,
-                         config_version=1),
+                         roster_version=1),
                     "b71e1003005c21017c08be7f01020304f0e0d0c0b0a040908070605040302010000000030000000100000005000000020000"
                     "00000000002af0e0d0c0b0a04090807060504030201000c8000001000000000003e800000001e776b86d"),
     "HB_ACK": ("A acknowledges B's heartbeat (protocol text)",
@@ -207,7 +209,7 @@ ORDINARY = {
     "CID": ("B leads, 210 ms of lease left", dict(FROM_B, flags=0x20, seq=18, epoch_counter=42, knowledge="leads",
                                                  remain=210)),
     "HEARTBEAT": ("B leads, every 50 ms", dict(FROM_B, algo=0x21, flags=0x21, seq=6, epoch_counter=42, lease=400,
-                                              interval=50, config_version=1)),
+                                              interval=50, roster_version=1)),
     "NOMINATE": ("A found B best", dict(FROM_A, algo=0x02, flags=0x01, seq=103, round=10, epoch_counter=42,
                                        reason="leader-failed")),
     "RESIGN": ("B hands over to A", dict(FROM_B, flags=0x01, seq=30, epoch_counter=42, reason="transfer", successor=A)),
@@ -219,10 +221,12 @@ ORDINARY = {
     "READY": ("A is ready", dict(FROM_A, seq=106, epoch_counter=42, is_ready="yes", echo_seq=29)),
     "LEAVE": ("A goes", dict(FROM_A, flags=0x10, seq=107, epoch_counter=42)),
     "ROSTER": ("B proposes the first voters", dict(FROM_B, algo=0x21, flags=0x01, seq=3, round=1, epoch_owner=NOBODY,
-                                                  config_version=1, phase="proposed", count=3, voter_1=A, voter_2=C,
+                                                  roster_version=1, phase="proposed", count=3, voter_1=A, voter_2=C,
                                                   voter_3=B)),
     "ROSTER_ACK": ("A has them on disk", dict(FROM_A, algo=0x21, seq=108, round=1, epoch_owner=NOBODY,
-                                              ack_verdict="accept", echo_seq=3, config_version=1)),
+                                              ack_verdict="accept", echo_seq=3, roster_version=1)),
+    "CANVASS": ("A asks a voter", dict(FROM_A, algo=0x21, flags=0x01, seq=109, round=11, epoch_counter=42,
+                                       reason="leader-failed", heartbeat_age=1200, roster_version=672)),
     "JOB_CLAIM": ("B claims a slot of backup",
                   dict(FROM_B, algo=0x21, flags=0x01, seq=60, round=1, epoch_counter=42, payload=CLAIM)),
     "JOB_WITNESS": ("A has the claim on disk", dict(FROM_A, algo=0x21, seq=112, round=1, epoch_counter=42, why=0)),
@@ -236,15 +240,18 @@ ORDINARY = {
 
 # Cases that stand behind the others, since they came later.
 MORE = {
-    "ELECTION": [("A asks a voter (pre-vote)",
-                  dict(FROM_A, algo=0x21, flags=0x21, seq=109, round=11, epoch_counter=42, reason="leader-failed",
-                       heartbeat_age=1200, failed_counter=42))],
+    "COORDINATOR": [("B holds its epoch, and is to be waited for",
+                     dict(FROM_B, flags=0xA1, seq=31, round=3, epoch_counter=42, phase="active", lease=400))],
+    "HEARTBEAT": [("B is to be waited for",
+                   dict(FROM_B, flags=0xA1, seq=32, epoch_counter=42, lease=400, interval=50))],
+    "RESIGN": [("B's will",
+                dict(FROM_B, algo=0x21, flags=0x10, seq=33, epoch_counter=42, reason="died", successor=NOBODY))],
     "HB_ACK": [("A knows no roster",
                 dict(FROM_A, algo=0x21, seq=110, epoch_counter=42, echo_seq=7, ack_flags=1)),
                ("A's roster is older than B's",
                 dict(FROM_A, algo=0x21, seq=111, epoch_counter=42, echo_seq=8, ack_flags=2))],
     "ROSTER": [("B tells the roster after a change",
-                dict(FROM_B, algo=0x21, flags=0x21, seq=50, epoch_counter=42, config_version=673, phase="formed",
+                dict(FROM_B, algo=0x21, flags=0x21, seq=50, epoch_counter=42, roster_version=673, phase="formed",
                      count=2, voter_1=A, voter_2=B))],
     "JOB_WITNESS": [("A knows another claimant",
                      dict(FROM_A, algo=0x21, seq=114, round=1, epoch_counter=42, why=23))],
@@ -275,10 +282,11 @@ def zeros(kind):
 
 
 def maxima(kind):
-    """Every field at its end; flags without sealed (4), which this version cannot send, and without bit 7."""
+    """Every field at its end; flags without sealed (4), which this version cannot send, and without wait, which
+    is younger than these vectors, as is the reason died."""
     ends = {"flags": 0x7B, "count": MAX_VOTERS}
     return fill(kind, lambda name, size: ends.get(name, (1 << 8 * size) - 1),
-                lambda name: LAST, lambda words: words[-1], b"\xff" * MAX_PAYLOAD)
+                lambda name: LAST, lambda words: [w for w in words if w != "died"][-1], b"\xff" * MAX_PAYLOAD)
 
 
 def distinct(kind):
@@ -411,18 +419,18 @@ def malformed():
     yield "checksum", "checksum without the final xor", body + struct.pack(">I", crc32c(body) ^ 0xFFFFFFFF)
     yield "checksum", "CRC-32 of Ethernet", body + struct.pack(">I", zlib.crc32(body))
     yield "checksum", "another kind in a damaged frame", with_byte(good, 3, 17)
-    yield "checksum", "unknown kind in a damaged frame", with_byte(good, 3, 19)
+    yield "checksum", "unknown kind in a damaged frame", with_byte(good, 3, 25)
     yield "checksum", "optional kind in a damaged frame", with_byte(good, 3, 200)
 
     for offset in range(76):
         expected = {0: "magic", 1: "magic", 2: "version", 4: "length", 5: "length", 7: "sealed"}.get(offset, "checksum")
         yield expected, "header byte %d flipped" % offset, with_byte(good, offset, good[offset] ^ 0xFF)
 
-    for number in (0, 19, 25, 127):
+    for number in (0, 25, 127):
         yield "kind", "kind %d, resealed" % number, resealed(with_byte(body, 3, number))
     for number in (128, 129, 255):
         yield "optional", "kind %d, resealed" % number, resealed(with_byte(body, 3, number))
-    yield "kind", "kind 19 without a body, resealed", resize(with_byte(body, 3, 19), 80)
+    yield "kind", "kind 25 without a body, resealed", resize(with_byte(body, 3, 25), 80)
     yield "optional", "kind 128 of 1200 bytes, resealed", resize(with_byte(body, 3, 128), 1200)
 
     for number, title, _, layout in KINDS:
@@ -457,7 +465,6 @@ def malformed():
     yield "ok", "minor 1 with 7 more bytes of body, resealed", resize(with_byte(body, 2, 0x11), total + 7)
     yield "ok", "minor 1 with the same body, resealed", resealed(with_byte(body, 2, 0x11))
     yield "ok", "minor 15 of 1200 bytes, resealed", resize(with_byte(body, 2, 0x1F), 1200)
-    yield "ok", "flag bit 7, resealed", resealed(with_byte(body, 7, 0x81))
     yield "ok", "reserved bytes in use, resealed", resealed(body[:74] + b"\xA5\x5A" + body[76:])
     yield "ok", "ROSTER as it should be", resealed(roster)
     yield "ok", "ROSTER with identities beyond its count, resealed", resealed(roster[:132] + bytes(range(1, 193)))
