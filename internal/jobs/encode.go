@@ -7,6 +7,8 @@ import (
 	"hash/crc32"
 	"math"
 	"slices"
+
+	"github.com/bully-agent/bully-agent/wire"
 )
 
 // A ledger as bytes, on disk and between hosts. Numbers are unsigned varints,
@@ -84,20 +86,18 @@ func (l *Ledger) Append(b []byte) ([]byte, error) {
 }
 
 // owners are the hosts of all runs, sorted, each once.
-func (l *Ledger) owners() []ID {
-	var all []ID
+func (l *Ledger) owners() []wire.ID {
+	var all []wire.ID
 	for i := range l.entries {
 		for _, r := range l.entries[i].Runs {
 			all = append(all, r.Owner)
 		}
 	}
-	slices.SortFunc(all, compareID)
+	slices.SortFunc(all, wire.ID.Compare)
 	return slices.Compact(all)
 }
 
-func compareID(a, b ID) int { return slices.Compare(a[:], b[:]) }
-
-func (e *Entry) append(b []byte, owners []ID) []byte {
+func (e *Entry) append(b []byte, owners []wire.ID) []byte {
 	b = append(b, byte(len(e.Job)))
 	b = append(b, e.Job...)
 	b = binary.AppendUvarint(b, uint64(e.Floor))
@@ -116,8 +116,8 @@ func (e *Entry) append(b []byte, owners []ID) []byte {
 	return b
 }
 
-func (r Run) append(b []byte, owners []ID) []byte {
-	owner, _ := slices.BinarySearchFunc(owners, r.Owner, compareID)
+func (r Run) append(b []byte, owners []wire.ID) []byte {
+	owner, _ := slices.BinarySearchFunc(owners, r.Owner, wire.ID.Compare)
 	b = append(b, byte(r.Phase)|bit(r.Manual)<<4, byte(r.Outcome))
 	b = binary.AppendUvarint(b, r.Epoch)
 	b = binary.AppendUvarint(b, uint64(owner))
@@ -183,7 +183,7 @@ func parse(b []byte) (*Ledger, error) {
 // reader consumes bytes until something is wrong; from then on it gives zeros.
 type reader struct {
 	rest   []byte
-	owners []ID
+	owners []wire.ID
 	err    error
 }
 
@@ -243,8 +243,8 @@ func (in *reader) since(claimed Millis) Millis {
 func (in *reader) ledger() *Ledger {
 	l := &Ledger{fence: in.number(math.MaxInt64), forgot: Slot(in.number(uint64(maxSlot)))}
 	for range in.number(MaxJobs * MaxRuns) {
-		in.owners = append(in.owners, ID(in.bytes(len(ID{}))))
-		if n := len(in.owners); n > 1 && compareID(in.owners[n-2], in.owners[n-1]) >= 0 {
+		in.owners = append(in.owners, wire.ID(in.bytes(len(wire.ID{}))))
+		if n := len(in.owners); n > 1 && in.owners[n-2].Compare(in.owners[n-1]) >= 0 {
 			in.fail(ErrBounds)
 		}
 		if in.err != nil {

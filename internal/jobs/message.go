@@ -1,37 +1,20 @@
 package jobs
 
-import "fmt"
+import (
+	"fmt"
 
-// MessageKind is a message's number, that of package wire's Kind.
-type MessageKind uint8
-
-// The messages.
-const (
-	ClaimMessage   MessageKind = 20 // leader → voters: witness this claim
-	WitnessMessage MessageKind = 21 // the reply: Why is ReasonNone if it is on disk, else why not
-	RecordMessage  MessageKind = 22 // anyone → all: what has become of a run, or of a job's pause
-	QueryMessage   MessageKind = 23 // new leader → the others: what do you know? Part Place, please
-	PartMessage    MessageKind = 24 // the reply: part Place of Count; Count 0: the same as you
+	"github.com/bully-agent/bully-agent/wire"
 )
-
-// MaxPayload is the most bytes of a Message's Payload: what a frame carries.
-const MaxPayload = 1100
-
-var messageWords = [...]string{ClaimMessage: "JOB_CLAIM", WitnessMessage: "JOB_WITNESS", RecordMessage: "JOB_RECORD",
-	QueryMessage: "LEDGER_QUERY", PartMessage: "LEDGER_PART"}
-
-// String gives the message's name as package wire writes it.
-func (k MessageKind) String() string { return wordOf(messageWords[:], int(k)) }
 
 // Message is what hosts say to each other about jobs: the body of one frame.
 // Its fields are those of wire.Frame with the same meaning; Kind says which
 // hold.
 type Message struct {
-	Kind MessageKind
+	Kind wire.Kind
 	// Epoch and Owner name the leadership that claims or asks; replies echo
 	// them, and Round, which numbers the claims and questions of one leadership.
 	Epoch uint64
-	Owner ID
+	Owner wire.ID
 	Round uint32
 
 	Why     Reason // Witness
@@ -41,15 +24,28 @@ type Message struct {
 	Payload string // Claim: Claim.Append; Record, Part: a Ledger's bytes
 }
 
+// Frame puts a message into a frame, of which it sets the message's fields alone:
+// those of its sender and its cluster are election.Node's to stamp.
+func (m *Message) Frame() wire.Frame {
+	return wire.Frame{Kind: m.Kind, Epoch: wire.Epoch{Counter: m.Epoch, Owner: m.Owner}, Round: m.Round,
+		Why: uint8(m.Why), Digest: m.Digest, Place: m.Place, Parts: m.Count, Payload: m.Payload}
+}
+
+// MessageOf takes a message out of a frame about jobs.
+func MessageOf(f *wire.Frame) Message {
+	return Message{Kind: f.Kind, Epoch: f.Epoch.Counter, Owner: f.Epoch.Owner, Round: f.Round,
+		Why: Reason(f.Why), Digest: f.Digest, Place: f.Place, Count: f.Parts, Payload: f.Payload}
+}
+
 // String gives one line.
 func (m Message) String() string {
 	s := fmt.Sprintf("%v epoch=%d/%s round=%d", m.Kind, m.Epoch, m.Owner.Short(), m.Round)
 	switch m.Kind {
-	case WitnessMessage:
+	case wire.JobWitness:
 		s += " why=" + m.Why.String()
-	case QueryMessage:
+	case wire.LedgerQuery:
 		s += fmt.Sprintf(" place=%d", m.Place)
-	case PartMessage:
+	case wire.LedgerPart:
 		s += fmt.Sprintf(" place=%d of %d", m.Place, m.Count)
 	}
 	return s

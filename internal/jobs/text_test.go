@@ -3,25 +3,27 @@ package jobs
 import (
 	"testing"
 	"time"
+
+	"github.com/bully-agent/bully-agent/wire"
 )
 
 // Logs and transcripts have these lines.
 func TestTextOfEventsAndEffects(t *testing.T) {
 	key := Key{Slot: 1780315200, Epoch: 4, Owner: here}
 	run := Run{Key: key, Phase: Running, Attempt: 2}
-	claim := Message{Kind: ClaimMessage, Epoch: 4, Owner: here, Round: 9}
+	claim := Message{Kind: wire.JobClaim, Epoch: 4, Owner: here, Round: 9}
 	query, part, witnessed := claim, claim, claim
-	query.Kind, query.Place = QueryMessage, 1
-	part.Kind, part.Place, part.Count = PartMessage, 1, 3
-	witnessed.Kind, witnessed.Why = WitnessMessage, ReasonTaken
+	query.Kind, query.Place = wire.LedgerQuery, 1
+	part.Kind, part.Place, part.Count = wire.LedgerPart, 1, 3
+	witnessed.Kind, witnessed.Why = wire.JobWitness, ReasonTaken
 	for _, c := range []struct {
 		value interface{ String() string }
 		want  string
 	}{
 		{Tick{}, "tick"},
-		{Leading{Epoch: 4, Voters: []ID{here, there}, Need: 2}, "leading epoch=4 voters=2 need=2"},
+		{Leading{Epoch: 4, Voters: []wire.ID{here, there}, Need: 2}, "leading epoch=4 voters=2 need=2"},
 		{NotLeading{}, "not leading"},
-		{Peers{[]ID{there}}, "peers n=1"},
+		{Peers{[]wire.ID{there}}, "peers n=1"},
 		{Heard{there, claim}, "heard from=02000000 JOB_CLAIM epoch=4/01000000 round=9"},
 		{Merged{[]byte("abc")}, "merged bytes=3"},
 		{Exited{"a", key, 3}, "exited job=a run=4/1780315200 exit=3"},
@@ -44,7 +46,6 @@ func TestTextOfEventsAndEffects(t *testing.T) {
 		{Reply{7, run, ErrDisk}, `reply token=7 err="` + ErrDisk.Error() + `"`},
 		{Noted{Decision{Job: "a", Run: run}}, "a: note [4/1780315200 running by 01000000 attempt=2] none"},
 		{Refused{there, "ahead"}, "refused from=02000000 why=ahead"},
-		{MessageKind(19), "unknown"},
 	} {
 		if got := c.value.String(); got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)
@@ -74,20 +75,20 @@ func FuzzHeard(f *testing.F) {
 	f.Fuzz(func(t *testing.T, kind uint8, epoch uint64, owner byte, round uint32, why uint8, digest uint64, place, count uint16, payload []byte, ms int64) {
 		s := NewScheduler(SchedulerConfig{Self: here, Table: tableOf(t, nil, "@every 10s")}, nil)
 		now := clock("12:00")
-		s.Step(now, Peers{[]ID{there}})
-		s.Step(now, Leading{Epoch: 5, Since: now, Voters: []ID{here, there}, Need: 2})
-		m := Message{Kind: MessageKind(kind), Epoch: epoch, Owner: ID{owner}, Round: round, Why: Reason(why), Digest: digest,
+		s.Step(now, Peers{[]wire.ID{there}})
+		s.Step(now, Leading{Epoch: 5, Since: now, Voters: []wire.ID{here, there}, Need: 2})
+		m := Message{Kind: wire.Kind(kind), Epoch: epoch, Owner: wire.ID{owner}, Round: round, Why: Reason(why), Digest: digest,
 			Place: place, Count: count, Payload: string(payload)}
 		for i := range 4 {
 			now = now.Add(time.Duration(ms%20_000) * time.Millisecond)
-			for _, effect := range s.Step(now, Heard{From: ID{owner}, Message: m}) {
+			for _, effect := range s.Step(now, Heard{From: wire.ID{owner}, Message: m}) {
 				switch e := effect.(type) {
 				case Save:
 					if _, err := Parse(e.Bytes); err != nil {
 						t.Fatalf("step %d saves what cannot be read: %v", i, err)
 					}
 				case Send:
-					if len(e.Message.Payload) > MaxPayload {
+					if len(e.Message.Payload) > wire.MaxPayload {
 						t.Fatalf("step %d sends %v of %d bytes", i, e, len(e.Message.Payload))
 					}
 				}

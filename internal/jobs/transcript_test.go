@@ -10,13 +10,15 @@ import (
 	"time"
 
 	"github.com/cockroachdb/datadriven"
+
+	"github.com/bully-agent/bully-agent/wire"
 )
 
 // TestTranscripts replays testdata/jobs: each file tells one story in the
 // commands below and shows every decision, start, end and, on request, message.
 // Run with -rewrite to accept a changed story, and read the difference.
 func TestTranscripts(t *testing.T) {
-	datadriven.Walk(t, filepath.Join("..", "testdata", "jobs"), func(t *testing.T, path string) {
+	datadriven.Walk(t, filepath.Join("..", "..", "testdata", "jobs"), func(t *testing.T, path string) {
 		var w *lan
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			if d.Cmd == "hosts" {
@@ -160,8 +162,11 @@ func (w *lan) command(d *datadriven.TestData) {
 	case "cut", "heal":
 		w.cutOff(number(0), d.Cmd == "cut")
 	case "lost", "found":
-		kind := slices.Index(messageWords[:], word(0))
-		w.keep[MessageKind(kind)] = d.Cmd == "lost"
+		for kind := wire.JobClaim; kind <= wire.LedgerPart; kind++ {
+			if kind.String() == word(0) {
+				w.keep[kind] = d.Cmd == "lost"
+			}
+		}
 	case "full":
 		host(0).full = true
 	case "free":
@@ -174,7 +179,7 @@ func (w *lan) command(d *datadriven.TestData) {
 	case "boot":
 		w.boot(host(0), w.table())
 	case "wipe":
-		host(0).disk, host(0).id = nil, ID{host(0).id[0], 0xff}
+		host(0).disk, host(0).id = nil, wire.ID{host(0).id[0], 0xff}
 	case "gossip":
 		w.gossip(host(0), host(1))
 	case "frames":
