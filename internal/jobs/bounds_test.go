@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/bully-agent/bully-agent/wire"
 )
 
 // A voter that has no such job in its table forgets the job after a while, or to
@@ -45,7 +47,7 @@ func TestJ1_WhatPruneDropsIsNotWitnessedAgain(t *testing.T) {
 // No election gives such an epoch, which would depose all that follow.
 func TestAQuestionOfNoEpochIsRefused(t *testing.T) {
 	s := NewScheduler(SchedulerConfig{Self: here}, nil)
-	q := Message{Kind: QueryMessage, Epoch: maxEpoch + 1, Owner: there}
+	q := Message{Kind: wire.LedgerQuery, Epoch: maxEpoch + 1, Owner: there}
 	if got := words(s.Step(clock("12:00"), Heard{From: there, Message: q})); got != "refused" || s.ledger.fence != 0 {
 		t.Errorf("%s, fence %d", got, s.ledger.fence)
 	}

@@ -3,6 +3,8 @@ package jobs
 import (
 	"slices"
 	"time"
+
+	"github.com/bully-agent/bully-agent/wire"
 )
 
 // Repetitions of a claim: lost datagrams cost this much time. Arbitrary, some
@@ -13,8 +15,8 @@ const resendAfter = 100 * time.Millisecond
 type claim struct {
 	Claim
 	message  Message
-	admitted []ID // voters that have it on disk, this host included
-	refused  []ID // voters that will not
+	admitted []wire.ID // voters that have it on disk, this host included
+	refused  []wire.ID // voters that will not
 	token    uint64
 
 	resendAt time.Time
@@ -32,7 +34,7 @@ func (s *Scheduler) claim(d Decision, token uint64) {
 		return
 	}
 	s.round++
-	c.message = Message{Kind: ClaimMessage, Epoch: s.lead.Epoch, Owner: s.cfg.Self, Round: s.round,
+	c.message = Message{Kind: wire.JobClaim, Epoch: s.lead.Epoch, Owner: s.cfg.Self, Round: s.round,
 		Payload: c.ledger().mustAppend()}
 	s.claims = append(s.claims, c)
 	s.mustSave = true
@@ -52,7 +54,7 @@ func (s *Scheduler) sendClaim(c *claim) {
 
 // onClaim witnesses a claim, or says why not. The answer follows the Save: what
 // was said is never forgotten.
-func (s *Scheduler) onClaim(from ID, m *Message) {
+func (s *Scheduler) onClaim(from wire.ID, m *Message) {
 	c, err := ParseClaim([]byte(m.Payload))
 	if err != nil || from != m.Owner || c.Run.Owner != from || c.Run.Epoch != m.Epoch {
 		s.refuse(from, "claim")
@@ -62,11 +64,11 @@ func (s *Scheduler) onClaim(from ID, m *Message) {
 	why := s.ledger.Admit(s.now, c)
 	s.prune()
 	s.mustSave = s.mustSave || why == ReasonNone
-	s.send(from, Message{Kind: WitnessMessage, Epoch: m.Epoch, Owner: m.Owner, Round: m.Round, Why: why})
+	s.send(from, Message{Kind: wire.JobWitness, Epoch: m.Epoch, Owner: m.Owner, Round: m.Round, Why: why})
 }
 
 // onWitness takes a voter's answer.
-func (s *Scheduler) onWitness(from ID, m *Message) {
+func (s *Scheduler) onWitness(from wire.ID, m *Message) {
 	i := slices.IndexFunc(s.claims, func(c *claim) bool {
 		return m.Owner == s.cfg.Self && m.Epoch == c.message.Epoch && m.Round == c.message.Round
 	})
@@ -79,8 +81,8 @@ func (s *Scheduler) onWitness(from ID, m *Message) {
 }
 
 // take notes a voter's word: its last one counts.
-func (c *claim) take(voter ID, why Reason) {
-	c.refused = slices.DeleteFunc(c.refused, func(id ID) bool { return id == voter })
+func (c *claim) take(voter wire.ID, why Reason) {
+	c.refused = slices.DeleteFunc(c.refused, func(id wire.ID) bool { return id == voter })
 	if why == ReasonNone {
 		c.admitted = append(c.admitted, voter)
 	} else {
@@ -100,7 +102,7 @@ func (s *Scheduler) count(c *claim) {
 	}
 }
 
-func (s *Scheduler) votersAmong(ids []ID) int {
+func (s *Scheduler) votersAmong(ids []wire.ID) int {
 	n := 0
 	for _, id := range s.voters {
 		if slices.Contains(ids, id) {

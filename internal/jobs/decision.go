@@ -3,11 +3,13 @@ package jobs
 import (
 	"fmt"
 	"time"
+
+	"github.com/bully-agent/bully-agent/wire"
 )
 
 // Leadership is this host's part: who it is, and since when it leads.
 type Leadership struct {
-	Self    ID
+	Self    wire.ID
 	Leading bool
 	Epoch   uint64    // the leadership's counter
 	Since   time.Time // when it became leader

@@ -1,6 +1,10 @@
 package jobs
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/bully-agent/bully-agent/wire"
+)
 
 // Effect is what Scheduler.Step gives. Effects come in the order in which they
 // must happen, and each has one line of text.
@@ -16,7 +20,7 @@ type Save struct{ Bytes []byte }
 
 // Send hands one message to the network; it may be lost.
 type Send struct {
-	To      ID
+	To      wire.ID
 	Message Message
 }
 
@@ -52,7 +56,7 @@ type Noted struct{ Decision Decision }
 // Refused reports a message or ledger that was not taken, and why, for a
 // counter.
 type Refused struct {
-	From ID // zero: a ledger from push/pull
+	From wire.ID // zero: a ledger from push/pull
 	Why  string
 }
 

@@ -3,6 +3,8 @@ package jobs
 import (
 	"fmt"
 	"time"
+
+	"github.com/bully-agent/bully-agent/wire"
 )
 
 // Event is what Scheduler.Step takes. Events are small values; each has one
@@ -22,7 +24,7 @@ type Leading struct {
 	Since time.Time // when it began, on the wall clock; counts the first time
 	// Voters is the roster, this host included; Need of them are a majority.
 	// Nil and zero in available mode.
-	Voters []ID
+	Voters []wire.ID
 	Need   int
 }
 
@@ -32,12 +34,12 @@ type NotLeading struct{}
 
 // Peers says which other hosts can be reached, in any order: those that are
 // told about runs.
-type Peers struct{ Hosts []ID }
+type Peers struct{ Hosts []wire.ID }
 
 // Heard brings one message of another host's, of this cluster. From is the
 // frame's sender. Messages may be lost, late, doubled and out of order.
 type Heard struct {
-	From    ID
+	From    wire.ID
 	Message Message
 }
 

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/bully-agent/bully-agent/wire"
 )
 
 // A reload says what is claimed from now on. What is open keeps what it was
@@ -91,12 +93,12 @@ func TestAWishThatIsWithdrawn(t *testing.T) {
 	w.runTo("12:00:09")
 	w.hasNot("reply", "begins")
 
-	w.keep[WitnessMessage] = true
+	w.keep[wire.JobWitness] = true
 	w.step(w.host(1), Ask{Job: "a", Token: 8}) // waits: a claim
 	w.run(10 * time.Millisecond)
 	w.step(w.host(1), Unask{Token: 8})
 	w.has("reply 8: job a was not started: withdrawn")
-	w.keep[WitnessMessage] = false
+	w.keep[wire.JobWitness] = false
 	w.runTo("12:00:09.9")
 	w.hasNot("begins")
 	w.step(w.host(1), Unask{Token: 9}) // of nobody
@@ -108,8 +110,8 @@ func TestAWishThatIsWithdrawn(t *testing.T) {
 func TestAClaimThatLosesItsDisk(t *testing.T) {
 	s := NewScheduler(SchedulerConfig{Self: here, Table: everyTen(t, nil)}, nil)
 	now := clock("12:00:01")
-	s.Step(now, Leading{Epoch: 5, Since: now, Voters: []ID{here, {2}}, Need: 2})
-	s.Step(now, Heard{From: ID{2}, Message: Message{Kind: PartMessage, Epoch: 5, Owner: here, Round: 1}})
+	s.Step(now, Leading{Epoch: 5, Since: now, Voters: []wire.ID{here, {2}}, Need: 2})
+	s.Step(now, Heard{From: wire.ID{2}, Message: Message{Kind: wire.LedgerPart, Epoch: 5, Owner: here, Round: 1}})
 	now = clock("12:00:05")
 	s.Step(now, Tick{})
 	s.Step(now, Ask{Job: "a", Token: 3})
@@ -128,7 +130,7 @@ func TestAWitnessKeepsItsFenceToItself(t *testing.T) {
 	now := clock("12:00")
 	s.Step(now, Tick{})
 	before := string(s.Bytes())
-	effects := s.Step(now, Heard{From: there, Message: Message{Kind: QueryMessage, Epoch: 7, Owner: there}})
+	effects := s.Step(now, Heard{From: there, Message: Message{Kind: wire.LedgerQuery, Epoch: 7, Owner: there}})
 	if string(s.Bytes()) != before {
 		t.Error("what is told has changed")
 	}
@@ -175,13 +177,13 @@ func TestNewVotersAreToldBitByBit(t *testing.T) {
 	ledger := fullest()
 	now := ledgerTime(ledger).Add(time.Second)
 	s := NewScheduler(SchedulerConfig{Self: here}, ledger)
-	s.Step(now, Leading{Epoch: 1 << 40, Since: now, Voters: []ID{here, {2}}, Need: 2})
-	effects := s.Step(now, Leading{Epoch: 1 << 40, Since: now, Voters: []ID{here, {2}, {3}}, Need: 2})
+	s.Step(now, Leading{Epoch: 1 << 40, Since: now, Voters: []wire.ID{here, {2}}, Need: 2})
+	effects := s.Step(now, Leading{Epoch: 1 << 40, Since: now, Voters: []wire.ID{here, {2}, {3}}, Need: 2})
 	told := 0
 	for range 1000 {
 		n := 0
 		for _, e := range ofKind[Send](effects) {
-			if e.Message.Kind == RecordMessage {
+			if e.Message.Kind == wire.JobRecord {
 				n++
 			}
 		}
@@ -260,12 +262,12 @@ func TestJ1_AClockThatIsFoundWrongWitnessesNothing(t *testing.T) {
 func TestATellerThatIsAheadCounts(t *testing.T) {
 	s := NewScheduler(SchedulerConfig{Self: here, Table: everyTen(t, nil)}, nil)
 	now := clock("12:00:01")
-	s.Step(now, Leading{Epoch: 5, Since: now, Voters: []ID{here, {2}}, Need: 2})
+	s.Step(now, Leading{Epoch: 5, Since: now, Voters: []wire.ID{here, {2}}, Need: 2})
 	var l Ledger
 	l.raise("a", SlotOf(now.Add(time.Hour)), 1)
 	l.raise("b", SlotOf(now), 1)
-	part := Message{Kind: PartMessage, Epoch: 5, Owner: here, Round: 1, Count: 1, Payload: l.mustAppend()}
-	effects := s.Step(now, Heard{From: ID{2}, Message: part})
+	part := Message{Kind: wire.LedgerPart, Epoch: 5, Owner: here, Round: 1, Count: 1, Payload: l.mustAppend()}
+	effects := s.Step(now, Heard{From: wire.ID{2}, Message: part})
 	if got := ofKind[Refused](effects); len(got) != 1 || got[0].Why != "ahead" {
 		t.Errorf("%v", effects)
 	}
@@ -306,7 +308,7 @@ func TestSettlingIsNotOfTheWallClock(t *testing.T) {
 		h := w.host(1)
 		h.skew = 2 * time.Hour
 		w.step(h, Tick{})
-		e := Leading{Epoch: 1, Since: w.clockOf(h), Voters: []ID{{1}, {2}, {3}}, Need: 2}
+		e := Leading{Epoch: 1, Since: w.clockOf(h), Voters: []wire.ID{{1}, {2}, {3}}, Need: 2}
 		if isTold {
 			w.step(h, e)
 			w.run(time.Second)

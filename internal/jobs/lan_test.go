@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/bully-agent/bully-agent/wire"
 )
 
 // lan is some hosts with a Scheduler each, their disks, commands and cables, and
@@ -23,14 +25,14 @@ type lan struct {
 	lasts  time.Duration // of a command
 	exit   uint8
 	cut    map[[2]int]bool
-	keep   map[MessageKind]bool // kinds that are lost
+	keep   map[wire.Kind]bool // kinds that are lost
 
 	starts map[string]int // of each slot, J1
 }
 
 type lanHost struct {
 	number     int
-	id         ID
+	id         wire.ID
 	s          *Scheduler // nil: down
 	disk       []byte
 	full       bool
@@ -55,9 +57,9 @@ type parcel struct {
 
 func newLan(t *testing.T, n int, quorum bool, table ...Job) *lan {
 	w := &lan{t: t, now: clock("12:00"), quorum: quorum, delay: time.Millisecond, lasts: time.Second,
-		cut: map[[2]int]bool{}, keep: map[MessageKind]bool{}, starts: map[string]int{}}
+		cut: map[[2]int]bool{}, keep: map[wire.Kind]bool{}, starts: map[string]int{}}
 	for i := range n {
-		h := &lanHost{number: i + 1, id: ID{byte(i + 1)}}
+		h := &lanHost{number: i + 1, id: wire.ID{byte(i + 1)}}
 		w.hosts = append(w.hosts, h)
 	}
 	for _, h := range w.hosts {
@@ -100,7 +102,7 @@ func (w *lan) boot(h *lanHost, table []Job) {
 		ledger = l
 	}
 	h.s = NewScheduler(SchedulerConfig{Self: h.id, Table: table, LedgerLost: h.lostLedger, ClaimTimeout: 1900 * time.Millisecond}, ledger)
-	var peers []ID
+	var peers []wire.ID
 	for _, other := range w.hosts {
 		if other != h {
 			peers = append(peers, other.id)
@@ -230,7 +232,7 @@ func (w *lan) post(h *lanHost, e Send) {
 	if i < 0 || e.To == h.id {
 		w.t.Fatalf("n%d sends %v to %s", h.number, e.Message, e.To.Short())
 	}
-	if len(e.Message.Payload) > MaxPayload {
+	if len(e.Message.Payload) > wire.MaxPayload {
 		w.t.Fatalf("%v of %d bytes", e.Message.Kind, len(e.Message.Payload))
 	}
 	isLost := w.cut[[2]int{h.number, i + 1}] || w.keep[e.Message.Kind]
@@ -248,11 +250,11 @@ func (w *lan) post(h *lanHost, e Send) {
 
 func messageText(m Message) string {
 	switch m.Kind {
-	case WitnessMessage:
+	case wire.JobWitness:
 		return fmt.Sprintf("%v %v", m.Kind, m.Why)
-	case QueryMessage:
+	case wire.LedgerQuery:
 		return fmt.Sprintf("%v place=%d", m.Kind, m.Place)
-	case PartMessage:
+	case wire.LedgerPart:
 		return fmt.Sprintf("%v place=%d of %d", m.Kind, m.Place, m.Count)
 	}
 	return m.Kind.String()

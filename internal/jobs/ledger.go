@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/bully-agent/bully-agent/wire"
 )
 
 // What Prune keeps of each job, and for how long it keeps jobs that are in no
@@ -272,7 +274,7 @@ type stray struct {
 // disown ends the open runs of self that are not running here, and gives them:
 // after a restart those of the life before, later those that somebody told us
 // of who had missed their end.
-func (l *Ledger) disown(now time.Time, self ID, running func(job string, k Key) bool) []stray {
+func (l *Ledger) disown(now time.Time, self wire.ID, running func(job string, k Key) bool) []stray {
 	var ended []stray
 	for i := range l.entries {
 		e := &l.entries[i]

@@ -14,6 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
+
+	"github.com/bully-agent/bully-agent/wire"
 )
 
 // drawRun is a run that an agent can have written, of few keys, so that ledgers
@@ -24,7 +26,7 @@ func drawRun(t *rapid.T) Run {
 			Slot:   Slot(rapid.IntRange(1000, 1030).Draw(t, "slot")),
 			Manual: rapid.IntRange(0, 4).Draw(t, "manual") == 0,
 			Epoch:  uint64(rapid.IntRange(1, 3).Draw(t, "epoch")),
-			Owner:  ID{byte(rapid.IntRange(1, 3).Draw(t, "owner"))},
+			Owner:  wire.ID{byte(rapid.IntRange(1, 3).Draw(t, "owner"))},
 		},
 		Phase:   Phase(rapid.IntRange(int(Claimed), int(Ended)).Draw(t, "phase")),
 		Exit:    uint8(rapid.IntRange(0, 2).Draw(t, "exit")),
@@ -136,7 +138,7 @@ func TestALifeRises(t *testing.T) {
 
 func TestAdmit(t *testing.T) {
 	now := clock("12:00")
-	at := func(text string, epoch uint64, owner ID) Claim {
+	at := func(text string, epoch uint64, owner wire.ID) Claim {
 		return Claim{"backup", 7, Run{Key: Key{Slot: SlotOf(clock(text)), Epoch: epoch, Owner: owner}, Phase: Claimed, Claimed: MillisOf(now), Timeout: 60}}
 	}
 	var l Ledger
@@ -381,7 +383,7 @@ func fullest() *Ledger {
 		e := Entry{Job: name, Floor: maxSlot, Schedule: 1<<64 - 1, Switch: Switch{1<<32 - 1, true, Millis(maxSlot) * 1000}}
 		for j := range MaxRuns {
 			r := Run{
-				Key: Key{Slot: maxSlot - 1<<31 + Slot(j)<<25, Epoch: 1<<62 - 1, Owner: ID{byte(i), byte(j)}}, Phase: Ended, Outcome: Vanished, Attempt: 254, Exit: 255,
+				Key: Key{Slot: maxSlot - 1<<31 + Slot(j)<<25, Epoch: 1<<62 - 1, Owner: wire.ID{byte(i), byte(j)}}, Phase: Ended, Outcome: Vanished, Attempt: 254, Exit: 255,
 				Claimed: Millis(maxSlot) * 1000, Started: 1, Ended: 1, Timeout: uint32(MaxTimeout / time.Second),
 			}
 			if j < KeepOpen {

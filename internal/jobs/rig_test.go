@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/bully-agent/bully-agent/wire"
 )
 
 // rig is one host with one job, told what happens and asked what is due. Days
@@ -19,8 +21,8 @@ type rig struct {
 }
 
 var (
-	here  = ID{1}
-	there = ID{2}
+	here  = wire.ID{1}
+	there = wire.ID{2}
 )
 
 const settleTime = 2 * time.Second

@@ -2,16 +2,11 @@ package jobs
 
 import (
 	"cmp"
-	"encoding/hex"
 	"fmt"
 	"time"
+
+	"github.com/bully-agent/bully-agent/wire"
 )
-
-// ID is a host's identity, the 16 bytes of package wire's.
-type ID [16]byte
-
-// Short gives the first eight characters, for texts that a person reads.
-func (id ID) Short() string { return hex.EncodeToString(id[:4]) }
 
 // Slot is a time at which a job should start, in seconds since the Unix epoch:
 // a key that is the same on every host.
@@ -48,7 +43,7 @@ type Key struct {
 	Slot   Slot
 	Manual bool // by hand; then Slot is when it was asked for
 	Epoch  uint64
-	Owner  ID
+	Owner  wire.ID
 }
 
 // Compare orders keys by slot first.

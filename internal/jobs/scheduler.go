@@ -3,11 +3,13 @@ package jobs
 import (
 	"slices"
 	"time"
+
+	"github.com/bully-agent/bully-agent/wire"
 )
 
 // SchedulerConfig is what a Scheduler needs to know.
 type SchedulerConfig struct {
-	Self  ID
+	Self  wire.ID
 	Table []Job // each of them checked
 
 	// LedgerLost says that this host had a ledger which is gone or unreadable,
@@ -61,9 +63,9 @@ type Scheduler struct {
 	closing bool
 
 	lead   Leadership // as last told; leadership() is what counts
-	voters []ID       // nil in available mode
+	voters []wire.ID  // nil in available mode
 	need   int        // how many of them are a majority
-	peers  []ID       // hosts that are told about runs
+	peers  []wire.ID  // hosts that are told about runs
 
 	claims  []*claim // own ones that wait for a majority
 	study   study    // what a new leader asks the others
@@ -186,7 +188,7 @@ func (s *Scheduler) dispatch(ev Event) {
 	case Heard:
 		s.onHeard(e.From, &e.Message)
 	case Merged:
-		s.takeIn(ID{}, e.Bytes)
+		s.takeIn(wire.ID{}, e.Bytes)
 	case Exited:
 		s.onExited(e)
 	case StartFailed:
@@ -210,17 +212,17 @@ func (s *Scheduler) dispatch(ev Event) {
 	}
 }
 
-func (s *Scheduler) onHeard(from ID, m *Message) {
+func (s *Scheduler) onHeard(from wire.ID, m *Message) {
 	switch m.Kind {
-	case ClaimMessage:
+	case wire.JobClaim:
 		s.onClaim(from, m)
-	case WitnessMessage:
+	case wire.JobWitness:
 		s.onWitness(from, m)
-	case RecordMessage:
+	case wire.JobRecord:
 		s.takeIn(from, []byte(m.Payload))
-	case QueryMessage:
+	case wire.LedgerQuery:
 		s.onQuery(from, m)
-	case PartMessage:
+	case wire.LedgerPart:
 		s.onPart(from, m)
 	default:
 		s.refuse(from, "kind")
@@ -229,7 +231,7 @@ func (s *Scheduler) onHeard(from ID, m *Message) {
 
 func (s *Scheduler) note(d Decision) { s.before = append(s.before, Noted{d}) }
 
-func (s *Scheduler) refuse(from ID, why string) {
+func (s *Scheduler) refuse(from wire.ID, why string) {
 	s.before = append(s.before, Refused{From: from, Why: why})
 }
 

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/bully-agent/bully-agent/wire"
 )
 
 // has and hasNot look for a line in what happened since the last look.
@@ -90,10 +92,10 @@ func TestJ1_HalfIsNoMajority(t *testing.T) {
 
 func TestAClaimIsRepeated(t *testing.T) {
 	w := ready(t, 3, true, everyTen(t, nil)...)
-	w.keep[ClaimMessage] = true
+	w.keep[wire.JobClaim] = true
 	w.runTo("12:00:11")
 	w.hasNot("begins")
-	w.keep[ClaimMessage] = false
+	w.keep[wire.JobClaim] = false
 	w.runTo("12:00:12")
 	w.has("begins 12:00:10")
 }
@@ -110,16 +112,16 @@ func TestJ1_AnAnswerThatComesLateStartsNothing(t *testing.T) {
 // claimant is a leader of three whose claim, which it gives, waits for answers.
 func claimant(t *testing.T) (*Scheduler, time.Time, Message) {
 	t.Helper()
-	others := []ID{{2}, {3}}
+	others := []wire.ID{{2}, {3}}
 	s := NewScheduler(SchedulerConfig{Self: here, Table: everyTen(t, nil)}, nil)
 	now := clock("12:00:01")
 	s.Step(now, Peers{others})
 	sent := ofKind[Send](s.Step(now, Leading{Epoch: 5, Since: now, Voters: append(others, here), Need: 2}))
-	if len(sent) != 2 || sent[0].Message.Kind != QueryMessage {
+	if len(sent) != 2 || sent[0].Message.Kind != wire.LedgerQuery {
 		t.Fatalf("a new leader sends %v", sent)
 	}
 	answer := sent[0].Message
-	answer.Kind = PartMessage
+	answer.Kind = wire.LedgerPart
 	for _, id := range others {
 		s.Step(now, Heard{From: id, Message: answer})
 	}
@@ -137,24 +139,24 @@ func TestJ1_AnAnswerToAnotherClaimStartsNothing(t *testing.T) {
 	for name, change := range map[string]func(*Message){
 		"another round": func(m *Message) { m.Round++ },
 		"another epoch": func(m *Message) { m.Epoch++ },
-		"another owner": func(m *Message) { m.Owner = ID{2} },
+		"another owner": func(m *Message) { m.Owner = wire.ID{2} },
 		"a refusal":     func(m *Message) { m.Why = ReasonTaken },
 	} {
 		s, now, claim := claimant(t)
-		answer := Message{Kind: WitnessMessage, Epoch: claim.Epoch, Owner: claim.Owner, Round: claim.Round}
+		answer := Message{Kind: wire.JobWitness, Epoch: claim.Epoch, Owner: claim.Owner, Round: claim.Round}
 		change(&answer)
-		if got := s.Step(now, Heard{From: ID{2}, Message: answer}); len(ofKind[Begin](got)) > 0 {
+		if got := s.Step(now, Heard{From: wire.ID{2}, Message: answer}); len(ofKind[Begin](got)) > 0 {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
 	s, now, claim := claimant(t)
-	answer := Message{Kind: WitnessMessage, Epoch: claim.Epoch, Owner: claim.Owner, Round: claim.Round}
+	answer := Message{Kind: wire.JobWitness, Epoch: claim.Epoch, Owner: claim.Owner, Round: claim.Round}
 	for range 2 { // the same voter twice is one
-		if got := s.Step(now, Heard{From: ID{9}, Message: answer}); len(ofKind[Begin](got)) > 0 {
+		if got := s.Step(now, Heard{From: wire.ID{9}, Message: answer}); len(ofKind[Begin](got)) > 0 {
 			t.Errorf("a host that is no voter: %v", got)
 		}
 	}
-	if got := words(s.Step(now, Heard{From: ID{2}, Message: answer})); got != "save begin send send" {
+	if got := words(s.Step(now, Heard{From: wire.ID{2}, Message: answer})); got != "save begin send send" {
 		t.Errorf("a majority gives %s", got)
 	}
 }
@@ -162,10 +164,10 @@ func TestJ1_AnAnswerToAnotherClaimStartsNothing(t *testing.T) {
 // A voter that refused may witness a later copy; one that has witnessed stays.
 func TestAVotersLastWordCounts(t *testing.T) {
 	s, now, claim := claimant(t)
-	answer := Message{Kind: WitnessMessage, Epoch: claim.Epoch, Owner: claim.Owner, Round: claim.Round, Why: ReasonAhead}
-	s.Step(now, Heard{From: ID{2}, Message: answer})
+	answer := Message{Kind: wire.JobWitness, Epoch: claim.Epoch, Owner: claim.Owner, Round: claim.Round, Why: ReasonAhead}
+	s.Step(now, Heard{From: wire.ID{2}, Message: answer})
 	answer.Why = ReasonNone
-	if got := s.Step(now, Heard{From: ID{2}, Message: answer}); len(ofKind[Begin](got)) != 1 {
+	if got := s.Step(now, Heard{From: wire.ID{2}, Message: answer}); len(ofKind[Begin](got)) != 1 {
 		t.Errorf("%v", got)
 	}
 }
@@ -173,9 +175,9 @@ func TestAVotersLastWordCounts(t *testing.T) {
 // Two refusals of three voters decide a claim at once.
 func TestAClaimThatCannotWinIsGivenUp(t *testing.T) {
 	s, now, claim := claimant(t)
-	answer := Message{Kind: WitnessMessage, Epoch: claim.Epoch, Owner: claim.Owner, Round: claim.Round, Why: ReasonTaken}
-	s.Step(now, Heard{From: ID{2}, Message: answer})
-	got := s.Step(now, Heard{From: ID{3}, Message: answer})
+	answer := Message{Kind: wire.JobWitness, Epoch: claim.Epoch, Owner: claim.Owner, Round: claim.Round, Why: ReasonTaken}
+	s.Step(now, Heard{From: wire.ID{2}, Message: answer})
+	got := s.Step(now, Heard{From: wire.ID{3}, Message: answer})
 	if notes := ofKind[Noted](got); len(notes) != 1 || notes[0].Decision.Why != ReasonNoMajority {
 		t.Errorf("%v", got)
 	}
@@ -184,16 +186,16 @@ func TestAClaimThatCannotWinIsGivenUp(t *testing.T) {
 // The roster changes while a claim waits: who counts is who votes now.
 func TestJ1_VotersThatLeftDoNotCount(t *testing.T) {
 	s, now, claim := claimant(t)
-	answer := Message{Kind: WitnessMessage, Epoch: claim.Epoch, Owner: claim.Owner, Round: claim.Round}
-	s.Step(now, Leading{Epoch: 5, Since: clock("12:00:01"), Voters: []ID{here, {2}, {3}, {4}}, Need: 3})
-	if got := s.Step(now, Heard{From: ID{2}, Message: answer}); len(ofKind[Begin](got)) > 0 {
+	answer := Message{Kind: wire.JobWitness, Epoch: claim.Epoch, Owner: claim.Owner, Round: claim.Round}
+	s.Step(now, Leading{Epoch: 5, Since: clock("12:00:01"), Voters: []wire.ID{here, {2}, {3}, {4}}, Need: 3})
+	if got := s.Step(now, Heard{From: wire.ID{2}, Message: answer}); len(ofKind[Begin](got)) > 0 {
 		t.Errorf("two of four: %v", got)
 	}
-	s.Step(now, Leading{Epoch: 5, Since: clock("12:00:01"), Voters: []ID{here, {3}, {4}}, Need: 2})
+	s.Step(now, Leading{Epoch: 5, Since: clock("12:00:01"), Voters: []wire.ID{here, {3}, {4}}, Need: 2})
 	if got := s.Step(now, Tick{}); len(ofKind[Begin](got)) > 0 {
 		t.Errorf("one of three: %v", got)
 	}
-	if got := s.Step(now, Heard{From: ID{4}, Message: answer}); len(ofKind[Begin](got)) != 1 {
+	if got := s.Step(now, Heard{From: wire.ID{4}, Message: answer}); len(ofKind[Begin](got)) != 1 {
 		t.Errorf("two of three: %v", got)
 	}
 }
@@ -214,7 +216,7 @@ func TestJ1_AWitnessSavesBeforeItAnswers(t *testing.T) {
 		t.Fatalf("%s", got)
 	}
 	sent := ofKind[Send](effects)[0]
-	if sent.To != here || sent.Message.Kind != WitnessMessage || sent.Message.Why != ReasonNone {
+	if sent.To != here || sent.Message.Kind != wire.JobWitness || sent.Message.Why != ReasonNone {
 		t.Errorf("%v", sent)
 	}
 	disk, err := Parse(ofKind[Save](effects)[0].Bytes)
@@ -230,7 +232,7 @@ func TestJ1_AWitnessSavesBeforeItAnswers(t *testing.T) {
 func TestJ1_AWitnessSavesWhatItKnewByHearsay(t *testing.T) {
 	s, now, claim := witness(t, nil)
 	heard := claim
-	heard.Message.Kind = RecordMessage
+	heard.Message.Kind = wire.JobRecord
 	if got := words(s.Step(now, heard)); got != "" {
 		t.Fatalf("a record: %s", got)
 	}
@@ -241,7 +243,7 @@ func TestJ1_AWitnessSavesWhatItKnewByHearsay(t *testing.T) {
 
 func TestWhatIsHeardIsSavedSoon(t *testing.T) {
 	s, now, claim := witness(t, nil)
-	claim.Message.Kind = RecordMessage
+	claim.Message.Kind = wire.JobRecord
 	s.Step(now, claim)
 	if got := s.Deadline(); !got.Equal(now.Add(saveWithin)) {
 		t.Errorf("deadline %v", got)
@@ -270,8 +272,8 @@ func TestJ1_AWitnessWithoutADiskIsSilent(t *testing.T) {
 // Who sends a claim is its claimant, in its own name.
 func TestClaimsOfOthersAreRefused(t *testing.T) {
 	for name, change := range map[string]func(*Heard){
-		"sent by another": func(h *Heard) { h.From = ID{3} },
-		"another's name":  func(h *Heard) { h.From, h.Message.Owner = ID{3}, ID{3} },
+		"sent by another": func(h *Heard) { h.From = wire.ID{3} },
+		"another's name":  func(h *Heard) { h.From, h.Message.Owner = wire.ID{3}, wire.ID{3} },
 		"another epoch":   func(h *Heard) { h.Message.Epoch++ },
 		"no claim":        func(h *Heard) { h.Message.Payload = "none" },
 	} {
@@ -287,8 +289,8 @@ func TestClaimsOfOthersAreRefused(t *testing.T) {
 // one, nor after a restart.
 func TestADeposedLeaderFindsNoWitness(t *testing.T) {
 	s, now, claim := witness(t, nil)
-	query := Message{Kind: QueryMessage, Epoch: 6, Owner: ID{3}}
-	effects := s.Step(now, Heard{From: ID{3}, Message: query})
+	query := Message{Kind: wire.LedgerQuery, Epoch: 6, Owner: wire.ID{3}}
+	effects := s.Step(now, Heard{From: wire.ID{3}, Message: query})
 	if got := words(effects); got != "save send" {
 		t.Fatalf("it tells with %s", got)
 	}
@@ -347,9 +349,9 @@ func TestJ1_AVoterThatForgotRefuses(t *testing.T) {
 // A leader that has told a later one what it knows is none any more.
 func TestADeposedLeaderDecidesNothing(t *testing.T) {
 	s, now, claim := claimant(t)
-	s.Step(now, Heard{From: ID{3}, Message: Message{Kind: QueryMessage, Epoch: 6, Owner: ID{3}}})
-	answer := Message{Kind: WitnessMessage, Epoch: claim.Epoch, Owner: claim.Owner, Round: claim.Round}
-	if got := s.Step(now, Heard{From: ID{2}, Message: answer}); len(ofKind[Begin](got)) > 0 {
+	s.Step(now, Heard{From: wire.ID{3}, Message: Message{Kind: wire.LedgerQuery, Epoch: 6, Owner: wire.ID{3}}})
+	answer := Message{Kind: wire.JobWitness, Epoch: claim.Epoch, Owner: claim.Owner, Round: claim.Round}
+	if got := s.Step(now, Heard{From: wire.ID{2}, Message: answer}); len(ofKind[Begin](got)) > 0 {
 		t.Errorf("%v", got)
 	}
 	if got := s.Explain(); len(got) != 1 || got[0].Why != ReasonNotLeading {
@@ -435,7 +437,7 @@ func TestALedgerIsToldInParts(t *testing.T) {
 	w.host(2).disk, _ = ledger.Append(nil)
 	w.boot(w.host(2), w.host(1).s.Jobs())
 	w.now = ledgerTime(ledger)
-	w.keep[RecordMessage] = true
+	w.keep[wire.JobRecord] = true
 	w.cutOff(3, true)
 	w.lead(1, 1<<40)
 	w.run(1500 * time.Millisecond)
@@ -463,13 +465,13 @@ func ledgerTime(l *Ledger) time.Time {
 func TestPartsAreOfOneLedger(t *testing.T) {
 	s := NewScheduler(SchedulerConfig{Self: here, Table: everyTen(t, nil)}, nil)
 	now := clock("12:00:01")
-	sent := ofKind[Send](s.Step(now, Leading{Epoch: 5, Since: now, Voters: []ID{here, {2}, {3}}, Need: 2}))
+	sent := ofKind[Send](s.Step(now, Leading{Epoch: 5, Since: now, Voters: []wire.ID{here, {2}, {3}}, Need: 2}))
 	q := sent[0].Message
 	tell := func(place, count uint16, digest uint64) Message {
 		t.Helper()
-		m := Message{Kind: PartMessage, Epoch: q.Epoch, Owner: q.Owner, Round: q.Round, Place: place, Count: count,
+		m := Message{Kind: wire.LedgerPart, Epoch: q.Epoch, Owner: q.Owner, Round: q.Round, Place: place, Count: count,
 			Digest: digest, Payload: (&Ledger{}).mustAppend()}
-		sent := ofKind[Send](s.Step(now, Heard{From: ID{2}, Message: m}))
+		sent := ofKind[Send](s.Step(now, Heard{From: wire.ID{2}, Message: m}))
 		if len(sent) == 0 {
 			return Message{}
 		}
@@ -479,7 +481,7 @@ func TestPartsAreOfOneLedger(t *testing.T) {
 	if next := tell(0, 3, 77); next.Place != 1 {
 		t.Fatalf("then it asks %v", next)
 	}
-	if next := tell(1, 3, 78); next.Place != 0 || next.Kind != QueryMessage {
+	if next := tell(1, 3, 78); next.Place != 0 || next.Kind != wire.LedgerQuery {
 		t.Fatalf("of another ledger: then it asks %v", next)
 	}
 	for place := range uint16(3) {
@@ -496,14 +498,14 @@ func TestPartsAreOfOneLedger(t *testing.T) {
 // A part that does not arrive is asked for again, ever more slowly.
 func TestAHostIsAskedAgain(t *testing.T) {
 	w := newLan(t, 3, true, everyTen(t, nil)...)
-	w.keep[QueryMessage] = true
+	w.keep[wire.LedgerQuery] = true
 	w.frames = true
 	w.lead(1, 1)
 	w.run(20 * time.Second)
 	if n := strings.Count(w.trace.String(), "n1 → n2 LEDGER_QUERY"); n < 8 || n > 16 {
 		t.Errorf("asked %d times in 20 s", n)
 	}
-	w.keep[QueryMessage] = false
+	w.keep[wire.LedgerQuery] = false
 	w.run(3 * time.Second)
 	w.has("adopt")
 }
@@ -511,7 +513,7 @@ func TestAHostIsAskedAgain(t *testing.T) {
 // Where nobody waits for an answer, asking ends.
 func TestAskingEnds(t *testing.T) {
 	w := newLan(t, 3, false, everyTen(t, nil)...)
-	w.keep[QueryMessage] = true
+	w.keep[wire.LedgerQuery] = true
 	w.frames = true
 	w.lead(1, 1)
 	w.run(2 * time.Minute)
@@ -571,16 +573,16 @@ func TestNothingEndsBeforeItBegins(t *testing.T) {
 	table := everyTen(t, func(j *Job) { j.Overlap = OverlapReplace })
 	s := NewScheduler(SchedulerConfig{Self: here, Table: table}, nil)
 	now := clock("12:00:01")
-	s.Step(now, Leading{Epoch: 5, Since: now, Voters: []ID{here, {2}}, Need: 2})
-	q := Message{Kind: PartMessage, Epoch: 5, Owner: here, Round: 1}
-	s.Step(now, Heard{From: ID{2}, Message: q})
+	s.Step(now, Leading{Epoch: 5, Since: now, Voters: []wire.ID{here, {2}}, Need: 2})
+	q := Message{Kind: wire.LedgerPart, Epoch: 5, Owner: here, Round: 1}
+	s.Step(now, Heard{From: wire.ID{2}, Message: q})
 	s.Step(clock("12:00:05"), Tick{})
 	sent := ofKind[Send](s.Step(clock("12:00:10"), Ask{Job: "a", Token: 3}))
 	if len(sent) != 1 {
 		t.Fatalf("%v", sent)
 	}
-	answer := Message{Kind: WitnessMessage, Epoch: 5, Owner: here, Round: sent[0].Message.Round}
-	effects := s.Step(clock("12:00:20"), Heard{From: ID{2}, Message: answer})
+	answer := Message{Kind: wire.JobWitness, Epoch: 5, Owner: here, Round: sent[0].Message.Round}
+	effects := s.Step(clock("12:00:20"), Heard{From: wire.ID{2}, Message: answer})
 	if len(ofKind[Begin](effects)) > 0 || len(ofKind[End](effects)) > 0 {
 		t.Errorf("%v", effects)
 	}
@@ -624,7 +626,7 @@ func TestALostRunThatDoesNotRunEnds(t *testing.T) {
 	for _, phase := range []Phase{Claimed, Waiting} {
 		w := ready(t, 3, true, everyTen(t, func(j *Job) { j.Retries, j.RetryDelay = 1, time.Minute })...)
 		w.exit, w.lasts = 1, 100*time.Millisecond
-		w.keep[WitnessMessage] = phase == Claimed
+		w.keep[wire.JobWitness] = phase == Claimed
 		w.runTo("12:00:11")
 		r := entryRuns(w.host(1))[0]
 		if r.Phase != phase {
@@ -683,7 +685,7 @@ func TestAPersonsWish(t *testing.T) {
 	ask(1, "b")
 	w.has(`reply 7: no job is called "b"`)
 	w.runTo("12:00:07")
-	w.keep[ClaimMessage] = true
+	w.keep[wire.JobClaim] = true
 	ask(1, "a")
 	w.runTo("12:00:09.5")
 	w.has("reply 7: job a was not started: no-majority")
@@ -757,7 +759,7 @@ func TestLedgersThatAreRefused(t *testing.T) {
 	w.has("refuses ahead")
 	w.step(w.host(1), Merged{[]byte("none")})
 	w.has("refuses ledger")
-	w.step(w.host(1), Heard{From: ID{2}, Message: Message{Kind: 19}})
+	w.step(w.host(1), Heard{From: wire.ID{2}, Message: Message{Kind: 19}})
 	w.has("refuses kind")
 	w.runTo("12:00:11")
 	w.has("begins 12:00:10")
@@ -766,10 +768,10 @@ func TestLedgersThatAreRefused(t *testing.T) {
 // A clock that is set back repeats nothing, and what is under way goes on.
 func TestAClockThatIsSetBack(t *testing.T) {
 	w := ready(t, 3, true, everyTen(t, nil)...)
-	w.keep[ClaimMessage] = true
+	w.keep[wire.JobClaim] = true
 	w.runTo("12:00:10.5")
 	w.setClock(1, -30*time.Second)
-	w.keep[ClaimMessage] = false
+	w.keep[wire.JobClaim] = false
 	w.runTo("12:00:12")
 	w.has("begins 12:00:10")
 	w.runTo("12:00:39")
@@ -782,11 +784,11 @@ func TestAClockThatIsSetBack(t *testing.T) {
 func TestAnswersOutOfTurn(t *testing.T) {
 	s, now, _ := claimant(t)
 	for _, m := range []Message{
-		{Kind: PartMessage, Epoch: 5, Owner: here, Round: 1},
-		{Kind: PartMessage, Epoch: 4, Owner: here, Round: 1, Count: 1},
-		{Kind: WitnessMessage, Epoch: 5, Owner: here, Round: 1},
+		{Kind: wire.LedgerPart, Epoch: 5, Owner: here, Round: 1},
+		{Kind: wire.LedgerPart, Epoch: 4, Owner: here, Round: 1, Count: 1},
+		{Kind: wire.JobWitness, Epoch: 5, Owner: here, Round: 1},
 	} {
-		if got := words(s.Step(now, Heard{From: ID{3}, Message: m})); got != "" {
+		if got := words(s.Step(now, Heard{From: wire.ID{3}, Message: m})); got != "" {
 			t.Errorf("%v: %s", m, got)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/bully-agent/bully-agent/wire"
 )
 
 // storm lets hosts, disks and cables do their worst to Schedulers. Several hosts
@@ -65,7 +67,7 @@ func (w *storm) hurt() {
 			w.step(other, SaveRecovered{})
 		}
 	case 13:
-		w.keep[[]MessageKind{ClaimMessage, WitnessMessage, RecordMessage, QueryMessage, PartMessage}[w.rng.IntN(5)]] = w.rng.IntN(4) == 0
+		w.keep[[]wire.Kind{wire.JobClaim, wire.JobWitness, wire.JobRecord, wire.LedgerQuery, wire.LedgerPart}[w.rng.IntN(5)]] = w.rng.IntN(4) == 0
 	case 14:
 		w.step(h, Ask{Job: w.table[w.rng.IntN(2)].Name, Token: 1})
 	case 15:

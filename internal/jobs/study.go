@@ -3,6 +3,8 @@ package jobs
 import (
 	"slices"
 	"time"
+
+	"github.com/bully-agent/bully-agent/wire"
 )
 
 // A new leader asks every host that counts what it knows: the voters in quorum
@@ -17,7 +19,7 @@ type study struct {
 
 // teller is a host that is asked.
 type teller struct {
-	id     ID
+	id     wire.ID
 	told   bool
 	place  uint16 // of the part that is asked for
 	digest uint64 // of the ledger that its parts so far are from
@@ -57,7 +59,7 @@ func (s *Scheduler) widenStudy() {
 
 // isDone reports whether a majority has told, this host included.
 func (y *study) isDone(s *Scheduler) bool {
-	told := []ID{s.cfg.Self}
+	told := []wire.ID{s.cfg.Self}
 	for _, t := range y.tellers {
 		if t.told {
 			told = append(told, t.id)
@@ -69,7 +71,7 @@ func (y *study) isDone(s *Scheduler) bool {
 // query asks for a part.
 func (s *Scheduler) query(t *teller) {
 	t.askAt = s.now.Add(t.wait)
-	m := Message{Kind: QueryMessage, Epoch: s.lead.Epoch, Owner: s.cfg.Self, Round: s.study.round, Place: t.place}
+	m := Message{Kind: wire.LedgerQuery, Epoch: s.lead.Epoch, Owner: s.cfg.Self, Round: s.study.round, Place: t.place}
 	if t.place == 0 {
 		m.Digest = s.ledger.digest()
 	}
@@ -78,14 +80,14 @@ func (s *Scheduler) query(t *teller) {
 
 // onQuery tells what this host knows. From then on it witnesses no claim of an
 // earlier leader, so that the asker knows all that those can have started.
-func (s *Scheduler) onQuery(from ID, m *Message) {
+func (s *Scheduler) onQuery(from wire.ID, m *Message) {
 	if from != m.Owner || m.Epoch < s.ledger.fence || m.Epoch > maxEpoch {
 		s.refuse(from, "query")
 		return
 	}
 	s.ledger.raiseFence(m.Epoch)
 	s.mustSave = true
-	answer := Message{Kind: PartMessage, Epoch: m.Epoch, Owner: m.Owner, Round: m.Round, Place: m.Place,
+	answer := Message{Kind: wire.LedgerPart, Epoch: m.Epoch, Owner: m.Owner, Round: m.Round, Place: m.Place,
 		Digest: s.ledger.digest()}
 	if answer.Digest != m.Digest {
 		parts := s.ledger.parts()
@@ -98,7 +100,7 @@ func (s *Scheduler) onQuery(from ID, m *Message) {
 }
 
 // onPart takes an answer and asks for the next part.
-func (s *Scheduler) onPart(from ID, m *Message) {
+func (s *Scheduler) onPart(from wire.ID, m *Message) {
 	i := slices.IndexFunc(s.study.tellers, func(t teller) bool { return t.id == from })
 	if i < 0 || m.Owner != s.cfg.Self || m.Epoch != s.lead.Epoch || m.Round != s.study.round || s.study.tellers[i].told {
 		return // an answer that came late

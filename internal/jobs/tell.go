@@ -3,6 +3,8 @@ package jobs
 import (
 	"slices"
 	"time"
+
+	"github.com/bully-agent/bully-agent/wire"
 )
 
 // tellAll tells all others, once it is on disk, what the ledger has of a job
@@ -24,7 +26,7 @@ func (s *Scheduler) tellAll(job string, runs ...Run) {
 		}
 	}
 	l := Ledger{entries: []Entry{e}}
-	m := Message{Kind: RecordMessage, Epoch: s.lead.Epoch, Owner: s.cfg.Self, Payload: l.mustAppend()}
+	m := Message{Kind: wire.JobRecord, Epoch: s.lead.Epoch, Owner: s.cfg.Self, Payload: l.mustAppend()}
 	for _, to := range s.others() {
 		s.after = append(s.after, Send{To: to, Message: m})
 	}
@@ -42,7 +44,7 @@ const (
 func (s *Scheduler) tellVoters() {
 	s.telling, s.mustSave = nil, true
 	for _, part := range s.ledger.parts() {
-		m := Message{Kind: RecordMessage, Epoch: s.lead.Epoch, Owner: s.cfg.Self, Payload: part.mustAppend()}
+		m := Message{Kind: wire.JobRecord, Epoch: s.lead.Epoch, Owner: s.cfg.Self, Payload: part.mustAppend()}
 		for _, voter := range s.voters {
 			if voter != s.cfg.Self {
 				s.telling = append(s.telling, Send{To: voter, Message: m})
@@ -67,16 +69,16 @@ func (s *Scheduler) tellMore() {
 }
 
 // others are the hosts that are told: those that can be reached, and the voters.
-func (s *Scheduler) others() []ID {
+func (s *Scheduler) others() []wire.ID {
 	all := slices.Concat(s.peers, s.voters)
-	slices.SortFunc(all, compareID)
+	slices.SortFunc(all, wire.ID.Compare)
 	all = slices.Compact(all)
-	return slices.DeleteFunc(all, func(id ID) bool { return id == s.cfg.Self })
+	return slices.DeleteFunc(all, func(id wire.ID) bool { return id == s.cfg.Self })
 }
 
 // send sends after the step's Save. A host whose disk fails says nothing, but for
 // tellAll.
-func (s *Scheduler) send(to ID, m Message) {
+func (s *Scheduler) send(to wire.ID, m Message) {
 	if !s.diskFailed {
 		s.after = append(s.after, Send{To: to, Message: m})
 	}
@@ -84,7 +86,7 @@ func (s *Scheduler) send(to ID, m Message) {
 
 // takeIn merges what another host knows, but for what is ahead of the clock. It
 // reports whether that could be read.
-func (s *Scheduler) takeIn(from ID, b []byte) bool {
+func (s *Scheduler) takeIn(from wire.ID, b []byte) bool {
 	theirs, err := Parse(b)
 	if err != nil {
 		s.refuse(from, "ledger")

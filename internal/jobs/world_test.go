@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/bully-agent/bully-agent/wire"
 )
 
 // world is some hosts that run two jobs: every message may be lost, late or
@@ -24,7 +26,7 @@ type world struct {
 }
 
 type worldHost struct {
-	id     ID
+	id     wire.ID
 	ledger Ledger
 	lead   Leadership
 	skew   time.Duration
@@ -33,7 +35,7 @@ type worldHost struct {
 
 type pendingClaim struct {
 	claim Claim
-	acks  map[ID]bool
+	acks  map[wire.ID]bool
 }
 
 type sentClaim struct {
@@ -44,7 +46,7 @@ type sentClaim struct {
 func worldOf(seed, n, majority int) *world {
 	w := &world{rng: rand.New(rand.NewPCG(uint64(seed), 1)), now: clock("12:00"), starts: map[string]int{}, majority: majority}
 	for i := range n {
-		id := ID{byte(i + 1)}
+		id := wire.ID{byte(i + 1)}
 		w.hosts = append(w.hosts, &worldHost{id: id, lead: Leadership{Self: id, Settle: settleTime},
 			skew: time.Duration(w.rng.IntN(61)-30) * time.Second})
 	}
@@ -97,7 +99,7 @@ func (w *world) due(h *worldHost) {
 	for _, d := range Due(h.clock(w), w.table, &h.ledger, h.lead) {
 		h.ledger.Apply(d)
 		if d.Do == Start {
-			p := &pendingClaim{d.Claim(), map[ID]bool{h.id: true}}
+			p := &pendingClaim{d.Claim(), map[wire.ID]bool{h.id: true}}
 			h.claims = append(h.claims, p)
 			for range w.hosts {
 				w.sent = append(w.sent, sentClaim{d.Claim(), h})
