@@ -1,4 +1,6 @@
-// Package quorum says whether a set of members is a majority of the voters.
+// Package quorum knows the rules among voters: who may vote, and what is a majority
+// of them. It decides from values alone; package election asks it, and writes down
+// and sends what follows.
 //
 // Any two majorities of one set of voters share a voter, and so do a majority
 // of a set and one of the same set with one voter more or less. That is all
