@@ -1,0 +1,156 @@
+package election
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// A leader whose process is killed cannot resign, and its voters stay bound for what
+// is left of its lease. What runs its commands outlives it, and knows when nothing of
+// the leadership is left. So a leader leaves it a will while it lives: the finished
+// RESIGNs of this very epoch (M24, M25).
+
+// heir is whom a letter of the will is for. It is void in another life of the heir's,
+// and lost at another address.
+type heir struct {
+	id    wire.ID
+	nonce uint32
+	addr  netip.AddrPort
+}
+
+// leaveWill gives the agent a will where the last one does not reach all whom it
+// should any more. It is looked at with each heartbeat, the first one before the
+// become hook starts.
+func (n *Node) leaveWill() {
+	heirs := n.heirs()
+	if slices.Equal(heirs, n.reign.heirs) {
+		return
+	}
+	n.reign.heirs = heirs
+	will := Will{Epoch: n.reign.epoch}
+	for _, h := range heirs {
+		will.Letters = append(will.Letters, n.address(n.peer(h.id), wire.Frame{Kind: wire.Resign, Reason: wire.Died,
+			Epoch: n.reign.epoch, Flags: wire.Draining}))
+	}
+	n.emit(will)
+}
+
+// withdrawWill: the leadership ended in order, and who is to know is told by RESIGN.
+func (n *Node) withdrawWill() {
+	if len(n.reign.heirs) > 0 {
+		n.reign.heirs = nil
+		n.emit(Will{Epoch: n.reign.epoch})
+	}
+}
+
+// heirs are whom a death frees. In quorum mode these are the voters, heard or not,
+// and while the roster changes those of both. In available mode nobody is bound, and
+// who would take over need only know where it was asked to wait.
+func (n *Node) heirs() []heir {
+	var out []heir
+	for _, p := range n.heirsAmong() {
+		if p.Status != Left && p.Addr.IsValid() {
+			out = append(out, heir{p.ID, p.Nonce, p.Addr})
+		}
+	}
+	return out
+}
+
+func (n *Node) heirsAmong() []*peer {
+	if !n.isQuorum() {
+		if !n.asksToWait() {
+			return nil
+		}
+		some := n.heartbeatAudience()
+		if len(some) > fastFanOut {
+			some = n.closeFollowers()
+		}
+		return slices.DeleteFunc(some, func(p *peer) bool { return p.Part != Voter })
+	}
+	var before []wire.ID
+	if c := n.changing(); c != nil {
+		before = c.Was()
+	}
+	isBound := func(p *peer) bool { return n.isVoter(p.ID) || slices.Contains(before, p.ID) }
+	return slices.DeleteFunc(slices.Clone(n.peers), func(p *peer) bool { return !isBound(p) })
+}
+
+// asksToWait: whoever follows this leader shall not take over as soon as its process
+// dies (M26). In quorum mode the voters' promises see to that.
+func (n *Node) asksToWait() bool {
+	return !n.isQuorum() && (n.hasHolders || n.cfg.TakeoverDelay > 0)
+}
+
+// waitFlag is what asksToWait adds to a COORDINATOR or HEARTBEAT.
+func (n *Node) waitFlag() wire.Flags {
+	if n.asksToWait() {
+		return wire.Wait
+	}
+	return 0
+}
+
+// onHoldersChanged: a leader says so at once, for it may die before its next heartbeat.
+func (n *Node) onHoldersChanged(e HoldersChanged) {
+	was := n.asksToWait()
+	n.hasHolders = e.Some
+	if n.timers.isArmed(beatTimer) && n.asksToWait() != was {
+		n.timers.arm(beatTimer, n.now)
+	}
+}
+
+func isWill(f *wire.Frame) bool { return f.Kind == wire.Resign && f.Reason == wire.Died }
+
+// onWill takes what a leader left for the case of its death. Its numbers are old, so
+// the window of what was received means nothing here: the first of its copies ends
+// the life that wrote it, and all that still comes of that life is late. The sender
+// is dead, which is the one thing that the frame is no sign of.
+func (n *Node) onWill(p *peer, f *wire.Frame) {
+	switch {
+	case f.Epoch.Owner != p.ID:
+		n.count("not-the-owner")
+		return
+	case f.Nonce != p.Nonce:
+		n.count("unknown-life") // nobody here follows it, or is bound to it
+		return
+	}
+	p.died, p.heard, p.Draining = true, time.Time{}, true
+	if p.Status == Alive {
+		p.endedAt = n.now
+	}
+	if f.Epoch.Counter <= n.saved.MaxCounter { // no tombstone for what was never heard of, as with any RESIGN
+		p.resigned = max(p.resigned, f.Epoch.Counter)
+		n.inherit(p, f.Epoch)
+	}
+	n.giveUpOn(p, func(wire.Kind) bool { return true })
+	n.onViewChanged()
+}
+
+// inherit ends what this node owed the dead leader of e: its promise, and the wait for
+// the lease's end.
+func (n *Node) inherit(p *peer, e wire.Epoch) {
+	wasGranted := n.promise.Epoch == e
+	n.promise.Release(e)
+	if n.timers.isArmed(lingerTimer) && e == n.epoch {
+		n.timers.arm(lingerTimer, n.now)
+	}
+	isFollowed, wasGivenUp := e == n.epoch && n.leaderKnown, e == n.abandonedEpoch
+	switch {
+	case n.state == Stopping || n.leaving || n.refused:
+	case isFollowed:
+		n.loseLeader(ProcessGone, n.now)
+		n.contest.willed, n.abandonedEpoch = true, wire.Epoch{} // the tombstone says it
+	case wasGranted && n.state == Wait && n.contest.helper == p.ID: // it led, and was not heard here
+		n.contest.release, n.contest.willed = n.now, true
+		n.becomeElecting(ProcessGone)
+	case wasGivenUp && (n.state == Stagger || n.state == Elect):
+		n.lostLeader, n.abandonedEpoch = life{p.ID, p.Nonce}, wire.Epoch{}
+		n.contest.release, n.contest.certain, n.contest.willed, n.contest.backoff = n.now, true, true, 0
+		n.becomeStaggering(ProcessGone, 0)
+	case wasGivenUp && n.state == Wait: // for one that was granted a newer epoch, or is told so, too
+		n.lostLeader = life{p.ID, p.Nonce}
+		n.contest.release, n.contest.certain = n.now, true
+	}
+}
