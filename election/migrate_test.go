@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bully-agent/bully-agent/election/quorum"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
@@ -49,7 +50,7 @@ func TestMended23_ACounterOfAvailableModeIsUsedUp(t *testing.T) {
 	t.Run("the refused claimant claims above it", func(t *testing.T) {
 		n := voterOf(t, 3, Saved{MaxCounter: 4}, 1, 2)
 		n.claimed(1)
-		n.hears(n.actor(2).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, AckVerdict: wire.AckStale, Epoch: aboveAll(5)}))
+		n.hears(n.actor(2).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, AckVerdict: wire.AckStale, Epoch: quorum.AboveAll(5)}))
 		n.expects("send n1 RESIGN epoch=5/n3", "send n2 RESIGN epoch=5/n3", "claim → stagger cause=claim-stale")
 	})
 }
@@ -61,7 +62,7 @@ func TestMended23_FromAvailableToQuorumMode(t *testing.T) {
 		w := newWorld(t, 3, Config{MinAcks: AutoMinAcks})
 		w.boot(w.host(old))
 		w.runFor(5 * time.Second)
-		used := w.host(old).node.cur
+		used := w.host(old).node.epoch
 		w.step(w.host(old), Command{Verb: Leave, Token: 1})
 		w.runFor(time.Second)
 		w.kill(w.host(old))

@@ -107,7 +107,7 @@ func TestMended19_AFailedSaveWithdrawsTheRoster(t *testing.T) {
 		n.canvassed()
 		n.fails = func(s Saved) bool { return s.Roster.Version > 0 }
 		for _, number := range []int{1, 2} {
-			n.hears(n.actor(number).replies(wire.Roster, wire.Frame{Kind: wire.RosterAck, AckVerdict: wire.Accept, ConfigVersion: 1}))
+			n.hears(n.actor(number).replies(wire.Roster, wire.Frame{Kind: wire.RosterAck, AckVerdict: wire.Accept, RosterVersion: 1}))
 		}
 		n.expects("elect → observe cause=disk-failed")
 		n.waits(80 * time.Millisecond)
@@ -209,7 +209,7 @@ func TestMended20_AClaimantTakesTheNewerRoster(t *testing.T) {
 		n.canvassed()
 		n.hears(n.actor(1).told(17, 1, 2, 3))
 		n.expects("save roster=17/3", "elect → stagger cause=no-quorum", "stagger → elect",
-			"send n1 ELECTION failed=17 flags=ack-req,active", "send n2 ELECTION failed=17")
+			"send n1 CANVASS roster=17 flags=ack-req", "send n2 CANVASS roster=17")
 		if !n.disk.Roster.Formed {
 			t.Error("not as one that holds")
 		}
@@ -229,7 +229,7 @@ func TestMended20_AClaimantTakesTheNewerRoster(t *testing.T) {
 		n.forgets()
 		n.is(Observe)
 		n.hears(n.actor(1).told(17, 1, 2, 3))
-		n.expects("save roster=17/3", "observe → stagger cause=no-quorum", "stagger → elect", "send n1 ELECTION", "send n2 ELECTION")
+		n.expects("save roster=17/3", "observe → stagger cause=no-quorum", "stagger → elect", "send n1 CANVASS", "send n2 CANVASS")
 	})
 }
 
@@ -280,5 +280,24 @@ func TestMended20_AToldRosterIsNotTaken(t *testing.T) {
 		n := storyOf(t, 3, Config{Expect: 3}, 1, 2)
 		n.canvassed()
 		refuses(t, n, n.actor(2).told(17, 1, 2, 3))
+	})
+}
+
+// The first roster had formed on one host when another of its voters lost its disk. The
+// others missed the word, and asked for ever for all of the voters that it names, while
+// the one that knew gave way to them (sim, seed 3100013514).
+func TestMended21_WhoProposesWhatHasFormedIsTold(t *testing.T) {
+	t.Run("by a voter that knows", func(t *testing.T) {
+		n := voterOf(t, 1, Saved{}, 2, 3)
+		n.hears(n.actor(3).roster(wire.Proposed, 1, 1, 2, 3))
+		n.expects("send n3 ROSTER version=1 phase=formed voters=n1,n2,n3", "send n3 ROSTER_ACK verdict=accept")
+	})
+	t.Run("and then claims", func(t *testing.T) {
+		accepted := Saved{Incarnation: 1, Roster: Roster{Version: 1, IDs: []wire.ID{hostID(1), hostID(2), hostID(3)}}}
+		n := storyFrom(t, 3, Config{Expect: 3}, accepted, 1)
+		n.forgets()
+		n.canvassed() // it proposes, and n2 is gone for good
+		n.hears(n.actor(1).told(1, 1, 2, 3))
+		n.expects("save roster=1/3", "send n1 ROSTER phase=formed", "send n1 CANVASS")
 	})
 }

@@ -38,7 +38,7 @@ func TestAProposalThatNeverFormedIsReplaced(t *testing.T) {
 	n.hearsAndForgets(n.actor(3).roster(wire.Proposed, 1, 1, 2, 3))
 	n.meets(4)
 	behind := n.actor(3).heartbeat(1)
-	behind.ConfigVersion = 1
+	behind.RosterVersion = 1
 	n.hearsAndForgets(behind)
 	if ack := n.lastTo(3, wire.HeartAck); ack.AckFlags != wire.RosterBehind {
 		t.Errorf("does not say that it knows of no roster that holds: %v", &ack)
@@ -53,12 +53,12 @@ func TestWhoIsOutsideKeepsNoRoster(t *testing.T) {
 	for part, want := range map[Part]uint8{Voter: wire.KnowsNoRoster, Witness: wire.KnowsNoRoster, Observer: 0} {
 		n := storyOf(t, 1, Config{Expect: 3, Part: part}, 2, 3, 4)
 		beat := n.actor(4).heartbeat(1)
-		beat.ConfigVersion = 1
+		beat.RosterVersion = 1
 		n.hearsAndForgets(beat)
 		n.hears(n.actor(4).roster(wire.Formed, 1, 2, 3, 4))
 		n.expects("send n4 ROSTER_ACK verdict=not-voter version=0")
 		beat = n.actor(4).heartbeat(1)
-		beat.ConfigVersion = 1
+		beat.RosterVersion = 1
 		n.hearsAndForgets(beat)
 		if ack := n.lastTo(4, wire.HeartAck); ack.AckFlags != want {
 			t.Errorf("part %d says %d of its roster, want %d", part, ack.AckFlags, want)
@@ -74,6 +74,20 @@ func TestAChangeOfAnEpochThatIsOver(t *testing.T) {
 	late := n.actor(3).roster(wire.Formed, 17, 1, 3)
 	n.hearsAndForgets(n.actor(3).heartbeat(2))
 	n.hears(late)
+	n.expects("send n3 ROSTER_ACK verdict=not-voter version=1")
+	early := n.actor(3).roster(wire.Formed, 49, 1, 3) // of an epoch that it was not heard to lead in
+	early.Epoch = n.actor(3).epoch(3)
+	n.hears(early)
+	n.expects("send n3 ROSTER_ACK verdict=not-voter version=1")
+}
+
+// A voter completes no change of a leader that it has given up, whomever it will
+// follow.
+func TestMended19_NoWordForALeaderThatIsLost(t *testing.T) {
+	n := voterOf(t, 1, Saved{}, 2, 3)
+	n.follows(3, 1)
+	n.givesUp()
+	n.hears(n.actor(3).roster(wire.Formed, 17, 1, 3))
 	n.expects("send n3 ROSTER_ACK verdict=not-voter version=1")
 }
 
@@ -126,7 +140,7 @@ func TestAnAdmissionNeedsBothMajorities(t *testing.T) {
 // lose its lease by that.
 func TestAnAdmissionDoesNotCostTheLease(t *testing.T) {
 	n := growing(t)
-	late := n.actor(4).replies(wire.Heartbeat, wire.Frame{Kind: wire.HeartAck, Epoch: n.node.cur, AckFlags: wire.KnowsNoRoster})
+	late := n.actor(4).replies(wire.Heartbeat, wire.Frame{Kind: wire.HeartAck, Epoch: n.node.epoch, AckFlags: wire.KnowsNoRoster})
 	for range 6 {
 		n.waits(50 * time.Millisecond)
 		n.acks(1)

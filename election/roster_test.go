@@ -7,12 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bully-agent/bully-agent/election/quorum"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
 // roster is a's ROSTER of these voters, in the epoch that the node follows.
 func (a *actor) roster(phase wire.Phase, version uint32, ids ...int) wire.Frame {
-	f := wire.Frame{Kind: wire.Roster, Phase: phase, Flags: wire.AckReq, ConfigVersion: version, Count: uint8(len(ids)), Epoch: a.s.node.cur}
+	f := wire.Frame{Kind: wire.Roster, Phase: phase, Flags: wire.AckReq, RosterVersion: version, Count: uint8(len(ids)), Epoch: a.s.node.epoch}
 	for i, number := range ids {
 		f.Voters[i] = hostID(number)
 	}
@@ -32,20 +33,20 @@ func (s *story) meets(numbers ...int) {
 // acksWith is acks with what the follower says of its roster.
 func (s *story) acksWith(number int, flags uint8) {
 	s.t.Helper()
-	s.hears(s.actor(number).replies(wire.Heartbeat, wire.Frame{Kind: wire.HeartAck, Epoch: s.node.cur, AckFlags: flags}))
+	s.hears(s.actor(number).replies(wire.Heartbeat, wire.Frame{Kind: wire.HeartAck, Epoch: s.node.epoch, AckFlags: flags}))
 }
 
 // hasRoster: this host has the latest ROSTER that it was sent on disk.
 func (s *story) hasRoster(number int) {
 	s.t.Helper()
 	s.hears(s.actor(number).replies(wire.Roster, wire.Frame{Kind: wire.RosterAck, AckVerdict: wire.Accept,
-		ConfigVersion: s.node.saved.Roster.Version}))
+		RosterVersion: s.node.saved.Roster.Version}))
 }
 
 // hasConfirmed: the leader's roster is on disk under its own epoch already, as it
 // is before a leader's first change.
 func (s *story) hasConfirmed() {
-	s.node.saved.Roster.Version = uint32(s.node.cur.Counter * changesPerEpoch)
+	s.node.saved.Roster.Version = uint32(s.node.epoch.Counter * quorum.ChangesPerEpoch)
 }
 
 // A roster that names nobody twice, and enough, is all that makes two majorities
@@ -120,7 +121,7 @@ func TestARosterIsChangedByItsLeaderAlone(t *testing.T) {
 func TestANewDiskLearnsThatItIsOutside(t *testing.T) {
 	n := storyOf(t, 3, Config{Expect: 3}, 1, 2)
 	n.canvassed()
-	n.hears(n.actor(1).replies(wire.Roster, wire.Frame{Kind: wire.RosterAck, AckVerdict: wire.NotVoter, ConfigVersion: 1}))
+	n.hears(n.actor(1).replies(wire.Roster, wire.Frame{Kind: wire.RosterAck, AckVerdict: wire.NotVoter, RosterVersion: 1}))
 	n.expects("elect → observe cause=no-roster")
 	n.hears(n.actor(2).replies(wire.Roster, wire.Frame{Kind: wire.RosterAck, AckVerdict: wire.Accept})) // of a proposal that is over
 	n.expects()
@@ -146,8 +147,8 @@ func TestAProposalThatIsHeldUp(t *testing.T) {
 	n.is(Elect)
 	n.waits(500 * time.Millisecond)
 	n.forgets()
-	n.hears(n.actor(1).replies(wire.Roster, wire.Frame{Kind: wire.RosterAck, AckVerdict: wire.Accept, ConfigVersion: 1}))
-	n.hearsAndForgets(n.actor(2).replies(wire.Roster, wire.Frame{Kind: wire.RosterAck, AckVerdict: wire.Accept, ConfigVersion: 1}))
+	n.hears(n.actor(1).replies(wire.Roster, wire.Frame{Kind: wire.RosterAck, AckVerdict: wire.Accept, RosterVersion: 1}))
+	n.hearsAndForgets(n.actor(2).replies(wire.Roster, wire.Frame{Kind: wire.RosterAck, AckVerdict: wire.Accept, RosterVersion: 1}))
 	if !n.disk.Roster.Formed {
 		t.Error("not formed when both agreed")
 	}
@@ -231,7 +232,7 @@ func TestForgetDuringALeadersLoss(t *testing.T) {
 	n.expects("lead → stopping cause=superseded", "stop hook", "lose hook epoch=1/n4", "save counter=9 promoted=1/n4")
 	n.happens(HookEnded{Hook: Lose, Epoch: n.node.reign.epoch, OK: true})
 	n.expects("reply "+ErrLostMeanwhile.Error(), "stopping → follow leader=n2", "save promoted=none roster=17/3")
-	n.hears(n.actor(3).replies(wire.Roster, wire.Frame{Kind: wire.RosterAck, AckVerdict: wire.Accept, ConfigVersion: 17}))
+	n.hears(n.actor(3).replies(wire.Roster, wire.Frame{Kind: wire.RosterAck, AckVerdict: wire.Accept, RosterVersion: 17}))
 	n.expects() // too late to be told twice
 }
 
@@ -290,7 +291,7 @@ func TestVersionsOfOneEpochRunOut(t *testing.T) {
 	n := voterOf(t, 4, Saved{}, 1, 2, 3)
 	n.leadsVoters(2, 3)
 	n.hasConfirmed()
-	for change := range uint32(changesPerEpoch - 1) {
+	for change := range uint32(quorum.ChangesPerEpoch - 1) {
 		n.waits(50 * time.Millisecond)
 		n.forgets()
 		n.acks(2)
@@ -305,18 +306,18 @@ func TestVersionsOfOneEpochRunOut(t *testing.T) {
 		n.hasRoster(2)
 		n.hasRoster(3)
 		n.forgets()
-		if got := n.disk.Roster.Version; got != 1*changesPerEpoch+1+change {
+		if got := n.disk.Roster.Version; got != 1*quorum.ChangesPerEpoch+1+change {
 			t.Fatalf("change %d has version %d", change, got)
 		}
 	}
 	n.happens(Command{Verb: Forget, Force: true, To: hostID(2), Token: 5})
 	n.expects("reply " + ErrVersionsUsedUp.Error())
-	if made := fmt.Sprintf(" %d times ", changesPerEpoch-1); !strings.Contains(ErrVersionsUsedUp.Error(), made) {
+	if made := fmt.Sprintf(" %d times ", quorum.ChangesPerEpoch-1); !strings.Contains(ErrVersionsUsedUp.Error(), made) {
 		t.Errorf("%q does not say%s", ErrVersionsUsedUp, made)
 	}
 	n.acksWith(1, wire.KnowsNoRoster) // nor is anybody taken in
 	n.expects()
-	if got := n.disk.Roster.Version; got >= 2*changesPerEpoch {
+	if got := n.disk.Roster.Version; got >= 2*quorum.ChangesPerEpoch {
 		t.Errorf("version %d belongs to the next epoch", got)
 	}
 }
@@ -337,7 +338,7 @@ func TestTheNextEpochHasVersionsOfItsOwn(t *testing.T) {
 // A counter whose versions no frame can carry: a new epoch would not help, and the
 // operator is not sent to make one.
 func TestTheCounterIsTooHighForARoster(t *testing.T) {
-	last := Saved{MaxCounter: lastChangeable - 1}
+	last := Saved{MaxCounter: quorum.LastChangeable - 1}
 	n := voterOf(t, 3, last, 1, 2)
 	n.leadsVoters(1)
 	n.waits(50 * time.Millisecond)
@@ -345,15 +346,15 @@ func TestTheCounterIsTooHighForARoster(t *testing.T) {
 	n.acks(1)
 	n.acks(2)
 	n.expects()
-	if first, next := uint32(math.MaxUint32-15), n.node.nextVersion(); n.node.firstVersion() != first || next != first+1 {
-		t.Errorf("the last epoch's versions are %d and %d, want %d and %d", n.node.firstVersion(), next, first, first+1)
+	if first, next := uint32(math.MaxUint32-15), n.node.nextVersion(); quorum.FirstVersion(n.node.epoch.Counter) != first || next != first+1 {
+		t.Errorf("the last epoch's versions are %d and %d, want %d and %d", quorum.FirstVersion(n.node.epoch.Counter), next, first, first+1)
 	}
 	last.MaxCounter++
 	n = voterOf(t, 3, last, 1, 2)
 	n.leadsVoters(1)
 	n.happens(Command{Verb: Forget, Force: true, To: hostID(1), Token: 5})
 	n.expects("reply " + ErrCounterTooHigh.Error())
-	if limit := fmt.Sprint(lastChangeable); !strings.Contains(ErrCounterTooHigh.Error(), " "+limit+",") {
+	if limit := fmt.Sprint(quorum.LastChangeable); !strings.Contains(ErrCounterTooHigh.Error(), " "+limit+",") {
 		t.Errorf("%q does not name %s", ErrCounterTooHigh, limit)
 	}
 }

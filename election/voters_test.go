@@ -9,7 +9,7 @@ import (
 
 // ruling is a's answer to the node's latest claim.
 func (a *actor) ruling(verdict wire.AckVerdict, remain uint32) wire.Frame {
-	return a.replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, AckVerdict: verdict, Remain: remain, Epoch: a.s.node.cur})
+	return a.replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, AckVerdict: verdict, Remain: remain, Epoch: a.s.node.epoch})
 }
 
 // A claimant that asks whether it may learns from one voter that a leader is
@@ -18,18 +18,18 @@ func TestAVoterHearsALeader(t *testing.T) {
 	t.Run("that it may follow", func(t *testing.T) {
 		n := voterOf(t, 3, Saved{}, 1, 2)
 		n.canvassed()
-		n.hears(n.actor(1).replies(wire.Election, wire.Frame{Kind: wire.Answer, Verdict: wire.LeaderAlive, Flags: wire.Fresh, Epoch: n.actor(2).epoch(4)}))
+		n.hears(n.actor(1).replies(wire.Canvass, wire.Frame{Kind: wire.Answer, Verdict: wire.LeaderAlive, Flags: wire.Fresh, Epoch: n.actor(2).epoch(4)}))
 		n.expects("elect → follow leader=n2 epoch=4/n2 cause=told-of-leader")
-		n.hears(n.actor(2).replies(wire.Election, wire.Frame{Kind: wire.Answer, Verdict: wire.Yes})) // too late
+		n.hears(n.actor(2).replies(wire.Canvass, wire.Frame{Kind: wire.Answer, Verdict: wire.Yes})) // too late
 		n.expects("ignored late-reply")
 	})
 	t.Run("that it knows nothing of", func(t *testing.T) {
 		n := voterOf(t, 3, Saved{}, 1, 2)
 		n.canvassed()
-		n.hears(n.actor(1).replies(wire.Election, wire.Frame{Kind: wire.Answer, Verdict: wire.LeaderAlive, Flags: wire.Fresh,
+		n.hears(n.actor(1).replies(wire.Canvass, wire.Frame{Kind: wire.Answer, Verdict: wire.LeaderAlive, Flags: wire.Fresh,
 			Epoch: wire.Epoch{Counter: 4, Owner: hostID(9)}}))
 		n.expects()
-		n.hears(n.actor(2).replies(wire.Election, wire.Frame{Kind: wire.Answer, Verdict: wire.LeaderAlive, Flags: wire.Fresh,
+		n.hears(n.actor(2).replies(wire.Canvass, wire.Frame{Kind: wire.Answer, Verdict: wire.LeaderAlive, Flags: wire.Fresh,
 			Epoch: wire.Epoch{Counter: 4, Owner: hostID(9)}}))
 		n.expects("elect → stagger cause=no-quorum")
 	})
@@ -120,8 +120,8 @@ func TestAGrantEndsALeaderKnownByHearsay(t *testing.T) {
 		n.forgets()
 		n.hears(n.actor(2).claims(2))
 		n.expects("save vote=2/n2", "follow → wait cause=awaiting-better", "send n2 COORD_ACK verdict=accept")
-		if n.node.gone != hostID(3) {
-			t.Errorf("%v counts as gone", n.node.gone.Short())
+		if n.node.lostLeader.id != hostID(3) {
+			t.Errorf("%v counts as gone", n.node.lostLeader.id.Short())
 		}
 		n.hears(n.actor(2).heartbeat(2))
 		n.expects("wait → follow leader=n2 epoch=2/n2")
@@ -132,8 +132,8 @@ func TestAGrantEndsALeaderKnownByHearsay(t *testing.T) {
 		n.forgets()
 		n.hears(n.actor(3).claims(2))
 		n.expects("save vote=2/n3", "follow → wait", "send n3 COORD_ACK verdict=accept")
-		if !n.node.gone.IsZero() {
-			t.Errorf("%v counts as gone", n.node.gone.Short())
+		if !n.node.lostLeader.id.IsZero() {
+			t.Errorf("%v counts as gone", n.node.lostLeader.id.Short())
 		}
 	})
 }
@@ -263,11 +263,23 @@ func TestAVoterThatMissedTheWord(t *testing.T) {
 	n.hears(n.actor(3).roster(wire.Proposed, 1, 1, 2, 3))
 	n.forgets()
 	beat := n.actor(3).heartbeat(1)
-	beat.ConfigVersion = 1
+	beat.RosterVersion = 1
 	n.hearsAndForgets(beat)
 	n.is(Follow)
 	n.hearsAndForgets(n.actor(3).roster(wire.Formed, 1, 1, 2, 3))
 	if r := n.disk.Roster; !r.Formed || r.Version != 1 || len(r.IDs) != 3 {
 		t.Errorf("roster on disk: %+v", r)
 	}
+}
+
+// A leader took in a host and was gone before the host heard of it. The roster may need
+// its vote: as with Raft, whoever asks judges who is a voter (sim, seed 5000001362).
+func TestAVoterThatWasTakenInVotesBeforeItKnows(t *testing.T) {
+	n := storyOf(t, 1, Config{Expect: 3}, 2, 3)
+	question, claim := n.actor(3).canvasses(), n.actor(3).claims(6)
+	question.RosterVersion, claim.RosterVersion = 81, 81
+	n.hears(question)
+	n.expects("send n3 ANSWER verdict=yes")
+	n.hears(claim)
+	n.expects("save vote=6/n3", "start → wait", "send n3 COORD_ACK verdict=accept")
 }
