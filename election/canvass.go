@@ -9,35 +9,25 @@ import (
 	"github.com/bully-agent/bully-agent/wire"
 )
 
-// canvass is a claimant's round among the voters (quorum mode): first it asks
-// who would grant, and only if a majority would does it claim an epoch. Without
-// the question, claims that fail would bind voters to nobody, each time for a
-// lease.
-type canvass struct {
-	asked bool          // the question is out
-	yes   int           // others that would grant
-	bound time.Duration // the longest that a voter said it is bound to another
-	tries int           // how often one epoch was claimed
-}
-
 // maxClaims bounds how often one epoch is claimed where disks are slow (M10).
 const maxClaims = 5
 
 // canvassVoters asks every other voter that may be alive.
 func (n *Node) canvassVoters() {
 	if wait := max(n.boundFor(n.cfg.ID), n.muteFor()); wait > 0 { // self is a voter too (M4)
-		n.stateAt, n.contest.isNamed = n.now.Add(wait), false
+		n.timers.arm(stateTimer, n.now.Add(wait))
+		n.contest.isNamed = false
 		return
 	}
 	if n.contest.isNamed { // the old leader has released the voters for us
 		n.becomeClaimant(n.contest.won)
 		return
 	}
-	n.contest.canvass = canvass{asked: true}
-	question := n.challenge()
-	question.Flags |= wire.Active
-	question.FailedCounter = uint64(n.saved.Roster.Version)
-	n.stateAt = time.Time{}
+	n.contest.canvass = &quorum.Canvass{}
+	n.exchanges.drop(func(x *exchange) bool { return x.frame.Kind == wire.Election }) // that round is over
+	question := wire.Frame{Kind: wire.Canvass, Reason: n.contest.reason, Epoch: n.epoch, HeartbeatAge: n.heartbeatAge(),
+		RosterVersion: n.saved.Roster.Version}
+	n.timers.disarm(stateTimer)
 	for _, p := range n.otherVoters() {
 		n.ask(p, question, 0)
 	}
@@ -49,7 +39,7 @@ func (n *Node) canvassVoters() {
 func (n *Node) otherVoters() []*peer {
 	var out []*peer
 	for _, p := range n.peers {
-		if n.isVoter(p.ID) && n.presumedAlive(p) && p.ID != n.gone {
+		if n.isVoter(p.ID) && n.presumedAlive(p) && !n.isGone(p) {
 			out = append(out, p)
 		}
 	}
@@ -58,12 +48,10 @@ func (n *Node) otherVoters() []*peer {
 
 // onVoterAnswer takes a voter's answer to the question.
 func (n *Node) onVoterAnswer(f *wire.Frame) {
+	n.contest.canvass.Note(f.Verdict, spanOf(f.ETA))
 	switch f.Verdict {
 	case wire.Yes:
-		n.contest.canvass.yes++
 		n.raiseCounter(f.Epoch.Counter)
-	case wire.Leased, wire.Hold:
-		n.contest.canvass.bound = max(n.contest.canvass.bound, spanOf(f.ETA))
 	case wire.LeaderAlive:
 		n.onLeaderAlive(f)
 	}
@@ -72,21 +60,29 @@ func (n *Node) onVoterAnswer(f *wire.Frame) {
 
 // onCanvassed: enough would grant, or there is nobody left to ask.
 func (n *Node) onCanvassed() {
-	switch c := n.contest.canvass; {
-	case n.state != Elect || !c.asked:
-	case c.yes >= n.needAcks():
+	c := n.contest.canvass
+	if n.state != Elect || c == nil {
+		return
+	}
+	switch c.Outcome(n.needAcks(), n.exchanges.awaits(wire.Canvass)) {
+	case quorum.Won:
 		n.becomeClaimant(n.contest.won)
-	case n.awaiting(wire.Election):
-	case c.bound > 0:
-		n.retryAfter(Promised, c.bound)
-	default:
+	case quorum.Wait:
+		n.retryAfter(Promised, c.Bound())
+	case quorum.Refused:
 		n.contest.isolated = true
 		n.retry(NoQuorum)
 	}
 }
 
-// retryAfter starts over when the promises that stood in the way have ended.
+// retryAfter starts over when the promises that stood in the way have ended. Those to
+// a leader that has left its will end as soon as it reaches the voter: its copies come
+// one after the other, and a claimant may be quicker.
 func (n *Node) retryAfter(cause Cause, wait time.Duration) {
+	if n.contest.willed {
+		n.startOver(cause, min(max(2*n.contest.backoff, minStagger), maxQuorumBackoff))
+		return
+	}
 	jitter := time.Duration(n.cfg.Rand.Float64() * float64(10*time.Millisecond))
 	n.contest.release = later(n.contest.release, n.now.Add(wait+jitter))
 	n.startOver(cause, 0)
@@ -114,28 +110,33 @@ func (n *Node) onDiskTimed(e DiskTimed) {
 // or the end of a promise may be on its way to that voter.
 func (n *Node) onRefusedClaim(f *wire.Frame) {
 	if f.Epoch == n.reign.epoch && n.state == Claiming {
-		n.contest.canvass.bound = max(n.contest.canvass.bound, spanOf(f.Remain))
+		n.reign.bound = max(n.reign.bound, spanOf(f.Remain))
 	}
 }
 
-// onClaimsAnswered: where promises to another stand in the way, the claim is over
-// as soon as no voter is left to be asked again. Mere silence is waited for: the
-// voters said yes a moment ago, so their disks may be slow.
+// onClaimsAnswered: where promises to another stand in the way, or a voter has granted the
+// same counter to another, the claim is over as soon as no voter is left to be asked again:
+// each has answered, or its tries have ended. A silent voter is then counted as one that
+// does not grant, and so is a majority whose word no longer holds for as long as stepping
+// down takes. Where nothing but silence stands in the way it is waited for: the voters said
+// yes a moment ago, so their disks may be slow.
 func (n *Node) onClaimsAnswered() {
-	if !n.isQuorum() || n.state != Claiming || n.awaiting(wire.Coordinator) {
+	if !n.isQuorum() || n.state != Claiming || n.exchanges.awaits(wire.Coordinator) {
 		return
 	}
-	if bound := n.contest.canvass.bound; bound > 0 {
+	if bound := n.reign.bound; bound > 0 {
 		n.abandonClaim()
 		n.retryAfter(Promised, bound)
+	} else if n.reign.hasRival && n.reign.promoted.IsZero() {
+		n.withdraw(ClaimStale)
 	}
 }
 
 // announceClaim sends the claim of the present epoch to all who have a say.
 func (n *Node) announceClaim() {
-	n.contest.canvass.tries++
+	n.reign.tries++
 	n.reign.grant = n.grantLength()
-	n.stateAt = n.now.Add(n.reign.grant)
+	n.timers.arm(stateTimer, n.now.Add(n.reign.grant))
 	if n.isQuorum() {
 		n.promiseSelf()
 	}
@@ -151,11 +152,11 @@ func (n *Node) announceClaim() {
 // abandonClaim tells the voters that their promises to this claim are void, and
 // so is our own.
 func (n *Node) abandonClaim() {
-	n.dropExchanges(func(x *exchange) bool { return x.frame.Kind == wire.Coordinator })
+	n.exchanges.drop(func(x *exchange) bool { return x.frame.Kind == wire.Coordinator })
 	for _, p := range n.audience() {
-		n.sendTo(p, wire.Frame{Kind: wire.Resign, Epoch: n.cur, Reason: wire.Abandoned})
+		n.sendTo(p, wire.Frame{Kind: wire.Resign, Epoch: n.epoch, Reason: wire.Abandoned})
 	}
-	n.release(n.cur)
+	n.promise.Release(n.epoch)
 }
 
 // noteLate: a grant that was worth nothing any more when it came shows that
@@ -169,7 +170,7 @@ func (n *Node) noteLate(sent time.Time) {
 
 // isVoter: id is in the roster. Where there is none yet, everybody may be.
 func (n *Node) isVoter(id wire.ID) bool {
-	return !n.isQuorum() || n.saved.Roster.has(id) || n.saved.Roster.Version == 0
+	return !n.isQuorum() || n.saved.Roster.Has(id) || n.saved.Roster.IsNone()
 }
 
 // quorumNeed is how many others must grant besides this node itself.
@@ -196,13 +197,13 @@ func (n *Node) describeQuorum(s *Status) {
 // the roster changes, a majority of the old voters and one of the new.
 func (n *Node) quorumEnd() time.Time {
 	end := n.majorityEnd(n.saved.Roster.IDs)
-	if n.isChanging() {
-		if before := n.majorityEnd(n.offer.was); before.Before(end) {
+	if c := n.changing(); c != nil {
+		if before := n.majorityEnd(c.Was()); before.Before(end) {
 			end = before
 		}
 	}
-	if own := n.promise; own.epoch == n.reign.epoch && own.until.Before(end) {
-		return own.until
+	if own := n.promise; own.Epoch == n.reign.epoch && own.Until.Before(end) {
+		return own.Until
 	}
 	return end
 }
@@ -229,7 +230,7 @@ func (n *Node) promiseSelf() {
 		n.saved.LongestPromise = n.bindsFor(n.reign.grant)
 		n.save()
 	}
-	n.bind(n.cur, n.reign.grant)
+	n.bind(n.epoch, n.reign.grant)
 }
 
 // onClaimDue: the promotion was saved, or the claim was not granted by enough in
@@ -245,8 +246,8 @@ func (n *Node) onClaimDue() {
 // repeatClaim claims the same epoch once more: what is on others' disks by now is
 // acknowledged at once.
 func (n *Node) repeatClaim() {
-	n.dropExchanges(func(x *exchange) bool { return x.frame.Kind == wire.Coordinator })
-	if n.contest.canvass.tries < maxClaims {
+	n.exchanges.drop(func(x *exchange) bool { return x.frame.Kind == wire.Coordinator })
+	if n.reign.tries < maxClaims {
 		n.announceClaim()
 		return
 	}

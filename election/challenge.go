@@ -8,8 +8,8 @@ import (
 
 // challenge is the ELECTION that a starter sends.
 func (n *Node) challenge() wire.Frame {
-	return wire.Frame{Kind: wire.Election, Reason: n.contest.reason, Epoch: n.cur,
-		FailedCounter: n.failed.Counter, HeartbeatAge: n.heartbeatAge()}
+	return wire.Frame{Kind: wire.Election, Reason: n.contest.reason, Epoch: n.epoch,
+		FailedCounter: n.abandonedEpoch.Counter, HeartbeatAge: n.heartbeatAge()}
 }
 
 // onElection answers a challenge. Whoever knows a living leader says so (R7:
@@ -17,14 +17,9 @@ func (n *Node) challenge() wire.Frame {
 // not waited for (R11); the rest is the algorithm's.
 func (n *Node) onElection(p *peer, f *wire.Frame) {
 	switch {
-	case n.state == Lead:
-		n.onElectionAsLeader(p, f)
-	case n.leaderIsFresh() && n.isAbout(f) <= n.cur.Counter && !n.isLeadersOwn(p, f):
-		n.answer(p, f, wire.LeaderAlive, 0)
-	case n.state == Stopping && n.reign.ending.planned:
-		n.answer(p, f, wire.LeaderAlive, 0)
-	case n.isQuorum() && f.Flags&wire.Active != 0:
-		n.onCanvass(p, f)
+	case n.state == Lead && f.Reason == wire.Preempt:
+		n.onPreemptRequest(p, f)
+	case n.protectsLeader(p, f, f.FailedCounter):
 	case n.state == Stopping || !n.isElectable():
 		n.answer(p, f, wire.Ineligible, 0)
 	case n.isOutrankedBy(p):
@@ -37,6 +32,22 @@ func (n *Node) onElection(p *peer, f *wire.Frame) {
 	default:
 		n.strategy.onElection(n, p, f)
 	}
+}
+
+// protectsLeader answers who would stand, and reports whether it did, if there is a
+// leader that is not the one of the counter given up.
+func (n *Node) protectsLeader(p *peer, f *wire.Frame, given uint64) bool {
+	switch {
+	case n.state == Lead:
+		n.showLeadership(p, f)
+	case n.leaderIsFresh() && given <= n.epoch.Counter && !n.isLeadersOwn(p, f):
+		n.answer(p, f, wire.LeaderAlive, 0)
+	case n.state == Stopping && n.reign.ending.planned:
+		n.answer(p, f, wire.LeaderAlive, 0)
+	default:
+		return false
+	}
+	return true
 }
 
 // onElectionWhileSettling: where nobody led yet, a better node that is still
@@ -52,25 +63,17 @@ func (n *Node) onElectionWhileSettling(p *peer, f *wire.Frame) {
 // isLeadersOwn: the leader itself asks, in the epoch that it leads in. So it lets go
 // of it, to claim another (M12), and nobody need protect it.
 func (n *Node) isLeadersOwn(p *peer, f *wire.Frame) bool {
-	return p.ID == n.cur.Owner && f.Epoch == n.cur
-}
-
-// isAbout is the counter of the epoch that a challenge says has failed. A
-// claimant's question carries the version of its roster in that place.
-func (n *Node) isAbout(f *wire.Frame) uint64 {
-	if f.Flags&wire.Active != 0 {
-		return f.Epoch.Counter
-	}
-	return f.FailedCounter
+	return p.ID == n.epoch.Owner && f.Epoch == n.epoch
 }
 
 func (n *Node) answer(p *peer, f *wire.Frame, v wire.Verdict, eta time.Duration) {
 	n.reply(p, f, wire.Frame{Kind: wire.Answer, Verdict: v, ETA: millis(eta), HeartbeatAge: n.heartbeatAge()})
 }
 
-// onAnswer takes the reply to our ELECTION.
+// onAnswer takes the reply to our ELECTION or CANVASS.
 func (n *Node) onAnswer(p *peer, f *wire.Frame) {
-	inTime := n.answered(p, wire.Election, f)
+	isVoters := n.exchanges.end(p.ID, wire.Canvass, f.Round)
+	inTime := isVoters || n.answered(p, wire.Election, f)
 	if !inTime && f.Verdict == wire.LeaderAlive && (n.state == Stagger || n.state == Elect) && !n.contest.certain {
 		n.onLeaderAlive(f) // late, as after a cut: but somebody hears a leader
 		return
@@ -81,7 +84,7 @@ func (n *Node) onAnswer(p *peer, f *wire.Frame) {
 	if sent, ok := p.sentTime(f.EchoSeq); ok {
 		n.sampleRTT(p, sent)
 	}
-	if n.contest.canvass.asked {
+	if isVoters {
 		n.onVoterAnswer(f)
 		return
 	}
@@ -90,7 +93,7 @@ func (n *Node) onAnswer(p *peer, f *wire.Frame) {
 		n.strategy.onOK(n, p, f)
 	case wire.LeaderAlive:
 		n.onLeaderAlive(f)
-		if n.state == Elect && n.contest.won == "" && !n.awaiting(wire.Election) {
+		if n.state == Elect && n.contest.won == "" && !n.exchanges.awaits(wire.Election) {
 			n.retry(PeersHearLeader) // a leader that we know nothing of
 		}
 	default:
@@ -102,8 +105,8 @@ func (n *Node) onAnswer(p *peer, f *wire.Frame) {
 // onLeaderAlive abandons the round: somebody hears a leader. If it is the one
 // that we doubt, we look again soon; our own last heartbeat stays as it was.
 func (n *Node) onLeaderAlive(f *wire.Frame) {
-	if f.Epoch == n.cur && f.Epoch == n.failed {
-		n.failed = wire.Epoch{}
+	if f.Epoch == n.epoch && f.Epoch == n.abandonedEpoch {
+		n.abandonedEpoch = wire.Epoch{}
 		n.resumeFollowing(PeersHearLeader)
 		return
 	}
@@ -114,9 +117,7 @@ func (n *Node) onLeaderAlive(f *wire.Frame) {
 // nobody is left to wait for, the algorithm decides.
 func (n *Node) onElectionSilent() {
 	switch {
-	case n.state != Elect || n.awaiting(wire.Election):
-	case n.contest.canvass.asked:
-		n.onCanvassed()
+	case n.state != Elect || n.exchanges.awaits(wire.Election):
 	case n.contest.won == "":
 		n.strategy.onDeadline(n)
 	}
@@ -134,6 +135,6 @@ func (n *Node) onWaitTimeout() {
 		return
 	}
 	n.contest.extensions++
-	n.ask(helper, wire.Frame{Kind: wire.Query, Epoch: n.cur}, 0)
-	n.stateAt = n.now.Add(n.contest.patience)
+	n.ask(helper, wire.Frame{Kind: wire.Query, Epoch: n.epoch}, 0)
+	n.timers.arm(stateTimer, n.now.Add(n.contest.patience))
 }

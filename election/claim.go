@@ -1,6 +1,9 @@
 package election
 
-import "github.com/bully-agent/bully-agent/wire"
+import (
+	"github.com/bully-agent/bully-agent/election/quorum"
+	"github.com/bully-agent/bully-agent/wire"
+)
 
 // claim is called by whoever found that nobody better is there, and why. It
 // waits for the old leader's lease, makes sure that somebody hears us, and
@@ -12,7 +15,7 @@ func (n *Node) claim(cause Cause) {
 	n.contest.won = cause
 	switch {
 	case n.now.Before(n.contest.release):
-		n.stateAt = n.contest.release
+		n.timers.arm(stateTimer, n.contest.release)
 	case n.electableCount() < n.cfg.MinMembers:
 		n.retry(TooFewMembers)
 	case n.isQuorum() && !n.saved.Roster.Formed:
@@ -38,7 +41,7 @@ func (n *Node) lookForOthers() {
 	if !n.contest.probed {
 		n.contest.probed = true
 		n.probePeers(max(probeCount, n.needAcks()))
-		n.stateAt = n.now.Add(n.roundTrip())
+		n.timers.arm(stateTimer, n.now.Add(n.roundTrip()))
 		return
 	}
 	n.contest.isolated = true
@@ -50,7 +53,7 @@ func (n *Node) lookForOthers() {
 func (n *Node) heardCount() int {
 	count := 0
 	for _, p := range n.peers {
-		if p.mayAcknowledge() && !p.heard.IsZero() && !p.heard.Before(n.contest.began) && p.ID != n.gone {
+		if p.mayAcknowledge() && !p.heard.IsZero() && !p.heard.Before(n.contest.began) && !n.isGone(p) {
 			count++
 		}
 	}
@@ -59,8 +62,8 @@ func (n *Node) heardCount() int {
 
 // announcement is the COORDINATOR of our epoch.
 func (n *Node) announcement(phase wire.Phase) wire.Frame {
-	f := wire.Frame{Kind: wire.Coordinator, Phase: phase, Epoch: n.cur, Lease: millis(n.cfg.Lease),
-		ConfigVersion: n.saved.Roster.Version}
+	f := wire.Frame{Kind: wire.Coordinator, Flags: n.waitFlag(), Phase: phase, Epoch: n.epoch, Lease: millis(n.cfg.Lease),
+		RosterVersion: n.saved.Roster.Version}
 	if phase == wire.Claim {
 		f.Lease = millis(n.reign.grant)
 	}
@@ -75,7 +78,7 @@ func (n *Node) announcement(phase wire.Phase) wire.Frame {
 func (n *Node) audience() []*peer {
 	var out []*peer
 	for _, p := range n.peers {
-		if n.presumedAlive(p) && p.ID != n.gone {
+		if n.presumedAlive(p) && !n.isGone(p) {
 			out = append(out, p)
 		}
 	}
@@ -85,6 +88,8 @@ func (n *Node) audience() []*peer {
 // onCoordAck takes a follower's word on our COORDINATOR or HEARTBEAT.
 func (n *Node) onCoordAck(p *peer, f *wire.Frame) {
 	switch {
+	case f.AckVerdict == wire.AckStale && n.hasGrantedThis(f):
+		n.onDuel(p, f)
 	case f.AckVerdict == wire.AckStale:
 		n.onStale(f)
 	case f.AckVerdict == wire.AckLeased || f.AckVerdict == wire.AckHold:
@@ -108,13 +113,13 @@ func (n *Node) checkClaim() {
 	if n.state != Claiming || !n.isAcknowledged() {
 		return
 	}
-	n.stateAt = n.now
+	n.timers.arm(stateTimer, n.now)
 	if !n.reign.promoted.IsZero() {
 		return // on disk already, and acknowledged again since
 	}
-	n.reign.promoted, n.reign.promotedAt = n.cur, n.steps
-	n.saved.Accepted = n.cur
-	n.saved.Promoted = n.cur
+	n.reign.promoted, n.reign.promotedAt = n.epoch, n.steps
+	n.saved.Accepted = n.epoch
+	n.saved.Promoted = n.epoch
 	n.save()
 }
 
@@ -136,7 +141,7 @@ func (n *Node) isAcknowledged() bool {
 func (n *Node) onPromoted() {
 	switch {
 	case n.reign.promotedAt == n.steps: // not yet: the save is an effect of this step
-		n.stateAt = n.now
+		n.timers.arm(stateTimer, n.now)
 	case n.isAcknowledged():
 		n.becomeLeader()
 	default:
@@ -157,13 +162,28 @@ func (n *Node) withdraw(cause Cause) {
 	n.retry(cause)
 }
 
+// hasGrantedThis: a voter refuses our claim since it has granted the counter to another,
+// itself perhaps, by whose id that epoch is the lower one.
+func (n *Node) hasGrantedThis(f *wire.Frame) bool {
+	return n.isQuorum() && n.state == Claiming && f.Epoch.Counter == n.epoch.Counter && f.Epoch.Compare(n.epoch) < 0
+}
+
+// onDuel: that voter will never grant this claim, so it is not asked again. The others
+// may still, and then the claim is won (M22).
+func (n *Node) onDuel(p *peer, f *wire.Frame) {
+	if n.answered(p, wire.Coordinator, f) {
+		n.reign.hasRival = true
+		n.onClaimsAnswered()
+	}
+}
+
 // onStale obeys R5: somebody knows a higher epoch. If its leader is fresh there
 // we follow it; if nobody leads it, we need an epoch above it.
 func (n *Node) onStale(f *wire.Frame) {
-	if f.Epoch.Compare(n.cur) <= 0 || (n.state != Claiming && n.state != Lead) {
+	if f.Epoch.Compare(n.epoch) <= 0 || (n.state != Claiming && n.state != Lead) {
 		return
 	}
-	isFresh := f.Flags&wire.Fresh != 0 && f.Epoch.Owner != n.cfg.ID && f.Epoch.Owner != lastID // nobody learns from others that it leads
+	isFresh := f.Flags&wire.Fresh != 0 && f.Epoch.Owner != n.cfg.ID && f.Epoch.Owner != quorum.LastID // nobody learns from others that it leads
 	n.raiseCounter(f.Epoch.Counter)
 	switch {
 	case n.state == Lead && isFresh:

@@ -15,10 +15,10 @@ func TestAVoterAnswersOnce(t *testing.T) {
 	n := voterOf(t, 5, Saved{}, 1, 2, 3, 4)
 	n.canvassed()
 	for range 2 {
-		n.hearsAndForgets(n.actor(1).replies(wire.Election, wire.Frame{Kind: wire.Answer, Verdict: wire.Yes}))
+		n.hearsAndForgets(n.actor(1).replies(wire.Canvass, wire.Frame{Kind: wire.Answer, Verdict: wire.Yes}))
 	}
 	n.is(Elect)
-	n.hearsAndForgets(n.actor(2).replies(wire.Election, wire.Frame{Kind: wire.Answer, Verdict: wire.Yes}))
+	n.hearsAndForgets(n.actor(2).replies(wire.Canvass, wire.Frame{Kind: wire.Answer, Verdict: wire.Yes}))
 	n.is(Claiming)
 }
 
@@ -30,7 +30,7 @@ func TestAnAcknowledgementOfAFormerLeadership(t *testing.T) {
 	end := n.node.leaseEnd()
 	n.waits(50 * time.Millisecond)
 	n.forgets()
-	former := n.node.cur
+	former := n.node.epoch
 	former.Counter--
 	n.hears(n.actor(1).replies(wire.Heartbeat, wire.Frame{Kind: wire.HeartAck, Epoch: former}))
 	n.expects("ignored late-ack")
@@ -67,10 +67,23 @@ func TestAWorseNodeWaitsForTheClaimThatItWouldGrant(t *testing.T) {
 	n.waits(2 * time.Second)
 	n.forgets()
 	n.is(Stagger)
-	n.waits(n.node.stateAt.Sub(n.now) - time.Millisecond)
+	n.waits(n.node.timers[stateTimer].Sub(n.now) - time.Millisecond)
 	n.hears(n.actor(3).canvasses())
 	n.expects("send n3 ANSWER verdict=yes")
 	n.waits(syncAllowance - time.Millisecond)
 	n.expects()
 	n.is(Stagger)
+}
+
+// An answer to a question that was never asked, or is answered already, wins nothing:
+// whoever gave it may have lost all interest since.
+func TestAnAnswerToNoQuestion(t *testing.T) {
+	n := storyOf(t, 1, Config{}, 2, 3)
+	for n.node.Status().State != Elect {
+		n.waits(10 * time.Millisecond)
+		n.forgets()
+	}
+	n.is(Elect)
+	n.hearsAndForgets(n.actor(2).says(wire.Frame{Kind: wire.Answer, Verdict: wire.OK, Round: 99, EchoSeq: 99}))
+	n.is(Elect)
 }

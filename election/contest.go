@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/bully-agent/bully-agent/election/quorum"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
@@ -17,19 +18,20 @@ type contest struct {
 	// prompted: a worse node asked, so the detection is not ours alone and the
 	// rank's wait has no purpose.
 	prompted    bool
-	isNamed     bool          // the old leader named this node as its successor
-	processGone bool          // the leader's process has ended, by its host's word
-	canvass     canvass       // quorum mode: the question to the voters
-	certain     bool          // the old leader's own word or next life ended its leadership
-	won         Cause         // why nobody better stands in the way; "" while that is open
-	probed      bool          // others were asked for a sign of life
-	isolated    bool          // nobody answers though others should be alive
-	backoff     time.Duration // doubled for each round that came to nothing
-	helper      wire.ID       // Wait: the best that answered
-	patience    time.Duration // Wait: how long it may need
-	volunteers  []wire.ID     // who would lead if named (Enhanced, Smallest)
-	yielded     bool          // gave way to another's round already
-	extensions  int           // Wait: how often we asked it again
+	isNamed     bool            // the old leader named this node as its successor
+	processGone bool            // the leader's process has ended, by its host's word
+	canvass     *quorum.Canvass // quorum mode: the question to the voters; nil: not asked
+	certain     bool            // the old leader's own word or next life ended its leadership
+	willed      bool            // the old leader's will came, and will come to whoever has not got it yet
+	won         Cause           // why nobody better stands in the way; "" while that is open
+	probed      bool            // others were asked for a sign of life
+	isolated    bool            // nobody answers though others should be alive
+	backoff     time.Duration   // doubled for each round that came to nothing
+	helper      wire.ID         // Wait: the best that answered
+	patience    time.Duration   // Wait: how long it may need
+	volunteers  []wire.ID       // who would lead if named (Enhanced, Smallest)
+	yielded     bool            // gave way to another's round already
+	extensions  int             // Wait: how often we asked it again
 }
 
 const (
@@ -80,14 +82,14 @@ func (n *Node) retry(cause Cause) {
 	if n.isQuorum() {
 		longest = maxQuorumBackoff
 	}
-	n.gone = wire.ID{}
+	n.lostLeader = life{}
 	n.startOver(cause, min(max(2*n.contest.backoff, n.cfg.Heartbeat), longest))
 }
 
 // startOver begins another round after this pause and the release.
 func (n *Node) startOver(cause Cause, backoff time.Duration) {
 	c := n.contest
-	n.contest = contest{began: n.now, release: c.release, reason: c.reason, cause: c.cause, isolated: c.isolated, backoff: backoff}
+	n.contest = contest{began: n.now, release: c.release, reason: c.reason, cause: c.cause, isolated: c.isolated, willed: c.willed, backoff: backoff}
 	for _, p := range n.peers {
 		p.silent = false
 	}

@@ -1,9 +1,11 @@
 package election
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/bully-agent/bully-agent/election/quorum"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
@@ -82,8 +84,8 @@ func TestMended23_AcceptedIsSavedBeforeItIsShown(t *testing.T) {
 	t.Run("one's own, with the promotion", func(t *testing.T) {
 		n := storyOf(t, 2, Config{}, 1, 3)
 		n.leads(1)
-		if n.disk.Accepted != n.node.cur {
-			t.Errorf("leads in %v with %v on disk", n.node.cur, n.disk.Accepted)
+		if n.disk.Accepted != n.node.epoch {
+			t.Errorf("leads in %v with %v on disk", n.node.epoch, n.disk.Accepted)
 		}
 	})
 }
@@ -136,7 +138,7 @@ func TestMended23_PowerCut(t *testing.T) {
 			w.runFor(5 * time.Second)
 		}
 		last := w.leaders()[0]
-		highest := last.node.cur
+		highest := last.node.epoch
 		for _, h := range w.hosts {
 			w.kill(h)
 			h.led, h.disk.Promoted = wire.Epoch{}, wire.Epoch{}
@@ -150,13 +152,13 @@ func TestMended23_PowerCut(t *testing.T) {
 			}
 		}
 		w.runFor(10 * time.Second)
-		if l := w.leaders()[0]; !forgets && l.node.cur.Compare(highest) < 0 {
-			t.Errorf("leads in %v after %v, which it had acknowledged", l.node.cur, highest)
+		if l := w.leaders()[0]; !forgets && l.node.epoch.Compare(highest) < 0 {
+			t.Errorf("leads in %v after %v, which it had acknowledged", l.node.epoch, highest)
 		}
 		w.boot(last)
 		w.runFor(10 * time.Second)
-		if l := w.leaders()[0]; !w.agreed() || l.node.cur.Compare(highest) <= 0 {
-			t.Errorf("forgets=%t: n%d leads in %v after %v", forgets, l.number, l.node.cur, highest)
+		if l := w.leaders()[0]; !w.agreed() || l.node.epoch.Compare(highest) <= 0 {
+			t.Errorf("forgets=%t: n%d leads in %v after %v", forgets, l.number, l.node.epoch, highest)
 		}
 	}
 }
@@ -190,6 +192,81 @@ func TestMended22_TheLoserOfADuel(t *testing.T) {
 	n.expects("send n1 COORD_ACK verdict=stale epoch=7/n1")
 }
 
+// Two claimed one counter, and a voter has granted it to the one with the smaller id.
+// It will never grant the other's claim, which was repeated all the same until its tries
+// were used up: five promises long nobody led. As long as another may grant it goes on.
+func TestMended22_ADuelThatCannotBeWon(t *testing.T) {
+	refused := func(t *testing.T) *story {
+		n := voterOf(t, 3, Saved{MaxCounter: 6}, 1, 2)
+		n.claimed(1, 2)
+		n.hears(n.actor(1).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, AckVerdict: wire.AckStale, Epoch: n.actor(1).epoch(7)}))
+		n.is(Claiming)
+		return n
+	}
+	t.Run("another grants it", func(t *testing.T) {
+		n := refused(t)
+		n.grants(2)
+		n.forgets()
+		n.is(Lead)
+	})
+	t.Run("another does not answer", func(t *testing.T) {
+		n := refused(t)
+		n.waits(time.Second)
+		n.expectsSome("send n2 COORDINATOR phase=claim flags=ack-req,retx", "send n2 COORDINATOR phase=claim flags=ack-req,retx",
+			"send n2 COORDINATOR phase=claim flags=ack-req,retx", "send n1 RESIGN reason=abandoned epoch=7/n3",
+			"send n2 RESIGN reason=abandoned epoch=7/n3", "claim → stagger cause=claim-stale", "stagger → elect cause=claim-stale")
+		n.forgets()
+	})
+	t.Run("all have refused it", func(t *testing.T) {
+		n := refused(t)
+		n.hears(n.actor(2).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, AckVerdict: wire.AckStale, Epoch: n.actor(1).epoch(7)}))
+		n.expects("send n1 RESIGN reason=abandoned epoch=7/n3", "send n2 RESIGN reason=abandoned epoch=7/n3", "claim → stagger cause=claim-stale")
+	})
+}
+
+// Voters that are bound to a lost leader for longer than its lease all wait for that, and
+// then stand in their turns. They stood before, the worse one took the better one for
+// silent, and when the promises ended both claimed at once.
+func TestMended27_TurnsAfterThePromise(t *testing.T) {
+	tests := map[string]func(w *world){
+		"the leader knew its disk to be slow": func(w *world) {
+			for _, h := range w.hosts[:2] {
+				h.node.bind(h.node.epoch, w.cfg.Lease+200*time.Millisecond)
+			}
+			w.kill(w.host(3))
+		},
+		"the leader has restarted": func(w *world) {
+			w.kill(w.host(3))
+			w.runFor(100 * time.Millisecond)
+			w.boot(w.host(3))
+		},
+		"the leader has restarted, and was doubted before": func(w *world) {
+			w.kill(w.host(3))
+			w.runFor(200 * time.Millisecond)
+			w.boot(w.host(3))
+		},
+	}
+	for name, lose := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 3, Config{Expect: 3, Lease: 400 * time.Millisecond})
+			for _, h := range w.hosts {
+				w.boot(h)
+			}
+			w.runFor(3 * time.Second)
+			for _, h := range w.hosts[:2] {
+				h.sync = 9 * time.Millisecond
+			}
+			w.trace.Reset()
+			lose(w)
+			w.runFor(time.Second)
+			next := w.ascents[1:]
+			if len(next) != 1 || next[0].Leader != hostID(2) || strings.Contains(w.trace.String(), string(BetterSilent)) {
+				t.Errorf("n2 did not lead in its turn:\n%s", w.trace.String())
+			}
+		})
+	}
+}
+
 // The disk fails as the host that stepped down follows the next leader: the operator
 // is answered all the same. The stream to the leader is of no use to a host that
 // cannot take over.
@@ -212,7 +289,29 @@ func TestAFailedSaveTakesNoAnswerAlong(t *testing.T) {
 func TestNobodyIsFollowedForAUsedCounter(t *testing.T) {
 	n := storyOf(t, 3, Config{}, 1, 2)
 	n.leads(2)
-	refusal := n.actor(2).says(wire.Frame{Kind: wire.CoordAck, AckVerdict: wire.AckStale, Flags: wire.Fresh, Epoch: aboveAll(n.node.cur.Counter)})
+	refusal := n.actor(2).says(wire.Frame{Kind: wire.CoordAck, AckVerdict: wire.AckStale, Flags: wire.Fresh, Epoch: quorum.AboveAll(n.node.epoch.Counter)})
 	n.hears(refusal)
 	n.expects("lead → stopping cause=re-minted", "stop hook", "lose hook cause=re-minted")
+}
+
+// A host that stands again, since its hold-down has ended, waits for the lease of a leader
+// that fell silent before, like anybody. It led beside the old one, which had not let go.
+func TestMended27_TheHoldDownEndsWithinALease(t *testing.T) {
+	w := newWorld(t, 3, Config{Lease: 400 * time.Millisecond, Preempt: PreemptNever})
+	for _, h := range w.hosts {
+		w.boot(h)
+	}
+	w.runFor(3 * time.Second)
+	w.step(w.host(3), Command{Verb: StepDown, For: time.Second, Token: 1})
+	w.runFor(700 * time.Millisecond)
+	if len(w.ascents) != 2 || w.ascents[1].Leader != hostID(2) {
+		t.Fatalf("n2 does not lead: %v", w.ascents)
+	}
+	w.kill(w.host(2))
+	for silent := w.now; len(w.ascents) == 2 && w.now.Sub(silent) < 2*time.Second; {
+		w.runFor(time.Millisecond)
+		if gap := w.now.Sub(silent); len(w.ascents) > 2 && gap < 340*time.Millisecond {
+			t.Errorf("%v leads %v after the last sign of life:\n%s", w.ascents[2].Leader.Short(), gap, w.trace.String())
+		}
+	}
 }

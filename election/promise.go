@@ -1,24 +1,12 @@
 package election
 
 import (
-	"bytes"
 	"time"
 
 	"github.com/bully-agent/bully-agent/election/lease"
+	"github.com/bully-agent/bully-agent/election/quorum"
 	"github.com/bully-agent/bully-agent/wire"
 )
-
-// promise is what this voter owes in quorum mode (protocol 4.3): until its end
-// it grants nobody else. It is given to a claimant and renewed by each of its
-// heartbeats, measured from receipt, so that it ends after the leader's own
-// view of it. It lives in memory: a restarted voter keeps silent for as long as
-// any promise may run.
-//
-// Invariant: while this node claims or leads, its promise is to itself (M4).
-type promise struct {
-	epoch wire.Epoch
-	until time.Time
-}
 
 // maxGrant bounds what a claimant may ask for beyond the lease, for its disk.
 const maxGrant = 4 * time.Second
@@ -26,23 +14,30 @@ const maxGrant = 4 * time.Second
 // isQuorum: leases come from a majority of the roster.
 func (n *Node) isQuorum() bool { return n.cfg.Expect > 0 }
 
-// boundFor is how long this voter may not grant id anything: a promise to
-// another runs. takeover_delay binds the voters too (M6).
+// boundFor is how long this voter may not grant id anything.
 func (n *Node) boundFor(id wire.ID) time.Duration {
-	if n.promise.epoch.IsZero() || n.promise.epoch.Owner == id {
-		return 0
+	return n.promise.BoundFor(id, n.cfg.TakeoverDelay, n.now)
+}
+
+// boundUntil is until when this voter may not grant anybody but id anything; zero: it
+// is not bound to id. Of a leader's voters a majority is bound for as long: nobody else
+// can lead before, and whoever stood before would stand again when all are free, and
+// not in its turn (M27).
+func (n *Node) boundUntil(id wire.ID) time.Time {
+	if n.promise.Epoch.Owner != id {
+		return time.Time{}
 	}
-	return max(0, n.promise.until.Add(n.cfg.TakeoverDelay).Sub(n.now))
+	return n.promise.Until.Add(n.cfg.TakeoverDelay)
 }
 
 // muteFor is how long a restarted voter still keeps silent.
-func (n *Node) muteFor() time.Duration { return max(0, n.muteUntil.Sub(n.now)) }
+func (n *Node) muteFor() time.Duration { return max(0, n.timers[muteTimer].Sub(n.now)) }
 
 // startMute begins the silence of a voter that may have made promises in its
 // life before (M5).
 func (n *Node) startMute() {
 	if n.isQuorum() && n.saved.LongestPromise > 0 {
-		n.muteUntil = n.now.Add(lease.WaitLength(max(n.saved.LongestPromise, n.bindsFor(n.cfg.Lease))))
+		n.timers.arm(muteTimer, n.now.Add(lease.WaitLength(max(n.saved.LongestPromise, n.bindsFor(n.cfg.Lease)))))
 	}
 }
 
@@ -61,23 +56,8 @@ func (n *Node) endMute() {
 // have another.
 func (n *Node) bindsFor(length time.Duration) time.Duration { return length + n.cfg.TakeoverDelay }
 
-// bind makes or prolongs a promise to e's owner. It never shortens one to the
-// same owner: that owner counts on the longer.
-func (n *Node) bind(e wire.Epoch, length time.Duration) {
-	until := n.now.Add(length)
-	if n.promise.epoch.Owner == e.Owner {
-		until = later(until, n.promise.until)
-	}
-	n.promise = promise{e, until}
-}
-
-// release ends the promise to e, and to no other epoch: an old RESIGN must not
-// free a newer promise (CE8).
-func (n *Node) release(e wire.Epoch) {
-	if n.promise.epoch == e {
-		n.promise = promise{}
-	}
-}
+// bind makes or prolongs a promise to e's owner, for that long from now on.
+func (n *Node) bind(e wire.Epoch, length time.Duration) { n.promise.Bind(e, n.now.Add(length)) }
 
 // renewPromise: the leader that this voter follows is heard. It reports whether
 // something that a restart must not forget is to be saved, before the
@@ -92,69 +72,53 @@ func (n *Node) renewPromise(e wire.Epoch) (mustSave bool) {
 	return mustSave
 }
 
-// hasVotedAbove: this voter granted an epoch above e, so e is over for it.
-func (n *Node) hasVotedAbove(e wire.Epoch) bool {
-	return n.isQuorum() && n.saved.Vote.Counter > e.Counter
+// votes is what this node's disk says of epochs.
+func (n *Node) votes() quorum.Votes {
+	return quorum.Votes{Seen: n.saved.MaxCounter, Granted: n.saved.Vote, Accepted: n.saved.Accepted}
 }
 
-// hasVotedAgainst: this voter granted e's counter to another. It must not grant it
-// twice (I4), but may follow e: where e is in force, the other never can be.
-func (n *Node) hasVotedAgainst(e wire.Epoch) bool {
-	return n.saved.Vote.Counter == e.Counter && n.saved.Vote.Owner != e.Owner
-}
-
-// isUsedUp: another than e's owner has led this node in e's counter. A majority
-// grants a counter once, so that was in available mode, of which the voters that
-// grant e now need not have heard; or in a life before, and whoever stopped before
-// that leadership may claim its counter again. Only of two that claim one counter at
-// the same time the order of owners decides (CE2).
+// isUsedUp: another has led this node in e's counter: in quorum mode before it was
+// that, or in a life before, and whoever stopped before that leadership may claim
+// its counter again. Only of two that claim one counter at the same time the order
+// of owners decides (CE2).
 func (n *Node) isUsedUp(e wire.Epoch) bool {
-	isOld := n.isQuorum() || n.cur.Compare(n.saved.Accepted) < 0
-	return isOld && n.saved.Accepted.Counter == e.Counter && n.saved.Accepted.Owner != e.Owner
+	isOld := n.isQuorum() || n.epoch.Compare(n.saved.Accepted) < 0
+	return isOld && n.votes().HasUsedUp(e)
 }
 
-// aboveAll refuses a counter to everybody, whatever the order of the owners.
-func aboveAll(counter uint64) wire.Epoch {
-	return wire.Epoch{Counter: counter, Owner: lastID}
+// voterFor is this node as p's claim has to do with it.
+func (n *Node) voterFor(p *peer) quorum.Voter {
+	return quorum.Voter{Votes: n.votes(), ID: n.cfg.ID, Roster: n.saved.Roster, IsOut: n.refused, Mute: n.muteFor(),
+		Bound: n.boundFor(p.ID), Yields: n.yieldsClaimTo(p), Most: n.cfg.Lease + maxGrant}
 }
 
-// lastID is above every id, and nobody's.
-var lastID = wire.ID(bytes.Repeat([]byte{0xff}, len(wire.ID{})))
-
-// onCanvass answers a claimant's question whether this voter would grant now
-// (pre-vote). Nothing is promised and nothing is written.
+// onCanvass answers a claimant's question whether this voter would grant now. A
+// leader that lives is protected as from a challenge (R7).
 func (n *Node) onCanvass(p *peer, f *wire.Frame) {
-	verdict, remain := wire.Yes, time.Duration(0)
 	switch {
-	case !n.mayVoteFor(p, uint32(f.FailedCounter)) && uint32(f.FailedCounter) < n.saved.Roster.Version:
-		verdict = wire.Stale // its roster is older than ours
-	case !n.mayVoteFor(p, uint32(f.FailedCounter)):
-		verdict = wire.Ineligible
-	case n.muteFor() > 0:
-		verdict, remain = wire.Hold, n.muteFor()
-	case n.boundFor(p.ID) > 0 && !n.yieldsClaimTo(p):
-		verdict, remain = wire.Leased, n.boundFor(p.ID)
+	case !n.isQuorum():
+		n.count("kind-without-meaning")
+	case !n.protectsLeader(p, f, f.Epoch.Counter):
+		n.answerCanvass(p, f)
 	}
+}
+
+// answerCanvass says what a claim would meet. Nothing is promised and nothing is
+// written.
+func (n *Node) answerCanvass(p *peer, f *wire.Frame) {
+	verdict, remain := n.voterFor(p).Answer(quorum.Claim{By: p.ID, Roster: f.RosterVersion})
 	if verdict == wire.Stale {
 		n.tellRoster(p) // first: with it the asker starts over, without it it waits
 	}
 	n.reply(p, f, wire.Frame{Kind: wire.Answer, Verdict: verdict, ETA: millis(remain + time.Millisecond),
-		Epoch: n.votedEpoch(), HeartbeatAge: n.heartbeatAge()})
+		Epoch: n.votes().Highest(), HeartbeatAge: n.heartbeatAge()})
 	switch {
 	case verdict != wire.Yes:
 	case n.state == Follow && !n.isLeadersOwn(p, f): // the leader is not fresh
 		n.becomeSuspicious(Challenged)
 	case n.state == Stagger && n.isOutrankedBy(p): // its claim comes as soon as its disk has it
-		n.stateAt = later(n.stateAt, n.now.Add(syncAllowance+2*n.sync))
+		n.timers.arm(stateTimer, later(n.timers[stateTimer], n.now.Add(syncAllowance+2*n.sync)))
 	}
-}
-
-// votedEpoch tells a claimant which counters are used up here.
-func (n *Node) votedEpoch() wire.Epoch {
-	if n.saved.Vote.Counter == n.saved.MaxCounter {
-		return n.saved.Vote
-	}
-	return wire.Epoch{Counter: n.saved.MaxCounter} // heard of, by whomever
 }
 
 // yieldsClaimTo: of two claimants the better one goes on, if the other does not
@@ -169,7 +133,8 @@ func (n *Node) onClaim(p *peer, f *wire.Frame) {
 		n.count("resigned-epoch")
 		return
 	}
-	verdict, remain := n.judgeClaim(p, f)
+	claim := quorum.Claim{By: p.ID, Epoch: f.Epoch, Roster: f.RosterVersion, Length: spanOf(f.Lease)}
+	verdict, remain := n.voterFor(p).Judge(claim)
 	answer := wire.Frame{Kind: wire.CoordAck, AckVerdict: verdict, Epoch: f.Epoch}
 	if remain > 0 {
 		answer.Remain = millis(remain + time.Millisecond)
@@ -178,46 +143,15 @@ func (n *Node) onClaim(p *peer, f *wire.Frame) {
 	case wire.Accept:
 		n.grant(p, f)
 	case wire.AckStale:
-		answer.Epoch = n.votedEpoch()
-		if n.leaderIsFresh() && n.cur.Counter >= f.Epoch.Counter {
-			answer.Epoch = n.cur
+		answer.Epoch = n.votes().Highest()
+		if n.leaderIsFresh() && n.epoch.Counter >= f.Epoch.Counter {
+			answer.Epoch = n.epoch
 		}
 		if n.isUsedUp(f.Epoch) && answer.Epoch.Compare(f.Epoch) <= 0 {
-			answer.Epoch = aboveAll(f.Epoch.Counter)
+			answer.Epoch = quorum.AboveAll(f.Epoch.Counter)
 		}
 	}
 	n.reply(p, f, answer)
-}
-
-func (n *Node) judgeClaim(p *peer, f *wire.Frame) (wire.AckVerdict, time.Duration) {
-	switch {
-	case !n.mayVoteFor(p, f.ConfigVersion):
-		return wire.NotVoter, 0
-	case spanOf(f.Lease) > n.cfg.Lease+maxGrant:
-		return wire.NotVoter, 0
-	case n.muteFor() > 0:
-		return wire.AckHold, n.muteFor()
-	case f.Epoch.Counter < n.saved.MaxCounter || n.hasVotedAbove(f.Epoch) || n.hasVotedAgainst(f.Epoch) || n.isUsedUp(f.Epoch):
-		return wire.AckStale, 0
-	case n.boundFor(p.ID) > 0 && !n.yieldsClaimTo(p):
-		return wire.AckLeased, n.boundFor(p.ID)
-	}
-	return wire.Accept, 0
-}
-
-// mayVoteFor: this voter and a claimant with that version of the roster are in one
-// roster. A newer one than ours is the claimant's to judge by: it is the word of a
-// leader that we missed, and majorities of neighbouring rosters overlap. One with
-// an older roster would bring the past back.
-func (n *Node) mayVoteFor(p *peer, version uint32) bool {
-	mine := n.saved.Roster
-	switch {
-	case n.refused || mine.Version == 0 || version < mine.Version:
-		return false
-	case version == mine.Version:
-		return mine.has(n.cfg.ID) && mine.has(p.ID)
-	}
-	return true
 }
 
 // grant gives this voter's promise to a claimant. The vote is on disk before the
@@ -244,9 +178,9 @@ func (n *Node) awaitClaimant(p *peer, length time.Duration) {
 	case n.state == Stopping || n.leaving || n.refused || n.state == Wait && n.contest.helper == p.ID:
 		return
 	case n.leaderKnown:
-		n.failed, n.gone, n.leaderKnown = n.cur, n.cur.Owner, false
-		if n.gone == p.ID {
-			n.gone = wire.ID{}
+		n.giveUp(n.epoch)
+		if n.isGone(p) {
+			n.lostLeader = life{}
 		}
 	}
 	if n.contest.cause == "" {

@@ -16,7 +16,7 @@ func TestAnAcknowledgementOfAForgottenNumber(t *testing.T) {
 	n.leads(1)
 	n.acks(1)
 	n.forgets()
-	late := n.actor(1).replies(wire.Heartbeat, wire.Frame{Kind: wire.HeartAck, Epoch: n.node.cur})
+	late := n.actor(1).replies(wire.Heartbeat, wire.Frame{Kind: wire.HeartAck, Epoch: n.node.epoch})
 	n.waits(100 * time.Millisecond)
 	n.forgets()
 	for range 16 {
