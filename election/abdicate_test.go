@@ -21,7 +21,7 @@ func TestStepDownWithACause(t *testing.T) {
 // follows, and may stand again.
 func TestAbdicate(t *testing.T) {
 	n := leading(t)
-	was := n.node.cur
+	was := n.node.epoch
 	n.happens(Command{Verb: Abdicate, Cause: AgentFrozen, Token: 4})
 	n.expects("lead → stopping cause=agent-frozen", "stop hook", "lose hook cause=agent-frozen", "reply ok")
 	n.happens(HookEnded{Hook: Lose, Epoch: was, OK: true})

@@ -52,13 +52,13 @@ func (n *Node) leaderIsFresh() bool {
 	if n.state == Lead {
 		return true
 	}
-	return n.leaderKnown && !n.lhb.IsZero() && n.now.Sub(n.lhb) < n.suspectTimeout()
+	return n.leaderKnown && !n.lastFromLeader.IsZero() && n.now.Sub(n.lastFromLeader) < n.suspectTimeout()
 }
 
 // armSuspicion sets when silence becomes suspicious.
 func (n *Node) armSuspicion(at time.Time) {
 	if n.state == Follow {
-		n.suspectAt = at
+		n.timers.arm(suspectTimer, at)
 	}
 }
 
@@ -79,9 +79,9 @@ func (n *Node) confirmLoss() {
 	n.loseLeader(LeaderFailed, n.takeoverEnd())
 }
 
-// resumeFollowing returns to the leader without having heard it: lhb stays as
-// it was and only the next doubt is put off, or followers would reassure each
-// other about a dead leader for ever (M1).
+// resumeFollowing returns to the leader without having heard it: lastFromLeader
+// stays as it was and only the next doubt is put off, or followers would reassure
+// each other about a dead leader for ever (M1).
 func (n *Node) resumeFollowing(cause Cause) {
 	n.leaderKnown = true
 	n.becomeFollower(cause)
@@ -98,14 +98,14 @@ func (n *Node) probePeers(count int) {
 	others := n.acknowledgers()
 	n.cfg.Rand.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
 	for _, p := range others[:min(count, len(others))] {
-		if !n.leaderKnown || p.ID != n.cur.Owner {
+		if !n.leaderKnown || p.ID != n.epoch.Owner {
 			n.probe(p, wire.AskOpinion)
 		}
 	}
 }
 
 func (n *Node) probe(p *peer, why wire.Purpose) {
-	n.ask(p, wire.Frame{Kind: wire.Probe, Purpose: why, Epoch: n.cur}, 0)
+	n.ask(p, wire.Frame{Kind: wire.Probe, Purpose: why, Epoch: n.epoch}, 0)
 }
 
 // onProbe says how old our heartbeat is, and what we are.
@@ -126,7 +126,7 @@ func (n *Node) onProbeAck(p *peer, f *wire.Frame) {
 		n.sampleRTT(p, sent)
 	}
 	switch {
-	case n.state == Suspect && p.ID == n.cur.Owner:
+	case n.state == Suspect && p.ID == n.epoch.Owner:
 		n.onLeaderAnswered(f)
 	case n.state == Suspect:
 		n.onOpinion(f)
@@ -138,11 +138,11 @@ func (n *Node) onProbeAck(p *peer, f *wire.Frame) {
 // onSignOfLife: somebody answers a node without a leader. If it hears one, that
 // is whom to follow; else it is what a claimant waited for.
 func (n *Node) onSignOfLife(f *wire.Frame) {
-	if f.Flags&wire.Fresh != 0 && f.Epoch == n.failed && f.Epoch == n.cur && !n.contest.certain {
+	if f.Flags&wire.Fresh != 0 && f.Epoch == n.abandonedEpoch && f.Epoch == n.epoch && !n.contest.certain {
 		n.onLeaderAlive(f)
 		return
 	}
-	isNews := f.Flags&wire.Fresh != 0 && f.Epoch.Compare(n.failed) > 0 && f.Epoch.Compare(n.cur) >= 0
+	isNews := f.Flags&wire.Fresh != 0 && f.Epoch.Compare(n.abandonedEpoch) > 0 && f.Epoch.Compare(n.epoch) >= 0
 	if isNews {
 		n.toldOf(f.Epoch)
 	}
@@ -153,7 +153,7 @@ func (n *Node) onSignOfLife(f *wire.Frame) {
 		n.retry(ToldOfLeader) // of one that we do not know yet
 		return
 	}
-	if n.heardCount() < n.needAcks() && n.awaiting(wire.Probe) {
+	if n.heardCount() < n.needAcks() && n.exchanges.awaits(wire.Probe) {
 		return // of several that must be heard more may answer yet
 	}
 	n.claim(n.contest.won)
@@ -162,10 +162,10 @@ func (n *Node) onSignOfLife(f *wire.Frame) {
 // onLeaderAnswered obeys M2: only a leader of the very epoch,
 // in the very life, is still one.
 func (n *Node) onLeaderAnswered(f *wire.Frame) {
-	if f.Standing == wire.Leading && f.Epoch == n.cur {
-		n.lhb = n.now
+	if f.Standing == wire.Leading && f.Epoch == n.epoch {
+		n.lastFromLeader = n.now
 		n.becomeFollower(HeardLeader)
-		n.armSuspicion(n.lhb.Add(n.suspectTimeout()))
+		n.armSuspicion(n.lastFromLeader.Add(n.suspectTimeout()))
 		return
 	}
 	n.loseLeader(LeaderResigned, n.takeoverEnd())
@@ -176,11 +176,11 @@ func (n *Node) onLeaderAnswered(f *wire.Frame) {
 func (n *Node) onOpinion(f *wire.Frame) {
 	age := time.Duration(f.HeartbeatAge) * time.Millisecond
 	switch {
-	case f.Epoch.Compare(n.cur) > 0 && f.Flags&wire.Fresh != 0 && n.mayBeTold(f.Epoch):
+	case f.Epoch.Compare(n.epoch) > 0 && f.Flags&wire.Fresh != 0 && n.mayBeTold(f.Epoch):
 		n.leaderKnown = false
 		n.toldOf(f.Epoch)
-	case f.Epoch == n.cur && f.HeartbeatAge != wire.AgeUnknown && age < n.suspectTimeout() &&
-		n.now.Sub(n.lhb)-age >= n.cfg.Heartbeat/2:
+	case f.Epoch == n.epoch && f.HeartbeatAge != wire.AgeUnknown && age < n.suspectTimeout() &&
+		n.now.Sub(n.lastFromLeader)-age >= n.cfg.Heartbeat/2:
 		n.opinions.fresh++
 	default:
 		n.opinions.others++
@@ -188,7 +188,7 @@ func (n *Node) onOpinion(f *wire.Frame) {
 }
 
 func (n *Node) onProbeSilent(p *peer) {
-	if n.state == Suspect && p.ID == n.cur.Owner {
+	if n.state == Suspect && p.ID == n.epoch.Owner {
 		n.confirmLoss()
 	}
 }
@@ -196,7 +196,7 @@ func (n *Node) onProbeSilent(p *peer) {
 // onDead: the failure detector gives a member up. Against a fresh heartbeat it
 // starts nothing (E5); with a silence it settles the matter.
 func (n *Node) onDead(p *peer) {
-	if n.leaderKnown && p.ID == n.cur.Owner {
+	if n.leaderKnown && p.ID == n.epoch.Owner {
 		switch {
 		case n.state == Suspect:
 			n.confirmLoss()
@@ -206,7 +206,7 @@ func (n *Node) onDead(p *peer) {
 		return
 	}
 	if !n.presumedAlive(p) {
-		n.giveUpOn(p, func(k wire.Kind) bool { return k == wire.Election })
+		n.giveUpOn(p, func(k wire.Kind) bool { return k == wire.Election || k == wire.Canvass })
 	}
 }
 
@@ -222,16 +222,17 @@ func (n *Node) onLeft(p *peer) {
 func (n *Node) onRestarted(p *peer) { n.endLeadershipOf(p, LeaderRestarted) }
 
 // endLeadershipOf: p no longer leads, for certain, so nobody need wait for its
-// lease to run out.
+// lease to run out; but a voter that has not heard so from p is bound to it still.
 func (n *Node) endLeadershipOf(p *peer, cause Cause) {
+	free := later(n.now, n.boundUntil(p.ID))
 	switch {
-	case n.cur.Owner != p.ID:
+	case n.epoch.Owner != p.ID:
 	case n.leaderKnown && (n.state == Follow || n.state == Suspect):
-		n.loseLeader(cause, n.now)
+		n.loseLeader(cause, free)
 	case n.state == Stagger && n.contest.release.After(n.now):
-		n.contest.release, n.contest.certain = n.now, true
+		n.contest.release, n.contest.certain = free, true
 		n.becomeStaggering(cause, 0)
 	case n.state == Elect || n.state == Wait:
-		n.contest.release, n.contest.certain = n.now, true
+		n.contest.release, n.contest.certain = free, true
 	}
 }

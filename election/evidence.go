@@ -26,7 +26,7 @@ func (n *Node) wantedTether() Tether {
 	if !n.leaderKnown || (n.state != Follow && n.state != Suspect) || !n.isElectable() {
 		return Tether{}
 	}
-	leader := n.peer(n.cur.Owner)
+	leader := n.peer(n.epoch.Owner)
 	switch {
 	case leader == nil:
 		return Tether{}
@@ -47,7 +47,7 @@ func (n *Node) onTetherLost(e TetherLost) {
 		n.becomeSuspicious(ProcessGone)
 	}
 	n.contest.processGone = true
-	n.stateAt = n.now.Add(n.peer(e.ID).rtt.timeout())
+	n.timers.arm(stateTimer, n.now.Add(n.peer(e.ID).rtt.timeout()))
 }
 
 // onRefused takes E7, which counts only together with E1: a host answers so for
@@ -62,10 +62,11 @@ func (n *Node) onRefused(e Refused) {
 
 // releaseAfterDeath is when others may take over from a leader whose process has
 // ended: at once, for its hooks' children are nobody's here; in quorum mode not
-// before its lease, since a middlebox may have forged the end of the stream. Where
-// takeover_delay is set its lose hook, which its guard runs, is to end first.
+// before its lease, since a middlebox may have forged the end of the stream. A leader
+// that asked for it, as all do where takeover_delay is set, has something to end
+// first: its will says when that is done, or the lease and the delay are waited out.
 func (n *Node) releaseAfterDeath() time.Time {
-	if n.isQuorum() || n.cfg.TakeoverDelay > 0 {
+	if n.isQuorum() || n.waits || n.cfg.TakeoverDelay > 0 {
 		return n.takeoverEnd()
 	}
 	return n.now
@@ -74,7 +75,7 @@ func (n *Node) releaseAfterDeath() time.Time {
 // isOfLeader: the report is about the life of the leader that we follow.
 func (n *Node) isOfLeader(id wire.ID, nonce uint32) bool {
 	leader := n.peer(id)
-	return leader != nil && n.leaderKnown && n.cur.Owner == id && leader.Nonce == nonce &&
+	return leader != nil && n.leaderKnown && n.epoch.Owner == id && leader.Nonce == nonce &&
 		(n.state == Follow || n.state == Suspect)
 }
 
@@ -120,6 +121,6 @@ func (n *Node) resumeStanding(cause Cause, listen time.Duration) {
 	if n.state != Observe || !n.isElectable() {
 		return
 	}
-	n.contest = contest{began: n.now.Add(-n.cfg.Lease), release: n.now, reason: wire.NoLeader}
+	n.contest = contest{began: n.now.Add(-n.cfg.Lease), release: later(n.now, n.contest.release), reason: wire.NoLeader}
 	n.becomeStaggering(cause, listen)
 }

@@ -24,15 +24,52 @@ type exchange struct {
 	isPardoned bool // a lag of this node was forgiven (R12)
 }
 
+// exchanges are those that are open, in the order in which they were begun.
+type exchanges []*exchange
+
+// first is when the first of them repeats its request, or gives up; zero: none is
+// open.
+func (xs exchanges) first() time.Time {
+	var first time.Time
+	for _, x := range xs {
+		first = earlier(first, x.nextAt)
+	}
+	return first
+}
+
+// awaits reports whether a request of this kind is open with anybody.
+func (xs exchanges) awaits(k wire.Kind) bool {
+	return slices.ContainsFunc(xs, func(x *exchange) bool { return x.frame.Kind == k })
+}
+
+// awaitsOf reports whether a request of this kind is open with id.
+func (xs exchanges) awaitsOf(id wire.ID, k wire.Kind) bool {
+	return slices.ContainsFunc(xs, func(x *exchange) bool { return x.to == id && x.frame.Kind == k })
+}
+
+// drop ends those of which this holds, without a word to anybody.
+func (xs *exchanges) drop(which func(*exchange) bool) { *xs = slices.DeleteFunc(*xs, which) }
+
+func only(x *exchange) func(*exchange) bool { return func(y *exchange) bool { return y == x } }
+
+// end ends the one of this kind and round with id, and reports whether there was
+// one.
+func (xs *exchanges) end(id wire.ID, k wire.Kind, round uint32) bool {
+	isIt := func(x *exchange) bool { return x.to == id && x.frame.Kind == k && x.frame.Round == round }
+	was := len(*xs)
+	xs.drop(isIt)
+	return len(*xs) < was
+}
+
 // Transmissions at most of each request (protocol section 7: retries + 1).
 var tryLimit = map[wire.Kind]int{
 	wire.Election: 3, wire.Coordinator: 4, wire.Query: 2, wire.Probe: 2,
-	wire.Nominate: 3, wire.Prepare: 3, wire.Resign: 4, wire.Roster: 4,
+	wire.Nominate: 3, wire.Prepare: 3, wire.Resign: 4, wire.Roster: 4, wire.Canvass: 3,
 }
 
 // ask starts an exchange with p, its first transmission after delay.
 func (n *Node) ask(p *peer, f wire.Frame, delay time.Duration) {
-	n.dropExchanges(func(x *exchange) bool { return x.to == p.ID && x.frame.Kind == f.Kind })
+	n.exchanges.drop(func(x *exchange) bool { return x.to == p.ID && x.frame.Kind == f.Kind })
 	x := &exchange{to: p.ID, frame: f, limit: tryLimit[f.Kind], nextAt: n.now.Add(delay), rto: p.rtt.timeout()}
 	x.frame.Flags |= wire.AckReq
 	x.frame.Round = n.nextRound()
@@ -55,7 +92,7 @@ func (n *Node) transmit(x *exchange) {
 	f.Attempt = uint8(x.tries)
 	x.tries++
 	if f.Kind == wire.Coordinator && n.isQuorum() && n.state == Claiming {
-		n.bind(n.cur, n.reign.grant) // as each copy renews the others' promises
+		n.bind(n.epoch, n.reign.grant) // as each copy renews the others' promises
 	}
 	n.sendTo(n.peer(x.to), f)
 	jitter := time.Duration((n.cfg.Rand.Float64() - 0.5) * 0.4 * float64(x.rto)) // ±20 %
@@ -69,11 +106,11 @@ func (n *Node) expireExchanges() {
 		switch {
 		case n.now.Before(x.nextAt) || !slices.Contains(n.exchanges, x):
 		case n.peer(x.to) == nil:
-			n.drop(x)
+			n.exchanges.drop(only(x))
 		case x.tries < x.limit:
 			n.transmit(x)
 		default:
-			n.drop(x)
+			n.exchanges.drop(only(x))
 			n.onSilence(n.peer(x.to), x.frame)
 		}
 	}
@@ -82,54 +119,27 @@ func (n *Node) expireExchanges() {
 // answered ends the exchange of this kind and round with p, and reports
 // whether there was one: a reply that nobody waits for means nothing.
 func (n *Node) answered(p *peer, request wire.Kind, f *wire.Frame) bool {
-	isAwaited := n.endExchange(p, request, f.Round)
+	isAwaited := n.exchanges.end(p.ID, request, f.Round)
 	if !isAwaited {
 		n.count("late-reply")
 	}
 	return isAwaited
 }
 
-func (n *Node) endExchange(p *peer, request wire.Kind, round uint32) bool {
-	for _, x := range n.exchanges {
-		if x.to == p.ID && x.frame.Kind == request && x.frame.Round == round {
-			n.drop(x)
-			return true
-		}
-	}
-	return false
-}
-
 // giveUpOn ends those exchanges with p, as if it had kept silent for long enough.
 func (n *Node) giveUpOn(p *peer, which func(wire.Kind) bool) {
 	for _, x := range slices.Clone(n.exchanges) {
 		if x.to == p.ID && which(x.frame.Kind) && slices.Contains(n.exchanges, x) {
-			n.drop(x)
+			n.exchanges.drop(only(x))
 			n.onSilence(p, x.frame)
 		}
 	}
 }
 
-// awaiting reports whether an exchange of this kind is open with anybody.
-func (n *Node) awaiting(k wire.Kind) bool {
-	return slices.ContainsFunc(n.exchanges, func(x *exchange) bool { return x.frame.Kind == k })
-}
-
-func (n *Node) hasExchange(p *peer, k wire.Kind) bool {
-	return slices.ContainsFunc(n.exchanges, func(x *exchange) bool { return x.to == p.ID && x.frame.Kind == k })
-}
-
-func (n *Node) drop(x *exchange) {
-	n.dropExchanges(func(y *exchange) bool { return y == x })
-}
-
-func (n *Node) dropExchanges(which func(*exchange) bool) {
-	n.exchanges = slices.DeleteFunc(n.exchanges, which)
-}
-
 // cancelRound ends every exchange that serves an election. RESIGN goes on, since
 // it concerns an epoch that is over, and so does the question to a namesake.
 func (n *Node) cancelRound() {
-	n.dropExchanges(func(x *exchange) bool {
+	n.exchanges.drop(func(x *exchange) bool {
 		return x.frame.Kind != wire.Resign && x.frame.Kind != wire.Roster && x.to != n.cfg.ID
 	})
 }
@@ -140,6 +150,9 @@ func (n *Node) onSilence(p *peer, f wire.Frame) {
 	case wire.Election:
 		p.silent = true
 		n.onElectionSilent()
+	case wire.Canvass:
+		p.silent = true
+		n.onCanvassed()
 	case wire.Query, wire.Nominate:
 		n.onQuerySilent(p)
 	case wire.Probe:

@@ -3,6 +3,7 @@ package election
 import (
 	"time"
 
+	"github.com/bully-agent/bully-agent/election/quorum"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
@@ -11,15 +12,16 @@ func (n *Node) onHeartbeat(p *peer, f *wire.Frame) {
 	if !n.mayFollow(p, f) {
 		return
 	}
-	if f.Epoch != n.cur {
+	if f.Epoch != n.epoch {
 		n.beatAt = time.Time{} // another leader has a rhythm of its own
 	}
 	n.pulse.beat(n.now, time.Duration(f.Interval)*time.Millisecond, n.beatAt)
 	n.beatAt = n.now
 	n.accept(p, f)
+	n.waits = f.Flags&wire.Wait != 0
 	n.lingerOn(p)
 	n.noteRoster(f)
-	if f.Flags&wire.AckReq != 0 && n.cur == f.Epoch {
+	if f.Flags&wire.AckReq != 0 && n.epoch == f.Epoch {
 		n.reply(p, f, wire.Frame{Kind: wire.HeartAck, AckFlags: n.rosterFlags(f)})
 	}
 }
@@ -34,6 +36,7 @@ func (n *Node) onCoordinator(p *peer, f *wire.Frame) {
 		return
 	}
 	n.accept(p, f)
+	n.waits = f.Flags&wire.Wait != 0
 	n.reply(p, f, wire.Frame{Kind: wire.CoordAck, AckVerdict: wire.Accept, Epoch: f.Epoch})
 }
 
@@ -48,17 +51,17 @@ func (n *Node) mayFollow(p *peer, f *wire.Frame) bool {
 	case f.Epoch.Counter <= p.resigned:
 		n.count("resigned-epoch")
 		return false
-	case f.Epoch.Compare(n.cur) < 0 && !n.hasLostTo(f):
+	case f.Epoch.Compare(n.epoch) < 0 && !n.hasLostTo(f):
 		n.reply(p, f, wire.Frame{Kind: wire.CoordAck, AckVerdict: wire.AckStale})
 		return false
-	case n.hasVotedAbove(f.Epoch):
-		n.reply(p, f, wire.Frame{Kind: wire.CoordAck, AckVerdict: wire.AckStale, Epoch: n.votedEpoch()})
+	case n.isQuorum() && n.votes().HasGrantedAbove(f.Epoch):
+		n.reply(p, f, wire.Frame{Kind: wire.CoordAck, AckVerdict: wire.AckStale, Epoch: n.votes().Highest()})
 		return false
 	case f.Epoch.Compare(n.floor()) < 0: // of a life before
 		n.reply(p, f, wire.Frame{Kind: wire.CoordAck, AckVerdict: wire.AckStale, Epoch: n.floor()})
 		return false
 	case n.isUsedUp(f.Epoch):
-		n.reply(p, f, wire.Frame{Kind: wire.CoordAck, AckVerdict: wire.AckStale, Epoch: aboveAll(f.Epoch.Counter)})
+		n.reply(p, f, wire.Frame{Kind: wire.CoordAck, AckVerdict: wire.AckStale, Epoch: quorum.AboveAll(f.Epoch.Counter)})
 		return false
 	}
 	return true
@@ -68,18 +71,18 @@ func (n *Node) mayFollow(p *peer, f *wire.Frame) bool {
 // has granted it that counter, so that ours never can be, whatever the owners' order;
 // to refuse it would make the winner claim anew.
 func (n *Node) hasLostTo(f *wire.Frame) bool {
-	return n.isQuorum() && f.Flags&wire.Active != 0 && f.Epoch.Counter == n.cur.Counter && n.cur.Owner == n.cfg.ID &&
+	return n.isQuorum() && f.Flags&wire.Active != 0 && f.Epoch.Counter == n.epoch.Counter && n.epoch.Owner == n.cfg.ID &&
 		n.state != Lead && n.state != Stopping
 }
 
 // accept follows the owner of f's epoch, from whom f came.
 func (n *Node) accept(p *peer, f *wire.Frame) {
-	isNews := f.Epoch != n.cur || !n.leaderKnown
+	isNews := f.Epoch != n.epoch || !n.leaderKnown
 	if n.state == Lead {
 		n.onSuperseded(f.Epoch)
 	}
 	isNew := n.recognise(f.Epoch)
-	n.lhb = n.now
+	n.lastFromLeader = n.now
 	if n.renewPromise(f.Epoch) || isNew {
 		n.save()
 	}
@@ -87,12 +90,12 @@ func (n *Node) accept(p *peer, f *wire.Frame) {
 		n.followedAt = n.now
 	}
 	switch {
-	case n.state == Stopping || (n.leaving && n.lingerUntil.IsZero()) || n.refused:
+	case n.state == Stopping || (n.leaving && !n.timers.isArmed(lingerTimer)) || n.refused:
 		return // it follows once its lose hook has ended
 	case isNews || n.state != Follow:
 		n.becomeFollower(HeardLeader)
 	}
-	n.armSuspicion(n.lhb.Add(n.suspectTimeout()))
+	n.armSuspicion(n.lastFromLeader.Add(n.suspectTimeout()))
 	n.armPreemption(p)
 }
 
@@ -103,7 +106,8 @@ func (n *Node) accept(p *peer, f *wire.Frame) {
 // saves what it accepted when the disk is well.
 func (n *Node) recognise(e wire.Epoch) (mustSave bool) {
 	n.raiseCounter(e.Counter)
-	n.cur, n.leaderKnown, n.failed = e, true, wire.Epoch{}
+	n.waits = n.waits && e == n.epoch
+	n.epoch, n.leaderKnown, n.abandonedEpoch = e, true, wire.Epoch{}
 	if e.Compare(n.saved.Accepted) <= 0 {
 		return false
 	}
@@ -141,7 +145,7 @@ func (n *Node) toldOf(e wire.Epoch) {
 	if n.recognise(e) {
 		n.save()
 	}
-	n.lhb, n.followedAt = time.Time{}, n.now
+	n.lastFromLeader, n.followedAt = time.Time{}, n.now
 	n.becomeFollower(ToldOfLeader)
 	n.armSuspicion(n.now.Add(n.suspectTimeout()))
 }
@@ -155,7 +159,7 @@ func (n *Node) mayBeTold(e wire.Epoch) bool {
 	case p == nil || p.Status != Alive || e.Counter <= p.resigned:
 		return false
 	}
-	return e.Compare(n.cur) >= 0 && e.Compare(n.failed) > 0 && e.Compare(n.floor()) >= 0 && !n.isUsedUp(e)
+	return e.Compare(n.epoch) >= 0 && e.Compare(n.abandonedEpoch) > 0 && e.Compare(n.floor()) >= 0 && !n.isUsedUp(e)
 }
 
 // onLeaderReported takes the record that memberlist carries (protocol 6.3).
@@ -171,11 +175,11 @@ func (n *Node) onLeaderReported(e wire.Epoch) {
 // wait counts from the last doubt, since every doubt re-enters Follow.
 func (n *Node) armPreemption(leader *peer) {
 	if !n.isElectable() || !n.cfg.mayPreempt(n.cfg.Priority, n.cfg.ID, leader.Priority, leader.ID) {
-		n.preemptAt = time.Time{}
+		n.timers.disarm(preemptTimer)
 		return
 	}
-	if n.preemptAt.IsZero() {
-		n.preemptAt = later(n.settleEnd, n.now.Add(n.preemptDelay()))
+	if !n.timers.isArmed(preemptTimer) {
+		n.timers.arm(preemptTimer, later(n.settleEnd, n.now.Add(n.preemptDelay())))
 	}
 }
 
@@ -185,13 +189,13 @@ func (n *Node) preemptDelay() time.Duration { return n.flaps.damp(n.cfg.PreemptD
 
 // askToPreempt asks a worse leader to hand over; it, not we, decides to whom.
 func (n *Node) askToPreempt() {
-	leader := n.peer(n.cur.Owner)
+	leader := n.peer(n.epoch.Owner)
 	if n.state != Follow || leader == nil {
 		return
 	}
-	n.ask(leader, wire.Frame{Kind: wire.Election, Reason: wire.Preempt, Epoch: n.cur,
-		FailedCounter: n.cur.Counter, HeartbeatAge: n.heartbeatAge()}, 0)
-	n.preemptAt = n.now.Add(max(n.preemptDelay(), askAgain*n.cfg.Heartbeat))
+	n.ask(leader, wire.Frame{Kind: wire.Election, Reason: wire.Preempt, Epoch: n.epoch,
+		FailedCounter: n.epoch.Counter, HeartbeatAge: n.heartbeatAge()}, 0)
+	n.timers.arm(preemptTimer, n.now.Add(max(n.preemptDelay(), askAgain*n.cfg.Heartbeat)))
 }
 
 // askAgain is the least that a better node waits between two questions, however
@@ -213,7 +217,7 @@ func (n *Node) onQuery(p *peer, f *wire.Frame) {
 
 // onCid takes the answer to our QUERY.
 func (n *Node) onCid(p *peer, f *wire.Frame) {
-	isNominees := n.endExchange(p, wire.Nominate, f.Round) // its answer to our NOMINATE
+	isNominees := n.exchanges.end(p.ID, wire.Nominate, f.Round) // its answer to our NOMINATE
 	if !isNominees && !n.answered(p, wire.Query, f) {
 		return
 	}
@@ -233,7 +237,7 @@ func (n *Node) onCid(p *peer, f *wire.Frame) {
 
 // checkJoin: a starting node has asked around, and nobody knows a leader.
 func (n *Node) checkJoin() {
-	if n.state == Start && !n.awaiting(wire.Query) {
+	if n.state == Start && !n.exchanges.awaits(wire.Query) {
 		n.strategy.onNobodyLeads(n)
 	}
 }

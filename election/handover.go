@@ -54,7 +54,7 @@ func (n *Node) prepare(cause Cause) {
 			continue
 		}
 		t.to = p.ID
-		n.ask(p, wire.Frame{Kind: wire.Prepare, Epoch: n.cur}, 0)
+		n.ask(p, wire.Frame{Kind: wire.Prepare, Epoch: n.epoch}, 0)
 		return
 	}
 	n.refuseTransfer(ErrNobodyReady)
@@ -137,7 +137,7 @@ func (n *Node) settleHandOver(to State) {
 
 // onPrepare: our leader wants to hand over to us.
 func (n *Node) onPrepare(p *peer, f *wire.Frame) {
-	ready := n.isElectable() && n.leaderKnown && n.cur == f.Epoch && n.cur.Owner == p.ID &&
+	ready := n.isElectable() && n.leaderKnown && n.epoch == f.Epoch && n.epoch.Owner == p.ID &&
 		(n.state == Follow || n.state == Suspect) && n.muteFor() == 0
 	n.reply(p, f, wire.Frame{Kind: wire.Ready, IsReady: ready})
 }
@@ -153,7 +153,7 @@ func (n *Node) onReady(p *peer, f *wire.Frame) {
 		return
 	}
 	if hold := n.reign.transfer.hold; hold > 0 {
-		n.heldUntil = n.now.Add(hold)
+		n.timers.arm(holdTimer, n.now.Add(hold))
 	}
 	n.becomeStopping(n.reign.transfer.cause, ending{planned: true, successor: p.ID})
 }
@@ -180,7 +180,8 @@ func (n *Node) finishStopping() {
 	end, epoch := n.reign.ending, n.reign.epoch
 	n.endChange(ErrLostMeanwhile)
 	n.wasHandedOver = end.planned
-	n.reign = reign{}
+	n.withdrawWill()
+	n.endReign()
 	n.saved.Promoted = wire.Epoch{}
 	if !end.superseded && !end.reclaim {
 		n.resign(epoch, end)
@@ -192,7 +193,7 @@ func (n *Node) finishStopping() {
 	case n.refused:
 		n.leaderKnown = false
 		n.becomeObserver(SameID)
-	case n.cur != epoch && n.leaderKnown:
+	case n.epoch != epoch && n.leaderKnown:
 		n.followAfterStopping()
 	default:
 		n.standAgain(end)
@@ -208,7 +209,7 @@ func (n *Node) resign(epoch wire.Epoch, end ending) {
 	if end.planned {
 		reason = wire.Transfer
 	}
-	n.release(epoch)
+	n.promise.Release(epoch)
 	for _, p := range n.audience() {
 		n.ask(p, wire.Frame{Kind: wire.Resign, Epoch: epoch, Reason: reason, Successor: end.successor}, 0)
 	}
@@ -216,12 +217,12 @@ func (n *Node) resign(epoch wire.Epoch, end ending) {
 
 func (n *Node) followAfterStopping() {
 	n.becomeFollower(Superseded)
-	n.armSuspicion(later(n.lhb, n.followedAt).Add(n.suspectTimeout()))
+	n.armSuspicion(later(n.lastFromLeader, n.followedAt).Add(n.suspectTimeout()))
 }
 
 // standAgain: without a leader, this node waits its turn like anybody.
 func (n *Node) standAgain(end ending) {
-	n.leaderKnown, n.failed = false, wire.Epoch{}
+	n.leaderKnown, n.abandonedEpoch = false, wire.Epoch{}
 	n.contest = contest{began: n.now, release: n.now, reason: wire.NoLeader}
 	switch {
 	case end.reclaim:
@@ -251,21 +252,21 @@ func (n *Node) onResign(p *peer, f *wire.Frame) {
 		return
 	}
 	p.resigned = max(p.resigned, f.Epoch.Counter)
-	wasGranted := n.promise.epoch == f.Epoch
-	n.release(f.Epoch)
-	if !n.lingerUntil.IsZero() && f.Epoch == n.cur {
-		n.lingerUntil = n.now // it has let go
+	wasGranted := n.promise.Epoch == f.Epoch
+	n.promise.Release(f.Epoch)
+	if n.timers.isArmed(lingerTimer) && f.Epoch == n.epoch {
+		n.timers.arm(lingerTimer, n.now) // it has let go
 	}
 	if wasGranted && n.state == Wait && n.contest.helper == p.ID {
 		n.becomeElecting(LeaderResigned) // an abandoned claim
 		return
 	}
-	isLeaders := f.Epoch == n.cur && n.leaderKnown
-	wasGivenUp := f.Epoch == n.failed && (n.state == Stagger || n.state == Elect || n.state == Wait)
+	isLeaders := f.Epoch == n.epoch && n.leaderKnown
+	wasGivenUp := f.Epoch == n.abandonedEpoch && (n.state == Stagger || n.state == Elect || n.state == Wait)
 	if (!isLeaders && !wasGivenUp) || n.state == Stopping || n.leaving || n.refused {
 		return
 	}
-	n.leaderKnown, n.failed = false, wire.Epoch{}
+	n.leaderKnown, n.abandonedEpoch = false, wire.Epoch{}
 	n.contest = contest{began: n.now.Add(-n.cfg.Lease), release: n.now, reason: wire.NoLeader}
 	switch {
 	case f.Successor == n.cfg.ID && n.isElectable():

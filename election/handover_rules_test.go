@@ -14,7 +14,7 @@ import (
 // hook of the leadership before: neither says that nothing runs any more (I18).
 func TestI18_OnlyTheEndOfItsLoseHookEndsALeadership(t *testing.T) {
 	n := leading(t)
-	was := n.node.cur
+	was := n.node.epoch
 	n.happens(Command{Verb: HandOver, To: hostID(2), Token: 4})
 	n.forgets()
 	n.hears(n.actor(2).ready(true))

@@ -116,7 +116,7 @@ func TestPreemptionDuringAHandOver(t *testing.T) {
 	n := storyOf(t, 3, Config{}, 1, 5)
 	n.leads(1)
 	asks := func() wire.Frame {
-		return n.actor(5).says(wire.Frame{Kind: wire.Election, Reason: wire.Preempt, Epoch: n.node.cur, Flags: wire.AckReq})
+		return n.actor(5).says(wire.Frame{Kind: wire.Election, Reason: wire.Preempt, Epoch: n.node.epoch, Flags: wire.AckReq})
 	}
 	n.hears(asks())
 	n.expects("send n5 ANSWER verdict=ok", "send n5 PREPARE")
@@ -184,7 +184,7 @@ func TestLeadershipLostWhileHandingOver(t *testing.T) {
 			n.waits(10 * time.Millisecond)
 			n.forgets()
 		}
-		n.hears(n.actor(2).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, Epoch: n.node.cur}))
+		n.hears(n.actor(2).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, Epoch: n.node.epoch}))
 		n.expects("save promoted=2/n3", "claim → lead epoch=2/n3", "reply "+ErrLostMeanwhile.Error(), "become hook epoch=2/n3")
 	})
 }
@@ -197,7 +197,7 @@ func TestAChallengeDuringAPlannedStop(t *testing.T) {
 	n.forgets()
 	n.hears(n.actor(1).ready(true))
 	n.forgets()
-	n.hears(n.actor(2).election(n.node.cur))
+	n.hears(n.actor(2).election(n.node.epoch))
 	n.expects("send n2 ANSWER epoch=1/n3 verdict=leader-alive")
 }
 

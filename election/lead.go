@@ -17,16 +17,25 @@ type reign struct {
 	accepted   wire.Epoch // what was accepted before the claim
 	lease      lease.Lease
 	lastBeat   time.Time
-	beatAt     time.Time     // next heartbeat
-	stepDownAt time.Time     // R13: gone by then unless renewed
 	leaseShown time.Time     // what the last LeaseUntil said
 	need       int           // acknowledgements needed, as of the last look
 	grant      time.Duration // what was asked for with the claim
+	tries      int           // how often the epoch was claimed
+	bound      time.Duration // the longest that a voter that did not grant is bound to another
+	hasRival   bool          // a voter has granted the claim's counter to another
 	transfer   transfer
+	forget     uint64 // token of the command whose change of the roster is under way; zero: none
 	ending     ending
+	heirs      []heir     // of the last will
 	mintedAt   uint64     // number of the step that made the epoch
 	promoted   wire.Epoch // the epoch, once its promotion goes to disk
 	promotedAt uint64     // number of the step that saved it
+}
+
+// endReign: nothing is left of this leadership.
+func (n *Node) endReign() {
+	n.reign = reign{}
+	n.timers.end(ofReign)
 }
 
 func newReign(e, prior wire.Epoch, length time.Duration) reign {
@@ -43,7 +52,8 @@ const (
 // beat sends the heartbeats that are due and sets the next.
 func (n *Node) beat() {
 	n.reign.lastBeat = n.now
-	n.reign.beatAt = n.now.Add(n.cfg.Heartbeat)
+	n.timers.arm(beatTimer, n.now.Add(n.cfg.Heartbeat))
+	n.leaveWill()
 	if n.isQuorum() {
 		n.bind(n.reign.epoch, n.cfg.Lease) // self is a voter (M4)
 	}
@@ -90,8 +100,8 @@ func (n *Node) heartbeatAudience() []*peer {
 }
 
 func (n *Node) sendHeartbeat(p *peer, interval time.Duration) {
-	f := wire.Frame{Kind: wire.Heartbeat, Flags: wire.Active | wire.AckReq, Epoch: n.reign.epoch,
-		Lease: millis(n.cfg.Lease), Interval: millis(interval), ConfigVersion: n.saved.Roster.Version}
+	f := wire.Frame{Kind: wire.Heartbeat, Flags: wire.Active | wire.AckReq | n.waitFlag(), Epoch: n.reign.epoch,
+		Lease: millis(n.cfg.Lease), Interval: millis(interval), RosterVersion: n.saved.Roster.Version}
 	n.sendTo(p, f)
 }
 
@@ -132,7 +142,7 @@ func (n *Node) needAcks() int {
 		return n.quorumNeed()
 	}
 	present, lost := n.acknowledgerCount(), 0
-	if p := n.peer(n.gone); p != nil && p.Status == Alive {
+	if p := n.peer(n.lostLeader.id); p != nil && p.Status == Alive {
 		lost = 1
 	}
 	m := n.cfg.MinAcks
@@ -173,7 +183,7 @@ func (n *Node) isAcknowledger(p *peer) bool {
 	if n.isQuorum() {
 		return n.isLiving(p) // there the roster says whose word counts
 	}
-	return p.mayAcknowledge() && n.presumedAlive(p) && p.ID != n.gone
+	return p.mayAcknowledge() && n.presumedAlive(p) && !n.isGone(p)
 }
 
 // ackCount is how many others' acknowledgements are in force.
@@ -202,19 +212,15 @@ func (n *Node) holdsLease() bool {
 	return n.state == Lead || (n.state == Stopping && n.reign.ending.planned)
 }
 
-// guardLease obeys R13. It runs first in every step, so that a leader that was
+// loseLease obeys R13. It comes first in every step, so that a leader that was
 // frozen past its lease steps down before it does anything else.
-func (n *Node) guardLease() {
-	at := n.reign.stepDownAt
-	if !n.holdsLease() || at.IsZero() || n.now.Before(at) {
-		return
-	}
+func (n *Node) loseLease() {
 	if !n.isQuorum() && n.reign.need == 0 && n.needAcks() == 0 && n.acknowledgerCount() == 0 {
 		return // alone: nobody could have taken over
 	}
 	if n.state == Stopping { // the plan failed: nobody waits for us any more
 		n.reign.ending.planned = false
-		n.reign.beatAt, n.reign.stepDownAt = time.Time{}, time.Time{}
+		n.timers.end(ofReign)
 		n.emit(HurryHook{Epoch: n.reign.epoch, Within: n.releaseTime()})
 		return
 	}
@@ -238,7 +244,7 @@ func (n *Node) releaseTime() time.Duration {
 // renewDeadline recomputes when this leader must be gone, after every step.
 func (n *Node) renewDeadline() {
 	if !n.holdsLease() {
-		n.reign.stepDownAt = time.Time{}
+		n.timers.disarm(stepDownTimer)
 		return
 	}
 	need := n.needAcks()
@@ -247,7 +253,7 @@ func (n *Node) renewDeadline() {
 	}
 	n.reign.need = need
 	end := n.leaseEnd()
-	n.reign.stepDownAt = end.Add(-n.cfg.StopBudget)
+	n.timers.arm(stepDownTimer, end.Add(-n.cfg.StopBudget))
 	if n.state == Lead && end != n.reign.leaseShown {
 		n.reign.leaseShown = end
 		n.emit(LeaseUntil{Deadline: end})
@@ -275,13 +281,9 @@ func (n *Node) onViewChanged() {
 	n.checkClaim() // fewer may be needed now
 }
 
-// onElectionAsLeader shows the leadership to whoever challenges it, and only to
-// it: announcing to all again would multiply every late ELECTION by n.
-func (n *Node) onElectionAsLeader(p *peer, f *wire.Frame) {
-	if f.Reason == wire.Preempt {
-		n.onPreemptRequest(p, f)
-		return
-	}
+// showLeadership shows the leadership to whoever challenges it, and only to it:
+// announcing to all again would multiply every late ELECTION by n.
+func (n *Node) showLeadership(p *peer, f *wire.Frame) {
 	verdict := wire.LeaderAlive
 	if !n.isOutrankedBy(p) {
 		verdict = wire.OK
@@ -297,5 +299,5 @@ func (n *Node) onSuperseded(by wire.Epoch) {
 	if n.recognise(by) {
 		n.save()
 	}
-	n.lhb, n.followedAt = time.Time{}, n.now // R8: to be heard in person soon
+	n.lastFromLeader, n.followedAt = time.Time{}, n.now // R8: to be heard in person soon
 }

@@ -96,9 +96,9 @@ func TestObserversMakeNoLease(t *testing.T) {
 	}
 	n.hearsAndForgets(n.actor(1).replies(wire.Probe, wire.Frame{Kind: wire.ProbeAck, Standing: wire.Starting}))
 	n.is(Claiming)
-	n.hearsAndForgets(n.actor(2).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, Epoch: n.node.cur}))
+	n.hearsAndForgets(n.actor(2).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, Epoch: n.node.epoch}))
 	n.waits(time.Millisecond)
 	n.is(Claiming)
-	n.hearsAndForgets(n.actor(1).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, Epoch: n.node.cur}))
+	n.hearsAndForgets(n.actor(1).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, Epoch: n.node.epoch}))
 	n.is(Lead)
 }

@@ -98,7 +98,7 @@ func (n *Node) nominate(p *peer, how wire.Flags) {
 			n.exchanges = append(n.exchanges, x)
 		}
 	}
-	n.ask(p, wire.Frame{Kind: wire.Nominate, Reason: n.contest.reason, Epoch: n.cur, Flags: how}, 0)
+	n.ask(p, wire.Frame{Kind: wire.Nominate, Reason: n.contest.reason, Epoch: n.epoch, Flags: how}, 0)
 }
 
 // volunteer answers OK and starts no election: that is the saving over classic. A
@@ -127,7 +127,7 @@ func (n *Node) yield() {
 		return
 	}
 	n.contest.yielded = true
-	n.stateAt = later(n.stateAt, n.now.Add(n.roundLength()+n.stagger(n.rank())))
+	n.timers.arm(stateTimer, later(n.timers[stateTimer], n.now.Add(n.roundLength()+n.stagger(n.rank()))))
 }
 
 // roundLength is T_coord for somebody else's round: until it has given up on the

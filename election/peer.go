@@ -22,6 +22,7 @@ type peer struct {
 	beatAt   time.Time // next heartbeat to it, where not everybody gets each
 	endedAt  time.Time // when the detector gave it up
 	rival    Member    // a second agent under this id, while the first still talks
+	died     bool      // this life has left its will: it is over, whatever the failure detector says
 	unseen   bool      // the failure detector has not seen this life yet: only its frames tell of it
 }
 
@@ -56,7 +57,7 @@ func (n *Node) presumedAlive(p *peer) bool {
 	if p.Status == Left {
 		return false
 	}
-	return p.Status == Alive && !p.unseen || n.heardWithin(p, 3*p.rtt.timeout()+2*n.cfg.Heartbeat)
+	return p.Status == Alive && !p.unseen && !p.died || n.heardWithin(p, 3*p.rtt.timeout()+2*n.cfg.Heartbeat)
 }
 
 func (n *Node) heardWithin(p *peer, d time.Duration) bool {
@@ -100,8 +101,25 @@ func (n *Node) byRank(a, b *peer) int {
 	return 1
 }
 
+// life is one run of one host's agent.
+type life struct {
+	id    wire.ID
+	nonce uint32
+}
+
+func (n *Node) isGone(p *peer) bool { return p.ID == n.lostLeader.id }
+
+// forgiveNextLife: the next life of the leader that was given up is as good as gone
+// while it starts, and an election does not wait for it. Once another leads it is a
+// member like all others, though two followers may never hear each other.
+func (n *Node) forgiveNextLife() {
+	if p := n.peer(n.lostLeader.id); p != nil && p.Nonce != n.lostLeader.nonce {
+		n.lostLeader = life{}
+	}
+}
+
 func (n *Node) isLiving(p *peer) bool {
-	return p.isElectable() && n.presumedAlive(p) && p.ID != n.gone && n.isVoter(p.ID)
+	return p.isElectable() && n.presumedAlive(p) && !n.isGone(p) && n.isVoter(p.ID)
 }
 
 // livingCount is len(living()), for what is asked at every frame.
@@ -182,7 +200,7 @@ func (n *Node) forgetEnded() {
 	var oldest *peer
 	ended := 0
 	for _, p := range n.peers {
-		if n.presumedAlive(p) || p.ID == n.cur.Owner || p.ID == n.gone {
+		if n.presumedAlive(p) || p.ID == n.epoch.Owner || n.isGone(p) {
 			continue
 		}
 		ended++
@@ -263,10 +281,17 @@ func (n *Node) updateLife(p *peer, m Member) {
 }
 
 func (n *Node) startNewLife(p *peer, m Member) {
+	ended := p.Nonce
 	p.Member, p.rival = m, Member{}
-	p.received, p.heard, p.silent, p.unseen = window{}, time.Time{}, false, false
+	p.received, p.heard, p.silent, p.unseen, p.died = window{}, time.Time{}, false, false, false
 	n.seedRTT(p)
 	n.onRestarted(p)
+	if n.isGone(p) && n.lostLeader.nonce == m.Nonce {
+		n.lostLeader.nonce = ended // it is not this life that was given up
+	}
+	if n.leaderKnown {
+		n.forgiveNextLife()
+	}
 	n.onJoined(p)
 }
 
