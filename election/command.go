@@ -15,7 +15,7 @@ func (n *Node) onCommand(c Command) {
 		n.onLeaveCommand(c.Token)
 	case Reprioritise:
 		n.cfg.Priority = c.Priority
-		if leader := n.peer(n.cur.Owner); n.state == Follow && leader != nil {
+		if leader := n.peer(n.epoch.Owner); n.state == Follow && leader != nil {
 			n.armPreemption(leader)
 		}
 		n.emit(Reply{Token: c.Token})
@@ -29,7 +29,7 @@ func (n *Node) onCommand(c Command) {
 		}
 		n.emit(Reply{Token: c.Token})
 	case Stand:
-		n.heldUntil = time.Time{}
+		n.timers.disarm(holdTimer)
 		n.resumeStanding(HoldEnded, 0)
 		n.emit(Reply{Token: c.Token})
 	default:
@@ -76,25 +76,26 @@ const (
 // the lease under which a leader that is stopped at the same time runs its lose
 // hook; gone at once, it would have that cut short.
 func (n *Node) linger() bool {
-	if !n.isQuorum() || n.state != Follow || !n.leaderIsFresh() || !n.saved.Roster.has(n.cfg.ID) {
+	if !n.isQuorum() || n.state != Follow || !n.leaderIsFresh() || !n.saved.Roster.Has(n.cfg.ID) {
 		return false
 	}
-	n.lingerUntil, n.lingerEnd = n.now.Add(min(2*n.cfg.Heartbeat, lingerLook)), n.now.Add(lingerMost)
+	n.timers.arm(lingerTimer, n.now.Add(min(2*n.cfg.Heartbeat, lingerLook)))
+	n.lingerEnd = n.now.Add(lingerMost)
 	return true
 }
 
 // lingerOn: the leader's heartbeat says that it is about to let go, so who goes
 // stays until it has resigned or falls silent.
 func (n *Node) lingerOn(leader *peer) {
-	if !n.lingerUntil.IsZero() && leader.Draining {
-		n.lingerUntil = earlier(n.lingerEnd, n.now.Add(n.suspectTimeout()))
+	if n.timers.isArmed(lingerTimer) && leader.Draining {
+		n.timers.arm(lingerTimer, earlier(n.lingerEnd, n.now.Add(n.suspectTimeout())))
 	}
 }
 
 // onResignDone: RESIGN was acknowledged by one more, or given up on. A node
 // that leaves goes when nobody is left to tell.
 func (n *Node) onResignDone() {
-	if n.leaving && n.state == Stopping && n.reign.epoch.IsZero() && !n.awaiting(wire.Resign) {
+	if n.leaving && n.state == Stopping && n.reign.epoch.IsZero() && !n.exchanges.awaits(wire.Resign) {
 		n.finishLeave()
 	}
 }
@@ -105,7 +106,8 @@ func (n *Node) finishLeave() {
 	for _, p := range n.heartbeatAudience() {
 		n.sendTo(p, wire.Frame{Kind: wire.Leave})
 	}
-	n.leaderKnown, n.lingerUntil = false, time.Time{}
+	n.leaderKnown = false
+	n.timers.disarm(lingerTimer)
 	n.becomeObserver(Stopped)
 	n.emit(Reply{Token: n.leaveToken})
 }
@@ -135,7 +137,7 @@ func afterSave(step []Effect) (kept []Effect) {
 		case Save:
 			slices.Reverse(kept)
 			return kept
-		case Reply, Tether, Departed, Conflict:
+		case Reply, Tether, Will, Departed, Conflict:
 			kept = append(kept, step[i])
 		}
 	}
@@ -146,10 +148,10 @@ func afterSave(step []Effect) (kept []Effect) {
 func (n *Node) onClaimNotSaved(e SaveFailed) {
 	switch {
 	case n.reign.mintedAt == e.Step && e.State.Promoted != n.reign.epoch:
-		n.cur, n.leaderKnown = n.reign.prior, false // the new epoch never left this node
-		n.release(n.reign.epoch)
+		n.epoch, n.leaderKnown = n.reign.prior, false // the new epoch never left this node
+		n.promise.Release(n.reign.epoch)
 		n.saved.Promoted, n.saved.Vote, n.saved.Accepted = wire.Epoch{}, n.reign.priorVote, n.reign.accepted
-		n.reign = reign{}
+		n.endReign()
 		n.becomeObserver(DiskFailed)
 	case n.state == Claiming:
 		n.withdraw(DiskFailed)

@@ -38,7 +38,7 @@ func testUsualFailoverCost(t *testing.T, a Algorithm, n, next int) {
 			t.Fatalf("the second best does not lead all:\n%s", tail(w.trace.String(), 60))
 		}
 		cost := 0
-		for _, k := range []wire.Kind{wire.Coordinator, wire.CoordAck, wire.Election, wire.Answer, wire.Nominate, wire.Cid, wire.Resign} {
+		for _, k := range []wire.Kind{wire.Coordinator, wire.CoordAck, wire.Election, wire.Canvass, wire.Answer, wire.Nominate, wire.Cid, wire.Resign} {
 			cost += w.sent[k]
 		}
 		if limit := 2*(n-2) + 2; cost > limit {

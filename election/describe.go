@@ -1,6 +1,7 @@
 package election
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -54,8 +55,11 @@ func (e Command) because() string {
 	return " cause=" + string(e.Cause)
 }
 
-func (e TetherLost) String() string  { return "tether lost to " + e.ID.Short() }
-func (e Refused) String() string     { return "refused by " + e.ID.Short() }
+func (e TetherLost) String() string { return "tether lost to " + e.ID.Short() }
+func (e Refused) String() string    { return "refused by " + e.ID.Short() }
+func (e HoldersChanged) String() string {
+	return fmt.Sprintf("holders some=%t", e.Some)
+}
 func (e LinkChanged) String() string { return fmt.Sprintf("own link up=%t", e.Up) }
 func (e DiskTimed) String() string   { return fmt.Sprintf("disk took %v", e.Took) }
 
@@ -147,7 +151,14 @@ func (e Conflict) String() string {
 	return fmt.Sprintf("same id at %v life=%d nonce=%08x: %s", e.Other, e.Incarnation, e.Nonce, verdict)
 }
 
-func (e Tether) String() string  { return "tether to " + e.ID.Short() }
+func (e Tether) String() string { return "tether to " + e.ID.Short() }
+func (e Will) String() string {
+	names := make([]string, len(e.Letters))
+	for i, letter := range e.Letters {
+		names[i] = letter.To.String()
+	}
+	return fmt.Sprintf("will epoch=%v to=%s", e.Epoch, cmp.Or(strings.Join(names, ","), "nobody"))
+}
 func (e Counted) String() string { return "ignored " + e.What }
 func (e Departed) String() string {
 	return fmt.Sprintf("departed %s life=%d", e.ID.Short(), e.Incarnation)

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/bully-agent/bully-agent/election/quorum"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
@@ -45,18 +46,8 @@ type Saved struct {
 	Roster Roster
 }
 
-// Roster is the set of voters of quorum mode, in the order of their ids. It is
-// never changed in place.
-type Roster struct {
-	// Version orders rosters: zero is none, 1 the first; a change made by the
-	// leader of an epoch is sixteen times its counter plus the number of the
-	// change, so that no two rosters have one version.
-	Version uint32
-	// Formed: all of the first roster's voters have it on disk. Before that
-	// nobody leads. A later roster is formed by its leader's word.
-	Formed bool
-	IDs    []wire.ID
-}
+// Roster is the set of voters of quorum mode.
+type Roster = quorum.Roster
 
 // Save must be synced to disk before the effects that follow it. If it fails,
 // those are dropped and SaveFailed comes back.
@@ -146,6 +137,16 @@ type Tether struct {
 	Addr  netip.AddrPort
 }
 
+// Will is what is to be sent for a leader whose process dies, by whatever runs its
+// commands and outlives it, and replaces the will before. It goes out only when the
+// process is dead for certain, a silent one may wake; when all that ran for the
+// leadership has ended, the lose hook last and with success; and when nobody is left
+// who was told until when the lease lasts (M24). Without letters there is none.
+type Will struct {
+	Epoch   wire.Epoch
+	Letters []Send // finished: to be sent as they are, and more than once
+}
+
 // Counted reports something odd, for a counter; never more than that.
 type Counted struct{ What string }
 
@@ -160,6 +161,7 @@ func (Reply) effect()      {}
 func (Conflict) effect()   {}
 func (Departed) effect()   {}
 func (Tether) effect()     {}
+func (Will) effect()       {}
 func (Counted) effect()    {}
 
 // Cause is the typed reason of a transition: the same word in logs, metrics,
@@ -195,7 +197,7 @@ const (
 	DiskRecovered    Cause = "disk-recovered"    // it does again
 	SameID           Cause = "same-id"           // another agent has our id
 	TooFewMembers    Cause = "too-few-members"   // fewer than min_members are present
-	ProcessGone      Cause = "process-gone"      // the leader's process ended: its port refuses connections
+	ProcessGone      Cause = "process-gone"      // the leader's process ended: its port refuses connections, or its will came
 	LinkLost         Cause = "link-lost"         // our own network link is down
 	LinkBack         Cause = "link-back"         // it is up again
 	SteppedDown      Cause = "stepped-down"      // the operator asked the leader to step down

@@ -65,7 +65,7 @@ func (enhanced) onNobodyLeads(*Node) {}
 // views cost messages, never safety.
 func (n *Node) candidateSet() []wire.ID {
 	view := append(n.living(), &peer{Member: Member{ID: n.cfg.ID, Priority: n.cfg.Priority}})
-	if p := n.peer(n.gone); p != nil && p.isElectable() && !n.failed.IsZero() {
+	if p := n.peer(n.lostLeader.id); p != nil && p.isElectable() && !n.abandonedEpoch.IsZero() {
 		view = append(view, p)
 	}
 	slices.SortFunc(view, n.byRank)

@@ -234,15 +234,15 @@ func TestEnhancedOffers(t *testing.T) {
 		n.forgets()
 		n.hears(n.actor(1).election(wire.Epoch{}))
 		n.expects("send n1 ANSWER verdict=ok eta=0ms")
-		putOff := n.node.stateAt
+		putOff := n.node.timers[stateTimer]
 		if least := n.now.Add(n.node.roundLength()); putOff.Before(least) {
 			t.Errorf("its turn comes at +%v, before the other's round can end", putOff.Sub(n.now))
 		}
 		n.waits(10 * time.Millisecond)
 		n.hears(n.actor(1).election(wire.Epoch{}))
 		n.expects("send n1 ANSWER verdict=ok eta=0ms")
-		if n.node.stateAt != putOff {
-			t.Errorf("a second challenge moved its turn by %v", n.node.stateAt.Sub(putOff))
+		if n.node.timers[stateTimer] != putOff {
+			t.Errorf("a second challenge moved its turn by %v", n.node.timers[stateTimer].Sub(putOff))
 		}
 	})
 	t.Run("with a round of its own it goes on, and says so", func(t *testing.T) {
@@ -256,7 +256,7 @@ func TestEnhancedOffers(t *testing.T) {
 	t.Run("a leader that is not fresh is looked at", func(t *testing.T) {
 		n := storyOf(t, 2, Config{Algorithm: Enhanced}, 1, 3)
 		n.follows(3, 1)
-		n.node.lhb = n.now.Add(-n.node.suspectTimeout())
+		n.node.lastFromLeader = n.now.Add(-n.node.suspectTimeout())
 		n.hears(n.actor(1).election(n.actor(3).epoch(1)))
 		n.expects("send n1 ANSWER verdict=ok eta=0ms", "follow → suspect cause=challenged", "send n1 PROBE", "send n3 PROBE")
 	})
@@ -347,7 +347,7 @@ func TestEnhancedNominee(t *testing.T) {
 	t.Run("doubts the leader itself", func(t *testing.T) {
 		n := storyOf(t, 3, Config{Algorithm: Enhanced}, 1, 4)
 		n.follows(4, 1)
-		n.node.lhb = n.now.Add(-n.node.suspectTimeout())
+		n.node.lastFromLeader = n.now.Add(-n.node.suspectTimeout())
 		n.node.becomeSuspicious(LeaderSilent)
 		n.forgets()
 		n.hears(n.actor(1).nominates(0))

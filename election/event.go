@@ -89,6 +89,11 @@ type Refused struct {
 	Nonce uint32
 }
 
+// HoldersChanged says whether something beside the hooks acts on the strength of this
+// leadership, and has to end before another begins: whoever borrowed the lease, or a
+// job that runs.
+type HoldersChanged struct{ Some bool }
+
 // LinkChanged says that this host's own link or address went, or came back.
 type LinkChanged struct{ Up bool }
 
@@ -116,6 +121,7 @@ func (HookEnded) event()      {}
 func (Command) event()        {}
 func (TetherLost) event()     {}
 func (Refused) event()        {}
+func (HoldersChanged) event() {}
 func (LinkChanged) event()    {}
 func (DiskTimed) event()      {}
 func (SaveFailed) event()     {}

@@ -55,13 +55,13 @@ func TestDiskFailsAtTheClaim(t *testing.T) {
 	n.saveFails(func(Saved) bool { return true })
 	n.waits(2 * time.Second)
 	n.expects("send n1 QUERY", "send n1 QUERY", "start → stagger", "stagger → elect", "claim → observe cause=disk-failed")
-	if !n.node.cur.IsZero() {
-		t.Errorf("shows epoch %v, which is not on disk", n.node.cur)
+	if !n.node.epoch.IsZero() {
+		t.Errorf("shows epoch %v, which is not on disk", n.node.epoch)
 	}
 	n.happens(SaveRecovered{})
 	n.forgets()
-	if n.node.state != Lead || n.node.cur.Counter < 2 {
-		t.Errorf("%s %v after the disk recovered", n.node.state, n.node.cur)
+	if n.node.state != Lead || n.node.epoch.Counter < 2 {
+		t.Errorf("%s %v after the disk recovered", n.node.state, n.node.epoch)
 	}
 }
 
@@ -79,7 +79,7 @@ func TestDiskFailsAtThePromotion(t *testing.T) {
 			n.forgets()
 			n.is(Claiming)
 			n.saveFails(func(s Saved) bool { return !s.Promoted.IsZero() })
-			n.hears(n.actor(1).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, Epoch: n.node.cur}))
+			n.hears(n.actor(1).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, Epoch: n.node.epoch}))
 		} else {
 			n.saveFails(func(s Saved) bool { return !s.Promoted.IsZero() })
 			n.waits(2 * time.Second)
@@ -119,7 +119,7 @@ func TestLeaveWithAFullDisk(t *testing.T) {
 	n.is(Lead)
 	n.happens(Command{Verb: Leave, Token: 4})
 	n.forgets()
-	n.happens(HookEnded{Hook: Lose, Epoch: n.node.cur, OK: true})
+	n.happens(HookEnded{Hook: Lose, Epoch: n.node.epoch, OK: true})
 	replied := false
 	for _, e := range n.pending {
 		if _, isSave := e.(Save); isSave {
@@ -188,7 +188,7 @@ func TestTheGoneLeaderIsAskedInTheNextRound(t *testing.T) {
 func (s *story) questionsTo(number int) (count int) {
 	for _, sent := range s.sent {
 		f := &sent.Frame
-		if sent.To == (&host{number: number}).addr() && f.Kind == wire.Election && f.Flags&wire.Active != 0 {
+		if sent.To == (&host{number: number}).addr() && f.Kind == wire.Canvass {
 			count++
 		}
 	}
@@ -206,7 +206,7 @@ func TestLeaseCountsFromSending(t *testing.T) {
 	n.is(Claiming)
 	sent := n.now
 	n.now = n.now.Add(9 * time.Millisecond)
-	n.hearsAndForgets(n.actor(1).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, Epoch: n.node.cur}))
+	n.hearsAndForgets(n.actor(1).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, Epoch: n.node.epoch}))
 	n.is(Lead)
 	if got, want := n.node.leaseEnd(), sent.Add(lease.LeaderLength(n.node.cfg.Lease)); !got.Equal(want) {
 		t.Errorf("lease ends %v after what it should", got.Sub(want))
@@ -222,7 +222,7 @@ func TestSuccessorLeavesBeforeItIsReady(t *testing.T) {
 	n.hearsAndForgets(n.actor(1).says(wire.Frame{Kind: wire.Query}))
 	n.waits(10 * time.Millisecond)
 	n.forgets()
-	n.hears(n.actor(1).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, Epoch: n.node.cur}))
+	n.hears(n.actor(1).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, Epoch: n.node.epoch}))
 	n.forgets()
 	n.is(Lead)
 	n.happens(Command{Verb: Leave, Token: 4})
@@ -239,7 +239,7 @@ func TestSuccessorLeavesBeforeItIsReady(t *testing.T) {
 func TestLeaveDuringAPreemption(t *testing.T) {
 	n := storyOf(t, 3, Config{}, 1, 5)
 	n.leads(1)
-	n.hearsAndForgets(n.actor(5).says(wire.Frame{Kind: wire.Election, Reason: wire.Preempt, Epoch: n.node.cur, Flags: wire.AckReq}))
+	n.hearsAndForgets(n.actor(5).says(wire.Frame{Kind: wire.Election, Reason: wire.Preempt, Epoch: n.node.epoch, Flags: wire.AckReq}))
 	n.happens(Command{Verb: Leave, Token: 4})
 	n.forgets()
 	for range 200 {
@@ -309,7 +309,7 @@ func TestNackThatNamesUs(t *testing.T) {
 	n.hearsAndForgets(n.actor(1).replies(wire.Heartbeat, wire.Frame{Kind: wire.CoordAck, AckVerdict: wire.AckStale, Flags: wire.Fresh, Epoch: wire.Epoch{Counter: 50, Owner: hostID(3)}}))
 	n.happens(HookEnded{Hook: Lose, Epoch: e, OK: true})
 	n.forgets()
-	if n.node.state == Follow && n.node.cur.Owner == hostID(3) {
+	if n.node.state == Follow && n.node.epoch.Owner == hostID(3) {
 		t.Error("follows itself")
 	}
 }
@@ -456,7 +456,7 @@ func TestAPromotionThatTookTooLong(t *testing.T) {
 	n.forgets()
 	n.waits(200 * time.Millisecond)
 	n.is(Claiming)
-	if n.node.contest.canvass.tries != 2 {
+	if n.node.reign.tries != 2 {
 		t.Error("the claim is not repeated, though the disk has it now")
 	}
 	n.forgets()
@@ -521,7 +521,7 @@ func TestClaimingAnewKeepsTheLease(t *testing.T) {
 		t.Error("no heartbeat while its lose hook runs")
 	}
 	n.happens(HookEnded{Hook: Lose, Epoch: n.node.reign.epoch, OK: true})
-	n.expects("stopping → elect cause=re-minted", "send n1 ELECTION flags=ack-req,active", "send n2 ELECTION flags=ack-req,active", "save promoted=none")
+	n.expects("stopping → elect cause=re-minted", "send n1 CANVASS flags=ack-req", "send n2 CANVASS flags=ack-req", "save promoted=none")
 }
 
 // After a change that only few had on disk, a voter judges a claimant by the
@@ -532,7 +532,7 @@ func TestANewerRosterIsJudgedBy(t *testing.T) {
 	n.happens(MemberChanged{n.actor(7).member(Alive)})
 	n.expects()
 	question, claim := n.actor(7).canvasses(), n.actor(7).claims(1)
-	question.FailedCounter, claim.ConfigVersion = 17, 17
+	question.RosterVersion, claim.RosterVersion = 17, 17
 	n.hears(question)
 	n.expects("send n7 ANSWER verdict=yes")
 	n.hears(claim)
@@ -579,10 +579,10 @@ func TestAPromotionThatIsOvertaken(t *testing.T) {
 	n.waits(50 * time.Millisecond)
 	n.forgets()
 	n.is(Claiming)
-	granted := n.actor(1).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, Epoch: n.node.cur})
+	granted := n.actor(1).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, Epoch: n.node.epoch})
 	n.node.Step(n.now, Received{From: n.actor(1).member(Alive).Addr, Frame: granted})
-	if n.node.saved.Promoted != n.node.cur {
-		t.Fatalf("promoted %v in epoch %v", n.node.saved.Promoted, n.node.cur)
+	if n.node.saved.Promoted != n.node.epoch {
+		t.Fatalf("promoted %v in epoch %v", n.node.saved.Promoted, n.node.epoch)
 	}
 	n.hears(n.actor(2).replies(wire.Coordinator,
 		wire.Frame{Kind: wire.CoordAck, AckVerdict: wire.AckStale, Epoch: n.actor(1).epoch(7)}))

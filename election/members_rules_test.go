@@ -93,3 +93,42 @@ func TestAWitnessIsNoMemberThatLeads(t *testing.T) {
 		t.Errorf("claimed, with one member that could lead: %s", n.node.state)
 	}
 }
+
+// Two followers hear each other's frames only when one claims. So the next life of a
+// leader that was given up must not wait to be heard: a successor that left it out of its
+// claim had another claimant beside itself (sim, seed 2000045511).
+func TestTheNextLifeOfTheGoneLeaderHearsTheClaim(t *testing.T) {
+	restarts := func(n *story) {
+		n.actor(1).incarnation, n.actor(1).nonce = 6, 66
+		n.happens(MemberChanged{n.actor(1).member(Alive)})
+	}
+	for name, given := range map[string]func(n *story){
+		"which began while another led": func(n *story) {
+			n.node.loseLeader(ProcessGone, n.now)
+			n.hearsAndForgets(n.actor(3).coordinator(2))
+			restarts(n)
+		},
+		"which ended the leadership": func(n *story) {
+			restarts(n)
+			n.hearsAndForgets(n.actor(3).coordinator(2))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := storyOf(t, 2, Config{Algorithm: Smallest}, 1, 3)
+			n.follows(1, 1)
+			given(n)
+			n.is(Follow)
+			n.hears(n.actor(3).says(wire.Frame{Kind: wire.Resign, Epoch: n.actor(3).epoch(2), Reason: wire.Transfer, Successor: hostID(2)}))
+			n.expects("send n3 RESIGN_ACK", "follow → elect cause=handed-over", "save", "elect → claim", "send n1 COORDINATOR", "send n3 COORDINATOR")
+		})
+	}
+	t.Run("but the contest that it began does not wait for it", func(t *testing.T) {
+		n := storyOf(t, 2, Config{Algorithm: Smallest}, 1, 3)
+		n.follows(1, 1)
+		restarts(n)
+		n.forgets()
+		if n.node.isLiving(n.node.peer(hostID(1))) {
+			t.Error("a host that is only starting is asked who is to lead")
+		}
+	})
+}

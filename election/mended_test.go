@@ -34,8 +34,8 @@ func TestMended01_FirstHandOnly(t *testing.T) {
 			n.is(Suspect)
 			tc.hears(n)
 			n.forgets()
-			if n.node.lhb != last {
-				t.Errorf("lhb moved by %v without a frame of the leader's", n.node.lhb.Sub(last))
+			if n.node.lastFromLeader != last {
+				t.Errorf("lastFromLeader moved by %v without a frame of the leader's", n.node.lastFromLeader.Sub(last))
 			}
 		})
 	}
@@ -51,7 +51,7 @@ func TestMended01_FirstHandOnly(t *testing.T) {
 			n.waits(time.Millisecond)
 		}
 		n.expects("suspect → follow cause=peers-hear-leader")
-		if n.node.lhb != last {
+		if n.node.lastFromLeader != last {
 			t.Error("others' hearing counts as our own")
 		}
 		n.waits(n.node.suspectTimeout()/2 - time.Millisecond)
@@ -68,9 +68,9 @@ func TestMended01_FirstHandOnly(t *testing.T) {
 			t.Errorf("suspect timeout %v at the worst health, want 300ms", got)
 		}
 	})
-	t.Run("START has no lhb", func(t *testing.T) {
-		if n := storyOf(t, 2, Config{}, 1, 3); !n.node.lhb.IsZero() {
-			t.Errorf("lhb %v at the start", n.node.lhb)
+	t.Run("START has heard no leader", func(t *testing.T) {
+		if n := storyOf(t, 2, Config{}, 1, 3); !n.node.lastFromLeader.IsZero() {
+			t.Errorf("lastFromLeader %v at the start", n.node.lastFromLeader)
 		}
 	})
 }
@@ -131,10 +131,10 @@ func TestMended11_IsolatedOrDeaf(t *testing.T) {
 		n.hearsAndForgets(n.actor(2).says(wire.Frame{Kind: wire.Query}))
 		n.waits(10 * time.Millisecond)
 		n.forgets()
-		n.hears(n.actor(1).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, Epoch: n.node.cur}))
+		n.hears(n.actor(1).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, Epoch: n.node.epoch}))
 		n.expects()
 		n.is(Claiming)
-		n.hears(n.actor(2).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, Epoch: n.node.cur}))
+		n.hears(n.actor(2).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, Epoch: n.node.epoch}))
 		n.expects("save promoted=1/n3", "claim → lead", "become hook epoch=1/n3")
 	})
 	t.Run("an isolated node uses up no epoch", func(t *testing.T) {
@@ -175,7 +175,7 @@ func TestMended11_IsolatedOrDeaf(t *testing.T) {
 func TestMended12_ReMint(t *testing.T) {
 	n := storyOf(t, 3, Config{}, 1, 2)
 	n.leads(1)
-	old := n.node.cur
+	old := n.node.epoch
 	n.acks(1)
 	n.forgets()
 	n.hears(n.actor(1).replies(wire.Heartbeat, wire.Frame{Kind: wire.CoordAck, AckVerdict: wire.AckStale, Epoch: n.actor(2).epoch(8)}))
@@ -192,7 +192,7 @@ func TestMended12_ReMint(t *testing.T) {
 		n.waits(10 * time.Millisecond)
 		n.forgets()
 	}
-	n.hears(n.actor(1).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, Epoch: n.node.cur}))
+	n.hears(n.actor(1).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, Epoch: n.node.epoch}))
 	n.expects("save promoted=9/n3", "claim → lead epoch=9/n3 cause=re-minted", "become hook epoch=9/n3 cause=re-minted")
 }
 
@@ -255,7 +255,7 @@ func TestMended14_SequenceNumbers(t *testing.T) {
 		n := storyOf(t, 2, Config{}, 1, 3)
 		n.actor(3).seq = 1<<32 - 3
 		n.follows(3, 1)
-		if n.node.peer(hostID(3)).received.top > 1000 || n.node.lhb != n.now {
+		if n.node.peer(hostID(3)).received.top > 1000 || n.node.lastFromLeader != n.now {
 			t.Error("heartbeats after the wrap were taken for old ones")
 		}
 	})
@@ -268,7 +268,7 @@ func TestMended14_SequenceNumbers(t *testing.T) {
 		n.waits(20 * time.Millisecond)
 		n.hears(f)
 		n.expects("ignored duplicate")
-		if n.node.lhb != heard {
+		if n.node.lastFromLeader != heard {
 			t.Error("an old heartbeat counted again")
 		}
 	})

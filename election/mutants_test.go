@@ -81,7 +81,7 @@ func TestPreemptionIsForThosePolicyNames(t *testing.T) {
 	for _, policy := range []Policy{PreemptPriority, PreemptAlways, PreemptNever} {
 		n := storyOf(t, 3, Config{Preempt: policy}, 1, 2)
 		n.leads(1)
-		n.hears(n.actor(2).says(wire.Frame{Kind: wire.Election, Reason: wire.Preempt, Epoch: n.node.cur, Flags: wire.AckReq}))
+		n.hears(n.actor(2).says(wire.Frame{Kind: wire.Election, Reason: wire.Preempt, Epoch: n.node.epoch, Flags: wire.AckReq}))
 		n.forgets()
 		if got := n.lastTo(2, wire.Answer).Verdict; got != wire.LeaderAlive || !n.node.reign.transfer.to.IsZero() {
 			t.Errorf("preempt %v: a worse node is answered %v, and hand-over goes to %v", policy, got, n.node.reign.transfer.to.Short())
@@ -97,10 +97,10 @@ func TestAVoterPromisesNothingBelowItsVote(t *testing.T) {
 	n.forgets()
 	n.hearsAndForgets(n.actor(2).claims(2))
 	n.showsAll = true
-	n.hears(n.actor(3).heartbeat(1)) // it is still cur's owner
+	n.hears(n.actor(3).heartbeat(1)) // it is still the epoch's owner
 	n.expects("send n3 COORD_ACK epoch=2/n2 verdict=stale")
-	if n.node.promise.epoch.Owner != hostID(2) {
-		t.Errorf("bound to %v", n.node.promise.epoch)
+	if n.node.promise.Epoch.Owner != hostID(2) {
+		t.Errorf("bound to %v", n.node.promise.Epoch)
 	}
 }
 
@@ -118,7 +118,7 @@ func TestLeasedAndHoldAreObeyed(t *testing.T) {
 		n := voterOf(t, 3, Saved{}, 1, 2)
 		n.canvassed()
 		for _, number := range []int{1, 2} {
-			n.hears(n.actor(number).replies(wire.Election, wire.Frame{Kind: wire.Answer, Verdict: verdict, ETA: 300}))
+			n.hears(n.actor(number).replies(wire.Canvass, wire.Frame{Kind: wire.Answer, Verdict: verdict, ETA: 300}))
 			n.forgets()
 		}
 		n.waits(290 * time.Millisecond)
@@ -131,7 +131,7 @@ func TestLeasedAndHoldAreObeyed(t *testing.T) {
 		n := voterOf(t, 3, Saved{}, 1, 2)
 		n.claimed(1)
 		for _, number := range []int{1, 2} {
-			n.hears(n.actor(number).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, AckVerdict: verdict, Epoch: n.node.cur, Remain: 300}))
+			n.hears(n.actor(number).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, AckVerdict: verdict, Epoch: n.node.epoch, Remain: 300}))
 			n.forgets()
 		}
 		n.waits(time.Millisecond) // whoever may lead does so with its next step
@@ -146,13 +146,13 @@ func TestLeasedAndHoldAreObeyed(t *testing.T) {
 func TestAGrantCountsForItsEpochOnly(t *testing.T) {
 	n := voterOf(t, 3, Saved{}, 1, 2)
 	n.claimed(1)
-	late := n.actor(2).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, Epoch: n.node.cur})
+	late := n.actor(2).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, Epoch: n.node.epoch})
 	n.node.withdraw(ClaimUnheard)
 	for n.node.state != Elect {
 		n.waits(10 * time.Millisecond)
 		n.forgets()
 	}
-	n.hears(n.actor(1).replies(wire.Election, wire.Frame{Kind: wire.Answer, Verdict: wire.Yes}))
+	n.hears(n.actor(1).replies(wire.Canvass, wire.Frame{Kind: wire.Answer, Verdict: wire.Yes}))
 	n.forgets()
 	n.is(Claiming)
 	n.hears(late)
@@ -177,7 +177,7 @@ func TestTheFirstRosterNeedsAllItsVoters(t *testing.T) {
 	n := storyOf(t, 3, Config{Expect: 3}, 1, 2)
 	n.waits(2 * time.Second)
 	n.forgets()
-	accepted := wire.Frame{Kind: wire.RosterAck, AckVerdict: wire.Accept, ConfigVersion: 1}
+	accepted := wire.Frame{Kind: wire.RosterAck, AckVerdict: wire.Accept, RosterVersion: 1}
 	n.hears(n.actor(1).replies(wire.Roster, accepted))
 	n.expects()
 	if n.node.saved.Roster.Formed {
@@ -228,7 +228,7 @@ func TestAChangeOfTheRosterNeedsBothMajorities(t *testing.T) {
 	n.hasConfirmed()
 	n.happens(Command{Verb: Forget, Force: true, To: hostID(1), Token: 1})
 	n.forgets()
-	n.hears(n.actor(3).replies(wire.Roster, wire.Frame{Kind: wire.RosterAck, AckVerdict: wire.Accept, ConfigVersion: n.node.saved.Roster.Version}))
+	n.hears(n.actor(3).replies(wire.Roster, wire.Frame{Kind: wire.RosterAck, AckVerdict: wire.Accept, RosterVersion: n.node.saved.Roster.Version}))
 	n.expects() // two of the three that are left have it, and only two of the old four
 	for n.node.state == Lead && n.now.Sub(n.zero) < 5*time.Second {
 		n.waits(20 * time.Millisecond)
@@ -245,7 +245,7 @@ func TestAChangeOfTheRosterNeedsBothMajorities(t *testing.T) {
 func TestI2_AnEpochIsSavedBeforeItIsShown(t *testing.T) {
 	n := voterOf(t, 3, Saved{}, 1, 2)
 	n.canvassed()
-	n.hears(n.actor(1).replies(wire.Election, wire.Frame{Kind: wire.Answer, Verdict: wire.Yes}))
+	n.hears(n.actor(1).replies(wire.Canvass, wire.Frame{Kind: wire.Answer, Verdict: wire.Yes}))
 	saved := uint64(0)
 	for _, e := range n.pending {
 		switch e := e.(type) {
@@ -284,7 +284,7 @@ func TestNobodyClaimsDuringTheLease(t *testing.T) {
 func TestAVoterWithoutARosterGrantsNothing(t *testing.T) {
 	n := storyOf(t, 1, Config{Expect: 3}, 2, 3)
 	claim, question := n.actor(3).claims(1), n.actor(3).canvasses()
-	claim.ConfigVersion, question.FailedCounter = 1, 1
+	claim.RosterVersion, question.FailedCounter = 1, 1
 	n.hears(claim)
 	n.expects("send n3 COORD_ACK verdict=not-voter")
 	n.hears(question)
@@ -341,7 +341,7 @@ func TestAnAcknowledgementOfAnotherRoster(t *testing.T) {
 	n.happens(Command{Verb: Forget, Force: true, To: hostID(1), Token: 5})
 	n.forgets()
 	for _, number := range []int{2, 3} {
-		n.hears(n.actor(number).replies(wire.Roster, wire.Frame{Kind: wire.RosterAck, AckVerdict: wire.Accept, ConfigVersion: 16}))
+		n.hears(n.actor(number).replies(wire.Roster, wire.Frame{Kind: wire.RosterAck, AckVerdict: wire.Accept, RosterVersion: 16}))
 		n.expects()
 	}
 }
@@ -361,7 +361,7 @@ func TestAVoteThatNeverReachedTheDiskIsTakenBack(t *testing.T) {
 	n := voterOf(t, 3, Saved{}, 1, 2)
 	n.canvassed()
 	n.fails = func(s Saved) bool { return s.Vote.Owner == hostID(3) }
-	n.hears(n.actor(1).replies(wire.Election, wire.Frame{Kind: wire.Answer, Verdict: wire.Yes}))
+	n.hears(n.actor(1).replies(wire.Canvass, wire.Frame{Kind: wire.Answer, Verdict: wire.Yes}))
 	n.forgets()
 	n.is(Observe)
 	n.fails = nil

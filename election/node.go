@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/election/lease"
+	"github.com/bully-agent/bully-agent/election/quorum"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
@@ -23,29 +24,26 @@ type Node struct {
 	since time.Time // entry into state
 	cause Cause     // of state
 
-	// cur is the best epoch known; its owner is the leader while leaderKnown.
+	// epoch is the best one known; its owner is the leader while leaderKnown.
 	//
-	// Invariant: cur never decreases in one life (R4, I6), but for a claim of ours
+	// Invariant: epoch never decreases in one life (R4, I6), but for a claim of ours
 	// that was not saved or lost a duel (M22): it never led.
-	cur         wire.Epoch
-	leaderKnown bool
-	lhb         time.Time  // last frame of cur's owner itself: first-hand only (M1)
-	followedAt  time.Time  // when cur was accepted or told
-	failed      wire.Epoch // the epoch given up in this contest: hearsay does not revive it
-	gone        wire.ID    // the leader given up, until it is heard again
-	pulse       pulse      // rhythm of the leader's heartbeats
-	beatAt      time.Time  // cur's last heartbeat; lhb may be a frame of another kind
+	epoch          wire.Epoch
+	leaderKnown    bool
+	lastFromLeader time.Time  // last frame of the epoch's owner itself: first-hand only (M1)
+	followedAt     time.Time  // when the epoch was accepted or told
+	abandonedEpoch wire.Epoch // the epoch given up in this contest: hearsay does not revive it
+	lostLeader     life       // the leader given up, until it is heard again
+	pulse          pulse      // rhythm of the leader's heartbeats
+	beatAt         time.Time  // the epoch's last heartbeat; lastFromLeader may be a frame of another kind
 
 	peers     []*peer // sorted by ID: nothing here depends on map order
 	series    uint32  // highest number sent to a peer that was forgotten
 	hasSeries bool
-	exchanges []*exchange
+	exchanges exchanges
 	round     uint32
 
-	stateAt   time.Time // end of the present state's waiting; zero: none
-	suspectAt time.Time // Follow: when silence becomes suspicious
-	preemptAt time.Time // Follow: when to ask a worse leader to hand over
-	queryAt   time.Time // Start: when to ask for a leader
+	timers    timers    // what it waits for, but for the replies of exchanges
 	settleEnd time.Time // no first election before this
 
 	opinions opinions // Suspect: what others say of the leader
@@ -53,31 +51,30 @@ type Node struct {
 	reign    reign    // Lead, Stopping
 	flaps    flaps    // leaderships lost lately
 
-	promise   promise       // quorum mode: whom this voter is bound to
-	muteUntil time.Time     // quorum mode: a restarted voter grants nothing before; zero: it does
-	sync      time.Duration // how long a save takes here
-	unsaved   bool          // the last save failed: memory is ahead of the disk
-	onDisk    uint64        // MaxCounter as last saved
-	inherited uint64        // MaxCounter of the lives before
-	offer     offer         // a roster that is being agreed on
-	isOutside bool          // the cluster has a roster, and this node was never in one
+	promise   quorum.Promise // quorum mode: whom this voter is bound to
+	sync      time.Duration  // how long a save takes here
+	unsaved   bool           // the last save failed: memory is ahead of the disk
+	onDisk    uint64         // MaxCounter as last saved
+	inherited uint64         // MaxCounter of the lives before
+	offer     quorum.Offer   // a roster that is being agreed on; nil: none
+	isOutside bool           // the cluster has a roster, and this node was never in one
 
 	owedReply     uint64 // token of the hand-over command whose outcome is open
 	wasHandedOver bool   // the last leadership ended as planned
 
-	tether      Tether // the stream that was asked for last
-	health      int
-	diskFailed  bool
-	linkDown    bool
-	unlinked    bool      // its link is down, and it stands all the same: nobody else is there
-	heldUntil   time.Time // hold-down after a step-down: does not stand before
-	leaving     bool
-	refused     bool          // another agent has our id and stays
-	stood       wire.Standing // when we met the namesake: both sides judge by that
-	leaveToken  uint64
-	lingerUntil time.Time // quorum mode: leaves then; zero: does not wait for its leader to go first
-	lingerEnd   time.Time // and not later than then
-	namesake    *peer     // another agent with our id; nil: none known
+	tether     Tether // the stream that was asked for last
+	hasHolders bool   // something beside the hooks acts on the strength of the leadership
+	waits      bool   // the epoch's owner asked its followers to wait for its will
+	health     int
+	diskFailed bool
+	linkDown   bool
+	unlinked   bool // its link is down, and it stands all the same: nobody else is there
+	leaving    bool
+	refused    bool          // another agent has our id and stays
+	stood      wire.Standing // when we met the namesake: both sides judge by that
+	leaveToken uint64
+	lingerEnd  time.Time // a voter that lingers leaves then at the latest
+	namesake   *peer     // another agent with our id; nil: none known
 
 	steps     uint64
 	enteredAt uint64 // number of the step that entered the state
@@ -102,16 +99,17 @@ func New(cfg Config, saved Saved, now time.Time) (*Node, error) {
 	n.settleEnd = now.Add(cfg.Settle)
 	n.onDisk, n.inherited = saved.MaxCounter, saved.MaxCounter
 	n.startMute()
-	n.queryAt = now.Add(2*cfg.Heartbeat + 3*rtoUnknown) // T_q of protocol 3.1
+	n.timers.arm(queryTimer, now.Add(2*cfg.Heartbeat+3*rtoUnknown)) // T_q of protocol 3.1
 	n.state, n.since, n.cause = Start, now, Boot
-	n.stateAt = n.settleEnd
+	n.timers.arm(stateTimer, n.settleEnd)
 	n.contest.began = now
 	n.pardoned.step = math.MaxUint64 // none: the time before the first election is a silence too
 	if cfg.HoldDown > 0 {
-		n.heldUntil = now.Add(cfg.HoldDown)
+		n.timers.arm(holdTimer, now.Add(cfg.HoldDown))
 	}
 	if cfg.Part != Voter {
-		n.state, n.stateAt = Observe, time.Time{}
+		n.state = Observe
+		n.timers.disarm(stateTimer)
 	}
 	n.due = n.Deadline()
 	return n, nil
@@ -129,15 +127,14 @@ func (n *Node) Step(now time.Time, ev Event) []Effect {
 	n.now, n.out = now, n.out[:0]
 	n.steps++
 	if !isUnsaved {
-		n.guardLease() // R13: before anything that a leader may do
+		n.expireTimers(beforeAll) // R13: before anything that a leader may do
 	}
 	n.out = append(n.out, dropped...)
 	n.forgiveLag() // R12
-	if n.take(&n.muteUntil) {
-		n.endMute() // before the event: that may be a claim, and what is promised to it is not over
-	}
+	n.expireTimers(beforeEvent)
 	n.dispatch(ev)
-	n.expire()
+	n.expireExchanges()
+	n.expireTimers(afterEvent)
 	n.renewDeadline()
 	n.keepTether()
 	n.due = n.Deadline()
@@ -147,14 +144,7 @@ func (n *Node) Step(now time.Time, ev Event) []Effect {
 // Deadline is when Step must be called with Tick if nothing happens before.
 // The zero time means never.
 func (n *Node) Deadline() time.Time {
-	var first time.Time
-	for _, t := range [...]time.Time{n.stateAt, n.suspectAt, n.preemptAt, n.queryAt, n.reign.beatAt, n.reign.stepDownAt, n.heldUntil, n.lingerUntil, n.muteUntil} {
-		first = earlier(first, t)
-	}
-	for _, x := range n.exchanges {
-		first = earlier(first, x.nextAt)
-	}
-	return first
+	return earlier(n.timers.first(), n.exchanges.first())
 }
 
 // earlier gives the earlier of two times, of which zero means never.
@@ -180,6 +170,8 @@ func (n *Node) dispatch(ev Event) {
 		n.onTetherLost(e)
 	case Refused:
 		n.onRefused(e)
+	case HoldersChanged:
+		n.onHoldersChanged(e)
 	case LinkChanged:
 		n.onLinkChanged(e)
 	case DiskTimed:
@@ -195,42 +187,6 @@ func (n *Node) dispatch(ev Event) {
 	default:
 		panic("BUG: unknown event " + ev.String())
 	}
-}
-
-// expire does what is due. Each timer is disarmed before its action, which
-// arms what comes next.
-func (n *Node) expire() {
-	n.expireExchanges()
-	if n.take(&n.reign.beatAt) {
-		n.beat()
-	}
-	if n.take(&n.suspectAt) {
-		n.becomeSuspicious(LeaderSilent)
-	}
-	if n.take(&n.queryAt) {
-		n.queryLeader()
-	}
-	if n.take(&n.preemptAt) {
-		n.askToPreempt()
-	}
-	if n.take(&n.heldUntil) {
-		n.resumeStanding(HoldEnded, 0)
-	}
-	if n.take(&n.lingerUntil) {
-		n.finishLeave()
-	}
-	if n.take(&n.stateAt) {
-		n.onStateTimeout()
-	}
-}
-
-// take reports whether the timer is due, and disarms it then.
-func (n *Node) take(timer *time.Time) bool {
-	if timer.IsZero() || n.now.Before(*timer) {
-		return false
-	}
-	*timer = time.Time{}
-	return true
 }
 
 // silence is what a state's timers wait out: since the leader was last heard, and
@@ -257,14 +213,14 @@ func (n *Node) forgiveLag() {
 			x.nextAt, x.isPardoned = grace, true
 		}
 	}
-	this := silence{since: n.lhb, step: n.enteredAt}
+	this := silence{since: n.lastFromLeader, step: n.enteredAt}
 	if this == n.pardoned {
 		return
 	}
 	n.pardoned = this
-	for _, timer := range []*time.Time{&n.suspectAt, &n.stateAt} {
-		if !timer.IsZero() && timer.Before(grace) {
-			*timer = grace
+	for t, row := range timerTable {
+		if row.isSilence {
+			n.timers.putOff(timer(t), grace)
 		}
 	}
 }
@@ -280,7 +236,7 @@ func (n *Node) save() {
 
 // isElectable: this node may stand for election.
 func (n *Node) isElectable() bool {
-	return n.cfg.Part == Voter && !n.leaving && !n.diskFailed && !n.refused && !n.linkDown && n.heldUntil.IsZero() &&
+	return n.cfg.Part == Voter && !n.leaving && !n.diskFailed && !n.refused && !n.linkDown && !n.timers.isArmed(holdTimer) &&
 		n.isVoter(n.cfg.ID) && !n.isOutside
 }
 
@@ -313,11 +269,11 @@ func (n *Node) Incarnation() uint32 { return n.saved.Incarnation }
 
 // Status gives a picture of the node as of its last Step.
 func (n *Node) Status() Status {
-	s := Status{State: n.state, Role: n.role(), Cause: n.cause, Since: n.since, Epoch: n.cur, NeedAcks: n.needAcks(),
-		Isolated: n.contest.isolated, Suspect: n.suspectTimeout(), Held: n.heldUntil}
+	s := Status{State: n.state, Role: n.role(), Cause: n.cause, Since: n.since, Epoch: n.epoch, NeedAcks: n.needAcks(),
+		Isolated: n.contest.isolated, Suspect: n.suspectTimeout(), Held: n.timers[holdTimer]}
 	n.describeQuorum(&s)
 	if n.leaderKnown {
-		s.Leader = n.cur.Owner
+		s.Leader = n.epoch.Owner
 	}
 	if n.state == Lead || n.state == Stopping {
 		s.Reign = n.reign.epoch
@@ -329,11 +285,12 @@ func (n *Node) Status() Status {
 }
 
 // takeoverEnd is when a leader that fell silent must have let go: it counts its
-// lease from what it sent, this node from what it received.
+// lease from what it sent, this node from what it received. A voter may be bound to
+// it for longer.
 func (n *Node) takeoverEnd() time.Time {
-	last := n.lhb
+	last := n.lastFromLeader
 	if last.IsZero() {
 		last = n.followedAt
 	}
-	return last.Add(lease.WaitLength(n.cfg.Lease) + n.cfg.TakeoverDelay)
+	return later(last.Add(lease.WaitLength(n.cfg.Lease)+n.cfg.TakeoverDelay), n.boundUntil(n.epoch.Owner))
 }

@@ -33,13 +33,13 @@ func voterWith(t *testing.T, self int, cfg Config, saved Saved, others ...int) *
 // claims is a's CLAIM of the epoch counter/a.
 func (a *actor) claims(counter uint64) wire.Frame {
 	return a.says(wire.Frame{Kind: wire.Coordinator, Phase: wire.Claim, Flags: wire.AckReq, Epoch: a.epoch(counter),
-		Lease: 400, ConfigVersion: a.s.node.saved.Roster.Version})
+		Lease: 400, RosterVersion: a.s.node.saved.Roster.Version})
 }
 
 // canvasses is a's question whether this voter would grant it an epoch.
 func (a *actor) canvasses() wire.Frame {
-	return a.says(wire.Frame{Kind: wire.Election, Flags: wire.AckReq | wire.Active, Reason: wire.NoLeader,
-		FailedCounter: uint64(a.s.node.saved.Roster.Version)})
+	return a.says(wire.Frame{Kind: wire.Canvass, Flags: wire.AckReq, Reason: wire.NoLeader,
+		RosterVersion: a.s.node.saved.Roster.Version})
 }
 
 func (a *actor) resigns(counter uint64) wire.Frame {
@@ -59,7 +59,7 @@ func (s *story) claimed(by ...int) {
 	s.t.Helper()
 	s.canvassed()
 	for _, number := range by {
-		s.hears(s.actor(number).replies(wire.Election, wire.Frame{Kind: wire.Answer, Verdict: wire.Yes}))
+		s.hears(s.actor(number).replies(wire.Canvass, wire.Frame{Kind: wire.Answer, Verdict: wire.Yes}))
 		s.forgets()
 	}
 	s.is(Claiming)
@@ -67,7 +67,7 @@ func (s *story) claimed(by ...int) {
 
 func (s *story) grants(number int) {
 	s.t.Helper()
-	s.hears(s.actor(number).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, Epoch: s.node.cur}))
+	s.hears(s.actor(number).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, Epoch: s.node.epoch}))
 }
 
 // A reply cache would answer a copy of a CLAIM with a grant that has been
@@ -118,13 +118,13 @@ func TestMended04_SelfIsAVoter(t *testing.T) {
 		n.node.becomeElecting(BetterSilent)
 		n.waits(300 * time.Millisecond)
 		for _, s := range n.sent {
-			if s.Frame.Kind == wire.Election && s.Frame.Flags&wire.Active != 0 {
+			if s.Frame.Kind == wire.Canvass {
 				t.Fatal("it asked for votes while its own was given away")
 			}
 		}
 		n.forgets()
 		n.waits(120 * time.Millisecond)
-		n.expects("send n1 ELECTION flags=ack-req,active", "send n2 ELECTION flags=ack-req,active", "send n2 ELECTION attempt=1", "send n1 ELECTION attempt=1")
+		n.expects("send n1 CANVASS flags=ack-req", "send n2 CANVASS flags=ack-req", "send n2 CANVASS attempt=1", "send n1 CANVASS attempt=1")
 	})
 	t.Run("granting a better claimant ends its own claim", func(t *testing.T) {
 		n := voterOf(t, 2, Saved{}, 1, 3)
@@ -132,7 +132,7 @@ func TestMended04_SelfIsAVoter(t *testing.T) {
 		n.forgets()
 		n.waits(2 * time.Second)
 		n.forgets()
-		n.hears(n.actor(1).replies(wire.Election, wire.Frame{Kind: wire.Answer, Verdict: wire.Yes}))
+		n.hears(n.actor(1).replies(wire.Canvass, wire.Frame{Kind: wire.Answer, Verdict: wire.Yes}))
 		n.forgets()
 		n.is(Claiming)
 		n.hears(n.actor(3).claims(2))
@@ -247,7 +247,7 @@ func TestMended10_SlowDisks(t *testing.T) {
 		n := voterOf(t, 3, Saved{}, 1, 2)
 		n.happens(DiskTimed{600 * time.Millisecond})
 		n.canvassed()
-		n.hears(n.actor(1).replies(wire.Election, wire.Frame{Kind: wire.Answer, Verdict: wire.Yes}))
+		n.hears(n.actor(1).replies(wire.Canvass, wire.Frame{Kind: wire.Answer, Verdict: wire.Yes}))
 		n.expects("save vote=1/n3", "elect → claim", "send n1 COORDINATOR lease=1600ms", "send n2 COORDINATOR lease=1600ms")
 	})
 	t.Run("grants that come late are asked for again, for the same epoch", func(t *testing.T) {
@@ -260,8 +260,8 @@ func TestMended10_SlowDisks(t *testing.T) {
 		n.forgets()
 		n.waits(10 * time.Millisecond)
 		n.forgets()
-		if n.node.state != Claiming || n.node.cur.Counter != 1 {
-			t.Fatalf("%s in epoch %v after a late grant", n.node.state, n.node.cur)
+		if n.node.state != Claiming || n.node.epoch.Counter != 1 {
+			t.Fatalf("%s in epoch %v after a late grant", n.node.state, n.node.epoch)
 		}
 	})
 }
@@ -350,7 +350,7 @@ func TestOnlyTheRosterVotes(t *testing.T) {
 		n := voterOf(t, 1, Saved{}, 2, 3)
 		n.node.saved.Roster.Version = 33
 		f := n.actor(3).claims(1)
-		f.ConfigVersion = 1
+		f.RosterVersion = 1
 		n.hears(f)
 		n.expects("send n3 COORD_ACK verdict=not-voter")
 	})
@@ -359,7 +359,7 @@ func TestOnlyTheRosterVotes(t *testing.T) {
 // A voter accepts one proposal in its life.
 func TestOneRosterOnly(t *testing.T) {
 	offer := func(a *actor, ids ...int) wire.Frame {
-		f := wire.Frame{Kind: wire.Roster, Phase: wire.Proposed, ConfigVersion: 1, Count: uint8(len(ids))}
+		f := wire.Frame{Kind: wire.Roster, Phase: wire.Proposed, RosterVersion: 1, Count: uint8(len(ids))}
 		for i, number := range ids {
 			f.Voters[i] = hostID(number)
 		}
@@ -383,7 +383,7 @@ func TestOneRosterOnly(t *testing.T) {
 func TestAGrantIsWorthWhatWasAsked(t *testing.T) {
 	n := voterOf(t, 3, Saved{}, 1, 2)
 	n.claimed(1)
-	early := n.actor(1).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, Epoch: n.node.cur})
+	early := n.actor(1).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, Epoch: n.node.epoch})
 	asked := n.now
 	n.happens(DiskTimed{2 * time.Second}) // the next copy asks for 4.4 s
 	n.waits(401 * time.Millisecond)
@@ -401,7 +401,7 @@ func TestAGrantIsWorthWhatWasAsked(t *testing.T) {
 func TestAProposerAcceptsAnother(t *testing.T) {
 	n := storyOf(t, 3, Config{Expect: 3}, 1, 2)
 	n.canvassed()
-	other := n.actor(2).says(wire.Frame{Kind: wire.Roster, Phase: wire.Proposed, ConfigVersion: 1, Count: 3,
+	other := n.actor(2).says(wire.Frame{Kind: wire.Roster, Phase: wire.Proposed, RosterVersion: 1, Count: 3,
 		Voters: [wire.MaxVoters]wire.ID{hostID(2), hostID(3), hostID(4)}})
 	n.happens(MemberChanged{n.actor(1).member(Left)})
 	n.actors[4] = &actor{s: n, number: 4, incarnation: 1, nonce: 4000}
@@ -411,7 +411,7 @@ func TestAProposerAcceptsAnother(t *testing.T) {
 	for _, number := range []int{1, 2} {
 		n.node.onRosterAck(n.node.peer(hostID(number)), &wire.Frame{Kind: wire.RosterAck, AckVerdict: wire.Accept, Round: n.roundOf(number)})
 	}
-	if r := n.node.saved.Roster; r.Formed || r.has(hostID(1)) {
+	if r := n.node.saved.Roster; r.Formed || r.Has(hostID(1)) {
 		t.Errorf("a roster of its own formed over the one it accepted: %v", r)
 	}
 	n.forgets()
@@ -452,7 +452,7 @@ func TestASuccessorIsBoundToo(t *testing.T) {
 	n.waits(900 * time.Millisecond)
 	n.expects()
 	n.waits(121 * time.Millisecond)
-	n.expects("save", "send n2 ELECTION flags=ack-req,active", "send n3 ELECTION flags=ack-req,active") // like anybody now
+	n.expects("save", "send n2 CANVASS flags=ack-req", "send n3 CANVASS flags=ack-req") // like anybody now
 }
 
 // A voter that knows a higher counter must not cost a named successor its turn: the
@@ -476,10 +476,10 @@ func TestANamedSuccessorClaimsAnew(t *testing.T) {
 func TestANewerRosterOfFewStopsNobody(t *testing.T) {
 	n := voterOf(t, 5, Saved{}, 1, 2, 3, 4)
 	n.canvassed()
-	n.hears(n.actor(4).replies(wire.Election, wire.Frame{Kind: wire.Answer, Verdict: wire.Stale}))
-	n.hears(n.actor(3).replies(wire.Election, wire.Frame{Kind: wire.Answer, Verdict: wire.Yes}))
+	n.hears(n.actor(4).replies(wire.Canvass, wire.Frame{Kind: wire.Answer, Verdict: wire.Stale}))
+	n.hears(n.actor(3).replies(wire.Canvass, wire.Frame{Kind: wire.Answer, Verdict: wire.Yes}))
 	n.expects()
-	n.hears(n.actor(2).replies(wire.Election, wire.Frame{Kind: wire.Answer, Verdict: wire.Yes}))
+	n.hears(n.actor(2).replies(wire.Canvass, wire.Frame{Kind: wire.Answer, Verdict: wire.Yes}))
 	n.forgets()
 	n.is(Claiming)
 }
@@ -488,7 +488,7 @@ func TestANewerRosterOfFewStopsNobody(t *testing.T) {
 func TestAProposalThatWasNotSaved(t *testing.T) {
 	n := storyOf(t, 1, Config{Expect: 3}, 2, 3)
 	offer := func() wire.Frame {
-		return n.actor(3).says(wire.Frame{Kind: wire.Roster, Phase: wire.Proposed, ConfigVersion: 1, Count: 3,
+		return n.actor(3).says(wire.Frame{Kind: wire.Roster, Phase: wire.Proposed, RosterVersion: 1, Count: 3,
 			Voters: [wire.MaxVoters]wire.ID{hostID(1), hostID(2), hostID(3)}})
 	}
 	n.saveFails(func(Saved) bool { return true })
@@ -510,8 +510,8 @@ func TestALeaderIsBoundToItself(t *testing.T) {
 	n.grants(1) // of the latest copy of the claim, which asked for 760 ms
 	n.forgets()
 	n.is(Lead)
-	if n.node.promise.until.Before(n.node.quorumEnd()) {
-		t.Errorf("the lease ends at %v, its own promise at %v", n.node.quorumEnd().Sub(began), n.node.promise.until.Sub(began))
+	if n.node.promise.Until.Before(n.node.quorumEnd()) {
+		t.Errorf("the lease ends at %v, its own promise at %v", n.node.quorumEnd().Sub(began), n.node.promise.Until.Sub(began))
 	}
 	for _, at := range []time.Duration{700, 762, 840} {
 		n.sleeps(began.Add(at * time.Millisecond).Sub(n.now))

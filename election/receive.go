@@ -18,8 +18,12 @@ func (n *Node) onReceived(from netip.AddrPort, f *wire.Frame) {
 		return
 	}
 	p := n.peer(f.Sender)
-	if why := n.refusal(p, from, f); why != "" {
+	if why := n.Refusal(from, f); why != "" {
 		n.count(why)
+		return
+	}
+	if isWill(f) {
+		n.onWill(p, f)
 		return
 	}
 	n.meetLife(p, from, f)
@@ -31,12 +35,14 @@ func (n *Node) onReceived(from netip.AddrPort, f *wire.Frame) {
 	n.onFrame(p, f)
 }
 
-// refusal says why a frame means nothing, or "".
-func (n *Node) refusal(p *peer, from netip.AddrPort, f *wire.Frame) string {
+// Refusal says why a frame from there means nothing here (R1–R3), or "". It is
+// asked for frames about jobs too, which Step does not take, and changes nothing.
+func (n *Node) Refusal(from netip.AddrPort, f *wire.Frame) string {
+	p := n.peer(f.Sender)
 	switch {
 	case f.Cluster != n.cfg.Cluster:
 		return "other-cluster"
-	case p == nil || p.Status == Left:
+	case p == nil || p.Status == Left || f.Sender == n.cfg.ID:
 		return "unknown-sender"
 	case f.Algo != n.cfg.algo():
 		return "other-mode"
@@ -46,6 +52,8 @@ func (n *Node) refusal(p *peer, from netip.AddrPort, f *wire.Frame) string {
 		return "counter-out-of-range"
 	case n.isEstablished() && f.Epoch.Counter > n.saved.MaxCounter && f.Epoch.Counter-n.saved.MaxCounter > maxJump:
 		return "counter-jump"
+	case f.Nonce == p.Nonce && p.died:
+		return "after-its-will"
 	case f.Nonce != p.Nonce && f.Incarnation < p.Incarnation:
 		return "old-incarnation"
 	case f.Nonce != p.Nonce && (f.Incarnation == p.Incarnation || n.isCloneOf(p, from)):
@@ -57,7 +65,7 @@ func (n *Node) refusal(p *peer, from netip.AddrPort, f *wire.Frame) string {
 // isEstablished: this node knows its cluster's counter, from another's epoch or
 // because others acknowledge its own. Who led alone may have missed all others.
 func (n *Node) isEstablished() bool {
-	return !n.cur.IsZero() && (n.cur.Owner != n.cfg.ID || n.ackCount() > 0)
+	return !n.epoch.IsZero() && (n.epoch.Owner != n.cfg.ID || n.ackCount() > 0)
 }
 
 // meetLife begins a new life of the sender's, if the frame is of one.
@@ -78,8 +86,8 @@ func (n *Node) admit(p *peer, from netip.AddrPort, f *wire.Frame) {
 		n.count("address-mismatch")
 	}
 	p.heard, p.silent = n.now, false
-	if p.ID == n.gone {
-		n.gone = wire.ID{}
+	if n.isGone(p) {
+		n.lostLeader = life{}
 	}
 	p.Incarnation = f.Incarnation
 	p.Priority = f.Priority
@@ -90,6 +98,8 @@ func (n *Node) onFrame(p *peer, f *wire.Frame) {
 	switch f.Kind {
 	case wire.Election:
 		n.onElection(p, f)
+	case wire.Canvass:
+		n.onCanvass(p, f)
 	case wire.Answer:
 		n.onAnswer(p, f)
 	case wire.Coordinator:

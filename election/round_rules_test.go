@@ -194,7 +194,7 @@ func TestThePauseBetweenRoundsIsBounded(t *testing.T) {
 func TestADrainingNodeDoesNotPreempt(t *testing.T) {
 	n := storyOf(t, 3, Config{}, 1, 5)
 	n.leads(1)
-	n.hears(n.actor(5).says(wire.Frame{Kind: wire.Election, Reason: wire.Preempt, Epoch: n.node.cur, Flags: wire.AckReq | wire.Draining}))
+	n.hears(n.actor(5).says(wire.Frame{Kind: wire.Election, Reason: wire.Preempt, Epoch: n.node.epoch, Flags: wire.AckReq | wire.Draining}))
 	n.expects("send n5 ANSWER verdict=leader-alive")
 }
 
@@ -224,7 +224,7 @@ func TestWhoIsAskedDoesNotStagger(t *testing.T) {
 		n.forgets()
 	}
 	n.is(Stagger)
-	if wait := n.node.stateAt.Sub(n.node.contest.release); wait != 0 {
+	if wait := n.node.timers[stateTimer].Sub(n.node.contest.release); wait != 0 {
 		t.Errorf("stands %v after the old lease has ended", wait)
 	}
 }
@@ -241,7 +241,7 @@ func TestAFirstElectionWaitsForTheSettling(t *testing.T) {
 	n.waits(time.Second)
 	n.forgets()
 	n.is(Stagger)
-	if got := n.node.stateAt; got.Before(n.node.settleEnd) {
+	if got := n.node.timers[stateTimer]; got.Before(n.node.settleEnd) {
 		t.Errorf("stands %v before its settling is over", n.node.settleEnd.Sub(got))
 	}
 }

@@ -131,8 +131,8 @@ func TestR5_StaleLeader(t *testing.T) {
 		n.happens(HookEnded{Lose, n.node.reign.epoch, true})
 		n.forgets()
 		n.is(Follow)
-		if n.node.cur != n.actor(2).epoch(8) {
-			t.Errorf("follows %v", n.node.cur)
+		if n.node.epoch != n.actor(2).epoch(8) {
+			t.Errorf("follows %v", n.node.epoch)
 		}
 	})
 	t.Run("nobody leads it: claim above it", func(t *testing.T) {
@@ -142,8 +142,8 @@ func TestR5_StaleLeader(t *testing.T) {
 		n.expects("lead → stopping cause=re-minted", "stop hook epoch=1/n3", "lose hook epoch=1/n3")
 		n.happens(HookEnded{Lose, n.node.reign.epoch, true})
 		n.forgets()
-		if want := (wire.Epoch{Counter: 9, Owner: hostID(3)}); n.node.cur != want || n.disk.MaxCounter != 9 {
-			t.Errorf("claims %v with %d on disk, want %v", n.node.cur, n.disk.MaxCounter, want)
+		if want := (wire.Epoch{Counter: 9, Owner: hostID(3)}); n.node.epoch != want || n.disk.MaxCounter != 9 {
+			t.Errorf("claims %v with %d on disk, want %v", n.node.epoch, n.disk.MaxCounter, want)
 		}
 	})
 }
@@ -174,7 +174,7 @@ func TestR7_NoCoup(t *testing.T) {
 	t.Run("so does the leader, and shows itself to the starter alone", func(t *testing.T) {
 		n := storyOf(t, 3, Config{}, 1, 2)
 		n.leads(1)
-		n.hears(n.actor(2).election(n.node.cur))
+		n.hears(n.actor(2).election(n.node.epoch))
 		n.expects("send n2 ANSWER", "send n2 COORDINATOR phase=active")
 	})
 	t.Run("but not to the leader itself, which claims anew", func(t *testing.T) {
@@ -237,8 +237,8 @@ func TestR9_OwnerOnly(t *testing.T) {
 		n.expects("ignored not-the-owner")
 	}
 	n.is(Follow)
-	if n.node.cur != n.actor(3).epoch(4) || n.node.saved.MaxCounter != 4 {
-		t.Errorf("followed %v at counter %d by hearsay", n.node.cur, n.node.saved.MaxCounter)
+	if n.node.epoch != n.actor(3).epoch(4) || n.node.saved.MaxCounter != 4 {
+		t.Errorf("followed %v at counter %d by hearsay", n.node.epoch, n.node.saved.MaxCounter)
 	}
 }
 
@@ -255,13 +255,13 @@ func TestR10_AckOrHeartbeat(t *testing.T) {
 			n.hearsAndForgets(n.actor(2).says(wire.Frame{Kind: wire.Query}))
 			n.hearsAndForgets(n.actor(1).says(wire.Frame{Kind: wire.Query}))
 		}
-		n.hearsAndForgets(n.actor(1).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, Epoch: n.node.cur}))
+		n.hearsAndForgets(n.actor(1).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, Epoch: n.node.epoch}))
 		n.waits(390 * time.Millisecond)
 		n.expects("send n2 COORDINATOR", "send n2 COORDINATOR", "send n2 COORDINATOR")
 		for range maxClaims - 1 { // n2's disk may be slow: for the same epoch it has it by then
 			n.waits(10 * time.Millisecond)
 			n.expects("send n1 COORDINATOR epoch=1/n3", "send n2 COORDINATOR epoch=1/n3")
-			n.hearsAndForgets(n.actor(1).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, Epoch: n.node.cur}))
+			n.hearsAndForgets(n.actor(1).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, Epoch: n.node.epoch}))
 			n.waits(390 * time.Millisecond)
 			n.expects("send n2 COORDINATOR", "send n2 COORDINATOR", "send n2 COORDINATOR")
 		}
@@ -315,7 +315,7 @@ func TestR11_Ineligible(t *testing.T) {
 			}
 		}
 		n.is(Claiming) // it acknowledges all the same, and so is waited for
-		n.hearsAndForgets(n.actor(3).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, Epoch: n.node.cur}))
+		n.hearsAndForgets(n.actor(3).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, Epoch: n.node.epoch}))
 		n.is(Lead)
 	})
 }
@@ -331,7 +331,7 @@ func TestR12_LagIsForgivenOnce(t *testing.T) {
 		n.step(Tick{})
 		n.forgets()
 	}
-	for n.node.state == Follow && n.now.Sub(n.node.lhb) < time.Second {
+	for n.node.state == Follow && n.now.Sub(n.node.lastFromLeader) < time.Second {
 		wakes()
 	}
 	n.is(Suspect)

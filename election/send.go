@@ -6,22 +6,30 @@ import (
 	"github.com/bully-agent/bully-agent/wire"
 )
 
-// sendTo completes the header and emits one transmission of f to p.
-func (n *Node) sendTo(p *peer, f wire.Frame) {
+// sendTo emits one transmission of f to p.
+func (n *Node) sendTo(p *peer, f wire.Frame) { n.emit(n.address(p, f)) }
+
+// address completes the header of f for one transmission to p, which takes a number
+// that no other will have.
+func (n *Node) address(p *peer, f wire.Frame) Send {
 	p.seq++
 	p.sent[p.seq%uint32(len(p.sent))] = sentAt{p.seq, n.now, spanOf(f.Lease)}
-	f.Algo = n.cfg.algo()
-	f.Cluster, f.ConfigHash = n.cfg.Cluster, n.hash
-	f.Sender, f.Incarnation, f.Nonce = n.cfg.ID, n.saved.Incarnation, n.cfg.Nonce
+	n.Stamp(&f)
 	if p == n.namesake {
 		f.Incarnation = n.born // both sides must compare the same lives
 	}
-	f.Priority = n.cfg.Priority
 	f.Seq = p.seq
 	if !n.isElectable() {
 		f.Flags |= wire.Draining
 	}
-	n.emit(Send{To: p.Addr, Frame: f})
+	return Send{To: p.Addr, Frame: f}
+}
+
+// Stamp says in a frame who sends it, as Refusal at the other end wants it. It is
+// asked for frames about jobs too, which have a series of numbers of their own.
+func (n *Node) Stamp(f *wire.Frame) {
+	f.Algo, f.Cluster, f.ConfigHash = n.cfg.algo(), n.cfg.Cluster, n.hash
+	f.Sender, f.Incarnation, f.Nonce, f.Priority = n.cfg.ID, n.saved.Incarnation, n.cfg.Nonce, n.cfg.Priority
 }
 
 // reply answers request: it echoes the round, so that the asker knows which
@@ -29,9 +37,9 @@ func (n *Node) sendTo(p *peer, f wire.Frame) {
 func (n *Node) reply(p *peer, request *wire.Frame, f wire.Frame) {
 	f.Round, f.EchoSeq, f.Attempt = request.Round, request.Seq, request.Attempt
 	if f.Epoch.IsZero() {
-		f.Epoch = n.cur
+		f.Epoch = n.epoch
 	}
-	if n.leaderIsFresh() && f.Epoch == n.cur {
+	if n.leaderIsFresh() && f.Epoch == n.epoch {
 		f.Flags |= wire.Fresh
 	}
 	n.sendTo(p, f)
@@ -47,8 +55,8 @@ func (n *Node) heartbeatAge() uint32 {
 	switch {
 	case n.state == Lead:
 		return 0
-	case n.lhb.IsZero():
+	case n.lastFromLeader.IsZero():
 		return wire.AgeUnknown
 	}
-	return millis(n.now.Sub(n.lhb))
+	return millis(n.now.Sub(n.lastFromLeader))
 }

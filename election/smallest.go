@@ -47,7 +47,7 @@ func (smallest) onElection(n *Node, p *peer, f *wire.Frame) {
 // it does not hear.
 func (n *Node) isSecondMinimum() bool {
 	doubts := n.state == Follow || n.state == Suspect
-	return !slices.ContainsFunc(n.better(), func(p *peer) bool { return !doubts || p.ID != n.cur.Owner })
+	return !slices.ContainsFunc(n.better(), func(p *peer) bool { return !doubts || p.ID != n.epoch.Owner })
 }
 
 // onDeadline names the best that answered; if none did, this node is the best.

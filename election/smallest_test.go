@@ -60,11 +60,11 @@ func TestSmallestIsAsked(t *testing.T) {
 	})
 	t.Run("a voter may not be free to grant the claim, so it gets an answer too", func(t *testing.T) {
 		n := storyOf(t, 2, Config{Algorithm: Smallest, Expect: 3}, 1, 3)
-		n.node.state, n.node.cur = Claiming, wire.Epoch{Counter: 1, Owner: hostID(2)}
-		n.node.gone = hostID(1)
+		n.node.state, n.node.epoch = Claiming, wire.Epoch{Counter: 1, Owner: hostID(2)}
+		n.node.lostLeader = life{id: hostID(1)}
 		n.hears(n.actor(3).election(wire.Epoch{}))
 		n.expects("send n3 COORDINATOR", "send n3 ANSWER verdict=ok")
-		n.node.state, n.node.stateAt = Start, n.node.settleEnd
+		n.node.state, n.node.timers[stateTimer] = Start, n.node.settleEnd
 	})
 	t.Run("the second minimum that must wait for the old lease says so", func(t *testing.T) {
 		n := storyOf(t, 2, Config{Algorithm: Smallest}, 1, 3, 4)
@@ -105,10 +105,10 @@ func TestSmallestIsAsked(t *testing.T) {
 		n.follows(1, 1)
 		n.node.loseLeader(LeaderFailed, n.now)
 		n.forgets()
-		turn := n.node.stateAt
+		turn := n.node.timers[stateTimer]
 		n.hears(n.actor(3).election(n.actor(1).epoch(1)))
 		n.expects("send n3 ANSWER verdict=ineligible")
-		if !n.node.stateAt.After(turn) {
+		if !n.node.timers[stateTimer].After(turn) {
 			t.Error("its turn comes as if nobody had started")
 		}
 	})

@@ -19,7 +19,7 @@ import (
 //
 // The node is host self of a group whose priorities are their numbers. Heartbeats
 // sent, their acknowledgements and LeaseUntil are left out, unless showsAll; the
-// save of an epoch that another leads in need not be expected.
+// save of an epoch that another leads in need not be expected. Wills are kept apart.
 type story struct {
 	t            *testing.T
 	node         *Node
@@ -31,6 +31,7 @@ type story struct {
 	disk         Saved
 	showsAll     bool
 	showsTethers bool
+	wills        []Will // all that were left, the latest last
 	actors       map[int]*actor
 	fails        func(Saved) bool // makes the next such Save fail
 }
@@ -184,6 +185,9 @@ func (s *story) step(ev Event) {
 			}
 		case Send:
 			s.sent = append(s.sent, e)
+		case Will:
+			s.wills = append(s.wills, e)
+			continue
 		}
 		s.pending = append(s.pending, e)
 	}
@@ -318,7 +322,7 @@ func (s *story) leads(number int) {
 		s.waits(10 * time.Millisecond)
 		s.forgets()
 	}
-	s.hears(s.actor(number).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, Epoch: s.node.cur}))
+	s.hears(s.actor(number).replies(wire.Coordinator, wire.Frame{Kind: wire.CoordAck, Epoch: s.node.epoch}))
 	s.forgets()
 	s.is(Lead)
 }
@@ -326,5 +330,5 @@ func (s *story) leads(number int) {
 // acks lets host number acknowledge the latest heartbeat.
 func (s *story) acks(number int) {
 	s.t.Helper()
-	s.hears(s.actor(number).replies(wire.Heartbeat, wire.Frame{Kind: wire.HeartAck, Epoch: s.node.cur}))
+	s.hears(s.actor(number).replies(wire.Heartbeat, wire.Frame{Kind: wire.HeartAck, Epoch: s.node.epoch}))
 }

@@ -38,12 +38,14 @@ func TestTranscripts(t *testing.T) {
 
 // clusterCommand makes the hosts n1 … nN; nothing runs yet.
 //
-//	cluster n=3 [algorithm=enhanced] [candidate-set=K] [known-minimum=P] [priority=(1,2,3)] [preempt=never] [min-acks=K] [takeover-delay=D] [observer=K] [expect=N] [witness=K]
+//	cluster n=3 [algorithm=enhanced] [candidate-set=K] [known-minimum=P] [priority=(1,2,3)] [preempt=never] [min-acks=K] [takeover-delay=D] [lease=D stop-budget=D] [observer=K] [expect=N] [witness=K]
 func clusterCommand(t *testing.T, d *datadriven.TestData) *world {
 	cfg := Config{MinAcks: AutoMinAcks}
 	var n int
 	d.ScanArgs(t, "n", &n)
 	scanDuration(t, d, "takeover-delay", &cfg.TakeoverDelay)
+	scanDuration(t, d, "lease", &cfg.Lease)
+	scanDuration(t, d, "stop-budget", &cfg.StopBudget)
 	d.MaybeScanArgs(t, "min-acks", &cfg.MinAcks)
 	d.MaybeScanArgs(t, "min-members", &cfg.MinMembers)
 	d.MaybeScanArgs(t, "expect", &cfg.Expect)
@@ -99,10 +101,13 @@ func scanDuration(t *testing.T, d *datadriven.TestData, key string, into *time.D
 //	boot [K …]            start hosts, all of them if none is named
 //	run D | settle        let time pass; settle runs until all agree on a leader, for 10 s at most
 //	die K                 the process ends; the host refuses connections from then on
+//	will K                the lose hook of a process that died has ended, and its will is sent
+//	holders K on|off      something beside the hooks acts for a leader
 //	wipe K                a host that is down loses its disk
 //	link K up|down        the host's own link
 //	step-down K D · handover K L · forget K L [force]
 //	kill K · freeze K D · leave K · full K · free K (disk)
+//	sync K D              from now on a save takes so long, and the process waits for it
 //	cut K>L … · heal      cables, one direction each; K|L is both
 //	dead K [at L …] · alive K [at L …]   what the failure detector says
 //	hold KIND K>L · release             frames kept back, and let go in order
@@ -130,6 +135,10 @@ func (w *world) command(d *datadriven.TestData) {
 		w.kill(w.named(args)[0])
 	case "die":
 		w.die(w.named(args)[0])
+	case "will":
+		w.bequeath(w.named(args)[0])
+	case "holders":
+		w.step(w.named(args[:1])[0], HoldersChanged{Some: args[1] == "on"})
 	case "wipe":
 		w.wipe(w.named(args)[0])
 	case "link":
@@ -154,6 +163,8 @@ func (w *world) command(d *datadriven.TestData) {
 		if !h.diskFull {
 			w.step(h, SaveRecovered{})
 		}
+	case "sync":
+		w.named(args[:1])[0].sync = w.duration(args[1])
 	case "cut":
 		for _, a := range args {
 			w.cut(a)
@@ -237,7 +248,7 @@ func (w *world) release() {
 }
 
 func kindNamed(name string) wire.Kind {
-	for k := wire.Election; k <= wire.RosterAck; k++ {
+	for k := wire.Election; k <= wire.Canvass; k++ {
 		if k.String() == name {
 			return k
 		}

@@ -14,16 +14,16 @@ func (n *Node) enter(to State, cause Cause) {
 		n.unpromote()
 	}
 	n.state, n.since, n.cause, n.enteredAt = to, n.now, cause, n.steps
-	n.stateAt, n.suspectAt, n.preemptAt, n.queryAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	n.timers.end(ofState)
 	n.showTransition(from)
 	n.settleHandOver(to)
 }
 
 // showTransition reports the present state as entered from another.
 func (n *Node) showTransition(from State) {
-	t := Transition{From: from, To: n.state, Role: n.role(), Epoch: n.cur, Cause: n.cause}
+	t := Transition{From: from, To: n.state, Role: n.role(), Epoch: n.epoch, Cause: n.cause}
 	if n.leaderKnown {
-		t.Leader = n.cur.Owner
+		t.Leader = n.epoch.Owner
 	}
 	n.emit(t)
 }
@@ -36,13 +36,14 @@ func (n *Node) role() Role {
 	return n.state.Role()
 }
 
-// becomeFollower follows cur's owner; the caller arms the suspicion.
+// becomeFollower follows the epoch's owner; the caller arms the suspicion.
 func (n *Node) becomeFollower(cause Cause) {
 	n.cancelRound()
 	n.contest, n.opinions = contest{}, opinions{}
 	for _, p := range n.peers {
 		p.silent = false
 	}
+	n.forgiveNextLife()
 	n.enter(Follow, cause)
 }
 
@@ -52,16 +53,24 @@ func (n *Node) becomeSuspicious(cause Cause) {
 	n.opinions = opinions{}
 	n.enter(Suspect, cause)
 	n.probePeers(probeCount)
-	if leader := n.peer(n.cur.Owner); leader != nil {
+	if leader := n.peer(n.epoch.Owner); leader != nil {
 		n.probe(leader, wire.AskLeader)
 		return
 	}
-	n.stateAt = n.now.Add(n.roundTrip()) // known by hearsay only: others must vouch for it
+	n.timers.arm(stateTimer, n.now.Add(n.roundTrip())) // known by hearsay only: others must vouch for it
+}
+
+// giveUp says that the owner of e leads no more, as far as this node knows.
+func (n *Node) giveUp(e wire.Epoch) {
+	n.abandonedEpoch, n.lostLeader, n.leaderKnown = e, life{id: e.Owner}, false
+	if p := n.peer(e.Owner); p != nil {
+		n.lostLeader.nonce = p.Nonce
+	}
 }
 
 // loseLeader gives the leader up. Nobody claims before release.
 func (n *Node) loseLeader(cause Cause, release time.Time) {
-	n.failed, n.gone, n.leaderKnown = n.cur, n.cur.Owner, false
+	n.giveUp(n.epoch)
 	began := n.contest.began
 	if began.IsZero() {
 		began = n.now.Add(-n.cfg.Lease) // no doubt came before: whoever was heard lately counts as heard
@@ -84,19 +93,21 @@ func (n *Node) becomeStaggering(cause Cause, base time.Duration) {
 	}
 	n.enter(Stagger, cause)
 	from := later(n.now, n.contest.release)
-	if n.cur.IsZero() { // a first election; who heard of a leader need not wait for others to start
+	if n.epoch.IsZero() { // a first election; who heard of a leader need not wait for others to start
 		from = later(from, n.settleEnd)
 	}
-	n.stateAt = from.Add(base + n.contest.backoff)
+	turn := from.Add(base + n.contest.backoff)
 	if !n.contest.prompted {
-		n.stateAt = n.stateAt.Add(n.stagger(n.rank()))
+		turn = turn.Add(n.stagger(n.rank()))
 	}
+	n.timers.arm(stateTimer, turn)
 }
 
-// becomeObserver knows no leader and stands for nothing, until one is heard.
+// becomeObserver knows no leader and stands for nothing, until one is heard. It remembers
+// until when the last one may lead: what keeps it from standing may go before.
 func (n *Node) becomeObserver(cause Cause) {
 	n.cancelRound()
-	n.contest = contest{}
+	n.contest = contest{release: n.contest.release}
 	n.enter(Observe, cause)
 }
 
@@ -104,7 +115,7 @@ func (n *Node) becomeObserver(cause Cause) {
 func (n *Node) becomeElecting(cause Cause) {
 	n.cancelRound()
 	n.contest.helper, n.contest.won, n.contest.volunteers = wire.ID{}, "", nil
-	n.contest.canvass = canvass{}
+	n.contest.canvass = nil
 	n.enter(Elect, cause)
 	n.strategy.start(n)
 }
@@ -121,7 +132,7 @@ func (n *Node) becomeWaiting(p *peer, eta time.Duration) {
 // allow gives p, whom we wait for, the time that it says it needs.
 func (n *Node) allow(p *peer, eta time.Duration) {
 	n.contest.patience = eta + 2*p.rtt.timeout() + syncAllowance
-	n.stateAt = n.now.Add(n.contest.patience)
+	n.timers.arm(stateTimer, n.now.Add(n.contest.patience))
 }
 
 // becomeClaimant mints the next epoch, has it written to disk, and announces it
@@ -140,12 +151,12 @@ func (n *Node) becomeClaimant(cause Cause) {
 		n.voteForSelf()
 	}
 	n.save()
-	prior := n.cur
-	n.cur, n.leaderKnown = wire.Epoch{Counter: n.saved.MaxCounter, Owner: n.cfg.ID}, false
-	n.reign = newReign(n.cur, prior, n.cfg.Lease)
+	prior := n.epoch
+	n.epoch, n.leaderKnown = wire.Epoch{Counter: n.saved.MaxCounter, Owner: n.cfg.ID}, false
+	n.reign = newReign(n.epoch, prior, n.cfg.Lease)
 	n.reign.priorVote, n.reign.accepted = priorVote, n.saved.Accepted
 	n.reign.mintedAt = n.steps
-	n.contest.isolated, n.contest.canvass = false, canvass{}
+	n.contest.isolated, n.contest.canvass = false, nil
 	n.enter(Claiming, cause)
 	n.announceClaim()
 	n.checkClaim()
@@ -156,13 +167,13 @@ func (n *Node) becomeClaimant(cause Cause) {
 func (n *Node) becomeLeader() {
 	cause := n.contest.cause
 	n.cancelRound()
-	n.contest, n.failed, n.leaderKnown = contest{}, wire.Epoch{}, true
-	n.lhb = time.Time{}
+	n.contest, n.abandonedEpoch, n.leaderKnown = contest{}, wire.Epoch{}, true
+	n.lastFromLeader = time.Time{}
 	n.reign.need = n.needAcks() // these have acknowledged: nothing to forgive
 	n.enter(Lead, cause)
 	n.beat()
 	n.renewDeadline()
-	n.emit(StartHook{Hook: Become, Epoch: n.cur, Cause: cause})
+	n.emit(StartHook{Hook: Become, Epoch: n.epoch, Cause: cause})
 }
 
 // becomeStopping ends the leadership: the lose hook runs now, and the state
@@ -174,9 +185,9 @@ func (n *Node) becomeStopping(cause Cause, end ending) {
 		end.within = n.releaseTime() // whatever the cause, the voters are free then
 	}
 	n.reign.ending = end
-	n.reign.stepDownAt = time.Time{}
+	n.timers.disarm(stepDownTimer)
 	if !end.planned {
-		n.reign.beatAt = time.Time{}
+		n.timers.disarm(beatTimer)
 	}
 	n.flaps.add(n.now)
 	if token := n.reign.transfer.token; token != 0 {

@@ -106,6 +106,7 @@ type host struct {
 	life     int
 	reborn   int // how often its disk was lost
 	tether   Tether
+	will     Will
 }
 
 type timed struct {
@@ -183,7 +184,7 @@ func (w *world) start(h *host) {
 	h.nonce = uint32(h.number<<8 | h.life)
 	h.frozen, h.backlog = false, nil
 	h.losing = wire.Epoch{}
-	h.tether = Tether{}
+	h.tether, h.will = Tether{}, Will{}
 	h.epoch = wire.Epoch{} // claims too must not fall, in one life
 	cfg := w.cfg
 	cfg.ID, cfg.Nonce, cfg.Priority, cfg.Part = h.id(), h.nonce, h.priority, h.part
@@ -214,6 +215,21 @@ func (w *world) die(h *host) {
 		}
 		w.after(w.delay, func() { w.step(other, TetherLost{h.id(), nonce}) })
 		w.after(2*w.delay, func() { w.step(other, Refused{h.id(), nonce}) })
+	}
+}
+
+// bequeath lets what ran the hooks of a dead process send its will, once the lose hook
+// has ended: three copies of each letter.
+func (w *world) bequeath(h *host) {
+	if !h.led.IsZero() {
+		w.say(h, "lose hook ended epoch=%v", h.led)
+		h.led = wire.Epoch{}
+	}
+	w.say(h, "%v", h.will)
+	for copies := range 3 {
+		for _, letter := range h.will.Letters {
+			w.after(time.Duration(copies)*20*time.Millisecond, func() { w.send(h, letter) })
+		}
 	}
 }
 
@@ -301,7 +317,7 @@ func (w *world) checkOneLeader() {
 			continue
 		}
 		if acts != nil {
-			w.t.Fatalf("I5: hosts %d and %d lead at one time, in epochs %v and %v", acts.number, h.number, acts.node.cur, h.node.cur)
+			w.t.Fatalf("I5: hosts %d and %d lead at one time, in epochs %v and %v", acts.number, h.number, acts.node.epoch, h.node.epoch)
 		}
 		acts = h
 	}
@@ -344,6 +360,8 @@ func (w *world) apply(h *host, effect Effect) bool {
 		w.send(h, e)
 	case Tether:
 		h.tether = e
+	case Will:
+		h.will = e
 	case Transition:
 		w.say(h, "%v", e)
 		w.checkTransition(h, e)
@@ -409,7 +427,7 @@ func (w *world) checkFrame(from *host, f *wire.Frame) {
 	case f.Kind == wire.Resign && f.Epoch == from.led:
 		w.t.Fatalf("I18: host %d resigns %v before its lose hook has ended", from.number, f.Epoch)
 	case f.Kind == wire.Roster && f.Phase == wire.Formed && !isOnDisk(from, f),
-		f.Kind == wire.RosterAck && f.AckVerdict == wire.Accept && f.ConfigVersion != from.disk.Roster.Version:
+		f.Kind == wire.RosterAck && f.AckVerdict == wire.Accept && f.RosterVersion != from.disk.Roster.Version:
 		w.t.Fatalf("I23: host %d sends %v with %+v on disk", from.number, f, from.disk.Roster)
 	}
 }
@@ -417,7 +435,7 @@ func (w *world) checkFrame(from *host, f *wire.Frame) {
 // isOnDisk: the host has the roster that f carries on disk, as one that holds.
 func isOnDisk(h *host, f *wire.Frame) bool {
 	r := h.disk.Roster
-	return r.Formed && f.ConfigVersion == r.Version && slices.Equal(f.Voters[:f.Count], r.IDs)
+	return r.Formed && f.RosterVersion == r.Version && slices.Equal(f.Voters[:f.Count], r.IDs)
 }
 
 func (w *world) startHook(h *host, e StartHook) {
@@ -542,7 +560,7 @@ func (w *world) agreed() bool {
 		return false
 	}
 	for _, h := range w.hosts {
-		if h.node != nil && (h.node.cur.Owner != leaders[0].id() || !h.node.leaderKnown || !h.node.leaderIsFresh()) {
+		if h.node != nil && (h.node.epoch.Owner != leaders[0].id() || !h.node.leaderKnown || !h.node.leaderIsFresh()) {
 			return false
 		}
 	}
