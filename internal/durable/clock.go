@@ -1,4 +1,4 @@
-package hooks
+package durable
 
 import (
 	"time"
@@ -6,8 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bootTime reads CLOCK_BOOTTIME, which all processes of a machine share.
-func bootTime() time.Duration {
+// BootTime reads CLOCK_BOOTTIME, which all processes of a machine share, which goes on
+// while the machine is suspended, and which nobody can set.
+func BootTime() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
 		panic("BUG: CLOCK_BOOTTIME: " + err.Error()) // there since Linux 2.6.39

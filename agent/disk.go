@@ -1,0 +1,124 @@
+package agent
+
+import (
+	"errors"
+	"time"
+
+	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/internal/durable"
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// diskRetry is how soon a failed save is tried again.
+const diskRetry = time.Second
+
+// save writes the state and measures how long that takes.
+func (s *seat) save(state election.Saved) error {
+	begun, was := s.around.now(), s.state.saved.Roster
+	err := s.state.write(state)
+	s.diskTook = max(s.diskTook, s.around.now().Sub(begun))
+	if err == nil {
+		s.tellForgotten(was, state.Roster)
+	}
+	return err
+}
+
+// tellDisk tells the node how long a save took, once the step that
+// asked for it is done (M10).
+func (s *seat) tellDisk() {
+	took := s.diskTook
+	s.diskTook = 0
+	if took > 0 {
+		s.step(election.DiskTimed{Took: took})
+	}
+}
+
+// onSaveFailed: the rest of the step's effects are dropped, and the node is
+// told.
+func (s *seat) onSaveFailed(e election.SaveFailed, err error) {
+	s.onDiskFailed(err)
+	s.step(e)
+}
+
+// onDiskFailed says once that the disk takes no writes, and has it tried again.
+func (s *seat) onDiskFailed(err error) {
+	if s.diskAt.IsZero() {
+		s.log.Error("state not saved; this agent cannot lead until it is", "err", err)
+		s.around.event(control.Event{Type: "warning", Cause: string(election.DiskFailed), Text: "state not saved: " + err.Error()})
+	}
+	s.diskAt, s.diskWhy = s.around.now().Add(diskRetry), err.Error()
+}
+
+// retrySave tries the disk again after a failure.
+func (s *seat) retrySave() {
+	if s.diskAt.IsZero() || s.around.now().Before(s.diskAt) {
+		return
+	}
+	err := s.state.write(s.state.saved)
+	if err == nil {
+		err = s.runner.TryRecording()
+	}
+	if err != nil {
+		s.diskAt = s.around.now().Add(diskRetry)
+		return
+	}
+	s.diskAt = time.Time{}
+	s.log.Info("state saved again")
+	s.step(election.SaveRecovered{})
+}
+
+// forgetPromoted: a lose hook that has succeeded need not run at the next start.
+func (s *seat) forgetPromoted(r hooks.Result) {
+	saved := s.state.saved
+	if !r.OK || saved.Promoted.Counter != r.Epoch {
+		return
+	}
+	saved.Promoted = wire.Epoch{}
+	if err := s.state.write(saved); err != nil {
+		s.log.Warn("state not saved; the lose hook will run again at the next start", "err", err)
+	}
+}
+
+// tellForgotten says it once, when it has come to this host's disk.
+func (s *seat) tellForgotten(was, is election.Roster) {
+	if s.tally.isForgotten(was) || !s.tally.isForgotten(is) {
+		return
+	}
+	text := s.tally.forgottenBy(is)
+	s.log.Warn(text)
+	s.around.event(control.Event{Type: "warning", Cause: "forgotten", Text: text})
+}
+
+// checkExpect obeys M9: a quorum of five voters and one of three need not have
+// a voter in common, so expect moves by one at a time, each time with a roster
+// that holds.
+func checkExpect(expect int, r election.Roster) error {
+	voters := len(r.IDs)
+	if expect == 0 || r.Version == 0 || (expect-voters <= 1 && voters-expect <= 1) {
+		return nil
+	}
+	return refusal("change expect by one at a time, and forget voters that are gone; a new cluster needs new state directories on all hosts",
+		"expect is %d and the roster on disk has %d voters: they may differ by one", expect, voters)
+}
+
+// hintDamaged says what to do about a state file that cannot be read. A voter
+// whose disk holds what it held some time ago has forgotten what it promised
+// since, and could grant it again: in quorum mode only a new id is safe.
+func (s *seat) hintDamaged(err error) error {
+	var refused *Refusal
+	switch {
+	case !errors.As(err, &refused):
+	case errors.Is(err, durable.ErrNewer):
+		refused.Hint = "start that version again"
+	case !errors.Is(err, durable.ErrCorrupt) && !errors.Is(err, errSense):
+	case s.tally.mode() == modeQuorum:
+		refused.Hint = "restore no backup, which has forgotten what this voter promised: move the file away, start the agent as a new " +
+			"node, and forget " + s.name + " on the host that leads, so that it takes its old place"
+	default:
+		refused.Hint = "move it away: the agent then starts as a new node with a new id, and learns the epoch from the others; " +
+			"restore a backup only if no other host has run since"
+	}
+	return err
+}
