@@ -7,6 +7,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bully-agent/bully-agent/internal/realtime"
 )
 
 // child is the command: its first process, its group, and every descendant that
@@ -26,8 +28,8 @@ type child struct {
 }
 
 // startChild runs argv in a process group of its own and, if cg is not nil, in that
-// cgroup. The kernel kills it when the calling thread ends, so that must be one
-// that lives as long as the guard (go.dev/issue/27505).
+// cgroup. The kernel kills it when the thread that forks it ends, so that must be one
+// that lives as long as the guard (go.dev/issue/27505): the caller's, or realtime's.
 func startChild(o *order, cg *cgroup) (*child, error) {
 	argv := o.Argv.words()
 	attr := &os.ProcAttr{Dir: string(o.Cwd), Env: o.Env.words(), Files: o.files(),
@@ -35,7 +37,7 @@ func startChild(o *order, cg *cgroup) (*child, error) {
 	if cg != nil {
 		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, int(cg.fd.Fd())
 	}
-	first, err := os.StartProcess(argv[0], argv, attr)
+	first, err := realtime.StartProcess(argv[0], argv, attr)
 	if err != nil {
 		return nil, fmt.Errorf("start command: %w", err)
 	}

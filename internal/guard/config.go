@@ -10,15 +10,14 @@ import (
 	"github.com/bully-agent/bully-agent/hooks"
 )
 
-// Config says what to guard. Clock and Records are needed.
+// Config says what to guard. Argv, Clock and Records are needed.
 type Config struct {
 	// Name is for people: a job's name, or what the guard is for.
 	Name string
 	// Epoch is the leadership in which it is started.
 	Epoch hooks.Epoch
 
-	// Argv is the command, by its path; empty: none. Env is its whole
-	// environment, to which BULLY_GUARD is added. Cwd is where it starts,
+	// Argv is the command, by its path. Env is its whole environment, to which BULLY_GUARD is added. Cwd is where it starts,
 	// default "/".
 	Argv []string
 	Env  []string
@@ -47,16 +46,12 @@ type Config struct {
 	Clock func() time.Time
 
 	// Budget is how long before the deadline a silent agent is taken for dead:
-	// what TERM, KILL and the lose-leadership hook have. More gives them more
-	// time; it must stay below what a healthy agent leaves of its lease between
+	// what TERM and KILL have. More gives them more time; it must stay below what a healthy agent leaves of its lease between
 	// two renewals. Default 100 ms (protocol 2.5, stop budget of profile lan).
 	Budget time.Duration
 	// Grace is the time between TERM and KILL, less if the deadline is nearer.
 	// Default 5 s.
 	Grace time.Duration
-
-	// Lose is run when the agent is dead or silent; nil: nothing is.
-	Lose *Lose
 
 	// Records is a directory for the records, which only this agent uses: Recover
 	// waits for whoever works there.
@@ -81,23 +76,15 @@ const NoRecords = "none"
 
 const (
 	defaultBudget = 100 * time.Millisecond
-	defaultGrace  = 5 * time.Second // README, Configuration
+	defaultGrace  = 5 * time.Second // docs/hooks.md
 )
 
 // leaseRoom is more than a lease and a takeover delay last. Arbitrary.
 const leaseRoom = 10 * time.Second
 
 // patience is how long a guard may work once its agent is dead or silent, for whoever
-// waits for it: it ends the command, and for the lose-leadership hook, which has its
-// timeout once the lease is over, what the agent has left running. One that takes
-// longer is stopped, or starved.
-func (c Config) patience() time.Duration {
-	d := leaseRoom + c.Grace + unkillable
-	if l := c.Lose; l != nil {
-		d += l.Timeout + 2*l.Grace + 2*unkillable
-	}
-	return d
-}
+// waits for it: it ends the command. One that takes longer is stopped, or starved.
+func (c Config) patience() time.Duration { return leaseRoom + c.Grace + unkillable }
 
 func (c Config) withDefaults() (Config, error) {
 	switch {
@@ -107,8 +94,8 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fmt.Errorf("start guard: budget %v and grace %v must not be negative", c.Budget, c.Grace)
 	case c.Clock == nil:
 		return c, errors.New("start guard: no clock for its deadline")
-	case len(c.Argv) > 0 && !strings.Contains(c.Argv[0], "/"):
-		return c, fmt.Errorf("start guard: command %q: expected its path", c.Argv[0])
+	case len(c.Argv) == 0 || !strings.Contains(c.Argv[0], "/"):
+		return c, fmt.Errorf("start guard: command %q: expected its path", c.Argv)
 	}
 	if c.Budget == 0 {
 		c.Budget = defaultBudget

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bully-agent/bully-agent/internal/sidecar"
 )
 
 // Guard is a guard process, as the agent sees it. All methods are safe for
@@ -22,18 +24,14 @@ type Guard struct {
 	grace   time.Duration
 	working time.Duration // Config.patience
 	record  Record
-	command bool // there is one
 	socket  *os.File
 	cmd     *exec.Cmd
 
-	yielded chan struct{} // closed when the guard has answered Yield, or is gone
-	losing  chan struct{} // closed when the guard has taken over
 	started chan struct{} // closed when the command runs or has failed to start
 	done    chan struct{} // closed when the guard is gone and nothing of the command is left
 
 	mu      sync.Mutex
 	report  Report
-	hurry   *time.Timer // fires when Yield was not answered in time; nil before Yield
 	overdue *time.Timer // fires at patience; nil before Stop
 	limit   *time.Timer // fires when the guard has worked for too long; nil while the agent is well
 	// patience is when a guard that was told to stop is killed.
@@ -53,8 +51,8 @@ func Start(cfg Config) (*Guard, error) {
 		return nil, fmt.Errorf("start guard: %w", err)
 	}
 	defer rec.file.Close() // the guard has it, and its lock
-	g := &Guard{clock: cfg.Clock, grace: cfg.Grace, working: cfg.patience(), record: rec.Record, report: rec.Report, command: len(cfg.Argv) > 0,
-		yielded: make(chan struct{}), losing: make(chan struct{}), started: make(chan struct{}), done: make(chan struct{})}
+	g := &Guard{clock: cfg.Clock, grace: cfg.Grace, working: cfg.patience(), record: rec.Record, report: rec.Report,
+		started: make(chan struct{}), done: make(chan struct{})}
 	if err := g.launch(cfg, rec); err != nil {
 		rec.discard()
 		return nil, fmt.Errorf("start guard: %w", err)
@@ -66,36 +64,14 @@ func Start(cfg Config) (*Guard, error) {
 // Renew moves the deadline; the zero time takes it away. It never blocks. A guard
 // that does not read keeps the last deadline that it has read.
 func (g *Guard) Renew(deadline time.Time) {
-	g.send(message{kind: kindRenew, number: int64(convert(deadline, g.clock))})
+	g.send(message{kind: kindRenew, number: int64(sidecar.Convert(deadline, g.clock))})
 }
 
 // RenewStart moves Config.StartBy; the zero time takes it away. It never blocks,
 // and means nothing once the command has started.
 func (g *Guard) RenewStart(until time.Time) {
-	g.send(message{kind: kindStart, number: int64(convert(until, g.clock))})
+	g.send(message{kind: kindStart, number: int64(sidecar.Convert(until, g.clock))})
 }
-
-// Yield says that the agent runs the lose-leadership hook itself from now on. It may
-// begin when Yielded is closed, unless the Report then says that the guard had been
-// quicker. The deadline is gone after that, until a further Renew: of a lease that is
-// renewed while a leadership ends. If that one passes with the takeover delay, or the
-// agent dies, the guard ends the agent's hook and runs it itself.
-//
-// A guard that does not answer within the given time is killed.
-func (g *Guard) Yield(within time.Duration) {
-	g.send(message{kind: kindYield})
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.hurry == nil && !isClosed(g.yielded) {
-		g.hurry = time.AfterFunc(within, g.overrule)
-	}
-}
-
-// Losing is closed when the guard has taken over (Report.TookOver).
-func (g *Guard) Losing() <-chan struct{} { return g.losing }
-
-// Yielded is closed when the guard has answered Yield, or has ended.
-func (g *Guard) Yielded() <-chan struct{} { return g.yielded }
 
 // Signal passes a signal to the command's process group.
 func (g *Guard) Signal(sig syscall.Signal) {
@@ -103,42 +79,27 @@ func (g *Guard) Signal(sig syscall.Signal) {
 }
 
 // Stop ends the command, by TERM, grace and KILL, the grace cut so that all of it
-// is dead within the given time; 0 leaves it the grace. The guard does not run
-// the lose-leadership hook then, unless it had taken over before: Wait tells. A
-// further Stop can only shorten the time. A guard that does not do as it is told
-// is killed, and the command by this process.
-func (g *Guard) Stop(cause string, within time.Duration) { g.stop(kindStop, cause, within) }
-
-// Release is Stop when the lose-leadership hook has ended: it is not run again if this
-// agent dies meanwhile.
-func (g *Guard) Release(cause string, within time.Duration) { g.stop(kindEnded, cause, within) }
-
-func (g *Guard) stop(how kind, cause string, within time.Duration) {
+// is dead within the given time; 0 leaves it the grace. A further Stop can only
+// shorten the time. A guard that does not do as it is told is killed, and the command
+// by this process.
+func (g *Guard) Stop(cause string, within time.Duration) {
 	at := now()
-	due, patience := instant(0), at.add(g.grace+unkillable)
+	due, patience := instant(0), at.Add(g.grace+unkillable)
 	if within > 0 {
-		due = at.add(within)
+		due = at.Add(within)
 		patience = due
 	}
-	g.send(message{kind: how, number: int64(due), cause: cause})
+	g.send(message{kind: kindStop, number: int64(due), cause: cause})
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.overdue == nil {
-		g.overdue = time.AfterFunc(patience.sub(at), g.overrule)
+		g.overdue = time.AfterFunc(patience.Sub(at), g.kill)
 	} else if patience < g.patience {
-		g.overdue.Reset(patience.sub(at))
+		g.overdue.Reset(patience.Sub(at))
 	} else {
 		return
 	}
 	g.patience = patience
-}
-
-// overrule kills a guard that does not end. One that had taken over runs the
-// lose-leadership hook, which nobody else does any more, and has its time for that.
-func (g *Guard) overrule() {
-	if g.Report().Cause != AgentDied {
-		g.kill()
-	}
 }
 
 // gonePatience is how long a guard that has had KILL may take to go: one that hangs in
@@ -201,27 +162,11 @@ func (g *Guard) hear(text []byte) {
 	defer g.mu.Unlock()
 	g.report = r
 	g.markStarted(r.Stage != Prepared)
-	if r.Stage == Yielded {
-		g.markYielded()
-	}
 	if r.Cause == AgentDied && g.limit == nil {
 		g.limit = time.AfterFunc(g.working, g.kill)
 	}
-	if r.TookOver() && !isClosed(g.losing) {
-		close(g.losing)
-	}
 	if r.Stage == Ended {
 		_ = g.socket.SetReadDeadline(time.Now().Add(notePatience + gonePatience))
-	}
-}
-
-// markYielded closes yielded once; the caller holds mu.
-func (g *Guard) markYielded() {
-	if g.hurry != nil {
-		g.hurry.Stop()
-	}
-	if !isClosed(g.yielded) {
-		close(g.yielded)
 	}
 }
 
@@ -245,11 +190,8 @@ func (g *Guard) markStarted(when bool) {
 func (g *Guard) finish(ended error) {
 	last := g.Report() // only this goroutine changes it
 	if last.Stage != Ended {
-		err := fmt.Errorf("the guard died: %v", ended)
-		if g.command {
-			g.record.Report = last
-			err = errors.Join(err, g.record.endOrphans())
-		}
+		g.record.Report = last
+		err := errors.Join(fmt.Errorf("the guard died: %v", ended), g.record.endOrphans())
 		last.Stage, last.Err = Ended, oneLine(err)
 	}
 	g.mu.Lock()
@@ -261,7 +203,6 @@ func (g *Guard) finish(ended error) {
 		}
 	}
 	g.markStarted(true)
-	g.markYielded()
 }
 
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

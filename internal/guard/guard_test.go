@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/bully-agent/bully-agent/hooks"
 )
 
 func TestACommandRunsAndItsExitCodeComesBack(t *testing.T) {
@@ -24,7 +22,7 @@ func TestACommandRunsAndItsExitCodeComesBack(t *testing.T) {
 		s := r.settings("exit 42")
 		s.Cgroup = cgroup
 		report := r.wait(r.start(s.config()))
-		if report.Stage != Ended || report.Exit != 42 || report.Cause != "" || report.Err != "" || report.Lose != nil {
+		if report.Stage != Ended || report.Exit != 42 || report.Cause != "" || report.Err != "" {
 			t.Errorf("report %+v, want exit code 42", report)
 		}
 		if (cgroup == "") != strings.HasPrefix(report.Reach, "cgroup: ") {
@@ -115,7 +113,7 @@ func TestTimeToStartIn(t *testing.T) {
 	if !late.isOver() || late.report.Cause != AgentDied {
 		t.Errorf("started after its time, report %+v", late.report)
 	}
-	late = guardian{order: &order{}, startBy: now().add(patience)}
+	late = guardian{order: &order{}, startBy: now().Add(patience)}
 	if late.isOver() {
 		t.Error("not started before its time is over")
 	}
@@ -161,15 +159,16 @@ func TestCommandsThatCannotBeStarted(t *testing.T) {
 }
 
 func TestConfigsThatMakeNoSense(t *testing.T) {
-	dir := t.TempDir()
+	dir, argv := t.TempDir(), []string{"/bin/true"}
 	for name, cfg := range map[string]Config{
 		"no directory for its record": {Clock: clock},
 		"no clock":                    {Records: dir},
 		"must not be negative":        {Records: dir, Clock: clock, Grace: -1},
+		"command []: expected":        {Records: dir, Clock: clock},
 		"expected its path":           {Records: dir, Clock: clock, Argv: []string{"sleep"}},
-		"no such file":                {Records: filepath.Join(dir, "missing"), Clock: clock},
-		"start guard: fork/exec":      {Records: dir, Clock: clock, Program: []string{"/nonexistent"}},
-		"pass on descriptors":         {Records: dir, Clock: clock, Others: []int{1 << 30}},
+		"no such file":                {Records: filepath.Join(dir, "missing"), Clock: clock, Argv: argv},
+		"start guard: fork/exec":      {Records: dir, Clock: clock, Argv: argv, Program: []string{"/nonexistent"}},
+		"pass on descriptors":         {Records: dir, Clock: clock, Argv: argv, Others: []int{1 << 30}},
 	} {
 		if _, err := Start(cfg); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%v, want %q", err, name)
@@ -246,7 +245,6 @@ func TestStop(t *testing.T) {
 			if tt.within > 0 {
 				s.Grace = patience
 			}
-			s.Lose = r.lose("")
 			g := r.start(s.config())
 			r.untilFile("up")
 			g.Stop("lease-expired", tt.within)
@@ -256,9 +254,6 @@ func TestStop(t *testing.T) {
 			}
 			if report.Cause != "lease-expired" || report.Signal != tt.signal || report.Exit != tt.exit || report.Err != "" {
 				t.Errorf("report %+v", report)
-			}
-			if report.TookOver() || r.text("lost") != "" {
-				t.Error("the lose hook ran, although the agent lives")
 			}
 			if tt.name == "heeds TERM" && r.text("clean") == "" {
 				t.Error("it was not let clean up")
@@ -335,10 +330,10 @@ func TestRenew(t *testing.T) {
 	g.Renew(clock().Add(400 * time.Millisecond))
 	from := now()
 	report := r.wait(g)
-	if report.Cause != AgentDied || !report.Silent || report.TookOver() {
+	if report.Cause != AgentDied || !report.Silent {
 		t.Errorf("report %+v, want that the agent is silent", report)
 	}
-	if took := now().sub(from); took < 250*time.Millisecond {
+	if took := now().Sub(from); took < 250*time.Millisecond {
 		t.Errorf("ended after %v, want a budget of 100 ms before 400 ms", took)
 	}
 }
@@ -348,14 +343,14 @@ func TestAGuardIsKilled(t *testing.T) {
 	reaches(t, func(t *testing.T, cgroup string) {
 		r := newRig(t)
 		s := r.settings("setsid sleep 1000 & sleep 1000 & echo x >up; wait")
-		s.Cgroup, s.Lose = cgroup, r.lose("")
+		s.Cgroup = cgroup
 		g := r.start(s.config())
 		r.untilFile("up")
 		if err := unix.Kill(r.awaitStarted(g).Guard, unix.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
 		report := r.wait(g)
-		if report.Stage != Ended || !strings.Contains(report.Err, "the guard died: signal: killed") || report.TookOver() {
+		if report.Stage != Ended || !strings.Contains(report.Err, "the guard died: signal: killed") {
 			t.Errorf("report %+v", report)
 		}
 		if left := r.living(); len(left) > 0 {
@@ -414,25 +409,6 @@ func TestAGuardHoldsLittle(t *testing.T) {
 	for line := range strings.Lines(string(status)) {
 		if strings.HasPrefix(line, "VmRSS") || strings.HasPrefix(line, "RssAnon") || strings.HasPrefix(line, "Threads") {
 			t.Log(strings.TrimSpace(line))
-		}
-	}
-}
-
-// A hook of the event's own kind is described like the agent's.
-func TestLoseIsToldOfItsEvent(t *testing.T) {
-	r := newRig(t)
-	s := r.settings("")
-	s.Lose = r.lose("cat >told;")
-	s.Lose.Event.Self = hooks.Node{ID: "a", Name: "alpha"}
-	a := r.agent(agentOrder{Config: s})
-	a.report(Running)
-	a.signal(unix.SIGKILL)
-	if lost := a.theRecord().Report.Lose; lost == nil || !lost.OK {
-		t.Fatalf("lose %+v", lost)
-	}
-	for _, want := range []string{`"event":"lose-leadership"`, `"cause":"agent-died"`, `"name":"alpha"`, `"counter":7`} {
-		if !strings.Contains(r.text("told"), want) {
-			t.Errorf("it was told %s, want %s", r.text("told"), want)
 		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bully-agent/bully-agent/internal/sidecar"
 )
 
 // order is what a guard is told of the Config, in JSON.
@@ -19,7 +21,6 @@ type order struct {
 	Deadline      instant
 	StartBy       instant
 	Budget, Grace time.Duration
-	Lose          *Lose
 	Cgroup        string
 	Record        Record
 	Path          string // of the record
@@ -68,12 +69,12 @@ const processName = "bully-agent"
 func (g *Guard) launch(cfg Config, rec *record) error {
 	env := append(cfg.Env[:len(cfg.Env):len(cfg.Env)], markVariable+"="+rec.Mark)
 	text, err := json.Marshal(order{Argv: toBytes(cfg.Argv), Env: toBytes(env),
-		Cwd: byteString(cfg.Cwd), Deadline: convert(cfg.Deadline, cfg.Clock), StartBy: convert(cfg.StartBy, cfg.Clock),
-		Budget: cfg.Budget, Grace: cfg.Grace, Lose: cfg.Lose, Cgroup: cfg.Cgroup, Record: rec.Record, Path: rec.path, Others: cfg.Others, Holds: cfg.Hold != nil})
+		Cwd: byteString(cfg.Cwd), Deadline: sidecar.Convert(cfg.Deadline, cfg.Clock), StartBy: sidecar.Convert(cfg.StartBy, cfg.Clock),
+		Budget: cfg.Budget, Grace: cfg.Grace, Cgroup: cfg.Cgroup, Record: rec.Record, Path: rec.path, Others: cfg.Others, Holds: cfg.Hold != nil})
 	if err != nil {
 		return fmt.Errorf("encode order: %w", err)
 	}
-	letter, err := memoryFile(text)
+	letter, err := sidecar.MemoryFile("guard-order", text)
 	if err != nil {
 		return err
 	}
@@ -83,14 +84,14 @@ func (g *Guard) launch(cfg Config, rec *record) error {
 	if err != nil {
 		return fmt.Errorf("pass on descriptors: %w", err)
 	}
-	ours, theirs, err := socketPair()
+	ours, theirs, err := sidecar.SocketPair("guard")
 	if err != nil {
 		return err
 	}
 	defer theirs.Close()
 	cmd := exec.Command(cfg.Program[0], cfg.Program[1:]...)
 	cmd.Args[0] = processName
-	cmd.Env = guardEnviron()
+	cmd.Env = sidecar.Environ()
 	cmd.Dir = "/"
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stream(cfg.Stdin), stream(cfg.Stdout), stream(cfg.Stderr)
 	cmd.ExtraFiles = []*os.File{theirs, letter, rec.file} // socketFD, orderFD, recordFD
@@ -131,44 +132,4 @@ func stream(f *os.File) io.ReadWriter {
 		return nil
 	}
 	return f
-}
-
-// guardEnviron is the guard's own environment: what hooks inherit from an agent,
-// and what keeps a Go program small.
-func guardEnviron() []string {
-	env := []string{"GOMAXPROCS=1", "GOGC=50"}
-	for _, name := range []string{"PATH", "HOME", "LANG"} {
-		if value, ok := os.LookupEnv(name); ok {
-			env = append(env, name+"="+value)
-		}
-	}
-	return env
-}
-
-// memoryFile holds the order: it may be longer than a message or a pipe.
-func memoryFile(text []byte) (*os.File, error) {
-	fd, err := unix.MemfdCreate("guard-order", unix.MFD_CLOEXEC)
-	if err != nil {
-		return nil, fmt.Errorf("make order: %w", err)
-	}
-	f := os.NewFile(uintptr(fd), "guard-order")
-	if _, err = f.Write(text); err == nil {
-		_, err = f.Seek(0, io.SeekStart)
-	}
-	if err != nil {
-		f.Close()
-		return nil, fmt.Errorf("make order: %w", err)
-	}
-	return f, nil
-}
-
-func socketPair() (ours, theirs *os.File, err error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, nil, fmt.Errorf("make socket: %w", err)
-	}
-	if err := unix.SetNonblock(fds[0], true); err != nil {
-		return nil, nil, fmt.Errorf("make socket: %w", err)
-	}
-	return os.NewFile(uintptr(fds[0]), "guard"), os.NewFile(uintptr(fds[1]), "agent"), nil
 }

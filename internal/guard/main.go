@@ -11,6 +11,10 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bully-agent/bully-agent/internal/sidecar"
+
+	"github.com/bully-agent/bully-agent/internal/realtime"
 )
 
 // Word is the program's first argument when it is to be a guard.
@@ -24,15 +28,14 @@ const (
 	othersFD // and what follows: the command's further descriptors
 )
 
-// guardian is a guard in its own process. It runs on one thread; of its other
-// goroutines one turns SIGCHLD into a byte in a pipe and one writes the record, and
-// none is added until the lose-leadership hook runs.
+// guardian is a guard in its own process. It runs on one thread; of its two other
+// goroutines one turns SIGCHLD into a byte in a pipe and one writes the record.
 type guardian struct {
 	order  *order
 	record *record
 	scribe *scribe // writes to record, after the first note
 	report Report
-	child  *child // nil: no command, or it could not be started
+	child  *child // nil: it could not be started
 
 	socket  int  // to the agent
 	timer   int  // timerfd, CLOCK_BOOTTIME
@@ -43,21 +46,17 @@ type guardian struct {
 	deadline instant // of the lease; 0: none
 	startBy  instant // the command is not started after it; 0: none
 	alive    bool    // the agent is: the socket is open
-	yielded  bool    // the agent runs the lose-leadership hook itself
-	released bool    // it has ended the leadership: its death means nothing any more
 
 	// The ending; asked is 0 until it begins.
 	asked  instant // TERM was sent
 	killed instant // KILL was sent
 	due    instant // when Stop wants it over; 0: no bound
-	// tookOver is set when the agent is dead or silent and has not released this
-	// guard. Invariant: once the ending has begun, silence alone does not set it.
-	tookOver bool
 }
 
 // Main is the whole life of a guard process; its result is the exit code. It must
 // be called on the main goroutine and as early as possible.
 func Main() int {
+	realtime.Inherit()
 	runtime.LockOSThread() // for Pdeathsig: this thread ends with the process
 	g, err := inherit()
 	if err != nil {
@@ -68,12 +67,10 @@ func Main() int {
 	return 0
 }
 
-var errByHand = errors.New("this is a part of the agent, which starts it itself")
-
 // inherit takes what Start has left for this process.
 func inherit() (*guardian, error) {
-	if typ, err := unix.GetsockoptInt(socketFD, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || typ != unix.SOCK_SEQPACKET {
-		return nil, errByHand
+	if err := sidecar.CheckSocket(socketFD); err != nil {
+		return nil, err
 	}
 	for fd := socketFD; fd < othersFD; fd++ {
 		unix.CloseOnExec(fd)
@@ -143,7 +140,7 @@ func listen() (int, error) {
 	return pipe[0], nil
 }
 
-// run is the guard's life: note, start, watch, end, lose, note.
+// run is the guard's life: note, start, watch, end, note.
 func (g *guardian) run() {
 	g.scribe = newScribe(g.record)
 	if err := g.begin(); err != nil {
@@ -154,23 +151,13 @@ func (g *guardian) run() {
 	for !g.step() {
 		g.wait()
 	}
-	if g.tookOver {
-		g.lose()
-	}
 	g.end()
 }
 
 // begin notes that the command is about to start, and starts it. What cannot be
-// noted is not started. Without a command the note is for reading only: a guard
-// that has done nothing leaves nothing to do, also on a full disk.
+// noted is not started.
 func (g *guardian) begin() error {
-	if len(g.order.Argv) == 0 {
-		g.report.Reach = reachOfHooks
-		g.quiet()
-		g.tell(Running)
-		return nil
-	}
-	if err := errors.Join(g.record.note(g.report, true), syncDir(g.order.Path)); err != nil {
+	if err := errors.Join(g.record.note(g.report, true), syncName(g.order.Path)); err != nil {
 		return err
 	}
 	if g.isOver() {
@@ -209,9 +196,6 @@ func (g *guardian) isOver() bool {
 	g.report.Cause, g.report.Silent = AgentDied, g.alive
 	return true
 }
-
-// reachOfHooks is Report.Reach of a guard without a command.
-const reachOfHooks = "process group of a hook that runs, no cgroup: a child in a session of its own escapes"
 
 // start makes the cgroup, if it can, and the command in it. A failure inside the
 // cgroup is tried again without: not every kernel and sandbox takes clone3.
@@ -274,7 +258,7 @@ func (g *guardian) quiet() {
 func (g *guardian) tell(stage Stage) {
 	g.report.Stage = stage
 	g.send()
-	g.scribe.todo <- note{report: g.report.clone()}
+	g.scribe.todo <- note{report: g.report}
 }
 
 func (g *guardian) send() {
@@ -292,9 +276,9 @@ func (g *guardian) end() {
 		}
 	}
 	g.report.Stage = Ended
-	isNews := g.child != nil || g.tookOver // else the next start has nothing to learn, and the agent waits for our end
+	isNews := g.child != nil // else the next start has nothing to learn, and the agent waits for our end
 	g.send()
-	if err := g.scribe.finish(note{g.report.clone(), isNews}); err != nil {
+	if err := g.scribe.finish(note{g.report, isNews}); err != nil {
 		g.report.Unnoted = err.Error()
 		g.send()
 	}

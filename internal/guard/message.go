@@ -21,9 +21,7 @@ type kind byte
 const (
 	kindRenew  kind = 'R' // number: deadline as an instant
 	kindStart  kind = 'B' // number: the end of the time to start in, as an instant
-	kindYield  kind = 'Y' // the agent runs the lose-leadership hook itself
 	kindStop   kind = 'S' // number: when all is dead; 0: after the grace
-	kindEnded  kind = 'E' // as kindStop, and there is nothing left that a death of the agent would leave undone
 	kindSignal kind = 'K' // number: the signal for the command's group
 )
 
@@ -56,9 +54,6 @@ func decode(b []byte) (message, error) {
 // encodeReport keeps a report within one message: only texts can be long. The record has all of them.
 func encodeReport(r Report) []byte {
 	r.Reach, r.Err, r.Unnoted = cut(r.Reach), cut(r.Err), cut(r.Unnoted)
-	if r = r.clone(); r.Lose != nil {
-		r.Lose.Err = cut(r.Lose.Err)
-	}
 	text, err := json.Marshal(r)
 	if err != nil {
 		panic("BUG: encode report: " + err.Error()) // strings and numbers always encode

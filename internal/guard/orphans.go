@@ -33,7 +33,7 @@ func (r Record) endOrphans() error {
 	if r.Boot != hooks.BootID() {
 		return nil
 	}
-	for late := now().add(orphanPatience); ; time.Sleep(orphanPause) {
+	for late := now().Add(orphanPatience); ; time.Sleep(orphanPause) {
 		left := r.killOnce()
 		if left == 0 {
 			break

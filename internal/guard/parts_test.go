@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bully-agent/bully-agent/internal/sidecar"
 )
 
 func TestMessagesAreReadAsTheyWereWritten(t *testing.T) {
@@ -29,11 +31,11 @@ func TestMessagesAreReadAsTheyWereWritten(t *testing.T) {
 
 func TestAReportFitsAMessage(t *testing.T) {
 	long := strings.Repeat("\x01", 10_000)
-	r := Report{Reach: long, Err: long, Unnoted: long, Lose: &Loss{Err: long}}
+	r := Report{Reach: long, Err: long, Unnoted: long}
 	if n := len(encodeReport(r)); n > maxReport {
 		t.Errorf("%d bytes", n)
 	}
-	if r.Lose.Err != long {
+	if r.Err != long {
 		t.Error("what is recorded was cut, too")
 	}
 }
@@ -44,13 +46,13 @@ func TestConvertErrsOnTheSafeSide(t *testing.T) {
 	const pause = time.Hour
 	late := func() time.Time { return clock().Add(pause) } // the clock is read an hour after ours
 	deadline := clock().Add(2 * pause)
-	if got := convert(deadline, late).sub(now()); got > pause {
+	if got := sidecar.Convert(deadline, late).Sub(now()); got > pause {
 		t.Errorf("%v are left, want an hour at most", got)
 	}
-	if got := convert(time.Time{}, nil); got != 0 {
+	if got := sidecar.Convert(time.Time{}, nil); got != 0 {
 		t.Errorf("no deadline became %d", got)
 	}
-	if got := convert(clock().Add(-1000*time.Hour), clock); got <= 0 || got > now() {
+	if got := sidecar.Convert(clock().Add(-1000*time.Hour), clock); got <= 0 || got > now() {
 		t.Errorf("a deadline long ago became %d, which must not be none", got)
 	}
 }
@@ -96,23 +98,17 @@ func TestWhenKillFollowsTerm(t *testing.T) {
 		name  string
 		g     guardian
 		grace time.Duration
-		lose  bool
 		after time.Duration
 	}{
-		{"no deadline", guardian{}, 5 * time.Second, false, 5 * time.Second},
-		{"a far deadline", guardian{deadline: 100 * second}, 5 * time.Second, false, 5 * time.Second},
-		{"a deadline", guardian{deadline: 11 * second}, 5 * time.Second, false, time.Second - killSlack},
-		{"a deadline, and a hook after it", guardian{deadline: 11 * second, tookOver: true}, 5 * time.Second, true, time.Second/4 - killSlack},
-		{"a deadline, and a hook of the agent's", guardian{deadline: 11 * second}, 5 * time.Second, true, time.Second - killSlack},
-		{"stop within", guardian{deadline: 99 * second, due: 10*second + second/10}, 5 * time.Second, false, 90 * time.Millisecond},
-		{"a deadline that has passed", guardian{deadline: 9 * second}, 5 * time.Second, false, minGrace},
+		{"no deadline", guardian{}, 5 * time.Second, 5 * time.Second},
+		{"a far deadline", guardian{deadline: 100 * second}, 5 * time.Second, 5 * time.Second},
+		{"a deadline", guardian{deadline: 11 * second}, 5 * time.Second, time.Second - killSlack},
+		{"stop within", guardian{deadline: 99 * second, due: 10*second + second/10}, 5 * time.Second, 90 * time.Millisecond},
+		{"a deadline that has passed", guardian{deadline: 9 * second}, 5 * time.Second, minGrace},
 	} {
 		g := tt.g
 		g.asked, g.order = 10*second, &order{Grace: tt.grace}
-		if tt.lose {
-			g.order.Lose = &Lose{}
-		}
-		if got := g.killBy().sub(g.asked); got != tt.after {
+		if got := g.killBy().Sub(g.asked); got != tt.after {
 			t.Errorf("%s: %v after TERM, want %v", tt.name, got, tt.after)
 		}
 	}
@@ -125,10 +121,9 @@ func TestWhenASilentAgentIsGivenUp(t *testing.T) {
 	}{
 		{order{Budget: 100 * time.Millisecond, Grace: 5 * time.Second}, 100 * time.Millisecond},
 		{order{Budget: 100 * time.Millisecond, Grace: 10 * time.Millisecond}, 30 * time.Millisecond},
-		{order{Budget: 100 * time.Millisecond, Grace: 10 * time.Millisecond, Lose: &Lose{}}, 100 * time.Millisecond},
 	} {
 		g := guardian{order: &tt.order, deadline: instant(time.Hour)}
-		if got := g.deadline.sub(g.askBy()); got != tt.before {
+		if got := g.deadline.Sub(g.askBy()); got != tt.before {
 			t.Errorf("%+v: %v before the deadline, want %v", tt.order, got, tt.before)
 		}
 	}
@@ -144,9 +139,6 @@ func TestReportsForPeople(t *testing.T) {
 		{Report{Stage: Ended, Group: 12, Exit: 3}, "ended with exit code 3"},
 		{Report{Stage: Ended, Group: 12, Exit: -1, Signal: 15, Cause: "stepped-down"}, "ended by signal 15, cause stepped-down"},
 		{Report{Stage: Ended, Exit: -1, Err: "no such file"}, "ended: no such file"},
-		{Report{Stage: Losing, Cause: AgentDied, Lose: &Loss{}}, "losing, cause agent-died, lose-leadership hook begun"},
-		{Report{Stage: Ended, Cause: AgentDied, Lose: &Loss{OK: true}}, "ended, cause agent-died, lose-leadership hook done"},
-		{Report{Stage: Ended, Cause: AgentDied, Lose: &Loss{Err: "exit status 1"}}, "ended, cause agent-died, lose-leadership hook failed: exit status 1"},
 	} {
 		if got := tt.r.String(); got != tt.want {
 			t.Errorf("%q, want %q", got, tt.want)
@@ -194,8 +186,8 @@ func TestARecordOfAnotherBootKillsNothing(t *testing.T) {
 }
 
 func TestGuardByHand(t *testing.T) {
-	if _, err := inherit(); !errors.Is(err, errByHand) {
-		t.Errorf("%v, want %v", err, errByHand)
+	if _, err := inherit(); !errors.Is(err, sidecar.ErrByHand) {
+		t.Errorf("%v, want %v", err, sidecar.ErrByHand)
 	}
 }
 

@@ -15,6 +15,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bully-agent/bully-agent/internal/durable"
+	"github.com/bully-agent/bully-agent/internal/sidecar"
+
 	"github.com/bully-agent/bully-agent/hooks"
 )
 
@@ -68,7 +71,7 @@ func create(cfg Config) (*record, error) {
 // createFile gives no path for a file that is in memory alone.
 func createFile(dir string) (file *os.File, path string, err error) {
 	if dir == NoRecords {
-		file, err = memoryFile(nil)
+		file, err = sidecar.MemoryFile("guard-record", nil)
 		return file, "", err
 	}
 	if file, err = os.CreateTemp(dir, recordPattern); err != nil {
@@ -101,22 +104,19 @@ func (r *record) note(report Report, synced bool) error {
 	return nil
 }
 
-// syncDir makes the name of a new record last.
-func syncDir(path string) error {
+// syncName makes the name of a new record last.
+func syncName(path string) error {
 	if path == "" {
 		return nil
 	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
+	if err := durable.SyncDir(filepath.Dir(path)); err != nil {
 		return fmt.Errorf("sync record: %w", err)
 	}
-	defer dir.Close()
-	return dir.Sync()
+	return nil
 }
 
 // Recover reads what the guards of an earlier life of this agent left in dir,
-// oldest first. It waits for those that still work, until ctx ends: one may be
-// running the lose-leadership hook. One that works for longer than it may is killed. What a guard that was killed left running is
+// oldest first. It waits for those that still work, until ctx ends. One that works for longer than it may is killed. What a guard that was killed left running is
 // killed. It must be called before the agent starts guards or hooks of its own.
 //
 // A record stays on disk until Remove, so that an agent that crashes here reads

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -36,6 +37,7 @@ func TestMain(m *testing.M) {
 			actAgent(os.Stdin, os.Stdout)
 		}
 	}
+	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP) // children would inherit that nohup ignores it
 	os.Exit(m.Run())
 }
 
@@ -49,7 +51,6 @@ type agentOrder struct {
 	Config Settings
 	Lease  time.Duration // of each renewal; 0: none is sent
 	Every  time.Duration
-	Become string // a become-leader hook that it runs
 }
 
 // Settings are the parts of a Config that can be handed on.
@@ -58,13 +59,12 @@ type Settings struct {
 	Epoch         hooks.Epoch
 	Argv, Env     []string
 	Budget, Grace time.Duration
-	Lose          *Lose
 	Records       string
 	Cgroup        string
 }
 
 func (s Settings) config() Config {
-	return Config{Name: s.Name, Epoch: s.Epoch, Argv: s.Argv, Env: s.Env, Budget: s.Budget, Grace: s.Grace, Lose: s.Lose,
+	return Config{Name: s.Name, Epoch: s.Epoch, Argv: s.Argv, Env: s.Env, Budget: s.Budget, Grace: s.Grace,
 		Records: s.Records, Cgroup: s.Cgroup, Clock: clock}
 }
 
@@ -78,9 +78,6 @@ func actAgent(in io.Reader, out io.Writer) {
 	cfg := o.Config.config()
 	if o.Lease > 0 {
 		cfg.Deadline = clock().Add(o.Lease)
-	}
-	if o.Become != "" {
-		runBecome(o)
 	}
 	g, err := Start(cfg)
 	if err != nil {
@@ -103,15 +100,6 @@ func actAgent(in io.Reader, out io.Writer) {
 	}
 	<-g.Done()
 	os.Exit(0)
-}
-
-func runBecome(o agentOrder) {
-	r, err := hooks.New(hooks.Config{Dir: o.Config.Lose.Dir, Commands: map[hooks.Kind]hooks.Command{hooks.BecomeLeader: {Shell: o.Become}}})
-	if err != nil {
-		panic(err)
-	}
-	go func() { _ = r.Run(context.Background()) }()
-	r.Start(hooks.Event{Kind: hooks.BecomeLeader, Epoch: o.Config.Epoch, Time: time.Now()})
 }
 
 // rig is a directory in which commands leave traces. When the test ends, nothing
@@ -152,14 +140,6 @@ func (r *rig) settings(script string) Settings {
 	}
 	return s
 }
-
-// lose is a hook that writes its cause and epoch to the file "lost".
-func (r *rig) lose(more string) *Lose {
-	return &Lose{Command: hooks.Command{Shell: fmt.Sprintf("export %s; cd %s; %s echo $BULLY_EVENT $BULLY_CAUSE $BULLY_EPOCH >>lost", r.mark(), r.dir, more)},
-		Event: hooks.Event{Epoch: rigEpoch, Cluster: "test"}, Timeout: patience, Grace: 200 * time.Millisecond, Dir: r.path("state")}
-}
-
-const lostLine = "lose-leadership agent-died 7"
 
 func (r *rig) start(cfg Config) *Guard {
 	r.t.Helper()

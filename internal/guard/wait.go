@@ -41,7 +41,7 @@ func (g *guardian) arm() {
 		next = g.askBy()
 	case g.asked != 0:
 		at := now()
-		next = at.add(min(max(at.sub(max(g.asked, g.killed))/4, pollFirst), pollMost))
+		next = at.Add(min(max(at.Sub(max(g.asked, g.killed))/4, pollFirst), pollMost))
 		if g.killed == 0 {
 			next = earlier(next, g.killBy())
 		}
@@ -81,13 +81,7 @@ func (g *guardian) obey(m message) {
 		g.deadline = instant(m.number)
 	case kindStart:
 		g.startBy = instant(m.number)
-	case kindYield:
-		if g.asked == 0 && !g.yielded {
-			g.yielded, g.deadline = true, 0
-			g.tell(Yielded)
-		}
-	case kindStop, kindEnded:
-		g.released = g.released || m.kind == kindEnded
+	case kindStop:
 		g.due = earlier(g.due, instant(m.number))
 		if g.asked == 0 {
 			g.ask(m.cause)

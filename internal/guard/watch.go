@@ -16,10 +16,6 @@ const (
 	// minGrace is between TERM and KILL in any case.
 	minGrace = time.Millisecond
 
-	// budgetShare is what of the time that is left the command may use when the
-	// lose-leadership hook comes after it: a quarter, as in package hooks.
-	budgetShare = 4
-
 	// unkillable is how long after KILL the command is given up: it hangs in the
 	// kernel, mostly on a disk or a network file system.
 	unkillable = 2 * time.Second
@@ -35,7 +31,7 @@ func (g *guardian) step() (over bool) {
 		case !g.alive:
 			g.ask(AgentDied)
 		case g.deadline != 0 && at >= g.askBy():
-			g.report.Silent, g.tookOver = true, true
+			g.report.Silent = true
 			g.ask(AgentDied)
 		case g.child != nil && g.child.ended:
 			g.ask("") // stragglers
@@ -43,9 +39,6 @@ func (g *guardian) step() (over bool) {
 	}
 	if g.asked == 0 {
 		return false
-	}
-	if !g.alive && !g.released {
-		g.tookOver = true
 	}
 	if gone && (g.child == nil || g.child.bury()) {
 		return true
@@ -74,7 +67,7 @@ func (g *guardian) press(at instant) (givenUp bool) {
 		return false
 	case g.killed == 0:
 		g.killed = at
-	case at.sub(g.killed) > unkillable:
+	case at.Sub(g.killed) > unkillable:
 		g.report.Err = fmt.Sprintf("some of the command did not end %v after KILL: it hangs in the kernel", unkillable)
 		return true
 	}
@@ -92,29 +85,17 @@ func (g *guardian) ask(cause string) {
 	g.tell(Ending)
 }
 
-// askBy is when a silent agent is taken for dead. One that runs the lose-leadership
-// hook itself ends that by the time when others take over; if it has not, it is
-// frozen, and there is just time left to do so in its stead.
+// askBy is when a silent agent is taken for dead.
 func (g *guardian) askBy() instant {
-	if lose := g.order.Lose; g.yielded && lose != nil {
-		return g.deadline.add(lose.Takeover - killSlack/2)
-	}
-	margin := g.order.Budget
-	if g.order.Lose == nil {
-		margin = min(margin, g.order.Grace+killSlack)
-	}
-	return g.deadline.add(-margin)
+	return g.deadline.Add(-min(g.order.Budget, g.order.Grace+killSlack))
 }
 
 // killBy is when KILL follows TERM.
 func (g *guardian) killBy() instant {
 	grace := g.order.Grace
 	if due := earlier(g.due, g.deadline); due != 0 {
-		room := due.sub(g.asked)
-		if g.order.Lose != nil && g.tookOver {
-			room /= budgetShare
-		}
+		room := due.Sub(g.asked)
 		grace = min(grace, max(room-min(killSlack, room/10), minGrace))
 	}
-	return g.asked.add(grace)
+	return g.asked.Add(grace)
 }
