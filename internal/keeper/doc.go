@@ -1,0 +1,65 @@
+// Package keeper is the process beside the agent that runs its commands, and the
+// agent's hand on it.
+//
+// One keeper stands beside each agent for as long as that lives, and one clean-up
+// longer. It is a process of the same program (Main), in a session of its own, so that
+// no signal to the agent's process group reaches it. The agent decides, the keeper acts:
+// the order of hooks, their bounds, their output and the journal of what is owed are all
+// here, by package hooks, and the commands of jobs by package jobrun. The agent starts
+// nothing but its keeper. The keeper reads no
+// network and holds no key.
+//
+//	agent                                     keeper                 commands
+//	  │ Recover ───────── fork, exec ───────────▶│
+//	  │◀────────── opened (what is owed) ────────│
+//	  │ Start(become), Renew(deadline) … ───────▶│── fork, exec ─────────▶│
+//	  │◀────────── ended(result) ────────────────│◀───────────────────────│
+//	  ✝ killed           its pidfd               │── TERM … KILL ────────▶✝
+//	                                             │── lose, agent-died ───▶│
+//	                                             ✝
+//
+// # The agent dies, or falls silent
+//
+// The agent is dead when its pidfd says so. Then the keeper ends the become-leader hook,
+// the notification and the jobs that run, has the lose-leadership hook run (hooks.Runner.TakeOver),
+// and ends when all has. There is no hand-over: the keeper had the work all along, and a
+// lose-leadership hook that runs already goes on.
+//
+// An agent that is alive and lets the deadline of its lease pass is silent, also one that
+// has closed the socket. It may go on at any time: half a stop budget before the deadline
+// its leadership is ended, and that is all. It hears of it before anything else
+// (Result.Unasked).
+//
+// The lose-leadership hook is dead when the lease and the takeover delay are over
+// (protocol 2.5, M7). Once that has passed anyway it has its full timeout: another leader
+// is there then, and killing a half-done release protects nothing.
+//
+// Deadlines are readings of CLOCK_BOOTTIME, which goes on while the machine is suspended
+// and which nobody can set, and are absolute: a renewal that was delayed on its way
+// cannot lengthen anything. Before the keeper judges a deadline it reads what the agent
+// has said: one that was frozen with the agent does not take its own silence for that of
+// the agent.
+//
+// # The keeper dies
+//
+// The kernel ends the first process of each hook, and guards end what jobs ran. The agent starts another keeper,
+// which ends what is left of that and takes on the leadership that goes on (Adopt), and
+// tells its node to step down in order (ErrDied). A keeper that does not read its orders
+// is killed, and then as good as dead.
+//
+// If both die, the next start's keeper does what is owed by the journal, before a frame is
+// sent. A keeper of the last life that still works holds the lock of its file in the state
+// directory: Recover waits for it, and not for ever.
+//
+// A supervisor that kills all of the agent's cgroup when the agent dies (systemd with
+// KillMode=mixed, a container whose process 1 it was) kills the keeper before it can run a
+// hook: then it is the next start's again. A keeper takes no notice of TERM (systemd with
+// KillMode=control-group), and tries a hook that died of it again.
+//
+// # The agent does not wait
+//
+// Nothing that the agent's loop calls waits for the keeper. Orders are queued and never
+// lost; of renewals only the newest waits, and never before an order. Each order is
+// acknowledged as it is read: a keeper that does not do so in time is lost. Log lines may
+// be dropped by a keeper whose agent reads too slowly, and the drop is said.
+package keeper

@@ -1,0 +1,217 @@
+package keeper
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/hooks/jobrun"
+)
+
+// The messages between agent and keeper. Both are one binary, and one execution of the
+// agent starts its keepers, so there are no versions.
+
+// verb is what an order wants.
+type verb string
+
+const (
+	toOpen    verb = "open"     // the first one: Settings
+	toCleanUp verb = "clean up" // before toRun: Event
+	toAdopt   verb = "adopt"    // likewise: Event
+	toRun     verb = "run"
+	toStart   verb = "start"   // Event, by ID
+	toStop    verb = "stop"    // Epoch
+	toWill    verb = "will"    // Letters
+	toLend    verb = "lend"    // somebody acts on the lease
+	toReturn  verb = "return"  // nobody does any more
+	toReload  verb = "reload"  // Settings
+	toRecover verb = "recover" // end what jobs of an earlier life have left
+	toBegin   verb = "begin"   // Job
+	toEnd     verb = "end"     // Run, Cause
+	toLose    verb = "lose"    // for jobs: the leadership is over; Cause
+	toClose   verb = "close"   // end what runs, and go
+)
+
+// order is what the agent wants.
+type order struct {
+	Number   uint64 // from 1, rising: what is acknowledged
+	Do       verb
+	Settings *settings
+	Event    hooks.Event
+	ID       uint64  // of the event; its end is reported by that
+	Due      instant // in place of Event.Within, which starts when the agent says so
+	Lease    instant // the deadline as renewed last, with an event of the leadership
+	Epoch    uint64
+	Letters  []Letter
+
+	Job        *jobrun.Order
+	Run, Cause string
+}
+
+// settings is all that a keeper has to know.
+type settings struct {
+	Hooks    hooks.Config // without its logger
+	Budget   time.Duration
+	Takeover time.Duration
+	JobGrace time.Duration
+}
+
+// word is what a report says.
+type word string
+
+const (
+	sayAck     word = "read"    // no more than what every report says
+	sayOpened  word = "opened"  // Owed, or Err: this keeper ends
+	sayCleaned word = "cleaned" // Outcome
+	sayEnded   word = "ended"   // Outcome of a leadership event, in order
+	sayDealt   word = "dealt"   // Outcome of the event ID: nothing of it is left to do
+	sayLog     word = "log"
+
+	sayRecovered word = "recovered" // Err
+	sayJob       word = "job"       // Job
+)
+
+// report is what the keeper has to tell.
+type report struct {
+	Read  uint64 // number of the last order that was read
+	Say   word
+	Keeps uint64 // epoch of a leadership that keeps its hooks; 0: none
+
+	Owed    *hooks.Epoch
+	Err     string
+	ID      uint64
+	Outcome outcome
+	Log     *line
+	Job     *jobrun.Result
+}
+
+// outcome is a hooks.Result whose error has become a text.
+type outcome struct {
+	Result      hooks.Result
+	Err         string
+	NotRecorded bool
+}
+
+func toOutcome(res hooks.Result) outcome {
+	o := outcome{Result: res}
+	if res.Err != nil {
+		o.Err, o.NotRecorded = res.Err.Error(), errors.Is(res.Err, hooks.ErrNotRecorded)
+	}
+	o.Result.Err = nil
+	return o
+}
+
+func (o outcome) result() hooks.Result {
+	res := o.Result
+	if !res.OK {
+		res.Err = told{o.Err, o.NotRecorded}
+	}
+	return res
+}
+
+// told is an error that another process has met.
+type told struct {
+	text        string
+	notRecorded bool
+}
+
+func (t told) Error() string { return t.text }
+
+func (t told) Is(err error) bool { return t.notRecorded && err == hooks.ErrNotRecorded }
+
+// line is one of a log.
+type line struct {
+	Name  string
+	Level hclog.Level
+	Text  string
+	Args  []any
+}
+
+// A datagram is one message: a letter that says how it is written, and the text. The
+// renewals of a lease, one with each heartbeat, have a form of their own.
+const (
+	asRenewal = 'R' // eight bytes, big endian: the deadline; one that says whether the leadership ends
+	asText    = 'T' // gob
+	asFile    = 'F' // gob, in the file that comes with it
+
+	// maxInline is what goes into a datagram, far below what a socket takes by
+	// default; what is longer, an event among very many members, goes into a file.
+	maxInline = 32 << 10
+	// maxMessage bounds such a file. Arbitrary: a member takes a hundred bytes.
+	maxMessage = 16 << 20
+)
+
+func init() { gob.Register(time.Duration(0)) } // in line.Args
+
+// encoder writes the messages of one direction. What their types look like is said with
+// the first one only, which costs more than all the rest: their order must not change.
+type encoder struct {
+	text bytes.Buffer
+	gob  *gob.Encoder
+}
+
+func newEncoder() *encoder {
+	e := &encoder{}
+	e.gob = gob.NewEncoder(&e.text)
+	return e
+}
+
+// encode gives a text that the next call writes over.
+func (e *encoder) encode(message any) []byte {
+	e.text.Reset()
+	if err := e.gob.Encode(message); err != nil {
+		panic("BUG: encode message: " + err.Error()) // all of its types are known here
+	}
+	return e.text.Bytes()
+}
+
+// decoder reads what an encoder wrote.
+type decoder struct {
+	text bytes.Buffer
+	gob  *gob.Decoder
+}
+
+func newDecoder() *decoder {
+	d := &decoder{}
+	d.gob = gob.NewDecoder(&d.text)
+	return d
+}
+
+func (d *decoder) decode(text []byte, message any) error {
+	d.text.Reset()
+	d.text.Write(text)
+	if err := d.gob.Decode(message); err != nil {
+		return fmt.Errorf("decode message: %w", err)
+	}
+	return nil
+}
+
+// renewal is a deadline of the lease; isEnding says that the leadership is being ended
+// meanwhile.
+type renewal struct {
+	deadline instant
+	isEnding bool
+}
+
+const renewalSize = 9
+
+func encodeRenewal(r renewal) []byte {
+	b := binary.BigEndian.AppendUint64(make([]byte, 0, renewalSize), uint64(r.deadline))
+	if r.isEnding {
+		return append(b, 1)
+	}
+	return append(b, 0)
+}
+
+func decodeRenewal(text []byte) (r renewal, ok bool) {
+	if len(text) != renewalSize {
+		return renewal{}, false
+	}
+	return renewal{instant(binary.BigEndian.Uint64(text)), text[8] != 0}, true
+}

@@ -1,0 +1,159 @@
+package keeper
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+// outbox is what a keeper has to tell its agent, which may be frozen: what must not be
+// lost waits, log lines wait as far as there is room, and nobody who adds something does.
+type outbox struct {
+	mu      sync.Mutex
+	more    *sync.Cond
+	waiting []report
+	lines   int // how many of these are of the log
+	dropped int // further ones
+	isEnd   bool
+	stderr  bool // the agent is dead: lines go there, and nothing else anywhere
+}
+
+const (
+	// maxLines is how many lines wait. Arbitrary: a hook may print a hundred a second
+	// for a while.
+	maxLines = 1000
+
+	// levelOfErrors is that of the keeper's own mistakes.
+	levelOfErrors = hclog.Error
+)
+
+func newOutbox() *outbox {
+	o := &outbox{}
+	o.more = sync.NewCond(&o.mu)
+	return o
+}
+
+func (o *outbox) add(r report) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case r.Say == sayAck && len(o.waiting) > 0 && o.waiting[len(o.waiting)-1].Say == sayAck:
+		o.waiting[len(o.waiting)-1] = r
+		return
+	case r.Say == sayEnded && r.Outcome.Result.Unasked:
+		o.waiting = append([]report{r}, o.waiting...) // before anything else
+	case r.Say == sayLog && o.lines >= maxLines:
+		o.dropped++
+		return
+	default:
+		o.waiting = append(o.waiting, r)
+	}
+	if r.Say == sayLog {
+		o.lines++
+	}
+	o.more.Signal()
+}
+
+// end has write return when nothing waits any more.
+func (o *outbox) end() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.isEnd = true
+	o.more.Signal()
+}
+
+// toStderr is called when the agent is dead.
+func (o *outbox) toStderr() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.stderr = true
+	o.more.Signal()
+}
+
+// next waits for a report; false at the end.
+func (o *outbox) next() (r report, toStderr, ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for len(o.waiting) == 0 {
+		if o.isEnd {
+			return report{}, false, false
+		}
+		o.more.Wait()
+	}
+	r, o.waiting = o.waiting[0], o.waiting[1:]
+	if r.Say == sayLog {
+		o.lines--
+		if n := o.dropped; n > 0 && len(o.waiting) == 0 {
+			o.dropped = 0
+			o.waiting = append(o.waiting, report{Say: sayLog, Log: &line{Level: hclog.Warn, Text: "log lines of hooks dropped", Args: []any{"lines", n}}})
+			o.lines++
+		}
+	}
+	return r, o.stderr, true
+}
+
+// write sends what is added until end.
+func (o *outbox) write(c *conn) {
+	reports := newEncoder()
+	own := hclog.New(&hclog.LoggerOptions{Output: os.Stderr, Level: hclog.Info})
+	for {
+		r, toStderr, ok := o.next()
+		switch {
+		case !ok:
+			return
+		case toStderr || c.send(asText, reports.encode(r)) != nil:
+			if r.Say == sayLog {
+				r.Log.write(own)
+			}
+		}
+	}
+}
+
+// write logs a line as if it had been met here.
+func (l *line) write(log hclog.Logger) {
+	if l.Name != "" {
+		log = log.Named(l.Name)
+	}
+	log.Log(l.Level, l.Text, l.Args...)
+}
+
+// logger gives one whose lines go to the agent, which decides which of them are wanted.
+func (o *outbox) logger() hclog.Logger {
+	log := hclog.NewInterceptLogger(&hclog.LoggerOptions{Level: hclog.Off})
+	log.RegisterSink(sink{o})
+	return log
+}
+
+// named is logger for another of the agent's names.
+func (o *outbox) named(name string) hclog.Logger { return o.logger().Named(name) }
+
+// sink makes reports of log lines.
+type sink struct{ out *outbox }
+
+// Accept implements hclog.SinkAdapter.
+func (s sink) Accept(name string, level hclog.Level, text string, args ...any) {
+	if level < hclog.Debug {
+		return
+	}
+	plain := make([]any, len(args))
+	for i, arg := range args {
+		plain[i] = toPlain(arg)
+	}
+	s.out.add(report{Say: sayLog, Log: &line{Name: name, Level: level, Text: text, Args: plain}})
+}
+
+// toPlain gives a value that a message can hold, and that looks the same in a log.
+func toPlain(arg any) any {
+	switch v := arg.(type) {
+	case nil:
+		return "nil"
+	case bool, string, int, int64, uint32, uint64, float64, time.Duration:
+		return v
+	case error:
+		return v.Error()
+	}
+	return fmt.Sprint(arg)
+}
