@@ -1,0 +1,136 @@
+package keeper
+
+import (
+	"slices"
+
+	"github.com/bully-agent/bully-agent/hooks"
+)
+
+// What a client makes of what its keeper says, and of its death.
+
+// hear takes a report. What it gives is to be called without mu.
+func (c *Client) hear(k *process, r report) (answer func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.keeper != k {
+		return nil
+	}
+	c.keeps = r.Keeps
+	res := r.Outcome.result()
+	switch r.Say {
+	case sayCleaned:
+		c.cleaned <- res
+	case sayEnded:
+		c.onEnded(res)
+	case sayDealt:
+		return c.onDealt(r.ID, res)
+	case sayRecovered:
+		c.jobs.onRecovered(r.Err)
+	case sayJob:
+		c.jobs.onEnded(*r.Job)
+	case sayLog:
+		log := c.hooks.Logger
+		return func() { r.Log.write(log) }
+	}
+	return nil
+}
+
+// onEnded passes a result on; the caller holds mu. They come in the order of the events.
+func (c *Client) onEnded(res hooks.Result) {
+	if res.Unasked {
+		c.isTaken = true
+		c.tell(res)
+		return
+	}
+	i := slices.IndexFunc(c.open, func(u *undertaking) bool { return !u.isTold })
+	if i >= 0 {
+		c.open[i].isTold, c.open[i].result = true, &res
+	}
+	c.forgetDone()
+	if res.Kind == hooks.LoseLeadership && c.reign != nil && c.reign.Epoch.Counter <= res.Epoch {
+		c.reign, c.isTaken = nil, false
+	}
+	c.tell(res)
+}
+
+// forgetDone: of one event the result may come before the end of its output, or after.
+func (c *Client) forgetDone() {
+	c.open = slices.DeleteFunc(c.open, func(u *undertaking) bool { return u.isTold && u.isDealt })
+}
+
+func (c *Client) onDealt(id uint64, res hooks.Result) (answer func()) {
+	i := slices.IndexFunc(c.open, func(u *undertaking) bool { return u.order.ID == id && !u.isDealt })
+	if i < 0 {
+		return nil
+	}
+	ended := c.open[i].order.Event.Ended
+	c.open[i].isDealt, c.open[i].result = true, &res
+	c.forgetDone()
+	if ended == nil {
+		return nil
+	}
+	return func() { ended(res) }
+}
+
+// abandon ends an event that nobody will run; the caller holds mu.
+func (c *Client) abandon(u *undertaking, why error) {
+	ev := u.order.Event
+	res := hooks.Result{Kind: ev.Kind, Epoch: ev.Epoch.Counter, Cause: ev.Cause, Exit: -1, Err: why}
+	if u.result != nil {
+		res = *u.result
+	}
+	if !u.isTold {
+		u.isTold = true
+		if ev.Kind == hooks.LoseLeadership {
+			c.reign = nil
+		}
+		c.tell(res)
+	}
+	if answer := c.onDealt(u.order.ID, res); answer != nil {
+		go answer() // it may want what the caller holds
+	}
+	c.forgetDone()
+}
+
+// lost is called when a keeper has ended. Unless that was its order, another one is
+// started, for which lose-leadership hooks wait; whatever else it ran has failed.
+func (c *Client) lost(k *process, why error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.keeper != k {
+		return
+	}
+	c.keeper = nil
+	if c.phase == closing {
+		for len(c.open) > 0 {
+			c.abandon(c.open[0], ErrDied)
+		}
+		return
+	}
+	c.hooks.Logger.Error("keeper lost, and with it the commands that it ran; another is started", "err", why)
+	if c.phase == opened { // in the middle of a clean-up, if there was one
+		select {
+		case c.cleaned <- hooks.Result{Kind: hooks.LoseLeadership, Epoch: c.owed.Counter, Exit: -1, Err: ErrDied}:
+		default: // it is said already
+		}
+	}
+	c.jobs.onLost()
+	leads := c.reign != nil
+	for _, u := range slices.Clone(c.open) {
+		ev := u.order.Event
+		switch {
+		case ev.Kind == hooks.LoseLeadership && !u.isTold && !u.isDealt:
+			leads = false
+			c.waiting = append(c.waiting, u.order)
+		case ev.Kind == hooks.BecomeLeader && !u.isTold:
+			leads = false // whoever leads hears of this
+			c.abandon(u, ErrDied)
+		default:
+			c.abandon(u, ErrDied)
+		}
+	}
+	if leads {
+		c.tell(hooks.Result{Kind: hooks.LoseLeadership, Epoch: c.reign.Epoch.Counter, Exit: -1, Err: ErrDied, Unasked: true})
+	}
+	go c.replace()
+}

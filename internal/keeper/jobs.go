@@ -1,0 +1,166 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/bully-agent/bully-agent/hooks/jobrun"
+)
+
+// Jobs is the part of a Client that runs the commands of singleton jobs. What is tied to
+// the leadership has the lease that hooks have. Begin, End, Lost and SetGrace never block;
+// all methods may be called by any goroutine. The keeper is started by Client.Recover.
+type Jobs struct {
+	c         *Client
+	results   chan jobrun.Result
+	toTell    chan struct{} // holds a token when untold may have something
+	recovered chan string   // what could not be recovered; empty: nothing
+
+	// Under Client.mu.
+	grace  time.Duration
+	ready  bool              // nothing of a former keeper's is left
+	open   map[string]string // of runs that go on: their jobs, by id
+	lost   map[string]string // of those that a keeper ran which has died
+	untold []jobrun.Result
+}
+
+func newJobs(c *Client, grace time.Duration) *Jobs {
+	return &Jobs{c: c, grace: grace, results: make(chan jobrun.Result, resultRoom), toTell: make(chan struct{}, 1),
+		recovered: make(chan string, 1), open: map[string]string{}, lost: map[string]string{}}
+}
+
+// Jobs gives that part.
+func (c *Client) Jobs() *Jobs { return c.jobs }
+
+// Recover sees to it that nothing runs any more that a former life of this agent began,
+// and waits for that, until ctx ends.
+func (j *Jobs) Recover(ctx context.Context) error {
+	select {
+	case why := <-j.recovered:
+		if why != "" {
+			return errors.New(why)
+		}
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Run waits for the end of the Client's own, which ends what jobs run. The error is
+// always nil.
+func (j *Jobs) Run(ctx context.Context) error {
+	for {
+		select {
+		case <-j.toTell:
+			j.deliver(ctx)
+		case <-j.c.ended:
+			return nil
+		}
+	}
+}
+
+func (j *Jobs) deliver(ctx context.Context) {
+	for {
+		j.c.mu.Lock()
+		if len(j.untold) == 0 {
+			j.c.mu.Unlock()
+			return
+		}
+		res := j.untold[0]
+		j.untold = j.untold[1:]
+		j.c.mu.Unlock()
+		select {
+		case j.results <- res:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// Results delivers one Result for each Begin.
+func (j *Jobs) Results() <-chan jobrun.Result { return j.results }
+
+// Begin starts an attempt; Results tells its end, also if it could not start.
+func (j *Jobs) Begin(o jobrun.Order) {
+	j.c.mu.Lock()
+	defer j.c.mu.Unlock()
+	if j.c.keeper == nil || !j.ready {
+		j.tell(jobrun.Result{ID: o.ID, Job: o.Job, Err: "not started: no keeper runs", TooLate: true})
+		return
+	}
+	j.open[o.ID] = o.Job
+	j.c.give(order{Do: toBegin, Job: &o, Lease: j.c.lease})
+}
+
+// End ends the attempt with this ID, if it goes on: TERM, grace, KILL.
+func (j *Jobs) End(id, cause string) {
+	j.c.mu.Lock()
+	defer j.c.mu.Unlock()
+	j.c.give(order{Do: toEnd, Run: id, Cause: cause})
+}
+
+// Lost says that the leadership is over: what is tied to it is told to end, and has its
+// grace for that, but not longer than the lease.
+func (j *Jobs) Lost(cause string) {
+	j.c.mu.Lock()
+	defer j.c.mu.Unlock()
+	j.c.give(order{Do: toLose, Cause: cause})
+}
+
+// SetGrace replaces the grace of attempts that begin from now on.
+func (j *Jobs) SetGrace(grace time.Duration) {
+	j.c.mu.Lock()
+	defer j.c.mu.Unlock()
+	j.grace = grace
+	j.c.give(order{Do: toReload, Settings: j.c.settings()})
+}
+
+// Sweep removes what is kept of the runs of all jobs but those that are known. It is for
+// the time before the first Begin.
+func (j *Jobs) Sweep(isKnown func(job string) bool) error { return j.history().Sweep(isKnown) }
+
+// Rows lists what is kept of the last runs of a job, which must be a name, the newest
+// last; of all jobs, if it is empty.
+func (j *Jobs) Rows(job string) ([]jobrun.Row, error) { return j.history().Rows(job) }
+
+// Output gives the last 64 KiB that a kept run printed.
+func (j *Jobs) Output(row jobrun.Row) ([]byte, error) { return j.history().Output(row) }
+
+func (j *Jobs) history() *jobrun.History { return jobrun.HistoryIn(j.c.cfg.Hooks.Dir) }
+
+// onEnded passes a result on; the caller holds mu.
+func (j *Jobs) onEnded(res jobrun.Result) {
+	delete(j.open, res.ID)
+	j.tell(res)
+}
+
+// onLost: the keeper has died, and with it, in a moment, what it ran for jobs; the caller
+// holds mu.
+func (j *Jobs) onLost() {
+	for id, job := range j.open {
+		j.lost[id] = job
+	}
+	clear(j.open)
+	j.ready = false
+}
+
+// onRecovered: nothing is left of what a keeper that has died ran; the caller holds mu.
+func (j *Jobs) onRecovered(why string) {
+	for id, job := range j.lost {
+		j.tell(jobrun.Result{ID: id, Job: job, Exit: jobrun.ExitKilled, Cause: jobrun.KeeperDied, Err: ErrDied.Error()})
+	}
+	clear(j.lost)
+	j.ready = true
+	select {
+	case j.recovered <- why:
+	default:
+	}
+}
+
+func (j *Jobs) tell(res jobrun.Result) {
+	j.untold = append(j.untold, res)
+	select {
+	case j.toTell <- struct{}{}:
+	default:
+	}
+}
