@@ -1,0 +1,74 @@
+package keeper
+
+import (
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// agent is the process that a keeper works for.
+type agent struct {
+	pid   int
+	pidfd *os.File // nil: the kernel has none
+}
+
+// watchAgent takes the parent of this process, which is the agent, also if that has died
+// in the meantime: then it is another, and dead when that is.
+func watchAgent() agent {
+	a := agent{pid: unix.Getppid()}
+	if _, err := unix.FcntlInt(agentFD, unix.F_GETFD, 0); err == nil && unix.SetNonblock(agentFD, true) == nil {
+		a.pidfd = os.NewFile(agentFD, "pidfd")
+	}
+	return a
+}
+
+// parentPause is between two looks at the parent where there are no pidfds. Arbitrary.
+const parentPause = 20 * time.Millisecond
+
+// awaitDeath returns when the agent is dead.
+func (a agent) awaitDeath() {
+	var raw syscall.RawConn
+	if a.pidfd != nil {
+		raw, _ = a.pidfd.SyscallConn()
+	}
+	if raw == nil || raw.Read(func(fd uintptr) bool { return isReadable(int(fd)) }) != nil {
+		for unix.Getppid() == a.pid {
+			time.Sleep(parentPause)
+		}
+	}
+}
+
+func isReadable(fd int) bool {
+	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	n, err := unix.Poll(fds, 0)
+	return n > 0 && err == nil
+}
+
+// timer fires by CLOCK_BOOTTIME, which Go's own timers do not.
+type timer struct{ file *os.File }
+
+func newTimer() (timer, error) {
+	fd, err := unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
+	if err != nil {
+		return timer{}, os.NewSyscallError("make timer", err)
+	}
+	return timer{os.NewFile(uintptr(fd), "timer")}, nil
+}
+
+// set has it fire at that instant, and not before; 0: never.
+func (t timer) set(at instant) {
+	raw, err := t.file.SyscallConn()
+	if err != nil {
+		return
+	}
+	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(at))}
+	_ = raw.Control(func(fd uintptr) { _ = unix.TimerfdSettime(int(fd), unix.TFD_TIMER_ABSTIME, &spec, nil) })
+}
+
+// await returns when it has fired.
+func (t timer) await() {
+	var fired [8]byte
+	_, _ = t.file.Read(fired[:])
+}

@@ -1,0 +1,388 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/internal/sidecar"
+)
+
+// Config says for whom commands are run, and within which bounds. Hooks.Dir and Clock are
+// needed.
+type Config struct {
+	Hooks hooks.Config
+	// Clock is what deadlines are told by: it must go on while the machine is
+	// suspended.
+	Clock func() time.Time
+	// Budget is how long before the deadline a silent agent loses its leadership: what
+	// TERM, KILL and the lose-leadership hook have. More gives them more time; it must
+	// stay below what a healthy agent leaves of its lease between two renewals.
+	Budget time.Duration
+	// Takeover is how much longer than the lease others wait before they take over
+	// (takeover_delay).
+	Takeover time.Duration
+	// JobGrace is between TERM and KILL of what jobs run.
+	JobGrace time.Duration
+	// Program starts a keeper: a command that calls Main. Default: this program, with
+	// the argument Word.
+	Program []string
+}
+
+// Client is the agent's hand on its keeper. Start, Stop, Renew, Ending, Will, Return, SetConfig, Keeps,
+// Owed, IsRunning and Status never block; all methods may be called by any goroutine.
+// Recover comes first, then CleanUp, if something is owed, then Run.
+type Client struct {
+	cfg     Config
+	results chan hooks.Result
+	toTell  chan struct{} // holds a token when untold may have something
+	cleaned chan hooks.Result
+	ended   chan struct{} // closed when Run returns
+	jobs    *Jobs
+
+	mu     sync.Mutex
+	hooks  hooks.Config // as set last
+	keeper *process     // nil: none runs
+	why    error        // why none runs, and none is being started; nil otherwise
+	phase  phase        // running since Run, closing at its end
+	owed   hooks.Epoch
+	keeps  uint64  // as the keeper said last; 0: none
+	lease  instant // as renewed last
+	isLent bool    // somebody acts on the lease who was told of it
+
+	ids     uint64
+	waiting []order // for a keeper that is being started
+	open    []*undertaking
+	reign   *hooks.Event // become-leader of the leadership that goes on, or whose end was not told
+	isTaken bool         // it was silent: the keeper has ended it
+	untold  []hooks.Result
+}
+
+// undertaking is an event whose end is not known.
+type undertaking struct {
+	order   order
+	isTold  bool          // by a result, of which notifications have none
+	isDealt bool          // nothing of it is left to do
+	result  *hooks.Result // nil: it is not known
+}
+
+// Status is what people are told of the keeper.
+type Status struct {
+	Process int  // process id; 0: none runs
+	Silent  bool // the agent was, and its leadership has been ended
+	Err     string
+}
+
+// ErrDied is the end of what a keeper ran that was killed, or did not answer. As the
+// error of an unasked result it says that the leadership's commands may have ended.
+var ErrDied = errors.New("the keeper died")
+
+const (
+	// resultRoom is how many results outlive Run unread. More than an agent that stops
+	// will ever leave.
+	resultRoom = 64
+
+	// anew is how long after a keeper could not be started the next try is made.
+	// Arbitrary: it must not make a host busy that has no room for processes.
+	anew = 5 * time.Second
+)
+
+// New makes a Client; it starts nothing yet.
+func New(cfg Config) *Client {
+	if cfg.Hooks.Logger == nil {
+		cfg.Hooks.Logger = hclog.NewNullLogger()
+	}
+	if len(cfg.Program) == 0 {
+		cfg.Program = []string{"/proc/self/exe", Word} // also when the file was replaced
+	}
+	c := &Client{cfg: cfg, hooks: cfg.Hooks, results: make(chan hooks.Result, resultRoom), toTell: make(chan struct{}, 1),
+		cleaned: make(chan hooks.Result, 1), ended: make(chan struct{}), phase: opened}
+	c.jobs = newJobs(c, cfg.JobGrace)
+	return c
+}
+
+func (c *Client) log() hclog.Logger {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.hooks.Logger
+}
+
+// Recover waits for the keeper of the last life, if that still works, and starts this
+// one's. It fails if none can be started: without one nothing can be run here.
+func (c *Client) Recover(ctx context.Context) error {
+	waits := func(process int) { c.log().Info("waiting for the keeper of the last run", "process", process) }
+	if err := c.launch(ctx, waits); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("start keeper: %w", err)
+	}
+	return nil
+}
+
+// Owed is the epoch whose lose-leadership hook the last life has left undone, by what the
+// disk said when the keeper was started; false if there is none.
+func (c *Client) Owed() (hooks.Epoch, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.owed, c.owed.Counter > 0
+}
+
+// CleanUp is hooks.Runner's, and waits for it. ctx ends it early.
+func (c *Client) CleanUp(ctx context.Context, ev hooks.Event) hooks.Result {
+	c.mu.Lock()
+	grace := c.hooks.Grace
+	c.give(order{Do: toCleanUp, Event: ev})
+	c.mu.Unlock()
+	select {
+	case res := <-c.cleaned:
+		return res
+	case <-ctx.Done():
+	}
+	c.mu.Lock()
+	c.phase = closing
+	c.give(order{Do: toClose})
+	c.mu.Unlock()
+	select {
+	case res := <-c.cleaned:
+		return res
+	case <-time.After(grace + unkillable + goodbye):
+		return hooks.Result{Kind: hooks.LoseLeadership, Epoch: ev.Epoch.Counter, Cause: ev.Cause, Exit: -1, Err: ctx.Err()}
+	}
+}
+
+// Run has hooks run until ctx ends; those that run then are ended by TERM, grace and KILL
+// before it returns, and so is the keeper. The error is always nil.
+func (c *Client) Run(ctx context.Context) error {
+	defer close(c.ended)
+	c.mu.Lock()
+	c.phase = running
+	c.give(order{Do: toRun})
+	c.mu.Unlock()
+	c.deliver(ctx)
+	c.mu.Lock()
+	c.phase = closing
+	k, grace := c.keeper, c.hooks.Grace
+	c.give(order{Do: toClose})
+	c.mu.Unlock()
+	if k != nil {
+		k.outlast(grace + 2*unkillable + goodbye)
+	}
+	c.flush()
+	return nil
+}
+
+// Results delivers one Result for each become-leader and lose-leadership event, in the
+// order of Start. Reading slowly loses nothing. The channel is never closed; what is
+// unread when Run returns can still be read.
+func (c *Client) Results() <-chan hooks.Result { return c.results }
+
+// Start queues the hook of an event, as hooks.Runner's.
+func (c *Client) Start(ev hooks.Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o := order{Do: toStart, Event: ev}
+	if ev.Within > 0 {
+		o.Due, o.Event.Within = now().Add(ev.Within), 0
+	}
+	c.ids++
+	o.ID = c.ids
+	u := &undertaking{order: o}
+	c.open = append(c.open, u)
+	switch ev.Kind {
+	case hooks.BecomeLeader:
+		c.reign, c.isTaken = &u.order.Event, false
+	case hooks.LoseLeadership:
+	default:
+		u.isTold = true // there are no results of notifications
+	}
+	u.order.Lease = c.lease
+	if c.why != nil {
+		c.abandon(u, c.why)
+		return
+	}
+	c.give(u.order)
+}
+
+// Stop says that the epoch is over, as hooks.Runner's.
+func (c *Client) Stop(epoch uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.give(order{Do: toStop, Epoch: epoch})
+}
+
+// Renew tells until when the leadership's lease lasts; the zero time says that it does not
+// end by itself.
+func (c *Client) Renew(deadline time.Time) { c.renew(deadline, false) }
+
+// Ending is Renew while a planned end of the leadership goes on: what jobs have run has
+// been told to end, and may take that long.
+func (c *Client) Ending(deadline time.Time) { c.renew(deadline, true) }
+
+// renew is Renew; isEnding says that the leadership is being ended.
+func (c *Client) renew(deadline time.Time, isEnding bool) {
+	at := sidecar.Convert(deadline, c.cfg.Clock)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lease = at
+	if c.keeper != nil {
+		c.keeper.renew(renewal{at, isEnding})
+	}
+}
+
+// SetConfig replaces the configuration from the next run on, as hooks.Runner's.
+func (c *Client) SetConfig(cfg hooks.Config) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if cfg.Logger == nil {
+		cfg.Logger = c.hooks.Logger
+	}
+	c.hooks = cfg
+	if c.keeper != nil {
+		c.give(order{Do: toReload, Settings: c.settings()})
+	}
+}
+
+// Keeps is the epoch of a leadership whose hooks are not those that are configured now;
+// false if there is none.
+func (c *Client) Keeps() (epoch uint64, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.keeps, c.keeps > 0
+}
+
+// IsRunning reports whether the hook of such an event runs now, waits for its next
+// attempt, or is queued.
+func (c *Client) IsRunning(kind hooks.Kind) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, u := range c.open {
+		ofLeadership := kind == hooks.BecomeLeader || kind == hooks.LoseLeadership
+		if u.order.Event.Kind == kind && !(ofLeadership && u.isTold) {
+			return true
+		}
+	}
+	return false
+}
+
+// Status tells whether the keeper is alive.
+func (c *Client) Status() Status {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := Status{Silent: c.isTaken}
+	if c.keeper != nil {
+		s.Process = c.keeper.pid()
+	}
+	if c.why != nil {
+		s.Err = c.why.Error()
+	}
+	return s
+}
+
+// TryRecording finds out whether a become-leader hook could be recorded now. It waits for
+// the disk.
+func (c *Client) TryRecording() error { return hooks.TryRecording(c.cfg.Hooks.Dir) }
+
+// Runs lists the last runs of hooks, oldest first. It waits for the disk.
+func (c *Client) Runs() ([]hooks.Run, error) { return hooks.ReadRuns(c.cfg.Hooks.Dir) }
+
+// Output gives one run by its BULLY_SEQ and the end of what it printed. It waits for the
+// disk.
+func (c *Client) Output(seq uint64) (hooks.Run, []byte, error) {
+	return hooks.ReadOutput(c.cfg.Hooks.Dir, seq)
+}
+
+// settings are those of now; the caller holds mu.
+func (c *Client) settings() *settings {
+	cfg := c.hooks
+	cfg.Logger = nil
+	return &settings{Hooks: cfg, Budget: c.cfg.Budget, Takeover: c.cfg.Takeover, JobGrace: c.jobs.grace}
+}
+
+// give passes an order on, now or when there is a keeper; the caller holds mu.
+func (c *Client) give(o order) {
+	if c.keeper != nil {
+		c.keeper.give(o, c.patienceFor(o))
+		return
+	}
+	if o.Do == toStart || o.Do == toStop {
+		c.waiting = append(c.waiting, o)
+	}
+}
+
+const (
+	// answerPatience is how long a keeper may take to read an order. It does nothing but
+	// wait, so one that takes longer is stopped or starved. Arbitrary: longer than a
+	// busy host makes it wait; what it watches over must not hang for ever.
+	answerPatience = 2 * time.Second
+
+	// leastPatience is the same where the lease is nearly over.
+	leastPatience = 100 * time.Millisecond
+)
+
+// patienceFor is how long the keeper may take to read an order: half of the time that
+// the order leaves, so that another one may do it.
+func (c *Client) patienceFor(o order) time.Duration {
+	if o.Due == 0 {
+		return answerPatience
+	}
+	return min(answerPatience, max(o.Due.Sub(now())/2, leastPatience))
+}
+
+// deliver hands results to the consumer at the consumer's pace until ctx ends.
+func (c *Client) deliver(ctx context.Context) {
+	for {
+		select {
+		case <-c.toTell:
+		case <-ctx.Done():
+			return
+		}
+		for res, ok := c.nextUntold(); ok; res, ok = c.nextUntold() {
+			select {
+			case c.results <- res:
+			case <-ctx.Done():
+				c.mu.Lock()
+				c.untold = append([]hooks.Result{res}, c.untold...)
+				c.mu.Unlock()
+				return
+			}
+		}
+	}
+}
+
+// flush leaves behind what fits into the channel.
+func (c *Client) flush() {
+	for res, ok := c.nextUntold(); ok; res, ok = c.nextUntold() {
+		select {
+		case c.results <- res:
+		default:
+			c.log().Warn("hook result dropped, the agent had stopped reading", "result", res.String())
+		}
+	}
+}
+
+func (c *Client) nextUntold() (hooks.Result, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.untold) == 0 {
+		return hooks.Result{}, false
+	}
+	res := c.untold[0]
+	c.untold = c.untold[1:]
+	return res, true
+}
+
+// tell queues a result; the caller holds mu.
+func (c *Client) tell(res hooks.Result) {
+	if res.Unasked {
+		c.untold = append([]hooks.Result{res}, c.untold...)
+	} else {
+		c.untold = append(c.untold, res)
+	}
+	select {
+	case c.toTell <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,381 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/internal/sidecar"
+)
+
+// process is one keeper, as its agent sees it.
+type process struct {
+	cmd  *exec.Cmd
+	conn *conn
+	gone chan struct{} // closed when it has ended
+
+	toIt   *encoder // write's
+	fromIt *decoder // read's
+
+	mu      sync.Mutex
+	more    *sync.Cond
+	orders  []order // not sent yet
+	renewal *renewal
+	number  uint64
+	unread  []duty // what was given, oldest first
+	isGone  bool
+	overdue *time.Timer // fires when the first of unread is
+}
+
+// duty is an order that is to be read within some time.
+type duty struct {
+	number uint64
+	within time.Duration
+	by     time.Time
+	known  chan struct{} // closed when it has been read; nil: nobody waits
+}
+
+// processName is what process lists show instead of the path that is executed, and
+// which says nothing to people: "bully-agent keeper".
+const processName = "bully-agent"
+
+// openPatience is how long a keeper may take to open its directory: the disk may be slow.
+const openPatience = 30 * time.Second
+
+// launch starts a keeper, has it run if Run was called, and gives it what waits.
+func (c *Client) launch(ctx context.Context, waits func(process int)) error {
+	lock, err := lockFile(ctx, c.cfg.Hooks.Dir, waits)
+	if err != nil {
+		return err
+	}
+	defer lock.Close() // the keeper has it
+	k, err := start(c.cfg.Program, lock)
+	if err != nil {
+		return err
+	}
+	opened := make(chan report, 1)
+	go k.write()
+	go func() {
+		err := k.read(func(r report) {
+			if r.Say == sayOpened {
+				opened <- r
+				return
+			}
+			if answer := c.hear(k, r); answer != nil {
+				answer()
+			}
+		})
+		c.lost(k, err)
+	}()
+	c.mu.Lock()
+	k.give(order{Do: toOpen, Settings: c.settings()}, openPatience)
+	c.mu.Unlock()
+	select {
+	case r := <-opened:
+		if r.Err != "" {
+			return errors.New(r.Err)
+		}
+		c.take(k, r.Owed)
+		return nil
+	case <-k.gone:
+		return errors.New("it ended at once")
+	case <-ctx.Done():
+		k.kill()
+		return ctx.Err()
+	case <-time.After(openPatience):
+		k.kill()
+		return errors.New("it does not answer")
+	}
+}
+
+// take makes k the keeper.
+func (c *Client) take(k *process, owed *hooks.Epoch) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.keeper, c.why = k, nil
+	if c.isLent {
+		k.give(order{Do: toLend}, answerPatience)
+	}
+	k.give(order{Do: toRecover}, answerPatience)
+	if owed != nil {
+		c.owed = *owed
+	}
+	if c.phase == running {
+		if c.reign != nil {
+			k.give(order{Do: toAdopt, Event: *c.reign, Lease: c.lease}, answerPatience)
+		}
+		k.give(order{Do: toRun}, answerPatience)
+	}
+	for _, o := range c.waiting {
+		if o.Do == toStart {
+			o.Lease = c.lease // renewed since, perhaps
+		}
+		k.give(o, c.patienceFor(o))
+	}
+	c.waiting = nil
+	if k.isOver() { // it has died meanwhile, and nobody was told
+		go c.lost(k, ErrDied)
+	}
+}
+
+// replace starts another keeper, sooner or later.
+func (c *Client) replace() {
+	for {
+		err := c.launch(context.Background(), func(int) {})
+		c.mu.Lock()
+		if err == nil || c.phase == closing {
+			if c.keeper != nil && c.phase == closing {
+				c.keeper.give(order{Do: toClose}, answerPatience)
+			}
+			c.mu.Unlock()
+			return
+		}
+		c.why = fmt.Errorf("no keeper runs: %w", err)
+		c.hooks.Logger.Error("keeper not started, no command can be run", "err", err)
+		c.waiting = nil
+		for len(c.open) > 0 {
+			c.abandon(c.open[0], c.why)
+		}
+		c.mu.Unlock()
+		select {
+		case <-time.After(anew):
+		case <-c.ended:
+			return
+		}
+	}
+}
+
+// start forks the process, with the socket, its locked file and our pidfd.
+func start(program []string, lock *os.File) (*process, error) {
+	ours, theirs, err := sidecar.SocketPair("keeper")
+	if err != nil {
+		return nil, err
+	}
+	defer theirs.Close()
+	cmd := exec.Command(program[0], program[1:]...)
+	cmd.Args[0] = processName
+	cmd.Env = sidecar.Environ()
+	cmd.Dir = "/"
+	cmd.Stderr = os.Stderr
+	cmd.ExtraFiles = []*os.File{theirs, lock} // socketFD, lockFD
+	if fd, err := unix.PidfdOpen(os.Getpid(), 0); err == nil {
+		self := os.NewFile(uintptr(fd), "pidfd")
+		defer self.Close()
+		cmd.ExtraFiles = append(cmd.ExtraFiles, self) // agentFD
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		ours.Close()
+		return nil, err
+	}
+	c, err := newConn(ours)
+	if err != nil {
+		panic("BUG: " + err.Error()) // of a file that is open
+	}
+	k := &process{cmd: cmd, conn: c, gone: make(chan struct{}), toIt: newEncoder(), fromIt: newDecoder()}
+	k.more = sync.NewCond(&k.mu)
+	return k, nil
+}
+
+func (k *process) pid() int { return k.cmd.Process.Pid }
+
+// give queues an order.
+func (k *process) give(o order, within time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.number++
+	o.Number = k.number
+	if o.Do == toStart && k.renewal != nil { // the order has it
+		k.renewal = nil
+	}
+	k.orders = append(k.orders, o)
+	k.unread = append(k.unread, duty{number: o.Number, within: within})
+	k.more.Signal()
+}
+
+// giveAndAwait is give; the channel is closed when the keeper has read the order.
+func (k *process) giveAndAwait(o order, within time.Duration) (read <-chan struct{}) {
+	k.give(o, within)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	known := make(chan struct{})
+	for i := range k.unread {
+		if k.unread[i].number == k.number {
+			k.unread[i].known = known
+			return known
+		}
+	}
+	close(known) // quicker than this
+	return known
+}
+
+// renew has the newest deadline sent when there is nothing else to send.
+func (k *process) renew(r renewal) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.renewal = &r
+	k.more.Signal()
+}
+
+// next waits for something to send; false when the keeper is gone.
+func (k *process) next() (form byte, text []byte, ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for len(k.orders) == 0 && k.renewal == nil && !k.isGone {
+		k.more.Wait()
+	}
+	switch {
+	case k.isGone:
+		return 0, nil, false
+	case len(k.orders) == 0:
+		r := *k.renewal
+		k.renewal = nil
+		return asRenewal, encodeRenewal(r), true
+	}
+	o := k.orders[0]
+	k.orders = k.orders[1:]
+	for i := range k.unread {
+		if d := &k.unread[i]; d.number == o.Number {
+			d.by = time.Now().Add(d.within)
+		}
+	}
+	k.mind()
+	return asText, k.toIt.encode(o), true
+}
+
+// write sends orders and renewals until the keeper is gone, or too slow.
+func (k *process) write() {
+	for form, text, ok := k.next(); ok; form, text, ok = k.next() {
+		k.conn.patience(answerPatience)
+		err := k.conn.send(form, text)
+		if errors.Is(err, os.ErrDeadlineExceeded) { // which a process that was frozen sees late
+			k.conn.patience(answerPatience)
+			err = k.conn.send(form, text)
+		}
+		if err != nil {
+			k.kill()
+			return
+		}
+	}
+}
+
+// mind sets the timer for the first order that was not read; the caller holds mu.
+func (k *process) mind() {
+	if k.overdue != nil {
+		k.overdue.Stop()
+		k.overdue = nil
+	}
+	if len(k.unread) > 0 && !k.unread[0].by.IsZero() {
+		k.overdue = time.AfterFunc(time.Until(k.unread[0].by), k.onOverdue)
+	}
+}
+
+// readAnew is how long a keeper has at most whose answer may be waiting for us, since it
+// was this process that did not run, or the host. Arbitrary.
+const readAnew = 200 * time.Millisecond
+
+// onOverdue kills a keeper that does not read, unless it turns out to have done so.
+func (k *process) onOverdue() {
+	k.mu.Lock()
+	anew := time.Duration(0)
+	if len(k.unread) > 0 {
+		anew = min(readAnew, k.unread[0].within/2)
+	}
+	k.mu.Unlock()
+	time.Sleep(anew)
+	k.mu.Lock()
+	isLate := !k.isGone && len(k.unread) > 0 && !k.unread[0].by.IsZero() && !time.Now().Before(k.unread[0].by)
+	k.mu.Unlock()
+	if isLate {
+		k.kill()
+	}
+}
+
+// hasRead notes an acknowledgement.
+func (k *process) hasRead(number uint64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	n := 0
+	for n < len(k.unread) && k.unread[n].number <= number {
+		if known := k.unread[n].known; known != nil {
+			close(known)
+		}
+		n++
+	}
+	if n > 0 {
+		k.unread = k.unread[n:]
+		k.mind()
+	}
+}
+
+// read takes reports until the keeper is gone, and says how it ended.
+func (k *process) read(hear func(report)) error {
+	k.conn.wait(func() bool {
+		return k.conn.drain(func(_ byte, text []byte) {
+			var r report
+			if k.fromIt.decode(text, &r) == nil {
+				k.hasRead(r.Read)
+				hear(r)
+			}
+		}) != nil
+	})
+	err := k.reap()
+	k.mu.Lock()
+	k.isGone = true
+	if k.overdue != nil {
+		k.overdue.Stop()
+	}
+	k.more.Signal()
+	k.mu.Unlock()
+	k.conn.file.Close()
+	close(k.gone)
+	return err
+}
+
+// gonePatience is how long a keeper may take to go that has closed its socket, or had
+// KILL: one that hangs in the kernel does nothing any more. Arbitrary.
+const gonePatience = time.Second
+
+func (k *process) reap() error {
+	ended := make(chan error, 1)
+	go func() { ended <- k.cmd.Wait() }()
+	for range 2 {
+		select {
+		case err := <-ended:
+			if err == nil {
+				return errors.New("it ended")
+			}
+			return err
+		case <-time.After(gonePatience):
+			k.kill()
+		}
+	}
+	return errors.New("it hangs in the kernel")
+}
+
+func (k *process) isOver() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.isGone
+}
+
+func (k *process) kill() { _ = k.cmd.Process.Kill() }
+
+// outlast waits for its end, and enforces it.
+func (k *process) outlast(d time.Duration) {
+	select {
+	case <-k.gone:
+		return
+	case <-time.After(d):
+		k.kill()
+	}
+	<-k.gone
+}
