@@ -1,0 +1,158 @@
+package keeper
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/hooks/jobrun"
+)
+
+// works is a desk whose keeper runs jobs.
+func (r *rig) works() *desk {
+	r.t.Helper()
+	d := r.open(r.config(nil))
+	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
+	defer cancel()
+	if err := d.Jobs().Recover(ctx); err != nil {
+		r.t.Fatal(err)
+	}
+	stop := make(chan struct{})
+	go func() { defer close(stop); _ = d.Jobs().Run(context.Background()) }()
+	r.t.Cleanup(func() { d.end(); <-stop })
+	return d
+}
+
+func (d *desk) begin(id, script string) {
+	d.Jobs().Begin(jobOrder(id, "cd "+d.dir+"; "+script))
+}
+
+func (d *desk) ends() jobrun.Result {
+	d.t.Helper()
+	select {
+	case res := <-d.Jobs().Results():
+		return res
+	case <-time.After(patience):
+		d.t.Fatalf("no run has ended\n%s", d.log)
+		return jobrun.Result{}
+	}
+}
+
+// A command runs as package jobrun says, though in another process, and ends when it is
+// told to.
+func TestAJobRuns(t *testing.T) {
+	r := newRig(t)
+	d := r.works()
+	d.Renew(clock().Add(patience))
+	d.begin("free", "echo said; exit 3")
+	if res := d.ends(); res != (jobrun.Result{ID: "free", Job: "free", Exit: 3}) {
+		t.Errorf("result %+v", res)
+	}
+	rows, err := d.Jobs().Rows("free")
+	if err != nil || len(rows) != 1 || rows[0].Exit != 3 {
+		t.Fatalf("rows %+v (%v)", rows, err)
+	}
+	if out, err := d.Jobs().Output(rows[0]); err != nil || string(out) != "said\n" {
+		t.Errorf("output %q (%v)", out, err)
+	}
+	d.begin("free", "echo x >up; exec sleep 1000")
+	r.untilFile("up")
+	d.Jobs().End("free", jobrun.TimedOut)
+	if res := d.ends(); res.Cause != jobrun.TimedOut || res.Exit != 143 {
+		t.Errorf("result %+v", res)
+	}
+	d.begin("tied", "echo x >tied; exec sleep 1000")
+	r.untilFile("tied")
+	d.Jobs().Lost("leadership-lost")
+	if res := d.ends(); res.Cause != "leadership-lost" {
+		t.Errorf("result %+v", res)
+	}
+	d.Renew(clock().Add(-time.Second))
+	d.begin("free", "echo x >late")
+	if res := d.ends(); !res.TooLate || r.text("late") != "" {
+		t.Errorf("a lease that is over: %+v", res)
+	}
+}
+
+// A lease that is renewed while a leadership ends is that of what is told to end.
+func TestAJobInAPlannedEnd(t *testing.T) {
+	r := newRig(t)
+	d := r.works()
+	d.Jobs().SetGrace(patience)
+	d.Renew(clock().Add(time.Second))
+	d.begin("tied", "trap 'sleep 2; exit 5' TERM; echo x >up; while :; do sleep 0.01; done")
+	r.untilFile("up")
+	d.Jobs().Lost("leadership-lost")
+	for range 20 {
+		d.Ending(clock().Add(time.Second))
+		time.Sleep(100 * time.Millisecond)
+	}
+	d.Ending(clock().Add(patience))
+	if res := d.ends(); res.Exit != 5 {
+		t.Errorf("result %+v, want that it had its grace", res)
+	}
+}
+
+// The agent is killed: all that it ran ends at once, tied to the leadership or not, and
+// what it printed is kept.
+func TestAgentKilledWithJobs(t *testing.T) {
+	r := newRig(t)
+	script := func(name string) string {
+		return "cd " + r.dir + "; echo said; echo $$ >" + name + "; exec sleep 1000"
+	}
+	a := r.agent(agentOrder{Lease: patience, Job: script("tied"), Free: script("free")}, r.config(scripts{hooks.LoseLeadership: note}))
+	tied, free := r.death(r.pid("tied")), r.death(r.pid("free"))
+	a.signal(unix.SIGKILL)
+	tied()
+	free()
+	r.untilQuiet()
+	r.ordered("lose-leadership:agent-died:7")
+	rows, err := jobrun.HistoryIn(r.path("state")).Rows("")
+	if err != nil || len(rows) != 2 || rows[0].Cause != jobrun.AgentDied || rows[0].Err != "" || rows[0].Printed != 5 {
+		t.Errorf("rows %+v (%v)", rows, err)
+	}
+}
+
+// The agent is stopped: what is tied to the leadership is dead when the lease is over,
+// and the rest goes on.
+func TestAgentStoppedWithJobs(t *testing.T) {
+	const lease = time.Second
+	r := newRig(t)
+	script := func(name string) string { return "cd " + r.dir + "; echo $$ >" + name + "; " + stubborn }
+	a := r.agent(agentOrder{Lease: lease, Job: script("tied"), Free: script("free")}, r.config(nil))
+	tied, free := r.death(r.pid("tied")), r.pid("free")
+	stopped := a.signal(unix.SIGSTOP)
+	// What is added is for a loaded machine, not for the code: nobody else would ever end it.
+	if took := tied().Sub(stopped); took > lease+time.Second/2 {
+		t.Errorf("it died %v after the agent was stopped, want within the lease of %v", took, lease)
+	}
+	if err := unix.Kill(free, 0); err != nil {
+		t.Errorf("what is not tied: %v", err)
+	}
+}
+
+// The keeper is killed: what it ran is dead when the agent hears of it, and nothing
+// begins before.
+func TestKeeperKilledWithJobs(t *testing.T) {
+	r := newRig(t)
+	d := r.works()
+	d.begin("free", "echo $$ >pid; setsid sleep 1000 & "+stubborn)
+	death := r.death(r.pid("pid"))
+	r.kill(d.Status().Process, unix.SIGKILL)
+	res := d.ends()
+	if res.ID != "free" || res.Cause != jobrun.KeeperDied || res.Exit != 137 || !strings.Contains(res.Err, "keeper") {
+		t.Errorf("result %+v", res)
+	}
+	death()
+	if left := r.living(); len(left) > 0 {
+		t.Errorf("%d processes live", len(left))
+	}
+	d.begin("again", "exit 4")
+	if res := d.ends(); res.Exit != 4 {
+		t.Errorf("result %+v", res)
+	}
+}

@@ -1,0 +1,342 @@
+package keeper
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bully-agent/bully-agent/hooks"
+)
+
+// Hooks run as package hooks says, though in another process: in order, with one result
+// each, their output in the ledger and their lines in the agent's log.
+func TestHooksRun(t *testing.T) {
+	r := newRig(t)
+	d := r.open(r.config(scripts{hooks.BecomeLeader: note + "echo said", hooks.LoseLeadership: note + "exit 3", hooks.LeaderChange: note}))
+	ended := make(chan hooks.Result, 1)
+	ev := event(hooks.BecomeLeader, 1)
+	ev.Ended = func(res hooks.Result) { ended <- res }
+	d.Start(ev)
+	res := d.wants(hooks.BecomeLeader, 1, true)
+	if !res.Ran || res.Seq != 1 || res.Attempts != 1 || res.Took <= 0 {
+		t.Errorf("result %+v", res)
+	}
+	if dealt := <-ended; dealt.Seq != 1 {
+		t.Errorf("the event ended with %+v", dealt)
+	}
+	if run, out, err := d.Output(1); err != nil || run.Hook != hooks.BecomeLeader || string(out) != "said\n" {
+		t.Errorf("run %+v, output %q (%v)", run, out, err)
+	}
+	d.lose(1)
+	if res := d.wants(hooks.LoseLeadership, 1, false); res.Err.Error() != "exit status 3, attempt 3" || res.TakenOver {
+		t.Errorf("result %+v", res)
+	}
+	d.Start(event(hooks.LeaderChange, 1))
+	r.until("the notification", func() bool { return strings.Contains(r.text("order"), "leader-change") })
+	r.until("the lines in the log", func() bool {
+		return strings.Contains(d.log.String(), "[INFO]  hook printed: epoch=1 hook=become-leader stream=stdout line=said")
+	})
+	r.until("all runs in the ledger", func() bool { runs, err := d.Runs(); return err == nil && len(runs) == 5 })
+	d.end()
+	if s := d.Status(); s.Err != "" {
+		t.Errorf("status %+v", s)
+	}
+}
+
+// An event among very many members is too long for a datagram.
+func TestALongEvent(t *testing.T) {
+	r := newRig(t)
+	d := r.open(r.config(scripts{hooks.BecomeLeader: "wc -c >told"}))
+	ev := event(hooks.BecomeLeader, 1)
+	for i := range 20_000 {
+		ev.Members = append(ev.Members, hooks.Member{ID: fmt.Sprint(i), Name: "a name as long as they come", Status: "alive"})
+	}
+	d.Start(ev)
+	d.wants(hooks.BecomeLeader, 1, true)
+	if n := r.pid("told"); n < 1<<20 {
+		t.Errorf("it was told %d bytes", n)
+	}
+}
+
+// A hook that runs or waits is said to, from the order on.
+func TestIsRunning(t *testing.T) {
+	r := newRig(t)
+	d := r.open(r.config(scripts{hooks.BecomeLeader: "while [ ! -s go ]; do sleep 0.01; done", hooks.MemberChange: note}))
+	d.become(1)
+	if !d.IsRunning(hooks.BecomeLeader) || d.IsRunning(hooks.LoseLeadership) {
+		t.Error("the become hook does not run, or the lose hook does")
+	}
+	if err := os.WriteFile(r.path("go"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.wants(hooks.BecomeLeader, 1, true)
+	if d.IsRunning(hooks.BecomeLeader) {
+		t.Error("the become hook still runs")
+	}
+	d.Start(event(hooks.MemberChange, 1))
+	d.Start(event(hooks.MemberChange, 1))
+	r.until("the notifications' end", func() bool { return !d.IsRunning(hooks.MemberChange) })
+}
+
+// A reload reaches the keeper, and a leadership keeps its hooks.
+func TestReload(t *testing.T) {
+	r := newRig(t)
+	d := r.open(r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: "echo old >>order"}))
+	d.leads(1)
+	d.SetConfig(r.config(scripts{hooks.LoseLeadership: "echo new >>order"}).Hooks)
+	r.until("the note that the leadership keeps its hooks", func() bool { epoch, ok := d.Keeps(); return ok && epoch == 1 })
+	d.lose(1)
+	d.wants(hooks.LoseLeadership, 1, true)
+	d.leads(2)
+	if _, ok := d.Keeps(); ok {
+		t.Error("a new leadership keeps what is not configured any more")
+	}
+	d.lose(2)
+	d.wants(hooks.LoseLeadership, 2, true)
+	r.ordered("become-leader:test:1 old new")
+}
+
+// The keeper is killed: what it ran dies with it, the agent hears of it, and the next one
+// runs the lose hook that the leadership had begun with.
+func TestKeeperKilled(t *testing.T) {
+	r := newRig(t)
+	d := r.open(r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note, hooks.LeaderChange: "echo $$ >pid; exec sleep 1000"}))
+	d.leads(7)
+	ended := make(chan hooks.Result, 1)
+	ev := event(hooks.LeaderChange, 7)
+	ev.Ended = func(res hooks.Result) { ended <- res }
+	d.Start(ev)
+	death := r.death(r.pid("pid"))
+	first := d.Status().Process
+	r.kill(first, unix.SIGKILL)
+	death()
+	if res := d.wants(hooks.LoseLeadership, 7, false); !res.Unasked || !errors.Is(res.Err, ErrDied) {
+		t.Errorf("result %+v", res)
+	}
+	if res := <-ended; !errors.Is(res.Err, ErrDied) {
+		t.Errorf("the notification ended with %+v", res)
+	}
+	r.until("another keeper", func() bool { s := d.Status(); return s.Process != 0 && s.Process != first })
+	d.lose(7)
+	d.wants(hooks.LoseLeadership, 7, true)
+	d.leads(8)
+	d.lose(8)
+	d.wants(hooks.LoseLeadership, 8, true)
+	r.ordered("become-leader:test:7 lose-leadership:test:7 become-leader:test:8 lose-leadership:test:8")
+}
+
+// The keeper is killed in the middle of a become hook: that has failed. In the middle of
+// a lose hook: the next one ends what is left of that, and runs it again.
+func TestKeeperKilledDuringAHook(t *testing.T) {
+	r := newRig(t)
+	const once = "[ -e $BULLY_EVENT ] || { echo $$ >$BULLY_EVENT; sleep 1000 & sleep 1000; }"
+	d := r.open(r.config(scripts{hooks.BecomeLeader: note + once, hooks.LoseLeadership: note + once}))
+	d.become(7)
+	r.untilFile("become-leader")
+	r.kill(d.Status().Process, unix.SIGKILL)
+	if res := d.wants(hooks.BecomeLeader, 7, false); res.Unasked || !errors.Is(res.Err, ErrDied) {
+		t.Errorf("result %+v", res)
+	}
+	d.lose(7)
+	r.untilFile("lose-leadership")
+	r.kill(d.Status().Process, unix.SIGKILL)
+	d.wants(hooks.LoseLeadership, 7, true)
+	if left := r.living(); len(left) > 0 {
+		t.Errorf("%d processes live", len(left))
+	}
+	r.ordered("become-leader:test:7 lose-leadership:test:7 lose-leadership:test:7")
+}
+
+// M7: the keeper is killed, the leadership is ended in order, and the next keeper takes longer
+// than what was left of the lease then. The agent has renewed it meanwhile: it is not silent.
+func TestKeeperKilledInAPlannedEnd(t *testing.T) {
+	r := newRig(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note + "sleep 0.2"})
+	cfg.Program = []string{"/bin/sh", "-c", "while [ -e " + r.path("slow") + " ]; do sleep 0.01; done; exec " + self + " " + Word}
+	d := r.open(cfg)
+	d.Renew(clock().Add(patience))
+	d.leads(7)
+	if err := os.WriteFile(r.path("slow"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.kill(d.Status().Process, unix.SIGKILL)
+	if res := d.wants(hooks.LoseLeadership, 7, false); !res.Unasked || !errors.Is(res.Err, ErrDied) {
+		t.Errorf("result %+v", res)
+	}
+	d.Renew(clock()) // all that is left
+	ev := event(hooks.LoseLeadership, 7)
+	ev.IsPlanned = true
+	d.Start(ev)
+	d.Renew(clock().Add(patience))
+	if err := os.Remove(r.path("slow")); err != nil {
+		t.Fatal(err)
+	}
+	if res := d.wants(hooks.LoseLeadership, 7, true); res.TakenOver || res.Unasked {
+		t.Errorf("result %+v of an agent that lives", res)
+	}
+	r.ordered("become-leader:test:7 lose-leadership:test:7")
+}
+
+// A keeper that hangs is killed as soon as something is wanted of it, and does not hold
+// up whoever wants it.
+func TestStuckKeeper(t *testing.T) {
+	r := newRig(t)
+	d := r.open(r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note}))
+	d.leads(7)
+	r.kill(d.Status().Process, unix.SIGSTOP)
+	for range 100_000 { // far more than a socket holds
+		d.Renew(clock().Add(time.Hour))
+	}
+	ev := event(hooks.LoseLeadership, 7)
+	ev.Within = patience
+	begun := time.Now()
+	d.Start(ev)
+	if took := time.Since(begun); took > patience/10 {
+		t.Errorf("an order took %v", took)
+	}
+	d.wants(hooks.LoseLeadership, 7, true)
+	r.ordered("become-leader:test:7 lose-leadership:test:7")
+}
+
+// Where no keeper can be started there is no agent, which says why.
+func TestNoKeeper(t *testing.T) {
+	r := newRig(t)
+	cfg := r.config(nil)
+	cfg.Program = []string{"/bin/false"}
+	if err := r.desk(cfg).Recover(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "start keeper: ") {
+		t.Errorf("%v", err)
+	}
+	if err := os.WriteFile(r.path("state/hook-output"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.desk(r.config(nil)).Recover(t.Context()); err == nil || !strings.Contains(err.Error(), "hook ledger") {
+		t.Errorf("%v", err)
+	}
+}
+
+// An agent that loses its keeper and cannot start another fails what it is asked to run.
+func TestNoOtherKeeper(t *testing.T) {
+	r := newRig(t)
+	program := r.path("program")
+	if err := os.Symlink("/proc/self/exe", program); err != nil {
+		t.Fatal(err)
+	}
+	cfg := r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note})
+	cfg.Program = []string{program, Word}
+	d := r.open(cfg)
+	if err := os.Remove(program); err != nil {
+		t.Fatal(err)
+	}
+	r.kill(d.Status().Process, unix.SIGKILL)
+	r.until("the failure", func() bool { return d.Status().Err != "" })
+	d.become(7)
+	d.wants(hooks.BecomeLeader, 7, false)
+	d.lose(7)
+	d.wants(hooks.LoseLeadership, 7, false)
+}
+
+// An agent that has closed its socket and lives is silent, not dead: its deadline counts.
+func TestDeafKeeper(t *testing.T) {
+	r := newRig(t)
+	d := r.open(r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note + "echo x >lost"}))
+	const lease = 600 * time.Millisecond
+	d.Renew(clock().Add(lease))
+	d.leads(7)
+	begun := now()
+	d.mu.Lock()
+	k := d.keeper
+	d.mu.Unlock()
+	if err := k.conn.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_WR) }); err != nil {
+		t.Fatal(err)
+	}
+	r.untilFile("lost")
+	if took := now().Sub(begun); took < lease-d.cfg.Budget-100*time.Millisecond {
+		t.Errorf("the leadership was ended after %v, with a lease of %v", took, lease)
+	}
+}
+
+// Signals that end other programs do not end a keeper.
+func TestAKeeperDropsSignals(t *testing.T) {
+	r := newRig(t)
+	d := r.open(r.config(scripts{hooks.BecomeLeader: note}))
+	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGTSTP} {
+		r.kill(d.Status().Process, sig)
+	}
+	d.leads(1)
+}
+
+// Of one event the result and the end of its output come in any order, and the keeper may
+// die in between: what has ended has ended, and what has not fails or waits for the next.
+func TestResultsAndAnswersInAnyOrder(t *testing.T) {
+	c := New(Config{Hooks: hooks.Config{Dir: t.TempDir()}, Clock: clock, Program: []string{"/nonexistent"}})
+	k := &process{}
+	k.more = sync.NewCond(&k.mu)
+	c.keeper, c.phase = k, running
+	answers := make(chan hooks.Result, 4)
+	start := func(kind hooks.Kind) {
+		ev := event(kind, 1)
+		ev.Ended = func(res hooks.Result) { answers <- res }
+		c.Start(ev)
+	}
+	start(hooks.BecomeLeader)
+	start(hooks.LoseLeadership)
+	become := hooks.Result{Kind: hooks.BecomeLeader, Epoch: 1, OK: true}
+	c.hear(k, report{Say: sayDealt, ID: 1, Outcome: toOutcome(become)})()
+	c.hear(k, report{Say: sayEnded, Outcome: toOutcome(become)})
+	if len(c.open) != 1 || c.open[0].isTold || c.IsRunning(hooks.BecomeLeader) || !c.IsRunning(hooks.LoseLeadership) {
+		t.Errorf("open %+v", c.open[0])
+	}
+	lose := hooks.Result{Kind: hooks.LoseLeadership, Epoch: 1, OK: true}
+	c.hear(k, report{Say: sayDealt, ID: 2, Outcome: toOutcome(lose)})()
+	start(hooks.MemberChange)
+	c.phase = closing // no other keeper is started
+	c.lost(k, ErrDied)
+	for _, want := range []hooks.Result{become, lose} {
+		if res, ok := c.nextUntold(); !ok || res.Kind != want.Kind || !res.OK {
+			t.Errorf("told %+v, want %+v", res, want)
+		}
+		if res := <-answers; res.Kind != want.Kind || !res.OK {
+			t.Errorf("answered %+v, want %+v", res, want)
+		}
+	}
+	if res := <-answers; res.Kind != hooks.MemberChange || !errors.Is(res.Err, ErrDied) || len(c.open) > 0 {
+		t.Errorf("answered %+v, open %v", res, c.open)
+	}
+}
+
+func TestKeeperByHand(t *testing.T) {
+	if _, err := inherit(); err == nil {
+		t.Error("a keeper without an agent")
+	}
+}
+
+// The keeper keeps nothing of the agent's but what it needs.
+func TestAKeeperHoldsLittle(t *testing.T) {
+	r := newRig(t)
+	d := r.open(r.config(nil))
+	dir := fmt.Sprintf("/proc/%d/fd", d.Status().Process)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var held []string
+	for _, e := range entries {
+		to, _ := os.Readlink(filepath.Join(dir, e.Name()))
+		held = append(held, e.Name()+" "+to)
+	}
+	if slices.ContainsFunc(held, func(s string) bool { return strings.Contains(s, "/state/") && !strings.HasSuffix(s, FileName) }) {
+		t.Errorf("it holds %q", held)
+	}
+}

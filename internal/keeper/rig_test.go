@@ -1,0 +1,456 @@
+package keeper
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"golang.org/x/sys/unix"
+
+	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/hooks/jobrun"
+	"github.com/bully-agent/bully-agent/internal/guard"
+)
+
+// patience bounds every wait of these tests. It is far above what they need, so
+// that a loaded machine fails none of them.
+const patience = 30 * time.Second
+
+// This program is also the keepers that it starts, and the agents that are killed.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case Word:
+			os.Exit(Main())
+		case guard.Word:
+			os.Exit(guard.Main())
+		case "agent":
+			actAgent(os.Stdin, os.Stdout)
+		}
+	}
+	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP) // children would inherit that nohup ignores it
+	os.Exit(m.Run())
+}
+
+// owner leads in these tests. Another run of them, whose hooks must not be taken for
+// ours, has another.
+var owner = fmt.Sprintf("a%d", os.Getpid())
+
+func clock() time.Time { return time.Unix(0, int64(now())) }
+
+func event(kind hooks.Kind, epoch uint64) hooks.Event {
+	return hooks.Event{Kind: kind, Cause: "test", Time: time.Now(), Epoch: hooks.Epoch{Counter: epoch, Owner: owner},
+		Self: hooks.Node{ID: "a", Name: "alpha"}}
+}
+
+// rig is a state directory and hooks that leave traces beside it. When the test ends,
+// nothing that was started for it may live.
+type rig struct {
+	t   *testing.T
+	dir string
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	t.Parallel()
+	r := &rig{t: t, dir: t.TempDir()}
+	if err := os.Mkdir(r.path("state"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.noneLives)
+	return r
+}
+
+func (r *rig) path(name string) string { return filepath.Join(r.dir, name) }
+
+// scripts are hooks by event, as shell lines; they run in the rig's directory.
+type scripts map[hooks.Kind]string
+
+// note appends what happens to the file "order".
+const note = "echo $BULLY_EVENT:$BULLY_CAUSE:$BULLY_EPOCH >>order; "
+
+// stubborn does not heed TERM.
+const stubborn = "trap '' TERM; while :; do sleep 0.01; done"
+
+func (r *rig) config(s scripts) Config {
+	cfg := Config{Clock: clock, Budget: 200 * time.Millisecond, JobGrace: 200 * time.Millisecond,
+		Hooks: hooks.Config{Dir: r.path("state"), Timeout: patience, Grace: 200 * time.Millisecond, Commands: map[hooks.Kind]hooks.Command{}}}
+	for kind, script := range s {
+		cfg.Hooks.Commands[kind] = hooks.Command{Shell: "cd " + r.dir + "; " + script}
+	}
+	return cfg
+}
+
+// text of a file of the rig; "" if it is missing.
+func (r *rig) text(name string) string {
+	text, err := os.ReadFile(r.path(name))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		r.t.Fatal(err)
+	}
+	return strings.TrimSpace(string(text))
+}
+
+func (r *rig) ordered(want string) {
+	r.t.Helper()
+	if got := strings.Join(strings.Fields(r.text("order")), " "); got != want {
+		r.t.Errorf("in this order: %s\nwant: %s", got, want)
+	}
+}
+
+func (r *rig) untilFile(name string) {
+	r.t.Helper()
+	r.until(name, func() bool { return r.text(name) != "" })
+}
+
+func (r *rig) until(what string, holds func() bool) {
+	r.t.Helper()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	late := time.After(patience)
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-late:
+			r.t.Fatalf("waited for %s in vain", what)
+		}
+	}
+}
+
+// untilQuiet waits until no keeper works here any more.
+func (r *rig) untilQuiet() {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	file, err := lockFile(ctx, r.path("state"), func(int) {})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	file.Close()
+}
+
+// living lists the processes of the rig's hooks.
+func (r *rig) living() (pids []int) {
+	for _, pid := range hooks.Processes() {
+		cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // empty for a zombie
+		if err == nil && bytes.Contains(cmdline, []byte(r.dir)) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+func (r *rig) noneLives() {
+	r.untilQuiet()
+	for _, pid := range r.living() {
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		r.t.Errorf("process %d still runs: %q", pid, text)
+		_ = unix.Kill(pid, unix.SIGKILL)
+	}
+}
+
+func (r *rig) pid(name string) int {
+	r.t.Helper()
+	r.untilFile(name)
+	pid, err := strconv.Atoi(strings.Fields(r.text(name))[0])
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return pid
+}
+
+func (r *rig) kill(pid int, sig unix.Signal) {
+	r.t.Helper()
+	if err := unix.Kill(pid, sig); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// desk is a Client in this process, which lives as long as the test.
+type desk struct {
+	*Client
+	*rig
+	log  *safeBuffer
+	stop context.CancelFunc
+	done chan struct{}
+}
+
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *safeBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *safeBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// desk makes a Client that has not recovered yet.
+func (r *rig) desk(cfg Config) *desk {
+	r.t.Helper()
+	d := &desk{rig: r, log: &safeBuffer{}, done: make(chan struct{})}
+	cfg.Hooks.Logger = hclog.New(&hclog.LoggerOptions{Output: d.log, Level: hclog.Debug})
+	d.Client = New(cfg)
+	return d
+}
+
+// open is a desk whose keeper runs.
+func (r *rig) open(cfg Config) *desk {
+	r.t.Helper()
+	d := r.desk(cfg)
+	d.recover()
+	d.run()
+	return d
+}
+
+func (d *desk) recover() {
+	d.t.Helper()
+	if err := d.Recover(d.t.Context()); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *desk) run() {
+	var ctx context.Context
+	ctx, d.stop = context.WithCancel(context.Background())
+	go func() {
+		defer close(d.done)
+		_ = d.Run(ctx)
+	}()
+	d.t.Cleanup(d.end)
+}
+
+func (d *desk) end() {
+	d.t.Helper()
+	d.stop()
+	select {
+	case <-d.done:
+	case <-time.After(patience):
+		d.t.Fatal("the client did not end")
+	}
+}
+
+func (d *desk) become(epoch uint64) { d.Start(event(hooks.BecomeLeader, epoch)) }
+func (d *desk) lose(epoch uint64)   { d.Start(event(hooks.LoseLeadership, epoch)) }
+
+// leads has the desk lead in that epoch.
+func (d *desk) leads(epoch uint64) {
+	d.t.Helper()
+	d.become(epoch)
+	d.wants(hooks.BecomeLeader, epoch, true)
+}
+
+// wants checks the next result.
+func (d *desk) wants(kind hooks.Kind, epoch uint64, ok bool) hooks.Result {
+	d.t.Helper()
+	select {
+	case res := <-d.Results():
+		if res.Kind != kind || res.Epoch != epoch || res.OK != ok || (res.Err == nil) != ok {
+			d.t.Fatalf("result %+v\nwant %s of epoch %d, ok %v\n%s", res, kind, epoch, ok, d.log)
+		}
+		return res
+	case <-time.After(patience):
+		d.t.Fatalf("no result\n%s", d.log)
+		return hooks.Result{}
+	}
+}
+
+// jobOrder is an attempt of a job that is called as its run; "tied" is tied to the
+// leadership.
+func jobOrder(id, script string) jobrun.Order {
+	return jobrun.Order{ID: id, Job: id, Attempt: 1, Command: hooks.Command{Shell: script}, Event: event("job", 7), Tied: id == "tied"}
+}
+
+// agentOrder is what an agent of these tests does, in JSON: it leads in epoch 7.
+type agentOrder struct {
+	Config agentConfig
+	Lease  time.Duration  // of each renewal; 0: none is sent
+	Lose   bool           // it begins to end the leadership in order
+	Owes   bool           // it cleans up for epoch 7 in place of leading
+	Job    string         // a shell line that it runs, tied to the leadership
+	Free   string         // one that is not
+	Heir   netip.AddrPort // who is to be told of its death; the zero value: nobody
+	Lend   bool           // somebody outside acts on its lease
+	Return bool           // and does no more
+}
+
+// agentConfig is what of a Config can be handed on.
+type agentConfig struct {
+	Commands       map[hooks.Kind]hooks.Command
+	Dir            string
+	Timeout, Grace time.Duration
+	Budget         time.Duration
+	Takeover       time.Duration
+}
+
+// actAgent renews until it is killed, and prints each result.
+func actAgent(in io.Reader, out io.Writer) {
+	var o agentOrder
+	if err := json.NewDecoder(in).Decode(&o); err != nil {
+		panic(err)
+	}
+	owner = fmt.Sprintf("a%d", os.Getppid())
+	c := New(Config{Hooks: hooks.Config{Commands: o.Config.Commands, Dir: o.Config.Dir, Timeout: o.Config.Timeout, Grace: o.Config.Grace},
+		Clock: clock, JobGrace: o.Config.Grace, Budget: o.Config.Budget, Takeover: o.Config.Takeover})
+	if err := c.Recover(context.Background()); err != nil {
+		panic(err)
+	}
+	if o.Owes {
+		c.CleanUp(context.Background(), event(hooks.LoseLeadership, 7))
+	}
+	go func() { _ = c.Run(context.Background()) }()
+	fmt.Fprintln(out, "keeper", c.Status().Process)
+	renew := func() {
+		if o.Lease > 0 {
+			c.Renew(clock().Add(o.Lease))
+		}
+	}
+	renew()
+	if o.Heir.IsValid() {
+		c.Will([]Letter{{To: o.Heir, Datagram: []byte("epoch 7 is over")}})
+	}
+	if o.Lend && !c.Lend() {
+		panic("the keeper does not know")
+	}
+	if o.Return {
+		c.Return()
+	}
+	c.Start(event(hooks.BecomeLeader, 7))
+	_ = c.Jobs().Recover(context.Background())
+	for id, script := range map[string]string{"tied": o.Job, "free": o.Free} {
+		if script != "" {
+			c.Jobs().Begin(jobOrder(id, script))
+		}
+	}
+	if o.Lose {
+		<-c.Results()
+		c.Start(event(hooks.LoseLeadership, 7))
+	}
+	tick := time.NewTicker(20 * time.Millisecond)
+	for {
+		select {
+		case res := <-c.Results():
+			fmt.Fprintln(out, res.Kind, res.OK, res.TakenOver, res.Unasked)
+			if res.Unasked {
+				c.Start(event(hooks.LoseLeadership, 7))
+			}
+		case <-tick.C:
+			renew()
+		}
+	}
+}
+
+// agent is a process of its own that has a keeper.
+type agentProcess struct {
+	*rig
+	cmd    *exec.Cmd
+	lines  *bufio.Scanner
+	keeper int
+}
+
+func (r *rig) agent(o agentOrder, cfg Config) *agentProcess {
+	r.t.Helper()
+	o.Config = agentConfig{Commands: cfg.Hooks.Commands, Dir: cfg.Hooks.Dir, Timeout: cfg.Hooks.Timeout, Grace: cfg.Hooks.Grace,
+		Budget: cfg.Budget, Takeover: cfg.Takeover}
+	text, err := json.Marshal(o)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	cmd := exec.Command("/proc/self/exe", "agent")
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(text), os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	a := &agentProcess{rig: r, cmd: cmd, lines: bufio.NewScanner(out)}
+	r.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	if !o.Owes {
+		a.keeper = a.keepersPid()
+	}
+	return a
+}
+
+func (a *agentProcess) keepersPid() int {
+	a.t.Helper()
+	pid, err := strconv.Atoi(strings.TrimPrefix(a.says(), "keeper "))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return pid
+}
+
+// says is the next line that the agent prints.
+func (a *agentProcess) says() string {
+	a.t.Helper()
+	if !a.lines.Scan() {
+		a.t.Fatal("the agent says nothing more")
+	}
+	return a.lines.Text()
+}
+
+// signal goes to the agent's process group: a keeper must not be in it.
+func (a *agentProcess) signal(sig unix.Signal) instant {
+	a.t.Helper()
+	at := now()
+	a.kill(-a.cmd.Process.Pid, sig)
+	return at
+}
+
+// death gives when a process, which is not ours, dies.
+func (r *rig) death(pid int) func() instant {
+	r.t.Helper()
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	at := make(chan instant, 1)
+	go func() {
+		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		for {
+			if n, err := unix.Poll(fds, -1); n > 0 || !errors.Is(err, unix.EINTR) {
+				break
+			}
+		}
+		at <- now()
+		unix.Close(fd)
+	}()
+	return func() instant {
+		r.t.Helper()
+		select {
+		case i := <-at:
+			return i
+		case <-time.After(patience):
+			r.t.Fatalf("process %d does not die", pid)
+			return 0
+		}
+	}
+}

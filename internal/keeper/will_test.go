@@ -1,0 +1,120 @@
+package keeper
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bully-agent/bully-agent/hooks"
+)
+
+// heir is a socket that a will is sent to.
+type heir struct {
+	*rig
+	conn *net.UDPConn
+}
+
+func (r *rig) heir() *heir {
+	r.t.Helper()
+	conn, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { conn.Close() })
+	return &heir{r, conn}
+}
+
+func (h *heir) addr() netip.AddrPort { return h.conn.LocalAddr().(*net.UDPAddr).AddrPort() }
+
+// hears waits for one datagram; what of the hooks is on record then is the order.
+func (h *heir) hears(within time.Duration) (text, order string) {
+	h.t.Helper()
+	buf := make([]byte, 100)
+	if err := h.conn.SetReadDeadline(time.Now().Add(within)); err != nil {
+		h.t.Fatal(err)
+	}
+	n, err := h.conn.Read(buf)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return "", ""
+	}
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return string(buf[:n]), h.text("order")
+}
+
+// The agent is dead, and all that ran for its leadership has ended, the lose hook too:
+// then the heirs are told, three times.
+func TestWillIsSentOnceTheLoseHookHasEnded(t *testing.T) {
+	for name, order := range map[string]agentOrder{
+		"never lent":    {Lease: patience},
+		"and returned":  {Lease: patience, Lend: true, Return: true},
+		"with a job":    {Lease: patience, Job: "sleep 1000"},
+		"while it ends": {Lease: patience, Lose: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			h := r.heir()
+			order.Heir = h.addr()
+			a := r.agent(order, r.config(scripts{hooks.BecomeLeader: note + "echo x >up", hooks.LoseLeadership: "echo x >losing; sleep 0.1; " + note}))
+			r.untilFile("up")
+			if order.Lose {
+				r.untilFile("losing")
+			}
+			a.signal(unix.SIGKILL)
+			for i := range willTimes {
+				text, order := h.hears(patience)
+				if text != "epoch 7 is over" || !hasLost(order) {
+					t.Errorf("letter %d is %q, after %q", i+1, text, order)
+				}
+			}
+		})
+	}
+}
+
+func hasLost(order string) bool {
+	return len(order) > 0 && order[:len("become-leader")] == "become-leader" && len(order) > len("become-leader:test:7") &&
+		order[len("become-leader:test:7")+1:][:len("lose-leadership")] == "lose-leadership"
+}
+
+// What is not known to be over is not said to be.
+func TestWillIsNotSent(t *testing.T) {
+	for name, tt := range map[string]struct {
+		order agentOrder
+		lose  string
+	}{
+		"while somebody outside acts on the lease": {agentOrder{Lease: patience, Lend: true}, note},
+		"after a lose hook that failed":            {agentOrder{Lease: time.Second}, note + "exit 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			h := r.heir()
+			tt.order.Heir = h.addr()
+			a := r.agent(tt.order, r.config(scripts{hooks.BecomeLeader: note + "echo x >up", hooks.LoseLeadership: tt.lose}))
+			r.untilFile("up")
+			a.signal(unix.SIGKILL)
+			r.untilQuiet()
+			if text, _ := h.hears(10 * time.Millisecond); text != "" {
+				t.Errorf("the will says %q", text)
+			}
+		})
+	}
+	t.Run("for an agent that is silent", func(t *testing.T) {
+		r := newRig(t)
+		h := r.heir()
+		a := r.agent(agentOrder{Lease: 300 * time.Millisecond, Heir: h.addr()},
+			r.config(scripts{hooks.BecomeLeader: note + "echo x >up", hooks.LoseLeadership: note}))
+		r.untilFile("up")
+		a.signal(unix.SIGSTOP)
+		r.until("the lose hook", func() bool { return hasLost(r.text("order")) })
+		if text, _ := h.hears(3 * willPause); text != "" {
+			t.Errorf("the will says %q", text)
+		}
+		a.signal(unix.SIGKILL)
+	})
+}
