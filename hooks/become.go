@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 )
 
-// becomeLeader runs the hook of ev once it is on disk that this begins, and the
-// leadership has its guard.
+// becomeLeader runs the hook of ev once it is on disk that this begins.
 func (r *Runner) becomeLeader(ctx context.Context, cfg Config, ev Event, l *leash) Result {
 	hasHooks := !cfg.Commands[BecomeLeader].IsZero() || !cfg.Commands[LoseLeadership].IsZero()
 	if ctx.Err() == nil && hasHooks {
@@ -16,9 +16,6 @@ func (r *Runner) becomeLeader(ctx context.Context, cfg Config, ev Event, l *leas
 		k := r.kept
 		r.mu.Unlock()
 		err := l.await(r.journal.begin(ev, k), r.recordPatience)
-		if err == nil {
-			err = l.await(r.beginGuarding(ctx, cfg, ev), r.recordPatience)
-		}
 		if err != nil {
 			if l.pulled() == nil {
 				err = fmt.Errorf("%w: %w", ErrNotRecorded, err)
@@ -38,14 +35,10 @@ func (r *Runner) withdraw(ev Event, why error) Result {
 	if r.begun < epoch {
 		r.mu.Lock()
 		r.unstarted[epoch], r.kept = true, nil
-		w := r.guarding
 		r.mu.Unlock()
-		if w != nil && w.epoch() == epoch {
-			r.endGuarding(w)
-		}
 	}
 	r.logger().Error("hook not started", "hook", string(BecomeLeader), "epoch", epoch, "err", why)
-	return Result{Kind: BecomeLeader, Epoch: epoch, Cause: ev.Cause, Exit: -1, Err: why, isCut: true}
+	return Result{Kind: BecomeLeader, Epoch: epoch, Cause: ev.Cause, Exit: -1, Err: why, IsCut: true}
 }
 
 var errDiskHangs = errors.New("the disk does not answer")
@@ -72,9 +65,11 @@ func (l *leash) await(outcome <-chan error, d time.Duration) error {
 	}
 }
 
-// TryRecording finds out whether a become-leader hook could be recorded now. It
-// waits for the disk.
-func (r *Runner) TryRecording() error { return r.journal.try() }
+// TryRecording finds out whether a become-leader hook could be recorded now in the
+// state directory. It waits for the disk.
+func TryRecording(dir string) error {
+	return tryFile(filepath.Join(dir, journalName+".try"), 2*trySize)
+}
 
 // Owed is the epoch whose lose-leadership hook has not succeeded yet, by what the
 // disk says; false if there is none.

@@ -83,7 +83,7 @@ func TestAnotherAttemptWithoutARecord(t *testing.T) {
 
 func TestTryRecordingTellsTheDisk(t *testing.T) {
 	g := setUp(t, scripts{}, Config{Dir: t.TempDir()})
-	if err := g.TryRecording(); err != nil {
+	if err := TryRecording(g.state()); err != nil {
 		t.Errorf("a disk that is well: %v", err)
 	}
 	if left, _ := filepath.Glob(g.journal.path + "*"); len(left) > 0 {
@@ -95,7 +95,7 @@ func TestTryRecordingTellsTheDisk(t *testing.T) {
 	if os.Geteuid() == 0 {
 		mountReadOnly(t, filepath.Dir(g.journal.path))
 	}
-	if err := g.TryRecording(); err == nil {
+	if err := TryRecording(g.state()); err == nil {
 		t.Error("a disk that takes no writes passes")
 	}
 }
@@ -134,13 +134,13 @@ func TestNoBecomeOnAFullDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := g.TryRecording(); err == nil {
+	if err := TryRecording(g.state()); err == nil {
 		t.Error("the disk is said to be well")
 	}
 	if err := ballast.Truncate(0); err != nil {
 		t.Fatal(err)
 	}
-	if err := g.TryRecording(); err != nil {
+	if err := TryRecording(g.state()); err != nil {
 		t.Errorf("the disk is said to be ill: %v", err)
 	}
 	g.become(3)

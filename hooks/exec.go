@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"errors"
 	"io"
 	"os"
 	"time"
@@ -36,7 +37,7 @@ func (r *Runner) execute(cfg Config, ln lane, ev Event, l *leash) Result {
 		r.run(cfg, ln, ev, l, log, &res)
 	}
 	res.OK = res.Err == nil
-	res.isCut = !res.OK && (l.pulled() != nil || res.Ran && res.Exit < 0 && ev.Within > 0)
+	res.IsCut = !res.OK && (l.pulled() != nil || errors.Is(res.Err, errTimedOut) && l.hurries())
 	logEnd(log, cmd, res)
 	return res
 }
@@ -52,9 +53,6 @@ func (r *Runner) run(cfg Config, ln lane, ev Event, l *leash, log hclog.Logger, 
 	if err != nil {
 		res.Err = err
 		return
-	}
-	if ev.Kind == BecomeLeader {
-		r.becameAt = bootTime()
 	}
 	r.journal.record(ln, newEntry(p.group, about.seq, ev))
 	res.Ran, res.Started, res.Seq = true, p.begun, about.seq

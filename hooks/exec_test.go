@@ -2,13 +2,18 @@ package hooks
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -16,7 +21,7 @@ const (
 	shortGrace   = 100 * time.Millisecond
 )
 
-// C18 and bad inputs 6.7: hooks that do not end. Each ends by timeout, grace and
+// Hooks that do not end: each ends by timeout, grace and
 // KILL at the latest, and leaves nothing of its group behind (the rig checks).
 func TestHooksThatDoNotEnd(t *testing.T) {
 	for _, tt := range []struct{ name, script string }{
@@ -257,5 +262,30 @@ func TestLedgerKeepsTheLastRuns(t *testing.T) {
 	names, err := l.names()
 	if err != nil || len(names) != ledgerRuns || names[0] != "000000000006-become-leader-0.log" {
 		t.Errorf("ledger holds %d files from %v (%v), want the last %d", len(names), names[:1], err, ledgerRuns)
+	}
+}
+
+// On a host that starves what is ordinary, the epoch may be over before the command that was
+// started runs its first line. It needs no grace for its end then, whatever it does of TERM.
+func TestACommandThatBeginsTooLateIsKilledAtOnce(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	signal.Ignore(unix.SIGTERM) // which children inherit
+	defer func() {
+		c := make(chan os.Signal, 1)
+		signal.Notify(c, unix.SIGTERM) // Reset alone does not end that
+		signal.Stop(c)
+	}()
+	l := newLeash(patience, patience)
+	l.pull(errOver, time.Time{})
+	p, err := start([]string{"/bin/sleep", "1000"}, nil, nil, newOutput(hclog.NewNullLogger()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var res Result
+	p.conclude(l, &res)
+	p.drain()
+	if !errors.Is(res.Err, errOver) || res.Took > patience/2 {
+		t.Errorf("it ended after %v: %v", res.Took, res.Err)
 	}
 }

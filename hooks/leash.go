@@ -18,6 +18,7 @@ type leash struct {
 	reason   error     // why it was pulled; nil: it was not
 	pulledAt time.Time // Invariant: zero exactly when reason is nil
 	last     time.Time // KILL is sent by then; zero: no bound but timeout and grace
+	isShort  bool      // last is not the hook's own: somebody is in a hurry
 }
 
 const (
@@ -50,6 +51,14 @@ func (l *leash) limit(due time.Time) {
 	if due.IsZero() {
 		return
 	}
+	l.mu.Lock()
+	l.isShort = true
+	l.mu.Unlock()
+	l.share(due)
+}
+
+// share is limit for what several attempts have together.
+func (l *leash) share(due time.Time) {
 	l.mu.Lock()
 	last := due.Add(-min(killSlack, max(0, time.Until(due))/10))
 	if l.last.IsZero() || last.Before(l.last) {
@@ -120,6 +129,23 @@ func (l *leash) pulled() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.reason
+}
+
+// pulledBy is pulled, of a pull that came before then.
+func (l *leash) pulledBy(then time.Time) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.reason == nil || l.pulledAt.After(then) {
+		return nil
+	}
+	return l.reason
+}
+
+// hurries reports whether the hook has less than its own time.
+func (l *leash) hurries() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.isShort
 }
 
 // termBy is when a hook that started at begun gets TERM.

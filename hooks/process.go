@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bully-agent/bully-agent/internal/realtime"
 )
 
 // process is one started command and its process group. One goroutine owns it:
 // start, supervise, reap, drain, in this order and each once.
 //
-// Nothing else in the agent may wait for children it did not start (wait4 with
+// Nothing else in this process may wait for children it did not start (wait4 with
 // -1): the group's id is ours only while its first process is not reaped.
 type process struct {
 	first   *os.Process
@@ -45,16 +47,20 @@ const (
 // start runs argv in a process group of its own, in "/", and feeds and reads its
 // standard streams in the background. A command that does not read its input, or
 // that hands its pipes to a child, can therefore block nobody.
+//
+// If this process is killed, so is the command's first one. The kernel does that when
+// the calling thread ends, so that this must be locked to it for as long as the command
+// runs (go.dev/issue/27505).
 func start(argv, env []string, input []byte, out *output) (*process, error) {
 	theirs, ours, err := openPipes()
 	if err != nil {
 		return nil, err
 	}
-	first, err := os.StartProcess(argv[0], argv, &os.ProcAttr{
+	first, err := realtime.StartProcess(argv[0], argv, &os.ProcAttr{
 		Dir:   "/",
 		Env:   env,
 		Files: theirs,
-		Sys:   &syscall.SysProcAttr{Setpgid: true},
+		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
 	})
 	closeAll(theirs)
 	if err != nil {
@@ -134,13 +140,22 @@ type watch struct {
 	cause error     // why the first process did not end by itself; nil if it did
 }
 
-// supervise returns when the first process has ended and no member of its group
-// runs any more, having sent TERM at the leash's end and KILL at the end of the
-// grace; or when even KILL did not help. Stragglers of a first process that ended
-// by itself are treated the same way, and do not count against it. The first
-// process is a zombie afterwards, so the group's id is still ours.
+// supervise returns when the first process has ended and no member of its group runs any
+// more, having sent TERM at the leash's end and KILL at the end of the grace; or when even
+// KILL did not help. Stragglers of a first process that ended by itself are treated the
+// same way, and do not count against it. The first process is a zombie afterwards, so the
+// group's id is still ours.
+//
+// One that was pulled by the time its start was known of gets KILL at once. Mostly it has
+// begun nothing that a grace would help to end: a start takes long on a host so busy that
+// the command does not get to run. But it may be this process that did not, and the command
+// has run meanwhile: nobody tells when it was executed.
 func (p *process) supervise(l *leash) error {
 	w := &watch{p: p, leash: l, since: p.begun}
+	if w.cause = l.pulledBy(p.begun); w.cause != nil {
+		w.stage = asked // it is not worth asking
+		w.advance()
+	}
 	for w.stage != givenUp {
 		if w.gone && len(living(p.group)) == 0 {
 			break
@@ -200,7 +215,11 @@ func (w *watch) advance() {
 	case killed:
 		_ = signalGroup(w.p.group, unix.SIGKILL)
 	case givenUp:
-		w.cause = fmt.Errorf("process group %d did not end %v after KILL: it hangs in the kernel", w.p.group, unkillable)
+		hangs := fmt.Errorf("process group %d did not end %v after KILL: it hangs in the kernel", w.p.group, unkillable)
+		if w.cause != nil {
+			hangs = fmt.Errorf("%w, and %w", w.cause, hangs)
+		}
+		w.cause = hangs
 	}
 }
 
@@ -208,7 +227,7 @@ func (w *watch) endedBy() error {
 	if reason := w.leash.pulled(); reason != nil {
 		return reason
 	}
-	return fmt.Errorf("timed out after %v", time.Since(w.p.begun).Round(time.Millisecond))
+	return fmt.Errorf("%w after %v", errTimedOut, time.Since(w.p.begun).Round(time.Millisecond))
 }
 
 // reap sweeps the group once more, for a member that was forked while living

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// tailSize is how much of a run's output is kept (README, Hooks).
+	// tailSize is how much of a run's output is kept (docs/hooks.md).
 	tailSize = 64 << 10
 
 	// maxLine is where a line in the log is cut. Arbitrary: longer than what

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"runtime"
 	"sync"
 	"time"
 
@@ -23,6 +24,8 @@ func Try(ctx context.Context, cfg Config, ev Event, stdout, stderr io.Writer) (R
 	cfg = cfg.withDefaults()
 	ev.Cause = CauseTest
 	res := Result{Kind: ev.Kind, Cause: ev.Cause, Exit: -1}
+	runtime.LockOSThread() // see start
+	defer runtime.UnlockOSThread()
 	l := newLeash(cfg.Timeout, cfg.Grace)
 	stop := context.AfterFunc(ctx, func() { l.pull(errStopping, time.Time{}) })
 	defer stop()
