@@ -19,7 +19,7 @@ import (
 
 // journal records on disk which process groups run now and which leadership has had
 // its become-leader and not yet its lose-leadership hook. The next life of the
-// agent, or its guard, ends by it what this one left behind by crashing (M18).
+// agent, with a keeper of its own, ends by it what this one left behind by crashing (M18).
 //
 // That a leadership begins is noted before its become-leader is started (begin);
 // everything else after it happened and in its own time. A hook of that leadership is
@@ -55,9 +55,19 @@ type page struct {
 	Owed *Epoch `json:"owed,omitempty"`
 	// Kept is what the hooks of that epoch run by; nil: by the configuration.
 	Kept *kept `json:"kept,omitempty"`
+	// Done is how a lose-leadership hook succeeded of which nobody has been told: the
+	// agent was dead or silent.
+	Done *done `json:"done,omitempty"`
 }
 
-func (p page) isBlank() bool { return len(p.Runs) == 0 && p.Owed == nil }
+func (p page) isBlank() bool { return len(p.Runs) == 0 && p.Owed == nil && p.Done == nil }
+
+// done is what the next life of the agent has to know of a hook's end.
+type done struct {
+	Epoch Epoch         `json:"epoch"`
+	Ran   bool          `json:"ran"`
+	Took  time.Duration `json:"took"`
+}
 
 // entry identifies a group beyond the reuse of its number: by its first process's
 // start time, and by variables in its members' environment for when the first
@@ -117,7 +127,7 @@ func (j *journal) begin(ev Event, k *kept) <-chan error {
 	}
 	j.mu.Lock()
 	j.before = page{Owed: j.page.Owed, Kept: j.page.Kept}
-	j.page.Owed, j.page.Kept = &Epoch{Counter: ev.Epoch.Counter, Owner: ev.Epoch.Owner}, k
+	j.page.Owed, j.page.Kept, j.page.Done = &Epoch{Counter: ev.Epoch.Counter, Owner: ev.Epoch.Owner}, k, nil
 	j.mu.Unlock()
 	j.backlog.add(func() {
 		err := j.write()
@@ -152,6 +162,37 @@ func (j *journal) settle(epoch uint64) {
 			}
 		})
 	}
+}
+
+// done is settle for a hook of which nobody is told, with the way it ended. It is synced:
+// the state file says still that the hook is owed.
+func (j *journal) done(epoch Epoch, res Result) {
+	j.change(func() {
+		j.page.Owed, j.page.Kept, j.page.Done = nil, nil, &done{Epoch: epoch, Ran: res.Ran, Took: res.Took}
+	})
+	j.persist()
+}
+
+// forgetDone is called when somebody has been told.
+func (j *journal) forgetDone() {
+	j.mu.Lock()
+	isNoted := j.page.Done != nil
+	j.mu.Unlock()
+	if isNoted {
+		j.change(func() { j.page.Done = nil })
+	}
+}
+
+// doneFor is the result of a lose-leadership hook that the last life's keeper has run;
+// false if it has not, or in vain.
+func (j *journal) doneFor(epoch Epoch) (Result, bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	d := j.page.Done
+	if d == nil || d.Epoch != epoch {
+		return Result{}, false
+	}
+	return Result{Kind: LoseLeadership, Epoch: epoch.Counter, Cause: causeAgentDied, OK: true, Ran: d.Ran, Took: d.Took, TakenOver: true}, true
 }
 
 // owed is the epoch whose lose-leadership hook has not succeeded yet; false if there
@@ -221,18 +262,10 @@ func (j *journal) remove() error {
 	return nil
 }
 
-// try finds out whether a begin would reach the disk now. It waits for the disk.
-func (j *journal) try() error {
-	if j.path == "" {
-		return nil
-	}
-	return tryFile(j.path+".try", 2*trySize)
-}
-
 // tryFile writes a file, and removes it again.
 func tryFile(path string, size int) error {
 	err := replace(path, make([]byte, size))
-	if removed := os.Remove(path); err == nil {
+	if removed := os.Remove(path); err == nil && !errors.Is(removed, fs.ErrNotExist) { // agent and keeper both try
 		err = removed
 	}
 	return err
@@ -243,7 +276,7 @@ const trySize = 4 << 10
 
 // replace puts a new file in the place of one: whoever reads sees one or the other.
 func replace(path string, text []byte) error {
-	next := fmt.Sprintf("%s.%d.new", path, os.Getpid()) // the guard of a frozen agent writes, too
+	next := fmt.Sprintf("%s.%d.new", path, os.Getpid()) // agent and keeper both try the disk
 	err := os.WriteFile(next, text, 0o600)
 	if err == nil {
 		err = os.Rename(next, path)
@@ -277,17 +310,16 @@ func (j *journal) load() (page, error) {
 // endOrphans, which says so if the file cannot be read.
 func (j *journal) open() {
 	left, _ := j.load()
-	j.page = page{Runs: make(map[lane]entry), Owed: left.Owed}
+	j.page = page{Runs: make(map[lane]entry), Owed: left.Owed, Done: left.Done}
 	if left.Kept != nil && isOurs(j.path) {
 		j.page.Kept = left.Kept
 	}
 }
 
 // endOrphans ends the groups that an earlier life left behind, TERM, grace, KILL,
-// and returns when they are gone; only those of these lanes. It must be called before
-// the first hook runs: a leftover become-leader hook would work against its own
-// lose-leadership hook.
-func (j *journal) endOrphans(ctx context.Context, grace time.Duration, lanes ...lane) {
+// and returns when they are gone. It must be called before the first hook runs: a
+// leftover become-leader hook would work against its own lose-leadership hook.
+func (j *journal) endOrphans(ctx context.Context, grace time.Duration) {
 	if j.path == "" {
 		return
 	}
@@ -295,7 +327,7 @@ func (j *journal) endOrphans(ctx context.Context, grace time.Duration, lanes ...
 	if err != nil {
 		j.log().Error("hook journal not read, orphaned hooks may still run", "err", err)
 	}
-	for _, ln := range lanes {
+	for _, ln := range []lane{leadership, notification} {
 		j.end(ctx, grace, left.Runs[ln])
 	}
 	if owed, ok := j.owed(); ok {

@@ -173,29 +173,6 @@ func TestCleanUpThatFailsIsOwed(t *testing.T) {
 	}
 }
 
-// A guard leaves the notification of an agent alone that may go on, and gives no
-// number that this has given.
-func TestRunnerInAGuard(t *testing.T) {
-	left, _ := orphan(t, "exec sleep 1000")
-	other, _ := orphanOf(t, event(LeaderChange, 7), "exec sleep 1000")
-	g := setUp(t, scripts{LoseLeadership: note}, Config{Dir: t.TempDir(), InGuard: true})
-	text, err := json.Marshal(page{Runs: map[lane]entry{leadership: left, notification: other}})
-	if err == nil {
-		err = replace(g.journal.path, text)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	g.run()
-	g.lose(7)
-	if res := g.wants(LoseLeadership, 7, true, true); res.Seq <= seqAhead {
-		t.Errorf("number %d", res.Seq)
-	}
-	if left.alive() || !other.alive() {
-		t.Errorf("the become hook lives: %v, the notification: %v", left.alive(), other.alive())
-	}
-}
-
 func TestDamagedJournalDoesNotPreventCleanUp(t *testing.T) {
 	g := crashed(t, scripts{LoseLeadership: note}, Config{}, entry{})
 	if err := os.WriteFile(g.journal.path, []byte("{"), 0o600); err != nil {

@@ -92,15 +92,13 @@ func (r *Runner) learn(res Result) {
 		k.failed = false
 	case res.isOwnFailure():
 		k.failed = true
-		if !r.cfg.InGuard { // nobody has been told of that one
-			r.journal.keep(nil) // to start the agent anew is a reload, too
-		}
+		r.journal.keep(nil) // to start the agent anew is a reload, too
 	}
 }
 
-// isOwnFailure reports whether the hook failed of itself. One that was ended early may
-// be well.
-func (res Result) isOwnFailure() bool { return !res.OK && !res.ByGuard && !res.isCut }
+// isOwnFailure reports whether the hook failed of itself, and somebody has been told.
+// One that was ended early may be well.
+func (res Result) isOwnFailure() bool { return !res.OK && !res.TakenOver && !res.IsCut }
 
 // Keeps is the epoch of a leadership whose hooks are not those that are configured
 // now, since the configuration was loaded while it went on; false if there is none.
