@@ -21,9 +21,12 @@ const (
 	exitNotFound = 127
 	exitSignal   = 128 // and the signal's number
 
+	// ExitKilled is Result.Exit of what was killed together with whoever ran it.
+	ExitKilled = exitSignal + uint8(syscall.SIGKILL)
+
 	// endSlack is how much later than its timeout and grace a guard ends a command
 	// by itself: End comes first from an agent that is well. Others count the run
-	// as lost a second after the grace at the earliest (jobs/doc.go, J3).
+	// as lost a second after the grace at the earliest (internal/jobs/doc.go, J3).
 	endSlack = 500 * time.Millisecond
 
 	// drainGrace is how long output is awaited when the command is gone. Only a
@@ -151,9 +154,17 @@ const (
 // End may be given the same word.
 const TimedOut = "timed-out"
 
+// AgentDied is Result.Cause of a command that was ended since the agent was dead, or
+// silent until its lease was nearly over. KeeperDied is that of one which died with the
+// keeper.
+const (
+	AgentDied  = guard.AgentDied
+	KeeperDied = "keeper-died"
+)
+
 // explain says why the guard has ended a command by itself.
 func (run *run) explain(report *guard.Report) {
-	if report.Cause != guard.AgentDied || report.Group == 0 {
+	if !report.Silent || report.Group == 0 {
 		return
 	}
 	why := bySilence
@@ -183,7 +194,7 @@ func outcome(report guard.Report, err error) (exit uint8, why string) {
 	case report.Signal != 0:
 		return uint8(exitSignal + report.Signal), report.Err
 	case report.Exit < 0: // its guard was killed and could not tell
-		return exitSignal + uint8(syscall.SIGKILL), report.Err
+		return ExitKilled, report.Err
 	}
 	return uint8(report.Exit), report.Err
 }

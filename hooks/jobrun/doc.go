@@ -1,17 +1,18 @@
-// Package jobrun runs the commands of singleton jobs, each under a guard of its
-// own, and keeps what they printed.
+// Package jobrun runs the commands of singleton jobs, in the keeper (package keeper),
+// each under a guard of its own, and keeps what they printed.
 //
-//	loop ── Begin ──▶ run ── guard.Start ──▶ guard ──▶ command
-//	     ── Lease ──▶  │  ── Renew ────────▶   │          │ stdout, stderr
-//	     ── End ────▶  │  ── Stop ─────────▶   │          ▼
-//	     ◀─ Results ── │  ◀─ Report ────────   │       the last 64 KiB, on disk
+//	keeper ── Begin ──▶ run ── guard.Start ──▶ guard ──▶ command
+//	       ── Lease ──▶  │  ── Renew ────────▶   │          │ stdout, stderr
+//	       ── End ────▶  │  ── Stop ─────────▶   │          ▼
+//	       ◀─ Results ── │  ◀─ Report ────────   │       the last 64 KiB, on disk
 //
 // A command that is tied to the leadership is dead when the lease is over,
 // whatever keeps this process from ending it: its guard has the lease's end, and
 // Lease moves it. One that is not tied has only to start within the lease; its
-// guard ends it at its timeout, should this process not. Neither outlives this
-// process: nobody would take its output, or know how it ended, so its guard ends
-// it (TERM, grace, KILL), and Recover waits for that.
+// guard ends it at its timeout, should this process not. Neither outlives the
+// agent, nor this process: nobody would know how it ended. When the agent dies, EndAll
+// ends it and its output is kept; when this process dies its guard does (TERM, grace,
+// KILL), and Recover waits for that.
 //
 // What a command is told is what a hook is told, and BULLY_JOB, BULLY_JOB_SLOT
 // and BULLY_JOB_RUN_ID; its standard input is empty. A command that its file's

@@ -19,12 +19,12 @@ import (
 	"github.com/bully-agent/bully-agent/hooks"
 )
 
-// history keeps the last runs of each job, one file each: a line of JSON that
+// History keeps the last runs of each job, one file each: a line of JSON that
 // says what ran and how it ended, then the end of what it printed. It is for
 // people, so nothing is synced; what ran is known from the ledger.
 //
 //	job-output/<job>/<seq>.log
-type history struct {
+type History struct {
 	dir string
 	seq atomic.Uint64 // of the last run, which survives a restart with the files
 }
@@ -50,10 +50,13 @@ type Row struct {
 	path string
 }
 
+// HistoryIn is that of an agent with this state directory, for reading; a Runner writes it.
+func HistoryIn(dir string) *History { return &History{dir: filepath.Join(dir, outputName)} }
+
 func makeDir(dir string) error { return os.MkdirAll(dir, 0o700) }
 
 // open makes the directory and finds the highest number in it.
-func (h *history) open() error {
+func (h *History) open() error {
 	if err := makeDir(h.dir); err != nil {
 		return err
 	}
@@ -64,10 +67,10 @@ func (h *history) open() error {
 	return err
 }
 
-func (h *history) next() uint64 { return h.seq.Add(1) }
+func (h *History) next() uint64 { return h.seq.Add(1) }
 
 // keep files one attempt, and removes the oldest of its job beyond keepRuns.
-func (h *history) keep(seq uint64, row Row, out *hooks.Output) error {
+func (h *History) keep(seq uint64, row Row, out *hooks.Output) error {
 	kept, printed := out.Tail()
 	row.Printed = printed
 	head, err := json.Marshal(row)
@@ -97,7 +100,7 @@ type file struct {
 
 // files lists a job's files, the oldest first; those of all jobs, if job is
 // empty. A job that never ran has none.
-func (h *history) files(job string) ([]file, error) {
+func (h *History) files(job string) ([]file, error) {
 	jobs := []string{job}
 	if job == "" {
 		var err error
@@ -123,17 +126,21 @@ func (h *history) files(job string) ([]file, error) {
 }
 
 // jobs names those of which runs are kept.
-func (h *history) jobs() ([]string, error) { return readNames(h.dir) }
+func (h *History) jobs() ([]string, error) { return readNames(h.dir) }
 
-// sweep removes the files of all jobs but those that are known.
-func (h *history) sweep(isKnown func(job string) bool) error {
+// Sweep removes what is kept of the runs of all jobs but those that are known. It is for
+// the time before the first Begin.
+func (h *History) Sweep(isKnown func(job string) bool) error {
 	jobs, err := h.jobs()
 	for _, job := range jobs {
 		if !isKnown(job) {
 			err = errors.Join(err, os.RemoveAll(filepath.Join(h.dir, job)))
 		}
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("remove job output: %w", err)
+	}
+	return nil
 }
 
 // readNames lists a directory; one that is not there is empty.
@@ -149,9 +156,10 @@ func readNames(dir string) ([]string, error) {
 	return names, err
 }
 
-// rows reads the first lines. A file that is removed meanwhile, or is not ours,
-// is left out.
-func (h *history) rows(job string) ([]Row, error) {
+// Rows lists what is kept of the last runs of a job, which must be a name, the newest
+// last; of all jobs, if it is empty. A file that is removed meanwhile, or is not ours, is
+// left out.
+func (h *History) Rows(job string) ([]Row, error) {
 	files, err := h.files(job)
 	if err != nil {
 		return nil, err
@@ -168,8 +176,8 @@ func (h *history) rows(job string) ([]Row, error) {
 	return rows, nil
 }
 
-// output reads what follows the first line; nothing if the file is gone.
-func (h *history) output(row Row) ([]byte, error) {
+// Output gives the last 64 KiB that a kept run printed; nothing if the file is gone.
+func (h *History) Output(row Row) ([]byte, error) {
 	content, err := os.ReadFile(row.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

@@ -63,11 +63,11 @@ type Result struct {
 	TooLate bool
 }
 
-// Runner runs commands. Begin, End, Lease and Lost never block; all methods may
+// Runner runs commands, in the keeper. Begin, End, Lease and Lost never block; all methods may
 // be called by any goroutine.
 type Runner struct {
 	cfg     Config
-	history history
+	history *History
 	results chan Result
 	ended   chan struct{} // closed at the end of Run: nobody reads results any more
 	work    sync.WaitGroup
@@ -113,7 +113,7 @@ func New(cfg Config) (*Runner, error) {
 	}
 	r := &Runner{cfg: cfg, grace: cfg.Grace, results: make(chan Result, resultRoom), ended: make(chan struct{}),
 		runs: make(map[string]*run)}
-	r.history.dir = filepath.Join(cfg.Dir, outputName)
+	r.history = HistoryIn(cfg.Dir)
 	if err := errors.Join(makeDir(r.records()), r.history.open()); err != nil {
 		return nil, fmt.Errorf("prepare jobs: %w", err)
 	}
@@ -202,6 +202,18 @@ func (r *Runner) renew(until time.Time, isMeant func(*run) bool) {
 	}
 }
 
+// EndAll ends all attempts that go on.
+func (r *Runner) EndAll(cause string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, run := range r.runs {
+		r.end(run, stop{cause: cause})
+	}
+}
+
+// Rest waits until no attempt goes on. It is for the time after the last Begin.
+func (r *Runner) Rest() { r.work.Wait() }
+
 // Lost says that the leadership is over: what is tied to it is told to end, and
 // has its grace for that, but not longer than the lease.
 func (r *Runner) Lost(cause string) {
@@ -214,22 +226,6 @@ func (r *Runner) Lost(cause string) {
 		run.lost = true
 	}
 }
-
-// Sweep removes what is kept of the runs of all jobs but those that are known. It
-// is for the time before the first Begin.
-func (r *Runner) Sweep(isKnown func(job string) bool) error {
-	if err := r.history.sweep(isKnown); err != nil {
-		return fmt.Errorf("remove job output: %w", err)
-	}
-	return nil
-}
-
-// Rows lists what is kept of the last runs of a job, which must be a name, the
-// newest last; of all jobs, if it is empty.
-func (r *Runner) Rows(job string) ([]Row, error) { return r.history.rows(job) }
-
-// Output gives the last 64 KiB that a kept run printed.
-func (r *Runner) Output(row Row) ([]byte, error) { return r.history.output(row) }
 
 // end tells the guard, now or when there is one. The caller holds mu.
 func (r *Runner) end(run *run, s stop) {

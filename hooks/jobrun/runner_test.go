@@ -22,7 +22,7 @@ func TestARunAndWhatIsKept(t *testing.T) {
 	if res := r.result(); res != (Result{ID: "backup-7-x-1", Job: "backup", Exit: 3}) {
 		t.Errorf("result %+v", res)
 	}
-	rows, err := r.Rows("backup")
+	rows, err := r.history.Rows("backup")
 	if err != nil || len(rows) != 1 {
 		t.Fatalf("%d rows are kept: %v", len(rows), err)
 	}
@@ -30,7 +30,7 @@ func TestARunAndWhatIsKept(t *testing.T) {
 	if row.Run != "backup-7-x-1" || row.Exit != 3 || row.Attempt != 1 || row.Epoch != 7 || !row.Slot.Equal(slot) || row.Cause != "" {
 		t.Errorf("kept row %+v", row)
 	}
-	text, err := r.Output(row)
+	text, err := r.history.Output(row)
 	if err != nil || int64(len(text)) != row.Printed {
 		t.Errorf("%d bytes are kept of %d: %v", len(text), row.Printed, err)
 	}
@@ -91,7 +91,7 @@ func TestEndLeavesNothing(t *testing.T) {
 	if lives(t, first) || lives(t, child) {
 		t.Error("something of the command lives on")
 	}
-	if rows, err := r.Rows(""); err != nil || len(rows) != 1 || rows[0].Cause != "timed-out" {
+	if rows, err := r.history.Rows(""); err != nil || len(rows) != 1 || rows[0].Cause != "timed-out" {
 		t.Errorf("kept rows %+v, %v", rows, err)
 	}
 	r.End("a", "again") // there is no such run any more
@@ -156,7 +156,7 @@ func TestTimeoutWithoutTheAgent(t *testing.T) {
 	if took := clock().Sub(begun); took < timeout+endSlack {
 		t.Errorf("it was ended after %v: End would have come too late", took)
 	}
-	rows, err := r.Rows("backup")
+	rows, err := r.history.Rows("backup")
 	if err != nil || len(rows) != 1 || rows[0].Cause != TimedOut || rows[0].Err != byTimeout {
 		t.Errorf("kept rows %+v, %v", rows, err)
 	}
@@ -220,7 +220,7 @@ func TestLost(t *testing.T) {
 	if res := r.result(); res.Exit != 4 || r.eventually("asked") != "TERM" {
 		t.Errorf("result %+v", res)
 	}
-	if rows, err := r.Rows("backup"); err != nil || len(rows) != 1 || rows[0].Cause != "leadership-lost" {
+	if rows, err := r.history.Rows("backup"); err != nil || len(rows) != 1 || rows[0].Cause != "leadership-lost" {
 		t.Errorf("kept rows %+v, %v", rows, err)
 	}
 }
@@ -285,7 +285,7 @@ func TestHistoryIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for job, want := range map[string]int{"often": keepRuns, "rare": 1, "": keepRuns + 1, "never": 0} {
-		rows, err := r.Rows(job)
+		rows, err := r.history.Rows(job)
 		if err != nil || len(rows) != want {
 			t.Errorf("%q has %d rows, want %d: %v", job, len(rows), want, err)
 		}
@@ -311,14 +311,14 @@ func TestHistoryOfFormerJobs(t *testing.T) {
 		}
 	}
 	for _, pattern := range []string{"*", "[", "n?w"} {
-		if rows, err := r.Rows(pattern); err != nil || len(rows) != 0 {
+		if rows, err := r.history.Rows(pattern); err != nil || len(rows) != 0 {
 			t.Errorf("%q has %d rows, %v", pattern, len(rows), err)
 		}
 	}
-	if err := r.Sweep(func(job string) bool { return job == "new" }); err != nil {
+	if err := r.history.Sweep(func(job string) bool { return job == "new" }); err != nil {
 		t.Fatal(err)
 	}
-	rows, err := r.Rows("")
+	rows, err := r.history.Rows("")
 	if _, gone := os.Stat(filepath.Join(r.history.dir, "old")); err != nil || len(rows) != 1 || rows[0].Run != "new" || gone == nil {
 		t.Errorf("kept rows %+v, %v; the former job's directory: %v", rows, err, gone)
 	}
