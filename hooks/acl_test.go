@@ -32,7 +32,7 @@ func (d *tree) list(attribute, name string, entries ...aclEntry) {
 	d.must(err)
 }
 
-// X9: the group's bits of a mode are the mask where there is a list, and root's group
+// The group's bits of a mode are the mask where there is a list, and root's group
 // does not make up for a user who may write.
 func TestCheckACL(t *testing.T) {
 	if os.Geteuid() != 0 {

@@ -11,7 +11,7 @@ import (
 // since what it did not release stays taken.
 
 const (
-	// maxAttempts bounds the runs for one event (README, Hooks).
+	// maxAttempts bounds the runs for one event (docs/hooks.md).
 	maxAttempts = 3
 
 	// firstPause is the wait before the second attempt; each further one is
@@ -41,7 +41,7 @@ func (r *Runner) attempts(ctx context.Context, cfg Config, ln lane, ev Event, l 
 			return res.afterAttempts()
 		}
 		if res.Kind == LoseLeadership {
-			l.limit(begun.Add(cfg.Timeout + cfg.Grace))
+			l.share(begun.Add(cfg.Timeout + cfg.Grace))
 		}
 		if !l.rest(pause) {
 			return res.afterAttempts()

@@ -174,15 +174,15 @@ func TestEndedComesAfterTheOutput(t *testing.T) {
 	ev.Ended = func(res Result) { ended <- res }
 	g.Start(ev)
 	res := <-ended
-	run, output, err := g.Output(res.Seq)
+	run, output, err := ReadOutput(g.state(), res.Seq)
 	if err != nil || string(output) != "words of the hook\n" || run.Hook != BecomeLeader || run.Epoch != 2 || run.Attempt != 1 || !run.OK {
 		t.Errorf("run %+v printed %q (%v)", run, output, err)
 	}
-	runs, err := g.Runs()
+	runs, err := ReadRuns(g.state())
 	if err != nil || len(runs) != 1 || runs[0] != run {
 		t.Errorf("the ledger has %+v (%v)", runs, err)
 	}
-	if _, _, err := g.Output(99); err == nil {
+	if _, _, err := ReadOutput(g.state(), 99); err == nil {
 		t.Error("a run that never was has an output")
 	}
 	g.wants(BecomeLeader, 2, true, true)

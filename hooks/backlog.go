@@ -7,8 +7,8 @@ import (
 
 // backlog writes files for hooks, in order and on a goroutine of its own, which
 // lives only while there is something to write. A disk that hangs therefore
-// delays no hook (README, Hooks: nothing about hooks delays the protocol, and a
-// lose-leadership hook must not wait for a journal). The zero value is ready.
+// delays no hook: nothing about hooks delays the protocol, and a lose-leadership
+// hook must not wait for a journal. The zero value is ready.
 type backlog struct {
 	mu   sync.Mutex
 	todo []func()

@@ -13,7 +13,7 @@ import (
 // Check reports whether a command may be run: it exists, is an executable file
 // and, when this process is root, nobody but root can change it. It is asked when
 // the configuration is read and again before every run, since what was safe at
-// start need not be safe now (README, Hooks; keepalived asks only at start).
+// start need not be safe now (docs/security.md; keepalived asks only at start).
 //
 // The array form names its file. Of the shell form a first word that is an absolute
 // path must exist; what else is found in either is checkWords's. Between the

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// X9: what may be run, and what is said when not. Names are relative to a
+// What may be run, and what is said when not. Names are relative to a
 // directory that only root can change.
 func TestCheckFile(t *testing.T) {
 	if os.Geteuid() != 0 {

@@ -11,7 +11,7 @@ import (
 // the one place where strings of other hosts turn into something a shell reads.
 //
 // Every value of a BULLY_ variable is safe even under eval: it holds only letters,
-// digits and safeMarks. Names are checked at admission (README, Hooks), so nothing
+// digits and safeMarks. Names are checked at admission (docs/security.md), so nothing
 // should be left to do here; a value that breaks the rule all the same is given
 // as empty, which is how an unknown one looks. It is not mended, since a mended
 // name could be the valid name of another host, and the event is not refused,
@@ -56,7 +56,7 @@ type circumstances struct {
 }
 
 // inherited are the variables that come from the agent's own environment, with
-// the values for an agent that has none (README, Hooks: clean environment plus
+// the values for an agent that has none (docs/hooks.md: clean environment plus
 // these). They are the operator's, not a peer's, and pass as they are.
 var inherited = []struct{ name, fallback string }{
 	{"PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},

@@ -6,7 +6,7 @@
 // strictly one at a time in the order of Start; the notifications
 // (leader-change, member-change) have a queue of their own, so that a stuck
 // notification delays nothing that matters. What the leadership queue promises
-// (README, Hooks):
+// (docs/hooks.md):
 //
 //  1. Per node the hooks form (become lose)*, epochs strictly rising.
 //  2. A become-leader whose epoch is over is never started; its lose-leadership
@@ -19,11 +19,11 @@
 //  6. The lose-leadership of an epoch is the one that was configured when its
 //     become-leader began (kept).
 //
-// Promise 3 across the death of the agent is kept by a guard, a process of its own
-// for each leadership (Guards), which runs the lose-leadership hook at once. Where
-// that could not, the election's state file and the journal say so, and the caller
-// calls CleanUp at the next start. The lose-leadership hook therefore runs at least
-// once, not exactly once, and has to be idempotent.
+// A Runner lives in the keeper, a process beside the agent (package keeper), which
+// keeps promise 3 across the death of the agent: it calls TakeOver at once. Where the
+// keeper could not, since it died too, the election's state file and the journal say
+// so, and CleanUp is called at the next start. The lose-leadership hook therefore runs
+// at least once, not exactly once, and has to be idempotent.
 //
 // A command runs in its own process group with a clean environment, in "/", with
 // one JSON object on its standard input. Whatever of its group is left when it
@@ -32,8 +32,10 @@
 // starts (systemctl start, systemd-run), where something supervises it. For the
 // reach of a group's kill see group.go.
 //
-// Pdeathsig is not used: it fires when the creating thread ends, not the process
-// (go.dev/issue/27505), and reaches the shell only.
+// If this process is killed, the kernel kills the first process of each command with
+// it (Pdeathsig), and whoever runs hooks next ends the rest of its group by the journal.
+// Pdeathsig fires when the thread ends that has started the command, not the process
+// (go.dev/issue/27505): each queue has a thread of its own, which outlives its commands.
 package hooks
 
 import (
@@ -98,11 +100,11 @@ const (
 	// for a leadership which an earlier life of this agent did not finish.
 	causeUncleanRestart = "unclean-restart"
 
-	// causeAgentDied is that of one which the guard runs.
+	// causeAgentDied is that of one which nobody has asked for: TakeOver.
 	causeAgentDied = "agent-died"
 
-	defaultTimeout = 30 * time.Second // README, Configuration
-	defaultGrace   = 5 * time.Second  // README, Configuration
+	defaultTimeout = 30 * time.Second // docs/hooks.md
+	defaultGrace   = 5 * time.Second  // docs/hooks.md
 )
 
 // Config says what to run and within which bounds. The zero Config runs nothing.
@@ -127,14 +129,6 @@ type Config struct {
 	// Socket is the path of the agent's control socket, for BULLY_SOCKET.
 	Socket string
 
-	// Guards starts the guard of each leadership that has a lose-leadership hook;
-	// nil: there is none, and after the agent's death the next start runs the hook.
-	Guards Guards
-
-	// InGuard says that this runs in the guard of an agent that may be frozen and go
-	// on: its notification hook is left alone, and its numbers are not given again.
-	InGuard bool
-
 	// Logger receives the start and end of each hook and its output, line by
 	// line. Nil discards.
 	Logger hclog.Logger
@@ -153,6 +147,12 @@ func (c Config) withDefaults() Config {
 		c.Logger = hclog.NewNullLogger()
 	}
 	return c
+}
+
+// Longest is how long all attempts of a lose-leadership hook may take together.
+func (c Config) Longest() time.Duration {
+	c = c.withDefaults()
+	return c.Timeout + c.Grace + unkillable
 }
 
 // validate reports what no run could make sense of. Whether the commands exist
@@ -216,6 +216,10 @@ type Event struct {
 	// change, leaves the hook its full timeout.
 	Within time.Duration
 
+	// IsPlanned says of a lose-leadership event that the lease goes on meanwhile, so that
+	// nobody else leads before the hook has ended: unless whoever renews it falls silent.
+	IsPlanned bool
+
 	// Attempt is how often the hook was tried before for what has happened.
 	Attempt int
 
@@ -233,7 +237,7 @@ type Event struct {
 type Result struct {
 	Kind  Kind
 	Epoch uint64 // counter
-	Cause string // of the event; agent-died if the guard ran the hook
+	Cause string // of the event; agent-died if nobody asked for it
 
 	OK  bool // the hook exited with 0, or there was nothing to run
 	Ran bool // a process was started
@@ -241,17 +245,25 @@ type Result struct {
 	Seq      uint64 // BULLY_SEQ of the last attempt; 0 if there was none
 	Attempts int    // that were made for this event
 
-	// ByGuard says that the guard had run the hook, since the agent was frozen.
-	// Unasked says that no event asked for this result: the guard has run the
-	// lose-leadership hook of an epoch that is not lost yet.
-	ByGuard, Unasked bool
+	// TakenOver says that the agent was dead or silent when the hook ran, or in the
+	// middle of that: TakeOver saw to its end. Unasked says that no event asked for this
+	// result: it tells that the leadership has been taken from the agent, not how the
+	// hook ended.
+	TakenOver, Unasked bool
+
+	// IsRepeat says that a result of the same run has been told before: the event asked
+	// for a hook that was queued, running or taken over.
+	IsRepeat bool
+
+	// IsCut says that it failed since it was ended, or had less than its own time: it may
+	// be well.
+	IsCut bool
 
 	Exit    int   // exit code; -1 if the process never started or a signal ended it
 	Err     error // why OK is false; nil otherwise
 	Took    time.Duration
 	Started time.Time // zero when !Ran
 
-	isCut bool            // it failed since it was ended, or had less than its own time
 	filed <-chan struct{} // closed when the output is on its way to the ledger; nil: there is none
 }
 
@@ -260,8 +272,8 @@ func (r Result) String() string {
 	switch {
 	case !r.Ran && r.OK:
 		return fmt.Sprintf("%s of epoch %d: nothing ran", r.Kind, r.Epoch)
-	case r.OK && r.ByGuard:
-		return fmt.Sprintf("%s of epoch %d: done by the guard in %v", r.Kind, r.Epoch, r.Took.Round(time.Millisecond))
+	case r.OK && r.TakenOver:
+		return fmt.Sprintf("%s of epoch %d: taken over and done in %v", r.Kind, r.Epoch, r.Took.Round(time.Millisecond))
 	case r.OK:
 		return fmt.Sprintf("%s of epoch %d: done in %v", r.Kind, r.Epoch, r.Took.Round(time.Millisecond))
 	}
@@ -280,6 +292,10 @@ var (
 	// errOver is the end of a become-leader hook whose epoch was lost.
 	errOver = errors.New("stopped, since its epoch is over")
 
+	// errTimedOut is wrapped by the end of a hook whose time was over, its own or what
+	// the lease left of that, however it took its TERM.
+	errTimedOut = errors.New("timed out")
+
 	// errStopping is returned in Results for events that were still queued when
 	// Run's context ended, and for the hook that was ended with it.
 	errStopping = errors.New("stopped, since the agent is stopping")
@@ -287,8 +303,8 @@ var (
 	// errSuperseded is the end of a notification before a newer one of its kind.
 	errSuperseded = errors.New("not started, since a newer event of its kind has come")
 
-	// errTakenOver is the end of what ran when the guard took a frozen agent for dead.
-	errTakenOver = errors.New("the guard has taken over, since this agent was frozen")
+	// errTakenOver is what an agent hears that was frozen past its lease.
+	errTakenOver = errors.New("the leadership was ended, since the agent was silent until its lease was nearly over")
 
 	// errOvertaken is the end of a lose-leadership hook that was tried once more
 	// when this node leads again.

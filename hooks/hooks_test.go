@@ -21,7 +21,7 @@ func TestStrings(t *testing.T) {
 	}
 }
 
-// The defaults of README, Configuration, with a zero Config.
+// The defaults of docs/hooks.md, with a zero Config.
 func TestDefaults(t *testing.T) {
 	cfg := Config{}.withDefaults()
 	if cfg.Timeout != 30*time.Second || cfg.Grace != 5*time.Second || cfg.Logger == nil {

@@ -81,7 +81,7 @@ func setUp(t *testing.T, s scripts, cfg Config) *rig {
 	if g.Runner, err = New(cfg); err != nil {
 		t.Fatal(err)
 	}
-	g.pause, g.guardPause = shortPause, shortPause
+	g.pause = shortPause
 	t.Cleanup(g.noOrphans)
 	t.Cleanup(func() { g.aftermath.Wait(); g.backlog.wait(patience) }) // before its directory goes
 	return g
@@ -169,6 +169,9 @@ func (g *rig) nothingMore() {
 	default:
 	}
 }
+
+// state is Config.Dir.
+func (g *rig) state() string { return filepath.Dir(g.journal.path) }
 
 func (g *rig) path(name string) string { return filepath.Join(g.dir, name) }
 

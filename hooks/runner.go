@@ -3,6 +3,7 @@ package hooks
 import (
 	"context"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -11,10 +12,9 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// Runner runs hooks. Start, Stop, Renew, SetConfig, Guard, Owed, IsRunning,
-// Last and Dropped never block and may be called by any goroutine, before and during Run; Runs,
-// Output and TryRecording wait for the disk. New makes one; Recover, then CleanUp,
-// may be called before Run, Run once.
+// Runner runs hooks. Start, Stop, TakeOver, SetConfig, Owed, IsRunning, Last and Dropped
+// never block and may be called by any goroutine, before and during Run; Rest waits. New
+// makes one; Adopt and CleanUp may be called before Run, Run once.
 type Runner struct {
 	seq     atomic.Uint64 // of the last run, BULLY_SEQ
 	backlog backlog
@@ -22,14 +22,11 @@ type Runner struct {
 	ledger  ledger
 	pause   time.Duration // before the second attempt
 
-	guardPause     time.Duration // before another guard
 	recordPatience time.Duration // with a disk, before a become-leader hook
 
-	aftermath sync.WaitGroup // runs whose output is awaited, bounded by drain, and guards
+	aftermath sync.WaitGroup // runs whose output is awaited, bounded by drain
 
-	recovered []GuardRecord // what guards of the last life have left; until Run
-	begun     uint64        // highest epoch whose become-leader was tried; only the leadership queue's goroutine asks
-	becameAt  time.Duration // when a process of the last become-leader was started at the latest (CLOCK_BOOTTIME); likewise
+	begun uint64 // highest epoch whose become-leader was tried; only the leadership queue's goroutine asks
 
 	toLead   chan struct{} // holds a token when queue may have something
 	toNotify chan struct{} // … notices …
@@ -58,17 +55,19 @@ type Runner struct {
 	// lost is how the last lose-leadership hook ended.
 	lost Result
 
-	// guarding is that of the present leadership, or of the one whose
-	// lose-leadership hook is owed; nil: there is none.
-	guarding *guarding
-	// lease is as Renew said last, and overLease what it was when the last epoch was
-	// over: a planned end goes on renewing lease, any other has nothing but overLease.
-	lease, overLease time.Time
+	// reign is the become-leader event of the leadership that goes on: nobody has
+	// asked for its lose-leadership hook; nil: there is none. takenOver is the highest
+	// epoch that TakeOver has ended.
+	reign     *Event
+	takenOver uint64
 
-	// notices is at most one event of each notification kind, oldest first;
-	// noticing is the kind that runs, "" if none does.
-	notices  []Event
-	noticing Kind
+	rested   *sync.Cond // of mu: the leadership queue may be at rest
+	hush     context.CancelFunc
+	noticing Kind // the notification that runs, "" if none does
+	hushed   context.Context
+
+	// notices is at most one event of each notification kind, oldest first.
+	notices []Event
 
 	untold  []Result // results on their way to the consumer, unbounded
 	last    Result   // last leadership hook, for status
@@ -80,6 +79,10 @@ type request struct {
 	Event
 	due    time.Time // all of it is dead by then; zero: no bound (from Event.Within)
 	repeat bool      // its epoch's lose-leadership was already queued or running
+
+	unasked bool      // it is TakeOver's own: nobody waits for its result
+	taken   bool      // TakeOver sees to its end
+	again   time.Time // when it is run once more should it have failed by then; zero: it is not
 }
 
 // current is the leadership event that is being run.
@@ -88,14 +91,11 @@ type current struct {
 	epoch uint64
 	leash *leash
 
-	isRedo bool
+	isRedo, unasked, taken bool
+	again                  time.Time
 }
 
 const (
-	// seqAhead is more than the runs that an agent has numbered and not filed.
-	// Arbitrary.
-	seqAhead = 16
-
 	// resultRoom is how many results outlive Run unread. More than an agent that
 	// stops will ever leave.
 	resultRoom = 64
@@ -123,11 +123,12 @@ func New(cfg Config) (*Runner, error) {
 		results:  make(chan Result, resultRoom),
 		pause:    firstPause,
 
-		guardPause:     guardPause,
 		recordPatience: recordPatience,
 
 		unstarted: make(map[uint64]bool),
 	}
+	r.rested = sync.NewCond(&r.mu)
+	r.hushed, r.hush = context.WithCancel(context.Background())
 	r.journal = journal{backlog: &r.backlog, log: r.logger}
 	r.ledger = ledger{backlog: &r.backlog, log: r.logger}
 	if cfg.Dir != "" {
@@ -138,9 +139,6 @@ func New(cfg Config) (*Runner, error) {
 	seq, err := r.ledger.open()
 	if err != nil {
 		return nil, err
-	}
-	if cfg.InGuard {
-		seq += seqAhead
 	}
 	r.seq.Store(seq)
 	return r, nil
@@ -162,9 +160,6 @@ func (r *Runner) SetConfig(cfg Config) {
 	}
 	r.kept = next
 	r.journal.keep(next)
-	if r.guarding != nil {
-		wake(r.guarding.anew)
-	}
 }
 
 func (r *Runner) config() Config {
@@ -222,13 +217,18 @@ func (r *Runner) Start(ev Event) {
 		c.leash.pull(errOvertaken, time.Now().Add(overtakeGrace))
 	}
 	req := request{Event: ev}
+	if ev.Kind == BecomeLeader && ev.Epoch.Counter > r.over {
+		r.reign = &ev
+	}
 	if ev.Kind == LoseLeadership {
 		if ev.Within > 0 {
 			req.due = time.Now().Add(ev.Within)
 		}
 		req.repeat = r.hasten(ev.Epoch.Counter, req.due)
 		r.end(ev.Epoch.Counter, ev.Within)
-		r.yield(ev.Epoch.Counter, ev.Within > 0)
+		if r.reign != nil && r.reign.Epoch.Counter <= ev.Epoch.Counter {
+			r.reign = nil
+		}
 	}
 	r.queue = append(r.queue, req)
 	wake(r.toLead)
@@ -245,9 +245,7 @@ func (r *Runner) Stop(epoch uint64) {
 
 // end is Stop with a budget, of which the killing may use its share; 0 is none.
 func (r *Runner) end(epoch uint64, budget time.Duration) {
-	if epoch > r.over {
-		r.over, r.overLease, r.lease = epoch, r.lease, time.Time{}
-	}
+	r.over = max(r.over, epoch)
 	if c := r.current; c != nil && c.kind == BecomeLeader && c.epoch <= r.over {
 		var due time.Time
 		if budget > 0 {
@@ -258,14 +256,17 @@ func (r *Runner) end(epoch uint64, budget time.Duration) {
 }
 
 // hasten reports whether the epoch's lose-leadership is queued or running, and
-// bounds that by due.
+// bounds that by due, unless it was taken over, and has the bound of that.
 func (r *Runner) hasten(epoch uint64, due time.Time) bool {
+	if epoch == r.takenOver {
+		due = time.Time{}
+	}
 	if c := r.current; c != nil && c.kind == LoseLeadership && c.epoch == epoch {
 		c.leash.limit(due)
 		return true
 	}
-	i := slices.IndexFunc(r.queue, func(q request) bool {
-		return q.Kind == LoseLeadership && q.Epoch.Counter == epoch
+	i := slices.IndexFunc(r.queue, func(q request) bool { // a repeat may be of a run that has ended
+		return q.Kind == LoseLeadership && q.Epoch.Counter == epoch && !q.repeat
 	})
 	if i < 0 {
 		return false
@@ -277,7 +278,7 @@ func (r *Runner) hasten(epoch uint64, due time.Time) bool {
 }
 
 // notice keeps the newest event of each notification kind; an older one that has
-// not run is superseded (README, Hooks). The newest has the whole state.
+// not run is superseded (docs/hooks.md). The newest has the whole state.
 func (r *Runner) notice(ev Event) {
 	before := len(r.notices)
 	r.notices = slices.DeleteFunc(r.notices, func(old Event) bool {
@@ -310,19 +311,14 @@ func wake(token chan struct{}) {
 //
 // Its goroutines: one for each queue, one that delivers results.
 func (r *Runner) Run(ctx context.Context) error {
-	cfg := r.config()
-	lanes := []lane{leadership, notification}
-	if cfg.InGuard {
-		lanes = lanes[:1]
-	}
-	r.journal.endOrphans(ctx, cfg.Grace, lanes...)
-	for _, rec := range r.recovered {
-		r.forget(rec.Forget)
-	}
+	r.journal.endOrphans(ctx, r.config().Grace)
+	r.journal.forgetDone()
 	var queues, teller sync.WaitGroup
 	ended := make(chan struct{})
 	queues.Go(func() { r.serveLeadership(ctx) })
-	queues.Go(func() { r.serveNotices(ctx) })
+	queues.Go(func() { r.serveNotices(r.hushed) })
+	stop := context.AfterFunc(ctx, r.hush)
+	defer stop()
 	teller.Go(func() { r.deliver(ended) })
 	queues.Wait()
 	close(ended)
@@ -334,10 +330,12 @@ func (r *Runner) Run(ctx context.Context) error {
 
 // CleanUp makes up for a leadership that an earlier life of this agent did not
 // end: it kills what that life left running, then runs the lose-leadership hook
-// for the epoch of ev, with the cause unclean-restart, unless that life's guard
+// for the epoch of ev, with the cause unclean-restart, unless that life's keeper
 // has. It blocks until that has ended and must be called before Run. Its Result is
 // not delivered by Results.
 func (r *Runner) CleanUp(ctx context.Context, ev Event) Result {
+	runtime.LockOSThread() // see start
+	defer runtime.UnlockOSThread()
 	ev.Kind, ev.Cause = LoseLeadership, causeUncleanRestart
 	r.mu.Lock()
 	if r.kept = r.journal.keptFor(ev.Epoch); r.kept != nil {
@@ -346,8 +344,8 @@ func (r *Runner) CleanUp(ctx context.Context, ev Event) Result {
 	cfg := r.configFor(ev.Epoch.Counter)
 	r.mu.Unlock()
 	r.journal.owe(ev.Epoch) // whoever else had noted that forgets it after this
-	r.journal.endOrphans(ctx, cfg.Grace, leadership, notification)
-	res, isDone := r.doneByGuard(ev.Epoch)
+	r.journal.endOrphans(ctx, cfg.Grace)
+	res, isDone := r.journal.doneFor(ev.Epoch)
 	if !isDone {
 		l := newLeash(cfg.Timeout, cfg.Grace)
 		if ev.Within > 0 {
@@ -370,6 +368,7 @@ func (r *Runner) CleanUp(ctx context.Context, ev Event) Result {
 // serveLeadership runs the leadership queue until ctx is done, and then answers
 // what is left in it.
 func (r *Runner) serveLeadership(ctx context.Context) {
+	runtime.LockOSThread() // for good, see start
 	for {
 		for r.leadNext(ctx) {
 		}
@@ -396,6 +395,9 @@ func (r *Runner) leadNext(ctx context.Context) bool {
 	default:
 		r.conclude(req.Event, r.loseLeadership(ctx, cfg, req.Event, l))
 	}
+	r.mu.Lock()
+	r.rested.Broadcast()
+	r.mu.Unlock()
 	return true
 }
 
@@ -410,7 +412,9 @@ func (r *Runner) admit() (req request, cfg Config, l *leash, ok bool) {
 	}
 	req, r.queue = r.queue[0], r.queue[1:]
 	if res, settled := r.settle(req); settled {
-		r.tell(res)
+		if !req.unasked {
+			r.tell(res)
+		}
 		r.answer(req.Event, res)
 		return req, r.cfg, nil, true
 	}
@@ -420,7 +424,8 @@ func (r *Runner) admit() (req request, cfg Config, l *leash, ok bool) {
 	cfg = r.configFor(req.Epoch.Counter)
 	l = newLeash(cfg.Timeout, cfg.Grace)
 	l.limit(req.due)
-	r.current = &current{kind: req.Kind, epoch: req.Epoch.Counter, leash: l, isRedo: req.IsRedo}
+	r.current = &current{kind: req.Kind, epoch: req.Epoch.Counter, leash: l, isRedo: req.IsRedo,
+		unasked: req.unasked, taken: req.taken, again: req.again}
 	return req, cfg, l, true
 }
 
@@ -435,13 +440,16 @@ func (r *Runner) settle(req request) (res Result, settled bool) {
 		r.unstarted[epoch] = true
 		r.dropped.Pairs++
 	case req.Kind == LoseLeadership && r.unstarted[epoch]:
-		if !r.losesAgain(epoch) {
+		if !req.unasked && !r.losesAgain(epoch) {
 			delete(r.unstarted, epoch)
 		}
 	case req.IsRedo && r.leadsAgain():
 		res.OK, res.Err = false, errOvertaken
+	case r.isTaken(req):
+		r.journal.forgetDone() // the agent lives, and hears of it
+		res, res.filed = r.lost, nil
 	case req.repeat && r.lost.Epoch == epoch:
-		res.OK, res.Err = r.lost.OK, r.lost.Err
+		res.OK, res.Err, res.IsCut, res.IsRepeat = r.lost.OK, r.lost.Err, r.lost.IsCut, r.lost.IsRepeat
 	default:
 		return Result{}, false
 	}
@@ -463,6 +471,8 @@ func (r *Runner) leadsAgain() bool {
 // conclude ends the current request with its result.
 func (r *Runner) conclude(ev Event, res Result) {
 	switch {
+	case res.Kind == LoseLeadership && res.OK && res.TakenOver:
+		r.journal.done(ev.Epoch, res)
 	case res.Kind == LoseLeadership && res.OK:
 		r.journal.settle(res.Epoch)
 	case res.Kind == LoseLeadership:
@@ -471,10 +481,13 @@ func (r *Runner) conclude(ev Event, res Result) {
 	r.answer(ev, res)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	unasked := r.current.unasked
 	r.current = nil
 	r.remember(res)
 	r.learn(res)
-	r.tell(res)
+	if !unasked {
+		r.tell(res)
+	}
 }
 
 func (r *Runner) remember(res Result) {
@@ -500,7 +513,11 @@ func (r *Runner) answer(ev Event, res Result) {
 	}
 }
 
+// tell queues a result; the caller holds mu.
 func (r *Runner) tell(res Result) {
+	if res.Kind == LoseLeadership && res.Epoch == r.lost.Epoch && !res.Unasked {
+		r.lost.IsRepeat = true // when it is told again
+	}
 	r.untold = append(r.untold, res)
 	wake(r.toTell)
 }
@@ -546,6 +563,7 @@ func (r *Runner) nextUntold() (Result, bool) {
 
 // serveNotices runs the notifications, one at a time, until ctx is done.
 func (r *Runner) serveNotices(ctx context.Context) {
+	runtime.LockOSThread() // for good, see start
 	for {
 		for ctx.Err() == nil && r.notifyNext(ctx) {
 		}
@@ -574,9 +592,12 @@ func (r *Runner) notifyNext(ctx context.Context) bool {
 	return true
 }
 
-// Runs lists the last runs of hooks, oldest first. It waits for the disk.
-func (r *Runner) Runs() ([]Run, error) { return r.ledger.runs() }
+// ReadRuns lists the last runs of hooks of an agent with this state directory, oldest
+// first. It waits for the disk.
+func ReadRuns(dir string) ([]Run, error) { return ledgerIn(dir).runs() }
 
-// Output gives one run by its BULLY_SEQ and the end of what it printed. The error
+// ReadOutput gives one run by its BULLY_SEQ and the end of what it printed. The error
 // is fs.ErrNotExist if it is not kept any more. It waits for the disk.
-func (r *Runner) Output(seq uint64) (Run, []byte, error) { return r.ledger.output(seq) }
+func ReadOutput(dir string, seq uint64) (Run, []byte, error) { return ledgerIn(dir).output(seq) }
+
+func ledgerIn(dir string) *ledger { return &ledger{dir: filepath.Join(dir, ledgerName)} }

@@ -31,7 +31,7 @@ func TestHooksRunInOrder(t *testing.T) {
 	g.nothingMore()
 }
 
-// S6: whatever the order of gains and losses, and however long hooks take, a
+// I8: whatever the order of gains and losses, and however long hooks take, a
 // node's hooks are (become lose)*, epochs strictly rising, none twice; and every
 // event gets one result, in the order of events.
 func TestEverySequenceIsPairs(t *testing.T) {
@@ -245,8 +245,61 @@ func TestLeaseEndsDuringPlannedLose(t *testing.T) {
 	if again.Err != first.Err {
 		t.Errorf("second result's err = %v, want the first one's, %v", again.Err, first.Err)
 	}
+	if !first.IsCut || !again.IsCut {
+		t.Errorf("cut: %v, %v; the hook may be well", first.IsCut, again.IsCut)
+	}
+	if first.IsRepeat || !again.IsRepeat {
+		t.Errorf("repeat: %v, %v; the second tells of the same run", first.IsRepeat, again.IsRepeat)
+	}
 	if n := len(g.lines("order")); n != 1 {
 		t.Errorf("the lose hook ran %d times", n)
+	}
+}
+
+// One that minds TERM and says how it ended was cut all the same.
+func TestALoseHookThatMindsTERMIsCut(t *testing.T) {
+	g := startRig(t, scripts{LoseLeadership: "trap 'exit 1' TERM; echo x >armed; while :; do sleep 0.01; done"}, Config{})
+	g.lose(4)
+	g.untilFile("armed")
+	g.loseWithin(4, 200*time.Millisecond)
+	if res := g.wants(LoseLeadership, 4, false, true); !res.IsCut || res.Exit != 1 {
+		t.Errorf("result %+v", res)
+	}
+}
+
+// One that has failed by the end of the lease was not cut, nor was one that others have
+// killed.
+func TestALoseHookThatFailsInAHurryIsNotCut(t *testing.T) {
+	for _, end := range []string{"exit 1", "kill -9 $$"} {
+		g := startRig(t, scripts{LoseLeadership: end}, Config{})
+		g.loseWithin(4, patience)
+		if res := g.wants(LoseLeadership, 4, false, true); res.IsCut {
+			t.Errorf("%s: result %+v", end, res)
+		}
+	}
+}
+
+// A hook that has ended is run once more by whoever asks for that, also while the second
+// result of its first run waits for its turn.
+func TestARedoBehindARepeatRuns(t *testing.T) {
+	g := setUp(t, scripts{LoseLeadership: note + "exit 3"}, Config{})
+	g.lose(4)
+	g.lose(4)
+	req, cfg, l, _ := g.admit()
+	l.pull(errOver, time.Time{}) // it is not worth running
+	g.conclude(req.Event, g.loseLeadership(t.Context(), cfg, req.Event, l))
+	redo := event(LoseLeadership, 4)
+	redo.IsRedo = true
+	g.Start(redo)
+	g.run()
+	if res := g.wants(LoseLeadership, 4, false, false); res.IsRepeat {
+		t.Errorf("result %+v", res)
+	}
+	if res := g.wants(LoseLeadership, 4, false, false); !res.IsRepeat {
+		t.Errorf("result %+v", res)
+	}
+	if res := g.wants(LoseLeadership, 4, false, true); res.IsRepeat {
+		t.Errorf("result %+v", res)
 	}
 }
 
@@ -343,7 +396,7 @@ func TestSlowConsumerLosesNoResult(t *testing.T) {
 	g.nothingMore()
 }
 
-// S8: when the agent stops, the running hook is ended and nothing new starts.
+// When the agent stops, the running hook is ended and nothing new starts.
 func TestStoppingEndsTheRunningHook(t *testing.T) {
 	g := startRig(t, scripts{BecomeLeader: note + "exec sleep 60", LoseLeadership: note}, Config{})
 	g.become(1)
