@@ -8,8 +8,7 @@ import (
 	"github.com/bully-agent/bully-agent/wire"
 )
 
-// hooks is a machine's hook runner, as package hooks has it: one queue, one hook
-// at a time; the end of an epoch kills its become hook, or drops the pair if
+// hooks is what a machine's keeper runs for its agent: one queue, one hook at a time; the end of an epoch kills its become hook, or drops the pair if
 // that never started.
 type hooks struct {
 	queue   []hookRun
@@ -17,6 +16,7 @@ type hooks struct {
 	run     int        // number of the current one: a planned end of another is void
 	last    wire.Epoch // whose pair was dropped
 	became  wire.Epoch // of the last become hook asked for
+	endsAt  int64      // true time at which it will end, unless something ends it
 	owed    int        // ends that the process has not been told of
 
 	// acting is the epoch whose become hook has started and whose lose hook has
@@ -24,11 +24,14 @@ type hooks struct {
 	acting    wire.Epoch
 	held      wire.Epoch // acting once, and its lose hook has failed or was cut
 	overslept wire.Epoch // acting, and its host was suspended past its lease
-	guard     guard
+	settled   wire.Epoch // the last whose lose hook has succeeded
+	holder    *holder    // who has borrowed the lease; nil: nobody
+	keeper    keeper
 }
 
 type hookRun struct {
 	election.StartHook
+	life   int32 // of the agent that asked for it, the only one that hears of its end
 	due    int64 // true time by which it is dead; 0: no bound
 	killed bool
 }
@@ -44,13 +47,14 @@ type hookTimes struct {
 func (w *World) startHook(m *machine, e election.StartHook) {
 	w.say(m, "%v", e)
 	m.hooks.owed++
-	run := hookRun{StartHook: e}
+	run := hookRun{StartHook: e, life: m.life}
 	if e.Within > 0 {
 		run.due = m.clock.when(m.clock.time(w.now).Add(e.Within), w.now)
 	}
 	if e.Hook == election.Lose {
-		if m.hooks.guard.hasTaken(e.Epoch) {
-			w.leaveToGuard(m, run)
+		w.endHolder(m) // the agent ends it, or has waited for its end
+		if m.hooks.keeper.hasTaken(e.Epoch) {
+			w.leaveToKeeper(m, run)
 			return
 		}
 		if w.endEpoch(m, e.Epoch) {
@@ -63,13 +67,13 @@ func (w *World) startHook(m *machine, e election.StartHook) {
 	w.nextHook(m)
 }
 
-// leaveToGuard: the guard was quicker, and its result counts.
-func (w *World) leaveToGuard(m *machine, run hookRun) {
-	if m.hooks.guard.over {
+// leaveToKeeper: it had taken over for the agent's silence, and its result counts.
+func (w *World) leaveToKeeper(m *machine, run hookRun) {
+	if m.hooks.keeper.over {
 		w.hookEnded(m, run, true)
 		return
 	}
-	m.hooks.guard.owes = run
+	m.hooks.keeper.owes = run
 }
 
 func (w *World) stopHook(m *machine, e wire.Epoch) { w.endEpoch(m, e) }
@@ -119,7 +123,7 @@ func (w *World) hurryHook(m *machine, e election.HurryHook) {
 // nextHook starts what waits, if nothing runs.
 func (w *World) nextHook(m *machine) {
 	h := &m.hooks
-	if h.current.Hook != 0 || len(h.queue) == 0 {
+	if h.current.Hook != 0 || len(h.queue) == 0 || h.keeper.dead {
 		return
 	}
 	h.current = h.queue[0]
@@ -129,6 +133,7 @@ func (w *World) nextHook(m *machine) {
 		w.i9HooksOfHostsAreDisjoint(m, &h.current.StartHook)
 		h.acting, h.held, h.overslept = h.current.Epoch, wire.Epoch{}, wire.Epoch{}
 		w.watchOver(m, h.current.Epoch)
+		w.lendLater(m, h.current.Epoch)
 	}
 	w.planHookEnd(m, w.hookTakes(h.current.Hook))
 	if h.current.due > 0 {
@@ -156,6 +161,7 @@ func (w *World) hookTakes(hook election.Hook) time.Duration {
 func (w *World) planHookEnd(m *machine, in time.Duration) {
 	h := &m.hooks
 	h.run++
+	h.endsAt = w.now + int64(in)
 	run := h.run
 	w.after(in, func() {
 		switch {
@@ -205,30 +211,34 @@ func (w *World) hookEnded(m *machine, run hookRun, ok bool) {
 	if !m.runs() {
 		return
 	}
-	life := m.life
 	w.after(50*time.Microsecond, func() {
-		if m.life == life {
+		if m.life == run.life {
 			w.step(m, election.HookEnded{Hook: run.Hook, Epoch: run.Epoch, OK: ok})
 		}
 	})
 }
 
-// orphanHooks: the process has died, and the guard sees to its hooks (M18), unless
-// the host died, too.
+// orphanHooks: the process has died. Its keeper goes on with what it runs until it
+// notices, and sees to the rest (M18), unless the host died, too.
 func (w *World) orphanHooks(m *machine) {
 	h := &m.hooks
-	switch {
-	case m.hostDown:
+	k := &h.keeper
+	if m.hostDown {
 		m.losePowerOfHooks()
-	case m.suspended: // whoever kills it wakes the host
-		w.noteOverslept(m)
+		return
 	}
-	h.guard.owes = hookRun{}
-	if !h.acting.IsZero() && !h.guard.took {
-		deadline, _ := w.guardDeadline(m)
-		w.guardTakesOver(m, deadline)
-		h.guard.owes = hookRun{}
+	if m.suspended { // whoever kills it wakes the host
+		w.wakeKeeper(m)
 	}
-	h.queue, h.current = nil, hookRun{}
-	h.run++
+	h.queue = slices.DeleteFunc(h.queue, func(r hookRun) bool { return r.Hook == election.Become })
+	k.owes, k.then, k.planned = hookRun{}, nil, m.plannedEnd()
+	k.busy = !k.dead && (!h.acting.IsZero() || len(k.will.Letters) > 0 || k.took && !k.over)
+	switch {
+	case !k.busy:
+		h.queue = nil
+	case w.keepers.isPlain:
+		w.noticeDeath(m)
+	default:
+		w.keeperAfter(m, w.keeperTakes(2*time.Millisecond), func() { w.noticeDeath(m) })
+	}
 }

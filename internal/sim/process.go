@@ -33,22 +33,27 @@ func (w *World) boot(m *machine) {
 		w.after(time.Second, func() { w.boot(m) }) // it exits, and its supervisor starts it again
 		return
 	}
-	took, owed := time.Duration(0), m.disk.state.Promoted
-	if !owed.IsZero() {
-		took = w.hookTakes(election.Lose)
-	}
 	m.starting = true
-	w.awaitGuard(m, owed, func(hasRun bool) {
-		if hasRun || owed.IsZero() {
-			took = 0
-		} else {
-			w.say(m, "lose hook epoch=%v cause=%s", owed, election.UncleanRestarted)
+	w.awaitKeeper(m, func(isDone bool) {
+		h := &m.hooks
+		owed := h.acting // by the keeper's journal; what an older state file says counts, too
+		if owed.IsZero() {
+			owed = m.disk.state.Promoted
 		}
-		w.after(took, func() { w.start(m) })
+		if !isDone || owed.IsZero() || h.settled == owed || h.keeper.hasTaken(owed) && h.keeper.over {
+			w.startBeside(m, !isDone)
+			return
+		}
+		w.say(m, "lose hook epoch=%v cause=%s", owed, election.UncleanRestarted)
+		w.after(w.hookTakes(election.Lose), func() { w.start(m) })
 	})
 }
 
-func (w *World) start(m *machine) {
+func (w *World) start(m *machine) { w.startBeside(m, false) }
+
+// startBeside starts the agent, with the keeper of the last life still busy or not. If
+// it is, the agent votes, and stands only when that is done.
+func (w *World) startBeside(m *machine, isBusy bool) {
 	m.starting = false
 	if m.copyOf != nil && !w.raging {
 		return
@@ -60,17 +65,25 @@ func (w *World) start(m *machine) {
 	if w.refusesExpect(m) {
 		return
 	}
-	m.hooks = hooks{run: m.hooks.run + 1, became: m.hooks.became, held: m.hooks.held, guard: guard{run: m.hooks.guard.run + 1}}
+	if isBusy = isBusy && m.hooks.keeper.busy; !isBusy {
+		w.beginHooks(m)
+	}
+	m.hooks.owed = 0
 	saved := m.disk.state
 	saved.Incarnation++
 	saved.Promoted = wire.Epoch{}
 	w.i1DiskNeverGoesBack(m, &m.disk.state, &saved)
 	m.disk.write(saved)
-	m.process = process{life: m.life + 1, nonce: w.rng.Uint32(), bornAt: w.now, inherited: saved.LongestPromise}
+	m.process = process{life: m.life + 1, nonce: w.rng.Uint32(), bornAt: m.clock.at(w.now), inherited: saved.LongestPromise}
 	m.witness = witness{ackAt: m.ackAt}
 	clear(m.ackAt)
 	cfg := m.cfg
 	cfg.ID, cfg.Nonce, cfg.Cluster = m.id, m.nonce, cluster
+	if isBusy {
+		w.fired(StartsBeside)
+		cfg.HoldDown = 24 * time.Hour
+		w.standWhenDone(m)
+	}
 	cfg.Rand = rand.New(rand.NewPCG(w.rng.Uint64(), w.rng.Uint64()))
 	node, err := election.New(cfg, saved, m.clock.time(w.now))
 	if err != nil {
@@ -78,12 +91,34 @@ func (w *World) start(m *machine) {
 	}
 	m.node = node
 	m.state = node.Status().State
+	if !w.raging {
+		w.record.returned = append(w.record.returned, w.now)
+	}
 	w.say(m, "starts life=%d nonce=%08x port=%d priority=%d", saved.Incarnation, m.nonce, m.port, cfg.Priority)
 	w.detector.forget(w, m)
 	w.arm(m)
 	w.startJobs(m)
 	if !m.linkUp {
 		w.step(m, election.LinkChanged{})
+	}
+}
+
+// beginHooks gives a process a keeper of its own.
+func (w *World) beginHooks(m *machine) {
+	h := &m.hooks
+	*h = hooks{run: h.run + 1, became: h.became, held: h.held, holder: h.holder, keeper: keeper{run: h.keeper.run + 1}}
+}
+
+// standWhenDone: the keeper of the life before is done.
+func (w *World) standWhenDone(m *machine) {
+	life := m.life
+	m.hooks.keeper.then = func() {
+		if m.life == life {
+			owed := m.hooks.owed
+			w.beginHooks(m)
+			m.hooks.owed = owed
+			w.step(m, election.Command{Verb: election.Stand, Token: 7})
+		}
 	}
 }
 
@@ -183,7 +218,7 @@ func (w *World) thaw(m *machine) {
 		m.clock.start(w.now)
 	}
 	if wasHost {
-		w.wakeGuard(m)
+		w.wakeKeeper(m)
 	}
 	w.detector.dirty = true
 	w.say(m, "goes on")
