@@ -3,7 +3,8 @@
 // The Nodes are the code that ships. Everything around them is a model: a
 // machine has a boot-time clock of its own rate, a disk of which only what was
 // synced survives a crash, a process that can be killed between any two effects,
-// frozen, or started twice, and hooks that take their time. The network loses,
+// frozen, or started twice, a keeper beside it that runs its hooks, takes its time,
+// can be killed as well, and sends the will of a dead agent, and borrowers of a lease. The network loses,
 // doubles, delays, damages and replays frames; the failure detector lies; hosts
 // tell of ended processes and pulled cables, or do not.
 //

@@ -20,7 +20,7 @@ type Failover struct {
 }
 
 // electionKinds are the datagrams that an election consists of.
-var electionKinds = []wire.Kind{wire.Election, wire.Answer, wire.Coordinator, wire.CoordAck, wire.Nominate, wire.Resign, wire.ResignAck}
+var electionKinds = []wire.Kind{wire.Election, wire.Canvass, wire.Answer, wire.Coordinator, wire.CoordAck, wire.Nominate, wire.Resign, wire.ResignAck}
 
 // Fail lets o.Nodes machines, which may be a thousand, start at once in calm
 // weather, and switches the leader's host off. The mode is available unless o

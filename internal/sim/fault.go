@@ -60,10 +60,20 @@ const (
 	HookStuck
 	HookFails
 	HookKilled
-	GuardLose      // the guard runs the lose hook in the agent's stead
-	GuardLoseCut   // and ends it with the lease
-	GuardLoseAgain // and runs it once more
-	HeldOn         // a leadership begins while a failed lose hook elsewhere may have released nothing
+	HeldOn // a leadership begins while a failed lose hook elsewhere may have released nothing
+
+	KeeperLose      // the keeper runs the lose hook in the agent's stead
+	KeeperLoseCut   // and ends it with the lease
+	KeeperLoseAgain // and runs it once more
+	KeeperSlow
+	KeeperDies
+	BothDie           // the keeper, while the agent is dead or frozen
+	KeeperDiesSending // between two copies of a will
+	StartsBeside      // an agent, before the keeper of its last life is done
+	Borrowed          // a lease
+	WillSent
+	WillWaits // for who has borrowed the lease
+	WillVoid  // since the lose hook failed
 
 	OpStepDown // operator
 	OpHandOver
@@ -119,7 +129,9 @@ var faultNames = [faultKinds]string{
 	TotalRestart: "total-restart", Freeze: "freeze", Suspend: "suspend",
 	DiskFull: "disk-full", DiskError: "disk-error", DiskSlow: "disk-slow", LostWrite: "lost-write", TornWrite: "torn-write", Wiped: "wiped",
 	HookSlow: "hook-slow", HookStuck: "hook-stuck", HookFails: "hook-fails", HookKilled: "hook-killed",
-	GuardLose: "guard-lose", GuardLoseCut: "guard-lose-cut", GuardLoseAgain: "guard-lose-again", HeldOn: "held-on",
+	HeldOn: "held-on", KeeperLose: "keeper-lose", KeeperLoseCut: "keeper-lose-cut", KeeperLoseAgain: "keeper-lose-again",
+	KeeperSlow: "keeper-slow", KeeperDies: "keeper-dies", BothDie: "both-die", KeeperDiesSending: "keeper-dies-sending",
+	StartsBeside: "starts-beside", Borrowed: "borrowed", WillSent: "will-sent", WillWaits: "will-waits", WillVoid: "will-void",
 	OpStepDown: "step-down", OpHandOver: "hand-over", OpForget: "forget", OpLeave: "leave", OpReprioritise: "reprioritise",
 	ClockDrift: "clock-drift", MixedSettings: "mixed-settings", MixedMode: "mixed-mode", NearCounterLimit: "near-counter-limit",
 	OddTimers: "odd-timers", LongLease: "long-lease", OddSettle: "odd-settle", OddPreemptDelay: "odd-preempt-delay",

@@ -16,7 +16,7 @@ import (
 // I1: what is on disk never decreases, but for the longest promise of the lives before
 // once that has run out since the start of this one.
 func (w *World) i1DiskNeverGoesBack(m *machine, was, is *election.Saved) {
-	isOver := was.LongestPromise == m.inherited && w.now-m.bornAt >= int64(was.LongestPromise)
+	isOver := was.LongestPromise == m.inherited && m.clock.at(w.now)-m.bornAt >= int64(was.LongestPromise)
 	if is.MaxCounter < was.MaxCounter || is.Incarnation < was.Incarnation || is.Roster.Version < was.Roster.Version ||
 		is.LongestPromise < was.LongestPromise && !isOver || is.Accepted.Compare(was.Accepted) < 0 {
 		w.fail(1, "n%d: disk goes back from %+v to %+v", m.number, *was, *is)
@@ -47,6 +47,13 @@ func (w *World) i2AnnouncedByItsOwnerAlone(m *machine, f *wire.Frame) {
 		w.fail(2, "n%d sends %v, which is an epoch of n%d's or of an earlier life", m.number, f, was.who)
 	}
 	m.shown = f.Epoch
+}
+
+// I2: and so does its will, which says so for the life that led.
+func (w *World) i2WillIsOfItsLeadership(m *machine, f *wire.Frame) {
+	if was := w.record.owners[f.Epoch]; f.Epoch.Owner != f.Sender || was.who != m.number || was.nonce != f.Nonce {
+		w.fail(2, "n%d's keeper sends %v, which is an epoch of n%d's or of another life", m.number, f, was.who)
+	}
 }
 
 // I3 (quorum): at most one owner of each counter ever leads.
@@ -98,7 +105,7 @@ func (w *World) i5AtMostOneActs(m *machine) {
 
 // I6: the epochs that a node accepts never decrease, over its restarts too: each is
 // on disk before anything shows it. Excepted is what it accepted while its disk
-// took no writes, which the README says ("may have forgotten").
+// took no writes, which docs/fencing.md says ("may have forgotten").
 func (w *World) i6EpochsNeverDecrease(m *machine, e *election.Transition) {
 	if e.To == election.Lead || e.To == election.Follow && !e.Leader.IsZero() {
 		w.i6AcceptedIsSaved(m, e)
@@ -172,8 +179,9 @@ func (w *World) i8BecomeOnlyWithLease(m *machine, e *election.StartHook) {
 }
 
 // I9 (quorum): what users see of two leaderships on different hosts, from the
-// start of become to the end of lose, never overlaps. Where an agent is dead or
-// silent its guard runs the lose hook, and that takes its time.
+// start of become to the end of lose, never overlaps, nor with what has borrowed the
+// lease of another. Where an agent is dead or silent its keeper runs the lose hook, and
+// that takes its time.
 func (w *World) i9HooksOfHostsAreDisjoint(m *machine, e *election.StartHook) {
 	if w.mode != Quorum {
 		return
@@ -182,19 +190,31 @@ func (w *World) i9HooksOfHostsAreDisjoint(m *machine, e *election.StartHook) {
 		h := &other.hooks
 		switch {
 		case other == m:
+		case w.hasHolder(other) && !other.suspended:
+			w.fail(9, "n%d starts the become hook of %v while n%d's lease is lent for %v", m.number, e.Epoch, other.number,
+				time.Duration(h.holder.until-other.clock.at(w.now)))
 		case !h.held.IsZero():
-			// README, Hooks: "A lose hook that fails, whatever its exit status, is tried three times
+			// docs/hooks.md: "A lose hook that fails, whatever its exit status, is tried three times
 			// within its time, …: what it should release may still be held."
 			w.fired(HeldOn)
 		case h.acting.IsZero():
 		case other.suspended || h.overslept == h.acting:
 			// README: "A host that freezes as a whole can run nothing while it is frozen, its lose
 			// hook included; only a check of the epoch protects a shared resource then."
+		case h.keeper.dead && w.isPastLease(other):
+			// docs/hooks.md: "where the keeper was killed too, or the host lost its power, the next start runs
+			// the hook": nobody is there to run it by the end of the lease.
 		default:
 			w.fail(9, "n%d starts the become hook of %v while that of %v on n%d has not ended (%v)", m.number, e.Epoch,
 				h.acting, other.number, other.state)
 		}
 	}
+}
+
+// isPastLease: the lease of the last leadership here is over, and the takeover delay.
+func (w *World) isPastLease(m *machine) bool {
+	deadline, _ := w.keeperDeadline(m)
+	return m.clock.at(w.now) > deadline+int64(w.base.TakeoverDelay)
 }
 
 // I10: nobody claims while a leader is heard by everybody without a gap and has
@@ -315,7 +335,7 @@ func (w *World) i15NothingAfterTheLease(m *machine, f *wire.Frame) {
 
 // refusals is what a Node counts when a frame means nothing to it.
 var refusals = []string{"duplicate", "old-incarnation", "unknown-sender", "other-mode", "id-conflict", "counter-jump",
-	"counter-out-of-range", "other-cluster", "own-frame", "config-mismatch"}
+	"counter-out-of-range", "other-cluster", "own-frame", "config-mismatch", "after-its-will", "unknown-life"}
 
 func isRefused(effects []election.Effect) bool {
 	return slices.ContainsFunc(effects, func(e election.Effect) bool {
@@ -350,6 +370,13 @@ func (w *World) i18ResignsAfterItsLoseHook(m *machine, f *wire.Frame) {
 	}
 }
 
+// I18: and a will only after it has succeeded,
+func (w *World) i18WillAfterItsLoseHook(m *machine, f *wire.Frame) {
+	if f.Epoch == m.hooks.acting || f.Epoch == m.hooks.held {
+		w.fail(18, "n%d's keeper resigns %v before its lose hook has succeeded", m.number, f.Epoch)
+	}
+}
+
 // I18: and if nothing fails the successor that it names leads.
 func (w *World) i18SuccessorLeads(leader, successor *machine, leads bool) {
 	if w.failure == nil && !leads {
@@ -360,7 +387,7 @@ func (w *World) i18SuccessorLeads(leader, successor *machine, leads bool) {
 
 // triesAllowed is how often one request may go to one peer.
 var triesAllowed = [kinds]uint32{wire.Election: 3, wire.Coordinator: 4, wire.Query: 2, wire.Probe: 2, wire.Nominate: 3,
-	wire.Prepare: 3, wire.Resign: 4, wire.Roster: 4}
+	wire.Prepare: 3, wire.Resign: 4, wire.Roster: 4, wire.Canvass: 3}
 
 // I19: a request is repeated a few times only.
 func (w *World) i19FewRepetitions(m, to *machine, f *wire.Frame) {
@@ -393,7 +420,7 @@ func (w *World) i20NewerLeadershipsHaveHigherTokens(m *machine, e *election.Tran
 
 // I20 (available): once one leader is known to all, a resource that compares epochs
 // refuses it for no epoch that a host which is here, with its disk, has accepted.
-// Higher ones may be known to hosts that are off, which the README says ("returns").
+// Higher ones may be known to hosts that are off, which docs/fencing.md says ("returns").
 func (w *World) i20TheOneLeaderIsTheNewest() {
 	i := slices.IndexFunc(w.machines, func(m *machine) bool { return w.counts(m) && w.acts(m) })
 	if i < 0 || w.failure != nil {
@@ -430,17 +457,17 @@ func (w *World) i23RosterIsOnDiskBeforeItIsTold(m *machine, f *wire.Frame) {
 	has := &m.disk.state.Roster
 	switch {
 	case f.Kind == wire.RosterAck && f.AckVerdict == wire.Accept:
-		if f.ConfigVersion != has.Version {
-			w.fail(23, "n%d acknowledges roster %d with %d on disk", m.number, f.ConfigVersion, has.Version)
+		if f.RosterVersion != has.Version {
+			w.fail(23, "n%d acknowledges roster %d with %d on disk", m.number, f.RosterVersion, has.Version)
 		}
-		w.record.holders[held{m.id, f.ConfigVersion}] = true
+		w.record.holders[held{m.id, f.RosterVersion}] = true
 	case f.Kind == wire.Roster && f.Phase == wire.Formed:
 		voters := f.Voters[:f.Count]
-		if !has.Formed || f.ConfigVersion != has.Version || !slices.Equal(voters, has.IDs) {
+		if !has.Formed || f.RosterVersion != has.Version || !slices.Equal(voters, has.IDs) {
 			w.fail(23, "n%d sends %v with roster %d of %d on disk", m.number, f, has.Version, len(has.IDs))
 		}
-		if m.offered.version != f.ConfigVersion {
-			m.offered = offered{f.ConfigVersion, slices.Clone(voters)}
+		if m.offered.version != f.RosterVersion {
+			m.offered = offered{f.RosterVersion, slices.Clone(voters)}
 		}
 	}
 }

@@ -18,6 +18,7 @@ func stage(t *testing.T, mode Mode) *World {
 	o := Options{Seed: 1, Nodes: 3, Mode: mode}
 	w := newWorld(&o)
 	w.beyond, w.mixed, w.drift, w.nearEnd = noFault, noFault, false, false
+	w.keepers.isPlain = true
 	w.waived = [invariants]bool{}
 	w.base = election.Config{MinAcks: election.AutoMinAcks, Heartbeat: 50 * time.Millisecond, Lease: 400 * time.Millisecond,
 		StopBudget: 100 * time.Millisecond, Algorithm: election.Classic}
@@ -218,7 +219,7 @@ func TestInvariantsBite(t *testing.T) {
 		{"hooks of two hosts overlap", 9, Quorum,
 			func(w *World, a, b *machine) { b.hooks.acting = epochOf(b, 7); b.suspended = true; w.become(a, 8) }, // its host runs nothing
 			func(w *World, a, b *machine) { b.hooks.acting = epochOf(b, 7); w.become(a, 8) }},
-		{"a frozen agent's guard has not ended", 9, Quorum,
+		{"a frozen agent's keeper has not ended", 9, Quorum,
 			func(w *World, a, b *machine) {
 				w.become(b, 7)
 				w.freeze(b, Freeze, time.Hour)
@@ -231,9 +232,37 @@ func TestInvariantsBite(t *testing.T) {
 				w.pass(40 * time.Millisecond)
 				w.become(a, 8)
 			}},
-		{"a dead agent's guard has not ended", 9, Quorum,
+		{"a dead agent's keeper has not ended", 9, Quorum,
 			func(w *World, a, b *machine) { w.become(b, 7); w.kill(b, Crash); w.pass(lease); w.become(a, 8) },
 			func(w *World, a, b *machine) { w.become(b, 7); w.kill(b, Crash); w.become(a, 8) }},
+		{"a keeper that died while its agent was dead", 9, Quorum,
+			func(w *World, a, b *machine) {
+				w.keepers.isPlain = false
+				w.become(b, 7)
+				w.kill(b, Crash)
+				w.killKeeper(b, KeeperDies)
+				w.pass(lease)
+				w.become(a, 8)
+			},
+			func(w *World, a, b *machine) {
+				w.keepers.isPlain = false
+				w.become(b, 7)
+				w.kill(b, Crash)
+				w.killKeeper(b, KeeperDies)
+				w.pass(lease / 5)
+				w.become(a, 8)
+			}},
+		{"a lease that is lent", 9, Quorum,
+			func(w *World, a, b *machine) {
+				b.hooks.holder = &holder{until: b.clock.at(w.now) + int64(lease), endsAt: w.now + int64(lease)/2}
+				w.pass(lease / 2)
+				w.become(a, 8)
+			},
+			func(w *World, a, b *machine) {
+				b.hooks.holder = &holder{until: b.clock.at(w.now) + int64(lease), endsAt: w.now + int64(lease)/2}
+				w.pass(lease / 4)
+				w.become(a, 8)
+			}},
 		{"a coup", 10, Available,
 			func(w *World, a, b *machine) { w.lead(b, 8, lease); w.hearAll(b, lease); w.i10NoCoup(a) }, // not for long enough
 			func(w *World, a, b *machine) { w.lead(b, 8, lease); w.hearAll(b, 3*lease); w.i10NoCoup(a) }},
@@ -263,6 +292,17 @@ func TestInvariantsBite(t *testing.T) {
 			},
 			func(w *World, a, b *machine) {
 				w.record.changes = []change{{cause: election.LeaderFailed}}
+				w.i13NoChangeWithoutACause()
+			}},
+		{"a change long after a return", 13, Available,
+			func(w *World, a, b *machine) {
+				w.record.returned = []int64{5}
+				w.record.changes = []change{{at: 5, cause: election.ReMinted}}
+				w.i13NoChangeWithoutACause()
+			},
+			func(w *World, a, b *machine) {
+				w.record.returned = []int64{5}
+				w.record.changes = []change{{at: 5 + int64(w.joinedWithin()), cause: election.ReMinted}}
 				w.i13NoChangeWithoutACause()
 			}},
 		{"a lease without acknowledgements", 14, Quorum,
@@ -308,6 +348,18 @@ func TestInvariantsBite(t *testing.T) {
 				a.hooks.acting = epochOf(a, 9)
 				w.watchFrame(a, b, &wire.Frame{Kind: wire.Resign, Epoch: epochOf(a, 9)})
 			}},
+		{"a will before lose has succeeded", 18, Quorum,
+			func(w *World, a, _ *machine) {
+				a.hooks.held = epochOf(a, 8)
+				w.i18WillAfterItsLoseHook(a, &wire.Frame{Epoch: epochOf(a, 9)})
+			},
+			func(w *World, a, _ *machine) {
+				a.hooks.held = epochOf(a, 9)
+				w.i18WillAfterItsLoseHook(a, &wire.Frame{Epoch: epochOf(a, 9)})
+			}},
+		{"a will of another life", 2, Quorum,
+			func(w *World, a, _ *machine) { w.willOf(a, a.nonce) },
+			func(w *World, a, _ *machine) { w.willOf(a, a.nonce+1) }},
 		{"the successor does not lead", 18, Available,
 			func(w *World, a, b *machine) { w.i18SuccessorLeads(a, b, true) },
 			func(w *World, a, b *machine) { w.i18SuccessorLeads(a, b, false) }},
@@ -347,15 +399,15 @@ func TestInvariantsBite(t *testing.T) {
 			func(w *World, a, b *machine) { w.tellRoster(a, b, 16) }},
 		{"a roster acknowledged before it is saved", 23, Quorum,
 			func(w *World, a, b *machine) {
-				w.watchFrame(a, b, &wire.Frame{Kind: wire.RosterAck, ConfigVersion: 1})
+				w.watchFrame(a, b, &wire.Frame{Kind: wire.RosterAck, RosterVersion: 1})
 			},
 			func(w *World, a, b *machine) {
-				w.watchFrame(a, b, &wire.Frame{Kind: wire.RosterAck, ConfigVersion: 16})
+				w.watchFrame(a, b, &wire.Frame{Kind: wire.RosterAck, RosterVersion: 16})
 			}},
 		{"forgotten on the leader's disk alone", 23, Quorum,
 			func(w *World, a, b *machine) {
 				w.tellRoster(a, b, 1)
-				w.watchFrame(b, a, &wire.Frame{Kind: wire.RosterAck, ConfigVersion: 1})
+				w.watchFrame(b, a, &wire.Frame{Kind: wire.RosterAck, RosterVersion: 1})
 				w.i23ForgottenOnDisks(a, wire.ID{1: 9})
 			},
 			func(w *World, a, b *machine) {
@@ -400,6 +452,12 @@ func (w *World) become(m *machine, counter uint64) {
 	w.startHook(m, election.StartHook{Hook: election.Become, Epoch: m.epoch})
 }
 
+// willOf lets a machine's keeper send a letter for a life; the present one led.
+func (w *World) willOf(m *machine, nonce uint32) {
+	w.record.owners[epochOf(m, 9)] = leadership{who: m.number, nonce: m.nonce, led: true}
+	w.i2WillIsOfItsLeadership(m, &wire.Frame{Sender: m.id, Nonce: nonce, Epoch: epochOf(m, 9)})
+}
+
 func (w *World) repeat(from, to *machine, again int) {
 	w.watchFrame(from, to, &wire.Frame{Kind: wire.Election, Round: 7})
 	for range again {
@@ -410,7 +468,7 @@ func (w *World) repeat(from, to *machine, again int) {
 // tellRoster lets a machine send the roster that it has as if it were of this version.
 func (w *World) tellRoster(from, to *machine, version uint32) {
 	has := from.disk.state.Roster
-	f := wire.Frame{Kind: wire.Roster, Phase: wire.Formed, ConfigVersion: version, Count: uint8(len(has.IDs))}
+	f := wire.Frame{Kind: wire.Roster, Phase: wire.Formed, RosterVersion: version, Count: uint8(len(has.IDs))}
 	copy(f.Voters[:], has.IDs)
 	w.watchFrame(from, to, &f)
 }
@@ -427,36 +485,3 @@ func (w *World) spin(m *machine, times int) {
 
 // pass lets time go by.
 func (w *World) pass(d time.Duration) { w.runUntil(w.now+int64(d), nil) }
-
-// TestTheGuardTakesItsTime: it takes over half a stop budget before the lease ends,
-// ends a hook that takes too long with the lease, and runs it once more; whoever
-// starts or goes on waits for that, and runs none itself.
-func TestTheGuardTakesItsTime(t *testing.T) {
-	w := stage(t, Quorum)
-	b := w.machines[1]
-	w.hookTimes = hookTimes{become: time.Millisecond, lose: 400 * time.Millisecond, timeout: time.Second}
-	w.hookTimes.stuck = percent(100)
-	w.become(b, 7)
-	w.lead(b, 7, 400*time.Millisecond)
-	w.freeze(b, Freeze, time.Hour)
-	if w.pass(340 * time.Millisecond); b.hooks.guard.took {
-		t.Fatal("the guard took over early")
-	}
-	if w.pass(20 * time.Millisecond); !b.hooks.guard.took || b.hooks.acting.IsZero() {
-		t.Fatalf("half a stop budget before the end of the lease the guard is %+v", b.hooks.guard)
-	}
-	if w.pass(45 * time.Millisecond); !b.hooks.acting.IsZero() || b.hooks.held.IsZero() || b.hooks.guard.over {
-		t.Fatalf("after the lease: acting in %v, holding %v, guard %+v", b.hooks.acting, b.hooks.held, b.hooks.guard)
-	}
-	w.kill(b, Crash)
-	w.boot(b)
-	if w.pass(500 * time.Millisecond); b.runs() {
-		t.Fatal("the next agent did not wait for the guard")
-	}
-	if w.pass(time.Second); !b.runs() || !b.hooks.guard.epoch.IsZero() {
-		t.Fatalf("the guard is done, the next agent runs: %t", b.runs())
-	}
-	if w.failure != nil || w.faults[GuardLoseCut] != 1 || w.faults[GuardLoseAgain] != 1 {
-		t.Errorf("%v, cut %d times, begun again %d times", w.failure, w.faults[GuardLoseCut], w.faults[GuardLoseAgain])
-	}
-}

@@ -159,7 +159,7 @@ func (w *World) startJobs(m *machine) {
 	}
 	w.killCommands(m)
 	cfg := w.jobs.config
-	cfg.Self = jobs.ID(m.id)
+	cfg.Self = m.id
 	ledger := w.readLedger(m)
 	if ledger != nil && w.jobs.losing && w.jobs.rng.IntN(3) == 0 {
 		w.jobs.counts.Forgotten++
@@ -173,11 +173,11 @@ func (w *World) startJobs(m *machine) {
 
 // jobPeers are the other hosts, reachable or not: sending to one that is gone
 // costs nothing.
-func (w *World) jobPeers(m *machine) []jobs.ID {
-	var all []jobs.ID
+func (w *World) jobPeers(m *machine) []wire.ID {
+	var all []wire.ID
 	for _, other := range w.machines {
 		if other != m && other.copyOf == nil {
-			all = append(all, jobs.ID(other.id))
+			all = append(all, other.id)
 		}
 	}
 	return all
@@ -215,9 +215,7 @@ func (w *World) tellJobs(m *machine) {
 	}
 	e := jobs.Leading{Epoch: leads, Since: w.wall(m)}
 	if w.mode == Quorum {
-		for _, id := range m.roster() {
-			e.Voters = append(e.Voters, jobs.ID(id))
-		}
+		e.Voters = slices.Clone(m.roster())
 		e.Need = quorum.Size(len(e.Voters))
 	}
 	w.jobStep(m, jobs.Peers{Hosts: w.jobPeers(m)})

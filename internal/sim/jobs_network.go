@@ -5,18 +5,17 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/internal/jobs"
-	"github.com/bully-agent/bully-agent/internal/jobs/jobframe"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
 // sendJob carries out a Send effect: the message goes as bytes.
 func (w *World) sendJob(m *machine, e jobs.Send) {
-	i := slices.IndexFunc(w.machines, func(other *machine) bool { return jobs.ID(other.id) == e.To && other.copyOf == nil })
+	i := slices.IndexFunc(w.machines, func(other *machine) bool { return other.id == e.To && other.copyOf == nil })
 	if i < 0 {
 		return // it has lost its disk, and with it its name
 	}
 	j, to := w.jobs, w.machines[i]
-	j.scratch = jobframe.Pack(&e.Message)
+	j.scratch = e.Message.Frame()
 	j.scratch.Cluster, j.scratch.Sender = cluster, m.id
 	b := wire.Append(nil, &j.scratch)
 	j.counts.Frames++
@@ -62,7 +61,7 @@ func (w *World) arriveJob(from, to *machine, b []byte, late time.Duration) {
 		if w.isCut(from, to) || to.suspended || to.id != id || wire.Parse(b, &f) != nil {
 			return
 		}
-		w.jobStep(to, jobs.Heard{From: jobs.ID(f.Sender), Message: jobframe.Unpack(&f)})
+		w.jobStep(to, jobs.Heard{From: f.Sender, Message: jobs.MessageOf(&f)})
 	})
 }
 

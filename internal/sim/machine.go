@@ -42,7 +42,7 @@ type process struct {
 	node   *election.Node
 	life   int32 // counts up at every start and every end
 	nonce  uint32
-	bornAt int64
+	bornAt int64 // by its own clock
 
 	inherited time.Duration // longest promise of the lives before
 

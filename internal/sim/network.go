@@ -18,7 +18,7 @@ type network struct {
 	arrived  []uint64 // [from*size+to]: the latest order; nil in large groups
 	idle     []*packet
 	captured [128]captured
-	sent     [wire.RosterAck + 1]uint64 // by kind
+	sent     [kinds]uint64 // by kind
 }
 
 // weather says how often what happens to a datagram. The zero weather is calm:

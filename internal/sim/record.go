@@ -37,15 +37,16 @@ func (w *World) fail(number int, format string, args ...any) {
 
 // record is what the invariants remember of the whole cluster.
 type record struct {
-	owners  map[wire.Epoch]leadership
-	active  map[uint64]wire.ID // by counter
-	grants  map[grant]wire.ID
-	holders map[held]bool // of rosters, by what they said themselves
-	tries   []try         // [(from*room+to)*kinds+kind]; nil in large groups
-	newest  wire.Epoch
-	reigns  int
-	epochs  []wire.Epoch // some that were shown
-	changes []change     // of leader, since calm
+	owners   map[wire.Epoch]leadership
+	active   map[uint64]wire.ID // by counter
+	grants   map[grant]wire.ID
+	holders  map[held]bool // of rosters, by what they said themselves
+	tries    []try         // [(from*room+to)*kinds+kind]; nil in large groups
+	newest   wire.Epoch
+	reigns   int
+	epochs   []wire.Epoch // some that were shown
+	changes  []change     // of leader, since calm
+	returned []int64      // when hosts came back since calm
 }
 
 // leadership is the life that an epoch belongs to.
@@ -79,7 +80,7 @@ type change struct {
 	who   int
 }
 
-const kinds = int(wire.RosterAck) + 1
+const kinds = int(wire.Canvass) + 1
 
 func newRecord(room int) record {
 	r := record{owners: map[wire.Epoch]leadership{}, active: map[uint64]wire.ID{}, grants: map[grant]wire.ID{}, holders: map[held]bool{}}
@@ -148,6 +149,7 @@ func (w *World) onLease(m *machine, until time.Time) {
 		return
 	}
 	m.lease, m.leaseSeen = int64(until.Sub(epoch)), true
+	m.renewHolder()
 	now := m.clock.at(w.now)
 	need := m.need
 	m.need = w.acksNeeded(m)

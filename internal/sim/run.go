@@ -74,6 +74,7 @@ func newWorld(o *Options) *World {
 	w := &World{rng: rand.New(rand.NewPCG(o.Seed, 0x51b0111)), trace: o.Trace}
 	w.drawScenario(o)
 	w.drawUnusual(o)
+	w.drawKeepers(o)
 	w.drawJobs(o)
 	w.traceBeats = o.Beats
 	return w

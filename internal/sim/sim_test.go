@@ -116,7 +116,7 @@ func story(o Options, lines int) string {
 
 // TestSeedsThatFoundSomething plays the schedules that once broke an invariant.
 func TestSeedsThatFoundSomething(t *testing.T) {
-	file, err := os.Open(filepath.Join("..", "testdata", "sim", "seeds.txt"))
+	file, err := os.Open(filepath.Join("..", "..", "testdata", "sim", "seeds.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,6 +34,7 @@ func (w *World) begin() {
 	w.planBeyond()
 	w.hurtAgain()
 	w.hurtOddlyAgain()
+	w.hurtKeepersAgain()
 	w.planChangeOfExpect()
 }
 

@@ -24,7 +24,7 @@ func (u *unusual) drawVoters() {
 }
 
 // castUnusual gives the expect that goes with it. It stays above half of the voters:
-// README: "expect is the number of all hosts that vote: with six hosts and expect = 3,
+// docs/quorum.md: "expect is the number of all hosts that vote: with six hosts and expect = 3,
 // two groups that have never met could each form a roster."
 func (w *World) castUnusual() {
 	u := &w.unusual
@@ -116,7 +116,7 @@ func (w *World) changeExpect() {
 	}
 }
 
-// refusesExpect: README: "a host whose expect differs by more from the roster on its
+// refusesExpect: docs/quorum.md: "a host whose expect differs by more from the roster on its
 // disk does not start."
 func (w *World) refusesExpect(m *machine) bool {
 	voters := len(m.roster())
@@ -158,14 +158,14 @@ func (w *World) loseDisk(m *machine) {
 	w.buryID(m)
 	m.wiped++
 	m.id = w.newID(m)
-	m.disk, m.hooks, m.accepted = disk{}, hooks{run: m.hooks.run + 1, guard: guard{run: m.hooks.guard.run + 1}}, wire.Epoch{}
+	m.disk, m.hooks, m.accepted = disk{}, hooks{run: m.hooks.run + 1, keeper: keeper{run: m.hooks.keeper.run + 1}}, wire.Epoch{}
 	w.say(m, "disk wiped")
 	w.noteSecondRoster()
 }
 
-// noteSecondRoster looks whether a second roster could form. Docs/protocol.md, 4.4:
-// "whatever number of disks is lost, no second roster forms while fewer than expect
-// voters are without one".
+// noteSecondRoster looks whether a second roster could form: docs/protocol.md, 4.4:
+// "Whatever number of disks is lost, and whenever, no second roster forms while fewer
+// than expect voters are without one".
 func (w *World) noteSecondRoster() {
 	without, expect := 0, len(w.machines)
 	for _, m := range w.votersByPart() {

@@ -27,6 +27,7 @@ type World struct {
 	detector detector
 	resource resource
 	unusual  unusual
+	keepers  keepers
 	jobs     *jobWorld // nil: this schedule has none
 	record   record
 	failure  *Violation
@@ -195,6 +196,8 @@ func (w *World) apply(m *machine, effect election.Effect) verdict {
 		w.stopHook(m, e.Epoch)
 	case election.Tether:
 		w.onTether(m, e)
+	case election.Will:
+		m.hooks.keeper.will = e
 	case election.Reply:
 		return w.onReply(m, e)
 	case election.Conflict:
