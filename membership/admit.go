@@ -103,11 +103,11 @@ func checkAddr(addr netip.AddrPort) error {
 	case ip.IsMulticast(), ip == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
 		return errors.New("it is not of one host")
 	case ip.Is6() && ip.IsLinkLocalUnicast():
-		return errors.New("a link-local address needs a zone, which means something else on every host; use a global or unique-local one (N9)")
+		return errors.New("a link-local address needs a zone, which means something else on every host; use a global or unique-local one")
 	}
 	return nil
 }
 
 // nodeName is a life's name in memberlist. It is new at each start, so that
-// memberlist never takes a restart for the life before (P9, N6).
+// memberlist never takes a restart for the life before (P9).
 func nodeName(id wire.ID, nonce uint32) string { return fmt.Sprintf("%s#%08x", id, nonce) }

@@ -22,7 +22,7 @@ const (
 
 // logSink carries this package's lines and memberlist's to the agent's logger,
 // in a goroutine of its own: memberlist logs with its node lock held, and a log
-// pipe that nobody reads must not stop it (H7). What does not fit is dropped and
+// pipe that nobody reads must not stop it. What does not fit is dropped and
 // counted.
 //
 // Much of what memberlist logs was written by others: their names, addresses and

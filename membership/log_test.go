@@ -104,7 +104,7 @@ func TestALostPeerIsOneLine(t *testing.T) {
 	})
 }
 
-// TestSlowLogger is H7: a logger that hangs costs lines, not time.
+// TestSlowLogger: a logger that hangs costs lines, not time.
 func TestSlowLogger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pipe := make(chan struct{})

@@ -16,7 +16,7 @@ func (m *Membership) memberlistConfig(cfg Config) (*memberlist.Config, error) {
 	}
 	c.Name = m.name
 	c.Transport = cfg.Transport
-	c.Label = cfg.Cluster // in front of every packet and stream; another label is dropped unread (P15, N5)
+	c.Label = cfg.Cluster // in front of every packet and stream; another label is dropped unread (P15)
 	c.AdvertiseAddr = m.self.Addr.Addr().String()
 	c.AdvertisePort = int(m.self.Addr.Port())
 	// memberlist puts BindPort in the place of a port 0 that it receives. With
@@ -26,10 +26,10 @@ func (m *Membership) memberlistConfig(cfg Config) (*memberlist.Config, error) {
 	// Delegate versions stay 0 (P14). What we add has versions of its own.
 
 	// A TCP ping would keep a member alive that election frames, which are
-	// UDP, do not reach (fact 2, P19).
+	// UDP, do not reach (P19).
 	c.DisableTcpPings = true
 	c.TCPTimeout = 3 * time.Second // bounds one attempt to rejoin; push/pull of 2,000 members is some 400 KB
-	// Fits every link that IPv6 allows, with an envelope around it (N7).
+	// Fits every link that IPv6 allows, with an envelope around it.
 	c.UDPBufferSize = 1200
 	// LZW saves little on packets this small (P6) and is memberlist's costliest
 	// thing to receive.
@@ -72,7 +72,7 @@ func timing(profile string) (*memberlist.Config, error) {
 // lock held, and others inline in the goroutine that answers pings (P1, P7). So
 // none of them calls memberlist, waits, or writes a log line itself: they copy
 // what they need (P3, P4) under Membership.mu, which nobody holds for long.
-// They run from inside Create on, and after Shutdown has returned (P2, fact 6).
+// They run from inside Create on, and after Shutdown has returned (P2).
 type delegate struct{ m *Membership }
 
 // NotifyAlive decides whether a node is let in, at every alive message (P16).
@@ -112,7 +112,7 @@ func (m *Membership) observe(n *memberlist.Node, note func(*lives, Member, time.
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
-		return // fact 6: suspicion timers fire after Shutdown
+		return // suspicion timers fire after Shutdown
 	}
 	if !note(&m.lives, member, now) {
 		return

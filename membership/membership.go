@@ -171,7 +171,7 @@ func (m *Membership) Wake() <-chan struct{} { return m.wake }
 // Events takes what happened since the last call: for each member only the
 // difference between then and now, in the order in which members first changed,
 // and then what others say of a leader and of jobs. After Shutdown there is nothing,
-// whatever memberlist's late timers say (fact 6).
+// whatever memberlist's late timers say.
 func (m *Membership) Events() []Event {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -118,7 +118,7 @@ func TestRestartFasterThanDetection(t *testing.T) {
 	})
 }
 
-// TestPartitionHeals is L2, C7, P8 and fact 1: after half a minute memberlist
+// TestPartitionHeals is P8: after half a minute memberlist
 // never speaks to a lost member again.
 func TestPartitionHeals(t *testing.T) {
 	for _, cut := range []time.Duration{20 * time.Second, time.Minute, 5 * time.Minute} {
@@ -163,7 +163,7 @@ func TestNudge(t *testing.T) {
 	})
 }
 
-// TestOnlyTCPPasses is fact 2, C11 and P19: a member whom no election frame
+// TestOnlyTCPPasses is P19: a member whom no election frame
 // reaches is dead, and stays so although TCP would bring it back every time.
 func TestOnlyTCPPasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -183,7 +183,7 @@ func TestOnlyTCPPasses(t *testing.T) {
 	})
 }
 
-// TestSeedResolvesLater is N11: no error of a name server ends the search.
+// TestSeedResolvesLater: no error of a name server ends the search.
 func TestSeedResolvesLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
@@ -229,7 +229,7 @@ func TestHungNameServer(t *testing.T) {
 	})
 }
 
-// TestOtherCluster is N5.
+// TestOtherCluster is P15: what has another cluster's label is not read.
 func TestOtherCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
@@ -373,7 +373,7 @@ func TestMembersAreBounded(t *testing.T) {
 	})
 }
 
-// TestNothingAfterShutdown is fact 6: memberlist's suspicion timers fire late.
+// TestNothingAfterShutdown: memberlist's suspicion timers fire late.
 func TestNothingAfterShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
@@ -522,7 +522,7 @@ func TestAnnouncementsDoNotWait(t *testing.T) {
 	})
 }
 
-// TestSameIDAsOurs is C16 and N4: the election decides, so it must be told.
+// TestSameIDAsOurs is R2: the election decides, so it must be told.
 func TestSameIDAsOurs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)

@@ -204,7 +204,7 @@ func TestAdmission(t *testing.T) {
 		{"::", "addr", func(n *memberlist.Node) { n.Addr = make([]byte, 16) }},
 		{"broadcast", "addr", func(n *memberlist.Node) { n.Addr = []byte{255, 255, 255, 255} }},
 		{"multicast", "addr", func(n *memberlist.Node) { n.Addr = netip.MustParseAddr("ff02::1").AsSlice() }},
-		{"link-local (N9)", "addr", func(n *memberlist.Node) { n.Addr = netip.MustParseAddr("fe80::1").AsSlice() }},
+		{"link-local", "addr", func(n *memberlist.Node) { n.Addr = netip.MustParseAddr("fe80::1").AsSlice() }},
 		{"a version that would stop all push/pull (P14)", "gossip-version", func(n *memberlist.Node) { n.PMin, n.PCur, n.PMax = 200, 200, 200 }},
 		{"an older speaker", "gossip-version", func(n *memberlist.Node) { n.PCur = 2 }},
 		{"a delegate version", "gossip-version", func(n *memberlist.Node) { n.DMax = 1 }},

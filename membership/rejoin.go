@@ -52,7 +52,7 @@ type Resolver func(ctx context.Context, host string) ([]netip.Addr, error)
 
 // rejoin is the state of the loop that looks for members who are not there: the
 // seeds, and everybody who died without leaving. memberlist forgets a dead
-// member after half a minute and never speaks to it again (P8, fact 1), so
+// member after half a minute and never speaks to it again (P8), so
 // without this loop a partition that lasts longer is for ever.
 type rejoin struct {
 	resolve     Resolver
@@ -249,7 +249,7 @@ func (r *rejoin) start(key string, try func()) {
 	}()
 }
 
-// trySeed resolves a seed, again at each attempt (N11), and tries what it finds.
+// trySeed resolves a seed, again at each attempt, and tries what it finds.
 func (m *Membership) trySeed(ctx context.Context, seed string, again bool) {
 	addrs, err := m.rejoin.lookup(ctx, seed)
 	if err != nil {

@@ -1,7 +1,7 @@
 // Package config turns text (a TOML file, BULLY_* environment variables and flags) into typed, validated values.
 //
 // One table, [Settings], names every setting once; the file's keys, the variables, the flags, the reference file and the
-// messages all come from it. Precedence is flag > environment > file > default (README, Configuration), and every value
+// messages all come from it. Precedence is flag > environment > file > default (docs/configuration.md), and every value
 // remembers where it came from, so that a message can name the line or the flag to mend.
 //
 // [Load] reads the file and the host's name, interfaces and routes, and changes nothing. [Config.CheckHost] compares the
@@ -45,6 +45,8 @@ type Node struct {
 	Role     string // "voter", "witness" (votes, never leads) or "observer" (follows, and neither votes nor leads)
 	Voter    bool   // Role is "voter"
 	StateDir string // absolute
+
+	Scheduling string // "auto", "realtime" or "normal"
 }
 
 // Network says where this agent is and whom it looks for.

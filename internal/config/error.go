@@ -38,7 +38,7 @@ func (e *Error) Error() string {
 	return Printable(line)
 }
 
-// ExitCode is the process's exit code (README, exit codes): 2 for a flag, 7 for the file, the environment and the host.
+// ExitCode is the process's exit code (docs/operating.md, exit codes): 2 for a flag, 7 for the file, the environment and the host.
 func (e *Error) ExitCode() int {
 	if e.place.origin == fromFlag {
 		return 2

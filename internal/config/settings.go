@@ -69,6 +69,11 @@ var settings = []Setting{
 		field:   path(func(c *Config) *string { return &c.Node.StateDir }),
 	},
 	{
+		Key: "node.scheduling", Flag: "scheduling", Env: "BULLY_SCHEDULING", Default: "auto",
+		Usage: "realtime: before ordinary programs; normal; or auto: realtime where the agent may",
+		field: oneOf(func(c *Config) *string { return &c.Node.Scheduling }, "auto", "realtime", "normal"),
+	},
+	{
 		Key: "network.bind", Flag: "bind", Env: "BULLY_BIND", Default: "0.0.0.0:7950",
 		Usage: "address:port to listen on, UDP and TCP; templates such as {{ GetInterfaceIP \"eth0\" }} work",
 		field: bindField,

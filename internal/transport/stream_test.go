@@ -88,7 +88,7 @@ func TestUnknownStreamIsClosedAndCounted(t *testing.T) {
 	}
 }
 
-// TestIdleStreamsFromOneSourceAreFew is X6 on a small scale: a place is held from
+// TestIdleStreamsFromOneSourceAreFew has few streams: a place is held from
 // accept to close, whether or not memberlist has the stream.
 func TestIdleStreamsFromOneSourceAreFew(t *testing.T) {
 	tr := listen(t, loopback4)
