@@ -3,14 +3,15 @@
 //
 //	UDP datagram → transport.ReadFrame → receive → inbox ┐
 //	memberlist   → membership.Wake ──────────────────────┤
-//	hooks        → hooks.Results ────────────────────────┼→ loop → election.Node.Step → apply
-//	leader's end → transport.Tether → findings ──────────┤
+//	hooks        → hooks.Results ────────────────────────┼→ loop → election.Node.Step → apply → jobs
+//	leader's end → transport.Tether → findings ──────────┤         └──────────── seat ───────────┘
 //	own link     → netlink → links ──────────────────────┤
-//	jobs         → jobrun, ledger file ──────────────────┤
+//	jobs         → keeper, ledger file ──────────────────┤
 //	control      → calls ────────────────────────────────┤
 //	deadline     → timer ────────────────────────────────┘
 //
-// The loop owns the Node and everything about the protocol; there is no mutex.
+// What belongs to a leadership is the seat; all else is its host, the agent. The
+// loop owns both, and with them everything about the protocol; there is no mutex.
 // Others send it a func, or read the snapshot that it publishes. It never waits
 // for anything but the state file, which is written once or twice per epoch, and
 // after a failure for the hook journal beside it.
@@ -19,7 +20,6 @@ package agent
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"net/netip"
 	"sync/atomic"
@@ -28,11 +28,12 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/hooks"
-	"github.com/bully-agent/bully-agent/membership"
+	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/internal/keeper"
 	"github.com/bully-agent/bully-agent/internal/transport"
+	"github.com/bully-agent/bully-agent/membership"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
@@ -40,7 +41,7 @@ import (
 type Config struct {
 	Version string // for status
 	Cluster string
-	Name    string // this host's label
+	Name    string // of this host
 	// Election holds the settings of the protocol; identity, clock-dependent
 	// and random parts are the agent's to fill in.
 	Election election.Config
@@ -66,9 +67,10 @@ type Config struct {
 	// Now measures leases and silences: BootClock in the binary, time.Now in a
 	// synctest bubble. It must never go backwards.
 	Now func() time.Time
-	// Guards starts a guard for each leadership that has a lose hook; nil: none.
-	Guards hooks.Guards
-	// Runner replaces the runner of real processes; tests only.
+	// Scheduling is how the kernel schedules this process, for status; nil: nobody
+	// has asked.
+	Scheduling func() control.Scheduling
+	// Runner replaces the keeper; tests only.
 	Runner Runner
 	// Jobs are the singleton jobs, checked, each name once.
 	Jobs []Job
@@ -100,7 +102,7 @@ type Reloaded struct {
 	Waiting []control.Waiting
 }
 
-// Runner runs hooks: hooks.Runner, or a fake in tests.
+// Runner runs hooks: the keeper, or a fake in tests.
 type Runner interface {
 	Run(ctx context.Context) error
 	Start(ev hooks.Event)
@@ -108,11 +110,15 @@ type Runner interface {
 	Results() <-chan hooks.Result
 	SetConfig(cfg hooks.Config)
 	Keeps() (epoch uint64, ok bool)
-	Recover(ctx context.Context)
+	Recover(ctx context.Context) error
 	CleanUp(ctx context.Context, ev hooks.Event) hooks.Result
-	Dropped() hooks.Dropped
 	Renew(deadline time.Time)
-	Guard() (hooks.GuardStatus, bool)
+	// Ending is Renew while a planned end of the leadership goes on.
+	Ending(deadline time.Time)
+	Will(letters []keeper.Letter)
+	Lend() bool
+	Return()
+	Status() keeper.Status
 	Owed() (hooks.Epoch, bool)
 	IsRunning(kind hooks.Kind) bool
 	TryRecording() error
@@ -125,51 +131,38 @@ type Runner interface {
 // UDP may lose.
 const inboxSize = 1024
 
-// agent is a running one. Everything below the blank line belongs to the loop.
+// agent is a running one: the host of a seat. It has the port, the members, the keeper,
+// the clock and the local API, and runs the loop. Everything below the blank line
+// belongs to the loop.
 type agent struct {
-	cfg      Config
-	log      hclog.Logger
-	state    *stateFile
-	lan      transport.LAN
-	socket   net.Listener // nil: no control socket
-	members  *membership.Membership
-	runner   Runner
-	inbox    chan received
-	calls    chan func()
-	ties     chan *tie // the newest wish for a tether; the loop puts it in
-	findings chan finding
-	links    chan bool       // own link is up
-	stop     <-chan struct{} // closed: stop in order
-	ring     control.Ring
-	history  *history
-	shown    atomic.Pointer[snapshot]
-	lease    atomic.Int64 // end of the right to act, ns since the clock's epoch; 0: not leading
-	tenancy  *tenancy
-	commands atomic.Pointer[hooks.Config] // the hooks as configured now
-	counters counters
-	hearing  hearing
-	started  time.Time // wall clock
+	cfg       Config
+	log       hclog.Logger
+	seat      *seat
+	lan       transport.LAN
+	socket    net.Listener // nil: no control socket
+	members   *membership.Membership
+	runner    Runner    // the keeper
+	jobRunner JobRunner // the keeper too
+	inbox     chan received
+	calls     chan func()
+	ties      chan *tie // the newest wish for a tether; the loop puts it in
+	findings  chan finding
+	links     chan bool       // own link is up
+	stop      <-chan struct{} // closed: stop in order
+	ring      control.Ring
+	shown     atomic.Pointer[snapshot]
+	commands  atomic.Pointer[hooks.Config] // the hooks as configured now
+	counters  counters
+	hearing   hearing
+	started   time.Time // wall clock
 
-	node      *election.Node
-	tie       *tie          // nil: none is wanted
-	diskTook  time.Duration // of the step's slowest save, not told the node yet
-	out       []byte        // one frame, reused
-	view      view
-	said      election.Transition // the last that people were told of
-	replies   map[uint64]func(error)
-	tokens    uint64
-	armedFor  time.Time // what the timer is set to; zero: not set
-	diskAt    time.Time // next attempt to save after a failure; zero: the disk is well
-	diskWhy   string    // what it said
-	hookReady bool      // the become hook of the present epoch succeeded
-	lastHook  *control.Hook
-	redo      redo                 // the hook that failed and is to be tried again
-	heldUp    *election.StartHook  // lose hook that waits for tenants; nil: none
-	waiting   []control.Waiting    // for a restart
-	leasedTo  time.Time            // end of the last lease, also of one that is over
-	quietAt   map[string]time.Time // per warning: no further line before
-	fatal     error
-	jobs      jobDesk // singleton jobs, see job.go
+	tie      *tie   // nil: none is wanted
+	out      []byte // one frame, reused
+	view     view
+	armedFor time.Time            // what the timer is set to; zero: not set
+	waiting  []control.Waiting    // for a restart
+	quietAt  map[string]time.Time // per warning: no further line before
+	fatal    error
 }
 
 // Run runs an agent until ctx ends, then stops in order: it hands over if it
@@ -181,11 +174,11 @@ type agent struct {
 //   - watchLink: watches this host's own link
 //   - loop: owns the election
 //   - membership.Rejoin: looks for absent members
-//   - runner.Run: the hooks' queues
+//   - runner.Run: what the keeper says
 //   - control.Serve: the local API
-//   - history.run: writes past leaderships to disk
-//   - jobs.runner.Run: ends what jobs run when the agent does
-//   - jobs.file.run: writes the ledger of jobs
+//   - jobRunner.Run: what the keeper says of jobs
+//   - seat.history.run: writes past leaderships to disk
+//   - seat.jobs.file.run: writes the ledger of jobs
 //   - reloads: reads the configuration again when asked
 func Run(ctx context.Context, cfg Config) error {
 	a, err := open(ctx, cfg)
@@ -208,8 +201,8 @@ func open(ctx context.Context, cfg Config) (_ *agent, err error) {
 	}
 	a := &agent{cfg: cfg, log: cfg.Logger, started: wallClock(),
 		inbox: make(chan received, inboxSize), calls: make(chan func()), stop: ctx.Done(),
-		tenancy: newTenancy(), ties: make(chan *tie, 1), findings: make(chan finding), links: make(chan bool),
-		replies: map[uint64]func(error){}, quietAt: map[string]time.Time{}, out: make([]byte, 0, wire.MaxFrame)}
+		ties: make(chan *tie, 1), findings: make(chan finding), links: make(chan bool),
+		quietAt: map[string]time.Time{}, out: make([]byte, 0, wire.MaxFrame)}
 	defer func() {
 		if err != nil {
 			a.close()
@@ -221,8 +214,11 @@ func open(ctx context.Context, cfg Config) (_ *agent, err error) {
 	if a.socket, err = listenControl(cfg.Socket); err != nil {
 		return nil, err
 	}
-	if a.state, err = openState(cfg.StateDir, cfg.Cluster); err != nil {
-		return nil, a.hintDamaged(err)
+	a.chooseRunners()
+	a.seat, err = openSeat(seatConfig{cluster: cfg.Cluster, name: cfg.Name, election: cfg.Election, dir: cfg.StateDir,
+		runner: a.runner, log: a.log}, a)
+	if err != nil {
+		return nil, err
 	}
 	return a, a.prepare(ctx)
 }
@@ -232,71 +228,47 @@ func (a *agent) close() {
 	if a.socket != nil {
 		_ = a.socket.Close()
 	}
-	if a.state != nil {
-		a.state.close()
+	if a.seat != nil {
+		a.seat.close()
 	}
 	if a.lan != nil {
 		_ = a.lan.Shutdown() // again, usually: membership has closed it
 	}
 }
 
-func (a *agent) prepare(ctx context.Context) (err error) {
+// chooseRunners takes the keeper, unless a test has others.
+func (a *agent) chooseRunners() {
 	commands := a.hooksConfig(a.cfg.Hooks)
-	if a.runner = a.cfg.Runner; a.runner == nil {
-		if a.runner, err = hooks.New(commands); err != nil {
-			return refusal("", "hooks: %w", err)
-		}
+	if a.runner, a.jobRunner = a.cfg.Runner, a.cfg.JobRunner; a.runner == nil {
+		keeper := newKeeper(a.cfg, commands)
+		a.runner, a.jobRunner = keeper, keeper.Jobs()
 	}
-	if a.history, err = openHistory(a.cfg.StateDir, a.log); err != nil {
+}
+
+// prepare ends what the last life has left, and begins a new one.
+func (a *agent) prepare(ctx context.Context) (err error) {
+	if err := a.runner.Recover(ctx); err != nil {
+		return refusal("it runs all commands of this agent, which is of no use without it", "%w", err)
+	}
+	if ctx.Err() == nil {
+		err = a.seat.openJobs(ctx, a.cfg.Jobs, a.cfg.Hooks.Grace, a.jobRunner)
+	}
+	if err != nil {
 		return err
 	}
-	if err := a.prepareJobs(ctx); err != nil {
-		return err
-	}
-	a.cleanUp(ctx)
+	a.seat.cleanUp(ctx)
 	if ctx.Err() != nil {
 		return nil // stopped meanwhile: what was not cleaned up is still owed
 	}
 	a.sweep()
-	saved := a.state.saved
-	if err := checkExpect(a.cfg.Election.Expect, saved.Roster); err != nil {
-		return err
-	}
-	saved.Incarnation++
-	saved.Promoted = wire.Epoch{}
-	if a.state.hold.left(wallClock()) == 0 {
-		a.state.hold = hold{}
-	}
-	if err := a.state.write(saved); err != nil {
-		return refusal("the state directory must be writable", "%w", err)
-	}
-	return nil
+	return a.seat.begin()
 }
 
 // hooksConfig completes what the configuration says about hooks.
 func (a *agent) hooksConfig(cfg hooks.Config) hooks.Config {
-	cfg.Dir, cfg.Socket, cfg.Guards, cfg.Logger = a.cfg.StateDir, a.cfg.Socket, a.cfg.Guards, a.log.Named("hooks")
+	cfg.Dir, cfg.Socket, cfg.Logger = a.cfg.StateDir, a.cfg.Socket, a.log.Named("hooks")
 	a.commands.Store(&cfg)
 	return cfg
-}
-
-// cleanUp runs the lose hook of a leadership that the last life did not end, unless
-// its guard has.
-func (a *agent) cleanUp(ctx context.Context) {
-	a.runner.Recover(ctx)
-	epoch := a.owed()
-	if epoch.IsZero() || ctx.Err() != nil {
-		return
-	}
-	a.log.Warn("last run ended while it led", "epoch", epoch.Counter)
-	self := hooks.Node{ID: a.state.ID.String(), Name: a.cfg.Name}
-	result := a.runner.CleanUp(ctx, hooks.Event{Kind: hooks.LoseLeadership, Cause: string(election.UncleanRestarted),
-		Time: wallClock(), Cluster: a.cfg.Cluster, Mode: a.mode(), Role: election.RoleFollower.String(),
-		Epoch: hooks.Epoch{Counter: epoch.Counter, Owner: epoch.Owner.String()}, Self: self, PrevLeader: self})
-	a.noteHook(result, epoch)
-	if !result.OK && ctx.Err() == nil {
-		a.redoLose(result)
-	}
 }
 
 // run joins the network and serves until the loop has ended.
@@ -319,9 +291,9 @@ func (a *agent) run(ctx context.Context) error {
 	}
 	group.Go(func() error { _ = a.members.Rejoin(life); return nil }) // only ever the context's error
 	group.Go(func() error { return a.runner.Run(life) })
-	group.Go(func() error { a.history.run(life); return nil })
-	group.Go(func() error { return a.jobs.runner.Run(life) })
-	group.Go(func() error { a.jobs.file.run(life); return nil })
+	group.Go(func() error { a.seat.history.run(life); return nil })
+	group.Go(func() error { return a.jobRunner.Run(life) })
+	group.Go(func() error { a.seat.jobs.file.run(life); return nil })
 	group.Go(func() error { a.reloads(life); return nil })
 	if a.socket != nil {
 		group.Go(func() error { a.serve(life); return nil })
@@ -346,32 +318,26 @@ func listenControl(path string) (net.Listener, error) {
 	return listener, nil
 }
 
-// join makes the membership and the node; both are silent until the loop runs.
+// join makes the node and the membership; both are silent until the loop runs.
 func (a *agent) join() error {
-	cfg := a.cfg.Election
-	cfg.ID, cfg.Nonce, cfg.Cluster = a.state.ID, rand.Uint32(), wire.ClusterHash(a.cfg.Cluster)
-	cfg.Rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
-	cfg.HoldDown = a.state.hold.left(wallClock())
-	node, err := election.New(cfg, a.state.saved, a.cfg.Now())
-	if err != nil {
-		return refusal("", "%w", err)
+	if err := a.seat.sit(); err != nil {
+		return err
 	}
-	a.node, a.cfg.Election = node, cfg
 	addr := a.cfg.Advertise
 	if !addr.IsValid() {
 		addr = a.lan.Addr()
 	}
-	self := membership.Member{ID: cfg.ID, Name: a.cfg.Name, Addr: addr, Incarnation: a.state.saved.Incarnation,
-		Nonce: cfg.Nonce, Priority: cfg.Priority, Role: membership.Role(cfg.Part), WireMin: 1, WireMax: 1, ConfigHash: cfg.Hash(),
-		Settings: cfg.Describe(), Jobs: a.jobs.digest}
+	self := a.seat.member()
+	self.Name, self.Addr = a.cfg.Name, addr
+	var err error
 	a.members, err = membership.New(membership.Config{Self: self, Cluster: a.cfg.Cluster, Transport: a.lan,
 		Seeds: a.cfg.Seeds, Resolve: a.cfg.Resolve, Profile: a.cfg.Profile, Logger: a.log.Named("membership")})
 	if err != nil {
 		return fmt.Errorf("start membership: %w", err)
 	}
 	a.view = newView(self)
-	a.members.SetLedger(a.jobs.scheduler.Bytes())
-	a.publish()
+	a.members.SetLedger(a.seat.ledger())
+	a.seat.publish()
 	return nil
 }
 
@@ -384,11 +350,11 @@ func (a *agent) serve(ctx context.Context) {
 }
 
 func (a *agent) logStart() {
-	a.log.Info("agent started", "member", a.cfg.Name, "id", a.state.ID, "incarnation", a.state.saved.Incarnation,
-		"cluster", a.cfg.Cluster, "addr", a.view.self.Addr, "priority", a.cfg.Election.Priority, "version", a.cfg.Version)
+	a.log.Info("agent started", "member", a.cfg.Name, "id", a.view.self.ID, "incarnation", a.view.self.Incarnation,
+		"cluster", a.cfg.Cluster, "addr", a.view.self.Addr, "priority", a.view.self.Priority, "version", a.cfg.Version)
 	a.log.Warn("traffic is neither encrypted nor authenticated: anybody on this network can forge it")
 	a.event(control.Event{Type: "start", Text: "agent started"})
-	if held := holdNote(a.cfg.Election.HoldDown); held != "" {
+	if held := a.seat.heldAtStart(); held != "" {
 		a.log.Info(held)
 	}
 	if a.cfg.Started != nil {

@@ -14,9 +14,9 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/test/lantest"
 	"github.com/bully-agent/bully-agent/internal/transport"
 	"github.com/bully-agent/bully-agent/wire"
@@ -47,6 +47,11 @@ func (f *fakeHooks) Run(ctx context.Context) error {
 			time.Sleep(f.takes)
 			res := f.end(ev, hooks.Result{Kind: ev.Kind, Epoch: ev.Epoch.Counter, OK: true, Ran: true})
 			f.results <- res
+			if after, ok := f.repeats(ev); ok {
+				time.Sleep(after)
+				res.IsRepeat = true
+				f.results <- res
+			}
 			if ev.Ended != nil {
 				ev.Ended(res)
 			}
@@ -61,6 +66,7 @@ func (f *fakeHooks) Start(ev hooks.Event) {
 		return
 	}
 	f.note(ev)
+	f.bound(ev)
 	f.queue <- ev
 }
 
@@ -86,7 +92,6 @@ func (f *fakeHooks) ran() []string {
 func (f *fakeHooks) Stop(uint64)                  {}
 func (f *fakeHooks) Results() <-chan hooks.Result { return f.results }
 func (f *fakeHooks) SetConfig(hooks.Config)       {}
-func (f *fakeHooks) Dropped() hooks.Dropped       { return hooks.Dropped{} }
 func (f *fakeHooks) CleanUp(_ context.Context, ev hooks.Event) hooks.Result {
 	f.note(ev)
 	return hooks.Result{Kind: ev.Kind, Epoch: ev.Epoch.Counter, OK: true, Ran: true}
@@ -138,7 +143,7 @@ func newCluster(t *testing.T, n int) *cluster {
 func (h *testHost) config(c *cluster, change func(*Config)) Config {
 	seeds := []string{c.hosts[0].addr.String(), c.hosts[len(c.hosts)-1].addr.String()}
 	cfg := Config{Cluster: "test", Name: h.name, StateDir: h.dir, Seeds: seeds, Profile: "lan",
-		Logger: testLogger(h.name), Election: election.Config{Priority: h.priority, MinAcks: election.AutoMinAcks}, Runner: h.hooks, Now: time.Now, WatchLink: h.watchLink,
+		Logger: testLogger(h.name), Election: election.Config{Priority: h.priority, MinAcks: election.AutoMinAcks}, Runner: h.hooks, JobRunner: newFakeJobs(h.name, &jobLog{}, 0), Now: time.Now, WatchLink: h.watchLink,
 		Listen: func() (transport.LAN, error) {
 			h.port = c.lan.Host(h.name, h.addr)
 			return h.port, nil
@@ -206,7 +211,7 @@ func (c *cluster) leader() *testHost {
 // agrees waits until all running agents follow h, for a minute at most.
 func (c *cluster) agrees(h *testHost) {
 	c.t.Helper()
-	c.agreesWhen(h, func(l control.Node) bool { return l.Name == h.name && l.ID == h.agent.state.ID.String() })
+	c.agreesWhen(h, func(l control.Node) bool { return l.Name == h.name && l.ID == h.agent.seat.state.ID.String() })
 }
 
 // agreesWhen is agrees with a test of how the leader is shown.
@@ -376,13 +381,21 @@ func TestSameIDIsRefused(t *testing.T) {
 		}
 		time.Sleep(20 * time.Second)
 		// By id alone: membership may go on showing the copy's name for it.
-		c.agreesWhen(c.hosts[2], func(l control.Node) bool { return l.ID == c.hosts[2].agent.state.ID.String() })
+		c.agreesWhen(c.hosts[2], func(l control.Node) bool { return l.ID == c.hosts[2].agent.seat.state.ID.String() })
 		c.hosts[2].expectHooks(t, "become-leader 1 boot")
 		c.stopAll()
 	})
 }
 
 var _ control.Backend = (*agent)(nil)
+
+// clockOnly is all that some need to be around a seat.
+type clockOnly struct {
+	surroundings
+	clock func() time.Time
+}
+
+func (c clockOnly) now() time.Time { return c.clock() }
 
 // Everybody is stopped at the same moment: each hands over to others that leave
 // too, and all of them end.
@@ -427,7 +440,7 @@ func TestStoppedDuringCleanUp(t *testing.T) {
 		s.close()
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		err := Run(ctx, Config{Cluster: "test", Name: h.name, StateDir: h.dir, Runner: h.hooks, Now: time.Now,
+		err := Run(ctx, Config{Cluster: "test", Name: h.name, StateDir: h.dir, Runner: h.hooks, JobRunner: newFakeJobs(h.name, &jobLog{}, 0), Now: time.Now,
 			Listen: func() (transport.LAN, error) { return c.lan.Host(h.name, h.addr), nil }})
 		if err != nil {
 			t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/internal/durable"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
@@ -59,6 +60,11 @@ func someState(counter uint64) election.Saved {
 	}
 }
 
+// slotOf is what the n-th write of a state puts on disk.
+func slotOf(s *stateFile, n uint64, saved election.Saved) []byte {
+	return stateFormat.Append(n, s.encode(saved))
+}
+
 func same(a, b election.Saved) bool { return reflect.DeepEqual(a, b) }
 
 func TestStateSurvivesARestart(t *testing.T) {
@@ -79,7 +85,7 @@ func TestStateSurvivesARestart(t *testing.T) {
 	}
 }
 
-// K5, torn writes: whatever part of the newer slot did not reach the disk, the
+// Torn writes: whatever part of the newer slot did not reach the disk, the
 // state is the new one, the old one, or, if both are gone, a refusal; never
 // anything else.
 func TestTornAndFlippedStates(t *testing.T) {
@@ -95,8 +101,8 @@ func tearAndFlip(t *testing.T, writes uint64) {
 		mustWrite(t, s, someState(i+1))
 	}
 	older, last := someState(writes-1), someState(writes)
-	newer := int(s.number % 2 * slotSize)
-	length := len(s.encode(s.number, s.saved))
+	newer := int(writes % 2 * durable.SlotSize)
+	length := len(slotOf(s, writes, s.saved))
 	s.close()
 	whole, err := os.ReadFile(filepath.Join(dir, stateName))
 	if err != nil {
@@ -118,17 +124,25 @@ func tearAndFlip(t *testing.T, writes uint64) {
 
 func expectOneOf(t *testing.T, content []byte, want ...election.Saved) {
 	t.Helper()
+	path := filepath.Join(t.TempDir(), stateName)
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	var s stateFile
-	err := s.decode(content)
+	slots, slot, err := durable.OpenSlots(path, stateFormat)
+	if err == nil {
+		slots.Close()
+		err = s.decode(slot)
+	}
 	for _, w := range want {
 		if err == nil && same(s.saved, w) {
 			return
 		}
 	}
-	if !errors.Is(err, errCorrupt) {
+	if !errors.Is(err, durable.ErrCorrupt) {
 		t.Fatalf("read %+v, %v", s.saved, err)
 	}
-	if len(content) > slotSize+slotHead && errors.Is(err, errCorrupt) {
+	if len(content) > durable.SlotSize+identitySize && errors.Is(err, durable.ErrCorrupt) {
 		t.Fatalf("one spoiled slot made the other one unreadable")
 	}
 }
@@ -139,20 +153,20 @@ func TestStateRefusals(t *testing.T) {
 		spoil func(t *testing.T, dir string)
 		want  string
 	}{
-		{"zeroed", func(t *testing.T, dir string) { rewrite(t, dir, make([]byte, 2*slotSize)) }, "no slot has a valid checksum"},
+		{"zeroed", func(t *testing.T, dir string) { rewrite(t, dir, make([]byte, 2*durable.SlotSize)) }, "no slot has a valid checksum"},
 		{"empty", func(t *testing.T, dir string) { rewrite(t, dir, nil) }, "no slot has a valid checksum"},
 		{"a text", func(t *testing.T, dir string) { rewrite(t, dir, []byte("hello")) }, "no slot has a valid checksum"},
 		{"from the future", func(t *testing.T, dir string) {
 			s := &stateFile{identity: identity{Cluster: "test"}}
-			slot := s.encode(1, someState(1))
+			slot := slotOf(s, 1, someState(1))
 			slot[5] = 99
 			rewrite(t, dir, resum(slot))
 		}, "newer version"},
 		{"its older slot from the future", func(t *testing.T, dir string) {
 			s := &stateFile{identity: identity{Cluster: "test"}}
-			slot := s.encode(1, someState(1))
+			slot := slotOf(s, 1, someState(1))
 			slot[5] = stateVersion + 1
-			rewrite(t, dir, twoSlots(s.encode(2, someState(2)), resum(slot)))
+			rewrite(t, dir, twoSlots(slotOf(s, 2, someState(2)), resum(slot)))
 		}, "newer version"},
 		{"of version 0", senseless(func(b []byte) []byte { b[5] = 0; return b }), "never written"},
 		{"a hold-down without an end", senseless(func(b []byte) []byte { b[len(b)-1] = 1; return b }), "never written"},
@@ -176,7 +190,7 @@ func TestStateRefusals(t *testing.T) {
 		}), "never written"},
 		{"of another cluster", func(t *testing.T, dir string) {
 			s := &stateFile{identity: identity{Cluster: "other"}}
-			rewrite(t, dir, s.encode(1, someState(1)))
+			rewrite(t, dir, slotOf(s, 1, someState(1)))
 		}, `belongs to cluster "other", not "test"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -200,10 +214,10 @@ func TestStateRefusals(t *testing.T) {
 func senseless(change func([]byte) []byte) func(*testing.T, string) {
 	return func(t *testing.T, dir string) {
 		s := &stateFile{identity: identity{Cluster: "test"}}
-		slot := s.encode(2, someState(2))
+		slot := slotOf(s, 2, someState(2))
 		content := change(slot[:len(slot)-4])
 		binary.BigEndian.PutUint16(content[6:], uint16(len(content)+4))
-		rewrite(t, dir, twoSlots(resum(append(content, 0, 0, 0, 0)), s.encode(1, someState(1))))
+		rewrite(t, dir, twoSlots(resum(append(content, 0, 0, 0, 0)), slotOf(s, 1, someState(1))))
 	}
 }
 
@@ -251,7 +265,7 @@ func TestGoldenState(t *testing.T) {
 	}
 	s := &stateFile{identity: identity{ID: goldenID, Cluster: "test"}}
 	s.hold = hold{until: time.Unix(0, goldenUntil), length: 10 * time.Minute}
-	if got := hex.EncodeToString(s.encode(10, want)); got != golden3 {
+	if got := hex.EncodeToString(slotOf(s, 10, want)); got != golden3 {
 		t.Errorf("wrote\n%s, want\n%s", got, golden3)
 	}
 	for text, held := range map[string]hold{golden2: {}, golden3: s.hold} {
@@ -259,9 +273,9 @@ func TestGoldenState(t *testing.T) {
 		if text == golden3 {
 			want.Accepted = wire.Epoch{Counter: 42, Owner: goldenOther}
 		}
-		got, err := decodeSlot(unhex(t, text))
-		if err != nil || got.number != 10 || got.identity != s.identity || !same(got.saved, want) || got.hold != held {
-			t.Errorf("read write %d of %+v: %+v, %+v, error %v", got.number, got.identity, got.saved, got.hold, err)
+		got, number, err := readSlot(unhex(t, text))
+		if err != nil || number != 10 || got.identity != s.identity || !same(got.saved, want) || got.hold != held {
+			t.Errorf("read write %d of %+v: %+v, %+v, error %v", number, got.identity, got.saved, got.hold, err)
 		}
 	}
 }
@@ -274,8 +288,8 @@ func TestStateOfVersion1(t *testing.T) {
 	rewrite(t, dir, twoSlots(unhex(t, golden1Older), unhex(t, golden1Newer)))
 	s := mustOpen(t, dir)
 	old := election.Saved{Incarnation: 7, MaxCounter: 42, Promoted: wire.Epoch{Counter: 42, Owner: goldenOwner}}
-	if s.ID != goldenID || s.number != 9 || !same(s.saved, old) {
-		t.Fatalf("read write %d of %v: %+v", s.number, s.ID, s.saved)
+	if s.ID != goldenID || !same(s.saved, old) {
+		t.Fatalf("read %v: %+v", s.ID, s.saved)
 	}
 	expectVersions(t, dir, 1, 1)
 	mustWrite(t, s, someState(43))
@@ -288,8 +302,8 @@ func TestStateOfVersion1(t *testing.T) {
 
 	s = mustOpen(t, dir)
 	defer s.close()
-	if s.ID != goldenID || s.number != 11 || !same(s.saved, someState(44)) {
-		t.Errorf("read write %d of %v: %+v", s.number, s.ID, s.saved)
+	if s.ID != goldenID || !same(s.saved, someState(44)) {
+		t.Errorf("read %v: %+v", s.ID, s.saved)
 	}
 }
 
@@ -300,8 +314,8 @@ func expectVersions(t *testing.T, dir string, first, second byte) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if content[5] != first || content[slotSize+5] != second {
-		t.Errorf("slots of version %d and %d, want %d and %d", content[5], content[slotSize+5], first, second)
+	if content[5] != first || content[durable.SlotSize+5] != second {
+		t.Errorf("slots of version %d and %d, want %d and %d", content[5], content[durable.SlotSize+5], first, second)
 	}
 	return content
 }
@@ -333,20 +347,28 @@ func TestStateRoundTrips(t *testing.T) {
 func expectRoundTrip(t *testing.T, cluster string, saved election.Saved) {
 	t.Helper()
 	s := &stateFile{identity: identity{ID: goldenID, Cluster: cluster}}
-	slot := s.encode(5, saved)
-	if len(slot) > slotSize {
-		t.Fatalf("%d bytes do not fit a slot of %d", len(slot), slotSize)
+	slot := slotOf(s, 5, saved)
+	if len(slot) > durable.SlotSize {
+		t.Fatalf("%d bytes do not fit a slot of %d", len(slot), durable.SlotSize)
 	}
 	for n := range slot {
-		if _, err := decodeSlot(slot[:n]); !errors.Is(err, errCorrupt) {
+		if _, _, err := readSlot(slot[:n]); !errors.Is(err, durable.ErrCorrupt) {
 			t.Fatalf("cut to %d bytes: error %v", n, err)
 		}
 	}
-	got, err := decodeSlot(slot)
+	got, number, err := readSlot(slot)
 	clear(slot) // what was read keeps nothing of the buffer
-	if err != nil || got.number != 5 || got.identity != s.identity || !same(got.saved, saved) {
-		t.Errorf("read write %d of %+v: %+v, error %v", got.number, got.identity, got.saved, err)
+	if err != nil || number != 5 || got.identity != s.identity || !same(got.saved, saved) {
+		t.Errorf("read write %d of %+v: %+v, error %v", number, got.identity, got.saved, err)
 	}
+}
+
+func readSlot(b []byte) (s stateFile, number uint64, err error) {
+	slot, err := stateFormat.Parse(b)
+	if err == nil {
+		err = s.decode(slot)
+	}
+	return s, slot.Number, err
 }
 
 func TestStateOfTooManyVotersIsABug(t *testing.T) {
@@ -355,7 +377,7 @@ func TestStateOfTooManyVotersIsABug(t *testing.T) {
 			t.Errorf("panic is %q", text)
 		}
 	}()
-	new(stateFile).encode(1, election.Saved{Roster: election.Roster{IDs: make([]wire.ID, 16)}})
+	new(stateFile).encode(election.Saved{Roster: election.Roster{IDs: make([]wire.ID, 16)}})
 }
 
 // A copied directory is the other node, with all that it promised: that two of
@@ -369,8 +391,8 @@ func TestStateOfAnotherNode(t *testing.T) {
 	copyState(t, from, to)
 	clone := mustOpen(t, to)
 	defer clone.close()
-	if clone.identity != s.identity || clone.number != s.number || !same(clone.saved, someState(2)) {
-		t.Errorf("read write %d of %+v: %+v", clone.number, clone.identity, clone.saved)
+	if clone.identity != s.identity || !same(clone.saved, someState(2)) {
+		t.Errorf("read %+v: %+v", clone.identity, clone.saved)
 	}
 }
 
@@ -391,9 +413,9 @@ func rewrite(t *testing.T, dir string, content []byte) {
 }
 
 func twoSlots(first, second []byte) []byte {
-	content := make([]byte, 2*slotSize)
+	content := make([]byte, 2*durable.SlotSize)
 	copy(content, first)
-	copy(content[slotSize:], second)
+	copy(content[durable.SlotSize:], second)
 	return content
 }
 
@@ -409,5 +431,5 @@ func unhex(t *testing.T, s string) []byte {
 // resum gives a slot its checksum again after it was changed.
 func resum(slot []byte) []byte {
 	body := slot[:len(slot)-4]
-	return binary.BigEndian.AppendUint32(bytes.Clone(body), crc32.Checksum(body, castagnoli))
+	return binary.BigEndian.AppendUint32(bytes.Clone(body), crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)))
 }

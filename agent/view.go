@@ -3,9 +3,9 @@ package agent
 import (
 	"slices"
 
-	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/membership"
 	"github.com/bully-agent/bully-agent/wire"
 )
@@ -13,9 +13,8 @@ import (
 // view is what the loop knows of members for people's eyes: names to ids. The
 // election has its own, in which nothing has a name.
 type view struct {
-	self     membership.Member
-	others   []membership.Member // sorted by id; the newest life of each
-	previous wire.ID             // the leader before the present one
+	self   membership.Member
+	others []membership.Member // sorted by id; the newest life of each
 }
 
 func newView(self membership.Member) view { return view{self: self} }
@@ -76,6 +75,23 @@ func (v *view) forgetEnded() {
 // hasCompany: another member is alive.
 func (v *view) hasCompany() bool {
 	return slices.ContainsFunc(v.others, func(m membership.Member) bool { return m.Status == membership.Alive })
+}
+
+// hasPeers: another member is alive and takes part in elections with us.
+func (v *view) hasPeers() bool {
+	return slices.ContainsFunc(v.others, func(m membership.Member) bool {
+		return m.Status == membership.Alive && m.ConfigHash == v.self.ConfigHash
+	})
+}
+
+// peers are those who are alive and take part in elections with us.
+func (v *view) peers() (ids []wire.ID) {
+	for _, m := range v.others {
+		if m.Status == membership.Alive && m.ConfigHash == v.self.ConfigHash {
+			ids = append(ids, m.ID)
+		}
+	}
+	return ids
 }
 
 func (v *view) member(id wire.ID) (membership.Member, bool) {
@@ -142,6 +158,18 @@ func (v *view) controlMembers(leader wire.ID) []control.Member {
 			Leader: m.ID == leader, Incarnation: m.Incarnation, RTTMS: float64(m.RTT.Microseconds()) / 1000})
 	}
 	return out
+}
+
+// otherTables names the members whose jobs are not those of this host.
+func (v *view) otherTables() []string {
+	var others []string
+	for _, m := range v.others {
+		if m.Status == membership.Alive && m.Jobs != v.self.Jobs && m.ConfigHash == v.self.ConfigHash {
+			others = append(others, m.Name)
+		}
+	}
+	slices.Sort(others)
+	return others
 }
 
 // electionMember translates what memberlist found into what the election takes.

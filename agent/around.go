@@ -1,0 +1,66 @@
+package agent
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// What a seat has around it: surroundings.
+
+func (a *agent) now() time.Time { return a.cfg.Now() }
+
+func (a *agent) seen() *view { return &a.view }
+
+func (a *agent) send(to netip.AddrPort, f wire.Frame) {
+	a.out = wire.Append(a.out[:0], &f)
+	if err := a.lan.SendFrame(to, a.out); err != nil {
+		a.counters.add("send_error") // like a lost datagram
+	}
+}
+
+func (a *agent) tellLeader(e wire.Epoch) { a.members.SetLeader(e) }
+
+func (a *agent) tellLedger(b []byte) { a.members.SetLedger(b) }
+
+func (a *agent) departed(id wire.ID, incarnation uint32) { a.members.MarkLeft(id, incarnation) }
+
+// clash names the other agent with our id. Refused, this one stops once
+// its lose hook has run.
+func (a *agent) clash(e election.Conflict, incarnation uint32) {
+	const message = "another agent has the same id: one state directory was copied from the other"
+	a.event(control.Event{Type: "warning", Cause: string(election.SameID), Text: e.String()})
+	if !e.Refuse {
+		a.members.SetIncarnation(incarnation)
+		a.log.Error(message+"; this one goes on, the other must not", "addr", e.Other)
+		return
+	}
+	a.log.Error(message+"; this one takes no part", "addr", e.Other)
+	a.fatal = &Refusal{Err: fmt.Errorf("%w: %v", ErrSameID, e.Other),
+		Hint: "remove the state directory of the copy; it then starts as a new node"}
+}
+
+func (a *agent) count(name string, n uint64) { a.counters.addMany(name, n) }
+
+func (a *agent) event(e control.Event) {
+	e.Time = wallClock()
+	a.ring.Append(e)
+}
+
+// warnRarely logs a warning at most once a minute for each set of arguments.
+func (a *agent) warnRarely(message string, args ...any) {
+	key := fmt.Sprint(message, args)
+	now := a.cfg.Now()
+	if now.Before(a.quietAt[key]) {
+		return
+	}
+	if len(a.quietAt) > 256 {
+		clear(a.quietAt) // bounded whatever others send
+	}
+	a.quietAt[key] = now.Add(time.Minute)
+	a.log.Warn(message, args...)
+}

@@ -1,0 +1,259 @@
+package agent
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/membership"
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// A seat is all that belongs to one leadership, whoever has it: the node that contends
+// for it, what that must remember, the lease and those who act on it, the hooks and the
+// jobs that run under it, and its history. It knows of no socket, no gossip and no local
+// API, only of its surroundings; and its host knows of no epoch.
+//
+// All of it belongs to the loop, which tells it one thing at a time and then ends the
+// turn:
+//
+//	step → Node.Step → apply, effect by effect
+//	turn → jobDesk.turn
+//
+// Only Lease, Enter, report, past, the holders and what writes history and ledger are for
+// other goroutines too.
+type seat struct {
+	seatConfig
+	around  surroundings
+	state   *stateFile
+	history *history
+	holders *holders
+	tally   *tally
+	jobs    *jobDesk
+	until   atomic.Int64 // end of the right to act, ns since the clock's epoch; 0: not leading
+
+	node     *election.Node
+	shown    *standing           // as people know it
+	said     election.Transition // the last that people were told of
+	previous wire.ID             // the leader before the present one
+	replies  map[uint64]func(error)
+	tokens   uint64
+
+	diskTook time.Duration // of the step's slowest save, not told the node yet
+	diskAt   time.Time     // next attempt to save after a failure; zero: the disk is well
+	diskWhy  string        // what it said
+
+	stepped    time.Time // when the step began whose effects are carried out
+	leasedTo   time.Time // end of the last lease, also of one that is over
+	hasHolders bool      // as the node was told last
+
+	hookReady bool // the become hook of the present epoch succeeded
+	lastHook  *control.Hook
+	redo      redo                // the hook that failed and is to be tried again
+	heldUp    *election.StartHook // lose hook that waits for holders; nil: none
+
+	told   *standing // the last that the jobs have heard of
+	jobSeq uint32    // of the last frame about jobs
+	passOn passOn    // what a leader does about a ledger that cannot be saved
+}
+
+// seatConfig is what a seat is opened with.
+type seatConfig struct {
+	cluster  string
+	name     string          // of this host
+	election election.Config // completed by sit
+	dir      string          // of state, history and ledger
+	runner   Runner          // runs the hooks
+	log      hclog.Logger
+}
+
+// surroundings is all that a seat knows of its host.
+type surroundings interface {
+	// now is the agent's clock.
+	now() time.Time
+	// seen gives the members as gossip tells of them.
+	seen() *view
+	// isHere: the member is believed alive, and is no rumour.
+	isHere(id wire.ID) bool
+
+	send(to netip.AddrPort, f wire.Frame)
+	// tether holds a stream to the leader's port in place of the last one; to nobody: none.
+	tether(e election.Tether)
+	// tellLeader has gossip carry who leads; zero: nobody known.
+	tellLeader(e wire.Epoch)
+	// tellLedger has gossip carry what is known of jobs; b is not changed any more.
+	tellLedger(b []byte)
+	departed(id wire.ID, incarnation uint32)
+	// clash: another agent has this one's id.
+	clash(e election.Conflict, incarnation uint32)
+
+	// show publishes what the seat says of itself.
+	show(st *standing)
+	event(e control.Event)
+	count(name string, n uint64)
+	// warnRarely logs once a minute at most.
+	warnRarely(message string, args ...any)
+}
+
+// openSeat reads what the last life has left. It changes nothing, but puts a history aside
+// that cannot be read.
+func openSeat(cfg seatConfig, around surroundings) (*seat, error) {
+	s := &seat{seatConfig: cfg, around: around, holders: newHolders(), replies: map[uint64]func(error){}}
+	s.tally = &tally{settings: &s.election, dir: cfg.dir, known: around}
+	var err error
+	if s.state, err = openState(cfg.dir, cfg.cluster); err != nil {
+		return nil, s.hintDamaged(err)
+	}
+	s.tally.self = s.state.ID
+	if s.history, err = openHistory(cfg.dir, cfg.log); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *seat) close() { s.state.close() }
+
+// begin is a new life of this host, once nothing is owed by the last one: its incarnation
+// is on disk before anybody hears of it.
+func (s *seat) begin() error {
+	saved := s.state.saved
+	if err := checkExpect(s.election.Expect, saved.Roster); err != nil {
+		return err
+	}
+	saved.Incarnation++
+	saved.Promoted = wire.Epoch{}
+	if s.state.hold.left(wallClock()) == 0 {
+		s.state.hold = hold{}
+	}
+	if err := s.state.write(saved); err != nil {
+		return refusal("the state directory must be writable", "%w", err)
+	}
+	return nil
+}
+
+// sit makes the node, which is silent until its first step.
+func (s *seat) sit() (err error) {
+	cfg := &s.election
+	cfg.ID, cfg.Nonce, cfg.Cluster = s.state.ID, rand.Uint32(), wire.ClusterHash(s.cluster)
+	cfg.Rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+	cfg.HoldDown = s.state.hold.left(wallClock())
+	if s.node, err = election.New(*cfg, s.state.saved, s.around.now()); err != nil {
+		return refusal("", "%w", err)
+	}
+	return nil
+}
+
+// receive takes a frame, of the election or about jobs.
+func (s *seat) receive(r *received) {
+	if !s.onJobFrame(r) {
+		s.step(election.Received{From: r.from, Frame: r.frame})
+	}
+}
+
+// tick does what is due.
+func (s *seat) tick() {
+	s.retrySave()
+	s.tryAgain()
+	s.step(election.Tick{})
+	s.jobs.tick()
+}
+
+// lookAround is called once a second, with memberlist's opinion of this host.
+func (s *seat) lookAround(health int) {
+	s.step(election.HealthChanged{Score: health})
+	s.publish()
+	s.standForJobs()
+	s.forgetHold()
+}
+
+// turn ends a turn of the loop: the jobs hear of leadership and members first, if they
+// were shown anew, and then of the rest.
+func (s *seat) turn() {
+	s.tellJobs()
+	if s.jobs.turn() {
+		s.passJobsOn() // an order to the node, of which the jobs hear as well
+		s.tellJobs()
+		s.jobs.turn()
+	}
+}
+
+func (s *seat) status() election.Status { return s.node.Status() }
+
+// introduce has the history know what a member is called.
+func (s *seat) introduce(member control.Node) { s.history.name(member) }
+
+// past lists the leaderships that this host knows of, on any goroutine.
+func (s *seat) past() []control.Leadership { return s.history.all() }
+
+// step is the straight line: one event in, its effects carried out in order.
+func (s *seat) step(ev election.Event) {
+	if s.log.IsTrace() {
+		s.log.Trace("stepped", "event", ev)
+	}
+	now := s.around.now()
+	for _, effect := range s.node.Step(now, ev) {
+		s.stepped = now // an effect before this may have been a step, too
+		if err := s.apply(effect); err != nil {
+			s.onSaveFailed(election.SaveFailed(effect.(election.Save)), err)
+			return
+		}
+	}
+	s.renewEnding()
+	s.tellDisk()
+}
+
+// due is when the loop has something to do if nothing happens before; zero: never.
+func (s *seat) due() time.Time {
+	at := s.node.Deadline()
+	for _, t := range [...]time.Time{s.diskAt, s.redo.at, s.jobs.due} {
+		if at.IsZero() || (!t.IsZero() && t.Before(at)) {
+			at = t
+		}
+	}
+	return at
+}
+
+// command gives the node an operator's wish; done is called when it is done.
+func (s *seat) command(c election.Command, done func(error)) {
+	s.tokens++
+	c.Token = s.tokens
+	s.replies[c.Token] = done
+	s.step(c)
+}
+
+// member is what others are told of this host, but for its name and address.
+func (s *seat) member() membership.Member {
+	cfg := &s.election
+	return membership.Member{ID: cfg.ID, Incarnation: s.state.saved.Incarnation, Nonce: cfg.Nonce, Priority: cfg.Priority,
+		Role: membership.Role(cfg.Part), WireMin: 1, WireMax: 1, ConfigHash: cfg.Hash(), Settings: cfg.Describe(),
+		Jobs: s.jobs.digest}
+}
+
+// abandon is for an agent that stops at once: what still runs for a leadership has a
+// moment to end, and nobody is told.
+func (s *seat) abandon() {
+	owed := s.node.Status().Reign
+	if owed.IsZero() {
+		return
+	}
+	s.hurryHook(owed, string(election.Stopped), abortBudget)
+	enough := time.After(2 * abortBudget)
+	for {
+		select {
+		case r := <-s.runner.Results():
+			if r.Kind == hooks.LoseLeadership {
+				s.forgetPromoted(r)
+				return
+			}
+		case <-enough:
+			return
+		}
+	}
+}

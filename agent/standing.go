@@ -1,0 +1,78 @@
+package agent
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/internal/control"
+)
+
+// standing is what a seat shows of itself. It is never changed after it was shown.
+type standing struct {
+	status   election.Status
+	role     string
+	leader   control.Node
+	ready    bool
+	degraded bool
+	lastHook *control.Hook
+	notes    []string
+	roster   *control.Roster
+	quorum   *control.Quorum
+	why      string // there is no leader
+}
+
+// publish shows the seat's state to the other goroutines.
+func (s *seat) publish() {
+	status := s.node.Status()
+	st := &standing{status: status, role: s.roleWord(status.Role), leader: s.around.seen().controlNode(status.Leader),
+		degraded: s.degraded(status), lastHook: s.lastHook, notes: s.notes(status), roster: s.tally.controlRoster(status.Roster),
+		quorum: s.tally.controlQuorum(status), why: s.tally.whyNoLeader(status)}
+	st.ready = !status.Leader.IsZero() && (status.Leader != s.state.ID || s.hookReady)
+	s.shown = st
+	s.around.show(st)
+	s.holders.show(status, s.hookReady)
+}
+
+// notes says in plain words what a person should know.
+func (s *seat) notes(status election.Status) []string {
+	notes := []string{}
+	if status.Isolated {
+		notes = append(notes, "no other member answers: this host may be cut off")
+	}
+	if !s.diskAt.IsZero() {
+		notes = append(notes, "the state directory takes no writes: this agent cannot lead until it does: "+s.diskWhy)
+	}
+	notes = append(notes, s.hookNotes(status)...)
+	notes = append(notes, s.tally.quorumNotes(status)...)
+	notes = append(notes, s.jobNotes()...)
+	if held := holdNote(status.Held.Sub(s.around.now())); held != "" {
+		notes = append(notes, held)
+	}
+	return notes
+}
+
+// report completes a status with what was shown, on any goroutine. It looks at the clock
+// before it says "leader", since callers act on the answer (R13).
+func (s *seat) report(out *control.Status, st *standing) {
+	now, until := s.around.now(), s.until.Load()
+	leads := st.status.State == election.Lead && until > now.UnixNano()
+	out.Role, out.State, out.Cause = st.role, st.status.State.String(), string(st.status.Cause)
+	out.LeaderIsSelf, out.Ready, out.Degraded = leads, st.ready, st.degraded && leads
+	out.Epoch = control.Epoch{Counter: st.status.Epoch.Counter, Owner: ownerText(st.status.Epoch)}
+	out.Since, out.Mode, out.Promise, out.Expect = st.status.Since, s.tally.mode(), s.tally.promise(), s.election.Expect
+	out.Roster, out.Quorum, out.WhyNoLeader = st.roster, st.quorum, st.why
+	out.Algorithm = cmp.Or(s.election.Algorithm, election.Classic).String()
+	out.Preempt, out.Isolated = s.election.Preempt.String(), st.status.Isolated
+	out.HoldDownMS = max(st.status.Held.Sub(now), 0).Milliseconds()
+	out.LastHook = st.lastHook
+	if st.status.Leader == s.state.ID && !leads {
+		out.Ready = false
+	} else if !st.status.Leader.IsZero() {
+		out.Leader = &st.leader
+	}
+	if leads {
+		remain := time.Duration(until - now.UnixNano()).Milliseconds()
+		out.LeaseRemainMS = &remain
+	}
+}
