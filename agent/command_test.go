@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/internal/control"
 )
 
 // order gives h a command and waits for its end.
@@ -61,7 +61,7 @@ func TestHandOverIsRefused(t *testing.T) {
 		expectRefusal(t, top.order("handover", map[string]string{"to": "nobody"}), "unknown_member", "cannot hand over to nobody", "no such member")
 		expectRefusal(t, top.order("handover", map[string]string{"to": "n1"}), "observer", "cannot hand over to n1", "cannot lead")
 		expectRefusal(t, top.order("handover", map[string]string{"to": "n5"}), "self", "cannot hand over to n5", "this host itself")
-		expectRefusal(t, top.order("handover", map[string]string{"to": top.agent.state.ID.String()}), "self")
+		expectRefusal(t, top.order("handover", map[string]string{"to": top.agent.seat.state.ID.String()}), "self")
 		expectRefusal(t, top.order("forget", map[string]string{"member": "n4"}), "not_quorum", "available mode")
 		for name, args := range map[string]map[string]string{"handover": {"to": "n3"}, "step-down": nil, "forget": {"member": "n4"}} {
 			err := follower.order(name, args)
@@ -130,7 +130,7 @@ func TestHandOverAndStepDown(t *testing.T) {
 		low.expectHooks(t, "become-leader 2 handed-over")
 
 		// By the beginning of an id.
-		if err := low.order("handover", map[string]string{"to": top.agent.state.ID.String()[:8]}); err != nil {
+		if err := low.order("handover", map[string]string{"to": top.agent.seat.state.ID.String()[:8]}); err != nil {
 			t.Fatal(err)
 		}
 		c.agrees(top)

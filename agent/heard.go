@@ -69,7 +69,7 @@ func (a *agent) heardAgo(id wire.ID) (ago time.Duration, ever bool) {
 // isSilent: the member is believed alive, and nothing of it came for longer than
 // two rounds of memberlist's pings take, to which a member that lives answers.
 func (a *agent) isSilent(m membership.Member) bool {
-	if m.ID == a.state.ID || m.Status != membership.Alive {
+	if m.ID == a.view.self.ID || m.Status != membership.Alive {
 		return false
 	}
 	ago, ever := a.heardAgo(m.ID)

@@ -10,11 +10,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/renameio/v2"
 	"github.com/hashicorp/go-hclog"
 
-	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/internal/durable"
 )
 
 const (
@@ -129,7 +129,7 @@ func (h *history) run(ctx context.Context) {
 func (h *history) write() {
 	content, err := json.MarshalIndent(h.all(), "", " ")
 	if err == nil {
-		err = renameio.WriteFile(h.path, append(content, '\n'), 0o600)
+		err = durable.Replace(h.path, append(content, '\n'))
 	}
 	if err != nil {
 		h.log.Debug("history not written", "err", err)

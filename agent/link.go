@@ -12,8 +12,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/internal/control"
 )
 
 // LinkWatch watches the link of this host that has an address, until ctx ends.
@@ -70,7 +70,7 @@ func (a *agent) onLink(up bool) {
 	}
 	a.log.Log(level, text, "addr", a.linkAddr())
 	a.event(control.Event{Type: "link", Cause: string(cause), Text: text})
-	a.step(election.LinkChanged{Up: up})
+	a.seat.step(election.LinkChanged{Up: up})
 	if up {
 		a.members.Nudge()
 	}

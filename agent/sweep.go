@@ -12,15 +12,15 @@ import (
 // ledger of jobs. The next write takes another name.
 var leftovers = []string{"hook-journal.json.*.new", "hook-journal.json.try", ".history.json*", ".jobs.ledger*"}
 
-// sweep removes them. No other process writes here then: the directory is locked, and
-// the guards of the last life have ended. But this one may: what the clean-up has noted
-// in the journal is written in the background, under a name that has our number.
+// sweep removes them. No other agent writes here then: the directory is locked, and the
+// keeper of the last life has ended. But this one's may: what the clean-up has noted in
+// the journal is written in the background, under a name that has its number.
 func (a *agent) sweep() {
-	ours := fmt.Sprintf(".%d.new", os.Getpid())
+	keepers := fmt.Sprintf(".%d.new", a.runner.Status().Process)
 	for _, pattern := range leftovers {
 		found, _ := filepath.Glob(filepath.Join(a.cfg.StateDir, pattern)) // fails for a bad pattern only
 		for _, path := range found {
-			if strings.HasSuffix(path, ours) {
+			if strings.HasSuffix(path, keepers) {
 				continue
 			}
 			if err := os.Remove(path); err != nil {

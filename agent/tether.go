@@ -19,10 +19,10 @@ type finding struct {
 	event election.Event
 }
 
-// onTether replaces the tether. It runs in the loop.
+// tether replaces the tether. It runs in the loop.
 //
 // Invariant: a.tie is the newest wish, and what another one found is dropped.
-func (a *agent) onTether(e election.Tether) {
+func (a *agent) tether(e election.Tether) {
 	if a.tie != nil {
 		a.tie.cut()
 		a.tie = nil
@@ -72,5 +72,5 @@ func (a *agent) onFinding(f finding) {
 		return
 	}
 	a.log.Debug("leader's port refused", "event", f.event, "addr", f.of.Addr)
-	a.step(f.event)
+	a.seat.step(f.event)
 }

@@ -60,9 +60,9 @@ func TestCutLeaderIsNotGone(t *testing.T) {
 func TestReplacedTetherIsNotHeard(t *testing.T) {
 	a := &agent{log: hclog.NewNullLogger(), ties: make(chan *tie, 1)} // without a node: a step would panic
 	leader := netip.MustParseAddrPort("192.0.2.7:7950")
-	a.onTether(election.Tether{ID: wire.ID{1}, Nonce: 1, Addr: leader})
+	a.tether(election.Tether{ID: wire.ID{1}, Nonce: 1, Addr: leader})
 	first := a.tie
-	a.onTether(election.Tether{ID: wire.ID{1}, Nonce: 2, Addr: leader})
+	a.tether(election.Tether{ID: wire.ID{1}, Nonce: 2, Addr: leader})
 	a.onFinding(finding{first, election.TetherLost{ID: wire.ID{1}, Nonce: 1}})
 	if first.ctx.Err() == nil {
 		t.Error("the first tether was not cut")
@@ -71,7 +71,7 @@ func TestReplacedTetherIsNotHeard(t *testing.T) {
 		t.Errorf("the tether that waits is %+v, want the second one", begun)
 	}
 	second := a.tie
-	a.onTether(election.Tether{})
+	a.tether(election.Tether{})
 	a.onFinding(finding{second, election.Refused{ID: wire.ID{1}, Nonce: 2}})
 	if a.tie != nil || len(a.ties) != 0 || second.ctx.Err() == nil {
 		t.Error("a tether is left though none is wanted")
@@ -91,18 +91,19 @@ func TestDiskIsTold(t *testing.T) {
 			t.Fatal(err)
 		}
 		var said bytes.Buffer
-		a := &agent{node: node, state: mustOpen(t, t.TempDir()), log: hclog.New(&hclog.LoggerOptions{Level: hclog.Trace, Output: &said})}
-		a.shown.Store(&snapshot{status: node.Status()})
-		a.cfg.Now = func() time.Time {
+		clock := func() time.Time {
 			now = now.Add(c.took) // between the two readings
 			return now
 		}
-		if err := a.apply(election.Save{State: someState(3)}); err != nil {
+		s := &seat{node: node, state: mustOpen(t, t.TempDir()), around: clockOnly{clock: clock}, shown: &standing{status: node.Status()}}
+		s.tally = &tally{settings: &s.election}
+		s.log = hclog.New(&hclog.LoggerOptions{Level: hclog.Trace, Output: &said})
+		if err := s.apply(election.Save{State: someState(3)}); err != nil {
 			t.Fatal(err)
 		}
-		a.tellDisk()
-		a.tellDisk()
-		a.state.close()
+		s.tellDisk()
+		s.tellDisk()
+		s.close()
 		if n := strings.Count(said.String(), election.DiskTimed{Took: c.took}.String()); n != c.want {
 			t.Errorf("a save of %v was told %d times, want %d: %s", c.took, n, c.want, &said)
 		}

@@ -1,0 +1,82 @@
+package agent
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/internal/control"
+)
+
+// Reload implements control.Backend: the configuration is read and checked
+// whole before anything of it is taken.
+func (a *agent) Reload(ctx context.Context) error {
+	if a.cfg.Reload == nil {
+		return control.ErrUnsupported
+	}
+	next, err := a.cfg.Reload()
+	if err != nil {
+		a.log.Error("configuration not reloaded; nothing was changed", "err", err)
+		return &control.APIError{Status: 422, Message: err.Error(), Hint: "nothing was changed", Code: "invalid"}
+	}
+	if !a.call(ctx.Done(), func() { a.reload(next) }) {
+		return ctx.Err()
+	}
+	return nil
+}
+
+// reloads serves the signal; reading the file is not the loop's work.
+func (a *agent) reloads(ctx context.Context) {
+	for {
+		select {
+		case <-a.cfg.Reloads:
+			_ = a.Reload(ctx) // said in the log
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (a *agent) reload(next Reloaded) {
+	a.runner.SetConfig(a.hooksConfig(next.Hooks))
+	a.view.self.Jobs = a.seat.reload(next.Jobs, next.Hooks.Grace)
+	a.members.SetJobs(a.view.self.Jobs)
+	a.cfg.Seeds = next.Seeds
+	a.members.SetSeeds(next.Seeds)
+	a.log.SetLevel(next.LogLevel)
+	if next.Priority != a.view.self.Priority {
+		a.view.self.Priority = next.Priority
+		a.seat.command(election.Command{Verb: election.Reprioritise, Priority: next.Priority}, func(error) {})
+		a.members.SetSelf(next.Priority, a.view.self.Role, false, false)
+	}
+	a.waiting, a.cfg.Notes = next.Waiting, next.Notes
+	if len(a.waiting) > 0 {
+		a.log.Warn("some changed settings need a restart", "settings", strings.Join(namesOfWaiting(a.waiting), ", "))
+	}
+	a.log.Info("configuration reloaded")
+	a.seat.publish()
+}
+
+func namesOfWaiting(waiting []control.Waiting) []string {
+	names := make([]string, len(waiting))
+	for i, w := range waiting {
+		names[i] = w.Setting
+	}
+	return names
+}
+
+// dump puts the whole state into the log.
+func (a *agent) dump() {
+	a.log.Info("state", "status", a.seat.status())
+	for _, m := range a.view.all() {
+		a.log.Info("state: member", "member", m.Name, "addr", m.Addr, "status", m.Status, "priority", m.Priority,
+			"incarnation", m.Incarnation, "id", m.ID, "rtt", m.RTT)
+	}
+	a.seat.dumpJobs()
+	counts := a.counts()
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		a.log.Info("state: counter", "name", name, "count", counts[name])
+	}
+}
