@@ -9,11 +9,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bully-agent/bully-agent/election"
+	"github.com/hashicorp/go-hclog"
+
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/hooks/jobrun"
+	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/jobs"
-	"github.com/bully-agent/bully-agent/membership"
+	"github.com/bully-agent/bully-agent/wire"
 )
 
 // Job is one singleton job: its definition, and what this host runs for it.
@@ -22,14 +24,12 @@ type Job struct {
 	Command hooks.Command
 }
 
-// JobRunner runs the commands of jobs: jobrun.Runner, or a fake in tests.
+// JobRunner runs the commands of jobs: the keeper, or a fake in tests.
 type JobRunner interface {
 	Recover(ctx context.Context) error
 	Run(ctx context.Context) error
 	Begin(o jobrun.Order)
 	End(id, cause string)
-	Lease(until time.Time)
-	Ending(until time.Time)
 	Lost(cause string)
 	SetGrace(grace time.Duration)
 	Results() <-chan jobrun.Result
@@ -38,7 +38,7 @@ type JobRunner interface {
 	Output(row jobrun.Row) ([]byte, error)
 }
 
-// jobDesk is the loop's part in singleton jobs. Package jobs decides; this tells
+// jobDesk is the driver of singleton jobs. Package jobs decides; this tells
 // it what happened, and does what it says:
 //
 //	leadership, members, frames, exits, commands → jobs.Scheduler.Step
@@ -48,35 +48,67 @@ type JobRunner interface {
 // succeeded. Slots that passed long before count as missed. What a job runs is ended
 // when the leadership is, or goes on, as the job says; none outlives this agent.
 //
-// All of it belongs to the loop. Only the file is written elsewhere: the loop
-// goes on meanwhile, and what happens to jobs waits.
+// All of it belongs to the loop. During a turn of that, what happens is only noted;
+// turn is called at the end of each, and steps. Only the file is written elsewhere:
+// the loop goes on meanwhile, and what happens to jobs waits.
 type jobDesk struct {
+	jobConfig
+	around    jobSurroundings
 	scheduler *jobs.Scheduler
-	runner    JobRunner
 	file      *ledgerFile
 	commands  map[string]hooks.Command // by job; of former tables too, as long as a run is open
 	digest    uint64                   // of the table, for the others
-	grace     time.Duration            // of hooks, also that of jobs
-	seq       uint32                   // of the last frame
+	clocks    clockPair
+	wall      func() time.Time // wallClock; tests set it
 
-	queue    []jobs.Event  // what the scheduler is still to hear
-	rest     []jobs.Effect // of its last step, still to be done
-	stepping bool
-	writing  bool      // rest waits for the file
-	wroteAt  time.Time // since when, on the agent's clock
-	failed   bool      // the last write did
-	passOn   passOn    // what a leader does about that
-	clocks   clockPair
-	wall     func() time.Time // wallClock; tests set it
-
-	leading jobs.Leading // as last told; Epoch 0: not leading
-	peers   []jobs.ID    // as last told
-	due     time.Time    // of the scheduler's deadline, on the agent's clock; zero: none
+	queue     []jobs.Event  // what the scheduler is still to hear
+	before    int           // how many of them are from before this turn
+	isStirred bool          // something is to be done at the end of this turn
+	isToEnd   bool          // and what runs is ended then
+	rest      []jobs.Effect // of the scheduler's last step, still to be done
+	saving    saving
+	leading   jobs.Leading // as last told; Epoch 0: not leading
+	peers     []wire.ID    // as last told
+	due       time.Time    // of the scheduler's deadline, on the agent's clock; zero: none
 
 	running map[string]*jobRun // by run id
 	wishes  map[uint64]*wish   // by token
-	aside   string             // where a ledger was put that could not be read
-	over    time.Time          // end of the patience with jobs at the agent's end; zero: it goes on
+	tokens  uint64
+	aside   string    // where a ledger was put that could not be read
+	over    time.Time // end of the patience with jobs at the agent's end; zero: it goes on
+}
+
+// jobConfig is what a desk is opened with.
+type jobConfig struct {
+	self   wire.ID
+	name   string // of this host
+	dir    string
+	isNew  bool // the state directory
+	table  []Job
+	grace  time.Duration // of hooks, also that of jobs
+	runner JobRunner
+	// holders are told of what must not outlive the leadership.
+	holders *holders
+	log     hclog.Logger
+}
+
+// jobSurroundings is all that jobs know of what is around them.
+type jobSurroundings interface {
+	now() time.Time
+	event(e control.Event)
+	count(name string, n uint64)
+	nameOf(id wire.ID) string
+	// leads reports whether this host leads, and is ready.
+	leads() (leads, ready bool)
+	// mayAct looks at the clock: this host leads in that epoch, at this moment.
+	mayAct(epoch uint64) bool
+	// hookEvent is what a command is told of the cluster.
+	hookEvent(kind hooks.Kind, cause string) hooks.Event
+	sendJob(e jobs.Send)
+	// tellLedger has gossip carry it; b is not changed any more.
+	tellLedger(b []byte)
+	// whereToAsk is the hint for whoever should have asked another host.
+	whereToAsk() string
 }
 
 // jobRun is an attempt that was begun and has not ended.
@@ -84,7 +116,7 @@ type jobRun struct {
 	job    string
 	key    jobs.Key
 	begun  time.Time // wall clock
-	tenant *tenant   // nil: not tied to the leadership
+	holder *holder   // nil: not tied to the leadership
 }
 
 const (
@@ -99,37 +131,28 @@ const (
 	slowDisk = 5 * time.Second
 )
 
-// prepareJobs reads the ledger and ends what a former life has left running.
-func (a *agent) prepareJobs(ctx context.Context) (err error) {
-	j := &a.jobs
-	j.grace = cmp.Or(a.cfg.Hooks.Grace, jobs.DefaultGrace)
-	j.running, j.wishes, j.wall = map[string]*jobRun{}, map[uint64]*wish{}, wallClock
-	if j.runner = a.cfg.JobRunner; j.runner == nil {
-		j.runner, err = jobrun.New(jobrun.Config{Dir: a.cfg.StateDir, Socket: a.cfg.Socket, Clock: a.cfg.Now,
-			Budget: a.cfg.Election.StopBudget, Grace: j.grace, Logger: a.log.Named("jobs")})
-		if err != nil {
-			return refusal("the state directory must be writable", "%w", err)
-		}
-	}
+// openJobDesk reads the ledger and ends what a former life has left running.
+func openJobDesk(ctx context.Context, cfg jobConfig, around jobSurroundings) (*jobDesk, error) {
+	cfg.grace = cmp.Or(cfg.grace, jobs.DefaultGrace)
+	j := &jobDesk{jobConfig: cfg, around: around, wall: wallClock, file: newLedgerFile(cfg.dir),
+		commands: map[string]hooks.Command{}, running: map[string]*jobRun{}, wishes: map[uint64]*wish{}}
 	if err := j.runner.Recover(ctx); err != nil {
-		a.log.Error("former runs of jobs not all ended", "err", err)
+		j.log.Error("former runs of jobs not all ended", "err", err)
 	}
-	j.file = newLedgerFile(a.cfg.StateDir)
-	ledger, lost, err := a.openLedger()
+	ledger, lost, err := j.openLedger()
 	if err != nil {
-		return refusal("the state directory must be writable", "job ledger: %w", err)
+		return nil, refusal("the state directory must be writable", "job ledger: %w", err)
 	}
-	a.sweepJobs(ledger)
-	j.commands = make(map[string]hooks.Command, len(a.cfg.Jobs))
-	j.scheduler = jobs.NewScheduler(jobs.SchedulerConfig{Self: jobs.ID(a.state.ID), Table: a.setJobs(a.cfg.Jobs),
-		Grace: j.grace, LedgerLost: lost, NewestKnown: newestIn(a.cfg.StateDir)}, ledger)
-	return nil
+	j.sweep(ledger)
+	j.scheduler = jobs.NewScheduler(jobs.SchedulerConfig{Self: j.self, Table: j.setTable(cfg.table),
+		Grace: j.grace, LedgerLost: lost, NewestKnown: newestIn(j.dir)}, ledger)
+	return j, nil
 }
 
-// sweepJobs removes what is kept of jobs that nobody knows any more.
-func (a *agent) sweepJobs(ledger *jobs.Ledger) {
+// sweep removes what is kept of jobs that nobody knows any more.
+func (j *jobDesk) sweep(ledger *jobs.Ledger) {
 	known := map[string]bool{}
-	for _, job := range a.cfg.Jobs {
+	for _, job := range j.table {
 		known[job.Name] = true
 	}
 	if ledger != nil {
@@ -137,20 +160,19 @@ func (a *agent) sweepJobs(ledger *jobs.Ledger) {
 			known[name] = true
 		}
 	}
-	if err := a.jobs.runner.Sweep(func(job string) bool { return known[job] }); err != nil {
-		a.log.Warn("output of former jobs not all removed", "err", err)
+	if err := j.runner.Sweep(func(job string) bool { return known[job] }); err != nil {
+		j.log.Warn("output of former jobs not all removed", "err", err)
 	}
 }
 
-// setJobs takes a table, and gives it as the scheduler takes it.
-func (a *agent) setJobs(table []Job) []jobs.Job {
-	j := &a.jobs
+// setTable takes a table, and gives it as the scheduler takes it.
+func (j *jobDesk) setTable(table []Job) []jobs.Job {
 	definitions := make([]jobs.Job, len(table))
 	for i, job := range table {
 		definitions[i] = job.Job
 		j.commands[job.Name] = job.Command
 	}
-	j.digest = digestOf(table, j.grace)
+	j.table, j.digest = table, digestOf(table, j.grace)
 	return definitions
 }
 
@@ -173,111 +195,73 @@ func digestOf(table []Job, grace time.Duration) uint64 {
 	return cmp.Or(h.Sum64(), 1)
 }
 
-// reloadJobs takes a new table. A job that is not in it any more starts nothing.
-func (a *agent) reloadJobs(table []Job, grace time.Duration) {
-	a.jobs.grace = cmp.Or(grace, jobs.DefaultGrace)
-	a.jobs.runner.SetGrace(a.jobs.grace)
-	a.stepJobs(jobs.TableChanged{Jobs: a.setJobs(table), Grace: a.jobs.grace})
-	a.dropCommands(table)
-	a.view.self.Jobs = a.jobs.digest
-	a.members.SetJobs(a.jobs.digest)
+// reload takes a new table. A job that is not in it any more starts nothing.
+func (j *jobDesk) reload(table []Job, grace time.Duration) {
+	j.grace = cmp.Or(grace, jobs.DefaultGrace)
+	j.runner.SetGrace(j.grace)
+	j.note(jobs.TableChanged{Jobs: j.setTable(table), Grace: j.grace})
 }
 
-// dropCommands forgets those of jobs that are in no table any more and have no run
+// dropCommands forgets those of jobs that are not in the table any more and have no run
 // that could be tried again.
-func (a *agent) dropCommands(table []Job) {
-	for name := range a.jobs.commands {
-		entry, _ := a.jobs.scheduler.Entry(name)
-		isNamed := slices.ContainsFunc(table, func(j Job) bool { return j.Name == name })
+func (j *jobDesk) dropCommands() {
+	for name := range j.commands {
+		entry, _ := j.scheduler.Entry(name)
+		isNamed := slices.ContainsFunc(j.table, func(job Job) bool { return job.Name == name })
 		if !isNamed && !slices.ContainsFunc(entry.Runs, jobs.Run.Open) {
-			delete(a.jobs.commands, name)
+			delete(j.commands, name)
 		}
 	}
 }
 
-// tellJobs passes on what the scheduler is to know of leadership and members. It
-// is called with each look at the state, at least once a second, and so also
-// notices that the wall clock was set, or that a person waits no more.
-func (a *agent) tellJobs(s election.Status) {
-	a.tellPeers()
-	a.tellLeading(s)
-	if a.jobs.failed && !a.jobs.writing {
-		a.stepJobs(jobs.SaveRecovered{})
+// learn tells of leadership and members, in the turn in which the agent has shown what
+// it knows of them: at least once a second. The scheduler hears of them before the rest
+// of the turn: what ends in the turn that ends a leadership was lost with it. now.Epoch
+// is 0 where this host does not lead or is not ready: jobs rely on what the hook does.
+func (j *jobDesk) learn(now jobs.Leading, peers []wire.ID) {
+	var news []jobs.Event
+	if !slices.Equal(peers, j.peers) {
+		j.peers = peers
+		news = append(news, jobs.Peers{Hosts: peers})
 	}
-	a.pumpJobs()
-}
-
-func (a *agent) tellPeers() {
-	var peers []jobs.ID
-	for _, m := range a.view.others {
-		if m.Status == membership.Alive && m.ConfigHash == a.view.self.ConfigHash {
-			peers = append(peers, jobs.ID(m.ID))
-		}
-	}
-	if !slices.Equal(peers, a.jobs.peers) {
-		a.jobs.peers = peers
-		a.stepJobs(jobs.Peers{Hosts: peers})
-	}
-}
-
-// tellLeading: a leader whose become-leader hook has not succeeded runs no jobs,
-// since they rely on what it does.
-func (a *agent) tellLeading(s election.Status) {
-	j := &a.jobs
-	if s.State != election.Lead || !a.hookReady {
-		if j.leading.Epoch != 0 {
-			j.leading = jobs.Leading{}
-			a.stepJobs(jobs.NotLeading{})
-		}
-		return
-	}
-	now := jobs.Leading{Epoch: s.Epoch.Counter, Since: j.leading.Since, Need: a.votersNeeded(s)}
-	if now.Need > 0 {
-		for _, id := range s.Roster.IDs {
-			now.Voters = append(now.Voters, jobs.ID(id))
-		}
-	}
-	if now.Epoch != j.leading.Epoch {
+	now.Since = j.leading.Since
+	switch last := j.leading; {
+	case now.Epoch == 0 && last.Epoch != 0:
+		j.leading = jobs.Leading{}
+		news = append(news, jobs.NotLeading{})
+	case now.Epoch == 0:
+	case now.Epoch != last.Epoch:
 		now.Since = j.wall()
-	}
-	if now.Epoch != j.leading.Epoch || now.Need != j.leading.Need || !slices.Equal(now.Voters, j.leading.Voters) {
+		fallthrough
+	case now.Need != last.Need || !slices.Equal(now.Voters, last.Voters):
 		j.leading = now
-		a.stepJobs(now)
+		news = append(news, now)
 	}
+	if j.saving.hasFailed && !j.saving.isOn {
+		news = append(news, jobs.SaveRecovered{})
+	}
+	j.queue, j.isStirred = slices.Insert(j.queue, j.before, news...), true
 }
 
-// leaseJobs passes the end of the right to act on to what runs on the strength of
-// it; zero is the end of the leadership itself. Where nobody could take over there
-// is no such end, as for renewGuard.
-func (a *agent) leaseJobs(until time.Time) {
-	switch {
-	case until.IsZero():
-		a.jobs.runner.Lost("leadership-lost")
-	case a.isUnrivalled():
-		a.jobs.runner.Lease(time.Time{})
-	default:
-		a.jobs.runner.Lease(until)
-	}
-}
+// lost: the leadership is over, and with it the right to act. What is tied to it is told at
+// once, before the lose hook begins; the scheduler, which hears of it at the end of the
+// turn, ends it by the same word.
+func (j *jobDesk) lost() { j.runner.Lost(jobs.Killed.String()) }
 
-// endJobs is for an agent that has handed over and goes: what a lost leadership
+// close is for an agent that has handed over and goes: what a lost leadership
 // has left running is ended too, since nobody would look after it.
-func (a *agent) endJobs() {
-	j := &a.jobs
-	j.over = a.cfg.Now().Add(j.grace + evictSlack)
-	a.stepJobs(jobs.Closing{})
-	for id := range j.running { // also while the disk is waited for
-		j.runner.End(id, "agent-stopping")
-	}
+func (j *jobDesk) close() {
+	j.over = j.around.now().Add(j.grace + dismissSlack)
+	j.note(jobs.Closing{})
+	j.isToEnd = true
 }
 
-// jobsOver reports whether endJobs was called, and nothing runs any more or has
+// isOver reports whether close was called, and nothing runs any more or has
 // had its time.
-func (a *agent) jobsOver() bool {
-	j := &a.jobs
+func (j *jobDesk) isOver() bool {
 	if j.over.IsZero() {
 		return false
 	}
-	idle := len(j.running) == 0 && !j.writing && len(j.queue) == 0 && len(j.rest) == 0
-	return idle || !a.cfg.Now().Before(j.over)
+	idle := len(j.running) == 0 && !j.saving.isOn && len(j.queue) == 0 && len(j.rest) == 0
+	return idle || !j.around.now().Before(j.over)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -12,10 +13,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/hooks/jobrun"
+	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/jobs"
 	"github.com/bully-agent/bully-agent/membership"
 	"github.com/bully-agent/bully-agent/wire"
@@ -47,8 +48,7 @@ func (l *jobLog) twice() string {
 }
 
 // fakeJobs runs jobs without processes: each takes a while of fake time, unless
-// it is ended. It knows what a guard does: what is tied to the lease has ended
-// when that is over.
+// it is ended, as what is tied to the leadership is when that is lost.
 type fakeJobs struct {
 	host    string
 	log     *jobLog
@@ -58,14 +58,18 @@ type fakeJobs struct {
 	mu      sync.Mutex
 	running map[string]*fakeRun
 	ended   []string // "job cause", of what was ended
-	lease   time.Time
 	grace   time.Duration
+	onLost  func()   // nil: nothing
 	known   []string // jobs that Sweep was told of, out of a and b
 }
 
 type fakeRun struct {
 	jobrun.Order
 	timer *time.Timer
+}
+
+func newFakeJobs(host string, log *jobLog, takes time.Duration) *fakeJobs {
+	return &fakeJobs{host: host, log: log, takes: takes, results: make(chan jobrun.Result, 64), running: map[string]*fakeRun{}}
 }
 
 func (f *fakeJobs) Begin(o jobrun.Order) {
@@ -102,6 +106,9 @@ func (f *fakeJobs) report(res jobrun.Result, cause string) {
 func (f *fakeJobs) End(id, cause string) { f.finish(id, cause, 143) }
 
 func (f *fakeJobs) Lost(cause string) {
+	if f.onLost != nil {
+		f.onLost()
+	}
 	for _, id := range f.open(func(r *fakeRun) bool { return r.Tied }) {
 		f.finish(id, cause, 143)
 	}
@@ -136,12 +143,6 @@ func (f *fakeJobs) endings() []string {
 	return slices.Clone(f.ended)
 }
 
-func (f *fakeJobs) Lease(until time.Time) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.lease = until
-}
-
 func (f *fakeJobs) SetGrace(grace time.Duration) { f.grace = grace }
 
 func (f *fakeJobs) Sweep(isKnown func(string) bool) error {
@@ -154,7 +155,6 @@ func (f *fakeJobs) Sweep(isKnown func(string) bool) error {
 }
 
 func (f *fakeJobs) Recover(context.Context) error     { return nil }
-func (f *fakeJobs) Ending(time.Time)                  {}
 func (f *fakeJobs) Results() <-chan jobrun.Result     { return f.results }
 func (f *fakeJobs) Rows(string) ([]jobrun.Row, error) { return nil, nil }
 func (f *fakeJobs) Output(jobrun.Row) ([]byte, error) { return nil, nil }
@@ -178,8 +178,7 @@ func (c *cluster) withJobs(takes time.Duration, table ...Job) *jobLog {
 	for _, h := range c.hosts {
 		also := h.settings
 		h.settings = func(cfg *Config) {
-			h.jobs = &fakeJobs{host: h.name, log: log, takes: takes, results: make(chan jobrun.Result, 64),
-				running: map[string]*fakeRun{}}
+			h.jobs = newFakeJobs(h.name, log, takes)
 			cfg.JobRunner, cfg.Jobs = h.jobs, table
 			cfg.Reload = func() (Reloaded, error) { return Reloaded{Jobs: table, Seeds: cfg.Seeds, Priority: h.priority}, nil }
 			if also != nil {
@@ -355,6 +354,41 @@ func TestOnLoss(t *testing.T) {
 		time.Sleep(time.Second)
 		if j := c.job(next, "finish"); j.Last == nil || j.Last.Outcome != "killed" || len(j.Open) != 0 {
 			t.Errorf("the next leader shows %+v", j)
+		}
+		c.stopAll()
+	})
+}
+
+// A lease that was lost leaves little time: what runs under it is told to end before the
+// lose hook begins.
+func TestJobsAreToldOfALossBeforeTheHook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 2)
+		c.withJobs(time.Hour, someJob("kill", "@yearly", nil))
+		for _, h := range c.hosts {
+			c.start(h)
+		}
+		top := c.hosts[1]
+		c.agrees(top)
+		time.Sleep(5 * time.Second)
+		if err := top.order("job-run", map[string]string{"job": "kill"}); err != nil {
+			t.Fatal(err)
+		}
+		top.agent.calls <- func() {
+			top.jobs.onLost = func() { top.hooks.set(func(f *fakeOutcomes) { f.told = append(f.told, "lost") }) }
+			time.Sleep(time.Second) // it stands still until the lease is over
+		}
+		time.Sleep(2 * time.Second)
+		top.hooks.set(func(f *fakeOutcomes) {
+			if want := []string{"lost", "lose-leadership lease-expired"}; len(f.told) < 3 || !slices.Equal(f.told[1:3], want) {
+				t.Errorf("the keeper was told %q, want %q after the beginning", f.told, want)
+			}
+		})
+		if got := top.jobs.endings(); !slices.Equal(got, []string{"kill killed"}) {
+			t.Errorf("ended: %q", got)
+		}
+		if j := c.job(c.hosts[0], "kill"); j.Last == nil || j.Last.Outcome != "killed" {
+			t.Errorf("the other host shows %+v", j)
 		}
 		c.stopAll()
 	})
@@ -578,7 +612,7 @@ func TestNobodyTakesOverFromAFullDisk(t *testing.T) {
 		low, top := c.hosts[0], c.hosts[1]
 		c.agrees(top)
 		time.Sleep(5 * time.Second)
-		leave := top.agent.Occupy(time.Hour) // the hand-over waits for a tenant
+		leave := top.agent.Enter(time.Hour) // the hand-over waits for a holder
 		defer top.breakLedger(t)()
 		top.awaitLease(t, "the end is shown", func(l control.Lease) bool { return !l.Leader })
 		time.Sleep(3 * ledgerPatience)
@@ -724,35 +758,37 @@ func TestJobFramesOfStrangers(t *testing.T) {
 		done := make(chan struct{})
 		h.agent.calls <- func() {
 			defer close(done)
-			m, _ := h.agent.view.member(other.agent.state.ID)
-			good := wire.Frame{Kind: wire.LedgerQuery, Cluster: h.agent.cfg.Election.Cluster, ConfigHash: m.ConfigHash, Sender: m.ID,
-				Incarnation: m.Incarnation, Nonce: m.Nonce, Epoch: h.agent.node.Status().Epoch}
+			m, _ := h.agent.view.member(other.agent.seat.state.ID)
+			good := wire.Frame{Kind: wire.LedgerQuery, Epoch: h.agent.seat.node.Status().Epoch}
+			other.agent.seat.node.Stamp(&good)
 			for why, change := range map[string]func(*wire.Frame){
 				"":                func(*wire.Frame) {},
 				"other-cluster":   func(f *wire.Frame) { f.Cluster++ },
 				"unknown-sender":  func(f *wire.Frame) { f.Sender[0]++ },
 				"config-mismatch": func(f *wire.Frame) { f.ConfigHash++ },
-				"old-incarnation": func(f *wire.Frame) { f.Nonce++ },
+				"other-mode":      func(f *wire.Frame) { f.Algo ^= wire.AlgoQuorum },
+				"id-conflict":     func(f *wire.Frame) { f.Nonce++ },
+				"old-incarnation": func(f *wire.Frame) { f.Nonce++; f.Incarnation-- },
 
 				"counter-out-of-range": func(f *wire.Frame) { f.Epoch.Counter = 1<<63 + 5 },
-				"counter-jump":         func(f *wire.Frame) { f.Epoch.Counter += maxCounterJump + 1 },
+				"counter-jump":         func(f *wire.Frame) { f.Epoch.Counter += 1<<20 + 1 },
 			} {
 				f := good
 				change(&f)
-				if got := h.agent.refuseJobFrame(&f); got != why {
+				if got := h.agent.seat.node.Refusal(m.Addr, &f); got != why {
 					t.Errorf("refused for %q, want %q", got, why)
 				}
-				if !h.agent.onJobFrame(&received{frame: f}) {
+				if !h.agent.seat.onJobFrame(&received{from: m.Addr, frame: f}) {
 					t.Errorf("%v is taken for a frame of the election", f.Kind)
 				}
 			}
-			if h.agent.onJobFrame(&received{frame: wire.Frame{Kind: wire.Heartbeat}}) {
+			if h.agent.seat.onJobFrame(&received{frame: wire.Frame{Kind: wire.Heartbeat}}) {
 				t.Error("a heartbeat is taken for a frame about jobs")
 			}
 		}
 		<-done
-		for _, why := range []string{"other-cluster", "unknown-sender", "config-mismatch", "old-incarnation",
-			"counter-out-of-range", "counter-jump"} {
+		for _, why := range []string{"other-cluster", "unknown-sender", "other-mode", "config-mismatch", "id-conflict",
+			"old-incarnation", "counter-out-of-range", "counter-jump"} {
 			if n := h.agent.Status().Counters["job_refused_"+why]; n != 1 {
 				t.Errorf("%d frames are counted as %s", n, why)
 			}
@@ -772,20 +808,20 @@ func TestJobsOnAHangingDisk(t *testing.T) {
 		c.agrees(h)
 		time.Sleep(5 * time.Second)
 		stuck := &ledgerFile{todo: make(chan []byte, 1), results: make(chan written, 1)}
-		well := h.agent.jobs.file
-		swap := func(f *ledgerFile) { h.agent.calls <- func() { h.agent.jobs.file = f } }
+		well := h.agent.seat.jobs.file
+		swap := func(f *ledgerFile) { h.agent.calls <- func() { h.agent.seat.jobs.file = f } }
 		swap(stuck)
 		time.Sleep(10 * time.Second)
 		before := len(log.all())
 		h.agent.calls <- func() {
 			for range 2 * maxJobEvents {
-				h.agent.stepJobs(jobs.Merged{})
+				h.agent.seat.jobs.note(jobs.Merged{})
 			}
-			if n := len(h.agent.jobs.queue); n > maxMerged+1 { // and a tick
+			if n := len(h.agent.seat.jobs.queue); n > maxMerged+1 { // and a tick
 				t.Errorf("%d events wait for the disk", n)
 			}
 			for range 2 * maxJobEvents {
-				h.agent.stepJobs(jobs.Heard{})
+				h.agent.seat.jobs.note(jobs.Heard{})
 			}
 		}
 		time.Sleep(20 * time.Second)
@@ -798,7 +834,7 @@ func TestJobsOnAHangingDisk(t *testing.T) {
 		}
 		swap(well)
 		stuck.results <- written{err: errKilled} // nobody has read it: the loop waits elsewhere now
-		h.agent.calls <- func() { h.agent.onLedgerWritten(<-stuck.results) }
+		h.agent.calls <- func() { h.agent.seat.onLedgerWritten(<-stuck.results) }
 		time.Sleep(5 * time.Second)
 		if after := len(log.all()); after < before+2 || isNoted(h, "ledger") {
 			t.Errorf("%d starts since the disk is back, notes %q", after-before, h.agent.Status().Notes)
@@ -912,34 +948,6 @@ func TestNewestFile(t *testing.T) {
 	}
 }
 
-// A leader whose place nobody could take does not lose its jobs to a freeze; one
-// with rivals has an end of its lease.
-func TestLoneLeaderKeepsItsJobs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, 2)
-		c.withJobs(time.Second)
-		lone, other := c.hosts[1], c.hosts[0]
-		lease := func() time.Time {
-			lone.jobs.mu.Lock()
-			defer lone.jobs.mu.Unlock()
-			return lone.jobs.lease
-		}
-		c.start(lone)
-		c.agrees(lone)
-		time.Sleep(5 * time.Second)
-		if until := lease(); !until.IsZero() {
-			t.Errorf("the jobs of a lone leader are to end in %v", time.Until(until))
-		}
-		c.start(other)
-		c.agrees(lone)
-		time.Sleep(5 * time.Second)
-		if until := lease(); time.Until(until) <= 0 {
-			t.Errorf("with a rival its lease ended %v ago", -time.Until(until))
-		}
-		c.stopAll()
-	})
-}
-
 // What a guard has ended by itself is said; at the timeout that is no failure, and
 // what it did not start has used no attempt.
 func TestEndedByItsGuard(t *testing.T) {
@@ -965,11 +973,11 @@ func TestEndedByItsGuard(t *testing.T) {
 			h.agent.calls <- func() { // a loop that was busy for longer than the timeout, and hears of the end first
 				time.Sleep(2 * time.Minute)
 				h.jobs.report(want, "")
-				h.agent.onJobResult(<-h.jobs.results)
+				h.agent.seat.onJobResult(<-h.jobs.results)
 			}
 			time.Sleep(3 * time.Minute)
 		}
-		kept := h.agent.keptRun(jobrun.Row{Cause: jobrun.TimedOut, Exit: 143})
+		kept := h.agent.seat.jobs.keptRun(jobrun.Row{Cause: jobrun.TimedOut, Exit: 143})
 		if j := c.job(h, "slow"); kept.Outcome != jobs.TimedOut.String() || j.Last == nil || j.Last.Outcome != jobs.TimedOut.String() {
 			t.Errorf("ended at the timeout: %+v", j.Last)
 		}
@@ -1022,8 +1030,8 @@ func TestReloadDuringARun(t *testing.T) {
 			t.Errorf("a run that was to finish was ended after a reload: %q", got)
 		}
 		h.agent.calls <- func() {
-			if _, kept := h.agent.jobs.commands["b"]; kept || len(h.agent.jobs.commands) != 1 || h.jobs.grace != 7*time.Second {
-				t.Errorf("%d commands, grace %v", len(h.agent.jobs.commands), h.jobs.grace)
+			if _, kept := h.agent.seat.jobs.commands["b"]; kept || len(h.agent.seat.jobs.commands) != 1 || h.jobs.grace != 7*time.Second {
+				t.Errorf("%d commands, grace %v", len(h.agent.seat.jobs.commands), h.jobs.grace)
 			}
 		}
 		time.Sleep(10 * time.Second)
@@ -1055,7 +1063,7 @@ func TestWithdrawnJobRun(t *testing.T) {
 			t.Errorf("started all the same: %q", starts)
 		}
 		h.agent.calls <- func() {
-			if n := len(h.agent.jobs.wishes); n != 0 {
+			if n := len(h.agent.seat.jobs.wishes); n != 0 {
 				t.Errorf("%d wishes are remembered", n)
 			}
 		}
@@ -1063,7 +1071,7 @@ func TestWithdrawnJobRun(t *testing.T) {
 		gone, cancel := context.WithCancel(context.Background())
 		cancel()
 		h.agent.calls <- func() {
-			h.agent.askJob("job-run", "rare", &wish{ctx: gone, done: func(error) { t.Error("an answer for nobody") }})
+			h.agent.seat.jobs.ask("job-run", "rare", &wish{ctx: gone, done: func(error) { t.Error("an answer for nobody") }})
 		}
 		time.Sleep(time.Minute)
 		if starts := log.all(); len(starts) != 0 {
@@ -1086,7 +1094,7 @@ func TestTimeoutWhileTheClockIsSetBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		h.agent.calls <- func() { h.agent.jobs.wall = func() time.Time { return wallClock().Add(-time.Hour) } }
+		h.agent.calls <- func() { h.agent.seat.jobs.wall = func() time.Time { return wallClock().Add(-time.Hour) } }
 		time.Sleep(4 * time.Second)
 		if got := h.jobs.endings(); len(got) != 0 {
 			t.Errorf("after 5 s of 6: %q", got)
@@ -1131,5 +1139,20 @@ func TestRunsOfNoJob(t *testing.T) {
 	for _, job := range []string{"[", "../../*", "..", "a b"} {
 		_, err := a.JobRuns(context.Background(), job)
 		expectRefusal(t, err, "unknown_job")
+	}
+}
+
+// Of one turn the scheduler hears first what became of the leadership: what ended in the
+// turn that found it over was lost with it. What waits from before was before.
+func TestLeadershipComesFirstInATurn(t *testing.T) {
+	j := &jobDesk{leading: jobs.Leading{Epoch: 3}, peers: []wire.ID{{2}}, saving: saving{isOn: true},
+		scheduler: jobs.NewScheduler(jobs.SchedulerConfig{}, &jobs.Ledger{})}
+	j.note(jobs.Exited{Job: "before"})
+	j.turn() // the disk is waited for
+	j.note(jobs.Exited{Job: "now"})
+	j.learn(jobs.Leading{}, []wire.ID{{2}})
+	want := []jobs.Event{jobs.Exited{Job: "before"}, jobs.NotLeading{}, jobs.Exited{Job: "now"}}
+	if !reflect.DeepEqual(j.queue, want) {
+		t.Errorf("it hears %v, want %v", j.queue, want)
 	}
 }

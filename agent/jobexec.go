@@ -5,12 +5,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bully-agent/bully-agent/internal/control"
-	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/hooks/jobrun"
+	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/jobs"
-	"github.com/bully-agent/bully-agent/wire"
 )
 
 // jobOf is the job that a run's id begins with; empty, which means all jobs, for
@@ -39,30 +37,28 @@ func runID(job string, k jobs.Key) string {
 	return id
 }
 
-// beginJob starts an attempt, unless the leadership that claimed it is over at
+// begin starts an attempt, unless the leadership that claimed it is over at
 // this moment (R13): then nothing is started.
-func (a *agent) beginJob(e jobs.Begin) {
-	j, run := &a.jobs, e.Run
-	s := a.node.Status()
-	mayAct := s.State == election.Lead && s.Epoch.Counter == run.Epoch && a.lease.Load() > a.cfg.Now().UnixNano()
-	if !mayAct || !j.over.IsZero() {
-		a.stepJobs(jobs.StartFailed{Job: e.Job.Name, Key: run.Key})
+func (j *jobDesk) begin(e jobs.Begin) {
+	run := e.Run
+	if !j.around.mayAct(run.Epoch) || !j.over.IsZero() {
+		j.note(jobs.StartFailed{Job: e.Job.Name, Key: run.Key})
 		return
 	}
 	here := &jobRun{job: e.Job.Name, key: run.Key, begun: wallClock()}
 	timeout := time.Duration(run.Timeout) * time.Second
 	o := jobrun.Order{ID: runID(e.Job.Name, run.Key), Job: e.Job.Name, Slot: run.Slot.Time(), Attempt: int(run.Attempt),
-		Timeout: timeout, Command: j.commands[e.Job.Name], Event: a.hookEvent(eventJob, causeOf(run)),
+		Timeout: timeout, Command: j.commands[e.Job.Name], Event: j.around.hookEvent(eventJob, causeOf(run)),
 		Tied: e.Job.OnLoss == jobs.OnLossKill}
-	o.Event.Epoch = hooks.Epoch{Counter: run.Epoch, Owner: a.state.ID.String()}
+	o.Event.Epoch = hooks.Epoch{Counter: run.Epoch, Owner: j.self.String()}
 	if o.Tied {
-		here.tenant = a.tenancy.enter(j.grace)
+		here.holder = j.holders.enter(j.grace)
 	}
 	j.running[o.ID] = here
-	a.counters.add("job_started")
-	a.log.Info("job started", "job", e.Job.Name, "slot", run.Slot, "run", o.ID, "attempt", run.Attempt,
+	j.around.count("job_started", 1)
+	j.log.Info("job started", "job", e.Job.Name, "slot", run.Slot, "run", o.ID, "attempt", run.Attempt,
 		"cause", o.Event.Cause)
-	a.event(control.Event{Type: "job", Cause: o.Event.Cause, Epoch: epochOf(run),
+	j.around.event(control.Event{Type: "job", Cause: o.Event.Cause, Epoch: epochOf(run),
 		Text: fmt.Sprintf("job %s started, slot %v, attempt %d", e.Job.Name, run.Slot, run.Attempt)})
 	j.runner.Begin(o)
 }
@@ -79,60 +75,58 @@ func causeOf(r jobs.Run) string {
 }
 
 func epochOf(r jobs.Run) *control.Epoch {
-	return &control.Epoch{Counter: r.Epoch, Owner: wire.ID(r.Owner).String()}
+	return &control.Epoch{Counter: r.Epoch, Owner: r.Owner.String()}
 }
 
-// onJobResult passes the end of an attempt on. The node looks at the clock
-// first: what its guard has ended, since this agent stood still until the lease
-// was over, was lost with the leadership, and did not fail.
-func (a *agent) onJobResult(r jobrun.Result) {
-	a.step(election.Tick{})
-	run := a.jobs.running[r.ID]
-	delete(a.jobs.running, r.ID)
-	if run.tenant != nil {
-		a.tenancy.leave(run.tenant)
+// onResult notes the end of an attempt, of which the scheduler hears after what the
+// turn has made of the leadership.
+func (j *jobDesk) onResult(r jobrun.Result) {
+	run := j.running[r.ID]
+	delete(j.running, r.ID)
+	if run.holder != nil {
+		j.holders.leave(run.holder)
 	}
 	if r.Err != "" {
-		a.log.Warn("job did not run as it should", "job", run.job, "run", r.ID, "err", r.Err)
-		a.jobEvent(fmt.Sprintf("job %s did not run as it should: %s", run.job, r.Err), r.Cause)
+		j.log.Warn("job did not run as it should", "job", run.job, "run", r.ID, "err", r.Err)
+		j.event(fmt.Sprintf("job %s did not run as it should: %s", run.job, r.Err), r.Cause)
 	}
 	switch {
 	case r.TooLate:
-		a.stepJobs(jobs.StartFailed{Job: run.job, Key: run.key})
+		j.note(jobs.StartFailed{Job: run.job, Key: run.key})
 		return
 	case r.Cause == jobrun.TimedOut:
-		a.stepJobs(jobs.Tick{}) // lest it counts as failed: nothing may have been looked at since its time was up
+		j.note(jobs.Tick{}) // lest it counts as failed: nothing may have been looked at since its time was up
 	}
-	a.stepJobs(jobs.Exited{Job: run.job, Key: run.key, Exit: r.Exit})
+	j.note(jobs.Exited{Job: run.job, Key: run.key, Exit: r.Exit})
 }
 
-// noteJob makes a decision known. What begins is said when it begins.
-func (a *agent) noteJob(d jobs.Decision) {
+// noteDecision makes a decision known. What begins is said when it begins.
+func (j *jobDesk) noteDecision(d jobs.Decision) {
 	switch d.Do {
 	case 0:
-		a.noteRunOver(d)
+		j.noteRunOver(d)
 	case jobs.Skip:
-		a.counters.addMany("job_skipped_"+d.Why.String(), uint64(d.Count))
+		j.around.count("job_skipped_"+d.Why.String(), uint64(d.Count))
 		text := fmt.Sprintf("job %s: %d skipped up to slot %v: %v", d.Job, d.Count, d.Slot, d.Why)
-		a.log.Info("job skipped", "job", d.Job, "slot", d.Slot, "count", d.Count, "cause", d.Why)
-		a.jobEvent(text, d.Why.String())
+		j.log.Info("job skipped", "job", d.Job, "slot", d.Slot, "count", d.Count, "cause", d.Why)
+		j.event(text, d.Why.String())
 	case jobs.GiveUp, jobs.Lose:
-		a.counters.add("job_ended_" + d.Run.Outcome.String())
-		a.log.Warn("job not run to its end", "job", d.Job, "slot", d.Slot, "run", runID(d.Job, d.Run.Key),
+		j.around.count("job_ended_"+d.Run.Outcome.String(), 1)
+		j.log.Warn("job not run to its end", "job", d.Job, "slot", d.Slot, "run", runID(d.Job, d.Run.Key),
 			"outcome", d.Run.Outcome, "cause", d.Why)
-		a.jobEvent(fmt.Sprintf("job %s, slot %v: %v, %v", d.Job, d.Slot, d.Run.Outcome, d.Why), d.Run.Outcome.String())
+		j.event(fmt.Sprintf("job %s, slot %v: %v, %v", d.Job, d.Slot, d.Run.Outcome, d.Why), d.Run.Outcome.String())
 	case jobs.Stop:
-		a.log.Info("job is ended", "job", d.Job, "slot", d.Slot, "run", runID(d.Job, d.Run.Key), "cause", d.Why)
+		j.log.Info("job is ended", "job", d.Job, "slot", d.Slot, "run", runID(d.Job, d.Run.Key), "cause", d.Why)
 	default:
-		a.log.Debug("job decided", "decision", d)
+		j.log.Debug("job decided", "decision", d)
 	}
 }
 
 // noteRunOver says how an attempt ended, and with it the run unless it is tried
 // again.
-func (a *agent) noteRunOver(d jobs.Decision) {
+func (j *jobDesk) noteRunOver(d jobs.Decision) {
 	r := d.Run
-	a.counters.add("job_ended_" + r.Outcome.String())
+	j.around.count("job_ended_"+r.Outcome.String(), 1)
 	took := time.Duration(0)
 	text := fmt.Sprintf("job %s %v", d.Job, r.Outcome)
 	args := []any{"job", d.Job, "slot", r.Slot, "run", runID(d.Job, r.Key), "outcome", r.Outcome}
@@ -151,15 +145,15 @@ func (a *agent) noteRunOver(d jobs.Decision) {
 	if r.Phase == jobs.Waiting {
 		text += "; another attempt follows"
 	}
-	log := a.log.Info
+	log := j.log.Info
 	if r.Outcome != jobs.Succeeded {
-		log = a.log.Warn
+		log = j.log.Warn
 	}
 	log("job ended", args...)
-	a.event(control.Event{Type: "job", Cause: r.Outcome.String(), Text: text, Epoch: epochOf(r),
+	j.around.event(control.Event{Type: "job", Cause: r.Outcome.String(), Text: text, Epoch: epochOf(r),
 		DurationMS: float64(took.Milliseconds())})
 }
 
-func (a *agent) jobEvent(text, cause string) {
-	a.event(control.Event{Type: "job", Cause: cause, Text: text})
+func (j *jobDesk) event(text, cause string) {
+	j.around.event(control.Event{Type: "job", Cause: cause, Text: text})
 }

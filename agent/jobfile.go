@@ -8,9 +8,10 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/google/renameio/v2"
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/internal/durable"
 	"github.com/bully-agent/bully-agent/internal/jobs"
 )
 
@@ -45,14 +46,14 @@ func readLedger(dir string, log hclog.Logger) (ledger *jobs.Ledger, aside string
 
 // openLedger is readLedger, but begins a ledger in a new state directory, so that
 // one that is missing later is known to be lost.
-func (a *agent) openLedger() (ledger *jobs.Ledger, lost bool, err error) {
-	ledger, a.jobs.aside, err = readLedger(a.cfg.StateDir, a.log)
-	isNew := a.state.saved.Incarnation == 0 && a.jobs.aside == ""
+func (j *jobDesk) openLedger() (ledger *jobs.Ledger, lost bool, err error) {
+	ledger, j.aside, err = readLedger(j.dir, j.log)
+	isNew := j.isNew && j.aside == ""
 	switch {
 	case err != nil || ledger != nil:
 		return ledger, false, err
 	case !isNew:
-		a.log.Warn("job ledger lost; this host witnesses no starts for a minute", "file", ledgerName)
+		j.log.Warn("job ledger lost; this host witnesses no starts for a minute", "file", ledgerName)
 		return nil, true, nil
 	}
 	ledger = &jobs.Ledger{}
@@ -60,7 +61,7 @@ func (a *agent) openLedger() (ledger *jobs.Ledger, lost bool, err error) {
 	if err != nil {
 		panic("BUG: an empty ledger that cannot be written: " + err.Error())
 	}
-	return ledger, false, a.jobs.file.replace(text)
+	return ledger, false, j.file.replace(text)
 }
 
 // newestIn is a time that this host has passed, if its clock was right: when its
@@ -108,19 +109,43 @@ func (f *ledgerFile) run(ctx context.Context) {
 	}
 }
 
-// replace puts a new file in the place of the old one, so that a crash leaves one
-// of the two, and syncs the directory, which renameio does not.
 func (f *ledgerFile) replace(b []byte) error {
-	if err := renameio.WriteFile(filepath.Join(f.dir, ledgerName), b, 0o600, renameio.WithTempDir(f.dir)); err != nil {
+	if err := durable.Replace(filepath.Join(f.dir, ledgerName), b); err != nil {
 		return fmt.Errorf("write job ledger: %w", err)
 	}
-	dir, err := os.Open(f.dir)
-	if err != nil {
-		return fmt.Errorf("sync job ledger: %w", err)
-	}
-	defer dir.Close()
-	if err := dir.Sync(); err != nil {
-		return fmt.Errorf("sync job ledger: %w", err)
-	}
 	return nil
+}
+
+// saving is what becomes of the ledger on its way to the disk: one write at a time.
+type saving struct {
+	isOn  bool // effects and events wait for the file
+	began time.Time
+
+	hasFailed bool // the last write did
+	isToTell  bool // the scheduler has not heard of that
+	since     time.Time
+	why       error     // what the disk said last
+	well      time.Time // since when it takes writes again
+
+	// Times are on the agent's clock.
+}
+
+// onWritten goes on where a Save was waited for.
+func (j *jobDesk) onWritten(w written) {
+	s := &j.saving
+	s.isOn, j.isStirred = false, true
+	if w.err == nil {
+		if s.hasFailed {
+			*s = saving{well: j.around.now()}
+			j.log.Info("job ledger saved again")
+		}
+		j.around.tellLedger(j.scheduler.Bytes())
+		return
+	}
+	if !s.hasFailed {
+		j.log.Error("job ledger not saved; no job starts here until it is", "err", w.err)
+		j.event("job ledger not saved: "+w.err.Error(), string(election.DiskFailed))
+		s.since = j.around.now()
+	}
+	s.hasFailed, s.isToTell, s.why, j.rest = true, true, w.err, nil
 }

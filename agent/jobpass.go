@@ -15,15 +15,12 @@ import (
 
 // passOn is what a host has done about its ledger since it takes no writes.
 type passOn struct {
-	since time.Time // on the agent's clock
-	why   error     // what the disk said last
 	at    time.Time // of the next try; zero: at once
 	pause time.Duration
 
 	asked bool      // its order to step down is not answered yet, and may never be: nobody may come to lead
 	held  time.Time // end of the hold-down that it gave itself; zero: none
 	led   time.Time // when somebody was last known to lead meanwhile
-	well  time.Time // since when the ledger is saved again
 }
 
 const (
@@ -45,48 +42,58 @@ const (
 
 // passJobsOn is called each time that the ledger could not be saved while jobs are
 // due.
-func (a *agent) passJobsOn() {
-	p, now := &a.jobs.passOn, a.cfg.Now()
-	if now.Sub(p.since) < ledgerPatience || now.Before(p.at) || !a.isLeading() {
+func (s *seat) passJobsOn() {
+	p, ledger, now := &s.passOn, &s.jobs.saving, s.around.now()
+	if now.Sub(ledger.since) < ledgerPatience || now.Before(p.at) || !s.isLeading() {
 		return
 	}
 	p.pause = min(max(2*p.pause, redoFirst), redoMost)
 	p.at = now.Add(p.pause)
 	p.asked = true
-	a.command(election.Command{Verb: election.StepDown, For: ledgerHold, Cause: election.DiskFailed}, func(refused error) {
-		a.noteOwnHold()
+	s.command(election.Command{Verb: election.StepDown, For: ledgerHold, Cause: election.DiskFailed}, func(refused error) {
+		s.noteOwnHold()
 		p.asked = false
-		if errors.Is(refused, election.ErrNobodyReady) && a.isLeading() {
-			a.warn(string(election.DiskFailed), fmt.Sprintf("jobs are due and the ledger cannot be saved (%v), and %v; it is tried again in %v",
-				p.why, refused, p.pause))
+		if errors.Is(refused, election.ErrNobodyReady) && s.isLeading() {
+			s.warn(string(election.DiskFailed), fmt.Sprintf("jobs are due and the ledger cannot be saved (%v), and %v; it is tried again in %v",
+				ledger.why, refused, p.pause))
 		}
 	})
 }
 
 // noteOwnHold sees whether the order to step down has held this host down. A leader
 // was not before.
-func (a *agent) noteOwnHold() {
-	p := &a.jobs.passOn
-	if held := a.node.Status().Held; p.asked && !held.IsZero() {
-		p.asked, p.held, p.led = false, held, a.cfg.Now()
+func (s *seat) noteOwnHold() {
+	p := &s.passOn
+	if held := s.node.Status().Held; p.asked && !held.IsZero() {
+		p.asked, p.held, p.led = false, held, s.around.now()
 	}
 }
 
 // standForJobs ends the hold-down of passJobsOn, unless it is another's by now. It is
 // called once a second.
-func (a *agent) standForJobs() {
-	a.noteOwnHold()
-	p, now, s := &a.jobs.passOn, a.cfg.Now(), a.node.Status()
-	if !s.Leader.IsZero() {
+func (s *seat) standForJobs() {
+	s.noteOwnHold()
+	p, now, status := &s.passOn, s.around.now(), s.node.Status()
+	if !status.Leader.IsZero() {
 		p.led = now
 	}
-	isWell := !a.jobs.failed && now.Sub(p.well) >= ledgerProof
+	ledger := &s.jobs.saving
+	isWell := !ledger.hasFailed && now.Sub(ledger.well) >= ledgerProof
 	if p.held.IsZero() || !isWell && now.Sub(p.led) < ledgerPatience {
 		return
 	}
-	isOurs := p.held.Equal(s.Held)
+	isOurs := p.held.Equal(status.Held)
 	p.held = time.Time{}
 	if isOurs {
-		a.command(election.Command{Verb: election.Stand}, func(error) {})
+		s.command(election.Command{Verb: election.Stand}, func(error) {})
+	}
+}
+
+// onLedgerWritten passes on what became of a write. With the next failure the patience
+// begins anew.
+func (s *seat) onLedgerWritten(w written) {
+	s.jobs.onWritten(w)
+	if !s.jobs.saving.hasFailed {
+		s.passOn.at, s.passOn.pause = time.Time{}, 0
 	}
 }

@@ -1,0 +1,204 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// The hook lane: what a leadership has run, and hears of that.
+
+func (s *seat) startHook(e election.StartHook) {
+	kind := hooks.BecomeLeader
+	if e.Hook == election.Lose {
+		kind = hooks.LoseLeadership
+	}
+	ev := s.hookEvent(kind, string(e.Cause))
+	ev.Epoch = hooks.Epoch{Counter: e.Epoch.Counter, Owner: e.Epoch.Owner.String()}
+	ev.Within = s.rest(e.Within)
+	ev.IsPlanned = e.Hook == election.Lose && s.endsInOrder()
+	s.runner.Start(ev)
+}
+
+// rest is what is left of a bound that began with the step: what came before in it, or kept
+// this process from running, took its share. The end of the lease waits for nobody (M7).
+func (s *seat) rest(within time.Duration) time.Duration {
+	if within == 0 {
+		return 0 // no bound
+	}
+	return max(within-s.around.now().Sub(s.stepped), time.Nanosecond)
+}
+
+// hurryHook bounds the lose hook of the epoch, which runs or is run now.
+func (s *seat) hurryHook(epoch wire.Epoch, cause string, within time.Duration) {
+	s.heldUp = nil // it waits for nobody now
+	ev := s.hookEvent(hooks.LoseLeadership, cause)
+	ev.Epoch = hooks.Epoch{Counter: epoch.Counter, Owner: epoch.Owner.String()}
+	ev.Within = within
+	s.runner.Start(ev)
+}
+
+// notify queues a notification hook.
+func (s *seat) notify(kind hooks.Kind, cause string) { s.runner.Start(s.hookEvent(kind, cause)) }
+
+func (s *seat) hookEvent(kind hooks.Kind, cause string) hooks.Event {
+	status, seen := s.shown.status, s.around.seen()
+	return hooks.Event{Kind: kind, Cause: cause, Time: wallClock(), Cluster: s.cluster, Mode: s.tally.mode(),
+		Quorum: s.tally.votersNeeded(status), Role: s.shown.role, Epoch: hooks.Epoch{Counter: status.Epoch.Counter, Owner: ownerText(status.Epoch)},
+		Self: seen.hookNode(s.state.ID), Leader: seen.hookNode(status.Leader), PrevLeader: seen.hookNode(s.previous),
+		Members: seen.hookMembers()}
+}
+
+func ownerText(e wire.Epoch) string {
+	if e.IsZero() {
+		return ""
+	}
+	return e.Owner.String()
+}
+
+// onHookResult passes the end of a leadership hook on.
+func (s *seat) onHookResult(r hooks.Result) {
+	if r.Unasked {
+		s.judgeHook(r)
+		return
+	}
+	hook := election.Become
+	if r.Kind == hooks.LoseLeadership {
+		hook = election.Lose
+	}
+	epoch := election.HookEnded{Hook: hook, OK: r.OK}
+	epoch.Epoch.Counter, epoch.Epoch.Owner = r.Epoch, s.state.ID
+	s.noteHook(r, epoch.Epoch)
+	if hook == election.Become && r.Epoch == s.node.Status().Epoch.Counter {
+		s.hookReady = r.OK
+	}
+	s.step(epoch)
+	s.judgeHook(r)
+	s.publish()
+}
+
+// noteHook shows how a leadership hook ended.
+func (s *seat) noteHook(r hooks.Result, epoch wire.Epoch) {
+	if !r.Ran && r.OK {
+		return // nothing was configured, or the pair was overtaken
+	}
+	owner := ownerText(epoch)
+	s.lastHook = controlHook(r, owner)
+	text := fmt.Sprintf("%s hook succeeded in %v", r.Kind, r.Took.Round(time.Millisecond))
+	if r.TakenOver {
+		text += ", while this agent was dead or silent"
+	}
+	if !r.OK {
+		text = fmt.Sprintf("%s hook failed: %v", r.Kind, r.Err)
+		s.log.Error("hook failed", "hook", r.Kind, "epoch", r.Epoch, "err", r.Err)
+	}
+	s.around.event(control.Event{Type: "hook", Cause: string(r.Kind), Text: text, DurationMS: s.lastHook.TookMS,
+		Epoch: &control.Epoch{Counter: r.Epoch, Owner: owner}})
+}
+
+func controlHook(r hooks.Result, owner string) *control.Hook {
+	h := &control.Hook{Event: string(r.Kind), Epoch: control.Epoch{Counter: r.Epoch, Owner: owner}, OK: r.OK, Exit: r.Exit,
+		Attempts: r.Attempts, TakenOver: r.TakenOver, TookMS: float64(r.Took.Microseconds()) / 1000, Time: wallClock()}
+	if r.Err != nil {
+		h.Error = r.Err.Error()
+	}
+	return h
+}
+
+// holdsUp reports whether a lose hook waits for holders. Only that of a planned
+// end does, which goes on renewing the lease: in the little that is left of a lost
+// one, the hook and the end of what the holders run go side by side.
+func (s *seat) holdsUp(e election.StartHook) bool {
+	if e.Hook != election.Lose || !s.endsInOrder() || !s.holders.dismiss() {
+		return false
+	}
+	s.log.Info("lose-leadership hook waits for what exec, hold and jobs run", "epoch", e.Epoch.Counter)
+	s.heldUp = &e
+	return true
+}
+
+// endsInOrder: the leadership that ends goes on renewing its lease until its lose hook has
+// ended.
+func (s *seat) endsInOrder() bool { return !s.node.Status().Lease.IsZero() }
+
+// onDismissed starts the lose hook that waited for the holders.
+func (s *seat) onDismissed() {
+	if e := s.heldUp; e != nil {
+		s.heldUp = nil
+		s.startHook(*e)
+	}
+}
+
+// cleanUp runs the lose hook of a leadership that the last life did not end, unless its
+// keeper has.
+func (s *seat) cleanUp(ctx context.Context) {
+	epoch := s.owed()
+	if epoch.IsZero() || ctx.Err() != nil {
+		return
+	}
+	s.log.Warn("last run ended while it led", "epoch", epoch.Counter)
+	self := hooks.Node{ID: s.state.ID.String(), Name: s.name}
+	result := s.runner.CleanUp(ctx, hooks.Event{Kind: hooks.LoseLeadership, Cause: string(election.UncleanRestarted),
+		Time: wallClock(), Cluster: s.cluster, Mode: s.tally.mode(), Role: election.RoleFollower.String(),
+		Epoch: hooks.Epoch{Counter: epoch.Counter, Owner: epoch.Owner.String()}, Self: self, PrevLeader: self})
+	s.noteHook(result, epoch)
+	if !result.OK && ctx.Err() == nil {
+		s.redoLose(result)
+	}
+}
+
+// owed is the epoch whose lose hook is owed by an earlier life: it had not ended, or
+// it had failed.
+func (s *seat) owed() wire.Epoch {
+	if epoch := s.state.saved.Promoted; !epoch.IsZero() {
+		return epoch
+	}
+	if epoch, ok := s.runner.Owed(); ok {
+		return wire.Epoch{Counter: epoch.Counter, Owner: s.state.ID}
+	}
+	return wire.Epoch{}
+}
+
+// causeRequested is the cause of a hook that the operator has run again.
+const causeRequested = "requested"
+
+// requestHook queues the hook, unless that would break (become lose)*.
+func (s *seat) requestHook(kind hooks.Kind, ended func(hooks.Result)) error {
+	status := s.node.Status()
+	ev := s.hookEvent(kind, causeRequested)
+	switch {
+	case s.runner.IsRunning(kind):
+		return refusedHook("wait for its end; see hooks list", "the %s hook runs already", kind)
+	case kind == hooks.BecomeLeader && status.State != election.Lead:
+		return refusedHook(s.whereToAsk(), "this host does not lead: a become-leader hook without leadership would never be undone")
+	case kind == hooks.BecomeLeader:
+		ev = s.again(kind, causeRequested, ev.Epoch, 0)
+	case kind == hooks.LoseLeadership && (status.State == election.Lead || status.State == election.Stopping || status.State == election.Claiming):
+		return refusedHook("step-down runs it in order", "this host leads, or is about to: the lose-leadership hook would run under a leadership that goes on")
+	case kind == hooks.LoseLeadership:
+		epoch, ok := s.lastReign()
+		if !ok {
+			return refusedHook("hooks test runs it with a made-up event", "this host has not led yet, so that there is nothing to lose")
+		}
+		ev = s.again(kind, causeRequested, epoch, 0)
+	}
+	ev.Ended = ended
+	s.runner.Start(ev)
+	return nil
+}
+
+// lastReign is the epoch of this host's last leadership.
+func (s *seat) lastReign() (hooks.Epoch, bool) {
+	for _, past := range slices.Backward(s.history.all()) {
+		if past.Self {
+			return hooks.Epoch(past.Epoch), true
+		}
+	}
+	return hooks.Epoch{}, false
+}
