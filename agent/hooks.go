@@ -8,21 +8,11 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/bully-agent/bully-agent/internal/control"
-	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/internal/control"
 )
 
 // What the local API tells and does about hooks.
-
-func controlHook(r hooks.Result, owner string) *control.Hook {
-	h := &control.Hook{Event: string(r.Kind), Epoch: control.Epoch{Counter: r.Epoch, Owner: owner}, OK: r.OK, Exit: r.Exit,
-		Attempts: r.Attempts, ByGuard: r.ByGuard, TookMS: float64(r.Took.Microseconds()) / 1000, Time: wallClock()}
-	if r.Err != nil {
-		h.Error = r.Err.Error()
-	}
-	return h
-}
 
 // kinds are the events in the order in which people are shown them.
 var kinds = []hooks.Kind{hooks.BecomeLeader, hooks.LoseLeadership, hooks.LeaderChange, hooks.MemberChange}
@@ -82,9 +72,6 @@ func controlRun(r hooks.Run) control.HookRun {
 		TookMS: r.TookMS, Exit: r.Exit, OK: r.OK, Error: r.Err, Printed: r.Printed}
 }
 
-// causeRequested is the cause of a hook that the operator has run again.
-const causeRequested = "requested"
-
 // RunHook implements control.HookBackend: it runs the hook of the present state once
 // more. The hook goes on if the caller goes away.
 func (a *agent) RunHook(ctx context.Context, event string) (control.HookRun, error) {
@@ -94,7 +81,14 @@ func (a *agent) RunHook(ctx context.Context, event string) (control.HookRun, err
 	}
 	ended := make(chan hooks.Result, 1)
 	var refused error
-	if !a.call(ctx.Done(), func() { refused = a.requestHook(kind, func(r hooks.Result) { ended <- r }) }) {
+	isAsked := a.call(ctx.Done(), func() {
+		if a.commands.Load().Commands[kind].IsZero() {
+			refused = refusedHook("see hooks list", "no %s hook is configured", kind)
+			return
+		}
+		refused = a.seat.requestHook(kind, func(r hooks.Result) { ended <- r })
+	})
+	if !isAsked {
 		return control.HookRun{}, errGone
 	}
 	if refused != nil {
@@ -108,44 +102,8 @@ func (a *agent) RunHook(ctx context.Context, event string) (control.HookRun, err
 	}
 }
 
-// requestHook queues the hook, unless that would break (become lose)*.
-func (a *agent) requestHook(kind hooks.Kind, ended func(hooks.Result)) error {
-	s := a.node.Status()
-	refused := func(hint, format string, args ...any) error {
-		return &control.APIError{Status: http.StatusConflict, Code: "refused", Message: fmt.Sprintf(format, args...), Hint: hint}
-	}
-	ev := a.hookEvent(kind, causeRequested)
-	switch {
-	case a.commands.Load().Commands[kind].IsZero():
-		return refused("see hooks list", "no %s hook is configured", kind)
-	case a.runner.IsRunning(kind):
-		return refused("wait for its end; see hooks list", "the %s hook runs already", kind)
-	case kind == hooks.BecomeLeader && s.State != election.Lead:
-		return refused(a.whereToAsk(), "this host does not lead: a become-leader hook without leadership would never be undone")
-	case kind == hooks.BecomeLeader:
-		ev = a.again(kind, causeRequested, ev.Epoch, 0)
-	case kind == hooks.LoseLeadership && (s.State == election.Lead || s.State == election.Stopping || s.State == election.Claiming):
-		return refused("step-down runs it in order", "this host leads, or is about to: the lose-leadership hook would run under a leadership that goes on")
-	case kind == hooks.LoseLeadership:
-		epoch, ok := a.lastReign()
-		if !ok {
-			return refused("hooks test runs it with a made-up event", "this host has not led yet, so that there is nothing to lose")
-		}
-		ev = a.again(kind, causeRequested, epoch, 0)
-	}
-	ev.Ended = ended
-	a.runner.Start(ev)
-	return nil
-}
-
-// lastReign is the epoch of this host's last leadership.
-func (a *agent) lastReign() (hooks.Epoch, bool) {
-	for _, past := range slices.Backward(a.history.all()) {
-		if past.Self {
-			return hooks.Epoch(past.Epoch), true
-		}
-	}
-	return hooks.Epoch{}, false
+func refusedHook(hint, format string, args ...any) error {
+	return &control.APIError{Status: http.StatusConflict, Code: "refused", Message: fmt.Sprintf(format, args...), Hint: hint}
 }
 
 // ranHook tells of a run that was requested.

@@ -4,21 +4,33 @@ import (
 	"context"
 	"io/fs"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/internal/keeper"
 )
 
-// fakeOutcomes is how the hooks of a fakeHooks end, what its disk and its guard say,
+// fakeOutcomes is how the hooks of a fakeHooks end, what its disk and its keeper say,
 // and what it was told of leases.
 type fakeOutcomes struct {
-	mu     sync.Mutex
-	fail   map[hooks.Kind]error // the hooks that fail, and why
-	disk   error                // TryRecording's answer
-	owes   hooks.Epoch
-	guard  *hooks.GuardStatus // nil: there is none
-	leases []time.Time        // as renewed
-	tried  []int              // Event.Attempt of each event
+	mu        sync.Mutex
+	fail      map[hooks.Kind]error // the hooks that fail, and why
+	isCut     bool                 // since they were cut
+	disk      error                // TryRecording's answer
+	owes      hooks.Epoch
+	keeper    keeper.Status
+	leases    []time.Time   // as renewed
+	told      []string      // its events, with their causes, and "ending"
+	takesLong time.Duration // the next Ending, as if the agent stood still
+	will      []keeper.Letter
+	isLent    bool
+	isHurried bool          // the result of a lose hook is told twice
+	repeated  time.Duration // so much later
+	isDeaf    bool          // it is not told what is lent
+	tried     []int         // Event.Attempt of each event
+	planned   int           // lose hooks of planned ends
+	due       time.Time     // when all of the last bounded event is to be dead
 }
 
 func (f *fakeOutcomes) set(change func(f *fakeOutcomes)) {
@@ -32,11 +44,39 @@ func (f *fakeOutcomes) end(ev hooks.Event, res hooks.Result) hooks.Result {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.tried = append(f.tried, ev.Attempt)
+	if ev.IsPlanned {
+		f.planned++
+	}
 	res.Cause, res.Attempts, res.Seq = ev.Cause, 1, 0
 	if err := f.fail[ev.Kind]; err != nil {
-		res.OK, res.Err, res.Exit = false, err, 1
+		res.OK, res.Err, res.Exit, res.IsCut = false, err, 1, f.isCut
 	}
 	return res
+}
+
+// bound notes an event that has just been started, and its bound.
+func (f *fakeOutcomes) bound(ev hooks.Event) {
+	if ev.Within > 0 {
+		f.set(func(f *fakeOutcomes) { f.due = time.Now().Add(ev.Within) })
+	}
+	f.set(func(f *fakeOutcomes) { f.told = append(f.told, string(ev.Kind)+" "+ev.Cause) })
+}
+
+// repeats says how long after its result it is told once more.
+func (f *fakeOutcomes) repeats(ev hooks.Event) (after time.Duration, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.repeated, f.isHurried && ev.Kind == hooks.LoseLeadership && !ev.IsRedo
+}
+
+// plans checks how many lose hooks were those of planned ends.
+func (f *fakeOutcomes) plans(t *testing.T, want int) {
+	t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.planned != want {
+		t.Errorf("%d lose hooks of planned ends, want %d", f.planned, want)
+	}
 }
 
 func (f *fakeOutcomes) attempts() []int {
@@ -45,19 +85,38 @@ func (f *fakeOutcomes) attempts() []int {
 	return append([]int{}, f.tried...)
 }
 
-func (f *fakeOutcomes) Recover(context.Context) {}
+func (f *fakeOutcomes) Recover(context.Context) error { return nil }
 
 func (f *fakeOutcomes) Renew(deadline time.Time) {
 	f.set(func(f *fakeOutcomes) { f.leases = append(f.leases, deadline) })
 }
 
-func (f *fakeOutcomes) Guard() (hooks.GuardStatus, bool) {
+func (f *fakeOutcomes) Ending(deadline time.Time) {
+	var takes time.Duration
+	f.set(func(f *fakeOutcomes) {
+		f.leases, f.told = append(f.leases, deadline), append(f.told, "ending")
+		takes, f.takesLong = f.takesLong, 0
+	})
+	time.Sleep(takes)
+}
+
+func (f *fakeOutcomes) Will(letters []keeper.Letter) {
+	f.set(func(f *fakeOutcomes) { f.will = letters })
+}
+
+func (f *fakeOutcomes) Lend() bool {
+	f.set(func(f *fakeOutcomes) { f.isLent = !f.isDeaf })
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.guard == nil {
-		return hooks.GuardStatus{}, false
-	}
-	return *f.guard, true
+	return f.isLent
+}
+
+func (f *fakeOutcomes) Return() { f.set(func(f *fakeOutcomes) { f.isLent = false }) }
+
+func (f *fakeOutcomes) Status() keeper.Status {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.keeper
 }
 
 func (f *fakeOutcomes) Owed() (hooks.Epoch, bool) { return f.owes, f.owes.Counter > 0 }

@@ -2,15 +2,27 @@ package agent
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/membership"
+	"github.com/bully-agent/bully-agent/wire"
 )
+
+// tally says how far from a leader this host's part of the cluster is, who counts and who
+// is missing: to people, by what the node and gossip say. It decides nothing.
+type tally struct {
+	settings *election.Config
+	self     wire.ID
+	dir      string // of the state
+	known    interface {
+		seen() *view
+		isHere(id wire.ID) bool
+	}
+}
 
 // The modes, and what each promises.
 const (
@@ -21,40 +33,40 @@ const (
 )
 
 // mode is the word for hooks and status.
-func (a *agent) mode() string {
-	if a.cfg.Election.Expect > 0 {
+func (t *tally) mode() string {
+	if t.settings.Expect > 0 {
 		return modeQuorum
 	}
 	return modeAvailable
 }
 
-func (a *agent) promise() string {
-	if a.cfg.Election.Expect > 0 {
+func (t *tally) promise() string {
+	if t.settings.Expect > 0 {
 		return promiseQuorum
 	}
 	return promiseAvailable
 }
 
 // whyNoLeader says in one sentence what stands between this agent and a leader.
-func (a *agent) whyNoLeader(s election.Status) string {
+func (t *tally) whyNoLeader(status election.Status) string {
 	switch {
-	case !s.Leader.IsZero():
+	case !status.Leader.IsZero():
 		return ""
-	case s.State == election.Stopping || s.Cause == election.Stopped:
+	case status.State == election.Stopping || status.Cause == election.Stopped:
 		return "this host hands over"
-	case a.cfg.Election.Expect > 0:
-		if why := a.whyNoQuorum(s); why != "" {
+	case t.settings.Expect > 0:
+		if why := t.whyNoQuorum(status); why != "" {
 			return why
 		}
-	case s.Isolated:
+	case status.Isolated:
 		return "no other member answers: this host claims nothing until one does or all are declared dead"
-	case s.Cause == election.TooFewMembers:
+	case status.Cause == election.TooFewMembers:
 		return "fewer members than min_members can be elected"
 	}
 	switch {
-	case s.State == election.Start:
+	case status.State == election.Start:
 		return "listening for a leader before a first election"
-	case onlyWatches(s):
+	case onlyWatches(status):
 		return "this host does not stand, and hears nobody who leads"
 	}
 	return "an election is under way"
@@ -62,24 +74,24 @@ func (a *agent) whyNoLeader(s election.Status) string {
 
 // whyNoQuorum is whyNoLeader for what only quorum mode waits for; empty if it
 // waits for nothing of that kind.
-func (a *agent) whyNoQuorum(s election.Status) string {
-	expect, seen := a.cfg.Election.Expect, a.view.electorate()
+func (t *tally) whyNoQuorum(status election.Status) string {
+	expect, seen := t.settings.Expect, t.known.seen().electorate()
 	switch {
-	case s.Outside:
+	case status.Outside:
 		return "this host is outside the roster and hears no leader"
-	case a.isForgotten(s.Roster):
+	case t.isForgotten(status.Roster):
 		return "this host was forgotten and hears no leader"
-	case s.Roster.Version == 0 && len(seen) > expect:
+	case status.Roster.Version == 0 && len(seen) > expect:
 		return fmt.Sprintf("%s: nobody leads before %d voters have agreed on a roster", crowd(seen, expect), expect)
-	case s.Roster.Version == 0 && len(seen) < expect:
+	case status.Roster.Version == 0 && len(seen) < expect:
 		return fmt.Sprintf("waiting for %d voters, %d seen: %s", expect, len(seen), namesOf(seen))
-	case s.Roster.Version == 0:
+	case status.Roster.Version == 0:
 		return fmt.Sprintf("all %d voters are here and agree on the roster now", expect)
-	case a.votersHere(s) < s.Quorum:
-		return a.minority(s)
-	case !s.Roster.Formed:
-		return fmt.Sprintf("the roster holds once all %d voters have answered", len(s.Roster.IDs))
-	case s.Cause == election.Promised:
+	case t.votersHere(status) < status.Quorum:
+		return t.minority(status)
+	case !status.Roster.Formed:
+		return fmt.Sprintf("the roster holds once all %d voters have answered", len(status.Roster.IDs))
+	case status.Cause == election.Promised:
 		return "voters are still bound by their promise to the last leader, which ends within a lease"
 	}
 	return ""
@@ -87,8 +99,8 @@ func (a *agent) whyNoQuorum(s election.Status) string {
 
 // minority is the state of a part of the network that quorum mode keeps from
 // leading.
-func (a *agent) minority(s election.Status) string {
-	return fmt.Sprintf("only %d of %d voters answer: no leader here until %d do", a.votersHere(s), len(s.Roster.IDs), s.Quorum)
+func (t *tally) minority(status election.Status) string {
+	return fmt.Sprintf("only %d of %d voters answer: no leader here until %d do", t.votersHere(status), len(status.Roster.IDs), status.Quorum)
 }
 
 // crowd says that more are there than were expected.
@@ -97,28 +109,28 @@ func crowd(seen []membership.Member, expect int) string {
 }
 
 // quorumNotes are the warnings of quorum mode.
-func (a *agent) quorumNotes(s election.Status) []string {
-	expect := a.cfg.Election.Expect
+func (t *tally) quorumNotes(status election.Status) []string {
+	expect := t.settings.Expect
 	if expect == 0 {
 		return nil
 	}
-	seen := a.view.electorate()
-	outside := slices.DeleteFunc(slices.Clone(seen), func(m membership.Member) bool { return slices.Contains(s.Roster.IDs, m.ID) })
+	seen := t.known.seen().electorate()
+	outside := slices.DeleteFunc(slices.Clone(seen), func(m membership.Member) bool { return slices.Contains(status.Roster.IDs, m.ID) })
 	var notes []string
 	switch {
-	case s.Roster.Version > 0 && a.votersHere(s) < s.Quorum:
-		notes = append(notes, a.minority(s))
-	case s.Roster.Version == 0 && s.Leader.IsZero() && !s.Outside && len(seen) != expect:
-		notes = append(notes, a.whyNoQuorum(s))
+	case status.Roster.Version > 0 && t.votersHere(status) < status.Quorum:
+		notes = append(notes, t.minority(status))
+	case status.Roster.Version == 0 && status.Leader.IsZero() && !status.Outside && len(seen) != expect:
+		notes = append(notes, t.whyNoQuorum(status))
 	}
 	switch {
-	case s.Outside && len(seen) > expect:
+	case status.Outside && len(seen) > expect:
 		notes = append(notes, fmt.Sprintf("%d voters are present but expect = %d: this host is outside the roster and only observes", len(seen), expect))
-	case s.Outside:
+	case status.Outside:
 		notes = append(notes, "this host is outside the roster and only observes until the leader admits it")
-	case a.isForgotten(s.Roster):
-		notes = append(notes, a.forgottenBy(s.Roster))
-	case s.Roster.Formed && len(seen) > expect && len(outside) > 0:
+	case t.isForgotten(status.Roster):
+		notes = append(notes, t.forgottenBy(status.Roster))
+	case status.Roster.Formed && len(seen) > expect && len(outside) > 0:
 		notes = append(notes, fmt.Sprintf("%d voters are present but expect = %d: %s outside the roster and only %s",
 			len(seen), expect, hostsAre(outside), plural(len(outside), "observes", "observe")))
 	}
@@ -127,24 +139,14 @@ func (a *agent) quorumNotes(s election.Status) []string {
 
 // isForgotten: the roster on this host's disk leaves it out. One that was never in a
 // roster has none there.
-func (a *agent) isForgotten(r election.Roster) bool {
-	return a.cfg.Election.Part != election.Observer && r.Formed && !slices.Contains(r.IDs, a.state.ID)
+func (t *tally) isForgotten(r election.Roster) bool {
+	return t.settings.Part != election.Observer && r.Formed && !slices.Contains(r.IDs, t.self)
 }
 
 // forgottenBy says what became of this host, and what lets it vote again.
-func (a *agent) forgottenBy(r election.Roster) string {
+func (t *tally) forgottenBy(r election.Roster) string {
 	return fmt.Sprintf("this host was forgotten: roster %d leaves it out, and it only observes; to let it vote again, stop the agent, "+
-		"empty %s, and start it: it takes a free place as a new voter", r.Version, a.state.dir)
-}
-
-// tellForgotten says it once, when it has come to this host's disk.
-func (a *agent) tellForgotten(was, is election.Roster) {
-	if a.isForgotten(was) || !a.isForgotten(is) {
-		return
-	}
-	text := a.forgottenBy(is)
-	a.log.Warn(text)
-	a.event(control.Event{Type: "warning", Cause: "forgotten", Text: text})
+		"empty %s, and start it: it takes a free place as a new voter", r.Version, t.dir)
 }
 
 func hostsAre(members []membership.Member) string {
@@ -176,14 +178,14 @@ func (v *view) electorate() []membership.Member {
 
 // controlRoster shows the roster with what names are known; nil while there is
 // none.
-func (a *agent) controlRoster(r election.Roster) *control.Roster {
+func (t *tally) controlRoster(r election.Roster) *control.Roster {
 	if r.Version == 0 {
 		return nil
 	}
 	out := &control.Roster{Version: r.Version, Formed: r.Formed, Voters: []control.Voter{}}
 	for _, id := range r.IDs {
-		m, _ := a.view.member(id)
-		out.Voters = append(out.Voters, control.Voter{ID: id.String(), Name: m.Name, Self: id == a.state.ID, Alive: a.isHere(id)})
+		m, _ := t.known.seen().member(id)
+		out.Voters = append(out.Voters, control.Voter{ID: id.String(), Name: m.Name, Self: id == t.self, Alive: t.known.isHere(id)})
 	}
 	slices.SortFunc(out.Voters, func(x, y control.Voter) int {
 		return cmp.Or(strings.Compare(x.Name, y.Name), strings.Compare(x.ID, y.ID))
@@ -193,31 +195,31 @@ func (a *agent) controlRoster(r election.Roster) *control.Roster {
 
 // controlQuorum counts the voters that are needed before anybody can lead: all
 // of them while there is no roster that holds. It is nil in available mode.
-func (a *agent) controlQuorum(s election.Status) *control.Quorum {
-	expect := a.cfg.Election.Expect
+func (t *tally) controlQuorum(status election.Status) *control.Quorum {
+	expect := t.settings.Expect
 	switch {
 	case expect == 0:
 		return nil
-	case s.Roster.Formed:
-		return &control.Quorum{Need: s.Quorum, Have: a.votersHere(s)}
-	case s.Roster.Version > 0:
-		return &control.Quorum{Need: len(s.Roster.IDs), Have: s.Heard}
-	case s.Outside:
-		return &control.Quorum{Need: s.Quorum, Have: min(len(a.view.electorate())-1, expect)}
+	case status.Roster.Formed:
+		return &control.Quorum{Need: status.Quorum, Have: t.votersHere(status)}
+	case status.Roster.Version > 0:
+		return &control.Quorum{Need: len(status.Roster.IDs), Have: status.Heard}
+	case status.Outside:
+		return &control.Quorum{Need: status.Quorum, Have: min(len(t.known.seen().electorate())-1, expect)}
 	}
-	return &control.Quorum{Need: expect, Have: min(len(a.view.electorate()), expect)}
+	return &control.Quorum{Need: expect, Have: min(len(t.known.seen().electorate()), expect)}
 }
 
 // votersHere counts the voters of the roster that answer. A follower talks to its
 // leader alone: of the others it knows what the failure detector says, and when
 // they last answered that; and so it is with a host that watches, which asks nobody.
-func (a *agent) votersHere(s election.Status) int {
-	if (s.Leader.IsZero() && !onlyWatches(s)) || s.Leader == a.state.ID {
-		return s.Heard
+func (t *tally) votersHere(status election.Status) int {
+	if (status.Leader.IsZero() && !onlyWatches(status)) || status.Leader == t.self {
+		return status.Heard
 	}
 	here := 0
-	for _, id := range s.Roster.IDs {
-		if a.isHere(id) {
+	for _, id := range status.Roster.IDs {
+		if t.known.isHere(id) {
 			here++
 		}
 	}
@@ -230,42 +232,10 @@ func onlyWatches(s election.Status) bool {
 	return s.State == election.Observe && s.Cause != election.LinkLost
 }
 
-// checkExpect obeys M9: a quorum of five voters and one of three need not have
-// a voter in common, so expect moves by one at a time, each time with a roster
-// that holds.
-func checkExpect(expect int, r election.Roster) error {
-	voters := len(r.IDs)
-	if expect == 0 || r.Version == 0 || (expect-voters <= 1 && voters-expect <= 1) {
-		return nil
-	}
-	return refusal("change expect by one at a time, and forget voters that are gone; a new cluster needs new state directories on all hosts",
-		"expect is %d and the roster on disk has %d voters: they may differ by one", expect, voters)
-}
-
-// hintDamaged says what to do about a state file that cannot be read. A voter
-// whose disk holds what it held some time ago has forgotten what it promised
-// since, and could grant it again: in quorum mode only a new id is safe.
-func (a *agent) hintDamaged(err error) error {
-	var refused *Refusal
-	switch {
-	case !errors.As(err, &refused):
-	case errors.Is(err, errFuture):
-		refused.Hint = "start that version again"
-	case !errors.Is(err, errCorrupt) && !errors.Is(err, errSense):
-	case a.mode() == modeQuorum:
-		refused.Hint = "restore no backup, which has forgotten what this voter promised: move the file away, start the agent as a new " +
-			"node, and forget " + a.cfg.Name + " on the host that leads, so that it takes its old place"
-	default:
-		refused.Hint = "move it away: the agent then starts as a new node with a new id, and learns the epoch from the others; " +
-			"restore a backup only if no other host has run since"
-	}
-	return err
-}
-
 // votersNeeded is how many voters are a majority, for hooks; 0 in available mode.
-func (a *agent) votersNeeded(s election.Status) int {
-	if a.cfg.Election.Expect == 0 {
+func (t *tally) votersNeeded(status election.Status) int {
+	if t.settings.Expect == 0 {
 		return 0
 	}
-	return s.Quorum
+	return status.Quorum
 }

@@ -5,20 +5,21 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/internal/keeper"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
 const (
 	// hookHold keeps a host whose become-leader hook failed from standing again
-	// (README, Hooks).
+	// (docs/hooks.md).
 	hookHold = 60 * time.Second
 
 	// A leadership hook that failed for good is tried again after redoFirst, then
 	// after twice as long each time, at most redoMost. Arbitrary: soon enough for
-	// a service that comes up late, seldom enough for a log.
+	// a service that comes up late, seldom enough for a log. A lose hook that was
+	// only cut is tried once more before that, see redoLose.
 	redoFirst = 5 * time.Second
 	redoMost  = time.Minute
 )
@@ -38,151 +39,170 @@ type redo struct {
 
 // judgeHook draws the conclusions from the end of a leadership hook, once the node
 // knows of it.
-func (a *agent) judgeHook(r hooks.Result) {
-	status := a.node.Status()
+func (s *seat) judgeHook(r hooks.Result) {
+	status := s.node.Status()
 	leads := status.State == election.Lead && status.Epoch.Counter == r.Epoch
 	switch {
+	case r.Unasked && errors.Is(r.Err, keeper.ErrDied):
+		s.onKeeperDied(r)
 	case r.Kind == hooks.BecomeLeader && leads && !r.OK:
-		a.onBecomeFailed(r)
-	case r.Kind == hooks.LoseLeadership && leads && r.ByGuard:
-		a.log.Error("this agent was frozen past its lease, and its guard has run the lose-leadership hook", "epoch", r.Epoch)
-		a.command(election.Command{Verb: election.Abdicate, Cause: election.AgentFrozen}, func(error) {})
+		s.onBecomeFailed(r)
+	case r.Kind == hooks.LoseLeadership && leads && r.TakenOver:
+		s.log.Error("this agent was frozen past its lease, and its keeper has run the lose-leadership hook", "epoch", r.Epoch)
+		s.command(election.Command{Verb: election.Abdicate, Cause: election.AgentFrozen}, func(error) {})
 	case r.Kind == hooks.LoseLeadership && !r.OK && !leads:
-		a.onLoseFailed(r)
-	case r.Kind == a.redo.kind && r.Epoch == a.redo.epoch.Counter:
-		a.redo = redo{} // it is well, or nobody needs it any more
+		s.onLoseFailed(r)
+	case s.redo.isOf(r):
+		s.redo = redo{} // it is well, or nobody needs it any more
 	}
 }
 
 // onBecomeFailed gives the leadership to somebody who may do better.
-func (a *agent) onBecomeFailed(r hooks.Result) {
+func (s *seat) onBecomeFailed(r hooks.Result) {
 	if errors.Is(r.Err, hooks.ErrNotRecorded) {
-		a.onSaveFailed(election.SaveFailed{State: a.state.saved}, r.Err)
+		s.onSaveFailed(election.SaveFailed{State: s.state.saved}, r.Err)
 		return
 	}
-	a.count(r)
-	a.command(election.Command{Verb: election.StepDown, For: hookHold, Cause: election.HookFailed}, func(refused error) {
-		if s := a.node.Status(); refused != nil && s.State == election.Lead && s.Epoch.Counter == r.Epoch {
-			a.onNobodyElse(r, refused)
-		} else if a.redo.kind == hooks.BecomeLeader {
-			a.redo = redo{} // others lead
+	s.redo.failed(r, s.state.ID)
+	s.command(election.Command{Verb: election.StepDown, For: hookHold, Cause: election.HookFailed}, func(refused error) {
+		if status := s.node.Status(); refused != nil && status.State == election.Lead && status.Epoch.Counter == r.Epoch {
+			s.onNobodyElse(r, refused)
+		} else if s.redo.kind == hooks.BecomeLeader {
+			s.redo = redo{} // others lead
 		}
 	})
 }
 
 // onNobodyElse: this host goes on leading, degraded, until its hook succeeds or
 // somebody else can lead.
-func (a *agent) onNobodyElse(r hooks.Result, why error) {
-	a.later()
-	a.warn(string(election.HookFailed), fmt.Sprintf("degraded: the become-leader hook failed (%v), and %v; it is tried again in %v",
-		r.Err, why, a.redo.pause))
-	a.publish()
+func (s *seat) onNobodyElse(r hooks.Result, why error) {
+	s.redo.later(s.around.now())
+	s.warn(string(election.HookFailed), fmt.Sprintf("degraded: the become-leader hook failed (%v), and %v; it is tried again in %v",
+		r.Err, why, s.redo.pause))
+	s.publish()
 }
 
 // onLoseFailed: what the hook should have released may still be taken here, while
 // others lead.
-func (a *agent) onLoseFailed(r hooks.Result) {
-	if s := a.node.Status(); s.State == election.Lead || s.State == election.Stopping {
+func (s *seat) onLoseFailed(r hooks.Result) {
+	if status := s.node.Status(); status.State == election.Lead || status.State == election.Stopping {
 		return // another leadership has begun, whose lose hook comes again
 	}
-	a.redoLose(r)
+	s.redoLose(r)
 }
 
-// redoLose has the lose hook tried again, and says so.
-func (a *agent) redoLose(r hooks.Result) {
-	a.count(r)
-	a.later()
-	a.warn("lose-failed", fmt.Sprintf("the lose-leadership hook of epoch %d failed (%v): what it should release may still be held here; it is tried again in %v",
-		r.Epoch, r.Err, a.redo.pause))
+// redoLose has the lose hook tried again, and says so: the first time at once if the end of
+// the lease has cut it. It may be well, nothing cuts it any more, and others lead already
+// while this host holds what it should have released; so does the keeper of a dead agent
+// (M7).
+func (s *seat) redoLose(r hooks.Result) {
+	isFirst := !s.redo.isOf(r)
+	if !isFirst && (r.IsRepeat || !s.redo.at.IsZero()) {
+		return // of a run that counts already: one that was hurried has two results
+	}
+	s.redo.failed(r, s.state.ID)
+	when := "at once"
+	if r.IsCut && isFirst {
+		s.redo.at = s.around.now()
+	} else {
+		s.redo.later(s.around.now())
+		when = fmt.Sprintf("in %v", s.redo.pause)
+	}
+	s.warn("lose-failed", fmt.Sprintf("the lose-leadership hook of epoch %d failed (%v): what it should release may still be held here; it is tried again %s",
+		r.Epoch, r.Err, when))
 }
 
-// count keeps what is known of the hook that failed, over several results.
-func (a *agent) count(r hooks.Result) {
-	d := &a.redo
-	if d.kind != r.Kind || d.epoch.Counter != r.Epoch {
-		*d = redo{kind: r.Kind, epoch: hooks.Epoch{Counter: r.Epoch, Owner: a.state.ID.String()}, pause: redoFirst / 2,
-			cause: r.Cause}
+// isOf reports whether the hook is the one that failed before.
+func (d *redo) isOf(r hooks.Result) bool {
+	return d.kind == r.Kind && d.epoch.Counter == r.Epoch
+}
+
+// failed keeps what is known of the hook that failed, over several results.
+func (d *redo) failed(r hooks.Result, self wire.ID) {
+	if !d.isOf(r) {
+		*d = redo{kind: r.Kind, epoch: hooks.Epoch{Counter: r.Epoch, Owner: self.String()}, pause: redoFirst / 2, cause: r.Cause}
 	}
 	d.tries += max(r.Attempts, 1)
 	d.err, d.at = r.Err, time.Time{}
 }
 
 // later sets the time of the next attempt.
-func (a *agent) later() {
-	a.redo.pause = min(2*a.redo.pause, redoMost)
-	a.redo.at = a.cfg.Now().Add(a.redo.pause)
+func (d *redo) later(now time.Time) {
+	d.pause = min(2*d.pause, redoMost)
+	d.at = now.Add(d.pause)
 }
 
 // tryAgain runs the hook that failed, when its time has come and its reason still
 // holds.
-func (a *agent) tryAgain() {
-	d := a.redo
-	if d.at.IsZero() || a.cfg.Now().Before(d.at) {
+func (s *seat) tryAgain() {
+	d := s.redo
+	if d.at.IsZero() || s.around.now().Before(d.at) {
 		return
 	}
-	s := a.node.Status()
-	leads := s.State == election.Lead && s.Epoch.Counter == d.epoch.Counter
-	if leads != (d.kind == hooks.BecomeLeader) || s.State == election.Stopping {
-		a.redo = redo{}
+	status := s.node.Status()
+	leads := status.State == election.Lead && status.Epoch.Counter == d.epoch.Counter
+	if leads != (d.kind == hooks.BecomeLeader) || status.State == election.Stopping {
+		s.redo = redo{}
 		return
 	}
-	a.redo.at = time.Time{}
-	a.runner.Start(a.again(d.kind, d.cause, d.epoch, d.tries))
+	s.redo.at = time.Time{}
+	s.runner.Start(s.again(d.kind, d.cause, d.epoch, d.tries))
 }
 
 // again is the event of a hook that is run once more.
-func (a *agent) again(kind hooks.Kind, cause string, epoch hooks.Epoch, tries int) hooks.Event {
-	ev := a.hookEvent(kind, cause)
+func (s *seat) again(kind hooks.Kind, cause string, epoch hooks.Epoch, tries int) hooks.Event {
+	ev := s.hookEvent(kind, cause)
 	ev.Epoch, ev.Attempt, ev.IsRedo = epoch, tries, kind == hooks.LoseLeadership
 	return ev
 }
 
-// owed is the epoch whose lose hook is owed by an earlier life: it had not ended, or
-// it had failed.
-func (a *agent) owed() wire.Epoch {
-	if epoch := a.state.saved.Promoted; !epoch.IsZero() {
-		return epoch
-	}
-	if epoch, ok := a.runner.Owed(); ok {
-		return wire.Epoch{Counter: epoch.Counter, Owner: a.state.ID}
-	}
-	return wire.Epoch{}
-}
+// keeperDied is the cause of a step-down after the death of the keeper, and with it of
+// what it ran for the leadership.
+const keeperDied election.Cause = "keeper-died"
 
-// forgetRedo: a new leadership has other hooks to run.
-func (a *agent) forgetRedo() { a.redo = redo{} }
-
-// due is when the loop has something to do if nothing happens before; zero: never.
-func (a *agent) due() time.Time {
-	at := a.node.Deadline()
-	for _, t := range [...]time.Time{a.diskAt, a.redo.at, a.jobs.due} {
-		if at.IsZero() || (!t.IsZero() && t.Before(at)) {
-			at = t
+// onKeeperDied gives the leadership up in order: the next keeper undoes what the hooks
+// have done, whether or not something of it has died with the last one. Where nobody else
+// can lead this host goes on, since most of what hooks do needs no process.
+func (s *seat) onKeeperDied(r hooks.Result) {
+	if status := s.node.Status(); status.State != election.Lead || status.Epoch.Counter != r.Epoch {
+		return
+	}
+	s.warn(string(keeperDied), "the keeper died, and with it what it ran for this leadership")
+	s.command(election.Command{Verb: election.StepDown, Cause: keeperDied}, func(refused error) {
+		if refused != nil {
+			s.log.Warn("leads on after its keeper died, since nobody else can", "err", refused)
 		}
-	}
-	return at
+	})
 }
 
 // degraded: this host leads though its become hook failed, since nobody else can.
-func (a *agent) degraded(s election.Status) bool {
-	return s.State == election.Lead && a.redo.kind == hooks.BecomeLeader && a.redo.epoch.Counter == s.Epoch.Counter
+func (s *seat) degraded(status election.Status) bool {
+	return status.State == election.Lead && s.redo.kind == hooks.BecomeLeader && s.redo.epoch.Counter == status.Epoch.Counter
 }
 
 // hookNotes says what a person should know of hooks that failed.
-func (a *agent) hookNotes(s election.Status) []string {
+func (s *seat) hookNotes(status election.Status) []string {
 	var notes []string
 	switch {
-	case a.degraded(s):
+	case s.degraded(status):
 		notes = append(notes, fmt.Sprintf("degraded: the become-leader hook failed %s (%v), and nobody else can lead: this host leads, but is not ready",
-			times(a.redo.tries), a.redo.err))
-	case a.redo.kind == hooks.LoseLeadership:
+			times(s.redo.tries), s.redo.err))
+	case s.redo.kind == hooks.LoseLeadership:
 		notes = append(notes, fmt.Sprintf("the lose-leadership hook of epoch %d failed %s (%v): what it should release may still be held here",
-			a.redo.epoch.Counter, times(a.redo.tries), a.redo.err))
+			s.redo.epoch.Counter, times(s.redo.tries), s.redo.err))
 	}
-	if epoch, ok := a.runner.Keeps(); ok {
+	if epoch, ok := s.runner.Keeps(); ok {
 		notes = append(notes, keepsNote(epoch))
 	}
-	return append(notes, a.guardNotes()...)
+	return append(notes, s.keeperNotes()...)
+}
+
+func (s *seat) keeperNotes() []string {
+	status := s.runner.Status()
+	if status.Err == "" {
+		return nil
+	}
+	return []string{fmt.Sprintf("no command can be run here: %s", status.Err)}
 }
 
 // keepsNote says why a reload has not changed the hooks of leadership.
@@ -190,15 +210,16 @@ func keepsNote(epoch uint64) string {
 	return fmt.Sprintf("the hooks or their times were changed while this host led: epoch %d keeps those that it began with until its lose-leadership hook has succeeded", epoch)
 }
 
+// warnKept says so after a reload.
+func (s *seat) warnKept() {
+	if epoch, ok := s.runner.Keeps(); ok {
+		s.log.Warn(keepsNote(epoch))
+	}
+}
+
 func times(n int) string {
 	if n == 1 {
 		return "once"
 	}
 	return fmt.Sprintf("%d times", n)
-}
-
-// warn tells people of something that they should mend.
-func (a *agent) warn(cause, text string) {
-	a.log.Error(text, "cause", cause)
-	a.event(control.Event{Type: "warning", Cause: cause, Text: text})
 }

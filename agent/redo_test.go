@@ -9,9 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/internal/keeper"
 )
 
 var errHook = errors.New("exit status 1")
@@ -148,6 +149,73 @@ func TestFailedLoseIsTriedAgain(t *testing.T) {
 	})
 }
 
+// A lose hook that the end of the lease has cut runs once more at once, with its own time:
+// on a busy host it may not have come to its first line, and others lead already. Then it
+// is tried again as any other. One that was hurried has two results, of one run.
+func TestALoseHookThatWasCutIsTriedAgainAtOnce(t *testing.T) {
+	for name, hurry := range map[string]func(f *fakeOutcomes){
+		"not hurried": func(*fakeOutcomes) {},
+		"hurried":     func(f *fakeOutcomes) { f.isHurried = true },
+		"hurried, and it runs again when that is said once more": func(f *fakeOutcomes) {
+			f.isHurried, f.repeated = true, time.Millisecond
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const takes = time.Second
+				c := newCluster(t, 2)
+				low, top := c.hosts[0], c.hosts[1]
+				for _, h := range c.hosts {
+					h.settings = func(cfg *Config) { cfg.Election.Preempt = election.PreemptNever }
+					h.hooks.takes = takes
+					c.start(h)
+				}
+				c.agrees(top)
+				top.hooks.set(func(f *fakeOutcomes) { f.isCut = true })
+				top.hooks.set(hurry)
+				top.fails(hooks.LoseLeadership, errHook)
+				if err := top.order("step-down", nil); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(takes / 2) // in which the hook runs again
+				const again = "lose-leadership 1 stepped-down"
+				top.expectHooks(t, "become-leader 1 boot", again, again)
+				top.warnsOf(t, "at once")
+				c.agrees(low)
+				time.Sleep(takes)
+				top.warnsOf(t, "at once", "in 5s")
+				time.Sleep(redoFirst + takes)
+				top.expectHooks(t, "become-leader 1 boot", again, again, again)
+				top.warnsOf(t, "at once", "in 5s", "in 10s")
+				if tried := top.hooks.attempts(); !slices.Equal(tried, []int{0, 0, 1, 2}) {
+					t.Errorf("tried before: %v", tried)
+				}
+				top.fails(hooks.LoseLeadership, nil)
+				time.Sleep(redoMost)
+				if s := top.agent.Status(); hasNote(s, "the lose-leadership hook") {
+					t.Errorf("notes %q", s.Notes)
+				}
+				c.stopAll()
+			})
+		})
+	}
+}
+
+// warnsOf checks how often the agent has warned of a lose hook, and when it said that it is
+// tried again.
+func (h *testHost) warnsOf(t *testing.T, whens ...string) {
+	t.Helper()
+	var got []string
+	for _, e := range warnings(h) {
+		if _, when, ok := strings.Cut(e.Text, "it is tried again "); ok {
+			got = append(got, when)
+		}
+	}
+	if !slices.Equal(got, whens) {
+		t.Errorf("it warned that the hook is tried again %q, want %q", got, whens)
+	}
+}
+
 func warnings(h *testHost) []control.Event {
 	events, _ := h.agent.Events(0)
 	return slices.DeleteFunc(events, func(e control.Event) bool { return e.Type != "warning" })
@@ -215,9 +283,10 @@ func TestUnrecordedBecome(t *testing.T) {
 	})
 }
 
-// The guard is told of each renewal, but not by a leader that nobody could take over
-// from, and not of a leadership's end: the runner sees to that.
-func TestGuardIsTold(t *testing.T) {
+// The keeper is told of each renewal, but not by a leader that nobody could take over
+// from, which loses neither its hooks nor its jobs to a freeze; and not of a leadership's
+// end: the keeper sees to that.
+func TestKeeperIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 2)
 		low, top := c.hosts[0], c.hosts[1]
@@ -225,12 +294,12 @@ func TestGuardIsTold(t *testing.T) {
 		c.agrees(top)
 		time.Sleep(time.Second)
 		if last := lastLease(top); !last.IsZero() {
-			t.Errorf("alone, the guard was told of a deadline %v", last)
+			t.Errorf("alone, the keeper was told of a deadline %v", last)
 		}
 		c.start(low)
 		time.Sleep(5 * time.Second)
 		if left := time.Until(lastLease(top)); left <= 0 || left > 400*time.Millisecond {
-			t.Errorf("the guard was told of a deadline in %v", left)
+			t.Errorf("the keeper was told of a deadline in %v", left)
 		}
 		if err := top.order("step-down", map[string]string{"for": "1h"}); err != nil {
 			t.Fatal(err)
@@ -243,9 +312,9 @@ func TestGuardIsTold(t *testing.T) {
 	})
 }
 
-// A planned end that waits for tenants renews the guard's deadline, too: it may be
+// A planned end that waits for holders renews the keeper's deadline, too: it may be
 // frozen meanwhile.
-func TestGuardIsToldInAPlannedEnd(t *testing.T) {
+func TestKeeperIsToldInAPlannedEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 2)
 		top := c.hosts[1]
@@ -254,15 +323,75 @@ func TestGuardIsToldInAPlannedEnd(t *testing.T) {
 		}
 		c.agrees(top)
 		top.awaitLease(t, "it leads", mayAct)
-		leave := top.agent.Occupy(time.Minute)
+		leave := top.agent.Enter(time.Minute)
 		go func() { _ = top.order("step-down", map[string]string{"for": "1h"}) }()
 		top.awaitLease(t, "the end is shown", func(l control.Lease) bool { return !l.Leader })
 		for range 20 {
 			time.Sleep(100 * time.Millisecond)
 			if left := time.Until(lastLease(top)); left <= 0 {
-				t.Fatalf("the guard's deadline passed %v ago", -left)
+				t.Fatalf("the keeper's deadline passed %v ago", -left)
 			}
 		}
+		leave()
+		c.agrees(c.hosts[0])
+		top.hooks.plans(t, 1)
+		c.stopAll()
+	})
+}
+
+// Nor does a leader that nobody could take over from have a deadline while it ends: what
+// it has run may take its time.
+func TestKeeperIsToldOfNoDeadlineAtALoneLeadersEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1)
+		h := c.hosts[0]
+		c.start(h)
+		c.agrees(h)
+		h.awaitLease(t, "it leads", mayAct)
+		leave := h.agent.Enter(time.Minute)
+		h.stop()
+		time.Sleep(5 * time.Second)
+		h.hooks.set(func(f *fakeOutcomes) {
+			if len(f.told) == 0 || f.told[len(f.told)-1] != "ending" {
+				t.Errorf("the keeper was told %q", f.told)
+			}
+		})
+		if last := lastLease(h); !last.IsZero() {
+			t.Errorf("the keeper was told of a deadline %v", last)
+		}
+		leave()
+		c.stopAll()
+	})
+}
+
+// An agent that stood still until its lease was over, between the renewal of a planned end
+// and what came next in the turn, has the lose hook hurried, and renews nothing after that:
+// the keeper would watch over a leadership that is lost.
+func TestNoRenewalAfterTheEndWasHurried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 2)
+		top := c.hosts[1]
+		for _, h := range c.hosts {
+			c.start(h)
+		}
+		c.agrees(top)
+		top.awaitLease(t, "it leads", mayAct)
+		leave := top.agent.Enter(time.Minute)
+		go func() { _ = top.order("step-down", map[string]string{"for": "1h"}) }()
+		top.awaitLease(t, "the end is shown", func(l control.Lease) bool { return !l.Leader })
+		top.agent.calls <- func() {
+			s := top.agent.seat
+			top.hooks.set(func(f *fakeOutcomes) { f.takesLong = time.Second })
+			s.diskTook = time.Millisecond // so that the node steps once more
+			s.step(election.Tick{})
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		top.hooks.set(func(f *fakeOutcomes) {
+			if last := f.told[len(f.told)-1]; last != "lose-leadership lease-expired" {
+				t.Errorf("the keeper was told %q", f.told)
+			}
+		})
 		leave()
 		c.agrees(c.hosts[0])
 		c.stopAll()
@@ -275,7 +404,7 @@ func lastLease(h *testHost) (last time.Time) {
 }
 
 // In quorum mode a leader that is cut off is one that others may replace.
-func TestGuardIsToldInQuorumMode(t *testing.T) {
+func TestKeeperIsToldInQuorumMode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 3)
 		for _, h := range c.hosts {
@@ -285,27 +414,27 @@ func TestGuardIsToldInQuorumMode(t *testing.T) {
 		c.agrees(c.hosts[2])
 		time.Sleep(time.Second)
 		if left := time.Until(lastLease(c.hosts[2])); left <= 0 {
-			t.Errorf("the guard was told of a deadline in %v", left)
+			t.Errorf("the keeper was told of a deadline in %v", left)
 		}
 		c.stopAll()
 	})
 }
 
-// The guard has ended a leadership that this agent still believes in: it is not
+// The keeper has ended a leadership that this agent still believes in: it is not
 // ready from then on, gives up, and may lead again under a new epoch.
-func TestGuardTookOverWhileLeading(t *testing.T) {
+func TestKeeperTookOverWhileLeading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 1)
 		h := c.hosts[0]
 		c.start(h)
 		c.agrees(h)
 		time.Sleep(time.Second)
-		h.hooks.set(func(f *fakeOutcomes) { f.guard = &hooks.GuardStatus{Process: 7, TookOver: true} })
-		if s := h.agent.Status(); s.Ready || s.Guard == nil || s.Guard.Process != 7 {
-			t.Errorf("ready %v, guard %+v", s.Ready, s.Guard)
+		h.hooks.set(func(f *fakeOutcomes) { f.keeper = keeper.Status{Process: 7, Silent: true} })
+		if s := h.agent.Status(); s.Ready || s.Keeper == nil || s.Keeper.Process != 7 {
+			t.Errorf("ready %v, keeper %+v", s.Ready, s.Keeper)
 		}
-		h.hooks.results <- hooks.Result{Kind: hooks.LoseLeadership, Epoch: 1, Cause: "agent-died", OK: true, Ran: true, ByGuard: true, Unasked: true}
-		h.hooks.set(func(f *fakeOutcomes) { f.guard = nil })
+		h.hooks.results <- hooks.Result{Kind: hooks.LoseLeadership, Epoch: 1, Cause: "agent-died", OK: true, Ran: true, TakenOver: true, Unasked: true}
+		h.hooks.set(func(f *fakeOutcomes) { f.keeper = keeper.Status{} })
 		time.Sleep(10 * time.Second)
 		h.expectHooks(t, "become-leader 1 boot", "lose-leadership 1 agent-frozen", "become-leader 2 agent-frozen")
 		if s := h.agent.Status(); !s.Ready || s.Epoch.Counter != 2 {
@@ -315,17 +444,40 @@ func TestGuardTookOverWhileLeading(t *testing.T) {
 	})
 }
 
-func TestGuardIsShown(t *testing.T) {
+// The keeper was killed, and what it ran died with it: the leadership is given up in
+// order, to somebody else if there is one.
+func TestKeeperDiedWhileLeading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 2)
+		low, top := c.hosts[0], c.hosts[1]
+		c.start(top)
+		c.agrees(top)
+		died := hooks.Result{Kind: hooks.LoseLeadership, Epoch: 1, Exit: -1, Err: keeper.ErrDied, Unasked: true}
+		top.hooks.results <- died
+		time.Sleep(5 * time.Second)
+		top.expectHooks(t, "become-leader 1 boot") // nobody else can lead
+		c.start(low)
+		time.Sleep(5 * time.Second)
+		died.Epoch = top.agent.Status().Epoch.Counter
+		top.hooks.results <- died
+		time.Sleep(300 * time.Millisecond)
+		c.agrees(low)
+		top.expectHooks(t, "become-leader 1 boot", "lose-leadership 1 keeper-died")
+		c.stopAll()
+	})
+}
+
+func TestKeeperIsShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 1)
 		h := c.hosts[0]
-		h.hooks.guard = &hooks.GuardStatus{Err: "no room for processes"}
+		h.hooks.keeper = keeper.Status{Err: "no keeper runs: no room for processes"}
 		c.start(h)
 		c.agrees(h)
 		time.Sleep(time.Second)
 		s := h.agent.Status()
-		if !s.Ready || s.Guard == nil || s.Guard.Error == "" || !hasNote(s, "no guard watches over this agent") {
-			t.Errorf("ready %v, guard %+v, notes %q", s.Ready, s.Guard, s.Notes)
+		if !s.Ready || s.Keeper == nil || s.Keeper.Error == "" || !hasNote(s, "no command can be run here") {
+			t.Errorf("ready %v, keeper %+v, notes %q", s.Ready, s.Keeper, s.Notes)
 		}
 		c.stopAll()
 	})

@@ -1,0 +1,30 @@
+package agent
+
+import (
+	"cmp"
+
+	"github.com/bully-agent/bully-agent/election/lease"
+	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/internal/jobs"
+	"github.com/bully-agent/bully-agent/internal/keeper"
+)
+
+// newKeeper is the process that runs the commands. It takes a silent agent for dead half
+// a stop budget before the lease's end: one that is well has begun its own end a whole one
+// before. Others wait for the takeover delay on clocks that may be faster (protocol 2.5,
+// M7).
+func newKeeper(cfg Config, commands hooks.Config) *keeper.Client {
+	return keeper.New(keeper.Config{Hooks: commands, Clock: cfg.Now, Budget: cfg.Election.StopBudget / 2,
+		Takeover: lease.LeaderLength(cfg.Election.TakeoverDelay), JobGrace: cmp.Or(cfg.Hooks.Grace, jobs.DefaultGrace)})
+}
+
+// showKeeper completes a status. A leadership that was ended in a silent agent's stead is
+// not ready, whatever the loop knows of it.
+func (a *agent) showKeeper(s *control.Status) {
+	status := a.runner.Status()
+	s.Keeper = &control.Keeper{Process: status.Process, Error: status.Err}
+	if status.Silent {
+		s.Ready = s.Ready && !s.LeaderIsSelf
+	}
+}

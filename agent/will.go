@@ -1,0 +1,48 @@
+package agent
+
+import (
+	"time"
+
+	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/internal/keeper"
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// leaveWill gives the keeper the finished datagrams by which this leadership is resigned
+// if this process dies (docs/protocol.md, M24).
+func (s *seat) leaveWill(e election.Will) {
+	letters := make([]keeper.Letter, 0, len(e.Letters))
+	for _, l := range e.Letters {
+		letters = append(letters, keeper.Letter{To: l.To, Datagram: wire.Append(nil, &l.Frame)})
+	}
+	s.runner.Will(letters)
+}
+
+// lend is called, on any goroutine, before anybody outside is told until when the lease
+// lasts: whoever knows may act on it after this process has died, so the will is void until
+// then. It reports false if that cannot be seen to; then nobody may be told.
+func (s *seat) lend(until time.Time) bool {
+	if s.holders.borrow(until) {
+		return true
+	}
+	if !s.runner.Lend() {
+		return false
+	}
+	s.holders.lent()
+	return true
+}
+
+// returnLease is called with each renewal: the last that somebody was told is over, and
+// nobody stays who hears of more.
+func (s *seat) returnLease() {
+	s.holders.giveBack(s.around.now(), s.runner.Return)
+}
+
+// noteHolders tells the node whether something beside the hooks acts on the lease. The
+// loop calls it.
+func (s *seat) noteHolders() {
+	if some := s.holders.areThere(); some != s.hasHolders {
+		s.hasHolders = some
+		s.step(election.HoldersChanged{Some: some})
+	}
+}
