@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/internal/control"
 )
 
 // hold is a hold-down that an operator asked for (step-down --for), as the state
@@ -53,17 +53,17 @@ func decodeHold(b []byte) (hold, error) {
 
 // keepHold puts the hold-down that the node has just begun on disk, before the
 // operator is told that it did.
-func (a *agent) keepHold() error {
-	length := min(a.node.Status().Held.Sub(a.cfg.Now()), longestHold)
+func (s *seat) keepHold() error {
+	length := min(s.node.Status().Held.Sub(s.around.now()), longestHold)
 	if length <= 0 {
 		return nil // nothing came of the command
 	}
-	a.state.hold = hold{until: wallClock().Add(length), length: length}
-	err := a.save(a.state.saved)
+	s.state.hold = hold{until: wallClock().Add(length), length: length}
+	err := s.save(s.state.saved)
 	if err == nil {
 		return nil
 	}
-	a.onDiskFailed(err) // written with the next attempt
+	s.onDiskFailed(err) // written with the next attempt
 	return &control.APIError{Status: http.StatusInternalServerError, Code: "disk_failed",
 		Message: "this host stepped down, but a restart of its agent before the disk takes writes again forgets for how long: " + err.Error()}
 }
@@ -71,33 +71,36 @@ func (a *agent) keepHold() error {
 // forgetHold takes a hold-down that is over from the disk: a host without a battery
 // for its clock comes back in 1970, where it would begin once more. It is called once a
 // second.
-func (a *agent) forgetHold() {
-	if a.state.hold.until.IsZero() || !a.node.Status().Held.IsZero() || !a.diskAt.IsZero() {
+func (s *seat) forgetHold() {
+	if s.state.hold.until.IsZero() || !s.node.Status().Held.IsZero() || !s.diskAt.IsZero() {
 		return
 	}
-	a.state.hold = hold{}
-	if err := a.save(a.state.saved); err != nil {
-		a.onDiskFailed(err) // written with the next attempt
+	s.state.hold = hold{}
+	if err := s.save(s.state.saved); err != nil {
+		s.onDiskFailed(err) // written with the next attempt
 	}
 }
 
 // stand ends a hold-down before its time, on disk first.
-func (a *agent) stand(done func(error)) {
-	if before := a.state.hold; !before.until.IsZero() {
-		a.state.hold = hold{}
-		if err := a.save(a.state.saved); err != nil {
-			a.state.hold = before
+func (s *seat) stand(done func(error)) {
+	if before := s.state.hold; !before.until.IsZero() {
+		s.state.hold = hold{}
+		if err := s.save(s.state.saved); err != nil {
+			s.state.hold = before
 			done(&control.APIError{Status: http.StatusInternalServerError, Code: "disk_failed",
 				Message: "cannot stand again, nothing was changed: " + err.Error()})
-			a.onDiskFailed(err)
+			s.onDiskFailed(err)
 			return
 		}
 	}
-	a.command(election.Command{Verb: election.Stand}, func(err error) {
-		a.publish()
+	s.command(election.Command{Verb: election.Stand}, func(err error) {
+		s.publish()
 		done(err)
 	})
 }
+
+// heldAtStart is holdNote for a host that begins with what is left of a hold-down.
+func (s *seat) heldAtStart() string { return holdNote(s.election.HoldDown) }
 
 // holdNote says until when this host does not stand; empty: it does.
 func holdNote(left time.Duration) string {

@@ -81,7 +81,7 @@ func TestAHoldDownOutlivesTheAgent(t *testing.T) {
 		time.Sleep(30 * time.Minute)
 		c.agrees(top)
 		expectHeld(t, top, 0)
-		if h := top.agent.state.hold; h != (hold{}) {
+		if h := top.agent.seat.state.hold; h != (hold{}) {
 			t.Errorf("the disk holds %+v, which a clock that is set back would begin anew", h)
 		}
 		c.kill(top)
@@ -105,7 +105,7 @@ func TestTheShortHoldDownIsNotKept(t *testing.T) {
 		if err := top.order("step-down", nil); err != nil {
 			t.Fatal(err)
 		}
-		if h := top.agent.state.hold; h != (hold{}) {
+		if h := top.agent.seat.state.hold; h != (hold{}) {
 			t.Errorf("the disk holds %+v", h)
 		}
 		c.stopAll()
@@ -122,12 +122,12 @@ func TestARefusedStepDownKeepsNothing(t *testing.T) {
 		}
 		c.agrees(top)
 		top.agent.call(nil, func() {
-			top.agent.command(election.Command{Verb: election.StepDown, For: ledgerHold, Cause: election.DiskFailed}, func(error) {})
+			top.agent.seat.command(election.Command{Verb: election.StepDown, For: ledgerHold, Cause: election.DiskFailed}, func(error) {})
 		})
 		c.agrees(c.hosts[0])
 		expectHeld(t, top, ledgerHold)
 		expectRefusal(t, top.order("step-down", map[string]string{"for": "10m"}), "not_leader")
-		if h := top.agent.state.hold; h != (hold{}) {
+		if h := top.agent.seat.state.hold; h != (hold{}) {
 			t.Errorf("the disk holds %+v", h)
 		}
 		c.stopAll()
@@ -161,8 +161,9 @@ func TestAHoldDownThatCannotBeKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, low, top := newPair(t)
 		path := filepath.Join(top.dir, stateName)
-		fails := func() { _ = os.Rename(path, path+".away"); _ = top.agent.state.file.Close() }
-		heals := func() { _ = os.Rename(path+".away", path) }
+		isAway := false
+		fails := func() { isAway = true; _ = os.Rename(path, path+".away"); top.agent.seat.state.slots.Close() }
+		heals := func() { isAway = false; _ = os.Rename(path+".away", path) }
 
 		top.agent.call(nil, fails)
 		expectRefusal(t, top.order("stand", nil), "disk_failed", "cannot stand again", "nothing was changed")
@@ -177,11 +178,11 @@ func TestAHoldDownThatCannotBeKept(t *testing.T) {
 		// The node has handed over when its agent finds the disk full.
 		ended := make(chan error, 1)
 		top.agent.call(nil, func() {
-			top.agent.give(order{verb: election.StepDown, what: "step down", hold: time.Hour}, func(err error) { ended <- err })
+			top.agent.seat.give(order{verb: election.StepDown, what: "step down", hold: time.Hour}, func(err error) { ended <- err })
 		})
 		for top.agent.Status().State != election.Follow.String() && len(ended) == 0 {
 			top.agent.call(nil, func() {
-				if s := top.agent.node.Status(); s.State == election.Observe && top.agent.state.file != nil {
+				if s := top.agent.seat.node.Status(); s.State == election.Observe && !isAway {
 					fails()
 				}
 			})

@@ -1,12 +1,16 @@
 package agent
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/hashicorp/go-hclog"
+
 	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/internal/keeper"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
@@ -44,7 +48,7 @@ func TestTheLeaseIsShown(t *testing.T) {
 			t.Error("ready before the become hook has ended")
 		}
 		lease := top.awaitLease(t, "it is ready", mayAct)
-		if lease.Epoch.Counter != 1 || lease.Epoch.Owner != top.agent.state.ID.String() || lease.RemainMS > 400 || lease.Until == 0 {
+		if lease.Epoch.Counter != 1 || lease.Epoch.Owner != top.agent.seat.state.ID.String() || lease.RemainMS > 400 || lease.Until == 0 {
 			t.Errorf("it shows %+v", lease)
 		}
 		news := 0
@@ -68,7 +72,7 @@ func TestTheLeaseIsShown(t *testing.T) {
 // A hand-over waits for those who run something on the strength of the lease; the
 // lease is renewed and shown meanwhile. The lose hook comes after them, and the
 // other leads after that.
-func TestAHandOverWaitsForTenants(t *testing.T) {
+func TestAHandOverWaitsForHolders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 3)
 		mid, top := c.hosts[1], c.hosts[2]
@@ -77,8 +81,8 @@ func TestAHandOverWaitsForTenants(t *testing.T) {
 			c.start(h)
 		}
 		top.awaitLease(t, "it leads", mayAct)
-		leave := top.agent.Occupy(10 * time.Second)
-		quick := top.agent.Occupy(time.Second)
+		leave := top.agent.Enter(10 * time.Second)
+		quick := top.agent.Enter(time.Second)
 		done := make(chan error, 1)
 		go func() { done <- top.order("handover", map[string]string{"to": "n2"}) }()
 		top.awaitLease(t, "the end is shown", func(l control.Lease) bool { return !l.Leader })
@@ -105,8 +109,8 @@ func TestAHandOverWaitsForTenants(t *testing.T) {
 	})
 }
 
-// A tenant that does not leave holds a hand-over up for its grace and no longer.
-func TestAStubbornTenantIsNotWaitedForForEver(t *testing.T) {
+// A holder that does not leave holds a hand-over up for its grace and no longer.
+func TestAStubbornHolderIsNotWaitedForForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 2)
 		for _, h := range c.hosts {
@@ -119,12 +123,12 @@ func TestAStubbornTenantIsNotWaitedForForEver(t *testing.T) {
 			if c.leader() == other {
 				h, other = other, h
 			}
-			h.agent.Occupy(grace)
+			h.agent.Enter(grace)
 			begun := time.Now()
 			if err := h.order("handover", map[string]string{"to": other.name}); err != nil {
 				t.Fatal(err)
 			}
-			if took := time.Since(begun); took < grace || took > grace+evictSlack+time.Second {
+			if took := time.Since(begun); took < grace || took > grace+dismissSlack+time.Second {
 				t.Errorf("it took %v with a grace of %v", took, grace)
 			}
 			c.agrees(other)
@@ -134,7 +138,7 @@ func TestAStubbornTenantIsNotWaitedForForEver(t *testing.T) {
 }
 
 // A lease that is lost leaves no time to wait for anybody: the lose hook runs at
-// once, and tenants see what is left.
+// once, and holders see what is left.
 func TestALostLeaseWaitsForNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 3)
@@ -143,7 +147,7 @@ func TestALostLeaseWaitsForNobody(t *testing.T) {
 			c.start(h)
 		}
 		top.awaitLease(t, "it leads", mayAct)
-		defer top.agent.Occupy(time.Hour)()
+		defer top.agent.Enter(time.Hour)()
 		c.lan.Isolate("n3")
 		lease := top.awaitLease(t, "the loss is shown", func(l control.Lease) bool { return !l.Leader })
 		if lease.RemainMS <= 0 || lease.RemainMS > 101 {
@@ -151,6 +155,7 @@ func TestALostLeaseWaitsForNobody(t *testing.T) {
 		}
 		time.Sleep(200 * time.Millisecond)
 		top.expectHooks(t, "become-leader 1 boot", "lose-leadership 1 lease-expired")
+		top.hooks.plans(t, 0)
 		if l, _ := top.agent.Lease(); l.Leader || l.Until != 0 {
 			t.Errorf("afterwards it shows %+v", l)
 		}
@@ -159,7 +164,43 @@ func TestALostLeaseWaitsForNobody(t *testing.T) {
 	})
 }
 
-// A planned end that fails, since the host is cut off while it waits for tenants,
+// slowly takes its time for a line with these words.
+type slowly string
+
+func (s slowly) Write(line []byte) (int, error) {
+	if strings.Contains(string(line), string(s)) {
+		time.Sleep(50 * time.Millisecond)
+	}
+	return len(line), nil
+}
+
+// M7: what is left of a lease is counted from the instant at which the node saw that it
+// would end, however long the agent then takes until it asks for the lose hook.
+func TestALateLoseHookHasNotLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		top := c.hosts[2]
+		for _, h := range c.hosts {
+			h.settings = func(cfg *Config) {
+				cfg.Election.Expect = 3
+				cfg.Logger = hclog.New(&hclog.LoggerOptions{Output: slowly("began to step down")})
+			}
+			c.start(h)
+		}
+		c.agrees(top)
+		c.lan.Isolate("n3")
+		time.Sleep(time.Second)
+		var due time.Time
+		top.hooks.set(func(f *fakeOutcomes) { due = f.due })
+		if over := due.Sub(lastLease(top)); due.IsZero() || over > 0 {
+			t.Errorf("the lose hook has until %v after the end of the lease", over)
+		}
+		c.lan.Heal()
+		c.stopAll()
+	})
+}
+
+// A planned end that fails, since the host is cut off while it waits for holders,
 // waits no more; the hook runs once.
 func TestAPlanThatFailsWaitsNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -169,7 +210,7 @@ func TestAPlanThatFailsWaitsNoMore(t *testing.T) {
 			c.start(h)
 		}
 		top.awaitLease(t, "it leads", mayAct)
-		leave := top.agent.Occupy(time.Hour)
+		leave := top.agent.Enter(time.Hour)
 		go func() { _ = top.order("step-down", nil) }()
 		top.awaitLease(t, "the end is shown", func(l control.Lease) bool { return !l.Leader })
 		top.expectHooks(t, "become-leader 1 boot")
@@ -187,51 +228,117 @@ func TestAPlanThatFailsWaitsNoMore(t *testing.T) {
 // be frozen.
 func TestALeaseThatIsOverIsNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &agent{cfg: Config{Now: time.Now}, tenancy: newTenancy()}
-		a.tenancy.show(election.Status{State: election.Lead, Epoch: wire.Epoch{Counter: 3}}, true)
-		a.tenancy.renew(time.Now().Add(400*time.Millisecond), time.Now())
-		if l, _ := a.Lease(); !mayAct(l) || l.RemainMS != 400 {
+		s := &seat{seatConfig: seatConfig{runner: newFakeHooks()}, around: clockOnly{clock: time.Now}, holders: newHolders()}
+		s.holders.show(election.Status{State: election.Lead, Epoch: wire.Epoch{Counter: 3}}, true)
+		s.holders.renew(time.Now().Add(400*time.Millisecond), time.Now())
+		if l, _ := s.Lease(); !mayAct(l) || l.RemainMS != 400 {
 			t.Errorf("it shows %+v", l)
 		}
 		time.Sleep(400 * time.Millisecond)
-		if l, _ := a.Lease(); l.Leader || l.Ready || l.Until != 0 || l.RemainMS != 0 {
+		if l, _ := s.Lease(); l.Leader || l.Ready || l.Until != 0 || l.RemainMS != 0 {
 			t.Errorf("after its end it shows %+v", l)
 		}
 	})
 }
 
-// Nobody waits for an eviction that another one has followed.
-func TestEvictionsDoNotMix(t *testing.T) {
+// Nobody waits for a dismissal that another one has followed.
+func TestDismissalsDoNotMix(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tn := newTenancy()
+		tn := newHolders()
 		first := tn.enter(time.Second)
-		if !tn.evict() {
-			t.Fatal("the tenant was overlooked")
+		if !tn.dismiss() {
+			t.Fatal("the holder was overlooked")
 		}
 		tn.leave(first)
 		second := tn.enter(time.Minute)
-		tn.evict()
-		expectVacant(t, tn, false) // the first eviction's word is not the second's
+		tn.dismiss()
+		expectVacant(t, tn, false) // the first dismissal's word is not the second's
 		time.Sleep(30 * time.Second)
 		expectVacant(t, tn, false)
 		tn.leave(second)
 		expectVacant(t, tn, true)
-		if tn.evict() {
+		if tn.dismiss() {
 			t.Error("nobody is there, and somebody is waited for")
 		}
 	})
 }
 
-func expectVacant(t *testing.T, tn *tenancy, want bool) {
+func expectVacant(t *testing.T, tn *holders, want bool) {
 	t.Helper()
 	select {
-	case <-tn.vacant:
+	case <-tn.dismissed:
 		if !want {
-			t.Error("vacant too early")
+			t.Error("dismissed too early")
 		}
 	default:
 		if want {
-			t.Error("not vacant")
+			t.Error("not dismissed")
 		}
 	}
+}
+
+// Whoever is told until when the lease lasts has borrowed it: the keeper knows first, and
+// knows when it is over.
+func TestWhoeverIsToldOfTheLeaseHasBorrowedIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 2)
+		for _, h := range c.hosts {
+			c.start(h)
+		}
+		top := c.hosts[1]
+		c.agrees(top)
+		outcomes := &top.hooks.fakeOutcomes
+		isLent := func() (is bool) {
+			outcomes.set(func(f *fakeOutcomes) { is = f.isLent })
+			return is
+		}
+		if isLent() {
+			t.Error("lent to nobody")
+		}
+		if l, _ := top.agent.Lease(); !l.Leader || !isLent() {
+			t.Errorf("told %+v, lent %t", l, isLent())
+		}
+		time.Sleep(2 * time.Second)
+		if isLent() {
+			t.Error("what was told is over, and it is lent still")
+		}
+		leave := top.agent.Enter(time.Second)
+		_, _ = top.agent.Lease()
+		time.Sleep(2 * time.Second)
+		if !isLent() {
+			t.Error("a holder is there, and it is not lent")
+		}
+		leave()
+		time.Sleep(2 * time.Second)
+		outcomes.set(func(f *fakeOutcomes) { f.isDeaf = true })
+		if l, _ := top.agent.Lease(); l.Leader {
+			t.Errorf("the keeper does not know, and %+v was told", l)
+		}
+		c.stopAll()
+	})
+}
+
+// A leader leaves a will before its become hook starts: RESIGN, reason died, for each voter.
+func TestALeaderLeavesAWill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		c.expecting(3)
+		for _, h := range c.hosts {
+			c.start(h)
+		}
+		top := c.hosts[2]
+		c.agrees(top)
+		var letters []keeper.Letter
+		top.hooks.set(func(f *fakeOutcomes) { letters = f.will })
+		if len(letters) != 2 {
+			t.Fatalf("%d letters, want one for each of the other voters", len(letters))
+		}
+		for _, l := range letters {
+			var f wire.Frame
+			if err := wire.Parse(l.Datagram, &f); err != nil || f.Kind != wire.Resign || f.Reason != wire.Died || !l.To.IsValid() {
+				t.Errorf("to %v: %v, %v", l.To, &f, err)
+			}
+		}
+		c.stopAll()
+	})
 }

@@ -1,0 +1,75 @@
+package agent
+
+import (
+	"time"
+
+	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/internal/durable"
+)
+
+// Until when this host may act: who is told of it.
+
+// onLease publishes until when this agent may act; zero: its leadership is over.
+func (s *seat) onLease(until time.Time) {
+	if until.IsZero() {
+		s.jobs.lost()
+		s.until.Store(0)
+		return
+	}
+	s.leasedTo = until
+	s.until.Store(until.UnixNano())
+	s.holders.renew(until, s.around.now())
+	s.runner.Renew(s.silentUntil(until))
+	s.returnLease()
+}
+
+// silentUntil is the end of the lease as the keeper takes it, for hooks and jobs: until then
+// this agent may be silent. A leader that nobody could take over from, in available mode, may be for as long
+// as it likes, and so there is none: the node does not step down then either.
+func (s *seat) silentUntil(lease time.Time) time.Time {
+	if s.isUnrivalled() {
+		return time.Time{}
+	}
+	return lease
+}
+
+// isUnrivalled: nobody could take over from this agent, in available mode.
+func (s *seat) isUnrivalled() bool { return s.election.Expect == 0 && !s.around.seen().hasPeers() }
+
+// renewEnding shows holders and the keeper how long a planned end may take: the node
+// goes on renewing the lease, though it does not lead on it any more.
+func (s *seat) renewEnding() {
+	if s.shown.status.State != election.Stopping {
+		return
+	}
+	if until := s.node.Status().Lease; !until.IsZero() {
+		s.holders.renew(until, s.around.now())
+		s.runner.Ending(s.silentUntil(until)) // at once: what comes next in this turn may be the end
+	}
+}
+
+// Lease is for those who act on it, on any goroutine. Like report it looks at the clock
+// first.
+func (s *seat) Lease() (control.Lease, <-chan struct{}) {
+	now, newer := s.holders.read()
+	boot := durable.BootTime() // before the other clock: whoever is stopped in between says too little
+	left := now.until.Sub(s.around.now())
+	epoch := control.Epoch{Counter: now.epoch.Counter, Owner: ownerText(now.epoch)}
+	out := control.Lease{Epoch: epoch, Cause: string(now.cause)}
+	if now.until.IsZero() || left <= 0 {
+		return out, newer
+	}
+	if !s.lend(now.until) {
+		return out, newer
+	}
+	out.Leader, out.Ready = now.leads, now.ready
+	out.Until, out.RemainMS = int64(boot+left), left.Milliseconds()
+	return out, newer
+}
+
+// Enter is for one who comes to hold the lease, on any goroutine.
+func (s *seat) Enter(grace time.Duration) (leave func()) {
+	who := s.holders.enter(grace)
+	return func() { s.holders.leave(who) }
+}
