@@ -33,11 +33,11 @@ type LeaseBackend interface {
 	// closed when there is something else to say: at once for a loss, and for
 	// renewals as often as a holder of the lease needs to hear of them.
 	Lease() (Lease, <-chan struct{})
-	// Occupy tells the agent that somebody runs something on the strength of the
+	// Enter tells the agent that somebody runs something on the strength of the
 	// lease, and may need up to grace to end it: where the agent hands over, it
 	// runs the lose-leadership hook when all have left, or when their time is up.
 	// leave may be called more than once.
-	Occupy(grace time.Duration) (leave func())
+	Enter(grace time.Duration) (leave func())
 }
 
 // longestGrace bounds for how long a client can hold up a hand-over.
@@ -45,9 +45,9 @@ const longestGrace = 24 * time.Hour
 
 // leaseQuery says how a client wants the lease.
 type leaseQuery struct {
-	follow   bool
-	occupies bool
-	grace    time.Duration
+	follow bool
+	enters bool
+	grace  time.Duration
 }
 
 func parseLeaseQuery(raw string) (q leaseQuery, err error) {
@@ -55,14 +55,14 @@ func parseLeaseQuery(raw string) (q leaseQuery, err error) {
 	err = parseQuery(raw, expected, map[string]func(string) error{
 		"follow": readSwitch(&q.follow),
 		"grace": func(s string) (err error) {
-			q.occupies = true
+			q.enters = true
 			if q.grace, err = time.ParseDuration(s); err == nil && (q.grace < 0 || q.grace > longestGrace) {
 				err = errors.New("out of range")
 			}
 			return err
 		},
 	})
-	if err == nil && q.occupies && !q.follow {
+	if err == nil && q.enters && !q.follow {
 		err = &APIError{Status: http.StatusBadRequest, Message: "grace is given without follow", Hint: expected}
 	}
 	return q, err
@@ -83,7 +83,7 @@ func (s *server) lease(w http.ResponseWriter, r *http.Request) error {
 		s.write(w, http.StatusOK, lease)
 		return nil
 	}
-	if q.occupies {
+	if q.enters {
 		if _, err := s.permit(r, "holding the lease"); err != nil {
 			return err
 		}
@@ -98,8 +98,8 @@ func (s *server) lease(w http.ResponseWriter, r *http.Request) error {
 	if r.Method == http.MethodHead {
 		return nil
 	}
-	if q.occupies {
-		defer s.backend.Occupy(q.grace)()
+	if q.enters {
+		defer s.backend.Enter(q.grace)()
 	}
 	if err := s.streamLease(w, r); err != nil {
 		s.logger.Info("lease stream dropped", "addr", r.RemoteAddr, "err", err)

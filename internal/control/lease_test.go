@@ -16,12 +16,12 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// fakeLease is a lease that a test sets, and its tenants.
+// fakeLease is a lease that a test sets, and its holders.
 type fakeLease struct {
 	mu      sync.Mutex
 	lease   Lease
 	newer   chan struct{}
-	tenants chan time.Duration // the grace of each that enters, its negative when it leaves
+	holders chan time.Duration // the grace of each that enters, its negative when it leaves
 }
 
 func (f *fakeLease) Lease() (Lease, <-chan struct{}) {
@@ -43,12 +43,12 @@ func (f *fakeLease) set(l Lease) {
 	}
 }
 
-func (f *fakeLease) Occupy(grace time.Duration) func() {
-	if f.tenants == nil {
+func (f *fakeLease) Enter(grace time.Duration) func() {
+	if f.holders == nil {
 		return func() {}
 	}
-	f.tenants <- grace
-	return func() { f.tenants <- -grace }
+	f.holders <- grace
+	return func() { f.holders <- -grace }
 }
 
 func leading() Lease {
@@ -100,14 +100,14 @@ func TestHolderHearsEachChange(t *testing.T) {
 	}
 }
 
-// The agent knows a tenant from before its first line until it hangs up,
+// The agent knows a holder from before its first line until it hangs up,
 // politely or not.
-func TestTenantComesAndGoes(t *testing.T) {
-	b := &fakeAgent{fakeLease: fakeLease{tenants: make(chan time.Duration, 10)}}
+func TestHolderComesAndGoes(t *testing.T) {
+	b := &fakeAgent{fakeLease: fakeLease{holders: make(chan time.Duration, 10)}}
 	srv := serveAgent(t, b, nil)
 	enough := errors.New("enough")
 	err := Dial(srv.path).HoldLease(t.Context(), 3*time.Second, nil, func(Lease) error {
-		if got := receive(t, b.tenants, "tenant"); got != 3*time.Second {
+		if got := receive(t, b.holders, "holder"); got != 3*time.Second {
 			t.Errorf("grace %v", got)
 		}
 		return enough
@@ -115,23 +115,23 @@ func TestTenantComesAndGoes(t *testing.T) {
 	if !errors.Is(err, enough) {
 		t.Error(err)
 	}
-	if got := receive(t, b.tenants, "departure"); got != -3*time.Second {
+	if got := receive(t, b.holders, "departure"); got != -3*time.Second {
 		t.Errorf("departure of %v", got)
 	}
 
 	killed := hold(t, srv.path, "follow&grace=4s")
-	receive(t, b.tenants, "tenant")
+	receive(t, b.holders, "holder")
 	killed.conn.Close() // as the kernel does for a dead process
-	receive(t, b.tenants, "departure")
+	receive(t, b.holders, "departure")
 
 	watcher := hold(t, srv.path, "follow")
 	watcher.conn.Close()
 	hold(t, srv.path, "follow&grace=5s")
-	if got := receive(t, b.tenants, "tenant"); got != 5*time.Second {
-		t.Errorf("who only looks became a tenant: %v", got)
+	if got := receive(t, b.holders, "holder"); got != 5*time.Second {
+		t.Errorf("who only looks became a holder: %v", got)
 	}
 	srv.stop()
-	if got := receive(t, b.tenants, "departure"); got != -5*time.Second {
+	if got := receive(t, b.holders, "departure"); got != -5*time.Second {
 		t.Errorf("departure of %v", got)
 	}
 }
@@ -176,15 +176,15 @@ func TestHolderOfAnOlderAgentIsTold(t *testing.T) {
 }
 
 func TestOneHolderTooManyIsRefused(t *testing.T) {
-	b := &fakeAgent{fakeLease: fakeLease{tenants: make(chan time.Duration, 10)}}
+	b := &fakeAgent{fakeLease: fakeLease{holders: make(chan time.Duration, 10)}}
 	srv := serveAgent(t, b, func(l *limits) { l.holders = 1 })
 	first := hold(t, srv.path, "follow&grace=1s")
 	resp, body := request(t, srv.path, http.MethodGet, "/v1/lease?follow", "")
 	checkRefusal(t, resp, body, http.StatusServiceUnavailable, "")
 	follow(t, srv.path, 0) // events have places of their own
 	first.conn.Close()
-	receive(t, b.tenants, "tenant")
-	receive(t, b.tenants, "departure")
+	receive(t, b.holders, "holder")
+	receive(t, b.holders, "departure")
 	for deadline := time.Now().Add(bound); ; {
 		err := Dial(srv.path).HoldLease(t.Context(), 0, nil, func(Lease) error { return io.ErrUnexpectedEOF })
 		if errors.Is(err, io.ErrUnexpectedEOF) {
@@ -218,7 +218,7 @@ func TestBadLeaseQueriesAreRefused(t *testing.T) {
 }
 
 // Whoever may only look may not hold up a hand-over.
-func TestStrangerIsNoTenant(t *testing.T) {
+func TestStrangerIsNoHolder(t *testing.T) {
 	s := &server{backend: &fakeAgent{}, limits: defaultLimits, logger: hclog.NewNullLogger()}
 	ctx := context.WithValue(t.Context(), peerKey{}, peer{pid: 1, uid: 12345})
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "/v1/lease?follow&grace=1s", nil)
@@ -243,7 +243,7 @@ func FuzzLeaseQuery(f *testing.F) {
 		switch {
 		case err != nil && (!errors.As(err, &refusal) || refusal.Status != 400 || refusal.Hint == ""):
 			t.Fatalf("%q: %#v", raw, err)
-		case err == nil && (q.grace < 0 || q.grace > longestGrace || q.occupies && !q.follow):
+		case err == nil && (q.grace < 0 || q.grace > longestGrace || q.enters && !q.follow):
 			t.Fatalf("%q: %+v", raw, q)
 		}
 	})

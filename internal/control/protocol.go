@@ -58,15 +58,23 @@ type Status struct {
 	Alive    int      `json:"alive"`    // of them believed alive and heard lately, self included
 	Silent   []string `json:"silent"`   // names of those that are believed alive and were not heard lately
 
-	HoldDownMS    int64  `json:"hold_down_ms"`    // this node does not stand for so long, after a step-down
-	LeaseRemainMS *int64 `json:"lease_remain_ms"` // null unless leading
-	LastHook      *Hook  `json:"last_hook"`       // null before the first
-	Guard         *Guard `json:"guard"`           // null where no lose-leadership hook is owed, or none is configured
+	HoldDownMS    int64   `json:"hold_down_ms"`    // this node does not stand for so long, after a step-down
+	LeaseRemainMS *int64  `json:"lease_remain_ms"` // null unless leading
+	LastHook      *Hook   `json:"last_hook"`       // null before the first
+	Keeper        *Keeper `json:"keeper"`
 
+	Scheduling Scheduling        `json:"scheduling"`
 	Encryption string            `json:"encryption"` // what protects the LAN port, in words
 	Waiting    []Waiting         `json:"waiting"`    // what a reload found changed and cannot apply
 	Notes      []string          `json:"notes"`      // warnings, one sentence each
 	Counters   map[string]uint64 `json:"counters"`   // since the start, by name
+}
+
+// Scheduling is how the kernel schedules the agent.
+type Scheduling struct {
+	Policy string `json:"policy"` // realtime, normal
+	Why    string `json:"why"`    // it is normal, a clause; empty under realtime
+	Memory string `json:"memory"` // whether it is locked, and what of it; empty if realtime was never in force
 }
 
 // Waiting is a setting that was changed and holds only after a restart.
@@ -106,16 +114,15 @@ type Hook struct {
 	TookMS float64   `json:"took_ms"`
 	Time   time.Time `json:"time"` // when it ended
 
-	Attempts int    `json:"attempts"` // that were made for this event
-	ByGuard  bool   `json:"by_guard"` // the guard ran it, since the agent was dead or frozen
-	Error    string `json:"error"`    // empty if it succeeded
+	Attempts  int    `json:"attempts"`   // that were made for this event
+	TakenOver bool   `json:"taken_over"` // it ran, or ended, while the agent was dead or frozen
+	Error     string `json:"error"`      // empty if it succeeded
 }
 
-// Guard is the process that runs the lose-leadership hook if the agent dies or
-// freezes.
-type Guard struct {
+// Keeper is the process that runs hooks and jobs, also the lose-leadership hook if the agent dies
+// or freezes.
+type Keeper struct {
 	Process int    `json:"process"` // its id; 0 while it starts, or if there is none
-	Reach   string `json:"reach"`   // what it can end, and what not, in words
 	Error   string `json:"error"`   // why there is none; empty if there is
 }
 

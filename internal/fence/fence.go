@@ -1,5 +1,5 @@
 // Package fence keeps the highest epoch that a shared resource has seen in a
-// file, and refuses lower ones (protocol 4.1, P1): a leader that was frozen and
+// file, and refuses lower ones (protocol 4.1, G1): a leader that was frozen and
 // does not know yet that it is over cannot write after its successor has.
 //
 // What Check promises, for any number of processes that use one file, also over
@@ -32,6 +32,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bully-agent/bully-agent/internal/durable"
 )
 
 // Refused is returned when the file has seen an epoch that the given one does
@@ -225,10 +227,5 @@ func syncDir(path string) error {
 	if err != nil {
 		return fmt.Errorf("sync its directory: %w", err)
 	}
-	dir, err := os.Open(filepath.Dir(real))
-	if err != nil {
-		return fmt.Errorf("sync its directory: %w", err)
-	}
-	defer dir.Close()
-	return dir.Sync()
+	return durable.SyncDir(filepath.Dir(real))
 }

@@ -97,7 +97,7 @@ func try(path, epoch string) error {
 	return Check(ctx, path, e, Options{})
 }
 
-// P1: nothing below what has been accepted.
+// G1: nothing below what has been accepted.
 func TestEpochsOnlyRise(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "fence")
 	must(t, path, "7/a")
