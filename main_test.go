@@ -6,20 +6,29 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
 
 	"github.com/bully-agent/bully-agent/internal/guard"
+	"github.com/bully-agent/bully-agent/internal/keeper"
+	"github.com/bully-agent/bully-agent/internal/realtime"
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == guard.Word {
+	if len(os.Args) > 1 && (os.Args[1] == guard.Word || os.Args[1] == keeper.Word) {
 		main() // started as /proc/self/exe by a command of a script
+	}
+	if strings.HasSuffix(os.Args[0], ".test") { // not a script's command
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // children would inherit that nohup ignores it
 	}
 	testscript.Main(m, map[string]func(){"bully-agent": main})
 }
@@ -38,10 +47,13 @@ func TestScripts(t *testing.T) {
 			"json":       jsonField,
 		},
 		Condition: func(name string) (bool, error) {
-			if name != "root" {
-				return false, fmt.Errorf("there is no condition %q: expected root", name)
+			switch name {
+			case "root":
+				return os.Geteuid() == 0, nil
+			case "realtime":
+				return mayBeRealtime(), nil
 			}
-			return os.Geteuid() == 0, nil
+			return false, fmt.Errorf("there is no condition %q: expected root or realtime", name)
 		},
 	})
 }
@@ -64,6 +76,16 @@ func setup(env *testscript.Env) error {
 	}
 	env.Setenv("NOTIFY_SOCKET", "")
 	return nil
+}
+
+// mayBeRealtime tries it with a thread that ends then.
+func mayBeRealtime() bool {
+	tried := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and the thread ends with the goroutine
+		tried <- unix.SchedSetAttr(0, &unix.SchedAttr{Policy: unix.SCHED_RR, Priority: realtime.Priority}, 0)
+	}()
+	return <-tried == nil
 }
 
 // freePort VAR: VAR becomes 127.0.0.1 with a port that is free for UDP and TCP.

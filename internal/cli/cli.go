@@ -1,6 +1,6 @@
 // Package cli is the command line: it turns arguments into calls of the agent,
 // of its local API, or of the configuration, and their outcome into text and an
-// exit code (README, exit codes). One file is one command.
+// exit code (docs/operating.md, exit codes). One file is one command.
 //
 // The parsing is urfave/cli's, whose only home this is. Its messages, its help
 // and its exits are not: it stops parsing flags at the first argument and
@@ -16,7 +16,6 @@ import (
 	urfave "github.com/urfave/cli/v2"
 
 	"github.com/bully-agent/bully-agent/internal/config"
-	"github.com/bully-agent/bully-agent/internal/guard"
 )
 
 // program is what users type.
@@ -29,8 +28,8 @@ func init() { urfave.HelpFlag = nil }
 // process's exit code.
 func Main(args []string, in io.Reader, out, err io.Writer) int {
 	nameProcess(args)
-	if isGuard(args) {
-		return guard.Main() // started by the agent, and not for people: before all else, and on no page
+	if main := part(args); main != nil {
+		return main() // started by the agent, and not for people: before all else, and on no page
 	}
 	con := newConsole(in, out, err)
 	failure := newApp(con).Run(args)

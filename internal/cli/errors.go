@@ -11,7 +11,7 @@ import (
 	"github.com/bully-agent/bully-agent/internal/control"
 )
 
-// Exit codes (README, exit codes). 0 is yes, or done.
+// Exit codes (docs/operating.md, exit codes). 0 is yes, or done.
 const (
 	exitNo          = 1 // no, or a failure that is none of the others
 	exitUsage       = 2

@@ -44,7 +44,7 @@ var execCommand = command{
 }
 
 func execOnce(c *call) error {
-	t, err := newTenant(c)
+	t, err := newLeased(c)
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func execOnce(c *call) error {
 
 // runWithin runs the command if this node leads, or comes to lead in the time of
 // --wait; else the error is errOver, or that the time has passed.
-func (t *tenant) runWithin(patience time.Duration) (fate, error) {
+func (t *leased) runWithin(patience time.Duration) (fate, error) {
 	var late <-chan time.Time
 	if patience > 0 {
 		late = time.After(patience)

@@ -62,7 +62,7 @@ func TestRunHasAFlagForEachSetting(t *testing.T) {
 // Each example of the help is run by testdata/script/examples.txtar, but those
 // of run and lab, which other scripts cover.
 func TestExamplesAreRunByAScript(t *testing.T) {
-	script, err := os.ReadFile("../testdata/script/examples.txtar")
+	script, err := os.ReadFile("../../testdata/script/examples.txtar")
 	if err != nil {
 		t.Fatal(err)
 	}

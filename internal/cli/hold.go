@@ -54,16 +54,16 @@ var holdCommand = command{
 
 // holder keeps a command running.
 type holder struct {
-	*tenant
+	*leased
 	restarts func(code int) bool
 }
 
 func hold(c *call) error {
-	t, err := newTenant(c)
+	t, err := newLeased(c)
 	if err != nil {
 		return err
 	}
-	h := holder{tenant: t}
+	h := holder{leased: t}
 	if h.restarts, err = c.restartPolicy(); err != nil {
 		return err
 	}
@@ -100,19 +100,28 @@ func (h *holder) holdOn() error {
 			return err
 		}
 		f, err := h.holdTerm(feed, lease)
-		if f.why == silent && err == nil {
+		if f.why == silent && err == nil && !f.isAsked {
 			_, err = feed.next(nil, h.signals) // a sign of life
 		}
 		feed.close() // tells the agent that nothing runs
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case f.why == agentOff:
-			return &failure{code: exitUnreachable, err: errors.New(f.story(h.words[0]))}
-		case f.why == ofItself, f.why == asked:
-			return f.outcome()
+		}
+		if over, err := h.isOver(f); over {
+			return err
 		}
 	}
+}
+
+// isOver reports whether hold ends with this, and how.
+func (h *holder) isOver(f fate) (over bool, err error) {
+	switch {
+	case f.why == agentOff && !f.isAsked:
+		return true, &failure{code: exitUnreachable, err: errors.New(f.story(h.words[0]))}
+	case f.isLast(h.restarts):
+		return true, f.outcome()
+	}
+	return false, nil
 }
 
 // holdTerm runs the command, again and again, until the leadership is over or the
@@ -127,7 +136,7 @@ func (h *holder) holdTerm(feed *leaseFeed, lease control.Lease) (f fate, err err
 		if f.why == lost || f.why == silent {
 			h.note("%s", f.story(h.words[0]))
 		}
-		if f.why != ofItself || !h.restarts(f.code) {
+		if f.why != ofItself || f.isLast(h.restarts) {
 			return f, nil
 		}
 		if f.lasted >= restartCalm {
@@ -141,6 +150,12 @@ func (h *holder) holdTerm(feed *leaseFeed, lease control.Lease) (f fate, err err
 		return fate{why: lost}, nil
 	}
 	return fate{}, err
+}
+
+// isLast reports whether hold is to run nothing after this: it was told to end, also while
+// the command was being ended for another reason, or the command is not to be run again.
+func (f fate) isLast(restarts func(code int) bool) bool {
+	return f.isAsked || f.why == ofItself && !restarts(f.code)
 }
 
 // rest waits before the command is run again, no longer than the leadership lasts.

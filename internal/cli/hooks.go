@@ -8,8 +8,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/internal/control"
 )
 
 var hooksCommand = command{

@@ -7,8 +7,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/bully-agent/bully-agent/internal/config"
 	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/internal/config"
 )
 
 var hooksTestCommand = command{

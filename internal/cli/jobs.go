@@ -155,7 +155,7 @@ func lastRun(r *control.JobRun, now time.Time) string {
 func zoned(t time.Time) string { return t.Format("Mon " + dayLayout + " " + clockLayout) }
 
 // noJobs is said where there is nothing to list.
-const noJobs = "no jobs are configured; see [[job]] in the README\n"
+const noJobs = "no jobs are configured: a [[job]] in agent.toml is one\n"
 
 func nextSlots(c *call) error {
 	count := 1

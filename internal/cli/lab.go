@@ -37,6 +37,7 @@ var labCommand = command{
 		{name: "expect", value: "N", usage: "voters of quorum mode", fallback: "all"},
 		{name: "algorithm", value: "NAME", usage: "classic, enhanced or smallest", fallback: "classic"},
 		{name: "profile", value: "NAME", usage: "timers of the agents: lan, fast or wan", fallback: "lan"},
+		{name: "scheduling", value: "POLICY", usage: "of the agents: auto, realtime or normal", fallback: "auto"},
 		{name: "preempt", value: "POLICY", usage: "priority, always or never", fallback: "what suits the fault"},
 		{name: "settle", value: "TIME", usage: "how long an agent listens before its first election", fallback: "by the number of nodes"},
 		{name: "lose-hook", value: "TIME", usage: "how long the lose-leadership hook takes", fallback: "a moment"},
@@ -75,7 +76,7 @@ func (c *call) labOptions() (lab.Options, error) {
 	o := lab.Options{
 		Nodes: nodes, Binary: binary, Netns: c.Bool("netns"), Script: c.String("script"), Fault: c.String("fault"), Repeat: repeat,
 		Profile: c.String("profile"), Preempt: c.String("preempt"), Settle: settle, JSON: c.Bool("json"), Keep: c.Bool("keep"),
-		Mode: c.String("mode"), Algorithm: c.String("algorithm"),
+		Mode: c.String("mode"), Scheduling: c.String("scheduling"), Algorithm: c.String("algorithm"),
 		In: in, Out: c.out, Err: c.err, Interactive: isTerminal(c.in) && isTerminal(c.out) && !c.Bool("json"),
 	}
 	err = c.labWeather(&o)

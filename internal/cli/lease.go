@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/bully-agent/bully-agent/agent"
 	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/internal/durable"
 )
 
 // leaseFeed follows the agent's lease in the background. While it is open, an
@@ -50,7 +50,7 @@ func openFeed(ctx context.Context, client *control.Client, grace time.Duration) 
 }
 
 // tenure is a duplicate of the connection, for the guard of what runs on the lease: to
-// the agent the tenant is there until the guard has ended, and the command with it,
+// the agent the holder is there until the guard has ended, and the command with it,
 // even if this process was killed before.
 func (f *leaseFeed) tenure() (file *os.File, err error) {
 	if f.conn == nil {
@@ -122,9 +122,9 @@ func whyNotAct(l control.Lease) string {
 
 // remaining is what is left of a lease. Both ends read the same clock, so it does
 // not matter how long the news was on its way.
-func remaining(l control.Lease) time.Duration { return time.Duration(l.Until) - agent.BootTime() }
+func remaining(l control.Lease) time.Duration { return time.Duration(l.Until) - durable.BootTime() }
 
 // bootClock is what a guard's deadlines are told by.
-func bootClock() time.Time { return time.Unix(0, int64(agent.BootTime())) }
+func bootClock() time.Time { return time.Unix(0, int64(durable.BootTime())) }
 
 func deadline(l control.Lease) time.Time { return time.Unix(0, l.Until) }

@@ -9,7 +9,7 @@ import (
 // awaitTerm waits until the command may be begun, and gives the feed to run it on,
 // which the caller closes; where late is nil it looks but once, and else says why
 // the command may not be begun.
-func (t *tenant) awaitTerm(late <-chan time.Time) (feed *leaseFeed, lease control.Lease, why string, err error) {
+func (t *leased) awaitTerm(late <-chan time.Time) (feed *leaseFeed, lease control.Lease, why string, err error) {
 	progress := t.progress("waiting to lead")
 	defer progress("")
 	why = "the agent has not said that it does"
@@ -47,7 +47,7 @@ func isEnding(l control.Lease) bool { return !l.Leader && l.Until > 0 }
 
 // pause waits for the span, no longer than until late or a signal that ends waits,
 // which come back as errors.
-func (t *tenant) pause(late <-chan time.Time, span time.Duration) error {
+func (t *leased) pause(late <-chan time.Time, span time.Duration) error {
 	for done := time.After(span); ; {
 		select {
 		case <-done:

@@ -9,7 +9,7 @@ import (
 )
 
 // leaderEnviron is the environment of what runs on the leader: the caller's own,
-// and over it what hooks are told (README, Hooks).
+// and over it what hooks are told (docs/hooks.md).
 func leaderEnviron(own []string, lease control.Lease, s control.Status, socket string) []string {
 	told := []struct{ name, value string }{
 		{"BULLY_CAUSE", lease.Cause},

@@ -6,19 +6,20 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/bully-agent/bully-agent/agent"
 	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/internal/durable"
 	"github.com/bully-agent/bully-agent/internal/guard"
 )
 
 // Nothing is begun but on a lease of a ready leader that has not ended, now.
 func TestWhenACommandMayBegin(t *testing.T) {
-	until := int64(agent.BootTime() + time.Hour)
+	until := int64(durable.BootTime() + time.Hour)
 	for _, c := range []struct {
 		name  string
 		lease control.Lease
@@ -28,7 +29,7 @@ func TestWhenACommandMayBegin(t *testing.T) {
 		{"follows", control.Lease{Until: until}, "this node does not lead"},
 		{"ends", control.Lease{Ready: true, Until: until}, "this node does not lead"},
 		{"hook runs", control.Lease{Leader: true, Until: until}, "its become-leader hook has not succeeded"},
-		{"old news", control.Lease{Leader: true, Ready: true, Until: int64(agent.BootTime())}, "its lease is over"},
+		{"old news", control.Lease{Leader: true, Ready: true, Until: int64(durable.BootTime())}, "its lease is over"},
 		{"no lease", control.Lease{Leader: true, Ready: true}, "its lease is over"},
 		{"nothing", control.Lease{}, "this node does not lead"},
 	} {
@@ -56,7 +57,7 @@ func TestALeadersEnvironment(t *testing.T) {
 
 // reported is a guard that has ended with a report.
 type reported struct {
-	warden
+	guardian
 	report guard.Report
 }
 
@@ -83,7 +84,7 @@ func TestFates(t *testing.T) {
 		{"asked", asked, guard.Report{Group: 1, Exit: 5}, asked, 5},
 		{"guard killed meanwhile", agentOff, guard.Report{Group: 1, Exit: -1, Err: "the guard died"}, agentOff, exitFailure},
 	} {
-		w := ward{tenant: &tenant{words: []string{"x"}}, guard: reported{report: c.report}, fate: fate{why: c.before}}
+		w := leasedRun{leased: &leased{words: []string{"x"}}, guard: reported{report: c.report}, fate: fate{why: c.before}}
 		if err := w.conclude(); err != nil || w.fate.why != c.why || w.fate.code != c.code {
 			t.Errorf("%s: %q, code %d, %v; want %q, %d", c.name, w.fate.why, w.fate.code, err, c.why, c.code)
 		}
@@ -102,10 +103,68 @@ func TestFates(t *testing.T) {
 		{"guard died later", "", guard.Report{Group: 1, Exit: -1, Err: "the guard died"}, exitFailure},
 		{"guard died when asked", asked, guard.Report{Group: 1, Exit: -1, Err: "the guard died"}, exitFailure},
 	} {
-		w := ward{tenant: &tenant{words: []string{"x"}}, guard: reported{report: c.report}, fate: fate{why: c.before}}
+		w := leasedRun{leased: &leased{words: []string{"x"}}, guard: reported{report: c.report}, fate: fate{why: c.before}}
 		if err := w.conclude(); exitCode(err) != c.want || !strings.Contains(err.Error(), c.report.Err) {
 			t.Errorf("%s: %v, code %d, want %d", c.name, err, exitCode(err), c.want)
 		}
+	}
+}
+
+// loser is a guard that takes as long to end what it guards as the test likes.
+type loser struct {
+	reported
+	stopped chan struct{} // closed by the first Stop
+	done    chan struct{}
+}
+
+func (l loser) Renew(time.Time)            {}
+func (l loser) Signal(syscall.Signal)      { close(l.done) }
+func (l loser) Done() <-chan struct{}      { return l.done }
+func (l loser) Stop(string, time.Duration) { close(l.stopped) }
+
+// Whoever tells hold to end while the command is being ended, since the leadership is over
+// or the agent gone, has told it: it neither waits for the next leadership nor starts the
+// command again, and ends with the command's exit code.
+func TestAskedToEndWhileTheCommandIsEnded(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		why    reason
+		report guard.Report
+		code   int
+	}{
+		{"leadership lost", lost, guard.Report{Group: 1, Exit: -1, Signal: 15, Cause: string(lost)}, 143},
+		{"leadership lost, it had ended by then", lost, guard.Report{Group: 1, Exit: 3}, 3},
+		{"agent gone", agentOff, guard.Report{Group: 1, Exit: 5, Cause: string(agentOff)}, 5},
+		{"agent gone, it had ended by then", agentOff, guard.Report{Group: 1}, 0},
+		{"leadership lost, guard killed", lost, guard.Report{Group: 1, Exit: -1, Err: "the guard died"}, exitFailure},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			news, ended, signals := make(chan control.Lease, 1), make(chan error, 1), make(chan os.Signal, 1)
+			g := loser{reported: reported{report: c.report}, stopped: make(chan struct{}), done: make(chan struct{})}
+			l := &leased{words: []string{"x"}, signals: signals, grace: time.Hour, isEndedBy: endsWait}
+			w := leasedRun{leased: l, guard: g}
+			if c.why == agentOff {
+				ended <- errors.New("connection closed")
+			} else {
+				news <- control.Lease{Epoch: control.Epoch{Counter: 8}}
+			}
+			go func() {
+				<-g.stopped
+				signals <- unix.SIGTERM
+			}()
+			w.attend(&leaseFeed{news: news, ended: ended})
+			over, err := true, w.conclude()
+			if err == nil {
+				h := holder{leased: l, restarts: func(int) bool { return true }}
+				over, err = h.isOver(w.fate)
+			}
+			if !over || exitCode(err) != c.code {
+				t.Errorf("%+v: over %v, %v, code %d; want %d", w.fate, over, err, exitCode(err), c.code)
+			}
+			if f := (*failure)(nil); c.code == exitFailure && !errors.As(err, &f) {
+				t.Errorf("%v: nothing is said of it", err)
+			}
+		})
 	}
 }
 

@@ -52,7 +52,7 @@ func TestLinesArriveInOrder(t *testing.T) {
 	}
 }
 
-// H7: whoever logs never waits; the newest lines are kept, within bounds, and the
+// Whoever logs never waits; the newest lines are kept, within bounds, and the
 // number of the others is said where they are missing.
 func TestAReaderThatStandsStillLosesTheOldest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -5,25 +5,36 @@ import (
 	"os"
 
 	"github.com/bully-agent/bully-agent/internal/guard"
+	"github.com/bully-agent/bully-agent/internal/keeper"
 )
 
 // ownName is this process's name in ps and top, a file of proc(5). It is the main
 // thread's, whichever thread writes it.
 const ownName = "/proc/self/comm"
 
-// nameProcess names a process that was started as /proc/self/exe, as guards and the
-// child of process 1 are: the kernel calls it "exe". A guard has a name of its own,
-// so that pkill of the agent leaves it to do its work. That the name cannot be
-// changed is no reason for anything.
+// nameProcess names a process that was started as /proc/self/exe, as keepers, guards and
+// the child of process 1 are: the kernel calls it "exe". The parts of an agent have names
+// of their own, so that pkill of the agent leaves them to do their work. That the name
+// cannot be changed is no reason for anything.
 func nameProcess(args []string) {
 	if name, err := os.ReadFile(ownName); err != nil || !bytes.Equal(name, []byte("exe\n")) {
 		return
 	}
 	name := program
-	if isGuard(args) {
-		name = "bully-guard"
+	if part(args) != nil {
+		name = "bully-" + args[1]
 	}
 	_ = os.WriteFile(ownName, []byte(name), 0)
 }
 
-func isGuard(args []string) bool { return len(args) > 1 && args[1] == guard.Word }
+// processes are those of an agent besides its own, by the word that they are started
+// with.
+var processes = map[string]func() int{keeper.Word: keeper.Main, guard.Word: guard.Main}
+
+// part is what is to be run instead of a command; nil: a command is.
+func part(args []string) func() int {
+	if len(args) < 2 {
+		return nil
+	}
+	return processes[args[1]]
+}

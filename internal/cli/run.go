@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
@@ -16,10 +15,8 @@ import (
 	urfave "github.com/urfave/cli/v2"
 
 	"github.com/bully-agent/bully-agent/agent"
-	"github.com/bully-agent/bully-agent/internal/config"
-	"github.com/bully-agent/bully-agent/election/lease"
 	"github.com/bully-agent/bully-agent/hooks"
-	"github.com/bully-agent/bully-agent/internal/guard"
+	"github.com/bully-agent/bully-agent/internal/config"
 	"github.com/bully-agent/bully-agent/internal/reaper"
 	"github.com/bully-agent/bully-agent/internal/transport"
 )
@@ -53,7 +50,7 @@ var configOption = option{name: "config", value: "FILE",
 
 // placeholders are what the help shows for a flag's value; else VALUE.
 var placeholders = map[string]string{
-	"cluster": "NAME", "name": "NAME", "priority": "N", "state-dir": "DIR", "bind": "ADDR:PORT", "advertise": "ADDR[:PORT]",
+	"cluster": "NAME", "name": "NAME", "priority": "N", "state-dir": "DIR", "scheduling": "POLICY", "bind": "ADDR:PORT", "advertise": "ADDR[:PORT]",
 	"join": "HOST,…", "profile": "NAME", "algorithm": "NAME", "expect": "N", "preempt": "POLICY", "preempt-delay": "TIME",
 	"settle": "TIME", "takeover-delay": "TIME", "on-become-leader": "COMMAND", "on-lose-leadership": "COMMAND",
 	"on-leader-change": "COMMAND", "on-member-change": "COMMAND", "hook-timeout": "TIME", "hook-grace": "TIME",
@@ -96,7 +93,9 @@ func run(c *call) error {
 	log := newLogger(cfg.Log, c.logStyle(), out)
 	logConfig(log, cfg, src.Path)
 	useOneCore()
-	err = serve(c.Context.Context, cfg, src, log)
+	if err = schedule(cfg.Node.Scheduling, log); err == nil {
+		err = serve(c.Context.Context, cfg, src, log)
+	}
 	if text := errorLines(err); text != "" {
 		_, _ = out.Write([]byte(text)) // through the sink: it does not wait for a reader that stands still
 		err = outcome(exitCode(err))
@@ -193,7 +192,8 @@ func serve(ctx context.Context, cfg *config.Config, src config.Source, log hclog
 	ac := agentConfig(cfg)
 	ac.Version, ac.Logger, ac.Now = thisBuild().Version, log, agent.BootClock()
 	ac.WatchLink = agent.NetlinkWatch
-	ac.Guards = guards(cfg, ac.Now)
+	ac.Scheduling = scheduling
+	go watchScheduling(ctx, log)
 	ac.Abort, ac.Dump, ac.Reloads = signals.abort, signals.dump, signals.reload
 	ac.Reload = newReloader(cfg, src).reload
 	ac.Listen = func() (transport.LAN, error) {
@@ -206,14 +206,6 @@ func serve(ctx context.Context, cfg *config.Config, src config.Source, log hclog
 	}
 	ac.Started = func(netip.AddrPort) { notifySystemd(daemon.SdNotifyReady) }
 	return agent.Run(ctx, ac)
-}
-
-// guards are those of leaderships. A guard acts half a stop budget before the lease's
-// end: an agent that is well has begun its own lose hook a whole one before. Others
-// wait for the takeover delay on clocks that may be faster (protocol 2.5, M7).
-func guards(cfg *config.Config, clock func() time.Time) hooks.Guards {
-	return guard.Leadership{Records: filepath.Join(cfg.Node.StateDir, "guards"), Clock: clock,
-		Budget: cfg.Election.StopBudget / 2, Takeover: lease.LeaderLength(cfg.Election.TakeoverDelay)}
 }
 
 // notifySystemd tells the service manager, if one asked to be told. That it

@@ -9,10 +9,10 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bully-agent/bully-agent/agent"
-	"github.com/bully-agent/bully-agent/internal/config"
-	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/internal/config"
+	"github.com/bully-agent/bully-agent/internal/control"
 )
 
 // agentConfig maps what the user configured to what the agent takes. It is pure:

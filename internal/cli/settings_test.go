@@ -12,12 +12,10 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/internal/config"
 	"github.com/bully-agent/bully-agent/internal/control"
-	"github.com/bully-agent/bully-agent/election"
-	"github.com/bully-agent/bully-agent/election/lease"
-	"github.com/bully-agent/bully-agent/hooks"
-	"github.com/bully-agent/bully-agent/internal/guard"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
@@ -64,19 +62,6 @@ func TestSettingsReachTheAgent(t *testing.T) {
 	if got.Cluster != "lab" || got.Name != "alpha" || got.Profile != "fast" || got.StateDir != "/state" || got.Socket != "/state/sock" ||
 		!slices.Equal(got.Seeds, []string{"10.0.0.2:7950", "10.0.0.3:80"}) || got.Advertise.String() != "10.0.0.9:1234" {
 		t.Errorf("agent: got %+v", got)
-	}
-}
-
-// A guard's bound, which is told by this host's clock, ends before another host's
-// faster clock has waited for the takeover delay.
-func TestGuardsMindOtherClocks(t *testing.T) {
-	cfg := configured(t, map[string]string{"BULLY_TAKEOVER_DELAY": "10s", "BULLY_STOP_BUDGET": "90ms"})
-	got := guards(cfg, time.Now).(guard.Leadership)
-	if want := lease.LeaderLength(10 * time.Second); got.Takeover != want || want >= 10*time.Second {
-		t.Errorf("a lose hook has %v after the lease, want %v", got.Takeover, want)
-	}
-	if got.Budget != 45*time.Millisecond {
-		t.Errorf("the guard acts %v before the lease's end, want half the stop budget", got.Budget)
 	}
 }
 

@@ -83,8 +83,11 @@ func (c *console) statusText(s control.Status, now time.Time) string {
 	}
 	row("members", c.membersRow(s))
 	row("last hook", c.hookText(s.LastHook, now))
-	if s.Guard != nil {
-		row("guard", c.guardText(*s.Guard))
+	if s.Keeper != nil {
+		row("keeper", c.keeperText(*s.Keeper))
+	}
+	if s.Scheduling.Policy != "" {
+		row("scheduling", schedulingText(s.Scheduling))
 	}
 	row("encryption", s.Encryption)
 	row("agent", fmt.Sprintf("version %s, up %s, algorithm %s, preempt %s, profile %s, id %s",
@@ -138,7 +141,7 @@ func (c *console) votersText(s control.Status) string {
 			names[i] = c.painted(red, names[i]+" (not here)")
 		}
 	}
-	const versionsPerEpoch = 16 // a version is 16 × the epoch whose leader made it + the number of its change (ARCHITECTURE)
+	const versionsPerEpoch = 16 // a version is 16 × the epoch whose leader made it + the number of its change (protocol 4.4)
 	made := ""
 	if epoch := s.Roster.Version / versionsPerEpoch; epoch > 0 {
 		made = fmt.Sprintf(" as of epoch %d", epoch)
@@ -165,8 +168,8 @@ func (c *console) hookText(h *control.Hook, now time.Time) string {
 	if !h.OK {
 		outcome = c.painted(red, "failed") + ", " + hookEnd(h)
 	}
-	if h.ByGuard {
-		outcome += ", run by the guard,"
+	if h.TakenOver {
+		outcome += " while the agent was dead or silent"
 	}
 	if h.Attempts > 1 {
 		outcome += fmt.Sprintf(" at attempt %d", h.Attempts)
@@ -197,14 +200,14 @@ func (c *console) readyText(s control.Status) string {
 	return "no"
 }
 
-func (c *console) guardText(g control.Guard) string {
+func (c *console) keeperText(k control.Keeper) string {
 	switch {
-	case g.Error != "":
-		return c.painted(red, "none") + ": " + g.Error
-	case g.Process == 0:
+	case k.Error != "":
+		return c.painted(red, "none") + ": " + k.Error
+	case k.Process == 0:
 		return "starting"
 	}
-	return fmt.Sprintf("process %d runs the lose-leadership hook if this agent dies or freezes; it ends the %s", g.Process, g.Reach)
+	return fmt.Sprintf("process %d", k.Process)
 }
 
 func epochText(e control.Epoch) string {

@@ -16,9 +16,10 @@ func TestStatusText(t *testing.T) {
 	s.Epoch.Owner = "id-1"
 	s.Mode, s.Promise, s.Members, s.Alive = "available", "one leader in every part", 3, 2
 	s.Algorithm, s.Preempt, s.Profile, s.Version, s.Uptime = "classic", "priority", "lan", "1.0.0", 3600
+	s.Scheduling = control.Scheduling{Policy: "realtime", Memory: "locked"}
 	s.Encryption, s.Notes = "none", []string{"joined nobody yet"}
 	s.LastHook = &control.Hook{Event: "become-leader", Epoch: control.Epoch{Counter: 7}, Exit: 1, TookMS: 12, Time: now.Add(-time.Minute)}
-	s.Guard = &control.Guard{Process: 42, Reach: "process group of a hook that runs"}
+	s.Keeper = &control.Keeper{Process: 42}
 	plain := &console{}
 	const want = `node        alpha, 10.0.0.1:7950, priority 200, cluster lab
 role        leader for 1m30s, cause claimed, state lead
@@ -29,7 +30,8 @@ ready       yes
 mode        available: one leader in every part
 members     2 alive of 3 known
 last hook   become-leader failed, exit 1 in 12ms, epoch 7, 1m0s ago
-guard       process 42 runs the lose-leadership hook if this agent dies or freezes; it ends the process group of a hook that runs
+keeper      process 42
+scheduling  realtime, memory locked
 encryption  none
 agent       version 1.0.0, up 1h0m0s, algorithm classic, preempt priority, profile lan, id id-1
 note        joined nobody yet
@@ -124,8 +126,8 @@ func TestHistoryAndEventText(t *testing.T) {
 func TestStatusTextOfATroubledLeader(t *testing.T) {
 	s := leading()
 	s.Ready = false
-	s.Guard = &control.Guard{Error: "no room for processes"}
-	s.LastHook = &control.Hook{Event: "lose-leadership", OK: true, TookMS: 12, Attempts: 2, ByGuard: true, Time: time.Now()}
+	s.Keeper = &control.Keeper{Error: "no room for processes"}
+	s.LastHook = &control.Hook{Event: "lose-leadership", OK: true, TookMS: 12, Attempts: 2, TakenOver: true, Time: time.Now()}
 	for _, tt := range []struct {
 		change func()
 		want   string
@@ -133,9 +135,9 @@ func TestStatusTextOfATroubledLeader(t *testing.T) {
 		{func() {}, "ready       no: the become-leader hook has not succeeded\n"},
 		{func() { s.Degraded = true }, "ready       no, degraded: the become-leader hook failed, and nobody else can lead\n"},
 		{func() { s.LeaderIsSelf, s.Degraded = false, false }, "lease       300ms left\nmode"}, // readiness is the leader's alone
-		{func() {}, "guard       none: no room for processes\n"},
-		{func() { s.Guard.Error = "" }, "guard       starting\n"},
-		{func() {}, "last hook   lose-leadership succeeded, run by the guard, at attempt 2 in 12ms"},
+		{func() {}, "keeper      none: no room for processes\n"},
+		{func() { s.Keeper.Error = "" }, "keeper      starting\n"},
+		{func() {}, "last hook   lose-leadership succeeded while the agent was dead or silent at attempt 2 in 12ms"},
 		{func() {
 			s.LastHook = &control.Hook{Event: "lose-leadership", Exit: -1, Error: "timed out after 67ms", TookMS: 68, Time: time.Now()}
 		}, "last hook   lose-leadership failed, timed out after 67ms, in 68ms"},

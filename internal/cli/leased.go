@@ -28,13 +28,13 @@ const (
 	exitSignal        = 128 // and the signal's number
 )
 
-// defaultGrace is between TERM and KILL (README, Hooks).
+// defaultGrace is between TERM and KILL (docs/hooks.md).
 const defaultGrace = 5 * time.Second
 
-// tenant runs a command on the strength of the lease, under a guard: whatever
+// leased runs a command on the strength of the lease, under a guard: whatever
 // happens to the agent or to this process, the command is dead when the lease
 // is over.
-type tenant struct {
+type leased struct {
 	*call
 	client  *control.Client
 	words   []string // the command
@@ -63,14 +63,16 @@ type fate struct {
 	cause  string // of the loss, in the agent's word
 	err    error  // the agent's, if it is gone
 	lasted time.Duration
+
+	isAsked bool // a signal told this program to end, whatever had ended the command
 }
 
-// newTenant takes the command and the options that exec and hold share.
-func newTenant(c *call) (*tenant, error) {
+// newLeased takes the command and the options that exec and hold share.
+func newLeased(c *call) (*leased, error) {
 	if c.NArg() == 0 {
 		return nil, usage("see "+c.path+" --help", "the command is missing: expected %s [flags] -- COMMAND [ARGUMENT...]", c.path)
 	}
-	t := &tenant{call: c, client: c.client(), words: c.Args().Slice(), grace: defaultGrace}
+	t := &leased{call: c, client: c.client(), words: c.Args().Slice(), grace: defaultGrace}
 	if c.IsSet("grace") {
 		var err error
 		if t.grace, err = c.duration("grace"); err != nil {
@@ -114,7 +116,7 @@ var graceOption = option{name: "grace", value: "TIME", fallback: span(defaultGra
 var errOver = errors.New("the leadership is over")
 
 // run runs the command until nothing of it is left.
-func (t *tenant) run(feed *leaseFeed, lease control.Lease) (fate, error) {
+func (t *leased) run(feed *leaseFeed, lease control.Lease) (fate, error) {
 	status, err := t.client.Status(t.Context.Context)
 	if err != nil {
 		return fate{}, err
@@ -127,14 +129,14 @@ func (t *tenant) run(feed *leaseFeed, lease control.Lease) (fate, error) {
 	if err != nil {
 		return fate{}, err
 	}
-	w := ward{tenant: t, guard: g, epoch: lease.Epoch}
+	w := leasedRun{leased: t, guard: g, epoch: lease.Epoch}
 	w.attend(feed)
 	w.fate.lasted = time.Since(begun)
 	return w.fate, w.conclude()
 }
 
 // start starts a guard with the command.
-func (t *tenant) start(feed *leaseFeed, lease control.Lease, status control.Status) (*guard.Guard, error) {
+func (t *leased) start(feed *leaseFeed, lease control.Lease, status control.Status) (*guard.Guard, error) {
 	argv, err := t.argv()
 	if err != nil {
 		return nil, err
@@ -163,7 +165,7 @@ func (t *tenant) start(feed *leaseFeed, lease control.Lease, status control.Stat
 
 // argv finds the command as a shell does. That is done again when it is to be started:
 // a become-leader hook may have mounted where it lies.
-func (t *tenant) argv() ([]string, error) {
+func (t *leased) argv() ([]string, error) {
 	path, err := exec.LookPath(t.words[0])
 	if err == nil {
 		return append([]string{path}, t.words[1:]...), nil
@@ -178,16 +180,16 @@ func (t *tenant) argv() ([]string, error) {
 	return nil, &failure{code: code, err: fmt.Errorf("cannot run %s: %w", t.words[0], err)}
 }
 
-// ward is one run of the command.
-type ward struct {
-	*tenant
-	guard warden
+// leasedRun is one run of the command.
+type leasedRun struct {
+	*leased
+	guard guardian
 	epoch control.Epoch
 	fate  fate
 }
 
-// warden is what a ward's guard does; a *guard.Guard.
-type warden interface {
+// guardian is what the guard of a run does: a *guard.Guard.
+type guardian interface {
 	Renew(deadline time.Time)
 	Signal(sig syscall.Signal)
 	Stop(cause string, within time.Duration)
@@ -196,7 +198,7 @@ type warden interface {
 }
 
 // attend passes on renewals and signals until the guard has ended.
-func (w *ward) attend(feed *leaseFeed) {
+func (w *leasedRun) attend(feed *leaseFeed) {
 	var late <-chan time.Time
 	for {
 		select {
@@ -211,6 +213,7 @@ func (w *ward) attend(feed *leaseFeed) {
 				w.finish()
 			default:
 				late = time.After(w.grace)
+				w.fate.isAsked = true
 				w.fate.why = cmp.Or(w.fate.why, asked)
 			}
 			w.guard.Signal(sig.(unix.Signal))
@@ -224,7 +227,7 @@ func (w *ward) attend(feed *leaseFeed) {
 
 // hear passes on until when the command may live. What is left of a lease is the
 // command's also when it is being ended.
-func (w *ward) hear(l control.Lease) {
+func (w *leasedRun) hear(l control.Lease) {
 	isOurs := l.Epoch == w.epoch
 	if isOurs && l.Until > 0 {
 		w.guard.Renew(deadline(l))
@@ -238,20 +241,20 @@ func (w *ward) hear(l control.Lease) {
 }
 
 // end ends the command politely.
-func (w *ward) end(why reason) {
+func (w *leasedRun) end(why reason) {
 	w.fate.why = cmp.Or(w.fate.why, why)
 	w.guard.Stop(string(why), 0)
 }
 
 // finish ends it without further grace.
-func (w *ward) finish() {
+func (w *leasedRun) finish() {
 	w.guard.Renew(bootClock())
 	w.end(asked)
 }
 
 // conclude takes the guard's report. Whoever had ended before it was told to is
 // known to the guard alone.
-func (w *ward) conclude() error {
+func (w *leasedRun) conclude() error {
 	report := w.guard.Report()
 	switch {
 	case report.Group == 0 && report.Cause == "":
@@ -266,7 +269,7 @@ func (w *ward) conclude() error {
 		return nil
 	}
 	w.fate.code = exitFailure // nobody knows how it ended
-	if w.fate.why == ofItself || w.fate.why == asked {
+	if w.fate.why == ofItself || w.fate.why == asked || w.fate.isAsked {
 		return &failure{code: exitFailure, err: fmt.Errorf("guard of %s: %s", w.words[0], report.Err)}
 	}
 	return nil
