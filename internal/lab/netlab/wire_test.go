@@ -1,18 +1,14 @@
-package lab
+package netlab
 
 import (
 	"fmt"
 	"io"
-	"net"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netns"
 )
 
 // nic is a host's end of a wire: what is put into send comes out of the others' got.
@@ -73,7 +69,7 @@ func (i *nic) heard() string {
 
 func TestWireSwitches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWire(weather{delay: 5 * time.Millisecond})
+		w := newWire(Weather{Delay: 5 * time.Millisecond})
 		a, b, c := newNIC(1), newNIC(2), newNIC(3)
 		jacks := []*jack{w.attach(a), w.attach(b), w.attach(c)}
 		expect := func(what string, i *nic, want string) {
@@ -90,14 +86,22 @@ func TestWireSwitches(t *testing.T) {
 		b.to(1, "known")
 		expect("only there", c, "")
 		expect("only there", a, "known 3.005s")
-		jacks[1].connect(false)
+		jacks[1].connect(nowhere)
 		a.to(2, "cut")
 		b.to(1, "cut")
 		expect("cut", a, "")
 		expect("cut", b, "")
-		jacks[1].connect(true)
+		jacks[1].connect(mainPart)
 		a.to(2, "back")
 		expect("plugged in", b, "back 7.005s")
+		jacks[1].connect(splitPart)
+		jacks[2].connect(splitPart)
+		a.to(0xff, "split")
+		b.to(3, "same part")
+		expect("split", b, "")
+		expect("split", c, "same part 8.005s")
+		jacks[1].connect(mainPart)
+		jacks[2].connect(mainPart)
 		a.send <- []byte("runt")
 		expect("too short for a frame", b, "")
 		w.close()
@@ -105,7 +109,7 @@ func TestWireSwitches(t *testing.T) {
 }
 
 func TestWireLosesAsOftenAsAsked(t *testing.T) {
-	count := func(w weather) (n int) {
+	count := func(w Weather) (n int) {
 		synctest.Test(t, func(t *testing.T) {
 			wire := newWire(w)
 			a, b := newNIC(1), newNIC(2)
@@ -119,21 +123,21 @@ func TestWireLosesAsOftenAsAsked(t *testing.T) {
 		})
 		return n
 	}
-	if n := count(weather{}); n != 1000 {
+	if n := count(Weather{}); n != 1000 {
 		t.Errorf("in fine weather %d of 1000 frames arrived", n)
 	}
-	n := count(weather{loss: 0.2, seed: 1})
+	n := count(Weather{Loss: 0.2, Seed: 1})
 	if n < 750 || n > 850 { // four standard deviations
 		t.Errorf("at 20 %% loss %d of 1000 frames arrived", n)
 	}
-	if again := count(weather{loss: 0.2, seed: 1}); again != n {
+	if again := count(Weather{Loss: 0.2, Seed: 1}); again != n {
 		t.Errorf("the same seed let %d frames pass, and then %d", n, again)
 	}
 }
 
 func TestWireDelaysWithinItsBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWire(weather{delay: 20 * time.Millisecond, jitter: 10 * time.Millisecond, seed: 1})
+		w := newWire(Weather{Delay: 20 * time.Millisecond, Jitter: 10 * time.Millisecond, Seed: 1})
 		a, b := newNIC(1), newNIC(2)
 		w.attach(a)
 		w.attach(b)
@@ -166,7 +170,7 @@ func TestWireDelaysWithinItsBounds(t *testing.T) {
 // Nobody reads: what is too much is lost, and the wire goes on.
 func TestWireQueuesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWire(weather{delay: time.Hour})
+		w := newWire(Weather{Delay: time.Hour})
 		a, b := newNIC(1), newNIC(2)
 		w.attach(a)
 		to := w.attach(b)
@@ -182,70 +186,4 @@ func TestWireQueuesAreBounded(t *testing.T) {
 		}
 		w.close()
 	})
-}
-
-// Real interfaces in real namespaces: datagrams pass, a pulled plug takes the carrier away, and nothing remains.
-func TestTapsOnAWire(t *testing.T) {
-	if err := mayUseNamespaces(); err != nil {
-		t.Skipf("skipped: %v", err)
-	}
-	network, cables, err := openNetwork(2, weather{delay: time.Millisecond})
-	if err != nil {
-		t.Skipf("skipped: no taps or namespaces can be made here: %v", err)
-	}
-	defer network.close()
-	server, err := listenIn(cables[0].space, cables[0].addr.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
-	client, err := listenIn(cables[1].space, cables[1].addr.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	if _, err := client.WriteTo([]byte("hello"), server.LocalAddr()); err != nil {
-		t.Fatal(err)
-	}
-	if err := server.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
-	buf := make([]byte, 100)
-	n, from, err := server.ReadFrom(buf)
-	if err != nil || string(buf[:n]) != "hello" || from.String() != client.LocalAddr().String() {
-		t.Errorf("%q from %v, %v", buf[:n], from, err)
-	}
-	for _, carrier := range []bool{true, false} {
-		if !carrier {
-			if err := cables[0].drop(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if got := hasCarrier(t, cables[0].space); got != carrier {
-			t.Errorf("carrier %v, want %v", got, carrier)
-		}
-	}
-}
-
-func listenIn(space netns.NsHandle, addr string) (conn net.PacketConn, err error) {
-	err = within(space, func() error {
-		conn, err = net.ListenPacket("udp4", addr+":7950")
-		return err
-	})
-	return conn, err
-}
-
-func hasCarrier(t *testing.T, space netns.NsHandle) bool {
-	t.Helper()
-	links, err := netlink.NewHandleAt(space)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer links.Close()
-	link, err := links.LinkByName(inside)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const lowerUp = 0x10000 // IFF_LOWER_UP
-	return link.Attrs().RawFlags&lowerUp != 0
 }

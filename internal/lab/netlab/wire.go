@@ -1,4 +1,4 @@
-package lab
+package netlab
 
 import (
 	"container/heap"
@@ -13,31 +13,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// weather is what a wire does to each frame, as a bad network does.
-type weather struct {
-	loss   float64       // share of frames that are lost, 0 to 1
-	delay  time.Duration // one way
-	jitter time.Duration // up to so much more or less of it, so that frames overtake each other
-	seed   uint64        // of the chance behind both
+// Weather is what a wire does to each frame, as a bad network does.
+type Weather struct {
+	Loss   float64       // share of frames that are lost, 0 to 1
+	Delay  time.Duration // one way
+	Jitter time.Duration // up to so much more or less of it, so that frames overtake each other
+	Seed   uint64        // of the chance behind both
 }
 
-func (w weather) isFine() bool { return w.loss == 0 && w.delay == 0 && w.jitter == 0 }
+// Fine is no weather: a switch like any other.
+var Fine = Weather{}
 
-func (w weather) String() string {
-	text := fmt.Sprintf("%g %% loss", 100*w.loss)
-	if w.delay > 0 {
-		text += fmt.Sprintf(", %v delay", w.delay)
+// IsFine reports whether each frame arrives at once.
+func (w Weather) IsFine() bool { return w.Loss == 0 && w.Delay == 0 && w.Jitter == 0 }
+
+func (w Weather) String() string {
+	text := fmt.Sprintf("%g %% loss", 100*w.Loss)
+	if w.Delay > 0 {
+		text += fmt.Sprintf(", %v delay", w.Delay)
 	}
-	if w.jitter > 0 {
-		text += fmt.Sprintf(" ± %v", w.jitter)
+	if w.Jitter > 0 {
+		text += fmt.Sprintf(" ± %v", w.Jitter)
 	}
-	return fmt.Sprintf("%s, seed %d", text, w.seed)
+	return fmt.Sprintf("%s, seed %d", text, w.Seed)
 }
 
 // wire is a switch for Ethernet frames in this process, for kernels without netem. Each frame is lost or delayed for
 // itself, once for each port that it goes to, ARP and TCP like any other.
 type wire struct {
-	weather
+	Weather
 	ended sync.WaitGroup // all goroutines of all jacks
 
 	mu     sync.Mutex
@@ -56,8 +60,8 @@ const (
 	mostWaiting = 4096 // frames for one port; more are lost, as in any switch
 )
 
-func newWire(w weather) *wire {
-	return &wire{weather: w, random: rand.New(rand.NewPCG(w.seed, 0)), learnt: map[mac]*jack{}}
+func newWire(w Weather) *wire {
+	return &wire{Weather: w, random: rand.New(rand.NewPCG(w.Seed, 0)), learnt: map[mac]*jack{}}
 }
 
 // jack is one port of a wire. A device behind it takes and gives a whole frame with each Read and Write.
@@ -66,12 +70,12 @@ type jack struct {
 	device  io.ReadWriteCloser
 	arrived chan flight
 	done    chan struct{} // closed when the device has ended
-	pulled  bool          // guarded by wire.mu
+	at      side          // guarded by wire.mu
 }
 
 // attach connects a device, which the wire closes in the end.
 func (w *wire) attach(device io.ReadWriteCloser) *jack {
-	j := &jack{wire: w, device: device, arrived: make(chan flight, mostWaiting), done: make(chan struct{})}
+	j := &jack{wire: w, device: device, at: mainPart, arrived: make(chan flight, mostWaiting), done: make(chan struct{})}
 	w.mu.Lock()
 	w.jacks = append(w.jacks, j)
 	w.mu.Unlock()
@@ -91,11 +95,11 @@ func (w *wire) close() {
 	w.ended.Wait()
 }
 
-// connect puts the plug in or takes it out.
-func (j *jack) connect(in bool) {
+// connect puts the plug in, or takes it out.
+func (j *jack) connect(part side) {
 	j.wire.mu.Lock()
 	defer j.wire.mu.Unlock()
-	j.pulled = !in
+	j.at = part
 }
 
 // listen routes what the device sends, until that ends.
@@ -117,7 +121,7 @@ func (j *jack) listen() {
 func (w *wire) route(from *jack, frame []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if from.pulled {
+	if from.at == nowhere {
 		return
 	}
 	w.learnt[mac(frame[6:12])] = from
@@ -132,12 +136,12 @@ func (w *wire) route(from *jack, frame []byte) {
 
 // send puts a frame on its way, unless it is lost. It never waits.
 func (w *wire) send(from, to *jack, frame []byte) {
-	if to == from || to.pulled || w.random.Float64() < w.loss {
+	if to == from || to.at != from.at || w.random.Float64() < w.Loss {
 		return
 	}
-	late := w.delay
-	if w.jitter > 0 {
-		late += time.Duration(w.random.Int64N(int64(2*w.jitter)+1)) - w.jitter
+	late := w.Delay
+	if w.Jitter > 0 {
+		late += time.Duration(w.random.Int64N(int64(2*w.Jitter)+1)) - w.Jitter
 	}
 	w.sent++
 	select {
