@@ -1,4 +1,4 @@
-package lab
+package verdict
 
 import (
 	"fmt"
@@ -8,46 +8,19 @@ import (
 	"time"
 )
 
-// history reads records from lines such as "1.2 n5 became 3": seconds, node, what, and for hooks the epoch's counter,
-// with /owner where that is not the node itself, a cause, and "2" for a second attempt.
-func history(t *testing.T, lines string) (records []record) {
+func history(t *testing.T, lines string) []Record {
 	t.Helper()
-	kinds := map[string]what{"started": started, "became": became, "losing": losing, "lost": lost, "ordered": ordered, "dropped": dropped, "killed": killed, "stopped": stopped,
-		"paused": paused, "continued": continued, "cut": cut, "plugged": plugged, "exited": exited, "agreed": agreed}
-	for line := range strings.Lines(lines) {
-		f := strings.Fields(line)
-		if len(f) == 0 {
-			continue
-		}
-		var at float64
-		if _, err := fmt.Sscan(f[0], &at); err != nil || kinds[f[2]] == 0 {
-			t.Fatalf("bad line in test: %q", line)
-		}
-		r := record{at: time.Duration(at * float64(time.Second)), node: f[1], what: kinds[f[2]]}
-		if len(f) > 3 {
-			counter, owner, _ := strings.Cut(f[3], "/")
-			if _, err := fmt.Sscan(counter, &r.epoch.counter); err != nil {
-				t.Fatalf("bad epoch in test: %q", line)
-			}
-			if r.epoch.owner = owner; owner == "" {
-				r.epoch.owner = f[1]
-			}
-		}
-		if len(f) > 4 {
-			r.cause = f[4]
-		}
-		if r.attempt = 1; len(f) > 5 {
-			r.attempt = 2
-		}
-		records = append(records, r)
+	records, err := ParseStory(lines)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return records
 }
 
-var lanRules = rules{lease: 400 * time.Millisecond, allowance: 250 * time.Millisecond, heal: 30 * time.Second, oneInTheEnd: true,
-	shortHooks: true}
+var lanRules = Rules{Lease: 400 * time.Millisecond, Allowance: 250 * time.Millisecond, Heal: 30 * time.Second, OneInTheEnd: true,
+	ShortHooks: true}
 
-var quorumRules = rules{lease: 400 * time.Millisecond, allowance: 250 * time.Millisecond, oneInTheEnd: true, quorum: true}
+var quorumRules = Rules{Lease: 400 * time.Millisecond, Allowance: 250 * time.Millisecond, OneInTheEnd: true, Quorum: true}
 
 const elected = `
 	0.0 n1 started
@@ -68,7 +41,7 @@ func TestGoodHistories(t *testing.T) {
 			2.1 n3 lost 1 unclean-restart
 			3.0 n2 lost 2
 			3.1 n3 became 3`,
-		"killed, and its guard lets go": elected + `
+		"killed, and its keeper lets go": elected + `
 			1.0 n3 killed
 			1.0 n3 exited
 			1.1 n3 lost 1 agent-died
@@ -76,7 +49,7 @@ func TestGoodHistories(t *testing.T) {
 			2.0 n3 started
 			3.0 n2 lost 2
 			3.1 n3 became 3`,
-		"killed and started again before its guard has let go": elected + `
+		"killed and started again before its keeper has let go": elected + `
 			1.0 n3 killed
 			1.0 n3 exited
 			1.1 n3 started
@@ -88,15 +61,6 @@ func TestGoodHistories(t *testing.T) {
 			1.2 n2 became 2
 			1.3 n3 exited
 			2.0 n3 started`,
-		"killed while its clean-up hook ran, so that it runs again": elected + `
-			1.0 n3 killed
-			1.4 n2 became 2
-			2.0 n3 started
-			2.1 n3 lost 1 unclean-restart
-			2.1 n3 killed
-			2.2 n3 exited
-			3.0 n3 started
-			3.1 n3 lost 1 unclean-restart`,
 		"its last hook printed after it was dead": `
 			0.0 n1 started
 			0.0 n2 started
@@ -116,33 +80,34 @@ func TestGoodHistories(t *testing.T) {
 			1.2 n2 lost 2
 			1.3 n3 exited
 			1.4 n2 became 3`,
-		"too slow for its lease, so that its guard lets go, twice, and it cannot know that this was after its become hook": elected + `
-			1.0 n3 killed
-			1.1 n3 lost 1 agent-died
-			1.41 n2 lost 2 agent-died
-			1.44 n2 lost 2 agent-died 2
-			2.7 n2 lost 2 lease-expired
-			3.0 n2 became 3`,
-		"frozen while its become hook was started, so that it cannot know whether its guard was late enough": elected + `
-			1.0 n3 killed
-			1.1 n3 lost 1 agent-died
-			1.4 n2 became 2
-			1.7 n2 losing 2 agent-died
-			1.71 n2 lost 2 agent-died
-			2.5 n2 lost 2 lease-expired
-			2.6 n1 became 3`,
-		"too slow for its lease, so that its guard lets go, twice": elected + `
+		"too slow for its lease, so that its keeper lets go, twice": elected + `
 			1.0 n3 lost 1 agent-died
 			1.1 n3 lost 1 agent-died 2
 			1.3 n2 became 2`,
+		"frozen in its lose hook, which its keeper ends and runs again": elected + `
+			1.0 n3 lost 1 lease-expired
+			1.1 n3 lost 1 agent-died 2
+			1.3 n2 became 2`,
+		"killed while its clean-up hook ran, so that it runs again": elected + `
+			1.0 n3 killed
+			1.4 n2 became 2
+			2.0 n3 started
+			2.1 n3 losing 1 unclean-restart
+			2.1 n3 killed
+			2.2 n3 exited
+			3.0 n3 started
+			3.1 n3 lost 1 unclean-restart`,
+		"killed before its become hook printed": elected + `
+			1.0 n3 stopped
+			1.1 n3 lost 1
+			1.2 n2 killed
+			1.2 n2 lost 2 agent-died
+			1.3 n3 exited
+			1.4 n1 became 3`,
 		"lose hook ended with the lease, and tried again": elected + `
 			1.0 n3 lost 1 lease-expired
 			1.3 n2 became 2
 			2.0 n3 lost 1 lease-expired 2`,
-		"frozen in its lose hook, which its guard ends and runs": elected + `
-			1.0 n3 lost 1 lease-expired
-			1.1 n3 lost 1 agent-died
-			1.3 n2 became 2`,
 		"paused beyond its lease": elected + `
 			1.0 n3 paused
 			1.5 n2 became 2
@@ -182,9 +147,9 @@ func TestGoodHistories(t *testing.T) {
 	}
 	for name, lines := range tests {
 		t.Run(name, func(t *testing.T) {
-			for _, c := range judge(history(t, lines), lanRules).checks {
-				for _, b := range c.breaches {
-					t.Errorf("%s: %s", c.name, b)
+			for _, c := range Judge(history(t, lines), lanRules).Checks {
+				for _, b := range c.Breaches {
+					t.Errorf("%s: %s", c.Name, b)
 				}
 			}
 		})
@@ -218,11 +183,11 @@ func TestBadHistories(t *testing.T) {
 			1.1 n3 lost 1
 			1.2 n3 lost 1
 			1.3 n2 became 2`, hooks, 1.2, "without having become leader"},
-		"lose by two guards": {elected + `
+		"lose by its keeper twice": {elected + `
 			1.0 n3 lost 1 agent-died
 			1.1 n3 lost 1 agent-died
 			1.3 n2 became 2`, hooks, 1.1, "without having become leader"},
-		"lose by its guard at the second attempt, and once more": {elected + `
+		"lose by its keeper at the second attempt, and once more": {elected + `
 			1.0 n3 lost 1 agent-died
 			1.1 n3 lost 1 agent-died 2
 			1.2 n3 lost 1 lease-expired
@@ -235,6 +200,24 @@ func TestBadHistories(t *testing.T) {
 			3.0 n3 lost 3
 			3.1 n3 lost 1 lease-expired 2
 			3.2 n2 became 4`, hooks, 3.1, "without having become leader"},
+		"lose by its keeper, and by the agent that wakes up": {elected + `
+			1.7 n3 losing 1 agent-died
+			1.71 n3 lost 1 agent-died
+			2.5 n3 lost 1 lease-expired
+			2.6 n1 became 3`, hooks, 2.5, "without having become leader"},
+		"lose by the agent, and by its keeper though that was well": {elected + `
+			1.0 n3 lost 1 lease-expired
+			1.1 n3 lost 1 agent-died
+			1.3 n2 became 2`, hooks, 1.1, "without having become leader"},
+		"clean-up once more, after it was done": {elected + `
+			1.0 n3 killed
+			1.4 n2 became 2
+			2.0 n3 started
+			2.1 n3 lost 1 unclean-restart
+			2.1 n3 killed
+			2.2 n3 exited
+			3.0 n3 started
+			3.1 n3 lost 1 unclean-restart`, hooks, 3.1, "without having become leader"},
 		"lose of another epoch": {elected + `
 			1.0 n3 lost 7
 			1.1 n2 became 8`, hooks, 1, "epoch 7 for its epoch 1"},
@@ -346,16 +329,16 @@ func TestBadHistories(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			v := judge(history(t, tt.lines), lanRules)
-			if v.held() {
+			v := Judge(history(t, tt.lines), lanRules)
+			if v.Held() {
 				t.Fatal("the verdict is that it held")
 			}
-			for _, c := range v.checks {
+			for _, c := range v.Checks {
 				switch {
-				case c.name != tt.check && !c.held():
-					t.Errorf("%s: %v", c.name, c.breaches)
-				case c.name == tt.check:
-					expectBreach(t, c.breaches, tt.at, tt.says)
+				case c.Name != tt.check && !c.Held():
+					t.Errorf("%s: %v", c.Name, c.Breaches)
+				case c.Name == tt.check:
+					expectBreach(t, c.Breaches, tt.at, tt.says)
 				}
 			}
 		})
@@ -415,40 +398,40 @@ func TestQuorumHistories(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			for _, c := range judge(history(t, tt.lines), quorumRules).checks {
+			for _, c := range Judge(history(t, tt.lines), quorumRules).Checks {
 				switch {
-				case c.name == tt.check:
-					expectBreach(t, c.breaches, tt.at, tt.says)
-				case !c.held():
-					t.Errorf("%s: %v", c.name, c.breaches)
+				case c.Name == tt.check:
+					expectBreach(t, c.Breaches, tt.at, tt.says)
+				case !c.Held():
+					t.Errorf("%s: %v", c.Name, c.Breaches)
 				}
 			}
 		})
 	}
 }
 
-func expectBreach(t *testing.T, breaches []breach, at float64, says string) {
+func expectBreach(t *testing.T, breaches []Breach, at float64, says string) {
 	t.Helper()
 	if len(breaches) != 1 {
 		t.Fatalf("%d breaches, want 1: %v", len(breaches), breaches)
 	}
 	b := breaches[0]
-	if d := b.at - time.Duration(at*float64(time.Second)); d.Abs() > time.Millisecond || !strings.Contains(b.text, says) {
+	if d := b.At - time.Duration(at*float64(time.Second)); d.Abs() > time.Millisecond || !strings.Contains(b.Text, says) {
 		t.Errorf("breach %q, want one at %v s that says %q", b, at, says)
 	}
 }
 
 // Two leaders that remain break two promises at once.
 func TestTwoLeadersInTheEnd(t *testing.T) {
-	v := judge(history(t, elected+"1.0 n2 became 2"), lanRules)
-	last := v.checks[len(v.checks)-1]
-	if last.held() || last.breaches[0].text != "n3 and n2 lead" {
-		t.Errorf("%s: %v", last.name, last.breaches)
+	v := Judge(history(t, elected+"1.0 n2 became 2"), lanRules)
+	last := v.Checks[len(v.Checks)-1]
+	if last.Held() || last.Breaches[0].Text != "n3 and n2 lead" {
+		t.Errorf("%s: %v", last.Name, last.Breaches)
 	}
 	lanRules := lanRules
-	lanRules.oneInTheEnd = false
-	if n := len(judge(nil, lanRules).checks); n != len(v.checks)-1 {
-		t.Errorf("%d checks for a lab that was left in the middle, want %d", n, len(v.checks)-1)
+	lanRules.OneInTheEnd = false
+	if n := len(Judge(nil, lanRules).Checks); n != len(v.Checks)-1 {
+		t.Errorf("%d checks for a lab that was left in the middle, want %d", n, len(v.Checks)-1)
 	}
 }
 
@@ -461,7 +444,7 @@ func TestWhatWasNotTested(t *testing.T) {
 	)
 	tests := map[string]struct {
 		lines string
-		rules rules
+		rules Rules
 		want  []string // not tested
 	}{
 		"a kill":                         {"1.0 n3 killed\n1.4 n2 became 2", lanRules, []string{timely, letsGo}},
@@ -477,9 +460,9 @@ func TestWhatWasNotTested(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, c := range judge(history(t, elected+tt.lines), tt.rules).checks {
-				if c.word() == "-" {
-					got = append(got, c.name)
+			for _, c := range Judge(history(t, elected+tt.lines), tt.rules).Checks {
+				if c.Word() == "-" {
+					got = append(got, c.Name)
 				}
 			}
 			if !slices.Equal(got, tt.want) {
@@ -491,7 +474,7 @@ func TestWhatWasNotTested(t *testing.T) {
 
 // A killed leader's lose hook that comes after the next one's become hook is no breach, and is not kept silent about.
 func TestTheKilledLetGoLate(t *testing.T) {
-	v := judge(history(t, elected+`
+	v := Judge(history(t, elected+`
 		1.0 n3 killed
 		1.1 n2 became 2
 		1.2 n3 lost 1 agent-died
@@ -499,13 +482,13 @@ func TestTheKilledLetGoLate(t *testing.T) {
 		2.1 n2 lost 2 agent-died
 		2.2 n1 became 3
 		3.0 n3 killed`), lanRules)
-	if want := "after 1 of 2 kills of a leader the next one began before the dead one's lose hook had ended"; v.late != want {
-		t.Errorf("note %q, want %q", v.late, want)
+	if want := "after 1 of 2 kills of a leader the next one began before the dead one's lose hook had ended"; v.Late != want {
+		t.Errorf("note %q, want %q", v.Late, want)
 	}
 }
 
 func TestEachFaultHasItsVerdict(t *testing.T) {
-	v := judge(history(t, elected+`
+	v := Judge(history(t, elected+`
 		1.0 n1 killed
 		1.1 n1 exited
 		2.0 n3 killed
@@ -518,8 +501,8 @@ func TestEachFaultHasItsVerdict(t *testing.T) {
 		4.4 n2 exited
 		5.0 n1 paused`), lanRules)
 	var got []string
-	for _, f := range v.faults {
-		got = append(got, fmt.Sprintf("%s %v: %s", f.fault.node, f.fault.what, f.outcome()))
+	for _, f := range v.Faults {
+		got = append(got, fmt.Sprintf("%s %v: %s", f.Node, f.What, f.Outcome()))
 	}
 	want := []string{
 		"n1 kill -9: did not lead, the leader stayed",
