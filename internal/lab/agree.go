@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/internal/lab/verdict"
 )
 
 // view is what one agent answers when it is asked; err says that it did not.
@@ -51,27 +52,27 @@ type demand struct {
 }
 
 // agreement returns whom all views name as the leader; else the error is what is missing.
-func agreement(views []view, d demand) (string, epoch, error) {
+func agreement(views []view, d demand) (string, verdict.Epoch, error) {
 	if len(views) == 0 {
-		return "", epoch{}, errors.New("no agent can be reached")
+		return "", verdict.Epoch{}, errors.New("no agent can be reached")
 	}
 	var leader string
 	var e control.Epoch
 	for i, v := range views {
 		switch {
 		case v.err != nil:
-			return "", epoch{}, fmt.Errorf("%s does not answer yet", v.node.name)
+			return "", verdict.Epoch{}, fmt.Errorf("%s does not answer yet", v.node.name)
 		case v.status.Leader == nil:
-			return "", epoch{}, fmt.Errorf("%s knows no leader yet", v.node.name)
+			return "", verdict.Epoch{}, fmt.Errorf("%s knows no leader yet", v.node.name)
 		case i == 0:
 			leader, e = v.status.Leader.Name, v.status.Epoch
 		case v.status.Leader.Name != leader:
-			return "", epoch{}, fmt.Errorf("%s follows %s, %s follows %s", views[0].node.name, leader, v.node.name, v.status.Leader.Name)
+			return "", verdict.Epoch{}, fmt.Errorf("%s follows %s, %s follows %s", views[0].node.name, leader, v.node.name, v.status.Leader.Name)
 		case v.status.Epoch != e:
-			return "", epoch{}, fmt.Errorf("%s is in epoch %d, %s in epoch %d", views[0].node.name, e.Counter, v.node.name, v.status.Epoch.Counter)
+			return "", verdict.Epoch{}, fmt.Errorf("%s is in epoch %d, %s in epoch %d", views[0].node.name, e.Counter, v.node.name, v.status.Epoch.Counter)
 		}
 	}
-	return leader, epoch{e.Counter, e.Owner}, d.unmet(leader, views)
+	return leader, verdict.Epoch{Counter: e.Counter, Owner: e.Owner}, d.unmet(leader, views)
 }
 
 // unmet is what the demand misses in views that agree on leader; nil if nothing.
@@ -109,16 +110,16 @@ func (l *lab) settle(ctx context.Context, d demand) (string, error) {
 	defer cancel()
 	complain := time.Now().Add(complainEvery)
 	why := errors.New("the leader changes all the time")
-	for before := (epoch{}); ; {
+	for before := (verdict.Epoch{}); ; {
 		leader, e, missing := agreement(ask(limit, l.reachable()), d)
 		if missing == nil {
 			missing = l.heard(leader, e)
 		}
 		switch {
 		case missing != nil:
-			before, why = epoch{}, missing
+			before, why = verdict.Epoch{}, missing
 		case e == before:
-			l.journal.add(record{node: leader, what: agreed, epoch: e})
+			l.journal.add(verdict.Record{Node: leader, What: verdict.Agreed, Epoch: e})
 			return leader, nil
 		default:
 			before = e
@@ -146,8 +147,8 @@ func (l *lab) complain(missing error) {
 }
 
 // heard wants the journal to have the hook of the leadership that the agents report.
-func (l *lab) heard(leader string, e epoch) error {
-	if slices.ContainsFunc(l.journal.leading(), func(r record) bool { return r.node == leader && r.epoch == e }) {
+func (l *lab) heard(leader string, e verdict.Epoch) error {
+	if slices.ContainsFunc(l.journal.leading(), func(r verdict.Record) bool { return r.Node == leader && r.Epoch == e }) {
 		return nil
 	}
 	return fmt.Errorf("the become-leader hook of %s has not been heard yet", leader)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bully-agent/bully-agent/internal/lab/verdict"
 )
 
 // ear hears the agents' hooks. They print one line each into one FIFO, and the lab stamps a line when it arrives.
@@ -36,14 +38,14 @@ func openEar(path string, j *journal, complain func(error)) (*ear, error) {
 	e := &ear{path: path, fifo: fifo, done: make(chan struct{})}
 	go func() {
 		defer close(e.done)
-		pending := map[string]record{} // node → the begin of a lose hook that has not said that it ended
+		pending := map[string]verdict.Record{} // node → the begin of a lose hook that has not said that it ended
 		for lines := bufio.NewScanner(fifo); lines.Scan(); {
 			r, err := parseLine(lines.Text())
 			if err != nil {
 				complain(err)
 				continue
 			}
-			if r, ok := complete(pending, r); ok {
+			for _, r := range complete(pending, r) {
 				j.add(r)
 			}
 		}
@@ -51,23 +53,29 @@ func openEar(path string, j *journal, complain func(error)) (*ear, error) {
 	return e, nil
 }
 
-// complete makes of the end of a hook's process the end that the hook did not tell. A hook that did has ended before.
-func complete(pending map[string]record, r record) (record, bool) {
-	switch r.what {
-	case losing:
-		pending[r.node] = r
-	case lost:
-		delete(pending, r.node)
-	case 0:
-		begun, ok := pending[r.node]
-		if !ok || begun.epoch.counter != r.epoch.counter {
-			return r, false
+// complete makes of the end of a hook's process the end that the hook did not tell; a hook that did has ended before. And
+// one that was ended before it could tell of its begin tells of its end alone: it had begun.
+func complete(pending map[string]verdict.Record, r verdict.Record) []verdict.Record {
+	begun, ok := pending[r.Node]
+	switch r.What {
+	case verdict.Losing:
+		pending[r.Node] = r
+	case verdict.Lost:
+		delete(pending, r.Node)
+		if !ok || begun.Epoch != r.Epoch {
+			begun = r
+			begun.What = verdict.Losing
+			return []verdict.Record{begun, r}
 		}
-		delete(pending, r.node)
-		begun.what = lost
-		return begun, true
+	case isOver:
+		if !ok || begun.Epoch.Counter != r.Epoch.Counter {
+			return nil
+		}
+		delete(pending, r.Node)
+		begun.What = verdict.Lost
+		return []verdict.Record{begun}
 	}
-	return r, true
+	return []verdict.Record{r}
 }
 
 // close ends the reader. The FIFO's name stays, for the directory it is in goes as a whole.
@@ -80,8 +88,8 @@ func (e *ear) close() {
 }
 
 // tell adds something about node's process, in order with what its hooks say.
-func (e *ear) tell(node, event, note string) {
-	fmt.Fprintf(e.fifo, "%s %s 0 - %s 1\n", node, event, strings.ReplaceAll(note, " ", "_"))
+func (e *ear) tell(node string, what verdict.What, note string) {
+	fmt.Fprintf(e.fifo, "%s 1\n", verdict.NoteWords(node, what, note))
 }
 
 // tellOver adds that no lose hook of node runs any more, the last one having been for that epoch.
@@ -90,72 +98,43 @@ func (e *ear) tellOver(node, counter string) {
 }
 
 const (
-	eventBecome = "become-leader"
-	eventLose   = "lose-leadership"
+	eventOver = "over" // no lose hook runs any more; no hook and no record has this name
 
-	// What the lose hook writes when it begins; the name itself is its end.
-	eventLosing = eventLose + ".begin"
-
-	// Ours; no hook has these names.
-	eventStart = "start"
-	eventExit  = "exit"
-	eventOver  = "over" // no lose hook runs any more
+	isOver verdict.What = 0 // of its record
 )
 
 // hookCommand is the hook: one printf of a shell, a millisecond in all. 1<> opens the FIFO for reading too, so that the
 // hook does not hang if the lab is gone.
-//
-// The values are safe without care (README, Hooks) but for being empty, hence the dashes.
-func hookCommand(path string) string { return printCommand(path, "") }
+func hookCommand(path string) string { return printCommand(path, verdict.Begin) }
 
 // loseCommand is the lose hook, which prints when it begins and when it ends, and takes so long between. That its agent
 // may end it by TERM when the lease does is an end like any other; by KILL too, which its vigil sees.
 func loseCommand(path string, takes time.Duration) string {
-	end := printCommand(path, "")
+	end := printCommand(path, verdict.End)
 	command := "exec 9<>'" + path + `'."$BULLY_NODE"; echo "$BULLY_EPOCH" >&9; ` +
-		"end() { trap '' TERM; " + end + "; }; trap 'end; exit 143' TERM; " + printCommand(path, ".begin") + "; "
+		"end() { trap '' TERM; " + end + "; }; trap 'end; exit 143' TERM; " + printCommand(path, verdict.Begin) + "; "
 	if takes > 0 {
 		command += fmt.Sprintf("sleep %.3f; ", takes.Seconds())
 	}
 	return command + "end"
 }
 
-func printCommand(path, phase string) string {
-	return `printf '%s %s %s %s %s %s\n' "$BULLY_NODE" "$BULLY_EVENT` + phase +
-		`" "$BULLY_EPOCH" "${BULLY_EPOCH_OWNER:--}" "${BULLY_CAUSE:--}" "${BULLY_ATTEMPT:-1}" 1<> '` + path + `'`
+func printCommand(path string, phase verdict.Phase) string {
+	return `printf '%s\n' "` + verdict.HookWords(phase) + ` ${BULLY_ATTEMPT:-1}" 1<> '` + path + `'`
 }
 
-// parseLine reads what a hook or tell printed: node, event, counter, owner, cause, attempt. The end of a hook's process has no kind.
-func parseLine(line string) (record, error) {
-	f := strings.Split(line, " ")
-	if len(f) != 6 {
-		return record{}, fmt.Errorf("read hook line %q: %d words, expected node, event, epoch, owner, cause and attempt", line, len(f))
+// parseLine reads what a hook or tell printed; the last word is the attempt.
+func parseLine(line string) (verdict.Record, error) {
+	if f := strings.Split(line, " "); len(f) > 2 && f[1] == eventOver {
+		counter, err := strconv.ParseUint(f[2], 10, 64)
+		return verdict.Record{Node: f[0], What: isOver, Epoch: verdict.Epoch{Counter: counter}}, err
 	}
-	r := record{node: f[0], cause: strings.TrimPrefix(f[4], "-")}
-	switch f[1] {
-	case eventBecome:
-		r.what = became
-	case eventLosing:
-		r.what = losing
-	case eventLose:
-		r.what = lost
-	case eventOver: // its kind is for the ear to say
-	case eventStart, eventExit:
-		r.what, r.cause = started, strings.ReplaceAll(r.cause, "_", " ")
-		if f[1] == eventExit {
-			r.what = exited
-		}
-		return r, nil
-	default:
-		return record{}, fmt.Errorf("read hook line %q: unknown event %q", line, f[1])
+	r, attempt, err := verdict.ParseLine(line)
+	if err != nil || !r.What.IsHook() {
+		return r, err
 	}
-	counter, err := strconv.ParseUint(f[2], 10, 64)
-	if err != nil {
-		return record{}, fmt.Errorf("read hook line %q: epoch %q is no number", line, f[2])
+	if r.Attempt, err = strconv.Atoi(attempt); err != nil {
+		return r, fmt.Errorf("read hook line %q: attempt %q is no number", line, attempt)
 	}
-	if r.attempt, err = strconv.Atoi(f[5]); err != nil {
-		return record{}, fmt.Errorf("read hook line %q: attempt %q is no number", line, f[5])
-	}
-	r.epoch = epoch{counter: counter, owner: strings.TrimPrefix(f[3], "-")}
 	return r, nil
 }

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/bully-agent/bully-agent/internal/lab/verdict"
 )
 
 // The hook is run as an agent runs it; what it prints must come out of the ear, in the order in which it was written.
@@ -20,28 +22,28 @@ func TestEarHearsHooks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.tell("n5", eventStart, "pid 7")
+	e.tell("n5", verdict.Started, "pid 7")
 	runHook(t, hookCommand(fifo), "BULLY_EVENT=become-leader", "BULLY_EPOCH=3", "BULLY_EPOCH_OWNER=id-5", "BULLY_CAUSE=boot", "BULLY_ATTEMPT=2")
 	runHook(t, loseCommand(fifo, time.Millisecond), "BULLY_EVENT=lose-leadership", "BULLY_EPOCH=3") // no owner, no cause
-	e.tell("n5", eventExit, "signal: killed")
-	if _, err := j.await(t.Context(), 0, func(r record) bool { return r.what == exited }); err != nil {
+	e.tell("n5", verdict.Exited, "signal: killed")
+	if _, err := j.await(t.Context(), 0, func(r verdict.Record) bool { return r.What == verdict.Exited }); err != nil {
 		t.Fatal(err)
 	}
 	e.close()
 
-	want := []record{
-		{node: "n5", what: started, cause: "pid 7"},
-		{node: "n5", what: became, epoch: epoch{3, "id-5"}, cause: "boot", attempt: 2},
-		{node: "n5", what: losing, epoch: epoch{3, ""}, attempt: 1},
-		{node: "n5", what: lost, epoch: epoch{3, ""}, attempt: 1},
-		{node: "n5", what: exited, cause: "signal: killed"},
+	want := []verdict.Record{
+		{Node: "n5", What: verdict.Started, Cause: "pid 7"},
+		{Node: "n5", What: verdict.Became, Epoch: verdict.Epoch{Counter: 3, Owner: "id-5"}, Cause: "boot", Attempt: 2},
+		{Node: "n5", What: verdict.Losing, Epoch: verdict.Epoch{Counter: 3, Owner: ""}, Attempt: 1},
+		{Node: "n5", What: verdict.Lost, Epoch: verdict.Epoch{Counter: 3, Owner: ""}, Attempt: 1},
+		{Node: "n5", What: verdict.Exited, Cause: "signal: killed"},
 	}
 	got := j.all()
 	if len(got) != len(want) {
 		t.Fatalf("heard %v, want %v", got, want)
 	}
 	for i, r := range got {
-		if r.at = 0; r != want[i] {
+		if r.At = 0; r != want[i] {
 			t.Errorf("heard %+v, want %+v", r, want[i])
 		}
 	}
@@ -73,7 +75,7 @@ func TestLoseHookEndsByTERM(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := j.await(t.Context(), 0, func(r record) bool { return r.what == losing }); err != nil {
+	if _, err := j.await(t.Context(), 0, func(r verdict.Record) bool { return r.What == verdict.Losing }); err != nil {
 		t.Fatal(err)
 	}
 	endGroup(t, j, cmd.Process.Pid, syscall.SIGTERM)
@@ -86,6 +88,25 @@ func TestLoseHookEndsByTERM(t *testing.T) {
 	}
 }
 
+// One that is ended before it has said that it begins has begun, and ended.
+func TestLoseHookThatTellsOfItsEndAlone(t *testing.T) {
+	pending := map[string]verdict.Record{}
+	r, err := parseLine("n5 lose-leadership.end 1 id-5 agent-died 1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := complete(pending, r); len(got) != 2 || got[0].What != verdict.Losing || got[1] != r {
+		t.Errorf("heard %v", got)
+	}
+	over, err := parseLine("n5 over 1 - - 1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := complete(pending, over); len(got) != 0 {
+		t.Errorf("heard %v after that", got)
+	}
+}
+
 // endGroup sends a signal to a hook's process group until the hook's end is in the journal. The first one may come just
 // before the shell starts sleep, and then the shell, which waits for that, heeds none.
 func endGroup(t *testing.T, j *journal, group int, s syscall.Signal) {
@@ -94,7 +115,7 @@ func endGroup(t *testing.T, j *journal, group int, s syscall.Signal) {
 	for t.Context().Err() == nil {
 		_ = syscall.Kill(-group, s)
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		_, err := j.await(ctx, mark, func(r record) bool { return r.what == lost })
+		_, err := j.await(ctx, mark, func(r verdict.Record) bool { return r.What == verdict.Lost })
 		if cancel(); err == nil {
 			return
 		}
@@ -125,23 +146,23 @@ func TestLoseHookEndsByKILL(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		for _, w := range []what{losing, lost} {
-			r, err := j.await(t.Context(), mark, func(r record) bool { return r.what == w })
+		for _, w := range []verdict.What{verdict.Losing, verdict.Lost} {
+			r, err := j.await(t.Context(), mark, func(r verdict.Record) bool { return r.What == w })
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := fmt.Sprint(r.epoch.counter); got != counter {
+			if got := fmt.Sprint(r.Epoch.Counter); got != counter {
 				t.Errorf("%v has epoch %s, want %s", r, got, counter)
 			}
-			if w == losing && signal != 0 {
+			if w == verdict.Losing && signal != 0 {
 				endGroup(t, j, cmd.Process.Pid, signal)
 			}
 		}
 		_ = cmd.Wait()
 	}
 	// What is told now comes after the ends of all hooks.
-	e.tell("n5", eventExit, "exit")
-	if _, err := j.await(t.Context(), 0, func(r record) bool { return r.what == exited }); err != nil {
+	e.tell("n5", verdict.Exited, "exit")
+	if _, err := j.await(t.Context(), 0, func(r verdict.Record) bool { return r.What == verdict.Exited }); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(j.all()); n != 7 {
@@ -160,12 +181,10 @@ func runHook(t *testing.T, command string, env ...string) {
 
 func TestBadHookLines(t *testing.T) {
 	for line, want := range map[string]string{
-		"":                             "1 words",
-		"n1 become-leader 1 id":        "4 words",
-		"n1 member-change 1 id boot 1": `unknown event "member-change"`,
-		"n1 become-leader -1 id x 1":   `epoch "-1" is no number`,
-		"n1 lose-leadership  id x 1":   `epoch "" is no number`,
-		"n1 lose-leadership 1 id x y":  `attempt "y" is no number`,
+		"":                                   "1 words",
+		"n1 member-change.begin 1 id boot 1": `unknown event "member-change.begin"`,
+		"n1 lose-leadership.end 1 id x y":    `attempt "y" is no number`,
+		"n1 over x - - 1":                    `parsing "x"`,
 	} {
 		if _, err := parseLine(line); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", line, err, want)

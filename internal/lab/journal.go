@@ -5,28 +5,30 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/bully-agent/bully-agent/internal/lab/verdict"
 )
 
 // journal is all that happened in one lab, in order. It owns the lab's clock: a record's time is taken while it is
 // added, so the times rise. All methods are safe from any goroutine.
 type journal struct {
 	begun time.Time
-	show  func(record) // called with each record in order, holding the lock; nil: nobody watches
+	show  func(verdict.Record) // called with each record in order, holding the lock; nil: nobody watches
 
 	mu      sync.Mutex
-	records []record
+	records []verdict.Record
 	grown   chan struct{} // closed at the next add
 }
 
-func newJournal(show func(record)) *journal {
+func newJournal(show func(verdict.Record)) *journal {
 	return &journal{begun: time.Now(), show: show, grown: make(chan struct{})}
 }
 
 // add appends r, stamped with the present time, and returns it as kept.
-func (j *journal) add(r record) record {
+func (j *journal) add(r verdict.Record) verdict.Record {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	r.at = time.Since(j.begun)
+	r.At = time.Since(j.begun)
 	j.records = append(j.records, r)
 	close(j.grown)
 	j.grown = make(chan struct{})
@@ -44,7 +46,7 @@ func (j *journal) mute() {
 }
 
 // all returns a copy of the records so far.
-func (j *journal) all() []record {
+func (j *journal) all() []verdict.Record {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return slices.Clone(j.records)
@@ -58,7 +60,7 @@ func (j *journal) mark() int {
 }
 
 // await returns the first record from the mark on that is wanted, or ctx's error.
-func (j *journal) await(ctx context.Context, mark int, wanted func(record) bool) (record, error) {
+func (j *journal) await(ctx context.Context, mark int, wanted func(verdict.Record) bool) (verdict.Record, error) {
 	for {
 		j.mu.Lock()
 		fresh, grown := j.records[mark:], j.grown
@@ -70,20 +72,20 @@ func (j *journal) await(ctx context.Context, mark int, wanted func(record) bool)
 		select {
 		case <-grown:
 		case <-ctx.Done():
-			return record{}, ctx.Err()
+			return verdict.Record{}, ctx.Err()
 		}
 	}
 }
 
 // leading lists the become records of the leaderships that last, oldest first: neither lost nor ended by a death.
-func (j *journal) leading() []record {
-	var open []record
+func (j *journal) leading() []verdict.Record {
+	var open []verdict.Record
 	for _, r := range j.all() {
-		switch r.what {
-		case became, lost, killed, exited:
-			open = slices.DeleteFunc(open, func(o record) bool { return o.node == r.node })
+		switch r.What {
+		case verdict.Became, verdict.Lost, verdict.Killed, verdict.Exited:
+			open = slices.DeleteFunc(open, func(o verdict.Record) bool { return o.Node == r.Node })
 		}
-		if r.what == became {
+		if r.What == verdict.Became {
 			open = append(open, r)
 		}
 	}

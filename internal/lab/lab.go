@@ -1,9 +1,9 @@
 // Package lab runs a cluster of real agents on one host, does them harm, and watches what they make of it.
 //
 // The agents are child processes of the same program, each with a state directory and an address of its own: a port of
-// 127.0.0.1, or as root a network namespace with a cable (cables.go), in bad weather to a switch of our own (wire.go).
+// 127.0.0.1, or as root a host with a cable that can be pulled (package netlab).
 // Their hooks print into a FIFO (hookline.go, hookend.go), so that all that happens stands on one clock in one journal
-// (journal.go), which in the end is judged (verdict.go).
+// (journal.go), which in the end is judged (package verdict).
 //
 // A lab is driven by the keyboard (live.go), by a script (script.go, play.go), inflicts one kind of fault again and
 // again and measures (measure.go), or does nothing and counts changes of leader (watch.go).
@@ -23,6 +23,9 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/internal/lab/netlab"
+	"github.com/bully-agent/bully-agent/internal/lab/verdict"
+	"github.com/bully-agent/bully-agent/internal/realtime"
 )
 
 // lab is one run of it. It owns the directory, the agents and the network, and takes them all away in close.
@@ -32,8 +35,8 @@ type lab struct {
 	journal *journal
 	ear     *ear
 	spawner *spawner
-	network *network // nil without --netns
-	nodes   []*node  // n1 first
+	lan     *netlab.LAN // nil without --netns
+	nodes   []*node     // n1 first
 }
 
 // Run runs a lab until its task is done, the user quits, a signal comes or ctx ends; then nothing of it runs any more.
@@ -111,20 +114,21 @@ func (l *lab) open() error {
 		return fmt.Errorf("open lab: %w", err)
 	}
 	l.dir = dir
-	var show func(record)
+	var show func(verdict.Record)
 	if l.Fault == "" && !l.JSON && !l.isLive() {
-		show = func(r record) { fmt.Fprintln(l.Out, r) }
+		show = func(r verdict.Record) { fmt.Fprintln(l.Out, r) }
 	}
 	if err := os.WriteFile(filepath.Join(dir, emptyConfig), nil, 0o600); err != nil {
 		return fmt.Errorf("open lab: %w", err)
 	}
 	l.journal = newJournal(show)
+	l.favourWires()
 	l.spawner = newSpawner()
 	fifo := filepath.Join(dir, "hooks")
 	if l.ear, err = openEar(fifo, l.journal, func(err error) { l.progress("%v\n", err) }); err != nil {
 		return fmt.Errorf("open lab: %w", err)
 	}
-	addrs, cables, err := l.openAddresses()
+	addrs, hosts, err := l.openAddresses()
 	if err != nil {
 		return fmt.Errorf("open lab: %w", err)
 	}
@@ -132,26 +136,37 @@ func (l *lab) open() error {
 		if err := l.ear.watchEnds(nodeName(k)); err != nil {
 			return fmt.Errorf("open lab: %w", err)
 		}
-		if err := l.addNode(k, addrs, cables, fifo); err != nil {
+		if err := l.addNode(k, addrs, hosts[k-1], fifo); err != nil {
 			return fmt.Errorf("open lab: %w", err)
 		}
 	}
 	return nil
 }
 
-// openAddresses finds where the agents listen, and lays their cables if they have any.
-func (l *lab) openAddresses() (addrs []netip.AddrPort, cables []*cable, err error) {
+// favourWires keeps busy processes, the lab's and others, from the wires in this process: frames would come late by more
+// than the weather says. It must come before the spawner, which starts nobody so.
+func (l *lab) favourWires() {
+	if l.weather().IsFine() {
+		return
+	}
+	if err := realtime.Enter(); err != nil {
+		l.progress("whatever else this machine does slows down the cables too, so the weather may be worse than it says: %v\n", err)
+	}
+}
+
+// openAddresses finds where the agents listen, and makes their hosts if they have any.
+func (l *lab) openAddresses() (addrs []netip.AddrPort, hosts []*netlab.Host, err error) {
 	if !l.Netns {
 		addrs, err = freePorts(l.Nodes)
-		return addrs, make([]*cable, l.Nodes), err
+		return addrs, make([]*netlab.Host, l.Nodes), err
 	}
-	if l.network, cables, err = openNetwork(l.Nodes, l.weather()); err != nil {
+	if l.lan, hosts, err = openLAN(l.Nodes, l.weather()); err != nil {
 		return nil, nil, err
 	}
-	for _, c := range cables {
-		addrs = append(addrs, netip.AddrPortFrom(c.addr, labPort))
+	for k := 1; k <= l.Nodes; k++ {
+		addrs = append(addrs, netip.AddrPortFrom(hostAddr(k), labPort))
 	}
-	return addrs, cables, nil
+	return addrs, hosts, nil
 }
 
 // emptyConfig is read instead of the file of the agent that this host may have.
@@ -160,7 +175,7 @@ const emptyConfig = "agent.toml"
 // mostSocket is the longest path of a unix socket (sun_path).
 const mostSocket = 107
 
-func (l *lab) addNode(k int, addrs []netip.AddrPort, cables []*cable, fifo string) error {
+func (l *lab) addNode(k int, addrs []netip.AddrPort, host *netlab.Host, fifo string) error {
 	dir := filepath.Join(l.dir, nodeName(k))
 	socket := filepath.Join(dir, "agent.sock")
 	if len(socket) > mostSocket {
@@ -169,7 +184,7 @@ func (l *lab) addNode(k int, addrs []netip.AddrPort, cables []*cable, fifo strin
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
-	l.nodes = append(l.nodes, &node{name: nodeName(k), dir: dir, cable: cables[k-1], lab: l,
+	l.nodes = append(l.nodes, &node{name: nodeName(k), dir: dir, host: host, lab: l,
 		client: control.Dial(socket), args: l.agentArgs(k, dir, socket, addrs, fifo)})
 	return nil
 }
@@ -190,7 +205,7 @@ func (l *lab) agentArgs(k int, dir, socket string, addrs []netip.AddrPort, fifo 
 		"--name", nodeName(k), "--cluster", filepath.Base(l.dir), "--priority", strconv.Itoa(100 + k),
 		"--bind", addrs[k-1].String(), "--advertise", addrs[k-1].String(), "--state-dir", dir, "--socket", socket,
 		"--profile", l.Profile, "--settle", l.Settle.String(), "--preempt", l.Preempt, "--preempt-delay", preemptDelay.String(),
-		"--algorithm", l.Algorithm, "--expect", strconv.Itoa(l.Expect),
+		"--scheduling", l.Scheduling, "--algorithm", l.Algorithm, "--expect", strconv.Itoa(l.Expect),
 		"--on-become-leader", hookCommand(fifo), "--on-lose-leadership", loseCommand(fifo, l.LoseHook), "--log-level", "debug"}
 	if len(others) > 0 {
 		args = append(args, "--join", strings.Join(others, ","))
@@ -220,7 +235,7 @@ func (l *lab) close() {
 	}
 	for _, n := range l.nodes {
 		n.await()
-		awaitGuards(n.dir)
+		awaitKeeper(n.dir)
 	}
 	if l.spawner != nil {
 		l.spawner.close()
@@ -228,7 +243,7 @@ func (l *lab) close() {
 	if l.ear != nil {
 		l.ear.close()
 	}
-	l.network.close()
+	l.lan.Close()
 	if l.dir == "" {
 		return
 	}
@@ -249,7 +264,7 @@ func (l *lab) node(name string) (*node, error) {
 		if !ok {
 			return nil, errors.New("nobody leads")
 		}
-		name = r.node
+		name = r.Node
 	}
 	for _, n := range l.nodes {
 		if n.name == name {
@@ -260,9 +275,9 @@ func (l *lab) node(name string) (*node, error) {
 }
 
 // leader is the become record of the present leader; of several, the newest that can be reached.
-func (l *lab) leader() (leader record, ok bool) {
+func (l *lab) leader() (leader verdict.Record, ok bool) {
 	for _, r := range l.journal.leading() {
-		if n, err := l.node(r.node); err == nil && n.reachable() {
+		if n, err := l.node(r.Node); err == nil && n.reachable() {
 			leader, ok = r, true
 		}
 	}

@@ -35,9 +35,10 @@ func TestBadOptions(t *testing.T) {
 		"--fault and --script exclude each other":          {Nodes: 3, Fault: "kill", Script: "s"},
 		"--repeat -1":  {Nodes: 3, Repeat: -1},
 		"--settle -1s": {Nodes: 3, Settle: -time.Second},
-		`--profile "moon": expected lan, fast or wan`: {Nodes: 3, Profile: "moon"},
-		`--preempt "maybe": expected priority`:        {Nodes: 3, Preempt: "maybe"},
-		"read script: open /does/not/exist":           {Nodes: 3, Script: "/does/not/exist"},
+		`--scheduling "fifo": expected auto, realtime or normal`: {Nodes: 3, Scheduling: "fifo"},
+		`--profile "moon": expected lan, fast or wan`:            {Nodes: 3, Profile: "moon"},
+		`--preempt "maybe": expected priority`:                   {Nodes: 3, Preempt: "maybe"},
+		"read script: open /does/not/exist":                      {Nodes: 3, Script: "/does/not/exist"},
 	}
 	for want, o := range tests {
 		err := Run(t.Context(), o)
@@ -61,7 +62,7 @@ func TestPauseAndCutAreMeasuredWithoutPreemption(t *testing.T) {
 func buildAgent(t *testing.T) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "bully-agent")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "..")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "../..")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build agent: %v\n%s", err, out)
 	}

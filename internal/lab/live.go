@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/bully-agent/bully-agent/internal/lab/verdict"
 )
 
 // live is the lab on a terminal: a table that is drawn again five times a second, and a key for each thing that can be
@@ -181,7 +183,7 @@ func (s *live) digit(d int) {
 func (s *live) selectLeader() {
 	leader, ok := s.leader()
 	for i, n := range s.nodes {
-		if ok && n.name == leader.node {
+		if ok && n.name == leader.Node {
 			s.selected = i
 		}
 	}
@@ -205,9 +207,9 @@ func (s *live) act(k key) {
 	case 'r':
 		err = n.start()
 	case 'c':
-		to := cut
+		to := verdict.Cut
 		if n.isSevered() {
-			to = plugged
+			to = verdict.Plugged
 		}
 		_, err = n.pull(to)
 	default:

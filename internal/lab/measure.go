@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+
+	"github.com/bully-agent/bully-agent/internal/lab/verdict"
 )
 
 // measure inflicts each fault on the leader Repeat times, and prints how long it took until another node's
@@ -83,7 +85,7 @@ func (l *lab) once(ctx context.Context, fault string) (round, error) {
 	if err != nil {
 		return round{}, err
 	}
-	l.progress("%s, %s leads after %s\n", n.name, heir.node, span(heir.at-begun.at))
+	l.progress("%s, %s leads after %s\n", n.name, heir.Node, verdict.Span(heir.At-begun.At))
 	if fault == faultPause {
 		// Past its lease for certain, so that each run wakes to the same situation.
 		if err := sleep(ctx, leases[l.Profile]); err != nil {
@@ -97,10 +99,10 @@ func (l *lab) once(ctx context.Context, fault string) (round, error) {
 }
 
 // successor waits until another node than n has become leader.
-func (l *lab) successor(ctx context.Context, n *node, mark int) (record, error) {
+func (l *lab) successor(ctx context.Context, n *node, mark int) (verdict.Record, error) {
 	limit, cancel := context.WithTimeout(ctx, l.patience())
 	defer cancel()
-	r, err := l.journal.await(limit, mark, func(r record) bool { return r.what == became && r.node != n.name })
+	r, err := l.journal.await(limit, mark, func(r verdict.Record) bool { return r.What == verdict.Became && r.Node != n.name })
 	if err != nil && ctx.Err() == nil {
 		err = fmt.Errorf("nobody has taken over from %s within %v", n.name, l.patience())
 	}

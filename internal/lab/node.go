@@ -15,16 +15,18 @@ import (
 	"syscall"
 
 	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/internal/lab/netlab"
+	"github.com/bully-agent/bully-agent/internal/lab/verdict"
 )
 
-// node is one agent of the lab over all its lives: its name, address, state directory and cable stay, its process comes
+// node is one agent of the lab over all its lives: its name, address, state directory and host stay, its process comes
 // and goes. The methods that change it are called by one goroutine at a time, the one that plays; any may look.
 type node struct {
 	name   string
 	args   []string // of the agent
 	dir    string
 	client *control.Client
-	cable  *cable // nil without --netns
+	host   *netlab.Host // nil without --netns
 	lab    *lab
 
 	mu      sync.Mutex
@@ -64,7 +66,7 @@ func (n *node) start() error {
 	defer log.Close()
 	cmd := exec.Command(n.lab.Binary, n.args...)
 	cmd.Stdout, cmd.Stderr, cmd.Env = log, log, environment()
-	if err := n.lab.spawner.start(cmd, n.cable.namespace()); err != nil {
+	if err := n.lab.spawner.start(cmd, n.host); err != nil {
 		return fmt.Errorf("start %s: %w", n.name, err)
 	}
 	l := &life{process: cmd.Process, gone: make(chan struct{})}
@@ -72,9 +74,9 @@ func (n *node) start() error {
 	n.life, n.asleep = l, false
 	n.mu.Unlock()
 	mark := n.lab.journal.mark()
-	n.lab.ear.tell(n.name, eventStart, "pid "+strconv.Itoa(cmd.Process.Pid))
+	n.lab.ear.tell(n.name, verdict.Started, "pid "+strconv.Itoa(cmd.Process.Pid))
 	go n.watch(cmd, l)
-	_, err = n.lab.journal.await(context.Background(), mark, n.did(started))
+	_, err = n.lab.journal.await(context.Background(), mark, n.did(verdict.Started))
 	return err
 }
 
@@ -83,52 +85,52 @@ func (n *node) watch(cmd *exec.Cmd, l *life) {
 	defer close(l.gone)
 	_ = cmd.Wait() // its error is in the state
 	l.how = cmd.ProcessState.String()
-	n.lab.ear.tell(n.name, eventExit, l.how)
+	n.lab.ear.tell(n.name, verdict.Exited, l.how)
 }
 
 // signal sends s to the running agent, and records it just before.
-func (n *node) signal(s syscall.Signal, as what) (record, error) {
+func (n *node) signal(s syscall.Signal, as verdict.What) (verdict.Record, error) {
 	l := n.present()
 	if l == nil || l.over() {
-		return record{}, fmt.Errorf("%s %s: its agent does not run", as, n.name)
+		return verdict.Record{}, fmt.Errorf("%s %s: its agent does not run", as, n.name)
 	}
-	if as == killed || as == stopped {
+	if as == verdict.Killed || as == verdict.Stopped {
 		l.asked.Store(true)
 	}
-	r := n.lab.journal.add(record{node: n.name, what: as})
+	r := n.lab.journal.add(verdict.Record{Node: n.name, What: as})
 	if err := l.process.Signal(s); err != nil {
 		return r, fmt.Errorf("%s %s: %w", as, n.name, err)
 	}
 	n.mu.Lock()
-	n.asleep = as == paused
+	n.asleep = as == verdict.Paused
 	n.mu.Unlock()
 	return r, nil
 }
 
 // pull makes of the cable what the word says: cut, dropped or plugged in.
-func (n *node) pull(to what) (r record, err error) {
-	if n.cable == nil {
-		return record{}, usage("%s has no cable to pull: start the lab with --netns", n.name)
+func (n *node) pull(to verdict.What) (r verdict.Record, err error) {
+	if n.host == nil {
+		return verdict.Record{}, usage("%s has no cable to pull: start the lab with --netns", n.name)
 	}
-	if to.isCut() {
-		r = n.lab.journal.add(record{node: n.name, what: to})
+	if to.IsCut() {
+		r = n.lab.journal.add(verdict.Record{Node: n.name, What: to})
 	}
 	switch to {
-	case cut:
-		err = n.cable.unplug()
-	case dropped:
-		err = n.cable.drop()
-	case plugged:
-		err = n.cable.plug()
+	case verdict.Cut:
+		err = n.host.Cut()
+	case verdict.Dropped:
+		err = n.host.Unplug()
+	case verdict.Plugged:
+		err = n.host.Plug()
 	}
 	if err != nil {
 		return r, fmt.Errorf("cable of %s: %w", n.name, err)
 	}
-	if !to.isCut() {
-		r = n.lab.journal.add(record{node: n.name, what: to})
+	if !to.IsCut() {
+		r = n.lab.journal.add(verdict.Record{Node: n.name, What: to})
 	}
 	n.mu.Lock()
-	n.severed = to.isCut()
+	n.severed = to.IsCut()
 	n.mu.Unlock()
 	return r, nil
 }
@@ -185,8 +187,8 @@ func (n *node) crashed() (how string, unasked bool) {
 }
 
 // did selects the records of this node of one kind.
-func (n *node) did(w what) func(record) bool {
-	return func(r record) bool { return r.node == n.name && r.what == w }
+func (n *node) did(w verdict.What) func(verdict.Record) bool {
+	return func(r verdict.Record) bool { return r.Node == n.name && r.What == w }
 }
 
 // kill ends the present life without a record: it is how a lab ends, not a fault.

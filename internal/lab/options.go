@@ -3,13 +3,14 @@ package lab
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
-	"io"
+	"github.com/bully-agent/bully-agent/internal/lab/netlab"
 )
 
 // Options says what kind of lab to run. Nodes, Binary, Out and Err are required; everything else has a useful zero.
@@ -49,8 +50,10 @@ type Options struct {
 
 	Profile string        // timers of the agents: lan, fast or wan; empty: lan
 	Settle  time.Duration // how long an agent listens before its first election; 0: enough for Nodes to start on a small host
-	Preempt string        // priority, always or never; empty: what suits the task, see preempt
-	Extra   []string      // further arguments of `run`, given to each agent last
+	// Scheduling is the agents': auto, realtime or normal; empty: theirs to choose.
+	Scheduling string
+	Preempt    string   // priority, always or never; empty: what suits the task, see preempt
+	Extra      []string // further arguments of `run`, given to each agent last
 
 	JSON bool // print one JSON document at the end instead of text
 	Keep bool // leave the directory with states and logs behind
@@ -83,6 +86,8 @@ func (o *Options) validate() error {
 		return usage("--settle %v: expected a positive duration", o.Settle)
 	case o.Profile != "" && leases[o.Profile] == 0:
 		return usage("--profile %q: expected lan, fast or wan", o.Profile)
+	case !slices.Contains([]string{"", "auto", "realtime", "normal"}, o.Scheduling):
+		return usage("--scheduling %q: expected auto, realtime or normal", o.Scheduling)
 	case !slices.Contains([]string{"", "priority", "always", "never"}, o.Preempt):
 		return usage("--preempt %q: expected priority, always or never", o.Preempt)
 	case !slices.Contains([]string{"", "classic", "enhanced", "smallest"}, o.Algorithm):
@@ -120,7 +125,7 @@ func (o *Options) validateWeather() error {
 		return usage("--loss %g: expected a number of percent from 0 to below 100", o.Loss)
 	case o.Delay < 0 || o.Jitter < 0 || o.Jitter > o.Delay:
 		return usage("--delay %v --jitter %v: expected a positive delay, and a jitter of no more than that", o.Delay, o.Jitter)
-	case !o.weather().isFine() && !o.Netns:
+	case !o.weather().IsFine() && !o.Netns:
 		return usage("--loss and --delay are done to a cable, which only agents in namespaces have: add --netns")
 	}
 	return nil
@@ -143,8 +148,8 @@ func (o *Options) validateWatch() error {
 // isQuorum reports whether the agents run in quorum mode.
 func (o *Options) isQuorum() bool { return o.Mode == modeQuorum || o.Expect > 0 }
 
-func (o *Options) weather() weather {
-	return weather{loss: o.Loss / 100, delay: o.Delay, jitter: o.Jitter, seed: o.Seed}
+func (o *Options) weather() netlab.Weather {
+	return netlab.Weather{Loss: o.Loss / 100, Delay: o.Delay, Jitter: o.Jitter, Seed: o.Seed}
 }
 
 // stopBudget is how long before its lease ends a leader steps down.
@@ -183,6 +188,9 @@ func (o *Options) fill() {
 	}
 	if o.Repeat == 0 {
 		o.Repeat = defaultRepeat
+	}
+	if o.Scheduling == "" {
+		o.Scheduling = "auto"
 	}
 	if o.Settle == 0 {
 		// An agent that has not met anybody within its settle time leads alone, which available mode allows and
@@ -240,7 +248,7 @@ func (e *exitError) Unwrap() error { return e.err }
 func (e *exitError) ExitCode() int { return e.code }
 
 const (
-	exitUsage       = 2   // README, exit codes
+	exitUsage       = 2   // docs/operating.md, exit codes
 	exitInterrupted = 130 // what a shell reports for Ctrl-C
 )
 

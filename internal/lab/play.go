@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/bully-agent/bully-agent/internal/lab/verdict"
 )
 
 // play runs a script from its first command to its last, and judges.
@@ -52,7 +54,7 @@ func (l *lab) do(ctx context.Context, c command) error {
 	case faultCut, faultCarrier, faultHandOver:
 		_, err = n.inflict(c.verb)
 	case "plug":
-		_, err = n.pull(plugged)
+		_, err = n.pull(verdict.Plugged)
 	default:
 		panic("BUG: unknown verb " + c.verb)
 	}
@@ -95,9 +97,9 @@ func (l *lab) title() string {
 	if l.Nodes == 1 {
 		agents = "1 agent"
 	}
-	title := fmt.Sprintf("%s %s, %s mode, algorithm %s, profile %s (lease %s), preempt %s", agents, where, l.Mode, l.Algorithm,
-		l.Profile, span(leases[l.Profile]), l.Preempt)
-	if sky := l.weather(); !sky.isFine() {
+	title := fmt.Sprintf("%s %s, %s mode, algorithm %s, profile %s (lease %s), scheduling %s, preempt %s", agents, where, l.Mode, l.Algorithm,
+		l.Profile, verdict.Span(leases[l.Profile]), l.Scheduling, l.Preempt)
+	if sky := l.weather(); !sky.IsFine() {
 		title += ", " + sky.String()
 	}
 	return title

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/bully-agent/bully-agent/internal/lab/verdict"
 )
 
 // findings are what a lab's task came to.
@@ -23,10 +25,10 @@ type findings struct {
 // promise was broken or the task failed.
 func (l *lab) report(f findings) error {
 	r := l.rules()
-	r.oneInTheEnd = f.failed == nil && !l.isLive()
-	r.end = time.Since(l.journal.begun)
+	r.OneInTheEnd = f.failed == nil && !l.isLive()
+	r.End = time.Since(l.journal.begun)
 	records := l.journal.all()
-	v := judge(records, r)
+	v := verdict.Judge(records, r)
 	switch {
 	case l.JSON:
 		if err := l.printJSON(records, v, f); err != nil {
@@ -40,40 +42,46 @@ func (l *lab) report(f findings) error {
 		printChecks(l.Out, v)
 	default:
 		printChecks(l.Out, v)
-		printFaults(l.Out, v.faults)
+		printFaults(l.Out, v.Faults)
 	}
-	if !l.JSON && slices.ContainsFunc(records, func(r record) bool { return r.what == paused }) {
+	if !l.JSON && slices.ContainsFunc(records, func(r verdict.Record) bool { return r.What == verdict.Paused }) {
 		fmt.Fprintln(l.Out, "  note    a frozen agent cannot run its lose hook: another leader in that time is no breach")
 	}
-	if !l.JSON && v.late != "" {
-		fmt.Fprintln(l.Out, "  note    "+v.late)
+	if !l.JSON && v.Late != "" {
+		fmt.Fprintln(l.Out, "  note    "+v.Late)
 	}
 	if f.failed != nil {
 		return f.failed
 	}
-	if !v.held() {
+	if !v.Held() {
 		return errors.New("the verdict is that a promise was broken")
 	}
 	return nil
 }
 
+// rules are the bounds that the verdict works with.
+func (l *lab) rules() verdict.Rules {
+	return verdict.Rules{Lease: leases[l.Profile], Allowance: 250 * time.Millisecond, Heal: 30 * time.Second, // Allowance: arbitrary
+		Quorum: l.isQuorum(), ShortHooks: l.LoseHook < l.stopBudget()}
+}
+
 // printChecks prints a line for each promise, and one for each place where it was broken.
-func printChecks(w io.Writer, v verdict) {
+func printChecks(w io.Writer, v verdict.Verdict) {
 	fmt.Fprintln(w, "\nverdict")
-	for _, c := range v.checks {
-		name := c.name
-		if c.word() == "-" {
-			name += ": " + c.untested
+	for _, c := range v.Checks {
+		name := c.Name
+		if c.Word() == "-" {
+			name += ": " + c.Untested
 		}
-		fmt.Fprintf(w, "  %-6s  %s\n", c.word(), name)
-		for _, b := range c.breaches {
+		fmt.Fprintf(w, "  %-6s  %s\n", c.Word(), name)
+		for _, b := range c.Breaches {
 			fmt.Fprintf(w, "          %s\n", b)
 		}
 	}
 }
 
 // printFaults prints a line for each fault.
-func printFaults(w io.Writer, verdicts []faultVerdict) {
+func printFaults(w io.Writer, verdicts []verdict.Fault) {
 	if len(verdicts) == 0 {
 		return
 	}
@@ -81,10 +89,10 @@ func printFaults(w io.Writer, verdicts []faultVerdict) {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, f := range verdicts {
 		word := "held"
-		if len(f.breaches) > 0 {
+		if len(f.Breaches) > 0 {
 			word = "BROKEN"
 		}
-		fmt.Fprintf(table, "  %s\t+%s\t%s\t%s\t%s\n", word, seconds(f.fault.at), f.fault.node, f.fault.what, f.outcome())
+		fmt.Fprintf(table, "  %s\t+%s\t%s\t%s\t%s\n", word, verdict.Seconds(f.At), f.Node, f.What, f.Outcome())
 	}
 	table.Flush()
 }
@@ -98,6 +106,7 @@ type (
 		Algo     string       `json:"algorithm"`
 		Profile  string       `json:"profile"`
 		Preempt  string       `json:"preempt"`
+		Schedule string       `json:"scheduling"`
 		Weather  string       `json:"weather,omitempty"`
 		Busy     int          `json:"busy,omitempty"`  // spinning processes
 		Held     bool         `json:"held"`            // every promise was kept and the task done
@@ -153,39 +162,33 @@ type (
 	}
 )
 
-// tokens are the kinds of records as JSON names them.
-var tokens = [...]string{
-	started: "started", became: "became-leader", losing: "losing-leadership", lost: "lost-leadership", killed: "kill", stopped: "stop", paused: "pause",
-	continued: "continue", ordered: "handover", cut: "cut", dropped: "carrier", plugged: "plug", exited: "exited", agreed: "agreed",
-}
-
-func (l *lab) printJSON(records []record, v verdict, found findings) error {
-	doc := jsonReport{Nodes: l.Nodes, Netns: l.Netns, Mode: l.Mode, Algo: l.Algorithm, Profile: l.Profile, Preempt: l.Preempt,
-		Busy: l.Busy, Held: v.held() && found.failed == nil,
+func (l *lab) printJSON(records []verdict.Record, v verdict.Verdict, found findings) error {
+	doc := jsonReport{Nodes: l.Nodes, Netns: l.Netns, Mode: l.Mode, Algo: l.Algorithm, Profile: l.Profile, Preempt: l.Preempt, Schedule: l.Scheduling,
+		Busy: l.Busy, Held: v.Held() && found.failed == nil,
 		Checks: []jsonCheck{}, Samples: []jsonTimes{}, Faults: []jsonFault{}, Timeline: []jsonRecord{}}
 	if found.failed != nil {
 		doc.Error = found.failed.Error()
 	}
-	if sky := l.weather(); !sky.isFine() {
+	if sky := l.weather(); !sky.IsFine() {
 		doc.Weather = sky.String()
 	}
 	if c := found.calm; c != nil {
 		doc.Watch = &jsonWatch{(c.to - c.from).Seconds(), c.changes(), c.begun, c.ended}
 	}
-	for _, c := range v.checks {
-		doc.Checks = append(doc.Checks, jsonCheck{c.name, c.held(), texts(c.breaches), c.untested})
+	for _, c := range v.Checks {
+		doc.Checks = append(doc.Checks, jsonCheck{c.Name, c.Held(), texts(c.Breaches), c.Untested})
 	}
 	for _, s := range found.samples {
 		if len(s.rounds) > 0 {
 			doc.Samples = append(doc.Samples, s.json())
 		}
 	}
-	for _, f := range v.faults {
-		doc.Faults = append(doc.Faults, jsonFault{AtMS: ms(f.fault.at), Node: f.fault.node, Fault: tokens[f.fault.what],
-			Led: f.led, Successor: f.successor, GapMS: ms(f.gap), Breaches: texts(f.breaches)})
+	for _, f := range v.Faults {
+		doc.Faults = append(doc.Faults, jsonFault{AtMS: ms(f.At), Node: f.Node, Fault: f.What.Token(),
+			Led: f.Led, Successor: f.Successor, GapMS: ms(f.Gap), Breaches: texts(f.Breaches)})
 	}
 	for _, r := range records {
-		doc.Timeline = append(doc.Timeline, jsonRecord{ms(r.at), r.node, tokens[r.what], r.epoch.counter, r.epoch.owner, r.cause})
+		doc.Timeline = append(doc.Timeline, jsonRecord{ms(r.At), r.Node, r.What.Token(), r.Epoch.Counter, r.Epoch.Owner, r.Cause})
 	}
 	out := json.NewEncoder(l.Out)
 	out.SetIndent("", "  ")
@@ -213,7 +216,7 @@ func newJSONTimes(fault string, times []time.Duration) jsonTimes {
 // ms is d in milliseconds, to the microsecond.
 func ms(d time.Duration) float64 { return math.Round(float64(d)/1e3) / 1e3 }
 
-func texts(breaches []breach) []string {
+func texts(breaches []verdict.Breach) []string {
 	list := []string{}
 	for _, b := range breaches {
 		list = append(list, strings.TrimSpace(b.String()))

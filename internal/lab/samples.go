@@ -7,6 +7,8 @@ import (
 	"slices"
 	"text/tabwriter"
 	"time"
+
+	"github.com/bully-agent/bully-agent/internal/lab/verdict"
 )
 
 // round is what one fault led to.
@@ -18,23 +20,23 @@ type round struct {
 }
 
 // newRound reads one from the records since the fault.
-func newRound(fault, heir record, records []record) round {
-	r := round{took: heir.at - fault.at}
+func newRound(fault, heir verdict.Record, records []verdict.Record) round {
+	r := round{took: heir.At - fault.At}
 	for _, x := range records {
 		switch {
-		case x.node != fault.node || x.cause == causeUncleanRestart:
-		case x.what == losing && !r.hasLet:
-			r.letGo, r.hasLet = x.at-fault.at, true
-		case x.what == lost && r.hasLet:
+		case x.Node != fault.Node || x.Cause == verdict.CauseUncleanRestart:
+		case x.What == verdict.Losing && !r.hasLet:
+			r.letGo, r.hasLet = x.At-fault.At, true
+		case x.What == verdict.Lost && r.hasLet:
 			// Equal times: the journal's order is the true one, and at tells no more than it.
-			r.lostFirst = x.at <= heir.at && indexOf(records, x) < indexOf(records, heir)
+			r.lostFirst = x.At <= heir.At && indexOf(records, x) < indexOf(records, heir)
 			return r
 		}
 	}
 	return r
 }
 
-func indexOf(records []record, r record) int { return slices.Index(records, r) }
+func indexOf(records []verdict.Record, r verdict.Record) int { return slices.Index(records, r) }
 
 // samples are the rounds of one kind of fault, in order.
 type samples struct {
@@ -110,6 +112,6 @@ func printSamples(w io.Writer, all []samples) {
 }
 
 func printTimes(w io.Writer, name string, times []time.Duration, note string) {
-	fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t\n", name, len(times), span(slices.Min(times)),
-		span(percentile(times, 0.5)), span(percentile(times, 0.95)), span(slices.Max(times)), note)
+	fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t\n", name, len(times), verdict.Span(slices.Min(times)),
+		verdict.Span(percentile(times, 0.5)), verdict.Span(percentile(times, 0.95)), verdict.Span(slices.Max(times)), note)
 }

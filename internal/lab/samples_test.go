@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/bully-agent/bully-agent/internal/lab/verdict"
 )
 
 func TestPercentile(t *testing.T) {
@@ -97,7 +99,7 @@ func TestNewRound(t *testing.T) {
 	}
 	for name, tt := range tests {
 		records := history(t, tt.lines)
-		heir := slices.IndexFunc(records, func(r record) bool { return r.what == became })
+		heir := slices.IndexFunc(records, func(r verdict.Record) bool { return r.What == verdict.Became })
 		if got := newRound(records[0], records[heir], records[1:]); got.hasLet != tt.want.hasLet || got.lostFirst != tt.want.lostFirst ||
 			(got.took-tt.want.took).Abs() > time.Microsecond || (got.letGo-tt.want.letGo).Abs() > time.Microsecond {
 			t.Errorf("%s: %+v, want %+v", name, got, tt.want)
@@ -132,4 +134,13 @@ func TestEnoughRunsNeedNoWarning(t *testing.T) {
 	if !strings.Contains(out.String(), "p95 of 49 runs is just their third slowest one") {
 		t.Errorf("no warning about %d runs:\n%s", honestP95-1, out.String())
 	}
+}
+
+func history(t *testing.T, lines string) []verdict.Record {
+	t.Helper()
+	records, err := verdict.ParseStory(lines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return records
 }

@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
@@ -9,7 +8,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/vishvananda/netns"
+	"github.com/bully-agent/bully-agent/internal/lab/netlab"
+	"github.com/bully-agent/bully-agent/internal/realtime"
 )
 
 // spawner starts the agents, all from one thread that lives as long as the lab. The kernel kills them when that thread
@@ -23,6 +23,9 @@ func newSpawner() *spawner {
 	s := &spawner{orders: make(chan func())}
 	go func() {
 		runtime.LockOSThread() // and never unlock: a thread in a foreign namespace must not be reused
+		if err := realtime.Shed(); err != nil {
+			panic("BUG: leave own scheduling to this process: " + err.Error())
+		}
 		for order := range s.orders {
 			order()
 		}
@@ -33,32 +36,20 @@ func newSpawner() *spawner {
 // close ends the thread, and with it every agent that still runs.
 func (s *spawner) close() { close(s.orders) }
 
-// start starts cmd, in the network namespace ns unless that is nil.
-func (s *spawner) start(cmd *exec.Cmd, ns *netns.NsHandle) error {
+// start starts cmd, on a host unless that is nil.
+func (s *spawner) start(cmd *exec.Cmd, on *netlab.Host) error {
 	result := make(chan error)
-	s.orders <- func() { result <- startIn(cmd, ns) }
+	s.orders <- func() { result <- startOn(cmd, on) }
 	return <-result
 }
 
-func startIn(cmd *exec.Cmd, ns *netns.NsHandle) error {
+func startOn(cmd *exec.Cmd, host *netlab.Host) error {
 	// Its own group, so that a Ctrl-C at the terminal reaches the lab alone.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if ns == nil {
+	if host == nil {
 		return cmd.Start()
 	}
-	home, err := netns.Get()
-	if err != nil {
-		return fmt.Errorf("find own network namespace: %w", err)
-	}
-	defer home.Close()
-	if err := netns.Set(*ns); err != nil {
-		return fmt.Errorf("enter network namespace: %w", err)
-	}
-	started := cmd.Start()
-	if err := netns.Set(home); err != nil {
-		panic("BUG: leave network namespace: " + err.Error())
-	}
-	return started
+	return host.Visit(cmd.Start)
 }
 
 // environment is the lab's own without what is meant for another agent: its settings, and its supervisor's socket.

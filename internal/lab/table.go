@@ -6,6 +6,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/bully-agent/bully-agent/internal/lab/verdict"
 )
 
 // row is one node in the live table.
@@ -20,7 +22,7 @@ type picture struct {
 	title    string
 	rows     []row
 	selected int
-	recent   []record // newest last
+	recent   []verdict.Record // newest last
 	message  string
 	help     string
 }
@@ -99,7 +101,7 @@ func clip(s string, width int) string {
 }
 
 // row is what is known of n: from its process, from what it answered last, and from its hooks.
-func (n *node) row(v view, records []record, now time.Duration) row {
+func (n *node) row(v view, records []verdict.Record, now time.Duration) row {
 	r := row{name: n.name, cable: "-"}
 	r.state, r.pid = n.condition()
 	if r.pid != 0 && v.node != nil && v.err == nil {
@@ -108,15 +110,15 @@ func (n *node) row(v view, records []record, now time.Duration) row {
 			r.leader = v.status.Leader.Name
 		}
 	}
-	if n.cable != nil {
+	if n.host != nil {
 		r.cable = "in"
 		if n.isSevered() {
 			r.cable = "PULLED"
 		}
 	}
 	for _, x := range records {
-		if x.node == n.name && (x.what == became || x.what == lost) {
-			r.hook = fmt.Sprintf("%s, epoch %d, %s ago", x.what, x.epoch.counter, (now - x.at).Round(time.Second))
+		if x.Node == n.name && (x.What == verdict.Became || x.What == verdict.Lost) {
+			r.hook = fmt.Sprintf("%s, epoch %d, %s ago", x.What, x.Epoch.Counter, (now - x.At).Round(time.Second))
 		}
 	}
 	return r

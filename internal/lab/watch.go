@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"syscall"
 	"time"
+
+	"github.com/bully-agent/bully-agent/internal/lab/verdict"
 )
 
 // calm is what a watch saw.
@@ -45,13 +47,13 @@ func (l *lab) watch(ctx context.Context) error {
 }
 
 // count counts the hooks within the watch.
-func (c *calm) count(records []record) {
+func (c *calm) count(records []verdict.Record) {
 	for _, r := range records {
 		switch {
-		case r.at < c.from || r.at > c.to:
-		case r.what == became:
+		case r.At < c.from || r.At > c.to:
+		case r.What == verdict.Became:
 			c.begun++
-		case r.what == losing:
+		case r.What == verdict.Losing:
 			c.ended++
 		}
 	}
