@@ -139,13 +139,13 @@ func (l *lan) led(hosts ...*host) {
 // gap logs how long it took from one record to another.
 func (l *lan) gap(from, to step) {
 	l.t.Helper()
-	var begun time.Time
+	begun := time.Duration(-1)
 	for _, r := range l.journal.read() {
 		switch {
-		case r.node == from.node && r.what == from.what:
-			begun = r.at
-		case r.node == to.node && r.what == to.what && !begun.IsZero():
-			l.t.Logf("from %s %s to %s %s: %v", from.node, from.what, to.node, to.what, r.at.Sub(begun).Round(100*time.Microsecond))
+		case r.Node == from.node && r.What == from.what:
+			begun = r.At
+		case r.Node == to.node && r.What == to.what && begun >= 0:
+			l.t.Logf("from %s %s to %s %s: %v", from.node, from.what, to.node, to.what, (r.At - begun).Round(100*time.Microsecond))
 			return
 		}
 	}

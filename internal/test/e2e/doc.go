@@ -1,16 +1,7 @@
 // Package e2e tests the real binary on several hosts. It holds tests only.
 //
-// A host is a network namespace with one cable, a veth pair, to a switch. The
-// switch is a namespace too, with a bridge in it: so the machine's own firewall
-// has no say (bridged packets pass its FORWARD chain where br_netfilter is
-// loaded), its own interfaces do not change, and nothing collides.
-//
-//	be<pid>x1s                    be<pid>x1h1
-//	┌──────────────┐              ┌────────────────────────┐
-//	│ br0 ── p1 ───┼── veth ──────┼─ eth0 10.78.1.1  agent │
-//	│   └─── p2 ───┼── veth ──┐   └────────────────────────┘
-//	└──────────────┘          │   be<pid>x1h2
-//	                          └───┼─ eth0 10.78.1.2  agent │
+// Each test has a LAN of its own, of network namespaces (package netlab): be<pid>-1-h1,
+// be<pid>-1-h2 and so on, with addresses 10.78.1.1 and on, and be<pid>-1-lan, the switch.
 //
 // All hosts share one kernel, hence one file for the hooks to write to: the
 // order of its lines is the true order of what happened on different hosts, and

@@ -16,20 +16,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// isAlive is the line that a command under exec or hold writes again and again.
-const isAlive what = "alive"
-
 // command is what exec and hold run in these tests: it leaves one process in a
 // session of its own and one orphan, and says every few milliseconds that it is
 // alive, and whose environment it has. All of it bears the LAN's mark.
 func (l *lan) command(trap string) []string {
 	script := trap + `setsid sleep 1000 & (sleep 1000 &); while :; do ` +
-		`date "+$BULLY_NODE ` + string(isAlive) + ` $BULLY_EPOCH $BULLY_EPOCH_OWNER - %s%N" >>` + l.journal.path +
+		`date "+$BULLY_NODE ` + isAlive.Token() + ` $BULLY_EPOCH $BULLY_EPOCH_OWNER - %s%N" >>` + l.journal.path +
 		`; sleep 0.02; done`
 	return []string{"env", l.mark(), "sh", "-c", script}
 }
 
-func (l *lan) mark() string { return "E2E_COMMAND=" + l.name }
+func (l *lan) mark() string { return "E2E_COMMAND=" + string(l.net.Switch()) }
 
 // marked lists the processes of these commands that run. A zombie has no
 // environment.
@@ -43,21 +40,21 @@ func (l *lan) marked() (pids []string) {
 	return pids
 }
 
-// tenant is an exec or hold on a host.
-type tenant struct {
+// holder is an exec or hold on a host.
+type holder struct {
 	*process
 	host *host
 	log  string
 }
 
-func (h *host) run(words ...string) *tenant {
+func (h *host) run(words ...string) *holder {
 	t := h.lan.t
 	t.Helper()
-	n := &tenant{host: h, log: filepath.Join(h.dir, fmt.Sprintf("tenant%d", time.Now().UnixNano()))}
+	n := &holder{host: h, log: filepath.Join(h.dir, fmt.Sprintf("holder%d", time.Now().UnixNano()))}
 	log, err := os.Create(n.log)
 	must(t, err)
 	defer log.Close()
-	cmd := exec.Command("ip", append([]string{"netns", "exec", h.ns, binary}, words...)...)
+	cmd := h.command(append([]string{binary}, words...)...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/", "BULLY_SOCKET=" + h.socket()}
 	must(t, cmd.Start())
@@ -74,7 +71,7 @@ func (h *host) run(words ...string) *tenant {
 }
 
 // exits waits for the end.
-func (n *tenant) exits(want int) {
+func (n *holder) exits(want int) {
 	t := n.host.lan.t
 	t.Helper()
 	select {
@@ -87,7 +84,7 @@ func (n *tenant) exits(want int) {
 	}
 }
 
-func (n *tenant) words() string {
+func (n *holder) words() string {
 	text, _ := os.ReadFile(n.log)
 	return strings.TrimSpace(string(text))
 }
@@ -97,14 +94,14 @@ func (n *tenant) words() string {
 func (l *lan) lives(h *host, count int) {
 	l.t.Helper()
 	l.eventually(fmt.Sprintf("the command runs on %s", h), patience, func() error {
-		begun, seen := l.journal.last(h, becomeBegin).epoch, 0
+		begun, seen := l.journal.last(h, becomeBegin).Epoch, 0
 		for _, r := range l.journal.read() {
-			if r.node == h.name && r.what == isAlive && r.epoch == begun {
+			if r.Node == h.name && r.What == isAlive && r.Epoch == begun {
 				seen++
 			}
 		}
 		if seen < count {
-			return fmt.Errorf("seen %d times in epoch %d", seen, begun)
+			return fmt.Errorf("seen %d times in epoch %d", seen, begun.Counter)
 		}
 		return nil
 	})
@@ -128,10 +125,10 @@ func (l *lan) aloneInTurn() {
 	leader := ""
 	for _, r := range l.journal.read() {
 		switch {
-		case r.what == becomeBegin:
-			leader = r.node
-		case r.what == isAlive && r.node != leader:
-			l.t.Errorf("the command runs on %s in epoch %d while %s leads", r.node, r.epoch, leader)
+		case r.What == becomeBegin:
+			leader = r.Node
+		case r.What == isAlive && r.Node != leader:
+			l.t.Errorf("the command runs on %s in epoch %d while %s leads", r.Node, r.Epoch.Counter, leader)
 			return
 		}
 	}
@@ -255,9 +252,9 @@ func TestHoldFollowsTheLeader(t *testing.T) {
 	best, next := l.best(), l.next()
 	l.start()
 	l.agreeOn(best)
-	var tenants []*tenant
+	var holders []*holder
 	for _, h := range l.hosts {
-		tenants = append(tenants, h.run(append([]string{"hold", "--"}, l.command("trap 'sleep 1.5; exit 0' TERM; ")...)...))
+		holders = append(holders, h.run(append([]string{"hold", "--"}, l.command("trap 'sleep 1.5; exit 0' TERM; ")...)...))
 	}
 	l.lives(best, 3)
 	if _, code := best.cli("step-down", "--for", "1h"); code != 0 {
@@ -268,13 +265,13 @@ func TestHoldFollowsTheLeader(t *testing.T) {
 	next.kill()
 	l.agreeOn(l.hosts[0], l.except(next)...)
 	l.lives(l.hosts[0], 3)
-	tenants[1].exits(4)
+	holders[1].exits(4)
 	l.aloneInTurn()
-	for _, n := range []*tenant{tenants[0], tenants[2]} {
+	for _, n := range []*holder{holders[0], holders[2]} {
 		must(t, n.cmd.Process.Signal(unix.SIGTERM))
 	}
-	tenants[2].exits(0) // it ran nothing
-	tenants[0].exits(0) // what its command said
+	holders[2].exits(0) // it ran nothing
+	holders[0].exits(0) // what its command said
 	l.noCommandRuns()
 }
 
@@ -374,7 +371,7 @@ func (h *host) openTerminal(words ...string) *terminal {
 	tty, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
 	must(t, err)
 	defer tty.Close()
-	cmd := exec.Command("ip", append([]string{"netns", "exec", h.ns}, words...)...)
+	cmd := h.command(words...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/", "BULLY_SOCKET=" + h.socket()}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true} // of standard input

@@ -25,7 +25,7 @@ func TestGarbageChangesNothing(t *testing.T) {
 	before := transitions(l.hosts)
 
 	const datagrams = 3000
-	must(t, within(l.switchNS(), func() error { return l.pelt(random, datagrams) }))
+	must(t, l.net.Switch().Within(func() error { return l.pelt(random, datagrams) }))
 	l.agreeOn(best)
 	if after := transitions(l.hosts); len(after) != len(before) {
 		t.Errorf("it led to %v", after[len(before):])

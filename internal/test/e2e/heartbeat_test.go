@@ -29,8 +29,8 @@ type ecg struct {
 func (l *lan) watchHeart(from, to *host) *ecg {
 	l.t.Helper()
 	e := &ecg{from: from.addr, to: to.addr}
-	err := within(l.switchNS(), func() (err error) {
-		port, err := net.InterfaceByName(from.port)
+	err := l.net.Switch().Within(func() (err error) {
+		port, err := net.InterfaceByName(from.name)
 		if err != nil {
 			return err
 		}

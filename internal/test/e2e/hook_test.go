@@ -4,12 +4,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/internal/lab/verdict"
 )
 
 // Hooks that misbehave delay nothing: the heartbeats go on, nobody begins to lead who
@@ -93,6 +96,93 @@ func (h *host) wholeLog() []byte {
 	return text
 }
 
+// runLine is the keeper's of a lose hook that starts, with the time that it has, or that
+// has used it up; or one of a host that leads again, or whose agent was told to stop.
+var runLine = regexp.MustCompile(`hook (?:started|failed): epoch=(\d+) hook=lose-leadership (?:.* timeout=(\S+)|err="timed out )` +
+	`|hook (?:started|dropped): .*(hook=become-leader)|(stopping in order)|(agent started)`)
+
+// overrun gives the leaderships whose lose hook was ended by the end of the lease though
+// it had the time that it is promised where there is room; true: and it was started once
+// more, or need not be, see verdict.Rules.
+func (l *lan) overrun() map[verdict.Leadership]bool {
+	overrun := make(map[verdict.Leadership]bool)
+	for _, h := range l.hosts {
+		text, err := os.ReadFile(h.logPath())
+		if l.room == 0 || err != nil {
+			continue
+		}
+		for epoch, isRedone := range overrunBy(text, l.room) {
+			overrun[verdict.Leadership{Node: h.name, Counter: epoch}] = isRedone
+		}
+	}
+	return overrun
+}
+
+// overrunBy is overrun of one host's log, by epoch. The time that is promised is half of
+// the stop budget if the keeper alone minds it, of which it leaves a quarter and a bit for
+// the end.
+func overrunBy(log []byte, room time.Duration) map[uint64]bool {
+	overrun := make(map[uint64]bool)
+	var had time.Duration // of the run that started last
+	isStopping := false
+	for _, m := range runLine.FindAllSubmatch(log, -1) {
+		epoch, _ := strconv.ParseUint(string(m[1]), 10, 64)
+		_, isCut := overrun[epoch]
+		switch leads, stops, starts := len(m[3]) > 0, len(m[4]) > 0, len(m[5]) > 0; {
+		case leads:
+			for epoch := range overrun {
+				overrun[epoch] = true
+			}
+		case stops, starts:
+			isStopping = stops
+		case len(m[2]) > 0:
+			had, _ = time.ParseDuration(string(m[2]))
+			if isCut {
+				overrun[epoch] = true
+			}
+		case had >= room/4 && had <= room:
+			overrun[epoch] = isStopping
+		}
+	}
+	return overrun
+}
+
+// TestOverrun reads made-up logs of one host.
+func TestOverrun(t *testing.T) {
+	const (
+		begun   = "[INFO]  keeper: hook started: epoch=7 hook=lose-leadership cause=lease-expired seq=2 attempt=1 timeout=150ms\n"
+		cut     = "[ERROR] keeper: hook failed: epoch=7 hook=lose-leadership err=\"timed out after 151ms\" took=152ms\n"
+		own     = "[ERROR] keeper: hook failed: epoch=7 hook=lose-leadership err=\"exit status 1\" took=52ms\n"
+		tooLate = "[INFO]  keeper: hook started: epoch=7 hook=lose-leadership cause=lease-expired seq=2 attempt=1 timeout=15ms\n"
+		redo    = "[INFO]  keeper: hook started: epoch=7 hook=lose-leadership cause=lease-expired seq=3 attempt=2 timeout=30s\n"
+		leads   = "[INFO]  keeper: hook started: epoch=9 hook=become-leader cause=leader-failed seq=3 attempt=1 timeout=30s\n"
+		dropped = "[INFO]  keeper: hook dropped: hook=become-leader epoch=9 cause=leader-failed\n"
+		stops   = "[INFO]  stopping in order\n"
+		starts  = "[INFO]  agent started: member=a\n"
+	)
+	for _, tt := range []struct {
+		name, log         string
+		isCut, isAnswered bool
+	}{
+		{name: "it has failed", log: begun + own},
+		{name: "it had no time", log: tooLate + cut},
+		{name: "cut, and never again", log: begun + cut, isCut: true},
+		{name: "cut, and started again", log: begun + cut + redo, isCut: true, isAnswered: true},
+		{name: "cut again", log: begun + cut + begun + cut, isCut: true},
+		{name: "cut, and it leads again", log: begun + cut + leads, isCut: true, isAnswered: true},
+		{name: "cut, and it was about to lead again", log: begun + cut + dropped, isCut: true, isAnswered: true},
+		{name: "it had led before", log: leads + begun + cut, isCut: true},
+		{name: "cut while the agent stopped", log: stops + begun + cut, isCut: true, isAnswered: true},
+		{name: "cut, and the agent stopped later", log: begun + cut + stops, isCut: true},
+		{name: "cut in another life", log: stops + starts + begun + cut, isCut: true},
+	} {
+		isAnswered, isCut := overrunBy([]byte(tt.log), 400*time.Millisecond)[7]
+		if isCut != tt.isCut || isAnswered != tt.isAnswered {
+			t.Errorf("%s: cut %v, answered %v; want %v, %v", tt.name, isCut, isAnswered, tt.isCut, tt.isAnswered)
+		}
+	}
+}
+
 // A notification that hangs holds up no leadership.
 func TestHookHangsAsNotification(t *testing.T) {
 	t.Parallel()
@@ -108,7 +198,7 @@ func TestHookHangsAsNotification(t *testing.T) {
 
 // began is an error until h's become hook has begun.
 func (l *lan) began(h *host) error {
-	if l.journal.last(h, becomeBegin).epoch == 0 {
+	if l.journal.last(h, becomeBegin).Epoch.Counter == 0 {
 		return fmt.Errorf("no become hook on %s", h)
 	}
 	return nil
@@ -162,11 +252,11 @@ func TestStopDuringBecomeHook(t *testing.T) {
 		t.Errorf("the agent exited with %d, expected 0", code)
 	}
 	l.agreeOn(next)
-	if l.journal.last(best, becomeEnd).epoch != 0 {
+	if l.journal.last(best, becomeEnd).Epoch.Counter != 0 {
 		t.Errorf("the become hook went on to its end")
 	}
 	l.journal.order(on(best, becomeBegin), on(best, loseBegin).because("stopped"), on(best, loseEnd), on(next, becomeBegin).because("handed-over"))
-	if left := processesIn(best.ns); len(left) > 0 {
+	if left := best.net.Processes(); len(left) > 0 {
 		t.Errorf("processes %v were left behind on %s", left, best)
 	}
 }
@@ -196,7 +286,7 @@ func TestKilledDuringBecomeHook(t *testing.T) {
 func (l *lan) nothingRuns(h *host) {
 	l.t.Helper()
 	l.eventually("nothing is left on "+h.name, patience, func() error {
-		if left := processesIn(h.ns); len(left) > 0 {
+		if left := h.net.Processes(); len(left) > 0 {
 			return fmt.Errorf("processes %v run", left)
 		}
 		return nil
@@ -219,7 +309,27 @@ func TestSlowLoseHookHoldsUpTheNext(t *testing.T) {
 	l.agreeOn(next)
 	l.journal.order(on(best, loseBegin), on(best, loseEnd), on(next, becomeBegin).because("handed-over"))
 	l.gap(on(best, loseEnd), on(next, becomeBegin))
-	if took := l.journal.last(best, loseEnd).at.Sub(l.journal.last(best, loseBegin).at); took < 1400*time.Millisecond {
+	if took := l.journal.last(best, loseEnd).At - l.journal.last(best, loseBegin).At; took < 1400*time.Millisecond {
 		t.Errorf("the lose hook took %v, expected its 1.5 s", took)
+	}
+}
+
+// In available mode a leader with a takeover delay is waited for when its agent is killed: until
+// its lose hook has ended, and no longer.
+func TestAKilledLeaderIsWaitedForWhileItLetsGo(t *testing.T) {
+	t.Parallel()
+	l := newLAN(t, 3, "--takeover-delay", "20s")
+	best, next := l.best(), l.next()
+	for _, h := range l.hosts {
+		h.onLose = "sleep 1.5"
+	}
+	l.start()
+	l.agreeOn(best)
+	best.kill()
+	l.agreeOn(next)
+	l.journal.order(on(best, isKilled), on(best, loseBegin).because("agent-died"), on(best, loseEnd), on(next, becomeBegin).because("process-gone"))
+	l.gap(on(best, loseEnd), on(next, becomeBegin))
+	if took := l.journal.last(next, becomeBegin).At - l.journal.last(best, loseEnd).At; took > 5*time.Second {
+		t.Errorf("%s led %v after that, far beyond the word of the keeper", next, took)
 	}
 }

@@ -9,15 +9,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/internal/lab/netlab"
 )
 
 const port = 7950
@@ -25,9 +23,8 @@ const port = 7950
 // host is one host of a LAN, with at most one agent running.
 type host struct {
 	lan      *lan
-	name     string // the node's name
-	ns       string
-	port     string         // its interface at the switch
+	name     string         // the node's name
+	net      *netlab.Host   // its cable, and its namespace
 	addr     netip.AddrPort // of its agent
 	dir      string
 	priority int
@@ -48,14 +45,17 @@ type process struct {
 }
 
 func newHost(l *lan, speaks family, i int) *host {
-	h := &host{lan: l, name: fmt.Sprintf("h%d", i), ns: fmt.Sprintf("%sh%d", l.name, i), port: fmt.Sprintf("p%d", i), priority: 10 * i}
+	h := &host{lan: l, name: fmt.Sprintf("h%d", i), priority: 10 * i}
 	h.dir = filepath.Join(l.dir, h.name)
 	must(l.t, os.MkdirAll(filepath.Dir(h.socket()), 0o700))
-	addr := netip.AddrFrom4([4]byte{10, 78, l.number, byte(i)})
+	addr := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 78, l.number, byte(i)}), 24)
 	if speaks == ipv6 {
-		addr = netip.AddrFrom16([16]byte{0: 0xfd, 1: 0x78, 7: l.number, 15: byte(i)})
+		addr = netip.PrefixFrom(netip.AddrFrom16([16]byte{0: 0xfd, 1: 0x78, 7: l.number, 15: byte(i)}), 64)
 	}
-	h.addr = netip.AddrPortFrom(addr, port)
+	var err error
+	h.net, err = l.net.AddHost(h.name, addr)
+	must(l.t, err)
+	h.addr = netip.AddrPortFrom(addr.Addr(), port)
 	h.client = control.Dial(h.socket())
 	return h
 }
@@ -84,6 +84,11 @@ func (h *host) arguments() []string {
 	return append(append(args, h.lan.options...), h.options...)
 }
 
+// command is one to be run on this host. `ip netns exec` ends in execve, so its pid is that of the command.
+func (h *host) command(words ...string) *exec.Cmd {
+	return exec.Command("ip", append([]string{"netns", "exec", string(h.net.Namespace)}, words...)...)
+}
+
 // start starts the agent. It does not wait: agents start together.
 func (h *host) start() {
 	t := h.lan.t
@@ -94,17 +99,16 @@ func (h *host) start() {
 	log, err := os.OpenFile(h.logPath(), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	must(t, err)
 	defer log.Close()
-	// `ip netns exec` ends in execve, so its pid is the agent's.
-	p := &process{done: make(chan struct{}), cmd: exec.Command("ip", append([]string{"netns", "exec", h.ns, binary}, h.arguments()...)...)}
+	p := &process{done: make(chan struct{}), cmd: h.command(append([]string{binary}, h.arguments()...)...)}
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=/"}, h.lan.env...) // no BULLY_* of ours
+	h.lan.journal.note(h, isStarted)
 	must(t, p.cmd.Start())
 	go func() {
 		p.err = p.cmd.Wait()
 		close(p.done)
 	}()
 	h.agent = p
-	h.lan.journal.note(h, isStarted)
 }
 
 // signal sends one signal to the agent.
@@ -157,11 +161,12 @@ func (h *host) exits(bound time.Duration) int {
 	return code
 }
 
-// end ends the agent without ceremony; the test is over.
+// end ends the agent without ceremony; the test is over. Another host may still begin to lead before it is ended, too.
 func (h *host) end() {
 	if h.agent == nil {
 		return
 	}
+	h.lan.journal.note(h, isKilled)
 	_ = h.agent.cmd.Process.Kill()
 	<-h.agent.done
 	h.agent = nil
@@ -205,7 +210,7 @@ func (h *host) events(since uint64) []control.Event {
 // cli runs one command of the binary on this host, as a user would.
 func (h *host) cli(args ...string) (stdout string, code int) {
 	h.lan.t.Helper()
-	cmd := exec.Command("ip", append([]string{"netns", "exec", h.ns, binary}, args...)...)
+	cmd := h.command(append([]string{binary}, args...)...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/", "BULLY_SOCKET=" + h.socket()}
 	out, err := cmd.Output()
 	var exit *exec.ExitError
@@ -239,26 +244,4 @@ func (h *host) lastWords() string {
 	}
 	all := strings.Split(strings.TrimSpace(string(text)), "\n")
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
-}
-
-// within runs f with the network of namespace ns; sockets opened there stay
-// there. The thread is never used again, since it could not be trusted to be
-// back where it was.
-func within(ns string, f func() error) error {
-	result := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // and not unlocked: the thread ends with the goroutine
-		space, err := os.Open(filepath.Join("/run/netns", ns))
-		if err != nil {
-			result <- err
-			return
-		}
-		defer space.Close()
-		if err := unix.Setns(int(space.Fd()), unix.CLONE_NEWNET); err != nil {
-			result <- fmt.Errorf("enter namespace %s: %w", ns, err)
-			return
-		}
-		result <- f()
-	}()
-	return <-result
 }

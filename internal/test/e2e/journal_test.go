@@ -8,84 +8,77 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/bully-agent/bully-agent/internal/lab/verdict"
 )
 
 // journal is the file that the hooks of one LAN and the test itself write to,
 // one line for each thing that happened. The kernel appends lines one after the
 // other, so their order is the true one, whichever host they come from.
 type journal struct {
-	t    *testing.T
-	path string
+	t     *testing.T
+	path  string
+	begun time.Time
 }
 
-// what says what a record tells. The first four come from hooks, in whose
-// lines they are made of BULLY_EVENT and begin or end.
-type what string
-
+// The records of a journal: first those that hooks write.
 const (
-	becomeBegin what = "become-leader.begin"
-	becomeEnd   what = "become-leader.end"
-	loseBegin   what = "lose-leadership.begin"
-	loseEnd     what = "lose-leadership.end"
+	becomeBegin = verdict.Became
+	becomeEnd   = verdict.Succeeded
+	loseBegin   = verdict.Losing
+	loseEnd     = verdict.Lost
 
-	isStarted what = "started" // the test started the agent
-	isKilled  what = "killed"
-	isStopped what = "stopped" // SIGTERM
-	isPaused  what = "paused"
-	isFrozen  what = "frozen" // the whole host, its guards too
-	isResumed what = "resumed"
-	isCut     what = "cut"
-	isSplit   what = "split" // moved to the other switch
-	isPlugged what = "plugged"
+	isStarted    = verdict.Started // the test starts the agent
+	isKilled     = verdict.Killed
+	isKeeperGone = verdict.KeeperGone
+	isStopped    = verdict.Stopped
+	isPaused     = verdict.Paused
+	isFrozen     = verdict.Frozen
+	isResumed    = verdict.Continued
+	isCut        = verdict.Cut
+	isSplit      = verdict.Split
+	isPlugged    = verdict.Plugged
+
+	isAlive = verdict.Acting // written again and again by a command under exec or hold
 )
-
-// record is one line of the journal.
-type record struct {
-	node  string
-	what  what
-	epoch uint64
-	owner string // id of the node whose epoch it is
-	cause string
-	at    time.Time // for durations that people read; the order is that of the lines
-}
 
 func newJournal(t *testing.T, path string) *journal {
 	t.Helper()
 	must(t, os.WriteFile(path, nil, 0o600))
-	return &journal{t: t, path: path}
+	return &journal{t: t, path: path, begun: time.Now().Round(0)}
 }
 
 // hook is a hook that writes one line when it begins, does body, and writes
 // another. One date each reads the clock, forms the line and appends it.
 func (j *journal) hook(body string) string {
-	line := func(phase string) string {
-		return `date "+$BULLY_NODE $BULLY_EVENT.` + phase + ` $BULLY_EPOCH $BULLY_EPOCH_OWNER $BULLY_CAUSE %s%N" >>` + j.path
+	line := func(phase verdict.Phase) string {
+		return `date "+` + verdict.HookWords(phase) + ` %s%N" >>` + j.path
 	}
 	if body == "" {
 		body = ":"
 	}
-	return line("begin") + "; " + body + "; " + line("end")
+	return line(verdict.Begin) + "; " + body + "; " + line(verdict.End)
 }
 
 // note writes down what the test does to h, before it does it.
-func (j *journal) note(h *host, what what) {
+func (j *journal) note(h *host, what verdict.What) {
 	j.t.Helper()
 	file, err := os.OpenFile(j.path, os.O_APPEND|os.O_WRONLY, 0)
 	must(j.t, err)
 	defer file.Close()
-	_, err = fmt.Fprintf(file, "%s %s 0 - - %d\n", h, what, time.Now().UnixNano())
+	_, err = fmt.Fprintf(file, "%s %d\n", verdict.NoteWords(h.name, what, ""), time.Now().UnixNano())
 	must(j.t, err)
 }
 
 // read gives all records so far. A line that makes no sense fails the test.
-func (j *journal) read() []record {
+func (j *journal) read() []verdict.Record {
 	text, err := os.ReadFile(j.path)
 	if err != nil {
 		j.t.Errorf("read the journal: %v", err)
 	}
-	var records []record
+	var records []verdict.Record
 	for line := range strings.Lines(string(text)) {
-		r, err := parseRecord(line)
+		r, err := j.parse(line)
 		if err != nil {
 			j.t.Errorf("read the journal: %v", err)
 			continue
@@ -95,41 +88,42 @@ func (j *journal) read() []record {
 	return records
 }
 
-func parseRecord(line string) (record, error) {
-	f := strings.Fields(line)
-	if len(f) != 6 {
-		return record{}, fmt.Errorf("line %q has %d words, expected 6", line, len(f))
-	}
-	counter, err := strconv.ParseUint(f[2], 10, 64)
+// parse reads a line. Its last word is the time, for durations that people read; the order is that of the lines.
+func (j *journal) parse(line string) (verdict.Record, error) {
+	r, last, err := verdict.ParseLine(line)
 	if err != nil {
-		return record{}, fmt.Errorf("line %q: epoch: %w", line, err)
+		return r, err
 	}
-	ns, err := strconv.ParseInt(f[5], 10, 64)
+	ns, err := strconv.ParseInt(last, 10, 64)
 	if err != nil {
-		return record{}, fmt.Errorf("line %q: time: %w", line, err)
+		return r, fmt.Errorf("line %q: time: %w", line, err)
 	}
-	return record{node: f[0], what: what(f[1]), epoch: counter, owner: f[3], cause: f[4], at: time.Unix(0, ns)}, nil
+	r.At = time.Unix(0, ns).Sub(j.begun)
+	return r, nil
 }
+
+// when is the time of a record.
+func (j *journal) when(r verdict.Record) time.Time { return j.begun.Add(r.At) }
 
 // becomes gives the nodes whose become hooks began, in order.
 func (j *journal) becomes() []string {
 	var nodes []string
 	for _, r := range j.read() {
-		if r.what == becomeBegin {
-			nodes = append(nodes, r.node)
+		if r.What == becomeBegin {
+			nodes = append(nodes, r.Node)
 		}
 	}
 	return nodes
 }
 
 // last gives the newest record of what on h, or the zero record.
-func (j *journal) last(h *host, what what) record {
+func (j *journal) last(h *host, what verdict.What) verdict.Record {
 	for _, r := range slices.Backward(j.read()) {
-		if r.node == h.name && r.what == what {
+		if r.Node == h.name && r.What == what {
 			return r
 		}
 	}
-	return record{}
+	return verdict.Record{}
 }
 
 // order fails the test unless the journal has records of these kinds and nodes
@@ -138,7 +132,7 @@ func (j *journal) order(steps ...step) {
 	j.t.Helper()
 	rest := steps
 	for _, r := range j.read() {
-		if len(rest) > 0 && rest[0].node == r.node && rest[0].what == r.what && (rest[0].cause == "" || rest[0].cause == r.cause) {
+		if len(rest) > 0 && rest[0].node == r.Node && rest[0].what == r.What && (rest[0].cause == "" || rest[0].cause == r.Cause) {
 			rest = rest[1:]
 		}
 	}
@@ -150,26 +144,22 @@ func (j *journal) order(steps ...step) {
 // step is one record as a test expects it; an empty cause is any.
 type step struct {
 	node  string
-	what  what
+	what  verdict.What
 	cause string
 }
 
-func on(h *host, what what) step { return step{node: h.name, what: what} }
+func on(h *host, what verdict.What) step { return step{node: h.name, what: what} }
 
 func (s step) because(cause string) step {
 	s.cause = cause
 	return s
 }
 
-// timeline prints records for people, with times since the first.
-func timeline(records []record) string {
+// timeline prints records for people.
+func timeline(records []verdict.Record) string {
 	var out strings.Builder
 	for _, r := range records {
-		fmt.Fprintf(&out, "%9.3f s  %-4s %s", r.at.Sub(records[0].at).Seconds(), r.node, r.what)
-		if r.epoch != 0 {
-			fmt.Fprintf(&out, "  epoch %d of %.8s (%s)", r.epoch, r.owner, r.cause)
-		}
-		out.WriteByte('\n')
+		fmt.Fprintln(&out, r)
 	}
 	return out.String()
 }

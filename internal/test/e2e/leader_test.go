@@ -110,7 +110,7 @@ func rollingRestart(t *testing.T, options ...string) {
 			t.Fatalf("the agent of %s exited with %d after SIGTERM", h, code)
 		}
 		l.agree()
-		if left := processesIn(h.ns); len(left) > 0 {
+		if left := h.net.Processes(); len(left) > 0 {
 			t.Errorf("processes %v were left behind on %s", left, h)
 		}
 		h.start()
@@ -155,14 +155,14 @@ func TestKilledAndRestartedAtOnce(t *testing.T) {
 	best.kill()
 	best.start()
 	l.eventually("the lose hook has run", patience, func() error {
-		if l.journal.last(best, loseEnd).epoch == 0 {
+		if l.journal.last(best, loseEnd).Epoch.Counter == 0 {
 			return fmt.Errorf("no lose hook on %s", best)
 		}
 		return nil
 	})
 	l.eventually("a new epoch", patience, func() error {
 		s, err := best.status()
-		if err == nil && (!s.LeaderIsSelf || s.Epoch.Counter <= l.journal.last(best, loseEnd).epoch) {
+		if err == nil && (!s.LeaderIsSelf || s.Epoch.Counter <= l.journal.last(best, loseEnd).Epoch.Counter) {
 			err = fmt.Errorf("epoch %d, %s", s.Epoch.Counter, s.State)
 		}
 		return err
@@ -209,7 +209,7 @@ func TestIPv6Only(t *testing.T) {
 	t.Parallel()
 	l := newLANOf(t, ipv6, 3)
 	for _, h := range l.hosts {
-		l.ip(h.ns, "link set eth0 mtu 1280")
+		l.ip(h.net.Namespace, "link set eth0 mtu 1280")
 	}
 	l.start()
 	l.agreeOn(l.best())

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/internal/lab/verdict"
 )
 
 // A leader whose own link goes knows it at once, and lets go without waiting
@@ -38,7 +39,7 @@ func TestLeaderWithoutLink(t *testing.T) {
 			l.agreeOn(best)
 			tt.lose(l, best)
 			l.agreeOn(next, l.except(best)...)
-			l.gap(on(best, isCut), on(best, loseBegin)) // the command ip included
+			l.gap(on(best, isCut), on(best, loseBegin)) // what takes the link included
 			l.journal.order(on(best, isCut), on(best, loseBegin).because("link-lost"), on(best, loseEnd), on(next, becomeBegin))
 			l.gap(on(best, loseEnd), on(next, becomeBegin))
 			l.led(best, next)
@@ -80,8 +81,8 @@ func (l *lan) said(h *host, cause string) {
 }
 
 // befalls gives a command to iproute2 on h, and writes down what it means.
-func (l *lan) befalls(h *host, what what, command string) {
+func (l *lan) befalls(h *host, what verdict.What, command string) {
 	l.t.Helper()
 	l.journal.note(h, what)
-	l.ip(h.ns, command)
+	l.ip(h.net.Namespace, command)
 }

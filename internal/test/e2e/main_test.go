@@ -3,6 +3,7 @@ package e2e
 import (
 	"flag"
 	"fmt"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
+	"github.com/bully-agent/bully-agent/internal/lab/netlab"
 )
 
 // parallelLANs is how many LANs run at once. The tests wait more than they
@@ -48,27 +49,11 @@ func run(m *testing.M) int {
 		return 1
 	}
 	code := m.Run()
-	if left := ourNamespaces(); len(left) > 0 {
+	if left := netlab.Namespaces(prefix(os.Getpid()) + "-"); len(left) > 0 {
 		fmt.Fprintln(os.Stderr, "the tests left namespaces behind:", left)
 		code = max(code, 1)
 	}
 	return code
-}
-
-// ourNamespaces lists the namespaces of this test process.
-func ourNamespaces() []string {
-	return slices.DeleteFunc(namespaces(), func(name string) bool { return !strings.HasPrefix(name, prefix(os.Getpid())+"x") })
-}
-
-// namespaces lists all named ones of the machine.
-func namespaces() []string {
-	out, _ := exec.Command("ip", "netns", "list").Output()
-	var names []string
-	for line := range strings.Lines(string(out)) { // "name (id: 3)"
-		name, _, _ := strings.Cut(strings.TrimSpace(line), " ")
-		names = append(names, name)
-	}
-	return names
 }
 
 // provideBinary builds the agent, unless BULLY_E2E_BINARY names one: that of a
@@ -99,15 +84,13 @@ func lacks() string {
 	if _, err := exec.LookPath("ip"); err != nil {
 		return "the command ip is not installed (package iproute2)"
 	}
-	try := prefix(os.Getpid()) + "try"
-	defer exec.Command("ip", "netns", "del", try).Run()
-	if out, err := exec.Command("ip", "netns", "add", try).CombinedOutput(); err != nil {
-		return "no network namespace can be made: " + oneLine(out)
+	try, err := netlab.New(prefix(os.Getpid())+"-try", netlab.Fine)
+	if err == nil {
+		defer try.Close()
+		_, err = try.AddHost("h1", netip.MustParsePrefix("10.78.0.1/24"))
 	}
-	for kind, args := range map[string]string{"bridge": "link add br0 type bridge", "veth": "link add v0 type veth peer name v1"} {
-		if out, err := exec.Command("ip", append([]string{"-n", try}, strings.Fields(args)...)...).CombinedOutput(); err != nil {
-			return fmt.Sprintf("no %s interface can be made: %s", kind, oneLine(out))
-		}
+	if err != nil {
+		return "no network of namespaces can be made: " + err.Error()
 	}
 	return ""
 }
@@ -118,7 +101,7 @@ func lacks() string {
 var quick = []string{
 	"TestPriorityDecides", "TestCommandsOnHosts", "TestCutLeaderLetsGoFirst", "TestLeaderWithoutLink", "TestIPv6Only",
 	"TestKilledLeaderIsReplacedAtOnce", "TestQuorumOutlivesALeader", "TestQuorumLeaderInMinority", "TestPausedLeader",
-	"TestGuardRunsTheLoseHook", "TestGuardLeavesNothingBehind", "TestStopDuringBecomeHook", "TestHandOverWaitsForJobs",
+	"TestKeeperRunsTheLoseHook", "TestKeeperLeavesNothingBehind", "TestStopDuringBecomeHook", "TestHandOverWaitsForJobs",
 	"TestExecRunsOnOneHost", "TestHoldFollowsTheLeader", "TestVirtualAddressFollowsTheLeader",
 }
 
@@ -141,12 +124,10 @@ func needsNft(t *testing.T) {
 	if _, err := exec.LookPath("nft"); err != nil {
 		t.Skip("skipped: the command nft is not installed (package nftables)")
 	}
-	ns := prefix(os.Getpid()) + "nft"
-	defer exec.Command("ip", "netns", "del", ns).Run()
-	if out, err := exec.Command("ip", "netns", "add", ns).CombinedOutput(); err != nil {
-		t.Skip("skipped: no network namespace can be made: " + oneLine(out))
-	}
-	if out, err := exec.Command("ip", "netns", "exec", ns, "nft", "add", "table", "inet", "try").CombinedOutput(); err != nil {
+	try, err := netlab.New(fmt.Sprintf("%s-nft%d", prefix(os.Getpid()), lans.Add(1)), netlab.Fine)
+	must(t, err)
+	defer try.Close()
+	if out, err := exec.Command("ip", "netns", "exec", string(try.Switch()), "nft", "add", "table", "inet", "try").CombinedOutput(); err != nil {
 		t.Skip("skipped: nft does not work here: " + oneLine(out))
 	}
 }
@@ -162,32 +143,24 @@ func isLong(t *testing.T) {
 
 func oneLine(out []byte) string { return strings.Join(strings.Fields(string(out)), " ") }
 
-// prefix begins the names of everything that the test process pid makes.
-func prefix(pid int) string { return fmt.Sprintf("be%d", pid) }
+const kind = "be" // begins the names of everything that the tests make
+
+// prefix is that of what the test process pid makes.
+func prefix(pid int) string { return fmt.Sprintf("%s%d", kind, pid) }
 
 // sweep removes what test processes left behind that were killed: their
 // namespaces, the agents in them, and their directories.
 func sweep() {
-	for _, name := range namespaces() {
-		if isOfTheDead(name) {
-			deleteNamespace(name)
-		}
+	for _, orphan := range netlab.Orphans(kind) {
+		orphan.KillAll()
+		orphan.Remove()
 	}
-	for _, pattern := range []string{filepath.Join(os.TempDir(), "be*"), filepath.Join(netnsConfig, "be*")} {
-		dirs, _ := filepath.Glob(pattern)
+	for _, place := range []string{os.TempDir(), netnsConfig} {
+		dirs, _ := filepath.Glob(filepath.Join(place, kind+"*"))
 		for _, dir := range dirs {
-			if isOfTheDead(filepath.Base(dir)) {
+			if netlab.IsOrphan(kind, filepath.Base(dir)) {
 				_ = os.RemoveAll(dir)
 			}
 		}
 	}
-}
-
-// isOfTheDead reports whether name is one of ours and its process is gone.
-func isOfTheDead(name string) bool {
-	var pid int
-	if n, _ := fmt.Sscanf(name, "be%d", &pid); n != 1 || !strings.HasPrefix(name, prefix(pid)) {
-		return false
-	}
-	return unix.Kill(pid, 0) == unix.ESRCH
 }

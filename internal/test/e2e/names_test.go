@@ -38,7 +38,7 @@ func TestNameThatResolvesLater(t *testing.T) {
 // usesResolver makes server the only one that h asks for names.
 func (h *host) usesResolver(server netip.Addr) {
 	h.lan.t.Helper()
-	dir := filepath.Join(netnsConfig, h.ns)
+	dir := filepath.Join(netnsConfig, string(h.net.Namespace))
 	must(h.lan.t, os.MkdirAll(dir, 0o755))
 	for file, text := range map[string]string{
 		"resolv.conf":   fmt.Sprintf("nameserver %s\noptions timeout:1 attempts:1\n", server),
@@ -57,7 +57,7 @@ func (h *host) usesResolver(server netip.Addr) {
 func (l *lan) serveName(name string, addr netip.Addr) {
 	l.t.Helper()
 	var server net.PacketConn
-	must(l.t, within(l.switchNS(), func() (err error) {
+	must(l.t, l.net.Switch().Within(func() (err error) {
 		server, err = net.ListenPacket("udp", netip.AddrPortFrom(l.gateway(), 53).String())
 		return err
 	}))

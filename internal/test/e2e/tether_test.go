@@ -26,10 +26,10 @@ func TestKilledLeaderIsReplacedAtOnce(t *testing.T) {
 		leader.kill()
 		next := l.agree()
 		begun := l.journal.last(next, becomeBegin)
-		if begun.cause != "process-gone" {
-			t.Errorf("%s took over because of %s, expected process-gone", next, begun.cause)
+		if begun.Cause != "process-gone" {
+			t.Errorf("%s took over because of %s, expected process-gone", next, begun.Cause)
 		}
-		took = append(took, begun.at.Sub(l.journal.last(leader, isKilled).at))
+		took = append(took, begun.At-l.journal.last(leader, isKilled).At)
 		l.start(leader)
 	}
 	slices.Sort(took)
@@ -81,7 +81,7 @@ func TestSilentLeaderIsNotGone(t *testing.T) {
 			l.isTied(best)
 			tt.how(l, best)
 			l.agreeOn(next, l.except(best)...)
-			if cause := l.journal.last(next, becomeBegin).cause; cause != "leader-failed" {
+			if cause := l.journal.last(next, becomeBegin).Cause; cause != "leader-failed" {
 				t.Errorf("%s took over because of %s, expected leader-failed", next, cause)
 			}
 			for _, h := range l.except(best) {

@@ -15,9 +15,11 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	netipv4 "golang.org/x/net/ipv4"
+
+	"github.com/bully-agent/bully-agent/internal/lab/verdict"
 )
 
-// The virtual address of examples/virtual-ip on real links: five hosts, the example's own hooks, and a client on the
+// The virtual address of deploy/examples/virtual-ip on real links: five hosts, the example's own hooks, and a client on the
 // same switch that asks the address 50 times a second which host it reaches, while the leader is lost.
 
 const (
@@ -53,7 +55,7 @@ func newVirtual(l *lan) *virtual {
 
 func (v *virtual) hook(name string) string {
 	v.lan.t.Helper()
-	script, err := filepath.Abs(filepath.Join("..", "examples", "virtual-ip", name))
+	script, err := filepath.Abs(filepath.Join("..", "..", "..", "deploy", "examples", "virtual-ip", name))
 	must(v.lan.t, err)
 	return fmt.Sprintf("%s %s/32 eth0", script, v.ip)
 }
@@ -74,7 +76,7 @@ func answer(h *host) {
 	t := h.lan.t
 	t.Helper()
 	var socket net.PacketConn
-	must(t, within(h.ns, func() (err error) {
+	must(t, h.net.Within(func() (err error) {
 		socket, err = net.ListenPacket("udp4", fmt.Sprintf("0.0.0.0:%d", vipPort))
 		return err
 	}))
@@ -115,7 +117,7 @@ func ask(l *lan, ip net.IP) *client {
 	l.t.Helper()
 	c := &client{}
 	var conn net.Conn
-	must(l.t, within(l.switchNS(), func() (err error) {
+	must(l.t, l.net.Switch().Within(func() (err error) {
 		conn, err = net.DialUDP("udp4", nil, &net.UDPAddr{IP: ip, Port: vipPort})
 		return err
 	}))
@@ -184,7 +186,7 @@ type moves struct {
 func (m *moves) watch(h *host, ip net.IP) {
 	t := h.lan.t
 	t.Helper()
-	space, err := netns.GetFromName(h.ns)
+	space, err := netns.GetFromName(string(h.net.Namespace))
 	must(t, err)
 	updates, stop := make(chan netlink.AddrUpdate), make(chan struct{})
 	must(t, netlink.AddrSubscribeAt(space, updates, stop))
@@ -243,7 +245,7 @@ func (v *virtual) isAt(h *host) {
 // isOn asks h's kernel.
 func (v *virtual) isOn(h *host) bool {
 	v.lan.t.Helper()
-	out, err := exec.Command("ip", "-n", h.ns, "-o", "address", "show", "to", v.ip.String()).Output()
+	out, err := exec.Command("ip", "-n", string(h.net.Namespace), "-o", "address", "show", "to", v.ip.String()).Output()
 	must(v.lan.t, err)
 	return len(out) > 0
 }
@@ -265,12 +267,12 @@ func (f failover) String() string {
 }
 
 // failover has old lose its leadership by fault, and waits until the address has come to the next leader and left old.
-func (v *virtual) failover(old *host, fault func(), kind what) (next *host, seen failover) {
+func (v *virtual) failover(old *host, fault func(), kind verdict.What) (next *host, seen failover) {
 	l := v.lan
 	l.t.Helper()
 	fault()
 	next = l.agree(l.except(old)...)
-	begun := l.journal.last(old, kind).at
+	begun := l.journal.when(l.journal.last(old, kind))
 	l.eventually(fmt.Sprintf("%s answers", next), patience, func() error {
 		came, ok := v.moves.first(next, true, begun)
 		if !ok {
@@ -293,7 +295,7 @@ func (v *virtual) failover(old *host, fault func(), kind what) (next *host, seen
 		return nil
 	})
 	v.isAt(next)
-	seen.hook = l.journal.last(next, becomeBegin).at.Sub(begun)
+	seen.hook = l.journal.when(l.journal.last(next, becomeBegin)).Sub(begun)
 	replies := v.client.since(begun)
 	for i, r := range replies[1:] {
 		seen.gap = max(seen.gap, r.at.Sub(replies[i].at))
@@ -309,7 +311,7 @@ func TestVirtualAddressFollowsTheLeader(t *testing.T) {
 	tests := []struct {
 		name  string
 		fault func(l *lan, h *host)
-		kind  what
+		kind  verdict.What
 		cause string // of the old leader's lose hook
 		mend  func(l *lan, h *host)
 	}{
@@ -336,8 +338,8 @@ func TestVirtualAddressFollowsTheLeader(t *testing.T) {
 				if seen.gap > vipBound {
 					t.Errorf("the client waited for %v, expected at most %v", seen.gap, vipBound)
 				}
-				if lose := l.journal.last(leader, loseBegin); lose.cause != tt.cause {
-					t.Errorf("the lose hook of %s ran because of %q, expected %s", leader, lose.cause, tt.cause)
+				if lose := l.journal.last(leader, loseBegin); lose.Cause != tt.cause {
+					t.Errorf("the lose hook of %s ran because of %q, expected %s", leader, lose.Cause, tt.cause)
 				}
 				all = append(all, seen)
 				tt.mend(l, leader)

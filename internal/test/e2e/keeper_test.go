@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The agent of the leader is killed: its guard runs the lose hook on its own host at
+// The agent of the leader is killed: its keeper runs the lose hook on its own host at
 // once, in either mode, and the next start neither runs it again nor begins to lead
 // before it has ended.
-func TestGuardRunsTheLoseHook(t *testing.T) {
+func TestKeeperRunsTheLoseHook(t *testing.T) {
 	needsLAN(t)
 	t.Parallel()
 	for mode, options := range map[string][]string{"available": nil, "quorum": {"--expect", "5"}} {
@@ -43,15 +43,15 @@ func TestGuardRunsTheLoseHook(t *testing.T) {
 func (l *lan) neverLost(h *host, cause string) {
 	l.t.Helper()
 	for _, r := range l.journal.read() {
-		if r.node == h.name && r.what == loseBegin && r.cause == cause {
-			l.t.Errorf("%s ran the lose hook of epoch %d with cause %s", h, r.epoch, cause)
+		if r.Node == h.name && r.What == loseBegin && r.Cause == cause {
+			l.t.Errorf("%s ran the lose hook of epoch %d with cause %s", h, r.Epoch.Counter, cause)
 		}
 	}
 }
 
 // A supervisor sends TERM to all that is left when the agent has died, as systemd
-// does by default. The guard minds its work, and tries a hook that died of it again.
-func TestGuardOutlivesTerm(t *testing.T) {
+// does by default. The keeper minds its work, and tries a hook that died of it again.
+func TestKeeperOutlivesTerm(t *testing.T) {
 	t.Parallel()
 	l := newLAN(t, 3)
 	l.hasRoomToLetGo()
@@ -61,17 +61,17 @@ func TestGuardOutlivesTerm(t *testing.T) {
 	l.agreeOn(best)
 	best.kill()
 	l.eventually("the lose hook has begun", patience, func() error {
-		if l.journal.last(best, loseBegin).epoch == 0 {
+		if l.journal.last(best, loseBegin).Epoch.Counter == 0 {
 			return fmt.Errorf("no lose hook on %s", best)
 		}
 		return nil
 	})
-	for _, pid := range processesIn(best.ns) {
+	for _, pid := range best.net.Processes() {
 		_ = syscall.Kill(pid, syscall.SIGTERM)
 	}
 	l.agreeOn(next)
 	l.eventually("the lose hook has ended", patience, func() error {
-		if l.journal.last(best, loseEnd).epoch == 0 {
+		if l.journal.last(best, loseEnd).Epoch.Counter == 0 {
 			return fmt.Errorf("no end of a lose hook on %s", best)
 		}
 		return nil
@@ -79,9 +79,9 @@ func TestGuardOutlivesTerm(t *testing.T) {
 	l.nothingRuns(best)
 }
 
-// The agent is killed while it runs a long lose hook itself, in the middle of a
-// planned stop. Its guard ends what is left of that and runs the hook.
-func TestGuardAfterAKillDuringTheLoseHook(t *testing.T) {
+// The agent is killed while a long lose hook runs, in the middle of a planned stop. The
+// hook has until the lease is over, and runs once more then.
+func TestAKillDuringTheLoseHook(t *testing.T) {
 	t.Parallel()
 	l := newLAN(t, 3)
 	best, next := l.best(), l.next()
@@ -90,7 +90,7 @@ func TestGuardAfterAKillDuringTheLoseHook(t *testing.T) {
 	l.agreeOn(best)
 	best.signal(syscall.SIGTERM)
 	l.eventually("the lose hook has begun", patience, func() error {
-		if l.journal.last(best, loseBegin).epoch == 0 {
+		if l.journal.last(best, loseBegin).Epoch.Counter == 0 {
 			return fmt.Errorf("no lose hook on %s", best)
 		}
 		return nil
@@ -101,35 +101,64 @@ func TestGuardAfterAKillDuringTheLoseHook(t *testing.T) {
 	l.journal.order(on(best, loseBegin).because("stopped"), on(best, isKilled), on(best, loseBegin).because("agent-died"), on(best, loseEnd))
 }
 
-// The guard itself is killed: the agent says so, starts another, and leads on.
-func TestGuardIsReplaced(t *testing.T) {
+// The keeper itself is killed: the agent starts another, which runs the lose hook, hands
+// over, and leads again.
+func TestKeeperIsReplaced(t *testing.T) {
 	t.Parallel()
 	l := newLAN(t, 3)
-	best := l.best()
+	best, next := l.best(), l.next()
 	l.start()
 	l.agreeOn(best)
-	first := l.guardOf(best, 0)
+	first := l.keeperOf(best, 0)
 	must(t, syscall.Kill(first, syscall.SIGKILL))
-	second := l.guardOf(best, first)
-	t.Logf("guard %d was replaced by %d", first, second)
+	second := l.keeperOf(best, first)
+	t.Logf("keeper %d was replaced by %d", first, second)
+	l.eventually("another leads", patience, func() error {
+		if l.journal.last(next, becomeBegin).Epoch.Counter == 0 {
+			return fmt.Errorf("no become hook on %s", next)
+		}
+		return nil
+	})
+	l.journal.order(on(best, becomeEnd), on(best, loseBegin).because("keeper-died"), on(best, loseEnd), on(next, becomeBegin))
+	l.agreeOn(best)
 	best.kill()
-	l.agreeOn(l.next())
+	l.agreeOn(next)
 	l.nothingRuns(best)
 	l.journal.order(on(best, isKilled), on(best, loseBegin).because("agent-died"), on(best, loseEnd))
 }
 
-// guardOf waits for a guard of h other than that one.
-func (l *lan) guardOf(h *host, other int) (pid int) {
+// Agent and keeper are killed together, and what they ran with them: the next start runs
+// the lose hook before anything else.
+func TestAgentAndKeeperAreKilled(t *testing.T) {
+	t.Parallel()
+	l := newLAN(t, 3)
+	best, next := l.best(), l.next()
+	l.start()
+	l.agreeOn(best)
+	must(t, syscall.Kill(l.keeperOf(best, 0), syscall.SIGSTOP)) // so that it does not see the agent's death
+	best.kill()
+	for _, pid := range best.net.Processes() {
+		must(t, syscall.Kill(pid, syscall.SIGKILL))
+	}
+	l.agreeOn(next)
+	best.start()
+	l.agreeOn(best)
+	l.journal.order(on(best, isKilled), on(best, loseBegin).because("unclean-restart"), on(best, loseEnd), on(best, becomeBegin))
+	l.neverLost(best, "agent-died")
+}
+
+// keeperOf waits for a keeper of h other than that one.
+func (l *lan) keeperOf(h *host, other int) (pid int) {
 	l.t.Helper()
-	l.eventually("a guard on "+h.name, patience, func() error {
+	l.eventually("a keeper on "+h.name, patience, func() error {
 		s, err := h.status()
 		if err != nil {
 			return err
 		}
-		if s.Guard == nil || s.Guard.Process == 0 || s.Guard.Process == other || s.Guard.Error != "" {
-			return fmt.Errorf("guard %+v", s.Guard)
+		if s.Keeper == nil || s.Keeper.Process == 0 || s.Keeper.Process == other || s.Keeper.Error != "" {
+			return fmt.Errorf("keeper %+v", s.Keeper)
 		}
-		pid = s.Guard.Process
+		pid = s.Keeper.Process
 		return nil
 	})
 	return pid
@@ -154,14 +183,10 @@ func TestHookNeedsADisk(t *testing.T) {
 	}
 	l.agreeOn(next)
 	l.eventually("the leadership's records are gone", patience, func() error { // or they make room later
-		records, err := os.ReadDir(filepath.Join(dir, "guards"))
-		if _, noJournal := os.Stat(filepath.Join(dir, "hook-journal.json")); err == nil && noJournal == nil {
-			err = errors.New("there is a hook journal")
+		if _, noJournal := os.Stat(filepath.Join(dir, "hook-journal.json")); noJournal == nil {
+			return errors.New("there is a hook journal")
 		}
-		if err == nil && len(records) > 0 {
-			err = fmt.Errorf("guards' records: %v", records)
-		}
-		return err
+		return nil
 	})
 	empty := fillDisk(t, dir)
 	l.eventually("the host says why it does not lead", patience, func() error {
@@ -172,8 +197,8 @@ func TestHookNeedsADisk(t *testing.T) {
 		return err
 	})
 	l.agreeOn(next)
-	if last := l.journal.last(best, becomeBegin); last.epoch != 1 {
-		t.Errorf("the become hook of epoch %d ran without a record", last.epoch)
+	if last := l.journal.last(best, becomeBegin); last.Epoch.Counter != 1 {
+		t.Errorf("the become hook of epoch %d ran without a record", last.Epoch.Counter)
 	}
 	empty()
 	l.agreeOn(best)
@@ -191,24 +216,24 @@ func fillDisk(t *testing.T, dir string) (empty func()) {
 	return func() { must(t, os.Remove(file.Name())) }
 }
 
-// A clean stop leaves no guard, no record and no process.
-func TestGuardLeavesNothingBehind(t *testing.T) {
+// A clean stop leaves no keeper, no record and no process.
+func TestKeeperLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	l := newLAN(t, 3)
 	best, next := l.best(), l.next()
 	l.start()
 	l.agreeOn(best)
-	l.guardOf(best, 0)
+	l.keeperOf(best, 0)
 	begun := time.Now()
 	if code := best.stop(); code != 0 {
 		t.Errorf("the agent exited with %d, expected 0", code)
 	}
 	t.Logf("stopped after %v", time.Since(begun))
-	if left := processesIn(best.ns); len(left) > 0 {
+	if left := best.net.Processes(); len(left) > 0 {
 		t.Errorf("processes %v were left behind", left)
 	}
-	if left, _ := os.ReadDir(filepath.Join(best.dir, "state", "guards")); len(left) > 0 {
-		t.Errorf("records were left behind: %v", left)
+	if _, err := os.Stat(filepath.Join(best.dir, "state", "hook-journal.json")); err == nil {
+		t.Error("a hook journal was left behind")
 	}
 	l.agreeOn(next)
 	l.neverLost(best, "agent-died")
