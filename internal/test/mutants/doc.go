@@ -3,9 +3,10 @@
 // elsewhere notices.
 //
 // The code that ships has no switches. A mutant is a text in testdata/mutants
-// that names a rule of docs/protocol.md, or of jobs/doc.go (J1 and so on), and
+// that names a rule of docs/protocol.md, or of internal/jobs/doc.go (J1 and so on), and
 // replaces the lines that obey it; the toolchain's -overlay builds the simulator
-// and the tests of the rule's package with those lines. First schedules of
+// and the tests of the rule's package with those lines. What the rules ask of a
+// keeper (M24) is obeyed by the simulator's model of one. First schedules of
 // package sim are played until an invariant breaks that holds without the mutant,
 // then the directed tests run.
 //
@@ -15,7 +16,7 @@
 //
 // # A mutant's text
 //
-//	rule: R4                       its numbers in docs/protocol.md or jobs/doc.go
+//	rule: R4                       its numbers in docs/protocol.md or internal/jobs/doc.go
 //	out: a frame of an epoch …     what the rule says
 //	tests: TestR4_EpochOrder       directed tests that must fail without it
 //	schedules: quorum              "available", "quorum", "none"; both without this line

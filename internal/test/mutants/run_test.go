@@ -26,9 +26,9 @@ const (
 	maxKiB      = 2 << 20 // of address space: some mutants never end
 )
 
-// broad are the tests of packages election and jobs that compare with what was written
-// down, or play schedules of their own. They are no test of one rule.
-const broad = "^(TestSchedules|TestTranscript)"
+// broad are the tests of packages election, jobs and sim that compare with what was
+// written down, or play schedules of their own. They are no test of one rule.
+const broad = "^(TestSchedules|TestTranscript|TestSeeds|TestJobs(Are|Do)|TestLargeFailover|TestOptions|TestDifferentSeeds)"
 
 // result is what became of one mutant.
 type result struct {
@@ -139,7 +139,7 @@ func (r *runner) run(m *mutant, by catcher) *result {
 // election's those of package election.
 func (r *runner) runDirected(res *result, overlay string) {
 	packages := res.m.packages()
-	if !slices.Contains(packages, "jobs") {
+	if !slices.Contains(packages, "internal/jobs") {
 		packages = append(packages, "election")
 	}
 	slices.Sort(packages)
@@ -227,7 +227,7 @@ func (r *runner) directed(name, pkg, overlay string) ([]string, error) {
 func (r *runner) play(res *result, overlay string) { r.playTo(res, overlay, maxSeeds) }
 
 func (r *runner) playTo(res *result, overlay string, last uint64) {
-	binary, err := r.build(res.m.name, "mutants", overlay)
+	binary, err := r.build(res.m.name, "internal/test/mutants", overlay)
 	if err != nil {
 		r.t.Errorf("%s: %v", res.m.name, err)
 		return

@@ -12,7 +12,7 @@ import (
 )
 
 // root is the module's directory, from this package's.
-const root = ".."
+const root = "../../.."
 
 // mutant is a rule of the election taken out.
 type mutant struct {

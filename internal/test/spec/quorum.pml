@@ -269,7 +269,7 @@ inline crash(i) {
 #ifdef BREAK_LOWER
 #define FOLLOWS(i) true /* broken: an old leader's heartbeat still counts */
 #else
-#define FOLLOWS(i) (c >= n[i].max && c > n[i].tomb[from]) /* mayFollow: by cur, the vote and Accepted, which max is all of */
+#define FOLLOWS(i) (c >= n[i].max && c > n[i].tomb[from]) /* mayFollow: by epoch, the vote and Accepted, which max is all of */
 #endif
 
 /* The answer is worth what is left of what it answers. */
