@@ -1,3 +1,4 @@
+// Package arch says what may import what.
 package arch
 
 import (
@@ -6,6 +7,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -14,9 +16,12 @@ import (
 	"testing"
 )
 
+// root is the module's directory, from this package's.
+const root = "../../.."
+
 const module = "github.com/bully-agent/bully-agent"
 
-// layer is one package's place in the design (ARCHITECTURE.md): what of ours it
+// layer is one package's place in the design (docs/architecture.md): what of ours it
 // may import, and whether it is pure.
 type layer struct {
 	may  string // our packages, by directory, that it may import
@@ -26,54 +31,59 @@ type layer struct {
 // layers is every package. One that is missing here fails the test: a new
 // package needs a place.
 var layers = map[string]layer{
-	".":               {may: "cli"},
-	"cli":             {may: "agent config control election election/lease fence hooks hooks/guard lab reaper sim sim/paper transport"},
-	"lab":             {may: "control"},
-	"e2e":             {may: ""},
-	"config":          {may: "agent election membership hooks jobs"},
-	"agent":           {may: "wire election membership transport hooks hooks/jobrun jobs jobs/jobframe control"},
-	"membership":      {may: "wire transport"},
-	"transport":       {may: "wire"},
-	"hooks":           {may: ""},
-	"hooks/guard":     {may: "hooks"},
-	"hooks/jobrun":    {may: "hooks hooks/guard"},
-	"fence":           {may: ""},
-	"reaper":          {may: ""},
-	"control":         {may: ""},
-	"lantest":         {may: ""},
-	"mutants":         {may: ""},
-	"sim":             {may: "wire election election/lease election/quorum jobs jobs/jobframe", pure: true},
-	"sim/paper":       {may: "", pure: true},
-	"jobs":            {may: "", pure: true},
-	"jobs/jobframe":   {may: "jobs wire", pure: true},
-	"election":        {may: "wire election/quorum election/lease", pure: true},
-	"election/lease":  {may: "wire election/quorum", pure: true},
-	"election/quorum": {may: "", pure: true},
-	"wire":            {may: "", pure: true},
+	".":                     {may: "internal/cli"},
+	"internal/cli":          {may: "agent internal/config internal/control election election/lease internal/durable internal/fence hooks internal/guard internal/lab internal/reaper internal/sim internal/sim/paper internal/transport internal/realtime internal/keeper"},
+	"internal/lab":          {may: "internal/control internal/lab/netlab internal/lab/verdict internal/realtime"},
+	"internal/lab/netlab":   {may: ""},
+	"internal/lab/verdict":  {may: "", pure: true},
+	"internal/test/e2e":     {may: ""},
+	"internal/config":       {may: "agent election membership hooks internal/jobs"},
+	"agent":                 {may: "wire election membership internal/transport hooks hooks/jobrun internal/jobs internal/control internal/durable election/lease internal/keeper"},
+	"membership":            {may: "wire internal/transport"},
+	"internal/transport":    {may: "wire"},
+	"hooks":                 {may: "internal/realtime"},
+	"internal/guard":        {may: "hooks internal/durable internal/realtime internal/sidecar"},
+	"hooks/jobrun":          {may: "hooks internal/guard"},
+	"internal/durable":      {may: ""},
+	"internal/fence":        {may: "internal/durable"},
+	"internal/reaper":       {may: ""},
+	"internal/control":      {may: ""},
+	"internal/test/lantest": {may: ""},
+	"internal/test/mutants": {may: ""},
+	"internal/sim":          {may: "wire election election/lease election/quorum internal/jobs", pure: true},
+	"internal/sim/paper":    {may: "", pure: true},
+	"internal/jobs":         {may: "wire", pure: true},
+	"election":              {may: "wire election/quorum election/lease", pure: true},
+	"election/lease":        {may: "wire", pure: true},
+	"election/quorum":       {may: "wire", pure: true},
+	"wire":                  {may: "", pure: true},
+	"internal/sidecar":      {may: "internal/durable internal/realtime"},
+	"internal/realtime":     {may: ""},
+	"internal/keeper":       {may: "hooks internal/realtime internal/sidecar hooks/jobrun"},
 }
 
 // onlyInTests are packages that nothing but tests may import.
-var onlyInTests = []string{"lantest"}
+var onlyInTests = []string{"internal/test/lantest"}
 
 // homes says where a dependency may be imported: where its traps are known. A
 // package is matched by the longest prefix here; one that matches none fails the
 // test, so that no dependency comes in unnoticed. Tests may import anything.
 var homes = map[string]string{
-	"github.com/hashicorp/memberlist":   "membership transport lantest", // the last two for its interface types
-	"github.com/urfave/cli":             "cli",
-	"github.com/coreos/go-systemd":      "cli",
-	"golang.org/x/term":                 "cli lab",
-	"github.com/pelletier/go-toml":      "config",
-	"github.com/hashicorp/go-sockaddr":  "config",
-	"github.com/netresearch/go-cron":    "jobs",       // its parser alone: no scheduler, no clock
-	"github.com/xrash/smetrics":         "config cli", // both suggest what was meant
-	"github.com/google/renameio":        "agent hooks",
-	"github.com/vishvananda/netlink":    "agent lab",
-	"github.com/vishvananda/netns":      "lab",
-	"github.com/hashicorp/go-hclog":     "agent cli control hooks hooks/jobrun lab membership transport",
-	"golang.org/x/sys":                  "agent cli config control fence hooks hooks/guard lab membership reaper transport",
-	"golang.org/x/sync":                 "agent cli control lab",
-	"golang.org/x/net":                  "control",
+	"github.com/hashicorp/memberlist":   "membership internal/transport internal/test/lantest", // the last two for its interface types
+	"github.com/urfave/cli":             "internal/cli",
+	"github.com/coreos/go-systemd":      "internal/cli",
+	"golang.org/x/term":                 "internal/cli internal/lab",
+	"github.com/pelletier/go-toml":      "internal/config",
+	"github.com/hashicorp/go-sockaddr":  "internal/config",
+	"github.com/netresearch/go-cron":    "internal/jobs",                // its parser alone: no scheduler, no clock
+	"github.com/xrash/smetrics":         "internal/config internal/cli", // both suggest what was meant
+	"github.com/google/renameio":        "internal/durable",
+	"github.com/vishvananda/netlink":    "agent internal/lab/netlab",
+	"github.com/vishvananda/netns":      "internal/lab/netlab",
+	"github.com/hashicorp/go-hclog":     "agent internal/cli internal/control hooks hooks/jobrun internal/lab membership internal/transport internal/keeper",
+	"golang.org/x/sys":                  "agent internal/cli internal/config internal/control internal/durable internal/fence hooks internal/guard internal/lab internal/lab/netlab membership internal/reaper internal/transport internal/realtime internal/keeper internal/sidecar",
+	"golang.org/x/sync":                 "agent internal/cli internal/control internal/lab",
+	"golang.org/x/net":                  "internal/control",
 	"go.uber.org/goleak":                "",
 	"pgregory.net/rapid":                "",
 	"github.com/google/go-cmp":          "",
@@ -121,7 +131,7 @@ type source struct {
 func sources(t *testing.T) []source {
 	t.Helper()
 	var all []source
-	err := filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
+	err := fs.WalkDir(os.DirFS(root), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -132,8 +142,8 @@ func sources(t *testing.T) []source {
 			return nil
 		}
 		fset := token.NewFileSet()
-		file, err := parser.ParseFile(fset, name, nil, parser.SkipObjectResolution)
-		all = append(all, source{name: filepath.ToSlash(name), dir: path.Dir(filepath.ToSlash(name)), file: file, fset: fset})
+		file, err := parser.ParseFile(fset, filepath.Join(root, name), nil, parser.SkipObjectResolution)
+		all = append(all, source{name: name, dir: path.Dir(name), file: file, fset: fset})
 		return err
 	})
 	if err != nil {
@@ -344,14 +354,14 @@ func f(c chan int, r *rand.Rand) {
 		t.Errorf("found %d impurities, expected 6: %q", len(found), found)
 	}
 	for dir, imported := range map[string]string{
-		"wire": "sync", "election": "os", "jobs": "context", "sim": module + "/agent", "hooks": module + "/control",
-		"agent": module + "/lantest", "config": "github.com/urfave/cli/v2", "cli": "example.com/new/dependency",
+		"wire": "sync", "election": "os", "internal/jobs": "context", "internal/sim": module + "/agent", "hooks": module + "/internal/control",
+		"agent": module + "/internal/test/lantest", "internal/config": "github.com/urfave/cli/v2", "internal/cli": "example.com/new/dependency",
 	} {
 		if complain(dir, layers[dir], imported) == "" {
 			t.Errorf("package %s may import %s, and should not", dir, imported)
 		}
 	}
-	for dir, imported := range map[string]string{"wire": "net/netip", "election": "math/rand/v2", "cli": module + "/agent"} {
+	for dir, imported := range map[string]string{"wire": "net/netip", "election": "math/rand/v2", "internal/cli": module + "/agent"} {
 		if complaint := complain(dir, layers[dir], imported); complaint != "" {
 			t.Errorf("package %s may not import %s: %s", dir, imported, complaint)
 		}
