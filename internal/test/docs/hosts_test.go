@@ -1,0 +1,180 @@
+package docs
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// hosts are what the pages call alpha, beta and gamma: three agents on loopback, with the options of the README.
+type hosts struct {
+	t      *testing.T
+	dir    string
+	binary string
+	addrs  map[string]string
+	agents map[string]*exec.Cmd // that run
+	plan   plan
+}
+
+// A plan says what the hosts of a page are.
+type plan struct {
+	leader   string // starts first, so that it leads; the others are started one by one
+	favoured string // has priority 200, if any
+	preempt  string // empty: the default
+	expect   int
+	config   string // the text of agent.toml
+}
+
+var names = []string{"alpha", "beta", "gamma"}
+
+// patience is how long something may take on a machine that does other things too.
+const patience = 20 * time.Second
+
+func startHosts(t *testing.T, binary string, p plan) *hosts {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "docs") // not the test's own, whose name is too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &hosts{t: t, dir: dir, binary: binary, addrs: map[string]string{}, agents: map[string]*exec.Cmd{}, plan: p}
+	t.Cleanup(h.end)
+	h.write("agent.toml", p.config)
+	h.write("logger", "#!/bin/sh\n") // the one of the README's hooks, which is not everywhere
+	for _, name := range names {
+		h.addrs[name] = freeAddr(t)
+	}
+	h.start(p.leader)
+	if p.expect == 0 {
+		h.await(p.leader, "me")
+	}
+	members := 1
+	for _, name := range names {
+		if name == p.leader {
+			continue
+		}
+		members++
+		h.start(name)
+		h.await(p.leader, fmt.Sprintf("members=%d", members))
+	}
+	for _, name := range names {
+		h.await(name, "leader")
+	}
+	return h
+}
+
+func (h *hosts) write(name, text string) {
+	h.t.Helper()
+	if err := os.WriteFile(filepath.Join(h.dir, name), []byte(text), 0o700); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *hosts) start(name string) {
+	h.t.Helper()
+	args := []string{"run", "--cluster", "home-lab", "--name", name, "--bind", h.addrs[name],
+		"--join", strings.Join([]string{h.addrs["alpha"], h.addrs["beta"], h.addrs["gamma"]}, ","),
+		"--state-dir", filepath.Join(h.dir, name),
+		"--on-become-leader", `logger "leader of epoch $BULLY_EPOCH"`, "--on-lose-leadership", `logger "no longer leader"`}
+	if name == h.plan.favoured {
+		args = append(args, "--priority", "200")
+	}
+	if h.plan.preempt != "" {
+		args = append(args, "--preempt", h.plan.preempt)
+	}
+	if h.plan.expect > 0 {
+		args = append(args, "--expect", fmt.Sprint(h.plan.expect))
+	}
+	agent := exec.Command(h.binary, args...)
+	agent.Env = h.environ(name)
+	if err := agent.Start(); err != nil {
+		h.t.Fatal(err)
+	}
+	h.agents[name] = agent
+}
+
+// environ is that of a host's shells and of its agent: nothing of this machine's settings.
+func (h *hosts) environ(name string) []string {
+	return []string{"PATH=" + h.dir + ":" + filepath.Dir(h.binary) + ":" + os.Getenv("PATH"), "HOME=" + h.dir, "TZ=UTC",
+		"BULLY_SOCKET=" + filepath.Join(h.dir, name+".sock"), "BULLY_CONFIG=" + filepath.Join(h.dir, "agent.toml")}
+}
+
+func (h *hosts) await(name, what string) {
+	h.t.Helper()
+	var said string
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) { // until it listens
+		var err error
+		if said, err = h.run(name, "bully-agent wait --timeout 15s --for "+what); err == nil {
+			return
+		}
+	}
+	h.t.Fatalf("%s: wait --for %s: %s", name, what, said)
+}
+
+// run has a shell of a host run a command line.
+func (h *hosts) run(name, line string) (said string, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	command := exec.CommandContext(ctx, "/bin/sh", "-c", line)
+	command.Env = h.environ(name)
+	out, err := command.CombinedOutput()
+	return string(out), err
+}
+
+// systemctl does to a host's agent what the real one would, for the two commands that the pages have.
+func (h *hosts) systemctl(name, line string) {
+	h.t.Helper()
+	agent, signal := h.agents[name], syscall.SIGTERM
+	switch line {
+	case "systemctl stop bully-agent":
+	case "systemctl kill -s KILL bully-agent":
+		signal = syscall.SIGKILL
+	default:
+		h.t.Fatalf("%s: no command of these hosts", line)
+	}
+	if agent == nil {
+		h.t.Fatalf("%s: %s has no agent", line, name)
+	}
+	_ = agent.Process.Signal(signal) // it may have ended, and Wait says so
+	_ = agent.Wait()
+	delete(h.agents, name)
+}
+
+func (h *hosts) end() {
+	for _, agent := range h.agents {
+		_ = agent.Process.Signal(syscall.SIGTERM) // in order: nothing of it is left then that writes into the directory
+	}
+	for _, agent := range h.agents {
+		_ = agent.Wait()
+	}
+	if err := os.RemoveAll(h.dir); err != nil {
+		h.t.Error(err)
+	}
+}
+
+// freeAddr is one of loopback whose port is free for UDP and TCP. Another process may take it before an agent does; the
+// range is wide.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		tcp, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		udp, err := net.ListenPacket("udp", tcp.Addr().String())
+		_ = tcp.Close()
+		if err != nil {
+			continue
+		}
+		_ = udp.Close()
+		return tcp.Addr().String()
+	}
+	t.Fatal("no port is free for both UDP and TCP")
+	return ""
+}
