@@ -78,7 +78,7 @@ func mostLeaders(lines []hookLine) (most int) {
 	return most
 }
 
-// disorder checks what README, Hooks promises of each node, whatever happened: (become lose)*, epochs rising.
+// disorder checks what docs/hooks.md promises of each node, whatever happened: (become lose)*, epochs rising.
 func disorder(lines []hookLine) (complaints []string) {
 	last := map[string]hookLine{}
 	for i, l := range lines {

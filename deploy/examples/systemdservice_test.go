@@ -54,12 +54,12 @@ func TestUnitsAreUnderstood(t *testing.T) {
 	programs := []string{"/usr/bin/bully-agent", self, "/usr/local/bin/ticker", absolute(t, "systemd-service", "ticker"),
 		"/usr/bin/systemctl", self, "User=bully-agent", "User=root", "Group=bully-agent", "Group=root"}
 	for from, to := range map[string]string{
-		"systemd-service/ticker.service":        dir,
-		"systemd-service/ticker-held.service":   dir,
-		"systemd-service/follows-leader.conf":   dropIns,
-		"virtual-ip/release.conf":               dropIns,
-		"../deploy/systemd/bully-agent.service": dir,
-		"../deploy/systemd/root-hooks.conf":     dropIns,
+		"systemd-service/ticker.service":      dir,
+		"systemd-service/ticker-held.service": dir,
+		"systemd-service/follows-leader.conf": dropIns,
+		"virtual-ip/release.conf":             dropIns,
+		"../systemd/bully-agent.service":      dir,
+		"../systemd/root-hooks.conf":          dropIns,
 	} {
 		mkdir(t, to)
 		write(t, filepath.Join(to, filepath.Base(from)), strings.NewReplacer(programs...).Replace(read(t, from)), 0o644)

@@ -6,8 +6,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/bully-agent/bully-agent/internal/realtime"
 )
 
 // A misspelt directive is a warning that systemd logs and forgets, and the protection is not there.
@@ -65,15 +69,55 @@ func TestUnitGivesLittleAway(t *testing.T) {
 	}
 }
 
-// A guard that systemd kills with its agent cannot run the lose hook.
-func TestUnitLetsTheGuardLive(t *testing.T) {
+// A keeper that systemd kills with its agent cannot run the lose hook.
+func TestUnitLetsTheKeeperLive(t *testing.T) {
 	for _, name := range []string{"bully-agent.service", "vip.conf", "root-hooks.conf"} {
 		for _, directive := range regexp.MustCompile(`(?m)^(KillMode|KillSignal|FinalKillSignal)=.*$`).FindAllString(read(t, name), -1) {
 			if directive != "KillMode=control-group" {
-				t.Errorf("%s has %s: a guard outlives TERM alone", name, directive)
+				t.Errorf("%s has %s: a keeper outlives TERM alone", name, directive)
 			}
 		}
 	}
+}
+
+// The limit is the only right to real time that the unit's user has, and a filter of system calls would take it away again.
+func TestUnitGivesRealTime(t *testing.T) {
+	unit := read(t, "bully-agent.service")
+	for _, want := range []string{"LimitRTPRIO=" + strconv.Itoa(realtime.Priority), "LimitMEMLOCK=infinity"} {
+		if !slices.Contains(strings.Split(unit, "\n"), want) {
+			t.Errorf("the unit has no %s", want)
+		}
+	}
+	for _, name := range []string{"bully-agent.service", "vip.conf", "root-hooks.conf"} {
+		for _, line := range regexp.MustCompile(`(?m)^(RestrictRealtime=yes|LimitRTPRIO=0|SystemCallFilter=~.*(@resources|@memlock|sched_|mlockall).*)$`).FindAllString(read(t, name), -1) {
+			t.Errorf("%s has %s", name, line)
+		}
+	}
+	analyze := tool(t, "systemd-analyze")
+	for _, filter := range regexp.MustCompile(`(?m)^SystemCallFilter=(@.*)$`).FindAllStringSubmatch(unit, -1) {
+		calls := systemCalls(t, analyze, filter[1])
+		for _, call := range []string{"sched_setattr", "sched_getattr", "mlockall", "getpriority"} {
+			if !slices.Contains(calls, call) {
+				t.Errorf("%s does not let %s pass", filter[1], call)
+			}
+		}
+	}
+}
+
+// systemCalls are those of a set, and of the sets in it.
+func systemCalls(t *testing.T, analyze, set string) (calls []string) {
+	t.Helper()
+	out, err := exec.Command(analyze, "syscall-filter", set).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, word := range strings.Fields(string(out))[1:] {
+		if strings.HasPrefix(word, "@") {
+			calls = append(calls, systemCalls(t, analyze, word)...)
+		}
+		calls = append(calls, word)
+	}
+	return calls
 }
 
 // What systemd would end of its own accord, half done, belongs to the agent: a lose hook before a start is complete, and a
