@@ -5,7 +5,7 @@ PACKAGES = ./...
 FUZZCOUNT ?= 100000
 BINARY = bully-agent
 
-.PHONY: build test check fmt vet static tidy race fuzz bench sim e2e figures settings mutants lab clean
+.PHONY: build test check fmt vet static tidy race fuzz bench sim e2e figures beside settings mutants lab clean
 
 build: ## a static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o $(BINARY) .
@@ -22,7 +22,7 @@ vet:
 	$(GO) vet $(PACKAGES)
 
 static: # staticcheck has a module of its own: its requirements are not ours
-	$(GO) tool -modfile=tools/go.mod staticcheck $(PACKAGES)
+	$(GO) tool -modfile=.ci/tools/go.mod staticcheck $(PACKAGES)
 
 tidy:
 	$(GO) mod tidy -diff
@@ -31,11 +31,12 @@ tidy:
 # The packages with goroutines; the pure ones have none. On one processor: with two, the race detector of Go 1.26 itself
 # crashes now and then when a timer of a synctest bubble fires.
 race:
-	$(GO) test -race -short -count=1 -cpu 1 ./agent ./config ./control ./fence ./hooks/... ./lab ./lantest ./membership ./reaper ./transport
+	$(GO) test -race -short -count=1 -cpu 1 ./agent ./hooks/... ./membership ./internal/config ./internal/control ./internal/fence ./internal/lab/... ./internal/realtime ./internal/reaper \
+	  ./internal/test/lantest ./internal/transport
 
 # Counted, not timed: a deadline that falls into the middle of an input fails the run ("context deadline exceeded").
 fuzz: ## FUZZCOUNT inputs for each target that takes bytes from others
-	@for p in wire membership config control hooks; do \
+	@for p in wire membership internal/config internal/control hooks; do \
 	  for f in $$($(GO) test -list '^Fuzz' ./$$p | grep '^Fuzz'); do \
 	    echo "fuzz $$p $$f $(FUZZCOUNT)"; \
 	    $(GO) test ./$$p -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZCOUNT)x -fuzzminimizetime 1000x || exit 1; \
@@ -43,23 +44,26 @@ fuzz: ## FUZZCOUNT inputs for each target that takes bytes from others
 	done
 
 bench:
-	$(GO) test -run '^$$' -bench . -benchmem ./wire ./transport ./hooks
+	$(GO) test -run '^$$' -bench . -benchmem ./wire ./internal/transport ./hooks
 
 sim: ## ten minutes of simulated faults on all cores
 	$(GO) run . sim --for 10m --seed $$(date +%s)
 
 e2e: build ## long tests in network namespaces and containers; needs root
-	BULLY_E2E=long $(GO) test -count=1 -timeout 60m -v ./e2e ./deploy/...
+	BULLY_E2E=long $(GO) test -count=1 -timeout 60m -v ./internal/test/e2e ./deploy/...
 
 ROW ?=
-figures: ## what the agents are built to, measured in network namespaces: half an hour as root on a quiet machine
-	BULLY_FIGURES=1 $(GO) test -count=1 -timeout 60m -v -run 'TestFigures/^$(ROW)' ./lab
+figures: ## what the agents are built to, measured in network namespaces: fifty minutes as root on a quiet machine
+	BULLY_FIGURES=1 $(GO) test -count=1 -timeout 90m -v -run 'TestFigures/^$(ROW)' ./internal/lab
+
+beside: ## failover beside keepalived's, in rounds that take turns: minutes as root on a quiet machine
+	BULLY_FIGURES=1 $(GO) test -count=1 -timeout 20m -v -run TestBesideKeepalived ./internal/lab
 
 settings: ## whatever settings are accepted lead: 2,500 drawn from their whole range, in some minutes
 	BULLY_SETTINGS=long $(GO) test -count=1 -timeout 60m -v -run '^TestWhateverIsAcceptedLeads$$' ./election
 
 mutants: ## takes each rule of the election out and shows that something notices: half an hour or more
-	BULLY_MUTANTS=all $(GO) test -count=1 -timeout 3h -v -run '^TestMutants' ./mutants
+	BULLY_MUTANTS=all $(GO) test -count=1 -timeout 3h -v -run '^TestMutants' ./internal/test/mutants
 
 lab: ## five agents on this machine, and faults
 	$(GO) run . lab --nodes 5
