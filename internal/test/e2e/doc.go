@@ -11,5 +11,6 @@
 // they are skipped and say what is missing. By default the quick ones run, within
 // a minute; BULLY_E2E=all runs the others too, and BULLY_E2E=long also those that
 // take minutes. BULLY_E2E_BINARY names a binary to test instead of the one that is
-// built from these sources.
+// built from these sources. BULLY_E2E_KEEP names a directory that gets the logs, states
+// and hook lines of each test that fails.
 package e2e

@@ -170,7 +170,23 @@ func (l *lan) remove() {
 	}
 	l.net.Close()
 	_ = os.Remove(netnsConfig) // goes if it is empty
+	l.keep()
 	_ = os.RemoveAll(l.dir)
+}
+
+// keep moves what the hosts of a failed test wrote to where BULLY_E2E_KEEP says, which is on
+// the same file system as the temporary directory.
+func (l *lan) keep() {
+	place := os.Getenv("BULLY_E2E_KEEP")
+	if place == "" || !l.t.Failed() {
+		return
+	}
+	kept := filepath.Join(place, fmt.Sprintf("%s-%d", strings.ReplaceAll(l.t.Name(), "/", "-"), l.number))
+	if err := os.Rename(l.dir, kept); err != nil {
+		l.t.Logf("keep what the hosts wrote: %v", err)
+		return
+	}
+	l.t.Logf("what the hosts wrote is kept in %s", kept)
 }
 
 // eventually waits until met returns nil, and fails the test with its last
