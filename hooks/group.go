@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -65,6 +66,9 @@ type procStat struct {
 	state byte
 	group int
 	start uint64 // clock ticks from boot to the process's start
+	space uint64 // bytes of its address space; 0: it has none any more, or is the kernel's
+	ready bool   // execve has laid out its memory
+	env   uint64 // bytes of its environment, once ready
 }
 
 func (s procStat) runs() bool { return s.state != 'Z' && s.state != 'X' }
@@ -77,30 +81,36 @@ func readStat(pid int) (procStat, error) {
 	return parseStat(text)
 }
 
-// parseStat reads proc(5)'s fields 3 (state), 5 (pgrp) and 22 (starttime). The
-// command in field 2 may hold anything, a closing bracket too, so fields are
-// counted from the last one.
+// parseStat reads proc(5)'s fields 3 (state), 5 (pgrp), 22 (starttime), 23 (vsize) and
+// the difference of 51 (env_end) and 50 (env_start). The command in field 2 may hold
+// anything, a closing bracket too, so fields are counted from the last one.
 func parseStat(text []byte) (procStat, error) {
 	end := bytes.LastIndexByte(text, ')')
 	fields := bytes.Fields(text[end+1:])
-	if end < 0 || len(fields) < 20 || len(fields[0]) != 1 {
+	if end < 0 || len(fields) < 49 || len(fields[0]) != 1 {
 		return procStat{}, errors.New("parse /proc/PID/stat: too few fields")
 	}
 	group, err := strconv.Atoi(string(fields[2]))
 	if err != nil {
 		return procStat{}, fmt.Errorf("parse process group: %w", err)
 	}
-	start, err := strconv.ParseUint(string(fields[19]), 10, 64)
-	if err != nil {
-		return procStat{}, fmt.Errorf("parse start time: %w", err)
+	var numbers [4]uint64
+	for i, field := range []int{22, 23, 50, 51} {
+		if numbers[i], err = strconv.ParseUint(string(fields[field-3]), 10, 64); err != nil {
+			return procStat{}, fmt.Errorf("parse field %d: %w", field, err)
+		}
 	}
-	return procStat{state: fields[0][0], group: group, start: start}, nil
+	return procStat{state: fields[0][0], group: group, start: numbers[0], space: numbers[1], ready: numbers[3] != 0, env: numbers[3] - numbers[2]}, nil
 }
+
+// longestExec bounds the time between giving up the old memory and laying out the new: both
+// are a few page faults away from each other, on a disk that may be slow.
+const longestExec = time.Second
 
 // hasEnv reports whether a process was started with all of the variables, given
 // as NAME=value. Only root and the process's own user can tell.
 func hasEnv(pid int, vars ...string) bool {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	text, err := environOf(pid)
 	if err != nil {
 		return false
 	}
@@ -111,6 +121,26 @@ func hasEnv(pid int, vars ...string) bool {
 		}
 	}
 	return true
+}
+
+// environOf reads the whole environment of a process. In the middle of an execve there is
+// none, and what was begun to be read of the old one ends early: it is read again until it
+// is as long as the process says. The bound is for one that changes it all the time.
+func environOf(pid int) ([]byte, error) {
+	for until := time.Now().Add(longestExec); ; time.Sleep(longestExec / 10000) {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+		if err != nil {
+			return nil, err
+		}
+		s, err := readStat(pid)
+		if err != nil {
+			return nil, err
+		}
+		isWhole := s.ready && s.env == uint64(len(text))
+		if isWhole || s.space == 0 || !s.runs() || time.Now().After(until) {
+			return text, nil
+		}
+	}
 }
 
 // BootID changes with every boot; empty when unknown. Start times are counted

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -199,14 +200,29 @@ func TestCleanUpEndsWithItsContext(t *testing.T) {
 }
 
 func TestParseStat(t *testing.T) {
-	text := "42 (a) b) (c) S 1 40 40 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 123456 1 1 18446744073709551615"
+	text := "42 (a) b) (c) S 1 40 40 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 123456 8192 1 18446744073709551615" +
+		strings.Repeat(" 0", 24) + " 1000 1064 0\n"
 	s, err := parseStat([]byte(text))
-	if want := (procStat{state: 'S', group: 40, start: 123456}); err != nil || s != want {
+	if want := (procStat{state: 'S', group: 40, start: 123456, space: 8192, ready: true, env: 64}); err != nil || s != want {
 		t.Errorf("parsed %+v (%v), want %+v", s, err, want)
 	}
-	for _, bad := range []string{"", "42 (a) S 1 2", strings.Replace(text, "40", "x", 1), strings.Replace(text, "123456", "x", 1)} {
+	for _, bad := range []string{"", "42 (a) S 1 2", strings.Replace(text, "40", "x", 1), strings.Replace(text, "123456", "x", 1), strings.Replace(text, "1064", "x", 1)} {
 		if s, err := parseStat([]byte(bad)); err == nil {
 			t.Errorf("parsed %q as %+v", bad, s)
+		}
+	}
+}
+
+// In the middle of an execve a process has no environment that anybody can read.
+func TestMarkIsSeenDuringExec(t *testing.T) {
+	script := filepath.Join(t.TempDir(), "again")
+	if err := os.WriteFile(script, []byte("exec /bin/sh "+script), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	left, cmd := orphan(t, "exec /bin/sh "+script)
+	for range 5000 {
+		if !left.isMarked(cmd.Process.Pid) {
+			t.Fatal("the process is not recognised")
 		}
 	}
 }
