@@ -106,7 +106,7 @@ func (n *Node) accept(p *peer, f *wire.Frame) {
 // saves what it accepted when the disk is well.
 func (n *Node) recognise(e wire.Epoch) (mustSave bool) {
 	n.raiseCounter(e.Counter)
-	n.waits = n.waits && e == n.epoch
+	n.waits = n.waits || e != n.epoch // it may have asked for it (M26), until it is heard itself
 	n.epoch, n.leaderKnown, n.abandonedEpoch = e, true, wire.Epoch{}
 	if e.Compare(n.saved.Accepted) <= 0 {
 		return false

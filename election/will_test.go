@@ -365,15 +365,28 @@ func TestM26_AFollowerWaitsForTheWill(t *testing.T) {
 			t.Errorf("claims after %v, want the lease", waited)
 		}
 	})
+	t.Run("it was not heard yet", func(t *testing.T) {
+		n := storyOf(t, 2, Config{}, 1, 3, 4)
+		n.follows(4, 1)
+		n.hearsAndForgets(n.actor(4).resigns(1))
+		n.happens(LeaderReported{n.actor(3).epoch(2)})
+		n.forgets()
+		n.happens(tetherTo(n.actor(3)))
+		n.hearsAndForgets(n.actor(1).replies(wire.Probe, wire.Frame{Kind: wire.ProbeAck, Standing: wire.Following}))
+		n.happens(refusedBy(n.actor(3)))
+		n.expectsSome("suspect → stagger cause=process-gone")
+		n.forgets()
+		n.waits(200 * time.Millisecond)
+		n.expects()
+	})
 	t.Run("a leader before had asked", func(t *testing.T) {
 		n := storyOf(t, 2, Config{}, 1, 3, 4)
 		n.follows(4, 1)
 		n.hearsAndForgets(n.actor(4).says(wire.Frame{Kind: wire.Heartbeat, Flags: wire.Active | wire.Wait, Epoch: n.actor(4).epoch(1), Lease: 400, Interval: 50}))
 		n.hearsAndForgets(n.actor(4).resigns(1))
-		n.happens(LeaderReported{n.actor(3).epoch(2)})
-		n.forgets()
+		n.hearsAndForgets(n.actor(3).says(wire.Frame{Kind: wire.Heartbeat, Flags: wire.Active, Epoch: n.actor(3).epoch(2), Lease: 400, Interval: 50}))
 		if n.node.waits {
-			t.Error("waits for the will of a leader that it knows by hearsay alone")
+			t.Error("waits for the will of a leader that did not ask for it")
 		}
 	})
 }

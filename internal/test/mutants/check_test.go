@@ -25,11 +25,11 @@ type checker struct {
 // newChecker takes what the mutants' packages import from the build cache.
 func newChecker(t *testing.T) *checker {
 	t.Helper()
-	list := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}", "./election/...", "./internal/jobs", "./internal/sim")
+	list := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}", "./election/...", "./hooks", "./internal/jobs", "./internal/sim")
 	list.Dir = root
 	out, err := list.Output()
 	if err != nil {
-		t.Fatalf("list what packages election, jobs and sim import: %v", err)
+		t.Fatalf("list what the packages of mutants import: %v", err)
 	}
 	exports := map[string]string{}
 	for line := range strings.Lines(string(out)) {
