@@ -124,7 +124,7 @@ func (n *career) checkLose(r Record) string {
 	case !n.isOpen() && !isAgain && !wroteNothing:
 		return fmt.Sprintf("ran the lose hook of epoch %d without having become leader: cause %q after %q, attempt %d, become hook %s before",
 			r.Epoch.Counter, r.Cause, n.cause, max(r.Attempt, 1), Span(r.At-n.becameAt))
-	case n.fresh && !wroteNothing && !isMakeUp:
+	case n.fresh && !wroteNothing && !isMakeUp && !n.Asked[Leadership{r.Node, r.Epoch.Counter}]:
 		return fmt.Sprintf("ran the lose hook of an earlier life with cause %q instead of %q or %q", r.Cause, CauseAgentDied, CauseUncleanRestart)
 	case r.Cause == CauseUncleanRestart && (n.dead || !n.violent):
 		return "ran a lose hook as if its agent had restarted uncleanly"

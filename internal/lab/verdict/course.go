@@ -26,6 +26,7 @@ type reign struct {
 	window
 	Leadership
 	open bool // still on at the end
+	held bool // something acted on its strength
 }
 
 const never = time.Duration(1<<63 - 1)
@@ -73,14 +74,18 @@ func (c *course) findReigns() {
 			}
 			c.endReign(present, r)
 			present[r.Node] = len(c.reigns)
-			c.reigns = append(c.reigns, reign{window{r.At, c.End + 1}, Leadership{r.Node, r.Epoch.Counter}, true})
+			c.reigns = append(c.reigns, reign{window{r.At, c.End + 1}, Leadership{r.Node, r.Epoch.Counter}, true, false})
+		case Acting:
+			if i, ok := present[r.Node]; ok {
+				c.reigns[i].held = true
+			}
 		case Lost, Frozen, KeeperGone: // docs/hooks.md: "where the keeper was killed too, …, the next start runs the hook"
 			c.endReign(present, r)
 		case Killed, Exited:
-			if !c.Guarded {
+			if i, ok := present[r.Node]; !c.Guarded || ok && c.Unheld && !c.reigns[i].held {
 				c.endReign(present, r)
-				dead[r.Node] = true
 			}
+			dead[r.Node] = !c.Guarded
 		}
 	}
 }

@@ -15,6 +15,8 @@ func TestVerdict(t *testing.T) {
 		journal    string
 		mayOverlap bool
 		guarded    bool
+		unheld     bool
+		asked      bool // a's first
 		cut        Leadership
 		redone     bool   // and its lose hook was started once more
 		want       string // part of the verdict; "" if there is nothing to say
@@ -31,6 +33,9 @@ func TestVerdict(t *testing.T) {
 		{name: "the keeper of a frozen agent, and the agent", journal: led + "a lose-leadership.begin 1 agent-died|a lose-leadership.end 1|a lose-leadership.begin 1 lease-expired", want: "without having become leader"},
 		{name: "before the keeper has let go", journal: led + "a killed|b become-leader.begin 2|b lose-leadership.begin 2|b lose-leadership.end 2|a lose-leadership.begin 1 agent-died|a lose-leadership.end 1", guarded: true, want: "a (epoch 1) and b (epoch 2) both led"},
 		{name: "after the keeper has let go", journal: led + "a killed|a lose-leadership.begin 1 agent-died|a lose-leadership.end 1|b become-leader.begin 2|b lose-leadership.begin 2|b lose-leadership.end 2", guarded: true},
+		{name: "unheld, and before the keeper has let go", journal: led + "a killed|b become-leader.begin 2|b lose-leadership.begin 2|b lose-leadership.end 2|a lose-leadership.begin 1 agent-died|a lose-leadership.end 1", guarded: true, unheld: true},
+		{name: "held, and before the keeper has let go", journal: led + "a acting 1|a killed|b become-leader.begin 2|b lose-leadership.begin 2|b lose-leadership.end 2|a lose-leadership.begin 1 agent-died|a lose-leadership.end 1", guarded: true, unheld: true, want: "a (epoch 1) and b (epoch 2) both led"},
+		{name: "unheld, and alive", journal: led + "b become-leader.begin 2|b lose-leadership.begin 2|b lose-leadership.end 2|a lose-leadership.begin 1|a lose-leadership.end 1", guarded: true, unheld: true, want: "a (epoch 1) and b (epoch 2) both led"},
 		{name: "nobody is left to let go", journal: led + "a keeper-gone|a killed|b become-leader.begin 2|b lose-leadership.begin 2|b lose-leadership.end 2|a started|a lose-leadership.begin 1 unclean-restart|a lose-leadership.end 1", guarded: true},
 		{name: "nobody can let go when all is frozen", journal: led + "a frozen|b become-leader.begin 2|b lose-leadership.begin 2|b lose-leadership.end 2|a resumed|a lose-leadership.begin 1|a lose-leadership.end 1", guarded: true},
 		{name: "a lose hook is owed", journal: led, guarded: true, want: "a owes the lose hook of epoch 1 in the end"},
@@ -58,6 +63,7 @@ func TestVerdict(t *testing.T) {
 		{name: "lose twice", journal: led + "a lose-leadership.begin 1|a lose-leadership.end 1|a lose-leadership.begin 1", want: "without having become leader"},
 		{name: "lose after a crash that was asked for before", journal: led + "a killed|a lose-leadership.begin 1 lease-expired|a lose-leadership.end 1|a started"},
 		{name: "lose after a crash with another cause", journal: led + "a killed|a started|a lose-leadership.begin 1 lease-expired", want: `instead of "agent-died" or "unclean-restart"`},
+		{name: "lose after a crash that the life before had begun", journal: led + "a killed|a started|a lose-leadership.begin 1 lease-expired|a lose-leadership.end 1", asked: true},
 		{name: "two hooks at a time", journal: "a become-leader.begin 1|a lose-leadership.begin 1|a become-leader.end 1", want: "its begin is not the line before"},
 		{name: "two lose hooks at a time", journal: led + "a lose-leadership.begin 1|a lose-leadership.end 1|a lose-leadership.end 1", want: "its begin is not the line before"},
 		{name: "an end of another epoch", journal: led + "a lose-leadership.begin 1|a lose-leadership.end 2", want: "its begin is not the line before"},
@@ -70,7 +76,7 @@ func TestVerdict(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			rules := Rules{Strict: true, MayOverlap: tt.mayOverlap, Guarded: tt.guarded, Cut: map[Leadership]bool{tt.cut: tt.redone}}
+			rules := Rules{Strict: true, MayOverlap: tt.mayOverlap, Guarded: tt.guarded, Unheld: tt.unheld, Asked: map[Leadership]bool{{"a", 1}: tt.asked}, Cut: map[Leadership]bool{tt.cut: tt.redone}}
 			var found []string
 			for _, c := range JudgeHooks(script(t, tt.journal), rules) {
 				for _, b := range c.Breaches {

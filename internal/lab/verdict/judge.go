@@ -93,6 +93,12 @@ type Rules struct {
 	// Others lead then, and it runs again, unless this node leads again before, or its agent was told to stop: true says
 	// that one of these was so. Nothing is asked of its end but that, and that only if Guarded.
 	Cut map[Leadership]bool
+	// Asked are the leaderships whose lose hook was started while the agent that led was alive, by the word of the keeper.
+	// If it is killed then, the first line may come after the next start, with the cause that was asked for.
+	Asked map[Leadership]bool
+	// Unheld: what Guarded says of the death of an agent holds only where something acted on the leadership's strength. Of
+	// any other leader the rest of available mode need not wait for the lose hook (protocol M26).
+	Unheld bool
 }
 
 // isCut: whether the lose hook of that leadership has ended, and when, nobody can say.

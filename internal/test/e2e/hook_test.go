@@ -183,6 +183,61 @@ func TestOverrun(t *testing.T) {
 	}
 }
 
+// askLine is the keeper's of a hook that starts, or the agent's that its life has begun.
+var askLine = regexp.MustCompile(`hook started: epoch=(\d+) hook=(become-leader|lose-leadership) cause=(\S+)|(agent started)`)
+
+// asked gives the leaderships whose lose hook was started in the life that led, see verdict.Rules.
+func (l *lan) asked() map[verdict.Leadership]bool {
+	asked := make(map[verdict.Leadership]bool)
+	for _, h := range l.hosts {
+		text, _ := os.ReadFile(h.logPath())
+		for _, epoch := range askedBy(text) {
+			asked[verdict.Leadership{Node: h.name, Counter: epoch}] = true
+		}
+	}
+	return asked
+}
+
+// askedBy is asked of one host's log.
+func askedBy(log []byte) (asked []uint64) {
+	var led string // in this life
+	for _, m := range askLine.FindAllSubmatch(log, -1) {
+		switch epoch, kind, cause := string(m[1]), string(m[2]), string(m[3]); {
+		case len(m[4]) > 0:
+			led = ""
+		case kind == "become-leader":
+			led = epoch
+		case epoch == led && cause != verdict.CauseAgentDied && cause != verdict.CauseUncleanRestart:
+			n, _ := strconv.ParseUint(epoch, 10, 64)
+			asked = append(asked, n)
+		}
+	}
+	return asked
+}
+
+// TestAsked reads made-up logs of one host.
+func TestAsked(t *testing.T) {
+	const (
+		leads  = "[INFO]  hooks: hook started: epoch=7 hook=become-leader cause=leader-failed seq=1\n"
+		loses  = "[INFO]  hooks: hook started: epoch=7 hook=lose-leadership cause=lease-expired seq=2\n"
+		dies   = "[INFO]  hook started: epoch=7 hook=lose-leadership cause=agent-died seq=2\n"
+		starts = "[INFO]  agent started: member=a\n"
+	)
+	for _, tt := range []struct {
+		name, log string
+		isAsked   bool
+	}{
+		{"alive", starts + leads + loses, true},
+		{"dead", starts + leads + dies, false},
+		{"in the next life", starts + leads + starts + loses, false},
+		{"another leadership", starts + strings.ReplaceAll(leads, "7", "5") + loses, false},
+	} {
+		if asked := askedBy([]byte(tt.log)); (len(asked) > 0) != tt.isAsked {
+			t.Errorf("%s: %v", tt.name, asked)
+		}
+	}
+}
+
 // A notification that hangs holds up no leadership.
 func TestHookHangsAsNotification(t *testing.T) {
 	t.Parallel()

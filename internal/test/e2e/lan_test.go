@@ -33,6 +33,7 @@ type lan struct {
 
 	overlap string        // why hosts may lead at the same time in this test; "": they may not
 	guarded bool          // the end of a leadership is that of its lose hook alone; see verdict.Rules
+	unheld  bool          // but only of one that a command under hold acted for; see verdict.Rules
 	room    time.Duration // its stop budget, if that is said to be enough for a busy machine
 }
 
@@ -147,7 +148,7 @@ func (l *lan) remove() {
 	if len(overrun) > 0 {
 		l.t.Logf("this machine was too busy for %d lose hooks, which the end of the lease has cut: %v", len(overrun), overrun)
 	}
-	rules := verdict.Rules{Strict: true, MayOverlap: l.overlap != "", Guarded: l.guarded, Cut: overrun}
+	rules := verdict.Rules{Strict: true, MayOverlap: l.overlap != "", Guarded: l.guarded, Unheld: l.unheld, Cut: overrun, Asked: l.asked()}
 	for _, c := range verdict.JudgeHooks(records, rules) {
 		for _, b := range c.Breaches {
 			l.t.Errorf("the promise that %s: %v", c.Name, b)
