@@ -56,6 +56,27 @@ func TestMended13_ACloneThatEnded(t *testing.T) {
 	}
 }
 
+// A member is started again at another port soon after it was heard, and the failure
+// detector had not met the life before, so that it never reports its end.
+func TestMended13_ANextLifeAtAnotherPort(t *testing.T) {
+	n := storyOf(t, 1, Config{}, 2, 3)
+	n.hearsAndForgets(n.actor(2).says(wire.Frame{Kind: wire.Query}))
+	next := n.actor(2).member(Alive)
+	next.Incarnation, next.Nonce, next.Addr = 2, 2222, n.actor(3).member(Alive).Addr
+	n.happens(MemberChanged{next})
+	n.expects("ignored id-conflict")
+	n.waits(n.node.suspectTimeout() / 2)
+	n.hearsAndForgets(n.actor(2).says(wire.Frame{Kind: wire.Query})) // it is there after all
+	n.waits(n.node.suspectTimeout())
+	if p := n.node.peer(hostID(2)); p.Nonce == 2222 {
+		t.Error("the second agent replaced the first, which was heard")
+	}
+	n.waits(2 * time.Millisecond)
+	if p := n.node.peer(hostID(2)); p.Nonce != 2222 || p.Addr != next.Addr {
+		t.Errorf("n2 is at %v in the life %d", p.Addr, p.Nonce)
+	}
+}
+
 // Who stays after a conflict counts one life more than the other, so that those
 // who heard the other hear it again.
 func TestMended13_TheSurvivorsLife(t *testing.T) {

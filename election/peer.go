@@ -230,6 +230,7 @@ func (n *Node) updatePeer(p *peer, m Member) {
 	case n.isCloneOf(p, m.Addr):
 		p.rival = m
 		n.count("id-conflict")
+		n.settleRivals()
 	default:
 		n.startNewLife(p, m)
 	}
@@ -243,6 +244,23 @@ func isSameLife(p *peer, m Member) bool { return m.Nonce == p.Nonce }
 // not report its end a second time. A clone does not kill the original (M13).
 func (n *Node) isCloneOf(p *peer, addr netip.AddrPort) bool {
 	return p.Status == Alive && addr != p.Addr && n.heardWithin(p, n.suspectTimeout())
+}
+
+// settleRivals takes what was held for a second agent for the next life after all, where
+// the first has fallen silent. Nobody may ever report its end: of a short life the
+// failure detector had not heard.
+func (n *Node) settleRivals() {
+	var next time.Time
+	for _, p := range n.peers {
+		switch {
+		case p.rival.Status != Alive:
+		case n.isCloneOf(p, p.rival.Addr):
+			next = earlier(next, p.heard.Add(n.suspectTimeout()+time.Nanosecond))
+		default:
+			n.startNewLife(p, p.rival)
+		}
+	}
+	n.timers.arm(rivalTimer, next)
 }
 
 // endOldLife takes the end of a life other than the present one. It usually
