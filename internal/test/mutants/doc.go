@@ -12,7 +12,8 @@
 //
 // By default each mutant is applied and type-checked, so that none rots, and two
 // are run. BULLY_MUTANTS=all (make mutants) runs them all and fails if one
-// survives; another value runs those whose name contains it.
+// survives; another value runs those whose name contains it. BULLY_MUTANTS_BY=schedules or
+// tests tries only the one, where the other was tried before.
 //
 // # A mutant's text
 //
