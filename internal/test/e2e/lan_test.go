@@ -182,7 +182,7 @@ func (l *lan) keep() {
 	if place == "" || !l.t.Failed() {
 		return
 	}
-	kept := filepath.Join(place, fmt.Sprintf("%s-%d", strings.ReplaceAll(l.t.Name(), "/", "-"), l.number))
+	kept := filepath.Join(place, fmt.Sprintf("%s-%s-%d", strings.ReplaceAll(l.t.Name(), "/", "-"), prefix(os.Getpid()), l.number))
 	if err := os.Rename(l.dir, kept); err != nil {
 		l.t.Logf("keep what the hosts wrote: %v", err)
 		return
