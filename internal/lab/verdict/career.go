@@ -114,7 +114,8 @@ func (n *career) checkEnd(r Record, begin What, hook string) string {
 func (n *career) checkLose(r Record) string {
 	isSame := n.epoch == r.Epoch
 	// It was killed after its last line, or failed, and the keeper says so.
-	isAgain := n.at == Lost && isSame && (r.Attempt > 1 || n.isCut(Leadership{r.Node, r.Epoch.Counter}))
+	l := Leadership{r.Node, r.Epoch.Counter}
+	isAgain := n.at == Lost && isSame && (r.Attempt > 1 || n.isCut(l) || n.Failed[l])
 	isMakeUp := r.Cause == CauseAgentDied || r.Cause == CauseUncleanRestart
 	// Its become hook, which was killed at once; strictly, by an agent that lived to ask for it.
 	wroteNothing := r.Epoch.Counter > n.highest && !(n.Strict && (n.fresh || n.dead && isMakeUp))
@@ -124,7 +125,7 @@ func (n *career) checkLose(r Record) string {
 	case !n.isOpen() && !isAgain && !wroteNothing:
 		return fmt.Sprintf("ran the lose hook of epoch %d without having become leader: cause %q after %q, attempt %d, become hook %s before",
 			r.Epoch.Counter, r.Cause, n.cause, max(r.Attempt, 1), Span(r.At-n.becameAt))
-	case n.fresh && !wroteNothing && !isMakeUp && !n.Asked[Leadership{r.Node, r.Epoch.Counter}]:
+	case n.fresh && !wroteNothing && !isMakeUp && !n.Asked[l]:
 		return fmt.Sprintf("ran the lose hook of an earlier life with cause %q instead of %q or %q", r.Cause, CauseAgentDied, CauseUncleanRestart)
 	case r.Cause == CauseUncleanRestart && (n.dead || !n.violent):
 		return "ran a lose hook as if its agent had restarted uncleanly"

@@ -17,6 +17,7 @@ func TestVerdict(t *testing.T) {
 		guarded    bool
 		unheld     bool
 		asked      bool // a's first
+		failed     bool // a's first
 		cut        Leadership
 		redone     bool   // and its lose hook was started once more
 		want       string // part of the verdict; "" if there is nothing to say
@@ -51,6 +52,8 @@ func TestVerdict(t *testing.T) {
 		{name: "cut before its first line", journal: led + "b become-leader.begin 2|b lose-leadership.begin 2|b lose-leadership.end 2|a lose-leadership.begin 1|a lose-leadership.end 1", guarded: true, cut: Leadership{"a", 1}},
 		{name: "cut in its middle", journal: led + "a lose-leadership.begin 1|b become-leader.begin 2|b lose-leadership.begin 2|b lose-leadership.end 2|a lose-leadership.begin 1|a lose-leadership.end 1", guarded: true, cut: Leadership{"a", 1}},
 		{name: "cut after its last line", journal: led + "a lose-leadership.begin 1|a lose-leadership.end 1|a lose-leadership.begin 1|a lose-leadership.end 1", cut: Leadership{"a", 1}},
+		{name: "failed after its last line", journal: led + "a lose-leadership.begin 1|a lose-leadership.end 1|a lose-leadership.begin 1|a lose-leadership.end 1", failed: true},
+		{name: "failed, and the next leader begins before it has ended", journal: led + "a lose-leadership.begin 1|b become-leader.begin 2", failed: true, want: "a (epoch 1) and b (epoch 2) both led"},
 		{name: "cut after its last line, the agent killed", journal: led + "a lose-leadership.begin 1|a lose-leadership.end 1|a killed|a lose-leadership.begin 1 agent-died|a lose-leadership.end 1", cut: Leadership{"a", 1}},
 		{name: "cut, and it leads again", journal: led + "a lose-leadership.begin 1|a become-leader.begin 3", cut: Leadership{"a", 1}},
 		{name: "cut, it leads again, and is well", journal: led + "a lose-leadership.begin 1|a become-leader.begin 3|a lose-leadership.begin 3|a lose-leadership.end 3", guarded: true, cut: Leadership{"a", 1}},
@@ -76,7 +79,7 @@ func TestVerdict(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			rules := Rules{Strict: true, MayOverlap: tt.mayOverlap, Guarded: tt.guarded, Unheld: tt.unheld, Asked: map[Leadership]bool{{"a", 1}: tt.asked}, Cut: map[Leadership]bool{tt.cut: tt.redone}}
+			rules := Rules{Strict: true, MayOverlap: tt.mayOverlap, Guarded: tt.guarded, Unheld: tt.unheld, Asked: map[Leadership]bool{{"a", 1}: tt.asked}, Failed: map[Leadership]bool{{"a", 1}: tt.failed}, Cut: map[Leadership]bool{tt.cut: tt.redone}}
 			var found []string
 			for _, c := range JudgeHooks(script(t, tt.journal), rules) {
 				for _, b := range c.Breaches {

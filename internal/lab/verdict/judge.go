@@ -93,6 +93,9 @@ type Rules struct {
 	// Others lead then, and it runs again, unless this node leads again before, or its agent was told to stop: true says
 	// that one of these was so. Nothing is asked of its end but that, and that only if Guarded.
 	Cut map[Leadership]bool
+	// Failed are the leaderships whose lose hook failed or was cut, however short its time was, by the word of the keeper:
+	// it runs again, though it may have written its last line.
+	Failed map[Leadership]bool
 	// Asked are the leaderships whose lose hook was started while the agent that led was alive, by the word of the keeper.
 	// If it is killed then, the first line may come after the next start, with the cause that was asked for.
 	Asked map[Leadership]bool

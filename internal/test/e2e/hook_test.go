@@ -183,6 +183,21 @@ func TestOverrun(t *testing.T) {
 	}
 }
 
+var failLine = regexp.MustCompile(`hook failed: epoch=(\d+) hook=lose-leadership`)
+
+// failed gives the leaderships whose lose hook failed or was cut, see verdict.Rules.
+func (l *lan) failed() map[verdict.Leadership]bool {
+	failed := make(map[verdict.Leadership]bool)
+	for _, h := range l.hosts {
+		text, _ := os.ReadFile(h.logPath())
+		for _, m := range failLine.FindAllSubmatch(text, -1) {
+			epoch, _ := strconv.ParseUint(string(m[1]), 10, 64)
+			failed[verdict.Leadership{Node: h.name, Counter: epoch}] = true
+		}
+	}
+	return failed
+}
+
 // askLine is the keeper's of a hook that starts, or the agent's that its life has begun.
 var askLine = regexp.MustCompile(`hook started: epoch=(\d+) hook=(become-leader|lose-leadership) cause=(\S+)|(agent started)`)
 

@@ -148,7 +148,7 @@ func (l *lan) remove() {
 	if len(overrun) > 0 {
 		l.t.Logf("this machine was too busy for %d lose hooks, which the end of the lease has cut: %v", len(overrun), overrun)
 	}
-	rules := verdict.Rules{Strict: true, MayOverlap: l.overlap != "", Guarded: l.guarded, Unheld: l.unheld, Cut: overrun, Asked: l.asked()}
+	rules := verdict.Rules{Strict: true, MayOverlap: l.overlap != "", Guarded: l.guarded, Unheld: l.unheld, Cut: overrun, Failed: l.failed(), Asked: l.asked()}
 	for _, c := range verdict.JudgeHooks(records, rules) {
 		for _, b := range c.Breaches {
 			l.t.Errorf("the promise that %s: %v", c.Name, b)
