@@ -75,9 +75,9 @@ func (c *course) findReigns() {
 			c.endReign(present, r)
 			present[r.Node] = len(c.reigns)
 			c.reigns = append(c.reigns, reign{window{r.At, c.End + 1}, Leadership{r.Node, r.Epoch.Counter}, true, false})
-		case Acting:
+		case Acting, Released:
 			if i, ok := present[r.Node]; ok {
-				c.reigns[i].held = true
+				c.reigns[i].held = r.What == Acting
 			}
 		case Lost, Frozen, KeeperGone: // docs/hooks.md: "where the keeper was killed too, …, the next start runs the hook"
 			c.endReign(present, r)

@@ -31,6 +31,7 @@ const (
 	Split                      // its cable is about to go to another switch
 	KeeperGone                 // its keeper is about to be killed, with the agent and before it sees the death of that
 	Acting                     // something that must run beside the leader only has run
+	Released                   // that is about to be killed
 )
 
 // kinds has for each the words of the timeline, and the token in JSON and in files.
@@ -42,6 +43,7 @@ var kinds = [...]struct{ words, token string }{
 	Exited: {"exited", "exited"}, Agreed: {"all agree on it", "agreed"}, Succeeded: {"is ready", "ready"},
 	KeeperGone: {"kill -9 of its keeper", "keeper-gone"},
 	Frozen:     {"host frozen", "freeze"}, Split: {"network split", "split"}, Acting: {"acts as leader", "acting"},
+	Released: {"kill -9 of what acts", "released"},
 }
 
 func (w What) String() string {

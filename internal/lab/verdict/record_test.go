@@ -30,7 +30,7 @@ func TestTimeline(t *testing.T) {
 }
 
 func TestEveryKindHasItsWords(t *testing.T) {
-	for w := Started; w <= Acting; w++ {
+	for w := Started; w <= Released; w++ {
 		if strings.HasPrefix(w.String(), "what(") || w.Token() == "" {
 			t.Errorf("kind %d has no words: %q, %q", w, w, w.Token())
 		}

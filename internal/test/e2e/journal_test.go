@@ -39,7 +39,8 @@ const (
 	isSplit      = verdict.Split
 	isPlugged    = verdict.Plugged
 
-	isAlive = verdict.Acting // written again and again by a command under exec or hold
+	isAlive    = verdict.Acting // written by a command under exec or hold
+	isReleased = verdict.Released
 )
 
 func newJournal(t *testing.T, path string) *journal {

@@ -83,6 +83,7 @@ func (c *chaos) freezeHost(h *host) {
 
 // killHold ends the hold command itself with a signal that it cannot catch.
 func (c *chaos) killHold(h *host) {
+	c.lan.journal.note(h, isReleased)
 	signalSome(h, func(words []string) bool { return len(words) > 1 && words[1] == "hold" }, syscall.SIGKILL)
 }
 
