@@ -246,20 +246,23 @@ func (a *agent) chooseRunners() {
 }
 
 // prepare ends what the last life has left, and begins a new one.
-func (a *agent) prepare(ctx context.Context) (err error) {
+func (a *agent) prepare(ctx context.Context) error {
+	if err := a.seat.openJobs(a.cfg.Jobs, a.cfg.Hooks.Grace, a.jobRunner); err != nil {
+		return err
+	}
 	if err := a.runner.Recover(ctx); err != nil {
 		return refusal("it runs all commands of this agent, which is of no use without it", "%w", err)
 	}
 	if ctx.Err() == nil {
-		err = a.seat.openJobs(ctx, a.cfg.Jobs, a.cfg.Hooks.Grace, a.jobRunner)
-	}
-	if err != nil {
-		return err
+		if err := a.jobRunner.Recover(ctx); err != nil {
+			a.log.Error("former runs of jobs not all ended", "err", err)
+		}
 	}
 	a.seat.cleanUp(ctx)
 	if ctx.Err() != nil {
 		return nil // stopped meanwhile: what was not cleaned up is still owed
 	}
+	a.seat.jobs.recovered()
 	a.sweep()
 	return a.seat.begin()
 }

@@ -61,15 +61,16 @@ type jobDesk struct {
 	clocks    clockPair
 	wall      func() time.Time // wallClock; tests set it
 
-	queue     []jobs.Event  // what the scheduler is still to hear
-	before    int           // how many of them are from before this turn
-	isStirred bool          // something is to be done at the end of this turn
-	isToEnd   bool          // and what runs is ended then
-	rest      []jobs.Effect // of the scheduler's last step, still to be done
-	saving    saving
-	leading   jobs.Leading // as last told; Epoch 0: not leading
-	peers     []wire.ID    // as last told
-	due       time.Time    // of the scheduler's deadline, on the agent's clock; zero: none
+	isRecovered bool          // else events only wait
+	queue       []jobs.Event  // what the scheduler is still to hear
+	before      int           // how many of them are from before this turn
+	isStirred   bool          // something is to be done at the end of this turn
+	isToEnd     bool          // and what runs is ended then
+	rest        []jobs.Effect // of the scheduler's last step, still to be done
+	saving      saving
+	leading     jobs.Leading // as last told; Epoch 0: not leading
+	peers       []wire.ID    // as last told
+	due         time.Time    // of the scheduler's deadline, on the agent's clock; zero: none
 
 	running map[string]*jobRun // by run id
 	wishes  map[uint64]*wish   // by token
@@ -131,14 +132,11 @@ const (
 	slowDisk = 5 * time.Second
 )
 
-// openJobDesk reads the ledger and ends what a former life has left running.
-func openJobDesk(ctx context.Context, cfg jobConfig, around jobSurroundings) (*jobDesk, error) {
+// openJobDesk reads the ledger. Nothing happens to jobs before recovered is called.
+func openJobDesk(cfg jobConfig, around jobSurroundings) (*jobDesk, error) {
 	cfg.grace = cmp.Or(cfg.grace, jobs.DefaultGrace)
 	j := &jobDesk{jobConfig: cfg, around: around, wall: wallClock, file: newLedgerFile(cfg.dir),
 		commands: map[string]hooks.Command{}, running: map[string]*jobRun{}, wishes: map[uint64]*wish{}}
-	if err := j.runner.Recover(ctx); err != nil {
-		j.log.Error("former runs of jobs not all ended", "err", err)
-	}
 	ledger, lost, err := j.openLedger()
 	if err != nil {
 		return nil, refusal("the state directory must be writable", "job ledger: %w", err)
@@ -148,6 +146,10 @@ func openJobDesk(ctx context.Context, cfg jobConfig, around jobSurroundings) (*j
 		Grace: j.grace, LedgerLost: lost, NewestKnown: newestIn(j.dir)}, ledger)
 	return j, nil
 }
+
+// recovered is called when nothing runs any more that a former life began: the scheduler's
+// first step says so to the others.
+func (j *jobDesk) recovered() { j.isRecovered, j.isStirred = true, true }
 
 // sweep removes what is kept of jobs that nobody knows any more.
 func (j *jobDesk) sweep(ledger *jobs.Ledger) {
@@ -262,6 +264,6 @@ func (j *jobDesk) isOver() bool {
 	if j.over.IsZero() {
 		return false
 	}
-	idle := len(j.running) == 0 && !j.saving.isOn && len(j.queue) == 0 && len(j.rest) == 0
+	idle := !j.isRecovered || len(j.running) == 0 && !j.saving.isOn && len(j.queue) == 0 && len(j.rest) == 0
 	return idle || !j.around.now().Before(j.over)
 }

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"time"
@@ -15,8 +14,8 @@ import (
 
 // What the seat does for the jobs that run under it, and tells them.
 
-func (s *seat) openJobs(ctx context.Context, table []Job, grace time.Duration, runner JobRunner) (err error) {
-	s.jobs, err = openJobDesk(ctx, jobConfig{self: s.state.ID, name: s.name, dir: s.dir, isNew: s.state.saved.Incarnation == 0,
+func (s *seat) openJobs(table []Job, grace time.Duration, runner JobRunner) (err error) {
+	s.jobs, err = openJobDesk(jobConfig{self: s.state.ID, name: s.name, dir: s.dir, isNew: s.state.saved.Incarnation == 0,
 		table: table, grace: grace, runner: runner, holders: s.holders, log: s.log}, s)
 	return err
 }

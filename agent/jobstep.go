@@ -42,8 +42,12 @@ func (j *jobDesk) isFullFor(ev jobs.Event) bool {
 // reports whether the ledger could not be saved in this turn, and jobs are due: they do
 // not start.
 func (j *jobDesk) turn() (isStalled bool) {
-	if !j.isStirred {
+	switch {
+	case !j.isStirred:
 		return false // most frames change nothing here
+	case !j.isRecovered:
+		j.before = len(j.queue)
+		return false
 	}
 	j.isStirred = false
 	hasFailed := j.saving.isToTell
