@@ -55,7 +55,7 @@ type Config struct {
 
 	// Listen binds the port to the other hosts. It is called first, so that a
 	// port in use changes nothing on disk; nothing is sent or read before the
-	// clean-up of an unclean end.
+	// clean-up of an unclean end, or before the lease of that life is over.
 	Listen func() (transport.LAN, error)
 	// Advertise is where others reach this agent; zero: LAN.Addr.
 	Advertise netip.AddrPort
@@ -138,6 +138,7 @@ type agent struct {
 	cfg       Config
 	log       hclog.Logger
 	seat      *seat
+	last      *lastLife // its end; nil: it has not begun
 	lan       transport.LAN
 	socket    net.Listener // nil: no control socket
 	members   *membership.Membership
@@ -174,9 +175,11 @@ type agent struct {
 //   - watchLink: watches this host's own link
 //   - loop: owns the election
 //   - membership.Rejoin: looks for absent members
-//   - runner.Run: what the keeper says
+//   - endLastLife: ends what the last life has left
+//   - besideLastLife: tells the loop of that, if it takes long
+//   - runner.Run: what the keeper says, after that
 //   - control.Serve: the local API
-//   - jobRunner.Run: what the keeper says of jobs
+//   - jobRunner.Run: what the keeper says of jobs, after that
 //   - seat.history.run: writes past leaderships to disk
 //   - seat.jobs.file.run: writes the ledger of jobs
 //   - reloads: reads the configuration again when asked
@@ -191,7 +194,7 @@ func Run(ctx context.Context, cfg Config) error {
 
 // open takes what only one agent can have, the ports, the state directory and
 // the socket, and only then changes something: the clean-up after an unclean
-// end, and the new incarnation.
+// end, which may go on when open returns, and the new incarnation.
 func open(ctx context.Context, cfg Config) (_ *agent, err error) {
 	if cfg.Logger == nil {
 		cfg.Logger = hclog.NewNullLogger()
@@ -225,6 +228,10 @@ func open(ctx context.Context, cfg Config) (_ *agent, err error) {
 
 // close gives back what open took; what was not taken yet is nil.
 func (a *agent) close() {
+	if a.last != nil {
+		a.last.cut()
+		<-a.last.over
+	}
 	if a.socket != nil {
 		_ = a.socket.Close()
 	}
@@ -245,25 +252,26 @@ func (a *agent) chooseRunners() {
 	}
 }
 
-// prepare ends what the last life has left, and begins a new one.
+// prepare ends what the last life has left, and begins a new one, beside that if it takes
+// too long.
 func (a *agent) prepare(ctx context.Context) error {
 	if err := a.seat.openJobs(a.cfg.Jobs, a.cfg.Hooks.Grace, a.jobRunner); err != nil {
 		return err
 	}
-	if err := a.runner.Recover(ctx); err != nil {
-		return refusal("it runs all commands of this agent, which is of no use without it", "%w", err)
-	}
-	if ctx.Err() == nil {
-		if err := a.jobRunner.Recover(ctx); err != nil {
-			a.log.Error("former runs of jobs not all ended", "err", err)
-		}
-	}
-	a.seat.cleanUp(ctx)
-	if ctx.Err() != nil {
+	a.last = a.endLastLife(ctx)
+	switch isOver := a.last.within(a.released()); {
+	case ctx.Err() != nil:
+		<-a.last.over
 		return nil // stopped meanwhile: what was not cleaned up is still owed
+	case !isOver:
+		a.seat.beside = true
+		a.sweep(leftovers)
+	case a.last.err != nil:
+		return a.last.err
+	default:
+		a.seat.settle(a.last.cleaned)
+		a.sweep(leftovers, keepersLeftovers)
 	}
-	a.seat.jobs.recovered()
-	a.sweep()
 	return a.seat.begin()
 }
 
@@ -293,9 +301,12 @@ func (a *agent) run(ctx context.Context) error {
 		group.Go(func() error { a.watchLink(life); return nil })
 	}
 	group.Go(func() error { _ = a.members.Rejoin(life); return nil }) // only ever the context's error
-	group.Go(func() error { return a.runner.Run(life) })
+	group.Go(func() error { return a.last.then(life, a.runner.Run) })
 	group.Go(func() error { a.seat.history.run(life); return nil })
-	group.Go(func() error { return a.jobRunner.Run(life) })
+	group.Go(func() error { return a.last.then(life, a.jobRunner.Run) })
+	if a.seat.beside {
+		group.Go(func() error { a.besideLastLife(life); return nil })
+	}
 	group.Go(func() error { a.seat.jobs.file.run(life); return nil })
 	group.Go(func() error { a.reloads(life); return nil })
 	if a.socket != nil {
@@ -303,6 +314,7 @@ func (a *agent) run(ctx context.Context) error {
 	}
 	group.Go(func() error {
 		defer end()
+		defer a.last.cut()
 		defer func() { _ = a.members.Shutdown() }() // closes the LAN, which ends receive
 		return a.loop()
 	})
@@ -357,7 +369,7 @@ func (a *agent) logStart() {
 		"cluster", a.cfg.Cluster, "addr", a.view.self.Addr, "priority", a.view.self.Priority, "version", a.cfg.Version)
 	a.log.Warn("traffic is neither encrypted nor authenticated: anybody on this network can forge it")
 	a.event(control.Event{Type: "start", Text: "agent started"})
-	if held := a.seat.heldAtStart(); held != "" {
+	for _, held := range a.seat.holdNotes(a.seat.state.hold.left(wallClock())) {
 		a.log.Info(held)
 	}
 	if a.cfg.Started != nil {

@@ -92,9 +92,12 @@ func (f *fakeHooks) ran() []string {
 func (f *fakeHooks) Stop(uint64)                  {}
 func (f *fakeHooks) Results() <-chan hooks.Result { return f.results }
 func (f *fakeHooks) SetConfig(hooks.Config)       {}
-func (f *fakeHooks) CleanUp(_ context.Context, ev hooks.Event) hooks.Result {
+func (f *fakeHooks) CleanUp(ctx context.Context, ev hooks.Event) hooks.Result {
 	f.note(ev)
-	return hooks.Result{Kind: ev.Kind, Epoch: ev.Epoch.Counter, OK: true, Ran: true}
+	if err := f.hangs(ctx, atCleanUp); err != nil {
+		return hooks.Result{Kind: ev.Kind, Epoch: ev.Epoch.Counter, Ran: true, Exit: -1, Err: err}
+	}
+	return f.end(ev, hooks.Result{Kind: ev.Kind, Epoch: ev.Epoch.Counter, OK: true, Ran: true})
 }
 
 // testLogger shows what the agents say when a test runs with -v.
@@ -143,7 +146,7 @@ func newCluster(t *testing.T, n int) *cluster {
 func (h *testHost) config(c *cluster, change func(*Config)) Config {
 	seeds := []string{c.hosts[0].addr.String(), c.hosts[len(c.hosts)-1].addr.String()}
 	cfg := Config{Cluster: "test", Name: h.name, StateDir: h.dir, Seeds: seeds, Profile: "lan",
-		Logger: testLogger(h.name), Election: election.Config{Priority: h.priority, MinAcks: election.AutoMinAcks}, Runner: h.hooks, JobRunner: newFakeJobs(h.name, &jobLog{}, 0), Now: time.Now, WatchLink: h.watchLink,
+		Logger: testLogger(h.name), Election: election.Config{Priority: h.priority, MinAcks: election.AutoMinAcks, Lease: 400 * time.Millisecond}, Runner: h.hooks, JobRunner: newFakeJobs(h.name, &jobLog{}, 0), Now: time.Now, WatchLink: h.watchLink,
 		Listen: func() (transport.LAN, error) {
 			h.port = c.lan.Host(h.name, h.addr)
 			return h.port, nil

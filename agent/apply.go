@@ -17,7 +17,7 @@ func (s *seat) apply(effect election.Effect) error {
 	case election.LeaseUntil:
 		s.onLease(e.Deadline)
 	case election.StartHook:
-		if !s.holdsUp(e) {
+		if !s.refuses(e) && !s.holdsUp(e) {
 			s.startHook(e)
 		}
 	case election.HurryHook:

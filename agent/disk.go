@@ -16,6 +16,9 @@ const diskRetry = time.Second
 
 // save writes the state and measures how long that takes.
 func (s *seat) save(state election.Saved) error {
+	if state.Promoted.IsZero() {
+		state.Promoted = s.debt
+	}
 	begun, was := s.around.now(), s.state.saved.Roster
 	err := s.state.write(state)
 	s.diskTook = max(s.diskTook, s.around.now().Sub(begun))

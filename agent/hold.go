@@ -83,6 +83,11 @@ func (s *seat) forgetHold() {
 
 // stand ends a hold-down before its time, on disk first.
 func (s *seat) stand(done func(error)) {
+	if s.beside {
+		done(&control.APIError{Status: http.StatusConflict, Code: "busy", Message: "cannot stand again, nothing was changed: " + s.lastLifeNote(),
+			Hint: "it stands when that has ended"})
+		return
+	}
 	if before := s.state.hold; !before.until.IsZero() {
 		s.state.hold = hold{}
 		if err := s.save(s.state.saved); err != nil {
@@ -93,20 +98,22 @@ func (s *seat) stand(done func(error)) {
 			return
 		}
 	}
+	s.isHeldBack = false
 	s.command(election.Command{Verb: election.Stand}, func(err error) {
 		s.publish()
 		done(err)
 	})
 }
 
-// heldAtStart is holdNote for a host that begins with what is left of a hold-down.
-func (s *seat) heldAtStart() string { return holdNote(s.election.HoldDown) }
-
-// holdNote says until when this host does not stand; empty: it does.
-func holdNote(left time.Duration) string {
-	if left <= 0 {
-		return ""
+// holdNotes say why this host does not stand, and for a hold-down of which so much is
+// left, until when.
+func (s *seat) holdNotes(left time.Duration) (notes []string) {
+	if s.beside {
+		notes = append(notes, s.lastLifeNote())
 	}
-	return "this host stepped down and does not stand before " + wallClock().Add(left).Round(time.Second).Format(time.RFC3339) +
-		"; bully-agent stand ends that"
+	if left > 0 {
+		notes = append(notes, "this host stepped down and does not stand before "+
+			wallClock().Add(left).Round(time.Second).Format(time.RFC3339)+"; bully-agent stand ends that")
+	}
+	return notes
 }

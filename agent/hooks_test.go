@@ -19,6 +19,9 @@ type fakeOutcomes struct {
 	isCut     bool                 // since they were cut
 	disk      error                // TryRecording's answer
 	owes      hooks.Epoch
+	noKeeper  error         // Recover's answer
+	hanging   string        // atRecover, atCleanUp; empty: nothing
+	gate      chan struct{} // until this is closed
 	keeper    keeper.Status
 	leases    []time.Time   // as renewed
 	told      []string      // its events, with their causes, and "ending"
@@ -85,7 +88,46 @@ func (f *fakeOutcomes) attempts() []int {
 	return append([]int{}, f.tried...)
 }
 
-func (f *fakeOutcomes) Recover(context.Context) error { return nil }
+// What may hang in the clean-up of a last life.
+const (
+	atRecover = "the keeper of the last run still works"
+	atCleanUp = "the lose hook still runs"
+)
+
+// hang has the clean-up hang there from the next start on, until go on is called.
+func (f *fakeOutcomes) hang(where string) (goOn func()) {
+	gate := make(chan struct{})
+	f.set(func(f *fakeOutcomes) { f.hanging, f.gate = where, gate })
+	return func() {
+		f.set(func(f *fakeOutcomes) { f.hanging = "" })
+		close(gate)
+	}
+}
+
+// hangs returns when nothing hangs there any more, or with the error of ctx.
+func (f *fakeOutcomes) hangs(ctx context.Context, where string) error {
+	f.mu.Lock()
+	isHere, gate := f.hanging == where, f.gate
+	f.mu.Unlock()
+	if !isHere {
+		return nil
+	}
+	select {
+	case <-gate:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (f *fakeOutcomes) Recover(ctx context.Context) error {
+	if f.hangs(ctx, atRecover) != nil {
+		return nil // as the keeper's Client
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.noKeeper
+}
 
 func (f *fakeOutcomes) Renew(deadline time.Time) {
 	f.set(func(f *fakeOutcomes) { f.leases = append(f.leases, deadline) })

@@ -45,6 +45,11 @@ func (j *jobDesk) ask(name, job string, w *wish) {
 			Hint: j.around.whereToAsk()})
 		return
 	}
+	if !j.isRecovered {
+		w.done(&control.APIError{Status: http.StatusConflict, Code: "busy", Message: "what the last run of this agent ran for jobs has not ended",
+			Hint: "try again when that is over; see status"})
+		return
+	}
 	j.tokens++
 	j.wishes[j.tokens] = w
 	if name == "job-run" {

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -135,36 +134,6 @@ func (s *seat) onDismissed() {
 	}
 }
 
-// cleanUp runs the lose hook of a leadership that the last life did not end, unless its
-// keeper has.
-func (s *seat) cleanUp(ctx context.Context) {
-	epoch := s.owed()
-	if epoch.IsZero() || ctx.Err() != nil {
-		return
-	}
-	s.log.Warn("last run ended while it led", "epoch", epoch.Counter)
-	self := hooks.Node{ID: s.state.ID.String(), Name: s.name}
-	result := s.runner.CleanUp(ctx, hooks.Event{Kind: hooks.LoseLeadership, Cause: string(election.UncleanRestarted),
-		Time: wallClock(), Cluster: s.cluster, Mode: s.tally.mode(), Role: election.RoleFollower.String(),
-		Epoch: hooks.Epoch{Counter: epoch.Counter, Owner: epoch.Owner.String()}, Self: self, PrevLeader: self})
-	s.noteHook(result, epoch)
-	if !result.OK && ctx.Err() == nil {
-		s.redoLose(result)
-	}
-}
-
-// owed is the epoch whose lose hook is owed by an earlier life: it had not ended, or
-// it had failed.
-func (s *seat) owed() wire.Epoch {
-	if epoch := s.state.saved.Promoted; !epoch.IsZero() {
-		return epoch
-	}
-	if epoch, ok := s.runner.Owed(); ok {
-		return wire.Epoch{Counter: epoch.Counter, Owner: s.state.ID}
-	}
-	return wire.Epoch{}
-}
-
 // causeRequested is the cause of a hook that the operator has run again.
 const causeRequested = "requested"
 
@@ -173,6 +142,8 @@ func (s *seat) requestHook(kind hooks.Kind, ended func(hooks.Result)) error {
 	status := s.node.Status()
 	ev := s.hookEvent(kind, causeRequested)
 	switch {
+	case s.beside:
+		return refusedHook("see status", "what the last run of this agent left has not ended")
 	case s.runner.IsRunning(kind):
 		return refusedHook("wait for its end; see hooks list", "the %s hook runs already", kind)
 	case kind == hooks.BecomeLeader && status.State != election.Lead:

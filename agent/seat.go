@@ -26,8 +26,8 @@ import (
 //	step → Node.Step → apply, effect by effect
 //	turn → jobDesk.turn
 //
-// Only Lease, Enter, report, past, the holders and what writes history and ledger are for
-// other goroutines too.
+// Only Lease, Enter, report, past, cleanUp, the holders and what writes history and ledger
+// are for other goroutines too.
 type seat struct {
 	seatConfig
 	around  surroundings
@@ -52,6 +52,13 @@ type seat struct {
 	stepped    time.Time // when the step began whose effects are carried out
 	leasedTo   time.Time // end of the last lease, also of one that is over
 	hasHolders bool      // as the node was told last
+
+	// Of what the last life has left.
+	debt       wire.Epoch // whose lose hook it owes, by the state file; zero: none, or that has ended
+	beside     bool       // it goes on beside this life
+	isHeldBack bool       // the node is held down for that, and until heldUntil
+	heldUntil  time.Time  // end of the operator's hold-down; zero: there is none
+	mustLetGo  bool       // the node has come to lead all the same
 
 	hookReady bool // the become hook of the present epoch succeeded
 	lastHook  *control.Hook
@@ -110,7 +117,7 @@ func openSeat(cfg seatConfig, around surroundings) (*seat, error) {
 	if s.state, err = openState(cfg.dir, cfg.cluster); err != nil {
 		return nil, s.hintDamaged(err)
 	}
-	s.tally.self = s.state.ID
+	s.tally.self, s.debt = s.state.ID, s.state.saved.Promoted
 	if s.history, err = openHistory(cfg.dir, cfg.log); err != nil {
 		s.close()
 		return nil, err
@@ -120,15 +127,14 @@ func openSeat(cfg seatConfig, around surroundings) (*seat, error) {
 
 func (s *seat) close() { s.state.close() }
 
-// begin is a new life of this host, once nothing is owed by the last one: its incarnation
-// is on disk before anybody hears of it.
+// begin is a new life of this host: its incarnation is on disk before anybody hears of it.
 func (s *seat) begin() error {
 	saved := s.state.saved
 	if err := checkExpect(s.election.Expect, saved.Roster); err != nil {
 		return err
 	}
 	saved.Incarnation++
-	saved.Promoted = wire.Epoch{}
+	saved.Promoted = s.debt
 	if s.state.hold.left(wallClock()) == 0 {
 		s.state.hold = hold{}
 	}
@@ -144,7 +150,16 @@ func (s *seat) sit() (err error) {
 	cfg.ID, cfg.Nonce, cfg.Cluster = s.state.ID, rand.Uint32(), wire.ClusterHash(s.cluster)
 	cfg.Rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	cfg.HoldDown = s.state.hold.left(wallClock())
-	if s.node, err = election.New(*cfg, s.state.saved, s.around.now()); err != nil {
+	if s.beside {
+		s.isHeldBack, s.heldUntil = true, time.Time{}
+		if cfg.HoldDown > 0 {
+			s.heldUntil = s.around.now().Add(cfg.HoldDown)
+		}
+		cfg.HoldDown = heldForLastLife
+	}
+	saved := s.state.saved
+	saved.Promoted = wire.Epoch{} // the debt is the seat's
+	if s.node, err = election.New(*cfg, saved, s.around.now()); err != nil {
 		return refusal("", "%w", err)
 	}
 	return nil
@@ -170,6 +185,7 @@ func (s *seat) lookAround(health int) {
 	s.step(election.HealthChanged{Score: health})
 	s.publish()
 	s.standForJobs()
+	s.standAgain()
 	s.forgetHold()
 }
 
@@ -207,6 +223,7 @@ func (s *seat) step(ev election.Event) {
 	}
 	s.renewEnding()
 	s.tellDisk()
+	s.letGo()
 }
 
 // due is when the loop has something to do if nothing happens before; zero: never.

@@ -25,6 +25,9 @@ type standing struct {
 // publish shows the seat's state to the other goroutines.
 func (s *seat) publish() {
 	status := s.node.Status()
+	if s.isHeldBack {
+		status.Held = s.heldUntil
+	}
 	st := &standing{status: status, role: s.roleWord(status.Role), leader: s.around.seen().controlNode(status.Leader),
 		degraded: s.degraded(status), lastHook: s.lastHook, notes: s.notes(status), roster: s.tally.controlRoster(status.Roster),
 		quorum: s.tally.controlQuorum(status), why: s.tally.whyNoLeader(status)}
@@ -46,10 +49,7 @@ func (s *seat) notes(status election.Status) []string {
 	notes = append(notes, s.hookNotes(status)...)
 	notes = append(notes, s.tally.quorumNotes(status)...)
 	notes = append(notes, s.jobNotes()...)
-	if held := holdNote(status.Held.Sub(s.around.now())); held != "" {
-		notes = append(notes, held)
-	}
-	return notes
+	return append(notes, s.holdNotes(status.Held.Sub(s.around.now()))...)
 }
 
 // report completes a status with what was shown, on any goroutine. It looks at the clock

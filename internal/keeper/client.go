@@ -36,7 +36,8 @@ type Config struct {
 
 // Client is the agent's hand on its keeper. Start, Stop, Renew, Ending, Will, Return, SetConfig, Keeps,
 // Owed, IsRunning and Status never block; all methods may be called by any goroutine.
-// Recover comes first, then CleanUp, if something is owed, then Run.
+// Recover comes first, then CleanUp, if something is owed, then Run. The rest may be called
+// before: what is to be started waits for Run, and what there is no keeper for is nothing.
 type Client struct {
 	cfg     Config
 	results chan hooks.Result

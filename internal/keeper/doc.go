@@ -47,8 +47,8 @@
 // tells its node to step down in order (ErrDied). A keeper that does not read its orders
 // is killed, and then as good as dead.
 //
-// If both die, the next start's keeper does what is owed by the journal, before a frame is
-// sent. A keeper of the last life that still works holds the lock of its file in the state
+// If both die, the next start's keeper does what is owed by the journal, before its agent
+// stands. A keeper of the last life that still works holds the lock of its file in the state
 // directory: Recover waits for it, and not for ever.
 //
 // A supervisor that kills all of the agent's cgroup when the agent dies (systemd with

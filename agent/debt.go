@@ -1,0 +1,119 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// What the seat owes since its last life: the end of a leadership, by its lose hook. A life
+// that begins beside that hook is held down until it has ended.
+
+// heldForLastLife is the hold-down of a node whose last life has not ended: for as long as
+// that takes.
+const heldForLastLife = 100 * 365 * 24 * time.Hour
+
+// cleaned is what the clean-up after a last life has come to.
+type cleaned struct {
+	epoch wire.Epoch   // whose lose hook was owed; zero: none was
+	lose  hooks.Result // of that hook
+}
+
+// cleanUp runs the lose hook of a leadership that the last life did not end, unless its
+// keeper has. It changes nothing in the seat, which may belong to the loop already.
+func (s *seat) cleanUp(ctx context.Context) cleaned {
+	epoch := s.owed()
+	if epoch.IsZero() || ctx.Err() != nil {
+		return cleaned{}
+	}
+	s.log.Warn("last run ended while it led", "epoch", epoch.Counter)
+	self := hooks.Node{ID: s.state.ID.String(), Name: s.name}
+	return cleaned{epoch, s.runner.CleanUp(ctx, hooks.Event{Kind: hooks.LoseLeadership, Cause: string(election.UncleanRestarted),
+		Time: wallClock(), Cluster: s.cluster, Mode: s.tally.mode(), Role: election.RoleFollower.String(),
+		Epoch: hooks.Epoch{Counter: epoch.Counter, Owner: epoch.Owner.String()}, Self: self, PrevLeader: self})}
+}
+
+// owed is the epoch whose lose hook is owed by an earlier life: it had not ended, or
+// it had failed. Any goroutine may ask while that life has not ended.
+func (s *seat) owed() wire.Epoch {
+	if !s.debt.IsZero() {
+		return s.debt
+	}
+	if epoch, ok := s.runner.Owed(); ok {
+		return wire.Epoch{Counter: epoch.Counter, Owner: s.state.ID}
+	}
+	return wire.Epoch{}
+}
+
+// settle takes note that nothing is left of the last life.
+func (s *seat) settle(c cleaned) {
+	s.jobs.recovered()
+	s.debt = wire.Epoch{}
+	if c.epoch.IsZero() {
+		return
+	}
+	s.noteHook(c.lose, c.epoch)
+	if !c.lose.OK {
+		s.redoLose(c.lose)
+	}
+}
+
+// settleBeside is settle for a life that has begun beside the last one.
+func (s *seat) settleBeside(c cleaned) {
+	s.beside = false
+	debt := s.debt
+	s.settle(c)
+	if saved := s.state.saved; !debt.IsZero() && saved.Promoted == debt {
+		saved.Promoted = wire.Epoch{}
+		if err := s.save(saved); err != nil {
+			s.onDiskFailed(err) // written with the next attempt
+		}
+	}
+	s.log.Info("what the last run of this agent left has ended")
+	s.standAgain()
+	s.publish()
+}
+
+// standAgain ends the hold-down of a life that has begun beside the last one, once that has
+// ended, and the operator's hold-down too. It is called once a second.
+func (s *seat) standAgain() {
+	if !s.isHeldBack || s.beside || s.around.now().Before(s.heldUntil) {
+		return
+	}
+	s.isHeldBack = false
+	s.command(election.Command{Verb: election.Stand}, func(error) {})
+}
+
+// lastLifeNote says why a life that has begun beside the last one does not stand.
+func (s *seat) lastLifeNote() string {
+	switch epoch := s.owed(); {
+	case !epoch.IsZero():
+		return fmt.Sprintf("this host does not stand yet: the lose-leadership hook of epoch %d, which its last run owes, has not ended", epoch.Counter)
+	case s.runner.Status().Process == 0:
+		return "this host does not stand yet: its keeper does not run yet"
+	}
+	return "this host does not stand yet: what its last run left has not ended"
+}
+
+// refuses is for a become hook that nobody should have asked for: the lose hook before it
+// has not ended. This host lets go, once the step is done.
+func (s *seat) refuses(e election.StartHook) bool {
+	if e.Hook != election.Become || !s.beside {
+		return false
+	}
+	s.log.Error("become-leader hook not started, and leadership given up: what the last run left has not ended", "epoch", e.Epoch.Counter)
+	s.mustLetGo = true
+	return true
+}
+
+// letGo ends a leadership that must not be, after the step in which it began.
+func (s *seat) letGo() {
+	if s.mustLetGo {
+		s.mustLetGo = false
+		s.command(election.Command{Verb: election.Abdicate, Cause: election.HookFailed}, func(error) {})
+	}
+}
