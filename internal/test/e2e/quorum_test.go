@@ -44,6 +44,40 @@ func TestQuorumOutlivesALeader(t *testing.T) {
 		on(next, loseBegin).because("preempted"), on(next, loseEnd), on(best, becomeBegin).because("handed-over"))
 }
 
+// The leader is killed, and its lose hook takes long. With one more voter gone the others
+// need its vote: they have it when the lease is over, and not when the hook has ended. Before
+// that its host does not stand.
+func TestASlowLoseHookSilencesNoVoter(t *testing.T) {
+	t.Parallel()
+	for name, kill := range map[string]func(h *host){
+		"the last keeper runs it": (*host).kill,
+		"this life's keeper does": (*host).killWithKeeper,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newQuorum(t)
+			low, best, next := l.hosts[0], l.best(), l.next()
+			best.onLose = "sleep 10"
+			l.start()
+			l.agreeOn(best)
+			low.kill()
+			kill(best)
+			best.start()
+			l.agreeOn(next)
+			s, err := best.status()
+			must(t, err)
+			if !slices.ContainsFunc(s.Notes, func(n string) bool {
+				return strings.Contains(n, "does not stand yet: the lose-leadership hook of epoch 1")
+			}) {
+				t.Errorf("%s does not say why it does not stand: %q", best, s.Notes)
+			}
+			l.agreeOn(best)
+			l.journal.order(on(best, isStarted), on(next, becomeBegin), on(best, loseEnd), on(next, loseEnd), on(best, becomeBegin).because("handed-over"))
+			l.led(best, next, best)
+		})
+	}
+}
+
 // Where nobody can say that nothing of a dead leader's acts any more, its lease is waited
 // out: that its process is gone is no proof.
 func TestQuorumWaitsForTheLease(t *testing.T) {
