@@ -340,3 +340,27 @@ func TestAKeeperHoldsLittle(t *testing.T) {
 		t.Errorf("it holds %q", held)
 	}
 }
+
+// An agent that has begun beside the keeper of its last life tells its own what there is to
+// do before that runs: notifications run then, by the newest configuration.
+func TestWhatIsToldBeforeThereIsAKeeper(t *testing.T) {
+	r := newRig(t)
+	d := r.desk(r.config(nil))
+	d.Renew(time.Time{})
+	d.Will(nil)
+	d.Return()
+	d.Stop(6)
+	d.Start(event(hooks.MemberChange, 7))
+	d.SetConfig(r.config(scripts{hooks.MemberChange: note}).Hooks)
+	d.Jobs().SetGrace(time.Second)
+	d.Jobs().Lost("lost")
+	if !d.IsRunning(hooks.MemberChange) || !d.Lend() || d.Status() != (Status{}) {
+		t.Errorf("status %+v", d.Status())
+	}
+	d.recover()
+	d.Start(event(hooks.LeaderChange, 7)) // no hook is configured
+	d.run()
+	r.untilFile("order")
+	r.ordered("member-change:test:7")
+	r.until("the end of all", func() bool { return !d.IsRunning(hooks.MemberChange) && !d.IsRunning(hooks.LeaderChange) })
+}
