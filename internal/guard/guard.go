@@ -84,18 +84,28 @@ func (g *Guard) Signal(sig syscall.Signal) {
 // by this process.
 func (g *Guard) Stop(cause string, within time.Duration) {
 	at := now()
-	due, patience := instant(0), at.Add(g.grace+unkillable)
 	if within > 0 {
-		due = at.Add(within)
-		patience = due
+		g.stop(cause, at.Add(within), at.Add(within))
+	} else {
+		g.stop(cause, 0, at.Add(g.grace+unkillable))
 	}
+}
+
+// Kill ends the command without a grace, or cuts the one that it has.
+func (g *Guard) Kill(cause string) {
+	at := now()
+	g.stop(cause, at, at.Add(g.grace+unkillable))
+}
+
+// stop has all dead by due, 0: after the grace, and the guard killed at patience.
+func (g *Guard) stop(cause string, due, patience instant) {
 	g.send(message{kind: kindStop, number: int64(due), cause: cause})
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.overdue == nil {
-		g.overdue = time.AfterFunc(patience.Sub(at), g.kill)
+		g.overdue = time.AfterFunc(patience.Sub(now()), g.kill)
 	} else if patience < g.patience {
-		g.overdue.Reset(patience.Sub(at))
+		g.overdue.Reset(patience.Sub(now()))
 	} else {
 		return
 	}

@@ -389,6 +389,26 @@ func TestForget(t *testing.T) {
 	}
 }
 
+// Kill leaves a command that takes no notice of TERM no grace, also one that it has had.
+func TestKill(t *testing.T) {
+	for _, isAsked := range []bool{false, true} {
+		t.Run(fmt.Sprintf("asked before: %v", isAsked), func(t *testing.T) {
+			r := newRig(t)
+			s := r.settings("trap '' TERM; echo $$ >pid; while :; do sleep 0.01; done")
+			s.Grace = time.Hour
+			g := r.start(s.config())
+			r.pid("pid")
+			if isAsked {
+				g.Stop("asked", 0)
+			}
+			g.Kill("killed")
+			if report := r.wait(g); report.Signal != int(unix.SIGKILL) || report.Err != "" {
+				t.Errorf("%+v", report)
+			}
+		})
+	}
+}
+
 // A guard is small, since it lives beside each long job, and keeps nothing of the
 // command's: who reads its output sees the end when the command has ended.
 func TestAGuardHoldsLittle(t *testing.T) {
