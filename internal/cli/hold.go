@@ -30,7 +30,8 @@ var holdCommand = command{
 		to a minute, and starts anew once COMMAND has run for 10 s.
 
 		When the leadership ends, COMMAND and all that it started get TERM, after the grace KILL, and are dead when the lease
-		is over, which can be sooner. That holds also if the agent or hold itself is killed or stopped. A hand-over waits for
+		is over, which can be sooner. That holds also if the agent is stopped, or the agent or hold is killed; to stop hold changes nothing
+		for COMMAND. A hand-over waits for
 		COMMAND's end.
 
 		TERM, INT and QUIT, and HUP from a terminal, are passed on to COMMAND and end hold; a second one, or the grace, kills.
@@ -100,12 +101,12 @@ func (h *holder) holdOn() error {
 			return err
 		}
 		f, err := h.holdTerm(feed, lease)
-		if f.why == silent && err == nil && !f.isAsked {
-			_, err = feed.next(nil, h.signals) // a sign of life
-		}
-		feed.close() // tells the agent that nothing runs
 		if err != nil {
 			return err
+		}
+		h.patience = control.AnswerPatience
+		if f.why == silent {
+			h.patience = math.MaxInt64 // an agent that is stopped answers when it goes on
 		}
 		if over, err := h.isOver(f); over {
 			return err
@@ -125,7 +126,7 @@ func (h *holder) isOver(f fate) (over bool, err error) {
 }
 
 // holdTerm runs the command, again and again, until the leadership is over or the
-// command is not to be run any more.
+// command is not to be run any more. Nothing runs then, and the agent knows.
 func (h *holder) holdTerm(feed *leaseFeed, lease control.Lease) (f fate, err error) {
 	pause := restartFirst
 	for err == nil {
@@ -143,7 +144,7 @@ func (h *holder) holdTerm(feed *leaseFeed, lease control.Lease) (f fate, err err
 			pause = restartFirst
 		}
 		h.note("%s ended with exit code %d; it starts again in %v", h.words[0], f.code, pause)
-		lease, err = h.rest(feed, lease, pause)
+		feed, lease, err = h.rest(lease, pause)
 		pause = min(2*pause, restartMost)
 	}
 	if errors.Is(err, errOver) {
@@ -158,19 +159,24 @@ func (f fate) isLast(restarts func(code int) bool) bool {
 	return f.isAsked || f.why == ofItself && !restarts(f.code)
 }
 
-// rest waits before the command is run again, no longer than the leadership lasts.
-func (h *holder) rest(feed *leaseFeed, lease control.Lease, pause time.Duration) (control.Lease, error) {
-	for late := time.After(pause); ; {
-		l, err := feed.next(late, h.signals)
+// rest waits before the command is run again, no longer than the leadership lasts, and
+// gives the feed to run it on: the last one has gone with its guard.
+func (h *holder) rest(last control.Lease, pause time.Duration) (*leaseFeed, control.Lease, error) {
+	late := time.After(pause)
+	feed := openFeed(h.Context.Context, h.client, h.grace, h.patience)
+	for wait := (<-chan time.Time)(nil); ; wait = late { // for the first answer in any case
+		l, err := feed.next(wait, h.signals)
 		switch {
 		case errors.Is(err, errLate):
-			return lease, nil
-		case err != nil:
-			return l, err
-		case l.Epoch != lease.Epoch, whyNotAct(l) != "":
-			return l, errOver
+			return feed, last, nil
+		case err == nil && (l.Epoch != last.Epoch || whyNotAct(l) != ""):
+			err = errOver
 		}
-		lease = l
+		if err != nil {
+			feed.close()
+			return nil, last, err
+		}
+		last = l
 	}
 }
 

@@ -3,75 +3,75 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net"
 	"os"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/durable"
 )
 
-// leaseFeed follows the agent's lease in the background. While it is open, an
-// agent that hands over waits for it to be closed, up to the grace it was opened
-// with; so whoever runs nothing closes it as soon as that shows (isEnding).
+// leaseFeed follows the agent's lease in the background, until the lease is handed on to
+// the guard of what runs on it. While it is open, an agent that hands over waits for it to
+// be closed, up to the grace it was opened with; so whoever runs nothing closes it as soon
+// as that shows (isEnding).
 type leaseFeed struct {
-	news  <-chan control.Lease // holds the newest that was not taken
-	ended <-chan error         // gives one error: why there is no more news
-	line  <-chan net.Conn      // gives the connection, before the first news
-	conn  net.Conn             // what line has given
-	stop  context.CancelFunc
-	done  <-chan struct{}
+	news   <-chan control.Lease // holds the newest that was not taken
+	ended  <-chan error         // gives one error: why there is no more news
+	stop   context.CancelFunc
+	done   <-chan struct{}
+	tenure *control.Tenure // set before there is news; nil: there never was
 }
 
-func openFeed(ctx context.Context, client *control.Client, grace time.Duration) *leaseFeed {
+// openFeed opens one; patience is for the agent's first answer.
+func openFeed(ctx context.Context, client *control.Client, grace, patience time.Duration) *leaseFeed {
 	ctx, stop := context.WithCancel(ctx)
 	news, ended, done := make(chan control.Lease, 1), make(chan error, 1), make(chan struct{})
-	line := make(chan net.Conn, 1)
+	f := &leaseFeed{news: news, ended: ended, stop: stop, done: done}
 	go func() {
 		defer close(done)
-		err := client.HoldLease(ctx, grace, func(c net.Conn) { line <- c }, func(l control.Lease) error { // it dials once
-			select {
-			case <-news: // overtaken
-			default:
-			}
-			news <- l
-			return nil
-		})
+		tenure, err := client.HoldLease(ctx, grace, patience)
 		if err == nil {
-			err = fmt.Errorf("%w: it stopped", control.ErrUnreachable)
+			f.tenure = tenure
+			err = follow(tenure, news)
 		}
 		ended <- err
 	}()
-	return &leaseFeed{news: news, ended: ended, line: line, stop: stop, done: done}
+	return f
 }
 
-// tenure is a duplicate of the connection, for the guard of what runs on the lease: to
-// the agent the holder is there until the guard has ended, and the command with it,
-// even if this process was killed before.
-func (f *leaseFeed) tenure() (file *os.File, err error) {
-	if f.conn == nil {
-		f.conn = <-f.line // there was news
+// follow passes on the newest until there is no more.
+func follow(tenure *control.Tenure, news chan control.Lease) error {
+	for {
+		l, err := tenure.Next()
+		if err != nil {
+			return err
+		}
+		select {
+		case <-news: // overtaken
+		default:
+		}
+		news <- l
 	}
-	raw, err := f.conn.(syscall.Conn).SyscallConn()
-	if err != nil {
+}
+
+// handOn ends the following, after there was news: somebody else is to follow the tenure
+// from here. The feed is still to be closed, when nothing runs any more.
+func (f *leaseFeed) handOn() (*control.Tenure, error) {
+	f.tenure.Interrupt()
+	<-f.done
+	if err := <-f.ended; !errors.Is(err, os.ErrDeadlineExceeded) {
 		return nil, err
 	}
-	own := -1
-	failed := raw.Control(func(fd uintptr) { own, err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 3) })
-	if err = errors.Join(failed, err); err != nil {
-		return nil, err
-	}
-	return os.NewFile(uintptr(own), "lease"), nil
+	return f.tenure, nil
 }
 
 // close tells the agent that nothing runs any more.
 func (f *leaseFeed) close() {
 	f.stop()
 	<-f.done
+	if f.tenure != nil {
+		f.tenure.Close()
+	}
 }
 
 // errLate is returned when a wait took longer than it may.

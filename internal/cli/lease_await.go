@@ -13,7 +13,7 @@ func (t *leased) awaitTerm(late <-chan time.Time) (feed *leaseFeed, lease contro
 	progress := t.progress("waiting to lead")
 	defer progress("")
 	why = "the agent has not said that it does"
-	feed = openFeed(t.Context.Context, t.client, t.grace)
+	feed = openFeed(t.Context.Context, t.client, t.grace, t.patience)
 	for {
 		if lease, err = feed.next(late, t.signals); err != nil {
 			break
@@ -35,7 +35,7 @@ func (t *leased) awaitTerm(late <-chan time.Time) (feed *leaseFeed, lease contro
 		if err = t.pause(late, waitInterval); err != nil {
 			break
 		}
-		feed = openFeed(t.Context.Context, t.client, t.grace)
+		feed = openFeed(t.Context.Context, t.client, t.grace, t.patience)
 	}
 	feed.close()
 	return nil, lease, why, err

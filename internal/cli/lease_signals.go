@@ -14,8 +14,8 @@ import (
 var passedOn = []os.Signal{unix.SIGTERM, unix.SIGINT, unix.SIGQUIT, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH}
 
 // catchSignals gives what is to be passed on. What the caller had ignored, as
-// nohup does, stays so. The terminal's stop key does nothing: a stopped exec
-// renews no lease. A reader of our own lines that goes away is no reason to end.
+// nohup does, stays so. The terminal's stop key does nothing: it would stop us alone,
+// and not the command. A reader of our own lines that goes away is no reason to end.
 func catchSignals() (caught <-chan os.Signal, release func()) {
 	c := make(chan os.Signal, 8)
 	for _, sig := range passedOn {

@@ -65,6 +65,10 @@ func (r reported) Report() guard.Report { return r.report }
 
 // What a command's end means depends on who ended it.
 func TestFates(t *testing.T) {
+	run := func(before reason, report guard.Report) leasedRun {
+		l := &leased{client: control.Dial("/nowhere"), words: []string{"x"}}
+		return leasedRun{leased: l, guard: reported{report: report}, fate: fate{why: before, isAsked: before == asked}}
+	}
 	for _, c := range []struct {
 		name   string
 		before reason // what this process had begun
@@ -75,18 +79,22 @@ func TestFates(t *testing.T) {
 		{"exit 0", "", guard.Report{Group: 1}, ofItself, 0},
 		{"exit 7", "", guard.Report{Group: 1, Exit: 7}, ofItself, 7},
 		{"signal", "", guard.Report{Group: 1, Exit: -1, Signal: 9}, ofItself, 137},
-		{"lost", lost, guard.Report{Group: 1, Exit: -1, Signal: 15, Cause: string(lost)}, lost, 143},
-		{"exit 0 when told", lost, guard.Report{Group: 1, Cause: string(lost)}, lost, 0},
-		{"had ended before", lost, guard.Report{Group: 1, Exit: 3}, ofItself, 3},
-		{"nobody renewed", "", guard.Report{Group: 1, Exit: -1, Signal: 9, Cause: guard.AgentDied}, silent, 137},
-		{"over at once", lost, guard.Report{Group: 1, Exit: -1, Signal: 9, Cause: guard.AgentDied}, lost, 137},
-		{"too late to start", "", guard.Report{Exit: -1, Cause: guard.AgentDied, Err: "no time was left"}, silent, exitFailure},
+		{"lost", "", guard.Report{Group: 1, Exit: -1, Signal: 15, Cause: guard.LeaseLost, Loss: "stopped"}, lost, 143},
+		{"exit 0 when told", "", guard.Report{Group: 1, Cause: guard.LeaseLost}, lost, 0},
+		{"lost before it began", "", guard.Report{Exit: -1, Cause: guard.LeaseLost, Err: "no time was left"}, lost, exitFailure},
+		{"nobody renewed", "", guard.Report{Group: 1, Exit: -1, Signal: 9, Cause: guard.AgentDied, Silent: true}, silent, 137},
+		{"too late to start", "", guard.Report{Exit: -1, Cause: guard.AgentDied, Silent: true, Err: "no time was left"}, silent, exitFailure},
+		{"agent gone", "", guard.Report{Group: 1, Exit: -1, Signal: 9, Cause: guard.AgentDied}, agentOff, 137},
+		{"guard killed meanwhile", "", guard.Report{Group: 1, Exit: -1, Cause: guard.AgentDied, Err: "the guard died"}, agentOff, exitFailure},
 		{"asked", asked, guard.Report{Group: 1, Exit: 5}, asked, 5},
-		{"guard killed meanwhile", agentOff, guard.Report{Group: 1, Exit: -1, Err: "the guard died"}, agentOff, exitFailure},
+		{"asked, then lost", asked, guard.Report{Group: 1, Exit: 5, Cause: guard.LeaseLost}, asked, 5},
 	} {
-		w := leasedRun{leased: &leased{words: []string{"x"}}, guard: reported{report: c.report}, fate: fate{why: c.before}}
-		if err := w.conclude(); err != nil || w.fate.why != c.why || w.fate.code != c.code {
-			t.Errorf("%s: %q, code %d, %v; want %q, %d", c.name, w.fate.why, w.fate.code, err, c.why, c.code)
+		w := run(c.before, c.report)
+		if err := w.conclude(); err != nil || w.fate.why != c.why || w.fate.code != c.code || w.fate.cause != c.report.Loss {
+			t.Errorf("%s: %+v, %v; want %q, %d", c.name, w.fate, err, c.why, c.code)
+		}
+		if isGone := errors.Is(w.fate.err, control.ErrUnreachable); isGone != (c.why == agentOff) {
+			t.Errorf("%s: the agent's error is %v", c.name, w.fate.err)
 		}
 	}
 	for _, c := range []struct {
@@ -103,24 +111,21 @@ func TestFates(t *testing.T) {
 		{"guard died later", "", guard.Report{Group: 1, Exit: -1, Err: "the guard died"}, exitFailure},
 		{"guard died when asked", asked, guard.Report{Group: 1, Exit: -1, Err: "the guard died"}, exitFailure},
 	} {
-		w := leasedRun{leased: &leased{words: []string{"x"}}, guard: reported{report: c.report}, fate: fate{why: c.before}}
+		w := run(c.before, c.report)
 		if err := w.conclude(); exitCode(err) != c.want || !strings.Contains(err.Error(), c.report.Err) {
 			t.Errorf("%s: %v, code %d, want %d", c.name, err, exitCode(err), c.want)
 		}
 	}
 }
 
-// loser is a guard that takes as long to end what it guards as the test likes.
+// loser is a guard that ends what it guards when it has passed a signal on.
 type loser struct {
 	reported
-	stopped chan struct{} // closed by the first Stop
-	done    chan struct{}
+	done chan struct{}
 }
 
-func (l loser) Renew(time.Time)            {}
-func (l loser) Signal(syscall.Signal)      { close(l.done) }
-func (l loser) Done() <-chan struct{}      { return l.done }
-func (l loser) Stop(string, time.Duration) { close(l.stopped) }
+func (l loser) Signal(syscall.Signal) { close(l.done) }
+func (l loser) Done() <-chan struct{} { return l.done }
 
 // Whoever tells hold to end while the command is being ended, since the leadership is over
 // or the agent gone, has told it: it neither waits for the next leadership nor starts the
@@ -128,38 +133,30 @@ func (l loser) Stop(string, time.Duration) { close(l.stopped) }
 func TestAskedToEndWhileTheCommandIsEnded(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		why    reason
 		report guard.Report
+		why    reason
 		code   int
 	}{
-		{"leadership lost", lost, guard.Report{Group: 1, Exit: -1, Signal: 15, Cause: string(lost)}, 143},
-		{"leadership lost, it had ended by then", lost, guard.Report{Group: 1, Exit: 3}, 3},
-		{"agent gone", agentOff, guard.Report{Group: 1, Exit: 5, Cause: string(agentOff)}, 5},
-		{"agent gone, it had ended by then", agentOff, guard.Report{Group: 1}, 0},
-		{"leadership lost, guard killed", lost, guard.Report{Group: 1, Exit: -1, Err: "the guard died"}, exitFailure},
+		{"leadership lost", guard.Report{Group: 1, Exit: -1, Signal: 15, Cause: guard.LeaseLost}, lost, 143},
+		{"agent gone", guard.Report{Group: 1, Exit: 5, Cause: guard.AgentDied}, agentOff, 5},
+		{"it was not renewed", guard.Report{Group: 1, Cause: guard.AgentDied, Silent: true}, silent, 0},
+		{"it had ended by then", guard.Report{Group: 1, Exit: 3}, asked, 3},
+		{"leadership lost, guard killed", guard.Report{Group: 1, Exit: -1, Cause: guard.LeaseLost, Err: "the guard died"}, lost, exitFailure},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			news, ended, signals := make(chan control.Lease, 1), make(chan error, 1), make(chan os.Signal, 1)
-			g := loser{reported: reported{report: c.report}, stopped: make(chan struct{}), done: make(chan struct{})}
-			l := &leased{words: []string{"x"}, signals: signals, grace: time.Hour, isEndedBy: endsWait}
+			signals := make(chan os.Signal, 1)
+			g := loser{reported: reported{report: c.report}, done: make(chan struct{})}
+			l := &leased{client: control.Dial("/nowhere"), words: []string{"x"}, signals: signals, grace: time.Hour, isEndedBy: endsWait}
 			w := leasedRun{leased: l, guard: g}
-			if c.why == agentOff {
-				ended <- errors.New("connection closed")
-			} else {
-				news <- control.Lease{Epoch: control.Epoch{Counter: 8}}
-			}
-			go func() {
-				<-g.stopped
-				signals <- unix.SIGTERM
-			}()
-			w.attend(&leaseFeed{news: news, ended: ended})
+			signals <- unix.SIGTERM
+			w.attend()
 			over, err := true, w.conclude()
 			if err == nil {
 				h := holder{leased: l, restarts: func(int) bool { return true }}
 				over, err = h.isOver(w.fate)
 			}
-			if !over || exitCode(err) != c.code {
-				t.Errorf("%+v: over %v, %v, code %d; want %d", w.fate, over, err, exitCode(err), c.code)
+			if !over || w.fate.why != c.why || exitCode(err) != c.code {
+				t.Errorf("%+v: over %v, %v, code %d; want %q, %d", w.fate, over, err, exitCode(err), c.why, c.code)
 			}
 			if f := (*failure)(nil); c.code == exitFailure && !errors.As(err, &f) {
 				t.Errorf("%v: nothing is said of it", err)

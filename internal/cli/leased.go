@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/guard"
 )
@@ -40,6 +41,8 @@ type leased struct {
 	words   []string // the command
 	grace   time.Duration
 	signals <-chan os.Signal
+	// patience is for the agent's answer.
+	patience time.Duration
 	// isEndedBy says which signals are for this program: the command is then ended
 	// within the grace. All others are the command's affair.
 	isEndedBy func(os.Signal) bool
@@ -72,7 +75,7 @@ func newLeased(c *call) (*leased, error) {
 	if c.NArg() == 0 {
 		return nil, usage("see "+c.path+" --help", "the command is missing: expected %s [flags] -- COMMAND [ARGUMENT...]", c.path)
 	}
-	t := &leased{call: c, client: c.client(), words: c.Args().Slice(), grace: defaultGrace}
+	t := &leased{call: c, client: c.client(), words: c.Args().Slice(), grace: defaultGrace, patience: control.AnswerPatience}
 	if c.IsSet("grace") {
 		var err error
 		if t.grace, err = c.duration("grace"); err != nil {
@@ -115,9 +118,14 @@ var graceOption = option{name: "grace", value: "TIME", fallback: span(defaultGra
 // errOver is returned when there was no leadership any more to run the command in.
 var errOver = errors.New("the leadership is over")
 
-// run runs the command until nothing of it is left.
+// run runs the command until nothing of it is left, and closes the feed.
 func (t *leased) run(feed *leaseFeed, lease control.Lease) (fate, error) {
+	defer feed.close() // after the guard's end: if that is killed, the rest of the command is still to be ended
 	status, err := t.client.Status(t.Context.Context)
+	if err != nil {
+		return fate{}, err
+	}
+	tenure, err := feed.handOn()
 	if err != nil {
 		return fate{}, err
 	}
@@ -125,18 +133,18 @@ func (t *leased) run(feed *leaseFeed, lease control.Lease) (fate, error) {
 		return fate{}, errOver
 	}
 	begun := time.Now()
-	g, err := t.start(feed, lease, status)
+	g, err := t.start(tenure, lease, status)
 	if err != nil {
 		return fate{}, err
 	}
-	w := leasedRun{leased: t, guard: g, epoch: lease.Epoch}
-	w.attend(feed)
+	w := leasedRun{leased: t, guard: g}
+	w.attend()
 	w.fate.lasted = time.Since(begun)
 	return w.fate, w.conclude()
 }
 
-// start starts a guard with the command.
-func (t *leased) start(feed *leaseFeed, lease control.Lease, status control.Status) (*guard.Guard, error) {
+// start starts a guard with the command, which follows the lease from here on.
+func (t *leased) start(tenure *control.Tenure, lease control.Lease, status control.Status) (*guard.Guard, error) {
 	argv, err := t.argv()
 	if err != nil {
 		return nil, err
@@ -145,13 +153,9 @@ func (t *leased) start(feed *leaseFeed, lease control.Lease, status control.Stat
 	if err != nil {
 		return nil, &failure{code: exitFailure, err: fmt.Errorf("find the working directory: %w", err)}
 	}
-	cfg := guard.Config{Name: t.words[0], Argv: activated(argv), Others: inherited(), Env: leaderEnviron(os.Environ(), lease, status, t.socketPath()), Cwd: cwd,
+	cfg := guard.Config{Name: t.words[0], Epoch: hooks.Epoch(lease.Epoch), Lease: tenure, Argv: activated(argv), Others: inherited(), Env: leaderEnviron(os.Environ(), lease, status, t.socketPath()), Cwd: cwd,
 		Deadline: deadline(lease), Clock: bootClock, Budget: max(remaining(lease)/4, time.Millisecond),
 		Grace: max(t.grace, time.Millisecond), Records: guard.NoRecords}
-	if cfg.Hold, err = feed.tenure(); err != nil {
-		return nil, &failure{code: exitFailure, err: fmt.Errorf("hold the lease: %w", err)}
-	}
-	defer cfg.Hold.Close()
 	in, _ := t.in.(*os.File)
 	cfg.Stdin = keyboard(in)
 	cfg.Stdout, _ = t.out.(*os.File)
@@ -184,92 +188,64 @@ func (t *leased) argv() ([]string, error) {
 type leasedRun struct {
 	*leased
 	guard guardian
-	epoch control.Epoch
 	fate  fate
 }
 
 // guardian is what the guard of a run does: a *guard.Guard.
 type guardian interface {
-	Renew(deadline time.Time)
 	Signal(sig syscall.Signal)
-	Stop(cause string, within time.Duration)
+	Kill(cause string)
 	Done() <-chan struct{}
 	Report() guard.Report
 }
 
-// attend passes on renewals and signals until the guard has ended.
-func (w *leasedRun) attend(feed *leaseFeed) {
+// attend passes on signals until the guard has ended, which follows the lease itself.
+func (w *leasedRun) attend() {
 	var late <-chan time.Time
 	for {
 		select {
-		case l := <-feed.news:
-			w.hear(l)
-		case w.fate.err = <-feed.ended:
-			w.end(agentOff)
 		case sig := <-w.signals:
 			switch {
 			case !w.isEndedBy(sig):
 			case late != nil: // a second one: now
-				w.finish()
+				w.guard.Kill(string(asked))
 			default:
 				late = time.After(w.grace)
 				w.fate.isAsked = true
-				w.fate.why = cmp.Or(w.fate.why, asked)
+				if w.guard.Report().Cause == "" { // else it is being ended already
+					w.fate.why = asked
+				}
 			}
 			w.guard.Signal(sig.(unix.Signal))
 		case <-late:
-			w.finish()
+			w.guard.Kill(string(asked))
 		case <-w.guard.Done():
 			return
 		}
 	}
 }
 
-// hear passes on until when the command may live. What is left of a lease is the
-// command's also when it is being ended.
-func (w *leasedRun) hear(l control.Lease) {
-	isOurs := l.Epoch == w.epoch
-	if isOurs && l.Until > 0 {
-		w.guard.Renew(deadline(l))
-	} else {
-		w.guard.Renew(bootClock())
-	}
-	if !isOurs || !l.Leader || !l.Ready {
-		w.fate.cause = cmp.Or(w.fate.cause, l.Cause)
-		w.end(lost)
-	}
-}
-
-// end ends the command politely.
-func (w *leasedRun) end(why reason) {
-	w.fate.why = cmp.Or(w.fate.why, why)
-	w.guard.Stop(string(why), 0)
-}
-
-// finish ends it without further grace.
-func (w *leasedRun) finish() {
-	w.guard.Renew(bootClock())
-	w.end(asked)
-}
-
-// conclude takes the guard's report. Whoever had ended before it was told to is
-// known to the guard alone.
+// conclude takes the guard's report.
 func (w *leasedRun) conclude() error {
 	report := w.guard.Report()
-	switch {
-	case report.Group == 0 && report.Cause == "":
+	if report.Group == 0 && report.Cause == "" {
 		return notStarted(w.words[0], report)
-	case report.Cause == guard.AgentDied && w.fate.why == ofItself:
+	}
+	switch {
+	case w.fate.why == asked:
+	case report.Cause == guard.LeaseLost:
+		w.fate.why, w.fate.cause = lost, report.Loss
+	case report.Cause == guard.AgentDied && report.Silent:
 		w.fate.why = silent
-	case report.Cause == "" && report.Err == "" && w.fate.why != asked:
-		w.fate.why = ofItself
+	case report.Cause == guard.AgentDied:
+		w.fate.why, w.fate.err = agentOff, w.client.Gone()
 	}
 	w.fate.code = codeOf(report)
 	if w.fate.code >= 0 {
 		return nil
 	}
 	w.fate.code = exitFailure // nobody knows how it ended
-	if w.fate.why == ofItself || w.fate.why == asked || w.fate.isAsked {
+	if w.fate.why == ofItself || w.fate.isAsked {
 		return &failure{code: exitFailure, err: fmt.Errorf("guard of %s: %s", w.words[0], report.Err)}
 	}
 	return nil
@@ -309,7 +285,7 @@ func (f fate) story(name string) string {
 	case agentOff:
 		return fmt.Sprintf("%s was ended: %v", name, f.err)
 	case silent:
-		return fmt.Sprintf("%s was ended: nobody renewed the lease: the agent, or this process, was stopped or overloaded", name)
+		return fmt.Sprintf("%s was ended: nobody renewed the lease: the agent, or the guard, was stopped or overloaded", name)
 	}
 	return fmt.Sprintf("%s was ended: this node does not lead any more, cause %s", name, cmp.Or(f.cause, "unknown"))
 }

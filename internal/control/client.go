@@ -10,16 +10,15 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
 	"strconv"
 	"syscall"
 	"time"
 )
 
-// answerTimeout bounds a question, which a living agent answers within
+// AnswerPatience bounds a question, which a living agent answers within
 // milliseconds. Commands take as long as their context lets them.
-const answerTimeout = 5 * time.Second
+const AnswerPatience = 5 * time.Second
 
 // Client calls the agent that listens on one socket. Each call is a connection
 // of its own. It is safe for use by several goroutines and needs no closing.
@@ -32,18 +31,18 @@ type Client struct {
 // Dial returns a client of the agent at path. It does not connect yet, so that
 // a client outlives restarts of the agent.
 func Dial(path string) *Client {
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		if err := checkPath(path); err != nil {
-			return nil, err
-		}
-		var d net.Dialer
-		return d.DialContext(ctx, "unix", path)
+	c := &Client{path: path, patience: AnswerPatience}
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return c.dial(ctx) }
+	c.http.Transport = &http.Transport{DialContext: dial, DisableKeepAlives: true}
+	return c
+}
+
+func (c *Client) dial(ctx context.Context) (net.Conn, error) {
+	if err := checkPath(c.path); err != nil {
+		return nil, err
 	}
-	return &Client{
-		path:     path,
-		patience: answerTimeout,
-		http:     http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}},
-	}
+	var d net.Dialer
+	return d.DialContext(ctx, "unix", c.path)
 }
 
 // Status asks the agent about itself.
@@ -78,22 +77,6 @@ func (c *Client) Events(ctx context.Context, since uint64, follow bool, fn func(
 // Lease asks for the right to act as the leader.
 func (c *Client) Lease(ctx context.Context) (Lease, error) {
 	return ask[Lease](ctx, c, "/v1/lease")
-}
-
-// HoldLease calls fn with the lease as it is, and then at each change and
-// renewal. It ends as Events does. Until then the agent, if it hands over, waits
-// up to grace for it to return: whoever runs something on the strength of the
-// lease returns, or cancels ctx, when that has ended.
-//
-// What the agent waits for is the end of the connection, which held, unless it is nil,
-// is given before fn is called. Whoever duplicates it for another process has the agent
-// wait for that one, too.
-func (c *Client) HoldLease(ctx context.Context, grace time.Duration, held func(net.Conn), fn func(Lease) error) error {
-	if held != nil {
-		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) { held(got.Conn) }})
-	}
-	query := url.Values{"follow": {"true"}, "grace": {grace.String()}}
-	return read(ctx, c, "/v1/lease?"+query.Encode(), fn)
 }
 
 // Reload makes the agent read its configuration again. On an error nothing has

@@ -8,6 +8,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -76,7 +78,7 @@ func TestHolderHearsEachChange(t *testing.T) {
 	srv := serveAgent(t, b, nil)
 	seen, ended := make(chan Lease), make(chan error, 1)
 	go func() {
-		ended <- Dial(srv.path).HoldLease(context.Background(), 0, nil, func(l Lease) error { seen <- l; return nil })
+		ended <- follows(t, srv.path, func(l Lease) { seen <- l })
 	}()
 	lease := Lease{}
 	for _, change := range []func(){
@@ -95,8 +97,69 @@ func TestHolderHearsEachChange(t *testing.T) {
 		}
 	}
 	srv.stop()
-	if err := receive(t, ended, "end of HoldLease"); err != nil {
+	if err := receive(t, ended, "end of the tenure"); !errors.Is(err, ErrUnreachable) {
 		t.Errorf("a clean stop gives %v", err)
+	}
+}
+
+// follows holds the lease for as long as there is an agent.
+func follows(t *testing.T, path string, fn func(Lease)) error {
+	tenure, err := Dial(path).HoldLease(t.Context(), 0, AnswerPatience)
+	if err != nil {
+		return err
+	}
+	defer tenure.Close()
+	for {
+		l, err := tenure.Next()
+		if err != nil {
+			return err
+		}
+		fn(l)
+	}
+}
+
+// Whoever is handed a tenure reads on where the other has stopped, in the middle of a
+// line, too; the agent's holder stays the same one, and leaves when either shuts the line
+// down.
+func TestTenureIsPassedOn(t *testing.T) {
+	b := &fakeAgent{fakeLease: fakeLease{holders: make(chan time.Duration, 10)}}
+	srv := serveAgent(t, b, nil)
+	tenure, err := Dial(srv.path).HoldLease(t.Context(), 3*time.Second, AnswerPatience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tenure.Close()
+	if _, err := tenure.Next(); err != nil {
+		t.Fatal(err)
+	}
+	receive(t, b.holders, "holder")
+	tenure.heard = []byte(`{"cause":`) // it has read so much of a line
+	tenure.lines = bufio.NewReader(io.MultiReader(strings.NewReader(`"split"`), tenure.conn))
+	_, _ = tenure.lines.Peek(1)
+	tenure.Interrupt()
+	if _, err := tenure.Next(); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("interrupted: %v", err)
+	}
+	file, heard, err := tenure.PassOn()
+	if err != nil || string(heard) != `{"cause":"split"` {
+		t.Fatalf("passed on after %q: %v", heard, err)
+	}
+	conn, err := net.FileConn(file)
+	file.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	b.set(leading())
+	line, err := bufio.NewReader(conn).ReadBytes('\n')
+	if got, bad := ReadLease(line); err != nil || bad != nil || got != leading() {
+		t.Errorf("it reads %q: %v", line, err)
+	}
+	if err := conn.(*net.UnixConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if got := receive(t, b.holders, "departure"); got != -3*time.Second {
+		t.Errorf("departure of %v", got)
 	}
 }
 
@@ -105,16 +168,14 @@ func TestHolderHearsEachChange(t *testing.T) {
 func TestHolderComesAndGoes(t *testing.T) {
 	b := &fakeAgent{fakeLease: fakeLease{holders: make(chan time.Duration, 10)}}
 	srv := serveAgent(t, b, nil)
-	enough := errors.New("enough")
-	err := Dial(srv.path).HoldLease(t.Context(), 3*time.Second, nil, func(Lease) error {
-		if got := receive(t, b.holders, "holder"); got != 3*time.Second {
-			t.Errorf("grace %v", got)
-		}
-		return enough
-	})
-	if !errors.Is(err, enough) {
-		t.Error(err)
+	tenure, err := Dial(srv.path).HoldLease(t.Context(), 3*time.Second, AnswerPatience)
+	if err != nil {
+		t.Fatal(err)
 	}
+	if got := receive(t, b.holders, "holder"); got != 3*time.Second {
+		t.Errorf("grace %v", got)
+	}
+	tenure.Close()
 	if got := receive(t, b.holders, "departure"); got != -3*time.Second {
 		t.Errorf("departure of %v", got)
 	}
@@ -169,7 +230,7 @@ func TestHolderOfAnOlderAgentIsTold(t *testing.T) {
 	old := &http.Server{Handler: http.NotFoundHandler()}
 	go old.Serve(l)
 	t.Cleanup(func() { old.Close() })
-	err = Dial(l.Addr().String()).HoldLease(t.Context(), 0, nil, func(Lease) error { return io.ErrUnexpectedEOF })
+	_, err = Dial(l.Addr().String()).HoldLease(t.Context(), 0, AnswerPatience)
 	if !isRefusal(err) {
 		t.Errorf("got %v, want a refusal", err)
 	}
@@ -186,8 +247,9 @@ func TestOneHolderTooManyIsRefused(t *testing.T) {
 	receive(t, b.holders, "holder")
 	receive(t, b.holders, "departure")
 	for deadline := time.Now().Add(bound); ; {
-		err := Dial(srv.path).HoldLease(t.Context(), 0, nil, func(Lease) error { return io.ErrUnexpectedEOF })
-		if errors.Is(err, io.ErrUnexpectedEOF) {
+		tenure, err := Dial(srv.path).HoldLease(t.Context(), 0, AnswerPatience)
+		if err == nil {
+			tenure.Close()
 			return // the place of the one that hung up is free
 		}
 		if time.Now().After(deadline) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/internal/control"
 )
 
 // Config says what to guard. Argv, Clock and Records are needed.
@@ -29,9 +30,12 @@ type Config struct {
 	// numbers, all above 2: sockets that it was activated with, say. As for the three,
 	// the caller keeps its own.
 	Others []int
-	// Hold is kept open by the guard until nothing of the command is left, and not given
-	// to the command: whoever is at the other end waits for it. Nil: nothing is.
-	Hold *os.File
+	// Lease is the agent's lease where the guard is to follow it itself: it takes the
+	// deadline from the agent, for as long as that leads in Epoch, and ends the command when
+	// that is over or the agent gone. Renew is for other guards. The caller reads no more of
+	// it, and closes it after Done: to the agent the holder is there until nothing of the
+	// command is left, which the guard says by shutting the connection down. Nil: only Renew says.
+	Lease *control.Tenure
 
 	// Deadline is when the command must be dead unless Renew says otherwise, on
 	// Clock; zero: it may run for as long as the agent lives.

@@ -3,13 +3,16 @@
 //
 // A guard is a small process of the same program, in a session of its own, so
 // that no signal to the process group of its agent reaches it. Its agent is who started
-// it with Start: the keeper for a job's command, exec and hold for theirs. That keeps
-// telling it, over a socket, until when the lease lasts. The guard
+// it with Start: the keeper for a job's command, exec and hold for theirs. The keeper keeps
+// telling it, over a socket, until when the lease lasts. A guard of exec or hold follows
+// that itself (Config.Lease), on the connection on which those had entered as a holder: to
+// stop them changes nothing, and to the agent the holder is there until nothing of the
+// command is left. The guard
 //
 //  1. starts the command in a process group of its own, and where a cgroup v2 is
 //     writable in a cgroup of its own, after it has noted that on disk;
-//  2. ends it (TERM, a grace, KILL) when the agent says Stop, when the socket
-//     closes because the agent is dead, and when the lease's deadline comes near
+//  2. ends it (TERM, a grace, KILL) when the agent says Stop, when the socket or the
+//     lease's line closes because the agent is dead, and when the lease's deadline comes near
 //     without a renewal, whatever keeps the agent from sending one. All of the
 //     command is dead by the deadline;
 //  3. ends when its command has ended and that is noted. What the command's first

@@ -172,7 +172,7 @@ func (g *Guard) hear(text []byte) {
 	defer g.mu.Unlock()
 	g.report = r
 	g.markStarted(r.Stage != Prepared)
-	if r.Cause == AgentDied && g.limit == nil {
+	if (r.Cause == AgentDied || r.Cause == LeaseLost) && g.limit == nil {
 		g.limit = time.AfterFunc(g.working, g.kill)
 	}
 	if r.Stage == Ended {

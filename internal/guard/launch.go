@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/sidecar"
 )
 
@@ -25,7 +26,8 @@ type order struct {
 	Record        Record
 	Path          string // of the record
 	Others        []int  // the command's numbers for what the guard has from othersFD on
-	Holds         bool   // something after these
+	Follows       bool   // the lease, on what comes after these
+	Heard         []byte // of the lease's line, before that
 
 	others []*os.File // those, in the guard
 }
@@ -67,10 +69,15 @@ const processName = "bully-agent"
 
 // launch forks the guard process, with the socket, its order and its record.
 func (g *Guard) launch(cfg Config, rec *record) error {
+	line, heard, err := followed(cfg.Lease)
+	if err != nil {
+		return err
+	}
+	defer line.Close() // a nil file takes no harm
 	env := append(cfg.Env[:len(cfg.Env):len(cfg.Env)], markVariable+"="+rec.Mark)
 	text, err := json.Marshal(order{Argv: toBytes(cfg.Argv), Env: toBytes(env),
 		Cwd: byteString(cfg.Cwd), Deadline: sidecar.Convert(cfg.Deadline, cfg.Clock), StartBy: sidecar.Convert(cfg.StartBy, cfg.Clock),
-		Budget: cfg.Budget, Grace: cfg.Grace, Cgroup: cfg.Cgroup, Record: rec.Record, Path: rec.path, Others: cfg.Others, Holds: cfg.Hold != nil})
+		Budget: cfg.Budget, Grace: cfg.Grace, Cgroup: cfg.Cgroup, Record: rec.Record, Path: rec.path, Others: cfg.Others, Follows: line != nil, Heard: heard})
 	if err != nil {
 		return fmt.Errorf("encode order: %w", err)
 	}
@@ -96,8 +103,8 @@ func (g *Guard) launch(cfg Config, rec *record) error {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stream(cfg.Stdin), stream(cfg.Stdout), stream(cfg.Stderr)
 	cmd.ExtraFiles = []*os.File{theirs, letter, rec.file} // socketFD, orderFD, recordFD
 	cmd.ExtraFiles = append(cmd.ExtraFiles, others...)    // othersFD and on
-	if cfg.Hold != nil {
-		cmd.ExtraFiles = append(cmd.ExtraFiles, cfg.Hold) // after them, and left alone until the guard's own end
+	if line != nil {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, line) // after them
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
@@ -106,6 +113,14 @@ func (g *Guard) launch(cfg Config, rec *record) error {
 	}
 	g.cmd, g.socket = cmd, ours
 	return nil
+}
+
+// followed is the line of the lease that the guard follows; nil: it follows none.
+func followed(lease *control.Tenure) (line *os.File, heard []byte, err error) {
+	if lease == nil {
+		return nil, nil, nil
+	}
+	return lease.PassOn()
 }
 
 // duplicates gives files of descriptors that their owner keeps.

@@ -47,6 +47,8 @@ type guardian struct {
 	startBy  instant // the command is not started after it; 0: none
 	alive    bool    // the agent is: the socket is open
 
+	lease *follower // nil: the agent at the socket says what becomes of the lease
+
 	// The ending; asked is 0 until it begins.
 	asked  instant // TERM was sent
 	killed instant // KILL was sent
@@ -89,11 +91,11 @@ func inherit() (*guardian, error) {
 		unix.CloseOnExec(othersFD + i)
 		o.others = append(o.others, os.NewFile(uintptr(othersFD+i), "inherited"))
 	}
-	if o.Holds {
-		unix.CloseOnExec(othersFD + len(o.Others))
-	}
 	g := &guardian{order: o, socket: socketFD, deadline: o.Deadline, startBy: o.StartBy, alive: true,
 		record: &record{file: os.NewFile(recordFD, "record"), Record: o.Record}}
+	if o.Follows {
+		g.lease = newFollower(othersFD+len(o.Others), o)
+	}
 	g.report = o.Record.Report
 	g.report.Guard = os.Getpid()
 	return g, g.prepare()
@@ -183,17 +185,19 @@ func (g *guardian) isOver() bool {
 		at := now()
 		return g.deadline != 0 && at >= g.askBy() || g.startBy != 0 && at >= g.startBy
 	}
-	if !isLate() {
+	g.follow()
+	if g.asked == 0 && !isLate() {
 		return false
 	}
 	g.receive()
+	g.follow()
 	switch {
-	case g.asked != 0: // told to stop
+	case g.asked != 0: // told to stop, or the leadership is over
 		return true
-	case g.alive && !isLate():
+	case !g.isAlone() && !isLate():
 		return false
 	}
-	g.report.Cause, g.report.Silent = AgentDied, g.alive
+	g.report.Cause, g.report.Silent = AgentDied, !g.isAlone()
 	return true
 }
 
@@ -276,6 +280,7 @@ func (g *guardian) end() {
 		}
 	}
 	g.report.Stage = Ended
+	g.letGo()
 	isNews := g.child != nil // else the next start has nothing to learn, and the agent waits for our end
 	g.send()
 	if err := g.scribe.finish(note{g.report, isNews}); err != nil {

@@ -53,7 +53,7 @@ func decode(b []byte) (message, error) {
 
 // encodeReport keeps a report within one message: only texts can be long. The record has all of them.
 func encodeReport(r Report) []byte {
-	r.Reach, r.Err, r.Unnoted = cut(r.Reach), cut(r.Err), cut(r.Unnoted)
+	r.Loss, r.Reach, r.Err, r.Unnoted = cut(r.Loss), cut(r.Reach), cut(r.Err), cut(r.Unnoted)
 	text, err := json.Marshal(r)
 	if err != nil {
 		panic("BUG: encode report: " + err.Error()) // strings and numbers always encode

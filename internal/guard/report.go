@@ -18,6 +18,10 @@ const (
 // did not renew its lease in time.
 const AgentDied = "agent-died"
 
+// LeaseLost is the cause of an ending by a guard that follows the lease itself: the agent
+// leads no more, or in another epoch, or its become-leader hook is not done.
+const LeaseLost = "lease-lost"
+
 // Report is what a guard tells of itself, over its socket and on disk.
 type Report struct {
 	Stage Stage  `json:"stage"`
@@ -29,9 +33,11 @@ type Report struct {
 	// Reach says for people what of the command can be killed, and what cannot.
 	Reach string `json:"reach,omitempty"`
 
-	// Cause is why the command was ended: AgentDied, or what Stop said; empty if
+	// Cause is why the command was ended: AgentDied, LeaseLost, or what Stop said; empty if
 	// it ended by itself.
 	Cause string `json:"cause,omitempty"`
+	// Loss is why the leadership is over if the cause is LeaseLost, in the agent's word.
+	Loss string `json:"loss,omitempty"`
 	// Silent is true if AgentDied means that the lease was not renewed in time.
 	Silent bool `json:"silent,omitempty"`
 

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What wakes a guard: the agent's messages and its death, the death of a child,
-// and the timer.
+// What wakes a guard: the agent's messages and its death, the lease's line, the death of
+// a child, and the timer.
 
 const (
 	// Most of what happens in an ending wakes us; that a process of the cgroup
@@ -20,10 +20,12 @@ const (
 // wait sleeps until something happens or is due.
 func (g *guardian) wait() {
 	g.arm()
-	fds := []unix.PollFd{{Fd: int32(g.timer), Events: unix.POLLIN}, {Fd: int32(g.deaths), Events: unix.POLLIN},
-		{Fd: int32(g.socket), Events: unix.POLLIN}}
-	if !g.alive {
-		fds = fds[:2]
+	fds := []unix.PollFd{{Fd: int32(g.timer), Events: unix.POLLIN}, {Fd: int32(g.deaths), Events: unix.POLLIN}}
+	if g.alive {
+		fds = append(fds, unix.PollFd{Fd: int32(g.socket), Events: unix.POLLIN})
+	}
+	if g.lease != nil && !g.lease.ended {
+		fds = append(fds, unix.PollFd{Fd: int32(g.lease.fd), Events: unix.POLLIN})
 	}
 	_, _ = unix.Poll(fds, -1) // interrupted: step looks at everything anyway
 	var drop [64]byte

@@ -24,11 +24,12 @@ const (
 // step does what is due now, and reports whether nothing is left to watch.
 func (g *guardian) step() (over bool) {
 	g.receive()
+	g.follow()
 	gone := g.look()
 	at := now()
 	if g.asked == 0 {
 		switch {
-		case !g.alive:
+		case g.isAlone():
 			g.ask(AgentDied)
 		case g.deadline != 0 && at >= g.askBy():
 			g.report.Silent = true

@@ -42,7 +42,7 @@ var layers = map[string]layer{
 	"membership":            {may: "wire internal/transport"},
 	"internal/transport":    {may: "wire"},
 	"hooks":                 {may: "internal/realtime"},
-	"internal/guard":        {may: "hooks internal/durable internal/realtime internal/sidecar"},
+	"internal/guard":        {may: "hooks internal/control internal/durable internal/realtime internal/sidecar"},
 	"hooks/jobrun":          {may: "hooks internal/guard"},
 	"internal/durable":      {may: ""},
 	"internal/fence":        {may: "internal/durable"},
