@@ -151,6 +151,8 @@ func (l *loader) noteAdvertise(links []link) {
 		note("advertising %s, which only this host can reach: it has no IPv4 address; bind to [::]:%d for IPv6", addr, n.Bind.Port())
 	case addr.IsLoopback():
 		note("advertising %s, which only this host can reach: set advertise, or connect the host and restart", addr)
+	case isDown(links, n.Interface):
+		note("advertising %s of %s, which is down or has no cable: others reach this host once that is mended", addr, n.Interface)
 	case !addr.IsPrivate() && n.Interface != "" && l.advertise.host == "" && n.Bind.Addr().IsUnspecified():
 		note("advertising %s, which is not a private address: traffic is neither encrypted nor authenticated", addr)
 	}

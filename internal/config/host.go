@@ -80,11 +80,15 @@ func outgoingAddr(v6 bool) netip.Addr {
 // hasFamily reports whether another host could reach this one by that family.
 func hasFamily(links []link, v6 bool) bool {
 	return slices.ContainsFunc(links, func(l link) bool {
-		return !l.down && !l.isLocalBridge() && slices.ContainsFunc(l.addrs, func(a netip.Addr) bool { return a.Is6() == v6 && isRoutable(a) })
+		return !l.isLocalBridge() && slices.ContainsFunc(l.addrs, func(a netip.Addr) bool { return a.Is6() == v6 && isRoutable(a) })
 	})
 }
 
 func isRoutable(a netip.Addr) bool { return a.IsGlobalUnicast() && !a.IsLoopback() }
+
+func isDown(links []link, name string) bool {
+	return slices.ContainsFunc(links, func(l link) bool { return l.name == name && l.down })
+}
 
 // interfaceOf names the interface that has the address, or gives "".
 func interfaceOf(links []link, addr netip.Addr) string {
@@ -105,7 +109,8 @@ func (l link) isLocalBridge() bool {
 }
 
 // reachable chooses the address to advertise for a wildcard bind: a private one on the interface of the default route,
-// else a private one elsewhere, else any global one, else loopback. A v6 wildcard takes IPv4 too, and prefers IPv6.
+// else a private one elsewhere, else any global one, else loopback. A v6 wildcard takes IPv4 too, and prefers IPv6. One on a
+// link that is down is better than loopback: after a power cut hosts are up before their switch.
 func reachable(links []link, v6 bool, outgoing func(v6 bool) netip.Addr) netip.Addr {
 	type candidate struct {
 		addr netip.Addr
@@ -115,7 +120,7 @@ func reachable(links []link, v6 bool, outgoing func(v6 bool) netip.Addr) netip.A
 	routes := []netip.Addr{outgoing(false), outgoing(true)}
 	for _, l := range links {
 		for _, a := range l.addrs {
-			if !l.down && isRoutable(a) && (v6 || a.Is4()) {
+			if !(l.down && l.isLocalBridge()) && isRoutable(a) && (v6 || a.Is4()) {
 				candidates = append(candidates, candidate{a, rankAddr(l, a, v6, routes)})
 			}
 		}
@@ -135,6 +140,7 @@ func rankAddr(l link, a netip.Addr, v6 bool, routes []netip.Addr) int {
 	isRouted := slices.ContainsFunc(routes, func(r netip.Addr) bool { return slices.Contains(l.addrs, r) })
 	rank := 0
 	for _, against := range []bool{
+		l.down,
 		l.isLocalBridge(),
 		a.Is6() != v6,
 		!a.IsPrivate(),

@@ -32,6 +32,8 @@ func lan(name string, addrs ...string) link {
 	return l
 }
 
+func off(l link) link { l.down = true; return l }
+
 // routeVia gives the source addresses of the default routes; "" for none.
 func routeVia(v4, v6 string) func(bool) netip.Addr {
 	return func(want6 bool) netip.Addr {
@@ -111,6 +113,14 @@ func TestAdvertiseAddressThatOthersReach(t *testing.T) {
 			links: []link{lan("lo", "127.0.0.1", "::1")},
 			want:  "127.0.0.1:7950", on: "lo", notes: 1,
 		},
+		"a link that is down, said aloud, rather than loopback": {
+			links: []link{lan("lo", "127.0.0.1"), off(lan("docker0", "172.17.0.1")), off(lan("eth0", "10.0.0.1"))},
+			want:  "10.0.0.1:7950", on: "eth0", notes: 1,
+		},
+		"a link that is up rather than one that is down": {
+			links: []link{off(lan("eth0", "10.0.0.1")), lan("eth1", "203.0.113.5")},
+			want:  "203.0.113.5:7950", on: "eth1", notes: 1,
+		},
 		"loopback for a loopback": {
 			bind: "127.0.0.2:7951", links: []link{lan("eth0", "10.0.0.1")},
 			want: "127.0.0.2:7951",
@@ -183,7 +193,7 @@ func TestThisHostAnswers(t *testing.T) {
 }
 
 // An agent that starts while its cable is out must start: the address is this
-// host's, and others reach it later. As an address to advertise it is not chosen.
+// host's, and others reach it later.
 func TestAddressOnALinkThatIsDown(t *testing.T) {
 	addr := netip.MustParseAddr("10.77.0.4")
 	links := []link{{name: "eth0", down: true, addrs: []netip.Addr{addr}}}
@@ -192,7 +202,7 @@ func TestAddressOnALinkThatIsDown(t *testing.T) {
 		t.Errorf("bind to it: %v", err)
 	}
 	none := func(bool) netip.Addr { return netip.Addr{} }
-	if got := reachable(links, false, none); got == addr || hasFamily(links, false) {
-		t.Errorf("it is advertised: %v", got)
+	if got := reachable(links, false, none); got != addr || !hasFamily(links, false) {
+		t.Errorf("%v is advertised", got)
 	}
 }

@@ -86,3 +86,17 @@ func (l *lan) befalls(h *host, what verdict.What, command string) {
 	l.journal.note(h, what)
 	l.ip(h.net.Namespace, command)
 }
+
+// After a power cut hosts are up before their switch: an agent that starts without a cable
+// is found at its address when the cable is there.
+func TestStartedBeforeTheSwitch(t *testing.T) {
+	t.Parallel()
+	l := newLAN(t, 3)
+	l.mayOverlap("who has no cable leads itself")
+	early := l.hosts[0]
+	l.unplug(early)
+	l.start()
+	l.agreeOn(l.best(), l.hosts[1:]...)
+	l.plug(early)
+	l.agreeOn(l.best())
+}
