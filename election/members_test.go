@@ -77,6 +77,27 @@ func TestMended13_ANextLifeAtAnotherPort(t *testing.T) {
 	}
 }
 
+// A copy of a member's disk is started elsewhere; the two meet, and the copy goes. Whoever
+// stayed says nothing for a while, as followers do.
+func TestMended13_ACloneThatLost(t *testing.T) {
+	n := storyOf(t, 1, Config{}, 2, 3)
+	n.hearsAndForgets(n.actor(2).says(wire.Frame{Kind: wire.Query}))
+	clone := n.actor(2).member(Alive)
+	clone.Nonce, clone.Addr = 2222, n.actor(3).member(Alive).Addr
+	n.happens(MemberChanged{clone})
+	n.expects("ignored id-conflict")
+	stays := n.actor(2).member(Alive)
+	stays.Incarnation = clone.Incarnation + 1
+	n.happens(MemberChanged{stays})
+	n.waits(n.node.suspectTimeout() + 2*time.Millisecond)
+	clone.Status = Dead
+	n.happens(MemberChanged{clone})
+	n.forgets()
+	if p := n.node.peer(hostID(2)); p.Status != Alive || p.Nonce == 2222 {
+		t.Errorf("n2 is %v in the life %d", p.Status, p.Nonce)
+	}
+}
+
 // Who stays after a conflict counts one life more than the other, so that those
 // who heard the other hear it again.
 func TestMended13_TheSurvivorsLife(t *testing.T) {

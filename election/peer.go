@@ -254,10 +254,13 @@ func (n *Node) settleRivals() {
 	for _, p := range n.peers {
 		switch {
 		case p.rival.Status != Alive:
+		case p.rival.Incarnation < p.Incarnation: // the two have met, and this one stays
+			p.rival = Member{}
 		case n.isCloneOf(p, p.rival.Addr):
 			next = earlier(next, p.heard.Add(n.suspectTimeout()+time.Nanosecond))
 		default:
 			n.startNewLife(p, p.rival)
+			n.onViewChanged()
 		}
 	}
 	n.timers.arm(rivalTimer, next)
