@@ -149,7 +149,7 @@ func TestAskedToEndWhileTheCommandIsEnded(t *testing.T) {
 			l := &leased{client: control.Dial("/nowhere"), words: []string{"x"}, signals: signals, grace: time.Hour, isEndedBy: endsWait}
 			w := leasedRun{leased: l, guard: g}
 			signals <- unix.SIGTERM
-			w.attend()
+			w.attend(nil)
 			over, err := true, w.conclude()
 			if err == nil {
 				h := holder{leased: l, restarts: func(int) bool { return true }}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -138,7 +139,9 @@ func (t *leased) run(feed *leaseFeed, lease control.Lease) (fate, error) {
 		return fate{}, err
 	}
 	w := leasedRun{leased: t, guard: g}
-	w.attend()
+	watch, end := context.WithCancel(t.Context.Context)
+	defer end()
+	w.attend(t.watch(watch, lease.Epoch))
 	w.fate.lasted = time.Since(begun)
 	return w.fate, w.conclude()
 }
@@ -194,16 +197,50 @@ type leasedRun struct {
 // guardian is what the guard of a run does: a *guard.Guard.
 type guardian interface {
 	Signal(sig syscall.Signal)
+	Stop(cause string, within time.Duration)
 	Kill(cause string)
 	Done() <-chan struct{}
 	Report() guard.Report
 }
 
-// attend passes on signals until the guard has ended, which follows the lease itself.
-func (w *leasedRun) attend() {
+// watchInterval is between two questions. Two of them and the time that a guard has beyond
+// the grace are within the 3 s that a hand-over waits beyond it.
+const watchInterval = 400 * time.Millisecond
+
+// watch asks the agent now and then, and closes the channel when it has said twice that
+// this leadership is over. The guard has heard of it by then, unless it is stopped or hangs.
+func (t *leased) watch(ctx context.Context, epoch control.Epoch) <-chan struct{} {
+	over := make(chan struct{})
+	go func() {
+		next := time.NewTicker(watchInterval)
+		defer next.Stop()
+		for denied := 0; denied < 2; {
+			select {
+			case <-next.C:
+			case <-ctx.Done():
+				return
+			}
+			l, err := t.client.Lease(ctx)
+			if isOurs := l.Epoch == epoch && whyNotAct(l) == ""; err == nil && isOurs {
+				denied = 0
+			} else {
+				denied++
+			}
+		}
+		close(over)
+	}()
+	return over
+}
+
+// attend passes on signals until the guard has ended, which follows the lease itself. One
+// that lives on when the leadership is over is told so, and killed if it does not obey.
+func (w *leasedRun) attend(over <-chan struct{}) {
 	var late <-chan time.Time
 	for {
 		select {
+		case <-over:
+			w.guard.Stop(string(guard.LeaseLost), 0)
+			over = nil
 		case sig := <-w.signals:
 			switch {
 			case !w.isEndedBy(sig):

@@ -240,6 +240,29 @@ func TestAStoppedHoldChangesNothing(t *testing.T) {
 	}
 }
 
+// A guard that does nothing more is killed, and what it guarded: a planned hand-over waits for
+// that, and no command runs into the next leadership.
+func TestAStoppedGuardIsKilled(t *testing.T) {
+	needsLAN(t)
+	t.Parallel()
+	l := newQuorumLAN(t)
+	best, next := l.best(), l.next()
+	l.start()
+	l.agreeOn(best)
+	n := best.run(append([]string{"exec", "--grace", "300ms", "--"}, l.command("")...)...)
+	l.lives(best, 1)
+	if got := signalSome(best, func(words []string) bool { return len(words) > 1 && words[1] == "guard" }, unix.SIGSTOP); len(got) != 1 {
+		t.Fatalf("%d guards", len(got))
+	}
+	best.cli("step-down", "--for", "1h")
+	l.agreeOn(next)
+	l.noCommandRuns()
+	l.aloneInTurn()
+	n.exits(exitFailure)
+}
+
+const exitFailure = 125 // of exec and hold themselves
+
 // exec or hold is killed, and what it ran goes on for a moment, deaf to TERM: a planned
 // hand-over waits for that, too.
 func TestHandOverWaitsForACommandWhoseHoldWasKilled(t *testing.T) {
