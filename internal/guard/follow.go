@@ -60,16 +60,19 @@ func (f *follower) read() (news []control.Lease) {
 }
 
 // follow takes what the agent says of its lease. What is left of it is the command's also
-// when that is being ended.
+// when that is being ended; where whoever has started us is dead, it gets no longer.
 func (g *guardian) follow() {
 	if g.lease == nil || g.lease.ended {
 		return
 	}
 	for _, l := range g.lease.read() {
 		isOurs := l.Epoch == g.lease.epoch
-		g.deadline = now()
+		deadline := now()
 		if isOurs && l.Until > 0 {
-			g.deadline = instant(l.Until)
+			deadline = instant(l.Until)
+		}
+		if g.alive || deadline < g.deadline {
+			g.deadline = deadline
 		}
 		if g.asked == 0 && !(isOurs && l.Leader && l.Ready) {
 			g.report.Loss = l.Cause

@@ -192,7 +192,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 			h := l.best()
 			l.start()
 			l.agreeOn(h)
-			n := h.run(append([]string{program, "--grace", "300ms", "--"}, l.command("trap '' TERM; ")...)...)
+			n := h.run(append([]string{program, "--grace", "1h", "--"}, l.command("trap '' TERM; ")...)...) // it has the rest of the lease
 			l.lives(h, 1)
 			must(t, n.cmd.Process.Kill())
 			l.noCommandRuns()
