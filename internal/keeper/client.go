@@ -37,24 +37,26 @@ type Config struct {
 // Client is the agent's hand on its keeper. Start, Stop, Renew, Ending, Will, Return, SetConfig, Keeps,
 // Owed, IsRunning and Status never block; all methods may be called by any goroutine.
 // Recover comes first, then CleanUp, if something is owed, then Run. The rest may be called
-// before: what is to be started waits for Run, and what there is no keeper for is nothing.
+// before: Start and Stop wait for Run, settings, will and lease are given to the keeper that
+// comes.
 type Client struct {
 	cfg     Config
 	results chan hooks.Result
-	toTell  chan struct{} // holds a token when untold may have something
-	cleaned chan hooks.Result
-	ended   chan struct{} // closed when Run returns
+	toTell  chan struct{}     // holds a token when untold may have something
+	cleaned chan hooks.Result // capacity 1; filled while isCleaning
+	ended   chan struct{}     // closed when Run returns
 	jobs    *Jobs
 
-	mu     sync.Mutex
-	hooks  hooks.Config // as set last
-	keeper *process     // nil: none runs
-	why    error        // why none runs, and none is being started; nil otherwise
-	phase  phase        // running since Run, closing at its end
-	owed   hooks.Epoch
-	keeps  uint64  // as the keeper said last; 0: none
-	lease  instant // as renewed last
-	isLent bool    // somebody acts on the lease who was told of it
+	mu         sync.Mutex
+	hooks      hooks.Config // as set last
+	keeper     *process     // nil: none runs
+	why        error        // why none runs, and none is being started; nil otherwise
+	isCleaning bool         // a clean-up was asked for, and has not been answered
+	phase      phase        // running since Run, closing at its end
+	owed       hooks.Epoch
+	keeps      uint64  // as the keeper said last; 0: none
+	lease      instant // as renewed last
+	isLent     bool    // somebody acts on the lease who was told of it
 
 	ids     uint64
 	waiting []order // for a keeper that is being started
@@ -135,6 +137,7 @@ func (c *Client) Owed() (hooks.Epoch, bool) {
 func (c *Client) CleanUp(ctx context.Context, ev hooks.Event) hooks.Result {
 	c.mu.Lock()
 	grace := c.hooks.Grace
+	c.isCleaning = true
 	c.give(order{Do: toCleanUp, Event: ev})
 	c.mu.Unlock()
 	select {
@@ -308,7 +311,7 @@ func (c *Client) give(o order) {
 		c.keeper.give(o, c.patienceFor(o))
 		return
 	}
-	if o.Do == toStart || o.Do == toStop {
+	if o.Do == toStart || o.Do == toStop || o.Do == toCleanUp {
 		c.waiting = append(c.waiting, o)
 	}
 }

@@ -19,7 +19,7 @@ func (c *Client) hear(k *process, r report) (answer func()) {
 	res := r.Outcome.result()
 	switch r.Say {
 	case sayCleaned:
-		c.cleaned <- res
+		c.onCleaned(res)
 	case sayEnded:
 		c.onEnded(res)
 	case sayDealt:
@@ -92,6 +92,14 @@ func (c *Client) abandon(u *undertaking, why error) {
 	c.forgetDone()
 }
 
+// onCleaned answers whoever has asked for a clean-up; the caller holds mu.
+func (c *Client) onCleaned(res hooks.Result) {
+	if c.isCleaning {
+		c.isCleaning = false
+		c.cleaned <- res
+	}
+}
+
 // lost is called when a keeper has ended. Unless that was its order, another one is
 // started, for which lose-leadership hooks wait; whatever else it ran has failed.
 func (c *Client) lost(k *process, why error) {
@@ -108,11 +116,8 @@ func (c *Client) lost(k *process, why error) {
 		return
 	}
 	c.hooks.Logger.Error("keeper lost, and with it the commands that it ran; another is started", "err", why)
-	if c.phase == opened { // in the middle of a clean-up, if there was one
-		select {
-		case c.cleaned <- hooks.Result{Kind: hooks.LoseLeadership, Epoch: c.owed.Counter, Exit: -1, Err: ErrDied}:
-		default: // it is said already
-		}
+	if c.phase == opened {
+		c.onCleaned(hooks.Result{Kind: hooks.LoseLeadership, Epoch: c.owed.Counter, Exit: -1, Err: ErrDied})
 	}
 	c.jobs.onLost()
 	leads := c.reign != nil

@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -131,6 +132,33 @@ func TestKeeperKilled(t *testing.T) {
 	d.lose(8)
 	d.wants(hooks.LoseLeadership, 8, true)
 	r.ordered("become-leader:test:7 lose-leadership:test:7 become-leader:test:8 lose-leadership:test:8")
+}
+
+// The keeper is killed before anything is cleaned up, or there is none at that moment: the
+// next one does it, and what that comes to is said of no other.
+func TestKeeperKilledBeforeTheCleanUp(t *testing.T) {
+	for name, isReplaced := range map[string]bool{"and another runs": true, "and none runs yet": false} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			d := r.desk(r.config(scripts{hooks.LoseLeadership: note}))
+			d.recover()
+			first := d.Status().Process
+			death := r.death(first)
+			r.kill(first, unix.SIGKILL)
+			death()
+			r.until("the word of its death", func() bool { return d.Status().Process != first })
+			if isReplaced {
+				r.until("another keeper", func() bool { return d.Status().Process != 0 })
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			if res := d.CleanUp(ctx, event(hooks.LoseLeadership, 7)); !res.OK || !res.Ran {
+				t.Errorf("result %+v", res)
+			}
+			d.run()
+			r.ordered("lose-leadership:unclean-restart:7")
+		})
+	}
 }
 
 // The keeper is killed in the middle of a become hook: that has failed. In the middle of

@@ -101,6 +101,7 @@ func (c *Client) take(k *process, owed *hooks.Epoch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.keeper, c.why = k, nil
+	k.give(order{Do: toReload, Settings: c.settings()}, answerPatience) // they may have changed since it was started
 	if c.isLent {
 		k.give(order{Do: toLend}, answerPatience)
 	}
@@ -141,6 +142,7 @@ func (c *Client) replace() {
 		c.why = fmt.Errorf("no keeper runs: %w", err)
 		c.hooks.Logger.Error("keeper not started, no command can be run", "err", err)
 		c.waiting = nil
+		c.onCleaned(hooks.Result{Kind: hooks.LoseLeadership, Epoch: c.owed.Counter, Exit: -1, Err: c.why})
 		for len(c.open) > 0 {
 			c.abandon(c.open[0], c.why)
 		}
