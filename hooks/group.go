@@ -107,9 +107,9 @@ func parseStat(text []byte) (procStat, error) {
 // are a few page faults away from each other, on a disk that may be slow.
 const longestExec = time.Second
 
-// hasEnv reports whether a process was started with all of the variables, given
+// HasEnv reports whether a process was started with all of the variables, given
 // as NAME=value. Only root and the process's own user can tell.
-func hasEnv(pid int, vars ...string) bool {
+func HasEnv(pid int, vars ...string) bool {
 	text, err := environOf(pid)
 	if err != nil {
 		return false

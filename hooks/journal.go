@@ -401,7 +401,7 @@ func (e entry) isMarked(pid int) bool {
 	if e.Time == "" {
 		which = "BULLY_EPOCH_OWNER=" + e.owner
 	}
-	return hasEnv(pid, "BULLY_EVENT="+string(e.Hook), "BULLY_EPOCH="+strconv.FormatUint(e.Epoch, 10), which)
+	return HasEnv(pid, "BULLY_EVENT="+string(e.Hook), "BULLY_EPOCH="+strconv.FormatUint(e.Epoch, 10), which)
 }
 
 // end signals a group whose processes are not our children: between the look and

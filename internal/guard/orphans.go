@@ -70,14 +70,7 @@ func killMarked(pid int, mark string) bool {
 		return false
 	}
 	defer unix.Close(fd)
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-	if err != nil || len(text) == 0 { // a zombie has none
-		return false
-	}
-	if !bytes.Contains(append([]byte{0}, text...), []byte("\x00"+markVariable+"="+mark+"\x00")) {
-		return false
-	}
-	return unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) == nil
+	return hooks.HasEnv(pid, markVariable+"="+mark) && unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) == nil
 }
 
 // children lists the direct children of this process, zombies too; false where
