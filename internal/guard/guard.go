@@ -94,7 +94,7 @@ func (g *Guard) Stop(cause string, within time.Duration) {
 // Kill ends the command without a grace, or cuts the one that it has.
 func (g *Guard) Kill(cause string) {
 	at := now()
-	g.stop(cause, at, at.Add(g.grace+unkillable))
+	g.stop(cause, at, at.Add(unkillable+gonePatience))
 }
 
 // stop has all dead by due, 0: after the grace, and the guard killed at patience.
