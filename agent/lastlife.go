@@ -93,6 +93,7 @@ func (a *agent) besideLastLife(ctx context.Context) {
 		}
 		if a.last.isEnded {
 			a.seat.settleBeside(a.last.cleaned)
+			a.sweep(keepersLeftovers)
 		}
 	})
 }
