@@ -72,7 +72,7 @@ var refusals = []struct {
 	{election.ErrDeadMember, "dead_member", "see members; nothing was changed"},
 	{election.ErrObserverMember, "observer", "see members for the roles; nothing was changed"},
 	{election.ErrSelf, "self", "name another member"},
-	{election.ErrNobodyReady, "nobody_ready", "a host that stepped down, stops or has a failing disk is not; nothing was changed"},
+	{election.ErrNobodyReady, "nobody_ready", "a host that stepped down, stops, waits for its last run or has a failing disk is not; nothing was changed"},
 	{election.ErrBusy, "busy", "try again when that is over; see status"},
 	{election.ErrLostMeanwhile, "lost_meanwhile", "see status and history"},
 	{election.ErrNotQuorum, "not_quorum", "members that are gone need not be forgotten"},

@@ -156,7 +156,8 @@ func (t *leased) start(tenure *control.Tenure, lease control.Lease, status contr
 	if err != nil {
 		return nil, &failure{code: exitFailure, err: fmt.Errorf("find the working directory: %w", err)}
 	}
-	cfg := guard.Config{Name: t.words[0], Epoch: hooks.Epoch(lease.Epoch), Lease: tenure, Argv: activated(argv), Others: inherited(), Env: leaderEnviron(os.Environ(), lease, status, t.socketPath()), Cwd: cwd,
+	cfg := guard.Config{Name: t.words[0], Epoch: hooks.Epoch(lease.Epoch), Lease: tenure, Cwd: cwd, Argv: activated(argv),
+		Others: inherited(), Env: leaderEnviron(os.Environ(), lease, status, t.socketPath()),
 		Deadline: deadline(lease), Clock: bootClock, Budget: max(remaining(lease)/4, time.Millisecond),
 		Grace: max(t.grace, time.Millisecond), Records: guard.NoRecords}
 	in, _ := t.in.(*os.File)
