@@ -81,9 +81,10 @@ func readStat(pid int) (procStat, error) {
 	return parseStat(text)
 }
 
-// parseStat reads proc(5)'s fields 3 (state), 5 (pgrp), 22 (starttime), 23 (vsize) and
-// the difference of 51 (env_end) and 50 (env_start). The command in field 2 may hold
-// anything, a closing bracket too, so fields are counted from the last one.
+// parseStat reads proc(5)'s fields 3 (state), 5 (pgrp), 22 (starttime), 23 (vsize), 26
+// (startcode), which execve sets last, and the difference of 51 (env_end) and 50
+// (env_start). The command in field 2 may hold anything, a closing bracket too, so fields
+// are counted from the last one.
 func parseStat(text []byte) (procStat, error) {
 	end := bytes.LastIndexByte(text, ')')
 	fields := bytes.Fields(text[end+1:])
@@ -94,13 +95,13 @@ func parseStat(text []byte) (procStat, error) {
 	if err != nil {
 		return procStat{}, fmt.Errorf("parse process group: %w", err)
 	}
-	var numbers [4]uint64
-	for i, field := range []int{22, 23, 50, 51} {
+	var numbers [5]uint64
+	for i, field := range []int{22, 23, 26, 50, 51} {
 		if numbers[i], err = strconv.ParseUint(string(fields[field-3]), 10, 64); err != nil {
 			return procStat{}, fmt.Errorf("parse field %d: %w", field, err)
 		}
 	}
-	return procStat{state: fields[0][0], group: group, start: numbers[0], space: numbers[1], ready: numbers[3] != 0, env: numbers[3] - numbers[2]}, nil
+	return procStat{state: fields[0][0], group: group, start: numbers[0], space: numbers[1], ready: numbers[2] != 0, env: numbers[4] - numbers[3]}, nil
 }
 
 // longestExec bounds the time between giving up the old memory and laying out the new: both

@@ -200,8 +200,8 @@ func TestCleanUpEndsWithItsContext(t *testing.T) {
 }
 
 func TestParseStat(t *testing.T) {
-	text := "42 (a) b) (c) S 1 40 40 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 123456 8192 1 18446744073709551615" +
-		strings.Repeat(" 0", 24) + " 1000 1064 0\n"
+	text := "42 (a) b) (c) S 1 40 40 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 123456 8192 1 18446744073709551615 4096" +
+		strings.Repeat(" 0", 23) + " 1000 1064 0\n"
 	s, err := parseStat([]byte(text))
 	if want := (procStat{state: 'S', group: 40, start: 123456, space: 8192, ready: true, env: 64}); err != nil || s != want {
 		t.Errorf("parsed %+v (%v), want %+v", s, err, want)
@@ -222,7 +222,9 @@ func TestMarkIsSeenDuringExec(t *testing.T) {
 	left, cmd := orphan(t, "exec /bin/sh "+script)
 	for range 5000 {
 		if !left.isMarked(cmd.Process.Pid) {
-			t.Fatal("the process is not recognised")
+			text, err := environOf(cmd.Process.Pid)
+			stat, failed := readStat(cmd.Process.Pid)
+			t.Fatalf("the process is not recognised: then %q (%v), %+v (%v)", text, err, stat, failed)
 		}
 	}
 }
