@@ -46,6 +46,7 @@ var layers = map[string]layer{
 	"hooks/jobrun":          {may: "hooks internal/guard"},
 	"internal/durable":      {may: ""},
 	"internal/fence":        {may: "internal/durable"},
+	"internal/key":          {may: "internal/durable"},
 	"internal/reaper":       {may: ""},
 	"internal/control":      {may: ""},
 	"internal/test/lantest": {may: ""},
