@@ -20,6 +20,12 @@ import (
 const (
 	historyName = "history.json"
 	historySize = 200
+
+	// historyDelay is how long a change waits for the disk: until the hooks of a
+	// failover have started, which the writing of five hosts' histories on one disk
+	// held up by milliseconds. A crash within it loses the newest rows. Arbitrary
+	// beyond that.
+	historyDelay = time.Second
 )
 
 // history keeps the last leaderships that this agent saw, its own and others',
@@ -113,14 +119,20 @@ func (h *history) all() []control.Leadership {
 	return slices.Clone(h.list)
 }
 
-// run writes the newest state until ctx ends, and once more then.
+// run writes the newest state, a while after it has changed, until ctx ends, and once
+// more then.
 func (h *history) run(ctx context.Context) {
+	defer h.write()
 	for {
 		select {
 		case <-h.dirty:
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case <-time.After(historyDelay):
 			h.write()
 		case <-ctx.Done():
-			h.write()
 			return
 		}
 	}

@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"context"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -80,4 +82,43 @@ func TestHistoryLearnsNames(t *testing.T) {
 	if got := h.all()[0].Leader; got != known {
 		t.Errorf("a row keeps the name of its time: %+v", got)
 	}
+}
+
+// The disk is left to the hooks of a failover first; an orderly end writes at once.
+func TestHistoryIsWrittenAWhileAfterAChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, err := openHistory(t.TempDir(), hclog.NewNullLogger())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, end := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); h.run(ctx) }()
+		rows := func() int {
+			again, err := openHistory(filepath.Dir(h.path), hclog.NewNullLogger())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(again.all())
+		}
+		row := func(id string) control.Leadership {
+			return control.Leadership{Leader: control.Node{ID: id, Name: id}, From: time.Now()}
+		}
+		h.record(row("a"), "", time.Now())
+		synctest.Wait()
+		if got := rows(); got != 0 {
+			t.Errorf("%d rows on disk at once, expected none", got)
+		}
+		time.Sleep(historyDelay + time.Millisecond)
+		synctest.Wait()
+		if got := rows(); got != 1 {
+			t.Errorf("%d rows on disk after %v, expected 1", got, historyDelay)
+		}
+		h.record(row("b"), "failed", time.Now())
+		end()
+		<-ended
+		if got := rows(); got != 2 {
+			t.Errorf("%d rows on disk at the end, expected 2", got)
+		}
+	})
 }
