@@ -135,10 +135,14 @@ func (j *journal) begin(ev Event, k *kept) <-chan error {
 			err = tryFile(j.path+".try", trySize)
 		}
 		outcome <- err
-		j.sync()
+		time.AfterFunc(persistDelay, j.persist)
 	})
 	return outcome
 }
+
+// persistDelay is how long the disk is left to the start of a become-leader hook, and to
+// all others that move at a failover, before it is to sync what is owed. Arbitrary.
+const persistDelay = 100 * time.Millisecond
 
 // persist has what is owed survive a loss of power further on: what was written since
 // the begin was not synced. Nobody waits for it.
