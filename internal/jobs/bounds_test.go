@@ -48,11 +48,11 @@ func TestJ1_WhatPruneDropsIsNotWitnessedAgain(t *testing.T) {
 func TestAQuestionOfNoEpochIsRefused(t *testing.T) {
 	s := NewScheduler(SchedulerConfig{Self: here}, nil)
 	q := Message{Kind: wire.LedgerQuery, Epoch: maxEpoch + 1, Owner: there}
-	if got := words(s.Step(clock("12:00"), Heard{From: there, Message: q})); got != "refused" || s.ledger.fence != 0 {
+	if got := words(s.Step(clock("12:00"), Heard{From: there, Message: q, Known: maxEpoch + 1})); got != "refused" || s.ledger.fence != 0 {
 		t.Errorf("%s, fence %d", got, s.ledger.fence)
 	}
 	q.Epoch = maxEpoch
-	if got := words(s.Step(clock("12:00"), Heard{From: there, Message: q})); got != "save send" {
+	if got := words(s.Step(clock("12:00"), Heard{From: there, Message: q, Known: maxEpoch + 1})); got != "save send" {
 		t.Errorf("the last one: %s", got)
 	}
 }

@@ -60,9 +60,13 @@ func (s *Scheduler) onClaim(from wire.ID, m *Message) {
 		s.refuse(from, "claim")
 		return
 	}
-	s.learnTime(c.Run.Slot)
-	why := s.ledger.Admit(s.now, c)
-	s.prune()
+	s.learnTime(from, c.Run.Slot)
+	s.vouch(from, c.Run.Claimed)
+	why := ReasonFull
+	if s.hasRoom(c.Job) {
+		why = s.ledger.Admit(s.now, c)
+		s.prune()
+	}
 	s.mustSave = s.mustSave || why == ReasonNone
 	s.send(from, Message{Kind: wire.JobWitness, Epoch: m.Epoch, Owner: m.Owner, Round: m.Round, Why: why})
 }
@@ -76,6 +80,9 @@ func (s *Scheduler) onWitness(from wire.ID, m *Message) {
 		return // an answer that came late, or twice
 	}
 	c := s.claims[i]
+	if m.Why == ReasonAhead {
+		s.refuse(from, "claim-ahead") // this clock is ahead, or that one behind
+	}
 	c.take(from, m.Why)
 	s.count(c)
 }

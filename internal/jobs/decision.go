@@ -115,6 +115,7 @@ const (
 
 	ReasonWithdrawn // the person who asked for it waits no more
 	ReasonDisk      // this host leads, but its ledger cannot be saved
+	ReasonFull      // of a claim: the witness has no such job, and no room for another
 )
 
 var reasonWords = [...]string{ReasonNone: "none", ReasonOnTime: "on-time", ReasonMissed: "missed", ReasonManual: "manual",
@@ -124,7 +125,7 @@ var reasonWords = [...]string{ReasonNone: "none", ReasonOnTime: "on-time", Reaso
 	ReasonTimeout: "timeout", ReasonReplaced: "replaced", ReasonLoss: "leadership-lost", ReasonVanished: "vanished",
 	ReasonNew: "new", ReasonChanged: "schedule-changed", ReasonSettled: "settled", ReasonTaken: "taken", ReasonOver: "over", ReasonDeposed: "deposed",
 	ReasonLearning: "learning", ReasonNoMajority: "no-majority", ReasonForgot: "forgot",
-	ReasonWithdrawn: "withdrawn", ReasonDisk: "disk-failed"}
+	ReasonWithdrawn: "withdrawn", ReasonDisk: "disk-failed", ReasonFull: "no-room"}
 
 // String gives the reason's word, the same in log, status and metrics.
 func (r Reason) String() string { return wordOf(reasonWords[:], int(r)) }

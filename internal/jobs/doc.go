@@ -11,7 +11,8 @@
 //
 // Scheduler is the driver (scheduler.go: decide.go, claim.go, study.go, ask.go,
 // tell.go, disk.go, lostledger.go, stray.go, table.go), Due the policy (policy.go),
-// Ledger the memory (ledger.go, merge.go, encode.go, part.go).
+// Ledger the memory (ledger.go, merge.go, encode.go, part.go, mend.go), trust.go what
+// others may add to it.
 //
 // # Slots
 //
@@ -64,7 +65,9 @@
 // Ledgers merge by taking, of the records with one key, the later; of floors
 // and pauses the higher. That is commutative, associative and idempotent, so it
 // does not matter who tells whom what in which order. Only Prune forgets, and
-// it raises the floor over what it forgets.
+// it raises the floor over what it forgets. What another host tells is merged as far
+// as it can be true (trust.go), and what an older agent has taken nonetheless goes when
+// the ledger is read (mend.go).
 //
 // # Time
 //

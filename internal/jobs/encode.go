@@ -251,22 +251,25 @@ func (in *reader) ledger() *Ledger {
 			return nil
 		}
 	}
+	last := ""
 	for range in.number(MaxJobs) {
 		e := in.entry()
-		if n := len(l.entries); n > 0 && l.entries[n-1].Job >= e.Job {
+		if last >= e.Job {
 			in.fail(ErrBounds)
 		}
 		if in.err != nil {
 			return nil
 		}
-		l.entries = append(l.entries, e)
+		if last = e.Job; IsName(last) { // nobody has the others any more
+			l.entries = append(l.entries, e)
+		}
 	}
 	return l
 }
 
 func (in *reader) entry() Entry {
 	e := Entry{Job: string(in.bytes(int(in.byte())))}
-	if !IsName(e.Job) {
+	if !isFormerName(e.Job) {
 		in.fail(ErrBounds)
 	}
 	e.Floor = Slot(in.number(uint64(maxSlot)))
@@ -317,6 +320,9 @@ func (c Claim) ledger() *Ledger {
 
 // ParseClaim decodes what Claim.Append wrote.
 func ParseClaim(b []byte) (Claim, error) {
+	if len(b) > MaxClaim {
+		return Claim{}, fmt.Errorf("parse claim: %d bytes: %w", len(b), ErrBounds)
+	}
 	l, err := parse(b)
 	if err == nil && (len(l.entries) != 1 || len(l.entries[0].Runs) != 1) {
 		err = ErrBounds

@@ -37,10 +37,14 @@ type NotLeading struct{}
 type Peers struct{ Hosts []wire.ID }
 
 // Heard brings one message of another host's, of this cluster. From is the
-// frame's sender. Messages may be lost, late, doubled and out of order.
+// frame's sender. Messages may be lost, late, doubled and out of order. Known is the
+// highest counter of an epoch that this host's election has accepted, and so has on
+// disk: claims and questions of a higher one are refused. Their sender repeats them,
+// and the election is told of its leadership at least as soon.
 type Heard struct {
 	From    wire.ID
 	Message Message
+	Known   uint64
 }
 
 // Merged brings another host's ledger as its Bytes gave it, from push/pull.

@@ -14,10 +14,10 @@ import (
 func TestAQuestionInAnothersNameIsRefused(t *testing.T) {
 	s := NewScheduler(SchedulerConfig{Self: here}, nil)
 	q := Message{Kind: wire.LedgerQuery, Epoch: 6, Owner: there}
-	if got := words(s.Step(clock("12:00"), Heard{From: wire.ID{3}, Message: q})); got != "refused" || s.ledger.fence != 0 {
+	if got := words(s.Step(clock("12:00"), Heard{From: wire.ID{3}, Message: q, Known: known})); got != "refused" || s.ledger.fence != 0 {
 		t.Errorf("%s, fence %d", got, s.ledger.fence)
 	}
-	if got := words(s.Step(clock("12:00"), Heard{From: there, Message: q})); got != "save send" {
+	if got := words(s.Step(clock("12:00"), Heard{From: there, Message: q, Known: known})); got != "save send" {
 		t.Errorf("in its own name: %s", got)
 	}
 }
@@ -29,7 +29,7 @@ func TestTheLastWordOfAVoterCounts(t *testing.T) {
 	s.Step(now, Leading{Epoch: 5, Since: now, Voters: []wire.ID{here, {2}, {3}, {4}, {5}}, Need: 3})
 	says := func(voter byte, why Reason) []Effect {
 		return s.Step(now, Heard{From: wire.ID{voter}, Message: Message{Kind: wire.JobWitness, Epoch: claim.Epoch, Owner: claim.Owner,
-			Round: claim.Round, Why: why}})
+			Round: claim.Round, Why: why}, Known: known})
 	}
 	says(2, ReasonAhead)
 	says(2, ReasonNone)

@@ -3,6 +3,7 @@ package jobs
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -24,8 +25,8 @@ const (
 
 // Job is the definition of one singleton job, the same on every host.
 type Job struct {
-	// Name is unique and matches [A-Za-z0-9._-]{1,63}: it is in file names,
-	// environments and on the wire.
+	// Name is unique and matches [A-Za-z0-9][A-Za-z0-9._-]{0,62}: it is in file
+	// names, command lines, environments and on the wire.
 	Name     string
 	Schedule Schedule
 
@@ -104,8 +105,13 @@ func wordOf(words []string, i int) string {
 	return "unknown"
 }
 
-// IsName reports whether s can be a job's name. It can be a file's, too.
-func IsName(s string) bool {
+// IsName reports whether s can be a job's name. It can be a file's, too, and is neither
+// an option nor hidden.
+func IsName(s string) bool { return isFormerName(s) && strings.IndexByte("._-", s[0]) < 0 }
+
+// isFormerName is IsName as it was when names could begin with any of its characters:
+// ledgers may have some.
+func isFormerName(s string) bool {
 	for _, c := range []byte(s) {
 		switch {
 		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '.', c == '_', c == '-':
@@ -113,7 +119,7 @@ func IsName(s string) bool {
 			return false
 		}
 	}
-	return 1 <= len(s) && len(s) <= MaxName && s != "." && s != ".."
+	return 1 <= len(s) && len(s) <= MaxName
 }
 
 // Check says what is wrong with the job, all of it; the text of each error
@@ -125,7 +131,7 @@ func (j *Job) Check() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	refuse(!IsName(j.Name), "name %q: expected 1 to %d letters, digits, dots, dashes or underscores", j.Name, MaxName)
+	refuse(!IsName(j.Name), "name %q: expected 1 to %d letters, digits, dots, dashes or underscores, first a letter or digit", j.Name, MaxName)
 	refuse(j.Schedule.text == "", "schedule: expected one, such as %q", "30 2 * * *")
 	refuse(j.Timeout < 0 || j.Timeout > MaxTimeout || j.Timeout%time.Second != 0,
 		"timeout %v: expected whole seconds up to %v, or 0 for %v", j.Timeout, MaxTimeout, DefaultTimeout)

@@ -111,7 +111,7 @@ func TestAClaimThatLosesItsDisk(t *testing.T) {
 	s := NewScheduler(SchedulerConfig{Self: here, Table: everyTen(t, nil)}, nil)
 	now := clock("12:00:01")
 	s.Step(now, Leading{Epoch: 5, Since: now, Voters: []wire.ID{here, {2}}, Need: 2})
-	s.Step(now, Heard{From: wire.ID{2}, Message: Message{Kind: wire.LedgerPart, Epoch: 5, Owner: here, Round: 1}})
+	s.Step(now, Heard{From: wire.ID{2}, Message: Message{Kind: wire.LedgerPart, Epoch: 5, Owner: here, Round: 1}, Known: known})
 	now = clock("12:00:05")
 	s.Step(now, Tick{})
 	s.Step(now, Ask{Job: "a", Token: 3})
@@ -130,7 +130,7 @@ func TestAWitnessKeepsItsFenceToItself(t *testing.T) {
 	now := clock("12:00")
 	s.Step(now, Tick{})
 	before := string(s.Bytes())
-	effects := s.Step(now, Heard{From: there, Message: Message{Kind: wire.LedgerQuery, Epoch: 7, Owner: there}})
+	effects := s.Step(now, Heard{From: there, Message: Message{Kind: wire.LedgerQuery, Epoch: 7, Owner: there}, Known: known})
 	if string(s.Bytes()) != before {
 		t.Error("what is told has changed")
 	}
@@ -213,7 +213,7 @@ func TestJ1_AClockThatIsWrongAtBootWitnessesNothing(t *testing.T) {
 		c.Run.Slot = SlotOf(slot)
 		m := claim.Message
 		m.Payload = c.ledger().mustAppend()
-		for _, e := range ofKind[Send](s.Step(at, Heard{From: here, Message: m})) {
+		for _, e := range ofKind[Send](s.Step(at, Heard{From: here, Message: m, Known: known})) {
 			return e.Message.Why
 		}
 		t.Fatal("no answer")
@@ -267,7 +267,7 @@ func TestATellerThatIsAheadCounts(t *testing.T) {
 	l.raise("a", SlotOf(now.Add(time.Hour)), 1)
 	l.raise("b", SlotOf(now), 1)
 	part := Message{Kind: wire.LedgerPart, Epoch: 5, Owner: here, Round: 1, Count: 1, Payload: l.mustAppend()}
-	effects := s.Step(now, Heard{From: wire.ID{2}, Message: part})
+	effects := s.Step(now, Heard{From: wire.ID{2}, Message: part, Known: known})
 	if got := ofKind[Refused](effects); len(got) != 1 || got[0].Why != "ahead" {
 		t.Errorf("%v", effects)
 	}

@@ -27,6 +27,8 @@ type lan struct {
 	cut    map[[2]int]bool
 	keep   map[wire.Kind]bool // kinds that are lost
 
+	known uint64 // the highest epoch: elections are quick
+
 	starts map[string]int // of each slot, J1
 }
 
@@ -138,6 +140,9 @@ func (w *lan) setClock(number int, skew time.Duration) {
 func (w *lan) step(h *lanHost, ev Event) {
 	if h.s == nil {
 		return
+	}
+	if e, isLeading := ev.(Leading); isLeading {
+		w.known = max(w.known, e.Epoch)
 	}
 	effects := slices.Clone(h.s.Step(w.clockOf(h), ev))
 	for _, effect := range effects {
@@ -296,7 +301,7 @@ func (w *lan) next() (time.Time, func()) {
 	for i, p := range w.under {
 		propose(p.at, func() {
 			w.under = slices.Delete(w.under, i, i+1)
-			w.step(p.to, Heard{From: p.from.id, Message: p.message})
+			w.step(p.to, Heard{From: p.from.id, Message: p.message, Known: w.known})
 		})
 	}
 	for _, h := range w.hosts {

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -59,16 +60,18 @@ type Entry struct {
 	Runs   []Run // by key; never more than one of each
 }
 
-// Switch is whether the job is paused, and since when it is as it is. The
-// higher version is the later word; of two with one version, "paused" is.
+// Switch is whether the job is paused, and since when it is as it is. The later At is
+// the later word; of two with one At, "paused" is. A time has a bound for everybody,
+// the present, and a count has none but its last number, which a host that lies would
+// take for itself.
 type Switch struct {
-	Version uint32
+	Version uint32 // how often it was set, as far as known; zero: never
 	Paused  bool
 	At      Millis
 }
 
 func (s Switch) compare(other Switch) int {
-	return cmp.Or(cmp.Compare(s.Version, other.Version), compareBool(s.Paused, other.Paused), cmp.Compare(s.At, other.At))
+	return cmp.Or(cmp.Compare(s.At, other.At), compareBool(s.Paused, other.Paused), cmp.Compare(s.Version, other.Version))
 }
 
 // floor is Floor, or when the job was resumed: slots of a pause are not missed.
@@ -105,6 +108,15 @@ func (e *Entry) claims(slot Slot, manual bool) []Run {
 
 // settled reports whether a slot of the schedule must not be claimed.
 func (e *Entry) settled(slot Slot) bool { return slot <= e.floor() || len(e.claims(slot, false)) > 0 }
+
+// newestSlot is the newest slot that may have been witnessed.
+func (e *Entry) newestSlot() Slot {
+	newest := e.floor()
+	for _, r := range e.Runs {
+		newest = max(newest, r.Slot)
+	}
+	return newest
+}
 
 // activity is the last thing that is known of the job, for Prune.
 func (e *Entry) activity() Slot {
@@ -206,13 +218,14 @@ func (l *Ledger) raiseFence(epoch uint64) {
 }
 
 // Pause stops a job's slots from starting, or lets them start again from now
-// on; runs are left alone. It reports whether that changed anything.
+// on; runs are left alone. It reports whether that changed anything. It is a later word
+// than all that is known here, whatever clocks say.
 func (l *Ledger) Pause(job string, paused bool, now time.Time) bool {
 	e := l.entry(job)
 	if e.Switch.Paused == paused {
 		return false
 	}
-	e.Switch = Switch{Version: e.Switch.Version + 1, Paused: paused, At: MillisOf(now)}
+	e.Switch = Switch{Version: min(e.Switch.Version, math.MaxUint32-1) + 1, Paused: paused, At: max(MillisOf(now), e.Switch.At+1)}
 	l.edits++
 	return true
 }

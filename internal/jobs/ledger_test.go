@@ -383,7 +383,7 @@ func fullest() *Ledger {
 		e := Entry{Job: name, Floor: maxSlot, Schedule: 1<<64 - 1, Switch: Switch{1<<32 - 1, true, Millis(maxSlot) * 1000}}
 		for j := range MaxRuns {
 			r := Run{
-				Key: Key{Slot: maxSlot - 1<<31 + Slot(j)<<25, Epoch: 1<<62 - 1, Owner: wire.ID{byte(i), byte(j)}}, Phase: Ended, Outcome: Vanished, Attempt: 254, Exit: 255,
+				Key: Key{Slot: maxSlot - 1<<31 + Slot(j)<<25, Epoch: 1<<62 - 1, Owner: wire.ID{byte(i), byte(j)}}, Phase: Ended, Outcome: Vanished, Attempt: MaxRetries + 1, Exit: 255,
 				Claimed: Millis(maxSlot) * 1000, Started: 1, Ended: 1, Timeout: uint32(MaxTimeout / time.Second),
 			}
 			if j < KeepOpen {

@@ -1,17 +1,27 @@
 package jobs
 
-import "time"
+import (
+	"time"
+
+	"github.com/bully-agent/bully-agent/wire"
+)
 
 // A host that has lost its ledger does not know what it witnessed, and refuses
 // all that it may have: up to the present and Tolerance, since nothing further in
 // the future is witnessed. That takes a clock that shows the present. One that
 // shows a time which is known to have passed does not: until it is set, every
 // claim is refused. All of that is on disk, for the case of another restart.
+//
+// Another host's word that this clock is behind may be false, or its own clock wrong.
+// It holds until a claim of a third host shows the time that this clock shows: claims
+// are of the present. So one host that lies holds up a voter that has lost its ledger
+// until the leader's next claim; the leader itself, for as long as it leads.
 
 // lostLedger is what a host knows of the present that has lost its ledger.
 type lostLedger struct {
 	isLost bool      // in this life, or before the clock was right
 	newest time.Time // that has passed
+	teller wire.ID   // who says so; zero: a file, or push/pull
 }
 
 // awake is the beginning of the first step.
@@ -33,10 +43,19 @@ func (s *Scheduler) forgetAll() {
 
 // learnTime takes the time of what another host says. One that is ahead may be
 // right.
-func (s *Scheduler) learnTime(slot Slot) {
+func (s *Scheduler) learnTime(from wire.ID, slot Slot) {
 	if s.lost.isLost && slot > latest(s.now) && slot.Time().After(s.lost.newest) {
-		s.lost.newest = slot.Time()
+		s.lost.newest, s.lost.teller = slot.Time(), from
 		s.forgetAll()
+	}
+}
+
+// vouch takes the time of another host's claim for a proof of this clock, unless that
+// host is the one that doubts it. What the files say it does not outweigh.
+func (s *Scheduler) vouch(from wire.ID, claimed Millis) {
+	if s.lost.newest.After(s.now) && from != s.lost.teller && s.now.Sub(claimed.Time()).Abs() <= Tolerance {
+		s.lost.newest, s.lost.teller = s.cfg.NewestKnown, wire.ID{}
+		s.settleForgot()
 	}
 }
 

@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"time"
 )
@@ -41,7 +40,7 @@ func (l *Ledger) Prune(now time.Time, table []Job) {
 	}
 	for _, name := range l.surplus(now, table) {
 		if i, ok := l.find(name); ok {
-			l.forget(max(l.forgot, l.entries[i].activity()))
+			l.forget(max(l.forgot, l.entries[i].newestSlot()))
 			l.entries = slices.Delete(l.entries, i, i+1)
 			l.edits++
 		}
@@ -107,7 +106,7 @@ func (r *Run) valid() bool {
 	inTime := func(m Millis) bool { return 0 <= m && m <= Millis(maxSlot)*1000 }
 	return 0 <= r.Slot && r.Slot <= maxSlot && r.Epoch <= maxEpoch &&
 		Claimed <= r.Phase && r.Phase <= Ended && r.Outcome <= Vanished &&
-		(r.Phase < Stopping) == (r.Outcome == 0) && (r.Attempt > 0) == (r.Started > 0) && r.Attempt < math.MaxUint8 &&
+		(r.Phase < Stopping) == (r.Outcome == 0) && (r.Attempt > 0) == (r.Started > 0) && r.Attempt <= MaxRetries+1 &&
 		r.Claimed > 0 && inTime(r.Claimed) && inTime(r.Started) && inTime(r.Ended) &&
 		1 <= r.Timeout && r.Timeout <= uint32(MaxTimeout/time.Second)
 }

@@ -9,6 +9,9 @@ import (
 // numbers and an owner each they are within MaxPayload.
 const runsInPart = 12
 
+// maxParts is how many parts a ledger has at most.
+const maxParts = MaxJobs * ((MaxRuns + runsInPart - 1) / runsInPart)
+
 // parts cuts a ledger into ledgers that fit into a datagram each: a job's runs,
 // runsInPart at a time, each time with its floor. There is always one.
 func (l *Ledger) parts() []*Ledger {

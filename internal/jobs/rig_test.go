@@ -25,6 +25,9 @@ var (
 	there = wire.ID{2}
 )
 
+// known is above all epochs of these tests: what their elections have accepted.
+const known = 1 << 40
+
 const settleTime = 2 * time.Second
 
 // rigOf is a host that has led since noon minus a day and knows the job for as

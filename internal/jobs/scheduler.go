@@ -186,9 +186,9 @@ func (s *Scheduler) dispatch(ev Event) {
 	case Peers:
 		s.peers = slices.Clone(e.Hosts)
 	case Heard:
-		s.onHeard(e.From, &e.Message)
+		s.onHeard(e.From, &e.Message, e.Known)
 	case Merged:
-		s.takeIn(wire.ID{}, e.Bytes)
+		s.takeIn(wire.ID{}, hearsay, e.Bytes)
 	case Exited:
 		s.onExited(e)
 	case StartFailed:
@@ -212,14 +212,22 @@ func (s *Scheduler) dispatch(ev Event) {
 	}
 }
 
-func (s *Scheduler) onHeard(from wire.ID, m *Message) {
+func (s *Scheduler) onHeard(from wire.ID, m *Message, known uint64) {
+	if m.Epoch > known && (m.Kind == wire.JobClaim || m.Kind == wire.LedgerQuery) {
+		s.refuse(from, "unknown-epoch") // it would be the fence, and depose all that follow
+		return
+	}
 	switch m.Kind {
 	case wire.JobClaim:
 		s.onClaim(from, m)
 	case wire.JobWitness:
 		s.onWitness(from, m)
 	case wire.JobRecord:
-		s.takeIn(from, []byte(m.Payload))
+		who := hearsay
+		if from == m.Owner && m.Epoch == known && known > 0 {
+			who = leader
+		}
+		s.takeIn(from, who, []byte(m.Payload))
 	case wire.LedgerQuery:
 		s.onQuery(from, m)
 	case wire.LedgerPart:

@@ -123,7 +123,7 @@ func claimant(t *testing.T) (*Scheduler, time.Time, Message) {
 	answer := sent[0].Message
 	answer.Kind = wire.LedgerPart
 	for _, id := range others {
-		s.Step(now, Heard{From: id, Message: answer})
+		s.Step(now, Heard{From: id, Message: answer, Known: known})
 	}
 	s.Step(clock("12:00:05"), Tick{})
 	now = clock("12:00:10")
@@ -145,18 +145,18 @@ func TestJ1_AnAnswerToAnotherClaimStartsNothing(t *testing.T) {
 		s, now, claim := claimant(t)
 		answer := Message{Kind: wire.JobWitness, Epoch: claim.Epoch, Owner: claim.Owner, Round: claim.Round}
 		change(&answer)
-		if got := s.Step(now, Heard{From: wire.ID{2}, Message: answer}); len(ofKind[Begin](got)) > 0 {
+		if got := s.Step(now, Heard{From: wire.ID{2}, Message: answer, Known: known}); len(ofKind[Begin](got)) > 0 {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
 	s, now, claim := claimant(t)
 	answer := Message{Kind: wire.JobWitness, Epoch: claim.Epoch, Owner: claim.Owner, Round: claim.Round}
 	for range 2 { // the same voter twice is one
-		if got := s.Step(now, Heard{From: wire.ID{9}, Message: answer}); len(ofKind[Begin](got)) > 0 {
+		if got := s.Step(now, Heard{From: wire.ID{9}, Message: answer, Known: known}); len(ofKind[Begin](got)) > 0 {
 			t.Errorf("a host that is no voter: %v", got)
 		}
 	}
-	if got := words(s.Step(now, Heard{From: wire.ID{2}, Message: answer})); got != "save begin send send" {
+	if got := words(s.Step(now, Heard{From: wire.ID{2}, Message: answer, Known: known})); got != "save begin send send" {
 		t.Errorf("a majority gives %s", got)
 	}
 }
@@ -165,9 +165,9 @@ func TestJ1_AnAnswerToAnotherClaimStartsNothing(t *testing.T) {
 func TestAVotersLastWordCounts(t *testing.T) {
 	s, now, claim := claimant(t)
 	answer := Message{Kind: wire.JobWitness, Epoch: claim.Epoch, Owner: claim.Owner, Round: claim.Round, Why: ReasonAhead}
-	s.Step(now, Heard{From: wire.ID{2}, Message: answer})
+	s.Step(now, Heard{From: wire.ID{2}, Message: answer, Known: known})
 	answer.Why = ReasonNone
-	if got := s.Step(now, Heard{From: wire.ID{2}, Message: answer}); len(ofKind[Begin](got)) != 1 {
+	if got := s.Step(now, Heard{From: wire.ID{2}, Message: answer, Known: known}); len(ofKind[Begin](got)) != 1 {
 		t.Errorf("%v", got)
 	}
 }
@@ -176,8 +176,8 @@ func TestAVotersLastWordCounts(t *testing.T) {
 func TestAClaimThatCannotWinIsGivenUp(t *testing.T) {
 	s, now, claim := claimant(t)
 	answer := Message{Kind: wire.JobWitness, Epoch: claim.Epoch, Owner: claim.Owner, Round: claim.Round, Why: ReasonTaken}
-	s.Step(now, Heard{From: wire.ID{2}, Message: answer})
-	got := s.Step(now, Heard{From: wire.ID{3}, Message: answer})
+	s.Step(now, Heard{From: wire.ID{2}, Message: answer, Known: known})
+	got := s.Step(now, Heard{From: wire.ID{3}, Message: answer, Known: known})
 	if notes := ofKind[Noted](got); len(notes) != 1 || notes[0].Decision.Why != ReasonNoMajority {
 		t.Errorf("%v", got)
 	}
@@ -188,14 +188,14 @@ func TestJ1_VotersThatLeftDoNotCount(t *testing.T) {
 	s, now, claim := claimant(t)
 	answer := Message{Kind: wire.JobWitness, Epoch: claim.Epoch, Owner: claim.Owner, Round: claim.Round}
 	s.Step(now, Leading{Epoch: 5, Since: clock("12:00:01"), Voters: []wire.ID{here, {2}, {3}, {4}}, Need: 3})
-	if got := s.Step(now, Heard{From: wire.ID{2}, Message: answer}); len(ofKind[Begin](got)) > 0 {
+	if got := s.Step(now, Heard{From: wire.ID{2}, Message: answer, Known: known}); len(ofKind[Begin](got)) > 0 {
 		t.Errorf("two of four: %v", got)
 	}
 	s.Step(now, Leading{Epoch: 5, Since: clock("12:00:01"), Voters: []wire.ID{here, {3}, {4}}, Need: 2})
 	if got := s.Step(now, Tick{}); len(ofKind[Begin](got)) > 0 {
 		t.Errorf("one of three: %v", got)
 	}
-	if got := s.Step(now, Heard{From: wire.ID{4}, Message: answer}); len(ofKind[Begin](got)) != 1 {
+	if got := s.Step(now, Heard{From: wire.ID{4}, Message: answer, Known: known}); len(ofKind[Begin](got)) != 1 {
 		t.Errorf("two of three: %v", got)
 	}
 }
@@ -206,7 +206,7 @@ func witness(t *testing.T, ledger *Ledger) (*Scheduler, time.Time, Heard) {
 	_, now, claim := claimant(t)
 	w := NewScheduler(SchedulerConfig{Self: there, Table: everyTen(t, nil)}, ledger)
 	w.Step(now, Tick{})
-	return w, now, Heard{From: here, Message: claim}
+	return w, now, Heard{From: here, Message: claim, Known: known}
 }
 
 func TestJ1_AWitnessSavesBeforeItAnswers(t *testing.T) {
@@ -290,7 +290,7 @@ func TestClaimsOfOthersAreRefused(t *testing.T) {
 func TestADeposedLeaderFindsNoWitness(t *testing.T) {
 	s, now, claim := witness(t, nil)
 	query := Message{Kind: wire.LedgerQuery, Epoch: 6, Owner: wire.ID{3}}
-	effects := s.Step(now, Heard{From: wire.ID{3}, Message: query})
+	effects := s.Step(now, Heard{From: wire.ID{3}, Message: query, Known: known})
 	if got := words(effects); got != "save send" {
 		t.Fatalf("it tells with %s", got)
 	}
@@ -306,7 +306,7 @@ func TestADeposedLeaderFindsNoWitness(t *testing.T) {
 		}
 	}
 	query.Epoch, query.Owner = 5, here
-	if got := words(s.Step(now, Heard{From: here, Message: query})); got != "refused" {
+	if got := words(s.Step(now, Heard{From: here, Message: query, Known: known})); got != "refused" {
 		t.Errorf("nor does it tell one: %s", got)
 	}
 }
@@ -349,9 +349,9 @@ func TestJ1_AVoterThatForgotRefuses(t *testing.T) {
 // A leader that has told a later one what it knows is none any more.
 func TestADeposedLeaderDecidesNothing(t *testing.T) {
 	s, now, claim := claimant(t)
-	s.Step(now, Heard{From: wire.ID{3}, Message: Message{Kind: wire.LedgerQuery, Epoch: 6, Owner: wire.ID{3}}})
+	s.Step(now, Heard{From: wire.ID{3}, Message: Message{Kind: wire.LedgerQuery, Epoch: 6, Owner: wire.ID{3}}, Known: known})
 	answer := Message{Kind: wire.JobWitness, Epoch: claim.Epoch, Owner: claim.Owner, Round: claim.Round}
-	if got := s.Step(now, Heard{From: wire.ID{2}, Message: answer}); len(ofKind[Begin](got)) > 0 {
+	if got := s.Step(now, Heard{From: wire.ID{2}, Message: answer, Known: known}); len(ofKind[Begin](got)) > 0 {
 		t.Errorf("%v", got)
 	}
 	if got := s.Explain(); len(got) != 1 || got[0].Why != ReasonNotLeading {
@@ -471,7 +471,7 @@ func TestPartsAreOfOneLedger(t *testing.T) {
 		t.Helper()
 		m := Message{Kind: wire.LedgerPart, Epoch: q.Epoch, Owner: q.Owner, Round: q.Round, Place: place, Count: count,
 			Digest: digest, Payload: (&Ledger{}).mustAppend()}
-		sent := ofKind[Send](s.Step(now, Heard{From: wire.ID{2}, Message: m}))
+		sent := ofKind[Send](s.Step(now, Heard{From: wire.ID{2}, Message: m, Known: known}))
 		if len(sent) == 0 {
 			return Message{}
 		}
@@ -575,14 +575,14 @@ func TestNothingEndsBeforeItBegins(t *testing.T) {
 	now := clock("12:00:01")
 	s.Step(now, Leading{Epoch: 5, Since: now, Voters: []wire.ID{here, {2}}, Need: 2})
 	q := Message{Kind: wire.LedgerPart, Epoch: 5, Owner: here, Round: 1}
-	s.Step(now, Heard{From: wire.ID{2}, Message: q})
+	s.Step(now, Heard{From: wire.ID{2}, Message: q, Known: known})
 	s.Step(clock("12:00:05"), Tick{})
 	sent := ofKind[Send](s.Step(clock("12:00:10"), Ask{Job: "a", Token: 3}))
 	if len(sent) != 1 {
 		t.Fatalf("%v", sent)
 	}
 	answer := Message{Kind: wire.JobWitness, Epoch: 5, Owner: here, Round: sent[0].Message.Round}
-	effects := s.Step(clock("12:00:20"), Heard{From: wire.ID{2}, Message: answer})
+	effects := s.Step(clock("12:00:20"), Heard{From: wire.ID{2}, Message: answer, Known: known})
 	if len(ofKind[Begin](effects)) > 0 || len(ofKind[End](effects)) > 0 {
 		t.Errorf("%v", effects)
 	}
@@ -611,7 +611,7 @@ func TestARestartEndsItsRuns(t *testing.T) {
 func TestALostRunThatGoesOnIsEnded(t *testing.T) {
 	w := ready(t, 3, false, everyTen(t, nil)...)
 	w.lasts = time.Hour
-	w.runTo("12:00:12")
+	w.runTo("12:00:20.005") // its time is over
 	r := entryRuns(w.host(1))[0]
 	lost := Ledger{}
 	lost.Put("a", r.closed(w.now, Lost, Vanished))
@@ -759,7 +759,7 @@ func TestLedgersThatAreRefused(t *testing.T) {
 	w.has("refuses ahead")
 	w.step(w.host(1), Merged{[]byte("none")})
 	w.has("refuses ledger")
-	w.step(w.host(1), Heard{From: wire.ID{2}, Message: Message{Kind: 19}})
+	w.step(w.host(1), Heard{From: wire.ID{2}, Message: Message{Kind: 19}, Known: known})
 	w.has("refuses kind")
 	w.runTo("12:00:11")
 	w.has("begins 12:00:10")
@@ -788,7 +788,7 @@ func TestAnswersOutOfTurn(t *testing.T) {
 		{Kind: wire.LedgerPart, Epoch: 4, Owner: here, Round: 1, Count: 1},
 		{Kind: wire.JobWitness, Epoch: 5, Owner: here, Round: 1},
 	} {
-		if got := words(s.Step(now, Heard{From: wire.ID{3}, Message: m})); got != "" {
+		if got := words(s.Step(now, Heard{From: wire.ID{3}, Message: m, Known: known})); got != "" {
 			t.Errorf("%v: %s", m, got)
 		}
 	}

@@ -110,6 +110,9 @@ func (s *Scheduler) onPart(from wire.ID, m *Message) {
 	case m.Count == 0:
 		t.finish()
 		return
+	case m.Count > maxParts || m.Place >= m.Count:
+		s.refuse(from, "part")
+		return
 	case m.Place == 0:
 		t.digest = m.Digest
 	case m.Digest != t.digest:
@@ -123,7 +126,7 @@ func (s *Scheduler) onPart(from wire.ID, m *Message) {
 }
 
 func (s *Scheduler) takePart(t *teller, m *Message) {
-	if !s.takeIn(t.id, []byte(m.Payload)) {
+	if !s.takeIn(t.id, leader, []byte(m.Payload)) {
 		return // it is asked again later
 	}
 	t.place, t.wait = m.Place+1, askAgainAfter

@@ -84,23 +84,19 @@ func (s *Scheduler) send(to wire.ID, m Message) {
 	}
 }
 
-// takeIn merges what another host knows, but for what is ahead of the clock. It
+// takeIn merges what another host knows, but for what cannot be (credible). It
 // reports whether that could be read.
-func (s *Scheduler) takeIn(from wire.ID, b []byte) bool {
+func (s *Scheduler) takeIn(from wire.ID, who trusted, b []byte) bool {
 	theirs, err := Parse(b)
 	if err != nil {
 		s.refuse(from, "ledger")
 		return false
 	}
-	past, isCut := theirs.past(s.now)
-	if isCut {
-		s.refuse(from, "ahead")
-	}
 	for i := range theirs.entries {
-		s.learnTime(theirs.entries[i].activity())
+		s.learnTime(from, theirs.entries[i].activity())
 	}
 	was := s.ledger.edits
-	s.ledger.Merge(past)
+	s.ledger.Merge(s.credible(from, who, theirs))
 	s.prune()
 	s.strays = s.strays || s.ledger.edits != was
 	return true

@@ -24,7 +24,7 @@ func TestTextOfEventsAndEffects(t *testing.T) {
 		{Leading{Epoch: 4, Voters: []wire.ID{here, there}, Need: 2}, "leading epoch=4 voters=2 need=2"},
 		{NotLeading{}, "not leading"},
 		{Peers{[]wire.ID{there}}, "peers n=1"},
-		{Heard{there, claim}, "heard from=02000000 JOB_CLAIM epoch=4/01000000 round=9"},
+		{Heard{From: there, Message: claim, Known: known}, "heard from=02000000 JOB_CLAIM epoch=4/01000000 round=9"},
 		{Merged{[]byte("abc")}, "merged bytes=3"},
 		{Exited{"a", key, 3}, "exited job=a run=4/1780315200 exit=3"},
 		{StartFailed{"a", key}, "start failed job=a run=4/1780315200"},
@@ -81,7 +81,7 @@ func FuzzHeard(f *testing.F) {
 			Place: place, Count: count, Payload: string(payload)}
 		for i := range 4 {
 			now = now.Add(time.Duration(ms%20_000) * time.Millisecond)
-			for _, effect := range s.Step(now, Heard{From: wire.ID{owner}, Message: m}) {
+			for _, effect := range s.Step(now, Heard{From: wire.ID{owner}, Message: m, Known: known}) {
 				switch e := effect.(type) {
 				case Save:
 					if _, err := Parse(e.Bytes); err != nil {

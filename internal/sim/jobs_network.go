@@ -61,7 +61,7 @@ func (w *World) arriveJob(from, to *machine, b []byte, late time.Duration) {
 		if w.isCut(from, to) || to.suspended || to.id != id || wire.Parse(b, &f) != nil {
 			return
 		}
-		w.jobStep(to, jobs.Heard{From: f.Sender, Message: jobs.MessageOf(&f)})
+		w.jobStep(to, jobs.Heard{From: f.Sender, Message: jobs.MessageOf(&f), Known: to.epoch.Counter})
 	})
 }
 
