@@ -76,6 +76,8 @@ type jobDesk struct {
 	wishes  map[uint64]*wish   // by token
 	tokens  uint64
 	aside   string    // where a ledger was put that could not be read
+	mended  []string  // what the ledger held that no host can have written
+	apart   apart     // whose clock is not like this one
 	over    time.Time // end of the patience with jobs at the agent's end; zero: it goes on
 }
 
@@ -84,7 +86,8 @@ type jobConfig struct {
 	self   wire.ID
 	name   string // of this host
 	dir    string
-	isNew  bool // the state directory
+	isNew  bool   // the state directory
+	epoch  uint64 // the highest counter of the state file
 	table  []Job
 	grace  time.Duration // of hooks, also that of jobs
 	runner JobRunner

@@ -50,8 +50,10 @@ func (j *jobDesk) openLedger() (ledger *jobs.Ledger, lost bool, err error) {
 	ledger, j.aside, err = readLedger(j.dir, j.log)
 	isNew := j.isNew && j.aside == ""
 	switch {
-	case err != nil || ledger != nil:
-		return ledger, false, err
+	case err != nil:
+		return nil, false, err
+	case ledger != nil:
+		return ledger, false, j.mend(ledger)
 	case !isNew:
 		j.log.Warn("job ledger lost; this host witnesses no starts for a minute", "file", ledgerName)
 		return nil, true, nil
@@ -62,6 +64,27 @@ func (j *jobDesk) openLedger() (ledger *jobs.Ledger, lost bool, err error) {
 		panic("BUG: an empty ledger that cannot be written: " + err.Error())
 	}
 	return ledger, false, j.file.replace(text)
+}
+
+// mend takes out of the ledger what no host can have written, on the disk too before
+// anything relies on it, and says so.
+func (j *jobDesk) mend(ledger *jobs.Ledger) error {
+	now := j.wall()
+	if newest := newestIn(j.dir); newest.After(now) {
+		now = newest
+	}
+	j.mended = ledger.Mend(now, j.epoch)
+	if len(j.mended) == 0 {
+		return nil
+	}
+	for _, line := range j.mended {
+		j.log.Warn("job ledger mended", "found", line)
+	}
+	text, err := ledger.Append(nil)
+	if err != nil {
+		return err
+	}
+	return j.file.replace(text)
 }
 
 // newestIn is a time that this host has passed, if its clock was right: when its

@@ -15,7 +15,7 @@ import (
 // What the seat does for the jobs that run under it, and tells them.
 
 func (s *seat) openJobs(table []Job, grace time.Duration, runner JobRunner) (err error) {
-	s.jobs, err = openJobDesk(jobConfig{self: s.state.ID, name: s.name, dir: s.dir, isNew: s.state.saved.Incarnation == 0,
+	s.jobs, err = openJobDesk(jobConfig{self: s.state.ID, name: s.name, dir: s.dir, isNew: s.state.saved.Incarnation == 0, epoch: s.state.saved.MaxCounter,
 		table: table, grace: grace, runner: runner, holders: s.holders, log: s.log}, s)
 	return err
 }
@@ -71,17 +71,19 @@ func (s *seat) onJobResult(r jobrun.Result) {
 }
 
 // onJobFrame tells the two protocols apart: it reports whether the frame was about
-// jobs. What the election refuses (R1–R3) is refused here.
+// jobs. What the election refuses is refused here, and is claimed or asked of an
+// epoch that it has not accepted.
 func (s *seat) onJobFrame(r *received) bool {
 	f := &r.frame
 	if f.Kind < wire.JobClaim || f.Kind > wire.LedgerPart {
 		return false
 	}
-	if why := s.node.Refusal(r.from, f); why != "" {
+	if why := s.node.Admit(s.around.now(), r.from, f); why != "" {
 		s.around.count("job_refused_"+why, 1)
 		return true
 	}
-	s.jobs.note(jobs.Heard{From: f.Sender, Message: jobs.MessageOf(f)})
+	known := s.node.Status().Epoch.Counter
+	s.jobs.note(jobs.Heard{From: f.Sender, Message: jobs.MessageOf(f), Known: known})
 	return true
 }
 
@@ -109,7 +111,7 @@ func (s *seat) sendJob(e jobs.Send) {
 	if !known {
 		return
 	}
-	s.jobSeq++
+	s.jobSeq = election.JobNumber(s.jobSeq, s.around.now())
 	f := e.Message.Frame()
 	s.node.Stamp(&f)
 	f.Seq = s.jobSeq

@@ -10,6 +10,7 @@ import (
 	"github.com/bully-agent/bully-agent/hooks/jobrun"
 	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/jobs"
+	"github.com/bully-agent/bully-agent/wire"
 )
 
 // What people are shown of jobs.
@@ -29,11 +30,54 @@ func (j *jobDesk) notes() []string {
 			"leader was wrong. It starts nothing before; give it another name on all hosts, which begins anew, and reload",
 			job, until.Local().Format(time.RFC3339)))
 	}
+	if note := j.apart.note(j.around.now(), j.around.nameOf); note != "" {
+		notes = append(notes, note)
+	}
+	if n := len(j.mended); n > 0 {
+		notes = append(notes, fmt.Sprintf("the job ledger held what no host can have written, and was mended as this agent "+
+			"started: %s%s", j.mended[0], andMore(n-1)))
+	}
 	if j.aside != "" {
 		notes = append(notes, "the job ledger could not be read and is kept as "+j.aside+
 			": what ran is known from the other hosts alone")
 	}
 	return notes
+}
+
+func andMore(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", and %d more in the log", n)
+}
+
+// apart is the last sign that another host's clock is not like this one's: what the
+// one says the other does not take, and jobs do not run.
+type apart struct {
+	host wire.ID // zero: not known which
+	at   time.Time
+}
+
+// apartFor is how long people are told after the last sign. Arbitrary: more than
+// hosts take to tell each other their ledgers.
+const apartFor = 5 * time.Minute
+
+func (a *apart) learn(e jobs.Refused, now time.Time) {
+	if e.Why == "ahead" || e.Why == "claim-ahead" {
+		*a = apart{e.From, now}
+	}
+}
+
+func (a *apart) note(now time.Time, nameOf func(wire.ID) string) string {
+	if a.at.IsZero() || now.Sub(a.at) > apartFor {
+		return ""
+	}
+	name := "another host"
+	if !a.host.IsZero() {
+		name = nameOf(a.host)
+	}
+	return fmt.Sprintf("the clocks of this host and of %s differ by more than %v: what the one says about jobs the other does "+
+		"not take, and jobs may not run; set the wrong one right (NTP)", name, jobs.Tolerance)
 }
 
 // list shows all jobs, and gives their schedules in the same order.

@@ -158,6 +158,7 @@ func (j *jobDesk) apply(effect jobs.Effect) {
 		j.noteDecision(e.Decision)
 	case jobs.Refused:
 		j.around.count("job_refused_"+e.Why, 1)
+		j.apart.learn(e, j.around.now())
 	default:
 		panic("BUG: unknown effect " + effect.String())
 	}

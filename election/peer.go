@@ -19,6 +19,7 @@ type peer struct {
 	sent     [16]sentAt
 	resigned uint64    // tombstone: the highest counter that this owner resigned
 	silent   bool      // did not answer in this round
+	jobs     jobLane   // of this life's frames about jobs
 	beatAt   time.Time // next heartbeat to it, where not everybody gets each
 	endedAt  time.Time // when the detector gave it up
 	rival    Member    // a second agent under this id, while the first still talks

@@ -25,7 +25,7 @@ func (n *Node) address(p *peer, f wire.Frame) Send {
 	return Send{To: p.Addr, Frame: f}
 }
 
-// Stamp says in a frame who sends it, as Refusal at the other end wants it. It is
+// Stamp says in a frame who sends it, as Admit at the other end wants it. It is
 // asked for frames about jobs too, which have a series of numbers of their own.
 func (n *Node) Stamp(f *wire.Frame) {
 	f.Algo, f.Cluster, f.ConfigHash = n.cfg.algo(), n.cfg.Cluster, n.hash
