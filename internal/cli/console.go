@@ -36,7 +36,11 @@ func takesColour(stream any) bool {
 
 // print writes a command's answer. An answer that did not arrive is a failure:
 // somebody acts on it.
-func (c *console) print(text string) error {
+func (c *console) print(text string) error { return c.printRaw(visible(text, c.outColour)) }
+
+// printRaw is print for what a command of the host's own has printed, on its way to
+// another command.
+func (c *console) printRaw(text string) error {
 	if _, err := io.WriteString(c.out, text); err != nil {
 		return fmt.Errorf("write answer: %w", err)
 	}
@@ -63,7 +67,7 @@ func (c *console) report(err error) {
 		text = strings.ReplaceAll(text, "error: ", red.paint("error:")+" ")
 		text = strings.ReplaceAll(text, "; hint: ", "; "+cyan.paint("hint:")+" ")
 	}
-	_, _ = io.WriteString(c.err, text) // there is nobody else to tell
+	_, _ = io.WriteString(c.err, visible(text, c.errColour)) // there is nobody else to tell
 }
 
 // colour is a terminal's (ECMA-48, SGR).

@@ -215,7 +215,7 @@ func (c *console) runsText(runs []control.HookRun) string {
 	var b strings.Builder
 	for i, row := range slices.Collect(strings.Lines(rows.String())) {
 		b.WriteString(row)
-		if i > 0 { // 0 is the heading
+		if 0 < i && i <= len(runs) { // 0 is the heading; an agent that is none may have sent words with lines
 			b.WriteString(indented(runs[i-1].Output))
 		}
 	}

@@ -259,7 +259,10 @@ func printOutput(c *call, client *control.Client, runs []control.JobRun) error {
 		if c.Bool("json") {
 			return c.printJSON(map[string]string{"run": runs[i].Run, "output": text})
 		}
-		return c.print(text)
+		if isTerminal(c.out) {
+			return c.print(text)
+		}
+		return c.printRaw(text)
 	}
 	return &failure{code: exitNo, err: errors.New("none of these runs has printed anything on this host"),
 		hint: "output stays on the host that ran it"}

@@ -23,6 +23,7 @@ func (c *console) logStyle() logStyle {
 
 // newLogger logs to out, which must not block.
 func newLogger(cfg config.Log, style logStyle, out io.Writer) hclog.Logger {
+	out = visibleWriter{out, style.colour}
 	options := &hclog.LoggerOptions{Level: hclog.LevelFromString(cfg.Level), Output: out, JSONFormat: cfg.Format == "json"}
 	switch {
 	case options.JSONFormat:

@@ -50,6 +50,7 @@ var layers = map[string]layer{
 	"internal/reaper":       {may: ""},
 	"internal/control":      {may: ""},
 	"internal/test/lantest": {may: ""},
+	"internal/test/hostile": {may: ""},
 	"internal/test/mutants": {may: ""},
 	"internal/sim":          {may: "wire election election/lease election/quorum internal/jobs", pure: true},
 	"internal/sim/paper":    {may: "", pure: true},
@@ -64,7 +65,7 @@ var layers = map[string]layer{
 }
 
 // onlyInTests are packages that nothing but tests may import.
-var onlyInTests = []string{"internal/test/lantest"}
+var onlyInTests = []string{"internal/test/lantest", "internal/test/hostile"}
 
 // homes says where a dependency may be imported: where its traps are known. A
 // package is matched by the longest prefix here; one that matches none fails the

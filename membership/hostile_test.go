@@ -1,0 +1,40 @@
+package membership
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/bully-agent/bully-agent/internal/test/hostile"
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// No host is admitted under a name that deceives whoever reads it, nor with such
+// settings, nor with more than gossip carries.
+func TestCase46_47_HostileNamesAreNotAdmitted(t *testing.T) {
+	for _, name := range hostile.Names() {
+		if err := CheckName(name); !errors.Is(err, ErrName) {
+			t.Errorf("%q is taken for a name: %v", name, err)
+		}
+		m := Member{ID: wire.ID{1}, Name: "alpha", WireMin: 1, WireMax: 1}
+		if checkMeta(m) != nil {
+			t.Fatal("the good one is refused")
+		}
+		if m.Name = name; len(name) < 256 {
+			if _, _, err := parseMeta(appendMeta(nil, m, 7)); err == nil {
+				t.Errorf("%q is admitted as a name", name)
+			}
+		}
+		m.Name, m.Settings = "alpha", name
+		if checkSettings(name) == nil || len(name) > 255 {
+			continue // letters, digits, dots, dashes, underscores, = and spaces
+		}
+		if _, _, err := parseMeta(appendMeta(nil, m, 7)); err == nil {
+			t.Errorf("%q is admitted as settings", name)
+		}
+	}
+	for _, size := range []int{0, maxMeta + 1, 65507} {
+		if _, _, err := parseMeta(make([]byte, size)); err == nil {
+			t.Errorf("meta of %d bytes is taken", size)
+		}
+	}
+}
