@@ -111,3 +111,20 @@ func checkAddr(addr netip.AddrPort) error {
 // nodeName is a life's name in memberlist. It is new at each start, so that
 // memberlist never takes a restart for the life before (P9).
 func nodeName(id wire.ID, nonce uint32) string { return fmt.Sprintf("%s#%08x", id, nonce) }
+
+// nodeNameSize is the length of each nodeName.
+const nodeNameSize = 36 + 1 + 8
+
+// isNodeName: b could be one.
+func isNodeName(b []byte) bool {
+	if len(b) != nodeNameSize || b[36] != '#' {
+		return false
+	}
+	for i, c := range b {
+		isHex := c >= '0' && c <= '9' || c >= 'a' && c <= 'f'
+		if !isHex && c != '-' && i != 36 {
+			return false
+		}
+	}
+	return true
+}
