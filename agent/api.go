@@ -92,8 +92,12 @@ func (a *agent) Status() control.Status {
 // counts is everything that this agent counts, by name.
 func (a *agent) counts() map[string]uint64 {
 	out := a.counters.snapshot()
-	for cause, n := range a.members.JoinState().Refused {
+	joined := a.members.JoinState()
+	for cause, n := range joined.Refused {
 		out["member_refused_"+strings.ReplaceAll(cause, " ", "_")] = n
+	}
+	for cause, n := range joined.Kept {
+		out["gossip_refused_"+strings.ReplaceAll(cause, "-", "_")] = n
 	}
 	if port, ok := a.lan.(interface{ Stats() transport.Stats }); ok {
 		s := port.Stats()

@@ -2,9 +2,9 @@
 // of events, joined, updated, failed and left, and looks for absent members for
 // ever.
 //
-//	transport ── memberlist ── delegate ── lives ── Events ── the agent's loop
-//	                 │            (under memberlist's lock: copies, never waits)
-//	               Rejoin ── seeds, resolved each time, and everybody who died
+//	transport ── filter ── memberlist ── delegate ── lives ── Events ── the agent's loop
+//	                           │            (under memberlist's lock: copies, never waits)
+//	                         Rejoin ── seeds, resolved each time, and everybody who died
 //
 // What it adds to memberlist:
 //
@@ -14,11 +14,12 @@
 //   - Who has an unsafe name, a wrong meta, another cluster or an address that
 //     nobody can reach is not let in.
 //   - The newest leader record spreads with the traffic that is there anyway.
+//   - What others send costs no more than it should: see filter and newcomers.
 //
 // What it does not do: it is no authority on who may vote or lead, and without
-// keys anybody on the LAN can forge what memberlist says. A dead message with
-// the highest incarnation hides a member from memberlist for good;
-// the election hears it all the same.
+// keys anybody on the LAN can forge what memberlist says. Whom a dead message
+// hides from memberlist denies it, and is back within seconds; the election hears
+// it all the same.
 //
 // # Pitfalls
 //
@@ -29,7 +30,7 @@
 //	P3  left and dead look the same          endOf, Membership.Leave, MarkLeft; TestLeaveFrame
 //	P4  pointers into live state             admission.check copies; LocalNode and Members are not called; announce
 //	P5  user messages are late and unordered delegate.NotifyMsg: none are sent, none are heard
-//	P6  SendBestEffort and its compression   not called; memberlistConfig turns compression off
+//	P6  SendBestEffort and its compression   not called; memberlistConfig turns compression off, filter takes none
 //	P7  64 KiB for each datagram             package transport's receiver; delegates answer pings at once
 //	P8  no heal after half a minute          Rejoin; TestPartitionHeals
 //	P9  a quick restart raises no event      nodeName, lives.set; TestRestartFasterThanDetection

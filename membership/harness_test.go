@@ -22,6 +22,8 @@ type site struct {
 	t   *testing.T
 	lan *lantest.LAN
 	log lockedLog
+
+	hostile bool // others than our own memberlist send, and the filter has something to do
 }
 
 // newSite also lets everything end that is under way when the test is over:
@@ -121,6 +123,9 @@ func (a *agent) listen(ctx context.Context) {
 
 // kill is the death of the process: nothing is said to anybody.
 func (a *agent) kill() {
+	if kept := a.JoinState().Kept; len(kept) > 0 && !a.site.hostile {
+		a.site.t.Errorf("%s: the filter refused %v of what our own memberlist sends", a.name, kept)
+	}
 	a.stop()
 	_ = a.Shutdown()
 }

@@ -15,7 +15,6 @@ func (m *Membership) memberlistConfig(cfg Config) (*memberlist.Config, error) {
 		return nil, err
 	}
 	c.Name = m.name
-	c.Transport = cfg.Transport
 	c.Label = cfg.Cluster // in front of every packet and stream; another label is dropped unread (P15)
 	c.AdvertiseAddr = m.self.Addr.Addr().String()
 	c.AdvertisePort = int(m.self.Addr.Port())
@@ -29,10 +28,9 @@ func (m *Membership) memberlistConfig(cfg Config) (*memberlist.Config, error) {
 	// UDP, do not reach (P19).
 	c.DisableTcpPings = true
 	c.TCPTimeout = 3 * time.Second // bounds one attempt to rejoin; push/pull of 2,000 members is some 400 KB
-	// Fits every link that IPv6 allows, with an envelope around it.
-	c.UDPBufferSize = 1200
+	c.UDPBufferSize = maxGossip - crcSize
 	// LZW saves little on packets this small (P6) and is memberlist's costliest
-	// thing to receive.
+	// thing to receive: the filter takes none.
 	c.EnableCompression = false
 	// A name is used by one process, so nobody waits for it. Two probe rounds
 	// let a process go on whose host got another address (P10).
@@ -222,4 +220,10 @@ func (m *Membership) count(cause string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.refused[cause]++
+}
+
+func (m *Membership) countKept(cause string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.kept[cause]++
 }

@@ -26,6 +26,7 @@ import (
 type Membership struct {
 	name    string // our node's name in memberlist, ID#nonce
 	admit   admission
+	filter  *filter
 	list    *memberlist.Memberlist // set once, after Create: delegates must not use it (P2)
 	probing time.Duration          // memberlist's interval between two pings
 	log     *logSink
@@ -46,6 +47,7 @@ type Membership struct {
 	heardNew   bool
 	ledgers    ledgers
 	refused    map[string]uint64 // alive messages not admitted, by cause
+	kept       map[string]uint64 // datagrams and streams kept from memberlist, by cause
 	announcing bool              // a goroutine is about to read meta and spread it
 	leaving    bool              // memberlist's Leave was called: the instance is of no more use (P11)
 	closed     bool
@@ -112,6 +114,7 @@ func New(cfg Config) (*Membership, error) {
 		lives:   newLives(),
 		rejoin:  newRejoin(cfg),
 		refused: make(map[string]uint64),
+		kept:    make(map[string]uint64),
 	}
 	m.meta = appendMeta(nil, self, m.admit.cluster)
 	conf, err := m.memberlistConfig(cfg)
@@ -119,8 +122,11 @@ func New(cfg Config) (*Membership, error) {
 		return nil, fmt.Errorf("create membership: %w", err)
 	}
 	m.probing = conf.ProbeInterval
+	m.filter = newFilter(cfg.Transport, cfg.Cluster, m.countKept)
+	conf.Transport = m.filter
 	go m.log.run()
 	if m.list, err = memberlist.Create(conf); err != nil {
+		m.filter.stop()
 		m.log.stop()
 		return nil, fmt.Errorf("create membership: %w", err)
 	}

@@ -233,6 +233,7 @@ func TestHungNameServer(t *testing.T) {
 func TestOtherCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
+		s.hostile = true
 		alpha := s.start("alpha")
 		beta := s.startWith("beta", func(cfg *Config) {
 			cfg.Cluster = "other"
@@ -282,13 +283,13 @@ func TestStrangersAreNotAdmitted(t *testing.T) {
 		meta              []byte
 		addr              netip.AddrPort
 	}{
-		{"a name with a line of our log in it", "evil\n2026/11/20 [INFO] leader is evil $(touch x)", "name", meta(func(*Member) {}), good.Addr},
-		{"a name in capitals", strings.ToUpper(name), "name", meta(func(*Member) {}), good.Addr},
+		{"another's name", nodeName(idOf("beta"), 1), "name", meta(func(*Member) {}), good.Addr},
 		{"no meta", name, "meta", nil, good.Addr},
 		{"meta of 500 bytes", name, "meta", make([]byte, 500), good.Addr},
+		{"case 47: a label with a line in it", name, "unsafe name", meta(func(m *Member) { m.Name = "evil\n2026/11/20 [INFO] leader is evil $(touch x)" }), good.Addr},
 		{"a label with a shell in it", name, "unsafe name", meta(func(m *Member) { m.Name = "x;reboot" }), good.Addr},
-		{"a label that is a directory", name, "unsafe name", meta(func(m *Member) { m.Name = ".." }), good.Addr},
-		{"a label that is an option", name, "unsafe name", meta(func(m *Member) { m.Name = "-la" }), good.Addr},
+		{"case 46: a label that is a directory", name, "unsafe name", meta(func(m *Member) { m.Name = ".." }), good.Addr},
+		{"case 46: a label that is an option", name, "unsafe name", meta(func(m *Member) { m.Name = "-rf" }), good.Addr},
 		{"another cluster's hash", name, "cluster", appendMeta(nil, good, cluster+1), good.Addr},
 		{"a protocol of tomorrow", name, "wire-version", meta(func(m *Member) { m.WireMin, m.WireMax = 2, 3 }), good.Addr},
 		{"a multicast address", name, "addr", meta(func(*Member) {}), netip.MustParseAddrPort("224.0.0.7:7950")},
@@ -307,6 +308,7 @@ func TestStrangersAreNotAdmitted(t *testing.T) {
 				st := stranger{host, c.addr, c.meta}
 				conf.Name, conf.Label, conf.Transport, conf.Delegate = c.name, "test", st, st
 				conf.ProtocolVersion, conf.LogOutput = memberlist.ProtocolVersionMax, io.Discard
+				conf.EnableCompression, conf.DisableTcpPings = false, true
 				list, err := memberlist.Create(conf)
 				if err != nil {
 					t.Fatal(err)

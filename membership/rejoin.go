@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -68,7 +69,7 @@ type rejoin struct {
 	seeds    []string
 	lostAt   time.Time       // when a member was lost last, or the link came back
 	underWay map[string]bool // seeds and addresses that are being tried
-	state    JoinState       // but Seeds, Lost and Refused
+	state    JoinState       // but Seeds, Lost, Refused and Kept
 }
 
 // JoinState is what status shows of joining.
@@ -79,6 +80,7 @@ type JoinState struct {
 	LastError   string            // of the last attempt that failed
 	LastErrorAt time.Time         // zero if none failed
 	Refused     map[string]uint64 // alive messages and leader records that were not taken, by cause
+	Kept        map[string]uint64 // datagrams and streams that memberlist did not get, by cause
 }
 
 func newRejoin(cfg Config) *rejoin {
@@ -159,10 +161,7 @@ func (m *Membership) JoinState() JoinState {
 	defer m.mu.Unlock()
 	_, lost := m.lives.addresses()
 	s.Lost = len(lost)
-	s.Refused = make(map[string]uint64, len(m.refused))
-	for cause, n := range m.refused {
-		s.Refused[cause] = n
-	}
+	s.Refused, s.Kept = maps.Clone(m.refused), maps.Clone(m.kept)
 	return s
 }
 
