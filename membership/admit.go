@@ -10,11 +10,6 @@ import (
 	"github.com/bully-agent/bully-agent/wire"
 )
 
-// maxMembers bounds how many other members may be alive at once. Without keys
-// anybody on the LAN can make members up; each costs memory here and a probe in
-// every round. It is above what the protocol was designed for (1,000).
-const maxMembers = 2000
-
 // admission decides which of the members that gossip brings are let in. It is
 // immutable and asked for every alive message, direct, gossiped or by push/pull
 // (P16: memberlist's merge delegate would only see joins).

@@ -39,6 +39,10 @@ type lives struct {
 	byID   map[wire.ID]*record
 	dirty  []wire.ID // to be looked at by take, each once, in order of first change
 	clones []Member  // other hosts that say to be a known life, one for each id
+
+	present int    // the lives in all records that memberlist believes alive
+	names   budget // for new lives of ids of which none ever answered
+	proven  budget // for those of all others
 }
 
 type record struct {
@@ -60,6 +64,7 @@ type record struct {
 	dirty   bool
 
 	heard time.Time // a living life last answered a direct ping; zero: none did
+	names budget    // for new lives
 }
 
 func newLives() lives { return lives{byID: make(map[wire.ID]*record)} }
@@ -72,7 +77,10 @@ func (l *lives) joined(m Member, now time.Time) bool {
 		r = &record{present: make(map[uint32]bool)}
 		l.byID[m.ID] = r
 	}
-	r.present[m.Nonce] = true
+	if !r.present[m.Nonce] {
+		r.present[m.Nonce] = true
+		l.present++
+	}
 	switch {
 	case r.changed.IsZero():
 	case sameLife(r.now, m):
@@ -112,7 +120,10 @@ func (l *lives) gone(m Member, now time.Time) bool {
 	if r == nil {
 		return false
 	}
-	delete(r.present, m.Nonce)
+	if r.present[m.Nonce] {
+		delete(r.present, m.Nonce)
+		l.present--
+	}
 	if r.elsewhere != nil && sameLife(*r.elsewhere, m) {
 		return l.supersede(r, m.Leaving)
 	}
@@ -167,7 +178,7 @@ func (l *lives) answered(m Member, rtt time.Duration, now time.Time) bool {
 		}
 		return isFirst
 	}
-	if m.Leaving || r.now.Leaving && sameLife(r.now, m) || now.Sub(r.changed) < leaveGrace {
+	if m.Leaving || r.now.Leaving && sameLife(r.now, m) || r.now.Status == Left && now.Sub(r.changed) < leaveGrace {
 		return false
 	}
 	return l.set(r, m, now)
@@ -221,10 +232,10 @@ func (l *lives) touch(r *record) {
 	}
 }
 
-// forget drops one member if more than maxEnded have ended: of those that left,
-// for whom nobody looks, else of all, the one whose end is longest ago. What
-// the consumer must still be told of stays; there is no more of it than it was
-// told of before.
+// forget drops one member if more than maxEnded have ended: of those that never
+// answered, which anybody can make up, else of those that left, for whom nobody
+// looks, else of all, the one whose end is longest ago. What the consumer must
+// still be told of stays; there is no more of it than it was told of before.
 func (l *lives) forget() {
 	var oldest *record
 	ended := 0
@@ -243,12 +254,16 @@ func (l *lives) forget() {
 	if ended <= maxEnded || oldest == nil {
 		return
 	}
+	l.present -= len(oldest.present) // its LEAVE alone was heard, or an older life lingers
 	delete(l.byID, oldest.now.ID)
 	l.dirty = slices.DeleteFunc(l.dirty, func(id wire.ID) bool { return id == oldest.now.ID })
 }
 
 // expendable reports whether r is to be forgotten before other.
 func (r *record) expendable(other *record) bool {
+	if proven, others := !r.heard.IsZero(), !other.heard.IsZero(); proven != others {
+		return others
+	}
 	if r.now.Status != other.now.Status {
 		return r.now.Status == Left
 	}
@@ -318,12 +333,6 @@ func (l *lives) known() []Member {
 	}
 	slices.SortFunc(all, func(a, b Member) int { return a.ID.Compare(b.ID) })
 	return all
-}
-
-// has reports whether m's life is alive for us.
-func (l *lives) has(m Member) bool {
-	r := l.byID[m.ID]
-	return r != nil && r.now.Status == Alive && sameLife(r.now, m)
 }
 
 // addresses gives where living members are, and where those were that died

@@ -197,14 +197,12 @@ func (m *Membership) hear(b []byte) {
 	m.signal()
 }
 
-// checkRoom refuses members that nobody had heard of once there are very many.
+// checkRoom refuses members that are too many, or too many lives of one.
 func (m *Membership) checkRoom(member Member) *refusal {
+	now := time.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.lives.countAlive() < maxMembers || m.lives.has(member) {
-		return nil
-	}
-	return refuse("full", "%d members are alive already", maxMembers)
+	return m.lives.admit(member, now)
 }
 
 // notAdmitted counts an alive message that was not admitted. One line a minute and

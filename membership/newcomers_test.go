@@ -1,0 +1,217 @@
+package membership
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bully-agent/bully-agent/internal/test/lantest"
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// forger sends gossip of the cluster "test" in anybody's name.
+type forger struct {
+	site *site
+	host *lantest.Host
+}
+
+func (s *site) forger() forger {
+	s.hostile = true
+	return forger{s, s.lan.Host("forger", addrOf("forger"))}
+}
+
+// tell sends messages to an agent, one in each datagram.
+func (f forger) tell(to *agent, messages ...[]byte) {
+	f.site.t.Helper()
+	for _, m := range messages {
+		if _, err := f.host.WriteTo(packet(m), addrOf(to.name).String()); err != nil {
+			f.site.t.Fatal(err)
+		}
+	}
+	time.Sleep(10 * time.Millisecond)
+}
+
+// node is a member's name in memberlist.
+func (a *agent) node() string { return a.Membership.name }
+
+func (a *agent) forgedDead(incarnation int, from string) []byte {
+	return says(deadMsg, "Incarnation", incarnation, "Node", a.node(), "From", from)
+}
+
+// is gives what a knows of a member.
+func (a *agent) is(name string) Member {
+	a.site.t.Helper()
+	for _, m := range a.Known() {
+		if m.ID == idOf(name) {
+			return m
+		}
+	}
+	return Member{Status: Dead}
+}
+
+// seesTrue: a believes the member alive in this life, at its true address.
+func (a *agent) seesTrue(of *agent) bool {
+	m := a.is(of.name)
+	return m.Status == Alive && m.Nonce == of.self.Nonce && m.Addr == addrOf(of.name)
+}
+
+// Case 41: of 20,000 lives of one id few are taken, neither the member nor
+// memberlist's memory suffers, and the member is there as it was once they are over.
+func TestCase41ManyLivesOfOneID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		alpha, beta, gamma := s.start("alpha"), s.start("beta", "alpha"), s.start("gamma", "alpha")
+		s.allSee(10*time.Second, alpha, beta, gamma)
+		time.Sleep(10 * time.Second) // all have answered
+		f := s.forger()
+		for i := range 20_000 {
+			m := betaAt("forger")
+			m.Incarnation, m.Nonce = uint32(2+i), uint32(i)
+			f.tell(alpha, aliveOf(m, 1))
+		}
+		if n := alpha.list.NumMembers(); n > 3+maxLives {
+			t.Errorf("memberlist has %d members", n)
+		}
+		if n := alpha.JoinState().Refused["lives"] + alpha.JoinState().Refused["rate"]; n < 19_000 {
+			t.Errorf("%d are refused", n)
+		}
+		if !slices.Contains(gamma.sees(), "beta") {
+			t.Error("gamma does not see beta any more")
+		}
+		took := s.within(time.Minute, "alpha sees beta as it is", func() bool { return alpha.seesTrue(beta) })
+		t.Logf("beta is back %s after the last of them", took)
+	})
+}
+
+// Restarts are not refused, nor is a member that comes back while others make up
+// members as fast as they can.
+func TestTrueMembersComeBackBesideForgedOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		alpha, beta := s.start("alpha"), s.start("beta", "alpha")
+		s.allSee(10*time.Second, alpha, beta)
+		time.Sleep(10 * time.Second)
+		f := s.forger()
+		for i := range 2 * maxMembers {
+			m := betaAt("forger")
+			m.ID[13], m.ID[14] = byte(1+i>>8), byte(i)
+			f.tell(alpha, aliveOf(m, 1))
+		}
+		if n := len(alpha.sees()); n > maxMembers+1 {
+			t.Errorf("%d members are believed", n)
+		}
+		if n := alpha.JoinState().Refused["full"] + alpha.JoinState().Refused["rate"]; n < maxMembers/2 {
+			t.Errorf("%d are refused", n)
+		}
+		for life := range uint32(4) {
+			beta.kill()
+			beta = s.startWith("beta", func(cfg *Config) {
+				cfg.Self.Incarnation, cfg.Self.Nonce = 2+life, 0xcafe0002+life
+				cfg.Seeds = []string{addrOf("alpha").String()}
+			})
+			s.within(5*time.Second, "alpha sees beta's next life", func() bool { return alpha.seesTrue(beta) })
+		}
+	})
+}
+
+// Made-up members that come and go do not have those forgotten who were there.
+func TestForgedEndsDoNotHaveTrueOnesForgotten(t *testing.T) {
+	l, now := newLives(), time.Unix(1000, 0)
+	lost := Member{ID: idOf("beta"), Nonce: 1, Addr: addrOf("beta")}
+	l.joined(lost, now)
+	l.answered(lost, time.Millisecond, now)
+	l.gone(lost, now)
+	for i := range 3 * maxEnded {
+		now = now.Add(time.Second)
+		m := Member{ID: wire.ID{0: 1, 14: byte(i >> 8), 15: byte(i)}, Nonce: 1}
+		l.joined(m, now)
+		l.take()
+		l.gone(m, now)
+		l.take()
+	}
+	if _, lost := l.addresses(); !lost[addrOf("beta")] || len(l.byID) > maxEnded+1 {
+		t.Errorf("of %d members that are kept, beta is one: %t", len(l.byID), lost[addrOf("beta")])
+	}
+	if l.present != 0 {
+		t.Errorf("%d lives are believed to be present", l.present)
+	}
+}
+
+// Case 48: nobody can have memberlist count over. With the highest incarnation that
+// is taken a member is hidden for seconds, and a restart is another life anyway.
+func TestCase48TheHighestIncarnation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		alpha, beta, gamma := s.start("alpha"), s.start("beta", "alpha"), s.start("gamma", "alpha")
+		s.allSee(10*time.Second, alpha, beta, gamma)
+		f := s.forger()
+		others := []*agent{alpha, gamma}
+		for _, a := range others {
+			f.tell(a, beta.forgedDead(anyUint, a.node()), says(suspectMsg, "Incarnation", anyUint, "Node", beta.node(), "From", a.node()))
+			if !a.seesTrue(beta) || a.JoinState().Kept["incarnation"] != 2 {
+				t.Errorf("%s knows %v, counted %v", a.name, a.is("beta"), a.JoinState().Kept)
+			}
+		}
+		for _, a := range others {
+			f.tell(a, beta.forgedDead(int(maxIncarnation(time.Now())), a.node()))
+		}
+		took := s.within(2*time.Minute, "both see beta again", func() bool { return alpha.seesTrue(beta) && gamma.seesTrue(beta) })
+		t.Logf("beta was hidden for %s", took)
+		time.Sleep(time.Minute)
+		for _, a := range others {
+			if !a.seesTrue(beta) {
+				t.Errorf("%s has lost beta again", a.name)
+			}
+		}
+		beta.kill()
+		beta = s.startWith("beta", func(cfg *Config) {
+			cfg.Self.Incarnation, cfg.Self.Nonce = 2, 0xcafe0002
+			cfg.Seeds = []string{addrOf("alpha").String()}
+		})
+		s.within(10*time.Second, "its next life is seen", func() bool { return alpha.seesTrue(beta) && gamma.seesTrue(beta) })
+	})
+}
+
+// Who is said to be dead, or to have left, denies it.
+func TestForgedDeathsAreDenied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		alpha, beta, gamma := s.start("alpha"), s.start("beta", "alpha"), s.start("gamma", "alpha")
+		s.allSee(10*time.Second, alpha, beta, gamma)
+		f := s.forger()
+		for i, from := range []*agent{gamma, beta} { // a death; a departure in its own name
+			f.tell(alpha, beta.forgedDead(100*(i+1), from.node()))
+			if alpha.is("beta").Status != Dead {
+				t.Error("alpha does not believe it: this tests nothing")
+			}
+			took := s.within(5*time.Second, "alpha sees beta again", func() bool { return alpha.seesTrue(beta) })
+			t.Logf("denied after %s", took)
+			time.Sleep(5 * time.Second)
+		}
+	})
+}
+
+// Who is said to have left, and then to be elsewhere, stays where it is: memberlist
+// alone would follow.
+func TestNobodyMovesAMember(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		alpha, beta, gamma := s.start("alpha"), s.start("beta", "alpha"), s.start("gamma", "alpha")
+		s.allSee(10*time.Second, alpha, beta, gamma)
+		f := s.forger()
+		f.tell(alpha, beta.forgedDead(100, beta.node()))
+		f.tell(alpha, aliveOf(betaAt("forger"), 101))
+		if got := alpha.is("beta"); got.Addr != addrOf("beta") {
+			t.Errorf("alpha looks for beta at %s", got.Addr)
+		}
+		if n := alpha.JoinState().Refused["moved"]; n != 1 {
+			t.Errorf("%d refusals are counted", n)
+		}
+		s.within(5*time.Second, "alpha sees beta again", func() bool { return alpha.seesTrue(beta) })
+		f.tell(alpha, aliveOf(betaAt("forger"), 1<<20)) // memberlist's conflict
+		if got := alpha.is("beta"); got.Addr != addrOf("beta") || got.Status != Alive {
+			t.Errorf("alpha knows %v", got)
+		}
+	})
+}
