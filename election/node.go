@@ -69,6 +69,7 @@ type Node struct {
 	diskFailed bool
 	linkDown   bool
 	unlinked   bool // its link is down, and it stands all the same: nobody else is there
+	aside      bool // it was told not to stand
 	leaving    bool
 	refused    bool          // another agent has our id and stays
 	stood      wire.Standing // when we met the namesake: both sides judge by that
@@ -174,6 +175,8 @@ func (n *Node) dispatch(ev Event) {
 		n.onHoldersChanged(e)
 	case LinkChanged:
 		n.onLinkChanged(e)
+	case StandAside:
+		n.onStandAside(e)
 	case DiskTimed:
 		n.onDiskTimed(e)
 	case HookEnded:
@@ -237,7 +240,7 @@ func (n *Node) save() {
 // isElectable: this node may stand for election.
 func (n *Node) isElectable() bool {
 	return n.cfg.Part == Voter && !n.leaving && !n.diskFailed && !n.refused && !n.linkDown && !n.timers.isArmed(holdTimer) &&
-		n.isVoter(n.cfg.ID) && !n.isOutside
+		n.isVoter(n.cfg.ID) && !n.isOutside && !n.aside
 }
 
 // Status is a picture of a Node.
