@@ -163,6 +163,7 @@ type agent struct {
 	armedFor time.Time            // what the timer is set to; zero: not set
 	waiting  []control.Waiting    // for a restart
 	quietAt  map[string]time.Time // per warning: no further line before
+	aside    string               // why this host does not stand; empty: it does
 	fatal    error
 }
 

@@ -37,6 +37,9 @@ func (a *agent) notes() []string {
 	if len(a.waiting) > 0 {
 		notes = append(notes, "changed in the configuration, and waiting for a restart of this agent: "+strings.Join(namesOfWaiting(a.waiting), ", "))
 	}
+	if a.aside != "" {
+		notes = append(notes, a.aside)
+	}
 	for _, odd := range a.view.oddlyConfigured() {
 		notes = append(notes, odd.Name+" takes no part here, settings that must be the same on all nodes differ: "+a.differences(odd))
 	}

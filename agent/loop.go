@@ -56,6 +56,7 @@ func (a *agent) loop() error {
 			a.armedFor = time.Time{}
 			s.tick()
 		case <-health.C:
+			a.lookAside()
 			s.lookAround(a.members.Health())
 		case <-a.cfg.Dump:
 			a.dump()

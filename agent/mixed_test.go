@@ -13,6 +13,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/internal/test/lantest"
+	"github.com/bully-agent/bully-agent/internal/transport"
 	"github.com/bully-agent/bully-agent/membership"
 	"github.com/bully-agent/bully-agent/wire"
 )
@@ -55,6 +57,34 @@ func (h *testHost) logging() *lines {
 		}
 	}
 	return l
+}
+
+// provingLAN stands for one on which members have proved who they are.
+type provingLAN struct{ *lantest.Host }
+
+func (provingLAN) Authenticates() bool { return true }
+
+// proves has all hosts prove who they are.
+func (c *cluster) proves() {
+	for _, h := range c.hosts {
+		h.settings = func(cfg *Config) {
+			cfg.Listen = func() (transport.LAN, error) {
+				h.port = c.lan.Host(h.name, h.addr)
+				return provingLAN{h.port}, nil
+			}
+		}
+	}
+}
+
+// also changes what start gives h, after what changes it already.
+func (h *testHost) also(change func(*Config)) {
+	before := h.settings
+	h.settings = func(cfg *Config) {
+		if before != nil {
+			before(cfg)
+		}
+		change(cfg)
+	}
 }
 
 // expectGivesWay: h ends by itself with a refusal that has all the words.
@@ -102,13 +132,14 @@ func TestMixedSettingsAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(t, 3)
+				c.proves()
 				low, lead, odd := c.hosts[0], c.hosts[1], c.hosts[2]
 				logs := []*lines{low.logging(), lead.logging()}
 				c.start(low)
 				c.start(lead)
 				c.agrees(lead)
 				time.Sleep(5 * time.Second)
-				odd.settings = func(cfg *Config) { tt.change(&cfg.Election) }
+				odd.also(func(cfg *Config) { tt.change(&cfg.Election) })
 				c.start(odd)
 				c.expectGivesWay(odd, "n3 does not join the cluster of n", tt.says)
 				time.Sleep(10 * time.Second)
@@ -129,12 +160,65 @@ func TestMixedSettingsAreRefused(t *testing.T) {
 	}
 }
 
+// Case 8: where nobody proves who he is, a member with other settings that says it was
+// there before ends no agent. Who comes new stands aside while that member answers: it
+// says so, does not lead, runs no hook and writes nothing, and stands again when the
+// other has gone.
+func TestCase8OtherSettingsEndNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 2)
+		newcomer, odd := c.hosts[0], c.hosts[1]
+		log := newcomer.logging()
+		odd.settings = func(cfg *Config) { cfg.Election.Lease = time.Second }
+		c.start(odd)
+		time.Sleep(10 * time.Second)
+		c.start(newcomer)
+		time.Sleep(2 * time.Minute)
+		s := newcomer.agent.Status()
+		if s.LeaderIsSelf || s.State != "observe" || !hasNote(s, "this host stands aside, settings that must be the same on all nodes differ: lease: 400ms here, 1s at n2") {
+			t.Errorf("state %s, leads %t, notes %q", s.State, s.LeaderIsSelf, s.Notes)
+		}
+		if n := log.with("[WARN]", "stands aside"); n != 1 {
+			t.Errorf("it says so in %d lines, want 1:\n%s", n, log.text.String())
+		}
+		newcomer.expectHooks(t)
+		c.kill(odd)
+		time.Sleep(time.Minute)
+		if s := newcomer.agent.Status(); !s.LeaderIsSelf || hasNote(s, "this host stands aside, settings") {
+			t.Errorf("state %s, leads %t, notes %q", s.State, s.LeaderIsSelf, s.Notes)
+		}
+		c.stopAll()
+	})
+}
+
+// Case 8: one that never answers is a rumour, and holds nobody up for longer than
+// it takes to ask it.
+func TestCase8ARumourOfOtherSettings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1)
+		h := c.hosts[0]
+		c.start(h)
+		rumour := membership.Member{ID: wire.ID{9}, Name: "n9", Addr: c.hosts[0].addr, Priority: 100, Settled: true, ConfigHash: 1, Settings: "lease=1s"}
+		h.agent.call(nil, func() { h.agent.onMember(rumour) })
+		time.Sleep(time.Second)
+		if s := h.agent.Status(); !hasNote(s, "this host stands aside, settings") {
+			t.Errorf("notes %q", s.Notes)
+		}
+		time.Sleep(30 * time.Second)
+		if s := h.agent.Status(); !s.LeaderIsSelf || hasNote(s, "this host stands aside, settings") {
+			t.Errorf("state %s, leads %t, notes %q", s.State, s.LeaderIsSelf, s.Notes)
+		}
+		c.stopAll()
+	})
+}
+
 // Two that are new and do not agree: the better one stays, and leads.
 func TestMixedSettingsOfNewcomers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 2)
+		c.proves()
 		worse, better := c.hosts[0], c.hosts[1]
-		worse.settings = func(cfg *Config) { cfg.Election.Lease = time.Second }
+		worse.also(func(cfg *Config) { cfg.Election.Lease = time.Second })
 		log := better.logging()
 		c.start(worse)
 		c.start(better)
