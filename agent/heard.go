@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -77,6 +78,22 @@ func (a *agent) isSilent(m membership.Member) bool {
 		ago = known // it joined meanwhile
 	}
 	return ago > a.members.TwoRounds()
+}
+
+// knowMembers keeps places at the port for the members that are alive and were heard: it
+// is only said of the others that they are there.
+func (a *agent) knowMembers() {
+	port, ok := a.lan.(interface{ Know([]netip.Addr) })
+	if !ok {
+		return
+	}
+	var addrs []netip.Addr
+	for _, m := range a.view.others {
+		if _, ever := a.heardAgo(m.ID); ever && m.Status == membership.Alive {
+			addrs = append(addrs, m.Addr.Addr())
+		}
+	}
+	port.Know(addrs)
 }
 
 // isHere: the member is believed alive, and is no rumour.

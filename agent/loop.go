@@ -57,6 +57,7 @@ func (a *agent) loop() error {
 			s.tick()
 		case <-health.C:
 			a.lookAside()
+			a.knowMembers()
 			s.lookAround(a.members.Health())
 		case <-a.cfg.Dump:
 			a.dump()

@@ -29,9 +29,9 @@ type tethers struct {
 	shut bool // close was called: none is taken any more
 }
 
-func newTethers(cluster uint32) *tethers {
+func newTethers(cluster uint32, m *members) *tethers {
 	return &tethers{cluster: cluster, held: make(map[*stream]struct{}),
-		gate: gate{most: maxTethers, mostPerSource: maxTethersPerSource}}
+		gate: gate{most: maxTethers, mostPerSource: maxTethersPerSource, members: m}}
 }
 
 // admit reads the rest of the preamble and takes a place for the stream, which

@@ -21,9 +21,16 @@ const (
 	maxStreams          = 64
 	maxStreamsPerSource = 8
 
+	// maxStrangers of these places, and as many of those for tethers, are for addresses
+	// that are no member's (Know), together: whoever has many addresses leaves the others
+	// to the members. More lets more hosts join in one instant.
+	maxStrangers = 16
+
 	// firstByteTimeout is how long a stream may take to say what it is and to
-	// be taken by memberlist. An honest one does both within a round trip.
+	// be taken by memberlist. An honest one does both within a round trip, or a few
+	// if the network loses much; a stranger has less time for it.
 	firstByteTimeout = 3 * time.Second
+	strangerTimeout  = time.Second
 
 	// acceptDelay and acceptDelayMax bound the pause after a failed accept,
 	// doubling: out of file descriptors ends when somebody closes one.
@@ -39,14 +46,16 @@ type streams struct {
 	log      hclog.Logger
 	count    *counters
 	gate     gate
+	members  *members
 	taken    chan net.Conn
 	tethers  *tethers
 	running  sync.WaitGroup // the accept loop and one goroutine per waiting or held stream
 }
 
 func newStreams(ctx context.Context, listener net.Listener, log hclog.Logger, count *counters, cluster uint32) *streams {
-	return &streams{ctx: ctx, listener: listener, log: log, count: count, taken: make(chan net.Conn),
-		gate: gate{most: maxStreams, mostPerSource: maxStreamsPerSource}, tethers: newTethers(cluster)}
+	m := new(members)
+	return &streams{ctx: ctx, listener: listener, log: log, count: count, taken: make(chan net.Conn), members: m,
+		gate: gate{most: maxStreams, mostPerSource: maxStreamsPerSource, members: m}, tethers: newTethers(cluster, m)}
 }
 
 // start starts to accept.
@@ -93,7 +102,7 @@ func (s *streams) admit(conn net.Conn) {
 // sort gives conn to memberlist if it is memberlist's, reports true if it is a
 // tether, which is ours, and closes it otherwise.
 func (s *streams) sort(conn *stream, source netip.Addr) (isTether bool) {
-	ctx, cancel := context.WithTimeout(s.ctx, firstByteTimeout)
+	ctx, cancel := context.WithTimeout(s.ctx, s.members.patience(source))
 	defer cancel()
 	if err := conn.peek(ctx); err != nil {
 		s.refuse(conn)
@@ -191,6 +200,7 @@ func (c *stream) Close() error {
 type gate struct {
 	most          int // places in all
 	mostPerSource int
+	members       *members // for others there are maxStrangers places
 
 	mu       sync.Mutex
 	total    int
@@ -201,7 +211,8 @@ type gate struct {
 func (g *gate) enter(source netip.Addr) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.total >= g.most || g.bySource[source] >= g.mostPerSource {
+	if g.total >= g.most || g.bySource[source] >= g.mostPerSource ||
+		!g.members.has(source) && g.strangers() >= maxStrangers {
 		return false
 	}
 	if g.bySource == nil {
@@ -210,6 +221,16 @@ func (g *gate) enter(source netip.Addr) bool {
 	g.total++
 	g.bySource[source]++
 	return true
+}
+
+// strangers is how many places have those who are no members now.
+func (g *gate) strangers() (n int) {
+	for source, places := range g.bySource {
+		if !g.members.has(source) {
+			n += places
+		}
+	}
+	return n
 }
 
 // leave gives back a place that enter took.

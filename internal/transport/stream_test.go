@@ -122,8 +122,13 @@ func TestIdleStreamsFromOneSourceAreFew(t *testing.T) {
 
 func TestIdleStreamsFromManySourcesAreBounded(t *testing.T) {
 	tr := listen(t, loopback4)
+	var known []netip.Addr
+	for i := range maxStreams / maxStreamsPerSource {
+		known = append(known, netip.AddrFrom4([4]byte{127, 0, 1, byte(1 + i)}))
+	}
+	tr.Know(append(known, netip.MustParseAddr("127.0.2.1")))
 	for i := range maxStreams {
-		dial(t, fmt.Sprintf("127.0.1.%d", 1+i/maxStreamsPerSource), tr)
+		dial(t, known[i/maxStreamsPerSource].String(), tr)
 	}
 	eventually(t, "all places are taken", func() bool { return open(tr) == maxStreams })
 	wantClosed(t, dial(t, "127.0.2.1", tr))
@@ -132,15 +137,70 @@ func TestIdleStreamsFromManySourcesAreBounded(t *testing.T) {
 	}
 }
 
+// Case 80: strangers who say nothing take few places, whatever their number, and for
+// a second; members have theirs meanwhile.
+func TestCase80UnprovenStreamsLeavePlacesToMembers(t *testing.T) {
+	tr := listen(t, loopback4)
+	tr.Know([]netip.Addr{netip.MustParseAddr("127.0.2.1")})
+	begin := time.Now()
+	for i := range 64 {
+		dial(t, fmt.Sprintf("127.0.1.%d", 1+i), tr)
+	}
+	eventually(t, "all that are too many are refused", func() bool { return tr.Stats().StreamsRefused >= 64-maxStrangers })
+	if n := open(tr); n > maxStrangers {
+		t.Errorf("strangers have %d places, want at most %d", n, maxStrangers)
+	}
+	for range maxStreamsPerSource {
+		c := dial(t, "127.0.2.1", tr)
+		write(t, c, "\x06")
+		defer func() { _ = next(t, "a member's stream", tr.StreamCh()).Close() }()
+	}
+	eventually(t, "strangers lose their places", func() bool { return tr.Stats().StreamsRefused == 64 })
+	t.Logf("after %v strangers have no place any more", time.Since(begin))
+}
+
+// Case 81: hostile tethers, which are held in silence as long as they like, leave
+// places to members; and one who becomes a member does not count as a stranger.
+func TestCase81HostileTethersLeavePlacesToMembers(t *testing.T) {
+	tr := listen(t, loopback4)
+	tether := string(appendPreamble(nil, tr.cluster))
+	for i := range 64 {
+		write(t, dial(t, fmt.Sprintf("127.0.1.%d", 1+i), tr), tether)
+	}
+	eventually(t, "each was taken or refused", func() bool {
+		s := tr.Stats()
+		return s.TethersHeld+s.StreamsRefused == 64
+	})
+	if n := tr.Stats().TethersHeld; n > maxStrangers {
+		t.Fatalf("%d tethers of strangers are held, want at most %d", n, maxStrangers)
+	}
+	held := tr.Stats().TethersHeld
+	member := netip.MustParseAddr("127.0.2.1")
+	tr.Know([]netip.Addr{member})
+	write(t, dial(t, member.String(), tr), tether)
+	eventually(t, "a member's tether is held", func() bool { return tr.Stats().TethersHeld == held+1 })
+
+	var all []netip.Addr
+	for i := range 64 {
+		all = append(all, netip.AddrFrom4([4]byte{127, 0, 1, byte(1 + i)}))
+	}
+	tr.Know(all)
+	write(t, dial(t, "127.0.3.1", tr), tether)
+	eventually(t, "another has a place that is not a stranger's any more", func() bool { return tr.Stats().TethersHeld == held+2 })
+}
+
 // sorted runs the wait for one stream's first byte on a pipe, in fake time, and
 // reports how long the stream lived.
-func sorted(t *testing.T, speak func(net.Conn)) time.Duration {
+func sorted(t *testing.T, isMember bool, speak func(net.Conn)) time.Duration {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	s := newStreams(ctx, nil, hclog.NewNullLogger(), new(counters), 0)
 	near, far := net.Pipe()
 	source := netip.MustParseAddr("192.0.2.7")
+	if isMember {
+		s.members.addrs.Store(&map[netip.Addr]bool{source: true})
+	}
 	s.gate.enter(source)
 	begin := time.Now()
 	go speak(far)
@@ -161,14 +221,17 @@ func TestSlowStreamLosesItsPlace(t *testing.T) {
 		{"it never speaks", func(net.Conn) {}},
 		{"it speaks and memberlist stands still", func(c net.Conn) { _, _ = c.Write([]byte{6}) }},
 		{"it speaks late and memberlist stands still", func(c net.Conn) {
-			time.Sleep(firstByteTimeout - time.Millisecond)
+			time.Sleep(strangerTimeout - time.Millisecond)
 			_, _ = c.Write([]byte{6})
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				if lived := sorted(t, c.speak); lived != firstByteTimeout {
-					t.Errorf("closed after %v, want %v", lived, firstByteTimeout)
+				if lived := sorted(t, true, c.speak); lived != firstByteTimeout {
+					t.Errorf("a member's is closed after %v, want %v", lived, firstByteTimeout)
+				}
+				if lived := sorted(t, false, c.speak); lived != strangerTimeout {
+					t.Errorf("a stranger's is closed after %v, want %v", lived, strangerTimeout)
 				}
 			})
 		})

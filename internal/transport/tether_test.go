@@ -159,7 +159,7 @@ func TestOnlyOurTethersAreHeld(t *testing.T) {
 
 func TestHalfAPreambleIsNotWaitedForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lived := sorted(t, func(c net.Conn) { _, _ = c.Write(appendPreamble(nil, 0)[:preambleSize-1]) })
+		lived := sorted(t, true, func(c net.Conn) { _, _ = c.Write(appendPreamble(nil, 0)[:preambleSize-1]) })
 		if lived != firstByteTimeout {
 			t.Errorf("closed after %v, want %v", lived, firstByteTimeout)
 		}
@@ -169,6 +169,11 @@ func TestHalfAPreambleIsNotWaitedForLong(t *testing.T) {
 func TestTethersAreBounded(t *testing.T) {
 	tr := listenTethers(t)
 	preamble := string(appendPreamble(nil, tr.cluster))
+	known := []netip.Addr{netip.MustParseAddr("127.0.2.1")}
+	for i := range maxTethers / maxTethersPerSource {
+		known = append(known, netip.AddrFrom4([4]byte{127, 0, 1, byte(1 + i)}))
+	}
+	tr.Know(known)
 	for i := range maxTethers {
 		write(t, dial(t, fmt.Sprintf("127.0.1.%d", 1+i/maxTethersPerSource), tr), preamble)
 		holds(t, tr, uint64(i+1))
