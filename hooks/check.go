@@ -7,7 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
+
+	"github.com/bully-agent/bully-agent/internal/rights"
 )
 
 // Check reports whether a command may be run: it exists, is an executable file
@@ -94,113 +95,16 @@ func checkFile(path string, root bool) error {
 	return nil
 }
 
-// maxLinks is the kernel's own bound on symbolic links in one path.
-const maxLinks = 40
-
-// checkTrust walks the path as the kernel does, from the root and through every
-// symbolic link, and reports the first part that somebody else than root could
-// change.
+// checkTrust reports the first part of a path that somebody else than root could
+// change. For one that does not exist the error is fs.ErrNotExist.
 func checkTrust(path string) error {
-	links := 0
-	at, rest := "/", split(path)
-	if err := checkPart(at); err != nil {
-		return err
-	}
-	for len(rest) > 0 {
-		name := rest[0]
-		rest = rest[1:]
-		if name == ".." {
-			at = filepath.Dir(at) // already checked on the way in
-			continue
+	err := rights.OfRoot.Walk(path)
+	if open := (*rights.Error)(nil); errors.As(err, &open) {
+		advice := fmt.Sprintf("%s, and the agent runs as root: %s it", open.Found, open.Mend)
+		if open.Owner {
+			advice += ", or run the agent as that user"
 		}
-		next := filepath.Join(at, name)
-		info, err := os.Lstat(next)
-		if err != nil {
-			return missing(path, next, err)
-		}
-		if err := checkPart(next); err != nil {
-			return err
-		}
-		if info.Mode()&fs.ModeSymlink == 0 {
-			at = next
-			continue
-		}
-		if links++; links > maxLinks {
-			return fmt.Errorf("%s: more than %d symbolic links, a loop?", path, maxLinks)
-		}
-		target, err := os.Readlink(next)
-		if err != nil {
-			return fmt.Errorf("check hook: %w", err)
-		}
-		if filepath.IsAbs(target) {
-			at = "/"
-		}
-		rest = append(split(target), rest...)
+		return fmt.Errorf("%s: %s", open.Part, advice)
 	}
-	return nil
-}
-
-func missing(path, part string, err error) error {
-	switch {
-	case !errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("check hook: %w", err)
-	case part == path:
-		return absent(path + ": no such file on this host")
-	}
-	return absent(fmt.Sprintf("%s: no such file (%s does not exist)", path, part))
-}
-
-// absent is the error for a path that does not exist.
-type absent string
-
-func (a absent) Error() string { return string(a) }
-
-// Is reports whether the error is fs.ErrNotExist, too.
-func (a absent) Is(target error) bool { return target == fs.ErrNotExist }
-
-// split keeps "..", unlike filepath.Clean: after a link it means the target's
-// parent.
-func split(path string) []string {
-	return strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
-}
-
-// checkPart reports whether anyone but root can write to one file or directory,
-// or exchange what it names, by its mode or by a POSIX access control list; those of
-// NFSv4 are not known here. An owner can always give himself the right. In a
-// sticky directory others may create names but not replace root's, and each name
-// on the way is checked as well.
-func checkPart(part string) error {
-	info, err := os.Lstat(part)
-	if err != nil {
-		return fmt.Errorf("check hook: %w", err)
-	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return fmt.Errorf("check hook: %s: owner unknown", part)
-	}
-	if stat.Uid != 0 {
-		return fmt.Errorf("%s: owned by uid %d (mode %v), and the agent runs as root: chown root it, or run the agent as that user",
-			part, stat.Uid, info.Mode())
-	}
-	if info.Mode()&fs.ModeSymlink != 0 { // a link's own mode means nothing
-		return nil
-	}
-	if info.IsDir() && info.Mode()&fs.ModeSticky != 0 {
-		return nil
-	}
-	entries, err := readACL(part)
-	if err != nil {
-		return err
-	}
-	switch perm := info.Mode().Perm(); {
-	case perm&0o002 != 0:
-		return fmt.Errorf("%s: writable by everyone (mode %v), and the agent runs as root: chmod o-w it", part, info.Mode())
-	case len(entries) > 0:
-		if e, ok := aclWriter(entries, stat.Gid); ok {
-			return fmt.Errorf("%s: writable by another through the access control list (%v), and the agent runs as root: setfacl -b it", part, e)
-		}
-	case perm&0o020 != 0 && stat.Gid != 0:
-		return fmt.Errorf("%s: writable by group %d (mode %v), and the agent runs as root: chmod g-w it", part, stat.Gid, info.Mode())
-	}
-	return nil
+	return err
 }

@@ -1,4 +1,4 @@
-package hooks
+package rights
 
 import (
 	"encoding/binary"
@@ -27,15 +27,16 @@ const (
 	maxACL = 64 << 10
 )
 
-// The tags of entries, and the right that matters.
+// The tags of entries, and the rights that matter.
 const (
 	aclUser       = 0x02
 	aclOwnerGroup = 0x04
 	aclGroup      = 0x08
 	aclMask       = 0x10
-	aclOther      = 0x20
+	aclEveryone   = 0x20
 
 	aclWrite = 2
+	aclRead  = 4
 )
 
 type aclEntry struct {
@@ -45,7 +46,7 @@ type aclEntry struct {
 
 // String is the entry as getfacl(1) -n shows it.
 func (e aclEntry) String() string {
-	name := map[uint16]string{aclUser: "user:", aclOwnerGroup: "group:", aclGroup: "group:", aclMask: "mask:", aclOther: "other:"}[e.tag]
+	name := map[uint16]string{aclUser: "user:", aclOwnerGroup: "group:", aclGroup: "group:", aclMask: "mask:", aclEveryone: "other:"}[e.tag]
 	if e.tag == aclUser || e.tag == aclGroup {
 		name += strconv.FormatUint(uint64(e.id), 10)
 	}
@@ -70,11 +71,11 @@ func readACL(path string) ([]aclEntry, error) {
 	case errors.Is(err, unix.ENODATA), errors.Is(err, unix.EOPNOTSUPP):
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("check hook: %s: read access control list: %w", path, err)
+		return nil, fmt.Errorf("check rights: %s: read access control list: %w", path, err)
 	}
 	entries, err := parseACL(raw[:n])
 	if err != nil {
-		return nil, fmt.Errorf("check hook: %s: %w", path, err)
+		return nil, fmt.Errorf("check rights: %s: %w", path, err)
 	}
 	return entries, nil
 }
@@ -91,10 +92,10 @@ func parseACL(raw []byte) ([]aclEntry, error) {
 	return entries, nil
 }
 
-// aclWriter is the first entry by which somebody else than root may write to a file of
-// this group.
-func aclWriter(entries []aclEntry, gid uint32) (aclEntry, bool) {
-	mask := uint16(aclWrite)
+// another finds the first entry by which somebody who is not trusted has the right, on
+// a file of this group.
+func (t Trusted) another(entries []aclEntry, gid uint32, right uint16) (aclEntry, bool) {
+	mask := right
 	for _, e := range entries {
 		if e.tag == aclMask {
 			mask = e.rights
@@ -102,10 +103,11 @@ func aclWriter(entries []aclEntry, gid uint32) (aclEntry, bool) {
 	}
 	for _, e := range entries {
 		switch {
-		case e.rights&aclWrite == 0:
-		case e.tag == aclOther,
-			e.tag == aclOwnerGroup && gid != 0 && mask&aclWrite != 0,
-			(e.tag == aclUser || e.tag == aclGroup) && e.id != 0 && mask&aclWrite != 0:
+		case e.rights&right == 0:
+		case e.tag == aclEveryone,
+			e.tag == aclOwnerGroup && gid != 0 && mask&right != 0,
+			e.tag == aclUser && !t.has(e.id) && mask&right != 0,
+			e.tag == aclGroup && e.id != 0 && mask&right != 0:
 			return e, true
 		}
 	}
