@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 )
 
@@ -124,5 +125,39 @@ func TestReplace(t *testing.T) {
 	}
 	if err := Replace(filepath.Join(path, "below"), nil); err == nil {
 		t.Error("wrote below a file")
+	}
+}
+
+func TestCreateAndReplaceOf(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "file")
+	uid, gid := os.Geteuid(), os.Getegid()
+	if uid == 0 {
+		uid, gid = 7950, 7951
+	}
+	if err := Create(path, []byte("one"), uid, gid); err != nil {
+		t.Fatal(err)
+	}
+	if err := Create(path, []byte("two"), uid, gid); !errors.Is(err, os.ErrExist) {
+		t.Errorf("made where there is one: %v", err)
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != "one" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if err := ReplaceOf(path, []byte("three"), uid, gid); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stat := info.Sys().(*syscall.Stat_t); info.Mode().Perm() != 0o600 || int(stat.Uid) != uid || int(stat.Gid) != gid {
+		t.Errorf("mode %v, owner %d:%d, want %d:%d", info.Mode(), stat.Uid, stat.Gid, uid, gid)
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != "three" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Errorf("left over: %v, %v", entries, err)
 	}
 }
