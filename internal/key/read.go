@@ -1,0 +1,138 @@
+package key
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bully-agent/bully-agent/internal/rights"
+)
+
+// Read reads the keys of a file that nobody can read but root and the user of this process,
+// and that nobody else can put another in the place of. The error joins an *Error for each
+// thing wrong: of the file's place, of its rights, or of its lines. It changes nothing. If
+// there is no such file, the error is fs.ErrNotExist, too.
+func Read(path string) (Ring, error) {
+	if err := checkKind(path); err != nil {
+		return nil, err
+	}
+	trusted := rights.OfThisProcess()
+	problems := []error{checkParents(trusted, path)}
+	// O_NOFOLLOW and O_NONBLOCK: whoever exchanges it now for a link or a pipe must not have us read or hang.
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, errors.Join(append(problems, cannotRead(path, err))...)
+	}
+	defer f.Close()
+	info, err := f.Stat() // of what was opened
+	if err != nil {
+		return nil, cannotRead(path, err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, ofKind(path, info.Mode())
+	}
+	problems = append(problems, checkRights(trusted, path, info))
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, cannotRead(path, err)
+	}
+	ring, err := Parse(path, text)
+	clear(text)
+	if err := errors.Join(append(problems, err)...); err != nil {
+		return nil, err
+	}
+	return ring, nil
+}
+
+// checkKind finds what is no file, before it is opened.
+func checkKind(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return &Error{File: path, Found: "there is no such file", Expected: "one with keys", Mend: generateCommand(path), cause: fs.ErrNotExist}
+	case err != nil:
+		return cannotRead(path, err)
+	case !info.Mode().IsRegular():
+		return ofKind(path, info.Mode())
+	}
+	return nil
+}
+
+func ofKind(path string, mode fs.FileMode) error {
+	err := &Error{File: path, Expected: "a file", Mend: "rm " + quoted(path) + " && " + generateCommand(path)}
+	switch {
+	case mode&fs.ModeSymlink != 0:
+		err.Found, err.Expected = "a symbolic link", "the file itself"
+		if target, bad := filepath.EvalSymlinks(path); bad == nil {
+			err.Mend = fmt.Sprintf("rm %s && cp -p %s %s", quoted(path), quoted(target), quoted(path))
+		}
+	case mode.IsDir():
+		err.Found, err.Mend = "a directory", "rmdir "+quoted(path)+" && "+generateCommand(path)
+	case mode&fs.ModeNamedPipe != 0:
+		err.Found = "a FIFO"
+	case mode&fs.ModeSocket != 0:
+		err.Found = "a socket"
+	default:
+		err.Found = "a device"
+	}
+	return err
+}
+
+// CheckPlace reports whether somebody else could put a file in the place of this one, which
+// need not exist.
+func CheckPlace(path string) error { return checkParents(rights.OfThisProcess(), path) }
+
+func checkParents(trusted rights.Trusted, path string) error {
+	err := trusted.Walk(filepath.Dir(path))
+	var open *rights.Error
+	if !errors.As(err, &open) {
+		return err
+	}
+	return &Error{File: path, Found: fmt.Sprintf("%s is %s", shown(open.Part), open.Found), Expected: "a directory that only " + trusted.String() + " can change",
+		Mend: mendCommand(open)}
+}
+
+func checkRights(trusted rights.Trusted, path string, info fs.FileInfo) error {
+	err := trusted.Private(path, info)
+	var open *rights.Error
+	if !errors.As(err, &open) {
+		return err
+	}
+	bad := &Error{File: path, Found: open.Found, Expected: "a file that only " + trusted.String() + " can read", Mend: mendCommand(open)}
+	if !open.Owner && open.Mend != "setfacl -b" {
+		bad.Mend = "chmod 600 " + quoted(path)
+	}
+	return bad
+}
+
+func mendCommand(open *rights.Error) string {
+	if open.Owner && os.Geteuid() != 0 {
+		return fmt.Sprintf("chown %d %s", os.Geteuid(), quoted(open.Part))
+	}
+	return open.Mend + " " + quoted(open.Part)
+}
+
+func cannotRead(path string, err error) error {
+	bad := &Error{File: path, Found: "it cannot be read: " + bare(err).Error(), Expected: fmt.Sprintf("a file that uid %d can read", os.Geteuid()), cause: err}
+	switch {
+	case errors.Is(err, unix.ELOOP):
+		return ofKind(path, fs.ModeSymlink)
+	case errors.Is(err, fs.ErrPermission):
+		bad.Mend = fmt.Sprintf("chown %d %s", os.Geteuid(), quoted(path))
+	}
+	return bad
+}
+
+// bare drops the operation and the path, which the message has already.
+func bare(err error) error {
+	var bad *fs.PathError
+	if errors.As(err, &bad) {
+		return bad.Err
+	}
+	return err
+}
