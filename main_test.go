@@ -20,6 +20,7 @@ import (
 
 	"github.com/bully-agent/bully-agent/internal/guard"
 	"github.com/bully-agent/bully-agent/internal/keeper"
+	"github.com/bully-agent/bully-agent/internal/key"
 	"github.com/bully-agent/bully-agent/internal/realtime"
 )
 
@@ -66,6 +67,11 @@ func setup(env *testscript.Env) error {
 		return err
 	}
 	env.Setenv("BULLY_CONFIG", empty)
+	secret := filepath.Join(env.WorkDir, "key")
+	if err := os.WriteFile(secret, key.Ring{key.Generate(time.Now(), nil)}.Format(), 0o600); err != nil {
+		return err
+	}
+	env.Setenv("BULLY_KEY", secret)
 	env.Setenv("BULLY_SOCKET", filepath.Join(env.WorkDir, "agent.sock"))
 	env.Setenv("BULLY_STATE_DIR", filepath.Join(env.WorkDir, "state"))
 	env.Setenv("BULLY_NAME", "alpha")

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/bully-agent/bully-agent/internal/key"
 )
 
 // patience is how long something may take on a machine that does other things too.
@@ -93,13 +95,15 @@ func newAgents(t *testing.T, config string, path []string, names ...string) []*a
 	t.Helper()
 	var agents []*agent
 	var addrs []string
+	secret := filepath.Join(t.TempDir(), "key")
+	write(t, secret, string(key.Ring{key.Generate(time.Now(), nil)}.Format()), 0o600)
 	for i, name := range names {
 		a := &agent{t: t, name: name, dir: filepath.Join(t.TempDir(), name), config: config, path: path}
 		addr := freeAddr(t)
 		addrs = append(addrs, addr)
 		a.env = []string{"BULLY_CONFIG=" + config, "BULLY_NAME=" + name, fmt.Sprintf("BULLY_PRIORITY=%d", 200-i),
 			"BULLY_BIND=" + addr, "BULLY_STATE_DIR=" + filepath.Join(a.dir, "state"), a.socket(),
-			"BULLY_SETTLE=300ms", "BULLY_TAKEOVER_DELAY=0s",
+			"BULLY_KEY=" + secret, "BULLY_SETTLE=300ms", "BULLY_TAKEOVER_DELAY=0s",
 			"BULLY_LEASE=3s", "BULLY_STOP_BUDGET=1s"} // a machine that does other things too may starve an agent for a while
 		agents = append(agents, a)
 	}

@@ -53,7 +53,7 @@ func TestRunHasAFlagForEachSetting(t *testing.T) {
 		if s.Flag != "" && !strings.Contains(help, "\n  --"+s.Flag+" ") {
 			t.Errorf("run --help does not show --%s", s.Flag)
 		}
-		if s.Flag != "" && placeholders[s.Flag] == "" {
+		if s.Flag != "" && !s.Switch && placeholders[s.Flag] == "" {
 			t.Errorf("--%s has no placeholder for its value", s.Flag)
 		}
 	}

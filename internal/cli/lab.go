@@ -41,6 +41,7 @@ var labCommand = command{
 		{name: "preempt", value: "POLICY", usage: "priority, always or never", fallback: "what suits the fault"},
 		{name: "settle", value: "TIME", usage: "how long an agent listens before its first election", fallback: "by the number of nodes"},
 		{name: "lose-hook", value: "TIME", usage: "how long the lose-leadership hook takes", fallback: "a moment"},
+		{name: "insecure", usage: "agents without a key; else the lab makes one for them"},
 		{name: "keep", usage: "leave the directory with states and logs behind"},
 		{name: "json", usage: "print one JSON document at the end"},
 	},
@@ -76,7 +77,7 @@ func (c *call) labOptions() (lab.Options, error) {
 	o := lab.Options{
 		Nodes: nodes, Binary: binary, Netns: c.Bool("netns"), Script: c.String("script"), Fault: c.String("fault"), Repeat: repeat,
 		Profile: c.String("profile"), Preempt: c.String("preempt"), Settle: settle, JSON: c.Bool("json"), Keep: c.Bool("keep"),
-		Mode: c.String("mode"), Scheduling: c.String("scheduling"), Algorithm: c.String("algorithm"),
+		Insecure: c.Bool("insecure"), Mode: c.String("mode"), Scheduling: c.String("scheduling"), Algorithm: c.String("algorithm"),
 		In: in, Out: c.out, Err: c.err, Interactive: isTerminal(c.in) && isTerminal(c.out) && !c.Bool("json"),
 	}
 	err = c.labWeather(&o)

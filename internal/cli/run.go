@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 
@@ -50,7 +51,7 @@ var configOption = option{name: "config", value: "FILE",
 
 // placeholders are what the help shows for a flag's value; else VALUE.
 var placeholders = map[string]string{
-	"cluster": "NAME", "name": "NAME", "priority": "N", "state-dir": "DIR", "scheduling": "POLICY", "bind": "ADDR:PORT", "advertise": "ADDR[:PORT]",
+	"cluster": "NAME", "name": "NAME", "priority": "N", "state-dir": "DIR", "key": "FILE", "scheduling": "POLICY", "bind": "ADDR:PORT", "advertise": "ADDR[:PORT]",
 	"join": "HOST,…", "profile": "NAME", "algorithm": "NAME", "expect": "N", "preempt": "POLICY", "preempt-delay": "TIME",
 	"settle": "TIME", "takeover-delay": "TIME", "on-become-leader": "COMMAND", "on-lose-leadership": "COMMAND",
 	"on-leader-change": "COMMAND", "on-member-change": "COMMAND", "hook-timeout": "TIME", "hook-grace": "TIME",
@@ -68,7 +69,9 @@ func settingOptions() []option {
 		if table, _, ok := strings.Cut(s.Key, "."); ok {
 			o.group = strings.ToUpper(table[:1]) + table[1:]
 		}
-		if o.value == "" {
+		if s.Switch {
+			o.value, o.fallback = "", "" // a switch is off by default
+		} else if o.value == "" {
 			o.value = "VALUE"
 		}
 		options = append(options, o)
@@ -121,9 +124,12 @@ func (c *call) source() (config.Source, error) {
 		if s.Flag == "" || !c.IsSet(s.Flag) {
 			continue
 		}
-		if s.Repeatable {
+		switch {
+		case s.Repeatable:
 			src.Flags[s.Flag] = c.StringSlice(s.Flag)
-		} else {
+		case s.Switch:
+			src.Flags[s.Flag] = []string{strconv.FormatBool(c.Bool(s.Flag))}
+		default:
 			src.Flags[s.Flag] = []string{c.String(s.Flag)}
 		}
 	}

@@ -113,7 +113,7 @@ var applied = map[string]bool{
 	"hooks.on_become_leader": true, "hooks.on_lose_leadership": true, "hooks.on_leader_change": true, "hooks.on_member_change": true,
 	"timezone":      true, // of the jobs
 	"hooks.timeout": true, "hooks.grace": true,
-	"network.join": true, "node.priority": true, "log.level": true,
+	"network.join": true, "network.key": true, "node.priority": true, "log.level": true,
 }
 
 // reloader reads the configuration anew.

@@ -40,7 +40,8 @@ func (c *Config) checkHost(h host) error {
 			problems = append(problems, err.at(c.Jobs[i].place("command"), jobName+".command"))
 		}
 	}
-	return joined(problems)
+	_, err := c.Ring()
+	return errors.Join(joined(problems), err)
 }
 
 func checkBind(addr netip.Addr, h host) *Error {

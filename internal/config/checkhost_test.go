@@ -12,7 +12,7 @@ import (
 func onDisk(t *testing.T, flags map[string]string) (*Config, string) {
 	t.Helper()
 	dir := t.TempDir()
-	given := map[string][]string{"state-dir": {dir}, "socket": {filepath.Join(dir, "agent.sock")}}
+	given := map[string][]string{"state-dir": {dir}, "socket": {filepath.Join(dir, "agent.sock")}, "insecure": {"true"}}
 	for name, v := range flags {
 		given[name] = []string{strings.ReplaceAll(v, "DIR", dir)}
 	}

@@ -56,6 +56,8 @@ type Network struct {
 	Interface string         // name of the interface that has the advertised address; "" if none has (NAT)
 	Join      []string       // host:port, without repetitions, in the order given; names are not resolved
 	Profile   string         // "lan", "fast" or "wan": presets for Heartbeat, Lease and StopBudget
+	Key       string         // absolute path of the keys' file; "" if there is no home directory. See Ring
+	Insecure  bool           // no key is used
 }
 
 // Election says how a leader is found and for how long it may be silent.

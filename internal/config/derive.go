@@ -65,6 +65,9 @@ func (l *loader) derivePaths() {
 			return
 		}
 	}
+	if !l.isSet("network.key") {
+		l.config.Network.Key = l.defaultKey()
+	}
 	if l.isSet("control.socket") || l.failed["node.state_dir"] {
 		return
 	}
@@ -153,7 +156,7 @@ func (l *loader) noteAdvertise(links []link) {
 		note("advertising %s, which only this host can reach: set advertise, or connect the host and restart", addr)
 	case isDown(links, n.Interface):
 		note("advertising %s of %s, which is down or has no cable: others reach this host once that is mended", addr, n.Interface)
-	case !addr.IsPrivate() && n.Interface != "" && l.advertise.host == "" && n.Bind.Addr().IsUnspecified():
+	case n.Insecure && !addr.IsPrivate() && n.Interface != "" && l.advertise.host == "" && n.Bind.Addr().IsUnspecified():
 		note("advertising %s, which is not a private address: traffic is neither encrypted nor authenticated", addr)
 	}
 }

@@ -130,9 +130,9 @@ func TestAdvertiseAddressThatOthersReach(t *testing.T) {
 			h := alpha()
 			h.links = func() ([]link, error) { return tt.links, nil }
 			h.outgoing = routeVia(tt.v4, tt.v6)
-			src := Source{}
+			src := Source{Flags: map[string][]string{"insecure": {"true"}}}
 			if tt.bind != "" {
-				src.Flags = map[string][]string{"bind": {tt.bind}}
+				src.Flags["bind"] = []string{tt.bind}
 			}
 			c, err := load(src, h)
 			if err != nil {

@@ -103,7 +103,7 @@ func TestCheckHostLooksAtTheCommandsOfJobs(t *testing.T) {
 			text := "[[job]]\nname = \"a\"\nschedule = \"@daily\"\ncommand = " + strings.ReplaceAll(tt.command, "DIR", dir) + "\n"
 			file := writeFile(t, text)
 			c := mustLoad(t, Source{Path: file,
-				Flags: map[string][]string{"state-dir": {dir}, "socket": {filepath.Join(dir, "agent.sock")}}}, alpha())
+				Flags: map[string][]string{"state-dir": {dir}, "socket": {filepath.Join(dir, "agent.sock")}, "insecure": {"true"}}}, alpha())
 			got := ""
 			if err := c.checkHost(alpha()); err != nil {
 				got = strings.ReplaceAll(strings.ReplaceAll(err.Error(), file, "FILE"), dir, "DIR")

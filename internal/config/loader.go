@@ -64,6 +64,7 @@ func (l *loader) readEnv() {
 		}
 		l.set(s, value{place: place{origin: fromEnv, name: s.Env}, data: s.scalarOrList(text)})
 	}
+	l.refuseSecrets()
 	l.noteSlips()
 }
 

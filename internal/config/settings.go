@@ -13,6 +13,7 @@ type Setting struct {
 	Usage      string // one line, lower case, without a full stop
 	Default    string // as it would be written after the flag, or what it is worked out from
 	Repeatable bool   // the flag may be given again, and values may be separated by commas
+	Switch     bool   // the flag takes no value
 	Reloadable bool   // a reload applies it; the others need a restart
 
 	derived bool // Default is a description; derive fills the value in
@@ -93,6 +94,17 @@ var settings = []Setting{
 		Key: "network.profile", Flag: "profile", Env: "BULLY_PROFILE", Default: "lan",
 		Usage: "timers: lan (lease 400ms), fast (160ms) or wan (8s)",
 		field: oneOf(func(c *Config) *string { return &c.Network.Profile }, "lan", "fast", "wan"),
+	},
+	{
+		Key: "network.key", Flag: "key", Env: "BULLY_KEY", derived: true, Reloadable: true,
+		Default: "/etc/bully-agent/key as root, else under $XDG_CONFIG_HOME or ~/.config",
+		Usage:   "file of the keys that the hosts of the cluster share: the path, never a key",
+		field:   keyField,
+	},
+	{
+		Key: "network.insecure", Flag: "insecure", Env: "BULLY_INSECURE", Default: "false", Switch: true,
+		Usage: "use no key: anybody on the network can speak for any member",
+		field: boolean(func(c *Config) *bool { return &c.Network.Insecure }),
 	},
 	{
 		Key: "election.algorithm", Flag: "algorithm", Env: "BULLY_ALGORITHM", Default: "classic",

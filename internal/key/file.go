@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -188,10 +189,15 @@ func ParseID(text string) (ID, error) {
 	return ID(n), nil
 }
 
+// HoldsSecret reports whether there is a line of a key's file in a text.
+func HoldsSecret(text string) bool { return keyLine.MatchString(text) }
+
+var keyLine = regexp.MustCompile(anyWord + `[0-9]+\s+[0-9A-Fa-f]{8}\s`)
+
 // LooksLikeSecret reports whether a text that should be a path, or anything else, is or holds
 // a key: pasted where others could read it.
 func LooksLikeSecret(text string) bool {
-	if strings.Contains(text, anyWord) {
+	if HoldsSecret(text) {
 		return true
 	}
 	if strings.ContainsAny(text, "/.") && !strings.ContainsAny(text, "+=") {

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	secrets "github.com/bully-agent/bully-agent/internal/key"
 	"github.com/bully-agent/bully-agent/internal/lab/netlab"
 )
 
@@ -37,10 +38,14 @@ func TestBesideKeepalived(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(lan.Close)
+	secret := filepath.Join(t.TempDir(), keyFile)
+	if err := os.WriteFile(secret, secrets.Ring{secrets.Generate(time.Now(), nil)}.Format(), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	ours := newRival(t, "bully-agent", hosts[:5], func(h *rivalHost, hook string) []string {
 		return []string{binary, "run", "--cluster", "beside", "--name", h.name, "--priority", strconv.Itoa(100 + h.number),
 			"--bind", hostAddr(h.number).String(), "--join", hostAddr(1).String() + "," + hostAddr(2).String(),
-			"--state-dir", filepath.Join(h.dir, "state"), "--socket", filepath.Join(h.dir, "sock"), "--on-become-leader", hook}
+			"--state-dir", filepath.Join(h.dir, "state"), "--socket", filepath.Join(h.dir, "sock"), "--on-become-leader", hook, "--key", secret}
 	})
 	theirs := newRival(t, "keepalived", hosts[5:], func(h *rivalHost, hook string) []string {
 		script := filepath.Join(h.dir, "master")

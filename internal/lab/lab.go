@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/internal/control"
+	secrets "github.com/bully-agent/bully-agent/internal/key"
 	"github.com/bully-agent/bully-agent/internal/lab/netlab"
 	"github.com/bully-agent/bully-agent/internal/lab/verdict"
 	"github.com/bully-agent/bully-agent/internal/realtime"
@@ -121,6 +122,9 @@ func (l *lab) open() error {
 	if err := os.WriteFile(filepath.Join(dir, emptyConfig), nil, 0o600); err != nil {
 		return fmt.Errorf("open lab: %w", err)
 	}
+	if err := os.WriteFile(filepath.Join(dir, keyFile), secrets.Ring{secrets.Generate(time.Now(), nil)}.Format(), 0o600); err != nil {
+		return fmt.Errorf("open lab: %w", err)
+	}
 	l.journal = newJournal(show)
 	l.favourWires()
 	l.spawner = newSpawner()
@@ -172,6 +176,9 @@ func (l *lab) openAddresses() (addrs []netip.AddrPort, hosts []*netlab.Host, err
 // emptyConfig is read instead of the file of the agent that this host may have.
 const emptyConfig = "agent.toml"
 
+// keyFile holds the key of the lab's agents.
+const keyFile = "key"
+
 // mostSocket is the longest path of a unix socket (sun_path).
 const mostSocket = 107
 
@@ -210,7 +217,15 @@ func (l *lab) agentArgs(k int, dir, socket string, addrs []netip.AddrPort, fifo 
 	if len(others) > 0 {
 		args = append(args, "--join", strings.Join(others, ","))
 	}
-	return append(args, l.Extra...)
+	return append(append(args, l.trust()...), l.Extra...)
+}
+
+// trust is whom the agents take for members: who has the lab's key, or everybody.
+func (l *lab) trust() []string {
+	if l.Insecure {
+		return []string{"--insecure"}
+	}
+	return []string{"--key", filepath.Join(l.dir, keyFile)}
 }
 
 func (l *lab) startAll(ctx context.Context) error {

@@ -53,6 +53,7 @@ type Options struct {
 	// Scheduling is the agents': auto, realtime or normal; empty: theirs to choose.
 	Scheduling string
 	Preempt    string   // priority, always or never; empty: what suits the task, see preempt
+	Insecure   bool     // the agents use no key; else the lab makes one of its own for them
 	Extra      []string // further arguments of `run`, given to each agent last
 
 	JSON bool // print one JSON document at the end instead of text

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/bully-agent/bully-agent/internal/key"
 )
 
 // hosts are what the pages call alpha, beta and gamma: three agents on loopback, with the options of the README.
@@ -46,6 +48,9 @@ func startHosts(t *testing.T, binary string, p plan) *hosts {
 	h := &hosts{t: t, dir: dir, binary: binary, addrs: map[string]string{}, agents: map[string]*exec.Cmd{}, plan: p}
 	t.Cleanup(h.end)
 	h.write("agent.toml", p.config)
+	if err := os.WriteFile(h.key(), key.Ring{key.Generate(time.Now(), nil)}.Format(), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	h.write("logger", "#!/bin/sh\n") // the one of the README's hooks, which is not everywhere
 	for _, name := range names {
 		h.addrs[name] = freeAddr(t)
@@ -68,6 +73,9 @@ func startHosts(t *testing.T, binary string, p plan) *hosts {
 	}
 	return h
 }
+
+// key is the file that all hosts have.
+func (h *hosts) key() string { return filepath.Join(h.dir, "key") }
 
 func (h *hosts) write(name, text string) {
 	h.t.Helper()
@@ -102,7 +110,8 @@ func (h *hosts) start(name string) {
 // environ is that of a host's shells and of its agent: nothing of this machine's settings.
 func (h *hosts) environ(name string) []string {
 	return []string{"PATH=" + h.dir + ":" + filepath.Dir(h.binary) + ":" + os.Getenv("PATH"), "HOME=" + h.dir, "TZ=UTC",
-		"BULLY_SOCKET=" + filepath.Join(h.dir, name+".sock"), "BULLY_CONFIG=" + filepath.Join(h.dir, "agent.toml")}
+		"BULLY_SOCKET=" + filepath.Join(h.dir, name+".sock"), "BULLY_CONFIG=" + filepath.Join(h.dir, "agent.toml"),
+		"BULLY_KEY=" + h.key()}
 }
 
 func (h *hosts) await(name, what string) {

@@ -261,7 +261,7 @@ func TestStateDirectoryInUse(t *testing.T) {
 	h.start()
 	l.agreeOn(h)
 	_, code := h.cli("run", "--state-dir", filepath.Join(h.dir, "state"), "--socket", filepath.Join(h.dir, "other.sock"),
-		"--bind", "0.0.0.0:7951")
+		"--bind", "0.0.0.0:7951", "--key", l.key())
 	if code != 7 {
 		t.Errorf("the second agent exited with %d, expected 7: the configuration is wrong", code)
 	}

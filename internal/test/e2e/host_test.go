@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -81,7 +82,7 @@ func (h *host) arguments() []string {
 	for _, seed := range join {
 		args = append(args, "--join", seed)
 	}
-	return append(append(args, h.lan.options...), h.options...)
+	return slices.Concat(args, h.lan.trust(), h.lan.options, h.options)
 }
 
 // command is one to be run on this host. `ip netns exec` ends in execve, so its pid is that of the command.

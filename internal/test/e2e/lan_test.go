@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bully-agent/bully-agent/internal/key"
 	"github.com/bully-agent/bully-agent/internal/lab/netlab"
 	"github.com/bully-agent/bully-agent/internal/lab/verdict"
 )
@@ -31,10 +32,11 @@ type lan struct {
 	options []string // arguments of `run` that all hosts get
 	env     []string // environment of all agents; timers have no flags
 
-	overlap string        // why hosts may lead at the same time in this test; "": they may not
-	guarded bool          // the end of a leadership is that of its lose hook alone; see verdict.Rules
-	unheld  bool          // but only of one that a command under hold acted for; see verdict.Rules
-	room    time.Duration // its stop budget, if that is said to be enough for a busy machine
+	insecure bool          // no key is used: what a test forges is taken for a member's
+	overlap  string        // why hosts may lead at the same time in this test; "": they may not
+	guarded  bool          // the end of a leadership is that of its lose hook alone; see verdict.Rules
+	unheld   bool          // but only of one that a command under hold acted for; see verdict.Rules
+	room     time.Duration // its stop budget, if that is said to be enough for a busy machine
 }
 
 var lans atomic.Int32
@@ -59,6 +61,7 @@ func newLANOf(t *testing.T, speaks family, n int, options ...string) *lan {
 	l.dir = filepath.Join(workDir, strconv.Itoa(int(number)))
 	must(t, os.Mkdir(l.dir, 0o700))
 	l.journal = newJournal(t, filepath.Join(l.dir, "hooks"))
+	must(t, os.WriteFile(l.key(), key.Ring{key.Generate(time.Now(), nil)}.Format(), 0o600))
 	var err error
 	l.net, err = netlab.New(fmt.Sprintf("%s-%d", prefix(os.Getpid()), number), netlab.Fine)
 	must(t, err)
@@ -68,6 +71,17 @@ func newLANOf(t *testing.T, speaks family, n int, options ...string) *lan {
 	}
 	l.ip(l.net.Switch(), "addr add "+l.gateway().String()+"/24 dev "+netlab.Bridge)
 	return l
+}
+
+// key is the file of the key that all hosts share.
+func (l *lan) key() string { return filepath.Join(l.dir, "key") }
+
+// trust is whom the agents of this LAN take for members: who has its key, or everybody.
+func (l *lan) trust() []string {
+	if l.insecure {
+		return []string{"--insecure"}
+	}
+	return []string{"--key", l.key()}
 }
 
 // gateway is the switch's own address: where a test can be reached, or sends from.
