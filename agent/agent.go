@@ -32,6 +32,7 @@ import (
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/keeper"
+	"github.com/bully-agent/bully-agent/internal/key"
 	"github.com/bully-agent/bully-agent/internal/transport"
 	"github.com/bully-agent/bully-agent/membership"
 	"github.com/bully-agent/bully-agent/wire"
@@ -59,6 +60,11 @@ type Config struct {
 	Listen func() (transport.LAN, error)
 	// Advertise is where others reach this agent; zero: LAN.Addr.
 	Advertise netip.AddrPort
+	// Keys are those that the hosts share, read from KeyFile; empty: none are used.
+	Keys    key.Ring
+	KeyFile string
+	// Insecure says that somebody wants no keys, for status and log.
+	Insecure bool
 	// Resolve replaces the system's resolver for Seeds; nil keeps it.
 	Resolve membership.Resolver
 	// WatchLink watches this host's own link: NetlinkWatch in the binary. Nil:
@@ -95,6 +101,8 @@ type Reloaded struct {
 	Jobs     []Job
 	Seeds    []string
 	Priority uint16
+	Keys     key.Ring
+	KeyFile  string
 	LogLevel hclog.Level
 	// Notes are Config.Notes, of the new configuration.
 	Notes []string
@@ -153,6 +161,7 @@ type agent struct {
 	ring      control.Ring
 	shown     atomic.Pointer[snapshot]
 	commands  atomic.Pointer[hooks.Config] // the hooks as configured now
+	keys      atomic.Pointer[keyring]
 	counters  counters
 	hearing   hearing
 	started   time.Time // wall clock
@@ -207,6 +216,7 @@ func open(ctx context.Context, cfg Config) (_ *agent, err error) {
 		inbox: make(chan received, inboxSize), calls: make(chan func()), stop: ctx.Done(),
 		ties: make(chan *tie, 1), findings: make(chan finding), links: make(chan bool),
 		quietAt: map[string]time.Time{}, out: make([]byte, 0, wire.MaxFrame)}
+	a.keys.Store(&keyring{file: cfg.KeyFile, ring: cfg.Keys})
 	defer func() {
 		if err != nil {
 			a.close()
@@ -368,7 +378,7 @@ func (a *agent) serve(ctx context.Context) {
 func (a *agent) logStart() {
 	a.log.Info("agent started", "member", a.cfg.Name, "id", a.view.self.ID, "incarnation", a.view.self.Incarnation,
 		"cluster", a.cfg.Cluster, "addr", a.view.self.Addr, "priority", a.view.self.Priority, "version", a.cfg.Version)
-	a.log.Warn("traffic is neither encrypted nor authenticated: anybody on this network can forge it")
+	a.logSeal()
 	a.event(control.Event{Type: "start", Text: "agent started"})
 	for _, held := range a.seat.holdNotes(a.seat.state.hold.left(wallClock())) {
 		a.log.Info(held)

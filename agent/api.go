@@ -12,8 +12,6 @@ import (
 	"github.com/bully-agent/bully-agent/wire"
 )
 
-const encryptionNone = "none: traffic is neither encrypted nor authenticated"
-
 // snapshot is what others may read of the loop's state. It is never changed
 // after it was published.
 type snapshot struct {
@@ -74,7 +72,7 @@ func (a *agent) whyAlone() string {
 func (a *agent) Status() control.Status {
 	s := a.shown.Load()
 	out := control.Status{Version: a.cfg.Version, Cluster: a.cfg.Cluster, Self: s.members[0], Uptime: wallClock().Sub(a.started).Seconds(),
-		Profile: a.cfg.Profile, Encryption: encryptionNone, Waiting: s.waiting, Notes: s.notes, Counters: a.counts()}
+		Profile: a.cfg.Profile, Encryption: a.encryption(s.members), Waiting: s.waiting, Notes: s.notes, Counters: a.counts()}
 	a.seat.report(&out, s.standing)
 	a.showKeeper(&out)
 	if a.cfg.Scheduling != nil {
@@ -123,6 +121,7 @@ func (a *agent) Members() []control.Member {
 			members[i].HeardMS = &heard
 		}
 	}
+	a.noteLacking(members)
 	slices.SortFunc(members, func(x, y control.Member) int {
 		return cmp.Or(strings.Compare(x.Name, y.Name), strings.Compare(x.ID, y.ID)) // the same on every host
 	})

@@ -51,7 +51,7 @@ func (a *agent) reload(next Reloaded) {
 		a.seat.command(election.Command{Verb: election.Reprioritise, Priority: next.Priority}, func(error) {})
 		a.members.SetSelf(next.Priority, a.view.self.Role, false, false)
 	}
-	a.waiting, a.cfg.Notes = next.Waiting, next.Notes
+	a.waiting, a.cfg.Notes = append(next.Waiting, a.takeKeys(keyring{file: next.KeyFile, ring: next.Keys})...), next.Notes
 	if len(a.waiting) > 0 {
 		a.log.Warn("some changed settings need a restart", "settings", strings.Join(namesOfWaiting(a.waiting), ", "))
 	}

@@ -63,5 +63,8 @@ func (c *console) memberStatus(m control.Member) string {
 	if m.Self {
 		text += ", this node"
 	}
+	if len(m.LacksKeys) > 0 {
+		text += ", " + c.painted(yellow, "lacks key") + " " + strings.Join(m.LacksKeys, ", ")
+	}
 	return text
 }

@@ -195,7 +195,12 @@ func serve(ctx context.Context, cfg *config.Config, src config.Source, log hclog
 	signals := watchSignals(stop, log)
 	defer signals.end()
 
+	ring, err := cfg.Ring()
+	if err != nil {
+		return err
+	}
 	ac := agentConfig(cfg)
+	ac.Keys = ring
 	ac.Version, ac.Logger, ac.Now = thisBuild().Version, log, agent.BootClock()
 	ac.WatchLink = agent.NetlinkWatch
 	ac.Scheduling = scheduling

@@ -13,6 +13,7 @@ import (
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/internal/config"
 	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/internal/key"
 )
 
 // agentConfig maps what the user configured to what the agent takes. It is pure:
@@ -29,6 +30,8 @@ func agentConfig(c *config.Config) agent.Config {
 		Jobs:      jobsConfig(c),
 		Socket:    c.Control.Socket,
 		Advertise: c.Network.Advertise,
+		KeyFile:   c.Network.Key,
+		Insecure:  c.Network.Insecure,
 		Notes:     c.Notes,
 	}
 }
@@ -139,17 +142,21 @@ func (r *reloader) reload() (agent.Reloaded, error) {
 	if err != nil {
 		return agent.Reloaded{}, err
 	}
+	ring, err := next.Ring()
+	if err != nil {
+		return agent.Reloaded{}, err
+	}
 	if r.hadFile.Load() && !next.IsFromFile() {
 		return agent.Reloaded{}, fmt.Errorf("%s: no setting and no job is in it, though the running agent has some from it: "+
 			"write it whole, under another name, and rename it; or restart the agent to run without", r.src.Path)
 	}
 	r.hadFile.Store(next.IsFromFile())
-	return reloaded(r.started, next), nil
+	return reloaded(r.started, next, ring), nil
 }
 
-func reloaded(started, next *config.Config) agent.Reloaded {
+func reloaded(started, next *config.Config, ring key.Ring) agent.Reloaded {
 	r := agent.Reloaded{Hooks: hooksConfig(next), Jobs: jobsConfig(next), Seeds: next.Network.Join, Priority: next.Node.Priority,
-		LogLevel: hclog.LevelFromString(next.Log.Level), Notes: next.Notes}
+		LogLevel: hclog.LevelFromString(next.Log.Level), Notes: next.Notes, Keys: ring, KeyFile: next.Network.Key}
 	for _, s := range started.Changed(next) {
 		if !applied[s.Key] {
 			r.Waiting = append(r.Waiting, control.Waiting{Setting: s.Key, Now: started.Text(s.Key), Then: next.Text(s.Key)})

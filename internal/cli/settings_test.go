@@ -149,7 +149,7 @@ func TestReloadTakesWhatItCanAndNamesTheRest(t *testing.T) {
 	started := configured(t, nil)
 	next := configured(t, map[string]string{"BULLY_PRIORITY": "9", "BULLY_JOIN": "10.0.0.2", "BULLY_LOG_LEVEL": "debug",
 		"BULLY_ON_BECOME_LEADER": "new", "BULLY_CLUSTER": "other", "BULLY_LEASE": "500ms", "BULLY_STOP_BUDGET": "100ms"})
-	got := reloaded(started, next)
+	got := reloaded(started, next, nil)
 	if got.Priority != 9 || !slices.Equal(got.Seeds, []string{"10.0.0.2:7950"}) || got.LogLevel != hclog.Debug ||
 		got.Hooks.Commands[hooks.BecomeLeader].Shell != "new" {
 		t.Errorf("taken: %+v", got)

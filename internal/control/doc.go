@@ -7,6 +7,7 @@
 //	GET  /v1/history                  [Leadership], oldest first
 //	GET  /v1/events?since=&follow=    one Event per line (NDJSON)
 //	GET  /v1/lease?follow=&grace=     Lease; with follow one per line, at each change and renewal
+//	GET  /v1/keys                     Keys: ids, never a key
 //	GET  /v1/hooks                    [HookSetting]
 //	GET  /v1/hooks/runs?seq=          [HookRun], oldest first; with seq one of them, with its output
 //	POST /v1/hooks/run                HookRun; {"event":"become-leader"}: run again what belongs to the present state

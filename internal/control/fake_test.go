@@ -33,6 +33,7 @@ type fakeAgent struct {
 	fakeJobs
 	status  Status
 	members []Member
+	keys    Keys
 	history []Leadership
 	reload  func(context.Context) error
 	command func(ctx context.Context, name string, args map[string]string) error
@@ -40,6 +41,7 @@ type fakeAgent struct {
 
 func (f *fakeAgent) Status() Status        { return f.status }
 func (f *fakeAgent) Members() []Member     { return f.members }
+func (f *fakeAgent) Keys() Keys            { return f.keys }
 func (f *fakeAgent) History() []Leadership { return f.history }
 
 func (f *fakeAgent) Reload(ctx context.Context) error {

@@ -141,6 +141,9 @@ type Member struct {
 	Incarnation uint32  `json:"incarnation"`        // of the life that is known
 	RTTMS       float64 `json:"rtt_ms"`             // 0: not measured
 	HeardMS     *int64  `json:"heard_ms,omitempty"` // since anything of it reached this agent; never: left out
+
+	// LacksKeys are the ids of this agent's keys that the member has not; left out if it has all.
+	LacksKeys []string `json:"lacks_keys,omitempty"`
 }
 
 // Leader answers /v1/leader.
@@ -186,6 +189,7 @@ type Backend interface {
 	LeaseBackend
 	JobBackend
 	HookBackend
+	KeyBackend
 	// Status is true at the moment of the call. In particular it looks at the
 	// clock before it says "leader": clients act on the answer.
 	Status() Status

@@ -65,6 +65,29 @@ func twoLeaderships() []Leadership {
 	}
 }
 
+// twoHostsKeys is in the middle of a rotation.
+func twoHostsKeys() Keys {
+	return Keys{File: "/etc/bully-agent/key", Sealed: true, Keys: []string{"4f1c9a02", "9b3e1f77"}, Hosts: []HostKeys{
+		{ID: alphaID, Name: "alpha", Addr: alpha.Addr, Status: "alive", Self: true, Keys: []string{"4f1c9a02", "9b3e1f77"}, Uses: []string{}},
+		{ID: betaID, Name: "beta", Addr: beta.Addr, Status: "alive", Keys: []string{"4f1c9a02"}, Uses: []string{"4f1c9a02"}},
+	}}
+}
+
+// What has no keys is an empty list, over which a reader can go.
+func TestKeysAreAnswered(t *testing.T) {
+	agent := &fakeAgent{keys: Keys{Insecure: true, Hosts: []HostKeys{{Name: "alpha", Self: true}}}}
+	served := serveAgent(t, agent, nil)
+	if _, body := request(t, served.path, "GET", "/v1/keys", ""); body != `{"file":"","insecure":true,"sealed":false,"keys":[],`+
+		`"hosts":[{"id":"","name":"alpha","addr":"","status":"","self":true,"keys":[],"uses":[]}]}`+"\n" {
+		t.Errorf("answered %s", body)
+	}
+	agent.keys = twoHostsKeys()
+	got, err := Dial(served.path).Keys(t.Context())
+	if diff := cmp.Diff(twoHostsKeys(), got); err != nil || diff != "" {
+		t.Errorf("%v, %s", err, diff)
+	}
+}
+
 // Scripts outlive agents: the files in testdata are the names and the shapes
 // that users' jq filters rely on.
 func TestJSONIsPinned(t *testing.T) {
@@ -81,6 +104,7 @@ func TestJSONIsPinned(t *testing.T) {
 		"lease":       leading(),
 		"hooks":       hookAgent().settings,
 		"hook_run":    failedRun(),
+		"keys":        twoHostsKeys(),
 		"job":         jobOfTest,
 		"refusal":     &APIError{Status: 404, Message: "no leader is known", Hint: "wait", Code: codeNoLeader},
 	}

@@ -26,6 +26,7 @@ func (s *server) routes() []route {
 		{http.MethodGet, "/v1/history", s.look(func() (any, error) { return list(s.backend.History()), nil })},
 		{http.MethodGet, "/v1/events", s.events},
 		{http.MethodGet, "/v1/lease", s.lease},
+		{http.MethodGet, "/v1/keys", s.look(s.keys)},
 		{http.MethodPost, "/v1/reload", s.change("reload", s.reload)},
 	}
 	routes = append(routes, s.hookRoutes()...)

@@ -32,13 +32,13 @@ type layer struct {
 // package needs a place.
 var layers = map[string]layer{
 	".":                     {may: "internal/cli"},
-	"internal/cli":          {may: "agent internal/config internal/control election election/lease internal/durable internal/fence hooks internal/guard internal/lab internal/reaper internal/sim internal/sim/paper internal/transport internal/realtime internal/keeper"},
+	"internal/cli":          {may: "agent internal/config internal/control election election/lease internal/durable internal/fence hooks internal/guard internal/key internal/lab internal/reaper internal/sim internal/sim/paper internal/transport internal/realtime internal/keeper"},
 	"internal/lab":          {may: "internal/control internal/key internal/lab/netlab internal/lab/verdict internal/realtime"},
 	"internal/lab/netlab":   {may: ""},
 	"internal/lab/verdict":  {may: "", pure: true},
 	"internal/test/e2e":     {may: ""},
 	"internal/config":       {may: "agent election membership hooks internal/jobs internal/key"},
-	"agent":                 {may: "wire election membership internal/transport hooks hooks/jobrun internal/jobs internal/control internal/durable election/lease internal/keeper"},
+	"agent":                 {may: "wire election membership internal/transport hooks hooks/jobrun internal/jobs internal/control internal/durable election/lease internal/keeper internal/key"},
 	"membership":            {may: "wire internal/transport"},
 	"internal/transport":    {may: "wire"},
 	"hooks":                 {may: "internal/realtime internal/rights"},

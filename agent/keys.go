@@ -1,0 +1,167 @@
+package agent
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/internal/key"
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// sealing is what the agent asks of a LAN that encrypts and authenticates. All methods may
+// be called from any goroutine.
+type sealing interface {
+	// SetKeys replaces the ring, which is not empty. Sessions under a key that is not in
+	// it any more end within a second.
+	SetKeys(key.Ring)
+	// EachPeer calls f for each host with which there is a session: with the keys that
+	// it says to have, in its order, or nil if it has not said so yet, and with those of
+	// the sessions with it that live.
+	EachPeer(f func(id wire.ID, has, uses []key.ID))
+}
+
+// keyring is what the agent has of keys now. It is never changed after it was published.
+type keyring struct {
+	file string // that they were read from
+	ring key.Ring
+}
+
+const (
+	encryptionNone     = "none: traffic is neither encrypted nor authenticated"
+	encryptionInsecure = "none (--insecure)"
+)
+
+// sealing gives nil if the LAN is as plain as it comes.
+func (a *agent) sealing() sealing {
+	s, _ := a.lan.(sealing)
+	return s
+}
+
+// takeKeys takes up what a reload has read. Whether there are keys at all is settled at the
+// start, since it makes the LAN: a change of that waits.
+func (a *agent) takeKeys(next keyring) (waiting []control.Waiting) {
+	now := a.keys.Load()
+	if (len(now.ring) == 0) != (len(next.ring) == 0) {
+		return []control.Waiting{{Setting: "network.key", Now: now.text(), Then: next.text()}}
+	}
+	a.keys.Store(&next)
+	if now.ring.Equal(next.ring) {
+		return nil
+	}
+	if s := a.sealing(); s != nil {
+		s.SetKeys(next.ring)
+	}
+	text := "keys taken up: " + next.text()
+	a.log.Info("keys taken up", "keys", next.text())
+	a.event(control.Event{Type: "keys", Text: text})
+	return nil
+}
+
+// text names the keys, and so none of them.
+func (k *keyring) text() string {
+	if len(k.ring) == 0 {
+		return "none"
+	}
+	return strings.Join(hexIDs(k.ring.IDs()), " ")
+}
+
+func hexIDs(ids []key.ID) []string {
+	text := make([]string, len(ids))
+	for i, id := range ids {
+		text[i] = id.String()
+	}
+	return text
+}
+
+// encryption says what protects the traffic, in words.
+func (a *agent) encryption(members []control.Member) string {
+	if a.cfg.Insecure {
+		return encryptionInsecure
+	}
+	ring := a.keys.Load().ring
+	if a.sealing() == nil || len(ring) == 0 {
+		return encryptionNone
+	}
+	heard, all := 0, 0
+	for _, h := range a.hostKeys(members) {
+		all++
+		if h.Self || len(h.Uses) > 0 {
+			heard++
+		}
+	}
+	return fmt.Sprintf("sealed, key %s (1 of %d), %d of %d hosts", ring[0].ID, len(ring), heard, all)
+}
+
+// logSeal says at the start what protects the traffic.
+func (a *agent) logSeal() {
+	switch k := a.keys.Load(); {
+	case a.cfg.Insecure:
+		a.log.Warn("traffic is neither encrypted nor authenticated (--insecure): anybody on this network can forge it")
+	case a.sealing() == nil || len(k.ring) == 0:
+		a.log.Warn("traffic is neither encrypted nor authenticated: anybody on this network can forge it")
+	default:
+		a.log.Info("traffic is sealed", "keys", k.text())
+	}
+}
+
+// hostKeys gives what each member says to have, this one first, then by name.
+func (a *agent) hostKeys(members []control.Member) []control.HostKeys {
+	type peer struct{ has, uses []key.ID }
+	peers := map[string]peer{}
+	if s := a.sealing(); s != nil {
+		s.EachPeer(func(id wire.ID, has, uses []key.ID) {
+			p := peers[id.String()]
+			if has != nil {
+				p.has = has
+			}
+			p.uses = append(slices.Clone(p.uses), uses...)
+			peers[id.String()] = p
+		})
+	}
+	var hosts []control.HostKeys
+	for _, m := range members {
+		if m.Status == "left" {
+			continue
+		}
+		p := peers[m.ID]
+		if m.Self {
+			p = peer{has: a.keys.Load().ring.IDs()}
+		}
+		hosts = append(hosts, control.HostKeys{ID: m.ID, Name: m.Name, Addr: m.Addr, Status: m.Status, Self: m.Self, Keys: hexIDs(p.has), Uses: hexIDs(p.uses)})
+	}
+	slices.SortStableFunc(hosts, func(x, y control.HostKeys) int {
+		switch {
+		case x.Self != y.Self && x.Self:
+			return -1
+		case x.Self != y.Self:
+			return 1
+		}
+		return strings.Compare(x.Name, y.Name)
+	})
+	return hosts
+}
+
+// Keys implements control.Backend.
+func (a *agent) Keys() control.Keys {
+	k := a.keys.Load()
+	return control.Keys{File: k.file, Insecure: a.cfg.Insecure, Sealed: a.sealing() != nil && len(k.ring) > 0, Keys: hexIDs(k.ring.IDs()),
+		Hosts: a.hostKeys(a.shown.Load().members)}
+}
+
+// noteLacking says of each member which of this host's keys it lacks, if it has said which it has.
+func (a *agent) noteLacking(members []control.Member) {
+	ring := a.keys.Load().ring
+	if len(ring) < 2 {
+		return // or there would be no session with it
+	}
+	for _, h := range a.hostKeys(members) {
+		i := slices.IndexFunc(members, func(m control.Member) bool { return m.ID == h.ID })
+		for _, id := range hexIDs(ring.IDs()) {
+			if len(h.Keys) > 0 && !slices.Contains(h.Keys, id) {
+				members[i].LacksKeys = append(members[i].LacksKeys, id)
+			}
+		}
+	}
+}
