@@ -162,6 +162,7 @@ type agent struct {
 	shown     atomic.Pointer[snapshot]
 	commands  atomic.Pointer[hooks.Config] // the hooks as configured now
 	keys      atomic.Pointer[keyring]
+	peers     sealing // who has which keys; nil: the port is plain
 	counters  counters
 	hearing   hearing
 	started   time.Time // wall clock

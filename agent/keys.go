@@ -1,7 +1,7 @@
 package agent
 
 import (
-	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -33,10 +33,12 @@ const (
 	encryptionInsecure = "none (--insecure)"
 )
 
-// sealing gives nil if the LAN is as plain as it comes.
-func (a *agent) sealing() sealing {
-	s, _ := a.lan.(sealing)
-	return s
+// plain is what protects traffic that is not sealed, in words.
+func (a *agent) plain() string {
+	if a.cfg.Insecure {
+		return encryptionInsecure
+	}
+	return encryptionNone
 }
 
 // takeKeys takes up what a reload has read. Whether there are keys at all is settled at the
@@ -50,12 +52,11 @@ func (a *agent) takeKeys(next keyring) (waiting []control.Waiting) {
 	if now.ring.Equal(next.ring) {
 		return nil
 	}
-	if s := a.sealing(); s != nil {
-		s.SetKeys(next.ring)
+	if a.peers != nil {
+		a.peers.SetKeys(next.ring)
 	}
-	text := "keys taken up: " + next.text()
 	a.log.Info("keys taken up", "keys", next.text())
-	a.event(control.Event{Type: "keys", Text: text})
+	a.event(control.Event{Type: "keys", Text: "keys taken up: " + next.text()})
 	return nil
 }
 
@@ -75,34 +76,15 @@ func hexIDs(ids []key.ID) []string {
 	return text
 }
 
-// encryption says what protects the traffic, in words.
-func (a *agent) encryption(members []control.Member) string {
-	if a.cfg.Insecure {
-		return encryptionInsecure
-	}
-	ring := a.keys.Load().ring
-	if a.sealing() == nil || len(ring) == 0 {
-		return encryptionNone
-	}
-	heard, all := 0, 0
-	for _, h := range a.hostKeys(members) {
-		all++
-		if h.Self || len(h.Uses) > 0 {
-			heard++
-		}
-	}
-	return fmt.Sprintf("sealed, key %s (1 of %d), %d of %d hosts", ring[0].ID, len(ring), heard, all)
-}
-
 // logSeal says at the start what protects the traffic.
 func (a *agent) logSeal() {
-	switch k := a.keys.Load(); {
+	switch {
+	case a.peers != nil:
+		a.log.Info("traffic is sealed", "keys", a.keys.Load().text())
 	case a.cfg.Insecure:
 		a.log.Warn("traffic is neither encrypted nor authenticated (--insecure): anybody on this network can forge it")
-	case a.sealing() == nil || len(k.ring) == 0:
-		a.log.Warn("traffic is neither encrypted nor authenticated: anybody on this network can forge it")
 	default:
-		a.log.Info("traffic is sealed", "keys", k.text())
+		a.log.Warn("traffic is neither encrypted nor authenticated: anybody on this network can forge it")
 	}
 }
 
@@ -110,8 +92,8 @@ func (a *agent) logSeal() {
 func (a *agent) hostKeys(members []control.Member) []control.HostKeys {
 	type peer struct{ has, uses []key.ID }
 	peers := map[string]peer{}
-	if s := a.sealing(); s != nil {
-		s.EachPeer(func(id wire.ID, has, uses []key.ID) {
+	if a.peers != nil {
+		a.peers.EachPeer(func(id wire.ID, has, uses []key.ID) {
 			p := peers[id.String()]
 			if has != nil {
 				p.has = has
@@ -146,7 +128,7 @@ func (a *agent) hostKeys(members []control.Member) []control.HostKeys {
 // Keys implements control.Backend.
 func (a *agent) Keys() control.Keys {
 	k := a.keys.Load()
-	return control.Keys{File: k.file, Insecure: a.cfg.Insecure, Sealed: a.sealing() != nil && len(k.ring) > 0, Keys: hexIDs(k.ring.IDs()),
+	return control.Keys{File: k.file, UID: os.Geteuid(), Insecure: a.cfg.Insecure, Sealed: a.peers != nil, Keys: hexIDs(k.ring.IDs()),
 		Hosts: a.hostKeys(a.shown.Load().members)}
 }
 

@@ -14,14 +14,11 @@ import (
 
 	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/key"
-	"github.com/bully-agent/bully-agent/internal/test/lantest"
-	"github.com/bully-agent/bully-agent/internal/transport"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
-// fakeSeal is a LAN that says to seal, and of its peers what a test puts into it.
+// fakeSeal says of peers what a test puts into it.
 type fakeSeal struct {
-	*lantest.Host
 	mu    sync.Mutex
 	rings []key.Ring // that it was given
 	peers []fakePeer
@@ -58,24 +55,11 @@ func (s *fakeSeal) EachPeer(f func(id wire.ID, has, uses []key.ID)) {
 	}
 }
 
-// sealed gives h a LAN that seals, with these keys.
-func (c *cluster) sealed(h *testHost, ring key.Ring, reload func() (Reloaded, error)) *fakeSeal {
+// sealed has h's agent think that its port is sealed, with these keys.
+func (h *testHost) sealed(ring key.Ring) *fakeSeal {
 	seal := &fakeSeal{}
-	h.settings = func(cfg *Config) {
-		cfg.Keys, cfg.KeyFile = ring, "/etc/bully-agent/key"
-		cfg.Listen = func() (transport.LAN, error) {
-			h.port = c.lan.Host(h.name, h.addr)
-			seal.Host = h.port
-			return seal, nil
-		}
-		if reload != nil {
-			cfg.Reload = func() (Reloaded, error) {
-				r, err := reload()
-				r.Seeds, r.Priority, r.LogLevel = cfg.Seeds, h.priority, hclog.Info
-				return r, err
-			}
-		}
-	}
+	h.agent.peers = seal
+	h.agent.keys.Store(&keyring{file: "/etc/bully-agent/key", ring: ring})
 	return seal
 }
 
@@ -88,29 +72,25 @@ func testKey(n byte) key.Key {
 	return k
 }
 
-// What protects the traffic is in status: nothing, nothing as somebody wished, or a key, and how many hosts have it.
+// What protects the traffic is in status: nothing, or nothing as somebody wished. Where it is sealed it is known which
+// host has which keys.
 func TestStatusSaysWhatProtectsTheTraffic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 3)
 		plain, insecure, top := c.hosts[0], c.hosts[1], c.hosts[2]
 		insecure.settings = func(cfg *Config) { cfg.Insecure = true }
-		a, b := testKey(1), testKey(2)
-		seal := c.sealed(top, key.Ring{a, b}, nil)
 		for _, h := range c.hosts {
 			c.start(h)
 		}
 		c.agrees(top)
-		wants := map[*testHost]string{plain: "none: traffic is neither encrypted nor authenticated", insecure: "none (--insecure)",
-			top: "sealed, key " + a.ID.String() + " (1 of 2), 1 of 3 hosts"}
-		for h, want := range wants {
+		for h, want := range map[*testHost]string{plain: "none: traffic is neither encrypted nor authenticated", insecure: "none (--insecure)"} {
 			if got := h.agent.Status().Encryption; got != want {
 				t.Errorf("%s says %q, want %q", h.name, got, want)
 			}
 		}
+		a, b := testKey(1), testKey(2)
+		seal := top.sealed(key.Ring{a, b})
 		seal.say(fakePeer{plain.agent.seat.state.ID, []key.ID{a.ID}, []key.ID{a.ID}}, fakePeer{insecure.agent.seat.state.ID, nil, nil})
-		if got, want := top.agent.Status().Encryption, "sealed, key "+a.ID.String()+" (1 of 2), 2 of 3 hosts"; got != want {
-			t.Errorf("with one peer: %q, want %q", got, want)
-		}
 		for _, m := range top.agent.Members() {
 			if want := map[string]string{plain.name: b.ID.String()}[m.Name]; strings.Join(m.LacksKeys, " ") != want {
 				t.Errorf("%s is said to lack %q, want %q", m.Name, m.LacksKeys, want)
@@ -141,9 +121,15 @@ func TestCase73ReloadOfKeys(t *testing.T) {
 		a, b := testKey(1), testKey(2)
 		var next Reloaded
 		var bad error
-		seal := c.sealed(h, key.Ring{a}, func() (Reloaded, error) { return next, bad })
+		h.settings = func(cfg *Config) {
+			cfg.Reload = func() (Reloaded, error) {
+				next.Seeds, next.Priority, next.LogLevel = cfg.Seeds, h.priority, hclog.Info
+				return next, bad
+			}
+		}
 		c.start(h)
 		c.agrees(h)
+		seal := h.sealed(key.Ring{a})
 		shows := func(want ...key.ID) {
 			t.Helper()
 			if got := h.agent.Keys().Keys; !slices.Equal(got, hexIDs(want)) {

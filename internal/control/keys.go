@@ -6,6 +6,7 @@ import "context"
 // never a key.
 type Keys struct {
 	File     string     `json:"file"`     // that the agent reads; empty: none
+	UID      int        `json:"uid"`      // the agent's user, who must be able to read it
 	Insecure bool       `json:"insecure"` // none is used, since somebody said so
 	Sealed   bool       `json:"sealed"`   // traffic is encrypted and authenticated with them
 	Keys     []string   `json:"keys"`     // ids, eight hexadecimal digits each; the first begins

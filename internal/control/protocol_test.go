@@ -75,9 +75,9 @@ func twoHostsKeys() Keys {
 
 // What has no keys is an empty list, over which a reader can go.
 func TestKeysAreAnswered(t *testing.T) {
-	agent := &fakeAgent{keys: Keys{Insecure: true, Hosts: []HostKeys{{Name: "alpha", Self: true}}}}
+	agent := &fakeAgent{keys: Keys{UID: 7950, Insecure: true, Hosts: []HostKeys{{Name: "alpha", Self: true}}}}
 	served := serveAgent(t, agent, nil)
-	if _, body := request(t, served.path, "GET", "/v1/keys", ""); body != `{"file":"","insecure":true,"sealed":false,"keys":[],`+
+	if _, body := request(t, served.path, "GET", "/v1/keys", ""); body != `{"file":"","uid":7950,"insecure":true,"sealed":false,"keys":[],`+
 		`"hosts":[{"id":"","name":"alpha","addr":"","status":"","self":true,"keys":[],"uses":[]}]}`+"\n" {
 		t.Errorf("answered %s", body)
 	}
