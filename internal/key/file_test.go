@@ -260,3 +260,58 @@ func must(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+// Case 60: a key is never overwritten; and nothing is made where others could change it.
+func TestCase60MakeAndReplace(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "b")
+	path := filepath.Join(dir, "key")
+	must(t, Make(path, Ring{keyOf(1)}, os.Geteuid(), os.Getegid()))
+	want := path + ": it is there already: expected no file, since a key is never overwritten; " +
+		"hint: bully-agent key status shows what is in it; bully-agent key rotate replaces it on all hosts"
+	if err := Make(path, Ring{keyOf(2)}, os.Geteuid(), os.Getegid()); !errors.Is(err, fs.ErrExist) || err.Error() != want {
+		t.Errorf("again: %v", err)
+	}
+	if ring, err := Read(path); err != nil || !ring.Equal(Ring{keyOf(1)}) {
+		t.Errorf("read %v, %v", ring, err)
+	}
+	must(t, Replace(path, Ring{keyOf(2), keyOf(1)}))
+	if ring, err := Read(path); err != nil || !ring.Equal(Ring{keyOf(2), keyOf(1)}) {
+		t.Errorf("read %v, %v", ring, err)
+	}
+	if err := Replace(path+"2", Ring{keyOf(2)}); err == nil {
+		t.Error("replaced what is not there")
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Errorf("left over: %v, %v", entries, err)
+	}
+
+	must(t, os.Chmod(dir, 0o777))
+	below := filepath.Join(dir, "c", "key")
+	if err := Make(below, Ring{keyOf(1)}, os.Geteuid(), os.Getegid()); err == nil || !strings.HasPrefix(err.Error(), below+": "+dir+" is writable by everyone") {
+		t.Errorf("below what all can change: %v", err)
+	}
+	if _, err := os.Lstat(filepath.Dir(below)); err == nil {
+		t.Error("a directory was made all the same")
+	}
+	must(t, os.Chmod(dir, 0o755))
+	must(t, os.Symlink("nowhere", filepath.Join(dir, "link")))
+	if err := Make(filepath.Join(dir, "link"), Ring{keyOf(1)}, os.Geteuid(), os.Getegid()); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("over a link to nothing: %v", err)
+	}
+}
+
+// What root makes for the agent's user that user can read, and root's commands with it.
+func TestMakeForAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make files of other owners")
+	}
+	path := filepath.Join(t.TempDir(), "key")
+	must(t, Make(path, Ring{keyOf(1)}, 7950, 7950))
+	if _, err := Read(path); err == nil {
+		t.Error("root reads the file of just anybody")
+	}
+	must(t, Replace(path, Ring{keyOf(2)}))
+	if ring, err := Read(path, 7950); err != nil || !ring.Equal(Ring{keyOf(2)}) {
+		t.Errorf("read %v, %v", ring, err)
+	}
+}

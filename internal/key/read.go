@@ -7,21 +7,23 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bully-agent/bully-agent/internal/durable"
 	"github.com/bully-agent/bully-agent/internal/rights"
 )
 
-// Read reads the keys of a file that nobody can read but root and the user of this process,
-// and that nobody else can put another in the place of. The error joins an *Error for each
+// Read reads the keys of a file that nobody can read but root, the user of this process and
+// those also named, and that nobody else can put another in the place of. The error joins an *Error for each
 // thing wrong: of the file's place, of its rights, or of its lines. It changes nothing. If
 // there is no such file, the error is fs.ErrNotExist, too.
-func Read(path string) (Ring, error) {
+func Read(path string, also ...uint32) (Ring, error) {
 	if err := checkKind(path); err != nil {
 		return nil, err
 	}
-	trusted := rights.OfThisProcess()
+	trusted := append(rights.OfThisProcess(), also...)
 	problems := []error{checkParents(trusted, path)}
 	// O_NOFOLLOW and O_NONBLOCK: whoever exchanges it now for a link or a pipe must not have us read or hang.
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
@@ -83,9 +85,65 @@ func ofKind(path string, mode fs.FileMode) error {
 	return err
 }
 
-// CheckPlace reports whether somebody else could put a file in the place of this one, which
-// need not exist.
-func CheckPlace(path string) error { return checkParents(rights.OfThisProcess(), path) }
+// Make makes a file with these keys for a user, and the directories that lead to it. It
+// never takes the place of anything: then the error is fs.ErrExist, too, and nothing has
+// changed, as after any other error but that of the disk.
+func Make(path string, ring Ring, uid, gid int) error {
+	if _, err := os.Lstat(path); err == nil {
+		return exists(path)
+	}
+	trusted := append(rights.OfThisProcess(), uint32(uid))
+	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) { // the first that is there, below which all is made
+		if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) && dir != filepath.Dir(dir) {
+			continue
+		}
+		if err := checkParents(trusted, filepath.Join(dir, "x")); err != nil {
+			return inPlaceOf(path, err)
+		}
+		break
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return cannotWrite(path, err)
+	}
+	switch err := durable.Create(path, ring.Format(), uid, gid); {
+	case errors.Is(err, fs.ErrExist):
+		return exists(path)
+	case err != nil:
+		return cannotWrite(path, err)
+	}
+	return nil
+}
+
+// Replace puts these keys in the place of those in a file, whose owner stays.
+func Replace(path string, ring Ring) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return cannotWrite(path, err)
+	}
+	stat := info.Sys().(*syscall.Stat_t)
+	if err := durable.ReplaceOf(path, ring.Format(), int(stat.Uid), int(stat.Gid)); err != nil {
+		return cannotWrite(path, err)
+	}
+	return nil
+}
+
+func exists(path string) error {
+	return &Error{File: path, Found: "it is there already", Expected: "no file, since a key is never overwritten",
+		Mend: "bully-agent key status shows what is in it; bully-agent key rotate replaces it on all hosts", cause: fs.ErrExist}
+}
+
+// inPlaceOf says of what was found on the way to a file that it is the file's problem.
+func inPlaceOf(path string, err error) error {
+	var bad *Error
+	if errors.As(err, &bad) {
+		bad.File = path
+	}
+	return err
+}
+
+func cannotWrite(path string, err error) error {
+	return &Error{File: path, Found: "it cannot be written: " + bare(err).Error(), Expected: fmt.Sprintf("a place where uid %d can write", os.Geteuid()), cause: err}
+}
 
 func checkParents(trusted rights.Trusted, path string) error {
 	err := trusted.Walk(filepath.Dir(path))
@@ -131,8 +189,12 @@ func cannotRead(path string, err error) error {
 // bare drops the operation and the path, which the message has already.
 func bare(err error) error {
 	var bad *fs.PathError
-	if errors.As(err, &bad) {
+	var link *os.LinkError
+	switch {
+	case errors.As(err, &bad):
 		return bad.Err
+	case errors.As(err, &link):
+		return link.Err
 	}
 	return err
 }

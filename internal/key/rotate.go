@@ -117,6 +117,8 @@ func (r Ring) Unready(step Step, hosts []Host) (missing []Unready) {
 func (r Ring) why(step Step, h Host) string {
 	has := "it has " + words(h.IDs)
 	switch old := r[len(r)-1].ID; {
+	case len(h.IDs) == 0 && step == Add:
+		return "" // which shuts nobody out
 	case len(h.IDs) == 0:
 		return "it was not heard, so nobody knows its keys"
 	case step == Add && !slices.Equal(h.IDs, r.IDs()):

@@ -99,6 +99,7 @@ func TestCase71UnreadyHostsAreNamed(t *testing.T) {
 		{"begins with the new one", Ring{fresh, old}, Host{IDs: []ID{b, a}, Uses: []ID{b}}, ""},
 		{"an old session lives", Ring{fresh, old}, Host{IDs: []ID{b, a}, Uses: []ID{b, a}},
 			fmt.Sprintf("a session under %s lives; it is replaced within seconds", a)},
+		{"not heard at the first step", Ring{old}, Host{}, ""},
 		{"not heard", Ring{old, fresh}, Host{}, "it was not heard, so nobody knows its keys"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -47,7 +47,7 @@ var layers = map[string]layer{
 	"hooks/jobrun":          {may: "hooks internal/guard"},
 	"internal/durable":      {may: ""},
 	"internal/fence":        {may: "internal/durable"},
-	"internal/key":          {may: "internal/rights"},
+	"internal/key":          {may: "internal/durable internal/rights"},
 	"internal/reaper":       {may: ""},
 	"internal/control":      {may: ""},
 	"internal/test/lantest": {may: ""},
