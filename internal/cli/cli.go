@@ -77,7 +77,7 @@ func commands() []command {
 		runCommand, labCommand, simCommand,
 		statusCommand, leaderCommand, isLeaderCommand, membersCommand, waitCommand, eventsCommand, historyCommand,
 		stepDownCommand, standCommand, handoverCommand, forgetCommand, reloadCommand, jobsCommand, hooksCommand, execCommand, holdCommand, fenceCommand,
-		configCommand, versionCommand,
+		configCommand, keyCommand, versionCommand,
 	}
 }
 

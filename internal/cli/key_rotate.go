@@ -1,0 +1,217 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/internal/key"
+)
+
+var keyRotateCommand = command{
+	name: "rotate", usage: "take the next step of replacing the key",
+	about: `Three steps, all on the same host, each followed by copying the file to the others as it says: a new key is added, and all
+		hosts come to accept it; it begins; the old one is removed. No step changes a leader or shuts out a host that is one step
+		behind, so the hosts may be done in any order. If a host is not ready for the next step, nothing changes, and the exit code
+		is 6. A host that is gone for good is left out by --without.`,
+	examples: []string{program + " key rotate", program + " key rotate --without delta"},
+	options: append([]option{
+		{name: "without", value: "HOST", usage: "go on, though this host is not ready; it is shut out until it has the file", many: true},
+		ownerOption, socketOption}, keyOptions...),
+	action: rotateKey,
+}
+
+func rotateKey(c *call) error {
+	k, err := c.keys()
+	if err != nil {
+		return err
+	}
+	if k.agent == nil {
+		_, err := c.client().Keys(c.Context.Context) // says why
+		return errors.Join(err)
+	}
+	if err := k.isInUse(); err != nil {
+		return err
+	}
+	step, next, err := k.ring.Next(time.Now())
+	if err != nil {
+		return refusedKeys(program+" key revoke ID removes one", "%s: %w", k.path, err)
+	}
+	without := c.StringSlice("without")
+	hosts := slices.DeleteFunc(k.others(), func(h key.Host) bool { return slices.Contains(without, h.Name) })
+	if err := k.unready(step, hosts); err != nil {
+		return err
+	}
+	if err := c.replaceKeys(k, next); err != nil {
+		return err
+	}
+	return c.print(stepText(step, k.ring, next) + k.carryText("carry it to the other hosts, in any order:") + afterText(step))
+}
+
+// refusedKeys is an error after which nothing has changed.
+func refusedKeys(hint, format string, args ...any) error {
+	return &failure{code: exitRefused, err: fmt.Errorf(format, args...), hint: hint}
+}
+
+// isInUse reports why the agent's keys cannot be replaced by way of the file.
+func (k keys) isInUse() error {
+	switch {
+	case k.agent.Insecure:
+		return refusedKeys("restart it without --insecure", "the agent runs with --insecure and uses no key")
+	case len(k.agent.Keys) == 0:
+		return refusedKeys("restart it", "the agent uses no key, though there is one in %s", k.path)
+	}
+	return k.isTaken()
+}
+
+// isTaken reports whether the agent has what is in the file.
+func (k keys) isTaken() error {
+	switch ids := parseIDs(k.agent.Keys); {
+	case k.agent.File != k.path && !k.hasCredential():
+		return refusedKeys("name that one with --key", "the agent has its keys from %s, and not from %s", k.agent.File, k.path)
+	case !slices.Equal(ids, k.ring.IDs()):
+		return refusedKeys(k.reload(), "the agent has %s, and %s has %s", idsText(ids), k.path, idsText(k.ring.IDs()))
+	}
+	return nil
+}
+
+// unready has a line for each host that is in the way.
+func (k keys) unready(step key.Step, hosts []key.Host) error {
+	var errs []error
+	for _, u := range k.ring.Unready(step, hosts) {
+		hint := k.carry(u.Name)
+		if step == key.Add {
+			hint = "a key is replaced from one host: go on there, or copy the file of one to all"
+		}
+		if strings.HasPrefix(u.Why, "it was not heard") {
+			hint = "start its agent, or leave it out: " + program + " key rotate --without " + u.Name
+		}
+		if strings.HasPrefix(u.Why, "a session") {
+			hint = "try again"
+		}
+		errs = append(errs, refusedKeys(hint, "%s is not ready: %s", u.Name, u.Why))
+	}
+	return errors.Join(errs...)
+}
+
+// replaceKeys changes the file, and has the agent read it.
+func (c *call) replaceKeys(k keys, next key.Ring) error {
+	if err := key.Replace(k.path, next); err != nil {
+		return err
+	}
+	if k.agent == nil || k.hasCredential() {
+		return nil
+	}
+	if err := c.client().Reload(c.Context.Context); err != nil {
+		return fmt.Errorf("%s is changed, and then: reload: %w", k.path, err)
+	}
+	now, err := c.client().Keys(c.Context.Context)
+	if err != nil {
+		return fmt.Errorf("%s is changed, and then: %w", k.path, err)
+	}
+	if ids := parseIDs(now.Keys); !slices.Equal(ids, next.IDs()) {
+		return fmt.Errorf("%s is changed, and the agent has %s all the same", k.path, idsText(ids))
+	}
+	return nil
+}
+
+func idsText(ids []key.ID) string {
+	if len(ids) == 0 {
+		return "none"
+	}
+	text := make([]string, len(ids))
+	for i, id := range ids {
+		text[i] = id.String()
+	}
+	return strings.Join(text, " ")
+}
+
+func stepText(step key.Step, was, is key.Ring) string {
+	what := map[key.Step]string{
+		key.Add:     fmt.Sprintf("key %s was added, %s still begins", is[len(is)-1].ID, is[0].ID),
+		key.Promote: fmt.Sprintf("key %s begins, %s is still accepted", is[0].ID, was[0].ID),
+		key.Remove:  fmt.Sprintf("key %s was removed, %s is left", was[len(was)-1].ID, is[0].ID),
+	}[step]
+	return fmt.Sprintf("step %d of %d: %s\n", step, key.Steps, what)
+}
+
+func afterText(step key.Step) string {
+	if step == key.Remove {
+		return "then the old key is gone; " + program + " key status shows it\n"
+	}
+	return "then here again: " + program + " key rotate\n"
+}
+
+// carry is the command that brings the file to a host.
+func (k keys) carry(host string) string {
+	return fmt.Sprintf("scp -p %s %s:%s && ssh %s %s", k.path, host, k.path, host, k.reload())
+}
+
+// carryText has the commands for all hosts that the agent knows.
+func (k keys) carryText(head string) string {
+	text := ""
+	if k.hasCredential() {
+		text = "restart the agent, which has its keys from systemd: " + k.reload() + "\n"
+	}
+	if hosts := k.others(); len(hosts) > 0 {
+		text += head + "\n"
+		for _, h := range hosts {
+			text += "  " + k.carry(h.Name) + "\n"
+		}
+	}
+	return text
+}
+
+var keyRevokeCommand = command{
+	name: "revoke", usage: "remove a key at once, if it was stolen", args: "ID", maxArgs: 1,
+	about: `Does not wait for other hosts: sessions under the key end within a second. If it was the only one, a new one takes its
+		place. Other hosts hear this one again when they have the file, too: until then each side acts as if the other were gone, so
+		copy it to all at once, as it says.`,
+	examples: []string{program + " key revoke 4f1c9a02"},
+	options:  append([]option{ownerOption, socketOption}, keyOptions...),
+	action:   revokeKey,
+}
+
+func revokeKey(c *call) error {
+	if c.NArg() == 0 {
+		return usage("see "+program+" key status", "ID is missing: expected the id of a key")
+	}
+	id, err := key.ParseID(c.Args().First())
+	if err != nil {
+		return usage("see "+program+" key status", "ID is no id of a key: expected eight hexadecimal digits")
+	}
+	k, err := c.keys()
+	if err != nil {
+		return err
+	}
+	if _, found := k.ring.Find(id); !found {
+		return refusedKeys("see "+program+" key status", "there is no key %s in %s, which has %s", id, k.path, idsText(k.ring.IDs()))
+	}
+	if k.agent != nil && k.agent.File != k.path && !k.hasCredential() && !k.agent.Insecure {
+		return k.isTaken()
+	}
+	next := k.ring.Without(id, time.Now())
+	if err := c.replaceKeys(c.withoutIdleAgent(k), next); err != nil {
+		return err
+	}
+	text := fmt.Sprintf("key %s was revoked, %s begins", id, next[0].ID)
+	if len(k.ring) == 1 {
+		text = fmt.Sprintf("key %s was revoked, %s was made and begins", id, next[0].ID)
+	}
+	text += "\n" + k.carryText("hosts that have "+id.String()+" still take it, and those without "+next[0].ID.String()+" do not hear this one; at once:")
+	if k.agent == nil {
+		text += "no agent answers here; copy the file to all other hosts, and reload there: " + k.carry("HOST") + "\n"
+	}
+	return c.print(text)
+}
+
+// withoutIdleAgent forgets an agent that uses no key: it has nothing to reload.
+func (c *call) withoutIdleAgent(k keys) keys {
+	if k.agent != nil && len(k.agent.Keys) == 0 {
+		k.agent = (*control.Keys)(nil)
+	}
+	return k
+}
