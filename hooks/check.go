@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/bully-agent/bully-agent/internal/rights"
+	"github.com/bully-agent/bully-agent/internal/access"
 )
 
 // Check reports whether a command may be run: it exists, is an executable file
@@ -98,8 +98,8 @@ func checkFile(path string, root bool) error {
 // checkTrust reports the first part of a path that somebody else than root could
 // change. For one that does not exist the error is fs.ErrNotExist.
 func checkTrust(path string) error {
-	err := rights.OfRoot.Walk(path)
-	if open := (*rights.Error)(nil); errors.As(err, &open) {
+	err := access.OfRoot.Walk(path)
+	if open := (*access.Error)(nil); errors.As(err, &open) {
 		advice := fmt.Sprintf("%s, and the agent runs as root: %s it", open.Found, open.Mend)
 		if open.Owner {
 			advice += ", or run the agent as that user"

@@ -279,7 +279,7 @@ func TestAFullDisk(t *testing.T) {
 	}
 }
 
-// limit bounds the size of files: what a full disk is to a test without rights.
+// limit bounds the size of files: what a full disk is to a test without access.
 func init() {
 	if n, err := strconv.ParseUint(os.Getenv("FENCE_TEST_LIMIT"), 10, 64); err == nil {
 		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: n, Max: n}); err != nil {

@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bully-agent/bully-agent/internal/access"
 	"github.com/bully-agent/bully-agent/internal/durable"
-	"github.com/bully-agent/bully-agent/internal/rights"
 )
 
 // Read reads the keys of a file that nobody can read but root, the user of this process and
@@ -23,7 +23,7 @@ func Read(path string, also ...uint32) (Ring, error) {
 	if err := checkKind(path); err != nil {
 		return nil, err
 	}
-	trusted := append(rights.OfThisProcess(), also...)
+	trusted := append(access.OfThisProcess(), also...)
 	problems := []error{checkParents(trusted, path)}
 	// O_NOFOLLOW and O_NONBLOCK: whoever exchanges it now for a link or a pipe must not have us read or hang.
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
@@ -92,7 +92,7 @@ func Make(path string, ring Ring, uid, gid int) error {
 	if _, err := os.Lstat(path); err == nil {
 		return exists(path)
 	}
-	trusted := append(rights.OfThisProcess(), uint32(uid))
+	trusted := append(access.OfThisProcess(), uint32(uid))
 	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) { // the first that is there, below which all is made
 		if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) && dir != filepath.Dir(dir) {
 			continue
@@ -145,9 +145,9 @@ func cannotWrite(path string, err error) error {
 	return &Error{File: path, Found: "it cannot be written: " + bare(err).Error(), Expected: fmt.Sprintf("a place where uid %d can write", os.Geteuid()), cause: err}
 }
 
-func checkParents(trusted rights.Trusted, path string) error {
+func checkParents(trusted access.Trusted, path string) error {
 	err := trusted.Walk(filepath.Dir(path))
-	var open *rights.Error
+	var open *access.Error
 	if !errors.As(err, &open) {
 		return err
 	}
@@ -155,9 +155,9 @@ func checkParents(trusted rights.Trusted, path string) error {
 		Mend: mendCommand(open)}
 }
 
-func checkRights(trusted rights.Trusted, path string, info fs.FileInfo) error {
+func checkRights(trusted access.Trusted, path string, info fs.FileInfo) error {
 	err := trusted.Private(path, info)
-	var open *rights.Error
+	var open *access.Error
 	if !errors.As(err, &open) {
 		return err
 	}
@@ -168,7 +168,7 @@ func checkRights(trusted rights.Trusted, path string, info fs.FileInfo) error {
 	return bad
 }
 
-func mendCommand(open *rights.Error) string {
+func mendCommand(open *access.Error) string {
 	if open.Owner && os.Geteuid() != 0 {
 		return fmt.Sprintf("chown %d %s", os.Geteuid(), quoted(open.Part))
 	}

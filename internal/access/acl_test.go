@@ -1,4 +1,4 @@
-package rights
+package access
 
 import (
 	"encoding/binary"

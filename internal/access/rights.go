@@ -1,6 +1,6 @@
-// Package rights says who can change, or read, what a path names: by owner, mode and
+// Package access says who can change, or read, what a path names: by owner, mode and
 // POSIX access control list. Those of NFSv4 are not known here.
-package rights
+package access
 
 import (
 	"errors"
@@ -82,7 +82,7 @@ func (t Trusted) Walk(path string) error {
 		}
 		target, err := os.Readlink(next)
 		if err != nil {
-			return fmt.Errorf("check rights: %w", err)
+			return fmt.Errorf("check access: %w", err)
 		}
 		if filepath.IsAbs(target) {
 			at = "/"
@@ -95,7 +95,7 @@ func (t Trusted) Walk(path string) error {
 func missing(path, part string, err error) error {
 	switch {
 	case !errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("check rights: %w", err)
+		return fmt.Errorf("check access: %w", err)
 	case part == path:
 		return absent(path + ": no such file on this host")
 	}
@@ -122,7 +122,7 @@ func split(path string) []string {
 func (t Trusted) checkPart(part string) error {
 	info, err := os.Lstat(part)
 	if err != nil {
-		return fmt.Errorf("check rights: %w", err)
+		return fmt.Errorf("check access: %w", err)
 	}
 	if err := t.owner(part, info); err != nil {
 		return err
@@ -151,7 +151,7 @@ func (t Trusted) Private(path string, info fs.FileInfo) error {
 func (t Trusted) owner(path string, info fs.FileInfo) error {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return fmt.Errorf("check rights: %s: owner unknown", path)
+		return fmt.Errorf("check access: %s: owner unknown", path)
 	}
 	if !t.has(stat.Uid) {
 		return &Error{Part: path, Found: fmt.Sprintf("owned by uid %d (mode %v)", stat.Uid, info.Mode()), Mend: "chown root", Owner: true}

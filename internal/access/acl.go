@@ -1,4 +1,4 @@
-package rights
+package access
 
 import (
 	"encoding/binary"
@@ -71,11 +71,11 @@ func readACL(path string) ([]aclEntry, error) {
 	case errors.Is(err, unix.ENODATA), errors.Is(err, unix.EOPNOTSUPP):
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("check rights: %s: read access control list: %w", path, err)
+		return nil, fmt.Errorf("check access: %s: read access control list: %w", path, err)
 	}
 	entries, err := parseACL(raw[:n])
 	if err != nil {
-		return nil, fmt.Errorf("check rights: %s: %w", path, err)
+		return nil, fmt.Errorf("check access: %s: %w", path, err)
 	}
 	return entries, nil
 }
