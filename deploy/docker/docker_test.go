@@ -139,8 +139,9 @@ func healthy(t *testing.T, s *stack) {
 func oneAgent(t *testing.T, s *stack) {
 	s.documented(t, "docker build --tag bully-agent:local deploy/docker")
 	s.documented(t, "docker run --rm bully-agent:local run --help", "--priority", "BULLY_")
+	s.documented(t, "docker run --rm --volume bully-agent-key:/etc/bully-agent/secret bully-agent:local key generate --if-missing", "key")
 	s.documented(t, "docker run --detach --name bully-agent --init --network host --restart unless-stopped --stop-timeout 45"+
-		" --volume bully-agent-state:/var/lib/bully-agent --env BULLY_JOIN=beta.lan,gamma.lan --env BULLY_PRIORITY=200 bully-agent:local")
+		" --volume bully-agent-state:/var/lib/bully-agent --volume bully-agent-key:/etc/bully-agent/secret --env BULLY_JOIN=beta.lan,gamma.lan --env BULLY_PRIORITY=200 bully-agent:local")
 	s.documented(t, "docker exec bully-agent bully-agent wait --for me --timeout 30s")
 	s.documented(t, "docker exec bully-agent bully-agent status", "priority 200", "leader")
 	s.documented(t, "docker stop bully-agent")

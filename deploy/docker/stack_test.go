@@ -204,7 +204,7 @@ func (s *stack) remove(t *testing.T) {
 	}
 	try(s.composed("down", "--volumes", "--remove-orphans", "--timeout", "1")...)
 	try("docker", "rm", "--force", s.name)
-	try("docker", "volume", "rm", s.name+"-state")
+	try("docker", "volume", "rm", s.name+"-state", s.name+"-key")
 	try("docker", "rmi", s.image)
 	try("docker", "rmi", s.base)
 	for _, list := range [][]string{
@@ -232,6 +232,7 @@ func (s *stack) documented(t *testing.T, command string, wants ...string) {
 		"deploy/docker", s.dir,
 		"bully-agent:local", s.image,
 		"bully-agent-state", s.name+"-state",
+		"bully-agent-key", s.name+"-key",
 		"--network host", "--network none",
 		"--name bully-agent", "--name "+s.name,
 		"docker exec bully-agent", "docker exec "+s.name,
