@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -48,6 +49,8 @@ type datagrams struct {
 	count  *counters
 	closed <-chan struct{}
 	gossip chan *memberlist.Packet
+
+	isGuarded atomic.Bool // nobody takes gossip in clear (Prove)
 
 	// recv belongs to the goroutine in ReadFrame. It is used for every
 	// datagram: memberlist's own transport allocates 64 KiB for each one, so a
@@ -146,7 +149,7 @@ func (d *datagrams) mayReadAgain(err error, failures int) bool {
 // handGossip queues a right-sized copy of b for memberlist, or drops it:
 // whoever is behind b in the socket may be an election frame (P7).
 func (d *datagrams) handGossip(b []byte, from netip.AddrPort) {
-	if len(d.gossip) == cap(d.gossip) { // only this goroutine fills it
+	if d.isGuarded.Load() || len(d.gossip) == cap(d.gossip) { // only this goroutine fills it
 		d.count.gossipDrops.Add(1)
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -47,15 +48,17 @@ type streams struct {
 	count    *counters
 	gate     gate
 	members  *members
-	taken    chan net.Conn
+	guard    atomic.Pointer[guard]
 	tethers  *tethers
 	running  sync.WaitGroup // the accept loop and one goroutine per waiting or held stream
 }
 
 func newStreams(ctx context.Context, listener net.Listener, log hclog.Logger, count *counters, cluster uint32) *streams {
 	m := new(members)
-	return &streams{ctx: ctx, listener: listener, log: log, count: count, taken: make(chan net.Conn), members: m,
+	s := &streams{ctx: ctx, listener: listener, log: log, count: count, members: m,
 		gate: gate{most: maxStreams, mostPerSource: maxStreamsPerSource, members: m}, tethers: newTethers(cluster, m)}
+	s.guard.Store(&guard{taken: make(chan net.Conn)})
+	return s
 }
 
 // start starts to accept.
@@ -104,6 +107,11 @@ func (s *streams) admit(conn net.Conn) {
 func (s *streams) sort(conn *stream, source netip.Addr) (isTether bool) {
 	ctx, cancel := context.WithTimeout(s.ctx, s.members.patience(source))
 	defer cancel()
+	guard := s.guard.Load()
+	if err := guard.prove(ctx, conn); err != nil {
+		s.refuse(conn)
+		return false
+	}
 	if err := conn.peek(ctx); err != nil {
 		s.refuse(conn)
 		return false
@@ -115,7 +123,7 @@ func (s *streams) sort(conn *stream, source netip.Addr) (isTether bool) {
 		return isTether
 	}
 	select {
-	case s.taken <- conn:
+	case guard.taken <- conn:
 	case <-ctx.Done():
 		s.refuse(conn)
 	}
@@ -136,7 +144,7 @@ func (s *streams) close() {
 }
 
 // StreamCh gives memberlist its streams.
-func (t *Transport) StreamCh() <-chan net.Conn { return t.streams.taken }
+func (t *Transport) StreamCh() <-chan net.Conn { return t.streams.guard.Load().taken }
 
 // DialTimeout is DialAddressTimeout for those who do not know the member's name.
 func (t *Transport) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {

@@ -274,7 +274,7 @@ func TestAcceptGoesOnWhenFileDescriptorsRanOut(t *testing.T) {
 		s.start()
 		go func() { _, _ = far.Write([]byte{6}) }()
 
-		_ = (<-s.taken).Close()
+		_ = (<-s.guard.Load().taken).Close()
 		cancel()
 		s.close()
 		for i := 1; i <= l.failures; i++ {

@@ -91,7 +91,13 @@ func (t *Transport) Tether(ctx context.Context, to netip.AddrPort, lost, refused
 	defer context.AfterFunc(t.ctx, cancel)()
 	to = unmap(to)
 	e := tether{cluster: t.cluster, lost: lost, refused: refused, count: &t.count,
-		dial:    func() (net.Conn, error) { return dialTether(ctx, t.source(), to) },
+		dial: func() (net.Conn, error) {
+			conn, err := dialTether(ctx, t.source(), to)
+			if err != nil {
+				return nil, err
+			}
+			return t.streams.guard.Load().proveTether(ctx, conn, to)
+		},
 		refuses: func() bool { return refusesDatagrams(t.source(), to) }}
 	e.keep(ctx)
 }
@@ -127,6 +133,8 @@ func (e *tether) keep(ctx context.Context) {
 			if time.Since(begun) >= tetherShortLife {
 				vain, short = 0, 0
 			}
+		case errors.As(err, &unproven{}): // says nothing; an end that was evidence still is
+			ended = ended && isEnd(err)
 		case isEnd(err): // accepted and reset before we knew
 			ended = true
 		case ended && errors.Is(err, syscall.ECONNREFUSED):
@@ -196,6 +204,9 @@ func dialTether(ctx context.Context, source netip.Addr, to netip.AddrPort) (net.
 // keepAlive makes the kernel look after a silent stream. Without it a place is
 // free later, so a refusal of the kernel's is no reason for anything.
 func keepAlive(conn net.Conn) {
+	if proven, ok := conn.(interface{ NetConn() net.Conn }); ok {
+		conn = proven.NetConn()
+	}
 	tcp, ok := conn.(*net.TCPConn)
 	if !ok {
 		return

@@ -106,7 +106,7 @@ type counters struct {
 type Stats struct {
 	FramesIn, FramesOut uint64 // election frames received, handed to the kernel
 	GossipIn, GossipOut uint64 // gossip datagrams queued for memberlist, handed to the kernel
-	GossipDropped       uint64 // gossip that found memberlist's queue full
+	GossipDropped       uint64 // gossip that found memberlist's queue full, or came in clear where it must not
 	StreamsRefused      uint64 // streams closed: too many, silent for too long, or of no kind we know
 	SendErrors          uint64 // frames and gossip that the kernel did not take
 	TethersHeld         uint64 // tethers that others hold to us, now

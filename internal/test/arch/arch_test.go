@@ -38,9 +38,10 @@ var layers = map[string]layer{
 	"internal/lab/verdict":  {may: "", pure: true},
 	"internal/test/e2e":     {may: ""},
 	"internal/config":       {may: "agent election membership hooks internal/jobs internal/key"},
-	"agent":                 {may: "wire election membership internal/transport hooks hooks/jobrun internal/jobs internal/control internal/durable election/lease internal/keeper internal/key"},
+	"agent":                 {may: "wire election membership internal/transport internal/sealed internal/key hooks hooks/jobrun internal/jobs internal/control internal/durable election/lease internal/keeper"},
 	"membership":            {may: "wire internal/transport"},
 	"internal/transport":    {may: "wire"},
+	"internal/sealed":       {may: "wire internal/key internal/transport"},
 	"hooks":                 {may: "internal/realtime internal/access"},
 	"internal/access":       {may: ""},
 	"internal/guard":        {may: "hooks internal/control internal/durable internal/realtime internal/sidecar"},
@@ -50,7 +51,7 @@ var layers = map[string]layer{
 	"internal/key":          {may: "internal/durable internal/access"},
 	"internal/reaper":       {may: ""},
 	"internal/control":      {may: ""},
-	"internal/test/lantest": {may: ""},
+	"internal/test/lantest": {may: "internal/transport"},
 	"internal/test/hostile": {may: ""},
 	"internal/test/mutants": {may: ""},
 	"internal/sim":          {may: "wire election election/lease election/quorum internal/jobs", pure: true},
@@ -72,7 +73,7 @@ var onlyInTests = []string{"internal/test/lantest", "internal/test/hostile"}
 // package is matched by the longest prefix here; one that matches none fails the
 // test, so that no dependency comes in unnoticed. Tests may import anything.
 var homes = map[string]string{
-	"github.com/hashicorp/memberlist":   "membership internal/transport internal/test/lantest", // the last two for its interface types
+	"github.com/hashicorp/memberlist":   "membership internal/transport internal/sealed internal/test/lantest", // the last three for its interface types
 	"github.com/urfave/cli":             "internal/cli",
 	"github.com/coreos/go-systemd":      "internal/cli",
 	"golang.org/x/term":                 "internal/cli internal/lab",
@@ -83,10 +84,12 @@ var homes = map[string]string{
 	"github.com/google/renameio":        "internal/durable",
 	"github.com/vishvananda/netlink":    "agent internal/lab/netlab",
 	"github.com/vishvananda/netns":      "internal/lab/netlab",
-	"github.com/hashicorp/go-hclog":     "agent internal/cli internal/control hooks hooks/jobrun internal/lab membership internal/transport internal/keeper",
+	"github.com/hashicorp/go-hclog":     "agent internal/cli internal/control hooks hooks/jobrun internal/lab membership internal/sealed internal/transport internal/keeper",
 	"golang.org/x/sys":                  "agent internal/cli internal/config internal/control internal/durable internal/fence hooks internal/guard internal/key internal/lab internal/lab/netlab internal/access membership internal/reaper internal/transport internal/realtime internal/keeper internal/sidecar",
 	"golang.org/x/sync":                 "agent internal/cli internal/control internal/lab",
 	"golang.org/x/net":                  "internal/control",
+	"golang.org/x/crypto":               "internal/sealed",
+	"github.com/flynn/noise":            "internal/sealed",
 	"go.uber.org/goleak":                "",
 	"pgregory.net/rapid":                "",
 	"github.com/google/go-cmp":          "",

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -39,7 +40,7 @@ type Host struct {
 
 	inbox  chan datagram
 	gossip chan *memberlist.Packet
-	taken  chan net.Conn
+	guard  atomic.Pointer[guard]
 	down   chan struct{} // closed by Shutdown
 
 	mu      sync.Mutex
@@ -57,16 +58,17 @@ type datagram struct {
 func isFrame(b []byte) bool { return len(b) > 0 && b[0] == frameByte }
 
 func newHost(l *LAN, name string, addr netip.AddrPort) *Host {
-	return &Host{
+	h := &Host{
 		lan:     l,
 		name:    name,
 		addr:    addr,
 		inbox:   make(chan datagram, inboxSize),
 		gossip:  make(chan *memberlist.Packet, gossipQueue),
-		taken:   make(chan net.Conn, backlog),
 		down:    make(chan struct{}),
 		streams: make(map[*conn]struct{}),
 	}
+	h.guard.Store(&guard{taken: make(chan net.Conn, backlog)})
+	return h
 }
 
 // Addr is the host's address.
@@ -102,6 +104,9 @@ func (h *Host) ReadFrame(b []byte) (int, netip.AddrPort, error) {
 }
 
 func (h *Host) handGossip(d datagram) {
+	if h.guard.Load().proof != nil {
+		return // in clear, where it must not be
+	}
 	select {
 	case h.gossip <- &memberlist.Packet{Buf: d.data, From: net.UDPAddrFromAddrPort(d.from), Timestamp: time.Now()}:
 	default:
@@ -148,7 +153,7 @@ func (h *Host) WriteToAddress(b []byte, addr memberlist.Address) (time.Time, err
 func (h *Host) PacketCh() <-chan *memberlist.Packet { return h.gossip }
 
 // StreamCh gives memberlist its streams.
-func (h *Host) StreamCh() <-chan net.Conn { return h.taken }
+func (h *Host) StreamCh() <-chan net.Conn { return h.guard.Load().taken }
 
 // DialTimeout is DialAddressTimeout for those who do not know the member's name.
 func (h *Host) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {

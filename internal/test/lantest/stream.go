@@ -70,13 +70,12 @@ func (c *conn) Write(b []byte) (int, error) {
 // arrive gives the stream to its host, as package transport does when the first
 // byte has come. A tether is held in silence until the host is shut down.
 func (c *conn) arrive(first byte) {
-	if first == frameByte {
-		return
-	}
-	select {
-	case c.host.taken <- c:
-	default:
-		_ = c.Close()
+	g := c.host.guard.Load()
+	switch {
+	case g.proof != nil:
+		go g.prove(c)
+	case first != frameByte:
+		g.take(c)
 	}
 }
 

@@ -29,7 +29,8 @@ func (h *Host) Tether(ctx context.Context, to netip.AddrPort, lost, refused func
 		near, err := h.dial(to, tetherDialTimeout, ctx.Done())
 		switch {
 		case err == nil:
-			ended = isEnd(hold(ctx, near))
+			isProven, end := hold(ctx, near, h.guard.Load(), to)
+			ended = isEnd(end) && (isProven || ended)
 		case ended && errors.Is(err, syscall.ECONNREFUSED) && ctx.Err() == nil:
 			lost()
 			if h.datagramRefused(to) && ctx.Err() == nil {
@@ -47,16 +48,21 @@ func (h *Host) Tether(ctx context.Context, to netip.AddrPort, lost, refused func
 
 func isEnd(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) }
 
-// hold says the first byte of a tether and waits for the end of the stream.
-func hold(ctx context.Context, c *conn) error {
+// hold says the first byte of a tether and waits for the end of the stream. What ends
+// before its other end has proved itself says nothing.
+func hold(ctx context.Context, c *conn, g *guard, to netip.AddrPort) (isProven bool, end error) {
 	defer c.peer.host.disown(c.peer) // the other end notices ours
 	defer func() { _ = c.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
-	if _, err := c.Write([]byte{frameByte}); err != nil {
-		return err
+	proven, err := g.proveTether(c, to)
+	if err != nil {
+		return false, err
 	}
-	_, err := c.Read(make([]byte, 1))
-	return err
+	if _, err := proven.Write([]byte{frameByte}); err != nil {
+		return true, err
+	}
+	_, err = proven.Read(make([]byte, 1))
+	return true, err
 }
 
 // datagramRefused reports, after the time of the two ways, whether the host at
