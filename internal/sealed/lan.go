@@ -1,0 +1,292 @@
+package sealed
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/memberlist"
+
+	"github.com/bully-agent/bully-agent/internal/key"
+	"github.com/bully-agent/bully-agent/internal/transport"
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// frameSender is where a frame says who sent it (go doc ./wire).
+const frameSender = 16
+
+// gossipQueue is transport's: gossip that waits for memberlist.
+const gossipQueue = 256
+
+// Config is what Wrap needs. Cluster, ID, Life and Keys must be set.
+type Config struct {
+	Cluster string   // its name; another's traffic does not open
+	ID      wire.ID  // of this host
+	Life    [8]byte  // random, new for each life
+	Keys    key.Ring // 1 to 4 keys
+	// Advertise is where others send to. It is bound into each handshake, so it must
+	// be what they use; zero means the LAN's Addr.
+	Advertise netip.AddrPort
+	// Now must never go backwards; nil means time.Now.
+	Now func() time.Time
+	// Rand gives unpredictable bytes; nil means crypto/rand.
+	Rand io.Reader
+	// Logger gets what a person can mend, each thing once a minute. Nil discards it.
+	Logger hclog.Logger
+}
+
+// LAN is a transport.LAN whose datagrams, streams and tethers are sealed. All methods
+// but ReadFrame may be called concurrently.
+//
+// It starts no goroutine of its own: who calls ReadFrame drives it, and one timer.
+type LAN struct {
+	transport.LAN
+	cfg    Config
+	gossip chan *memberlist.Packet
+	buf    [MaxDatagram + 1]byte // ReadFrame's: one more, so that a longer datagram is seen to be one
+
+	mu     sync.Mutex
+	table  *table
+	timer  *time.Timer
+	armed  time.Time // what the timer is set to; zero: not set
+	closed bool
+	quiet  map[string]time.Time // per warning: no further line before
+	sealed uint64               // datagrams, out
+	opened uint64               // and in
+}
+
+var _ transport.LAN = (*LAN)(nil)
+
+// prover is what a LAN must be able to do: have its streams prove themselves.
+type prover interface{ Prove(transport.Proof) }
+
+// Wrap seals all that goes over lan, which is the wrapper's from then on, and must not
+// have been used. From its return on nothing plain is sent or taken. If it fails lan is
+// still the caller's.
+func Wrap(lan transport.LAN, cfg Config) (*LAN, error) {
+	streams, ok := lan.(prover)
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("seal: %T cannot have its streams prove themselves", lan)
+	case len(cfg.Keys) == 0 || len(cfg.Keys) > key.MaxKeys:
+		return nil, fmt.Errorf("seal: %d keys; expected 1 to %d", len(cfg.Keys), key.MaxKeys)
+	case cfg.ID.IsZero():
+		return nil, errors.New("seal: no id given")
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Rand == nil {
+		cfg.Rand = rand.Reader
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = hclog.NewNullLogger()
+	}
+	if !cfg.Advertise.IsValid() {
+		cfg.Advertise = lan.Addr()
+	}
+	l := &LAN{LAN: lan, cfg: cfg, gossip: make(chan *memberlist.Packet, gossipQueue), quiet: make(map[string]time.Time)}
+	// The first INIT's number is above those of the life before, so that one captured from
+	// that is known by it.
+	l.table = newTable(identity{cfg.ID, cfg.Life}, unmap(cfg.Advertise), cfg.Cluster, cfg.Rand, uint64(time.Now().UnixNano()))
+	l.table.emit, l.table.note = lan.SendFrame, l.note
+	l.table.setKeys(cfg.Now(), cfg.Keys)
+	streams.Prove(l)
+	return l, nil
+}
+
+func unmap(a netip.AddrPort) netip.AddrPort { return netip.AddrPortFrom(a.Addr().Unmap(), a.Port()) }
+
+// locked calls f with the table and the time, and sees to the timer.
+func (l *LAN) locked(f func(t *table, now time.Time)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f(l.table, l.cfg.Now())
+	l.arm()
+}
+
+// arm sets the timer to what is due first. The lock is held.
+func (l *LAN) arm() {
+	due := l.table.due
+	if l.closed || due.IsZero() || due.Equal(l.armed) {
+		return
+	}
+	l.armed = due
+	wait := max(due.Sub(l.cfg.Now()), 0)
+	if l.timer == nil {
+		l.timer = time.AfterFunc(wait, func() {
+			l.locked(func(t *table, now time.Time) {
+				if l.armed = (time.Time{}); !l.closed {
+					t.tick(now)
+				}
+			})
+		})
+		return
+	}
+	l.timer.Reset(wait)
+}
+
+// SendFrame seals one frame and sends it; where there is no session yet it waits for
+// one, 200 ms at most, and three more with it. Like the LAN's it never blocks.
+func (l *LAN) SendFrame(to netip.AddrPort, b []byte) error {
+	return l.send(to, b)
+}
+
+func (l *LAN) send(to netip.AddrPort, b []byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sealed++
+	err := l.table.send(l.cfg.Now(), unmap(to), b)
+	l.arm()
+	return err
+}
+
+// WriteTo is WriteToAddress for those who do not know the member's name.
+func (l *LAN) WriteTo(b []byte, addr string) (time.Time, error) {
+	return l.WriteToAddress(b, memberlist.Address{Addr: addr})
+}
+
+// WriteToAddress seals one gossip datagram, as SendFrame does a frame.
+func (l *LAN) WriteToAddress(b []byte, addr memberlist.Address) (time.Time, error) {
+	to, err := netip.ParseAddrPort(addr.Addr)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("send gossip: parse address: %w", err)
+	}
+	if err := l.send(to, b); err != nil {
+		var op *net.OpError
+		if errors.As(err, &op) {
+			return time.Time{}, op // memberlist knows a member that cannot be reached by its type
+		}
+		return time.Time{}, fmt.Errorf("send gossip to %s: %w", to, err)
+	}
+	return time.Now(), nil
+}
+
+// PacketCh gives memberlist the gossip that was opened, and no other.
+func (l *LAN) PacketCh() <-chan *memberlist.Packet { return l.gossip }
+
+// ReadFrame is the LAN's: it gives the next frame that was sealed by the host that it
+// names. The address is where that host is reached, wherever the datagram came from.
+func (l *LAN) ReadFrame(b []byte) (int, netip.AddrPort, error) {
+	for {
+		n, from, err := l.LAN.ReadFrame(l.buf[:])
+		if err != nil {
+			return 0, netip.AddrPort{}, err
+		}
+		inner, from := l.receive(from, l.buf[:n])
+		switch {
+		case inner == nil:
+		case inner[0] == magic0:
+			return copy(b, inner), from, nil
+		default:
+			l.handGossip(inner, from)
+		}
+	}
+}
+
+// receive gives what was sealed in a datagram, and the sender's address; nil: nothing
+// for the agent.
+func (l *LAN) receive(from netip.AddrPort, b []byte) ([]byte, netip.AddrPort) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.arm()
+	inner, p, _ := l.table.receive(l.cfg.Now(), unmap(from), b)
+	if inner == nil {
+		return nil, from
+	}
+	if inner[0] == magic0 && !isFrameOf(inner, p.id) {
+		l.table.count[CauseSender]++
+		l.note(CauseSender, from, p.id, nil)
+		return nil, from
+	}
+	l.opened++
+	if p.addr.IsValid() {
+		from = p.addr
+	}
+	return inner, from
+}
+
+// isFrameOf: whoever sealed a frame must be the one that it names, or a member could
+// speak for another.
+func isFrameOf(b []byte, id wire.ID) bool {
+	return len(b) >= frameSender+len(id) && b[1] == wire.Magic1 && wire.ID(b[frameSender:frameSender+len(id)]) == id
+}
+
+// handGossip queues a copy for memberlist, or drops it.
+func (l *LAN) handGossip(b []byte, from netip.AddrPort) {
+	select {
+	case l.gossip <- &memberlist.Packet{Buf: append([]byte(nil), b...), From: net.UDPAddrFromAddrPort(from), Timestamp: time.Now()}:
+	default:
+		l.locked(func(t *table, _ time.Time) { t.count[CauseFull]++ })
+	}
+}
+
+// SealAhead gives the finished datagram that carries frame to an address, to be sent
+// later, more than once, and by another process; nil if there is no session, which is
+// begun then. It opens while its counter is in the receiver's window, the newest 1,024
+// datagrams of the session, so it is to be made anew every few seconds. Only the first
+// copy counts.
+func (l *LAN) SealAhead(to netip.AddrPort, frame []byte) (b []byte) {
+	l.locked(func(t *table, now time.Time) { b = t.sealAhead(now, unmap(to), frame) })
+	return b
+}
+
+// KeepWarm replaces the addresses with which a session is kept whether anybody sends
+// or not, so that what is urgent waits for no handshake.
+func (l *LAN) KeepWarm(addrs []netip.AddrPort) {
+	l.locked(func(t *table, now time.Time) { t.keepWarm(now, addrs) })
+}
+
+// SetKeys replaces the ring, which must not be empty. Sessions under a key that is not
+// in it any more end within a second, and new ones are begun at once.
+func (l *LAN) SetKeys(ring key.Ring) {
+	l.locked(func(t *table, now time.Time) { t.setKeys(now, ring) })
+}
+
+// Shutdown is the LAN's.
+func (l *LAN) Shutdown() error {
+	l.mu.Lock()
+	if l.closed = true; l.timer != nil {
+		l.timer.Stop()
+	}
+	l.mu.Unlock()
+	return l.LAN.Shutdown()
+}
+
+// note has a person told, once a minute for each cause and address. The lock is held.
+func (l *LAN) note(c Cause, from netip.AddrPort, ours, theirs any) {
+	now := l.cfg.Now()
+	at := c.String() + " " + from.Addr().String()
+	if now.Before(l.quiet[at]) {
+		return
+	}
+	if len(l.quiet) >= 256 {
+		clear(l.quiet) // bounded whatever others send
+	}
+	l.quiet[at] = now.Add(time.Minute)
+	args := []any{"cause", c, "addr", from}
+	if ours != nil {
+		args = append(args, "ours", ours)
+	}
+	if theirs != nil {
+		args = append(args, "theirs", theirs)
+	}
+	l.cfg.Logger.Warn("not taken: "+hints[c], args...)
+}
+
+// hints say what is the matter in words.
+var hints = map[Cause]string{
+	CausePlain:    "this host has a key, and the other sends without one",
+	CauseVersion:  "the other host seals by another version",
+	CauseKey:      "the other host begins with a key that this one has not",
+	CauseRefused:  "the other host has none of the keys that this one begins with",
+	CausePrologue: "sealed for another cluster, or for another address than this host advertises",
+	CauseSender:   "a member speaks in another's name",
+	CauseStream:   "a stream whose other end did not prove itself",
+}

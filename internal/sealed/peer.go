@@ -1,0 +1,93 @@
+package sealed
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/bully-agent/bully-agent/internal/key"
+)
+
+// How long things last. What has no reason given is arbitrary.
+const (
+	renewAfter  = time.Hour
+	renewJit    = 10 * time.Minute       // so that a group does not renew in one instant
+	expireFor   = 2 * time.Hour          // a session that was not renewed all the same
+	loserFor    = time.Minute            // a session that was replaced still receives
+	provenIn    = 10 * time.Second       // a session that was asked of us, and not used
+	forgottenIn = 5 * time.Minute        // a peer that is silent and not wanted
+	revokedIn   = 500 * time.Millisecond // a session whose key was removed
+
+	// Two sessions that were begun within this are of one time: both ends began.
+	together = 2 * time.Second
+	// maxLosers bounds the replaced sessions of a pair that still receive.
+	maxLosers = 3
+
+	askAfter    = 500 * time.Millisecond // of silence, while we send
+	silentAfter = time.Second            // the same, and then a new session is begun, each second
+	helloEvery  = 10 * time.Second       // with those that a session is kept with
+	deafFor     = 30 * time.Second       // a peer whose HELLOs do not come: a new session is begun
+	outdatedIn  = time.Second            // a session under a key that neither begins with any more
+	helloAgain  = time.Second            // while the peer has not said which keys it has
+)
+
+// peer is one life of another host, and the sessions with it. All of them receive; one
+// sends.
+//
+// Invariant: next was begun by the peer and nothing valid has come in it, so it does
+// not send: it may be a replay.
+type peer struct {
+	identity
+	addr   netip.AddrPort // where it is reached; zero: not known yet
+	cur    *session
+	next   *session
+	losers []*session // replaced, or begun beside cur and not chosen; the oldest first
+	keys   []key.ID   // that it has said to have; nil: not said
+
+	heard  time.Time // when something valid came last
+	sent   time.Time // when a frame or gossip was sealed for it last
+	silent time.Time // when the first was sealed that nothing has come after; zero: none
+	asked  bool      // it was asked for a sign since
+	hello  time.Time // when it is due
+}
+
+// sessions are all of them.
+func (p *peer) sessions() []*session {
+	all := slices.Clone(p.losers)
+	for _, s := range []*session{p.cur, p.next} {
+		if s != nil {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// supersedes reports whether s takes the place of the session that sends. The newer
+// one does; of two that both ends began at one time, the one that the smaller began, so
+// that both choose the same.
+func (p *peer) supersedes(s *session, self identity) bool {
+	if p.cur == nil || p.cur.isOurs == s.isOurs || s.began.Sub(p.cur.began) > together {
+		return true
+	}
+	return s.isOurs == (self.compare(p.identity) < 0)
+}
+
+// lose has a session receive for a while and then end.
+func (p *peer) lose(now time.Time, s *session) (dropped *session) {
+	if end := now.Add(loserFor); end.Before(s.diesAt) {
+		s.diesAt = end
+	}
+	p.losers = append(p.losers, s)
+	if len(p.losers) > maxLosers {
+		dropped, p.losers = p.losers[0], p.losers[1:]
+	}
+	return dropped
+}
+
+// isThere: it was heard a moment ago.
+func (p *peer) isThere(now time.Time) bool { return now.Sub(p.heard) < 5*time.Second }
+
+// isSilent: we send, and nothing has come for so long.
+func (p *peer) isSilent(now time.Time, d time.Duration) bool {
+	return !p.silent.IsZero() && now.Sub(p.silent) >= d && now.Sub(p.sent) < silentAfter
+}

@@ -1,0 +1,97 @@
+package sealed
+
+import (
+	"encoding/binary"
+
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// Sizes in bytes. docs/protocol.md, 10, has the layouts.
+const (
+	headerSize    = 16
+	tagSize       = 16 // of the cipher, and of the MAC over INIT and RESP
+	ephemeralSize = 32
+	handshakeSize = headerSize + ephemeralSize + identitySize + tagSize + tagSize
+	overhead      = headerSize + tagSize
+
+	// MaxInner is the longest frame or gossip that can be sealed: with UDP and IPv6
+	// around it, it fits each link that IPv6 allows, 1,280 bytes.
+	MaxInner = 1200
+	// MaxDatagram is the longest that is ever sent.
+	MaxDatagram = MaxInner + overhead
+)
+
+const (
+	magic0  = wire.Magic0 // shared with plain frames, whose second byte is 0x1e
+	magic1  = 0x5E
+	version = 1
+)
+
+// recordType is what a datagram of ours is; the low four bits of its third byte.
+type recordType uint8
+
+const (
+	typeInit    recordType = 1
+	typeResp    recordType = 2
+	typeData    recordType = 3
+	typeUnknown recordType = 4 // "I have no key of that id"
+)
+
+// kind is what a session is for. It is bound into it, so that the handshake of a
+// stream cannot be played to the datagrams' port, nor the other way round.
+type kind uint8
+
+const (
+	kindDatagrams kind = 0
+	kindStream    kind = 1
+	kindTether    kind = 2
+	kinds              = 3
+)
+
+// header begins each datagram of ours, and the two handshake messages of a stream.
+type header struct {
+	typ    recordType
+	kind   kind   // INIT and RESP; else zero
+	index  uint32 // INIT: the key's id; else the receiver's index of the session
+	number uint64 // INIT: rises, over lives too; RESP and UNKNOWN: INIT's; DATA: the counter
+}
+
+func appendHeader(b []byte, h header) []byte {
+	b = append(b, magic0, magic1, version<<4|byte(h.typ), byte(h.kind))
+	b = binary.BigEndian.AppendUint32(b, h.index)
+	return binary.BigEndian.AppendUint64(b, h.number)
+}
+
+// parseHeader says what a datagram is, if it can be one of ours by header and size.
+func parseHeader(b []byte) (header, Cause) {
+	switch {
+	case len(b) < 2 || b[0] != magic0 || b[1] != magic1:
+		return header{}, CausePlain
+	case len(b) < headerSize:
+		return header{}, CauseLength
+	case b[2]>>4 != version:
+		return header{}, CauseVersion
+	}
+	h := header{recordType(b[2] & 0x0F), kind(b[3]), binary.BigEndian.Uint32(b[4:]), binary.BigEndian.Uint64(b[8:])}
+	if !h.typ.fits(len(b)) {
+		return header{}, CauseLength
+	}
+	if h.kind >= kinds || h.kind != kindDatagrams && h.typ != typeInit && h.typ != typeResp {
+		return header{}, CauseType
+	}
+	return h, causeNone
+}
+
+// fits reports whether a datagram of this type can be that long. A type that does not
+// exist has no length.
+func (t recordType) fits(n int) bool {
+	switch t {
+	case typeInit, typeResp:
+		return n == handshakeSize
+	case typeData:
+		return n > overhead && n <= MaxDatagram
+	case typeUnknown:
+		return n > headerSize && n <= maxUnknown && (n-headerSize)%keyIDSize == 0
+	}
+	return false
+}

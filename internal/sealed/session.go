@@ -1,0 +1,57 @@
+package sealed
+
+import (
+	"encoding/binary"
+	"time"
+
+	"golang.org/x/crypto/chacha20poly1305"
+
+	"github.com/bully-agent/bully-agent/internal/key"
+)
+
+// session is one pair of keys between two lives of two hosts, for datagrams. Its
+// methods are called with the table's lock held.
+type session struct {
+	index  uint32 // ours, in what arrives
+	remote uint32 // the peer's, in what we send
+	key    key.ID
+	peer   *peer
+	began  time.Time // when INIT was sent or came
+	isOurs bool      // we sent INIT
+
+	pair
+	sent   uint64 // how many; also the next counter: none is used twice
+	window window
+	nonce  [chacha20poly1305.NonceSize]byte // scratch; a local one would be garbage
+
+	renewAt time.Time // a new session is begun
+	diesAt  time.Time // it is forgotten
+}
+
+func (s *session) setNonce(n uint64) []byte {
+	binary.LittleEndian.PutUint64(s.nonce[4:], n)
+	return s.nonce[:]
+}
+
+// seal appends the datagram that carries inner, with a counter of its own. b must have
+// room for it, if nothing shall be allocated.
+func (s *session) seal(b, inner []byte) []byte {
+	start := len(b)
+	b = appendHeader(b, header{typ: typeData, index: s.remote, number: s.sent})
+	b = s.send.Seal(b, s.setNonce(s.sent), inner, b[start:start+headerSize])
+	s.sent++
+	return b
+}
+
+// open decrypts a datagram in place. The window moves only if its tag is right.
+func (s *session) open(b []byte, h header) (inner []byte, cause Cause) {
+	if !s.window.isFresh(h.number) {
+		return nil, CauseReplayed
+	}
+	inner, err := s.recv.Open(b[headerSize:headerSize], s.setNonce(h.number), b[headerSize:], b[:headerSize])
+	if err != nil {
+		return nil, CauseForged
+	}
+	s.window.take(h.number)
+	return inner, causeNone
+}

@@ -1,0 +1,227 @@
+package sealed
+
+import (
+	"slices"
+	"time"
+
+	"github.com/bully-agent/bully-agent/internal/key"
+)
+
+// tick does what is due and sets when it is to be called next.
+func (t *table) tick(now time.Time) {
+	t.due = time.Time{}
+	for _, p := range t.peers {
+		t.age(now, p)
+	}
+	for _, r := range t.routes {
+		t.pursue(now, r)
+		t.expire(now, r)
+	}
+	if len(t.routes) > 0 {
+		t.wake(now.Add(routeFor))
+	}
+	if soonest := now.Add(callLeast); t.due.Before(soonest) && !t.due.IsZero() {
+		t.due = soonest
+	}
+}
+
+// age ends a peer's sessions whose time is over, and says HELLO when that is due.
+func (t *table) age(now time.Time, p *peer) {
+	for _, s := range p.sessions() {
+		if now.Before(s.diesAt) {
+			t.wake(s.diesAt)
+			continue
+		}
+		t.drop(s)
+		p.remove(s)
+	}
+	isWarm := false
+	if r := t.routes[p.addr]; r != nil && r.peer == p {
+		isWarm = r.isWarm
+	}
+	switch {
+	case p.cur == nil && p.next == nil && len(p.losers) == 0, !isWarm && p.cur != nil && now.Sub(latest(p.heard, p.sent)) >= forgottenIn:
+		t.forget(p)
+		return
+	case p.isSilent(now, askAfter) && !p.asked:
+		p.asked = true
+		t.greet(now, p, true)
+	case p.cur != nil && (isWarm || p.keys == nil):
+		if !now.Before(p.hello) {
+			p.hello = now.Add(helloAgain)
+			t.greet(now, p, true)
+		}
+		t.wake(p.hello)
+	}
+	if !p.silent.IsZero() && now.Sub(p.sent) < silentAfter {
+		t.wake(now.Add(askAfter / 2))
+	}
+}
+
+func (p *peer) remove(s *session) {
+	switch s {
+	case p.cur:
+		p.cur = nil
+	case p.next:
+		p.next = nil
+	default:
+		p.losers = slices.DeleteFunc(p.losers, func(l *session) bool { return l == s })
+	}
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// pursue sends INIT to an address, if a session with whoever is there is wanted.
+func (t *table) pursue(now time.Time, r *route) {
+	if !t.isWanted(now, r) {
+		t.endCall(r)
+		r.tries, r.pause = 0, 0
+		return
+	}
+	if now.Before(r.next) {
+		t.wake(r.next)
+		return
+	}
+	t.dial(now, r)
+}
+
+// isWanted: there is no session, or not the one there should be.
+func (t *table) isWanted(now time.Time, r *route) bool {
+	isUsed := r.isWarm || now.Before(r.wanted)
+	if !isUsed {
+		return false
+	}
+	p := r.peer
+	switch {
+	case p == nil || p.cur == nil:
+		return true
+	case p.isSilent(now, silentAfter), now.Sub(p.heard) > deafFor:
+		r.pause = callMost
+		return true
+	}
+	t.wake(p.cur.renewAt)
+	return !now.Before(p.cur.renewAt) || t.isOutdated(p)
+}
+
+// isOutdated: both would now begin with another key than the session's. Where they
+// differ about that either one's will do, or they would replace each other's for ever.
+func (t *table) isOutdated(p *peer) bool {
+	if len(p.keys) == 0 || len(t.ring) == 0 {
+		return false
+	}
+	first := t.ring[0].id
+	return p.cur.key != first && p.keys[0] == first
+}
+
+func (t *table) find(id key.ID) *secret {
+	for _, k := range t.ring {
+		if k.id == id {
+			return k
+		}
+	}
+	return nil
+}
+
+// dial sends INIT. Each repetition is another one: the same one twice is a replay.
+func (t *table) dial(now time.Time, r *route) {
+	t.endCall(r)
+	k := t.choice(r)
+	if k == nil {
+		return
+	}
+	t.number++
+	b, c, err := newCall(t.out[:0], t.rand, k, scope{t.cluster, r.to}, kindDatagrams, t.number, t.self)
+	if err != nil || t.isTaken(c.index) {
+		t.wake(now.Add(callLeast))
+		return
+	}
+	r.call, r.called = c, now
+	t.byIndex[c.index] = slot{route: r}
+	switch {
+	case r.pause == 0 && r.rtt == 0:
+		r.pause = callFirst
+	case r.pause == 0:
+		r.pause = min(max(3*r.rtt, callLeast), callMost)
+	default:
+		r.pause = min(2*r.pause, callMost)
+	}
+	r.tries++
+	r.next = now.Add(r.pause)
+	t.wake(r.next)
+	_ = t.emit(r.to, b) // as lost on the way: it is repeated
+}
+
+// choice is the key to begin with: the first of ours that the peer has. Whoever has not
+// said which it has is tried with each in turn.
+func (t *table) choice(r *route) *secret {
+	if len(t.ring) == 0 {
+		return nil
+	}
+	if r.peer != nil && r.tries == 0 {
+		for _, k := range t.ring {
+			if slices.Contains(r.peer.keys, k.id) {
+				return k
+			}
+		}
+	}
+	return t.ring[r.tries%len(t.ring)]
+}
+
+func (t *table) endCall(r *route) {
+	if r.call != nil {
+		delete(t.byIndex, r.call.index)
+		r.call = nil
+	}
+}
+
+// expire drops what has waited for too long, and forgets an address that nobody sends to.
+func (t *table) expire(now time.Time, r *route) {
+	for len(r.waiting) > 0 && !now.Before(r.waitEnds[0]) {
+		r.waiting, r.waitEnds = r.waiting[1:], r.waitEnds[1:]
+		t.count[CauseUnanswered]++
+	}
+	if len(r.waiting) > 0 {
+		t.wake(r.waitEnds[0])
+		return
+	}
+	if r.peer != nil && t.peers[r.peer.identity] != r.peer {
+		r.peer = nil // forgotten, at another address
+	}
+	if !r.isWarm && r.peer == nil && now.Sub(r.wanted) > routeFor {
+		t.endCall(r)
+		delete(t.routes, r.to)
+	}
+}
+
+// setKeys replaces the ring. Sessions under a key that is not in it any more end in a
+// moment, which is for new ones to be made; INITs under it at once.
+func (t *table) setKeys(now time.Time, ring key.Ring) {
+	t.ring = nil
+	for _, k := range ring {
+		t.ring = append(t.ring, newSecret(k))
+	}
+	for _, p := range t.peers {
+		for _, s := range p.sessions() {
+			if end := now.Add(revokedIn); t.find(s.key) == nil && end.Before(s.diesAt) {
+				s.diesAt, s.renewAt = end, now
+			}
+		}
+		if p.next != nil && t.find(p.next.key) == nil {
+			t.drop(p.next)
+			p.next = nil
+		}
+		t.greet(now, p, true)
+	}
+	for _, r := range t.routes {
+		if r.call != nil && t.find(r.call.secret.id) == nil {
+			t.endCall(r)
+		}
+		r.tries, r.pause, r.next = 0, 0, now.Add(t.jitter(revokedIn/2))
+	}
+	t.wake(now)
+}
