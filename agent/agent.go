@@ -19,6 +19,8 @@ package agent
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"fmt"
 	"net"
 	"net/netip"
@@ -60,7 +62,8 @@ type Config struct {
 	Listen func() (transport.LAN, error)
 	// Advertise is where others reach this agent; zero: LAN.Addr.
 	Advertise netip.AddrPort
-	// Keys are those that the hosts share, read from KeyFile; empty: none are used.
+	// Keys are those that the hosts share, read from KeyFile: with them nothing goes over
+	// the LAN in clear, and nothing is taken that was. Empty: the port is plain.
 	Keys    key.Ring
 	KeyFile string
 	// Insecure says that somebody wants no keys, for status and log.
@@ -148,6 +151,8 @@ type agent struct {
 	seat      *seat
 	last      *lastLife // its end; nil: it has not begun
 	lan       transport.LAN
+	seal      sealing      // the same; nil: it is plain
+	life      [8]byte      // random; the seal and frames are bound to it
 	socket    net.Listener // nil: no control socket
 	members   *membership.Membership
 	runner    Runner    // the keeper
@@ -162,7 +167,6 @@ type agent struct {
 	shown     atomic.Pointer[snapshot]
 	commands  atomic.Pointer[hooks.Config] // the hooks as configured now
 	keys      atomic.Pointer[keyring]
-	peers     sealing // who has which keys; nil: the port is plain
 	counters  counters
 	hearing   hearing
 	started   time.Time // wall clock
@@ -172,6 +176,7 @@ type agent struct {
 	view     view
 	armedFor time.Time            // what the timer is set to; zero: not set
 	waiting  []control.Waiting    // for a restart
+	warm     []netip.AddrPort     // with whom a session is kept
 	quietAt  map[string]time.Time // per warning: no further line before
 	aside    string               // why this host does not stand; empty: it does
 	fatal    error
@@ -230,9 +235,13 @@ func open(ctx context.Context, cfg Config) (_ *agent, err error) {
 		return nil, err
 	}
 	a.chooseRunners()
+	_, _ = rand.Read(a.life[:]) // never fails
 	a.seat, err = openSeat(seatConfig{cluster: cfg.Cluster, name: cfg.Name, election: cfg.Election, dir: cfg.StateDir,
-		runner: a.runner, log: a.log}, a)
+		runner: a.runner, log: a.log, nonce: binary.BigEndian.Uint32(a.life[:])}, a)
 	if err != nil {
+		return nil, err
+	}
+	if err := a.sealPort(); err != nil {
 		return nil, err
 	}
 	return a, a.prepare(ctx)
@@ -350,12 +359,8 @@ func (a *agent) join() error {
 	if err := a.seat.sit(); err != nil {
 		return err
 	}
-	addr := a.cfg.Advertise
-	if !addr.IsValid() {
-		addr = a.lan.Addr()
-	}
 	self := a.seat.member()
-	self.Name, self.Addr = a.cfg.Name, addr
+	self.Name, self.Addr = a.cfg.Name, a.advertised()
 	var err error
 	a.members, err = membership.New(membership.Config{Self: self, Cluster: a.cfg.Cluster, Transport: a.lan,
 		Seeds: a.cfg.Seeds, Resolve: a.cfg.Resolve, Profile: a.cfg.Profile, Logger: a.log.Named("membership")})

@@ -108,6 +108,7 @@ func (a *agent) counts() map[string]uint64 {
 		out["port_streams_refused"], out["port_tethers_held"] = s.StreamsRefused, s.TethersHeld
 		out["port_tethers_lost"], out["port_datagrams_refused"] = s.TethersLost, s.DatagramsRefused
 	}
+	a.countSeal(out)
 	return out
 }
 

@@ -7,20 +7,7 @@ import (
 
 	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/key"
-	"github.com/bully-agent/bully-agent/wire"
 )
-
-// sealing is what the agent asks of a LAN that encrypts and authenticates. All methods may
-// be called from any goroutine.
-type sealing interface {
-	// SetKeys replaces the ring, which is not empty. Sessions under a key that is not in
-	// it any more end within a second.
-	SetKeys(key.Ring)
-	// EachPeer calls f for each host with which there is a session: with the keys that
-	// it says to have, in its order, or nil if it has not said so yet, and with those of
-	// the sessions with it that live.
-	EachPeer(f func(id wire.ID, has, uses []key.ID))
-}
 
 // keyring is what the agent has of keys now. It is never changed after it was published.
 type keyring struct {
@@ -52,8 +39,8 @@ func (a *agent) takeKeys(next keyring) (waiting []control.Waiting) {
 	if now.ring.Equal(next.ring) {
 		return nil
 	}
-	if a.peers != nil {
-		a.peers.SetKeys(next.ring)
+	if a.seal != nil {
+		a.seal.SetKeys(next.ring)
 	}
 	a.log.Info("keys taken up", "keys", next.text())
 	a.event(control.Event{Type: "keys", Text: "keys taken up: " + next.text()})
@@ -79,7 +66,7 @@ func hexIDs(ids []key.ID) []string {
 // logSeal says at the start what protects the traffic.
 func (a *agent) logSeal() {
 	switch {
-	case a.peers != nil:
+	case a.seal != nil:
 		a.log.Info("traffic is sealed", "keys", a.keys.Load().text())
 	case a.cfg.Insecure:
 		a.log.Warn("traffic is neither encrypted nor authenticated (--insecure): anybody on this network can forge it")
@@ -92,15 +79,15 @@ func (a *agent) logSeal() {
 func (a *agent) hostKeys(members []control.Member) []control.HostKeys {
 	type peer struct{ has, uses []key.ID }
 	peers := map[string]peer{}
-	if a.peers != nil {
-		a.peers.EachPeer(func(id wire.ID, has, uses []key.ID) {
-			p := peers[id.String()]
-			if has != nil {
-				p.has = has
+	if a.seal != nil {
+		for _, said := range a.seal.Report().Peers {
+			p := peers[said.ID.String()]
+			if said.Keys != nil {
+				p.has = said.Keys
 			}
-			p.uses = append(slices.Clone(p.uses), uses...)
-			peers[id.String()] = p
-		})
+			p.uses = append(slices.Clone(p.uses), said.InUse...)
+			peers[said.ID.String()] = p
+		}
 	}
 	var hosts []control.HostKeys
 	for _, m := range members {
@@ -128,7 +115,7 @@ func (a *agent) hostKeys(members []control.Member) []control.HostKeys {
 // Keys implements control.Backend.
 func (a *agent) Keys() control.Keys {
 	k := a.keys.Load()
-	return control.Keys{File: k.file, UID: os.Geteuid(), Insecure: a.cfg.Insecure, Sealed: a.peers != nil, Keys: hexIDs(k.ring.IDs()),
+	return control.Keys{File: k.file, UID: os.Geteuid(), Insecure: a.cfg.Insecure, Sealed: a.seal != nil, Keys: hexIDs(k.ring.IDs()),
 		Hosts: a.hostKeys(a.shown.Load().members)}
 }
 

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/key"
+	"github.com/bully-agent/bully-agent/internal/sealed"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
@@ -47,18 +49,22 @@ func (s *fakeSeal) say(peers ...fakePeer) {
 	s.peers = peers
 }
 
-func (s *fakeSeal) EachPeer(f func(id wire.ID, has, uses []key.ID)) {
+func (s *fakeSeal) Report() (r sealed.Report) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range s.peers {
-		f(p.id, p.has, p.uses)
+		r.Peers = append(r.Peers, sealed.Peer{ID: p.id, Keys: p.has, InUse: p.uses})
 	}
+	return r
 }
+
+func (s *fakeSeal) KeepWarm([]netip.AddrPort)                       {}
+func (s *fakeSeal) SealAhead(_ netip.AddrPort, frame []byte) []byte { return frame }
 
 // sealed has h's agent think that its port is sealed, with these keys.
 func (h *testHost) sealed(ring key.Ring) *fakeSeal {
 	seal := &fakeSeal{}
-	h.agent.peers = seal
+	h.agent.seal = seal
 	h.agent.keys.Store(&keyring{file: "/etc/bully-agent/key", ring: ring})
 	return seal
 }

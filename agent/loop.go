@@ -140,6 +140,7 @@ func (a *agent) onMember(m membership.Member) {
 		return
 	}
 	news := a.view.update(m)
+	a.keepWarm()
 	if news == "joined" || news == "restarted" {
 		a.hearing.began(m.ID, a.cfg.Now(), a.view.others)
 	}

@@ -1,6 +1,109 @@
 package agent
 
-import "github.com/bully-agent/bully-agent/internal/control"
+import (
+	"fmt"
+	"net/netip"
+	"slices"
 
-// encryption says in words what protects the port.
-func (a *agent) encryption([]control.Member) string { return a.plain() }
+	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/internal/key"
+	"github.com/bully-agent/bully-agent/internal/sealed"
+	"github.com/bully-agent/bully-agent/membership"
+)
+
+// sealing is what the agent asks of a LAN that encrypts and authenticates. All methods may
+// be called from any goroutine.
+type sealing interface {
+	// SetKeys replaces the ring, which is not empty. Sessions under a key that is not in
+	// it any more end within a second.
+	SetKeys(key.Ring)
+	// KeepWarm replaces the addresses with which a session is kept ready.
+	KeepWarm([]netip.AddrPort)
+	// SealAhead finishes a frame that is sent later, if ever.
+	SealAhead(to netip.AddrPort, frame []byte) []byte
+	Report() sealed.Report
+}
+
+var _ sealing = (*sealed.LAN)(nil)
+
+// sealPort has all that goes over the LAN sealed, if there are keys. Nothing has been sent
+// or read before.
+func (a *agent) sealPort() error {
+	if len(a.cfg.Keys) == 0 {
+		return nil
+	}
+	seal, err := sealed.Wrap(a.lan, sealed.Config{Cluster: a.cfg.Cluster, ID: a.seat.state.ID, Life: a.life, Keys: a.cfg.Keys,
+		Advertise: a.advertised(), Now: a.cfg.Now, Logger: a.log.Named("seal")})
+	if err != nil {
+		return fmt.Errorf("seal the port: %w", err)
+	}
+	a.lan, a.seal = seal, seal
+	return nil
+}
+
+// advertised is where others are told to send to.
+func (a *agent) advertised() netip.AddrPort {
+	if a.cfg.Advertise.IsValid() {
+		return a.cfg.Advertise
+	}
+	return a.lan.Addr()
+}
+
+// finish implements surroundings.
+func (a *agent) finish(to netip.AddrPort, frame []byte) (datagram []byte, fades bool) {
+	if a.seal == nil {
+		return frame, false
+	}
+	return a.seal.SealAhead(to, frame), true
+}
+
+// keepWarm has sessions ready with all who lead or vote, so that a claim and its grants
+// wait for no handshake. It runs in the loop.
+func (a *agent) keepWarm() {
+	if a.seal == nil || a.view.self.Role == membership.Observer {
+		return
+	}
+	var warm []netip.AddrPort
+	for _, m := range a.view.others {
+		if m.Status == membership.Alive && m.Role != membership.Observer {
+			warm = append(warm, m.Addr)
+		}
+	}
+	if !slices.Equal(warm, a.warm) {
+		a.warm = warm
+		a.seal.KeepWarm(warm)
+	}
+}
+
+// encryption says in words what protects the port: which key begins, and with how many
+// of the living hosts, this one included, there is a session.
+func (a *agent) encryption(members []control.Member) string {
+	if a.seal == nil {
+		return a.plain()
+	}
+	report := a.seal.Report()
+	here, with := 0, 0
+	for _, m := range members {
+		if m.Status != "alive" {
+			continue
+		}
+		here++
+		if m.Self || slices.ContainsFunc(report.Peers, func(p sealed.Peer) bool { return p.ID.String() == m.ID }) {
+			with++
+		}
+	}
+	ring := a.keys.Load().ring
+	return fmt.Sprintf("sealed, key %s (1 of %d), %d of %d hosts", ring[0], len(ring), with, here)
+}
+
+// countSeal adds what the seal counts.
+func (a *agent) countSeal(out map[string]uint64) {
+	if a.seal == nil {
+		return
+	}
+	r := a.seal.Report()
+	out["seal_sessions"], out["seal_begun"], out["seal_out"], out["seal_in"] = uint64(r.Sessions), r.Begun, r.Sealed, r.Opened
+	for cause, n := range r.Dropped {
+		out["seal_dropped_"+cause] = n
+	}
+}

@@ -64,6 +64,7 @@ type seat struct {
 	lastHook  *control.Hook
 	redo      redo                // the hook that failed and is to be tried again
 	heldUp    *election.StartHook // lose hook that waits for holders; nil: none
+	fading    []election.Send     // the will's letters, if they are to be finished anew
 
 	told   *standing // the last that the jobs have heard of
 	jobSeq uint32    // of the last frame about jobs
@@ -78,6 +79,7 @@ type seatConfig struct {
 	dir      string          // of state, history and ledger
 	runner   Runner          // runs the hooks
 	log      hclog.Logger
+	nonce    uint32 // of this life
 }
 
 // surroundings is all that a seat knows of its host.
@@ -90,6 +92,9 @@ type surroundings interface {
 	isHere(id wire.ID) bool
 
 	send(to netip.AddrPort, f wire.Frame)
+	// finish gives the datagram in which another process may send a frame, or nil if it
+	// cannot be made yet. One that fades is to be made anew every second.
+	finish(to netip.AddrPort, frame []byte) (datagram []byte, fades bool)
 	// tether holds a stream to the leader's port in place of the last one; to nobody: none.
 	tether(e election.Tether)
 	// tellLeader has gossip carry who leads; zero: nobody known.
@@ -147,7 +152,7 @@ func (s *seat) begin() error {
 // sit makes the node, which is silent until its first step.
 func (s *seat) sit() (err error) {
 	cfg := &s.election
-	cfg.ID, cfg.Nonce, cfg.Cluster = s.state.ID, rand.Uint32(), wire.ClusterHash(s.cluster)
+	cfg.ID, cfg.Nonce, cfg.Cluster = s.state.ID, s.nonce, wire.ClusterHash(s.cluster)
 	cfg.Rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	cfg.HoldDown = s.state.hold.left(wallClock())
 	if s.beside {
@@ -183,6 +188,7 @@ func (s *seat) tick() {
 // lookAround is called once a second, with memberlist's opinion of this host.
 func (s *seat) lookAround(health int) {
 	s.step(election.HealthChanged{Score: health})
+	s.renewWill()
 	s.publish()
 	s.standForJobs()
 	s.standAgain()

@@ -11,11 +11,26 @@ import (
 // leaveWill gives the keeper the finished datagrams by which this leadership is resigned
 // if this process dies (docs/protocol.md, M24).
 func (s *seat) leaveWill(e election.Will) {
+	s.fading = nil
 	letters := make([]keeper.Letter, 0, len(e.Letters))
 	for _, l := range e.Letters {
-		letters = append(letters, keeper.Letter{To: l.To, Datagram: wire.Append(nil, &l.Frame)})
+		b, fades := s.around.finish(l.To, wire.Append(nil, &l.Frame))
+		if b != nil {
+			letters = append(letters, keeper.Letter{To: l.To, Datagram: b})
+		}
+		if fades {
+			s.fading = e.Letters
+		}
 	}
 	s.runner.Will(letters)
+}
+
+// renewWill finishes the same letters once more: what is sealed in advance opens only
+// while its number is among the newest of its session.
+func (s *seat) renewWill() {
+	if s.fading != nil {
+		s.leaveWill(election.Will{Letters: s.fading})
+	}
 }
 
 // lend is called, on any goroutine, before anybody outside is told until when the lease
