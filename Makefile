@@ -32,11 +32,11 @@ tidy:
 # crashes now and then when a timer of a synctest bubble fires.
 race:
 	$(GO) test -race -short -count=1 -cpu 1 ./agent ./hooks/... ./membership ./internal/config ./internal/control ./internal/fence ./internal/lab/... ./internal/realtime ./internal/reaper \
-	  ./internal/test/lantest ./internal/transport
+	  ./internal/sealed ./internal/test/lantest ./internal/transport
 
 # Counted, not timed: a deadline that falls into the middle of an input fails the run ("context deadline exceeded").
 fuzz: ## FUZZCOUNT inputs for each target that takes bytes from others
-	@for p in wire membership internal/config internal/control hooks; do \
+	@for p in wire membership internal/sealed internal/config internal/control hooks; do \
 	  for f in $$($(GO) test -list '^Fuzz' ./$$p | grep '^Fuzz'); do \
 	    echo "fuzz $$p $$f $(FUZZCOUNT)"; \
 	    $(GO) test ./$$p -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZCOUNT)x -fuzzminimizetime 1000x || exit 1; \
@@ -44,7 +44,7 @@ fuzz: ## FUZZCOUNT inputs for each target that takes bytes from others
 	done
 
 bench:
-	$(GO) test -run '^$$' -bench . -benchmem ./wire ./internal/transport ./hooks
+	$(GO) test -run '^$$' -bench . -benchmem ./wire ./internal/transport ./internal/sealed ./hooks
 
 sim: ## ten minutes of simulated faults on all cores
 	$(GO) run . sim --for 10m --seed $$(date +%s)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/netip"
 	"sync"
@@ -56,7 +57,8 @@ type LAN struct {
 	timer  *time.Timer
 	armed  time.Time // what the timer is set to; zero: not set
 	closed bool
-	quiet  map[string]time.Time // per warning: no further line before
+	told   map[matter]time.Time // what people were told, and when they may be told again
+	news   []news               // to be told once the lock is given back
 	sealed uint64               // datagrams, out
 	opened uint64               // and in
 }
@@ -91,7 +93,7 @@ func Wrap(lan transport.LAN, cfg Config) (*LAN, error) {
 	if !cfg.Advertise.IsValid() {
 		cfg.Advertise = lan.Addr()
 	}
-	l := &LAN{LAN: lan, cfg: cfg, gossip: make(chan *memberlist.Packet, gossipQueue), quiet: make(map[string]time.Time)}
+	l := &LAN{LAN: lan, cfg: cfg, gossip: make(chan *memberlist.Packet, gossipQueue), told: make(map[matter]time.Time)}
 	// The first INIT's number is above those of the life before, so that one captured from
 	// that is known by it.
 	l.table = newTable(identity{cfg.ID, cfg.Life}, unmap(cfg.Advertise), cfg.Cluster, cfg.Rand, uint64(time.Now().UnixNano()))
@@ -103,12 +105,18 @@ func Wrap(lan transport.LAN, cfg Config) (*LAN, error) {
 
 func unmap(a netip.AddrPort) netip.AddrPort { return netip.AddrPortFrom(a.Addr().Unmap(), a.Port()) }
 
-// locked calls f with the table and the time, and sees to the timer.
+// locked calls f with the table and the time, sees to the timer, and tells people what
+// there is to tell, without the lock: a log may block.
 func (l *LAN) locked(f func(t *table, now time.Time)) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	f(l.table, l.cfg.Now())
 	l.arm()
+	news := l.news
+	l.news = nil
+	l.mu.Unlock()
+	for _, n := range news {
+		n.tell(l.cfg.Logger)
+	}
 }
 
 // arm sets the timer to what is due first. The lock is held.
@@ -138,12 +146,11 @@ func (l *LAN) SendFrame(to netip.AddrPort, b []byte) error {
 	return l.send(to, b)
 }
 
-func (l *LAN) send(to netip.AddrPort, b []byte) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.sealed++
-	err := l.table.send(l.cfg.Now(), unmap(to), b)
-	l.arm()
+func (l *LAN) send(to netip.AddrPort, b []byte) (err error) {
+	l.locked(func(t *table, now time.Time) {
+		l.sealed++
+		err = t.send(now, unmap(to), b)
+	})
 	return err
 }
 
@@ -159,11 +166,7 @@ func (l *LAN) WriteToAddress(b []byte, addr memberlist.Address) (time.Time, erro
 		return time.Time{}, fmt.Errorf("send gossip: parse address: %w", err)
 	}
 	if err := l.send(to, b); err != nil {
-		var op *net.OpError
-		if errors.As(err, &op) {
-			return time.Time{}, op // memberlist knows a member that cannot be reached by its type
-		}
-		return time.Time{}, fmt.Errorf("send gossip to %s: %w", to, err)
+		return time.Time{}, transport.GossipError(to, err)
 	}
 	return time.Now(), nil
 }
@@ -179,7 +182,8 @@ func (l *LAN) ReadFrame(b []byte) (int, netip.AddrPort, error) {
 		if err != nil {
 			return 0, netip.AddrPort{}, err
 		}
-		inner, from := l.receive(from, l.buf[:n])
+		var inner []byte
+		l.locked(func(t *table, now time.Time) { inner, from = l.receive(t, now, from, l.buf[:n]) })
 		switch {
 		case inner == nil:
 		case inner[0] == magic0:
@@ -191,24 +195,20 @@ func (l *LAN) ReadFrame(b []byte) (int, netip.AddrPort, error) {
 }
 
 // receive gives what was sealed in a datagram, and the sender's address; nil: nothing
-// for the agent.
-func (l *LAN) receive(from netip.AddrPort, b []byte) ([]byte, netip.AddrPort) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	defer l.arm()
-	inner, p, _ := l.table.receive(l.cfg.Now(), unmap(from), b)
-	if inner == nil {
+// for the agent. The lock is held.
+func (l *LAN) receive(t *table, now time.Time, from netip.AddrPort, b []byte) ([]byte, netip.AddrPort) {
+	inner, p, _ := t.receive(now, unmap(from), b)
+	switch {
+	case inner == nil:
 		return nil, from
-	}
-	if inner[0] == magic0 && !isFrameOf(inner, p.id) {
-		l.table.count[CauseSender]++
-		l.note(CauseSender, from, p.id, nil)
+	case inner[0] == magic0 && !isFrameOf(inner, p.id):
+		t.count[CauseSender]++
+		t.note(CauseSender, from, nil, p.id)
 		return nil, from
-	}
-	l.opened++
-	if p.addr.IsValid() {
+	case p.addr.IsValid():
 		from = p.addr
 	}
+	l.opened++
 	return inner, from
 }
 
@@ -259,25 +259,45 @@ func (l *LAN) Shutdown() error {
 	return l.LAN.Shutdown()
 }
 
-// note has a person told, once a minute for each cause and address. The lock is held.
+// matter is what people are told once a minute.
+type matter struct {
+	cause Cause
+	from  netip.Addr
+}
+
+// maxMatters bounds the lines of a minute, whatever others send.
+const maxMatters = 16
+
+// news is one line.
+type news struct {
+	matter
+	at           netip.AddrPort
+	ours, theirs any // ids, versions, addresses; nil: none
+}
+
+// note has people told of what they can mend. The lock is held.
 func (l *LAN) note(c Cause, from netip.AddrPort, ours, theirs any) {
 	now := l.cfg.Now()
-	at := c.String() + " " + from.Addr().String()
-	if now.Before(l.quiet[at]) {
+	m := matter{c, from.Addr()}
+	if now.Before(l.told[m]) {
 		return
 	}
-	if len(l.quiet) >= 256 {
-		clear(l.quiet) // bounded whatever others send
+	maps.DeleteFunc(l.told, func(_ matter, until time.Time) bool { return !now.Before(until) })
+	if len(l.told) < maxMatters {
+		l.told[m] = now.Add(time.Minute)
+		l.news = append(l.news, news{m, from, ours, theirs})
 	}
-	l.quiet[at] = now.Add(time.Minute)
-	args := []any{"cause", c, "addr", from}
-	if ours != nil {
-		args = append(args, "ours", ours)
+}
+
+func (n news) tell(log hclog.Logger) {
+	args := []any{"cause", n.cause, "addr", n.at}
+	if n.ours != nil {
+		args = append(args, "ours", n.ours)
 	}
-	if theirs != nil {
-		args = append(args, "theirs", theirs)
+	if n.theirs != nil {
+		args = append(args, "theirs", n.theirs)
 	}
-	l.cfg.Logger.Warn("not taken: "+hints[c], args...)
+	log.Warn("not taken: "+hints[n.cause], args...)
 }
 
 // hints say what is the matter in words.

@@ -16,7 +16,7 @@ import (
 // rig is a few tables in virtual time, with a wire between that a test can read, lose
 // from and put into.
 type rig struct {
-	t     *testing.T
+	t     testing.TB
 	now   time.Time
 	hosts []*host
 	wire  []parcel // under way
@@ -53,7 +53,7 @@ func testID(n int) wire.ID { return wire.ID{0: byte(n), 15: 1} }
 
 func at(n int) netip.AddrPort { return netip.MustParseAddrPort(fmt.Sprintf("10.0.0.%d:7950", n)) }
 
-func newRig(t *testing.T, n int) *rig {
+func newRig(t testing.TB, n int) *rig {
 	r := &rig{t: t, now: time.Unix(1_000_000, 0), delay: 100 * time.Microsecond, rand: rand.NewChaCha8([32]byte{1})}
 	for i := 1; i <= n; i++ {
 		r.add(i, testKey(1))

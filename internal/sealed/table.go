@@ -199,14 +199,19 @@ func (t *table) receive(now time.Time, from netip.AddrPort, b []byte) ([]byte, *
 	if cause != causeNone {
 		t.count[cause]++
 		if cause == CausePlain || cause == CauseVersion {
-			theirs := any("none")
-			if cause == CauseVersion {
-				theirs = b[2] >> 4
-			}
-			t.note(cause, from, version, theirs)
+			t.onForeign(cause, from, b)
 		}
 	}
 	return nil, nil, cause
+}
+
+// onForeign tells people of a host that does not seal, or by another version.
+func (t *table) onForeign(cause Cause, from netip.AddrPort, b []byte) {
+	if cause == CauseVersion {
+		t.note(cause, from, version, int(b[2]>>4))
+		return
+	}
+	t.note(cause, from, nil, nil)
 }
 
 // onData opens what came in a session. inner is nil if it was for the seal itself.

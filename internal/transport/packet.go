@@ -194,16 +194,16 @@ func (t *Transport) WriteToAddress(b []byte, addr memberlist.Address) (time.Time
 	}
 	if err := t.datagrams.out.send(to, b); err != nil {
 		t.count.sendErrors.Add(1)
-		return time.Time{}, gossipError(to, err)
+		return time.Time{}, GossipError(to, err)
 	}
 	t.count.gossipOut.Add(1)
 	return time.Now(), nil
 }
 
-// gossipError gives an error of the kernel the type by which memberlist knows
+// GossipError gives an error of the kernel the type by which memberlist knows
 // "that member cannot be reached", which makes it ask others at once instead of
 // waiting for an answer. A full buffer of our own says nothing about a member.
-func gossipError(to netip.AddrPort, err error) error {
+func GossipError(to netip.AddrPort, err error) error {
 	var errno syscall.Errno
 	if !errors.As(err, &errno) {
 		return fmt.Errorf("send gossip to %s: %w", to, err)

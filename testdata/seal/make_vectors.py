@@ -1,0 +1,258 @@
+#!/usr/bin/env python3
+"""Writes vectors.txt: INIT, RESP, DATA and a stream's record, each step and each field.
+
+It shares no code with internal/sealed and needs nothing but Python's own library:
+hashes are hashlib's, the curve (RFC 7748) and the cipher (RFC 8439) are written out.
+
+    python3 make_vectors.py > vectors.txt
+"""
+import hashlib
+import hmac
+import struct
+
+P = 2**255 - 19
+
+
+def x25519(k, u):
+    k = bytearray(k)
+    k[0] &= 248
+    k[31] = (k[31] & 127) | 64
+    k = int.from_bytes(k, "little")
+    x1 = int.from_bytes(u, "little") & ((1 << 255) - 1)
+    x2, z2, x3, z3, swap = 1, 0, x1, 1, 0
+    for t in range(254, -1, -1):
+        bit = k >> t & 1
+        if swap ^ bit:
+            x2, x3, z2, z3 = x3, x2, z3, z2
+        swap = bit
+        a, b, c, d = x2 + z2, x2 - z2, x3 + z3, x3 - z3
+        da, cb = d * a % P, c * b % P
+        x3, z3 = (da + cb) ** 2 % P, x1 * (da - cb) ** 2 % P
+        aa, bb = a * a % P, b * b % P
+        e = aa - bb
+        x2, z2 = aa * bb % P, e * (aa + 121665 * e) % P
+    if swap:
+        x2, z2 = x3, z3
+    return (x2 * pow(z2, P - 2, P) % P).to_bytes(32, "little")
+
+
+def public(k):
+    return x25519(k, (9).to_bytes(32, "little"))
+
+
+def block(key, counter, nonce):
+    s = [0x61707865, 0x3320646E, 0x79622D32, 0x6B206574]
+    s += list(struct.unpack("<8L", key)) + [counter] + list(struct.unpack("<3L", nonce))
+    w = list(s)
+
+    def quarter(a, b, c, d):
+        for x, y, z, n in ((a, b, d, 16), (c, d, b, 12), (a, b, d, 8), (c, d, b, 7)):
+            w[x] = (w[x] + w[y]) & 0xFFFFFFFF
+            v = w[z] ^ w[x]
+            w[z] = (v << n | v >> 32 - n) & 0xFFFFFFFF
+
+    for _ in range(10):
+        for i in range(4):
+            quarter(i, i + 4, i + 8, i + 12)
+        for i in range(4):
+            quarter(i, 4 + (i + 1) % 4, 8 + (i + 2) % 4, 12 + (i + 3) % 4)
+    return struct.pack("<16L", *((a + b) & 0xFFFFFFFF for a, b in zip(w, s)))
+
+
+def chacha(key, nonce, text):
+    stream = b"".join(block(key, 1 + i, nonce) for i in range((len(text) + 63) // 64))
+    return bytes(a ^ b for a, b in zip(text, stream))
+
+
+def poly1305(key, text):
+    r = int.from_bytes(key[:16], "little") & 0x0FFFFFFC0FFFFFFC0FFFFFFC0FFFFFFF
+    acc = 0
+    for i in range(0, len(text), 16):
+        acc = (acc + int.from_bytes(text[i : i + 16] + b"\1", "little")) * r % (2**130 - 5)
+    return (acc + int.from_bytes(key[16:], "little") & (2**128 - 1)).to_bytes(16, "little")
+
+
+def seal(key, counter, ad, text):
+    """ChaCha20-Poly1305; Noise's nonce is four zero bytes and the counter, least byte first."""
+    nonce = b"\0" * 4 + struct.pack("<Q", counter)
+    out = chacha(key, nonce, text)
+    pad = lambda b: b + b"\0" * (-len(b) % 16)
+    return out + poly1305(block(key, 0, nonce)[:32], pad(ad) + pad(out) + struct.pack("<QQ", len(ad), len(out)))
+
+
+def blake2s(b):
+    return hashlib.blake2s(b).digest()
+
+
+def keyed(key, b, size):
+    return hashlib.blake2s(b, key=key, digest_size=size).digest()
+
+
+def hkdf(ck, material, n):
+    mac = lambda k, b: hmac.new(k, b, hashlib.blake2s).digest()
+    temp, out, last = mac(ck, material), [], b""
+    for i in range(n):
+        last = mac(temp, last + bytes([i + 1]))
+        out.append(last)
+    return out
+
+
+def put(name, value, note=""):
+    text = value if isinstance(value, str) else value.hex()
+    print(f"{name:<13} = {text}" + (f"  # {note}" if note else ""))
+
+
+def step(text):
+    print("\n# " + text)
+
+
+class Noise:
+    """The symmetric state of Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s."""
+
+    def __init__(self, prologue):
+        name = b"Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s"
+        self.h = self.ck = blake2s(name)
+        self.mix_hash(prologue)
+
+    def mix_hash(self, b):
+        self.h = blake2s(self.h + b)
+
+    def mix_key(self, b):
+        self.ck, self.k = hkdf(self.ck, b, 2)
+
+    def mix_psk(self, psk):
+        self.ck, temp, self.k = hkdf(self.ck, psk, 3)
+        self.mix_hash(temp)
+
+    def mix_ephemeral(self, e):  # with a pre-shared key, e is mixed into the key, too
+        self.mix_hash(e)
+        self.mix_key(e)
+
+    def encrypt(self, text):
+        out = seal(self.k, 0, self.h, text)
+        self.mix_hash(out)
+        return out
+
+    def show(self):
+        put("h", self.h)
+        put("ck", self.ck)
+        put("k", self.k)
+
+
+print("""# The seal, version 1: docs/protocol.md, 10. Written by make_vectors.py, which shares no code with
+# internal/sealed. "|" joins bytes; numbers are big endian; BLAKE2s has 32 bytes unless another size is said.""")
+
+secret = bytes(range(32))
+step("The key of the cluster, its id, and what is derived from it")
+put("secret", secret)
+key_id = hashlib.sha256(b"bully-agent key id\0" + secret).digest()[:4]
+put("key_id", key_id, 'SHA-256("bully-agent key id" | 00 | secret), the first 4 bytes')
+psk = keyed(secret, b"bully-agent seal psk 1", 32)
+mac_key = keyed(secret, b"bully-agent seal mac 1", 32)
+put("psk", psk, 'BLAKE2s("bully-agent seal psk 1"), keyed with secret')
+put("mac_key", mac_key, 'BLAKE2s("bully-agent seal mac 1"), keyed with secret')
+
+step("The two hosts")
+cluster = b"prod"
+put("cluster", cluster.decode())
+a_id, a_life = bytes.fromhex("00112233445546778899aabbccddeeff"), bytes.fromhex("a1a2a3a4a5a6a7a8")
+b_id, b_life = bytes.fromhex("f0e0d0c0b0a040908070605040302010"), bytes.fromhex("b1b2b3b4b5b6b7b8")
+b_addr = bytes(10) + b"\xff\xff" + bytes([192, 0, 2, 7]) + struct.pack(">H", 7950)
+put("a_id", a_id)
+put("a_life", a_life)
+put("b_id", b_id)
+put("b_life", b_life)
+put("b_addr", b_addr, "192.0.2.7:7950, as IPv6 and port")
+a_private, b_private = bytes([0xA0] * 32), bytes([0xB0] * 32)
+put("a_private", a_private, "ephemeral")
+put("b_private", b_private, "ephemeral")
+number = struct.pack(">Q", 1763800000000000001)
+
+step("INIT, 104 bytes, from a to b")
+init = b"\xb7\x5e" + b"\x11" + b"\x00" + key_id + number
+put("magic", init[:2])
+put("version_type", init[2:3], "1, INIT")
+put("kind", init[3:4], "datagrams")
+put("key_id", key_id)
+put("number", number)
+prologue = init + b_addr + cluster
+put("prologue", prologue, "header | b_addr | cluster")
+n = Noise(prologue)
+n.mix_psk(psk)
+put("after psk:", "")
+n.show()
+e = public(a_private)
+put("e", e, "its first 4 bytes are a's index")
+n.mix_ephemeral(e)
+put("after e:", "")
+n.show()
+payload = a_id + a_life
+put("payload", payload, "a_id | a_life")
+sealed = n.encrypt(payload)
+put("sealed", sealed, "payload under k, nonce 0, with h")
+init += e + sealed
+mac = keyed(mac_key, init, 16)
+put("mac", mac, "BLAKE2s of 16 bytes over all before it, keyed with mac_key")
+init += mac
+put("init", init)
+assert len(init) == 104
+
+step("RESP, 104 bytes, from b to a")
+resp = b"\xb7\x5e" + b"\x12" + b"\x00" + e[:4] + number
+put("version_type", resp[2:3], "1, RESP")
+put("kind", resp[3:4])
+put("index", e[:4], "a's")
+put("number", number, "INIT's")
+f = public(b_private)
+put("e", f, "its first 4 bytes are b's index")
+n.mix_ephemeral(f)
+dh = x25519(b_private, e)
+assert dh == x25519(a_private, f)
+put("dh", dh)
+n.mix_key(dh)
+put("after ee:", "")
+n.show()
+payload = b_id + b_life
+put("payload", payload, "b_id | b_life")
+sealed = n.encrypt(payload)
+put("sealed", sealed)
+resp += f + sealed
+rmac = keyed(mac_key, mac + resp, 16)
+put("mac", rmac, "over INIT's mac | all before it")
+resp += rmac
+put("resp", resp)
+assert len(resp) == 104
+
+step("The session's keys: HKDF of ck and nothing")
+from_a, from_b = hkdf(n.ck, b"", 2)
+put("from_a", from_a)
+put("from_b", from_b)
+
+step("DATA, from a to b, the sixth of its session")
+text = b"\xb7\x1e and what a frame has"
+head = b"\xb7\x5e" + b"\x13" + b"\x00" + f[:4] + struct.pack(">Q", 5)
+put("version_type", head[2:3], "1, DATA")
+put("zero", head[3:4])
+put("index", f[:4], "b's")
+put("counter", head[8:])
+put("inner", text)
+data = head + seal(from_a, 5, head, text)
+put("ciphertext", data[16:-16], "inner under from_a, nonce 5, with the header")
+put("tag", data[-16:])
+put("data", data)
+
+step("DATA, from b to a, the first: HELLO")
+text = b"\xb7\x5e\x48\x01" + b_addr + b"\x02\x00" + key_id + b"\x01\x02\x03\x04"
+put("inner", text, "b7 5e 48, flags, address, port, 2 keys, 0, their ids")
+head = b"\xb7\x5e" + b"\x13" + b"\x00" + e[:4] + struct.pack(">Q", 0)
+put("hello", head + seal(from_b, 0, head, text))
+
+step("UNKNOWN, from a host that has the keys 01020304 and 05060708 only, to INIT")
+put("unknown", b"\xb7\x5e\x14\x00" + e[:4] + number + bytes.fromhex("0102030405060708"))
+
+step("A stream's first record from the end that dialled, had INIT been for one")
+text = b"a tether's preamble"
+length = struct.pack(">H", len(text) + 16)
+put("length", length)
+put("inner", text)
+put("record", length + seal(from_a, 0, length, text), "length | inner under from_a, nonce 0, with length | tag")
