@@ -240,7 +240,7 @@ func (t *table) onData(now time.Time, h header, b []byte) (inner []byte, p *peer
 // promote ends the doubt about a session that the peer began: it is no replay.
 func (t *table) promote(now time.Time, s *session) {
 	p := s.peer
-	p.next = nil
+	p.next, s.diesAt = nil, now.Add(expireFor)
 	t.choose(now, p, s)
 }
 
