@@ -1,0 +1,378 @@
+package sealed
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/memberlist"
+
+	"github.com/bully-agent/bully-agent/internal/key"
+	"github.com/bully-agent/bully-agent/internal/test/lantest"
+	"github.com/bully-agent/bully-agent/internal/transport"
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+func newTestLAN(t testing.TB) *LAN {
+	t.Helper()
+	return wrap(t, lantest.New(1).Host("n1", at(1)), 1, testKey(1))
+}
+
+func wrap(t testing.TB, below transport.LAN, n int, keys ...key.Key) *LAN {
+	t.Helper()
+	l, err := Wrap(below, Config{Cluster: "home", ID: testID(n), Life: [8]byte{byte(n)}, Keys: keys, Logger: hclog.NewNullLogger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// port is one sealed host of a bubble, with what it has read.
+type port struct {
+	*LAN
+	below  *lantest.Host
+	frames chan string // sender and address
+}
+
+func (c *lab) add(n int, keys ...key.Key) *port {
+	p := &port{below: c.lan.Host(string('a'+rune(n)), at(n)), frames: make(chan string, 100)}
+	p.LAN = wrap(c.t, p.below, n, keys...)
+	go func() {
+		b := make([]byte, wire.MaxFrame+1)
+		for {
+			n, from, err := p.ReadFrame(b)
+			if err != nil {
+				return
+			}
+			var f wire.Frame
+			if err := wire.Parse(b[:n], &f); err != nil {
+				c.t.Errorf("read a frame that does not parse: %v", err)
+			}
+			p.frames <- f.Sender.Short() + " " + from.String()
+		}
+	}()
+	c.ports = append(c.ports, p)
+	return p
+}
+
+// lab is a LAN in memory with sealed hosts.
+type lab struct {
+	t     *testing.T
+	lan   *lantest.LAN
+	ports []*port
+}
+
+func inLab(t *testing.T, f func(t *testing.T, c *lab)) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &lab{t: t, lan: lantest.New(1)}
+		f(t, c)
+		for _, p := range c.ports {
+			_ = p.Shutdown()
+		}
+		time.Sleep(10 * time.Second)
+	})
+}
+
+func frameOf(n int) []byte {
+	f := wire.Frame{Kind: wire.Heartbeat, Sender: testID(n)}
+	return wire.Append(nil, &f)
+}
+
+// expect waits a second and checks the frames that were read since the last time.
+func (p *port) expect(t *testing.T, want ...string) {
+	t.Helper()
+	time.Sleep(time.Second)
+	var got []string
+	for len(p.frames) > 0 {
+		got = append(got, <-p.frames)
+	}
+	if len(got) != len(want) {
+		t.Fatalf("read %q, want %q", got, want)
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("read %q, want %q", got[i], want[i])
+		}
+	}
+}
+
+func TestFramesAndGossipAreSealed(t *testing.T) {
+	inLab(t, func(t *testing.T, c *lab) {
+		a, b := c.add(1, testKey(1)), c.add(2, testKey(1))
+		if err := a.SendFrame(at(2), frameOf(1)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.WriteToAddress([]byte("\x05gossip"), memberlist.Address{Addr: at(2).String()}); err != nil {
+			t.Fatal(err)
+		}
+		b.expect(t, testID(1).Short()+" "+at(1).String())
+		select {
+		case p := <-b.PacketCh():
+			if string(p.Buf) != "\x05gossip" || p.From.String() != at(1).String() {
+				t.Errorf("gossip %q from %v", p.Buf, p.From)
+			}
+		default:
+			t.Error("gossip did not arrive")
+		}
+		if err := a.SendFrame(at(2), make([]byte, MaxInner+1)); !errors.Is(err, CauseLength) {
+			t.Errorf("a frame that does not fit: %v", err)
+		}
+	})
+}
+
+// The longest frame and the longest gossip fit into 1,232 bytes.
+func TestLongestDatagramCase82(t *testing.T) {
+	r := newRig(t, 2)
+	r.meet()
+	r.say(1, 2, string(bytes.Repeat([]byte("x"), MaxInner)))
+	r.run(time.Second)
+	if len(r.host(2).got) != 1 {
+		t.Error("the longest did not arrive")
+	}
+	longest := 0
+	for _, p := range r.tape {
+		longest = max(longest, len(p.b))
+	}
+	if longest != 1232 {
+		t.Errorf("the longest datagram has %d bytes, want 1,232", longest)
+	}
+}
+
+func TestPlainFrameIsNotReadCase4(t *testing.T) {
+	inLab(t, func(t *testing.T, c *lab) {
+		a := c.add(1, testKey(1))
+		stranger := c.lan.Host("stranger", at(9))
+		_ = stranger.SendFrame(at(1), frameOf(2))
+		a.expect(t)
+		if n := a.Report().Dropped["plain"]; n != 1 {
+			t.Errorf("%d plain frames counted, want 1", n)
+		}
+	})
+}
+
+func TestPlainGossipNeverReachesMemberlistCase5(t *testing.T) {
+	inLab(t, func(t *testing.T, c *lab) {
+		a := c.add(1, testKey(1))
+		stranger := c.lan.Host("stranger", at(9))
+		for first := range 256 {
+			_, _ = stranger.WriteToAddress([]byte{byte(first), 1, 2, 3}, memberlist.Address{Addr: at(1).String()})
+		}
+		time.Sleep(time.Second)
+		select {
+		case p := <-a.PacketCh():
+			t.Errorf("memberlist gets %x", p.Buf)
+		default:
+		}
+	})
+}
+
+func TestPlainStreamIsClosedUnreadCase6(t *testing.T) {
+	inLab(t, func(t *testing.T, c *lab) {
+		a := c.add(1, testKey(1))
+		stranger := c.lan.Host("stranger", at(9))
+		for _, first := range []byte{6 /* push/pull */, 244 /* a label */, 0xB7} {
+			conn, err := stranger.DialAddressTimeout(memberlist.Address{Addr: at(1).String()}, time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = conn.Write(append([]byte{first}, make([]byte, 200)...))
+			_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+			if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+				t.Errorf("a plain stream that begins with %#x: %v, want it closed", first, err)
+			}
+		}
+		select {
+		case <-a.StreamCh():
+			t.Error("memberlist gets a plain stream")
+		default:
+		}
+	})
+}
+
+// The same on sockets.
+func TestPlainStreamOnSocketsCase6(t *testing.T) {
+	below, err := transport.Listen(transport.Config{Bind: netip.MustParseAddrPort("127.0.0.1:0"), Cluster: "home"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := wrap(t, below, 1, testKey(1))
+	defer func() { _ = l.Shutdown() }()
+	conn, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, _ = conn.Write(append([]byte{6}, make([]byte, 200)...))
+	_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a plain stream: %v, want it closed", err)
+	}
+	select {
+	case <-l.StreamCh():
+		t.Error("memberlist gets a plain stream")
+	default:
+	}
+}
+
+func TestStreamsCarryWhatWasWritten(t *testing.T) {
+	inLab(t, func(t *testing.T, c *lab) {
+		a, b := c.add(1, testKey(1)), c.add(2, testKey(1))
+		conn, err := a.DialAddressTimeout(memberlist.Address{Addr: at(2).String()}, time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := bytes.Repeat([]byte("list of members "), 10_000)
+		if _, err := conn.Write(text); err != nil {
+			t.Fatal(err)
+		}
+		far := <-b.StreamCh()
+		got := make([]byte, len(text))
+		if _, err := io.ReadFull(far, got); err != nil || !bytes.Equal(got, text) {
+			t.Errorf("%d bytes: %v", len(got), err)
+		}
+		_ = far.Close()
+		if _, err := conn.Read(got); !errors.Is(err, io.EOF) {
+			t.Errorf("after the end: %v", err)
+		}
+	})
+}
+
+// tapped notes what a dialled stream says.
+type tapped struct {
+	net.Conn
+	said *bytes.Buffer
+}
+
+func (c tapped) Write(b []byte) (int, error) {
+	c.said.Write(b)
+	return c.Conn.Write(b)
+}
+
+// What was captured of a stream's and of a tether's beginning is played again: neither
+// is proven.
+func TestReplayedStreamAndTetherCase30(t *testing.T) {
+	l := newTestLAN(t)
+	defer func() { _ = l.Shutdown() }()
+	for _, kd := range []kind{kindStream, kindTether} {
+		dialler := wrap(t, lantest.New(2).Host("n2", at(2)), 2, testKey(1))
+		near, far := net.Pipe()
+		var said bytes.Buffer
+		proven := make(chan error, 1)
+		go func() {
+			_, err := l.Accept(at9{far})
+			proven <- err
+		}()
+		to := netip.AddrPort{}
+		if kd == kindTether {
+			to = at(1)
+		}
+		conn, err := dialler.call(at9{tapped{near, &said}}, kd, to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = conn.Write([]byte("hello"))
+		if err := <-proven; err != nil {
+			t.Fatalf("the true one is refused: %v", err)
+		}
+		for range 3 {
+			if _, err := l.Accept(&played{in: bytes.NewReader(said.Bytes())}); err == nil {
+				t.Errorf("kind %d: a replay was proven", kd)
+			}
+		}
+		// The first 104 bytes of one kind are not those of the other.
+		other := bytes.Clone(said.Bytes())
+		other[3] = byte(kindStream + kindTether - kd)
+		if _, err := l.Accept(&played{in: bytes.NewReader(other)}); err == nil {
+			t.Errorf("kind %d was taken for the other", kd)
+		}
+		_ = dialler.Shutdown()
+	}
+}
+
+// at9 gives a pipe an address.
+type at9 struct{ net.Conn }
+
+func (at9) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(at(9)) }
+
+// A tether to who cannot prove itself: its end is no evidence.
+func TestUnprovenTetherIsNoEvidence(t *testing.T) {
+	inLab(t, func(t *testing.T, c *lab) {
+		a := c.add(1, testKey(1))
+		thief := c.add(2, testKey(2))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var ends sync.WaitGroup
+		ends.Go(func() {
+			a.LAN.LAN.Tether(ctx, at(2), func() { t.Error("lost") }, func() { t.Error("refused") })
+		})
+		time.Sleep(5 * time.Second)
+		_ = thief.Shutdown()
+		time.Sleep(5 * time.Second)
+		cancel()
+		ends.Wait()
+	})
+}
+
+func TestProvenTetherIsEvidence(t *testing.T) {
+	inLab(t, func(t *testing.T, c *lab) {
+		a, b := c.add(1, testKey(1)), c.add(2, testKey(1))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		lost := make(chan struct{}, 1)
+		var ends sync.WaitGroup
+		ends.Go(func() {
+			a.Tether(ctx, at(2), func() { lost <- struct{}{} }, func() {})
+		})
+		time.Sleep(5 * time.Second)
+		select {
+		case <-lost:
+			t.Error("lost while it lives")
+		default:
+		}
+		_ = b.Shutdown()
+		time.Sleep(time.Second)
+		select {
+		case <-lost:
+		default:
+			t.Error("not lost when its process has ended")
+		}
+		cancel()
+		ends.Wait()
+	})
+}
+
+// A member that speaks in another's name is not heard, and it is said who did it.
+func TestFrameOfAnotherSenderCase36(t *testing.T) {
+	inLab(t, func(t *testing.T, c *lab) {
+		a, b := c.add(1, testKey(1)), c.add(2, testKey(1))
+		_ = a.SendFrame(at(2), frameOf(3))
+		_ = a.SendFrame(at(2), frameOf(1)[:frameSender+8])
+		_ = a.SendFrame(at(2), frameOf(1))
+		b.expect(t, testID(1).Short()+" "+at(1).String())
+		if n := b.Report().Dropped["sender"]; n != 2 {
+			t.Errorf("%d frames of another sender counted, want 2", n)
+		}
+	})
+}
+
+func TestReportSaysWhoHasWhichKeys(t *testing.T) {
+	inLab(t, func(t *testing.T, c *lab) {
+		a, b := c.add(1, testKey(1), testKey(2)), c.add(2, testKey(1))
+		_ = a.SendFrame(at(2), frameOf(1))
+		b.expect(t, testID(1).Short()+" "+at(1).String())
+		if p := b.Report().Peers; len(p) != 1 || p[0].ID != testID(1) || len(p[0].Keys) != 2 || p[0].InUse[0] != testKey(1).ID {
+			t.Errorf("n2 says of n1: %+v", p)
+		}
+		if p := a.Report().Peers; len(p) != 1 || len(p[0].Keys) != 1 || p[0].Addr != at(2) {
+			t.Errorf("n1 says of n2: %+v", p)
+		}
+	})
+}
