@@ -39,6 +39,15 @@ type LAN struct {
 	loss     float64
 	double   float64
 	onFrame  func(from, to netip.AddrPort, b []byte)
+	onBytes  func(Sent)
+}
+
+// Sent is what was put on the wire, before it is lost or doubled: a datagram, or what
+// was written to a stream at one time.
+type Sent struct {
+	From, To netip.AddrPort
+	Data     []byte
+	Stream   bool
 }
 
 // link is one direction between two hosts, by name.
@@ -165,6 +174,28 @@ func (l *LAN) OnFrame(f func(from, to netip.AddrPort, b []byte)) {
 	l.onFrame = f
 }
 
+// OnBytes calls f for all that is put on the wire, as somebody who listens there would
+// see it; nil: no more. The sender's goroutine calls it: f may be called concurrently,
+// and has the data for itself.
+func (l *LAN) OnBytes(f func(Sent)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.onBytes = f
+}
+
+// Forge puts a datagram on the wire that says to come from an address.
+func (l *LAN) Forge(from, to netip.AddrPort, b []byte) { l.send(from, to, b) }
+
+// overhear tells OnBytes.
+func (l *LAN) overhear(from, to netip.AddrPort, b []byte, isStream bool) {
+	l.mu.Lock()
+	f := l.onBytes
+	l.mu.Unlock()
+	if f != nil {
+		f(Sent{from, to, slices.Clone(b), isStream})
+	}
+}
+
 func (l *LAN) change(from, to string, f func(*cable)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -197,6 +228,7 @@ func (l *LAN) send(from, to netip.AddrPort, b []byte) {
 	if hook != nil && isFrame(b) {
 		hook(from, to, b)
 	}
+	l.overhear(from, to, b, false)
 	if len(delays) == 0 {
 		return
 	}

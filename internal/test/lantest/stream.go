@@ -60,6 +60,7 @@ func (c *conn) Write(b []byte) (int, error) {
 	if len(b) == 0 || !c.passes() {
 		return len(b), nil
 	}
+	c.host.lan.overhear(c.host.addr, c.peer.host.addr, b, true)
 	c.offer.Do(func() { c.peer.arrive(b[0]) })
 	if !c.peer.in.write(b) {
 		return 0, c.opError("write", syscall.ECONNRESET)
