@@ -270,8 +270,8 @@ const maxMatters = 16
 
 // news is one line.
 type news struct {
-	matter
-	at           netip.AddrPort
+	cause        Cause
+	from         netip.AddrPort
 	ours, theirs any // ids, versions, addresses; nil: none
 }
 
@@ -279,23 +279,26 @@ type news struct {
 func (l *LAN) note(c Cause, from netip.AddrPort, ours, theirs any) {
 	now := l.cfg.Now()
 	m := matter{c, from.Addr()}
+	if c == CauseRefused {
+		m.cause = CauseKey // both ends of one matter
+	}
 	if now.Before(l.told[m]) {
 		return
 	}
 	maps.DeleteFunc(l.told, func(_ matter, until time.Time) bool { return !now.Before(until) })
 	if len(l.told) < maxMatters {
 		l.told[m] = now.Add(time.Minute)
-		l.news = append(l.news, news{m, from, ours, theirs})
+		l.news = append(l.news, news{c, from, ours, theirs})
 	}
 }
 
 func (n news) tell(log hclog.Logger) {
-	args := []any{"cause", n.cause, "addr", n.at}
+	args := []any{"cause", n.cause.String(), "addr", n.from}
 	if n.ours != nil {
-		args = append(args, "ours", n.ours)
+		args = append(args, "ours", fmt.Sprint(n.ours))
 	}
 	if n.theirs != nil {
-		args = append(args, "theirs", n.theirs)
+		args = append(args, "theirs", fmt.Sprint(n.theirs))
 	}
 	log.Warn("not taken: "+hints[n.cause], args...)
 }
