@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -170,13 +171,13 @@ func (k keys) reload() string {
 	return program + " reload"
 }
 
-// others are the hosts that the agent knows, but this one.
-func (k keys) others() (hosts []key.Host) {
+// others are the hosts that the agent knows, but this one and those named.
+func (k keys) others(without ...string) (hosts []key.Host) {
 	if k.agent == nil {
 		return nil
 	}
 	for _, h := range k.agent.Hosts {
-		if !h.Self {
+		if !h.Self && !slices.Contains(without, h.Name) {
 			hosts = append(hosts, key.Host{Name: h.Name, IDs: parseIDs(h.Keys), Uses: parseIDs(h.Uses)})
 		}
 	}

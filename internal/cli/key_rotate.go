@@ -41,14 +41,39 @@ func rotateKey(c *call) error {
 		return refusedKeys(program+" key revoke ID removes one", "%s: %w", k.path, err)
 	}
 	without := c.StringSlice("without")
-	hosts := slices.DeleteFunc(k.others(), func(h key.Host) bool { return slices.Contains(without, h.Name) })
-	if err := k.unready(step, hosts); err != nil {
+	if err := c.awaitSessions(&k, step, without); err != nil {
+		return err
+	}
+	if err := k.unready(step, k.others(without...)); err != nil {
 		return err
 	}
 	if err := c.replaceKeys(k, next); err != nil {
 		return err
 	}
 	return c.print(stepText(step, k.ring, next) + k.carryText("carry it to the other hosts, in any order:") + afterText(step))
+}
+
+// sessionPatience is longer than a session lives after another has taken its place.
+const sessionPatience = 2 * time.Minute
+
+// awaitSessions waits while nothing is in the way but sessions under the old key, which end
+// of themselves.
+func (c *call) awaitSessions(k *keys, step key.Step, without []string) error {
+	progress := c.progress("waiting for sessions under the old key")
+	defer progress("")
+	for end := time.Now().Add(sessionPatience); time.Now().Before(end); time.Sleep(time.Second) {
+		unready := k.ring.Unready(step, k.others(without...))
+		if len(unready) == 0 || slices.ContainsFunc(unready, func(u key.Unready) bool { return !u.Soon }) {
+			return nil
+		}
+		progress(fmt.Sprintf("of %d hosts", len(unready)))
+		answer, err := c.client().Keys(c.Context.Context)
+		if err != nil {
+			return err
+		}
+		k.agent = &answer
+	}
+	return nil
 }
 
 // refusedKeys is an error after which nothing has changed.
@@ -89,7 +114,7 @@ func (k keys) unready(step key.Step, hosts []key.Host) error {
 		if strings.HasPrefix(u.Why, "it was not heard") {
 			hint = "start its agent, or leave it out: " + program + " key rotate --without " + u.Name
 		}
-		if strings.HasPrefix(u.Why, "a session") {
+		if u.Soon {
 			hint = "try again"
 		}
 		errs = append(errs, refusedKeys(hint, "%s is not ready: %s", u.Name, u.Why))

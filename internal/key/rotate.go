@@ -101,6 +101,7 @@ type Host struct {
 type Unready struct {
 	Name string
 	Why  string // a clause
+	Soon bool   // it becomes ready of itself
 }
 
 // Unready names the hosts that are not ready for the next step of this ring. With all hosts
@@ -108,7 +109,8 @@ type Unready struct {
 func (r Ring) Unready(step Step, hosts []Host) (missing []Unready) {
 	for _, h := range hosts {
 		if why := r.why(step, h); why != "" {
-			missing = append(missing, Unready{Name: h.Name, Why: why})
+			isSoon := step == Remove && h.IDs != nil && h.IDs[0] == r[0].ID
+			missing = append(missing, Unready{Name: h.Name, Why: why, Soon: isSoon})
 		}
 	}
 	return missing
@@ -128,7 +130,7 @@ func (r Ring) why(step Step, h Host) string {
 	case step == Remove && h.IDs[0] != r[0].ID:
 		return has + ", and still begins with " + h.IDs[0].String()
 	case step == Remove && slices.Contains(h.Uses, old):
-		return fmt.Sprintf("a session under %s lives; it is replaced within seconds", old)
+		return fmt.Sprintf("a session under %s lives, for a minute at most", old)
 	}
 	return ""
 }
