@@ -21,7 +21,7 @@ const (
 	callerForgotten = 10 * time.Minute
 )
 
-// door decides which INITs are worth two curves. What is asked of it is cheap, and what
+// door decides which INITs are worth two curves (S1). What is asked of it is cheap, and what
 // it keeps is bounded.
 type door struct {
 	callers   map[wire.ID]*caller
@@ -60,7 +60,7 @@ func (d *door) admit(now time.Time, from netip.Addr, r *request, isThere bool) C
 	case c == nil:
 		c = &caller{life: r.peer.life}
 	case c.life != r.peer.life && r.head.number <= c.top && isThere:
-		return CauseRepeated // captured from an earlier life: numbers rise over lives, too
+		return CauseRepeated // S3: captured from an earlier life
 	case c.life != r.peer.life:
 		c = &caller{life: r.peer.life} // a new life, or one whose clock was set back meanwhile
 	case !c.isNew(r.head):

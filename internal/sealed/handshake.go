@@ -87,7 +87,7 @@ type scope struct {
 }
 
 // prologue is Noise's: INIT's header, which has version, kind, key id and number, and
-// the scope. An INIT that is carried to another host, or cluster, does not open there.
+// the scope (S2). An INIT that is carried to another host, or cluster, does not open there.
 func (s scope) prologue(head []byte) []byte {
 	b := append([]byte(nil), head[:headerSize]...)
 	to := s.to.Addr().As16()

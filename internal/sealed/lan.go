@@ -212,7 +212,7 @@ func (l *LAN) receive(t *table, now time.Time, from netip.AddrPort, b []byte) ([
 	return inner, from
 }
 
-// isFrameOf: whoever sealed a frame must be the one that it names, or a member could
+// isFrameOf (S11): whoever sealed a frame must be the one that it names, or a member could
 // speak for another.
 func isFrameOf(b []byte, id wire.ID) bool {
 	return len(b) >= frameSender+len(id) && b[1] == wire.Magic1 && wire.ID(b[frameSender:frameSender+len(id)]) == id
@@ -237,7 +237,7 @@ func (l *LAN) SealAhead(to netip.AddrPort, frame []byte) (b []byte) {
 	return b
 }
 
-// KeepWarm replaces the addresses with which a session is kept whether anybody sends
+// KeepWarm (S10) replaces the addresses with which a session is kept whether anybody sends
 // or not, so that what is urgent waits for no handshake.
 func (l *LAN) KeepWarm(addrs []netip.AddrPort) {
 	l.locked(func(t *table, now time.Time) { t.keepWarm(now, addrs) })

@@ -62,7 +62,7 @@ func (p *peer) sessions() []*session {
 	return all
 }
 
-// supersedes reports whether s takes the place of the session that sends. The newer
+// supersedes reports whether s takes the place of the session that sends (S6). The newer
 // one does; of two that both ends began at one time, the one that the smaller began, so
 // that both choose the same.
 func (p *peer) supersedes(s *session, self identity) bool {

@@ -6,7 +6,7 @@ import (
 	"github.com/bully-agent/bully-agent/wire"
 )
 
-// Sizes in bytes. docs/protocol.md, 10, has the layouts.
+// Sizes in bytes; the layouts are in protocol 10.2.
 const (
 	headerSize    = 16
 	tagSize       = 16 // of the cipher, and of the MAC over INIT and RESP

@@ -122,7 +122,7 @@ func (t *table) sendTo(now time.Time, r *route, inner []byte) error {
 	return t.emit(r.to, p.cur.seal(t.out[:0], inner))
 }
 
-// sealAhead is what send would put on the wire, to be sent later and by somebody else:
+// sealAhead (S13) is what send would put on the wire, to be sent later and by somebody else:
 // its counter is used for nothing else. It is nil while there is no session.
 func (t *table) sealAhead(now time.Time, to netip.AddrPort, inner []byte) []byte {
 	r := t.route(to)
@@ -237,7 +237,7 @@ func (t *table) onData(now time.Time, h header, b []byte) (inner []byte, p *peer
 	return inner, p, causeNone
 }
 
-// promote ends the doubt about a session that the peer began: it is no replay.
+// promote ends the doubt about a session that the peer began (S5): it is no replay.
 func (t *table) promote(now time.Time, s *session) {
 	p := s.peer
 	p.next, s.diesAt = nil, now.Add(expireFor)
@@ -303,7 +303,7 @@ func (t *table) onHello(now time.Time, p *peer, b []byte) Cause {
 	return cause
 }
 
-// claim takes a peer's word for its address, unless another is there: that one is
+// claim takes a peer's word for its address (S8), unless another is there: that one is
 // asked then, once it is silent.
 func (t *table) claim(now time.Time, p *peer, addr netip.AddrPort) Cause {
 	r := t.route(addr)
@@ -351,7 +351,7 @@ func (t *table) onInit(now time.Time, from netip.AddrPort, h header, b []byte) C
 }
 
 // examine is all that an INIT must pass before a curve is computed for it, the cheapest
-// first.
+// first (S1).
 func (t *table) examine(now time.Time, from netip.AddrPort, h header, b []byte, s scope) (*request, Cause) {
 	k, cause := checkMAC(b, h, t.ring)
 	switch {
@@ -374,7 +374,7 @@ func (t *table) examine(now time.Time, from netip.AddrPort, h header, b []byte, 
 	return r, t.door.admit(now, from.Addr(), r, t.hasHeard(now, r.peer.id))
 }
 
-// onUnknownKey tells people of both hosts that they share no key.
+// onUnknownKey tells people of both hosts that they share no key (S15).
 func (t *table) onUnknownKey(now time.Time, from netip.AddrPort, h header, b []byte) {
 	t.note(CauseKey, from, t.ids(), key.ID(h.index))
 	if h.kind == kindDatagrams && t.door.unknown.take(now, wire.ID{}, from.Addr()) {

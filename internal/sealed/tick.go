@@ -108,7 +108,7 @@ func (t *table) isWanted(now time.Time, r *route) bool {
 	return !now.Before(p.cur.renewAt) || t.isOutdated(p)
 }
 
-// isOutdated: both would now begin with another key than the session's. Where they
+// isOutdated (S12): both would now begin with another key than the session's. Where they
 // differ about that either one's will do, or they would replace each other's for ever.
 func (t *table) isOutdated(p *peer) bool {
 	if len(p.keys) == 0 || len(t.ring) == 0 {
@@ -127,7 +127,7 @@ func (t *table) find(id key.ID) *secret {
 	return nil
 }
 
-// dial sends INIT. Each repetition is another one: the same one twice is a replay.
+// dial sends INIT (S9). Each repetition is another one: the same one twice is a replay.
 func (t *table) dial(now time.Time, r *route) {
 	t.endCall(r)
 	k := t.choice(r)

@@ -7,7 +7,7 @@ const windowSize = 1024
 // maxNumber is beyond what a session can send, so that nothing here wraps.
 const maxNumber = 1 << 62
 
-// window is which numbers of a session were there (RFC 6479): a ring of bits, one word
+// window is which numbers of a session were there (S4, RFC 6479): a ring of bits, one word
 // more than the size needs, since the newest word is filled step by step.
 //
 // Invariant: it is moved by numbers only whose tag was right.

@@ -18,8 +18,8 @@ var (
 	number     = regexp.MustCompile(`\b[A-Z]{1,2}[0-9]{1,2}\b`)
 	definition = regexp.MustCompile(`(?m)(?:\*\*|^//   - )([A-Z]{1,2}[0-9]{1,2})\b`)
 	// a section of docs/protocol.md, as comments cite it
-	section        = regexp.MustCompile(`\bprotocol(?:\.md)?,? ([0-9](?:\.[0-9])?)\b`)
-	sectionHeading = regexp.MustCompile(`(?m)^##+ ([0-9](?:\.[0-9])?) `)
+	section        = regexp.MustCompile(`\bprotocol(?:\.md)?,? ([0-9]{1,2}(?:\.[0-9])?)\b`)
+	sectionHeading = regexp.MustCompile(`(?m)^##+ ([0-9]{1,2}(?:\.[0-9])?) `)
 )
 
 // Every rule that a comment or a mutant cites is defined, and so is every section of the protocol.
