@@ -255,7 +255,7 @@ func (s *seat) command(c election.Command, done func(error)) {
 func (s *seat) member() membership.Member {
 	cfg := &s.election
 	return membership.Member{ID: cfg.ID, Incarnation: s.state.saved.Incarnation, Nonce: cfg.Nonce, Priority: cfg.Priority,
-		Role: membership.Role(cfg.Part), WireMin: 1, WireMax: 1, ConfigHash: cfg.Hash(), Settings: cfg.Describe(),
+		Role: membership.Role(cfg.Part), WireMin: wire.Major, WireMax: wire.Major, ConfigHash: cfg.Hash(), Settings: cfg.Describe(),
 		Jobs: s.jobs.digest}
 }
 

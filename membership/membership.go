@@ -57,7 +57,7 @@ type Membership struct {
 // set.
 type Config struct {
 	// Self describes this agent. Addr may be left out: then the transport says
-	// what to advertise. WireMin and WireMax of 0 mean version 1. Status and
+	// what to advertise. WireMin and WireMax of 0 mean wire.Major. Status and
 	// RTT are not used.
 	Self Member
 
@@ -139,7 +139,7 @@ func completeSelf(cfg Config) (Member, error) {
 	self := cfg.Self
 	self.Status, self.RTT = Alive, 0
 	if self.WireMin == 0 && self.WireMax == 0 {
-		self.WireMin, self.WireMax = 1, 1
+		self.WireMin, self.WireMax = wire.Major, wire.Major
 	}
 	if n := len(cfg.Cluster); n < 1 || n > memberlist.LabelMaxSize {
 		return self, fmt.Errorf("cluster name has %d bytes; expected 1 to %d", n, memberlist.LabelMaxSize)

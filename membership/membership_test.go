@@ -270,7 +270,7 @@ func (stranger) MergeRemoteState([]byte, bool)   {}
 
 func TestStrangersAreNotAdmitted(t *testing.T) {
 	good := selfOf("stranger")
-	good.Addr, good.WireMin, good.WireMax = addrOf("stranger"), 1, 1
+	good.Addr, good.WireMin, good.WireMax = addrOf("stranger"), wire.Major, wire.Major
 	cluster := wire.ClusterHash("test")
 	meta := func(change func(*Member)) []byte {
 		m := good
@@ -291,7 +291,7 @@ func TestStrangersAreNotAdmitted(t *testing.T) {
 		{"case 46: a label that is a directory", name, "unsafe name", meta(func(m *Member) { m.Name = ".." }), good.Addr},
 		{"case 46: a label that is an option", name, "unsafe name", meta(func(m *Member) { m.Name = "-rf" }), good.Addr},
 		{"another cluster's hash", name, "cluster", appendMeta(nil, good, cluster+1), good.Addr},
-		{"a protocol of tomorrow", name, "wire-version", meta(func(m *Member) { m.WireMin, m.WireMax = 2, 3 }), good.Addr},
+		{"a protocol of tomorrow", name, "wire-version", meta(func(m *Member) { m.WireMin, m.WireMax = wire.Major+1, wire.Major+2 }), good.Addr},
 		{"a multicast address", name, "addr", meta(func(*Member) {}), netip.MustParseAddrPort("224.0.0.7:7950")},
 		{"a loopback address", name, "addr", meta(func(*Member) {}), netip.MustParseAddrPort("127.0.1.1:7950")},
 		{"another port than in meta", name, "addr", meta(func(*Member) {}), netip.MustParseAddrPort("10.0.0.9:7951")},
@@ -351,7 +351,7 @@ func TestMembersAreBounded(t *testing.T) {
 		node := func(i int) *memberlist.Node {
 			m := selfOf("beta")
 			m.ID[14], m.ID[15] = byte(i>>8), byte(i)
-			m.Addr, m.WireMin, m.WireMax = addrOf("beta"), 1, 1
+			m.Addr, m.WireMin, m.WireMax = addrOf("beta"), wire.Major, wire.Major
 			return &memberlist.Node{
 				Name: nodeName(m.ID, m.Nonce), Addr: m.Addr.Addr().AsSlice(), Port: m.Addr.Port(),
 				Meta: appendMeta(nil, m, wire.ClusterHash("test")), PMin: 1, PMax: 5, PCur: 5,

@@ -7,8 +7,7 @@ import (
 
 // Append writes f as one frame behind dst and returns the longer slice. It
 // allocates only when dst has no room; MaxFrame bytes of room are always
-// enough. Fields that do not hold for f's kind are not sent, nor are Minor and
-// flag Sealed, since the trailer written here is a checksum.
+// enough. Fields that do not hold for f's kind are not sent, nor is Minor.
 //
 // f is only read. A kind that has no number in this version is a mistake of
 // the caller's and panics, as is a ROSTER of more than MaxVoters or a longer
@@ -30,7 +29,7 @@ func Append(dst []byte, f *Frame) []byte {
 	}
 	dst = slices.Grow(dst, end+trailerSize-start)[:end+trailerSize]
 	frame := dst[start:]
-	clear(frame) // dst is a used buffer, and reserved bytes and padding are sent zero
+	clear(frame) // dst is a used buffer, and seat and padding are sent zero
 	putHeader(frame, f)
 	body(codec{body: dst[start+headerSize : end], put: true}, f)
 	binary.BigEndian.PutUint32(dst[end:], checksum(dst[start:end]))
@@ -46,7 +45,7 @@ func putHeader(b []byte, f *Frame) {
 	b[3] = byte(f.Kind)
 	binary.BigEndian.PutUint16(b[4:], uint16(len(b)))
 	b[6] = byte(f.Algo)
-	b[7] = byte(f.Flags &^ Sealed)
+	b[7] = byte(f.Flags &^ reserved)
 	binary.BigEndian.PutUint32(b[8:], f.Cluster)
 	binary.BigEndian.PutUint32(b[12:], f.ConfigHash)
 	copy(b[16:32], f.Sender[:])

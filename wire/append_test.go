@@ -42,13 +42,13 @@ func TestAppendIntoAUsedBuffer(t *testing.T) {
 	}
 }
 
-// A sender with fields of another kind left over sends none of them, nor a
-// claim to a seal that it did not make.
+// A sender with fields of another kind left over sends none of them, nor the
+// flag that has no meaning yet.
 func TestAppendSendsNothingThatDoesNotHold(t *testing.T) {
 	f := challenge(t)
 	want := Append(nil, &f)
 	f.Minor = 9
-	f.Flags |= Sealed
+	f.Flags |= reserved
 	f.Verdict, f.Lease, f.EchoSeq, f.Successor, f.IsReady = Ineligible, 400, 77, f.Sender, true
 	f.Why, f.Digest, f.Place, f.Parts, f.Payload = 1, 2, 3, 4, "left over"
 	f.Voters[0], f.Count = f.Sender, 16

@@ -163,10 +163,11 @@ func nameOrNobody(id ID) string {
 	return id.Short()
 }
 
-var flagNames = [...]string{"ack-req", "retx", "sealed", "hop", "draining", "active", "fresh", "wait"}
+var flagNames = [...]string{"ack-req", "retx", 3: "hop", "draining", "active", "fresh", "wait"}
 
 // String gives the set flags' words, joined by commas, or "none".
 func (f Flags) String() string {
+	f &^= reserved
 	if f == 0 {
 		return "none"
 	}

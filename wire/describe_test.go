@@ -86,8 +86,8 @@ func TestFrameText(t *testing.T) {
 
 func TestFlagsText(t *testing.T) {
 	for flags, want := range map[Flags]string{
-		0: "none", Sealed: "sealed", Active | Fresh: "active,fresh",
-		0xff: "ack-req,retx,sealed,hop,draining,active,fresh,wait",
+		0: "none", reserved: "none", Active | Fresh: "active,fresh",
+		0xff: "ack-req,retx,hop,draining,active,fresh,wait",
 	} {
 		if got := flags.String(); got != want {
 			t.Errorf("%02x: got %s, want %s", uint8(flags), got, want)

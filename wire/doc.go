@@ -10,7 +10,7 @@
 //
 //	off size field
 //	  0   2  magic           b7 1e; gossip on the same port never starts with b7
-//	  2   1  version         major in the high four bits, minor in the low: 10
+//	  2   1  version         major in the high four bits, minor in the low: 20
 //	  3   1  kind            Kind
 //	  4   2  length          of the whole frame, trailer included: 80 to 1200
 //	  6   1  algo            see below
@@ -25,7 +25,7 @@
 //	 48   8  epoch_counter
 //	 56  16  epoch_owner     zero for no epoch
 //	 72   2  priority        the sender's
-//	 74   2  reserved        sent zero, ignored
+//	 74   2  seat            number of the leadership: 0, see below
 //	 76   b  body
 //	76+b  4  crc32c          Castagnoli, over all bytes before it
 //
@@ -167,7 +167,7 @@
 //
 //	algo         bits 0–3: 1 classic, 2 enhanced, 3 smallest
 //	             bit 4 lowest rank leads, 5 quorum, 6 sticky, 7 paper
-//	flags        bit 0 ack-req, 1 retx, 2 sealed, 3 hop, 4 draining, 5 active,
+//	flags        bit 0 ack-req, 1 retx, 2 reserved, 3 hop, 4 draining, 5 active,
 //	             6 fresh, 7 wait
 //	reason       1 leader-failed, 2 boot, 3 preempt, 4 no-leader, 5 transfer,
 //	             6 abandoned, 7 lease-lost, 8 superseded, 9 died (6 to 9:
@@ -185,6 +185,13 @@
 // A span of 2³²−1 ms means "that long or longer", and an age of as much "never
 // heard".
 //
+// # Seat
+//
+// One group of agents has one leadership, number 0. The number has its place in
+// the header so that the agents of a later version can hold several side by
+// side, each with epochs and rounds of its own; until then a frame of any other
+// is refused, since taking it for one of seat 0 would mix two elections.
+//
 // # Versions
 //
 // Members of one major version understand each other; a frame of another
@@ -194,7 +201,7 @@
 //     ignore them. A newer reader takes a frame that ends before them, and reads
 //     them as zero; so zero must mean "not said". The sizes above are minima for
 //     ever, to which a payload adds its own.
-//   - use a reserved byte or a padding byte, which are sent zero and ignored on
+//   - use the reserved flag or a padding byte, which are sent zero and ignored on
 //     receipt until then.
 //   - add kinds. 25–127 are dropped by those who do not know them, so a
 //     sender must be able to do without the reply; 128–255 are announcements
@@ -207,8 +214,7 @@
 // # Trust
 //
 // The checksum finds damage, not forgery: whoever can send to the port can
-// write a frame that is accepted. Flag Sealed announces a 16-byte MAC in place
-// of the checksum; this version has no keys and refuses such frames.
+// write a frame that is accepted.
 //
 // Vectors of every kind, readable without this code, are in testdata/wire.
 package wire

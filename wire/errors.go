@@ -12,20 +12,20 @@ var (
 	// this is not an election frame.
 	ErrMagic = errors.New("parse frame: no magic b71e at the start")
 
-	// ErrVersion is returned when the major version is not 1.
-	ErrVersion = errors.New("parse frame: major version is not 1")
+	// ErrVersion is returned when the major version is not 2.
+	ErrVersion = errors.New("parse frame: major version is not 2")
 
 	// ErrLength is returned when the frame's own length is not the number of
 	// bytes that arrived, or is above MaxFrame: cut off, glued together, or
 	// damaged.
 	ErrLength = errors.New("parse frame: length field is not the datagram's size, or above 1200")
 
-	// ErrSealed is returned when flag Sealed is set, since this version has no
-	// key to check the seal with. Nothing else of the frame was verified.
-	ErrSealed = errors.New("parse frame: sealed, and there is no key")
-
 	// ErrChecksum is returned when the CRC32C is not that of the bytes before it.
 	ErrChecksum = errors.New("parse frame: wrong checksum")
+
+	// ErrSeat is returned when an intact frame is of another seat than 0: a newer
+	// member speaks of a leadership that this version does not hold.
+	ErrSeat = errors.New("parse frame: seat is not 0")
 
 	// ErrKind is returned when an intact frame is of kind 0, or of a kind from 25
 	// to 127: a newer member speaks.
@@ -56,8 +56,8 @@ var causes = [...]struct {
 	{ErrMagic, "magic"},
 	{ErrVersion, "version"},
 	{ErrLength, "length"},
-	{ErrSealed, "sealed"},
 	{ErrChecksum, "checksum"},
+	{ErrSeat, "seat"},
 	{ErrKind, "kind"},
 	{ErrOptional, "optional"},
 	{ErrBody, "body"},

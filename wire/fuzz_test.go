@@ -51,7 +51,7 @@ func FuzzRoundTrip(f *testing.F) {
 		if sizeAt(sent.Kind) > 0 {
 			sent.Payload = string(fields[:min(len(fields), MaxPayload)])
 		}
-		sent.Flags &^= Sealed
+		sent.Flags &^= reserved
 		sent.Count %= MaxVoters + 1
 		clear(sent.Voters[sent.Count:])
 

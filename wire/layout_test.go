@@ -38,7 +38,7 @@ var headerRows = []row{
 	{48, 8, "epoch_counter", "Epoch.Counter"},
 	{56, 16, "epoch_owner", "Epoch.Owner"},
 	{72, 2, "priority", "Priority"},
-	{74, 2, "reserved", ""},
+	{74, 2, "seat", ""},
 }
 
 var bodyRows = map[Kind][]row{
@@ -151,6 +151,7 @@ func decode(raw []byte) Frame {
 		}
 		r.set(&f, raw[r.off:r.off+size])
 	}
+	f.Flags &^= 1 << 2 // has no meaning yet
 	clear(f.Voters[f.Count:])
 	return f
 }
@@ -229,9 +230,9 @@ func randomFrame(rng *rand.Rand) []byte {
 	for i := range raw {
 		raw[i] = byte(rng.Uint32())
 	}
-	raw[0], raw[1], raw[2], raw[3] = 0xb7, 0x1e, 0x10|raw[2]&0x0f, byte(k)
+	raw[0], raw[1], raw[2], raw[3] = 0xb7, 0x1e, 0x20|raw[2]&0x0f, byte(k)
+	raw[74], raw[75] = 0, 0
 	binary.BigEndian.PutUint16(raw[4:], uint16(size))
-	raw[7] &^= byte(Sealed)
 	switch {
 	case k == Roster:
 		raw[81] %= 16 // at most 15 voters
@@ -279,7 +280,10 @@ func TestTheOffsetTableAgreesOnRandomFrames(t *testing.T) {
 func checkZeros(t *testing.T, raw []byte) {
 	t.Helper()
 	if raw[7]&0x04 != 0 {
-		t.Errorf("flag sealed is set: %02x", raw[7])
+		t.Errorf("the reserved flag is set: %02x", raw[7])
+	}
+	if raw[74]|raw[75] != 0 {
+		t.Errorf("seat %x is not 0", raw[74:76])
 	}
 	for _, r := range rowsOf(Kind(raw[3])) {
 		for _, b := range raw[r.off+r.used(raw) : r.off+r.size] {
@@ -294,7 +298,7 @@ func checkZeros(t *testing.T, raw []byte) {
 // are padding.
 func (r row) used(raw []byte) int {
 	switch r.name {
-	case "pad", "reserved":
+	case "pad":
 		return 0
 	case "voters":
 		return 16 * int(raw[81])

@@ -74,12 +74,13 @@ type Flags uint8
 const (
 	AckReq   Flags = 1 << 0 // the sender wants the reply that the kind defines
 	Retx     Flags = 1 << 1 // a repetition, with a seq of its own
-	Sealed   Flags = 1 << 2 // the trailer is a 16-byte MAC instead of CRC32C
 	Hop      Flags = 1 << 3 // forwarded once already, or announced by proxy
 	Draining Flags = 1 << 4 // the sender cannot lead
 	Active   Flags = 1 << 5 // the sender's leadership is in force, not only claimed
 	Fresh    Flags = 1 << 6 // the sender heard the epoch's owner within its suspect timeout
 	Wait     Flags = 1 << 7 // of COORDINATOR and HEARTBEAT: should my process die, wait for my will, or for the lease
+
+	reserved Flags = 1 << 2 // sent zero, ignored
 )
 
 // Reason says why a round, a nomination or a resignation came about.

@@ -31,7 +31,7 @@ func TestConstantsHaveTheirWords(t *testing.T) {
 		{AskLeader, "leader"}, {AskOpinion, "opinion"}, {AskIdentity, "identity"}, {Purpose(3), "purpose(3)"},
 		{Starting, "starting"}, {Following, "following"}, {Candidate, "candidate"}, {Leading, "leading"},
 		{Stopping, "stopping"}, {Observing, "observing"}, {Standing(6), "standing(6)"},
-		{AckReq, "ack-req"}, {Retx, "retx"}, {Sealed, "sealed"}, {Hop, "hop"}, {Draining, "draining"},
+		{AckReq, "ack-req"}, {Retx, "retx"}, {Hop, "hop"}, {Draining, "draining"},
 		{Active, "active"}, {Fresh, "fresh"}, {Wait, "wait"},
 	} {
 		if got := c.value.String(); got != c.want {

@@ -9,8 +9,8 @@ import "encoding/binary"
 //
 // It judges form only: whether cluster, sender and epoch are believable is for
 // the caller (R1, R2, R3). A frame of a higher minor version may be longer
-// than this version's; what is appended is ignored, as are reserved bytes and
-// padding. Whether the voters of a ROSTER are different, and in order, is the
+// than this version's; what is appended is ignored, as are the reserved flag
+// and padding. Whether the voters of a ROSTER are different, and in order, is the
 // caller's question too.
 func Parse(b []byte, f *Frame) error {
 	if err := check(b); err != nil {
@@ -34,12 +34,13 @@ func check(b []byte) error {
 		return ErrVersion
 	case len(b) > MaxFrame || int(binary.BigEndian.Uint16(b[4:])) != len(b):
 		return ErrLength
-	case Flags(b[7])&Sealed != 0:
-		return ErrSealed // before the checksum, in whose place the seal is
 	}
 	end := len(b) - trailerSize
 	if checksum(b[:end]) != binary.BigEndian.Uint32(b[end:]) {
 		return ErrChecksum
+	}
+	if b[seatAt]|b[seatAt+1] != 0 {
+		return ErrSeat
 	}
 	return checkBody(Kind(b[3]), b[headerSize:end])
 }
@@ -80,7 +81,7 @@ func getHeader(b []byte, f *Frame) {
 	f.Minor = b[2] & 0x0f
 	f.Kind = Kind(b[3])
 	f.Algo = Algo(b[6])
-	f.Flags = Flags(b[7])
+	f.Flags = Flags(b[7]) &^ reserved
 	f.Cluster = binary.BigEndian.Uint32(b[8:])
 	f.ConfigHash = binary.BigEndian.Uint32(b[12:])
 	f.Sender = ID(b[16:32])

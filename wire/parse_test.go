@@ -37,11 +37,12 @@ func TestParseKeepsNoReference(t *testing.T) {
 	}
 }
 
-// Padding and reserved bytes belong to later minor versions. The room of voters
-// that a roster does not count is padding.
+// Padding and the reserved flag belong to later minor versions. The room of
+// voters that a roster does not count is padding.
 func TestParseIgnoresWhatHasNoMeaningYet(t *testing.T) {
 	for _, v := range readVectors(t) {
 		raw := bytes.Clone(v.raw)
+		raw[7] |= byte(reserved)
 		for _, r := range rowsOf(v.frame.Kind) {
 			unused := raw[r.off+r.used(raw) : r.off+r.size]
 			copy(unused, bytes.Repeat([]byte{0xa5}, len(unused)))
@@ -58,7 +59,7 @@ func TestParseTakesLongerBodies(t *testing.T) {
 	for _, v := range readVectors(t) {
 		for _, size := range []int{len(v.raw) + 1, min(len(v.raw)+7, MaxFrame), MaxFrame} {
 			raw := append(v.raw[:len(v.raw)-4:len(v.raw)-4], bytes.Repeat([]byte{0xa5}, size-len(v.raw)+4)...)
-			raw[2] = 0x13
+			raw[2] = 0x23
 			binary.BigEndian.PutUint16(raw[4:], uint16(size))
 			want := v.frame
 			want.Minor = 3
@@ -104,6 +105,22 @@ func TestParsePassesUnknownWords(t *testing.T) {
 			t.Errorf("%v with %d: %v", c.kind, c.on, err)
 		} else if got := c.word(&f).String(); got != c.describe {
 			t.Errorf("%v with %d: got %s, want %s", c.kind, c.on, got, c.describe)
+		}
+	}
+}
+
+// A frame of another leadership is none of ours, whatever else it says.
+func TestParseRefusesOtherSeats(t *testing.T) {
+	raw := Append(nil, &Frame{Kind: Query})
+	for seat := range 1 << 16 {
+		binary.BigEndian.PutUint16(raw[74:], uint16(seat))
+		var want error
+		if seat != 0 {
+			want = ErrSeat
+		}
+		var f Frame
+		if err := Parse(reseal(raw), &f); err != want {
+			t.Fatalf("seat %d: %v, want %v", seat, err, want)
 		}
 	}
 }
@@ -156,7 +173,7 @@ func TestParseOfEverySize(t *testing.T) {
 
 func TestCauseNamesEveryRefusal(t *testing.T) {
 	for word, err := range map[string]error{
-		"short": ErrShort, "magic": ErrMagic, "version": ErrVersion, "length": ErrLength, "sealed": ErrSealed,
+		"short": ErrShort, "magic": ErrMagic, "version": ErrVersion, "length": ErrLength, "seat": ErrSeat,
 		"checksum": ErrChecksum, "kind": ErrKind, "optional": ErrOptional, "body": ErrBody,
 		"voters": ErrVoters, "payload": ErrPayload,
 		"other": errors.New("read udp: connection refused"),

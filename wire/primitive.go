@@ -13,7 +13,12 @@ const (
 	MinFrame = 80   // bytes of a frame with an empty body
 	MaxFrame = 1200 // bytes that pass every link that IPv6 allows, tunnel included
 
-	version     = 0x10 // major 1, minor 0
+	// Major is the version that all members of a group share. Version 1 was never
+	// released.
+	Major = 2
+
+	version     = Major << 4 // minor 0
+	seatAt      = 74         // offset of the number of the leadership
 	headerSize  = 76
 	trailerSize = 4
 )

@@ -50,11 +50,11 @@ ALGO_IDS = {1: "classic", 2: "enhanced", 3: "smallest"}
 ALGO_BITS = ["lowest", "quorum", "sticky", "paper"]
 MAX_VOTERS = 15
 VOTERS = ["voter_%d" % (i + 1) for i in range(MAX_VOTERS)]
-FLAG_BITS = ["ack-req", "retx", "sealed", "hop", "draining", "active", "fresh", "wait"]
+FLAG_BITS = ["ack-req", "retx", "", "hop", "draining", "active", "fresh", "wait"]
 
 HEADER = [("magic", 2), ("version", 1), ("kind", 1), ("length", 2), ("algo", 1), ("flags", 1), ("cluster", 4),
           ("config_hash", 4), ("sender", 16), ("incarnation", 4), ("nonce", 4), ("seq", 4), ("round", 4),
-          ("epoch_counter", 8), ("epoch_owner", 16), ("priority", 2), ("reserved", 2)]
+          ("epoch_counter", 8), ("epoch_owner", 16), ("priority", 2), ("seat", 2)]
 
 # number, name, what it is for, body
 KINDS = [
@@ -132,12 +132,12 @@ def build(kind, fields):
         if name == "magic":
             text, raw = "b71e", b"\xb7\x1e"
         elif name == "version":
-            text, raw = "1.0", b"\x10"
+            text, raw = "2.0", b"\x20"
         elif name == "kind":
             text, raw = title, bytes([number])
         elif name == "length":
             text, raw = str(total), struct.pack(">H", total)
-        elif name in ("reserved", "pad"):
+        elif name in ("seat", "pad"):
             text, raw = "0", bytes(size)
         elif name == "size":
             text, raw = str(len(payload)), struct.pack(">H", len(payload))
@@ -182,17 +182,17 @@ GOLDEN = {
     "ELECTION": ("A challenges after B fell silent (protocol text)",
                  dict(FROM_A, flags=0x01, seq=100, round=9, epoch_counter=41, reason="leader-failed", attempt=0,
                       heartbeat_age=350, failed_counter=41),
-                 "b71e1001006001017c08be7f0102030400112233445546778899aabbccddeeff00000007cafebabe00000064000000090000"
-                 "000000000029f0e0d0c0b0a04090807060504030201000640000010000000000015e00000000000000295ea3809f"),
+                 "b71e2001006001017c08be7f0102030400112233445546778899aabbccddeeff00000007cafebabe00000064000000090000"
+                 "000000000029f0e0d0c0b0a04090807060504030201000640000010000000000015e0000000000000029e0df9605"),
     "COORDINATOR": ("B claims epoch 42 from a majority (protocol text)",
                     dict(FROM_B, algo=0x21, flags=0x01, seq=5, round=2, epoch_counter=42, phase="claim", lease=1000,
                          roster_version=1),
-                    "b71e1003005c21017c08be7f01020304f0e0d0c0b0a040908070605040302010000000030000000100000005000000020000"
-                    "00000000002af0e0d0c0b0a04090807060504030201000c8000001000000000003e800000001e776b86d"),
+                    "b71e2003005c21017c08be7f01020304f0e0d0c0b0a040908070605040302010000000030000000100000005000000020000"
+                    "00000000002af0e0d0c0b0a04090807060504030201000c8000001000000000003e80000000189d5a454"),
     "HB_ACK": ("A acknowledges B's heartbeat (protocol text)",
                dict(FROM_A, algo=0x21, seq=101, epoch_counter=42, echo_seq=6),
-               "b71e1008005821007c08be7f0102030400112233445546778899aabbccddeeff00000007cafebabe00000065000000000000"
-               "00000000002af0e0d0c0b0a0409080706050403020100064000000000006000000005f5f7496"),
+               "b71e2008005821007c08be7f0102030400112233445546778899aabbccddeeff00000007cafebabe00000065000000000000"
+               "00000000002af0e0d0c0b0a04090807060504030201000640000000000060000000083fa8c3c"),
 }
 
 # A payload is package jobs' own format, which has a version, a checksum and tests
@@ -282,11 +282,10 @@ def zeros(kind):
 
 
 def maxima(kind):
-    """Every field at its end; flags without sealed (4), which this version cannot send, and without wait, which
-    is younger than these vectors, as is the reason died."""
-    ends = {"flags": 0x7B, "count": MAX_VOTERS}
+    """Every field at its end; flags without bit 2, which is reserved."""
+    ends = {"flags": 0xFB, "count": MAX_VOTERS}
     return fill(kind, lambda name, size: ends.get(name, (1 << 8 * size) - 1),
-                lambda name: LAST, lambda words: [w for w in words if w != "died"][-1], b"\xff" * MAX_PAYLOAD)
+                lambda name: LAST, lambda words: words[-1], b"\xff" * MAX_PAYLOAD)
 
 
 def distinct(kind):
@@ -400,9 +399,9 @@ def malformed():
     yield "magic", "magic turned round, resealed", resealed(b"\x1e\xb7" + body[2:])
 
     yield "version", "major 0, resealed", resealed(with_byte(body, 2, 0x00))
-    yield "version", "major 2, resealed", resealed(with_byte(body, 2, 0x20))
+    yield "version", "major 1, resealed", resealed(with_byte(body, 2, 0x10))
     yield "version", "major 15, resealed", resealed(with_byte(body, 2, 0xF0))
-    yield "version", "major and minor changed over, resealed", resealed(with_byte(body, 2, 0x01))
+    yield "version", "major and minor changed over, resealed", resealed(with_byte(body, 2, 0x02))
 
     for length, what in ((total - 1, "one less"), (total + 1, "one more"), (0, "0"), (80, "80"), (0xFFFF, "65535"),
                          (0x5C00, "little endian")):
@@ -423,7 +422,7 @@ def malformed():
     yield "checksum", "optional kind in a damaged frame", with_byte(good, 3, 200)
 
     for offset in range(76):
-        expected = {0: "magic", 1: "magic", 2: "version", 4: "length", 5: "length", 7: "sealed"}.get(offset, "checksum")
+        expected = {0: "magic", 1: "magic", 2: "version", 4: "length", 5: "length"}.get(offset, "checksum")
         yield expected, "header byte %d flipped" % offset, with_byte(good, offset, good[offset] ^ 0xFF)
 
     for number in (0, 25, 127):
@@ -443,7 +442,7 @@ def malformed():
     for count in (16, 17, 128, 255):
         yield "voters", "ROSTER of %d voters, resealed" % count, resealed(with_byte(roster, 81, count))
     yield "voters", "minor 1, ROSTER of 16 voters with room, resealed", resize(
-        with_byte(with_byte(roster, 2, 0x11), 81, 16), len(roster) + 4 + 16)
+        with_byte(with_byte(roster, 2, 0x21), 81, 16), len(roster) + 4 + 16)
 
     for number, at in ((20, 76), (22, 76), (24, 88)):
         kind = next(k for k in KINDS if k[0] == number)
@@ -457,15 +456,17 @@ def malformed():
             yield "payload", "%s of 80 bytes that says %d, resealed" % (kind[1], claimed), resealed(
                 little[:at] + struct.pack(">H", claimed) + little[at + 2:])
 
-    yield "sealed", "flag sealed with a checksum, resealed", resealed(with_byte(body, 7, 0x05))
-    yield "sealed", "flag sealed with 16 bytes of MAC", with_length(with_byte(body, 7, 0x05), total + 12) + bytes(range(16))
+    for seat in (1, 0x0100, 0xFFFF):
+        yield "seat", "seat %d, resealed" % seat, resealed(body[:74] + struct.pack(">H", seat) + body[76:])
+    yield "seat", "seat 1 of an unknown kind, resealed", resealed(with_byte(body, 3, 25)[:74] + b"\0\x01" + body[76:])
+    yield "checksum", "seat 1 in a damaged frame", body[:74] + b"\0\x01" + good[76:]
 
     yield "ok", "as it should be", good
     yield "ok", "7 more bytes of body, resealed", resize(body, total + 7)
-    yield "ok", "minor 1 with 7 more bytes of body, resealed", resize(with_byte(body, 2, 0x11), total + 7)
-    yield "ok", "minor 1 with the same body, resealed", resealed(with_byte(body, 2, 0x11))
-    yield "ok", "minor 15 of 1200 bytes, resealed", resize(with_byte(body, 2, 0x1F), 1200)
-    yield "ok", "reserved bytes in use, resealed", resealed(body[:74] + b"\xA5\x5A" + body[76:])
+    yield "ok", "minor 1 with 7 more bytes of body, resealed", resize(with_byte(body, 2, 0x21), total + 7)
+    yield "ok", "minor 1 with the same body, resealed", resealed(with_byte(body, 2, 0x21))
+    yield "ok", "minor 15 of 1200 bytes, resealed", resize(with_byte(body, 2, 0x2F), 1200)
+    yield "ok", "the reserved flag in use, resealed", resealed(with_byte(body, 7, 0x05))
     yield "ok", "ROSTER as it should be", resealed(roster)
     yield "ok", "ROSTER with identities beyond its count, resealed", resealed(roster[:132] + bytes(range(1, 193)))
 
