@@ -114,7 +114,21 @@ func (n *Node) onProbe(p *peer, f *wire.Frame) {
 	if p == n.namesake {
 		standing = n.stood
 	}
-	n.reply(p, f, wire.Frame{Kind: wire.ProbeAck, HeartbeatAge: n.heartbeatAge(), Standing: standing})
+	answer := wire.Frame{Kind: wire.ProbeAck, HeartbeatAge: n.heartbeatAge(), Standing: standing}
+	if f.Purpose == wire.AskIdentity {
+		answer.Flags = n.epochFlag()
+	}
+	n.reply(p, f, answer)
+}
+
+// epochFlag says that the epoch of a frame is this node's own, claimed or led in, and
+// not over.
+func (n *Node) epochFlag() wire.Flags {
+	isOwn := n.state == Claiming || n.state == Lead || n.state == Stopping
+	if isOwn && n.epoch == n.reign.epoch {
+		return wire.Active
+	}
+	return 0
 }
 
 // onProbeAck takes the answer of the leader, or the opinion of another.

@@ -260,10 +260,14 @@ func (n *Node) onQuerySilent(p *peer) {
 }
 
 // onLeave takes a member's own word that it goes.
-func (n *Node) onLeave(p *peer) {
-	if p.Status == Left {
-		return
+func (n *Node) onLeave(p *peer, f *wire.Frame) {
+	if p.Status != Left && !n.doubtsEnd(p, f) {
+		n.depart(p)
 	}
+}
+
+// depart: a member has gone.
+func (n *Node) depart(p *peer) {
 	p.Status = Left
 	n.emit(Departed{ID: p.ID, Incarnation: p.Incarnation})
 	n.onLeft(p)

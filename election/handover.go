@@ -247,10 +247,17 @@ func (n *Node) onResign(p *peer, f *wire.Frame) {
 		return
 	}
 	n.reply(p, f, wire.Frame{Kind: wire.ResignAck})
-	if f.Epoch.Counter > n.saved.MaxCounter {
+	switch {
+	case f.Epoch.Counter > n.saved.MaxCounter:
 		n.count("unknown-epoch") // a tombstone for what was never announced would silence it for ever
-		return
+	case f.Epoch.Counter > p.resigned && n.doubtsEnd(p, f):
+	default:
+		n.endEpoch(p, f)
 	}
+}
+
+// endEpoch: what p announced is over.
+func (n *Node) endEpoch(p *peer, f *wire.Frame) {
 	p.resigned = max(p.resigned, f.Epoch.Counter)
 	wasGranted := n.promise.Epoch == f.Epoch
 	n.promise.Release(f.Epoch)

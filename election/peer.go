@@ -24,6 +24,10 @@ type peer struct {
 	endedAt  time.Time // when the detector gave it up
 	rival    Member    // a second agent under this id, while the first still talks
 	died     bool      // this life has left its will: it is over, whatever the failure detector says
+	doubt    *doubt    // a frame about which it is asked back; nil: none
+	askedAt  time.Time // when it was asked back last
+	refused  int       // frames in a row whose numbers were seen
+	probedAt time.Time // when its last question about us that is outside the window was answered
 	unseen   bool      // the failure detector has not seen this life yet: only its frames tell of it
 }
 
@@ -305,7 +309,7 @@ func (n *Node) updateLife(p *peer, m Member) {
 func (n *Node) startNewLife(p *peer, m Member) {
 	ended := p.Nonce
 	p.Member, p.rival = m, Member{}
-	p.received, p.heard, p.silent, p.unseen, p.died = window{}, time.Time{}, false, false, false
+	p.received, p.heard, p.silent, p.unseen, p.died, p.doubt = window{}, time.Time{}, false, false, false, nil
 	n.seedRTT(p)
 	n.onRestarted(p)
 	if n.isGone(p) && n.lostLeader.nonce == m.Nonce {

@@ -18,21 +18,50 @@ func (n *Node) onReceived(from netip.AddrPort, f *wire.Frame) {
 		return
 	}
 	p := n.peer(f.Sender)
-	if why := n.Refusal(from, f); why != "" {
+	why := n.Refusal(from, f)
+	switch {
+	case p != nil && (why == "" || why == "id-conflict") && n.answersDoubt(p, f):
+		n.settleDoubt(p, from, f)
+	case why != "":
 		n.count(why)
-		return
-	}
-	if isWill(f) {
+	case isWill(f):
 		n.onWill(p, f)
-		return
+	case f.Nonce != p.Nonce && n.cfg.Forgeable && n.presumedAlive(p):
+		n.askBack(aLife, p, from, f)
+	default:
+		n.takeIn(p, from, f)
 	}
+}
+
+// takeIn takes a frame whose sender is believed, unless it was seen before.
+func (n *Node) takeIn(p *peer, from netip.AddrPort, f *wire.Frame) {
 	n.meetLife(p, from, f)
-	if !p.received.admit(f.Seq) {
-		n.count("duplicate") // the network's, or a replay; a repetition has a seq of its own
+	if !p.received.admit(f.Seq, n.now) {
+		n.onOldNumber(p, from, f)
 		return
 	}
 	n.admit(p, from, f)
 	n.onFrame(p, f)
+}
+
+// rowRefused is how many seen numbers in a row, with no new one between, are more than
+// what the network doubles: somebody else has used them. Arbitrary.
+const rowRefused = 4
+
+// onOldNumber drops the network's duplicates, and replays; a repetition has a number
+// of its own. But a window that stands wrong, since somebody pushed it or the
+// sender's numbers began anew, would shut its sender out for ever: so that one is
+// asked where it is, and who is asked answers, whatever stands of its own window.
+func (n *Node) onOldNumber(p *peer, from netip.AddrPort, f *wire.Frame) {
+	n.count("duplicate")
+	isQuestion := f.Kind == wire.Probe && f.Purpose == wire.AskIdentity
+	if isQuestion && (p.probedAt.IsZero() || n.now.Sub(p.probedAt) >= n.cfg.Heartbeat/2) {
+		p.probedAt = n.now
+		n.onProbe(p, f)
+	}
+	if p.refused++; p.received.isOutside(f.Seq) || p.refused >= rowRefused {
+		n.askBack(aNumber, p, from, f)
+	}
 }
 
 // Refusal says why a frame from there means nothing here (R1–R3), or "". It is
@@ -85,7 +114,7 @@ func (n *Node) admit(p *peer, from netip.AddrPort, f *wire.Frame) {
 	if from != p.Addr {
 		n.count("address-mismatch")
 	}
-	p.heard, p.silent = n.now, false
+	p.heard, p.silent, p.refused = n.now, false, 0
 	if n.isGone(p) {
 		n.lostLeader = life{}
 	}
@@ -135,7 +164,7 @@ func (n *Node) onFrame(p *peer, f *wire.Frame) {
 	case wire.RosterAck:
 		n.onRosterAck(p, f)
 	case wire.Leave:
-		n.onLeave(p)
+		n.onLeave(p, f)
 	default:
 		n.count("kind-without-meaning")
 	}

@@ -116,6 +116,14 @@ func (n *Node) onWill(p *peer, f *wire.Frame) {
 		n.count("unknown-life") // nobody here follows it, or is bound to it
 		return
 	}
+	if n.doubtsEnd(p, f) {
+		return
+	}
+	n.endLife(p, f)
+}
+
+// endLife: p's process is dead, by its will.
+func (n *Node) endLife(p *peer, f *wire.Frame) {
 	p.died, p.heard, p.Draining = true, time.Time{}, true
 	if p.Status == Alive {
 		p.endedAt = n.now

@@ -1,0 +1,338 @@
+package election
+
+import (
+	"testing"
+	"time"
+
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// The tests of this file are about frames that a member did not write, or should not
+// have. They bear the number of their case in the table of docs/security.md.
+
+// answersBack is the member's answer to the latest question that it was asked.
+func (a *actor) answersBack(standing wire.Standing, flags wire.Flags, e wire.Epoch) wire.Frame {
+	a.s.t.Helper()
+	return a.replies(wire.Probe, wire.Frame{Kind: wire.ProbeAck, Standing: standing, Flags: flags, Epoch: e})
+}
+
+// A number far ahead, in the leader's name, makes nothing of what the leader sends a
+// duplicate: it cannot have come so far.
+func TestCase9AFarNumberIsNoNumber(t *testing.T) {
+	s := storyOf(t, 1, Config{}, 2, 3)
+	s.follows(3, 5)
+	forged := s.actor(3).says(wire.Frame{Kind: wire.ResignAck})
+	forged.Seq += 1<<31 - 100
+	s.hearsFrom(9, forged)
+	s.expects("ignored duplicate", "send n3 PROBE purpose=identity")
+	for range 40 {
+		s.waits(50 * time.Millisecond)
+		s.forgets()
+		s.hears(s.actor(3).heartbeat(5))
+		s.is(Follow)
+	}
+	s.expects()
+}
+
+// Nor does a forger that goes as far as it can, again and again: the leader is asked
+// where it is, and taken up there.
+func TestCase9AShutWindowOpensForItsSender(t *testing.T) {
+	s := storyOf(t, 1, Config{}, 2, 3)
+	s.follows(3, 5)
+	leader := s.actor(3)
+	for range 40 {
+		forged := leader.says(wire.Frame{Kind: wire.ResignAck})
+		leader.seq--
+		forged.Seq += jumpAtOnce - 100
+		s.hearsFrom(3, forged)
+		s.forgets()
+		s.waits(50 * time.Millisecond)
+		s.forgets()
+		s.hears(leader.heartbeat(5))
+		s.expects("ignored duplicate", "send n3 PROBE purpose=identity")
+		s.hears(leader.answersBack(wire.Leading, wire.Active, leader.epoch(5)))
+		s.expects("ignored window-restarted", "ignored denied-by-its-sender")
+		s.hears(leader.heartbeat(5))
+		s.expects()
+		s.is(Follow)
+	}
+}
+
+// What was sent before a window began anew does not come in a second time by that, nor
+// what has overtaken the answer.
+func TestCase9AnOldFrameStaysOld(t *testing.T) {
+	s := storyOf(t, 1, Config{}, 2, 3)
+	s.follows(3, 5)
+	leader := s.actor(3)
+	old := leader.heartbeat(5)
+	s.hears(old)
+	forged := leader.says(wire.Frame{Kind: wire.ResignAck})
+	forged.Seq += 1000
+	s.hears(forged)
+	s.forgets()
+	held := leader.heartbeat(5)
+	s.waits(50 * time.Millisecond)
+	s.forgets()
+	s.hears(leader.heartbeat(5))
+	s.forgets()
+	s.hears(leader.answersBack(wire.Leading, wire.Active, leader.epoch(5)))
+	s.forgets()
+	for _, f := range []wire.Frame{old, held, forged} {
+		s.waits(60 * time.Millisecond)
+		s.forgets()
+		s.hears(leader.heartbeat(5))
+		s.hears(f)
+		if f.Seq == forged.Seq {
+			s.forgets() // in its own time that is a number like any other
+			continue
+		}
+		s.expectsSome("ignored duplicate")
+	}
+}
+
+// An answer to no question, or to another, opens nothing.
+func TestCase9OnlyTheAnswerOpensTheWindow(t *testing.T) {
+	s := storyOf(t, 1, Config{}, 2, 3)
+	s.follows(3, 5)
+	leader := s.actor(3)
+	forged := leader.says(wire.Frame{Kind: wire.ResignAck})
+	forged.Seq += 1000
+	s.hears(forged)
+	s.forgets()
+	s.waits(50 * time.Millisecond)
+	s.forgets()
+	s.hears(leader.heartbeat(5))
+	s.forgets()
+	right := leader.answersBack(wire.Leading, wire.Active, leader.epoch(5))
+	for _, spoil := range []func(*wire.Frame){
+		func(f *wire.Frame) { f.EchoSeq++ },
+		func(f *wire.Frame) { f.Round++ },
+		func(f *wire.Frame) { f.Kind = wire.Cid },
+	} {
+		f := right
+		spoil(&f)
+		s.hears(f)
+		s.expects("ignored duplicate")
+	}
+	s.hears(right)
+	s.expects("ignored window-restarted", "ignored denied-by-its-sender")
+}
+
+// Two whose windows are both shut find each other again: a question is answered
+// whatever its number.
+func TestCase9AQuestionIsAnsweredWhateverItsNumber(t *testing.T) {
+	s := storyOf(t, 1, Config{}, 2, 3)
+	s.follows(3, 5)
+	leader := s.actor(3)
+	forged := leader.says(wire.Frame{Kind: wire.ResignAck})
+	forged.Seq += 1000
+	s.hears(forged)
+	s.forgets()
+	s.waits(50 * time.Millisecond)
+	s.forgets()
+	question := leader.says(wire.Frame{Kind: wire.Probe, Flags: wire.AckReq, Purpose: wire.AskIdentity, Round: 9})
+	s.hears(question)
+	s.expects("ignored duplicate", "send n3 PROBE_ACK round=9 standing=following flags=fresh", "send n3 PROBE purpose=identity")
+	s.hears(question) // once in a while, or it could be made to send without end
+	s.expects("ignored duplicate")
+}
+
+// A forger that uses up the very next numbers is found out by the row of them.
+func TestCase9UsedNumbersAreNoticed(t *testing.T) {
+	s := storyOf(t, 1, Config{}, 2, 3)
+	s.follows(3, 5)
+	leader := s.actor(3)
+	was := leader.seq
+	for range 20 {
+		s.hears(leader.says(wire.Frame{Kind: wire.ResignAck}))
+		s.forgets()
+	}
+	leader.seq = was
+	for range rowRefused {
+		s.forgets()
+		s.waits(20 * time.Millisecond)
+		s.forgets()
+		s.hears(leader.heartbeat(5))
+	}
+	s.expects("ignored duplicate", "send n3 PROBE purpose=identity")
+	s.hears(leader.answersBack(wire.Leading, wire.Active, leader.epoch(5)))
+	s.forgets()
+	s.hears(leader.heartbeat(5))
+	s.is(Follow)
+	s.expects()
+}
+
+// forgeable is a story on a network where nothing proves whose a frame is.
+func forgeable(t *testing.T, self int, others ...int) *story {
+	t.Helper()
+	return storyOf(t, self, Config{Forgeable: true}, others...)
+}
+
+// RESIGN in the leader's name: the leader, asked, still leads.
+func TestCase10AForgedResignInQuorumMode(t *testing.T) {
+	s := voterWith(t, 2, Config{Forgeable: true}, Saved{}, 1, 3)
+	s.follows(3, 5)
+	leader := s.actor(3)
+	for _, reason := range []wire.Reason{wire.Transfer, wire.Abandoned, wire.Died} {
+		forged := leader.says(wire.Frame{Kind: wire.Resign, Flags: wire.AckReq, Epoch: leader.epoch(5), Reason: reason, Successor: hostID(2)})
+		s.hearsFrom(9, forged)
+		s.forgets()
+		if s.node.promise.Epoch != leader.epoch(5) || s.node.state != Follow {
+			t.Fatalf("%v: %s, promised to %v", reason, s.node.state, s.node.promise.Epoch)
+		}
+		s.hears(leader.answersBack(wire.Leading, wire.Active, leader.epoch(5)))
+		s.expects("ignored denied-by-its-sender")
+		s.hears(leader.heartbeat(5))
+		s.is(Follow)
+		s.expects()
+	}
+}
+
+// Nor does a leader that cannot answer lose its voters: it may be cut off, and lead.
+func TestCase10ASilentLeaderHasNotResigned(t *testing.T) {
+	s := voterWith(t, 2, Config{Forgeable: true}, Saved{}, 1, 3)
+	s.follows(3, 5)
+	forged := s.actor(3).says(wire.Frame{Kind: wire.Resign, Flags: wire.AckReq, Epoch: s.actor(3).epoch(5), Reason: wire.Transfer, Successor: hostID(2)})
+	s.hearsFrom(9, forged)
+	s.forgets()
+	s.waits(150 * time.Millisecond)
+	s.forgets()
+	if s.node.promise.Epoch != s.actor(3).epoch(5) {
+		t.Fatalf("promised to %v", s.node.promise.Epoch)
+	}
+}
+
+// Who has resigned says so when it is asked, and its successor claims.
+func TestCase10ATrueResignIsBelieved(t *testing.T) {
+	s := voterWith(t, 2, Config{Forgeable: true}, Saved{}, 1, 3)
+	s.follows(3, 5)
+	leader := s.actor(3)
+	s.hears(leader.says(wire.Frame{Kind: wire.Resign, Flags: wire.AckReq, Epoch: leader.epoch(5), Reason: wire.Transfer, Successor: hostID(2)}))
+	s.expects("send n3 RESIGN_ACK", "send n3 PROBE purpose=identity")
+	s.hears(leader.answersBack(wire.Candidate, 0, leader.epoch(5)))
+	s.forgets()
+	s.is(Claiming)
+}
+
+// A claimant that still claims has not withdrawn.
+func TestCase10AForgedWithdrawal(t *testing.T) {
+	s := voterWith(t, 1, Config{Forgeable: true}, Saved{}, 2, 3)
+	s.waits(2 * time.Second)
+	s.forgets()
+	claimant := s.actor(3)
+	s.hears(claimant.says(wire.Frame{Kind: wire.Coordinator, Flags: wire.AckReq, Phase: wire.Claim, Epoch: claimant.epoch(5), Lease: 400, RosterVersion: 1}))
+	s.forgets()
+	s.hearsFrom(9, claimant.says(wire.Frame{Kind: wire.Resign, Epoch: claimant.epoch(5), Reason: wire.Abandoned}))
+	s.forgets()
+	s.hears(claimant.answersBack(wire.Candidate, wire.Active, claimant.epoch(5)))
+	s.expects("ignored denied-by-its-sender")
+	if s.node.promise.Epoch != claimant.epoch(5) {
+		t.Errorf("promised to %v", s.node.promise.Epoch)
+	}
+}
+
+// A will is at once believed of a process whose host says that it is gone; else the
+// host is asked.
+func TestCase10AWillIsBelievedOfTheDead(t *testing.T) {
+	s := voterWith(t, 2, Config{Forgeable: true}, Saved{}, 1, 3)
+	s.follows(3, 5)
+	leader := s.actor(3)
+	will := leader.says(wire.Frame{Kind: wire.Resign, Flags: wire.Draining, Epoch: leader.epoch(5), Reason: wire.Died})
+	s.happens(TetherLost{ID: hostID(3), Nonce: leader.nonce})
+	s.forgets()
+	s.hears(will)
+	s.forgets()
+	if !s.node.promise.Epoch.IsZero() {
+		t.Errorf("promised to %v", s.node.promise.Epoch)
+	}
+}
+
+// LEAVE in the leader's name: the leader is there.
+func TestCase11AForgedLeave(t *testing.T) {
+	s := forgeable(t, 1, 2, 3)
+	s.follows(3, 5)
+	leader := s.actor(3)
+	s.hearsFrom(9, leader.says(wire.Frame{Kind: wire.Leave}))
+	s.expects("ignored address-mismatch", "send n3 PROBE purpose=identity")
+	s.hears(leader.answersBack(wire.Leading, wire.Active, leader.epoch(5)))
+	s.expects("ignored denied-by-its-sender")
+	s.hears(leader.heartbeat(5))
+	s.is(Follow)
+	s.expects()
+}
+
+// Who has left does not answer any more, or says that it takes no part.
+func TestCase11ATrueLeaveIsBelieved(t *testing.T) {
+	for name, leaves := range map[string]func(*story){
+		"and is gone":    func(s *story) { s.waits(20 * time.Millisecond) },
+		"and still says": func(s *story) { s.hears(s.actor(2).answersBack(wire.Observing, 0, s.actor(3).epoch(5))) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := forgeable(t, 1, 2, 3)
+			s.follows(3, 5)
+			s.hears(s.actor(2).says(wire.Frame{Kind: wire.Leave}))
+			s.expects("send n2 PROBE purpose=identity")
+			leaves(s)
+			s.expects("departed n2 life=1")
+		})
+	}
+}
+
+// A new life of a member that lives moves neither its address nor its leadership.
+func TestAForgedLifeMovesNobodyThatLives(t *testing.T) {
+	for _, from := range []int{3, 9} {
+		s := forgeable(t, 1, 2, 3)
+		s.follows(3, 5)
+		leader := s.actor(3)
+		forged := leader.says(wire.Frame{Kind: wire.Query, Flags: wire.AckReq})
+		forged.Nonce, forged.Incarnation = forged.Nonce+1, forged.Incarnation+1
+		s.hearsFrom(from, forged)
+		if from == 9 { // it was heard a moment ago, elsewhere
+			s.expects("ignored id-conflict")
+		} else {
+			s.expects("send n3 PROBE purpose=identity")
+			s.hears(leader.answersBack(wire.Leading, wire.Active, leader.epoch(5)))
+			s.expects("ignored denied-by-its-sender")
+		}
+		s.hears(leader.heartbeat(5))
+		s.is(Follow)
+		s.expects()
+	}
+}
+
+// Nor of one that is quiet, as followers are to each other.
+func TestAForgedLifeMovesNobodyThatIsQuiet(t *testing.T) {
+	s := forgeable(t, 1, 2, 3)
+	s.follows(3, 5)
+	quiet := s.actor(2)
+	forged := quiet.says(wire.Frame{Kind: wire.Query, Flags: wire.AckReq})
+	forged.Nonce, forged.Incarnation = forged.Nonce+1, forged.Incarnation+1
+	s.hearsFrom(9, forged)
+	s.expects("send n2 PROBE purpose=identity")
+	s.hears(quiet.answersBack(wire.Following, 0, s.actor(3).epoch(5)))
+	s.expects("ignored denied-by-its-sender")
+	if got := s.node.peer(hostID(2)).Addr; got != (&host{number: 2}).addr() {
+		t.Errorf("its address is %v", got)
+	}
+}
+
+// A restart is known as soon as the new life answers, or nobody does.
+func TestATrueRestartIsBelieved(t *testing.T) {
+	for _, answers := range []bool{true, false} {
+		s := forgeable(t, 1, 2, 3)
+		s.follows(3, 5)
+		leader := s.actor(3)
+		leader.nonce, leader.incarnation, leader.seq = leader.nonce+1, leader.incarnation+1, 7000
+		s.hears(leader.says(wire.Frame{Kind: wire.Leave + 1, Flags: wire.AckReq}))
+		s.forgets()
+		if answers {
+			s.hears(leader.answersBack(wire.Starting, 0, wire.Epoch{}))
+		} else {
+			s.waits(11 * time.Millisecond)
+		}
+		s.forgets()
+		if s.node.leaderKnown || s.node.peer(hostID(3)).Nonce != leader.nonce {
+			t.Errorf("answers %t: %s, leader known %t", answers, s.node.state, s.node.leaderKnown)
+		}
+	}
+}

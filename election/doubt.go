@@ -1,0 +1,154 @@
+package election
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// Some frames are not believed before their sender was asked back: those whose
+// number is out of all order, and, where frames can be forged, those that end
+// what a member has: its life, its epoch, its presence. The question goes to the
+// address at which the member is known, and its answer bears the question's round
+// and number: who sends an old frame again has none, nor has who writes one in
+// another's name without seeing what that one is sent.
+
+// doubt is a frame about which its sender is being asked. A peer has one at most.
+type doubt struct {
+	about doubted
+	frame wire.Frame
+	from  netip.AddrPort
+	round uint32    // of the question
+	seq   uint32    // of the question
+	until time.Time // it is not answered any more
+}
+
+// doubted is what a frame is doubted for.
+type doubted uint8
+
+const (
+	aNumber doubted = iota + 1 // it is outside the window: whatever the answer, the frame is dropped
+	anEnd                      // RESIGN, a will, LEAVE: who does not answer, or not against it, is at an end
+	aLife                      // a new life: who does not answer for the old one has begun it
+	aReturn                    // a life before the present one, which nobody has seen: it must answer itself
+)
+
+// askBack asks p whether the frame is its own, unless that is being asked. About a
+// number it asks once in a heartbeat interval at most, since anybody can send one.
+func (n *Node) askBack(about doubted, p *peer, from netip.AddrPort, f *wire.Frame) {
+	isNumber := about == aNumber
+	switch {
+	case p.doubt != nil && (isNumber || p.doubt.about != aNumber):
+		return
+	case isNumber && !p.askedAt.IsZero() && n.now.Sub(p.askedAt) < n.cfg.Heartbeat:
+		return
+	}
+	p.askedAt = n.now
+	round := n.nextRound()
+	n.sendTo(p, wire.Frame{Kind: wire.Probe, Flags: wire.AckReq, Purpose: wire.AskIdentity, Epoch: n.epoch, Round: round})
+	p.doubt = &doubt{about: about, frame: *f, from: from, round: round, seq: p.seq, until: n.now.Add(p.rtt.timeout())}
+	n.armDoubts()
+}
+
+func (n *Node) armDoubts() {
+	var next time.Time
+	for _, p := range n.peers {
+		if p.doubt != nil {
+			next = earlier(next, p.doubt.until)
+		}
+	}
+	n.timers.arm(doubtTimer, next)
+}
+
+// answersDoubt: f is p's word on what it was asked back.
+func (n *Node) answersDoubt(p *peer, f *wire.Frame) bool {
+	return p.doubt != nil && f.Kind == wire.ProbeAck && f.Round == p.doubt.round && f.EchoSeq == p.doubt.seq
+}
+
+// settleDoubt takes the answer: of the life that is known, of the one that the
+// doubted frame is of, or of neither.
+func (n *Node) settleDoubt(p *peer, from netip.AddrPort, f *wire.Frame) {
+	d := p.doubt
+	p.doubt = nil
+	n.armDoubts()
+	switch f.Nonce {
+	case p.Nonce:
+		if !p.received.admit(f.Seq, n.now) {
+			p.received.restart(f.Seq, n.now)
+			n.count("window-restarted")
+		}
+		n.admit(p, from, f)
+		if d.isDeniedBy(p, f) {
+			n.count("denied-by-its-sender")
+			return
+		}
+		n.believe(p, d)
+	case d.frame.Nonce:
+		n.believe(p, d)
+	default:
+		n.count("id-conflict")
+	}
+}
+
+// isDeniedBy: the life that is known lives, and says nothing of what the frame says.
+func (d *doubt) isDeniedBy(p *peer, f *wire.Frame) bool {
+	switch {
+	case d.about != anEnd:
+		return true
+	case d.frame.Kind == wire.Leave:
+		return p.Part != Voter || f.Standing != wire.Observing && f.Standing != wire.Stopping
+	}
+	return f.Flags&wire.Active != 0 && f.Epoch == d.frame.Epoch
+}
+
+// settleSilence: who is asked about its own end, or its next life's beginning, and
+// does not answer, has come to it.
+func (n *Node) settleSilence() {
+	for _, p := range n.peers {
+		d := p.doubt
+		if d == nil || n.now.Before(d.until) {
+			continue
+		}
+		p.doubt = nil
+		if n.isSilenceProof(d) {
+			n.believe(p, d)
+		}
+	}
+	n.armDoubts()
+}
+
+// isSilenceProof: a promise of quorum mode is not freed by who cannot be asked: it may
+// be cut off, and lead. Who resigned repeats it, and answers; a will has nobody left.
+func (n *Node) isSilenceProof(d *doubt) bool {
+	isResign := d.frame.Kind == wire.Resign && !isWill(&d.frame)
+	return d.about == aLife || d.about == anEnd && !(n.isQuorum() && isResign)
+}
+
+// believe does what the frame was meant for.
+func (n *Node) believe(p *peer, d *doubt) {
+	f := &d.frame
+	switch {
+	case d.about == aNumber:
+	case d.about != anEnd:
+		n.takeIn(p, d.from, f)
+	case f.Nonce != p.Nonce: // the life has ended meanwhile
+	case isWill(f):
+		n.endLife(p, f)
+	case f.Kind == wire.Resign:
+		n.endEpoch(p, f)
+	case p.Status != Left:
+		n.depart(p)
+	}
+}
+
+// doubtsEnd asks back about a frame that ends something of p's, and reports whether
+// it did. Nobody need answer for a process that its host says is gone (E1).
+func (n *Node) doubtsEnd(p *peer, f *wire.Frame) bool {
+	isGone := n.contest.processGone && p.ID == n.epoch.Owner
+	if !n.cfg.Forgeable || isGone || !p.Addr.IsValid() {
+		return false
+	}
+	n.askBack(anEnd, p, p.Addr, f)
+	return true
+}
