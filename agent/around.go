@@ -29,14 +29,18 @@ func (a *agent) tellLedger(b []byte) { a.members.SetLedger(b) }
 
 func (a *agent) departed(id wire.ID, incarnation uint32) { a.members.MarkLeft(id, incarnation) }
 
-// clash names the other agent with our id. Refused, this one stops once
-// its lose hook has run.
+// clash names the other agent with our id. Refused, this one stands aside until the
+// other is gone; refused for good, it stops.
 func (a *agent) clash(e election.Conflict, incarnation uint32) {
 	const message = "another agent has the same id: one state directory was copied from the other"
 	a.event(control.Event{Type: "warning", Cause: string(election.SameID), Text: e.String()})
 	if !e.Refuse {
 		a.members.SetIncarnation(incarnation)
 		a.log.Error(message+"; this one goes on, the other must not", "addr", e.Other)
+		return
+	}
+	if !e.Final {
+		a.log.Error(message+"; this one stands aside, and looks again every few seconds", "addr", e.Other)
 		return
 	}
 	a.log.Error(message+"; this one takes no part", "addr", e.Other)

@@ -336,3 +336,74 @@ func TestATrueRestartIsBelieved(t *testing.T) {
 		}
 	}
 }
+
+// playsNamesake has somebody at address 9 play a second agent with the node's id, and
+// answer what it is asked.
+func (s *story) playsNamesake(incarnation, nonce uint32, standing wire.Standing) {
+	s.t.Helper()
+	f := wire.Frame{Sender: hostID(s.self), Nonce: nonce, Incarnation: incarnation, Algo: s.node.cfg.algo(), ConfigHash: s.node.hash,
+		Seq: 1, Kind: wire.Probe, Purpose: wire.AskIdentity, Round: 1}
+	s.hearsFrom(9, f)
+	s.forgets()
+	s.answersAsNamesake(f, standing)
+}
+
+func (s *story) answersAsNamesake(f wire.Frame, standing wire.Standing) {
+	s.t.Helper()
+	for i := len(s.sent) - 1; i >= 0; i-- {
+		if sent := s.sent[i]; sent.To == (&host{number: 9}).addr() && sent.Frame.Kind == wire.Probe {
+			f.Seq, f.Kind, f.Standing, f.Round, f.EchoSeq = f.Seq+1, wire.ProbeAck, standing, sent.Frame.Round, sent.Frame.Seq
+			s.hearsFrom(9, f)
+			return
+		}
+	}
+	s.t.Fatal("the namesake was not asked")
+}
+
+// PROBE under our own id, and the answer to ours: nobody ends for that, whoever may be
+// there, and whoever stood aside comes back when nobody is there any more.
+func TestCase7NobodyEndsForANamesake(t *testing.T) {
+	for _, isStarting := range []bool{true, false} {
+		s := forgeable(t, 1, 2, 3)
+		if !isStarting {
+			s.follows(3, 5)
+		}
+		s.playsNamesake(0, 4242, wire.Following)
+		s.expectsSome("same id at 10.0.0.9:7950 standing aside")
+		s.is(Observe)
+		s.waits(6 * time.Second)
+		s.forgets()
+		s.hears(s.actor(3).heartbeat(5))
+		s.forgets()
+		s.is(Follow)
+	}
+}
+
+// With a key the other is a host of this cluster: an agent that has just started ends,
+// since its state directory is a copy, and one that runs stands aside.
+func TestCase7WithAKeyOnlyWhoJustStartedEnds(t *testing.T) {
+	for _, isStarting := range []bool{true, false} {
+		s := storyOf(t, 1, Config{}, 2, 3)
+		want := "standing aside"
+		if isStarting {
+			want = "refusing to take part"
+		} else {
+			s.follows(3, 5)
+		}
+		s.playsNamesake(0, 4242, wire.Following)
+		s.expectsSome("same id at 10.0.0.9:7950 " + want)
+	}
+}
+
+// Nobody uses up our incarnations: a number that no copy can have come to is not
+// written down, nor answered.
+func TestCase7AFarIncarnationIsNoCopy(t *testing.T) {
+	s := forgeable(t, 1, 2, 3)
+	s.follows(3, 5)
+	s.hearsFrom(9, wire.Frame{Sender: hostID(1), Nonce: 4242, Incarnation: 1<<32 - 1, Algo: s.node.cfg.algo(), ConfigHash: s.node.hash,
+		Seq: 1, Kind: wire.Probe, Purpose: wire.AskIdentity, Round: 1})
+	s.expects("ignored incarnation-jump")
+	if s.disk.Incarnation != 1 {
+		t.Errorf("life %d on disk", s.disk.Incarnation)
+	}
+}

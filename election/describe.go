@@ -146,8 +146,11 @@ func (e Reply) String() string {
 
 func (e Conflict) String() string {
 	verdict := "the other must go"
-	if e.Refuse {
+	switch {
+	case e.Final:
 		verdict = "refusing to take part"
+	case e.Refuse:
+		verdict = "standing aside"
 	}
 	return fmt.Sprintf("same id at %v life=%d nonce=%08x: %s", e.Other, e.Incarnation, e.Nonce, verdict)
 }

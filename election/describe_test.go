@@ -57,7 +57,7 @@ func linesOf() map[string]fmt.Stringer {
 		"reply ok":                                                                    Reply{Token: 1},
 		"reply this host does not lead":                                               Reply{Token: 1, Err: ErrNotLeader},
 		"same id at 10.0.0.2:7950 life=4 nonce=0000000f: the other must go":           Conflict{Other: addr, Incarnation: 4, Nonce: 15},
-		"same id at 10.0.0.2:7950 life=4 nonce=0000000f: refusing to take part":       Conflict{Other: addr, Incarnation: 4, Nonce: 15, Refuse: true},
+		"same id at 10.0.0.2:7950 life=4 nonce=0000000f: refusing to take part":       Conflict{Other: addr, Incarnation: 4, Nonce: 15, Refuse: true, Final: true},
 		"departed 02000000 life=4":                                                    Departed{hostID(2), 4},
 		"tether to 02000000":                                                          Tether{ID: hostID(2)},
 		"stand aside=true":                                                            StandAside{On: true},

@@ -156,6 +156,10 @@ func (n *Node) onSilence(p *peer, f wire.Frame) {
 	case wire.Query, wire.Nominate:
 		n.onQuerySilent(p)
 	case wire.Probe:
+		if p == n.namesake {
+			n.onNamesakeGone()
+			return
+		}
 		n.onProbeSilent(p)
 	case wire.Prepare:
 		n.onPrepareSilent(p)

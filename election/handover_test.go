@@ -365,7 +365,7 @@ func TestALeaderMeetsItsNamesake(t *testing.T) {
 	answer := wire.Frame{Kind: wire.ProbeAck, Algo: n.node.cfg.algo(), ConfigHash: n.node.hash, Sender: hostID(3), Incarnation: 1,
 		Nonce: 5, Seq: 9, Round: probe.Round, EchoSeq: probe.Seq, Standing: wire.Leading}
 	n.hearsFrom(1, answer)
-	n.expects("same id at 10.0.0.1:7950 refusing to take part", "lead → stopping cause=same-id", "stop hook", "lose hook")
+	n.expects("same id at 10.0.0.1:7950 standing aside", "lead → stopping cause=same-id", "stop hook", "lose hook")
 	n.hearsFrom(1, answer) // once is enough
 	n.expects("ignored late-reply", "ignored id-conflict")
 	n.hears(n.actor(1).heartbeat(5)) // not even a leader that turns up meanwhile
@@ -374,9 +374,22 @@ func TestALeaderMeetsItsNamesake(t *testing.T) {
 	n.expects("send n1 RESIGN", "send n2 RESIGN", "stopping → observe cause=same-id", "save promoted=none")
 	n.hearsAndForgets(n.actor(1).heartbeat(5))
 	n.is(Observe)
-	n.waits(10 * time.Second)
+	for range 400 { // it looks again, and the other is still there
+		n.waits(50 * time.Millisecond)
+		n.forgets()
+		n.is(Observe)
+		if asked := n.lastTo(1, wire.Probe); asked.Round != probe.Round {
+			probe = asked
+			answer.Round, answer.EchoSeq, answer.Seq = probe.Round, probe.Seq, answer.Seq+1
+			n.hearsFrom(1, answer)
+			n.expects()
+		}
+	}
+	n.waits(6 * time.Second) // and then it is not
 	n.forgets()
-	n.is(Observe)
+	if n.node.refused || n.node.state == Observe {
+		t.Errorf("in %s, still aside: %t", n.node.state, n.node.refused)
+	}
 }
 
 // Exactly one Reply follows a Command: an operator whose step-down ends in a stop,

@@ -75,6 +75,7 @@ type Node struct {
 	stood      wire.Standing // when we met the namesake: both sides judge by that
 	leaveToken uint64
 	lingerEnd  time.Time // a voter that lingers leaves then at the latest
+	metAt      time.Time // when
 	namesake   *peer     // another agent with our id; nil: none known
 
 	steps     uint64

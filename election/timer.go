@@ -39,6 +39,9 @@ const (
 	// doubtTimer is armed by a question back about a frame, for the end of the wait
 	// for its answer.
 	doubtTimer
+	// asideTimer is armed while this node stands aside for another agent of its id: it
+	// looks whether that one is still there.
+	asideTimer
 	// stateTimer is armed by a state that waits for something, for the end of its
 	// patience; the contest says what comes next.
 	stateTimer
@@ -83,6 +86,7 @@ var timerTable = [timerCount]struct {
 	lingerTimer:   {name: "linger", stage: afterEvent},
 	rivalTimer:    {name: "rival", stage: afterEvent, isSilence: true},
 	doubtTimer:    {name: "doubt", stage: afterEvent, isSilence: true},
+	asideTimer:    {name: "aside", stage: afterEvent},
 	stateTimer:    {name: "state", scope: ofState, stage: afterEvent, isSilence: true},
 }
 
@@ -118,6 +122,8 @@ func (n *Node) expire(t timer) {
 		n.settleRivals()
 	case doubtTimer:
 		n.settleSilence()
+	case asideTimer:
+		n.lookForNamesake()
 	case stateTimer:
 		n.onStateTimeout()
 	default:

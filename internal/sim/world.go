@@ -203,7 +203,7 @@ func (w *World) apply(m *machine, effect election.Effect) verdict {
 	case election.Conflict:
 		w.say(m, "%v", effect)
 		m.refused = m.refused || e.Refuse
-		m.mustEnd = m.mustEnd || e.Refuse
+		m.mustEnd = m.mustEnd || e.Final
 		w.endIfDue(m)
 	case election.Departed:
 		w.say(m, "%v", effect)
