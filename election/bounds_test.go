@@ -1,6 +1,7 @@
 package election
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
@@ -406,4 +407,115 @@ func TestCase7AFarIncarnationIsNoCopy(t *testing.T) {
 	if s.disk.Incarnation != 1 {
 		t.Errorf("life %d on disk", s.disk.Incarnation)
 	}
+}
+
+// stranger brings host number, which is in nobody's roster.
+func (s *story) stranger(number int) *actor {
+	s.t.Helper()
+	s.actors[number] = &actor{s: s, number: number, incarnation: 1, nonce: uint32(1000 * number)}
+	s.happens(MemberChanged{s.actors[number].member(Alive)})
+	s.forgets()
+	return s.actors[number]
+}
+
+// Who is in no roster leads nobody, in whatever words it says so, and whatever roster
+// it says it has: neither promise nor epoch nor disk moves.
+func TestCase37ANonVotersHeartbeatBindsNobody(t *testing.T) {
+	for name, says := range map[string]func(*actor) wire.Frame{
+		"heartbeat": func(a *actor) wire.Frame { return a.heartbeat(6) },
+		"heartbeat, with a newer roster": func(a *actor) wire.Frame {
+			f := a.heartbeat(6)
+			f.RosterVersion = 96
+			return f
+		},
+		"announcement": func(a *actor) wire.Frame {
+			f := a.coordinator(6)
+			f.Phase, f.Flags = wire.InForce, wire.AckReq|wire.Active
+			return f
+		},
+		"told of": func(a *actor) wire.Frame {
+			return a.says(wire.Frame{Kind: wire.CoordAck, AckVerdict: wire.AckStale, Flags: wire.Fresh, Epoch: a.epoch(6)})
+		},
+		"told a roster": func(a *actor) wire.Frame {
+			f := wire.Frame{Kind: wire.Roster, Phase: wire.Formed, RosterVersion: 1<<32 - 1, Count: 3}
+			f.Voters[0], f.Voters[1], f.Voters[2] = hostID(1), hostID(2), hostID(8)
+			return a.says(f)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := voterOf(t, 1, Saved{}, 2, 3)
+			insider := s.stranger(8)
+			s.follows(3, 5)
+			was := s.disk
+			for range 5 {
+				s.waits(50 * time.Millisecond)
+				s.hears(s.actor(3).heartbeat(5))
+				s.hears(says(insider))
+				s.forgets()
+				if voter := s.lastSent(wire.Probe); voter != nil { // the others hear the true one
+					s.hears(s.actor(int(voter.To.Addr().As4()[3])).replies(wire.Probe, wire.Frame{Kind: wire.ProbeAck, Flags: wire.Fresh,
+						Standing: wire.Following, Epoch: s.actor(3).epoch(5)}))
+					s.forgets()
+				}
+			}
+			if s.node.epoch != s.actor(3).epoch(5) || s.node.promise.Epoch != s.actor(3).epoch(5) || s.node.state != Follow {
+				t.Errorf("%s, follows %v, promised to %v", s.node.state, s.node.epoch, s.node.promise.Epoch)
+			}
+			if !reflect.DeepEqual(s.disk, was) {
+				t.Errorf("on disk is %+v, was %+v", s.disk, was)
+			}
+		})
+	}
+}
+
+// Without a leader neither.
+func TestCase37ANonVoterMovesNobodyWithoutALeader(t *testing.T) {
+	s := voterOf(t, 1, Saved{}, 2, 3)
+	insider := s.stranger(8)
+	s.waits(time.Second)
+	s.forgets()
+	s.hears(insider.heartbeat(6))
+	s.expects("ignored not-a-voter")
+	s.hears(insider.says(wire.Frame{Kind: wire.Cid, Knowledge: wire.Knows, Epoch: insider.epoch(6)}))
+	s.forgets()
+	s.happens(LeaderReported{insider.epoch(6)})
+	s.expects()
+	if !s.node.epoch.IsZero() || s.disk.MaxCounter != 0 {
+		t.Errorf("epoch %v, counter %d on disk", s.node.epoch, s.disk.MaxCounter)
+	}
+}
+
+// A leader that was taken in by a change that was missed here is followed once a voter
+// says that it hears it.
+func TestCase37ALeaderThatAVoterHearsIsFollowed(t *testing.T) {
+	s := voterOf(t, 1, Saved{}, 2, 3)
+	newcomer := s.stranger(8)
+	s.waits(time.Second)
+	s.forgets()
+	beat := newcomer.heartbeat(6)
+	beat.RosterVersion = 81
+	s.hears(beat)
+	asked := s.lastSent(wire.Probe)
+	s.forgets()
+	s.hears(s.actor(int(asked.To.Addr().As4()[3])).replies(wire.Probe, wire.Frame{Kind: wire.ProbeAck, Flags: wire.Fresh,
+		Standing: wire.Following, Epoch: newcomer.epoch(6)}))
+	s.forgets()
+	beat = newcomer.heartbeat(6)
+	beat.RosterVersion = 81
+	s.hears(beat)
+	s.forgets()
+	s.is(Follow)
+	if s.node.epoch != newcomer.epoch(6) {
+		t.Errorf("follows %v", s.node.epoch)
+	}
+}
+
+// lastSent is the latest frame of the kind that was sent to anybody in this step.
+func (s *story) lastSent(k wire.Kind) *Send {
+	for i := len(s.sent) - 1; i >= 0; i-- {
+		if s.sent[i].Frame.Kind == k {
+			return &s.sent[i]
+		}
+	}
+	return nil
 }

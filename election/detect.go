@@ -133,7 +133,11 @@ func (n *Node) epochFlag() wire.Flags {
 
 // onProbeAck takes the answer of the leader, or the opinion of another.
 func (n *Node) onProbeAck(p *peer, f *wire.Frame) {
-	if !n.answered(p, wire.Probe, f) && n.state != Stagger && n.state != Elect {
+	isAnswer := n.answered(p, wire.Probe, f)
+	if isAnswer {
+		n.noteVouched(p, f)
+	}
+	if !isAnswer && n.state != Stagger && n.state != Elect {
 		return // there even a late one counts: it says whether a leader is heard
 	}
 	if sent, ok := p.sentTime(f.EchoSeq); ok {

@@ -48,6 +48,10 @@ func (n *Node) mayFollow(p *peer, f *wire.Frame) bool {
 	case f.Epoch.Owner != p.ID:
 		n.count("not-the-owner")
 		return false
+	case !n.mayLead(p.ID, f.Epoch):
+		n.count("not-a-voter")
+		n.askAVoter(f)
+		return false
 	case f.Epoch.Counter <= p.resigned:
 		n.count("resigned-epoch")
 		return false
@@ -65,6 +69,30 @@ func (n *Node) mayFollow(p *peer, f *wire.Frame) bool {
 		return false
 	}
 	return true
+}
+
+// mayLead: in quorum mode voters lead, by this node's own roster. Somebody outside it
+// may have been taken in by a change that was missed here; that is for a voter to
+// say, who hears that leader, and not for itself.
+func (n *Node) mayLead(id wire.ID, e wire.Epoch) bool {
+	return !n.isQuorum() || !n.saved.Roster.Formed || n.saved.Roster.Has(id) || e == n.vouched
+}
+
+// askAVoter asks one of the voters whether it hears the leader of f's epoch, who by
+// its own word has a newer roster than ours; once in a heartbeat interval at most.
+func (n *Node) askAVoter(f *wire.Frame) {
+	isLater := f.RosterVersion > n.saved.Roster.Version
+	if voters := n.otherVoters(); isLater && len(voters) > 0 && (n.askedVoter.IsZero() || n.now.Sub(n.askedVoter) >= n.cfg.Heartbeat) {
+		n.askedVoter = n.now
+		n.probe(voters[n.cfg.Rand.IntN(len(voters))], wire.AskOpinion)
+	}
+}
+
+// noteVouched takes a voter's word, asked for, that it hears a leader.
+func (n *Node) noteVouched(p *peer, f *wire.Frame) {
+	if n.isQuorum() && n.saved.Roster.Has(p.ID) && f.Flags&wire.Fresh != 0 && f.Epoch.Compare(n.epoch) >= 0 {
+		n.vouched = f.Epoch
+	}
 }
 
 // hasLostTo: f's epoch is in force with the counter of a claim of ours. A majority
@@ -156,7 +184,7 @@ func (n *Node) mayBeTold(e wire.Epoch) bool {
 	switch {
 	case e.IsZero() || e.Counter > wire.MaxCounter || e.Owner == n.cfg.ID:
 		return false
-	case p == nil || p.Status != Alive || e.Counter <= p.resigned:
+	case p == nil || p.Status != Alive || e.Counter <= p.resigned || !n.mayLead(e.Owner, e):
 		return false
 	}
 	return e.Compare(n.epoch) >= 0 && e.Compare(n.abandonedEpoch) > 0 && e.Compare(n.floor()) >= 0 && !n.isUsedUp(e)

@@ -37,6 +37,9 @@ type Node struct {
 	pulse          pulse      // rhythm of the leader's heartbeats
 	beatAt         time.Time  // the epoch's last heartbeat; lastFromLeader may be a frame of another kind
 
+	vouched    wire.Epoch // quorum mode: of a leader outside our roster, whom a voter hears
+	askedVoter time.Time  // when a voter was asked about one last
+
 	peers     []*peer // sorted by ID: nothing here depends on map order
 	series    uint32  // highest number sent to a peer that was forgotten
 	hasSeries bool

@@ -84,7 +84,7 @@ func (n *Node) onRoster(p *peer, f *wire.Frame) {
 			n.tellRoster(p)
 		}
 	case f.Flags&wire.AckReq == 0:
-		n.onToldRoster(r)
+		n.onToldRoster(p, r)
 		return
 	case n.saved.Roster.IsFirst(r), !isVotedOut && n.isLeadersRoster(p, f, r):
 		r.Formed = true
@@ -109,8 +109,12 @@ func (n *Node) tellRoster(p *peer) {
 // then need not be known to anybody who could lead. Who follows one leaves that to
 // it; who claims or leads counts by the roster that it began with. The word
 // completes no change, so it is not acknowledged.
-func (n *Node) onToldRoster(r Roster) {
+func (n *Node) onToldRoster(p *peer, r Roster) {
 	mine := n.saved.Roster
+	if mine.Formed && !mine.Has(p.ID) {
+		n.count("not-a-voter")
+		return
+	}
 	if !mine.Formed && mine.IsFirst(r) {
 		n.onRosterFormed(r) // it missed that; it may never again find all of the voters that it names
 		return
