@@ -510,6 +510,126 @@ func TestCase37ALeaderThatAVoterHearsIsFollowed(t *testing.T) {
 	}
 }
 
+// A member's counter more than 2^20 above what a node knows is not taken, nor is it by
+// a node that knows nothing yet: one frame uses up no counters.
+func TestCase38AFarEpochIsNotTaken(t *testing.T) {
+	s := storyOf(t, 1, Config{}, 2, 3)
+	s.hears(s.actor(2).heartbeat(maxJump + 1))
+	s.expects("ignored counter-jump")
+	s.happens(LeaderReported{s.actor(2).epoch(maxJump + 1)})
+	s.expects("ignored counter-jump")
+	s.hears(s.actor(3).heartbeat(5)) // whoever has a leader has said so by now
+	s.expects("start → follow leader=n3")
+	for range 10 {
+		s.waits(100 * time.Millisecond)
+		s.forgets()
+		s.hears(s.actor(3).heartbeat(5))
+		s.hears(s.actor(2).heartbeat(5 + maxJump + 1))
+		s.expects("ignored counter-jump")
+	}
+	if s.disk.MaxCounter != 5 {
+		t.Errorf("counter %d on disk", s.disk.MaxCounter)
+	}
+}
+
+// A host that begins anew joins a cluster that is far on: a second member says so too,
+// or the first goes on saying so.
+func TestCase38ANewHostJoinsAFarCluster(t *testing.T) {
+	for name, confirm := range map[string]func(*story){
+		"two say so": func(s *story) {
+			s.hears(s.actor(2).says(wire.Frame{Kind: wire.Cid, Epoch: s.actor(3).epoch(1 << 40)}))
+		},
+		"one goes on": func(s *story) {
+			s.waits(farPatience)
+			s.forgets()
+			s.hears(s.actor(3).heartbeat(1 << 40))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := storyOf(t, 1, Config{}, 2, 3)
+			s.hears(s.actor(3).heartbeat(1 << 40))
+			s.expects("ignored counter-jump")
+			confirm(s)
+			s.forgets()
+			s.hears(s.actor(3).heartbeat(1 << 40))
+			s.expects("start → follow leader=n3")
+		})
+	}
+}
+
+// However many epochs somebody announces, few are written down.
+func TestCase51AFloodOfEpochsIsNotWrittenDown(t *testing.T) {
+	for name, says := range map[string]func(*actor, uint64) wire.Frame{
+		"heartbeats": (*actor).heartbeat,
+		"claims":     (*actor).claims,
+		"told": func(a *actor, counter uint64) wire.Frame {
+			return a.says(wire.Frame{Kind: wire.CoordAck, AckVerdict: wire.AckStale, Flags: wire.Fresh, Epoch: a.epoch(counter)})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := voterOf(t, 1, Saved{}, 2, 3)
+			s.follows(3, 5)
+			writes := 0
+			for i := range uint64(10_000) { // in one second
+				s.now = s.now.Add(100 * time.Microsecond)
+				for _, e := range s.node.Step(s.now, Received{From: (&host{number: 2}).addr(), Frame: says(s.actor(2), 10+i)}) {
+					if save, is := e.(Save); is {
+						writes++
+						s.disk = save.State
+					}
+				}
+			}
+			if writes > 2*(writesAtOnce+10) {
+				t.Errorf("%d writes", writes)
+			}
+			s.hears(s.actor(2).heartbeat(20_000))
+			s.forgets()
+		})
+	}
+}
+
+// Values that no member can mean keep nobody waiting.
+func TestCase38ValuesAreBounded(t *testing.T) {
+	s := storyOf(t, 1, Config{}, 2, 3)
+	f := s.actor(3).heartbeat(5)
+	f.Interval = 1<<32 - 1
+	s.hears(f)
+	s.forgets()
+	if got := s.node.suspectTimeout(); got > 6*s.node.cfg.Heartbeat {
+		t.Errorf("doubts its leader after %v", got)
+	}
+	s.waits(5 * time.Second)
+	s.forgets()
+	if s.node.leaderKnown {
+		t.Error("a leader that has been silent for five seconds")
+	}
+	for ms, want := range map[uint32]time.Duration{0: 0, 400: 400 * time.Millisecond, 1<<32 - 1: s.node.longestWait()} {
+		if got := s.node.waitOf(ms); got != want {
+			t.Errorf("%d ms: waits %v, want %v", ms, got, want)
+		}
+	}
+}
+
+// Who is told to wait, waits no longer than anybody can have to.
+func TestCase38NobodyWaitsForEver(t *testing.T) {
+	s := storyOf(t, 1, Config{}, 2, 3)
+	s.waits(2 * time.Second)
+	s.forgets()
+	for range 100 {
+		if s.node.state == Elect {
+			break
+		}
+		s.waits(10 * time.Millisecond)
+		s.forgets()
+	}
+	s.hears(s.actor(3).replies(wire.Election, wire.Frame{Kind: wire.Answer, Verdict: wire.OK, ETA: 1<<32 - 1}))
+	s.forgets()
+	s.is(Wait)
+	if wait := s.node.Deadline().Sub(s.now); wait > s.node.longestWait()+time.Second {
+		t.Errorf("waits %v", wait)
+	}
+}
+
 // lastSent is the latest frame of the kind that was sent to anybody in this step.
 func (s *story) lastSent(k wire.Kind) *Send {
 	for i := len(s.sent) - 1; i >= 0; i-- {

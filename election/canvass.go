@@ -48,7 +48,7 @@ func (n *Node) otherVoters() []*peer {
 
 // onVoterAnswer takes a voter's answer to the question.
 func (n *Node) onVoterAnswer(f *wire.Frame) {
-	n.contest.canvass.Note(f.Verdict, spanOf(f.ETA))
+	n.contest.canvass.Note(f.Verdict, n.waitOf(f.ETA))
 	switch f.Verdict {
 	case wire.Yes:
 		n.raiseCounter(f.Epoch.Counter)
@@ -110,7 +110,7 @@ func (n *Node) onDiskTimed(e DiskTimed) {
 // or the end of a promise may be on its way to that voter.
 func (n *Node) onRefusedClaim(f *wire.Frame) {
 	if f.Epoch == n.reign.epoch && n.state == Claiming {
-		n.reign.bound = max(n.reign.bound, spanOf(f.Remain))
+		n.reign.bound = max(n.reign.bound, n.waitOf(f.Remain))
 	}
 }
 

@@ -183,6 +183,9 @@ func (n *Node) onStale(f *wire.Frame) {
 	if f.Epoch.Compare(n.epoch) <= 0 || (n.state != Claiming && n.state != Lead) {
 		return
 	}
+	if !n.mayWrite() {
+		return // each makes us mint another epoch, or follow one
+	}
 	isFresh := f.Flags&wire.Fresh != 0 && f.Epoch.Owner != n.cfg.ID && f.Epoch.Owner != quorum.LastID // nobody learns from others that it leads
 	n.raiseCounter(f.Epoch.Counter)
 	switch {

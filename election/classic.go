@@ -58,7 +58,7 @@ func (classic) onBetterStarter(*Node, *peer) {}
 
 // onOK leaves the field to p.
 func (classic) onOK(n *Node, p *peer, f *wire.Frame) {
-	n.becomeWaiting(p, spanOf(f.ETA))
+	n.becomeWaiting(p, n.waitOf(f.ETA))
 }
 
 // onDeadline: nobody better answered.

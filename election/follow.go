@@ -15,7 +15,7 @@ func (n *Node) onHeartbeat(p *peer, f *wire.Frame) {
 	if f.Epoch != n.epoch {
 		n.beatAt = time.Time{} // another leader has a rhythm of its own
 	}
-	n.pulse.beat(n.now, time.Duration(f.Interval)*time.Millisecond, n.beatAt)
+	n.pulse.beat(n.now, n.intervalOf(f.Interval), n.beatAt)
 	n.beatAt = n.now
 	n.accept(p, f)
 	n.waits = f.Flags&wire.Wait != 0
@@ -68,7 +68,7 @@ func (n *Node) mayFollow(p *peer, f *wire.Frame) bool {
 		n.reply(p, f, wire.Frame{Kind: wire.CoordAck, AckVerdict: wire.AckStale, Epoch: quorum.AboveAll(f.Epoch.Counter)})
 		return false
 	}
-	return true
+	return f.Epoch.Compare(n.saved.Accepted) <= 0 || n.mayWrite()
 }
 
 // mayLead: in quorum mode voters lead, by this node's own roster. Somebody outside it
@@ -170,6 +170,9 @@ func (n *Node) toldOf(e wire.Epoch) {
 	if n.leaderKnown || n.state == Lead || n.state == Stopping || n.leaving || n.refused || !n.mayBeTold(e) {
 		return
 	}
+	if e.Compare(n.saved.Accepted) > 0 && !n.mayWrite() {
+		return
+	}
 	if n.recognise(e) {
 		n.save()
 	}
@@ -187,12 +190,12 @@ func (n *Node) mayBeTold(e wire.Epoch) bool {
 	case p == nil || p.Status != Alive || e.Counter <= p.resigned || !n.mayLead(e.Owner, e):
 		return false
 	}
-	return e.Compare(n.epoch) >= 0 && e.Compare(n.abandonedEpoch) > 0 && e.Compare(n.floor()) >= 0 && !n.isUsedUp(e)
+	return e.Compare(n.epoch) >= 0 && e.Compare(n.abandonedEpoch) > 0 && e.Compare(n.floor()) >= 0 && !n.isUsedUp(e) && !n.isFar(e)
 }
 
 // onLeaderReported takes the record that memberlist carries (protocol 6.3).
 func (n *Node) onLeaderReported(e wire.Epoch) {
-	if n.isEstablished() && e.Counter > n.saved.MaxCounter+maxJump {
+	if n.isFar(e) {
 		n.count("counter-jump")
 		return
 	}
@@ -258,7 +261,7 @@ func (n *Node) onCid(p *peer, f *wire.Frame) {
 	case f.Knowledge == wire.Knows:
 		n.toldOf(f.Epoch)
 	case isNominees && n.state == Wait && p.ID == n.contest.helper:
-		n.allow(p, spanOf(f.Remain))
+		n.allow(p, n.waitOf(f.Remain))
 	}
 	n.checkJoin()
 }

@@ -40,6 +40,10 @@ type Node struct {
 	vouched    wire.Epoch // quorum mode: of a leader outside our roster, whom a voter hears
 	askedVoter time.Time  // when a voter was asked about one last
 
+	writeAt        time.Time // how much of mayWrite is used up
+	far            far       // of a node that does not know its cluster's counter
+	vouchedCounter uint64    // what others agree on of it
+
 	peers     []*peer // sorted by ID: nothing here depends on map order
 	series    uint32  // highest number sent to a peer that was forgotten
 	hasSeries bool

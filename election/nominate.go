@@ -19,7 +19,7 @@ type nominator struct{}
 // answers later is next in line.
 func (nominator) onOK(n *Node, p *peer, f *wire.Frame) {
 	if f.ETA > 0 && n.state == Elect {
-		n.becomeWaiting(p, spanOf(f.ETA))
+		n.becomeWaiting(p, n.waitOf(f.ETA))
 		return
 	}
 	n.contest.volunteers = append(n.contest.volunteers, p.ID)

@@ -139,6 +139,9 @@ func (n *Node) onClaim(p *peer, f *wire.Frame) {
 	if remain > 0 {
 		answer.Remain = millis(remain + time.Millisecond)
 	}
+	if verdict == wire.Accept && n.saved.Vote != f.Epoch && !n.mayWrite() {
+		return // it is repeated
+	}
 	switch verdict {
 	case wire.Accept:
 		n.grant(p, f)

@@ -24,6 +24,9 @@ func (n *Node) onReceived(from netip.AddrPort, f *wire.Frame) {
 		n.settleDoubt(p, from, f)
 	case why != "":
 		n.count(why)
+		if why == "counter-jump" {
+			n.noteFar(p.ID, f.Epoch.Counter)
+		}
 	case isWill(f):
 		n.onWill(p, f)
 	case f.Nonce != p.Nonce && n.cfg.Forgeable && n.presumedAlive(p):
@@ -79,7 +82,7 @@ func (n *Node) Refusal(from netip.AddrPort, f *wire.Frame) string {
 		return "config-mismatch" // its lease, policy or stop budget would break our promises (M5)
 	case f.Epoch.Counter > wire.MaxCounter:
 		return "counter-out-of-range"
-	case n.isEstablished() && f.Epoch.Counter > n.saved.MaxCounter && f.Epoch.Counter-n.saved.MaxCounter > maxJump:
+	case n.isFar(f.Epoch):
 		return "counter-jump"
 	case f.Nonce == p.Nonce && p.died:
 		return "after-its-will"

@@ -124,6 +124,9 @@ func (n *Node) onToldRoster(p *peer, r Roster) {
 		n.count("roster-not-taken")
 		return
 	}
+	if !n.mayWrite() {
+		return
+	}
 	r.Formed = true
 	n.adopt(r)
 	switch n.state {

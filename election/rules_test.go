@@ -85,6 +85,11 @@ func TestR3_CounterHygiene(t *testing.T) {
 	t.Run("a joiner takes any counter, a running node no jump", func(t *testing.T) {
 		n := storyOf(t, 2, Config{}, 1, 3)
 		n.hears(n.actor(3).heartbeat(1 << 40))
+		n.expects("ignored counter-jump") // one frame is not enough
+		n.waits(farPatience)
+		n.hears(n.actor(3).heartbeat(1 << 40))
+		n.expects("ignored counter-jump")
+		n.hears(n.actor(3).heartbeat(1 << 40))
 		n.expects("start → follow")
 		n.hears(n.actor(3).heartbeat(1<<40 + maxJump + 1))
 		n.expects("ignored counter-jump")
@@ -97,6 +102,10 @@ func TestR3_CounterHygiene(t *testing.T) {
 		n := storyOf(t, 2, Config{}, 1, 3)
 		n.hears(n.actor(3).heartbeat(wire.MaxCounter + 1))
 		n.expects("ignored counter-out-of-range")
+		n.hears(n.actor(1).heartbeat(wire.MaxCounter))
+		n.expects("ignored counter-jump")
+		n.hears(n.actor(3).says(wire.Frame{Kind: wire.Query, Epoch: n.actor(1).epoch(wire.MaxCounter)})) // nor are two of one
+		n.expects("ignored counter-jump")
 		n.hears(n.actor(1).heartbeat(wire.MaxCounter))
 		n.expects("start → follow")
 		n.happens(MemberChanged{n.actor(3).member(Left)})
