@@ -17,6 +17,7 @@ type received struct {
 func (a *agent) receive() {
 	buf := make([]byte, wire.MaxFrame+1) // one more, so that a longer frame is seen to be one
 	var r received
+	shares := newShares()
 	for {
 		n, from, err := a.lan.ReadFrame(buf)
 		if err != nil {
@@ -24,6 +25,10 @@ func (a *agent) receive() {
 		}
 		if err := wire.Parse(buf[:n], &r.frame); err != nil {
 			a.counters.add("frame_" + wire.Cause(err))
+			continue
+		}
+		if !shares.take(r.frame.Sender, a.cfg.Now()) {
+			a.counters.add("frame_flood")
 			continue
 		}
 		r.from = from
