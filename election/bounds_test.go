@@ -532,6 +532,31 @@ func TestCase38AFarEpochIsNotTaken(t *testing.T) {
 	}
 }
 
+// One frame may take a running node's counter half as far as a member that goes on
+// saying so can: then the others believe what that node was made to believe.
+func TestCase38AFarEpochTakesTime(t *testing.T) {
+	s := storyOf(t, 1, Config{}, 2, 3)
+	s.follows(3, 5)
+	beats := func(d time.Duration) {
+		for ; d > 0; d -= 50 * time.Millisecond {
+			s.waits(50 * time.Millisecond)
+			s.forgets()
+			s.hears(s.actor(3).heartbeat(5))
+			s.forgets()
+		}
+	}
+	beats(jumpPause)
+	s.hears(s.actor(2).heartbeat(5 + onceJump + 1))
+	s.expects("ignored counter-jump")
+	beats(jumpAsFrom)
+	s.hears(s.actor(2).heartbeat(5 + onceJump + 2))
+	s.expects("follow → follow leader=n2")
+	s.hears(s.actor(3).heartbeat(5 + 2*onceJump + 3)) // and not again at once
+	s.expects("ignored counter-jump")
+	s.hears(s.actor(3).heartbeat(5 + onceJump + 3))
+	s.expects("follow → follow leader=n3")
+}
+
 // A host that begins anew joins a cluster that is far on: a second member says so too,
 // or the first goes on saying so.
 func TestCase38ANewHostJoinsAFarCluster(t *testing.T) {

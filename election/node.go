@@ -41,6 +41,7 @@ type Node struct {
 	askedVoter time.Time  // when a voter was asked about one last
 
 	writeAt        time.Time // how much of mayWrite is used up
+	nextJump       time.Time // when the counter may jump again
 	far            far       // of a node that does not know its cluster's counter
 	vouchedCounter uint64    // what others agree on of it
 
@@ -139,6 +140,7 @@ func (n *Node) Step(now time.Time, ev Event) []Effect {
 		n.expireTimers(beforeAll) // R13: before anything that a leader may do
 	}
 	n.out = append(n.out, dropped...)
+	before := n.saved.MaxCounter
 	n.forgiveLag() // R12
 	n.expireTimers(beforeEvent)
 	n.dispatch(ev)
@@ -146,6 +148,7 @@ func (n *Node) Step(now time.Time, ev Event) []Effect {
 	n.expireTimers(afterEvent)
 	n.renewDeadline()
 	n.keepTether()
+	n.noteJump(before)
 	n.due = n.Deadline()
 	return n.out
 }
