@@ -31,7 +31,7 @@ const (
 	aNumber doubted = iota + 1 // it is outside the window: whatever the answer, the frame is dropped
 	anEnd                      // RESIGN, a will, LEAVE: who does not answer, or not against it, is at an end
 	aLife                      // a new life: who does not answer for the old one has begun it
-	aReturn                    // a life before the present one, which nobody has seen: it must answer itself
+	aReturn                    // a life that others' frames have ended here: it must answer itself
 )
 
 // askBack asks p whether the frame is its own, unless that is being asked. About a
@@ -45,8 +45,13 @@ func (n *Node) askBack(about doubted, p *peer, from netip.AddrPort, f *wire.Fram
 		return
 	}
 	p.askedAt = n.now
+	at := p.Addr
+	if about == aReturn && p.seen.Addr.IsValid() {
+		p.Addr = p.seen.Addr // not where somebody has moved it
+	}
 	round := n.nextRound()
 	n.sendTo(p, wire.Frame{Kind: wire.Probe, Flags: wire.AckReq, Purpose: wire.AskIdentity, Epoch: n.epoch, Round: round})
+	p.Addr = at
 	p.doubt = &doubt{about: about, frame: *f, from: from, round: round, seq: p.seq, until: n.now.Add(p.rtt.timeout())}
 	n.armDoubts()
 }
@@ -74,6 +79,9 @@ func (n *Node) settleDoubt(p *peer, from netip.AddrPort, f *wire.Frame) {
 	n.armDoubts()
 	switch f.Nonce {
 	case p.Nonce:
+		if d.about == aReturn {
+			n.comesBack(p, f)
+		}
 		if !p.received.admit(f.Seq, n.now) {
 			p.received.restart(f.Seq, n.now)
 			n.count("window-restarted")
@@ -86,8 +94,31 @@ func (n *Node) settleDoubt(p *peer, from netip.AddrPort, f *wire.Frame) {
 		n.believe(p, d)
 	case d.frame.Nonce:
 		n.believe(p, d)
+		p.received.admit(f.Seq, n.now)
 	default:
 		n.count("id-conflict")
+	}
+}
+
+// mayReturn: what keeps p's frame out here was the word of frames, and may have been
+// forged: LEAVE, a will, or a next life that the failure detector never saw.
+func (n *Node) mayReturn(p *peer, why string, f *wire.Frame) bool {
+	switch {
+	case !n.cfg.Forgeable || p == nil:
+		return false
+	case why == "after-its-will", why == "unknown-sender" && p.Status == Left && p.hasSaidLeave:
+		return f.Nonce == p.Nonce || f.Nonce == p.seen.Nonce
+	}
+	return why == "old-incarnation" && p.unseen && f.Nonce == p.seen.Nonce && !n.heardWithin(p, n.suspectTimeout())
+}
+
+// comesBack: the member has answered, so it is there.
+func (n *Node) comesBack(p *peer, f *wire.Frame) {
+	p.died = false
+	if p.Status == Left && f.Standing != wire.Observing && f.Standing != wire.Stopping {
+		p.Status, p.hasSaidLeave = Alive, false
+		n.onJoined(p)
+		n.onViewChanged()
 	}
 }
 

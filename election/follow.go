@@ -299,7 +299,7 @@ func (n *Node) onLeave(p *peer, f *wire.Frame) {
 
 // depart: a member has gone.
 func (n *Node) depart(p *peer) {
-	p.Status = Left
+	p.Status, p.hasSaidLeave = Left, true
 	n.emit(Departed{ID: p.ID, Incarnation: p.Incarnation})
 	n.onLeft(p)
 	n.onViewChanged()

@@ -12,23 +12,25 @@ import (
 // from the election's own frames.
 type peer struct {
 	Member
-	heard    time.Time // last valid frame of this life
-	rtt      rtt
-	received window // of this life's sequence numbers
-	seq      uint32 // last number we sent it (M14: one series per destination)
-	sent     [16]sentAt
-	resigned uint64    // tombstone: the highest counter that this owner resigned
-	silent   bool      // did not answer in this round
-	jobs     jobLane   // of this life's frames about jobs
-	beatAt   time.Time // next heartbeat to it, where not everybody gets each
-	endedAt  time.Time // when the detector gave it up
-	rival    Member    // a second agent under this id, while the first still talks
-	died     bool      // this life has left its will: it is over, whatever the failure detector says
-	doubt    *doubt    // a frame about which it is asked back; nil: none
-	askedAt  time.Time // when it was asked back last
-	refused  int       // frames in a row whose numbers were seen
-	probedAt time.Time // when its last question about us that is outside the window was answered
-	unseen   bool      // the failure detector has not seen this life yet: only its frames tell of it
+	heard        time.Time // last valid frame of this life
+	rtt          rtt
+	received     window // of this life's sequence numbers
+	seq          uint32 // last number we sent it (M14: one series per destination)
+	sent         [16]sentAt
+	resigned     uint64    // tombstone: the highest counter that this owner resigned
+	silent       bool      // did not answer in this round
+	jobs         jobLane   // of this life's frames about jobs
+	beatAt       time.Time // next heartbeat to it, where not everybody gets each
+	endedAt      time.Time // when the detector gave it up
+	rival        Member    // a second agent under this id, while the first still talks
+	died         bool      // this life has left its will: it is over, whatever the failure detector says
+	doubt        *doubt    // a frame about which it is asked back; nil: none
+	askedAt      time.Time // when it was asked back last
+	seen         Member    // its last life that the failure detector called alive
+	hasSaidLeave bool      // it left by a frame alone
+	refused      int       // frames in a row whose numbers were seen
+	probedAt     time.Time // when its last question about us that is outside the window was answered
+	unseen       bool      // the failure detector has not seen this life yet: only its frames tell of it
 }
 
 // sentAt remembers when a numbered frame went out, for round trips and leases.
@@ -162,9 +164,12 @@ func (n *Node) onMemberChanged(m Member) {
 	i, found := n.findPeer(m.ID)
 	switch {
 	case found:
+		if m.Status == Alive && m.Addr.IsValid() {
+			n.peers[i].seen = m
+		}
 		n.updatePeer(n.peers[i], m)
 	case m.Status == Alive:
-		p := &peer{Member: m, seq: n.freshSeries()}
+		p := &peer{Member: m, seen: m, seq: n.freshSeries()}
 		n.peers = slices.Insert(n.peers, i, p)
 		n.seedRTT(p)
 		n.onJoined(p)
@@ -230,7 +235,7 @@ func (n *Node) updatePeer(p *peer, m Member) {
 		n.updateLife(p, m)
 	case m.Status != Alive:
 		n.endOldLife(p, m)
-	case m.Incarnation < p.Incarnation:
+	case m.Incarnation < p.Incarnation && !(n.cfg.Forgeable && p.unseen):
 		n.count("old-life")
 	case n.isCloneOf(p, m.Addr):
 		p.rival = m
@@ -259,7 +264,7 @@ func (n *Node) settleRivals() {
 	for _, p := range n.peers {
 		switch {
 		case p.rival.Status != Alive:
-		case p.rival.Incarnation < p.Incarnation: // the two have met, and this one stays
+		case p.rival.Incarnation < p.Incarnation && !(n.cfg.Forgeable && p.unseen): // the two have met, and this one stays
 			p.rival = Member{}
 		case n.isCloneOf(p, p.rival.Addr):
 			next = earlier(next, p.heard.Add(n.suspectTimeout()+time.Nanosecond))

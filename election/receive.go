@@ -20,11 +20,14 @@ func (n *Node) onReceived(from netip.AddrPort, f *wire.Frame) {
 	p := n.peer(f.Sender)
 	why := n.Refusal(from, f)
 	switch {
-	case p != nil && (why == "" || why == "id-conflict") && n.answersDoubt(p, f):
+	case p != nil && n.answersDoubt(p, f) && (why == "" || why == "id-conflict" || p.doubt.about == aReturn && n.mayReturn(p, why, f)):
 		n.settleDoubt(p, from, f)
 	case why != "":
 		n.count(why)
-		if why == "counter-jump" {
+		if n.mayReturn(p, why, f) {
+			n.askBack(aReturn, p, from, f)
+		}
+		if why == "counter-jump" && f.Nonce == p.Nonce { // another life may be anybody's
 			n.noteFar(p.ID, f.Epoch.Counter)
 		}
 	case isWill(f):
@@ -82,14 +85,14 @@ func (n *Node) Refusal(from netip.AddrPort, f *wire.Frame) string {
 		return "config-mismatch" // its lease, policy or stop budget would break our promises (M5)
 	case f.Epoch.Counter > wire.MaxCounter:
 		return "counter-out-of-range"
-	case n.isFar(f.Epoch):
-		return "counter-jump"
 	case f.Nonce == p.Nonce && p.died:
 		return "after-its-will"
 	case f.Nonce != p.Nonce && f.Incarnation < p.Incarnation:
 		return "old-incarnation"
 	case f.Nonce != p.Nonce && (f.Incarnation == p.Incarnation || n.isCloneOf(p, from)):
 		return "id-conflict"
+	case n.isFar(f.Epoch):
+		return "counter-jump"
 	}
 	return ""
 }

@@ -100,7 +100,7 @@ func (n *Node) onRoster(p *peer, f *wire.Frame) {
 // tellRoster answers a claimant whose roster is older than ours. It asks for no
 // acknowledgement: nothing waits for it, and a claimant asks again.
 func (n *Node) tellRoster(p *peer) {
-	if !n.unsaved { // else it may be in memory alone
+	if !n.unsaved && n.saved.Roster.Formed { // else it may be in memory alone
 		n.sendTo(p, n.rosterFrame(n.saved.Roster, wire.Formed))
 	}
 }
