@@ -37,6 +37,7 @@ var simCommand = command{
 		{name: "mode", value: "MODE", usage: "available or quorum", fallback: "drawn from the seed"},
 		{name: "algorithm", value: "NAME", usage: "classic, enhanced or smallest", fallback: "drawn from the seed"},
 		{name: "usual", usage: "only usual settings and hosts, as schedules were before there were others"},
+		{name: "attack", value: "KIND", usage: "who forges frames: none, stranger or forger", fallback: "drawn from the seed"},
 		{name: "trace", usage: "print everything that happens in the schedule"},
 	},
 	subcommands: []command{simTablesCommand(), simChartCommand()},
@@ -97,6 +98,12 @@ func (c *call) simOptions() (sim.Options, error) {
 		return o, usage("", "--algorithm is %s: expected %s", strconv.Quote(c.String("algorithm")), oneOf(algorithms[1:]))
 	}
 	o.Algorithm = election.Algorithm(algorithm)
+	attacks := []string{"", "none", "stranger", "forger"}
+	attack := slices.Index(attacks, c.String("attack"))
+	if attack < 0 {
+		return o, usage("", "--attack is %s: expected %s", strconv.Quote(c.String("attack")), oneOf(attacks[1:]))
+	}
+	o.Attack = sim.Attack(attack)
 	o.Usual = c.Bool("usual")
 	return o, nil
 }

@@ -104,6 +104,8 @@ const (
 	ExpectFalls
 	WipedUnformed // before the roster is formed
 	TetherForged  // ended by somebody between
+	Guessed       // a frame in a member's name, by somebody who has read none
+	Forged        // by somebody who has read all
 	TetherHangs   // stays open though the process is gone
 
 	ClockBeyond // beyond the promise
@@ -138,7 +140,7 @@ var faultNames = [faultKinds]string{
 	OddTakeoverDelay: "odd-takeover-delay", OddCandidateSet: "odd-candidate-set", KnownMinimum: "known-minimum",
 	LateTimers: "late-timers", LateJoin: "late-join", LongDark: "long-dark", SlowRejoin: "slow-rejoin", EndsDark: "ends-dark",
 	SurplusVoters: "surplus-voters", ExpectRises: "expect-rises", ExpectFalls: "expect-falls", WipedUnformed: "wiped-unformed",
-	TetherForged: "tether-forged", TetherHangs: "tether-hangs",
+	Guessed: "guessed", Forged: "forged", TetherForged: "tether-forged", TetherHangs: "tether-hangs",
 	ClockBeyond: "clock-beyond", VMPause: "vm-pause", LyingSync: "lying-sync", Restored: "restored", Clone: "clone", SecondRoster: "second-roster",
 }
 

@@ -59,6 +59,7 @@ const (
 	damaged
 	foreign
 	replayed
+	forged
 )
 
 // twin is shared by two copies of a datagram.
@@ -91,6 +92,7 @@ func (w *World) send(m *machine, e *election.Send) {
 	w.sayFrame(m, "→", to, &e.Frame)
 	w.frames++
 	w.net.sent[e.Frame.Kind]++
+	w.attack.overhear(&e.Frame)
 	p := w.newPacket()
 	p.bytes = wire.Append(p.bytes[:0], &e.Frame)
 	p.from, p.to, p.source, p.port = m, to, m.addr(), e.To.Port()
@@ -218,7 +220,9 @@ func (w *World) onArrival(a planned) {
 		return
 	}
 	if !p.to.runs() {
-		w.refuse(p)
+		if p.nature != forged {
+			w.refuse(p)
+		}
 		w.net.idle = append(w.net.idle, p)
 		return
 	}
@@ -228,7 +232,7 @@ func (w *World) onArrival(a planned) {
 }
 
 func (w *World) noteOrder(p *packet) {
-	if w.net.arrived == nil || p.nature == replayed {
+	if w.net.arrived == nil || p.nature == replayed || p.nature == forged {
 		return
 	}
 	latest := &w.net.arrived[(p.from.number-1)*w.net.size+p.to.number-1]
@@ -251,6 +255,10 @@ func (w *World) deliver(p *packet) {
 	}
 	if p.nature == damaged {
 		w.i17DamageIsSeen(p)
+		return
+	}
+	if p.nature == forged {
+		w.step(m, r)
 		return
 	}
 	w.watchArrival(m, p.from, &r.Frame)

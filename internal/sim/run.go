@@ -28,6 +28,9 @@ type Options struct {
 	// timers, late hosts. It is what seeds meant before the simulator drew these.
 	Usual bool
 
+	// Attack is who writes frames in members' names; zero: drawn.
+	Attack Attack
+
 	noJobs bool // in no case
 }
 
@@ -74,6 +77,7 @@ func newWorld(o *Options) *World {
 	w := &World{rng: rand.New(rand.NewPCG(o.Seed, 0x51b0111)), trace: o.Trace}
 	w.drawScenario(o)
 	w.drawUnusual(o)
+	w.drawAttack(o)
 	w.drawKeepers(o)
 	w.drawJobs(o)
 	w.traceBeats = o.Beats
@@ -106,6 +110,14 @@ func (o Options) Replay() string {
 	}
 	if o.Algorithm != 0 {
 		text += " --algorithm " + o.Algorithm.String()
+	}
+	switch o.Attack {
+	case NoAttack:
+		text += " --attack none"
+	case Stranger:
+		text += " --attack stranger"
+	case Forger:
+		text += " --attack forger"
 	}
 	if o.Usual {
 		text += " --usual"

@@ -36,6 +36,7 @@ func (w *World) begin() {
 	w.hurtOddlyAgain()
 	w.hurtKeepersAgain()
 	w.planChangeOfExpect()
+	w.attackAgain()
 }
 
 // hurtAgain inflicts one fault after a while, and comes back.

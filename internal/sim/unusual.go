@@ -221,5 +221,13 @@ func (w *World) describe() string {
 	for _, f := range w.unusual.has {
 		text += ", " + f.String()
 	}
+	switch {
+	case w.attack.kind == Forger:
+		text += ", a forger"
+	case w.attack.kind == Stranger:
+		text += ", a stranger"
+	case w.base.Forgeable:
+		text += ", no key"
+	}
 	return text
 }

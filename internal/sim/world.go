@@ -27,6 +27,7 @@ type World struct {
 	detector detector
 	resource resource
 	unusual  unusual
+	attack   attack
 	keepers  keepers
 	jobs     *jobWorld // nil: this schedule has none
 	record   record
@@ -223,6 +224,9 @@ func (w *World) onTransition(m *machine, e *election.Transition) {
 	}
 	w.hash.transition(w.now, m.number, e)
 	w.watchTransition(m, e)
+	if e.Cause == election.OnlyOne {
+		m.refused = false
+	}
 	w.endIfDue(m)
 }
 
