@@ -40,6 +40,9 @@ func (n *Node) askBack(about doubted, p *peer, from netip.AddrPort, f *wire.Fram
 	isNumber := about == aNumber
 	switch {
 	case p.doubt != nil && (isNumber || p.doubt.about != aNumber):
+		if !isNumber {
+			n.count("in-doubt")
+		}
 		return
 	case isNumber && !p.askedAt.IsZero() && n.now.Sub(p.askedAt) < n.cfg.Heartbeat:
 		return
