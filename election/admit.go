@@ -43,17 +43,24 @@ func JobNumber(last uint32, now time.Time) uint32 {
 	return last + 1
 }
 
-// jobLane is the window of one life's frames about jobs.
+// jobLane is the window of one life's frames about jobs. Its numbers cannot run away from
+// the sender's clock, whoever pushes them: who was pushed out is heard again in a second.
 type jobLane struct {
 	seen  window
 	nonce uint32
+	first uint32    // a number that was admitted, and
+	since time.Time // when: what the others are held against
 	at    time.Time // of the last that was admitted
 }
 
 const (
 	// laneAhead is how many numbers a sender may be ahead of its clock: in a burst they
-	// come faster than the milliseconds. Arbitrary, some ledgers of full size.
-	laneAhead = 4096
+	// come faster than the milliseconds. A ledger of full size has 384 parts.
+	laneAhead = jumpAtOnce
+
+	// laneAnchor is for how long a number is held against the same first one: clocks
+	// drift by less than laneAhead in it. Arbitrary.
+	laneAnchor = time.Hour
 
 	// laneIdle is after how much silence any number will do, far less than numbers take
 	// to come round.
@@ -62,14 +69,19 @@ const (
 
 func (l *jobLane) admit(nonce, seq uint32, now time.Time) bool {
 	if l.nonce != nonce || now.Sub(l.at) > laneIdle {
-		*l = jobLane{nonce: nonce, at: now}
+		*l = jobLane{nonce: nonce, first: seq, since: now, at: now}
 	}
-	ahead := int64(int32(seq - l.seen.top))
-	if l.seen.any && ahead > now.Sub(l.at).Milliseconds()+laneAhead || !l.seen.admit(seq) {
+	if l.ahead(seq, now) > laneAhead || !l.seen.admit(seq, now) {
 		return false
 	}
-	if ahead > 0 || l.at.IsZero() {
-		l.at = now
+	l.at = now
+	if now.Sub(l.since) > laneAnchor {
+		l.first, l.since = seq, now
 	}
 	return true
+}
+
+// ahead is how many numbers seq is beyond those that the sender's clock has come to.
+func (l *jobLane) ahead(seq uint32, now time.Time) int64 {
+	return int64(int32(seq-l.first)) - now.Sub(l.since).Milliseconds()
 }

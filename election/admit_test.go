@@ -43,6 +43,7 @@ func TestAdmitFramesAboutJobs(t *testing.T) {
 
 	// What a forger can push it by, the true sender has passed in seconds.
 	admit(frame(3, seq+laneAhead), "")
+	admit(frame(3, seq+laneAhead+1), "duplicate")
 	admit(frame(3, JobNumber(seq+3, s.now)), "duplicate")
 	s.now = s.now.Add((laneAhead + 1) * time.Millisecond)
 	admit(frame(3, JobNumber(seq+4, s.now)), "")
