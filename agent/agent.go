@@ -81,6 +81,8 @@ type Config struct {
 	Scheduling func() control.Scheduling
 	// Runner replaces the keeper; tests only.
 	Runner Runner
+	// KeeperArgs and KeeperEnviron are what the keeper reads its configuration by.
+	KeeperArgs, KeeperEnviron []string
 	// Jobs are the singleton jobs, checked, each name once.
 	Jobs []Job
 	// JobRunner replaces the runner of jobs' commands; tests only.
@@ -286,13 +288,12 @@ func (a *agent) prepare(ctx context.Context) error {
 		return nil // stopped meanwhile: what was not cleaned up is still owed
 	case !isOver:
 		a.seat.beside = true
-		a.sweep(leftovers)
 	case a.last.err != nil:
 		return a.last.err
 	default:
 		a.seat.settle(a.last.cleaned)
-		a.sweep(leftovers, keepersLeftovers)
 	}
+	a.sweep()
 	return a.seat.begin()
 }
 

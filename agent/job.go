@@ -31,9 +31,8 @@ type JobRunner interface {
 	Begin(o jobrun.Order)
 	End(id, cause string)
 	Lost(cause string)
-	SetGrace(grace time.Duration)
 	Results() <-chan jobrun.Result
-	Sweep(isKnown func(job string) bool) error
+	Sweep(known []string)
 	Rows(job string) ([]jobrun.Row, error)
 	Output(row jobrun.Row) ([]byte, error)
 }
@@ -56,8 +55,7 @@ type jobDesk struct {
 	around    jobSurroundings
 	scheduler *jobs.Scheduler
 	file      *ledgerFile
-	commands  map[string]hooks.Command // by job; of former tables too, as long as a run is open
-	digest    uint64                   // of the table, for the others
+	digest    uint64 // of the table, for the others
 	clocks    clockPair
 	wall      func() time.Time // wallClock; tests set it
 
@@ -139,7 +137,7 @@ const (
 func openJobDesk(cfg jobConfig, around jobSurroundings) (*jobDesk, error) {
 	cfg.grace = cmp.Or(cfg.grace, jobs.DefaultGrace)
 	j := &jobDesk{jobConfig: cfg, around: around, wall: wallClock, file: newLedgerFile(cfg.dir),
-		commands: map[string]hooks.Command{}, running: map[string]*jobRun{}, wishes: map[uint64]*wish{}}
+		running: map[string]*jobRun{}, wishes: map[uint64]*wish{}}
 	ledger, lost, err := j.openLedger()
 	if err != nil {
 		return nil, refusal("the state directory must be writable", "job ledger: %w", err)
@@ -156,18 +154,14 @@ func (j *jobDesk) recovered() { j.isRecovered, j.isStirred = true, true }
 
 // sweep removes what is kept of jobs that nobody knows any more.
 func (j *jobDesk) sweep(ledger *jobs.Ledger) {
-	known := map[string]bool{}
+	var known []string
 	for _, job := range j.table {
-		known[job.Name] = true
+		known = append(known, job.Name)
 	}
 	if ledger != nil {
-		for _, name := range ledger.Jobs() {
-			known[name] = true
-		}
+		known = append(known, ledger.Jobs()...)
 	}
-	if err := j.runner.Sweep(func(job string) bool { return known[job] }); err != nil {
-		j.log.Warn("output of former jobs not all removed", "err", err)
-	}
+	j.runner.Sweep(known)
 }
 
 // setTable takes a table, and gives it as the scheduler takes it.
@@ -175,7 +169,6 @@ func (j *jobDesk) setTable(table []Job) []jobs.Job {
 	definitions := make([]jobs.Job, len(table))
 	for i, job := range table {
 		definitions[i] = job.Job
-		j.commands[job.Name] = job.Command
 	}
 	j.table, j.digest = table, digestOf(table, j.grace)
 	return definitions
@@ -203,20 +196,7 @@ func digestOf(table []Job, grace time.Duration) uint64 {
 // reload takes a new table. A job that is not in it any more starts nothing.
 func (j *jobDesk) reload(table []Job, grace time.Duration) {
 	j.grace = cmp.Or(grace, jobs.DefaultGrace)
-	j.runner.SetGrace(j.grace)
 	j.note(jobs.TableChanged{Jobs: j.setTable(table), Grace: j.grace})
-}
-
-// dropCommands forgets those of jobs that are not in the table any more and have no run
-// that could be tried again.
-func (j *jobDesk) dropCommands() {
-	for name := range j.commands {
-		entry, _ := j.scheduler.Entry(name)
-		isNamed := slices.ContainsFunc(j.table, func(job Job) bool { return job.Name == name })
-		if !isNamed && !slices.ContainsFunc(entry.Runs, jobs.Run.Open) {
-			delete(j.commands, name)
-		}
-	}
 }
 
 // learn tells of leadership and members, in the turn in which the agent has shown what

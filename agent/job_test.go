@@ -58,7 +58,6 @@ type fakeJobs struct {
 	mu      sync.Mutex
 	running map[string]*fakeRun
 	ended   []string // "job cause", of what was ended
-	grace   time.Duration
 	onLost  func()   // nil: nothing
 	known   []string // jobs that Sweep was told of, out of a and b
 }
@@ -143,15 +142,12 @@ func (f *fakeJobs) endings() []string {
 	return slices.Clone(f.ended)
 }
 
-func (f *fakeJobs) SetGrace(grace time.Duration) { f.grace = grace }
-
-func (f *fakeJobs) Sweep(isKnown func(string) bool) error {
+func (f *fakeJobs) Sweep(known []string) {
 	for _, job := range []string{"a", "b"} {
-		if isKnown(job) {
+		if slices.Contains(known, job) {
 			f.known = append(f.known, job)
 		}
 	}
-	return nil
 }
 
 func (f *fakeJobs) Recover(context.Context) error     { return nil }
@@ -1005,7 +1001,7 @@ func TestEndedByItsGuard(t *testing.T) {
 }
 
 // A run that goes on keeps its policies over a reload; what begins later has the
-// new ones, and commands of former jobs are forgotten.
+// new ones.
 func TestReloadDuringARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 2)
@@ -1042,8 +1038,8 @@ func TestReloadDuringARun(t *testing.T) {
 			t.Errorf("a run that was to finish was ended after a reload: %q", got)
 		}
 		h.agent.calls <- func() {
-			if _, kept := h.agent.seat.jobs.commands["b"]; kept || len(h.agent.seat.jobs.commands) != 1 || h.jobs.grace != 7*time.Second {
-				t.Errorf("%d commands, grace %v", len(h.agent.seat.jobs.commands), h.jobs.grace)
+			if grace := h.agent.seat.jobs.grace; grace != 7*time.Second {
+				t.Errorf("grace %v", grace)
 			}
 		}
 		time.Sleep(10 * time.Second)

@@ -48,7 +48,7 @@ func (j *jobDesk) begin(e jobs.Begin) {
 	here := &jobRun{job: e.Job.Name, key: run.Key, begun: wallClock()}
 	timeout := time.Duration(run.Timeout) * time.Second
 	o := jobrun.Order{ID: runID(e.Job.Name, run.Key), Job: e.Job.Name, Slot: run.Slot.Time(), Attempt: int(run.Attempt),
-		Timeout: timeout, Command: j.commands[e.Job.Name], Event: j.around.hookEvent(eventJob, causeOf(run)),
+		Timeout: timeout, Event: j.around.hookEvent(eventJob, causeOf(run)),
 		Tied: e.Job.OnLoss == jobs.OnLossKill}
 	o.Event.Epoch = hooks.Epoch{Counter: run.Epoch, Owner: j.self.String()}
 	if o.Tied {

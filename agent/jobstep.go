@@ -87,9 +87,6 @@ func (j *jobDesk) step() bool {
 		j.log.Trace("jobs stepped", "event", ev)
 	}
 	j.rest = slices.Clone(j.scheduler.Step(wall, ev))
-	if _, isTable := ev.(jobs.TableChanged); isTable {
-		j.dropCommands()
-	}
 	return true
 }
 

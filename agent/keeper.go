@@ -10,13 +10,23 @@ import (
 	"github.com/bully-agent/bully-agent/internal/keeper"
 )
 
-// newKeeper is the process that runs the commands. It takes a silent agent for dead half
-// a stop budget before the lease's end: one that is well has begun its own end a whole one
-// before. Others wait for the takeover delay on clocks that may be faster (protocol 2.5,
-// M7).
+// newKeeper is the process that runs the commands.
 func newKeeper(cfg Config, commands hooks.Config) *keeper.Client {
-	return keeper.New(keeper.Config{Hooks: commands, Clock: cfg.Now, Budget: cfg.Election.StopBudget / 2,
-		Takeover: lease.LeaderLength(cfg.Election.TakeoverDelay), JobGrace: cmp.Or(cfg.Hooks.Grace, jobs.DefaultGrace)})
+	return keeper.New(keeper.Config{Hooks: commands, Clock: cfg.Now, Args: cfg.KeeperArgs, Environ: cfg.KeeperEnviron})
+}
+
+// KeeperSettings is what the keeper of an agent with this configuration has to know, which
+// it works out for itself. It takes a silent agent for dead half a stop budget before the
+// lease's end: one that is well has begun its own end a whole one before. Others wait for
+// the takeover delay on clocks that may be faster (protocol 2.5, M7).
+func KeeperSettings(cfg Config) keeper.Settings {
+	s := keeper.Settings{Hooks: cfg.Hooks, Jobs: map[string]keeper.Job{}, Budget: cfg.Election.StopBudget / 2,
+		Takeover: lease.LeaderLength(cfg.Election.TakeoverDelay), JobGrace: cmp.Or(cfg.Hooks.Grace, jobs.DefaultGrace)}
+	s.Hooks.Dir, s.Hooks.Socket, s.Hooks.Logger = cfg.StateDir, cfg.Socket, nil
+	for _, j := range cfg.Jobs {
+		s.Jobs[j.Name] = keeper.Job{Command: j.Command, Timeout: j.Timeout, Tied: j.OnLoss == jobs.OnLossKill}
+	}
+	return s
 }
 
 // showKeeper completes a status. A leadership that was ended in a silent agent's stead is

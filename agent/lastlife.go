@@ -93,7 +93,6 @@ func (a *agent) besideLastLife(ctx context.Context) {
 		}
 		if a.last.isEnded {
 			a.seat.settleBeside(a.last.cleaned)
-			a.sweep(keepersLeftovers)
 		}
 	})
 }

@@ -15,10 +15,8 @@ func TestStartSweepsWhatACrashLeft(t *testing.T) {
 		if err := os.MkdirAll(h.dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		left := []string{"hook-journal.json.17.new", "hook-journal.json.try.17.new", "hook-journal.json.try", ".history.json123", ".jobs.ledger99"}
-		ours := "hook-journal.json.4711.new" // this life's keeper writes it just now
-		h.hooks.keeper.Process = 4711
-		kept := []string{"hook-journal.json", ".history", "notes.new", ours}
+		left := []string{".history.json123", ".jobs.ledger99"}
+		kept := []string{"hook-journal.json", "hook-journal.json.17.new", ".history", "notes.new"} // the second is the keeper's to remove
 		for _, name := range append(left, kept...) {
 			if err := os.WriteFile(filepath.Join(h.dir, name), []byte("{}"), 0o600); err != nil {
 				t.Fatal(err)

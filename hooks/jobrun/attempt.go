@@ -17,7 +17,9 @@ import (
 )
 
 const (
-	exitNotRun   = 126 // a shell's code for what was found and could not be executed
+	// ExitNotRun is a shell's code for what was found and could not be executed.
+	ExitNotRun = 126
+
 	exitNotFound = 127
 	exitSignal   = 128 // and the signal's number
 
@@ -190,7 +192,7 @@ func outcome(report guard.Report, err error) (exit uint8, why string) {
 	case report.Errno == int(syscall.ENOENT):
 		return exitNotFound, report.Err
 	case report.Group == 0:
-		return exitNotRun, report.Err
+		return ExitNotRun, report.Err
 	case report.Signal != 0:
 		return uint8(exitSignal + report.Signal), report.Err
 	case report.Exit < 0: // its guard was killed and could not tell

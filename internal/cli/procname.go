@@ -29,7 +29,7 @@ func nameProcess(args []string) {
 
 // processes are those of an agent besides its own, by the word that they are started
 // with.
-var processes = map[string]func() int{keeper.Word: keeper.Main, guard.Word: guard.Main}
+var processes = map[string]func() int{keeper.Word: runKeeper, guard.Word: guard.Main}
 
 // part is what is to be run instead of a command; nil: a command is.
 func part(args []string) func() int {

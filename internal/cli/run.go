@@ -207,6 +207,7 @@ func serve(ctx context.Context, cfg *config.Config, src config.Source, log hclog
 	go watchScheduling(ctx, log)
 	ac.Abort, ac.Dump, ac.Reloads = signals.abort, signals.dump, signals.reload
 	ac.Reload = newReloader(cfg, src).reload
+	ac.KeeperArgs, ac.KeeperEnviron = keeperArgs(cfg, src), keeperEnviron(os.Environ())
 	ac.Listen = func() (transport.LAN, error) {
 		lan, err := transport.Listen(transport.Config{Bind: cfg.Network.Bind, Advertise: cfg.Network.Advertise,
 			Cluster: ac.Cluster, Logger: log.Named("transport")})

@@ -1,6 +1,9 @@
 package keeper
 
 import (
+	"slices"
+	"time"
+
 	"github.com/bully-agent/bully-agent/hooks/jobrun"
 )
 
@@ -16,6 +19,17 @@ func (k *keeper) openJobs() (err error) {
 	return err
 }
 
+// sweepJobs removes the output of jobs that nobody knows any more.
+func (k *keeper) sweepJobs(known []string) {
+	isKnown := func(job string) bool {
+		_, ok := k.settings.Jobs[job]
+		return ok || slices.Contains(known, job)
+	}
+	if err := jobrun.HistoryIn(k.settings.Hooks.Dir).Sweep(isKnown); err != nil {
+		k.out.named("jobs").Warn("output of former jobs not all removed", "err", err)
+	}
+}
+
 // obeyForJobs is obey's for orders about jobs; the caller holds mu.
 func (k *keeper) obeyForJobs(o order) {
 	switch o.Do {
@@ -25,12 +39,33 @@ func (k *keeper) obeyForJobs(o order) {
 		if o.Lease != 0 {
 			k.jobs.Lease(o.Lease.Time())
 		}
-		k.jobs.Begin(*o.Job)
+		k.begin(*o.Job)
+	case toSweep:
+		k.sweepJobs(o.Known)
 	case toEnd:
 		k.jobs.End(o.Run, o.Cause)
 	case toLose:
 		k.jobs.Lost(o.Cause)
 	}
+}
+
+// begin runs an attempt of a job by what the settings say of it.
+func (k *keeper) begin(a attempt) {
+	job, ok := k.settings.Jobs[a.Job]
+	if !ok {
+		k.say(report{Say: sayJob, Job: &jobrun.Result{ID: a.ID, Job: a.Job, Exit: jobrun.ExitNotRun, Err: "the keeper has not read of such a job"}})
+		return
+	}
+	k.jobs.Begin(jobrun.Order{ID: a.ID, Job: a.Job, Slot: a.Slot, Attempt: a.Attempt, Timeout: job.within(a.Timeout),
+		Command: job.Command, Event: a.Event, Tied: a.Tied || job.Tied})
+}
+
+// within is an attempt's timeout: what was asked for, and no longer than the job's own.
+func (j Job) within(timeout time.Duration) time.Duration {
+	if j.Timeout > 0 && (timeout <= 0 || timeout > j.Timeout) {
+		return j.Timeout
+	}
+	return max(timeout, 0)
 }
 
 // recoverJobs ends what former lives have left, and says so.

@@ -13,25 +13,18 @@ import (
 	"github.com/bully-agent/bully-agent/internal/sidecar"
 )
 
-// Config says for whom commands are run, and within which bounds. Hooks.Dir and Clock are
-// needed.
+// Config says for whom commands are run. Hooks.Dir and Clock are needed; what is run, and
+// within which bounds, the keeper reads itself (Settings).
 type Config struct {
-	Hooks hooks.Config
+	Hooks hooks.Config // of which the keeper's process is told nothing
 	// Clock is what deadlines are told by: it must go on while the machine is
 	// suspended.
 	Clock func() time.Time
-	// Budget is how long before the deadline a silent agent loses its leadership: what
-	// TERM, KILL and the lose-leadership hook have. More gives them more time; it must
-	// stay below what a healthy agent leaves of its lease between two renewals.
-	Budget time.Duration
-	// Takeover is how much longer than the lease others wait before they take over
-	// (takeover_delay).
-	Takeover time.Duration
-	// JobGrace is between TERM and KILL of what jobs run.
-	JobGrace time.Duration
-	// Program starts a keeper: a command that calls Main. Default: this program, with
-	// the argument Word.
+	// Program starts a keeper: a command that calls Main. Nil: this program, with the
+	// argument Word and Args.
 	Program []string
+	// Args and Environ, of "NAME=value", are for the keeper's Reader.
+	Args, Environ []string
 }
 
 // Client is the agent's hand on its keeper. Start, Stop, Renew, Ending, Will, Return, SetConfig, Keeps,
@@ -57,6 +50,7 @@ type Client struct {
 	keeps      uint64  // as the keeper said last; 0: none
 	lease      instant // as renewed last
 	isLent     bool    // somebody acts on the lease who was told of it
+	isStale    bool    // the settings have changed since a keeper that is being started was
 
 	ids     uint64
 	waiting []order // for a keeper that is being started
@@ -101,11 +95,11 @@ func New(cfg Config) *Client {
 		cfg.Hooks.Logger = hclog.NewNullLogger()
 	}
 	if len(cfg.Program) == 0 {
-		cfg.Program = []string{"/proc/self/exe", Word} // also when the file was replaced
+		cfg.Program = append([]string{"/proc/self/exe", Word}, cfg.Args...) // also when the file was replaced
 	}
 	c := &Client{cfg: cfg, hooks: cfg.Hooks, results: make(chan hooks.Result, resultRoom), toTell: make(chan struct{}, 1),
 		cleaned: make(chan hooks.Result, 1), ended: make(chan struct{}), phase: opened}
-	c.jobs = newJobs(c, cfg.JobGrace)
+	c.jobs = newJobs(c)
 	return c
 }
 
@@ -236,17 +230,24 @@ func (c *Client) renew(deadline time.Time, isEnding bool) {
 	}
 }
 
-// SetConfig replaces the configuration from the next run on, as hooks.Runner's.
+// SetConfig says that the configuration has changed: the keeper reads it again, and runs by
+// it from the next run on.
 func (c *Client) SetConfig(cfg hooks.Config) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if cfg.Logger == nil {
 		cfg.Logger = c.hooks.Logger
 	}
-	c.hooks = cfg
+	c.hooks, c.isStale = cfg, true
 	if c.keeper != nil {
-		c.give(order{Do: toReload, Settings: c.settings()})
+		c.reload(c.keeper)
 	}
+}
+
+// reload has a keeper read its settings again; the caller holds mu.
+func (c *Client) reload(k *process) {
+	c.isStale = false
+	k.give(order{Do: toReload}, answerPatience)
 }
 
 // Keeps is the epoch of a leadership whose hooks are not those that are configured now;
@@ -298,20 +299,13 @@ func (c *Client) Output(seq uint64) (hooks.Run, []byte, error) {
 	return hooks.ReadOutput(c.cfg.Hooks.Dir, seq)
 }
 
-// settings are those of now; the caller holds mu.
-func (c *Client) settings() *settings {
-	cfg := c.hooks
-	cfg.Logger = nil
-	return &settings{Hooks: cfg, Budget: c.cfg.Budget, Takeover: c.cfg.Takeover, JobGrace: c.jobs.grace}
-}
-
 // give passes an order on, now or when there is a keeper; the caller holds mu.
 func (c *Client) give(o order) {
 	if c.keeper != nil {
 		c.keeper.give(o, c.patienceFor(o))
 		return
 	}
-	if o.Do == toStart || o.Do == toStop || o.Do == toCleanUp {
+	if o.Do == toStart || o.Do == toStop || o.Do == toCleanUp || o.Do == toSweep {
 		c.waiting = append(c.waiting, o)
 	}
 }

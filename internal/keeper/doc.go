@@ -6,8 +6,10 @@
 // no signal to the agent's process group reaches it. The agent decides, the keeper acts:
 // the order of hooks, their bounds, their output and the journal of what is owed are all
 // here, by package hooks, and the commands of jobs by package jobrun. The agent starts
-// nothing but its keeper. The keeper reads no
-// network and holds no key.
+// nothing but its keeper. The keeper reads no network and holds no key, and it believes
+// its agent, which does read the network, as little as it can (refuse.go): what there is to
+// run, for how long, and where records are kept it has read itself (Settings), an order only
+// names a hook by its event and a job by its name.
 //
 //	agent                                     keeper                 commands
 //	  │ Recover ───────── fork, exec ───────────▶│
@@ -49,7 +51,7 @@
 //
 // If both die, the next start's keeper does what is owed by the journal, before its agent
 // stands. A keeper of the last life that still works holds the lock of its file in the state
-// directory: Recover waits for it, and not for ever.
+// directory: the next one waits for it, and not for ever.
 //
 // A supervisor that kills all of the agent's cgroup when the agent dies (systemd with
 // KillMode=mixed, a container whose process 1 it was) kills the keeper before it can run a

@@ -3,13 +3,12 @@ package keeper
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/bully-agent/bully-agent/hooks/jobrun"
 )
 
 // Jobs is the part of a Client that runs the commands of singleton jobs. What is tied to
-// the leadership has the lease that hooks have. Begin, End, Lost and SetGrace never block;
+// the leadership has the lease that hooks have. Begin, End and Lost never block;
 // all methods may be called by any goroutine. The keeper is started by Client.Recover.
 type Jobs struct {
 	c         *Client
@@ -18,15 +17,14 @@ type Jobs struct {
 	recovered chan string   // what could not be recovered; empty: nothing
 
 	// Under Client.mu.
-	grace  time.Duration
 	ready  bool              // nothing of a former keeper's is left
 	open   map[string]string // of runs that go on: their jobs, by id
 	lost   map[string]string // of those that a keeper ran which has died
 	untold []jobrun.Result
 }
 
-func newJobs(c *Client, grace time.Duration) *Jobs {
-	return &Jobs{c: c, grace: grace, results: make(chan jobrun.Result, resultRoom), toTell: make(chan struct{}, 1),
+func newJobs(c *Client) *Jobs {
+	return &Jobs{c: c, results: make(chan jobrun.Result, resultRoom), toTell: make(chan struct{}, 1),
 		recovered: make(chan string, 1), open: map[string]string{}, lost: map[string]string{}}
 }
 
@@ -80,7 +78,8 @@ func (j *Jobs) deliver(ctx context.Context) {
 // Results delivers one Result for each Begin.
 func (j *Jobs) Results() <-chan jobrun.Result { return j.results }
 
-// Begin starts an attempt; Results tells its end, also if it could not start.
+// Begin starts an attempt of a job that the keeper has read of, with the command that the
+// settings give it; Results tells its end, also if it could not start.
 func (j *Jobs) Begin(o jobrun.Order) {
 	j.c.mu.Lock()
 	defer j.c.mu.Unlock()
@@ -89,7 +88,8 @@ func (j *Jobs) Begin(o jobrun.Order) {
 		return
 	}
 	j.open[o.ID] = o.Job
-	j.c.give(order{Do: toBegin, Job: &o, Lease: j.c.lease})
+	j.c.give(order{Do: toBegin, Lease: j.c.lease,
+		Job: &attempt{ID: o.ID, Job: o.Job, Slot: o.Slot, Attempt: o.Attempt, Timeout: o.Timeout, Event: o.Event, Tied: o.Tied}})
 }
 
 // End ends the attempt with this ID, if it goes on: TERM, grace, KILL.
@@ -107,17 +107,13 @@ func (j *Jobs) Lost(cause string) {
 	j.c.give(order{Do: toLose, Cause: cause})
 }
 
-// SetGrace replaces the grace of attempts that begin from now on.
-func (j *Jobs) SetGrace(grace time.Duration) {
+// Sweep removes what is kept of the runs of all jobs but these, and those that are
+// configured. It is for the time before the first Begin.
+func (j *Jobs) Sweep(known []string) {
 	j.c.mu.Lock()
 	defer j.c.mu.Unlock()
-	j.grace = grace
-	j.c.give(order{Do: toReload, Settings: j.c.settings()})
+	j.c.give(order{Do: toSweep, Known: known})
 }
-
-// Sweep removes what is kept of the runs of all jobs but those that are known. It is for
-// the time before the first Begin.
-func (j *Jobs) Sweep(isKnown func(job string) bool) error { return j.history().Sweep(isKnown) }
 
 // Rows lists what is kept of the last runs of a job, which must be a name, the newest
 // last; of all jobs, if it is empty.

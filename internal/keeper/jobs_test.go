@@ -27,8 +27,10 @@ func (r *rig) works() *desk {
 	return d
 }
 
+// begin configures the job, and begins a run of it.
 func (d *desk) begin(id, script string) {
-	d.Jobs().Begin(jobOrder(id, "cd "+d.dir+"; "+script))
+	d.reload(d.settings.with(id, "cd "+d.dir+"; "+script))
+	d.Jobs().Begin(jobOrder(id))
 }
 
 func (d *desk) ends() jobrun.Result {
@@ -82,7 +84,7 @@ func TestAJobRuns(t *testing.T) {
 func TestAJobInAPlannedEnd(t *testing.T) {
 	r := newRig(t)
 	d := r.works()
-	d.Jobs().SetGrace(patience)
+	d.settings.JobGrace = patience
 	d.Renew(clock().Add(time.Second))
 	d.begin("tied", "trap 'sleep 2; exit 5' TERM; echo x >up; while :; do sleep 0.01; done")
 	r.untilFile("up")

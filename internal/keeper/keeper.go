@@ -3,6 +3,7 @@ package keeper
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"os"
 	"sync"
 	"time"
@@ -17,7 +18,7 @@ type keeper struct {
 	conn  *conn
 	agent agent
 	timer timer
-	lock  *os.File
+	read  Reader
 	out   *outbox
 	over  chan struct{} // closed by end: this process is to end
 	once  sync.Once
@@ -30,15 +31,16 @@ type keeper struct {
 	orders   *decoder
 	runner   *hooks.Runner
 	jobs     *jobrun.Runner
-	settings settings
+	settings Settings
 	phase    phase
+	lock     *os.File      // held for as long as this lives; nil: it is not open yet
 	cleaned  chan struct{} // closed when no clean-up runs; nil: there was none
 	deadline instant       // of the lease, as renewed last; 0: it does not end by itself
 	isWatch  bool          // the agent is silent if it passes
 	minded   uint64        // epoch of the event that set isWatch last
 	isDead   bool          // the agent is
 	isDeaf   bool          // its socket is closed: it may live, and says nothing
-	read     uint64        // number of the last order
+	heard    uint64        // number of the last order
 	will     []Letter      // what is left; none: nothing
 	isLent   bool          // somebody acts on the lease beside what runs here
 }
@@ -48,13 +50,14 @@ type phase int
 
 const (
 	begun   phase = iota // no order yet
+	opening              // it reads its settings, and waits for the keeper of an earlier life
 	opened               // it has its settings; a clean-up may run
 	running              // hooks run as they are ordered
 	closing              // what runs is ended
 )
 
-func newKeeper(c *conn, a agent, t timer, lock *os.File) *keeper {
-	k := &keeper{conn: c, agent: a, timer: t, lock: lock, orders: newDecoder(), out: newOutbox(), over: make(chan struct{}), ran: make(chan struct{})}
+func newKeeper(c *conn, a agent, t timer, read Reader) *keeper {
+	k := &keeper{conn: c, agent: a, timer: t, read: read, orders: newDecoder(), out: newOutbox(), over: make(chan struct{}), ran: make(chan struct{})}
 	k.ctx, k.stop = context.WithCancel(context.Background())
 	return k
 }
@@ -97,9 +100,9 @@ func (k *keeper) listen() (end bool) {
 	if k.isDeaf {
 		return true
 	}
-	before := k.read
+	before := k.heard
 	err := k.conn.drain(k.hear)
-	if k.read != before {
+	if k.heard != before {
 		k.say(report{Say: sayAck})
 	}
 	if err != nil {
@@ -122,7 +125,7 @@ func (k *keeper) hear(form byte, text []byte) {
 		k.out.add(report{Say: sayLog, Log: &line{Level: levelOfErrors, Text: "order not understood", Args: []any{"err", err.Error()}}})
 		return
 	}
-	k.read = o.Number
+	k.heard = o.Number
 	k.obey(o)
 }
 
@@ -131,7 +134,8 @@ func (k *keeper) hear(form byte, text []byte) {
 func (k *keeper) obey(o order) {
 	switch {
 	case o.Do == toOpen && k.phase == begun:
-		k.open(*o.Settings)
+		k.phase = opening
+		go k.open()
 	case o.Do == toClose:
 		k.close()
 	case k.phase == opened && o.Do == toCleanUp:
@@ -145,11 +149,7 @@ func (k *keeper) obey(o order) {
 		go k.runHooks()
 	case k.runner == nil:
 	case o.Do == toReload:
-		k.settings.Hooks = o.Settings.Hooks
-		k.settings.Hooks.Logger = k.out.logger()
-		k.runner.SetConfig(k.settings.Hooks)
-		k.jobs.SetGrace(o.Settings.JobGrace)
-		k.noteSelf()
+		k.reload()
 		k.say(report{Say: sayAck})
 	case o.Do == toStart:
 		k.start(o)
@@ -165,27 +165,76 @@ func (k *keeper) obey(o order) {
 	}
 }
 
-// open makes the Runner. One that cannot be made, since its directory cannot be used,
-// ends this keeper.
-func (k *keeper) open(s settings) {
-	k.settings = s
-	k.settings.Hooks.Logger = k.out.logger()
-	runner, err := hooks.New(k.settings.Hooks)
+// open reads the settings, waits for the keeper of an earlier life, and makes the Runners.
+// A keeper that cannot do so ends.
+func (k *keeper) open() {
+	settings, err := k.read()
+	var lock *os.File
 	if err == nil {
-		err = k.openJobs()
+		lock, err = lockFile(k.ctx, settings.Hooks.Dir, k.sayWaits)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.phase != opening {
+		return // it is to end
+	}
+	if err == nil {
+		k.settings, k.lock = settings, lock
+		err = k.openRunners()
 	}
 	if err != nil {
 		k.say(report{Say: sayOpened, Err: err.Error()})
 		k.end()
 		return
 	}
-	k.runner, k.phase = runner, opened
+	k.phase = opened
 	k.noteSelf()
 	answer := report{Say: sayOpened}
-	if owed, ok := runner.Owed(); ok {
+	if owed, ok := k.runner.Owed(); ok {
 		answer.Owed = &owed
 	}
 	k.say(answer)
+}
+
+func (k *keeper) sayWaits(process int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.say(report{Say: sayWaits, Process: process})
+}
+
+// openRunners makes them; the caller holds mu, and has the lock of the directory.
+func (k *keeper) openRunners() error {
+	sweep(k.settings.Hooks.Dir)
+	k.settings.Hooks.Logger = k.out.logger()
+	runner, err := hooks.New(k.settings.Hooks)
+	if err != nil {
+		return err
+	}
+	if err := k.openJobs(); err != nil {
+		return err
+	}
+	k.runner = runner
+	return nil
+}
+
+// reload takes the settings of now, from the next run on. If they cannot be read, those of
+// before hold. Directory and bounds of the lease need a restart. The caller holds mu.
+func (k *keeper) reload() {
+	next, err := k.read()
+	if err != nil {
+		k.settings.Hooks.Logger.Error("configuration not read by the keeper, which goes on with the last one", "err", err)
+		return
+	}
+	next.Hooks.Logger, next.Hooks.Dir = k.settings.Hooks.Logger, k.settings.Hooks.Dir
+	jobs := maps.Clone(k.settings.Jobs) // a run of one that is gone may still be tried again
+	if jobs == nil {
+		jobs = map[string]Job{}
+	}
+	maps.Copy(jobs, next.Jobs)
+	k.settings.Hooks, k.settings.Jobs = next.Hooks, jobs
+	k.runner.SetConfig(k.settings.Hooks)
+	k.jobs.SetGrace(next.JobGrace)
+	k.noteSelf()
 }
 
 // noteSelf writes for the next life of the agent who this is, and how long it may work.
@@ -275,7 +324,7 @@ func (k *keeper) start(o order) {
 // close ends what runs, and then this process; the caller holds mu.
 func (k *keeper) close() {
 	k.stop()
-	if k.phase == begun || k.phase == opened {
+	if k.phase < running {
 		k.goWhenClean()
 	}
 	k.phase = closing
@@ -294,7 +343,7 @@ func (k *keeper) goWhenClean() {
 
 // say queues a report; the caller holds mu.
 func (k *keeper) say(r report) {
-	r.Read = k.read
+	r.Read = k.heard
 	if k.runner != nil {
 		r.Keeps, _ = k.runner.Keeps()
 	}

@@ -92,7 +92,7 @@ func TestReload(t *testing.T) {
 	r := newRig(t)
 	d := r.open(r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: "echo old >>order"}))
 	d.leads(1)
-	d.SetConfig(r.config(scripts{hooks.LoseLeadership: "echo new >>order"}).Hooks)
+	d.reload(r.config(scripts{hooks.LoseLeadership: "echo new >>order"}))
 	r.until("the note that the leadership keeps its hooks", func() bool { epoch, ok := d.Keeps(); return ok && epoch == 1 })
 	d.lose(1)
 	d.wants(hooks.LoseLeadership, 1, true)
@@ -192,7 +192,7 @@ func TestKeeperKilledInAPlannedEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note + "sleep 0.2"})
-	cfg.Program = []string{"/bin/sh", "-c", "while [ -e " + r.path("slow") + " ]; do sleep 0.01; done; exec " + self + " " + Word}
+	r.program = []string{"/bin/sh", "-c", "while [ -e " + r.path("slow") + " ]; do sleep 0.01; done; exec " + self + " " + Word}
 	d := r.open(cfg)
 	d.Renew(clock().Add(patience))
 	d.leads(7)
@@ -241,11 +241,11 @@ func TestStuckKeeper(t *testing.T) {
 // Where no keeper can be started there is no agent, which says why.
 func TestNoKeeper(t *testing.T) {
 	r := newRig(t)
-	cfg := r.config(nil)
-	cfg.Program = []string{"/bin/false"}
-	if err := r.desk(cfg).Recover(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "start keeper: ") {
+	r.program = []string{"/bin/false"}
+	if err := r.desk(r.config(nil)).Recover(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "start keeper: ") {
 		t.Errorf("%v", err)
 	}
+	r.program = nil
 	if err := os.WriteFile(r.path("state/hook-output"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -261,9 +261,8 @@ func TestNoOtherKeeper(t *testing.T) {
 	if err := os.Symlink("/proc/self/exe", program); err != nil {
 		t.Fatal(err)
 	}
-	cfg := r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note})
-	cfg.Program = []string{program, Word}
-	d := r.open(cfg)
+	r.program = []string{program, Word}
+	d := r.open(r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note}))
 	if err := os.Remove(program); err != nil {
 		t.Fatal(err)
 	}
@@ -290,7 +289,7 @@ func TestDeafKeeper(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.untilFile("lost")
-	if took := now().Sub(begun); took < lease-d.cfg.Budget-100*time.Millisecond {
+	if took := now().Sub(begun); took < lease-d.settings.Budget-100*time.Millisecond {
 		t.Errorf("the leadership was ended after %v, with a lease of %v", took, lease)
 	}
 }
@@ -345,7 +344,7 @@ func TestResultsAndAnswersInAnyOrder(t *testing.T) {
 }
 
 func TestKeeperByHand(t *testing.T) {
-	if _, err := inherit(); err == nil {
+	if _, err := inherit(readFile); err == nil {
 		t.Error("a keeper without an agent")
 	}
 }
@@ -379,8 +378,7 @@ func TestWhatIsToldBeforeThereIsAKeeper(t *testing.T) {
 	d.Return()
 	d.Stop(6)
 	d.Start(event(hooks.MemberChange, 7))
-	d.SetConfig(r.config(scripts{hooks.MemberChange: note}).Hooks)
-	d.Jobs().SetGrace(time.Second)
+	d.reload(r.config(scripts{hooks.MemberChange: note}))
 	d.Jobs().Lost("lost")
 	if !d.IsRunning(hooks.MemberChange) || !d.Lend() || d.Status() != (Status{}) {
 		t.Errorf("status %+v", d.Status())

@@ -52,21 +52,19 @@ const openPatience = 30 * time.Second
 
 // launch starts a keeper, has it run if Run was called, and gives it what waits.
 func (c *Client) launch(ctx context.Context, waits func(process int)) error {
-	lock, err := lockFile(ctx, c.cfg.Hooks.Dir, waits)
+	c.mu.Lock()
+	c.isStale = false
+	c.mu.Unlock()
+	k, err := c.cfg.start()
 	if err != nil {
 		return err
 	}
-	defer lock.Close() // the keeper has it
-	k, err := start(c.cfg.Program, lock)
-	if err != nil {
-		return err
-	}
-	opened := make(chan report, 1)
+	news := make(chan report, 2)
 	go k.write()
 	go func() {
 		err := k.read(func(r report) {
-			if r.Say == sayOpened {
-				opened <- r
+			if r.Say == sayWaits || r.Say == sayOpened {
+				news <- r
 				return
 			}
 			if answer := c.hear(k, r); answer != nil {
@@ -75,24 +73,48 @@ func (c *Client) launch(ctx context.Context, waits func(process int)) error {
 		})
 		c.lost(k, err)
 	}()
-	c.mu.Lock()
-	k.give(order{Do: toOpen, Settings: c.settings()}, openPatience)
-	c.mu.Unlock()
-	select {
-	case r := <-opened:
-		if r.Err != "" {
-			return errors.New(r.Err)
+	k.give(order{Do: toOpen}, openPatience)
+	r, err := k.opens(ctx, news, waits)
+	if err != nil {
+		return err
+	}
+	c.take(k, r.Owed)
+	return nil
+}
+
+// opens waits until the keeper says that it is open. For that of an earlier life it waits
+// as long as it likes: it knows how long that one may work.
+func (k *process) opens(ctx context.Context, news <-chan report, waits func(process int)) (report, error) {
+	late := time.NewTimer(openPatience)
+	defer late.Stop()
+	for {
+		select {
+		case r := <-news:
+			switch {
+			case r.Say == sayWaits:
+				late.Stop()
+				waits(r.Process)
+			case r.Err != "":
+				return r, errors.New(r.Err)
+			default:
+				return r, nil
+			}
+		case <-k.gone:
+			select {
+			case r := <-news: // its last word
+				if r.Err != "" {
+					return r, errors.New(r.Err)
+				}
+			default:
+			}
+			return report{}, errors.New("it ended at once")
+		case <-ctx.Done():
+			k.kill()
+			return report{}, ctx.Err()
+		case <-late.C:
+			k.kill()
+			return report{}, errors.New("it does not answer")
 		}
-		c.take(k, r.Owed)
-		return nil
-	case <-k.gone:
-		return errors.New("it ended at once")
-	case <-ctx.Done():
-		k.kill()
-		return ctx.Err()
-	case <-time.After(openPatience):
-		k.kill()
-		return errors.New("it does not answer")
 	}
 }
 
@@ -101,7 +123,9 @@ func (c *Client) take(k *process, owed *hooks.Epoch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.keeper, c.why = k, nil
-	k.give(order{Do: toReload, Settings: c.settings()}, answerPatience) // they may have changed since it was started
+	if c.isStale {
+		c.reload(k)
+	}
 	if c.isLent {
 		k.give(order{Do: toLend}, answerPatience)
 	}
@@ -155,8 +179,9 @@ func (c *Client) replace() {
 	}
 }
 
-// start forks the process, with the socket, its locked file and our pidfd.
-func start(program []string, lock *os.File) (*process, error) {
+// start forks the process, with the socket and our pidfd.
+func (cfg Config) start() (*process, error) {
+	program := cfg.Program
 	ours, theirs, err := sidecar.SocketPair("keeper")
 	if err != nil {
 		return nil, err
@@ -164,10 +189,10 @@ func start(program []string, lock *os.File) (*process, error) {
 	defer theirs.Close()
 	cmd := exec.Command(program[0], program[1:]...)
 	cmd.Args[0] = processName
-	cmd.Env = sidecar.Environ()
+	cmd.Env = append(sidecar.Environ(), cfg.Environ...)
 	cmd.Dir = "/"
 	cmd.Stderr = os.Stderr
-	cmd.ExtraFiles = []*os.File{theirs, lock} // socketFD, lockFD
+	cmd.ExtraFiles = []*os.File{theirs} // socketFD
 	if fd, err := unix.PidfdOpen(os.Getpid(), 0); err == nil {
 		self := os.NewFile(uintptr(fd), "pidfd")
 		defer self.Close()

@@ -18,14 +18,13 @@ const Word = "keeper"
 // The descriptors that a keeper inherits.
 const (
 	socketFD = 3 + iota
-	lockFD   // locked for as long as it lives
 	agentFD  // the agent's pidfd, where there are such
 )
 
 // Main is the whole life of a keeper process; its result is the exit code.
-func Main() int {
+func Main(read Reader) int {
 	realtime.Inherit()
-	k, err := inherit()
+	k, err := inherit(read)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error: keeper: "+err.Error())
 		return 2
@@ -35,7 +34,7 @@ func Main() int {
 }
 
 // inherit takes what the agent has left for this process.
-func inherit() (*keeper, error) {
+func inherit(read Reader) (*keeper, error) {
 	if err := sidecar.CheckSocket(socketFD); err != nil {
 		return nil, err
 	}
@@ -54,7 +53,7 @@ func inherit() (*keeper, error) {
 		return nil, err
 	}
 	dropSignals()
-	return newKeeper(c, watchAgent(), timer, os.NewFile(lockFD, "lock")), nil
+	return newKeeper(c, watchAgent(), timer, read), nil
 }
 
 // dropSignals catches what would end or stop a keeper, since it has to outlive its agent.

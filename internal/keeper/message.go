@@ -21,7 +21,7 @@ import (
 type verb string
 
 const (
-	toOpen    verb = "open"     // the first one: Settings
+	toOpen    verb = "open"     // the first one
 	toCleanUp verb = "clean up" // before toRun: Event
 	toAdopt   verb = "adopt"    // likewise: Event
 	toRun     verb = "run"
@@ -30,36 +30,40 @@ const (
 	toWill    verb = "will"    // Letters
 	toLend    verb = "lend"    // somebody acts on the lease
 	toReturn  verb = "return"  // nobody does any more
-	toReload  verb = "reload"  // Settings
+	toReload  verb = "reload"  // read the settings again
 	toRecover verb = "recover" // end what jobs of an earlier life have left
 	toBegin   verb = "begin"   // Job
 	toEnd     verb = "end"     // Run, Cause
+	toSweep   verb = "sweep"   // Known: jobs besides those that are configured whose output is kept
 	toLose    verb = "lose"    // for jobs: the leadership is over; Cause
 	toClose   verb = "close"   // end what runs, and go
 )
 
-// order is what the agent wants.
+// order is what the agent wants. It names a hook by its event's kind, and a job by its
+// name: what these run, the keeper has read itself (Settings).
 type order struct {
-	Number   uint64 // from 1, rising: what is acknowledged
-	Do       verb
-	Settings *settings
-	Event    hooks.Event
-	ID       uint64  // of the event; its end is reported by that
-	Due      instant // in place of Event.Within, which starts when the agent says so
-	Lease    instant // the deadline as renewed last, with an event of the leadership
-	Epoch    uint64
-	Letters  []Letter
+	Number  uint64 // from 1, rising: what is acknowledged
+	Do      verb
+	Event   hooks.Event
+	ID      uint64  // of the event; its end is reported by that
+	Due     instant // in place of Event.Within, which starts when the agent says so
+	Lease   instant // the deadline as renewed last, with an event of the leadership
+	Epoch   uint64
+	Letters []Letter
 
-	Job        *jobrun.Order
+	Job        *attempt
 	Run, Cause string
+	Known      []string
 }
 
-// settings is all that a keeper has to know.
-type settings struct {
-	Hooks    hooks.Config // without its logger
-	Budget   time.Duration
-	Takeover time.Duration
-	JobGrace time.Duration
+// attempt is one of a job's run: a jobrun.Order without what only the configuration says.
+type attempt struct {
+	ID, Job string
+	Slot    time.Time
+	Attempt int
+	Timeout time.Duration // the job's own is the longest
+	Event   hooks.Event
+	Tied    bool // what the job says itself counts besides
 }
 
 // word is what a report says.
@@ -67,6 +71,7 @@ type word string
 
 const (
 	sayAck     word = "read"    // no more than what every report says
+	sayWaits   word = "waits"   // for the keeper of an earlier life, Process, which still works
 	sayOpened  word = "opened"  // Owed, or Err: this keeper ends
 	sayCleaned word = "cleaned" // Outcome
 	sayEnded   word = "ended"   // Outcome of a leadership event, in order
@@ -83,6 +88,7 @@ type report struct {
 	Say   word
 	Keeps uint64 // epoch of a leadership that keeps its hooks; 0: none
 
+	Process int
 	Owed    *hooks.Epoch
 	Err     string
 	ID      uint64

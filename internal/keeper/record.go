@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -49,7 +50,7 @@ func patienceWith(cfg hooks.Config) time.Duration {
 // lockFile gives the locked file. It waits for the keeper of an earlier life that still
 // works, and says so; one that works for longer than it may is killed.
 func lockFile(ctx context.Context, dir string, waits func(process int)) (*os.File, error) {
-	file, err := os.OpenFile(filepath.Join(dir, FileName), os.O_RDWR|os.O_CREATE, 0o600)
+	file, err := os.OpenFile(filepath.Join(dir, FileName), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -102,6 +103,24 @@ func await(ctx context.Context, file *os.File, within time.Duration) error {
 		case <-time.After(lockPause):
 		case <-ctx.Done():
 			return ctx.Err()
+		}
+	}
+}
+
+// leftovers are the names of files that a crash leaves behind between the writing of a new
+// hook journal and its renaming. The next write takes another name.
+var leftovers = []string{"hook-journal.json.*.new", "hook-journal.json.try"}
+
+// sweep removes them. No other keeper writes here then: the directory is locked. But the
+// agent may try the disk.
+func sweep(dir string) {
+	agents := fmt.Sprintf(".%d.new", os.Getppid())
+	for _, pattern := range leftovers {
+		found, _ := filepath.Glob(filepath.Join(dir, pattern)) // fails for a bad pattern only
+		for _, path := range found {
+			if !strings.HasSuffix(path, agents) {
+				_ = os.Remove(path) // what stays is in nobody's way
+			}
 		}
 	}
 }

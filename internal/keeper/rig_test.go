@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -37,7 +38,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case Word:
-			os.Exit(Main())
+			os.Exit(Main(readFile))
 		case guard.Word:
 			os.Exit(guard.Main())
 		case "agent":
@@ -62,8 +63,9 @@ func event(kind hooks.Kind, epoch uint64) hooks.Event {
 // rig is a state directory and hooks that leave traces beside it. When the test ends,
 // nothing that was started for it may live.
 type rig struct {
-	t   *testing.T
-	dir string
+	t       *testing.T
+	dir     string
+	program []string // that starts keepers; nil: this one
 }
 
 func newRig(t *testing.T) *rig {
@@ -88,8 +90,8 @@ const note = "echo $BULLY_EVENT:$BULLY_CAUSE:$BULLY_EPOCH >>order; "
 // stubborn does not heed TERM.
 const stubborn = "trap '' TERM; while :; do sleep 0.01; done"
 
-func (r *rig) config(s scripts) Config {
-	cfg := Config{Clock: clock, Budget: 200 * time.Millisecond, JobGrace: 200 * time.Millisecond,
+func (r *rig) config(s scripts) Settings {
+	cfg := Settings{Budget: 200 * time.Millisecond, JobGrace: 200 * time.Millisecond,
 		Hooks: hooks.Config{Dir: r.path("state"), Timeout: patience, Grace: 200 * time.Millisecond, Commands: map[hooks.Kind]hooks.Command{}}}
 	for kind, script := range s {
 		cfg.Hooks.Commands[kind] = hooks.Command{Shell: "cd " + r.dir + "; " + script}
@@ -181,13 +183,42 @@ func (r *rig) kill(pid int, sig unix.Signal) {
 	}
 }
 
+// settingsFile is what a keeper of these tests reads. A variable names it, and no argument:
+// processes of the rig are found by those.
+const settingsFile = "settings"
+
+func readFile() (s Settings, err error) {
+	text, err := os.ReadFile(os.Getenv("SETTINGS"))
+	if err == nil {
+		err = json.Unmarshal(text, &s)
+	}
+	return s, err
+}
+
+// configure writes what keepers read from now on.
+func (r *rig) configure(s Settings) {
+	r.t.Helper()
+	s.Hooks.Logger = nil
+	text, err := json.Marshal(s)
+	if err == nil {
+		err = os.WriteFile(r.path("settings.new"), text, 0o600)
+	}
+	if err == nil {
+		err = os.Rename(r.path("settings.new"), r.path(settingsFile))
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
 // desk is a Client in this process, which lives as long as the test.
 type desk struct {
 	*Client
 	*rig
-	log  *safeBuffer
-	stop context.CancelFunc
-	done chan struct{}
+	settings Settings // as configured last
+	log      *safeBuffer
+	stop     context.CancelFunc
+	done     chan struct{}
 }
 
 type safeBuffer struct {
@@ -208,18 +239,27 @@ func (s *safeBuffer) String() string {
 }
 
 // desk makes a Client that has not recovered yet.
-func (r *rig) desk(cfg Config) *desk {
+func (r *rig) desk(s Settings) *desk {
 	r.t.Helper()
-	d := &desk{rig: r, log: &safeBuffer{}, done: make(chan struct{})}
-	cfg.Hooks.Logger = hclog.New(&hclog.LoggerOptions{Output: d.log, Level: hclog.Debug})
-	d.Client = New(cfg)
+	r.configure(s)
+	d := &desk{rig: r, settings: s, log: &safeBuffer{}, done: make(chan struct{})}
+	s.Hooks.Logger = hclog.New(&hclog.LoggerOptions{Output: d.log, Level: hclog.Debug})
+	d.Client = New(Config{Hooks: s.Hooks, Clock: clock, Program: r.program, Environ: []string{"SETTINGS=" + r.path(settingsFile)}})
 	return d
 }
 
+// reload has the keeper read other settings.
+func (d *desk) reload(s Settings) {
+	d.t.Helper()
+	d.configure(s)
+	d.settings = s
+	d.SetConfig(s.Hooks)
+}
+
 // open is a desk whose keeper runs.
-func (r *rig) open(cfg Config) *desk {
+func (r *rig) open(s Settings) *desk {
 	r.t.Helper()
-	d := r.desk(cfg)
+	d := r.desk(s)
 	d.recover()
 	d.run()
 	return d
@@ -277,32 +317,34 @@ func (d *desk) wants(kind hooks.Kind, epoch uint64, ok bool) hooks.Result {
 	}
 }
 
-// jobOrder is an attempt of a job that is called as its run; "tied" is tied to the
-// leadership.
-func jobOrder(id, script string) jobrun.Order {
-	return jobrun.Order{ID: id, Job: id, Attempt: 1, Command: hooks.Command{Shell: script}, Event: event("job", 7), Tied: id == "tied"}
+// jobOrder is an attempt of a job that is called as its run.
+func jobOrder(id string) jobrun.Order {
+	return jobrun.Order{ID: id, Job: id, Attempt: 1, Event: event("job", 7)}
+}
+
+// with is the settings with a job; "tied" is tied to the leadership.
+func (s Settings) with(job, script string) Settings {
+	jobs := maps.Clone(s.Jobs)
+	if jobs == nil {
+		jobs = map[string]Job{}
+	}
+	jobs[job] = Job{Command: hooks.Command{Shell: script}, Tied: job == "tied"}
+	s.Jobs = jobs
+	return s
 }
 
 // agentOrder is what an agent of these tests does, in JSON: it leads in epoch 7.
 type agentOrder struct {
-	Config agentConfig
-	Lease  time.Duration  // of each renewal; 0: none is sent
-	Lose   bool           // it begins to end the leadership in order
-	Owes   bool           // it cleans up for epoch 7 in place of leading
-	Job    string         // a shell line that it runs, tied to the leadership
-	Free   string         // one that is not
-	Heir   netip.AddrPort // who is to be told of its death; the zero value: nobody
-	Lend   bool           // somebody outside acts on its lease
-	Return bool           // and does no more
-}
-
-// agentConfig is what of a Config can be handed on.
-type agentConfig struct {
-	Commands       map[hooks.Kind]hooks.Command
-	Dir            string
-	Timeout, Grace time.Duration
-	Budget         time.Duration
-	Takeover       time.Duration
+	Settings string // a file
+	Dir      string
+	Lease    time.Duration  // of each renewal; 0: none is sent
+	Lose     bool           // it begins to end the leadership in order
+	Owes     bool           // it cleans up for epoch 7 in place of leading
+	Job      string         // a shell line that it runs, tied to the leadership: the job "tied"
+	Free     string         // one that is not: "free"
+	Heir     netip.AddrPort // who is to be told of its death; the zero value: nobody
+	Lend     bool           // somebody outside acts on its lease
+	Return   bool           // and does no more
 }
 
 // actAgent renews until it is killed, and prints each result.
@@ -312,8 +354,7 @@ func actAgent(in io.Reader, out io.Writer) {
 		panic(err)
 	}
 	owner = fmt.Sprintf("a%d", os.Getppid())
-	c := New(Config{Hooks: hooks.Config{Commands: o.Config.Commands, Dir: o.Config.Dir, Timeout: o.Config.Timeout, Grace: o.Config.Grace},
-		Clock: clock, JobGrace: o.Config.Grace, Budget: o.Config.Budget, Takeover: o.Config.Takeover})
+	c := New(Config{Hooks: hooks.Config{Dir: o.Dir}, Clock: clock, Environ: []string{"SETTINGS=" + o.Settings}})
 	if err := c.Recover(context.Background()); err != nil {
 		panic(err)
 	}
@@ -341,7 +382,7 @@ func actAgent(in io.Reader, out io.Writer) {
 	_ = c.Jobs().Recover(context.Background())
 	for id, script := range map[string]string{"tied": o.Job, "free": o.Free} {
 		if script != "" {
-			c.Jobs().Begin(jobOrder(id, script))
+			c.Jobs().Begin(jobOrder(id))
 		}
 	}
 	if o.Lose {
@@ -370,10 +411,14 @@ type agentProcess struct {
 	keeper int
 }
 
-func (r *rig) agent(o agentOrder, cfg Config) *agentProcess {
+func (r *rig) agent(o agentOrder, s Settings) *agentProcess {
 	r.t.Helper()
-	o.Config = agentConfig{Commands: cfg.Hooks.Commands, Dir: cfg.Hooks.Dir, Timeout: cfg.Hooks.Timeout, Grace: cfg.Hooks.Grace,
-		Budget: cfg.Budget, Takeover: cfg.Takeover}
+	s.JobGrace = s.Hooks.Grace
+	for job, script := range map[string]string{"tied": o.Job, "free": o.Free} {
+		s = s.with(job, script)
+	}
+	r.configure(s)
+	o.Settings, o.Dir = r.path(settingsFile), s.Hooks.Dir
 	text, err := json.Marshal(o)
 	if err != nil {
 		r.t.Fatal(err)

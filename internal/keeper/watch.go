@@ -72,7 +72,7 @@ func (k *keeper) onDeath() {
 		k.jobs.EndAll(jobrun.AgentDied)
 		k.runner.TakeOver(k.left())
 		k.goWhenAtRest()
-	case begun, opened: // a clean-up goes on: it is owed, whoever lives
+	case begun, opening, opened: // a clean-up goes on: it is owed, whoever lives
 		k.goWhenClean()
 		k.phase = closing
 	}
@@ -81,7 +81,7 @@ func (k *keeper) onDeath() {
 // onDeaf is about an agent that has closed its socket. While it lives and leads, its
 // deadline is minded; nobody else will say what to do. The caller holds mu.
 func (k *keeper) onDeaf() {
-	if k.phase == begun || k.phase == opened {
+	if k.phase < running {
 		k.goWhenClean()
 		k.phase = closing
 	}

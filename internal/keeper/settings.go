@@ -1,0 +1,35 @@
+package keeper
+
+import (
+	"time"
+
+	"github.com/bully-agent/bully-agent/hooks"
+)
+
+// Settings is all that a keeper has to know. It reads them itself, at its start and each
+// time that its agent says that they have changed: no command, path or bound comes from
+// the process that reads the network.
+type Settings struct {
+	Hooks hooks.Config   // Dir is needed; without a logger
+	Jobs  map[string]Job // by name
+	// Budget is how long before the deadline a silent agent loses its leadership: what
+	// TERM, KILL and the lose-leadership hook have. More gives them more time; it must
+	// stay below what a healthy agent leaves of its lease between two renewals.
+	Budget time.Duration
+	// Takeover is how much longer than the lease others wait before they take over
+	// (takeover_delay).
+	Takeover time.Duration
+	// JobGrace is between TERM and KILL of what jobs run.
+	JobGrace time.Duration
+}
+
+// Job is what an attempt of a singleton job runs.
+type Job struct {
+	Command hooks.Command
+	Timeout time.Duration // of an attempt; zero: none
+	Tied    bool          // dead when the lease is over
+}
+
+// Reader gives the settings of now. What it reads them from must have been fixed when the
+// keeper was started.
+type Reader func() (Settings, error)
