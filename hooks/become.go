@@ -10,6 +10,9 @@ import (
 
 // becomeLeader runs the hook of ev once it is on disk that this begins.
 func (r *Runner) becomeLeader(ctx context.Context, cfg Config, ev Event, l *leash) Result {
+	if ev.Unfit != "" {
+		return r.skip(ev, errors.New(ev.Unfit))
+	}
 	hasHooks := !cfg.Commands[BecomeLeader].IsZero() || !cfg.Commands[LoseLeadership].IsZero()
 	if ctx.Err() == nil && hasHooks {
 		r.mu.Lock()
@@ -27,11 +30,16 @@ func (r *Runner) becomeLeader(ctx context.Context, cfg Config, ev Event, l *leas
 	return r.attempts(ctx, cfg, leadership, ev, l)
 }
 
-// withdraw ends a become-leader that was not started. If none of its epoch was, there
-// is nothing to lose either.
+// withdraw ends a become-leader that was noted and not started.
 func (r *Runner) withdraw(ev Event, why error) Result {
-	epoch := ev.Epoch.Counter
 	r.journal.withdraw()
+	return r.skip(ev, why)
+}
+
+// skip ends a become-leader that was not started. If none of its epoch was, there is
+// nothing to lose either.
+func (r *Runner) skip(ev Event, why error) Result {
+	epoch := ev.Epoch.Counter
 	if r.begun < epoch {
 		r.mu.Lock()
 		r.unstarted[epoch], r.kept = true, nil

@@ -227,6 +227,9 @@ type Event struct {
 	// after others lead. A become-leader does not wait for it.
 	IsRedo bool
 
+	// Unfit says why a become-leader must not start, if it must not: it fails in its turn.
+	Unfit string `json:"-"`
+
 	// Ended, if set, is called once, on some goroutine, when the event has been
 	// dealt with and the output is in the ledger.
 	Ended func(Result) `json:"-"`

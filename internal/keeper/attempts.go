@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/hooks/jobrun"
 )
 
@@ -39,25 +40,35 @@ func (k *keeper) obeyForJobs(o order) {
 		if o.Lease != 0 {
 			k.jobs.Lease(o.Lease.Time())
 		}
-		k.begin(*o.Job)
+		if o.Job != nil {
+			k.begin(*o.Job)
+		}
 	case toSweep:
 		k.sweepJobs(o.Known)
 	case toEnd:
-		k.jobs.End(o.Run, o.Cause)
+		k.jobs.End(o.Run, cause(o.Cause))
 	case toLose:
-		k.jobs.Lost(o.Cause)
+		k.jobs.Lost(cause(o.Cause))
 	}
+}
+
+// cause is one as it may stand in a record.
+func cause(text string) string {
+	if hooks.IsWord(text) {
+		return text
+	}
+	return "unknown"
 }
 
 // begin runs an attempt of a job by what the settings say of it.
 func (k *keeper) begin(a attempt) {
-	job, ok := k.settings.Jobs[a.Job]
-	if !ok {
-		k.say(report{Say: sayJob, Job: &jobrun.Result{ID: a.ID, Job: a.Job, Exit: jobrun.ExitNotRun, Err: "the keeper has not read of such a job"}})
+	job, isKnown := k.settings.Jobs[a.Job]
+	if why := k.bounds.admitAttempt(a, isKnown); why != "" {
+		k.refuseJob(a, why)
 		return
 	}
 	k.jobs.Begin(jobrun.Order{ID: a.ID, Job: a.Job, Slot: a.Slot, Attempt: a.Attempt, Timeout: job.within(a.Timeout),
-		Command: job.Command, Event: a.Event, Tied: a.Tied || job.Tied})
+		Command: job.Command, Event: a.Event.Sane(), Tied: a.Tied || job.Tied})
 }
 
 // within is an attempt's timeout: what was asked for, and no longer than the job's own.
@@ -90,6 +101,7 @@ func (k *keeper) runJobs() {
 		select {
 		case res := <-k.jobs.Results():
 			k.mu.Lock()
+			delete(k.bounds.attempts, res.ID)
 			k.say(report{Say: sayJob, Job: &res})
 			k.mu.Unlock()
 		case <-ended:

@@ -43,6 +43,7 @@ type keeper struct {
 	heard    uint64        // number of the last order
 	will     []Letter      // what is left; none: nothing
 	isLent   bool          // somebody acts on the lease beside what runs here
+	bounds   bounds
 }
 
 // phase is how far the life of a keeper has come.
@@ -126,6 +127,7 @@ func (k *keeper) hear(form byte, text []byte) {
 		return
 	}
 	k.heard = o.Number
+	o.Event = o.Event.Sane()
 	k.obey(o)
 }
 
@@ -143,6 +145,7 @@ func (k *keeper) obey(o order) {
 	case k.phase == opened && o.Do == toAdopt:
 		k.runner.Adopt(o.Event)
 		k.minded = o.Event.Epoch.Counter
+		k.bounds.began = max(k.bounds.began, k.minded)
 		k.renew(renewal{deadline: o.Lease})
 	case k.phase == opened && o.Do == toRun:
 		k.phase = running
@@ -155,6 +158,9 @@ func (k *keeper) obey(o order) {
 		k.start(o)
 	case o.Do == toStop:
 		k.runner.Stop(o.Epoch)
+	case o.Do == toWill && !isWill(o.Letters):
+		k.will = nil
+		k.noteRefusal(string(o.Do), "it is no will")
 	case o.Do == toWill:
 		k.will = o.Letters
 	case o.Do == toLend, o.Do == toReturn:
@@ -278,6 +284,9 @@ func (k *keeper) tellResults() {
 			k.isWatch = false // until the next leadership renews
 			k.timer.set(0)
 		}
+		if !res.Unasked {
+			k.bounds.settled()
+		}
 		k.say(report{Say: sayEnded, Outcome: toOutcome(res)})
 	}
 	for {
@@ -303,7 +312,18 @@ func (k *keeper) start(o order) {
 	if o.Due != 0 {
 		ev.Within = max(o.Due.Sub(now()), time.Nanosecond)
 	}
+	ok, why := k.bounds.admit(&ev)
+	if why != "" {
+		k.noteRefusal(string(ev.Kind), why)
+	}
+	if !ok {
+		if o.ID != 0 {
+			k.say(report{Say: sayDealt, ID: o.ID, Outcome: outcome{Result: hooks.Result{Kind: ev.Kind, Epoch: ev.Epoch.Counter, Exit: -1}, Err: why}})
+		}
+		return
+	}
 	switch {
+	case ev.Unfit != "": // it is not watched over, since it does not begin
 	case ev.Kind == hooks.BecomeLeader:
 		k.deadline, k.isWatch, k.minded = o.Lease, true, ev.Epoch.Counter
 		k.watch()

@@ -58,7 +58,7 @@ func TestALongEvent(t *testing.T) {
 	d := r.open(r.config(scripts{hooks.BecomeLeader: "wc -c >told"}))
 	ev := event(hooks.BecomeLeader, 1)
 	for i := range 20_000 {
-		ev.Members = append(ev.Members, hooks.Member{ID: fmt.Sprint(i), Name: "a name as long as they come", Status: "alive"})
+		ev.Members = append(ev.Members, hooks.Member{ID: fmt.Sprint(i), Name: "a-name-as-long-as-they-come", Status: "alive"})
 	}
 	d.Start(ev)
 	d.wants(hooks.BecomeLeader, 1, true)

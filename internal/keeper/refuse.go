@@ -1,0 +1,156 @@
+package keeper
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/hooks/jobrun"
+)
+
+// What a keeper does not believe. Its agent reads the network, and a fault in that may put
+// words into its mouth. So an order can have the configured commands run, with what they are
+// told of the cluster, in the order and at the rate of an agent that is well; and no more:
+//
+//   - it names a hook or a job, and what is run was read from the configuration (Settings);
+//   - names of variables are fixed, and values are made of harmless letters (hooks.Event.Sane);
+//   - epochs rise, by leaps that an agent can make;
+//   - what is begun is bounded in number and rate, and so is what waits;
+//   - a will is some datagrams, sent when the agent is dead.
+//
+// An agent that is well meets none of these bounds. Where one is met somebody is told: a
+// hook or a job that is refused has failed.
+
+const (
+	// epochLeap is how far ahead of the last one the next leadership's epoch may be. The
+	// election has the same bound for epochs that it hears of.
+	epochLeap = 1 << 20
+
+	// maxQueued is how many leadership events may wait. Arbitrary: an agent that is well
+	// has two or three.
+	maxQueued = 1000
+
+	// maxLetters and maxDatagram bound a will: the voters, and what a network takes.
+	maxLetters  = 64
+	maxDatagram = 1500
+)
+
+// The rates at which an order may have something begun. Arbitrary: far above what leaders,
+// members and schedules change.
+var (
+	leadershipRate   = rate{burst: 200, refill: 5}
+	notificationRate = rate{burst: 1000, refill: 20}
+	jobRate          = rate{burst: 1000, refill: 10}
+)
+
+// rate is a number at once, and of more for each second.
+type rate struct{ burst, refill float64 }
+
+// allowance is what is left of a rate. The zero value is all of it.
+type allowance struct {
+	used float64
+	at   instant
+}
+
+func (a *allowance) take(r rate, now instant) bool {
+	passed := max(now.Sub(a.at), 0)
+	a.used, a.at = max(a.used-passed.Seconds()*r.refill, 0), now
+	if a.used+1 > r.burst {
+		return false
+	}
+	a.used++
+	return true
+}
+
+// bounds is what a keeper has granted so far.
+type bounds struct {
+	leadership, notification, job allowance
+
+	began    uint64          // the highest epoch whose become-leader was asked for
+	queued   int             // leadership events without a result
+	attempts map[string]bool // of jobs, by id, without a result
+	saidAt   instant         // when a refusal was logged last
+}
+
+// admit judges an event that is to be queued. An event of a leadership must have a result,
+// so a become-leader that may not start is queued as unfit; ok says that the rest may be.
+func (b *bounds) admit(ev *hooks.Event) (ok bool, why string) {
+	switch ev.Kind {
+	case hooks.BecomeLeader:
+		ev.Unfit = b.unfit(ev.Epoch.Counter)
+		why = ev.Unfit
+		fallthrough
+	case hooks.LoseLeadership:
+		if b.queued >= maxQueued {
+			return false, "too many events of leaderships wait"
+		}
+		b.queued++
+		return true, why
+	case hooks.LeaderChange, hooks.MemberChange:
+		if !b.notification.take(notificationRate, now()) {
+			return false, "too many notifications"
+		}
+		return true, ""
+	}
+	return false, "there is no such event"
+}
+
+// unfit says why the become-leader hook of an epoch may not start; "" if it may.
+func (b *bounds) unfit(epoch uint64) string {
+	switch {
+	case epoch < b.began:
+		return fmt.Sprintf("not started: epoch %d is over, %d has begun", epoch, b.began)
+	case b.began != 0 && epoch-b.began > epochLeap:
+		return fmt.Sprintf("not started: epoch %d is too far ahead of %d", epoch, b.began)
+	case !b.leadership.take(leadershipRate, now()):
+		return "not started: too many leaderships in a short time"
+	}
+	b.began = epoch
+	return ""
+}
+
+// settled is called with each result of a leadership event.
+func (b *bounds) settled() { b.queued = max(b.queued-1, 0) }
+
+// admitAttempt judges an attempt of a job; "" if it may begin.
+func (b *bounds) admitAttempt(a attempt, isKnown bool) (why string) {
+	switch {
+	case !isKnown:
+		return "not started: the keeper has not read of such a job"
+	case !hooks.IsWord(a.ID):
+		return "not started: that is no name of a run"
+	case b.attempts[a.ID]:
+		return "not started: the run goes on"
+	case !b.job.take(jobRate, now()):
+		return "not started: too many jobs in a short time"
+	}
+	if b.attempts == nil {
+		b.attempts = map[string]bool{}
+	}
+	b.attempts[a.ID] = true
+	return ""
+}
+
+// refuseJob answers an attempt that may not begin; the caller holds mu.
+func (k *keeper) refuseJob(a attempt, why string) {
+	k.noteRefusal("job", why)
+	k.say(report{Say: sayJob, Job: &jobrun.Result{ID: a.ID, Job: a.Job, Exit: jobrun.ExitNotRun, Err: why}})
+}
+
+// isWill reports whether these letters may be sent.
+func isWill(letters []Letter) bool {
+	for _, l := range letters {
+		if !l.To.IsValid() || len(l.Datagram) > maxDatagram {
+			return false
+		}
+	}
+	return len(letters) <= maxLetters
+}
+
+// noteRefusal logs one a second at most; the caller holds mu.
+func (k *keeper) noteRefusal(what, why string) {
+	if at := now(); k.bounds.saidAt == 0 || at.Sub(k.bounds.saidAt) >= time.Second {
+		k.bounds.saidAt = at
+		k.out.logger().Error("order of the agent refused by its keeper", "order", what, "err", why)
+	}
+}

@@ -1,0 +1,206 @@
+package keeper
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bully-agent/bully-agent/hooks"
+)
+
+// What a hostile agent could ask of its keeper, one thing a test.
+
+// puts sends a message that no agent of ours would.
+func (d *desk) puts(message any) {
+	d.t.Helper()
+	d.mu.Lock()
+	k := d.keeper
+	d.mu.Unlock()
+	if err := k.conn.send(asText, newEncoder().encode(message)); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// gives has an order sent as it is.
+func (d *desk) gives(o order) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.keeper.give(o, answerPatience)
+}
+
+// A command that comes with an order is not run, nor kept for later.
+func TestKeeperRefusesAnotherCommand(t *testing.T) {
+	r := newRig(t)
+	d := r.open(r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note}))
+	evil := hooks.Config{Dir: r.dir, Commands: map[hooks.Kind]hooks.Command{hooks.BecomeLeader: {Shell: "echo x >" + r.path("evil")}}}
+	type settings struct{ Hooks hooks.Config }
+	type foreign struct {
+		Number   uint64
+		Do       verb
+		Event    hooks.Event
+		Settings *settings
+		Command  hooks.Command
+		Lease    instant
+	}
+	for _, do := range []verb{toOpen, toReload, toStart} {
+		d.puts(foreign{Do: do, Settings: &settings{evil}, Command: evil.Commands[hooks.BecomeLeader], Event: event(hooks.BecomeLeader, 3)})
+	}
+	d.become(7)
+	r.until("the hook", func() bool { return strings.Contains(r.text("order"), ":7") })
+	if r.text("evil") != "" {
+		t.Error("a command of the agent's was run")
+	}
+}
+
+// What a command is told are values of variables that are fixed, and harmless.
+func TestKeeperRefusesAnEnvironment(t *testing.T) {
+	r := newRig(t)
+	d := r.open(r.config(scripts{hooks.BecomeLeader: "env >env; cat >told"}))
+	ev := event(hooks.BecomeLeader, 7)
+	const evil = "x\nLD_PRELOAD=/tmp/evil.so"
+	ev.Cause, ev.Cluster, ev.Mode, ev.Role, ev.Epoch.Owner = evil, "$(touch /tmp/x)", "`id`", "a b", "'"
+	ev.Self = hooks.Node{ID: evil, Name: "-rf;", Addr: strings.Repeat("a", 300)}
+	ev.Members = []hooks.Member{{Name: evil, Status: "alive", Priority: -1}}
+	d.Start(ev)
+	d.wants(hooks.BecomeLeader, 7, true)
+	known := append(hooks.Variables(), "PATH", "HOME", "LANG", "PWD", "OLDPWD", "SHLVL", "_")
+	for line := range strings.Lines(r.text("env")) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		if !slices.Contains(known, name) || strings.ContainsAny(value, "$`';\n") && name != "_" {
+			t.Errorf("the command was told %q", line)
+		}
+	}
+	if told := r.text("told"); strings.Contains(told, "evil") || strings.Contains(told, "rf;") {
+		t.Errorf("the command was told %s", told)
+	}
+}
+
+// A job's name is none of the configured ones, and a run's name is a path.
+func TestKeeperRefusesAPath(t *testing.T) {
+	r := newRig(t)
+	d := r.works()
+	d.Renew(clock().Add(patience))
+	d.reload(d.settings.with("free", "exit 3"))
+	before := r.files()
+	for id, job := range map[string]string{"a": "../../evil", "b": "", "/etc/x\n": "free", "": "free"} {
+		o := jobOrder(id)
+		o.Job = job
+		d.Jobs().Begin(o)
+		if res := d.ends(); res.Exit != 126 || !strings.Contains(res.Err, "not started") {
+			t.Errorf("%q of job %q: %+v", id, job, res)
+		}
+	}
+	if after := r.files(); !slices.Equal(before, after) {
+		t.Errorf("files %q, before %q", after, before)
+	}
+}
+
+// files lists what is in the rig's directory, and above it.
+func (r *rig) files() (names []string) {
+	for _, pattern := range []string{"*", "state/*", "state/*/*", "../*"} {
+		found, _ := filepath.Glob(filepath.Join(r.dir, pattern))
+		names = append(names, found...)
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return strings.HasSuffix(name, ".new") })
+}
+
+// Epochs rise, and not by any leap.
+func TestKeeperRefusesAnOldEpoch(t *testing.T) {
+	r := newRig(t)
+	d := r.open(r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note}))
+	d.Renew(clock().Add(patience))
+	d.leads(7)
+	for _, epoch := range []uint64{6, 8 + epochLeap} {
+		d.become(epoch)
+		res := d.wants(hooks.BecomeLeader, epoch, false)
+		if !strings.Contains(res.Err.Error(), fmt.Sprintf("epoch %d", epoch)) {
+			t.Errorf("%v", res.Err)
+		}
+	}
+	d.lose(7)
+	d.wants(hooks.LoseLeadership, 7, true)
+	d.become(7) // it has begun, and is over
+	d.wants(hooks.BecomeLeader, 7, false)
+	r.ordered("become-leader:test:7 lose-leadership:test:7")
+}
+
+// A flood has no more begun than the rate, and no more waits than there is room for.
+func TestKeeperRefusesAFlood(t *testing.T) {
+	r := newRig(t)
+	d := r.open(r.config(scripts{hooks.BecomeLeader: "echo x >>begun"}))
+	begun := time.Now()
+	const many = 400
+	for epoch := range uint64(many) {
+		d.become(epoch + 1)
+	}
+	good := 0
+	for range many {
+		select {
+		case res := <-d.Results():
+			if res.OK {
+				good++
+			}
+		case <-time.After(patience):
+			t.Fatal("results are missing")
+		}
+	}
+	most := int(leadershipRate.burst) + int(leadershipRate.refill*time.Since(begun).Seconds()) + 1
+	if ran := strings.Count(r.text("begun"), "x"); good > most || ran > most || good < int(leadershipRate.burst)/2 {
+		t.Errorf("%d of %d were begun, %d in order; want at most %d", ran, many, good, most)
+	}
+	d.lose(many)
+	d.wants(hooks.LoseLeadership, many, true)
+}
+
+func TestBoundsOfWhatWaits(t *testing.T) {
+	var b bounds
+	ev := event(hooks.LoseLeadership, 1)
+	for i := range maxQueued {
+		if ok, why := b.admit(&ev); !ok {
+			t.Fatalf("event %d: %s", i, why)
+		}
+	}
+	if ok, _ := b.admit(&ev); ok {
+		t.Error("one more than there is room for")
+	}
+	b.settled()
+	if ok, _ := b.admit(&ev); !ok {
+		t.Error("there is room again")
+	}
+	ev.Kind = "evil"
+	if ok, _ := b.admit(&ev); ok {
+		t.Error("an event that there is not")
+	}
+}
+
+func TestWhatIsAWill(t *testing.T) {
+	letter := Letter{To: netip.MustParseAddrPort("192.0.2.1:7950"), Datagram: make([]byte, 100)}
+	long := Letter{To: letter.To, Datagram: make([]byte, maxDatagram+1)}
+	for _, tt := range []struct {
+		letters []Letter
+		want    bool
+	}{{nil, true}, {[]Letter{letter}, true}, {slices.Repeat([]Letter{letter}, maxLetters+1), false}, {[]Letter{long}, false},
+		{[]Letter{{Datagram: letter.Datagram}}, false}} {
+		if got := isWill(tt.letters); got != tt.want {
+			t.Errorf("%d letters: %v", len(tt.letters), got)
+		}
+	}
+}
+
+// An order that makes no sense ends nothing.
+func TestKeeperOutlivesNonsense(t *testing.T) {
+	r := newRig(t)
+	d := r.open(r.config(scripts{hooks.BecomeLeader: note}))
+	for _, o := range []order{{Do: toBegin}, {Do: "evil"}, {Do: toStart}, {Do: toEnd}, {Do: toAdopt}, {Do: toRun}, {Do: toOpen}, {Do: toCleanUp}, {Do: toSweep}} {
+		d.gives(o)
+	}
+	d.leads(7)
+	if _, err := os.Stat(r.path("order")); err != nil {
+		t.Error(err)
+	}
+}
