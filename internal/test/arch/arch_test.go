@@ -32,7 +32,7 @@ type layer struct {
 // package needs a place.
 var layers = map[string]layer{
 	".":                     {may: "internal/cli"},
-	"internal/cli":          {may: "agent internal/config internal/control election election/lease internal/durable internal/fence hooks internal/guard internal/key internal/lab internal/reaper internal/sim internal/sim/paper internal/transport internal/realtime internal/keeper"},
+	"internal/cli":          {may: "agent internal/config internal/control election election/lease internal/durable internal/fence hooks internal/guard internal/key internal/lab internal/reaper internal/sim internal/sim/paper internal/transport internal/realtime internal/keeper internal/rights"},
 	"internal/lab":          {may: "internal/control internal/key internal/lab/netlab internal/lab/verdict internal/realtime"},
 	"internal/lab/netlab":   {may: ""},
 	"internal/lab/verdict":  {may: "", pure: true},
@@ -49,6 +49,7 @@ var layers = map[string]layer{
 	"internal/durable":      {may: ""},
 	"internal/fence":        {may: "internal/durable"},
 	"internal/key":          {may: "internal/durable internal/access"},
+	"internal/rights":       {may: ""},
 	"internal/reaper":       {may: ""},
 	"internal/control":      {may: ""},
 	"internal/test/lantest": {may: "internal/transport"},
@@ -85,7 +86,7 @@ var homes = map[string]string{
 	"github.com/vishvananda/netlink":    "agent internal/lab/netlab",
 	"github.com/vishvananda/netns":      "internal/lab/netlab",
 	"github.com/hashicorp/go-hclog":     "agent internal/cli internal/control hooks hooks/jobrun internal/lab membership internal/sealed internal/transport internal/keeper",
-	"golang.org/x/sys":                  "agent internal/cli internal/config internal/control internal/durable internal/fence hooks internal/guard internal/key internal/lab internal/lab/netlab internal/access membership internal/reaper internal/transport internal/realtime internal/keeper internal/sidecar",
+	"golang.org/x/sys":                  "agent internal/cli internal/config internal/control internal/durable internal/fence hooks internal/guard internal/key internal/lab internal/lab/netlab internal/access membership internal/reaper internal/transport internal/realtime internal/keeper internal/sidecar internal/rights",
 	"golang.org/x/sync":                 "agent internal/cli internal/control internal/lab",
 	"golang.org/x/net":                  "internal/control",
 	"golang.org/x/crypto":               "internal/sealed",
