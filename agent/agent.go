@@ -81,6 +81,9 @@ type Config struct {
 	Scheduling func() control.Scheduling
 	// Runner replaces the keeper; tests only.
 	Runner Runner
+	// Apart has this process give up its rights, and the keeper keep them; nil: it stays
+	// what it is.
+	Apart *Apart
 	// KeeperArgs and KeeperEnviron are what the keeper reads its configuration by.
 	KeeperArgs, KeeperEnviron []string
 	// Jobs are the singleton jobs, checked, each name once.
@@ -115,8 +118,20 @@ type Reloaded struct {
 	Waiting []control.Waiting
 }
 
+// Apart is what becomes of a process that gives up its rights.
+type Apart struct {
+	UID, GID int // whose it is then
+	// GiveUp is called once what takes the rights is done, and before anything is read
+	// from the network. There is no way back.
+	GiveUp func() error
+}
+
 // Runner runs hooks: the keeper, or a fake in tests.
 type Runner interface {
+	// Launch starts the keeper's process, before Recover.
+	Launch() error
+	// Gone is closed when the keeper is lost, and there can be no other; nil: never.
+	Gone() <-chan struct{}
 	Run(ctx context.Context) error
 	Start(ev hooks.Event)
 	Stop(epoch uint64)
@@ -150,6 +165,7 @@ const inboxSize = 1024
 type agent struct {
 	cfg       Config
 	log       hclog.Logger
+	home      home
 	seat      *seat
 	last      *lastLife // its end; nil: it has not begun
 	lan       transport.LAN
@@ -236,9 +252,15 @@ func open(ctx context.Context, cfg Config) (_ *agent, err error) {
 	if a.socket, err = listenControl(cfg.Socket); err != nil {
 		return nil, err
 	}
+	if a.home, err = openHome(cfg.StateDir, cfg.Apart); err != nil {
+		return nil, err
+	}
 	a.chooseRunners()
+	if err = a.setApart(); err != nil {
+		return nil, err
+	}
 	_, _ = rand.Read(a.life[:]) // never fails
-	a.seat, err = openSeat(seatConfig{cluster: cfg.Cluster, name: cfg.Name, election: cfg.Election, dir: cfg.StateDir,
+	a.seat, err = openSeat(seatConfig{cluster: cfg.Cluster, name: cfg.Name, election: cfg.Election, dir: a.home.dir,
 		runner: a.runner, log: a.log, nonce: binary.BigEndian.Uint32(a.life[:])}, a)
 	if err != nil {
 		return nil, err
@@ -261,6 +283,7 @@ func (a *agent) close() {
 	if a.seat != nil {
 		a.seat.close()
 	}
+	a.home.close()
 	if a.lan != nil {
 		_ = a.lan.Shutdown() // again, usually: membership has closed it
 	}
@@ -270,9 +293,24 @@ func (a *agent) close() {
 func (a *agent) chooseRunners() {
 	commands := a.hooksConfig(a.cfg.Hooks)
 	if a.runner, a.jobRunner = a.cfg.Runner, a.cfg.JobRunner; a.runner == nil {
-		keeper := newKeeper(a.cfg, commands)
+		keeper := newKeeper(a.cfg, commands, a.home.dir)
 		a.runner, a.jobRunner = keeper, keeper.Jobs()
 	}
+}
+
+// setApart gives up the rights of this process. The keeper's is started before, and keeps
+// them.
+func (a *agent) setApart() error {
+	if a.cfg.Apart == nil {
+		return nil
+	}
+	if err := a.runner.Launch(); err != nil {
+		return err
+	}
+	if err := a.cfg.Apart.GiveUp(); err != nil {
+		return refusal("see user in the configuration, and docs/security.md", "give up rights: %w", err)
+	}
+	return nil
 }
 
 // prepare ends what the last life has left, and begins a new one, beside that if it takes

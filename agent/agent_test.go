@@ -27,6 +27,7 @@ var errKilled = errors.New("killed")
 // fakeHooks is the runner of processes without processes: it writes down what
 // it is told and answers after a while of fake time.
 type fakeHooks struct {
+	gone chan struct{}
 	fakeOutcomes
 	mu      sync.Mutex
 	log     []string
@@ -89,6 +90,8 @@ func (f *fakeHooks) ran() []string {
 	return slices.Clone(f.log)
 }
 
+func (f *fakeHooks) Launch() error                { return nil }
+func (f *fakeHooks) Gone() <-chan struct{}        { return f.gone }
 func (f *fakeHooks) Stop(uint64)                  {}
 func (f *fakeHooks) Results() <-chan hooks.Result { return f.results }
 func (f *fakeHooks) SetConfig(hooks.Config)       {}

@@ -10,9 +10,10 @@ import (
 	"github.com/bully-agent/bully-agent/internal/keeper"
 )
 
-// newKeeper is the process that runs the commands.
-func newKeeper(cfg Config, commands hooks.Config) *keeper.Client {
-	return keeper.New(keeper.Config{Hooks: commands, Clock: cfg.Now, Args: cfg.KeeperArgs, Environ: cfg.KeeperEnviron})
+// newKeeper is the process that runs the commands, of an agent whose own files are at home.
+func newKeeper(cfg Config, commands hooks.Config, home string) *keeper.Client {
+	return keeper.New(keeper.Config{Hooks: commands, Clock: cfg.Now, Args: cfg.KeeperArgs, Environ: cfg.KeeperEnviron,
+		Once: cfg.Apart != nil, Try: home})
 }
 
 // KeeperSettings is what the keeper of an agent with this configuration has to know, which
@@ -23,6 +24,9 @@ func KeeperSettings(cfg Config) keeper.Settings {
 	s := keeper.Settings{Hooks: cfg.Hooks, Jobs: map[string]keeper.Job{}, Budget: cfg.Election.StopBudget / 2,
 		Takeover: lease.LeaderLength(cfg.Election.TakeoverDelay), JobGrace: cmp.Or(cfg.Hooks.Grace, jobs.DefaultGrace)}
 	s.Hooks.Dir, s.Hooks.Socket, s.Hooks.Logger = cfg.StateDir, cfg.Socket, nil
+	if cfg.Apart != nil {
+		s.Readers = cfg.Apart.GID
+	}
 	for _, j := range cfg.Jobs {
 		s.Jobs[j.Name] = keeper.Job{Command: j.Command, Timeout: j.Timeout, Tied: j.OnLoss == jobs.OnLossKill}
 	}

@@ -68,6 +68,8 @@ func (a *agent) loop() error {
 		case <-left:
 			left = nil
 			s.endJobs()
+		case <-a.runner.Gone():
+			return ErrKeeperGone // it renews nothing and sends nothing from here on
 		case <-a.cfg.Abort:
 			a.log.Warn("stopped at once, without waiting for hooks and hand-over")
 			s.abandon()

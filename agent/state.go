@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -89,15 +90,16 @@ func openState(dir, cluster string) (*stateFile, error) {
 
 func lockDir(dir string) (*os.File, error) {
 	path := filepath.Join(dir, lockName)
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, refusal("the directory must be one that this user may write: see --state-dir", "state directory: %w", err)
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		holder, _ := io.ReadAll(io.LimitReader(f, 32))
+		text, _ := io.ReadAll(io.LimitReader(f, 32))
 		f.Close()
+		holder, _ := strconv.Atoi(string(bytes.TrimSpace(text)))
 		return nil, refusal("each agent needs a directory of its own: see --state-dir",
-			"state directory %s: another agent uses it (pid %s)", dir, bytes.TrimSpace(holder))
+			"state directory %s: another agent uses it (pid %d)", dir, holder)
 	}
 	if err := f.Truncate(0); err == nil {
 		fmt.Fprintf(f, "%d\n", os.Getpid()) // for the message above; the lock itself is the kernel's

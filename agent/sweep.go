@@ -13,7 +13,7 @@ var leftovers = []string{".history.json*", ".jobs.ledger*"}
 // sweep removes them. No other agent writes here then: the directory is locked.
 func (a *agent) sweep() {
 	for _, pattern := range leftovers {
-		found, _ := filepath.Glob(filepath.Join(a.cfg.StateDir, pattern)) // fails for a bad pattern only
+		found, _ := filepath.Glob(filepath.Join(a.home.dir, pattern)) // fails for a bad pattern only
 		for _, path := range found {
 			if err := os.Remove(path); err != nil {
 				a.log.Warn("unfinished file of the last run not removed", "err", err)

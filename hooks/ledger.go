@@ -90,7 +90,7 @@ func (l *ledger) write(row Run, kept []byte) {
 	if err == nil {
 		name := fmt.Sprintf("%012d-%s-%d.log", row.Seq, row.Hook, row.Epoch)
 		text := bytes.Join([][]byte{head, kept}, []byte{'\n'})
-		err = os.WriteFile(filepath.Join(l.dir, name), text, 0o600)
+		err = os.WriteFile(filepath.Join(l.dir, name), text, 0o640) // the directory says who may read
 	}
 	if err = errors.Join(err, l.prune()); err != nil {
 		l.log().Warn("hook output not kept", "err", err)

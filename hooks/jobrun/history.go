@@ -78,11 +78,11 @@ func (h *History) keep(seq uint64, row Row, out *hooks.Output) error {
 		panic("BUG: encode row: " + err.Error()) // strings, numbers and times always encode
 	}
 	dir := filepath.Join(h.dir, row.Job)
-	if err := makeDir(dir); err != nil {
+	if err := os.MkdirAll(dir, 0o750); err != nil { // the directory above says who may read
 		return err
 	}
 	name := filepath.Join(dir, fmt.Sprintf("%012d.log", seq))
-	if err := os.WriteFile(name, bytes.Join([][]byte{head, kept}, []byte{'\n'}), 0o600); err != nil {
+	if err := os.WriteFile(name, bytes.Join([][]byte{head, kept}, []byte{'\n'}), 0o640); err != nil {
 		return err
 	}
 	files, err := h.files(row.Job)

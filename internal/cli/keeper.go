@@ -51,7 +51,11 @@ func runKeeper() int {
 		if err != nil {
 			return keeper.Settings{}, err
 		}
-		return agent.KeeperSettings(agentConfig(cfg)), nil
+		ac := agentConfig(cfg)
+		if err := setApart(&ac, cfg.Node.User); err != nil {
+			return keeper.Settings{}, err
+		}
+		return agent.KeeperSettings(ac), nil
 	})
 }
 

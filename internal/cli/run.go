@@ -51,7 +51,7 @@ var configOption = option{name: "config", value: "FILE",
 
 // placeholders are what the help shows for a flag's value; else VALUE.
 var placeholders = map[string]string{
-	"cluster": "NAME", "name": "NAME", "priority": "N", "state-dir": "DIR", "key": "FILE", "scheduling": "POLICY", "bind": "ADDR:PORT", "advertise": "ADDR[:PORT]",
+	"cluster": "NAME", "name": "NAME", "priority": "N", "state-dir": "DIR", "key": "FILE", "scheduling": "POLICY", "user": "NAME", "bind": "ADDR:PORT", "advertise": "ADDR[:PORT]",
 	"join": "HOST,…", "profile": "NAME", "algorithm": "NAME", "expect": "N", "preempt": "POLICY", "preempt-delay": "TIME",
 	"settle": "TIME", "takeover-delay": "TIME", "on-become-leader": "COMMAND", "on-lose-leadership": "COMMAND",
 	"on-leader-change": "COMMAND", "on-member-change": "COMMAND", "hook-timeout": "TIME", "hook-grace": "TIME",
@@ -201,12 +201,18 @@ func serve(ctx context.Context, cfg *config.Config, src config.Source, log hclog
 	}
 	ac := agentConfig(cfg)
 	ac.Keys = ring
+	if err := setApart(&ac, cfg.Node.User); err != nil {
+		return err
+	}
 	ac.Version, ac.Logger, ac.Now = thisBuild().Version, log, agent.BootClock()
 	ac.WatchLink = agent.NetlinkWatch
 	ac.Scheduling = scheduling
 	go watchScheduling(ctx, log)
 	ac.Abort, ac.Dump, ac.Reloads = signals.abort, signals.dump, signals.reload
 	ac.Reload = newReloader(cfg, src).reload
+	if ac.Apart != nil {
+		ac.Apart.GiveUp = func() error { return giveUp(cfg.Node.User, src.Path, log) }
+	}
 	ac.KeeperArgs, ac.KeeperEnviron = keeperArgs(cfg, src), keeperEnviron(os.Environ())
 	ac.Listen = func() (transport.LAN, error) {
 		lan, err := transport.Listen(transport.Config{Bind: cfg.Network.Bind, Advertise: cfg.Network.Advertise,

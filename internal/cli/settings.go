@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -125,10 +126,11 @@ type reloader struct {
 	started *config.Config // at the agent's start: settings that differ from it and cannot be taken up are found by it
 	src     config.Source
 	hadFile atomic.Bool // there was something in the file when it was read last
+	wasRoot bool        // this process, when it was started
 }
 
 func newReloader(started *config.Config, src config.Source) *reloader {
-	r := &reloader{started: started, src: src}
+	r := &reloader{started: started, src: src, wasRoot: os.Geteuid() == 0}
 	r.hadFile.Store(started.IsFromFile())
 	return r
 }
@@ -139,7 +141,7 @@ func newReloader(started *config.Config, src config.Source) *reloader {
 func (r *reloader) reload() (agent.Reloaded, error) {
 	notifySystemd(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
 	defer notifySystemd(daemon.SdNotifyReady)
-	next, err := loadChecked(r.src)
+	next, err := r.load()
 	if err != nil {
 		return agent.Reloaded{}, err
 	}
@@ -153,6 +155,17 @@ func (r *reloader) reload() (agent.Reloaded, error) {
 	}
 	r.hadFile.Store(next.IsFromFile())
 	return reloaded(r.started, next, ring), nil
+}
+
+// load reads the configuration. A process that has given up its rights cannot look at the
+// host as root would: the keeper checks each command before it runs it.
+func (r *reloader) load() (*config.Config, error) {
+	if r.started.Node.User == "" {
+		return loadChecked(r.src)
+	}
+	src := r.src
+	src.WasRoot = r.wasRoot
+	return config.Load(src)
 }
 
 func reloaded(started, next *config.Config, ring key.Ring) agent.Reloaded {

@@ -47,6 +47,7 @@ type Node struct {
 	StateDir string // absolute
 
 	Scheduling string // "auto", "realtime" or "normal"
+	User       string // whose the process that reads the network becomes; "": it stays as it was started
 }
 
 // Network says where this agent is and whom it looks for.
@@ -125,6 +126,9 @@ type Source struct {
 	Env   func(string) (string, bool) // as os.LookupEnv; nil: an empty environment. An empty variable counts as not set
 	Names []string                    // of all variables of the environment, looked through for slips; nil: none
 	Flags map[string][]string         // flag name without dashes → its values; only flags that were given
+
+	// WasRoot has the defaults, and what is asked of the file, be those of root: this process was when it was started.
+	WasRoot bool
 }
 
 // Load reads the file, the environment and the flags, fills in the defaults, and validates everything that needs
@@ -132,7 +136,11 @@ type Source struct {
 //
 // The error joins one *Error for each thing wrong, at most 25: first the file's by line, then the environment's, then
 // the flags'. No Config comes with it. errors.As finds the first, whose ExitCode holds for all.
-func Load(src Source) (*Config, error) { return load(src, thisHost()) }
+func Load(src Source) (*Config, error) {
+	h := thisHost()
+	h.root = h.root || src.WasRoot
+	return load(src, h)
+}
 
 // Origin says where a setting's value came from: "agent.toml:7:12", "BULLY_PRIORITY", "--priority" or "default".
 func (c *Config) Origin(key string) string { return c.places[key].String() }

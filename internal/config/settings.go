@@ -75,6 +75,11 @@ var settings = []Setting{
 		field: oneOf(func(c *Config) *string { return &c.Node.Scheduling }, "auto", "realtime", "normal"),
 	},
 	{
+		Key: "node.user", Flag: "user", Env: "BULLY_USER",
+		Usage: "user that the process which reads the network becomes; hooks stay the starter's",
+		field: label(func(c *Config) *string { return &c.Node.User }),
+	},
+	{
 		Key: "network.bind", Flag: "bind", Env: "BULLY_BIND", Default: "0.0.0.0:7950",
 		Usage: "address:port to listen on, UDP and TCP; templates such as {{ GetInterfaceIP \"eth0\" }} work",
 		field: bindField,

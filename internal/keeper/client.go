@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,12 @@ type Config struct {
 	Program []string
 	// Args and Environ, of "NAME=value", are for the keeper's Reader.
 	Args, Environ []string
+	// Once says that no other keeper can be started when this one has died: the agent has
+	// given up the rights that it would have. Gone says so then.
+	Once bool
+	// Try is the directory where TryRecording tries the disk: one that the agent may write,
+	// on the file system of Hooks.Dir. Empty: that.
+	Try string
 }
 
 // Client is the agent's hand on its keeper. Start, Stop, Renew, Ending, Will, Return, SetConfig, Keeps,
@@ -38,11 +45,13 @@ type Client struct {
 	toTell  chan struct{}     // holds a token when untold may have something
 	cleaned chan hooks.Result // capacity 1; filled while isCleaning
 	ended   chan struct{}     // closed when Run returns
+	gone    chan struct{}     // closed when the only keeper has died
 	jobs    *Jobs
 
 	mu         sync.Mutex
 	hooks      hooks.Config // as set last
 	keeper     *process     // nil: none runs
+	launched   *process     // by Launch; nil: there is none that nobody speaks with yet
 	why        error        // why none runs, and none is being started; nil otherwise
 	isCleaning bool         // a clean-up was asked for, and has not been answered
 	phase      phase        // running since Run, closing at its end
@@ -98,7 +107,7 @@ func New(cfg Config) *Client {
 		cfg.Program = append([]string{"/proc/self/exe", Word}, cfg.Args...) // also when the file was replaced
 	}
 	c := &Client{cfg: cfg, hooks: cfg.Hooks, results: make(chan hooks.Result, resultRoom), toTell: make(chan struct{}, 1),
-		cleaned: make(chan hooks.Result, 1), ended: make(chan struct{}), phase: opened}
+		cleaned: make(chan hooks.Result, 1), ended: make(chan struct{}), gone: make(chan struct{}), phase: opened}
 	c.jobs = newJobs(c)
 	return c
 }
@@ -108,6 +117,22 @@ func (c *Client) log() hclog.Logger {
 	defer c.mu.Unlock()
 	return c.hooks.Logger
 }
+
+// Launch starts the process of the keeper, which does nothing before Recover. It is for an
+// agent that gives up its rights in between.
+func (c *Client) Launch() error {
+	k, err := c.cfg.start()
+	if err != nil {
+		return fmt.Errorf("start keeper: %w", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.launched = k
+	return nil
+}
+
+// Gone is closed when the keeper has died, and there can be no other (Config.Once).
+func (c *Client) Gone() <-chan struct{} { return c.gone }
 
 // Recover waits for the keeper of the last life, if that still works, and starts this
 // one's. It fails if none can be started: without one nothing can be run here.
@@ -288,7 +313,9 @@ func (c *Client) Status() Status {
 
 // TryRecording finds out whether a become-leader hook could be recorded now. It waits for
 // the disk.
-func (c *Client) TryRecording() error { return hooks.TryRecording(c.cfg.Hooks.Dir) }
+func (c *Client) TryRecording() error {
+	return hooks.TryRecording(cmp.Or(c.cfg.Try, c.cfg.Hooks.Dir))
+}
 
 // Runs lists the last runs of hooks, oldest first. It waits for the disk.
 func (c *Client) Runs() ([]hooks.Run, error) { return hooks.ReadRuns(c.cfg.Hooks.Dir) }

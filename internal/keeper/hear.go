@@ -115,6 +115,12 @@ func (c *Client) lost(k *process, why error) {
 		}
 		return
 	}
+	if c.cfg.Once {
+		c.why = ErrDied
+		c.hooks.Logger.Error("keeper lost, and with it the commands that it ran; this agent cannot start another", "err", why)
+		close(c.gone)
+		return
+	}
 	c.hooks.Logger.Error("keeper lost, and with it the commands that it ran; another is started", "err", why)
 	if c.phase == opened {
 		c.onCleaned(hooks.Result{Kind: hooks.LoseLeadership, Epoch: c.owed.Counter, Exit: -1, Err: ErrDied})

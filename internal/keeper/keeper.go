@@ -220,7 +220,7 @@ func (k *keeper) openRunners() error {
 		return err
 	}
 	k.runner = runner
-	return nil
+	return shareOutput(k.settings.Hooks.Dir, k.settings.Readers)
 }
 
 // reload takes the settings of now, from the next run on. If they cannot be read, those of

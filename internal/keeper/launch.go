@@ -53,11 +53,14 @@ const openPatience = 30 * time.Second
 // launch starts a keeper, has it run if Run was called, and gives it what waits.
 func (c *Client) launch(ctx context.Context, waits func(process int)) error {
 	c.mu.Lock()
-	c.isStale = false
+	k := c.launched
+	c.isStale, c.launched = false, nil
 	c.mu.Unlock()
-	k, err := c.cfg.start()
-	if err != nil {
-		return err
+	if k == nil {
+		var err error
+		if k, err = c.cfg.start(); err != nil {
+			return err
+		}
 	}
 	news := make(chan report, 2)
 	go k.write()

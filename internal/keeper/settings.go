@@ -21,6 +21,9 @@ type Settings struct {
 	Takeover time.Duration
 	// JobGrace is between TERM and KILL of what jobs run.
 	JobGrace time.Duration
+	// Readers is the number of a group that may read what hooks and jobs have printed, the
+	// agent's; 0: nobody but this user.
+	Readers int
 }
 
 // Job is what an attempt of a singleton job runs.

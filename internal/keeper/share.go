@@ -1,0 +1,44 @@
+package keeper
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// outputs are the directories of what hooks and jobs have printed, which the agent shows.
+var outputs = []string{"hook-output", "job-output"}
+
+// shareOutput lets a group read what was printed, and what will be: new files are of the
+// group of their directory. The journal and the records of guards stay this user's.
+func shareOutput(dir string, group int) error {
+	if group == 0 {
+		return nil
+	}
+	for _, name := range outputs {
+		err := filepath.WalkDir(filepath.Join(dir, name), func(path string, entry fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case entry.IsDir():
+				return give(path, group, 0o750|fs.ModeSetgid)
+			case entry.Type().IsRegular():
+				return give(path, group, 0o640)
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("let the agent read %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// give changes the group first: that takes the bit away.
+func give(path string, group int, mode fs.FileMode) error {
+	if err := os.Lchown(path, -1, group); err != nil {
+		return err
+	}
+	return os.Chmod(path, mode)
+}
