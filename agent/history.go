@@ -44,7 +44,7 @@ type history struct {
 // not keep the agent from starting.
 func openHistory(dir string, log hclog.Logger) (*history, error) {
 	h := &history{path: filepath.Join(dir, historyName), log: log, dirty: make(chan struct{}, 1)}
-	content, err := os.ReadFile(h.path)
+	content, err := durable.ReadFile(h.path)
 	if errors.Is(err, os.ErrNotExist) {
 		return h, nil
 	}

@@ -26,7 +26,7 @@ const (
 // of what it has witnessed.
 func readLedger(dir string, log hclog.Logger) (ledger *jobs.Ledger, aside string, err error) {
 	path := filepath.Join(dir, ledgerName)
-	content, err := os.ReadFile(path)
+	content, err := durable.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, "", nil
 	}

@@ -90,7 +90,10 @@ func openState(dir, cluster string) (*stateFile, error) {
 
 func lockDir(dir string) (*os.File, error) {
 	path := filepath.Join(dir, lockName)
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err := durable.CheckDir(dir); err != nil {
+		return nil, refusal("see --state-dir", "state directory: %w", err)
+	}
+	f, err := durable.Open(path, os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, refusal("the directory must be one that this user may write: see --state-dir", "state directory: %w", err)
 	}

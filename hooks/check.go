@@ -108,3 +108,7 @@ func checkTrust(path string) error {
 	}
 	return err
 }
+
+// CheckTrust reports the first part of an absolute path, links included, that somebody else
+// than root could change.
+func CheckTrust(path string) error { return checkTrust(path) }

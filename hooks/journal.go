@@ -15,6 +15,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sys/unix"
+
+	"github.com/bully-agent/bully-agent/internal/durable"
 )
 
 // journal records on disk which process groups run now and which leadership has had
@@ -281,7 +283,7 @@ const trySize = 4 << 10
 // replace puts a new file in the place of one: whoever reads sees one or the other.
 func replace(path string, text []byte) error {
 	next := fmt.Sprintf("%s.%d.new", path, os.Getpid()) // agent and keeper both try the disk
-	err := os.WriteFile(next, text, 0o600)
+	err := writeFresh(next, text)
 	if err == nil {
 		err = os.Rename(next, path)
 	}
@@ -291,12 +293,25 @@ func replace(path string, text []byte) error {
 	return err
 }
 
+// writeFresh makes a file, in the place of one that a crash has left.
+func writeFresh(path string, text []byte) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Close())
+}
+
 // load reads what is on disk. No file is a blank page.
 func (j *journal) load() (page, error) {
 	if j.path == "" {
 		return page{}, nil
 	}
-	text, err := os.ReadFile(j.path)
+	text, err := durable.ReadFile(j.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return page{}, nil
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -11,11 +12,30 @@ func (l *loader) readFile() {
 		return
 	}
 	data, err := readText(l.src.Path, l.host.root)
+	if err == nil {
+		err = l.checkTrust()
+	}
 	if err != nil {
 		l.report(err.at(whole(l.src.Path), ""))
 		return
 	}
 	l.readDocument(data)
+}
+
+// checkTrust asks of root's file what is asked of the hooks that it names, which run as root: owner, group, access control
+// list, and the same of each directory on the way to it.
+func (l *loader) checkTrust() *Error {
+	if !l.host.root || l.host.trust == nil {
+		return nil
+	}
+	path, err := filepath.Abs(l.src.Path)
+	if err == nil {
+		err = l.host.trust(path)
+	}
+	if err != nil {
+		return wrong("its hooks run as root, and somebody else could have written it: %s", err)
+	}
+	return nil
 }
 
 func (l *loader) readDocument(data []byte) {

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/hashicorp/go-sockaddr/template"
+
+	"github.com/bully-agent/bully-agent/hooks"
 )
 
 // host is what Load asks of the machine; tests give another one. Nothing here changes anything or sends a packet.
@@ -19,6 +21,7 @@ type host struct {
 	links    func() ([]link, error)
 	outgoing func(v6 bool) netip.Addr     // source address of the default route; invalid without one
 	template func(string) (string, error) // go-sockaddr
+	trust    func(path string) error      // nobody but root could have written the file; nil: root does not ask
 }
 
 // link is one network interface.
@@ -36,6 +39,7 @@ func thisHost() host {
 		links:    readLinks,
 		outgoing: outgoingAddr,
 		template: template.Parse,
+		trust:    hooks.CheckTrust,
 	}
 }
 

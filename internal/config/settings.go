@@ -77,7 +77,7 @@ var settings = []Setting{
 	{
 		Key: "node.user", Flag: "user", Env: "BULLY_USER",
 		Usage: "user that the process which reads the network becomes; hooks stay the starter's",
-		field: label(func(c *Config) *string { return &c.Node.User }),
+		field: account(func(c *Config) *string { return &c.Node.User }),
 	},
 	{
 		Key: "network.bind", Flag: "bind", Env: "BULLY_BIND", Default: "0.0.0.0:7950",

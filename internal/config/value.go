@@ -112,6 +112,17 @@ func label(at func(*Config) *string) field {
 	})
 }
 
+// account is the name of a user or group of this host; "" is none.
+func account(at func(*Config) *string) field {
+	const expected = labelExpected + "; or nothing"
+	return stringField(at, expected, func(s string, _ value) (string, *Error) {
+		if s != "" && membership.CheckName(s) != nil {
+			return "", wrong("%s is no name of an account: expected %s", quote(s), expected)
+		}
+		return s, nil
+	})
+}
+
 // oneOf reads one of a few words.
 func oneOf(at func(*Config) *string, known ...string) field {
 	expected := strings.Join(known, ", ")

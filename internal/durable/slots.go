@@ -125,7 +125,7 @@ func (f Format) newest(file []byte) (newest Slot, err error) {
 // os.ErrNotExist, and slots whose first Write makes it. It changes nothing on disk.
 func OpenSlots(path string, format Format) (*Slots, Slot, error) {
 	s := &Slots{format: format, path: path}
-	content, err := os.ReadFile(path)
+	content, err := ReadFile(path)
 	if err != nil {
 		return s, Slot{}, err
 	}
@@ -134,7 +134,7 @@ func OpenSlots(path string, format Format) (*Slots, Slot, error) {
 		return nil, Slot{}, err
 	}
 	s.number = newest.Number
-	if s.file, err = os.OpenFile(path, os.O_RDWR, 0); err != nil {
+	if s.file, err = Open(path, os.O_RDWR); err != nil {
 		return nil, Slot{}, err
 	}
 	return s, newest, nil
@@ -171,7 +171,7 @@ func (s *Slots) reopen() (err error) {
 	if s.file != nil {
 		return nil
 	}
-	s.file, err = os.OpenFile(s.path, os.O_RDWR, 0)
+	s.file, err = Open(s.path, os.O_RDWR)
 	if s.number == 0 && errors.Is(err, os.ErrNotExist) {
 		s.file, err = nil, nil
 	}
@@ -182,7 +182,7 @@ func (s *Slots) reopen() (err error) {
 // synced once, here.
 func (s *Slots) create(slot []byte, at int64) error {
 	fresh := s.path + ".new"
-	f, err := os.OpenFile(fresh, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := Open(fresh, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/internal/durable"
 )
 
 // FileName is a file in the state directory whose lock a keeper holds for as long as it
@@ -50,7 +51,7 @@ func patienceWith(cfg hooks.Config) time.Duration {
 // lockFile gives the locked file. It waits for the keeper of an earlier life that still
 // works, and says so; one that works for longer than it may is killed.
 func lockFile(ctx context.Context, dir string, waits func(process int)) (*os.File, error) {
-	file, err := os.OpenFile(filepath.Join(dir, FileName), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	file, err := durable.Open(filepath.Join(dir, FileName), os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, err
 	}

@@ -42,7 +42,7 @@ var layers = map[string]layer{
 	"membership":            {may: "wire internal/transport"},
 	"internal/transport":    {may: "wire"},
 	"internal/sealed":       {may: "wire internal/key internal/transport"},
-	"hooks":                 {may: "internal/realtime internal/access"},
+	"hooks":                 {may: "internal/realtime internal/access internal/durable"},
 	"internal/access":       {may: ""},
 	"internal/guard":        {may: "hooks internal/control internal/durable internal/realtime internal/sidecar"},
 	"hooks/jobrun":          {may: "hooks internal/guard"},
@@ -64,7 +64,7 @@ var layers = map[string]layer{
 	"wire":                  {may: "", pure: true},
 	"internal/sidecar":      {may: "internal/durable internal/realtime"},
 	"internal/realtime":     {may: ""},
-	"internal/keeper":       {may: "hooks internal/realtime internal/sidecar hooks/jobrun"},
+	"internal/keeper":       {may: "hooks internal/durable internal/realtime internal/sidecar hooks/jobrun"},
 }
 
 // onlyInTests are packages that nothing but tests may import.
