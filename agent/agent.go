@@ -53,7 +53,8 @@ type Config struct {
 	StateDir string
 	Hooks    hooks.Config // commands and times; the rest is filled in
 	Socket   string       // control socket; empty: none
-	Notes    []string     // what the configuration has of doubtful, for status
+	Access   control.Access
+	Notes    []string // what the configuration has of doubtful, for status
 	Logger   hclog.Logger
 
 	// Listen binds the port to the other hosts. It is called first, so that a
@@ -249,7 +250,7 @@ func open(ctx context.Context, cfg Config) (_ *agent, err error) {
 	if a.lan, err = cfg.Listen(); err != nil {
 		return nil, err
 	}
-	if a.socket, err = listenControl(cfg.Socket); err != nil {
+	if a.socket, err = listenControl(cfg.Socket, cfg.Access); err != nil {
 		return nil, err
 	}
 	if a.home, err = openHome(cfg.StateDir, cfg.Apart); err != nil {
@@ -382,11 +383,11 @@ func (a *agent) run(ctx context.Context) error {
 }
 
 // listenControl gives nil where no socket is configured.
-func listenControl(path string) (net.Listener, error) {
+func listenControl(path string, access control.Access) (net.Listener, error) {
 	if path == "" {
 		return nil, nil
 	}
-	listener, err := control.Listen(path)
+	listener, err := control.Listen(path, access)
 	if err != nil {
 		return nil, refusal("", "control socket: %w", err)
 	}

@@ -2,12 +2,17 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"os/user"
+	"strconv"
 
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bully-agent/bully-agent/agent"
+	"github.com/bully-agent/bully-agent/internal/config"
+	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/realtime"
 	"github.com/bully-agent/bully-agent/internal/rights"
 )
@@ -27,6 +32,25 @@ func setApart(ac *agent.Config, name string) error {
 	}
 	ac.Apart = &agent.Apart{UID: u.UID, GID: u.GID}
 	return nil
+}
+
+// access is who may use the socket.
+func access(c config.Control) (control.Access, error) {
+	if c.Group == "" {
+		return control.Access{}, nil
+	}
+	group, err := user.LookupGroup(c.Group)
+	if err != nil {
+		return control.Access{}, &failure{code: exitConfig, err: fmt.Errorf("there is no group %q on this host", c.Group), hint: "make it, or leave group out of [control]"}
+	}
+	a := control.Access{}
+	if a.GID, err = strconv.Atoi(group.Gid); err != nil || a.GID == 0 {
+		return control.Access{}, &failure{code: exitConfig, err: fmt.Errorf("group %q is root's", c.Group), hint: "choose another, or leave group out of [control]"}
+	}
+	for _, right := range c.GroupMay {
+		a.May = append(a.May, control.Right(right))
+	}
+	return a, nil
 }
 
 // giveUp makes this process that user's. What it reads later it must be able to read then.

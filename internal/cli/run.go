@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/netip"
 	"os"
@@ -19,6 +20,7 @@ import (
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/internal/config"
 	"github.com/bully-agent/bully-agent/internal/reaper"
+	"github.com/bully-agent/bully-agent/internal/rights"
 	"github.com/bully-agent/bully-agent/internal/transport"
 )
 
@@ -83,6 +85,9 @@ func settingOptions() []option {
 func run(c *call) error {
 	if reaper.IsProcess1() {
 		return runAsProcess1()
+	}
+	if err := rights.Hide(); err != nil { // before a secret is read
+		return fmt.Errorf("keep memory out of core dumps: %w", err)
 	}
 	src, err := c.source()
 	if err != nil {
@@ -202,6 +207,10 @@ func serve(ctx context.Context, cfg *config.Config, src config.Source, log hclog
 	ac := agentConfig(cfg)
 	ac.Keys = ring
 	if err := setApart(&ac, cfg.Node.User); err != nil {
+		return err
+	}
+	var err error
+	if ac.Access, err = access(cfg.Control); err != nil {
 		return err
 	}
 	ac.Version, ac.Logger, ac.Now = thisBuild().Version, log, agent.BootClock()

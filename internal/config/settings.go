@@ -213,6 +213,16 @@ var settings = []Setting{
 		field:   socketField,
 	},
 	{
+		Key: "control.group", Env: "BULLY_CONTROL_GROUP",
+		Usage: "group whose members may use the local API, besides root and the agent's user",
+		field: account(func(c *Config) *string { return &c.Control.Group }),
+	},
+	{
+		Key: "control.group_may", Env: "BULLY_CONTROL_GROUP_MAY", Default: "read", Repeatable: true,
+		Usage: "what they may do: read, act, lend",
+		field: words(func(c *Config) *[]string { return &c.Control.GroupMay }, "read", "act", "lend"),
+	},
+	{
 		Key: "log.level", Flag: "log-level", Env: "BULLY_LOG_LEVEL", Default: "info", Reloadable: true,
 		Usage: "trace, debug, info, warn, error or off",
 		field: oneOf(func(c *Config) *string { return &c.Log.Level }, "trace", "debug", "info", "warn", "error", "off"),

@@ -123,6 +123,39 @@ func account(at func(*Config) *string) field {
 	})
 }
 
+// words reads an array of some of a few words.
+func words(at func(*Config) *[]string, known ...string) field {
+	expected := "an array of " + strings.Join(known, ", ")
+	return field{
+		parse: func(l *loader, v value) *Error {
+			var given []string
+			switch d := v.data.(type) {
+			case []string:
+				given = d
+			case []any:
+				for i, e := range d {
+					s, err := value{place: v.elem(i), data: e}.text(expected)
+					if err != nil {
+						err.place = v.elem(i)
+						return err
+					}
+					given = append(given, s)
+				}
+			default:
+				return wrong("%s: expected %s", v.found(), expected)
+			}
+			for i, s := range given {
+				if !slices.Contains(known, s) || slices.Contains(given[:i], s) {
+					return wrong("%s: expected %s, each once", quote(s), expected)
+				}
+			}
+			*at(l.config) = given
+			return nil
+		},
+		text: func(c *Config) string { return strings.Join(*at(c), ",") },
+	}
+}
+
 // oneOf reads one of a few words.
 func oneOf(at func(*Config) *string, known ...string) field {
 	expected := strings.Join(known, ", ")

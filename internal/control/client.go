@@ -42,8 +42,19 @@ func (c *Client) dial(ctx context.Context) (net.Conn, error) {
 		return nil, err
 	}
 	var d net.Dialer
-	return d.DialContext(ctx, "unix", c.path)
+	conn, err := d.DialContext(ctx, "unix", c.path)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkListener(c.path, conn); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
 }
+
+// errForeign is why nothing is told to whoever listens.
+var errForeign = errors.New("the listener is not to be trusted")
 
 // Status asks the agent about itself.
 func (c *Client) Status(ctx context.Context) (Status, error) {
@@ -212,6 +223,8 @@ func (c *Client) explain(ctx context.Context, err error) error {
 		cause = errno
 	}
 	switch {
+	case errors.Is(err, errForeign):
+		hint = "is that the right socket? --socket names another"
 	case errors.Is(err, fs.ErrPermission):
 		hint = "run it as root or as the agent's user"
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

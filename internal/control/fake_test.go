@@ -73,7 +73,7 @@ func serveAgent(t *testing.T, b Backend, change func(*limits)) served {
 		change(&lim)
 	}
 	path := socketPath(t)
-	l, err := Listen(path)
+	l, err := Listen(path, Access{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,12 +53,12 @@ type HookBackend interface {
 
 func (s *server) hookRoutes() []route {
 	return []route{
-		{http.MethodGet, "/v1/hooks", s.look(func() (any, error) {
+		{http.MethodGet, "/v1/hooks", Read, s.look(func() (any, error) {
 			hooks, err := s.backend.Hooks()
 			return list(hooks), err
 		})},
-		{http.MethodGet, "/v1/hooks/runs", s.hookRuns},
-		{http.MethodPost, "/v1/hooks/run", s.runHook},
+		{http.MethodGet, "/v1/hooks/runs", Read, s.hookRuns},
+		{http.MethodPost, "/v1/hooks/run", Act, s.runHook},
 	}
 }
 
@@ -76,6 +76,11 @@ func (s *server) hookRuns(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if seq > 0 { // what a command prints may be a secret
+		if _, err := s.permit(r, route{path: "/v1/hooks/runs?seq", needs: Act}); err != nil {
+			return err
+		}
+	}
 	return s.look(func() (any, error) {
 		if seq > 0 {
 			return s.backend.HookRun(seq)
@@ -87,10 +92,7 @@ func (s *server) hookRuns(w http.ResponseWriter, r *http.Request) error {
 
 // runHook takes {"event":"become-leader"} and answers when the hook has ended.
 func (s *server) runHook(w http.ResponseWriter, r *http.Request) error {
-	asker, err := s.permit(r, "hooks run")
-	if err != nil {
-		return err
-	}
+	asker := peerIn(r)
 	args, err := parseArgs(r.Body)
 	if err != nil {
 		return err

@@ -83,11 +83,6 @@ func (s *server) lease(w http.ResponseWriter, r *http.Request) error {
 		s.write(w, http.StatusOK, lease)
 		return nil
 	}
-	if q.enters {
-		if _, err := s.permit(r, "holding the lease"); err != nil {
-			return err
-		}
-	}
 	if s.holders.Add(1) > int32(s.limits.holders) {
 		s.holders.Add(-1)
 		return &APIError{Status: http.StatusServiceUnavailable, Hint: "end one of them",

@@ -288,7 +288,7 @@ func TestStrangerIsNoHolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	var refusal *APIError
-	if err := s.lease(nil, r); !errors.As(err, &refusal) || refusal.Status != http.StatusForbidden {
+	if err := s.guarded(route{path: "/v1/lease", needs: Lend, answer: s.lease})(nil, r); !errors.As(err, &refusal) || refusal.Status != http.StatusForbidden {
 		t.Errorf("got %v, want status %d", err, http.StatusForbidden)
 	}
 }

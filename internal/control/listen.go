@@ -26,7 +26,7 @@ const probeTimeout = time.Second
 // socket is a listening unix socket together with the lock that makes its path
 // ours.
 //
-//  1. Nobody but the agent's user and root can connect, at no instant.
+//  1. Nobody but the agent's user, root and the group of Access can connect, at no instant.
 //  2. Of several agents that start at once on one path, one gets it.
 //  3. Only a socket that nobody listens on is ever removed.
 type socket struct {
@@ -34,7 +34,8 @@ type socket struct {
 	// lock is PATH.lock, flocked for as long as we listen; the kernel drops the
 	// lock with the process. The file stays: removing it would let two agents
 	// hold locks on two files of one name.
-	lock *os.File
+	lock   *os.File
+	access access
 }
 
 // Close removes the socket, then gives the path up.
@@ -45,12 +46,13 @@ func (s *socket) Close() error {
 }
 
 // Listen makes the agent's socket at path, mode 0600, and its directory, mode
-// 0700, where that is missing. A socket that a dead agent left is replaced. It
-// fails when path is longer than 107 bytes, when its directory is writable by
-// everybody, when something that is not a socket is in the way, and when a live
+// 0700, where that is missing; both for the group of a, too, if it names one. A socket that
+// a dead agent left is replaced. It
+// fails when path is longer than 107 bytes, when its directory is another user's or
+// writable by others, when something that is not a socket is in the way, and when a live
 // process has the path, which it names. Close removes the socket.
-func Listen(path string) (net.Listener, error) {
-	l, err := listen(path)
+func Listen(path string, a Access) (net.Listener, error) {
+	l, err := listen(path, a)
 	if errors.Is(err, fs.ErrPermission) {
 		err = fmt.Errorf("%w: run as root, or choose a path of your own with --socket", err)
 	}
@@ -60,11 +62,12 @@ func Listen(path string) (net.Listener, error) {
 	return l, nil
 }
 
-func listen(path string) (*socket, error) {
+func listen(path string, a Access) (*socket, error) {
 	if err := checkPath(path); err != nil {
 		return nil, err
 	}
-	if err := makeDir(filepath.Dir(path)); err != nil {
+	isNew, err := makeDir(filepath.Dir(path))
+	if err != nil {
 		return nil, err
 	}
 	lock, err := lockPath(path)
@@ -76,7 +79,12 @@ func listen(path string) (*socket, error) {
 		lock.Close()
 		return nil, err
 	}
-	return &socket{UnixListener: l, lock: lock}, nil
+	s := &socket{UnixListener: l, lock: lock, access: access{a, os.Geteuid()}}
+	if err := a.open(path, isNew); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("let the group in: %w", err)
+	}
+	return s, nil
 }
 
 // checkPath refuses what bind and connect would refuse with "invalid argument",
@@ -95,21 +103,30 @@ func checkPath(path string) error {
 	return nil
 }
 
-// makeDir makes dir if it is missing, and refuses one in which anybody could
+// makeDir makes dir if it is missing, and refuses one in which somebody else could
 // put a socket of his own in place of ours.
-func makeDir(dir string) error {
+func makeDir(dir string) (isNew bool, err error) {
+	_, err = os.Stat(dir)
+	isNew = errors.Is(err, fs.ErrNotExist)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("make directory: %w", err)
+		return false, fmt.Errorf("make directory: %w", err)
 	}
 	info, err := os.Stat(dir)
 	if err != nil {
-		return fmt.Errorf("check directory: %w", err)
+		return false, fmt.Errorf("check directory: %w", err)
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if uid := os.Geteuid(); ok && int(stat.Uid) != uid && stat.Uid != 0 {
+		return false, fmt.Errorf("%s belongs to uid %d, who could pose as the agent: expected uid %d", dir, stat.Uid, uid)
+	}
+	if info.Mode().Perm()&0o020 != 0 && ok && stat.Gid != 0 {
+		return false, fmt.Errorf("group %d may write to %s and so pose as the agent: chmod g-w it", stat.Gid, dir)
 	}
 	if info.Mode().Perm()&0o002 != 0 {
-		return fmt.Errorf("everybody may write to %s and so pose as the agent: use a directory of its own, such as %s",
-			dir, filepath.Join(dir, "bully-agent"))
+		return false, fmt.Errorf("everybody may write to %s and so pose as the agent: use a directory of its own, such as %s",
+			dir, filepath.Join(dir, ownDir))
 	}
-	return nil
+	return isNew, nil
 }
 
 // lockPath takes the lock that goes with path.

@@ -28,7 +28,7 @@ func leaveStale(t *testing.T, path string) {
 
 func mustListen(t *testing.T, path string) net.Listener {
 	t.Helper()
-	l, err := Listen(path)
+	l, err := Listen(path, Access{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,10 +38,10 @@ func mustListen(t *testing.T, path string) net.Listener {
 
 func refusedListen(t *testing.T, path string, says ...string) {
 	t.Helper()
-	l, err := Listen(path)
+	l, err := Listen(path, Access{})
 	if err == nil {
 		l.Close()
-		t.Fatalf("Listen(%s) took the path", path)
+		t.Fatalf("Listen(%s, Access{}) took the path", path)
 	}
 	for _, text := range append(says, "listen on control socket") {
 		if !strings.Contains(err.Error(), text) {
@@ -174,7 +174,7 @@ func TestOfManyThatStartAtOnceOneListens(t *testing.T) {
 	for range starters {
 		all.Go(func() {
 			<-start
-			if l, err := Listen(path); err == nil {
+			if l, err := Listen(path, Access{}); err == nil {
 				won <- l
 			}
 		})
@@ -268,7 +268,7 @@ func TestPeerIsWhoTheKernelSays(t *testing.T) {
 	if got := c.RemoteAddr().String(); got != want {
 		t.Errorf("peer is %q, want %q", got, want)
 	}
-	if a, b := net.Pipe(); peerOf(a).mayChange() {
+	if a, b := net.Pipe(); (access{owner: os.Geteuid()}).grants(peerOf(a), Act) {
 		b.Close()
 		t.Error("a connection without credentials may change things")
 	}

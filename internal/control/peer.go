@@ -13,8 +13,9 @@ import (
 // vouches for it. It serves as the connection's remote address, since a unix
 // client has no other.
 type peer struct {
-	pid int // 0: in another pid namespace
-	uid int // -1: unknown, and trusted with nothing
+	pid    int   // 0: in another pid namespace
+	uid    int   // -1: unknown, and trusted with nothing
+	groups []int // its own, and the supplementary ones
 }
 
 // Network implements net.Addr.
@@ -22,11 +23,6 @@ func (peer) Network() string { return "unix" }
 
 // String implements net.Addr.
 func (p peer) String() string { return fmt.Sprintf("pid %d uid %d", p.pid, p.uid) }
-
-// mayChange reports whether p may do more than look: root, or the agent's own
-// user. Mode 0600 says the same; this holds after an
-// administrator has opened the socket to a monitoring group.
-func (p peer) mayChange() bool { return p.uid == 0 || p.uid == os.Geteuid() }
 
 // describe names the process for people.
 func (p peer) describe() string {
@@ -58,13 +54,16 @@ func peerOf(c net.Conn) peer {
 	}
 	var cred *unix.Ucred
 	var credErr error
+	var groups []int
 	err = raw.Control(func(fd uintptr) {
-		cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+		if cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); credErr == nil {
+			groups = groupsOf(int(fd), cred.Gid)
+		}
 	})
 	if err != nil || credErr != nil {
 		return unknown
 	}
-	return peer{pid: int(cred.Pid), uid: int(cred.Uid)}
+	return peer{pid: int(cred.Pid), uid: int(cred.Uid), groups: groups}
 }
 
 // peerListener accepts connections that know their peer.

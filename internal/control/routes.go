@@ -15,19 +15,23 @@ type endpoint func(w http.ResponseWriter, r *http.Request) error
 
 type route struct {
 	method, path string
+	needs        Right
 	answer       endpoint
 }
 
+// name is how people know it.
+func (r route) name() string { return strings.TrimPrefix(r.path, "/v1/") }
+
 func (s *server) routes() []route {
 	routes := []route{
-		{http.MethodGet, "/v1/status", s.look(s.status)},
-		{http.MethodGet, "/v1/leader", s.look(s.leader)},
-		{http.MethodGet, "/v1/members", s.look(func() (any, error) { return list(s.backend.Members()), nil })},
-		{http.MethodGet, "/v1/history", s.look(func() (any, error) { return list(s.backend.History()), nil })},
-		{http.MethodGet, "/v1/events", s.events},
-		{http.MethodGet, "/v1/lease", s.lease},
-		{http.MethodGet, "/v1/keys", s.look(s.keys)},
-		{http.MethodPost, "/v1/reload", s.change("reload", s.reload)},
+		{http.MethodGet, "/v1/status", Read, s.look(s.status)},
+		{http.MethodGet, "/v1/leader", Read, s.look(s.leader)},
+		{http.MethodGet, "/v1/members", Read, s.look(func() (any, error) { return list(s.backend.Members()), nil })},
+		{http.MethodGet, "/v1/history", Read, s.look(func() (any, error) { return list(s.backend.History()), nil })},
+		{http.MethodGet, "/v1/events", Read, s.events},
+		{http.MethodGet, "/v1/lease", Lend, s.lease},
+		{http.MethodGet, "/v1/keys", Read, s.look(s.keys)},
+		{http.MethodPost, "/v1/reload", Act, s.change("reload", s.reload)},
 	}
 	routes = append(routes, s.hookRoutes()...)
 	routes = append(routes, s.jobRoutes()...)
@@ -35,7 +39,7 @@ func (s *server) routes() []route {
 		run := func(ctx context.Context, args map[string]string) error {
 			return s.backend.Command(ctx, name, args)
 		}
-		routes = append(routes, route{http.MethodPost, "/v1/" + name, s.change(name, run)})
+		routes = append(routes, route{http.MethodPost, "/v1/" + name, Act, s.change(name, run)})
 	}
 	return routes
 }
@@ -47,7 +51,7 @@ func (s *server) handler() http.Handler {
 	var known []string
 	for _, r := range s.routes() {
 		known = append(known, r.method+" "+r.path)
-		mux.Handle(r.method+" "+r.path, s.handle(r.answer))
+		mux.Handle(r.method+" "+r.path, s.handle(s.guarded(r)))
 		mux.Handle(r.path, s.handle(wrongMethod(r)))
 	}
 	mux.Handle("/", s.handle(func(_ http.ResponseWriter, r *http.Request) error {
@@ -59,6 +63,16 @@ func (s *server) handler() http.Handler {
 		}
 	}))
 	return mux
+}
+
+// guarded answers whoever has the right that the route needs.
+func (s *server) guarded(to route) endpoint {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if _, err := s.permit(r, to); err != nil {
+			return err
+		}
+		return to.answer(w, r)
+	}
 }
 
 func wrongMethod(right route) endpoint {

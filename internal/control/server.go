@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -47,6 +48,7 @@ type server struct {
 	backend   Backend
 	logger    hclog.Logger
 	limits    limits
+	access    access
 	followers atomic.Int32
 	holders   atomic.Int32
 }
@@ -63,7 +65,10 @@ func serve(ctx context.Context, l net.Listener, b Backend, logger hclog.Logger, 
 	if logger == nil {
 		logger = hclog.NewNullLogger()
 	}
-	s := &server{backend: b, logger: logger, limits: lim}
+	s := &server{backend: b, logger: logger, limits: lim, access: access{owner: os.Geteuid()}}
+	if ours, ok := l.(*socket); ok {
+		s.access = ours.access
+	}
 	hs := s.http(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- hs.Serve(netutil.LimitListener(peerListener{l}, lim.conns)) }()

@@ -213,7 +213,7 @@ func TestAnswerWithoutJSONFormIsAnError(t *testing.T) {
 }
 
 // A monitoring group may be let in by chmod; it may look and nothing else.
-func TestOnlyRootAndTheAgentsUserMayChange(t *testing.T) {
+func TestCase65OnlyRootAndTheAgentsUserMayChange(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can connect as another user")
 	}
@@ -242,7 +242,7 @@ func TestOnlyRootAndTheAgentsUserMayChange(t *testing.T) {
 func TestWhoMayChange(t *testing.T) {
 	me := os.Geteuid()
 	for uid, want := range map[int]bool{0: true, me: true, me + 1: false, -1: false} {
-		if got := (peer{pid: 1, uid: uid}).mayChange(); got != want {
+		if got := (access{owner: me}).grants(peer{pid: 1, uid: uid}, Act); got != want {
 			t.Errorf("uid %d: %v, want %v", uid, got, want)
 		}
 	}
