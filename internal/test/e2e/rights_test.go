@@ -296,6 +296,36 @@ func TestRightsAreGivenUpFromOneStartToTheNext(t *testing.T) {
 	}
 }
 
+// The memory of an agent, where a key is, is nobody's to look into, though both are the same
+// user's, and goes into no core dump: with or without rights to give up.
+func TestCase59MemoryIsNobodysToLookInto(t *testing.T) {
+	a := newApart(t, 17966)
+	a.configure("")
+	for _, dir := range []string{"state", "run"} {
+		must(t, os.MkdirAll(a.path(dir), 0o700))
+		must(t, os.Chown(a.path(dir), a.uid, a.uid))
+	}
+	must(t, os.WriteFile(a.path("hooks"), nil, 0o666))
+	must(t, os.Chmod(a.path("hooks"), 0o666))
+	must(t, os.Chmod(filepath.Dir(binary), 0o711))
+	log, err := os.Create(a.path("log"))
+	must(t, err)
+	defer log.Close()
+	a.cmd = exec.Command(binary, "run", "--config", a.path("agent.toml"))
+	a.cmd.Stdout, a.cmd.Stderr = log, log
+	a.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.uid)}}
+	must(t, a.cmd.Start())
+	a.until("the hook", func() bool { return strings.Contains(a.text("hooks"), "become "+strconv.Itoa(a.uid)) })
+	for _, file := range []string{"mem", "environ", "maps", "auxv", "fd/"} {
+		if err := a.asUser(fmt.Sprintf("ls /proc/%d/%s && cat /proc/%d/%s", a.cmd.Process.Pid, file, a.cmd.Process.Pid, file)); err == nil {
+			t.Errorf("/proc/PID/%s can be read", file)
+		}
+	}
+	if err := a.asUser(fmt.Sprintf("cat /proc/%d/status", a.cmd.Process.Pid)); err != nil {
+		t.Errorf("what everybody may read: %v", err)
+	}
+}
+
 // Whoever cannot give up is told so, and nothing is written.
 func TestUserThatCannotBe(t *testing.T) {
 	a := newApart(t, 17965)
