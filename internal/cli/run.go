@@ -209,7 +209,6 @@ func serve(ctx context.Context, cfg *config.Config, src config.Source, log hclog
 	if err := setApart(&ac, cfg.Node.User); err != nil {
 		return err
 	}
-	var err error
 	if ac.Access, err = access(cfg.Control); err != nil {
 		return err
 	}

@@ -8,8 +8,6 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
-
-	"golang.org/x/sys/unix"
 )
 
 // Slots is a file of two slots of one page each, written alternately: a write that
@@ -28,7 +26,7 @@ import (
 type Slots struct {
 	format Format
 	path   string
-	file   *os.File
+	file   *file
 	number uint64 // of the last write that is on the disk; 0: there is none
 }
 
@@ -134,7 +132,7 @@ func OpenSlots(path string, format Format) (*Slots, Slot, error) {
 		return nil, Slot{}, err
 	}
 	s.number = newest.Number
-	if s.file, err = Open(path, os.O_RDWR); err != nil {
+	if s.file, err = openFile(path, os.O_RDWR); err != nil {
 		return nil, Slot{}, err
 	}
 	return s, newest, nil
@@ -151,9 +149,9 @@ func (s *Slots) Write(content []byte) error {
 	if s.file == nil {
 		return s.create(slot, at)
 	}
-	_, err := s.file.WriteAt(slot, at)
+	err := s.file.writeAt(slot, at)
 	if err == nil {
-		err = unix.Fdatasync(int(s.file.Fd()))
+		err = s.file.datasync()
 	}
 	if err != nil {
 		// After a failed sync the kernel may call the page clean though it is
@@ -171,7 +169,7 @@ func (s *Slots) reopen() (err error) {
 	if s.file != nil {
 		return nil
 	}
-	s.file, err = Open(s.path, os.O_RDWR)
+	s.file, err = openFile(s.path, os.O_RDWR)
 	if s.number == 0 && errors.Is(err, os.ErrNotExist) {
 		s.file, err = nil, nil
 	}
@@ -182,16 +180,16 @@ func (s *Slots) reopen() (err error) {
 // synced once, here.
 func (s *Slots) create(slot []byte, at int64) error {
 	fresh := s.path + ".new"
-	f, err := Open(fresh, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
+	f, err := openFile(fresh, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteAt(slot, at)
-	if err := errors.Join(err, f.Truncate(2*SlotSize), f.Sync()); err != nil {
+	err = f.writeAt(slot, at)
+	if err := errors.Join(err, f.truncate(2*SlotSize), f.sync()); err != nil {
 		f.Close()
-		return errors.Join(err, os.Remove(fresh))
+		return errors.Join(err, Remove(fresh))
 	}
-	if err := errors.Join(os.Rename(fresh, s.path), SyncDir(filepath.Dir(s.path))); err != nil {
+	if err := errors.Join(rename(fresh, s.path), SyncDir(filepath.Dir(s.path))); err != nil {
 		f.Close()
 		return err
 	}

@@ -47,6 +47,7 @@ var layers = map[string]layer{
 	"internal/guard":        {may: "hooks internal/control internal/durable internal/realtime internal/sidecar"},
 	"hooks/jobrun":          {may: "hooks internal/guard"},
 	"internal/durable":      {may: ""},
+	"internal/test/crash":   {may: "internal/durable"},
 	"internal/fence":        {may: "internal/durable"},
 	"internal/key":          {may: "internal/durable internal/access"},
 	"internal/rights":       {may: ""},
@@ -69,6 +70,7 @@ var layers = map[string]layer{
 
 // onlyInTests are packages that nothing but tests may import.
 var onlyInTests = []string{"internal/test/lantest", "internal/test/hostile"}
+var onlyInTests = []string{"internal/test/lantest", "internal/test/crash"}
 
 // homes says where a dependency may be imported: where its traps are known. A
 // package is matched by the longest prefix here; one that matches none fails the
@@ -82,7 +84,6 @@ var homes = map[string]string{
 	"github.com/hashicorp/go-sockaddr":  "internal/config",
 	"github.com/netresearch/go-cron":    "internal/jobs",                // its parser alone: no scheduler, no clock
 	"github.com/xrash/smetrics":         "internal/config internal/cli", // both suggest what was meant
-	"github.com/google/renameio":        "internal/durable",
 	"github.com/vishvananda/netlink":    "agent internal/lab/netlab",
 	"github.com/vishvananda/netns":      "internal/lab/netlab",
 	"github.com/hashicorp/go-hclog":     "agent internal/cli internal/control hooks hooks/jobrun internal/lab membership internal/sealed internal/transport internal/keeper",
