@@ -14,6 +14,7 @@ type disk struct {
 	lasting map[string]*inode // as they were when they were synced last
 	held    map[uint64]*inode // open files, by handle
 	pending []map[string]*inode
+	touched *inode // by the last operation
 }
 
 // inode is a file without a name.
@@ -58,6 +59,7 @@ func newDisk(files map[string][]byte) *disk {
 // step makes one operation.
 func (d *disk) step(op durable.Op) {
 	name, to := filepath.Base(op.Path), filepath.Base(op.To)
+	d.touched = nil
 	switch op.Kind {
 	case durable.OpOpen:
 		d.held[op.Handle] = d.names[name]
@@ -70,17 +72,20 @@ func (d *disk) step(op durable.Op) {
 		}
 		d.held[op.Handle] = d.names[name]
 	case durable.OpWrite, durable.OpTruncate:
-		d.held[op.Handle].apply(op)
+		d.touched = d.held[op.Handle]
+		d.touched.apply(op)
 	case durable.OpSync:
 		if n := d.held[op.Handle]; n != nil {
 			n.lasting, n.pending = n.now, nil
 		}
 	case durable.OpRename:
-		d.names[to] = d.names[name]
+		d.touched = d.names[name]
+		d.names[to] = d.touched
 		delete(d.names, name)
 		d.renamed()
 	case durable.OpLink:
-		d.names[to] = d.names[name]
+		d.touched = d.names[name]
+		d.names[to] = d.touched
 		d.renamed()
 	case durable.OpUnlink:
 		delete(d.names, name)
@@ -110,10 +115,7 @@ func (d *disk) left(found func(map[string][]byte)) {
 			found(content(names, data))
 		}
 	}
-	for _, n := range d.names { // as of now: what older names give was torn in its turn
-		if len(n.pending) == 0 {
-			continue
-		}
+	if n := d.touched; n != nil && len(n.pending) > 0 { // the others were torn in their turn
 		n.torn(func(spoiled []byte) {
 			found(content(d.names, func(other *inode) []byte {
 				if other == n {

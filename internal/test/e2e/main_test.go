@@ -103,7 +103,9 @@ var quick = []string{
 	"TestPriorityDecides", "TestCommandsOnHosts", "TestCutLeaderLetsGoFirst", "TestLeaderWithoutLink", "TestIPv6Only",
 	"TestKilledLeaderIsReplacedAtOnce", "TestQuorumOutlivesALeader", "TestQuorumLeaderInMinority", "TestPausedLeader",
 	"TestKeeperRunsTheLoseHook", "TestKeeperLeavesNothingBehind", "TestStopDuringBecomeHook", "TestHandOverWaitsForJobs",
-	"TestCase86And88NetworkProcessHasNoRights", "TestCase87NetworkProcessWritesNothingOfTheKeepers", "TestExecRunsOnOneHost", "TestHoldFollowsTheLeader", "TestVirtualAddressFollowsTheLeader",
+	"TestExecRunsOnOneHost", "TestHoldFollowsTheLeader", "TestVirtualAddressFollowsTheLeader",
+	"TestKilledAtEachCallOnTheStateFile",
+	"TestCase86And88NetworkProcessHasNoRights", "TestCase87NetworkProcessWritesNothingOfTheKeepers",
 }
 
 // needsLAN skips a test that cannot run here, or not by default.
