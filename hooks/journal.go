@@ -1,10 +1,12 @@
 package hooks
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -31,8 +33,8 @@ import (
 // All of this outlives the agent without being synced. A loss of power ends the hooks
 // with the agent, and that a lose-leadership hook is owed then stands in the
 // election's state file, which is synced before; what is owed is synced here too, when
-// it begins and when the hook has failed, from when on it stands nowhere else, but
-// nobody waits for that.
+// it begins and when the hook has failed, from when on it stands nowhere else, and at
+// each change while it is owed, but nobody waits for that.
 //
 // Safe for concurrent use. Writes are done by the backlog; only the newest state
 // counts.
@@ -45,6 +47,11 @@ type journal struct {
 	page    page
 	before  page // what was owed before the last begin
 	pending bool // Invariant: true while a write that will see page is queued
+
+	// isFresh: what is owed has begun just now, and stands in the state file; nobody is
+	// to wait for a sync. From the first sync on, a page with what is owed is on the
+	// disk before it takes the place of the one there.
+	isFresh bool
 }
 
 const journalName = "hook-journal.json"
@@ -130,6 +137,7 @@ func (j *journal) begin(ev Event, k *kept) <-chan error {
 	j.mu.Lock()
 	j.before = page{Owed: j.page.Owed, Kept: j.page.Kept}
 	j.page.Owed, j.page.Kept, j.page.Done = &Epoch{Counter: ev.Epoch.Counter, Owner: ev.Epoch.Owner}, k, nil
+	j.isFresh = true
 	j.mu.Unlock()
 	j.backlog.add(func() {
 		err := j.write()
@@ -154,9 +162,11 @@ func (j *journal) persist() {
 	}
 }
 
-// withdraw takes back a begin after which nothing was started.
+// withdraw takes back a begin after which nothing was started. What was owed before may
+// stand nowhere else, and the begin has taken its place.
 func (j *journal) withdraw() {
-	j.change(func() { j.page.Owed, j.page.Kept = j.before.Owed, j.before.Kept })
+	j.change(func() { j.page.Owed, j.page.Kept, j.isFresh = j.before.Owed, j.before.Kept, false })
+	j.persist()
 }
 
 // settle notes that the lose-leadership hook of the epoch has succeeded.
@@ -238,7 +248,7 @@ func (j *journal) write() error {
 	j.mu.Lock()
 	j.pending = false
 	text, err := json.Marshal(j.page)
-	isBlank := j.page.isBlank()
+	isBlank, isSynced := j.page.isBlank(), j.page.Owed != nil && !j.isFresh
 	j.mu.Unlock()
 	switch {
 	case err != nil:
@@ -246,23 +256,22 @@ func (j *journal) write() error {
 	case isBlank:
 		return j.remove()
 	}
-	return replace(j.path, text)
+	return replace(j.path, sealed(text), isSynced)
 }
 
 // sync sees to it that what is owed survives a loss of power, if the disk can. That
 // it could not be written has been told; that it could not be synced, the disk's next
 // write will tell.
 func (j *journal) sync() {
-	for _, path := range []string{j.path, filepath.Dir(j.path)} {
-		if f, err := os.Open(path); err == nil {
-			_ = f.Sync()
-			f.Close()
-		}
-	}
+	j.mu.Lock()
+	j.isFresh = false
+	j.mu.Unlock()
+	_ = durable.SyncFile(j.path)
+	_ = durable.SyncDir(filepath.Dir(j.path))
 }
 
 func (j *journal) remove() error {
-	if err := os.Remove(j.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := durable.Remove(j.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
@@ -270,8 +279,8 @@ func (j *journal) remove() error {
 
 // tryFile writes a file, and removes it again.
 func tryFile(path string, size int) error {
-	err := replace(path, make([]byte, size))
-	if removed := os.Remove(path); err == nil && !errors.Is(removed, fs.ErrNotExist) { // agent and keeper both try
+	err := replace(path, make([]byte, size), false)
+	if removed := durable.Remove(path); err == nil && !errors.Is(removed, fs.ErrNotExist) { // agent and keeper both try
 		err = removed
 	}
 	return err
@@ -280,30 +289,30 @@ func tryFile(path string, size int) error {
 // trySize is at least what a file system gives to a file, and more than a page takes.
 const trySize = 4 << 10
 
-// replace puts a new file in the place of one: whoever reads sees one or the other.
-func replace(path string, text []byte) error {
-	next := fmt.Sprintf("%s.%d.new", path, os.Getpid()) // agent and keeper both try the disk
-	err := writeFresh(next, text)
-	if err == nil {
-		err = os.Rename(next, path)
-	}
-	if err != nil {
-		_ = os.Remove(next)
-	}
-	return err
+// replace puts a new file in the place of one: whoever reads sees one or the other. After
+// a loss of power that is so only if it is synced.
+func replace(path string, text []byte, synced bool) error {
+	fresh := fmt.Sprintf("%s.%d.new", path, os.Getpid()) // agent and keeper both try the disk
+	return durable.Swap(path, fresh, text, synced)
 }
 
-// writeFresh makes a file, in the place of one that a crash has left.
-func writeFresh(path string, text []byte) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// sealed adds a line with the checksum: one bit of the disk could else make another epoch
+// of what is owed, or none.
+func sealed(text []byte) []byte {
+	return fmt.Appendf(text, "\n%08x\n", crc32.Checksum(text, castagnoli))
+}
+
+var errChecksum = errors.New("damaged: its checksum does not match")
+
+func unsealed(file []byte) (text []byte, err error) {
+	const tail = len("\n01234567\n")
+	text = file[:max(len(file)-tail, 0)]
+	if !bytes.Equal(sealed(bytes.Clone(text)), file) {
+		return nil, errChecksum
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	return errors.Join(err, f.Close())
+	return text, nil
 }
 
 // load reads what is on disk. No file is a blank page.
@@ -319,7 +328,10 @@ func (j *journal) load() (page, error) {
 		return page{}, fmt.Errorf("load hook journal: %w", err)
 	}
 	var left page
-	if err := json.Unmarshal(text, &left); err != nil {
+	if text, err = unsealed(text); err == nil {
+		err = json.Unmarshal(text, &left)
+	}
+	if err != nil {
 		return page{}, fmt.Errorf("load hook journal: %s: %w", j.path, err)
 	}
 	return left, nil

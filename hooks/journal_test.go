@@ -45,7 +45,7 @@ func crashed(t *testing.T, s scripts, cfg Config, left entry) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := replace(g.journal.path, text); err != nil {
+	if err := replace(g.journal.path, sealed(text), false); err != nil {
 		t.Fatal(err)
 	}
 	return g
