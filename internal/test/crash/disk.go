@@ -135,7 +135,13 @@ func content(names map[string]*inode, data func(*inode) []byte) map[string][]byt
 	return files
 }
 
-const sector = 512
+const (
+	sector = 512
+
+	// bytewise is up to what length a write is torn at each byte and each bit: what is longer is
+	// torn at sectors. Arbitrary: records are shorter.
+	bytewise = 1 << 10
+)
 
 // torn gives the file with its last write torn: a beginning of each length is there, an end
 // from each sector on, each sector alone, and the whole with each bit the other way.
@@ -151,6 +157,9 @@ func (n *inode) torn(found func([]byte)) {
 	was := n.lasting
 	length := len(op.Content)
 	for i := range length {
+		if length > bytewise {
+			break
+		}
 		found(put(was, int(op.At), op.Content[:i]))
 		for bit := range 8 {
 			flipped := bytes.Clone(n.now)
