@@ -36,6 +36,7 @@ var layers = map[string]layer{
 	"internal/lab":          {may: "internal/control internal/key internal/lab/netlab internal/lab/verdict internal/realtime"},
 	"internal/lab/netlab":   {may: ""},
 	"internal/lab/verdict":  {may: "", pure: true},
+	"internal/test/attack":  {may: "wire"},
 	"internal/test/e2e":     {may: ""},
 	"internal/config":       {may: "agent election membership hooks internal/jobs internal/key"},
 	"agent":                 {may: "wire election membership internal/transport internal/sealed internal/key hooks hooks/jobrun internal/jobs internal/control internal/durable election/lease internal/keeper"},
@@ -69,8 +70,7 @@ var layers = map[string]layer{
 }
 
 // onlyInTests are packages that nothing but tests may import.
-var onlyInTests = []string{"internal/test/lantest", "internal/test/hostile"}
-var onlyInTests = []string{"internal/test/lantest", "internal/test/crash"}
+var onlyInTests = []string{"internal/test/lantest", "internal/test/hostile", "internal/test/crash", "internal/test/attack"}
 
 // homes says where a dependency may be imported: where its traps are known. A
 // package is matched by the longest prefix here; one that matches none fails the
@@ -87,7 +87,7 @@ var homes = map[string]string{
 	"github.com/vishvananda/netlink":    "agent internal/lab/netlab",
 	"github.com/vishvananda/netns":      "internal/lab/netlab",
 	"github.com/hashicorp/go-hclog":     "agent internal/cli internal/control hooks hooks/jobrun internal/lab membership internal/sealed internal/transport internal/keeper",
-	"golang.org/x/sys":                  "agent internal/cli internal/config internal/control internal/durable internal/fence hooks internal/guard internal/key internal/lab internal/lab/netlab internal/access membership internal/reaper internal/transport internal/realtime internal/keeper internal/sidecar internal/rights",
+	"golang.org/x/sys":                  "agent internal/cli internal/config internal/control internal/durable internal/fence hooks internal/guard internal/key internal/lab internal/lab/netlab internal/access membership internal/reaper internal/transport internal/realtime internal/keeper internal/sidecar internal/rights internal/test/attack",
 	"golang.org/x/sync":                 "agent internal/cli internal/control internal/lab",
 	"golang.org/x/net":                  "internal/control",
 	"golang.org/x/crypto":               "internal/sealed",
