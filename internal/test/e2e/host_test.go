@@ -100,7 +100,7 @@ func (h *host) start() {
 	log, err := os.OpenFile(h.logPath(), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	must(t, err)
 	defer log.Close()
-	p := &process{done: make(chan struct{}), cmd: h.command(append([]string{binary}, h.arguments()...)...)}
+	p := &process{done: make(chan struct{}), cmd: h.command(append([]string{h.lan.program()}, h.lan.suit(h.arguments())...)...)}
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=/"}, h.lan.env...) // no BULLY_* of ours
 	h.lan.journal.note(h, isStarted)

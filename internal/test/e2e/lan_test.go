@@ -31,6 +31,7 @@ type lan struct {
 	journal *journal
 	options []string // arguments of `run` that all hosts get
 	env     []string // environment of all agents; timers have no flags
+	other   string   // a program that runs as agent instead of the one under test; see program
 
 	insecure bool          // no key is used: what a test forges is taken for a member's
 	overlap  string        // why hosts may lead at the same time in this test; "": they may not
