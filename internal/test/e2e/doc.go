@@ -11,6 +11,8 @@
 // they are skipped and say what is missing. By default the quick ones run, within
 // a minute; BULLY_E2E=all runs the others too, and BULLY_E2E=long also those that
 // take minutes. BULLY_E2E_BINARY names a binary to test instead of the one that is
-// built from these sources. BULLY_E2E_KEEP names a directory that gets the logs, states
+// built from these sources. BULLY_E2E_UNGUARDED names one from before there were defences:
+// on it each attack of TestAttacksWorkWithoutDefence is seen to work. BULLY_SOAK is how long
+// TestTrustUnderChaos goes on, such as 8h. BULLY_E2E_KEEP names a directory that gets the logs, states
 // and hook lines of each test that fails.
 package e2e
