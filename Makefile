@@ -5,7 +5,7 @@ PACKAGES = ./...
 FUZZCOUNT ?= 100000
 BINARY = bully-agent
 
-.PHONY: build test check fmt vet static tidy race fuzz bench sim e2e figures beside settings mutants lab clean
+.PHONY: build test check fmt vet static tidy race fuzz bench sim e2e soak figures beside settings mutants lab clean
 
 build: ## a static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o $(BINARY) .
@@ -51,6 +51,10 @@ sim: ## ten minutes of simulated faults on all cores
 
 e2e: build ## long tests in network namespaces and containers; needs root
 	BULLY_E2E=long $(GO) test -count=1 -timeout 60m -v ./internal/test/e2e ./deploy/...
+
+FOR ?= 8h
+soak: build ## faults at random in both modes, with an attacker among them, for as long as FOR says; needs root
+	BULLY_E2E=long BULLY_SOAK=$(FOR) $(GO) test -count=1 -timeout 0 -v -run '^TestTrustUnderChaos$$' ./internal/test/e2e
 
 ROW ?=
 figures: ## what the agents are built to, measured in network namespaces: fifty minutes as root on a quiet machine
