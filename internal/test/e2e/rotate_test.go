@@ -1,7 +1,9 @@
 package e2e
 
 import (
-	"fmt"
+	"errors"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -15,7 +17,7 @@ import (
 func TestCase69RotationUnderLoad(t *testing.T) {
 	isLong(t)
 	needsNft(t)
-	l := newLAN(t, 5, "--preempt", "never")
+	l := newLAN(t, 5, "--preempt", "never", "--expect", "5")
 	l.needsKeys()
 	l.hasRoomToLetGo()
 	l.start()
@@ -25,49 +27,63 @@ func TestCase69RotationUnderLoad(t *testing.T) {
 	}
 	const kills = 20
 	steps, refused := 0, 0
+	note := func(out string, code int) {
+		switch {
+		case code == 0:
+			steps++
+		case code == 6 && strings.Contains(out, " is not ready: "): // behind the name of a host
+			refused++
+		default:
+			t.Errorf("key rotate: %d: %s", code, out)
+		}
+	}
 	for kill := range kills {
 		leader := l.agree()
-		keeper := l.hosts[kill%len(l.hosts)]
-		if keeper == leader {
-			keeper = l.hosts[(kill+1)%len(l.hosts)]
+		by := l.hosts[kill%len(l.hosts)]
+		if by == leader {
+			by = l.hosts[(kill+1)%len(l.hosts)]
 		}
 		leader.kill()
-		if out, code := keeper.rotate(); code != 6 || !strings.Contains(out, leader.name) && !strings.Contains(keeper.lastWords(), leader.name) {
-			t.Logf("rotate while %s is down: %d %s", leader, code, out)
-		} else {
-			refused++
-		}
 		l.agree()
+		out, code := by.rotate()
+		note(out, code)
 		leader.start()
 		l.agree()
-		l.eventually("all have the keys", patience, func() error { return l.rotateOnce(keeper) })
-		steps++
+		l.reloadAll()
+		out, code = by.rotate()
+		note(out, code)
+		l.reloadAll()
 	}
 	if becomes := l.journal.becomes(); len(becomes) != kills+1 {
 		t.Errorf("%d kills, but %d leaderships: %v", kills, len(becomes), becomes)
 	}
-	t.Logf("%d steps of a rotation were taken, %d refused while a host was down; %d leaderships", steps, refused, len(l.journal.becomes()))
-	if steps == 0 {
-		t.Error("no step was taken")
+	t.Logf("%d steps of a rotation were taken, %d refused; %d leaderships", steps, refused, len(l.journal.becomes()))
+	if steps < kills/2 || refused == 0 {
+		t.Error("hardly a step was taken, or none refused")
 	}
 }
 
-// rotate takes a step, on the host whose word it is. All hosts share one file, so that a host is behind
+// rotate tries a step on a host. All hosts share one file, so that a host is behind
 // until it has read it again.
 func (h *host) rotate() (out string, code int) {
 	h.lan.t.Helper()
-	return h.cli("key", "rotate", "--key", filepath.Join(h.lan.dir, "key"), "--socket", h.socket())
+	cmd := h.command(binary, "key", "rotate", "--key", filepath.Join(h.lan.dir, "key"), "--socket", h.socket())
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/"}
+	text, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		h.lan.t.Fatalf("run key rotate on %s: %v", h, err)
+	}
+	return oneLine(text), cmd.ProcessState.ExitCode()
 }
 
-// rotateOnce takes a step, and has the others read the file.
-func (l *lan) rotateOnce(by *host) error {
-	out, code := by.rotate()
-	if code != 0 {
-		return fmt.Errorf("key rotate on %s: %d: %s", by, code, out)
-	}
+// reloadAll has all agents read the file again, one after the other, as people do, and leaves them a
+// moment to tell each other.
+func (l *lan) reloadAll() {
+	l.t.Helper()
 	for _, h := range l.running() {
 		h.signal(syscall.SIGHUP)
-		time.Sleep(50 * time.Millisecond) // one after the other, as people do
+		time.Sleep(50 * time.Millisecond)
 	}
-	return nil
+	time.Sleep(time.Second)
 }
