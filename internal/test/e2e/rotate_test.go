@@ -58,8 +58,9 @@ func TestCase69RotationUnderLoad(t *testing.T) {
 		t.Errorf("%d kills, but %d leaderships: %v", kills, len(becomes), becomes)
 	}
 	t.Logf("%d steps of a rotation were taken, %d refused; %d leaderships", steps, refused, len(l.journal.becomes()))
-	if steps < kills/2 || refused == 0 {
-		t.Error("hardly a step was taken, or none refused")
+	const aRotation = 3 // steps
+	if steps < aRotation || refused == 0 {
+		t.Error("no key was replaced, or no step refused: this test tests nothing")
 	}
 }
 
