@@ -55,7 +55,6 @@ func electionConfig(c *config.Config) election.Config {
 		StopBudget:    e.StopBudget,
 		MinAcks:       e.MinAcks, // -1 is automatic here and there
 		MinMembers:    e.MinMembers,
-		Forgeable:     true, // no key, no proof
 	}
 }
 

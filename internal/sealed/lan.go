@@ -249,6 +249,16 @@ func (l *LAN) SetKeys(ring key.Ring) {
 	l.locked(func(t *table, now time.Time) { t.setKeys(now, ring) })
 }
 
+// Authenticates: whatever this LAN gives comes from a host that has a key.
+func (l *LAN) Authenticates() bool { return true }
+
+// Know has the LAN below keep places for streams from these addresses, if it can.
+func (l *LAN) Know(addrs []netip.Addr) {
+	if below, ok := l.LAN.(interface{ Know([]netip.Addr) }); ok {
+		below.Know(addrs)
+	}
+}
+
 // Shutdown is the LAN's.
 func (l *LAN) Shutdown() error {
 	l.mu.Lock()

@@ -127,18 +127,18 @@ var attacks = []anAttack{
 		})
 	}},
 	{name: "Case39: a datagram of 31 KB costs 100 MB", hosts: 3, try: func(l *lan, a *attacker) error {
-		before := l.best().residentMB()
+		before := l.best().memoryMB()
 		bomb := attack.Bomb(38 << 20)
 		return l.within(5*time.Second, func() error {
 			a.gossip(l.best(), bomb)
-			if grown := l.best().residentMB() - before; grown < 100 {
+			if grown := l.best().memoryMB() - before; grown < 100 {
 				return fmt.Errorf("a datagram of %d bytes cost %.0f MB", len(bomb), grown)
 			}
 			return nil
 		})
 	}},
 	{name: "Case41: 20,000 lives of one id are kept", hosts: 3, try: func(l *lan, a *attacker) error {
-		before := l.best().residentMB()
+		before := l.best().memoryMB()
 		life := a.know.LifeOf(a.peer(l.hosts[0]))
 		life.Name, life.Addr = "h1", l.hosts[0].addr
 		var lives []attack.Packet
@@ -148,7 +148,7 @@ var attacks = []anAttack{
 			lives = append(lives, attack.Packet{From: a.own, To: l.best().addr, Payload: payload})
 		}
 		must(l.t, a.gun.Volley(context.Background(), 4000, lives))
-		if grown := l.best().residentMB() - before; grown < 10 {
+		if grown := l.best().memoryMB() - before; grown < 10 {
 			return fmt.Errorf("they cost %.0f MB", grown)
 		}
 		return nil
