@@ -61,7 +61,7 @@ func compressed(message []byte) []byte {
 
 // aliveOf is an alive message about a made-up life of a member at addr.
 func aliveOf(m Member, incarnation int) []byte {
-	m.WireMin, m.WireMax = 1, 1
+	m.WireMin, m.WireMax = wire.Major, wire.Major
 	return says(aliveMsg, "Incarnation", incarnation, "Node", nodeName(m.ID, m.Nonce), "Addr", m.Addr.Addr().AsSlice(),
 		"Port", int(m.Addr.Port()), "Meta", appendMeta(nil, m, wire.ClusterHash("test")), "Vsn", []byte{1, 5, 5, 0, 0, 0})
 }

@@ -15,7 +15,7 @@ func TestCase46_47_HostileNamesAreNotAdmitted(t *testing.T) {
 		if err := CheckName(name); !errors.Is(err, ErrName) {
 			t.Errorf("%q is taken for a name: %v", name, err)
 		}
-		m := Member{ID: wire.ID{1}, Name: "alpha", WireMin: 1, WireMax: 1}
+		m := Member{ID: wire.ID{1}, Name: "alpha", WireMin: wire.Major, WireMax: wire.Major}
 		if checkMeta(m) != nil {
 			t.Fatal("the good one is refused")
 		}
