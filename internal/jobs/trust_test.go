@@ -221,9 +221,8 @@ func TestCase43_JunkJobs(t *testing.T) {
 	}
 	l.s.Step(l.now, TableChanged{Jobs: table})
 	for i := range MaxJobs {
-		m := l.claims(fmt.Sprintf("true-%d", i), 9, there)
 		l.now = l.now.Add(2 * Tolerance)
-		m = l.claims(fmt.Sprintf("true-%d", i), 9, there)
+		m := l.claims(fmt.Sprintf("true-%d", i), 9, there)
 		if got := ofKind[Send](l.s.Step(l.now, Heard{From: there, Message: m, Known: 9})); len(got) != 1 || got[0].Message.Why != ReasonNone {
 			t.Fatalf("true-%d: %v", i, got)
 		}
