@@ -86,8 +86,8 @@ func (n *Node) isFar(e wire.Epoch) bool {
 	switch {
 	case e.Counter <= known || e.Counter-known <= smallJump:
 		return false
-	case !isKnown:
-		return e.Counter-known > maxJump
+	case !isKnown: // what it takes from one frame, a running node takes from it
+		return e.Counter-known > onceJump || n.now.Before(n.nextJump)
 	case e.Counter-known <= onceJump:
 		return n.now.Before(n.nextJump)
 	}

@@ -590,6 +590,20 @@ func TestCase51AFloodOfEpochsIsNotWrittenDown(t *testing.T) {
 		"told": func(a *actor, counter uint64) wire.Frame {
 			return a.says(wire.Frame{Kind: wire.CoordAck, AckVerdict: wire.AckStale, Flags: wire.Fresh, Epoch: a.epoch(counter)})
 		},
+// Nor is a node that leads alone, and so knows no cluster, taken further by one frame than
+// the others follow it: else each refused the other for ever (sim, seed 5219).
+func TestCase38WhoLeadsAloneIsTakenNoFurther(t *testing.T) {
+	s := storyOf(t, 3, Config{MinAcks: 1}, 1, 2)
+	s.node.saved.MaxCounter = 36
+	s.hears(s.actor(2).heartbeat(36 + onceJump + 1))
+	s.expects("ignored counter-jump")
+	s.hears(s.actor(2).heartbeat(36 + onceJump))
+	s.expects("start → follow leader=n2")
+	s.node.epoch = wire.Epoch{} // it leads alone again
+	s.hears(s.actor(2).heartbeat(36 + 2*onceJump))
+	s.expects("ignored counter-jump")
+}
+
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := voterOf(t, 1, Saved{}, 2, 3)
