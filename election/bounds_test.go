@@ -485,6 +485,39 @@ func TestCase37ANonVoterMovesNobodyWithoutALeader(t *testing.T) {
 	}
 }
 
+// A stranger that plays the next life of a voter which this node has not met, or which
+// its silence speaks for, brings no roster: that would be told on by everybody (sim,
+// seed 1188). Nor does a true voter one whose version no leader can have come to.
+func TestCase37NobodysRosterIsTaken(t *testing.T) {
+	for name, tc := range map[string]struct {
+		nonce, version uint32
+		why            string
+	}{
+		"of a life that nobody saw": {77, 81, "ignored roster-of-unseen-life"},
+		"of no leader":              {0, 1<<32 - 1, "ignored counter-jump"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := voterWith(t, 1, Config{Forgeable: true}, Saved{}, 2, 3)
+			voter := s.actor(2)
+			s.waits(time.Second)
+			s.forgets()
+			s.happens(MemberChanged{voter.member(Dead)})
+			s.forgets()
+			if tc.nonce == 0 {
+				s.happens(MemberChanged{voter.member(Alive)})
+				s.forgets()
+			} else {
+				voter.nonce, voter.incarnation = tc.nonce, voter.incarnation+1
+			}
+			s.hears(voter.told(tc.version, 2, 3))
+			s.expects(tc.why)
+			if got := s.disk.Roster.Version; got != 1 {
+				t.Errorf("roster %d on disk", got)
+			}
+		})
+	}
+}
+
 // A leader that was taken in by a change that was missed here is followed once a voter
 // says that it hears it.
 func TestCase37ALeaderThatAVoterHearsIsFollowed(t *testing.T) {
@@ -557,6 +590,20 @@ func TestCase38AFarEpochTakesTime(t *testing.T) {
 	s.expects("follow → follow leader=n3")
 }
 
+// Nor is a node that leads alone, and so knows no cluster, taken further by one frame than
+// the others follow it: else each refused the other for ever (sim, seed 5219).
+func TestCase38WhoLeadsAloneIsTakenNoFurther(t *testing.T) {
+	s := storyOf(t, 3, Config{MinAcks: 1}, 1, 2)
+	s.node.saved.MaxCounter = 36
+	s.hears(s.actor(2).heartbeat(36 + onceJump + 1))
+	s.expects("ignored counter-jump")
+	s.hears(s.actor(2).heartbeat(36 + onceJump))
+	s.expects("start → follow leader=n2")
+	s.node.epoch = wire.Epoch{} // it leads alone again
+	s.hears(s.actor(2).heartbeat(36 + 2*onceJump))
+	s.expects("ignored counter-jump")
+}
+
 // A host that begins anew joins a cluster that is far on: a second member says so too,
 // or the first goes on saying so.
 func TestCase38ANewHostJoinsAFarCluster(t *testing.T) {
@@ -590,20 +637,6 @@ func TestCase51AFloodOfEpochsIsNotWrittenDown(t *testing.T) {
 		"told": func(a *actor, counter uint64) wire.Frame {
 			return a.says(wire.Frame{Kind: wire.CoordAck, AckVerdict: wire.AckStale, Flags: wire.Fresh, Epoch: a.epoch(counter)})
 		},
-// Nor is a node that leads alone, and so knows no cluster, taken further by one frame than
-// the others follow it: else each refused the other for ever (sim, seed 5219).
-func TestCase38WhoLeadsAloneIsTakenNoFurther(t *testing.T) {
-	s := storyOf(t, 3, Config{MinAcks: 1}, 1, 2)
-	s.node.saved.MaxCounter = 36
-	s.hears(s.actor(2).heartbeat(36 + onceJump + 1))
-	s.expects("ignored counter-jump")
-	s.hears(s.actor(2).heartbeat(36 + onceJump))
-	s.expects("start → follow leader=n2")
-	s.node.epoch = wire.Epoch{} // it leads alone again
-	s.hears(s.actor(2).heartbeat(36 + 2*onceJump))
-	s.expects("ignored counter-jump")
-}
-
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := voterOf(t, 1, Saved{}, 2, 3)

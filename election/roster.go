@@ -109,10 +109,22 @@ func (n *Node) tellRoster(p *peer) {
 // then need not be known to anybody who could lead. Who follows one leaves that to
 // it; who claims or leads counts by the roster that it began with. The word
 // completes no change, so it is not acknowledged.
+//
+// It outlives its sender on the disk, and is told on: so a life that only frames tell
+// of, where anybody can write them, brings none, and nobody a version that is further
+// ahead than the counters of leaders are.
 func (n *Node) onToldRoster(p *peer, r Roster) {
 	mine := n.saved.Roster
 	if mine.Formed && !mine.Has(p.ID) {
 		n.count("not-a-voter")
+		return
+	}
+	if n.cfg.Forgeable && p.unseen {
+		n.count("roster-of-unseen-life")
+		return
+	}
+	if n.isFar(wire.Epoch{Counter: uint64(r.Version / quorum.ChangesPerEpoch)}) {
+		n.count("counter-jump")
 		return
 	}
 	if !mine.Formed && mine.IsFirst(r) {
