@@ -279,6 +279,105 @@ func TestCase11ATrueLeaveIsBelieved(t *testing.T) {
 	}
 }
 
+// isAskedIn waits until the host is asked who it is.
+func (s *story) isAskedIn(number int, d time.Duration) {
+	s.t.Helper()
+	s.sent = nil
+	for end := s.now.Add(d); s.now.Before(end); {
+		s.waits(5 * time.Millisecond)
+		s.forgets()
+		for _, sent := range s.sent {
+			if sent.Frame.Kind == wire.Probe && sent.Frame.Purpose == wire.AskIdentity && sent.To == (&host{number: number}).addr() {
+				return
+			}
+		}
+	}
+	s.t.Fatalf("n%d is not asked", number)
+}
+
+// Who was cut off when it was said to leave, and believes the same of us, is asked again
+// and again while memberlist sees it: neither said anything to the other for ever (sim,
+// seed 8000004341).
+func TestCase11WhoIsMissedIsAskedAgain(t *testing.T) {
+	for _, standing := range []wire.Standing{wire.Following, wire.Observing} {
+		s := forgeable(t, 1, 2, 3)
+		s.follows(3, 5)
+		s.hearsFrom(9, s.actor(2).says(wire.Frame{Kind: wire.Leave}))
+		s.forgets()
+		for range 2 { // the first question is lost
+			s.waits(time.Second)
+			if got := s.node.peer(hostID(2)).Status; got != Left {
+				t.Fatalf("it is %v", got)
+			}
+			s.forgets()
+			s.hears(s.actor(3).heartbeat(5))
+			s.forgets()
+			s.isAskedIn(2, 6*time.Second)
+		}
+		s.hears(s.actor(2).answersBack(standing, 0, s.actor(3).epoch(5)))
+		s.expects("ignored denied-by-its-sender")
+		if got := s.node.peer(hostID(2)).Status; got != Alive {
+			t.Errorf("%v: it is %v", standing, got)
+		}
+	}
+}
+
+// Its question is answered, though it counts as gone here, too.
+func TestCase11WhoIsMissedIsAnswered(t *testing.T) {
+	s := forgeable(t, 1, 2, 3)
+	s.follows(3, 5)
+	s.hearsFrom(9, s.actor(2).says(wire.Frame{Kind: wire.Leave}))
+	s.forgets()
+	s.waits(60 * time.Millisecond)
+	s.forgets()
+	s.hears(s.actor(2).says(wire.Frame{Kind: wire.Probe, Flags: wire.AckReq, Purpose: wire.AskIdentity, Round: 9}))
+	s.expects("ignored unknown-sender", "send n2 PROBE_ACK round=9 standing=following flags=fresh", "send n2 PROBE purpose=identity")
+}
+
+// Nobody asks for who has gone by memberlist's word.
+func TestCase11WhoHasLeftIsNotMissed(t *testing.T) {
+	s := forgeable(t, 1, 2, 3)
+	s.follows(3, 5)
+	s.hears(s.actor(2).says(wire.Frame{Kind: wire.Leave}))
+	s.forgets()
+	s.waits(20 * time.Millisecond)
+	s.forgets()
+	s.happens(MemberChanged{s.actor(2).member(Left)})
+	s.forgets()
+	s.sent = nil
+	for range 200 {
+		s.waits(50 * time.Millisecond)
+		s.hears(s.actor(3).heartbeat(5))
+		s.expects()
+	}
+}
+
+// Whoever was moved to another's address by a life that was forged is asked where
+// memberlist saw it, and taken back (sim, seed 1188).
+func TestAForgedLifeIsNotForEver(t *testing.T) {
+	s := forgeable(t, 1, 2, 3)
+	s.waits(time.Second)
+	s.forgets()
+	moved := s.actor(3)
+	forged := moved.says(wire.Frame{Kind: wire.HeartAck})
+	forged.Nonce, forged.Incarnation = forged.Nonce+1, forged.Incarnation+1
+	s.hearsFrom(2, forged)
+	s.forgets()
+	s.waits(20 * time.Millisecond) // its answer is lost
+	s.forgets()
+	if got := s.node.peer(hostID(3)); got.Nonce != forged.Nonce || got.Addr != (&host{number: 2}).addr() {
+		t.Fatal("not believed")
+	}
+	s.isAskedIn(3, 6*time.Second)
+	s.hears(moved.answersBack(wire.Candidate, 0, wire.Epoch{}))
+	s.forgets()
+	if got := s.node.peer(hostID(3)); got.Nonce != moved.nonce || got.Addr != (&host{number: 3}).addr() || got.unseen {
+		t.Errorf("it is %+v", got.Member)
+	}
+	s.hears(moved.says(wire.Frame{Kind: wire.HeartAck})) // and its numbers are known
+	s.expects("ignored late-ack")
+}
+
 // A new life of a member that lives moves neither its address nor its leadership.
 func TestAForgedLifeMovesNobodyThatLives(t *testing.T) {
 	for _, from := range []int{3, 9} {

@@ -83,7 +83,7 @@ func (n *Node) settleDoubt(p *peer, from netip.AddrPort, f *wire.Frame) {
 	switch f.Nonce {
 	case p.Nonce:
 		if d.about == aReturn {
-			n.comesBack(p, f)
+			n.comesBack(p, f, d.isOurs())
 		}
 		if !p.received.admit(f.Seq, n.now) {
 			p.received.restart(f.Seq, n.now)
@@ -96,6 +96,10 @@ func (n *Node) settleDoubt(p *peer, from netip.AddrPort, f *wire.Frame) {
 		}
 		n.believe(p, d)
 	case d.frame.Nonce:
+		if d.isOurs() {
+			n.takeIn(p, d.from, f)
+			return
+		}
 		n.believe(p, d)
 		p.received.admit(f.Seq, n.now)
 	default:
@@ -115,10 +119,60 @@ func (n *Node) mayReturn(p *peer, why string, f *wire.Frame) bool {
 	return why == "old-incarnation" && p.unseen && f.Nonce == p.seen.Nonce && !n.heardWithin(p, n.suspectTimeout())
 }
 
-// comesBack: the member has answered, so it is there.
-func (n *Node) comesBack(p *peer, f *wire.Frame) {
+// isMissed: by frames alone p has gone, or become another life, and the failure detector
+// has not said so.
+func (n *Node) isMissed(p *peer) bool {
+	isThere := p.seen.Status == Alive && p.seen.Addr.IsValid()
+	return n.cfg.Forgeable && isThere && (p.unseen && p.Nonce != p.seen.Nonce || p.died || p.Status == Left && p.hasSaidLeave)
+}
+
+// lookFor has p asked in a while whether it has really gone, if it is missed.
+func (n *Node) lookFor(p *peer) {
+	if n.isMissed(p) && !n.timers.isArmed(missedTimer) {
+		n.timers.arm(missedTimer, n.now.Add(lookAgain))
+	}
+}
+
+// lookForMissed asks those that are missed, again and again: two that were made to
+// believe so of each other say nothing to each other.
+func (n *Node) lookForMissed() {
+	for _, p := range n.peers {
+		if !n.isMissed(p) {
+			continue
+		}
+		if !n.heardWithin(p, n.suspectTimeout()) {
+			n.askBack(aReturn, p, p.seen.Addr, &wire.Frame{Sender: p.ID, Nonce: p.seen.Nonce})
+		}
+		n.lookFor(p)
+	}
+}
+
+// isOurs: no frame is in doubt, but this node asked by itself.
+func (d *doubt) isOurs() bool { return d.frame.Kind == 0 }
+
+// answersMissed answers the question of one that is missed here, where it was seen: it
+// may miss this node, too.
+func (n *Node) answersMissed(p *peer, f *wire.Frame) {
+	at := p.Addr
+	p.Addr = p.seen.Addr
+	n.answerWho(p, f)
+	p.Addr = at
+}
+
+// answerWho answers a question who we are, once in a while.
+func (n *Node) answerWho(p *peer, f *wire.Frame) {
+	isQuestion := f.Kind == wire.Probe && f.Purpose == wire.AskIdentity
+	if isQuestion && (p.probedAt.IsZero() || n.now.Sub(p.probedAt) >= n.cfg.Heartbeat/2) {
+		p.probedAt = n.now
+		n.onProbe(p, f)
+	}
+}
+
+// comesBack: the member has answered, so it is there. What it is does not matter where
+// it would have gone long since.
+func (n *Node) comesBack(p *peer, f *wire.Frame, isLong bool) {
 	p.died = false
-	if p.Status == Left && f.Standing != wire.Observing && f.Standing != wire.Stopping {
+	if p.Status == Left && f.Standing != wire.Stopping && (isLong || f.Standing != wire.Observing) {
 		p.Status, p.hasSaidLeave = Alive, false
 		n.onJoined(p)
 		n.onViewChanged()
@@ -161,6 +215,7 @@ func (n *Node) isSilenceProof(d *doubt) bool {
 
 // believe does what the frame was meant for.
 func (n *Node) believe(p *peer, d *doubt) {
+	defer n.lookFor(p)
 	f := &d.frame
 	switch {
 	case d.about == aNumber:

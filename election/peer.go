@@ -164,8 +164,10 @@ func (n *Node) onMemberChanged(m Member) {
 	i, found := n.findPeer(m.ID)
 	switch {
 	case found:
-		if m.Status == Alive && m.Addr.IsValid() {
-			n.peers[i].seen = m
+		if seen := &n.peers[i].seen; m.Status == Alive && m.Addr.IsValid() {
+			*seen = m
+		} else if m.Nonce == seen.Nonce {
+			seen.Status = m.Status
 		}
 		n.updatePeer(n.peers[i], m)
 	case m.Status == Alive:

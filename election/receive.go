@@ -25,6 +25,7 @@ func (n *Node) onReceived(from netip.AddrPort, f *wire.Frame) {
 	case why != "":
 		n.count(why)
 		if n.mayReturn(p, why, f) {
+			n.answersMissed(p, f)
 			n.askBack(aReturn, p, from, f)
 		}
 		if why == "counter-jump" && f.Nonce == p.Nonce { // another life may be anybody's
@@ -60,11 +61,7 @@ const rowRefused = 4
 // asked where it is, and who is asked answers, whatever stands of its own window.
 func (n *Node) onOldNumber(p *peer, from netip.AddrPort, f *wire.Frame) {
 	n.count("duplicate")
-	isQuestion := f.Kind == wire.Probe && f.Purpose == wire.AskIdentity
-	if isQuestion && (p.probedAt.IsZero() || n.now.Sub(p.probedAt) >= n.cfg.Heartbeat/2) {
-		p.probedAt = n.now
-		n.onProbe(p, f)
-	}
+	n.answerWho(p, f)
 	if p.refused++; p.received.isOutside(f.Seq) || p.refused >= rowRefused {
 		n.askBack(aNumber, p, from, f)
 	}
@@ -110,9 +107,11 @@ func (n *Node) meetLife(p *peer, from netip.AddrPort, f *wire.Frame) {
 	}
 	m := p.Member
 	m.Incarnation, m.Nonce, m.Addr, m.Status = f.Incarnation, f.Nonce, from, Alive
-	isSeen := p.rival.Nonce == f.Nonce && p.rival.Status == Alive // it was taken for a second agent
+	isSeen := p.rival.Nonce == f.Nonce && p.rival.Status == Alive || // it was taken for a second agent
+		p.seen.Nonce == f.Nonce && p.seen.Status == Alive // or another for its next life
 	n.startNewLife(p, m)
 	p.unseen = !isSeen
+	n.lookFor(p)
 }
 
 // admit takes what every frame's header tells of its sender.

@@ -42,6 +42,9 @@ const (
 	// asideTimer is armed while this node stands aside for another agent of its id: it
 	// looks whether that one is still there.
 	asideTimer
+	// missedTimer is armed while frames alone say that a member has gone: it is asked
+	// whether it has.
+	missedTimer
 	// stateTimer is armed by a state that waits for something, for the end of its
 	// patience; the contest says what comes next.
 	stateTimer
@@ -87,6 +90,7 @@ var timerTable = [timerCount]struct {
 	rivalTimer:    {name: "rival", stage: afterEvent, isSilence: true},
 	doubtTimer:    {name: "doubt", stage: afterEvent, isSilence: true},
 	asideTimer:    {name: "aside", stage: afterEvent},
+	missedTimer:   {name: "missed", stage: afterEvent},
 	stateTimer:    {name: "state", scope: ofState, stage: afterEvent, isSilence: true},
 }
 
@@ -124,6 +128,8 @@ func (n *Node) expire(t timer) {
 		n.settleSilence()
 	case asideTimer:
 		n.lookForNamesake()
+	case missedTimer:
+		n.lookForMissed()
 	case stateTimer:
 		n.onStateTimeout()
 	default:
