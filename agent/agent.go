@@ -403,7 +403,7 @@ func (a *agent) join() error {
 	self.Name, self.Addr = a.cfg.Name, a.advertised()
 	var err error
 	a.members, err = membership.New(membership.Config{Self: self, Cluster: a.cfg.Cluster, Transport: a.lan,
-		Seeds: a.cfg.Seeds, Resolve: a.cfg.Resolve, Profile: a.cfg.Profile, Logger: a.log.Named("membership")})
+		Seeds: a.cfg.Seeds, Resolve: a.cfg.Resolve, Profile: a.cfg.Profile, Unproven: a.cfg.Election.Forgeable, Logger: a.log.Named("membership")})
 	if err != nil {
 		return fmt.Errorf("start membership: %w", err)
 	}

@@ -19,7 +19,8 @@
 // What it does not do: it is no authority on who may vote or lead, and without
 // keys anybody on the LAN can forge what memberlist says. Whom a dead message
 // hides from memberlist denies it, and is back within seconds; the election hears
-// it all the same.
+// it all the same. Whom an alive message makes up is told nobody before it has answered
+// a ping (Config.Unproven).
 //
 // # Pitfalls
 //

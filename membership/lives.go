@@ -33,10 +33,14 @@ const (
 //     consumer hears of the older one's end first. memberlist would say so some
 //     seconds later. At another address it may be a clone: there the consumer
 //     hears of the end when memberlist does.
+//   - Where nothing proves who speaks, a life is one once it has answered a ping at
+//     the address that it is said to have. Until then it waits, and neither is told
+//     nor takes the place of one that has.
 //   - Everything else is the difference between what the consumer was told and
 //     what is: a slow consumer costs no memory and loses nothing but the past.
 type lives struct {
 	byID   map[wire.ID]*record
+	asks   bool      // a life has to answer before it is believed
 	dirty  []wire.ID // to be looked at by take, each once, in order of first change
 	clones []Member  // other hosts that say to be a known life, one for each id
 
@@ -63,11 +67,39 @@ type record struct {
 	present map[uint32]bool
 	dirty   bool
 
+	waiting map[uint32]Member // those of present that have not answered yet, if they have to
+
 	heard time.Time // a living life last answered a direct ping; zero: none did
 	names budget    // for new lives
 }
 
 func newLives() lives { return lives{byID: make(map[wire.ID]*record)} }
+
+// waits reports whether m has to answer a ping before it is believed.
+func (l *lives) waits(m Member) bool {
+	r := l.byID[m.ID]
+	if r == nil {
+		return false
+	}
+	_, waits := r.waiting[m.Nonce]
+	return waits
+}
+
+// isNone: of this id there are only lives that wait.
+func (r *record) isNone() bool { return r.changed.IsZero() }
+
+// wait keeps what is said of a life that has not answered, and reports whether it
+// has to.
+func (l *lives) wait(r *record, m Member) bool {
+	if !l.asks || !r.isNone() && sameLife(r.now, m) {
+		return false
+	}
+	if r.waiting == nil {
+		r.waiting = make(map[uint32]Member)
+	}
+	r.waiting[m.Nonce] = m
+	return true
+}
 
 // joined is told that memberlist believes m alive that it did not before. Like
 // the other methods it reports whether the consumer has something to learn.
@@ -81,8 +113,16 @@ func (l *lives) joined(m Member, now time.Time) bool {
 		r.present[m.Nonce] = true
 		l.present++
 	}
+	if l.wait(r, m) {
+		return false
+	}
+	return l.believe(r, m, now)
+}
+
+// believe takes a life for one.
+func (l *lives) believe(r *record, m Member, now time.Time) bool {
 	switch {
-	case r.changed.IsZero():
+	case r.isNone():
 	case sameLife(r.now, m):
 		if r.now.Status == Left && m.Leaving {
 			return false // late gossip about a departure that we know of
@@ -99,6 +139,9 @@ func (l *lives) updated(m Member, now time.Time) bool {
 	r := l.byID[m.ID]
 	if r == nil {
 		return l.joined(m, now)
+	}
+	if l.wait(r, m) {
+		return false
 	}
 	if sameLife(r.now, m) {
 		if r.now.Status != Alive {
@@ -124,6 +167,11 @@ func (l *lives) gone(m Member, now time.Time) bool {
 		delete(r.present, m.Nonce)
 		l.present--
 	}
+	delete(r.waiting, m.Nonce)
+	if r.isNone() && len(r.present) == 0 {
+		delete(l.byID, m.ID)
+		return false
+	}
 	if r.elsewhere != nil && sameLife(*r.elsewhere, m) {
 		return l.supersede(r, m.Leaving)
 	}
@@ -148,7 +196,7 @@ func endOf(m Member) Status {
 // markLeft is told that a life announced its departure by frame.
 func (l *lives) markLeft(id wire.ID, incarnation uint32, now time.Time) bool {
 	r := l.byID[id]
-	if r == nil || r.now.Incarnation != incarnation || r.now.Status == Left {
+	if r == nil || r.isNone() || r.now.Incarnation != incarnation || r.now.Status == Left {
 		return false
 	}
 	m := r.now
@@ -166,6 +214,11 @@ func (l *lives) answered(m Member, rtt time.Duration, now time.Time) bool {
 		return false // gone meanwhile
 	}
 	r.heard = now
+	if said, waited := r.waiting[m.Nonce]; waited {
+		delete(r.waiting, m.Nonce)
+		said.RTT = rtt
+		return l.believe(r, said, now)
+	}
 	m.RTT = rtt
 	if r.now.Status == Alive {
 		if !sameLife(r.now, m) {
@@ -194,7 +247,7 @@ func (l *lives) cloned(other Member) bool {
 
 // set makes m the newest of r.
 func (l *lives) set(r *record, m Member, now time.Time) bool {
-	first := r.changed.IsZero()
+	first := r.isNone()
 	if !first && !sameLife(r.now, m) && r.told != nil && r.told.Status == Alive && sameLife(r.now, *r.told) {
 		older := r.now
 		r.elsewhere = &older
@@ -329,7 +382,9 @@ func endKind(m Member) EventKind {
 func (l *lives) known() []Member {
 	all := make([]Member, 0, len(l.byID))
 	for _, r := range l.byID {
-		all = append(all, r.now)
+		if !r.isNone() {
+			all = append(all, r.now)
+		}
 	}
 	slices.SortFunc(all, func(a, b Member) int { return a.ID.Compare(b.ID) })
 	return all
@@ -347,6 +402,7 @@ func (l *lives) addresses() (alive, lost map[netip.AddrPort]bool) {
 			lost[r.now.Addr] = true
 		}
 	}
+	delete(alive, netip.AddrPort{}) // of those that wait
 	maps.DeleteFunc(lost, func(a netip.AddrPort, _ bool) bool { return alive[a] })
 	return alive, lost
 }

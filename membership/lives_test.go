@@ -127,6 +127,39 @@ func TestWhatAConsumerIsTold(t *testing.T) {
 	}
 }
 
+// Where nothing proves who speaks, a life is one once it has answered: what only gossip
+// says takes nobody's place.
+func TestWhatAConsumerIsToldWithoutProof(t *testing.T) {
+	cases := []struct{ what, notices, want string }{
+		{"a life", "join 1, told, ping 1, told, ping 1, up 1, told, gone 1, told", "| joined 1 | updated 1 | failed 1 |"},
+		{"it says something else before it answers", "join 1, up 1, told, ping 1, told", "| joined 1 |"},
+		{"one that is made up", "join 1, told, up 1, gone 1, told, ping 1, told", "| | |"},
+		{"a later life that is made up", "join 1, ping 1, told, join 2, told, up 2, told, gone 2, told", "joined 1 | | | |"},
+		{"the same elsewhere", "join 1, ping 1, told, far 2, told, gone 2, told", "joined 1 | | |"},
+		{"another of the same number elsewhere", "join 1, ping 1, told, far 10, told, gone 10, told", "joined 1 | | |"},
+		{"a life that goes on is said to be dead beside a made-up one", "join 1, ping 1, told, far 2, gone 1, told, join 1, told", "joined 1 | failed 1 | joined 1 |"},
+		{"a restart before detection", "join 1, ping 1, told, join 2, ping 2, told, gone 1, told", "joined 1 | failed 1 joined 2 | |"},
+		{"a restart after it", "join 1, ping 1, told, gone 1, told, join 2, told, ping 2, told", "joined 1 | failed 1 | | joined 2 |"},
+		{"the ghost of an older life", "join 2, ping 2, told, join 1, ping 1, told, gone 1, told", "joined 2 | | |"},
+		{"the LEAVE of one that was never there", "join 1, mark 1, told", "|"},
+	}
+	for _, c := range cases {
+		t.Run(c.what, func(t *testing.T) {
+			s := story{lives: newLives(), now: time.Unix(1000, 0)}
+			s.lives.asks = true
+			for line := range strings.SplitSeq(c.notices, ",") {
+				s.play(line)
+			}
+			if got := strings.Join(s.got, " "); got != c.want {
+				t.Errorf("told %q; expected %q", got, c.want)
+			}
+			if n := len(s.lives.known()); c.what == "one that is made up" && n+len(s.lives.byID) != 0 {
+				t.Errorf("%d are remembered", n+len(s.lives.byID))
+			}
+		})
+	}
+}
+
 // TestSurvivorOfAnIDConflict: its incarnation rises while its nonce stays.
 func TestSurvivorOfAnIDConflict(t *testing.T) {
 	l, now := newLives(), time.Unix(1000, 0)

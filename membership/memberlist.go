@@ -88,7 +88,10 @@ func (d delegate) NotifyAlive(n *memberlist.Node) error {
 
 // NotifyJoin is also called for our own node, from inside Create (P2), and so
 // are the other two for our own update and leave.
-func (d delegate) NotifyJoin(n *memberlist.Node) { d.m.observe(n, (*lives).joined) }
+func (d delegate) NotifyJoin(n *memberlist.Node) {
+	d.m.observe(n, (*lives).joined)
+	d.m.ask(n)
+}
 
 // NotifyUpdate is called when a member's meta changed.
 func (d delegate) NotifyUpdate(n *memberlist.Node) { d.m.observe(n, (*lives).updated) }

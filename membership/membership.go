@@ -17,7 +17,7 @@ import (
 //
 // All methods may be called from any goroutine, except that Rejoin runs once.
 // It starts two kinds of goroutine: one that writes its log lines, from New to
-// Shutdown, and short ones that do what blocks in memberlist.
+// Shutdown, and short ones that do what blocks in memberlist, pings among it.
 //
 // Invariant: mu is never held while memberlist is called, and nothing that can
 // wait is done under it. memberlist calls our delegates with its own node lock
@@ -42,6 +42,7 @@ type Membership struct {
 	self       Member
 	meta       []byte // self, as the others receive it
 	lives      lives
+	questions  questions
 	leader     wire.Epoch // what we spread
 	heard      wire.Epoch // newest record of others that was reported, or is to be
 	heardNew   bool
@@ -85,6 +86,10 @@ type Config struct {
 	// stall of a host to be its death.
 	Profile string
 
+	// Unproven: nothing proves who sent what arrives, so a life is believed, and told,
+	// only once it has answered a ping; each new one is asked at once.
+	Unproven bool
+
 	// Seed is for the jitter of rejoining; 0 takes a random one.
 	Seed uint64
 
@@ -116,6 +121,7 @@ func New(cfg Config) (*Membership, error) {
 		refused: make(map[string]uint64),
 		kept:    make(map[string]uint64),
 	}
+	m.lives.asks, m.questions.created = cfg.Unproven, make(chan struct{})
 	m.meta = appendMeta(nil, self, m.admit.cluster)
 	conf, err := m.memberlistConfig(cfg)
 	if err != nil {
@@ -125,7 +131,12 @@ func New(cfg Config) (*Membership, error) {
 	m.filter = newFilter(cfg.Transport, cfg.Cluster, m.countKept)
 	conf.Transport = m.filter
 	go m.log.run()
-	if m.list, err = memberlist.Create(conf); err != nil {
+	m.list, err = memberlist.Create(conf)
+	defer close(m.questions.created)
+	if err != nil {
+		m.mu.Lock()
+		m.closed = true
+		m.mu.Unlock()
 		m.filter.stop()
 		m.log.stop()
 		return nil, fmt.Errorf("create membership: %w", err)

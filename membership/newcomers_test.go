@@ -215,3 +215,40 @@ func TestNobodyMovesAMember(t *testing.T) {
 		}
 	})
 }
+
+// Without keys nobody made up is told, and members find each other as soon as ever,
+// also beside as many as a forger can make up at once.
+func TestWhoNeverAnswersIsNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		unproven := func(seeds ...string) func(*Config) {
+			return func(cfg *Config) {
+				cfg.Unproven = true
+				for _, seed := range seeds {
+					cfg.Seeds = append(cfg.Seeds, addrOf(seed).String())
+				}
+			}
+		}
+		alpha, beta := s.startWith("alpha", unproven()), s.startWith("beta", unproven("alpha"))
+		s.allSee(2*time.Second, alpha, beta)
+		f := s.forger()
+		for i := range uint32(2 * maxAsking) {
+			m := betaAt("forger")
+			m.Nonce, m.Incarnation = 1000+i, 2
+			if i%4 > 0 {
+				m.ID[14], m.ID[13] = byte(i), byte(i>>8)
+			}
+			if _, err := f.host.WriteTo(packet(aliveOf(m, 1)), addrOf("alpha").String()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		gamma := s.startWith("gamma", unproven("alpha"))
+		s.allSee(10*time.Second, alpha, beta, gamma)
+		if !alpha.seesTrue(beta) {
+			t.Errorf("alpha takes beta for %v", alpha.is("beta"))
+		}
+		if got := alpha.heard(); !slices.Equal(got, []string{"joined beta#1", "joined gamma#1"}) {
+			t.Errorf("alpha was told %q", got)
+		}
+	})
+}

@@ -1,0 +1,103 @@
+package membership
+
+import (
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+const (
+	// maxAsking bounds how many lives are asked at once. Each takes a probe's timeout
+	// at most, so that what is made up holds true ones up for seconds.
+	maxAsking = 256
+
+	// askTimes is how often one is asked before memberlist's own probes are waited for.
+	askTimes = 3
+)
+
+// questions are the lives that wait to be asked whether they are there, see
+// Config.Unproven. Membership's mu guards it.
+type questions struct {
+	waiting []question
+	running int           // goroutines that ask
+	created chan struct{} // closed once Membership.list may be used
+}
+
+type question struct {
+	node   string // its name in memberlist
+	member Member
+}
+
+// ask has a life asked that nobody has vouched for, if it waits for that. It may be
+// called with memberlist's lock held.
+func (m *Membership) ask(n *memberlist.Node) {
+	member, r := m.admit.check(n)
+	if r != nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed || !m.lives.waits(member) || len(m.questions.waiting) >= maxMembers {
+		return
+	}
+	m.questions.waiting = append(m.questions.waiting, question{n.Name, member})
+	if m.questions.running < maxAsking {
+		m.questions.running++
+		go m.askAll()
+	}
+}
+
+// askAll asks one after the other until none is left.
+func (m *Membership) askAll() {
+	<-m.questions.created
+	for {
+		q, any := m.nextQuestion()
+		if !any {
+			return
+		}
+		m.askOne(q)
+	}
+}
+
+func (m *Membership) nextQuestion() (q question, any bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed || len(m.questions.waiting) == 0 {
+		m.questions.running--
+		return question{}, false
+	}
+	q = m.questions.waiting[0]
+	m.questions.waiting = m.questions.waiting[1:]
+	return q, true
+}
+
+func (m *Membership) askOne(q question) {
+	for range askTimes {
+		if !m.stillWaits(q.member) {
+			return
+		}
+		rtt, err := m.list.Ping(q.node, udpAddr(q.member.Addr))
+		if err == nil {
+			m.noteAnswer(q.member, rtt)
+			return
+		}
+	}
+}
+
+func udpAddr(a netip.AddrPort) net.Addr { return net.UDPAddrFromAddrPort(a) }
+
+func (m *Membership) stillWaits(member Member) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !m.closed && m.lives.waits(member)
+}
+
+func (m *Membership) noteAnswer(member Member, rtt time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.closed && m.lives.answered(member, rtt, time.Now()) {
+		m.signal()
+	}
+}
