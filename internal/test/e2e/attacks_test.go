@@ -89,7 +89,10 @@ var attacks = []anAttack{
 		}
 		l.start()
 		l.agree()
-		return l.within(5*time.Second, func() error { return l.havePaused(l.hosts...) }) // and h1 was told meanwhile
+		if err := l.within(5*time.Second, func() error { return l.havePaused(l.hosts...) }); err != nil { // and h1 was told meanwhile
+			return err
+		}
+		return l.staysPaused("skip")
 	}},
 	{name: "Case45: a fence far ahead refuses the leader's own claims", hosts: 3, hasJobs: true, options: []string{"--expect", "3"},
 		try: func(l *lan, a *attacker) error {
@@ -304,6 +307,28 @@ func (l *lan) havePaused(hosts ...*host) error {
 	}
 	l.t.Logf("a job is paused on %v", hosts)
 	return nil
+}
+
+// staysPaused is nil if a person's word does not end a pause everywhere. Without a key a pause
+// itself may be anybody's: nothing tells it from a member's.
+func (l *lan) staysPaused(job string) error {
+	l.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	must(l.t, l.hosts[1].client.ResumeJob(ctx, job))
+	err := l.within(5*time.Second, func() error {
+		for _, h := range l.hosts {
+			if l.havePaused(h) == nil {
+				return fmt.Errorf("it is still paused on %s", h)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		l.t.Log(err)
+		return nil
+	}
+	return errors.New("a person's word ends it on every host")
 }
 
 // refusesClaims is nil if none of the leader's jobs was witnessed lately.
