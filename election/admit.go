@@ -62,9 +62,10 @@ const (
 	// drift by less than laneAhead in it. Arbitrary.
 	laneAnchor = time.Hour
 
-	// laneIdle is after how much silence any number will do, far less than numbers take
-	// to come round.
-	laneIdle = 24 * time.Hour
+	// laneIdle is after how long without a number that was admitted any will do: the
+	// machine of one of the two may have been paused, or its clock slewed, and numbers
+	// come round. A frame that is repeated later than that says nothing new (J5).
+	laneIdle = 10 * time.Second
 )
 
 func (l *jobLane) admit(nonce, seq uint32, now time.Time) bool {

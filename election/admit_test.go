@@ -47,6 +47,11 @@ func TestAdmitFramesAboutJobs(t *testing.T) {
 	admit(frame(3, JobNumber(seq+3, s.now)), "duplicate")
 	s.now = s.now.Add((laneAhead + 1) * time.Millisecond)
 	admit(frame(3, JobNumber(seq+4, s.now)), "")
+	// A machine that was paused finds all others ahead of its clock, and hears them again.
+	ahead := JobNumber(seq, s.now.Add(5*time.Second))
+	admit(frame(3, ahead), "duplicate")
+	s.now = s.now.Add(laneIdle + time.Millisecond)
+	admit(frame(3, ahead+uint32(laneIdle.Milliseconds())), "")
 	// Numbers come round in 49 days, and jobs may be a year apart.
 	s.now = s.now.Add(25 * 24 * time.Hour)
 	admit(frame(3, JobNumber(seq+5, s.now)), "")
