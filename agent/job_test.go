@@ -757,7 +757,7 @@ func TestJobFramesOfStrangers(t *testing.T) {
 			m, _ := h.agent.view.member(other.agent.seat.state.ID)
 			good := wire.Frame{Kind: wire.LedgerQuery, Epoch: h.agent.seat.node.Status().Epoch}
 			other.agent.seat.node.Stamp(&good)
-			good.Seq = election.JobNumber(other.agent.seat.jobSeq, other.agent.seat.now())
+			good.Seq = election.JobNumber(other.agent.seat.jobSeq[h.agent.seat.state.ID], other.agent.seat.now())
 			for why, change := range map[string]func(*wire.Frame){
 				"":                func(*wire.Frame) {},
 				"other-cluster":   func(f *wire.Frame) { f.Cluster++ },

@@ -111,10 +111,13 @@ func (s *seat) sendJob(e jobs.Send) {
 	if !known {
 		return
 	}
-	s.jobSeq = election.JobNumber(s.jobSeq, s.around.now())
+	if s.jobSeq == nil {
+		s.jobSeq = make(map[wire.ID]uint32)
+	}
+	s.jobSeq[e.To] = election.JobNumber(s.jobSeq[e.To], s.around.now())
 	f := e.Message.Frame()
 	s.node.Stamp(&f)
-	f.Seq = s.jobSeq
+	f.Seq = s.jobSeq[e.To]
 	s.around.send(to.Addr, f)
 }
 

@@ -66,9 +66,9 @@ type seat struct {
 	heldUp    *election.StartHook // lose hook that waits for holders; nil: none
 	fading    []election.Send     // the will's letters, if they are to be finished anew
 
-	told   *standing // the last that the jobs have heard of
-	jobSeq uint32    // of the last frame about jobs
-	passOn passOn    // what a leader does about a ledger that cannot be saved
+	told   *standing          // the last that the jobs have heard of
+	jobSeq map[wire.ID]uint32 // of the last frame about jobs to each member (M14)
+	passOn passOn             // what a leader does about a ledger that cannot be saved
 }
 
 // seatConfig is what a seat is opened with.
