@@ -14,7 +14,7 @@ import (
 //
 //   - it names a hook or a job, and what is run was read from the configuration (Settings);
 //   - names of variables are fixed, and values are made of harmless letters (hooks.Event.Sane);
-//   - epochs rise, by leaps that an agent can make;
+//   - epochs rise; how far is the election's to bound, which knows what others have led in;
 //   - what is begun is bounded in number and rate, and so is what waits;
 //   - a will is some datagrams, sent when the agent is dead.
 //
@@ -22,10 +22,6 @@ import (
 // hook or a job that is refused has failed.
 
 const (
-	// epochLeap is how far ahead of the last one the next leadership's epoch may be. The
-	// election has the same bound for epochs that it hears of.
-	epochLeap = 1 << 20
-
 	// maxQueued is how many leadership events may wait. Arbitrary: an agent that is well
 	// has two or three.
 	maxQueued = 1000
@@ -100,8 +96,6 @@ func (b *bounds) unfit(epoch uint64) string {
 	switch {
 	case epoch < b.began:
 		return fmt.Sprintf("not started: epoch %d is over, %d has begun", epoch, b.began)
-	case b.began != 0 && epoch-b.began > epochLeap:
-		return fmt.Sprintf("not started: epoch %d is too far ahead of %d", epoch, b.began)
 	case !b.leadership.take(leadershipRate, now()):
 		return "not started: too many leaderships in a short time"
 	}
