@@ -213,8 +213,10 @@
 //
 // # Trust
 //
-// The checksum finds damage, not forgery: whoever can send to the port can
-// write a frame that is accepted.
+// The checksum finds damage, not forgery. With a key a frame goes sealed, in the
+// datagrams of internal/sealed, and its sender is proven; without one whoever can
+// send to the port can write a frame that is accepted, within the bounds of package
+// election.
 //
 // Vectors of every kind, readable without this code, are in testdata/wire.
 package wire
