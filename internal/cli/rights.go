@@ -54,7 +54,7 @@ func access(c config.Control) (control.Access, error) {
 }
 
 // giveUp makes this process that user's. What it reads later it must be able to read then.
-func giveUp(name, path string, log hclog.Logger) error {
+func giveUp(name string, paths []string, log hclog.Logger) error {
 	u, err := rights.Lookup(name)
 	if err != nil {
 		return err
@@ -66,10 +66,12 @@ func giveUp(name, path string, log hclog.Logger) error {
 		return err
 	}
 	log.Info("rights given up", "user", u.Name, "uid", u.UID)
-	if f, err := os.Open(path); errors.Is(err, fs.ErrPermission) {
-		log.Warn("the configuration cannot be read any more: reload needs it readable for the user", "file", path, "user", u.Name)
-	} else if err == nil {
-		f.Close()
+	for _, path := range paths {
+		if f, err := os.Open(path); errors.Is(err, fs.ErrPermission) {
+			log.Warn("this file cannot be read any more: a reload needs it readable for the user", "file", path, "user", u.Name)
+		} else if err == nil {
+			f.Close()
+		}
 	}
 	return nil
 }

@@ -217,9 +217,9 @@ func serve(ctx context.Context, cfg *config.Config, src config.Source, log hclog
 	ac.Scheduling = scheduling
 	go watchScheduling(ctx, log)
 	ac.Abort, ac.Dump, ac.Reloads = signals.abort, signals.dump, signals.reload
-	ac.Reload = newReloader(cfg, src).reload
+	ac.Reload = newReloader(cfg, ring, src).reload
 	if ac.Apart != nil {
-		ac.Apart.GiveUp = func() error { return giveUp(cfg.Node.User, src.Path, log) }
+		ac.Apart.GiveUp = func() error { return giveUp(cfg.Node.User, []string{src.Path, cfg.Network.Key}, log) }
 	}
 	ac.KeeperArgs, ac.KeeperEnviron = keeperArgs(cfg, src), keeperEnviron(os.Environ())
 	ac.Listen = func() (transport.LAN, error) {

@@ -124,12 +124,13 @@ var applied = map[string]bool{
 type reloader struct {
 	started *config.Config // at the agent's start: settings that differ from it and cannot be taken up are found by it
 	src     config.Source
+	ring    key.Ring    // the agent's at its start, then of the last reload that could read it
 	hadFile atomic.Bool // there was something in the file when it was read last
 	wasRoot bool        // this process, when it was started
 }
 
-func newReloader(started *config.Config, src config.Source) *reloader {
-	r := &reloader{started: started, src: src, wasRoot: os.Geteuid() == 0}
+func newReloader(started *config.Config, ring key.Ring, src config.Source) *reloader {
+	r := &reloader{started: started, ring: ring, src: src, wasRoot: os.Geteuid() == 0}
 	r.hadFile.Store(started.IsFromFile())
 	return r
 }
@@ -145,7 +146,7 @@ func (r *reloader) reload() (agent.Reloaded, error) {
 		return agent.Reloaded{}, err
 	}
 	ring, err := next.Ring()
-	if err != nil {
+	if err != nil && !r.hasGivenUp() {
 		return agent.Reloaded{}, err
 	}
 	if r.hadFile.Load() && !next.IsFromFile() {
@@ -153,8 +154,17 @@ func (r *reloader) reload() (agent.Reloaded, error) {
 			"write it whole, under another name, and rename it; or restart the agent to run without", r.src.Path)
 	}
 	r.hadFile.Store(next.IsFromFile())
+	if err != nil { // what only root may read needs a restart, and nothing else does
+		keys := reloaded(r.started, next, r.ring)
+		keys.Waiting = append(keys.Waiting, control.Waiting{Setting: "network.key", Now: fmt.Sprint(r.ring), Then: "not known: " + err.Error()})
+		return keys, nil
+	}
+	r.ring = ring
 	return reloaded(r.started, next, ring), nil
 }
+
+// hasGivenUp: this process reads as the agent's user, no longer as who started it.
+func (r *reloader) hasGivenUp() bool { return r.started.Node.User != "" && r.wasRoot }
 
 // load reads the configuration. A process that has given up its rights cannot look at the
 // host as root would: the keeper checks each command before it runs it.

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 
 	"github.com/bully-agent/bully-agent/internal/key"
 )
@@ -69,6 +71,19 @@ func (l *loader) defaultKey() string {
 	return ""
 }
 
+// agentUser is whom the process that reads the network becomes: the key may be that user's.
+func (c *Config) agentUser() []uint32 {
+	u, err := user.Lookup(c.Node.User)
+	if c.Node.User == "" || err != nil {
+		return nil // who does not exist is told by the setting's own check
+	}
+	uid, err := strconv.ParseUint(u.Uid, 10, 32)
+	if err != nil {
+		return nil
+	}
+	return []uint32{uint32(uid)}
+}
+
 // Ring reads the keys. It is empty, without an error, under Insecure, and where no key is named or found and only this host
 // can reach the agent. The error joins a line for each thing wrong, with an ExitCode; it tells nothing of a key.
 func (c *Config) Ring() (key.Ring, error) {
@@ -78,7 +93,7 @@ func (c *Config) Ring() (key.Ring, error) {
 	}
 	isNamed := c.places["network.key"].origin != fromDefault
 	if n.Key != "" {
-		ring, err := key.Read(n.Key)
+		ring, err := key.Read(n.Key, c.agentUser()...)
 		if err == nil || isNamed || !errors.Is(err, fs.ErrNotExist) {
 			return ring, err
 		}
