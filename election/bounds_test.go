@@ -359,6 +359,11 @@ func TestAForgedLifeIsNotForEver(t *testing.T) {
 	s.waits(time.Second)
 	s.forgets()
 	moved := s.actor(3)
+	old := moved.says(wire.Frame{Kind: wire.HeartAck})
+	s.hears(old)
+	s.forgets()
+	s.waits(time.Second)
+	s.forgets()
 	forged := moved.says(wire.Frame{Kind: wire.HeartAck})
 	forged.Nonce, forged.Incarnation = forged.Nonce+1, forged.Incarnation+1
 	s.hearsFrom(2, forged)
@@ -376,6 +381,8 @@ func TestAForgedLifeIsNotForEver(t *testing.T) {
 	}
 	s.hears(moved.says(wire.Frame{Kind: wire.HeartAck})) // and its numbers are known
 	s.expects("ignored late-ack")
+	s.hears(old)
+	s.expects("ignored duplicate")
 }
 
 // A new life of a member that lives moves neither its address nor its leadership.

@@ -96,8 +96,8 @@ func (n *Node) settleDoubt(p *peer, from netip.AddrPort, f *wire.Frame) {
 		}
 		n.believe(p, d)
 	case d.frame.Nonce:
-		if d.isOurs() {
-			n.takeIn(p, d.from, f)
+		if d.about == aReturn {
+			n.livesAgain(p, f)
 			return
 		}
 		n.believe(p, d)
@@ -166,6 +166,14 @@ func (n *Node) answerWho(p *peer, f *wire.Frame) {
 		p.probedAt = n.now
 		n.onProbe(p, f)
 	}
+}
+
+// livesAgain: the life that was seen has answered, where another was believed to be its
+// next. What it sent before may have come in already, so all below its answer is old.
+func (n *Node) livesAgain(p *peer, f *wire.Frame) {
+	n.meetLife(p, p.seen.Addr, f)
+	p.received.restart(f.Seq, n.now)
+	n.admit(p, p.Addr, f)
 }
 
 // comesBack: the member has answered, so it is there. What it is does not matter where
