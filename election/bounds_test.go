@@ -385,6 +385,36 @@ func TestAForgedLifeIsNotForEver(t *testing.T) {
 	s.expects("ignored duplicate")
 }
 
+// What it had sent stays old also where memberlist brings it back (sim, seed 1549).
+func TestAForgedLifeMakesNothingNew(t *testing.T) {
+	s := forgeable(t, 1, 2, 3)
+	moved := s.actor(3)
+	old := moved.says(wire.Frame{Kind: wire.HeartAck})
+	s.hears(old)
+	s.forgets()
+	for range 2 {
+		s.waits(time.Second)
+		s.forgets()
+		forged := moved.says(wire.Frame{Kind: wire.HeartAck})
+		forged.Nonce, forged.Incarnation = forged.Nonce+1, forged.Incarnation+1
+		s.hearsFrom(2, forged)
+		s.forgets()
+		s.waits(20 * time.Millisecond)
+		s.forgets()
+		if got := s.node.peer(hostID(3)).Nonce; got != forged.Nonce {
+			t.Fatal("not believed")
+		}
+		s.waits(time.Second)
+		s.forgets()
+		s.happens(MemberChanged{moved.member(Dead)})
+		s.forgets()
+		s.happens(MemberChanged{moved.member(Alive)})
+		s.forgets()
+		s.hears(old)
+		s.expects("ignored duplicate")
+	}
+}
+
 // A new life of a member that lives moves neither its address nor its leadership.
 func TestAForgedLifeMovesNobodyThatLives(t *testing.T) {
 	for _, from := range []int{3, 9} {

@@ -27,10 +27,18 @@ type peer struct {
 	doubt        *doubt    // a frame about which it is asked back; nil: none
 	askedAt      time.Time // when it was asked back last
 	seen         Member    // its last life that the failure detector called alive
+	former       numbers   // of its last life that the failure detector had seen
 	hasSaidLeave bool      // it left by a frame alone
 	refused      int       // frames in a row whose numbers were seen
 	probedAt     time.Time // when its last question about us that is outside the window was answered
 	unseen       bool      // the failure detector has not seen this life yet: only its frames tell of it
+}
+
+// numbers are what was taken of one life.
+type numbers struct {
+	nonce    uint32
+	received window
+	jobs     jobLane
 }
 
 // sentAt remembers when a numbered frame went out, for round trips and leases.
@@ -315,8 +323,14 @@ func (n *Node) updateLife(p *peer, m Member) {
 
 func (n *Node) startNewLife(p *peer, m Member) {
 	ended := p.Nonce
+	if !p.unseen {
+		p.former = numbers{p.Nonce, p.received, p.jobs}
+	}
 	p.Member, p.rival = m, Member{}
 	p.received, p.heard, p.silent, p.unseen, p.died, p.doubt = window{}, time.Time{}, false, false, false, nil
+	if p.former.nonce == m.Nonce { // what took its place was nobody's life
+		p.received, p.jobs = p.former.received, p.former.jobs
+	}
 	n.seedRTT(p)
 	n.onRestarted(p)
 	if n.isGone(p) && n.lostLeader.nonce == m.Nonce {
