@@ -169,10 +169,10 @@ func (n *Node) answerWho(p *peer, f *wire.Frame) {
 }
 
 // livesAgain: the life that was seen has answered, where another was believed to be its
-// next. What it sent before may have come in already, so all below its answer is old.
+// next.
 func (n *Node) livesAgain(p *peer, f *wire.Frame) {
 	n.meetLife(p, p.seen.Addr, f)
-	p.received.restart(f.Seq, n.now)
+	p.received.admit(f.Seq, n.now)
 	n.admit(p, p.Addr, f)
 }
 
