@@ -765,6 +765,42 @@ func TestCase38ANewHostJoinsAFarCluster(t *testing.T) {
 	}
 }
 
+// Who has led or followed once, alone or in a life before, is taken no further than one that
+// runs among others: two members who say so, or one that goes on, may be one forger.
+func TestCase38WhoEverBelongedIsTakenNoFurther(t *testing.T) {
+	for name, belonged := range map[string]func(*testing.T) *story{
+		"in a life before": func(t *testing.T) *story {
+			return voterOf(t, 1, Saved{MaxCounter: 5, Accepted: wire.Epoch{Counter: 5, Owner: hostID(3)}}, 2, 3)
+		},
+		"alone": func(t *testing.T) *story {
+			s := storyOf(t, 3, Config{}, 2)
+			s.happens(MemberChanged{s.actor(2).member(Dead)})
+			s.forgets()
+			s.waits(5 * time.Second)
+			s.forgets()
+			s.is(Lead)
+			s.happens(MemberChanged{s.actor(2).member(Alive)})
+			s.forgets()
+			return s
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := belonged(t)
+			for range 10 {
+				s.hears(s.actor(2).heartbeat(1 << 40))
+				s.forgets()
+				s.hears(s.actor(2).says(wire.Frame{Kind: wire.Query, Epoch: s.actor(2).epoch(1 << 40)}))
+				s.forgets()
+				s.waits(farPatience)
+				s.forgets()
+			}
+			if s.disk.MaxCounter > 1<<20 {
+				t.Errorf("counter %d on disk", s.disk.MaxCounter)
+			}
+		})
+	}
+}
+
 // However many epochs somebody announces, few are written down.
 func TestCase51AFloodOfEpochsIsNotWrittenDown(t *testing.T) {
 	for name, says := range map[string]func(*actor, uint64) wire.Frame{

@@ -94,11 +94,9 @@ func (n *Node) Refusal(from netip.AddrPort, f *wire.Frame) string {
 	return ""
 }
 
-// isEstablished: this node knows its cluster's counter, from another's epoch or
-// because others acknowledge its own. Who led alone may have missed all others.
-func (n *Node) isEstablished() bool {
-	return !n.epoch.IsZero() && (n.epoch.Owner != n.cfg.ID || n.ackCount() > 0)
-}
+// isEstablished: this node knows its cluster's counter, since it has followed or led, in
+// this life or one before. Who has not may have missed all others.
+func (n *Node) isEstablished() bool { return !n.epoch.IsZero() || !n.saved.Accepted.IsZero() }
 
 // meetLife begins a new life of the sender's, if the frame is of one.
 func (n *Node) meetLife(p *peer, from netip.AddrPort, f *wire.Frame) {
