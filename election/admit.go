@@ -64,7 +64,7 @@ const (
 
 	// laneIdle is after how long without a number that was admitted any will do: the
 	// machine of one of the two may have been paused, or its clock slewed, and numbers
-	// come round. A frame that is repeated later than that says nothing new (J5).
+	// come round. A frame that is repeated later than that says nothing new: ledgers are merged.
 	laneIdle = 10 * time.Second
 )
 
