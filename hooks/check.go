@@ -75,7 +75,7 @@ const wordEnd = " \t\n;|&<>()"
 
 func checkFile(path string, root bool) error {
 	if root {
-		if err := checkTrust(path); err != nil {
+		if err := CheckTrust(path); err != nil {
 			return err
 		}
 	}
@@ -95,9 +95,9 @@ func checkFile(path string, root bool) error {
 	return nil
 }
 
-// checkTrust reports the first part of a path that somebody else than root could
-// change. For one that does not exist the error is fs.ErrNotExist.
-func checkTrust(path string) error {
+// CheckTrust reports the first part of an absolute path, links included, that somebody else
+// than root could change. For one that does not exist the error is fs.ErrNotExist.
+func CheckTrust(path string) error {
 	err := access.OfRoot.Walk(path)
 	if open := (*access.Error)(nil); errors.As(err, &open) {
 		advice := fmt.Sprintf("%s, and the agent runs as root: %s it", open.Found, open.Mend)
@@ -108,7 +108,3 @@ func checkTrust(path string) error {
 	}
 	return err
 }
-
-// CheckTrust reports the first part of an absolute path, links included, that somebody else
-// than root could change.
-func CheckTrust(path string) error { return checkTrust(path) }

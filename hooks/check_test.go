@@ -88,7 +88,7 @@ type tree struct {
 
 func newTree(t *testing.T) *tree {
 	d := &tree{t: t, root: t.TempDir()}
-	if err := checkTrust(d.root); err != nil {
+	if err := CheckTrust(d.root); err != nil {
 		t.Skipf("the temporary directory itself is not safe: %v", err)
 	}
 	return d

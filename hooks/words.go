@@ -127,7 +127,7 @@ func (w word) check(nesting int) error {
 	if info, err := os.Stat(w.text); err == nil && !info.Mode().IsRegular() {
 		return nil
 	}
-	if err := checkTrust(w.text); err != nil {
+	if err := CheckTrust(w.text); err != nil {
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
 			return nil
 		}
