@@ -35,7 +35,7 @@ func (a *agent) lookAside() {
 		a.event(control.Event{Type: "warning", Cause: string(election.StoodAside), Text: why})
 	}
 	if isNew {
-		a.seat.step(election.StandAside{On: why != ""})
+		a.seat.step(election.Barred{Bar: election.BarAside, On: why != ""})
 	}
 	a.seat.publish()
 }

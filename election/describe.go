@@ -61,7 +61,7 @@ func (e HoldersChanged) String() string {
 	return fmt.Sprintf("holders some=%t", e.Some)
 }
 func (e LinkChanged) String() string { return fmt.Sprintf("own link up=%t", e.Up) }
-func (e StandAside) String() string  { return fmt.Sprintf("stand aside=%t", e.On) }
+func (e Barred) String() string      { return fmt.Sprintf("barred %v=%t", e.Bar, e.On) }
 func (e DiskTimed) String() string   { return fmt.Sprintf("disk took %v", e.Took) }
 
 // String gives memberlist's word.

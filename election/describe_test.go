@@ -60,7 +60,7 @@ func linesOf() map[string]fmt.Stringer {
 		"same id at 10.0.0.2:7950 life=4 nonce=0000000f: refusing to take part":       Conflict{Other: addr, Incarnation: 4, Nonce: 15, Refuse: true, Final: true},
 		"departed 02000000 life=4":                                                    Departed{hostID(2), 4},
 		"tether to 02000000":                                                          Tether{ID: hostID(2)},
-		"stand aside=true":                                                            StandAside{On: true},
+		"barred aside=true":                                                           Barred{Bar: BarAside, On: true},
 		"holders some=true":                                                           HoldersChanged{Some: true},
 		"will epoch=3/02000000 to=10.0.0.2:7950":                                      Will{Epoch: e, Letters: []Send{{To: addr}}},
 		"will epoch=4/02000000 to=nobody":                                             Will{Epoch: wire.Epoch{Counter: 4, Owner: hostID(2)}},

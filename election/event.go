@@ -97,9 +97,12 @@ type HoldersChanged struct{ Some bool }
 // LinkChanged says that this host's own link or address went, or came back.
 type LinkChanged struct{ Up bool }
 
-// StandAside says that this node shall not stand, or may again: it may be the one that
-// is not meant to be here. It goes on following and voting, and a leader on leading.
-type StandAside struct{ On bool }
+// Barred says that the agent has found a reason for which this node shall not stand,
+// or that it is gone: BarAside.
+type Barred struct {
+	Bar Bar
+	On  bool
+}
 
 // DiskTimed says how long a Save took. Claims allow for slow disks (M10).
 type DiskTimed struct{ Took time.Duration }
@@ -127,7 +130,7 @@ func (TetherLost) event()     {}
 func (Refused) event()        {}
 func (HoldersChanged) event() {}
 func (LinkChanged) event()    {}
-func (StandAside) event()     {}
+func (Barred) event()         {}
 func (DiskTimed) event()      {}
 func (SaveFailed) event()     {}
 func (SaveRecovered) event()  {}

@@ -77,7 +77,7 @@ type Node struct {
 	diskFailed bool
 	linkDown   bool
 	unlinked   bool // its link is down, and it stands all the same: nobody else is there
-	aside      bool // it was told not to stand
+	told       Bars // what the agent says keeps it from standing
 	leaving    bool
 	refused    bool          // another agent has our id and stays
 	stood      wire.Standing // when we met the namesake: both sides judge by that
@@ -186,8 +186,8 @@ func (n *Node) dispatch(ev Event) {
 		n.onHoldersChanged(e)
 	case LinkChanged:
 		n.onLinkChanged(e)
-	case StandAside:
-		n.onStandAside(e)
+	case Barred:
+		n.onBarred(e)
 	case DiskTimed:
 		n.onDiskTimed(e)
 	case HookEnded:
@@ -248,12 +248,6 @@ func (n *Node) save() {
 	n.emit(Save{State: n.saved, Step: n.steps})
 }
 
-// isElectable: this node may stand for election.
-func (n *Node) isElectable() bool {
-	return n.cfg.Part == Voter && !n.leaving && !n.diskFailed && !n.refused && !n.linkDown && !n.timers.isArmed(holdTimer) &&
-		n.isVoter(n.cfg.ID) && !n.isOutside && !n.aside
-}
-
 // Status is a picture of a Node.
 type Status struct {
 	State    State
@@ -269,6 +263,7 @@ type Status struct {
 	Isolated bool
 	Suspect  time.Duration // T_s now
 	Held     time.Time     // end of the hold-down after a step-down; zero: none
+	Bars     Bars          // what keeps it from standing for election
 
 	// Quorum mode; zero values in available mode.
 	Roster  Roster
@@ -284,7 +279,7 @@ func (n *Node) Incarnation() uint32 { return n.saved.Incarnation }
 // Status gives a picture of the node as of its last Step.
 func (n *Node) Status() Status {
 	s := Status{State: n.state, Role: n.role(), Cause: n.cause, Since: n.since, Epoch: n.epoch, NeedAcks: n.needAcks(),
-		Isolated: n.contest.isolated, Suspect: n.suspectTimeout(), Held: n.timers[holdTimer]}
+		Isolated: n.contest.isolated, Suspect: n.suspectTimeout(), Held: n.timers[holdTimer], Bars: n.bars()}
 	n.describeQuorum(&s)
 	if n.leaderKnown {
 		s.Leader = n.epoch.Owner

@@ -1,0 +1,84 @@
+package election
+
+import "strings"
+
+// Bar is one of the things that keep a node from standing for election. A node that any of
+// them holds back goes on following and voting as far as it may.
+type Bar uint8
+
+// The bars, in the order in which people are told of them.
+const (
+	BarPart   Bar = iota // it was made a witness or an observer
+	BarRoster            // quorum mode: it is no voter of the roster
+	BarLeave             // it was asked to leave
+	BarSameID            // another agent has its id, and stays
+	BarAside             // the agent may be the one that is not meant to be here
+	BarDisk              // the disk takes no writes
+	BarLink              // its host has no link, and others are there
+	BarHold              // an operator had it step down, for a while
+	barCount
+)
+
+var barWords = [barCount]string{BarPart: "part", BarRoster: "roster", BarLeave: "leave", BarSameID: "same-id", BarAside: "aside",
+	BarDisk: "disk", BarLink: "link", BarHold: "hold-down"}
+
+// String gives the bar's word.
+func (b Bar) String() string { return barWords[b] }
+
+// Bars is a set of them.
+type Bars uint16
+
+// Has says whether b is among them.
+func (s Bars) Has(b Bar) bool { return s&(1<<b) != 0 }
+
+func (s Bars) with(b Bar, on bool) Bars {
+	if on {
+		return s | 1<<b
+	}
+	return s &^ (1 << b)
+}
+
+// String names them, with commas; nothing for none.
+func (s Bars) String() string {
+	var words []string
+	for b := range barCount {
+		if s.Has(b) {
+			words = append(words, b.String())
+		}
+	}
+	return strings.Join(words, ",")
+}
+
+// isElectable: this node may stand for election.
+func (n *Node) isElectable() bool { return n.bars() == 0 }
+
+// bars gives all that keeps this node from standing. What decides and what people are
+// told is this one list.
+func (n *Node) bars() Bars {
+	return n.told.
+		with(BarPart, n.cfg.Part != Voter).
+		with(BarRoster, n.isOutside || !n.isVoter(n.cfg.ID)).
+		with(BarLeave, n.leaving).
+		with(BarSameID, n.refused).
+		with(BarDisk, n.diskFailed).
+		with(BarLink, n.linkDown).
+		with(BarHold, n.timers.isArmed(holdTimer))
+}
+
+// onBarred takes what the agent has found out about its host. A leader goes on
+// leading: one who may not be meant to be here is told so by members that have
+// proved nothing.
+func (n *Node) onBarred(e Barred) {
+	if e.Bar != BarAside {
+		panic("BUG: told of what the node knows itself: " + e.String())
+	}
+	was := n.told
+	n.told = was.with(e.Bar, e.On)
+	switch {
+	case n.told == was:
+	case e.On && n.isStanding():
+		n.becomeObserver(StoodAside)
+	case !e.On:
+		n.resumeStanding(StandsAgain, n.cfg.Lease) // somebody else may lead by now
+	}
+}
