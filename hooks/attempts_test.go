@@ -70,7 +70,7 @@ func TestLossEndsTheWaitForAnAttempt(t *testing.T) {
 	g.pause = patience
 	g.run()
 	g.become(7)
-	g.untilFile("order")
+	g.UntilFile("order")
 	begun := time.Now()
 	g.Stop(7)
 	g.lose(7)
@@ -136,7 +136,7 @@ func TestRedoneLoseGivesWay(t *testing.T) {
 	redo := event(LoseLeadership, 4)
 	redo.IsRedo = true
 	g.Start(redo)
-	g.untilFile("order")
+	g.UntilFile("order")
 	g.Start(redo)
 	begun := time.Now()
 	g.become(5)
@@ -193,7 +193,7 @@ func TestEndedOfWhatIsNotRun(t *testing.T) {
 	g := startRig(t, scripts{LeaderChange: "echo x >>order; read go <gate"}, Config{})
 	g.mkfifo("gate")
 	g.Start(event(LeaderChange, 1))
-	g.untilFile("order")
+	g.UntilFile("order")
 	ended := make(chan Result, 1)
 	ev := event(LeaderChange, 2)
 	ev.Ended = func(res Result) { ended <- res }
@@ -206,6 +206,6 @@ func TestEndedOfWhatIsNotRun(t *testing.T) {
 		t.Errorf("result %+v", res)
 	}
 	g.open("gate")
-	g.until("the second", func() bool { return len(g.lines("order")) == 2 })
+	g.Until("the second", func() bool { return len(g.lines("order")) == 2 })
 	g.open("gate")
 }

@@ -17,7 +17,7 @@ import (
 // it stands where the file should. It gives the repair.
 func (g *rig) broken() (mend func()) {
 	g.t.Helper()
-	g.until("the journal to break", func() bool { // the runner may be about to remove an empty one
+	g.Until("the journal to break", func() bool { // the runner may be about to remove an empty one
 		return os.MkdirAll(filepath.Join(g.journal.path, "in the way"), 0o700) == nil
 	})
 	return func() {

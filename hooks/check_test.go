@@ -169,7 +169,7 @@ func TestFirstWord(t *testing.T) {
 // A path that was safe at the start is checked again at every run.
 func TestCheckedAtEveryRun(t *testing.T) {
 	g := startRig(t, scripts{}, Config{})
-	file := g.path("hook")
+	file := g.Path("hook")
 	if err := os.WriteFile(file, []byte("#!/bin/sh\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -190,14 +190,14 @@ func TestHookSurroundings(t *testing.T) {
 	t.Setenv("SECRET", "of the agent")
 	g := startRig(t, scripts{BecomeLeader: "cat >input; tr '\\0' '\\n' </proc/self/environ >vars; ps -o pgid= -p $$ >pgid; readlink /proc/$PPID/cwd"}, Config{})
 	cfg := g.config()
-	cfg.Commands[LoseLeadership] = Command{Argv: []string{"/bin/sh", "-c", "pwd >$0/cwd", g.dir}}
+	cfg.Commands[LoseLeadership] = Command{Argv: []string{"/bin/sh", "-c", "pwd >$0/cwd", g.Dir.Name}}
 	g.SetConfig(cfg)
 	g.become(3)
 	g.wants(BecomeLeader, 3, true, true)
 	g.lose(3)
 	g.wants(LoseLeadership, 3, true, true)
 	var doc jsonEvent
-	text, err := os.ReadFile(g.path("input"))
+	text, err := os.ReadFile(g.Path("input"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +238,7 @@ func TestSequenceNumberRisesWithEveryRunAndSurvivesRestart(t *testing.T) {
 
 func TestFileWithoutInterpreterSaysSo(t *testing.T) {
 	g := setUp(t, scripts{}, Config{})
-	file := g.path("hook")
+	file := g.Path("hook")
 	if err := os.WriteFile(file, []byte("\x00\x01 not a program"), 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bully-agent/bully-agent/internal/test/traces"
 	"golang.org/x/sys/unix"
 )
 
@@ -64,7 +65,7 @@ func TestCleanUpEndsOrphansThenLoses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			left, cmd := orphan(t, tt.script)
 			if strings.Contains(tt.name, "gone") {
-				until(t, "the first process to end", func() bool { s, err := readStat(left.Group); return err == nil && !s.runs() })
+				traces.Until(t, "the first process to end", func() bool { s, err := readStat(left.Group); return err == nil && !s.runs() })
 				_ = cmd.Wait()
 			}
 			if !left.alive() {
@@ -75,7 +76,7 @@ func TestCleanUpEndsOrphansThenLoses(t *testing.T) {
 			if !res.OK || !res.Ran || res.Kind != LoseLeadership || res.Epoch != 7 {
 				t.Errorf("result %+v", res)
 			}
-			until(t, "the orphans' end", func() bool { return len(living(left.Group)) == 0 }) // the last may be on its way out
+			traces.Until(t, "the orphans' end", func() bool { return len(living(left.Group)) == 0 }) // the last may be on its way out
 			if got := strings.Join(g.lines("cause"), " "); got != "unclean-restart" {
 				t.Errorf("cause %q", got)
 			}
@@ -140,14 +141,14 @@ func TestJournalHoldsTheRunningGroup(t *testing.T) {
 	g := startRig(t, scripts{BecomeLeader: note + "read go <gate"}, Config{Dir: t.TempDir()})
 	g.mkfifo("gate")
 	g.become(5)
-	g.until("the entry", func() bool { left, err := g.journal.load(); return err == nil && left.Runs[leadership].Group != 0 })
+	g.Until("the entry", func() bool { left, err := g.journal.load(); return err == nil && left.Runs[leadership].Group != 0 })
 	left, _ := g.journal.load()
 	if e := left.Runs[leadership]; e.Epoch != 5 || e.Hook != BecomeLeader || !e.alive() {
 		t.Errorf("journal has %+v", left)
 	}
 	g.open("gate")
 	g.wants(BecomeLeader, 5, true, true)
-	g.until("the end of the run", func() bool { left, err := g.journal.load(); return err == nil && len(left.Runs) == 0 })
+	g.Until("the end of the run", func() bool { left, err := g.journal.load(); return err == nil && len(left.Runs) == 0 })
 	if left, _ := g.journal.load(); left.Owed == nil || *left.Owed != (Epoch{5, owner}) {
 		t.Errorf("the journal owes %v after a become hook", left.Owed)
 	}
@@ -192,7 +193,7 @@ func TestCleanUpEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan Result)
 	go func() { done <- g.CleanUp(ctx, event(LoseLeadership, 7)) }()
-	g.untilFile("order")
+	g.UntilFile("order")
 	cancel()
 	if res := <-done; res.OK || res.Err != errStopping {
 		t.Errorf("result %+v", res)

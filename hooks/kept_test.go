@@ -24,7 +24,7 @@ func address(name string) scripts {
 func (g *rig) holds(names ...string) {
 	g.t.Helper()
 	for _, name := range []string{"50", "60"} {
-		_, err := os.Stat(g.path(name))
+		_, err := os.Stat(g.Path(name))
 		if want := strings.Contains(strings.Join(names, " "), name); want != (err == nil) {
 			g.t.Errorf("this host holds %s: %v, want %v", name, err == nil, want)
 		}
@@ -80,7 +80,7 @@ func TestNotificationsAreReloadedAtOnce(t *testing.T) {
 	g.wants(BecomeLeader, 1, true, false)
 	g.reload(scripts{LeaderChange: note})
 	g.Start(event(LeaderChange, 1))
-	g.untilFile("order")
+	g.UntilFile("order")
 }
 
 // A hook that failed is mended by the reload after that, and not by one before.
@@ -97,7 +97,7 @@ func TestReloadMendsAFailedHook(t *testing.T) {
 	g.lose(1)
 	g.wants(LoseLeadership, 1, true, true)
 	g.holds()
-	if _, err := os.Stat(g.path("early")); err == nil {
+	if _, err := os.Stat(g.Path("early")); err == nil {
 		t.Error("the hook of a reload ran before the leadership's own had failed")
 	}
 }
@@ -112,7 +112,7 @@ func TestHookThatWasCutIsKept(t *testing.T) {
 	g.loseWithin(1, 200*time.Millisecond)
 	g.wants(LoseLeadership, 1, false, true)
 	g.reload(address("60"))
-	appendLine(t, g.path("well"), "")
+	appendLine(t, g.Path("well"), "")
 	g.lose(1)
 	g.wants(LoseLeadership, 1, true, true)
 	g.holds()
@@ -127,7 +127,7 @@ func TestKeptOutlivesTheAgent(t *testing.T) {
 		g.become(3)
 		g.wants(BecomeLeader, 3, true, true)
 		if failed {
-			if err := os.Remove(g.path("50")); err != nil {
+			if err := os.Remove(g.Path("50")); err != nil {
 				t.Fatal(err)
 			}
 			g.lose(3)
@@ -140,7 +140,7 @@ func TestKeptOutlivesTheAgent(t *testing.T) {
 		if res := next.CleanUp(context.Background(), event(LoseLeadership, 3)); !res.OK {
 			t.Errorf("clean-up: %+v", res)
 		}
-		_, err := os.Stat(next.path("configured"))
+		_, err := os.Stat(next.Path("configured"))
 		if failed != (err == nil) {
 			t.Errorf("the lose hook had failed: %v, the configured one ran: %v", failed, err == nil)
 		}

@@ -1,7 +1,6 @@
 package hooks
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,17 +8,15 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/bully-agent/bully-agent/internal/test/traces"
 	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sys/unix"
 )
 
-// patience bounds every wait of these tests. It is far above what they need, so
-// that a loaded machine fails none of them.
-const patience = 20 * time.Second
+const patience = traces.Patience
 
 // shortPause is between two attempts, where a test does not say otherwise.
 const shortPause = 5 * time.Millisecond
@@ -28,28 +25,11 @@ const shortPause = 5 * time.Millisecond
 // first; when the test ends, none of these groups may have a living member.
 type rig struct {
 	*Runner
+	traces.Dir
 	t    *testing.T
-	dir  string
-	log  *safeBuffer
+	log  *traces.Buffer
 	stop context.CancelFunc
 	done chan struct{}
-}
-
-type safeBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *safeBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *safeBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }
 
 // scripts are hooks by event, as shell lines; they run in the directory $D, the
@@ -59,7 +39,7 @@ type scripts map[Kind]string
 func (g *rig) commands(s scripts) map[Kind]Command {
 	commands := make(map[Kind]Command)
 	for kind, script := range s {
-		commands[kind] = Command{Shell: fmt.Sprintf("echo $$ >>%[1]s/groups; D=%[1]s; cd $D; %[2]s", g.dir, script)}
+		commands[kind] = Command{Shell: fmt.Sprintf("echo $$ >>%[1]s/groups; D=%[1]s; cd $D; %[2]s", g.Dir.Name, script)}
 	}
 	return commands
 }
@@ -68,7 +48,7 @@ func (g *rig) commands(s scripts) map[Kind]Command {
 // may give others.
 func setUp(t *testing.T, s scripts, cfg Config) *rig {
 	t.Helper()
-	g := &rig{t: t, dir: t.TempDir(), log: &safeBuffer{}, done: make(chan struct{})}
+	g := &rig{Dir: traces.New(t), t: t, log: &traces.Buffer{}, done: make(chan struct{})}
 	cfg.Commands = g.commands(s)
 	cfg.Logger = hclog.New(&hclog.LoggerOptions{Output: g.log, Level: hclog.Debug})
 	if cfg.Timeout == 0 {
@@ -173,41 +153,14 @@ func (g *rig) nothingMore() {
 // state is Config.Dir.
 func (g *rig) state() string { return filepath.Dir(g.journal.path) }
 
-func (g *rig) path(name string) string { return filepath.Join(g.dir, name) }
-
 // lines gives a file of the rig by line; a missing file has none.
 func (g *rig) lines(name string) []string {
 	g.t.Helper()
-	text, err := os.ReadFile(g.path(name))
+	text, err := os.ReadFile(g.Path(name))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		g.t.Fatal(err)
 	}
 	return strings.Fields(string(text))
-}
-
-// until waits for a condition on the world outside this process.
-func (g *rig) until(what string, holds func() bool) {
-	g.t.Helper()
-	until(g.t, what, holds)
-}
-
-func until(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	late := time.After(patience)
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-late:
-			t.Fatalf("waited for %s in vain", what)
-		}
-	}
-}
-
-func (g *rig) untilFile(name string) {
-	g.t.Helper()
-	g.until(name, func() bool { return len(g.lines(name)) > 0 })
 }
 
 // noOrphans checks that no hook of this rig left a living process in its group.
@@ -231,7 +184,7 @@ func (g *rig) noOrphans() {
 // mkfifo makes a gate at which a hook waits with "read go <gate".
 func (g *rig) mkfifo(name string) {
 	g.t.Helper()
-	if err := unix.Mkfifo(g.path(name), 0o600); err != nil {
+	if err := unix.Mkfifo(g.Path(name), 0o600); err != nil {
 		g.t.Fatal(err)
 	}
 }
@@ -240,7 +193,7 @@ func (g *rig) mkfifo(name string) {
 func (g *rig) open(gate string) {
 	g.t.Helper()
 	opened := make(chan error, 1)
-	go func() { opened <- os.WriteFile(g.path(gate), []byte("go\n"), 0) }()
+	go func() { opened <- os.WriteFile(g.Path(gate), []byte("go\n"), 0) }()
 	select {
 	case err := <-opened:
 		if err != nil {

@@ -47,7 +47,7 @@ func TestEverySequenceIsPairs(t *testing.T) {
 				epoch += 1 + rng.Uint64N(3)
 				g.become(epoch)
 				if rng.IntN(2) == 0 { // else it is lost while it is queued or runs
-					g.until("a hook to run", func() bool { return len(g.lines("order")) > 0 })
+					g.Until("a hook to run", func() bool { return len(g.lines("order")) > 0 })
 					res := g.result()
 					if res.Kind != BecomeLeader {
 						t.Fatalf("result %+v, want that of epoch %d's become-leader", res, epoch)
@@ -115,7 +115,7 @@ func checkPairs(t *testing.T, ran []string) {
 func TestLossKillsRunningBecome(t *testing.T) {
 	g := startRig(t, scripts{BecomeLeader: note + "exec sleep 60", LoseLeadership: note}, Config{})
 	g.become(7)
-	g.untilFile("order")
+	g.UntilFile("order")
 	g.Stop(7)
 	g.lose(7)
 	res := g.wants(BecomeLeader, 7, false, true)
@@ -130,7 +130,7 @@ func TestLossKillsRunningBecome(t *testing.T) {
 func TestLoseAloneKillsRunningBecome(t *testing.T) {
 	g := startRig(t, scripts{BecomeLeader: note + "exec sleep 60", LoseLeadership: note}, Config{})
 	g.become(7)
-	g.untilFile("order")
+	g.UntilFile("order")
 	g.lose(7)
 	g.wants(BecomeLeader, 7, false, true)
 	g.wants(LoseLeadership, 7, true, true)
@@ -140,7 +140,7 @@ func TestStopOfAnOlderEpochKillsNothing(t *testing.T) {
 	g := startRig(t, scripts{BecomeLeader: note + "read go <gate"}, Config{})
 	g.mkfifo("gate")
 	g.become(7)
-	g.untilFile("order")
+	g.UntilFile("order")
 	g.Stop(6)
 	g.open("gate")
 	g.wants(BecomeLeader, 7, true, true)
@@ -153,7 +153,7 @@ func TestQueuedPairIsDropped(t *testing.T) {
 	g.become(1)
 	g.wants(BecomeLeader, 1, true, true)
 	g.lose(1) // runs until the gate opens
-	g.until("the lose hook", func() bool { return len(g.lines("order")) == 2 })
+	g.Until("the lose hook", func() bool { return len(g.lines("order")) == 2 })
 	g.become(2)
 	g.Stop(2)
 	g.lose(2)
@@ -201,7 +201,7 @@ func TestFailedBecomeGetsItsLose(t *testing.T) {
 func TestUnstartableBecomeGetsItsLose(t *testing.T) {
 	g := setUp(t, scripts{LoseLeadership: note}, Config{})
 	cfg := g.config()
-	cfg.Commands[BecomeLeader] = Command{Argv: []string{g.path("absent")}}
+	cfg.Commands[BecomeLeader] = Command{Argv: []string{g.Path("absent")}}
 	g.SetConfig(cfg)
 	g.run()
 	g.become(1)
@@ -238,7 +238,7 @@ func TestFailedLoseRunsAgainWhenAsked(t *testing.T) {
 func TestLeaseEndsDuringPlannedLose(t *testing.T) {
 	g := startRig(t, scripts{LoseLeadership: note + "trap '' TERM; while :; do sleep 1; done"}, Config{})
 	g.lose(4)
-	g.untilFile("order")
+	g.UntilFile("order")
 	g.loseWithin(4, 200*time.Millisecond)
 	first := g.wants(LoseLeadership, 4, false, true)
 	again := g.wants(LoseLeadership, 4, false, false)
@@ -260,7 +260,7 @@ func TestLeaseEndsDuringPlannedLose(t *testing.T) {
 func TestALoseHookThatMindsTERMIsCut(t *testing.T) {
 	g := startRig(t, scripts{LoseLeadership: "trap 'exit 1' TERM; echo x >armed; while :; do sleep 0.01; done"}, Config{})
 	g.lose(4)
-	g.untilFile("armed")
+	g.UntilFile("armed")
 	g.loseWithin(4, 200*time.Millisecond)
 	if res := g.wants(LoseLeadership, 4, false, true); !res.IsCut || res.Exit != 1 {
 		t.Errorf("result %+v", res)
@@ -310,7 +310,7 @@ func TestLossWithinBudget(t *testing.T) {
 	stubborn := note + "trap '' TERM; while :; do sleep 1; done"
 	g := startRig(t, scripts{BecomeLeader: stubborn, LoseLeadership: stubborn}, Config{})
 	g.become(7)
-	g.untilFile("order")
+	g.UntilFile("order")
 	begun := time.Now()
 	g.Stop(7)
 	g.loseWithin(7, within)
@@ -337,7 +337,7 @@ func TestBudgetLeavesLoseHookItsShare(t *testing.T) {
 func TestStuckNotificationDelaysNoLeadership(t *testing.T) {
 	g := startRig(t, scripts{LeaderChange: "echo x >stuck; exec sleep 60", BecomeLeader: note}, Config{})
 	g.Start(event(LeaderChange, 1))
-	g.untilFile("stuck")
+	g.UntilFile("stuck")
 	g.become(1)
 	g.wants(BecomeLeader, 1, true, true)
 }
@@ -347,15 +347,15 @@ func TestNotificationsCoalesce(t *testing.T) {
 	g := startRig(t, scripts{LeaderChange: note + "read go <gate", MemberChange: note}, Config{})
 	g.mkfifo("gate")
 	g.Start(event(LeaderChange, 1))
-	g.untilFile("order")
+	g.UntilFile("order")
 	for epoch := range uint64(3) {
 		g.Start(event(LeaderChange, epoch+2))
 		g.Start(event(MemberChange, epoch+2))
 	}
 	g.open("gate")
-	g.until("the second leader-change", func() bool { return len(g.lines("order")) == 2 })
+	g.Until("the second leader-change", func() bool { return len(g.lines("order")) == 2 })
 	g.open("gate")
-	g.until("the member-change", func() bool { return len(g.lines("order")) == 3 })
+	g.Until("the member-change", func() bool { return len(g.lines("order")) == 3 })
 	want := "leader-change:1 leader-change:4 member-change:4"
 	if got := strings.Join(g.lines("order"), " "); got != want {
 		t.Errorf("ran %s, want %s", got, want)
@@ -370,7 +370,7 @@ func TestReloadTakesEffectWithTheNextRun(t *testing.T) {
 	g := startRig(t, scripts{BecomeLeader: "echo old >>which; read go <gate"}, Config{})
 	g.mkfifo("gate")
 	g.become(1)
-	g.untilFile("which")
+	g.UntilFile("which")
 	cfg := g.config()
 	cfg.Commands = g.commands(scripts{LoseLeadership: "echo new >>which"})
 	g.SetConfig(cfg)
@@ -400,7 +400,7 @@ func TestSlowConsumerLosesNoResult(t *testing.T) {
 func TestStoppingEndsTheRunningHook(t *testing.T) {
 	g := startRig(t, scripts{BecomeLeader: note + "exec sleep 60", LoseLeadership: note}, Config{})
 	g.become(1)
-	g.untilFile("order")
+	g.UntilFile("order")
 	g.Start(event(LoseLeadership, 0)) // of an epoch long past: queued, kills nothing
 	g.end()
 	res := g.wants(BecomeLeader, 1, false, true)

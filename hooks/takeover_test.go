@@ -72,7 +72,7 @@ func TestTakeOverEndsTheBecomeHook(t *testing.T) {
 			g.pause = patience
 			g.run()
 			g.become(1)
-			g.untilFile("order")
+			g.UntilFile("order")
 			g.takesOver(0, 1)
 			results := []Result{g.result(), g.result()}
 			slices.SortFunc(results, func(a, b Result) int { return strings.Compare(string(a.Kind), string(b.Kind)) })
@@ -116,7 +116,7 @@ func TestTakeOverIsBounded(t *testing.T) {
 			if isAsked {
 				first = "test:1"
 				g.lose(1)
-				g.until("the lose hook", func() bool { return len(g.lines("order")) == 2 })
+				g.Until("the lose hook", func() bool { return len(g.lines("order")) == 2 })
 			}
 			begun := time.Now()
 			g.takesOver(bound, 1)
@@ -146,7 +146,7 @@ func TestTakeOverIsNotHurried(t *testing.T) {
 	g.wants(BecomeLeader, 1, true, true)
 	g.takesOver(0, 1)
 	g.unasked(1)
-	g.until("the lose hook", func() bool { return len(g.lines("order")) == 2 })
+	g.Until("the lose hook", func() bool { return len(g.lines("order")) == 2 })
 	g.loseWithin(1, time.Millisecond)
 	time.Sleep(20 * time.Millisecond) // in which it would be killed
 	g.open("gate")
@@ -164,10 +164,10 @@ func TestTakeOverIsNotHurried(t *testing.T) {
 func TestEndNotices(t *testing.T) {
 	g := startRig(t, scripts{LeaderChange: note + "exec sleep 1000", MemberChange: note, LoseLeadership: note}, Config{})
 	g.Start(event(LeaderChange, 1))
-	g.untilFile("order")
+	g.UntilFile("order")
 	g.Start(event(MemberChange, 1))
 	g.EndNotices()
-	g.until("the end of the notification", func() bool { return !g.IsRunning(LeaderChange) })
+	g.Until("the end of the notification", func() bool { return !g.IsRunning(LeaderChange) })
 	g.become(1)
 	g.wants(BecomeLeader, 1, true, false)
 	g.lose(1)
@@ -204,7 +204,7 @@ func TestCleanUpAfterATakeOver(t *testing.T) {
 				t.Errorf("result %+v, ran %d", res, ran)
 			}
 			next.run()
-			next.until("the note to go", func() bool { _, err := os.Stat(next.journal.path); return err != nil })
+			next.Until("the note to go", func() bool { _, err := os.Stat(next.journal.path); return err != nil })
 		})
 	}
 }

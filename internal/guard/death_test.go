@@ -41,7 +41,7 @@ func TestAgentKilled(t *testing.T) {
 				s.Cgroup = cgroup
 				a := r.agent(agentOrder{Config: s, Lease: patience, Every: 50 * time.Millisecond})
 				a.report(Running)
-				r.untilFile("up")
+				r.UntilFile("up")
 				a.signal(unix.SIGKILL)
 				r.lost(a.theRecord(), false)
 			})
@@ -56,7 +56,7 @@ func (r *rig) lost(got Record, silent bool) {
 	if report.Stage != Ended || report.Cause != AgentDied || report.Silent != silent || report.Err != "" {
 		r.t.Errorf("record %+v", got)
 	}
-	if left := r.living(); len(left) > 0 {
+	if left := r.Living(); len(left) > 0 {
 		r.t.Errorf("%d processes live", len(left))
 	}
 	if report.Cgroup != "" {
@@ -80,7 +80,7 @@ func TestAgentStopped(t *testing.T) {
 			s.Budget, s.Grace = budget, patience
 			a := r.agent(agentOrder{Config: s, Lease: lease, Every: 20 * time.Millisecond})
 			a.report(Running)
-			death := r.death(r.pid("pid"))
+			death := r.death(r.PID("pid"))
 			stopped := a.signal(unix.SIGSTOP)
 			if died := death(); died.Sub(stopped) > lease {
 				t.Errorf("it died %v after the agent was stopped, want within the lease of %v", died.Sub(stopped), lease)
@@ -106,13 +106,13 @@ func TestAllFrozen(t *testing.T) {
 	s.Grace = patience
 	a := r.agent(agentOrder{Config: s, Lease: lease, Every: 20 * time.Millisecond})
 	guard := a.report(Running).Guard
-	r.untilFile("up")
+	r.UntilFile("up")
 	a.signal(unix.SIGSTOP)
 	if err := unix.Kill(guard, unix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	wake := now().Add(lease)
-	r.until("the end of the lease", func() bool { return now() > wake })
+	r.Until("the end of the lease", func() bool { return now() > wake })
 	if err := unix.Kill(guard, unix.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestAgentAndGuardKilled(t *testing.T) {
 		a := r.agent(agentOrder{Config: s, Lease: patience, Every: 50 * time.Millisecond})
 		running := a.report(Running)
 		guard, death := running.Guard, r.death(running.Group)
-		r.untilFile("up")
+		r.UntilFile("up")
 		if err := unix.Kill(guard, unix.SIGSTOP); err != nil { // so that it does not see the agent's death
 			t.Fatal(err)
 		}
@@ -142,7 +142,7 @@ func TestAgentAndGuardKilled(t *testing.T) {
 		if !isAsLeft {
 			t.Errorf("record %+v", got)
 		}
-		if left := r.living(); len(left) > 0 {
+		if left := r.Living(); len(left) > 0 {
 			t.Errorf("%d processes live", len(left))
 		}
 	})
@@ -155,15 +155,15 @@ func TestRecoverWaitsForAGuard(t *testing.T) {
 	s.Grace = patience
 	a := r.agent(agentOrder{Config: s})
 	a.report(Running)
-	r.untilFile("up")
+	r.UntilFile("up")
 	a.signal(unix.SIGKILL)
-	r.untilFile("asked")
+	r.UntilFile("asked")
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 	defer cancel()
-	if records, err := Recover(ctx, r.path("records")); err == nil || len(records) != 0 || !strings.Contains(err.Error(), "its guard still works") {
+	if records, err := Recover(ctx, r.Path("records")); err == nil || len(records) != 0 || !strings.Contains(err.Error(), "its guard still works") {
 		t.Errorf("%d records, %v", len(records), err)
 	}
-	if err := os.WriteFile(r.path("go"), []byte("x"), 0o600); err != nil {
+	if err := os.WriteFile(r.Path("go"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	r.lost(r.theRecord(), false)
@@ -186,14 +186,14 @@ func TestRecoverEndsAGuardThatIsStopped(t *testing.T) {
 	a.signal(unix.SIGKILL)
 	r.hurry()
 	waited := 0
-	records, err := recoverAll(t.Context(), r.path("records"), func(process int) { waited = process })
+	records, err := recoverAll(t.Context(), r.Path("records"), func(process int) { waited = process })
 	if err != nil || len(records) != 1 || waited != guard {
 		t.Fatalf("records %+v (%v), waited for process %d, want %d", records, err, waited, guard)
 	}
 	if got := records[0].Report; got.Stage == Ended {
 		t.Errorf("report %+v", got)
 	}
-	if left := r.living(); len(left) > 0 {
+	if left := r.Living(); len(left) > 0 {
 		t.Errorf("%d processes live", len(left))
 	}
 }
@@ -201,7 +201,7 @@ func TestRecoverEndsAGuardThatIsStopped(t *testing.T) {
 // hurry takes the patience out of the only record.
 func (r *rig) hurry() {
 	r.t.Helper()
-	paths, _ := filepath.Glob(filepath.Join(r.path("records"), recordPattern))
+	paths, _ := filepath.Glob(filepath.Join(r.Path("records"), recordPattern))
 	file, err := os.OpenFile(paths[0], os.O_RDWR, 0)
 	if err != nil {
 		r.t.Fatal(err)

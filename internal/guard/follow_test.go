@@ -23,7 +23,7 @@ type lender struct {
 // lend gives both ends.
 func (r *rig) lend() (*lender, *control.Tenure) {
 	r.t.Helper()
-	listener, err := net.Listen("unix", r.path("sock"))
+	listener, err := net.Listen("unix", r.Path("sock"))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func (r *rig) lend() (*lender, *control.Tenure) {
 		_, _ = fmt.Fprint(conn, "HTTP/1.0 200 OK\r\n\r\n")
 		accepted <- conn
 	}()
-	tenure, err := control.Dial(r.path("sock")).HoldLease(r.t.Context(), time.Second, patience)
+	tenure, err := control.Dial(r.Path("sock")).HoldLease(r.t.Context(), time.Second, patience)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -88,11 +88,11 @@ func TestGuardFollowsTheLease(t *testing.T) {
 	defer tenure.Close()
 	g := r.follow(tenure, "echo $$ >pid; exec sleep 1000", patience)
 	gone := agent.left()
-	r.pid("pid")
+	r.PID("pid")
 	agent.say(lease(now().Add(length)))
 	first := now().Add(length)
 	agent.say(lease(now().Add(patience)))
-	r.until("the end of the first lease", func() bool { return now() > first })
+	r.Until("the end of the first lease", func() bool { return now() > first })
 	if report := g.Report(); report.Stage != Running {
 		t.Errorf("on a renewed lease: %v", report)
 	}
@@ -149,7 +149,7 @@ func TestEndsOfAFollowedLease(t *testing.T) {
 				script = "trap '' TERM; echo $$ >pid; while :; do sleep 0.01; done"
 			}
 			g := r.follow(tenure, script, patience)
-			r.pid("pid")
+			r.PID("pid")
 			c.news(agent)
 			if report := r.wait(g); report.Cause != c.cause || report.Silent != c.silent || report.Signal != int(c.signal) || report.Err != "" {
 				t.Errorf("%+v", report)
@@ -167,8 +167,8 @@ func TestLostBeforeTheStart(t *testing.T) {
 	over.Leader = false
 	agent.say(over)
 	g := r.follow(tenure, "echo x >ran", patience)
-	if report := r.wait(g); report.Cause != LeaseLost || report.Group != 0 || r.text("ran") != "" {
-		t.Errorf("%+v, ran %q", report, r.text("ran"))
+	if report := r.wait(g); report.Cause != LeaseLost || report.Group != 0 || r.Text("ran") != "" {
+		t.Errorf("%+v, ran %q", report, r.Text("ran"))
 	}
 }
 
@@ -179,12 +179,12 @@ func TestGuardOfALeaseKilled(t *testing.T) {
 	agent, tenure := r.lend()
 	gone := agent.left()
 	g := r.follow(tenure, "setsid sleep 1000 & echo $$ >pid; sleep 1000", patience)
-	r.pid("pid")
+	r.PID("pid")
 	if err := unix.Kill(r.awaitStarted(g).Guard, unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	r.wait(g)
-	if left := r.living(); len(left) > 0 {
+	if left := r.Living(); len(left) > 0 {
 		t.Errorf("%d processes live", len(left))
 	}
 	if isClosed(gone) {

@@ -89,7 +89,7 @@ func TestTooLateToStart(t *testing.T) {
 			if report.Stage != Ended || report.Group != 0 || report.Cause != AgentDied || !report.Silent || report.Err != errOver.Error() {
 				t.Errorf("report %+v", report)
 			}
-			if _, err := os.Stat(r.path("started")); err == nil {
+			if _, err := os.Stat(r.Path("started")); err == nil {
 				t.Error("it was started")
 			}
 		})
@@ -103,7 +103,7 @@ func TestTimeToStartIn(t *testing.T) {
 	cfg := r.settings("echo x >started; exec sleep 1000").config()
 	cfg.StartBy = clock().Add(patience)
 	g := r.start(cfg)
-	r.untilFile("started")
+	r.UntilFile("started")
 	g.RenewStart(clock().Add(-time.Second))
 	g.Stop("enough", 0)
 	if report := r.wait(g); report.Cause != "enough" {
@@ -139,7 +139,7 @@ func TestNoRecords(t *testing.T) {
 	if err := g.Forget(); err != nil {
 		t.Error(err)
 	}
-	if left, _ := os.ReadDir(r.path("records")); len(left) > 0 {
+	if left, _ := os.ReadDir(r.Path("records")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }
@@ -210,18 +210,18 @@ func TestAFullDiskStartsNothing(t *testing.T) {
 		t.Skip("only root can mount a small disk")
 	}
 	r := newRig(t)
-	if err := unix.Mount("small", r.path("records"), "tmpfs", 0, "size=4k"); err != nil {
+	if err := unix.Mount("small", r.Path("records"), "tmpfs", 0, "size=4k"); err != nil {
 		t.Skip("mount a small disk: ", err)
 	}
-	t.Cleanup(func() { _ = unix.Unmount(r.path("records"), unix.MNT_DETACH) })
-	if err := os.WriteFile(filepath.Join(r.path("records"), "fill"), make([]byte, 4096), 0o600); err != nil {
+	t.Cleanup(func() { _ = unix.Unmount(r.Path("records"), unix.MNT_DETACH) })
+	if err := os.WriteFile(filepath.Join(r.Path("records"), "fill"), make([]byte, 4096), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	report := r.wait(r.start(r.settings("echo >ran; sleep 1000").config()))
 	if report.Group != 0 || !strings.Contains(report.Err, "no space left") {
 		t.Errorf("report %+v, want that there is no space left", report)
 	}
-	if _, err := os.Stat(r.path("ran")); err == nil {
+	if _, err := os.Stat(r.Path("ran")); err == nil {
 		t.Error("it ran")
 	}
 }
@@ -246,7 +246,7 @@ func TestStop(t *testing.T) {
 				s.Grace = patience
 			}
 			g := r.start(s.config())
-			r.untilFile("up")
+			r.UntilFile("up")
 			g.Stop("lease-expired", tt.within)
 			report := r.wait(g)
 			if tt.within > 0 && strings.Contains(report.Err, "the guard died") {
@@ -255,7 +255,7 @@ func TestStop(t *testing.T) {
 			if report.Cause != "lease-expired" || report.Signal != tt.signal || report.Exit != tt.exit || report.Err != "" {
 				t.Errorf("report %+v", report)
 			}
-			if tt.name == "heeds TERM" && r.text("clean") == "" {
+			if tt.name == "heeds TERM" && r.Text("clean") == "" {
 				t.Error("it was not let clean up")
 			}
 		})
@@ -265,9 +265,9 @@ func TestStop(t *testing.T) {
 func TestSignalsReachTheCommand(t *testing.T) {
 	r := newRig(t)
 	g := r.start(r.settings("trap 'echo x >got; exit 0' HUP; echo x >up; while :; do sleep 0.01; done").config())
-	r.untilFile("up")
+	r.UntilFile("up")
 	g.Signal(unix.SIGHUP)
-	if report := r.wait(g); r.text("got") == "" || report.Exit != 0 || report.Cause != "" {
+	if report := r.wait(g); r.Text("got") == "" || report.Exit != 0 || report.Cause != "" {
 		t.Errorf("report %+v", report)
 	}
 }
@@ -289,7 +289,7 @@ func TestStragglersAreSwept(t *testing.T) {
 				if report.Exit != 5 || report.Cause != "" || report.Err != "" {
 					t.Errorf("report %+v, want exit code 5", report)
 				}
-				if left := r.living(); len(left) > 0 {
+				if left := r.Living(); len(left) > 0 {
 					t.Errorf("%d processes live", len(left))
 				}
 			})
@@ -301,7 +301,7 @@ func TestStragglersAreSwept(t *testing.T) {
 func TestAGuardDropsSignals(t *testing.T) {
 	r := newRig(t)
 	g := r.start(r.settings("echo x >up; exec sleep 1000").config())
-	r.untilFile("up")
+	r.UntilFile("up")
 	pid := r.awaitStarted(g).Guard
 	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGPIPE,
 		unix.SIGALRM, unix.SIGTSTP, unix.SIGCHLD} {
@@ -313,7 +313,7 @@ func TestAGuardDropsSignals(t *testing.T) {
 	if report := r.wait(g); report.Cause != "asked" || report.Signal != int(unix.SIGTERM) || report.Err != "" {
 		t.Errorf("report %+v", report)
 	}
-	if ignored := r.text("up"); ignored == "" {
+	if ignored := r.Text("up"); ignored == "" {
 		t.Error("the command never ran")
 	}
 }
@@ -324,7 +324,7 @@ func TestRenew(t *testing.T) {
 	cfg := r.settings("echo x >up; exec sleep 1000").config()
 	cfg.Deadline = clock().Add(patience)
 	g := r.start(cfg)
-	r.untilFile("up")
+	r.UntilFile("up")
 	g.Renew(clock().Add(150 * time.Millisecond))
 	g.Renew(time.Time{})
 	g.Renew(clock().Add(400 * time.Millisecond))
@@ -345,7 +345,7 @@ func TestAGuardIsKilled(t *testing.T) {
 		s := r.settings("setsid sleep 1000 & sleep 1000 & echo x >up; wait")
 		s.Cgroup = cgroup
 		g := r.start(s.config())
-		r.untilFile("up")
+		r.UntilFile("up")
 		if err := unix.Kill(r.awaitStarted(g).Guard, unix.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
@@ -353,7 +353,7 @@ func TestAGuardIsKilled(t *testing.T) {
 		if report.Stage != Ended || !strings.Contains(report.Err, "the guard died: signal: killed") {
 			t.Errorf("report %+v", report)
 		}
-		if left := r.living(); len(left) > 0 {
+		if left := r.Living(); len(left) > 0 {
 			t.Errorf("%d processes live", len(left))
 		}
 		if report.Cgroup != "" && populated(report.Cgroup) {
@@ -366,13 +366,13 @@ func TestAGuardIsKilled(t *testing.T) {
 func TestAStoppedGuardIsOverruled(t *testing.T) {
 	r := newRig(t)
 	g := r.start(r.settings("trap '' TERM; echo x >up; while :; do sleep 0.01; done").config())
-	r.untilFile("up")
+	r.UntilFile("up")
 	if err := unix.Kill(r.awaitStarted(g).Guard, unix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	g.Stop("stepped-down", time.Hour)
 	g.Stop("lease-expired", 50*time.Millisecond)
-	if report := r.wait(g); !strings.Contains(report.Err, "the guard died") || len(r.living()) > 0 {
+	if report := r.wait(g); !strings.Contains(report.Err, "the guard died") || len(r.Living()) > 0 {
 		t.Errorf("report %+v", report)
 	}
 }
@@ -397,7 +397,7 @@ func TestKill(t *testing.T) {
 			s := r.settings("trap '' TERM; echo $$ >pid; while :; do sleep 0.01; done")
 			s.Grace = time.Hour
 			g := r.start(s.config())
-			r.pid("pid")
+			r.PID("pid")
 			if isAsked {
 				g.Stop("asked", 0)
 			}

@@ -195,17 +195,17 @@ func TestGuardByHand(t *testing.T) {
 // that was started inside, in whatever session.
 func TestCgroupKillEndsSessions(t *testing.T) {
 	r := newRig(t)
-	cg, err := newCgroup("", "bully-test-"+filepath.Base(filepath.Dir(r.dir)))
+	cg, err := newCgroup("", "bully-test-"+filepath.Base(filepath.Dir(r.Dir.Name)))
 	if err != nil {
 		t.Skip(err)
 	}
-	cmd := exec.Command("/bin/sh", "-c", "cd "+r.dir+"; trap '' TERM; setsid sh -c 'echo x >up; sleep 1000' & wait")
+	cmd := exec.Command("/bin/sh", "-c", "cd "+r.Dir.Name+"; trap '' TERM; setsid sh -c 'echo x >up; sleep 1000' & wait")
 	cmd.Env = r.env()
 	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(cg.fd.Fd())}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	r.untilFile("up")
+	r.UntilFile("up")
 	if !populated(cg.dir) {
 		t.Error("a cgroup with processes is not populated")
 	}
@@ -213,7 +213,7 @@ func TestCgroupKillEndsSessions(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	r.until("the death of all", func() bool { return !populated(cg.dir) && len(r.living()) == 0 })
+	r.Until("the death of all", func() bool { return !populated(cg.dir) && len(r.Living()) == 0 })
 	if err := removeCgroup(cg.dir); err != nil {
 		t.Error(err)
 	}

@@ -5,14 +5,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -21,11 +19,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/internal/test/traces"
 )
 
-// patience bounds every wait of these tests. It is far above what they need, so
-// that a loaded machine fails none of them.
-const patience = 30 * time.Second
+const patience = traces.Patience
 
 // This program is also the guards that it starts, and the agents that are killed.
 func TestMain(m *testing.M) {
@@ -105,16 +102,17 @@ func actAgent(in io.Reader, out io.Writer) {
 // rig is a directory in which commands leave traces. When the test ends, nothing
 // that was started in it may live.
 type rig struct {
-	t   *testing.T
-	dir string
+	traces.Dir
+	t *testing.T
 }
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	t.Parallel()
-	r := &rig{t: t, dir: t.TempDir()}
+	r := &rig{Dir: traces.New(t), t: t}
+	r.Mark = "GUARD_TEST=" + r.Dir.Name
 	for _, dir := range []string{"records", "state"} {
-		if err := os.Mkdir(r.path(dir), 0o700); err != nil {
+		if err := os.Mkdir(r.Path(dir), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -122,21 +120,12 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-func (r *rig) path(name string) string { return filepath.Join(r.dir, name) }
-
-// mark is in the environment of all that a rig's commands start.
-func (r *rig) mark() string { return "GUARD_TEST=" + r.dir }
-
-func (r *rig) env() []string { return []string{"PATH=" + os.Getenv("PATH"), r.mark()} }
-
-func (r *rig) script(text string) []string {
-	return []string{"/bin/sh", "-c", "cd " + r.dir + "; " + text}
-}
+func (r *rig) env() []string { return []string{"PATH=" + os.Getenv("PATH"), r.Mark} }
 
 func (r *rig) settings(script string) Settings {
-	s := Settings{Name: r.t.Name(), Epoch: rigEpoch, Records: r.path("records"), Grace: 200 * time.Millisecond}
+	s := Settings{Name: r.t.Name(), Epoch: rigEpoch, Records: r.Path("records"), Grace: 200 * time.Millisecond}
 	if script != "" {
-		s.Argv, s.Env = r.script(script), r.env()
+		s.Argv, s.Env = r.Script(script), r.env()
 	}
 	return s
 }
@@ -172,52 +161,8 @@ func (r *rig) awaitStarted(g *Guard) Report {
 	return g.Report()
 }
 
-// text of a file of the rig; "" if it is missing.
-func (r *rig) text(name string) string {
-	text, err := os.ReadFile(r.path(name))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		r.t.Fatal(err)
-	}
-	return strings.TrimSpace(string(text))
-}
-
-func (r *rig) untilFile(name string) {
-	r.t.Helper()
-	r.until(name, func() bool { return r.text(name) != "" })
-}
-
-func (r *rig) until(what string, holds func() bool) {
-	r.t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	late := time.After(patience)
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-late:
-			r.t.Fatalf("waited for %s in vain", what)
-		}
-	}
-}
-
-// living lists the processes that the rig's commands started and that run.
-func (r *rig) living() (pids []int) {
-	for _, pid := range hooks.Processes() {
-		environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)) // empty for a zombie
-		cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))   // a hook gets no environment of ours
-		if err == nil && (bytes.Contains(environ, []byte(r.mark()+"\x00")) || bytes.Contains(cmdline, []byte(r.dir))) {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
-}
-
 func (r *rig) noneLives() {
-	for _, pid := range r.living() {
-		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		r.t.Errorf("process %d still runs: %q", pid, text)
-		_ = unix.Kill(pid, unix.SIGKILL)
-	}
+	r.NoneLives()
 	if left, _ := filepath.Glob("/sys/fs/cgroup/*/bully-guard-*"); len(left) > 0 && r.t.Failed() {
 		r.t.Logf("cgroups: %v", left)
 	}
@@ -286,7 +231,7 @@ func (r *rig) recovered() []Record {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	records, err := Recover(ctx, r.path("records"))
+	records, err := Recover(ctx, r.Path("records"))
 	if err != nil {
 		r.t.Error(err)
 	}
@@ -301,46 +246,6 @@ func (r *rig) theRecord() Record {
 		r.t.Fatalf("%d records, want 1: %+v", len(records), records)
 	}
 	return records[0]
-}
-
-// death gives when a process, which is not ours, dies.
-func (r *rig) death(pid int) func() instant {
-	r.t.Helper()
-	fd, err := unix.PidfdOpen(pid, 0)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	at := make(chan instant, 1)
-	go func() {
-		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-		for {
-			if n, err := unix.Poll(fds, -1); n > 0 || !errors.Is(err, unix.EINTR) {
-				break
-			}
-		}
-		at <- now()
-		unix.Close(fd)
-	}()
-	return func() instant {
-		r.t.Helper()
-		select {
-		case i := <-at:
-			return i
-		case <-time.After(patience):
-			r.t.Fatalf("process %d does not die", pid)
-			return 0
-		}
-	}
-}
-
-func (r *rig) pid(name string) int {
-	r.t.Helper()
-	r.untilFile(name)
-	pid, err := strconv.Atoi(strings.Fields(r.text(name))[0])
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return pid
 }
 
 // reaches are the two ways to find a command's processes.
@@ -359,4 +264,10 @@ func reaches(t *testing.T, test func(t *testing.T, cgroup string)) {
 		test(t, "")
 	})
 	t.Run("process group", func(t *testing.T) { test(t, NoCgroup) })
+}
+
+// death tells when a process dies that need not be a child.
+func (r *rig) death(pid int) func() instant {
+	r.t.Helper()
+	return traces.Death(r.t, pid, now)
 }

@@ -23,8 +23,8 @@ func TestAgentKilled(t *testing.T) {
 	a.signal(unix.SIGKILL)
 	r.untilQuiet()
 	for _, want := range []string{`"event":"lose-leadership"`, `"cause":"agent-died"`, `"name":"alpha"`, `"counter":7`} {
-		if !strings.Contains(r.text("told"), want) {
-			t.Errorf("it was told %s, want %s", r.text("told"), want)
+		if !strings.Contains(r.Text("told"), want) {
+			t.Errorf("it was told %s, want %s", r.Text("told"), want)
 		}
 	}
 	next := r.desk(cfg)
@@ -45,7 +45,7 @@ func TestAgentKilledDuringHooks(t *testing.T) {
 	r := newRig(t)
 	cfg := r.config(scripts{hooks.BecomeLeader: note + "echo $$ >become; " + stubborn, hooks.LoseLeadership: "kill -0 $(cat become) && echo alive >>order; " + note})
 	a := r.agent(agentOrder{Lease: patience}, cfg)
-	r.untilFile("become")
+	r.UntilFile("become")
 	a.signal(unix.SIGKILL)
 	r.untilQuiet()
 	r.ordered("become-leader:test:7 lose-leadership:agent-died:7")
@@ -68,7 +68,7 @@ func TestAgentStopped(t *testing.T) {
 			a := r.agent(agentOrder{Lease: lease}, cfg)
 			death := now
 			if become != "" {
-				death = r.death(r.pid("pid"))
+				death = r.death(r.PID("pid"))
 			} else {
 				a.says()
 			}
@@ -76,7 +76,7 @@ func TestAgentStopped(t *testing.T) {
 			if died := death(); become != "" && died.Sub(stopped) > lease {
 				t.Errorf("it died %v after the agent was stopped, want within the lease of %v", died.Sub(stopped), lease)
 			}
-			r.untilFile("lost")
+			r.UntilFile("lost")
 			if took := now().Sub(stopped); took < lease-budget-100*time.Millisecond {
 				t.Errorf("the agent was given up after %v, with a lease of %v", took, lease)
 			}
@@ -103,9 +103,9 @@ func TestAllFrozen(t *testing.T) {
 	a.signal(unix.SIGSTOP)
 	r.kill(a.keeper, unix.SIGSTOP)
 	wake := now().Add(lease)
-	r.until("the end of the lease", func() bool { return now() > wake })
+	r.Until("the end of the lease", func() bool { return now() > wake })
 	r.kill(a.keeper, unix.SIGCONT)
-	r.untilFile("lost")
+	r.UntilFile("lost")
 	r.ordered("become-leader:test:7 lose-leadership:agent-died:7")
 }
 
@@ -138,12 +138,12 @@ func TestLoseIsBoundedByTheLease(t *testing.T) {
 			first := "agent-died"
 			if isAsked {
 				first = "test"
-				r.untilFile("pid")
+				r.UntilFile("pid")
 			} else {
 				a.says()
 			}
 			killed := a.signal(unix.SIGKILL)
-			died := r.death(r.pid("pid"))().Sub(killed)
+			died := r.death(r.PID("pid"))().Sub(killed)
 			r.untilQuiet()
 			// What is added to the bound is for a loaded machine, not for the code; the hook's own timeout is far longer.
 			if died < takeover || died > lease+takeover+time.Second {
@@ -191,10 +191,10 @@ func TestTheEndOfARedoLeavesTheNextLeadershipMinded(t *testing.T) {
 	redo := event(hooks.LoseLeadership, 7)
 	redo.IsRedo = true
 	d.Start(redo)
-	r.untilFile("redo")
+	r.UntilFile("redo")
 	d.Renew(clock().Add(lease))
 	d.become(8)
-	r.until("the end of epoch 8, whose agent is silent", func() bool { return strings.Contains(r.text("order"), "lose-leadership:agent-died:8") })
+	r.Until("the end of epoch 8, whose agent is silent", func() bool { return strings.Contains(r.Text("order"), "lose-leadership:agent-died:8") })
 	d.lose(8)
 }
 
@@ -202,9 +202,9 @@ func TestTheEndOfARedoLeavesTheNextLeadershipMinded(t *testing.T) {
 func TestAgentKilledDuringTheCleanUp(t *testing.T) {
 	r := newRig(t)
 	a := r.agent(agentOrder{Owes: true}, r.config(scripts{hooks.LoseLeadership: "echo x >losing; while [ ! -s go ]; do sleep 0.01; done; " + note}))
-	r.untilFile("losing")
+	r.UntilFile("losing")
 	a.signal(unix.SIGKILL)
-	if err := os.WriteFile(r.path("go"), []byte("x"), 0o600); err != nil {
+	if err := os.WriteFile(r.Path("go"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	r.untilQuiet()
@@ -217,7 +217,7 @@ func TestAgentAndKeeperKilled(t *testing.T) {
 	r := newRig(t)
 	cfg := r.config(scripts{hooks.BecomeLeader: note + "echo $$ >pid; sleep 1000 & sleep 1000", hooks.LoseLeadership: note})
 	a := r.agent(agentOrder{Lease: patience}, cfg)
-	first := r.pid("pid")
+	first := r.PID("pid")
 	death := r.death(first)
 	r.kill(a.keeper, unix.SIGSTOP) // so that it does not see the agent's death
 	a.signal(unix.SIGKILL)
@@ -232,7 +232,7 @@ func TestAgentAndKeeperKilled(t *testing.T) {
 	if res := next.CleanUp(t.Context(), event(hooks.LoseLeadership, 7)); !res.OK || res.TakenOver {
 		t.Errorf("result %+v", res)
 	}
-	if err := unix.Kill(-first, 0); err == nil && len(r.living()) > 0 {
+	if err := unix.Kill(-first, 0); err == nil && len(r.Living()) > 0 {
 		t.Error("what the become hook has started still runs")
 	}
 	next.run()
@@ -246,14 +246,14 @@ func TestRecoverWaitsForAKeeper(t *testing.T) {
 	a := r.agent(agentOrder{}, cfg)
 	a.says()
 	a.signal(unix.SIGKILL)
-	r.untilFile("losing")
+	r.UntilFile("losing")
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 	defer cancel()
 	waited := 0
 	if _, err := lockFile(ctx, cfg.Hooks.Dir, func(process int) { waited = process }); err == nil || waited != a.keeper {
 		t.Errorf("%v, waited for process %d, want %d", err, waited, a.keeper)
 	}
-	if err := os.WriteFile(r.path("go"), []byte("x"), 0o600); err != nil {
+	if err := os.WriteFile(r.Path("go"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	next := r.open(cfg)
@@ -270,11 +270,11 @@ func TestRecoverEndsAKeeperThatIsStopped(t *testing.T) {
 	a := r.agent(agentOrder{}, cfg)
 	a.says()
 	a.signal(unix.SIGKILL)
-	death := r.death(r.pid("pid"))
+	death := r.death(r.PID("pid"))
 	r.kill(a.keeper, unix.SIGSTOP)
-	hurried := `{"process":` + r.text("state/" + FileName)[len(`{"process":`):]
+	hurried := `{"process":` + r.Text("state/" + FileName)[len(`{"process":`):]
 	hurried = hurried[:strings.Index(hurried, ",")] + `,"patience":1000000}`
-	if err := os.WriteFile(r.path("state/"+FileName), []byte(hurried), 0o600); err != nil {
+	if err := os.WriteFile(r.Path("state/"+FileName), []byte(hurried), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	next := r.desk(r.config(nil))
@@ -296,7 +296,7 @@ func TestLoseRunsOnADiskThatHangs(t *testing.T) {
 	a.says()
 	thaw := freeze()
 	a.signal(unix.SIGKILL)
-	r.untilFile("lost")
+	r.UntilFile("lost")
 	thaw()
 	file, err := lockFile(t.Context(), disk, func(int) {})
 	if err != nil {
@@ -308,8 +308,8 @@ func TestLoseRunsOnADiskThatHangs(t *testing.T) {
 // freezable is a file system of its own. What it gives freezes it, and that thaws it.
 func (r *rig) freezable() (disk string, freeze func() (thaw func())) {
 	r.t.Helper()
-	disk = r.path("disk")
-	image := r.path("image")
+	disk = r.Path("disk")
+	image := r.Path("image")
 	for _, command := range []string{"truncate -s 16M " + image, "mkfs.ext4 -q " + image, "mkdir " + disk, "mount -o loop " + image + " " + disk} {
 		if out, err := exec.Command("/bin/sh", "-c", command).CombinedOutput(); err != nil {
 			r.t.Skipf("skipped: %s: %v: %s", command, err, out)

@@ -29,7 +29,7 @@ func (r *rig) works() *desk {
 
 // begin configures the job, and begins a run of it.
 func (d *desk) begin(id, script string) {
-	d.reload(d.settings.with(id, "cd "+d.dir+"; "+script))
+	d.reload(d.settings.with(id, "cd "+d.Dir.Name+"; "+script))
 	d.Jobs().Begin(jobOrder(id))
 }
 
@@ -62,20 +62,20 @@ func TestAJobRuns(t *testing.T) {
 		t.Errorf("output %q (%v)", out, err)
 	}
 	d.begin("free", "echo x >up; exec sleep 1000")
-	r.untilFile("up")
+	r.UntilFile("up")
 	d.Jobs().End("free", jobrun.TimedOut)
 	if res := d.ends(); res.Cause != jobrun.TimedOut || res.Exit != 143 {
 		t.Errorf("result %+v", res)
 	}
 	d.begin("tied", "echo x >tied; exec sleep 1000")
-	r.untilFile("tied")
+	r.UntilFile("tied")
 	d.Jobs().Lost("leadership-lost")
 	if res := d.ends(); res.Cause != "leadership-lost" {
 		t.Errorf("result %+v", res)
 	}
 	d.Renew(clock().Add(-time.Second))
 	d.begin("free", "echo x >late")
-	if res := d.ends(); !res.TooLate || r.text("late") != "" {
+	if res := d.ends(); !res.TooLate || r.Text("late") != "" {
 		t.Errorf("a lease that is over: %+v", res)
 	}
 }
@@ -87,7 +87,7 @@ func TestAJobInAPlannedEnd(t *testing.T) {
 	d.settings.JobGrace = patience
 	d.Renew(clock().Add(time.Second))
 	d.begin("tied", "trap 'sleep 2; exit 5' TERM; echo x >up; while :; do sleep 0.01; done")
-	r.untilFile("up")
+	r.UntilFile("up")
 	d.Jobs().Lost("leadership-lost")
 	for range 20 {
 		d.Ending(clock().Add(time.Second))
@@ -104,16 +104,16 @@ func TestAJobInAPlannedEnd(t *testing.T) {
 func TestAgentKilledWithJobs(t *testing.T) {
 	r := newRig(t)
 	script := func(name string) string {
-		return "cd " + r.dir + "; echo said; echo $$ >" + name + "; exec sleep 1000"
+		return "cd " + r.Dir.Name + "; echo said; echo $$ >" + name + "; exec sleep 1000"
 	}
 	a := r.agent(agentOrder{Lease: patience, Job: script("tied"), Free: script("free")}, r.config(scripts{hooks.LoseLeadership: note}))
-	tied, free := r.death(r.pid("tied")), r.death(r.pid("free"))
+	tied, free := r.death(r.PID("tied")), r.death(r.PID("free"))
 	a.signal(unix.SIGKILL)
 	tied()
 	free()
 	r.untilQuiet()
 	r.ordered("lose-leadership:agent-died:7")
-	rows, err := jobrun.HistoryIn(r.path("state")).Rows("")
+	rows, err := jobrun.HistoryIn(r.Path("state")).Rows("")
 	if err != nil || len(rows) != 2 || rows[0].Cause != jobrun.AgentDied || rows[0].Err != "" || rows[0].Printed != 5 {
 		t.Errorf("rows %+v (%v)", rows, err)
 	}
@@ -124,9 +124,9 @@ func TestAgentKilledWithJobs(t *testing.T) {
 func TestAgentStoppedWithJobs(t *testing.T) {
 	const lease = time.Second
 	r := newRig(t)
-	script := func(name string) string { return "cd " + r.dir + "; echo $$ >" + name + "; " + stubborn }
+	script := func(name string) string { return "cd " + r.Dir.Name + "; echo $$ >" + name + "; " + stubborn }
 	a := r.agent(agentOrder{Lease: lease, Job: script("tied"), Free: script("free")}, r.config(nil))
-	tied, free := r.death(r.pid("tied")), r.pid("free")
+	tied, free := r.death(r.PID("tied")), r.PID("free")
 	stopped := a.signal(unix.SIGSTOP)
 	// What is added is for a loaded machine, not for the code: nobody else would ever end it.
 	if took := tied().Sub(stopped); took > lease+time.Second/2 {
@@ -143,14 +143,14 @@ func TestKeeperKilledWithJobs(t *testing.T) {
 	r := newRig(t)
 	d := r.works()
 	d.begin("free", "echo $$ >pid; setsid sleep 1000 & "+stubborn)
-	death := r.death(r.pid("pid"))
+	death := r.death(r.PID("pid"))
 	r.kill(d.Status().Process, unix.SIGKILL)
 	res := d.ends()
 	if res.ID != "free" || res.Cause != jobrun.KeeperDied || res.Exit != 137 || !strings.Contains(res.Err, "keeper") {
 		t.Errorf("result %+v", res)
 	}
 	death()
-	if left := r.living(); len(left) > 0 {
+	if left := r.Living(); len(left) > 0 {
 		t.Errorf("%d processes live", len(left))
 	}
 	d.begin("again", "exit 4")

@@ -41,11 +41,11 @@ func TestHooksRun(t *testing.T) {
 		t.Errorf("result %+v", res)
 	}
 	d.Start(event(hooks.LeaderChange, 1))
-	r.until("the notification", func() bool { return strings.Contains(r.text("order"), "leader-change") })
-	r.until("the lines in the log", func() bool {
+	r.Until("the notification", func() bool { return strings.Contains(r.Text("order"), "leader-change") })
+	r.Until("the lines in the log", func() bool {
 		return strings.Contains(d.log.String(), "[INFO]  hook printed: epoch=1 hook=become-leader stream=stdout line=said")
 	})
-	r.until("all runs in the ledger", func() bool { runs, err := d.Runs(); return err == nil && len(runs) == 5 })
+	r.Until("all runs in the ledger", func() bool { runs, err := d.Runs(); return err == nil && len(runs) == 5 })
 	d.end()
 	if s := d.Status(); s.Err != "" {
 		t.Errorf("status %+v", s)
@@ -62,7 +62,7 @@ func TestALongEvent(t *testing.T) {
 	}
 	d.Start(ev)
 	d.wants(hooks.BecomeLeader, 1, true)
-	if n := r.pid("told"); n < 1<<20 {
+	if n := r.PID("told"); n < 1<<20 {
 		t.Errorf("it was told %d bytes", n)
 	}
 }
@@ -75,7 +75,7 @@ func TestIsRunning(t *testing.T) {
 	if !d.IsRunning(hooks.BecomeLeader) || d.IsRunning(hooks.LoseLeadership) {
 		t.Error("the become hook does not run, or the lose hook does")
 	}
-	if err := os.WriteFile(r.path("go"), []byte("x"), 0o600); err != nil {
+	if err := os.WriteFile(r.Path("go"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	d.wants(hooks.BecomeLeader, 1, true)
@@ -84,7 +84,7 @@ func TestIsRunning(t *testing.T) {
 	}
 	d.Start(event(hooks.MemberChange, 1))
 	d.Start(event(hooks.MemberChange, 1))
-	r.until("the notifications' end", func() bool { return !d.IsRunning(hooks.MemberChange) })
+	r.Until("the notifications' end", func() bool { return !d.IsRunning(hooks.MemberChange) })
 }
 
 // A reload reaches the keeper, and a leadership keeps its hooks.
@@ -93,7 +93,7 @@ func TestReload(t *testing.T) {
 	d := r.open(r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: "echo old >>order"}))
 	d.leads(1)
 	d.reload(r.config(scripts{hooks.LoseLeadership: "echo new >>order"}))
-	r.until("the note that the leadership keeps its hooks", func() bool { epoch, ok := d.Keeps(); return ok && epoch == 1 })
+	r.Until("the note that the leadership keeps its hooks", func() bool { epoch, ok := d.Keeps(); return ok && epoch == 1 })
 	d.lose(1)
 	d.wants(hooks.LoseLeadership, 1, true)
 	d.leads(2)
@@ -115,7 +115,7 @@ func TestKeeperKilled(t *testing.T) {
 	ev := event(hooks.LeaderChange, 7)
 	ev.Ended = func(res hooks.Result) { ended <- res }
 	d.Start(ev)
-	death := r.death(r.pid("pid"))
+	death := r.death(r.PID("pid"))
 	first := d.Status().Process
 	r.kill(first, unix.SIGKILL)
 	death()
@@ -125,7 +125,7 @@ func TestKeeperKilled(t *testing.T) {
 	if res := <-ended; !errors.Is(res.Err, ErrDied) {
 		t.Errorf("the notification ended with %+v", res)
 	}
-	r.until("another keeper", func() bool { s := d.Status(); return s.Process != 0 && s.Process != first })
+	r.Until("another keeper", func() bool { s := d.Status(); return s.Process != 0 && s.Process != first })
 	d.lose(7)
 	d.wants(hooks.LoseLeadership, 7, true)
 	d.leads(8)
@@ -146,9 +146,9 @@ func TestKeeperKilledBeforeTheCleanUp(t *testing.T) {
 			death := r.death(first)
 			r.kill(first, unix.SIGKILL)
 			death()
-			r.until("the word of its death", func() bool { return d.Status().Process != first })
+			r.Until("the word of its death", func() bool { return d.Status().Process != first })
 			if isReplaced {
-				r.until("another keeper", func() bool { return d.Status().Process != 0 })
+				r.Until("another keeper", func() bool { return d.Status().Process != 0 })
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
@@ -168,16 +168,16 @@ func TestKeeperKilledDuringAHook(t *testing.T) {
 	const once = "[ -e $BULLY_EVENT ] || { echo $$ >$BULLY_EVENT; sleep 1000 & sleep 1000; }"
 	d := r.open(r.config(scripts{hooks.BecomeLeader: note + once, hooks.LoseLeadership: note + once}))
 	d.become(7)
-	r.untilFile("become-leader")
+	r.UntilFile("become-leader")
 	r.kill(d.Status().Process, unix.SIGKILL)
 	if res := d.wants(hooks.BecomeLeader, 7, false); res.Unasked || !errors.Is(res.Err, ErrDied) {
 		t.Errorf("result %+v", res)
 	}
 	d.lose(7)
-	r.untilFile("lose-leadership")
+	r.UntilFile("lose-leadership")
 	r.kill(d.Status().Process, unix.SIGKILL)
 	d.wants(hooks.LoseLeadership, 7, true)
-	if left := r.living(); len(left) > 0 {
+	if left := r.Living(); len(left) > 0 {
 		t.Errorf("%d processes live", len(left))
 	}
 	r.ordered("become-leader:test:7 lose-leadership:test:7 lose-leadership:test:7")
@@ -192,11 +192,11 @@ func TestKeeperKilledInAPlannedEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note + "sleep 0.2"})
-	r.program = []string{"/bin/sh", "-c", "while [ -e " + r.path("slow") + " ]; do sleep 0.01; done; exec " + self + " " + Word}
+	r.program = []string{"/bin/sh", "-c", "while [ -e " + r.Path("slow") + " ]; do sleep 0.01; done; exec " + self + " " + Word}
 	d := r.open(cfg)
 	d.Renew(clock().Add(patience))
 	d.leads(7)
-	if err := os.WriteFile(r.path("slow"), nil, 0o600); err != nil {
+	if err := os.WriteFile(r.Path("slow"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	r.kill(d.Status().Process, unix.SIGKILL)
@@ -208,7 +208,7 @@ func TestKeeperKilledInAPlannedEnd(t *testing.T) {
 	ev.IsPlanned = true
 	d.Start(ev)
 	d.Renew(clock().Add(patience))
-	if err := os.Remove(r.path("slow")); err != nil {
+	if err := os.Remove(r.Path("slow")); err != nil {
 		t.Fatal(err)
 	}
 	if res := d.wants(hooks.LoseLeadership, 7, true); res.TakenOver || res.Unasked {
@@ -246,7 +246,7 @@ func TestNoKeeper(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	r.program = nil
-	if err := os.WriteFile(r.path("state/hook-output"), nil, 0o600); err != nil {
+	if err := os.WriteFile(r.Path("state/hook-output"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.desk(r.config(nil)).Recover(t.Context()); err == nil || !strings.Contains(err.Error(), "hook ledger") {
@@ -257,7 +257,7 @@ func TestNoKeeper(t *testing.T) {
 // An agent that loses its keeper and cannot start another fails what it is asked to run.
 func TestNoOtherKeeper(t *testing.T) {
 	r := newRig(t)
-	program := r.path("program")
+	program := r.Path("program")
 	if err := os.Symlink("/proc/self/exe", program); err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +267,7 @@ func TestNoOtherKeeper(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.kill(d.Status().Process, unix.SIGKILL)
-	r.until("the failure", func() bool { return d.Status().Err != "" })
+	r.Until("the failure", func() bool { return d.Status().Err != "" })
 	d.become(7)
 	d.wants(hooks.BecomeLeader, 7, false)
 	d.lose(7)
@@ -288,7 +288,7 @@ func TestDeafKeeper(t *testing.T) {
 	if err := k.conn.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_WR) }); err != nil {
 		t.Fatal(err)
 	}
-	r.untilFile("lost")
+	r.UntilFile("lost")
 	if took := now().Sub(begun); took < lease-d.settings.Budget-100*time.Millisecond {
 		t.Errorf("the leadership was ended after %v, with a lease of %v", took, lease)
 	}
@@ -386,7 +386,7 @@ func TestWhatIsToldBeforeThereIsAKeeper(t *testing.T) {
 	d.recover()
 	d.Start(event(hooks.LeaderChange, 7)) // no hook is configured
 	d.run()
-	r.untilFile("order")
+	r.UntilFile("order")
 	r.ordered("member-change:test:7")
-	r.until("the end of all", func() bool { return !d.IsRunning(hooks.MemberChange) && !d.IsRunning(hooks.LeaderChange) })
+	r.Until("the end of all", func() bool { return !d.IsRunning(hooks.MemberChange) && !d.IsRunning(hooks.LeaderChange) })
 }

@@ -37,7 +37,7 @@ func (d *desk) gives(o order) {
 func TestKeeperRefusesAnotherCommand(t *testing.T) {
 	r := newRig(t)
 	d := r.open(r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note}))
-	evil := hooks.Config{Dir: r.dir, Commands: map[hooks.Kind]hooks.Command{hooks.BecomeLeader: {Shell: "echo x >" + r.path("evil")}}}
+	evil := hooks.Config{Dir: r.Dir.Name, Commands: map[hooks.Kind]hooks.Command{hooks.BecomeLeader: {Shell: "echo x >" + r.Path("evil")}}}
 	type settings struct{ Hooks hooks.Config }
 	type foreign struct {
 		Number   uint64
@@ -51,8 +51,8 @@ func TestKeeperRefusesAnotherCommand(t *testing.T) {
 		d.puts(foreign{Do: do, Settings: &settings{evil}, Command: evil.Commands[hooks.BecomeLeader], Event: event(hooks.BecomeLeader, 3)})
 	}
 	d.become(7)
-	r.until("the hook", func() bool { return strings.Contains(r.text("order"), ":7") })
-	if r.text("evil") != "" {
+	r.Until("the hook", func() bool { return strings.Contains(r.Text("order"), ":7") })
+	if r.Text("evil") != "" {
 		t.Error("a command of the agent's was run")
 	}
 }
@@ -69,13 +69,13 @@ func TestKeeperRefusesAnEnvironment(t *testing.T) {
 	d.Start(ev)
 	d.wants(hooks.BecomeLeader, 7, true)
 	known := append(hooks.Variables(), "PATH", "HOME", "LANG", "PWD", "OLDPWD", "SHLVL", "_")
-	for line := range strings.Lines(r.text("env")) {
+	for line := range strings.Lines(r.Text("env")) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		if !slices.Contains(known, name) || strings.ContainsAny(value, "$`';\n") && name != "_" {
 			t.Errorf("the command was told %q", line)
 		}
 	}
-	if told := r.text("told"); strings.Contains(told, "evil") || strings.Contains(told, "rf;") {
+	if told := r.Text("told"); strings.Contains(told, "evil") || strings.Contains(told, "rf;") {
 		t.Errorf("the command was told %s", told)
 	}
 }
@@ -103,7 +103,7 @@ func TestKeeperRefusesAPath(t *testing.T) {
 // files lists what is in the rig's directory, and above it.
 func (r *rig) files() (names []string) {
 	for _, pattern := range []string{"*", "state/*", "state/*/*", "../*"} {
-		found, _ := filepath.Glob(filepath.Join(r.dir, pattern))
+		found, _ := filepath.Glob(filepath.Join(r.Dir.Name, pattern))
 		names = append(names, found...)
 	}
 	return slices.DeleteFunc(names, func(name string) bool { return strings.HasSuffix(name, ".new") })
@@ -152,7 +152,7 @@ func TestKeeperRefusesAFlood(t *testing.T) {
 		}
 	}
 	most := int(leadershipRate.burst) + int(leadershipRate.refill*time.Since(begun).Seconds()) + 1
-	if ran := strings.Count(r.text("begun"), "x"); good > most || ran > most || good < int(leadershipRate.burst)/2 {
+	if ran := strings.Count(r.Text("begun"), "x"); good > most || ran > most || good < int(leadershipRate.burst)/2 {
 		t.Errorf("%d of %d were begun, %d in order; want at most %d", ran, many, good, most)
 	}
 	d.lose(many)
@@ -202,7 +202,7 @@ func TestKeeperOutlivesNonsense(t *testing.T) {
 		d.gives(o)
 	}
 	d.leads(7)
-	if _, err := os.Stat(r.path("order")); err != nil {
+	if _, err := os.Stat(r.Path("order")); err != nil {
 		t.Error(err)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -13,10 +12,8 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -27,11 +24,10 @@ import (
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/hooks/jobrun"
 	"github.com/bully-agent/bully-agent/internal/guard"
+	"github.com/bully-agent/bully-agent/internal/test/traces"
 )
 
-// patience bounds every wait of these tests. It is far above what they need, so
-// that a loaded machine fails none of them.
-const patience = 30 * time.Second
+const patience = traces.Patience
 
 // This program is also the keepers that it starts, and the agents that are killed.
 func TestMain(m *testing.M) {
@@ -63,23 +59,21 @@ func event(kind hooks.Kind, epoch uint64) hooks.Event {
 // rig is a state directory and hooks that leave traces beside it. When the test ends,
 // nothing that was started for it may live.
 type rig struct {
+	traces.Dir
 	t       *testing.T
-	dir     string
 	program []string // that starts keepers; nil: this one
 }
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	t.Parallel()
-	r := &rig{t: t, dir: t.TempDir()}
-	if err := os.Mkdir(r.path("state"), 0o700); err != nil {
+	r := &rig{Dir: traces.New(t), t: t}
+	if err := os.Mkdir(r.Path("state"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.noneLives)
 	return r
 }
-
-func (r *rig) path(name string) string { return filepath.Join(r.dir, name) }
 
 // scripts are hooks by event, as shell lines; they run in the rig's directory.
 type scripts map[hooks.Kind]string
@@ -92,45 +86,17 @@ const stubborn = "trap '' TERM; while :; do sleep 0.01; done"
 
 func (r *rig) config(s scripts) Settings {
 	cfg := Settings{Budget: 200 * time.Millisecond, JobGrace: 200 * time.Millisecond,
-		Hooks: hooks.Config{Dir: r.path("state"), Timeout: patience, Grace: 200 * time.Millisecond, Commands: map[hooks.Kind]hooks.Command{}}}
+		Hooks: hooks.Config{Dir: r.Path("state"), Timeout: patience, Grace: 200 * time.Millisecond, Commands: map[hooks.Kind]hooks.Command{}}}
 	for kind, script := range s {
-		cfg.Hooks.Commands[kind] = hooks.Command{Shell: "cd " + r.dir + "; " + script}
+		cfg.Hooks.Commands[kind] = hooks.Command{Shell: "cd " + r.Dir.Name + "; " + script}
 	}
 	return cfg
 }
 
-// text of a file of the rig; "" if it is missing.
-func (r *rig) text(name string) string {
-	text, err := os.ReadFile(r.path(name))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		r.t.Fatal(err)
-	}
-	return strings.TrimSpace(string(text))
-}
-
 func (r *rig) ordered(want string) {
 	r.t.Helper()
-	if got := strings.Join(strings.Fields(r.text("order")), " "); got != want {
+	if got := strings.Join(strings.Fields(r.Text("order")), " "); got != want {
 		r.t.Errorf("in this order: %s\nwant: %s", got, want)
-	}
-}
-
-func (r *rig) untilFile(name string) {
-	r.t.Helper()
-	r.until(name, func() bool { return r.text(name) != "" })
-}
-
-func (r *rig) until(what string, holds func() bool) {
-	r.t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	late := time.After(patience)
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-late:
-			r.t.Fatalf("waited for %s in vain", what)
-		}
 	}
 }
 
@@ -139,41 +105,16 @@ func (r *rig) untilQuiet() {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	file, err := lockFile(ctx, r.path("state"), func(int) {})
+	file, err := lockFile(ctx, r.Path("state"), func(int) {})
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	file.Close()
 }
 
-// living lists the processes of the rig's hooks.
-func (r *rig) living() (pids []int) {
-	for _, pid := range hooks.Processes() {
-		cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // empty for a zombie
-		if err == nil && bytes.Contains(cmdline, []byte(r.dir)) {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
-}
-
 func (r *rig) noneLives() {
 	r.untilQuiet()
-	for _, pid := range r.living() {
-		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		r.t.Errorf("process %d still runs: %q", pid, text)
-		_ = unix.Kill(pid, unix.SIGKILL)
-	}
-}
-
-func (r *rig) pid(name string) int {
-	r.t.Helper()
-	r.untilFile(name)
-	pid, err := strconv.Atoi(strings.Fields(r.text(name))[0])
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return pid
+	r.NoneLives()
 }
 
 func (r *rig) kill(pid int, sig unix.Signal) {
@@ -201,10 +142,10 @@ func (r *rig) configure(s Settings) {
 	s.Hooks.Logger = nil
 	text, err := json.Marshal(s)
 	if err == nil {
-		err = os.WriteFile(r.path("settings.new"), text, 0o600)
+		err = os.WriteFile(r.Path("settings.new"), text, 0o600)
 	}
 	if err == nil {
-		err = os.Rename(r.path("settings.new"), r.path(settingsFile))
+		err = os.Rename(r.Path("settings.new"), r.Path(settingsFile))
 	}
 	if err != nil {
 		r.t.Fatal(err)
@@ -216,35 +157,18 @@ type desk struct {
 	*Client
 	*rig
 	settings Settings // as configured last
-	log      *safeBuffer
+	log      *traces.Buffer
 	stop     context.CancelFunc
 	done     chan struct{}
-}
-
-type safeBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *safeBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *safeBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }
 
 // desk makes a Client that has not recovered yet.
 func (r *rig) desk(s Settings) *desk {
 	r.t.Helper()
 	r.configure(s)
-	d := &desk{rig: r, settings: s, log: &safeBuffer{}, done: make(chan struct{})}
+	d := &desk{rig: r, settings: s, log: &traces.Buffer{}, done: make(chan struct{})}
 	s.Hooks.Logger = hclog.New(&hclog.LoggerOptions{Output: d.log, Level: hclog.Debug})
-	d.Client = New(Config{Hooks: s.Hooks, Clock: clock, Program: r.program, Environ: []string{"SETTINGS=" + r.path(settingsFile)}})
+	d.Client = New(Config{Hooks: s.Hooks, Clock: clock, Program: r.program, Environ: []string{"SETTINGS=" + r.Path(settingsFile)}})
 	return d
 }
 
@@ -418,7 +342,7 @@ func (r *rig) agent(o agentOrder, s Settings) *agentProcess {
 		s = s.with(job, script)
 	}
 	r.configure(s)
-	o.Settings, o.Dir = r.path(settingsFile), s.Hooks.Dir
+	o.Settings, o.Dir = r.Path(settingsFile), s.Hooks.Dir
 	text, err := json.Marshal(o)
 	if err != nil {
 		r.t.Fatal(err)
@@ -470,32 +394,8 @@ func (a *agentProcess) signal(sig unix.Signal) instant {
 	return at
 }
 
-// death gives when a process, which is not ours, dies.
+// death tells when a process dies that need not be a child.
 func (r *rig) death(pid int) func() instant {
 	r.t.Helper()
-	fd, err := unix.PidfdOpen(pid, 0)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	at := make(chan instant, 1)
-	go func() {
-		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-		for {
-			if n, err := unix.Poll(fds, -1); n > 0 || !errors.Is(err, unix.EINTR) {
-				break
-			}
-		}
-		at <- now()
-		unix.Close(fd)
-	}()
-	return func() instant {
-		r.t.Helper()
-		select {
-		case i := <-at:
-			return i
-		case <-time.After(patience):
-			r.t.Fatalf("process %d does not die", pid)
-			return 0
-		}
-	}
+	return traces.Death(r.t, pid, now)
 }

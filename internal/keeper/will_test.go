@@ -45,7 +45,7 @@ func (h *heir) hears(within time.Duration) (text, order string) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	return string(buf[:n]), h.text("order")
+	return string(buf[:n]), h.Text("order")
 }
 
 // The agent is dead, and all that ran for its leadership has ended, the lose hook too:
@@ -62,9 +62,9 @@ func TestWillIsSentOnceTheLoseHookHasEnded(t *testing.T) {
 			h := r.heir()
 			order.Heir = h.addr()
 			a := r.agent(order, r.config(scripts{hooks.BecomeLeader: note + "echo x >up", hooks.LoseLeadership: "echo x >losing; sleep 0.1; " + note}))
-			r.untilFile("up")
+			r.UntilFile("up")
 			if order.Lose {
-				r.untilFile("losing")
+				r.UntilFile("losing")
 			}
 			a.signal(unix.SIGKILL)
 			for i := range willTimes {
@@ -96,7 +96,7 @@ func TestWillIsNotSent(t *testing.T) {
 			h := r.heir()
 			tt.order.Heir = h.addr()
 			a := r.agent(tt.order, r.config(scripts{hooks.BecomeLeader: note + "echo x >up", hooks.LoseLeadership: tt.lose}))
-			r.untilFile("up")
+			r.UntilFile("up")
 			a.signal(unix.SIGKILL)
 			r.untilQuiet()
 			if text, _ := h.hears(10 * time.Millisecond); text != "" {
@@ -109,9 +109,9 @@ func TestWillIsNotSent(t *testing.T) {
 		h := r.heir()
 		a := r.agent(agentOrder{Lease: 300 * time.Millisecond, Heir: h.addr()},
 			r.config(scripts{hooks.BecomeLeader: note + "echo x >up", hooks.LoseLeadership: note}))
-		r.untilFile("up")
+		r.UntilFile("up")
 		a.signal(unix.SIGSTOP)
-		r.until("the lose hook", func() bool { return hasLost(r.text("order")) })
+		r.Until("the lose hook", func() bool { return hasLost(r.Text("order")) })
 		if text, _ := h.hears(3 * willPause); text != "" {
 			t.Errorf("the will says %q", text)
 		}

@@ -56,6 +56,7 @@ var layers = map[string]layer{
 	"internal/control":      {may: ""},
 	"internal/test/lantest": {may: "internal/transport"},
 	"internal/test/hostile": {may: ""},
+	"internal/test/traces":  {may: ""},
 	"internal/test/mutants": {may: ""},
 	"internal/sim":          {may: "wire election election/lease election/quorum internal/jobs", pure: true},
 	"internal/sim/paper":    {may: "", pure: true},
@@ -70,7 +71,8 @@ var layers = map[string]layer{
 }
 
 // onlyInTests are packages that nothing but tests may import.
-var onlyInTests = []string{"internal/test/lantest", "internal/test/hostile", "internal/test/crash", "internal/test/attack"}
+var onlyInTests = []string{"internal/test/lantest", "internal/test/hostile", "internal/test/crash", "internal/test/attack",
+	"internal/test/traces"}
 
 // homes says where a dependency may be imported: where its traps are known. A
 // package is matched by the longest prefix here; one that matches none fails the
@@ -87,7 +89,7 @@ var homes = map[string]string{
 	"github.com/vishvananda/netlink":    "agent internal/lab/netlab",
 	"github.com/vishvananda/netns":      "internal/lab/netlab",
 	"github.com/hashicorp/go-hclog":     "agent internal/cli internal/control hooks hooks/jobrun internal/lab membership internal/sealed internal/transport internal/keeper",
-	"golang.org/x/sys":                  "agent internal/cli internal/config internal/control internal/durable internal/fence hooks internal/guard internal/key internal/lab internal/lab/netlab internal/access membership internal/reaper internal/transport internal/realtime internal/keeper internal/sidecar internal/rights internal/test/attack",
+	"golang.org/x/sys":                  "agent internal/cli internal/config internal/control internal/durable internal/fence hooks internal/guard internal/key internal/lab internal/lab/netlab internal/access membership internal/reaper internal/transport internal/realtime internal/keeper internal/sidecar internal/rights internal/test/attack internal/test/traces",
 	"golang.org/x/sync":                 "agent internal/cli internal/control internal/lab",
 	"golang.org/x/net":                  "internal/control",
 	"golang.org/x/crypto":               "internal/sealed",
