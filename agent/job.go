@@ -81,14 +81,16 @@ type jobDesk struct {
 
 // jobConfig is what a desk is opened with.
 type jobConfig struct {
-	self   wire.ID
-	name   string // of this host
-	dir    string
-	isNew  bool   // the state directory
-	epoch  uint64 // the highest counter of the state file
-	table  []Job
-	grace  time.Duration // of hooks, also that of jobs
-	runner JobRunner
+	self  wire.ID
+	name  string // of this host
+	dir   string
+	isNew bool   // the state directory
+	epoch uint64 // the highest counter of the state file
+	// isForgeable: nothing proves who a message is from.
+	isForgeable bool
+	table       []Job
+	grace       time.Duration // of hooks, also that of jobs
+	runner      JobRunner
 	// holders are told of what must not outlive the leadership.
 	holders *holders
 	log     hclog.Logger
@@ -144,7 +146,7 @@ func openJobDesk(cfg jobConfig, around jobSurroundings) (*jobDesk, error) {
 	}
 	j.sweep(ledger)
 	j.scheduler = jobs.NewScheduler(jobs.SchedulerConfig{Self: j.self, Table: j.setTable(cfg.table),
-		Grace: j.grace, LedgerLost: lost, NewestKnown: newestIn(j.dir)}, ledger)
+		Grace: j.grace, LedgerLost: lost, NewestKnown: newestIn(j.dir), Forgeable: j.isForgeable}, ledger)
 	return j, nil
 }
 

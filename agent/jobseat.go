@@ -16,7 +16,7 @@ import (
 
 func (s *seat) openJobs(table []Job, grace time.Duration, runner JobRunner) (err error) {
 	s.jobs, err = openJobDesk(jobConfig{self: s.state.ID, name: s.name, dir: s.dir, isNew: s.state.saved.Incarnation == 0, epoch: s.state.saved.MaxCounter,
-		table: table, grace: grace, runner: runner, holders: s.holders, log: s.log}, s)
+		isForgeable: s.election.Forgeable, table: table, grace: grace, runner: runner, holders: s.holders, log: s.log}, s)
 	return err
 }
 

@@ -11,7 +11,9 @@ import (
 // protocol can produce, and the rest is not taken:
 //
 //   - times: the present and Tolerance (Ledger.past). So nothing that is told blocks a
-//     job for longer, however often it is told: it is a matter of a minute;
+//     job by its time alone, however often it is told: it is a matter of a minute;
+//   - timeouts of what others run: where nobody proves who they are, by the table's own.
+//     With proof they are believed, at most MaxTimeout;
 //   - pauses: whose time is the later, so that no version is beyond a person's next word;
 //   - fences: the epochs of claims and questions, by what the election has accepted;
 //   - jobs that are in no table here: only from the leader, or from who is asked by this

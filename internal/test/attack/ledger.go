@@ -82,7 +82,7 @@ func (f *Forger) ledger(e wire.Epoch) []byte {
 	job := Job{Name: pick(f.Random, []string{"skip", "once", "all", "long", "-rf", "..", "a\nb", "junk"}),
 		Slot: now, Floor: now, Owner: f.member(), Epoch: e.Counter, Claimed: now * 1000, Timeout: 60}
 	l := Ledger{Fence: e.Counter}
-	switch f.Random.IntN(6) {
+	switch f.Random.IntN(7) {
 	case 0:
 		l.Forgot = year9999
 	case 1:
@@ -93,6 +93,8 @@ func (f *Forger) ledger(e wire.Epoch) []byte {
 		l.Fence = e.Counter + 1<<20
 	case 4:
 		job.Epoch = e.Counter + 1<<20
+	case 5:
+		job.Timeout = 31 * 24 * 3600 // the longest
 	}
 	l.Jobs = []Job{job}
 	return l.Bytes()

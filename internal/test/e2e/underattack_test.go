@@ -171,6 +171,11 @@ func TestUnderAttackInsecure(t *testing.T) {
 		}
 	}
 	l.restart()
+	for _, job := range []string{"skip", "once", "all", "long"} {
+		if out, code := l.agree().cli("jobs", "resume", job); code != 0 { // an attacker may have paused it
+			t.Errorf("resume of %s: exit %d: %s", job, code, out)
+		}
+	}
 	l.eventually("a job runs again", 30*time.Second, l.aJobRuns(starts))
 	for _, h := range l.hosts {
 		h.stop()
