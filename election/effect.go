@@ -27,8 +27,8 @@ type Saved struct {
 	MaxCounter uint64
 	// Accepted is the highest epoch that this node followed or led in.
 	//
-	// Invariant: it is on disk before anything shows that it is accepted, so
-	// that no later life follows a lower one (I6).
+	// Invariant: it is on disk, here or as Vote, before anything shows that it
+	// is accepted, so that no later life follows a lower one (I6).
 	Accepted wire.Epoch
 	// Promoted is the epoch whose become hook may have run and whose lose hook
 	// has not ended: what an unclean restart must clean up after.

@@ -48,6 +48,88 @@ func TestMended23_NoLaterLifeFollowsLess(t *testing.T) {
 	}
 }
 
+// A voter that follows whom it granted writes that down no second time. Its next life
+// compared with the counter alone, and followed another in it, whose frame somebody had
+// forged; or, once the cluster was in available mode, followed what was below.
+func TestMended23_NoLaterLifeFollowsLessThanItGranted(t *testing.T) {
+	voted := wire.Epoch{Counter: 7, Owner: hostID(3)}
+	lives := Saved{MaxCounter: 7, Accepted: wire.Epoch{Counter: 5, Owner: hostID(4)}, Vote: voted, LongestPromise: 400 * time.Millisecond}
+	for _, tc := range []struct {
+		name   string
+		life   func(t *testing.T, saved Saved) *story
+		frame  func(n *story) wire.Frame
+		wanted []string
+	}{
+		{"a lower owner", inQuorumMode, func(n *story) wire.Frame { return n.actor(1).heartbeat(7) },
+			[]string{"send n1 COORD_ACK verdict=stale epoch=7/n3"}},
+		{"a higher owner", inQuorumMode, func(n *story) wire.Frame { return n.actor(4).heartbeat(7) },
+			[]string{"send n4 COORD_ACK verdict=stale epoch=7/ffffffff"}},
+		{"whom it granted", inQuorumMode, func(n *story) wire.Frame { return n.actor(3).heartbeat(7) },
+			[]string{"start → follow leader=n3 epoch=7/n3"}},
+		{"the next counter", inQuorumMode, func(n *story) wire.Frame { return n.actor(1).heartbeat(8) },
+			[]string{"save", "start → follow leader=n1 epoch=8/n1"}},
+		{"in available mode a lower counter", inAvailableMode, func(n *story) wire.Frame { return n.actor(4).heartbeat(6) },
+			[]string{"send n4 COORD_ACK verdict=stale epoch=7/n3"}},
+		{"in available mode a lower owner", inAvailableMode, func(n *story) wire.Frame { return n.actor(1).heartbeat(7) },
+			[]string{"send n1 COORD_ACK verdict=stale epoch=7/n3"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			n := tc.life(t, lives)
+			n.hears(tc.frame(n))
+			n.expectsSome(tc.wanted...)
+		})
+	}
+	t.Run("hearsay", func(t *testing.T) {
+		n := inQuorumMode(t, lives)
+		n.happens(LeaderReported{n.actor(1).epoch(7)})
+		n.expects()
+	})
+	t.Run("what it claimed itself it never led in", func(t *testing.T) {
+		lost := lives
+		lost.Vote.Owner = hostID(2)
+		n := inQuorumMode(t, lost)
+		n.hears(n.actor(1).heartbeat(7))
+		n.expects("save", "start → follow leader=n1 epoch=7/n1")
+	})
+	t.Run("whom it followed against its vote", func(t *testing.T) {
+		lost := lives
+		lost.Accepted = wire.Epoch{Counter: 7, Owner: hostID(1)}
+		n := inQuorumMode(t, lost)
+		n.hears(n.actor(3).heartbeat(7))
+		n.expects("send n3 COORD_ACK verdict=stale epoch=7/ffffffff")
+		n.hears(n.actor(1).heartbeat(7))
+		n.expects("start → follow leader=n1 epoch=7/n1")
+	})
+}
+
+func inQuorumMode(t *testing.T, saved Saved) *story { return voterOf(t, 2, saved, 1, 3, 4) }
+
+func inAvailableMode(t *testing.T, saved Saved) *story {
+	return storyFrom(t, 2, Config{}, saved, 1, 3, 4)
+}
+
+// Only whoever follows the one that it granted has that on its disk already. The winner
+// of a duel that the vote was against was in memory alone.
+func TestMended23_TheWinnerOfADuelIsSaved(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		winner int
+		saved  bool
+	}{{"whom it granted", 3, false}, {"the other", 1, true}} {
+		t.Run(tc.name, func(t *testing.T) {
+			n := voterOf(t, 2, Saved{MaxCounter: 6}, 1, 3)
+			n.hears(n.actor(3).claims(7))
+			n.forgets()
+			n.hears(n.actor(tc.winner).heartbeat(7))
+			n.forgets()
+			n.is(Follow)
+			if isSaved := n.disk.Accepted == n.actor(tc.winner).epoch(7); isSaved != tc.saved {
+				t.Errorf("follows %v with %v on disk as accepted, %v as granted", n.node.epoch, n.disk.Accepted, n.disk.Vote)
+			}
+		})
+	}
+}
+
 // The acknowledgement is what a leader leads by: were it sent first, a power cut
 // could leave the epoch on nobody's disk but the leader's.
 func TestMended23_AcceptedIsSavedBeforeItIsShown(t *testing.T) {

@@ -143,10 +143,18 @@ func (n *Node) recognise(e wire.Epoch) (mustSave bool) {
 	return !n.hasVotedFor(e) && !n.diskFailed
 }
 
-// hasVotedFor: the vote on disk already keeps every later life from following a
-// lower epoch.
-func (n *Node) hasVotedFor(e wire.Epoch) bool {
-	return n.isQuorum() && n.saved.Vote.Counter >= e.Counter && !n.unsaved
+// hasVotedFor: e is on disk already, as what this node granted, and every later life
+// counts that as followed. Of its counter alone another owner could make use.
+func (n *Node) hasVotedFor(e wire.Epoch) bool { return n.saved.Vote == e && !n.unsaved }
+
+// inherit takes what the lives before granted to another for what they followed, if that
+// is higher: whoever follows its vote writes nothing down again (M23). What this node
+// claimed itself it has not led in, or it were on disk as accepted.
+func inherit(saved Saved, self wire.ID) Saved {
+	if saved.Vote.Counter > saved.Accepted.Counter && saved.Vote.Owner != self {
+		saved.Accepted = saved.Vote
+	}
+	return saved
 }
 
 // floor is the lowest epoch that this node may follow: the highest that it

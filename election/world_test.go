@@ -198,7 +198,7 @@ func (w *world) start(h *host) {
 		h.led, h.disk.Promoted = wire.Epoch{}, wire.Epoch{}
 	}
 	h.node = node
-	h.node.saved = h.disk
+	h.node.saved.Promoted = h.disk.Promoted
 	w.arm(h)
 }
 
@@ -402,7 +402,7 @@ func (w *world) checkAccepted(h *host, e Transition) {
 	if e.To != Lead && (e.To != Follow || e.Leader.IsZero()) {
 		return
 	}
-	isSaved := e.Epoch.Compare(h.disk.Accepted) <= 0 || w.cfg.Expect > 0 && e.Epoch.Counter <= h.disk.Vote.Counter
+	isSaved := e.Epoch.Compare(h.disk.Accepted) <= 0 || e.Epoch == h.disk.Vote
 	switch {
 	case e.Epoch.Compare(h.accepted) < 0:
 		w.t.Fatalf("I6: host %d accepts epoch %v after %v in a life before", h.number, e.Epoch, h.accepted)

@@ -121,7 +121,7 @@ func (w *World) i6EpochsNeverDecrease(m *machine, e *election.Transition) {
 
 func (w *World) i6AcceptedIsSaved(m *machine, e *election.Transition) {
 	disk := &m.disk.state
-	switch isSaved := e.Epoch.Compare(disk.Accepted) <= 0 || w.mode == Quorum && e.Epoch.Counter <= disk.Vote.Counter; {
+	switch isSaved := e.Epoch.Compare(disk.Accepted) <= 0 || e.Epoch == disk.Vote; {
 	case e.Epoch.Compare(m.accepted) < 0:
 		w.fail(6, "n%d accepts epoch %v after %v in a life before", m.number, e.Epoch, m.accepted)
 	case m.saveDown:

@@ -161,12 +161,15 @@ func TestInvariantsBite(t *testing.T) {
 			}},
 		{"epoch falls over a restart", 6, Quorum,
 			func(w *World, a, b *machine) {
+				a.disk.state.Accepted = epochOf(b, 8)
 				w.onTransition(a, &election.Transition{To: election.Follow, Epoch: epochOf(b, 8), Leader: b.id})
 				w.kill(a, PowerLoss)
 				w.start(a)
+				a.disk.state.Accepted = epochOf(b, 9)
 				w.onTransition(a, &election.Transition{To: election.Follow, Epoch: epochOf(b, 9), Leader: b.id})
 			},
 			func(w *World, a, b *machine) {
+				a.disk.state.Accepted = epochOf(b, 8)
 				w.onTransition(a, &election.Transition{To: election.Follow, Epoch: epochOf(b, 8), Leader: b.id})
 				w.kill(a, PowerLoss)
 				w.start(a)
