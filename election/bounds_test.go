@@ -262,10 +262,57 @@ func TestCase11AForgedLeave(t *testing.T) {
 	s.expects()
 }
 
+// One question that is lost on its way ends nobody: it is asked a second time, and the
+// answer to either counts. A third time it is not asked.
+func TestCase11ALostQuestionIsAskedAgain(t *testing.T) {
+	for name, tc := range map[string]struct {
+		end      func(a *actor) wire.Frame
+		isSecond bool // question that is answered
+	}{
+		"LEAVE":                            {func(a *actor) wire.Frame { return a.says(wire.Frame{Kind: wire.Leave}) }, true},
+		"LEAVE, and the answer comes late": {func(a *actor) wire.Frame { return a.says(wire.Frame{Kind: wire.Leave}) }, false},
+		"a new life": {func(a *actor) wire.Frame {
+			f := a.says(wire.Frame{Kind: wire.Query})
+			f.Nonce, f.Incarnation = 77, f.Incarnation+1
+			return f
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := forgeable(t, 1, 2, 3)
+			s.follows(3, 5)
+			leader := s.actor(3)
+			s.hears(tc.end(leader))
+			s.expects("send n3 PROBE purpose=identity")
+			late := leader.answersBack(wire.Leading, wire.Active, leader.epoch(5))
+			s.waits(10 * time.Millisecond)
+			s.expects("send n3 PROBE purpose=identity flags=ack-req,retx")
+			if tc.isSecond {
+				late = leader.answersBack(wire.Leading, wire.Active, leader.epoch(5))
+			}
+			s.hears(late)
+			s.expects("ignored denied-by-its-sender")
+			s.waits(50 * time.Millisecond)
+			s.is(Follow)
+		})
+	}
+	s := forgeable(t, 1, 2, 3)
+	s.follows(3, 5)
+	s.hears(s.actor(2).says(wire.Frame{Kind: wire.Leave}))
+	s.forgets()
+	s.waits(10 * time.Millisecond)
+	s.forgets()
+	s.waits(10 * time.Millisecond)
+	s.expects("departed n2 life=1")
+}
+
 // Who has left does not answer any more, or says that it takes no part.
 func TestCase11ATrueLeaveIsBelieved(t *testing.T) {
 	for name, leaves := range map[string]func(*story){
-		"and is gone":    func(s *story) { s.waits(20 * time.Millisecond) },
+		"and is gone": func(s *story) {
+			s.waits(10 * time.Millisecond)
+			s.expects("send n2 PROBE purpose=identity flags=ack-req,retx")
+			s.waits(10 * time.Millisecond)
+		},
 		"and still says": func(s *story) { s.hears(s.actor(2).answersBack(wire.Observing, 0, s.actor(3).epoch(5))) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -465,7 +512,9 @@ func TestATrueRestartIsBelieved(t *testing.T) {
 		if answers {
 			s.hears(leader.answersBack(wire.Starting, 0, wire.Epoch{}))
 		} else {
-			s.waits(11 * time.Millisecond)
+			s.waits(10 * time.Millisecond)
+			s.expects("send n3 PROBE purpose=identity flags=ack-req,retx")
+			s.waits(10 * time.Millisecond)
 		}
 		s.forgets()
 		if s.node.leaderKnown || s.node.peer(hostID(3)).Nonce != leader.nonce {

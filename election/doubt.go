@@ -2,6 +2,7 @@ package election
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/bully-agent/bully-agent/wire"
@@ -19,10 +20,15 @@ type doubt struct {
 	about doubted
 	frame wire.Frame
 	from  netip.AddrPort
-	round uint32    // of the question
-	seq   uint32    // of the question
-	until time.Time // it is not answered any more
+	round uint32                // of the question
+	seqs  [questionsMost]uint32 // of the question, each time that it was asked
+	asked int                   // so often
+	until time.Time             // it is not answered any more
 }
+
+// questionsMost is how often the question is asked at most: one datagram in a hundred may
+// be lost on its way, or its answer, and what is believed then is forged.
+const questionsMost = 2
 
 // doubted is what a frame is doubted for.
 type doubted uint8
@@ -48,15 +54,26 @@ func (n *Node) askBack(about doubted, p *peer, from netip.AddrPort, f *wire.Fram
 		return
 	}
 	p.askedAt = n.now
-	at := p.Addr
-	if about == aReturn && p.seen.Addr.IsValid() {
+	p.doubt = &doubt{about: about, frame: *f, from: from, round: n.nextRound()}
+	n.sendQuestion(p)
+	n.armDoubts()
+}
+
+// sendQuestion asks p about what is in doubt, and waits for its answer.
+func (n *Node) sendQuestion(p *peer) {
+	d, at := p.doubt, p.Addr
+	if d.about == aReturn && p.seen.Addr.IsValid() {
 		p.Addr = p.seen.Addr // not where somebody has moved it
 	}
-	round := n.nextRound()
-	n.sendTo(p, wire.Frame{Kind: wire.Probe, Flags: wire.AckReq, Purpose: wire.AskIdentity, Epoch: n.epoch, Round: round})
+	f := wire.Frame{Kind: wire.Probe, Flags: wire.AckReq, Purpose: wire.AskIdentity, Epoch: n.epoch, Round: d.round}
+	if d.asked > 0 {
+		f.Flags |= wire.Retx
+	}
+	n.sendTo(p, f)
 	p.Addr = at
-	p.doubt = &doubt{about: about, frame: *f, from: from, round: round, seq: p.seq, until: n.now.Add(p.rtt.timeout())}
-	n.armDoubts()
+	d.seqs[d.asked] = p.seq
+	d.asked++
+	d.until = n.now.Add(p.rtt.timeout())
 }
 
 func (n *Node) armDoubts() {
@@ -71,7 +88,8 @@ func (n *Node) armDoubts() {
 
 // answersDoubt: f is p's word on what it was asked back.
 func (n *Node) answersDoubt(p *peer, f *wire.Frame) bool {
-	return p.doubt != nil && f.Kind == wire.ProbeAck && f.Round == p.doubt.round && f.EchoSeq == p.doubt.seq
+	d := p.doubt
+	return d != nil && f.Kind == wire.ProbeAck && f.Round == d.round && slices.Contains(d.seqs[:d.asked], f.EchoSeq)
 }
 
 // settleDoubt takes the answer: of the life that is known, of the one that the
@@ -199,15 +217,20 @@ func (d *doubt) isDeniedBy(p *peer, f *wire.Frame) bool {
 }
 
 // settleSilence: who is asked about its own end, or its next life's beginning, and
-// does not answer, has come to it.
+// does not answer, has come to it. Where silence decides, it is asked once more.
 func (n *Node) settleSilence() {
 	for _, p := range n.peers {
 		d := p.doubt
 		if d == nil || n.now.Before(d.until) {
 			continue
 		}
+		isProof := n.isSilenceProof(d)
+		if isProof && d.asked < questionsMost {
+			n.sendQuestion(p)
+			continue
+		}
 		p.doubt = nil
-		if n.isSilenceProof(d) {
+		if isProof {
 			n.believe(p, d)
 		}
 	}
