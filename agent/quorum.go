@@ -100,6 +100,10 @@ func (t *tally) whyNoQuorum(status election.Status) string {
 // minority is the state of a part of the network that quorum mode keeps from
 // leading.
 func (t *tally) minority(status election.Status) string {
+	if status.Outdated {
+		return "a leader with a newer roster is heard, and no voter that this host knows confirms it: start one of them; or, if all are gone" +
+			" for good, remove this host's state directory"
+	}
 	return fmt.Sprintf("only %d of %d voters answer: no leader here until %d do", t.votersHere(status), len(status.Roster.IDs), status.Quorum)
 }
 

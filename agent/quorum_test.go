@@ -120,6 +120,15 @@ func TestStatusOfQuorumMode(t *testing.T) {
 	})
 }
 
+// Who hears a leader by a roster that it cannot confirm is not told of a network that is
+// cut, and to make the cluster anew.
+func TestAnOutdatedRosterIsNamed(t *testing.T) {
+	why := (&tally{}).minority(election.Status{Outdated: true})
+	if !strings.Contains(why, "a newer roster is heard") || !strings.Contains(why, "remove this host's state directory") {
+		t.Errorf("says %q", why)
+	}
+}
+
 // Two that stepped down answer each other well, though neither asks the other:
 // nobody is sent to look for a fault of the network.
 func TestWhoOnlyWatchesIsNoMinority(t *testing.T) {

@@ -728,6 +728,57 @@ func TestCase37ALeaderThatAVoterHearsIsFollowed(t *testing.T) {
 	}
 }
 
+// Where nobody of its roster is there any more a host believes no stranger, whoever says
+// so of whom: whoever has the key can be as many members. Its status says what it hears.
+func TestCase37StrangersVouchForNobody(t *testing.T) {
+	s := voterOf(t, 1, Saved{}, 2, 3)
+	leader, other := s.stranger(8), s.stranger(9)
+	for _, gone := range []int{2, 3} {
+		s.happens(MemberChanged{s.actor(gone).member(Dead)})
+	}
+	s.waits(2 * time.Second)
+	s.forgets()
+	was := s.disk
+	for range 5 {
+		beat := leader.heartbeat(6)
+		beat.RosterVersion = 81
+		s.hears(beat)
+		s.expects("ignored not-a-voter")
+		s.hears(other.says(wire.Frame{Kind: wire.ProbeAck, Flags: wire.Fresh, Standing: wire.Following, Epoch: leader.epoch(6)}))
+		s.forgets()
+		s.hears(leader.told(81, 1, 8, 9))
+		s.expects("ignored not-a-voter")
+		s.waits(50 * time.Millisecond)
+		s.forgets()
+	}
+	if !reflect.DeepEqual(s.disk, was) || s.node.leaderKnown {
+		t.Errorf("on disk is %+v, was %+v; follows %v", s.disk, was, s.node.epoch)
+	}
+	if !s.node.Status().Outdated {
+		t.Error("its status does not say that a newer roster is heard")
+	}
+	s.waits(2 * time.Second)
+	s.forgets()
+	if s.node.Status().Outdated {
+		t.Error("its status still says so when nothing is heard any more")
+	}
+	s.happens(MemberChanged{s.actor(2).member(Alive)}) // one comes back
+	s.forgets()
+	beat := leader.heartbeat(6)
+	beat.RosterVersion = 81
+	s.hears(beat)
+	s.forgets()
+	s.hears(s.actor(2).replies(wire.Probe, wire.Frame{Kind: wire.ProbeAck, Flags: wire.Fresh, Standing: wire.Following, Epoch: leader.epoch(6)}))
+	s.forgets()
+	beat = leader.heartbeat(6)
+	beat.RosterVersion = 81
+	s.hears(beat)
+	s.forgets()
+	if s.is(Follow); s.node.Status().Outdated {
+		t.Error("its status says so under a leader that is confirmed")
+	}
+}
+
 // A member's counter more than 2^20 above what a node knows is not taken, nor is it by
 // a node that knows nothing yet: one frame uses up no counters.
 func TestCase38AFarEpochIsNotTaken(t *testing.T) {

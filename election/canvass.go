@@ -182,6 +182,7 @@ func (n *Node) describeQuorum(s *Status) {
 		return
 	}
 	s.Roster, s.Outside, s.Present = n.saved.Roster, n.isOutside, len(n.presentVoters())
+	s.Outdated = !n.leaderKnown && !n.outdatedAt.IsZero() && n.now.Sub(n.outdatedAt) <= 2*n.cfg.Lease
 	s.Quorum = quorum.Size(max(len(s.Roster.IDs), n.cfg.Expect))
 	if s.Roster.Version > 0 {
 		s.Quorum = quorum.Size(len(s.Roster.IDs))

@@ -80,9 +80,13 @@ func (n *Node) mayLead(id wire.ID, e wire.Epoch) bool {
 
 // askAVoter asks one of the voters whether it hears the leader of f's epoch, who by
 // its own word has a newer roster than ours; once in a heartbeat interval at most.
+// Where no voter of ours is left nobody is asked: strangers could say so of each other.
 func (n *Node) askAVoter(f *wire.Frame) {
-	isLater := f.RosterVersion > n.saved.Roster.Version
-	if voters := n.otherVoters(); isLater && len(voters) > 0 && (n.askedVoter.IsZero() || n.now.Sub(n.askedVoter) >= n.cfg.Heartbeat) {
+	if f.RosterVersion <= n.saved.Roster.Version {
+		return
+	}
+	n.outdatedAt = n.now
+	if voters := n.otherVoters(); len(voters) > 0 && (n.askedVoter.IsZero() || n.now.Sub(n.askedVoter) >= n.cfg.Heartbeat) {
 		n.askedVoter = n.now
 		n.probe(voters[n.cfg.Rand.IntN(len(voters))], wire.AskOpinion)
 	}

@@ -39,6 +39,7 @@ type Node struct {
 
 	vouched    wire.Epoch // quorum mode: of a leader outside our roster, whom a voter hears
 	askedVoter time.Time  // when a voter was asked about one last
+	outdatedAt time.Time  // when one was heard last that has a newer roster than ours
 
 	writeAt        time.Time // how much of mayWrite is used up
 	nextJump       time.Time // when the counter may jump again
@@ -271,6 +272,9 @@ type Status struct {
 	Heard   int  // how many voters are heard, oneself included
 	Outside bool // the cluster has a roster and this node was never in one
 	Present int  // how many that could vote are here, oneself included
+	// Outdated: a leader with a newer roster is heard, and no voter of ours has
+	// said that it hears it, too.
+	Outdated bool
 }
 
 // Incarnation counts this node's lives; the survivor of an id conflict raises it.
