@@ -6,6 +6,14 @@ import (
 	"github.com/bully-agent/bully-agent/wire"
 )
 
+// horizon is how far above what a node knows a counter may be that it believes (R3): a
+// value with rules of its own, which are asked with what is known and the time.
+type horizon struct {
+	nextJump time.Time // when the counter may jump again
+	far      far       // what a member says that is too far
+	vouched  uint64    // what members agree on, to a node that does not know its cluster's counter
+}
+
 // far is a counter far above ours that was said to a node which does not know its
 // cluster's yet. A new host has to believe the first that it hears: but not one frame.
 type far struct {
@@ -28,50 +36,55 @@ const (
 	jumpAsFrom = time.Second      // for how long somebody must go on saying more, up to maxJump
 )
 
-// isFar: e's counter is further above ours than this node believes now.
-func (n *Node) isFar(e wire.Epoch) bool {
-	known := n.saved.MaxCounter
-	isKnown := n.isEstablished()
-	if !isKnown {
-		known = max(known, n.vouchedCounter)
+// isBeyond: the counter is further above known than is believed now. A node that
+// isEstablished knows its cluster's.
+func (h *horizon) isBeyond(counter, known uint64, isEstablished bool, now time.Time) bool {
+	if !isEstablished {
+		known = max(known, h.vouched)
 	}
 	switch {
-	case e.Counter <= known || e.Counter-known <= smallJump:
+	case counter <= known || counter-known <= smallJump:
 		return false
-	case !isKnown: // what it takes from one frame, a running node takes from it
-		return e.Counter-known > onceJump || n.now.Before(n.nextJump)
-	case e.Counter-known <= onceJump:
-		return n.now.Before(n.nextJump)
+	case !isEstablished: // what it takes from one frame, a running node takes from it
+		return counter-known > onceJump || now.Before(h.nextJump)
+	case counter-known <= onceJump:
+		return now.Before(h.nextJump)
 	}
-	goesOn := !n.far.since.IsZero() && n.now.Sub(n.far.since) >= jumpAsFrom && e.Counter >= n.far.counter && e.Counter-n.far.counter <= smallJump
-	return e.Counter-known > maxJump || !goesOn || n.now.Before(n.nextJump)
+	goesOn := !h.far.since.IsZero() && now.Sub(h.far.since) >= jumpAsFrom && counter >= h.far.counter && counter-h.far.counter <= smallJump
+	return counter-known > maxJump || !goesOn || now.Before(h.nextJump)
 }
 
-// noteJump is told after each step what was known before it.
-func (n *Node) noteJump(before uint64) {
-	if n.saved.MaxCounter > before && n.saved.MaxCounter-before > smallJump {
-		n.nextJump, n.far = n.now.Add(jumpPause), far{}
+// noteJump is told after each step from where to where the counter has come in it.
+func (h *horizon) noteJump(before, counter uint64, now time.Time) {
+	if counter > before && counter-before > smallJump {
+		h.nextJump, h.far = now.Add(jumpPause), far{}
 	}
 }
 
-// noteFar is told of each far counter in a member's frame. It is believed once a
+// noteFar is told of each counter beyond it in a member's frame. It is believed once a
 // second member says as much, or the first still does after a while in which nobody
 // brought this node a nearer one.
-func (n *Node) noteFar(id wire.ID, counter uint64) {
+func (h *horizon) noteFar(id wire.ID, counter uint64, isEstablished bool, now time.Time) {
 	if counter > wire.MaxCounter {
 		return
 	}
-	if n.isEstablished() {
-		if was := n.far; was.since.IsZero() || counter < was.counter || counter-was.counter > smallJump || n.now.Sub(was.since) > 2*jumpAsFrom {
-			n.far = far{counter, id, n.now}
+	was, this := h.far, far{counter, id, now}
+	if isEstablished {
+		if was.since.IsZero() || counter < was.counter || counter-was.counter > smallJump || now.Sub(was.since) > 2*jumpAsFrom {
+			h.far = this
 		}
 		return
 	}
-	isSame := n.far.counter <= counter && counter-n.far.counter <= maxJump || counter < n.far.counter && n.far.counter-counter <= maxJump
-	switch was := n.far; {
+	isSame := was.counter <= counter && counter-was.counter <= maxJump || counter < was.counter && was.counter-counter <= maxJump
+	switch {
 	case was.since.IsZero() || !isSame:
-		n.far = far{counter, id, n.now}
-	case was.by != id || n.now.Sub(was.since) >= farPatience:
-		n.vouchedCounter = min(was.counter, counter)
+		h.far = this
+	case was.by != id || now.Sub(was.since) >= farPatience:
+		h.vouched = min(was.counter, counter)
 	}
+}
+
+// isFar: e's counter is further above ours than this node believes now.
+func (n *Node) isFar(e wire.Epoch) bool {
+	return n.horizon.isBeyond(e.Counter, n.saved.MaxCounter, n.isEstablished(), n.now)
 }

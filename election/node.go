@@ -41,10 +41,8 @@ type Node struct {
 	askedVoter time.Time  // when a voter was asked about one last
 	outdatedAt time.Time  // when one was heard last that has a newer roster than ours
 
-	writeAt        time.Time // how much of mayWrite is used up
-	nextJump       time.Time // when the counter may jump again
-	far            far       // of a node that does not know its cluster's counter
-	vouchedCounter uint64    // what others agree on of it
+	writeAt time.Time // how much of mayWrite is used up
+	horizon horizon   // how far a counter may be ahead
 
 	peers     []*peer // sorted by ID: nothing here depends on map order
 	series    uint32  // highest number sent to a peer that was forgotten
@@ -149,7 +147,7 @@ func (n *Node) Step(now time.Time, ev Event) []Effect {
 	n.expireTimers(afterEvent)
 	n.renewDeadline()
 	n.keepTether()
-	n.noteJump(before)
+	n.horizon.noteJump(before, n.saved.MaxCounter, n.now)
 	n.due = n.Deadline()
 	return n.out
 }

@@ -29,7 +29,7 @@ func (n *Node) onReceived(from netip.AddrPort, f *wire.Frame) {
 			n.askBack(aReturn, p, from, f)
 		}
 		if why == "counter-jump" && f.Nonce == p.Nonce { // another life may be anybody's
-			n.noteFar(p.ID, f.Epoch.Counter)
+			n.horizon.noteFar(p.ID, f.Epoch.Counter, n.isEstablished(), n.now)
 		}
 	case isWill(f):
 		n.onWill(p, f)
