@@ -23,8 +23,8 @@ const (
 	callFirst   = 100 * time.Millisecond // before a round trip is known
 	callLeast   = 10 * time.Millisecond
 	callMost    = time.Second
-	warmStagger = 100 * time.Millisecond
-	warmSecond  = 300 * time.Millisecond // the one with the larger address leaves the first INIT to the other
+	warmStagger = 20 * time.Millisecond
+	warmSecond  = 50 * time.Millisecond // the one with the larger address leaves the first INIT to the other
 )
 
 // table is the sessions of one host: what arrives, what is sent and what time does to
@@ -100,6 +100,9 @@ func (t *table) send(now time.Time, to netip.AddrPort, inner []byte) error {
 	r.wanted = now.Add(wantedFor)
 	if r.peer != nil && r.peer.cur != nil {
 		return t.sendTo(now, r, inner)
+	}
+	if r.call == nil && r.tries == 0 {
+		r.next = now // S9: what is to be said waits for no order of warm sessions
 	}
 	defer t.pursue(now, r)
 	if len(r.waiting) >= maxWaiting {

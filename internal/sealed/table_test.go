@@ -1,6 +1,8 @@
 package sealed
 
 import (
+	"fmt"
+	"net/netip"
 	"testing"
 	"time"
 )
@@ -37,4 +39,37 @@ func TestBothBegin(t *testing.T) {
 	if n := len(r.host(1).byIndex); n > 1 {
 		t.Errorf("%d sessions after two minutes, expected one", n)
 	}
+}
+
+// A host that starts again is heard at once, whichever of the two has the larger address: the
+// others still have a session with its last life, and do not call.
+func TestANewLifeCallsAtOnce(t *testing.T) {
+	for restarted := 1; restarted <= 2; restarted++ {
+		other := 3 - restarted
+		t.Run(fmt.Sprintf("n%d", restarted), func(t *testing.T) {
+			r := newRig(t, 2)
+			r.meet()
+			r.host(other).keepWarm(r.now, []netip.AddrPort{at(restarted)})
+			r.run(time.Second)
+			r.add(restarted, testKey(1))
+			r.host(restarted).keepWarm(r.now, []netip.AddrPort{at(other)})
+			r.say(restarted, other, "I claim")
+			r.run(10 * time.Millisecond)
+			r.expect(other, fmt.Sprintf("n%d: I claim", restarted))
+		})
+	}
+}
+
+// Who has nothing to say is not deaf for long either.
+func TestANewLifeHearsSoon(t *testing.T) {
+	r := newRig(t, 2)
+	r.meet()
+	r.host(1).keepWarm(r.now, []netip.AddrPort{at(2)})
+	r.run(time.Second)
+	r.add(2, testKey(1))
+	r.host(2).keepWarm(r.now, []netip.AddrPort{at(1)})
+	r.run(warmSecond + warmStagger + 10*time.Millisecond)
+	r.say(1, 2, "I lead")
+	r.run(10 * time.Millisecond)
+	r.expect(2, "n1: I lead")
 }
