@@ -448,12 +448,18 @@ func (r *Runner) settle(req request) (res Result, settled bool) {
 	case r.isTaken(req):
 		r.journal.forgetDone() // the agent lives, and hears of it
 		res, res.filed = r.lost, nil
-	case req.repeat && r.lost.Epoch == epoch:
+	case req.repeat && r.lost.Epoch == epoch, r.isLost(req):
 		res.OK, res.Err, res.IsCut, res.IsRepeat = r.lost.OK, r.lost.Err, r.lost.IsCut, r.lost.IsRepeat
 	default:
 		return Result{}, false
 	}
 	return res, true
+}
+
+// isLost reports whether the hook has succeeded for this epoch: who asks once more has not
+// heard of that yet.
+func (r *Runner) isLost(req request) bool {
+	return req.Kind == LoseLeadership && !req.IsRedo && r.lost.Epoch == req.Epoch.Counter && r.lost.OK
 }
 
 // losesAgain reports whether another lose-leadership of the epoch is queued.

@@ -256,6 +256,21 @@ func TestLeaseEndsDuringPlannedLose(t *testing.T) {
 	}
 }
 
+// The same, but the hook has ended when the second event comes: the agent was frozen, and
+// has not heard of that yet.
+func TestLeaseEndsAfterPlannedLose(t *testing.T) {
+	g := startRig(t, scripts{LoseLeadership: note}, Config{})
+	g.lose(4)
+	g.wants(LoseLeadership, 4, true, true)
+	g.loseWithin(4, 200*time.Millisecond)
+	if again := g.wants(LoseLeadership, 4, true, false); !again.IsRepeat {
+		t.Errorf("result %+v", again)
+	}
+	if n := len(g.lines("order")); n != 1 {
+		t.Errorf("the lose hook ran %d times", n)
+	}
+}
+
 // One that minds TERM and says how it ended was cut all the same.
 func TestALoseHookThatMindsTERMIsCut(t *testing.T) {
 	g := startRig(t, scripts{LoseLeadership: "trap 'exit 1' TERM; echo x >armed; while :; do sleep 0.01; done"}, Config{})
