@@ -417,3 +417,24 @@ func TestAnOwedReplyComesWhenTheNodeGoes(t *testing.T) {
 		t.Errorf("the hand-over was answered %d times", answered)
 	}
 }
+
+// A follower that missed heartbeats asks the leader while its lose hook runs. It is told
+// that the leader leads, as those know that hear the heartbeats: RESIGN says when it does
+// not. Told otherwise it would lead beside the hook.
+func TestAPlannedEndIsNoResignation(t *testing.T) {
+	n := leading(t)
+	n.happens(Command{Verb: HandOver, To: hostID(2), Token: 4})
+	n.expects("send n2 PREPARE")
+	n.hears(n.actor(2).ready(true))
+	n.expects("lead → stopping cause=stepped-down", "stop hook", "lose hook cause=stepped-down")
+	n.hears(n.actor(1).says(wire.Frame{Kind: wire.Probe, Purpose: wire.AskLeader, Epoch: n.node.epoch}))
+	n.expects("send n1 PROBE_ACK")
+	if f := n.sent[len(n.sent)-1].Frame; f.Standing != wire.Leading || f.Epoch != n.node.epoch {
+		t.Errorf("it says that it is %v in epoch %v", f.Standing, f.Epoch)
+	}
+	n.hears(n.actor(1).says(wire.Frame{Kind: wire.Probe, Purpose: wire.AskIdentity}))
+	n.expects("send n1 PROBE_ACK")
+	if f := n.sent[len(n.sent)-1].Frame; f.Standing != wire.Stopping {
+		t.Errorf("who asks whether it is over hears that it is %v", f.Standing)
+	}
+}
