@@ -95,9 +95,7 @@ func (c *crashing) said() string {
 // seen, and the hooks alternate.
 func TestKilledAtEachCallOnTheStateFile(t *testing.T) {
 	needsLAN(t)
-	if out, err := exec.Command("strace", "-o", "/dev/null", "true").CombinedOutput(); err != nil {
-		t.Skipf("skipped: strace may not trace here, or is not installed: %v %s", err, oneLine(out))
-	}
+	needsStrace(t)
 	most := 3 // of each call
 	if os.Getenv("BULLY_E2E") == "long" {
 		most = 50

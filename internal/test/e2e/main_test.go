@@ -104,7 +104,7 @@ var quick = []string{
 	"TestKilledLeaderIsReplacedAtOnce", "TestQuorumOutlivesALeader", "TestQuorumLeaderInMinority", "TestPausedLeader",
 	"TestKeeperRunsTheLoseHook", "TestKeeperLeavesNothingBehind", "TestStopDuringBecomeHook", "TestHandOverWaitsForJobs",
 	"TestExecRunsOnOneHost", "TestHoldFollowsTheLeader", "TestVirtualAddressFollowsTheLeader",
-	"TestKilledAtEachCallOnTheStateFile",
+	"TestKilledAtEachCallOnTheStateFile", "TestLeadersDiskBreaks",
 	"TestCase86And88NetworkProcessHasNoRights", "TestCase87NetworkProcessWritesNothingOfTheKeepers",
 }
 
