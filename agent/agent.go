@@ -198,6 +198,7 @@ type agent struct {
 	warm     []netip.AddrPort     // with whom a session is kept
 	quietAt  map[string]time.Time // per warning: no further line before
 	aside    string               // why this host does not stand; empty: it does
+	older    string               // that its state directory is an older copy; empty: nothing says so
 	fatal    error
 }
 

@@ -38,6 +38,9 @@ func (a *agent) notes() []string {
 	if a.aside != "" {
 		notes = append(notes, a.aside)
 	}
+	if a.older != "" {
+		notes = append(notes, a.older)
+	}
 	for _, odd := range a.view.oddlyConfigured() {
 		notes = append(notes, odd.Name+" takes no part here, settings that must be the same on all nodes differ: "+a.differences(odd))
 	}

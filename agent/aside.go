@@ -1,8 +1,11 @@
 package agent
 
 import (
+	"fmt"
+
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/membership"
 )
 
 // An agent that may be the one that is not meant to be here does not end on the word of
@@ -53,4 +56,18 @@ func (a *agent) whyAside() string {
 		}
 	}
 	return ""
+}
+
+// noteLaterLife sees whether gossip knows a life of this host, at its own address, that
+// comes after the present one. Then what is on this disk is older than what was there: the
+// others do not hear this life (R2), which may have forgotten what it promised.
+func (a *agent) noteLaterLife(m membership.Member) {
+	self := &a.view.self
+	if a.older != "" || m.Nonce == self.Nonce || m.Addr != self.Addr || m.Incarnation < self.Incarnation {
+		return
+	}
+	a.older = fmt.Sprintf("the others know life %d of this host, and by its disk this is life %d: the state directory is an older copy, "+
+		"and the others do not hear this host; stop the agent, remove the directory, and start it as a new node", m.Incarnation, self.Incarnation)
+	a.log.Error(a.older)
+	a.event(control.Event{Type: "warning", Cause: string(election.SameID), Text: a.older})
 }

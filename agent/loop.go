@@ -138,6 +138,7 @@ func (a *agent) takeMembership() {
 // never learns of members with other settings.
 func (a *agent) onMember(m membership.Member) {
 	if m.ID == a.view.self.ID { // our own life before this one, or a copy of us
+		a.noteLaterLife(m)
 		a.seat.step(election.MemberChanged{Member: electionMember(m)})
 		return
 	}

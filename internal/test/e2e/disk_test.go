@@ -190,3 +190,57 @@ func (d faulty) isKnown(want bool) error {
 	}
 	return nil
 }
+
+// A host gets an older copy of its state directory back. The others know later lives of
+// it and do not hear this one, whose promises and epochs may be forgotten: it leads nobody,
+// its status says why, and without the copy it is a member again.
+func TestStateRestoredFromAnOlderCopy(t *testing.T) {
+	t.Parallel()
+	l := newLAN(t, 3)
+	best, next := l.best(), l.next()
+	l.start()
+	l.agreeOn(best)
+	best.stop()
+	older := filepath.Join(best.dir, "older")
+	mustCopy(t, best.stateDir(), older)
+	for range 3 { // each a life of its own
+		best.start()
+		l.agreeOn(best)
+		best.kill()
+		l.agreeOn(next)
+	}
+	l.eventually("its keeper has ended", patience, func() error {
+		if left := best.net.Processes(); len(left) > 0 {
+			return fmt.Errorf("there are %v", left)
+		}
+		return nil
+	})
+
+	must(t, os.RemoveAll(best.stateDir()))
+	mustCopy(t, older, best.stateDir())
+	best.start()
+	l.eventually("the status says why", patience, func() error {
+		s, err := best.status()
+		if err == nil && !strings.Contains(strings.Join(s.Notes, "\n"), "is an older copy") {
+			err = fmt.Errorf("the notes are %q", s.Notes)
+		}
+		return err
+	})
+	l.steady(next, 3*time.Second, l.hosts[0], next)
+	if s, err := best.status(); err != nil || s.LeaderIsSelf {
+		t.Errorf("%s leads: %v", best, err)
+	}
+
+	best.stop()
+	must(t, os.RemoveAll(best.stateDir()))
+	best.start()
+	l.agreeOn(best)
+	l.steady(best, time.Second)
+}
+
+func mustCopy(t *testing.T, from, to string) {
+	t.Helper()
+	if out, err := exec.Command("cp", "-a", from, to).CombinedOutput(); err != nil {
+		t.Fatalf("copy %s: %v: %s", from, err, out)
+	}
+}

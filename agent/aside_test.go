@@ -1,0 +1,39 @@
+package agent
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A host is started with a state directory of two lives ago: it is not heard, leads nobody,
+// and says why.
+func TestAnOlderCopyOfTheStateIsNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newSealedCluster(t, 3)
+		for _, h := range c.hosts {
+			c.start(h)
+		}
+		back, older := c.hosts[2], t.TempDir()
+		c.agrees(back)
+		c.kill(back)
+		if err := os.CopyFS(older, os.DirFS(back.dir)); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			c.start(back)
+			c.agrees(back)
+			c.kill(back)
+		}
+		back.dir = older
+		c.start(back)
+		time.Sleep(3 * time.Second)
+		s := back.agent.Status()
+		if notes := strings.Join(s.Notes, "\n"); s.LeaderIsSelf || !strings.Contains(notes, "the others know life 3 of this host, and by its disk this is life 2") {
+			t.Errorf("leads: %v, notes: %s", s.LeaderIsSelf, notes)
+		}
+		c.stopAll()
+	})
+}
