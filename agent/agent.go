@@ -188,7 +188,8 @@ type agent struct {
 	keys      atomic.Pointer[keyring]
 	counters  counters
 	hearing   hearing
-	started   time.Time // wall clock
+	sealer    atomic.Pointer[sealer] // nil: none was heard
+	started   time.Time              // wall clock
 
 	tie      *tie   // nil: none is wanted
 	out      []byte // one frame, reused

@@ -24,7 +24,11 @@ func (a *agent) receive() {
 			return // net.ErrClosed: nothing else ends it
 		}
 		if err := wire.Parse(buf[:n], &r.frame); err != nil {
-			a.counters.add("frame_" + wire.Cause(err))
+			cause := wire.Cause(err)
+			if a.noteSealer(buf[:n], from) {
+				cause = "sealed"
+			}
+			a.counters.add("frame_" + cause)
 			continue
 		}
 		if !shares.take(r.frame.Sender, a.cfg.Now()) {

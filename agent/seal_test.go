@@ -144,8 +144,8 @@ func (w *told) count(words ...string) (n int) {
 
 // strangers runs two sealed agents and a third with other keys for three minutes: it
 // becomes no member, and people are told, once a minute at most. It gives what the first
-// and the third said.
-func strangers(t *testing.T, third key.Ring) (inside, outside *told) {
+// and the third said, and what status notes on the third.
+func strangers(t *testing.T, third key.Ring) (inside, outside *told, notes string) {
 	inside, outside = &told{}, &told{}
 	synctest.Test(t, func(t *testing.T) {
 		c := newSealedCluster(t, 3)
@@ -173,6 +173,7 @@ func strangers(t *testing.T, third key.Ring) (inside, outside *told) {
 				t.Errorf("%s has %d members, want %d", c.hosts[i].name, s.Members, want)
 			}
 		}
+		notes = strings.Join(c.hosts[2].agent.Status().Notes, "\n")
 		for _, h := range c.hosts {
 			h.stop()
 			<-h.done
@@ -180,19 +181,54 @@ func strangers(t *testing.T, third key.Ring) (inside, outside *told) {
 		}
 		c.stopAll()
 	})
-	return inside, outside
+	return inside, outside, notes
 }
 
 func TestNoKeyAgainstAClusterCase1(t *testing.T) {
-	inside, _ := strangers(t, nil)
+	inside, _, notes := strangers(t, nil)
+	if !strings.Contains(notes, "has a key while this host has none") {
+		t.Errorf("the stranger's status does not say what it may lack: %s", notes)
+	}
 	if n := inside.count("cause=plain"); n < 1 || n > 4 {
 		t.Errorf("%d lines in three minutes, want one a minute:\n%s", n, strings.Join(inside.lines, ""))
 	}
 }
 
+// A member comes back without its key: the others look for it, and it says that they seal
+// what they send, once a minute, in its status too, and counts it.
+func TestBackWithoutAKeyCase1(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newSealedCluster(t, 3)
+		for _, h := range c.hosts {
+			c.start(h)
+		}
+		back, w := c.hosts[2], &told{}
+		c.agrees(back)
+		c.kill(back)
+		settings := back.settings
+		back.settings = func(cfg *Config) {
+			settings(cfg)
+			cfg.Keys, cfg.Logger = nil, hclog.New(&hclog.LoggerOptions{Output: w})
+		}
+		c.start(back)
+		time.Sleep(3 * time.Minute)
+		s := back.agent.Status()
+		if notes := strings.Join(s.Notes, "\n"); !strings.Contains(notes, ":7950 seals what it sends, and this host has no key") {
+			t.Errorf("the notes are %s", notes)
+		}
+		if n := w.count("cause=sealed", "addr=10.0.0."); n < 2 || n > 4 || s.Counters["frame_sealed"] < uint64(n) {
+			t.Errorf("%d lines in three minutes, want one a minute; %d are counted:\n%s", n, s.Counters["frame_sealed"], strings.Join(w.lines, ""))
+		}
+		c.stopAll()
+	})
+}
+
 func TestWrongKeyCase2(t *testing.T) {
 	wrong := sealKey(7)
-	inside, outside := strangers(t, key.Ring{wrong})
+	inside, outside, notes := strangers(t, key.Ring{wrong})
+	if !strings.Contains(notes, "it has none of this host's keys") {
+		t.Errorf("the stranger's status does not say why nobody joins: %s", notes)
+	}
 	ours, theirs := sealKey(1).ID.String(), wrong.ID.String()
 	// A host hears of it by the other's INIT, or by the answer to its own.
 	for who, w := range map[string]*told{"a member": inside, "the stranger": outside} {

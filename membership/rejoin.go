@@ -403,7 +403,7 @@ func explain(err error) error {
 	}
 	for _, end := range []string{"EOF", "connection reset by peer", "broken pipe"} {
 		if strings.HasSuffix(text, end) {
-			return errors.New("connection closed without an answer: it is in another cluster, or no bully-agent")
+			return errors.New("connection closed without an answer: it is in another cluster, has a key while this host has none, or is no bully-agent")
 		}
 	}
 	return errors.New(text)

@@ -203,10 +203,13 @@ func TestExplain(t *testing.T) {
 	one := func(cause string) string {
 		return "1 error occurred:\n\t* failed to join [fd00::7]:7950: " + cause + "\n\n"
 	}
+	const closed = "connection closed without an answer: it is in another cluster, has a key while this host has none, or is no bully-agent"
 	cases := []struct{ text, want string }{
 		{one("dial tcp [fd00::7]:7950: connection refused"), "dial tcp [fd00::7]:7950: connection refused"},
-		{one("EOF"), "connection closed without an answer: it is in another cluster, or no bully-agent"},
-		{one("write tcp x: connection reset by peer"), "connection closed without an answer: it is in another cluster, or no bully-agent"},
+		{one("EOF"), closed},
+		{one("write tcp x: connection reset by peer"), closed},
+		{one("dial tcp [fd00::7]:7950: the other end did not prove that it has a key of ours: it has none of this host's keys"),
+			"dial tcp [fd00::7]:7950: the other end did not prove that it has a key of ours: it has none of this host's keys"},
 		{"failed to join x", ""},
 		{"something else", "something else"},
 		{"", ""},

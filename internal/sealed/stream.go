@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -34,6 +35,8 @@ const (
 var (
 	errForged   = errors.New("sealed stream: a record was forged or damaged")
 	errUnproven = errors.New("the other end did not prove that it has a key of ours")
+	errClosed   = errors.New("it closed the stream, so it has no key, is in another cluster, or is no bully-agent")
+	errNotOurs  = errors.New("it has none of this host's keys")
 )
 
 // DialAddressTimeout opens a stream and proves both ends, within timeout in all.
@@ -84,7 +87,14 @@ func (l *LAN) call(conn net.Conn, kd kind, to netip.AddrPort) (net.Conn, error) 
 	var resp [handshakeSize]byte
 	n, err := io.ReadFull(conn, resp[:])
 	if err != nil {
-		l.locked(func(t *table, _ time.Time) { t.onRefusal(at, c, resp[:n]) })
+		l.locked(func(t *table, _ time.Time) {
+			switch {
+			case t.onRefusal(at, c, resp[:n]):
+				err = errNotOurs
+			case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
+				err = errClosed
+			}
+		})
 		return nil, fmt.Errorf("%w: %w", errUnproven, err)
 	}
 	who, _, keys, cause := c.answered(resp[:])
@@ -115,17 +125,18 @@ func (t *table) streamKey(to netip.AddrPort) *secret {
 	return t.ring[r.refused%len(t.ring)]
 }
 
-// onRefusal takes what came in the place of RESP.
-func (t *table) onRefusal(from netip.AddrPort, c *call, b []byte) {
+// onRefusal takes what came in the place of RESP, and reports whether it was a refusal.
+func (t *table) onRefusal(from netip.AddrPort, c *call, b []byte) bool {
 	h, cause := parseHeader(b)
 	if cause != causeNone || h.typ != typeUnknown || h.index != c.index || h.number != c.number {
-		return
+		return false
 	}
 	t.count[CauseRefused]++
 	t.note(CauseRefused, from, c.secret.id, parseIDs(b[headerSize:]))
 	if r := t.route(from); r != nil {
 		r.refused++
 	}
+	return true
 }
 
 func addrOf(conn net.Conn) netip.AddrPort {
