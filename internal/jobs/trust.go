@@ -32,10 +32,10 @@ const (
 	leader                 // the leader's record, or an answer to this leader
 )
 
-// IdleRoom is for how long nothing was heard of a job in no table before another that
+// idleRoom is for how long nothing was heard of a job in no table before another that
 // this host does not know may have its place. Arbitrary: more than a roll-out of a
 // table takes, less than KeepJob.
-const IdleRoom = 24 * time.Hour
+const idleRoom = 24 * time.Hour
 
 // credible is what this host takes of another's ledger: a part of it that shares
 // nothing with it.
@@ -90,7 +90,7 @@ func (s *Scheduler) contradicts(job string, r Run) bool {
 func (s *Scheduler) room() int {
 	free := max(MaxJobs-len(s.ledger.entries), 0)
 	for i := range s.ledger.entries {
-		if e := &s.ledger.entries[i]; s.find(e.Job) == nil && e.activity() < SlotOf(s.now.Add(-IdleRoom)) {
+		if e := &s.ledger.entries[i]; s.find(e.Job) == nil && e.activity() < SlotOf(s.now.Add(-idleRoom)) {
 			free++
 		}
 	}

@@ -243,7 +243,7 @@ func TestCase43_JunkJobsGo(t *testing.T) {
 	if why := one(); why != "no-room" {
 		t.Errorf("a job more: %s", why)
 	}
-	l.now = l.now.Add(IdleRoom + Tolerance)
+	l.now = l.now.Add(idleRoom + Tolerance)
 	if why := one(); why != "none" {
 		t.Errorf("a day later: %s", why)
 	}

@@ -272,9 +272,9 @@ func TestRecoverEndsAKeeperThatIsStopped(t *testing.T) {
 	a.signal(unix.SIGKILL)
 	death := r.death(r.PID("pid"))
 	r.kill(a.keeper, unix.SIGSTOP)
-	hurried := `{"process":` + r.Text("state/" + FileName)[len(`{"process":`):]
+	hurried := `{"process":` + r.Text("state/" + fileName)[len(`{"process":`):]
 	hurried = hurried[:strings.Index(hurried, ",")] + `,"patience":1000000}`
-	if err := os.WriteFile(r.Path("state/"+FileName), []byte(hurried), 0o600); err != nil {
+	if err := os.WriteFile(r.Path("state/"+fileName), []byte(hurried), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	next := r.desk(r.config(nil))

@@ -363,7 +363,7 @@ func TestAKeeperHoldsLittle(t *testing.T) {
 		to, _ := os.Readlink(filepath.Join(dir, e.Name()))
 		held = append(held, e.Name()+" "+to)
 	}
-	if slices.ContainsFunc(held, func(s string) bool { return strings.Contains(s, "/state/") && !strings.HasSuffix(s, FileName) }) {
+	if slices.ContainsFunc(held, func(s string) bool { return strings.Contains(s, "/state/") && !strings.HasSuffix(s, fileName) }) {
 		t.Errorf("it holds %q", held)
 	}
 }

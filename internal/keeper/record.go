@@ -17,9 +17,9 @@ import (
 	"github.com/bully-agent/bully-agent/internal/durable"
 )
 
-// FileName is a file in the state directory whose lock a keeper holds for as long as it
+// fileName is a file in the state directory whose lock a keeper holds for as long as it
 // lives: whoever gets it knows that there is none.
-const FileName = "keeper.json"
+const fileName = "keeper.json"
 
 // holder is what the file holds.
 type holder struct {
@@ -51,7 +51,7 @@ func patienceWith(cfg hooks.Config) time.Duration {
 // lockFile gives the locked file. It waits for the keeper of an earlier life that still
 // works, and says so; one that works for longer than it may is killed.
 func lockFile(ctx context.Context, dir string, waits func(process int)) (*os.File, error) {
-	file, err := durable.Open(filepath.Join(dir, FileName), os.O_RDWR|os.O_CREATE)
+	file, err := durable.Open(filepath.Join(dir, fileName), os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, err
 	}

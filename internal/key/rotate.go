@@ -30,8 +30,8 @@ const (
 // Steps is how many there are.
 const Steps = 3
 
-// ErrManyKeys is returned where there is no next step, since more than two keys are there.
-var ErrManyKeys = errors.New("more than two keys: expected one, or two while a key is replaced")
+// errManyKeys is returned where there is no next step, since more than two keys are there.
+var errManyKeys = errors.New("more than two keys: expected one, or two while a key is replaced")
 
 // Generate makes a key that is newer than all of the ring.
 func Generate(now time.Time, ring Ring) Key {
@@ -75,7 +75,7 @@ func (r Ring) Next(now time.Time) (Step, Ring, error) {
 	case len(r) == 2:
 		return Remove, r[:1:1], nil
 	}
-	return 0, nil, ErrManyKeys
+	return 0, nil, errManyKeys
 }
 
 // Without gives the ring without a key. If that was the only one, a new one takes its place.

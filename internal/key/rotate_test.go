@@ -32,7 +32,7 @@ func TestSteps(t *testing.T) {
 			}
 		}
 	}
-	if _, _, err := (Ring{keyOf(1), keyOf(2), keyOf(3)}).Next(noon); !errors.Is(err, ErrManyKeys) {
+	if _, _, err := (Ring{keyOf(1), keyOf(2), keyOf(3)}).Next(noon); !errors.Is(err, errManyKeys) {
 		t.Errorf("three keys: %v", err)
 	}
 }

@@ -40,8 +40,8 @@ func Lookup(name string) (User, error) {
 	return u, nil
 }
 
-// ErrCgo is returned where threads cannot be reached that C code may have made.
-var ErrCgo = errors.New("this program was built with cgo, which keeps it from giving up rights: build it with CGO_ENABLED=0")
+// errCgo is returned where threads cannot be reached that C code may have made.
+var errCgo = errors.New("this program was built with cgo, which keeps it from giving up rights: build it with CGO_ENABLED=0")
 
 // GiveUp makes this process u's, without any capability and with a filter of its system
 // calls; only root, or u itself, can. After an error the process has some of its rights,
@@ -83,7 +83,7 @@ func reached(_, _ uintptr, errno syscall.Errno) error {
 	case 0:
 		return nil
 	case syscall.ENOTSUP:
-		return ErrCgo
+		return errCgo
 	}
 	return errno
 }

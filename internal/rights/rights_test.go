@@ -77,7 +77,7 @@ func gaveUp(t *testing.T, name string) string {
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if strings.Contains(string(out), ErrCgo.Error()) {
+	if strings.Contains(string(out), errCgo.Error()) {
 		t.Skip("skipped: built with cgo; CGO_ENABLED=0 go test runs it")
 	}
 	return string(out)
@@ -126,7 +126,7 @@ func TestWhoCannotBeGivenUpTo(t *testing.T) {
 		}
 	}
 	if os.Geteuid() != 0 {
-		if err := GiveUp(User{Name: "other", UID: os.Geteuid() + 1, GID: 1}); err == nil || errors.Is(err, ErrCgo) {
+		if err := GiveUp(User{Name: "other", UID: os.Geteuid() + 1, GID: 1}); err == nil || errors.Is(err, errCgo) {
 			t.Errorf("became another: %v", err)
 		}
 	}
