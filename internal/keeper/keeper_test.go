@@ -279,9 +279,9 @@ func TestDeafKeeper(t *testing.T) {
 	r := newRig(t)
 	d := r.open(r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note + "echo x >lost"}))
 	const lease = 600 * time.Millisecond
+	begun := now()
 	d.Renew(clock().Add(lease))
 	d.leads(7)
-	begun := now()
 	d.mu.Lock()
 	k := d.keeper
 	d.mu.Unlock()
