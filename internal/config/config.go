@@ -113,7 +113,7 @@ func (c Command) String() string {
 type Control struct {
 	Socket   string   // absolute path of the unix socket, at most 107 bytes
 	Group    string   // whose members may connect, besides root and the agent's user; "": nobody's
-	GroupMay []string // of "read", "act" and "lend", each once
+	GroupMay []string // of control.Rights, each once
 }
 
 // Log is what is logged and how.

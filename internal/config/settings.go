@@ -2,7 +2,10 @@ package config
 
 import (
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/bully-agent/bully-agent/internal/control"
 )
 
 // Setting is one line of the table of all settings. The command line builds its flags from it.
@@ -219,8 +222,8 @@ var settings = []Setting{
 	},
 	{
 		Key: "control.group_may", Env: "BULLY_CONTROL_GROUP_MAY", Default: "read", Repeatable: true,
-		Usage: "what they may do: read, act, lend",
-		field: words(func(c *Config) *[]string { return &c.Control.GroupMay }, "read", "act", "lend"),
+		Usage: "what they may do: " + strings.Join(control.Rights(), ", "),
+		field: words(func(c *Config) *[]string { return &c.Control.GroupMay }, control.Rights()...),
 	},
 	{
 		Key: "log.level", Flag: "log-level", Env: "BULLY_LOG_LEVEL", Default: "info", Reloadable: true,

@@ -27,8 +27,8 @@ const (
 	Lend Right = "lend"
 )
 
-// Rights are all.
-func Rights() []Right { return []Right{Read, Act, Lend} }
+// Rights are all, by their names in a configuration.
+func Rights() []string { return []string{string(Read), string(Act), string(Lend)} }
 
 // Access says who may use the socket besides root and the agent's own user, who may do
 // everything. The zero Access lets nobody else in.
