@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 )
@@ -136,13 +137,18 @@ func (t Trusted) checkPart(part string) error {
 	return t.may(part, info, write)
 }
 
-// Private reports whether anyone who is not trusted can read or write a file, which is no
-// link, or owns it: the first right found, as an *Error. What leads to it is Walk's.
-func (t Trusted) Private(path string, info fs.FileInfo) error {
+// Own reports whether anyone who is not trusted can write to a file or directory, which is
+// no link, or owns it: the first right found, as an *Error. What leads to it is Walk's.
+func (t Trusted) Own(path string, info fs.FileInfo) error {
 	if err := t.owner(path, info); err != nil {
 		return err
 	}
-	if err := t.may(path, info, write); err != nil {
+	return t.may(path, info, write)
+}
+
+// Private is Own, and nobody else can read it.
+func (t Trusted) Private(path string, info fs.FileInfo) error {
+	if err := t.Own(path, info); err != nil {
 		return err
 	}
 	return t.may(path, info, read)
@@ -154,9 +160,17 @@ func (t Trusted) owner(path string, info fs.FileInfo) error {
 		return fmt.Errorf("check access: %s: owner unknown", path)
 	}
 	if !t.has(stat.Uid) {
-		return &Error{Part: path, Found: fmt.Sprintf("owned by uid %d (mode %v)", stat.Uid, info.Mode()), Mend: "chown root", Owner: true}
+		return &Error{Part: path, Found: fmt.Sprintf("owned by uid %d (mode %v)", stat.Uid, info.Mode()), Mend: "chown " + t.first(), Owner: true}
 	}
 	return nil
+}
+
+// first is whose it should be: the first that is trusted, else root's.
+func (t Trusted) first() string {
+	if len(t) == 0 || t[0] == 0 {
+		return "root"
+	}
+	return strconv.FormatUint(uint64(t[0]), 10)
 }
 
 // right is what somebody can do to a file, by its bits for a group, by those of a list, and

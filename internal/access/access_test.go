@@ -23,7 +23,7 @@ func TestPrivate(t *testing.T) {
 	}{
 		{"its owner's alone", 0o600, nil, ""},
 		{"of the trusted user", 0o400, func(d *tree) { d.own("file", 7950, 7950) }, ""},
-		{"of another", 0o600, func(d *tree) { d.own("file", 1000, 0) }, "file: owned by uid 1000 (mode -rw-------): chown root it"},
+		{"of another", 0o600, func(d *tree) { d.own("file", 1000, 0) }, "file: owned by uid 1000 (mode -rw-------): chown 7950 it"},
 		{"readable by all", 0o644, nil, "file: readable by everyone (mode -rw-r--r--): chmod o-r it"},
 		{"readable by a group", 0o640, nil, "file: readable by group 0 (mode -rw-r-----): chmod g-r it"},
 		{"writable by all", 0o602, nil, "file: writable by everyone (mode -rw-----w-): chmod o-w it"},

@@ -6,18 +6,20 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"syscall"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
-)
 
-// ErrForeign is wrapped by the refusal of a file or directory that somebody else could have
-// written: what it says is believed.
-var ErrForeign = errors.New("others could have written it")
+	"github.com/bully-agent/bully-agent/internal/access"
+)
 
 // CheckDir refuses a directory that belongs to neither this process's user nor root, or that
 // others may write to.
 func CheckDir(dir string) error {
+	dir, err := filepath.EvalSymlinks(dir) // it is the directory that counts
+	if err != nil {
+		return err
+	}
 	info, err := os.Stat(dir)
 	if err != nil {
 		return err
@@ -34,7 +36,7 @@ func Open(path string, flag int) (*os.File, error) {
 	// O_NONBLOCK: a FIFO must not hang. It means nothing to a file.
 	f, err := os.OpenFile(path, flag|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 	if errors.Is(err, unix.ELOOP) {
-		return nil, fmt.Errorf("%s is a symbolic link: %w: expected a file", path, ErrForeign)
+		return nil, fmt.Errorf("%s is a symbolic link, which others could have made: expected a file", path)
 	}
 	if err != nil {
 		return nil, err
@@ -63,15 +65,10 @@ func ReadFile(path string) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
+// checkOwn refuses what others could have written: what it says is believed.
 func checkOwn(path string, info fs.FileInfo) error {
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	switch uid := os.Geteuid(); {
-	case !ok:
-		return fmt.Errorf("%s has no owner that is known: %w", path, ErrForeign)
-	case int(stat.Uid) != uid && stat.Uid != 0:
-		return fmt.Errorf("%s belongs to uid %d: %w: expected uid %d; chown it, if its content is right", path, stat.Uid, ErrForeign, uid)
-	case info.Mode().Perm()&0o022 != 0:
-		return fmt.Errorf("%s may be written by others (mode %04o): %w: chmod go-w it, if its content is right", path, info.Mode().Perm(), ErrForeign)
+	if err := access.OfThisProcess().Own(path, info); err != nil {
+		return fmt.Errorf("%w, if its content is right", err)
 	}
 	return nil
 }

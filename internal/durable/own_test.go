@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bully-agent/bully-agent/internal/access"
 )
 
 // This program is also the writer that is killed.
@@ -66,23 +68,30 @@ func TestCase62DirectoryOfOthers(t *testing.T) {
 	if err := CheckDir(dir); err != nil {
 		t.Error(err)
 	}
-	for _, mode := range []os.FileMode{0o777, 0o770, 0o777 | os.ModeSticky} {
+	refused := func(mend string) {
+		t.Helper()
+		var open *access.Error
+		if err := CheckDir(dir); !errors.As(err, &open) || open.Part != dir || open.Mend != mend {
+			t.Errorf("%v; want one that says %s", err, mend)
+		}
+	}
+	for _, mode := range []os.FileMode{0o777, 0o777 | os.ModeSticky} {
 		if err := os.Chmod(dir, mode); err != nil {
 			t.Fatal(err)
 		}
-		if err := CheckDir(dir); !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), "chmod") {
-			t.Errorf("%v: %v", mode, err)
-		}
+		refused("chmod o-w")
 	}
 	if os.Geteuid() != 0 {
 		return
 	}
+	if err := errors.Join(os.Chown(dir, 0, 12345), os.Chmod(dir, 0o770)); err != nil {
+		t.Fatal(err)
+	}
+	refused("chmod g-w")
 	if err := errors.Join(os.Chmod(dir, 0o700), os.Chown(dir, 12345, 0)); err != nil {
 		t.Fatal(err)
 	}
-	if err := CheckDir(dir); !errors.Is(err, ErrForeign) {
-		t.Errorf("another's: %v", err)
-	}
+	refused("chown root")
 }
 
 // A process that is killed while it replaces a file leaves the whole of one version, and

@@ -168,12 +168,7 @@ func checkRights(trusted access.Trusted, path string, info fs.FileInfo) error {
 	return bad
 }
 
-func mendCommand(open *access.Error) string {
-	if open.Owner && os.Geteuid() != 0 {
-		return fmt.Sprintf("chown %d %s", os.Geteuid(), quoted(open.Part))
-	}
-	return open.Mend + " " + quoted(open.Part)
-}
+func mendCommand(open *access.Error) string { return open.Mend + " " + quoted(open.Part) }
 
 func cannotRead(path string, err error) error {
 	bad := &Error{File: path, Found: "it cannot be read: " + bare(err).Error(), Expected: fmt.Sprintf("a file that uid %d can read", os.Geteuid()), cause: err}
