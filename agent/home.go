@@ -38,7 +38,7 @@ func openHome(dir string, apart *Apart) (home, error) {
 		return home{dir: dir}, nil // openState makes it, and locks it
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return home{}, refusal("the directory must be one that this user may write: see --state-dir", "state directory: %w", err)
+		return home{}, noPlace(dir, err)
 	}
 	lock, err := lockDir(dir)
 	if err != nil {
@@ -58,6 +58,30 @@ func openHome(dir string, apart *Apart) (home, error) {
 		return home{}, err
 	}
 	return h, nil
+}
+
+// noPlace says why the state directory cannot be used: mostly the directory is not this
+// user's, or one above it is closed to him.
+func noPlace(dir string, err error) error {
+	hint := "the directory must be one that this user may write: see --state-dir"
+	if closed := closedAbove(dir); closed != "" && errors.Is(err, fs.ErrPermission) {
+		hint = fmt.Sprintf("uid %d cannot pass through %s: chmod o+x it, or see --state-dir", os.Geteuid(), closed)
+	}
+	return refusal(hint, "state directory: %w", err)
+}
+
+// closedAbove finds the first directory on the way to this one that this user cannot pass
+// through; empty: there is none.
+func closedAbove(dir string) string {
+	for i, c := range dir {
+		if c != filepath.Separator || i == 0 {
+			continue
+		}
+		if err := unix.Faccessat(unix.AT_FDCWD, dir[:i], unix.X_OK, unix.AT_EACCESS); errors.Is(err, unix.EACCES) {
+			return dir[:i]
+		}
+	}
+	return ""
 }
 
 // checkKeepers refuses a state directory in which the keeper would read or write what is

@@ -16,7 +16,7 @@ func TestCase62StateDirectoryOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := openState(dir, "test")
-	if err == nil || !strings.Contains(err.Error(), "0777") || !strings.Contains(err.Error(), "chmod go-w") {
+	if err == nil || !strings.Contains(err.Error(), "writable by everyone") || !strings.Contains(err.Error(), "chmod o-w") {
 		t.Errorf("%v", err)
 	}
 	if left, _ := os.ReadDir(dir); len(left) > 0 {

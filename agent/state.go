@@ -74,7 +74,7 @@ type stateFile struct {
 // where there is none. It changes nothing when it fails.
 func openState(dir, cluster string) (*stateFile, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, refusal("the directory must be one that this user may write: see --state-dir", "state directory: %w", err)
+		return nil, noPlace(dir, err)
 	}
 	lock, err := lockDir(dir)
 	if err != nil {
@@ -95,7 +95,7 @@ func lockDir(dir string) (*os.File, error) {
 	}
 	f, err := durable.Open(path, os.O_RDWR|os.O_CREATE)
 	if err != nil {
-		return nil, refusal("the directory must be one that this user may write: see --state-dir", "state directory: %w", err)
+		return nil, noPlace(dir, err)
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		text, _ := io.ReadAll(io.LimitReader(f, 32))

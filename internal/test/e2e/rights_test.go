@@ -343,3 +343,20 @@ func TestUserThatCannotBe(t *testing.T) {
 	}
 	a.cmd = nil
 }
+
+// A state directory below one that the user cannot pass through: that one is named.
+func TestUserThatCannotPass(t *testing.T) {
+	a := newApart(t, 17967)
+	closed := a.path("closed")
+	must(t, os.Mkdir(closed, 0o700))
+	a.configure(`user = "` + a.user + `"`)
+	text := strings.Replace(a.text("agent.toml"), a.path("state"), filepath.Join(closed, "state"), 1)
+	must(t, os.WriteFile(a.path("agent.toml"), []byte(text), 0o644))
+	a.start()
+	err := a.cmd.Wait()
+	a.cmd = nil
+	var exit *exec.ExitError
+	if want := fmt.Sprintf("uid %d cannot pass through %s: chmod o+x it", a.uid, closed); !errors.As(err, &exit) || exit.ExitCode() != 7 || !strings.Contains(a.text("log"), want) {
+		t.Errorf("%v: want %q in %s", err, want, a.text("log"))
+	}
+}
