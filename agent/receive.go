@@ -3,6 +3,7 @@ package agent
 import (
 	"net/netip"
 
+	"github.com/bully-agent/bully-agent/internal/transport"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
@@ -12,12 +13,20 @@ type received struct {
 	frame wire.Frame
 }
 
+const (
+	// sharePerSecond is more frames than any member sends to one other, those about jobs
+	// included.
+	sharePerSecond = 2000
+	// shareAtOnce is half of the inbox.
+	shareAtOnce = inboxSize / 2
+)
+
 // receive reads frames until the LAN is shut down. What does not parse is
 // counted by its reason: anything may come from the network.
 func (a *agent) receive() {
 	buf := make([]byte, wire.MaxFrame+1) // one more, so that a longer frame is seen to be one
 	var r received
-	shares := newShares()
+	shares := transport.NewShares(sharePerSecond, shareAtOnce)
 	for {
 		n, from, err := a.lan.ReadFrame(buf)
 		if err != nil {
@@ -31,7 +40,7 @@ func (a *agent) receive() {
 			a.counters.add("frame_" + cause)
 			continue
 		}
-		if !shares.take(r.frame.Sender, a.cfg.Now()) {
+		if !shares.Take(r.frame.Sender, a.cfg.Now()) {
 			a.counters.add("frame_flood")
 			continue
 		}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
+
+	"github.com/bully-agent/bully-agent/internal/transport"
 )
 
 // Message types of memberlist v0.7.0 (net.go). The others are never passed on:
@@ -34,6 +36,11 @@ const (
 	// maxGossip bounds a datagram of memberlist's, in bytes. It fits every link
 	// that IPv6 allows, with an envelope around it.
 	maxGossip = 1200
+
+	// gossipPerSecond is ten times what a member's memberlist sends to one other: five
+	// rounds of gossip a second, probes, and their answers. gossipAtOnce is half of the
+	// LAN's queue.
+	gossipPerSecond, gossipAtOnce = 200, 128
 
 	crcSize = 5 // the type and a CRC-32 in front of what is gossiped
 
@@ -73,7 +80,7 @@ var shapes = [...][]field{
 
 // filter stands between the LAN and memberlist, which was not made for what anybody
 // may send: it unpacks and allocates before it looks. Only what our own memberlist
-// sends passes, each field of it within the bounds of what the protocol can
+// sends passes, of one source as much as that sends, each field of it within the bounds of what the protocol can
 // produce; the rest is counted by cause.
 //
 //	datagram  label, perhaps a checksum, then one message or a compound of them:
@@ -85,6 +92,7 @@ type filter struct {
 	memberlist.NodeAwareTransport
 	label   []byte // as each packet and stream begins
 	count   func(cause string)
+	shares  *transport.Shares // passPackets'
 	packets chan *memberlist.Packet
 	streams chan net.Conn
 	pending pending
@@ -100,6 +108,7 @@ func newFilter(lan memberlist.NodeAwareTransport, cluster string, count func(str
 		NodeAwareTransport: lan,
 		label:              append([]byte{labelMsg, byte(len(cluster))}, cluster...),
 		count:              count,
+		shares:             transport.NewShares(gossipPerSecond, gossipAtOnce),
 		packets:            make(chan *memberlist.Packet),
 		streams:            make(chan net.Conn),
 		quit:               make(chan struct{}),
@@ -147,7 +156,12 @@ func (f *filter) passPackets() {
 		case <-f.quit:
 			return
 		case p := <-f.NodeAwareTransport.PacketCh():
-			if err := f.datagram(p.Buf, time.Now()); err != nil {
+			now := time.Now()
+			if !f.shares.Take(sourceOf(p.From), now) {
+				f.refuse(unfit("flood"))
+				continue
+			}
+			if err := f.datagram(p.Buf, now); err != nil {
 				f.refuse(err)
 				continue
 			}
@@ -158,6 +172,14 @@ func (f *filter) passPackets() {
 			}
 		}
 	}
+}
+
+// sourceOf is whose share a datagram takes.
+func sourceOf(from net.Addr) [16]byte {
+	if udp, ok := from.(*net.UDPAddr); ok {
+		return udp.AddrPort().Addr().As16()
+	}
+	return [16]byte{}
 }
 
 func (f *filter) passStreams() {

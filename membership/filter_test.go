@@ -18,6 +18,7 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
+	"github.com/bully-agent/bully-agent/internal/test/lantest"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
@@ -290,6 +291,59 @@ func push(t *testing.T, from interface {
 	defer func() { _ = conn.Close() }()
 	_, _ = conn.Write(b)
 	synctest.Wait()
+}
+
+// Ten thousand pings a second from one address: what is above its share is dropped, and
+// nothing of the others. Two may have one place by chance; that a third has it too is rare.
+func TestCase51AFloodOfGossipLosesItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lan := lantest.New(1)
+		here := lan.Host("here", addrOf("alpha"))
+		senders := map[string]*lantest.Host{}
+		for _, name := range []string{"flooder", "beta", "gamma"} {
+			senders[name] = lan.Host(name, addrOf(name))
+		}
+		f := newFilter(here, "test", func(string) {})
+		go func() {
+			for b := make([]byte, 2000); ; {
+				if _, _, err := here.ReadFrame(b); err != nil {
+					return
+				}
+			}
+		}()
+		passed := map[string]int{}
+		go func() {
+			for {
+				select {
+				case p := <-f.PacketCh():
+					passed[p.From.String()]++
+				case <-f.quit:
+					return
+				}
+			}
+		}()
+		ping := packet(says(pingMsg, "SeqNo", 1, "Node", nodeA))
+		for i := range 50_000 { // five seconds
+			for name, h := range senders {
+				if name == "flooder" || i%1000 == 0 {
+					_, _ = h.WriteTo(ping, here.Addr().String())
+				}
+			}
+			time.Sleep(100 * time.Microsecond)
+		}
+		time.Sleep(time.Second)
+		f.stop()
+		for _, h := range []*lantest.Host{here, senders["flooder"], senders["beta"], senders["gamma"]} {
+			_ = h.Shutdown()
+		}
+		synctest.Wait()
+		if n, most := passed[addrOf("flooder").String()], 5*gossipPerSecond+gossipAtOnce+1; n < most-2 || n > most {
+			t.Errorf("%d of the flood passed, want %d", n, most)
+		}
+		if n := max(passed[addrOf("beta").String()], passed[addrOf("gamma").String()]); n != 50 {
+			t.Errorf("of 50 of the others %d passed", n)
+		}
+	})
 }
 
 // Cases 49 and 50: what a push/pull announces is held against its bound before
