@@ -238,6 +238,39 @@ func TestWrongKeyCase2(t *testing.T) {
 	}
 }
 
+// A host was down while the key was replaced. It comes back with the old one alone, joins
+// nobody, and is told why, with the ids of both.
+func TestBackWithTheOldKeyCase74(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newSealedCluster(t, 3)
+		for _, h := range c.hosts {
+			c.start(h)
+		}
+		back, w, fresh := c.hosts[2], &told{}, sealKey(2)
+		c.agrees(back)
+		c.kill(back)
+		c.agrees(c.hosts[1])
+		for _, h := range c.hosts[:2] {
+			h.agent.seal.SetKeys(key.Ring{fresh})
+		}
+		settings := back.settings
+		back.settings = func(cfg *Config) {
+			settings(cfg)
+			cfg.Logger = hclog.New(&hclog.LoggerOptions{Output: w})
+		}
+		c.start(back)
+		time.Sleep(time.Minute)
+		s := back.agent.Status()
+		if notes := strings.Join(s.Notes, "\n"); s.Members != 1 || !strings.Contains(notes, "it has none of this host's keys") {
+			t.Errorf("%d members, and the notes are %s", s.Members, notes)
+		}
+		if n := w.count("not taken", sealKey(1).ID.String(), fresh.ID.String()); n < 1 || n > 4 { // of each of the two
+			t.Errorf("%d lines with both ids:\n%s", n, strings.Join(w.lines, ""))
+		}
+		c.stopAll()
+	})
+}
+
 // tape is what was put on the wire.
 type tape struct {
 	mu   sync.Mutex

@@ -161,6 +161,37 @@ func TestRefusalsAreJSON(t *testing.T) {
 	}
 }
 
+// Whatever page or name a request says to come from, who asks is what the kernel says. Where
+// it says nothing, as on a port of the network, nothing can be changed.
+func TestCase77ForeignHostAndOriginMeanNothing(t *testing.T) {
+	b := &fakeAgent{reload: func(context.Context) error { t.Error("a stranger reloaded"); return nil }}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- Serve(ctx, l, b, nil) }()
+	for _, head := range []string{"Host: agent", "Host: evil.example", "Host: agent\r\nOrigin: http://evil.example", "Host: localhost\r\nX-Forwarded-For: 127.0.0.1"} {
+		for _, route := range []string{"POST /v1/reload", "POST /v1/step-down", "GET /v1/jobs/output?id=x", "GET /v1/lease"} {
+			c, err := net.Dial("tcp", l.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			send(t, c, route+" HTTP/1.1\r\n"+head+"\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+			resp, body := answer(t, c)
+			if resp.StatusCode != http.StatusForbidden {
+				t.Errorf("%s with %q: %d %s", route, head, resp.StatusCode, body)
+			}
+			_ = c.Close()
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestBodyOf64KiBIsTaken(t *testing.T) {
 	got := make(chan int, 1)
 	b := &fakeAgent{command: func(_ context.Context, _ string, args map[string]string) error {
@@ -248,7 +279,7 @@ func TestWhoMayChange(t *testing.T) {
 	}
 }
 
-func TestOversizedHeaderIsRefused(t *testing.T) {
+func TestCase78OversizedHeaderIsRefused(t *testing.T) {
 	srv := serveAgent(t, &fakeAgent{}, nil)
 	for size, want := range map[int]int{7 << 10: http.StatusOK, 9 << 10: http.StatusRequestHeaderFieldsTooLarge} {
 		c := connect(t, srv.path)
@@ -273,7 +304,7 @@ func closed(t *testing.T, c net.Conn) bool {
 	}
 }
 
-func TestSlowSendersAreCutOff(t *testing.T) {
+func TestCase78SlowSendersAreCutOff(t *testing.T) {
 	srv := serveAgent(t, &fakeAgent{}, func(l *limits) {
 		l.header, l.request, l.idle = 50*time.Millisecond, 100*time.Millisecond, 50*time.Millisecond
 	})
@@ -350,7 +381,7 @@ func TestOneConnectionTooManyWaitsItsTurn(t *testing.T) {
 	}
 }
 
-func TestAThousandConnectionsAreAllServed(t *testing.T) {
+func TestCase78AThousandConnectionsAreAllServed(t *testing.T) {
 	srv := serveAgent(t, &fakeAgent{}, nil)
 	client := Dial(srv.path)
 	var all sync.WaitGroup

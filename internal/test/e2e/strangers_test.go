@@ -55,8 +55,9 @@ func TestCase79IdleConnections(t *testing.T) {
 	l.led(best, l.next()) // their hooks ran
 }
 
-// Case 75: an agent has one port open, for both kinds of traffic.
-func TestCase75OnePort(t *testing.T) {
+// Cases 75 and 76: an agent has one port open, for both kinds of traffic, and no HTTP on any
+// address that nobody has asked for.
+func TestCase75And76OnePort(t *testing.T) {
 	t.Parallel()
 	l := newLAN(t, 1)
 	h := l.hosts[0]
