@@ -34,7 +34,7 @@ var isLeaderCommand = command{
 		case err != nil:
 			return err
 		}
-		why := whyNotLeader(status, now().Sub(asked))
+		why := status.WhyNotLeading(now().Sub(asked))
 		if !quiet {
 			if err := c.print(verdict(status, why)); err != nil {
 				return err
@@ -45,24 +45,6 @@ var isLeaderCommand = command{
 		}
 		return nil
 	},
-}
-
-// whyNotLeader fails closed: it gives "" only if the agent may act as the leader
-// when the answer is read, age after the question. The lease was measured in
-// between, so to take the whole age off it errs on the safe side: this process,
-// or the whole machine, may have been stopped since.
-func whyNotLeader(s control.Status, age time.Duration) string {
-	switch {
-	case !s.LeaderIsSelf && s.Leader == nil:
-		return "no leader is known"
-	case !s.LeaderIsSelf:
-		return s.Leader.Name + " does"
-	case !s.Ready:
-		return "it leads, but its become-leader hook has not succeeded"
-	case s.LeaseRemainMS == nil || time.Duration(*s.LeaseRemainMS)*time.Millisecond <= age:
-		return "it leads no more: its lease is over"
-	}
-	return ""
 }
 
 func verdict(s control.Status, whyNot string) string {

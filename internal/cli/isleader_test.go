@@ -33,7 +33,7 @@ func TestOnlyAReadyLeaderWithALeaseIsTheLeader(t *testing.T) {
 	} {
 		s := leading()
 		c.change(&s)
-		if got := whyNotLeader(s, c.age); got != c.want {
+		if got := s.WhyNotLeading(c.age); got != c.want {
 			t.Errorf("%s: got %q, expected %q", c.name, got, c.want)
 		}
 	}

@@ -68,7 +68,7 @@ func parseGoal(text string) (goal, error) {
 	case text == "leader":
 		return goal{"a leader", missingLeader}, nil
 	case text == "me":
-		return goal{"this node to lead", func(s control.Status, age time.Duration) (string, error) { return whyNotLeader(s, age), nil }}, nil
+		return goal{"this node to lead", func(s control.Status, age time.Duration) (string, error) { return s.WhyNotLeading(age), nil }}, nil
 	case text == "quorum":
 		return goal{"a quorum", missingQuorum}, nil
 	case what == "members" && counted:
