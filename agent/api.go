@@ -19,13 +19,14 @@ type snapshot struct {
 	members   []control.Member
 	notes     []string
 	waiting   []control.Waiting
+	at        time.Time // by the agent's clock
 }
 
 // show publishes what the seat says of itself, and with it what the host knows: here, and
 // to the other hosts that this one has settled.
 func (a *agent) show(st *standing) {
 	a.shown.Store(&snapshot{standing: st, members: a.controlMembers(st.status.Leader), notes: append(st.notes, a.notes()...),
-		waiting: a.waiting})
+		waiting: a.waiting, at: a.cfg.Now()})
 	a.noteSettled(st.status)
 }
 
@@ -73,6 +74,9 @@ func (a *agent) whyAlone() string {
 	}
 	return why
 }
+
+// Age implements control.Backend.
+func (a *agent) Age() time.Duration { return a.cfg.Now().Sub(a.shown.Load().at) }
 
 // Status implements control.Backend.
 func (a *agent) Status() control.Status {

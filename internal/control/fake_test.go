@@ -35,12 +35,14 @@ type fakeAgent struct {
 	members []Member
 	keys    Keys
 	history []Leadership
+	age     time.Duration
 	reload  func(context.Context) error
 	command func(ctx context.Context, name string, args map[string]string) error
 }
 
 func (f *fakeAgent) Status() Status        { return f.status }
 func (f *fakeAgent) Members() []Member     { return f.members }
+func (f *fakeAgent) Age() time.Duration    { return f.age }
 func (f *fakeAgent) Keys() Keys            { return f.keys }
 func (f *fakeAgent) History() []Leadership { return f.history }
 

@@ -194,6 +194,8 @@ type Backend interface {
 	// clock before it says "leader": clients act on the answer.
 	Status() Status
 	Members() []Member
+	// Age is how long ago the loop has shown itself, which it does every second.
+	Age() time.Duration
 	// History lists past leaderships and the present one, oldest first.
 	History() []Leadership
 	// Events returns the kept events with a Seq above since, oldest first, and

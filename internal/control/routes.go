@@ -49,10 +49,17 @@ func (s *server) routes() []route {
 func (s *server) handler() http.Handler {
 	mux := http.NewServeMux()
 	var known []string
-	for _, r := range s.routes() {
-		known = append(known, r.method+" "+r.path)
+	all := s.routes()
+	if s.isPublic {
+		all = s.publicRoutes()
+	}
+	for _, r := range all {
+		known = append(known, r.method+" "+strings.TrimSuffix(r.path, "{$}"))
 		mux.Handle(r.method+" "+r.path, s.handle(s.guarded(r)))
-		mux.Handle(r.path, s.handle(wrongMethod(r)))
+		if s.isPublic {
+			mux.Handle(http.MethodOptions+" "+r.path, s.handle(s.options(r)))
+		}
+		mux.Handle(r.path, s.handle(s.wrongMethod(r)))
 	}
 	mux.Handle("/", s.handle(func(_ http.ResponseWriter, r *http.Request) error {
 		return &APIError{
@@ -75,9 +82,33 @@ func (s *server) guarded(to route) endpoint {
 	}
 }
 
-func wrongMethod(right route) endpoint {
+// options tells what a route takes. To those that answer by their status alone it is
+// another way to ask.
+func (s *server) options(of route) endpoint {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		w.Header().Set("Allow", publicMethods)
+		if strings.HasPrefix(of.path, "/v1/") || of.path == "/metrics" {
+			w.WriteHeader(http.StatusNoContent)
+			return nil
+		}
+		return of.answer(withoutBody{w}, r)
+	}
+}
+
+// withoutBody drops the body of an answer to OPTIONS.
+type withoutBody struct{ http.ResponseWriter }
+
+func (w withoutBody) Write(p []byte) (int, error) { return len(p), nil }
+
+// Unwrap is for http.ResponseController.
+func (w withoutBody) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (s *server) wrongMethod(right route) endpoint {
 	allow := right.method
-	if allow == http.MethodGet {
+	switch {
+	case s.isPublic:
+		allow = publicMethods
+	case allow == http.MethodGet:
 		allow = "GET, HEAD"
 	}
 	return func(w http.ResponseWriter, r *http.Request) error {
@@ -142,7 +173,7 @@ func (s *server) leader() (any, error) {
 // write sends v whole, or an error in its place if it has no JSON form. What a
 // client that went away does not take is dropped.
 func (s *server) write(w http.ResponseWriter, status int, v any) {
-	body, err := json.Marshal(v)
+	body, err := s.encode(v)
 	if err != nil {
 		s.logger.Error("answer dropped", "err", err)
 		status, body = http.StatusInternalServerError, []byte(`{"error":"answer has no JSON form"}`)
@@ -151,6 +182,17 @@ func (s *server) write(w http.ResponseWriter, status int, v any) {
 	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.limits.write))
 	w.WriteHeader(status)
 	w.Write(append(body, '\n'))
+}
+
+// encode is what whoever asks may see of v, as JSON.
+func (s *server) encode(v any) ([]byte, error) {
+	if s.isPublic {
+		var err error
+		if v, err = publicView(v); err != nil {
+			return nil, err
+		}
+	}
+	return json.Marshal(v)
 }
 
 // list makes the empty list of a nil slice, so that clients never see null

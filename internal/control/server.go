@@ -23,6 +23,7 @@ type limits struct {
 	request   time.Duration // for all of it
 	write     time.Duration // for a client to take one answer, or one event
 	idle      time.Duration // between two requests on one connection
+	beat      time.Duration // between two signs of life on a stream of server-sent events
 	grace     time.Duration // for running requests, once the server stops
 }
 
@@ -36,6 +37,7 @@ var defaultLimits = limits{
 	request:   5 * time.Second,
 	write:     5 * time.Second,
 	idle:      5 * time.Second,
+	beat:      15 * time.Second,
 	grace:     time.Second,
 }
 
@@ -49,6 +51,7 @@ type server struct {
 	logger    hclog.Logger
 	limits    limits
 	access    access
+	isPublic  bool // strangers ask, over the network
 	followers atomic.Int32
 	holders   atomic.Int32
 }

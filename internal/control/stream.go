@@ -1,7 +1,6 @@
 package control
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -12,6 +11,7 @@ import (
 type eventsQuery struct {
 	since  uint64 // only those with a higher Seq
 	follow bool   // and later ones as they happen
+	form   form
 }
 
 // parseEventsQuery reads since=N and follow[=BOOL].
@@ -33,6 +33,9 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if wantsEventStream(r) {
+		q = s.eventSource(q, r)
+	}
 	// The end of the body is when net/http begins to watch for a hang-up. A body
 	// that is announced and never sent would hold the stream for ever.
 	if r.ContentLength != 0 {
@@ -45,7 +48,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) error {
 		}
 		defer s.followers.Add(-1)
 	}
-	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.Header().Set("Content-Type", q.form.mediaType())
 	if r.Method == http.MethodHead {
 		return nil
 	}
@@ -67,29 +70,46 @@ func tooManyFollowers(most int) error {
 // request ends. What happened up to that moment is still written, so that a
 // follower sees the agent's last event.
 func (s *server) stream(w http.ResponseWriter, r *http.Request, q eventsQuery) error {
-	lines := json.NewEncoder(w)
 	conn := http.NewResponseController(w)
-	for ending := !q.follow; ; {
+	beat := time.NewTicker(s.limits.beat)
+	defer beat.Stop()
+	for ending, text := !q.follow, q.form.begin(); ; text = nil {
 		events, newer := s.backend.Events(q.since)
 		for _, e := range events {
-			conn.SetWriteDeadline(time.Now().Add(s.limits.write))
-			if err := lines.Encode(e); err != nil {
-				return fmt.Errorf("write event %d: %w", e.Seq, err)
+			body, err := s.encode(e)
+			if err != nil {
+				return fmt.Errorf("encode event %d: %w", e.Seq, err)
 			}
+			text = q.form.append(text, e.Seq, body)
 			q.since = e.Seq
 		}
-		// Also without events: the first flush tells a follower that it is heard.
-		conn.SetWriteDeadline(time.Now().Add(s.limits.write))
-		if err := conn.Flush(); err != nil {
-			return fmt.Errorf("flush events: %w", err)
+		if err := s.sendOn(w, conn, text); err != nil { // also without events: the first flush tells a follower that it is heard
+			return fmt.Errorf("write events up to %d: %w", q.since, err)
 		}
 		if ending {
 			return nil
 		}
-		select {
-		case <-newer:
-		case <-r.Context().Done():
-			ending = true
+		for waiting := true; waiting; {
+			waiting = false
+			select {
+			case <-newer:
+			case <-r.Context().Done():
+				ending = true
+			case <-beat.C:
+				if err := s.sendOn(w, conn, q.form.beat()); err != nil {
+					return fmt.Errorf("follower gone: %w", err)
+				}
+				waiting = true
+			}
 		}
 	}
+}
+
+// sendOn writes what there is, if anything, and has it on its way before the deadline.
+func (s *server) sendOn(w http.ResponseWriter, conn *http.ResponseController, text []byte) error {
+	conn.SetWriteDeadline(time.Now().Add(s.limits.write))
+	if _, err := w.Write(text); err != nil {
+		return err
+	}
+	return conn.Flush()
 }

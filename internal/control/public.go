@@ -1,0 +1,161 @@
+package control
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+// What the network may read (package httpd), which nobody is asked for: a part of the
+// socket's routes, the questions of load balancers, and of every answer what a stranger may
+// know. No orders, no output or failure of a command, no environment, no key's id, no
+// path, no settings. docs/api.md has it field by field.
+
+// onNetwork are the routes of the socket that the network has too. What they answer goes
+// through publicView.
+var onNetwork = []string{"/v1/status", "/v1/leader", "/v1/members", "/v1/history", "/v1/events", "/v1/jobs"}
+
+// publicMethods is all that the network can send.
+const publicMethods = "GET, HEAD, OPTIONS"
+
+// publicFollowers bounds the event streams to the network. Arbitrary.
+const publicFollowers = 32
+
+// Public answers whoever asks. A nil logger discards.
+func Public(b Backend, logger hclog.Logger) http.Handler {
+	if logger == nil {
+		logger = hclog.NewNullLogger()
+	}
+	lim := defaultLimits
+	lim.followers = publicFollowers
+	s := &server{backend: b, logger: logger, limits: lim, isPublic: true}
+	return s.handler()
+}
+
+// publicRoutes are those of the network.
+func (s *server) publicRoutes() []route {
+	routes := slices.DeleteFunc(s.routes(), func(r route) bool {
+		return r.method != http.MethodGet || r.needs != Read || !slices.Contains(onNetwork, r.path)
+	})
+	return append(routes, s.healthRoutes()...)
+}
+
+// publicView is what the network sees of an answer. A type without a view is not for the
+// network: whoever adds a route says here what of it is.
+func publicView(answer any) (any, error) {
+	switch v := answer.(type) {
+	case Status:
+		return v.public(), nil
+	case Leader, []Leadership, *APIError, health, elector:
+		return v, nil
+	case []Member:
+		return views(v, Member.public), nil
+	case []Job:
+		return views(v, Job.public), nil
+	case Event:
+		return v.public(), nil
+	}
+	return nil, fmt.Errorf("%T is not for the network", answer)
+}
+
+func views[T any](all []T, public func(T) T) []T {
+	shown := make([]T, len(all))
+	for i, v := range all {
+		shown[i] = public(v)
+	}
+	return shown
+}
+
+// publicStatus is the part of Status that the network sees, under the same names. What of
+// Status is not here is about this host and not about the cluster: the keeper's process,
+// scheduling, encryption, notes, what a reload has found.
+type publicStatus struct {
+	Version string `json:"version"`
+	Cluster string `json:"cluster"`
+	Self    Member `json:"self"`
+
+	Role  string `json:"role"`
+	State string `json:"state"`
+	Cause string `json:"cause"`
+
+	Leader       *Node  `json:"leader"`
+	WhyNoLeader  string `json:"why_no_leader"`
+	LeaderIsSelf bool   `json:"leader_is_self"`
+	Ready        bool   `json:"ready"`
+	Degraded     bool   `json:"degraded"`
+
+	Epoch  Epoch     `json:"epoch"`
+	Since  time.Time `json:"since"`
+	Uptime float64   `json:"uptime_seconds"`
+
+	Mode      string `json:"mode"`
+	Promise   string `json:"promise"`
+	Algorithm string `json:"algorithm"`
+	Preempt   string `json:"preempt"`
+	Profile   string `json:"profile"`
+
+	Expect   int      `json:"expect"`
+	Roster   *Roster  `json:"roster"`
+	Quorum   *Quorum  `json:"quorum"`
+	Isolated bool     `json:"isolated"`
+	Members  int      `json:"members"`
+	Alive    int      `json:"alive"`
+	Silent   []string `json:"silent"`
+
+	HoldDownMS    int64             `json:"hold_down_ms"`
+	LeaseRemainMS *int64            `json:"lease_remain_ms"`
+	LastHook      *Hook             `json:"last_hook"`
+	Counters      map[string]uint64 `json:"counters"`
+}
+
+func (s Status) public() publicStatus {
+	out := publicStatus{Version: s.Version, Cluster: s.Cluster, Self: s.Self.public(), Role: s.Role, State: s.State, Cause: s.Cause,
+		Leader: s.Leader, WhyNoLeader: s.WhyNoLeader, LeaderIsSelf: s.LeaderIsSelf, Ready: s.Ready, Degraded: s.Degraded,
+		Epoch: s.Epoch, Since: s.Since, Uptime: s.Uptime, Mode: s.Mode, Promise: s.Promise, Algorithm: s.Algorithm,
+		Preempt: s.Preempt, Profile: s.Profile, Expect: s.Expect, Roster: s.Roster, Quorum: s.Quorum, Isolated: s.Isolated,
+		Members: s.Members, Alive: s.Alive, Silent: s.Silent, HoldDownMS: s.HoldDownMS, LeaseRemainMS: s.LeaseRemainMS,
+		Counters: s.Counters}
+	if s.LastHook != nil {
+		hook := *s.LastHook
+		hook.Error = "" // it names paths
+		out.LastHook = &hook
+	}
+	return out
+}
+
+// public leaves the ids of keys out.
+func (m Member) public() Member {
+	m.LacksKeys = nil
+	return m
+}
+
+// public leaves out what kept a command from running, which names it.
+func (j Job) public() Job {
+	if j.Last != nil {
+		last := j.Last.public()
+		j.Last = &last
+	}
+	j.Open = views(j.Open, JobRun.public)
+	return j
+}
+
+func (r JobRun) public() JobRun {
+	r.Err = ""
+	return r
+}
+
+// public cuts the text of what may name paths, settings and keys.
+func (e Event) public() Event {
+	switch e.Type {
+	case "transition", "member", "leader", "link", "start", "stop", "job":
+	case "hook":
+		e.Text, _, _ = strings.Cut(e.Text, ": ")
+	default:
+		e.Text = strings.TrimSuffix(e.Type+": "+e.Cause, ": ")
+	}
+	return e
+}
