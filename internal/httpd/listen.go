@@ -1,0 +1,163 @@
+package httpd
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+// limits bound what strangers can cost. Tests shorten them. All are arbitrary; a load balancer or
+// Prometheus has one or two connections, a page in a browser at most six.
+type limits struct {
+	conns   int           // open at a time
+	fromOne int           // of them from one source
+	header  time.Duration // for the head of a request
+	read    time.Duration // for all of it
+	write   time.Duration // for a client to take its answer; an event stream has its own for each event
+	idle    time.Duration // between two requests: longer than the intervals of load balancers and Prometheus
+	grace   time.Duration // for running requests, once the server stops
+}
+
+var defaultLimits = limits{
+	conns:   256,
+	fromOne: 32,
+	header:  3 * time.Second,
+	read:    5 * time.Second,
+	write:   5 * time.Second,
+	idle:    60 * time.Second,
+	grace:   time.Second,
+}
+
+// maxHeader makes 8 KiB: net/http adds 4 KiB to what it is told.
+const maxHeader = 8<<10 - 4<<10
+
+// Config is where to listen, and as whom.
+type Config struct {
+	Listen    netip.AddrPort
+	Cert, Key string   // files of the certificate and its key; both or none: plain HTTP
+	Hosts     []string // names, besides those that nobody can register, by which this host is asked; lower case
+	Trusted   []uint32 // users besides root who may own the key's file, and read it
+}
+
+// Listener is an open port that nobody is answered at yet.
+type Listener struct {
+	net.Listener
+	cfg    Config
+	pair   *pair // nil: plain HTTP
+	limits limits
+}
+
+// Listen opens the port and reads the certificate. It takes the rights that the process has
+// now: Serve needs none.
+func Listen(cfg Config) (*Listener, error) {
+	l := &Listener{cfg: cfg, limits: defaultLimits}
+	if cfg.Cert != "" {
+		var err error
+		if l.pair, err = openPair(cfg); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	network := "tcp" // of both families, if it is [::]
+	if cfg.Listen.Addr().Is4() {
+		network = "tcp4"
+	}
+	if l.Listener, err = net.Listen(network, cfg.Listen.String()); err != nil {
+		return nil, fmt.Errorf("listen for HTTP: %w", err)
+	}
+	return l, nil
+}
+
+// Serve answers with api until ctx ends, which ends streams too, then closes the port and
+// returns nil. Browsers, which ask for text/html, get page where there is one; and so does what
+// they ask for below /page/. A nil page: there is none. A nil logger discards.
+func (l *Listener) Serve(ctx context.Context, api, page http.Handler, logger hclog.Logger) error {
+	if logger == nil {
+		logger = hclog.NewNullLogger()
+	}
+	hs := &http.Server{
+		Handler:           bare(refuseForeign(l.cfg.Hosts, withPage(api, page))),
+		ReadHeaderTimeout: l.limits.header,
+		ReadTimeout:       l.limits.read,
+		WriteTimeout:      l.limits.write,
+		IdleTimeout:       l.limits.idle,
+		MaxHeaderBytes:    maxHeader,
+		Protocols:         new(http.Protocols),
+		ErrorLog:          logger.StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug}), // strangers' mistakes
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+
+		DisableGeneralOptionsHandler: true, // OPTIONS * is a request as others are
+	}
+	hs.Protocols.SetHTTP1(true) // a connection of HTTP/2 could carry any number of requests at once
+	var port net.Listener = newBounded(l.Listener, l.limits)
+	if l.pair != nil {
+		l.pair.use(logger)
+		port = tls.NewListener(port, l.pair.config())
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- hs.Serve(port) }()
+	select {
+	case err := <-ended:
+		hs.Close()
+		return fmt.Errorf("serve HTTP: %w", err)
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.limits.grace)
+	defer cancel()
+	if hs.Shutdown(grace) != nil {
+		hs.Close()
+	}
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve HTTP: %w", err)
+	}
+	return nil
+}
+
+// withPage sends browsers to the page.
+func withPage(api, page http.Handler) http.Handler {
+	if page == nil {
+		return api
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		isForPage := strings.HasPrefix(r.URL.Path, "/page/") || r.URL.Path == "/" && strings.Contains(r.Header.Get("Accept"), "text/html")
+		if isForPage && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+			page.ServeHTTP(w, r)
+			return
+		}
+		api.ServeHTTP(w, r)
+	})
+}
+
+// bare refuses requests that carry something, which none here does, and says of all answers
+// that they are of this moment and nobody else's.
+func bare(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		head := w.Header()
+		head.Set("Cache-Control", "no-store")
+		head.Set("X-Content-Type-Options", "nosniff")
+		head.Set("Cross-Origin-Resource-Policy", "same-origin")
+		if r.ContentLength != 0 {
+			head.Set("Connection", "close")
+			refuse(w, http.StatusRequestEntityTooLarge, "a request carries no body here", "ask with GET")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// refuse says why, as control's refusals do.
+func refuse(w http.ResponseWriter, status int, message, hint string) {
+	body, _ := json.Marshal(map[string]string{"error": message, "hint": hint}) // strings always have a JSON form
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(body, '\n'))
+}
