@@ -33,6 +33,7 @@ import (
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/internal/httpd"
 	"github.com/bully-agent/bully-agent/internal/keeper"
 	"github.com/bully-agent/bully-agent/internal/key"
 	"github.com/bully-agent/bully-agent/internal/transport"
@@ -61,6 +62,9 @@ type Config struct {
 	// port in use changes nothing on disk; nothing is sent or read before the
 	// clean-up of an unclean end, or before the lease of that life is over.
 	Listen func() (transport.LAN, error)
+	// ListenHTTP opens the port at which the network may ask. It is called while the process
+	// has all of its rights. Nil: off.
+	ListenHTTP func() (*httpd.Listener, error)
 	// Advertise is where others reach this agent; zero: LAN.Addr.
 	Advertise netip.AddrPort
 	// Keys are those that the hosts share, read from KeyFile: with them nothing goes over
@@ -170,9 +174,10 @@ type agent struct {
 	seat      *seat
 	last      *lastLife // its end; nil: it has not begun
 	lan       transport.LAN
-	seal      sealing      // the same; nil: it is plain
-	life      [8]byte      // random; the seal and frames are bound to it
-	socket    net.Listener // nil: no control socket
+	seal      sealing         // the same; nil: it is plain
+	life      [8]byte         // random; the seal and frames are bound to it
+	socket    net.Listener    // nil: no control socket
+	web       *httpd.Listener // nil: the network asks nothing
 	members   *membership.Membership
 	runner    Runner    // the keeper
 	jobRunner JobRunner // the keeper too
@@ -216,6 +221,7 @@ type agent struct {
 //   - besideLastLife: tells the loop of that, if it takes long
 //   - runner.Run: what the keeper says, after that
 //   - control.Serve: the local API
+//   - web.Serve: what the network may read of it, if it may
 //   - jobRunner.Run: what the keeper says of jobs, after that
 //   - seat.history.run: writes past leaderships to disk
 //   - seat.jobs.file.run: writes the ledger of jobs
@@ -255,6 +261,11 @@ func open(ctx context.Context, cfg Config) (_ *agent, err error) {
 	if a.socket, err = listenControl(cfg.Socket, cfg.Access); err != nil {
 		return nil, err
 	}
+	if cfg.ListenHTTP != nil {
+		if a.web, err = cfg.ListenHTTP(); err != nil {
+			return nil, err
+		}
+	}
 	if a.home, err = openHome(cfg.StateDir, cfg.Apart); err != nil {
 		return nil, err
 	}
@@ -282,6 +293,9 @@ func (a *agent) close() {
 	}
 	if a.socket != nil {
 		_ = a.socket.Close()
+	}
+	if a.web != nil {
+		_ = a.web.Close()
 	}
 	if a.seat != nil {
 		a.seat.close()
@@ -374,6 +388,9 @@ func (a *agent) run(ctx context.Context) error {
 	group.Go(func() error { a.reloads(life); return nil })
 	if a.socket != nil {
 		group.Go(func() error { a.serve(life); return nil })
+	}
+	if a.web != nil {
+		group.Go(func() error { a.serveWeb(life); return nil })
 	}
 	group.Go(func() error {
 		defer end()

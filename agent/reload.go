@@ -21,6 +21,9 @@ func (a *agent) Reload(ctx context.Context) error {
 		a.log.Error("configuration not reloaded; nothing was changed", "err", err)
 		return &control.APIError{Status: 422, Message: err.Error(), Hint: "nothing was changed", Code: "invalid"}
 	}
+	if a.web != nil {
+		_ = a.web.Renew() // said in the log; what can be told before has been, by the check of the configuration
+	}
 	if !a.call(ctx.Done(), func() { a.reload(next) }) {
 		return ctx.Err()
 	}

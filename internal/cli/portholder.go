@@ -16,28 +16,41 @@ import (
 	"github.com/bully-agent/bully-agent/agent"
 )
 
+// port is one that could not be had.
+type port struct {
+	at     netip.AddrPort
+	flag   string   // that names it
+	tables []string // of the kernel's, in which who has it is
+}
+
+func lanPort(at netip.AddrPort) port {
+	return port{at, "--bind", []string{"tcp", "tcp6", "udp", "udp6"}}
+}
+
+func httpPort(at netip.AddrPort) port { return port{at, "--http-listen", []string{"tcp", "tcp6"}} }
+
 // explainListen says who has the port, or what else a person can do about it.
 // proc is where procfs is mounted.
-func explainListen(proc string, bind netip.AddrPort, err error) error {
+func explainListen(proc string, bind port, err error) error {
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):
-		return &agent.Refusal{Err: fmt.Errorf("port in use: %v is held by %s", bind, portHolder(proc, bind)),
-			Hint: "stop it, or choose another port with --bind"}
+		return &agent.Refusal{Err: fmt.Errorf("port in use: %v is held by %s", bind.at, portHolder(proc, bind)),
+			Hint: "stop it, or choose another port with " + bind.flag}
 	case errors.Is(err, unix.EADDRNOTAVAIL):
-		return &agent.Refusal{Err: err, Hint: "--bind must be an address of this host; 0.0.0.0 and [::] are all of them"}
+		return &agent.Refusal{Err: err, Hint: bind.flag + " must be an address of this host; 0.0.0.0 and [::] are all of them"}
 	case errors.Is(err, unix.EACCES):
-		return &agent.Refusal{Err: err, Hint: "ports below 1024 are for root: choose another with --bind"}
+		return &agent.Refusal{Err: err, Hint: "ports below 1024 are for root: choose another with " + bind.flag}
 	}
 	return err
 }
 
 // portHolder describes the process that has a socket in the way of bind, as far
 // as procfs tells: of other users' processes only root learns more than the uid.
-func portHolder(proc string, bind netip.AddrPort) string {
+func portHolder(proc string, bind port) string {
 	holder := "another process"
-	for _, table := range []string{"tcp", "tcp6", "udp", "udp6"} {
+	for _, table := range bind.tables {
 		for _, s := range readSockets(filepath.Join(proc, "net", table)) {
-			if !s.inTheWay(table, bind) {
+			if !s.inTheWay(table, bind.at) {
 				continue
 			}
 			if p := socketOwner(proc, s.inode); p != "" {

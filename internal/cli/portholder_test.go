@@ -54,9 +54,12 @@ func TestPortHolder(t *testing.T) {
 		"10.0.0.1:7952":  "a process of uid 33",   // [::] takes IPv4 too; its process is hidden
 		"10.0.0.2:7953":  "a process of uid 1000", // UDP
 	} {
-		if got := portHolder(proc, netip.MustParseAddrPort(bind)); got != want {
+		if got := portHolder(proc, lanPort(netip.MustParseAddrPort(bind))); got != want {
 			t.Errorf("%s is held by %q, expected %q", bind, got, want)
 		}
+	}
+	if got := portHolder(proc, httpPort(netip.MustParseAddrPort("10.0.0.2:7953"))); got != "another process" {
+		t.Errorf("a socket of UDP is in the way of HTTP: %s", got)
 	}
 }
 
@@ -67,7 +70,7 @@ func TestPortHolderOnThisHost(t *testing.T) {
 	}
 	defer l.Close()
 	addr := l.Addr().(*net.TCPAddr).AddrPort()
-	if got, want := portHolder("/proc", addr), fmt.Sprintf("pid %d (", os.Getpid()); !strings.HasPrefix(got, want) {
+	if got, want := portHolder("/proc", lanPort(addr)), fmt.Sprintf("pid %d (", os.Getpid()); !strings.HasPrefix(got, want) {
 		t.Errorf("%v is held by %q, expected %q…)", addr, got, want)
 	}
 }
@@ -79,12 +82,12 @@ func TestListenErrorsSayWhatToDo(t *testing.T) {
 		syscall.EADDRNOTAVAIL: "; hint: --bind must be an address of this host",
 		syscall.EACCES:        "; hint: ports below 1024 are for root",
 	} {
-		err := explainListen(fakeProc(t), bind, fmt.Errorf("listen: %w", errno))
+		err := explainListen(fakeProc(t), lanPort(bind), fmt.Errorf("listen: %w", errno))
 		if refusal := (*agent.Refusal)(nil); !errors.As(err, &refusal) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: got %v, expected %q", errno, err, want)
 		}
 	}
-	if err := explainListen("/proc", bind, syscall.EMFILE); exitCode(err) != exitNo {
+	if err := explainListen("/proc", lanPort(bind), syscall.EMFILE); exitCode(err) != exitNo {
 		t.Errorf("too many open files: %v may pass, so a supervisor should try again", err)
 	}
 }

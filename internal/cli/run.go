@@ -19,6 +19,7 @@ import (
 	"github.com/bully-agent/bully-agent/agent"
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/internal/config"
+	"github.com/bully-agent/bully-agent/internal/httpd"
 	"github.com/bully-agent/bully-agent/internal/reaper"
 	"github.com/bully-agent/bully-agent/internal/rights"
 	"github.com/bully-agent/bully-agent/internal/transport"
@@ -57,6 +58,7 @@ var placeholders = map[string]string{
 	"join": "HOST,…", "profile": "NAME", "algorithm": "NAME", "expect": "N", "preempt": "POLICY", "preempt-delay": "TIME",
 	"settle": "TIME", "takeover-delay": "TIME", "on-become-leader": "COMMAND", "on-lose-leadership": "COMMAND",
 	"on-leader-change": "COMMAND", "on-member-change": "COMMAND", "hook-timeout": "TIME", "hook-grace": "TIME",
+	"http-listen": "ADDR[:PORT]", "http-cert-file": "FILE", "http-key-file": "FILE",
 	"socket": "PATH", "log-level": "LEVEL", "log-format": "FORMAT",
 }
 
@@ -226,9 +228,18 @@ func serve(ctx context.Context, cfg *config.Config, src config.Source, log hclog
 		lan, err := transport.Listen(transport.Config{Bind: cfg.Network.Bind, Advertise: cfg.Network.Advertise,
 			Cluster: ac.Cluster, Logger: log.Named("transport")})
 		if err != nil {
-			return nil, explainListen("/proc", cfg.Network.Bind, err)
+			return nil, explainListen("/proc", lanPort(cfg.Network.Bind), err)
 		}
 		return lan, nil
+	}
+	if cfg.HTTP.Listen.IsValid() {
+		ac.ListenHTTP = func() (*httpd.Listener, error) {
+			web, err := httpd.Listen(cfg.HTTPD())
+			if err != nil {
+				return nil, explainListen("/proc", httpPort(cfg.HTTP.Listen), err)
+			}
+			return web, nil
+		}
 	}
 	ac.Started = func(netip.AddrPort) { notifySystemd(daemon.SdNotifyReady) }
 	return agent.Run(ctx, ac)

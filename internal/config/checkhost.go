@@ -31,6 +31,7 @@ func (c *Config) checkHost(h host) error {
 	}
 	check("node.state_dir", checkDir(c.Node.StateDir))
 	check("control.socket", c.checkSocketFile())
+	c.checkHTTP(h, check)
 	check("hooks.on_become_leader", c.checkCommand(c.Hooks.OnBecomeLeader))
 	check("hooks.on_lose_leadership", c.checkCommand(c.Hooks.OnLoseLeadership))
 	check("hooks.on_leader_change", c.checkCommand(c.Hooks.OnLeaderChange))

@@ -23,6 +23,7 @@ type Config struct {
 	Election Election
 	Hooks    Hooks
 	Control  Control
+	HTTP     HTTP
 	Log      Log
 
 	Timezone string // of jobs that name none; of the IANA time zone database, never "Local"
@@ -114,6 +115,13 @@ type Control struct {
 	Socket   string   // absolute path of the unix socket, at most 107 bytes
 	Group    string   // whose members may connect, besides root and the agent's user; "": nobody's
 	GroupMay []string // of control.Rights, each once
+}
+
+// HTTP is what the network may read.
+type HTTP struct {
+	Listen    netip.AddrPort // TCP; the zero AddrPort: off
+	Cert, Key string         // absolute paths; both or none
+	Hosts     []string       // lower case, each once
 }
 
 // Log is what is logged and how.

@@ -377,7 +377,7 @@ func TestReloadSeesWhatChanged(t *testing.T) {
 func TestTableOfSettings(t *testing.T) {
 	want := strings.Fields(`name cluster bind advertise join priority state-dir scheduling user expect preempt preempt-delay takeover-delay
 		algorithm profile settle on-become-leader on-lose-leadership on-leader-change on-member-change hook-timeout hook-grace
-		socket log-level log-format key insecure`)
+		socket log-level log-format key insecure http-listen http-cert-file http-key-file`)
 	var flags []string
 	for _, s := range Settings() {
 		if s.Flag != "" {

@@ -31,6 +31,7 @@ func (l *loader) checkRules() {
 		wrong("min_members %d is more than the %d voters that expect names, so nobody could ever lead: expected at most %d",
 			e.MinMembers, e.Expect, e.Expect).hint("lower min_members; in quorum mode a majority is needed anyway"))
 	l.checkFamilies()
+	l.checkHTTP()
 	l.noteElection()
 }
 

@@ -226,6 +226,26 @@ var settings = []Setting{
 		field: words(func(c *Config) *[]string { return &c.Control.GroupMay }, control.Rights()...),
 	},
 	{
+		Key: "http.listen", Flag: "http-listen", Env: "BULLY_HTTP_LISTEN",
+		Usage: "address[:port] where the network may ask who leads, over HTTP, and nothing more; none: off",
+		field: httpListenField,
+	},
+	{
+		Key: "http.cert_file", Flag: "http-cert-file", Env: "BULLY_HTTP_CERT_FILE",
+		Usage: "file of the certificate of that port, with its chain, in PEM; none: plain HTTP",
+		field: optionalPath(func(c *Config) *string { return &c.HTTP.Cert }),
+	},
+	{
+		Key: "http.key_file", Flag: "http-key-file", Env: "BULLY_HTTP_KEY_FILE",
+		Usage: "file of the certificate's key: the path, never the key itself",
+		field: optionalPath(func(c *Config) *string { return &c.HTTP.Key }),
+	},
+	{
+		Key: "http.hosts", Env: "BULLY_HTTP_HOSTS", Repeatable: true,
+		Usage: "names under which that port is asked without TLS, if the world could know them",
+		field: httpHostsField,
+	},
+	{
 		Key: "log.level", Flag: "log-level", Env: "BULLY_LOG_LEVEL", Default: "info", Reloadable: true,
 		Usage: "trace, debug, info, warn, error or off",
 		field: oneOf(func(c *Config) *string { return &c.Log.Level }, "trace", "debug", "info", "warn", "error", "off"),
