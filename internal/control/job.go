@@ -83,11 +83,18 @@ func (s *server) jobRoutes() []route {
 	}
 }
 
+// jobs costs more than other questions: slots are sought one by one, and the agent's loop has
+// the rest. The network asks for few, and one at a time.
 func (s *server) jobs(w http.ResponseWriter, r *http.Request) error {
-	next := 1
-	err := parseQuery(r.URL.RawQuery, "expected next=N, 0 to "+strconv.Itoa(MaxNextSlots), map[string]func(string) error{
+	next, most := 1, MaxNextSlots
+	if s.isPublic {
+		most = publicNextSlots
+		s.asking.Lock()
+		defer s.asking.Unlock()
+	}
+	err := parseQuery(r.URL.RawQuery, "expected next=N, 0 to "+strconv.Itoa(most), map[string]func(string) error{
 		"next": func(text string) (err error) {
-			if next, err = strconv.Atoi(text); err == nil && (next < 0 || next > MaxNextSlots) {
+			if next, err = strconv.Atoi(text); err == nil && (next < 0 || next > most) {
 				err = strconv.ErrRange
 			}
 			return err

@@ -22,8 +22,12 @@ var onNetwork = []string{"/v1/status", "/v1/leader", "/v1/members", "/v1/history
 // publicMethods is all that the network can send.
 const publicMethods = "GET, HEAD, OPTIONS"
 
-// publicFollowers bounds the event streams to the network. Arbitrary.
-const publicFollowers = 32
+// Bounds on what the network may cost, both arbitrary: its event streams, and the slots of a
+// job that it is told.
+const (
+	publicFollowers = 32
+	publicNextSlots = 10
+)
 
 // Public answers whoever asks. A nil logger discards.
 func Public(b Backend, logger hclog.Logger) http.Handler {

@@ -181,6 +181,17 @@ func asMap(t *testing.T, v any) map[string]any {
 	return m
 }
 
+// What takes long to find is not found for strangers.
+func TestTheNetworkIsToldFewSlots(t *testing.T) {
+	b := &fakeAgent{}
+	if status, _, body := asked(b, http.MethodGet, "/v1/jobs?next=11"); status != http.StatusBadRequest || !strings.Contains(body, "0 to 10") {
+		t.Errorf("%d %s", status, body)
+	}
+	if status, _, _ := asked(b, http.MethodGet, "/v1/jobs?next=10"); status != http.StatusOK || b.asked.next != 10 {
+		t.Errorf("%d, asked for %d", status, b.asked.next)
+	}
+}
+
 // Nothing that a command said, and no path, setting or key, is in any answer.
 func TestNoSecretIsInAnyAnswer(t *testing.T) {
 	const secret = "/root/secret"

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -51,7 +52,8 @@ type server struct {
 	logger    hclog.Logger
 	limits    limits
 	access    access
-	isPublic  bool // strangers ask, over the network
+	isPublic  bool       // strangers ask, over the network
+	asking    sync.Mutex // of strangers, for jobs
 	followers atomic.Int32
 	holders   atomic.Int32
 }

@@ -21,6 +21,7 @@ type hosts struct {
 	dir    string
 	binary string
 	addrs  map[string]string
+	web    map[string]string    // where the network asks; empty: nowhere
 	agents map[string]*exec.Cmd // that run
 	plan   plan
 }
@@ -31,7 +32,9 @@ type plan struct {
 	favoured string // has priority 200, if any
 	preempt  string // empty: the default
 	expect   int
-	config   string // the text of agent.toml
+	config   string            // the text of agent.toml
+	http     bool              // the network may ask them
+	programs map[string]string // that the page shows, by name
 }
 
 var names = []string{"alpha", "beta", "gamma"}
@@ -45,7 +48,7 @@ func startHosts(t *testing.T, binary string, p plan) *hosts {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &hosts{t: t, dir: dir, binary: binary, addrs: map[string]string{}, agents: map[string]*exec.Cmd{}, plan: p}
+	h := &hosts{t: t, dir: dir, binary: binary, addrs: map[string]string{}, web: map[string]string{}, agents: map[string]*exec.Cmd{}, plan: p}
 	t.Cleanup(h.end)
 	h.write("agent.toml", p.config)
 	if err := os.WriteFile(h.key(), key.Ring{key.Generate(time.Now(), nil)}.Format(), 0o600); err != nil {
@@ -54,6 +57,12 @@ func startHosts(t *testing.T, binary string, p plan) *hosts {
 	h.write("logger", "#!/bin/sh\n") // the one of the README's hooks, which is not everywhere
 	for _, name := range names {
 		h.addrs[name] = freeAddr(t)
+		if p.http {
+			h.web[name] = freeAddr(t)
+		}
+	}
+	for name, text := range p.programs {
+		h.write(name, h.here(p.leader, text))
 	}
 	h.start(p.leader)
 	if p.expect == 0 {
@@ -99,6 +108,9 @@ func (h *hosts) start(name string) {
 	if h.plan.expect > 0 {
 		args = append(args, "--expect", fmt.Sprint(h.plan.expect))
 	}
+	if h.plan.http {
+		args = append(args, "--http-listen", h.web[name])
+	}
 	agent := exec.Command(h.binary, args...)
 	agent.Env = h.environ(name)
 	if err := agent.Start(); err != nil {
@@ -130,10 +142,20 @@ func (h *hosts) await(name, what string) {
 func (h *hosts) run(name, line string) (said string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	command := exec.CommandContext(ctx, "/bin/sh", "-c", line)
+	command := exec.CommandContext(ctx, "/bin/sh", "-c", h.here(name, line))
+	command.Dir = h.dir
 	command.Env = h.environ(name)
 	out, err := command.CombinedOutput()
 	return string(out), err
+}
+
+// here has a text name what these hosts have: the socket of the one that it is for, and where the network asks.
+func (h *hosts) here(name, text string) string {
+	text = strings.ReplaceAll(text, "/run/bully-agent/agent.sock", filepath.Join(h.dir, name+".sock"))
+	for of, addr := range h.web {
+		text = strings.ReplaceAll(text, "http://"+of+":7951", "http://"+addr)
+	}
+	return text
 }
 
 // systemctl does to a host's agent what the real one would, for the two commands that the pages have.

@@ -13,6 +13,7 @@ import (
 // plans are the hosts of each page that shows what commands print.
 var plans = map[string]plan{
 	"README.md":         {leader: "gamma", favoured: "gamma"},
+	"docs/api.md":       {leader: "alpha", http: true},
 	"docs/commands.md":  {leader: "alpha"},
 	"docs/hooks.md":     {leader: "alpha"},
 	"docs/jobs.md":      {leader: "alpha"},
@@ -43,7 +44,14 @@ func TestShown(t *testing.T) {
 		}
 		t.Run(p.path, func(t *testing.T) {
 			t.Parallel()
-			plan.config = configuration(p)
+			plan.config, plan.programs = configuration(p), programs(p)
+			for _, s := range shown {
+				if tool, _, _ := strings.Cut(s.line, " "); tool == "curl" || tool == "python3" {
+					if _, err := exec.LookPath(tool); err != nil {
+						t.Skip("skipped: " + err.Error())
+					}
+				}
+			}
 			h := startHosts(t, binary, plan)
 			for _, s := range shown {
 				h.play(s)
@@ -60,6 +68,17 @@ func configuration(p page) string {
 		}
 	}
 	return ""
+}
+
+// programs are those of a page, by the names that their first lines give them.
+func programs(p page) map[string]string {
+	all := map[string]string{}
+	for _, b := range p.blocks() {
+		if first, _, _ := strings.Cut(b.text, "\n"); b.language == "python" {
+			all[strings.TrimPrefix(first, "# ")] = b.text
+		}
+	}
+	return all
 }
 
 // A step is a command and what it prints.
