@@ -36,6 +36,7 @@ import (
 	"github.com/bully-agent/bully-agent/internal/httpd"
 	"github.com/bully-agent/bully-agent/internal/keeper"
 	"github.com/bully-agent/bully-agent/internal/key"
+	"github.com/bully-agent/bully-agent/internal/metrics"
 	"github.com/bully-agent/bully-agent/internal/transport"
 	"github.com/bully-agent/bully-agent/membership"
 	"github.com/bully-agent/bully-agent/wire"
@@ -155,7 +156,7 @@ type Runner interface {
 	Owed() (hooks.Epoch, bool)
 	IsRunning(kind hooks.Kind) bool
 	TryRecording() error
-	Runs() ([]hooks.Run, error)
+	Runs(after uint64) ([]hooks.Run, error)
 	Output(seq uint64) (hooks.Run, []byte, error)
 }
 
@@ -188,6 +189,7 @@ type agent struct {
 	links     chan bool       // own link is up
 	stop      <-chan struct{} // closed: stop in order
 	ring      control.Ring
+	exporter  *metrics.Exporter
 	shown     atomic.Pointer[snapshot]
 	commands  atomic.Pointer[hooks.Config] // the hooks as configured now
 	keys      atomic.Pointer[keyring]
@@ -249,6 +251,7 @@ func open(ctx context.Context, cfg Config) (_ *agent, err error) {
 		inbox: make(chan received, inboxSize), calls: make(chan func()), stop: ctx.Done(),
 		ties: make(chan *tie, 1), findings: make(chan finding), links: make(chan bool),
 		quietAt: map[string]time.Time{}, out: make([]byte, 0, wire.MaxFrame)}
+	a.exporter = metrics.New(a, a.started)
 	a.keys.Store(&keyring{file: cfg.KeyFile, ring: cfg.Keys})
 	defer func() {
 		if err != nil {

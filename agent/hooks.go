@@ -19,7 +19,7 @@ var kinds = []hooks.Kind{hooks.BecomeLeader, hooks.LoseLeadership, hooks.LeaderC
 
 // Hooks implements control.HookBackend.
 func (a *agent) Hooks() ([]control.HookSetting, error) {
-	runs, err := a.runner.Runs()
+	runs, err := a.runner.Runs(0)
 	if err != nil {
 		return nil, err
 	}
@@ -45,8 +45,11 @@ func (a *agent) Hooks() ([]control.HookSetting, error) {
 }
 
 // HookRuns implements control.HookBackend.
-func (a *agent) HookRuns() ([]control.HookRun, error) {
-	runs, err := a.runner.Runs()
+func (a *agent) HookRuns() ([]control.HookRun, error) { return a.RunsAfter(0) }
+
+// RunsAfter implements metrics.Source.
+func (a *agent) RunsAfter(seq uint64) ([]control.HookRun, error) {
+	runs, err := a.runner.Runs(seq)
 	out := make([]control.HookRun, len(runs))
 	for i, run := range runs {
 		out[i] = controlRun(run)

@@ -173,7 +173,7 @@ func (f *fakeOutcomes) TryRecording() error {
 	return f.disk
 }
 
-func (f *fakeOutcomes) Runs() ([]hooks.Run, error) { return nil, nil }
+func (f *fakeOutcomes) Runs(uint64) ([]hooks.Run, error) { return nil, nil }
 
 func (f *fakeOutcomes) Output(uint64) (hooks.Run, []byte, error) {
 	return hooks.Run{}, nil, fs.ErrNotExist

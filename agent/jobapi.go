@@ -22,7 +22,7 @@ func (a *agent) Jobs(ctx context.Context, next int) (out []control.Job, err erro
 	var schedules []jobs.Schedule
 	err = a.lookAtJobs(ctx, func() { out, schedules = a.seat.jobs.list() })
 	for i, s := range schedules {
-		out[i].Next = upcoming(s, next)
+		out[i].Next, out[i].Due = upcoming(s, next), passed(s)
 	}
 	return out, err
 }
@@ -33,6 +33,22 @@ func upcoming(s jobs.Schedule, n int) (slots []time.Time) {
 		slots = append(slots, at.In(s.Zone()))
 	}
 	return slots
+}
+
+// passed gives the newest slot that has passed, of the last year or so; zero: none has. Schedules
+// are asked forward only: how far back it is is found by doubling.
+func passed(s jobs.Schedule) (slot time.Time) {
+	const longest = 400 * 24 * time.Hour
+	now := wallClock()
+	for back := time.Minute; back < 2*longest; back *= 2 {
+		for at := s.Next(now.Add(-back)); !at.IsZero() && !at.After(now); at = s.Next(at) {
+			slot = at.In(s.Zone())
+		}
+		if !slot.IsZero() {
+			break
+		}
+	}
+	return slot
 }
 
 // lookAtJobs runs f in the loop, to which all about jobs belongs.

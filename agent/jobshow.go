@@ -105,8 +105,13 @@ func (j *jobDesk) controlJob(job *jobs.Job, why jobs.Decision) control.Job {
 		shown := j.controlRun(job.Name, r)
 		if r.Open() {
 			out.Open = append(out.Open, shown)
-		} else if out.Last == nil || !shown.Ended.Before(out.Last.Ended) {
+			continue
+		}
+		if out.Last == nil || !shown.Ended.Before(out.Last.Ended) {
 			out.Last = &shown
+		}
+		if r.Outcome == jobs.Succeeded && shown.Ended.After(out.LastSuccess) {
+			out.LastSuccess = shown.Ended
 		}
 	}
 	if why.Why != jobs.ReasonNone {

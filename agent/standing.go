@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/internal/control"
 )
 
@@ -16,6 +17,7 @@ type standing struct {
 	ready    bool
 	degraded bool
 	lastHook *control.Hook
+	owes     bool // a leadership that is over has not been ended by its lose hook
 	notes    []string
 	roster   *control.Roster
 	quorum   *control.Quorum
@@ -32,6 +34,7 @@ func (s *seat) publish() {
 		degraded: s.degraded(status), lastHook: s.lastHook, notes: s.notes(status), roster: s.tally.controlRoster(status.Roster),
 		quorum: s.tally.controlQuorum(status), why: s.tally.whyNoLeader(status)}
 	st.ready = !status.Leader.IsZero() && (status.Leader != s.state.ID || s.hookReady)
+	st.owes = s.redo.kind == hooks.LoseLeadership || s.beside && !s.owed().IsZero()
 	s.shown = st
 	s.around.show(st)
 	s.holders.show(status, s.hookReady)

@@ -26,6 +26,7 @@ func (s *seat) onTransition(e election.Transition) {
 	}
 	s.said = e
 	s.logTransition(e)
+	s.around.count(control.TransitionCounter+string(e.Cause), 1)
 	if said.Leader != e.Leader || (!e.Leader.IsZero() && said.Epoch != e.Epoch) {
 		s.previous = said.Leader
 		s.history.record(s.leadership(e), string(e.Cause), s.endOfLast(said))

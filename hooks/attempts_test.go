@@ -178,7 +178,7 @@ func TestEndedComesAfterTheOutput(t *testing.T) {
 	if err != nil || string(output) != "words of the hook\n" || run.Hook != BecomeLeader || run.Epoch != 2 || run.Attempt != 1 || !run.OK {
 		t.Errorf("run %+v printed %q (%v)", run, output, err)
 	}
-	runs, err := ReadRuns(g.state())
+	runs, err := ReadRuns(g.state(), 0)
 	if err != nil || len(runs) != 1 || runs[0] != run {
 		t.Errorf("the ledger has %+v (%v)", runs, err)
 	}

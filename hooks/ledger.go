@@ -97,9 +97,9 @@ func (l *ledger) write(row Run, kept []byte) {
 	}
 }
 
-// runs lists what is kept, oldest first, without the output. A file that is being
+// runs lists what is kept with a seq above after, oldest first, without the output. A file that is being
 // written is left out.
-func (l *ledger) runs() ([]Run, error) {
+func (l *ledger) runs(after uint64) ([]Run, error) {
 	if l.dir == "" {
 		return nil, nil
 	}
@@ -109,6 +109,9 @@ func (l *ledger) runs() ([]Run, error) {
 	}
 	var runs []Run
 	for _, name := range names {
+		if seq, _ := ledgerSeq(name); seq <= after && after > 0 {
+			continue
+		}
 		if run, _, err := l.read(name); err == nil {
 			runs = append(runs, run)
 		}

@@ -600,7 +600,7 @@ func (r *Runner) notifyNext(ctx context.Context) bool {
 
 // ReadRuns lists the last runs of hooks of an agent with this state directory, oldest
 // first. It waits for the disk.
-func ReadRuns(dir string) ([]Run, error) { return ledgerIn(dir).runs() }
+func ReadRuns(dir string, after uint64) ([]Run, error) { return ledgerIn(dir).runs(after) }
 
 // ReadOutput gives one run by its BULLY_SEQ and the end of what it printed. The error
 // is fs.ErrNotExist if it is not kept any more. It waits for the disk.

@@ -75,7 +75,7 @@ type call struct {
 func commands() []command {
 	return []command{
 		runCommand, labCommand, simCommand,
-		statusCommand, leaderCommand, isLeaderCommand, membersCommand, waitCommand, eventsCommand, historyCommand,
+		statusCommand, leaderCommand, isLeaderCommand, membersCommand, waitCommand, eventsCommand, historyCommand, metricsCommand,
 		stepDownCommand, standCommand, handoverCommand, forgetCommand, reloadCommand, jobsCommand, hooksCommand, execCommand, holdCommand, fenceCommand,
 		configCommand, keyCommand, versionCommand,
 	}

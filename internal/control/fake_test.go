@@ -40,9 +40,12 @@ type fakeAgent struct {
 	command func(ctx context.Context, name string, args map[string]string) error
 }
 
-func (f *fakeAgent) Status() Status        { return f.status }
-func (f *fakeAgent) Members() []Member     { return f.members }
-func (f *fakeAgent) Age() time.Duration    { return f.age }
+func (f *fakeAgent) Status() Status     { return f.status }
+func (f *fakeAgent) Members() []Member  { return f.members }
+func (f *fakeAgent) Age() time.Duration { return f.age }
+func (f *fakeAgent) Metrics(string, bool) ([]byte, string, error) {
+	return []byte("bully_leader 1\n"), "text/plain", nil
+}
 func (f *fakeAgent) Keys() Keys            { return f.keys }
 func (f *fakeAgent) History() []Leadership { return f.history }
 

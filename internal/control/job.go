@@ -26,6 +26,9 @@ type Job struct {
 	Last *JobRun     `json:"last"` // the newest that is over, on whatever host; null: none is known
 	Open []JobRun    `json:"open"` // those that are not over, on whatever host
 
+	LastSuccess time.Time `json:"last_success,omitzero"` // end of the newest known run that succeeded, on whatever host
+	Due         time.Time `json:"due,omitzero"`          // the newest slot that has passed
+
 	TimeoutSeconds float64 `json:"timeout_seconds"` // of an attempt
 	Overlap        string  `json:"overlap"`
 	Missed         string  `json:"missed"`

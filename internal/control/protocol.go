@@ -190,6 +190,7 @@ type Backend interface {
 	JobBackend
 	HookBackend
 	KeyBackend
+	MetricsBackend
 	// Status is true at the moment of the call. In particular it looks at the
 	// clock before it says "leader": clients act on the answer.
 	Status() Status

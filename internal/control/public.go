@@ -17,7 +17,7 @@ import (
 
 // onNetwork are the routes of the socket that the network has too. What they answer goes
 // through publicView.
-var onNetwork = []string{"/v1/status", "/v1/leader", "/v1/members", "/v1/history", "/v1/events", "/v1/jobs"}
+var onNetwork = []string{"/v1/status", "/v1/leader", "/v1/members", "/v1/history", "/v1/events", "/v1/jobs", "/metrics"}
 
 // publicMethods is all that the network can send.
 const publicMethods = "GET, HEAD, OPTIONS"

@@ -31,6 +31,7 @@ func (s *server) routes() []route {
 		{http.MethodGet, "/v1/events", Read, s.events},
 		{http.MethodGet, "/v1/lease", Lend, s.lease},
 		{http.MethodGet, "/v1/keys", Read, s.look(s.keys)},
+		{http.MethodGet, "/metrics", Read, s.metrics},
 		{http.MethodPost, "/v1/reload", Act, s.change("reload", s.reload)},
 	}
 	routes = append(routes, s.hookRoutes()...)

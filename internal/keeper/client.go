@@ -317,8 +317,11 @@ func (c *Client) TryRecording() error {
 	return hooks.TryRecording(cmp.Or(c.cfg.Try, c.cfg.Hooks.Dir))
 }
 
-// Runs lists the last runs of hooks, oldest first. It waits for the disk.
-func (c *Client) Runs() ([]hooks.Run, error) { return hooks.ReadRuns(c.cfg.Hooks.Dir) }
+// Runs lists the last runs of hooks with a BULLY_SEQ above after, oldest first. It waits for the
+// disk.
+func (c *Client) Runs(after uint64) ([]hooks.Run, error) {
+	return hooks.ReadRuns(c.cfg.Hooks.Dir, after)
+}
 
 // Output gives one run by its BULLY_SEQ and the end of what it printed. It waits for the
 // disk.

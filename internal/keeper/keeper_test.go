@@ -45,7 +45,7 @@ func TestHooksRun(t *testing.T) {
 	r.Until("the lines in the log", func() bool {
 		return strings.Contains(d.log.String(), "[INFO]  hook printed: epoch=1 hook=become-leader stream=stdout line=said")
 	})
-	r.Until("all runs in the ledger", func() bool { runs, err := d.Runs(); return err == nil && len(runs) == 5 })
+	r.Until("all runs in the ledger", func() bool { runs, err := d.Runs(0); return err == nil && len(runs) == 5 })
 	d.end()
 	if s := d.Status(); s.Err != "" {
 		t.Errorf("status %+v", s)
