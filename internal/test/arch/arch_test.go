@@ -32,14 +32,14 @@ type layer struct {
 // package needs a place.
 var layers = map[string]layer{
 	".":                     {may: "internal/cli"},
-	"internal/cli":          {may: "agent internal/config internal/control election election/lease internal/durable internal/fence hooks internal/guard internal/httpd internal/key internal/lab internal/reaper internal/sim internal/sim/paper internal/transport internal/realtime internal/keeper internal/rights"},
+	"internal/cli":          {may: "agent internal/config internal/control election election/lease internal/durable internal/fence hooks internal/guard internal/httpd internal/key internal/lab internal/reaper internal/sim internal/sim/paper internal/transport internal/realtime internal/keeper internal/rights internal/record"},
 	"internal/lab":          {may: "internal/control internal/key internal/lab/netlab internal/lab/verdict internal/realtime"},
 	"internal/lab/netlab":   {may: ""},
 	"internal/lab/verdict":  {may: "", pure: true},
 	"internal/test/attack":  {may: "wire"},
 	"internal/test/e2e":     {may: ""},
 	"internal/config":       {may: "agent election membership hooks internal/control internal/jobs internal/key internal/httpd"},
-	"agent":                 {may: "wire election membership internal/transport internal/sealed internal/key hooks hooks/jobrun internal/jobs internal/control internal/durable internal/httpd internal/metrics election/lease internal/keeper"},
+	"agent":                 {may: "wire election membership internal/transport internal/sealed internal/key hooks hooks/jobrun internal/jobs internal/control internal/durable internal/httpd internal/metrics election/lease internal/keeper internal/record"},
 	"membership":            {may: "wire internal/transport"},
 	"internal/transport":    {may: "wire"},
 	"internal/sealed":       {may: "wire internal/key internal/transport"},
@@ -63,7 +63,10 @@ var layers = map[string]layer{
 	"internal/sim":          {may: "wire election election/lease election/quorum internal/jobs", pure: true},
 	"internal/sim/paper":    {may: "", pure: true},
 	"internal/jobs":         {may: "wire", pure: true},
-	"election":              {may: "wire election/quorum election/lease", pure: true},
+	"internal/record":       {may: "wire election internal/pack", pure: true},
+	"internal/pack":         {may: "", pure: true},
+	"internal/test/flight":  {may: "wire election internal/record"},
+	"election":              {may: "wire election/quorum election/lease internal/pack", pure: true},
 	"election/lease":        {may: "wire", pure: true},
 	"election/quorum":       {may: "wire", pure: true},
 	"wire":                  {may: "", pure: true},
@@ -74,7 +77,7 @@ var layers = map[string]layer{
 
 // onlyInTests are packages that nothing but tests may import.
 var onlyInTests = []string{"internal/test/lantest", "internal/test/hostile", "internal/test/crash", "internal/test/attack",
-	"internal/test/traces"}
+	"internal/test/traces", "internal/test/flight"}
 
 // homes says where a dependency may be imported: where its traps are known. A
 // package is matched by the longest prefix here; one that matches none fails the
