@@ -112,7 +112,7 @@ type Config struct {
 	Forgeable bool
 
 	// Rand is the only source of chance. The Node owns it.
-	Rand *rand.Rand
+	Rand *rand.Rand `pack:"-"`
 }
 
 // ErrConfig is wrapped by the errors of New.

@@ -86,13 +86,13 @@ type Node struct {
 	namesake   *peer     // another agent with our id; nil: none known
 
 	steps     uint64
-	enteredAt uint64 // number of the step that entered the state
-	strategy  strategy
+	enteredAt uint64   // number of the step that entered the state
+	strategy  strategy `pack:"-"` // by cfg.Algorithm
 	now       time.Time
 	thawedAt  time.Time // end of the last freeze
 	pardoned  silence   // for which a lag was forgiven
 	due       time.Time // the deadline that the last step asked for
-	out       []Effect
+	out       []Effect  `pack:"-"`
 }
 
 // New gives a Node in its first state. saved is what the disk holds with

@@ -19,7 +19,7 @@ type peer struct {
 	sent         [16]sentAt
 	resigned     uint64    // tombstone: the highest counter that this owner resigned
 	silent       bool      // did not answer in this round
-	jobs         jobLane   // of this life's frames about jobs
+	jobs         jobLane   `pack:"-"` // of this life's frames about jobs, which Step does not take
 	beatAt       time.Time // next heartbeat to it, where not everybody gets each
 	endedAt      time.Time // when the detector gave it up
 	rival        Member    // a second agent under this id, while the first still talks
@@ -38,7 +38,7 @@ type peer struct {
 type numbers struct {
 	nonce    uint32
 	received window
-	jobs     jobLane
+	jobs     jobLane `pack:"-"`
 }
 
 // sentAt remembers when a numbered frame went out, for round trips and leases.

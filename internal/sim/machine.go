@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"math/rand/v2"
 	"net/netip"
 	"time"
 
@@ -40,7 +41,8 @@ type machine struct {
 // process is one life of the agent. Its zero value does not run.
 type process struct {
 	node   *election.Node
-	life   int32 // counts up at every start and every end
+	chance *rand.PCG // of the node
+	life   int32     // counts up at every start and every end
 	nonce  uint32
 	bornAt int64 // by its own clock
 

@@ -84,7 +84,8 @@ func (w *World) startBeside(m *machine, isBusy bool) {
 		cfg.HoldDown = 24 * time.Hour
 		w.standWhenDone(m)
 	}
-	cfg.Rand = rand.New(rand.NewPCG(w.rng.Uint64(), w.rng.Uint64()))
+	m.chance = rand.NewPCG(w.rng.Uint64(), w.rng.Uint64())
+	cfg.Rand = rand.New(m.chance)
 	node, err := election.New(cfg, saved, m.clock.time(w.now))
 	if err != nil {
 		panic("BUG: a scenario has settings that no agent starts with: " + err.Error())
