@@ -32,6 +32,8 @@ type Options struct {
 	Attack Attack
 
 	noJobs bool // in no case
+	// flight, if set, has a flight recorder see each step of each Node.
+	flight func(m *machine, now time.Time, ev election.Event, step func() []election.Effect) []election.Effect
 }
 
 // Result is what came of a schedule.
@@ -74,7 +76,7 @@ func Run(o Options) (r Result) {
 }
 
 func newWorld(o *Options) *World {
-	w := &World{rng: rand.New(rand.NewPCG(o.Seed, 0x51b0111)), trace: o.Trace}
+	w := &World{rng: rand.New(rand.NewPCG(o.Seed, 0x51b0111)), trace: o.Trace, flight: o.flight}
 	w.drawScenario(o)
 	w.drawUnusual(o)
 	w.drawAttack(o)

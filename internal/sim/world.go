@@ -39,6 +39,7 @@ type World struct {
 	waives [invariants]uint64 // violations that the scenario expects
 	hash   digest
 	trace  func(string) // nil: nothing is written down
+	flight func(*machine, time.Time, election.Event, func() []election.Effect) []election.Effect
 }
 
 // verdict is how an effect went.
@@ -104,11 +105,19 @@ func (w *World) step(m *machine, ev election.Event) {
 		w.i22NobodyIsBusyForEver(m)
 	}
 	w.noteNeed(m)
-	m.effects, m.next, m.waited = m.node.Step(m.clock.time(w.now), ev), 0, false
+	m.effects, m.next, m.waited = w.stepNode(m, ev), 0, false
 	if e, ok := ev.(election.HookEnded); ok && e.Hook != 0 {
 		m.hooks.owed--
 	}
 	w.carryOn(m)
+}
+
+func (w *World) stepNode(m *machine, ev election.Event) []election.Effect {
+	now := m.clock.time(w.now)
+	if w.flight == nil {
+		return m.node.Step(now, ev)
+	}
+	return w.flight(m, now, ev, func() []election.Effect { return m.node.Step(now, ev) })
 }
 
 // inboxSize bounds the datagrams that wait for a process that does not read.
