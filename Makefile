@@ -36,7 +36,7 @@ race:
 
 # Counted, not timed: a deadline that falls into the middle of an input fails the run ("context deadline exceeded").
 fuzz: ## FUZZCOUNT inputs for each target that takes bytes from others
-	@for p in wire membership internal/sealed internal/key internal/jobs internal/config internal/control hooks; do \
+	@for p in wire membership internal/sealed internal/key internal/jobs internal/config internal/control internal/record internal/pack hooks; do \
 	  for f in $$($(GO) test -list '^Fuzz' ./$$p | grep '^Fuzz'); do \
 	    echo "fuzz $$p $$f $(FUZZCOUNT)"; \
 	    $(GO) test ./$$p -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZCOUNT)x -fuzzminimizetime 1000x || exit 1; \
@@ -44,7 +44,7 @@ fuzz: ## FUZZCOUNT inputs for each target that takes bytes from others
 	done
 
 bench:
-	$(GO) test -run '^$$' -bench . -benchmem ./wire ./internal/transport ./internal/sealed ./hooks
+	$(GO) test -run '^$$' -bench . -benchmem ./wire ./internal/transport ./internal/sealed ./internal/record ./hooks
 
 sim: ## ten minutes of simulated faults on all cores
 	$(GO) run . sim --for 10m --seed $$(date +%s)
