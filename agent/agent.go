@@ -53,6 +53,7 @@ type Config struct {
 	Profile  string   // memberlist's timing: lan, fast or wan
 	Seeds    []string // host:port, resolved again at each attempt
 	StateDir string
+	Record   int          // bytes of memory for the flight recorder; 0: none
 	Hooks    hooks.Config // commands and times; the rest is filled in
 	Socket   string       // control socket; empty: none
 	Access   control.Access
@@ -278,7 +279,7 @@ func open(ctx context.Context, cfg Config) (_ *agent, err error) {
 	}
 	_, _ = rand.Read(a.life[:]) // never fails
 	a.seat, err = openSeat(seatConfig{cluster: cfg.Cluster, name: cfg.Name, election: cfg.Election, dir: a.home.dir,
-		runner: a.runner, log: a.log, nonce: binary.BigEndian.Uint32(a.life[:])}, a)
+		runner: a.runner, log: a.log, nonce: binary.BigEndian.Uint32(a.life[:]), record: cfg.Record}, a)
 	if err != nil {
 		return nil, err
 	}

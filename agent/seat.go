@@ -39,6 +39,7 @@ type seat struct {
 	until   atomic.Int64 // end of the right to act, ns since the clock's epoch; 0: not leading
 
 	node     *election.Node
+	flight   *flight             // nil: nothing is recorded
 	shown    *standing           // as people know it
 	said     election.Transition // the last that people were told of
 	previous wire.ID             // the leader before the present one
@@ -80,6 +81,7 @@ type seatConfig struct {
 	runner   Runner          // runs the hooks
 	log      hclog.Logger
 	nonce    uint32 // of this life
+	record   int    // bytes of memory for the flight recorder; 0: none
 }
 
 // surroundings is all that a seat knows of its host.
@@ -130,7 +132,10 @@ func openSeat(cfg seatConfig, around surroundings) (*seat, error) {
 	return s, nil
 }
 
-func (s *seat) close() { s.state.close() }
+func (s *seat) close() {
+	s.state.close()
+	s.flight.close()
+}
 
 // begin is a new life of this host: its incarnation is on disk before anybody hears of it.
 func (s *seat) begin() error {
@@ -153,7 +158,8 @@ func (s *seat) begin() error {
 func (s *seat) sit() (err error) {
 	cfg := &s.election
 	cfg.ID, cfg.Nonce, cfg.Cluster = s.state.ID, s.nonce, wire.ClusterHash(s.cluster)
-	cfg.Rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+	chance := rand.NewPCG(rand.Uint64(), rand.Uint64())
+	cfg.Rand = rand.New(chance)
 	cfg.HoldDown = s.state.hold.left(wallClock())
 	if s.beside {
 		s.isHeldBack, s.heldUntil = true, time.Time{}
@@ -167,6 +173,7 @@ func (s *seat) sit() (err error) {
 	if s.node, err = election.New(*cfg, saved, s.around.now()); err != nil {
 		return refusal("", "%w", err)
 	}
+	s.flight = newFlight(s.record, chance, s.log)
 	return nil
 }
 
@@ -220,7 +227,7 @@ func (s *seat) step(ev election.Event) {
 		s.log.Trace("stepped", "event", ev)
 	}
 	now := s.around.now()
-	for _, effect := range s.node.Step(now, ev) {
+	for _, effect := range s.flight.step(now, ev, s.node) {
 		s.stepped = now // an effect before this may have been a step, too
 		if err := s.apply(effect); err != nil {
 			s.onSaveFailed(election.SaveFailed(effect.(election.Save)), err)

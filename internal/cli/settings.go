@@ -27,6 +27,7 @@ func agentConfig(c *config.Config) agent.Config {
 		Profile:   c.Network.Profile,
 		Seeds:     c.Network.Join,
 		StateDir:  c.Node.StateDir,
+		Record:    c.Log.Record,
 		Hooks:     hooksConfig(c),
 		Jobs:      jobsConfig(c),
 		Socket:    c.Control.Socket,

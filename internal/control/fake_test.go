@@ -38,6 +38,7 @@ type fakeAgent struct {
 	age     time.Duration
 	reload  func(context.Context) error
 	command func(ctx context.Context, name string, args map[string]string) error
+	record  func(to io.Writer) error
 }
 
 func (f *fakeAgent) Status() Status     { return f.status }
@@ -48,6 +49,8 @@ func (f *fakeAgent) Metrics(string, bool) ([]byte, string, error) {
 }
 func (f *fakeAgent) Keys() Keys            { return f.keys }
 func (f *fakeAgent) History() []Leadership { return f.history }
+
+func (f *fakeAgent) Record(_ context.Context, to io.Writer) error { return f.record(to) }
 
 func (f *fakeAgent) Reload(ctx context.Context) error {
 	if f.reload == nil {

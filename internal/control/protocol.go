@@ -191,6 +191,7 @@ type Backend interface {
 	HookBackend
 	KeyBackend
 	MetricsBackend
+	RecordBackend
 	// Status is true at the moment of the call. In particular it looks at the
 	// clock before it says "leader": clients act on the answer.
 	Status() Status

@@ -34,6 +34,7 @@ func (s *server) routes() []route {
 		{http.MethodGet, "/metrics", Read, s.metrics},
 		{http.MethodPost, "/v1/reload", Act, s.change("reload", s.reload)},
 	}
+	routes = append(routes, s.recordRoute())
 	routes = append(routes, s.hookRoutes()...)
 	routes = append(routes, s.jobRoutes()...)
 	for _, name := range slices.Concat(commands, jobCommands) {
