@@ -76,6 +76,7 @@ func commands() []command {
 	return []command{
 		runCommand, labCommand, simCommand,
 		statusCommand, leaderCommand, isLeaderCommand, membersCommand, waitCommand, eventsCommand, historyCommand, metricsCommand,
+		statusCommand, leaderCommand, isLeaderCommand, membersCommand, waitCommand, eventsCommand, historyCommand, recordCommand, replayCommand,
 		stepDownCommand, standCommand, handoverCommand, forgetCommand, reloadCommand, jobsCommand, hooksCommand, execCommand, holdCommand, fenceCommand,
 		configCommand, keyCommand, versionCommand,
 	}

@@ -74,8 +74,8 @@ func TestCommands(t *testing.T) {
 }
 
 var (
-	invocation = regexp.MustCompile(`(?:^|[\s$(*&/])(?:bully-agent|go run \.)((?: +bully-agent)?) +([a-z][^&|#)\n]*)`)
-	inline     = regexp.MustCompile("`bully-agent ([a-z][^`]*)`")
+	invocation = regexp.MustCompile(`(?:^|[\s$(*&/])(?:bully-agent|go run \.)((?: +bully-agent)?) +([a-z][^&|#)>\n]*)`)
+	inline     = regexp.MustCompile("`bully-agent ([a-z][^`>]*)[^`]*`")
 	typing     = regexp.MustCompile(`^(?:\$|[a-z]+#) (.*)$`)
 	systemd    = regexp.MustCompile(`systemctl .*|systemd-.*`) // there bully-agent is a unit
 )
@@ -123,7 +123,7 @@ func understood(line string) (said string, ok bool) {
 	ours, _, _ := strings.Cut(line, " -- ") // what follows is for another program
 	args := words(ours)
 	said, ok = help(args)
-	if last := len(args) - 1; !ok && last > 0 && !strings.HasPrefix(args[last], "-") {
+	for last := len(args) - 1; !ok && last > 0 && !strings.HasPrefix(args[last], "-"); last-- {
 		said, ok = help(args[:last]) // no flag is taken after an argument
 		ok = ok && !strings.Contains(said, " COMMAND [flags]\n")
 	}
