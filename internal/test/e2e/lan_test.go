@@ -33,6 +33,8 @@ type lan struct {
 	env     []string // environment of all agents; timers have no flags
 	other   string   // a program that runs as agent instead of the one under test; see program
 
+	isRecorded bool // each life's record is taken out before its end
+
 	insecure bool          // no key is used: what a test forges is taken for a member's
 	overlap  string        // why hosts may lead at the same time in this test; "": they may not
 	guarded  bool          // the end of a leadership is that of its lose hook alone; see verdict.Rules
@@ -156,6 +158,9 @@ func (l *lan) mayOverlap(why string) { l.overlap = why }
 // remove ends the agents, looks at what the hooks wrote, and takes the LAN down.
 func (l *lan) remove() {
 	for _, h := range l.hosts {
+		if os.Getenv("BULLY_E2E_KEEP") != "" {
+			_ = h.record() // of one that answers
+		}
 		h.end()
 	}
 	records := l.journal.read()

@@ -35,7 +35,7 @@ func trustUnderChaos(t *testing.T, unheld bool, options ...string) {
 	t.Parallel()
 	l := newLAN(t, 5, options...)
 	l.hasRoomToLetGo()
-	l.guarded, l.unheld = true, unheld
+	l.guarded, l.unheld, l.isRecorded = true, unheld, true
 	a := l.invade()
 	writers := hireWriters(l)
 	c := chaosOn(l)
@@ -60,6 +60,7 @@ func trustUnderChaos(t *testing.T, unheld bool, options ...string) {
 	}
 	c.run(soakLength(), faults)
 	l.bounded(before)
+	l.replays()
 	writers.dismiss()
 	for _, h := range l.hosts {
 		c.stop(h)
