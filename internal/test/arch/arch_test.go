@@ -34,6 +34,7 @@ var layers = map[string]layer{
 	".":                     {may: "internal/cli"},
 	"internal/cli":          {may: "agent internal/config internal/control election election/lease internal/durable internal/fence hooks internal/guard internal/httpd internal/key internal/lab internal/reaper internal/sim internal/sim/paper internal/transport internal/realtime internal/keeper internal/rights internal/record"},
 	"internal/lab":          {may: "internal/control internal/key internal/lab/netlab internal/lab/verdict internal/realtime"},
+	"internal/test/browser": {may: ""},
 	"internal/lab/netlab":   {may: ""},
 	"internal/lab/verdict":  {may: "", pure: true},
 	"internal/test/attack":  {may: "wire"},
@@ -77,7 +78,7 @@ var layers = map[string]layer{
 
 // onlyInTests are packages that nothing but tests may import.
 var onlyInTests = []string{"internal/test/lantest", "internal/test/hostile", "internal/test/crash", "internal/test/attack",
-	"internal/test/traces", "internal/test/flight"}
+	"internal/test/traces", "internal/test/flight", "internal/test/browser"}
 
 // homes says where a dependency may be imported: where its traps are known. A
 // package is matched by the longest prefix here; one that matches none fails the
@@ -100,6 +101,7 @@ var homes = map[string]string{
 	"github.com/prometheus":             "internal/metrics",
 	"golang.org/x/crypto":               "internal/sealed",
 	"github.com/flynn/noise":            "internal/sealed",
+	"github.com/chromedp":               "internal/test/browser",
 	"go.uber.org/goleak":                "",
 	"pgregory.net/rapid":                "",
 	"github.com/google/go-cmp":          "",
