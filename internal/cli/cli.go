@@ -62,6 +62,7 @@ type option struct {
 	fallback string // the default, as text
 	group    string // heading in the help; "": none
 	many     bool   // may be given again
+	optional bool   // the value may be left out: --name, --name=VALUE
 }
 
 // call is one use of a command.
@@ -149,9 +150,27 @@ func (o option) flag() urfave.Flag {
 		return &urfave.BoolFlag{Name: o.name, Aliases: aliases}
 	case o.many:
 		return &urfave.StringSliceFlag{Name: o.name, Aliases: aliases}
+	case o.optional:
+		return &urfave.GenericFlag{Name: o.name, Aliases: aliases, Value: new(optional)}
 	}
 	return &urfave.StringFlag{Name: o.name, Aliases: aliases}
 }
+
+// optional is the value of a flag that may be given without one.
+type optional string
+
+// Set takes the value; package flag says "true" where there is none.
+func (o *optional) Set(value string) error {
+	if value != "true" {
+		*o = optional(value)
+	}
+	return nil
+}
+
+func (o *optional) String() string { return string(*o) }
+
+// IsBoolFlag tells package flag that no value needs to follow.
+func (o *optional) IsBoolFlag() bool { return true }
 
 // run wraps the action in what every command does alike.
 func (cmd command) run(con *console, path string) urfave.ActionFunc {

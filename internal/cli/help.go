@@ -109,7 +109,10 @@ func (o option) label() string {
 	if o.short != "" {
 		label = "-" + o.short + ", " + label
 	}
-	if o.value != "" {
+	switch {
+	case o.optional:
+		label += "[=" + o.value + "]"
+	case o.value != "":
 		label += " " + o.value
 	}
 	return label
