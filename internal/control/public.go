@@ -155,7 +155,7 @@ func (r JobRun) public() JobRun {
 // public cuts the text of what may name paths, settings and keys.
 func (e Event) public() Event {
 	switch e.Type {
-	case "transition", "member", "leader", "link", "start", "stop", "job":
+	case "transition", "member", "leader", "link", "start", "stop", "job", "fault":
 	case "hook":
 		e.Text, _, _ = strings.Cut(e.Text, ": ")
 	default:
