@@ -18,6 +18,7 @@ var labCommand = command{
 	examples: []string{
 		program + " lab",
 		program + " lab --nodes 5 --fault kill --repeat 20",
+		program + " lab --page",
 		program + " lab --netns --fault cut --repeat 20",
 		program + " lab --nodes 5 --mode quorum --netns --loss 10 --watch 2m",
 	},
@@ -33,6 +34,7 @@ var labCommand = command{
 		{name: "jitter", value: "TIME", usage: "how much the delay varies, either way"},
 		{name: "seed", value: "N", usage: "of the chance behind loss and jitter", fallback: "another one each time"},
 		{name: "busy", value: "N", usage: "processes that use up processors during --watch or --fault"},
+		{name: "page", value: "ADDR", optional: true, usage: "serve the live page on this host alone, with buttons that kill, stop, pause and cut"},
 		{name: "mode", value: "MODE", usage: "available or quorum", fallback: "available"},
 		{name: "expect", value: "N", usage: "voters of quorum mode", fallback: "all"},
 		{name: "algorithm", value: "NAME", usage: "classic, enhanced or smallest", fallback: "classic"},
@@ -78,6 +80,7 @@ func (c *call) labOptions() (lab.Options, error) {
 		Nodes: nodes, Binary: binary, Netns: c.Bool("netns"), Script: c.String("script"), Fault: c.String("fault"), Repeat: repeat,
 		Profile: c.String("profile"), Preempt: c.String("preempt"), Settle: settle, JSON: c.Bool("json"), Keep: c.Bool("keep"),
 		Insecure: c.Bool("insecure"), Mode: c.String("mode"), Scheduling: c.String("scheduling"), Algorithm: c.String("algorithm"),
+		Page: c.IsSet("page"), PageAddr: c.String("page"),
 		In: in, Out: c.out, Err: c.err, Interactive: isTerminal(c.in) && isTerminal(c.out) && !c.Bool("json"),
 	}
 	err = c.labWeather(&o)

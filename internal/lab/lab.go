@@ -10,6 +10,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -38,6 +40,8 @@ type lab struct {
 	spawner *spawner
 	lan     *netlab.LAN // nil without --netns
 	nodes   []*node     // n1 first
+	web     *web        // nil without --page
+	hands   sync.Mutex  // held by the keyboard, or by who pressed a button, while that does something to a node
 }
 
 // Run runs a lab until its task is done, the user quits, a signal comes or ctx ends; then nothing of it runs any more.
@@ -86,6 +90,8 @@ func (l *lab) drive(ctx context.Context, script []command) error {
 		return l.measure(ctx)
 	case l.Watch > 0:
 		return l.watch(ctx)
+	case l.Page:
+		return l.present(ctx)
 	case l.isLive():
 		return l.live(ctx)
 	}
@@ -102,7 +108,7 @@ func (o *Options) readScript() ([]command, error) {
 		}
 		defer f.Close()
 		return parseScript(o.Script, f, o.Nodes, o.Netns)
-	case o.Fault != "" || o.Watch > 0 || o.isLive():
+	case o.Fault != "" || o.Watch > 0 || o.Page || o.isLive():
 		return nil, nil
 	}
 	return parseScript("built-in script", strings.NewReader(defaultScript(o.best(), o.Nodes, o.Preempt)), o.Nodes, o.Netns)
@@ -124,6 +130,19 @@ func (l *lab) open() error {
 	}
 	if err := os.WriteFile(filepath.Join(dir, keyFile), secrets.Ring{secrets.Generate(time.Now(), nil)}.Format(), 0o600); err != nil {
 		return fmt.Errorf("open lab: %w", err)
+	}
+	if l.Page {
+		b := newBoard(l)
+		if l.web, err = openWeb(b, cmp.Or(l.PageAddr, defaultPage)); err != nil {
+			return err
+		}
+		print := show
+		show = func(r verdict.Record) {
+			b.note(r)
+			if print != nil {
+				print(r)
+			}
+		}
 	}
 	l.journal = newJournal(show)
 	l.favourWires()
@@ -245,6 +264,9 @@ func (l *lab) close() {
 	if l.journal != nil {
 		l.journal.mute() // the end of the lab is no part of the story
 	}
+	if l.web != nil {
+		_ = l.web.listener.Close() // it may be closed already
+	}
 	for _, n := range l.nodes {
 		n.kill()
 	}
@@ -304,6 +326,17 @@ func (l *lab) reachable() []*node {
 	var nodes []*node
 	for _, n := range l.nodes {
 		if n.reachable() {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+// awake lists the nodes whose agents should answer.
+func (l *lab) awake() []*node {
+	var nodes []*node
+	for _, n := range l.nodes {
+		if n.running() && !n.isAsleep() {
 			nodes = append(nodes, n)
 		}
 	}

@@ -87,14 +87,8 @@ func (s *live) askAll(ctx context.Context) <-chan []view {
 	answers := make(chan []view)
 	go func() {
 		for sleep(ctx, redrawEvery) == nil {
-			var awake []*node
-			for _, n := range s.nodes {
-				if n.running() && !n.isAsleep() {
-					awake = append(awake, n)
-				}
-			}
 			views := make([]view, len(s.nodes))
-			given := ask(ctx, awake)
+			given := ask(ctx, s.awake())
 			for i, n := range s.nodes {
 				for _, v := range given {
 					if v.node == n {
@@ -133,6 +127,9 @@ func (s *live) draw(views []view) {
 	}
 	if p.message == "" {
 		p.message = waitingFor(answer, run)
+	}
+	if p.message == "" && s.web != nil {
+		p.message = "page: " + s.web.address()
 	}
 	// Overwrite in place and clear what is left over: clearing first would flicker.
 	fmt.Fprint(s.Out, "\x1b[H"+strings.Join(p.lines(width, height), "\x1b[K\r\n")+"\x1b[K\x1b[J")
@@ -192,6 +189,8 @@ func (s *live) selectLeader() {
 // act does something to the selected node. What goes wrong is shown, and is no reason to end.
 func (s *live) act(k key) {
 	n := s.nodes[s.selected]
+	s.hands.Lock()
+	defer s.hands.Unlock()
 	var err error
 	switch k {
 	case 'k':

@@ -20,7 +20,7 @@ import (
 )
 
 // node is one agent of the lab over all its lives: its name, address, state directory and host stay, its process comes
-// and goes. The methods that change it are called by one goroutine at a time, the one that plays; any may look.
+// and goes. The methods that change it are called by one goroutine at a time, the one that plays or has the hands; any may look.
 type node struct {
 	name   string
 	args   []string // of the agent

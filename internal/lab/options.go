@@ -56,6 +56,10 @@ type Options struct {
 	Insecure   bool     // the agents use no key; else the lab makes one of its own for them
 	Extra      []string // further arguments of `run`, given to each agent last
 
+	// Page serves the live page with buttons at PageAddr, an address of loopback; empty: 127.0.0.1 and a port that is free.
+	Page     bool
+	PageAddr string
+
 	JSON bool // print one JSON document at the end instead of text
 	Keep bool // leave the directory with states and logs behind
 
@@ -96,7 +100,7 @@ func (o *Options) validate() error {
 	case o.LoseHook < 0:
 		return usage("--lose-hook %v: expected a positive duration", o.LoseHook)
 	}
-	for _, part := range []func() error{o.validateMode, o.validateWeather, o.validateWatch, o.validateFaults} {
+	for _, part := range []func() error{o.validateMode, o.validateWeather, o.validateWatch, o.validateFaults, o.validatePage} {
 		if err := part(); err != nil {
 			return err
 		}

@@ -33,7 +33,7 @@ type layer struct {
 var layers = map[string]layer{
 	".":                     {may: "internal/cli"},
 	"internal/cli":          {may: "agent internal/config internal/control election election/lease internal/durable internal/fence hooks internal/guard internal/httpd internal/key internal/lab internal/reaper internal/sim internal/sim/paper internal/transport internal/realtime internal/keeper internal/rights internal/record"},
-	"internal/lab":          {may: "internal/control internal/key internal/lab/netlab internal/lab/verdict internal/realtime"},
+	"internal/lab":          {may: "internal/control internal/key internal/lab/netlab internal/lab/verdict internal/realtime internal/page"},
 	"internal/page":         {may: ""},
 	"internal/test/browser": {may: ""},
 	"internal/lab/netlab":   {may: ""},

@@ -1,0 +1,161 @@
+package lab
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bully-agent/bully-agent/internal/test/browser"
+)
+
+// printed is what a lab prints, for who waits for a part of it.
+type printed struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (p *printed) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.text.Write(b)
+}
+
+var pageAddress = regexp.MustCompile(`the page is at (http://\S+);`)
+
+// await gives the address of the page once it is printed.
+func (p *printed) await(t *testing.T, ended <-chan error) string {
+	t.Helper()
+	for {
+		p.mu.Lock()
+		m := pageAddress.FindSubmatch(p.text.Bytes())
+		p.mu.Unlock()
+		if m != nil {
+			return string(m[1])
+		}
+		select {
+		case err := <-ended:
+			t.Fatalf("the lab ended: %v\n%s", err, p.text.String())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+const labJob = `
+[[job]]
+name = "count-stars"
+command = ["/bin/sleep", "3"]
+schedule = "@every 5s"
+`
+
+// A stage is a lab with its page open in a browser.
+type stage struct {
+	t       *testing.T
+	b       *browser.Browser
+	address string
+	wide    *browser.Tab
+}
+
+// openStage runs a lab of three agents with a job until the test ends.
+func openStage(t *testing.T, cables bool) *stage {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts agents")
+	}
+	b := browser.Open(t)
+	t.Setenv("TMPDIR", shortDir(t))
+	config := filepath.Join(t.TempDir(), "agent.toml")
+	if err := os.WriteFile(config, []byte(labJob), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, ended, binary := &printed{}, make(chan error, 1), buildAgent(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		ended <- Run(ctx, Options{Nodes: 3, Binary: binary, Page: true, Netns: cables, Preempt: "never", Extra: []string{"--config", config}, Out: out, Err: out})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err == nil || !strings.Contains(err.Error(), "all agents of the lab are gone") {
+			t.Errorf("the lab ended with %v", err)
+		}
+		expectNoRemains(t)
+	})
+	address := out.await(t, ended)
+	return &stage{t: t, b: b, address: address, wide: b.Open(address, browser.View{Width: 1400, Height: 900, Dark: true, Still: true})}
+}
+
+func (s *stage) press(order, node string) {
+	s.t.Helper()
+	button := `document.querySelector('#lab button[aria-label="` + order + " " + node + `"]')`
+	s.wide.Await(button + `?.disabled === false`)
+	browser.Eval[bool](s.wide, "("+button+".click(), true)")
+}
+
+func (s *stage) leads(node string) {
+	s.t.Helper()
+	s.wide.AwaitText("h1", node+" leads")
+	s.wide.AwaitText("#history tbody tr.led", node)
+}
+
+// Real agents, a real browser, and somebody who presses the buttons: a failover, a return, a pause and a hand-over, with a job
+// that goes on through all of it.
+func TestButtonsAndAFailover(t *testing.T) {
+	s := openStage(t, false)
+	wide, small := s.wide, s.b.Open(s.address, browser.View{Width: 360, Height: 800, Still: true})
+	s.leads("n3")
+	wide.AwaitText("#jobs tbody", "running")
+	wide.Await(`document.querySelector("#lease-trace polyline")?.getAttribute("points").split(" ").length > 20`)
+	wide.ExpectAccessible()
+	wide.Picture("lab-1-job-1400-dark")
+
+	s.press("Kill", "n3")
+	wide.AwaitText("h1", "n2 leads")
+	wide.Picture("lab-2-failover-1400-dark")
+	wide.AwaitText("#history tbody", "kill")
+	wide.AwaitText("#lab tbody", "signal: killed")
+	s.press("Restart", "n3")
+	s.press("Pause", "n2")
+	s.leads("n3")
+	wide.AwaitText("#history tbody", "pause")
+	s.press("Continue", "n2")
+	s.press("Hand over", "n3")
+	s.leads("n2")
+	wide.AwaitText("#history tbody", "handover")
+	wide.Picture("lab-3-handover-1400-dark")
+	s.press("Stop", "n2")
+	s.leads("n3")
+	wide.AwaitText("#jobs tbody", "succeeded")
+	wide.ExpectAccessible()
+	wide.Picture("lab-4-end-1400-dark")
+	small.AwaitText("h1", "n3 leads")
+	small.ExpectAccessible()
+	small.Picture("lab-4-end-360-light")
+	wide.ExpectOnly(s.address)
+	t.Logf("%s", wide.Text("#failovers-count"))
+	if said := wide.Messages(); len(said) > 0 {
+		t.Errorf("the browser noted: %q", said)
+	}
+}
+
+func TestACutOnThePage(t *testing.T) {
+	if err := mayUseNamespaces(); err != nil {
+		t.Skipf("skipped: %v", err)
+	}
+	s := openStage(t, true)
+	s.leads("n3")
+	s.press("Cut", "n3")
+	s.wide.AwaitText("#lab tbody", "pulled")
+	s.leads("n2")
+	s.wide.AwaitText("#members tbody", "dead")
+	s.wide.AwaitText("#history tbody", "cut")
+	s.wide.ExpectAccessible()
+	s.wide.Picture("lab-5-cut-1400-dark")
+	s.press("Plug in", "n3")
+	s.wide.Await(`!document.querySelector("#lab tbody").innerText.includes("pulled")`)
+}
