@@ -14,15 +14,6 @@ const maxClaims = 5
 
 // canvassVoters asks every other voter that may be alive.
 func (n *Node) canvassVoters() {
-	if wait := max(n.boundFor(n.cfg.ID), n.muteFor()); wait > 0 { // self is a voter too (M4)
-		n.timers.arm(stateTimer, n.now.Add(wait))
-		n.contest.isNamed = false
-		return
-	}
-	if n.contest.isNamed { // the old leader has released the voters for us
-		n.becomeClaimant(n.contest.won)
-		return
-	}
 	n.contest.canvass = &quorum.Canvass{}
 	n.exchanges.drop(func(x *exchange) bool { return x.frame.Kind == wire.Election }) // that round is over
 	question := wire.Frame{Kind: wire.Canvass, Reason: n.contest.reason, Epoch: n.epoch, HeartbeatAge: n.heartbeatAge(),

@@ -13,16 +13,19 @@ func (n *Node) claim(cause Cause) {
 		n.enter(Elect, n.contest.cause)
 	}
 	n.contest.won = cause
-	switch {
-	case n.now.Before(n.contest.release):
-		n.timers.arm(stateTimer, n.contest.release)
-	case n.electableCount() < n.cfg.MinMembers:
+	switch h, until := n.hurdle(); h {
+	case HurdleLease:
+		n.timers.arm(stateTimer, until)
+	case HurdleMute, HurdlePromise:
+		n.timers.arm(stateTimer, until)
+		n.contest.isNamed = false
+	case HurdleMembers:
 		n.retry(TooFewMembers)
-	case n.isQuorum() && !n.saved.Roster.Formed:
+	case HurdleRoster:
 		n.formRoster()
-	case n.isQuorum():
+	case HurdleVoters:
 		n.canvassVoters()
-	case n.heardCount() < n.needAcks() || (n.wasCutOff() && !n.contest.probed):
+	case HurdleSilence:
 		n.lookForOthers()
 	default:
 		n.becomeClaimant(cause)

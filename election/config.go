@@ -191,15 +191,7 @@ func (c Config) outranks(ap uint16, a wire.ID, bp uint16, b wire.ID) bool {
 	return order > 0
 }
 
-// mayPreempt says whether a live leader b gives way to a. It is policy, and
-// not the order: a random id is no reason to move a running service.
+// mayPreempt says whether a live leader b gives way to a.
 func (c Config) mayPreempt(ap uint16, a wire.ID, bp uint16, b wire.ID) bool {
-	switch c.Preempt {
-	case PreemptNever:
-		return false
-	case PreemptAlways:
-		return c.outranks(ap, a, bp, b)
-	default:
-		return ap != bp && c.outranks(ap, a, bp, b)
-	}
+	return c.preemption(ap, a, bp, b) == Preempts
 }

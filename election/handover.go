@@ -49,10 +49,7 @@ func (n *Node) onPreemptRequest(p *peer, f *wire.Frame) {
 func (n *Node) prepare(cause Cause) {
 	t := &n.reign.transfer
 	t.cause, t.to = cause, wire.ID{}
-	for _, p := range n.living() {
-		if slices.Contains(t.refused, p.ID) || !n.mayReceive(p) {
-			continue
-		}
+	if p := n.successor(); p != nil {
 		t.to = p.ID
 		n.ask(p, wire.Frame{Kind: wire.Prepare, Epoch: n.epoch}, 0)
 		return
@@ -61,6 +58,16 @@ func (n *Node) prepare(cause Cause) {
 	if cause == Stopped {
 		n.becomeStopping(Stopped, ending{planned: true}) // nobody can take over: stop all the same
 	}
+}
+
+// successor gives the best to whom this leader may hand over; nil: there is nobody.
+func (n *Node) successor() *peer {
+	for _, p := range n.living() {
+		if !slices.Contains(n.reign.transfer.refused, p.ID) && n.mayReceive(p) {
+			return p
+		}
+	}
+	return nil
 }
 
 // mayReceive: a preemption goes only to those that may displace us; somebody

@@ -59,7 +59,7 @@ func (p *peer) sentTime(seq uint32) (time.Time, bool) {
 func (p *peer) worth(seq uint32) time.Duration { return p.sent[seq%uint32(len(p.sent))].worth }
 
 // isElectable: may lead, as far as its own words go.
-func (p *peer) isElectable() bool { return p.Part == Voter && !p.Draining && p.Status != Left }
+func (p *peer) isElectable() bool { return p.unfit() == Fit }
 
 // mayAcknowledge: its acknowledgement counts, for it could see who leads after us.
 func (p *peer) mayAcknowledge() bool { return p.Part != Observer }
@@ -133,9 +133,7 @@ func (n *Node) forgiveNextLife() {
 	}
 }
 
-func (n *Node) isLiving(p *peer) bool {
-	return p.isElectable() && n.presumedAlive(p) && !n.isGone(p) && n.isVoter(p.ID)
-}
+func (n *Node) isLiving(p *peer) bool { return n.unfit(p) == Fit }
 
 // livingCount is len(living()), for what is asked at every frame.
 func (n *Node) livingCount() int {
