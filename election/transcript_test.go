@@ -114,7 +114,9 @@ func scanDuration(t *testing.T, d *datadriven.TestData, key string, into *time.D
 //	lose D                from now on a lose hook takes so long
 //	frames on|off         show frames, heartbeats excepted
 //	count                 frames sent since the last count
+//	bar K BAR on|off      the agent has found out what keeps its node from standing
 //	status
+//	why [K …]             what keeps a host from standing and from claiming, and what it goes by
 func (w *world) command(d *datadriven.TestData) {
 	args := make([]string, 0, len(d.CmdArgs))
 	for _, a := range d.CmdArgs {
@@ -186,6 +188,16 @@ func (w *world) command(d *datadriven.TestData) {
 		w.countSent()
 	case "status":
 		w.status()
+	case "bar":
+		for b := range barCount {
+			if b.String() == args[1] {
+				w.step(w.named(args[:1])[0], Barred{Bar: b, On: args[2] == "on"})
+			}
+		}
+	case "why":
+		for _, h := range w.named(args) {
+			w.why(h)
+		}
 	default:
 		w.t.Fatalf("%s: unknown command", d.Pos)
 	}
@@ -267,6 +279,20 @@ func (w *world) countSent() {
 	sort.Strings(lines)
 	fmt.Fprintln(&w.trace, strings.Join(lines, "\n"))
 	clear(w.sent)
+}
+
+// why shows a host's bars and outlook, and whom of the others it leaves out.
+func (w *world) why(h *host) {
+	text := h.node.Outlook().String()
+	if bars := h.node.Status().Bars; bars != 0 {
+		text = "bars=" + bars.String() + " " + text
+	}
+	for _, other := range w.hosts {
+		if c, known := h.node.Candidate(other.id()); known && c.Unfit != Fit {
+			text += fmt.Sprintf(" n%d:%s", other.number, c.Unfit)
+		}
+	}
+	w.say(h, "%s", text)
 }
 
 func (w *world) status() {

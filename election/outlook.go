@@ -1,0 +1,116 @@
+package election
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// Outlook is what a node's next decisions rest on, beside its Bars: for people who ask
+// why it leads or not, and what comes next. Each of its fields is what the deciding code
+// returns or keeps; nothing is worked out anew.
+type Outlook struct {
+	// Of a node that knows no leader.
+	Hurdle   Hurdle    // the first before a claim; NoHurdle with any leader
+	Until    time.Time // it ends then by itself; zero: time alone does not end it
+	Isolated bool      // when it looked for others last, too few answered
+	Due      time.Time // the present state's patience ends; zero: it waits for others
+	Rank     int       // how many outrank it here
+	Helper   wire.ID   // the better one that it waits for; zero: none
+
+	// Of a node that follows: its policy towards its leader, whether or not it is barred.
+	Preempt Preemption
+	AskAt   time.Time     // it asks the leader to hand over then; zero: it does not
+	Delay   time.Duration // it would wait so long first
+
+	// Of a leader.
+	Successor  wire.ID // a hand-over to it is under way; zero: none
+	Next       wire.ID // the best to whom it could hand over; zero: nobody
+	Challenger wire.ID // the best that may preempt it; zero: nobody
+
+	Lost      int // leaderships lost in the last ten minutes: each doubles Delay
+	Electable int // how many could lead, oneself included
+}
+
+// Outlook gives the node's outlook as of its last Step.
+func (n *Node) Outlook() Outlook {
+	o := Outlook{Due: n.timers[stateTimer], Rank: n.rank(), Delay: n.preemptDelay(), Lost: len(n.flaps.lost), Electable: n.electableCount()}
+	switch leader := n.peer(n.epoch.Owner); {
+	case n.state == Lead || n.state == Stopping:
+		n.describeReign(&o)
+	case n.leaderKnown && leader != nil:
+		o.Preempt = n.cfg.preemption(n.cfg.Priority, n.cfg.ID, leader.Priority, leader.ID)
+		o.AskAt = n.timers[preemptTimer]
+	default:
+		o.Hurdle, o.Until = n.hurdle()
+		o.Isolated, o.Helper = n.contest.isolated, n.contest.helper
+	}
+	return o
+}
+
+func (n *Node) describeReign(o *Outlook) {
+	if o.Successor = n.reign.transfer.to; n.state == Stopping {
+		o.Successor = n.reign.ending.successor
+	}
+	if p := n.successor(); p != nil {
+		o.Next = p.ID
+	}
+	for _, p := range n.living() {
+		if n.cfg.mayPreempt(p.Priority, p.ID, n.cfg.Priority, n.cfg.ID) {
+			o.Challenger = p.ID
+			return
+		}
+	}
+}
+
+// Candidate is what a node knows of another member that might lead.
+type Candidate struct {
+	Unfit   Unfit
+	Preempt Preemption // what the policy says of it under the present leader
+}
+
+// Candidate judges another member; false: there is none with this id.
+func (n *Node) Candidate(id wire.ID) (Candidate, bool) {
+	p := n.peer(id)
+	if p == nil || id == n.cfg.ID {
+		return Candidate{}, false
+	}
+	c := Candidate{Unfit: n.unfit(p)}
+	switch leader := n.peer(n.epoch.Owner); {
+	case n.state == Lead || n.state == Stopping:
+		c.Preempt = n.cfg.preemption(p.Priority, p.ID, n.cfg.Priority, n.cfg.ID)
+	case n.leaderKnown && leader != nil && leader != p:
+		c.Preempt = n.cfg.preemption(p.Priority, p.ID, leader.Priority, leader.ID)
+	}
+	return c, true
+}
+
+// String gives the outlook on one line, times left out.
+func (o Outlook) String() string {
+	text := fmt.Sprintf("rank=%d electable=%d", o.Rank, o.Electable)
+	if o.Hurdle != NoHurdle {
+		text += " hurdle=" + o.Hurdle.String()
+	}
+	if o.Preempt != NoPreemption {
+		text += " preempt=" + o.Preempt.String()
+	}
+	if o.Isolated {
+		text += " isolated"
+	}
+	if !o.AskAt.IsZero() {
+		text += " asks"
+	}
+	for _, who := range []struct {
+		word string
+		id   wire.ID
+	}{{"helper", o.Helper}, {"successor", o.Successor}, {"next", o.Next}, {"challenger", o.Challenger}} {
+		if !who.id.IsZero() {
+			text += fmt.Sprintf(" %s=%s", who.word, who.id.Short())
+		}
+	}
+	if o.Lost > 0 {
+		text += fmt.Sprintf(" lost=%d", o.Lost)
+	}
+	return text
+}
