@@ -39,6 +39,8 @@ type fakeAgent struct {
 	reload  func(context.Context) error
 	command func(ctx context.Context, name string, args map[string]string) error
 	record  func(to io.Writer) error
+
+	explanation Explanation
 }
 
 func (f *fakeAgent) Status() Status     { return f.status }
@@ -51,6 +53,13 @@ func (f *fakeAgent) Keys() Keys            { return f.keys }
 func (f *fakeAgent) History() []Leadership { return f.history }
 
 func (f *fakeAgent) Record(_ context.Context, to io.Writer) error { return f.record(to) }
+
+func (f *fakeAgent) Explain(_ context.Context, member string) (Explanation, error) {
+	if member != "" && member != f.explanation.Member.Name {
+		return Explanation{}, &APIError{Status: http.StatusConflict, Message: "nobody is called " + member, Code: "unknown_member"}
+	}
+	return f.explanation, nil
+}
 
 func (f *fakeAgent) Reload(ctx context.Context) error {
 	if f.reload == nil {

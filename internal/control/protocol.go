@@ -183,8 +183,8 @@ type Event struct {
 }
 
 // Backend is what the server asks: the agent, or a fake in tests. All methods
-// may be called from any goroutine at any time. All but Reload and Command
-// return at once, and what they return belongs to the caller.
+// may be called from any goroutine at any time. All but Explain, Reload and
+// Command return at once, and what they return belongs to the caller.
 type Backend interface {
 	LeaseBackend
 	JobBackend
@@ -200,6 +200,9 @@ type Backend interface {
 	Age() time.Duration
 	// History lists past leaderships and the present one, oldest first.
 	History() []Leadership
+	// Explain says why the member with this name or id leads, or not; "" is this one.
+	// It waits for the agent's loop; ctx ends when the client hangs up.
+	Explain(ctx context.Context, member string) (Explanation, error)
 	// Events returns the kept events with a Seq above since, oldest first, and
 	// a channel that is closed when there is a newer one.
 	Events(since uint64) ([]Event, <-chan struct{})

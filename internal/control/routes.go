@@ -28,6 +28,7 @@ func (s *server) routes() []route {
 		{http.MethodGet, "/v1/leader", Read, s.look(s.leader)},
 		{http.MethodGet, "/v1/members", Read, s.look(func() (any, error) { return list(s.backend.Members()), nil })},
 		{http.MethodGet, "/v1/history", Read, s.look(func() (any, error) { return list(s.backend.History()), nil })},
+		{http.MethodGet, "/v1/explain", Read, s.explain},
 		{http.MethodGet, "/v1/events", Read, s.events},
 		{http.MethodGet, "/v1/lease", Lend, s.lease},
 		{http.MethodGet, "/v1/keys", Read, s.look(s.keys)},

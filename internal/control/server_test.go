@@ -43,12 +43,14 @@ func TestEveryQuestionIsAnswered(t *testing.T) {
 	b := &fakeAgent{status: leadingStatus(), members: twoMembers(), history: twoLeaderships()}
 	b.Append(Event{Time: noon, Type: "start", Text: "agent started"})
 	srv := serveAgent(t, b, nil)
+	b.explanation = alphaExplained()
 	tests := map[string]string{ // route → file in testdata
 		"/v1/status":  "status_leading",
 		"/v1/leader":  "leader",
 		"/v1/members": "members",
 		"/v1/history": "history",
 		"/v1/events":  "event_short",
+		"/v1/explain": "explain",
 	}
 	for target, file := range tests {
 		t.Run(target, func(t *testing.T) {
