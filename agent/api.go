@@ -2,6 +2,7 @@ package agent
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -141,6 +142,14 @@ func (a *agent) Members() []control.Member {
 
 // History implements control.Backend.
 func (a *agent) History() []control.Leadership { return a.seat.past() }
+
+// Explain implements control.Backend.
+func (a *agent) Explain(ctx context.Context, member string) (e control.Explanation, err error) {
+	if !a.call(ctx.Done(), func() { e, err = a.seat.explain(member) }) {
+		return control.Explanation{}, errGone
+	}
+	return e, err
+}
 
 // Events implements control.Backend.
 func (a *agent) Events(since uint64) ([]control.Event, <-chan struct{}) { return a.ring.Events(since) }

@@ -54,6 +54,11 @@ func (s *seat) onDiskFailed(err error) {
 	s.diskAt, s.diskWhy = s.around.now().Add(diskRetry), err.Error()
 }
 
+// diskNote says that the disk takes no writes.
+func (s *seat) diskNote() string {
+	return "the state directory takes no writes: this agent cannot lead until it does: " + s.diskWhy
+}
+
 // retrySave tries the disk again after a failure.
 func (s *seat) retrySave() {
 	if s.diskAt.IsZero() || s.around.now().Before(s.diskAt) {

@@ -32,6 +32,14 @@ const (
 	promiseQuorum    = "at most one leader at any instant; a minority has none"
 )
 
+// What whyNoLeader and explain both say.
+const (
+	whyIsolated  = "no other member answers: this host claims nothing until one does or all are declared dead"
+	whyTooFew    = "fewer members than min_members can be elected"
+	whyPromised  = "voters are still bound by their promise to the last leader, which ends within a lease"
+	whyListening = "listening for a leader before a first election"
+)
+
 // mode is the word for hooks and status.
 func (t *tally) mode() string {
 	if t.settings.Expect > 0 {
@@ -59,13 +67,13 @@ func (t *tally) whyNoLeader(status election.Status) string {
 			return why
 		}
 	case status.Isolated:
-		return "no other member answers: this host claims nothing until one does or all are declared dead"
+		return whyIsolated
 	case status.Cause == election.TooFewMembers:
-		return "fewer members than min_members can be elected"
+		return whyTooFew
 	}
 	switch {
 	case status.State == election.Start:
-		return "listening for a leader before a first election"
+		return whyListening
 	case onlyWatches(status):
 		return "this host does not stand, and hears nobody who leads"
 	}
@@ -92,7 +100,7 @@ func (t *tally) whyNoQuorum(status election.Status) string {
 	case !status.Roster.Formed:
 		return fmt.Sprintf("the roster holds once all %d voters have answered", len(status.Roster.IDs))
 	case status.Cause == election.Promised:
-		return "voters are still bound by their promise to the last leader, which ends within a lease"
+		return whyPromised
 	}
 	return ""
 }
@@ -128,17 +136,27 @@ func (t *tally) quorumNotes(status election.Status) []string {
 		notes = append(notes, t.whyNoQuorum(status))
 	}
 	switch {
-	case status.Outside && len(seen) > expect:
-		notes = append(notes, fmt.Sprintf("%d voters are present but expect = %d: this host is outside the roster and only observes", len(seen), expect))
-	case status.Outside:
-		notes = append(notes, "this host is outside the roster and only observes until the leader admits it")
-	case t.isForgotten(status.Roster):
-		notes = append(notes, t.forgottenBy(status.Roster))
+	case status.Outside || t.isForgotten(status.Roster):
+		notes = append(notes, t.whyNoVoter(status))
 	case status.Roster.Formed && len(seen) > expect && len(outside) > 0:
 		notes = append(notes, fmt.Sprintf("%d voters are present but expect = %d: %s outside the roster and only %s",
 			len(seen), expect, hostsAre(outside), plural(len(outside), "observes", "observe")))
 	}
 	return notes
+}
+
+// whyNoVoter says why this host does not vote; empty if it does, as far as it knows.
+func (t *tally) whyNoVoter(status election.Status) string {
+	seen, expect := len(t.known.seen().electorate()), t.settings.Expect
+	switch {
+	case status.Outside && seen > expect:
+		return fmt.Sprintf("%d voters are present but expect = %d: this host is outside the roster and only observes", seen, expect)
+	case status.Outside:
+		return "this host is outside the roster and only observes until the leader admits it"
+	case t.isForgotten(status.Roster):
+		return t.forgottenBy(status.Roster)
+	}
+	return ""
 }
 
 // isForgotten: the roster on this host's disk leaves it out. One that was never in a

@@ -63,6 +63,7 @@ type seat struct {
 
 	hookReady bool // the become hook of the present epoch succeeded
 	lastHook  *control.Hook
+	loseTook  time.Duration       // of the last lose hook; zero: none has run in this life
 	redo      redo                // the hook that failed and is to be tried again
 	heldUp    *election.StartHook // lose hook that waits for holders; nil: none
 	fading    []election.Send     // the will's letters, if they are to be finished anew

@@ -26,10 +26,7 @@ type standing struct {
 
 // publish shows the seat's state to the other goroutines.
 func (s *seat) publish() {
-	status := s.node.Status()
-	if s.isHeldBack {
-		status.Held = s.heldUntil
-	}
+	status := s.shownStatus()
 	st := &standing{status: status, role: s.roleWord(status.Role), leader: s.around.seen().controlNode(status.Leader),
 		degraded: s.degraded(status), lastHook: s.lastHook, notes: s.notes(status), roster: s.tally.controlRoster(status.Roster),
 		quorum: s.tally.controlQuorum(status), why: s.tally.whyNoLeader(status)}
@@ -40,6 +37,15 @@ func (s *seat) publish() {
 	s.holders.show(status, s.hookReady)
 }
 
+// shownStatus is the node's, with the operator's hold-down and not the seat's own.
+func (s *seat) shownStatus() election.Status {
+	status := s.node.Status()
+	if s.isHeldBack {
+		status.Held = s.heldUntil
+	}
+	return status
+}
+
 // notes says in plain words what a person should know.
 func (s *seat) notes(status election.Status) []string {
 	notes := []string{}
@@ -47,7 +53,7 @@ func (s *seat) notes(status election.Status) []string {
 		notes = append(notes, "no other member answers: this host may be cut off")
 	}
 	if !s.diskAt.IsZero() {
-		notes = append(notes, "the state directory takes no writes: this agent cannot lead until it does: "+s.diskWhy)
+		notes = append(notes, s.diskNote())
 	}
 	notes = append(notes, s.hookNotes(status)...)
 	notes = append(notes, s.tally.quorumNotes(status)...)

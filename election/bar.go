@@ -19,6 +19,15 @@ const (
 	barCount
 )
 
+// AllBars gives the bars, in that order.
+func AllBars() []Bar {
+	all := make([]Bar, barCount)
+	for i := range all {
+		all[i] = Bar(i)
+	}
+	return all
+}
+
 var barWords = [barCount]string{BarPart: "part", BarRoster: "roster", BarLeave: "leave", BarSameID: "same-id", BarAside: "aside",
 	BarDisk: "disk", BarLink: "link", BarHold: "hold-down"}
 

@@ -31,11 +31,13 @@ type Outlook struct {
 
 	Lost      int // leaderships lost in the last ten minutes: each doubles Delay
 	Electable int // how many could lead, oneself included
+
+	Sync time.Duration // what a save takes here, of late
 }
 
 // Outlook gives the node's outlook as of its last Step.
 func (n *Node) Outlook() Outlook {
-	o := Outlook{Due: n.timers[stateTimer], Rank: n.rank(), Delay: n.preemptDelay(), Lost: len(n.flaps.lost), Electable: n.electableCount()}
+	o := Outlook{Due: n.timers[stateTimer], Rank: n.rank(), Delay: n.preemptDelay(), Lost: len(n.flaps.lost), Electable: n.electableCount(), Sync: n.sync}
 	switch leader := n.peer(n.epoch.Owner); {
 	case n.state == Lead || n.state == Stopping:
 		n.describeReign(&o)
@@ -114,3 +116,6 @@ func (o Outlook) String() string {
 	}
 	return text
 }
+
+// Settings gives the node's own, with defaults filled in and as commands have changed them.
+func (n *Node) Settings() Config { return n.cfg }
