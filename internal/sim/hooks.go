@@ -39,6 +39,7 @@ type hookRun struct {
 // hookTimes is how long hooks take in a scenario.
 type hookTimes struct {
 	become, lose time.Duration // usually, at most
+	least        time.Duration // of lose, usually
 	timeout      time.Duration // their own bound
 	slow, stuck  odds
 	fails        odds
@@ -154,7 +155,7 @@ func (w *World) hookTakes(hook election.Hook) time.Duration {
 	case hook == election.Become:
 		return w.upTo(t.become)
 	}
-	return w.upTo(t.lose)
+	return t.least + w.upTo(t.lose-t.least)
 }
 
 // planHookEnd ends the current hook in a while, unless it is planned anew.

@@ -214,7 +214,7 @@ func (w *World) keeperHookTakes() (time.Duration, bool) {
 	case u.happens(t.slow):
 		return min(u.upTo(t.timeout), 10*max(t.lose, t.become)), true
 	}
-	return u.upTo(t.lose), !u.happens(t.fails)
+	return t.least + u.upTo(t.lose-t.least), !u.happens(t.fails)
 }
 
 // keeperOver: an agent that was silent is told; a dead one's will is next.

@@ -19,6 +19,7 @@ type machine struct {
 	disk   disk
 	hooks  hooks
 	linkUp bool
+	far    time.Duration // its share of the way to another
 	port   uint16
 	wiped  byte // how often its disk was: part of the id
 	copyOf *machine
