@@ -76,8 +76,8 @@ type call struct {
 func commands() []command {
 	return []command{
 		runCommand, labCommand, simCommand,
-		statusCommand, leaderCommand, isLeaderCommand, membersCommand, waitCommand, eventsCommand, historyCommand, metricsCommand,
-		statusCommand, leaderCommand, isLeaderCommand, membersCommand, waitCommand, eventsCommand, historyCommand, recordCommand, replayCommand,
+		statusCommand, explainCommand, leaderCommand, isLeaderCommand, membersCommand, waitCommand, eventsCommand, historyCommand,
+		metricsCommand, recordCommand, replayCommand,
 		stepDownCommand, standCommand, handoverCommand, forgetCommand, reloadCommand, jobsCommand, hooksCommand, execCommand, holdCommand, fenceCommand,
 		configCommand, keyCommand, versionCommand,
 	}

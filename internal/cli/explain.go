@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/bully-agent/bully-agent/internal/control"
+)
+
+var explainCommand = command{
+	name: "explain", usage: "say why a host leads or not, and what comes next", args: "[MEMBER]", maxArgs: 1,
+	about: `Without MEMBER it is about this host. What the election needs and has is on the line "ok"; each line "NO" is
+		something that keeps the host from leading; "then" is what it does next. Of another member it says what this host
+		knows; what keeps that one from standing, it knows best itself.
+
+		With --if it plays what would happen in a simulation of this cluster, with its members, settings and round trips, many
+		times: "kill NAME" (the agent's process ends, as after kill -9), "NAME dies" (its host goes off), "cut NAME" (its cable
+		carries nothing any more), "stop NAME" (in order), "freeze NAME". The time is from then until another leads; its
+		become-leader hook is not counted. A lose-leadership hook counts where others wait for its end.`,
+	examples: []string{program + " explain", program + " explain beta", program + ` explain --if "alpha dies"`, program + ` explain --if "stop beta" --lose-hook 2s`},
+	options: []option{
+		{name: "if", value: "WHAT", usage: `play what would happen: "kill NAME", "NAME dies", "cut NAME", "stop NAME", "freeze NAME"`},
+		{name: "lose-hook", value: "TIME", usage: "with --if: what a lose-leadership hook takes", fallback: "as it took here last, else 20ms"},
+		jsonOption, socketOption},
+	action: func(c *call) error {
+		if c.IsSet("if") {
+			return c.explainIf()
+		}
+		if c.IsSet("lose-hook") {
+			return usage("", "--lose-hook counts with --if only")
+		}
+		e, err := c.client().Explain(c.Context.Context, c.Args().First())
+		if err != nil {
+			return err
+		}
+		if c.Bool("json") {
+			return c.printJSON(e)
+		}
+		return c.print(c.explainText(e))
+	},
+}
+
+// explainText has all that is well on one line, and all that is not on one each.
+func (c *console) explainText(e control.Explanation) string {
+	var well []string
+	var b strings.Builder
+	for _, r := range e.Reasons {
+		if r.OK {
+			well = append(well, r.Text)
+		} else {
+			b.WriteString("  " + c.painted(red, "NO") + "   " + r.Text + "\n")
+		}
+	}
+	head := e.Headline + "\n"
+	if len(well) > 0 {
+		head += "  " + c.painted(green, "ok") + "   " + strings.Join(well, ", ") + "\n"
+	}
+	for _, line := range e.Then {
+		b.WriteString("  then " + line + "\n")
+	}
+	return head + b.String()
+}

@@ -1,0 +1,296 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/internal/sim"
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+const (
+	ifPlays    = 1000            // more of them change no digit that is shown
+	ifSpan     = 2 * time.Second // of real time for all of them
+	ifLoseHook = 20 * time.Millisecond
+)
+
+// ifVerbs are the blows by their words, before and behind the name.
+var ifVerbs = []struct {
+	before, behind string
+	blow           sim.Blow
+}{
+	{"kill", "is killed", sim.AgentKilled},
+	{"switch off", "dies", sim.HostDies},
+	{"cut", "is cut", sim.HostCut},
+	{"stop", "stops", sim.AgentStops},
+	{"freeze", "freezes", sim.AgentFreezes},
+}
+
+// ifAnswer is the JSON of explain --if.
+type ifAnswer struct {
+	If       string        `json:"if"`
+	Hit      string        `json:"hit"`
+	Plays    int           `json:"plays"`
+	Leaders  []ifLeader    `json:"leaders"`      // the most frequent first; one without a name: nobody
+	HitLeads float64       `json:"hit_leads"`    // in this share of the plays the host that is hit leads in the end, on its side
+	Quorum   *ifQuorum     `json:"quorum"`       // null in available mode
+	LoseHook float64       `json:"lose_hook_ms"` // that was counted
+	Text     string        `json:"text"`
+	took     time.Duration // of all plays
+}
+
+type ifQuorum struct {
+	Have int `json:"have"`
+	Need int `json:"need"`
+	Of   int `json:"of"`
+}
+
+// ifLeader is who leads in some of the plays, and how long that took.
+type ifLeader struct {
+	Name  string  `json:"name"`
+	Share float64 `json:"share"`
+	Stays bool    `json:"stays"` // it led before, all the time
+	P1    float64 `json:"p1_ms"`
+	P50   float64 `json:"p50_ms"`
+	P99   float64 `json:"p99_ms"`
+}
+
+// explainIf plays what happens to the live cluster in this process, not in the agent.
+func (c *call) explainIf() error {
+	if c.NArg() > 0 {
+		return usage("", "--if is about the host that it names: expected no MEMBER")
+	}
+	e, err := c.client().Explain(c.Context.Context, "")
+	if err != nil {
+		return err
+	}
+	hit, blow, err := parseIf(c.String("if"), e.Cluster.Hosts)
+	if err != nil {
+		return err
+	}
+	hook, isAssumed, err := c.loseHook(e.Cluster)
+	if err != nil {
+		return err
+	}
+	cluster, err := simulated(e.Cluster, hook)
+	if err != nil {
+		return err
+	}
+	answer, err := playIf(cluster, e.Cluster, hit, blow)
+	if err != nil {
+		return err
+	}
+	answer.If, answer.Hit, answer.LoseHook = c.String("if"), e.Cluster.Hosts[hit].Name, inMS(hook)
+	answer.Text = answer.sentence()
+	if c.Bool("json") {
+		return c.printJSON(answer)
+	}
+	return c.print(answer.Text + "\n" + answer.counted(hook, isAssumed))
+}
+
+func (c *call) loseHook(of control.Cluster) (took time.Duration, isAssumed bool, err error) {
+	if took, err = c.duration("lose-hook"); err != nil || c.IsSet("lose-hook") {
+		return took, false, err
+	}
+	if of.LoseHookMS != nil {
+		return time.Duration(*of.LoseHookMS * float64(time.Millisecond)), false, nil
+	}
+	return ifLoseHook, true, nil
+}
+
+// parseIf finds the verb and the host in "kill alpha" or "alpha dies".
+func parseIf(text string, hosts []control.Host) (hit int, blow sim.Blow, err error) {
+	words := strings.Join(strings.Fields(text), " ")
+	var verbs []string
+	for _, v := range ifVerbs {
+		name, isBefore := strings.CutPrefix(words, v.before+" ")
+		if !isBefore {
+			name, isBefore = strings.CutSuffix(words, " "+v.behind)
+		}
+		verbs = append(verbs, strconv.Quote(v.before+" NAME")+" or "+strconv.Quote("NAME "+v.behind))
+		if !isBefore {
+			continue
+		}
+		i := slices.IndexFunc(hosts, func(h control.Host) bool {
+			return h.Name == name || len(name) >= 4 && strings.HasPrefix(h.ID, strings.ToLower(name))
+		})
+		if i < 0 {
+			var known []string
+			for _, h := range hosts {
+				known = append(known, h.Name)
+			}
+			slices.Sort(known)
+			return 0, 0, usage("", "--if is %s, and there is no host %s: expected one of %s", strconv.Quote(text), strconv.Quote(name), strings.Join(known, ", "))
+		}
+		return i, v.blow, nil
+	}
+	return 0, 0, usage("", "--if is %s: expected %s", strconv.Quote(text), strings.Join(verbs, ", "))
+}
+
+// simulated puts a live cluster into the simulator's words.
+func simulated(of control.Cluster, hook time.Duration) (*sim.Cluster, error) {
+	algorithm := map[string]election.Algorithm{"classic": election.Classic, "enhanced": election.Enhanced, "smallest": election.Smallest}[of.Algorithm]
+	policy, isKnown := map[string]election.Policy{"priority": election.PreemptPriority, "always": election.PreemptAlways, "never": election.PreemptNever}[of.Preempt]
+	if algorithm == 0 || !isKnown {
+		return nil, fmt.Errorf("the agent has algorithm %q and preempt %q, which this program does not know", of.Algorithm, of.Preempt)
+	}
+	c := &sim.Cluster{Counter: of.Epoch, LoseHook: hook, Save: time.Duration(of.SaveMS * float64(time.Millisecond)), Settings: election.Config{
+		Algorithm: algorithm, Preempt: policy, Expect: of.Expect, Heartbeat: time.Duration(of.Heartbeat), Lease: time.Duration(of.Lease),
+		StopBudget: time.Duration(of.StopBudget), TakeoverDelay: time.Duration(of.TakeoverDelay), PreemptDelay: time.Duration(of.PreemptDelay),
+		MinAcks: of.MinAcks, MinMembers: of.MinMembers, CandidateSet: of.CandidateSet, KnownMinimum: uint16(of.KnownMinimum), Forgeable: of.Forgeable}}
+	own := ownShare(of.Hosts)
+	for _, h := range of.Hosts {
+		id, err := wire.ParseID(h.ID)
+		if err != nil {
+			return nil, fmt.Errorf("the agent names a member: %w", err)
+		}
+		part := map[string]election.Part{"witness": election.Witness, "observer": election.Observer}[h.Role]
+		far := own
+		if rtt := time.Duration(h.RTTMS * float64(time.Millisecond)); rtt > 0 {
+			far = rtt/2 - own
+		}
+		c.Hosts = append(c.Hosts, sim.Host{ID: id, Priority: uint16(h.Priority), Part: part, Here: h.Here, Leads: h.Leader, IsBarred: len(h.Bars) > 0, Far: far})
+	}
+	for _, voter := range of.Roster {
+		id, err := wire.ParseID(voter)
+		if err != nil {
+			return nil, fmt.Errorf("the agent names a voter: %w", err)
+		}
+		c.Roster = append(c.Roster, id)
+	}
+	return c, nil
+}
+
+// ownShare is this host's own share of the way to another: half of that to the nearest.
+func ownShare(hosts []control.Host) time.Duration {
+	least := math.Inf(1)
+	for _, h := range hosts {
+		if h.RTTMS > 0 {
+			least = min(least, h.RTTMS)
+		}
+	}
+	if math.IsInf(least, 1) {
+		return 0
+	}
+	return time.Duration(least / 4 * float64(time.Millisecond))
+}
+
+// playIf plays on all cores, as often as the time lets it.
+func playIf(cluster *sim.Cluster, of control.Cluster, hit int, blow sim.Blow) (a ifAnswer, err error) {
+	began := time.Now()
+	var mu sync.Mutex
+	var outcomes []sim.Outcome
+	var next atomic.Uint64
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for {
+				seed := next.Add(1)
+				if seed > ifPlays || seed > 1 && time.Since(began) > ifSpan {
+					return
+				}
+				o := sim.WhatIf(cluster, hit, blow, seed)
+				mu.Lock()
+				outcomes = append(outcomes, o)
+				mu.Unlock()
+			}
+		})
+	}
+	workers.Wait()
+	a = ifAnswer{Plays: len(outcomes), took: time.Since(began)}
+	times, apart := map[int][]time.Duration{}, 0
+	for _, o := range outcomes {
+		if o.Violation != nil {
+			return a, fmt.Errorf("the simulation fails, please report it: %s", o.Violation.Text)
+		}
+		times[o.Leader] = append(times[o.Leader], o.Took)
+		if o.HitLeads {
+			apart++
+		}
+		if o.Need > 0 {
+			a.Quorum = &ifQuorum{Have: o.Voters, Need: o.Need, Of: len(cluster.Roster)}
+		}
+	}
+	a.HitLeads = float64(apart) / float64(len(outcomes))
+	for i, took := range times {
+		a.Leaders = append(a.Leaders, leaderOf(i, took, of.Hosts, len(outcomes)))
+	}
+	slices.SortFunc(a.Leaders, func(x, y ifLeader) int { return cmp.Or(cmp.Compare(y.Share, x.Share), strings.Compare(x.Name, y.Name)) })
+	return a, nil
+}
+
+func leaderOf(i int, took []time.Duration, hosts []control.Host, plays int) ifLeader {
+	l := ifLeader{Share: float64(len(took)) / float64(plays)}
+	if i < 0 {
+		return l
+	}
+	slices.Sort(took)
+	at := func(p float64) float64 { return inMS(took[int(p*float64(len(took)-1)+0.5)]) }
+	l.Name, l.P1, l.P50, l.P99 = hosts[i].Name, at(0.01), at(0.5), at(0.99)
+	l.Stays = took[len(took)-1] == 0
+	return l
+}
+
+func inMS(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// sentence is the answer for people.
+func (a *ifAnswer) sentence() string {
+	var parts []string
+	for _, l := range a.Leaders {
+		parts = append(parts, l.sentence())
+	}
+	if a.HitLeads > 0 {
+		parts = append(parts, a.Hit+" leads on its side of the cut"+inShare(a.HitLeads))
+	}
+	if q := a.Quorum; q != nil && q.Have >= q.Need {
+		parts = append(parts, fmt.Sprintf("quorum stays (%d of %d)", q.Have, q.Of))
+	} else if q != nil {
+		parts = append(parts, fmt.Sprintf("quorum is lost (%d of %d, %d needed)", q.Have, q.Of, q.Need))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func (l *ifLeader) sentence() string {
+	switch {
+	case l.Name == "":
+		return "nobody leads" + inShare(l.Share)
+	case l.Stays:
+		return l.Name + " goes on leading" + inShare(l.Share)
+	}
+	return fmt.Sprintf("%s leads%s, p50 %s ms, p99 %s ms", l.Name, inShare(l.Share), ms(l.P50), ms(l.P99))
+}
+
+// inShare is nothing for all of the plays.
+func inShare(share float64) string {
+	if share == 1 {
+		return ""
+	}
+	return fmt.Sprintf(" in %.0f %% of the plays", 100*share)
+}
+
+// ms is a number of milliseconds, as exact as it is worth.
+func ms(v float64) string {
+	if v < 10 {
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(v, 'f', 0, 64)
+}
+
+// counted says what the times are of.
+func (a *ifAnswer) counted(hook time.Duration, isAssumed bool) string {
+	origin := ""
+	if isAssumed {
+		origin = ", an assumption: none has run here"
+	}
+	return fmt.Sprintf("%d plays in %s; the time until it leads, without its become hook; a lose hook takes %s to %s%s\n", a.Plays, span(a.took), span(hook), span(2*hook), origin)
+}
