@@ -81,20 +81,20 @@ func (s *seat) since(e wire.Epoch) string {
 	return ""
 }
 
-// inWords is a time span in its largest unit; a short one in milliseconds.
+// inWords is a time span in its largest unit, as the commands show it.
 func inWords(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch d = max(d, 0); {
 	case d < time.Second:
-		return fmt.Sprintf("%d ms", d.Milliseconds())
+		return fmt.Sprintf("%dms", d.Milliseconds())
 	case d < time.Minute:
-		return strings.TrimSuffix(fmt.Sprintf("%.1f", d.Seconds()), ".0") + " s"
+		return strings.TrimSuffix(fmt.Sprintf("%.1f", d.Seconds()), ".0") + "s"
 	case d < time.Hour:
-		return fmt.Sprintf("%d min", d/time.Minute)
+		return fmt.Sprintf("%dm", d/time.Minute)
 	case d < 2*day:
-		return fmt.Sprintf("%d h", d/time.Hour)
+		return fmt.Sprintf("%dh", d/time.Hour)
 	}
-	return fmt.Sprintf("%d days", d/day)
+	return fmt.Sprintf("%dd", d/day)
 }
 
 // barText says of a bar what is well, where that is worth a word, and what is not.

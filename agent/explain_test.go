@@ -45,7 +45,7 @@ func (h *testHost) why(t *testing.T, member string) string {
 	for _, line := range e.Then {
 		text += "  then " + line + "\n"
 	}
-	text = regexp.MustCompile(`\d+(\.\d+)? (ms|s|min|h)\b`).ReplaceAllString(text, "T")
+	text = regexp.MustCompile(`\d+(\.\d+)?(ms|s|m|h)\b`).ReplaceAllString(text, "T")
 	text = regexp.MustCompile(`\d{4}-\d\d-\d\dT[0-9:]+(Z|[+-][0-9:]+)`).ReplaceAllString(text, "TIME")
 	return strings.ReplaceAll(text, h.dir, "DIR")
 }

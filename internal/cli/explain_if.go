@@ -267,7 +267,7 @@ func (l *ifLeader) sentence() string {
 	case l.Stays:
 		return l.Name + " goes on leading" + inShare(l.Share)
 	}
-	return fmt.Sprintf("%s leads%s, p50 %s ms, p99 %s ms", l.Name, inShare(l.Share), ms(l.P50), ms(l.P99))
+	return fmt.Sprintf("%s leads%s, p50 %s, p99 %s", l.Name, inShare(l.Share), ms(l.P50), ms(l.P99))
 }
 
 // inShare is nothing for all of the plays.
@@ -278,12 +278,12 @@ func inShare(share float64) string {
 	return fmt.Sprintf(" in %.0f %% of the plays", 100*share)
 }
 
-// ms is a number of milliseconds, as exact as it is worth.
+// ms shows a number of milliseconds, as exactly as it is worth.
 func ms(v float64) string {
 	if v < 10 {
-		return strconv.FormatFloat(v, 'f', 1, 64)
+		return strconv.FormatFloat(v, 'f', 1, 64) + "ms"
 	}
-	return strconv.FormatFloat(v, 'f', 0, 64)
+	return span(time.Duration(v * float64(time.Millisecond)))
 }
 
 // counted says what the times are of.

@@ -17,10 +17,10 @@ var update = flag.Bool("update", false, "write the golden files of explain")
 
 // alphaFollows is the situation that the documents show.
 func alphaFollows() control.Explanation {
-	return control.Explanation{Headline: "alpha does not lead: beta does, epoch 42, for 3 h",
+	return control.Explanation{Headline: "alpha does not lead: beta does, epoch 42, for 3h",
 		Reasons: []control.Reason{{About: "part", OK: true, Text: "voter"}, {About: "roster", OK: true, Text: "roster agreed (3 of 3)"},
 			{About: "disk", OK: true, Text: "disk writes"}, {About: "link", Text: "the link of this host is down"}},
-		Then: []string{"priority 200 > 100: asks beta to hand over 1 s after nothing of this is in the way"}}
+		Then: []string{"priority 200 > 100: asks beta to hand over 1s after nothing of this is in the way"}}
 }
 
 // What explain prints to a terminal, with NO_COLOR and to a pipe.
@@ -79,8 +79,8 @@ func TestIfSentence(t *testing.T) {
 	most := beta
 	most.Share = 0.75
 	for want, a := range map[string]ifAnswer{
-		"beta leads, p50 19 ms, p99 430 ms; quorum stays (2 of 3)": {Leaders: []ifLeader{beta}, Quorum: &ifQuorum{Have: 2, Need: 2, Of: 3}},
-		"beta leads in 75 % of the plays, p50 19 ms, p99 430 ms; gamma leads in 25 % of the plays, p50 3.1 ms, p99 6.0 ms": {
+		"beta leads, p50 19ms, p99 430ms; quorum stays (2 of 3)": {Leaders: []ifLeader{beta}, Quorum: &ifQuorum{Have: 2, Need: 2, Of: 3}},
+		"beta leads in 75 % of the plays, p50 19ms, p99 430ms; gamma leads in 25 % of the plays, p50 3.1ms, p99 6.0ms": {
 			Leaders: []ifLeader{most, gamma}},
 		"nobody leads; quorum is lost (1 of 3, 2 needed)":          {Leaders: []ifLeader{{Share: 1}}, Quorum: &ifQuorum{Have: 1, Need: 2, Of: 3}},
 		"beta goes on leading; alpha leads on its side of the cut": {Hit: "alpha", HitLeads: 1, Leaders: []ifLeader{{Name: "beta", Share: 1, Stays: true}}},
