@@ -43,6 +43,7 @@ type ifAnswer struct {
 	Plays    int           `json:"plays"`
 	Leaders  []ifLeader    `json:"leaders"`      // the most frequent first; one without a name: nobody
 	HitLeads float64       `json:"hit_leads"`    // in this share of the plays the host that is hit leads in the end, on its side
+	NoneLed  bool          `json:"none_led"`     // nobody leads this cluster before, either
 	Quorum   *ifQuorum     `json:"quorum"`       // null in available mode
 	LoseHook float64       `json:"lose_hook_ms"` // that was counted
 	Text     string        `json:"text"`
@@ -214,6 +215,7 @@ func playIf(cluster *sim.Cluster, of control.Cluster, hit int, blow sim.Blow) (a
 			return a, fmt.Errorf("the simulation fails, please report it: %s", o.Violation.Text)
 		}
 		times[o.Leader] = append(times[o.Leader], o.Took)
+		a.NoneLed = a.NoneLed || o.NoneLed
 		if o.HitLeads {
 			apart++
 		}
@@ -246,6 +248,9 @@ func inMS(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 // sentence is the answer for people.
 func (a *ifAnswer) sentence() string {
 	var parts []string
+	if a.NoneLed {
+		parts = append(parts, "nobody leads before that")
+	}
 	for _, l := range a.Leaders {
 		parts = append(parts, l.sentence())
 	}
@@ -288,6 +293,9 @@ func ms(v float64) string {
 
 // counted says what the times are of.
 func (a *ifAnswer) counted(hook time.Duration, isAssumed bool) string {
+	if !slices.ContainsFunc(a.Leaders, func(l ifLeader) bool { return l.P99 > 0 }) {
+		return fmt.Sprintf("%d plays in %s\n", a.Plays, span(a.took))
+	}
 	origin := ""
 	if isAssumed {
 		origin = ", an assumption: none has run here"
