@@ -145,7 +145,7 @@ func (a *agent) History() []control.Leadership { return a.seat.past() }
 
 // Explain implements control.Backend.
 func (a *agent) Explain(ctx context.Context, member string) (e control.Explanation, err error) {
-	if !a.call(ctx.Done(), func() { e, err = a.seat.explain(member) }) {
+	if !a.call(ctx.Done(), func() { e, err = a.seat.explain(member, a.barNotes()) }) {
 		return control.Explanation{}, errGone
 	}
 	return e, err

@@ -43,6 +43,11 @@ func (a *agent) lookAside() {
 	a.seat.publish()
 }
 
+// barNotes say of the bars that the host has the node know why they are there.
+func (a *agent) barNotes() map[election.Bar]string {
+	return map[election.Bar]string{election.BarAside: a.aside}
+}
+
 // whyAside says what speaks against this host, if only members say so that have proved
 // nothing. Of these, one that answers nothing counts for no longer than it takes to
 // ask it.

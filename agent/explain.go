@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,8 +15,9 @@ import (
 )
 
 // explain says why a member leads or not, in the words of what decides it: the node's
-// bars, its outlook, and what it knows of the other. Nothing is decided here.
-func (s *seat) explain(who string) (control.Explanation, error) {
+// bars, its outlook, and what it knows of the other. Nothing is decided here. fromHost is
+// what the host says of the bars that it sets.
+func (s *seat) explain(who string, fromHost map[election.Bar]string) (control.Explanation, error) {
 	id := s.state.ID
 	if who != "" {
 		var err error
@@ -28,7 +30,7 @@ func (s *seat) explain(who string) (control.Explanation, error) {
 		Cluster: s.model(status, out)}
 	if e.Self {
 		e.Leads = status.State == election.Lead
-		e.Reasons, e.Then = s.reasons(status, out), s.then(status, out)
+		e.Reasons, e.Then = s.reasons(status, out, fromHost), s.then(status, out)
 	} else {
 		e.Reasons, e.Then = s.reasonsOf(id, status), s.thenOf(id, status)
 	}
@@ -113,7 +115,7 @@ var barTexts = map[election.Bar]barText{
 	election.BarRoster: {ok: (*seat).rosterNote, no: func(s *seat, status election.Status) string { return s.tally.whyNoVoter(status) }},
 	election.BarLeave:  {no: always("this agent was asked to stop")},
 	election.BarSameID: {no: always("another agent has the same id, and stays: one state directory was copied from the other")},
-	election.BarAside:  {no: always("this host stands aside for members whose settings differ: see the note in status")},
+	election.BarAside:  {no: always("this host stands aside for members whose settings differ")},
 	election.BarDisk:   {ok: always("disk writes"), no: func(s *seat, _ election.Status) string { return s.diskNote() }},
 	election.BarLink:   {ok: always("link up"), no: always("the link of this host is down")},
 	election.BarHold:   {no: (*seat).heldNote},
@@ -139,7 +141,7 @@ func (s *seat) heldNote(status election.Status) string {
 
 // reasons are this host's: its bars, and if it stands and nobody leads, what its claim
 // waits for.
-func (s *seat) reasons(status election.Status, out election.Outlook) (all []control.Reason) {
+func (s *seat) reasons(status election.Status, out election.Outlook, fromHost map[election.Bar]string) (all []control.Reason) {
 	for _, bar := range election.AllBars() {
 		say, ok := barTexts[bar].ok, !status.Bars.Has(bar)
 		if !ok {
@@ -148,7 +150,11 @@ func (s *seat) reasons(status election.Status, out election.Outlook) (all []cont
 		if say == nil {
 			continue
 		}
-		if text := say(s, status); text != "" {
+		text := say(s, status)
+		if !ok {
+			text = cmp.Or(fromHost[bar], text)
+		}
+		if text != "" {
 			all = append(all, control.Reason{About: bar.String(), OK: ok, Text: text})
 		}
 	}

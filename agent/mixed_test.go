@@ -178,6 +178,9 @@ func TestCase8OtherSettingsEndNobody(t *testing.T) {
 		if s.LeaderIsSelf || s.State != "observe" || !hasNote(s, "this host stands aside, settings that must be the same on all nodes differ: lease: 400ms here, 1s at n2") {
 			t.Errorf("state %s, leads %t, notes %q", s.State, s.LeaderIsSelf, s.Notes)
 		}
+		if text := newcomer.why(t, ""); !strings.Contains(text, "NO   aside: this host stands aside, settings that must be the same on all nodes differ: lease: ") {
+			t.Errorf("explain says\n%s", text)
+		}
 		if n := log.with("[WARN]", "stands aside"); n != 1 {
 			t.Errorf("it says so in %d lines, want 1:\n%s", n, log.text.String())
 		}
