@@ -21,6 +21,11 @@
 // machine whose clock stops with it. A schedule with one of them waives the
 // invariants that then cannot hold, counts their violations, and checks the rest.
 //
+// # A live cluster
+//
+// WhatIf plays no schedule: it puts a cluster as one of its agents knows it into calm
+// weather and hits one host, for explain --if.
+//
 // # Repeating one
 //
 // Everything happens in one goroutine, in the order of one heap, with one source
