@@ -121,7 +121,7 @@ func (w *World) castLive(c *Cluster) {
 		m.id, m.far, m.disk.slow = h.ID, h.Far, 2*c.Save
 		m.cfg = w.base
 		m.cfg.Priority, m.cfg.Part = h.Priority, h.Part
-		if h.IsBarred || !h.Leads {
+		if !h.Leads { // who leads though it is barred has nobody to hand over to
 			m.cfg.HoldDown = whatIfHeld
 		}
 		state := election.Saved{MaxCounter: c.Counter}

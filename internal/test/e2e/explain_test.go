@@ -36,7 +36,7 @@ func prophecies() (all []prophecy) {
 	for _, mode := range []string{"available", "quorum"} {
 		for _, verb := range []string{"kill", "cut", "stop"} {
 			all = append(all,
-				prophecy{mode: mode, verb: verb, hit: 5, isQuick: true},
+				prophecy{mode: mode, verb: verb, hit: 5, isQuick: verb == map[string]string{"available": "kill", "quorum": "cut"}[mode]},
 				prophecy{mode: mode, verb: verb, hit: 5},
 				prophecy{mode: mode, verb: verb, hit: 5, down: []int{4}},
 				prophecy{mode: mode, verb: verb, hit: 4, down: []int{5}},
@@ -64,8 +64,11 @@ type foretold struct {
 func TestExplainIfComesTrue(t *testing.T) {
 	needsLAN(t)
 	isAll := os.Getenv("BULLY_E2E") == "long"
+	if !isAll { // the times of all of them are held against what was said: no other test is to have the machine
+		t.Parallel()
+	}
 	var table []string
-	cases, inTime := 0, 0
+	var cases, moved, inTime int // of the moves
 	for _, p := range prophecies() {
 		if !isAll && !p.isQuick {
 			continue
@@ -74,15 +77,19 @@ func TestExplainIfComesTrue(t *testing.T) {
 			told, took := p.comesTrue(t)
 			cases++
 			isInTime := took <= told.Leaders[0].P99
-			if isInTime {
-				inTime++
+			if !told.Leaders[0].Stays {
+				moved++
+				if isInTime {
+					inTime++
+				}
 			}
 			table = append(table, fmt.Sprintf("%-34s %8.1f ms  in time: %-5t  %4d plays: %s", p, took, isInTime, told.Plays, told.Text))
 		})
 	}
-	t.Logf("%d of %d within the 99th percentile\n%s", inTime, cases, strings.Join(table, "\n"))
-	if isAll && inTime*10 < cases*9 { // of a few on a busy machine it would say nothing
-		t.Errorf("the time was as said in %d of %d cases, expected nine of ten", inTime, cases)
+	late := moved - inTime
+	t.Logf("of %d cases %d moved the leader, %d of them within the 99th percentile\n%s", cases, moved, inTime, strings.Join(table, "\n"))
+	if isAll && late*10 > cases { // of a few on a busy machine it would say nothing
+		t.Errorf("the time was longer than said in %d of %d cases, expected at most one in ten", late, cases)
 	}
 }
 
@@ -153,7 +160,7 @@ func hookTime(l *lan) time.Duration {
 	scratch := filepath.Join(l.dir, "scratch")
 	command := strings.ReplaceAll(l.journal.hook(""), l.journal.path, scratch)
 	begun := time.Now()
-	const runs = 3
+	const runs = 5
 	for range runs {
 		must(l.t, exec.Command("/bin/sh", "-c", command).Run())
 	}
@@ -162,6 +169,7 @@ func hookTime(l *lan) time.Duration {
 
 // explain on real hosts: with words, in JSON, about another, and about nobody.
 func TestExplainOnHosts(t *testing.T) {
+	t.Parallel()
 	l := newLAN(t, 3)
 	l.start()
 	l.agreeOn(l.best())
