@@ -62,8 +62,13 @@ const (
 	whatIfSoon  = time.Second            // after the blow, beside some leases: whoever is to lead leads
 	whatIfAfter = 9 * time.Second        // memberlist has given the host up
 	whatIfHeld  = 24 * time.Hour         // who is barred is held down
+	whatIfSpawn = 5 * time.Millisecond   // what the keeper may take to start a hook and to hear of its end; arbitrary
 	whatIfQuick = 100 * time.Millisecond // settle before the play: nobody waits for slow starters here
 )
+
+// keeperSaves is how often a keeper syncs its journal for a lose hook: before, after, and
+// when that is told.
+const keeperSaves = 3
 
 // WhatIf plays what happens to c when a host is hit, once. Chance is the seed's: the
 // moment between two heartbeats, and what the network and the disks take.
@@ -109,7 +114,8 @@ func newWhatIf(c *Cluster, seed uint64) *World {
 	}
 	s.base.Settle = whatIfQuick
 	s.weather = weather{delay: 20 * time.Microsecond, jitter: time.Millisecond}
-	s.hookTimes = hookTimes{become: time.Millisecond, least: c.LoseHook, lose: 2 * c.LoseHook, timeout: time.Hour}
+	hook := c.LoseHook + keeperSaves*c.Save
+	s.hookTimes = hookTimes{become: time.Millisecond, least: hook, lose: 2*hook + whatIfSpawn, timeout: time.Hour}
 	s.deadAfter, s.aliveAfter = 6*time.Second, 10*time.Millisecond
 	return w
 }
