@@ -144,8 +144,11 @@ func inShare(share float64) string {
 
 // ms shows a number of milliseconds, as exactly as it is worth.
 func ms(v float64) string {
-	if v < 10 {
+	switch {
+	case v < 10:
 		return strconv.FormatFloat(v, 'f', 1, 64) + "ms"
+	case v >= 1000 && v < 10_000:
+		return strconv.FormatFloat(v/1000, 'f', 2, 64) + "s"
 	}
 	return span(time.Duration(v * float64(time.Millisecond)))
 }

@@ -82,6 +82,7 @@ func TestIfSentence(t *testing.T) {
 		"beta leads, p50 19ms, p99 430ms; quorum stays (2 of 3)": {Leaders: []ifLeader{beta}, Quorum: &ifQuorum{Have: 2, Need: 2, Of: 3}},
 		"beta leads in 75 % of the plays, p50 19ms, p99 430ms; gamma leads in 25 % of the plays, p50 3.1ms, p99 6.0ms": {
 			Leaders: []ifLeader{most, gamma}},
+		"delta leads, p50 15ms, p99 1.05s":                         {Leaders: []ifLeader{{Name: "delta", Share: 1, P50: 15, P99: 1049}}},
 		"nobody leads; quorum is lost (1 of 3, 2 needed)":          {Leaders: []ifLeader{{Share: 1}}, Quorum: &ifQuorum{Have: 1, Need: 2, Of: 3}},
 		"beta goes on leading; alpha leads on its side of the cut": {Hit: "alpha", HitLeads: 1, Leaders: []ifLeader{{Name: "beta", Share: 1, Stays: true}}},
 	} {
