@@ -8,14 +8,16 @@ type Bar uint8
 
 // The bars, in the order in which people are told of them.
 const (
-	BarPart   Bar = iota // it was made a witness or an observer
-	BarRoster            // quorum mode: it is no voter of the roster
-	BarLeave             // it was asked to leave
-	BarSameID            // another agent has its id, and stays
-	BarAside             // the agent may be the one that is not meant to be here
-	BarDisk              // the disk takes no writes
-	BarLink              // its host has no link, and others are there
-	BarHold              // an operator had it step down, for a while
+	BarPart        Bar = iota // it was made a witness or an observer
+	BarRoster                 // quorum mode: it is no voter of the roster
+	BarLeave                  // it was asked to leave
+	BarSameID                 // another agent has its id, and stays
+	BarAside                  // the agent may be the one that is not meant to be here
+	BarDisk                   // the disk takes no writes
+	BarLink                   // its host has no link, and others are there
+	BarHold                   // an operator had it step down, for a while
+	BarCheck                  // a check of its host fails, or has not passed yet
+	BarMaintenance            // an operator is at work on its host
 	barCount
 )
 
@@ -29,7 +31,22 @@ func AllBars() []Bar {
 }
 
 var barWords = [barCount]string{BarPart: "part", BarRoster: "roster", BarLeave: "leave", BarSameID: "same-id", BarAside: "aside",
-	BarDisk: "disk", BarLink: "link", BarHold: "hold-down"}
+	BarDisk: "disk", BarLink: "link", BarHold: "hold-down", BarCheck: "check", BarMaintenance: "maintenance"}
+
+// barRow says what holds of a bar that the agent sets.
+type barRow struct {
+	comes, goes Cause
+	// yields: a leader that it holds back hands over (M32). One who may not be meant to
+	// be here goes on: it is told so by members that have proved nothing.
+	yields bool
+}
+
+// barTable has a row for each of them; the others the node finds out itself.
+var barTable = [barCount]barRow{
+	BarAside:       {comes: StoodAside, goes: StandsAgain},
+	BarCheck:       {comes: CheckFailed, goes: ChecksPass, yields: true},
+	BarMaintenance: {comes: Maintenance, goes: MaintenanceEnded, yields: true},
+}
 
 // String gives the bar's word.
 func (b Bar) String() string { return barWords[b] }
@@ -74,20 +91,25 @@ func (n *Node) bars() Bars {
 		with(BarHold, n.timers.isArmed(holdTimer))
 }
 
-// onBarred takes what the agent has found out about its host. A leader goes on
-// leading: one who may not be meant to be here is told so by members that have
-// proved nothing.
+// onBarred takes what the agent has found out about its host. Who follows goes on
+// following, and nobody waits for it: what it sends says that it is draining.
 func (n *Node) onBarred(e Barred) {
-	if e.Bar != BarAside {
+	row := barTable[e.Bar]
+	if row.comes == "" {
 		panic("BUG: told of what the node knows itself: " + e.String())
 	}
 	was := n.told
 	n.told = was.with(e.Bar, e.On)
+	n.reign.transfer.bars = n.reign.transfer.bars.with(e.Bar, false) // the newest word counts
 	switch {
 	case n.told == was:
+	case n.state == Lead:
+		n.onLeaderBarred()
+	case e.On && n.state == Claiming:
+		n.withdraw(row.comes)
 	case e.On && n.isStanding():
-		n.becomeObserver(StoodAside)
+		n.becomeObserver(row.comes)
 	case !e.On:
-		n.resumeStanding(StandsAgain, n.cfg.Lease) // somebody else may lead by now
+		n.resumeStanding(row.goes, n.cfg.Lease) // somebody else may lead by now
 	}
 }

@@ -21,6 +21,8 @@ func (n *Node) onCommand(c Command) {
 		n.emit(Reply{Token: c.Token})
 	case StepDown, HandOver:
 		n.onHandOverCommand(c)
+	case Maintain:
+		n.onMaintainCommand(c)
 	case Forget:
 		n.onForgetCommand(c)
 	case Abdicate:

@@ -40,6 +40,8 @@ func (e Command) String() string {
 		return "command abdicate" + e.because()
 	case Stand:
 		return "command stand"
+	case Maintain:
+		return "command maintain" + map[bool]string{true: " force"}[e.Force]
 	case HandOver:
 		return "command handover to=" + e.To.Short()
 	case Forget:

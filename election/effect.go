@@ -206,6 +206,10 @@ const (
 	StoodAside       Cause = "stood-aside"       // this agent may be the one that is not meant to be here
 	StandsAgain      Cause = "stands-again"      // it is not, as it seems now
 	SteppedDown      Cause = "stepped-down"      // the operator asked the leader to step down
+	CheckFailed      Cause = "check-failed"      // a check of this host fails
+	ChecksPass       Cause = "checks-pass"       // none does any more
+	Maintenance      Cause = "maintenance"       // the operator works on this host
+	MaintenanceEnded Cause = "maintenance-ended" // no longer
 	HookFailed       Cause = "hook-failed"       // the become-leader hook failed, so the leader stepped down
 	AgentFrozen      Cause = "agent-frozen"      // past its lease: its guard has run the lose-leadership hook
 	HoldEnded        Cause = "hold-ended"        // the time after a step-down is over, or was ended

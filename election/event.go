@@ -62,6 +62,8 @@ const (
 	Abdicate
 	// Stand: a hold-down ends now.
 	Stand
+	// Maintain: the node has BarMaintenance from now on. A leader hands over first.
+	Maintain
 )
 
 // Command is a wish of the operator, or of the agent. Exactly one Reply with its Token follows.
@@ -69,7 +71,7 @@ type Command struct {
 	Verb     Verb
 	Priority uint16        // Reprioritise
 	To       wire.ID       // HandOver, Forget
-	Force    bool          // Forget: a voter that is alive too
+	Force    bool          // Forget: a voter that is alive too; Maintain: though nobody else can lead
 	For      time.Duration // StepDown; zero: the lease
 	Cause    Cause         // StepDown, Abdicate; empty: stepped-down
 	Token    uint64
@@ -98,7 +100,7 @@ type HoldersChanged struct{ Some bool }
 type LinkChanged struct{ Up bool }
 
 // Barred says that the agent has found a reason for which this node shall not stand,
-// or that it is gone: BarAside.
+// or that it is gone: BarAside, BarCheck or BarMaintenance.
 type Barred struct {
 	Bar Bar
 	On  bool

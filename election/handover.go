@@ -16,6 +16,8 @@ type transfer struct {
 	refused []wire.ID     // who was asked and is not ready
 	only    wire.ID       // the operator named the successor; zero: anybody
 	hold    time.Duration // the operator wants this node out of it for so long
+	bars    Bars          // this node has them from its end on
+	force   bool          // the leadership ends even if nobody is ready
 	token   uint64        // of the operator's command; zero: none
 }
 
@@ -52,6 +54,12 @@ func (n *Node) prepare(cause Cause) {
 	if p := n.successor(); p != nil {
 		t.to = p.ID
 		n.ask(p, wire.Frame{Kind: wire.Prepare, Epoch: n.epoch}, 0)
+		return
+	}
+	if t.force {
+		n.told |= t.bars
+		n.isOwedAlone = t.token != 0
+		n.becomeStopping(cause, ending{planned: true})
 		return
 	}
 	n.refuseTransfer(ErrNobodyReady)
@@ -104,13 +112,29 @@ func (n *Node) onHandOverCommand(c Command) {
 	n.prepare(c.cause())
 }
 
+// onMaintainCommand bars this node. A leader is so only once another is ready to take
+// over, unless it is forced.
+func (n *Node) onMaintainCommand(c Command) {
+	if n.state != Lead && n.state != Stopping {
+		n.onBarred(Barred{Bar: BarMaintenance, On: true})
+		n.emit(Reply{Token: c.Token})
+		return
+	}
+	if err := n.mayHandOver(c); err != nil {
+		n.emit(Reply{Token: c.Token, Err: err})
+		return
+	}
+	n.reign.transfer = transfer{bars: Bars(0).with(BarMaintenance, true), force: c.Force, token: c.Token}
+	n.prepare(Maintenance)
+}
+
 func (n *Node) mayHandOver(c Command) error {
 	switch {
 	case n.state == Stopping || (n.state == Lead && !n.reign.transfer.to.IsZero()):
 		return ErrBusy
 	case n.state != Lead:
 		return ErrNotLeader
-	case c.Verb == StepDown:
+	case c.Verb != HandOver:
 		return nil
 	case c.To == n.cfg.ID:
 		return ErrSelf
@@ -130,11 +154,11 @@ func (n *Node) mayHandOver(c Command) error {
 // settleHandOver answers the operator once it is known who leads.
 func (n *Node) settleHandOver(to State) {
 	token := n.owedReply
-	isOver := to == Follow || to == Lead || (to == Observe && (n.leaving || n.refused))
+	isOver := to == Follow || to == Lead || (to == Observe && (n.leaving || n.refused || n.isOwedAlone))
 	if token == 0 || !isOver {
 		return
 	}
-	n.owedReply = 0
+	n.owedReply, n.isOwedAlone = 0, false
 	var err error
 	if to == Lead || !n.wasHandedOver {
 		err = ErrLostMeanwhile
@@ -162,6 +186,7 @@ func (n *Node) onReady(p *peer, f *wire.Frame) {
 	if hold := n.reign.transfer.hold; hold > 0 {
 		n.timers.arm(holdTimer, n.now.Add(hold))
 	}
+	n.told |= n.reign.transfer.bars
 	n.becomeStopping(n.reign.transfer.cause, ending{planned: true, successor: p.ID})
 }
 

@@ -24,6 +24,7 @@ type reign struct {
 	bound      time.Duration // the longest that a voter that did not grant is bound to another
 	hasRival   bool          // a voter has granted the claim's counter to another
 	transfer   transfer
+	relief     relief
 	forget     uint64 // token of the command whose change of the roster is under way; zero: none
 	ending     ending
 	heirs      []heir     // of the last will
@@ -53,6 +54,7 @@ const (
 func (n *Node) beat() {
 	n.reign.lastBeat = n.now
 	n.timers.arm(beatTimer, n.now.Add(n.cfg.Heartbeat))
+	n.seekRelief()
 	n.leaveWill()
 	if n.isQuorum() {
 		n.bind(n.reign.epoch, n.cfg.Lease) // self is a voter (M4)

@@ -67,6 +67,7 @@ type Node struct {
 	isOutside bool           // the cluster has a roster, and this node was never in one
 
 	owedReply     uint64 // token of the hand-over command whose outcome is open
+	isOwedAlone   bool   // nobody is to take over: it is done once nothing of the leadership is left
 	wasHandedOver bool   // the last leadership ended as planned
 
 	tether     Tether // the stream that was asked for last

@@ -19,10 +19,20 @@ func (n *Node) address(p *peer, f wire.Frame) Send {
 		f.Incarnation = n.born // both sides must compare the same lives
 	}
 	f.Seq = p.seq
-	if !n.isElectable() {
+	if n.isDraining() {
 		f.Flags |= wire.Draining
 	}
 	return Send{To: p.Addr, Frame: f}
+}
+
+// isDraining: nobody need ask, name or wait for this node. A leader that only a bar of
+// the agent's holds back may go on for long, if nobody relieves it: who stops then
+// waits for no end of its leadership (lingerOn).
+func (n *Node) isDraining() bool {
+	if n.state == Lead {
+		return n.bars()&^n.told != 0
+	}
+	return !n.isElectable()
 }
 
 // Stamp says in a frame who sends it, as Admit at the other end wants it. It is
