@@ -19,6 +19,7 @@ func (w *World) calm() {
 	for _, m := range w.machines {
 		w.calmMachine(m)
 	}
+	w.calmBars()
 	for i := range w.detector.beliefs { // what was to be noticed late is noticed now
 		b := &w.detector.beliefs[i]
 		b.at, b.missed = 0, false

@@ -80,6 +80,10 @@ const (
 	OpForget
 	OpLeave
 	OpReprioritise
+	OpMaintain
+
+	CheckFails // a check of a host
+	BarredInPeace
 
 	ClockDrift // the whole schedule
 	MixedSettings
@@ -134,7 +138,7 @@ var faultNames = [faultKinds]string{
 	HeldOn: "held-on", KeeperLose: "keeper-lose", KeeperLoseCut: "keeper-lose-cut", KeeperLoseAgain: "keeper-lose-again",
 	KeeperSlow: "keeper-slow", KeeperDies: "keeper-dies", BothDie: "both-die", KeeperDiesSending: "keeper-dies-sending",
 	StartsBeside: "starts-beside", Borrowed: "borrowed", WillSent: "will-sent", WillWaits: "will-waits", WillVoid: "will-void",
-	OpStepDown: "step-down", OpHandOver: "hand-over", OpForget: "forget", OpLeave: "leave", OpReprioritise: "reprioritise",
+	OpStepDown: "step-down", OpHandOver: "hand-over", OpForget: "forget", OpLeave: "leave", OpReprioritise: "reprioritise", OpMaintain: "maintain", CheckFails: "check-fails", BarredInPeace: "barred-in-peace",
 	ClockDrift: "clock-drift", MixedSettings: "mixed-settings", MixedMode: "mixed-mode", NearCounterLimit: "near-counter-limit",
 	OddTimers: "odd-timers", LongLease: "long-lease", OddSettle: "odd-settle", OddPreemptDelay: "odd-preempt-delay",
 	OddTakeoverDelay: "odd-takeover-delay", OddCandidateSet: "odd-candidate-set", KnownMinimum: "known-minimum",

@@ -260,6 +260,10 @@ func (w *World) i11ClaimantIsElectable(m *machine, e *election.Transition) {
 		w.fail(11, "n%d claims %v without a disk", m.number, e.Epoch)
 	case m.refused:
 		w.fail(11, "n%d claims %v though another agent has its id", m.number, e.Epoch)
+	case m.node.Status().Bars.Has(election.BarCheck) && !isRenewed(e.Cause):
+		w.fail(11, "n%d claims %v and its check fails", m.number, e.Epoch)
+	case m.node.Status().Bars.Has(election.BarMaintenance) && !isRenewed(e.Cause):
+		w.fail(11, "n%d claims %v and is in maintenance", m.number, e.Epoch)
 	case w.mode == Quorum && !slices.Contains(m.roster(), m.id):
 		w.fail(11, "n%d claims %v and is not in the roster", m.number, e.Epoch)
 	case w.mode == Quorum && !m.disk.state.Roster.Formed:

@@ -60,6 +60,7 @@ func (w *World) settle() {
 	if w.rng.IntN(3) == 0 {
 		w.handOverInPeace()
 	}
+	w.barInPeace()
 	w.record.changes = nil
 	w.runUntil(w.now+int64(w.quietFor()), nil)
 	if w.failure == nil && !w.agreeBy(w.now+int64(time.Second), 20*time.Millisecond) {

@@ -32,6 +32,9 @@ type machine struct {
 	immortal  bool // the failure detectors do not notice its end
 	restored  bool // its state is older than what others know of it
 
+	checkFails bool // a check of the host's fails
+	maintained bool // an operator is at work on it
+
 	accepted wire.Epoch // highest that it followed or led while its disk took writes, in all its lives (I6)
 
 	process
@@ -96,7 +99,8 @@ type witness struct {
 	claimsSeen  [8]claimSeen
 	claimsCount int
 
-	lostReigns   int // in this life
+	lostReigns   int            // in this life
+	lastLost     election.Cause // why the last of them ended
 	followsSince int64
 	shown        wire.Epoch    // last of its own that it announced
 	grantAsked   time.Duration // by its last claim

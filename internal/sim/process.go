@@ -102,6 +102,7 @@ func (w *World) startBeside(m *machine, isBusy bool) {
 	if !m.linkUp {
 		w.step(m, election.LinkChanged{})
 	}
+	w.beginBarred(m)
 }
 
 // beginHooks gives a process a keeper of its own.
@@ -273,6 +274,9 @@ func classOf(e election.Event) int {
 // onReply ends a process that has left.
 func (w *World) onReply(m *machine, e election.Reply) verdict {
 	w.say(m, "%v", e)
+	if e.Token == maintainToken && e.Err != nil {
+		m.maintained = false
+	}
 	if e.Token >= forgetToken && e.Err == nil {
 		w.i23ForgottenOnDisks(m, m.forgets[e.Token-forgetToken])
 	}

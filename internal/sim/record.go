@@ -11,7 +11,7 @@ import (
 )
 
 // invariants is one more than the highest number of an invariant.
-const invariants = 24
+const invariants = 26
 
 // Violation is a broken invariant.
 type Violation struct {
@@ -116,6 +116,8 @@ func (w *World) watchTransition(m *machine, e *election.Transition) {
 	m.state, m.epoch, m.leader = e.To, e.Epoch, e.Leader
 	if e.From == election.Lead && e.To != election.Lead {
 		m.lostReigns++
+		m.lastLost = e.Cause
+		w.i25OwnBarsAlone(m, e)
 	}
 	if e.To != election.Lead {
 		if m.lease != 0 {

@@ -82,6 +82,7 @@ func newWorld(o *Options) *World {
 	w.drawAttack(o)
 	w.drawKeepers(o)
 	w.drawJobs(o)
+	w.drawBars(o)
 	w.traceBeats = o.Beats
 	return w
 }

@@ -27,6 +27,7 @@ type World struct {
 	detector detector
 	resource resource
 	unusual  unusual
+	bars     bars
 	attack   attack
 	keepers  keepers
 	jobs     *jobWorld // nil: this schedule has none
