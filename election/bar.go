@@ -100,7 +100,9 @@ func (n *Node) onBarred(e Barred) {
 	}
 	was := n.told
 	n.told = was.with(e.Bar, e.On)
-	n.reign.transfer.bars = n.reign.transfer.bars.with(e.Bar, false) // the newest word counts
+	if !e.On && n.reign.transfer.bars.Has(e.Bar) {
+		n.takeBack()
+	}
 	switch {
 	case n.told == was:
 	case n.state == Lead:

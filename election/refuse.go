@@ -27,6 +27,9 @@ var (
 	// ErrBusy is replied when another hand-over, stop or change of the roster is
 	// under way.
 	ErrBusy = errors.New("another change is under way")
+	// ErrTakenBack is replied to Maintain when its bar was taken away before this leader
+	// had begun to hand over.
+	ErrTakenBack = errors.New("it was taken back meanwhile")
 	// ErrLostMeanwhile is replied when leadership was lost before the command
 	// was done: somebody else may lead now, but nothing was handed over.
 	ErrLostMeanwhile = errors.New("this host lost its leadership before the command was done")

@@ -24,6 +24,15 @@ func (s Bars) whyYield() Cause {
 	return ""
 }
 
+// Successor is who would be asked first to lead after this node, if it leads; zero: nobody
+// may.
+func (n *Node) Successor() wire.ID {
+	if living := n.living(); n.state == Lead && len(living) > 0 {
+		return living[0].ID
+	}
+	return wire.ID{}
+}
+
 // onLeaderBarred: a leader hands over, or stays, since what spoke against it has gone
 // before anything of its leadership ended.
 func (n *Node) onLeaderBarred() {
@@ -58,6 +67,18 @@ func (n *Node) cancelYield() {
 	}
 	n.exchanges.drop(func(x *exchange) bool { return x.frame.Kind == wire.Prepare })
 	n.reign.transfer = transfer{}
+}
+
+// takeBack: an operator who wanted this leader barred does not any more, and nothing has
+// ended yet. A stop goes on.
+func (n *Node) takeBack() {
+	t := &n.reign.transfer
+	if n.leaving {
+		t.bars, t.cause = 0, Stopped
+		return
+	}
+	n.exchanges.drop(func(x *exchange) bool { return x.frame.Kind == wire.Prepare })
+	n.refuseTransfer(ErrTakenBack)
 }
 
 // isYield: a leader hands over for this cause since a bar holds it back.

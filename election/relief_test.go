@@ -163,6 +163,21 @@ func TestM32_ABarThatGoesEndsNothingElse(t *testing.T) {
 	})
 }
 
+// Maintenance that is taken back does not end a stop that has come meanwhile.
+func TestMaintenanceTakenBackOfOneThatStops(t *testing.T) {
+	n := leading(t)
+	n.happens(Command{Verb: Maintain, Token: 4})
+	n.expects("send n2 PREPARE")
+	n.happens(Command{Verb: Leave, Token: 9})
+	n.unbarred(BarMaintenance)
+	n.hears(n.actor(2).ready(true))
+	n.expects("lead → stopping cause=stopped", "stop hook", "lose hook")
+	if got := n.node.Status().Bars; got.Has(BarMaintenance) {
+		t.Errorf("bars are %q", got)
+	}
+	n.forgets()
+}
+
 // M32: a barred host follows, votes and answers, but is nobody's successor or rival.
 func TestM32_ABarredFollower(t *testing.T) {
 	for bar := range yields {
@@ -286,10 +301,9 @@ func TestMaintain(t *testing.T) {
 		n.happens(Command{Verb: Maintain, Token: 4})
 		n.forgets()
 		n.unbarred(BarMaintenance)
+		n.expects("reply " + ErrTakenBack.Error())
 		n.hears(n.actor(2).ready(true))
-		n.forgets()
-		if got := n.node.Status().Bars; got != 0 {
-			t.Errorf("bars are %q after it was taken back", got)
-		}
+		n.expects("ignored late-reply")
+		n.is(Lead)
 	})
 }
