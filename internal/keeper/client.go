@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/hooks/checkrun"
 	"github.com/bully-agent/bully-agent/internal/sidecar"
 )
 
@@ -46,6 +47,7 @@ type Client struct {
 	cleaned chan hooks.Result // capacity 1; filled while isCleaning
 	ended   chan struct{}     // closed when Run returns
 	gone    chan struct{}     // closed when the only keeper has died
+	toCheck chan struct{}     // holds a token when checks may have something
 	jobs    *Jobs
 
 	mu         sync.Mutex
@@ -67,6 +69,7 @@ type Client struct {
 	reign   *hooks.Event // become-leader of the leadership that goes on, or whose end was not told
 	isTaken bool         // it was silent: the keeper has ended it
 	untold  []hooks.Result
+	checks  map[string]checkrun.Report // by name; untold
 }
 
 // undertaking is an event whose end is not known.
@@ -107,7 +110,8 @@ func New(cfg Config) *Client {
 		cfg.Program = append([]string{"/proc/self/exe", Word}, cfg.Args...) // also when the file was replaced
 	}
 	c := &Client{cfg: cfg, hooks: cfg.Hooks, results: make(chan hooks.Result, resultRoom), toTell: make(chan struct{}, 1),
-		cleaned: make(chan hooks.Result, 1), ended: make(chan struct{}), gone: make(chan struct{}), phase: opened}
+		cleaned: make(chan hooks.Result, 1), ended: make(chan struct{}), gone: make(chan struct{}), phase: opened,
+		toCheck: make(chan struct{}, 1), checks: map[string]checkrun.Report{}}
 	c.jobs = newJobs(c)
 	return c
 }

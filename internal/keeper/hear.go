@@ -28,6 +28,8 @@ func (c *Client) hear(k *process, r report) (answer func()) {
 		c.jobs.onRecovered(r.Err)
 	case sayJob:
 		c.jobs.onEnded(*r.Job)
+	case sayCheck:
+		c.noteCheck(*r.Check)
 	case sayLog:
 		log := c.hooks.Logger
 		return func() { r.Log.write(log) }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/hooks/checkrun"
 	"github.com/bully-agent/bully-agent/hooks/jobrun"
 )
 
@@ -31,6 +32,7 @@ type keeper struct {
 	orders   *decoder
 	runner   *hooks.Runner
 	jobs     *jobrun.Runner
+	checks   *checkrun.Runner // nil: it is not open yet
 	settings Settings
 	phase    phase
 	lock     *os.File      // held for as long as this lives; nil: it is not open yet
@@ -84,6 +86,7 @@ func (k *keeper) run() {
 	written := make(chan struct{})
 	go func() { defer close(written); k.out.write(k.conn) }()
 	<-k.over
+	k.awaitChecks()
 	k.out.end()
 	k.conn.patience(goodbye)
 	select {
@@ -195,6 +198,8 @@ func (k *keeper) open() {
 	}
 	k.phase = opened
 	k.noteSelf()
+	k.checks = checkrun.New(k.settings.Hooks.Socket, k.sayCheck)
+	k.checks.Set(k.settings.Checks, true)
 	answer := report{Say: sayOpened}
 	if owed, ok := k.runner.Owed(); ok {
 		answer.Owed = &owed
@@ -237,7 +242,8 @@ func (k *keeper) reload() {
 		jobs = map[string]Job{}
 	}
 	maps.Copy(jobs, next.Jobs)
-	k.settings.Hooks, k.settings.Jobs = next.Hooks, jobs
+	k.settings.Hooks, k.settings.Jobs, k.settings.Checks = next.Hooks, jobs, next.Checks
+	k.checks.Set(k.settings.Checks, false)
 	k.runner.SetConfig(k.settings.Hooks)
 	k.jobs.SetGrace(next.JobGrace)
 	k.noteSelf()
@@ -344,6 +350,7 @@ func (k *keeper) start(o order) {
 // close ends what runs, and then this process; the caller holds mu.
 func (k *keeper) close() {
 	k.stop()
+	k.endChecks()
 	if k.phase < running {
 		k.goWhenClean()
 	}

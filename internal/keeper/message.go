@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/hooks/checkrun"
 	"github.com/bully-agent/bully-agent/hooks/jobrun"
 )
 
@@ -80,6 +81,7 @@ const (
 
 	sayRecovered word = "recovered" // Err
 	sayJob       word = "job"       // Job
+	sayCheck     word = "check"     // Check
 )
 
 // report is what the keeper has to tell.
@@ -95,6 +97,7 @@ type report struct {
 	Outcome outcome
 	Log     *line
 	Job     *jobrun.Result
+	Check   *checkrun.Report
 }
 
 // outcome is a hooks.Result whose error has become a text.

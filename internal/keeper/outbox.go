@@ -3,6 +3,7 @@ package keeper
 import (
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -45,6 +46,8 @@ func (o *outbox) add(r report) {
 		return
 	case r.Say == sayEnded && r.Outcome.Result.Unasked:
 		o.waiting = append([]report{r}, o.waiting...) // before anything else
+	case r.Say == sayCheck && o.replaces(r):
+		return
 	case r.Say == sayLog && o.lines >= maxLines:
 		o.dropped++
 		return
@@ -55,6 +58,16 @@ func (o *outbox) add(r report) {
 		o.lines++
 	}
 	o.more.Signal()
+}
+
+// replaces puts a report of a check in the place of an earlier one that nobody has read.
+// The caller holds mu.
+func (o *outbox) replaces(r report) bool {
+	i := slices.IndexFunc(o.waiting, func(w report) bool { return w.Say == sayCheck && w.Check.Name == r.Check.Name })
+	if i >= 0 {
+		o.waiting[i] = r
+	}
+	return i >= 0
 }
 
 // end has write return when nothing waits any more.

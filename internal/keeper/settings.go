@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/hooks/checkrun"
 )
 
 // Settings is all that a keeper has to know. It reads them itself, at its start and each
@@ -12,6 +13,8 @@ import (
 type Settings struct {
 	Hooks hooks.Config   // Dir is needed; without a logger
 	Jobs  map[string]Job // by name
+	// Checks are of this host; they run for as long as the keeper has an agent.
+	Checks []checkrun.Check
 	// Budget is how long before the deadline a silent agent loses its leadership: what
 	// TERM, KILL and the lose-leadership hook have. More gives them more time; it must
 	// stay below what a healthy agent leaves of its lease between two renewals.

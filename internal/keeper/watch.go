@@ -65,6 +65,7 @@ func (k *keeper) onDeath() {
 	defer k.mu.Unlock()
 	k.isDead = true
 	k.out.toStderr()
+	k.endChecks()
 	switch k.phase {
 	case running:
 		k.isWatch = false
