@@ -50,7 +50,8 @@ func (l *loader) readDocument(data []byte) {
 		return
 	}
 	l.applyEntries(doc, l.applyHeaders(doc))
-	l.applyJobs(doc.jobs)
+	l.applyJobs(doc.arraysOf(jobName))
+	l.applyChecks(doc.arraysOf(checkName))
 }
 
 // applyHeaders reports each table that cannot be, once, and returns their names: what is in them needs no report.
@@ -58,7 +59,7 @@ func (l *loader) applyHeaders(doc *document) (bad map[string]bool) {
 	bad = map[string]bool{}
 	for _, h := range doc.headers {
 		table := normalise(h.path)
-		if isTable(table) && !h.array || h.isJob() || isInside(h.path, bad) {
+		if isTable(table) && !h.array || h.isKnownArray() || isInside(h.path, bad) {
 			continue
 		}
 		bad[table] = true
@@ -102,8 +103,8 @@ func (l *loader) applyEntries(doc *document, bad map[string]bool) {
 
 // reportEntry says why an entry is no setting.
 func (l *loader) reportEntry(e entry, key string) {
-	if key == jobName {
-		l.report(wrong("%s: expected an array of tables", e.value.found()).hint("write [[job]] for each and its keys below").at(e.key, key))
+	if slices.Contains(arrayNames, key) {
+		l.report(wrong("%s: expected an array of tables", e.value.found()).hint("write [[%s]] for each and its keys below", key).at(e.key, key))
 		return
 	}
 	if isTable(key) {
@@ -124,25 +125,29 @@ var tables = func() (names []string) {
 	return names
 }()
 
+// arrayNames are the names of the arrays of tables.
+var arrayNames = []string{jobName, checkName}
+
 func isTable(name string) bool { return slices.Contains(tables, name) }
 
 // badTable is the error for a header that no settings stand under.
 func badTable(table string) *Error {
-	switch {
-	case table == jobName:
-		return wrong("it is one table: expected an array of tables").hint("write [[job]]")
-	case strings.HasPrefix(table, jobName+"."):
-		return wrong("a job has no tables of its own").hint("write key = value below [[job]]")
+	array, _, isBelow := strings.Cut(table, ".")
+	switch isArray := slices.Contains(arrayNames, array); {
+	case isArray && !isBelow:
+		return wrong("it is one table: expected an array of tables").hint("write [[%s]]", array)
+	case isArray:
+		return wrong("a %s has no tables of its own", array).hint("write key = value below [[%s]]", array)
 	case isTable(table): // as an array
 		return wrong("it is an array of tables: expected one table").hint("write [%s]", table)
 	case slices.ContainsFunc(settings, func(s Setting) bool { return s.Key == table }):
 		return wrong("it is a table: expected a value").hint("write it as key = value")
 	}
 	err := wrong("there is no such table")
-	switch near := nearest(table, append([]string{jobName}, tables...)); near {
+	switch near := nearest(table, slices.Concat(arrayNames, tables)); near {
 	case "":
-	case jobName:
-		err.hint("did you mean [[job]]?")
+	case jobName, checkName:
+		err.hint("did you mean [[%s]]?", near)
 	default:
 		err.hint("did you mean [%s]?", near)
 	}

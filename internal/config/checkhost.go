@@ -41,6 +41,11 @@ func (c *Config) checkHost(h host) error {
 			problems = append(problems, err.at(c.Jobs[i].place("command"), jobName+".command"))
 		}
 	}
+	for i := range c.Checks {
+		if err := c.checkCommand(c.Checks[i].Command); err != nil {
+			problems = append(problems, err.at(c.Checks[i].place("command"), checkName+".command"))
+		}
+	}
 	_, err := c.Ring()
 	return errors.Join(joined(problems), err)
 }

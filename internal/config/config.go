@@ -29,6 +29,8 @@ type Config struct {
 	Timezone string // of jobs that name none; of the IANA time zone database, never "Local"
 	Jobs     []Job  // in the file's order, each name once, at most jobs.MaxJobs
 
+	Checks []Check // likewise, at most checkrun.MaxChecks
+
 	// Notes are things that are allowed but that a person should read once at start-up, one line each.
 	Notes []string
 
@@ -163,7 +165,7 @@ func (c *Config) IsFromFile() bool {
 			return true
 		}
 	}
-	return len(c.Jobs) > 0
+	return len(c.Jobs) > 0 || len(c.Checks) > 0
 }
 
 // Text is the setting's value in the words of the file, or "" if there is no such setting.

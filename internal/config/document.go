@@ -23,13 +23,19 @@ type document struct {
 
 	headers []header
 	entries []entry
-	jobs    []jobTable
+	arrays  []arrayTable
 }
 
-// jobTable is one [[job]] with what is in it. The paths of its entries begin below it.
-type jobTable struct {
+// arrayTable is one [[job]] or [[check]] with what is in it. The paths of its entries begin below it.
+type arrayTable struct {
+	name    string
 	place   place
 	entries []entry
+}
+
+// arraysOf gives those of one name.
+func (d *document) arraysOf(name string) []arrayTable {
+	return slices.DeleteFunc(slices.Clone(d.arrays), func(t arrayTable) bool { return t.name != name })
 }
 
 // header is a [table] or an [[array of tables]].
@@ -55,26 +61,26 @@ func parseDocument(file string, data []byte) (*document, *Error) {
 	var p unstable.Parser
 	p.Reset(data)
 	var table []string
-	arrays, skip, inJob := map[string]bool{}, false, false
+	arrays, skip, inArray := map[string]bool{}, false, false
 	for p.NextExpression() {
 		switch node := p.Expression(); node.Kind {
 		case unstable.Table, unstable.ArrayTable:
 			table = keyParts(node)
 			array := node.Kind == unstable.ArrayTable
-			// Of arrays of tables only the contents of [[job]] mean something; naming the header of another is enough.
+			// Of arrays of tables only the contents of [[job]] and [[check]] mean something; naming the header of another is enough.
 			if array {
 				arrays[normalise(table)] = true
 			}
 			skip = isInside(table, arrays)
 			h := header{path: table, place: d.place(keyOffset(node)), array: array}
-			if inJob = h.isJob(); inJob {
-				d.jobs = append(d.jobs, jobTable{place: h.place})
+			if inArray = h.isKnownArray(); inArray {
+				d.arrays = append(d.arrays, arrayTable{name: h.path[0], place: h.place})
 			}
 			d.headers = append(d.headers, h)
 		case unstable.KeyValue:
 			switch {
-			case inJob:
-				d.addJobEntry(node)
+			case inArray:
+				d.addArrayEntry(node)
 			case !skip:
 				d.addEntry(table, node)
 			}
@@ -83,16 +89,18 @@ func parseDocument(file string, data []byte) (*document, *Error) {
 	return d, nil
 }
 
-// isJob reports whether a [[job]] begins here.
-func (h header) isJob() bool { return h.array && len(h.path) == 1 && h.path[0] == jobName }
+// isKnownArray reports whether a [[job]] or a [[check]] begins here.
+func (h header) isKnownArray() bool {
+	return h.array && len(h.path) == 1 && slices.Contains(arrayNames, h.path[0])
+}
 
-// addJobEntry adds to the last [[job]].
-func (d *document) addJobEntry(node *unstable.Node) {
-	last := len(d.jobs) - 1
-	all, _ := d.decoded[jobName].([]any)
-	decoded, _ := all[last].(map[string]any)
+// addArrayEntry adds to the last of these tables.
+func (d *document) addArrayEntry(node *unstable.Node) {
+	t := &d.arrays[len(d.arrays)-1]
+	all, _ := d.decoded[t.name].([]any)
+	decoded, _ := all[len(d.arraysOf(t.name))-1].(map[string]any)
 	path := keyParts(node)
-	d.jobs[last].entries = append(d.jobs[last].entries, d.entryOf(path, lookup(decoded, path), node))
+	t.entries = append(t.entries, d.entryOf(path, lookup(decoded, path), node))
 }
 
 func (d *document) addEntry(table []string, node *unstable.Node) {

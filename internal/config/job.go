@@ -62,7 +62,7 @@ var jobKeys = []jobKey{
 }
 
 // applyJobs reads the [[job]] tables. Their schedules wait for derive, since the time zone may come from elsewhere.
-func (l *loader) applyJobs(tables []jobTable) {
+func (l *loader) applyJobs(tables []arrayTable) {
 	for i, t := range tables {
 		if i == jobs.MaxJobs {
 			l.report(wrong("it is the %dth job: expected at most %d", i+1, jobs.MaxJobs).at(t.place, jobName))

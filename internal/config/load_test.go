@@ -428,7 +428,15 @@ func TestReferenceFileIsTheDefaults(t *testing.T) {
 			t.Errorf("job.%s is not in the reference file", k.name)
 		}
 	}
-	settings, _, _ := strings.Cut(ReferenceTOML(), "# Singleton jobs")
+	if len(all.Checks) != 1 {
+		t.Fatalf("the reference file shows %d checks", len(all.Checks))
+	}
+	for _, k := range checkKeys {
+		if _, shown := all.Checks[0].places[k.name]; !shown {
+			t.Errorf("check.%s is not in the reference file", k.name)
+		}
+	}
+	settings, _, _ := strings.Cut(ReferenceTOML(), "# Checks: commands")
 	for i, section := range strings.Split(settings, "\n\n") {
 		for _, s := range Settings() {
 			_, name, _ := cutLast(s.Key)

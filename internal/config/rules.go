@@ -30,6 +30,7 @@ func (l *loader) checkRules() {
 	l.rule(e.Expect == 0 || e.MinMembers <= e.Expect, "election.min_members", "election.expect",
 		wrong("min_members %d is more than the %d voters that expect names, so nobody could ever lead: expected at most %d",
 			e.MinMembers, e.Expect, e.Expect).hint("lower min_members; in quorum mode a majority is needed anyway"))
+	l.checkPenalties()
 	l.checkFamilies()
 	l.checkHTTP()
 	l.noteElection()

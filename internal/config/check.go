@@ -1,0 +1,202 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bully-agent/bully-agent/hooks/checkrun"
+)
+
+// Check is one [[check]]: a command that says whether this host is fit to lead.
+type Check struct {
+	Name       string  // as Node.Name
+	Command    Command // not zero
+	Interval   time.Duration
+	Timeout    time.Duration // at most Interval
+	Rise, Fall int           // 1–100
+	// Penalty is added to the priority while the check fails; 0: this host does not lead then.
+	Penalty int
+
+	header place
+	places map[string]place // key → where its value stands; no entry: default
+	failed map[string]bool  // keys whose value is wrong
+}
+
+const checkName = "check"
+
+func (c *Check) place(key string) place {
+	if at, ok := c.places[key]; ok {
+		return at
+	}
+	return c.header
+}
+
+// Defaults of a check, and its ranges. The numbers are keepalived's habits, but for the timeout.
+const (
+	checkInterval = 2 * time.Second
+	checkTimeout  = time.Second
+	checkRise     = 2
+	checkFall     = 3
+)
+
+// check is the one that is being read.
+func (c *Config) check() *Check { return &c.Checks[len(c.Checks)-1] }
+
+type checkKey struct {
+	name     string
+	required string // an example; "": it may be left out
+	field    field
+}
+
+var checkKeys = []checkKey{
+	{"name", `name = "nginx"`, label(func(c *Config) *string { return &c.check().Name })},
+	{"command", `command = ["/usr/bin/curl", "-fsS", "http://127.0.0.1/"]`, command(func(c *Config) *Command { return &c.check().Command })},
+	{"interval", "", duration(func(c *Config) *time.Duration { return &c.check().Interval }, 50*time.Millisecond, time.Hour)},
+	{"timeout", "", duration(func(c *Config) *time.Duration { return &c.check().Timeout }, 10*time.Millisecond, time.Hour)},
+	{"rise", "", integer(func(c *Config) *int { return &c.check().Rise }, 1, 100)},
+	{"fall", "", integer(func(c *Config) *int { return &c.check().Fall }, 1, 100)},
+	{"on_fail", "", onFail(func(c *Config) *int { return &c.check().Penalty })},
+}
+
+// applyChecks reads the [[check]] tables.
+func (l *loader) applyChecks(tables []arrayTable) {
+	for i, t := range tables {
+		if i == checkrun.MaxChecks {
+			l.report(wrong("it is the %dth check: expected at most %d", i+1, checkrun.MaxChecks).at(t.place, checkName))
+			return
+		}
+		l.config.Checks = append(l.config.Checks, Check{Interval: checkInterval, Timeout: checkTimeout, Rise: checkRise, Fall: checkFall,
+			header: t.place, places: map[string]place{}, failed: map[string]bool{}})
+		for _, e := range t.entries {
+			l.applyCheckEntry(e)
+		}
+		l.checkCheck()
+	}
+}
+
+func (l *loader) applyCheckEntry(e entry) {
+	c, key := l.config.check(), normalise(e.path)
+	i := slices.IndexFunc(checkKeys, func(k checkKey) bool { return k.name == key })
+	if i < 0 {
+		l.report(unknownCheckKey(key).at(e.key, checkName+"."+written(e.path)))
+		return
+	}
+	if earlier, twice := c.places[key]; twice { // with a hyphen and with an underscore
+		l.report(wrong("it is set twice: also on line %d", earlier.line).hint("remove one").at(e.key, checkName+"."+key))
+		return
+	}
+	c.places[key] = e.value.place
+	if err := checkKeys[i].field.parse(l, e.value); err != nil {
+		l.reportCheck(c, key, err)
+	}
+}
+
+func unknownCheckKey(key string) *Error {
+	names := make([]string, len(checkKeys))
+	for i, k := range checkKeys {
+		names[i] = k.name
+	}
+	err := wrong("there is no such key")
+	if near := nearest(key, names); near != "" {
+		return err.hint("did you mean %s?", near)
+	}
+	return err.hint("a check has %s", strings.Join(names, ", "))
+}
+
+// reportCheck says what is wrong with one key of a check, the first thing only.
+func (l *loader) reportCheck(c *Check, key string, err *Error) {
+	if !c.failed[key] {
+		c.failed[key] = true
+		l.report(err.at(c.place(key), checkName+"."+key))
+	}
+}
+
+// checkCheck looks at the one that was read as a whole.
+func (l *loader) checkCheck() {
+	c := l.config.check()
+	for _, k := range checkKeys {
+		if _, here := c.places[k.name]; k.required != "" && !here {
+			c.failed[k.name] = true
+			l.report(wrong("%s is missing: expected a line such as %s", k.name, k.required).at(c.header, checkName))
+		}
+	}
+	if !c.failed["command"] && c.Command.IsZero() {
+		l.reportCheck(c, "command", wrong("it is empty: expected a string for the shell or an array of strings"))
+	}
+	if key := "interval"; c.Interval < c.Timeout && !c.failed["interval"] && !c.failed["timeout"] {
+		if _, here := c.places[key]; !here {
+			key = "timeout"
+		}
+		l.reportCheck(c, key, wrong("interval %s is shorter than timeout %s: expected an interval of at least %s, since a check is not run twice at a time",
+			shortDuration(c.Interval), shortDuration(c.Timeout), shortDuration(c.Timeout)).hint("raise interval or lower timeout"))
+	}
+	for i := range l.config.Checks[:len(l.config.Checks)-1] {
+		twin := &l.config.Checks[i]
+		if !c.failed["name"] && twin.Name == c.Name {
+			l.reportCheck(c, "name", wrong("%s is the name of two checks: also on line %d", quote(c.Name), twin.place("name").line).
+				hint("give each its own"))
+		}
+	}
+}
+
+// checkPenalties refuses what would take the priority out of its range if all checks failed.
+func (l *loader) checkPenalties() {
+	least, most := int(l.config.Node.Priority), int(l.config.Node.Priority)
+	if l.failed["node.priority"] {
+		return
+	}
+	for i := range l.config.Checks {
+		c := &l.config.Checks[i]
+		if c.Penalty < 0 {
+			least += c.Penalty
+		} else {
+			most += c.Penalty
+		}
+		worst := least
+		if most > 65535 {
+			worst = most
+		}
+		if worst < 0 || worst > 65535 {
+			l.reportCheck(c, "on_fail", wrong("priority %d would become %d if all checks failed that change it: expected 0–65535",
+				l.config.Node.Priority, worst).hint("set priority so that it stays in that range, on all hosts"))
+			return
+		}
+	}
+}
+
+// onFail reads what becomes of this host while the check fails.
+func onFail(at func(*Config) *int) field {
+	const expected = `"ineligible" or "priority -50"`
+	return field{
+		parse: func(l *loader, v value) *Error {
+			s, err := v.text(expected)
+			if err != nil {
+				return err
+			}
+			number, isPriority := strings.CutPrefix(s, "priority ")
+			n, bad := strconv.Atoi(strings.TrimSpace(number))
+			switch {
+			case s == "ineligible":
+				*at(l.config) = 0
+			case !isPriority || bad != nil:
+				return wrong("%s is neither: expected %s", v.literal(s), expected)
+			case n == 0 || n < -65535 || n > 65535:
+				return wrong("%s changes nothing that a priority can be: expected a number such as -50, within 65535", v.literal(s))
+			default:
+				*at(l.config) = n
+			}
+			return nil
+		},
+		text: func(c *Config) string { return onFailText(*at(c)) },
+	}
+}
+
+func onFailText(penalty int) string {
+	if penalty == 0 {
+		return "ineligible"
+	}
+	return fmt.Sprintf("priority %+d", penalty)
+}
