@@ -50,6 +50,8 @@ type Member struct {
 	Priority          uint16
 	Role              Role
 	Draining, Leaving bool   // cannot lead; is about to leave
+	InMaintenance     bool   // an operator is at work on it
+	Reason            string // of that, in the operator's words: see CheckReason; empty: none was given
 	WireMin, WireMax  uint8  // major versions of the election protocol that it speaks
 	ConfigHash        uint32 // over what all members must agree on
 	Settings          string // the same in words, see election.Config.Describe; at most MaxSettings bytes

@@ -234,6 +234,12 @@ func (m *Membership) SetSelf(priority uint16, role Role, draining, leaving bool)
 	})
 }
 
+// SetMaintenance says that an operator is at work on this host, and why. Like SetSelf it
+// does not wait.
+func (m *Membership) SetMaintenance(on bool, reason string) {
+	m.changeSelf(func(self *Member) { self.InMaintenance, self.Reason = on, reason })
+}
+
 // SetSettled says that this agent has followed a leader or led: one with other
 // settings is the one to give way from now on. Like SetSelf it does not wait.
 func (m *Membership) SetSettled() { m.changeSelf(func(self *Member) { self.Settled = true }) }

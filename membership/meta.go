@@ -30,6 +30,8 @@ import (
 //	 …   1  length of the settings
 //	 …   n  settings, [A-Za-z0-9._= -]{0,160}
 //	 …   8  digest of its jobs
+//	 …   1  0, or in maintenance 1 + length of the reason; left out: 0
+//	 …   n  reason, see CheckReason
 //	 …      what a later program adds; ignored
 //
 // One encoding exists for each content: parsing refuses unknown versions and
@@ -42,7 +44,7 @@ const (
 	metaHeader  = 41
 	metaDigest  = 8
 	maxName     = 63
-	maxMeta     = memberlist.MetaMaxSize // 512; memberlist panics above (P12), and ours has 273 at most
+	maxMeta     = memberlist.MetaMaxSize // 512; memberlist panics above (P12), and ours has 338 at most
 
 	flagLeaving  = 1 << 0
 	flagDraining = 1 << 1
@@ -71,7 +73,11 @@ func appendMeta(b []byte, m Member, cluster uint32) []byte {
 	b = append(b, m.Name...)
 	b = append(b, byte(len(m.Settings)))
 	b = append(b, m.Settings...)
-	return binary.BigEndian.AppendUint64(b, m.Jobs)
+	b = binary.BigEndian.AppendUint64(b, m.Jobs)
+	if !m.InMaintenance {
+		return b
+	}
+	return append(append(b, byte(1+len(m.Reason))), m.Reason...)
 }
 
 func flagsOf(m Member) byte {
@@ -126,6 +132,9 @@ func parseMeta(b []byte) (m Member, cluster uint32, err error) {
 	if err := m.setFlags(b[29]); err != nil {
 		return Member{}, 0, err
 	}
+	if err := m.setMaintenance(rest[metaDigest:]); err != nil {
+		return Member{}, 0, err
+	}
 	if err := checkMeta(m); err != nil {
 		return Member{}, 0, err
 	}
@@ -157,6 +166,19 @@ func (m *Member) setFlags(flags byte) error {
 	return nil
 }
 
+// setMaintenance reads what follows the digest.
+func (m *Member) setMaintenance(b []byte) error {
+	if len(b) == 0 || b[0] == 0 {
+		return nil
+	}
+	length := int(b[0]) - 1
+	if len(b) < 1+length {
+		return errors.New("meta ends before its reason does")
+	}
+	m.InMaintenance, m.Reason = true, string(b[1:1+length])
+	return nil
+}
+
 func checkMeta(m Member) error {
 	switch {
 	case m.ID.IsZero():
@@ -165,6 +187,9 @@ func checkMeta(m Member) error {
 		return fmt.Errorf("wire versions %d to %d are no range", m.WireMin, m.WireMax)
 	}
 	if err := checkSettings(m.Settings); err != nil {
+		return err
+	}
+	if err := CheckReason(m.Reason); err != nil {
 		return err
 	}
 	return CheckName(m.Name)
@@ -180,6 +205,24 @@ func checkSettings(settings string) error {
 	}
 	if strings.Trim(settings, labelCharacters+"= ") != "" {
 		return fmt.Errorf("settings %q have characters other than A-Z a-z 0-9 . _ = - and space", settings)
+	}
+	return nil
+}
+
+// MaxReason bounds Member.Reason, in bytes: gossip repeats it for each member.
+const MaxReason = 64
+
+// CheckReason says what a reason of maintenance may be, by our own operator and by gossip
+// alike: at most 64 letters, digits, blanks and harmless marks, so that it is safe in a
+// log, on a terminal and in a table.
+func CheckReason(reason string) error {
+	switch {
+	case len(reason) > MaxReason:
+		return fmt.Errorf("reason has %d characters; expected at most %d", len(reason), MaxReason)
+	case strings.Trim(reason, labelCharacters+" ,:/+=@#()") != "":
+		return fmt.Errorf("reason %q has characters other than A-Z a-z 0-9 . _ - , : / + = @ # ( ) and blank", reason)
+	case strings.TrimSpace(reason) != reason:
+		return fmt.Errorf("reason %q begins or ends with a blank", reason)
 	}
 	return nil
 }
