@@ -32,6 +32,7 @@ import (
 
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/hooks/checkrun"
 	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/httpd"
 	"github.com/bully-agent/bully-agent/internal/keeper"
@@ -95,6 +96,8 @@ type Config struct {
 	KeeperArgs, KeeperEnviron []string
 	// Jobs are the singleton jobs, checked, each name once.
 	Jobs []Job
+	// Checks say whether this host is fit to lead, each name once.
+	Checks []Check
 	// JobRunner replaces the runner of jobs' commands; tests only.
 	JobRunner JobRunner
 	// Reload reads the configuration again; nil: there is nothing to read.
@@ -114,6 +117,7 @@ type Config struct {
 type Reloaded struct {
 	Hooks    hooks.Config
 	Jobs     []Job
+	Checks   []Check
 	Seeds    []string
 	Priority uint16
 	Keys     key.Ring
@@ -156,6 +160,9 @@ type Runner interface {
 	Status() keeper.Status
 	Owed() (hooks.Epoch, bool)
 	IsRunning(kind hooks.Kind) bool
+	// Checked receives when Checks may have something: what has changed about checks.
+	Checked() <-chan struct{}
+	Checks() []checkrun.Report
 	TryRecording() error
 	Runs(after uint64) ([]hooks.Run, error)
 	Output(seq uint64) (hooks.Run, []byte, error)
@@ -206,8 +213,9 @@ type agent struct {
 	waiting  []control.Waiting    // for a restart
 	warm     []netip.AddrPort     // with whom a session is kept
 	quietAt  map[string]time.Time // per warning: no further line before
-	aside    string               // why this host does not stand; empty: it does
-	older    string               // that its state directory is an older copy; empty: nothing says so
+	checks   checks
+	aside    string // why this host does not stand; empty: it does
+	older    string // that its state directory is an older copy; empty: nothing says so
 	fatal    error
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/hooks/checkrun"
 	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/test/lantest"
 	"github.com/bully-agent/bully-agent/internal/transport"
@@ -35,10 +36,29 @@ type fakeHooks struct {
 	takes   time.Duration
 	queue   chan hooks.Event
 	results chan hooks.Result
+	checked chan struct{}
+	reports []checkrun.Report
 }
 
 func newFakeHooks() *fakeHooks {
-	return &fakeHooks{takes: 5 * time.Millisecond, queue: make(chan hooks.Event, 64), results: make(chan hooks.Result, 64)}
+	return &fakeHooks{takes: 5 * time.Millisecond, queue: make(chan hooks.Event, 64), results: make(chan hooks.Result, 64), checked: make(chan struct{}, 1)}
+}
+
+// say has the keeper say of checks what has changed.
+func (f *fakeHooks) say(reports ...checkrun.Report) {
+	f.mu.Lock()
+	f.reports = append(f.reports, reports...)
+	f.mu.Unlock()
+	f.checked <- struct{}{}
+}
+
+func (f *fakeHooks) Checked() <-chan struct{} { return f.checked }
+func (f *fakeHooks) Checks() []checkrun.Report {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	reports := f.reports
+	f.reports = nil
+	return reports
 }
 
 func (f *fakeHooks) Run(ctx context.Context) error {

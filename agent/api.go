@@ -18,6 +18,7 @@ import (
 type snapshot struct {
 	*standing // of the seat
 	members   []control.Member
+	checks    []control.Check
 	notes     []string
 	waiting   []control.Waiting
 	at        time.Time // by the agent's clock
@@ -26,8 +27,9 @@ type snapshot struct {
 // show publishes what the seat says of itself, and with it what the host knows: here, and
 // to the other hosts that this one has settled.
 func (a *agent) show(st *standing) {
+	a.noteBars(st)
 	a.shown.Store(&snapshot{standing: st, members: a.controlMembers(st.status.Leader), notes: append(st.notes, a.notes()...),
-		waiting: a.waiting, at: a.cfg.Now()})
+		waiting: a.waiting, at: a.cfg.Now(), checks: a.controlChecks()})
 	a.noteSettled(st.status)
 }
 
@@ -43,6 +45,7 @@ func (a *agent) notes() []string {
 	if a.older != "" {
 		notes = append(notes, a.older)
 	}
+	notes = append(notes, a.checkNotes()...)
 	for _, odd := range a.view.oddlyConfigured() {
 		notes = append(notes, odd.Name+" takes no part here, settings that must be the same on all nodes differ: "+a.differences(odd))
 	}
@@ -83,7 +86,8 @@ func (a *agent) Age() time.Duration { return a.cfg.Now().Sub(a.shown.Load().at) 
 func (a *agent) Status() control.Status {
 	s := a.shown.Load()
 	out := control.Status{Version: a.cfg.Version, Cluster: a.cfg.Cluster, Self: s.members[0], Uptime: wallClock().Sub(a.started).Seconds(),
-		Profile: a.cfg.Profile, Encryption: a.encryption(s.members), Waiting: s.waiting, Notes: s.notes, Counters: a.counts()}
+		Profile: a.cfg.Profile, Encryption: a.encryption(s.members), Waiting: s.waiting, Notes: s.notes, Counters: a.counts(),
+		Checks: s.checks}
 	a.seat.report(&out, s.standing)
 	a.showKeeper(&out)
 	if a.cfg.Scheduling != nil {

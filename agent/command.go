@@ -21,6 +21,9 @@ func (a *agent) Command(ctx context.Context, name string, args map[string]string
 	if strings.HasPrefix(name, "job-") {
 		return a.jobCommand(ctx, name, args)
 	}
+	if name == "maintenance" {
+		return a.maintain(ctx, args)
+	}
 	order, err := parseOrder(name, args)
 	if err != nil {
 		return err

@@ -40,12 +40,12 @@ func appendHold(b []byte, h hold) []byte {
 }
 
 // decodeHold reads what appendHold wrote; anything else is refused.
-func decodeHold(b []byte) (hold, error) {
+func decodeHold(b []byte, longest time.Duration) (hold, error) {
 	until, length := int64(binary.BigEndian.Uint64(b)), time.Duration(binary.BigEndian.Uint64(b[8:]))
 	switch {
 	case until == 0 && length == 0:
 		return hold{}, nil
-	case until == 0 || length <= 0 || length > longestHold:
+	case until == 0 || length <= 0 || length > longest:
 		return hold{}, errSense
 	}
 	return hold{until: time.Unix(0, until), length: length}, nil

@@ -27,6 +27,9 @@ func KeeperSettings(cfg Config) keeper.Settings {
 	if cfg.Apart != nil {
 		s.Readers = cfg.Apart.GID
 	}
+	for _, c := range cfg.Checks {
+		s.Checks = append(s.Checks, c.Check)
+	}
 	for _, j := range cfg.Jobs {
 		s.Jobs[j.Name] = keeper.Job{Command: j.Command, Timeout: j.Timeout, Tied: j.OnLoss == jobs.OnLossKill}
 	}

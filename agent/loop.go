@@ -29,6 +29,8 @@ func (a *agent) loop() error {
 	defer health.Stop()
 	stop, left := a.stop, make(chan struct{})
 	s := a.seat
+	s.resumeWork()
+	a.beginChecks()
 	for {
 		select {
 		case r := <-a.inbox:
@@ -42,6 +44,8 @@ func (a *agent) loop() error {
 			a.onLink(up)
 		case r := <-a.runner.Results():
 			s.onHookResult(r)
+		case <-a.runner.Checked():
+			a.onChecked()
 		case <-s.holders.dismissed:
 			s.onDismissed()
 		case <-s.holders.moved:

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/hooks/checkrun"
 	"github.com/bully-agent/bully-agent/internal/control"
 )
 
@@ -49,11 +49,8 @@ func (a *agent) reload(next Reloaded) {
 	a.cfg.Seeds = next.Seeds
 	a.members.SetSeeds(next.Seeds)
 	a.log.SetLevel(next.LogLevel)
-	if next.Priority != a.view.self.Priority {
-		a.view.self.Priority = next.Priority
-		a.seat.command(election.Command{Verb: election.Reprioritise, Priority: next.Priority}, func(error) {})
-		a.members.SetSelf(next.Priority, a.view.self.Role, false, false)
-	}
+	a.checks.priority = next.Priority
+	a.setChecks(next.Checks, checkrun.Passes) // this host has led without a new one
 	a.waiting, a.cfg.Notes = append(next.Waiting, a.takeKeys(keyring{file: next.KeyFile, ring: next.Keys})...), next.Notes
 	if len(a.waiting) > 0 {
 		a.log.Warn("some changed settings need a restart", "settings", strings.Join(namesOfWaiting(a.waiting), ", "))

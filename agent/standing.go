@@ -2,6 +2,7 @@ package agent
 
 import (
 	"cmp"
+	"strings"
 	"time"
 
 	"github.com/bully-agent/bully-agent/election"
@@ -22,14 +23,17 @@ type standing struct {
 	roster   *control.Roster
 	quorum   *control.Quorum
 	why      string // there is no leader
+
+	maintenance *control.Maintenance // nil: nobody is at work on this host
 }
 
 // publish shows the seat's state to the other goroutines.
 func (s *seat) publish() {
 	status := s.shownStatus()
 	st := &standing{status: status, role: s.roleWord(status.Role), leader: s.around.seen().controlNode(status.Leader),
-		degraded: s.degraded(status), lastHook: s.lastHook, notes: s.notes(status), roster: s.tally.controlRoster(status.Roster),
-		quorum: s.tally.controlQuorum(status), why: s.tally.whyNoLeader(status)}
+		degraded: s.degraded(status) || s.isStranded(status), lastHook: s.lastHook, notes: s.notes(status), roster: s.tally.controlRoster(status.Roster),
+		quorum: s.tally.controlQuorum(status), why: s.tally.whyNoLeader(status),
+		maintenance: s.state.work.controlMaintenance(status)}
 	st.ready = !status.Leader.IsZero() && (status.Leader != s.state.ID || s.hookReady)
 	st.owes = s.redo.kind == hooks.LoseLeadership || s.beside && !s.owed().IsZero()
 	s.shown = st
@@ -56,6 +60,10 @@ func (s *seat) notes(status election.Status) []string {
 		notes = append(notes, s.diskNote())
 	}
 	notes = append(notes, s.hookNotes(status)...)
+	notes = append(notes, s.workNotes(status)...)
+	if s.isStranded(status) {
+		notes = append(notes, "degraded: this host should not lead now, and nobody else can: it goes on leading")
+	}
 	notes = append(notes, s.tally.quorumNotes(status)...)
 	notes = append(notes, s.jobNotes()...)
 	return append(notes, s.holdNotes(status.Held.Sub(s.around.now()))...)
@@ -73,6 +81,7 @@ func (s *seat) report(out *control.Status, st *standing) {
 	out.Roster, out.Quorum, out.WhyNoLeader = st.roster, st.quorum, st.why
 	out.Algorithm = cmp.Or(s.election.Algorithm, election.Classic).String()
 	out.Preempt, out.Isolated = s.election.Preempt.String(), st.status.Isolated
+	out.Maintenance, out.Bars = st.maintenance, barWords(st.status.Bars)
 	out.HoldDownMS = max(st.status.Held.Sub(now), 0).Milliseconds()
 	out.LastHook = st.lastHook
 	if st.status.Leader == s.state.ID && !leads {
@@ -84,4 +93,17 @@ func (s *seat) report(out *control.Status, st *standing) {
 		remain := time.Duration(until - now.UnixNano()).Milliseconds()
 		out.LeaseRemainMS = &remain
 	}
+}
+
+// isStranded: a bar would have this host hand over, and nobody takes over.
+func (s *seat) isStranded(status election.Status) bool {
+	return status.State == election.Lead && (status.Bars.Has(election.BarCheck) || isMaintained(status))
+}
+
+// barWords names what keeps this host from standing for election.
+func barWords(bars election.Bars) []string {
+	if bars == 0 {
+		return []string{}
+	}
+	return strings.Split(bars.String(), ",")
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // The state file holds what must outlive the process: who this agent is, and
-// the highest epoch counter. It is a durable.Slots of format "BLYS" and version 3,
+// the highest epoch counter. It is a durable.Slots of format "BLYS" and version 4,
 // written with each save of the election before its next effect. The content:
 //
 //	offset  size  field
@@ -42,11 +42,14 @@ import (
 //	…       16    owner of the highest epoch that was accepted
 //	…       8     end of a hold-down by the wall clock, nanoseconds since 1970; 0: none
 //	…       8     what was left of it when it was written, nanoseconds
+//	…       1     1 in maintenance, else 0
+//	…       16    its end, as that of a hold-down; zeros: an operator ends it
+//	…       1+m   its reason, with the length
 //
-// Big endian. Version 1 ended with the cluster's name, version 2 with the voters; they are
-// read, with zeros for the rest.
+// Big endian. Version 1 ended with the cluster's name, version 2 with the voters, version 3
+// with the hold-down; they are read, with zeros for the rest.
 const (
-	stateVersion = 3
+	stateVersion = 4
 	stateName    = "state"
 	lockName     = "lock"
 )
@@ -68,6 +71,7 @@ type stateFile struct {
 	identity
 	saved election.Saved
 	hold  hold // not the election's: it has no wall clock
+	work  work
 }
 
 // openState locks the directory and reads the state, or makes a new identity
@@ -158,7 +162,7 @@ func (s *stateFile) encode(saved election.Saved) []byte {
 	b = append(b, s.Cluster...)
 	b = appendQuorum(b, saved)
 	b = appendEpoch(b, saved.Accepted)
-	return appendHold(b, s.hold)
+	return appendWork(appendHold(b, s.hold), s.work)
 }
 
 // appendQuorum writes what a voter must remember (quorum mode).
@@ -216,13 +220,18 @@ func (s *stateFile) decode(slot durable.Slot) error {
 		return nil
 	}
 	var err error
+	if slot.Version == stateVersion {
+		if b, s.work, err = cutWork(b, name+quorumHead); err != nil {
+			return err
+		}
+	}
 	switch voters := len(b) - epochSize - holdSize; {
 	case slot.Version == 2:
 		err = decodeQuorum(b[name:], &s.saved)
-	case slot.Version == stateVersion && voters >= name:
+	case (slot.Version == 3 || slot.Version == stateVersion) && voters >= name:
 		s.saved.Accepted = epochAt(b[voters:])
 		if err = decodeQuorum(b[name:voters], &s.saved); err == nil {
-			s.hold, err = decodeHold(b[voters+epochSize:])
+			s.hold, err = decodeHold(b[voters+epochSize:], longestHold)
 		}
 	default:
 		err = errSense

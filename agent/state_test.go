@@ -255,6 +255,11 @@ const (
 		"f0e0d0c0b0a0409080706050403020100474657374000000000000002cf0e0d0c0b0a0409080706050403020100000000059682f" +
 		"00000002b1010300112233445546778899aabbccddeeff5a6b7c8d9eaf40b182c3d4e5f6071829f0e0d0c0b0a040908070605040" +
 		"302010000000000000002a5a6b7c8d9eaf40b182c3d4e5f607182918ecac7c07f5cd150000008bb2c970003ac4e919"
+	golden4 = "424c5953000400eb000000000000000a00112233445546778899aabbccddeeff00000008000000000000002c000000000000002b" +
+		"f0e0d0c0b0a0409080706050403020100474657374000000000000002cf0e0d0c0b0a0409080706050403020100000000059682f" +
+		"00000002b1010300112233445546778899aabbccddeeff5a6b7c8d9eaf40b182c3d4e5f6071829f0e0d0c0b0a040908070605040" +
+		"302010000000000000002a5a6b7c8d9eaf40b182c3d4e5f607182918ecac7c07f5cd150000008bb2c970000118ecac7c07f5cd15" +
+		"0000008bb2c970000e6b65726e656c207570677261646564f85697"
 )
 
 func TestGoldenState(t *testing.T) {
@@ -265,16 +270,18 @@ func TestGoldenState(t *testing.T) {
 	}
 	s := &stateFile{identity: identity{ID: goldenID, Cluster: "test"}}
 	s.hold = hold{until: time.Unix(0, goldenUntil), length: 10 * time.Minute}
-	if got := hex.EncodeToString(slotOf(s, 10, want)); got != golden3 {
-		t.Errorf("wrote\n%s, want\n%s", got, golden3)
+	s.work = work{isOn: true, end: s.hold, reason: "kernel upgrade"}
+	if got := hex.EncodeToString(slotOf(s, 10, want)); got != golden4 {
+		t.Errorf("wrote\n%s, want\n%s", got, golden4)
 	}
-	for text, held := range map[string]hold{golden2: {}, golden3: s.hold} {
+	for text, held := range map[string]hold{golden2: {}, golden3: s.hold, golden4: s.hold} {
 		want.Accepted = wire.Epoch{}
-		if text == golden3 {
+		if text != golden2 {
 			want.Accepted = wire.Epoch{Counter: 42, Owner: goldenOther}
 		}
 		got, number, err := readSlot(unhex(t, text))
-		if err != nil || number != 10 || got.identity != s.identity || !same(got.saved, want) || got.hold != held {
+		if err != nil || number != 10 || got.identity != s.identity || !same(got.saved, want) || got.hold != held ||
+			(got.work != work{}) != (text == golden4) || text == golden4 && got.work != s.work {
 			t.Errorf("read write %d of %+v: %+v, %+v, error %v", number, got.identity, got.saved, got.hold, err)
 		}
 	}

@@ -155,9 +155,18 @@ func (v *view) controlMembers(leader wire.ID) []control.Member {
 	for i, m := range v.all() {
 		out = append(out, control.Member{ID: m.ID.String(), Name: m.Name, Addr: m.Addr.String(), Status: m.Status.String(),
 			Role: m.Role.String(), Priority: int(m.Priority), Voter: m.Role == membership.Voter, Self: i == 0,
-			Leader: m.ID == leader, Incarnation: m.Incarnation, RTTMS: float64(m.RTT.Microseconds()) / 1000})
+			Leader: m.ID == leader, Incarnation: m.Incarnation, RTTMS: float64(m.RTT.Microseconds()) / 1000,
+			Draining: m.Draining, Maintenance: maintenanceOf(m)})
 	}
 	return out
+}
+
+// maintenanceOf gives the reason, which may be empty; nil: nobody is at work on it.
+func maintenanceOf(m membership.Member) *string {
+	if !m.InMaintenance {
+		return nil
+	}
+	return &m.Reason
 }
 
 // otherTables names the members whose jobs are not those of this host.

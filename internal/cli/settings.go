@@ -12,6 +12,7 @@ import (
 	"github.com/bully-agent/bully-agent/agent"
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/hooks/checkrun"
 	"github.com/bully-agent/bully-agent/internal/config"
 	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/key"
@@ -30,6 +31,7 @@ func agentConfig(c *config.Config) agent.Config {
 		Record:    c.Log.Record,
 		Hooks:     hooksConfig(c),
 		Jobs:      jobsConfig(c),
+		Checks:    checksConfig(c),
 		Socket:    c.Control.Socket,
 		Advertise: c.Network.Advertise,
 		KeyFile:   c.Network.Key,
@@ -97,6 +99,15 @@ func jobsConfig(c *config.Config) []agent.Job {
 	all := make([]agent.Job, len(c.Jobs))
 	for i, j := range c.Jobs {
 		all[i] = agent.Job{Job: j.Job, Command: hookCommand(j.Command)}
+	}
+	return all
+}
+
+func checksConfig(c *config.Config) []agent.Check {
+	all := make([]agent.Check, len(c.Checks))
+	for i, k := range c.Checks {
+		all[i] = agent.Check{Penalty: k.Penalty, Check: checkrun.Check{Name: k.Name, Command: hookCommand(k.Command),
+			Interval: k.Interval, Timeout: k.Timeout, Rise: k.Rise, Fall: k.Fall}}
 	}
 	return all
 }
@@ -179,7 +190,7 @@ func (r *reloader) load() (*config.Config, error) {
 }
 
 func reloaded(started, next *config.Config, ring key.Ring) agent.Reloaded {
-	r := agent.Reloaded{Hooks: hooksConfig(next), Jobs: jobsConfig(next), Seeds: next.Network.Join, Priority: next.Node.Priority,
+	r := agent.Reloaded{Hooks: hooksConfig(next), Jobs: jobsConfig(next), Checks: checksConfig(next), Seeds: next.Network.Join, Priority: next.Node.Priority,
 		LogLevel: hclog.LevelFromString(next.Log.Level), Notes: next.Notes, Keys: ring, KeyFile: next.Network.Key}
 	for _, s := range started.Changed(next) {
 		if !applied[s.Key] {

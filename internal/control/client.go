@@ -123,6 +123,33 @@ func (c *Client) Forget(ctx context.Context, member string, force bool) error {
 	return c.Command(ctx, "forget", args)
 }
 
+// Maintain begins the maintenance of the agent's host, or changes its reason and end: for
+// the span length, or zero until EndMaintenance. A leader hands over first; with force it
+// stops leading though nobody else can.
+func (c *Client) Maintain(ctx context.Context, reason string, length time.Duration, force bool) error {
+	args := map[string]string{"state": "on"}
+	if reason != "" {
+		args["reason"] = reason
+	}
+	if length > 0 {
+		args["for"] = length.String()
+	}
+	if force {
+		args["force"] = "true"
+	}
+	return c.Command(ctx, "maintenance", args)
+}
+
+// EndMaintenance ends it: the host may lead again.
+func (c *Client) EndMaintenance(ctx context.Context) error {
+	return c.Command(ctx, "maintenance", map[string]string{"state": "off"})
+}
+
+// OKToStop asks what would be left if the agent's host were stopped now.
+func (c *Client) OKToStop(ctx context.Context) (OKToStop, error) {
+	return ask[OKToStop](ctx, c, "/v1/ok-to-stop")
+}
+
 // Command gives the command called name and waits for its end, which may take
 // as long as ctx lets it. The error is ErrUnsupported when the agent does not
 // have the command, which an older agent may not.

@@ -34,6 +34,8 @@ func TestClientGetsWhatTheAgentSays(t *testing.T) {
 	check("leader", Leader{Node: alpha, Epoch: Epoch{7, alphaID}, Self: true, Ready: true, Since: noon}, leader, err)
 	members, err := client.Members(ctx)
 	check("members", b.members, members, err)
+	ok, err := client.OKToStop(ctx)
+	check("ok-to-stop", okToStop(), ok, err)
 	history, err := client.History(ctx)
 	check("history", b.history, history, err)
 }
@@ -56,6 +58,8 @@ func TestClientGivesCommands(t *testing.T) {
 		client.HandOver(t.Context(), "beta"),
 		client.Forget(t.Context(), "gamma", false),
 		client.Forget(t.Context(), "gamma", true),
+		client.Maintain(t.Context(), "kernel upgrade", time.Hour, true),
+		client.EndMaintenance(t.Context()),
 		client.Command(t.Context(), "leave", nil),
 	} {
 		if err != nil {
@@ -63,7 +67,8 @@ func TestClientGivesCommands(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff([]string{"reload", "step-downmap[]", "step-downmap[for:1m30s]", "standmap[]", "handovermap[to:beta]",
-		"forgetmap[member:gamma]", "forgetmap[force:true member:gamma]", "leavemap[]"}, got); diff != "" {
+		"forgetmap[member:gamma]", "forgetmap[force:true member:gamma]",
+		"maintenancemap[for:1h0m0s force:true reason:kernel upgrade state:on]", "maintenancemap[state:off]", "leavemap[]"}, got); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // commands are the names that Backend.Command may be called with.
-var commands = []string{"step-down", "handover", "stand", "forget", "leave"}
+var commands = []string{"step-down", "handover", "stand", "forget", "leave", "maintenance"}
 
 // maxBody is what a request may carry.
 const maxBody = 64 << 10

@@ -7,6 +7,7 @@
 //	GET  /v1/history                  [Leadership], oldest first
 //	GET  /v1/events?since=&follow=    one Event per line (NDJSON)
 //	GET  /v1/lease?follow=&grace=     Lease; with follow one per line, at each change and renewal
+//	GET  /v1/ok-to-stop               OKToStop
 //	GET  /v1/keys                     Keys: ids, never a key
 //	GET  /v1/hooks                    [HookSetting]
 //	GET  /v1/hooks/runs?seq=          [HookRun], oldest first; with seq one of them, with its output
@@ -20,6 +21,7 @@
 //	POST /v1/reload                   204
 //	POST /v1/step-down                204; {"for":"30s"}: does not stand again for so long
 //	POST /v1/stand                    204; ends that time
+//	POST /v1/maintenance              204; {"state":"on"}, or "off"; on with "reason", "for", and "force":"true": though nobody else can lead
 //	POST /v1/handover                 204; {"to":"NAME or ID"}
 //	POST /v1/forget                   204; {"member":"NAME or ID"}: takes a voter out of the roster; one that is alive only with "force":"true"
 //	POST /v1/leave                    not in this version

@@ -49,8 +49,13 @@ func (f *fakeAgent) Age() time.Duration { return f.age }
 func (f *fakeAgent) Metrics(string, bool) ([]byte, string, error) {
 	return []byte("bully_leader 1\n"), "text/plain", nil
 }
-func (f *fakeAgent) Keys() Keys            { return f.keys }
-func (f *fakeAgent) History() []Leadership { return f.history }
+func (f *fakeAgent) Keys() Keys                                 { return f.keys }
+func (f *fakeAgent) History() []Leadership                      { return f.history }
+func (f *fakeAgent) OKToStop(context.Context) (OKToStop, error) { return okToStop(), nil }
+
+func okToStop() OKToStop {
+	return OKToStop{OK: true, Text: "ok: alpha would lead, 2 of 3 voters stay", Leader: &alpha, Stay: 2, Of: 3, Need: 2}
+}
 
 func (f *fakeAgent) Record(_ context.Context, to io.Writer) error { return f.record(to) }
 

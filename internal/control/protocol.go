@@ -58,6 +58,10 @@ type Status struct {
 	Alive    int      `json:"alive"`    // of them believed alive and heard lately, self included
 	Silent   []string `json:"silent"`   // names of those that are believed alive and were not heard lately
 
+	Bars        []string     `json:"bars"`        // what keeps this node from standing: part, roster, leave, same-id, aside, disk, link, hold-down, check, maintenance
+	Checks      []Check      `json:"checks"`      // of this host, in the configuration's order
+	Maintenance *Maintenance `json:"maintenance"` // null: nobody is at work on this host
+
 	HoldDownMS    int64   `json:"hold_down_ms"`    // this node does not stand for so long, after a step-down
 	LeaseRemainMS *int64  `json:"lease_remain_ms"` // null unless leading
 	LastHook      *Hook   `json:"last_hook"`       // null before the first
@@ -68,6 +72,31 @@ type Status struct {
 	Waiting    []Waiting         `json:"waiting"`    // what a reload found changed and cannot apply
 	Notes      []string          `json:"notes"`      // warnings, one sentence each
 	Counters   map[string]uint64 `json:"counters"`   // since the start, by name
+}
+
+// Check is one of this host's.
+type Check struct {
+	Name   string    `json:"name"`
+	State  string    `json:"state"`   // pending, passes, fails
+	Since  time.Time `json:"since"`   // it is in this state
+	Why    string    `json:"why"`     // its last run failed, in one line; empty: it did not
+	OnFail string    `json:"on_fail"` // "ineligible", "priority -50"
+}
+
+// Maintenance says that an operator is at work on a host, which does not lead meanwhile.
+type Maintenance struct {
+	Reason string    `json:"reason"`
+	Until  time.Time `json:"until,omitzero"` // zero: an operator ends it
+}
+
+// OKToStop answers /v1/ok-to-stop: what would be left if this host were stopped now.
+type OKToStop struct {
+	OK     bool   `json:"ok"`
+	Text   string `json:"text"`   // the answer in one line
+	Leader *Node  `json:"leader"` // who leads then; null: nobody
+	Stay   int    `json:"stay"`   // voters that answer, or in available mode hosts, without this one
+	Of     int    `json:"of"`     // of so many, this one included
+	Need   int    `json:"need"`   // without so many nobody leads; 0: any number will do
 }
 
 // Scheduling is how the kernel schedules the agent.
@@ -137,6 +166,10 @@ type Member struct {
 	Voter    bool   `json:"voter"`
 	Self     bool   `json:"self"`
 	Leader   bool   `json:"leader"`
+	Draining bool   `json:"draining"` // it cannot lead now, by its own word
+
+	// Maintenance is the reason for which an operator is at work on it, or empty; left out if nobody is.
+	Maintenance *string `json:"maintenance,omitempty"`
 
 	Incarnation uint32  `json:"incarnation"`        // of the life that is known
 	RTTMS       float64 `json:"rtt_ms"`             // 0: not measured
@@ -172,7 +205,7 @@ type Event struct {
 	// that finds a gap was too slow: the agent keeps the last RingSize events.
 	Seq        uint64    `json:"seq"`
 	Time       time.Time `json:"time"`
-	Type       string    `json:"type"` // transition, member, hook, job, leader, link, start, stop, warning
+	Type       string    `json:"type"` // transition, member, hook, job, check, leader, link, start, stop, warning
 	Role       string    `json:"role,omitempty"`
 	Cause      string    `json:"cause,omitempty"`
 	Member     string    `json:"member,omitempty"` // name of the member it is about
@@ -209,7 +242,9 @@ type Backend interface {
 	// Reload validates the configuration and takes it; an error says that
 	// nothing was changed. What it cannot take is in Status.
 	Reload(ctx context.Context) error
-	// Command does what name says: step-down, stand, handover, forget, leave,
+	// OKToStop says what would be left if this host were stopped now.
+	OKToStop(ctx context.Context) (OKToStop, error)
+	// Command does what name says: step-down, stand, handover, forget, leave, maintenance,
 	// job-run, job-pause, job-resume. It returns when that is done, ErrUnsupported for a
 	// name it does not know, and an *APIError to choose what the client is told.
 	// ctx ends when the client hangs up or the server stops.

@@ -30,6 +30,7 @@ func (s *server) routes() []route {
 		{http.MethodGet, "/v1/history", Read, s.look(func() (any, error) { return list(s.backend.History()), nil })},
 		{http.MethodGet, "/v1/explain", Read, s.explain},
 		{http.MethodGet, "/v1/events", Read, s.events},
+		{http.MethodGet, "/v1/ok-to-stop", Read, s.okToStop},
 		{http.MethodGet, "/v1/lease", Lend, s.lease},
 		{http.MethodGet, "/v1/keys", Read, s.look(s.keys)},
 		{http.MethodGet, "/metrics", Read, s.metrics},
@@ -149,7 +150,7 @@ func (s *server) look(ask func() (any, error)) endpoint {
 func (s *server) status() (any, error) {
 	status := s.backend.Status()
 	status.Notes, status.Waiting = list(status.Notes), list(status.Waiting)
-	status.Silent = list(status.Silent)
+	status.Silent, status.Bars, status.Checks = list(status.Silent), list(status.Bars), list(status.Checks)
 	if status.Counters == nil {
 		status.Counters = map[string]uint64{}
 	}
@@ -171,6 +172,15 @@ func (s *server) leader() (any, error) {
 		}
 	}
 	return leader, nil
+}
+
+func (s *server) okToStop(w http.ResponseWriter, r *http.Request) error {
+	answer, err := s.backend.OKToStop(r.Context())
+	if err != nil {
+		return err
+	}
+	s.write(w, http.StatusOK, answer)
+	return nil
 }
 
 // write sends v whole, or an error in its place if it has no JSON form. What a

@@ -32,7 +32,7 @@ type layer struct {
 // package needs a place.
 var layers = map[string]layer{
 	".":                     {may: "internal/cli"},
-	"internal/cli":          {may: "agent internal/config internal/control election election/lease internal/durable internal/fence hooks internal/guard internal/httpd internal/key internal/lab internal/reaper internal/sim internal/sim/paper internal/transport internal/realtime internal/keeper internal/rights internal/record wire"},
+	"internal/cli":          {may: "agent internal/config internal/control election election/lease internal/durable internal/fence hooks internal/guard internal/httpd internal/key internal/lab internal/reaper internal/sim internal/sim/paper internal/transport internal/realtime internal/keeper internal/rights internal/record wire hooks/checkrun"},
 	"internal/lab":          {may: "internal/control internal/key internal/lab/netlab internal/lab/verdict internal/realtime internal/page"},
 	"internal/page":         {may: ""},
 	"internal/test/browser": {may: ""},
@@ -40,8 +40,8 @@ var layers = map[string]layer{
 	"internal/lab/verdict":  {may: "", pure: true},
 	"internal/test/attack":  {may: "wire"},
 	"internal/test/e2e":     {may: ""},
-	"internal/config":       {may: "agent election membership hooks internal/control internal/jobs internal/key internal/httpd"},
-	"agent":                 {may: "wire election membership internal/transport internal/sealed internal/key hooks hooks/jobrun internal/jobs internal/control internal/durable internal/httpd internal/metrics election/lease internal/keeper internal/record internal/page"},
+	"internal/config":       {may: "agent election membership hooks internal/control internal/jobs internal/key internal/httpd hooks/checkrun"},
+	"agent":                 {may: "wire election membership internal/transport internal/sealed internal/key hooks hooks/jobrun internal/jobs internal/control internal/durable internal/httpd internal/metrics election/lease internal/keeper internal/record internal/page hooks/checkrun"},
 	"membership":            {may: "wire internal/transport"},
 	"internal/transport":    {may: "wire"},
 	"internal/sealed":       {may: "wire internal/key internal/transport"},
@@ -51,6 +51,7 @@ var layers = map[string]layer{
 	"internal/httpd":        {may: "internal/access"},
 	"internal/guard":        {may: "hooks internal/control internal/durable internal/realtime internal/sidecar"},
 	"hooks/jobrun":          {may: "hooks internal/guard"},
+	"hooks/checkrun":        {may: "hooks"},
 	"internal/durable":      {may: "internal/access"},
 	"internal/test/crash":   {may: "internal/durable"},
 	"internal/fence":        {may: "internal/durable"},
@@ -74,7 +75,7 @@ var layers = map[string]layer{
 	"wire":                  {may: "", pure: true},
 	"internal/sidecar":      {may: "internal/durable internal/realtime"},
 	"internal/realtime":     {may: ""},
-	"internal/keeper":       {may: "hooks internal/durable internal/realtime internal/sidecar hooks/jobrun"},
+	"internal/keeper":       {may: "hooks internal/durable internal/realtime internal/sidecar hooks/jobrun hooks/checkrun"},
 }
 
 // onlyInTests are packages that nothing but tests may import.

@@ -1,0 +1,166 @@
+package agent
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/hooks/checkrun"
+	"github.com/bully-agent/bully-agent/internal/control"
+)
+
+// Check is a check of this host, and what it means.
+type Check struct {
+	checkrun.Check
+	Penalty int // is added to the priority while it fails; 0: this host does not lead then
+}
+
+// onFail is that as the configuration has it.
+func (c Check) onFail() string {
+	if c.Penalty == 0 {
+		return "ineligible"
+	}
+	return fmt.Sprintf("priority %+d", c.Penalty)
+}
+
+// checks is what the host knows of its checks. The keeper runs them, and says what has
+// changed; here that becomes a bar of the node, or another priority.
+type checks struct {
+	all      []Check
+	found    map[string]checkFinding
+	priority uint16 // as configured
+	isBarred bool   // as the node was told
+}
+
+// checkFinding is what is known of one check.
+type checkFinding struct {
+	checkrun.Report
+	since time.Time // wall clock: it is in this state
+}
+
+// beginChecks has a host with checks wait for their first pass. The keeper has begun to run
+// them by now.
+func (a *agent) beginChecks() {
+	a.checks = checks{found: map[string]checkFinding{}, priority: a.cfg.Election.Priority}
+	a.setChecks(a.cfg.Checks, checkrun.Pending)
+}
+
+// setChecks takes the checks of the configuration. One that is not known yet is in that
+// state until the keeper says otherwise.
+func (a *agent) setChecks(all []Check, state checkrun.State) {
+	before := a.checks.found
+	a.checks.all, a.checks.found = all, map[string]checkFinding{}
+	for _, c := range all {
+		known, ok := before[c.Name]
+		if !ok {
+			known = checkFinding{Report: checkrun.Report{Name: c.Name, State: state}, since: wallClock()}
+		}
+		a.checks.found[c.Name] = known
+	}
+	a.weighChecks()
+}
+
+// onChecked takes what the keeper says. Another keeper, which knows nothing yet, does not
+// make unknown what was known.
+func (a *agent) onChecked() {
+	for _, r := range a.runner.Checks() {
+		was, isOurs := a.checks.found[r.Name]
+		if !isOurs || r.State == checkrun.Pending && was.State != checkrun.Pending {
+			continue
+		}
+		is := checkFinding{Report: r, since: was.since}
+		if r.State != was.State {
+			is.since = wallClock()
+			a.tellCheck(is)
+		}
+		a.checks.found[r.Name] = is
+	}
+	a.weighChecks()
+	a.seat.publish()
+}
+
+func (a *agent) tellCheck(f checkFinding) {
+	text := fmt.Sprintf("check %s %v", f.Name, f.State)
+	if f.State == checkrun.Fails {
+		a.log.Warn(text, "err", f.Why)
+		text += ": " + f.Why
+	} else {
+		a.log.Info(text)
+	}
+	a.event(control.Event{Type: "check", Cause: f.State.String(), Text: text})
+}
+
+// weighChecks tells the node what the checks come to.
+func (a *agent) weighChecks() {
+	priority := int(a.checks.priority)
+	for _, c := range a.checks.all {
+		if a.checks.found[c.Name].State == checkrun.Fails {
+			priority += c.Penalty
+		}
+	}
+	a.setPriority(uint16(min(max(priority, 0), 65535)))
+	isBarred := slices.ContainsFunc(a.checks.all, func(c Check) bool { return c.Penalty == 0 && a.checks.found[c.Name].State != checkrun.Passes })
+	if isBarred != a.checks.isBarred {
+		a.checks.isBarred = isBarred
+		a.seat.step(election.Barred{Bar: election.BarCheck, On: isBarred})
+	}
+}
+
+// setPriority takes another priority, and lets the others know.
+func (a *agent) setPriority(priority uint16) {
+	if priority == a.view.self.Priority {
+		return
+	}
+	a.view.self.Priority = priority
+	a.seat.command(election.Command{Verb: election.Reprioritise, Priority: priority}, func(error) {})
+	a.members.SetSelf(priority, a.view.self.Role, a.view.self.Draining, false)
+}
+
+// controlChecks is how clients see them.
+func (a *agent) controlChecks() []control.Check {
+	out := make([]control.Check, 0, len(a.checks.all))
+	for _, c := range a.checks.all {
+		f := a.checks.found[c.Name]
+		out = append(out, control.Check{Name: c.Name, State: f.State.String(), Since: f.since, Why: f.Why, OnFail: c.onFail()})
+	}
+	return out
+}
+
+// checkNotes say what keeps this host from leading, or makes it a worse leader.
+func (a *agent) checkNotes() (notes []string) {
+	for _, c := range a.checks.all {
+		f := a.checks.found[c.Name]
+		because := ""
+		if f.Why != "" {
+			because = ": " + f.Why
+		}
+		switch {
+		case f.State == checkrun.Pending && c.Penalty == 0:
+			notes = append(notes, fmt.Sprintf("check %s has not passed yet, so this host does not stand%s", c.Name, because))
+		case f.State == checkrun.Fails && c.Penalty == 0:
+			notes = append(notes, fmt.Sprintf("check %s fails, so this host does not stand%s", c.Name, because))
+		case f.State == checkrun.Fails:
+			notes = append(notes, fmt.Sprintf("check %s fails, so the priority is %d instead of %d%s", c.Name, a.view.self.Priority, a.checks.priority, because))
+		}
+	}
+	return notes
+}
+
+// noteBars tells the other hosts whether this one can lead, and whether somebody is at work
+// on it.
+func (a *agent) noteBars(st *standing) {
+	self := &a.view.self
+	if draining := st.status.Bars != 0; draining != self.Draining {
+		self.Draining = draining
+		a.members.SetSelf(self.Priority, self.Role, draining, false)
+	}
+	isOn, reason := st.maintenance != nil, ""
+	if isOn {
+		reason = st.maintenance.Reason
+	}
+	if isOn != self.InMaintenance || reason != self.Reason {
+		self.InMaintenance, self.Reason = isOn, reason
+		a.members.SetMaintenance(isOn, reason)
+	}
+}

@@ -1,0 +1,69 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/membership"
+)
+
+// What people who work on a host ask it.
+
+// maintain implements the command "maintenance".
+func (a *agent) maintain(ctx context.Context, args map[string]string) error {
+	w, err := parseUpkeep(args)
+	if err != nil {
+		return err
+	}
+	result := make(chan error, 1)
+	if !a.call(ctx.Done(), func() { a.seat.maintain(w, func(err error) { result <- err }) }) {
+		return errGone
+	}
+	select {
+	case err := <-result:
+		return err
+	case <-ctx.Done():
+		return errGone
+	}
+}
+
+// parseUpkeep takes the arguments, all of which must mean something.
+func parseUpkeep(args map[string]string) (w upkeep, err error) {
+	for key, value := range args {
+		switch {
+		case key == "state" && (value == "on" || value == "off"):
+			w.isOn = value == "on"
+		case key == "force" && value == "true":
+			w.must = true
+		case key == "reason" && membership.CheckReason(value) == nil:
+			w.reason = value
+		case key == "reason":
+			return w, badOrder("%v", membership.CheckReason(value))
+		case key == "for":
+			length, err := time.ParseDuration(value)
+			if err != nil || length <= 0 || length > longestWork {
+				return w, badOrder("for is %q: expected a time such as 30m, at most %v", value, longestWork)
+			}
+			w.end = hold{until: wallClock().Add(length), length: length}
+		default:
+			return w, badOrder("maintenance has no argument %q that is %q: expected state on or off, for, reason, force", key, value)
+		}
+	}
+	if args["state"] == "" {
+		return w, badOrder("maintenance needs a state: expected on or off")
+	}
+	if !w.isOn && len(args) > 1 {
+		return w, badOrder("maintenance off has no further arguments")
+	}
+	return w, nil
+}
+
+// OKToStop implements control.Backend: what would become of the cluster if this host were
+// stopped now. It is asked in the loop, so that it is of this moment.
+func (a *agent) OKToStop(ctx context.Context) (answer control.OKToStop, err error) {
+	if !a.call(ctx.Done(), func() { answer = a.seat.okToStop() }) {
+		return answer, errGone
+	}
+	return answer, nil
+}
