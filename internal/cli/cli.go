@@ -78,7 +78,7 @@ func commands() []command {
 		runCommand, labCommand, simCommand,
 		statusCommand, explainCommand, leaderCommand, isLeaderCommand, membersCommand, waitCommand, eventsCommand, historyCommand,
 		metricsCommand, recordCommand, replayCommand,
-		stepDownCommand, standCommand, handoverCommand, forgetCommand, reloadCommand, jobsCommand, hooksCommand, execCommand, holdCommand, fenceCommand,
+		stepDownCommand, standCommand, maintenanceCommand, okToStopCommand, handoverCommand, forgetCommand, reloadCommand, jobsCommand, hooksCommand, execCommand, holdCommand, fenceCommand,
 		configCommand, keyCommand, versionCommand,
 	}
 }

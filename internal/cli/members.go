@@ -6,6 +6,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/bully-agent/bully-agent/internal/config"
 	"github.com/bully-agent/bully-agent/internal/control"
 )
 
@@ -59,6 +60,15 @@ func (c *console) memberStatus(m control.Member) string {
 	text := c.painted(map[string]colour{"alive": green, "suspect": yellow, "dead": red}[m.Status], m.Status)
 	if m.Leader {
 		text += ", leader"
+	}
+	switch {
+	case m.Status != "alive" || m.Maintenance == nil && (!m.Draining || !m.Voter):
+	case m.Maintenance == nil:
+		text += ", " + c.painted(yellow, "cannot lead now")
+	case *m.Maintenance == "":
+		text += ", " + c.painted(yellow, "maintenance")
+	default:
+		text += ", " + c.painted(yellow, "maintenance: "+config.Printable(*m.Maintenance))
 	}
 	if m.Self {
 		text += ", this node"

@@ -82,6 +82,9 @@ func (c *console) statusText(s control.Status, now time.Time) string {
 		row("quorum", fmt.Sprintf("%d answer, %d needed", s.Quorum.Have, s.Quorum.Need))
 	}
 	row("members", c.membersRow(s))
+	for _, check := range s.Checks {
+		row("check", c.hostCheckText(check, now))
+	}
 	row("last hook", c.hookText(s.LastHook, now))
 	if s.Keeper != nil {
 		row("keeper", c.keeperText(*s.Keeper))
@@ -123,6 +126,17 @@ func (c *console) leaderText(s control.Status) string {
 		return s.Leader.Name + ", this node"
 	}
 	return s.Leader.Name + ", " + s.Leader.Addr
+}
+
+func (c *console) hostCheckText(check control.Check, now time.Time) string {
+	text := fmt.Sprintf("%s %s for %s", check.Name, check.State, span(now.Sub(check.Since)))
+	if check.Why != "" {
+		text += ": " + config.Printable(check.Why)
+	}
+	if check.State == "passes" {
+		return text
+	}
+	return c.painted(yellow, text) + ", " + check.OnFail
 }
 
 // votersText is the roster: who may vote, and who of them is not here.
@@ -190,8 +204,12 @@ func hookEnd(h *control.Hook) string {
 // readyText says what keeps a leader from being one.
 func (c *console) readyText(s control.Status) string {
 	switch {
+	case s.Ready && s.Degraded:
+		return c.painted(yellow, "yes, degraded") + ": it should not lead now, and nobody else can"
 	case s.Ready:
 		return "yes"
+	case s.Degraded && len(s.Bars) > 0:
+		return c.painted(red, "no, degraded") + ": it should not lead now, and nobody else can"
 	case s.Degraded:
 		return c.painted(red, "no, degraded") + ": the become-leader hook failed, and nobody else can lead"
 	case s.LeaderIsSelf:
