@@ -109,7 +109,7 @@ func steps(t *testing.T, path string, b block) []step {
 
 // acts are the commands that change something, and are therefore run once. Others are repeated until they print what is
 // shown, since some of it takes its time.
-var acts = regexp.MustCompile(`^bully-agent (handover|step-down|stand|forget|reload|exec|jobs (run|pause|resume)) ?`)
+var acts = regexp.MustCompile(`^bully-agent (handover|step-down|stand|maintenance|forget|reload|exec|jobs (run|pause|resume)) ?`)
 
 func (h *hosts) play(s step) {
 	h.t.Helper()
