@@ -69,6 +69,7 @@ func newBalanced(t *testing.T) *balanced {
 			t.Logf("haproxy says:\n%s\nthe client heard last: %v, %v", said.String(), b.replies[max(0, len(b.replies)-5):], b.last)
 		}
 	})
+	l.ip(l.net.Switch(), "link set lo up") // the client is where HAProxy is
 	b.ask()
 	return b
 }
