@@ -119,6 +119,10 @@ var barTexts = map[election.Bar]barText{
 	election.BarDisk:   {ok: always("disk writes"), no: func(s *seat, _ election.Status) string { return s.diskNote() }},
 	election.BarLink:   {ok: always("link up"), no: always("the link of this host is down")},
 	election.BarHold:   {no: (*seat).heldNote},
+
+	// Which check and why, and what the work is, the host says (barNotes).
+	election.BarCheck:       {no: always("a check of this host fails, or has not passed yet")},
+	election.BarMaintenance: {no: always("this host is in maintenance")},
 }
 
 func (s *seat) partNote(election.Status) string {

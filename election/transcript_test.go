@@ -106,7 +106,7 @@ func scanDuration(t *testing.T, d *datadriven.TestData, key string, into *time.D
 //	wipe K                a host that is down loses its disk
 //	link K up|down        the host's own link
 //	step-down K D · handover K L · forget K L [force]
-//	bar K check|maintenance on|off · maintain K [force]
+//	maintain K [force]
 //	kill K · freeze K D · leave K · full K · free K (disk)
 //	sync K D              from now on a save takes so long, and the process waits for it
 //	cut K>L … · heal      cables, one direction each; K|L is both
@@ -150,9 +150,6 @@ func (w *world) command(d *datadriven.TestData) {
 		w.step(w.named(args[:1])[0], Command{Verb: StepDown, For: w.duration(args[1]), Token: 3})
 	case "handover":
 		w.step(w.named(args[:1])[0], Command{Verb: HandOver, To: w.named(args[1:])[0].id(), Token: 4})
-	case "bar":
-		bar := map[string]Bar{"check": BarCheck, "maintenance": BarMaintenance}[args[1]]
-		w.step(w.named(args[:1])[0], Barred{Bar: bar, On: args[2] == "on"})
 	case "maintain":
 		w.step(w.named(args[:1])[0], Command{Verb: Maintain, Force: len(args) > 1, Token: 6})
 	case "forget":
