@@ -9,7 +9,7 @@ import (
 )
 
 var configCommand = command{
-	name: "config", usage: "check the configuration",
+	name: "config", usage: "check or show the configuration",
 	subcommands: []command{{
 		name: "check", usage: "say all that is wrong with it",
 		args: "[FILE]", maxArgs: 1,
@@ -19,7 +19,34 @@ var configCommand = command{
 		examples: []string{program + " config check", program + " config check ./agent.toml", program + " config check --no-host ./agent.toml"},
 		options:  []option{{name: "no-host", usage: "do not compare with this host: its addresses, hooks and directories"}},
 		action:   checkConfig,
+	}, {
+		name: "show", usage: "print each setting and where it comes from",
+		about: `What run would use with the same flags, here: by the flags, the BULLY_ variables of this environment, the file, and this
+			host's name and addresses. It is a configuration file that gives the same; what would say more there than was said is
+			commented out. An agent that runs keeps what it was started with: status says what waits for a restart. No key is
+			in it; commands of hooks and jobs are.`,
+		examples: []string{program + " config show", program + " config show --config ./agent.toml --json"},
+		options:  append([]option{configOption, jsonOption}, settingOptions()...),
+		action:   showConfig,
 	}},
+}
+
+func showConfig(c *call) error {
+	src, err := c.source()
+	if err != nil {
+		return err
+	}
+	cfg, err := config.Load(src)
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		return c.printJSON(struct {
+			Settings []config.Shown    `json:"settings"`
+			Jobs     []config.ShownJob `json:"jobs"`
+		}{cfg.Shown(), cfg.ShownJobs()})
+	}
+	return c.print(cfg.TOML())
 }
 
 func checkConfig(c *call) error {

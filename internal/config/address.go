@@ -89,7 +89,7 @@ var bindField = field{
 		l.config.Network.Bind = netip.AddrPortFrom(addr, at.port)
 		return nil
 	},
-	text: func(c *Config) string { return c.Network.Bind.String() },
+	get: func(c *Config) any { return c.Network.Bind.String() },
 }
 
 // advertiseField reads network.advertise; "" leaves the choice to derive, which also fills in a missing port.
@@ -117,7 +117,7 @@ var advertiseField = field{
 		l.advertise = seed{host: addr.String(), port: at.port}
 		return nil
 	},
-	text: func(c *Config) string { return c.Network.Advertise.String() },
+	get: func(c *Config) any { return c.Network.Advertise.String() },
 }
 
 // expand evaluates a template, if there is one, and splits the result.
@@ -180,7 +180,7 @@ var joinField = field{
 		l.seeds = seeds
 		return nil
 	},
-	text: func(c *Config) string { return strings.Join(c.Network.Join, ",") },
+	get: func(c *Config) any { return c.Network.Join },
 }
 
 func joinList(v value) ([]string, *Error) {

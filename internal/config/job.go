@@ -189,7 +189,7 @@ func (l *loader) deriveSchedule(j *Job) {
 // wholeSeconds reads a time of at least a second: shorter ones are no matter of jobs.
 func wholeSeconds(at func(*Config) *time.Duration, most time.Duration) field {
 	f := duration(at, time.Second, most)
-	return field{text: f.text, parse: func(l *loader, v value) *Error {
+	return field{get: f.get, parse: func(l *loader, v value) *Error {
 		if err := f.parse(l, v); err != nil {
 			return err
 		}
@@ -234,6 +234,6 @@ func policy[T fmt.Stringer](at func(*Config) *T, all ...T) field {
 			*at(l.config) = all[slices.Index(words, word)]
 			return nil
 		},
-		text: func(c *Config) string { return (*at(c)).String() },
+		get: func(c *Config) any { return (*at(c)).String() },
 	}
 }

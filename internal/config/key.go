@@ -25,7 +25,7 @@ var keyField = field{
 		}
 		return err
 	},
-	text: func(c *Config) string { return c.Network.Key },
+	get: func(c *Config) any { return c.Network.Key },
 }
 
 // exposed is the error for a key where it does not belong. Others may have seen it: it is of no use any more.

@@ -16,7 +16,7 @@ func path(at func(*Config) *string) field {
 			}
 			return err
 		},
-		text: func(c *Config) string { return *at(c) },
+		get: func(c *Config) any { return *at(c) },
 	}
 }
 
@@ -60,7 +60,7 @@ var socketField = field{
 		}
 		return err
 	},
-	text: func(c *Config) string { return c.Control.Socket },
+	get: func(c *Config) any { return c.Control.Socket },
 }
 
 func checkSocket(s string) *Error {

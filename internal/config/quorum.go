@@ -24,7 +24,7 @@ var expectField = field{
 		l.config.Election.Expect = int(n)
 		return nil
 	},
-	text: func(c *Config) string { return fmt.Sprint(c.Election.Expect) },
+	get: func(c *Config) any { return c.Election.Expect },
 }
 
 // noteElection says what is allowed and most likely not what was meant.

@@ -66,10 +66,18 @@ func (v value) text(expected string) (string, *Error) {
 	return s, nil
 }
 
-// field is how one setting's value is read from text and shown as text.
+// field is how one setting's value is read, and given back.
 type field struct {
 	parse func(*loader, value) *Error // stores the value in the loader's Config
-	text  func(*Config) string        // the value in the words of the file
+	get   func(*Config) any           // a string, a whole number, a bool, a []string or a Command
+}
+
+// text is the value in the words of the file.
+func (f field) text(c *Config) string {
+	if list, ok := f.get(c).([]string); ok {
+		return strings.Join(list, ",")
+	}
+	return fmt.Sprint(f.get(c))
 }
 
 // stringField reads a string through check, which returns what to store.
@@ -86,7 +94,7 @@ func stringField(at func(*Config) *string, expected string, check func(string, v
 			*at(l.config) = s
 			return nil
 		},
-		text: func(c *Config) string { return *at(c) },
+		get: func(c *Config) any { return *at(c) },
 	}
 }
 
@@ -152,7 +160,7 @@ func words(at func(*Config) *[]string, known ...string) field {
 			*at(l.config) = given
 			return nil
 		},
-		text: func(c *Config) string { return strings.Join(*at(c), ",") },
+		get: func(c *Config) any { return *at(c) },
 	}
 }
 
@@ -187,7 +195,7 @@ func duration(at func(*Config) *time.Duration, least, most time.Duration) field 
 			*at(l.config) = d
 			return nil
 		},
-		text: func(c *Config) string { return shortDuration(*at(c)) },
+		get: func(c *Config) any { return shortDuration(*at(c)) },
 	}
 }
 
@@ -266,7 +274,7 @@ func integer[T int | uint16](at func(*Config) *T, least, most int64) field {
 			*at(l.config) = T(n)
 			return nil
 		},
-		text: func(c *Config) string { return fmt.Sprint(*at(c)) },
+		get: func(c *Config) any { return *at(c) },
 	}
 }
 
@@ -314,7 +322,7 @@ func boolean(at func(*Config) *bool) field {
 			*at(l.config) = b
 			return nil
 		},
-		text: func(c *Config) string { return fmt.Sprint(*at(c)) },
+		get: func(c *Config) any { return *at(c) },
 	}
 }
 
@@ -339,7 +347,7 @@ func command(at func(*Config) *Command) field {
 			*at(l.config) = c
 			return nil
 		},
-		text: func(c *Config) string { return at(c).String() },
+		get: func(c *Config) any { return *at(c) },
 	}
 }
 

@@ -1,0 +1,179 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Shown is one setting as it is in force, and why.
+type Shown struct {
+	Key   string `json:"setting"` // "election.lease"; of a job below its table: "command"
+	Value any    `json:"value"`   // a string, a whole number, a bool, or strings
+	From  string `json:"from"`    // "agent.toml:7", "BULLY_LEASE", "--lease", "profile lan" or "default"
+
+	// Implied says that it is no more than what another setting or the host says, so that a file which repeated it would
+	// say something else.
+	Implied bool `json:"implied,omitempty"`
+}
+
+// ShownJob is one [[job]]: what is written of it, and the time zone.
+type ShownJob struct {
+	From string  `json:"from"`
+	Keys []Shown `json:"keys"`
+}
+
+// Shown lists all settings in the table's order.
+func (c *Config) Shown() []Shown {
+	all := make([]Shown, 0, len(settings))
+	for _, s := range settings {
+		shown := Shown{Key: s.Key, Value: plain(s.field.get(c)), From: c.places[s.Key].onLine()}
+		if c.places[s.Key].origin == fromDefault {
+			shown.From, shown.Implied = c.derivation(s.Key)
+		}
+		all = append(all, shown)
+	}
+	return all
+}
+
+// ShownJobs lists the jobs in the file's order.
+func (c *Config) ShownJobs() []ShownJob {
+	all := make([]ShownJob, len(c.Jobs))
+	for i := range c.Jobs {
+		j, upTo := &c.Jobs[i], *c
+		upTo.Jobs = c.Jobs[:i+1] // a job's fields are those of the last one
+		all[i].From = j.header.onLine()
+		for _, k := range jobKeys {
+			switch at, written := j.places[k.name]; {
+			case written:
+				all[i].Keys = append(all[i].Keys, Shown{Key: k.name, Value: plain(k.field.get(&upTo)), From: at.onLine()})
+			case k.name == "timezone":
+				all[i].Keys = append(all[i].Keys, Shown{Key: k.name, Value: c.Timezone, From: "timezone above"})
+			}
+		}
+	}
+	return all
+}
+
+// derivation says where a value comes from that nobody has given.
+func (c *Config) derivation(key string) (from string, isImplied bool) {
+	switch key {
+	case "node.name":
+		return "the host's name", false
+	case "node.role":
+		if c.places["node.voter"].origin != fromDefault {
+			return "voter", false
+		}
+	case "node.voter":
+		return "role", true // a witness votes, and is no voter in the sense of this setting
+	case "network.advertise":
+		return cmp.Or(c.Network.Interface, "bind"), false
+	case "network.key":
+		return "default", true // one that is named must be there
+	case "election.heartbeat", "election.lease":
+		return "profile " + c.Network.Profile, false
+	case "election.stop_budget":
+		return "a quarter of lease", false
+	}
+	return "default", false
+}
+
+// onLine is the place without the column.
+func (p place) onLine() string {
+	if p.line > 0 {
+		return p.name + ":" + strconv.Itoa(p.line)
+	}
+	return p.String()
+}
+
+// plain is a field's value without the types of this package.
+func plain(v any) any {
+	switch v := v.(type) {
+	case Command:
+		if len(v.Argv) > 0 {
+			return v.Argv
+		}
+		return v.Shell
+	case []string:
+		return append([]string{}, v...)
+	}
+	return v
+}
+
+// TOML is the configuration as a file, with where each value comes from. Who loads it gets the same.
+func (c *Config) TOML() string {
+	var b strings.Builder
+	table := ""
+	for _, s := range c.Shown() {
+		in, name, found := strings.Cut(s.Key, ".")
+		if !found {
+			in, name = "", s.Key
+		}
+		if in != table {
+			table = in
+			fmt.Fprintf(&b, "\n[%s]\n", table)
+		}
+		b.WriteString(s.line(name))
+	}
+	for _, j := range c.ShownJobs() {
+		fmt.Fprintf(&b, "\n[[job]]  # %s\n", Printable(j.From))
+		for _, s := range j.Keys {
+			b.WriteString(s.line(s.Key))
+		}
+	}
+	return b.String()
+}
+
+// line is the setting as a line of a file. What says more than was said, or cannot be said there, is a comment.
+func (s Shown) line(name string) string {
+	value, isText := tomlValue(s.Value)
+	from, off := s.From, ""
+	if !isText {
+		from += ", not UTF-8: no file can say it"
+	}
+	if s.Implied || !isText {
+		off = "# "
+	}
+	return fmt.Sprintf("%s%s = %s  # %s\n", off, name, value, Printable(from))
+}
+
+// tomlValue writes a value as TOML; isText is false for one that TOML has no way to write.
+func tomlValue(v any) (text string, isText bool) {
+	switch v := v.(type) {
+	case string:
+		return tomlString(v), utf8.ValidString(v)
+	case []string:
+		words, isText := make([]string, len(v)), true
+		for i, word := range v {
+			words[i] = tomlString(word)
+			isText = isText && utf8.ValidString(word)
+		}
+		return "[" + strings.Join(words, ", ") + "]", isText
+	}
+	return fmt.Sprint(v), true
+}
+
+// tomlString is a basic string: \ and a letter for the few that have one, \u or \U for whatever would not be seen.
+func tomlString(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, r := range s {
+		switch short, isShort := tomlEscapes[r]; {
+		case isShort:
+			b.WriteString(short)
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		case r > 0xffff:
+			fmt.Fprintf(&b, `\U%08x`, r)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+var tomlEscapes = map[rune]string{'"': `\"`, '\\': `\\`, '\n': `\n`, '\t': `\t`, '\r': `\r`}
