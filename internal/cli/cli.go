@@ -76,7 +76,7 @@ type call struct {
 func commands() []command {
 	return []command{
 		runCommand, labCommand, simCommand,
-		statusCommand, explainCommand, leaderCommand, isLeaderCommand, membersCommand, waitCommand, eventsCommand, historyCommand,
+		statusCommand, explainCommand, leaderCommand, isLeaderCommand, membersCommand, waitCommand, eventsCommand, historyCommand, topCommand,
 		metricsCommand, recordCommand, replayCommand,
 		stepDownCommand, standCommand, maintenanceCommand, okToStopCommand, handoverCommand, forgetCommand, reloadCommand, jobsCommand, hooksCommand, execCommand, holdCommand, fenceCommand,
 		configCommand, keyCommand, versionCommand,

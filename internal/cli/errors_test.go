@@ -75,8 +75,8 @@ func TestUsageErrors(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"statsu", `error: unknown command "statsu": expected ` + known + `; hint: did you mean status?`},
 		{"xyzzy", `error: unknown command "xyzzy": expected ` + known + `; hint: see bully-agent --help`},
-		{"config chekc", `error: unknown command "chekc": expected check; hint: did you mean check?`},
-		{"config", `error: a command is missing after bully-agent config: expected check; hint: see bully-agent config --help`},
+		{"config chekc", `error: unknown command "chekc": expected check or show; hint: did you mean check?`},
+		{"config", `error: a command is missing after bully-agent config: expected check or show; hint: see bully-agent config --help`},
 		{"status foo --json", `error: unexpected argument "foo" before "--json": bully-agent status takes none; hint: flags come before arguments`},
 		{"config check a b", `error: unexpected argument "b": bully-agent config check takes [FILE]; hint: see bully-agent config check --help`},
 		{"--json status", `error: unknown flag --json for bully-agent; hint: see bully-agent --help`},

@@ -35,14 +35,17 @@ func (c *console) membersText(members []control.Member) string {
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "NAME\tADDRESS\tPRIORITY\tROLE\tRTT\tLAST HEARD\tID\tSTATUS")
 	for _, m := range members {
-		rtt := "-"
-		if m.RTTMS > 0 {
-			rtt = fmt.Sprintf("%.2fms", m.RTTMS)
-		}
-		fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\t%.8s\t%s\n", m.Name, m.Addr, m.Priority, m.Role, rtt, lastHeard(m), m.ID, c.memberStatus(m))
+		fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\t%.8s\t%s\n", m.Name, m.Addr, m.Priority, m.Role, roundTrip(m), lastHeard(m), m.ID, c.memberStatus(m))
 	}
 	_ = table.Flush()
 	return b.String()
+}
+
+func roundTrip(m control.Member) string {
+	if m.RTTMS > 0 {
+		return fmt.Sprintf("%.2fms", m.RTTMS)
+	}
+	return "-"
 }
 
 // lastHeard says how old what is known of the member may be.

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
-	"golang.org/x/term"
-
 	"github.com/bully-agent/bully-agent/internal/lab/verdict"
+	"github.com/bully-agent/bully-agent/internal/screen"
 )
 
 // live is the lab on a terminal: a table that is drawn again five times a second, and a key for each thing that can be
@@ -34,7 +32,7 @@ var errQuit = errors.New("quit")
 
 // live shows the cluster and obeys the keyboard until the user quits.
 func (l *lab) live(ctx context.Context) error {
-	err := l.onScreen(func() error { return (&live{lab: l}).run(ctx) })
+	err := screen.Take(l.In, l.Out, func(on *screen.Screen) error { return (&live{lab: l}).run(ctx, on) })
 	if !errors.Is(err, errQuit) {
 		return err
 	}
@@ -44,80 +42,56 @@ func (l *lab) live(ctx context.Context) error {
 	return l.report(findings{})
 }
 
-// onScreen runs f with the terminal taken over: no echo, no line editing, and the other screen, so that what the user had
-// there comes back. The terminal is restored in a panic too.
-func (l *lab) onScreen(f func() error) error {
-	fd := int(l.In.Fd())
-	before, err := term.MakeRaw(fd)
-	if err != nil {
-		return fmt.Errorf("open screen: standard input is no terminal: %w", err)
-	}
-	fmt.Fprint(l.Out, "\x1b[?1049h\x1b[?25l")
-	defer func() {
-		fmt.Fprint(l.Out, "\x1b[?25h\x1b[?1049l")
-		_ = term.Restore(fd, before)
-	}()
-	return f()
-}
-
-func (s *live) run(ctx context.Context) error {
+func (s *live) run(ctx context.Context, on *screen.Screen) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	keys, answers := readKeys(s.In, ctx.Done()), s.askAll(ctx)
+	answers := screen.Feed(ctx, redrawEvery, func() []view { return s.askAll(ctx) })
 	views := make([]view, len(s.nodes))
 	tick := time.NewTicker(redrawEvery)
 	defer tick.Stop()
 	for {
-		s.draw(views)
+		_ = on.Draw(s.picture(views)) // a terminal that has gone is told by its keyboard
 		select {
-		case k := <-keys:
+		case k := <-on.Keys:
 			if err := s.press(k); err != nil {
 				return err
 			}
-		case views = <-answers:
+		case answer := <-answers:
+			views = answer()
 		case <-tick.C:
+		case <-on.Resized:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
-// askAll asks the running agents again and again. A view of one that does not run is empty.
-func (s *live) askAll(ctx context.Context) <-chan []view {
-	answers := make(chan []view)
-	go func() {
-		for sleep(ctx, redrawEvery) == nil {
-			views := make([]view, len(s.nodes))
-			given := ask(ctx, s.awake())
-			for i, n := range s.nodes {
-				for _, v := range given {
-					if v.node == n {
-						views[i] = v
-					}
-				}
-			}
-			select {
-			case answers <- views:
-			case <-ctx.Done():
+// askAll asks the running agents. A view of one that does not run is empty.
+func (s *live) askAll(ctx context.Context) []view {
+	views := make([]view, len(s.nodes))
+	given := ask(ctx, s.awake())
+	for i, n := range s.nodes {
+		for _, v := range given {
+			if v.node == n {
+				views[i] = v
 			}
 		}
-	}()
-	return answers
+	}
+	return views
 }
 
-func (s *live) draw(views []view) {
-	width, height, err := term.GetSize(int(s.In.Fd()))
-	if err != nil || width == 0 {
-		width, height = 80, 24
-	}
+func (s *live) picture(views []view) screen.Picture {
 	records, now := s.journal.all(), time.Since(s.journal.begun)
-	p := picture{title: s.title(), selected: s.selected, recent: records, message: s.message, help: help}
+	p := screen.Picture{Title: []string{s.title()}, Head: head, Selected: s.selected, Message: s.message, Help: help}
 	if s.Netns {
-		p.help = helpWithCable
+		p.Help = helpWithCable
+	}
+	for _, r := range records {
+		p.Recent = append(p.Recent, r.String())
 	}
 	answer, run := 0, 0
 	for i, n := range s.nodes {
-		p.rows = append(p.rows, n.row(views[i], records, now))
+		p.Rows = append(p.Rows, n.row(views[i], records, now).line())
 		if n.running() && !n.isAsleep() {
 			run++
 		}
@@ -125,14 +99,13 @@ func (s *live) draw(views []view) {
 			answer++
 		}
 	}
-	if p.message == "" {
-		p.message = waitingFor(answer, run)
+	if p.Message == "" {
+		p.Message = waitingFor(answer, run)
 	}
-	if p.message == "" && s.web != nil {
-		p.message = "page: " + s.web.address()
+	if p.Message == "" && s.web != nil {
+		p.Message = "page: " + s.web.address()
 	}
-	// Overwrite in place and clear what is left over: clearing first would flicker.
-	fmt.Fprint(s.Out, "\x1b[H"+strings.Join(p.lines(width, height), "\x1b[K\r\n")+"\x1b[K\x1b[J")
+	return p
 }
 
 // waitingFor tells what an empty table waits for.
@@ -144,15 +117,15 @@ func waitingFor(answer, run int) string {
 }
 
 // press does what a key says. Its error ends the lab.
-func (s *live) press(k key) error {
+func (s *live) press(k screen.Key) error {
 	switch k {
-	case 'q', keyEnd:
+	case 'q', screen.KeyEnd:
 		return errQuit
-	case keyCtrlC:
+	case screen.KeyCtrlC:
 		return errInterrupted
-	case keyUp:
+	case screen.KeyUp:
 		s.selected = max(s.selected-1, 0)
-	case keyDown:
+	case screen.KeyDown:
 		s.selected = min(s.selected+1, len(s.nodes)-1)
 	case 'l':
 		s.selectLeader()
@@ -187,7 +160,7 @@ func (s *live) selectLeader() {
 }
 
 // act does something to the selected node. What goes wrong is shown, and is no reason to end.
-func (s *live) act(k key) {
+func (s *live) act(k screen.Key) {
 	n := s.nodes[s.selected]
 	s.hands.Lock()
 	defer s.hands.Unlock()

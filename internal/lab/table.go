@@ -3,11 +3,10 @@ package lab
 import (
 	"fmt"
 	"strconv"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/bully-agent/bully-agent/internal/lab/verdict"
+	"github.com/bully-agent/bully-agent/internal/screen"
 )
 
 // row is one node in the live table.
@@ -17,66 +16,13 @@ type row struct {
 	epoch                                  uint64
 }
 
-// picture is all that the live screen shows.
-type picture struct {
-	title    string
-	rows     []row
-	selected int
-	recent   []verdict.Record // newest last
-	message  string
-	help     string
-}
+// head names the columns of the live table.
+var head = []string{"NAME", "PID", "ROLE", "LEADER", "EPOCH", "STATE", "CABLE", "LAST HOOK"}
 
-// lines lays the picture out for a screen of the given size. If the nodes do not all fit, those around the selected one
-// are shown; the records get what room is left.
-func (p picture) lines(width, height int) []string {
-	const around = 5 // title, two blank lines, the table's head, message
-	help := wrap(p.help, width)
-	help = help[:min(len(help), max(height-around-1, 1))]
-	shown := min(len(p.rows), max(height-around-len(help), 1))
-	first := min(max(p.selected-shown/2, 0), len(p.rows)-shown)
-	out := append([]string{p.title, ""}, p.table(first, shown)...)
-	out = append(out, "")
-	room := max(height-len(out)-1-len(help), 0)
-	for _, r := range p.recent[max(len(p.recent)-room, 0):] {
-		out = append(out, r.String())
-	}
-	out = append(append(out, p.message), help...)
-	for i := range out {
-		out[i] = clip(out[i], width)
-	}
-	return out
-}
-
-// wrap breaks a line between its parts where it is longer than width.
-func wrap(line string, width int) []string {
-	const between = " · "
-	var lines []string
-	for part := range strings.SplitSeq(line, between) {
-		if last := len(lines) - 1; last >= 0 && len([]rune(lines[last]+between+part)) <= width {
-			lines[last] += between + part
-		} else {
-			lines = append(lines, part)
-		}
-	}
-	return lines
-}
-
-// table is the head and the rows from first on, in columns.
-func (p picture) table(first, shown int) []string {
-	var text strings.Builder
-	columns := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprint(columns, "  NAME\tPID\tROLE\tLEADER\tEPOCH\tSTATE\tCABLE\tLAST HOOK\n")
-	for i, r := range p.rows[first : first+shown] {
-		mark := "  "
-		if first+i == p.selected {
-			mark = "> "
-		}
-		fmt.Fprintf(columns, "%s%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", mark, r.name, number(uint64(r.pid)), orDash(r.role), orDash(r.leader),
-			number(r.epoch), r.state, r.cable, orDash(r.hook))
-	}
-	columns.Flush()
-	return strings.Split(strings.TrimRight(text.String(), "\n"), "\n")
+// line is the row as the screen shows it.
+func (r row) line() screen.Row {
+	return screen.Row{Cells: []string{r.name, number(uint64(r.pid)), orDash(r.role), orDash(r.leader), number(r.epoch), r.state, r.cable,
+		orDash(r.hook)}}
 }
 
 func number(n uint64) string {
@@ -89,13 +35,6 @@ func number(n uint64) string {
 func orDash(s string) string {
 	if s == "" {
 		return "-"
-	}
-	return s
-}
-
-func clip(s string, width int) string {
-	if runes := []rune(s); len(runes) > width {
-		return string(runes[:max(width, 0)])
 	}
 	return s
 }

@@ -4,20 +4,27 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/bully-agent/bully-agent/internal/screen"
 )
 
-func somePicture(t *testing.T) picture {
-	return picture{title: "3 agents", selected: 1, message: "n1 does not run", help: "q quit",
-		rows: []row{
-			{name: "n1", state: "signal: killed", cable: "-", hook: "lost leadership, epoch 1, 3s ago"},
-			{name: "n2", pid: 42, role: "leader", leader: "n2", epoch: 2, state: "running", cable: "-"},
-			{name: "n3", pid: 43, state: "paused", cable: "PULLED"},
-		},
-		recent: history(t, "0.5 n1 became 1\n1.0 n1 killed\n1.4 n2 became 2")}
+func somePicture(t *testing.T) screen.Picture {
+	p := screen.Picture{Title: []string{"3 agents"}, Head: head, Selected: 1, Message: "n1 does not run", Help: "q quit"}
+	for _, r := range []row{
+		{name: "n1", state: "signal: killed", cable: "-", hook: "lost leadership, epoch 1, 3s ago"},
+		{name: "n2", pid: 42, role: "leader", leader: "n2", epoch: 2, state: "running", cable: "-"},
+		{name: "n3", pid: 43, state: "paused", cable: "PULLED"},
+	} {
+		p.Rows = append(p.Rows, r.line())
+	}
+	for _, r := range history(t, "0.5 n1 became 1\n1.0 n1 killed\n1.4 n2 became 2") {
+		p.Recent = append(p.Recent, r.String())
+	}
+	return p
 }
 
 func TestPicture(t *testing.T) {
-	got := strings.Join(somePicture(t).lines(100, 11), "\n")
+	got := strings.Join(somePicture(t).Lines(100, 11), "\n")
 	const want = `3 agents
 
   NAME  PID  ROLE    LEADER  EPOCH  STATE           CABLE   LAST HOOK
@@ -47,62 +54,27 @@ func TestTheScreenSaysWhoAnswers(t *testing.T) {
 // All keys are on the screen where it is as small as terminals come.
 func TestAllKeysAreShown(t *testing.T) {
 	p := somePicture(t)
-	for _, p.help = range []string{help, helpWithCable} {
-		lines := p.lines(80, 24)
+	for _, p.Help = range []string{help, helpWithCable} {
+		lines := p.Lines(80, 24)
 		shown := strings.Join(lines[len(lines)-2:], " · ")
-		if shown != p.help {
-			t.Errorf("the last lines are %q, want %q", shown, p.help)
+		if shown != p.Help {
+			t.Errorf("the last lines are %q, want %q", shown, p.Help)
 		}
 	}
 }
 
-// Whatever the size of the terminal: nothing wraps or scrolls, and the selected node is in sight.
-func TestPictureFitsTheScreen(t *testing.T) {
+// Whatever the number of nodes: the selected one is in sight.
+func TestTheSelectedNodeIsInSight(t *testing.T) {
 	p := somePicture(t)
-	p.rows = nil
+	p.Rows = nil
 	for k := range mostNodes {
-		p.rows = append(p.rows, row{name: nodeName(k + 1), state: "running"})
+		p.Rows = append(p.Rows, row{name: nodeName(k + 1), state: "running"}.line())
 	}
-	for _, size := range []struct{ width, height int }{{20, 7}, {80, 24}, {200, 60}, {80, 200}} {
-		for _, p.selected = range []int{0, 50, mostNodes - 1} {
-			lines := p.lines(size.width, size.height)
-			if len(lines) > size.height {
-				t.Errorf("%v: %d lines", size, len(lines))
-			}
-			if !slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, "> "+nodeName(p.selected+1)+" ") }) {
-				t.Errorf("%v: %s is selected and not shown", size, nodeName(p.selected+1))
-			}
-			for _, l := range lines {
-				if n := len([]rune(l)); n > size.width {
-					t.Errorf("%v: a line of %d characters: %q", size, n, l)
-				}
-			}
+	for _, p.Selected = range []int{0, 50, mostNodes - 1} {
+		lines := p.Lines(80, 24)
+		if !slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, "> "+nodeName(p.Selected+1)+" ") }) {
+			t.Errorf("%s is selected and not shown", nodeName(p.Selected+1))
 		}
-	}
-}
-
-func TestKeys(t *testing.T) {
-	tests := map[string][]key{
-		"k":            {'k'},
-		"12":           {'1', '2'},
-		"\x1b[A\x1b[B": {keyUp, keyDown},
-		"\x1bOAq":      {keyUp, 'q'},
-		"\x1b":         nil,
-		"\x1b[":        nil,
-		"\x1b[C":       nil, // right
-		"\x1b[1;5A":    {keyUp},
-		"\x1b[3~k":     {'k'}, // delete
-		"\x03":         {keyCtrlC},
-		"\x1b[1":       nil,
-	}
-	for typed, want := range tests {
-		if got := decodeKeys([]byte(typed)); !slices.Equal(got, want) {
-			t.Errorf("%q: %v, want %v", typed, got, want)
-		}
-	}
-	keys := readKeys(strings.NewReader("s"), t.Context().Done())
-	if a, b := <-keys, <-keys; a != 's' || b != keyEnd {
-		t.Errorf("a keyboard that ends: %v, %v", a, b)
 	}
 }
 

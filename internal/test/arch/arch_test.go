@@ -32,10 +32,11 @@ type layer struct {
 // package needs a place.
 var layers = map[string]layer{
 	".":                     {may: "internal/cli"},
-	"internal/cli":          {may: "agent internal/config internal/control election election/lease internal/durable internal/fence hooks internal/guard internal/httpd internal/key internal/lab internal/reaper internal/sim internal/sim/paper internal/transport internal/realtime internal/keeper internal/rights internal/record wire hooks/checkrun"},
-	"internal/lab":          {may: "internal/control internal/key internal/lab/netlab internal/lab/verdict internal/realtime internal/page"},
+	"internal/cli":          {may: "agent internal/config internal/control election election/lease internal/durable internal/fence hooks internal/guard internal/httpd internal/key internal/lab internal/reaper internal/sim internal/sim/paper internal/transport internal/realtime internal/keeper internal/rights internal/record wire hooks/checkrun internal/screen"},
+	"internal/lab":          {may: "internal/control internal/key internal/lab/netlab internal/lab/verdict internal/realtime internal/page internal/screen"},
 	"internal/page":         {may: ""},
 	"internal/test/browser": {may: ""},
+	"internal/screen":       {may: ""},
 	"internal/lab/netlab":   {may: ""},
 	"internal/lab/verdict":  {may: "", pure: true},
 	"internal/test/attack":  {may: "wire"},
@@ -62,6 +63,7 @@ var layers = map[string]layer{
 	"internal/test/lantest": {may: "internal/transport"},
 	"internal/test/hostile": {may: ""},
 	"internal/test/traces":  {may: ""},
+	"internal/test/glass":   {may: ""},
 	"internal/test/mutants": {may: ""},
 	"internal/sim":          {may: "wire election election/lease election/quorum internal/jobs", pure: true},
 	"internal/sim/paper":    {may: "", pure: true},
@@ -79,7 +81,7 @@ var layers = map[string]layer{
 }
 
 // onlyInTests are packages that nothing but tests may import.
-var onlyInTests = []string{"internal/test/lantest", "internal/test/hostile", "internal/test/crash", "internal/test/attack",
+var onlyInTests = []string{"internal/test/lantest", "internal/test/hostile", "internal/test/glass", "internal/test/crash", "internal/test/attack",
 	"internal/test/traces", "internal/test/flight", "internal/test/browser"}
 
 // homes says where a dependency may be imported: where its traps are known. A
@@ -89,7 +91,7 @@ var homes = map[string]string{
 	"github.com/hashicorp/memberlist":   "membership internal/transport internal/sealed internal/test/lantest", // the last three for its interface types
 	"github.com/urfave/cli":             "internal/cli",
 	"github.com/coreos/go-systemd":      "internal/cli",
-	"golang.org/x/term":                 "internal/cli internal/lab",
+	"golang.org/x/term":                 "internal/cli internal/screen",
 	"github.com/pelletier/go-toml":      "internal/config",
 	"github.com/hashicorp/go-sockaddr":  "internal/config",
 	"github.com/netresearch/go-cron":    "internal/jobs",                // its parser alone: no scheduler, no clock
@@ -97,7 +99,7 @@ var homes = map[string]string{
 	"github.com/vishvananda/netlink":    "agent internal/lab/netlab",
 	"github.com/vishvananda/netns":      "internal/lab/netlab",
 	"github.com/hashicorp/go-hclog":     "agent internal/cli internal/control hooks hooks/jobrun internal/httpd internal/lab membership internal/sealed internal/transport internal/keeper",
-	"golang.org/x/sys":                  "agent internal/cli internal/config internal/control internal/durable internal/fence hooks internal/guard internal/key internal/lab internal/lab/netlab internal/access membership internal/reaper internal/transport internal/realtime internal/keeper internal/sidecar internal/rights internal/test/attack internal/test/traces",
+	"golang.org/x/sys":                  "agent internal/cli internal/config internal/control internal/durable internal/fence hooks internal/guard internal/key internal/lab internal/lab/netlab internal/access membership internal/reaper internal/transport internal/realtime internal/keeper internal/sidecar internal/rights internal/test/attack internal/test/traces internal/test/glass",
 	"golang.org/x/sync":                 "agent internal/cli internal/control internal/lab",
 	"golang.org/x/net":                  "internal/control",
 	"github.com/prometheus":             "internal/metrics",

@@ -1,29 +1,31 @@
-package lab
+package screen
 
 import "io"
 
-// key is what the user pressed: a character, or one of the following.
-type key rune
+// Key is what the user pressed: a character, or one of the following.
+type Key rune
 
+// Keys that are no characters.
 const (
-	keyUp key = -iota - 1
-	keyDown
-	keyEnd // the keyboard has gone away
+	KeyUp Key = -iota - 1
+	KeyDown
+	KeyEnd // the keyboard has gone away
 )
 
-const keyCtrlC = key(3)
+// KeyCtrlC arrives as a key: the terminal is not asked to make a signal of it.
+const KeyCtrlC = Key(3)
 
 // readKeys sends what is typed until the keyboard ends or done is closed. The goroutine that waits in Read lives until
 // then or until the next key: a terminal cannot be interrupted.
-func readKeys(keyboard io.Reader, done <-chan struct{}) <-chan key {
-	keys := make(chan key)
+func readKeys(keyboard io.Reader, done <-chan struct{}) <-chan Key {
+	keys := make(chan Key)
 	go func() {
 		typed := make([]byte, 64)
 		for {
 			n, err := keyboard.Read(typed)
 			pressed := decodeKeys(typed[:n])
 			if err != nil {
-				pressed = append(pressed, keyEnd)
+				pressed = append(pressed, KeyEnd)
 			}
 			for _, k := range pressed {
 				select {
@@ -41,10 +43,10 @@ func readKeys(keyboard io.Reader, done <-chan struct{}) <-chan key {
 }
 
 // decodeKeys takes the bytes of one read. An arrow comes as ESC [ A or ESC O A, whole; what we do not know is skipped.
-func decodeKeys(typed []byte) (keys []key) {
+func decodeKeys(typed []byte) (keys []Key) {
 	for i := 0; i < len(typed); i++ {
 		if typed[i] != 0x1b {
-			keys = append(keys, key(typed[i]))
+			keys = append(keys, Key(typed[i]))
 			continue
 		}
 		if i+1 >= len(typed) || typed[i+1] != '[' && typed[i+1] != 'O' {
@@ -57,9 +59,9 @@ func decodeKeys(typed []byte) (keys []key) {
 		}
 		switch typed[i] {
 		case 'A':
-			keys = append(keys, keyUp)
+			keys = append(keys, KeyUp)
 		case 'B':
-			keys = append(keys, keyDown)
+			keys = append(keys, KeyDown)
 		}
 	}
 	return keys
