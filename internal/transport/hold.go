@@ -1,8 +1,6 @@
 package transport
 
 import (
-	"context"
-	"encoding/binary"
 	"net/netip"
 	"sync"
 )
@@ -34,13 +32,9 @@ func newTethers(cluster uint32, m *members) *tethers {
 		gate: gate{most: maxTethers, mostPerSource: maxTethersPerSource, members: m}}
 }
 
-// admit reads the rest of the preamble and takes a place for the stream, which
-// gives back the one that it had while nobody knew what it was.
-func (h *tethers) admit(ctx context.Context, conn *stream, source netip.Addr) bool {
-	var rest [preambleSize - 1]byte // after the byte that was peeked
-	if err := conn.readWithin(ctx, rest[:]); err != nil || !h.isOurs(rest) {
-		return false
-	}
+// admit takes a place for the stream, which gives back the one that it had while
+// nobody knew what it was.
+func (h *tethers) admit(conn *stream, source netip.Addr) bool {
 	if !h.gate.enter(source) {
 		return false
 	}
@@ -51,10 +45,6 @@ func (h *tethers) admit(ctx context.Context, conn *stream, source netip.Addr) bo
 	conn.leave()
 	keepAlive(conn.Conn)
 	return true
-}
-
-func (h *tethers) isOurs(rest [preambleSize - 1]byte) bool {
-	return rest[0] == tetherByte && rest[1] == tetherVersion && binary.BigEndian.Uint32(rest[3:]) == h.cluster
 }
 
 // hold waits for the end of an admitted stream and frees its place.

@@ -57,7 +57,8 @@ type datagrams struct {
 	// flood of small ones costs it gigabytes.
 	recv [maxDatagram]byte
 
-	out sender
+	looks looks
+	out   sender
 }
 
 func newDatagrams(ctx context.Context, conn *net.UDPConn, log hclog.Logger, count *counters) (*datagrams, error) {
@@ -111,6 +112,9 @@ func (d *datagrams) readFrame(b []byte) (int, netip.AddrPort, error) {
 	failures := 0
 	for {
 		n, from, err := d.conn.ReadFromUDPAddrPort(d.recv[:])
+		if err == nil {
+			d.looks.note(from.Addr().Unmap())
+		}
 		switch {
 		case err != nil:
 			if d.mayReadAgain(err, failures) {

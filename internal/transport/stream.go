@@ -42,15 +42,16 @@ const (
 // streams is the TCP listener: it admits connections, waits for their first
 // byte, hands memberlist its own and holds tethers.
 type streams struct {
-	ctx      context.Context
-	listener net.Listener
-	log      hclog.Logger
-	count    *counters
-	gate     gate
-	members  *members
-	guard    atomic.Pointer[guard]
-	tethers  *tethers
-	running  sync.WaitGroup // the accept loop and one goroutine per waiting or held stream
+	ctx       context.Context
+	listener  net.Listener
+	log       hclog.Logger
+	count     *counters
+	gate      gate
+	members   *members
+	guard     atomic.Pointer[guard]
+	tethers   *tethers
+	questions questions
+	running   sync.WaitGroup // the accept loop and one goroutine per waiting or held stream
 }
 
 func newStreams(ctx context.Context, listener net.Listener, log hclog.Logger, count *counters, cluster uint32) *streams {
@@ -96,38 +97,38 @@ func (s *streams) admit(conn net.Conn) {
 	}
 	admitted := &stream{Conn: conn, leave: sync.OnceFunc(func() { s.gate.leave(source) })}
 	s.running.Go(func() {
-		if s.sort(admitted, source) {
+		switch s.sort(admitted, source) {
+		case aTether:
 			s.tethers.hold(admitted, source)
+		case aQuestion:
+			s.ask(admitted)
 		}
 	})
 }
 
-// sort gives conn to memberlist if it is memberlist's, reports true if it is a
-// tether, which is ours, and closes it otherwise.
-func (s *streams) sort(conn *stream, source netip.Addr) (isTether bool) {
+// sort gives conn to memberlist if it is memberlist's, says what it is if it is
+// ours, and closes it otherwise.
+func (s *streams) sort(conn *stream, source netip.Addr) kind {
 	ctx, cancel := context.WithTimeout(s.ctx, s.members.patience(source))
 	defer cancel()
 	guard := s.guard.Load()
 	if err := guard.prove(ctx, conn); err != nil {
 		s.refuse(conn)
-		return false
+		return noneOfOurs
 	}
 	if err := conn.peek(ctx); err != nil {
 		s.refuse(conn)
-		return false
+		return noneOfOurs
 	}
 	if conn.first[0] == frameByte {
-		if isTether = s.tethers.admit(ctx, conn, source); !isTether {
-			s.refuse(conn)
-		}
-		return isTether
+		return s.sortOurs(ctx, conn, source)
 	}
 	select {
 	case guard.taken <- conn:
 	case <-ctx.Done():
 		s.refuse(conn)
 	}
-	return false
+	return noneOfOurs
 }
 
 func (s *streams) refuse(conn net.Conn) {

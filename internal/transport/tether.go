@@ -2,7 +2,6 @@ package transport
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"io"
 	"math/rand/v2"
@@ -20,7 +19,7 @@ import (
 //
 //	offset  size  field
 //	0       1     0xB7
-//	1       1     'T'; a stream of frames would have 0x1E here
+//	1       1     'T'; a question has 'Q' (ask.go), a stream of frames would have 0x1E here
 //	2       1     version, 1
 //	3       1     zero
 //	4       4     cluster hash, big endian
@@ -72,7 +71,7 @@ var errNotSilent = errors.New("the other end of a tether spoke")
 
 // appendPreamble appends what the dialling end of a tether says.
 func appendPreamble(b []byte, cluster uint32) []byte {
-	return binary.BigEndian.AppendUint32(append(b, frameByte, tetherByte, tetherVersion, 0), cluster)
+	return appendPreambleOf(b, tetherByte, tetherVersion, cluster)
 }
 
 // Tether holds a stream to the agent at an address until ctx ends or the
