@@ -24,6 +24,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -84,6 +85,8 @@ type Config struct {
 	// Now measures leases and silences: BootClock in the binary, time.Now in a
 	// synctest bubble. It must never go backwards.
 	Now func() time.Time
+	// Wall replaces the host's wall clock where it is compared with others'; tests only.
+	Wall func() time.Time
 	// Scheduling is how the kernel schedules this process, for status; nil: nobody
 	// has asked.
 	Scheduling func() control.Scheduling
@@ -184,6 +187,7 @@ type agent struct {
 	last      *lastLife // its end; nil: it has not begun
 	lan       transport.LAN
 	seal      sealing         // the same; nil: it is plain
+	port      asking          // the same, below the seal; nil: it carries no questions
 	life      [8]byte         // random; the seal and frames are bound to it
 	socket    net.Listener    // nil: no control socket
 	web       *httpd.Listener // nil: the network asks nothing
@@ -203,6 +207,8 @@ type agent struct {
 	keys      atomic.Pointer[keyring]
 	counters  counters
 	hearing   hearing
+	answers   answers
+	examined  sync.Mutex             // held by the one examination that goes on
 	sealer    atomic.Pointer[sealer] // nil: none was heard
 	started   time.Time              // wall clock
 
@@ -237,6 +243,7 @@ type agent struct {
 //   - seat.history.run: writes past leaderships to disk
 //   - seat.jobs.file.run: writes the ledger of jobs
 //   - reloads: reads the configuration again when asked
+//   - answer: one for each question that another host asks, which the port starts
 func Run(ctx context.Context, cfg Config) error {
 	a, err := open(ctx, cfg)
 	if err != nil {
@@ -270,6 +277,7 @@ func open(ctx context.Context, cfg Config) (_ *agent, err error) {
 	if a.lan, err = cfg.Listen(); err != nil {
 		return nil, err
 	}
+	a.canAsk()
 	if a.socket, err = listenControl(cfg.Socket, cfg.Access); err != nil {
 		return nil, err
 	}
@@ -440,6 +448,9 @@ func (a *agent) join() error {
 	}
 	a.view = newView(self)
 	a.members.SetLedger(a.seat.ledger())
+	if a.port != nil {
+		a.port.Answer(a.answer)
+	}
 	a.seat.publish()
 	return nil
 }

@@ -381,6 +381,21 @@ func (m *Membership) exchange(addr netip.AddrPort, wasLost bool) error {
 	return nil
 }
 
+// Reaches reports whether whoever is at addr answers a ping before ctx ends.
+func (m *Membership) Reaches(ctx context.Context, addr netip.AddrPort) bool {
+	if checkAddr(addr) != nil {
+		return false
+	}
+	answered := make(chan bool, 1)
+	go func() { answered <- m.answers(addr) }() // a ping cannot be cut short
+	select {
+	case reached := <-answered:
+		return reached
+	case <-ctx.Done():
+		return false
+	}
+}
+
 // answers pings whoever is at addr, under any name: a restart has a new one.
 // memberlist's Ping blocks (P17), so this is for the goroutine of an attempt.
 func (m *Membership) answers(addr netip.AddrPort) bool {

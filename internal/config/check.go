@@ -190,7 +190,7 @@ func onFail(at func(*Config) *int) field {
 			}
 			return nil
 		},
-		text: func(c *Config) string { return onFailText(*at(c)) },
+		get: func(c *Config) any { return onFailText(*at(c)) },
 	}
 }
 

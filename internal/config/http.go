@@ -37,7 +37,7 @@ var httpListenField = field{
 		l.config.HTTP.Listen = netip.AddrPortFrom(addr, at.port)
 		return nil
 	},
-	text: func(c *Config) string {
+	get: func(c *Config) any {
 		if !c.HTTP.Listen.IsValid() {
 			return ""
 		}
@@ -62,7 +62,7 @@ func optionalPath(at func(*Config) *string) field {
 			}
 			return err
 		},
-		text: func(c *Config) string { return *at(c) },
+		get: func(c *Config) any { return *at(c) },
 	}
 }
 
@@ -88,7 +88,7 @@ var httpHostsField = field{
 		l.config.HTTP.Hosts = hosts
 		return nil
 	},
-	text: func(c *Config) string { return strings.Join(c.HTTP.Hosts, ",") },
+	get: func(c *Config) any { return c.HTTP.Hosts },
 }
 
 // checkHTTP wants a certificate with its key, and both with a port; and a port that is not

@@ -29,7 +29,7 @@ func memory(at func(*Config) *int, least, most int) field {
 			*at(l.config) = n * mebibyte
 			return nil
 		},
-		text: func(c *Config) string {
+		get: func(c *Config) any {
 			if *at(c) == 0 {
 				return "off"
 			}

@@ -34,6 +34,7 @@ type fakeAgent struct {
 	status  Status
 	members []Member
 	keys    Keys
+	found   Examination
 	history []Leadership
 	age     time.Duration
 	reload  func(context.Context) error
@@ -65,6 +66,8 @@ func (f *fakeAgent) Explain(_ context.Context, member string) (Explanation, erro
 	}
 	return f.explanation, nil
 }
+
+func (f *fakeAgent) Examine(context.Context) (Examination, error) { return f.found, nil }
 
 func (f *fakeAgent) Reload(ctx context.Context) error {
 	if f.reload == nil {

@@ -225,6 +225,7 @@ type Backend interface {
 	KeyBackend
 	MetricsBackend
 	RecordBackend
+	DoctorBackend
 	// Status is true at the moment of the call. In particular it looks at the
 	// clock before it says "leader": clients act on the answer.
 	Status() Status

@@ -34,6 +34,7 @@ func (s *server) routes() []route {
 		{http.MethodGet, "/v1/lease", Lend, s.lease},
 		{http.MethodGet, "/v1/keys", Read, s.look(s.keys)},
 		{http.MethodGet, "/metrics", Read, s.metrics},
+		{http.MethodPost, "/v1/doctor", Act, s.examine},
 		{http.MethodPost, "/v1/reload", Act, s.change("reload", s.reload)},
 	}
 	routes = append(routes, s.recordRoute())

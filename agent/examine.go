@@ -1,0 +1,210 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/internal/durable"
+	"github.com/bully-agent/bully-agent/membership"
+)
+
+// How long this host tries for itself.
+const (
+	dialing   = 2 * time.Second
+	answering = askingTime + trying + answeringTime
+
+	syncs     = 40 // arbitrary: the slowest two are above the p95
+	syncing   = 4 * time.Second
+	turns     = 40
+	turnPause = 10 * time.Millisecond
+
+	// maxAsked bounds the others that are asked, the first by id: in a large group more would tell no more.
+	maxAsked = 16
+	// asked at once, since they measure what passes between them and us.
+	askedAtOnce = 8
+)
+
+// errExamined is returned to the second of two who ask at once: one would be measured with the other.
+var errExamined = &control.APIError{Status: http.StatusConflict, Message: "this host is looked at already", Hint: "try again in some seconds",
+	Code: "busy"}
+
+// Examine implements control.DoctorBackend. It takes some seconds, sends pings and questions to the others, and writes a
+// small file beside the state.
+func (a *agent) Examine(ctx context.Context) (control.Examination, error) {
+	if !a.examined.TryLock() {
+		return control.Examination{}, errExamined
+	}
+	defer a.examined.Unlock()
+	self := a.shown.Load().members[0]
+	out := control.Examination{Self: self, Version: a.cfg.Version, Proven: a.seal != nil, CanAsk: a.port != nil, Profile: a.cfg.Profile,
+		StopBudgetMS: ms(a.cfg.Election.StopBudget), HeartbeatMS: ms(a.cfg.Election.Heartbeat), MTU: mtuOf(a.view.self.Addr.Addr()),
+		StateDir: a.home.dir, Access: a.checkHome()}
+	if a.cfg.Scheduling != nil {
+		out.Scheduling = a.cfg.Scheduling()
+	}
+	j := a.members.JoinState()
+	out.Seeds, out.JoinError = j.Seeds, j.LastError
+	var group sync.WaitGroup
+	group.Go(func() { out.Peers = a.askOthers(ctx) })
+	group.Go(func() { out.SyncMS, out.SyncError = a.timeSyncs() })
+	group.Go(func() { out.TurnMS = a.timeTurns(ctx) })
+	group.Wait()
+	a.call(ctx.Done(), func() {
+		for _, odd := range a.view.oddlyConfigured() {
+			out.Odd = append(out.Odd, control.Odd{Name: odd.Name, Differ: a.differences(odd)})
+		}
+		out.OtherJobs, out.Waiting = a.view.otherTables(), slices.Clone(a.waiting)
+	})
+	return out, ctx.Err()
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// checkHome looks at the state directory as the start does.
+func (a *agent) checkHome() string {
+	if err := durable.CheckDir(a.home.dir); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// timeSyncs gives the 95th percentile of what a write takes to be on disk.
+func (a *agent) timeSyncs() (p95 float64, problem string) {
+	took, err := durable.TimeSyncs(a.home.dir, syncs, syncing)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return ms(percentile(took, 95)), ""
+}
+
+// timeTurns gives the same of what the loop takes to come to something new.
+func (a *agent) timeTurns(ctx context.Context) float64 {
+	var took []time.Duration
+	for range turns {
+		begun := a.cfg.Now()
+		if !a.call(ctx.Done(), func() {}) {
+			return 0
+		}
+		took = append(took, a.cfg.Now().Sub(begun))
+		time.Sleep(turnPause)
+	}
+	return ms(percentile(took, 95))
+}
+
+// percentile of at least one duration; it sorts them.
+func percentile(all []time.Duration, p int) time.Duration {
+	slices.Sort(all)
+	return all[min(len(all)*p/100, len(all)-1)]
+}
+
+// askOthers asks every member that has not left, dead ones as well: that it seems dead may be what is wrong here.
+func (a *agent) askOthers(ctx context.Context) []control.Sight {
+	var others []membership.Member
+	for _, m := range a.members.Known() {
+		if m.Status != membership.Left && m.ID != a.view.self.ID {
+			others = append(others, m)
+		}
+	}
+	others = others[:min(len(others), maxAsked)]
+	sights, places := make([]control.Sight, len(others)), make(chan struct{}, askedAtOnce)
+	var group sync.WaitGroup
+	for i, m := range others {
+		group.Go(func() {
+			places <- struct{}{}
+			defer func() { <-places }()
+			sights[i] = a.ask(ctx, m)
+		})
+	}
+	group.Wait()
+	return sights
+}
+
+// ask asks one, and looks at what passes meanwhile.
+func (a *agent) ask(ctx context.Context, m membership.Member) control.Sight {
+	s := control.Sight{ID: m.ID.String(), Name: m.Name, Addr: m.Addr.String(), Status: m.Status.String(), WireMax: int(m.WireMax)}
+	if a.port == nil {
+		s.Trouble = "this LAN carries no questions"
+		return s
+	}
+	seen, stop := a.port.Look(m.Addr.Addr())
+	defer stop()
+	var group sync.WaitGroup
+	group.Go(func() {
+		ctx, cancel := context.WithTimeout(ctx, trying)
+		defer cancel()
+		s.Pinged = a.members.Reaches(ctx, m.Addr)
+	})
+	begun := a.wall()
+	said, err := a.askOnce(ctx, m, true)
+	if errors.Is(err, errNoAnswer) { // it took the stream, and what is long may have been lost
+		time.Sleep(answerPause + 100*time.Millisecond)
+		begun = a.wall()
+		if said, err = a.askOnce(ctx, m, false); err == nil {
+			s.LosesLarge = true
+		}
+	}
+	ended := a.wall()
+	group.Wait()
+	s.Arrived = seen()
+	if err != nil {
+		s.Trouble = troubleOf(err)
+		return s
+	}
+	asked, answered := time.Unix(0, said.Asked), time.Unix(0, said.Answered)
+	s.OffsetMS = ms((asked.Sub(begun) + answered.Sub(ended)) / 2)
+	s.Version, s.Source, s.Knows, s.PingsUs, s.Heard, s.Knock, s.MTU = said.Version, said.Source, said.Knows, said.Pinged, said.Datagrams, said.Knock, said.MTU
+	return s
+}
+
+var errNoAnswer = errors.New("it takes the stream, and does not answer")
+
+// askOnce asks with a long question for a long answer, or with short ones.
+func (a *agent) askOnce(ctx context.Context, m membership.Member, large bool) (said answer, err error) {
+	ctx, cancel := context.WithTimeout(ctx, dialing)
+	defer cancel()
+	conn, err := a.port.Ask(ctx, m.Addr)
+	if err != nil {
+		return said, err
+	}
+	defer conn.Close()
+	wait := answering
+	if large {
+		wait = trying + time.Second // what arrives is answered by then
+	}
+	_ = conn.SetDeadline(a.deadline(wait))
+	least := 0
+	if large {
+		least = largeWords
+	}
+	q := question{ID: a.view.self.ID.String(), Addr: a.view.self.Addr.String(), Large: large}
+	if err = say(conn, q, least); err == nil {
+		err = listen(conn, &said)
+	}
+	if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
+		return said, errNoAnswer
+	}
+	if err != nil {
+		return said, err
+	}
+	return said, said.check(m.ID)
+}
+
+func troubleOf(err error) string {
+	if errors.Is(err, errNoAnswer) || errors.Is(err, errWords) {
+		return err.Error()
+	}
+	return whyNot(err)
+}
+
+// canAsk begins to answer, where the LAN can.
+func (a *agent) canAsk() {
+	if port, ok := a.lan.(asking); ok {
+		a.port = port
+	}
+}

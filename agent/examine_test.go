@@ -1,0 +1,91 @@
+package agent
+
+import (
+	"context"
+	"net/netip"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/internal/key"
+	"github.com/bully-agent/bully-agent/internal/transport"
+)
+
+// onSockets starts agents on loopback, each with its own wall clock, and ends them with the test.
+func onSockets(t *testing.T, off map[string]time.Duration, names ...string) map[string]*agent {
+	ports, seeds := map[string]*transport.Transport{}, []string(nil)
+	for _, name := range names {
+		port, err := transport.Listen(transport.Config{Bind: netip.MustParseAddrPort("127.0.0.1:0"), Cluster: "test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ports[name], seeds = port, append(seeds, port.Addr().String())
+	}
+	agents := map[string]*agent{}
+	for _, name := range names {
+		cfg := Config{Cluster: "test", Name: name, StateDir: filepath.Join(t.TempDir(), name), Seeds: seeds, Profile: "lan", Version: "v1",
+			Logger: testLogger(name), Election: election.Config{MinAcks: election.AutoMinAcks, Heartbeat: 50 * time.Millisecond, Lease: 400 * time.Millisecond},
+			Runner: newFakeHooks(), JobRunner: newFakeJobs(name, &jobLog{}, 0), Keys: key.Ring{sealKey(1)},
+			Wall:   func() time.Time { return time.Now().Add(off[name]) },
+			Listen: func() (transport.LAN, error) { return ports[name], nil }}
+		ctx, stop := context.WithCancel(context.Background())
+		a, err := open(ctx, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		go func() {
+			err := a.run(ctx)
+			a.close()
+			done <- err
+		}()
+		t.Cleanup(func() { stop(); <-done })
+		agents[name] = a
+	}
+	return agents
+}
+
+func until(t *testing.T, what string, met func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !met(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// A clock that is off by minutes shows as what it is from both sides, and the rest as well.
+func TestExaminationMeasuresClocks(t *testing.T) {
+	agents := onSockets(t, map[string]time.Duration{"alpha": -5 * time.Minute}, "alpha", "beta", "gamma")
+	knowsAll := func(a *agent) bool {
+		s := a.shown.Load()
+		return s != nil && len(s.members) == 3 && a.Status().Alive == 3
+	}
+	until(t, "all know all", func() bool { return knowsAll(agents["alpha"]) && knowsAll(agents["beta"]) && knowsAll(agents["gamma"]) })
+	for name, want := range map[string]map[string]float64{"alpha": {"beta": 300_000, "gamma": 300_000}, "beta": {"alpha": -300_000, "gamma": 0}} {
+		time.Sleep(answerPause) // they were asked by another
+		found, err := agents[name].Examine(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range found.Peers {
+			if off := p.OffsetMS - want[p.Name]; off < -2000 || off > 2000 {
+				t.Errorf("%s sees the clock of %s %v ms ahead, want %v", name, p.Name, p.OffsetMS, want[p.Name])
+			}
+			p.OffsetMS, p.ID, p.Addr = 0, "", ""
+			if p.Arrived == 0 || p.Heard == 0 {
+				t.Errorf("%s: no datagrams pass: %+v", name, p)
+			}
+			p.Arrived, p.Heard = 0, 0
+			if want := (control.Sight{Name: p.Name, Status: "alive", Version: "v1", WireMax: p.WireMax, Source: "127.0.0.1", Knows: true, PingsUs: true,
+				MTU: found.MTU, Pinged: true}); p != want {
+				t.Errorf("%s: %+v, want %+v", name, p, want)
+			}
+		}
+		if len(found.Peers) != 2 || !found.Proven || found.SyncMS <= 0 || found.SyncError != "" || found.TurnMS <= 0 {
+			t.Errorf("%s: %+v", name, found)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// Examination is what an agent finds out about its host, by itself and by asking the others. What the others say is proven
+// only as far as Proven says, and even then is the word of any member.
+type Examination struct {
+	Self    Member `json:"self"`
+	Version string `json:"version"`
+	Profile string `json:"profile"`
+	Proven  bool   `json:"proven"`  // the others have proved that they have the cluster's key
+	CanAsk  bool   `json:"can_ask"` // there is a way to ask them
+
+	HeartbeatMS  float64    `json:"heartbeat_ms"`
+	StopBudgetMS float64    `json:"stop_budget_ms"`
+	SyncMS       float64    `json:"sync_ms"`    // p95 of a write to the state directory
+	SyncError    string     `json:"sync_error"` // why it is not known
+	TurnMS       float64    `json:"turn_ms"`    // p95 of what the loop takes to come to something new
+	StateDir     string     `json:"state_dir"`
+	Access       string     `json:"access"` // what is wrong with the rights of the state directory
+	Scheduling   Scheduling `json:"scheduling"`
+	MTU          int        `json:"mtu"` // of the interface with the advertised address; 0: none has it
+
+	Seeds     []string  `json:"seeds"`
+	JoinError string    `json:"join_error"` // of the last attempt to join that failed
+	Odd       []Odd     `json:"odd"`        // members with other settings
+	OtherJobs []string  `json:"other_jobs"` // members with other jobs
+	Waiting   []Waiting `json:"waiting"`    // for a restart
+	Peers     []Sight   `json:"peers"`      // members that have not left, 16 at most
+}
+
+// Odd is a member that takes no part since its settings differ.
+type Odd struct {
+	Name   string `json:"name"`
+	Differ string `json:"differ"`
+}
+
+// Sight is what one other host and this one see of each other.
+type Sight struct {
+	ID      string `json:"id"`
+	Name    string `json:"name"`
+	Addr    string `json:"addr"`
+	Status  string `json:"status"`  // alive, dead: as this agent believes
+	Trouble string `json:"trouble"` // why it could not be asked by TCP; empty: what follows is its answer
+
+	Version    string  `json:"version"`
+	WireMax    int     `json:"wire_max"`
+	OffsetMS   float64 `json:"offset_ms"` // its wall clock is so much ahead of this host's
+	Source     string  `json:"source"`    // address at which it sees this host
+	Knows      bool    `json:"knows"`     // this host is a member there; what it says of reaching it was not tried else
+	Heard      uint64  `json:"heard"`     // datagrams of this host that reached it meanwhile
+	PingsUs    bool    `json:"pings_us"`  // this host answered its ping
+	Knock      string  `json:"knock"`     // why it could open no stream to this host; empty: it could
+	MTU        int     `json:"mtu"`
+	LosesLarge bool    `json:"loses_large"` // it answered a short question, and a long one not
+
+	Arrived uint64 `json:"arrived"` // datagrams of it that reached this host meanwhile
+	Pinged  bool   `json:"pinged"`  // it answered this host's ping
+}
+
+// DoctorBackend is the part of a Backend that looks at its host.
+type DoctorBackend interface {
+	// Examine takes some seconds; ctx ends when the client hangs up.
+	Examine(ctx context.Context) (Examination, error)
+}
+
+// examine needs the right to act: it sends, and writes.
+func (s *server) examine(w http.ResponseWriter, r *http.Request) error {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // which would end a request that takes longer than its sending may
+	found, err := s.backend.Examine(r.Context())
+	if err != nil {
+		return err
+	}
+	found.Peers, found.Odd, found.OtherJobs, found.Waiting, found.Seeds = list(found.Peers), list(found.Odd), list(found.OtherJobs), list(found.Waiting), list(found.Seeds)
+	s.write(w, http.StatusOK, found)
+	return nil
+}
+
+// Examine has the agent look at its host and ask the others, which takes some seconds.
+func (c *Client) Examine(ctx context.Context) (found Examination, err error) {
+	resp, err := c.call(ctx, http.MethodPost, "/v1/doctor", nil)
+	if err != nil {
+		return found, c.explain(ctx, err)
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(&found); err != nil {
+		return found, c.explain(ctx, fmt.Errorf("decode answer to /v1/doctor: %w", err))
+	}
+	return found, nil
+}
