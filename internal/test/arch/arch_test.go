@@ -32,11 +32,12 @@ type layer struct {
 // package needs a place.
 var layers = map[string]layer{
 	".":                     {may: "internal/cli"},
-	"internal/cli":          {may: "agent internal/config internal/control election election/lease internal/durable internal/fence hooks internal/guard internal/httpd internal/key internal/lab internal/reaper internal/sim internal/sim/paper internal/transport internal/realtime internal/keeper internal/rights internal/record wire hooks/checkrun internal/screen"},
+	"internal/cli":          {may: "agent internal/config internal/control election election/lease internal/durable internal/fence hooks internal/guard internal/httpd internal/key internal/lab internal/reaper internal/sim internal/sim/paper internal/transport internal/realtime internal/keeper internal/rights internal/record wire hooks/checkrun internal/screen internal/doctor"},
 	"internal/lab":          {may: "internal/control internal/key internal/lab/netlab internal/lab/verdict internal/realtime internal/page internal/screen"},
 	"internal/page":         {may: ""},
 	"internal/test/browser": {may: ""},
 	"internal/screen":       {may: ""},
+	"internal/doctor":       {may: "internal/control"},
 	"internal/lab/netlab":   {may: ""},
 	"internal/lab/verdict":  {may: "", pure: true},
 	"internal/test/attack":  {may: "wire"},

@@ -104,7 +104,7 @@ var quick = []string{
 	"TestKilledLeaderIsReplacedAtOnce", "TestQuorumOutlivesALeader", "TestQuorumLeaderInMinority", "TestPausedLeader",
 	"TestKeeperRunsTheLoseHook", "TestKeeperLeavesNothingBehind", "TestStopDuringBecomeHook", "TestHandOverWaitsForJobs",
 	"TestExplainIfComesTrue", "TestExplainOnHosts", "TestExecRunsOnOneHost", "TestHoldFollowsTheLeader", "TestVirtualAddressFollowsTheLeader",
-	"TestKilledAtEachCallOnTheStateFile", "TestLeadersDiskBreaks",
+	"TestKilledAtEachCallOnTheStateFile", "TestLeadersDiskBreaks", "TestDoctorNamesTheFault",
 	"TestCase86And88NetworkProcessHasNoRights", "TestCase87NetworkProcessWritesNothingOfTheKeepers",
 }
 

@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/internal/doctor"
+	"github.com/bully-agent/bully-agent/internal/key"
+)
+
+var doctorCommand = command{
+	name: "doctor", usage: "look at this host from inside, and as the others see it",
+	about: `Takes some seconds: has the agent ask up to 16 members what they see of this host, time writes to its state directory, and
+		compare clocks, versions and settings; looks at hooks, keys and socket itself. One line for each thing, ok, warn or
+		FAIL, and below what to do. Exits 1 if there is a FAIL.`,
+	examples: []string{program + " doctor", program + " doctor --json"},
+	options:  []option{jsonOption, socketOption},
+	action: func(c *call) error {
+		lines, err := c.examine()
+		if err != nil {
+			return err
+		}
+		if c.Bool("json") {
+			err = c.printJSON(lines)
+		} else {
+			err = c.print(c.doctorText(lines))
+		}
+		if err == nil && doctor.Worst(lines) == doctor.Fail {
+			err = outcome(exitNo)
+		}
+		return err
+	},
+}
+
+// doctorPatience is more than an agent takes that asks two rounds of others, none of which answers.
+const doctorPatience = 30 * time.Second
+
+// examine gives what the agent finds, and what this process sees by itself.
+func (c *call) examine() ([]doctor.Line, error) {
+	ctx, cancel := context.WithTimeout(c.Context.Context, doctorPatience)
+	defer cancel()
+	client := c.client()
+	found, err := client.Examine(ctx)
+	if err != nil {
+		return nil, err
+	}
+	lines := doctor.Judge(found)
+	hooks, err := client.Hooks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	lines = append(lines, hookLines(hooks)...)
+	keys, err := client.Keys(ctx)
+	if err != nil {
+		return nil, err
+	}
+	lines = append(lines, keyLines(keys, time.Now())...)
+	return append(lines, socketLine(c.socketPath())), nil
+}
+
+// hookLines looks at the commands as the agent does; an agent that has given up its rights has not.
+func hookLines(all []control.HookSetting) (lines []doctor.Line) {
+	configured := 0
+	for _, h := range all {
+		if h.Shell != "" || len(h.Argv) > 0 {
+			configured++
+		}
+		switch {
+		case h.Problem != "":
+			lines = append(lines, doctor.Line{Level: doctor.Fail, Check: "hooks", Text: h.Event + ": " + h.Problem,
+				Do: "mend the path or its rights; bully-agent config check says the same before a start"})
+		case h.Last != nil && !h.Last.OK:
+			lines = append(lines, doctor.Line{Level: doctor.Warn, Check: "hooks", Text: h.Event + " failed when it ran last: " + h.Last.Error,
+				Do: "see bully-agent hooks log"})
+		}
+	}
+	if len(lines) == 0 {
+		lines = append(lines, doctor.Line{Level: doctor.OK, Check: "hooks", Text: fmt.Sprintf("%d of %d set", configured, len(all))})
+	}
+	return lines
+}
+
+// keyLines looks at the file of the keys, if this process may.
+func keyLines(k control.Keys, now time.Time) []doctor.Line {
+	if k.Insecure || k.File == "" || len(k.Keys) == 0 {
+		return []doctor.Line{{Level: doctor.Warn, Check: "key", Text: "no key is used: whoever reaches the port can speak for any member, and answer for it here",
+			Do: "bully-agent key generate; only where something below encrypts and authenticates is it needless"}}
+	}
+	ring, err := key.Read(k.File, uint32(max(k.UID, 0)))
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return []doctor.Line{{Level: doctor.OK, Check: "key", Text: k.File + " was not looked at: run doctor as root"}}
+	case err != nil:
+		return []doctor.Line{keyFailure(err)}
+	}
+	var lines []doctor.Line
+	for _, one := range ring {
+		lines = append(lines, doctor.KeyAge(one.ID.String(), one.Made, now))
+	}
+	return lines
+}
+
+// keyFailure sets what to do apart from what is wrong.
+func keyFailure(err error) doctor.Line {
+	first, _, _ := strings.Cut(err.Error(), "\n")
+	text, do, _ := strings.Cut(first, "; hint: ")
+	return doctor.Line{Level: doctor.Fail, Check: "key", Text: text, Do: cmp.Or(do, "mend the file") + ": the next start and reload need it"}
+}
+
+// socketLine: the client has spoken with the agent, and so has looked at who listens.
+func socketLine(path string) doctor.Line {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return doctor.Line{Level: doctor.Warn, Check: "socket", Text: err.Error(), Do: "restart the agent: the socket's name is gone"}
+	case info.Mode().Perm()&0o002 != 0:
+		return doctor.Line{Level: doctor.Fail, Check: "socket", Text: fmt.Sprintf("%s may be used by everybody (mode %04o)", path, info.Mode().Perm()),
+			Do: "chmod o-rwx " + path}
+	}
+	return doctor.Line{Level: doctor.OK, Check: "socket", Text: fmt.Sprintf("%s, mode %04o", path, info.Mode().Perm())}
+}
+
+// doctorText has a line for each thing, and what to do below it.
+func (c *console) doctorText(lines []doctor.Line) string {
+	var b strings.Builder
+	for _, l := range lines {
+		level := fmt.Sprintf("%-4s", l.Level)
+		level = c.painted(map[doctor.Level]colour{doctor.OK: green, doctor.Warn: yellow, doctor.Fail: red}[l.Level], level)
+		fmt.Fprintf(&b, "%s  %-10s  %s\n", level, l.Check, strings.ReplaceAll(l.Text, "\n", " "))
+		if l.Do != "" {
+			fmt.Fprintf(&b, "%18s→ %s\n", "", l.Do)
+		}
+	}
+	return b.String()
+}

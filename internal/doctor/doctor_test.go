@@ -1,0 +1,157 @@
+package doctor
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bully-agent/bully-agent/internal/control"
+)
+
+// healthy is a host of three of which all is well.
+func healthy() control.Examination {
+	sees := func(name string) control.Sight {
+		return control.Sight{Name: name, Status: "alive", Version: "v1", Source: "10.0.0.1", Knows: true, Heard: 3, PingsUs: true, MTU: 1500,
+			Arrived: 3, Pinged: true, OffsetMS: 2}
+	}
+	return control.Examination{Self: control.Member{Name: "alpha", Addr: "10.0.0.1:7950"}, Version: "v1", Proven: true, CanAsk: true,
+		HeartbeatMS: 50, StopBudgetMS: 100, SyncMS: 3, TurnMS: 1, StateDir: "/s", Scheduling: control.Scheduling{Policy: "realtime"}, MTU: 1500,
+		Seeds: []string{"beta:7950"}, Peers: []control.Sight{sees("beta"), sees("gamma")}}
+}
+
+func complaints(e control.Examination) (all []string) {
+	for _, l := range Judge(e) {
+		if l.Level == OK && l.Do != "" || l.Level != OK && l.Do == "" {
+			all = append(all, "remedy and level do not agree: "+l.Text)
+		}
+		if l.Level != OK {
+			all = append(all, string(l.Level)+" "+l.Check+": "+l.Text)
+		}
+	}
+	return all
+}
+
+// Each fault is one line, and a healthy host has none.
+func TestEachFaultIsOneLine(t *testing.T) {
+	each := func(e *control.Examination, f func(*control.Sight)) {
+		for i := range e.Peers {
+			f(&e.Peers[i])
+		}
+	}
+	beta := func(e *control.Examination) *control.Sight { return &e.Peers[0] }
+	for _, c := range []struct {
+		name  string
+		spoil func(*control.Examination)
+		want  string
+	}{
+		{"healthy", func(*control.Examination) {}, ""},
+		{"alone", func(e *control.Examination) { e.Peers, e.Seeds = nil, nil }, ""},
+		{"nobody found", func(e *control.Examination) { e.Peers, e.JoinError = nil, "look up beta: no such host" },
+			"FAIL others: none of beta:7950 was ever heard: look up beta: no such host"},
+		{"one host is off", func(e *control.Examination) {
+			*beta(e) = control.Sight{Name: "beta", Status: "dead", Trouble: "no answer"}
+		},
+			"warn others: beta could not be asked by TCP: no answer"},
+		{"TCP out", func(e *control.Examination) { each(e, func(p *control.Sight) { p.Trouble = "no answer" }) },
+			"FAIL others: no other host could be asked by TCP: beta, gamma: no answer"},
+		{"UDP in", func(e *control.Examination) {
+			each(e, func(p *control.Sight) { p.Arrived, p.Pinged, p.PingsUs = 0, false, false })
+		},
+			"FAIL udp: one way only: no datagram of beta, gamma arrives here"},
+		{"UDP in, and taken for dead there", func(e *control.Examination) {
+			each(e, func(p *control.Sight) { p.Arrived, p.Pinged, p.Knows, p.Heard = 0, false, false, 0 })
+		}, "FAIL udp: one way only: no datagram of beta, gamma arrives here"},
+		{"UDP out", func(e *control.Examination) {
+			each(e, func(p *control.Sight) { p.Heard, p.Pinged, p.PingsUs = 0, false, false })
+		},
+			"FAIL udp: one way only: no datagram of this host arrives at beta, gamma, though theirs arrive here"},
+		{"UDP to one", func(e *control.Examination) { beta(e).Heard, beta(e).Pinged = 0, false },
+			"FAIL udp: one way only: no datagram of this host arrives at beta, though theirs arrive here"},
+		{"UDP both", func(e *control.Examination) {
+			each(e, func(p *control.Sight) { p.Heard, p.Arrived, p.Pinged = 0, 0, false })
+		},
+			"FAIL udp: no datagram passes between this host and beta, gamma, though TCP does"},
+		{"pings dropped", func(e *control.Examination) { beta(e).Pinged = false }, "warn udp: datagrams pass, and beta did not answer a ping"},
+		{"TCP in", func(e *control.Examination) { each(e, func(p *control.Sight) { p.Knock = "no answer" }) },
+			"FAIL tcp: TCP port 7950 of this host is closed to beta, gamma: no answer"},
+		{"NAT that works", func(e *control.Examination) { beta(e).Source = "10.0.0.254" },
+			"warn address: seen from beta this host is at 10.0.0.254, and it says to be at 10.0.0.1:7950: addresses are rewritten on the way"},
+		{"NAT that does not", func(e *control.Examination) {
+			each(e, func(p *control.Sight) { p.Source, p.Knock = "10.0.0.254", "connection refused" })
+		}, "FAIL address: seen from beta, gamma this host is at 10.0.0.254, and it says to be at 10.0.0.1:7950: addresses are rewritten on the way"},
+		{"own MTU", func(e *control.Examination) { e.MTU = 600 },
+			"FAIL mtu: the interface of 10.0.0.1:7950 has an MTU of 600: long datagrams are lost; expected at least 1280"},
+		{"the path's MTU", func(e *control.Examination) { beta(e).LosesLarge = true },
+			"FAIL mtu: a long question to beta has no answer, and a short one has: the path has a smaller MTU than both ends, and does not say so"},
+		{"another MTU", func(e *control.Examination) { beta(e).MTU = 9000 }, "warn mtu: the MTU is 1500 here, and another at beta"},
+		{"own clock behind", func(e *control.Examination) { each(e, func(p *control.Sight) { p.OffsetMS = 300_000 }) },
+			"FAIL clock: the clock of this host is 5m0s behind the others'"},
+		{"own clock a little ahead", func(e *control.Examination) { each(e, func(p *control.Sight) { p.OffsetMS = -1500 }) },
+			"warn clock: the clock of this host is 1.5s ahead of the others'"},
+		{"one other's clock", func(e *control.Examination) { beta(e).OffsetMS = 300_000 },
+			"warn clock: the clock of beta is 5m0s ahead of this host's and the others'"},
+		{"of two", func(e *control.Examination) { e.Peers = e.Peers[:1]; beta(e).OffsetMS = -120_000 },
+			"FAIL clock: the clock of this host is 2m0s ahead of beta's"},
+		{"version", func(e *control.Examination) { beta(e).Version = "v0" }, "warn version: v1 here, v0 at beta"},
+		{"settings", func(e *control.Examination) {
+			e.Odd = []control.Odd{{Name: "beta", Differ: "lease: 400ms here, 160ms at beta"}}
+		},
+			"FAIL settings: beta takes no part here: lease: 400ms here, 160ms at beta"},
+		{"jobs", func(e *control.Examination) { e.OtherJobs = []string{"beta"} }, "warn settings: the jobs are not those of beta"},
+		{"waits for a restart", func(e *control.Examination) {
+			e.Waiting = []control.Waiting{{Setting: "node.role", Now: "voter", Then: "witness"}}
+		},
+			"warn settings: node.role was changed from voter to witness, and waits for a restart"},
+		{"slow disk", func(e *control.Examination) { e.SyncMS = 300 },
+			"FAIL disk: a write to /s takes 300.0 ms (p95); a leader has 100 ms to let go"},
+		{"disk that may be slow", func(e *control.Examination) { e.SyncMS = 60 },
+			"warn disk: a write to /s takes 60.0 ms (p95); a leader has 100 ms to let go"},
+		{"disk full", func(e *control.Examination) { e.SyncError = "no space left on device" }, "FAIL disk: /s cannot be written: no space left on device"},
+		{"rights", func(e *control.Examination) { e.Access = "/s may be written by others" }, "FAIL files: /s may be written by others"},
+		{"scheduling", func(e *control.Examination) {
+			e.Scheduling = control.Scheduling{Policy: "normal", Why: "not permitted"}
+		},
+			"warn scheduling: normal: not permitted"},
+		{"scheduling as asked", func(e *control.Examination) {
+			e.Scheduling = control.Scheduling{Policy: "normal", Why: "real time was not asked for"}
+		}, ""},
+		{"busy", func(e *control.Examination) { e.TurnMS = 80 },
+			"warn load: the agent comes to something new within 80.0 ms (p95), and a heartbeat is due every 50 ms"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := healthy()
+			c.spoil(&e)
+			if got := strings.Join(complaints(e), "\n"); got != c.want {
+				t.Errorf("got\n%s\nwant\n%s", got, c.want)
+			}
+		})
+	}
+}
+
+// Without a key nothing is proven, which is said.
+func TestUnprovenAnswersAreSaidToBe(t *testing.T) {
+	e := healthy()
+	e.Proven = false
+	if first := Judge(e)[0]; first.Level != OK || !strings.Contains(first.Text, "not proven") {
+		t.Errorf("%+v", first)
+	}
+}
+
+func TestKeyAge(t *testing.T) {
+	now := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
+	for made, want := range map[string]Level{"2026-11-23": OK, "2025-12-01": OK, "2025-11-01": Warn, "2027-01-01": Warn} {
+		at, _ := time.Parse("2006-01-02", made)
+		if l := KeyAge("4f1c9a02", at, now); l.Level != want {
+			t.Errorf("%s: %+v", made, l)
+		}
+	}
+}
+
+func TestWorst(t *testing.T) {
+	if w := Worst([]Line{{Level: OK}, {Level: Fail}, {Level: Warn}}); w != Fail {
+		t.Error(w)
+	}
+	if w := Worst([]Line{{Level: Warn}, {Level: OK}}); w != Warn {
+		t.Error(w)
+	}
+}
