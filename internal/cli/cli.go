@@ -77,7 +77,7 @@ func commands() []command {
 	return []command{
 		runCommand, labCommand, simCommand,
 		statusCommand, explainCommand, leaderCommand, isLeaderCommand, membersCommand, waitCommand, eventsCommand, historyCommand, topCommand,
-		metricsCommand, recordCommand, replayCommand, doctorCommand,
+		metricsCommand, recordCommand, replayCommand, doctorCommand, debugCommand(),
 		stepDownCommand, standCommand, maintenanceCommand, okToStopCommand, handoverCommand, forgetCommand, reloadCommand, jobsCommand, hooksCommand, execCommand, holdCommand, fenceCommand,
 		configCommand, keyCommand, versionCommand,
 	}

@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -177,3 +178,27 @@ func tomlString(s string) string {
 }
 
 var tomlEscapes = map[rune]string{'"': `\"`, '\\': `\\`, '\n': `\n`, '\t': `\t`, '\r': `\r`}
+
+// WithoutCommands is a copy that tells how long commands are, and not what they are: people write passwords into them.
+func (c *Config) WithoutCommands() *Config {
+	told := *c
+	told.Jobs = slices.Clone(c.Jobs)
+	for i := range told.Jobs {
+		told.Jobs[i].Command = leftOut(told.Jobs[i].Command)
+	}
+	h := &told.Hooks
+	for _, command := range []*Command{&h.OnBecomeLeader, &h.OnLoseLeadership, &h.OnLeaderChange, &h.OnMemberChange} {
+		*command = leftOut(*command)
+	}
+	return &told
+}
+
+func leftOut(c Command) Command {
+	switch {
+	case c.IsZero():
+		return c
+	case len(c.Argv) > 0:
+		return Command{Shell: fmt.Sprintf("# left out: an array of %d", len(c.Argv))}
+	}
+	return Command{Shell: fmt.Sprintf("# left out: %d bytes for the shell", len(c.Shell))}
+}
