@@ -2,9 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,8 +9,6 @@ import (
 	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/sim"
 )
-
-var update = flag.Bool("update", false, "write the golden files of explain")
 
 // alphaFollows is the situation that the documents show.
 func alphaFollows() control.Explanation {
@@ -34,19 +29,7 @@ func TestExplainGolden(t *testing.T) {
 		if err := c.print(c.explainText(alphaFollows())); err != nil {
 			t.Fatal(err)
 		}
-		path := filepath.Join("testdata", "explain."+name)
-		if *update {
-			if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if out.String() != string(want) {
-			t.Errorf("%s:\n%swant:\n%s", name, out.String(), want)
-		}
+		golden(t, "explain."+name, out.String())
 	}
 }
 

@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,8 +12,6 @@ import (
 
 	"github.com/bully-agent/bully-agent/internal/test/flight"
 )
-
-var updateReplay = flag.Bool("update-replay", false, "write the golden files of replay anew")
 
 // replayed runs replay on these records, in colour or not, and gives what it prints and
 // its exit code.
@@ -72,23 +69,6 @@ func TestReplayOfAFailover(t *testing.T) {
 		}
 	}
 	golden(t, "replay.json", lines)
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *updateReplay {
-		if err := os.WriteFile(file, []byte(got), 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s is not what came; -update-replay writes it anew. It is:\n%s", file, got)
-	}
 }
 
 // Whatever cannot be replayed is named in a line, and the rest is replayed.

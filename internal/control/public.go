@@ -17,7 +17,7 @@ import (
 
 // onNetwork are the routes of the socket that the network has too. What they answer goes
 // through publicView.
-var onNetwork = []string{"/v1/status", "/v1/leader", "/v1/members", "/v1/history", "/v1/events", "/v1/jobs", "/metrics"}
+var onNetwork = []string{"/v1/status", "/v1/leader", "/v1/members", "/v1/history", "/v1/events", "/v1/explain", "/v1/jobs", "/metrics"}
 
 // publicMethods is all that the network can send.
 const publicMethods = "GET, HEAD, OPTIONS"
@@ -61,6 +61,8 @@ func publicView(answer any) (any, error) {
 	case []Job:
 		return views(v, Job.public), nil
 	case Event:
+		return v.public(), nil
+	case Explanation:
 		return v.public(), nil
 	}
 	return nil, fmt.Errorf("%T is not for the network", answer)
@@ -110,6 +112,9 @@ type publicStatus struct {
 	Alive    int      `json:"alive"`
 	Silent   []string `json:"silent"`
 
+	Bars          []string          `json:"bars"`
+	Checks        []Check           `json:"checks"`
+	Maintenance   *Maintenance      `json:"maintenance"`
 	HoldDownMS    int64             `json:"hold_down_ms"`
 	LeaseRemainMS *int64            `json:"lease_remain_ms"`
 	LastHook      *Hook             `json:"last_hook"`
@@ -122,13 +127,43 @@ func (s Status) public() publicStatus {
 		Epoch: s.Epoch, Since: s.Since, Uptime: s.Uptime, Mode: s.Mode, Promise: s.Promise, Algorithm: s.Algorithm,
 		Preempt: s.Preempt, Profile: s.Profile, Expect: s.Expect, Roster: s.Roster, Quorum: s.Quorum, Isolated: s.Isolated,
 		Members: s.Members, Alive: s.Alive, Silent: s.Silent, HoldDownMS: s.HoldDownMS, LeaseRemainMS: s.LeaseRemainMS,
-		Counters: s.Counters}
+		Bars: s.Bars, Checks: views(s.Checks, Check.public), Maintenance: s.Maintenance, Counters: s.Counters}
 	if s.LastHook != nil {
 		hook := *s.LastHook
 		hook.Error = "" // it names paths
 		out.LastHook = &hook
 	}
 	return out
+}
+
+// public leaves out what the command has printed.
+func (c Check) public() Check {
+	c.Why = ""
+	return c
+}
+
+// publicExplanation is the part of Explanation that the network sees: not what a simulation
+// starts from, which is settings.
+type publicExplanation struct {
+	Member   Node     `json:"member"`
+	Self     bool     `json:"self"`
+	Leads    bool     `json:"leads"`
+	Headline string   `json:"headline"`
+	Reasons  []Reason `json:"reasons"`
+	Then     []string `json:"then"`
+}
+
+func (e Explanation) public() publicExplanation {
+	return publicExplanation{e.Member, e.Self, e.Leads, e.Headline, views(e.Reasons, Reason.public), e.Then}
+}
+
+// public leaves no more than the word of what may name paths and settings, or be what a
+// check has printed.
+func (r Reason) public() Reason {
+	if !r.OK && slices.Contains([]string{"disk", "check", "aside"}, r.About) {
+		r.Text = r.About
+	}
+	return r
 }
 
 // public leaves the ids of keys out.

@@ -53,14 +53,16 @@ func TestTheNetworkHasThesePathsAndNoOther(t *testing.T) {
 // withheld is what the network does not see of each type that it is shown, by its name in
 // JSON: all of it, or what is in it of paths, settings and keys. docs/api.md gives reasons.
 var withheld = map[string][]string{
-	"Status":     {"scheduling", "encryption", "waiting", "notes", "keeper"},
-	"Member":     {"lacks_keys"},
-	"Hook":       {"error"},
-	"JobRun":     {"err"},
-	"Job":        {},
-	"Leader":     {},
-	"Leadership": {},
-	"Event":      {},
+	"Status":      {"scheduling", "encryption", "waiting", "notes", "keeper"},
+	"Member":      {"lacks_keys"},
+	"Hook":        {"error"},
+	"JobRun":      {"err"},
+	"Job":         {},
+	"Check":       {"why"},
+	"Explanation": {"cluster"},
+	"Leader":      {},
+	"Leadership":  {},
+	"Event":       {},
 }
 
 // A name that is added to a type is on the network only if somebody has decided that: it is
@@ -75,14 +77,16 @@ func TestWhatTheNetworkSeesOfEachType(t *testing.T) {
 		is      any
 		through func(answer any) any // what is shown of it, where it is a part of another
 	}{
-		"Status":     {is: status},
-		"Member":     {is: member},
-		"Hook":       {is: hook},
-		"JobRun":     {is: run},
-		"Job":        {is: job},
-		"Leader":     {is: full[Leader]()},
-		"Leadership": {is: full[Leadership]()},
-		"Event":      {is: event},
+		"Status":      {is: status},
+		"Member":      {is: member},
+		"Hook":        {is: hook},
+		"JobRun":      {is: run},
+		"Job":         {is: job},
+		"Check":       {is: status.Checks[0]},
+		"Explanation": {is: full[Explanation]()},
+		"Leader":      {is: full[Leader]()},
+		"Leadership":  {is: full[Leadership]()},
+		"Event":       {is: event},
 	} {
 		var answer any = tt.is
 		switch name {
@@ -96,6 +100,8 @@ func TestWhatTheNetworkSeesOfEachType(t *testing.T) {
 			answer = []Job{job}
 		case "Job":
 			answer = []Job{job}
+		case "Check":
+			answer = status
 		case "Leadership":
 			answer = []Leadership{full[Leadership]()}
 		}
@@ -109,6 +115,8 @@ func TestWhatTheNetworkSeesOfEachType(t *testing.T) {
 			got = got["last_hook"].(map[string]any)
 		case "JobRun":
 			got = got["last"].(map[string]any)
+		case "Check":
+			got = got["checks"].([]any)[0].(map[string]any)
 		}
 		for key, value := range asMap(t, tt.is) {
 			hidden := slices.Contains(withheld[name], key)
@@ -227,5 +235,19 @@ func TestNoSecretIsInAnyAnswer(t *testing.T) {
 	}
 	if b.members[1].LacksKeys == nil || b.jobs[0].Open[0].Err == "" || b.status.LastHook.Error == "" {
 		t.Error("what the agent has was changed, not what is shown of it")
+	}
+}
+
+// What a check has printed, an error of the disk and the settings of another host are not
+// for the network: the word is.
+func TestExplainShowsTheNetworkNoPaths(t *testing.T) {
+	e := Explanation{Reasons: []Reason{{"disk", false, "write /var/lib/x: no space"}, {"check", false, "check nginx fails: secret"},
+		{"aside", false, "lease 1s there"}, {"link", false, "the link is down"}, {"disk", true, "disk writes"}}}
+	var got []string
+	for _, r := range e.public().Reasons {
+		got = append(got, r.Text)
+	}
+	if want := []string{"disk", "check", "aside", "the link is down", "disk writes"}; !slices.Equal(got, want) {
+		t.Errorf("shows %q, want %q", got, want)
 	}
 }
