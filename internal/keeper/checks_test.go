@@ -69,3 +69,11 @@ func TestACheckDiesWithTheAgent(t *testing.T) {
 		t.Error("the check had no child")
 	}
 }
+
+// A check may pass before the client has taken the keeper that runs it. It is said once.
+func TestACheckIsHeardOfAtOnce(t *testing.T) {
+	r := newRig(t)
+	d := r.desk(r.checked("exit 0"))
+	d.hear(&process{}, report{Say: sayCheck, Check: &checkrun.Report{Name: "web", State: checkrun.Passes}})
+	d.says(checkrun.Passes)
+}

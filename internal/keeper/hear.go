@@ -12,6 +12,10 @@ import (
 func (c *Client) hear(k *process, r report) (answer func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if r.Say == sayCheck { // of one that is not taken yet, too: it says so once
+		c.noteCheck(*r.Check)
+		return nil
+	}
 	if c.keeper != k {
 		return nil
 	}
@@ -28,8 +32,6 @@ func (c *Client) hear(k *process, r report) (answer func()) {
 		c.jobs.onRecovered(r.Err)
 	case sayJob:
 		c.jobs.onEnded(*r.Job)
-	case sayCheck:
-		c.noteCheck(*r.Check)
 	case sayLog:
 		log := c.hooks.Logger
 		return func() { r.Log.write(log) }

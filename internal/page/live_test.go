@@ -2,9 +2,6 @@ package page_test
 
 import (
 	"fmt"
-	"net/http"
-	"net/http/httptest"
-	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -193,32 +190,23 @@ func TestLittleMotionIsNone(t *testing.T) {
 	}
 }
 
-// Checks and maintenance are shown by an agent that has them. This one says so beside what the fake says.
+// Checks and maintenance are shown; what a check has printed is not for the network.
 func TestChecksAndMaintenance(t *testing.T) {
-	s := &site{t: t, at: netip.MustParseAddrPort("127.0.0.1:0")}
-	api := control.Public(newFake(), nil)
-	s.api = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/v1/status" && r.URL.Path != "/v1/members" {
-			api.ServeHTTP(w, r)
-			return
-		}
-		said := httptest.NewRecorder()
-		api.ServeHTTP(said, r)
-		more := `{"checks":[{"name":"nginx","state":"fails","since":"` + time.Now().Add(-12*time.Second).Format(time.RFC3339) +
-			`","why":"exit 7: connection refused","on_fail":"ineligible"},{"name":"disk","state":"passes"}],"maintenance":{"reason":"kernel upgrade"},`
-		body := strings.Replace(said.Body.String(), "{", more, 1)
-		if r.URL.Path == "/v1/members" {
-			body = strings.Replace(said.Body.String(), "{", `{"draining":true,"maintenance":"kernel upgrade",`, 1)
-		}
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(body))
+	f, reason := newFake(), "kernel upgrade"
+	f.with(func() {
+		f.status.Checks = []control.Check{
+			{Name: "nginx", State: "fails", Since: time.Now().Add(-12 * time.Second), Why: "exit 7: connection refused", OnFail: "ineligible"},
+			{Name: "disk", State: "passes"}}
+		f.status.Maintenance = &control.Maintenance{Reason: reason}
+		f.members[0].Draining, f.members[0].Maintenance = true, &reason
 	})
-	s.start()
-	t.Cleanup(s.stop)
-	tab := browser.Open(t).Open(s.address, wide)
+	tab := browser.Open(t).Open(serve(t, f).address, wide)
 	tab.Await(shown)
-	for selector, text := range map[string]string{"#checks": "exit 7: connection refused", "#notes": "maintenance on this host: kernel upgrade", "#members tbody": "maintenance: kernel upgrade"} {
+	for selector, text := range map[string]string{"#checks": "ineligible", "#notes": "maintenance on this host: kernel upgrade", "#members tbody": "maintenance: kernel upgrade"} {
 		tab.AwaitText(selector, text)
+	}
+	if said := tab.Text("#checks"); strings.Contains(said, "refused") {
+		t.Errorf("the page tells what a check printed: %s", said)
 	}
 	tab.ExpectAccessible()
 	tab.Picture("checks-1400-light")

@@ -18,14 +18,14 @@ func stage(t *testing.T, mode Mode) *World {
 	o := Options{Seed: 1, Nodes: 3, Mode: mode}
 	w := newWorld(&o)
 	w.beyond, w.mixed, w.drift, w.nearEnd = noFault, noFault, false, false
-	w.keepers.isPlain = true
+	w.keepers.isPlain, w.bars.some = true, false
 	w.waived = [invariants]bool{}
 	w.base = election.Config{MinAcks: election.AutoMinAcks, Heartbeat: 50 * time.Millisecond, Lease: 400 * time.Millisecond,
 		StopBudget: 100 * time.Millisecond, Algorithm: election.Classic}
 	w.weather = weather{delay: time.Millisecond}
 	w.populate()
 	for _, m := range w.machines {
-		m.cfg.Part = election.Voter
+		m.cfg.Part, m.checkFails = election.Voter, false
 		if mode == Quorum {
 			m.cfg.Expect = 3
 		}
