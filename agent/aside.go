@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/internal/control"
@@ -45,7 +46,7 @@ func (a *agent) lookAside() {
 
 // barNotes say of the bars that the host has the node know why they are there.
 func (a *agent) barNotes() map[election.Bar]string {
-	return map[election.Bar]string{election.BarAside: a.aside}
+	return map[election.Bar]string{election.BarAside: a.aside, election.BarCheck: strings.Join(a.failing(), "; ")}
 }
 
 // whyAside says what speaks against this host, if only members say so that have proved

@@ -127,6 +127,21 @@ func (a *agent) controlChecks() []control.Check {
 	return out
 }
 
+// failing says which checks keep this host from leading, since when and why.
+func (a *agent) failing() (all []string) {
+	for _, c := range a.checks.all {
+		f := a.checks.found[c.Name]
+		switch {
+		case f.State == checkrun.Passes || c.Penalty != 0:
+		case f.State == checkrun.Pending && f.Why == "":
+			all = append(all, fmt.Sprintf("check %s has not passed yet", c.Name))
+		default:
+			all = append(all, fmt.Sprintf("check %s fails since %v: %s", c.Name, wallClock().Sub(f.since).Round(time.Second), f.Why))
+		}
+	}
+	return all
+}
+
 // checkNotes say what keeps this host from leading, or makes it a worse leader.
 func (a *agent) checkNotes() (notes []string) {
 	for _, c := range a.checks.all {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,6 +47,12 @@ func TestACheckMovesTheLeader(t *testing.T) {
 		if len(s.Checks) != 1 || s.Checks[0].State != "fails" || s.Checks[0].Why != "exit status 7: no route" || s.Checks[0].OnFail != "ineligible" {
 			t.Errorf("checks %+v", s.Checks)
 		}
+		if got, want := whatIs("check", top), "check web fails since 5s: exit status 7: no route"; got != want {
+			t.Errorf("explain says %q, want %q", got, want)
+		}
+		if past := top.agent.History(); len(past) < 2 || past[len(past)-2].Ended != "check-failed" {
+			t.Errorf("history %+v", past)
+		}
 		if m := seenBy(low, top); !m.Draining {
 			t.Errorf("%s has %+v", low.name, m)
 		}
@@ -54,6 +61,20 @@ func TestACheckMovesTheLeader(t *testing.T) {
 		top.expectHooks(t, "become-leader 2 handed-over", "lose-leadership 2 check-failed", "become-leader 4 handed-over")
 		c.stopAll()
 	})
+}
+
+// whatIs is explain's text about something that keeps a host from leading.
+func whatIs(about string, h *testHost) string {
+	e, err := h.agent.Explain(context.Background(), "")
+	if err != nil {
+		return err.Error()
+	}
+	for _, r := range e.Reasons {
+		if r.About == about && !r.OK {
+			return r.Text
+		}
+	}
+	return ""
 }
 
 // seenBy is how a host shows another.

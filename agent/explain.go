@@ -120,9 +120,9 @@ var barTexts = map[election.Bar]barText{
 	election.BarLink:   {ok: always("link up"), no: always("the link of this host is down")},
 	election.BarHold:   {no: (*seat).heldNote},
 
-	// Which check and why, and what the work is, the host says (barNotes).
+	// Which check and why the host says (barNotes).
 	election.BarCheck:       {no: always("a check of this host fails, or has not passed yet")},
-	election.BarMaintenance: {no: always("this host is in maintenance")},
+	election.BarMaintenance: {no: func(s *seat, status election.Status) string { return strings.Join(s.workNotes(status), "; ") }},
 }
 
 func (s *seat) partNote(election.Status) string {

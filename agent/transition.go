@@ -29,9 +29,18 @@ func (s *seat) onTransition(e election.Transition) {
 	s.around.count(control.TransitionCounter+string(e.Cause), 1)
 	if said.Leader != e.Leader || (!e.Leader.IsZero() && said.Epoch != e.Epoch) {
 		s.previous = said.Leader
-		s.history.record(s.leadership(e), string(e.Cause), s.endOfLast(said))
+		s.history.record(s.leadership(e), string(endCause(said, e)), s.endOfLast(said))
 		s.notify(hooks.LeaderChange, string(e.Cause))
 	}
+}
+
+// endCause is why the leadership that was told last has ended. One of this host's own has
+// by what made it step down: that it resigned then goes without saying.
+func endCause(said, now election.Transition) election.Cause {
+	if said.To == election.Stopping {
+		return said.Cause
+	}
+	return now.Cause
 }
 
 // endOfLast is when the leadership that was told last was over. A leader that
