@@ -34,14 +34,15 @@ var (
 	changes   = desc("transitions_total", "Changes of role, leader or epoch on this host, by their cause.", "cause")
 	dropped   = desc("frames_dropped_total", "Frames from the network that were refused unread, by reason.", "reason")
 	owed      = desc("lose_hook_owed", "1 while a leadership of this host is not ended by its lose-leadership hook, that hook having failed or never run, else 0.")
+	checkUp   = desc("check_up", "1 if a check of this host passes, 0 while it fails or has not passed yet.", "check")
 	success   = desc("job_last_success_timestamp_seconds", "When the newest known successful run of a job ended, on whatever host; left out while none is known.", "job")
 	due       = desc("job_due_timestamp_seconds", "The newest slot of a job that has passed.", "job")
 	paused    = desc("job_paused", "1 if slots of a job do not start since somebody paused it, else 0.", "job")
 	roundTrip = desc("round_trip_seconds", "Round trip to another host, as gossip has measured it last; at most 64 hosts.", "peer")
 )
 
-// shown are all metrics but those of hooks. Those of checks go here: bully_check_up{check}.
-var shown = []*prometheus.Desc{buildInfo, leader, ready, epoch, lease, members, voters, changes, dropped, owed, success, due, paused, roundTrip}
+// shown are all metrics but those of hooks.
+var shown = []*prometheus.Desc{buildInfo, leader, ready, epoch, lease, members, voters, changes, dropped, owed, checkUp, success, due, paused, roundTrip}
 
 // collector reads the source whenever it is asked.
 type collector struct {
@@ -90,6 +91,9 @@ func (c *collector) collectStatus(to chan<- prometheus.Metric, gauge gauges) {
 	gauge(epoch, float64(s.Epoch.Counter))
 	gauge(lease, remains.Seconds())
 	gauge(owed, truth(c.source.LoseHookOwed()))
+	for _, c := range s.Checks {
+		gauge(checkUp, truth(c.State == "passes"), c.Name)
+	}
 	if s.Quorum != nil {
 		gauge(voters, float64(s.Quorum.Have))
 	}

@@ -48,6 +48,7 @@ func busy() *fakeAgent {
 	return &fakeAgent{
 		status: control.Status{Version: "1.2.3", Self: self, Leader: &control.Node{ID: "a", Name: "alpha"}, LeaderIsSelf: true, Ready: true,
 			Epoch: control.Epoch{Counter: 7, Owner: "a"}, LeaseRemainMS: &remain, Quorum: &control.Quorum{Need: 2, Have: 3},
+			Checks:   []control.Check{{Name: "web", State: "passes"}, {Name: "disk", State: "pending"}},
 			Counters: map[string]uint64{"transition_told-of-leader": 2, "frame_checksum": 5, "seal_dropped_replay": 4, "send_error": 9}},
 		members: []control.Member{self, {ID: "b", Name: "beta", Status: "alive", RTTMS: 0.5}, {ID: "c", Name: "gamma", Status: "dead", RTTMS: 3}},
 		jobs:    []control.Job{{Name: "backup", LastSuccess: noon, Due: noon.Add(-time.Hour)}, {Name: "report", Paused: true}},
@@ -57,6 +58,8 @@ func busy() *fakeAgent {
 }
 
 const expected = `
+bully_check_up{check="disk"} 0
+bully_check_up{check="web"} 1
 bully_epoch 7
 bully_frames_dropped_total{reason="checksum"} 5
 bully_frames_dropped_total{reason="seal-replay"} 4
