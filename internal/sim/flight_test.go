@@ -12,9 +12,9 @@ import (
 // simulator does to it, a Node that is restored from its picture does what the first one
 // did, and comes to the same state. Small rings make for many pictures.
 func TestRecordsOfSchedulesReplay(t *testing.T) {
-	seeds := uint64(60)
+	seeds := uint64(15)
 	if testing.Short() {
-		seeds = 10
+		seeds = 5
 	}
 	steps, segments := uint64(0), uint64(0)
 	for seed := range seeds {
