@@ -71,7 +71,7 @@ func (e *Exporter) Text(accept string, goRuntime bool) (text []byte, contentType
 		return nil, "", fmt.Errorf("gather metrics: %w", err)
 	}
 	var out bytes.Buffer
-	format := expfmt.NegotiateIncludingOpenMetrics(http.Header{"Accept": {accept}})
+	format := expfmt.NegotiateAccept(http.Header{"Accept": {accept}}, expfmt.DefaultOpenMetricsAcceptedFormats()...)
 	encoder := expfmt.NewEncoder(&out, format)
 	for _, family := range families {
 		if err := encoder.Encode(family); err != nil {
