@@ -28,8 +28,14 @@ func (a *agent) Command(ctx context.Context, name string, args map[string]string
 	if err != nil {
 		return err
 	}
+	return a.obey(ctx, func(done func(error)) { a.seat.give(order, done) })
+}
+
+// obey has the loop begin what a person asked for, and waits until that calls done, the
+// caller goes away or this agent does.
+func (a *agent) obey(ctx context.Context, begin func(done func(error))) error {
 	result := make(chan error, 1)
-	if !a.call(ctx.Done(), func() { a.seat.give(order, func(err error) { result <- err }) }) {
+	if !a.call(ctx.Done(), func() { begin(func(err error) { result <- err }) }) {
 		return errGone
 	}
 	select {

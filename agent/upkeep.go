@@ -16,16 +16,7 @@ func (a *agent) maintain(ctx context.Context, args map[string]string) error {
 	if err != nil {
 		return err
 	}
-	result := make(chan error, 1)
-	if !a.call(ctx.Done(), func() { a.seat.maintain(w, func(err error) { result <- err }) }) {
-		return errGone
-	}
-	select {
-	case err := <-result:
-		return err
-	case <-ctx.Done():
-		return errGone
-	}
+	return a.obey(ctx, func(done func(error)) { a.seat.maintain(w, done) })
 }
 
 // parseUpkeep takes the arguments, all of which must mean something.
