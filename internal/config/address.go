@@ -75,21 +75,29 @@ var bindField = field{
 		if strings.TrimSpace(s) == "" {
 			return wrong("it is empty: expected %s", expected).hint("write %s", v.literal("0.0.0.0:7950"))
 		}
-		at, err := l.expand(s)
-		if err != nil {
-			return err
+		at, err := l.listenAt(s, v, defaultPort)
+		if err == nil {
+			l.config.Network.Bind = at
 		}
-		addr, err := parseHostAddr(at, v, netip.IPv4Unspecified())
-		if err != nil {
-			return err
-		}
-		if at.port == 0 {
-			at.port = defaultPort
-		}
-		l.config.Network.Bind = netip.AddrPortFrom(addr, at.port)
-		return nil
+		return err
 	},
 	get: func(c *Config) any { return c.Network.Bind.String() },
+}
+
+// listenAt is an address of this host and a port to listen on; either may be left out.
+func (l *loader) listenAt(s string, v value, port uint16) (netip.AddrPort, *Error) {
+	at, err := l.expand(s)
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	addr, err := parseHostAddr(at, v, netip.IPv4Unspecified())
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	if at.port == 0 {
+		at.port = port
+	}
+	return netip.AddrPortFrom(addr, at.port), nil
 }
 
 // advertiseField reads network.advertise; "" leaves the choice to derive, which also fills in a missing port.

@@ -23,19 +23,11 @@ var httpListenField = field{
 		if strings.TrimSpace(s) == "" {
 			return nil
 		}
-		at, err := l.expand(s)
-		if err != nil {
-			return err
+		at, err := l.listenAt(s, v, defaultHTTPPort)
+		if err == nil {
+			l.config.HTTP.Listen = at
 		}
-		addr, err := parseHostAddr(at, v, netip.IPv4Unspecified())
-		if err != nil {
-			return err
-		}
-		if at.port == 0 {
-			at.port = defaultHTTPPort
-		}
-		l.config.HTTP.Listen = netip.AddrPortFrom(addr, at.port)
-		return nil
+		return err
 	},
 	get: func(c *Config) any {
 		if !c.HTTP.Listen.IsValid() {
