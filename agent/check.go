@@ -100,7 +100,7 @@ func (a *agent) weighChecks() {
 		}
 	}
 	a.setPriority(uint16(min(max(priority, 0), 65535)))
-	isBarred := slices.ContainsFunc(a.checks.all, func(c Check) bool { return c.Penalty == 0 && a.checks.found[c.Name].State != checkrun.Passes })
+	isBarred := slices.ContainsFunc(a.checks.all, a.bars)
 	if isBarred != a.checks.isBarred {
 		a.checks.isBarred = isBarred
 		a.seat.step(election.Barred{Bar: election.BarCheck, On: isBarred})
@@ -127,16 +127,29 @@ func (a *agent) controlChecks() []control.Check {
 	return out
 }
 
+// bars reports whether a check keeps this host from leading now.
+func (a *agent) bars(c Check) bool {
+	return c.Penalty == 0 && a.checks.found[c.Name].State != checkrun.Passes
+}
+
+// because is why a check did not pass the last time, to end a sentence with.
+func (f checkFinding) because() string {
+	if f.Why == "" {
+		return ""
+	}
+	return ": " + f.Why
+}
+
 // failing says which checks keep this host from leading, since when and why.
 func (a *agent) failing() (all []string) {
 	for _, c := range a.checks.all {
 		f := a.checks.found[c.Name]
 		switch {
-		case f.State == checkrun.Passes || c.Penalty != 0:
-		case f.State == checkrun.Pending && f.Why == "":
-			all = append(all, fmt.Sprintf("check %s has not passed yet", c.Name))
+		case !a.bars(c):
+		case f.State == checkrun.Pending:
+			all = append(all, fmt.Sprintf("check %s has not passed yet%s", c.Name, f.because()))
 		default:
-			all = append(all, fmt.Sprintf("check %s fails since %v: %s", c.Name, wallClock().Sub(f.since).Round(time.Second), f.Why))
+			all = append(all, fmt.Sprintf("check %s fails, for %v%s", c.Name, wallClock().Sub(f.since).Round(time.Second), f.because()))
 		}
 	}
 	return all
@@ -146,17 +159,13 @@ func (a *agent) failing() (all []string) {
 func (a *agent) checkNotes() (notes []string) {
 	for _, c := range a.checks.all {
 		f := a.checks.found[c.Name]
-		because := ""
-		if f.Why != "" {
-			because = ": " + f.Why
-		}
 		switch {
-		case f.State == checkrun.Pending && c.Penalty == 0:
-			notes = append(notes, fmt.Sprintf("check %s has not passed yet, so this host does not stand%s", c.Name, because))
-		case f.State == checkrun.Fails && c.Penalty == 0:
-			notes = append(notes, fmt.Sprintf("check %s fails, so this host does not stand%s", c.Name, because))
+		case a.bars(c) && f.State == checkrun.Pending:
+			notes = append(notes, fmt.Sprintf("check %s has not passed yet, so this host does not stand%s", c.Name, f.because()))
+		case a.bars(c):
+			notes = append(notes, fmt.Sprintf("check %s fails, so this host does not stand%s", c.Name, f.because()))
 		case f.State == checkrun.Fails:
-			notes = append(notes, fmt.Sprintf("check %s fails, so the priority is %d instead of %d%s", c.Name, a.view.self.Priority, a.checks.priority, because))
+			notes = append(notes, fmt.Sprintf("check %s fails, so the priority is %d instead of %d%s", c.Name, a.view.self.Priority, a.checks.priority, f.because()))
 		}
 	}
 	return notes

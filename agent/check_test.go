@@ -47,7 +47,7 @@ func TestACheckMovesTheLeader(t *testing.T) {
 		if len(s.Checks) != 1 || s.Checks[0].State != "fails" || s.Checks[0].Why != "exit status 7: no route" || s.Checks[0].OnFail != "ineligible" {
 			t.Errorf("checks %+v", s.Checks)
 		}
-		if got, want := whatIs("check", top), "check web fails since 5s: exit status 7: no route"; got != want {
+		if got, want := whatIs("check", top), "check web fails, for 5s: exit status 7: no route"; got != want {
 			t.Errorf("explain says %q, want %q", got, want)
 		}
 		if past := top.agent.History(); len(past) < 2 || past[len(past)-2].Ended != "check-failed" {
