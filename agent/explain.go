@@ -122,7 +122,7 @@ var barTexts = map[election.Bar]barText{
 
 	// Which check and why the host says (barNotes).
 	election.BarCheck:       {no: always("a check of this host fails, or has not passed yet")},
-	election.BarMaintenance: {no: func(s *seat, status election.Status) string { return strings.Join(s.workNotes(status), "; ") }},
+	election.BarMaintenance: {no: func(s *seat, status election.Status) string { return strings.Join(s.maintenanceNotes(status), "; ") }},
 }
 
 func (s *seat) partNote(election.Status) string {

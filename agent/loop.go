@@ -29,7 +29,7 @@ func (a *agent) loop() error {
 	defer health.Stop()
 	stop, left := a.stop, make(chan struct{})
 	s := a.seat
-	s.resumeWork()
+	s.resumeMaintenance()
 	a.beginChecks()
 	for {
 		select {

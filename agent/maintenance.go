@@ -10,19 +10,15 @@ import (
 	"github.com/bully-agent/bully-agent/membership"
 )
 
-// work is the maintenance of this host: an operator is at work on it, and it does not lead.
+// maintenance of this host: an operator is at work on it, and it does not lead.
 // The state file keeps it over restarts and reboots, on disk before anybody is told.
-type work struct {
+type maintenance struct {
 	isOn   bool
 	end    hold // zero: an operator ends it
 	reason string
 }
 
-// longestWork bounds maintenance that ends by itself. Arbitrary: whoever needs longer leaves
-// the time out.
-const longestWork = 31 * 24 * time.Hour
-
-func appendWork(b []byte, w work) []byte {
+func appendMaintenance(b []byte, w maintenance) []byte {
 	on := byte(0)
 	if w.isOn {
 		on = 1
@@ -31,41 +27,35 @@ func appendWork(b []byte, w work) []byte {
 	return append(append(b, byte(len(w.reason))), w.reason...)
 }
 
-// cutWork takes what appendWork wrote off the end of b, which has at least so many bytes and
+// cutMaintenance takes what appendMaintenance wrote off the end of b, which has at least so many bytes and
 // the voters before it. It begins where they, an epoch and a hold-down end.
-func cutWork(b []byte, head int) (rest []byte, w work, err error) {
+func cutMaintenance(b []byte, head int) (rest []byte, w maintenance, err error) {
 	if len(b) < head {
-		return nil, work{}, errSense
+		return nil, maintenance{}, errSense
 	}
 	start := head + 16*int(b[head-1]) + epochSize + holdSize
 	if len(b) < start+2+holdSize || len(b) != start+2+holdSize+int(b[start+1+holdSize]) || b[start] > 1 {
-		return nil, work{}, errSense
+		return nil, maintenance{}, errSense
 	}
 	w.isOn, w.reason = b[start] == 1, string(b[start+2+holdSize:])
-	if w.end, err = decodeHold(b[start+1:start+1+holdSize], longestWork); err != nil {
-		return nil, work{}, err
+	if w.end, err = decodeHold(b[start+1:start+1+holdSize], control.LongestMaintenance); err != nil {
+		return nil, maintenance{}, err
 	}
-	if membership.CheckReason(w.reason) != nil || !w.isOn && w != (work{}) {
-		return nil, work{}, errSense
+	if membership.CheckReason(w.reason) != nil || !w.isOn && w != (maintenance{}) {
+		return nil, maintenance{}, errSense
 	}
 	return b[:start], w, nil
 }
 
 // isOver: it was to end by itself, and has.
-func (w work) isOver(wall time.Time) bool {
+func (w maintenance) isOver(wall time.Time) bool {
 	return w.isOn && !w.end.until.IsZero() && w.end.left(wall) == 0
 }
 
-// upkeep is what an operator wants of this host's maintenance.
-type upkeep struct {
-	work
-	must bool // though nobody else can lead
-}
-
 // maintain has the node barred or not, on disk first; done is called once.
-func (s *seat) maintain(w upkeep, done func(error)) {
-	before := s.state.work
-	if err := s.keepWork(w.work); err != nil {
+func (s *seat) maintain(w maintenanceOrder, done func(error)) {
+	before := s.state.maintenance
+	if err := s.keepMaintenance(w.maintenance); err != nil {
 		done(&control.APIError{Status: http.StatusInternalServerError, Code: "disk_failed",
 			Message: "maintenance was not changed: " + err.Error()})
 		return
@@ -73,35 +63,35 @@ func (s *seat) maintain(w upkeep, done func(error)) {
 	switch {
 	case !w.isOn:
 		s.step(election.Barred{Bar: election.BarMaintenance})
-		s.tellWork("maintenance ended")
+		s.tellMaintenance("maintenance ended")
 		done(nil)
 	case before.isOn: // with another reason or end
-		s.tellWork("maintenance changed")
+		s.tellMaintenance("maintenance changed")
 		done(nil)
 	default:
 		s.command(election.Command{Verb: election.Maintain, Force: w.must}, func(err error) {
 			if err != nil {
-				_ = s.keepWork(work{}) // a failure is known; the next save has it
+				_ = s.keepMaintenance(maintenance{}) // a failure is known; the next save has it
 				s.publish()
 				done(s.notMaintained(err))
 				return
 			}
-			s.tellWork("maintenance began")
+			s.tellMaintenance("maintenance began")
 			done(nil)
 		})
 	}
 }
 
-// keepWork writes it down. After an error the disk, and this agent, have what was before.
-func (s *seat) keepWork(w work) error {
-	before := s.state.work
+// keepMaintenance writes it down. After an error the disk, and this agent, have what was before.
+func (s *seat) keepMaintenance(w maintenance) error {
+	before := s.state.maintenance
 	if w == before {
 		return nil
 	}
-	s.state.work = w
+	s.state.maintenance = w
 	err := s.save(s.state.saved)
 	if err != nil {
-		s.state.work = before
+		s.state.maintenance = before
 		s.onDiskFailed(err)
 	}
 	return err
@@ -115,9 +105,9 @@ func (s *seat) notMaintained(reason error) error {
 	return s.refused(order{verb: election.Maintain, what: "begin maintenance"}, reason)
 }
 
-// tellWork says what became of it.
-func (s *seat) tellWork(text string) {
-	if w := s.state.work; w.isOn && w.reason != "" {
+// tellMaintenance says what became of it.
+func (s *seat) tellMaintenance(text string) {
+	if w := s.state.maintenance; w.isOn && w.reason != "" {
 		text += ": " + w.reason
 	}
 	s.log.Info(text)
@@ -125,44 +115,44 @@ func (s *seat) tellWork(text string) {
 	s.publish()
 }
 
-// resumeWork has a new life begin with the maintenance of the last.
-func (s *seat) resumeWork() {
-	if s.state.work.isOver(wallClock()) {
-		s.state.work = work{} // on disk with the next save
+// resumeMaintenance has a new life begin with the maintenance of the last.
+func (s *seat) resumeMaintenance() {
+	if s.state.maintenance.isOver(wallClock()) {
+		s.state.maintenance = maintenance{} // on disk with the next save
 	}
-	if s.state.work.isOn {
+	if s.state.maintenance.isOn {
 		s.step(election.Barred{Bar: election.BarMaintenance, On: true})
-		s.tellWork("maintenance goes on")
+		s.tellMaintenance("maintenance goes on")
 	}
 }
 
-// endWork ends maintenance when its time is over. It is called once a second.
-func (s *seat) endWork() {
-	if s.state.work.isOver(wallClock()) && s.diskAt.IsZero() {
-		s.maintain(upkeep{}, func(error) {})
+// endMaintenance ends maintenance when its time is over. It is called once a second.
+func (s *seat) endMaintenance() {
+	if s.state.maintenance.isOver(wallClock()) && s.diskAt.IsZero() {
+		s.maintain(maintenanceOrder{}, func(error) {})
 	}
 }
 
 // isMaintained: the host is in maintenance, and not about to be.
 func isMaintained(status election.Status) bool { return status.Bars.Has(election.BarMaintenance) }
 
-// workNotes tell of it on this host.
-func (s *seat) workNotes(status election.Status) []string {
+// maintenanceNotes tell of it on this host.
+func (s *seat) maintenanceNotes(status election.Status) []string {
 	if !isMaintained(status) {
 		return nil
 	}
 	text := "in maintenance"
-	if w := s.state.work; w.reason != "" {
+	if w := s.state.maintenance; w.reason != "" {
 		text += " (" + w.reason + ")"
 	}
-	if until := s.state.work.end.until; !until.IsZero() {
+	if until := s.state.maintenance.end.until; !until.IsZero() {
 		text += " until " + until.Round(time.Second).Format(time.RFC3339)
 	}
 	return []string{text + ", so this host does not stand; bully-agent maintenance off ends that"}
 }
 
 // controlMaintenance is how clients see it; nil: there is none.
-func (w work) controlMaintenance(status election.Status) *control.Maintenance {
+func (w maintenance) controlMaintenance(status election.Status) *control.Maintenance {
 	if !isMaintained(status) {
 		return nil
 	}

@@ -84,8 +84,8 @@ func TestMaintenanceOfTheLastHost(t *testing.T) {
 		if !errors.As(err, &refusal) || refusal.Code != "nobody_ready" || refusal.Message != "nobody else can lead" || refusal.Status != 409 {
 			t.Fatalf("the last host: %v", err)
 		}
-		if s := top.agent.Status(); !s.LeaderIsSelf || s.Maintenance != nil || top.agent.seat.state.work != (work{}) {
-			t.Errorf("it leads: %t, in maintenance %v, disk %+v", s.LeaderIsSelf, s.Maintenance, top.agent.seat.state.work)
+		if s := top.agent.Status(); !s.LeaderIsSelf || s.Maintenance != nil || top.agent.seat.state.maintenance != (maintenance{}) {
+			t.Errorf("it leads: %t, in maintenance %v, disk %+v", s.LeaderIsSelf, s.Maintenance, top.agent.seat.state.maintenance)
 		}
 		if err := top.order("maintenance", on("force", "true")); err != nil {
 			t.Fatal(err)
@@ -121,7 +121,7 @@ func TestMaintenanceEndsByItself(t *testing.T) {
 		c.agrees(low)
 		time.Sleep(2 * time.Minute)
 		c.agrees(top)
-		if w := top.agent.seat.state.work; w != (work{}) {
+		if w := top.agent.seat.state.maintenance; w != (maintenance{}) {
 			t.Errorf("the disk holds %+v", w)
 		}
 		c.stopAll()
@@ -143,7 +143,7 @@ func TestBadMaintenance(t *testing.T) {
 		{on("reason", strings.Repeat("x", 65)), "at most 64"},
 		{on("to", "beta"), "no argument"},
 	} {
-		if _, err := parseUpkeep(c.args); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := parseMaintenance(c.args); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: %v, want %q", c.args, err, c.want)
 		}
 	}
@@ -189,9 +189,9 @@ func TestOKToStop(t *testing.T) {
 
 // A state file that no version wrote is refused, whatever its maintenance says.
 func TestMaintenanceOnDisk(t *testing.T) {
-	whole := (&stateFile{identity: identity{Cluster: "test"}, work: work{isOn: true, reason: "x"}}).encode(election.Saved{})
+	whole := (&stateFile{identity: identity{Cluster: "test"}, maintenance: maintenance{isOn: true, reason: "x"}}).encode(election.Saved{})
 	head := identitySize + len("test") + quorumHead
-	rest, w, err := cutWork(whole, head)
+	rest, w, err := cutMaintenance(whole, head)
 	if err != nil || w.reason != "x" || !w.isOn || len(rest) >= len(whole) {
 		t.Fatalf("read %+v, error %v", w, err)
 	}
@@ -203,7 +203,7 @@ func TestMaintenanceOnDisk(t *testing.T) {
 		"a reason that deceives": func(b []byte) []byte { b[len(b)-1] = 27; return b },
 		"an end without length":  func(b []byte) []byte { b[len(rest)+8] = 1; return b },
 	} {
-		if _, _, err := cutWork(change(append([]byte(nil), whole...)), head); !errors.Is(err, errSense) {
+		if _, _, err := cutMaintenance(change(append([]byte(nil), whole...)), head); !errors.Is(err, errSense) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}

@@ -201,7 +201,7 @@ func (s *seat) lookAround(health int) {
 	s.standForJobs()
 	s.standAgain()
 	s.forgetHold()
-	s.endWork()
+	s.endMaintenance()
 }
 
 // turn ends a turn of the loop: the jobs hear of leadership and members first, if they

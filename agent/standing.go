@@ -33,7 +33,7 @@ func (s *seat) publish() {
 	st := &standing{status: status, role: s.roleWord(status.Role), leader: s.around.seen().controlNode(status.Leader),
 		degraded: s.degraded(status) || s.isStranded(status), lastHook: s.lastHook, notes: s.notes(status), roster: s.tally.controlRoster(status.Roster),
 		quorum: s.tally.controlQuorum(status), why: s.tally.whyNoLeader(status),
-		maintenance: s.state.work.controlMaintenance(status)}
+		maintenance: s.state.maintenance.controlMaintenance(status)}
 	st.ready = !status.Leader.IsZero() && (status.Leader != s.state.ID || s.hookReady)
 	st.owes = s.redo.kind == hooks.LoseLeadership || s.beside && !s.owed().IsZero()
 	s.shown = st
@@ -60,7 +60,7 @@ func (s *seat) notes(status election.Status) []string {
 		notes = append(notes, s.diskNote())
 	}
 	notes = append(notes, s.hookNotes(status)...)
-	notes = append(notes, s.workNotes(status)...)
+	notes = append(notes, s.maintenanceNotes(status)...)
 	if s.isStranded(status) {
 		notes = append(notes, "degraded: this host should not lead now, and nobody else can: it goes on leading")
 	}

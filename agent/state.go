@@ -69,9 +69,9 @@ type stateFile struct {
 	lock  *os.File
 	slots *durable.Slots
 	identity
-	saved election.Saved
-	hold  hold // not the election's: it has no wall clock
-	work  work
+	saved       election.Saved
+	hold        hold // not the election's: it has no wall clock
+	maintenance maintenance
 }
 
 // openState locks the directory and reads the state, or makes a new identity
@@ -162,7 +162,7 @@ func (s *stateFile) encode(saved election.Saved) []byte {
 	b = append(b, s.Cluster...)
 	b = appendQuorum(b, saved)
 	b = appendEpoch(b, saved.Accepted)
-	return appendWork(appendHold(b, s.hold), s.work)
+	return appendMaintenance(appendHold(b, s.hold), s.maintenance)
 }
 
 // appendQuorum writes what a voter must remember (quorum mode).
@@ -221,7 +221,7 @@ func (s *stateFile) decode(slot durable.Slot) error {
 	}
 	var err error
 	if slot.Version == stateVersion {
-		if b, s.work, err = cutWork(b, name+quorumHead); err != nil {
+		if b, s.maintenance, err = cutMaintenance(b, name+quorumHead); err != nil {
 			return err
 		}
 	}

@@ -270,7 +270,7 @@ func TestGoldenState(t *testing.T) {
 	}
 	s := &stateFile{identity: identity{ID: goldenID, Cluster: "test"}}
 	s.hold = hold{until: time.Unix(0, goldenUntil), length: 10 * time.Minute}
-	s.work = work{isOn: true, end: s.hold, reason: "kernel upgrade"}
+	s.maintenance = maintenance{isOn: true, end: s.hold, reason: "kernel upgrade"}
 	if got := hex.EncodeToString(slotOf(s, 10, want)); got != golden4 {
 		t.Errorf("wrote\n%s, want\n%s", got, golden4)
 	}
@@ -281,7 +281,7 @@ func TestGoldenState(t *testing.T) {
 		}
 		got, number, err := readSlot(unhex(t, text))
 		if err != nil || number != 10 || got.identity != s.identity || !same(got.saved, want) || got.hold != held ||
-			(got.work != work{}) != (text == golden4) || text == golden4 && got.work != s.work {
+			(got.maintenance != maintenance{}) != (text == golden4) || text == golden4 && got.maintenance != s.maintenance {
 			t.Errorf("read write %d of %+v: %+v, %+v, error %v", number, got.identity, got.saved, got.hold, err)
 		}
 	}

@@ -2,13 +2,9 @@ package cli
 
 import (
 	"context"
-	"time"
 
 	"github.com/bully-agent/bully-agent/internal/control"
 )
-
-// longestWork is the agent's bound on maintenance that ends by itself.
-const longestWork = 31 * 24 * time.Hour
 
 var maintenanceCommand = command{
 	name: "maintenance", usage: "keep this host from leading while somebody works on it",
@@ -34,7 +30,7 @@ var maintenanceOnCommand = command{
 		switch {
 		case err != nil:
 			return err
-		case length > longestWork:
+		case length > control.LongestMaintenance:
 			return usage("leave it out, and end it with maintenance off", "--for is %v: expected at most 744h", length)
 		}
 		return c.order("in maintenance", func(ctx context.Context, client *control.Client) error {

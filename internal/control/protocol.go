@@ -83,6 +83,10 @@ type Check struct {
 	OnFail string    `json:"on_fail"` // "ineligible", "priority -50"
 }
 
+// LongestMaintenance bounds maintenance that ends by itself. Arbitrary: whoever needs longer
+// leaves the time out.
+const LongestMaintenance = 31 * 24 * time.Hour
+
 // Maintenance says that an operator is at work on a host, which does not lead meanwhile.
 type Maintenance struct {
 	Reason string    `json:"reason"`

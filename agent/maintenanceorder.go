@@ -8,19 +8,23 @@ import (
 	"github.com/bully-agent/bully-agent/membership"
 )
 
-// What people who work on a host ask it.
+// maintenanceOrder is what an operator wants to be so.
+type maintenanceOrder struct {
+	maintenance
+	must bool // though nobody else can lead
+}
 
 // maintain implements the command "maintenance".
 func (a *agent) maintain(ctx context.Context, args map[string]string) error {
-	w, err := parseUpkeep(args)
+	w, err := parseMaintenance(args)
 	if err != nil {
 		return err
 	}
 	return a.obey(ctx, func(done func(error)) { a.seat.maintain(w, done) })
 }
 
-// parseUpkeep takes the arguments, all of which must mean something.
-func parseUpkeep(args map[string]string) (w upkeep, err error) {
+// parseMaintenance takes the arguments, all of which must mean something.
+func parseMaintenance(args map[string]string) (w maintenanceOrder, err error) {
 	for key, value := range args {
 		switch {
 		case key == "state" && (value == "on" || value == "off"):
@@ -33,8 +37,8 @@ func parseUpkeep(args map[string]string) (w upkeep, err error) {
 			return w, badOrder("%v", membership.CheckReason(value))
 		case key == "for":
 			length, err := time.ParseDuration(value)
-			if err != nil || length <= 0 || length > longestWork {
-				return w, badOrder("for is %q: expected a time such as 30m, at most %v", value, longestWork)
+			if err != nil || length <= 0 || length > control.LongestMaintenance {
+				return w, badOrder("for is %q: expected a time such as 30m, at most %v", value, control.LongestMaintenance)
 			}
 			w.end = hold{until: wallClock().Add(length), length: length}
 		default:
@@ -48,13 +52,4 @@ func parseUpkeep(args map[string]string) (w upkeep, err error) {
 		return w, badOrder("maintenance off has no further arguments")
 	}
 	return w, nil
-}
-
-// OKToStop implements control.Backend: what would become of the cluster if this host were
-// stopped now. It is asked in the loop, so that it is of this moment.
-func (a *agent) OKToStop(ctx context.Context) (answer control.OKToStop, err error) {
-	if !a.call(ctx.Done(), func() { answer = a.seat.okToStop() }) {
-		return answer, errGone
-	}
-	return answer, nil
 }
