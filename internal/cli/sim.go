@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -253,7 +254,7 @@ func (c *call) simReport(o sim.Options, t *simTotals) error {
 	for kind, n := range t.faults {
 		fmt.Fprintf(&b, "  %-20s %d\n", sim.Fault(kind), n)
 	}
-	slices.SortFunc(t.failed, func(a, b sim.Result) int { return int(a.Seed) - int(b.Seed) })
+	slices.SortFunc(t.failed, func(a, b sim.Result) int { return cmp.Compare(a.Seed, b.Seed) })
 	for _, r := range t.failed {
 		o.Seed = r.Seed
 		fmt.Fprintf(&b, "\n%s\n  %s, at %v\n  %s\n", r.Violation.Text, r.Scenario, r.Violation.At, o.Replay())
