@@ -238,8 +238,8 @@ func (h *host) lies(names ...string) (found []string) {
 	soon := jobs.Slot(time.Now().Add(2 * time.Minute).Unix())
 	for _, name := range names {
 		e, _ := ledger.Entry(name)
-		if e.Switch.Version != 0 {
-			say("job %s was paused or resumed: %+v", name, e.Switch)
+		if e.Switch.Paused || e.Switch.At > jobs.Millis(soon)*1000 { // all were resumed
+			say("job %s is paused, or was resumed in the future: %+v", name, e.Switch)
 		}
 		if e.Floor > soon {
 			say("job %s is settled until %d", name, e.Floor)
@@ -254,7 +254,7 @@ func (h *host) lies(names ...string) (found []string) {
 		counterAt = 20 // see agent/state.go
 		most      = 1 << 40
 	)
-	_, slot, err := durable.OpenSlots(filepath.Join(dir, "state"), durable.Format{Magic: "BLYS", Version: 3})
+	_, slot, err := durable.OpenSlots(filepath.Join(dir, "state"), durable.Format{Magic: "BLYS", Version: 4})
 	must(h.lan.t, err)
 	counter := bigendian.BigEndian.Uint64(slot.Content[counterAt:])
 	h.lan.t.Logf("%s: highest epoch %d", h, counter)
