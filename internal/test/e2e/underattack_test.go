@@ -230,7 +230,7 @@ func (h *host) lies(names ...string) (found []string) {
 		say("its ledger: %v", err)
 		return found
 	}
-	for _, name := range []string{"-rf", "..", "a\nb", "junk"} {
+	for _, name := range []string{"-rf", "..", "a\nb"} { // "junk" could be of a newer table: there is room for so many, and it goes (case 43)
 		if _, known := ledger.Entry(name); known && !slices.Contains(names, name) {
 			say("job %q", name)
 		}

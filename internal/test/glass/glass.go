@@ -2,6 +2,7 @@
 package glass
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -17,10 +18,17 @@ type Terminal struct {
 	Hidden   bool     // the cursor is
 
 	width, height int
-	rows          [][]rune
+	rows          [][]cell
+	paint         string // of what is written next: the parameters of the last SGR sequence
 	row, col      int
 	isFull        bool   // the last column was written: the next character wraps
 	kept          string // of a sequence that has not ended
+}
+
+// cell is one character and how it is painted.
+type cell struct {
+	rune
+	paint string
 }
 
 // New is an empty terminal.
@@ -33,13 +41,13 @@ func New(width, height int) *Terminal {
 // Resize changes the size; what was there is gone, as nobody draws but to draw all.
 func (t *Terminal) Resize(width, height int) {
 	t.width, t.height, t.row, t.col, t.isFull = width, height, 0, 0, false
-	t.rows = make([][]rune, height)
+	t.rows = make([][]cell, height)
 	for i := range t.rows {
 		t.rows[i] = blank(width)
 	}
 }
 
-func blank(width int) []rune { return []rune(strings.Repeat(" ", width)) }
+func blank(width int) []cell { return slices.Repeat([]cell{{rune: ' '}}, width) }
 
 // Write takes what a program writes; a sequence may come in parts.
 func (t *Terminal) Write(text string) {
@@ -76,7 +84,7 @@ func (t *Terminal) character(r rune) {
 			t.col, t.isFull = 0, false
 			t.down()
 		}
-		t.rows[t.row][t.col] = r
+		t.rows[t.row][t.col] = cell{r, t.paint}
 		if t.col++; t.col == t.width {
 			t.col, t.isFull = t.width-1, true
 		}
@@ -114,7 +122,8 @@ func (t *Terminal) sequence(text string) (rest string, isWhole bool) {
 	case sequence == "?25l", sequence == "?25h":
 		t.Hidden = letter == 'l'
 	case letter == 'm':
-		t.Coloured = t.Coloured || parameters != "0" && parameters != ""
+		t.paint = strings.TrimPrefix(parameters, "0")
+		t.Coloured = t.Coloured || t.paint != ""
 	default:
 		t.Unknown = append(t.Unknown, strconv.Quote(sequence))
 	}
@@ -125,7 +134,15 @@ func (t *Terminal) sequence(text string) (rest string, isWhole bool) {
 func (t *Terminal) String() string {
 	lines := make([]string, len(t.rows))
 	for i, r := range t.rows {
-		lines[i] = strings.TrimRight(string(r), " ")
+		lines[i] = strings.TrimRight(text(r), " ")
 	}
 	return strings.TrimRight(strings.Join(lines, "\n"), "\n") + "\n"
+}
+
+func text(cells []cell) string {
+	var b strings.Builder
+	for _, c := range cells {
+		b.WriteRune(c.rune)
+	}
+	return b.String()
 }

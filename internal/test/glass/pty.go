@@ -167,3 +167,10 @@ func (s *Session) IsColoured() bool {
 	defer s.mu.Unlock()
 	return s.seen.Coloured
 }
+
+// Picture is what is on the screen now, as an SVG.
+func (s *Session) Picture(title string) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen.Picture(title)
+}

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bully-agent/bully-agent/internal/test/glass"
+)
+
+// TestPictures takes the documents' pictures of a terminal, of five real agents: BULLY_PICTURES names the directory, and
+// make pictures says so.
+func TestPictures(t *testing.T) {
+	to := os.Getenv("BULLY_PICTURES")
+	if to == "" {
+		t.Skip("skipped: make pictures takes them")
+	}
+	tmp, err := os.MkdirTemp("/tmp", "pic") // a socket's path is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(tmp) })
+	program := func(args ...string) *exec.Cmd {
+		cmd := exec.Command(filepath.Join("..", "..", "bully-agent"), args...)
+		cmd.Env = append(os.Environ(), "TMPDIR="+tmp, "TERM=xterm", "TZ=UTC")
+		return cmd
+	}
+	picture := func(s *glass.Session, file, title string) {
+		if err := os.WriteFile(filepath.Join(to, file), s.Picture(title), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	lab := glass.Run(t, program("lab", "--nodes", "5"), 112, 30)
+	lab.Until("a leader that all follow", func(screen string) bool { return strings.Contains(screen, "all agree on it") })
+	for range 2 { // the leader, and the next
+		lab.Type("lk")
+		lab.Until("another leader", func(screen string) bool { return strings.HasSuffix(lastEvent(screen), "all agree on it") })
+	}
+	picture(lab, "lab.svg", "lab: five agents, two of them killed, and who took over")
+	lab.Type("4r") // the second that was killed
+	sockets, err := filepath.Glob(filepath.Join(tmp, "bully-lab-*", "n1", "agent.sock"))
+	if err != nil || len(sockets) != 1 {
+		t.Fatalf("sockets of n1: %v, %v", sockets, err)
+	}
+	top := glass.Run(t, program("top", "--socket", sockets[0]), 112, 26)
+	top.Until("four that are alive", func(screen string) bool { return strings.Count(screen, " alive") >= 4 })
+	picture(top, "top.svg", "top: the members, who leads, and what has happened")
+	for _, s := range []*glass.Session{top, lab} {
+		s.Type("q")
+		if err := s.End(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// lastEvent is the line of the lab's table that was written last.
+func lastEvent(screen string) string {
+	last := ""
+	for line := range strings.Lines(screen) {
+		if text := strings.TrimSpace(line); strings.HasPrefix(text, "+") {
+			last = text
+		}
+	}
+	return strings.Split(last, "  epoch")[0]
+}

@@ -1,0 +1,114 @@
+package lab
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	secrets "github.com/bully-agent/bully-agent/internal/key"
+	"github.com/bully-agent/bully-agent/internal/lab/netlab"
+)
+
+// program is something that elects one of five hosts, and how to start it there.
+type program struct {
+	name  string
+	needs string        // a program
+	calm  time.Duration // for which it leaves the lead where it is, once all are there
+	// command starts it on h. Where h leads, hook runs.
+	command func(h *rivalHost, hook string) []string
+}
+
+// addr is the host's own.
+func (h *rivalHost) addr() netip.Addr { return h.addrs[h.number-1] }
+
+func (h *rivalHost) file(name string) string { return filepath.Join(h.dir, name) }
+
+// script makes a file of the host that runs what a shell reads.
+func (h *rivalHost) script(t *testing.T, name, text string) string {
+	t.Helper()
+	mustWriteFile(t, h.file(name), "#!/bin/sh\n"+text+"\n", 0o700)
+	return h.file(name)
+}
+
+// programs are ours, and what people use instead, with its defaults where nothing else is said.
+func programs(t *testing.T) []program {
+	binary := buildAgent(t)
+	secret := filepath.Join(t.TempDir(), keyFile)
+	if err := os.WriteFile(secret, secrets.Ring{secrets.Generate(time.Now(), nil)}.Format(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	agent := func(name string, options ...string) program {
+		return program{name, binary, 1500 * time.Millisecond, func(h *rivalHost, hook string) []string {
+			return append([]string{binary, "run", "--cluster", strings.Fields(name)[0] + strconv.Itoa(len(options)), "--name", h.name,
+				"--priority", strconv.Itoa(100 + h.number), "--bind", h.addr().String(), "--join", h.addrs[0].String() + "," + h.addrs[1].String(),
+				"--state-dir", h.file("state"), "--socket", h.file("sock"), "--on-become-leader", hook, "--key", secret}, options...)
+		}}
+	}
+	return []program{
+		agent("bully-agent"),
+		agent("bully-agent --expect 5", "--expect", "5"),
+		keepalived(t, "keepalived, 10 ms", 51, "0.01", time.Second),
+		keepalived(t, "keepalived, 1 s", 52, "1", 5*time.Second),
+		ucarp(t),
+		etcd(t),
+	}
+}
+
+// keepalived sends an advertisement every so many seconds; 10 ms is the shortest that it accepts.
+func keepalived(t *testing.T, name string, router int, interval string, calm time.Duration) program {
+	return program{name, "keepalived", calm, func(h *rivalHost, hook string) []string {
+		text := fmt.Sprintf(`global_defs {
+	vrrp_version 3
+	enable_script_security
+	script_user root
+}
+vrrp_instance lab {
+	state BACKUP
+	interface %s
+	virtual_router_id %d
+	priority %d
+	advert_int %s
+	virtual_ipaddress {
+		10.77.0.%d/24
+	}
+	notify_master %s
+}
+`, netlab.Interface, router, 100+h.number, interval, 150+router, h.script(t, "master", hook))
+		mustWriteFile(t, h.file("conf"), text, 0o600)
+		return []string{"keepalived", "--dont-fork", "--vrrp", "--use-file", h.file("conf"), "--pid", h.file("pid"),
+			"--vrrp_pid", h.file("vrrp.pid"), "--log-console"}
+	}}
+}
+
+// ucarp advertises every second, and is missed after three.
+func ucarp(t *testing.T) program {
+	return program{"ucarp, 1 s", "ucarp", 5 * time.Second, func(h *rivalHost, hook string) []string {
+		return []string{"ucarp", "--interface=" + netlab.Interface, "--srcip=" + h.addr().String(), "--vhid=9", "--pass=lab", "--addr=10.77.0.209",
+			"--advskew=" + strconv.Itoa(10*(besideHosts-h.number)), "--upscript=" + h.script(t, "up", hook), "--downscript=" + h.script(t, "down", "true")}
+	}}
+}
+
+// etcd has a member on each host, and beside it a client that waits for the lock and runs a command under it. Its
+// lease of 2 s is the shortest that outlives an election among the members.
+func etcd(t *testing.T) program {
+	return program{"etcdctl lock --ttl 2", "etcdctl", 6 * time.Second, func(h *rivalHost, hook string) []string {
+		var members []string
+		for i, addr := range h.addrs {
+			members = append(members, fmt.Sprintf("%s=http://%s:2380", nodeName(i+1), addr))
+		}
+		client := fmt.Sprintf("http://%s:2379", h.addr())
+		peer := fmt.Sprintf("http://%s:2380", h.addr())
+		return []string{h.script(t, "both", fmt.Sprintf(`etcd --name %s --data-dir %s --listen-peer-urls %s --initial-advertise-peer-urls %[3]s \
+  --listen-client-urls %s --advertise-client-urls %[4]s --initial-cluster %s &
+export ETCDCTL_API=3
+while :; do
+  etcdctl --endpoints=%[4]s lock --ttl=2 lab -- %s
+  sleep 0.1
+done`, h.name, h.file("etcd"), peer, client, strings.Join(members, ","), h.script(t, "held", hook+"\nexec sleep infinity")))}
+	}}
+}
