@@ -83,6 +83,9 @@ func (n *Node) retry(cause Cause) {
 		longest = maxQuorumBackoff
 	}
 	n.lostLeader = life{}
+	for _, p := range n.peers {
+		n.countAgain(p)
+	}
 	n.startOver(cause, min(max(2*n.contest.backoff, n.cfg.Heartbeat), longest))
 }
 

@@ -132,3 +132,44 @@ func TestTheNextLifeOfTheGoneLeaderHearsTheClaim(t *testing.T) {
 		}
 	})
 }
+
+// A process that ended while it led counts as gone beside the next that does, so that nobody waits for the answer of the
+// first; but not for ever, since a follower that was wrong may never hear it. What it says itself is best.
+func TestASecondDeathDoesNotBringTheFirstBack(t *testing.T) {
+	dies := func(t *testing.T) *story {
+		n := storyOf(t, 1, Config{}, 2, 3, 4)
+		n.follows(4, 1)
+		n.node.loseLeader(ProcessGone, n.now)
+		n.hearsAndForgets(n.actor(3).coordinator(2))
+		n.node.loseLeader(ProcessGone, n.now)
+		n.forgets()
+		return n
+	}
+	counts := func(n *story) bool { return n.node.isLiving(n.node.peer(hostID(4))) }
+	n := dies(t)
+	if counts(n) {
+		t.Error("the first is asked who is to lead")
+	}
+	n.node.now = n.now.Add(goneFor)
+	if !counts(n) {
+		t.Error("the first is gone for ever")
+	}
+	n = dies(t)
+	n.hearsAndForgets(n.actor(4).says(wire.Frame{Kind: wire.Election, Round: 1}))
+	if !counts(n) {
+		t.Error("the first is gone though it speaks")
+	}
+	n = dies(t)
+	n.actor(4).incarnation, n.actor(4).nonce = 6, 66
+	n.happens(MemberChanged{n.actor(4).member(Alive)})
+	n.forgets()
+	if !counts(n) {
+		t.Error("its next life is gone")
+	}
+	n = dies(t)
+	n.node.retry(NoAnswer)
+	n.forgets()
+	if !counts(n) {
+		t.Error("it is not asked when a round came to nothing")
+	}
+}

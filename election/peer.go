@@ -24,6 +24,7 @@ type peer struct {
 	endedAt      time.Time // when the detector gave it up
 	rival        Member    // a second agent under this id, while the first still talks
 	died         bool      // this life has left its will: it is over, whatever the failure detector says
+	goneAt       time.Time // when this life, which led, was given up since its process had ended; zero: it was not
 	doubt        *doubt    // a frame about which it is asked back; nil: none
 	askedAt      time.Time // when it was asked back last
 	seen         Member    // its last life that the failure detector called alive
@@ -122,7 +123,23 @@ type life struct {
 	nonce uint32
 }
 
-func (n *Node) isGone(p *peer) bool { return p.ID == n.lostLeader.id }
+// isGone: it led and was given up, as the last who did or with its process. The last is gone until another led and
+// was given up, since two followers may never hear each other; a process that ended (E1) until the failure detector
+// must have noticed, if it is true. Else an election after a second death would wait for the answer of the first.
+func (n *Node) isGone(p *peer) bool {
+	return p.ID == n.lostLeader.id || !p.goneAt.IsZero() && n.now.Sub(p.goneAt) < goneFor
+}
+
+// goneFor is in what time the failure detector notices a dead process, with much to spare. Arbitrary.
+const goneFor = 10 * time.Second
+
+// countAgain: it was heard, or must be counted again to get any further.
+func (n *Node) countAgain(p *peer) {
+	p.goneAt = time.Time{}
+	if p.ID == n.lostLeader.id {
+		n.lostLeader = life{}
+	}
+}
 
 // forgiveNextLife: the next life of the leader that was given up is as good as gone
 // while it starts, and an election does not wait for it. Once another leads it is a
@@ -326,6 +343,7 @@ func (n *Node) startNewLife(p *peer, m Member) {
 	}
 	p.Member, p.rival = m, Member{}
 	p.received, p.heard, p.silent, p.unseen, p.died, p.doubt = window{}, time.Time{}, false, false, false, nil
+	p.goneAt = time.Time{}
 	if p.former.nonce == m.Nonce { // what took its place was nobody's life
 		p.received, p.jobs = p.former.received, p.former.jobs
 	}

@@ -182,9 +182,7 @@ func (n *Node) awaitClaimant(p *peer, length time.Duration) {
 		return
 	case n.leaderKnown:
 		n.giveUp(n.epoch)
-		if n.isGone(p) {
-			n.lostLeader = life{}
-		}
+		n.countAgain(p)
 	}
 	if n.contest.cause == "" {
 		n.contest.reason, n.contest.cause = wire.NoLeader, AwaitingBetter

@@ -118,9 +118,7 @@ func (n *Node) admit(p *peer, from netip.AddrPort, f *wire.Frame) {
 		n.count("address-mismatch")
 	}
 	p.heard, p.silent, p.refused = n.now, false, 0
-	if n.isGone(p) {
-		n.lostLeader = life{}
-	}
+	n.countAgain(p)
 	p.Incarnation = f.Incarnation
 	p.Priority = f.Priority
 	p.Draining = f.Flags&wire.Draining != 0

@@ -71,6 +71,9 @@ func (n *Node) giveUp(e wire.Epoch) {
 // loseLeader gives the leader up. Nobody claims before release.
 func (n *Node) loseLeader(cause Cause, release time.Time) {
 	n.giveUp(n.epoch)
+	if p := n.peer(n.epoch.Owner); p != nil && cause == ProcessGone {
+		p.goneAt = n.now
+	}
 	began := n.contest.began
 	if began.IsZero() {
 		began = n.now.Add(-n.cfg.Lease) // no doubt came before: whoever was heard lately counts as heard
