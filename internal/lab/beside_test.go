@@ -65,7 +65,7 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-const besideRounds = 20
+const besideRounds = 2
 
 type fault string
 
@@ -86,8 +86,8 @@ type rival struct {
 	program
 	t      *testing.T
 	hosts  []*rivalHost
-	lines  chan string // a hook's: the host that leads now
-	leader string
+	lines  chan string // of hooks: a host that leads now
+	leader string      // who said so last
 	spawn  *spawner
 	took   map[fault][]time.Duration
 }
@@ -141,10 +141,12 @@ func newRival(t *testing.T, p program, hosts []*netlab.Host, first int) *rival {
 			r.lines <- lines.Text()
 		}
 	}()
-	for _, h := range r.hosts {
+	// The best first, and alone for a while: some programs have whoever starts first lead for a moment.
+	r.start(r.hosts[besideHosts-1])
+	time.Sleep(p.calm)
+	for _, h := range r.hosts[:besideHosts-1] {
 		r.start(h)
 	}
-	r.settle()
 	return r
 }
 
@@ -168,18 +170,15 @@ func (r *rival) start(h *rivalHost) {
 }
 
 // settle waits until a host leads and has led for as long as the program needs to make up its mind.
-func (r *rival) settle() {
+func (r *rival) settle() *rivalHost {
 	r.t.Helper()
-	late := time.After(time.Minute)
-	for r.leader = ""; ; {
-		calm := time.After(r.calm)
-		if r.leader == "" {
-			calm = nil
-		}
+	for late := time.After(time.Minute); ; {
 		select {
 		case r.leader = <-r.lines:
-		case <-calm:
-			return
+		case <-time.After(r.calm):
+			if i := slices.IndexFunc(r.hosts, func(h *rivalHost) bool { return h.name == r.leader }); i >= 0 {
+				return r.hosts[i]
+			}
 		case <-late:
 			log, _ := os.ReadFile(filepath.Join(r.hosts[0].dir, "log"))
 			r.t.Fatalf("%s: no host has led for %v; %s wrote:\n%s", r.name, r.calm, r.hosts[0].name, log)
@@ -191,8 +190,7 @@ func (r *rival) settle() {
 // it was: its processes start anew.
 func (r *rival) round(f fault) {
 	r.t.Helper()
-	i := slices.IndexFunc(r.hosts, func(h *rivalHost) bool { return h.name == r.leader })
-	h := r.hosts[i]
+	h := r.settle()
 	began := time.Now()
 	switch f {
 	case kill:
@@ -210,7 +208,6 @@ func (r *rival) round(f fault) {
 		}
 	}
 	r.start(h)
-	r.resettle()
 }
 
 // next waits until a host other than h leads.
@@ -225,17 +222,6 @@ func (r *rival) next(h *rivalHost) time.Time {
 			}
 		case <-late:
 			r.t.Fatalf("%s: nobody took over from %s", r.name, h.name)
-		}
-	}
-}
-
-// resettle waits until a host that is back has taken the lead, or has not.
-func (r *rival) resettle() {
-	for {
-		select {
-		case r.leader = <-r.lines:
-		case <-time.After(r.calm):
-			return
 		}
 	}
 }

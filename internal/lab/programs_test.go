@@ -46,7 +46,7 @@ func programs(t *testing.T) []program {
 		return program{name, binary, 1500 * time.Millisecond, func(h *rivalHost, hook string) []string {
 			return append([]string{binary, "run", "--cluster", strings.Fields(name)[0] + strconv.Itoa(len(options)), "--name", h.name,
 				"--priority", strconv.Itoa(100 + h.number), "--bind", h.addr().String(), "--join", h.addrs[0].String() + "," + h.addrs[1].String(),
-				"--state-dir", h.file("state"), "--socket", h.file("sock"), "--on-become-leader", hook, "--key", secret}, options...)
+				"--state-dir", h.file("state"), "--socket", h.file("sock"), "--key", secret, "--on-become-leader", hook}, options...)
 		}}
 	}
 	return []program{
@@ -94,9 +94,9 @@ func ucarp(t *testing.T) program {
 }
 
 // etcd has a member on each host, and beside it a client that waits for the lock and runs a command under it. Its
-// lease of 2 s is the shortest that outlives an election among the members.
+// lease of 5 s outlives an election among the members on a busy machine; the default is 60 s.
 func etcd(t *testing.T) program {
-	return program{"etcdctl lock --ttl 2", "etcdctl", 6 * time.Second, func(h *rivalHost, hook string) []string {
+	return program{"etcdctl lock --ttl 5", "etcdctl", 8 * time.Second, func(h *rivalHost, hook string) []string {
 		var members []string
 		for i, addr := range h.addrs {
 			members = append(members, fmt.Sprintf("%s=http://%s:2380", nodeName(i+1), addr))
@@ -107,7 +107,7 @@ func etcd(t *testing.T) program {
   --listen-client-urls %s --advertise-client-urls %[4]s --initial-cluster %s &
 export ETCDCTL_API=3
 while :; do
-  etcdctl --endpoints=%[4]s lock --ttl=2 lab -- %s
+  etcdctl --endpoints=%[4]s lock --ttl=5 lab -- %[6]s
   sleep 0.1
 done`, h.name, h.file("etcd"), peer, client, strings.Join(members, ","), h.script(t, "held", hook+"\nexec sleep infinity")))}
 	}}
