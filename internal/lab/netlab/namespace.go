@@ -20,7 +20,8 @@ type Namespace string
 
 const namespaceDir = "/run/netns" // where ip-netns(8) looks
 
-func (n Namespace) path() string { return filepath.Join(namespaceDir, string(n)) }
+// Path is that of a file by which others can enter the namespace: setns(2).
+func (n Namespace) Path() string { return filepath.Join(namespaceDir, string(n)) }
 
 // make makes the namespace.
 func (n Namespace) make() error {
@@ -39,12 +40,12 @@ func (n Namespace) make() error {
 
 // Remove takes the name away, and the namespace goes when nothing is left that is in it.
 func (n Namespace) Remove() {
-	_ = unix.Unmount(n.path(), unix.MNT_DETACH) // not mounted if its making failed half way
-	_ = os.Remove(n.path())
+	_ = unix.Unmount(n.Path(), unix.MNT_DETACH) // not mounted if its making failed half way
+	_ = os.Remove(n.Path())
 }
 
 func (n Namespace) open() (netns.NsHandle, error) {
-	space, err := netns.GetFromPath(n.path())
+	space, err := netns.GetFromPath(n.Path())
 	if err != nil {
 		return space, fmt.Errorf("open namespace %s: %w", n, err)
 	}
@@ -110,7 +111,7 @@ func onThreadOfItsOwn(f func() error) error {
 // Processes lists what runs in the namespace, this process excepted, whose first thread may have entered it.
 func (n Namespace) Processes() (pids []int) {
 	var space syscall.Stat_t
-	if syscall.Stat(n.path(), &space) != nil {
+	if syscall.Stat(n.Path(), &space) != nil {
 		return nil
 	}
 	entries, _ := os.ReadDir("/proc")
