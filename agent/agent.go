@@ -114,6 +114,10 @@ type Config struct {
 	Dump <-chan struct{}
 	// Started, if set, is called once when the agent serves its port.
 	Started func(netip.AddrPort)
+	// Pulse is called by the loop: within PulseEvery at the longest, as long as it turns, and at once when something that it
+	// is told has changed. It must not block. Nil: nobody wants to know.
+	Pulse      func(Pulse)
+	PulseEvery time.Duration // > 0 where there is Pulse
 }
 
 // Reloaded is what a reload can change.
@@ -215,6 +219,7 @@ type agent struct {
 	tie      *tie   // nil: none is wanted
 	out      []byte // one frame, reused
 	view     view
+	pulse    pulse
 	armedFor time.Time            // what the timer is set to; zero: not set
 	waiting  []control.Waiting    // for a restart
 	warm     []netip.AddrPort     // with whom a session is kept

@@ -94,14 +94,7 @@ func (a *agent) Status() control.Status {
 		out.Scheduling = a.cfg.Scheduling()
 	}
 	out.Silent = silent(s.members)
-	for _, m := range s.members {
-		if m.Status != "left" {
-			out.Members++
-		}
-		if m.Status == "alive" {
-			out.Alive++
-		}
-	}
+	out.Alive, out.Members = countMembers(s.members)
 	return out
 }
 

@@ -32,6 +32,7 @@ type fakeOutcomes struct {
 	repeated  time.Duration // so much later
 	isDeaf    bool          // it is not told what is lent
 	tried     []int         // Event.Attempt of each event
+	running   hooks.Kind    // what IsRunning says; empty: nothing
 	planned   int           // lose hooks of planned ends
 	due       time.Time     // when all of the last bounded event is to be dead
 }
@@ -165,7 +166,18 @@ func (f *fakeOutcomes) Owed() (hooks.Epoch, bool) { return f.owes, f.owes.Counte
 
 func (f *fakeOutcomes) Keeps() (uint64, bool) { return 0, false }
 
-func (f *fakeOutcomes) IsRunning(hooks.Kind) bool { return false }
+func (f *fakeOutcomes) IsRunning(kind hooks.Kind) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return kind == f.running
+}
+
+// setRunning has a hook run, as far as IsRunning tells.
+func (f *fakeOutcomes) setRunning(kind hooks.Kind) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.running = kind
+}
 
 func (f *fakeOutcomes) TryRecording() error {
 	f.mu.Lock()

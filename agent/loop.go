@@ -27,6 +27,8 @@ func (a *agent) loop() error {
 	defer timer.Stop()
 	health := time.NewTicker(healthInterval)
 	defer health.Stop()
+	due := a.beginPulse()
+	defer a.endPulse()
 	stop, left := a.stop, make(chan struct{})
 	s := a.seat
 	s.resumeMaintenance()
@@ -63,10 +65,12 @@ func (a *agent) loop() error {
 			a.lookAside()
 			a.knowMembers()
 			s.lookAround(a.members.Health())
+		case <-due:
+			a.pulse.isDue = true
 		case <-a.cfg.Dump:
 			a.dump()
 		case <-stop:
-			stop = nil
+			stop, a.pulse.isStopping = nil, true
 			a.log.Info("stopping in order")
 			s.command(election.Command{Verb: election.Leave}, func(error) { close(left) })
 		case <-left:
@@ -80,6 +84,7 @@ func (a *agent) loop() error {
 			return ErrAborted
 		}
 		s.turn()
+		a.beat()
 		if a.fatal != nil && s.status().State != election.Stopping {
 			return a.giveUp()
 		}

@@ -95,6 +95,12 @@ func (s *seat) report(out *control.Status, st *standing) {
 	}
 }
 
+// pulse is the seat's part of a Pulse.
+func (st *standing) pulse() Pulse {
+	return Pulse{Role: st.role, Leads: st.status.State == election.Lead, LetsGo: st.status.State == election.Stopping,
+		Leader: st.leader.Name, Epoch: st.status.Epoch.Counter}
+}
+
 // isStranded: a bar would have this host hand over, and nobody takes over.
 func (s *seat) isStranded(status election.Status) bool {
 	return status.State == election.Lead && (status.Bars.Has(election.BarCheck) || isMaintained(status))

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/hashicorp/go-hclog"
 	urfave "github.com/urfave/cli/v2"
 
@@ -22,6 +21,7 @@ import (
 	"github.com/bully-agent/bully-agent/internal/httpd"
 	"github.com/bully-agent/bully-agent/internal/reaper"
 	"github.com/bully-agent/bully-agent/internal/rights"
+	"github.com/bully-agent/bully-agent/internal/sdnotify"
 	"github.com/bully-agent/bully-agent/internal/transport"
 )
 
@@ -241,10 +241,8 @@ func serve(ctx context.Context, cfg *config.Config, src config.Source, log hclog
 			return web, nil
 		}
 	}
-	ac.Started = func(netip.AddrPort) { notifySystemd(daemon.SdNotifyReady) }
+	pulse := sdnotify.NewPulse()
+	ac.Started = func(netip.AddrPort) { sdnotify.Ready() }
+	ac.Pulse, ac.PulseEvery = pulse.Take, pulse.Every()
 	return agent.Run(ctx, ac)
 }
-
-// notifySystemd tells the service manager, if one asked to be told. That it
-// cannot be is no reason for anything.
-func notifySystemd(state string) { _, _ = daemon.SdNotify(false, state) }

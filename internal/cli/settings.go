@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bully-agent/bully-agent/agent"
@@ -16,6 +15,7 @@ import (
 	"github.com/bully-agent/bully-agent/internal/config"
 	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/key"
+	"github.com/bully-agent/bully-agent/internal/sdnotify"
 )
 
 // agentConfig maps what the user configured to what the agent takes. It is pure:
@@ -151,8 +151,8 @@ func newReloader(started *config.Config, ring key.Ring, src config.Source) *relo
 // first, and without hooks and jobs an agent lets go of nothing. Whoever means it
 // restarts the agent.
 func (r *reloader) reload() (agent.Reloaded, error) {
-	notifySystemd(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
-	defer notifySystemd(daemon.SdNotifyReady)
+	sdnotify.Reloading()
+	defer sdnotify.Ready()
 	next, err := r.load()
 	if err != nil {
 		return agent.Reloaded{}, err

@@ -6,9 +6,10 @@ import (
 	"os/signal"
 	"time"
 
-	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sys/unix"
+
+	"github.com/bully-agent/bully-agent/internal/sdnotify"
 )
 
 // echoWindow is how soon after the first a TERM or INT is taken for the same
@@ -58,7 +59,7 @@ func (s *signals) run(stop context.CancelFunc, log hclog.Logger) {
 			switch stops {
 			case 1:
 				first = time.Now()
-				notifySystemd(daemon.SdNotifyStopping)
+				sdnotify.Stopping()
 				stop()
 			case 2:
 				close(s.abort)

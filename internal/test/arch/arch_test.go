@@ -32,7 +32,7 @@ type layer struct {
 // package needs a place.
 var layers = map[string]layer{
 	".":                     {may: "internal/cli"},
-	"internal/cli":          {may: "agent internal/config internal/control election election/lease internal/durable internal/fence hooks internal/guard internal/httpd internal/key internal/lab internal/reaper internal/sim internal/sim/paper internal/transport internal/realtime internal/keeper internal/rights internal/record wire hooks/checkrun internal/screen internal/doctor"},
+	"internal/cli":          {may: "agent internal/config internal/control election election/lease internal/durable internal/fence hooks internal/guard internal/httpd internal/key internal/lab internal/reaper internal/sim internal/sim/paper internal/transport internal/realtime internal/keeper internal/rights internal/record wire hooks/checkrun internal/screen internal/doctor internal/sdnotify"},
 	"internal/lab":          {may: "internal/control internal/key internal/lab/netlab internal/lab/verdict internal/realtime internal/page internal/screen"},
 	"internal/page":         {may: ""},
 	"internal/test/browser": {may: ""},
@@ -61,6 +61,7 @@ var layers = map[string]layer{
 	"internal/key":          {may: "internal/durable internal/access"},
 	"internal/rights":       {may: ""},
 	"internal/reaper":       {may: ""},
+	"internal/sdnotify":     {may: "agent"},
 	"internal/control":      {may: "internal/durable"},
 	"internal/test/lantest": {may: "internal/transport"},
 	"internal/test/hostile": {may: ""},
@@ -92,7 +93,7 @@ var onlyInTests = []string{"internal/test/lantest", "internal/test/hostile", "in
 var homes = map[string]string{
 	"github.com/hashicorp/memberlist":   "membership internal/transport internal/sealed internal/test/lantest", // the last three for its interface types
 	"github.com/urfave/cli":             "internal/cli",
-	"github.com/coreos/go-systemd":      "internal/cli",
+	"github.com/coreos/go-systemd":      "internal/cli internal/sdnotify", // the journal, and what the service manager is told
 	"golang.org/x/term":                 "internal/cli internal/screen",
 	"github.com/pelletier/go-toml":      "internal/config",
 	"github.com/hashicorp/go-sockaddr":  "internal/config",
