@@ -147,7 +147,7 @@ func (h *Host) Run(script string) (string, error) {
 	if h.run == nil {
 		h.t.Fatalf("BUG: %s is off", h.name)
 	}
-	ctx, stop := context.WithTimeout(h.t.Context(), patience)
+	ctx, stop := context.WithTimeout(context.Background(), patience) // t.Cleanup may look, too
 	defer stop()
 	cmd := exec.CommandContext(ctx, "nsenter", "--target", strconv.Itoa(h.run.firstProcess()), "--mount", "--uts", "--ipc", "--net", "--pid",
 		"--root", "--wd", "/usr/bin/env", "-i", "HOME=/root", "LANG=C.UTF-8", "SYSTEMD_PAGER=", "DEBIAN_FRONTEND=noninteractive",

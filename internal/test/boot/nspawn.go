@@ -41,8 +41,8 @@ func start(h *Host) (*running, error) {
 	}
 	args := []string{"systemd-nspawn", "--quiet", "--boot", "--register=no", "--notify-ready=yes", "--console=pipe",
 		"--directory=" + h.root(), "--machine=" + string(h.net), "--hostname=" + h.name, "--network-namespace-path=" + h.net.Path(),
-		// As on a host: systemd-nspawn keeps both from containers without a network of its own making.
-		"--capability=CAP_NET_ADMIN,CAP_IPC_LOCK", "--resolv-conf=off", "--timezone=off", "--link-journal=no"}
+		// As on a host, where systemd has them to give to units.
+		"--capability=CAP_NET_ADMIN,CAP_IPC_LOCK,CAP_SYS_RESOURCE", "--resolv-conf=off", "--timezone=off", "--link-journal=no"}
 	if _, err := os.Stat("/run/systemd/system"); err != nil { // nobody here would make it a scope
 		if r.groups, err = makeGroups(string(h.net)); err != nil {
 			r.close()
