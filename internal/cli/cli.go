@@ -69,18 +69,19 @@ type option struct {
 type call struct {
 	*urfave.Context
 	*console
-	command command
-	path    string // "bully-agent config check"
+	command  command
+	path     string // "bully-agent config check"
+	instance instance
 }
 
 func commands() []command {
-	return []command{
+	return withInstance([]command{
 		runCommand, labCommand, simCommand,
 		statusCommand, explainCommand, leaderCommand, isLeaderCommand, membersCommand, waitCommand, eventsCommand, historyCommand, topCommand,
 		metricsCommand, recordCommand, replayCommand, doctorCommand, debugCommand(),
 		stepDownCommand, standCommand, maintenanceCommand, okToStopCommand, handoverCommand, forgetCommand, reloadCommand, jobsCommand, hooksCommand, execCommand, holdCommand, fenceCommand,
 		configCommand, keyCommand, versionCommand,
-	}
+	})
 }
 
 // root is the program without a command.
@@ -90,7 +91,7 @@ func root() command {
 		name:        program,
 		usage:       "elect one leader on a LAN and run hooks there",
 		subcommands: append(all, helpCommand(all)),
-		options:     []option{{name: "version", short: "v", usage: "print the version"}},
+		options:     []option{{name: "version", short: "v", usage: "print the version"}, instanceOption},
 		action: func(c *call) error {
 			if c.Bool("version") {
 				return versionCommand.action(c)
@@ -188,6 +189,10 @@ func (cmd command) run(con *console, path string) urfave.ActionFunc {
 		if cmd.action == nil {
 			return c.noCommand()
 		}
+		var err error
+		if c.instance, err = c.instanceOf(); err != nil {
+			return err
+		}
 		return cmd.action(c)
 	}
 }
@@ -258,7 +263,7 @@ func (cmd command) flagError(path string, err error) error {
 		return usage(help, "unknown flag %s for %s", config.Printable(dashed(name)), path)
 	}
 	if name, ok := strings.CutPrefix(message, "flag needs an argument: -"); ok {
-		return usage(help, "--%s needs a value", name)
+		return usage(help, "%s needs a value", dashed(name))
 	}
 	if rest, ok := strings.CutPrefix(message, "invalid boolean value "); ok {
 		value, name, _ := strings.Cut(rest, " for -")

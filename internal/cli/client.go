@@ -24,10 +24,10 @@ func (c *call) socketPath() string {
 	if c.IsSet("socket") {
 		return c.String("socket")
 	}
-	if path := os.Getenv("BULLY_SOCKET"); path != "" {
+	if path, _ := c.lookupEnv("BULLY_SOCKET"); path != "" {
 		return path
 	}
-	return config.DefaultSocket(os.LookupEnv)
+	return config.DefaultSocket(os.LookupEnv, c.instance.name)
 }
 
 // duration parses a flag's value; 0 when it was not given.

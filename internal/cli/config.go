@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/bully-agent/bully-agent/internal/config"
@@ -13,11 +12,11 @@ var configCommand = command{
 	subcommands: []command{{
 		name: "check", usage: "say all that is wrong with it",
 		args: "[FILE]", maxArgs: 1,
-		about: `Changes nothing. Checks FILE, or what run would read here: BULLY_CONFIG, else ` + defaultConfigFile + ` if it exists; the
+		about: `Changes nothing. Checks FILE, or what run would read here: BULLY_CONFIG, else ` + defaultConfigFile + ` if it exists, or that of an instance; the
 			BULLY_ variables of this environment count as they do for run. Prints ok and each job's next slot, or one line
 			for each thing wrong, and exits 7.`,
 		examples: []string{program + " config check", program + " config check ./agent.toml", program + " config check --no-host ./agent.toml"},
-		options:  []option{{name: "no-host", usage: "do not compare with this host: its addresses, hooks and directories"}},
+		options:  []option{{name: "no-host", usage: "do not compare with this host: its addresses, hooks and directories"}, instanceOption},
 		action:   checkConfig,
 	}, {
 		name: "show", usage: "print each setting and where it comes from",
@@ -50,12 +49,13 @@ func showConfig(c *call) error {
 }
 
 func checkConfig(c *call) error {
-	src := config.Source{Env: os.LookupEnv, Names: environNames(), Path: c.Args().First()}
+	src := c.sourceHere()
 	switch {
 	case c.NArg() == 0:
-		src.Path = configPath(c.Context)
-	case src.Path == "":
+	case c.Args().First() == "":
 		return usage("", `the name of the file is empty`)
+	default:
+		src.Path = c.Args().First()
 	}
 	cfg, err := config.Load(src)
 	if err == nil && !c.Bool("no-host") {

@@ -119,7 +119,7 @@ func (c *call) configItem() item {
 
 // configHere is what run would read here without flags.
 func (c *call) configHere() (*config.Config, error) {
-	return config.Load(config.Source{Env: os.LookupEnv, Names: environNames(), Path: configPath(c.Context)})
+	return config.Load(c.sourceHere())
 }
 
 const (

@@ -71,7 +71,7 @@ func generateKey(c *call) error {
 
 // keyPath is the file that run would read here.
 func (c *call) keyPath() (string, error) {
-	src := config.Source{Env: os.LookupEnv, Names: environNames(), Path: configPath(c.Context), Flags: map[string][]string{}}
+	src := c.sourceHere()
 	if c.IsSet("key") {
 		src.Flags["key"] = []string{c.String("key")}
 	}

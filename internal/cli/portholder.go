@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -10,31 +11,50 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/bully-agent/bully-agent/agent"
+	"github.com/bully-agent/bully-agent/internal/config"
+	"github.com/bully-agent/bully-agent/internal/control"
 )
 
 // port is one that could not be had.
 type port struct {
-	at     netip.AddrPort
-	flag   string   // that names it
-	tables []string // of the kernel's, in which who has it is
+	at       netip.AddrPort
+	instance string   // that wants it; "": the agent without a name
+	isLAN    bool     // other agents say which one they have
+	flag     string   // that names it
+	setting  string   // likewise, in the file
+	tables   []string // of the kernel's, in which who has it is
 }
 
-func lanPort(at netip.AddrPort) port {
-	return port{at, "--bind", []string{"tcp", "tcp6", "udp", "udp6"}}
+func lanPort(cfg *config.Config) port {
+	return port{cfg.Network.Bind, cfg.Instance, true, "--bind", "bind", []string{"tcp", "tcp6", "udp", "udp6"}}
 }
 
-func httpPort(at netip.AddrPort) port { return port{at, "--http-listen", []string{"tcp", "tcp6"}} }
+func httpPort(cfg *config.Config) port {
+	return port{cfg.HTTP.Listen, cfg.Instance, false, "--http-listen", "listen", []string{"tcp", "tcp6"}}
+}
+
+// who begins a message with the instance, where it has a name.
+func (p port) who() string {
+	if p.instance == "" {
+		return ""
+	}
+	return "instance " + p.instance + ": "
+}
 
 // explainListen says who has the port, or what else a person can do about it.
-// proc is where procfs is mounted.
-func explainListen(proc string, bind port, err error) error {
+// proc is where procfs is mounted, sockets are those of this host's agents by their instances' names.
+func explainListen(proc string, sockets map[string]string, bind port, err error) error {
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):
-		return &agent.Refusal{Err: fmt.Errorf("port in use: %v is held by %s", bind.at, portHolder(proc, bind)),
+		if owner := ownerOf(sockets, bind); owner != "" {
+			return &agent.Refusal{Err: fmt.Errorf("%sport %d belongs to %s: set %s", bind.who(), bind.at.Port(), owner, bind.setting)}
+		}
+		return &agent.Refusal{Err: fmt.Errorf("%sport in use: %v is held by %s", bind.who(), bind.at, portHolder(proc, bind)),
 			Hint: "stop it, or choose another port with " + bind.flag}
 	case errors.Is(err, unix.EADDRNOTAVAIL):
 		return &agent.Refusal{Err: err, Hint: bind.flag + " must be an address of this host; 0.0.0.0 and [::] are all of them"}
@@ -42,6 +62,28 @@ func explainListen(proc string, bind port, err error) error {
 		return &agent.Refusal{Err: err, Hint: "ports below 1024 are for root: choose another with " + bind.flag}
 	}
 	return err
+}
+
+// ownerOf asks the system's other agents which of them has the port; "": none says so. The kernel tells it to root alone, and
+// who may not ask an agent does not learn it.
+func ownerOf(sockets map[string]string, wanted port) string {
+	for name, path := range sockets {
+		if name == wanted.instance || !wanted.isLAN {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		status, err := control.Dial(path).Status(ctx)
+		cancel()
+		its, bad := netip.ParseAddrPort(status.Self.Addr)
+		switch {
+		case err != nil || bad != nil || its.Port() != wanted.at.Port():
+		case name == "":
+			return "the agent without an instance's name"
+		default:
+			return "instance " + name
+		}
+	}
+	return ""
 }
 
 // portHolder describes the process that has a socket in the way of bind, as far

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/bully-agent/bully-agent/agent"
+	"github.com/bully-agent/bully-agent/internal/config"
 )
 
 // fakeProc is a procfs with one listener, one connection and one UDP socket.
@@ -44,6 +45,11 @@ func fakeProc(t *testing.T) string {
 	return proc
 }
 
+// bound is a configuration that wants a port.
+func bound(at string) *config.Config {
+	return &config.Config{Network: config.Network{Bind: netip.MustParseAddrPort(at)}}
+}
+
 func TestPortHolder(t *testing.T) {
 	proc := fakeProc(t)
 	for bind, want := range map[string]string{
@@ -54,11 +60,11 @@ func TestPortHolder(t *testing.T) {
 		"10.0.0.1:7952":  "a process of uid 33",   // [::] takes IPv4 too; its process is hidden
 		"10.0.0.2:7953":  "a process of uid 1000", // UDP
 	} {
-		if got := portHolder(proc, lanPort(netip.MustParseAddrPort(bind))); got != want {
+		if got := portHolder(proc, lanPort(bound(bind))); got != want {
 			t.Errorf("%s is held by %q, expected %q", bind, got, want)
 		}
 	}
-	if got := portHolder(proc, httpPort(netip.MustParseAddrPort("10.0.0.2:7953"))); got != "another process" {
+	if got := portHolder(proc, httpPort(&config.Config{HTTP: config.HTTP{Listen: netip.MustParseAddrPort("10.0.0.2:7953")}})); got != "another process" {
 		t.Errorf("a socket of UDP is in the way of HTTP: %s", got)
 	}
 }
@@ -69,25 +75,52 @@ func TestPortHolderOnThisHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	addr := l.Addr().(*net.TCPAddr).AddrPort()
-	if got, want := portHolder("/proc", lanPort(addr)), fmt.Sprintf("pid %d (", os.Getpid()); !strings.HasPrefix(got, want) {
+	addr := l.Addr().String()
+	if got, want := portHolder("/proc", lanPort(bound(addr))), fmt.Sprintf("pid %d (", os.Getpid()); !strings.HasPrefix(got, want) {
 		t.Errorf("%v is held by %q, expected %q…)", addr, got, want)
 	}
 }
 
 func TestListenErrorsSayWhatToDo(t *testing.T) {
-	bind := netip.MustParseAddrPort("127.0.0.1:7950")
+	bind := bound("127.0.0.1:7950")
 	for errno, want := range map[syscall.Errno]string{
 		syscall.EADDRINUSE:    "port in use: 127.0.0.1:7950 is held by pid 4711 (nginx); hint: stop it, or choose another port with --bind",
 		syscall.EADDRNOTAVAIL: "; hint: --bind must be an address of this host",
 		syscall.EACCES:        "; hint: ports below 1024 are for root",
 	} {
-		err := explainListen(fakeProc(t), lanPort(bind), fmt.Errorf("listen: %w", errno))
+		err := explainListen(fakeProc(t), nil, lanPort(bind), fmt.Errorf("listen: %w", errno))
 		if refusal := (*agent.Refusal)(nil); !errors.As(err, &refusal) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: got %v, expected %q", errno, err, want)
 		}
 	}
-	if err := explainListen("/proc", lanPort(bind), syscall.EMFILE); exitCode(err) != exitNo {
+	if err := explainListen("/proc", nil, lanPort(bind), syscall.EMFILE); exitCode(err) != exitNo {
 		t.Errorf("too many open files: %v may pass, so a supervisor should try again", err)
 	}
+}
+
+// Whoever has the port says so itself: the kernel tells no agent's user which of two agents of this user it is.
+func TestPortOfAnotherInstance(t *testing.T) {
+	sockets := map[string]string{"db": agentAt(t, "10.0.0.1:7950"), "web": agentAt(t, "10.0.0.1:7950"), "gone": filepath.Join(t.TempDir(), "agent.sock"),
+		"": agentAt(t, "10.0.0.1:7951")}
+	for _, tt := range []struct{ instance, at, want string }{
+		{"web", "0.0.0.0:7950", "instance web: port 7950 belongs to instance db: set bind"},
+		{"web", "0.0.0.0:7951", "instance web: port 7951 belongs to the agent without an instance's name: set bind"},
+		{"", "0.0.0.0:7951", "port in use: 0.0.0.0:7951 is held by another process; hint: stop it, or choose another port with --bind"},
+		{"web", "0.0.0.0:7959", "instance web: port in use: 0.0.0.0:7959 is held by another process; hint: stop it, or choose another port with --bind"},
+	} {
+		cfg := bound(tt.at)
+		cfg.Instance = tt.instance
+		if err := explainListen(fakeProc(t), sockets, lanPort(cfg), syscall.EADDRINUSE); err.Error() != tt.want || exitCode(err) != exitConfig {
+			t.Errorf("got  %v\nwant %s", err, tt.want)
+		}
+	}
+}
+
+// agentAt answers as an agent that others reach there, and gives its socket.
+func agentAt(t *testing.T, addr string) (socket string) {
+	t.Helper()
+	p := newPuppet(t)
+	p.status.Self.Addr = addr
+	p.serve(t)
+	return p.socket
 }

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	urfave "github.com/urfave/cli/v2"
 
 	"github.com/bully-agent/bully-agent/agent"
 	"github.com/bully-agent/bully-agent/hooks"
@@ -126,7 +125,7 @@ func useOneCore() {
 
 // source is where this call's configuration comes from.
 func (c *call) source() (config.Source, error) {
-	src := config.Source{Env: os.LookupEnv, Names: environNames(), Flags: map[string][]string{}}
+	src := c.sourceHere()
 	for _, s := range config.Settings() {
 		if s.Flag == "" || !c.IsSet(s.Flag) {
 			continue
@@ -140,11 +139,15 @@ func (c *call) source() (config.Source, error) {
 			src.Flags[s.Flag] = []string{c.String(s.Flag)}
 		}
 	}
-	src.Path = configPath(c.Context)
 	if c.IsSet("config") && src.Path == "" {
 		return src, usage("leave it out to read "+defaultConfigFile+" if it exists", "--config is empty: expected a file")
 	}
 	return src, nil
+}
+
+// sourceHere is what a call without settings on its command line reads.
+func (c *call) sourceHere() config.Source {
+	return config.Source{Env: c.lookupEnv, Names: environNames(), Path: c.configPath(), Instance: c.instance.name, Flags: map[string][]string{}}
 }
 
 func environNames() []string {
@@ -157,12 +160,15 @@ func environNames() []string {
 }
 
 // configPath names the file to read; "" for none.
-func configPath(c *urfave.Context) string {
+func (c *call) configPath() string {
 	if c.IsSet("config") {
 		return c.String("config")
 	}
-	if path := os.Getenv("BULLY_CONFIG"); path != "" {
+	if path, _ := c.lookupEnv("BULLY_CONFIG"); path != "" {
 		return path
+	}
+	if c.instance.name != "" {
+		return config.InstanceFile(c.instance.name) // a slip in the name must not start an agent with defaults
 	}
 	if _, err := os.Stat(defaultConfigFile); errors.Is(err, fs.ErrNotExist) {
 		return ""
@@ -228,7 +234,7 @@ func serve(ctx context.Context, cfg *config.Config, src config.Source, log hclog
 		lan, err := transport.Listen(transport.Config{Bind: cfg.Network.Bind, Advertise: cfg.Network.Advertise,
 			Cluster: ac.Cluster, Logger: log.Named("transport")})
 		if err != nil {
-			return nil, explainListen("/proc", lanPort(cfg.Network.Bind), err)
+			return nil, explainListen("/proc", config.InstanceSockets(), lanPort(cfg), err)
 		}
 		return lan, nil
 	}
@@ -236,7 +242,7 @@ func serve(ctx context.Context, cfg *config.Config, src config.Source, log hclog
 		ac.ListenHTTP = func() (*httpd.Listener, error) {
 			web, err := httpd.Listen(cfg.HTTPD())
 			if err != nil {
-				return nil, explainListen("/proc", httpPort(cfg.HTTP.Listen), err)
+				return nil, explainListen("/proc", config.InstanceSockets(), httpPort(cfg), err)
 			}
 			return web, nil
 		}

@@ -1,6 +1,9 @@
 package config
 
 import (
+	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +19,9 @@ func (l *loader) readFile() {
 		err = l.checkTrust()
 	}
 	if err != nil {
+		if _, missing := os.Stat(l.src.Path); l.src.Path == InstanceFile(l.src.Instance) && errors.Is(missing, fs.ErrNotExist) {
+			err.hint("instance %s has its settings there: write them, or name another file with --config", l.src.Instance)
+		}
 		l.report(err.at(whole(l.src.Path), ""))
 		return
 	}

@@ -101,7 +101,8 @@ func (c *Config) checkSocketFile() *Error {
 		return wrong("%s exists and is not a socket: expected a free name", quote(socket))
 	}
 	dir := filepath.Dir(socket)
-	isOurs := c.places["control.socket"].origin == fromDefault || dir == systemSocketDir || socket == DefaultSocket(os.LookupEnv) ||
+	isOurs := c.places["control.socket"].origin == fromDefault || dir == filepath.Dir(systemSocket(c.Instance)) ||
+		socket == DefaultSocket(os.LookupEnv, c.Instance) ||
 		dir == c.Node.StateDir
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) && !isOurs {
 		return wrong("there is no directory %s: expected one that exists", quote(dir)).hint("make it, or leave the socket's path out")

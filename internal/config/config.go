@@ -17,6 +17,7 @@ import (
 // Config is everything that can be configured about one agent. Values that [Load] returned are in the ranges given
 // here. It is not changed after Load, so it may be read from any goroutine.
 type Config struct {
+	Instance string // of several agents on this host; "": the one without a name. As in Source
 	Cluster  string // 1–63 of [A-Za-z0-9._-], first a letter or digit; agents of other clusters are ignored
 	Node     Node
 	Network  Network
@@ -139,6 +140,10 @@ type Source struct {
 	Env   func(string) (string, bool) // as os.LookupEnv; nil: an empty environment. An empty variable counts as not set
 	Names []string                    // of all variables of the environment, looked through for slips; nil: none
 	Flags map[string][]string         // flag name without dashes → its values; only flags that were given
+
+	// Instance names one of several agents on this host, and so what its directories are called by default: a name that
+	// CheckInstance lets pass. "": the one without a name.
+	Instance string
 
 	// WasRoot has the defaults, and what is asked of the file, be those of root: this process was when it was started.
 	WasRoot bool

@@ -102,7 +102,7 @@ func TestLoadOnThisHost(t *testing.T) {
 	if _, err := os.Stat(c.Node.StateDir); err == nil {
 		t.Error("Load or CheckHost made the state directory")
 	}
-	if socket := DefaultSocket(environment("HOME", dir)); !filepath.IsAbs(socket) {
+	if socket := DefaultSocket(environment("HOME", dir), ""); !filepath.IsAbs(socket) {
 		t.Errorf("default socket %q", socket)
 	}
 }

@@ -29,7 +29,7 @@ func newLoader(src Source, h host) *loader {
 	if src.Env == nil {
 		src.Env = func(string) (string, bool) { return "", false }
 	}
-	return &loader{src: src, host: h, config: &Config{places: map[string]place{}}, failed: map[string]bool{}}
+	return &loader{src: src, host: h, config: &Config{Instance: src.Instance, places: map[string]place{}}, failed: map[string]bool{}}
 }
 
 func load(src Source, h host) (*Config, error) {
@@ -72,7 +72,7 @@ func (l *loader) readEnv() {
 // have variables of their own, and an agent may run where hooks do, among those that hooks are told.
 func (l *loader) noteSlips() {
 	const prefix = "BULLY_"
-	known := hooks.Variables()
+	known := append(hooks.Variables(), "BULLY_INSTANCE") // the command line's own, like BULLY_CONFIG, and near BULLY_INSECURE
 	var words []string
 	for _, s := range settings {
 		known, words = append(known, s.Env), append(words, strings.ToLower(strings.TrimPrefix(s.Env, prefix)))

@@ -73,27 +73,26 @@ func checkSocket(s string) *Error {
 // defaultStateDir is where the default id and epoch live, or "" when there is no home directory.
 func (l *loader) defaultStateDir() string {
 	if l.host.root {
-		return "/var/lib/bully-agent"
+		return filepath.Join("/var/lib", l.ownName())
 	}
 	// A relative XDG path is to be ignored (XDG base directory specification).
 	if dir, _ := l.src.Env("XDG_STATE_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "bully-agent")
+		return filepath.Join(dir, l.ownName())
 	}
 	if home, _ := l.src.Env("HOME"); filepath.IsAbs(home) {
-		return filepath.Join(home, ".local/state/bully-agent")
+		return filepath.Join(home, ".local/state", l.ownName())
 	}
 	return ""
 }
 
-// systemSocketDir is root's, and what a service manager or an image makes for another user.
-const systemSocketDir = "/run/bully-agent"
+func (l *loader) ownName() string { return ownName(l.src.Instance) }
 
 func (l *loader) defaultSocket(stateDir string) string {
 	if l.host.root {
-		return filepath.Join(systemSocketDir, "agent.sock")
+		return systemSocket(l.src.Instance)
 	}
 	if dir, _ := l.src.Env("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "bully-agent/agent.sock")
+		return filepath.Join(dir, l.ownName(), "agent.sock")
 	}
 	if stateDir == "" {
 		return ""

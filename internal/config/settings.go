@@ -26,10 +26,10 @@ type Setting struct {
 // Settings returns the table of all settings in the order of the reference file. The slice is the caller's.
 func Settings() []Setting { return slices.Clone(settings) }
 
-// DefaultSocket is where an agent started by the same user without --socket listens, for commands that talk to it. It
-// is "" when the environment names no home directory.
-func DefaultSocket(env func(string) (string, bool)) string {
-	l := newLoader(Source{Env: env}, thisHost())
+// DefaultSocket is where an agent started by the same user without --socket listens, for commands that talk to it: the
+// one of that instance, or with "" the one without a name. It is "" when the environment names no home directory.
+func DefaultSocket(env func(string) (string, bool), instance string) string {
+	l := newLoader(Source{Env: env, Instance: instance}, thisHost())
 	return l.defaultSocket(l.defaultStateDir())
 }
 

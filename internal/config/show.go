@@ -74,6 +74,10 @@ func (c *Config) derivation(key string) (from string, isImplied bool) {
 		return cmp.Or(c.Network.Interface, "bind"), false
 	case "network.key":
 		return "default", true // one that is named must be there
+	case "node.state_dir", "control.socket":
+		if c.Instance != "" {
+			return "instance " + c.Instance, false
+		}
 	case "election.heartbeat", "election.lease":
 		return "profile " + c.Network.Profile, false
 	case "election.stop_budget":

@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/bully-agent/bully-agent/internal/config"
+)
+
+// instanceVariable names the instance where no flag does, so that a unit, a shell or a crontab can.
+const instanceVariable = "BULLY_INSTANCE"
+
+// instanceOption is every command's that reads a configuration or asks an agent, and the program's, before the command.
+var instanceOption = option{name: "instance", short: "i", value: "NAME",
+	usage: "which of several agents on this host; " + instanceVariable + " names one too"}
+
+// withInstance gives the option to the commands that --config or --socket lead to an agent.
+func withInstance(all []command) []command {
+	for i := range all {
+		cmd := &all[i]
+		cmd.subcommands = withInstance(slices.Clone(cmd.subcommands))
+		if at := slices.IndexFunc(cmd.options, leadsToAgent); at >= 0 {
+			cmd.options = slices.Insert(slices.Clone(cmd.options), at+1, instanceOption)
+		}
+	}
+	return all
+}
+
+func leadsToAgent(o option) bool {
+	return o.name == configOption.name || o.name == socketOption.name && o.group == ""
+}
+
+// instance is the agent that a call means: one of several on this host, or "" for the one without a name.
+type instance struct {
+	name string
+	// isFlag: it was named on the command line, and so wins over variables that lead to another agent, such as those
+	// that a hook of that one is given.
+	isFlag bool
+}
+
+// instanceOf reads a call's flag, before or after the command, else the variable.
+func (c *call) instanceOf() (instance, error) {
+	takes := slices.ContainsFunc(c.command.options, func(o option) bool { return o.name == instanceOption.name })
+	for _, ctx := range c.Lineage() {
+		if ctx.Command == nil || !ctx.IsSet(instanceOption.name) {
+			continue
+		}
+		name := ctx.String(instanceOption.name)
+		if !takes {
+			return instance{}, usage("see "+c.path+" --help", "--instance means nothing to %s", c.path)
+		}
+		if err := config.CheckInstance(name); err != nil {
+			return instance{}, usage("", "--instance: %w", err)
+		}
+		return instance{name, true}, nil
+	}
+	name := os.Getenv(instanceVariable)
+	if name == "" || !takes {
+		return instance{}, nil
+	}
+	if err := config.CheckInstance(name); err != nil {
+		return instance{}, &failure{code: exitConfig, err: fmt.Errorf("%s: %w", instanceVariable, err)}
+	}
+	return instance{name: name}, nil
+}
+
+// lookupEnv is os.LookupEnv for settings: where a flag names the instance, variables do not say where it is.
+func (c *call) lookupEnv(name string) (string, bool) {
+	if c.instance.isFlag && slices.Contains([]string{"BULLY_CONFIG", "BULLY_SOCKET", "BULLY_STATE_DIR"}, name) {
+		return "", false
+	}
+	return os.LookupEnv(name)
+}

@@ -1,0 +1,55 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// An instance is one of several agents on a host, each in a cluster of its own. Its name is part of its file's name, its
+// directories' and its unit's; the key is all instances'.
+
+var instanceName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,31}$`)
+
+// CheckInstance refuses a name that could not be part of a file's, or would lead elsewhere. The error says what is expected.
+func CheckInstance(name string) error {
+	switch {
+	case name == "":
+		return errors.New("it is empty: expected a name such as web")
+	case strings.ContainsRune(name, '/') || filepath.Ext(name) == ".toml":
+		return fmt.Errorf("%s is a file's: expected a name such as web, which stands for %s; or name the file with --config", quote(name), InstanceFile("web"))
+	case !instanceName.MatchString(name):
+		return fmt.Errorf("%s is none: expected a letter or digit, and then up to 31 of these and of - _ .", quote(name))
+	}
+	return nil
+}
+
+// InstanceFile is the configuration file of an instance.
+func InstanceFile(name string) string { return filepath.Join("/etc/bully-agent", name+".toml") }
+
+// ownName is what the directories of an agent are called.
+func ownName(instance string) string {
+	if instance == "" {
+		return "bully-agent"
+	}
+	return "bully-agent-" + instance
+}
+
+// systemSocket is root's, and in a directory that a service manager or an image makes for another user.
+func systemSocket(instance string) string {
+	return filepath.Join("/run", ownName(instance), "agent.sock")
+}
+
+// InstanceSockets finds the sockets of the system's agents, by the names of their instances; "" is that of the agent
+// without one. A socket that is there need not have an agent.
+func InstanceSockets() map[string]string {
+	sockets := map[string]string{"": systemSocket("")}
+	found, _ := filepath.Glob(systemSocket("*"))
+	for _, path := range found {
+		name := filepath.Base(filepath.Dir(path))[len(ownName("")+"-"):]
+		sockets[name] = path
+	}
+	return sockets
+}
