@@ -58,7 +58,7 @@ sim: ## ten minutes of simulated faults on all cores
 	$(GO) run . sim --for 10m --seed $$(date +%s)
 
 e2e: build ## long tests in network namespaces and containers; needs root
-	BULLY_E2E=long $(GO) test -count=1 -timeout 60m -v ./internal/test/e2e ./deploy/...
+	BULLY_E2E=long $(GO) test -count=1 -timeout 60m -v ./internal/test/e2e ./internal/test/boot ./deploy/...
 
 FOR ?= 8h
 soak: build ## faults at random in both modes, with an attacker among them, for as long as FOR says; needs root

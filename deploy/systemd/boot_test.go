@@ -59,7 +59,7 @@ type unit struct {
 func newUnit(t *testing.T, h *boot.Host) unit {
 	t.Helper()
 	h.PushFile("/usr/bin/bully-agent", build(t), 0o755)
-	for _, name := range []string{"bully-agent.service"} {
+	for _, name := range []string{"bully-agent.service", "bully-agent@.service"} {
 		h.PushFile("/etc/systemd/system/"+name, name, 0o644)
 	}
 	h.PushFile("/usr/lib/sysusers.d/bully-agent.conf", "bully-agent.sysusers", 0o644)
@@ -244,3 +244,59 @@ func (h unit) waitsForTheLoseHook(t *testing.T) {
 
 // now is the host's clock, which is this machine's.
 func (h unit) now() float64 { return float64(time.Now().UnixNano()) / 1e9 }
+
+// Two instances side by side: each has its file, its directories, its port and its cluster, and nothing that is done to one
+// touches the other. A third that would take a port of theirs says whose it is.
+func TestInstancesBooted(t *testing.T) {
+	h := newUnit(t, boot.NewLAN(t, "alpha").Host("alpha"))
+	const own = `
+cluster = "%[1]s"
+[network]
+bind = "0.0.0.0:%[2]d"
+[hooks]
+on_become_leader = 'bully-agent status | grep cluster >>"$BULLY_HOOK_LOG"'
+`
+	h.configure("web", "bully-agent-web", fmt.Sprintf(own, "shop", 7950))
+	h.configure("db", "bully-agent-db", fmt.Sprintf(own, "store", 7951))
+	h.Must("systemctl enable --now bully-agent@web bully-agent@db")
+	for _, name := range []string{"web", "db"} {
+		h.says("bully-agent@"+name, "leader, epoch 1, 1 of 1")
+	}
+	t.Logf("%s", h.Must("systemctl status --no-pager --lines 0 'bully-agent@*'; ls -ld /run/bully-agent* /var/lib/bully-agent*"))
+	for name, cluster := range map[string]string{"web": "shop", "db": "store"} {
+		for _, command := range []string{"bully-agent -i " + name + " status", "bully-agent status --instance " + name, "BULLY_INSTANCE=" + name + " bully-agent status",
+			"cat " + hookLog("bully-agent-"+name)} {
+			if out := h.Must(command); !strings.Contains(out, "cluster "+cluster) {
+				t.Errorf("%s:\n%s", command, out)
+			}
+		}
+	}
+
+	pid := strings.TrimSpace(h.Must("systemctl show -P MainPID bully-agent@db"))
+	h.Must("systemctl reload bully-agent@web && systemctl restart bully-agent@web")
+	h.says("bully-agent@web", "leader, epoch 2, 1 of 1")
+	h.says("bully-agent@db", "leader, epoch 1, 1 of 1")
+	if now := strings.TrimSpace(h.Must("systemctl show -P MainPID bully-agent@db")); now != pid {
+		t.Errorf("instance db is process %s, and was %s before instance web was restarted", now, pid)
+	}
+
+	h.configure("third", "bully-agent-third", `cluster = "third"`)
+	for name, want := range map[string]string{
+		"third":   "instance third: port 7950 belongs to instance web: set bind",
+		"nowhere": "/etc/bully-agent/nowhere.toml: cannot be read: no such file or directory; hint: instance nowhere has its settings there",
+	} {
+		if out, err := h.Run("systemctl start bully-agent@" + name); err == nil {
+			t.Errorf("instance %s starts: %s", name, out)
+		}
+		log := h.Must("journalctl --no-pager -u bully-agent@" + name)
+		if !strings.Contains(log, "error: "+want) {
+			t.Errorf("expected %q in\n%s", want, log)
+		}
+		if state := strings.TrimSpace(h.Must("systemctl show -P ActiveState bully-agent@" + name)); state != "failed" {
+			t.Errorf("instance %s is %s: systemd tries again what cannot be", name, state)
+		}
+	}
+	if out := h.Must("systemd-analyze security --no-pager --threshold=20 bully-agent@web.service"); !strings.Contains(out, "Overall exposure") {
+		t.Error(out)
+	}
+}
