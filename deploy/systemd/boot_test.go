@@ -48,6 +48,7 @@ func TestUnitBooted(t *testing.T) {
 	t.Run("kill", h.comesBackFromKill)
 	t.Run("watchdog", h.comesBackFromStandstill)
 	t.Run("slow lose hook", h.waitsForTheLoseHook)
+	t.Run("root hooks", h.speaksWithoutRights)
 }
 
 // unit is a host on which the unit, its user and a key are installed.
@@ -55,6 +56,9 @@ type unit struct {
 	*boot.Host
 	t *testing.T
 }
+
+// in gives the host to a part of the test.
+func (h unit) in(part *testing.T) unit { return unit{h.In(part), part} }
 
 func newUnit(t *testing.T, h *boot.Host) unit {
 	t.Helper()
@@ -136,6 +140,7 @@ func (h unit) show(property string) string {
 }
 
 func (h unit) isLeastPrivileged(t *testing.T) {
+	h = h.in(t)
 	out, err := h.Run("systemd-analyze security --no-pager --threshold=20 bully-agent.service")
 	t.Log(regexp.MustCompile(`(?m)^.*Overall exposure.*$`).FindString(out))
 	if err != nil {
@@ -144,6 +149,7 @@ func (h unit) isLeastPrivileged(t *testing.T) {
 }
 
 func (h unit) isRealTime(t *testing.T) {
+	h = h.in(t)
 	const raiseLimits = 24 // CAP_SYS_RESOURCE
 	if out := h.Must("sed -n 's/^CapBnd://p' /proc/1/status"); !hasCapability(t, out, raiseLimits) {
 		t.Skip("skipped: root may not raise limits on this machine, and so no systemd can")
@@ -164,6 +170,7 @@ func hasCapability(t *testing.T, mask string, number uint) bool {
 
 // reloads: a good file is taken by the process that runs, a bad one leaves it as it is and fails where somebody sees it.
 func (h unit) reloads(t *testing.T) {
+	h = h.in(t)
 	pid := h.show("MainPID")
 	h.configure("agent", "bully-agent", fmt.Sprintf(settings, 201))
 	h.Must("systemctl reload bully-agent")
@@ -187,6 +194,7 @@ func (h unit) reloads(t *testing.T) {
 
 // comesBackFromKill: the keeper outlives its agent by a lose hook, and systemd starts both anew.
 func (h unit) comesBackFromKill(t *testing.T) {
+	h = h.in(t)
 	epoch, restarts := h.epoch(0), h.show("NRestarts")
 	began := h.now()
 	h.Must("kill -9 " + h.show("MainPID"))
@@ -202,6 +210,7 @@ func (h unit) comesBackFromKill(t *testing.T) {
 
 // comesBackFromStandstill: nothing but the watchdog sees that an agent stands still whose process is there.
 func (h unit) comesBackFromStandstill(t *testing.T) {
+	h = h.in(t)
 	epoch, pid := h.epoch(0), h.show("MainPID")
 	began := h.now()
 	h.Must("kill -STOP " + pid)
@@ -220,6 +229,7 @@ func (h unit) comesBackFromStandstill(t *testing.T) {
 
 // waitsForTheLoseHook: what is configured in [hooks] decides how long a lose hook may take, not the unit's bound of a stop.
 func (h unit) waitsForTheLoseHook(t *testing.T) {
+	h = h.in(t)
 	const bound, takes = 5, 20 // seconds
 	epoch := h.epoch(0)
 	h.Push("/etc/systemd/system/bully-agent.service.d/stop.conf", []byte(fmt.Sprintf("[Service]\nTimeoutStopSec=%d\n", bound)), 0o644)
@@ -240,6 +250,21 @@ func (h unit) waitsForTheLoseHook(t *testing.T) {
 	if result := h.show("Result"); result != "success" || took < takes {
 		t.Errorf("%s; the lose hook took %.1f s", result, took)
 	}
+}
+
+// speaksWithoutRights: with root's hooks the process that systemd watches gives up root and most system calls, and must go on
+// saying that it turns.
+func (h unit) speaksWithoutRights(t *testing.T) {
+	h = h.in(t)
+	h.Must("rm /etc/systemd/system/bully-agent.service.d/stop.conf; echo 0 >/etc/slow; chown root: /etc/bully-agent/key")
+	h.PushFile("/etc/systemd/system/bully-agent.service.d/root-hooks.conf", "root-hooks.conf", 0o644)
+	h.Must("chmod 644 /etc/bully-agent/agent.toml; systemctl daemon-reload && systemctl start bully-agent")
+	h.epoch(0)
+	if uids := h.Must("sed -n 's/^Uid:.//p' /proc/" + h.show("MainPID") + "/status"); strings.HasPrefix(uids, "0") {
+		t.Errorf("the process that systemd watches is root's: %s", uids)
+	}
+	before := h.show("WatchdogTimestampMonotonic")
+	h.Until("test $(systemctl show -P WatchdogTimestampMonotonic bully-agent) -gt " + before)
 }
 
 // now is the host's clock, which is this machine's.

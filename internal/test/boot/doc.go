@@ -10,6 +10,7 @@
 //		out, err := alpha.Run("systemctl is-active bully-agent")
 //		alpha.Kill()                           // the power fails; Poweroff and Reboot are in order
 //		alpha.Boot()                           // with the disk as it was left
+//		t.Run("part", func(t *testing.T) { alpha.In(t).Must("true") })
 //	}
 //
 // Everything goes with the test. A host's disk is an overlay on a root that all share, which debootstrap makes once, in a

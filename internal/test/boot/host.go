@@ -26,7 +26,14 @@ const patience = 3 * time.Minute
 // Host is a system with a disk of its own, which is running or off. One goroutine uses it; Run and Must may be called by
 // several.
 type Host struct {
-	t    *testing.T
+	*machine
+	t *testing.T // whom it fails
+}
+
+// In gives the same host to a part of the test, which it fails then.
+func (h *Host) In(part *testing.T) *Host { return &Host{h.machine, part} }
+
+type machine struct {
 	name string
 	net  netlab.Namespace
 	dir  string   // of the disk, mounted at root

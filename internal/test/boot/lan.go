@@ -66,7 +66,7 @@ func (l *LAN) add(root, name string, at netip.Addr, etcHosts string) {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	h := &Host{t: l.t, name: name, net: place.Namespace, dir: filepath.Join(l.dir, name)}
+	h := &Host{&machine{name: name, net: place.Namespace, dir: filepath.Join(l.dir, name)}, l.t}
 	l.hosts[name], l.place[name] = h, place
 	if err := h.mount(root); err != nil {
 		l.t.Skipf("skipped: no overlay can be mounted here: %v", err)
