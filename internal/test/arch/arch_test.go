@@ -32,7 +32,7 @@ type layer struct {
 // package needs a place.
 var layers = map[string]layer{
 	".":                     {may: "internal/cli"},
-	"internal/cli":          {may: "agent internal/config internal/control election election/lease internal/durable internal/fence hooks internal/guard internal/httpd internal/key internal/lab internal/reaper internal/sim internal/sim/paper internal/transport internal/realtime internal/keeper internal/rights internal/record wire hooks/checkrun internal/screen internal/doctor internal/sdnotify"},
+	"internal/cli":          {may: "agent internal/config internal/control election election/lease internal/durable internal/fence hooks internal/guard internal/httpd internal/key internal/lab internal/reaper internal/sim internal/sim/paper internal/transport internal/realtime internal/keeper internal/rights internal/record wire hooks/checkrun internal/screen internal/doctor internal/sdnotify internal/vip"},
 	"internal/lab":          {may: "internal/control internal/key internal/lab/netlab internal/lab/verdict internal/realtime internal/page internal/screen"},
 	"internal/page":         {may: ""},
 	"internal/test/browser": {may: ""},
@@ -50,6 +50,7 @@ var layers = map[string]layer{
 	"internal/sealed":       {may: "wire internal/key internal/transport"},
 	"hooks":                 {may: "internal/realtime internal/access internal/durable"},
 	"internal/access":       {may: ""},
+	"internal/vip":          {may: ""},
 	"internal/metrics":      {may: "internal/control"},
 	"internal/httpd":        {may: "internal/access"},
 	"internal/guard":        {may: "hooks internal/control internal/durable internal/realtime internal/sidecar"},
@@ -99,12 +100,12 @@ var homes = map[string]string{
 	"github.com/hashicorp/go-sockaddr":  "internal/config",
 	"github.com/netresearch/go-cron":    "internal/jobs",                // its parser alone: no scheduler, no clock
 	"github.com/xrash/smetrics":         "internal/config internal/cli", // both suggest what was meant
-	"github.com/vishvananda/netlink":    "agent internal/lab/netlab",
+	"github.com/vishvananda/netlink":    "agent internal/lab/netlab internal/vip",
 	"github.com/vishvananda/netns":      "internal/lab/netlab",
 	"github.com/hashicorp/go-hclog":     "agent internal/cli internal/control hooks hooks/jobrun internal/httpd internal/lab membership internal/sealed internal/transport internal/keeper",
-	"golang.org/x/sys":                  "agent internal/cli internal/config internal/control internal/durable internal/fence hooks internal/guard internal/key internal/lab internal/lab/netlab internal/access membership internal/reaper internal/transport internal/realtime internal/keeper internal/sidecar internal/rights internal/test/attack internal/test/traces internal/test/glass internal/test/boot",
+	"golang.org/x/sys":                  "agent internal/cli internal/config internal/control internal/durable internal/fence hooks internal/guard internal/key internal/lab internal/lab/netlab internal/access membership internal/reaper internal/transport internal/realtime internal/keeper internal/sidecar internal/rights internal/test/attack internal/test/traces internal/test/glass internal/test/boot internal/vip",
 	"golang.org/x/sync":                 "agent internal/cli internal/control internal/lab",
-	"golang.org/x/net":                  "internal/control",
+	"golang.org/x/net":                  "internal/control internal/vip",
 	"github.com/prometheus":             "internal/metrics",
 	"golang.org/x/crypto":               "internal/sealed",
 	"github.com/flynn/noise":            "internal/sealed",

@@ -1,0 +1,14 @@
+// Package vip puts addresses on an interface of this host and takes them off again, for hooks: an address that is always on
+// the leader. It tells the neighbours whose it is now, and asks them first, if it is told to, whether it is somebody's.
+//
+//	address.go   what may be asked for: words to addresses (pure)
+//	arp.go, ndp.go   the frames, built and read (pure)
+//	link.go      the interface and its addresses, by netlink
+//	wire.go      a packet socket
+//	vip.go       Add and Remove: everything is looked at before anything is changed
+//	probe.go     who else answers
+//	announce.go  the announcements, of which all but the first are another process's
+//
+// That process is in a process group of its own and has the environment of the hook that started it. By these marks
+// package hooks finds it, and ends it before the lose-leadership hook starts.
+package vip
