@@ -6,6 +6,7 @@ import (
 
 	"github.com/bully-agent/bully-agent/internal/guard"
 	"github.com/bully-agent/bully-agent/internal/keeper"
+	"github.com/bully-agent/bully-agent/internal/vip"
 )
 
 // ownName is this process's name in ps and top, a file of proc(5). It is the main
@@ -27,9 +28,9 @@ func nameProcess(args []string) {
 	_ = os.WriteFile(ownName, []byte(name), 0)
 }
 
-// processes are those of an agent besides its own, by the word that they are started
-// with.
-var processes = map[string]func() int{keeper.Word: runKeeper, guard.Word: guard.Main}
+// processes are those of an agent besides its own, and the one that vip add leaves, by the
+// word that they are started with.
+var processes = map[string]func() int{keeper.Word: runKeeper, guard.Word: guard.Main, vip.Word: vip.Main}
 
 // part is what is to be run instead of a command; nil: a command is.
 func part(args []string) func() int {

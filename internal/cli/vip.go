@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bully-agent/bully-agent/internal/vip"
+)
+
+// vipExitCodes is what both pages of help end with.
+const vipExitCodes = `Exit codes: 0 done, also where nothing had to be done; 1 the interface is not there, or is down, or a right is
+	missing; 2 usage; 6 refused: the address is somebody else's, or another interface's. Where it is not 0, %s.`
+
+var vipCommand = command{
+	name: "vip", usage: "put addresses on an interface and tell the neighbours, for hooks",
+	subcommands: []command{vipAddCommand, vipDelCommand},
+}
+
+var vipAddCommand = command{
+	name: "add", usage: "have this host answer for addresses",
+	args: "ADDRESS/PREFIX... INTERFACE", maxArgs: math.MaxInt,
+	about: `For a become-leader hook. Puts the addresses on the interface, IPv4 and IPv6, and tells the neighbours whose they are
+		now, by gratuitous ARP and unsolicited neighbour advertisements: once at once, five times within 200 ms, and again each
+		second for 5 s. A process of its own does that after the first time, and is ended before the lose-leadership hook
+		starts; of an address that is not on the interface any more it says nothing. An address that is there already stays,
+		and is told again.
+
+		An IPv6 address is there without duplicate address detection, and deprecated: this host answers for it, and does not
+		choose it to send from.
+
+		With --probe it asks first, for 250 ms, and refuses an address for which somebody else answers. After a kill -9 of the
+		old leader's agent that may be so for a moment.
+
+		` + fmt.Sprintf(vipExitCodes, "nothing has changed"),
+	examples: []string{
+		program + " vip add 192.168.1.50/32 eth0",
+		program + " vip add --probe 192.168.1.50/32 2001:db8::50/128 eth0",
+	},
+	options: []option{{name: "probe", usage: "refuse an address for which somebody else answers"}},
+	action: func(c *call) error {
+		addresses, name, err := c.addressesAndInterface(vip.Parse)
+		if err == nil {
+			err = vip.Add(addresses, name, c.Bool("probe"), c.vipNote)
+		}
+		return vipFailure(err)
+	},
+}
+
+var vipDelCommand = command{
+	name: "del", usage: "have this host answer for addresses no more",
+	args: "ADDRESS[/PREFIX]... INTERFACE", maxArgs: math.MaxInt,
+	about: `For a lose-leadership hook. Takes the addresses off the interface, under whatever prefix each is there. One that is not
+		there is as good, and so is an interface that is not, unless another interface has the address.
+
+		` + fmt.Sprintf(vipExitCodes, "an address may still be there"),
+	examples: []string{
+		program + " vip del 192.168.1.50/32 eth0",
+		program + " vip del 192.168.1.50 2001:db8::50 eth0",
+	},
+	action: func(c *call) error {
+		addresses, name, err := c.addressesAndInterface(vip.ParseBare)
+		if err == nil {
+			err = vip.Remove(addresses, name, c.vipNote)
+		}
+		return vipFailure(err)
+	},
+}
+
+// addressesAndInterface takes the arguments apart: the interface is the last.
+func (c *call) addressesAndInterface(parse func([]string) ([]netip.Prefix, error)) ([]netip.Prefix, string, error) {
+	words := c.Args().Slice()
+	if len(words) == 0 {
+		return nil, "", usage("see "+c.path+" --help", "addresses and an interface are missing: %s", c.takes())
+	}
+	if i := slices.IndexFunc(words, func(w string) bool { return strings.HasPrefix(w, "-") }); i >= 0 {
+		return nil, "", usage("flags come before arguments", "unexpected argument %s: %s", strconv.Quote(words[i]), c.takes())
+	}
+	last := words[len(words)-1]
+	if _, err := parse([]string{last}); err == nil {
+		return nil, "", usage("name the interface last: "+c.path+" "+last+" eth0", "the interface is missing after %s: %s", last, c.takes())
+	}
+	addresses, err := parse(words[:len(words)-1])
+	return addresses, last, err
+}
+
+// vipNote tells whoever reads the hook's output.
+func (c *call) vipNote(line string) {
+	_, _ = fmt.Fprintln(c.err, "note:", line) // there is nobody else to tell
+}
+
+// vipFailure gives a complaint its exit code.
+func vipFailure(err error) error {
+	var wrong *vip.Complaint
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	code := exitNo
+	switch wrong.Class {
+	case vip.Words:
+		code = exitUsage
+	case vip.Refused:
+		code = exitRefused
+	}
+	return &failure{code: code, err: err, hint: wrong.Remedy}
+}

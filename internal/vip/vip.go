@@ -1,0 +1,139 @@
+package vip
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+)
+
+// Add has the interface answer for the addresses from now on, and tells the neighbours: once before it returns, and then
+// from a process of its own. What is there already stays as it is, and is told again. note gets what is worth a line and
+// is no failure.
+//
+// If probes, nothing is added when somebody else answers for one of the addresses; asking takes a quarter of a second.
+//
+// Every error is a Complaint, and nothing has changed then.
+func Add(addresses []netip.Prefix, name string, probes bool, note func(string)) error {
+	l, err := find(name)
+	if err != nil {
+		return err
+	}
+	if err := l.takes(addresses); err != nil {
+		return err
+	}
+	missing, err := l.survey(addresses, note)
+	if err != nil {
+		return err
+	}
+	own, tells := l.hardware()
+	if !tells {
+		note(l.name() + " has no neighbours that could be told or asked: it has no Ethernet address, or does not use ARP")
+		return l.addAll(missing)
+	}
+	w, err := openWire(l.index())
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	if probes {
+		if err := w.probe(own, addresses); err != nil {
+			return err
+		}
+	}
+	if err := l.addAll(missing); err != nil {
+		return err
+	}
+	announce(l, w, addresses, note)
+	return nil
+}
+
+// survey says which of the addresses are not on the interface yet. It refuses what is another interface's.
+func (l link) survey(addresses []netip.Prefix, note func(string)) (missing []netip.Prefix, err error) {
+	all, err := listHeld()
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range addresses {
+		i := slices.IndexFunc(all, func(h held) bool { return h.prefix.Addr() == p.Addr() && h.LinkIndex == l.index() })
+		if i < 0 {
+			if err := l.claims(p, all); err != nil {
+				return nil, err
+			}
+			missing = append(missing, p)
+		} else if all[i].prefix != p {
+			note(fmt.Sprintf("%s has %s already, and keeps it", l.name(), all[i].prefix))
+		}
+	}
+	return missing, nil
+}
+
+// claims refuses an address that another interface has, or whose neighbours are another interface's.
+func (l link) claims(p netip.Prefix, all []held) error {
+	ip := p.Addr()
+	beyond := -1
+	for i, h := range all {
+		switch isOurs := h.LinkIndex == l.index(); {
+		case ip.IsLinkLocalUnicast() && h.prefix.Addr().IsLinkLocalUnicast(): // every interface has that network, and addresses of its own in it
+		case h.prefix.Addr() == ip:
+			return complain(Refused, fmt.Sprintf("name %s, or bully-agent vip del %s %s", h.nameOf(), ip, h.nameOf()), "%s has %s already", h.nameOf(), h.prefix)
+		case !h.prefix.Contains(ip):
+		case isOurs:
+			beyond = -2
+		case beyond == -1:
+			beyond = i
+		}
+	}
+	if beyond < 0 {
+		return nil
+	}
+	h := all[beyond]
+	return complain(Refused, fmt.Sprintf("name %s, or choose an address of %s's network", h.nameOf(), l.name()),
+		"%s is in %s, the network of %s: its neighbours are not %s's", ip, h.prefix.Masked(), h.nameOf(), l.name())
+}
+
+// addAll adds all or none.
+func (l link) addAll(missing []netip.Prefix) error {
+	for i, p := range missing {
+		if err := l.add(p); err != nil {
+			for _, added := range missing[:i] {
+				_ = l.remove(held{Addr: *asNetlink(added), prefix: added}) // it would fail as the adding does
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// Remove takes the addresses off the interface, under whatever prefix each is there. One that is not there is as good, and so
+// is an interface that is not: it may be unplugged. But then no other may have the address, or the name was wrong.
+//
+// Every error is a Complaint. All that could be removed is then.
+func Remove(addresses []netip.Prefix, name string, note func(string)) error {
+	l, missing := find(name)
+	if c := (*Complaint)(nil); errors.As(missing, &c) && c.Class != Absent {
+		return missing
+	}
+	all, err := listHeld()
+	if err != nil {
+		return err
+	}
+	var failed error
+	for _, p := range addresses {
+		for _, h := range all {
+			switch {
+			case h.prefix.Addr() != p.Addr():
+			case missing != nil:
+				return complain(Host, "name "+h.nameOf(), "%v, and %s has %s", missing, h.nameOf(), h.prefix)
+			case h.LinkIndex == l.index():
+				if err := l.remove(h); err != nil && failed == nil {
+					failed = err
+				}
+			}
+		}
+	}
+	if missing != nil {
+		note(missing.Error() + ", so it has none of the addresses")
+	}
+	return failed
+}
