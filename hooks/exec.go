@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -24,6 +25,9 @@ const (
 // It blocks its caller for as long as the leash allows.
 func (r *Runner) execute(cfg Config, ln lane, ev Event, l *leash) Result {
 	res := Result{Kind: ev.Kind, Epoch: ev.Epoch.Counter, Cause: ev.Cause, Exit: -1}
+	if ln == leadership {
+		r.endLeft(l.ahead(cfg.Grace))
+	}
 	cmd := cfg.Commands[ev.Kind]
 	if cmd.IsZero() {
 		res.OK = true
@@ -54,7 +58,11 @@ func (r *Runner) run(cfg Config, ln lane, ev Event, l *leash, log hclog.Logger, 
 		res.Err = err
 		return
 	}
-	r.journal.record(ln, newEntry(p.group, about.seq, ev))
+	e := newEntry(p.group, about.seq, ev)
+	r.journal.record(ln, e)
+	if ev.Kind == BecomeLeader {
+		r.leaves = e
+	}
 	res.Ran, res.Started, res.Seq = true, p.begun, about.seq
 	p.conclude(l, res)
 	r.journal.clear(ln)
@@ -65,6 +73,20 @@ func (r *Runner) run(cfg Config, ln lane, ev Event, l *leash, log hclog.Logger, 
 			log.Warn("hook output dropped from the log", "lines", n)
 		}
 	})
+}
+
+// endLeft ends what the last become-leader hook has left running in groups of its own, by
+// TERM, grace and KILL, before another hook of the leadership starts: what announces an
+// address must not do so once that is being released. The hook's own group is gone already.
+func (r *Runner) endLeft(grace time.Duration) {
+	if r.leaves.Hook == "" {
+		return
+	}
+	for _, e := range groupsOf(r.leaves) {
+		r.logger().Debug("what the hook has left is ended", "hook", string(e.Hook), "epoch", e.Epoch, "group", e.Group)
+		e.end(context.Background(), grace)
+	}
+	r.leaves = entry{}
 }
 
 // conclude waits for the hook's end and says how it was.

@@ -381,16 +381,22 @@ func (j *journal) end(ctx context.Context, grace time.Duration, orphans ...entry
 	}
 }
 
-// hooksOf finds the hooks of a leadership by what their processes were told. Whatever
-// has made a session of its own has left its hook.
-func hooksOf(epoch Epoch) (found []entry) {
+// hooksOf finds the hooks of a leadership by what their processes were told.
+func hooksOf(epoch Epoch) []entry {
+	return groupsOf(entry{Hook: BecomeLeader, Epoch: epoch.Counter, owner: epoch.Owner},
+		entry{Hook: LoseLeadership, Epoch: epoch.Counter, owner: epoch.Owner})
+}
+
+// groupsOf finds the groups of runs that are known by their marks alone. Whatever has made a
+// session of its own has left its hook.
+func groupsOf(runs ...entry) (found []entry) {
 	for _, pid := range Processes() {
 		group, err := unix.Getpgid(pid)
 		if session, _ := unix.Getsid(pid); err != nil || session == group {
 			continue
 		}
-		for _, kind := range []Kind{BecomeLeader, LoseLeadership} {
-			e := entry{Hook: kind, Epoch: epoch.Counter, owner: epoch.Owner, Group: group, Boot: BootID()}
+		for _, e := range runs {
+			e.Group, e.Boot = group, BootID()
 			isKnown := slices.ContainsFunc(found, func(other entry) bool { return other.Group == group })
 			if isKnown || !e.isMarked(pid) {
 				continue

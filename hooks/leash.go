@@ -148,6 +148,16 @@ func (l *leash) hurries() bool {
 	return l.isShort
 }
 
+// ahead is how long what must be done before the hook starts may take: its share of the time, most at best.
+func (l *leash) ahead(most time.Duration) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.last.IsZero() {
+		return most
+	}
+	return min(most, max(time.Until(l.last)/budgetShare, minGrace))
+}
+
 // termBy is when a hook that started at begun gets TERM.
 func (l *leash) termBy(begun time.Time) time.Time {
 	l.mu.Lock()

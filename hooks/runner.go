@@ -26,7 +26,9 @@ type Runner struct {
 
 	aftermath sync.WaitGroup // runs whose output is awaited, bounded by drain
 
-	begun uint64 // highest epoch whose become-leader was tried; only the leadership queue's goroutine asks
+	// Only the leadership queue's goroutine asks for these two.
+	begun  uint64 // highest epoch whose become-leader was tried
+	leaves entry  // the become-leader that ran last, which may have left something running; zero: none
 
 	toLead   chan struct{} // holds a token when queue may have something
 	toNotify chan struct{} // … notices …

@@ -1,0 +1,106 @@
+package hooks
+
+import (
+	"os/exec"
+	"strconv"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bully-agent/bully-agent/internal/test/traces"
+)
+
+// leave starts a script in a process group of its own, as vip add does, and waits until it runs.
+func leave(t *testing.T, script string) string {
+	t.Helper()
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip("skipped: bash is not installed, which can give a child a process group of its own")
+	}
+	return "bash -c 'set -m; (" + script + ") </dev/null >/dev/null 2>&1 & echo $! >>left'; while [ ! -s up ]; do sleep 0.01; done; "
+}
+
+// beside notes in a file of that name what lives of all that was left, the dead that nobody has collected not.
+const beside = `for p in $(cat left 2>/dev/null); do grep -s '^State:.[RSDT]' /proc/$p/status >>beside; done; `
+
+// isUp reports whether the group lives that the last line of the file "left" names.
+func (g *rig) isUp() bool {
+	lines := g.lines("left")
+	if len(lines) == 0 {
+		return false
+	}
+	group, err := strconv.Atoi(lines[len(lines)-1])
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.t.Cleanup(func() { _ = unix.Kill(-group, unix.SIGKILL) }) // it may have ended
+	return len(living(group)) > 0
+}
+
+// What the become hook leaves in a group of its own goes on after the hook, and not beside the lose hook: see internal/vip.
+func TestWhatBecomeLeavesEndsBeforeLose(t *testing.T) {
+	for _, tt := range []struct {
+		name, script string
+		within       time.Duration // of the lose hook; 0: no bound
+	}{
+		{"one that heeds TERM", "echo up >up; exec sleep 1000", 0},
+		{"one that heeds TERM, in a hurry", "echo up >up; exec sleep 1000", time.Second},
+		{"one that does not", `trap "" TERM; echo up >up; while :; do sleep 0.01; done`, time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			g := startRig(t, scripts{
+				BecomeLeader:   leave(t, tt.script) + note,
+				LoseLeadership: beside + note,
+			}, Config{})
+			g.become(1)
+			g.wants(BecomeLeader, 1, true, true)
+			if !g.isUp() {
+				t.Fatal("it ended with the hook")
+			}
+			g.loseWithin(1, tt.within)
+			g.wants(LoseLeadership, 1, true, true)
+			if beside := g.lines("beside"); len(beside) > 0 || g.isUp() {
+				t.Errorf("beside the lose hook: %v; after it, it lives: %v", beside, g.isUp())
+			}
+		})
+	}
+}
+
+// Nor beside another attempt at the become hook, which leaves its own.
+func TestWhatAnAttemptLeavesEndsBeforeTheNext(t *testing.T) {
+	g := startRig(t, scripts{BecomeLeader: beside + "rm -f up; " +
+		leave(t, "echo up >up; exec sleep 1000") + "test $BULLY_ATTEMPT = 2 || exit 75"}, Config{})
+	g.become(1)
+	g.wants(BecomeLeader, 1, true, true)
+	if beside := g.lines("beside"); len(beside) > 0 || !g.isUp() {
+		t.Errorf("beside the second attempt: %v; what that left lives: %v", beside, g.isUp())
+	}
+	g.lose(1)
+	g.wants(LoseLeadership, 1, true, false) // there is no lose hook
+	if g.isUp() {
+		t.Error("it lives on after the leadership")
+	}
+}
+
+// Another's leadership is another's, on one machine with ours or not.
+func TestWhatOthersLeaveIsSpared(t *testing.T) {
+	others, _ := orphan(t, "exec sleep 1000")
+	g := startRig(t, scripts{BecomeLeader: note, LoseLeadership: note}, Config{})
+	g.become(7)
+	g.wants(BecomeLeader, 7, true, true)
+	g.lose(7)
+	g.wants(LoseLeadership, 7, true, true)
+	if !others.alive() {
+		t.Error("a process of another run of the hook was ended")
+	}
+}
+
+// A runner that was killed has left something, and the next one has not started it.
+func TestWhatADeadRunnerHasLeftEndsBeforeLose(t *testing.T) {
+	left, _ := orphan(t, "exec sleep 1000")
+	g := crashed(t, scripts{LoseLeadership: note}, Config{}, entry{})
+	traces.Until(t, "the orphan to be recognised", left.alive)
+	if res := g.CleanUp(t.Context(), event(LoseLeadership, 7)); !res.OK || left.alive() {
+		t.Errorf("result %+v, and what was left lives: %v", res, left.alive())
+	}
+}
