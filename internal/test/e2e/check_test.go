@@ -122,12 +122,11 @@ func newSite(t *testing.T, hosts int) *site {
 	t.Helper()
 	needsLAN(t)
 	needsNginx(t)
-	needsArping(t)
 	l := newLAN(t, hosts)
 	l.hasRoomToLetGo()
 	s := &site{virtual: &virtual{lan: l, ip: net.IPv4(10, 78, l.number, 50)}, webs: map[*host]*nginx{}}
 	for _, h := range l.hosts {
-		h.onBecome, h.onLose = s.hook("become"), s.hook("lose")
+		h.onBecome, h.onLose = s.hook("add"), s.hook("del")
 		s.webs[h] = newNginx(h)
 		s.webs[h].check("ineligible")
 		s.webs[h].start()

@@ -32,6 +32,7 @@ const (
 	isKilled     = verdict.Killed
 	isKeeperGone = verdict.KeeperGone
 	isStopped    = verdict.Stopped
+	isOrdered    = verdict.Ordered
 	isPaused     = verdict.Paused
 	isFrozen     = verdict.Frozen
 	isResumed    = verdict.Continued

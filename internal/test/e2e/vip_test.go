@@ -6,7 +6,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -15,12 +14,15 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	netipv4 "golang.org/x/net/ipv4"
+	netipv6 "golang.org/x/net/ipv6"
 
+	"github.com/bully-agent/bully-agent/internal/lab/netlab"
 	"github.com/bully-agent/bully-agent/internal/lab/verdict"
 )
 
-// The virtual address of deploy/examples/virtual-ip on real links: five hosts, the example's own hooks, and a client on the
-// same switch that asks the address 50 times a second which host it reaches, while the leader is lost.
+// The virtual address of deploy/examples/virtual-ip on real links: five hosts, the example's own commands, and a client on the
+// same switch that asks the address 50 times a second which host it reaches, while the leader is lost. What it knows of the
+// old leader's hardware address is stale then, and the old leader's kernel is there and takes what is sent to it.
 
 const (
 	askEvery = 20 * time.Millisecond
@@ -39,65 +41,76 @@ type virtual struct {
 	moves  *moves
 }
 
-// newVirtual gives all hosts the example's hooks, a program that answers, and somebody who watches their addresses.
-func newVirtual(l *lan) *virtual {
+// newVirtual gives all hosts the example's hooks, a program that answers, and somebody who watches their addresses. With
+// ipv6 the address is one, whatever the agents speak among themselves.
+func newVirtual(l *lan, speaks family) *virtual {
 	l.t.Helper()
-	needsArping(l.t)
 	v := &virtual{lan: l, ip: net.IPv4(10, 78, l.number, 50), moves: &moves{}}
+	if speaks == ipv6 {
+		v.ip = net.ParseIP(fmt.Sprintf("fd78:0:0:%x::50", l.number))
+		l.ip(l.net.Switch(), fmt.Sprintf("addr add fd78:0:0:%x::fe/64 dev %s nodad", l.number, netlab.Bridge))
+	}
 	for _, h := range l.hosts {
-		h.onBecome, h.onLose = v.hook("become"), v.hook("lose")
-		answer(h)
+		h.onBecome, h.onLose = v.hook("add"), v.hook("del")
+		answer(h, speaks)
 		v.moves.watch(h, v.ip)
 	}
 	v.client = ask(l, v.ip)
 	return v
 }
 
-func (v *virtual) hook(name string) string {
-	v.lan.t.Helper()
-	script, err := filepath.Abs(filepath.Join("..", "..", "..", "deploy", "examples", "virtual-ip", name))
-	must(v.lan.t, err)
-	return fmt.Sprintf("%s %s/32 eth0", script, v.ip)
-}
-
-// needsArping skips a test whose hosts could not tell the others of the address.
-func needsArping(t *testing.T) {
-	t.Helper()
-	for _, name := range []string{"arping", "busybox"} {
-		if _, err := exec.LookPath(name); err == nil {
-			return
-		}
+func (v *virtual) hook(verb string) string {
+	bits := 8 * net.IPv6len
+	if v.ip.To4() != nil {
+		bits = 8 * net.IPv4len
 	}
-	t.Skip("skipped: neither arping (package iputils-arping) nor busybox is installed")
+	return fmt.Sprintf("%s vip %s %s/%d eth0", v.lan.program(), verb, v.ip, bits)
 }
 
 // answer has a program on h answer every question with the host's name, from the address that was asked.
-func answer(h *host) {
+func answer(h *host, speaks family) {
 	t := h.lan.t
 	t.Helper()
 	var socket net.PacketConn
 	must(t, h.net.Within(func() (err error) {
-		socket, err = net.ListenPacket("udp4", fmt.Sprintf("0.0.0.0:%d", vipPort))
+		socket, err = net.ListenPacket(fmt.Sprintf("udp%d", speaks), fmt.Sprintf(":%d", vipPort))
 		return err
 	}))
-	conn := netipv4.NewPacketConn(socket)
-	must(t, conn.SetControlMessage(netipv4.FlagDst, true))
+	reply := replier4(t, socket)
+	if speaks == ipv6 {
+		reply = replier6(t, socket)
+	}
 	done := make(chan struct{})
 	t.Cleanup(func() { socket.Close(); <-done })
 	go func() {
 		defer close(done)
-		question := make([]byte, 1)
-		for {
-			_, control, from, err := conn.ReadFrom(question)
-			if errors.Is(err, net.ErrClosed) {
-				return
-			}
-			if err == nil {
-				// It cannot be sent if the address has gone meanwhile.
-				_, _ = conn.WriteTo([]byte(h.name), &netipv4.ControlMessage{Src: control.Dst}, from)
-			}
+		for !errors.Is(reply([]byte(h.name)), net.ErrClosed) { // it cannot be sent if the address has gone meanwhile
 		}
 	}()
+}
+
+func replier4(t *testing.T, socket net.PacketConn) (reply func(text []byte) error) {
+	conn := netipv4.NewPacketConn(socket)
+	must(t, conn.SetControlMessage(netipv4.FlagDst, true))
+	return func(text []byte) error {
+		_, control, from, err := conn.ReadFrom(make([]byte, 1))
+		if err == nil {
+			_, err = conn.WriteTo(text, &netipv4.ControlMessage{Src: control.Dst}, from)
+		}
+		return err
+	}
+}
+
+func replier6(t *testing.T, socket net.PacketConn) (reply func(text []byte) error) {
+	conn := netipv6.NewPacketConn(socket)
+	must(t, conn.SetControlMessage(netipv6.FlagDst, true))
+	return func(text []byte) error {
+		_, control, from, err := conn.ReadFrom(make([]byte, 1))
+		if err == nil {
+			_, err = conn.WriteTo(text, &netipv6.ControlMessage{Src: control.Dst}, from)
+		}
+		return err
+	}
 }
 
 // reply is one answer that the client has got.
@@ -118,7 +131,7 @@ func ask(l *lan, ip net.IP) *client {
 	c := &client{}
 	var conn net.Conn
 	must(l.t, l.net.Switch().Within(func() (err error) {
-		conn, err = net.DialUDP("udp4", nil, &net.UDPAddr{IP: ip, Port: vipPort})
+		conn, err = net.DialUDP("udp", nil, &net.UDPAddr{IP: ip, Port: vipPort})
 		return err
 	}))
 	var both sync.WaitGroup
@@ -308,26 +321,32 @@ func (v *virtual) failover(old *host, fault func(), kind verdict.What) (next *ho
 func TestVirtualAddressFollowsTheLeader(t *testing.T) {
 	needsLAN(t)
 	t.Parallel()
+	kill := func(l *lan, h *host) { h.kill() }
+	start := func(l *lan, h *host) { h.start() }
 	tests := []struct {
-		name  string
-		fault func(l *lan, h *host)
-		kind  verdict.What
-		cause string // of the old leader's lose hook
-		mend  func(l *lan, h *host)
+		name   string
+		speaks family
+		fault  func(l *lan, h *host)
+		kind   verdict.What
+		cause  string // of the old leader's lose hook
+		mend   func(l *lan, h *host)
 	}{
-		{"killed", func(l *lan, h *host) { h.kill() }, isKilled, "agent-died", func(l *lan, h *host) { h.start() }},
-		{"cut silently", (*lan).cut, isCut, "lease-expired", (*lan).plug},
-		{"unplugged", (*lan).unplug, isCut, "link-lost", (*lan).plug},
-		{"stopped", func(l *lan, h *host) { h.stop() }, isStopped, "stopped", func(l *lan, h *host) { h.start() }},
+		{"killed", ipv4, kill, isKilled, "agent-died", start},
+		{"killed, IPv6", ipv6, kill, isKilled, "agent-died", start},
+		{"cut silently", ipv4, (*lan).cut, isCut, "lease-expired", (*lan).plug},
+		{"unplugged", ipv4, (*lan).unplug, isCut, "link-lost", (*lan).plug},
+		{"stopped", ipv4, func(l *lan, h *host) { h.stop() }, isStopped, "stopped", start},
+		{"handed over", ipv4, (*lan).handOver, isOrdered, "stepped-down", nil},
+		{"handed over, IPv6", ipv6, (*lan).handOver, isOrdered, "stepped-down", nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			l := newLAN(t, 5, "--preempt", "never") // the address stays where it has gone
+			l := newLANOf(t, tt.speaks, 5, "--preempt", "never") // the address stays where it has gone
 			if rounds() == 1 {
 				l.hasRoomToLetGo() // the figures are of the defaults
 			}
-			v := newVirtual(l)
+			v := newVirtual(l, tt.speaks)
 			l.start()
 			leader := l.agree()
 			var all []failover
@@ -342,7 +361,9 @@ func TestVirtualAddressFollowsTheLeader(t *testing.T) {
 					t.Errorf("the lose hook of %s ran because of %q, expected %s", leader, lose.Cause, tt.cause)
 				}
 				all = append(all, seen)
-				tt.mend(l, leader)
+				if tt.mend != nil {
+					tt.mend(l, leader)
+				}
 				l.allAlive()
 				l.agreeOn(next)
 				v.isAt(next) // and the host that has come back knows that the address is not its own
@@ -353,6 +374,14 @@ func TestVirtualAddressFollowsTheLeader(t *testing.T) {
 			}
 		})
 	}
+}
+
+// handOver has h hand over to the next host of the list.
+func (l *lan) handOver(h *host) {
+	l.t.Helper()
+	next := l.hosts[(slices.Index(l.hosts, h)+1)%len(l.hosts)]
+	l.journal.note(h, isOrdered)
+	l.order(h, "handover", "--to", next.name)
 }
 
 // rounds is how often each fault is tried. The figures of the example's README are of more than one, with the defaults, on
