@@ -1,0 +1,247 @@
+package vip
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+)
+
+// An address comes, comes again, goes under another prefix than it came with, and goes again.
+func TestAddressesComeAndGo(t *testing.T) {
+	h := newLAN(t, 1).hosts[0]
+	const both = "192.0.2.50/32 2001:db8::50/128"
+	h.add(ours4, ours6)
+	h.add(ours4, ours6)
+	if got := h.holds(); got != both {
+		t.Errorf("added twice: %s, expected %s", got, both)
+	}
+	h.add(netip.MustParsePrefix("192.0.2.51/24"), netip.MustParsePrefix("2001:db8::51/64"))
+	h.del(netip.MustParsePrefix("192.0.2.50/24"), netip.MustParsePrefix("2001:db8::50/64"))
+	if got := h.holds(); got != "192.0.2.51/24 2001:db8::51/64" {
+		t.Errorf("after the removal of two of four: %s", got)
+	}
+	h.del(ours4, ours6)
+	if notes, err := h.does(func(note func(string)) error {
+		return Add([]netip.Prefix{netip.MustParsePrefix("192.0.2.51/32")}, "eth0", false, note)
+	}); err != nil ||
+		notes != "eth0 has 192.0.2.51/24 already, and keeps it" {
+		t.Errorf("under another prefix: %v, notes %q", err, notes)
+	}
+}
+
+// The host answers at an IPv6 address at once, and does not choose it to send from, though its prefix is the longest.
+func TestAnIPv6AddressIsForAnswers(t *testing.T) {
+	h := newLAN(t, 1).hosts[0]
+	h.add(ours6)
+	if shown := h.ip("-6 -o addr show dev eth0 to 2001:db8::50"); strings.Contains(shown, "tentative") || !strings.Contains(shown, "deprecated") {
+		t.Errorf("the address is %s", shown)
+	}
+	if route := h.ip("-6 route get 2001:db8::51"); !strings.Contains(route, "src 2001:db8::1 ") {
+		t.Errorf("it sends by %s", route)
+	}
+}
+
+// Who knows the old host's hardware address learns the new one's from the first announcement, and asks nobody.
+func TestStaleNeighboursAreTold(t *testing.T) {
+	l := newLAN(t, 3)
+	client, from, to := l.hosts[0], l.hosts[1], l.hosts[2]
+	from.add(ours4, ours6)
+	for _, p := range []netip.Prefix{ours4, ours6} {
+		client.asks(p.Addr())
+		client.until("the entry is the old host's", func() bool { return client.knows(p.Addr()) == from.mac().String() })
+	}
+	from.del(ours4, ours6)
+	begun := time.Now()
+	to.add(ours4, ours6)
+	for _, p := range []netip.Prefix{ours4, ours6} {
+		client.until("the entry is the new host's", func() bool { return client.knows(p.Addr()) == to.mac().String() })
+		t.Logf("%s: told after %v, the adding included", p.Addr(), time.Since(begun).Round(100*time.Microsecond))
+	}
+}
+
+// listen hears from now on, for so long, what the host's interface gets of claims to an address.
+func (h host) listen(d time.Duration, addr netip.Addr) <-chan []time.Time {
+	h.t.Helper()
+	var w *wire
+	err := h.Within(func() error {
+		l, err := find("eth0")
+		if err == nil {
+			w, err = openWire(l.index())
+		}
+		return err
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	heard := make(chan []time.Time, 1)
+	go func() {
+		defer w.close()
+		var times []time.Time
+		for end := time.Now().Add(d); ; {
+			c, ok, err := w.receive(end)
+			if err != nil || !ok {
+				heard <- times
+				return
+			}
+			if c.addr == addr {
+				times = append(times, time.Now())
+			}
+		}
+	}()
+	return heard
+}
+
+// All the neighbours are told as often as the schedule says, and no more once the address is not on the interface.
+func TestNeighboursAreToldAgainAndAgain(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: it takes the seconds that announcements take")
+	}
+	l := newLAN(t, 2)
+	neighbour, h := l.hosts[0], l.hosts[1]
+	heard := neighbour.listen(schedule[len(schedule)-1]+time.Second, ours6.Addr())
+	h.add(ours6)
+	times := <-heard
+	if len(times) != len(schedule) {
+		t.Fatalf("told %d times, expected %d", len(times), len(schedule))
+	}
+	for i, at := range times {
+		if late := at.Sub(times[0]) - schedule[i]; late < -20*time.Millisecond || late > tooLate {
+			t.Errorf("announcement %d came %v after the first, expected %v", i+1, at.Sub(times[0]), schedule[i])
+		}
+	}
+	t.Logf("five times in %v, %d in %v", times[4].Sub(times[0]), len(times), times[len(times)-1].Sub(times[0]))
+
+	h.add(ours4, ours6)
+	h.del(ours6)
+	if times := <-neighbour.listen(1500*time.Millisecond, ours6.Addr()); len(times) > 0 {
+		t.Errorf("told %d times of an address that is not there any more", len(times))
+	}
+	h.del(ours4)
+}
+
+// Somebody else who answers is named, and nothing has changed; without one the address is added. An address that the host has
+// itself already is asked for, too.
+func TestProbeFindsAStranger(t *testing.T) {
+	l := newLAN(t, 3)
+	h, stranger := l.hosts[0], l.hosts[1]
+	probe := func() (time.Duration, error) {
+		begun := time.Now()
+		_, err := h.does(func(note func(string)) error { return Add([]netip.Prefix{ours4, ours6}, "eth0", true, note) })
+		return time.Since(begun), err
+	}
+	for _, p := range []netip.Prefix{ours4, ours6} {
+		stranger.ip("addr add " + p.String() + " dev eth0" + map[bool]string{true: " nodad"}[p.Addr().Is6()])
+		took, err := probe()
+		var c *Complaint
+		want := p.Addr().String() + " is somebody else's: " + stranger.mac().String() + " answers for it"
+		if !errors.As(err, &c) || c.Class != Refused || c.What != want || c.Remedy == "" || h.holds() != "" {
+			t.Errorf("%v; expected %q; the host has %q", err, want, h.holds())
+		}
+		t.Logf("%s refused after %v", p.Addr(), took.Round(100*time.Microsecond))
+		stranger.ip("addr del " + p.String() + " dev eth0")
+	}
+	took, err := probe()
+	if err != nil || h.holds() != "192.0.2.50/32 2001:db8::50/128" || took < probeTime {
+		t.Errorf("with no stranger: %v after %v; the host has %q", err, took, h.holds())
+	}
+	t.Logf("with no stranger: added after %v", took.Round(100*time.Microsecond))
+	stranger.ip("addr add " + ours4.String() + " dev eth0")
+	if _, err := probe(); err == nil || h.holds() == "" {
+		t.Errorf("where both have the address: %v; the host has %q", err, h.holds())
+	}
+}
+
+// What is wrong with the host is one line and a remedy, and no address is there that was not before.
+func TestTheHostIsLookedAtFirst(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		set     func(h host)
+		iface   string
+		words   string
+		class   Class
+		says    string
+		remedy  string
+		removes bool // also Remove complains
+	}{
+		{name: "no such interface", iface: "eth7", says: `there is no interface "eth7"`, remedy: "this host has eth0, lo", class: Absent},
+		{name: "a name that no interface can have", iface: "an-interface-of-a-long-name", says: `there is no interface "an-`, remedy: "this host has eth0, lo", class: Absent},
+		{name: "another interface has it", set: func(h host) { h.ip("addr add 192.0.2.50/32 dev eth0") }, iface: "eth7", removes: true,
+			says: `there is no interface "eth7"`, remedy: "eth0", class: Absent},
+		{name: "loopback", iface: "lo", says: "lo is the loopback interface", remedy: "name the interface of the LAN", class: Host},
+		{name: "down", set: func(h host) { h.ip("link set eth0 down") }, says: "eth0 is down", remedy: "ip link set eth0 up", class: Host},
+		{name: "IPv6 off", set: func(h host) { h.sysctl("ipv6/conf/eth0/disable_ipv6", "1") }, says: "IPv6 is disabled on eth0",
+			remedy: "sysctl net.ipv6.conf.eth0.disable_ipv6=0", class: Host},
+		{name: "on another interface", set: func(h host) { h.second("192.0.2.50/32") }, says: "eth1 has 192.0.2.50/32 already",
+			remedy: "name eth1, or bully-agent vip del 192.0.2.50 eth1", class: Refused},
+		{name: "another interface's network", set: func(h host) { h.second("198.51.100.1/24") }, words: "2001:db8::50/128 198.51.100.50/32",
+			says: "198.51.100.50 is in 198.51.100.0/24, the network of eth1: its neighbours are not eth0's", remedy: "name eth1, or choose", class: Refused},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newLAN(t, 1).hosts[0]
+			if tt.set != nil {
+				tt.set(h)
+			}
+			if tt.iface == "" {
+				tt.iface = "eth0"
+			}
+			if tt.words == "" {
+				tt.words = "192.0.2.50/32 2001:db8::50/128"
+			}
+			addresses, err := Parse(strings.Fields(tt.words))
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := h.holds()
+			_, err = h.does(func(note func(string)) error { return Add(addresses, tt.iface, false, note) })
+			var c *Complaint
+			if !errors.As(err, &c) || c.Class != tt.class || !strings.HasPrefix(c.What, tt.says) || !strings.Contains(c.Remedy, tt.remedy) {
+				t.Errorf("it says %v, remedy %+v; expected %q, %q", err, c, tt.says, tt.remedy)
+			}
+			if _, err := h.does(func(note func(string)) error { return Remove(addresses, tt.iface, note) }); (err != nil) != tt.removes {
+				t.Errorf("removal: %v", err)
+			}
+			if tt.class != Refused && !tt.removes && h.holds() != before || strings.Contains(h.holds(), "db8::50") {
+				t.Errorf("the host has %q, and had %q", h.holds(), before)
+			}
+		})
+	}
+}
+
+// second gives the host another interface with an address.
+func (h host) second(address string) {
+	h.t.Helper()
+	h.ip("link add eth1 type veth peer name peer1")
+	h.ip("link set eth1 up")
+	h.ip("link set peer1 up")
+	h.ip("addr add " + address + " dev eth1")
+}
+
+// An address that fails takes back those before it.
+func TestAllOrNone(t *testing.T) {
+	h := newLAN(t, 1).hosts[0]
+	_, err := h.does(func(func(string)) error {
+		l, err := find("eth0")
+		if err != nil {
+			return err
+		}
+		return l.addAll([]netip.Prefix{ours4, ours6, netip.MustParsePrefix("ff02::50/128")}) // which the kernel does not take
+	})
+	if err == nil || h.holds() != "" {
+		t.Errorf("error %v; the host has %q", err, h.holds())
+	}
+}
+
+// A tunnel has no neighbours to be told: the address is there all the same.
+func TestAnInterfaceWithoutNeighbours(t *testing.T) {
+	h := newLAN(t, 1).hosts[0]
+	h.ip("link add tun0 type veth peer name peer0")
+	h.ip("link set tun0 arp off up")
+	notes, err := h.does(func(note func(string)) error {
+		return Add([]netip.Prefix{netip.MustParsePrefix("203.0.113.50/32")}, "tun0", true, note)
+	})
+	if err != nil || !strings.Contains(notes, "tun0 has no neighbours") || h.holds() != "203.0.113.50/32" {
+		t.Errorf("error %v, notes %q; the host has %q", err, notes, h.holds())
+	}
+}
