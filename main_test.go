@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -22,10 +24,11 @@ import (
 	"github.com/bully-agent/bully-agent/internal/keeper"
 	"github.com/bully-agent/bully-agent/internal/key"
 	"github.com/bully-agent/bully-agent/internal/realtime"
+	"github.com/bully-agent/bully-agent/internal/vip"
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && (os.Args[1] == guard.Word || os.Args[1] == keeper.Word) {
+	if len(os.Args) > 1 && slices.Contains([]string{guard.Word, keeper.Word, vip.Word}, os.Args[1]) {
 		main() // started as /proc/self/exe by a command of a script
 	}
 	if strings.HasSuffix(os.Args[0], ".test") { // not a script's command
@@ -53,8 +56,10 @@ func TestScripts(t *testing.T) {
 				return os.Geteuid() == 0, nil
 			case "realtime":
 				return mayBeRealtime(), nil
+			case "netns":
+				return exec.Command("unshare", "--net", "--map-root-user", "ip", "link").Run() == nil, nil
 			}
-			return false, fmt.Errorf("there is no condition %q: expected root or realtime", name)
+			return false, fmt.Errorf("there is no condition %q: expected root, realtime or netns", name)
 		},
 	})
 }

@@ -17,7 +17,7 @@ import (
 
 // schedule is when neighbours are told, from the first time on: five times in 200 ms, since a frame may be lost and they
 // send to the old leader until they hear one, and for 5 s more: a switch may need that long to learn the way.
-var schedule = []time.Duration{0, 50 * time.Millisecond, 100 * time.Millisecond, 150 * time.Millisecond, 200 * time.Millisecond,
+var schedule = []time.Duration{0, 45 * time.Millisecond, 90 * time.Millisecond, 135 * time.Millisecond, 180 * time.Millisecond,
 	time.Second, 2 * time.Second, 3 * time.Second, 4 * time.Second, 5 * time.Second}
 
 // tooLate is for an announcer that was frozen: what it would say may not be so any more. Arbitrary.
