@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/bully-agent/bully-agent/internal/config"
 )
 
 // wire is a network namespace with one interface, eth0, to which nothing is connected.
@@ -35,11 +37,20 @@ func newWire(t *testing.T) *wire {
 	return w
 }
 
-// hook runs one of the example's two hooks in the namespace.
-func (w *wire) hook(name string, path []string, args ...string) (output string, code int) {
+// hook runs one of the example's two hooks in the namespace, with another address and interface.
+func (w *wire) hook(name, address, iface string) (output string, code int) {
 	w.t.Helper()
-	script := append([]string{"netns", "exec", w.ns, "./virtual-ip/" + name}, args...)
-	return outcome(w.t, exec.Command("ip", script...), environ(path))
+	cfg, err := config.Load(config.Source{Path: "virtual-ip/agent.toml"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	words := map[string][]string{"become": cfg.Hooks.OnBecomeLeader.Argv, "lose": cfg.Hooks.OnLoseLeadership.Argv}[name]
+	replaced := strings.NewReplacer("/usr/bin/", binDir+"/", "192.168.1.50/32", address, "eth0", iface)
+	command := []string{"netns", "exec", w.ns}
+	for _, word := range words {
+		command = append(command, replaced.Replace(word))
+	}
+	return outcome(w.t, exec.Command("ip", command...), environ(nil))
 }
 
 // holds gives the addresses of eth0 that are ip, with their prefixes.
@@ -59,12 +70,10 @@ func (w *wire) holds(ip string) []string {
 // Both hooks can be run again, in any state.
 func TestAddressComesAndGoes(t *testing.T) {
 	w := newWire(t)
-	bin := t.TempDir()
-	fake(t, bin, "arping", "")
 	for _, address := range []string{"192.0.2.50/32", "2001:db8::50/128"} {
 		ip, _, _ := strings.Cut(address, "/")
 		for step, hook := range []string{"lose", "become", "become", "lose", "lose"} {
-			if out, code := w.hook(hook, []string{bin}, address, "eth0"); code != 0 {
+			if out, code := w.hook(hook, address, "eth0"); code != 0 {
 				t.Errorf("step %d, %s %s: exit code %d\n%s", step, hook, address, code, out)
 			}
 			want := map[string]string{"become": "[" + address + "]", "lose": "[]"}[hook]
@@ -78,14 +87,12 @@ func TestAddressComesAndGoes(t *testing.T) {
 // After a change of the configuration the lose hook finds an address that it would add otherwise.
 func TestAddressOfAnotherPrefixGoes(t *testing.T) {
 	w := newWire(t)
-	bin := t.TempDir()
-	fake(t, bin, "arping", "")
 	for _, address := range []string{"192.0.2.50/24", "192.0.2.51/32", "192.0.2.50/32"} {
-		if out, code := w.hook("become", []string{bin}, address, "eth0"); code != 0 {
+		if out, code := w.hook("become", address, "eth0"); code != 0 {
 			t.Fatalf("become %s: exit code %d\n%s", address, code, out)
 		}
 	}
-	if out, code := w.hook("lose", nil, "192.0.2.50/32", "eth0"); code != 0 {
+	if out, code := w.hook("lose", "192.0.2.50/32", "eth0"); code != 0 {
 		t.Errorf("lose: exit code %d\n%s", code, out)
 	}
 	if left := w.holds("192.0.2.50"); len(left) > 0 {
@@ -99,7 +106,7 @@ func TestAddressOfAnotherPrefixGoes(t *testing.T) {
 // A lose hook must not stop at an interface that is gone: so is the address.
 func TestLoseWithoutInterface(t *testing.T) {
 	w := newWire(t)
-	if out, code := w.hook("lose", nil, "192.0.2.50/32", "eth1"); code != 0 {
+	if out, code := w.hook("lose", "192.0.2.50/32", "eth1"); code != 0 {
 		t.Errorf("exit code %d\n%s", code, out)
 	}
 }
@@ -107,37 +114,18 @@ func TestLoseWithoutInterface(t *testing.T) {
 // A become hook that cannot add the address must say so: the agent is not ready then.
 func TestBecomeWithoutInterface(t *testing.T) {
 	w := newWire(t)
-	if out, code := w.hook("become", nil, "192.0.2.50/32", "eth1"); code == 0 {
+	if out, code := w.hook("become", "192.0.2.50/32", "eth1"); code == 0 {
 		t.Errorf("exit code 0\n%s", out)
 	}
 }
 
-// The neighbours are told by whichever arping takes the options; one of other options must not be taken for success.
-func TestNeighboursAreTold(t *testing.T) {
-	const options = "-q -U -c 2 -I eth0 -s 192.0.2.50 192.0.2.50"
-	for _, tt := range []struct {
-		name, arping, busybox string            // what each does
-		calls                 map[string]string // with which arguments it is called
-		says                  string
-	}{
-		{name: "arping", calls: map[string]string{"arping": options, "busybox": ""}},
-		{name: "another arping", arping: "exit 1", calls: map[string]string{"arping": options, "busybox": "arping " + options}},
-		{name: "neither", arping: "exit 1", busybox: "exit 127", says: "neighbours are not told of 192.0.2.50"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			w := newWire(t)
-			bin := t.TempDir()
-			calls := map[string]string{}
-			calls["arping"], calls["busybox"] = fake(t, bin, "arping", tt.arping), fake(t, bin, "busybox", tt.busybox)
-			out, code := w.hook("become", []string{bin}, "192.0.2.50/32", "eth0")
-			if code != 0 || !strings.Contains(out, tt.says) || (tt.says == "") != (out == "") {
-				t.Errorf("exit code %d, and it says %q, expected 0 and %q", code, out, tt.says)
-			}
-			for name, want := range tt.calls {
-				if got := strings.TrimSpace(read(t, calls[name])); got != want {
-					t.Errorf("%s was called with %q, expected %q", name, got, want)
-				}
-			}
-		})
+// What systemd runs when the agent's process has ended is what the lose hook runs.
+func TestReleaseIsTheLoseHook(t *testing.T) {
+	cfg, err := config.Load(config.Source{Path: "virtual-ip/agent.toml"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "\nExecStopPost=-" + strings.Join(cfg.Hooks.OnLoseLeadership.Argv, " ") + "\n"; !strings.Contains(read(t, "virtual-ip/release.conf"), want) {
+		t.Errorf("virtual-ip/release.conf has no line %q", want)
 	}
 }

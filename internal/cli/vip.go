@@ -17,7 +17,7 @@ const vipExitCodes = `Exit codes: 0 done, also where nothing had to be done; 1 t
 	missing; 2 usage; 6 refused: the address is somebody else's, or another interface's. Where it is not 0, %s.`
 
 var vipCommand = command{
-	name: "vip", usage: "put addresses on an interface and tell the neighbours, for hooks",
+	name: "vip", usage: "put addresses on an interface, and tell neighbours",
 	subcommands: []command{vipAddCommand, vipDelCommand},
 }
 

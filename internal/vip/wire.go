@@ -39,7 +39,7 @@ func openWire(index int) (*wire, error) {
 	if err != nil {
 		panic("BUG: assemble filter: " + err.Error())
 	}
-	// Of protocol 0 it gets nothing, until the filter is there.
+	// Without a protocol it gets nothing, until the filter is there.
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, lacks(err, "announce an address", "CAP_NET_RAW")

@@ -2,7 +2,6 @@ package docs
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -33,27 +32,6 @@ func TestConfigurations(t *testing.T) {
 	if seen < 2 {
 		t.Errorf("only %d configurations were found", seen)
 	}
-}
-
-// The become hook of docs/hooks.md works where there is no arping, and does not hide it.
-func TestHookSaysThatNobodyWasTold(t *testing.T) {
-	for _, b := range pageAt(t, "docs/hooks.md").blocks() {
-		if !strings.Contains(b.text, "ip address replace") {
-			continue
-		}
-		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "ip"), []byte("#!/bin/sh\n"), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		hook := exec.Command("/bin/sh", "-c", b.text)
-		hook.Env = []string{"PATH=" + dir}
-		said, err := hook.CombinedOutput()
-		if err != nil || !strings.Contains(string(said), "neighbours not told") {
-			t.Errorf("%v, and it says %q", err, said)
-		}
-		return
-	}
-	t.Error("docs/hooks.md has no hook of a virtual address")
 }
 
 // Every command of bully-agent that a page shows, or names in its text, exists and takes the flags that it has there. What
