@@ -70,8 +70,12 @@ type Config struct {
 	Transport memberlist.NodeAwareTransport
 
 	// Seeds are hosts to join by: "name", "name:port", "10.0.0.7:7950",
-	// "[fd00::7]:7950". Names are resolved again at every attempt.
+	// "[fd00::7]:7950", or what Find turns into these. Names are resolved again at every
+	// attempt.
 	Seeds []string
+
+	// Find is asked at every attempt what hosts a seed stands for; nil: itself.
+	Find Finder
 
 	// Resolve looks a seed's name up; nil means the system's resolver. It is
 	// called in a goroutine of its own and should end with its context.

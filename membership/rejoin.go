@@ -51,11 +51,18 @@ var settled = []time.Duration{2 * time.Second, 8 * time.Second}
 // Resolver gives the addresses of a host's name, as net.Resolver does.
 type Resolver func(ctx context.Context, host string) ([]netip.Addr, error)
 
+// Finder gives the hosts that a seed stands for, in the forms of Config.Seeds: itself, or
+// what somebody else knows of now. There may be hosts and an error: what was found in
+// spite of it. It is called in a goroutine of its own, for a seed never twice at a time, and
+// must end by itself, sooner if its context does.
+type Finder func(ctx context.Context, seed string) (hosts []string, err error)
+
 // rejoin is the state of the loop that looks for members who are not there: the
 // seeds, and everybody who died without leaving. memberlist forgets a dead
 // member after half a minute and never speaks to it again (P8), so
 // without this loop a partition that lasts longer is for ever.
 type rejoin struct {
+	find        Finder
 	resolve     Resolver
 	defaultPort uint16
 	random      *rand.Rand    // the loop's
@@ -67,14 +74,17 @@ type rejoin struct {
 
 	mu       sync.Mutex
 	seeds    []string
-	lostAt   time.Time       // when a member was lost last, or the link came back
+	lostAt   time.Time // when a member was lost last, or the link came back
+	next     time.Time // when all are tried again
+	failing  map[string]SeedFailure
 	underWay map[string]bool // seeds and addresses that are being tried
-	state    JoinState       // but Seeds, Lost, Refused and Kept
+	state    JoinState       // but Seeds, Failing, Lost, Refused and Kept
 }
 
 // JoinState is what status shows of joining.
 type JoinState struct {
 	Seeds       []string
+	Failing     []SeedFailure     // seeds of which not all that was asked for was found, by name
 	Lost        int               // addresses of members that died without leaving, all tried again and again
 	LastSuccess time.Time         // when another agent last exchanged its list of members with us at our request
 	LastError   string            // of the last attempt that failed
@@ -83,8 +93,16 @@ type JoinState struct {
 	Kept        map[string]uint64 // datagrams and streams that memberlist did not get, by cause
 }
 
+// SeedFailure is a seed that could not be turned into addresses, or not wholly.
+type SeedFailure struct {
+	Seed string
+	Err  string
+	Next time.Time // of the next attempt
+}
+
 func newRejoin(cfg Config) *rejoin {
 	r := &rejoin{
+		find:        cfg.Find,
 		resolve:     cfg.Resolve,
 		defaultPort: cfg.DefaultPort,
 		nudged:      make(chan struct{}, 1),
@@ -92,6 +110,10 @@ func newRejoin(cfg Config) *rejoin {
 		joining:     make(chan struct{}, maxJoining),
 		seeds:       slices.Clone(cfg.Seeds),
 		underWay:    make(map[string]bool),
+		failing:     make(map[string]SeedFailure),
+	}
+	if r.find == nil {
+		r.find = func(_ context.Context, seed string) ([]string, error) { return []string{seed}, nil }
 	}
 	if r.resolve == nil {
 		r.resolve = func(ctx context.Context, host string) ([]netip.Addr, error) {
@@ -125,14 +147,16 @@ func (m *Membership) Rejoin(ctx context.Context) error {
 		case <-m.rejoin.lost:
 			if quick := time.Now().Add(m.rejoin.pause()); quick.Before(next) {
 				next = quick
+				m.rejoin.tellNext(next)
 				timer.Reset(time.Until(next))
 			}
 			continue
 		case <-m.rejoin.nudged:
 		case <-timer.C:
 		}
-		m.lookForAbsent(ctx)
 		next = time.Now().Add(m.rejoin.pause())
+		m.rejoin.tellNext(next)
+		m.lookForAbsent(ctx)
 		timer.Reset(time.Until(next))
 	}
 }
@@ -147,6 +171,7 @@ func (m *Membership) Nudge() {
 func (m *Membership) SetSeeds(seeds []string) {
 	m.rejoin.mu.Lock()
 	m.rejoin.seeds = slices.Clone(seeds)
+	maps.DeleteFunc(m.rejoin.failing, func(seed string, _ SeedFailure) bool { return !slices.Contains(seeds, seed) })
 	m.rejoin.mu.Unlock()
 	notify(m.rejoin.nudged)
 }
@@ -156,6 +181,11 @@ func (m *Membership) JoinState() JoinState {
 	m.rejoin.mu.Lock()
 	s := m.rejoin.state
 	s.Seeds = slices.Clone(m.rejoin.seeds)
+	for _, seed := range slices.Sorted(maps.Keys(m.rejoin.failing)) {
+		f := m.rejoin.failing[seed]
+		f.Next = m.rejoin.next
+		s.Failing = append(s.Failing, f)
+	}
 	m.rejoin.mu.Unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -248,19 +278,63 @@ func (r *rejoin) start(key string, try func()) {
 	}()
 }
 
-// trySeed resolves a seed, again at each attempt, and tries what it finds.
+// trySeed finds out what hosts a seed stands for and resolves their names, again at each
+// attempt, and tries what it finds. No name waits for another.
 func (m *Membership) trySeed(ctx context.Context, seed string, again bool) {
-	addrs, err := m.rejoin.lookup(ctx, seed)
-	if err != nil {
-		if ctx.Err() == nil {
-			m.rejoin.failed(fmt.Sprintf("seed %s: %v", seed, err))
-			m.sayMinutely("seed not resolved", seed, err)
-		}
+	hosts, err := m.rejoin.find(ctx, seed)
+	problems := make([]error, len(hosts))
+	var group sync.WaitGroup
+	for i, host := range hosts {
+		group.Go(func() {
+			addrs, err := m.rejoin.lookup(ctx, host)
+			for _, addr := range addrs {
+				m.tryAddr(ctx, addr, again)
+			}
+			problems[i] = err
+		})
+	}
+	group.Wait()
+	if ctx.Err() == nil {
+		m.noteSeed(seed, inOneLine(errors.Join(err, errors.Join(problems...))))
+	}
+}
+
+// noteSeed keeps, and says each minute, what has not been found of a seed; nil: all was.
+func (m *Membership) noteSeed(seed string, err error) {
+	r := m.rejoin
+	r.mu.Lock()
+	isWanted, in := slices.Contains(r.seeds, seed), time.Until(r.next)
+	if err == nil || !isWanted {
+		delete(r.failing, seed)
+	} else {
+		r.failing[seed] = SeedFailure{Seed: seed, Err: err.Error()}
+	}
+	r.mu.Unlock()
+	if err == nil || !isWanted {
 		return
 	}
-	for _, addr := range addrs {
-		m.tryAddr(ctx, addr, again)
+	r.failed(fmt.Sprintf("seed %s: %v", seed, err))
+	if m.log.minutely("seed not resolved " + seed) {
+		m.log.info("seed not resolved, trying again", "addr", seed, "err", err, "in", max(in, 0).Round(100*time.Millisecond))
 	}
+}
+
+// inOneLine makes one line of an error of several, the first of them and how many more there
+// are; nil of nil.
+func inOneLine(err error) error {
+	const most = 3 // arbitrary: a log line is cut at maxLine
+	if err == nil {
+		return nil
+	}
+	lines := strings.Split(err.Error(), "\n")
+	if len(lines) == 1 {
+		return err
+	}
+	text := strings.Join(lines[:min(len(lines), most)], "; ")
+	if more := len(lines) - most; more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	return errors.New(text)
 }
 
 // lookup gives the addresses of "host", "host:port", "IP", "IP:port" or
@@ -429,6 +503,12 @@ func (m *Membership) sayMinutely(msg, addr string, err error) {
 	if m.log.minutely(msg + " " + addr) {
 		m.log.info(msg+", trying again", "addr", addr, "err", err)
 	}
+}
+
+func (r *rejoin) tellNext(at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.next = at
 }
 
 func (r *rejoin) failed(text string) {
