@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -33,15 +34,35 @@ const (
 // own, which is dead when it returns unless it hangs in the kernel. Its output is read and
 // forgotten, but for the last line. ctx ends it early. The caller's goroutine must be
 // locked to its thread: see start.
-func CheckUp(ctx context.Context, name string, cmd Command, timeout time.Duration, socket string) (c Checkup) {
+func CheckUp(ctx context.Context, name string, cmd Command, timeout time.Duration, socket string) Checkup {
+	env := cleanEnviron("BULLY_EVENT=check", "BULLY_CHECK="+safe(name), "BULLY_SOCKET="+safe(socket))
+	return consult(ctx, cmd, env, timeout, newOutput(hclog.NewNullLogger()))
+}
+
+// Ask runs a command once as CheckUp does, one that answers a question, and gives the
+// beginning of what it wrote to its standard output: at most most bytes. It is given even if
+// the command failed. Said is the last line of its standard error, if there was any.
+func Ask(ctx context.Context, question string, cmd Command, timeout time.Duration, socket string, most int) (text []byte, c Checkup) {
+	answer := &head{most: most}
+	out := newOutput(hclog.NewNullLogger())
+	var complaint tail
+	out.also = map[string]io.Writer{"stdout": answer, "stderr": writerFunc(func(p []byte) (int, error) { complaint.write(p); return len(p), nil })}
+	c = consult(ctx, cmd, cleanEnviron("BULLY_EVENT="+safe(question), "BULLY_SOCKET="+safe(socket)), timeout, out)
+	if said, _ := complaint.bytes(); len(said) > 0 {
+		c.Said = lastLine(said)
+	}
+	return answer.bytes(), c
+}
+
+// consult runs a command once; out is its output's.
+func consult(ctx context.Context, cmd Command, env []string, timeout time.Duration, out *output) (c Checkup) {
 	if c.Err = Check(cmd); c.Err != nil {
 		return c
 	}
 	l := newLeash(timeout, checkGrace)
 	stop := context.AfterFunc(ctx, func() { l.pull(errStopping, time.Time{}) })
 	defer stop()
-	out := newOutput(hclog.NewNullLogger())
-	p, err := start(cmd.argv(), checkEnviron(name, socket), nil, out)
+	p, err := start(cmd.argv(), env, nil, out)
 	if err != nil {
 		return Checkup{Err: err}
 	}
@@ -70,8 +91,8 @@ func (c Checkup) Why() string {
 	return oneLine(c.Err.Error()) + ": " + c.Said
 }
 
-// checkEnviron is clean, as a hook's is, and says no more than which check this is.
-func checkEnviron(name, socket string) []string {
+// cleanEnviron is a hook's without what is said of events, and these.
+func cleanEnviron(also ...string) []string {
 	var env []string
 	for _, v := range inherited {
 		value := os.Getenv(v.name)
@@ -80,7 +101,7 @@ func checkEnviron(name, socket string) []string {
 		}
 		env = append(env, v.name+"="+value)
 	}
-	return append(env, "BULLY_EVENT=check", "BULLY_CHECK="+safe(name), "BULLY_SOCKET="+safe(socket))
+	return append(env, also...)
 }
 
 // lastLine gives the last line of text that is more than blanks, without what would end a

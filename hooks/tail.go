@@ -56,6 +56,29 @@ func (t *tail) bytes() (kept []byte, total int64) {
 	return kept, t.total
 }
 
+// head keeps the first bytes of what is written to it, and forgets the rest. Safe for
+// concurrent use.
+type head struct {
+	most int
+
+	mu   sync.Mutex
+	kept []byte // Invariant: at most most
+}
+
+// Write implements io.Writer; it never fails.
+func (h *head) Write(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.kept = append(h.kept, p[:min(len(p), h.most-len(h.kept))]...)
+	return len(p), nil
+}
+
+func (h *head) bytes() []byte {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return bytes.Clone(h.kept)
+}
+
 // lines cuts one stream into lines of at most maxLine bytes. Once admit has said no,
 // what came with the line is counted, and costs hardly anything: a flood is of many
 // short lines. It belongs to the goroutine that reads the stream.
