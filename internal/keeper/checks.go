@@ -19,24 +19,30 @@ func (k *keeper) sayCheck(r checkrun.Report) {
 	k.say(report{Say: sayCheck, Check: &r})
 }
 
-// endChecks ends what runs of them, in the background; the caller holds mu.
+// endChecks ends what runs of them and of the programs that name hosts, in the background; the
+// caller holds mu.
 func (k *keeper) endChecks() {
+	k.endAsks()
 	if k.checks != nil {
 		go k.checks.Close()
 	}
 }
 
-// awaitChecks has checks end, and waits for that a moment: what they have started would
+// awaitChecks has all of these end, and waits for that a moment: what they have started would
 // outlive this process.
 func (k *keeper) awaitChecks() {
 	k.mu.Lock()
 	checks := k.checks
+	k.endAsks()
 	k.mu.Unlock()
-	if checks == nil {
-		return
-	}
 	ended := make(chan struct{})
-	go func() { defer close(ended); checks.Close() }()
+	go func() {
+		defer close(ended)
+		if checks != nil {
+			checks.Close()
+		}
+		k.asking.Wait()
+	}()
 	select {
 	case <-ended:
 	case <-time.After(goodbye):

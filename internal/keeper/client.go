@@ -70,6 +70,7 @@ type Client struct {
 	isTaken bool         // it was silent: the keeper has ended it
 	untold  []hooks.Result
 	checks  map[string]checkrun.Report // by name; untold
+	asks    map[string]*question       // by program; what the keeper has not answered
 }
 
 // undertaking is an event whose end is not known.
@@ -111,7 +112,7 @@ func New(cfg Config) *Client {
 	}
 	c := &Client{cfg: cfg, hooks: cfg.Hooks, results: make(chan hooks.Result, resultRoom), toTell: make(chan struct{}, 1),
 		cleaned: make(chan hooks.Result, 1), ended: make(chan struct{}), gone: make(chan struct{}), phase: opened,
-		toCheck: make(chan struct{}, 1), checks: map[string]checkrun.Report{}}
+		toCheck: make(chan struct{}, 1), checks: map[string]checkrun.Report{}, asks: map[string]*question{}}
 	c.jobs = newJobs(c)
 	return c
 }

@@ -30,6 +30,8 @@ func (c *Client) hear(k *process, r report) (answer func()) {
 		return c.onDealt(r.ID, res)
 	case sayRecovered:
 		c.jobs.onRecovered(r.Err)
+	case sayReply:
+		c.onReply(*r.Reply)
 	case sayJob:
 		c.jobs.onEnded(*r.Job)
 	case sayLog:
@@ -113,6 +115,7 @@ func (c *Client) lost(k *process, why error) {
 		return
 	}
 	c.keeper = nil
+	c.forgetAsked()
 	if c.phase == closing {
 		for len(c.open) > 0 {
 			c.abandon(c.open[0], ErrDied)

@@ -28,6 +28,10 @@ type keeper struct {
 	stop context.CancelFunc
 	ran  chan struct{} // closed when the Runner's Run has returned
 
+	asks    context.Context // of the programs that name hosts
+	endAsks context.CancelFunc
+	asking  sync.WaitGroup // one for each; Invariant: nothing is added once asks has ended
+
 	mu       sync.Mutex // guards all below, and the reading of conn
 	orders   *decoder
 	runner   *hooks.Runner
@@ -35,16 +39,17 @@ type keeper struct {
 	checks   *checkrun.Runner // nil: it is not open yet
 	settings Settings
 	phase    phase
-	lock     *os.File      // held for as long as this lives; nil: it is not open yet
-	cleaned  chan struct{} // closed when no clean-up runs; nil: there was none
-	deadline instant       // of the lease, as renewed last; 0: it does not end by itself
-	isWatch  bool          // the agent is silent if it passes
-	minded   uint64        // epoch of the event that set isWatch last
-	isDead   bool          // the agent is
-	isDeaf   bool          // its socket is closed: it may live, and says nothing
-	heard    uint64        // number of the last order
-	will     []Letter      // what is left; none: nothing
-	isLent   bool          // somebody acts on the lease beside what runs here
+	lock     *os.File            // held for as long as this lives; nil: it is not open yet
+	cleaned  chan struct{}       // closed when no clean-up runs; nil: there was none
+	deadline instant             // of the lease, as renewed last; 0: it does not end by itself
+	isWatch  bool                // the agent is silent if it passes
+	minded   uint64              // epoch of the event that set isWatch last
+	isDead   bool                // the agent is
+	isDeaf   bool                // its socket is closed: it may live, and says nothing
+	heard    uint64              // number of the last order
+	will     []Letter            // what is left; none: nothing
+	isLent   bool                // somebody acts on the lease beside what runs here
+	asked    map[string]*inquiry // by program
 	bounds   bounds
 }
 
@@ -62,6 +67,8 @@ const (
 func newKeeper(c *conn, a agent, t timer, read Reader) *keeper {
 	k := &keeper{conn: c, agent: a, timer: t, read: read, orders: newDecoder(), out: newOutbox(), over: make(chan struct{}), ran: make(chan struct{})}
 	k.ctx, k.stop = context.WithCancel(context.Background())
+	k.asks, k.endAsks = context.WithCancel(context.Background())
+	k.asked = map[string]*inquiry{}
 	return k
 }
 
@@ -169,6 +176,8 @@ func (k *keeper) obey(o order) {
 	case o.Do == toLend, o.Do == toReturn:
 		k.isLent = o.Do == toLend
 		k.say(report{Say: sayAck})
+	case o.Do == toAsk:
+		k.ask(o.Program)
 	default:
 		k.obeyForJobs(o)
 	}
@@ -242,7 +251,7 @@ func (k *keeper) reload() {
 		jobs = map[string]Job{}
 	}
 	maps.Copy(jobs, next.Jobs)
-	k.settings.Hooks, k.settings.Jobs, k.settings.Checks = next.Hooks, jobs, next.Checks
+	k.settings.Hooks, k.settings.Jobs, k.settings.Checks, k.settings.Programs = next.Hooks, jobs, next.Checks, next.Programs
 	k.checks.Set(k.settings.Checks, false)
 	k.runner.SetConfig(k.settings.Hooks)
 	k.jobs.SetGrace(next.JobGrace)

@@ -37,6 +37,7 @@ const (
 	toEnd     verb = "end"     // Run, Cause
 	toSweep   verb = "sweep"   // Known: jobs besides those that are configured whose output is kept
 	toLose    verb = "lose"    // for jobs: the leadership is over; Cause
+	toAsk     verb = "ask"     // Program: run it once, and tell what it prints
 	toClose   verb = "close"   // end what runs, and go
 )
 
@@ -55,6 +56,7 @@ type order struct {
 	Job        *attempt
 	Run, Cause string
 	Known      []string
+	Program    string
 }
 
 // attempt is one of a job's run: a jobrun.Order without what only the configuration says.
@@ -82,6 +84,7 @@ const (
 	sayRecovered word = "recovered" // Err
 	sayJob       word = "job"       // Job
 	sayCheck     word = "check"     // Check
+	sayReply     word = "reply"     // Reply
 )
 
 // report is what the keeper has to tell.
@@ -98,6 +101,7 @@ type report struct {
 	Log     *line
 	Job     *jobrun.Result
 	Check   *checkrun.Report
+	Reply   *reply
 }
 
 // outcome is a hooks.Result whose error has become a text.

@@ -37,6 +37,7 @@ var (
 	leadershipRate   = rate{burst: 200, refill: 5}
 	notificationRate = rate{burst: 1000, refill: 20}
 	jobRate          = rate{burst: 1000, refill: 10}
+	questionRate     = rate{burst: 100, refill: 16} // each of the programs that name hosts once a second
 )
 
 // rate is a number at once, and of more for each second.
@@ -60,7 +61,7 @@ func (a *allowance) take(r rate, now instant) bool {
 
 // bounds is what a keeper has granted so far.
 type bounds struct {
-	leadership, notification, job allowance
+	leadership, notification, job, question allowance
 
 	began    uint64          // the highest epoch whose become-leader was asked for
 	queued   int             // leadership events without a result

@@ -15,6 +15,11 @@ type Settings struct {
 	Jobs  map[string]Job // by name
 	// Checks are of this host; they run for as long as the keeper has an agent.
 	Checks []checkrun.Check
+	// Programs name hosts to join: absolute paths, run without arguments when the agent asks
+	// what they print. Each has AskTimeout, and AskMost bytes of it are read.
+	Programs   []string
+	AskTimeout time.Duration
+	AskMost    int
 	// Budget is how long before the deadline a silent agent loses its leadership: what
 	// TERM, KILL and the lose-leadership hook have. More gives them more time; it must
 	// stay below what a healthy agent leaves of its lease between two renewals.
