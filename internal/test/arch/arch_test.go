@@ -38,13 +38,14 @@ var layers = map[string]layer{
 	"internal/test/browser": {may: ""},
 	"internal/screen":       {may: ""},
 	"internal/doctor":       {may: "internal/control"},
+	"internal/discovery":    {may: "wire"},
 	"internal/lab/netlab":   {may: ""},
 	"internal/lab/verdict":  {may: "", pure: true},
 	"internal/test/attack":  {may: "wire"},
 	"internal/test/boot":    {may: "internal/lab/netlab internal/test/traces"},
 	"internal/test/e2e":     {may: ""},
-	"internal/config":       {may: "agent election membership hooks internal/control internal/jobs internal/key internal/httpd hooks/checkrun"},
-	"agent":                 {may: "wire election membership internal/transport internal/sealed internal/key hooks hooks/jobrun internal/jobs internal/control internal/durable internal/httpd internal/metrics election/lease internal/keeper internal/record internal/page hooks/checkrun"},
+	"internal/config":       {may: "agent election membership hooks internal/control internal/jobs internal/key internal/httpd hooks/checkrun internal/discovery"},
+	"agent":                 {may: "wire election membership internal/transport internal/sealed internal/key hooks hooks/jobrun internal/jobs internal/control internal/durable internal/httpd internal/metrics election/lease internal/keeper internal/record internal/page hooks/checkrun internal/discovery"},
 	"membership":            {may: "wire internal/transport"},
 	"internal/transport":    {may: "wire"},
 	"internal/sealed":       {may: "wire internal/key internal/transport"},
@@ -93,6 +94,7 @@ var onlyInTests = []string{"internal/test/lantest", "internal/test/hostile", "in
 // test, so that no dependency comes in unnoticed. Tests may import anything.
 var homes = map[string]string{
 	"github.com/hashicorp/memberlist":   "membership internal/transport internal/sealed internal/test/lantest", // the last three for its interface types
+	"github.com/hashicorp/mdns":         "internal/discovery",
 	"github.com/urfave/cli":             "internal/cli",
 	"github.com/coreos/go-systemd":      "internal/cli internal/sdnotify", // the journal, and what the service manager is told
 	"golang.org/x/term":                 "internal/cli internal/screen",
