@@ -35,6 +35,7 @@ import (
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/hooks/checkrun"
 	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/internal/discovery"
 	"github.com/bully-agent/bully-agent/internal/httpd"
 	"github.com/bully-agent/bully-agent/internal/keeper"
 	"github.com/bully-agent/bully-agent/internal/key"
@@ -79,6 +80,8 @@ type Config struct {
 	Insecure bool
 	// Resolve replaces the system's resolver for Seeds; nil keeps it.
 	Resolve membership.Resolver
+	// CheckSeed says why a text that a source of Seeds gives is no host[:port]; nil: all are.
+	CheckSeed func(text string) error
 	// WatchLink watches this host's own link: NetlinkWatch in the binary. Nil:
 	// nobody watches it.
 	WatchLink LinkWatch
@@ -167,6 +170,8 @@ type Runner interface {
 	Status() keeper.Status
 	Owed() (hooks.Epoch, bool)
 	IsRunning(kind hooks.Kind) bool
+	// Ask runs a program that names hosts, and gives what it printed.
+	Ask(ctx context.Context, program string) ([]byte, error)
 	// Checked receives when Checks may have something: what has changed about checks.
 	Checked() <-chan struct{}
 	Checks() []checkrun.Report
@@ -196,8 +201,9 @@ type agent struct {
 	socket    net.Listener    // nil: no control socket
 	web       *httpd.Listener // nil: the network asks nothing
 	members   *membership.Membership
-	runner    Runner    // the keeper
-	jobRunner JobRunner // the keeper too
+	sources   *discovery.Sources // that join names
+	runner    Runner             // the keeper
+	jobRunner JobRunner          // the keeper too
 	inbox     chan received
 	calls     chan func()
 	ties      chan *tie // the newest wish for a tether; the loop puts it in
@@ -322,6 +328,9 @@ func (a *agent) close() {
 	if a.web != nil {
 		_ = a.web.Close()
 	}
+	if a.sources != nil {
+		a.sources.Close()
+	}
 	if a.seat != nil {
 		a.seat.close()
 	}
@@ -445,9 +454,10 @@ func (a *agent) join() error {
 	}
 	self := a.seat.member()
 	self.Name, self.Addr = a.cfg.Name, a.advertised()
+	a.openSources()
 	var err error
 	a.members, err = membership.New(membership.Config{Self: self, Cluster: a.cfg.Cluster, Transport: a.lan,
-		Seeds: a.cfg.Seeds, Resolve: a.cfg.Resolve, Profile: a.cfg.Profile, Unproven: a.cfg.Election.Forgeable, Logger: a.log.Named("membership")})
+		Seeds: a.cfg.Seeds, Find: a.sources.Find, Resolve: a.cfg.Resolve, DefaultPort: a.lan.Addr().Port(), Profile: a.cfg.Profile, Unproven: a.cfg.Election.Forgeable, Logger: a.log.Named("membership")})
 	if err != nil {
 		return fmt.Errorf("start membership: %w", err)
 	}

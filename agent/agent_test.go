@@ -52,6 +52,9 @@ func (f *fakeHooks) say(reports ...checkrun.Report) {
 	f.checked <- struct{}{}
 }
 
+func (f *fakeHooks) Ask(context.Context, string) ([]byte, error) {
+	return nil, errors.New("it runs no program")
+}
 func (f *fakeHooks) Checked() <-chan struct{} { return f.checked }
 func (f *fakeHooks) Checks() []checkrun.Report {
 	f.mu.Lock()

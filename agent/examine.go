@@ -49,7 +49,7 @@ func (a *agent) Examine(ctx context.Context) (control.Examination, error) {
 		out.Scheduling = a.cfg.Scheduling()
 	}
 	j := a.members.JoinState()
-	out.Seeds, out.JoinError = j.Seeds, j.LastError
+	out.Seeds, out.JoinError, out.Failing = j.Seeds, j.LastError, failingSeeds(j)
 	var group sync.WaitGroup
 	group.Go(func() { out.Peers = a.askOthers(ctx) })
 	group.Go(func() { out.SyncMS, out.SyncError = a.timeSyncs() })

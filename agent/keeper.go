@@ -6,6 +6,7 @@ import (
 	"github.com/bully-agent/bully-agent/election/lease"
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/internal/discovery"
 	"github.com/bully-agent/bully-agent/internal/jobs"
 	"github.com/bully-agent/bully-agent/internal/keeper"
 )
@@ -24,6 +25,7 @@ func KeeperSettings(cfg Config) keeper.Settings {
 	s := keeper.Settings{Hooks: cfg.Hooks, Jobs: map[string]keeper.Job{}, Budget: cfg.Election.StopBudget / 2,
 		Takeover: lease.LeaderLength(cfg.Election.TakeoverDelay), JobGrace: cmp.Or(cfg.Hooks.Grace, jobs.DefaultGrace)}
 	s.Hooks.Dir, s.Hooks.Socket, s.Hooks.Logger = cfg.StateDir, cfg.Socket, nil
+	s.Programs, s.AskTimeout, s.AskMost = discovery.Programs(cfg.Seeds), discovery.Timeout, discovery.MaxText+1
 	if cfg.Apart != nil {
 		s.Readers = cfg.Apart.GID
 	}

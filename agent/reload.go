@@ -47,6 +47,7 @@ func (a *agent) reload(next Reloaded) {
 	a.view.self.Jobs = a.seat.reload(next.Jobs, next.Hooks.Grace)
 	a.members.SetJobs(a.view.self.Jobs)
 	a.cfg.Seeds = next.Seeds
+	a.sources.Set(next.Seeds)
 	a.members.SetSeeds(next.Seeds)
 	a.log.SetLevel(next.LogLevel)
 	a.checks.priority = next.Priority

@@ -29,6 +29,7 @@ type Examination struct {
 
 	Seeds     []string  `json:"seeds"`
 	JoinError string    `json:"join_error"` // of the last attempt to join that failed
+	Failing   []string  `json:"failing"`    // entries of join that do not give what they should, each in a line
 	Odd       []Odd     `json:"odd"`        // members with other settings
 	OtherJobs []string  `json:"other_jobs"` // members with other jobs
 	Waiting   []Waiting `json:"waiting"`    // for a restart

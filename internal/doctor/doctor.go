@@ -52,6 +52,7 @@ func Judge(e control.Examination) []Line {
 		}
 	}
 	j.others()
+	j.seeds()
 	j.datagrams()
 	j.streams()
 	j.address()
@@ -122,6 +123,13 @@ func (j *judge) others() {
 		j.say(OK, "others", "", "%s; their answers are not proven, since no key is used", j.whoAnswered())
 	default:
 		j.say(OK, "others", "", "%s", j.whoAnswered())
+	}
+}
+
+// seeds says which entries of join are of no use now.
+func (j *judge) seeds() {
+	if len(j.Failing) > 0 {
+		j.say(Warn, "join", "see docs/discovery.md, or take it out of join", "%s", list(j.Failing))
 	}
 }
 

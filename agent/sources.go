@@ -1,0 +1,37 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/bully-agent/bully-agent/internal/discovery"
+	"github.com/bully-agent/bully-agent/membership"
+)
+
+// openSources makes what the entries of join are asked by.
+func (a *agent) openSources() {
+	a.sources = discovery.New(discovery.Config{Run: a.runProgram, Check: a.cfg.CheckSeed, Cluster: a.cfg.Cluster, Self: a.advertised()})
+	a.sources.Set(a.cfg.Seeds)
+}
+
+// keeperPatience is how much longer than the program's own time the keeper's word on it may
+// take: TERM, KILL, and what even that does not end at once.
+const keeperPatience = 5 * time.Second
+
+// runProgram has the keeper run a program that names hosts: this process may have given up
+// the right to.
+func (a *agent) runProgram(ctx context.Context, program string) ([]byte, error) {
+	ctx, end := context.WithTimeout(ctx, discovery.Timeout+keeperPatience)
+	defer end()
+	return a.runner.Ask(ctx, program)
+}
+
+// failingSeeds are the entries of join that do not give what they should, each in a line.
+func failingSeeds(j membership.JoinState) (lines []string) {
+	for _, f := range j.Failing {
+		in := max(f.Next.Sub(wallClock()), 0).Round(100 * time.Millisecond)
+		lines = append(lines, fmt.Sprintf("join %s: %s; tried again in %v", f.Seed, f.Err, in))
+	}
+	return lines
+}
