@@ -27,6 +27,7 @@ func agentConfig(c *config.Config) agent.Config {
 		Election:  electionConfig(c),
 		Profile:   c.Network.Profile,
 		Seeds:     c.Network.Join,
+		CheckSeed: config.CheckSeed,
 		StateDir:  c.Node.StateDir,
 		Record:    c.Log.Record,
 		Hooks:     hooksConfig(c),

@@ -1,21 +1,26 @@
 package config
 
 import (
+	"cmp"
 	"net"
 	"net/netip"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/bully-agent/bully-agent/internal/discovery"
 )
 
 // defaultPort is the agent's UDP and TCP port.
 const defaultPort = 7950
 
-// seed is a host, by name or address, and a port; port 0 means the port of network.bind.
+// seed is a host, by name or address, and a port; port 0 means the port of network.bind. Or it
+// is a source of hosts, as it was written (docs/discovery.md).
 type seed struct {
-	host string
-	port uint16
+	host   string
+	port   uint16
+	source string // "": it is a host
 }
 
 // splitSeed reads host, host:port, v4[:port], v6 or [v6][:port]. An empty host is left to the caller.
@@ -179,6 +184,9 @@ var joinField = field{
 		seeds := make([]seed, 0, len(hosts))
 		for i, host := range hosts {
 			s, err := parseJoin(host)
+			if err == nil && s.source != "" {
+				err = checkAgain(seeds, s)
+			}
 			if err != nil {
 				err.place = v.elem(i)
 				return err
@@ -189,6 +197,23 @@ var joinField = field{
 		return nil
 	},
 	get: func(c *Config) any { return c.Network.Join },
+}
+
+// checkAgain refuses a source that was named before, and one too many.
+func checkAgain(before []seed, s seed) *Error {
+	sources := 0
+	for _, b := range before {
+		if b.source == s.source {
+			return wrong("%s is there twice: expected each source once", quote(s.source))
+		}
+		if b.source != "" {
+			sources++
+		}
+	}
+	if sources == discovery.MaxSources {
+		return wrong("%s is one source too many: expected at most %d", quote(s.source), discovery.MaxSources)
+	}
+	return nil
 }
 
 func joinList(v value) ([]string, *Error) {
@@ -232,7 +257,78 @@ var (
 	numericPattern = regexp.MustCompile(`(^|\.)[0-9]+\.?$`)
 )
 
+// CheckSeed says why a text is no host[:port] as network.join takes them; nil: it is one. The
+// error is one line.
+func CheckSeed(text string) error {
+	if _, err := parseHost(text); err != nil {
+		return err
+	}
+	return nil
+}
+
+// parseJoin reads an entry of network.join.
 func parseJoin(s string) (seed, *Error) {
+	if discovery.IsSource(s) {
+		return seed{source: s}, checkSource(s)
+	}
+	if err := checkScheme(s); err != nil {
+		return seed{}, err
+	}
+	return parseHost(s)
+}
+
+// checkSource looks at the form of a source. Whether the host has such a program is CheckHost's
+// to find out.
+func checkSource(s string) *Error {
+	if name, ok := strings.CutPrefix(s, discovery.SRV); ok {
+		switch {
+		case name == "":
+			return wrong("%s names no records: expected srv:NAME", quote(s)).hint("write %s", quote("srv:_bully-agent._udp.lan"))
+		case len(name) > 253 || name[0] != '_' || !hostPattern.MatchString(name): // RFC 2782; and "srv:7950" is a host
+			return wrong("%s: %s is no name of SRV records: expected srv:NAME", quote(s), quote(name)).
+				hint("write %s; a host that is called srv is \"srv.\"", quote("srv:_bully-agent._udp.lan"))
+		}
+		return nil
+	}
+	program, ok := strings.CutPrefix(s, discovery.Exec)
+	switch {
+	case !ok: // mdns
+		return nil
+	case program == "":
+		return wrong("%s names no program: expected exec:/PATH", quote(s))
+	case strings.ContainsAny(program, " \t"):
+		return wrong("%s has a blank: expected exec:/PATH, which gets no arguments", quote(s)).hint("write a script that calls it with its arguments")
+	case !strings.HasPrefix(program, "/"):
+		return wrong("%s is not an absolute path: expected exec:/PATH", quote(s))
+	}
+	return nil
+}
+
+// checkScheme tells what was meant to be a source from a host with a port. A URL and an IPv6
+// address are others' to judge.
+func checkScheme(s string) *Error {
+	const expected = "host[:port], srv:NAME, exec:/PATH or mdns"
+	scheme, rest, found := strings.Cut(s, ":")
+	scheme = strings.ToLower(scheme)
+	switch {
+	case scheme == discovery.MDNS:
+		return wrong("%s is not a source of hosts: expected %s", quote(s), expected).hint("write %s", quote(discovery.MDNS))
+	case !found || strings.Trim(rest, "0123456789") == "" || strings.Contains(rest, ":") || strings.HasPrefix(rest, "//"):
+		return nil
+	}
+	err := wrong("%s is neither host:port nor a source of hosts: expected %s", quote(s), expected)
+	switch near := nearest(scheme, []string{"srv", "exec", discovery.MDNS}); near {
+	case "":
+		return err
+	case discovery.MDNS:
+		return err.hint("did you mean %s?", quote(near))
+	default:
+		return err.hint("did you mean %s?", quote(near+":"+rest))
+	}
+}
+
+// parseHost reads an entry of network.join that is a host.
+func parseHost(s string) (seed, *Error) {
 	if s == "" {
 		return seed{}, wrong("an entry is empty: expected host[:port]")
 	}
@@ -257,14 +353,14 @@ func parseJoin(s string) (seed, *Error) {
 	return at, nil
 }
 
-// hostPorts writes seeds out with their port, each once.
+// hostPorts writes seeds out, hosts with their port, each once.
 func hostPorts(seeds []seed, port uint16) []string {
 	var list []string
 	for _, s := range seeds {
 		if s.port == 0 {
 			s.port = port
 		}
-		text := net.JoinHostPort(s.host, strconv.Itoa(int(s.port)))
+		text := cmp.Or(s.source, net.JoinHostPort(s.host, strconv.Itoa(int(s.port))))
 		if !slices.Contains(list, text) {
 			list = append(list, text)
 		}

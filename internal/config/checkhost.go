@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bully-agent/bully-agent/internal/discovery"
 )
 
 // CheckHost compares the configuration with the host: are the addresses here, do the hooks and the jobs' commands exist, can the directories
@@ -36,6 +38,9 @@ func (c *Config) checkHost(h host) error {
 	check("hooks.on_lose_leadership", c.checkCommand(c.Hooks.OnLoseLeadership))
 	check("hooks.on_leader_change", c.checkCommand(c.Hooks.OnLeaderChange))
 	check("hooks.on_member_change", c.checkCommand(c.Hooks.OnMemberChange))
+	for _, program := range discovery.Programs(c.Network.Join) {
+		check("network.join", c.checkCommand(Command{Argv: []string{program}}))
+	}
 	for i := range c.Jobs {
 		if err := c.checkCommand(c.Jobs[i].Command); err != nil {
 			problems = append(problems, err.at(c.Jobs[i].place("command"), jobName+".command"))

@@ -47,6 +47,15 @@ func TestCheckHost(t *testing.T) {
 			flags: map[string]string{"on-lose-leadership": "DIR"},
 			want:  `--on-lose-leadership: "DIR" is not a file: expected a program`,
 		},
+		"source exists": {flags: map[string]string{"join": "exec:DIR/become"}},
+		"source missing": {
+			flags: map[string]string{"join": "alpha,exec:DIR/missing"},
+			want:  `--join: "DIR/missing" does not exist: expected a program`,
+		},
+		"source not executable": {
+			flags: map[string]string{"join": "exec:DIR/plain"},
+			want:  `--join: "DIR/plain" is not executable (mode 0644): expected a program; hint: chmod +x DIR/plain`,
+		},
 		"state below a file": {
 			flags: map[string]string{"state-dir": "DIR/plain/state"},
 			want:  `--state-dir: "DIR/plain/state" cannot be used: not a directory`,

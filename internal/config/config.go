@@ -59,7 +59,7 @@ type Network struct {
 	Bind      netip.AddrPort // UDP and TCP; the address may be unspecified, the port is 1–65535
 	Advertise netip.AddrPort // what others dial: never unspecified, multicast or link-local
 	Interface string         // name of the interface that has the advertised address; "" if none has (NAT)
-	Join      []string       // host:port, without repetitions, in the order given; names are not resolved
+	Join      []string       // host:port or a source of hosts, without repetitions, in the order given; names are not resolved
 	Profile   string         // "lan", "fast" or "wan": presets for Heartbeat, Lease and StopBudget
 	Key       string         // absolute path of the keys' file; "" if there is no home directory. See Ring
 	Insecure  bool           // no key is used

@@ -95,7 +95,7 @@ var settings = []Setting{
 	},
 	{
 		Key: "network.join", Flag: "join", Env: "BULLY_JOIN", Default: "", Repeatable: true, Reloadable: true,
-		Usage: "host[:port] of any member; names are resolved again at every attempt, for ever",
+		Usage: "host[:port] of any member, srv:NAME, exec:/PATH or mdns; all are asked again at every attempt, for ever",
 		field: joinField,
 	},
 	{
