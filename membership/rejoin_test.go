@@ -109,6 +109,95 @@ func TestWhoIsAskedToJoin(t *testing.T) {
 	})
 }
 
+// TestASeedThatIsAsked: what a seed stands for is asked at each attempt; hosts that it gives are
+// tried though some of them, or the rest of it, are not to be had, and that is told by seed, with
+// the next attempt, until it is mended or the seed is gone.
+func TestASeedThatIsAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		var asked atomic.Int32
+		var broken atomic.Bool
+		broken.Store(true)
+		alpha := s.startWith("alpha", func(cfg *Config) {
+			cfg.Seeds = []string{"source", "beta.lan"}
+			cfg.Find = func(_ context.Context, seed string) ([]string, error) {
+				if seed != "source" {
+					return []string{seed}, nil
+				}
+				asked.Add(1)
+				if broken.Load() {
+					return []string{"gone.lan", addrOf("beta").String()}, errors.New("line 2: nonsense\nline 3: nonsense")
+				}
+				return []string{addrOf("beta").String()}, nil
+			}
+			cfg.Resolve = func(_ context.Context, host string) ([]netip.Addr, error) {
+				if host == "gone.lan" {
+					return nil, errors.New("no such host")
+				}
+				return []netip.Addr{addrOf("beta").Addr()}, nil
+			}
+		})
+		beta := s.start("beta")
+		s.allSee(10*time.Second, alpha, beta)
+		failing := alpha.JoinState().Failing
+		if len(failing) != 1 || failing[0].Seed != "source" || failing[0].Err != "line 2: nonsense; line 3: nonsense; look up gone.lan: no such host" {
+			t.Fatalf("failing are %+v", failing)
+		}
+		if in := time.Until(failing[0].Next); in < 0 || in > steadyHigh {
+			t.Errorf("the next attempt is in %v", in)
+		}
+		time.Sleep(5 * time.Minute)
+		if said := len(s.log.lines("seed not resolved, trying again: addr=source")); said < 3 || said > 6 { // at the first attempt after a minute
+			t.Errorf("said %d times in five minutes", said)
+		}
+		if asked.Load() < 8 {
+			t.Errorf("asked %d times in five minutes; expected it at each attempt", asked.Load())
+		}
+		broken.Store(false)
+		s.within(steadyHigh+time.Second, "nothing fails", func() bool { return len(alpha.JoinState().Failing) == 0 })
+		broken.Store(true)
+		s.within(steadyHigh+time.Second, "the source fails again", func() bool { return len(alpha.JoinState().Failing) == 1 })
+		alpha.SetSeeds([]string{"beta.lan"})
+		time.Sleep(time.Minute)
+		if failing := alpha.JoinState().Failing; len(failing) > 0 {
+			t.Errorf("failing are %+v, of a seed that is gone", failing)
+		}
+	})
+}
+
+// TestASeedThatHangs keeps no other from being tried, and is not asked twice at a time.
+func TestASeedThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		var asked atomic.Int32
+		alpha := s.startWith("alpha", func(cfg *Config) {
+			cfg.Seeds = []string{"source", "beta.lan"}
+			cfg.Find = func(ctx context.Context, seed string) ([]string, error) {
+				if seed == "source" {
+					asked.Add(1)
+					<-ctx.Done()
+				}
+				return []string{addrOf("beta").String()}, nil
+			}
+		})
+		s.allSee(2*time.Second, alpha, s.start("beta"))
+		if n := asked.Load(); n != 1 {
+			t.Errorf("asked %d times while it hung", n)
+		}
+	})
+}
+
+func TestErrorsInOneLine(t *testing.T) {
+	for in, want := range map[string]string{"a": "a", "a\nb": "a; b", "a\nb\nc": "a; b; c", "a\nb\nc\nd\ne": "a; b; c; and 2 more"} {
+		if got := inOneLine(errors.New(in)).Error(); got != want {
+			t.Errorf("%q became %q, want %q", in, got, want)
+		}
+	}
+	if inOneLine(nil) != nil {
+		t.Error("nothing became an error")
+	}
+}
+
 // TestAYoungAgentAsksAgain: twice more, though its seed lives.
 func TestAYoungAgentAsksAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

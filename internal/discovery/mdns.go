@@ -144,13 +144,13 @@ func (m *multicast) announce(link *net.Interface) error {
 
 // ask asks on a link who is there.
 func (m *multicast) ask(ctx context.Context, link *net.Interface) ([]string, error) {
-	v4, v6 := heard(link)
-	if !v4 && !v6 {
+	network := heard(link)
+	if network == "" {
 		return nil, fmt.Errorf("mDNS on %s: there is no route for multicast: ip route add 224.0.0.0/4 dev %s", link.Name, link.Name)
 	}
 	entries := make(chan *mdns.ServiceEntry, maxAnswers)
 	err := mdns.QueryContext(ctx, &mdns.QueryParam{Service: service, Domain: domain, Timeout: listening, Interface: link,
-		Entries: entries, DisableIPv4: !v4, DisableIPv6: !v6, Logger: silent})
+		Entries: entries, DisableIPv4: network != "udp4", DisableIPv6: network != "udp6", Logger: silent})
 	if err != nil {
 		return nil, fmt.Errorf("mDNS on %s: %w", link.Name, err)
 	}
@@ -161,18 +161,22 @@ func (m *multicast) ask(ctx context.Context, link *net.Interface) ([]string, err
 	return hosts, nil
 }
 
-// heard says of which families the kernel lets multicast be joined without naming a link,
-// which is what the library does.
-func heard(link *net.Interface) (v4, v6 bool) {
-	can := func(network string) bool {
+// heard is the family to ask in: IPv4, or else IPv6, that the link has and in which the kernel
+// lets multicast be joined without naming a link, which is what the library does; "" if there
+// is none. Others answer in both. To ask in both would fail where one of them does, as IPv6
+// does while its address is still tentative.
+func heard(link *net.Interface) string {
+	for _, network := range []string{"udp4", "udp6"} {
 		conn, err := net.ListenMulticastUDP(network, nil, groups[network])
 		if err != nil {
-			return false
+			continue
 		}
 		_ = conn.Close()
-		return hasFamily(link, network == "udp6")
+		if hasFamily(link, network == "udp6") {
+			return network
+		}
 	}
-	return can("udp4"), can("udp6")
+	return ""
 }
 
 // hostsOf are the addresses of an answer, if it is one of this cluster's hosts and no other
