@@ -105,6 +105,7 @@ var quick = []string{
 	"TestKeeperRunsTheLoseHook", "TestKeeperLeavesNothingBehind", "TestStopDuringBecomeHook", "TestHandOverWaitsForJobs",
 	"TestExplainIfComesTrue", "TestExplainOnHosts", "TestExecRunsOnOneHost", "TestHoldFollowsTheLeader", "TestVirtualAddressFollowsTheLeader",
 	"TestKilledAtEachCallOnTheStateFile", "TestLeadersDiskBreaks", "TestDoctorNamesTheFault",
+	"TestSRVRecordsThatChange", "TestMDNS",
 	"TestCase86And88NetworkProcessHasNoRights", "TestCase87NetworkProcessWritesNothingOfTheKeepers",
 }
 
