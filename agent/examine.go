@@ -50,6 +50,9 @@ func (a *agent) Examine(ctx context.Context) (control.Examination, error) {
 	}
 	j := a.members.JoinState()
 	out.Seeds, out.JoinError, out.Failing = j.Seeds, j.LastError, failingSeeds(j)
+	if out.JoinError == "" && len(out.Failing) > 0 {
+		out.JoinError = out.Failing[0]
+	}
 	var group sync.WaitGroup
 	group.Go(func() { out.Peers = a.askOthers(ctx) })
 	group.Go(func() { out.SyncMS, out.SyncError = a.timeSyncs() })

@@ -203,7 +203,7 @@ func TestSeedResolvesLater(t *testing.T) {
 		if n := len(s.log.lines("seed not resolved")); n < 2 || n > 3 {
 			t.Errorf("%d lines in two and a half minutes; expected one a minute", n)
 		}
-		if got := beta.JoinState(); !strings.Contains(got.LastError, "alpha.lan") || !got.LastSuccess.IsZero() {
+		if got := beta.JoinState(); len(got.Failing) != 1 || !strings.Contains(got.Failing[0].Err, "look up alpha.lan: ") || !got.LastSuccess.IsZero() {
 			t.Errorf("join state is %+v; expected an error that names the seed", got)
 		}
 		s.within(30*time.Second, "beta sees alpha", func() bool { return len(beta.sees()) == 1 })

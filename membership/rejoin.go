@@ -87,7 +87,7 @@ type JoinState struct {
 	Failing     []SeedFailure     // seeds of which not all that was asked for was found, by name
 	Lost        int               // addresses of members that died without leaving, all tried again and again
 	LastSuccess time.Time         // when another agent last exchanged its list of members with us at our request
-	LastError   string            // of the last attempt that failed
+	LastError   string            // of the last attempt at an address that failed
 	LastErrorAt time.Time         // zero if none failed
 	Refused     map[string]uint64 // alive messages and leader records that were not taken, by cause
 	Kept        map[string]uint64 // datagrams and streams that memberlist did not get, by cause
@@ -313,7 +313,6 @@ func (m *Membership) noteSeed(seed string, err error) {
 	if err == nil || !isWanted {
 		return
 	}
-	r.failed(fmt.Sprintf("seed %s: %v", seed, err))
 	if m.log.minutely("seed not resolved " + seed) {
 		m.log.info("seed not resolved, trying again", "addr", seed, "err", err, "in", max(in, 0).Round(100*time.Millisecond))
 	}
