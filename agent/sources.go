@@ -31,7 +31,16 @@ func (a *agent) runProgram(ctx context.Context, program string) ([]byte, error) 
 func failingSeeds(j membership.JoinState) (lines []string) {
 	for _, f := range j.Failing {
 		in := max(f.Next.Sub(wallClock()), 0).Round(100 * time.Millisecond)
-		lines = append(lines, fmt.Sprintf("join %s: %s; tried again in %v", f.Seed, f.Err, in))
+		lines = append(lines, fmt.Sprintf("%s: %s; tried again in %v", f.Seed, f.Err, in))
 	}
 	return lines
+}
+
+// seedNotes are the same for status.
+func seedNotes(j membership.JoinState) []string {
+	notes := failingSeeds(j)
+	for i := range notes {
+		notes[i] = "join " + notes[i]
+	}
+	return notes
 }

@@ -128,8 +128,8 @@ func (j *judge) others() {
 
 // seeds says which entries of join are of no use now.
 func (j *judge) seeds() {
-	if len(j.Failing) > 0 {
-		j.say(Warn, "join", "see docs/discovery.md, or take it out of join", "%s", list(j.Failing))
+	for _, entry := range j.Failing {
+		j.say(Warn, "join", "see docs/discovery.md, or take it out of join", "%s", entry)
 	}
 }
 

@@ -49,9 +49,9 @@ func TestEachFaultIsOneLine(t *testing.T) {
 		{"nobody found", func(e *control.Examination) { e.Peers, e.JoinError = nil, "look up beta: no such host" },
 			"FAIL others: none of beta:7950 was ever heard: look up beta: no such host"},
 		{"a source of hosts", func(e *control.Examination) {
-			e.Failing = []string{"join srv:x.lan: x.lan has no SRV records; tried again in 2s"}
+			e.Failing = []string{"srv:x.lan: x.lan has no SRV records; tried again in 2s"}
 		},
-			"warn join: join srv:x.lan: x.lan has no SRV records; tried again in 2s"},
+			"warn join: srv:x.lan: x.lan has no SRV records; tried again in 2s"},
 		{"one host is off", func(e *control.Examination) {
 			*beta(e) = control.Sight{Name: "beta", Status: "dead", Trouble: "no answer"}
 		},
