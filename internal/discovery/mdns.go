@@ -28,6 +28,8 @@ import (
 //   - It logs what others send: silent.
 //   - It takes any answer for one to its question: isOurs.
 //   - A server without an interface is on the system's choice of one: a server for each link.
+//   - That server hears questions on other links, too, where another program of the host has
+//     joined the group, such as avahi: nothing is done, it tells no more there than here.
 //   - A query lasts as long as it may, however soon the answers are there: listening is short.
 
 const (
