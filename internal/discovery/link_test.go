@@ -22,6 +22,7 @@ func inOwnNetwork(t *testing.T, setUp ...string) (isThere bool) {
 	if os.Getenv("BULLY_TEST_LINK") != "" {
 		return true
 	}
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("skipped: network namespaces need root")
 	}
@@ -80,7 +81,7 @@ func testLink(t *testing.T) {
 	alpha.finds(t, "10.9.9.2:8000")
 	beta.finds(t, "10.9.9.1:7950")
 	before, files := goleak.IgnoreCurrent(), openFiles(t)
-	for range 5 {
+	for range 3 {
 		alpha.finds(t, "10.9.9.2:8000")
 	}
 	if err := goleak.Find(before); err != nil {
