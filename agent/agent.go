@@ -255,6 +255,7 @@ type agent struct {
 //   - seat.jobs.file.run: writes the ledger of jobs
 //   - reloads: reads the configuration again when asked
 //   - answer: one for each question that another host asks, which the port starts
+//   - sources: those of mDNS, which answer on the link, if join names it
 func Run(ctx context.Context, cfg Config) error {
 	a, err := open(ctx, cfg)
 	if err != nil {

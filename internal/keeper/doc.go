@@ -5,7 +5,7 @@
 // longer. It is a process of the same program (Main), in a session of its own, so that
 // no signal to the agent's process group reaches it. The agent decides, the keeper acts:
 // the order of hooks, their bounds, their output and the journal of what is owed are all
-// here, by package hooks, and the commands of jobs by package jobrun. The agent starts
+// here, by package hooks, and the commands of jobs by package jobrun, and the programs that name hosts to join. The agent starts
 // nothing but its keeper. The keeper reads no network and holds no key, and it believes
 // its agent, which does read the network, as little as it can (refuse.go): what there is to
 // run, for how long, and where records are kept it has read itself (Settings), an order only

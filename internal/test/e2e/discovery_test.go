@@ -157,7 +157,7 @@ func TestMDNS(t *testing.T) {
 // a bus of its own.
 func (l *lan) avahi() string {
 	l.t.Helper()
-	for name, pack := range map[string]string{"avahi-daemon": "avahi-daemon", "avahi-browse": "avahi-utils", "dbus-daemon": "dbus"} {
+	for name, pack := range map[string]string{"avahi-daemon": "avahi-daemon", "avahi-browse": "avahi-utils", "dbus-daemon": "dbus-daemon"} {
 		needsProgram(l.t, name, pack)
 	}
 	dir, err := os.MkdirTemp(l.dir, "avahi")
