@@ -26,7 +26,7 @@ import (
 // None of the former changes the user: what another user owns, that one may run.
 var (
 	wrappers = []string{"exec", "command", "env", "nohup", "nice", "ionice", "setsid", "timeout", "stdbuf",
-		"chrt", "taskset", "busybox"}
+		"chrt", "taskset", "busybox", "bully-agent"}
 	shells       = []string{"sh", "bash", "dash", "ash", "ksh", "zsh"}
 	interpreters = append([]string{".", "source", "python", "python2", "python3", "perl", "ruby", "node", "php", "lua"}, shells...)
 

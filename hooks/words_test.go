@@ -39,6 +39,8 @@ func TestCheckWords(t *testing.T) {
 		{"exec /usr/bin/env A=1 W", true},
 		{"timeout -k 1 5 W", true},
 		{"nice -n 5 sh W", true},
+		{"bully-agent as keepalived --name VI_1 -- W", true},
+		{"G; /usr/bin/bully-agent exec --wait 5s -- W", true},
 		{"true && W", true},
 		{"true || W", true},
 		{"true & W", true},
