@@ -104,6 +104,8 @@ type Config struct {
 	Jobs []Job
 	// Checks say whether this host is fit to lead, each name once.
 	Checks []Check
+	// LoseAtStart has the lose-leadership hook run at each start, before this host stands.
+	LoseAtStart bool
 	// JobRunner replaces the runner of jobs' commands; tests only.
 	JobRunner JobRunner
 	// Reload reads the configuration again; nil: there is nothing to read.
@@ -307,7 +309,8 @@ func open(ctx context.Context, cfg Config) (_ *agent, err error) {
 	}
 	_, _ = rand.Read(a.life[:]) // never fails
 	a.seat, err = openSeat(seatConfig{cluster: cfg.Cluster, name: cfg.Name, election: cfg.Election, dir: a.home.dir,
-		runner: a.runner, log: a.log, nonce: binary.BigEndian.Uint32(a.life[:]), record: cfg.Record}, a)
+		runner: a.runner, log: a.log, nonce: binary.BigEndian.Uint32(a.life[:]), record: cfg.Record,
+		loseAtStart: cfg.LoseAtStart}, a)
 	if err != nil {
 		return nil, err
 	}

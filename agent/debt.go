@@ -7,11 +7,14 @@ import (
 
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/membership"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
 // What the seat owes since its last life: the end of a leadership, by its lose hook. A life
-// that begins beside that hook is held down until it has ended.
+// that begins beside that hook is held down until it has ended. With at_start a life that owes
+// nothing runs its lose hook in the same place, and in the same bounds: the one lose hook
+// without a become hook before it, and before the first.
 
 // heldForLastLife is the hold-down of a node whose last life has not ended: for as long as
 // that takes.
@@ -20,22 +23,32 @@ const heldForLastLife = 100 * 365 * 24 * time.Hour
 // cleaned is what the clean-up after a last life has come to.
 type cleaned struct {
 	epoch wire.Epoch   // whose lose hook was owed; zero: none was
-	lose  hooks.Result // of that hook
+	lose  hooks.Result // of that hook, or of at_start's; zero: none was to run
 }
 
 // cleanUp runs the lose hook of a leadership that the last life did not end, unless its
-// keeper has. It changes nothing in the seat, which may belong to the loop already.
+// keeper has, or with at_start that of a host that leads nothing. It changes nothing in the
+// seat, which may belong to the loop already.
 func (s *seat) cleanUp(ctx context.Context) cleaned {
 	epoch := s.owed()
-	if epoch.IsZero() || ctx.Err() != nil {
+	if ctx.Err() != nil || epoch.IsZero() && !s.loseAtStart {
 		return cleaned{}
 	}
-	s.log.Warn("last run ended while it led", "epoch", epoch.Counter)
 	self := hooks.Node{ID: s.state.ID.String(), Name: s.name}
-	return cleaned{epoch, s.runner.CleanUp(ctx, hooks.Event{Kind: hooks.LoseLeadership, Cause: string(election.UncleanRestarted),
-		Time: wallClock(), Cluster: s.cluster, Mode: s.tally.mode(), Role: election.RoleFollower.String(),
-		Epoch: hooks.Epoch{Counter: epoch.Counter, Owner: epoch.Owner.String()}, Self: self, PrevLeader: self})}
+	ev := hooks.Event{Kind: hooks.LoseLeadership, Cause: hooks.CauseStarted, AtStart: s.loseAtStart,
+		Time: wallClock(), Cluster: s.cluster, Mode: s.tally.mode(), Role: election.RoleFollower.String(), Self: self,
+		Members: []hooks.Member{{ID: self.ID, Name: self.Name, Status: membership.Alive.String(), Priority: int(s.election.Priority),
+			Voter: s.election.Part == election.Voter}}}
+	if !epoch.IsZero() {
+		s.log.Warn("last run ended while it led", "epoch", epoch.Counter)
+		ev.Cause, ev.PrevLeader = string(election.UncleanRestarted), self
+		ev.Epoch = hooks.Epoch{Counter: epoch.Counter, Owner: epoch.Owner.String()}
+	}
+	return cleaned{epoch, s.runner.CleanUp(ctx, ev)}
 }
+
+// losesNothing: this life begins with a lose hook, and the last one had not led at its end.
+func (s *seat) losesNothing() bool { return s.loseAtStart && s.debt.IsZero() }
 
 // owed is the epoch whose lose hook is owed by an earlier life: it had not ended, or
 // it had failed. Any goroutine may ask while that life has not ended.
@@ -53,7 +66,7 @@ func (s *seat) owed() wire.Epoch {
 func (s *seat) settle(c cleaned) {
 	s.jobs.recovered()
 	s.debt = wire.Epoch{}
-	if c.epoch.IsZero() {
+	if c.lose.Kind == "" {
 		return
 	}
 	s.noteHook(c.lose, c.epoch)
@@ -73,7 +86,11 @@ func (s *seat) settleBeside(c cleaned) {
 			s.onDiskFailed(err) // written with the next attempt
 		}
 	}
-	s.log.Info("what the last run of this agent left has ended")
+	if debt.IsZero() && s.loseAtStart {
+		s.log.Info("the lose-leadership hook of at_start has ended")
+	} else {
+		s.log.Info("what the last run of this agent left has ended")
+	}
 	s.standAgain()
 	s.publish()
 }
@@ -95,6 +112,8 @@ func (s *seat) lastLifeNote() string {
 		return fmt.Sprintf("this host does not stand yet: the lose-leadership hook of epoch %d, which its last run owes, has not ended", epoch.Counter)
 	case s.runner.Status().Process == 0:
 		return "this host does not stand yet: its keeper does not run yet"
+	case s.loseAtStart:
+		return "this host does not stand yet: the lose-leadership hook of at_start has not ended"
 	}
 	return "this host does not stand yet: what its last run left has not ended"
 }

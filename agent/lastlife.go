@@ -74,9 +74,14 @@ func (l *lastLife) then(ctx context.Context, run func(context.Context) error) er
 }
 
 // released is how long after the start the last life's lease and takeover delay are over,
-// by all clocks. That life had ended before: it held the lock of the state directory.
+// by all clocks. That life had ended before: it held the lock of the state directory. For
+// at_start alone, which nobody waits for, the delay does not count.
 func (a *agent) released() time.Duration {
-	return lease.WaitLength(a.cfg.Election.Lease) + a.cfg.Election.TakeoverDelay
+	over := lease.WaitLength(a.cfg.Election.Lease)
+	if a.seat.losesNothing() {
+		return over
+	}
+	return over + a.cfg.Election.TakeoverDelay
 }
 
 // besideLastLife tells the loop how far the end of the last life has come.

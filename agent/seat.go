@@ -82,7 +82,9 @@ type seatConfig struct {
 	runner   Runner          // runs the hooks
 	log      hclog.Logger
 	nonce    uint32 // of this life
-	record   int    // bytes of memory for the flight recorder; 0: none
+
+	loseAtStart bool // a life that owes no lose hook runs it all the same
+	record      int  // bytes of memory for the flight recorder; 0: none
 }
 
 // surroundings is all that a seat knows of its host.

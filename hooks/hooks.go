@@ -8,7 +8,8 @@
 // notification delays nothing that matters. What the leadership queue promises
 // (docs/hooks.md):
 //
-//  1. Per node the hooks form (become lose)*, epochs strictly rising.
+//  1. Per node the hooks form (become lose)*, epochs strictly rising; a life may begin with
+//     one lose-leadership of no epoch (CleanUp, at_start).
 //  2. A become-leader whose epoch is over is never started; its lose-leadership
 //     is dropped with it.
 //  3. Every become-leader that was tried is followed by its lose-leadership,
@@ -99,6 +100,10 @@ const (
 	// causeUncleanRestart is the cause of a lose-leadership hook that makes up
 	// for a leadership which an earlier life of this agent did not finish.
 	causeUncleanRestart = "unclean-restart"
+
+	// CauseStarted is the cause of a lose-leadership hook that is run at a start of the agent
+	// which owes none (at_start).
+	CauseStarted = "started"
 
 	// causeAgentDied is that of one which nobody has asked for: TakeOver.
 	causeAgentDied = "agent-died"
@@ -222,6 +227,10 @@ type Event struct {
 
 	// Attempt is how often the hook was tried before for what has happened.
 	Attempt int
+
+	// AtStart says of a lose-leadership event of CleanUp that its hook runs also if none is owed,
+	// or the last life's keeper has run it (at_start).
+	AtStart bool `json:"-"`
 
 	// IsRedo says that a lose-leadership hook which failed is tried again, long
 	// after others lead. A become-leader does not wait for it.

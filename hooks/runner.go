@@ -333,37 +333,54 @@ func (r *Runner) Run(ctx context.Context) error {
 // CleanUp makes up for a leadership that an earlier life of this agent did not
 // end: it kills what that life left running, then runs the lose-leadership hook
 // for the epoch of ev, with the cause unclean-restart, unless that life's keeper
-// has. It blocks until that has ended and must be called before Run. Its Result is
-// not delivered by Results.
+// has. An event without an epoch owes nothing: its hook is that of at_start, with
+// the cause started, and nothing but its run is journalled. It blocks until the
+// hook has ended and must be called before Run. Its Result is not delivered by
+// Results.
 func (r *Runner) CleanUp(ctx context.Context, ev Event) Result {
 	runtime.LockOSThread() // see start
 	defer runtime.UnlockOSThread()
 	ev.Kind, ev.Cause = LoseLeadership, causeUncleanRestart
+	if ev.Epoch == (Epoch{}) {
+		ev.Cause = CauseStarted
+	}
 	r.mu.Lock()
 	if r.kept = r.journal.keptFor(ev.Epoch); r.kept != nil {
 		r.cfg.Logger.Info("lose-leadership hook is the one that the last run had begun with", "epoch", ev.Epoch.Counter)
 	}
 	cfg := r.configFor(ev.Epoch.Counter)
 	r.mu.Unlock()
-	r.journal.owe(ev.Epoch) // whoever else had noted that forgets it after this
+	if ev.Cause == causeUncleanRestart {
+		r.journal.owe(ev.Epoch) // whoever else had noted that forgets it after this
+	}
 	r.journal.endOrphans(ctx, cfg.Grace)
-	res, isDone := r.journal.doneFor(ev.Epoch)
-	if !isDone {
-		l := newLeash(cfg.Timeout, cfg.Grace)
-		if ev.Within > 0 {
-			l.limit(time.Now().Add(ev.Within))
-		}
-		res = r.attempts(ctx, cfg, leadership, ev, l)
-	}
-	if res.OK {
-		r.journal.settle(ev.Epoch.Counter)
-	}
+	res := r.makeUp(ctx, cfg, ev)
 	r.backlog.wait(diskPatience)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.over = max(r.over, ev.Epoch.Counter)
 	r.remember(res)
 	r.learn(res)
+	return res
+}
+
+// makeUp runs the hook of CleanUp, or gives the result that the last life's keeper had.
+func (r *Runner) makeUp(ctx context.Context, cfg Config, ev Event) Result {
+	res, isDone := r.journal.doneFor(ev.Epoch)
+	if isDone {
+		r.journal.settle(ev.Epoch.Counter)
+		if !ev.AtStart {
+			return res
+		}
+		ev.Cause = CauseStarted
+	}
+	l := newLeash(cfg.Timeout, cfg.Grace)
+	if ev.Within > 0 {
+		l.limit(time.Now().Add(ev.Within))
+	}
+	if res = r.attempts(ctx, cfg, leadership, ev, l); res.OK {
+		r.journal.settle(ev.Epoch.Counter)
+	}
 	return res
 }
 

@@ -38,6 +38,8 @@ func agentConfig(c *config.Config) agent.Config {
 		KeyFile:   c.Network.Key,
 		Insecure:  c.Network.Insecure,
 		Notes:     c.Notes,
+
+		LoseAtStart: c.Hooks.AtStart == "lose",
 	}
 }
 

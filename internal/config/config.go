@@ -88,6 +88,8 @@ type Election struct {
 type Hooks struct {
 	OnBecomeLeader, OnLoseLeadership, OnLeaderChange, OnMemberChange Command
 
+	AtStart string // "nothing", or "lose": OnLoseLeadership, which is set then, runs first of all
+
 	Timeout time.Duration // 10 ms–24 h: then TERM
 	Grace   time.Duration // 0–1 h between TERM and KILL
 }

@@ -30,6 +30,8 @@ func (l *loader) checkRules() {
 	l.rule(e.Expect == 0 || e.MinMembers <= e.Expect, "election.min_members", "election.expect",
 		wrong("min_members %d is more than the %d voters that expect names, so nobody could ever lead: expected at most %d",
 			e.MinMembers, e.Expect, e.Expect).hint("lower min_members; in quorum mode a majority is needed anyway"))
+	l.rule(l.config.Hooks.AtStart != "lose" || !l.config.Hooks.OnLoseLeadership.IsZero(), "hooks.at_start", "hooks.on_lose_leadership",
+		wrong("there is no on_lose_leadership to run at a start").hint("set it, or leave at_start out"))
 	l.checkPenalties()
 	l.checkFamilies()
 	l.checkHTTP()

@@ -200,6 +200,11 @@ var settings = []Setting{
 		field: command(func(c *Config) *Command { return &c.Hooks.OnMemberChange }),
 	},
 	{
+		Key: "hooks.at_start", Env: "BULLY_AT_START", Default: "nothing",
+		Usage: "what runs before all else at a start: nothing, or lose: the lose hook",
+		field: oneOf(func(c *Config) *string { return &c.Hooks.AtStart }, "nothing", "lose"),
+	},
+	{
 		Key: "hooks.timeout", Flag: "hook-timeout", Env: "BULLY_HOOK_TIMEOUT", Default: "30s", Reloadable: true,
 		Usage: "a hook that runs longer gets TERM",
 		field: duration(func(c *Config) *time.Duration { return &c.Hooks.Timeout }, 10*time.Millisecond, 24*time.Hour),

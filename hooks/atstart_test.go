@@ -1,0 +1,76 @@
+package hooks
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+)
+
+// The hook of at_start runs, is ended with its group if that hangs, and leaves nothing owed, good or bad.
+func TestCleanUpAtAStart(t *testing.T) {
+	for name, tt := range map[string]struct {
+		script string
+		ok     bool
+	}{
+		"it succeeds": {note + "echo $BULLY_CAUSE $BULLY_EPOCH:$BULLY_EPOCH_OWNER >cause", true},
+		"it fails":    {note + "exit 3", false},
+		"it hangs":    {note + "exec sleep 1000", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := Config{Dir: t.TempDir(), Grace: shortGrace, Timeout: shortGrace}
+			if tt.ok {
+				cfg.Timeout = patience
+			}
+			g := setUp(t, scripts{BecomeLeader: note, LoseLeadership: tt.script}, cfg)
+			res := g.CleanUp(context.Background(), Event{AtStart: true, Cluster: "test"})
+			if res.OK != tt.ok || !res.Ran || res.Kind != LoseLeadership || res.Epoch != 0 || res.Cause != CauseStarted {
+				t.Errorf("result %+v", res)
+			}
+			if epoch, ok := g.Owed(); ok {
+				t.Errorf("epoch %v is owed", epoch)
+			}
+			if got := strings.Join(g.lines("cause"), " "); tt.ok && got != "started 0:" {
+				t.Errorf("it was told %q", got)
+			}
+			g.run()
+			g.become(1)
+			g.wants(BecomeLeader, 1, true, true)
+		})
+	}
+}
+
+// M18: one that was left behind by a kill is ended by the next life, also if that has no at_start.
+func TestAHookOfAtStartThatIsLeftBehind(t *testing.T) {
+	left, _ := orphanOf(t, Event{Kind: LoseLeadership, Cause: CauseStarted}, "exec sleep 1000")
+	g := crashed(t, scripts{LoseLeadership: note}, Config{Grace: patience}, left)
+	g.run()
+	g.Until("the end of the hook", func() bool { return !left.alive() })
+	g.Until("the note to go", func() bool { _, err := os.Stat(g.journal.path); return err != nil })
+	if _, ok := g.Owed(); ok {
+		t.Error("a leadership is owed")
+	}
+}
+
+// What a dead agent's keeper has run is not made up for; the hook of at_start runs all the same, as one of a start.
+func TestAtStartAfterATakeOver(t *testing.T) {
+	state := t.TempDir()
+	g := startRig(t, scripts{BecomeLeader: note, LoseLeadership: note}, Config{Dir: state})
+	g.become(7)
+	g.wants(BecomeLeader, 7, true, true)
+	g.takesOver(0, 7)
+	g.Rest()
+	g.end()
+	next := setUp(t, scripts{LoseLeadership: "echo $BULLY_CAUSE >cause"}, Config{Dir: state})
+	ev := event(LoseLeadership, 7)
+	ev.AtStart = true
+	if res := next.CleanUp(context.Background(), ev); !res.OK || !res.Ran || res.TakenOver {
+		t.Errorf("result %+v", res)
+	}
+	if got := next.lines("cause"); len(got) != 1 || got[0] != CauseStarted {
+		t.Errorf("it was told %q", got)
+	}
+	if epoch, ok := next.Owed(); ok {
+		t.Errorf("epoch %v is owed", epoch)
+	}
+}
