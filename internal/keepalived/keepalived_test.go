@@ -1,0 +1,297 @@
+package keepalived
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/pelletier/go-toml/v2"
+
+	"github.com/bully-agent/bully-agent/internal/config"
+)
+
+var update = flag.Bool("update", false, "write what is made of the samples to testdata")
+
+// samples are the configurations of testdata, by their names.
+func samples(t testing.TB) []string {
+	t.Helper()
+	paths, err := filepath.Glob("testdata/*.conf")
+	if err != nil || len(paths) < 10 {
+		t.Fatalf("found %d samples, %v", len(paths), err)
+	}
+	return paths
+}
+
+// made is what a file comes to.
+func made(path string) (agents []Agent, file []*Statement, err error) {
+	if file, err = Read(path, Source{ID: "main"}); err == nil {
+		agents, err = Convert(file)
+	}
+	return agents, file, err
+}
+
+// written is all that is said of a file.
+func written(agents []Agent, notes []Note) string {
+	var b strings.Builder
+	for _, a := range agents {
+		fmt.Fprintf(&b, "== %s\n%s", a.Name, a.TOML("keepalived.conf"))
+	}
+	b.WriteString("== notes\n")
+	for _, n := range notes {
+		b.WriteString(n.String() + "\n")
+	}
+	return b.String()
+}
+
+// What is made of each sample is what the golden file has.
+func TestSamples(t *testing.T) {
+	for _, path := range samples(t) {
+		agents, file, err := made(path)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		golden := strings.TrimSuffix(path, ".conf") + ".golden"
+		got := written(agents, Notes(file))
+		if *update {
+			if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), got); diff != "" {
+			t.Errorf("%s: -want +got\n%s", path, diff)
+		}
+	}
+}
+
+// What is made is a configuration, and an agent takes it.
+func TestWhatIsMadeIsAConfiguration(t *testing.T) {
+	for _, path := range samples(t) {
+		agents, _, err := made(path)
+		if err != nil {
+			t.Error(err)
+		}
+		for _, a := range agents {
+			name := filepath.Join(t.TempDir(), "agent.toml")
+			if err := os.WriteFile(name, []byte(a.TOML(path)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := config.Load(config.Source{Path: name}); err != nil {
+				t.Errorf("%s, %s: %v\n%s", path, a.Name, err, a.TOML(path))
+			}
+		}
+	}
+}
+
+// each visits all statements that are not inside one that is left out, with the block that each is in.
+func each(block *[]*Statement, visit func(block *[]*Statement, i int)) {
+	for i, s := range *block {
+		visit(block, i)
+		if s.fate.kind != leftOut {
+			each(&s.Block, visit)
+		}
+	}
+}
+
+// needless are statements that say what is so here in any case.
+var needless = map[string]string{
+	"global_defs":            "its lines count",
+	"enable_script_security": "always so as root",
+	"preempt":                "the default",
+	"init_fail":              "always so",
+	"priority 100":           "the default",
+}
+
+// isHollow: all that is in the block is left out.
+func isHollow(s *Statement) bool {
+	return s.hasBlock && !slices.ContainsFunc(s.Block, func(t *Statement) bool { return t.fate.kind != leftOut })
+}
+
+// Each significant line of the text is judged; each that is not named has its say in what is made: without it another
+// configuration comes out, or none.
+func TestEachLineIsCarriedOverOrNamed(t *testing.T) {
+	named, carriedOver := 0, 0
+	for _, path := range samples(t) {
+		agents, file, err := made(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		covered := map[string]bool{}
+		for _, n := range Notes(file) {
+			for line := n.First; line <= n.Last; line++ {
+				covered[fmt.Sprintf("%s:%d", n.File, line)] = true
+			}
+		}
+		whole := written(agents, nil)
+		each(&file, func(block *[]*Statement, i int) {
+			s := (*block)[i]
+			at := fmt.Sprintf("%s:%d", s.File, s.Line)
+			if covered[at] {
+				named++
+				return
+			}
+			covered[at] = true
+			carriedOver++
+			if needless[strings.Join(s.Words, " ")] != "" || isHollow(s) || strings.HasPrefix(s.Name(), "include") || strings.HasPrefix(s.Name(), "$") {
+				return // what is included or defined is seen where it stands
+			}
+			if without(t, path, s) == whole {
+				t.Errorf("%s: %q is neither carried over nor named", at, s.Words)
+			}
+		})
+		for _, at := range significant(t, path) {
+			if !covered[at] {
+				t.Errorf("%s: nobody has judged it", at)
+			}
+		}
+	}
+	if named < 60 || carriedOver < 100 {
+		t.Errorf("%d lines are named and %d carried over: these samples show little", named, carriedOver)
+	}
+}
+
+// without is what is made of a file that lacks one statement.
+func without(t *testing.T, path string, lacks *Statement) string {
+	t.Helper()
+	file, err := Read(path, Source{ID: "main"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	agents, err := Convert(drop(file, lacks))
+	if err != nil {
+		return err.Error()
+	}
+	return written(agents, nil)
+}
+
+func drop(block []*Statement, lacks *Statement) []*Statement {
+	block = slices.DeleteFunc(block, func(s *Statement) bool {
+		return s.File == lacks.File && s.Line == lacks.Line && slices.Equal(s.Words, lacks.Words)
+	})
+	for _, s := range block {
+		s.Block = drop(s.Block, lacks)
+	}
+	return block
+}
+
+// significant are the lines of a file, and of those that it includes, that are more than a comment or a brace. It reads them
+// in another way than the reader does.
+func significant(t *testing.T, path string) (at []string) {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, line := range strings.Split(string(content), "\n") {
+		code := line
+		if !strings.Contains(line, `"`) {
+			code = line[:strings.IndexAny(line+"#", "#!")]
+		}
+		if strings.Trim(code, "{} \t") != "" {
+			at = append(at, fmt.Sprintf("%s:%d", path, i+1))
+		}
+		if word, pattern, _ := strings.Cut(strings.TrimSpace(code), " "); strings.HasPrefix(word, "include") {
+			found, _ := filepath.Glob(filepath.Join(filepath.Dir(path), pattern))
+			for _, f := range found {
+				at = append(at, significant(t, f)...)
+			}
+		}
+	}
+	return at
+}
+
+// Bad input is one line that says where and what.
+func TestBadInput(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"empty": "", "comment": "# nothing\n", "binary": "vrrp\x00", "latin": "# caf\xe9\n", "nginx": "user www-data;\nhttp {\n}\n",
+		"toml": "a = 1\nb = \"\"\"\n\"\"\"\n", "lvs": "virtual_server 10.0.0.1 80 {\n}\n", "open": "vrrp_instance a {\n  priority 1\n", "shut": "}\n", "bare": "{\n",
+		"twice": "vrrp_instance a {\n}\n{\n}\n", "quote": "global_defs\nvrrp_instance a {\n  notify \"x\n}\n", "loop": "include loop\n", "a": "\ninclude b\n", "b": "include a\n",
+		"missing": "include nowhere.conf\n", "nothing": "include\n", "brace": "include {a,b}\n", "big": strings.Repeat("# long\n", 200000),
+		"deep": "global_defs\n" + strings.Repeat("a {\n", 200),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]string{
+		"empty":   "it says nothing: expected a keepalived.conf",
+		"comment": "it says nothing: expected a keepalived.conf",
+		"binary":  "DIR/binary: it is no text: expected a keepalived.conf",
+		"latin":   "DIR/latin: it is no text: expected a keepalived.conf",
+		"nginx":   `it is no keepalived.conf: line 1 begins with "user", expected global_defs, vrrp_script, vrrp_instance or the like`,
+		"toml":    `DIR/toml: it is no keepalived.conf: line 1 begins with "a", expected global_defs, vrrp_script, vrrp_instance or the like`,
+		"lvs":     "it has no vrrp_instance: there is nothing to elect a leader for",
+		"open":    "DIR/open:1: the block of vrrp_instance is not closed: expected a }",
+		"shut":    "DIR/shut:1: a } without a { before it: is this a keepalived.conf?",
+		"bare":    "DIR/bare:1: a { without a name before it: is this a keepalived.conf?",
+		"twice":   "DIR/twice:3: a { without a name before it: is this a keepalived.conf?",
+		"quote":   `DIR/quote:3: a " has no second one on its line`,
+		"loop":    "DIR/loop: it includes itself: DIR/loop includes DIR/loop",
+		"a":       "DIR/a: it includes itself: DIR/a includes DIR/b includes DIR/a",
+		"missing": "DIR/missing:1: include nowhere.conf: no such file",
+		"nothing": "DIR/nothing:1: include: expected one file",
+		"brace":   "DIR/brace:1: include {a,b}: expected a file, or a pattern of *, ? and []",
+		"big":     "DIR/big: it has more than 1048576 bytes: expected a keepalived.conf",
+		"deep":    "DIR/deep:102: a { without a name before it: is this a keepalived.conf?",
+		"none":    "DIR/none: no such file",
+		".":       "DIR: is a directory",
+	} {
+		_, _, err := made(filepath.Join(dir, name))
+		if err == nil || strings.ReplaceAll(err.Error(), dir, "DIR") != want {
+			t.Errorf("%s: got %v, expected %s", name, err, want)
+		}
+	}
+}
+
+// Whatever a file holds, reading it ends, each statement is judged, and what is made is TOML.
+func FuzzConvert(f *testing.F) {
+	for _, path := range samples(f) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(text))
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		read := func(path string) ([]byte, error) {
+			if path == "main.conf" {
+				return []byte(text), nil
+			}
+			return nil, fs.ErrNotExist
+		}
+		file, err := Read("main.conf", Source{ID: "main", ReadFile: read, Glob: func(string) ([]string, error) { return nil, nil }})
+		if err != nil {
+			return
+		}
+		agents, err := Convert(file)
+		if err != nil {
+			return
+		}
+		each(&file, func(block *[]*Statement, i int) {
+			if s := (*block)[i]; s.fate.kind == unjudged {
+				t.Errorf("line %d: %q is not judged", s.Line, s.Words)
+			}
+		})
+		for _, a := range agents {
+			var into map[string]any
+			if err := toml.Unmarshal([]byte(a.TOML("main.conf")), &into); err != nil {
+				var where *toml.DecodeError
+				errors.As(err, &where)
+				t.Errorf("%v\n%s", where, a.TOML("main.conf"))
+			}
+		}
+		_ = Notes(file)
+	})
+}
