@@ -79,7 +79,7 @@ func commands() []command {
 		runCommand, labCommand, simCommand,
 		statusCommand, explainCommand, leaderCommand, isLeaderCommand, membersCommand, waitCommand, eventsCommand, historyCommand, topCommand,
 		metricsCommand, recordCommand, replayCommand, doctorCommand, debugCommand(),
-		stepDownCommand, standCommand, maintenanceCommand, okToStopCommand, handoverCommand, forgetCommand, reloadCommand, jobsCommand, hooksCommand, execCommand, holdCommand, vipCommand, fenceCommand, asCommand,
+		stepDownCommand, standCommand, maintenanceCommand, okToStopCommand, handoverCommand, forgetCommand, reloadCommand, jobsCommand, hooksCommand, execCommand, holdCommand, vipCommand, fenceCommand, asCommand, importCommand,
 		configCommand, keyCommand, versionCommand,
 	})
 }
