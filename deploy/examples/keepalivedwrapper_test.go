@@ -1,7 +1,6 @@
 package examples
 
 import (
-	"os/exec"
 	"slices"
 	"testing"
 )
@@ -15,12 +14,14 @@ func TestNotifyArguments(t *testing.T) {
 		{"lose-leadership", "preempted", "INSTANCE VI_1 BACKUP 150"},
 		{"lose-leadership", "unclean-restart", "INSTANCE VI_1 BACKUP 150"},
 		{"lose-leadership", "link-lost", "INSTANCE VI_1 FAULT 150"},
+		{"lose-leadership", "started", "INSTANCE VI_1 BACKUP 150"},
+		{"lose-leadership", "stopped", "INSTANCE VI_1 STOP 150"},
 	} {
 		bin := t.TempDir()
 		calls := fake(t, bin, "notify.sh", "")
-		wrapper := exec.Command("keepalived-wrapper/keepalived-notify", bin+"/notify.sh", "INSTANCE", "VI_1", "150")
-		env := environ(nil, "BULLY_NODE=alpha", "BULLY_EVENT="+tt.event, "BULLY_CAUSE="+tt.cause)
-		if out, code := outcome(t, wrapper, env); code != 0 {
+		env := []string{"BULLY_NODE=alpha", "BULLY_EVENT=" + tt.event, "BULLY_CAUSE=" + tt.cause}
+		out, code := bullyAgent(t, env, "as", "keepalived", "--name", "VI_1", "--priority", "150", "--", bin+"/notify.sh")
+		if code != 0 {
 			t.Errorf("%s: exit code %d\n%s", tt.event, code, out)
 		}
 		if got := lines(t, calls, 1); !slices.Equal(got, []string{"alpha " + tt.want}) {
@@ -34,8 +35,9 @@ func TestNotifyFailureIsPassedOn(t *testing.T) {
 	t.Parallel()
 	bin := t.TempDir()
 	fake(t, bin, "notify.sh", "exit 3")
-	wrapper := exec.Command("keepalived-wrapper/keepalived-notify", bin+"/notify.sh", "GROUP", "VG_1", "100")
-	if out, code := outcome(t, wrapper, environ(nil, "BULLY_EVENT=become-leader", "BULLY_CAUSE=boot")); code != 3 {
+	env := []string{"BULLY_EVENT=become-leader", "BULLY_CAUSE=boot"}
+	out, code := bullyAgent(t, env, "as", "keepalived", "--type", "GROUP", "--name", "VG_1", "--priority", "100", "--", bin+"/notify.sh")
+	if code != 3 {
 		t.Errorf("exit code %d, expected the script's 3\n%s", code, out)
 	}
 }
@@ -45,12 +47,12 @@ func TestNotifyScriptFollowsTheLeader(t *testing.T) {
 	t.Parallel()
 	bin := t.TempDir()
 	calls := fake(t, bin, "systemctl", "")
-	config := installed(t, "keepalived-wrapper", "/etc/bully-agent", "/etc/keepalived")
+	config := installed(t, "keepalived-wrapper", "/etc/keepalived")
 	alpha := newAgents(t, config, []string{bin}, "alpha")[0]
 	alpha.start()
 	alpha.leads()
 	alpha.stop()
-	if got, want := lines(t, calls, 2), []string{"alpha start haproxy", "alpha stop haproxy"}; !slices.Equal(got, want) {
+	if got, want := lines(t, calls, 3), []string{"alpha stop haproxy", "alpha start haproxy", "alpha stop haproxy"}; !slices.Equal(got, want) {
 		t.Errorf("systemctl was called with %q, expected %q", got, want)
 	}
 }
