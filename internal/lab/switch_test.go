@@ -108,9 +108,9 @@ type actor struct {
 	heard int // calls that have been looked at
 }
 
-func newPair(t *testing.T, program string, hosts []*netlab.Host, command func(a *actor) []string) pair {
+func newPair(t *testing.T, name string, hosts []*netlab.Host, command func(a *actor) []string) pair {
 	t.Helper()
-	r := &rival{t: t, name: program, spawn: newSpawner()}
+	r := &rival{program: program{name: name}, t: t, spawn: newSpawner()}
 	t.Cleanup(r.spawn.close)
 	var actors []*actor
 	for i, host := range hosts {
