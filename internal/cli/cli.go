@@ -43,6 +43,7 @@ type command struct {
 	usage    string // one line, lower case, without a full stop
 	args     string // what may follow the flags, for the help; "": nothing
 	maxArgs  int
+	offer    offer  // what completion offers for an argument
 	operand  string // the flag that an argument was most likely meant for; "": none
 	about    string // further paragraphs of the help
 	examples []string
@@ -63,6 +64,7 @@ type option struct {
 	group    string // heading in the help; "": none
 	many     bool   // may be given again
 	optional bool   // the value may be left out: --name, --name=VALUE
+	offer    offer  // what completion offers for the value
 }
 
 // call is one use of a command.
@@ -80,7 +82,7 @@ func commands() []command {
 		statusCommand, explainCommand, leaderCommand, isLeaderCommand, membersCommand, waitCommand, eventsCommand, historyCommand, topCommand,
 		metricsCommand, recordCommand, replayCommand, doctorCommand, debugCommand(),
 		stepDownCommand, standCommand, maintenanceCommand, okToStopCommand, handoverCommand, forgetCommand, reloadCommand, jobsCommand, hooksCommand, execCommand, holdCommand, vipCommand, fenceCommand, asCommand, importCommand,
-		configCommand, keyCommand, versionCommand,
+		configCommand, keyCommand, completionCommand(), versionCommand,
 	})
 }
 

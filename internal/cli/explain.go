@@ -7,7 +7,7 @@ import (
 )
 
 var explainCommand = command{
-	name: "explain", usage: "say why a host leads or not, and what comes next", args: "[MEMBER]", maxArgs: 1,
+	name: "explain", usage: "say why a host leads or not, and what comes next", args: "[MEMBER]", maxArgs: 1, offer: anyMember,
 	about: `Without MEMBER it is about this host. What the election needs and has is on the line "ok"; each line "NO" is
 		something that keeps the host from leading; "then" is what it does next. Of another member it says what this host
 		knows; what keeps that one from standing, it knows best itself.

@@ -8,7 +8,7 @@ import (
 
 var forgetCommand = command{
 	name: "forget", usage: "take a voter that will not come back out of the roster",
-	args: "NODE", maxArgs: 1,
+	args: "NODE", maxArgs: 1, offer: otherMembers,
 	about: `For quorum mode, on the host that leads: the voter with this name or id never votes again under that id, and a new
 		host may take its place. One at a time; a majority of the voters must be here. A voter that is only down for a while
 		need not be forgotten: a majority is enough without it. One that is alive is refused without --force. The forgotten

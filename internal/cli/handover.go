@@ -12,7 +12,7 @@ var handoverCommand = command{
 		this host itself, nothing changes and the exit code is 6. A host of higher priority takes over again after the preempt
 		delay, unless preempt is never.`,
 	examples: []string{program + " handover --to beta", program + " handover --to beta --json"},
-	options:  []option{{name: "to", value: "NODE", usage: "name or id of the member, or the beginning of the id"}, jsonOption, socketOption},
+	options:  []option{{name: "to", value: "NODE", offer: successors, usage: "name or id of the member, or the beginning of the id"}, jsonOption, socketOption},
 	action: func(c *call) error {
 		to := c.String("to")
 		if to == "" {

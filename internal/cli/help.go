@@ -15,7 +15,7 @@ const helpWidth = 80
 // helpCommand is "help [COMMAND...]", for those who type that.
 func helpCommand(all []command) command {
 	return command{
-		name: "help", usage: "explain a command", args: "[COMMAND]", maxArgs: 2,
+		name: "help", usage: "explain a command", args: "[COMMAND]", maxArgs: 2, offer: commandPath,
 		examples: []string{program + " help run"},
 		action: func(c *call) error {
 			cmd, path := root(), program

@@ -46,7 +46,7 @@ var holdCommand = command{
 		program + " hold --restart on-failure --grace 30s -- sh -c 'echo $BULLY_EPOCH'",
 	},
 	options: []option{
-		{name: "restart", value: "POLICY", usage: "when COMMAND ends of itself: always, on-failure or never", fallback: "always"},
+		{name: "restart", value: "POLICY", offer: fixed("always", "on-failure", "never"), usage: "when COMMAND ends of itself: always, on-failure or never", fallback: "always"},
 		graceOption, socketOption,
 	},
 	action: hold,

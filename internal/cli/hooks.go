@@ -34,7 +34,7 @@ var hooksListCommand = command{
 }
 
 var hooksLogCommand = command{
-	name: "log", usage: "show the last runs of hooks and what they printed", args: "[SEQ]", maxArgs: 1,
+	name: "log", usage: "show the last runs of hooks and what they printed", args: "[SEQ]", maxArgs: 1, offer: hookRuns,
 	about: `Without SEQ a table of the last 50 runs, the newest last; SEQ is the first column, and BULLY_SEQ inside the hook. With
 		SEQ that run, and the last 64 KiB of what it printed.`,
 	examples: []string{program + " hooks log", program + " hooks log 1", program + " hooks log --tail"},
@@ -86,7 +86,7 @@ func hooksLogOne(c *call, arg string) error {
 }
 
 var hooksRunCommand = command{
-	name: "run", usage: "run a hook again, on the running agent", args: "EVENT", maxArgs: 1,
+	name: "run", usage: "run a hook again, on the running agent", args: "EVENT", maxArgs: 1, offer: hookEvents,
 	about: `Runs the hook that belongs to the present state once more, in its turn, with the cause "requested": become-leader on the
 		leader, lose-leadership on a host that does not lead, leader-change and member-change anywhere. What would break the
 		order of become and lose is refused with exit code 6. Its outcome counts: a leader whose become-leader hook succeeds
@@ -121,7 +121,7 @@ var hooksRunCommand = command{
 
 // event is the argument of run and test.
 func (c *call) event() (hooks.Kind, error) {
-	events := []string{string(hooks.BecomeLeader), string(hooks.LoseLeadership), string(hooks.LeaderChange), string(hooks.MemberChange)}
+	events := eventNames()
 	event := c.Args().First()
 	switch {
 	case event == "":

@@ -12,7 +12,7 @@ import (
 )
 
 var hooksTestCommand = command{
-	name: "test", usage: "run a hook with a made-up event, without an agent", args: "EVENT", maxArgs: 1,
+	name: "test", usage: "run a hook with a made-up event, without an agent", args: "EVENT", maxArgs: 1, offer: hookEvents,
 	about: `Runs the hook that run would be given here, with the same timeout, environment and input, and prints what it prints and
 		how it ends. The event is made up: cause "test" (BULLY_CAUSE), epoch 0, this host as the leader. The hook does run: one
 		that must not act has to look at BULLY_CAUSE. Needs no agent, and does not touch one that runs; nothing is kept.

@@ -23,14 +23,14 @@ var jobsCommand = command{
 		},
 		{
 			name: "next", usage: "list the coming slots, in the job's time zone and in UTC",
-			args: "[NAME]", maxArgs: 1,
+			args: "[NAME]", maxArgs: 1, offer: jobNames,
 			examples: []string{program + " jobs next", program + " jobs next --count 5 backup"},
 			options:  []option{countOption, jsonOption, socketOption},
 			action:   nextSlots,
 		},
 		{
 			name: "history", usage: "list the runs that this host's agent knows of",
-			args: "[NAME]", maxArgs: 1,
+			args: "[NAME]", maxArgs: 1, offer: jobNames,
 			about: `Of its own runs the agent keeps the last 50 of each job, with the last 64 KiB that each printed; of other
 				hosts' runs it knows the last 16 of each job.`,
 			examples: []string{program + " jobs history", program + " jobs history backup",
@@ -59,7 +59,7 @@ var (
 // jobOrder is a command about one job. done is what has become of it.
 func jobOrder(name, usage, about, done string, give func(*control.Client, context.Context, string) error) command {
 	return command{
-		name: name, usage: usage, about: about, args: "NAME", maxArgs: 1,
+		name: name, usage: usage, about: about, args: "NAME", maxArgs: 1, offer: jobNames,
 		examples: []string{program + " jobs " + name + " backup"},
 		options:  []option{jsonOption, socketOption},
 		action: func(c *call) error {

@@ -13,7 +13,7 @@ import (
 const runInterval = 200 * time.Millisecond
 
 var runJobCommand = command{
-	name: "run", usage: "run a job now, on this host, which must lead", args: "NAME", maxArgs: 1,
+	name: "run", usage: "run a job now, on this host, which must lead", args: "NAME", maxArgs: 1, offer: jobNames,
 	about: `The run counts for overlap like any other, and for no slot. It is started in spite of a pause. The command
 		returns when the job may start, which it then does, and says with exit code 6 why it may not. How it ends is in
 		the history; --wait waits for that, and exits 1 if it did not succeed.`,

@@ -19,7 +19,7 @@ var keyRotateCommand = command{
 		is 6. A host that is gone for good is left out by --without.`,
 	examples: []string{program + " key rotate", program + " key rotate --without delta"},
 	options: append([]option{
-		{name: "without", value: "HOST", usage: "go on, though this host is not ready; it is shut out until it has the file", many: true},
+		{name: "without", value: "HOST", offer: otherMembers, usage: "go on, though this host is not ready; it is shut out until it has the file", many: true},
 		ownerOption, socketOption}, keyOptions...),
 	action: rotateKey,
 }
@@ -191,7 +191,7 @@ func (k keys) carryText(head string) string {
 }
 
 var keyRevokeCommand = command{
-	name: "revoke", usage: "remove a key at once, if it was stolen", args: "ID", maxArgs: 1,
+	name: "revoke", usage: "remove a key at once, if it was stolen", args: "ID", maxArgs: 1, offer: keyIDs,
 	about: `Does not wait for other hosts: sessions under the key end within a second. If it was the only one, a new one takes its
 		place. Other hosts hear this one again when they have the file, too: until then each side acts as if the other were gone, so
 		copy it to all at once, as it says.`,

@@ -72,6 +72,9 @@ func settingOptions() []option {
 		if table, _, ok := strings.Cut(s.Key, "."); ok {
 			o.group = strings.ToUpper(table[:1]) + table[1:]
 		}
+		if len(s.Words) > 0 {
+			o.offer = fixed(s.Words...)
+		}
 		if s.Switch {
 			o.value, o.fallback = "", "" // a switch is off by default
 		} else if o.value == "" {

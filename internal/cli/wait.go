@@ -29,7 +29,7 @@ var waitCommand = command{
 		program + " wait --for members=3 --timeout 1m",
 	},
 	options: []option{
-		{name: "for", value: "WHAT", usage: "leader, me, members=N or quorum"},
+		{name: "for", value: "WHAT", offer: fixed("leader", "me", "members=", "quorum"), usage: "leader, me, members=N or quorum"},
 		{name: "timeout", value: "TIME", usage: "give up after this long", fallback: "never"},
 		socketOption,
 	},

@@ -10,21 +10,28 @@ import (
 
 // Setting is one line of the table of all settings. The command line builds its flags from it.
 type Setting struct {
-	Key        string // "node.priority"; the file also takes hyphens for underscores
-	Flag       string // "priority"; "" when there is no flag
-	Env        string // "BULLY_PRIORITY"
-	Usage      string // one line, lower case, without a full stop
-	Default    string // as it would be written after the flag, or what it is worked out from
-	Repeatable bool   // the flag may be given again, and values may be separated by commas
-	Switch     bool   // the flag takes no value
-	Reloadable bool   // a reload applies it; the others need a restart
+	Key        string   // "node.priority"; the file also takes hyphens for underscores
+	Flag       string   // "priority"; "" when there is no flag
+	Env        string   // "BULLY_PRIORITY"
+	Usage      string   // one line, lower case, without a full stop
+	Default    string   // as it would be written after the flag, or what it is worked out from
+	Repeatable bool     // the flag may be given again, and values may be separated by commas
+	Switch     bool     // the flag takes no value
+	Reloadable bool     // a reload applies it; the others need a restart
+	Words      []string // all that it may be; empty: too much to list
 
 	derived bool // Default is a description; derive fills the value in
 	field   field
 }
 
 // Settings returns the table of all settings in the order of the reference file. The slice is the caller's.
-func Settings() []Setting { return slices.Clone(settings) }
+func Settings() []Setting {
+	all := slices.Clone(settings)
+	for i := range all {
+		all[i].Words = slices.Clone(all[i].field.words)
+	}
+	return all
+}
 
 // DefaultSocket is where an agent started by the same user without --socket listens, for commands that talk to it: the
 // one of that instance, or with "" the one without a name. It is "" when the environment names no home directory.

@@ -70,6 +70,7 @@ func (v value) text(expected string) (string, *Error) {
 type field struct {
 	parse func(*loader, value) *Error // stores the value in the loader's Config
 	get   func(*Config) any           // a string, a whole number, a bool, a []string or a Command
+	words []string                    // all that it may be, if that is a few words
 }
 
 // text is the value in the words of the file.
@@ -170,7 +171,7 @@ func oneOf(at func(*Config) *string, known ...string) field {
 	if i := len(known) - 1; i > 0 {
 		expected = strings.Join(known[:i], ", ") + " or " + known[i]
 	}
-	return stringField(at, expected, func(s string, v value) (string, *Error) {
+	f := stringField(at, expected, func(s string, v value) (string, *Error) {
 		if slices.Contains(known, s) {
 			return s, nil
 		}
@@ -180,6 +181,8 @@ func oneOf(at func(*Config) *string, known ...string) field {
 		}
 		return "", err
 	})
+	f.words = known
+	return f
 }
 
 func duration(at func(*Config) *time.Duration, least, most time.Duration) field {
