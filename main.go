@@ -1,3 +1,7 @@
+//go:build linux
+
+// Elsewhere the line above is the error message: the program stands on CLOCK_BOOTTIME, netlink and /proc.
+
 // Bully-agent runs on every host of a LAN. The hosts find each other, agree on
 // one leader by the Bully algorithm, and run the user's hooks on that leader, and
 // only there.
