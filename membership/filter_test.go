@@ -61,7 +61,7 @@ func compressed(message []byte) []byte {
 }
 
 // aliveOf is an alive message about a made-up life of a member at addr.
-func aliveOf(m Member, incarnation int) []byte {
+func aliveOf(m Member, incarnation uint32) []byte {
 	m.WireMin, m.WireMax = wire.Major, wire.Major
 	return says(aliveMsg, "Incarnation", incarnation, "Node", nodeName(m.ID, m.Nonce), "Addr", m.Addr.Addr().AsSlice(),
 		"Port", int(m.Addr.Port()), "Meta", appendMeta(nil, m, wire.ClusterHash("test")), "Vsn", []byte{1, 5, 5, 0, 0, 0})
@@ -130,7 +130,7 @@ func TestWhichDatagramsPass(t *testing.T) {
 		{"too long", packet(bytes.Repeat(suspect, 20)), "too-large"},
 		{"case 47: meta of 513 bytes", packet(says(aliveMsg, "Node", nodeA, "Meta", make([]byte, 513))), "too-large"},
 		{"case 47: a line in a node's name", packet(says(aliveMsg, "Node", nodeA[:44]+"\n")), "name"},
-		{"case 48: the highest incarnation", packet(says(deadMsg, "Incarnation", anyUint, "Node", nodeA, "From", nodeB)), "incarnation"},
+		{"case 48: the highest incarnation", packet(says(deadMsg, "Incarnation", uint32(anyUint), "Node", nodeA, "From", nodeB)), "incarnation"},
 		{"case 48: one too high", packet(says(suspectMsg, "Incarnation", most+1, "Node", nodeA, "From", nodeB)), "incarnation"},
 		{"case 48: alive with it", packet(aliveOf(betaAt("beta"), anyUint)), "incarnation"},
 	}
@@ -371,7 +371,7 @@ func TestCase49And50APushPullIsBounded(t *testing.T) {
 		{"another cluster", []byte("\xf4\x04tesu\x06"), "label"},
 		{"no label", says(pushPullMsg, "Nodes", 0), "label"},
 		{"a member with a name of a line", append(header(1, 0), object("Name", nodeB[:44]+"\n")...), "name"},
-		{"case 48: a member of the highest incarnation", append(header(1, 0), object("Name", nodeB, "Incarnation", anyUint)...), "incarnation"},
+		{"case 48: a member of the highest incarnation", append(header(1, 0), object("Name", nodeB, "Incarnation", uint32(anyUint))...), "incarnation"},
 	}
 	for _, c := range cases {
 		t.Run(c.what, func(t *testing.T) {

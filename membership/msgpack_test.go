@@ -21,6 +21,8 @@ func object(pairs ...any) []byte {
 			b = append(b, map[bool]byte{false: 0xc2, true: 0xc3}[v])
 		case nil:
 			b = append(b, 0xc0)
+		case uint32:
+			b = binary.BigEndian.AppendUint32(append(b, 0xce), v)
 		case int:
 			b = binary.BigEndian.AppendUint32(append(b, 0xce), uint32(v))
 		default:

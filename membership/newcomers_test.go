@@ -35,7 +35,7 @@ func (f forger) tell(to *agent, messages ...[]byte) {
 // node is a member's name in memberlist.
 func (a *agent) node() string { return a.Membership.name }
 
-func (a *agent) forgedDead(incarnation int, from string) []byte {
+func (a *agent) forgedDead(incarnation uint32, from string) []byte {
 	return says(deadMsg, "Incarnation", incarnation, "Node", a.node(), "From", from)
 }
 
@@ -148,13 +148,13 @@ func TestCase48TheHighestIncarnation(t *testing.T) {
 		f := s.forger()
 		others := []*agent{alpha, gamma}
 		for _, a := range others {
-			f.tell(a, beta.forgedDead(anyUint, a.node()), says(suspectMsg, "Incarnation", anyUint, "Node", beta.node(), "From", a.node()))
+			f.tell(a, beta.forgedDead(anyUint, a.node()), says(suspectMsg, "Incarnation", uint32(anyUint), "Node", beta.node(), "From", a.node()))
 			if !a.seesTrue(beta) || a.JoinState().Kept["incarnation"] != 2 {
 				t.Errorf("%s knows %v, counted %v", a.name, a.is("beta"), a.JoinState().Kept)
 			}
 		}
 		for _, a := range others {
-			f.tell(a, beta.forgedDead(int(maxIncarnation(time.Now())), a.node()))
+			f.tell(a, beta.forgedDead(uint32(maxIncarnation(time.Now())), a.node()))
 		}
 		took := s.within(2*time.Minute, "both see beta again", func() bool { return alpha.seesTrue(beta) && gamma.seesTrue(beta) })
 		t.Logf("beta was hidden for %s", took)
@@ -181,7 +181,7 @@ func TestForgedDeathsAreDenied(t *testing.T) {
 		s.allSee(10*time.Second, alpha, beta, gamma)
 		f := s.forger()
 		for i, from := range []*agent{gamma, beta} { // a death; a departure in its own name
-			f.tell(alpha, beta.forgedDead(100*(i+1), from.node()))
+			f.tell(alpha, beta.forgedDead(uint32(100*(i+1)), from.node()))
 			if alpha.is("beta").Status != Dead {
 				t.Error("alpha does not believe it: this tests nothing")
 			}

@@ -124,7 +124,7 @@ func TestKeeperRefusesAnOldEpoch(t *testing.T) {
 	d.wants(hooks.LoseLeadership, 7, true)
 	d.become(7) // it has begun, and is over
 	d.wants(hooks.BecomeLeader, 7, false)
-	const far = 7 + 1<<40
+	const far uint64 = 7 + 1<<40
 	d.leads(far)
 	d.lose(far)
 	d.wants(hooks.LoseLeadership, far, true)

@@ -5,6 +5,7 @@ package flight
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -109,7 +110,7 @@ func (f *Flight) after(d time.Duration, to *host, ev election.Event) {
 // until plays on.
 func (f *Flight) until(end time.Duration) {
 	for {
-		next := arrival{at: end, order: 1 << 60}
+		next := arrival{at: end, order: math.MaxInt}
 		for _, a := range f.coming {
 			if cmp.Or(cmp.Compare(a.at, next.at), cmp.Compare(a.order, next.order)) < 0 {
 				next = a
