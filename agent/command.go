@@ -109,3 +109,12 @@ func parseOrder(name string, args map[string]string) (order, error) {
 func badOrder(format string, args ...any) error {
 	return &control.APIError{Status: http.StatusBadRequest, Message: fmt.Sprintf(format, args...), Code: "usage"}
 }
+
+// OKToStop implements control.Backend: what would become of the cluster if this host were
+// stopped now. It is asked in the loop, so that it is of this moment.
+func (a *agent) OKToStop(ctx context.Context) (answer control.OKToStop, err error) {
+	if !a.call(ctx.Done(), func() { answer = a.seat.okToStop() }) {
+		return answer, errGone
+	}
+	return answer, nil
+}

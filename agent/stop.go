@@ -1,22 +1,12 @@
 package agent
 
 import (
-	"context"
 	"fmt"
 	"slices"
 
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/internal/control"
 )
-
-// OKToStop implements control.Backend: what would become of the cluster if this host were
-// stopped now. It is asked in the loop, so that it is of this moment.
-func (a *agent) OKToStop(ctx context.Context) (answer control.OKToStop, err error) {
-	if !a.call(ctx.Done(), func() { answer = a.seat.okToStop() }) {
-		return answer, errGone
-	}
-	return answer, nil
-}
 
 // okToStop says whether somebody leads afterwards, in quorum mode with a majority of the
 // voters, and who that is.

@@ -31,7 +31,7 @@ var exitMeanings = []struct{ code, means string }{
 	{strconv.Itoa(exitNoLeader), "no leader, or no quorum"},
 	{strconv.Itoa(exitUnreachable), "agent not reachable"},
 	{strconv.Itoa(exitTimeout), "timed out"},
-	{strconv.Itoa(exitRefused), "refused, by the agent, by `fence check` or by `key`"},
+	{strconv.Itoa(exitRefused), "refused, by the agent, by `fence check`, `key`, `vip` or `import`"},
 	{strconv.Itoa(exitConfig), "configuration invalid"},
 	{strconv.Itoa(exitLost), "`exec`: the command was ended, because the leadership or the agent went away"},
 	{"125, 126, 127", "`exec`, `hold`: our own failure; the command cannot be executed; it was not found"},
