@@ -34,7 +34,7 @@ var exitMeanings = []struct{ code, means string }{
 	{strconv.Itoa(exitRefused), "refused, by the agent, by `fence check`, `key`, `vip` or `import`"},
 	{strconv.Itoa(exitConfig), "configuration invalid"},
 	{strconv.Itoa(exitLost), "`exec`: the command was ended, because the leadership or the agent went away"},
-	{"125, 126, 127", "`exec`, `hold`: our own failure; the command cannot be executed; it was not found"},
+	{"125, 126, 127", "`exec`, `hold`, `as`: our own failure; the command or script cannot be executed; it was not found"},
 }
 
 // tasks are what people come to a manual with. A test parses each command.
