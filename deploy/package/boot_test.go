@@ -1,0 +1,245 @@
+package packaging
+
+import (
+	"encoding/json"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bully-agent/bully-agent/internal/test/boot"
+)
+
+// settings are the same on all hosts: without priorities the leader moves only when it must.
+const settings = `cluster = "home-lab"
+[network]
+join = ["alpha", "beta", "gamma"]
+[hooks]
+on_become_leader = ["/usr/local/bin/become"]
+on_lose_leadership = ["/usr/local/bin/lose"]
+`
+
+// vip is the address that is always on the leader.
+const vip = "10.81.0.50"
+
+const become = `#!/bin/sh
+ip addr replace ` + vip + `/24 dev eth0 && /usr/local/bin/busybox arping -q -U -c 1 -w 1 -I eth0 ` + vip + `
+exit 0
+`
+
+const lose = `#!/bin/sh
+! ip -brief addr show dev eth0 | grep -q ` + vip + `/ || ip addr del ` + vip + `/24 dev eth0
+`
+
+// The life of an installation on three hosts that systemd has booted: installed, given a key and settings, switched on, killed,
+// stopped, rebooted, upgraded, removed. A client asks the address all the time, and is told how long it got no answer.
+func TestInstallation(t *testing.T) {
+	names := []string{"alpha", "beta", "gamma"}
+	lan := boot.NewLAN(t, append(names, "delta")...) // skips where it cannot be done
+	long(t)
+	old, next := build(t, "0.1.0").deb, build(t, "0.1.1").deb
+	var hosts []*host
+	for _, name := range names {
+		h := &host{Host: lan.Host(name), t: t}
+		h.provide(old, next)
+		h.Boot()
+		hosts = append(hosts, h)
+	}
+	client := newClient(t, lan)
+
+	begin := time.Now()
+	install(t, hosts)
+	for _, h := range hosts {
+		h.Must("systemctl enable --now bully-agent")
+	}
+	client.await()
+	t.Logf("from the packages on three hosts to an address that answers: %.1f s, every command included", time.Since(begin).Seconds())
+	for _, h := range hosts {
+		h.Until("bully-agent wait --for members=3 --timeout 60s")
+	}
+	ids := map[string]string{}
+	for _, h := range hosts {
+		ids[h.Name()] = h.id()
+	}
+
+	step := func(what string, do func()) {
+		t.Helper()
+		client.begin()
+		do()
+		client.await()
+		for _, h := range hosts {
+			h.Until("bully-agent wait --for members=3 --timeout 60s")
+			if id := h.id(); id != ids[h.Name()] {
+				t.Errorf("%s: %s has the id %s, and had %s", what, h.Name(), id, ids[h.Name()])
+			}
+		}
+		t.Logf("%-34s longest gap %v", what, client.gap().Round(time.Millisecond))
+	}
+	step("kill -9 of the leader", func() { leader(t, hosts).Must("systemctl kill --kill-whom=main --signal=KILL bully-agent") })
+	step("stop of the leader", func() {
+		h := leader(t, hosts)
+		h.Must("systemctl stop bully-agent")
+		client.await()
+		h.Must("systemctl start bully-agent")
+	})
+	step("reboot of the leader", func() { leader(t, hosts).Reboot() })
+	for _, h := range hosts {
+		what := "upgrade of " + h.Name()
+		if leader(t, hosts) == h {
+			what += ", which leads"
+		}
+		step(what, func() { h.upgrade(t, next, "0.1.1") })
+	}
+	hosts[0].refusesWrongFile(t, old)
+	for _, h := range hosts {
+		h.removed(t)
+	}
+	overHandmade(t, lan.Host("delta"), next)
+}
+
+// host has the packages, and what hooks need on a minimal system.
+type host struct {
+	*boot.Host
+	t *testing.T
+}
+
+func (h *host) provide(debs ...string) {
+	h.t.Helper()
+	busybox, err := exec.LookPath("busybox")
+	if err != nil {
+		h.t.Skip("skipped: busybox is not installed (package busybox-static)")
+	}
+	h.PushFile("/usr/local/bin/busybox", busybox, 0o755)
+	h.Push("/usr/local/bin/become", []byte(become), 0o755)
+	h.Push("/usr/local/bin/lose", []byte(lose), 0o755)
+	for _, deb := range debs {
+		h.PushFile("/srv/"+filepath.Base(deb), deb, 0o644)
+	}
+}
+
+// apt installs a package with apt-get(8), which asks nothing and has no network.
+func apt(deb string) string { return "apt-get install -y -q /srv/" + filepath.Base(deb) }
+
+// install does what the documents say, on each host.
+func install(t *testing.T, hosts []*host) {
+	t.Helper()
+	for _, h := range hosts {
+		out := h.Must("cd /srv && " + apt("bully-agent_0.1.0-1_"+runtime.GOARCH+".deb"))
+		if state, _ := h.Run("systemctl is-enabled bully-agent; systemctl is-active bully-agent"); state != "disabled\ninactive\n" {
+			t.Errorf("%s: the service is %q after the installation, which printed\n%s", h.Name(), state, out)
+		}
+		h.Push("/etc/bully-agent/agent.toml", []byte(settings), 0o644)
+		h.Must("mkdir -p /etc/systemd/system/bully-agent.service.d && cp /usr/share/doc/bully-agent/systemd/vip.conf /etc/systemd/system/bully-agent.service.d && systemctl daemon-reload")
+	}
+	if out, err := hosts[0].Run("systemctl start bully-agent"); err == nil {
+		t.Errorf("without a key the service starts: %s", out)
+	}
+	hosts[0].Must("systemctl reset-failed bully-agent; bully-agent key generate --owner bully-agent")
+	secret := hosts[0].Must("cat /etc/bully-agent/key")
+	for _, h := range hosts[1:] {
+		h.Push("/etc/bully-agent/key", []byte(secret), 0o600)
+		h.Must("chown bully-agent /etc/bully-agent/key")
+	}
+	for _, h := range hosts {
+		h.Must("bully-agent config check --no-host")
+	}
+}
+
+// status is what the agent says.
+func (h *host) status() (s struct {
+	Version      string `json:"version"`
+	LeaderIsSelf bool   `json:"leader_is_self"`
+	Self         struct {
+		ID string `json:"id"`
+	} `json:"self"`
+}) {
+	h.t.Helper()
+	if err := json.Unmarshal([]byte(h.Must("bully-agent status --json")), &s); err != nil {
+		h.t.Fatal(err)
+	}
+	return s
+}
+
+func (h *host) id() string { h.t.Helper(); return h.status().Self.ID }
+
+// leader is the host that leads; there is one.
+func leader(t *testing.T, hosts []*host) *host {
+	t.Helper()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		for _, h := range hosts {
+			if h.status().LeaderIsSelf {
+				return h
+			}
+		}
+	}
+	t.Fatal("nobody leads")
+	return nil
+}
+
+// upgrade installs another version, after which it is that which runs.
+func (h *host) upgrade(t *testing.T, deb, version string) {
+	t.Helper()
+	pid := h.Must("systemctl show --value -p MainPID bully-agent")
+	out := h.Must("cd /srv && " + apt(deb))
+	h.Until("bully-agent wait --for leader --timeout 60s")
+	if got := h.status().Version; got != version {
+		t.Errorf("%s runs version %s after the upgrade to %s, which printed\n%s", h.Name(), got, version, out)
+	}
+	if h.Must("systemctl show --value -p MainPID bully-agent") == pid {
+		t.Errorf("%s: the same process runs", h.Name())
+	}
+	if text := h.Must("cat /etc/bully-agent/agent.toml"); text != settings {
+		t.Errorf("%s: the settings have become\n%s", h.Name(), text)
+	}
+}
+
+// refusesWrongFile: an agent goes on that could not start again, and one line says so.
+func (h *host) refusesWrongFile(t *testing.T, deb string) {
+	before := h.Must("systemctl show --value -p MainPID bully-agent")
+	h.Must("echo 'prioritty = 7' >>/etc/bully-agent/agent.toml")
+	out := h.Must("cd /srv && dpkg -i " + filepath.Base(deb) + " 2>&1")
+	if !strings.Contains(out, "bully-agent: not restarted, since this version refuses the configuration") || !strings.Contains(out, "prioritty") {
+		t.Errorf("it is not said: %s", out)
+	}
+	if h.Must("systemctl show --value -p MainPID bully-agent") != before || h.status().Version != "0.1.1" {
+		t.Error("the agent was restarted")
+	}
+	h.Push("/etc/bully-agent/agent.toml", []byte(settings), 0o644)
+	h.Must("systemctl restart bully-agent")
+	if got := h.status().Version; got != "0.1.0" {
+		t.Errorf("after the restart version %s runs", got)
+	}
+}
+
+// removed: what was the person's stays after a removal, nothing after a purge.
+func (h *host) removed(t *testing.T) {
+	h.Must("apt-get remove -y -q bully-agent")
+	if out, err := h.Run("ls -l /proc/[0-9]*/exe 2>/dev/null | grep bully-agent"); err == nil {
+		t.Errorf("%s: after the removal there runs\n%s", h.Name(), out)
+	}
+	h.Must("test -s /etc/bully-agent/key && test -s /etc/bully-agent/agent.toml && ls /var/lib/bully-agent/* >/dev/null")
+	h.Must("apt-get purge -y -q bully-agent")
+	left := h.Must("find / -xdev -iname '*bully*' -not -path '/srv/*' -not -path '/proc/*' -not -path '/sys/*'; getent passwd bully-agent; getent group bully-agent; " +
+		"dpkg -l bully-agent 2>/dev/null | grep ^[a-z][^n]; systemctl list-units --all --no-legend '*bully*'; grep -rl bully-agent /etc | grep -v -- '-$' || true")
+	if left != "" {
+		t.Errorf("%s: after the purge there is\n%s", h.Name(), left)
+	}
+}
+
+// overHandmade: a unit and a file of somebody's own stay, and what the unit means is said.
+func overHandmade(t *testing.T, h *boot.Host, deb string) {
+	const unit = "[Service]\nExecStart=/usr/bin/bully-agent run\n"
+	h.Push("/etc/systemd/system/bully-agent.service", []byte(unit), 0o644)
+	h.Push("/etc/bully-agent/agent.toml", []byte(settings), 0o644)
+	h.PushFile("/srv/"+filepath.Base(deb), deb, 0o644)
+	h.Boot()
+	out := h.Must("cd /srv && " + apt(deb) + " -o Dpkg::Options::=--force-confold 2>&1")
+	if !strings.Contains(out, "bully-agent: /etc/systemd/system/bully-agent.service goes before the package's unit: remove it") {
+		t.Errorf("it is not said:\n%s", out)
+	}
+	if h.Must("cat /etc/systemd/system/bully-agent.service") != unit || h.Must("cat /etc/bully-agent/agent.toml") != settings {
+		t.Error("what was there has changed")
+	}
+}
