@@ -194,7 +194,7 @@ func (s *seat) hurdleNote(status election.Status, out election.Outlook) string {
 		}
 		return "the leader that was lost may act for " + left + " still"
 	case election.HurdleMembers:
-		return fmt.Sprintf("%s: %d, this host included, and min_members = %d", whyTooFew, out.Electable, s.election.MinMembers)
+		return fmt.Sprintf("%s: %d, this host included, and min_members = %d", whyTooFew, out.Present, s.election.MinMembers)
 	case election.HurdleRoster:
 		return s.tally.whyNoQuorum(status)
 	case election.HurdleMute:

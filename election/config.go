@@ -97,8 +97,9 @@ type Config struct {
 	// MinAcks is how many must acknowledge a leader's heartbeats; AutoMinAcks
 	// adapts. It counts at most those believed alive.
 	MinAcks int
-	// MinMembers is how many electable members, oneself included, must be
-	// present before anybody here may lead. Default 1.
+	// MinMembers is how many members that may lead, oneself included and whether
+	// or not a bar keeps them from it now, must be present before anybody here does.
+	// Default 1.
 	MinMembers int
 
 	// HoldDown is what is left of a hold-down (StepDown) that an earlier life

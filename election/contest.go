@@ -71,9 +71,6 @@ func (n *Node) roundTrip() time.Duration {
 	return 3 * slowest
 }
 
-// electableCount is how many could lead, oneself included.
-func (n *Node) electableCount() int { return n.livingCount() + 1 }
-
 // retry starts over after a pause that doubles each time. Who kept silent in this
 // round is asked again in the next, and so is the leader that was given up: of two
 // that gave each other up during a cut, neither would ever speak to the other again.

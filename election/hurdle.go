@@ -33,7 +33,7 @@ func (n *Node) hurdle() (h Hurdle, until time.Time) {
 	switch {
 	case n.now.Before(n.contest.release):
 		return HurdleLease, n.contest.release
-	case n.electableCount() < n.cfg.MinMembers:
+	case n.presentCount() < n.cfg.MinMembers:
 		return HurdleMembers, until
 	case n.isQuorum() && !n.saved.Roster.Formed:
 		return HurdleRoster, until

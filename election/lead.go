@@ -276,7 +276,7 @@ func (n *Node) onJoined(p *peer) {
 
 // onViewChanged looks at what depends on how many members there are.
 func (n *Node) onViewChanged() {
-	if n.state == Lead && n.electableCount() < n.cfg.MinMembers {
+	if n.state == Lead && n.presentCount() < n.cfg.MinMembers {
 		n.becomeStopping(TooFewMembers, ending{})
 	}
 	n.standUnlinked()

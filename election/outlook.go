@@ -29,15 +29,15 @@ type Outlook struct {
 	Next       wire.ID // the best to whom it could hand over; zero: nobody
 	Challenger wire.ID // the best that may preempt it; zero: nobody
 
-	Lost      int // leaderships lost in the last ten minutes: each doubles Delay
-	Electable int // how many could lead, oneself included
+	Lost    int // leaderships lost in the last ten minutes: each doubles Delay
+	Present int // how many are there that may lead, barred or not, oneself included
 
 	Sync time.Duration // what a save takes here, of late
 }
 
 // Outlook gives the node's outlook as of its last Step.
 func (n *Node) Outlook() Outlook {
-	o := Outlook{Due: n.timers[stateTimer], Rank: n.rank(), Delay: n.preemptDelay(), Lost: len(n.flaps.lost), Electable: n.electableCount(), Sync: n.sync}
+	o := Outlook{Due: n.timers[stateTimer], Rank: n.rank(), Delay: n.preemptDelay(), Lost: len(n.flaps.lost), Present: n.presentCount(), Sync: n.sync}
 	switch leader := n.peer(n.epoch.Owner); {
 	case n.state == Lead || n.state == Stopping:
 		n.describeReign(&o)
@@ -90,7 +90,7 @@ func (n *Node) Candidate(id wire.ID) (Candidate, bool) {
 
 // String gives the outlook on one line, times left out.
 func (o Outlook) String() string {
-	text := fmt.Sprintf("rank=%d electable=%d", o.Rank, o.Electable)
+	text := fmt.Sprintf("rank=%d present=%d", o.Rank, o.Present)
 	if o.Hurdle != NoHurdle {
 		text += " hurdle=" + o.Hurdle.String()
 	}

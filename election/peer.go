@@ -152,6 +152,18 @@ func (n *Node) forgiveNextLife() {
 
 func (n *Node) isLiving(p *peer) bool { return n.unfit(p) == Fit }
 
+// presentCount is how many are there that may lead, oneself included, whether or not a bar keeps them from it now: a
+// check that fails on some hosts makes no smaller cluster of those that are left.
+func (n *Node) presentCount() int {
+	count := 1
+	for _, p := range n.peers {
+		if why := n.unfit(p); why == Fit || why == UnfitDraining {
+			count++
+		}
+	}
+	return count
+}
+
 // livingCount is len(living()), for what is asked at every frame.
 func (n *Node) livingCount() int {
 	count := 0
