@@ -342,9 +342,18 @@ var refusals = []string{"duplicate", "old-incarnation", "unknown-sender", "other
 	"counter-out-of-range", "other-cluster", "own-frame", "config-mismatch", "after-its-will", "unknown-life", "in-doubt"}
 
 func isRefused(effects []election.Effect) bool {
-	return slices.ContainsFunc(effects, func(e election.Effect) bool {
+	return isAskedBack(effects) || slices.ContainsFunc(effects, func(e election.Effect) bool {
 		c, ok := e.(election.Counted)
 		return ok && slices.Contains(refusals, c.What)
+	})
+}
+
+// isAskedBack: the frame is in doubt, and all that came of it is the question whose word it is (M29). Nothing was taken,
+// so that a copy may be once the detector has said who lives.
+func isAskedBack(effects []election.Effect) bool {
+	return len(effects) > 0 && !slices.ContainsFunc(effects, func(e election.Effect) bool {
+		s, ok := e.(election.Send)
+		return !ok || s.Frame.Kind != wire.Probe || s.Frame.Purpose != wire.AskIdentity
 	})
 }
 

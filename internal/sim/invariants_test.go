@@ -337,6 +337,15 @@ func TestInvariantsBite(t *testing.T) {
 				a.effects = []election.Effect{election.LeaseUntil{}}
 				w.i16DuplicateChangesNothing(a, &wire.Frame{})
 			}},
+		{"a copy of what was asked about changes something", 16, Available,
+			func(w *World, a, _ *machine) {
+				a.effects = []election.Effect{election.Send{Frame: wire.Frame{Kind: wire.Probe, Purpose: wire.AskIdentity}}}
+				w.i16DuplicateChangesNothing(a, &wire.Frame{})
+			},
+			func(w *World, a, _ *machine) {
+				a.effects = []election.Effect{election.Send{Frame: wire.Frame{Kind: wire.Probe, Purpose: wire.AskIdentity}}, election.LeaseUntil{}}
+				w.i16DuplicateChangesNothing(a, &wire.Frame{})
+			}},
 		{"another cluster's frame is taken", 17, Available,
 			func(w *World, a, _ *machine) {
 				a.effects = []election.Effect{election.Counted{What: "other-cluster"}}
