@@ -21,7 +21,7 @@ func CheckInstance(name string) error {
 	case strings.ContainsRune(name, '/') || filepath.Ext(name) == ".toml":
 		return fmt.Errorf("%s is a file's: expected a name such as web, which stands for %s; or name the file with --config", quote(name), InstanceFile("web"))
 	case !instanceName.MatchString(name):
-		return fmt.Errorf("%s is none: expected a letter or digit, and then up to 31 of these and of - _ .", quote(name))
+		return fmt.Errorf("%s is none: expected a letter or digit, then up to 31 of these and of '-', '_' and '.'", quote(name))
 	}
 	return nil
 }
