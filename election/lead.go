@@ -144,8 +144,10 @@ func (n *Node) needAcks() int {
 		return n.quorumNeed()
 	}
 	present, lost := n.acknowledgerCount(), 0
-	if p := n.peer(n.lostLeader.id); p != nil && p.Status == Alive {
-		lost = 1
+	for _, p := range n.peers {
+		if p.Status == Alive && n.isGone(p) {
+			lost++
+		}
 	}
 	m := n.cfg.MinAcks
 	if m == AutoMinAcks {

@@ -361,7 +361,7 @@ func (n *Node) startNewLife(p *peer, m Member) {
 	}
 	n.seedRTT(p)
 	n.onRestarted(p)
-	if n.isGone(p) && n.lostLeader.nonce == m.Nonce {
+	if p.ID == n.lostLeader.id && n.lostLeader.nonce == m.Nonce {
 		n.lostLeader.nonce = ended // it is not this life that was given up
 	}
 	if n.leaderKnown {

@@ -17,7 +17,7 @@ import (
 // schedules is how many a test run plays: what fits in a minute on two cores.
 // BULLY_SCHEDULES asks for another number, BULLY_SEED for one of them.
 const (
-	schedules      = 3000
+	schedules      = 1500
 	shortSchedules = 300
 	chunk          = 100 // schedules of one subtest
 )
