@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,7 +15,7 @@ import (
 
 // vipExitCodes is what both pages of help end with.
 const vipExitCodes = `Exit codes: 0 done, also where nothing had to be done; 1 the interface is not there, or is down, or a right is
-	missing; 2 usage; 6 refused: the address is somebody else's, or another interface's. Where it is not 0, %s.`
+	missing; 2 usage; 6 refused: the address is somebody else's, another interface's, or this host's own. Where it is not 0, %s.`
 
 var vipCommand = command{
 	name: "vip", usage: "put addresses on an interface, and tell neighbours",
@@ -54,8 +55,9 @@ var vipAddCommand = command{
 var vipDelCommand = command{
 	name: "del", usage: "have this host answer for addresses no more",
 	args: "ADDRESS[/PREFIX]... INTERFACE", maxArgs: math.MaxInt,
-	about: `For a lose-leadership hook. Takes the addresses off the interface, under whatever prefix each is there. One that is not
-		there is as good, and so is an interface that is not, unless another interface has the address.
+	about: `For a lose-leadership hook. Takes the addresses off the interface. One that is not there is as good, and so is an
+		interface that is not, unless another interface has the address. One that is there with a shorter prefix than the one
+		given is taken for this host's own, and stays; without a prefix it is removed whatever it has.
 
 		` + fmt.Sprintf(vipExitCodes, "an address may still be there"),
 	examples: []string{
@@ -85,6 +87,9 @@ func (c *call) addressesAndInterface(parse func([]string) ([]netip.Prefix, error
 		return nil, "", usage("name the interface last: "+c.path+" "+last+" eth0", "the interface is missing after %s: %s", last, c.takes())
 	}
 	addresses, err := parse(words[:len(words)-1])
+	if own, bad := netip.ParseAddrPort(os.Getenv("BULLY_NODE_ADDR")); err == nil && bad == nil {
+		err = vip.Spare(addresses, own.Addr())
+	}
 	return addresses, last, err
 }
 

@@ -65,7 +65,7 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-const besideRounds = 2
+const besideRounds = 20
 
 type fault string
 

@@ -33,7 +33,7 @@ func complain(class Class, remedy, format string, args ...any) error {
 // Parse reads addresses to add: ADDRESS/PREFIX each, at least one, none twice.
 func Parse(words []string) ([]netip.Prefix, error) { return parse(words, true) }
 
-// ParseBare reads addresses to remove, which may come without a prefix: it is not looked at.
+// ParseBare reads addresses to remove. One that comes without a prefix is an invalid Prefix, which has its address.
 func ParseBare(words []string) ([]netip.Prefix, error) { return parse(words, false) }
 
 func parse(words []string, needsPrefix bool) (all []netip.Prefix, err error) {
@@ -53,6 +53,9 @@ func parse(words []string, needsPrefix bool) (all []netip.Prefix, err error) {
 			return nil, complain(Words, "name each address once", "%s is named twice", p.Addr())
 		}
 		seen[p.Addr()] = true
+		if !strings.Contains(word, "/") {
+			p = netip.PrefixFrom(p.Addr(), -1)
+		}
 		all = append(all, p)
 	}
 	return all, nil
@@ -114,4 +117,14 @@ func last(network netip.Prefix) netip.Addr {
 		a[bit/8] |= 0x80 >> (bit % 8)
 	}
 	return netip.AddrFrom4(a)
+}
+
+// Spare refuses to touch the address at which the host's agent is reached, which BULLY_NODE_ADDR tells its hooks.
+func Spare(addresses []netip.Prefix, own netip.Addr) error {
+	for _, p := range addresses {
+		if p.Addr() == own {
+			return complain(Refused, "name the address that moves", "%s is this host's own, at which the other agents reach it", own)
+		}
+	}
+	return nil
 }

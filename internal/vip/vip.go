@@ -1,6 +1,7 @@
 package vip
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -61,11 +62,24 @@ func (l link) survey(addresses []netip.Prefix, note func(string)) (missing []net
 				return nil, err
 			}
 			missing = append(missing, p)
+		} else if all[i].isHosts(p) {
+			return nil, l.ofHost(all[i])
 		} else if all[i].prefix != p {
 			note(fmt.Sprintf("%s has %s already, and keeps it", l.name(), all[i].prefix))
 		}
 	}
 	return missing, nil
+}
+
+// isHosts: the address is there as one of the host's own network, and Add was asked for another prefix: it has not put it
+// there. A slip in a hook is the same on all hosts, and would take the address off that it is of.
+func (h held) isHosts(p netip.Prefix) bool {
+	return p.IsValid() && h.prefix.Bits() < p.Bits()
+}
+
+func (l link) ofHost(h held) error {
+	return complain(Refused, fmt.Sprintf("name another address; or if it is one that moves, write %s", h.prefix),
+		"%s has %s as an address of this host", l.name(), h.prefix)
 }
 
 // claims refuses an address that another interface has, or whose neighbours are another interface's.
@@ -105,7 +119,7 @@ func (l link) addAll(missing []netip.Prefix) error {
 	return nil
 }
 
-// Remove takes the addresses off the interface, under whatever prefix each is there. One that is not there is as good, and so
+// Remove takes the addresses off the interface, but for one that isHosts. One that is not there is as good, and so
 // is an interface that is not: it may be unplugged. But then no other may have the address, or the name was wrong.
 //
 // Every error is a Complaint. All that could be removed is then.
@@ -125,7 +139,10 @@ func Remove(addresses []netip.Prefix, name string, note func(string)) error {
 			case h.prefix.Addr() != p.Addr():
 			case missing != nil:
 				return complain(Host, "name "+h.nameOf(), "%v, and %s has %s", missing, h.nameOf(), h.prefix)
-			case h.LinkIndex == l.index():
+			case h.LinkIndex != l.index():
+			case h.isHosts(p):
+				failed = cmp.Or(failed, l.ofHost(h))
+			default:
 				if err := l.remove(h); err != nil && failed == nil {
 					failed = err
 				}
