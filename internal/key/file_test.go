@@ -218,7 +218,7 @@ func TestRead(t *testing.T) {
 // A text that was meant for a path and is a key is known as one.
 func TestLooksLikeSecret(t *testing.T) {
 	secret := lineOf(keyOf(0xfb))[len(lineOf(keyOf(0xfb)))-secretChars:]
-	for _, is := range []string{secret, lineOf(keyOf(1)), strings.Repeat("0a", 32), strings.Repeat("a", 42) + "+=", " bully-key-1 4f1c9a02 2026-"} {
+	for _, is := range []string{secret, lineOf(keyOf(1)), strings.Repeat("0a", 32), strings.Repeat("a", 42) + "+=", " bully-key-1 4f1c9a02 2026-", "bully-key-1 4f1c9a0 AQEB"} {
 		if !LooksLikeSecret(is) {
 			t.Errorf("%q is taken for a path", is)
 		}
