@@ -20,6 +20,8 @@ func CheckInstance(name string) error {
 		return errors.New("it is empty: expected a name such as web")
 	case strings.ContainsRune(name, '/') || filepath.Ext(name) == ".toml":
 		return fmt.Errorf("%s is a file's: expected a name such as web, which stands for %s; or name the file with --config", quote(name), InstanceFile("web"))
+	case name == "agent":
+		return fmt.Errorf("agent is none: %s is the file of the agent without a name: leave the name out, or take another such as web", InstanceFile(name))
 	case !instanceName.MatchString(name):
 		return fmt.Errorf("%s is none: expected a letter or digit, then up to 31 of these and of '-', '_' and '.'", quote(name))
 	}

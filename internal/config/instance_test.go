@@ -34,14 +34,15 @@ func TestInstanceHasPlacesOfItsOwn(t *testing.T) {
 }
 
 func TestNamesOfInstances(t *testing.T) {
-	for _, good := range []string{"web", "a", "0", "Web-2_x.y", strings.Repeat("n", 32)} {
+	for _, good := range []string{"web", "a", "0", "Web-2_x.y", "agents", strings.Repeat("n", 32)} {
 		if err := CheckInstance(good); err != nil {
 			t.Errorf("%q: %v", good, err)
 		}
 	}
 	for bad, want := range map[string]string{
 		"": "it is empty", "a/b": "is a file's", "..": "is none", "-web": "is none", ".web": "is none", "web.toml": "is a file's",
-		"w\nb": `"w\nb" is none`, "wéb": "is none", strings.Repeat("n", 33): "is none",
+		"w\nb": `"w\nb" is none`, "wéb": "is none",
+		"agent": "/etc/bully-agent/agent.toml is the file of the agent without a name: leave the name out, or take another", strings.Repeat("n", 33): "is none",
 	} {
 		if err := CheckInstance(bad); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, expected %q", bad, err, want)

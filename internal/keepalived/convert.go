@@ -36,6 +36,9 @@ type Check struct {
 	Penalty  int // added to the priority while it fails; 0: this host does not lead then
 }
 
+// maxName is the length in bytes of the longest name of an instance.
+const maxName = 32
+
 // firstPort and the virtual_router_id make the port of one of several agents, which so is the same on all hosts. The number
 // is arbitrary: nothing that is known listens there.
 const firstPort = 27950
@@ -151,7 +154,7 @@ func (c *converter) group(g *Statement) {
 
 // agent makes the agent of one party.
 func (c *converter) agent(p *party) Agent {
-	m := &maker{converter: c, Agent: Agent{Name: label(p.name, 32), Priority: 100}, add: map[string][]string{}, inGroup: p.group != nil}
+	m := &maker{converter: c, Agent: Agent{Name: label(p.name, maxName), Priority: 100}, add: map[string][]string{}, inGroup: p.group != nil}
 	first := true
 	for _, s := range p.instances {
 		s.fate.kind = carried
@@ -172,14 +175,22 @@ func (c *converter) agent(p *party) Agent {
 	return m.Agent
 }
 
-// part keeps several agents on one host apart.
+// part keeps several agents on one host apart. The name of each is one of an instance, and so of a file that only it has.
 func (c *converter) part(agents []Agent) {
 	taken := map[int]bool{}
 	names := map[string]bool{}
+	if len(agents) > 1 {
+		names["agent"] = true // its file is that of the agent without a name
+	}
 	for i := range agents {
 		a := &agents[i]
-		for names[strings.ToLower(a.Name)] {
-			a.Name += "x"
+		if whole, isFile := strings.CutSuffix(a.Name, ".toml"); isFile {
+			a.Name = whole + "-toml"
+		}
+		base := a.Name
+		for n := 2; names[strings.ToLower(a.Name)]; n++ {
+			suffix := "-" + strconv.Itoa(n)
+			a.Name = label(base, maxName-len(suffix)) + suffix
 		}
 		names[strings.ToLower(a.Name)] = true
 		if len(agents) > 1 {

@@ -211,6 +211,43 @@ func significant(t *testing.T, path string) (at []string) {
 	return at
 }
 
+// converted is what a text comes to.
+func converted(t *testing.T, text string) []Agent {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "keepalived.conf")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	agents, _, err := made(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return agents
+}
+
+// Several agents have names of instances, each its own, whatever keepalived calls them.
+func TestNamesOfSeveralAgents(t *testing.T) {
+	long := strings.Repeat("n", 32)
+	var text strings.Builder
+	for _, name := range []string{"agent", "AGENT", "web.toml", "WEB-toml", long, long + "1", long + "2", long[:30] + "-2"} {
+		fmt.Fprintf(&text, "vrrp_instance %s {\n}\n", name)
+	}
+	var names []string
+	for _, a := range converted(t, text.String()) {
+		if err := config.CheckInstance(a.Name); err != nil {
+			t.Error(err)
+		}
+		names = append(names, a.Name)
+	}
+	want := []string{"agent-2", "AGENT-3", "web-toml", "WEB-toml-2", long, long[:30] + "-2", long[:30] + "-3", long[:30] + "-4"}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	if alone := converted(t, "vrrp_instance agent {\n}\n"); alone[0].Name != "agent" {
+		t.Errorf("a single one is called %s", alone[0].Name)
+	}
+}
+
 // Bad input is one line that says where and what.
 func TestBadInput(t *testing.T) {
 	dir := t.TempDir()
@@ -285,6 +322,9 @@ func FuzzConvert(f *testing.F) {
 			}
 		})
 		for _, a := range agents {
+			if err := config.CheckInstance(a.Name); err != nil && len(agents) > 1 {
+				t.Error(err)
+			}
 			var into map[string]any
 			if err := toml.Unmarshal([]byte(a.TOML("main.conf")), &into); err != nil {
 				var where *toml.DecodeError
