@@ -96,7 +96,10 @@ func (a Agent) TOML(source string) string {
 	say("# Made of %s, %s, by bully-agent import. What it leaves out, that command says.\n", comment(a.Name), comment(source))
 	say("cluster = %s\n\n[node]\npriority = %d\n\n[network]\n", text(a.Cluster), a.Priority)
 	if a.Port > 0 {
-		say("# One of several agents on this host: the port is the same on all hosts.\nbind = %s\n", text(fmt.Sprintf("0.0.0.0:%d", a.Port)))
+		say("# One of several agents on this host: the port is the same on all hosts.\n")
+	}
+	if bind := a.bind(); bind != "" {
+		say("bind = %s\n", text(bind))
 	}
 	if a.Address != "" {
 		say("advertise = %s\n", text(a.Address))
@@ -124,6 +127,20 @@ func (a Agent) TOML(source string) string {
 		}
 	}
 	return b.String()
+}
+
+// bind is where the agent listens; "": the default, which a host with IPv4 has for IPv4 alone.
+func (a Agent) bind() string {
+	isSix := slices.ContainsFunc(append([]string{a.Address}, a.Join...), func(s string) bool { return strings.ContainsRune(s, ':') })
+	switch {
+	case isSix && a.Port > 0:
+		return fmt.Sprintf("[::]:%d", a.Port)
+	case isSix:
+		return "[::]"
+	case a.Port > 0:
+		return fmt.Sprintf("0.0.0.0:%d", a.Port)
+	}
+	return ""
 }
 
 func (a Agent) writeHooks(b *strings.Builder) {

@@ -248,6 +248,28 @@ func TestNamesOfSeveralAgents(t *testing.T) {
 	}
 }
 
+// An agent whose others have IPv6 listens there, too.
+func TestListensWhereTheOthersAre(t *testing.T) {
+	const four, six = "unicast_peer {\n 192.0.2.2\n}\n", "unicast_peer {\n 2001:db8::2\n}\n"
+	one, other := "vrrp_instance a {\nvirtual_router_id 1\n%s}\n", "vrrp_instance b {\nvirtual_router_id 2\n}\n"
+	for _, tt := range []struct{ text, want string }{
+		{fmt.Sprintf(one, four), "0.0.0.0:7950"},
+		{fmt.Sprintf(one, six), "[::]:7950"},
+		{fmt.Sprintf(one, "unicast_src_ip 2001:db8::1\n"), "[::]:7950"},
+		{fmt.Sprintf(one, four) + other, "0.0.0.0:27951"},
+		{fmt.Sprintf(one, six) + other, "[::]:27951"},
+		{fmt.Sprintf(one, "unicast_src_ip 2001:db8::1\n") + other, "[::]:27951"},
+	} {
+		path := filepath.Join(t.TempDir(), "agent.toml")
+		if err := os.WriteFile(path, []byte(converted(t, tt.text)[0].TOML("keepalived.conf")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if c, err := config.Load(config.Source{Path: path}); err != nil || c.Text("network.bind") != tt.want {
+			t.Errorf("%v, %v, expected %s, of\n%s", c, err, tt.want, tt.text)
+		}
+	}
+}
+
 // Bad input is one line that says where and what.
 func TestBadInput(t *testing.T) {
 	dir := t.TempDir()
