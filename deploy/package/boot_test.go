@@ -200,7 +200,7 @@ func (h *host) refusesWrongFile(t *testing.T, deb string) {
 	before := h.Must("systemctl show --value -p MainPID bully-agent")
 	h.Must("echo 'prioritty = 7' >>/etc/bully-agent/agent.toml")
 	out := h.Must("cd /srv && dpkg -i " + filepath.Base(deb) + " 2>&1")
-	if !strings.Contains(out, "bully-agent: not restarted, since this version refuses the configuration") || !strings.Contains(out, "prioritty") {
+	if !strings.Contains(out, "bully-agent: bully-agent.service is not restarted, since this version refuses its configuration") || !strings.Contains(out, "prioritty") {
 		t.Errorf("it is not said: %s", out)
 	}
 	if h.Must("systemctl show --value -p MainPID bully-agent") != before || h.status().Version != "0.1.1" {

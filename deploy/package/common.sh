@@ -24,21 +24,52 @@ name_shadows() {
 	done
 }
 
-# restart_running restarts what runs, and only that. The stop is in order: a leader hands over first. An agent whose
-# configuration this version refuses goes on as the version before. ctl is systemctl, in this distribution's way.
-restart_running() {
-	case $(ctl is-active bully-agent.service 2>/dev/null) in
-	active | activating | reloading)
-		if ! wrong=$(bully-agent config check --no-host 2>&1); then
-			say "not restarted, since this version refuses the configuration; the agent goes on as the version before:"
-			say "$wrong"
-			say "mend it, then: systemctl restart bully-agent"
-		else
-			ctl try-restart bully-agent.service || say "the agent did not start again; see: systemctl status bully-agent"
-		fi
-		;;
-	esac
-	ctl try-restart 'bully-agent@*.service' || say "an instance did not start again; see: systemctl status 'bully-agent@*'"
+# settings exports the BULLY_ variables of an EnvironmentFile=, read as systemd does: no shell's file, and nothing of it is run.
+settings() {
+	[ -r "$1" ] || return 0
+	while IFS= read -r line; do
+		case $line in *=*) name=${line%%=*} value=${line#*=} ;; *) continue ;; esac
+		case $name in BULLY_*[!A-Z0-9_]*) continue ;; BULLY_*) ;; *) continue ;; esac
+		value=${value%"${value##*[![:space:]]}"}
+		case $value in
+		\'*\') value=${value#?} value=${value%?} ;;
+		\"*\") value=$(printf '%s\n' "$value" | sed 's/^"//; s/"$//; s/\\\(["\\$`]\)/\1/g') ;;
+		*) value=$(printf '%s\n' "$value" | sed 's/\\\(.\)/\1/g') ;;
+		esac
+		export "$name=$value"
+	done <<-END
+		$(sed -e :a -e '/\\$/{ N; s/\\\n//; ta' -e '}' -e 's/^[[:space:]]*//' "$1")
+	END
 }
 
-stop_running() { ctl stop bully-agent.service 'bully-agent@*.service'; }
+# check_unit is the check of what a unit's agent would start with: its instance's file, its variables, and none of the caller's.
+check_unit() (
+	for name in $(env | sed -n 's/^\(BULLY_[A-Z0-9_]*\)=.*/\1/p'); do unset "$name"; done
+	case $1 in
+	*@*)
+		BULLY_INSTANCE=${1#*@} BULLY_INSTANCE=${BULLY_INSTANCE%.service}
+		export BULLY_INSTANCE
+		settings "/etc/default/bully-agent-$BULLY_INSTANCE"
+		;;
+	*) settings "/etc/default/bully-agent" ;;
+	esac
+	exec bully-agent config check --no-host
+)
+
+# restart_running restarts what runs, and only that, one after the other. The stop is in order: a leader hands over first. An
+# agent whose configuration this version refuses goes on as the version before. ctl is systemctl, in this distribution's way.
+restart_running() {
+	systemctl list-units --plain --no-legend --state=active,activating,reloading bully-agent.service 'bully-agent@*.service' |
+		while read -r unit _; do
+			if wrong=$(check_unit "$unit" 2>&1 </dev/null); then
+				ctl try-restart "$unit" </dev/null || say "$unit did not start again; see: systemctl status $unit"
+			else
+				say "$unit is not restarted, since this version refuses its configuration, and goes on as the version before:" \
+					"$(printf %s "$wrong" | tr '\n' ';'); mend it, then: systemctl restart $unit"
+			fi
+		done
+}
+
+stop_running() {
+	ctl stop bully-agent.service 'bully-agent@*.service' || say "an agent did not stop; see: systemctl status 'bully-agent*'"
+}
