@@ -22,8 +22,9 @@ var importKeepalivedCommand = command{
 	args: "FILE", maxArgs: 1,
 	about: `Reads FILE and what it includes. Each vrrp_instance becomes an agent; those of a vrrp_sync_group become one, which has
 		the addresses of all. Without --out the configuration is printed; with it agent.toml is written into DIR, or NAME.toml
-		for each of several agents. What is there already is not touched. Each line that no agent has, or not quite the same, is
-		named on standard error, with what to do instead. Nothing on this host is changed, and nothing is run.
+		for each of several agents, readable by all; only a file that sets nothing, as packages install one, is replaced. Each line
+		that no agent has, or not quite the same, is named on standard error, with what to do instead, and at the end the commands
+		that come next. Nothing else on this host is changed, and nothing is run.
 
 		Exit codes: 0 done; 2 usage; 6 a file is there already, nothing was written; 7 FILE cannot be read, or is no
 		keepalived.conf.`,
@@ -64,10 +65,14 @@ func importKeepalived(c *call) error {
 	} else {
 		err = c.printImported(names, files)
 	}
-	if err == nil {
-		c.noteImported(notes)
+	if err != nil {
+		return err
 	}
-	return err
+	c.noteImported(notes)
+	if c.IsSet("out") {
+		c.noteNext(c.String("out"), names)
+	}
+	return nil
 }
 
 // configID is keepalived's: the first part of the host's name, if nobody says otherwise.
@@ -109,23 +114,30 @@ func (c *call) writeImported(dir string, names []string, files map[string]string
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return usage("make it first", "--out is %s: expected a directory that is there", config.Printable(dir))
 	}
+	before := make(map[string][]byte) // of files that set nothing, as packages install one
 	for _, name := range names {
-		if err := isFree(filepath.Join(dir, name)); err != nil {
+		path := filepath.Join(dir, name)
+		empty, err := whatIsThere(path)
+		if err != nil {
 			return err
+		}
+		if empty != nil {
+			before[path] = empty
 		}
 	}
 	for i, name := range names {
 		path := filepath.Join(dir, name)
-		err := durable.Create(path, []byte(files[name]), os.Geteuid(), os.Getegid())
+		err := writeSettings(path, []byte(files[name]), before[path] != nil)
 		if err == nil {
 			continue
 		}
 		for _, written := range names[:i] {
-			_ = durable.Remove(filepath.Join(dir, written))
+			undo(filepath.Join(dir, written), before)
 		}
 		if errors.Is(err, os.ErrExist) { // somebody else was quicker
 			return isThere(path)
 		}
+		undo(path, before) // its name may be there, and not last
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	var b strings.Builder
@@ -136,15 +148,65 @@ func (c *call) writeImported(dir string, names []string, files map[string]string
 	return c.print(b.String())
 }
 
-func isFree(path string) error {
-	if _, err := os.Lstat(path); err == nil {
-		return isThere(path)
+// whatIsThere is the text of a file that sets nothing, and so can be replaced; nil: there is no file. Any other is refused.
+func whatIsThere(path string) ([]byte, error) {
+	info, err := os.Lstat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
 	}
-	return nil
+	if err != nil || !info.Mode().IsRegular() || !config.SetsNothing(path) {
+		return nil, isThere(path)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return append([]byte{}, text...), nil
+}
+
+// writeSettings makes a file that every user can read, whoever makes it: the agent's user has to, and there is no key in it.
+func writeSettings(path string, text []byte, replace bool) error {
+	write := durable.Create
+	if replace {
+		write = durable.ReplaceOf
+	}
+	if err := write(path, text, os.Geteuid(), os.Getegid()); err != nil {
+		return err
+	}
+	return os.Chmod(path, 0o644)
+}
+
+// undo brings back what was there before.
+func undo(path string, before map[string][]byte) {
+	if text := before[path]; text != nil {
+		_ = writeSettings(path, text, true)
+		return
+	}
+	_ = durable.Remove(path)
 }
 
 func isThere(path string) error {
-	return &failure{code: exitRefused, err: fmt.Errorf("%s is there already: nothing was written", path), hint: "move it away, or give another --out"}
+	return &failure{code: exitRefused, err: fmt.Errorf("%s is there already: nothing was written", path),
+		hint: "it is not a file of comments alone: move it away, or give another --out"}
+}
+
+// noteNext says which commands come next, once join is written and the key is there.
+func (c *call) noteNext(dir string, names []string) {
+	fmt.Fprintln(c.err, "next, on every host, when join is written and the key is there:")
+	for _, name := range names {
+		place := filepath.Join(filepath.Dir(defaultConfigFile), name)
+		if here, err := filepath.Abs(filepath.Join(dir, name)); err == nil && here != place {
+			fmt.Fprintf(c.err, "  install -m 0644 %s %s\n", config.Printable(here), place)
+		}
+	}
+	fmt.Fprintln(c.err, "  systemctl disable --now keepalived")
+	for _, name := range names {
+		unit := program
+		if len(names) > 1 {
+			unit += "@" + strings.TrimSuffix(name, ".toml")
+		}
+		fmt.Fprintf(c.err, "  systemctl enable --now %s\n", unit)
+	}
 }
 
 // noteImported says what is left to a person.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"syscall"
 	"unicode/utf8"
 )
@@ -34,6 +35,20 @@ func readText(path string, root bool) ([]byte, *Error) {
 		return nil, cannotOpen(err)
 	}
 	return data, nil
+}
+
+// SetsNothing says whether a file is a configuration without a single setting: all of it is comments, or empty tables. One
+// that cannot be read, or is none, may set something.
+func SetsNothing(path string) bool {
+	data, err := readText(path, false)
+	if err == nil {
+		data, err = checkText(data)
+	}
+	if err != nil {
+		return false
+	}
+	doc, err := parseDocument(path, data)
+	return err == nil && len(doc.entries) == 0 && !slices.ContainsFunc(doc.headers, func(h header) bool { return h.array })
 }
 
 // checkFile judges the opened file itself, so that nothing can be put in its place in between.
