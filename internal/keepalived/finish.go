@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/bully-agent/bully-agent/internal/peers"
 )
 
 // finish makes hooks of what was found, and judges what depends on the whole.
@@ -55,7 +57,7 @@ func (m *maker) loses() (lines []string) {
 	for _, device := range m.devices {
 		lines = append(lines, fmt.Sprintf("bully-agent vip del %s %s || failed=1", strings.Join(m.add[device], " "), device))
 	}
-	by := []struct{ causes, state string }{{"stopped", "STOP"}, {"link-lost | check-failed | disk-failed", "FAULT"}, {"*", "BACKUP"}}
+	by := []struct{ causes, state string }{{peers.CauseStopped, "STOP"}, {strings.Join(peers.Faults(), " | "), "FAULT"}, {"*", "BACKUP"}}
 	var cases []string
 	for _, b := range by {
 		if told := m.told(b.state, "\t"); told != nil {

@@ -83,11 +83,12 @@ func (t Told) ofLeadership() bool {
 	return t.Kind == hooks.BecomeLeader || t.Kind == hooks.LoseLeadership
 }
 
-// Causes that other programs have a word of their own for.
+// The causes (BULLY_CAUSE) of the end of a leadership that another program has a word of its own for. A test holds them
+// against the election's.
 const (
-	causeStopped        = "stopped"
-	causeUncleanRestart = "unclean-restart"
+	CauseStopped        = "stopped"
+	CauseUncleanRestart = "unclean-restart"
 )
 
-// faults are the causes by which a host is not fit to lead.
-var faults = []string{"link-lost", "check-failed", "disk-failed"}
+// Faults are the causes by which a host is not fit to lead.
+func Faults() []string { return []string{"link-lost", "check-failed", "disk-failed"} }

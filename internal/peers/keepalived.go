@@ -40,9 +40,9 @@ func State(t Told) string {
 	switch {
 	case t.Kind == hooks.BecomeLeader:
 		return "MASTER"
-	case t.Cause == causeStopped:
+	case t.Cause == CauseStopped:
 		return "STOP"
-	case slices.Contains(faults, t.Cause):
+	case slices.Contains(Faults(), t.Cause):
 		return "FAULT"
 	}
 	return "BACKUP"

@@ -25,9 +25,9 @@ func (p Patroni) action(t Told) (action, role string) {
 	switch {
 	case t.Kind == hooks.BecomeLeader:
 		return "on_role_change", p.Primary
-	case t.Cause == causeStopped:
+	case t.Cause == CauseStopped:
 		return "on_stop", p.Primary
-	case t.Cause == hooks.CauseStarted, t.Cause == causeUncleanRestart:
+	case t.Cause == hooks.CauseStarted, t.Cause == CauseUncleanRestart:
 		return "on_start", "replica"
 	}
 	return "on_role_change", "replica"

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/hooks"
 )
 
@@ -86,5 +87,16 @@ func TestRefused(t *testing.T) {
 	unknown.input = strings.NewReader(`{"self":{}}`)
 	if _, err := (Keepalived{}).Call(unknown); err == nil || !strings.Contains(err.Error(), "does not say this host's priority") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// The words are the election's.
+func TestCausesAreTheElections(t *testing.T) {
+	if CauseStopped != string(election.Stopped) || CauseUncleanRestart != string(election.UncleanRestarted) {
+		t.Errorf("the election says %s and %s", election.Stopped, election.UncleanRestarted)
+	}
+	unfit := []string{string(election.LinkLost), string(election.CheckFailed), string(election.DiskFailed)}
+	if got := Faults(); !slices.Equal(got, unfit) {
+		t.Errorf("faults are %q, the election's %q", got, unfit)
 	}
 }

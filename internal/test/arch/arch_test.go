@@ -34,7 +34,7 @@ var layers = map[string]layer{
 	".":                     {may: "internal/cli"},
 	"internal/cli":          {may: "agent internal/config internal/control election election/lease internal/durable internal/fence hooks internal/guard internal/httpd internal/key internal/lab internal/reaper internal/sim internal/sim/paper internal/transport internal/realtime internal/keeper internal/rights internal/record wire hooks/checkrun internal/screen internal/doctor internal/sdnotify internal/vip internal/peers internal/keepalived internal/manual"},
 	"internal/peers":        {may: "hooks"},
-	"internal/keepalived":   {may: ""},
+	"internal/keepalived":   {may: "internal/peers"},
 	"internal/manual":       {may: ""},
 	"internal/manual/gen":   {may: "internal/cli internal/manual"},
 	"internal/lab":          {may: "internal/control internal/key internal/lab/netlab internal/lab/verdict internal/realtime internal/page internal/screen"},
