@@ -55,6 +55,13 @@ func TestCompletionInShells(t *testing.T) {
 	}
 	socket, stop := agents(t, program, dir)
 	t.Run("with an agent", func(t *testing.T) { inShells(t, program, socket, withAgents) })
+	t.Run("with an instance", func(t *testing.T) {
+		name := instanceAt(t, filepath.Join(dir, "beta-host.sock"))
+		inShells(t, program, socket, []typing{ // socket is alpha's, which would not offer itself
+			{"-i " + name[:len(name)-1] + "\t handover --to al\t", "<-i><" + name + "><handover><--to><alpha>"},
+			{"handover --instance=" + name + " --to al\t", "<handover><--instance=" + name + "><--to><alpha>"},
+		})
+	})
 	stop()
 	t.Run("without an agent", func(t *testing.T) { inShells(t, program, socket, withoutAgents) })
 }
@@ -182,6 +189,23 @@ func agents(t *testing.T, program, dir string) (socket string, stop func()) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return socket, stop
+}
+
+// instanceAt has the agent of a socket pass for one of the host's instances.
+func instanceAt(t *testing.T, socket string) (name string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("/run", "bully-agent-zz")
+	if err != nil {
+		t.Skipf("skipped: %v", err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Symlink(socket, filepath.Join(dir, "agent.sock")); err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("skipped: the sockets of another user than root are elsewhere")
+	}
+	return strings.TrimPrefix(dir, "/run/bully-agent-")
 }
 
 // freeAddr may be taken by another process before it is used; the range is wide.

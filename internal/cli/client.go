@@ -1,11 +1,9 @@
 package cli
 
 import (
-	"os"
 	"strconv"
 	"time"
 
-	"github.com/bully-agent/bully-agent/internal/config"
 	"github.com/bully-agent/bully-agent/internal/control"
 )
 
@@ -21,13 +19,11 @@ var (
 func (c *call) client() *control.Client { return control.Dial(c.socketPath()) }
 
 func (c *call) socketPath() string {
-	if c.IsSet("socket") {
-		return c.String("socket")
+	if c.IsSet(socketOption.name) {
+		path := c.String(socketOption.name)
+		return c.instance.socket(&path)
 	}
-	if path, _ := c.lookupEnv("BULLY_SOCKET"); path != "" {
-		return path
-	}
-	return config.DefaultSocket(os.LookupEnv, c.instance.name)
+	return c.instance.socket(nil)
 }
 
 // duration parses a flag's value; 0 when it was not given.

@@ -30,13 +30,12 @@ type offer func(*typed) []suggestion
 // typed is a command line that is not finished, as far as it is understood.
 type typed struct {
 	command command
-	flags   map[string]string // those given, by name; the last value of each
+	flags   map[string]string // those of the command, by name; the last value of each
+	program map[string]string // those before the command
 	args    []string          // finished arguments
 	wants   *option           // the flag whose value the last word is; nil: it is none
 	closed  bool              // flags are over
 	last    string            // the word at the cursor, as far as it is there; of --flag=value the value
-
-	socket string // of the agent that is asked
 }
 
 // understand reads the words after the program's name; the last is the one at the cursor, perhaps empty.
@@ -92,10 +91,35 @@ func (t *typed) next(word string) {
 	case word == "--":
 		t.closed = true
 	case ok:
+		if t.program == nil {
+			t.program = t.flags
+		}
 		t.command, t.flags = sub, map[string]string{}
 	case !strings.HasPrefix(word, "-"): // else a slip, which is not the completion's to name
 		t.args = append(t.args, word)
 	}
+}
+
+// socket is that of the agent which the command would ask, by its flags, those of the program and the environment. The error
+// says that these name an instance that cannot be.
+func (t *typed) socket() (string, error) {
+	name := given(t.flags, instanceOption)
+	if name == nil {
+		name = given(t.program, instanceOption)
+	}
+	of, err := meant(name)
+	if err != nil {
+		return "", err
+	}
+	return of.socket(given(t.flags, socketOption)), nil
+}
+
+// given is the value of a flag, or nil.
+func given(flags map[string]string, o option) *string {
+	if text, ok := flags[o.name]; ok {
+		return &text
+	}
+	return nil
 }
 
 // Directives to the shell, in place of suggestions: it knows files and commands better.
@@ -173,9 +197,13 @@ var safeWord = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._:/+-]*$`)
 // fromAgent offers what the agent on this host answers, within liveBound, and nothing without one.
 func fromAgent(ask func(context.Context, *control.Client, *typed) ([]suggestion, error)) offer {
 	return func(t *typed) []suggestion {
+		path, err := t.socket()
+		if err != nil {
+			return nil // as below
+		}
 		ctx, stop := context.WithTimeout(context.Background(), liveBound)
 		defer stop()
-		all, err := ask(ctx, control.Dial(t.socket), t)
+		all, err := ask(ctx, control.Dial(path), t)
 		if err != nil {
 			return nil // a press of a key gets no error message
 		}

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"errors"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -70,6 +72,55 @@ func TestCompletionOffersWhatMayComeNext(t *testing.T) {
 	}
 	if len(next(t)) != len(root().subcommands) {
 		t.Error("nothing typed: not every command is offered")
+	}
+}
+
+// The agent that is asked for names is the one that the command would ask: of the instance, wherever it is named.
+func TestCompletionAsksTheAgentThatIsMeant(t *testing.T) {
+	own := func(name string) string { return config.DefaultSocket(os.LookupEnv, name) }
+	for _, tt := range []struct{ line, instance, socket, want string }{
+		{"handover --to ", "", "", own("")},
+		{"-i web handover --to ", "", "", own("web")},
+		{"--instance=web handover --to ", "", "", own("web")},
+		{"handover -i web --to ", "", "", own("web")},
+		{"-i db handover -i web --to ", "", "", own("web")},
+		{"-i web jobs run ", "", "", own("web")},
+		{"handover --to ", "web", "", own("web")},
+		{"-i db handover --to ", "web", "", own("db")},
+		{"handover --to ", "web", "/run/its.sock", "/run/its.sock"},
+		{"-i db handover --to ", "", "/run/another.sock", own("db")},
+		{"-i web handover --socket /run/x.sock --to ", "", "/run/another.sock", "/run/x.sock"},
+		{"-i ../x handover --to ", "", "/run/another.sock", ""},
+		{"handover --to ", "../x", "/run/another.sock", ""},
+	} {
+		t.Setenv(instanceVariable, tt.instance)
+		t.Setenv("BULLY_SOCKET", tt.socket)
+		typed := understand(strings.Split(tt.line, " "))
+		if got, err := typed.socket(); got != tt.want || (err != nil) != (tt.want == "") {
+			t.Errorf("%s with instance %q and socket %q: asks %q, %v, want %q", tt.line, tt.instance, tt.socket, got, err, tt.want)
+		}
+	}
+}
+
+// The instances of this host are offered by their names; a directory of another sort is none.
+func TestCompletionOffersInstances(t *testing.T) {
+	dir, err := os.MkdirTemp("/run", "bully-agent-test")
+	if err != nil {
+		t.Skipf("skipped: %v", err)
+	}
+	odd := dir + " odd"
+	t.Cleanup(func() { _ = errors.Join(os.RemoveAll(dir), os.RemoveAll(odd)) })
+	for _, d := range []string{dir, odd} {
+		if err := errors.Join(os.MkdirAll(d, 0o700), os.WriteFile(d+"/agent.sock", nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	name := strings.TrimPrefix(dir, "/run/bully-agent-")
+	for _, line := range []string{"-i |", "-i test|", "--instance |", "status -i |", "run --instance t|"} {
+		got := next(t, strings.Split(strings.TrimSuffix(line, "|"), " ")...)
+		if !slices.Contains(got, name) || slices.Contains(got, name+" odd") || slices.Contains(got, "") {
+			t.Errorf("%s: %q, want %s", line, got, name)
+		}
 	}
 }
 

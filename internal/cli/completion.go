@@ -54,9 +54,6 @@ func completeNext(c *call) error {
 		words = []string{""}
 	}
 	t := understand(words)
-	if t.socket = t.flags["socket"]; t.socket == "" {
-		t.socket = c.socketPath()
-	}
 	prefix := strings.TrimSuffix(words[len(words)-1], t.last) // --flag=, which the shell wants back
 	var b strings.Builder
 	for _, s := range t.suggestions() {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 
@@ -13,7 +14,7 @@ const instanceVariable = "BULLY_INSTANCE"
 
 // instanceOption is every command's that reads a configuration or asks an agent, and the program's, before the command.
 var instanceOption = option{name: "instance", short: "i", value: "NAME",
-	usage: "which of several agents on this host; " + instanceVariable + " names one too"}
+	usage: "which of several agents on this host; " + instanceVariable + " names one too", offer: instancesHere}
 
 // withInstance gives the option to the commands that --config or --socket lead to an agent.
 func withInstance(all []command) []command {
@@ -46,17 +47,28 @@ func (c *call) instanceOf() (instance, error) {
 		if ctx.Command == nil || !ctx.IsSet(instanceOption.name) {
 			continue
 		}
-		name := ctx.String(instanceOption.name)
 		if !takes {
 			return instance{}, usage("see "+c.path+" --help", "--instance means nothing to %s", c.path)
 		}
-		if err := config.CheckInstance(name); err != nil {
+		name := ctx.String(instanceOption.name)
+		return meant(&name)
+	}
+	if !takes {
+		return instance{}, nil
+	}
+	return meant(nil)
+}
+
+// meant is the instance that a flag names, or without one, nil, the variable.
+func meant(flag *string) (instance, error) {
+	if flag != nil {
+		if err := config.CheckInstance(*flag); err != nil {
 			return instance{}, usage("", "--instance: %w", err)
 		}
-		return instance{name, true}, nil
+		return instance{*flag, true}, nil
 	}
 	name := os.Getenv(instanceVariable)
-	if name == "" || !takes {
+	if name == "" {
 		return instance{}, nil
 	}
 	if err := config.CheckInstance(name); err != nil {
@@ -66,9 +78,31 @@ func (c *call) instanceOf() (instance, error) {
 }
 
 // lookupEnv is os.LookupEnv for settings: where a flag names the instance, variables do not say where it is.
-func (c *call) lookupEnv(name string) (string, bool) {
-	if c.instance.isFlag && slices.Contains([]string{"BULLY_CONFIG", "BULLY_SOCKET", "BULLY_STATE_DIR"}, name) {
+func (i instance) lookupEnv(name string) (string, bool) {
+	if i.isFlag && slices.Contains([]string{"BULLY_CONFIG", "BULLY_SOCKET", "BULLY_STATE_DIR"}, name) {
 		return "", false
 	}
 	return os.LookupEnv(name)
+}
+
+// socket is where the agent answers: at the path that --socket gives, or without that, nil, where the environment says.
+func (i instance) socket(flag *string) string {
+	if flag != nil {
+		return *flag
+	}
+	if path, _ := i.lookupEnv("BULLY_SOCKET"); path != "" {
+		return path
+	}
+	return config.DefaultSocket(os.LookupEnv, i.name)
+}
+
+// instancesHere offers the names of the system's agents that have one.
+func instancesHere(*typed) (all []suggestion) {
+	sockets := config.InstanceSockets()
+	for _, name := range slices.Sorted(maps.Keys(sockets)) {
+		if config.CheckInstance(name) == nil { // else the agent without a name, or a directory that is no agent's
+			all = append(all, suggestion{name, sockets[name]})
+		}
+	}
+	return all
 }

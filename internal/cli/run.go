@@ -150,7 +150,7 @@ func (c *call) source() (config.Source, error) {
 
 // sourceHere is what a call without settings on its command line reads.
 func (c *call) sourceHere() config.Source {
-	return config.Source{Env: c.lookupEnv, Names: environNames(), Path: c.configPath(), Instance: c.instance.name, Flags: map[string][]string{}}
+	return config.Source{Env: c.instance.lookupEnv, Names: environNames(), Path: c.configPath(), Instance: c.instance.name, Flags: map[string][]string{}}
 }
 
 func environNames() []string {
@@ -167,7 +167,7 @@ func (c *call) configPath() string {
 	if c.IsSet("config") {
 		return c.String("config")
 	}
-	if path, _ := c.lookupEnv("BULLY_CONFIG"); path != "" {
+	if path, _ := c.instance.lookupEnv("BULLY_CONFIG"); path != "" {
 		return path
 	}
 	if c.instance.name != "" {
