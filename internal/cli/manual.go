@@ -37,6 +37,9 @@ var exitMeanings = []struct{ code, means string }{
 	{"125, 126, 127", "`exec`, `hold`, `as`: our own failure; the command or script cannot be executed; it was not found"},
 }
 
+// otherCodes is the sentence after that table.
+const otherCodes = "Every other code of `exec`, `hold` and `as` may be the command's, 128 and more for a signal; 2, 4, 5 and 6 also ours."
+
 // tasks are what people come to a manual with. A test parses each command.
 var tasks = []struct {
 	what, how string
@@ -63,6 +66,19 @@ var tasks = []struct {
 	{"Run something on one host only", "The same line on every host: the first runs a command once, where this host leads; the second keeps one " +
 		"running as long as it does. Hooks, checks and jobs with a timetable are in agent.toml(5).",
 		[]string{"bully-agent exec -- /usr/local/bin/backup", "bully-agent hold -- /usr/local/bin/worker"}},
+	{"Have an address follow the leader", "`vip add` is for the become hook, `vip del` for the lose hook: hooks in agent.toml(5), on every host the same, whose " +
+		"examples have both.",
+		[]string{"bully-agent vip add 192.168.1.50/32 eth0", "bully-agent vip del 192.168.1.50/32 eth0"}},
+	{"Switch from keepalived", "The first prints what becomes of its configuration, and names each line that is left out; the second writes it. Then change " +
+		"all hosts in one go: the two programs do not know of each other. `as` calls scripts that were written for keepalived, ucarp, Patroni or serf.",
+		[]string{"bully-agent import keepalived /etc/keepalived/keepalived.conf",
+			"bully-agent import keepalived --out /etc/bully-agent /etc/keepalived/keepalived.conf", "systemctl disable --now keepalived"}},
+	{"Find the other hosts without a list", "`join` in agent.toml(5) takes names and addresses, `srv:_bully-agent._udp.lan` for SRV records, `exec:/PATH` for a program " +
+		"that prints hosts, and `mdns` for whoever answers on the link. `doctor` says what came of each.",
+		[]string{"bully-agent run --join mdns", "bully-agent run --join srv:_bully-agent._udp.lan,alpha.lan", "bully-agent doctor"}},
+	{"Run several agents on one host", "Each is an instance, in a cluster and on a port (`bind`) of its own. Write /etc/bully-agent/web.toml; `-i web`, before or " +
+		"after a command, means that one.",
+		[]string{"systemctl enable --now bully-agent@web", "bully-agent -i web status", "bully-agent handover -i web --to beta"}},
 	{"Ask in a script", "Anything but 0 means: do not act.",
 		[]string{"bully-agent is-leader -q && /usr/local/bin/act", "bully-agent wait --for leader --timeout 30s"}},
 }
@@ -71,19 +87,25 @@ var tasks = []struct {
 var variables = []struct{ name, means string }{
 	{"BULLY_CONFIG", "The configuration file, in place of " + defaultConfigFile + "."},
 	{"BULLY_SOCKET", "The agent's socket."},
+	{instanceVariable, "Which of several agents on this host is meant, where `--instance` does not say it."},
 	{"BULLY_KEY", "The key's file: its path, never a key."},
 	{"BULLY_…", "Each setting of agent.toml(5) is a variable too. A variable overrides the file, and is overridden by a flag."},
 	{"NO_COLOR", "Anything but nothing: no colours."},
-	{"NOTIFY_SOCKET", "Set by systemd(1): `run` says there that it is ready, and that it stops."},
+	{"NOTIFY_SOCKET", "Set by systemd(1): `run` says there that it is ready, what it does (the status text), that its loop turns if WATCHDOG_USEC asks for that, that " +
+		"it stops, and that a lose hook needs more time."},
 }
 
 // places are the files that matter to whoever runs a host.
 var places = []struct{ path, what string }{
 	{defaultConfigFile, "Settings: agent.toml(5). All have defaults; the file may be missing or empty."},
+	{"/etc/bully-agent/NAME.toml", "Those of instance NAME, which must be there. The key is that of all instances."},
 	{"/etc/bully-agent/key", "The key that the hosts of the cluster share. Without it an agent starts on loopback alone."},
 	{"/etc/default/bully-agent", "Variables of the service, BULLY_NAME=value a line."},
-	{"/var/lib/bully-agent/", "The id of this host, the epoch and what the hooks owe. It must survive a restart."},
-	{"/run/bully-agent/agent.sock", "The socket on which the other commands ask the agent."},
+	{"/etc/default/bully-agent-NAME", "Those of instance NAME's."},
+	{"/var/lib/bully-agent/", "The id of this host, the epoch and what the hooks owe. It must survive a restart. Instance NAME's: " +
+		"/var/lib/bully-agent-NAME/."},
+	{"/run/bully-agent/agent.sock", "The socket on which the other commands ask the agent. Instance NAME's: " +
+		"/run/bully-agent-NAME/agent.sock."},
 	{"/usr/share/doc/bully-agent/", "All documents: hooks, jobs, quorum, fencing, security, troubleshooting by message, and drop-ins for the unit."},
 }
 
@@ -202,7 +224,7 @@ func exitStatus(p *manual.Page) {
 	for _, m := range exitMeanings {
 		p.Row(m.code, m.means)
 	}
-	p.Paragraphs("Every other code of `exec` and `hold` may be the command's, 128 and more for a signal; 2, 4, 5 and 6 also ours. The service is not " +
+	p.Paragraphs(otherCodes + " The service is not " +
 		"started again after 2 and 7: those are mistakes in the command line and in the configuration.")
 }
 
@@ -264,8 +286,8 @@ var exampleSettings = []string{
 	`join = ["alpha", "beta", "gamma"]`,
 	``,
 	`[hooks]`,
-	`on_become_leader   = "ip addr replace 10.0.0.100/32 dev eth0"`,
-	`on_lose_leadership = "ip addr del 10.0.0.100/32 dev eth0"`,
+	`on_become_leader   = "bully-agent vip add 192.168.1.50/32 eth0"`,
+	`on_lose_leadership = "bully-agent vip del 192.168.1.50/32 eth0"`,
 	``,
 	`[[job]]`,
 	`name     = "backup"`,

@@ -110,13 +110,41 @@ func TestManualsExitCodesAreTheDocuments(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, table, _ := strings.Cut(string(text), "| exit code | means |\n| --- | --- |\n")
-	table, _, _ = strings.Cut(table, "\n\n")
+	table, after, _ := strings.Cut(table, "\n\n")
+	if after, _, _ = strings.Cut(after, "\n\n"); strings.Join(strings.Fields(after), " ") != otherCodes {
+		t.Errorf("the manual has\n%s\ndocs/operating.md has\n%s", otherCodes, after)
+	}
 	var want []string
 	for _, m := range exitMeanings {
 		want = append(want, "| "+m.code+" | "+m.means+" |")
 	}
 	if got := strings.Join(want, "\n"); got != table {
 		t.Errorf("the manual has\n%s\ndocs/operating.md has\n%s", got, table)
+	}
+}
+
+// What an instance has of its own is what the manual says.
+func TestManualKnowsInstances(t *testing.T) {
+	named := map[string]string{}
+	for _, p := range places {
+		named[p.path] = p.what
+	}
+	if _, ok := named[config.InstanceFile("NAME")]; !ok {
+		t.Errorf("the manual's files lack %s", config.InstanceFile("NAME"))
+	}
+	for path, of := range map[string]string{"/run/bully-agent-NAME/agent.sock": "/run/bully-agent/agent.sock", "/var/lib/bully-agent-NAME/": "/var/lib/bully-agent/"} {
+		if !strings.Contains(named[of], path) {
+			t.Errorf("%s: the manual lacks an instance's, %s", of, path)
+		}
+	}
+	unit, err := os.ReadFile("../../deploy/systemd/bully-agent@.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`(?m)^EnvironmentFile=-(.*)$`).FindAllStringSubmatch(string(unit), -1) {
+		if path := strings.ReplaceAll(m[1], "%i", "NAME"); named[path] == "" {
+			t.Errorf("the manual's files lack %s, which the unit reads", path)
+		}
 	}
 }
 
@@ -132,8 +160,10 @@ func TestManualsCommandsAreUnderstood(t *testing.T) {
 			tried++
 			rest, _, _ = strings.Cut(rest, " && ")
 			rest, _, _ = strings.Cut(rest, " -- ")
-			checkOptions(t, program+" "+rest)
-			checkEnds(t, strings.Fields(rest))
+			words := strings.Fields(rest)
+			flags := words[:len(words)-len(understand(append(words, "")).args)] // --help comes before arguments
+			checkOptions(t, program+" "+strings.Join(flags, " "))
+			checkEnds(t, words)
 		}
 	}
 	if tried < 10 {
