@@ -19,6 +19,7 @@ type program struct {
 	name  string
 	needs string        // a program
 	calm  time.Duration // for which it leaves the lead where it is, once all are there
+	best  bool          // the host with the highest number takes the lead again when it is back
 	// command starts it on h. Where h leads, hook runs.
 	command func(h *rivalHost, hook string) []string
 }
@@ -43,7 +44,7 @@ func programs(t *testing.T) []program {
 		t.Fatal(err)
 	}
 	agent := func(name string, options ...string) program {
-		return program{name, binary, 1500 * time.Millisecond, func(h *rivalHost, hook string) []string {
+		return program{name, binary, 500 * time.Millisecond, true, func(h *rivalHost, hook string) []string {
 			return append([]string{binary, "run", "--cluster", strings.Fields(name)[0] + strconv.Itoa(len(options)), "--name", h.name,
 				"--priority", strconv.Itoa(100 + h.number), "--bind", h.addr().String(), "--join", h.addrs[0].String() + "," + h.addrs[1].String(),
 				"--state-dir", h.file("state"), "--socket", h.file("sock"), "--key", secret, "--on-become-leader", hook}, options...)
@@ -52,8 +53,8 @@ func programs(t *testing.T) []program {
 	return []program{
 		agent("bully-agent"),
 		agent("bully-agent --expect 5", "--expect", "5"),
-		keepalived(t, "keepalived, 10 ms", 51, "0.01", time.Second),
-		keepalived(t, "keepalived, 1 s", 52, "1", 5*time.Second),
+		keepalived(t, "keepalived, 10 ms", 51, "0.01", 500*time.Millisecond),
+		keepalived(t, "keepalived, 1 s", 52, "1", 2*time.Second),
 		ucarp(t),
 		etcd(t),
 	}
@@ -61,7 +62,7 @@ func programs(t *testing.T) []program {
 
 // keepalived sends an advertisement every so many seconds; 10 ms is the shortest that it accepts.
 func keepalived(t *testing.T, name string, router int, interval string, calm time.Duration) program {
-	return program{name, "keepalived", calm, func(h *rivalHost, hook string) []string {
+	return program{name, "keepalived", calm, true, func(h *rivalHost, hook string) []string {
 		text := fmt.Sprintf(`global_defs {
 	vrrp_version 3
 	enable_script_security
@@ -87,8 +88,8 @@ vrrp_instance lab {
 
 // ucarp advertises every second, and is missed after three.
 func ucarp(t *testing.T) program {
-	return program{"ucarp, 1 s", "ucarp", 5 * time.Second, func(h *rivalHost, hook string) []string {
-		return []string{"ucarp", "--interface=" + netlab.Interface, "--srcip=" + h.addr().String(), "--vhid=9", "--pass=lab", "--addr=10.77.0.209",
+	return program{"ucarp, 1 s", "ucarp", 2 * time.Second, true, func(h *rivalHost, hook string) []string {
+		return []string{"ucarp", "--preempt", "--interface=" + netlab.Interface, "--srcip=" + h.addr().String(), "--vhid=9", "--pass=lab", "--addr=10.77.0.209",
 			"--advskew=" + strconv.Itoa(10*(besideHosts-h.number)), "--upscript=" + h.script(t, "up", hook), "--downscript=" + h.script(t, "down", "true")}
 	}}
 }
@@ -96,7 +97,7 @@ func ucarp(t *testing.T) program {
 // etcd has a member on each host, and beside it a client that waits for the lock and runs a command under it. Its
 // lease of 5 s outlives an election among the members on a busy machine; the default is 60 s.
 func etcd(t *testing.T) program {
-	return program{"etcdctl lock --ttl 5", "etcdctl", 8 * time.Second, func(h *rivalHost, hook string) []string {
+	return program{"etcdctl lock --ttl 5", "etcdctl", 8 * time.Second, false, func(h *rivalHost, hook string) []string {
 		var members []string
 		for i, addr := range h.addrs {
 			members = append(members, fmt.Sprintf("%s=http://%s:2380", nodeName(i+1), addr))
