@@ -3,6 +3,7 @@ package keepalived
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -194,7 +195,10 @@ func (c *converter) part(agents []Agent) {
 		}
 		names[strings.ToLower(a.Name)] = true
 		if len(agents) > 1 {
-			for a.Port = firstPort + c.ids[i]; taken[a.Port]; a.Port += 256 { // two interfaces may have the same id
+			for a.Port = firstPort + c.ids[i]; taken[a.Port]; { // two interfaces may have the same id
+				if a.Port += 256; a.Port > math.MaxUint16 {
+					a.Port -= math.MaxUint16 - firstPort // there are far more ports than instances in a file
+				}
 			}
 			taken[a.Port] = true
 		}

@@ -5,10 +5,12 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -278,13 +280,18 @@ func TestBadInput(t *testing.T) {
 		"toml": "a = 1\nb = \"\"\"\n\"\"\"\n", "lvs": "virtual_server 10.0.0.1 80 {\n}\n", "open": "vrrp_instance a {\n  priority 1\n", "shut": "}\n", "bare": "{\n",
 		"twice": "vrrp_instance a {\n}\n{\n}\n", "quote": "global_defs\nvrrp_instance a {\n  notify \"x\n}\n", "loop": "include loop\n", "a": "\ninclude b\n", "b": "include a\n",
 		"missing": "include nowhere.conf\n", "nothing": "include\n", "brace": "include {a,b}\n", "big": strings.Repeat("# long\n", 200000),
-		"deep": "global_defs\n" + strings.Repeat("a {\n", 200),
+		"deep": "global_defs\n" + strings.Repeat("a {\n", 200), "zero": "include /dev/zero\n", "pipe": "include fifo\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
+	if err := syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, want := range map[string]string{
+		"zero":    "/dev/zero: it is no file: expected a keepalived.conf",
+		"pipe":    "DIR/fifo: it is no file: expected a keepalived.conf",
 		"empty":   "it says nothing: expected a keepalived.conf",
 		"comment": "it says nothing: expected a keepalived.conf",
 		"binary":  "DIR/binary: it is no text: expected a keepalived.conf",
@@ -311,6 +318,47 @@ func TestBadInput(t *testing.T) {
 		if err == nil || strings.ReplaceAll(err.Error(), dir, "DIR") != want {
 			t.Errorf("%s: got %v, expected %s", name, err, want)
 		}
+	}
+}
+
+// A byte order mark is none of the file's, and a line does not grow without bound by its parameters.
+func TestOddTexts(t *testing.T) {
+	dir := t.TempDir()
+	bomb := "$a=" + strings.Repeat("x", 60_000) + "\nvrrp_instance a {\n notify \"" + strings.Repeat("${a}", 1000) + "\"\n}\n"
+	for name, text := range map[string]string{"mark": "\ufeffvrrp_instance a {\n}\n", "bomb": bomb} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		file, err := Read(path, Source{})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, s := range file {
+			for _, inner := range s.Block {
+				if size := len(strings.Join(inner.Words, " ")); size > 2*maxLine {
+					t.Errorf("%s: a line of %d bytes", name, size)
+				}
+			}
+		}
+	}
+}
+
+// Many instances of one id have ports, all of which there are.
+func TestManyInstancesHavePorts(t *testing.T) {
+	c := &converter{}
+	agents := make([]Agent, 400)
+	c.ids = make([]int, len(agents))
+	for i := range agents {
+		agents[i].Name, c.ids[i] = fmt.Sprint("a", i), 51
+	}
+	c.part(agents)
+	seen := map[int]bool{}
+	for _, a := range agents {
+		if a.Port <= firstPort || a.Port > math.MaxUint16 || seen[a.Port] {
+			t.Fatalf("%s has port %d", a.Name, a.Port)
+		}
+		seen[a.Port] = true
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"unicode/utf8"
 )
 
@@ -70,13 +72,14 @@ type Source struct {
 const (
 	maxFile  = 1 << 20 // bytes of one file; arbitrary: a thousand instances are less
 	maxFiles = 500     // that are included
+	maxLine  = 1 << 16 // bytes of one line with its parameters' values
 	maxDepth = 100     // of blocks
 )
 
 // Read reads a file and those that it includes. The error is one line: where, what, and what was expected.
 func Read(path string, src Source) ([]*Statement, error) {
 	if src.ReadFile == nil {
-		src.ReadFile = os.ReadFile
+		src.ReadFile = readFile
 	}
 	if src.Glob == nil {
 		src.Glob = filepath.Glob
@@ -94,6 +97,21 @@ func Read(path string, src Source) ([]*Statement, error) {
 		return nil, fmt.Errorf("%s:%d: the block of %s is not closed: expected a }", s.File, s.Line, s.Name())
 	}
 	return r.open[0].Block, nil
+}
+
+// readFile reads no more than a file may have, and waits for nobody: an include may name a device or a pipe.
+func readFile(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() && !info.IsDir() { // reading a directory says that it is one
+		return nil, errors.New("it is no file: expected a keepalived.conf")
+	}
+	return io.ReadAll(io.LimitReader(f, maxFile+1))
 }
 
 // foreign is the error for a file that says something, and nothing that keepalived knows.
@@ -138,6 +156,7 @@ func (r *reader) file(path string) error {
 	}
 	r.within = append(r.within, path)
 	number := 0
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	for line := range bytes.Lines(text) {
 		number++
 		if err := r.line(path, number, string(line)); err != nil {
@@ -271,16 +290,16 @@ var parameter = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$([A-Za-z_][
 // replaced is the line with the values of parameters, which may have parameters themselves.
 func (r *reader) replaced(text string) string {
 	for range 10 { // arbitrary: one that has itself in it would go on for ever
-		before := text
+		before, room := text, maxLine
 		text = parameter.ReplaceAllStringFunc(text, func(use string) string {
 			m := parameter.FindStringSubmatch(use)
 			value, ok := r.parameters[m[1]+m[2]]
-			if !ok {
+			if room -= len(value); !ok || room < 0 {
 				return use
 			}
 			return value + m[3]
 		})
-		if text == before || len(text) > maxFile {
+		if text == before || len(text) > maxLine {
 			break
 		}
 	}
