@@ -83,6 +83,9 @@ func (c *call) addressesAndInterface(parse func([]string) ([]netip.Prefix, error
 		return nil, "", usage("flags come before arguments", "unexpected argument %s: %s", strconv.Quote(words[i]), c.takes())
 	}
 	last := words[len(words)-1]
+	if last == "" { // "$IFACE" that is not set
+		return nil, "", usage("name the interface last, such as eth0", "the interface is empty: %s", c.takes())
+	}
 	if _, err := parse([]string{last}); err == nil {
 		return nil, "", usage("name the interface last: "+c.path+" "+last+" eth0", "the interface is missing after %s: %s", last, c.takes())
 	}

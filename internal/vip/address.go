@@ -3,6 +3,7 @@ package vip
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -104,6 +105,8 @@ func fit(p netip.Prefix, word string) error {
 		why = "is the address of the network " + network.String()
 	case !isHost && addr == network.Addr():
 		why = "is the address of all routers of " + network.String()
+	case noHosts(addr):
+		why = "is no host's address"
 	default:
 		return nil
 	}
@@ -127,4 +130,11 @@ func Spare(addresses []netip.Prefix, own netip.Addr) error {
 		}
 	}
 	return nil
+}
+
+// noHosts: of a block that has no hosts (IANA's registries of special addresses).
+func noHosts(addr netip.Addr) bool {
+	return slices.ContainsFunc([]netip.Prefix{
+		netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("::/96"),
+	}, func(block netip.Prefix) bool { return block.Contains(addr) })
 }

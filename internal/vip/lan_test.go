@@ -39,6 +39,17 @@ func TestAddressesComeAndGo(t *testing.T) {
 	}
 }
 
+// What the kernel takes with the first address of a network is put back.
+func TestOnlyTheNamedAddressGoes(t *testing.T) {
+	h := newLAN(t, 1).hosts[0]
+	h.add(netip.MustParsePrefix("198.51.100.50/24"), netip.MustParsePrefix("198.51.100.51/24"))
+	h.ip("addr add 198.51.100.2/24 dev eth0")
+	h.del(netip.MustParsePrefix("198.51.100.50/24"))
+	if got := h.ip("-4 -o addr show dev eth0 to 198.51.100.0/24"); strings.Contains(got, "100.50/") || !strings.Contains(got, "100.51/24") || !strings.Contains(got, "100.2/24") {
+		t.Errorf("the interface has %s", got)
+	}
+}
+
 // The host answers at an IPv6 address at once, and does not choose it to send from, though its prefix is the longest.
 func TestAnIPv6AddressIsForAnswers(t *testing.T) {
 	h := newLAN(t, 1).hosts[0]

@@ -122,16 +122,17 @@ const lifetime = math.MaxInt32
 // add adds an address. An IPv6 address is there at once: duplicate address detection would take a second, and fail while the
 // old leader has the address. It is deprecated, so that this host does not send from it what is not an answer: of several,
 // the kernel would prefer one with a long prefix (RFC 6724, rule 8), and such connections would end with the leadership.
-func (l link) add(p netip.Prefix) error {
+//
+// isNew is false if it is there by now, since somebody else was faster.
+func (l link) add(p netip.Prefix) (isNew bool, err error) {
 	a := asNetlink(p)
 	if p.Addr().Is6() {
 		a.Flags, a.ValidLft, a.PreferedLft = unix.IFA_F_NODAD, lifetime, 0
 	}
-	err := netlink.AddrAdd(l, a)
-	if err == nil || errors.Is(err, unix.EEXIST) {
-		return nil
+	if err = netlink.AddrAdd(l, a); err == nil || errors.Is(err, unix.EEXIST) {
+		return err == nil, nil
 	}
-	return lacks(err, "add "+p.String()+" to "+l.name(), "CAP_NET_ADMIN")
+	return false, lacks(err, "add "+p.String()+" to "+l.name(), "CAP_NET_ADMIN")
 }
 
 // remove removes an address as it is there. That it has gone meanwhile is as good.

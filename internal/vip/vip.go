@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // Add has the interface answer for the addresses from now on, and tells the neighbours: once before it returns, and then
@@ -108,12 +111,17 @@ func (l link) claims(p netip.Prefix, all []held) error {
 
 // addAll adds all or none.
 func (l link) addAll(missing []netip.Prefix) error {
-	for i, p := range missing {
-		if err := l.add(p); err != nil {
-			for _, added := range missing[:i] {
-				_ = l.remove(held{Addr: *asNetlink(added), prefix: added}) // it would fail as the adding does
+	var added []netip.Prefix
+	for _, p := range missing {
+		isNew, err := l.add(p)
+		if err != nil {
+			for _, p := range added {
+				_ = l.remove(held{Addr: *asNetlink(p), prefix: p}) // it would fail as the adding does
 			}
 			return err
+		}
+		if isNew {
+			added = append(added, p)
 		}
 	}
 	return nil
@@ -133,6 +141,7 @@ func Remove(addresses []netip.Prefix, name string, note func(string)) error {
 		return err
 	}
 	var failed error
+	var removed []held
 	for _, p := range addresses {
 		for _, h := range all {
 			switch {
@@ -143,14 +152,37 @@ func Remove(addresses []netip.Prefix, name string, note func(string)) error {
 			case h.isHosts(p):
 				failed = cmp.Or(failed, l.ofHost(h))
 			default:
-				if err := l.remove(h); err != nil && failed == nil {
-					failed = err
-				}
+				removed = append(removed, h)
+				failed = cmp.Or(failed, l.remove(h))
 			}
 		}
 	}
 	if missing != nil {
 		note(missing.Error() + ", so it has none of the addresses")
+		return nil
 	}
-	return failed
+	return cmp.Or(failed, l.keep(all, removed))
+}
+
+// keep puts back what the kernel has taken with an address that was the first of its network: where promote_secondaries
+// is 0, all that came after it.
+func (l link) keep(before, removed []held) error {
+	if len(removed) == 0 {
+		return nil
+	}
+	after, err := listHeld()
+	if err != nil {
+		return err
+	}
+	for _, h := range before {
+		is := func(other held) bool { return other.LinkIndex == h.LinkIndex && other.prefix == h.prefix }
+		if h.LinkIndex != l.index() || slices.ContainsFunc(removed, is) || slices.ContainsFunc(after, is) {
+			continue
+		}
+		h.Flags &^= unix.IFA_F_SECONDARY
+		if err := netlink.AddrReplace(l, &h.Addr); err != nil {
+			return lacks(err, "put "+h.prefix.String()+" back on "+l.name(), "CAP_NET_ADMIN")
+		}
+	}
+	return nil
 }
