@@ -3,8 +3,12 @@
 package sdnotify
 
 import (
+	"errors"
 	"fmt"
+	"net"
+	"os"
 	"strings"
+	"syscall"
 	"time"
 	"unicode"
 
@@ -13,16 +17,46 @@ import (
 	"github.com/bully-agent/bully-agent/agent"
 )
 
-func send(state string) { _, _ = daemon.SdNotify(false, state) }
+// patience is how long what is said once may wait for room in the service manager's queue. Arbitrary: an end or a
+// reload is no later for it than anybody would notice.
+const patience = 100 * time.Millisecond
+
+// send gives a message to the service manager; false: it was dropped, or nobody has asked for any. The queue is full
+// where the service manager stands still, and daemon.SdNotify would wait there for ever: send waits as long as it
+// may, and for 0 not at all. No deadline in place of that 0, since a busy host would miss it with room in the queue.
+func send(state string, wait time.Duration) bool {
+	to := &net.UnixAddr{Name: os.Getenv("NOTIFY_SOCKET"), Net: "unixgram"}
+	if to.Name == "" {
+		return false
+	}
+	conn, err := net.DialUnix(to.Net, nil, to)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	if wait > 0 {
+		_ = conn.SetWriteDeadline(time.Now().Add(wait))
+	}
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return false
+	}
+	var sent error
+	err = raw.Write(func(fd uintptr) (isDone bool) {
+		_, sent = syscall.Write(int(fd), []byte(state))
+		return wait == 0 || !errors.Is(sent, syscall.EAGAIN)
+	})
+	return err == nil && sent == nil
+}
 
 // Ready says that the agent serves, or goes on after a reload.
-func Ready() { send(daemon.SdNotifyReady) }
+func Ready() { send(daemon.SdNotifyReady, patience) }
 
 // Reloading says that the configuration is being read again, until Ready.
-func Reloading() { send(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec()) }
+func Reloading() { send(daemon.SdNotifyReloading+"\n"+daemon.SdNotifyMonotonicUsec(), patience) }
 
 // Stopping says that the agent is on its way out.
-func Stopping() { send(daemon.SdNotifyStopping) }
+func Stopping() { send(daemon.SdNotifyStopping, patience) }
 
 const (
 	// pulseEvery is how often the service manager hears of an agent at least.
@@ -35,14 +69,13 @@ const (
 type Pulse struct {
 	watched time.Duration // the loop must turn within it; 0: nobody watches
 	said    string        // the text that was sent last
-	send    func(state string)
 }
 
 // NewPulse reads from the environment what the service manager expects (WatchdogSec=). An expectation that
 // cannot be read is none.
 func NewPulse() *Pulse {
 	watched, _ := daemon.SdWatchdogEnabled(false)
-	return &Pulse{watched: watched, send: send}
+	return &Pulse{watched: watched}
 }
 
 // Every is the longest time between two calls of Take that the service manager puts up with, with room to spare.
@@ -54,11 +87,12 @@ func (p *Pulse) Every() time.Duration {
 }
 
 // Take passes on one pulse: the text for people if it is another, the proof that the loop turns, and the wish for
-// more time.
+// more time. It does not wait: what finds no room in the service manager's queue is dropped, and the text is said
+// again by the next pulse.
 func (p *Pulse) Take(now agent.Pulse) {
 	var lines []string
-	if text := Text(now); text != p.said {
-		p.said = text
+	text := Text(now)
+	if text != p.said {
 		lines = append(lines, "STATUS="+text)
 	}
 	if now.IsDue && p.watched > 0 {
@@ -67,8 +101,8 @@ func (p *Pulse) Take(now agent.Pulse) {
 	if now.IsLosing {
 		lines = append(lines, fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", extension.Microseconds()))
 	}
-	if len(lines) > 0 {
-		p.send(strings.Join(lines, "\n"))
+	if len(lines) > 0 && send(strings.Join(lines, "\n"), 0) {
+		p.said = text
 	}
 }
 

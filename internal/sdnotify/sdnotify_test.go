@@ -70,6 +70,53 @@ func TestNobodyWatches(t *testing.T) {
 	}
 }
 
+// A service manager that stands still, its queue full, holds up neither the loop nor an end; when it goes on it hears
+// what it has missed.
+func TestAServiceManagerThatStandsStill(t *testing.T) {
+	heard := listen(t)
+	t.Setenv("WATCHDOG_PID", fmt.Sprint(os.Getpid()))
+	t.Setenv("WATCHDOG_USEC", "3000000")
+	p, filled := NewPulse(), 0
+	for ; send("X=1", 0); filled++ {
+		if filled > 100000 {
+			t.Fatal("the queue takes all")
+		}
+	}
+	done := make(chan time.Duration, 1)
+	go func() {
+		began := time.Now()
+		for range 100 {
+			p.Take(agent.Pulse{Role: "follower", IsDue: true, Alive: 1, Members: 1})
+		}
+		done <- time.Since(began)
+		Stopping()
+		close(done)
+	}()
+	select {
+	case took := <-done:
+		t.Logf("a hundred pulses took %v", took)
+		if took > 10*patience { // a loop that waited for each would take 100 times patience
+			t.Errorf("a hundred pulses took %v", took)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("the loop stands still")
+	}
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Fatal("the end stands still")
+	}
+	for range filled {
+		if got := heard(); got != "X=1" {
+			t.Fatalf("heard %q", got)
+		}
+	}
+	p.Take(agent.Pulse{Role: "follower", IsDue: true, Alive: 1, Members: 1})
+	if got := heard(); got != "STATUS=follower, no leader known, 1 of 1\nWATCHDOG=1" {
+		t.Errorf("heard %q", got)
+	}
+}
+
 // listen is a service manager; the function that it gives waits for the next message.
 func listen(t *testing.T) (heard func() string) {
 	t.Helper()
