@@ -61,13 +61,13 @@ func TestAtStartAfterATakeOver(t *testing.T) {
 	g.takesOver(0, 7)
 	g.Rest()
 	g.end()
-	next := setUp(t, scripts{LoseLeadership: "echo $BULLY_CAUSE >cause"}, Config{Dir: state})
+	next := setUp(t, scripts{LoseLeadership: "echo $BULLY_CAUSE $BULLY_EPOCH:$BULLY_EPOCH_OWNER:$BULLY_LEADER:$BULLY_PREV_LEADER >cause"}, Config{Dir: state})
 	ev := event(LoseLeadership, 7)
-	ev.AtStart = true
+	ev.AtStart, ev.PrevLeader = true, Node{ID: "a1", Name: "alpha", Addr: "10.0.0.1:7950"}
 	if res := next.CleanUp(context.Background(), ev); !res.OK || !res.Ran || res.TakenOver {
 		t.Errorf("result %+v", res)
 	}
-	if got := next.lines("cause"); len(got) != 1 || got[0] != CauseStarted {
+	if got := next.lines("cause"); len(got) != 1 || got[0] != CauseStarted+" 0:::" {
 		t.Errorf("it was told %q", got)
 	}
 	if epoch, ok := next.Owed(); ok {

@@ -82,10 +82,11 @@ func (r *Runner) endLeft(grace time.Duration) {
 	if r.leaves.Hook == "" {
 		return
 	}
-	for _, e := range groupsOf(r.leaves) {
+	left := groupsOf(r.leaves)
+	for _, e := range left {
 		r.logger().Debug("what the hook has left is ended", "hook", string(e.Hook), "epoch", e.Epoch, "group", e.Group)
-		e.end(context.Background(), grace)
 	}
+	endAll(context.Background(), grace, left)
 	r.leaves = entry{}
 }
 

@@ -373,12 +373,11 @@ func (j *journal) endHooksOf(ctx context.Context, grace time.Duration, epoch Epo
 }
 
 func (j *journal) end(ctx context.Context, grace time.Duration, orphans ...entry) {
+	orphans = slices.DeleteFunc(orphans, func(e entry) bool { return !e.alive() })
 	for _, e := range orphans {
-		if e.alive() {
-			j.log().Warn("orphaned hook found", "hook", string(e.Hook), "epoch", e.Epoch, "group", e.Group)
-			e.end(ctx, grace)
-		}
+		j.log().Warn("orphaned hook found", "hook", string(e.Hook), "epoch", e.Epoch, "group", e.Group)
 	}
+	endAll(ctx, grace, orphans)
 }
 
 // hooksOf finds the hooks of a leadership by what their processes were told.
@@ -441,31 +440,38 @@ func (e entry) isMarked(pid int) bool {
 	return HasEnv(pid, "BULLY_EVENT="+string(e.Hook), "BULLY_EPOCH="+strconv.FormatUint(e.Epoch, 10), which)
 }
 
-// end signals a group whose processes are not our children: between the look and
-// the signal they could all end and the number be given away, but only if all
+// endAll ends groups whose processes are not our children, all with one grace: between the
+// look and the signal they could all end and the number be given away, but only if all
 // process numbers were used up in these microseconds.
-func (e entry) end(ctx context.Context, grace time.Duration) {
-	_ = signalGroup(e.Group, unix.SIGTERM)
-	_ = signalGroup(e.Group, unix.SIGCONT)
-	if e.goneWithin(ctx, grace) || !e.alive() {
-		return
+func endAll(ctx context.Context, grace time.Duration, groups []entry) {
+	for _, e := range groups {
+		_ = signalGroup(e.Group, unix.SIGTERM)
+		_ = signalGroup(e.Group, unix.SIGCONT)
 	}
-	_ = signalGroup(e.Group, unix.SIGKILL)
-	e.goneWithin(context.WithoutCancel(ctx), unkillable)
+	left := outlive(ctx, grace, groups)
+	left = slices.DeleteFunc(left, func(e entry) bool { return !e.alive() })
+	for _, e := range left {
+		_ = signalGroup(e.Group, unix.SIGKILL)
+	}
+	outlive(context.WithoutCancel(ctx), unkillable, left)
 }
 
-// goneWithin looks until no member runs; it stops looking after d or when ctx ends.
-func (e entry) goneWithin(ctx context.Context, d time.Duration) bool {
+// outlive looks until no member of the groups runs, and stops looking after d or when ctx
+// ends. It gives the groups that were left then.
+func outlive(ctx context.Context, d time.Duration, groups []entry) (left []entry) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	tick := time.NewTicker(pollFirst)
 	defer tick.Stop()
-	for e.alive() {
+	for left = slices.Clone(groups); ; {
+		left = slices.DeleteFunc(left, func(e entry) bool { return ctx.Err() == nil && !e.alive() })
+		if len(left) == 0 {
+			return nil
+		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return false
+			return left
 		}
 	}
-	return true
 }

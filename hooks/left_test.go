@@ -66,6 +66,31 @@ func TestWhatBecomeLeavesEndsBeforeLose(t *testing.T) {
 	}
 }
 
+// Four that do not heed TERM share one grace: the lose hook has more than half of its time, see budgetShare.
+func TestManyThatBecomeLeavesTakeOneShare(t *testing.T) {
+	const within, many = 4 * time.Second, 4
+	stubborn := leave(t, `trap "" TERM; echo up >up; while :; do sleep 0.05; done`)
+	var script string
+	for range many {
+		script += "rm -f up; " + stubborn
+	}
+	g := startRig(t, scripts{BecomeLeader: script + note, LoseLeadership: beside + note}, Config{Grace: patience})
+	g.become(1)
+	g.wants(BecomeLeader, 1, true, true)
+	if left := g.lines("left"); len(left) != many || !g.isUp() {
+		t.Fatalf("left are %v", left)
+	}
+	began := time.Now()
+	g.loseWithin(1, within)
+	res := g.wants(LoseLeadership, 1, true, true)
+	if waited := res.Started.Sub(began); waited > within/2 {
+		t.Errorf("the hook began %v after it was asked for", waited)
+	}
+	if beside := g.lines("beside"); len(beside) > 0 {
+		t.Errorf("beside the lose hook: %v", beside)
+	}
+}
+
 // Nor beside another attempt at the become hook, which leaves its own.
 func TestWhatAnAttemptLeavesEndsBeforeTheNext(t *testing.T) {
 	g := startRig(t, scripts{BecomeLeader: beside + "rm -f up; " +

@@ -372,7 +372,7 @@ func (r *Runner) makeUp(ctx context.Context, cfg Config, ev Event) Result {
 		if !ev.AtStart {
 			return res
 		}
-		ev.Cause = CauseStarted
+		ev.Cause, ev.Epoch, ev.Leader, ev.PrevLeader = CauseStarted, Epoch{}, Node{}, Node{} // as that of any start
 	}
 	l := newLeash(cfg.Timeout, cfg.Grace)
 	if ev.Within > 0 {
