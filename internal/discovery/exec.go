@@ -21,7 +21,7 @@ const (
 	// MaxText and maxLines bound what is read of a program. Arbitrary: MaxHosts with room
 	// for comments are far below.
 	MaxText  = 64 << 10
-	maxLines = 256
+	maxLines = 1024
 
 	// fresh is how long an answer is given again instead of running the program anew: a
 	// young agent looks for others several times a second, which is much for a program.
