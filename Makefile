@@ -68,7 +68,7 @@ ROW ?=
 figures: ## what the agents are built to, measured in network namespaces: fifty minutes as root on a quiet machine
 	BULLY_FIGURES=1 $(GO) test -count=1 -timeout 90m -v -run 'TestFigures/^$(ROW)' ./internal/lab
 
-beside: ## failover beside keepalived, ucarp and etcd, in rounds that take turns, with its chart: half an hour as root on a quiet machine
+beside: ## failover beside keepalived and ucarp, in rounds that take turns, with its chart: a quarter of an hour as root on a quiet machine
 	BULLY_FIGURES=1 BULLY_CHART=$(CURDIR)/docs/failover.svg $(GO) test -count=1 -timeout 60m -v -run 'TestBeside$$' ./internal/lab
 
 pictures: build ## those of a terminal in the documents, anew

@@ -67,7 +67,7 @@ func TestAtStartAfterATakeOver(t *testing.T) {
 	if res := next.CleanUp(context.Background(), ev); !res.OK || !res.Ran || res.TakenOver {
 		t.Errorf("result %+v", res)
 	}
-	if got := next.lines("cause"); len(got) != 1 || got[0] != CauseStarted+" 0:::" {
+	if got := strings.Join(next.lines("cause"), " "); got != CauseStarted+" 0:::" {
 		t.Errorf("it was told %q", got)
 	}
 	if epoch, ok := next.Owed(); ok {

@@ -190,7 +190,7 @@ func (m *multicast) hostsOf(e *mdns.ServiceEntry) (hosts []string) {
 	for _, ip := range []net.IP{e.AddrV4, e.AddrV6} {
 		addr, ok := netip.AddrFromSlice(ip)
 		at := netip.AddrPortFrom(addr.Unmap(), uint16(e.Port))
-		if ok && at != m.self && !at.Addr().IsLinkLocalUnicast() && !at.Addr().IsMulticast() && !at.Addr().IsUnspecified() {
+		if ok && at != m.self && !at.Addr().IsLinkLocalUnicast() && !at.Addr().IsMulticast() && !at.Addr().IsUnspecified() && !at.Addr().IsLoopback() {
 			hosts = append(hosts, at.String())
 		}
 	}

@@ -84,13 +84,12 @@ func quantile(sorted []time.Duration, q float64) string {
 // rival is five hosts of the LAN with a program that elects one.
 type rival struct {
 	program
-	t      *testing.T
-	hosts  []*rivalHost
-	lines  chan string // of hooks: a host that leads now
-	leader string      // who said so last
-	seen   bool        // the best has said so since it was started last
-	spawn  *spawner
-	took   map[fault][]time.Duration
+	t     *testing.T
+	hosts []*rivalHost
+	lines chan string // of hooks: a host that leads now
+	seen  bool        // the best host has said so since it was started last
+	spawn *spawner
+	took  map[fault][]time.Duration
 }
 
 type rivalHost struct {
@@ -170,39 +169,22 @@ func (r *rival) start(h *rivalHost) {
 	go func() { _ = cmd.Wait() }() // killed, as it is to be
 }
 
-// settle waits until the host leads that is to: the best, or whoever says so last. Some programs have several lead for
-// a moment when they start on a busy machine, and the best does not say again that it leads.
+// settle waits until the best host leads, and has for as long as the program needs to make up its mind: some have several
+// lead for a moment when they start on a busy machine.
 func (r *rival) settle() *rivalHost {
 	r.t.Helper()
-	for late := time.After(time.Minute); ; {
-		calm := time.After(r.calm)
-		if i := r.leads(); i >= 0 {
-			select {
-			case r.leader = <-r.lines:
-			case <-calm:
-				return r.hosts[i]
-			}
-			continue
-		}
+	best := r.hosts[besideHosts-1]
+	for late := time.After(time.Minute); !r.seen; {
 		select {
-		case r.leader = <-r.lines:
-			r.seen = r.seen || r.leader == r.hosts[besideHosts-1].name
+		case name := <-r.lines:
+			r.seen = name == best.name
 		case <-late:
-			log, _ := os.ReadFile(filepath.Join(r.hosts[0].dir, "log"))
-			r.t.Fatalf("%s: nobody leads who should; %s wrote:\n%s", r.name, r.hosts[0].name, log)
+			log, _ := os.ReadFile(filepath.Join(best.dir, "log"))
+			r.t.Fatalf("%s: %s does not lead:\n%s", r.name, best.name, log)
 		}
 	}
-}
-
-// leads gives the host that leads, -1 for none that should.
-func (r *rival) leads() int {
-	switch {
-	case r.best && r.seen:
-		return besideHosts - 1
-	case r.best:
-		return -1
-	}
-	return slices.IndexFunc(r.hosts, func(h *rivalHost) bool { return h.name == r.leader })
+	time.Sleep(r.calm)
+	return best
 }
 
 // round does it to the leader's host, and takes the time until another leads. Then the host comes back, without what
@@ -239,8 +221,8 @@ func (r *rival) next(h *rivalHost) time.Time {
 	late := time.After(30 * time.Second)
 	for {
 		select {
-		case r.leader = <-r.lines:
-			if r.leader != h.name {
+		case name := <-r.lines:
+			if name != h.name {
 				return time.Now()
 			}
 		case <-late:

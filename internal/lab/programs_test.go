@@ -19,7 +19,6 @@ type program struct {
 	name  string
 	needs string        // a program
 	calm  time.Duration // for which it leaves the lead where it is, once all are there
-	best  bool          // the host with the highest number takes the lead again when it is back
 	// command starts it on h. Where h leads, hook runs.
 	command func(h *rivalHost, hook string) []string
 }
@@ -44,7 +43,7 @@ func programs(t *testing.T) []program {
 		t.Fatal(err)
 	}
 	agent := func(name string, options ...string) program {
-		return program{name, binary, 500 * time.Millisecond, true, func(h *rivalHost, hook string) []string {
+		return program{name, binary, 500 * time.Millisecond, func(h *rivalHost, hook string) []string {
 			return append([]string{binary, "run", "--cluster", strings.Fields(name)[0] + strconv.Itoa(len(options)), "--name", h.name,
 				"--priority", strconv.Itoa(100 + h.number), "--bind", h.addr().String(), "--join", h.addrs[0].String() + "," + h.addrs[1].String(),
 				"--state-dir", h.file("state"), "--socket", h.file("sock"), "--key", secret, "--on-become-leader", hook}, options...)
@@ -56,13 +55,12 @@ func programs(t *testing.T) []program {
 		keepalived(t, "keepalived, 10 ms", 51, "0.01", 500*time.Millisecond),
 		keepalived(t, "keepalived, 1 s", 52, "1", 2*time.Second),
 		ucarp(t),
-		etcd(t),
 	}
 }
 
 // keepalived sends an advertisement every so many seconds; 10 ms is the shortest that it accepts.
 func keepalived(t *testing.T, name string, router int, interval string, calm time.Duration) program {
-	return program{name, "keepalived", calm, true, func(h *rivalHost, hook string) []string {
+	return program{name, "keepalived", calm, func(h *rivalHost, hook string) []string {
 		text := fmt.Sprintf(`global_defs {
 	vrrp_version 3
 	enable_script_security
@@ -88,28 +86,8 @@ vrrp_instance lab {
 
 // ucarp advertises every second, and is missed after three.
 func ucarp(t *testing.T) program {
-	return program{"ucarp, 1 s", "ucarp", 2 * time.Second, true, func(h *rivalHost, hook string) []string {
+	return program{"ucarp, 1 s", "ucarp", 2 * time.Second, func(h *rivalHost, hook string) []string {
 		return []string{"ucarp", "--preempt", "--interface=" + netlab.Interface, "--srcip=" + h.addr().String(), "--vhid=9", "--pass=lab", "--addr=10.77.0.209",
 			"--advskew=" + strconv.Itoa(10*(besideHosts-h.number)), "--upscript=" + h.script(t, "up", hook), "--downscript=" + h.script(t, "down", "true")}
-	}}
-}
-
-// etcd has a member on each host, and beside it a client that waits for the lock and runs a command under it. Its
-// lease of 5 s outlives an election among the members on a busy machine; the default is 60 s.
-func etcd(t *testing.T) program {
-	return program{"etcdctl lock --ttl 5", "etcdctl", 8 * time.Second, false, func(h *rivalHost, hook string) []string {
-		var members []string
-		for i, addr := range h.addrs {
-			members = append(members, fmt.Sprintf("%s=http://%s:2380", nodeName(i+1), addr))
-		}
-		client := fmt.Sprintf("http://%s:2379", h.addr())
-		peer := fmt.Sprintf("http://%s:2380", h.addr())
-		return []string{h.script(t, "both", fmt.Sprintf(`etcd --name %s --data-dir %s --listen-peer-urls %s --initial-advertise-peer-urls %[3]s \
-  --listen-client-urls %s --advertise-client-urls %[4]s --initial-cluster %s &
-export ETCDCTL_API=3
-while :; do
-  etcdctl --endpoints=%[4]s lock --ttl=5 lab -- %[6]s
-  sleep 0.1
-done`, h.name, h.file("etcd"), peer, client, strings.Join(members, ","), h.script(t, "held", hook+"\nexec sleep infinity")))}
 	}}
 }

@@ -63,6 +63,8 @@ const (
 	pulseEvery = 5 * time.Second
 	// extension is how much longer each pulse lets an end take, while a lose hook runs in it: one pulse may be late.
 	extension = 3 * pulseEvery
+	// pulseLeast keeps the loop from turning for an absurd WatchdogSec= alone. Arbitrary.
+	pulseLeast = 20 * time.Millisecond
 )
 
 // Pulse passes on what the agent's loop says of itself. The loop calls Take; nobody else may.
@@ -81,7 +83,7 @@ func NewPulse() *Pulse {
 // Every is the longest time between two calls of Take that the service manager puts up with, with room to spare.
 func (p *Pulse) Every() time.Duration {
 	if p.watched > 0 {
-		return min(p.watched/3, pulseEvery)
+		return min(max(p.watched/3, pulseLeast), pulseEvery)
 	}
 	return pulseEvery
 }
