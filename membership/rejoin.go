@@ -35,7 +35,13 @@ const (
 	// pings times memberlist's ProbeTimeout, 1.5 s: maxEnded lost members are
 	// all tried within 12 s.
 	maxJoining = 32
-	pings      = 3 // one in eight attempts fails by chance if a third of all datagrams is lost
+
+	// maxHinted bounds those beside maxJoining to what a source gave: who lies to one can
+	// name many addresses where nobody answers, and seeds and lost members do not wait for
+	// these. Arbitrary.
+	maxHinted = 8
+
+	pings = 3 // one in eight attempts fails by chance if a third of all datagrams is lost
 
 	resolveTimeout = 5 * time.Second
 )
@@ -51,8 +57,8 @@ var settled = []time.Duration{2 * time.Second, 8 * time.Second}
 // Resolver gives the addresses of a host's name, as net.Resolver does.
 type Resolver func(ctx context.Context, host string) ([]netip.Addr, error)
 
-// Finder gives the hosts that a seed stands for, in the forms of Config.Seeds: itself, or
-// what somebody else knows of now. There may be hosts and an error: what was found in
+// Finder gives the hosts that a seed stands for, in the forms of Config.Seeds: itself alone,
+// or what somebody else knows of now, which is tried after what is known here. There may be hosts and an error: what was found in
 // spite of it. It is called in a goroutine of its own, for a seed never twice at a time, and
 // must end by itself, sooner if its context does.
 type Finder func(ctx context.Context, seed string) (hosts []string, err error)
@@ -70,7 +76,8 @@ type rejoin struct {
 	exchanges   int           // the loop's: how many of settled have passed
 	nudged      chan struct{} // try at once
 	lost        chan struct{} // a member was lost: do not sleep for long
-	joining     chan struct{} // a token for each attempt under way
+	joining     chan struct{} // a token for each attempt under way at a seed or a lost member
+	hinted      chan struct{} // a token for each attempt under way at what else a source gave
 
 	mu       sync.Mutex
 	seeds    []string
@@ -108,6 +115,7 @@ func newRejoin(cfg Config) *rejoin {
 		nudged:      make(chan struct{}, 1),
 		lost:        make(chan struct{}, 1),
 		joining:     make(chan struct{}, maxJoining),
+		hinted:      make(chan struct{}, maxHinted),
 		seeds:       slices.Clone(cfg.Seeds),
 		underWay:    make(map[string]bool),
 		failing:     make(map[string]SeedFailure),
@@ -246,7 +254,7 @@ func (m *Membership) lookForAbsent(ctx context.Context) {
 		m.rejoin.start("seed "+seed, func() { m.trySeed(ctx, seed, again) })
 	}
 	for addr := range lost {
-		m.tryAddr(ctx, addr, false)
+		m.tryAddr(ctx, addr, false, false)
 	}
 }
 
@@ -282,13 +290,14 @@ func (r *rejoin) start(key string, try func()) {
 // attempt, and tries what it finds. No name waits for another.
 func (m *Membership) trySeed(ctx context.Context, seed string, again bool) {
 	hosts, err := m.rejoin.find(ctx, seed)
+	isHint := !slices.Equal(hosts, []string{seed})
 	problems := make([]error, len(hosts))
 	var group sync.WaitGroup
 	for i, host := range hosts {
 		group.Go(func() {
 			addrs, err := m.rejoin.lookup(ctx, host)
 			for _, addr := range addrs {
-				m.tryAddr(ctx, addr, again)
+				m.tryAddr(ctx, addr, again, isHint)
 			}
 			problems[i] = err
 		})
@@ -381,8 +390,9 @@ func splitSeed(seed string, port uint16) (string, uint16, error) {
 }
 
 // tryAddr exchanges lists of members with addr unless it is ours, or a living
-// member's and not wanted again.
-func (m *Membership) tryAddr(ctx context.Context, addr netip.AddrPort, again bool) {
+// member's and not wanted again. A hint is what a source gave, and has slots and a key of
+// its own, for a lost member or a seed at that address not to wait for it.
+func (m *Membership) tryAddr(ctx context.Context, addr netip.AddrPort, again, isHint bool) {
 	if m.isSelf(addr) {
 		return
 	}
@@ -392,10 +402,14 @@ func (m *Membership) tryAddr(ctx context.Context, addr netip.AddrPort, again boo
 	if alive[addr] && !again {
 		return
 	}
-	m.rejoin.start(addr.String(), func() {
+	key, slots := addr.String(), m.rejoin.joining
+	if isHint && !lost[addr] {
+		key, slots = "hint "+key, m.rejoin.hinted
+	}
+	m.rejoin.start(key, func() {
 		select {
-		case m.rejoin.joining <- struct{}{}:
-			defer func() { <-m.rejoin.joining }()
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
 		case <-ctx.Done():
 			return
 		}

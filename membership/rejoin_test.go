@@ -187,6 +187,41 @@ func TestASeedThatHangs(t *testing.T) {
 	})
 }
 
+// TestASourceThatLies names many addresses where nobody answers: seeds and lost members do not
+// wait for these, not even one that the source names, too.
+func TestASourceThatLies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		var nobody []string
+		for i := range byte(255) {
+			addr := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 1, i}), defaultPort)
+			s.lan.Host("hole"+addr.String(), addr) // takes streams and answers nothing
+			nobody = append(nobody, addr.String())
+		}
+		nobody = append(nobody, addrOf("beta").String())
+		var isOn atomic.Bool
+		alpha := s.startWith("alpha", func(cfg *Config) {
+			cfg.Seeds = []string{"source", addrOf("beta").String()}
+			cfg.Find = func(_ context.Context, seed string) ([]string, error) {
+				if seed == "source" {
+					return nobody, nil
+				}
+				if !isOn.Load() {
+					return nil, errors.New("not yet")
+				}
+				return []string{seed}, nil
+			}
+		})
+		time.Sleep(5 * time.Second) // all holes wait for a slot, or have one
+		if n := len(alpha.rejoin.hinted); n != maxHinted || len(alpha.rejoin.joining) > 0 {
+			t.Fatalf("%d attempts at what the source gave, %d others", n, len(alpha.rejoin.joining))
+		}
+		isOn.Store(true)
+		beta := s.start("beta")
+		s.allSee(2*time.Second, alpha, beta)
+	})
+}
+
 func TestErrorsInOneLine(t *testing.T) {
 	for in, want := range map[string]string{"a": "a", "a\nb": "a; b", "a\nb\nc": "a; b; c", "a\nb\nc\nd\ne": "a; b; c; and 2 more"} {
 		if got := inOneLine(errors.New(in)).Error(); got != want {

@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"strings"
@@ -147,8 +148,10 @@ func (s *Sources) Find(ctx context.Context, entry string) ([]string, error) {
 		return nil, errDropped
 	}
 	hosts, err := source.Find(ctx)
-	if len(hosts) > MaxHosts {
-		err = errors.Join(err, fmt.Errorf("%d hosts: the first %d are tried", len(hosts), MaxHosts))
+	if len(hosts) > MaxHosts { // any of them: what is false may always come first
+		err = errors.Join(err, fmt.Errorf("%d hosts: %d of them are tried, others each time", len(hosts), MaxHosts))
+		hosts = slices.Clone(hosts)
+		rand.Shuffle(len(hosts), func(i, j int) { hosts[i], hosts[j] = hosts[j], hosts[i] })
 		hosts = hosts[:MaxHosts]
 	}
 	return hosts, err

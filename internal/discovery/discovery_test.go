@@ -81,9 +81,22 @@ func TestASourceIsBounded(t *testing.T) {
 	s.Set([]string{"mdns"})
 	made["mdns"].hosts, made["mdns"].err = slices.Repeat([]string{"h"}, MaxHosts+1), errors.New("one answer was odd")
 	hosts, err := s.Find(t.Context(), "mdns")
-	if len(hosts) != MaxHosts || err == nil || err.Error() != "one answer was odd\n257 hosts: the first 256 are tried" {
+	if len(hosts) != MaxHosts || err == nil || err.Error() != "one answer was odd\n257 hosts: 256 of them are tried, others each time" {
 		t.Errorf("%d hosts, %v", len(hosts), err)
 	}
+}
+
+// False hosts before a true one, more than are tried, do not keep it out for good.
+func TestFalseHostsFirst(t *testing.T) {
+	s, made := fakes(t)
+	s.Set([]string{"mdns"})
+	made["mdns"].hosts = append(slices.Repeat([]string{"false"}, MaxHosts), "true")
+	for range 100 { // by chance it is cut in one of 257
+		if hosts, _ := s.Find(t.Context(), "mdns"); slices.Contains(hosts, "true") {
+			return
+		}
+	}
+	t.Error("the true one was never given")
 }
 
 func TestPrograms(t *testing.T) {
