@@ -276,7 +276,7 @@ func TestALoseHookThatMindsTERMIsCut(t *testing.T) {
 	g := startRig(t, scripts{LoseLeadership: "trap 'exit 1' TERM; echo x >armed; while :; do sleep 0.01; done"}, Config{})
 	g.lose(4)
 	g.UntilFile("armed")
-	g.loseWithin(4, 200*time.Millisecond)
+	g.loseWithin(4, 2*time.Second) // of which the shell has a part to end in
 	if res := g.wants(LoseLeadership, 4, false, true); !res.IsCut || res.Exit != 1 {
 		t.Errorf("result %+v", res)
 	}
