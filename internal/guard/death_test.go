@@ -70,6 +70,7 @@ func (r *rig) lost(got Record, silent bool) {
 // When the agent goes on it learns of it.
 func TestAgentStopped(t *testing.T) {
 	const lease, budget = 600 * time.Millisecond, 300 * time.Millisecond
+	const noise = 200 * time.Millisecond // a busy machine shows a death late
 	for name, script := range map[string]string{
 		"heeds TERM":   "echo $$ >pid; exec sleep 1000",
 		"ignores TERM": "trap '' TERM; echo $$ >pid; while :; do sleep 0.01; done",
@@ -82,7 +83,7 @@ func TestAgentStopped(t *testing.T) {
 			a.report(Running)
 			death := r.death(r.PID("pid"))
 			stopped := a.signal(unix.SIGSTOP)
-			if died := death(); died.Sub(stopped) > lease {
+			if died := death(); died.Sub(stopped) > lease+noise {
 				t.Errorf("it died %v after the agent was stopped, want within the lease of %v", died.Sub(stopped), lease)
 			}
 			r.lost(r.theRecord(), true)
