@@ -91,6 +91,26 @@ func TestCase9AnOldFrameStaysOld(t *testing.T) {
 	}
 }
 
+// The successor's announcement came under a number that it could not have reached: a frame
+// for whoever was at this address before had set the window. Its answer says that it leads,
+// and nobody stands beside it until its next heartbeat.
+func TestCase9TheAnswerSaysWhoLeads(t *testing.T) {
+	s := storyOf(t, 4, Config{MinAcks: 1}, 2, 3)
+	s.follows(3, 5)
+	s.hears(s.actor(2).says(wire.Frame{Kind: wire.CoordAck, AckVerdict: wire.AckStale, Epoch: s.actor(3).epoch(5)}))
+	s.hears(s.actor(3).says(wire.Frame{Kind: wire.Resign, Flags: wire.AckReq, Epoch: s.actor(3).epoch(5), Reason: wire.Transfer, Successor: hostID(2)}))
+	s.expects("send n3 RESIGN_ACK", "follow → stagger cause=leader-resigned")
+	s.actor(2).seq += seriesGap
+	s.hears(s.actor(2).coordinator(6))
+	s.expects("ignored duplicate", "send n2 PROBE purpose=identity")
+	s.hears(s.actor(2).answersBack(wire.Leading, wire.Active|wire.Fresh, s.actor(2).epoch(6)))
+	s.expects("ignored window-restarted", "ignored denied-by-its-sender", "stagger → follow leader=n2 cause=told-of-leader")
+	s.waits(50 * time.Millisecond)
+	s.expects()
+	s.hears(s.actor(2).heartbeat(6))
+	s.expects()
+}
+
 // An answer to no question, or to another, opens nothing.
 func TestCase9OnlyTheAnswerOpensTheWindow(t *testing.T) {
 	s := storyOf(t, 1, Config{}, 2, 3)

@@ -103,13 +103,13 @@ func (n *Node) settleDoubt(p *peer, from netip.AddrPort, f *wire.Frame) {
 		if d.about == aReturn {
 			n.comesBack(p, f, d.isOurs())
 		}
-		if !p.received.admit(f.Seq, n.now) {
-			p.received.restart(f.Seq, n.now)
-			n.count("window-restarted")
-		}
+		n.takeNumber(p, f)
 		n.admit(p, from, f)
 		if d.isDeniedBy(p, f) {
 			n.count("denied-by-its-sender")
+			if n.state == Stagger || n.state == Elect { // as of any answer: its announcement may have been dropped
+				n.onSignOfLife(f)
+			}
 			return
 		}
 		n.believe(p, d)
@@ -119,9 +119,17 @@ func (n *Node) settleDoubt(p *peer, from netip.AddrPort, f *wire.Frame) {
 			return
 		}
 		n.believe(p, d)
-		p.received.admit(f.Seq, n.now)
+		n.takeNumber(p, f)
 	default:
 		n.count("id-conflict")
+	}
+}
+
+// takeNumber takes the number of an answer, which says where its sender is.
+func (n *Node) takeNumber(p *peer, f *wire.Frame) {
+	if !p.received.admit(f.Seq, n.now) {
+		p.received.restart(f.Seq, n.now)
+		n.count("window-restarted")
 	}
 }
 
@@ -190,7 +198,7 @@ func (n *Node) answerWho(p *peer, f *wire.Frame) {
 // next.
 func (n *Node) livesAgain(p *peer, f *wire.Frame) {
 	n.meetLife(p, p.seen.Addr, f)
-	p.received.admit(f.Seq, n.now)
+	n.takeNumber(p, f)
 	n.admit(p, p.Addr, f)
 }
 
