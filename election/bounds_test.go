@@ -482,6 +482,63 @@ func TestAForgedLifeMakesNothingNew(t *testing.T) {
 	}
 }
 
+// Nor of a life that frames alone told of, when the failure detector has seen it: its
+// numbers went with it, so it says itself where it is. The frame of a dead member's next life is all
+// that a forger needs.
+func TestAForgedLifeMakesNothingNewOfAnUnseenOne(t *testing.T) {
+	s := forgeable(t, 1, 2, 3)
+	s.happens(MemberChanged{s.actor(3).member(Dead)})
+	moved := s.actor(3)
+	moved.incarnation, moved.nonce = 2, 3333
+	old := moved.says(wire.Frame{Kind: wire.Probe, Flags: wire.AckReq, Purpose: wire.AskOpinion, Round: 8})
+	s.hears(old)
+	s.expectsSome("send n3 PROBE_ACK round=8")
+	s.waits(time.Second)
+	s.forgets()
+	forged := moved.says(wire.Frame{Kind: wire.HeartAck})
+	forged.Nonce, forged.Incarnation = forged.Nonce+1, forged.Incarnation+1
+	s.hears(forged)
+	s.forgets()
+	if got := s.node.peer(hostID(3)).Nonce; got != forged.Nonce {
+		t.Fatal("not believed")
+	}
+	s.waits(time.Second)
+	s.forgets()
+	s.happens(MemberChanged{moved.member(Alive)})
+	s.forgets()
+	s.hears(old)
+	s.expects("ignored duplicate", "send n3 PROBE purpose=identity")
+	s.hears(moved.answersBack(wire.Candidate, 0, wire.Epoch{}))
+	s.expects("ignored window-restarted", "ignored denied-by-its-sender")
+	s.hears(old)
+	s.expects("ignored duplicate")
+	s.hears(moved.says(wire.Frame{Kind: wire.Probe, Flags: wire.AckReq, Purpose: wire.AskOpinion, Round: 9}))
+	s.expects("send n3 PROBE_ACK round=9")
+}
+
+// The detector's late word of a life that has ended makes nothing new of the next one.
+func TestALateWordMakesNothingNew(t *testing.T) {
+	s := forgeable(t, 1, 2, 3)
+	late := s.actor(3).member(Alive)
+	s.happens(MemberChanged{s.actor(3).member(Dead)})
+	moved := s.actor(3)
+	moved.incarnation, moved.nonce = 2, 3333
+	old := moved.says(wire.Frame{Kind: wire.Probe, Flags: wire.AckReq, Purpose: wire.AskOpinion, Round: 8})
+	s.hears(old)
+	s.forgets()
+	s.happens(MemberChanged{late})
+	s.forgets()
+	s.waits(time.Second)
+	s.forgets()
+	s.hears(old)
+	s.expects("send n3 PROBE purpose=identity")
+	s.hears(moved.answersBack(wire.Candidate, 0, wire.Epoch{}))
+	s.expects("ignored duplicate")
+	if got := s.node.peer(hostID(3)).Nonce; got != moved.nonce {
+		t.Error("not believed")
+	}
+}
+
 // A new life of a member that lives moves neither its address nor its leadership.
 func TestAForgedLifeMovesNobodyThatLives(t *testing.T) {
 	for _, from := range []int{3, 9} {

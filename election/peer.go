@@ -28,7 +28,7 @@ type peer struct {
 	doubt        *doubt    // a frame about which it is asked back; nil: none
 	askedAt      time.Time // when it was asked back last
 	seen         Member    // its last life that the failure detector called alive
-	former       numbers   // of its last life that the failure detector had seen
+	former       numbers   // of its last life that the failure detector had seen, or of what it took the place of
 	hasSaidLeave bool      // it left by a frame alone
 	refused      int       // frames in a row whose numbers were seen
 	probedAt     time.Time // when its last question about us that is outside the window was answered
@@ -348,16 +348,20 @@ func (n *Node) updateLife(p *peer, m Member) {
 	}
 }
 
+// startNewLife: m takes the place of what p was. Where frames alone told of that, it may
+// have been forged, and m met before: then m is asked where its numbers are (M28).
 func (n *Node) startNewLife(p *peer, m Member) {
-	ended := p.Nonce
-	if !p.unseen {
-		p.former = numbers{p.Nonce, p.received, p.jobs}
-	}
+	ended, isUnseen := p.Nonce, p.unseen
+	was := numbers{p.Nonce, p.received, p.jobs}
+	received := window{shut: n.cfg.Forgeable && (isUnseen || p.received.shut)}
 	p.Member, p.rival = m, Member{}
-	p.received, p.heard, p.silent, p.unseen, p.died, p.doubt = window{}, time.Time{}, false, false, false, nil
+	p.received, p.heard, p.silent, p.unseen, p.died, p.doubt = received, time.Time{}, false, false, false, nil
 	p.goneAt = time.Time{}
-	if p.former.nonce == m.Nonce { // what took its place was nobody's life
-		p.received, p.jobs = p.former.received, p.former.jobs
+	switch {
+	case p.former.nonce == m.Nonce: // what took its place was nobody's life
+		p.received, p.jobs, p.former = p.former.received, p.former.jobs, was
+	case !isUnseen:
+		p.former = was
 	}
 	n.seedRTT(p)
 	n.onRestarted(p)

@@ -15,6 +15,7 @@ type window struct {
 	seen uint64    // bit i: top−i was seen
 	at   time.Time // when top was reached
 	any  bool
+	shut bool // which were seen is not known any more: only restart opens it
 }
 
 const (
@@ -31,6 +32,8 @@ const (
 func (w *window) admit(seq uint32, now time.Time) bool {
 	ahead := int32(seq - w.top)
 	switch {
+	case w.shut:
+		return false
 	case !w.any:
 		*w = window{top: seq, seen: 1, at: now, any: true}
 		return true
@@ -59,7 +62,7 @@ func (w *window) reach(now time.Time) int64 {
 // was seen.
 func (w *window) isOutside(seq uint32) bool {
 	ahead := int32(seq - w.top)
-	return ahead > 0 || ahead <= -64
+	return w.shut || ahead > 0 || ahead <= -64
 }
 
 // restart begins anew at the number under which the sender itself has answered a
