@@ -642,6 +642,24 @@ func TestCase7NobodyEndsForANamesake(t *testing.T) {
 	}
 }
 
+// The namesake goes while an operator is at work: no transition says so, and when the
+// operator is done this node stands. Who holds it to its word must have heard of it.
+func TestANamesakeGoesUnderAnotherBar(t *testing.T) {
+	s := forgeable(t, 1, 2, 3)
+	s.playsNamesake(0, 4242, wire.Following)
+	s.forgets()
+	s.barred(BarMaintenance)
+	s.waits(lookAgain)
+	s.expects("send n9 PROBE purpose=identity")
+	s.waits(100 * time.Millisecond)
+	s.expects("send n9 PROBE purpose=identity")
+	s.waits(300 * time.Millisecond)
+	s.expects("ignored namesake-gone")
+	s.is(Observe)
+	s.unbarred(BarMaintenance)
+	s.expects("observe → stagger cause=maintenance-ended")
+}
+
 // With a key the other is a host of this cluster: an agent that has just started ends,
 // since its state directory is a copy, and one that runs stands aside.
 func TestCase7WithAKeyOnlyWhoJustStartedEnds(t *testing.T) {

@@ -126,13 +126,15 @@ func (n *Node) lookForNamesake() {
 	}
 }
 
-// onNamesakeGone: nobody else has our id any more. This node listens before it stands.
+// onNamesakeGone: nobody else has our id any more. This node listens before it stands,
+// and where something else keeps it from that no transition says so.
 func (n *Node) onNamesakeGone() {
 	n.namesake = nil
 	if !n.refused {
 		return
 	}
 	n.refused = false
+	n.count("namesake-gone")
 	n.timers.disarm(asideTimer)
 	n.resumeStanding(OnlyOne, n.cfg.Settle)
 }

@@ -284,6 +284,9 @@ func TestInvariantsBite(t *testing.T) {
 				a.disk.state.Roster.IDs = a.disk.state.Roster.IDs[1:]
 				w.i11ClaimantIsElectable(a, &election.Transition{})
 			}},
+		{"somebody claims beside its namesake", 11, Available,
+			func(w *World, a, _ *machine) { w.claimsAside(a, "namesake-gone") },
+			func(w *World, a, _ *machine) { w.claimsAside(a, "id-conflict") }},
 		{"nobody leads in the end", 12, Available,
 			func(w *World, a, b *machine) {},
 			func(w *World, a, b *machine) { w.i12OneLeader(time.Second) }},
@@ -458,6 +461,13 @@ func (w *World) grantTo(voter, claimant *machine, counter uint64) {
 	w.watchFrame(voter, claimant, &wire.Frame{Kind: wire.CoordAck, Epoch: epochOf(claimant, counter), EchoSeq: 1})
 }
 
+// claimsAside has a machine stand aside for its namesake, count something, and claim.
+func (w *World) claimsAside(m *machine, counted string) {
+	w.apply(m, election.Conflict{Refuse: true})
+	w.apply(m, election.Counted{What: counted})
+	w.i11ClaimantIsElectable(m, &election.Transition{})
+}
+
 func (w *World) become(m *machine, counter uint64) {
 	w.lead(m, counter, 100*time.Millisecond)
 	m.disk.state.Promoted = m.epoch
@@ -497,3 +507,30 @@ func (w *World) spin(m *machine, times int) {
 
 // pass lets time go by.
 func (w *World) pass(d time.Duration) { w.runUntil(w.now+int64(d), nil) }
+
+// Who stood aside for another agent of its id counts again once that one is gone, also
+// where no Transition says so, for its host is in maintenance (sim, seed 9300001890).
+func TestWhoStoodAsideInMaintenanceCountsAgain(t *testing.T) {
+	w := stage(t, Available)
+	a := w.machines[0]
+	a.cfg.Forgeable = true
+	w.start(a)
+	var f wire.Frame
+	a.node.Stamp(&f)
+	f.Kind, f.Nonce, f.Standing, f.Round = wire.ProbeAck, a.nonce+1, wire.Following, 1
+	other := w.machines[1].addr()
+	w.step(a, election.MemberChanged{Member: election.Member{ID: a.id, Addr: other, Nonce: f.Nonce, Incarnation: f.Incarnation, Status: election.Alive}})
+	w.step(a, election.Received{From: other, Frame: f})
+	if w.counts(a) {
+		t.Fatal("counts while it stands aside")
+	}
+	w.step(a, election.Barred{Bar: election.BarMaintenance, On: true})
+	w.pass(10 * time.Second)
+	if !w.counts(a) {
+		t.Errorf("does not count: bars %v", a.node.Status().Bars)
+	}
+	w.step(a, election.Barred{Bar: election.BarMaintenance})
+	if !w.agreeBy(w.now+int64(w.healedWithin()), time.Second) {
+		t.Error("an agreement is not seen")
+	}
+}

@@ -219,6 +219,7 @@ func (w *World) apply(m *machine, effect election.Effect) verdict {
 	case election.Departed:
 		w.say(m, "%v", effect)
 	case election.Counted:
+		m.refused = m.refused && e.What != "namesake-gone"
 		if w.trace != nil && e.What != "late-reply" {
 			w.say(m, "%v", e)
 		}
@@ -234,9 +235,6 @@ func (w *World) onTransition(m *machine, e *election.Transition) {
 	}
 	w.hash.transition(w.now, m.number, e)
 	w.watchTransition(m, e)
-	if e.Cause == election.OnlyOne {
-		m.refused = false
-	}
 	w.endIfDue(m)
 }
 
