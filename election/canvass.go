@@ -58,6 +58,9 @@ func (n *Node) onCanvassed() {
 	switch c.Outcome(n.needAcks(), n.exchanges.awaits(wire.Canvass)) {
 	case quorum.Won:
 		n.becomeClaimant(n.contest.won)
+	case quorum.Outdated: // it asks again, as one who has it; or stands no more, if it leaves this node out
+		n.adopt(c.Told())
+		n.startOver(NoQuorum, 0)
 	case quorum.Wait:
 		n.retryAfter(Promised, c.Bound())
 	case quorum.Refused:

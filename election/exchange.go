@@ -55,10 +55,18 @@ func only(x *exchange) func(*exchange) bool { return func(y *exchange) bool { re
 // end ends the one of this kind and round with id, and reports whether there was
 // one.
 func (xs *exchanges) end(id wire.ID, k wire.Kind, round uint32) bool {
-	isIt := func(x *exchange) bool { return x.to == id && x.frame.Kind == k && x.frame.Round == round }
 	was := len(*xs)
-	xs.drop(isIt)
+	xs.drop(thatOf(id, k, round))
 	return len(*xs) < was
+}
+
+// isOpen reports whether there is one of this kind and round with id.
+func (xs exchanges) isOpen(id wire.ID, k wire.Kind, round uint32) bool {
+	return slices.ContainsFunc(xs, thatOf(id, k, round))
+}
+
+func thatOf(id wire.ID, k wire.Kind, round uint32) func(*exchange) bool {
+	return func(x *exchange) bool { return x.to == id && x.frame.Kind == k && x.frame.Round == round }
 }
 
 // Transmissions at most of each request (protocol section 7: retries + 1).

@@ -108,7 +108,7 @@ func (n *Node) onCanvass(p *peer, f *wire.Frame) {
 func (n *Node) answerCanvass(p *peer, f *wire.Frame) {
 	verdict, remain := n.voterFor(p).Answer(quorum.Claim{By: p.ID, Roster: f.RosterVersion})
 	if verdict == wire.Stale {
-		n.tellRoster(p) // first: with it the asker starts over, without it it waits
+		n.tellRoster(p, f) // first: the answer ends the question
 	}
 	n.reply(p, f, wire.Frame{Kind: wire.Answer, Verdict: verdict, ETA: millis(remain + time.Millisecond),
 		Epoch: n.votes().Highest(), HeartbeatAge: n.heartbeatAge()})

@@ -81,10 +81,10 @@ func (n *Node) onRoster(p *peer, f *wire.Frame) {
 		return
 	case f.Phase == wire.Proposed:
 		if verdict = n.onProposal(r); verdict == wire.Accept && n.saved.Roster.Formed {
-			n.tellRoster(p)
+			n.tellRoster(p, f)
 		}
 	case f.Flags&wire.AckReq == 0:
-		n.onToldRoster(p, r)
+		n.onToldRoster(p, f, r)
 		return
 	case n.saved.Roster.IsFirst(r), !isVotedOut && n.isLeadersRoster(p, f, r):
 		r.Formed = true
@@ -99,53 +99,37 @@ func (n *Node) onRoster(p *peer, f *wire.Frame) {
 
 // tellRoster answers a claimant whose roster is older than ours. It asks for no
 // acknowledgement: nothing waits for it, and a claimant asks again.
-func (n *Node) tellRoster(p *peer) {
+func (n *Node) tellRoster(p *peer, question *wire.Frame) {
 	if !n.unsaved && n.saved.Roster.Formed { // else it may be in memory alone
-		n.sendTo(p, n.rosterFrame(n.saved.Roster, wire.Formed))
+		n.reply(p, question, n.rosterFrame(n.saved.Roster, wire.Formed))
 	}
 }
 
-// onToldRoster takes a voter's word that there is a newer roster than ours, which
-// then need not be known to anybody who could lead. Who follows one leaves that to
-// it; who claims or leads counts by the roster that it began with. The word
-// completes no change, so it is not acknowledged.
+// onToldRoster takes a voter's answer that there is a newer roster than ours, which
+// then need not be known to anybody who could lead. The word completes no change, so it
+// is not acknowledged.
 //
-// It outlives its sender on the disk, and is told on: so a life that only frames tell
-// of, where anybody can write them, brings none, and nobody a version that is further
-// ahead than the counters of leaders are.
-func (n *Node) onToldRoster(p *peer, r Roster) {
-	mine := n.saved.Roster
-	if mine.Formed && !mine.Has(p.ID) {
-		n.count("not-a-voter")
-		return
+// It outlives its sender on the disk, and is told on: so nobody brings one unasked (M33),
+// nor does a life that only frames tell of, where anybody can write them; and nobody a
+// version that is further ahead than the counters of leaders are.
+func (n *Node) onToldRoster(p *peer, f *wire.Frame, r Roster) {
+	mine, question := n.saved.Roster, wire.Roster
+	if mine.Formed {
+		question = wire.Canvass
 	}
-	if n.cfg.Forgeable && p.unseen {
+	switch {
+	case !n.exchanges.isOpen(p.ID, question, f.Round):
+		n.count("late-reply")
+	case n.cfg.Forgeable && p.unseen:
 		n.count("roster-of-unseen-life")
-		return
-	}
-	if n.isFar(wire.Epoch{Counter: uint64(r.Version / quorum.ChangesPerEpoch)}) {
+	case n.isFar(wire.Epoch{Counter: uint64(r.Version / quorum.ChangesPerEpoch)}):
 		n.count("counter-jump")
-		return
-	}
-	if !mine.Formed && mine.IsFirst(r) {
+	case !mine.Formed && mine.IsFirst(r):
 		n.onRosterFormed(r) // it missed that; it may never again find all of the voters that it names
-		return
-	}
-	isBusy := n.leaderKnown || n.state == Claiming || n.state == Lead || n.state == Stopping
-	if isBusy || !mine.TakesFromVoter(r) {
+	case !mine.TakesFromVoter(r):
 		n.count("roster-not-taken")
-		return
-	}
-	if !n.mayWrite() {
-		return
-	}
-	r.Formed = true
-	n.adopt(r)
-	switch n.state {
-	case Elect: // asks again, as one who has it; or stands no more, if it leaves this node out
-		n.startOver(NoQuorum, 0)
-	case Observe:
-		n.resumeStanding(NoQuorum, 0)
+	case n.mayWrite():
+		n.contest.canvass.Tell(r) // each has its say: another may know a newer one
 	}
 }
 
@@ -164,10 +148,11 @@ func (n *Node) onProposal(r Roster) wire.AckVerdict {
 }
 
 // isLeadersRoster: r takes the place of ours, and comes from the leader that we
-// follow.
+// follow. Nobody leads outside its own roster: one that leaves the leader out is not its
+// word, and would have us refuse it (M30).
 func (n *Node) isLeadersRoster(p *peer, f *wire.Frame, r Roster) bool {
 	isFromLeader := f.Epoch == n.epoch && n.epoch.Owner == p.ID && n.leaderKnown
-	return isFromLeader && n.saved.Roster.TakesFromLeader(r, n.cfg.ID)
+	return isFromLeader && r.Has(p.ID) && n.saved.Roster.TakesFromLeader(r, n.cfg.ID)
 }
 
 // adopt writes a roster down. A node that it leaves out stands no more.

@@ -130,10 +130,13 @@ func TestMended19_NoWordForALeaderThatWasVotedOut(t *testing.T) {
 // wrote it down only after it had granted a higher epoch.
 func TestMended19_NoWordForWhatItWasTold(t *testing.T) {
 	one, two := wire.Epoch{Counter: 1, Owner: hostID(3)}, wire.Epoch{Counter: 2, Owner: hostID(2)}
-	n := voterOf(t, 1, Saved{MaxCounter: 2, Accepted: one, Vote: two}, 2, 3, 4)
-	n.hears(n.actor(4).told(17, 1, 2, 3))
-	n.expects("save roster=17/3")
-	change := n.actor(3).roster(wire.Formed, 17, 1, 2, 3)
+	n := voterOf(t, 4, Saved{MaxCounter: 2, Accepted: one, Vote: two}, 1, 2, 3)
+	n.canvassed()
+	n.isTold(1, 17, 2, 3, 4)
+	n.answersStale(1, 2, 3)
+	n.expectsSome("save roster=17/3")
+	n.forgets()
+	change := n.actor(3).roster(wire.Formed, 17, 2, 3, 4)
 	change.Epoch = one
 	n.hears(change)
 	n.expects("send n3 ROSTER_ACK verdict=not-voter version=17")
@@ -153,11 +156,31 @@ func TestMended19_NoWordForALeaderOnceMore(t *testing.T) {
 	n.expects("send n3 ROSTER_ACK verdict=not-voter version=1")
 }
 
-// told is a's word, as a voter that was asked, that there is a newer roster.
+// told is a's word that there is a newer roster, which nobody has asked it for.
 func (a *actor) told(version uint32, ids ...int) wire.Frame {
 	f := a.roster(wire.Formed, version, ids...)
 	f.Flags, f.Epoch = 0, wire.Epoch{}
 	return f
+}
+
+// tells is the same as its answer to the latest request of that kind.
+func (a *actor) tells(question wire.Kind, version uint32, ids ...int) wire.Frame {
+	return a.replies(question, a.told(version, ids...))
+}
+
+// isTold lets a voter that was asked tell of a newer roster, which the node keeps in mind.
+func (s *story) isTold(number int, version uint32, ids ...int) {
+	s.t.Helper()
+	s.hears(s.actor(number).tells(wire.Canvass, version, ids...))
+	s.expects()
+}
+
+// answersStale ends the question: the node's roster is old, these voters say.
+func (s *story) answersStale(numbers ...int) {
+	s.t.Helper()
+	for _, number := range numbers {
+		s.hears(s.actor(number).replies(wire.Canvass, wire.Frame{Kind: wire.Answer, Verdict: wire.Stale}))
+	}
 }
 
 // The leader's host was lost between two sends of a change: the witness alone had
@@ -201,15 +224,19 @@ func TestMended20_StaleBringsTheRoster(t *testing.T) {
 	n.expects("send n3 ANSWER verdict=stale flags=draining") // what it has in mind may not be on its disk
 }
 
-// A claimant takes the newer roster that a voter tells it of, and asks again: it
-// has a majority by that, or stands no more.
+// A claimant takes the newest roster that voters tell it of, and asks again: it has a
+// majority by that, or stands no more.
 func TestMended20_AClaimantTakesTheNewerRoster(t *testing.T) {
+	asksAgain := []string{"save roster=17/3", "elect → stagger cause=no-quorum", "stagger → elect",
+		"send n1 CANVASS roster=17 flags=ack-req", "send n2 CANVASS roster=17"}
 	t.Run("and is in it", func(t *testing.T) {
 		n := voterOf(t, 3, Saved{}, 1, 2)
 		n.canvassed()
-		n.hears(n.actor(1).told(17, 1, 2, 3))
-		n.expects("save roster=17/3", "elect → stagger cause=no-quorum", "stagger → elect",
-			"send n1 CANVASS roster=17 flags=ack-req", "send n2 CANVASS roster=17")
+		n.isTold(1, 17, 1, 2, 3)
+		n.answersStale(1)
+		n.expects() // the other may know a newer one
+		n.answersStale(2)
+		n.expects(asksAgain...)
 		if !n.disk.Roster.Formed {
 			t.Error("not as one that holds")
 		}
@@ -217,69 +244,138 @@ func TestMended20_AClaimantTakesTheNewerRoster(t *testing.T) {
 	t.Run("and is not", func(t *testing.T) {
 		n := voterOf(t, 4, Saved{}, 1, 2, 3)
 		n.canvassed()
-		n.hears(n.actor(1).told(17, 1, 2, 3))
+		n.isTold(1, 17, 1, 2, 3)
+		n.answersStale(1, 2, 3)
 		n.expects("save roster=17/3", "elect → observe cause=no-quorum")
 		n.waits(10 * time.Second)
 		n.expects()
 	})
-	t.Run("and is again", func(t *testing.T) {
+	for _, newer := range []int{1, 2} {
+		t.Run("and is in the newer of two", func(t *testing.T) {
+			n := voterOf(t, 3, Saved{}, 1, 2)
+			n.canvassed()
+			for number := 1; number <= 2; number++ {
+				if number == newer {
+					n.isTold(number, 17, 1, 2, 3)
+				} else {
+					n.isTold(number, 16, 1, 2)
+				}
+			}
+			n.answersStale(1, 2)
+			n.expects(asksAgain...)
+		})
+	}
+	t.Run("whatever binds those that have an older one", func(t *testing.T) {
 		n := voterOf(t, 3, Saved{}, 1, 2)
-		n.node.saved.Roster.IDs = []wire.ID{hostID(1), hostID(2)}
-		n.waits(2 * time.Second)
+		n.canvassed()
+		n.isTold(1, 17, 1, 2, 3)
+		n.answersStale(1)
+		n.hears(n.actor(2).replies(wire.Canvass, wire.Frame{Kind: wire.Answer, Verdict: wire.Leased, ETA: 3000}))
+		n.expects(asksAgain...)
+	})
+	t.Run("unless enough would grant without it", func(t *testing.T) {
+		n := voterOf(t, 5, Saved{}, 1, 2, 3, 4)
+		n.canvassed()
+		n.isTold(1, 17, 1, 2, 3, 5)
+		for _, number := range []int{2, 3} {
+			n.hears(n.actor(number).replies(wire.Canvass, wire.Frame{Kind: wire.Answer, Verdict: wire.Yes}))
+		}
 		n.forgets()
-		n.is(Observe)
-		n.hears(n.actor(1).told(17, 1, 2, 3))
-		n.expects("save roster=17/3", "observe → stagger cause=no-quorum", "stagger → elect", "send n1 CANVASS", "send n2 CANVASS")
+		n.is(Claiming)
+		if got := n.disk.Roster.Version; got != 1 {
+			t.Errorf("claims with roster %d on disk", got)
+		}
 	})
 }
 
-// Whoever counts by a roster goes on with the one that it began with; whoever hears
-// a leader leaves it to that; and the past, and strangers, are never news.
+// The past, and strangers, are never news.
 func TestMended20_AToldRosterIsNotTaken(t *testing.T) {
 	refuses := func(t *testing.T, n *story, f wire.Frame) {
 		t.Helper()
-		was := n.node.saved.Roster.Version
 		n.hears(f)
 		n.expects("ignored roster-not-taken")
-		if n.node.saved.Roster.Version != was || n.disk.Roster.Version > was {
-			t.Errorf("took roster %d", n.node.saved.Roster.Version)
+		n.answersStale(1, 2)
+		n.forgets()
+		if n.disk.Roster.Version >= f.RosterVersion && n.disk.Roster.Version != 17 {
+			t.Errorf("took roster %d", n.disk.Roster.Version)
 		}
 	}
-	t.Run("by a claimant", func(t *testing.T) {
-		n := voterOf(t, 3, Saved{}, 1, 2)
-		n.claimed(1)
-		refuses(t, n, n.actor(2).told(17, 1, 2, 3))
-	})
-	t.Run("by a leader, stopping too", func(t *testing.T) {
-		n := voterOf(t, 3, Saved{}, 1, 2)
-		n.leadsVoters(1)
-		refuses(t, n, n.actor(2).told(17, 1, 2, 3))
-		n.happens(LinkChanged{Up: false})
-		n.forgets()
-		n.is(Stopping)
-		n.node.leaderKnown = false
-		refuses(t, n, n.actor(2).told(17, 1, 2, 3))
-	})
-	t.Run("by a follower", func(t *testing.T) {
-		n := voterOf(t, 1, Saved{}, 2, 3)
-		n.follows(3, 1)
-		refuses(t, n, n.actor(2).told(17, 1, 2, 3))
-	})
 	t.Run("older", func(t *testing.T) {
 		n := voterOf(t, 3, Saved{}, 1, 2)
 		n.node.saved.Roster.Version = 17
 		n.canvassed()
-		refuses(t, n, n.actor(2).told(16, 1, 2, 3))
+		refuses(t, n, n.actor(2).tells(wire.Canvass, 16, 1, 2, 3))
 	})
 	t.Run("of strangers", func(t *testing.T) {
 		n := voterOf(t, 3, Saved{}, 1, 2)
 		n.canvassed()
-		refuses(t, n, n.actor(2).told(17, 4, 5, 6))
+		refuses(t, n, n.actor(2).tells(wire.Canvass, 17, 4, 5, 6))
 	})
 	t.Run("without one that has formed", func(t *testing.T) {
 		n := storyOf(t, 3, Config{Expect: 3}, 1, 2)
 		n.canvassed()
-		refuses(t, n, n.actor(2).told(17, 1, 2, 3))
+		n.hears(n.actor(2).tells(wire.Roster, 17, 1, 2, 3))
+		n.expects("ignored roster-not-taken")
+	})
+}
+
+// Somebody on the network told two voters of rosters, in others' names, while nobody had
+// asked: one without the first, one without the second. Each then held the other for the
+// only one that may lead, so neither ever stood, and nobody asked (sim, seed 9400005090).
+// Another named a dead voter and an observer, whose grants no leader counts (9300022938).
+func TestMended33_NobodyBringsARosterUnasked(t *testing.T) {
+	unasked := func(t *testing.T, n *story, f wire.Frame) {
+		t.Helper()
+		was := n.disk.Roster.Version
+		n.hears(f)
+		n.expects("ignored late-reply")
+		if n.disk.Roster.Version != was {
+			t.Errorf("took roster %d", n.disk.Roster.Version)
+		}
+	}
+	t.Run("to one that starts", func(t *testing.T) {
+		n := voterOf(t, 3, Saved{}, 1, 2)
+		unasked(t, n, n.actor(1).told(17, 1, 2))
+		n.canvassed() // and it stands
+	})
+	t.Run("to one that asks, in another round", func(t *testing.T) {
+		n := voterOf(t, 3, Saved{}, 1, 2)
+		n.canvassed()
+		f := n.actor(1).tells(wire.Canvass, 17, 1, 2)
+		f.Round++
+		unasked(t, n, f)
+	})
+	t.Run("to one that asked, and was answered", func(t *testing.T) {
+		n := voterOf(t, 3, Saved{}, 1, 2)
+		n.canvassed()
+		n.answersStale(1)
+		n.forgets()
+		unasked(t, n, n.actor(1).tells(wire.Canvass, 17, 1, 2))
+	})
+	t.Run("to a claimant", func(t *testing.T) {
+		n := voterOf(t, 3, Saved{}, 1, 2)
+		n.claimed(1)
+		unasked(t, n, n.actor(2).tells(wire.Canvass, 17, 1, 2, 3))
+	})
+	t.Run("to a leader, stopping too", func(t *testing.T) {
+		n := voterOf(t, 3, Saved{}, 1, 2)
+		n.leadsVoters(1)
+		unasked(t, n, n.actor(2).told(17, 1, 2, 3))
+		n.happens(LinkChanged{Up: false})
+		n.forgets()
+		n.is(Stopping)
+		unasked(t, n, n.actor(2).told(17, 1, 2, 3))
+	})
+	t.Run("to a follower", func(t *testing.T) {
+		n := voterOf(t, 1, Saved{}, 2, 3)
+		n.follows(3, 1)
+		unasked(t, n, n.actor(2).told(17, 1, 2, 3))
+	})
+	t.Run("to one whose own has not formed", func(t *testing.T) {
+		accepted := Saved{Incarnation: 1, Roster: Roster{Version: 1, IDs: []wire.ID{hostID(1), hostID(2), hostID(3)}}}
+		n := storyFrom(t, 3, Config{Expect: 3}, accepted, 1)
+		n.forgets()
+		unasked(t, n, n.actor(1).told(1, 1, 2, 3))
 	})
 }
 
@@ -297,7 +393,22 @@ func TestMended21_WhoProposesWhatHasFormedIsTold(t *testing.T) {
 		n := storyFrom(t, 3, Config{Expect: 3}, accepted, 1)
 		n.forgets()
 		n.canvassed() // it proposes, and n2 is gone for good
-		n.hears(n.actor(1).told(1, 1, 2, 3))
+		n.hears(n.actor(1).tells(wire.Roster, 1, 1, 2, 3))
 		n.expects("save roster=1/3", "send n1 ROSTER phase=formed", "send n1 CANVASS")
 	})
+}
+
+// Somebody sent a follower a roster in its leader's name, without that leader. It wrote it
+// down, and refused the leader, which has an older one, from then on (sim --attack forger,
+// seed 777002191).
+func TestMended33_ALeaderIsInItsRoster(t *testing.T) {
+	n := voterOf(t, 1, Saved{}, 2, 3, 4)
+	n.follows(4, 1)
+	n.hears(n.actor(4).roster(wire.Formed, 17, 1, 2, 3))
+	n.expects("send n4 ROSTER_ACK verdict=not-voter version=1")
+	n.hears(n.actor(4).heartbeat(1))
+	n.expects()
+	n.is(Follow)
+	n.hears(n.actor(4).roster(wire.Formed, 17, 1, 2, 4))
+	n.expects("save roster=17/3", "send n4 ROSTER_ACK verdict=accept version=17")
 }

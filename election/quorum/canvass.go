@@ -12,6 +12,7 @@ import (
 type Canvass struct {
 	yes   int           // others that would grant
 	bound time.Duration // the longest that a voter said it is bound to another, or silent
+	told  Roster        // the newest that a voter told of; none: ours is
 }
 
 // Note takes a voter's answer, and for how long something stands in its way.
@@ -24,15 +25,27 @@ func (c *Canvass) Note(v wire.Verdict, remain time.Duration) {
 	}
 }
 
+// Tell takes a voter's word that there is this roster, which is newer than ours.
+func (c *Canvass) Tell(r Roster) {
+	if r.Version > c.told.Version {
+		r.Formed = true
+		c.told = r
+	}
+}
+
+// Told is the newest roster that a voter told of.
+func (c *Canvass) Told() Roster { return c.told }
+
 // Outcome is what has come of a question.
 type Outcome uint8
 
 // The outcomes.
 const (
-	Open    Outcome = iota // some have not answered, and it matters
-	Won                    // enough would grant
-	Wait                   // promises or silence of voters stand in the way, which end
-	Refused                // too few would grant
+	Open     Outcome = iota // some have not answered, and it matters
+	Won                     // enough would grant
+	Outdated                // too few would grant, and there is a newer roster
+	Wait                    // promises or silence of voters stand in the way, which end
+	Refused                 // too few would grant
 )
 
 // Outcome says what has come of the question, if so many others must grant and
@@ -43,6 +56,8 @@ func (c *Canvass) Outcome(need int, isAwaited bool) Outcome {
 		return Won
 	case isAwaited:
 		return Open
+	case !c.told.IsNone():
+		return Outdated
 	case c.bound > 0:
 		return Wait
 	}

@@ -40,3 +40,22 @@ func TestTheOutcomeOfACanvass(t *testing.T) {
 		}
 	}
 }
+
+// The newest roster that was told of counts once too few would grant: whoever told it is
+// not the last to have a say, nor does it take what is won.
+func TestACanvassOfAnOldRoster(t *testing.T) {
+	var c Canvass
+	for _, version := range []uint32{17, 33, 16} {
+		c.Tell(Roster{Version: version, IDs: voters(1, 2)})
+	}
+	if told := c.Told(); told.Version != 33 || !told.Formed {
+		t.Errorf("told of %+v", told)
+	}
+	c.Note(wire.Leased, time.Second)
+	if open, over := c.Outcome(1, true), c.Outcome(1, false); open != Open || over != Outdated {
+		t.Errorf("%v while some are awaited, then %v", open, over)
+	}
+	if c.Note(wire.Yes, 0); c.Outcome(1, false) != Won {
+		t.Error("not won by enough that would grant")
+	}
+}
