@@ -32,7 +32,7 @@ func TestAgentKilled(t *testing.T) {
 	if epoch, ok := next.Owed(); ok {
 		t.Errorf("epoch %v is owed", epoch)
 	}
-	res := next.CleanUp(t.Context(), event(hooks.LoseLeadership, 7)) // by the election's state, say
+	res := next.CleanUp(t.Context(), next.event(hooks.LoseLeadership, 7)) // by the election's state, say
 	if !res.OK || !res.TakenOver || res.Cause != "agent-died" {
 		t.Errorf("result %+v", res)
 	}
@@ -171,7 +171,7 @@ func TestPlannedLoseIsBoundedByTheLease(t *testing.T) {
 			d := r.open(r.config(scripts{hooks.LoseLeadership: note + "[ -e slow ] || { echo x >slow; sleep 2; }"}))
 			d.Renew(clock().Add(lease))
 			d.leads(7)
-			ev := event(hooks.LoseLeadership, 7)
+			ev := d.event(hooks.LoseLeadership, 7)
 			ev.IsPlanned = tt.isPlanned
 			d.Start(ev)
 			if res := d.wants(hooks.LoseLeadership, 7, true); res.TakenOver != tt.isPlanned {
@@ -188,7 +188,7 @@ func TestTheEndOfARedoLeavesTheNextLeadershipMinded(t *testing.T) {
 	const lease = time.Second
 	r := newRig(t)
 	d := r.open(r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note + "[ $BULLY_EPOCH = 8 ] || { echo x >redo; " + stubborn + "; }"}))
-	redo := event(hooks.LoseLeadership, 7)
+	redo := d.event(hooks.LoseLeadership, 7)
 	redo.IsRedo = true
 	d.Start(redo)
 	r.UntilFile("redo")
@@ -229,7 +229,7 @@ func TestAgentAndKeeperKilled(t *testing.T) {
 	if !ok || owed.Counter != 7 {
 		t.Fatalf("owed %v (%v)", owed, ok)
 	}
-	if res := next.CleanUp(t.Context(), event(hooks.LoseLeadership, 7)); !res.OK || res.TakenOver {
+	if res := next.CleanUp(t.Context(), next.event(hooks.LoseLeadership, 7)); !res.OK || res.TakenOver {
 		t.Errorf("result %+v", res)
 	}
 	if err := unix.Kill(-first, 0); err == nil && len(r.Living()) > 0 {

@@ -30,7 +30,7 @@ func (r *rig) works() *desk {
 // begin configures the job, and begins a run of it.
 func (d *desk) begin(id, script string) {
 	d.reload(d.settings.with(id, "cd "+d.Dir.Name+"; "+script))
-	d.Jobs().Begin(jobOrder(id))
+	d.Jobs().Begin(jobOrder(d.owner, id))
 }
 
 func (d *desk) ends() jobrun.Result {

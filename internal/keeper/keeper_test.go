@@ -23,7 +23,7 @@ func TestHooksRun(t *testing.T) {
 	r := newRig(t)
 	d := r.open(r.config(scripts{hooks.BecomeLeader: note + "echo said", hooks.LoseLeadership: note + "exit 3", hooks.LeaderChange: note}))
 	ended := make(chan hooks.Result, 1)
-	ev := event(hooks.BecomeLeader, 1)
+	ev := d.event(hooks.BecomeLeader, 1)
 	ev.Ended = func(res hooks.Result) { ended <- res }
 	d.Start(ev)
 	res := d.wants(hooks.BecomeLeader, 1, true)
@@ -40,7 +40,7 @@ func TestHooksRun(t *testing.T) {
 	if res := d.wants(hooks.LoseLeadership, 1, false); res.Err.Error() != "exit status 3, attempt 3" || res.TakenOver {
 		t.Errorf("result %+v", res)
 	}
-	d.Start(event(hooks.LeaderChange, 1))
+	d.Start(d.event(hooks.LeaderChange, 1))
 	r.Until("the notification", func() bool { return strings.Contains(r.Text("order"), "leader-change") })
 	r.Until("the lines in the log", func() bool {
 		return strings.Contains(d.log.String(), "[INFO]  hook printed: epoch=1 hook=become-leader stream=stdout line=said")
@@ -56,7 +56,7 @@ func TestHooksRun(t *testing.T) {
 func TestALongEvent(t *testing.T) {
 	r := newRig(t)
 	d := r.open(r.config(scripts{hooks.BecomeLeader: "wc -c >told"}))
-	ev := event(hooks.BecomeLeader, 1)
+	ev := d.event(hooks.BecomeLeader, 1)
 	for i := range 20_000 {
 		ev.Members = append(ev.Members, hooks.Member{ID: fmt.Sprint(i), Name: "a-name-as-long-as-they-come", Status: "alive"})
 	}
@@ -82,8 +82,8 @@ func TestIsRunning(t *testing.T) {
 	if d.IsRunning(hooks.BecomeLeader) {
 		t.Error("the become hook still runs")
 	}
-	d.Start(event(hooks.MemberChange, 1))
-	d.Start(event(hooks.MemberChange, 1))
+	d.Start(d.event(hooks.MemberChange, 1))
+	d.Start(d.event(hooks.MemberChange, 1))
 	r.Until("the notifications' end", func() bool { return !d.IsRunning(hooks.MemberChange) })
 }
 
@@ -112,7 +112,7 @@ func TestKeeperKilled(t *testing.T) {
 	d := r.open(r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note, hooks.LeaderChange: "echo $$ >pid; exec sleep 1000"}))
 	d.leads(7)
 	ended := make(chan hooks.Result, 1)
-	ev := event(hooks.LeaderChange, 7)
+	ev := d.event(hooks.LeaderChange, 7)
 	ev.Ended = func(res hooks.Result) { ended <- res }
 	d.Start(ev)
 	death := r.death(r.PID("pid"))
@@ -152,7 +152,7 @@ func TestKeeperKilledBeforeTheCleanUp(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			if res := d.CleanUp(ctx, event(hooks.LoseLeadership, 7)); !res.OK || !res.Ran {
+			if res := d.CleanUp(ctx, d.event(hooks.LoseLeadership, 7)); !res.OK || !res.Ran {
 				t.Errorf("result %+v", res)
 			}
 			d.run()
@@ -204,7 +204,7 @@ func TestKeeperKilledInAPlannedEnd(t *testing.T) {
 		t.Errorf("result %+v", res)
 	}
 	d.Renew(clock()) // all that is left
-	ev := event(hooks.LoseLeadership, 7)
+	ev := d.event(hooks.LoseLeadership, 7)
 	ev.IsPlanned = true
 	d.Start(ev)
 	d.Renew(clock().Add(patience))
@@ -227,7 +227,7 @@ func TestStuckKeeper(t *testing.T) {
 	for range 100_000 { // far more than a socket holds
 		d.Renew(clock().Add(time.Hour))
 	}
-	ev := event(hooks.LoseLeadership, 7)
+	ev := d.event(hooks.LoseLeadership, 7)
 	ev.Within = patience
 	begun := time.Now()
 	d.Start(ev)
@@ -313,7 +313,7 @@ func TestResultsAndAnswersInAnyOrder(t *testing.T) {
 	c.keeper, c.phase = k, running
 	answers := make(chan hooks.Result, 4)
 	start := func(kind hooks.Kind) {
-		ev := event(kind, 1)
+		ev := eventOf("a", kind, 1)
 		ev.Ended = func(res hooks.Result) { answers <- res }
 		c.Start(ev)
 	}
@@ -377,14 +377,14 @@ func TestWhatIsToldBeforeThereIsAKeeper(t *testing.T) {
 	d.Will(nil)
 	d.Return()
 	d.Stop(6)
-	d.Start(event(hooks.MemberChange, 7))
+	d.Start(d.event(hooks.MemberChange, 7))
 	d.reload(r.config(scripts{hooks.MemberChange: note}))
 	d.Jobs().Lost("lost")
 	if !d.IsRunning(hooks.MemberChange) || !d.Lend() || d.Status() != (Status{}) {
 		t.Errorf("status %+v", d.Status())
 	}
 	d.recover()
-	d.Start(event(hooks.LeaderChange, 7)) // no hook is configured
+	d.Start(d.event(hooks.LeaderChange, 7)) // no hook is configured
 	d.run()
 	r.UntilFile("order")
 	r.ordered("member-change:test:7")

@@ -48,7 +48,7 @@ func TestKeeperRefusesAnotherCommand(t *testing.T) {
 		Lease    instant
 	}
 	for _, do := range []verb{toOpen, toReload, toStart} {
-		d.puts(foreign{Do: do, Settings: &settings{evil}, Command: evil.Commands[hooks.BecomeLeader], Event: event(hooks.BecomeLeader, 3)})
+		d.puts(foreign{Do: do, Settings: &settings{evil}, Command: evil.Commands[hooks.BecomeLeader], Event: r.event(hooks.BecomeLeader, 3)})
 	}
 	d.become(7)
 	r.Until("the hook", func() bool { return strings.Contains(r.Text("order"), ":7") })
@@ -61,7 +61,7 @@ func TestKeeperRefusesAnotherCommand(t *testing.T) {
 func TestKeeperRefusesAnEnvironment(t *testing.T) {
 	r := newRig(t)
 	d := r.open(r.config(scripts{hooks.BecomeLeader: "env >env; cat >told"}))
-	ev := event(hooks.BecomeLeader, 7)
+	ev := d.event(hooks.BecomeLeader, 7)
 	const evil = "x\nLD_PRELOAD=/tmp/evil.so"
 	ev.Cause, ev.Cluster, ev.Mode, ev.Role, ev.Epoch.Owner = evil, "$(touch /tmp/x)", "`id`", "a b", "'"
 	ev.Self = hooks.Node{ID: evil, Name: "-rf;", Addr: strings.Repeat("a", 300)}
@@ -88,7 +88,7 @@ func TestKeeperRefusesAPath(t *testing.T) {
 	d.reload(d.settings.with("free", "exit 3"))
 	before := r.files()
 	for id, job := range map[string]string{"a": "../../evil", "b": "", "/etc/x\n": "free", "": "free"} {
-		o := jobOrder(id)
+		o := jobOrder(d.owner, id)
 		o.Job = job
 		d.Jobs().Begin(o)
 		if res := d.ends(); res.Exit != 126 || !strings.Contains(res.Err, "not started") {
@@ -161,7 +161,7 @@ func TestKeeperRefusesAFlood(t *testing.T) {
 
 func TestBoundsOfWhatWaits(t *testing.T) {
 	var b bounds
-	ev := event(hooks.LoseLeadership, 1)
+	ev := eventOf("a", hooks.LoseLeadership, 1)
 	for i := range maxQueued {
 		if ok, why := b.admit(&ev); !ok {
 			t.Fatalf("event %d: %s", i, why)

@@ -14,6 +14,7 @@ import (
 	"os/signal"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -45,13 +46,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// owner leads in these tests. Another run of them, whose hooks must not be taken for
-// ours, has another.
-var owner = fmt.Sprintf("a%d", os.Getpid())
+// rigs counts them: each has an owner of its own, since whatever runs for an epoch that is
+// owed is ended as a leftover, and other tests lead in epoch 7 at the same time.
+var rigs atomic.Int32
 
 func clock() time.Time { return time.Unix(0, int64(now())) }
 
-func event(kind hooks.Kind, epoch uint64) hooks.Event {
+func eventOf(owner string, kind hooks.Kind, epoch uint64) hooks.Event {
 	return hooks.Event{Kind: kind, Cause: "test", Time: time.Now(), Epoch: hooks.Epoch{Counter: epoch, Owner: owner},
 		Self: hooks.Node{ID: "a", Name: "alpha"}}
 }
@@ -61,19 +62,22 @@ func event(kind hooks.Kind, epoch uint64) hooks.Event {
 type rig struct {
 	traces.Dir
 	t       *testing.T
+	owner   string   // who leads
 	program []string // that starts keepers; nil: this one
 }
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	t.Parallel()
-	r := &rig{Dir: traces.New(t), t: t}
+	r := &rig{Dir: traces.New(t), t: t, owner: fmt.Sprintf("a%d-%d", os.Getpid(), rigs.Add(1))}
 	if err := os.Mkdir(r.Path("state"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.noneLives)
 	return r
 }
+
+func (r *rig) event(kind hooks.Kind, epoch uint64) hooks.Event { return eventOf(r.owner, kind, epoch) }
 
 // scripts are hooks by event, as shell lines; they run in the rig's directory.
 type scripts map[hooks.Kind]string
@@ -216,8 +220,8 @@ func (d *desk) end() {
 	}
 }
 
-func (d *desk) become(epoch uint64) { d.Start(event(hooks.BecomeLeader, epoch)) }
-func (d *desk) lose(epoch uint64)   { d.Start(event(hooks.LoseLeadership, epoch)) }
+func (d *desk) become(epoch uint64) { d.Start(d.event(hooks.BecomeLeader, epoch)) }
+func (d *desk) lose(epoch uint64)   { d.Start(d.event(hooks.LoseLeadership, epoch)) }
 
 // leads has the desk lead in that epoch.
 func (d *desk) leads(epoch uint64) {
@@ -242,8 +246,8 @@ func (d *desk) wants(kind hooks.Kind, epoch uint64, ok bool) hooks.Result {
 }
 
 // jobOrder is an attempt of a job that is called as its run.
-func jobOrder(id string) jobrun.Order {
-	return jobrun.Order{ID: id, Job: id, Attempt: 1, Event: event("job", 7)}
+func jobOrder(owner, id string) jobrun.Order {
+	return jobrun.Order{ID: id, Job: id, Attempt: 1, Event: eventOf(owner, "job", 7)}
 }
 
 // with is the settings with a job; "tied" is tied to the leadership.
@@ -261,6 +265,7 @@ func (s Settings) with(job, script string) Settings {
 type agentOrder struct {
 	Settings string // a file
 	Dir      string
+	Owner    string
 	Lease    time.Duration  // of each renewal; 0: none is sent
 	Lose     bool           // it begins to end the leadership in order
 	Owes     bool           // it cleans up for epoch 7 in place of leading
@@ -277,13 +282,12 @@ func actAgent(in io.Reader, out io.Writer) {
 	if err := json.NewDecoder(in).Decode(&o); err != nil {
 		panic(err)
 	}
-	owner = fmt.Sprintf("a%d", os.Getppid())
 	c := New(Config{Hooks: hooks.Config{Dir: o.Dir}, Clock: clock, Environ: []string{"SETTINGS=" + o.Settings}})
 	if err := c.Recover(context.Background()); err != nil {
 		panic(err)
 	}
 	if o.Owes {
-		c.CleanUp(context.Background(), event(hooks.LoseLeadership, 7))
+		c.CleanUp(context.Background(), eventOf(o.Owner, hooks.LoseLeadership, 7))
 	}
 	go func() { _ = c.Run(context.Background()) }()
 	fmt.Fprintln(out, "keeper", c.Status().Process)
@@ -302,16 +306,16 @@ func actAgent(in io.Reader, out io.Writer) {
 	if o.Return {
 		c.Return()
 	}
-	c.Start(event(hooks.BecomeLeader, 7))
+	c.Start(eventOf(o.Owner, hooks.BecomeLeader, 7))
 	_ = c.Jobs().Recover(context.Background())
 	for id, script := range map[string]string{"tied": o.Job, "free": o.Free} {
 		if script != "" {
-			c.Jobs().Begin(jobOrder(id))
+			c.Jobs().Begin(jobOrder(o.Owner, id))
 		}
 	}
 	if o.Lose {
 		<-c.Results()
-		c.Start(event(hooks.LoseLeadership, 7))
+		c.Start(eventOf(o.Owner, hooks.LoseLeadership, 7))
 	}
 	tick := time.NewTicker(20 * time.Millisecond)
 	for {
@@ -319,7 +323,7 @@ func actAgent(in io.Reader, out io.Writer) {
 		case res := <-c.Results():
 			fmt.Fprintln(out, res.Kind, res.OK, res.TakenOver, res.Unasked)
 			if res.Unasked {
-				c.Start(event(hooks.LoseLeadership, 7))
+				c.Start(eventOf(o.Owner, hooks.LoseLeadership, 7))
 			}
 		case <-tick.C:
 			renew()
@@ -342,7 +346,7 @@ func (r *rig) agent(o agentOrder, s Settings) *agentProcess {
 		s = s.with(job, script)
 	}
 	r.configure(s)
-	o.Settings, o.Dir = r.Path(settingsFile), s.Hooks.Dir
+	o.Settings, o.Dir, o.Owner = r.Path(settingsFile), s.Hooks.Dir, r.owner
 	text, err := json.Marshal(o)
 	if err != nil {
 		r.t.Fatal(err)
