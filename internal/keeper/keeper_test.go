@@ -183,6 +183,34 @@ func TestKeeperKilledDuringAHook(t *testing.T) {
 	r.ordered("become-leader:test:7 lose-leadership:test:7 lose-leadership:test:7")
 }
 
+// A keeper is killed in the middle of a lose hook that is bounded: the next one is asked for it with
+// the bound that it had. So it is where the keeper had taken over for the agent's silence.
+func TestKeeperKilledDuringABoundedHook(t *testing.T) {
+	const within = 1500 * time.Millisecond
+	for name, lease := range map[string]time.Duration{"of an agent that answers": patience, "of one that is silent": 300 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			d := r.open(r.config(scripts{hooks.LoseLeadership: note + "if [ -e first ]; then echo $$ >second; else echo $$ >first; fi; exec sleep 1000"}))
+			d.Renew(clock().Add(lease))
+			d.leads(7)
+			ev := d.event(hooks.LoseLeadership, 7)
+			ev.Within = within
+			begun := now()
+			d.Start(ev)
+			r.UntilFile("first")
+			if lease < within {
+				time.Sleep(lease) // it took over before that had passed
+			}
+			r.kill(d.Status().Process, unix.SIGKILL)
+			death := r.death(r.PID("second"))
+			// What is added is for a loaded machine, not for the code; the hook's own timeout is far longer.
+			if died := death().Sub(begun); died > within+2*time.Second {
+				t.Errorf("the hook died %v after it was first asked for, want by %v", died, within)
+			}
+		})
+	}
+}
+
 // M7: the keeper is killed, the leadership is ended in order, and the next keeper takes longer
 // than what was left of the lease then. The agent has renewed it meanwhile: it is not silent.
 func TestKeeperKilledInAPlannedEnd(t *testing.T) {

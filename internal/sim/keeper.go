@@ -306,10 +306,15 @@ func (w *World) startKeeper(m *machine, life int32, cut hookRun) {
 		h.keeper.run++
 		w.say(m, "starts another keeper")
 		switch {
-		case h.keeper.took && !h.keeper.over:
+		case h.keeper.took && !h.keeper.over && h.acting.IsZero(): // what the last one did once more
 			takes, ok := w.keeperHookTakes()
 			w.keeperRuns(m, 0, takes, ok)
 			return
+		case h.keeper.took && !h.keeper.over: // it died with that; what the agent has asked for is asked again, with its bound
+			if h.keeper.took = false; h.keeper.owes.Hook != 0 {
+				h.queue = slices.Insert(h.queue, 0, h.keeper.owes)
+			}
+			h.keeper.owes = hookRun{}
 		case h.keeper.busy: // with the will, which died with it
 			w.keeperQuits(m)
 			return

@@ -80,6 +80,25 @@ func TestAHostThatIsWokenByAKill(t *testing.T) {
 	}
 }
 
+// TestAKeeperThatDiesInItsAgentsStead: the next one is asked for the lose hook again, which has
+// no longer than it had.
+func TestAKeeperThatDiesInItsAgentsStead(t *testing.T) {
+	w, _, b := testator(t, Quorum)
+	w.hookTimes.stuck = percent(100)
+	w.apply(b, election.StartHook{Hook: election.Lose, Epoch: b.epoch, Cause: election.LinkLost, Within: 140 * time.Millisecond})
+	b.overLease = b.clock.at(w.now) + int64(140*time.Millisecond) - int64(w.base.TakeoverDelay)
+	w.pass(130 * time.Millisecond)
+	deadline, _ := w.keeperDeadline(b)
+	w.keeperTakesOver(b, deadline)
+	w.killKeeper(b, KeeperDies)
+	if w.pass(5 * time.Millisecond); b.hooks.keeper.dead || b.hooks.acting.IsZero() {
+		t.Fatalf("keeper dead: %t, acting in %v", b.hooks.keeper.dead, b.hooks.acting)
+	}
+	if w.pass(15 * time.Millisecond); !b.hooks.acting.IsZero() || b.hooks.held.IsZero() || w.failure != nil {
+		t.Errorf("after its time: acting in %v, holding %v, %v", b.hooks.acting, b.hooks.held, w.failure)
+	}
+}
+
 // testator makes b lead with a will to a, and with a lose hook of 50 ms at most.
 func testator(t *testing.T, mode Mode) (w *World, a, b *machine) {
 	t.Helper()

@@ -137,7 +137,7 @@ func TestSeedsThatFoundSomething(t *testing.T) {
 	}
 }
 
-// parseSeed reads "SEED [nodes=N] [mode=available|quorum] [algorithm=NAME] [usual]".
+// parseSeed reads "SEED [nodes=N] [mode=available|quorum] [algorithm=NAME] [attack=forger|stranger] [usual]".
 func parseSeed(t *testing.T, text string) Options {
 	t.Helper()
 	words := strings.Fields(text)
@@ -150,6 +150,8 @@ func parseSeed(t *testing.T, text string) Options {
 		switch key, value, _ := strings.Cut(word, "="); key {
 		case "usual":
 			o.Usual = true
+		case "attack":
+			o.Attack = map[string]Attack{"forger": Forger, "stranger": Stranger}[value]
 		case "nodes":
 			if o.Nodes, err = strconv.Atoi(value); err != nil {
 				t.Fatal(err)
