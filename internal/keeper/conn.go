@@ -99,12 +99,25 @@ func (c *conn) receive(fd int) (form byte, text []byte, err error) {
 	form, text = c.buf[0], c.buf[1:n]
 	if file := fileIn(oob[:oobn]); file != nil {
 		defer file.Close()
-		if text, err = io.ReadAll(io.LimitReader(file, maxMessage)); err != nil {
+		if text, err = readMessage(file); err != nil {
 			return 0, nil, nil
 		}
 		form = asText
 	}
 	return form, text, nil
+}
+
+// readMessage reads a message that is a file: of anything else, such as a pipe, the other
+// end could have this one wait for ever.
+func readMessage(file *os.File) ([]byte, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("read message: it is no file: %v", info.Mode())
+	}
+	return io.ReadAll(io.LimitReader(file, maxMessage))
 }
 
 // fileIn is the file that came with a datagram; nil if none did.

@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/bully-agent/bully-agent/hooks"
 )
@@ -204,5 +207,53 @@ func TestKeeperOutlivesNonsense(t *testing.T) {
 	d.leads(7)
 	if _, err := os.Stat(r.Path("order")); err != nil {
 		t.Error(err)
+	}
+}
+
+// What comes with a message is a file's content: what can be waited for, a pipe whose
+// other end is in this very socket, is not read, nor is a text that is none. The keeper goes on.
+func TestKeeperWaitsForNoPipe(t *testing.T) {
+	r := newRig(t)
+	d := r.open(r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note}))
+	d.leads(7)
+	in, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	defer out.Close()
+	was := d.process()
+	d.sends(asFile, nil, in)
+	d.sends(asText, []byte{0xff, 0, 1})
+	d.sends(asFile, nil)
+	d.lose(7)
+	d.wants(hooks.LoseLeadership, 7, true)
+	if is := d.process(); is != was {
+		t.Errorf("process %d has done it, and %d hangs", is, was)
+	}
+}
+
+func (d *desk) process() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.keeper.cmd.Process.Pid
+}
+
+// sends sends bytes, and files with them.
+func (d *desk) sends(form byte, text []byte, files ...*os.File) {
+	d.t.Helper()
+	d.mu.Lock()
+	c := d.keeper.conn
+	d.mu.Unlock()
+	var rights []byte
+	for _, f := range files {
+		rights = append(rights, unix.UnixRights(int(f.Fd()))...)
+	}
+	var failed error
+	err := c.raw.Control(func(fd uintptr) {
+		failed = unix.Sendmsg(int(fd), append([]byte{form}, text...), rights, nil, unix.MSG_NOSIGNAL)
+	})
+	if err := errors.Join(err, failed); err != nil {
+		d.t.Fatal(err)
 	}
 }
