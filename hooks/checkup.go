@@ -77,8 +77,13 @@ func consult(ctx context.Context, cmd Command, env []string, timeout time.Durati
 	return c
 }
 
-// Hangs reports whether something of the run is left that even KILL has not ended.
-func (c Checkup) Hangs() bool { return c.group != 0 && len(living(c.group)) > 0 }
+// Await waits until all of the run is gone, also what even KILL has not ended at once: the next
+// one is not to run beside it. It waits no longer than ctx lives.
+func (c Checkup) Await(ctx context.Context) {
+	for c.group != 0 && len(living(c.group)) > 0 && rests(ctx, time.Second) {
+		continue
+	}
+}
 
 // Why says in one line why it did not pass.
 func (c Checkup) Why() string {

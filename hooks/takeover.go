@@ -94,10 +94,8 @@ func (r *Runner) loseAgain(cfg Config) (again time.Time, taken bool, l *leash) {
 
 // rests waits; it reports false if ctx ends before.
 func rests(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(max(d, 0))
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false

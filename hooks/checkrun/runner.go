@@ -135,14 +135,15 @@ func (r *Runner) serve(ctx context.Context, t *task) {
 		if report, isNews := t.take(run); isNews {
 			r.tell(report)
 		}
-		for run.Hangs() && rest(ctx, time.Second) {
-			continue // one at a time
-		}
+		run.Await(ctx)
 		pause := t.check.Interval - time.Since(begun)
 		if t.state() == Pending {
 			pause = min(pause, eager)
 		}
-		rest(ctx, pause)
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
 	}
 }
 
@@ -155,16 +156,4 @@ func (t *task) take(run hooks.Checkup) (Report, bool) {
 	isNews := changed || t.judge.state != Passes && why != t.why
 	t.why = why
 	return Report{Name: t.check.Name, State: t.judge.state, Why: why}, isNews
-}
-
-// rest waits; false if ctx has ended.
-func rest(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(max(d, 0))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"time"
 
 	"github.com/bully-agent/bully-agent/hooks"
 )
@@ -63,22 +62,10 @@ func (k *keeper) inquire(program string, q *inquiry, s Settings) {
 	q.isTold = true
 	k.say(report{Say: sayReply, Reply: &r})
 	k.mu.Unlock()
-	for run.Hangs() && rest(k.asks, time.Second) {
-		continue // one at a time
-	}
+	run.Await(k.asks)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.asked, program)
-}
-
-// rest waits; false if ctx has ended.
-func rest(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // question is a program whose end somebody waits for.

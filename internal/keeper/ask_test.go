@@ -143,7 +143,7 @@ func TestKeeperRefusesAProgram(t *testing.T) {
 // The keeper dies while a program runs: whoever asked hears of it, and the next keeper runs it.
 func TestAProgramDiesWithItsKeeper(t *testing.T) {
 	r := newRig(t)
-	s := r.prints("[ -e begun ] && echo alpha && exit; echo x >begun; sleep 1000")
+	s := r.prints("[ -e begun ] && echo alpha && exit; echo x >begun; exec sleep 1000")
 	d := r.open(s)
 	answer := make(chan error)
 	go func() { _, err := d.Ask(context.Background(), s.Programs[0]); answer <- err }()
