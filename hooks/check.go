@@ -84,7 +84,7 @@ func checkFile(path string, root bool) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%s: no such file on this host", path)
 	case err != nil:
-		return fmt.Errorf("check hook: %w", err)
+		return fmt.Errorf("check command: %w", err)
 	case info.IsDir():
 		return fmt.Errorf("%s: is a directory, expected an executable file", path)
 	case !info.Mode().IsRegular():

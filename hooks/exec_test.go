@@ -247,8 +247,8 @@ func TestFileWithoutInterpreterSaysSo(t *testing.T) {
 		_, _ = p.reap()
 		t.Fatal("started")
 	}
-	if !strings.Contains(err.Error(), "no #! line") {
-		t.Errorf("err = %v", err)
+	if want := file + " cannot be started: exec format error: no #! line, or built for another processor"; err.Error() != want {
+		t.Errorf("err = %v, want %s", err, want)
 	}
 }
 

@@ -65,7 +65,7 @@ func start(argv, env []string, input []byte, out *output) (*process, error) {
 	closeAll(theirs)
 	if err != nil {
 		closeAll(ours)
-		return nil, startError(argv[0], err)
+		return nil, CannotStart(argv[0], err)
 	}
 	p := &process{first: first, group: first.Pid, begun: time.Now(), exited: make(chan struct{}), pipes: ours}
 	go p.await()
@@ -82,7 +82,7 @@ func openPipes() (theirs, ours []*os.File, err error) {
 		if err != nil {
 			closeAll(theirs)
 			closeAll(ours)
-			return nil, nil, fmt.Errorf("start hook: %w", err)
+			return nil, nil, fmt.Errorf("make pipes for a command: %w", err)
 		}
 		if fd == 0 {
 			theirs, ours = append(theirs, r), append(ours, w)
@@ -99,11 +99,21 @@ func closeAll(files []*os.File) {
 	}
 }
 
-func startError(path string, err error) error {
-	if errors.Is(err, unix.ENOEXEC) {
-		return fmt.Errorf("start hook: %s: exec format error: no #! line, or built for another processor", path)
+// CannotStart says why the kernel does not start a program: a hook's, a job's, a check's, one that names hosts, or one that
+// runs on the lease. So it names none of them.
+func CannotStart(path string, err error) error {
+	why := err
+	if bare := (*os.PathError)(nil); errors.As(err, &bare) { // "fork/exec" tells nobody anything
+		why = bare.Err
 	}
-	return fmt.Errorf("start hook: %w", err)
+	_, missing := os.Stat(path)
+	switch {
+	case errors.Is(err, unix.ENOEXEC):
+		return fmt.Errorf("%s cannot be started: %w: no #! line, or built for another processor", path, why)
+	case errors.Is(err, unix.ENOENT) && missing == nil: // so it is not what the kernel has not found
+		return fmt.Errorf("%s cannot be started: the program that its first line names, or its loader, was not found: %w", path, why)
+	}
+	return fmt.Errorf("%s cannot be started: %w", path, why)
 }
 
 // feed gives the hook its input and then end of file. A hook that does not want
@@ -243,7 +253,7 @@ func (p *process) reap() (code int, err error) {
 	}
 	state, err := p.first.Wait()
 	if err != nil {
-		return -1, fmt.Errorf("wait for hook: %w", err)
+		return -1, fmt.Errorf("wait for a command: %w", err)
 	}
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return -1, fmt.Errorf("ended by signal %d (%v)", int(status.Signal()), status.Signal())

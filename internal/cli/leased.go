@@ -306,7 +306,11 @@ func notStarted(name string, r guard.Report) error {
 	case unix.EACCES, unix.ENOEXEC, unix.EPERM, unix.EISDIR:
 		code = exitNotExecutable
 	}
-	return &failure{code: code, err: fmt.Errorf("cannot run %s: %s", name, r.Err)}
+	why := r.Err
+	if _, reason, isSaid := strings.Cut(why, " cannot be started: "); isSaid { // hooks.CannotStart, by the path that was found
+		why = reason
+	}
+	return &failure{code: code, err: fmt.Errorf("cannot run %s: %s", name, why)}
 }
 
 // outcome is the exit code of a command that ended of itself.

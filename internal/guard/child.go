@@ -2,12 +2,13 @@ package guard
 
 import (
 	"errors"
-	"fmt"
 	"os"
+	"path/filepath"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/internal/realtime"
 )
 
@@ -39,7 +40,11 @@ func startChild(o *order, cg *cgroup) (*child, error) {
 	}
 	first, err := realtime.StartProcess(argv[0], argv, attr)
 	if err != nil {
-		return nil, fmt.Errorf("start command: %w", err)
+		path := argv[0]
+		if !filepath.IsAbs(path) { // of the command's directory, which is not this process's
+			path = filepath.Join(string(o.Cwd), path)
+		}
+		return nil, hooks.CannotStart(path, err)
 	}
 	c := &child{group: first.Pid, cgroup: cg, asked: make(map[int]bool)}
 	return c, first.Release() // it is waited for by its number
