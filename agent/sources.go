@@ -30,10 +30,17 @@ func (a *agent) runProgram(ctx context.Context, program string) ([]byte, error) 
 // failingSeeds are the entries of join that do not give what they should, each in a line.
 func failingSeeds(j membership.JoinState) (lines []string) {
 	for _, f := range j.Failing {
-		in := max(f.Next.Sub(wallClock()), 0).Round(100 * time.Millisecond)
-		lines = append(lines, fmt.Sprintf("%s: %s; tried again in %v", f.Seed, f.Err, in))
+		lines = append(lines, fmt.Sprintf("%s: %s; tried again in %s", f.Seed, f.Err, pause(f.Next.Sub(wallClock()))))
 	}
 	return lines
+}
+
+// pause is a time until another attempt, for people: of one that is shorter than reading of it takes the number means nothing.
+func pause(d time.Duration) string {
+	if d = d.Round(100 * time.Millisecond); d >= time.Second {
+		return d.String()
+	}
+	return "less than a second"
 }
 
 // seedNotes are the same for status.

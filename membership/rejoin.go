@@ -312,7 +312,7 @@ func (m *Membership) trySeed(ctx context.Context, seed string, again bool) {
 func (m *Membership) noteSeed(seed string, err error) {
 	r := m.rejoin
 	r.mu.Lock()
-	isWanted, in := slices.Contains(r.seeds, seed), time.Until(r.next)
+	isWanted := slices.Contains(r.seeds, seed)
 	if err == nil || !isWanted {
 		delete(r.failing, seed)
 	} else {
@@ -323,7 +323,7 @@ func (m *Membership) noteSeed(seed string, err error) {
 		return
 	}
 	if m.log.minutely("seed not resolved " + seed) {
-		m.log.info("seed not resolved, trying again", "addr", seed, "err", err, "in", max(in, 0).Round(100*time.Millisecond))
+		m.log.info("seed not resolved, trying again", "addr", seed, "err", err)
 	}
 }
 
