@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/internal/realtime"
 	"github.com/bully-agent/bully-agent/internal/test/traces"
 )
 
@@ -76,6 +77,7 @@ func actAgent(in io.Reader, out io.Writer) {
 	if o.Lease > 0 {
 		cfg.Deadline = clock().Add(o.Lease)
 	}
+	_ = realtime.Enter() // as agents do that may
 	g, err := Start(cfg)
 	if err != nil {
 		panic(err)
