@@ -211,6 +211,7 @@ type agent struct {
 	ties      chan *tie // the newest wish for a tether; the loop puts it in
 	findings  chan finding
 	links     chan bool       // own link is up
+	isCut     bool            // it is not; the loop's
 	stop      <-chan struct{} // closed: stop in order
 	ring      control.Ring
 	exporter  *metrics.Exporter

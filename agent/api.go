@@ -21,6 +21,7 @@ type snapshot struct {
 	checks    []control.Check
 	notes     []string
 	waiting   []control.Waiting
+	isCut     bool      // the link is lost
 	at        time.Time // by the agent's clock
 }
 
@@ -29,7 +30,7 @@ type snapshot struct {
 func (a *agent) show(st *standing) {
 	a.noteBars(st)
 	a.shown.Store(&snapshot{standing: st, members: a.controlMembers(st.status.Leader), notes: append(st.notes, a.notes()...),
-		waiting: a.waiting, at: a.cfg.Now(), checks: a.controlChecks()})
+		waiting: a.waiting, isCut: a.isCut, at: a.cfg.Now(), checks: a.controlChecks()})
 	a.noteSettled(st.status)
 }
 
@@ -62,7 +63,7 @@ func (a *agent) notes() []string {
 // be. Behind a firewall that drops everything there is not even an error.
 func (a *agent) whyAlone() string {
 	j := a.members.JoinState()
-	if len(j.Seeds) == 0 || a.view.hasCompany() {
+	if len(j.Seeds) == 0 || a.view.hasCompany() || a.isCut { // of a cut linkTrouble knows more
 		return ""
 	}
 	if len(a.view.others) > 0 {
@@ -88,6 +89,11 @@ func (a *agent) Status() control.Status {
 	out := control.Status{Version: a.cfg.Version, Cluster: a.cfg.Cluster, Self: s.members[0], Uptime: wallClock().Sub(a.started).Seconds(),
 		Profile: a.cfg.Profile, Encryption: a.encryption(s.members), Waiting: s.waiting, Notes: slices.Concat(s.notes, seedNotes(a.members.JoinState())), Counters: a.counts(),
 		Checks: s.checks}
+	if s.isCut {
+		if trouble, remedy := linkTrouble(a.linkAddr()); trouble != "" {
+			out.Notes = append([]string{trouble + ": " + remedy}, out.Notes...)
+		}
+	}
 	a.seat.report(&out, s.standing)
 	a.showKeeper(&out)
 	if a.cfg.Scheduling != nil {

@@ -45,6 +45,9 @@ func (a *agent) Examine(ctx context.Context) (control.Examination, error) {
 	out := control.Examination{Self: self, Version: a.cfg.Version, Proven: a.seal != nil, CanAsk: a.port != nil, Profile: a.cfg.Profile,
 		StopBudgetMS: ms(a.cfg.Election.StopBudget), HeartbeatMS: ms(a.cfg.Election.Heartbeat), MTU: mtuOf(a.view.self.Addr.Addr()),
 		StateDir: a.home.dir, Access: a.checkHome()}
+	if a.shown.Load().isCut {
+		out.Link, out.LinkRemedy = linkTrouble(a.linkAddr())
+	}
 	if a.cfg.Scheduling != nil {
 		out.Scheduling = a.cfg.Scheduling()
 	}

@@ -68,12 +68,32 @@ func (a *agent) onLink(up bool) {
 	if up {
 		cause, level, text = election.LinkBack, hclog.Info, "own link came back"
 	}
+	a.isCut = !up
 	a.log.Log(level, text, "addr", a.linkAddr())
 	a.event(control.Event{Type: "link", Cause: string(cause), Text: text})
 	a.seat.step(election.LinkChanged{Up: up})
 	if up {
 		a.members.Nudge()
 	}
+}
+
+// linkTrouble says what is wrong with the link that was lost, and what mends it; "": nothing is, so it is about to come back,
+// or nobody may ask. The kernel is asked now: a cable that was pulled first may have been followed by the interface.
+func linkTrouble(addr netip.Addr) (trouble, remedy string) {
+	index, up, err := findLink(addr)
+	switch {
+	case err != nil || up:
+		return "", ""
+	case index == 0:
+		return fmt.Sprintf("%v, at which the others reach this host, is on no interface of it any more", addr),
+			"put the address back, and the agent goes on; or restart it with another bind or advertise"
+	}
+	name := fmt.Sprintf("interface %d", index)
+	if link, err := net.InterfaceByIndex(index); err == nil {
+		name = link.Name
+	}
+	return fmt.Sprintf("%s, which has %v, at which the others reach this host, is down or has no carrier", name, addr),
+		"see ip link, the cable and the switch; the agent goes on when it is up"
 }
 
 // NetlinkWatch is the LinkWatch of a real host. The kernel needs no privilege

@@ -25,7 +25,9 @@ type Examination struct {
 	StateDir     string     `json:"state_dir"`
 	Access       string     `json:"access"` // what is wrong with the rights of the state directory
 	Scheduling   Scheduling `json:"scheduling"`
-	MTU          int        `json:"mtu"` // of the interface with the advertised address; 0: none has it
+	MTU          int        `json:"mtu"`         // of the interface with the advertised address; 0: none has it
+	Link         string     `json:"link"`        // what is wrong with that of this host's address; empty: nothing that is known
+	LinkRemedy   string     `json:"link_remedy"` // what mends it
 
 	Seeds     []string  `json:"seeds"`
 	JoinError string    `json:"join_error"` // of the last attempt to join that failed

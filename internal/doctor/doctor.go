@@ -51,11 +51,7 @@ func Judge(e control.Examination) []Line {
 			j.answered = append(j.answered, p)
 		}
 	}
-	j.others()
-	j.seeds()
-	j.datagrams()
-	j.streams()
-	j.address()
+	j.reach()
 	j.mtu()
 	j.clock()
 	j.versions()
@@ -100,6 +96,20 @@ func list(names []string) string {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 	}
 	return strings.Join(names, ", ")
+}
+
+// reach judges how this host and the others reach each other. Without its address, or the link to them, whatever does not
+// pass does not for that reason, and no packet filter is to be looked at.
+func (j *judge) reach() {
+	if j.Link != "" {
+		j.say(Fail, "link", j.LinkRemedy, "%s", j.Link)
+		return
+	}
+	j.others()
+	j.seeds()
+	j.datagrams()
+	j.streams()
+	j.address()
 }
 
 // others says who could be asked.

@@ -48,6 +48,10 @@ func TestEachFaultIsOneLine(t *testing.T) {
 		{"alone", func(e *control.Examination) { e.Peers, e.Seeds = nil, nil }, ""},
 		{"nobody found", func(e *control.Examination) { e.Peers, e.JoinError = nil, "look up beta: no such host" },
 			"FAIL others: none of beta:7950 was ever heard: look up beta: no such host"},
+		{"its address has gone", func(e *control.Examination) {
+			each(e, func(p *control.Sight) { *p = control.Sight{Name: p.Name, Trouble: "network is unreachable"} })
+			e.MTU, e.Link, e.LinkRemedy, e.Failing = 0, "10.0.0.1 is on no interface", "put it back", []string{"srv:x.lan: no route"}
+		}, "FAIL link: 10.0.0.1 is on no interface"},
 		{"a source of hosts", func(e *control.Examination) {
 			e.Failing = []string{"srv:x.lan: x.lan has no SRV records; tried again in 2s"}
 		},
