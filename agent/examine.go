@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"slices"
@@ -28,6 +29,9 @@ const (
 	maxAsked = 16
 	// asked at once, since they measure what passes between them and us.
 	askedAtOnce = 8
+	// maxTries bounds how often one is asked that has no place for a question now: enough for some people who look at the
+	// same time, or at the hosts of one address one after the other.
+	maxTries = 6
 )
 
 // errExamined is returned to the second of two who ask at once: one would be measured with the other.
@@ -148,6 +152,10 @@ func (a *agent) ask(ctx context.Context, m membership.Member) control.Sight {
 	})
 	begun := a.wall()
 	said, err := a.askOnce(ctx, m, true)
+	for try := 1; errors.Is(err, errClosed) && try < maxTries && a.waitsForTurn(ctx); try++ {
+		begun = a.wall()
+		said, err = a.askOnce(ctx, m, true)
+	}
 	if errors.Is(err, errNoAnswer) { // it took the stream, and what is long may have been lost
 		time.Sleep(answerPause + 100*time.Millisecond)
 		begun = a.wall()
@@ -168,7 +176,21 @@ func (a *agent) ask(ctx context.Context, m membership.Member) control.Sight {
 	return s
 }
 
-var errNoAnswer = errors.New("it takes the stream, and does not answer")
+// waitsForTurn waits as long as whoever has no place for a question now, since others ask too, may have none; false: nobody
+// wants to know any more. Chance parts those that were turned away together.
+func (a *agent) waitsForTurn(ctx context.Context) bool {
+	select {
+	case <-time.After(answerPause + rand.N(answerPause/2)):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+var (
+	errNoAnswer = errors.New("it takes the stream, and does not answer")
+	errClosed   = errors.New("it takes the stream, and closes it without an answer")
+)
 
 // askOnce asks with a long question for a long answer, or with short ones.
 func (a *agent) askOnce(ctx context.Context, m membership.Member, large bool) (said answer, err error) {
@@ -195,6 +217,9 @@ func (a *agent) askOnce(ctx context.Context, m membership.Member, large bool) (s
 	if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
 		return said, errNoAnswer
 	}
+	if err != nil && !errors.Is(err, errWords) {
+		return said, errClosed
+	}
 	if err != nil {
 		return said, err
 	}
@@ -202,7 +227,7 @@ func (a *agent) askOnce(ctx context.Context, m membership.Member, large bool) (s
 }
 
 func troubleOf(err error) string {
-	if errors.Is(err, errNoAnswer) || errors.Is(err, errWords) {
+	if errors.Is(err, errNoAnswer) || errors.Is(err, errClosed) || errors.Is(err, errWords) {
 		return err.Error()
 	}
 	return whyNot(err)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -61,6 +62,22 @@ func (h *host) isHealthy() {
 		}
 		return nil
 	})
+}
+
+// areHealthyAtOnce: nor has any host a complaint when people ask on all of them in the same moment.
+func (l *lan) areHealthyAtOnce() {
+	l.t.Helper()
+	var group sync.WaitGroup
+	complaints := make([][]finding, len(l.hosts))
+	for i, h := range l.hosts {
+		group.Go(func() { complaints[i], _ = h.doctor() })
+	}
+	group.Wait()
+	for i, h := range l.hosts {
+		if len(complaints[i]) > 0 {
+			l.t.Errorf("asked on all hosts at once, doctor on %s says %+v", h, complaints[i])
+		}
+	}
 }
 
 // rules are one table of the packet filter, so that it can be taken away.
@@ -185,6 +202,7 @@ func TestDoctorNamesTheFault(t *testing.T) {
 	for _, other := range l.hosts {
 		other.isHealthy()
 	}
+	l.areHealthyAtOnce()
 	for _, f := range doctorFaults() {
 		if !f.quick && os.Getenv("BULLY_E2E") == "" && !isSet("test.run") {
 			continue
