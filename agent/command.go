@@ -46,10 +46,10 @@ func (a *agent) obey(ctx context.Context, begin func(done func(error))) error {
 	}
 }
 
-// errGone is for whoever still listens when the agent stops with an order under
-// way.
-var errGone = &control.APIError{Status: http.StatusServiceUnavailable, Message: "the agent stops", Code: "stopping",
-	Hint: "see status of another host"}
+// errGone is for whoever still listens when the agent stops with an order or a
+// question under way.
+var errGone = &control.APIError{Status: http.StatusServiceUnavailable, Message: "this agent is being stopped, and ended before it could answer",
+	Code: "stopping", Hint: "see status of another host, or ask again when it has been started"}
 
 // order is a command as the operator gave it.
 type order struct {

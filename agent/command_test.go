@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -180,4 +181,20 @@ func TestCommandOfAnAgentThatStops(t *testing.T) {
 		expectRefusal(t, <-ended, "stopping")
 		c.stopAll()
 	})
+}
+
+// So it does whoever has asked it a question, which is looked into until the end.
+func TestQuestionToAnAgentThatStops(t *testing.T) {
+	for name, ask := range map[string]func(context.Context, *agent) error{
+		"doctor": func(ctx context.Context, a *agent) error { _, err := a.Examine(ctx); return err },
+		"record": func(ctx context.Context, a *agent) error { return a.Record(ctx, io.Discard) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			agents := onSockets(t, nil, "alpha")
+			until(t, "alpha shows itself", func() bool { return agents["alpha"].shown.Load() != nil })
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel() // as the server does
+			expectRefusal(t, ask(ctx, agents["alpha"]), "stopping")
+		})
+	}
 }

@@ -71,7 +71,10 @@ func (a *agent) Examine(ctx context.Context) (control.Examination, error) {
 		}
 		out.OtherJobs, out.Waiting = a.view.otherTables(), slices.Clone(a.waiting)
 	})
-	return out, ctx.Err()
+	if ctx.Err() != nil {
+		return control.Examination{}, errGone
+	}
+	return out, nil
 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -22,7 +22,7 @@ func (a *agent) Record(ctx context.Context, to io.Writer) error {
 	head := record.Header{Version: a.cfg.Version, Schema: record.Schema(), Cluster: a.cfg.Cluster}
 	isRecorded := false
 	if !a.call(ctx.Done(), func() { number, end, isRecorded = a.recordHead(&head) }) {
-		return ctx.Err()
+		return errGone
 	}
 	if !isRecorded {
 		return errNotRecorded
@@ -38,7 +38,7 @@ func (a *agent) Record(ctx context.Context, to io.Writer) error {
 		}
 		isThere := false
 		if !a.call(ctx.Done(), func() { out, isThere = a.seat.flight.ring.AppendSegment(out[:0], number) }) {
-			return ctx.Err()
+			return errGone
 		}
 		if number++; isThere {
 			written++

@@ -25,7 +25,7 @@ func (a *agent) Reload(ctx context.Context) error {
 		_ = a.web.Renew() // said in the log; what can be told before has been, by the check of the configuration
 	}
 	if !a.call(ctx.Done(), func() { a.reload(next) }) {
-		return ctx.Err()
+		return errGone
 	}
 	return nil
 }
