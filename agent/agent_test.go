@@ -64,11 +64,24 @@ func (f *fakeHooks) Checks() []checkrun.Report {
 	return reports
 }
 
+// setLength has hooks take so long, from the next that begins.
+func (f *fakeHooks) setLength(d time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.takes = d
+}
+
+func (f *fakeHooks) length() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.takes
+}
+
 func (f *fakeHooks) Run(ctx context.Context) error {
 	for {
 		select {
 		case ev := <-f.queue:
-			time.Sleep(f.takes)
+			time.Sleep(f.length())
 			res := f.end(ev, hooks.Result{Kind: ev.Kind, Epoch: ev.Epoch.Counter, OK: true, Ran: true})
 			f.results <- res
 			if after, ok := f.repeats(ev); ok {

@@ -223,6 +223,14 @@ var unfitNotes = map[election.Unfit]string{
 	election.UnfitDraining: "it says that it cannot lead now",
 }
 
+// maintained says why of a host that somebody works on: gossip has it, and so this host knows.
+func maintained(reason string) string {
+	if reason == "" {
+		return "it is in maintenance"
+	}
+	return "it is in maintenance (" + reason + ")"
+}
+
 // reasonsOf are another member's, as this node knows it.
 func (s *seat) reasonsOf(id wire.ID, status election.Status) []control.Reason {
 	m, _ := s.around.seen().member(id)
@@ -234,6 +242,8 @@ func (s *seat) reasonsOf(id wire.ID, status election.Status) []control.Reason {
 		return []control.Reason{{About: election.UnfitSilent.String(), Text: "this host has not met it since its start"}}
 	case c.Unfit == election.UnfitPart:
 		return []control.Reason{{About: c.Unfit.String(), Text: fmt.Sprintf(unfitNotes[c.Unfit], m.Role)}}
+	case c.Unfit == election.UnfitDraining && m.InMaintenance:
+		return []control.Reason{{About: c.Unfit.String(), Text: unfitNotes[c.Unfit] + ": " + maintained(m.Reason)}}
 	case c.Unfit != election.Fit:
 		return []control.Reason{{About: c.Unfit.String(), Text: unfitNotes[c.Unfit]}}
 	}

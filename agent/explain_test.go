@@ -80,6 +80,15 @@ func TestExplainTellsStories(t *testing.T) {
 			time.Sleep(time.Second)
 			return c.hosts[0].why(t, "") + c.hosts[0].why(t, "n2") + c.hosts[1].why(t, "")
 		}},
+		{"a host in maintenance", 2, func(t *testing.T, c *cluster) string {
+			c.startAll()
+			if err := c.hosts[1].order("maintenance", on("reason", "kernel upgrade", "for", "1h")); err != nil {
+				t.Fatal(err)
+			}
+			c.agrees(c.hosts[0])
+			time.Sleep(5 * time.Second)
+			return c.hosts[1].why(t, "") + c.hosts[0].why(t, "n2")
+		}},
 		{"a better host comes back", 2, func(t *testing.T, c *cluster) string {
 			c.start(c.hosts[0])
 			c.agrees(c.hosts[0])
@@ -90,7 +99,7 @@ func TestExplainTellsStories(t *testing.T) {
 		{"a hand-over under way", 2, func(t *testing.T, c *cluster) string {
 			c.startAll()
 			top := c.hosts[1]
-			top.hooks.takes = 2 * time.Second
+			top.hooks.setLength(2 * time.Second)
 			go top.order("handover", map[string]string{"to": "n1"})
 			time.Sleep(time.Second)
 			return top.why(t, "") + c.hosts[0].why(t, "") + c.hosts[0].why(t, "n2")

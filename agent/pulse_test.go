@@ -94,7 +94,7 @@ func TestPulseSaysThatALoseHookRuns(t *testing.T) {
 		p.of(only)
 		c.start(only)
 		c.agrees(only)
-		only.hooks.takes = 10 * testPulse
+		only.hooks.setLength(10 * testPulse)
 		only.hooks.setRunning(hooks.LoseLeadership)
 		_, before := p.said()
 		if last, _ := p.said(); last.IsLosing || last.IsStopping {

@@ -110,10 +110,13 @@ func (s *seat) thenOfTheCandidate(status election.Status, out election.Outlook) 
 // thenOf says what comes next for another member.
 func (s *seat) thenOf(id wire.ID, status election.Status) []string {
 	c, known := s.node.Candidate(id)
+	m, _ := s.around.seen().member(id)
 	name := s.nameOf(id)
 	switch {
 	case !known || c.Unfit == election.UnfitLeft || c.Unfit == election.UnfitPart || c.Unfit == election.UnfitRoster:
 		return nil
+	case c.Unfit == election.UnfitDraining && m.InMaintenance:
+		return []string{"bully-agent maintenance off on " + name + " ends that"}
 	case c.Unfit == election.UnfitDraining:
 		return []string{"why, " + name + " knows: bully-agent explain there"}
 	case c.Unfit != election.Fit || status.Leader == id:
