@@ -34,9 +34,11 @@ func (s *seat) model(status election.Status, out election.Outlook) control.Clust
 				h.Bars = append(h.Bars, bar.String())
 			}
 		}
-		if known, ok := s.node.Candidate(m.ID); ok && known.Unfit == election.UnfitDraining {
+		known, ok := s.node.Candidate(m.ID)
+		if ok && known.Unfit == election.UnfitDraining {
 			h.Bars = append(h.Bars, known.Unfit.String())
 		}
+		h.Preempts = ok && known.Preempt == election.Preempts || i == 0 && out.Preempt == election.Preempts
 		c.Hosts = append(c.Hosts, h)
 	}
 	return c

@@ -57,8 +57,9 @@ type Host struct {
 	Priority int      `json:"priority"`
 	Here     bool     `json:"here"` // alive, and of the same settings
 	Leader   bool     `json:"leader"`
-	Bars     []string `json:"bars"`   // what keeps it from standing, as far as it says
-	RTTMS    float64  `json:"rtt_ms"` // 0: not measured
+	Bars     []string `json:"bars"`     // what keeps it from standing, as far as it says
+	RTTMS    float64  `json:"rtt_ms"`   // 0: not measured
+	Preempts bool     `json:"preempts"` // by the policy the leader gives way to it, whether or not anything keeps it from standing
 }
 
 func (s *server) explain(w http.ResponseWriter, r *http.Request) error {
