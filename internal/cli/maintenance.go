@@ -30,6 +30,8 @@ var maintenanceOnCommand = command{
 		switch {
 		case err != nil:
 			return err
+		case c.IsSet("for") && length == 0:
+			return usage("leave it out to have it last until maintenance off", "--for is 0s: expected a time such as 30m")
 		case length > control.LongestMaintenance:
 			return usage("leave it out, and end it with maintenance off", "--for is %v: expected at most 744h", length)
 		}
@@ -41,10 +43,18 @@ var maintenanceOnCommand = command{
 
 var maintenanceOffCommand = command{
 	name: "off", usage: "let this host lead again",
-	about:    `Changes nothing on a host that is not in maintenance. Whether it then leads is for the election.`,
+	about:    `Changes nothing on a host that is not in maintenance, and says so. Whether it then leads is for the election.`,
 	examples: []string{program + " maintenance off"},
 	options:  []option{jsonOption, socketOption},
 	action: func(c *call) error {
-		return c.order("maintenance ended", func(ctx context.Context, client *control.Client) error { return client.EndMaintenance(ctx) })
+		s, err := c.client().Status(c.Context.Context)
+		if err != nil {
+			return err
+		}
+		what := "maintenance ended"
+		if s.Maintenance == nil {
+			what = "it was in no maintenance"
+		}
+		return c.order(what, func(ctx context.Context, client *control.Client) error { return client.EndMaintenance(ctx) })
 	},
 }

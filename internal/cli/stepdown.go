@@ -22,10 +22,12 @@ var stepDownCommand = command{
 	},
 	action: func(c *call) error {
 		hold, err := c.duration("for")
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
-		}
-		if hold > longestHold {
+		case c.IsSet("for") && hold == 0:
+			return usage("leave it out to stay out of it for the lease", "--for is 0s: expected a time such as 10m")
+		case hold > longestHold:
 			return usage("to keep a host out of it, lower its priority or make it an observer", "--for is %v: expected at most 24h", hold)
 		}
 		return c.order("stepped down", func(ctx context.Context, client *control.Client) error { return client.StepDown(ctx, hold) })
