@@ -33,6 +33,7 @@ type puppet struct {
 	status  control.Status
 	members []control.Member
 	events  []control.Event
+	more    map[string]any // what it answers elsewhere, by path; nil: no content
 }
 
 func newPuppet(t *testing.T) *puppet {
@@ -69,6 +70,14 @@ func (p *puppet) serve(t *testing.T) (stop func()) {
 		case "/v1/events":
 			for _, e := range p.events {
 				_ = encode.Encode(e)
+			}
+		default:
+			if more, known := p.more[r.URL.Path]; !known {
+				w.WriteHeader(http.StatusNotFound)
+			} else if more == nil {
+				w.WriteHeader(http.StatusNoContent)
+			} else {
+				_ = encode.Encode(more)
 			}
 		}
 	}
