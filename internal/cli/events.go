@@ -45,11 +45,16 @@ var eventsCommand = command{
 
 // eventText is one line with the keys of the log.
 func eventText(e control.Event) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s  %-10s  %s", clock(e.Time), e.Type, e.Text)
+	text := fmt.Sprintf("%s  %-10s  %s", clock(e.Time), e.Type, e.Text)
 	if e.Type == "transition" {
-		fmt.Fprintf(&b, "  role=%s", e.Role)
+		text += "  role=" + e.Role
 	}
+	return text + eventKeys(e) + "\n"
+}
+
+// eventKeys is what an event is about, each with a blank before it.
+func eventKeys(e control.Event) string {
+	var b strings.Builder
 	if e.Leader != "" {
 		fmt.Fprintf(&b, " leader=%s", e.Leader)
 	}
@@ -59,6 +64,5 @@ func eventText(e control.Event) string {
 	if e.Type == "transition" && e.Cause != "" {
 		fmt.Fprintf(&b, " cause=%s", e.Cause)
 	}
-	b.WriteByte('\n')
 	return b.String()
 }

@@ -148,7 +148,8 @@ func (s scene) picture(now time.Time, socket string, coloured bool) screen.Pictu
 		p.Rows = append(p.Rows, row)
 	}
 	for _, e := range s.Events {
-		text := e.Time.Local().Format("15:04:05.000") + strings.TrimPrefix(eventText(e), clock(e.Time)) // 80 columns have no room for the day
+		// 80 columns have no room for the day, the type and the role, and the text says the latter two.
+		text := e.Time.Local().Format("15:04:05.000") + "  " + e.Text + " " + eventKeys(e)
 		p.Recent = append(p.Recent, config.Printable(strings.TrimSpace(text)))
 	}
 	return p
