@@ -195,7 +195,7 @@ func (cmd command) run(con *console, path string) urfave.ActionFunc {
 		if c.instance, err = c.instanceOf(); err != nil {
 			return err
 		}
-		return cmd.action(c)
+		return c.namingInstances(cmd.action(c))
 	}
 }
 

@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"slices"
 
 	"github.com/bully-agent/bully-agent/internal/config"
+	"github.com/bully-agent/bully-agent/internal/control"
 )
 
 // instanceVariable names the instance where no flag does, so that a unit, a shell or a crontab can.
@@ -105,4 +107,20 @@ func instancesHere(*typed) (all []suggestion) {
 		}
 	}
 	return all
+}
+
+// namingInstances adds which instances there are to an error about the agent of one that nobody has set up: a slip in the name.
+func (c *call) namingInstances(err error) error {
+	here := config.Instances()
+	switch {
+	case c.instance.name == "" || c.IsSet(socketOption.name) || !errors.Is(err, control.ErrUnreachable) || slices.Contains(here, c.instance.name):
+		return err
+	case c.socketPath() != config.DefaultSocket(os.LookupEnv, c.instance.name):
+		return err // BULLY_SOCKET led elsewhere
+	}
+	hint := fmt.Sprintf("there is no instance %s on this host, nor any other", c.instance.name)
+	if len(here) > 0 {
+		hint = fmt.Sprintf("there is no instance %s on this host: expected %s", c.instance.name, oneOf(here))
+	}
+	return &failure{code: exitCode(err), err: err, hint: hint}
 }

@@ -3,8 +3,10 @@ package config
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -54,4 +56,37 @@ func InstanceSockets() map[string]string {
 		sockets[name] = path
 	}
 	return sockets
+}
+
+// InstanceFiles finds the configuration files of the system's agents, by the names of their instances; "" is that of the
+// agent without one.
+func InstanceFiles() map[string]string {
+	files := map[string]string{}
+	found, _ := filepath.Glob(InstanceFile("*"))
+	for _, path := range found {
+		switch name := strings.TrimSuffix(filepath.Base(path), ".toml"); {
+		case name == "agent":
+			files[""] = path
+		case CheckInstance(name) == nil:
+			files[name] = path
+		}
+	}
+	return files
+}
+
+// Instances are the names of the agents that have one here: the system's, by their files and sockets, and those of this user.
+func Instances() (names []string) {
+	for name := range InstanceFiles() {
+		names = append(names, name)
+	}
+	for name := range InstanceSockets() {
+		names = append(names, name)
+	}
+	own, _ := filepath.Glob(DefaultSocket(os.LookupEnv, "*"))
+	for _, path := range own {
+		names = append(names, strings.TrimPrefix(filepath.Base(filepath.Dir(path)), ownName("")+"-"))
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return CheckInstance(name) != nil }) // also the agent without one
+	slices.Sort(names)
+	return slices.Compact(names)
 }
