@@ -64,6 +64,9 @@ func checkConfig(c *call) error {
 	if err != nil {
 		return err
 	}
+	if !c.Bool("no-host") {
+		cfg.Notes = append(cfg.Notes, cfg.Beside(src.Path, config.InstanceFiles())...)
+	}
 	text := "ok"
 	if src.Path == "" {
 		text += ": no file, so defaults and environment"
