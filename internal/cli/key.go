@@ -62,11 +62,20 @@ func generateKey(c *call) error {
 		return &failure{code: exitRefused, err: err}
 	}
 	text := fmt.Sprintf("made key %s in %s\ncopy it to each other host of the cluster, then start the agents:\n", ring[0].ID, path)
-	text += fmt.Sprintf("  ssh HOST mkdir -p %s\n  scp -p %s HOST:%s\n", filepath.Dir(path), path, path)
+	shown := key.Quoted(path)
+	text += fmt.Sprintf("  ssh HOST %s\n  scp -p %s HOST:%s\n", there("mkdir -p ", filepath.Dir(path)), shown, shown)
 	if owner.name != "" {
-		text += fmt.Sprintf("  ssh HOST chown %s %s\n", owner.name, path)
+		text += fmt.Sprintf("  ssh HOST %s\n", there("chown "+owner.name+" ", path))
 	}
 	return c.print(text)
+}
+
+// there is a command as ssh takes it, whose words another shell takes apart once more.
+func there(command, path string) string {
+	if quoted := key.Quoted(path); quoted != path {
+		return key.Quoted(command + quoted)
+	}
+	return command + path
 }
 
 // keyPath is the file that run would read here.

@@ -172,7 +172,8 @@ func afterText(step key.Step) string {
 
 // carry is the command that brings the file to a host.
 func (k keys) carry(host string) string {
-	return fmt.Sprintf("scp -p %s %s:%s && ssh %s %s", k.path, host, k.path, host, k.reload())
+	path := key.Quoted(k.path)
+	return fmt.Sprintf("scp -p %s %s:%s && ssh %s %s", path, host, path, host, k.reload())
 }
 
 // carryText has the commands for all hosts that the agent knows.

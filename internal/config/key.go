@@ -106,6 +106,6 @@ func (c *Config) Ring() (key.Ring, error) {
 			hint("name its file with --key, or run without, --insecure").at(place{}, "network.key")
 	}
 	return nil, wrong("there is no key in %s, and other hosts can reach %s", n.Key, n.Bind).
-		hint("on the first host: bully-agent key generate; on the others: scp -p FIRST:%s %s; or run without, --insecure", n.Key, n.Key).
+		hint("on the first host: bully-agent key generate; on the others: scp -p FIRST:%s %s; or run without, --insecure", key.Quoted(n.Key), key.Quoted(n.Key)).
 		at(place{}, "network.key")
 }

@@ -27,6 +27,9 @@ const (
 
 	// maxFile bounds a file: four keys have 300 bytes, comments may have the rest.
 	maxFile = 16 << 10
+
+	// maxWrong bounds the lines about one file, which may be anything. Arbitrary.
+	maxWrong = 8
 )
 
 const header = "# Whoever has this file is a member of the cluster. See bully-agent key --help.\n"
@@ -87,10 +90,15 @@ func Parse(file string, text []byte) (Ring, error) {
 	wrong := func(line int, err *Error) {
 		err.File, err.Line = file, line
 		problems = append(problems, err)
+		if len(problems) > maxWrong {
+			*err = Error{File: file, Line: line, Found: "more that is wrong, and was not read", Expected: "one to four keys, a line each", Mend: copyCommand(file)}
+		}
 	}
 	number := 0
 	for line := range strings.SplitSeq(strings.TrimPrefix(string(text), "\ufeff"), "\n") {
-		number++
+		if number++; len(problems) > maxWrong {
+			break
+		}
 		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
 			continue
 		}
@@ -108,7 +116,7 @@ func Parse(file string, text []byte) (Ring, error) {
 		}
 	}
 	if len(problems) == 0 && len(ring) == 0 {
-		return nil, &Error{File: file, Found: "no key in it", Expected: "one to four, a line each", Mend: "rm " + quoted(file) + " && " + generateCommand(file)}
+		return nil, &Error{File: file, Found: "no key in it", Expected: "one to four, a line each", Mend: "rm " + Quoted(file) + " && " + generateCommand(file)}
 	}
 	if len(problems) > 0 {
 		return nil, errors.Join(problems...)
@@ -210,11 +218,11 @@ func LooksLikeSecret(text string) bool {
 // The commands that mend.
 
 func copyCommand(file string) string {
-	return fmt.Sprintf("take it from a host whose file is right: scp -p HOST:%s %s", quoted(file), quoted(file))
+	return fmt.Sprintf("take it from a host whose file is right: scp -p HOST:%s %s", Quoted(file), Quoted(file))
 }
 
 func deleteCommand(file string, line int) string {
-	return fmt.Sprintf("sed -i %dd %s", line, quoted(file))
+	return fmt.Sprintf("sed -i %dd %s", line, Quoted(file))
 }
 
 // DefaultPath is root's.
@@ -224,22 +232,29 @@ func generateCommand(file string) string {
 	if file == DefaultPath {
 		return "bully-agent key generate"
 	}
-	return "bully-agent key generate --key " + quoted(file)
+	return "bully-agent key generate --key " + Quoted(file)
 }
 
-// quoted is a path as a shell takes it.
-func quoted(path string) string {
+// Quoted is a path as a shell takes it.
+func Quoted(path string) string {
 	const plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._-+:@%,="
 	if isOf(path, plain) {
 		return path
+	}
+	if strings.IndexFunc(path, isHidden) >= 0 { // as bash and zsh take it, on one line
+		inner := strconv.QuoteToASCII(path)
+		inner = strings.ReplaceAll(inner[1:len(inner)-1], `\"`, `"`)
+		return "$'" + strings.ReplaceAll(inner, "'", `\'`) + "'"
 	}
 	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }
 
 // shown is a path on one line.
 func shown(path string) string {
-	if strings.IndexFunc(path, func(r rune) bool { return !unicode.IsPrint(r) }) >= 0 {
+	if strings.IndexFunc(path, isHidden) >= 0 {
 		return strconv.Quote(path)
 	}
 	return path
 }
+
+func isHidden(r rune) bool { return !unicode.IsPrint(r) }

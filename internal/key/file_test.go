@@ -2,9 +2,12 @@ package key
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -93,6 +96,12 @@ func TestCase56BadLines(t *testing.T) {
 			"/k/key:3: key " + keyOf(1).ID.String() + " again, which is on line 1: expected each key once; hint: sed -i 3d /k/key"},
 		{"five", string(Ring{keyOf(1), keyOf(2), keyOf(3), keyOf(4), keyOf(5)}.Format()), "/k/key:6: a fifth key: expected at most four; hint: sed -i 6d /k/key"},
 		{"two lines", "x\n" + head, "/k/key:1: a line that begins with something else: " + form + take + "\n/k/key:2: a line that ends after 3 of 4 parts: " + form + take},
+		{"a text", strings.Repeat("x\n", 100), func() (all string) {
+			for i := range maxWrong {
+				all += fmt.Sprintf("/k/key:%d: a line that begins with something else: %s%s\n", i+1, form, take)
+			}
+			return all + "/k/key:9: more that is wrong, and was not read: expected one to four keys, a line each; hint: " + take
+		}()},
 		{"a disk image", strings.Repeat("\x00", maxFile+1), "/k/key: more than 16384 bytes: expected one to four keys, a line each; hint: " + take},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -165,11 +174,20 @@ func TestCase52To55FilesThatAreRefused(t *testing.T) {
 			return p
 		},
 			"KEY: a directory: expected a file; hint: rmdir KEY && bully-agent key generate --key KEY"},
-		{"a device", func(t *testing.T) string { return "/dev/null" }, "KEY: a device: expected a file; hint: rm KEY && bully-agent key generate --key KEY"},
+		{"a device", func(t *testing.T) string { return "/dev/null" }, "KEY: a device: expected a file; hint: " + anotherFile},
+		{"a socket", func(t *testing.T) string {
+			p := filepath.Join(dir(t, 0o700), "key")
+			l, err := net.Listen("unix", p)
+			must(t, err)
+			t.Cleanup(func() { _ = l.Close() })
+			return p
+		}, "KEY: a socket: expected a file; hint: " + anotherFile},
+		{"a name of two lines", func(t *testing.T) string { return filepath.Join(dir(t, 0o700), "it's\n\"a\"") },
+			`"DIR/it's\n\"a\"": there is no such file: expected one with keys; hint: bully-agent key generate --key $'DIR/it\'s\n"a"'`},
 		{"nothing", func(t *testing.T) string { return filepath.Join(dir(t, 0o700), "key") },
 			"KEY: there is no such file: expected one with keys; hint: bully-agent key generate --key KEY"},
 		{"below a file", func(t *testing.T) string { return filepath.Join(file(t, dir(t, 0o700), 0o600), "key") },
-			"KEY: it cannot be read: not a directory: expected a file that uid 0 can read"},
+			"KEY: it cannot be read: not a directory: expected a file that uid 0 can read; hint: " + anotherFile},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			path := tt.arrange(t)
@@ -313,5 +331,62 @@ func TestMakeForAnotherUser(t *testing.T) {
 	must(t, Replace(path, Ring{keyOf(2)}))
 	if ring, err := Read(path, 7950); err != nil || !ring.Equal(Ring{keyOf(2)}) {
 		t.Errorf("read %v, %v", ring, err)
+	}
+}
+
+// asAnother runs f on a thread that is another user's, and ends with it.
+func asAnother(t *testing.T, uid uintptr, f func()) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can be another")
+	}
+	done := make(chan unix.Errno)
+	go func() {
+		runtime.LockOSThread() // for ever, so that no other goroutine is run by it
+		_, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, uid, uid, uid)
+		if errno == 0 {
+			f()
+		}
+		done <- errno
+	}()
+	if errno := <-done; errno != 0 {
+		t.Fatal(errno)
+	}
+}
+
+// Who may not read or write is told which right is missing.
+func TestWithoutTheRight(t *testing.T) {
+	open, err := os.MkdirTemp("", "key") // not below the tests' own, which only root may enter
+	must(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(open) })
+	must(t, os.Chmod(open, 0o755))
+	locked := filepath.Join(open, "locked")
+	must(t, os.Mkdir(locked, 0o700))
+	below, beside := file(t, locked, 0o600), file(t, open, 0o600)
+	own := filepath.Join(open, "own")
+	must(t, os.Mkdir(own, 0o700))
+	must(t, os.Chown(own, 7950, 7950))
+	made := filepath.Join(own, "key")
+	asAnother(t, 7950, func() {
+		for what, tt := range map[string]struct {
+			do   func() error
+			want string
+		}{
+			"a directory": {func() error { _, err := Read(below); return err },
+				below + ": it cannot be read, since " + locked + " cannot be searched: expected a directory that everyone can search; hint: chmod a+x " + locked},
+			"a file": {func() error { _, err := Read(beside); return err },
+				beside + ": it cannot be read: permission denied: expected a file that uid 7950 can read; hint: chown 7950 " + beside},
+			"another's": {func() error { return Make(made, Ring{keyOf(1)}, 0, 0) },
+				made + ": uid 7950 cannot make a file of another user's: expected root; hint: sudo bully-agent key generate"},
+			"a place": {func() error { return Make(beside+"2", Ring{keyOf(1)}, 7950, 0) },
+				beside + "2: it cannot be written: permission denied: expected a place where uid 7950 can write; hint: " + anotherFile},
+		} {
+			if err := tt.do(); err == nil || err.Error() != tt.want {
+				t.Errorf("%s: it says\n%v\nwant\n%s", what, err, tt.want)
+			}
+		}
+	})
+	if entries, err := os.ReadDir(own); err != nil || len(entries) != 0 {
+		t.Errorf("left over: %v, %v", entries, err)
 	}
 }

@@ -66,24 +66,27 @@ func checkKind(path string) error {
 }
 
 func ofKind(path string, mode fs.FileMode) error {
-	err := &Error{File: path, Expected: "a file", Mend: "rm " + quoted(path) + " && " + generateCommand(path)}
+	err := &Error{File: path, Expected: "a file", Mend: "rm " + Quoted(path) + " && " + generateCommand(path)}
 	switch {
 	case mode&fs.ModeSymlink != 0:
 		err.Found, err.Expected = "a symbolic link", "the file itself"
 		if target, bad := filepath.EvalSymlinks(path); bad == nil {
-			err.Mend = fmt.Sprintf("rm %s && cp -p %s %s", quoted(path), quoted(target), quoted(path))
+			err.Mend = fmt.Sprintf("rm %s && cp -p %s %s", Quoted(path), Quoted(target), Quoted(path))
 		}
 	case mode.IsDir():
-		err.Found, err.Mend = "a directory", "rmdir "+quoted(path)+" && "+generateCommand(path)
+		err.Found, err.Mend = "a directory", "rmdir "+Quoted(path)+" && "+generateCommand(path)
 	case mode&fs.ModeNamedPipe != 0:
 		err.Found = "a FIFO"
 	case mode&fs.ModeSocket != 0:
-		err.Found = "a socket"
+		err.Found, err.Mend = "a socket", anotherFile
 	default:
-		err.Found = "a device"
+		err.Found, err.Mend = "a device", anotherFile
 	}
 	return err
 }
+
+// anotherFile is for what a person meant something else by, and nobody should remove for a key.
+const anotherFile = "name another file: bully-agent key generate --key FILE"
 
 // Make makes a file with these keys for a user, and the directories that lead to it. It
 // never takes the place of anything: then the error is fs.ErrExist, too, and nothing has
@@ -142,7 +145,12 @@ func inPlaceOf(path string, err error) error {
 }
 
 func cannotWrite(path string, err error) error {
-	return &Error{File: path, Found: "it cannot be written: " + bare(err).Error(), Expected: fmt.Sprintf("a place where uid %d can write", os.Geteuid()), cause: err}
+	bad := &Error{File: path, Found: "it cannot be written: " + bare(err).Error(), Expected: fmt.Sprintf("a place where uid %d can write", os.Geteuid()),
+		Mend: anotherFile, cause: err}
+	if errors.Is(err, unix.EPERM) && os.Geteuid() != 0 {
+		bad.Found, bad.Expected, bad.Mend = fmt.Sprintf("uid %d cannot make a file of another user's", os.Geteuid()), "root", "sudo bully-agent key generate"
+	}
+	return bad
 }
 
 func checkParents(trusted access.Trusted, path string) error {
@@ -161,24 +169,41 @@ func checkRights(trusted access.Trusted, path string, info fs.FileInfo) error {
 	if !errors.As(err, &open) {
 		return err
 	}
-	bad := &Error{File: path, Found: open.Found, Expected: "a file that only " + trusted.String() + " can read", Mend: mendCommand(open)}
+	bad := &Error{File: path, Found: open.Found, Expected: "a file that only " + trusted.String() + " can read", Mend: mendCommand(open), cause: err}
 	if !open.Owner && open.Mend != "setfacl -b" {
-		bad.Mend = "chmod 600 " + quoted(path)
+		bad.Mend = "chmod 600 " + Quoted(path)
 	}
 	return bad
 }
 
-func mendCommand(open *access.Error) string { return open.Mend + " " + quoted(open.Part) }
+func mendCommand(open *access.Error) string { return open.Mend + " " + Quoted(open.Part) }
 
 func cannotRead(path string, err error) error {
-	bad := &Error{File: path, Found: "it cannot be read: " + bare(err).Error(), Expected: fmt.Sprintf("a file that uid %d can read", os.Geteuid()), cause: err}
+	bad := &Error{File: path, Found: "it cannot be read: " + bare(err).Error(), Expected: fmt.Sprintf("a file that uid %d can read", os.Geteuid()),
+		Mend: anotherFile, cause: err}
 	switch {
 	case errors.Is(err, unix.ELOOP):
 		return ofKind(path, fs.ModeSymlink)
 	case errors.Is(err, fs.ErrPermission):
-		bad.Mend = fmt.Sprintf("chown %d %s", os.Geteuid(), quoted(path))
+		bad.Mend = fmt.Sprintf("chown %d %s", os.Geteuid(), Quoted(path))
+		if dir := closed(path); dir != "" {
+			bad.Found = "it cannot be read, since " + shown(dir) + " cannot be searched"
+			bad.Expected, bad.Mend = "a directory that everyone can search", "chmod a+x "+Quoted(dir)
+		}
 	}
 	return bad
+}
+
+// closed is the first directory on the way that this process itself cannot search; "" if there is none.
+func closed(path string) (dir string) {
+	for at := filepath.Dir(path); ; at = filepath.Dir(at) {
+		if unix.Access(at, unix.X_OK) != nil {
+			dir = at
+		}
+		if at == filepath.Dir(at) {
+			return dir
+		}
+	}
 }
 
 // bare drops the operation and the path, which the message has already.
