@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -68,5 +69,48 @@ func TestWalkTrustsWhomItIsTold(t *testing.T) {
 	}
 	if got := (Trusted{0, 7950}).String(); got != "root and uid 7950" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// The kernel is asked as the user, and this process stays root's.
+func TestReadable(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can look as another")
+	}
+	const none = ^uint32(0)
+	for _, tt := range []struct {
+		name    string
+		arrange func(d *tree)
+		want    string
+	}{
+		{"the user's", func(d *tree) { d.own("dir/file", 7950, 7950) }, ""},
+		{"root's", nil, "dir/file: it cannot be read"},
+		{"the user's, but not for reading", func(d *tree) { d.own("dir/file", 7950, 0); d.must(os.Chmod(d.at("dir/file"), 0o200)) }, "dir/file: it cannot be read"},
+		{"root's, with a list for the user", func(d *tree) {
+			d.acl("dir/file", aclEntry{aclUser, 4, 7950}, aclEntry{aclOwnerGroup, 0, none}, aclEntry{aclMask, 4, none}, aclEntry{aclEveryone, 0, none})
+		}, ""},
+		{"of the user's group", func(d *tree) { d.own("dir/file", 0, 7951); d.must(os.Chmod(d.at("dir/file"), 0o640)) }, ""},
+		{"in a directory that is root's alone", func(d *tree) { d.own("dir/file", 7950, 0); d.must(os.Chmod(d.at("dir"), 0o700)) }, "dir: it cannot be searched"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := newTree(t)
+			for dir := d.root; dir != os.TempDir(); dir = filepath.Dir(dir) {
+				d.must(os.Chmod(dir, 0o755)) // a test's own directory is nobody else's
+			}
+			d.dir("dir", 0o755)
+			d.file("dir/file", 0o600)
+			if tt.arrange != nil {
+				tt.arrange(d)
+			}
+			err := Readable(d.at("dir/file"), 7950, 7951)
+			if tt.want == "" && err != nil || tt.want != "" && (err == nil || err.Error() != d.at(tt.want)) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+			if f, err := os.Open(d.at("dir/file")); err != nil {
+				t.Errorf("root itself: %v", err)
+			} else {
+				f.Close()
+			}
+		})
 	}
 }

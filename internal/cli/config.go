@@ -1,10 +1,17 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"os/user"
+	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/bully-agent/bully-agent/internal/config"
+	"github.com/bully-agent/bully-agent/internal/key"
+	"github.com/bully-agent/bully-agent/internal/rights"
 )
 
 var configCommand = command{
@@ -14,12 +21,13 @@ var configCommand = command{
 		args: "[FILE]", maxArgs: 1,
 		about: `Changes nothing. Checks FILE, or what run would read here: BULLY_CONFIG, else ` + defaultConfigFile + ` if it exists, or that of an instance; the
 			BULLY_ variables of this environment count as they do for run. Prints ok and each job's next slot, or one line
-			for each thing wrong, and exits 7.`,
-		examples: []string{program + " config check", program + " config check ./agent.toml", program + " config check --no-host ./agent.toml"},
-		options:  []option{{name: "no-host", usage: "do not compare with this host: its addresses, hooks and directories"}, instanceOption},
+			for each thing wrong, and exits 7. Root asks for a service that runs as another user with --owner: whether that
+			user can read the key.`,
+		examples: []string{program + " config check", program + " config check --owner bully-agent", program + " config check ./agent.toml", program + " config check --no-host ./agent.toml"},
+		options:  []option{ownerOption, {name: "no-host", usage: "do not compare with this host: its addresses, hooks, directories and key"}, instanceOption},
 		action:   checkConfig,
 	}, {
-		name: "show", usage: "print each setting and where it comes from",
+		name: "show", operand: "config", usage: "print each setting and where it comes from",
 		about: `What run would use with the same flags, here: by the flags, the BULLY_ variables of this environment, the file, and this
 			host's name and addresses. It is a configuration file that gives the same; what would say more there than was said is
 			commented out. An agent that runs keeps what it was started with: status says what waits for a restart. No key is
@@ -59,7 +67,7 @@ func checkConfig(c *call) error {
 	}
 	cfg, err := config.Load(src)
 	if err == nil && !c.Bool("no-host") {
-		err = checkHost(cfg)
+		err = c.checkHere(cfg)
 	}
 	if err != nil {
 		return err
@@ -78,4 +86,56 @@ func checkConfig(c *call) error {
 		text += fmt.Sprintf("\njob %s: next %s, %s", j.Name, zoned(j.Schedule.Next(time.Now()).In(j.Schedule.Zone())), j.Schedule.Zone())
 	}
 	return c.print(text + "\n")
+}
+
+// checkHere is what run would check, and as root whether the agent's user, if it is another, can read the key too.
+func (c *call) checkHere(cfg *config.Config) error {
+	o, err := c.keyOwner()
+	if err != nil {
+		return err
+	}
+	if o.name != "" {
+		cfg.KeyOwners = []uint32{uint32(o.uid)}
+	}
+	if err := checkHost(cfg); err != nil {
+		return meantForOwner(err, cfg, o)
+	}
+	if os.Geteuid() != 0 || cfg.Network.Insecure {
+		return nil
+	}
+	if o.name != "" {
+		return readableBy(cfg, rights.User{Name: o.name, UID: o.uid, GID: o.gid})
+	}
+	if u, err := rights.Lookup(cfg.Node.User); cfg.Node.User != "" && err == nil { // run says of a user that there is none
+		if err := readableBy(cfg, u); err != nil { // root reads it at the start, and nobody after that
+			cfg.Notes = append(cfg.Notes, "a reload cannot take a changed key: "+err.Error())
+		}
+	}
+	return nil
+}
+
+func readableBy(cfg *config.Config, u rights.User) error {
+	if _, err := os.Lstat(cfg.Network.Key); err != nil || u.UID == 0 {
+		return nil // without a key, which checkHost has let pass
+	}
+	return key.ReadableBy(cfg.Network.Key, u.Name, u.UID, u.GID)
+}
+
+// meantForOwner says to root, who finds a key of another user, how to ask for that user: a service's key must not become
+// root's because root has looked at it.
+func meantForOwner(err error, cfg *config.Config, o owner) error {
+	var bad *key.Error
+	if o.name != "" || os.Geteuid() != 0 || !errors.As(err, &bad) || !bad.IsAnothers() {
+		return err
+	}
+	info, gone := os.Lstat(cfg.Network.Key)
+	if gone != nil {
+		return err
+	}
+	name := strconv.FormatUint(uint64(info.Sys().(*syscall.Stat_t).Uid), 10)
+	if u, unknown := user.LookupId(name); unknown == nil {
+		name = u.Username
+	}
+	bad.Mend = fmt.Sprintf("if the service runs as %s: %s config check --owner %s; if it runs as root: %s", name, program, name, bad.Mend)
+	return err
 }

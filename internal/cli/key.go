@@ -12,6 +12,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/bully-agent/bully-agent/internal/config"
 	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/key"
@@ -53,6 +55,9 @@ func generateKey(c *call) error {
 	case err == nil:
 	case !errors.Is(err, os.ErrExist):
 		return err
+	case owner.name != "" && !owner.has(path): // made by root to try it out, mostly, before there was a service
+		return &failure{code: exitRefused, err: fmt.Errorf("%s: it is there already, and not %s's", path, owner.name),
+			hint: fmt.Sprintf("if it is this cluster's key: chown %s %s", owner.name, path)}
 	case c.Bool("if-missing"):
 		if ring, err = key.Read(path, uint32(owner.uid)); err != nil {
 			return err
@@ -98,6 +103,12 @@ func (c *call) keyPath() (string, error) {
 type owner struct {
 	name     string
 	uid, gid int
+}
+
+// has reports whether a file is the owner's, or cannot be looked at.
+func (o owner) has(path string) bool {
+	var s unix.Stat_t
+	return unix.Lstat(path, &s) != nil || int(s.Uid) == o.uid
 }
 
 func (c *call) keyOwner() (owner, error) {

@@ -39,6 +39,9 @@ type Config struct {
 	// runs it (who may write the path, for one). It must only read.
 	CheckHook func(Command) error
 
+	// KeyOwners are users whose the keys' file may be, besides root, this process's user and Node.User.
+	KeyOwners []uint32
+
 	places map[string]place // Setting.Key → origin of its value; no entry: default
 }
 

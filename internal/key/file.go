@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/bully-agent/bully-agent/internal/access"
 )
 
 // A file has one key a line: the word below, the key's id, the day on which it was made,
@@ -64,6 +66,12 @@ func (e *Error) Error() string {
 
 // Unwrap gives the reason, if it is another error.
 func (e *Error) Unwrap() error { return e.cause }
+
+// IsAnothers reports whether what is wrong is that the file itself is of another owner.
+func (e *Error) IsAnothers() bool {
+	var open *access.Error
+	return errors.As(e.cause, &open) && open.Owner && open.Part == e.File
+}
 
 // ExitCode is the process's exit code: 7, configuration invalid.
 func (e *Error) ExitCode() int { return 7 }

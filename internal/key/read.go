@@ -51,6 +51,26 @@ func Read(path string, also ...uint32) (Ring, error) {
 	return ring, nil
 }
 
+// ReadableBy asks, as root, whether a user could read the keys of a file, too. The error is an *Error with the command that
+// lets him.
+func ReadableBy(path, name string, uid, gid int) error {
+	err := access.Readable(path, uid, gid)
+	var denied *access.Denied
+	if !errors.As(err, &denied) {
+		return err
+	}
+	bad := &Error{File: path, Found: "user " + name + " cannot read it", Expected: "a file of this user", Mend: "chown " + Quoted(name) + " " + Quoted(path), cause: err}
+	switch info, gone := os.Lstat(path); {
+	case denied.IsOn:
+		bad.Found += ", since " + shown(denied.Part) + " cannot be searched"
+		bad.Expected, bad.Mend = "a directory that everyone can search", "chmod a+x "+Quoted(denied.Part)
+	case gone == nil && info.Sys().(*syscall.Stat_t).Uid == uint32(uid):
+		bad.Found += fmt.Sprintf(" (mode %v)", info.Mode())
+		bad.Expected, bad.Mend = "a file that only its owner can read", "chmod 600 "+Quoted(path)
+	}
+	return bad
+}
+
 // checkKind finds what is no file, before it is opened.
 func checkKind(path string) error {
 	info, err := os.Lstat(path)
