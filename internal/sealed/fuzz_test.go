@@ -87,11 +87,12 @@ func FuzzInner(f *testing.F) {
 // played is a net.Conn that reads what was given and forgets what is written.
 type played struct {
 	net.Conn
-	in io.Reader
+	in  io.Reader
+	out []byte
 }
 
 func (p *played) Read(b []byte) (int, error)  { return p.in.Read(b) }
-func (p *played) Write(b []byte) (int, error) { return len(b), nil }
+func (p *played) Write(b []byte) (int, error) { p.out = append(p.out, b...); return len(b), nil }
 func (p *played) Close() error                { return nil }
 func (p *played) RemoteAddr() net.Addr        { return net.TCPAddrFromAddrPort(at(9)) }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -294,6 +295,56 @@ func TestReplayedStreamAndTetherCase30(t *testing.T) {
 			t.Errorf("kind %d was taken for the other", kd)
 		}
 		_ = dialler.Shutdown()
+	}
+}
+
+// Who seals by another version is told so on a stream, too, which is all that a host that
+// joins begins with: people of both read which version each has.
+func TestAnotherVersionOnAStream(t *testing.T) {
+	var said bytes.Buffer
+	l, err := Wrap(lantest.New(1).Host("n1", at(1)), Config{Cluster: "home", ID: testID(1), Life: [8]byte{1}, Keys: key.Ring{testKey(1)},
+		Logger: hclog.New(&hclog.LoggerOptions{Output: &said})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Shutdown() }()
+	later := func(b []byte) []byte {
+		b[2] = (version+1)<<4 | b[2]&0x0F
+		return b
+	}
+	expect := func(end string) {
+		t.Helper()
+		if text := said.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "another version: cause=version") ||
+			!strings.Contains(text, "ours=1 theirs=2") {
+			t.Errorf("%s said %q, expected one line with both versions", end, text)
+		}
+		said.Reset()
+		l.told = map[matter]time.Time{} // a minute later
+	}
+
+	init, _, _ := newCall(nil, l.table.rand, newSecret(testKey(1)), scope{cluster: "home"}, kindStream, 1<<61, identity{id: testID(9)})
+	answered := &played{in: bytes.NewReader(later(init))}
+	if _, err := l.Accept(answered); err == nil {
+		t.Error("a stream of another version was proved")
+	}
+	expect("who was called")
+	if len(answered.out) < headerSize || len(answered.out) > len(init) {
+		t.Fatalf("it answered %x", answered.out)
+	}
+
+	// Its answer tells the other of this one's version, in whose eyes it is another.
+	near, far := net.Pipe()
+	go func() {
+		_, _ = io.ReadFull(far, make([]byte, handshakeSize))
+		_, _ = far.Write(later(answered.out))
+		_ = far.Close()
+	}()
+	if _, err := l.call(at9{near}, kindStream, netip.AddrPort{}); !errors.Is(err, errVersion) {
+		t.Errorf("a call to another version: %v", err)
+	}
+	expect("who called")
+	if n := l.Report().Dropped["version"]; n != 2 {
+		t.Errorf("%d counted, want 2", n)
 	}
 }
 

@@ -37,6 +37,7 @@ var (
 	errUnproven = errors.New("the other end did not prove that it has a key of ours")
 	errClosed   = errors.New("it closed the stream, so it has no key, is in another cluster, or is no bully-agent")
 	errNotOurs  = errors.New("it has none of this host's keys")
+	errVersion  = errors.New("it seals by another version; both logs have the numbers")
 )
 
 // DialAddressTimeout opens a stream and proves both ends, within timeout in all.
@@ -91,6 +92,8 @@ func (l *LAN) call(conn net.Conn, kd kind, to netip.AddrPort) (net.Conn, error) 
 			switch {
 			case t.onRefusal(at, c, resp[:n]):
 				err = errNotOurs
+			case t.isForeign(at, resp[:n]):
+				err = errVersion
 			case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
 				err = errClosed
 			}
@@ -139,6 +142,17 @@ func (t *table) onRefusal(from netip.AddrPort, c *call, b []byte) bool {
 	return true
 }
 
+// isForeign takes what came in the place of RESP, and reports whether it is another
+// version's.
+func (t *table) isForeign(from netip.AddrPort, b []byte) bool {
+	if _, cause := parseHeader(b); cause != CauseVersion {
+		return false
+	}
+	t.count[CauseVersion]++
+	t.onForeign(CauseVersion, from, b)
+	return true
+}
+
 func addrOf(conn net.Conn) netip.AddrPort {
 	addr, _ := netip.ParseAddrPort(conn.RemoteAddr().String())
 	return addr
@@ -166,8 +180,8 @@ func (l *LAN) Accept(conn net.Conn) (net.Conn, error) {
 	}
 	l.locked(func(t *table, _ time.Time) {
 		t.count[CauseStream]++
-		if t.count[cause]++; cause == CausePlain {
-			t.note(CausePlain, addrOf(conn), nil, nil)
+		if t.count[cause]++; cause == CausePlain || cause == CauseVersion {
+			t.onForeign(cause, addrOf(conn), b[:])
 		}
 	})
 	return nil, fmt.Errorf("%w: %w", errUnproven, cause)
@@ -189,6 +203,11 @@ func (l *LAN) accept(conn net.Conn, b []byte) (net.Conn, Cause) {
 	}
 	h, cause := parseHeader(b)
 	switch {
+	case cause == CauseVersion: // of its layout no more than the first three bytes is known
+		var unknown []byte
+		l.locked(func(t *table, _ time.Time) { unknown = appendUnknown(nil, 0, 0, t.ids()) })
+		_, _ = conn.Write(unknown) // so that people there are told, too
+		return nil, cause
 	case cause != causeNone:
 		return nil, cause
 	case h.typ != typeInit || h.kind == kindDatagrams:

@@ -369,7 +369,7 @@ func (t *table) examine(now time.Time, from netip.AddrPort, h header, b []byte, 
 	r, cause := readInit(b, t.rand, h, k, s)
 	switch {
 	case cause != causeNone:
-		t.note(cause, from, t.addr, nil)
+		t.note(cause, from, t.cluster+" at "+t.addr.String(), nil)
 		return nil, cause
 	case r.peer == t.self:
 		return nil, CauseSelf
