@@ -99,3 +99,21 @@ func BenchmarkRepeatedInit(b *testing.B) {
 		}
 	}
 }
+
+// To seal and to open a heartbeat allocates nothing.
+func TestAHeartbeatAllocatesNothing(t *testing.T) {
+	r := newRig(t, 2)
+	r.meet()
+	frame := heartbeat()
+	var sealed []byte
+	r.host(1).emit = func(_ netip.AddrPort, b []byte) error { sealed = append(sealed[:0], b...); return nil }
+	r.say(1, 2, string(frame)) // makes room
+	from, to, cause := at(1), at(2), causeNone
+	allocs := testing.AllocsPerRun(1000, func() {
+		_ = r.host(1).send(r.now, to, frame)
+		_, _, cause = r.host(2).receive(r.now, from, sealed)
+	})
+	if allocs != 0 || cause != causeNone {
+		t.Errorf("%v allocations, %v", allocs, cause)
+	}
+}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/bully-agent/bully-agent/wire"
 )
 
@@ -186,15 +188,31 @@ func TestForgedInitIsOneMACCase16(t *testing.T) {
 	r.meet()
 	init := bytes.Clone(r.last(typeInit).b)
 	r.quietly(2, func(h *host) {
+		before := usedTime(t)
 		for i := range 20_000 {
 			init[20], init[21] = byte(i), byte(i>>8)
 			init[100]++
 			h.hear(r.now, at(9), init)
 		}
+		const tenth = time.Second / 10                                      // of a core, for those of a second
+		if used := usedTime(t) - before; used > tenth && !testing.Short() { // as the race detector is run, which takes most of it
+			t.Errorf("20,000 took %v of a processor, and may take %v", used, tenth)
+		}
 		if h.count[CauseMAC] != 20_000 {
 			t.Errorf("%d counted, expected 20,000", h.count[CauseMAC])
 		}
 	})
+}
+
+// usedTime is what this process has had of the processors: others on the machine add
+// nothing to it.
+func usedTime(t *testing.T) time.Duration {
+	t.Helper()
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // No answer is longer than what it answers, whatever comes.
