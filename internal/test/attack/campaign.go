@@ -68,7 +68,7 @@ func (c *Campaign) turns() []turn {
 		return func(ctx context.Context, name string) error { return c.fire(ctx, name, c.Rate, c.many(c.Rate, make)) }
 	}
 	heard := Datagrams(c.Tape.Packets())
-	heard = heard[max(0, len(heard)-100):]
+	heard = append(slices.Clone(heard[max(0, len(heard)-100):]), calls(heard)...)
 	return []turn{
 		{"forged frames", forge(c.Forger.Frame)},
 		{"replayed in order", replay(func(p []Packet) []Packet { return p })},
@@ -116,14 +116,16 @@ func (c *Campaign) bomb(ctx context.Context, name string) error {
 // streams opens what is silent, what says that it is a tether and what announces more than it has,
 // and leaves it open until its next turn.
 func (c *Campaign) streams(ctx context.Context, name string) error {
+	heard := Datagrams(c.Tape.Packets())
 	ctx, cancel := context.WithTimeout(ctx, 3*turnLength)
 	defer cancel()
 	for _, s := range c.Streams {
 		s.Close()
-		for _, say := range [][]byte{nil, Tether(c.Gossip.Cluster), c.Gossip.PushPull(1<<20, 0), {sealMagic0, sealMagic1}} {
-			c.tally[name] += uint64(s.Dial(ctx, idleStreams/4, say))
-		}
+		// Silence comes last: it takes the places of strangers, of whom nothing is read then.
 		c.tally["bytes poured"] += uint64(s.Pour(ctx, c.Gossip.PushPull(0, 5<<20), 5<<20))
+		for _, say := range [][]byte{c.Gossip.PushPull(1<<20, 0), c.Forger.Call(heard), Tether(c.Gossip.Cluster), {sealMagic0, sealMagic1}, nil} {
+			c.tally[name] += uint64(s.Dial(ctx, idleStreams/5, say))
+		}
 	}
 	return nil
 }

@@ -116,6 +116,23 @@ func TestFakesLookSealed(t *testing.T) {
 	if copied < 100 {
 		t.Errorf("the index that was heard came up %d times", copied)
 	}
+	// Of one that names a key most fakes of its type do, or their MAC is never looked at.
+	call := append([]byte{sealMagic0, sealMagic1, sealVersion<<4 | sealInit, 0, 5, 6, 7, 8}, make([]byte, sealHandshake-8)...)
+	heard = append(heard, Packet{From: alpha, To: beta, Payload: call})
+	named, inits := 0, 0
+	for range 1000 {
+		if p := f.Fake(heard); p.Payload[2] == sealVersion<<4|sealInit {
+			if inits++; [4]byte(p.Payload[4:8]) == [4]byte{5, 6, 7, 8} {
+				named++
+			}
+		}
+	}
+	if named < inits/2 || inits < 100 {
+		t.Errorf("%d of %d fake INITs name a key that was heard of", named, inits)
+	}
+	if b := f.Call(heard); len(b) != sealHandshake || [4]byte(b[4:8]) != [4]byte{5, 6, 7, 8} || b[3] != sealStream {
+		t.Errorf("a stream begins with %x", b)
+	}
 	crowd := map[netip.Addr]bool{}
 	for range 20_000 {
 		crowd[f.Crowded(netip.MustParsePrefix("10.79.0.0/16"), heard).From.Addr()] = true

@@ -14,6 +14,7 @@ const (
 
 	sealInit, sealResp, sealData = 1, 2, 3
 	sealHandshake                = 104 // bytes of INIT and RESP
+	sealStream                   = 1   // the kind of INIT that begins a stream
 )
 
 // IsSealed reports whether a datagram looks sealed.
@@ -32,7 +33,11 @@ func (f *Forger) Fake(heard []Packet) Packet {
 	b[0], b[1], b[2], b[3] = sealMagic0, sealMagic1, sealVersion<<4|typ, 0
 	binary.BigEndian.PutUint64(b[8:], r.Uint64N(1<<20))
 	to := pick(r, f.Targets)
-	if len(heard) > 0 && r.IntN(2) == 0 {
+	if inits := calls(heard); typ == sealInit && len(inits) > 0 && r.IntN(4) > 0 {
+		other := pick(r, inits)
+		copy(b[4:16], other.Payload[4:16]) // a key that they have: this one costs its MAC
+		to = other.To
+	} else if len(heard) > 0 && r.IntN(2) == 0 {
 		if other := pick(r, heard); IsSealed(other.Payload) {
 			copy(b[4:16], other.Payload[4:16]) // index or key id, and number
 			to = other.To
@@ -43,6 +48,26 @@ func (f *Forger) Fake(heard []Packet) Packet {
 		from = other
 	}
 	return Packet{From: from, To: to, Payload: b}
+}
+
+// Call begins a stream as an INIT that was heard begins a session, with noise for the rest.
+func (f *Forger) Call(heard []Packet) []byte {
+	b := noise(f.Random, sealHandshake)
+	b[0], b[1], b[2], b[3] = sealMagic0, sealMagic1, sealVersion<<4|sealInit, sealStream
+	if inits := calls(heard); len(inits) > 0 {
+		copy(b[4:8], pick(f.Random, inits).Payload[4:8])
+	}
+	return b
+}
+
+// calls are the INITs among what was heard, of which there are few: they name a key. The newest hundred.
+func calls(heard []Packet) (inits []Packet) {
+	for _, p := range heard {
+		if IsSealed(p.Payload) && p.Payload[2] == sealVersion<<4|sealInit {
+			inits = append(inits, p)
+		}
+	}
+	return inits[max(0, len(inits)-100):]
 }
 
 // Crowded is Fake from one of 1,000 addresses of a network, of which only the first 1,000 are used.
