@@ -1,6 +1,7 @@
 package vip
 
 import (
+	"encoding/binary"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -99,8 +100,10 @@ func fit(p netip.Prefix, word string) error {
 		why = "is a loopback address, which every host has for itself"
 	case addr.IsMulticast():
 		why = "is a multicast address, which many hosts have at once"
-	case addr == netip.AddrFrom4([4]byte{255, 255, 255, 255}), !isHost && addr.Is4() && addr == last(network):
-		why = "is the broadcast address of its network"
+	case addr == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
+		why = "is the broadcast address of every network"
+	case !isHost && addr.Is4() && addr == last(network):
+		why = "is the broadcast address of " + network.String()
 	case !isHost && addr.Is4() && addr == network.Addr():
 		why = "is the address of the network " + network.String()
 	case !isHost && addr == network.Addr():
@@ -116,9 +119,7 @@ func fit(p netip.Prefix, word string) error {
 // last is the last address of an IPv4 network.
 func last(network netip.Prefix) netip.Addr {
 	a := network.Addr().As4()
-	for bit := network.Bits(); bit < 32; bit++ {
-		a[bit/8] |= 0x80 >> (bit % 8)
-	}
+	binary.BigEndian.PutUint32(a[:], binary.BigEndian.Uint32(a[:])|^uint32(0)>>network.Bits())
 	return netip.AddrFrom4(a)
 }
 

@@ -85,11 +85,17 @@ func (l link) ofHost(h held) error {
 		"%s has %s as an address of this host", l.name(), h.prefix)
 }
 
-// claims refuses an address that another interface has, or whose neighbours are another interface's.
+// claims refuses an address that another interface has, whose neighbours are another interface's, or that is no host's in a
+// network that this host is in, whatever prefix it came with.
 func (l link) claims(p netip.Prefix, all []held) error {
 	ip := p.Addr()
 	beyond := -1
 	for i, h := range all {
+		if h.prefix.Contains(ip) && !h.prefix.Addr().IsLoopback() {
+			if err := fit(netip.PrefixFrom(ip, h.prefix.Bits()), ip.String()); err != nil {
+				return err
+			}
+		}
 		switch isOurs := h.LinkIndex == l.index(); {
 		case ip.IsLinkLocalUnicast() && h.prefix.Addr().IsLinkLocalUnicast(): // every interface has that network, and addresses of its own in it
 		case h.prefix.Addr() == ip:
