@@ -231,7 +231,7 @@ func converted(t *testing.T, text string) []Agent {
 func TestNamesOfSeveralAgents(t *testing.T) {
 	long := strings.Repeat("n", 32)
 	var text strings.Builder
-	for _, name := range []string{"agent", "AGENT", "web.toml", "WEB-toml", long, long + "1", long + "2", long[:30] + "-2"} {
+	for _, name := range []string{"agent", "AGENT", "web.toml", "WEB-toml", "DB", "db", long, long + "1", long + "2", long[:30] + "-2"} {
 		fmt.Fprintf(&text, "vrrp_instance %s {\n}\n", name)
 	}
 	var names []string
@@ -241,7 +241,7 @@ func TestNamesOfSeveralAgents(t *testing.T) {
 		}
 		names = append(names, a.Name)
 	}
-	want := []string{"agent-2", "AGENT-3", "web-toml", "WEB-toml-2", long, long[:30] + "-2", long[:30] + "-3", long[:30] + "-4"}
+	want := []string{"agent-2", "AGENT-3", "web-toml", "WEB-toml-2", "DB", "db-2", long, long[:30] + "-2", long[:30] + "-3", long[:30] + "-4"}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
@@ -272,11 +272,29 @@ func TestListensWhereTheOthersAre(t *testing.T) {
 	}
 }
 
+// Braces need no space around them, as keepalived reads them; those of a string are its own, as is a parameter's that nothing defines.
+func TestBracesNeedNoSpace(t *testing.T) {
+	const want = "vrrp_instance a {\n priority 7\n virtual_ipaddress {\n 192.0.2.1/24\n }\n notify \"/n {x}\"\n}\n"
+	for _, text := range []string{
+		"vrrp_instance a{\n priority 7\n virtual_ipaddress{\n 192.0.2.1/24\n }\n notify \"/n {x}\"\n}\n",
+		"vrrp_instance a {priority 7\n virtual_ipaddress {192.0.2.1/24}\n notify \"/n {x}\"}\n",
+		"vrrp_instance a\n{priority 7\n virtual_ipaddress{192.0.2.1/24}notify \"/n {x}\"\n}\n",
+	} {
+		if diff := cmp.Diff(converted(t, want)[0].TOML("x"), converted(t, text)[0].TOML("x")); diff != "" {
+			t.Errorf("%s: -want +got\n%s", text, diff)
+		}
+	}
+	words, err := split(`script /x${y}z{"{"}`)
+	if diff := cmp.Diff([]string{"script", "/x${y}z", "{", quoted + "{", "}"}, words); diff != "" || err != nil {
+		t.Errorf("%v, -want +got\n%s", err, diff)
+	}
+}
+
 // Bad input is one line that says where and what.
 func TestBadInput(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"empty": "", "comment": "# nothing\n", "binary": "vrrp\x00", "latin": "# caf\xe9\n", "nginx": "user www-data;\nhttp {\n}\n",
+		"empty": "", "comment": "# nothing\n", "binary": "vrrp\x00", "latin": "# nothing\n# caf\xe9\n", "nginx": "user www-data;\nhttp {\n}\n",
 		"toml": "a = 1\nb = \"\"\"\n\"\"\"\n", "lvs": "virtual_server 10.0.0.1 80 {\n}\n", "open": "vrrp_instance a {\n  priority 1\n", "shut": "}\n", "bare": "{\n",
 		"twice": "vrrp_instance a {\n}\n{\n}\n", "quote": "global_defs\nvrrp_instance a {\n  notify \"x\n}\n", "loop": "include loop\n", "a": "\ninclude b\n", "b": "include a\n",
 		"missing": "include nowhere.conf\n", "nothing": "include\n", "brace": "include {a,b}\n", "big": strings.Repeat("# long\n", 200000),
@@ -295,7 +313,7 @@ func TestBadInput(t *testing.T) {
 		"empty":   "it says nothing: expected a keepalived.conf",
 		"comment": "it says nothing: expected a keepalived.conf",
 		"binary":  "DIR/binary: it is no text: expected a keepalived.conf",
-		"latin":   "DIR/latin: it is no text: expected a keepalived.conf",
+		"latin":   "DIR/latin: line 2 is not UTF-8: expected a keepalived.conf; if it is one in Latin-1: iconv -f latin1 -t utf-8",
 		"nginx":   `it is no keepalived.conf: line 1 begins with "user", expected global_defs, vrrp_script, vrrp_instance or the like`,
 		"toml":    `DIR/toml: it is no keepalived.conf: line 1 begins with "a", expected global_defs, vrrp_script, vrrp_instance or the like`,
 		"lvs":     "it has no vrrp_instance: there is nothing to elect a leader for",
@@ -317,6 +335,33 @@ func TestBadInput(t *testing.T) {
 		_, _, err := made(filepath.Join(dir, name))
 		if err == nil || strings.ReplaceAll(err.Error(), dir, "DIR") != want {
 			t.Errorf("%s: got %v, expected %s", name, err, want)
+		}
+	}
+}
+
+// What begins a comment does not in a string, nor after a backslash, which then is the other character's.
+func TestComments(t *testing.T) {
+	for line, want := range map[string]string{
+		"notify_master /etc/up # when it leads": "notify_master /etc/up",
+		"notify_master /etc/up! at once":        "notify_master /etc/up",
+		`notify_master "/etc/up #1" # one`:      `notify_master /etc/up #1`,
+		`notify_master /etc/up\#1 # one`:        `notify_master /etc/up#1`,
+		`notify_master /etc/up\!`:               `notify_master /etc/up!`,
+		`notify_master /etc/up\\#1`:             `notify_master /etc/up\`,
+		`notify_master "/etc/\"#1" # one`:       `notify_master /etc/"#1`,
+	} {
+		path := filepath.Join(t.TempDir(), "keepalived.conf")
+		if err := os.WriteFile(path, []byte("vrrp_instance a {\n"+line+"\n}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		file, err := Read(path, Source{})
+		if err != nil || len(file) != 1 || len(file[0].Block) != 1 || strings.Join(file[0].Block[0].Words, " ") != want {
+			t.Errorf("%s: %v, expected %q", line, err, want)
+			for _, s := range file {
+				for _, inner := range s.Block {
+					t.Logf("%q", inner.Words)
+				}
+			}
 		}
 	}
 }

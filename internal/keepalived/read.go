@@ -172,8 +172,14 @@ func checkText(text []byte) error {
 	switch {
 	case len(text) > maxFile:
 		return fmt.Errorf("it has more than %d bytes: expected a keepalived.conf", maxFile)
-	case bytes.IndexByte(text, 0) >= 0 || !utf8.Valid(text):
+	case bytes.IndexByte(text, 0) >= 0:
 		return errors.New("it is no text: expected a keepalived.conf")
+	}
+	number := 0
+	for line := range bytes.Lines(text) {
+		if number++; !utf8.Valid(line) {
+			return fmt.Errorf("line %d is not UTF-8: expected a keepalived.conf; if it is one in Latin-1: iconv -f latin1 -t utf-8", number)
+		}
 	}
 	return nil
 }
@@ -273,7 +279,11 @@ func (r *reader) include(file string, number int, text string) error {
 			return fmt.Errorf("%s: %s: expected a file, or a pattern of *, ? and []", at, text)
 		}
 	}
-	r.keep(&Statement{File: file, Line: number, Words: words, fate: fate{kind: carried}})
+	if len(found) == 0 {
+		r.skip(file, number, text, "no file matches it")
+	} else {
+		r.keep(&Statement{File: file, Line: number, Words: words, fate: fate{kind: carried}})
+	}
 	for _, name := range found {
 		if err := r.file(filepath.Clean(name)); err != nil {
 			if len(r.within) == 1 && strings.Contains(err.Error(), "no such file") {
@@ -352,10 +362,10 @@ const (
 )
 
 // split takes a line apart into words. Quotes may stand in the middle of a word, as in a shell's; a word with quotes that
-// says { or } is marked.
+// says { or } is marked. Other braces are words by themselves, with or without space around them.
 func split(text string) (words []string, err error) {
 	var word strings.Builder
-	quote, has := rune(0), false
+	quote, has, inName := rune(0), false, false
 	end := func() {
 		if has || word.Len() > 0 {
 			w := word.String()
@@ -365,7 +375,7 @@ func split(text string) (words []string, err error) {
 			words = append(words, w)
 		}
 		word.Reset()
-		has = false
+		has, inName = false, false
 	}
 	escaped := false
 	for _, c := range text {
@@ -383,7 +393,14 @@ func split(text string) (words []string, err error) {
 			quote, has = c, true
 		case c == ' ' || c == '\t':
 			end()
-		case (c == '{' || c == '}') && word.Len() == 0 && !has:
+		case c == '{' && strings.HasSuffix(word.String(), "$"): // ${a}, and nothing defines a
+			word.WriteRune(c)
+			inName = true
+		case c == '}' && inName:
+			word.WriteRune(c)
+			inName = false
+		case c == '{' || c == '}':
+			end()
 			words = append(words, string(c))
 		default:
 			word.WriteRune(c)
