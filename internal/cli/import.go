@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/bully-agent/bully-agent/internal/config"
@@ -70,7 +72,7 @@ func importKeepalived(c *call) error {
 	}
 	c.noteImported(notes)
 	if c.IsSet("out") {
-		c.noteNext(c.String("out"), names)
+		c.noteNext(c.String("out"), names, agents)
 	}
 	return nil
 }
@@ -190,21 +192,39 @@ func isThere(path string) error {
 		hint: "it is not a file of comments alone: move it away, or give another --out"}
 }
 
+// addressRights is the drop-in of the packages for hooks that add addresses.
+const addressRights = "/usr/share/doc/bully-agent/systemd/vip.conf"
+
 // noteNext says which commands come next, once join is written and the key is there.
-func (c *call) noteNext(dir string, names []string) {
-	fmt.Fprintln(c.err, "next, on every host, when join is written and the key is there:")
+func (c *call) noteNext(dir string, names []string, agents []keepalived.Agent) {
+	var ports []string
+	for _, a := range agents {
+		ports = append(ports, strconv.Itoa(cmp.Or(a.Port, config.DefaultPort)))
+	}
+	fmt.Fprintf(c.err, "next, on every host, when join is written, the key is there, and UDP and TCP %s are open between the hosts:\n", strings.Join(ports, ", "))
 	for _, name := range names {
 		place := filepath.Join(filepath.Dir(defaultConfigFile), name)
 		if here, err := filepath.Abs(filepath.Join(dir, name)); err == nil && here != place {
 			fmt.Fprintf(c.err, "  install -m 0644 %s %s\n", config.Printable(here), place)
 		}
 	}
-	fmt.Fprintln(c.err, "  systemctl disable --now keepalived")
-	for _, name := range names {
-		unit := program
+	units := make([]string, len(names))
+	isLimited := false
+	for i, name := range names {
+		units[i] = program
 		if len(names) > 1 {
-			unit += "@" + strings.TrimSuffix(name, ".toml")
+			units[i] += "@" + strings.TrimSuffix(name, ".toml")
 		}
+		if agents[i].HasAddresses {
+			fmt.Fprintf(c.err, "  install -D -m 0644 %s /etc/systemd/system/%s.service.d/vip.conf\n", addressRights, units[i])
+			isLimited = true
+		}
+	}
+	if isLimited {
+		fmt.Fprintln(c.err, "  systemctl daemon-reload")
+	}
+	fmt.Fprintln(c.err, "  systemctl disable --now keepalived")
+	for _, unit := range units {
 		fmt.Fprintf(c.err, "  systemctl enable --now %s\n", unit)
 	}
 }

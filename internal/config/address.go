@@ -12,8 +12,8 @@ import (
 	"github.com/bully-agent/bully-agent/internal/discovery"
 )
 
-// defaultPort is the agent's UDP and TCP port.
-const defaultPort = 7950
+// DefaultPort is where an agent listens that is not told otherwise.
+const DefaultPort = 7950
 
 // seed is a host, by name or address, and a port; port 0 means the port of network.bind. Or it
 // is a source of hosts, as it was written (docs/discovery.md).
@@ -80,7 +80,7 @@ var bindField = field{
 		if strings.TrimSpace(s) == "" {
 			return wrong("it is empty: expected %s", expected).hint("write %s", v.literal("0.0.0.0:7950"))
 		}
-		at, err := l.listenAt(s, v, defaultPort)
+		at, err := l.listenAt(s, v, DefaultPort)
 		if err == nil {
 			l.config.Network.Bind = at
 		}

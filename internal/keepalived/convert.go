@@ -24,6 +24,8 @@ type Agent struct {
 	Become   []string
 	Lose     []string
 	Checks   []Check
+
+	HasAddresses bool // the hooks bring addresses to an interface, for which the service needs rights
 }
 
 // Check is a [[check]].
