@@ -41,8 +41,8 @@ type write struct {
 	text []byte
 }
 
-// plan reads a file's content and says how e gets into it. The copy that is not
-// relied on is written first.
+// plan reads a file's content and says how e, which is valid, gets into it. The copy
+// that is not relied on is written first.
 func plan(content []byte, e Epoch) (highest Epoch, writes []write, err error) {
 	if len(content) != fileSize {
 		return Epoch{}, nil, errForeign
