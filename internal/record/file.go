@@ -88,6 +88,9 @@ func Parse(b []byte) (*Record, error) {
 		if i := bytes.LastIndexByte([]byte(magic), ' '); len(b) > i && bytes.HasPrefix(b, []byte(magic)[:i]) {
 			return nil, ErrFormat
 		}
+		if len(b) == 0 {
+			return nil, fmt.Errorf("%w: it is empty", ErrNoRecord)
+		}
 		return nil, ErrNoRecord
 	}
 	line, rest, ok := bytes.Cut(rest, []byte{'\n'})
