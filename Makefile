@@ -5,7 +5,7 @@ PACKAGES = ./...
 FUZZCOUNT ?= 100000
 BINARY = bully-agent
 
-.PHONY: build test check fmt vet static gosec tidy race fuzz bench sim e2e soak figures beside pictures settings mutants lab dist reproducible cross clean
+.PHONY: build test check fmt vet static gosec vuln tidy race fuzz bench sim e2e soak figures beside pictures settings mutants lab dist reproducible cross clean
 
 build: ## a static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o $(BINARY) .
@@ -44,12 +44,15 @@ race:
 
 # Counted, not timed: a deadline that falls into the middle of an input fails the run ("context deadline exceeded").
 fuzz: ## FUZZCOUNT inputs for each target that takes bytes from others
-	@for p in wire membership internal/sealed internal/key internal/jobs internal/config internal/control internal/keepalived internal/record internal/pack internal/vip hooks; do \
+	@for p in wire membership agent internal/sealed internal/key internal/fence internal/jobs internal/config internal/control internal/keepalived internal/record internal/pack internal/vip hooks; do \
 	  for f in $$($(GO) test -list '^Fuzz' ./$$p | grep '^Fuzz'); do \
 	    echo "fuzz $$p $$f $(FUZZCOUNT)"; \
 	    $(GO) test ./$$p -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZCOUNT)x -fuzzminimizetime 1000x || exit 1; \
 	  done; \
 	done
+
+vuln: ## what is known against what we link; asks the Go project's database on the network
+	$(GO) run golang.org/x/vuln/cmd/govulncheck@v1.1.4 $(PACKAGES)
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./wire ./internal/transport ./internal/sealed ./internal/record ./hooks
