@@ -175,3 +175,17 @@ func TestLinkThatIsMadeAnew(t *testing.T) {
 		t.Errorf("it answers on %v, and the link is %d", alpha.servers, d1.Index)
 	}
 }
+
+// Who can ask and is not announced is told so: nobody else would find this host, and it finds them.
+func TestHostThatCannotBeAnnounced(t *testing.T) {
+	if !inOwnNetwork(t, "echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6", "ip route add 224.0.0.0/4 dev d0") {
+		return
+	}
+	alpha, beta := onLink(t, "home-lab", "10.9.9.1:7950"), onLink(t, "home-lab", "10.9.9.2:0") // there is no such port
+	alpha.finds(t)
+	hosts, err := beta.Find(t.Context())
+	if !slices.Equal(hosts, []string{"10.9.9.1:7950"}) || err == nil || !strings.HasPrefix(err.Error(), "announce by mDNS: ") {
+		t.Errorf("it finds %q, and the error is %v", hosts, err)
+	}
+	alpha.finds(t)
+}
