@@ -47,11 +47,12 @@ var tasks = []struct {
 }{
 	{"Make a cluster", "On the first host make the key that all share; copy it to the others as the command says; name some hosts " +
 		"under `join` in agent.toml(5); start the service on each.",
-		[]string{"bully-agent key generate --owner bully-agent", "bully-agent config check --no-host", "systemctl enable --now bully-agent"}},
+		[]string{"bully-agent key generate --owner bully-agent", "bully-agent config check --owner bully-agent", "systemctl enable --now bully-agent"}},
 	{"See who leads, and why", "`doctor` looks at everything that can be wrong, and says what to do.",
 		[]string{"bully-agent status", "bully-agent members", "bully-agent explain", "bully-agent doctor"}},
 	{"Make a host lead, now", "On the host that leads, name the one that is to lead. The lose hook has ended here before the become hook " +
-		"starts there; the command returns when the other leads, or says in one line why nothing was changed, with exit status 6.",
+		"starts there; the command returns when the other leads, or says in one line why nothing was changed, with exit status 6. A host of " +
+		"higher priority takes over again after `preempt_delay`, unless it is in `maintenance`.",
 		[]string{"bully-agent handover --to beta"}},
 	{"Make a host lead whenever it is up", "Give it a `priority` above the others' in agent.toml(5) (the default is 100), and reload. It takes " +
 		"over from whoever leads, in order, after `preempt_delay`.",
@@ -67,8 +68,10 @@ var tasks = []struct {
 		"running as long as it does. Hooks, checks and jobs with a timetable are in agent.toml(5).",
 		[]string{"bully-agent exec -- /usr/local/bin/backup", "bully-agent hold -- /usr/local/bin/worker"}},
 	{"Have an address follow the leader", "`vip add` is for the become hook, `vip del` for the lose hook: hooks in agent.toml(5), on every host the same, whose " +
-		"examples have both.",
-		[]string{"bully-agent vip add 192.168.1.50/32 eth0", "bully-agent vip del 192.168.1.50/32 eth0"}},
+		"examples have both. The service has the right to that by a drop-in, which takes a restart.",
+		[]string{"bully-agent vip add 192.168.1.50/32 eth0", "bully-agent vip del 192.168.1.50/32 eth0",
+			"install -D -m 0644 /usr/share/doc/bully-agent/systemd/vip.conf /etc/systemd/system/bully-agent.service.d/vip.conf",
+			"systemctl daemon-reload", "systemctl restart bully-agent"}},
 	{"Switch from keepalived", "The first prints what becomes of its configuration, and names each line that is left out; the second writes it. Then change " +
 		"all hosts in one go: the two programs do not know of each other. `as` calls scripts that were written for keepalived, ucarp, Patroni or serf.",
 		[]string{"bully-agent import keepalived /etc/keepalived/keepalived.conf",
@@ -126,7 +129,7 @@ func programPage(top command, e manual.Edition) *manual.Page {
 		in quorum mode at most one at any instant. Each leadership has a number that only rises, the epoch.
 
 		The agent is ` + "`" + program + " run`" + `, best as the service bully-agent.service. The other commands ask it, over a socket on the
-		same host. Linux only.`)
+		same host. Agents reach each other on UDP and TCP port 7950, which firewalls must let pass. Linux only.`)
 	p.Heading("HOW DO I")
 	for _, t := range tasks {
 		p.Subheading(t.what)
@@ -270,7 +273,7 @@ func settingsPage(e manual.Edition) *manual.Page {
 	p.Paragraphs("An address that follows the leader, and a backup once a night on whichever host leads then:")
 	p.Verbatim(exampleSettings...)
 	p.Paragraphs("To look at what was written before an agent does, and to have one that runs take it:")
-	p.Verbatim("bully-agent config check --no-host", "bully-agent reload")
+	p.Verbatim("bully-agent config check --owner bully-agent", "bully-agent reload")
 	seeAlso(p, "bully-agent(1)", "bully-agent-config(1)", "bully-agent-reload(1)")
 	return p
 }

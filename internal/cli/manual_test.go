@@ -154,6 +154,11 @@ func TestManualsCommandsAreUnderstood(t *testing.T) {
 	for _, task := range tasks {
 		for _, line := range task.commands {
 			rest, ok := strings.CutPrefix(line, program+" ")
+			if m := regexp.MustCompile(`/usr/share/doc/bully-agent/(systemd/\S+)`).FindStringSubmatch(line); m != nil {
+				if _, err := os.Stat("../../deploy/" + m[1]); err != nil {
+					t.Errorf("%s: the packages have no such file: %v", line, err)
+				}
+			}
 			if !ok {
 				continue
 			}
