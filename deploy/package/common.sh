@@ -56,18 +56,23 @@ check_unit() (
 	exec bully-agent config check --no-host
 )
 
+# running lists the units that run: a question, for which there is no other program than systemctl, as there is for orders.
+running() {
+	units=$(systemctl list-units --plain --no-legend --state=active,activating,reloading bully-agent.service 'bully-agent@*.service') || return 0
+	printf '%s\n' "$units" | cut -d ' ' -f 1
+}
+
 # restart_running restarts what runs, and only that, one after the other. The stop is in order: a leader hands over first. An
 # agent whose configuration this version refuses goes on as the version before. ctl is systemctl, in this distribution's way.
 restart_running() {
-	systemctl list-units --plain --no-legend --state=active,activating,reloading bully-agent.service 'bully-agent@*.service' |
-		while read -r unit _; do
-			if wrong=$(check_unit "$unit" 2>&1 </dev/null); then
-				ctl try-restart "$unit" </dev/null || say "$unit did not start again; see: systemctl status $unit"
-			else
-				say "$unit is not restarted, since this version refuses its configuration, and goes on as the version before:" \
-					"$(printf %s "$wrong" | tr '\n' ';'); mend it, then: systemctl restart $unit"
-			fi
-		done
+	for unit in $(running); do
+		if wrong=$(check_unit "$unit" 2>&1 </dev/null); then
+			ctl try-restart "$unit" </dev/null || say "$unit did not start again; see: systemctl status $unit"
+		else
+			say "$unit is not restarted, since this version refuses its configuration, and goes on as the version before:" \
+				"$(printf %s "$wrong" | tr '\n' ';'); mend it, then: systemctl restart $unit"
+		fi
+	done
 }
 
 stop_running() {

@@ -74,6 +74,26 @@ func TestDebIsGood(t *testing.T) {
 	}
 }
 
+// What lintian warns of in Debian's scripts and takes no package to see: an order to systemd that goes past policy-rc.d.
+func TestDebScriptsOrderBySystemdInvoke(t *testing.T) {
+	scripts, err := filepath.Glob("deb-*.sh")
+	if err != nil || len(scripts) != 3 {
+		t.Fatalf("%q, %v", scripts, err)
+	}
+	orders := regexp.MustCompile(`^(?:.+;)?\s*systemctl\b`)
+	for _, script := range append(scripts, "common.sh") {
+		text, err := os.ReadFile(script)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, line := range strings.Split(string(text), "\n") {
+			if orders.MatchString(line) && !strings.HasPrefix(line, "#") && !strings.Contains(line, "daemon-reload") {
+				t.Errorf("%s:%d: %s", script, i+1, line)
+			}
+		}
+	}
+}
+
 // holds: the package has what people look for, and its program says what it was made from.
 func holds(t *testing.T, p made) {
 	t.Helper()
