@@ -128,6 +128,10 @@ func startShell(t *testing.T, name, program, socket string) *shell {
 		write(t, filepath.Join(dir, file), rc, 0o600)
 	}
 	write(t, filepath.Join(dir, "functions/_bully-agent"), string(script), 0o600)
+	// Where this is missing, fish reads every manual page of the host behind our back, and still writes when dir is removed.
+	if err := os.MkdirAll(filepath.Join(dir, "fish/generated_completions"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	cmd := exec.Command(path, args...)
 	cmd.Dir = dir
 	cmd.Env = []string{"HOME=" + dir, "ZDOTDIR=" + dir, "XDG_CONFIG_HOME=" + dir, "XDG_DATA_HOME=" + dir, "TERM=vt100", "LANG=C.UTF-8",
