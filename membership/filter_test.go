@@ -337,7 +337,8 @@ func TestCase51AFloodOfGossipLosesItsOwn(t *testing.T) {
 			_ = h.Shutdown()
 		}
 		synctest.Wait()
-		if n, most := passed[addrOf("flooder").String()], 5*gossipPerSecond+gossipAtOnce+1; n < most-2 || n > most {
+		// One of the others may have got the same place, once in 128 times, and then takes of it, too: hence max.
+		if n, most := passed[addrOf("flooder").String()], 5*gossipPerSecond+gossipAtOnce+1; n < most-2-50 || n > most {
 			t.Errorf("%d of the flood passed, want %d", n, most)
 		}
 		if n := max(passed[addrOf("beta").String()], passed[addrOf("gamma").String()]); n != 50 {

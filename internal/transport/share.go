@@ -1,8 +1,7 @@
 package transport
 
 import (
-	"encoding/binary"
-	"math/rand/v2"
+	"hash/maphash"
 	"time"
 )
 
@@ -12,20 +11,19 @@ import (
 // belongs to one goroutine.
 type Shares struct {
 	each, atOnce time.Duration // of one that passes; of all that pass at once
-	mix          uint64
+	seed         maphash.Seed
 	used         [256]time.Time // until when a place's are paid for
 }
 
 // NewShares lets so many of each sender pass in a second, and so many at once.
 func NewShares(perSecond, atOnce int) *Shares {
 	each := time.Second / time.Duration(perSecond)
-	return &Shares{each: each, atOnce: time.Duration(atOnce) * each, mix: rand.Uint64() | 1}
+	return &Shares{each: each, atOnce: time.Duration(atOnce) * each, seed: maphash.MakeSeed()}
 }
 
 // Take reports whether one of the sender's may pass now.
 func (s *Shares) Take(sender [16]byte, now time.Time) bool {
-	low, high := binary.LittleEndian.Uint64(sender[:]), binary.LittleEndian.Uint64(sender[8:])
-	place := &s.used[((low^high>>7)*s.mix)>>56]
+	place := s.place(sender)
 	if earliest := now.Add(-s.atOnce); place.Before(earliest) {
 		*place = earliest
 	}
@@ -34,4 +32,10 @@ func (s *Shares) Take(sender [16]byte, now time.Time) bool {
 	}
 	*place = place.Add(s.each)
 	return true
+}
+
+// place is where the sender's are counted. A hash, since the addresses of a LAN differ in a
+// few bits: with less, many of them fall on one place at a time.
+func (s *Shares) place(sender [16]byte) *time.Time {
+	return &s.used[maphash.Bytes(s.seed, sender[:])%uint64(len(s.used))]
 }
