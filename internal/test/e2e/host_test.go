@@ -165,7 +165,14 @@ func (h *host) exits(bound time.Duration) int {
 	return code
 }
 
-// end ends the agent without ceremony; the test is over. Another host may still begin to lead before it is ended, too.
+// stand has the agent do nothing any more, until it is ended; the test is over.
+func (h *host) stand() {
+	if h.agent != nil {
+		_ = h.agent.cmd.Process.Signal(syscall.SIGSTOP)
+	}
+}
+
+// end ends the agent without ceremony.
 func (h *host) end() {
 	if h.agent == nil {
 		return

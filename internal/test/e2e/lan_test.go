@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"os"
@@ -158,9 +159,12 @@ func (l *lan) mayOverlap(why string) { l.overlap = why }
 // remove ends the agents, looks at what the hooks wrote, and takes the LAN down.
 func (l *lan) remove() {
 	for _, h := range l.hosts {
-		if os.Getenv("BULLY_E2E_KEEP") != "" {
-			_ = h.record() // of one that answers
-		}
+		_ = h.record() // of one that answers: whether the test has failed is not known before the verdict
+	}
+	for _, h := range l.hosts { // all at once: else one would still begin to lead in the last instant, and be killed before its hook has written a line
+		h.stand()
+	}
+	for _, h := range l.hosts {
 		h.end()
 	}
 	records := l.journal.read()
@@ -198,8 +202,12 @@ func (l *lan) remove() {
 // keep moves what the hosts of a failed test wrote to where BULLY_E2E_KEEP says, which is on
 // the same file system as the temporary directory.
 func (l *lan) keep() {
-	place := os.Getenv("BULLY_E2E_KEEP")
-	if place == "" || !l.t.Failed() {
+	if !l.t.Failed() {
+		return
+	}
+	place := cmp.Or(os.Getenv("BULLY_E2E_KEEP"), filepath.Join(os.TempDir(), "bully-agent-failed"))
+	if err := os.MkdirAll(place, 0o700); err != nil {
+		l.t.Logf("keep what the hosts wrote: %v", err)
 		return
 	}
 	kept := filepath.Join(place, fmt.Sprintf("%s-%s-%d", strings.ReplaceAll(l.t.Name(), "/", "-"), prefix(os.Getpid()), l.number))
