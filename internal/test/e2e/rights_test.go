@@ -313,6 +313,7 @@ func TestCase59MemoryIsNobodysToLookInto(t *testing.T) {
 	defer log.Close()
 	a.cmd = exec.Command(binary, "run", "--config", a.path("agent.toml"))
 	a.cmd.Stdout, a.cmd.Stderr = log, log
+	a.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/"} // not this one's, which may be nobody else's to search
 	a.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.uid)}}
 	must(t, a.cmd.Start())
 	a.until("the hook", func() bool { return strings.Contains(a.text("hooks"), "become "+strconv.Itoa(a.uid)) })

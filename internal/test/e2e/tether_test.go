@@ -18,12 +18,11 @@ func TestKilledLeaderIsReplacedAtOnce(t *testing.T) {
 	l := newLAN(t, 3, "--preempt", "never") // whoever leads keeps it, until it is killed
 	l.start()
 	var took []time.Duration
-	missed := 0
 	for range runs {
-		d, cause := l.failover()
-		if took = append(took, d); cause != "process-gone" {
-			t.Logf("taken over because of %s after %v", cause, d)
-			missed++
+		f := l.failover()
+		took = append(took, f.took)
+		if f.cause != "process-gone" && f.death < lease/2 { // while a kernel is slower to end a process, its heartbeats are missed first
+			t.Errorf("taken over because of %s after %v, though the process had ended after %v", f.cause, f.took, f.death)
 		}
 	}
 	slices.Sort(took)
@@ -31,9 +30,6 @@ func TestKilledLeaderIsReplacedAtOnce(t *testing.T) {
 		took[runs/2].Round(100*time.Microsecond), took[0].Round(100*time.Microsecond), took[runs-1].Round(100*time.Microsecond), runs)
 	if took[runs/2] > lease {
 		t.Errorf("the median of %v is longer than the lease of %v: nobody was told", took[runs/2], lease)
-	}
-	if missed > runs/5 { // a busy kernel may take longer to end a process than the others to miss its heartbeats
-		t.Errorf("%d of %d times nobody heard that the process was gone", missed, runs)
 	}
 }
 
@@ -55,8 +51,7 @@ func TestCase83LatencyOfTheSeal(t *testing.T) {
 	}
 	for range runs {
 		for _, l := range []*lan{plain, sealed} {
-			d, _ := l.failover()
-			took[l] = append(took[l], d)
+			took[l] = append(took[l], l.failover().took)
 		}
 	}
 	for l := range took {
@@ -69,20 +64,27 @@ func TestCase83LatencyOfTheSeal(t *testing.T) {
 	}
 }
 
-// failover kills the leader when all is quiet, gives the time until the next one's hook, and
-// starts it again.
-func (l *lan) failover() (took time.Duration, cause string) {
+// succession is what a leader that was killed costs.
+type succession struct {
+	took  time.Duration // from the kill to the next one's hook
+	death time.Duration // from the kill until the process had ended
+	cause string        // why the next one took over
+}
+
+// failover kills the leader when all is quiet, and starts it again.
+func (l *lan) failover() succession {
 	l.t.Helper()
 	const quiet = 1200 * time.Millisecond // all have settled, and none has just come
 	leader := l.agree()
 	l.isTied(leader)
 	l.steady(leader, quiet)
+	asked := time.Now()
 	leader.kill()
+	death := time.Since(asked)
 	next := l.agree()
 	begun := l.journal.last(next, becomeBegin)
-	took = begun.At - l.journal.last(leader, isKilled).At
 	l.start(leader)
-	return took, begun.Cause
+	return succession{begun.At - l.journal.last(leader, isKilled).At, death, begun.Cause}
 }
 
 // isTied waits until all others that run an agent have a tether to leader.
