@@ -178,14 +178,24 @@ func (r *runner) failingAnyway(pkg string) []string {
 	return failed
 }
 
-// copyOf gives a copy of a package's directory for its tests to run in: package
-// rapid writes what failed to where it stands.
+// copyOf gives a copy of a package's directory for its tests to run in, with the stories where they
+// are looked for: package rapid writes what failed to where it stands.
 func (r *runner) copyOf(pkg string) (string, error) {
 	dir := filepath.Join(r.dir, "copy", pkg)
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
 	}
-	return dir, os.CopyFS(dir, os.DirFS(filepath.Join(root, pkg)))
+	stories, err := filepath.Abs(filepath.Join(root, "testdata"))
+	if err != nil {
+		return "", err
+	}
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(root, pkg))); err != nil {
+		return "", err
+	}
+	if err := os.Symlink(stories, filepath.Join(r.dir, "copy", "testdata")); err != nil && !errors.Is(err, os.ErrExist) {
+		return "", err
+	}
+	return dir, nil
 }
 
 // limited is a command that cannot take the machine's memory.
