@@ -60,7 +60,7 @@ func (l *loader) derivePaths() {
 	if !l.isSet("node.state_dir") {
 		l.config.Node.StateDir = l.defaultStateDir()
 		if l.config.Node.StateDir == "" {
-			l.report(wrong("there is no home directory to keep state in: expected HOME or XDG_STATE_HOME to be an absolute path").
+			l.report(wrong("there is no home directory to keep state in: expected HOME or XDG_STATE_HOME to be the absolute path of one that this user may search").
 				hint("set --state-dir").at(place{}, "node.state_dir"))
 			return
 		}

@@ -65,7 +65,7 @@ func (l *loader) defaultKey() string {
 	if dir, _ := l.src.Env("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "bully-agent/key")
 	}
-	if home, _ := l.src.Env("HOME"); filepath.IsAbs(home) {
+	if home := l.home(); home != "" {
 		return filepath.Join(home, ".config/bully-agent/key")
 	}
 	return ""

@@ -5,11 +5,14 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func mustLoad(t *testing.T, src Source, h host) *Config {
@@ -267,7 +270,7 @@ func TestDirectoriesOfAnOrdinaryUser(t *testing.T) {
 			state: "/home/u/.local/state/bully-agent", socket: "/home/u/.local/state/bully-agent/agent.sock",
 		},
 		"nothing": {
-			err: "node.state_dir: there is no home directory to keep state in: expected HOME or XDG_STATE_HOME to be an absolute path; hint: set --state-dir",
+			err: "node.state_dir: there is no home directory to keep state in: expected HOME or XDG_STATE_HOME to be the absolute path of one that this user may search; hint: set --state-dir",
 		},
 		"home too long for a socket": {
 			env: []string{"HOME", "/" + strings.Repeat("h", 99)},
@@ -291,6 +294,30 @@ func TestDirectoriesOfAnOrdinaryUser(t *testing.T) {
 				t.Errorf("state %s, socket %s", c.Node.StateDir, c.Control.Socket)
 			}
 		})
+	}
+}
+
+// Who is another user than HOME is of has no home: what is named is HOME, and not a directory on the way.
+func TestAnothersHome(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can be another")
+	}
+	shut := t.TempDir()
+	if err := os.Chmod(shut, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	homes := make(chan string)
+	go func() {
+		runtime.LockOSThread() // for ever: the thread is another user's, and ends with the goroutine
+		h := alpha()
+		h.root = false
+		l := newLoader(Source{Env: environment("HOME", shut)}, h)
+		homes <- l.home()
+		_, _, _ = unix.RawSyscall(unix.SYS_SETRESUID, 7950, 7950, 7950)
+		homes <- l.home()
+	}()
+	if own, anothers := <-homes, <-homes; own != shut || anothers != "" {
+		t.Errorf("home %q, and as another %q", own, anothers)
 	}
 }
 

@@ -1,8 +1,11 @@
 package config
 
 import (
+	"errors"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // path reads an absolute path. On the command line and in the environment a relative one means the directory that the
@@ -79,10 +82,20 @@ func (l *loader) defaultStateDir() string {
 	if dir, _ := l.src.Env("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, l.ownName())
 	}
-	if home, _ := l.src.Env("HOME"); filepath.IsAbs(home) {
+	if home := l.home(); home != "" {
 		return filepath.Join(home, ".local/state", l.ownName())
 	}
 	return ""
+}
+
+// home is the user's home directory, or "". One that this user may not search is another's: who becomes another user by
+// sudo, setpriv or su keeps HOME in places.
+func (l *loader) home() string {
+	home, _ := l.src.Env("HOME")
+	if !filepath.IsAbs(home) || errors.Is(unix.Access(home, unix.X_OK), unix.EACCES) {
+		return ""
+	}
+	return home
 }
 
 func (l *loader) ownName() string { return ownName(l.src.Instance) }

@@ -242,6 +242,9 @@ func (c *Client) explain(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("ask agent at %s: %w", c.path, ctx.Err())
 	}
+	if c.path == "" {
+		return fmt.Errorf("%w: there is no home directory to look for its socket in: name it with --socket", ErrUnreachable)
+	}
 	cause, hint := err, "is the agent running? --socket names another socket"
 	if wrapper := (*url.Error)(nil); errors.As(err, &wrapper) {
 		cause = wrapper.Err // without "Get http://agent/…", which says nothing

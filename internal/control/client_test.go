@@ -183,7 +183,7 @@ func TestClientSaysWhyNobodyAnswers(t *testing.T) {
 	tests := map[string]struct{ path, says string }{
 		"no socket":       {socketPath(t), "no such file or directory: is the agent running? --socket"},
 		"stale socket":    {stale, "connection refused: is the agent running? --socket"},
-		"no path":         {"", "path is empty"},
+		"no path":         {"", "no home directory to look for its socket in: name it"},
 		"path too long":   {"/" + strings.Repeat("x", 200), "a unix socket may have 107"},
 		"silent agent":    {impostor(t, ""), "no answer within 20ms: is the agent stopped"},
 		"not HTTP":        {impostor(t, "220 mail ready\r\n"), "malformed HTTP"},
@@ -203,7 +203,11 @@ func TestClientSaysWhyNobodyAnswers(t *testing.T) {
 				if !errors.Is(err, ErrUnreachable) || isRefusal(err) {
 					t.Fatalf("%s: got %v", call, err)
 				}
-				if !strings.Contains(err.Error(), "agent not reachable at "+tt.path) || strings.Contains(err.Error(), "\n") {
+				at := " at " + tt.path
+				if tt.path == "" {
+					at = ": "
+				}
+				if !strings.Contains(err.Error(), "agent not reachable"+at) || strings.Contains(err.Error(), "\n") {
 					t.Errorf("%s: %q", call, err)
 				}
 			}
