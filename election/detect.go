@@ -239,8 +239,14 @@ func (n *Node) onLeft(p *peer) {
 }
 
 // onRestarted: a new life of p shows that the old one has ended, with its
-// leadership, even if nobody noticed in between (CE4).
-func (n *Node) onRestarted(p *peer) { n.endLeadershipOf(p, LeaderRestarted) }
+// leadership, even if nobody noticed in between (CE4). But of a leader that others told
+// of alone it is not known which life leads: it is waited for as before (M34).
+func (n *Node) onRestarted(p *peer) {
+	isTold := n.leaderKnown && n.epoch.Owner == p.ID && n.lastFromLeader.IsZero()
+	if !isTold {
+		n.endLeadershipOf(p, LeaderRestarted)
+	}
+}
 
 // endLeadershipOf: p no longer leads, for certain, so nobody need wait for its
 // lease to run out; but a voter that has not heard so from p is bound to it still.

@@ -45,6 +45,34 @@ func TestR8_WhoSupersedesIsNotHeardYet(t *testing.T) {
 	n.expects("stopping → follow leader=n2", "save promoted=none")
 }
 
+// Who has just started hears of the leader's former life first, whose end the one that it
+// asked has not noticed yet. Which life leads nobody has said: it goes on waiting to hear it.
+func TestMended34_WhichLifeLeadsIsNotTold(t *testing.T) {
+	for name, isHeard := range map[string]bool{"it leads": true, "it has forgotten": false} {
+		t.Run(name, func(t *testing.T) {
+			n := storyOf(t, 3, Config{}, 1, 2)
+			n.happens(LeaderReported{n.actor(2).epoch(20)})
+			n.expects("start → follow leader=n2 cause=told-of-leader")
+			n.happens(MemberChanged{n.actor(2).member(Dead)})
+			n.forgets()
+			n.actor(2).incarnation, n.actor(2).nonce = n.actor(2).incarnation+1, 2222
+			n.happens(MemberChanged{n.actor(2).member(Alive)})
+			n.expects()
+			n.is(Follow)
+			if isHeard {
+				n.hears(n.actor(2).heartbeat(20))
+				n.expects()
+				n.actor(2).incarnation, n.actor(2).nonce = n.actor(2).incarnation+1, 3333
+				n.happens(MemberChanged{n.actor(2).member(Alive)}) // that one did lead
+				n.expectsSome("follow → stagger cause=leader-restarted")
+				return
+			}
+			n.waits(n.node.suspectTimeout())
+			n.expectsSome("follow → suspect cause=leader-silent")
+		})
+	}
+}
+
 // Gossip is slow: it goes on telling of a leadership that is over.
 func TestR8_GossipRevivesNobody(t *testing.T) {
 	t.Run("who resigned", func(t *testing.T) {
