@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/user"
@@ -121,21 +120,44 @@ func readableBy(cfg *config.Config, u rights.User) error {
 	return key.ReadableBy(cfg.Network.Key, u.Name, u.UID, u.GID)
 }
 
-// meantForOwner says to root, who finds a key of another user, how to ask for that user: a service's key must not become
-// root's because root has looked at it.
+// meantForOwner says to root, who finds a key of another user, how to ask for that user: a service's key, or the directory
+// that it is in, must not become root's because root has looked at it.
 func meantForOwner(err error, cfg *config.Config, o owner) error {
-	var bad *key.Error
-	if o.name != "" || os.Geteuid() != 0 || !errors.As(err, &bad) || !bad.IsAnothers() {
+	uid, gone := uidOf(cfg.Network.Key)
+	if o.name != "" || os.Geteuid() != 0 || gone != nil {
 		return err
 	}
-	info, gone := os.Lstat(cfg.Network.Key)
-	if gone != nil {
-		return err
-	}
-	name := strconv.FormatUint(uint64(info.Sys().(*syscall.Stat_t).Uid), 10)
+	name := strconv.FormatUint(uint64(uid), 10)
 	if u, unknown := user.LookupId(name); unknown == nil {
 		name = u.Username
 	}
-	bad.Mend = fmt.Sprintf("if the service runs as %s: %s config check --owner %s; if it runs as root: %s", name, program, name, bad.Mend)
+	for _, bad := range keyErrors(err) {
+		if its, gone := uidOf(bad.Anothers()); gone == nil && its == uid {
+			bad.Mend = fmt.Sprintf("if the service runs as %s: %s config check --owner %s; if it runs as root: %s", name, program, name, bad.Mend)
+		}
+	}
 	return err
+}
+
+func uidOf(path string) (uid uint32, err error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return 0, err
+	}
+	return info.Sys().(*syscall.Stat_t).Uid, nil
+}
+
+// keyErrors are those about the key's file that err is, or joins.
+func keyErrors(err error) (all []*key.Error) {
+	switch e := err.(type) {
+	case *key.Error:
+		return []*key.Error{e}
+	case interface{ Unwrap() []error }:
+		for _, one := range e.Unwrap() {
+			all = append(all, keyErrors(one)...)
+		}
+	case interface{ Unwrap() error }:
+		return keyErrors(e.Unwrap())
+	}
+	return all
 }

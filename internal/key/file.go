@@ -67,10 +67,13 @@ func (e *Error) Error() string {
 // Unwrap gives the reason, if it is another error.
 func (e *Error) Unwrap() error { return e.cause }
 
-// IsAnothers reports whether what is wrong is that the file itself is of another owner.
-func (e *Error) IsAnothers() bool {
+// Anothers is the file, or the directory on the way to it, that is of another owner, if that is what is wrong; else "".
+func (e *Error) Anothers() string {
 	var open *access.Error
-	return errors.As(e.cause, &open) && open.Owner && open.Part == e.File
+	if errors.As(e.cause, &open) && open.Owner {
+		return open.Part
+	}
+	return ""
 }
 
 // ExitCode is the process's exit code: 7, configuration invalid.

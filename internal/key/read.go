@@ -180,7 +180,7 @@ func checkParents(trusted access.Trusted, path string) error {
 		return err
 	}
 	return &Error{File: path, Found: fmt.Sprintf("%s is %s", shown(open.Part), open.Found), Expected: "a directory that only " + trusted.String() + " can change",
-		Mend: mendCommand(open)}
+		Mend: mendCommand(open), cause: err}
 }
 
 func checkRights(trusted access.Trusted, path string, info fs.FileInfo) error {
