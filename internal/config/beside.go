@@ -72,6 +72,8 @@ func (c *Config) sharedWith(other *Config) (shared []string) {
 
 // collide reports whether not both can be listened at. The zero AddrPort is none.
 func collide(a, b netip.AddrPort) bool {
-	return a.IsValid() && b.IsValid() && a.Port() == b.Port() &&
-		(a.Addr() == b.Addr() || a.Addr().IsUnspecified() || b.Addr().IsUnspecified())
+	return a.IsValid() && b.IsValid() && a.Port() == b.Port() && (a.Addr() == b.Addr() || covers(a.Addr(), b.Addr()) || covers(b.Addr(), a.Addr()))
 }
+
+// covers: whoever listens at all has the other too. [::] is all of both families, and 0.0.0.0 of its own.
+func covers(all, one netip.Addr) bool { return all.IsUnspecified() && (all.Is6() || one.Is4()) }

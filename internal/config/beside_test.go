@@ -18,6 +18,8 @@ func TestBeside(t *testing.T) {
 		"the same port":         {"[network]\nbind = \"0.0.0.0:7951\"", "[network]\nbind = \"0.0.0.0:7951\"", []string{"DB has this port as well, 7951 (bind)"}},
 		"both by default":       {"cluster = \"web\"", "cluster = \"db\"", []string{"DB has this port as well, 7950 (bind)"}},
 		"on one of all":         {"[network]\nbind = \"10.0.0.1:7951\"", "[network]\nbind = \"[::]:7951\"", []string{"DB has this port as well, 7951 (bind)"}},
+		"of all of one family":  {"[network]\nbind = \"0.0.0.0:7951\"", "[network]\nbind = \"[::1]:7951\"", nil},
+		"all, and all of one":   {"[network]\nbind = \"0.0.0.0:7951\"", "[network]\nbind = \"[::]:7951\"", []string{"DB has this port as well, 7951 (bind)"}},
 		"on another address":    {"[network]\nbind = \"10.0.0.1:7951\"", "[network]\nbind = \"127.0.0.1:7951\"", nil},
 		"what sets nothing":     {"cluster = \"web\"", "# cluster = \"db\"", nil},
 		"what cannot be loaded": {"cluster = \"web\"", "clutser = \"db\"", nil},
