@@ -57,7 +57,7 @@ func generateKey(c *call) error {
 		return err
 	case owner.name != "" && !owner.has(path): // made by root to try it out, mostly, before there was a service
 		return &failure{code: exitRefused, err: fmt.Errorf("%s: it is there already, and not %s's", path, owner.name),
-			hint: fmt.Sprintf("if it is this cluster's key: chown %s %s", owner.name, path)}
+			hint: fmt.Sprintf("if it is this cluster's key: chown %s %s", owner.name, key.Quoted(path))}
 	case c.Bool("if-missing"):
 		if ring, err = key.Read(path, uint32(owner.uid)); err != nil {
 			return err
