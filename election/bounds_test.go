@@ -111,6 +111,25 @@ func TestCase9TheAnswerSaysWhoLeads(t *testing.T) {
 	s.expects()
 }
 
+// Whoever is asked back answers, and that says nothing of who leads: what voters have said
+// meanwhile holds, or a forger would have them asked for ever.
+func TestCase9TheAnswerForgetsNoVoter(t *testing.T) {
+	s := voterWith(t, 5, Config{Forgeable: true}, Saved{}, 1, 2, 3, 4)
+	s.hearsAndForgets(s.actor(2).says(wire.Frame{Kind: wire.HeartAck}))
+	s.canvassed()
+	s.hears(s.actor(1).replies(wire.Canvass, wire.Frame{Kind: wire.Answer, Verdict: wire.Yes}))
+	slow := s.actor(3).replies(wire.Canvass, wire.Frame{Kind: wire.Answer, Verdict: wire.Yes})
+	forged := s.actor(2).says(wire.Frame{Kind: wire.HeartAck})
+	forged.Seq += 1 << 30
+	s.hearsFrom(9, forged)
+	s.expects("ignored duplicate", "send n2 PROBE purpose=identity")
+	s.hears(s.actor(2).answersBack(wire.Candidate, 0, wire.Epoch{}))
+	s.expects("ignored denied-by-its-sender")
+	s.hears(slow)
+	s.forgets()
+	s.is(Claiming)
+}
+
 // An answer to no question, or to another, opens nothing.
 func TestCase9OnlyTheAnswerOpensTheWindow(t *testing.T) {
 	s := storyOf(t, 1, Config{}, 2, 3)

@@ -174,6 +174,9 @@ func (n *Node) onSignOfLife(f *wire.Frame) {
 		n.retry(ToldOfLeader) // of one that we do not know yet
 		return
 	}
+	if n.contest.canvass != nil {
+		return // it waits for the voters, and has heard some; to ask again would be to forget them
+	}
 	if n.heardCount() < n.needAcks() && n.exchanges.awaits(wire.Probe) {
 		return // of several that must be heard more may answer yet
 	}
