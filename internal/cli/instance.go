@@ -111,12 +111,15 @@ func instancesHere(*typed) (all []suggestion) {
 
 // namingInstances adds which instances there are to an error about the agent of one that nobody has set up: a slip in the name.
 func (c *call) namingInstances(err error) error {
-	here := config.Instances()
 	switch {
-	case c.instance.name == "" || c.IsSet(socketOption.name) || !errors.Is(err, control.ErrUnreachable) || slices.Contains(here, c.instance.name):
+	case c.instance.name == "" || c.IsSet(socketOption.name) || !errors.Is(err, control.ErrUnreachable):
 		return err
 	case c.socketPath() != config.DefaultSocket(os.LookupEnv, c.instance.name):
 		return err // BULLY_SOCKET led elsewhere
+	}
+	here := config.Instances()
+	if slices.Contains(here, c.instance.name) {
+		return err
 	}
 	hint := fmt.Sprintf("there is no instance %s on this host, nor any other", c.instance.name)
 	if len(here) > 0 {
