@@ -2,8 +2,13 @@ package sealed
 
 import (
 	"context"
+	"errors"
+	"io"
+	"net"
 	"net/netip"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -69,4 +74,54 @@ func TestFramesAndTetherOnSockets(t *testing.T) {
 	cancel()
 	_ = a.Shutdown()
 	readers.Wait()
+}
+
+// A process that dies still takes the stream that is dialled when a tether has ended, and
+// closes it: that this end was one is what makes a refusal after it evidence.
+func TestAStreamThatIsClosedInItsProofHasEnded(t *testing.T) {
+	below, err := transport.Listen(transport.Config{Bind: netip.MustParseAddrPort("127.0.0.1:0"), Cluster: "home"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := wrap(t, below, 1, testKey(1))
+	defer func() { _ = l.Shutdown() }()
+	for name, dies := range map[string]func(*net.TCPListener){
+		"it accepts": func(at *net.TCPListener) {
+			if conn, err := at.AcceptTCP(); err == nil {
+				_, _ = io.ReadFull(conn, make([]byte, handshakeSize))
+				_ = conn.Close()
+			}
+		},
+		"it accepts, and reads nothing": func(at *net.TCPListener) {
+			if conn, err := at.AcceptTCP(); err == nil {
+				_ = conn.SetLinger(0)
+				_ = conn.Close()
+			}
+		},
+		"its kernel has accepted": func(at *net.TCPListener) { _ = at.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			at, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer at.Close()
+			conn, err := net.Dial("tcp4", at.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+			dying := make(chan struct{})
+			go func() { defer close(dying); dies(at) }()
+			_, err = l.Dial(conn, at.Addr().(*net.TCPAddr).AddrPort())
+			<-dying
+			if !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+				t.Errorf("no end of a stream: %v", err)
+			}
+			if err == nil || strings.Contains(err.Error(), "EOF") {
+				t.Errorf("it says %v, which tells nobody anything", err)
+			}
+		})
+	}
 }

@@ -35,10 +35,19 @@ const (
 var (
 	errForged   = errors.New("sealed stream: a record was forged or damaged")
 	errUnproven = errors.New("the other end did not prove that it has a key of ours")
-	errClosed   = errors.New("it closed the stream, so it has no key, is in another cluster, or is no bully-agent")
 	errNotOurs  = errors.New("it has none of this host's keys")
 	errVersion  = errors.New("it seals by another version; both logs have the numbers")
 )
+
+// closedError is a stream's end in the place of RESP, for people. It stays the end that it
+// was: to who holds a tether that is evidence (protocol 6.4, E1).
+type closedError struct{ cause error }
+
+func (closedError) Error() string {
+	return "it closed the stream, so it has no key, is in another cluster, or is no bully-agent"
+}
+
+func (e closedError) Unwrap() error { return e.cause }
 
 // DialAddressTimeout opens a stream and proves both ends, within timeout in all.
 func (l *LAN) DialAddressTimeout(addr memberlist.Address, timeout time.Duration) (net.Conn, error) {
@@ -95,7 +104,7 @@ func (l *LAN) call(conn net.Conn, kd kind, to netip.AddrPort) (net.Conn, error) 
 			case t.isForeign(at, resp[:n]):
 				err = errVersion
 			case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
-				err = errClosed
+				err = closedError{err}
 			}
 		})
 		return nil, fmt.Errorf("%w: %w", errUnproven, err)

@@ -307,6 +307,8 @@ func TestWhatIsEvidence(t *testing.T) {
 		{"a reset and a refusal", []func() (net.Conn, error){breaks(syscall.ECONNRESET), refusal}, []string{"lost", "refused"}},
 		{"a dying process accepts once more", []func() (net.Conn, error){lives(time.Hour), lives(1), refusal}, []string{"lost", "refused"}},
 		{"a dying process resets the next dial", []func() (net.Conn, error){lives(time.Hour), fails(0, syscall.ECONNRESET), refusal}, []string{"lost", "refused"}},
+		{"a dying process closes the next stream in its proof", []func() (net.Conn, error){lives(time.Hour), fails(0, unproven{io.EOF}), refusal}, []string{"lost", "refused"}},
+		{"an end and a stranger", []func() (net.Conn, error){lives(time.Hour), fails(0, unproven{errNotSilent}), refusal}, nil},
 		{"two lives", []func() (net.Conn, error){lives(time.Hour), refusal, lives(time.Hour), refusal}, []string{"lost", "refused", "lost", "refused"}},
 		{"a refusal alone", []func() (net.Conn, error){refusal}, nil},
 		{"an end and a restart", []func() (net.Conn, error){lives(time.Hour), lives(0)}, nil},
