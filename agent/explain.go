@@ -231,6 +231,12 @@ func maintained(reason string) string {
 	return "it is in maintenance (" + reason + ")"
 }
 
+// hasGivenUp: it led, and ended or fell silent.
+func (s *seat) hasGivenUp(id wire.ID) bool {
+	c, known := s.node.Candidate(id)
+	return known && c.Unfit == election.UnfitLost
+}
+
 // reasonsOf are another member's, as this node knows it.
 func (s *seat) reasonsOf(id wire.ID, status election.Status) []control.Reason {
 	m, _ := s.around.seen().member(id)

@@ -96,10 +96,11 @@ func (a *agent) knowMembers() {
 	port.Know(addrs)
 }
 
-// isHere: the member is believed alive, and is no rumour.
+// isHere: the member is believed alive, is no rumour, and is not the leader that this node has given up: gossip notices
+// that seconds later.
 func (a *agent) isHere(id wire.ID) bool {
 	m, known := a.view.member(id)
-	return known && m.Status == membership.Alive && !a.isSilent(m)
+	return known && m.Status == membership.Alive && !a.isSilent(m) && !a.seat.hasGivenUp(id)
 }
 
 // controlMembers shows all members, this agent first. Who is silent is suspect.

@@ -187,6 +187,34 @@ func TestOKToStop(t *testing.T) {
 	})
 }
 
+// A leader that was killed a moment ago is no host that stays, though gossip has not noticed: those who gave it up say so.
+func TestOKToStopKnowsWhoWasGivenUp(t *testing.T) {
+	for _, expect := range []int{0, 3} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(t, 3)
+			for _, h := range c.hosts {
+				h.settings = func(cfg *Config) { cfg.Election.Expect = expect }
+				c.start(h)
+			}
+			low, mid, top := c.hosts[0], c.hosts[1], c.hosts[2]
+			c.agrees(top)
+			time.Sleep(5 * time.Second)
+			c.kill(top)
+			time.Sleep(1500 * time.Millisecond)
+			for _, h := range []*testHost{low, mid} {
+				answer, err := h.agent.OKToStop(t.Context())
+				if err != nil || answer.Leader == nil || answer.Stay != 1 || answer.OK != (expect == 0) {
+					t.Errorf("expect %d, %s: %+v, error %v", expect, h.name, answer, err)
+				}
+				if got := h.agent.Status(); expect > 0 && got.Quorum.Have != 2 {
+					t.Errorf("%s: %+v", h.name, got.Quorum)
+				}
+			}
+			c.stopAll()
+		})
+	}
+}
+
 // A state file that no version wrote is refused, whatever its maintenance says.
 func TestMaintenanceOnDisk(t *testing.T) {
 	whole := (&stateFile{identity: identity{Cluster: "test"}, maintenance: maintenance{isOn: true, reason: "x"}}).encode(election.Saved{})
