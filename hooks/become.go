@@ -10,8 +10,8 @@ import (
 
 // becomeLeader runs the hook of ev once it is on disk that this begins.
 func (r *Runner) becomeLeader(ctx context.Context, cfg Config, ev Event, l *leash) Result {
-	if ev.Unfit != "" {
-		return r.skip(ev, errors.New(ev.Unfit))
+	if err := ev.barred(); err != nil {
+		return r.skip(ev, err)
 	}
 	hasHooks := !cfg.Commands[BecomeLeader].IsZero() || !cfg.Commands[LoseLeadership].IsZero()
 	if ctx.Err() == nil && hasHooks {
@@ -28,6 +28,14 @@ func (r *Runner) becomeLeader(ctx context.Context, cfg Config, ev Event, l *leas
 	}
 	r.begun = ev.Epoch.Counter
 	return r.attempts(ctx, cfg, leadership, ev, l)
+}
+
+// barred asks the event's Bar, if it has one.
+func (ev Event) barred() error {
+	if ev.Bar == nil {
+		return nil
+	}
+	return ev.Bar()
 }
 
 // withdraw ends a become-leader that was noted and not started.

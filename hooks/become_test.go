@@ -3,6 +3,7 @@ package hooks
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -218,5 +219,32 @@ func TestOrphanWithoutAnEntryIsFound(t *testing.T) {
 		if len(living(other.Group)) == 0 || len(living(escaped.Process.Pid)) == 0 {
 			t.Error("a process was ended that belongs to no hook of this leadership")
 		}
+	}
+}
+
+// A become hook is barred at the last moment, whatever its disk or an earlier attempt took: one that
+// never ran has nothing to lose, one that did has.
+func TestBecomeIsBarredAtTheLastMoment(t *testing.T) {
+	barred := errors.New("its time has passed")
+	for asked, lines := range map[int]string{0: "", 1: "lose-leadership", 2: "become-leader lose-leadership"} {
+		t.Run(fmt.Sprintf("asked %d times before", asked), func(t *testing.T) {
+			g := startRig(t, scripts{BecomeLeader: "echo $BULLY_EVENT >>order; exit 75", LoseLeadership: "echo $BULLY_EVENT >>order"}, Config{Dir: t.TempDir()})
+			ev, left := event(BecomeLeader, 1), asked
+			ev.Bar = func() error {
+				if left--; left < 0 {
+					return barred
+				}
+				return nil
+			}
+			g.Start(ev)
+			if res := g.result(); res.OK || !errors.Is(res.Err, barred) {
+				t.Errorf("result %+v", res)
+			}
+			g.lose(1)
+			g.wants(LoseLeadership, 1, true, lines != "")
+			if got := strings.Join(g.lines("order"), " "); got != lines {
+				t.Errorf("ran %q, want %q", got, lines)
+			}
+		})
 	}
 }

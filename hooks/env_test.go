@@ -186,11 +186,11 @@ func TestSafeMarksSurviveEval(t *testing.T) {
 
 // What whoever runs a hook does not believe is empty, and numbers are in their ranges.
 func TestASaneEvent(t *testing.T) {
-	ev := Event{Kind: BecomeLeader, Cause: "a b", Cluster: "lab", Quorum: -1, Attempt: 1 << 30, Within: -1, Unfit: "x",
+	ev := Event{Kind: BecomeLeader, Cause: "a b", Cluster: "lab", Quorum: -1, Attempt: 1 << 30, Within: -1, Bar: func() error { return nil },
 		Self: Node{ID: "1", Name: "-n\n", Addr: "10.0.0.1:7950"}, Members: make([]Member, maxMembers+1)}
 	ev.Members[0] = Member{Name: "alpha", Status: "$(id)", Priority: 1 << 20}
 	got := ev.Sane()
-	if got.Cause != "" || got.Cluster != "lab" || got.Self != (Node{ID: "1", Addr: "10.0.0.1:7950"}) || got.Unfit != "" {
+	if got.Cause != "" || got.Cluster != "lab" || got.Self != (Node{ID: "1", Addr: "10.0.0.1:7950"}) || got.Bar != nil {
 		t.Errorf("%+v", got)
 	}
 	if got.Quorum != 0 || got.Attempt != maxTries || got.Within != 0 || len(got.Members) != maxMembers {

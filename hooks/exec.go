@@ -38,6 +38,9 @@ func (r *Runner) execute(cfg Config, ln lane, ev Event, l *leash) Result {
 		res.Err = Check(cmd)
 	}
 	if res.Err == nil {
+		res.Err = ev.barred() // last: the disk, a pause or a stopped process may have taken long
+	}
+	if res.Err == nil {
 		r.run(cfg, ln, ev, l, log, &res)
 	}
 	res.OK = res.Err == nil

@@ -236,8 +236,9 @@ type Event struct {
 	// after others lead. A become-leader does not wait for it.
 	IsRedo bool
 
-	// Unfit says why a become-leader must not start, if it must not: it fails in its turn.
-	Unfit string `json:"-"`
+	// Bar, if set, is asked before a become-leader is recorded, and again at the last moment
+	// before each of its processes starts, without a lock held: an error is why it must not.
+	Bar func() error `json:"-"`
 
 	// Ended, if set, is called once, on some goroutine, when the event has been
 	// dealt with and the output is in the ledger.

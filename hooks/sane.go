@@ -24,7 +24,7 @@ func (ev Event) Sane() Event {
 		m.Priority = between(m.Priority, 1<<16-1)
 		members = append(members, m)
 	}
-	ev.Members, ev.Unfit, ev.Ended = members, "", nil
+	ev.Members, ev.Bar, ev.Ended = members, nil, nil
 	return ev
 }
 

@@ -31,7 +31,7 @@ func (r *Runner) TakeOver(within time.Duration) (epoch uint64, ok bool) {
 	}
 	ev := *r.reign
 	ev.Kind, ev.Cause, ev.Time, ev.Within = LoseLeadership, causeAgentDied, time.Now(), within
-	ev.Attempt, ev.IsRedo, ev.Ended = 0, false, nil
+	ev.Attempt, ev.IsRedo, ev.Bar, ev.Ended = 0, false, nil, nil
 	r.reign, r.takenOver = nil, ev.Epoch.Counter
 	r.tell(Result{Kind: LoseLeadership, Epoch: ev.Epoch.Counter, Cause: causeAgentDied, Exit: -1, Err: errTakenOver, TakenOver: true, Unasked: true})
 	r.queue = append(r.queue, request{Event: ev, due: due, unasked: true, taken: true, again: due})

@@ -36,6 +36,9 @@
 // (protocol 2.5, M7). Once that has passed anyway it has its full timeout: another leader
 // is there then, and killing a half-done release protects nothing.
 //
+// A become-leader hook is started only if the agent is not silent at that instant, by what it
+// has said until then: an order that was late, or waited for a stopped keeper, starts nothing.
+//
 // Deadlines are readings of CLOCK_BOOTTIME, which goes on while the machine is suspended
 // and which nobody can set, and are absolute: a renewal that was delayed on its way
 // cannot lengthen anything. Before the keeper judges a deadline it reads what the agent

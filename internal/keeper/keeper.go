@@ -338,9 +338,10 @@ func (k *keeper) start(o order) {
 		return
 	}
 	switch {
-	case ev.Unfit != "": // it is not watched over, since it does not begin
+	case ev.Bar != nil: // it is not watched over, since it does not begin
 	case ev.Kind == hooks.BecomeLeader:
 		k.deadline, k.isWatch, k.minded = o.Lease, true, ev.Epoch.Counter
+		ev.Bar = func() error { return k.barLate(ev.Epoch.Counter) }
 		k.watch()
 	case ev.Kind == hooks.LoseLeadership && !ev.IsRedo:
 		k.deadline, k.isWatch, k.minded = o.Lease, ev.IsPlanned, ev.Epoch.Counter // any other has its bound, or none

@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -16,6 +17,8 @@ import (
 //   - names of variables are fixed, and values are made of harmless letters (hooks.Event.Sane);
 //   - epochs rise; how far is the election's to bound, which knows what others have led in;
 //   - what is begun is bounded in number and rate, and so is what waits;
+//   - a become-leader starts only while the agent could not count as silent: an order that
+//     comes after its lease, since agent or keeper was stopped meanwhile, starts nothing;
 //   - a will is some datagrams, sent when the agent is dead.
 //
 // An agent that is well meets none of these bounds. Where one is met somebody is told: a
@@ -70,12 +73,13 @@ type bounds struct {
 }
 
 // admit judges an event that is to be queued. An event of a leadership must have a result,
-// so a become-leader that may not start is queued as unfit; ok says that the rest may be.
+// so a become-leader that may not start is queued with a bar; ok says that the rest may be.
 func (b *bounds) admit(ev *hooks.Event) (ok bool, why string) {
 	switch ev.Kind {
 	case hooks.BecomeLeader:
-		ev.Unfit = b.unfit(ev.Epoch.Counter)
-		why = ev.Unfit
+		if why = b.unfit(ev.Epoch.Counter); why != "" {
+			ev.Bar = func() error { return errors.New(why) }
+		}
 		fallthrough
 	case hooks.LoseLeadership:
 		if b.queued >= maxQueued {

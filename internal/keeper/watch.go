@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"errors"
 	"time"
 
 	"github.com/bully-agent/bully-agent/hooks/jobrun"
@@ -48,6 +49,21 @@ func (k *keeper) judge() {
 	if _, ok := k.runner.TakeOver(k.left()); ok && k.isDeaf {
 		k.goWhenAtRest()
 	}
+}
+
+var errLate = errors.New("not started: the lease of its leadership is over")
+
+// barLate says why the become-leader hook of an epoch may not start now, on any goroutine.
+// What the agent has said until now is read first: a keeper that was stopped, and its agent
+// not, has renewals to hear of.
+func (k *keeper) barLate(epoch uint64) error {
+	k.listen()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.minded == epoch && k.deadline != 0 && now() >= k.silentAt() {
+		return errLate
+	}
+	return nil
 }
 
 // left is what a lose-leadership hook has: the rest of the lease and the takeover delay;
