@@ -3,5 +3,6 @@
 //
 // It must never harm the election, which runs in the same process: connections are bounded in
 // all and by source, and what is too much is closed at once; requests have no body, are read in
-// seconds and answered in seconds.
+// seconds and answered in seconds. So many connections, handshakes and requests a second are
+// served, and no more, however many ask.
 package httpd

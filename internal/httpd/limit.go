@@ -4,24 +4,27 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"time"
 )
 
 // sourceBits of an IPv6 address are one source: who has one has its whole network.
 const sourceBits = 64
 
 // bounded is a listener that closes at once what is too much: waiting in the kernel's queue,
-// what one source sends would keep all others out.
+// what one source sends would keep all others out. A connection that is one too many has cost
+// an accept and a close: a TLS handshake begins after Accept, and costs a thousand times that.
 type bounded struct {
 	net.Listener
 	limits limits
+	budget *budget // of new connections
 
 	mu   sync.Mutex
 	all  int
 	from map[netip.Addr]int // no entry is 0
 }
 
-func newBounded(l net.Listener, lim limits) *bounded {
-	return &bounded{Listener: l, limits: lim, from: map[netip.Addr]int{}}
+func newBounded(l net.Listener, lim limits, opened allowance) *bounded {
+	return &bounded{Listener: l, limits: lim, budget: newBudget(opened), from: map[netip.Addr]int{}}
 }
 
 // Accept implements net.Listener.
@@ -32,7 +35,7 @@ func (b *bounded) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		source := sourceOf(c.RemoteAddr())
-		if b.enter(source) {
+		if _, within := b.budget.take(time.Now(), source); within && b.enter(source) {
 			return &boundedConn{Conn: c, leave: sync.OnceFunc(func() { b.leave(source) })}, nil
 		}
 		_ = c.Close()
@@ -41,11 +44,11 @@ func (b *bounded) Accept() (net.Conn, error) {
 
 // sourceOf is what counts as one source.
 func sourceOf(addr net.Addr) netip.Addr {
-	at, err := netip.ParseAddrPort(addr.String())
-	if err != nil {
+	tcp, ok := addr.(*net.TCPAddr)
+	if !ok {
 		return netip.Addr{}
 	}
-	ip := at.Addr().Unmap().WithZone("")
+	ip := tcp.AddrPort().Addr().Unmap().WithZone("")
 	if ip.Is4() {
 		return ip
 	}

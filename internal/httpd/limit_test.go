@@ -62,8 +62,7 @@ func TestAThousandSlowSenders(t *testing.T) {
 }
 
 func TestNoMoreThanAll(t *testing.T) {
-	b := newBounded(nil, limits{conns: 3, fromOne: 2})
-	one, two := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
+	b := newBounded(nil, limits{conns: 3, fromOne: 2}, allowance{})
 	for i, tt := range []struct {
 		from netip.Addr
 		want bool
@@ -88,16 +87,11 @@ func TestWhatIsOneSource(t *testing.T) {
 		"[2001:db8:1:2:9::9]:66": "2001:db8:1:2::",
 		"[fe80::1%eth0]:5":       "fe80::",
 	} {
-		if got := sourceOf(textAddr(addr)); got.String() != want {
+		if got := sourceOf(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(addr))); got.String() != want {
 			t.Errorf("%s is of %v, want %s", addr, got, want)
 		}
 	}
 }
-
-type textAddr string
-
-func (textAddr) Network() string  { return "tcp" }
-func (a textAddr) String() string { return string(a) }
 
 // Whoever takes its answer slowly is not waited for.
 func TestSlowReader(t *testing.T) {
