@@ -87,7 +87,7 @@ func (a *agent) Age() time.Duration { return a.cfg.Now().Sub(a.shown.Load().at) 
 func (a *agent) Status() control.Status {
 	s := a.shown.Load()
 	out := control.Status{Version: a.cfg.Version, Cluster: a.cfg.Cluster, Self: s.members[0], Uptime: wallClock().Sub(a.started).Seconds(),
-		Profile: a.cfg.Profile, Encryption: a.encryption(s.members), Waiting: s.waiting, Notes: slices.Concat(s.notes, seedNotes(a.members.JoinState())), Counters: a.counts(),
+		Profile: a.cfg.Profile, Encryption: a.encryption(s.members), Waiting: s.waiting, Notes: slices.Concat(s.notes, seedNotes(a.members.JoinState()), a.strangerNotes()), Counters: a.counts(),
 		Checks: s.checks}
 	if s.isCut {
 		if trouble, remedy := linkTrouble(a.linkAddr()); trouble != "" {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/durable"
+	"github.com/bully-agent/bully-agent/internal/key"
 	"github.com/bully-agent/bully-agent/membership"
 )
 
@@ -60,6 +61,8 @@ func (a *agent) Examine(ctx context.Context) (control.Examination, error) {
 	if out.JoinError == "" && len(out.Failing) > 0 {
 		out.JoinError = out.Failing[0]
 	}
+	ring := a.keys.Load()
+	out.Keys, out.OtherKeys, out.KeyRemedy = hexIDs(ring.ring.IDs()), a.strangers(), key.OneForAll(ring.file)
 	var group sync.WaitGroup
 	group.Go(func() { out.Peers = a.askOthers(ctx) })
 	group.Go(func() { out.SyncMS, out.SyncError = a.timeSyncs() })

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/key"
@@ -106,4 +107,36 @@ func (a *agent) countSeal(out map[string]uint64) {
 	for cause, n := range r.Dropped {
 		out["seal_dropped_"+cause] = n
 	}
+}
+
+// strangers are hosts that share no key with this one, and what they say to have. Anybody
+// can send such a record: people are told, and nothing else comes of it.
+func (a *agent) strangers() (all []control.Odd) {
+	if a.seal == nil {
+		return nil
+	}
+	for _, s := range a.seal.Report().Odd {
+		where := s.Addr.String()
+		if s.Addr.Port() == 0 {
+			where = s.Addr.Addr().String()
+		}
+		all = append(all, control.Odd{Name: where, Differ: strings.Join(hexIDs(s.Keys), " ")})
+	}
+	return all
+}
+
+// maxStrangerNotes bounds what strangers can put into status.
+const maxStrangerNotes = 3
+
+// strangerNotes name them in status.
+func (a *agent) strangerNotes() (notes []string) {
+	all := a.strangers()
+	for i, s := range all {
+		if i == maxStrangerNotes {
+			return append(notes, fmt.Sprintf("%d more hosts have other keys: see bully-agent doctor", len(all)-i))
+		}
+		notes = append(notes, fmt.Sprintf("a host at %s has another key (id %s), and this host has %s: %s",
+			s.Name, s.Differ, a.keys.Load().text(), key.OneForAll(a.keys.Load().file)))
+	}
+	return notes
 }

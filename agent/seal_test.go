@@ -144,8 +144,8 @@ func (w *told) count(words ...string) (n int) {
 
 // strangers runs two sealed agents and a third with other keys for three minutes: it
 // becomes no member, and people are told, once a minute at most. It gives what the first
-// and the third said, and what status notes on the third.
-func strangers(t *testing.T, third key.Ring) (inside, outside *told, notes string) {
+// and the third said, and what status notes on the second and on the third.
+func strangers(t *testing.T, third key.Ring) (inside, outside *told, notes [2]string) {
 	inside, outside = &told{}, &told{}
 	synctest.Test(t, func(t *testing.T) {
 		c := newSealedCluster(t, 3)
@@ -173,7 +173,9 @@ func strangers(t *testing.T, third key.Ring) (inside, outside *told, notes strin
 				t.Errorf("%s has %d members, want %d", c.hosts[i].name, s.Members, want)
 			}
 		}
-		notes = strings.Join(c.hosts[2].agent.Status().Notes, "\n")
+		for i, h := range c.hosts[1:] {
+			notes[i] = strings.Join(h.agent.Status().Notes, "\n")
+		}
 		for _, h := range c.hosts {
 			h.stop()
 			<-h.done
@@ -186,8 +188,8 @@ func strangers(t *testing.T, third key.Ring) (inside, outside *told, notes strin
 
 func TestNoKeyAgainstAClusterCase1(t *testing.T) {
 	inside, _, notes := strangers(t, nil)
-	if !strings.Contains(notes, "has a key while this host has none") {
-		t.Errorf("the stranger's status does not say what it may lack: %s", notes)
+	if !strings.Contains(notes[1], "has a key while this host has none") {
+		t.Errorf("the stranger's status does not say what it may lack: %s", notes[1])
 	}
 	if n := inside.count("cause=plain"); n < 1 || n > 4 {
 		t.Errorf("%d lines in three minutes, want one a minute:\n%s", n, strings.Join(inside.lines, ""))
@@ -226,10 +228,18 @@ func TestBackWithoutAKeyCase1(t *testing.T) {
 func TestWrongKeyCase2(t *testing.T) {
 	wrong := sealKey(7)
 	inside, outside, notes := strangers(t, key.Ring{wrong})
-	if !strings.Contains(notes, "it has none of this host's keys") {
-		t.Errorf("the stranger's status does not say why nobody joins: %s", notes)
+	if !strings.Contains(notes[1], "it has none of this host's keys") {
+		t.Errorf("the stranger's status does not say why nobody joins: %s", notes[1])
 	}
 	ours, theirs := sealKey(1).ID.String(), wrong.ID.String()
+	for i, want := range []string{
+		"a host at 10.0.0.3:7950 has another key (id " + theirs + "), and this host has " + ours,
+		"a host at 10.0.0.1:7950 has another key (id " + ours + "), and this host has " + theirs,
+	} {
+		if !strings.Contains(notes[i], want) || strings.Contains(notes[i], "generate") {
+			t.Errorf("status does not name the other, or has it make a key: %q is not in\n%s", want, notes[i])
+		}
+	}
 	// A host hears of it by the other's INIT, or by the answer to its own.
 	for who, w := range map[string]*told{"a member": inside, "the stranger": outside} {
 		if n := w.count("not taken", ours, theirs); n < 1 || n > 8 { // for each of two hosts

@@ -31,7 +31,7 @@ var keyField = field{
 // exposed is the error for a key where it does not belong. Others may have seen it: it is of no use any more.
 func exposed() *Error {
 	return wrong("a key was found: expected the path of a file, since others can read command lines, environments and this file").
-		hint("make a new one: bully-agent key generate")
+		hint("name its file; others may have seen this key, so if it is in use: bully-agent key revoke ID")
 }
 
 // refuseSecrets refuses keys in the environment, which hooks and jobs inherit, whatever the variable is called.
@@ -106,6 +106,6 @@ func (c *Config) Ring() (key.Ring, error) {
 			hint("name its file with --key, or run without, --insecure").at(place{}, "network.key")
 	}
 	return nil, wrong("there is no key in %s, and other hosts can reach %s", n.Key, n.Bind).
-		hint("on the first host: bully-agent key generate; on the others: scp -p FIRST:%s %s; or run without, --insecure", key.Quoted(n.Key), key.Quoted(n.Key)).
+		hint("%s; or run without, --insecure", key.HowToGet(n.Key)).
 		at(place{}, "network.key")
 }

@@ -24,7 +24,7 @@ func TestCase58KeyAsFlagOrVariable(t *testing.T) {
 	line := someKey(t)
 	secret := line[strings.LastIndexByte(line, ' ')+1:]
 	const refused = "a key was found: expected the path of a file, since others can read command lines, environments and this file; " +
-		"hint: make a new one: bully-agent key generate\n"
+		"hint: name its file; others may have seen this key, so if it is in use: bully-agent key revoke ID\n"
 	for name, tt := range map[string]struct {
 		src  Source
 		file string
@@ -88,10 +88,10 @@ func TestCase85StartWithoutAKey(t *testing.T) {
 		"IPv6's":   {host: noHome, env: user, flags: map[string]string{"bind": "[::1]:7950"}},
 		"insecure": {host: noHome, env: user, flags: map[string]string{"insecure": "true"}},
 		"the LAN": {host: noHome, env: user, want: "network.key: there is no key in DIR/home/.config/bully-agent/key, and other hosts can reach 0.0.0.0:7950; " +
-			"hint: on the first host: bully-agent key generate; on the others: scp -p FIRST:DIR/home/.config/bully-agent/key DIR/home/.config/bully-agent/key; " +
+			"hint: on the first host: bully-agent key generate --key DIR/home/.config/bully-agent/key; on the others: scp -p FIRST:DIR/home/.config/bully-agent/key DIR/home/.config/bully-agent/key; " +
 			"or run without, --insecure"},
 		"one address": {host: noHome, env: environment("XDG_CONFIG_HOME", dir), flags: map[string]string{"bind": "10.0.0.1:7950"},
-			want: "network.key: there is no key in DIR/bully-agent/key, and other hosts can reach 10.0.0.1:7950; hint: on the first host: bully-agent key generate; " +
+			want: "network.key: there is no key in DIR/bully-agent/key, and other hosts can reach 10.0.0.1:7950; hint: on the first host: bully-agent key generate --key DIR/bully-agent/key; " +
 				"on the others: scp -p FIRST:DIR/bully-agent/key DIR/bully-agent/key; or run without, --insecure"},
 		"no home": {host: noHome, env: environment("XDG_STATE_HOME", dir), want: "network.key: there is no key, and no home directory to look for one, " +
 			"and other hosts can reach 0.0.0.0:7950; hint: name its file with --key, or run without, --insecure"},
@@ -100,9 +100,9 @@ func TestCase85StartWithoutAKey(t *testing.T) {
 		"insecure, and a key":   {host: alpha(), flags: map[string]string{"key": file, "insecure": "true"}},
 		"systemd's credential":  {host: alpha(), env: environment("CREDENTIALS_DIRECTORY", dir), keys: 1},
 		"systemd without it":    {host: noHome, env: environment("CREDENTIALS_DIRECTORY", dir+"/none", "HOME", dir+"/home"), flags: map[string]string{"bind": "127.0.0.1:7950"}},
-		"a file that is not it": {host: alpha(), flags: map[string]string{"key": dir}, want: "DIR: a directory: expected a file; hint: rmdir DIR && bully-agent key generate --key DIR"},
+		"a file that is not it": {host: alpha(), flags: map[string]string{"key": dir}, want: "DIR: a directory: expected a file; hint: rmdir DIR; on the first host: bully-agent key generate --key DIR; on the others: scp -p FIRST:DIR DIR"},
 		"named and not there": {host: alpha(), flags: map[string]string{"key": dir + "/none", "bind": "127.0.0.1:7950"},
-			want: "DIR/none: there is no such file: expected one with keys; hint: bully-agent key generate --key DIR/none"},
+			want: "DIR/none: there is no such file: expected one with keys; hint: on the first host: bully-agent key generate --key DIR/none; on the others: scp -p FIRST:DIR/none DIR/none"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			flags := map[string][]string{"state-dir": {dir}, "socket": {dir + "/sock"}}

@@ -33,6 +33,9 @@ type Examination struct {
 	JoinError string    `json:"join_error"` // of the last attempt to join that failed
 	Failing   []string  `json:"failing"`    // entries of join that do not give what they should, each in a line
 	Odd       []Odd     `json:"odd"`        // members with other settings
+	Keys      []string  `json:"keys"`       // ids of this host's; empty: none is used
+	OtherKeys []Odd     `json:"other_keys"` // hosts, by address, that share none of them; nothing proves it
+	KeyRemedy string    `json:"key_remedy"` // what mends that
 	OtherJobs []string  `json:"other_jobs"` // members with other jobs
 	Waiting   []Waiting `json:"waiting"`    // for a restart
 	Peers     []Sight   `json:"peers"`      // members that have not left, 16 at most

@@ -110,6 +110,15 @@ func (j *judge) reach() {
 	j.datagrams()
 	j.streams()
 	j.address()
+	j.keys()
+}
+
+// keys names hosts that share none with this one. It is no FAIL: anybody can send what tells of them.
+func (j *judge) keys() {
+	for _, other := range j.OtherKeys {
+		j.say(Warn, "key", j.KeyRemedy, "a host at %s has another key (id %s), and this host has %s",
+			other.Name, other.Differ, strings.Join(j.Keys, " "))
+	}
 }
 
 // others says who could be asked.

@@ -48,6 +48,10 @@ func TestEachFaultIsOneLine(t *testing.T) {
 		{"alone", func(e *control.Examination) { e.Peers, e.Seeds = nil, nil }, ""},
 		{"nobody found", func(e *control.Examination) { e.Peers, e.JoinError = nil, "look up beta: no such host" },
 			"FAIL others: none of beta:7950 was ever heard: look up beta: no such host"},
+		{"a second key was made", func(e *control.Examination) {
+			e.Keys, e.OtherKeys = []string{"4f1c9a02"}, []control.Odd{{Name: "10.0.0.9:7950", Differ: "9e0d71b3"}}
+			e.KeyRemedy = "copy one"
+		}, "warn key: a host at 10.0.0.9:7950 has another key (id 9e0d71b3), and this host has 4f1c9a02"},
 		{"its address has gone", func(e *control.Examination) {
 			each(e, func(p *control.Sight) { *p = control.Sight{Name: p.Name, Trouble: "network is unreachable"} })
 			e.MTU, e.Link, e.LinkRemedy, e.Failing = 0, "10.0.0.1 is on no interface", "put it back", []string{"srv:x.lan: no route"}

@@ -28,7 +28,7 @@ const (
 	noVRRP  = "no VRRP is spoken here"
 	noLVS   = "there is no load balancer here: leave this to keepalived, started with --check, or see deploy/examples/haproxy"
 	noMail  = "no mail is sent: let on_leader_change send it, or an alert of docs/monitoring.md"
-	noKey   = "all hosts share a key here: bully-agent key generate, and copy it"
+	noKey   = "all hosts share a key here: bully-agent key generate on the first, which says how to copy it"
 	hisUser = "hooks and checks run as the user of the agent: use sudo or runuser in the command"
 	process = "it is about keepalived's own processes: see docs/configuration.md"
 	noGARP  = "vip add tells the neighbours at once, five times in 200 ms, and for 5 s more"

@@ -127,7 +127,7 @@ func Parse(file string, text []byte) (Ring, error) {
 		}
 	}
 	if len(problems) == 0 && len(ring) == 0 {
-		return nil, &Error{File: file, Found: "no key in it", Expected: "one to four, a line each", Mend: "rm " + Quoted(file) + " && " + generateCommand(file)}
+		return nil, &Error{File: file, Found: "no key in it", Expected: "one to four, a line each", Mend: "rm " + Quoted(file) + "; " + HowToGet(file)}
 	}
 	if len(problems) > 0 {
 		return nil, errors.Join(problems...)
@@ -239,11 +239,21 @@ func deleteCommand(file string, line int) string {
 // DefaultPath is root's.
 const DefaultPath = "/etc/bully-agent/key"
 
-func generateCommand(file string) string {
-	if file == DefaultPath {
-		return "bully-agent key generate"
+// HowToGet is what there is to do where no key is. A second one on another host would be of
+// another cluster, so nothing else may advise to make one.
+func HowToGet(file string) string {
+	generate, quoted := "bully-agent key generate", Quoted(file)
+	if file != DefaultPath {
+		generate += " --key " + quoted
 	}
-	return "bully-agent key generate --key " + Quoted(file)
+	return fmt.Sprintf("on the first host: %s; on the others: scp -p FIRST:%s %s", generate, quoted, quoted)
+}
+
+// OneForAll is what there is to do where two hosts have different keys. It never has a key
+// sent to the other host, which may be anybody's.
+func OneForAll(file string) string {
+	file = Quoted(file)
+	return fmt.Sprintf("if it is one of yours, the host that came later takes the first one's: scp -p FIRST:%s %s && bully-agent reload", file, file)
 }
 
 // Quoted is a path as a shell takes it.

@@ -71,8 +71,8 @@ func TestCase56BadLines(t *testing.T) {
 	const bytes32 = "expected 32 bytes as 43 characters of base64url; hint: "
 	const take = "take it from a host whose file is right: scp -p HOST:/k/key /k/key"
 	for _, tt := range []struct{ name, text, want string }{
-		{"empty", "", "/k/key: no key in it: expected one to four, a line each; hint: rm /k/key && bully-agent key generate --key /k/key"},
-		{"comments only", "# soon\n", "/k/key: no key in it: expected one to four, a line each; hint: rm /k/key && bully-agent key generate --key /k/key"},
+		{"empty", "", "/k/key: no key in it: expected one to four, a line each; hint: rm /k/key; on the first host: bully-agent key generate --key /k/key; on the others: scp -p FIRST:/k/key /k/key"},
+		{"comments only", "# soon\n", "/k/key: no key in it: expected one to four, a line each; hint: rm /k/key; on the first host: bully-agent key generate --key /k/key; on the others: scp -p FIRST:/k/key /k/key"},
 		{"31 bytes", head + secret[:42], "/k/key:1: 31 bytes, in 42 characters: " + bytes32 + take},
 		{"33 bytes", head + secret + "A", "/k/key:1: 33 bytes, in 44 characters: " + bytes32 + take},
 		{"truncated in the key", head + secret[:20], "/k/key:1: 15 bytes, in 20 characters: " + bytes32 + take},
@@ -153,7 +153,7 @@ func TestCase52To55FilesThatAreRefused(t *testing.T) {
 			d := dir(t, 0o700)
 			must(t, os.Symlink("nowhere", filepath.Join(d, "link")))
 			return filepath.Join(d, "link")
-		}, "KEY: a symbolic link: expected the file itself; hint: rm KEY && bully-agent key generate --key KEY"},
+		}, "KEY: a symbolic link: expected the file itself; hint: rm KEY; on the first host: bully-agent key generate --key KEY; on the others: scp -p FIRST:KEY KEY"},
 		{"case 55: a parent that all can write", func(t *testing.T) string { return file(t, dir(t, 0o777), 0o600) },
 			"KEY: DIR is writable by everyone (mode drwxrwxrwx): expected a directory that only root can change; hint: chmod o-w DIR"},
 		{"case 55: another's parent", func(t *testing.T) string {
@@ -167,13 +167,13 @@ func TestCase52To55FilesThatAreRefused(t *testing.T) {
 			must(t, unix.Mkfifo(p, 0o600))
 			return p
 		},
-			"KEY: a FIFO: expected a file; hint: rm KEY && bully-agent key generate --key KEY"},
+			"KEY: a FIFO: expected a file; hint: rm KEY; on the first host: bully-agent key generate --key KEY; on the others: scp -p FIRST:KEY KEY"},
 		{"a directory", func(t *testing.T) string {
 			p := filepath.Join(dir(t, 0o700), "key")
 			must(t, os.Mkdir(p, 0o700))
 			return p
 		},
-			"KEY: a directory: expected a file; hint: rmdir KEY && bully-agent key generate --key KEY"},
+			"KEY: a directory: expected a file; hint: rmdir KEY; on the first host: bully-agent key generate --key KEY; on the others: scp -p FIRST:KEY KEY"},
 		{"a device", func(t *testing.T) string { return "/dev/null" }, "KEY: a device: expected a file; hint: " + anotherFile},
 		{"a socket", func(t *testing.T) string {
 			p := filepath.Join(dir(t, 0o700), "key")
@@ -183,9 +183,9 @@ func TestCase52To55FilesThatAreRefused(t *testing.T) {
 			return p
 		}, "KEY: a socket: expected a file; hint: " + anotherFile},
 		{"a name of two lines", func(t *testing.T) string { return filepath.Join(dir(t, 0o700), "it's\n\"a\"") },
-			`"DIR/it's\n\"a\"": there is no such file: expected one with keys; hint: bully-agent key generate --key $'DIR/it\'s\n"a"'`},
+			`"DIR/it's\n\"a\"": there is no such file: expected one with keys; hint: on the first host: bully-agent key generate --key $'DIR/it\'s\n"a"'; on the others: scp -p FIRST:$'DIR/it\'s\n"a"' $'DIR/it\'s\n"a"'`},
 		{"nothing", func(t *testing.T) string { return filepath.Join(dir(t, 0o700), "key") },
-			"KEY: there is no such file: expected one with keys; hint: bully-agent key generate --key KEY"},
+			"KEY: there is no such file: expected one with keys; hint: on the first host: bully-agent key generate --key KEY; on the others: scp -p FIRST:KEY KEY"},
 		{"below a file", func(t *testing.T) string { return filepath.Join(file(t, dir(t, 0o700), 0o600), "key") },
 			"KEY: it cannot be read: not a directory: expected a file that uid 0 can read; hint: " + anotherFile},
 	} {

@@ -76,7 +76,7 @@ func checkKind(path string) error {
 	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return &Error{File: path, Found: "there is no such file", Expected: "one with keys", Mend: generateCommand(path), cause: fs.ErrNotExist}
+		return &Error{File: path, Found: "there is no such file", Expected: "one with keys", Mend: HowToGet(path), cause: fs.ErrNotExist}
 	case err != nil:
 		return cannotRead(path, err)
 	case !info.Mode().IsRegular():
@@ -86,7 +86,7 @@ func checkKind(path string) error {
 }
 
 func ofKind(path string, mode fs.FileMode) error {
-	err := &Error{File: path, Expected: "a file", Mend: "rm " + Quoted(path) + " && " + generateCommand(path)}
+	err := &Error{File: path, Expected: "a file", Mend: "rm " + Quoted(path) + "; " + HowToGet(path)}
 	switch {
 	case mode&fs.ModeSymlink != 0:
 		err.Found, err.Expected = "a symbolic link", "the file itself"
@@ -94,7 +94,7 @@ func ofKind(path string, mode fs.FileMode) error {
 			err.Mend = fmt.Sprintf("rm %s && cp -p %s %s", Quoted(path), Quoted(target), Quoted(path))
 		}
 	case mode.IsDir():
-		err.Found, err.Mend = "a directory", "rmdir "+Quoted(path)+" && "+generateCommand(path)
+		err.Found, err.Mend = "a directory", "rmdir "+Quoted(path)+"; "+HowToGet(path)
 	case mode&fs.ModeNamedPipe != 0:
 		err.Found = "a FIFO"
 	case mode&fs.ModeSocket != 0:
@@ -106,7 +106,7 @@ func ofKind(path string, mode fs.FileMode) error {
 }
 
 // anotherFile is for what a person meant something else by, and nobody should remove for a key.
-const anotherFile = "name another file: bully-agent key generate --key FILE"
+const anotherFile = "name another file: --key FILE"
 
 // Make makes a file with these keys for a user, and the directories that lead to it. It
 // never takes the place of anything: then the error is fs.ErrExist, too, and nothing has

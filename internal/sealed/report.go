@@ -28,6 +28,7 @@ type Report struct {
 	Begun    uint64            // sessions, ever
 	Sealed   uint64            // frames and gossip out
 	Opened   uint64            // and in
+	Odd      []Stranger        // that share no key with this host, 16 at most
 	Dropped  map[string]uint64 // datagrams and streams that were not taken, by cause
 }
 
@@ -35,6 +36,8 @@ type Report struct {
 func (l *LAN) Report() (r Report) {
 	l.locked(func(t *table, now time.Time) {
 		r = Report{Keys: t.ids(), Begun: t.opened, Sealed: l.sealed, Opened: l.opened, Dropped: make(map[string]uint64)}
+		t.odd.forget(now)
+		r.Odd = t.odd.describe()
 		for c, n := range t.count {
 			if n > 0 {
 				r.Dropped[Cause(c).String()] = n

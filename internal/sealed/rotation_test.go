@@ -80,6 +80,12 @@ func TestPhaseSkippedCase70(t *testing.T) {
 			t.Errorf("%s told people %v, expected both ends of it", h.name, h.said)
 		}
 	}
+	for i, h := range r.hosts {
+		other := 2 - i
+		if want := []Stranger{{at(other), []key.ID{testKey(byte(other)).ID}}}; fmt.Sprint(h.odd.describe()) != fmt.Sprint(want) {
+			t.Errorf("%s names as strangers %v, expected %v", h.name, h.odd.describe(), want)
+		}
+	}
 	r.host(2).setKeys(r.now, key.Ring{testKey(2), testKey(1)}) // mended: the second key will do
 	r.say(2, 1, "found")
 	r.run(200 * time.Millisecond)
@@ -87,6 +93,11 @@ func TestPhaseSkippedCase70(t *testing.T) {
 	r.run(time.Second)
 	if len(r.host(1).got) == 0 {
 		t.Error("not heard with the key that both have")
+	}
+	for _, h := range r.hosts {
+		if len(h.odd) != 0 {
+			t.Errorf("%s still has strangers %v, though they share a key", h.name, h.odd)
+		}
 	}
 }
 

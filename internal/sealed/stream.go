@@ -97,9 +97,9 @@ func (l *LAN) call(conn net.Conn, kd kind, to netip.AddrPort) (net.Conn, error) 
 	var resp [handshakeSize]byte
 	n, err := io.ReadFull(conn, resp[:])
 	if err != nil {
-		l.locked(func(t *table, _ time.Time) {
+		l.locked(func(t *table, now time.Time) {
 			switch {
-			case t.onRefusal(at, c, resp[:n]):
+			case t.onRefusal(now, at, c, resp[:n]):
 				err = errNotOurs
 			case t.isForeign(at, resp[:n]):
 				err = errVersion
@@ -138,13 +138,13 @@ func (t *table) streamKey(to netip.AddrPort) *secret {
 }
 
 // onRefusal takes what came in the place of RESP, and reports whether it was a refusal.
-func (t *table) onRefusal(from netip.AddrPort, c *call, b []byte) bool {
+func (t *table) onRefusal(now time.Time, from netip.AddrPort, c *call, b []byte) bool {
 	h, cause := parseHeader(b)
 	if cause != causeNone || h.typ != typeUnknown || h.index != c.index || h.number != c.number {
 		return false
 	}
 	t.count[CauseRefused]++
-	t.note(CauseRefused, from, c.secret.id, parseIDs(b[headerSize:]))
+	t.refusedBy(now, from, c, b)
 	if r := t.route(from); r != nil {
 		r.refused++
 	}

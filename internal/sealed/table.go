@@ -44,6 +44,7 @@ type table struct {
 	peers   map[identity]*peer
 	routes  map[netip.AddrPort]*route
 	byIndex map[uint32]slot
+	odd     strangers // who shares no key with this host
 	count   [causes]uint64
 	opened  uint64    // sessions, ever
 	due     time.Time // when tick has something to do; zero: never
@@ -196,7 +197,7 @@ func (t *table) receive(now time.Time, from netip.AddrPort, b []byte) ([]byte, *
 		case typeResp:
 			cause = t.onResp(now, h, b)
 		case typeUnknown:
-			cause = t.onUnknown(from, h, b)
+			cause = t.onUnknown(now, from, h, b)
 		}
 	}
 	if cause != causeNone {
@@ -324,6 +325,7 @@ func (t *table) claim(now time.Time, p *peer, addr netip.AddrPort) Cause {
 func (t *table) settle(now time.Time, r *route, p *peer) {
 	was := r.peer
 	r.peer, p.addr = p, r.to
+	t.odd.leave(r.to) // it began with a key that we have not, and then with one that we have
 	if was != nil && was != p && was.id == p.id {
 		t.forget(was)
 	}
@@ -380,6 +382,11 @@ func (t *table) examine(now time.Time, from netip.AddrPort, h header, b []byte, 
 // onUnknownKey tells people of both hosts that they share no key (S15).
 func (t *table) onUnknownKey(now time.Time, from netip.AddrPort, h header, b []byte) {
 	t.note(CauseKey, from, t.ids(), key.ID(h.index))
+	at := from
+	if h.kind != kindDatagrams {
+		at = netip.AddrPortFrom(from.Addr(), 0)
+	}
+	t.odd.meet(now, at, []key.ID{key.ID(h.index)})
 	if h.kind == kindDatagrams && t.door.unknown.take(now, wire.ID{}, from.Addr()) {
 		_ = t.emit(from, appendUnknown(t.out[:0], indexOf(b), h.number, t.ids()))
 	}
@@ -388,13 +395,23 @@ func (t *table) onUnknownKey(now time.Time, from netip.AddrPort, h header, b []b
 // indexOf is the index that the sender of an INIT or RESP has chosen.
 func indexOf(b []byte) uint32 { return binary.BigEndian.Uint32(b[headerSize:]) }
 
-func (t *table) onUnknown(from netip.AddrPort, h header, b []byte) Cause {
+func (t *table) onUnknown(now time.Time, from netip.AddrPort, h header, b []byte) Cause {
 	r := t.byIndex[h.index].route
 	if r == nil || r.call == nil || r.call.number != h.number {
 		return CauseIndex
 	}
-	t.note(CauseRefused, from, r.call.secret.id, parseIDs(b[headerSize:]))
+	t.refusedBy(now, from, r.call, b)
 	return CauseRefused
+}
+
+// refusedBy tells people of a host that answers a call with UNKNOWN. It is asked once more
+// with another key of ours, so who has a later one is no stranger.
+func (t *table) refusedBy(now time.Time, from netip.AddrPort, c *call, b []byte) {
+	theirs := parseIDs(b[headerSize:])
+	t.note(CauseRefused, from, c.secret.id, theirs)
+	if !slices.ContainsFunc(theirs, func(id key.ID) bool { return t.find(id) != nil }) {
+		t.odd.meet(now, from, theirs)
+	}
 }
 
 func (t *table) onResp(now time.Time, h header, b []byte) Cause {

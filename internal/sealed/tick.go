@@ -205,6 +205,7 @@ func (t *table) setKeys(now time.Time, ring key.Ring) {
 	for _, k := range ring {
 		t.ring = append(t.ring, newSecret(k))
 	}
+	t.odd.forget(now, t.ids()...)
 	for _, p := range t.peers {
 		for _, s := range p.sessions() {
 			if end := now.Add(revokedIn); t.find(s.key) == nil && end.Before(s.diesAt) {
