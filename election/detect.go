@@ -16,8 +16,8 @@ type pulse struct {
 	interval        time.Duration // announced by the leader
 }
 
-// beat takes a heartbeat at now; last is when the one before came, zero if this
-// is the leader's first.
+// beat takes a heartbeat that came at now, if no copy of it was late; last is when the
+// one before did, zero if this is the leader's first.
 func (p *pulse) beat(now time.Time, announced time.Duration, last time.Time) {
 	if announced <= 0 {
 		return
@@ -29,6 +29,9 @@ func (p *pulse) beat(now time.Time, announced time.Duration, last time.Time) {
 	gap := now.Sub(last)
 	if gap > 6*announced {
 		return // an outage, not a rhythm
+	}
+	if gap < announced/2 {
+		return // another copy of the last one
 	}
 	p.deviation += ((p.mean - gap).Abs() - p.deviation) / 4
 	p.mean += (gap - p.mean) / 8

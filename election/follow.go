@@ -15,8 +15,9 @@ func (n *Node) onHeartbeat(p *peer, f *wire.Frame) {
 	if f.Epoch != n.epoch {
 		n.beatAt = time.Time{} // another leader has a rhythm of its own
 	}
-	n.pulse.beat(n.now, n.intervalOf(f.Interval), n.beatAt)
-	n.beatAt = n.now
+	due := n.now.Add(-min(spanOf(f.Late), n.cfg.Heartbeat)) // when the first copy of a repetition would have come (M35)
+	n.pulse.beat(due, n.intervalOf(f.Interval), n.beatAt)
+	n.beatAt = later(n.beatAt, due)
 	n.accept(p, f)
 	n.waits = f.Flags&wire.Wait != 0
 	n.lingerOn(p)

@@ -64,11 +64,8 @@ func TestStepDownGoesToTheNextBest(t *testing.T) {
 			n.happens(Command{Verb: StepDown, For: time.Second, Token: 4})
 			n.expects("send n2 PREPARE")
 			declines(n)
-			last := n.pending[len(n.pending)-1]
 			n.forgets()
-			if sent, ok := last.(Send); !ok || sent.Frame.Kind != wire.Prepare || sent.To != n.actor(1).member(Alive).Addr {
-				t.Fatalf("then it said %v", last)
-			}
+			n.lastTo(1, wire.Prepare)
 			n.hears(n.actor(1).ready(true))
 			n.expects("lead → stopping cause=stepped-down", "stop hook", "lose hook cause=stepped-down")
 		})

@@ -59,6 +59,12 @@ func (n *Node) beat() {
 	if n.isQuorum() {
 		n.bind(n.reign.epoch, n.cfg.Lease) // self is a voter (M4)
 	}
+	n.sendBeats()
+	n.awaitAcks()
+}
+
+// sendBeats sends a heartbeat to everybody whose turn it is.
+func (n *Node) sendBeats() {
 	all := n.heartbeatAudience()
 	if len(all) <= fastFanOut {
 		for _, p := range all {
@@ -101,10 +107,11 @@ func (n *Node) heartbeatAudience() []*peer {
 	return out
 }
 
-func (n *Node) sendHeartbeat(p *peer, interval time.Duration) {
-	f := wire.Frame{Kind: wire.Heartbeat, Flags: wire.Active | wire.AckReq | n.waitFlag(), Epoch: n.reign.epoch,
+func (n *Node) sendHeartbeat(p *peer, interval time.Duration) { n.sendTo(p, n.heartbeat(interval)) }
+
+func (n *Node) heartbeat(interval time.Duration) wire.Frame {
+	return wire.Frame{Kind: wire.Heartbeat, Flags: wire.Active | wire.AckReq | n.waitFlag(), Epoch: n.reign.epoch,
 		Lease: millis(n.cfg.Lease), Interval: millis(interval), RosterVersion: n.saved.Roster.Version}
-	n.sendTo(p, f)
 }
 
 // onHeartAck renews the lease from the moment that the acknowledged heartbeat
@@ -128,6 +135,7 @@ func (n *Node) onAcknowledged(p *peer, seq uint32) {
 	}
 	n.sampleRTT(p, sent)
 	n.noteLate(sent)
+	n.onBeatAcked(p, sent)
 	if !p.mayAcknowledge() {
 		return // needAcks counts none of them either
 	}

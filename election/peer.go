@@ -16,7 +16,7 @@ type peer struct {
 	rtt          rtt
 	received     window // of this life's sequence numbers
 	seq          uint32 // last number we sent it (M14: one series per destination)
-	sent         [16]sentAt
+	sent         [64]sentAt
 	resigned     uint64    // tombstone: the highest counter that this owner resigned
 	silent       bool      // did not answer in this round
 	jobs         jobLane   `pack:"-"` // of this life's frames about jobs, which Step does not take
@@ -33,6 +33,7 @@ type peer struct {
 	refused      int       // frames in a row whose numbers were seen
 	probedAt     time.Time // when its last question about us that is outside the window was answered
 	unseen       bool      // the failure detector has not seen this life yet: only its frames tell of it
+	repeats      repeats   // of the last heartbeat to it
 }
 
 // numbers are what was taken of one life.
@@ -42,7 +43,9 @@ type numbers struct {
 	jobs     jobLane `pack:"-"`
 }
 
-// sentAt remembers when a numbered frame went out, for round trips and leases.
+// sentAt remembers when a numbered frame went out, for round trips and leases. There are
+// 64 for each peer: a round trip of 200 ms and a heartbeat that is sent three times each
+// 50 ms need twelve, and an acknowledgement of what is forgotten is worth nothing.
 type sentAt struct {
 	seq   uint32
 	at    time.Time

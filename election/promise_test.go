@@ -9,7 +9,7 @@ import (
 
 // A promise holds for as long as the grant says, and one that is over stays over.
 
-// The sixteen numbers that a node remembers of a destination are used again: an old
+// The 64 numbers that a node remembers of a destination are used again: an old
 // acknowledgement must not count from the sending of a newer frame.
 func TestAnAcknowledgementOfAForgottenNumber(t *testing.T) {
 	n := storyOf(t, 3, Config{}, 1, 2)
@@ -19,7 +19,7 @@ func TestAnAcknowledgementOfAForgottenNumber(t *testing.T) {
 	late := n.actor(1).replies(wire.Heartbeat, wire.Frame{Kind: wire.HeartAck, Epoch: n.node.epoch})
 	n.waits(100 * time.Millisecond)
 	n.forgets()
-	for range 16 {
+	for range 64 {
 		n.hearsAndForgets(n.actor(1).says(wire.Frame{Kind: wire.Query}))
 	}
 	end := n.node.leaseEnd()

@@ -19,6 +19,8 @@ const (
 	muteTimer
 	// beatTimer is armed by each heartbeat for the next one.
 	beatTimer
+	// repeatTimer is armed by a heartbeat, for those that have not acknowledged it.
+	repeatTimer
 	// suspectTimer is armed by each sign of the leader's life: from then on its
 	// silence is suspicious.
 	suspectTimer
@@ -82,6 +84,7 @@ var timerTable = [timerCount]struct {
 	stepDownTimer: {name: "step-down", scope: ofReign, stage: beforeAll},
 	muteTimer:     {name: "mute", stage: beforeEvent},
 	beatTimer:     {name: "beat", scope: ofReign, stage: afterEvent},
+	repeatTimer:   {name: "repeat", scope: ofReign, stage: afterEvent},
 	suspectTimer:  {name: "suspect", scope: ofState, stage: afterEvent, isSilence: true},
 	queryTimer:    {name: "query", scope: ofState, stage: afterEvent},
 	preemptTimer:  {name: "preempt", scope: ofState, stage: afterEvent},
@@ -112,6 +115,8 @@ func (n *Node) expire(t timer) {
 		n.endMute()
 	case beatTimer:
 		n.beat()
+	case repeatTimer:
+		n.repeatBeat()
 	case suspectTimer:
 		n.becomeSuspicious(LeaderSilent)
 	case queryTimer:

@@ -191,6 +191,7 @@ func (n *Node) becomeStopping(cause Cause, end ending) {
 	n.timers.disarm(stepDownTimer)
 	if !end.planned {
 		n.timers.disarm(beatTimer)
+		n.timers.disarm(repeatTimer)
 	}
 	n.flaps.add(n.now)
 	if token := n.reign.transfer.token; token != 0 {

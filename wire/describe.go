@@ -83,6 +83,9 @@ func (t *text) body(f *Frame) {
 		t.span("lease", f.Lease)
 		t.span("interval", f.Interval)
 		t.number("roster", uint64(f.RosterVersion))
+		if f.Late > 0 {
+			t.span("late", f.Late)
+		}
 	case HeartAck:
 		t.rosterFlags(f.AckFlags)
 		t.echo(f)

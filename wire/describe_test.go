@@ -31,6 +31,8 @@ func TestFrameText(t *testing.T) {
 			"CID from=f0e0d0c0 seq=18 round=0 epoch=42/f0e0d0c0 state=leads hbAge=0ms remain=210ms"},
 		{Frame{Kind: Heartbeat, Sender: b, Seq: 6, Epoch: e, Lease: 400, Interval: 50, RosterVersion: 1, Flags: Active},
 			"HEARTBEAT from=f0e0d0c0 seq=6 round=0 epoch=42/f0e0d0c0 lease=400ms interval=50ms roster=1 flags=active"},
+		{Frame{Kind: Heartbeat, Sender: b, Seq: 7, Epoch: e, Lease: 400, Interval: 50, Late: 10, Flags: Retx},
+			"HEARTBEAT from=f0e0d0c0 seq=7 round=0 epoch=42/f0e0d0c0 lease=400ms interval=50ms roster=0 late=10ms flags=retx"},
 		{Frame{Kind: HeartAck, Sender: a, Seq: 101, Epoch: e, EchoSeq: 6},
 			"HB_ACK from=00112233 seq=101 round=0 epoch=42/f0e0d0c0 echo=6"},
 		{Frame{Kind: HeartAck, Sender: a, Seq: 101, Epoch: e, EchoSeq: 6, AckFlags: KnowsNoRoster},

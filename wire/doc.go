@@ -69,10 +69,11 @@
 //	 80   4  heartbeat_age   ms
 //	 84   4  remain          ms that the leader's lease still runs
 //
-//	HEARTBEAT (7), 12 bytes
+//	HEARTBEAT (7), 16 bytes
 //	 76   4  lease           ms
 //	 80   4  interval        ms to the next one
 //	 84   4  roster_version  of the roster
+//	 88   4  late            ms since it was sent first; 0 unless it is repeated
 //
 //	HB_ACK (8), 8 bytes
 //	 76   4  echo_seq

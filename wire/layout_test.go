@@ -65,6 +65,7 @@ var bodyRows = map[Kind][]row{
 	},
 	Heartbeat: {
 		{76, 4, "lease", "Lease"}, {80, 4, "interval", "Interval"}, {84, 4, "roster_version", "RosterVersion"},
+		{88, 4, "late", "Late"},
 	},
 	HeartAck: {
 		{76, 4, "echo_seq", "EchoSeq"}, {80, 1, "ack_flags", "AckFlags"}, {81, 3, "pad", ""},

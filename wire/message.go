@@ -261,6 +261,7 @@ type Frame struct {
 	Remain        uint32        // COORD_ACK, CID: ms that a lease or promise still runs
 	Knowledge     Knowledge     // CID
 	Interval      uint32        // HEARTBEAT: ms to the next one
+	Late          uint32        // HEARTBEAT: ms since it was sent first; 0 unless it is a repetition
 	AckFlags      uint8         // HB_ACK: what the sender says of its roster, see KnowsNoRoster
 	Successor     ID            // RESIGN: who shall claim at once; zero for nobody
 	Purpose       Purpose       // PROBE
