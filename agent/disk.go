@@ -114,16 +114,16 @@ func checkExpect(expect int, r election.Roster) error {
 // hintDamaged says what to do about a state file that cannot be read. A voter
 // whose disk holds what it held some time ago has forgotten what it promised
 // since, and could grant it again: in quorum mode only a new id is safe.
-func (s *seat) hintDamaged(err error) error {
+func hintDamaged(err error, isQuorum bool, name string) error {
 	var refused *Refusal
 	switch {
 	case !errors.As(err, &refused):
 	case errors.Is(err, durable.ErrNewer):
 		refused.Hint = "start that version again"
 	case !errors.Is(err, durable.ErrCorrupt) && !errors.Is(err, errSense):
-	case s.tally.mode() == modeQuorum:
+	case isQuorum:
 		refused.Hint = "restore no backup, which has forgotten what this voter promised: move the file away, start the agent as a new " +
-			"node, and forget " + s.name + " on the host that leads, so that it takes its old place"
+			"node, and forget " + name + " on the host that leads, so that it takes its old place"
 	default:
 		refused.Hint = "move it away: the agent then starts as a new node with a new id, and learns the epoch from the others; " +
 			"restore a backup only if no other host has run since"

@@ -125,7 +125,7 @@ func openSeat(cfg seatConfig, around surroundings) (*seat, error) {
 	s.tally = &tally{settings: &s.election, dir: cfg.dir, known: around}
 	var err error
 	if s.state, err = openState(cfg.dir, cfg.cluster); err != nil {
-		return nil, s.hintDamaged(err)
+		return nil, hintDamaged(err, s.tally.mode() == modeQuorum, s.name)
 	}
 	s.tally.self, s.debt = s.state.ID, s.state.saved.Promoted
 	if s.history, err = openHistory(cfg.dir, cfg.log); err != nil {

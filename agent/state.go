@@ -122,6 +122,11 @@ func (s *stateFile) load(cluster string) error {
 		s.identity = identity{ID: newID(), Cluster: cluster} // on disk with the first write
 		return nil
 	}
+	return s.take(path, slot, err, cluster)
+}
+
+// take decodes what was read, and says why a start would be refused.
+func (s *stateFile) take(path string, slot durable.Slot, err error, cluster string) error {
 	if err == nil {
 		err = s.decode(slot)
 	}
@@ -133,6 +138,23 @@ func (s *stateFile) load(cluster string) error {
 			"state directory %s belongs to cluster %q, not %q", s.dir, s.Cluster, cluster)
 	}
 	return nil
+}
+
+// CheckState says of settings, before a start, whether an agent would refuse to start with what
+// its state directory holds. It changes nothing, and an agent may be running there. Where there
+// is no state, or none that this process may read, it finds nothing; else the error is a *Refusal.
+func CheckState(dir, cluster, name string, expect int) error {
+	path := filepath.Join(dir, stateName)
+	slot, err := durable.PeekSlot(path, stateFormat)
+	var inTheWay *os.PathError
+	if errors.As(err, &inTheWay) {
+		return nil // the start says what is wrong with a path
+	}
+	s := &stateFile{dir: dir}
+	if err := s.take(path, slot, err, cluster); err != nil {
+		return hintDamaged(err, expect > 0, name)
+	}
+	return checkExpect(expect, s.saved.Roster)
 }
 
 // newID is a UUIDv4 (RFC 9562, 5.4).

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/user"
@@ -66,7 +67,7 @@ func checkConfig(c *call) error {
 	}
 	cfg, err := config.Load(src)
 	if err == nil && !c.Bool("no-host") {
-		err = c.checkHere(cfg)
+		err = errors.Join(c.checkHere(cfg), checkState(cfg))
 	}
 	if err != nil {
 		return err

@@ -193,6 +193,11 @@ func checkHost(cfg *config.Config) error {
 	return cfg.CheckHost()
 }
 
+// checkState refuses today what the next start would refuse, when nobody looks.
+func checkState(cfg *config.Config) error {
+	return agent.CheckState(cfg.Node.StateDir, cfg.Cluster, cfg.Node.Name, cfg.Election.Expect)
+}
+
 func logConfig(log hclog.Logger, cfg *config.Config, path string) {
 	if path == "" {
 		log.Info("no configuration file read", "default", defaultConfigFile)

@@ -160,6 +160,9 @@ func (r *reloader) reload() (agent.Reloaded, error) {
 	if err != nil {
 		return agent.Reloaded{}, err
 	}
+	if err := checkState(next); err != nil {
+		return agent.Reloaded{}, err
+	}
 	ring, err := next.Ring()
 	if err != nil && !r.hasGivenUp() {
 		return agent.Reloaded{}, err

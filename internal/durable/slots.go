@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"os"
 	"path/filepath"
+
+	"golang.org/x/sys/unix"
 )
 
 // Slots is a file of two slots of one page each, written alternately: a write that
@@ -136,6 +139,21 @@ func OpenSlots(path string, format Format) (*Slots, Slot, error) {
 		return nil, Slot{}, err
 	}
 	return s, newest, nil
+}
+
+// PeekSlot reads the newest slot of a file, whoever's it is and whoever writes it meanwhile: for
+// people who ask before a start, never to start with.
+func PeekSlot(path string, format Format) (Slot, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0) // a FIFO must not hang
+	if err != nil {
+		return Slot{}, err
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, 2*SlotSize))
+	if err != nil {
+		return Slot{}, err
+	}
+	return format.newest(content)
 }
 
 // Write puts content into the slot that does not hold the present one and syncs it.
