@@ -34,8 +34,11 @@ func (nominator) onOK(n *Node, p *peer, f *wire.Frame) {
 	}
 }
 
-// onHelperLost names the next best; without one the round starts again.
+// onHelperLost names the next best; without one the round starts again. Who let the
+// nomination pass may go on talking, so silence alone does not strike it off.
 func (nominator) onHelperLost(n *Node) {
+	lost := n.contest.helper
+	n.contest.volunteers = slices.DeleteFunc(n.contest.volunteers, func(id wire.ID) bool { return id == lost })
 	if next := n.bestVolunteer(); next != nil {
 		n.nominate(next, 0)
 		return
@@ -64,7 +67,7 @@ func (nominator) onNominate(n *Node, p *peer, f *wire.Frame) {
 	case n.leaderIsFresh():
 		n.onQuery(p, f)
 		return
-	case !n.isElectable() || n.state == Stopping || n.state == Observe:
+	case !n.isElectable() || n.state == Stopping || n.state == Observe || n.canvassedInVain():
 		n.count("nomination-declined") // the starter goes on to the next best
 		return
 	case n.state == Follow || n.state == Suspect || n.state == Claiming:
