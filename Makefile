@@ -5,7 +5,7 @@ PACKAGES = ./...
 FUZZCOUNT ?= 100000
 BINARY = bully-agent
 
-.PHONY: build test check fmt vet static gosec vuln tidy race fuzz bench sim e2e soak figures beside pictures settings mutants lab dist reproducible cross clean
+.PHONY: build test check fmt vet static gosec vuln tidy race fuzz bench sim graphs e2e soak figures beside pictures settings mutants lab dist reproducible cross clean
 
 build: ## a static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o $(BINARY) .
@@ -59,6 +59,9 @@ bench:
 
 sim: ## ten minutes of simulated faults on all cores
 	$(GO) run . sim --for 10m --seed $$(date +%s)
+
+graphs: ## a thousand networks in which links stay cut, for ten minutes each: a quarter of an hour
+	BULLY_GRAPHS=1000 $(GO) test -count=1 -timeout 3h -v -run '^TestQ1' ./internal/sim
 
 e2e: build ## long tests in network namespaces and containers; needs root
 	BULLY_E2E=long $(GO) test -count=1 -timeout 60m -v ./internal/test/e2e ./internal/test/boot ./deploy/...

@@ -26,16 +26,7 @@ var electionKinds = []wire.Kind{wire.Election, wire.Canvass, wire.Answer, wire.C
 // weather, and switches the leader's host off. The mode is available unless o
 // says quorum.
 func Fail(o Options) Failover {
-	w := newWorld(&o)
-	w.mixed, w.beyond, w.nearEnd = noFault, noFault, false
-	if w.mode = o.Mode; w.mode == 0 {
-		w.mode = Available
-	}
-	w.base = election.Config{MinAcks: election.AutoMinAcks, Heartbeat: profiles[0].heartbeat, Lease: profiles[0].lease,
-		StopBudget: profiles[0].stop, Algorithm: w.base.Algorithm}
-	w.weather = weather{delay: 200 * time.Microsecond, jitter: 300 * time.Microsecond}
-	w.hookTimes = hookTimes{become: time.Millisecond, lose: time.Millisecond, timeout: time.Second}
-	w.deadAfter, w.aliveAfter = 6*time.Second, time.Second
+	w := newCalm(&o)
 	w.populate()
 	w.castAlike()
 	w.record = newRecord(w.net.size)

@@ -15,6 +15,7 @@ const (
 	OneWayCut
 	PairCut
 	ChainCut // hosts reach only their neighbours
+	LinksCut // between some pairs, for good
 	Partition
 	CutOff // one host from all others
 	Heal
@@ -124,7 +125,7 @@ const (
 
 var faultNames = [faultKinds]string{
 	Loss: "loss", BurstLoss: "burst-loss", Duplicate: "duplicate", Reorder: "reorder", DelaySpike: "delay-spike",
-	OneWayCut: "one-way-cut", PairCut: "pair-cut", ChainCut: "chain-cut", Partition: "partition", CutOff: "cut-off", Heal: "heal",
+	OneWayCut: "one-way-cut", PairCut: "pair-cut", ChainCut: "chain-cut", LinksCut: "links-cut", Partition: "partition", CutOff: "cut-off", Heal: "heal",
 	Truncated: "truncated", BitFlip: "bit-flip", Replay: "replay", ForeignCluster: "foreign-cluster",
 	FalseDead: "false-dead", NeverDead: "never-dead", Flapping: "flapping", LateDetector: "late-detector",
 	LeaveBeforeJoin: "leave-before-join", JoinBeforeLeave: "join-before-leave", MissedRestart: "missed-restart",

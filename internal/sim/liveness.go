@@ -68,8 +68,11 @@ func (w *World) settle() {
 	}
 	w.i13NoChangeWithoutACause()
 	w.i12BestLeads()
-	if w.unusual.endsDark && w.failure == nil && w.mixed == noFault && w.beyond == noFault {
+	switch isWell := w.failure == nil && w.mixed == noFault && w.beyond == noFault; {
+	case isWell && w.unusual.endsDark:
 		w.endInTheDark()
+	case isWell && w.links.ends:
+		w.endWithLinksCut()
 	}
 }
 

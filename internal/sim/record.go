@@ -11,7 +11,7 @@ import (
 )
 
 // invariants is one more than the highest number of an invariant.
-const invariants = 26
+const invariants = 27
 
 // Violation is a broken invariant.
 type Violation struct {

@@ -83,6 +83,7 @@ func newWorld(o *Options) *World {
 	w.drawKeepers(o)
 	w.drawJobs(o)
 	w.drawBars(o)
+	w.drawLinks(o)
 	w.traceBeats = o.Beats
 	return w
 }

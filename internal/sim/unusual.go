@@ -221,6 +221,9 @@ func (w *World) describe() string {
 	for _, f := range w.unusual.has {
 		text += ", " + f.String()
 	}
+	if w.links.ends {
+		text += ", " + LinksCut.String()
+	}
 	switch {
 	case w.attack.kind == Forger:
 		text += ", a forger"

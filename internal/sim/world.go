@@ -28,6 +28,7 @@ type World struct {
 	resource resource
 	unusual  unusual
 	bars     bars
+	links    links
 	attack   attack
 	keepers  keepers
 	jobs     *jobWorld // nil: this schedule has none
