@@ -27,7 +27,7 @@ func (r *Runner) TakeOver(within time.Duration) (epoch uint64, ok bool) {
 		due = time.Now().Add(within)
 	}
 	if r.reign == nil {
-		return r.takeEnding(due)
+		return r.takeEnding(due, within)
 	}
 	ev := *r.reign
 	ev.Kind, ev.Cause, ev.Time, ev.Within = LoseLeadership, causeAgentDied, time.Now(), within
@@ -41,8 +41,9 @@ func (r *Runner) TakeOver(within time.Duration) (epoch uint64, ok bool) {
 }
 
 // takeEnding takes over a leadership whose end the agent has asked for; the caller holds
-// mu. One that is ended once more has no bound, and gets none.
-func (r *Runner) takeEnding(due time.Time) (epoch uint64, ok bool) {
+// mu. One that is ended once more has no bound, and gets none. A become-leader hook that is
+// still being ended has its share of the bound.
+func (r *Runner) takeEnding(due time.Time, within time.Duration) (epoch uint64, ok bool) {
 	if c := r.current; c != nil && c.kind == LoseLeadership && !c.isRedo && !c.taken {
 		r.takenOver, c.taken, c.again = c.epoch, true, due
 		c.leash.limit(due)
@@ -57,6 +58,7 @@ func (r *Runner) takeEnding(due time.Time) (epoch uint64, ok bool) {
 		if q.due.IsZero() || !due.IsZero() && due.Before(q.due) {
 			q.due = due
 		}
+		r.end(q.Epoch.Counter, within)
 		return q.Epoch.Counter, true
 	}
 	return 0, false

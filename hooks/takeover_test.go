@@ -138,6 +138,36 @@ func TestTakeOverIsBounded(t *testing.T) {
 	}
 }
 
+// The agent had asked for the lose hook, which waits for the become hook to end, and then
+// it died: both have ended when the take-over's bound has passed, and the lose hook runs
+// once more after it.
+func TestTakeOverBoundsWhatWaits(t *testing.T) {
+	const stubborn = "trap '' TERM; while :; do sleep 0.01; done"
+	for name, within := range map[string]time.Duration{"with more time": patience, "with no bound": 0} {
+		t.Run(name, func(t *testing.T) {
+			const bound = 400 * time.Millisecond
+			g := startRig(t, scripts{BecomeLeader: note + stubborn,
+				LoseLeadership: "echo $BULLY_CAUSE:$BULLY_ATTEMPT >>order; test $BULLY_ATTEMPT -gt 1 || { " + stubborn + "; }"}, Config{})
+			g.become(1)
+			g.Until("the become hook", func() bool { return len(g.lines("order")) == 1 })
+			begun := time.Now()
+			g.loseWithin(1, within)
+			g.takesOver(bound, 1)
+			g.wants(BecomeLeader, 1, false, true)
+			if took := time.Since(begun); took > patience/6 {
+				t.Errorf("the become hook has ended after %v, want it before the bound of %v", took, bound)
+			}
+			if res := g.wants(LoseLeadership, 1, true, true); !res.TakenOver {
+				t.Errorf("result %+v", res)
+			}
+			if took := time.Since(begun); took < bound || took > patience/3 {
+				t.Errorf("the second attempt has ended after %v, want it soon after the bound of %v", took, bound)
+			}
+			g.ordered("become-leader:1 test:1 agent-died:2")
+		})
+	}
+}
+
 // An agent that goes on in the middle of it, and is in a hurry, cuts nothing short.
 func TestTakeOverIsNotHurried(t *testing.T) {
 	g := startRig(t, scripts{BecomeLeader: note, LoseLeadership: note + "read go <gate"}, Config{})
