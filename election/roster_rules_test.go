@@ -157,3 +157,29 @@ func TestAFullRosterTakesNobodyIn(t *testing.T) {
 	n.acksWith(4, wire.KnowsNoRoster)
 	n.expects()
 }
+
+// A leader first confirms the roster that it found, and that takes a moment in which a
+// voter can fall silent. It makes the change that was waiting only if it would keep its
+// lease by that.
+func TestAConfirmedRosterIsNotChangedAtThePriceOfTheLease(t *testing.T) {
+	n := voterOf(t, 5, Saved{}, 1, 2, 3, 4)
+	n.leadsVoters(1, 2)
+	beats := func(times int) { // host 2 is silent, and host 4 makes a majority of five with host 1
+		for range times {
+			n.waits(50 * time.Millisecond)
+			n.forgets()
+			n.acks(1)
+			n.forgets()
+			n.acks(4)
+			n.forgets()
+		}
+	}
+	beats(4)
+	n.happens(Command{Verb: Forget, Force: true, To: hostID(4), Token: 5})
+	n.expectsSome("save roster=16/5")
+	beats(2)
+	n.hasRoster(1)
+	n.hasRoster(4)
+	n.expects("reply " + ErrRosterPending.Error())
+	n.is(Lead)
+}

@@ -390,3 +390,31 @@ func TestM26_AFollowerWaitsForTheWill(t *testing.T) {
 		}
 	})
 }
+
+// While the roster changes both majorities bind, so a death frees the voters of both: the
+// one that goes is told until the change holds.
+func TestM24_TheWillIsForTheVotersOfBothRosters(t *testing.T) {
+	n := voterOf(t, 5, Saved{}, 1, 2, 3, 4)
+	n.leadsVoters(3, 4)
+	n.hasConfirmed()
+	n.happens(Command{Verb: Forget, Force: true, To: hostID(1), Token: 1})
+	n.expectsSome("save roster=17/4")
+	beats := func() {
+		for _, number := range []int{3, 4} {
+			n.acks(number)
+		}
+		n.waits(50 * time.Millisecond)
+		n.forgets()
+	}
+	beats()
+	if _, heirs := n.lastWill(); !slices.Equal(heirs, []int{1, 2, 3, 4}) {
+		t.Errorf("while the roster changes the will is for %v", heirs)
+	}
+	n.hasRoster(2)
+	n.hasRoster(3)
+	n.forgets()
+	beats()
+	if _, heirs := n.lastWill(); !slices.Equal(heirs, []int{2, 3, 4}) {
+		t.Errorf("once the change holds the will is for %v", heirs)
+	}
+}

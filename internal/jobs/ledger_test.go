@@ -253,6 +253,21 @@ func TestPruneKeepsTheNewestAndWhatIsOpen(t *testing.T) {
 	}
 }
 
+// A run by hand is of no slot of the schedule: when it is forgotten none is settled, so
+// that what is due at its time still starts.
+func TestAForgottenRunByHandSettlesNoSlot(t *testing.T) {
+	var l Ledger
+	for i := range KeepEnded + 5 {
+		r := Run{Key: Key{Slot: Slot(1000 + i), Manual: true}, Phase: Claimed, Claimed: 1, Timeout: 1}
+		l.Put("a", r.Refused(time.Unix(1, 0)))
+	}
+	l.Prune(time.Unix(1000, 0), []Job{{Name: "a"}})
+	e, _ := l.Entry("a")
+	if len(e.Runs) != KeepEnded || e.settled(1000) {
+		t.Errorf("%d runs are left, and slot 1000 is settled: %v", len(e.Runs), e.settled(1000))
+	}
+}
+
 // A job that is in no table goes after KeepJob or to make room; the table's stay.
 func TestPruneForgetsJobs(t *testing.T) {
 	var l Ledger
