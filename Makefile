@@ -83,7 +83,7 @@ pictures: build ## those of a terminal in the documents, anew
 settings: ## whatever settings are accepted lead: 2,500 drawn from their whole range, in some minutes
 	BULLY_SETTINGS=long $(GO) test -count=1 -timeout 60m -v -run '^TestWhateverIsAcceptedLeads$$' ./election
 
-mutants: ## takes each rule of the election out and shows that something notices: half an hour or more
+mutants: ## takes each rule out and shows that something notices: an hour or more
 	BULLY_MUTANTS=all $(GO) test -count=1 -timeout 3h -v -run '^TestMutants' ./internal/test/mutants
 
 lab: ## five agents on this machine, and faults

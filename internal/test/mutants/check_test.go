@@ -22,10 +22,14 @@ type checker struct {
 	imports types.Importer
 }
 
-// newChecker takes what the mutants' packages import from the build cache.
-func newChecker(t *testing.T) *checker {
+// newChecker takes what the packages in these directories import from the build cache.
+func newChecker(t *testing.T, dirs ...string) *checker {
 	t.Helper()
-	list := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}", "./election/...", "./hooks", "./internal/jobs", "./internal/sim")
+	args := []string{"list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}"}
+	for _, dir := range dirs {
+		args = append(args, "./"+dir)
+	}
+	list := exec.Command("go", args...)
 	list.Dir = root
 	out, err := list.Output()
 	if err != nil {

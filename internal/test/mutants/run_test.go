@@ -23,7 +23,8 @@ const (
 	maxSeeds    = 2000
 	maxPlaying  = 60 * time.Second
 	maxDirected = 40 * time.Second
-	maxKiB      = 2 << 20 // of address space: some mutants never end
+	maxPackage  = 4 * time.Minute // all tests of one that starts processes
+	maxKiB      = 2 << 20         // of address space: some mutants never end
 )
 
 // broad are the tests of packages election, jobs and sim that compare with what was
@@ -58,7 +59,7 @@ type runner struct {
 	t       *testing.T
 	dir     string              // of the binaries
 	self    string              // this test's binary, which has no overlay
-	failing map[string][]string // of a package, the directed tests that fail as it is
+	failing map[string][]string // of a package and a choice of its directed tests, those that fail as it is
 	broken  map[string]bool     // "mode seed" that break as it is
 }
 
@@ -125,7 +126,7 @@ func (r *runner) run(m *mutant, by catcher) *result {
 		return &result{m: m}
 	}
 	res := &result{m: m}
-	if by != byTests && m.modes != "none" {
+	if by != byTests && m.isPlayed() {
 		r.play(res, overlay)
 	}
 	if by != bySchedules {
@@ -135,22 +136,21 @@ func (r *runner) run(m *mutant, by catcher) *result {
 	return res
 }
 
-// runDirected runs the tests of the mutant's packages, and for a mutant of the
-// election's those of package election.
+// runDirected runs the tests of the packages that have to catch the mutant. Those of
+// packages with processes and clocks take long: there only the named ones run.
 func (r *runner) runDirected(res *result, overlay string) {
-	packages := res.m.packages()
-	if !slices.Contains(packages, "internal/jobs") {
-		packages = append(packages, "election")
+	only := ""
+	if !res.m.isSimulated() && len(res.m.tests) > 0 {
+		only = "^(" + strings.Join(res.m.tests, "|") + ")$"
 	}
-	slices.Sort(packages)
-	for _, pkg := range slices.Compact(packages) {
-		failed, err := r.directed(res.m.name, pkg, overlay)
+	for _, pkg := range res.m.tested() {
+		failed, err := r.directed(res.m.name, pkg, overlay, only)
 		if err != nil {
 			r.t.Errorf("%s: %v", res.m.name, err)
 			return
 		}
 		for _, name := range failed {
-			if !slices.Contains(r.failingAnyway(pkg), name) {
+			if !slices.Contains(r.failingAnyway(pkg, only), name) {
 				res.failed = append(res.failed, name)
 			}
 		}
@@ -163,18 +163,19 @@ func (r *runner) runDirected(res *result, overlay string) {
 }
 
 // failingAnyway gives the directed tests that fail without any mutant.
-func (r *runner) failingAnyway(pkg string) []string {
-	if failed, known := r.failing[pkg]; known {
+func (r *runner) failingAnyway(pkg, only string) []string {
+	key := pkg + " " + only
+	if failed, known := r.failing[key]; known {
 		return failed
 	}
-	failed, err := r.directed("plain", pkg, "")
+	failed, err := r.directed("plain", pkg, "", only)
 	if err != nil {
 		r.t.Fatalf("the code as it is: %v", err)
 	}
 	if len(failed) > 0 {
 		r.t.Logf("these fail without any mutant, and count for nothing here: %v", failed)
 	}
-	r.failing[pkg] = failed
+	r.failing[key] = failed
 	return failed
 }
 
@@ -207,17 +208,21 @@ func limited(ctx context.Context, binary string, args ...string) *exec.Cmd {
 var failedTest = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
 var startedTest = regexp.MustCompile(`(?m)^=== RUN   (\w+)`)
 
-// directed gives a package's tests that fail. One that panics or never ends takes
-// the others after it with it.
-func (r *runner) directed(name, pkg, overlay string) ([]string, error) {
+// directed gives a package's tests that fail, of those that match only, if it is not
+// empty. One that panics or never ends takes the others after it with it.
+func (r *runner) directed(name, pkg, overlay, only string) ([]string, error) {
 	binary, err := r.build(name, pkg, overlay)
 	if err != nil || binary == "" {
 		return nil, err
 	}
 	defer os.Remove(binary)
-	ctx, cancel := context.WithTimeout(r.t.Context(), maxDirected)
+	most := maxDirected
+	if only == "" {
+		most = maxPackage
+	}
+	ctx, cancel := context.WithTimeout(r.t.Context(), most)
 	defer cancel()
-	tests := limited(ctx, binary, "-test.v", "-test.skip", broad, "-test.timeout", maxDirected.String())
+	tests := limited(ctx, binary, "-test.v", "-test.run", only, "-test.skip", broad, "-test.timeout", most.String())
 	if tests.Dir, err = r.copyOf(pkg); err != nil {
 		return nil, err
 	}

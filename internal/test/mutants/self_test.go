@@ -40,7 +40,7 @@ func TestMutantsThatDoNotApply(t *testing.T) {
 			t.Errorf("%s: applies", name)
 		}
 	}
-	c := newChecker(t)
+	c := newChecker(t, "election")
 	if err := c.check("election", nil); err != nil {
 		t.Errorf("the code as it is: %v", err)
 	}

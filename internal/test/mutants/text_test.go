@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,13 +15,14 @@ import (
 // root is the module's directory, from this package's.
 const root = "../../.."
 
-// mutant is a rule of the election taken out.
+// mutant is a rule taken out.
 type mutant struct {
 	name  string
-	rule  string // its number in docs/protocol.md
+	rule  string // its number in docs/protocol.md, or the document that states it
 	out   string // what the rule says
 	tests []string
-	modes string // of the schedules that are played: "available", "quorum", "" (both) or "none"
+	in    []string // packages of these tests; empty: those of the changed files
+	modes string   // of the schedules that are played: "available", "quorum", "" (both) or "none"
 	edits []edit
 }
 
@@ -69,10 +71,12 @@ func (m *mutant) parseHead(text string) error {
 			m.out = value
 		case "tests":
 			m.tests = strings.Fields(value)
+		case "in":
+			m.in = strings.Fields(value)
 		case "schedules":
 			m.modes = value
 		default:
-			return fmt.Errorf("head: %q is neither rule, out, tests nor schedules", line)
+			return fmt.Errorf("head: %q is neither rule, out, tests, in nor schedules", line)
 		}
 	}
 	if m.rule == "" || m.out == "" {
@@ -132,4 +136,31 @@ func (m *mutant) packages() []string {
 		}
 	}
 	return out
+}
+
+// simulated are the directories that package sim plays, and whatever is below them.
+var simulated = []string{"election", "internal/jobs", "internal/sim", "wire"}
+
+// isSimulated reports whether the simulator plays a changed file.
+func (m *mutant) isSimulated() bool {
+	return slices.ContainsFunc(m.packages(), func(dir string) bool {
+		return slices.ContainsFunc(simulated, func(top string) bool { return dir == top || strings.HasPrefix(dir, top+"/") })
+	})
+}
+
+// isPlayed reports whether schedules can break what the mutant does.
+func (m *mutant) isPlayed() bool { return m.isSimulated() && m.modes != "none" }
+
+// tested gives the packages whose tests have to catch the mutant. All of the election is
+// tested in package election.
+func (m *mutant) tested() []string {
+	if len(m.in) > 0 {
+		return m.in
+	}
+	dirs := m.packages()
+	if m.isSimulated() && !slices.Contains(dirs, "internal/jobs") {
+		dirs = append(dirs, "election")
+	}
+	slices.Sort(dirs)
+	return slices.Compact(dirs)
 }
