@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/bully-agent/bully-agent/election/lease"
@@ -32,7 +33,7 @@ func (a *agent) endLastLife(ctx context.Context) *lastLife {
 	go func() {
 		defer close(l.over)
 		if err := a.runner.Recover(ctx); err != nil {
-			l.err = refusal("it runs all commands of this agent, which is of no use without it", "%w", err)
+			l.err = fmt.Errorf("nothing can run without a keeper: %w", err) // no Refusal: a host that is short of processes has some later
 			return
 		}
 		if ctx.Err() != nil {

@@ -46,6 +46,9 @@ func TestUnitBooted(t *testing.T) {
 	t.Run("real time", h.isRealTime)
 	t.Run("reload", h.reloads)
 	t.Run("kill", h.comesBackFromKill)
+	t.Run("crash", h.comesBackFromCrash)
+	t.Run("short of tasks", func(t *testing.T) { h.comesBackFromShortage(t, "LimitNPROC=3") })
+	t.Run("short of files", func(t *testing.T) { h.comesBackFromShortage(t, "LimitNOFILE=9") })
 	t.Run("watchdog", h.comesBackFromStandstill)
 	t.Run("slow lose hook", h.waitsForTheLoseHook)
 	t.Run("root hooks", h.speaksWithoutRights)
@@ -206,6 +209,38 @@ func (h unit) comesBackFromKill(t *testing.T) {
 	if h.at("lose", epoch) > h.at("become", next) {
 		t.Error("the lose hook ran after the become hook")
 	}
+}
+
+// comesBackFromCrash: QUIT has Go's runtime end the agent as a panic does.
+func (h unit) comesBackFromCrash(t *testing.T) {
+	h = h.in(t)
+	epoch := h.epoch(0)
+	began := h.now()
+	h.Must("kill -QUIT " + h.show("MainPID"))
+	next := h.epoch(epoch)
+	t.Logf("crashed: this host led again after %.2f s", h.at("become", next)-began)
+}
+
+// comesBackFromShortage: an agent that cannot start for want of something is tried again until it can.
+func (h unit) comesBackFromShortage(t *testing.T, limit string) {
+	const dropIn = "/etc/systemd/system/bully-agent.service.d/shortage.conf"
+	h = h.in(t)
+	epoch, restarts := h.epoch(0), h.restarts()
+	h.Push(dropIn, []byte("[Service]\n"+limit+"\n"), 0o644)
+	h.Must("systemctl daemon-reload && kill -9 " + h.show("MainPID"))
+	h.Until(fmt.Sprintf("test $(systemctl show -P NRestarts bully-agent) -ge %d", restarts+3)) // of them two failed
+	h.Must("rm " + dropIn + " && systemctl daemon-reload")
+	ended, began := h.show("ExecMainStatus"), h.now()
+	next := h.epoch(epoch)
+	t.Logf("%s: it ended with %s; this host led again %.2f s after it could", limit, ended, h.at("become", next)-began)
+}
+
+func (h unit) restarts() int {
+	n, err := strconv.Atoi(h.show("NRestarts"))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return n
 }
 
 // comesBackFromStandstill: nothing but the watchdog sees that an agent stands still whose process is there.

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/bully-agent/bully-agent/internal/config"
 	"github.com/bully-agent/bully-agent/internal/control"
@@ -53,8 +56,26 @@ func (o outcome) Error() string { return "exit code " + strconv.Itoa(int(o)) }
 // ExitCode is the process's exit code.
 func (o outcome) ExitCode() int { return int(o) }
 
-// exitCode maps an error. Errors that know their own code come first.
+// scarce are the errors of a host that has no more of something now: it may have at the next try.
+var scarce = []error{unix.EAGAIN, unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOBUFS, unix.ENOSPC, unix.EDQUOT}
+
+// lacks reports whether an error is of a host that is short of a resource.
+func lacks(err error) bool {
+	return slices.ContainsFunc(scarce, func(lack error) bool { return errors.Is(err, lack) })
+}
+
+// exitCode maps an error. 7 is what a person has to mend, so that a supervisor does not try
+// again: nothing that passes by itself.
 func exitCode(err error) int {
+	code := ownCode(err)
+	if code == exitConfig && lacks(err) {
+		return exitNo
+	}
+	return code
+}
+
+// ownCode lets errors that know their own code come first.
+func ownCode(err error) int {
 	var coded interface{ ExitCode() int }
 	var refused *control.APIError
 	switch {

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/bully-agent/bully-agent/agent"
 	"github.com/bully-agent/bully-agent/internal/config"
@@ -36,6 +39,8 @@ func TestExitCodes(t *testing.T) {
 		{"wrong file", badFile, 7},
 		{"agent cannot start", fmt.Errorf("run: %w", &agent.Refusal{Err: errors.New("locked")}), 7},
 		{"second signal", agent.ErrAborted, 1},
+		{"agent cannot start for now", fmt.Errorf("run: %w", &agent.Refusal{Err: fmt.Errorf("state: %w", &fs.PathError{Op: "open", Err: unix.EMFILE})}), 1},
+		{"no room for another process", fmt.Errorf("start keeper: %w", unix.EAGAIN), 1},
 	} {
 		if got := exitCode(c.err); got != c.want {
 			t.Errorf("%s: exit code %d, expected %d", c.name, got, c.want)

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -87,6 +88,7 @@ func settingOptions() []option {
 
 // run runs the agent until a signal or a reason not to go on.
 func run(c *call) error {
+	debug.SetTraceback("crash") // a crash ends with ABRT: the runtime's own exit code is 2, which says that the command line is wrong
 	if reaper.IsProcess1() {
 		return runAsProcess1()
 	}

@@ -19,7 +19,11 @@ type Error struct {
 	Hint    string // how to mend it; "" when Message says it
 
 	place place
+	cause error // what Message quotes; nil: no error of another's
 }
+
+// Unwrap gives the error that the message quotes.
+func (e *Error) Unwrap() error { return e.cause }
 
 // Error is one line without control characters, whatever the input held.
 func (e *Error) Error() string {
@@ -61,8 +65,15 @@ func (e *Error) hint(format string, args ...any) *Error {
 	return e
 }
 
+// wrong takes an error among the arguments for the cause.
 func wrong(format string, args ...any) *Error {
-	return &Error{Message: fmt.Sprintf(format, args...)}
+	e := &Error{Message: fmt.Sprintf(format, args...)}
+	for _, arg := range args {
+		if err, ok := arg.(error); ok {
+			e.cause = err
+		}
+	}
+	return e
 }
 
 // origin is the kind of place that a value came from. The order is that of precedence, and of errors in a report.

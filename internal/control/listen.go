@@ -143,7 +143,7 @@ func lockPath(path string) (*os.File, error) {
 	if !errors.Is(err, unix.EWOULDBLOCK) {
 		return nil, fmt.Errorf("lock %s.lock: %w", path, err)
 	}
-	if owner, alive := probe(path); alive {
+	if owner, alive, _ := probe(path); alive {
 		return nil, inUse(owner.describe())
 	}
 	return nil, inUse("an agent that is just starting or stopping")
@@ -184,7 +184,11 @@ func clearPath(path string) error {
 	if info.Mode().Type() != fs.ModeSocket {
 		return fmt.Errorf("%s is in the way, expected a socket or nothing: move it or choose another path", kind(info.Mode()))
 	}
-	if owner, alive := probe(path); alive {
+	owner, alive, err := probe(path)
+	if err != nil {
+		return fmt.Errorf("ask who listens: %w", err)
+	}
+	if alive {
 		return inUse(owner.describe())
 	}
 	if err := os.Remove(path); err != nil {
@@ -195,15 +199,19 @@ func clearPath(path string) error {
 
 // probe connects to path and asks who listens. Only a refused connection, or no
 // socket at all, proves that nobody does; with any other failure, such as a full
-// queue, the listener counts as alive.
-func probe(path string) (owner peer, alive bool) {
+// queue, the listener counts as alive. The error is that this process could not ask.
+func probe(path string) (owner peer, alive bool, err error) {
 	c, err := net.DialTimeout("unix", path, probeTimeout)
-	if err != nil {
-		gone := errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist)
-		return peer{uid: -1}, !gone
+	switch {
+	case err == nil:
+		defer c.Close()
+		return peerOf(c), true, nil
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist):
+		return peer{uid: -1}, false, nil
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.ENOBUFS):
+		return peer{uid: -1}, true, err
 	}
-	defer c.Close()
-	return peerOf(c), true
+	return peer{uid: -1}, true, nil
 }
 
 func inUse(by string) error {
