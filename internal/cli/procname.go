@@ -30,7 +30,7 @@ func nameProcess(args []string) {
 
 // processes are those of an agent besides its own, and the one that vip add leaves, by the
 // word that they are started with.
-var processes = map[string]func() int{keeper.Word: runKeeper, guard.Word: guard.Main, vip.Word: vip.Main}
+var processes = map[string]func() int{keeper.Word: runKeeper, guard.Word: guard.Main, vip.Word: runAnnouncer}
 
 // part is what is to be run instead of a command; nil: a command is.
 func part(args []string) func() int {

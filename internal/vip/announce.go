@@ -6,38 +6,75 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
-	"slices"
 	"strconv"
 	"syscall"
 	"time"
 
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
-
-// schedule is when neighbours are told, from the first time on: five times in 200 ms, since a frame may be lost and they
-// send to the old leader until they hear one, and for 5 s more: a switch may need that long to learn the way.
-var schedule = []time.Duration{0, 45 * time.Millisecond, 90 * time.Millisecond, 135 * time.Millisecond, 180 * time.Millisecond,
-	time.Second, 2 * time.Second, 3 * time.Second, 4 * time.Second, 5 * time.Second}
-
-// tooLate is for an announcer that was frozen: what it would say may not be so any more. Arbitrary.
-const tooLate = 500 * time.Millisecond
 
 // Word has the program run Main in place of a command.
 const Word = "announcer"
 
-// announce tells the neighbours once, and leaves the rest to a process of its own. The addresses are there, whatever comes of
-// it.
+// order is what an announcer is told: addresses on an interface, and how many of them, the first, have been said already.
+//
+// It is words, of a command line or of one packet: the interface's index, the time, how many, the addresses.
+type order struct {
+	index     int
+	at        time.Duration // by now
+	told      int
+	addresses []netip.Addr
+}
+
+func (o order) words() []string {
+	words := []string{strconv.Itoa(o.index), strconv.FormatInt(int64(o.at), 10), strconv.Itoa(o.told)}
+	for _, addr := range o.addresses {
+		words = append(words, addr.String())
+	}
+	return words
+}
+
+var errByHand = errors.New("this is a part of vip add, which starts it itself")
+
+func parseOrder(words []string) (o order, err error) {
+	if len(words) < 4 {
+		return order{}, errByHand
+	}
+	index, bad := strconv.Atoi(words[0])
+	at, late := strconv.ParseInt(words[1], 10, 64)
+	told, many := strconv.Atoi(words[2])
+	prefixes, wrong := ParseBare(words[3:])
+	if err := errors.Join(bad, late, many, wrong); err != nil || told < 0 {
+		return order{}, errByHand
+	}
+	o = order{index: index, at: time.Duration(at), told: told}
+	for _, p := range prefixes {
+		o.addresses = append(o.addresses, p.Addr())
+	}
+	return o, nil
+}
+
+// announce tells the neighbours once, of as many addresses as may be said at once, and leaves the rest to an announcer: the one
+// that the hook has already, or a process of its own. The addresses are there, whatever comes of it.
 func announce(l link, w *wire, addresses []netip.Prefix, note func(string)) {
-	first := now()
-	if err := w.tell(l, addresses); err != nil {
-		note(fmt.Sprintf("the neighbours were not told at once: %v", err))
-	}
-	args := []string{Word, strconv.Itoa(l.index()), strconv.FormatInt(int64(first), 10)}
+	o := order{index: l.index(), at: now()}
+	frames := 0
 	for _, p := range addresses {
-		args = append(args, p.Addr().String())
+		o.addresses = append(o.addresses, p.Addr())
+		if frames += framesOf(p.Addr()); frames <= burst {
+			o.told++
+		}
 	}
-	announcer := exec.Command("/proc/self/exe", args...)
+	for _, addr := range o.addresses[:o.told] {
+		if err := w.tell(l, addr); err != nil {
+			note(fmt.Sprintf("the neighbours were not told at once: %v", err))
+			break
+		}
+	}
+	if handOver(runName(os.Getenv), o) {
+		return
+	}
+	announcer := exec.Command("/proc/self/exe", append([]string{Word}, o.words()...)...)
 	announcer.Args[0], announcer.Dir = "bully-agent", "/"
 	// In a group of its own it outlives the hook, and by the hook's environment it is ended with the leadership.
 	announcer.Env = os.Environ()
@@ -47,87 +84,37 @@ func announce(l link, w *wire, addresses []netip.Prefix, note func(string)) {
 	}
 }
 
-// tell tells the neighbours of the addresses, once.
-func (w *wire) tell(l link, addresses []netip.Prefix) error {
+// tell tells the neighbours of an address, once.
+func (w *wire) tell(l link, addr netip.Addr) error {
 	own, ok := l.hardware()
 	if !ok {
 		return errors.New(l.name() + " has no Ethernet address any more")
 	}
-	isRouter := l.isRouter()
-	for _, p := range addresses {
-		frames := [][]byte{ndpAnnouncement(own, p.Addr(), isRouter)}
-		if p.Addr().Is4() {
-			frames = arpAnnouncements(own, p.Addr())
-		}
-		for _, frame := range frames {
-			if err := w.send(frame); err != nil {
-				return err
-			}
-		}
+	frames := [][]byte{ndpAnnouncement(own, addr, l.isRouter())}
+	if addr.Is4() {
+		frames = arpAnnouncements(own, addr)
 	}
-	return nil
-}
-
-// Main is the whole life of an announcer: it tells the neighbours again, as long as the addresses are on the interface. A
-// TERM ends it at once, in the middle of anything.
-func Main() int {
-	if err := announceOn(os.Args[2:]); err != nil {
-		fmt.Fprintln(os.Stderr, "error:", err)
-		return 1
-	}
-	return 0
-}
-
-var errByHand = errors.New("this is a part of vip add, which starts it itself")
-
-// announceOn has the index of an interface, the time of the first announcement, and addresses.
-func announceOn(args []string) error {
-	if len(args) < 3 {
-		return errByHand
-	}
-	index, bad := strconv.Atoi(args[0])
-	first, err := strconv.ParseInt(args[1], 10, 64)
-	addresses, wrong := ParseBare(args[2:])
-	if err := errors.Join(bad, err, wrong); err != nil {
-		return errByHand
-	}
-	w, err := openWire(index)
-	if err != nil {
-		return err
-	}
-	defer w.close()
-	for _, at := range schedule[1:] {
-		at += time.Duration(first)
-		time.Sleep(at - now())
-		if now() > at+tooLate {
-			continue
-		}
-		if done, err := w.tellAgain(index, addresses); done || err != nil {
+	for _, frame := range frames {
+		if err := w.send(frame); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// tellAgain tells of the addresses that are on the interface still; done is true if none is. The hardware address may have
-// changed: a bond's does.
-func (w *wire) tellAgain(index int, addresses []netip.Prefix) (done bool, err error) {
-	l, err := netlink.LinkByIndex(index)
-	if errors.As(err, &netlink.LinkNotFoundError{}) {
-		return true, nil
+// Main is the whole life of an announcer. It tells the neighbours again, as long as the addresses are on the interface: as the
+// schedule says, and if there is a leadership to ask, for as long as that lasts. lead gives it, nil if there is none. A TERM ends
+// it at once, in the middle of anything.
+func Main(lead func() Leadership) int {
+	o, err := parseOrder(os.Args[2:])
+	if err == nil {
+		err = announceOn(o, lead())
 	}
 	if err != nil {
-		return false, err
+		fmt.Fprintln(os.Stderr, "error:", err)
+		return 1
 	}
-	all, err := listHeld()
-	if err != nil {
-		return false, err
-	}
-	here := slices.DeleteFunc(slices.Clone(addresses), func(p netip.Prefix) bool {
-		return !slices.ContainsFunc(all, func(h held) bool { return h.LinkIndex == index && h.prefix.Addr() == p.Addr() })
-	})
-	_ = w.tell(link{l}, here) // fails while the interface is down
-	return len(here) == 0, nil
+	return 0
 }
 
 // now is the time since boot, which two processes have in common. It stands while the host is suspended, as sleeps do.

@@ -61,6 +61,8 @@ func arpProbe(own hardware, addr netip.Addr) []byte {
 type claim struct {
 	addr netip.Addr
 	by   hardware
+
+	isSent bool // by this host, from another socket, to many
 }
 
 // parseClaim reads a frame; ok is false for one that claims nothing, whatever it is.

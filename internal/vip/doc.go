@@ -7,7 +7,10 @@
 //	wire.go      a packet socket
 //	vip.go       Add and Remove: everything is looked at before anything is changed
 //	probe.go     who else answers
-//	announce.go  the announcements, of which all but the first are another process's
+//	rota.go      which address the neighbours on a port are told of next, and when: pace, rounds, rivals (pure)
+//	announce.go  the announcements at once, and what an announcer is told
+//	announcer.go the rest of them, by another process, for as long as a leadership lasts
+//	gather.go    all that one run of a hook adds has one announcer
 //
 // That process is in a process group of its own and has the environment of the hook that started it. By these marks
 // package hooks finds it, and ends it before the lose-leadership hook starts.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -134,15 +133,20 @@ func TestNeighboursAreToldAgainAndAgain(t *testing.T) {
 	h.add(ours6)
 	added := time.Now()
 	times := <-heard
-	if len(times) != len(schedule) {
+	const rest = 5 // of the schedule, a second apart; of what is due before, what a busy machine is late for is said once
+	if len(times) <= rest || len(times) > len(schedule) {
 		t.Fatalf("told %d times, expected %d", len(times), len(schedule))
 	}
-	for i, at := range times {
-		if at.Sub(asked) < schedule[i] || at.Sub(added) > schedule[i]+tooLate {
-			t.Errorf("announcement %d came %v to %v after the address, expected %v", i+1, at.Sub(added), at.Sub(asked), schedule[i])
+	for i, at := range times[len(times)-rest:] {
+		want := schedule[len(schedule)-rest+i]
+		if at.Sub(asked) < want || at.Sub(added) > want+tooLate {
+			t.Errorf("an announcement came %v to %v after the address, expected %v", at.Sub(added), at.Sub(asked), want)
 		}
 	}
-	t.Logf("five times in %v, %d in %v", times[4].Sub(times[0]), len(times), times[len(times)-1].Sub(times[0]))
+	if first := times[0].Sub(added); first > tooLate {
+		t.Errorf("the first announcement came %v after the address", first)
+	}
+	t.Logf("%d times in %v", len(times), times[len(times)-1].Sub(times[0]))
 
 	h.add(ours4, ours6)
 	h.del(ours6)
@@ -355,7 +359,7 @@ func TestLateAnnouncementsAreLeftOut(t *testing.T) {
 			return err
 		}
 		long := schedule[len(schedule)-1] + tooLate + time.Second
-		return announceOn([]string{strconv.Itoa(l.index()), strconv.FormatInt(int64(now()-long), 10), ours4.Addr().String()})
+		return announceOn(order{index: l.index(), at: now() - long, addresses: []netip.Addr{ours4.Addr()}}, nil)
 	})
 	if times := <-heard; err != nil || len(times) > 0 {
 		t.Errorf("told %d times, %v", len(times), err)

@@ -20,7 +20,7 @@ import (
 // This program is also the announcers that it leaves.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == Word {
-		os.Exit(Main())
+		os.Exit(Main(func() Leadership { return nil }))
 	}
 	os.Exit(m.Run())
 }

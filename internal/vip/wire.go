@@ -4,15 +4,17 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 )
 
-// wire sends frames to an interface's neighbours and reads those that may be a claim. One goroutine uses it.
+// wire sends frames to an interface's neighbours and reads those that may be a claim. One goroutine reads at a time.
 type wire struct {
 	fd    int
+	file  *os.File // of fd, by which reading can wait, and end when it is closed
 	index int
 }
 
@@ -40,11 +42,11 @@ func openWire(index int) (*wire, error) {
 		panic("BUG: assemble filter: " + err.Error())
 	}
 	// Without a protocol it gets nothing, until the filter is there.
-	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return nil, lacks(err, "announce an address", "CAP_NET_RAW")
 	}
-	w := &wire{fd: fd, index: index}
+	w := &wire{fd: fd, file: os.NewFile(uintptr(fd), "packet socket"), index: index}
 	filter := make([]unix.SockFilter, len(raw))
 	for i, r := range raw {
 		filter[i] = unix.SockFilter{Code: r.Op, Jt: r.Jt, Jf: r.Jf, K: r.K}
@@ -60,7 +62,7 @@ func openWire(index int) (*wire, error) {
 	return w, nil
 }
 
-func (w *wire) close() { _ = unix.Close(w.fd) }
+func (w *wire) close() { _ = w.file.Close() }
 
 // send sends a whole frame.
 func (w *wire) send(frame []byte) error {
@@ -72,25 +74,36 @@ func (w *wire) send(frame []byte) error {
 	return nil
 }
 
-// receive gives the next claim before a time; ok is false if there is none. Frames that this host sends come back, too.
+// receive gives the next claim before a time; ok is false if there is none. What other sockets of this host send comes, too. The
+// error is os.ErrClosed once the wire is closed.
 func (w *wire) receive(until time.Time) (c claim, ok bool, err error) {
+	if err := w.file.SetReadDeadline(until); err != nil {
+		return claim{}, false, fmt.Errorf("receive frame: %w", err)
+	}
+	raw, err := w.file.SyscallConn()
+	if err != nil {
+		return claim{}, false, fmt.Errorf("receive frame: %w", err)
+	}
 	frame := make([]byte, frameRoom)
 	for {
-		left := time.Until(until)
-		if left <= 0 {
-			return claim{}, false, nil
-		}
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(w.fd), Events: unix.POLLIN}}, int(left/time.Millisecond)+1)
-		if n > 0 {
-			n, _, err = unix.Recvfrom(w.fd, frame, unix.MSG_DONTWAIT)
-		}
+		var n int
+		var from unix.Sockaddr
+		var failed error
+		err := raw.Read(func(fd uintptr) bool {
+			n, from, failed = unix.Recvfrom(int(fd), frame, unix.MSG_DONTWAIT)
+			return !errors.Is(failed, unix.EAGAIN)
+		})
 		switch {
-		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN), err == nil && n == 0:
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return claim{}, false, nil
+		case err == nil && errors.Is(failed, unix.EINTR):
 			continue
-		case err != nil:
-			return claim{}, false, fmt.Errorf("receive frame: %w", err)
+		case err != nil || failed != nil:
+			return claim{}, false, fmt.Errorf("receive frame: %w", errors.Join(err, failed))
 		}
 		if c, ok := parseClaim(frame[:n]); ok {
+			at, isPacket := from.(*unix.SockaddrLinklayer)
+			c.isSent = isPacket && at.Pkttype == unix.PACKET_OUTGOING && frame[0]&1 == 1
 			return c, true, nil
 		}
 	}
