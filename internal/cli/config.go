@@ -21,8 +21,8 @@ var configCommand = command{
 		args: "[FILE]", maxArgs: 1,
 		about: `Changes nothing. Checks FILE, or what run would read here: BULLY_CONFIG, else ` + defaultConfigFile + ` if it exists, or that of an instance; the
 			BULLY_ variables of this environment count as they do for run. Prints ok and each job's next slot, or one line
-			for each thing wrong, and exits 7. Root asks for a service that runs as another user with --owner: whether that
-			user can read the key.`,
+			for each thing wrong, and exits 7. Root is asking for the service, where its unit is installed: whether its user, or that of --owner,
+			can read the key, and what of the hooks, checks and jobs the unit forbids.`,
 		examples: []string{program + " config check", program + " config check --owner bully-agent", program + " config check ./agent.toml", program + " config check --no-host ./agent.toml"},
 		options:  []option{ownerOption, {name: "no-host", usage: "do not compare with this host: its addresses, hooks, directories and key"}, instanceOption},
 		action:   checkConfig,
@@ -74,6 +74,9 @@ func checkConfig(c *call) error {
 	}
 	if !c.Bool("no-host") {
 		cfg.Notes = append(cfg.Notes, cfg.Beside(src.Path, config.InstanceFiles())...)
+		for _, f := range forbidden(c.service(), cfg) {
+			cfg.Notes = append(cfg.Notes, f.Text+": "+f.Do)
+		}
 	}
 	text := "ok"
 	if src.Path == "" {
@@ -90,7 +93,7 @@ func checkConfig(c *call) error {
 
 // checkHere is what run would check, and as root whether the agent's user, if it is another, can read the key too.
 func (c *call) checkHere(cfg *config.Config) error {
-	o, err := c.keyOwner()
+	o, err := c.keyOwner(cfg.Network.Key)
 	if err != nil {
 		return err
 	}
@@ -103,7 +106,7 @@ func (c *call) checkHere(cfg *config.Config) error {
 	if os.Geteuid() != 0 || cfg.Network.Insecure {
 		return nil
 	}
-	if o.name != "" {
+	if o.name != "" && c.service().User() != "root" || c.IsSet("owner") {
 		return readableBy(cfg, rights.User{Name: o.name, UID: o.uid, GID: o.gid})
 	}
 	if u, err := rights.Lookup(cfg.Node.User); cfg.Node.User != "" && err == nil { // run says of a user that there is none

@@ -62,6 +62,7 @@ func (c *call) examine() ([]doctor.Line, error) {
 		return nil, err
 	}
 	lines = append(lines, keyLines(keys, time.Now())...)
+	lines = append(lines, c.sandboxLines(keys.UID)...)
 	return append(lines, socketLine(c.socketPath())), nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/bully-agent/bully-agent/internal/config"
 	"github.com/bully-agent/bully-agent/internal/durable"
 	"github.com/bully-agent/bully-agent/internal/keepalived"
+	"github.com/bully-agent/bully-agent/internal/unit"
 )
 
 var importCommand = command{
@@ -71,6 +72,7 @@ func importKeepalived(c *call) error {
 		return err
 	}
 	c.noteImported(notes)
+	c.noteForbidden(agents)
 	if c.IsSet("out") {
 		c.noteNext(c.String("out"), names, agents)
 	}
@@ -192,9 +194,6 @@ func isThere(path string) error {
 		hint: "it is not a file of comments alone: move it away, or give another --out"}
 }
 
-// addressRights is the drop-in of the packages for hooks that add addresses.
-const addressRights = "/usr/share/doc/bully-agent/systemd/vip.conf"
-
 // noteNext says which commands come next, once join is written and the key is there.
 func (c *call) noteNext(dir string, names []string, agents []keepalived.Agent) {
 	var ports []string
@@ -215,8 +214,8 @@ func (c *call) noteNext(dir string, names []string, agents []keepalived.Agent) {
 		if len(names) > 1 {
 			units[i] += "@" + strings.TrimSuffix(name, ".toml")
 		}
-		if agents[i].HasAddresses {
-			fmt.Fprintf(c.err, "  install -D -m 0644 %s /etc/systemd/system/%s.service.d/vip.conf\n", addressRights, units[i])
+		if file := rightsOf(agents[i]); file != "" {
+			fmt.Fprintf(c.err, "  install -D -m 0644 %s /etc/systemd/system/%s.service.d/%s\n", file, units[i], filepath.Base(file))
 			isLimited = true
 		}
 	}
@@ -226,6 +225,35 @@ func (c *call) noteNext(dir string, names []string, agents []keepalived.Agent) {
 	fmt.Fprintln(c.err, "  systemctl disable --now keepalived")
 	for _, unit := range units {
 		fmt.Fprintf(c.err, "  systemctl enable --now %s\n", unit)
+	}
+}
+
+// rightsOf is the drop-in that gives a service what the hooks of its agent need; "": none. What
+// keepalived's scripts do is not known, and they did it as root.
+func rightsOf(a keepalived.Agent) string {
+	switch {
+	case a.HasScripts:
+		return unit.RootHooks
+	case a.HasAddresses:
+		return unit.Addresses
+	}
+	return ""
+}
+
+// noteForbidden says of checks that will not do as a service what they did as root.
+func (c *call) noteForbidden(agents []keepalived.Agent) {
+	said := map[string]bool{}
+	for _, a := range agents {
+		for _, k := range a.Checks {
+			cmd := config.Command{Shell: k.Command}
+			for _, f := range unit.Packaged().Forbids(k.Command + scriptText(cmd)) {
+				line := fmt.Sprintf("check %s: as a service %s: %s", k.Name, f.Text, f.Do)
+				if rightsOf(a) != unit.RootHooks && !said[line] {
+					fmt.Fprintln(c.err, config.Printable(line))
+				}
+				said[line] = true
+			}
+		}
 	}
 }
 

@@ -30,7 +30,7 @@ var keyOptions = []option{
 	configOption,
 }
 
-var ownerOption = option{name: "owner", value: "USER", usage: "the agent's user, if it is another than this one"}
+var ownerOption = option{name: "owner", value: "USER", usage: "the agent's user, if it is another than this one", fallback: "as root that of the service, if it is installed"}
 
 var keyGenerateCommand = command{
 	name: "generate", usage: "make a key, on the first host of a cluster",
@@ -46,7 +46,7 @@ func generateKey(c *call) error {
 	if err != nil {
 		return err
 	}
-	owner, err := c.keyOwner()
+	owner, err := c.keyOwner(path)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,11 @@ func generateKey(c *call) error {
 	default:
 		return &failure{code: exitRefused, err: err}
 	}
-	text := fmt.Sprintf("made key %s in %s\ncopy it to each other host of the cluster, then start the agents:\n", ring[0].ID, path)
+	whose := ""
+	if owner.unit != "" {
+		whose = fmt.Sprintf(", for user %s of %s", owner.name, owner.unit)
+	}
+	text := fmt.Sprintf("made key %s in %s%s\ncopy it to each other host of the cluster, then start the agents:\n", ring[0].ID, path, whose)
 	shown := key.Quoted(path)
 	text += fmt.Sprintf("  ssh HOST %s\n  scp -p %s HOST:%s\n", there("mkdir -p ", filepath.Dir(path)), shown, shown)
 	if owner.name != "" {
@@ -99,10 +103,11 @@ func (c *call) keyPath() (string, error) {
 	return cfg.Network.Key, nil
 }
 
-// owner is whom a file is for; the name is empty unless it was given.
+// owner is whom a file is for; the name is empty unless it was given, or a unit gives it.
 type owner struct {
 	name     string
 	uid, gid int
+	unit     string // that names this user, where nobody has with --owner
 }
 
 // has reports whether a file is the owner's, or cannot be looked at.
@@ -111,9 +116,14 @@ func (o owner) has(path string) bool {
 	return unix.Lstat(path, &s) != nil || int(s.Uid) == o.uid
 }
 
-func (c *call) keyOwner() (owner, error) {
+func (c *call) keyOwner(path string) (owner, error) {
 	o := owner{uid: os.Geteuid(), gid: os.Getegid()}
 	if !c.IsSet("owner") {
+		u := c.service()
+		if its, is := serviceOwner(u, path); is {
+			its.unit = u.Name
+			return its, nil
+		}
 		return o, nil
 	}
 	found, err := user.Lookup(c.String("owner"))
@@ -123,11 +133,13 @@ func (c *call) keyOwner() (owner, error) {
 	if err != nil {
 		return o, usage("", "--owner is %s: expected a user of this host", strconv.Quote(c.String("owner")))
 	}
-	o.name = found.Username
-	o.uid, err = strconv.Atoi(found.Uid)
-	gid, bad := strconv.Atoi(found.Gid)
-	o.gid = gid
-	return o, errors.Join(err, bad)
+	return userAsOwner(found)
+}
+
+func userAsOwner(u *user.User) (o owner, err error) {
+	uid, err := strconv.Atoi(u.Uid)
+	gid, bad := strconv.Atoi(u.Gid)
+	return owner{name: u.Username, uid: uid, gid: gid}, errors.Join(err, bad)
 }
 
 var keyStatusCommand = command{
@@ -161,7 +173,7 @@ func (c *call) keys() (k keys, err error) {
 	if k.path, err = c.keyPath(); err != nil {
 		return k, err
 	}
-	if k.owner, err = c.keyOwner(); err != nil {
+	if k.owner, err = c.keyOwner(k.path); err != nil {
 		return k, err
 	}
 	switch answer, err := c.client().Keys(c.Context.Context); {

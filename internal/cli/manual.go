@@ -47,7 +47,7 @@ var tasks = []struct {
 }{
 	{"Make a cluster", "On the first host make the key that all share; copy it to the others as the command says; name some hosts " +
 		"under `join` in agent.toml(5); start the service on each.",
-		[]string{"bully-agent key generate --owner bully-agent", "bully-agent config check --owner bully-agent", "systemctl enable --now bully-agent"}},
+		[]string{"bully-agent key generate", "bully-agent config check", "systemctl enable --now bully-agent"}},
 	{"See who leads, and why", "`doctor` looks at everything that can be wrong, and says what to do.",
 		[]string{"bully-agent status", "bully-agent members", "bully-agent explain", "bully-agent doctor"}},
 	{"Make a host lead, now", "On the host that leads, name the one that is to lead. The lose hook has ended here before the become hook " +
@@ -273,7 +273,7 @@ func settingsPage(e manual.Edition) *manual.Page {
 	p.Paragraphs("An address that follows the leader, and a backup once a night on whichever host leads then:")
 	p.Verbatim(exampleSettings...)
 	p.Paragraphs("To look at what was written before an agent does, and to have one that runs take it:")
-	p.Verbatim("bully-agent config check --owner bully-agent", "bully-agent reload")
+	p.Verbatim("bully-agent config check", "bully-agent reload")
 	seeAlso(p, "bully-agent(1)", "bully-agent-config(1)", "bully-agent-reload(1)")
 	return p
 }

@@ -191,6 +191,9 @@ func loadChecked(src config.Source) (*config.Config, error) {
 }
 
 func checkHost(cfg *config.Config) error {
+	if o, is := serviceOwner(service(cfg.Instance), cfg.Network.Key); is && cfg.KeyOwners == nil {
+		cfg.KeyOwners = []uint32{uint32(o.uid)} // root may run what the unit would
+	}
 	cfg.CheckHook = func(cmd config.Command) error { return hooks.Check(hookCommand(cmd)) }
 	return cfg.CheckHost()
 }

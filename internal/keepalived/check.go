@@ -120,7 +120,8 @@ func (m *maker) isWeightless() bool { return m.inGroup && m.instance.Name() == "
 
 const zeroInGroup = "it is 0, as keepalived has it in a group: while the check fails this host does not lead"
 
-// take adds a check, with what it does to the priority. One that adds while it passes takes away as much while it fails.
+// take adds a check, with what it does to the priority. One that adds while it passes takes away as much while it fails. What
+// several instances of a group track is one check of their agent.
 func (m *maker) take(check Check, weight int, t *Statement) {
 	switch {
 	case m.isWeightless():
@@ -130,6 +131,9 @@ func (m *maker) take(check Check, weight int, t *Statement) {
 		weight = -weight
 	}
 	check.Penalty = weight
+	if m.inGroup && slices.ContainsFunc(m.Checks, func(c Check) bool { c.Name = check.Name; return c == check }) {
+		return
+	}
 	m.Checks, m.tracks = append(m.Checks, check), append(m.tracks, t)
 }
 

@@ -25,6 +25,7 @@ type Agent struct {
 	Lose     []string
 	Checks   []Check
 
+	HasScripts   bool // the hooks start scripts, which were root's unless the file said otherwise
 	HasAddresses bool // the hooks bring addresses to an interface, for which the service needs rights
 }
 

@@ -28,7 +28,7 @@ func (m *maker) finish(p *party) {
 	}
 	m.Priority += m.bonus
 	m.bound()
-	m.Become, m.Lose, m.HasAddresses = m.becomes(), m.loses(), len(m.devices) > 0
+	m.Become, m.Lose, m.HasAddresses, m.HasScripts = m.becomes(), m.loses(), len(m.devices) > 0, len(m.scripts) > 0
 }
 
 // bound keeps the priority from going below 0 if all checks fail; keepalived's ends at 1.

@@ -450,3 +450,19 @@ func FuzzConvert(f *testing.F) {
 		_ = Notes(file)
 	})
 }
+
+// What several instances of a group track is one check of their agent, run once.
+func TestGroupTracksOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "keepalived.conf")
+	text := "vrrp_script up {\nscript \"ping -c 1 192.0.2.1\"\n}\nvrrp_sync_group G {\ngroup {\nA\nB\n}\n}\n"
+	for _, name := range []string{"A", "B"} {
+		text += "vrrp_instance " + name + " {\ntrack_script {\nup\n}\n}\n"
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	agents, _, err := made(path)
+	if err != nil || len(agents) != 1 || len(agents[0].Checks) != 1 {
+		t.Errorf("agents %+v, error %v; want one with one check", agents, err)
+	}
+}

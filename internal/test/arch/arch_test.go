@@ -32,7 +32,8 @@ type layer struct {
 // package needs a place.
 var layers = map[string]layer{
 	".":                     {may: "internal/cli"},
-	"internal/cli":          {may: "agent internal/config internal/control election election/lease internal/durable internal/fence hooks internal/guard internal/httpd internal/key internal/lab internal/reaper internal/sim internal/sim/paper internal/transport internal/realtime internal/keeper internal/rights internal/record wire hooks/checkrun internal/screen internal/doctor internal/sdnotify internal/vip internal/peers internal/keepalived internal/manual"},
+	"internal/cli":          {may: "agent internal/config internal/control election election/lease internal/durable internal/fence hooks internal/guard internal/httpd internal/key internal/lab internal/reaper internal/sim internal/sim/paper internal/transport internal/realtime internal/keeper internal/rights internal/record wire hooks/checkrun internal/screen internal/doctor internal/sdnotify internal/vip internal/peers internal/keepalived internal/manual internal/unit"},
+	"internal/unit":         {may: ""},
 	"internal/peers":        {may: "hooks"},
 	"internal/keepalived":   {may: "internal/peers"},
 	"internal/manual":       {may: ""},

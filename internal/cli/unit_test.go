@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/internal/key"
+	"github.com/bully-agent/bully-agent/internal/unit"
+)
+
+// withUnit has the host have a unit that runs as a user.
+func withUnit(t *testing.T, name string) {
+	t.Helper()
+	was := hostRoot
+	hostRoot = t.TempDir()
+	t.Cleanup(func() { hostRoot = was })
+	dir := filepath.Join(hostRoot, "usr/lib/systemd/system")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	text := "[Service]\nUser=" + name + "\nProtectProc=invisible\nProtectHome=yes\nNoNewPrivileges=yes\n"
+	if err := os.WriteFile(filepath.Join(dir, "bully-agent.service"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Root who makes or checks the key of a host on which the service is installed does so for the service's user, and for
+// another file, or on another host, for itself.
+func TestKeyIsTheServicesUsers(t *testing.T) {
+	nobody, err := user.Lookup("nobody")
+	if err != nil || os.Geteuid() != 0 {
+		t.Skip("needs root, and a user nobody")
+	}
+	withUnit(t, "nobody")
+	u := service("")
+	for _, c := range []struct {
+		unit *unit.Unit
+		path string
+		want string
+	}{{u, key.DefaultPath, nobody.Username}, {u, "/tmp/key", ""}, {nil, key.DefaultPath, ""}} {
+		if o, is := serviceOwner(c.unit, c.path); o.name != c.want || is != (c.want != "") {
+			t.Errorf("the owner of %s is %q, want %q", c.path, o.name, c.want)
+		}
+	}
+}
+
+// config check and doctor as root name what the service may not do.
+func TestJudgedAsTheService(t *testing.T) {
+	nobody, err := user.Lookup("nobody")
+	if err != nil || os.Geteuid() != 0 {
+		t.Skip("needs root, and a user nobody")
+	}
+	withUnit(t, "nobody")
+	file := filepath.Join(t.TempDir(), "agent.toml")
+	script := filepath.Join(t.TempDir(), "become.sh")
+	t.Setenv("BULLY_CONFIG", file)
+	t.Setenv("BULLY_INSECURE", "true")
+	t.Setenv("BULLY_STATE_DIR", t.TempDir())
+	t.Setenv("BULLY_SOCKET", filepath.Join(t.TempDir(), "sock"))
+	text := "[hooks]\non_become_leader = \"" + script + " now\"\n[[check]]\nname = \"db\"\ncommand = \"pgrep postgres\"\ninterval = \"2s\"\ntimeout = \"1s\"\n"
+	for path, text := range map[string]string{file: text, script: "#!/bin/sh\n# pgrep is not run\nbully-agent vip add 10.0.0.9/24 eth0\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wants := []string{"on_become_leader: under bully-agent.service bully-agent vip may not change addresses (no CAP_NET_ADMIN)",
+		"check db: under bully-agent.service pgrep sees no process of other users (ProtectProc=invisible)"}
+	var stdout, stderr bytes.Buffer
+	if err := newApp(newConsole(nil, &stdout, &stderr)).Run([]string{program, "config", "check"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range wants {
+		if !strings.Contains(stdout.String(), "\nnote: "+want+": ") {
+			t.Errorf("config check does not say %q:\n%s", want, &stdout)
+		}
+	}
+
+	p := operated(t)
+	uid, _ := userAsOwner(nobody)
+	p.more["/v1/keys"] = control.Keys{Insecure: true, UID: uid.uid}
+	p.serve(t)
+	if err := os.Chmod(p.socket, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stdout.Reset()
+	_ = newApp(newConsole(nil, &stdout, &stderr)).Run([]string{program, "doctor", "--socket", p.socket})
+	for _, want := range wants {
+		if !strings.Contains(stdout.String(), "warn  sandbox     "+want+"\n") {
+			t.Errorf("doctor does not say %q:\n%s", want, &stdout)
+		}
+	}
+}
