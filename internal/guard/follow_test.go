@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"testing"
 	"time"
 
@@ -109,6 +110,38 @@ func TestGuardFollowsTheLease(t *testing.T) {
 	case <-gone:
 	case <-time.After(patience):
 		t.Error("the agent does not learn that nothing is left")
+	}
+}
+
+// To the agent the holder is there while the command ends, for as long as that takes.
+func TestTheHolderStaysUntilTheEnd(t *testing.T) {
+	r := newRig(t)
+	agent, tenure := r.lend()
+	defer tenure.Close()
+	s := r.settings("trap 'echo x >asked; until [ -e go ]; do sleep 0.01; done; exit 0' TERM; echo $$ >pid; while :; do sleep 0.01; done")
+	s.Grace = patience
+	cfg := s.config()
+	cfg.Lease, cfg.Deadline, cfg.Records = tenure, clock().Add(2*patience), NoRecords
+	g := r.start(cfg)
+	gone := agent.left()
+	r.PID("pid")
+	over := lease(now().Add(2 * patience))
+	over.Leader = false
+	agent.say(over)
+	r.UntilFile("asked")
+	if isClosed(gone) {
+		t.Error("the holder has left, and the command still ends")
+	}
+	if err := os.WriteFile(r.Path("go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if report := r.wait(g); report.Cause != LeaseLost || report.Exit != 0 {
+		t.Errorf("%+v", report)
+	}
+	select {
+	case <-gone:
+	case <-time.After(patience):
+		t.Error("the holder does not leave")
 	}
 }
 

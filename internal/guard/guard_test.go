@@ -362,17 +362,45 @@ func TestAGuardIsKilled(t *testing.T) {
 	})
 }
 
-// A guard that is stopped and told to stop is killed in time.
+// A guard that is stopped and told to stop is killed in time, also if it is told so twice.
 func TestAStoppedGuardIsOverruled(t *testing.T) {
-	r := newRig(t)
-	g := r.start(r.settings("trap '' TERM; echo x >up; while :; do sleep 0.01; done").config())
-	r.UntilFile("up")
-	if err := unix.Kill(r.awaitStarted(g).Guard, unix.SIGSTOP); err != nil {
-		t.Fatal(err)
+	for name, isAsked := range map[string]bool{"at once": false, "in a hurry": true} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			g := r.start(r.settings("trap '' TERM; echo x >up; while :; do sleep 0.01; done").config())
+			r.UntilFile("up")
+			if err := unix.Kill(r.awaitStarted(g).Guard, unix.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+			if isAsked {
+				g.Stop("stepped-down", time.Hour)
+			}
+			g.Stop("lease-expired", 50*time.Millisecond)
+			if report := r.wait(g); !strings.Contains(report.Err, "the guard died") || len(r.Living()) > 0 {
+				t.Errorf("report %+v", report)
+			}
+		})
 	}
-	g.Stop("stepped-down", time.Hour)
-	g.Stop("lease-expired", 50*time.Millisecond)
-	if report := r.wait(g); !strings.Contains(report.Err, "the guard died") || len(r.Living()) > 0 {
+}
+
+// What the first process leaves behind has TERM and a grace, as the command has.
+func TestStragglersAreAskedFirst(t *testing.T) {
+	reaches(t, func(t *testing.T, cgroup string) {
+		r := newRig(t)
+		s := r.settings("(trap 'echo x >asked; exit 0' TERM; echo x >up; while :; do sleep 0.01; done) & until [ -s up ]; do sleep 0.01; done; exit 5")
+		s.Cgroup, s.Grace = cgroup, patience
+		if report := r.wait(r.start(s.config())); report.Exit != 5 || report.Err != "" || r.Text("asked") == "" {
+			t.Errorf("report %+v; the straggler was asked: %q", report, r.Text("asked"))
+		}
+	})
+}
+
+// Where no cgroup can be made a command runs without one, and people are told.
+func TestWithoutACgroup(t *testing.T) {
+	r := newRig(t)
+	s := r.settings("exit 5")
+	s.Cgroup = r.Path("nowhere")
+	if report := r.wait(r.start(s.config())); report.Exit != 5 || report.Err != "" || !strings.Contains(report.Reach, "no cgroup") {
 		t.Errorf("report %+v", report)
 	}
 }
