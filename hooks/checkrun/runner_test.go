@@ -144,6 +144,38 @@ func TestOneRunAtATime(t *testing.T) {
 	}
 }
 
+// What is replaced has ended before the next one runs, also what takes no notice of TERM.
+func TestAReplacedRunEndsFirst(t *testing.T) {
+	r, reports := told(t)
+	dir := t.TempDir()
+	before := shell(fmt.Sprintf("trap '' TERM; echo $$ >%[1]s/new && mv %[1]s/new %[1]s/pid; while :; do sleep 0.01; done", dir))
+	r.Set([]Check{before}, true)
+	for lines(t, filepath.Join(dir, "pid")) == 0 {
+		time.Sleep(5 * time.Millisecond)
+	}
+	r.Set([]Check{shell(fmt.Sprintf("if kill -0 $(cat %[1]s/pid); then touch %[1]s/both; fi; exit 0", dir))}, true)
+	await(t, reports, Passes)
+	if _, err := os.Stat(filepath.Join(dir, "both")); err == nil {
+		t.Error("it ran beside the one that it replaces")
+	}
+}
+
+// A check that fails for another reason is told of again, though it fails as before.
+func TestAnotherReasonIsTold(t *testing.T) {
+	r, reports := told(t)
+	other := filepath.Join(t.TempDir(), "other")
+	r.Set([]Check{shell("test -e " + other + " && exit 2; exit 1")}, true)
+	if p := await(t, reports, Fails); p.Why != "exit status 1" {
+		t.Errorf("why is %q", p.Why)
+	}
+	if err := os.WriteFile(other, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if p := await(t, reports, Fails); p.Why != "exit status 2" {
+		t.Errorf("why is %q", p.Why)
+	}
+}
+
 // A reload keeps what is known: what is changed keeps its state, and what is new passes,
 // until runs say otherwise.
 func TestAReloadMovesNobody(t *testing.T) {
@@ -151,12 +183,20 @@ func TestAReloadMovesNobody(t *testing.T) {
 	c := shell("exit 0")
 	r.Set([]Check{c}, true)
 	await(t, reports, Passes)
-	c.Command.Shell = "sleep 100"
+	failing := shell("exit 1")
+	failing.Name = "failing"
+	r.Set([]Check{c, failing}, false)
+	await(t, reports, Fails)
+	c.Command.Shell, failing.Command.Shell = "sleep 100", "sleep 100"
 	added := shell("sleep 100")
 	added.Name = "added"
-	r.Set([]Check{c, added}, false)
+	r.Set([]Check{c, failing, added}, false)
 	for name, task := range r.tasks {
-		if got := task.state(); got != Passes {
+		want := Passes
+		if name == "failing" {
+			want = Fails
+		}
+		if got := task.state(); got != want {
 			t.Errorf("%s %v after a reload", name, got)
 		}
 	}

@@ -225,6 +225,68 @@ func TestLost(t *testing.T) {
 	}
 }
 
+// The lease of the next leadership is not for a command of the last one: that is dead when
+// its own lease is over, however long its grace is. What is not tied goes on.
+func TestTheNextLeaseIsNotForTheLastLeadership(t *testing.T) {
+	r := newRig(t)
+	r.SetGrace(2 * patience)
+	r.Lease(clock().Add(2 * patience))
+	tied, free := r.order("tied", `trap '' TERM; echo $$ >DIR/tied; while :; do sleep 0.01; done`), r.order("free", `echo $$ >DIR/free; exec sleep 600`)
+	tied.Tied = true
+	r.Begin(tied)
+	r.Begin(free)
+	r.eventually("tied")
+	r.eventually("free")
+	r.Lease(clock().Add(time.Second))
+	r.Lost("leadership-lost")
+	r.Lease(clock().Add(2 * patience))
+	if res := r.result(); res.ID != "tied" || res.Cause != "leadership-lost" {
+		t.Errorf("result %+v", res)
+	}
+	r.End("free", "replaced")
+	if res := r.result(); res.ID != "free" || res.Cause != "replaced" {
+		t.Errorf("what is not tied: %+v", res)
+	}
+}
+
+// While a planned end of the leadership waits for what it has told to end, that has its
+// grace also beyond the lease of before.
+func TestAPlannedEndHasItsGrace(t *testing.T) {
+	r := newRig(t)
+	r.SetGrace(2 * patience)
+	r.Lease(clock().Add(2 * patience))
+	tied := r.order("tied", `trap 'echo $$ >DIR/asked; while test ! -e DIR/go; do sleep 0.01; done; exit 4' TERM; echo $$ >DIR/tied; while :; do sleep 0.01; done`)
+	tied.Tied = true
+	r.Begin(tied)
+	r.eventually("tied")
+	over := clock().Add(time.Second)
+	r.Lease(over)
+	r.Lost("leadership-lost")
+	r.Ending(clock().Add(2 * patience))
+	r.eventually("asked")
+	for clock().Before(over.Add(50 * time.Millisecond)) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := os.WriteFile(r.path("go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if res := r.result(); res.Exit != 4 {
+		t.Errorf("result %+v, want that it had its grace", res)
+	}
+}
+
+// A tied command has the lease with which it began, also if nobody says a word more.
+func TestTiedToTheLeaseOfItsStart(t *testing.T) {
+	r := newRig(t)
+	r.Lease(clock().Add(2 * time.Second))
+	tied := r.order("tied", `trap '' TERM; while :; do sleep 0.01; done`)
+	tied.Tied = true
+	r.Begin(tied)
+	if res := r.result(); res.Cause != AgentDied {
+		t.Errorf("result %+v", res)
+	}
+}
+
 // What an agent was running when it was killed is gone after Recover of its next
 // life, also what was to finish.
 func TestRecoverAfterTheAgentWasKilled(t *testing.T) {
