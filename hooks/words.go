@@ -51,6 +51,30 @@ func checkWords(cmd Command) error {
 	return checkSimple(argv, maxNesting)
 }
 
+// Arguments gives what follows these words in each command that begins with a program and them, such as "vip", "add": of a hook's own
+// words, or of the commands of its shell line. What a shell would have to expand first is left out.
+func (c Command) Arguments(of ...string) (all [][]string) {
+	argv := make([]word, len(c.Argv))
+	for i, text := range c.Argv {
+		argv[i] = word{text: text}
+	}
+	for _, argv := range append(simpleCommands(c.Shell), argv) {
+		var texts []string
+		for _, w := range argv {
+			if !w.isOpaque {
+				texts = append(texts, w.text)
+			}
+		}
+		for i := 1; i+len(of) <= len(texts); i++ {
+			if slices.Equal(texts[i:i+len(of)], of) {
+				all = append(all, texts[i+len(of):])
+				break
+			}
+		}
+	}
+	return all
+}
+
 func checkLine(line string, nesting int) error {
 	for _, argv := range simpleCommands(line) {
 		if err := checkSimple(argv, nesting); err != nil {

@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -154,4 +155,23 @@ func FuzzSimpleCommands(f *testing.F) {
 			t.Errorf("%q became longer", line)
 		}
 	})
+}
+
+// What a hook gives a program is found in its words and in its shell lines.
+func TestArgumentsOfACommand(t *testing.T) {
+	for _, tt := range []struct {
+		command Command
+		want    string
+	}{
+		{Command{Argv: []string{"/usr/bin/bully-agent", "vip", "add", "192.0.2.50/32", "eth0"}}, "[[192.0.2.50/32 eth0]]"},
+		{Command{Shell: "bully-agent vip add 192.0.2.50/32 eth0 || exit 75"}, "[[192.0.2.50/32 eth0]]"},
+		{Command{Shell: `ip=$(hostname); bully-agent vip add "$ip" 192.0.2.50/32 eth0; exec bully-agent vip add 192.0.2.51/32 'eth1'`}, "[[192.0.2.50/32 eth0] [192.0.2.51/32 eth1]]"},
+		{Command{Shell: "bully-agent vip del 192.0.2.50/32 eth0; echo vip add"}, "[[]]"}, // it may be a program that does so
+		{Command{Shell: "vip add 192.0.2.50/32"}, "[]"},
+		{Command{}, "[]"},
+	} {
+		if got := fmt.Sprint(tt.command.Arguments("vip", "add")); got != tt.want {
+			t.Errorf("%v: %s, expected %s", tt.command, got, tt.want)
+		}
+	}
 }

@@ -3,15 +3,18 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"os/user"
 	"strconv"
 	"syscall"
 	"time"
 
+	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/internal/config"
 	"github.com/bully-agent/bully-agent/internal/key"
 	"github.com/bully-agent/bully-agent/internal/rights"
+	"github.com/bully-agent/bully-agent/internal/vip"
 )
 
 var configCommand = command{
@@ -21,7 +24,8 @@ var configCommand = command{
 		args: "[FILE]", maxArgs: 1,
 		about: `Changes nothing. Checks FILE, or what run would read here: BULLY_CONFIG, else ` + defaultConfigFile + ` if it exists, or that of an instance; the
 			BULLY_ variables of this environment count as they do for run. Prints ok and each job's next slot, or one line
-			for each thing wrong, and exits 7. Root is asking for the service, where its unit is installed: whether its user, or that of --owner,
+			for each thing wrong, and exits 7. The agent, if it runs, is asked for the members: their own addresses are none for
+			a become hook's vip add. Root is asking for the service, where its unit is installed: whether its user, or that of --owner,
 			can read the key, and what of the hooks, checks and jobs the unit forbids.`,
 		examples: []string{program + " config check", program + " config check --owner bully-agent", program + " config check ./agent.toml", program + " config check --no-host ./agent.toml"},
 		options:  []option{ownerOption, {name: "no-host", usage: "do not compare with this host: its addresses, hooks, directories and key"}, instanceOption},
@@ -72,6 +76,7 @@ func checkConfig(c *call) error {
 	if err != nil {
 		return err
 	}
+	cfg.Notes = append(cfg.Notes, joinsVirtual(cfg)...)
 	if !c.Bool("no-host") {
 		cfg.Notes = append(cfg.Notes, cfg.Beside(src.Path, config.InstanceFiles())...)
 		for _, f := range forbidden(c.service(), cfg) {
@@ -91,6 +96,21 @@ func checkConfig(c *call) error {
 	return c.print(text + "\n")
 }
 
+// joinsVirtual notes that join names what the become hook adds: that is another host's own address, mostly. It may be meant as the way
+// to whoever leads.
+func joinsVirtual(cfg *config.Config) (notes []string) {
+	for _, entry := range cfg.Network.Join {
+		at, err := netip.ParseAddrPort(entry)
+		if err != nil {
+			continue
+		}
+		if sparesOwners(hookCommand(cfg.Hooks.OnBecomeLeader), []vip.Owner{{Addr: at.Addr()}}) != nil {
+			notes = append(notes, fmt.Sprintf("on_become_leader adds %s, which join names too: if it is a host's own address, two hosts would have it", at.Addr()))
+		}
+	}
+	return notes
+}
+
 // checkHere is what run would check, and as root whether the agent's user, if it is another, can read the key too.
 func (c *call) checkHere(cfg *config.Config) error {
 	o, err := c.keyOwner(cfg.Network.Key)
@@ -100,7 +120,8 @@ func (c *call) checkHere(cfg *config.Config) error {
 	if o.name != "" {
 		cfg.KeyOwners = []uint32{uint32(o.uid)}
 	}
-	if err := checkHost(cfg); err != nil {
+	known := append(owners(cfg.Control.Socket), vip.Owner{Addr: cfg.Network.Advertise.Addr()})
+	if err := checkHost(cfg, func(cmd hooks.Command) error { return sparesOwners(cmd, known) }); err != nil {
 		return meantForOwner(err, cfg, o)
 	}
 	if os.Geteuid() != 0 || cfg.Network.Insecure {

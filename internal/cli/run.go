@@ -190,11 +190,18 @@ func loadChecked(src config.Source) (*config.Config, error) {
 	return cfg, checkHost(cfg)
 }
 
-func checkHost(cfg *config.Config) error {
+func checkHost(cfg *config.Config, also ...func(hooks.Command) error) error {
 	if o, is := serviceOwner(service(cfg.Instance), cfg.Network.Key); is && cfg.KeyOwners == nil {
 		cfg.KeyOwners = []uint32{uint32(o.uid)} // root may run what the unit would
 	}
-	cfg.CheckHook = func(cmd config.Command) error { return hooks.Check(hookCommand(cmd)) }
+	cfg.CheckHook = func(cmd config.Command) error {
+		for _, check := range append([]func(hooks.Command) error{hooks.Check}, also...) {
+			if err := check(hookCommand(cmd)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	return cfg.CheckHost()
 }
 

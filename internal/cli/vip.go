@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -9,13 +10,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/vip"
 )
 
 // vipExitCodes is what both pages of help end with.
 const vipExitCodes = `Exit codes: 0 done, also where nothing had to be done; 1 the interface is not there, or is down, or a right is
-	missing; 2 usage; 6 refused: the address is somebody else's, another interface's, or this host's own. Where it is not 0, %s.`
+	missing; 2 usage; 6 refused: the address is somebody else's, another interface's, or a host's own. Where it is not 0, %s.`
 
 var vipCommand = command{
 	name: "vip", usage: "put addresses on an interface, and tell neighbours",
@@ -38,6 +42,8 @@ var vipAddCommand = command{
 		An IPv6 address is there without duplicate address detection, and deprecated: this host answers for it, and does not
 		choose it to send from.
 
+		It asks this host's agent, if there is one, for the members' own addresses, and refuses those.
+
 		With --probe it asks first, for 250 ms, and refuses an address for which somebody else answers. After a kill -9 of the
 		old leader's agent that may be so for a moment.
 
@@ -46,9 +52,12 @@ var vipAddCommand = command{
 		program + " vip add 192.168.1.50/32 eth0",
 		program + " vip add --probe 192.168.1.50/32 2001:db8::50/128 eth0",
 	},
-	options: []option{{name: "probe", usage: "refuse an address for which somebody else answers"}},
+	options: []option{{name: "probe", usage: "refuse an address for which somebody else answers"}, socketOption},
 	action: func(c *call) error {
 		addresses, name, err := c.addressesAndInterface(vip.Parse)
+		if err == nil {
+			err = vip.Spare(addresses, owners(c.socketPath()))
+		}
 		if err == nil {
 			err = vip.Add(addresses, name, c.Bool("probe"), c.vipNote)
 		}
@@ -95,9 +104,50 @@ func (c *call) addressesAndInterface(parse func([]string) ([]netip.Prefix, error
 	}
 	addresses, err := parse(words[:len(words)-1])
 	if own, bad := netip.ParseAddrPort(os.Getenv("BULLY_NODE_ADDR")); err == nil && bad == nil {
-		err = vip.Spare(addresses, own.Addr())
+		err = vip.Spare(addresses, []vip.Owner{{Addr: own.Addr()}})
 	}
 	return addresses, last, err
+}
+
+// ownersPatience bounds the wait for the agent's list of members, while clients wait for an address. Arbitrary.
+const ownersPatience = 250 * time.Millisecond
+
+// owners asks the agent at a socket for the addresses of all its cluster's hosts. It gives none where no agent says so in time.
+func owners(socket string) (all []vip.Owner) {
+	ctx, cancel := context.WithTimeout(context.Background(), ownersPatience)
+	defer cancel()
+	members, err := control.Dial(socket).Members(ctx)
+	if err != nil {
+		return nil
+	}
+	for _, m := range members {
+		at, err := netip.ParseAddrPort(m.Addr)
+		if err != nil || at.Addr().IsLoopback() {
+			continue
+		}
+		o := vip.Owner{Addr: at.Addr(), Name: m.Name}
+		if m.Self {
+			o.Name = ""
+		}
+		all = append(all, o)
+	}
+	return all
+}
+
+// sparesOwners refuses a hook that would add the own address of a host of the cluster.
+func sparesOwners(cmd hooks.Command, owners []vip.Owner) error {
+	for _, words := range cmd.Arguments("vip", "add") {
+		for _, word := range words {
+			addresses, err := vip.Parse([]string{word})
+			if err != nil {
+				continue // an option, the interface, or a slip that vip add names
+			}
+			if err := vip.Spare(addresses, owners); err != nil {
+				return fmt.Errorf("%w: expected an address that no host has of its own", err)
+			}
+		}
+	}
+	return nil
 }
 
 // vipNote tells whoever reads the hook's output.

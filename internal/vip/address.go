@@ -123,11 +123,23 @@ func last(network netip.Prefix) netip.Addr {
 	return netip.AddrFrom4(a)
 }
 
-// Spare refuses to touch the address at which the host's agent is reached, which BULLY_NODE_ADDR tells its hooks.
-func Spare(addresses []netip.Prefix, own netip.Addr) error {
+// Owner is a host of the cluster, by an address at which its agent is reached.
+type Owner struct {
+	Addr netip.Addr
+	Name string // "": this host
+}
+
+// Spare refuses to touch an address that is an owner's: it would be on two hosts, or leave the one that it is of.
+func Spare(addresses []netip.Prefix, owners []Owner) error {
 	for _, p := range addresses {
-		if p.Addr() == own {
-			return complain(Refused, "name the address that moves", "%s is this host's own, at which the other agents reach it", own)
+		for _, o := range owners {
+			if p.Addr() != o.Addr {
+				continue
+			}
+			if o.Name == "" {
+				return complain(Refused, "name the address that moves", "%s is this host's own, at which the other agents reach it", o.Addr)
+			}
+			return complain(Refused, "name the address that moves", "%s is the own address of %s, at which the other agents reach it", o.Addr, o.Name)
 		}
 	}
 	return nil
