@@ -33,7 +33,7 @@ func (w *World) calm() {
 }
 
 func (w *World) calmMachine(m *machine) {
-	m.burst, m.immortal, m.crashIn = false, false, 0
+	m.burst, m.immortal, m.crashIn, m.stall = false, false, 0, stall{}
 	w.setLink(m, true)
 	w.mendDisk(m)
 	m.disk.lies = false

@@ -49,6 +49,8 @@ const (
 	TotalRestart
 	Freeze
 	Suspend
+	StallsInStep // frozen or suspended between two effects of a step
+	LateOrder    // its become hook is refused, since its lease is nearly over
 
 	DiskFull // disk
 	DiskError
@@ -133,7 +135,7 @@ var faultNames = [faultKinds]string{
 	TetherEnds: "tether-ends", PortRefuses: "port-refuses", LinkDown: "link-down",
 	Crash: "crash", CrashBeforeSave: "crash-before-save", CrashAfterSave: "crash-after-save", CrashBetweenSends: "crash-between-sends",
 	PowerLoss: "power-loss", QuickRestart: "quick-restart", Restart: "restart", RestartElsewhere: "restart-elsewhere",
-	TotalRestart: "total-restart", Freeze: "freeze", Suspend: "suspend",
+	TotalRestart: "total-restart", Freeze: "freeze", Suspend: "suspend", StallsInStep: "stalls-in-step", LateOrder: "late-order",
 	DiskFull: "disk-full", DiskError: "disk-error", DiskSlow: "disk-slow", LostWrite: "lost-write", TornWrite: "torn-write", Wiped: "wiped",
 	HookSlow: "hook-slow", HookStuck: "hook-stuck", HookFails: "hook-fails", HookKilled: "hook-killed",
 	HeldOn: "held-on", KeeperLose: "keeper-lose", KeeperLoseCut: "keeper-lose-cut", KeeperLoseAgain: "keeper-lose-again",

@@ -129,6 +129,10 @@ func (w *World) nextHook(m *machine) {
 	}
 	h.current = h.queue[0]
 	h.queue = slices.Delete(h.queue, 0, 1)
+	if h.current.Hook == election.Become && w.isLate(m, h.current.Epoch) {
+		w.refuseLate(m)
+		return
+	}
 	if h.current.Hook == election.Become {
 		w.i8BecomeOnlyWithLease(m, &h.current.StartHook)
 		w.i9HooksOfHostsAreDisjoint(m, &h.current.StartHook)
@@ -140,6 +144,25 @@ func (w *World) nextHook(m *machine) {
 	if h.current.due > 0 {
 		w.boundHook(m, h.current.due)
 	}
+}
+
+// isLate: the keeper would end this leadership by now, by what it has been told of the lease.
+// Whoever asks for the become hook has told it before.
+func (w *World) isLate(m *machine, e wire.Epoch) bool {
+	return m.runs() && m.state == election.Lead && m.epoch == e && m.leaseSeen &&
+		m.clock.at(w.now) >= m.lease-int64(w.base.StopBudget/2)
+}
+
+// refuseLate drops the current become hook, which was asked for too late; its lose hook is
+// dropped with it.
+func (w *World) refuseLate(m *machine) {
+	h := &m.hooks
+	run := h.current
+	w.fired(LateOrder)
+	w.say(m, "keeper: become hook refused epoch=%v", run.Epoch)
+	h.current, h.last = hookRun{}, run.Epoch
+	w.hookEnded(m, run, false)
+	w.nextHook(m)
 }
 
 // hookTakes draws how long a hook takes.

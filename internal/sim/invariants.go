@@ -421,14 +421,14 @@ func (w *World) i19FewRepetitions(m, to *machine, f *wire.Frame) {
 }
 
 // I20 (quorum): later leaderships have higher tokens, by the counter alone.
-func (w *World) i20NewerLeadershipsHaveHigherTokens(m *machine, e *election.Transition) {
+func (w *World) i20NewerLeadershipsHaveHigherTokens(m *machine) {
 	if w.mode != Quorum {
 		return
 	}
-	if e.Epoch.Counter <= w.record.newest.Counter {
-		w.fail(20, "n%d leads in epoch %v after %v", m.number, e.Epoch, w.record.newest)
+	if m.epoch.Counter <= w.record.newest.Counter {
+		w.fail(20, "n%d leads in epoch %v after %v", m.number, m.epoch, w.record.newest)
 	}
-	w.record.newest = e.Epoch
+	w.record.newest = m.epoch
 }
 
 // I20 (available): once one leader is known to all, a resource that compares epochs

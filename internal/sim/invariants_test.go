@@ -208,8 +208,7 @@ func TestInvariantsBite(t *testing.T) {
 			func(w *World, a, b *machine) { w.become(a, 8) },
 			func(w *World, a, b *machine) {
 				w.lead(a, 8, -time.Millisecond)
-				a.disk.state.Promoted = a.epoch
-				w.startHook(a, election.StartHook{Hook: election.Become, Epoch: a.epoch})
+				w.i8BecomeOnlyWithLease(a, &election.StartHook{Hook: election.Become, Epoch: a.epoch})
 			}},
 		{"lose without become", 8, Available,
 			func(w *World, a, b *machine) {
@@ -496,7 +495,8 @@ func (w *World) tellRoster(from, to *machine, version uint32) {
 }
 
 func (w *World) ascend(m *machine, counter uint64) {
-	w.i20NewerLeadershipsHaveHigherTokens(m, &election.Transition{Epoch: epochOf(m, counter)})
+	m.epoch = epochOf(m, counter)
+	w.i20NewerLeadershipsHaveHigherTokens(m)
 }
 
 func (w *World) spin(m *machine, times int) {

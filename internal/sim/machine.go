@@ -64,6 +64,7 @@ type process struct {
 	spins   int   // ticks in a row at one instant
 	spunAt  int64
 
+	stall    stall // before which effect it is stopped
 	crashAt  Fault // which boundary the process dies at, if crashIn is set
 	crashIn  int   // boundaries left; 0: none
 	saveDown bool  // the last save failed and none succeeded since

@@ -172,11 +172,6 @@ func (w *World) diesAfter(m *machine, _ election.Save) bool {
 	return m.crashAt == CrashAfterSave && w.countDown(m)
 }
 
-func isSend(e election.Effect) bool {
-	_, ok := e.(election.Send)
-	return ok
-}
-
 func (w *World) countDown(m *machine) bool {
 	m.crashIn--
 	if m.crashIn > 0 {

@@ -131,10 +131,7 @@ func (w *World) watchTransition(m *machine, e *election.Transition) {
 
 func (w *World) onAscent(m *machine, e *election.Transition) {
 	w.i3OneActivePerCounter(m, e)
-	w.i20NewerLeadershipsHaveHigherTokens(m, e)
-	m.lease, m.leaseSeen, m.need = 0, false, -1
-	w.record.reigns++
-	m.reign = w.record.reigns
+	m.lease, m.leaseSeen, m.need, m.reign = 0, false, -1, 0
 	if len(w.record.epochs) < 256 {
 		w.record.epochs = append(w.record.epochs, e.Epoch)
 	}
@@ -164,8 +161,19 @@ func (w *World) onLease(m *machine, until time.Time) {
 	if was <= now {
 		w.i5AtMostOneActs(m)
 	}
+	if m.reign == 0 {
+		w.onFirstLease(m)
+	}
 	w.i14GivesUpWithoutAcks(m)
 	w.write(m)
+}
+
+// onFirstLease begins a leadership that is in force. One that was shown after its lease, by
+// a process that was stopped before, never is, and nobody acts in it.
+func (w *World) onFirstLease(m *machine) {
+	w.i20NewerLeadershipsHaveHigherTokens(m)
+	w.record.reigns++
+	m.reign = w.record.reigns
 }
 
 // acts: the machine leads, and its own clock says that it still may. Whether it

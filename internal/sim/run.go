@@ -81,6 +81,7 @@ func newWorld(o *Options) *World {
 	w.drawUnusual(o)
 	w.drawAttack(o)
 	w.drawKeepers(o)
+	w.drawStalls(o)
 	w.drawJobs(o)
 	w.drawBars(o)
 	w.drawLinks(o)

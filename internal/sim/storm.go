@@ -35,6 +35,7 @@ func (w *World) begin() {
 	w.hurtAgain()
 	w.hurtOddlyAgain()
 	w.hurtKeepersAgain()
+	w.stallAgain()
 	w.hurtByBarsAgain()
 	w.planChangeOfExpect()
 	w.attackAgain()

@@ -31,6 +31,7 @@ type World struct {
 	links    links
 	attack   attack
 	keepers  keepers
+	stalls   stalls
 	jobs     *jobWorld // nil: this schedule has none
 	record   record
 	failure  *Violation
@@ -155,7 +156,7 @@ func (w *World) drain(m *machine) {
 func (w *World) carryOn(m *machine) {
 	for m.next < len(m.effects) {
 		effect := m.effects[m.next]
-		if m.crashIn > 0 && w.diesAt(m, effect) {
+		if m.crashIn > 0 && w.diesAt(m, effect) || m.stall.in > 0 && w.stallsAt(m, effect) {
 			return
 		}
 		m.next++
