@@ -161,4 +161,6 @@ func (a *agent) Events(since uint64) ([]control.Event, <-chan struct{}) { return
 func (a *agent) Lease() (control.Lease, <-chan struct{}) { return a.seat.Lease() }
 
 // Enter implements control.Backend.
-func (a *agent) Enter(grace time.Duration) (leave func()) { return a.seat.Enter(grace) }
+func (a *agent) Enter(grace time.Duration) (lease func() (control.Lease, <-chan struct{}), leave func(hasEnded bool)) {
+	return a.seat.Enter(grace)
+}

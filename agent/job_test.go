@@ -608,7 +608,7 @@ func TestNobodyTakesOverFromAFullDisk(t *testing.T) {
 		low, top := c.hosts[0], c.hosts[1]
 		c.agrees(top)
 		time.Sleep(5 * time.Second)
-		leave := top.agent.Enter(time.Hour) // the hand-over waits for a holder
+		_, leave := top.agent.Enter(time.Hour) // the hand-over waits for a holder
 		defer top.breakLedger(t)()
 		top.awaitLease(t, "the end is shown", func(l control.Lease) bool { return !l.Leader })
 		time.Sleep(3 * ledgerPatience)
@@ -616,7 +616,7 @@ func TestNobodyTakesOverFromAFullDisk(t *testing.T) {
 			t.Error("it stands again before it has handed over")
 		}
 		c.kill(low)
-		leave()
+		leave(true)
 		time.Sleep(time.Minute)
 		if s := top.agent.Status(); !s.LeaderIsSelf || s.HoldDownMS != 0 {
 			t.Errorf("a minute later it is %s, held down for %d ms, notes %q", s.Role, s.HoldDownMS, s.Notes)

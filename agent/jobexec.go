@@ -84,7 +84,7 @@ func (j *jobDesk) onResult(r jobrun.Result) {
 	run := j.running[r.ID]
 	delete(j.running, r.ID)
 	if run.holder != nil {
-		j.holders.leave(run.holder)
+		j.holders.leave(run.holder, true)
 	}
 	if r.Err != "" {
 		j.log.Warn("job did not run as it should", "job", run.job, "run", r.ID, "err", r.Err)

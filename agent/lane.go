@@ -120,7 +120,7 @@ func (s *seat) holdsUp(e election.StartHook) bool {
 	if e.Hook != election.Lose || !s.endsInOrder() || !s.holders.dismiss() {
 		return false
 	}
-	s.log.Info("lose-leadership hook waits for what exec, hold and jobs run", "epoch", e.Epoch.Counter)
+	s.log.Info("lose-leadership hook waits for what exec, hold and jobs run, and for what was told of the lease", "epoch", e.Epoch.Counter)
 	s.heldUp = &e
 	return true
 }

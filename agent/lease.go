@@ -12,7 +12,13 @@ import (
 // holders shows the lease to those who run something on the strength of it, the
 // holders, and knows who they are. The loop writes it and anybody may read it;
 // neither ever waits for the other for longer than it takes to copy a struct.
+//
+// A time that is told is a time that is lent: to a holder until it leaves, to anybody else
+// until it has passed. The will of this leadership is void before that, and its planned end
+// waits for it.
 type holders struct {
+	clock func() time.Time
+
 	// dismissed tells the loop that a dismissal is over. Capacity 1.
 	dismissed chan struct{}
 	// moved tells it that somebody came or left. Capacity 1.
@@ -25,9 +31,10 @@ type holders struct {
 	newer     chan struct{} // closed when there is something else to say; nil while nobody waits
 	all       map[*holder]struct{}
 	dismissal *dismissal // nil: none is under way
+	isClosed  bool       // a dismissal has ended: nothing more of this term is lent
 
 	isLent   bool      // the keeper knows that somebody is told of the lease
-	lentTill time.Time // the latest end that anybody was told
+	lentTill time.Time // the latest end that was told to somebody who is no holder, or does not hear of more
 }
 
 // term is one leadership as holders see it.
@@ -39,12 +46,16 @@ type term struct {
 }
 
 // holder is somebody who runs something on the strength of the lease.
-type holder struct{ grace time.Duration }
+type holder struct {
+	grace time.Duration
+	told  time.Time // the latest end that it was told; zero: none
+}
 
-// dismissal waits for the holders of a term that ends.
+// dismissal waits for the holders of a term that ends, and for what is lent besides.
 type dismissal struct {
-	left map[*holder]struct{} // who has not left yet
-	late *time.Timer          // ends the wait
+	left map[*holder]struct{} // who has not left yet, and hears of more until late
+	late time.Time            // nobody hears of more from then on
+	look *time.Timer
 }
 
 const (
@@ -57,8 +68,8 @@ const (
 	dismissSlack = 3 * time.Second
 )
 
-func newHolders() *holders {
-	return &holders{dismissed: make(chan struct{}, 1), moved: make(chan struct{}, 1), all: map[*holder]struct{}{}}
+func newHolders(clock func() time.Time) *holders {
+	return &holders{clock: clock, dismissed: make(chan struct{}, 1), moved: make(chan struct{}, 1), all: map[*holder]struct{}{}}
 }
 
 // show is called by the loop with each change of role or readiness. What is left
@@ -68,6 +79,7 @@ func (h *holders) show(s election.Status, ready bool) {
 	defer h.mu.Unlock()
 	next := term{leads: s.State == election.Lead, epoch: s.Epoch, cause: s.Cause, until: h.now.until}
 	next.ready = next.leads && ready
+	h.isClosed = h.isClosed && !next.leads
 	switch {
 	case s.State == election.Stopping:
 		next.epoch = s.Reign // another's may be known already
@@ -100,13 +112,38 @@ func (h *holders) wake() {
 	}
 }
 
-func (h *holders) read() (term, <-chan struct{}) {
+// lend gives the term as somebody may be told of it, who of nil being no holder, and notes
+// that its end is lent from now on: in one critical section, so that no dismissal falls
+// between. isLent says whether the keeper knows already that somebody is told of the lease.
+func (h *holders) lend(who *holder) (t term, newer <-chan struct{}, isLent bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.newer == nil {
 		h.newer = make(chan struct{})
 	}
-	return h.now, h.newer
+	t = h.now
+	lent := &h.lentTill
+	if _, isIn := h.all[who]; isIn {
+		lent = &who.told
+	}
+	if t.until.After(*lent) {
+		if h.hears(who) {
+			*lent = t.until
+		} else {
+			t.until = *lent
+		}
+	}
+	return t, h.newer, h.isLent
+}
+
+// hears reports whether somebody is told of an end that is later than what is lent already;
+// the caller holds mu.
+func (h *holders) hears(who *holder) bool {
+	if h.dismissal != nil {
+		_, isLeft := h.dismissal.left[who]
+		return isLeft
+	}
+	return !h.isClosed
 }
 
 func (h *holders) enter(grace time.Duration) *holder {
@@ -116,17 +153,6 @@ func (h *holders) enter(grace time.Duration) *holder {
 	h.all[who] = struct{}{}
 	h.move()
 	return who
-}
-
-// borrow notes that somebody is to be told of that end; it reports whether the keeper knows
-// already that somebody is.
-func (h *holders) borrow(until time.Time) (isLent bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if until.After(h.lentTill) {
-		h.lentTill = until
-	}
-	return h.isLent
 }
 
 // lent is called when the keeper knows.
@@ -160,49 +186,83 @@ func (h *holders) move() {
 	}
 }
 
-// leave is for a holder whose command has ended, or that is gone.
-func (h *holders) leave(who *holder) {
+// leave is for a holder that is gone. If what it ran has not ended, for all that is known,
+// it has what it was told.
+func (h *holders) leave(who *holder, hasEnded bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if _, isIn := h.all[who]; !isIn {
+		return
+	}
 	delete(h.all, who)
+	if !hasEnded && who.told.After(h.lentTill) {
+		h.lentTill = who.told
+	}
 	h.move()
 	if e := h.dismissal; e != nil {
 		delete(e.left, who)
-		if len(e.left) == 0 {
-			h.finish(e)
-		}
+		h.look(e)
 	}
 }
 
-// dismiss reports whether there are holders, who know of the end since the show
-// before it; dismissed then tells when they have left, or when the longest grace
-// among them is over. What still runs then is ended by its guard, when the lease
-// is over. The loop calls it.
+// dismiss reports whether anything of the term that ends is lent. Holders know of the end
+// since the show before it; dismissed then tells when they have left, and what else was told
+// has passed. Who has not left when the longest grace among them is over is told of no more,
+// and its guard ends what it runs when that has passed. The loop calls it.
 func (h *holders) dismiss() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.dismissal != nil {
 		h.finish(h.dismissal) // nobody waits for that one any more
 	}
-	select {
-	case <-h.dismissed:
-	default:
-	}
-	if len(h.all) == 0 {
-		return false
-	}
-	e := &dismissal{left: maps.Clone(h.all)}
-	longest := time.Duration(0)
+	e := &dismissal{left: maps.Clone(h.all), late: h.clock()}
 	for who := range e.left {
-		longest = max(longest, who.grace)
+		if late := h.clock().Add(who.grace + dismissSlack); late.After(e.late) {
+			e.late = late
+		}
 	}
-	e.late = time.AfterFunc(longest+dismissSlack, func() {
+	e.look = time.AfterFunc(time.Hour, func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		h.finish(e)
+		h.look(e)
 	})
 	h.dismissal = e
-	return true
+	h.look(e)
+	select {
+	case <-h.dismissed: // of an earlier one, or of this one at once
+	default:
+	}
+	return h.dismissal != nil
+}
+
+// look ends the dismissal if nothing is lent any more, or sees to it that somebody looks
+// again; the caller holds mu.
+func (h *holders) look(e *dismissal) {
+	if h.dismissal != e {
+		return
+	}
+	now := h.clock()
+	if len(e.left) > 0 && now.Before(e.late) {
+		e.look.Reset(e.late.Sub(now))
+		return
+	}
+	clear(e.left)
+	if free := h.free(); now.Before(free) {
+		e.look.Reset(free.Sub(now))
+		return
+	}
+	h.finish(e)
+}
+
+// free is when all that is lent has passed; the caller holds mu.
+func (h *holders) free() time.Time {
+	free := h.lentTill
+	for who := range h.all {
+		if who.told.After(free) {
+			free = who.told
+		}
+	}
+	return free
 }
 
 // finish ends the dismissal unless that has been done; the caller holds mu.
@@ -210,8 +270,8 @@ func (h *holders) finish(e *dismissal) {
 	if h.dismissal != e {
 		return
 	}
-	h.dismissal = nil
-	e.late.Stop()
+	h.dismissal, h.isClosed = nil, true
+	e.look.Stop()
 	select {
 	case h.dismissed <- struct{}{}:
 	default:

@@ -81,22 +81,22 @@ func TestAHandOverWaitsForHolders(t *testing.T) {
 			c.start(h)
 		}
 		top.awaitLease(t, "it leads", mayAct)
-		leave := top.agent.Enter(10 * time.Second)
-		quick := top.agent.Enter(time.Second)
+		lease, leave := top.agent.Enter(10 * time.Second)
+		_, quick := top.agent.Enter(time.Second)
 		done := make(chan error, 1)
 		go func() { done <- top.order("handover", map[string]string{"to": "n2"}) }()
 		top.awaitLease(t, "the end is shown", func(l control.Lease) bool { return !l.Leader })
-		quick()
+		quick(true)
 		for range 50 {
 			time.Sleep(100 * time.Millisecond)
-			if l, _ := top.agent.Lease(); l.Leader || l.RemainMS < 100 || l.Epoch.Counter != 1 || l.Cause != "stepped-down" {
+			if l, _ := lease(); l.Leader || l.RemainMS < 100 || l.Epoch.Counter != 1 || l.Cause != "stepped-down" {
 				t.Fatalf("while it waits it shows %+v", l)
 			}
 		}
 		top.expectHooks(t, "become-leader 1 boot")
 		mid.expectHooks(t)
-		leave()
-		leave() // as a broken connection after a farewell
+		leave(true)
+		leave(true) // as a broken connection after a farewell
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
@@ -107,6 +107,69 @@ func TestAHandOverWaitsForHolders(t *testing.T) {
 		}
 		c.stopAll()
 	})
+}
+
+// A time that is told is a time that is lent: a hand-over waits until it has passed, also where
+// nobody stays who hears of more, and nobody is told a later one meanwhile.
+func TestAHandOverWaitsForWhatWasTold(t *testing.T) {
+	const lent = 2 * time.Second
+	wide := func(cfg *Config) {
+		cfg.Election.Preempt = election.PreemptNever
+		cfg.Election.Lease, cfg.Election.StopBudget = lent, 200*time.Millisecond
+	}
+	for name, c := range map[string]struct {
+		told  func(*testHost) time.Duration
+		waits bool
+	}{
+		"nothing": {func(*testHost) time.Duration { return 0 }, false},
+		"who asked once": {func(h *testHost) time.Duration {
+			l, _ := h.agent.Lease()
+			return time.Duration(l.RemainMS) * time.Millisecond
+		}, true},
+		"a holder that has left": {func(h *testHost) time.Duration {
+			lease, leave := h.agent.Enter(time.Second)
+			lease()
+			leave(true)
+			return 0
+		}, false},
+		"a holder that could not be told any more": {func(h *testHost) time.Duration {
+			lease, leave := h.agent.Enter(time.Second)
+			l, _ := lease()
+			leave(false)
+			return time.Duration(l.RemainMS) * time.Millisecond
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cl := newCluster(t, 2)
+				for _, h := range cl.hosts {
+					h.settings = wide
+					cl.start(h)
+				}
+				top := cl.hosts[1]
+				top.awaitLease(t, "it leads", func(l control.Lease) bool { return l.Leader })
+				time.Sleep(2 * lent) // what awaitLease was told is over
+				begun, left := time.Now(), c.told(top)
+				over := begun.Add(left)
+				done := make(chan error, 1)
+				go func() { done <- top.order("handover", map[string]string{"to": "n1"}) }()
+				for c.waits && time.Until(over) > 50*time.Millisecond {
+					time.Sleep(20 * time.Millisecond)
+					if l, _ := top.agent.Lease(); time.Duration(l.RemainMS)*time.Millisecond > time.Until(over)+20*time.Millisecond && !l.Leader {
+						t.Fatalf("what was lent ends in %v, and somebody is told %+v", time.Until(over), l)
+					}
+				}
+				if err := <-done; err != nil {
+					t.Fatal(err)
+				}
+				took := time.Since(begun)
+				if c.waits && took < left-20*time.Millisecond || !c.waits && took > lent/2 {
+					t.Errorf("the hand-over took %v, with %v lent", took, left)
+				}
+				cl.stopAll()
+			})
+		})
+	}
 }
 
 // A holder that does not leave holds a hand-over up for its grace and no longer.
@@ -147,7 +210,8 @@ func TestALostLeaseWaitsForNobody(t *testing.T) {
 			c.start(h)
 		}
 		top.awaitLease(t, "it leads", mayAct)
-		defer top.agent.Enter(time.Hour)()
+		_, leave := top.agent.Enter(time.Hour)
+		defer leave(true)
 		c.lan.Isolate("n3")
 		lease := top.awaitLease(t, "the loss is shown", func(l control.Lease) bool { return !l.Leader })
 		if lease.RemainMS <= 0 || lease.RemainMS > 101 {
@@ -210,13 +274,13 @@ func TestAPlanThatFailsWaitsNoMore(t *testing.T) {
 			c.start(h)
 		}
 		top.awaitLease(t, "it leads", mayAct)
-		leave := top.agent.Enter(time.Hour)
+		_, leave := top.agent.Enter(time.Hour)
 		go func() { _ = top.order("step-down", nil) }()
 		top.awaitLease(t, "the end is shown", func(l control.Lease) bool { return !l.Leader })
 		top.expectHooks(t, "become-leader 1 boot")
 		c.lan.Isolate("n3")
 		time.Sleep(time.Second)
-		leave()
+		leave(true)
 		time.Sleep(time.Second)
 		top.expectHooks(t, "become-leader 1 boot", "lose-leadership 1 lease-expired")
 		c.lan.Heal()
@@ -228,7 +292,7 @@ func TestAPlanThatFailsWaitsNoMore(t *testing.T) {
 // be frozen.
 func TestALeaseThatIsOverIsNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &seat{seatConfig: seatConfig{runner: newFakeHooks()}, around: clockOnly{clock: time.Now}, holders: newHolders()}
+		s := &seat{seatConfig: seatConfig{runner: newFakeHooks()}, around: clockOnly{clock: time.Now}, holders: newHolders(time.Now)}
 		s.holders.show(election.Status{State: election.Lead, Epoch: wire.Epoch{Counter: 3}}, true)
 		s.holders.renew(time.Now().Add(400*time.Millisecond), time.Now())
 		if l, _ := s.Lease(); !mayAct(l) || l.RemainMS != 400 {
@@ -244,18 +308,18 @@ func TestALeaseThatIsOverIsNone(t *testing.T) {
 // Nobody waits for a dismissal that another one has followed.
 func TestDismissalsDoNotMix(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tn := newHolders()
+		tn := newHolders(time.Now)
 		first := tn.enter(time.Second)
 		if !tn.dismiss() {
 			t.Fatal("the holder was overlooked")
 		}
-		tn.leave(first)
+		tn.leave(first, true)
 		second := tn.enter(time.Minute)
 		tn.dismiss()
 		expectVacant(t, tn, false) // the first dismissal's word is not the second's
 		time.Sleep(30 * time.Second)
 		expectVacant(t, tn, false)
-		tn.leave(second)
+		tn.leave(second, true)
 		expectVacant(t, tn, true)
 		if tn.dismiss() {
 			t.Error("nobody is there, and somebody is waited for")
@@ -302,13 +366,13 @@ func TestWhoeverIsToldOfTheLeaseHasBorrowedIt(t *testing.T) {
 		if isLent() {
 			t.Error("what was told is over, and it is lent still")
 		}
-		leave := top.agent.Enter(time.Second)
+		_, leave := top.agent.Enter(time.Second)
 		_, _ = top.agent.Lease()
 		time.Sleep(2 * time.Second)
 		if !isLent() {
 			t.Error("a holder is there, and it is not lent")
 		}
-		leave()
+		leave(true)
 		time.Sleep(2 * time.Second)
 		outcomes.set(func(f *fakeOutcomes) { f.isDeaf = true })
 		if l, _ := top.agent.Lease(); l.Leader {

@@ -49,10 +49,21 @@ func (s *seat) renewEnding() {
 	}
 }
 
-// Lease is for those who act on it, on any goroutine. Like report it looks at the clock
-// first.
-func (s *seat) Lease() (control.Lease, <-chan struct{}) {
-	now, newer := s.holders.read()
+// Lease is for those who act on it and are not known, on any goroutine. Like report it looks
+// at the clock first.
+func (s *seat) Lease() (control.Lease, <-chan struct{}) { return s.leaseFor(nil) }
+
+// Enter is for one who comes to hold the lease, on any goroutine.
+func (s *seat) Enter(grace time.Duration) (lease func() (control.Lease, <-chan struct{}), leave func(hasEnded bool)) {
+	who := s.holders.enter(grace)
+	return func() (control.Lease, <-chan struct{}) { return s.leaseFor(who) },
+		func(hasEnded bool) { s.holders.leave(who, hasEnded) }
+}
+
+// leaseFor tells a holder, or somebody unknown, until when it may act. Whoever knows may do so
+// after this process has died, so the keeper hears of it before; where it cannot, nobody is told.
+func (s *seat) leaseFor(who *holder) (control.Lease, <-chan struct{}) {
+	now, newer, isLent := s.holders.lend(who)
 	boot := durable.BootTime() // before the other clock: whoever is stopped in between says too little
 	left := now.until.Sub(s.around.now())
 	epoch := control.Epoch{Counter: now.epoch.Counter, Owner: ownerText(now.epoch)}
@@ -60,16 +71,13 @@ func (s *seat) Lease() (control.Lease, <-chan struct{}) {
 	if now.until.IsZero() || left <= 0 {
 		return out, newer
 	}
-	if !s.lend(now.until) {
-		return out, newer
+	if !isLent {
+		if !s.runner.Lend() {
+			return out, newer
+		}
+		s.holders.lent()
 	}
 	out.Leader, out.Ready = now.leads, now.ready
 	out.Until, out.RemainMS = int64(boot+left), left.Milliseconds()
 	return out, newer
-}
-
-// Enter is for one who comes to hold the lease, on any goroutine.
-func (s *seat) Enter(grace time.Duration) (leave func()) {
-	who := s.holders.enter(grace)
-	return func() { s.holders.leave(who) }
 }

@@ -323,7 +323,7 @@ func TestKeeperIsToldInAPlannedEnd(t *testing.T) {
 		}
 		c.agrees(top)
 		top.awaitLease(t, "it leads", mayAct)
-		leave := top.agent.Enter(time.Minute)
+		_, leave := top.agent.Enter(time.Minute)
 		go func() { _ = top.order("step-down", map[string]string{"for": "1h"}) }()
 		top.awaitLease(t, "the end is shown", func(l control.Lease) bool { return !l.Leader })
 		for range 20 {
@@ -332,7 +332,7 @@ func TestKeeperIsToldInAPlannedEnd(t *testing.T) {
 				t.Fatalf("the keeper's deadline passed %v ago", -left)
 			}
 		}
-		leave()
+		leave(true)
 		c.agrees(c.hosts[0])
 		top.hooks.plans(t, 1)
 		c.stopAll()
@@ -348,7 +348,7 @@ func TestKeeperIsToldOfNoDeadlineAtALoneLeadersEnd(t *testing.T) {
 		c.start(h)
 		c.agrees(h)
 		h.awaitLease(t, "it leads", mayAct)
-		leave := h.agent.Enter(time.Minute)
+		_, leave := h.agent.Enter(time.Minute)
 		h.stop()
 		time.Sleep(5 * time.Second)
 		h.hooks.set(func(f *fakeOutcomes) {
@@ -359,7 +359,7 @@ func TestKeeperIsToldOfNoDeadlineAtALoneLeadersEnd(t *testing.T) {
 		if last := lastLease(h); !last.IsZero() {
 			t.Errorf("the keeper was told of a deadline %v", last)
 		}
-		leave()
+		leave(true)
 		c.stopAll()
 	})
 }
@@ -376,7 +376,7 @@ func TestNoRenewalAfterTheEndWasHurried(t *testing.T) {
 		}
 		c.agrees(top)
 		top.awaitLease(t, "it leads", mayAct)
-		leave := top.agent.Enter(time.Minute)
+		_, leave := top.agent.Enter(time.Minute)
 		go func() { _ = top.order("step-down", map[string]string{"for": "1h"}) }()
 		top.awaitLease(t, "the end is shown", func(l control.Lease) bool { return !l.Leader })
 		top.agent.calls <- func() {
@@ -392,7 +392,7 @@ func TestNoRenewalAfterTheEndWasHurried(t *testing.T) {
 				t.Errorf("the keeper was told %q", f.told)
 			}
 		})
-		leave()
+		leave(true)
 		c.agrees(c.hosts[0])
 		c.stopAll()
 	})

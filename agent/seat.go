@@ -121,7 +121,7 @@ type surroundings interface {
 // openSeat reads what the last life has left. It changes nothing, but puts a history aside
 // that cannot be read.
 func openSeat(cfg seatConfig, around surroundings) (*seat, error) {
-	s := &seat{seatConfig: cfg, around: around, holders: newHolders(), replies: map[uint64]func(error){}}
+	s := &seat{seatConfig: cfg, around: around, holders: newHolders(around.now), replies: map[uint64]func(error){}}
 	s.tally = &tally{settings: &s.election, dir: cfg.dir, known: around}
 	var err error
 	if s.state, err = openState(cfg.dir, cfg.cluster); err != nil {

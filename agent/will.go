@@ -1,8 +1,6 @@
 package agent
 
 import (
-	"time"
-
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/internal/keeper"
 	"github.com/bully-agent/bully-agent/wire"
@@ -31,20 +29,6 @@ func (s *seat) renewWill() {
 	if s.fading != nil {
 		s.leaveWill(election.Will{Letters: s.fading})
 	}
-}
-
-// lend is called, on any goroutine, before anybody outside is told until when the lease
-// lasts: whoever knows may act on it after this process has died, so the will is void until
-// then. It reports false if that cannot be seen to; then nobody may be told.
-func (s *seat) lend(until time.Time) bool {
-	if s.holders.borrow(until) {
-		return true
-	}
-	if !s.runner.Lend() {
-		return false
-	}
-	s.holders.lent()
-	return true
 }
 
 // returnLease is called with each renewal: the last that somebody was told is over, and

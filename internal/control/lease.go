@@ -29,15 +29,18 @@ type Lease struct {
 
 // LeaseBackend is the part of a Backend that lends its lease.
 type LeaseBackend interface {
-	// Lease is true at the moment of the call, as Status is. The channel is
+	// Lease is true at the moment of the call, as Status is. What it tells is lent: a
+	// planned end of the leadership waits until that has passed. The channel is
 	// closed when there is something else to say: at once for a loss, and for
 	// renewals as often as a holder of the lease needs to hear of them.
 	Lease() (Lease, <-chan struct{})
 	// Enter tells the agent that somebody runs something on the strength of the
 	// lease, and may need up to grace to end it: where the agent hands over, it
 	// runs the lose-leadership hook when all have left, or when their time is up.
-	// leave may be called more than once.
-	Enter(grace time.Duration) (leave func())
+	// lease is what this holder may be told: later ends than others as long as it is waited
+	// for. leave says whether what it ran has ended, as far as is known; it may be called
+	// more than once.
+	Enter(grace time.Duration) (lease func() (Lease, <-chan struct{}), leave func(hasEnded bool))
 }
 
 // longestGrace bounds for how long a client can hold up a hand-over.
@@ -93,19 +96,23 @@ func (s *server) lease(w http.ResponseWriter, r *http.Request) error {
 	if r.Method == http.MethodHead {
 		return nil
 	}
+	lease, leave := s.backend.Lease, func(bool) {}
 	if q.enters {
-		defer s.backend.Enter(q.grace)()
+		lease, leave = s.backend.Enter(q.grace)
 	}
-	if err := s.streamLease(w, r); err != nil {
+	hasEnded := false // a client that could not be told has not hung up, and may still act
+	defer func() { leave(hasEnded) }()
+	err = s.streamLease(w, r, lease)
+	if hasEnded = err == nil; !hasEnded {
 		s.logger.Info("lease stream dropped", "addr", r.RemoteAddr, "err", err)
 	}
 	return nil
 }
 
-func (s *server) streamLease(w http.ResponseWriter, r *http.Request) error {
+func (s *server) streamLease(w http.ResponseWriter, r *http.Request, read func() (Lease, <-chan struct{})) error {
 	lines, conn := json.NewEncoder(w), http.NewResponseController(w)
 	for {
-		lease, newer := s.backend.Lease()
+		lease, newer := read()
 		conn.SetWriteDeadline(time.Now().Add(s.limits.write))
 		if err := lines.Encode(lease); err != nil {
 			return fmt.Errorf("write lease: %w", err)

@@ -45,12 +45,12 @@ func (f *fakeLease) set(l Lease) {
 	}
 }
 
-func (f *fakeLease) Enter(grace time.Duration) func() {
+func (f *fakeLease) Enter(grace time.Duration) (lease func() (Lease, <-chan struct{}), leave func(bool)) {
 	if f.holders == nil {
-		return func() {}
+		return f.Lease, func(bool) {}
 	}
 	f.holders <- grace
-	return func() { f.holders <- -grace }
+	return f.Lease, func(bool) { f.holders <- -grace }
 }
 
 func leading() Lease {
