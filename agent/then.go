@@ -78,7 +78,7 @@ func (s *seat) thenOfTheFollower(status election.Status, out election.Outlook) s
 // when says when a follower asks for its turn, and what makes it wait for longer.
 func (s *seat) when(status election.Status, out election.Outlook) string {
 	text := inWords(out.Delay) + " after nothing of this is in the way"
-	if status.Bars == 0 {
+	if status.Bars == 0 && !out.AskAt.IsZero() {
 		text = "in " + inWords(out.AskAt.Sub(s.around.now()))
 	}
 	if out.Lost > 0 {

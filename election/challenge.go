@@ -20,7 +20,7 @@ func (n *Node) onElection(p *peer, f *wire.Frame) {
 	case n.state == Lead && f.Reason == wire.Preempt:
 		n.onPreemptRequest(p, f)
 	case n.protectsLeader(p, f, f.FailedCounter):
-	case n.state == Stopping || !n.isElectable() || n.canvassedInVain():
+	case n.state == Stopping || !n.isElectable() || n.canvassedInVain() || n.backsOff():
 		n.answer(p, f, wire.Ineligible, 0)
 	case n.isOutrankedBy(p):
 		n.answer(p, f, wire.Ineligible, 0)

@@ -194,6 +194,7 @@ func (n *Node) onStale(f *wire.Frame) {
 	switch {
 	case n.state == Lead && isFresh:
 		n.onSuperseded(f.Epoch)
+		n.overruleBy(f.Epoch.Owner)
 	case n.state == Lead && n.isQuorum() && f.Round != 0: // on the claim, which was granted; heartbeats have no round
 		n.count("late-reply")
 	case n.state == Lead:

@@ -75,7 +75,7 @@ func (n *Node) confirmLoss() {
 		n.loseLeader(ProcessGone, n.releaseAfterDeath())
 		return
 	}
-	if n.opinions.fresh > n.opinions.others {
+	if n.opinions.fresh > n.opinions.others || n.backsOff() && n.opinions.fresh > 0 {
 		n.resumeFollowing(PeersHearLeader)
 		return
 	}
@@ -93,6 +93,14 @@ func (n *Node) resumeFollowing(cause Cause) {
 
 // probeCount is k of protocol 3.1: how many others are asked for their opinion.
 const probeCount = 3
+
+// opinionsAsked is k: who backs off asks all, since one that hears the leader is enough for it.
+func (n *Node) opinionsAsked() int {
+	if n.backsOff() {
+		return fastFanOut
+	}
+	return probeCount
+}
 
 // probePeers asks that many others, chosen at random, how old their heartbeat is.
 // Their answers also show whom this node can hear at all. The leader that it doubts
@@ -223,6 +231,7 @@ func (n *Node) onProbeSilent(p *peer) {
 // onDead: the failure detector gives a member up. Against a fresh heartbeat it
 // starts nothing (E5); with a silence it settles the matter.
 func (n *Node) onDead(p *peer) {
+	n.forgiveOverrule(p)
 	if n.leaderKnown && p.ID == n.epoch.Owner {
 		switch {
 		case n.state == Suspect:
@@ -240,6 +249,7 @@ func (n *Node) onDead(p *peer) {
 // onLeft: a member has gone in order; its leadership, if any, with it, and
 // whatever it was asked it will not answer.
 func (n *Node) onLeft(p *peer) {
+	n.forgiveOverrule(p)
 	n.endLeadershipOf(p, LeaderLeft)
 	n.giveUpOn(p, func(wire.Kind) bool { return true })
 }

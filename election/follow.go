@@ -223,7 +223,7 @@ func (n *Node) armPreemption(leader *peer) {
 		return
 	}
 	if !n.timers.isArmed(preemptTimer) {
-		n.timers.arm(preemptTimer, later(n.settleEnd, n.now.Add(n.preemptDelay())))
+		n.timers.arm(preemptTimer, later(later(n.settleEnd, n.overruled.until), n.now.Add(n.preemptDelay())))
 	}
 }
 

@@ -53,10 +53,11 @@ type Node struct {
 	timers    timers    // what it waits for, but for the replies of exchanges
 	settleEnd time.Time // no first election before this
 
-	opinions opinions // Suspect: what others say of the leader
-	contest  contest  // Stagger … Claiming
-	reign    reign    // Lead, Stopping
-	flaps    flaps    // leaderships lost lately
+	opinions  opinions // Suspect: what others say of the leader
+	contest   contest  // Stagger … Claiming
+	reign     reign    // Lead, Stopping
+	flaps     flaps    // leaderships lost lately
+	overruled overruled
 
 	promise   quorum.Promise // quorum mode: whom this voter is bound to
 	sync      time.Duration  // how long a save takes here

@@ -1,6 +1,8 @@
 package election
 
 import (
+	"time"
+
 	"github.com/bully-agent/bully-agent/election/quorum"
 	"github.com/bully-agent/bully-agent/wire"
 )
@@ -32,4 +34,39 @@ func (n *Node) reachesMajority() bool {
 		n.probe(p, wire.AskOpinion)
 	}
 	return heard >= quorum.Size(len(n.saved.Roster.IDs))
+}
+
+// In available mode two hosts that do not hear each other, and a third that hears both, would
+// depose each other in turn: the third follows the higher epoch, and tells the other's leader
+// of it, which then finds that it cannot hear the new one.
+
+// overruled is a leadership that ended on a third member's word: another leads, which this
+// node has not heard since.
+type overruled struct {
+	by    wire.ID
+	until time.Time
+}
+
+// backOffFor is for how long who was overruled leaves the lead to others: so long that two
+// hosts move it a few times an hour at most. Arbitrary.
+const backOffFor = 30 * time.Minute
+
+// overruleBy has this node back off, if it does not hear that leader.
+func (n *Node) overruleBy(id wire.ID) {
+	if !n.isQuorum() {
+		n.overruled = overruled{by: id, until: n.now.Add(backOffFor)}
+	}
+}
+
+// backsOff: this node was overruled. It follows whomever one other member hears, though it
+// does not itself; it asks for no turn, and nobody waits for it. Where nobody hears a leader
+// it stands like anybody.
+func (n *Node) backsOff() bool { return n.now.Before(n.overruled.until) }
+
+// forgiveOverrule: the link to the one that overruled this node works, or it is gone.
+func (n *Node) forgiveOverrule(p *peer) {
+	if p.ID == n.overruled.by {
+		n.overruled = overruled{}
+		n.timers.disarm(preemptTimer) // the next heartbeat arms it anew
+	}
 }

@@ -1,6 +1,7 @@
 package election
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -104,4 +105,123 @@ func TestMended36_AvailableModeAsksNobody(t *testing.T) {
 	n.follows(5, 1)
 	n.hears(n.actor(5).says(wire.Frame{Kind: wire.Prepare, Flags: wire.AckReq, Epoch: n.actor(5).epoch(1)}))
 	n.expects("send n5 READY ready=true")
+}
+
+// overruledLeader is one of available mode that heard from n1 that n2 leads in a higher epoch,
+// and that does not hear n2 itself.
+func overruledLeader(t *testing.T) *story {
+	t.Helper()
+	n := storyOf(t, 5, Config{Preempt: PreemptAlways}, 1, 2, 3, 4)
+	n.leads(1)
+	n.forgets()
+	n.hearsAndForgets(n.actor(1).replies(wire.Heartbeat, wire.Frame{Kind: wire.CoordAck, AckVerdict: wire.AckStale, Flags: wire.Fresh, Epoch: n.actor(2).epoch(8)}))
+	n.loseHookEnds()
+	n.forgets()
+	n.is(Follow)
+	return n
+}
+
+// concludes lets a node become suspicious, hear what these say of its leader's heartbeats, and
+// come to its conclusion; it gives the state that it comes to.
+func (s *story) concludes(fresh, stale []int) State {
+	s.t.Helper()
+	for s.node.state == Follow {
+		s.waits(10 * time.Millisecond)
+		s.forgets()
+	}
+	s.is(Suspect)
+	for i, number := range append(slices.Clone(fresh), stale...) {
+		age := uint32(5)
+		if i >= len(fresh) {
+			age = wire.AgeUnknown
+		}
+		s.hearsAndForgets(s.actor(number).replies(wire.Probe, wire.Frame{Kind: wire.ProbeAck, HeartbeatAge: age, Epoch: s.node.epoch, Standing: wire.Following}))
+	}
+	for s.node.state == Suspect {
+		s.waits(10 * time.Millisecond)
+		s.forgets()
+	}
+	return s.node.state
+}
+
+// A leader that was overruled goes on following its successor as long as one member hears
+// that: else the two would depose each other in turn.
+func TestMended37_OneWordIsEnoughForWhoWasOverruled(t *testing.T) {
+	n := overruledLeader(t)
+	if got := n.concludes([]int{1}, []int{3, 4}); got != Follow {
+		t.Errorf("it is in %v", got)
+	}
+}
+
+// It stands when nobody hears a leader.
+func TestMended37_WhoWasOverruledStandsWhereNobodyLeads(t *testing.T) {
+	n := overruledLeader(t)
+	if got := n.concludes(nil, []int{1, 3, 4}); got != Stagger {
+		t.Errorf("it is in %v", got)
+	}
+}
+
+// Whoever else hears no leader goes by the majority, as before: a leader that few hear is
+// replaced, once.
+func TestE4_OneOfThreeIsNoMajority(t *testing.T) {
+	n := storyOf(t, 5, Config{}, 1, 2, 3, 4)
+	n.follows(2, 1)
+	if got := n.concludes([]int{1}, []int{3, 4}); got != Stagger {
+		t.Errorf("it is in %v", got)
+	}
+}
+
+// Nobody waits for it meanwhile.
+func TestMended37_NobodyWaitsForWhoWasOverruled(t *testing.T) {
+	n := overruledLeader(t)
+	for n.node.state == Follow {
+		n.waits(10 * time.Millisecond)
+		n.forgets()
+	}
+	n.hears(n.actor(3).election(wire.Epoch{}))
+	n.expects("send n3 ANSWER verdict=ineligible")
+}
+
+// Nor does it ask the next leader that it hears for its turn, which would depose the one that
+// it does not hear; after half an hour it may.
+func TestMended37_WhoWasOverruledAsksForNoTurn(t *testing.T) {
+	n := overruledLeader(t)
+	n.hearsAndForgets(n.actor(3).heartbeat(9))
+	if n.node.timers[preemptTimer] != n.node.overruled.until || n.node.overruled.until.Sub(n.now) < 29*time.Minute {
+		t.Errorf("it asks in %v", n.node.timers[preemptTimer].Sub(n.now))
+	}
+}
+
+// The link that was cut is mended, or the host behind it is gone: it is a member like others.
+func TestMended37_TheLinkIsBack(t *testing.T) {
+	for name, ev := range map[string]func(n *story){
+		"heard": func(n *story) { n.hearsAndForgets(n.actor(2).says(wire.Frame{Kind: wire.Query})) },
+		"dead":  func(n *story) { n.happens(MemberChanged{n.actor(2).member(Dead)}) },
+		"left":  func(n *story) { n.happens(MemberChanged{n.actor(2).member(Left)}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := overruledLeader(t)
+			ev(n)
+			n.forgets()
+			n.hearsAndForgets(n.actor(3).heartbeat(20))
+			if wait := n.node.timers[preemptTimer].Sub(n.now); wait > time.Minute || wait <= 0 {
+				t.Errorf("it asks in %v", wait)
+			}
+		})
+	}
+}
+
+// Quorum mode has no second leader to depose: nobody backs off.
+func TestMended37_QuorumModeBacksOffNever(t *testing.T) {
+	n := voterOf(t, 5, Saved{}, 1, 2)
+	n.claimed(1)
+	n.grants(1)
+	n.forgets()
+	n.waits(0)
+	n.forgets()
+	n.is(Lead)
+	n.hearsAndForgets(n.actor(1).replies(wire.Heartbeat, wire.Frame{Kind: wire.CoordAck, AckVerdict: wire.AckStale, Flags: wire.Fresh, Epoch: n.actor(2).epoch(8)}))
+	if n.node.backsOff() {
+		t.Error("it backs off")
+	}
 }

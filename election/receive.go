@@ -119,6 +119,7 @@ func (n *Node) admit(p *peer, from netip.AddrPort, f *wire.Frame) {
 	}
 	p.heard, p.silent, p.refused = n.now, false, 0
 	n.countAgain(p)
+	n.forgiveOverrule(p)
 	p.Incarnation = f.Incarnation
 	p.Priority = f.Priority
 	p.Draining = f.Flags&wire.Draining != 0

@@ -24,7 +24,7 @@ type links struct {
 
 func (w *World) drawLinks(o *Options) {
 	w.links.rng = rand.New(rand.NewPCG(o.Seed, 0x11c5))
-	w.links.ends = !o.Usual && w.mode == Quorum && w.size <= 9 && w.links.rng.IntN(4) == 0
+	w.links.ends = !o.Usual && w.size > 2 && w.size <= 9 && w.links.rng.IntN(5) == 0
 }
 
 // Bounds on what links that are cut for good may cost (Q1): leaderships that begin in ten

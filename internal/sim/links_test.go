@@ -24,7 +24,7 @@ func TestQ1_LinksThatStayCut(t *testing.T) {
 		watched, count = 10*time.Minute, number(t, "BULLY_GRAPHS", graphs)
 	}
 	first := number(t, "BULLY_SEED", 1)
-	for _, mode := range []Mode{Quorum} {
+	for _, mode := range []Mode{Quorum, Available} {
 		t.Run(map[Mode]string{Quorum: "quorum", Available: "available"}[mode], func(t *testing.T) {
 			var worst Links
 			var mu sync.Mutex
