@@ -86,7 +86,7 @@ func (s *server) lease(w http.ResponseWriter, r *http.Request) error {
 		s.write(w, http.StatusOK, lease)
 		return nil
 	}
-	if s.holders.Add(1) > int32(s.limits.holders) {
+	if s.holders.Add(1) > s.most(s.limits.holders, r) {
 		s.holders.Add(-1)
 		return &APIError{Status: http.StatusServiceUnavailable, Hint: "end one of them",
 			Message: fmt.Sprintf("%d clients follow the lease already", s.limits.holders)}

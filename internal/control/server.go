@@ -11,13 +11,15 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"golang.org/x/net/netutil"
 )
 
 // limits bound what clients can cost. Tests
 // shorten them.
 type limits struct {
-	conns     int           // open at a time; more wait in the kernel's queue
+	conns     int           // of root and the owner, open at a time; more wait in the kernel's queue
+	others    int           // of all others; more are closed at once
+	ofOne     int           // of them of one user
+	reserved  int           // of followers and of holders, for root and the owner
 	followers int           // of them following events
 	holders   int           // of them following the lease; below conns with these, so that short requests always get through
 	header    time.Duration // for the head of a request
@@ -32,6 +34,9 @@ type limits struct {
 // holds a connection, other than a follower, lets go within seconds.
 var defaultLimits = limits{
 	conns:     128,
+	others:    112,
+	ofOne:     16,
+	reserved:  8,
 	followers: 24,
 	holders:   96,
 	header:    3 * time.Second,
@@ -76,7 +81,7 @@ func serve(ctx context.Context, l net.Listener, b Backend, logger hclog.Logger, 
 	}
 	hs := s.http(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- hs.Serve(netutil.LimitListener(peerListener{l}, lim.conns)) }()
+	go func() { ended <- hs.Serve(newPlaces(l, lim, s.access)) }()
 	select {
 	case err := <-ended:
 		hs.Close()

@@ -42,7 +42,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) error {
 		return &APIError{Status: http.StatusBadRequest, Message: "events takes no body"}
 	}
 	if q.follow {
-		if s.followers.Add(1) > int32(s.limits.followers) {
+		if s.followers.Add(1) > s.most(s.limits.followers, r) {
 			s.followers.Add(-1)
 			return tooManyFollowers(s.limits.followers)
 		}

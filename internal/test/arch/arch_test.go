@@ -112,7 +112,7 @@ var homes = map[string]string{
 	"github.com/hashicorp/go-hclog":     "agent internal/cli internal/control hooks hooks/jobrun internal/httpd internal/lab membership internal/sealed internal/transport internal/keeper",
 	"golang.org/x/sys":                  "agent internal/cli internal/config internal/control internal/durable internal/fence hooks internal/guard internal/key internal/lab internal/lab/netlab internal/access membership internal/reaper internal/transport internal/realtime internal/keeper internal/sidecar internal/rights internal/test/attack internal/test/traces internal/test/glass internal/test/boot internal/vip",
 	"golang.org/x/sync":                 "agent internal/cli internal/control internal/lab",
-	"golang.org/x/net":                  "internal/control internal/vip",
+	"golang.org/x/net":                  "internal/vip",
 	"golang.org/x/time":                 "internal/httpd", // its token bucket, told the time
 	"github.com/prometheus":             "internal/metrics",
 	"golang.org/x/crypto":               "internal/sealed",
