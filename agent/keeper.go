@@ -33,7 +33,7 @@ func KeeperSettings(cfg Config) keeper.Settings {
 		s.Checks = append(s.Checks, c.Check)
 	}
 	for _, j := range cfg.Jobs {
-		s.Jobs[j.Name] = keeper.Job{Command: j.Command, Timeout: j.Timeout, Tied: j.OnLoss == jobs.OnLossKill}
+		s.Jobs[j.Name] = keeper.Job{Command: j.Command, Timeout: j.Timeout, Tied: j.OnLoss == jobs.OnLossKill, AtOnce: j.AtOnce()}
 	}
 	return s
 }

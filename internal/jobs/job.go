@@ -55,6 +55,14 @@ type Job struct {
 // Overlap says what becomes of a slot that comes during a run of the same job.
 type Overlap uint8
 
+// AtOnce is how many runs of the job may go on at a time.
+func (j Job) AtOnce() int {
+	if j.Overlap == OverlapAllow {
+		return MaxActive
+	}
+	return 1
+}
+
 // The overlap policies, in the words of the configuration file.
 const (
 	OverlapForbid  Overlap = iota // it is skipped

@@ -397,7 +397,7 @@ func (v *view) skip(floor, slot Slot, why Reason) {
 // oldest goes first, so a start settles all that are older.
 func (v *view) place(slot Slot, why Reason) {
 	switch {
-	case len(v.active) == 0, v.job.Overlap == OverlapAllow && len(v.active) < MaxActive:
+	case len(v.active) < v.job.AtOnce():
 		v.start(slot, why)
 	case v.job.Overlap == OverlapAllow:
 		v.wait(ReasonCrowded, slot, time.Time{})

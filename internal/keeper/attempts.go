@@ -63,7 +63,7 @@ func cause(text string) string {
 // begin runs an attempt of a job by what the settings say of it.
 func (k *keeper) begin(a attempt) {
 	job, isKnown := k.settings.Jobs[a.Job]
-	if why := k.bounds.admitAttempt(a, isKnown); why != "" {
+	if why := k.bounds.admitAttempt(a, job, isKnown); why != "" {
 		k.refuseJob(a, why)
 		return
 	}

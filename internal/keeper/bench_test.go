@@ -12,7 +12,7 @@ func BenchmarkMessage(b *testing.B) {
 	for range 5 {
 		ev.Members = append(ev.Members, hooks.Member{ID: "236769eb-55ed-466a-b982-566e2ed806af", Name: "alpha", Addr: "192.168.1.11:7950", Status: "alive"})
 	}
-	toKeeper, fromAgent := newEncoder(), newDecoder()
+	toKeeper, fromAgent := newEncoder(), newDecoder(maxZeros)
 	for b.Loop() {
 		var o order
 		if err := fromAgent.decode(toKeeper.encode(order{Number: 1, Do: toStart, Event: ev}), &o); err != nil {

@@ -97,7 +97,7 @@ func (c *conn) receive(fd int) (form byte, text []byte, err error) {
 		return 0, nil, errClosed
 	}
 	form, text = c.buf[0], c.buf[1:n]
-	if file := fileIn(oob[:oobn]); file != nil {
+	if file := fileIn(oob[:oobn]); file != nil { // with any form, or a descriptor would stay
 		defer file.Close()
 		if text, err = readMessage(file); err != nil {
 			return 0, nil, nil
@@ -117,20 +117,31 @@ func readMessage(file *os.File) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("read message: it is no file: %v", info.Mode())
 	}
+	if info.Size() > maxMessage {
+		return nil, fmt.Errorf("read message: %d bytes are more than any of ours has", info.Size())
+	}
 	return io.ReadAll(io.LimitReader(file, maxMessage))
 }
 
-// fileIn is the file that came with a datagram; nil if none did.
-func fileIn(oob []byte) *os.File {
+// fileIn is the first file that came with a datagram; nil if none did. The kernel has opened
+// here all that there was room for, and what is not closed stays open: it closes the others.
+func fileIn(oob []byte) (first *os.File) {
 	messages, err := unix.ParseSocketControlMessage(oob)
-	if err != nil || len(messages) == 0 {
+	if err != nil {
 		return nil
 	}
-	fds, err := unix.ParseUnixRights(&messages[0])
-	if err != nil || len(fds) == 0 {
-		return nil
+	for i := range messages {
+		fds, _ := unix.ParseUnixRights(&messages[i]) // of another kind: none
+		for _, fd := range fds {
+			file := os.NewFile(uintptr(fd), "keeper-message")
+			if first == nil {
+				first = file
+				continue
+			}
+			file.Close()
+		}
 	}
-	return os.NewFile(uintptr(fds[0]), "keeper-message")
+	return first
 }
 
 // wait blocks until there may be something to read, which look then does; until look

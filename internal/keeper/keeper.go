@@ -65,7 +65,7 @@ const (
 )
 
 func newKeeper(c *conn, a agent, t timer, read Reader) *keeper {
-	k := &keeper{conn: c, agent: a, timer: t, read: read, orders: newDecoder(), out: newOutbox(), over: make(chan struct{}), ran: make(chan struct{})}
+	k := &keeper{conn: c, agent: a, timer: t, read: read, orders: newDecoder(maxZeros), out: newOutbox(), over: make(chan struct{}), ran: make(chan struct{})}
 	k.ctx, k.stop = context.WithCancel(context.Background())
 	k.asks, k.endAsks = context.WithCancel(context.Background())
 	k.asked = map[string]*inquiry{}

@@ -210,7 +210,7 @@ func (cfg Config) start() (*process, error) {
 	if err != nil {
 		panic("BUG: " + err.Error()) // of a file that is open
 	}
-	k := &process{cmd: cmd, conn: c, gone: make(chan struct{}), toIt: newEncoder(), fromIt: newDecoder()}
+	k := &process{cmd: cmd, conn: c, gone: make(chan struct{}), toIt: newEncoder(), fromIt: newDecoder(0)}
 	k.more = sync.NewCond(&k.mu)
 	return k, nil
 }

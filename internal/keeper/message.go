@@ -156,8 +156,13 @@ const (
 	// maxInline is what goes into a datagram, far below what a socket takes by
 	// default; what is longer, an event among very many members, goes into a file.
 	maxInline = 32 << 10
-	// maxMessage bounds such a file. Arbitrary: a member takes a hundred bytes.
-	maxMessage = 16 << 20
+	// maxMessage bounds such a file. Arbitrary: a member takes a hundred bytes, and its host
+	// would be one of forty thousand.
+	maxMessage = 4 << 20
+	// maxZeros bounds the zero bytes of an order, and so its structs: gob ends each with one. A
+	// member without anything in it is that byte alone, and 200 bytes once it is decoded. A real
+	// one has 64 bytes at least, and the letters of a will may be zeros.
+	maxZeros = maxMessage/64 + maxLetters*maxDatagram
 )
 
 func init() { gob.Register(time.Duration(0)) } // in line.Args
@@ -188,15 +193,22 @@ func (e *encoder) encode(message any) []byte {
 type decoder struct {
 	text bytes.Buffer
 	gob  *gob.Decoder
+	most int // zero bytes of a message; 0: any number
 }
 
-func newDecoder() *decoder {
-	d := &decoder{}
+func newDecoder(most int) *decoder {
+	d := &decoder{most: most}
 	d.gob = gob.NewDecoder(&d.text)
 	return d
 }
 
+// errTooMuch is returned for a message that would be far larger than its text.
+var errTooMuch = errors.New("it holds more than any of ours")
+
 func (d *decoder) decode(text []byte, message any) error {
+	if d.most > 0 && bytes.Count(text, []byte{0}) > d.most {
+		return fmt.Errorf("decode message: %w", errTooMuch)
+	}
 	d.text.Reset()
 	d.text.Write(text)
 	if err := d.gob.Decode(message); err != nil {

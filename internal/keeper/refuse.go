@@ -16,7 +16,9 @@ import (
 //   - it names a hook or a job, and what is run was read from the configuration (Settings);
 //   - names of variables are fixed, and values are made of harmless letters (hooks.Event.Sane);
 //   - epochs rise; how far is the election's to bound, which knows what others have led in;
-//   - what is begun is bounded in number and rate, and so is what waits;
+//   - what is begun is bounded in number and rate, and so is what waits; of a job as many attempts
+//     run at a time as its settings let overlap;
+//   - a message is bounded before it is decoded, in bytes and in what these can become;
 //   - a become-leader starts only while the agent could not count as silent: an order that
 //     comes after its lease, since agent or keeper was stopped meanwhile, starts nothing;
 //   - a will is some datagrams, sent when the agent is dead.
@@ -66,10 +68,10 @@ func (a *allowance) take(r rate, now instant) bool {
 type bounds struct {
 	leadership, notification, job, question allowance
 
-	began    uint64          // the highest epoch whose become-leader was asked for
-	queued   int             // leadership events without a result
-	attempts map[string]bool // of jobs, by id, without a result
-	saidAt   instant         // when a refusal was logged last
+	began    uint64            // the highest epoch whose become-leader was asked for
+	queued   int               // leadership events without a result
+	attempts map[string]string // the jobs of attempts without a result, by id
+	saidAt   instant           // when a refusal was logged last
 }
 
 // admit judges an event that is to be queued. An event of a leadership must have a result,
@@ -112,21 +114,30 @@ func (b *bounds) unfit(epoch uint64) string {
 func (b *bounds) settled() { b.queued = max(b.queued-1, 0) }
 
 // admitAttempt judges an attempt of a job; "" if it may begin.
-func (b *bounds) admitAttempt(a attempt, isKnown bool) (why string) {
+func (b *bounds) admitAttempt(a attempt, job Job, isKnown bool) (why string) {
+	goOn := 0
+	for _, other := range b.attempts {
+		if other == a.Job {
+			goOn++
+		}
+	}
+	_, isOpen := b.attempts[a.ID]
 	switch {
 	case !isKnown:
 		return "not started: the keeper has not read of such a job"
 	case !hooks.IsWord(a.ID):
 		return "not started: that is no name of a run"
-	case b.attempts[a.ID]:
+	case isOpen:
 		return "not started: the run goes on"
+	case goOn >= max(job.AtOnce, 1):
+		return fmt.Sprintf("not started: %d of the job's attempts go on", goOn)
 	case !b.job.take(jobRate, now()):
 		return "not started: too many jobs in a short time"
 	}
 	if b.attempts == nil {
-		b.attempts = map[string]bool{}
+		b.attempts = map[string]string{}
 	}
-	b.attempts[a.ID] = true
+	b.attempts[a.ID] = a.Job
 	return ""
 }
 

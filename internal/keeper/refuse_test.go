@@ -24,7 +24,9 @@ func (d *desk) puts(message any) {
 	d.mu.Lock()
 	k := d.keeper
 	d.mu.Unlock()
-	if err := k.conn.send(asText, newEncoder().encode(message)); err != nil {
+	text := newEncoder().encode(message)
+	k.conn.patience(patience)
+	if err := k.conn.send(asText, text); err != nil {
 		d.t.Fatal(err)
 	}
 }
@@ -250,8 +252,10 @@ func (d *desk) sends(form byte, text []byte, files ...*os.File) {
 		rights = append(rights, unix.UnixRights(int(f.Fd()))...)
 	}
 	var failed error
-	err := c.raw.Control(func(fd uintptr) {
-		failed = unix.Sendmsg(int(fd), append([]byte{form}, text...), rights, nil, unix.MSG_NOSIGNAL)
+	c.patience(patience)
+	err := c.raw.Write(func(fd uintptr) bool {
+		failed = unix.Sendmsg(int(fd), append([]byte{form}, text...), rights, nil, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT)
+		return !errors.Is(failed, unix.EAGAIN)
 	})
 	if err := errors.Join(err, failed); err != nil {
 		d.t.Fatal(err)

@@ -39,6 +39,7 @@ type Job struct {
 	Command hooks.Command
 	Timeout time.Duration // of an attempt; zero: none
 	Tied    bool          // dead when the lease is over
+	AtOnce  int           // how many attempts may run at a time; zero: one
 }
 
 // Reader gives the settings of now. What it reads them from must have been fixed when the
