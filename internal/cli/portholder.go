@@ -58,6 +58,8 @@ func explainListen(proc string, sockets map[string]string, bind port, err error)
 			Hint: "stop it, or choose another port with " + bind.flag}
 	case errors.Is(err, unix.EADDRNOTAVAIL):
 		return &agent.Refusal{Err: err, Hint: bind.flag + " must be an address of this host; 0.0.0.0 and [::] are all of them"}
+	case errors.Is(err, unix.ENODEV), errors.Is(err, unix.EPERM):
+		return &agent.Refusal{Err: err, Hint: "--device names an interface or a VRF of this host: see ip link"}
 	case errors.Is(err, unix.EACCES):
 		return &agent.Refusal{Err: err, Hint: "ports below 1024 are for root: choose another with " + bind.flag}
 	}

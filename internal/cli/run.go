@@ -54,7 +54,7 @@ var configOption = option{name: "config", value: "FILE",
 
 // placeholders are what the help shows for a flag's value; else VALUE.
 var placeholders = map[string]string{
-	"cluster": "NAME", "name": "NAME", "priority": "N", "state-dir": "DIR", "key": "FILE", "scheduling": "POLICY", "user": "NAME", "bind": "ADDR:PORT", "advertise": "ADDR[:PORT]",
+	"cluster": "NAME", "name": "NAME", "priority": "N", "state-dir": "DIR", "key": "FILE", "scheduling": "POLICY", "user": "NAME", "device": "NAME", "bind": "ADDR:PORT", "advertise": "ADDR[:PORT]",
 	"join": "HOST,…", "profile": "NAME", "algorithm": "NAME", "expect": "N", "preempt": "POLICY", "preempt-delay": "TIME",
 	"settle": "TIME", "takeover-delay": "TIME", "on-become-leader": "COMMAND", "on-lose-leadership": "COMMAND",
 	"on-leader-change": "COMMAND", "on-member-change": "COMMAND", "hook-timeout": "TIME", "hook-grace": "TIME",
@@ -251,7 +251,7 @@ func serve(ctx context.Context, cfg *config.Config, src config.Source, log hclog
 	}
 	ac.KeeperArgs, ac.KeeperEnviron = keeperArgs(cfg, src), keeperEnviron(os.Environ())
 	ac.Listen = func() (transport.LAN, error) {
-		lan, err := transport.Listen(transport.Config{Bind: cfg.Network.Bind, Advertise: cfg.Network.Advertise,
+		lan, err := transport.Listen(transport.Config{Bind: cfg.Network.Bind, Advertise: cfg.Network.Advertise, Device: cfg.Network.Device,
 			Cluster: ac.Cluster, Logger: log.Named("transport")})
 		if err != nil {
 			return nil, explainListen("/proc", config.InstanceSockets(), lanPort(cfg), err)

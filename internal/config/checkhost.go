@@ -31,6 +31,7 @@ func (c *Config) checkHost(h host) error {
 	if !c.Network.Advertise.IsValid() || c.Network.Advertise.Addr().IsUnspecified() {
 		check("network.advertise", wrong("%s is no address to reach a host at", c.Network.Advertise))
 	}
+	check("network.device", checkDevice(c.Network.Device, h))
 	check("node.state_dir", checkDir(c.Node.StateDir))
 	check("control.socket", c.checkSocketFile())
 	c.checkHTTP(h, check)
@@ -75,6 +76,24 @@ func checkBind(addr netip.Addr, h host) *Error {
 		}
 	}
 	return wrong("%s is not an address of this host: expected one of %s", addr, cut(strings.Join(append(here, "0.0.0.0", "::"), ", ")))
+}
+
+func checkDevice(name string, h host) *Error {
+	if name == "" {
+		return nil
+	}
+	links, err := h.links()
+	if err != nil {
+		return wrong("the host's interfaces cannot be read: %s", err)
+	}
+	var here []string
+	for _, l := range links {
+		if l.name == name {
+			return nil
+		}
+		here = append(here, l.name)
+	}
+	return wrong("%s is no interface of this host: expected one of %s", quote(name), cut(strings.Join(here, ", ")))
 }
 
 // checkDir asks whether the directory can be written, or made.

@@ -77,6 +77,11 @@ func TestCheckHost(t *testing.T) {
 			flags: map[string]string{"bind": "10.9.9.9:7950"},
 			want:  `--bind: 10.9.9.9 is not an address of this host: expected one of 172.17.0.1, 10.0.0.1, fd00::1, 0.0.0.0, ::`,
 		},
+		"a device": {flags: map[string]string{"device": "eth0"}},
+		"no such device": {
+			flags: map[string]string{"device": "blue"},
+			want:  `--device: "blue" is no interface of this host: expected one of lo, docker0, eth0`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, dir := onDisk(t, tt.flags)

@@ -61,6 +61,7 @@ type Node struct {
 type Network struct {
 	Bind      netip.AddrPort // UDP and TCP; the address may be unspecified, the port is 1–65535
 	Advertise netip.AddrPort // what others dial: never unspecified, multicast or link-local
+	Device    string         // interface or VRF that the sockets are bound to; "" is none
 	Interface string         // name of the interface that has the advertised address; "" if none has (NAT)
 	Join      []string       // host:port or a source of hosts, without repetitions, in the order given; names are not resolved
 	Profile   string         // "lan", "fast" or "wan": presets for Heartbeat, Lease and StopBudget

@@ -118,9 +118,23 @@ func (l *loader) deriveAddresses() {
 	if l.failed["network.advertise"] {
 		return
 	}
-	n.Advertise = l.chooseAdvertise(links)
+	n.Advertise = l.chooseAdvertise(reachedBy(links, n.Device))
 	n.Interface = interfaceOf(links, n.Advertise.Addr())
 	l.noteAdvertise(links)
+}
+
+// reachedBy gives the links that sockets bound to a device may be reached at: it, and what belongs to it, if these have addresses.
+func reachedBy(links []link, device string) []link {
+	var its []link
+	for _, l := range links {
+		if device != "" && (l.name == device || l.under == device) {
+			its = append(its, l)
+		}
+	}
+	if hasFamily(its, false) || hasFamily(its, true) {
+		return its
+	}
+	return links
 }
 
 func (l *loader) chooseAdvertise(links []link) netip.AddrPort {

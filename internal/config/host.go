@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -27,6 +28,7 @@ type host struct {
 // link is one network interface.
 type link struct {
 	name  string
+	under string       // the VRF, bridge or bond that it belongs to; "" if to none
 	down  bool         // set down, or without a carrier: an address on it can be bound, and reached later
 	addrs []netip.Addr // without zones, IPv4 unmapped
 }
@@ -56,6 +58,9 @@ func readLinks() ([]link, error) {
 			continue
 		}
 		l := link{name: i.Name, down: i.Flags&usable != usable}
+		if master, err := os.Readlink("/sys/class/net/" + i.Name + "/master"); err == nil {
+			l.under = filepath.Base(master)
+		}
 		for _, a := range addrs {
 			if prefix, err := netip.ParsePrefix(a.String()); err == nil {
 				l.addrs = append(l.addrs, prefix.Addr().Unmap().WithZone(""))

@@ -206,3 +206,18 @@ func TestAddressOnALinkThatIsDown(t *testing.T) {
 		t.Errorf("%v is advertised", got)
 	}
 }
+
+// With a device the address is one of it, or of what belongs to it, unless neither has one.
+func TestAdvertiseAddressOfTheDevice(t *testing.T) {
+	links := []link{lan("eth0", "10.0.0.1"), lan("blue"), lan("eth1", "10.1.0.1"), lan("green", "10.2.0.1"), lan("eth2"), lan("red")}
+	links[2].under, links[4].under = "blue", "green"
+	for device, want := range map[string]string{"": "10.0.0.1", "eth0": "10.0.0.1", "eth1": "10.1.0.1", "blue": "10.1.0.1", "green": "10.2.0.1", "red": "10.0.0.1"} {
+		h := alpha()
+		h.links = func() ([]link, error) { return links, nil }
+		h.outgoing = routeVia("10.0.0.1", "")
+		c := mustLoad(t, Source{Flags: map[string][]string{"device": {device}}}, h)
+		if got := c.Network.Advertise.Addr().String(); got != want {
+			t.Errorf("device %q: %s is advertised, expected %s", device, got, want)
+		}
+	}
+}

@@ -402,7 +402,7 @@ func TestReloadSeesWhatChanged(t *testing.T) {
 
 // The common flags of docs/configuration.md; each has its variable, and its key bears its name.
 func TestTableOfSettings(t *testing.T) {
-	want := strings.Fields(`name cluster bind advertise join priority state-dir scheduling user expect preempt preempt-delay takeover-delay
+	want := strings.Fields(`name cluster bind advertise device join priority state-dir scheduling user expect preempt preempt-delay takeover-delay
 		algorithm profile settle on-become-leader on-lose-leadership on-leader-change on-member-change hook-timeout hook-grace
 		socket log-level log-format key insecure http-listen http-cert-file http-key-file`)
 	var flags []string

@@ -101,6 +101,11 @@ var settings = []Setting{
 		field:   advertiseField,
 	},
 	{
+		Key: "network.device", Flag: "device", Env: "BULLY_DEVICE",
+		Usage: "interface or VRF to which all sockets of the port are bound, such as blue",
+		field: device(func(c *Config) *string { return &c.Network.Device }),
+	},
+	{
 		Key: "network.join", Flag: "join", Env: "BULLY_JOIN", Default: "", Repeatable: true, Reloadable: true,
 		Usage: "host[:port] of any member, srv:NAME, exec:/PATH or mdns; all are asked again at every attempt, for ever",
 		field: joinField,

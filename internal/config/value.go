@@ -132,6 +132,17 @@ func account(at func(*Config) *string) field {
 	})
 }
 
+// device reads the name of an interface, which the kernel bounds. Whether it is there is CheckHost's to find out.
+func device(at func(*Config) *string) field {
+	const expected = "an interface's name, 1–15 bytes without blanks, / and :; or nothing"
+	return stringField(at, expected, func(s string, _ value) (string, *Error) {
+		if len(s) > 15 || s == "." || s == ".." || strings.ContainsAny(s, "/: \t\n") {
+			return "", wrong("%s is no name of an interface: expected %s", quote(s), expected)
+		}
+		return s, nil
+	})
+}
+
 // words reads an array of some of a few words.
 func words(at func(*Config) *[]string, known ...string) field {
 	expected := "an array of " + strings.Join(known, ", ")

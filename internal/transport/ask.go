@@ -39,7 +39,7 @@ func (t *Transport) Answer(f func(context.Context, net.Conn)) { t.streams.questi
 // Ask opens a question to the agent at an address. ctx bounds the opening; the caller bounds and closes what it gets.
 func (t *Transport) Ask(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
 	to = unmap(to)
-	conn, err := dialTether(ctx, t.source(), to)
+	conn, err := t.device.dialTether(ctx, t.source(), to)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (t *Transport) Ask(ctx context.Context, to netip.AddrPort) (net.Conn, error
 
 // Knock reports whether streams to an address are accepted. It says nothing on the stream.
 func (t *Transport) Knock(ctx context.Context, to netip.AddrPort) error {
-	conn, err := dialTether(ctx, t.source(), unmap(to))
+	conn, err := t.device.dialTether(ctx, t.source(), unmap(to))
 	if err == nil {
 		_ = conn.Close()
 	}

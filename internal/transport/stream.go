@@ -156,8 +156,7 @@ func (t *Transport) DialTimeout(addr string, timeout time.Duration) (net.Conn, e
 // error is net's own, by whose type memberlist knows a failure of the other
 // end.
 func (t *Transport) DialAddressTimeout(addr memberlist.Address, timeout time.Duration) (net.Conn, error) {
-	dialer := net.Dialer{Timeout: timeout}
-	return dialer.DialContext(t.ctx, "tcp", addr.Addr)
+	return t.device.dialer(timeout).DialContext(t.ctx, "tcp", addr.Addr)
 }
 
 // stream is an admitted connection. It holds its place at the gate until it is

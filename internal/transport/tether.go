@@ -91,13 +91,13 @@ func (t *Transport) Tether(ctx context.Context, to netip.AddrPort, lost, refused
 	to = unmap(to)
 	e := tether{cluster: t.cluster, lost: lost, refused: refused, count: &t.count,
 		dial: func() (net.Conn, error) {
-			conn, err := dialTether(ctx, t.source(), to)
+			conn, err := t.device.dialTether(ctx, t.source(), to)
 			if err != nil {
 				return nil, err
 			}
 			return t.streams.guard.Load().proveTether(ctx, conn, to)
 		},
-		refuses: func() bool { return refusesDatagrams(t.source(), to) }}
+		refuses: func() bool { return t.device.refusesDatagrams(t.source(), to) }}
 	e.keep(ctx)
 }
 
@@ -187,8 +187,9 @@ func (e *tether) report(ctx context.Context) {
 	}
 }
 
-func dialTether(ctx context.Context, source netip.Addr, to netip.AddrPort) (net.Conn, error) {
-	dialer := net.Dialer{Timeout: tetherDialTimeout, KeepAlive: -1} // ours is set below
+func (d device) dialTether(ctx context.Context, source netip.Addr, to netip.AddrPort) (net.Conn, error) {
+	dialer := d.dialer(tetherDialTimeout)
+	dialer.KeepAlive = -1 // ours is set below
 	if source.IsValid() {
 		dialer.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(source, 0))
 	}
@@ -223,12 +224,12 @@ func keepAlive(conn net.Conn) {
 // refusesDatagrams sends datagrams from a connected socket, to which alone the
 // kernel gives an answering "port unreachable": on the next call. They are
 // empty, which an agent that lives ignores.
-func refusesDatagrams(source netip.Addr, to netip.AddrPort) bool {
-	var local *net.UDPAddr
+func (d device) refusesDatagrams(source netip.Addr, to netip.AddrPort) bool {
+	dialer := d.dialer(0)
 	if source.IsValid() {
-		local = net.UDPAddrFromAddrPort(netip.AddrPortFrom(source, 0))
+		dialer.LocalAddr = net.UDPAddrFromAddrPort(netip.AddrPortFrom(source, 0))
 	}
-	conn, err := net.DialUDP("udp", local, net.UDPAddrFromAddrPort(to))
+	conn, err := dialer.Dial("udp", to.String())
 	if err != nil {
 		return false
 	}

@@ -114,7 +114,7 @@ func TestTetherEndsWithItsContextAndItsTransport(t *testing.T) {
 func TestProbeDoesNotDisturbALivingAgent(t *testing.T) {
 	leader, follower := listenTethers(t), listenTethers(t)
 	frames := drive(leader)
-	if refusesDatagrams(follower.source(), leader.Addr()) {
+	if follower.device.refusesDatagrams(follower.source(), leader.Addr()) {
 		t.Error("a living agent seems to refuse datagrams")
 	}
 	sendFrame(t, follower, leader.Addr(), "after it")
@@ -125,7 +125,7 @@ func TestProbeDoesNotDisturbALivingAgent(t *testing.T) {
 		t.Errorf("counted %+v, want one frame alone", s)
 	}
 	_ = leader.Shutdown()
-	if !refusesDatagrams(follower.source(), leader.Addr()) {
+	if !follower.device.refusesDatagrams(follower.source(), leader.Addr()) {
 		t.Error("a closed port seems to take datagrams")
 	}
 }

@@ -66,6 +66,10 @@ type Config struct {
 	// port 0 the bound port. It must be set when Bind is 0.0.0.0 or [::].
 	Advertise netip.AddrPort
 
+	// Device is the interface or VRF that all sockets are bound to, those to others included; "" is none. Before Linux 5.7 that
+	// needs CAP_NET_RAW, also after Listen.
+	Device string
+
 	// Cluster is the cluster's name. Tethers of other clusters are closed.
 	Cluster string
 
@@ -84,6 +88,7 @@ type Transport struct {
 	addr      netip.AddrPort
 	advertise netip.AddrPort
 	cluster   uint32
+	device    device
 	datagrams *datagrams
 	streams   *streams
 	count     counters
@@ -119,7 +124,7 @@ type Stats struct {
 // (memberlist's Shutdown does so).
 //
 // A port in use gives an error that wraps syscall.EADDRINUSE and names the
-// protocol and the address.
+// protocol and the address. A device that is not there gives syscall.ENODEV.
 func Listen(cfg Config) (*Transport, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = hclog.NewNullLogger()
@@ -128,11 +133,12 @@ func Listen(cfg Config) (*Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	udp, tcp, err := listenBoth(bind, listenOnce)
+	dev := device(cfg.Device)
+	udp, tcp, err := listenBoth(bind, dev.listenOnce)
 	if err != nil {
 		return nil, err
 	}
-	t := &Transport{cluster: wire.ClusterHash(cfg.Cluster), addr: unmap(udp.LocalAddr().(*net.UDPAddr).AddrPort())}
+	t := &Transport{device: dev, cluster: wire.ClusterHash(cfg.Cluster), addr: unmap(udp.LocalAddr().(*net.UDPAddr).AddrPort())}
 	t.advertise = advertised(cfg.Advertise, t.addr)
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	if t.datagrams, err = newDatagrams(t.ctx, udp, cfg.Logger, &t.count); err != nil {
@@ -174,19 +180,20 @@ func listenBoth(bind netip.AddrPort, once func(netip.AddrPort) (*net.UDPConn, *n
 }
 
 // listenOnce opens both sockets or none.
-func listenOnce(bind netip.AddrPort) (*net.UDPConn, *net.TCPListener, error) {
-	udp, err := net.ListenUDP("udp"+family(bind.Addr()), net.UDPAddrFromAddrPort(bind))
+func (d device) listenOnce(bind netip.AddrPort) (*net.UDPConn, *net.TCPListener, error) {
+	packets, err := d.listener().ListenPacket(context.Background(), "udp"+family(bind.Addr()), bind.String())
 	if err != nil {
 		return nil, nil, listenError("udp", bind, err)
 	}
+	udp := packets.(*net.UDPConn)
 	// The kernel chose the port if bind has none.
 	both := netip.AddrPortFrom(bind.Addr(), uint16(udp.LocalAddr().(*net.UDPAddr).Port))
-	tcp, err := net.ListenTCP("tcp"+family(bind.Addr()), net.TCPAddrFromAddrPort(both))
+	tcp, err := d.listener().Listen(context.Background(), "tcp"+family(bind.Addr()), both.String())
 	if err != nil {
 		_ = udp.Close()
 		return nil, nil, listenError("tcp", both, err)
 	}
-	return udp, tcp, nil
+	return udp, tcp.(*net.TCPListener), nil
 }
 
 // family is the suffix of Go's network names. Without one, 0.0.0.0 would be
@@ -213,6 +220,10 @@ func listenError(proto string, at netip.AddrPort, err error) error {
 		hint = fmt.Sprintf("; another program has this port, find it with `ss -lnp --%s 'sport = :%d'` or choose another port", proto, at.Port())
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		hint = "; no interface of this host has this address"
+	case errors.Is(err, syscall.ENODEV):
+		hint = "; no interface of this host has this name"
+	case errors.Is(err, syscall.EPERM):
+		hint = "; before Linux 5.7 a device needs CAP_NET_RAW"
 	case errors.Is(err, syscall.EACCES):
 		hint = "; ports below 1024 need CAP_NET_BIND_SERVICE"
 	}
