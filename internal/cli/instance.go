@@ -109,13 +109,16 @@ func instancesHere(*typed) (all []suggestion) {
 	return all
 }
 
-// namingInstances adds which instances there are to an error about the agent of one that nobody has set up: a slip in the name.
+// namingInstances adds to an error about an agent that is not there which others are, as far as this user may see: an
+// instance whose name was left out or has a slip, or the system's, which a user does not reach.
 func (c *call) namingInstances(err error) error {
 	switch {
-	case c.instance.name == "" || c.IsSet(socketOption.name) || !errors.Is(err, control.ErrUnreachable):
+	case c.IsSet(socketOption.name) || !errors.Is(err, control.ErrUnreachable):
 		return err
 	case c.socketPath() != config.DefaultSocket(os.LookupEnv, c.instance.name):
 		return err // BULLY_SOCKET led elsewhere
+	case c.instance.name == "":
+		return withOthers(err, os.Geteuid() == 0, config.Running())
 	}
 	here := config.Instances()
 	if slices.Contains(here, c.instance.name) {
@@ -124,6 +127,25 @@ func (c *call) namingInstances(err error) error {
 	hint := fmt.Sprintf("there is no instance %s on this host, nor any other", c.instance.name)
 	if len(here) > 0 {
 		hint = fmt.Sprintf("there is no instance %s on this host: expected %s", c.instance.name, oneOf(here))
+	}
+	return &failure{code: exitCode(err), err: err, hint: hint}
+}
+
+// withOthers says where agents of this host answer, when the one that was meant does not. The sockets of the system's are
+// root's and their group's; "" is the agent without a name.
+func withOthers(err error, isRoot bool, running []string) error {
+	names := slices.DeleteFunc(slices.Clone(running), func(name string) bool { return name == "" })
+	hint := ""
+	switch {
+	case len(names) > 0 && (isRoot || !slices.Contains(running, "")):
+		hint = fmt.Sprintf("there is an agent of instance %s: name it, %s -i %s", oneOf(names), program, names[0])
+		if !isRoot {
+			hint += "; the system's agents answer root and the group of their socket: sudo " + program + " -i " + names[0]
+		}
+	case slices.Contains(running, "") && !isRoot:
+		hint = "an agent of the system's is here, and answers root and the group of its socket: sudo " + program
+	default:
+		return err
 	}
 	return &failure{code: exitCode(err), err: err, hint: hint}
 }

@@ -58,6 +58,27 @@ func InstanceSockets() map[string]string {
 	return sockets
 }
 
+// Running names the instances of agents that run here, or did until a moment ago: the system's, by their directories, which
+// all users see, and those of this user; "" is the agent without a name.
+func Running() (names []string) {
+	found, _ := filepath.Glob(filepath.Dir(systemSocket("")) + "*")
+	own, _ := filepath.Glob(DefaultSocket(os.LookupEnv, "*"))
+	for _, path := range own {
+		found = append(found, filepath.Dir(path))
+	}
+	for _, dir := range found {
+		name, isNamed := strings.CutPrefix(filepath.Base(dir), ownName("")+"-")
+		if info, err := os.Stat(dir); err == nil && info.IsDir() && (!isNamed && filepath.Base(dir) == ownName("") || CheckInstance(name) == nil) {
+			if !isNamed {
+				name = ""
+			}
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // InstanceFiles finds the configuration files of the system's agents, by the names of their instances; "" is that of the
 // agent without one.
 func InstanceFiles() map[string]string {
