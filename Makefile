@@ -89,8 +89,9 @@ mutants: ## takes each rule out and shows that something notices: an hour or mor
 lab: ## five agents on this machine, and faults
 	$(GO) run . lab --nodes 5
 
-dist: ## deb, rpm, tar.gz and their checksums, in dist/
-	deploy/package/build
+ARCH ?=
+dist: ## deb, rpm, tar.gz and their checksums, in dist/; ARCH=amd64 is that one alone
+	deploy/package/build $(ARCH)
 
 reproducible: ## makes dist/ once more, from a clone elsewhere with another mask and time zone, and holds the two against each other
 	deploy/package/build

@@ -98,7 +98,7 @@ func root() command {
 			if c.Bool("version") {
 				return versionCommand.action(c)
 			}
-			return c.noCommand()
+			return c.print(c.command.help(c.path)) // who types the name alone asks what it is
 		},
 		examples: []string{
 			program + " run",

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/internal/key"
 )
 
 var hooksCommand = command{
@@ -161,7 +162,11 @@ func commandText(s control.HookSetting) string {
 	case s.Shell != "":
 		return strings.TrimSpace(s.Shell)
 	case len(s.Argv) > 0:
-		return fmt.Sprintf("%q", s.Argv)
+		words := make([]string, len(s.Argv))
+		for i, w := range s.Argv {
+			words[i] = key.Quoted(w)
+		}
+		return strings.Join(words, " ") + ", without a shell"
 	}
 	return "none"
 }

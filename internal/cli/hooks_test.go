@@ -31,7 +31,7 @@ func TestHooksText(t *testing.T) {
   last run  failed after 1.5s: exit status 75 (try again), attempt 3, run 12, epoch 7, 1m0s ago
 
 lose-leadership
-  command   ["/usr/local/bin/release" "--fast now"]
+  command   /usr/local/bin/release '--fast now', without a shell
   check     ok
   last run  runs now; before that: succeeded in 12ms, run 13, epoch 0, 1m0s ago
 

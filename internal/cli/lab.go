@@ -55,7 +55,12 @@ func runLab(c *call) error {
 	if err != nil {
 		return err
 	}
-	return lab.Run(c.Context.Context, options) // which heeds the signals: its agents must not outlive a Ctrl-C
+	err = lab.Run(c.Context.Context, options) // which heeds the signals: its agents must not outlive a Ctrl-C
+	if code := exitCode(err); code == lab.ExitInterrupted {
+		fmt.Fprintln(c.err, err) // that was the user's wish, and no error
+		return outcome(code)
+	}
+	return err
 }
 
 func (c *call) labOptions() (lab.Options, error) {

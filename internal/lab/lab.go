@@ -34,14 +34,15 @@ import (
 // lab is one run of it. It owns the directory, the agents and the network, and takes them all away in close.
 type lab struct {
 	Options
-	dir     string
-	journal *journal
-	ear     *ear
-	spawner *spawner
-	lan     *netlab.LAN // nil without --netns
-	nodes   []*node     // n1 first
-	web     *web        // nil without --page
-	hands   sync.Mutex  // held by the keyboard, or by who pressed a button, while that does something to a node
+	dir      string
+	journal  *journal
+	ear      *ear
+	spawner  *spawner
+	lan      *netlab.LAN // nil without --netns
+	nodes    []*node     // n1 first
+	web      *web        // nil without --page
+	isJudged bool        // the report was printed
+	hands    sync.Mutex  // held by the keyboard, or by who pressed a button, while that does something to a node
 }
 
 // Run runs a lab until its task is done, the user quits, a signal comes or ctx ends; then nothing of it runs any more.
@@ -68,13 +69,16 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	err = l.drive(ctx, script)
-	if ctx.Err() != nil {
-		return errInterrupted
+	switch {
+	case ctx.Err() == nil:
+		return err
+	case !l.isJudged:
+		_ = l.report(findings{failed: errInterrupted}) // of what happened until now
 	}
-	return err
+	return errInterrupted
 }
 
-var errInterrupted error = &exitError{exitInterrupted, errors.New("interrupted, all agents of the lab are gone")}
+var errInterrupted error = &exitError{ExitInterrupted, errors.New("interrupted, all agents of the lab are gone")}
 
 // drive does what the lab was started for.
 func (l *lab) drive(ctx context.Context, script []command) error {

@@ -152,8 +152,11 @@ func TestInterruptedLabLeavesNothing(t *testing.T) {
 	out := &watcher{want: "became leader", found: cancel}
 	err := Run(ctx, Options{Nodes: 2, Binary: buildAgent(t), Out: out, Err: &log})
 	var exit *exitError
-	if !errors.As(err, &exit) || exit.ExitCode() != exitInterrupted {
-		t.Errorf("%v, want exit code %d", err, exitInterrupted)
+	if !errors.As(err, &exit) || exit.ExitCode() != ExitInterrupted {
+		t.Errorf("%v, want exit code %d", err, ExitInterrupted)
+	}
+	if !strings.Contains(out.all.String(), "\nverdict\n") {
+		t.Errorf("no verdict:\n%s", out.all.String())
 	}
 	if len(out.pids) != 2 {
 		t.Errorf("the timeline names the processes %v, want 2", out.pids)
@@ -178,10 +181,12 @@ type watcher struct {
 	want  string
 	found func()
 	pids  []string
+	all   strings.Builder
 }
 
 func (w *watcher) Write(p []byte) (int, error) {
 	line := string(p)
+	w.all.WriteString(line)
 	if _, after, ok := strings.Cut(line, "(pid "); ok {
 		pid, _, _ := strings.Cut(after, ")")
 		w.pids = append(w.pids, pid)

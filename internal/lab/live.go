@@ -119,10 +119,8 @@ func waitingFor(answer, run int) string {
 // press does what a key says. Its error ends the lab.
 func (s *live) press(k screen.Key) error {
 	switch k {
-	case 'q', screen.KeyEnd:
+	case 'q', screen.KeyEnd, screen.KeyCtrlC:
 		return errQuit
-	case screen.KeyCtrlC:
-		return errInterrupted
 	case screen.KeyUp:
 		s.selected = max(s.selected-1, 0)
 	case screen.KeyDown:

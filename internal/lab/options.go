@@ -252,10 +252,10 @@ func (e *exitError) Unwrap() error { return e.err }
 // ExitCode is the status that the process should end with.
 func (e *exitError) ExitCode() int { return e.code }
 
-const (
-	exitUsage       = 2   // docs/operating.md, exit codes
-	exitInterrupted = 130 // what a shell reports for Ctrl-C
-)
+const exitUsage = 2 // docs/operating.md, exit codes
+
+// ExitInterrupted is the exit code of a lab that a signal ended: what a shell reports for Ctrl-C.
+const ExitInterrupted = 130
 
 func usage(format string, args ...any) error {
 	return &exitError{exitUsage, fmt.Errorf(format, args...)}

@@ -24,6 +24,7 @@ type findings struct {
 // report judges what happened and prints the result, as text or as one JSON document. The error says in one line that a
 // promise was broken or the task failed.
 func (l *lab) report(f findings) error {
+	l.isJudged = true
 	r := l.rules()
 	r.OneInTheEnd = f.failed == nil && !l.isLive()
 	r.End = time.Since(l.journal.begun)
