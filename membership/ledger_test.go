@@ -58,6 +58,11 @@ func TestLedgersAreBounded(t *testing.T) {
 	if len(got) != maxLedgers || got[1].String() != "ledger-received bytes=1" {
 		t.Errorf("%d ledgers wait, want %d: %v", len(got), maxLedgers, got)
 	}
+	for i, ev := range got { // each once
+		if ev.Ledger[0] != byte(i) {
+			t.Errorf("ledger %d says %d", i, ev.Ledger[0])
+		}
+	}
 	m.SetLedger([]byte("short"))
 	m.SetLedger(make([]byte, MaxLedger+1))
 	if _, ledger, err := cutState(m.state()); string(ledger) != "short" {

@@ -386,6 +386,15 @@ func TestNothingAfterShutdown(t *testing.T) {
 		s.within(5*time.Second, "alpha suspects beta", func() bool { return len(s.log.lines("alpha: Suspect")) > 0 })
 		alpha.heard()
 		alpha.SetLeader(wire.Epoch{Counter: 1, Owner: idOf("beta")})
+		alpha.mu.Lock() // its consumer is busy, and does not come to what happened last
+		alpha.MarkLeft(idOf("beta"), 1)
+		if err := alpha.Shutdown(); err != nil {
+			t.Error(err)
+		}
+		if events := alpha.Events(); len(events) > 0 {
+			t.Errorf("told %v after shutdown, of before", events)
+		}
+		alpha.mu.Unlock()
 		alpha.kill()
 		time.Sleep(time.Minute)
 

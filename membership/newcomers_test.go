@@ -252,3 +252,33 @@ func TestWhoNeverAnswersIsNobody(t *testing.T) {
 		}
 	})
 }
+
+// Names that memberlist has not had before come at a bounded rate, for it forgets none of
+// them soon. A member that once answered has its own share: it comes back, whatever is made
+// up meanwhile.
+func TestNewNamesAreBounded(t *testing.T) {
+	l, now := newLives(), time.Unix(1000, 0)
+	beta := Member{ID: idOf("beta"), Name: "beta", Incarnation: 1, Nonce: 1, Addr: addrOf("beta")}
+	l.joined(beta, now)
+	l.answered(beta, time.Millisecond, now)
+	l.gone(beta, now)
+	taken := 0
+	for i := range 2 * newNames {
+		made := Member{ID: wire.ID{1, byte(i), byte(i >> 8)}, Incarnation: 1, Nonce: 1, Addr: addrOf("gamma")}
+		if l.admit(made, now) == nil {
+			taken++
+		}
+	}
+	if taken != newNames {
+		t.Errorf("%d new names at once, want %d", taken, newNames)
+	}
+	back := beta
+	back.Incarnation, back.Nonce = 2, 2
+	if r := l.admit(back, now); r != nil {
+		t.Errorf("beta comes back: %v", r)
+	}
+	made := Member{ID: wire.ID{2}, Incarnation: 1, Nonce: 1, Addr: addrOf("gamma")}
+	if r := l.admit(made, now.Add(time.Second)); r != nil {
+		t.Errorf("a second later: %v", r)
+	}
+}
