@@ -237,7 +237,7 @@ func TestTheNextLeaseIsNotForTheLastLeadership(t *testing.T) {
 	r.Begin(free)
 	r.eventually("tied")
 	r.eventually("free")
-	r.Lease(clock().Add(time.Second))
+	r.Lease(clock().Add(3 * time.Second))
 	r.Lost("leadership-lost")
 	r.Lease(clock().Add(2 * patience))
 	if res := r.result(); res.ID != "tied" || res.Cause != "leadership-lost" {
@@ -259,7 +259,7 @@ func TestAPlannedEndHasItsGrace(t *testing.T) {
 	tied.Tied = true
 	r.Begin(tied)
 	r.eventually("tied")
-	over := clock().Add(time.Second)
+	over := clock().Add(3 * time.Second)
 	r.Lease(over)
 	r.Lost("leadership-lost")
 	r.Ending(clock().Add(2 * patience))
