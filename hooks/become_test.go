@@ -49,6 +49,26 @@ func TestNoBecomeWithoutARecord(t *testing.T) {
 	}
 }
 
+// What was due before a begin that had to be taken back is due again.
+func TestAWithdrawnBeginLeavesWhatIsDue(t *testing.T) {
+	g := startRig(t, scripts{BecomeLeader: note, LoseLeadership: note + "exit 1"}, Config{Dir: t.TempDir()})
+	g.become(1)
+	g.wants(BecomeLeader, 1, true, true)
+	g.lose(1)
+	g.wants(LoseLeadership, 1, false, true)
+	g.backlog.wait(patience)
+	if err := os.Remove(g.journal.path); err != nil {
+		t.Fatal(err)
+	}
+	mend := g.broken()
+	g.become(2)
+	g.wants(BecomeLeader, 2, false, false)
+	if owed, ok := g.Owed(); !ok || owed.Counter != 1 {
+		t.Errorf("the lose hook of epoch %d is due: %v, want that of epoch 1", owed.Counter, ok)
+	}
+	mend()
+}
+
 // A lose hook does not wait for a disk: it is never refused for want of a record.
 func TestLoseRunsWithoutARecord(t *testing.T) {
 	g := startRig(t, scripts{BecomeLeader: note, LoseLeadership: note}, Config{Dir: t.TempDir()})

@@ -58,6 +58,17 @@ func TestLeadershipKeepsItsHooks(t *testing.T) {
 	g.holds()
 }
 
+// A hook that the leadership has none of is taken from a reload at once: it owes nothing.
+func TestLeadershipTakesAHookThatItHasNot(t *testing.T) {
+	g := startRig(t, scripts{BecomeLeader: note}, Config{})
+	g.become(1)
+	g.wants(BecomeLeader, 1, true, true)
+	g.reload(scripts{LoseLeadership: note})
+	g.lose(1)
+	g.wants(LoseLeadership, 1, true, true)
+	g.ordered("become-leader:1 lose-leadership:1")
+}
+
 // So it does when the configuration has none any more, and with the times that it had.
 func TestLeadershipKeepsItsTimes(t *testing.T) {
 	g := startRig(t, scripts{LoseLeadership: "echo $BULLY_TIMEOUT_SECONDS >time"}, Config{Timeout: 7 * time.Second})

@@ -128,7 +128,7 @@ func TestKeeperFrozen(t *testing.T) {
 // M7: a lose hook that needs longer than the lease and the takeover delay is killed then.
 // After that it runs once more, with all its time.
 func TestLoseIsBoundedByTheLease(t *testing.T) {
-	const lease, takeover = 500 * time.Millisecond, 200 * time.Millisecond
+	const lease, takeover = time.Second, time.Second
 	for name, isAsked := range map[string]bool{"it leads": false, "it ends its leadership": true} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
@@ -146,7 +146,7 @@ func TestLoseIsBoundedByTheLease(t *testing.T) {
 			died := r.death(r.PID("pid"))().Sub(killed)
 			r.untilQuiet()
 			// What is added to the bound is for a loaded machine, not for the code; the hook's own timeout is far longer.
-			if died < takeover || died > lease+takeover+time.Second {
+			if died < lease || died > lease+takeover+patience/4 {
 				t.Errorf("the hook died %v after the agent, want by %v", died, lease+takeover)
 			}
 			r.ordered("lose-leadership:" + first + ":7 lose-leadership:agent-died:7")

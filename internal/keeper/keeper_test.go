@@ -134,6 +134,22 @@ func TestKeeperKilled(t *testing.T) {
 	r.ordered("become-leader:test:7 lose-leadership:test:7 become-leader:test:8 lose-leadership:test:8")
 }
 
+// The leadership goes on with the next keeper: it keeps the hooks that it had begun with,
+// whatever was reloaded meanwhile.
+func TestTheNextKeeperKeepsTheHooks(t *testing.T) {
+	r := newRig(t)
+	d := r.open(r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: "echo old >>order"}))
+	d.leads(1)
+	d.reload(r.config(scripts{hooks.LoseLeadership: "echo new >>order"}))
+	r.Until("the note that the leadership keeps its hooks", func() bool { _, ok := d.Keeps(); return ok })
+	r.Until("the note on disk", func() bool { return strings.Contains(r.Text("state/hook-journal.json"), "echo old") })
+	r.kill(d.Status().Process, unix.SIGKILL)
+	d.wants(hooks.LoseLeadership, 1, false)
+	d.lose(1)
+	d.wants(hooks.LoseLeadership, 1, true)
+	r.ordered("become-leader:test:1 old")
+}
+
 // The keeper is killed before anything is cleaned up, or there is none at that moment: the
 // next one does it, and what that comes to is said of no other.
 func TestKeeperKilledBeforeTheCleanUp(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,15 +55,23 @@ func TestWillIsSentOnceTheLoseHookHasEnded(t *testing.T) {
 	for name, order := range map[string]agentOrder{
 		"never lent":    {Lease: patience},
 		"and returned":  {Lease: patience, Lend: true, Return: true},
-		"with a job":    {Lease: patience, Job: "sleep 1000"},
+		"with a job":    {Lease: patience, Job: "echo $$ >DIR/job; trap '' TERM; while :; do sleep 0.01; done"},
 		"while it ends": {Lease: patience, Lose: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
 			h := r.heir()
 			order.Heir = h.addr()
-			a := r.agent(order, r.config(scripts{hooks.BecomeLeader: note + "echo x >up", hooks.LoseLeadership: "echo x >losing; sleep 0.1; " + note}))
+			order.Job = strings.ReplaceAll(order.Job, "DIR", r.Dir.Name)
+			cfg := r.config(scripts{hooks.BecomeLeader: note + "echo x >up", hooks.LoseLeadership: "echo x >losing; sleep 0.1; " + note})
+			cfg.Hooks.Grace = time.Second // the job's, far longer than the lose hook takes
+			a := r.agent(order, cfg)
 			r.UntilFile("up")
+			ended := func() bool { return true }
+			if order.Job != "" {
+				job := r.PID("job")
+				ended = func() bool { return unix.Kill(job, 0) != nil }
+			}
 			if order.Lose {
 				r.UntilFile("losing")
 			}
@@ -71,6 +80,9 @@ func TestWillIsSentOnceTheLoseHookHasEnded(t *testing.T) {
 				text, order := h.hears(patience)
 				if text != "epoch 7 is over" || !hasLost(order) {
 					t.Errorf("letter %d is %q, after %q", i+1, text, order)
+				}
+				if !ended() {
+					t.Errorf("letter %d is sent while the job runs", i+1)
 				}
 			}
 		})
