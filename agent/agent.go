@@ -311,7 +311,7 @@ func open(ctx context.Context, cfg Config) (_ *agent, err error) {
 	_, _ = rand.Read(a.life[:]) // never fails
 	a.seat, err = openSeat(seatConfig{cluster: cfg.Cluster, name: cfg.Name, election: cfg.Election, dir: a.home.dir,
 		runner: a.runner, log: a.log, nonce: binary.BigEndian.Uint32(a.life[:]), record: cfg.Record,
-		loseAtStart: cfg.LoseAtStart}, a)
+		knowsOthers: len(cfg.Seeds) > 0, loseAtStart: cfg.LoseAtStart}, a)
 	if err != nil {
 		return nil, err
 	}

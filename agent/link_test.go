@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// A leader whose cable is pulled lets go at once, for the cause that it has. It leads
-// its own part of the network, as after any cut, only when the failure detector has
-// given all others up, and stands among them again when the cable is back.
+// A leader whose cable is pulled lets go at once, for the cause that it has. It leads nobody until the cable is back,
+// also when the failure detector has given all others up, and then stands among them again.
 func TestLeaderWithoutLinkStepsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 3)
@@ -32,9 +31,9 @@ func TestLeaderWithoutLinkStepsDown(t *testing.T) {
 		if s := top.agent.Status(); s.Role != "follower" || s.Self.Role != "voter" { // it votes, whatever it does now
 			t.Errorf("without a link the voter is shown as role %s, in members as %s", s.Role, s.Self.Role)
 		}
-		time.Sleep(10 * time.Second)
+		time.Sleep(time.Minute)
 		mid.expectHooks(t, "become-leader 2 leader-failed")
-		top.expectHooks(t, "become-leader 1 boot", "lose-leadership 1 link-lost", "become-leader 2 no-answer")
+		top.expectHooks(t, "become-leader 1 boot", "lose-leadership 1 link-lost")
 
 		c.lan.Plug(top.name)
 		top.link <- true

@@ -83,6 +83,7 @@ type seatConfig struct {
 	log      hclog.Logger
 	nonce    uint32 // of this life
 
+	knowsOthers bool // the configuration names hosts to join
 	loseAtStart bool // a life that owes no lose hook runs it all the same
 	record      int  // bytes of memory for the flight recorder; 0: none
 }
@@ -164,6 +165,7 @@ func (s *seat) sit() (err error) {
 	chance := rand.NewPCG(rand.Uint64(), rand.Uint64())
 	cfg.Rand = rand.New(chance)
 	cfg.HoldDown = s.state.hold.left(wallClock())
+	cfg.KnowsOthers = s.knowsOthers
 	if s.beside {
 		s.isHeldBack, s.heldUntil = true, time.Time{}
 		if cfg.HoldDown > 0 {

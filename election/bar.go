@@ -14,7 +14,7 @@ const (
 	BarSameID                 // another agent has its id, and stays
 	BarAside                  // the agent may be the one that is not meant to be here
 	BarDisk                   // the disk takes no writes
-	BarLink                   // its host has no link, and others are there
+	BarLink                   // its host has no link, and others are known
 	BarHold                   // an operator had it step down, for a while
 	BarCheck                  // a check of its host fails, or has not passed yet
 	BarMaintenance            // an operator is at work on its host

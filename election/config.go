@@ -106,6 +106,10 @@ type Config struct {
 	// began: the node does not stand before. Default 0.
 	HoldDown time.Duration
 
+	// KnowsOthers: somebody else is known to belong to the cluster before this life has met anybody, from an
+	// earlier life or since the configuration names hosts to join. A host without a link then waits for it.
+	KnowsOthers bool
+
 	// Forgeable: nothing proves whose a frame is, so that anybody on the network can
 	// write one in a member's name. A frame that ends a member's life, epoch or
 	// presence is then believed only if that member, asked at its address, does not

@@ -84,11 +84,13 @@ func (n *Node) isOfLeader(id wire.ID, nonce uint32) bool {
 		(n.state == Follow || n.state == Suspect)
 }
 
-// onLinkChanged: a leader without a link cannot be heard, so it need not wait
-// for missing acknowledgements. Without others there is nobody to lose.
+// onLinkChanged: a host that knows that it is cut off is part of no network. It cannot be heard, so a leader need not
+// wait for missing acknowledgements, and nobody needs it to lead: whoever is reachable does. Where nobody else was ever
+// known it leads on, and once the link is back it lets go and listens as at a start: others may have a leader.
 func (n *Node) onLinkChanged(e LinkChanged) {
 	wasDown, wasUnlinked := n.linkDown, n.unlinked
-	n.linkDown, n.unlinked = !e.Up && n.livingCount() > 0, false
+	n.linkDown = !e.Up && n.knowsOthers()
+	n.unlinked = !e.Up && !n.linkDown
 	switch {
 	case wasUnlinked && e.Up && n.state == Lead:
 		n.becomeStopping(LinkBack, ending{listen: n.cfg.Settle})
@@ -100,21 +102,25 @@ func (n *Node) onLinkChanged(e LinkChanged) {
 	case n.linkDown && n.isStanding():
 		n.becomeObserver(LinkLost)
 	case !n.linkDown:
-		n.resumeStanding(LinkBack, n.cfg.Lease) // somebody else may lead by now
+		n.resumeStanding(LinkBack, n.listenWhenBack())
 	}
-	n.standUnlinked() // who still talked may have been given up before
 }
 
-// standUnlinked: a host without a link stands all the same once the failure detector
-// has given everybody else up. It cannot know whether its own cable was pulled or
-// the switch of all is off, and then nobody would ever lead. When the link comes
-// back it lets go and listens as at a start: others may have a leader.
-func (n *Node) standUnlinked() {
-	if !n.linkDown || slices.ContainsFunc(n.peers, func(p *peer) bool { return p.Status == Alive && !p.unseen && p.Part == Voter }) {
-		return
+// listenWhenBack is how long a host whose link is back listens: somebody else may lead by now. It takes longer to be heard
+// where the failure detector has given everybody up, and speaks to nobody any more.
+func (n *Node) listenWhenBack() time.Duration {
+	if n.livingCount() == 0 {
+		return n.cfg.Settle
 	}
-	n.linkDown, n.unlinked = false, true
-	n.resumeStanding(NoAnswer, 0)
+	return n.cfg.Lease
+}
+
+// knowsOthers: somebody else belongs to this cluster, present or not, by what this life, an earlier one or the
+// configuration knows.
+func (n *Node) knowsOthers() bool {
+	owner := n.saved.Accepted.Owner
+	return n.cfg.KnowsOthers || len(n.peers) > 0 || !owner.IsZero() && owner != n.cfg.ID ||
+		slices.ContainsFunc(n.saved.Roster.IDs, func(id wire.ID) bool { return id != n.cfg.ID })
 }
 
 // isStanding: this node stands for election now.

@@ -289,7 +289,6 @@ func (n *Node) onViewChanged() {
 	if n.state == Lead && n.presentCount() < n.cfg.MinMembers {
 		n.becomeStopping(TooFewMembers, ending{})
 	}
-	n.standUnlinked()
 	n.checkClaim() // fewer may be needed now
 }
 

@@ -77,7 +77,7 @@ type Node struct {
 	health     int
 	diskFailed bool
 	linkDown   bool
-	unlinked   bool // its link is down, and it stands all the same: nobody else is there
+	unlinked   bool // its link is down, and it stands all the same: nobody else was ever known
 	told       Bars // what the agent says keeps it from standing
 	leaving    bool
 	refused    bool          // another agent has our id and stays

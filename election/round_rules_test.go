@@ -119,9 +119,8 @@ func TestALoseHookWithoutALink(t *testing.T) {
 	n.is(Stopping)
 }
 
-// A host without a link stands only when the detector has given up all others, not
-// just one of them.
-func TestWhoHasNoLinkStandsForNothingWhileOthersLive(t *testing.T) {
+// A host without a link stands for nothing as long as it has none, also when the detector has given up all others.
+func TestWhoHasNoLinkStandsForNothing(t *testing.T) {
 	n := storyOf(t, 3, Config{}, 1, 2)
 	n.happens(LinkChanged{Up: false})
 	n.waits(3 * time.Second)
@@ -129,21 +128,19 @@ func TestWhoHasNoLinkStandsForNothingWhileOthersLive(t *testing.T) {
 	n.is(Observe)
 	n.happens(MemberChanged{n.actor(2).member(Dead)})
 	n.expects()
+	n.happens(MemberChanged{n.actor(1).member(Left)})
+	n.waits(time.Minute)
+	n.expects()
+	n.happens(LinkChanged{Up: false}) // a switch that starts has its ports up and down
+	n.expects()
 	n.is(Observe)
-	n.happens(MemberChanged{n.actor(1).member(Dead)})
-	n.forgets()
-	n.waits(time.Second)
-	n.forgets()
-	n.is(Lead)
 }
 
 // Who stood without a link listens as at a start when it is back: others may lead.
 func TestWhoStoodWithoutALinkListens(t *testing.T) {
-	n := storyOf(t, 3, Config{MinMembers: 2}, 1)
+	n := storyOf(t, 3, Config{MinMembers: 2})
 	n.happens(LinkChanged{Up: false})
 	n.waits(3 * time.Second)
-	n.forgets()
-	n.happens(MemberChanged{n.actor(1).member(Dead)})
 	n.forgets()
 	n.is(Stagger)
 	n.happens(LinkChanged{Up: true})
@@ -154,6 +151,32 @@ func TestWhoStoodWithoutALinkListens(t *testing.T) {
 		t.Errorf("%s since %v", n.node.state, n.node.since.Sub(since))
 	}
 	n.forgets()
+}
+
+// Whose link is back listens for a lease, and as at a start where the failure detector had given up everybody: it must be
+// heard by those that lead first.
+func TestWhoseLinkIsBackListens(t *testing.T) {
+	for _, given := range []bool{false, true} {
+		n := storyOf(t, 3, Config{}, 1)
+		n.happens(LinkChanged{Up: false})
+		n.waits(3 * time.Second)
+		n.forgets()
+		want := n.node.cfg.Lease
+		if given {
+			n.happens(MemberChanged{n.actor(1).member(Dead)})
+			want = n.node.cfg.Settle
+		}
+		n.forgets()
+		n.happens(LinkChanged{Up: true})
+		n.expects("observe → stagger cause=link-back")
+		n.waits(want - time.Millisecond)
+		n.is(Stagger)
+		n.waits(time.Second)
+		n.forgets()
+		if n.node.state == Stagger {
+			t.Errorf("given up %t: it does not stand after %v", given, want)
+		}
+	}
 }
 
 // Who kept silent in one round is asked again in the next, or two parts of a network

@@ -76,21 +76,15 @@ func (w *World) settle() {
 	}
 }
 
-// endInTheDark pulls all cables at once. In available mode each host is then a part of
-// the network of its own, and leads; when the cables are back one leads.
+// endInTheDark pulls all cables at once: a switch that is off. Each host knows that it is cut off, and nobody leads once the
+// leader has let go; when the cables are back one leads.
 func (w *World) endInTheDark() {
 	w.fired(EndsDark)
 	for _, m := range w.machines {
 		w.setLink(m, false)
 	}
-	limit := w.now + int64(w.healedWithin())
-	for !w.allLeadAlone() {
-		if w.failure != nil || w.now >= limit {
-			w.i12OneLeader(w.healedWithin())
-			return
-		}
-		w.runUntil(w.now+int64(100*time.Millisecond), nil)
-	}
+	w.runUntil(w.now+int64(w.longestLease()), nil)
+	w.i27NobodyLeadsInTheDark(w.now + int64(w.healedWithin()))
 	for _, m := range w.machines {
 		w.setLink(m, true)
 	}
@@ -99,10 +93,13 @@ func (w *World) endInTheDark() {
 	}
 }
 
-func (w *World) allLeadAlone() bool {
-	return !slices.ContainsFunc(w.machines, func(m *machine) bool {
-		return w.counts(m) && m.cfg.Part == election.Voter && !w.acts(m)
-	})
+// I27: who knows that it is cut off leads nobody, unless it never knew of anybody else.
+func (w *World) i27NobodyLeadsInTheDark(until int64) {
+	leads := func() bool { return len(w.machines) > 1 && slices.ContainsFunc(w.machines, w.acts) }
+	if w.runUntil(until, leads) {
+		w.sayStatus()
+		w.fail(27, "a host leads though its link is down")
+	}
 }
 
 // handOverInPeace lets an operator move the leadership while nothing fails.
