@@ -5,7 +5,7 @@
 //	memberlist   → membership.Wake ──────────────────────┤
 //	hooks        → hooks.Results ────────────────────────┼→ loop → election.Node.Step → apply → jobs
 //	leader's end → transport.Tether → findings ──────────┤         └──────────── seat ───────────┘
-//	own link     → netlink → links ──────────────────────┤
+//	own links    → netlink → sights ─────────────────────┤
 //	jobs         → keeper, ledger file ──────────────────┤
 //	control      → calls ────────────────────────────────┤
 //	deadline     → timer ────────────────────────────────┘
@@ -21,7 +21,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
-	"fmt"
 	"net"
 	"net/netip"
 	"sync"
@@ -34,6 +33,7 @@ import (
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/hooks/checkrun"
+	"github.com/bully-agent/bully-agent/internal/advertise"
 	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/discovery"
 	"github.com/bully-agent/bully-agent/internal/httpd"
@@ -72,6 +72,9 @@ type Config struct {
 	ListenHTTP func() (*httpd.Listener, error)
 	// Advertise is where others reach this agent; zero: LAN.Addr.
 	Advertise netip.AddrPort
+	// AdvertiseIsChosen: nobody has named that address, so the agent goes on with another one if this host loses it.
+	AdvertiseIsChosen bool
+	Device            string // interface or VRF that the sockets are bound to; empty: none
 	// Keys are those that the hosts share, read from KeyFile: with them nothing goes over
 	// the LAN in clear, and nothing is taken that was. Empty: the port is plain.
 	Keys    key.Ring
@@ -82,8 +85,8 @@ type Config struct {
 	Resolve membership.Resolver
 	// CheckSeed says why a text that a source of Seeds gives is no host[:port]; nil: all are.
 	CheckSeed func(text string) error
-	// WatchLink watches this host's own link: NetlinkWatch in the binary. Nil:
-	// nobody watches it.
+	// WatchLink watches this host's own links: NetlinkWatch in the binary. Nil:
+	// nobody watches them.
 	WatchLink LinkWatch
 	// Now measures leases and silences: BootClock in the binary, time.Now in a
 	// synctest bubble. It must never go backwards.
@@ -197,21 +200,20 @@ type agent struct {
 	seat      *seat
 	last      *lastLife // its end; nil: it has not begun
 	lan       transport.LAN
-	seal      sealing         // the same; nil: it is plain
-	port      asking          // the same, below the seal; nil: it carries no questions
-	life      [8]byte         // random; the seal and frames are bound to it
-	socket    net.Listener    // nil: no control socket
-	web       *httpd.Listener // nil: the network asks nothing
-	members   *membership.Membership
-	sources   *discovery.Sources // that join names
-	runner    Runner             // the keeper
-	jobRunner JobRunner          // the keeper too
+	seal      sealing                               // the same; nil: it is plain
+	port      asking                                // the same, below the seal; nil: it carries no questions
+	life      [8]byte                               // random; the seal and frames are bound to it
+	socket    net.Listener                          // nil: no control socket
+	web       *httpd.Listener                       // nil: the network asks nothing
+	gossip    atomic.Pointer[membership.Membership] // of the present life; another at a new address
+	sources   *discovery.Sources                    // that join names
+	runner    Runner                                // the keeper
+	jobRunner JobRunner                             // the keeper too
 	inbox     chan received
 	calls     chan func()
 	ties      chan *tie // the newest wish for a tether; the loop puts it in
 	findings  chan finding
-	links     chan bool       // own link is up
-	isCut     bool            // it is not; the loop's
+	sights    chan advertise.Sight
 	stop      <-chan struct{} // closed: stop in order
 	ring      control.Ring
 	exporter  *metrics.Exporter
@@ -224,6 +226,11 @@ type agent struct {
 	examined  sync.Mutex             // held by the one examination that goes on
 	sealer    atomic.Pointer[sealer] // nil: none was heard
 	started   time.Time              // wall clock
+
+	where     whereabouts
+	isCut     bool                        // this host is on no network
+	endGossip context.CancelFunc          // ends the search for absent members
+	spawn     func(func(context.Context)) // starts a goroutine of this life of the agent
 
 	tie      *tie   // nil: none is wanted
 	out      []byte // one frame, reused
@@ -245,7 +252,7 @@ type agent struct {
 // Its goroutines, all started here and ended before it returns:
 //   - receive: reads frames and puts them into the inbox
 //   - tethers: holds the stream to the leader's port
-//   - watchLink: watches this host's own link
+//   - watchLink: watches this host's own links
 //   - loop: owns the election
 //   - membership.Rejoin: looks for absent members
 //   - endLastLife: ends what the last life has left
@@ -280,7 +287,7 @@ func open(ctx context.Context, cfg Config) (_ *agent, err error) {
 	}
 	a := &agent{cfg: cfg, log: cfg.Logger, started: wallClock(),
 		inbox: make(chan received, inboxSize), calls: make(chan func()), stop: ctx.Done(),
-		ties: make(chan *tie, 1), findings: make(chan finding), links: make(chan bool),
+		ties: make(chan *tie, 1), findings: make(chan finding), sights: make(chan advertise.Sight), endGossip: func() {},
 		quietAt: map[string]time.Time{}, out: make([]byte, 0, wire.MaxFrame)}
 	a.exporter = metrics.New(a, a.started)
 	a.keys.Store(&keyring{file: cfg.KeyFile, ring: cfg.Keys})
@@ -416,7 +423,8 @@ func (a *agent) run(ctx context.Context) error {
 	if a.cfg.WatchLink != nil {
 		group.Go(func() error { a.watchLink(life); return nil })
 	}
-	group.Go(func() error { _ = a.members.Rejoin(life); return nil }) // only ever the context's error
+	a.spawn = func(f func(context.Context)) { group.Go(func() error { f(life); return nil }) }
+	a.lookForOthers()
 	group.Go(func() error { return a.last.then(life, a.runner.Run) })
 	group.Go(func() error { a.seat.history.run(life); return nil })
 	group.Go(func() error { return a.last.then(life, a.jobRunner.Run) })
@@ -434,7 +442,7 @@ func (a *agent) run(ctx context.Context) error {
 	group.Go(func() error {
 		defer end()
 		defer a.last.cut()
-		defer func() { _ = a.members.Shutdown() }() // closes the LAN, which ends receive
+		defer func() { _ = a.members().Shutdown() }() // closes the LAN, which ends receive
 		return a.loop()
 	})
 	return group.Wait()
@@ -460,14 +468,10 @@ func (a *agent) join() error {
 	self := a.seat.member()
 	self.Name, self.Addr = a.cfg.Name, a.advertised()
 	a.openSources()
-	var err error
-	a.members, err = membership.New(membership.Config{Self: self, Cluster: a.cfg.Cluster, Transport: a.lan,
-		Seeds: a.cfg.Seeds, Find: a.sources.Find, Resolve: a.cfg.Resolve, DefaultPort: a.lan.Addr().Port(), Profile: a.cfg.Profile, Unproven: a.cfg.Election.Forgeable, Logger: a.log.Named("membership")})
-	if err != nil {
-		return fmt.Errorf("start membership: %w", err)
+	a.view, a.where.place = newView(self), a.firstPlace()
+	if err := a.beginGossip(self, nil); err != nil {
+		return err
 	}
-	a.view = newView(self)
-	a.members.SetLedger(a.seat.ledger())
 	if a.port != nil {
 		a.port.Answer(a.answer)
 	}

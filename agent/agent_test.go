@@ -17,6 +17,7 @@ import (
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/hooks/checkrun"
+	"github.com/bully-agent/bully-agent/internal/advertise"
 	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/test/lantest"
 	"github.com/bully-agent/bully-agent/internal/transport"
@@ -215,14 +216,12 @@ func (c *cluster) start(h *testHost) {
 }
 
 // watchLink says what the test says of the host's link.
-func (h *testHost) watchLink(ctx context.Context, addr netip.Addr, changed func(up bool)) error {
-	if addr != h.addr.Addr() {
-		return fmt.Errorf("the link of %v is watched, want that of %v", addr, h.addr)
-	}
+func (h *testHost) watchLink(ctx context.Context, saw func(advertise.Sight)) error {
+	up := true
 	for {
+		saw(advertise.Sight{Links: []advertise.Link{{Name: "eth0", Down: !up, Addrs: []netip.Addr{h.port.Addr().Addr()}}}})
 		select {
-		case up := <-h.link:
-			changed(up)
+		case up = <-h.link:
 		case <-ctx.Done():
 			return nil
 		}

@@ -81,7 +81,7 @@ func (a *agent) answer(ctx context.Context, conn net.Conn) {
 	}
 	_ = conn.SetDeadline(a.deadline(trying + answeringTime))
 	said := answer{ID: a.view.self.ID.String(), Version: a.cfg.Version, Asked: a.wall().UnixNano(), Source: from.Addr().Unmap().String(),
-		MTU: mtuOf(a.view.self.Addr.Addr())}
+		MTU: mtuOf(a.shown.Load().addr)}
 	a.try(ctx, q, &said)
 	said.Answered = a.wall().UnixNano()
 	least := 0
@@ -93,7 +93,7 @@ func (a *agent) answer(ctx context.Context, conn net.Conn) {
 
 // try finds out what reaches the asker, and what reaches this host of it.
 func (a *agent) try(ctx context.Context, q question, said *answer) {
-	m, known := q.asker(a.members.Known())
+	m, known := q.asker(a.members().Known())
 	if said.Knows = known; !known {
 		return
 	}
@@ -102,7 +102,7 @@ func (a *agent) try(ctx context.Context, q question, said *answer) {
 	seen, stop := a.port.Look(m.Addr.Addr())
 	defer stop()
 	var group sync.WaitGroup
-	group.Go(func() { said.Pinged = a.members.Reaches(ctx, m.Addr) })
+	group.Go(func() { said.Pinged = a.members().Reaches(ctx, m.Addr) })
 	group.Go(func() { said.Knock = whyNot(a.port.Knock(ctx, m.Addr)) })
 	group.Go(func() { untilSeen(ctx, seen) })
 	group.Wait()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -21,7 +22,10 @@ type snapshot struct {
 	checks    []control.Check
 	notes     []string
 	waiting   []control.Waiting
-	isCut     bool      // the link is lost
+	isCut     bool       // this host is on no network
+	addr      netip.Addr // at which the others reach it
+	trouble   string     // with that; empty: none
+	remedy    string
 	at        time.Time // by the agent's clock
 }
 
@@ -29,8 +33,9 @@ type snapshot struct {
 // to the other hosts that this one has settled.
 func (a *agent) show(st *standing) {
 	a.noteBars(st)
+	trouble, remedy := a.noteTrouble()
 	a.shown.Store(&snapshot{standing: st, members: a.controlMembers(st.status.Leader), notes: append(st.notes, a.notes()...),
-		waiting: a.waiting, isCut: a.isCut, at: a.cfg.Now(), checks: a.controlChecks()})
+		waiting: a.waiting, isCut: a.isCut, addr: a.view.self.Addr.Addr(), trouble: trouble, remedy: remedy, at: a.cfg.Now(), checks: a.controlChecks()})
 	a.noteSettled(st.status)
 }
 
@@ -62,8 +67,8 @@ func (a *agent) notes() []string {
 // whyAlone says what is known of why nobody else is here, where others should
 // be. Behind a firewall that drops everything there is not even an error.
 func (a *agent) whyAlone() string {
-	j := a.members.JoinState()
-	if len(j.Seeds) == 0 || a.view.hasCompany() || a.isCut { // of a cut linkTrouble knows more
+	j := a.members().JoinState()
+	if len(j.Seeds) == 0 || a.view.hasCompany() || a.isCut { // of a cut placeTrouble knows more
 		return ""
 	}
 	if len(a.view.others) > 0 {
@@ -87,12 +92,10 @@ func (a *agent) Age() time.Duration { return a.cfg.Now().Sub(a.shown.Load().at) 
 func (a *agent) Status() control.Status {
 	s := a.shown.Load()
 	out := control.Status{Version: a.cfg.Version, Cluster: a.cfg.Cluster, Self: s.members[0], Uptime: wallClock().Sub(a.started).Seconds(),
-		Profile: a.cfg.Profile, Encryption: a.encryption(s.members), Waiting: s.waiting, Notes: slices.Concat(s.notes, seedNotes(a.members.JoinState()), a.strangerNotes()), Counters: a.counts(),
+		Profile: a.cfg.Profile, Encryption: a.encryption(s.members), Waiting: s.waiting, Notes: slices.Concat(s.notes, seedNotes(a.members().JoinState()), a.strangerNotes()), Counters: a.counts(),
 		Checks: s.checks}
-	if s.isCut {
-		if trouble, remedy := linkTrouble(a.linkAddr()); trouble != "" {
-			out.Notes = append([]string{trouble + ": " + remedy}, out.Notes...)
-		}
+	if s.trouble != "" {
+		out.Notes = append([]string{s.trouble + ": " + s.remedy}, out.Notes...)
 	}
 	a.seat.report(&out, s.standing)
 	a.showKeeper(&out)
@@ -107,7 +110,7 @@ func (a *agent) Status() control.Status {
 // counts is everything that this agent counts, by name.
 func (a *agent) counts() map[string]uint64 {
 	out := a.counters.snapshot()
-	joined := a.members.JoinState()
+	joined := a.members().JoinState()
 	for cause, n := range joined.Refused {
 		out["member_refused_"+strings.ReplaceAll(cause, " ", "_")] = n
 	}

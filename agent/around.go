@@ -23,11 +23,11 @@ func (a *agent) send(to netip.AddrPort, f wire.Frame) {
 	}
 }
 
-func (a *agent) tellLeader(e wire.Epoch) { a.members.SetLeader(e) }
+func (a *agent) tellLeader(e wire.Epoch) { a.members().SetLeader(e) }
 
-func (a *agent) tellLedger(b []byte) { a.members.SetLedger(b) }
+func (a *agent) tellLedger(b []byte) { a.members().SetLedger(b) }
 
-func (a *agent) departed(id wire.ID, incarnation uint32) { a.members.MarkLeft(id, incarnation) }
+func (a *agent) departed(id wire.ID, incarnation uint32) { a.members().MarkLeft(id, incarnation) }
 
 // clash names the other agent with our id. Refused, this one stands aside until the
 // other is gone; refused for good, it stops.
@@ -35,7 +35,7 @@ func (a *agent) clash(e election.Conflict, incarnation uint32) {
 	const message = "another agent has the same id: one state directory was copied from the other"
 	a.event(control.Event{Type: "warning", Cause: string(election.SameID), Text: e.String()})
 	if !e.Refuse {
-		a.members.SetIncarnation(incarnation)
+		a.members().SetIncarnation(incarnation)
 		a.log.Error(message+"; this one goes on, the other must not", "addr", e.Other)
 		return
 	}

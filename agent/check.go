@@ -114,7 +114,7 @@ func (a *agent) setPriority(priority uint16) {
 	}
 	a.view.self.Priority = priority
 	a.seat.command(election.Command{Verb: election.Reprioritise, Priority: priority}, func(error) {})
-	a.members.SetSelf(priority, a.view.self.Role, a.view.self.Draining, false)
+	a.members().SetSelf(priority, a.view.self.Role, a.view.self.Draining, false)
 }
 
 // controlChecks is how clients see them.
@@ -177,7 +177,7 @@ func (a *agent) noteBars(st *standing) {
 	self := &a.view.self
 	if draining := st.status.Bars != 0; draining != self.Draining {
 		self.Draining = draining
-		a.members.SetSelf(self.Priority, self.Role, draining, false)
+		a.members().SetSelf(self.Priority, self.Role, draining, false)
 	}
 	isOn, reason := st.maintenance != nil, ""
 	if isOn {
@@ -185,6 +185,6 @@ func (a *agent) noteBars(st *standing) {
 	}
 	if isOn != self.InMaintenance || reason != self.Reason {
 		self.InMaintenance, self.Reason = isOn, reason
-		a.members.SetMaintenance(isOn, reason)
+		a.members().SetMaintenance(isOn, reason)
 	}
 }

@@ -46,17 +46,16 @@ func (a *agent) Examine(ctx context.Context) (control.Examination, error) {
 		return control.Examination{}, errExamined
 	}
 	defer a.examined.Unlock()
-	self := a.shown.Load().members[0]
+	shown := a.shown.Load()
+	self := shown.members[0]
 	out := control.Examination{Self: self, Version: a.cfg.Version, Proven: a.seal != nil, CanAsk: a.port != nil, Profile: a.cfg.Profile,
-		StopBudgetMS: ms(a.cfg.Election.StopBudget), HeartbeatMS: ms(a.cfg.Election.Heartbeat), MTU: mtuOf(a.view.self.Addr.Addr()),
+		StopBudgetMS: ms(a.cfg.Election.StopBudget), HeartbeatMS: ms(a.cfg.Election.Heartbeat), MTU: mtuOf(shown.addr),
 		StateDir: a.home.dir, Access: a.checkHome()}
-	if a.shown.Load().isCut {
-		out.Link, out.LinkRemedy = linkTrouble(a.linkAddr())
-	}
+	out.Link, out.LinkRemedy = shown.trouble, shown.remedy
 	if a.cfg.Scheduling != nil {
 		out.Scheduling = a.cfg.Scheduling()
 	}
-	j := a.members.JoinState()
+	j := a.members().JoinState()
 	out.Seeds, out.JoinError, out.Failing = j.Seeds, j.LastError, failingSeeds(j)
 	if out.JoinError == "" && len(out.Failing) > 0 {
 		out.JoinError = out.Failing[0]
@@ -122,7 +121,7 @@ func percentile(all []time.Duration, p int) time.Duration {
 // askOthers asks every member that has not left, dead ones as well: that it seems dead may be what is wrong here.
 func (a *agent) askOthers(ctx context.Context) []control.Sight {
 	var others []membership.Member
-	for _, m := range a.members.Known() {
+	for _, m := range a.members().Known() {
 		if m.Status != membership.Left && m.ID != a.view.self.ID {
 			others = append(others, m)
 		}
@@ -154,7 +153,7 @@ func (a *agent) ask(ctx context.Context, m membership.Member) control.Sight {
 	group.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, trying)
 		defer cancel()
-		s.Pinged = a.members.Reaches(ctx, m.Addr)
+		s.Pinged = a.members().Reaches(ctx, m.Addr)
 	})
 	begun := a.wall()
 	said, err := a.askOnce(ctx, m, true)
@@ -216,7 +215,7 @@ func (a *agent) askOnce(ctx context.Context, m membership.Member, large bool) (s
 	if large {
 		least = largeWords
 	}
-	q := question{ID: a.view.self.ID.String(), Addr: a.view.self.Addr.String(), Large: large}
+	q := question{ID: a.view.self.ID.String(), Addr: a.shown.Load().members[0].Addr, Large: large}
 	if err = say(conn, q, least); err == nil {
 		err = listen(conn, &said)
 	}

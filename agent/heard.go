@@ -61,7 +61,7 @@ func (a *agent) heardAgo(id wire.ID) (ago time.Duration, ever bool) {
 	if at := a.hearing.about(id).at; !at.IsZero() {
 		ago, ever = a.cfg.Now().Sub(at), true
 	}
-	if answered, ok := a.members.Answered(id); ok && (!ever || answered < ago) {
+	if answered, ok := a.members().Answered(id); ok && (!ever || answered < ago) {
 		ago, ever = answered, true
 	}
 	return max(ago, 0), ever
@@ -77,7 +77,7 @@ func (a *agent) isSilent(m membership.Member) bool {
 	if known := a.cfg.Now().Sub(a.hearing.about(m.ID).since); !ever || known < ago {
 		ago = known // it joined meanwhile
 	}
-	return ago > a.members.TwoRounds()
+	return ago > a.members().TwoRounds()
 }
 
 // knowMembers keeps places at the port for the members that are alive and were heard: it

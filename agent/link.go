@@ -6,21 +6,21 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/bully-agent/bully-agent/election"
-	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/internal/advertise"
 )
 
-// LinkWatch watches the link of this host that has an address, until ctx ends.
-// It calls changed(false) when the carrier or the address is lost or the
-// interface set down, changed(true) when all are back, and no other time: it
-// begins with "up". An error says why there is nothing to watch.
-type LinkWatch func(ctx context.Context, addr netip.Addr, changed func(up bool)) error
+// LinkWatch calls saw with the host's links and addresses, at first and whenever they have changed, until ctx ends. An error
+// says why there is nothing to watch.
+type LinkWatch func(ctx context.Context, saw func(advertise.Sight)) error
 
 // noticesWaiting is how many notices may wait for the watch; more wait in the
 // socket. Arbitrary.
@@ -30,85 +30,26 @@ const noticesWaiting = 16
 // has stopped, which is what it does when they are not read fast enough.
 const linkRetry = time.Second
 
-var (
-	errLoopback  = errors.New("a loopback address has no link to lose")
-	errNotOurs   = errors.New("no interface of this host has this address")
-	errNoNotices = errors.New("the kernel stopped its notices")
-	errNoAddress = errors.New("no address says which link is meant")
-)
+var errNoNotices = errors.New("the kernel stopped its notices")
 
-// watchLink runs until the life of the agent ends. Without a link to watch the
+// watchLink runs until the life of the agent ends. Without links to watch the
 // missing acknowledgements still tell a leader that it is alone.
 func (a *agent) watchLink(ctx context.Context) {
-	addr := a.linkAddr()
-	err := a.cfg.WatchLink(ctx, addr, func(up bool) {
+	err := a.cfg.WatchLink(ctx, func(s advertise.Sight) {
 		select {
-		case a.links <- up:
+		case a.sights <- s:
 		case <-ctx.Done():
 		}
 	})
 	if err != nil && ctx.Err() == nil {
-		a.log.Debug("own link not watched", "addr", addr, "err", err)
+		a.log.Debug("own links not watched", "err", err)
 	}
-}
-
-// linkAddr says by its address which link is watched: the one that is bound, or
-// with a wildcard the one that others are told.
-func (a *agent) linkAddr() netip.Addr {
-	if bound := a.lan.Addr().Addr(); !bound.IsUnspecified() {
-		return bound
-	}
-	return a.view.self.Addr.Addr()
-}
-
-// onLink: a leader that cannot be heard steps down, and a host that is back
-// looks for the others.
-func (a *agent) onLink(up bool) {
-	cause, level, text := election.LinkLost, hclog.Warn, "own link lost"
-	if up {
-		cause, level, text = election.LinkBack, hclog.Info, "own link came back"
-	}
-	a.isCut = !up
-	a.log.Log(level, text, "addr", a.linkAddr())
-	a.event(control.Event{Type: "link", Cause: string(cause), Text: text})
-	a.seat.step(election.LinkChanged{Up: up})
-	if up {
-		a.members.Nudge()
-	}
-}
-
-// linkTrouble says what is wrong with the link that was lost, and what mends it; "": nothing is, so it is about to come back,
-// or nobody may ask. The kernel is asked now: a cable that was pulled first may have been followed by the interface.
-func linkTrouble(addr netip.Addr) (trouble, remedy string) {
-	index, up, err := findLink(addr)
-	switch {
-	case err != nil || up:
-		return "", ""
-	case index == 0:
-		return fmt.Sprintf("%v, at which the others reach this host, is on no interface of it any more", addr),
-			"put the address back, and the agent goes on; or restart it with another bind or advertise"
-	}
-	name := fmt.Sprintf("interface %d", index)
-	if link, err := net.InterfaceByIndex(index); err == nil {
-		name = link.Name
-	}
-	return fmt.Sprintf("%s, which has %v, at which the others reach this host, is down or has no carrier", name, addr),
-		"see ip link, the cable and the switch; the agent goes on when it is up"
 }
 
 // NetlinkWatch is the LinkWatch of a real host. The kernel needs no privilege
 // for it.
-func NetlinkWatch(ctx context.Context, addr netip.Addr, changed func(up bool)) error {
-	switch {
-	case !addr.IsValid(), addr.IsUnspecified():
-		return errNoAddress
-	case addr.IsLoopback():
-		return errLoopback
-	}
-	if index, _, err := findLink(addr); err != nil || index == 0 {
-		return errors.Join(err, errNotOurs)
-	}
-	w := linkWatcher{addr: addr.Unmap(), changed: changed, up: true}
+func NetlinkWatch(ctx context.Context, saw func(advertise.Sight)) error {
+	w := linkWatcher{saw: saw}
 	for {
 		err := w.watch(ctx)
 		if !errors.Is(err, errNoNotices) {
@@ -122,13 +63,11 @@ func NetlinkWatch(ctx context.Context, addr netip.Addr, changed func(up bool)) e
 	}
 }
 
-// linkWatcher knows the link by its address: an interface may go and come back
-// under another number.
+// linkWatcher tells of what differs from what it told last.
 type linkWatcher struct {
-	addr    netip.Addr
-	index   int // of the interface; 0: none has the address
-	up      bool
-	changed func(up bool)
+	told   advertise.Sight
+	hasOne bool
+	saw    func(advertise.Sight)
 }
 
 // watch looks once, and then whenever the kernel tells of a change. It returns
@@ -149,7 +88,7 @@ func (w *linkWatcher) watch(ctx context.Context) error {
 		if err := w.look(); err != nil {
 			return err
 		}
-		if err := w.wait(ctx, links, addrs); err != nil || ctx.Err() != nil {
+		if err := wait(ctx, links, addrs); err != nil || ctx.Err() != nil {
 			return err
 		}
 	}
@@ -165,84 +104,135 @@ func unsubscribe(done chan struct{}, links <-chan netlink.LinkUpdate, addrs <-ch
 	}
 }
 
-// wait returns when something about our link may have changed.
-func (w *linkWatcher) wait(ctx context.Context, links <-chan netlink.LinkUpdate, addrs <-chan netlink.AddrUpdate) error {
-	for {
+// wait returns when something may have changed, and leaves no notice of the same burst behind.
+func wait(ctx context.Context, links <-chan netlink.LinkUpdate, addrs <-chan netlink.AddrUpdate) error {
+	isOpen := true
+	select {
+	case _, isOpen = <-links:
+	case _, isOpen = <-addrs:
+	case <-ctx.Done():
+		return nil
+	}
+	for isOpen {
 		select {
-		case u, ok := <-links:
-			switch {
-			case !ok:
-				return errNoNotices
-			case int(u.Index) == w.index:
-				return nil
-			}
-		case u, ok := <-addrs:
-			switch {
-			case !ok:
-				return errNoNotices
-			case isAddr(u.LinkAddress.IP, w.addr):
-				return nil
-			}
-		case <-ctx.Done():
+		case _, isOpen = <-links:
+		case _, isOpen = <-addrs:
+		default:
 			return nil
 		}
 	}
+	return errNoNotices
 }
 
 // look asks the kernel how things are, whatever it told: notices may be lost,
 // and the last of several counts.
 func (w *linkWatcher) look() error {
-	index, up, err := findLink(w.addr)
+	s, err := readSight()
 	if err != nil {
 		return err
 	}
-	w.index = index
-	if up != w.up {
-		w.up = up
-		w.changed(up)
+	if !w.hasOne || !reflect.DeepEqual(s, w.told) {
+		w.told, w.hasOne = s, true
+		w.saw(s)
 	}
 	return nil
 }
 
-// findLink gives the interface that has an address, 0 for none, and whether it
-// is up and has a carrier.
-func findLink(addr netip.Addr) (index int, up bool, err error) {
-	all, err := listAddrs()
+// readSight asks the kernel for all links and their addresses.
+func readSight() (s advertise.Sight, err error) {
+	links, err := dumped("links", netlink.LinkList)
 	if err != nil {
-		return 0, false, err
+		return s, err
 	}
-	for _, a := range all {
-		if !isAddr(a.IP, addr) {
-			continue
-		}
-		link, err := netlink.LinkByIndex(a.LinkIndex)
-		if errors.As(err, &netlink.LinkNotFoundError{}) {
-			continue // it went meanwhile
-		}
-		if err != nil {
-			return 0, false, fmt.Errorf("ask for link %d: %w", a.LinkIndex, err)
-		}
+	addrs, err := dumped("addresses", func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_ALL) })
+	if err != nil {
+		return s, err
+	}
+	for _, l := range links {
 		const wanted = unix.IFF_UP | unix.IFF_LOWER_UP
-		return a.LinkIndex, link.Attrs().RawFlags&wanted == wanted, nil
+		under := slices.IndexFunc(links, func(m netlink.Link) bool { return m.Attrs().Index == l.Attrs().MasterIndex })
+		link := advertise.Link{Name: l.Attrs().Name, Down: l.Attrs().RawFlags&wanted != wanted, Inner: isInner(l, links)}
+		if under >= 0 {
+			link.Under = links[under].Attrs().Name
+		}
+		for _, a := range addrs {
+			if ip, ok := netip.AddrFromSlice(a.IP); ok && a.LinkIndex == l.Attrs().Index {
+				link.Addrs = append(link.Addrs, ip.Unmap())
+			}
+		}
+		s.Links = append(s.Links, link)
 	}
-	return 0, false, nil
+	s.Routes = [2]netip.Addr{OutgoingAddr(false), OutgoingAddr(true)}
+	return s, nil
 }
 
-// listAddrs asks again when something changed while the kernel answered.
-func listAddrs() (all []netlink.Addr, err error) {
+// isInner: l is a bridge, and nothing is plugged into it but what leads to containers and machines of this host.
+func isInner(l netlink.Link, all []netlink.Link) bool {
+	return l.Type() == "bridge" && !slices.ContainsFunc(all, func(port netlink.Link) bool {
+		return port.Attrs().MasterIndex == l.Attrs().Index && port.Type() != "veth" && port.Type() != "tuntap"
+	})
+}
+
+// dumped asks again when something changed while the kernel answered.
+func dumped[T any](what string, list func() ([]T, error)) (all []T, err error) {
 	for range 10 {
-		all, err = netlink.AddrList(nil, netlink.FAMILY_ALL)
+		all, err = list()
 		if !errors.Is(err, netlink.ErrDumpInterrupted) {
 			break
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("list addresses: %w", err)
+		return nil, fmt.Errorf("list %s: %w", what, err)
 	}
 	return all, nil
 }
 
-func isAddr(ip net.IP, addr netip.Addr) bool {
-	a, ok := netip.AddrFromSlice(ip)
-	return ok && a.Unmap() == addr.Unmap()
+// OutgoingAddr asks the kernel which address it would send from by the default route; invalid without one. Connecting a UDP
+// socket sends nothing.
+func OutgoingAddr(v6 bool) netip.Addr {
+	// Addresses for documentation (RFC 5737, RFC 3849): routed by the default route, and nobody's.
+	network, anywhere := "udp4", "198.51.100.1:9"
+	if v6 {
+		network, anywhere = "udp6", "[2001:db8::1]:9"
+	}
+	conn, err := net.Dial(network, anywhere)
+	if err != nil {
+		return netip.Addr{}
+	}
+	defer conn.Close()
+	return conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap()
+}
+
+// placeTrouble says what is wrong with where this host is reached, and what mends it; "": nothing is.
+func placeTrouble(p advertise.Place, v advertise.View, sharers []string) (trouble, remedy string) {
+	goesOn := "the agent looks by itself, and goes on with the first address that others can reach"
+	switch v.Trouble {
+	case advertise.Gone:
+		remedy = "put the address back, and the agent goes on; or restart it with another bind or advertise"
+		if !p.IsFixed {
+			remedy = "put the address back, or another one on " + v.Link + ": " + goesOn
+		}
+		return fmt.Sprintf("%v, at which the others reach this host, is on no interface of it any more", p.Addr), remedy
+	case advertise.Down:
+		return fmt.Sprintf("%s, which has %v, at which the others reach this host, is down or has no carrier", v.Link, p.Addr),
+			"see ip link, the cable and the switch; the agent goes on when it is up"
+	case advertise.Loopback:
+		return fmt.Sprintf("this host has no address but %v, which only it can reach", p.Addr),
+			"see ip addr, DHCP and the cable; " + goesOn
+	case advertise.Shared:
+		return fmt.Sprintf("%v, at which the others reach this host, is where %s is reached, too", p.Addr, strings.Join(sharers, ", ")),
+			"set bind or advertise to an address that no other host has"
+	case advertise.Inner:
+		return fmt.Sprintf("%v, at which the others reach this host, is on %s, a bridge that leads to nothing outside of it", p.Addr, v.Link),
+			"see ip addr, DHCP and the cable; or set bind or advertise; " + goesOn
+	}
+	return "", ""
+}
+
+// levelOf is how a change of the own link is logged.
+func levelOf(up bool) hclog.Level {
+	if up {
+		return hclog.Info
+	}
+	return hclog.Warn
 }

@@ -2,11 +2,12 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/bully-agent/bully-agent/internal/advertise"
 )
 
 // A leader whose cable is pulled lets go at once, for the cause that it has. It leads nobody until the cable is back,
@@ -59,40 +60,21 @@ func TestAFollowersLinkConcernsNobodyElse(t *testing.T) {
 	})
 }
 
-func TestLinksThatAreNotWatched(t *testing.T) {
-	for addr, want := range map[string]error{
-		"127.0.0.1": errLoopback, "::1": errLoopback, "0.0.0.0": errNoAddress, "192.0.2.77": errNotOurs, "2001:db8::77": errNotOurs,
-	} {
-		err := NetlinkWatch(t.Context(), netip.MustParseAddr(addr), func(bool) { t.Errorf("%s: changed", addr) })
-		if !errors.Is(err, want) && !cannotAsk(err) {
-			t.Errorf("%s: %v, want %v", addr, err, want)
-		}
-	}
-}
-
-// cannotAsk: this machine does not let us use netlink.
-func cannotAsk(err error) bool {
-	return err != nil && !errors.Is(err, errNotOurs) && !errors.Is(err, errLoopback)
-}
-
-// A watch ends with its context, and its subscriptions with it.
+// A watch ends with its context, and its subscriptions with it. It begins with what there is: the loopback interface at least.
 func TestWatchEndsWithItsContext(t *testing.T) {
-	lo := netip.MustParseAddr("127.0.0.1")
-	index, up, err := findLink(lo)
-	if err != nil || index == 0 || !up {
-		t.Skipf("skipped: no loopback interface can be asked for here: %v", err)
-	}
 	ctx, cancel := context.WithCancel(t.Context())
-	w := linkWatcher{addr: lo, up: false, changed: func(up bool) {
-		if !up {
-			t.Error("it seems to be down")
+	saw := 0
+	err := NetlinkWatch(ctx, func(s advertise.Sight) {
+		saw++
+		if l, has := advertise.LinkOf(s.Links, netip.MustParseAddr("127.0.0.1")); !has || l.Down {
+			t.Skipf("skipped: no loopback interface can be asked for here: %+v", s)
 		}
 		cancel()
-	}}
-	if err := w.watch(ctx); err != nil {
-		t.Error(err)
+	})
+	if err != nil && saw == 0 {
+		t.Skipf("skipped: netlink cannot be asked here: %v", err)
 	}
-	if w.index != index || !w.up {
-		t.Errorf("interface %d, up %t; want %d, true", w.index, w.up, index)
+	if err != nil {
+		t.Error(err)
 	}
 }

@@ -38,12 +38,12 @@ func (a *agent) loop() error {
 		case r := <-a.inbox:
 			a.hearing.note(r.frame.Sender, a.cfg.Now())
 			s.receive(&r)
-		case <-a.members.Wake():
+		case <-a.members().Wake():
 			a.takeMembership()
 		case f := <-a.findings:
 			a.onFinding(f)
-		case up := <-a.links:
-			a.onLink(up)
+		case s := <-a.sights:
+			a.onSight(s)
 		case r := <-a.runner.Results():
 			s.onHookResult(r)
 		case <-a.runner.Checked():
@@ -63,8 +63,9 @@ func (a *agent) loop() error {
 			s.tick()
 		case <-health.C:
 			a.lookAside()
+			a.lookForPlace()
 			a.knowMembers()
-			s.lookAround(a.members.Health())
+			s.lookAround(a.members().Health())
 		case <-due:
 			a.pulse.isDue = true
 		case <-a.cfg.Dump:
@@ -127,7 +128,7 @@ func (a *agent) call(done <-chan struct{}, f func()) bool {
 
 // takeMembership passes on what changed among the members.
 func (a *agent) takeMembership() {
-	for _, ev := range a.members.Events() {
+	for _, ev := range a.members().Events() {
 		a.log.Debug("membership changed", "event", ev)
 		switch ev.Kind {
 		case membership.LeaderReported:
@@ -177,7 +178,7 @@ func (a *agent) announceMember(m membership.Member, news string) {
 
 // leave says goodbye to memberlist; the node has said its own.
 func (a *agent) leave() error {
-	if err := a.members.Leave(leaveTimeout); err != nil {
+	if err := a.members().Leave(leaveTimeout); err != nil {
 		a.log.Debug("departure not fully announced", "err", err)
 	}
 	a.log.Info("agent stopped")

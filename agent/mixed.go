@@ -30,7 +30,7 @@ func (a *agent) noteSettled(s election.Status) {
 		return
 	}
 	a.view.self.Settled = true
-	a.members.SetSettled()
+	a.members().SetSettled()
 }
 
 // onOddMember acts on a living member whose settings differ from ours.

@@ -45,10 +45,10 @@ func (a *agent) reloads(ctx context.Context) {
 func (a *agent) reload(next Reloaded) {
 	a.runner.SetConfig(a.hooksConfig(next.Hooks))
 	a.view.self.Jobs = a.seat.reload(next.Jobs, next.Hooks.Grace)
-	a.members.SetJobs(a.view.self.Jobs)
+	a.members().SetJobs(a.view.self.Jobs)
 	a.cfg.Seeds = next.Seeds
 	a.sources.Set(next.Seeds)
-	a.members.SetSeeds(next.Seeds)
+	a.members().SetSeeds(next.Seeds)
 	a.log.SetLevel(next.LogLevel)
 	a.checks.priority = next.Priority
 	a.setChecks(next.Checks, checkrun.Passes) // this host has led without a new one

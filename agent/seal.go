@@ -22,6 +22,8 @@ type sealing interface {
 	KeepWarm([]netip.AddrPort)
 	// SealAhead finishes a frame that is sent later, if ever.
 	SealAhead(to netip.AddrPort, frame []byte) []byte
+	// Renew forgets all sessions: a new life begins, at another address.
+	Renew(life [8]byte, advertise netip.AddrPort)
 	Report() sealed.Report
 }
 

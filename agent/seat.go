@@ -182,6 +182,29 @@ func (s *seat) sit() (err error) {
 	return nil
 }
 
+// mayBeginAnew: nothing of a leadership is left, of this life or the last, and the disk is well.
+func (s *seat) mayBeginAnew() bool {
+	status := s.node.Status()
+	isBusy := status.State == election.Claiming || !status.Reign.IsZero() || len(s.replies) > 0
+	return !isBusy && !s.beside && s.debt.IsZero() && s.state.saved.Promoted.IsZero() && s.heldUp == nil && s.diskAt.IsZero() &&
+		s.redo.kind == ""
+}
+
+// beginAnew replaces the node by one that knows what the disk knows, as after a restart. It must be allowed (mayBeginAnew).
+func (s *seat) beginAnew(nonce uint32) error {
+	if err := s.begin(); err != nil {
+		return err
+	}
+	s.nonce, s.knowsOthers = nonce, s.knowsOthers || len(s.around.seen().others) > 0
+	s.flight.close()
+	if err := s.sit(); err != nil {
+		return err
+	}
+	s.hasHolders, s.jobSeq = false, nil
+	s.noteHolders()
+	return nil
+}
+
 // receive takes a frame, of the election or about jobs.
 func (s *seat) receive(r *received) {
 	if !s.onJobFrame(r) {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"net/netip"
 	"slices"
 
 	"github.com/bully-agent/bully-agent/election"
@@ -70,6 +71,28 @@ func (v *view) forgetEnded() {
 		i := slices.IndexFunc(v.others, isOver)
 		v.others = slices.Delete(v.others, i, i+1)
 	}
+}
+
+// places is where the others are that are alive.
+func (v *view) places() (at []netip.Addr) {
+	for _, m := range v.others {
+		if m.Status == membership.Alive {
+			at = append(at, m.Addr.Addr())
+		}
+	}
+	return at
+}
+
+// loseAll is for a host that goes on at another address: whoever is there will be met anew. It gives where the others were.
+func (v *view) loseAll() (at []netip.AddrPort) {
+	for i := range v.others {
+		m := &v.others[i]
+		if m.Status == membership.Left {
+			continue
+		}
+		at, m.Status = append(at, m.Addr), membership.Dead
+	}
+	return at
 }
 
 // hasCompany: another member is alive.

@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -97,6 +98,8 @@ type filter struct {
 	streams chan net.Conn
 	pending pending
 
+	leavesLAN atomic.Bool // Shutdown does not close it
+
 	quit    chan struct{}
 	once    sync.Once
 	running sync.WaitGroup
@@ -144,9 +147,12 @@ func (f *filter) stop() {
 	f.running.Wait()
 }
 
-// Shutdown ends the filter, and the LAN.
+// Shutdown ends the filter, and the LAN unless that goes on.
 func (f *filter) Shutdown() error {
 	f.stop()
+	if f.leavesLAN.Load() {
+		return nil
+	}
 	return f.NodeAwareTransport.Shutdown()
 }
 

@@ -74,6 +74,9 @@ type Config struct {
 	// attempt.
 	Seeds []string
 
+	// Lost is where members were before this life began: they are looked for until they are met.
+	Lost []netip.AddrPort
+
 	// Find is asked at every attempt what hosts a seed stands for; nil: itself.
 	Find Finder
 
@@ -359,6 +362,12 @@ func (m *Membership) Shutdown() error {
 		return fmt.Errorf("shut membership down: %w", err)
 	}
 	return nil
+}
+
+// Release is Shutdown, but leaves the transport open for another Membership.
+func (m *Membership) Release() error {
+	m.filter.leavesLAN.Store(true)
+	return m.Shutdown()
 }
 
 // Health is memberlist's opinion of this host: 0 is good, up to 7 for one whose

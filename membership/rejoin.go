@@ -81,8 +81,9 @@ type rejoin struct {
 
 	mu       sync.Mutex
 	seeds    []string
-	lostAt   time.Time // when a member was lost last, or the link came back
-	next     time.Time // when all are tried again
+	before   map[netip.AddrPort]bool // where members were before this life, and nobody was met yet
+	lostAt   time.Time               // when a member was lost last, or the link came back
+	next     time.Time               // when all are tried again
 	failing  map[string]SeedFailure
 	underWay map[string]bool // seeds and addresses that are being tried
 	state    JoinState       // but Seeds, Failing, Lost, Refused and Kept
@@ -117,8 +118,12 @@ func newRejoin(cfg Config) *rejoin {
 		joining:     make(chan struct{}, maxJoining),
 		hinted:      make(chan struct{}, maxHinted),
 		seeds:       slices.Clone(cfg.Seeds),
+		before:      make(map[netip.AddrPort]bool),
 		underWay:    make(map[string]bool),
 		failing:     make(map[string]SeedFailure),
+	}
+	for _, addr := range cfg.Lost {
+		r.before[addr] = true
 	}
 	if r.find == nil {
 		r.find = func(_ context.Context, seed string) ([]string, error) { return []string{seed}, nil }
@@ -245,6 +250,8 @@ func (m *Membership) lookForAbsent(ctx context.Context) {
 	}
 	m.rejoin.mu.Lock()
 	seeds := m.rejoin.seeds
+	maps.DeleteFunc(m.rejoin.before, func(at netip.AddrPort, _ bool) bool { return alive[at] || lost[at] })
+	before := slices.Collect(maps.Keys(m.rejoin.before))
 	m.rejoin.mu.Unlock()
 	if len(seeds)+len(alive)+len(lost) == 0 && m.log.minutely("no seeds") {
 		m.log.info("alone without seeds: waiting for others to join us")
@@ -254,6 +261,9 @@ func (m *Membership) lookForAbsent(ctx context.Context) {
 		m.rejoin.start("seed "+seed, func() { m.trySeed(ctx, seed, again) })
 	}
 	for addr := range lost {
+		m.tryAddr(ctx, addr, false, false)
+	}
+	for _, addr := range before {
 		m.tryAddr(ctx, addr, false, false)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"os/user"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -87,7 +88,7 @@ func checkConfig(c *call) error {
 	if src.Path == "" {
 		text += ": no file, so defaults and environment"
 	}
-	for _, note := range cfg.Notes {
+	for _, note := range slices.Concat(cfg.Notes, cfg.Passing) {
 		text += "\nnote: " + note
 	}
 	for _, j := range cfg.Jobs {

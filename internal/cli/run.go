@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -216,7 +217,7 @@ func logConfig(log hclog.Logger, cfg *config.Config, path string) {
 	} else {
 		log.Info("configuration file read", "file", path)
 	}
-	for _, note := range cfg.Notes {
+	for _, note := range slices.Concat(cfg.Notes, cfg.Passing) {
 		log.Warn("configuration doubtful", "note", note)
 	}
 }

@@ -35,9 +35,13 @@ func agentConfig(c *config.Config) agent.Config {
 		Checks:    checksConfig(c),
 		Socket:    c.Control.Socket,
 		Advertise: c.Network.Advertise,
-		KeyFile:   c.Network.Key,
-		Insecure:  c.Network.Insecure,
-		Notes:     c.Notes,
+
+		AdvertiseIsChosen: c.Network.AdvertiseIsChosen,
+		Device:            c.Network.Device,
+
+		KeyFile:  c.Network.Key,
+		Insecure: c.Network.Insecure,
+		Notes:    c.Notes,
 
 		LoseAtStart: c.Hooks.AtStart == "lose",
 	}

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bully-agent/bully-agent/internal/advertise"
 	"github.com/bully-agent/bully-agent/internal/discovery"
 )
 
@@ -69,8 +70,8 @@ func checkBind(addr netip.Addr, h host) *Error {
 	}
 	var here []string
 	for _, l := range links {
-		for _, a := range l.addrs {
-			if isRoutable(a) {
+		for _, a := range l.Addrs {
+			if advertise.IsRoutable(a) {
 				here = append(here, a.String())
 			}
 		}
@@ -88,10 +89,10 @@ func checkDevice(name string, h host) *Error {
 	}
 	var here []string
 	for _, l := range links {
-		if l.name == name {
+		if l.Name == name {
 			return nil
 		}
-		here = append(here, l.name)
+		here = append(here, l.Name)
 	}
 	return wrong("%s is no interface of this host: expected one of %s", quote(name), cut(strings.Join(here, ", ")))
 }

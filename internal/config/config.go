@@ -34,6 +34,8 @@ type Config struct {
 
 	// Notes are things that are allowed but that a person should read once at start-up, one line each.
 	Notes []string
+	// Passing are notes on what the host is like now: a running agent sees by itself when that has changed.
+	Passing []string
 
 	// CheckHook, when set, replaces CheckHost's own look at a hook's command, which knows less than the package that
 	// runs it (who may write the path, for one). It must only read.
@@ -61,12 +63,14 @@ type Node struct {
 type Network struct {
 	Bind      netip.AddrPort // UDP and TCP; the address may be unspecified, the port is 1–65535
 	Advertise netip.AddrPort // what others dial: never unspecified, multicast or link-local
-	Device    string         // interface or VRF that the sockets are bound to; "" is none
-	Interface string         // name of the interface that has the advertised address; "" if none has (NAT)
-	Join      []string       // host:port or a source of hosts, without repetitions, in the order given; names are not resolved
-	Profile   string         // "lan", "fast" or "wan": presets for Heartbeat, Lease and StopBudget
-	Key       string         // absolute path of the keys' file; "" if there is no home directory. See Ring
-	Insecure  bool           // no key is used
+	// AdvertiseIsChosen: nobody has named the address, so the agent may choose another one later.
+	AdvertiseIsChosen bool
+	Device            string   // interface or VRF that the sockets are bound to; "" is none
+	Interface         string   // name of the interface that has the advertised address; "" if none has (NAT)
+	Join              []string // host:port or a source of hosts, without repetitions, in the order given; names are not resolved
+	Profile           string   // "lan", "fast" or "wan": presets for Heartbeat, Lease and StopBudget
+	Key               string   // absolute path of the keys' file; "" if there is no home directory. See Ring
+	Insecure          bool     // no key is used
 }
 
 // Election says how a leader is found and for how long it may be silent.

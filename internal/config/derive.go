@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/bully-agent/bully-agent/internal/advertise"
 )
 
 // derive fills in what depends on other settings or on the host. It passes over settings that failed, so that one
@@ -127,7 +129,7 @@ func (l *loader) deriveAddresses() {
 func reachedBy(links []link, device string) []link {
 	var its []link
 	for _, l := range links {
-		if device != "" && (l.name == device || l.under == device) {
+		if device != "" && (l.Name == device || l.Under == device) {
 			its = append(its, l)
 		}
 	}
@@ -149,7 +151,9 @@ func (l *loader) chooseAdvertise(links []link) netip.AddrPort {
 	if !bind.Addr().IsUnspecified() {
 		return bind
 	}
-	return netip.AddrPortFrom(reachable(links, bind.Addr().Is6(), l.host.outgoing), bind.Port())
+	l.config.Network.AdvertiseIsChosen = true
+	s := advertise.Sight{Links: links, Routes: [2]netip.Addr{l.host.outgoing(false), l.host.outgoing(true)}}
+	return netip.AddrPortFrom(advertise.Choose(s, bind.Addr().Is6()), bind.Port())
 }
 
 // noteAdvertise says what the user may not expect of the address.
@@ -159,17 +163,20 @@ func (l *loader) noteAdvertise(links []link) {
 	note := func(format string, args ...any) {
 		l.config.Notes = append(l.config.Notes, fmt.Sprintf(format, args...))
 	}
+	passing := func(format string, args ...any) {
+		l.config.Passing = append(l.config.Passing, fmt.Sprintf(format, args...))
+	}
 	switch {
 	case addr.IsLoopback() && n.Bind.Addr().IsLoopback(): // asked for
 	case n.Interface == "" && !addr.IsLoopback() && l.advertise.host != "":
 		note("advertising %s, which no interface of this host has: right only where something passes that address on to this host "+
 			"(NAT, a floating address), else the others never reach it", addr)
 	case addr.IsLoopback() && n.Bind.Addr().Is4() && hasFamily(links, true):
-		note("advertising %s, which only this host can reach: it has no IPv4 address; bind to [::]:%d for IPv6", addr, n.Bind.Port())
+		passing("advertising %s, which only this host can reach: it has no IPv4 address; bind to [::]:%d for IPv6", addr, n.Bind.Port())
 	case addr.IsLoopback():
-		note("advertising %s, which only this host can reach: set advertise, or connect the host and restart", addr)
+		passing("advertising %s, which only this host can reach: the agent looks again by itself, and goes on with the first address that others can reach", addr)
 	case isDown(links, n.Interface):
-		note("advertising %s of %s, which is down or has no cable: others reach this host once that is mended", addr, n.Interface)
+		passing("advertising %s of %s, which is down or has no cable: others reach this host once that is mended", addr, n.Interface)
 	case n.Insecure && !addr.IsPrivate() && n.Interface != "" && l.advertise.host == "" && n.Bind.Addr().IsUnspecified():
 		note("advertising %s, which is not a private address: traffic is neither encrypted nor authenticated", addr)
 	}

@@ -3,8 +3,11 @@ package config
 import (
 	"errors"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/bully-agent/bully-agent/internal/advertise"
 )
 
 // alpha is the host that the tests of this package run on: root, one LAN, both families.
@@ -25,14 +28,14 @@ func alpha() host {
 }
 
 func lan(name string, addrs ...string) link {
-	l := link{name: name}
+	l := link{Name: name}
 	for _, a := range addrs {
-		l.addrs = append(l.addrs, netip.MustParseAddr(a))
+		l.Addrs = append(l.Addrs, netip.MustParseAddr(a))
 	}
 	return l
 }
 
-func off(l link) link { l.down = true; return l }
+func off(l link) link { l.Down = true; return l }
 
 // routeVia gives the source addresses of the default routes; "" for none.
 func routeVia(v4, v6 string) func(bool) netip.Addr {
@@ -144,8 +147,8 @@ func TestAdvertiseAddressThatOthersReach(t *testing.T) {
 			if c.Network.Interface != tt.on {
 				t.Errorf("on interface %q, want %q", c.Network.Interface, tt.on)
 			}
-			if len(c.Notes) != tt.notes {
-				t.Errorf("notes %q, want %d", c.Notes, tt.notes)
+			if notes := slices.Concat(c.Notes, c.Passing); len(notes) != tt.notes {
+				t.Errorf("notes %q, want %d", notes, tt.notes)
 			}
 		})
 	}
@@ -196,13 +199,12 @@ func TestThisHostAnswers(t *testing.T) {
 // host's, and others reach it later.
 func TestAddressOnALinkThatIsDown(t *testing.T) {
 	addr := netip.MustParseAddr("10.77.0.4")
-	links := []link{{name: "eth0", down: true, addrs: []netip.Addr{addr}}}
+	links := []link{{Name: "eth0", Down: true, Addrs: []netip.Addr{addr}}}
 	h := host{links: func() ([]link, error) { return links, nil }}
 	if err := checkBind(addr, h); err != nil {
 		t.Errorf("bind to it: %v", err)
 	}
-	none := func(bool) netip.Addr { return netip.Addr{} }
-	if got := reachable(links, false, none); got != addr || !hasFamily(links, false) {
+	if got := advertise.Choose(advertise.Sight{Links: links}, false); got != addr || !hasFamily(links, false) {
 		t.Errorf("%v is advertised", got)
 	}
 }
@@ -210,7 +212,7 @@ func TestAddressOnALinkThatIsDown(t *testing.T) {
 // With a device the address is one of it, or of what belongs to it, unless neither has one.
 func TestAdvertiseAddressOfTheDevice(t *testing.T) {
 	links := []link{lan("eth0", "10.0.0.1"), lan("blue"), lan("eth1", "10.1.0.1"), lan("green", "10.2.0.1"), lan("eth2"), lan("red")}
-	links[2].under, links[4].under = "blue", "green"
+	links[2].Under, links[4].Under = "blue", "green"
 	for device, want := range map[string]string{"": "10.0.0.1", "eth0": "10.0.0.1", "eth1": "10.1.0.1", "blue": "10.1.0.1", "green": "10.2.0.1", "red": "10.0.0.1"} {
 		h := alpha()
 		h.links = func() ([]link, error) { return links, nil }

@@ -94,10 +94,7 @@ func Wrap(lan transport.LAN, cfg Config) (*LAN, error) {
 		cfg.Advertise = lan.Addr()
 	}
 	l := &LAN{LAN: lan, cfg: cfg, gossip: make(chan *memberlist.Packet, gossipQueue), told: make(map[matter]time.Time)}
-	// The first INIT's number is above those of the life before, so that one captured from
-	// that is known by it.
-	l.table = newTable(identity{cfg.ID, cfg.Life}, unmap(cfg.Advertise), cfg.Cluster, cfg.Rand, uint64(time.Now().UnixNano()))
-	l.table.emit, l.table.note = lan.SendFrame, l.note
+	l.table = l.newTable()
 	l.table.setKeys(cfg.Now(), cfg.Keys)
 	streams.Prove(l)
 	return l, nil
@@ -243,10 +240,31 @@ func (l *LAN) KeepWarm(addrs []netip.AddrPort) {
 	l.locked(func(t *table, now time.Time) { t.keepWarm(now, addrs) })
 }
 
+// Renew begins another life at another address: all sessions are forgotten, and others begin new ones with it.
+func (l *LAN) Renew(life [8]byte, advertise netip.AddrPort) {
+	l.locked(func(old *table, now time.Time) {
+		l.cfg.Life, l.cfg.Advertise = life, advertise
+		l.table = l.newTable()
+		l.table.count, l.table.opened = old.count, old.opened
+		l.table.setKeys(now, l.cfg.Keys)
+	})
+}
+
+// newTable is one without sessions. The first INIT's number is above those of the life before, so that one captured from
+// that is known by it.
+func (l *LAN) newTable() *table {
+	t := newTable(identity{l.cfg.ID, l.cfg.Life}, unmap(l.cfg.Advertise), l.cfg.Cluster, l.cfg.Rand, uint64(time.Now().UnixNano()))
+	t.emit, t.note = l.LAN.SendFrame, l.note
+	return t
+}
+
 // SetKeys replaces the ring, which must not be empty. Sessions under a key that is not
 // in it any more end within a second, and new ones are begun at once.
 func (l *LAN) SetKeys(ring key.Ring) {
-	l.locked(func(t *table, now time.Time) { t.setKeys(now, ring) })
+	l.locked(func(t *table, now time.Time) {
+		l.cfg.Keys = ring
+		t.setKeys(now, ring)
+	})
 }
 
 // Authenticates: whatever this LAN gives comes from a host that has a key.

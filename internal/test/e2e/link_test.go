@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -98,4 +99,61 @@ func TestStartedBeforeTheSwitch(t *testing.T) {
 	l.agreeOn(l.best(), l.hosts[1:]...)
 	l.plug(early)
 	l.agreeOn(l.best())
+}
+
+// DHCP gives the leader another address in place of its own. It lets go at once, and goes on at the new address without a
+// person; nobody leads beside whoever took over.
+func TestLeaderWithAnotherAddress(t *testing.T) {
+	t.Parallel()
+	l := newLAN(t, 3)
+	l.hasRoomToLetGo()
+	best, next := l.best(), l.next()
+	l.start()
+	l.agreeOn(best)
+	another := fmt.Sprintf("10.78.%d.113", l.number)
+	l.ip(best.net.Namespace, "addr add dev eth0 "+another+"/24")
+	l.befalls(best, isCut, "addr del dev eth0 "+best.addr.Addr().String()+"/24")
+	l.ip(best.net.Namespace, "addr replace dev eth0 "+another+"/24") // the kernel took it with the first of its network
+	l.agreeOn(next, l.except(best)...)
+	l.journal.order(on(best, isCut), on(best, loseBegin).because("link-lost"), on(best, loseEnd), on(next, becomeBegin))
+	l.isAt(best, another)
+	l.agreeOn(best)
+	l.led(best, next, best)
+}
+
+// A host that boots before its address leads nobody, says why, and takes its place among the others once it has one.
+func TestAddressComesLate(t *testing.T) {
+	t.Parallel()
+	l := newLAN(t, 3)
+	best, next := l.best(), l.next()
+	own := best.addr.Addr().String()
+	l.ip(best.net.Namespace, "addr del dev eth0 "+own+"/24")
+	l.start()
+	l.agreeOn(next, l.except(best)...)
+	best.says("no address but 127.0.0.1")
+	l.ip(best.net.Namespace, "addr add dev eth0 "+own+"/24")
+	l.isAt(best, own)
+	l.agreeOn(best)
+	best.says("!no address but")
+	l.led(next, best)
+}
+
+// isAt waits until all know h, alive, at an address.
+func (l *lan) isAt(h *host, addr string) {
+	l.t.Helper()
+	l.eventually(fmt.Sprintf("all know %s at %s", h, addr), patience, func() error {
+		for _, other := range l.running() {
+			members, err := other.client.Members(l.t.Context())
+			if err != nil {
+				return err
+			}
+			isKnown := func(m control.Member) bool {
+				return m.Name == h.name && m.Status == "alive" && strings.HasPrefix(m.Addr, addr+":")
+			}
+			if !slices.ContainsFunc(members, isKnown) {
+				return fmt.Errorf("%s does not", other)
+			}
+		}
+		return nil
+	})
 }

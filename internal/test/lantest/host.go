@@ -36,7 +36,7 @@ const (
 type Host struct {
 	lan  *LAN
 	name string
-	addr netip.AddrPort
+	addr atomic.Pointer[netip.AddrPort]
 
 	inbox  chan datagram
 	gossip chan *memberlist.Packet
@@ -61,18 +61,18 @@ func newHost(l *LAN, name string, addr netip.AddrPort) *Host {
 	h := &Host{
 		lan:     l,
 		name:    name,
-		addr:    addr,
 		inbox:   make(chan datagram, inboxSize),
 		gossip:  make(chan *memberlist.Packet, gossipQueue),
 		down:    make(chan struct{}),
 		streams: make(map[*conn]struct{}),
 	}
+	h.addr.Store(&addr)
 	h.guard.Store(&guard{taken: make(chan net.Conn, backlog)})
 	return h
 }
 
 // Addr is the host's address.
-func (h *Host) Addr() netip.AddrPort { return h.addr }
+func (h *Host) Addr() netip.AddrPort { return *h.addr.Load() }
 
 // receive puts a datagram into the inbox, or drops it when that is full.
 func (h *Host) receive(d datagram) {
@@ -122,13 +122,13 @@ func (h *Host) SendFrame(to netip.AddrPort, b []byte) error {
 	case h.isDown():
 		return fmt.Errorf("send frame to %s: %w", to, net.ErrClosed)
 	}
-	h.lan.send(h.addr, to, b)
+	h.lan.send(h.Addr(), to, b)
 	return nil
 }
 
 // FinalAdvertiseAddr gives memberlist the host's address.
 func (h *Host) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
-	return h.addr.Addr().AsSlice(), int(h.addr.Port()), nil
+	return h.Addr().Addr().AsSlice(), int(h.Addr().Port()), nil
 }
 
 // WriteTo is WriteToAddress for those who do not know the member's name.
@@ -145,7 +145,7 @@ func (h *Host) WriteToAddress(b []byte, addr memberlist.Address) (time.Time, err
 	if h.isDown() {
 		return time.Time{}, fmt.Errorf("send gossip to %s: %w", to, net.ErrClosed)
 	}
-	h.lan.send(h.addr, to, b)
+	h.lan.send(h.Addr(), to, b)
 	return time.Now(), nil
 }
 
@@ -177,7 +177,7 @@ func (h *Host) DialAddressTimeout(addr memberlist.Address, timeout time.Duration
 
 // dial opens a stream unless cancelled is closed first.
 func (h *Host) dial(to netip.AddrPort, timeout time.Duration, cancelled <-chan struct{}) (*conn, error) {
-	if !h.lan.streamsPass(h.addr, to) || !h.lan.streamsPass(to, h.addr) {
+	if !h.lan.streamsPass(h.Addr(), to) || !h.lan.streamsPass(to, h.Addr()) {
 		return nil, dialError(to, h.waitInVain(timeout, cancelled))
 	}
 	peer := h.lan.lookup(to)

@@ -87,6 +87,15 @@ func (l *LAN) Host(name string, addr netip.AddrPort) *Host {
 	return h
 }
 
+// Move gives a host another address in place of the one that it has: what is sent to that reaches nobody any more.
+func (l *LAN) Move(h *Host, to netip.AddrPort) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.hosts, h.Addr())
+	h.addr.Store(&to)
+	l.hosts[to], l.names[to] = h, h.name
+}
+
 // SetDelay makes every datagram take a time between least and most, drawn anew
 // for each: where they differ, datagrams overtake each other.
 func (l *LAN) SetDelay(least, most time.Duration) {
@@ -295,7 +304,7 @@ func (l *LAN) lookup(addr netip.AddrPort) *Host {
 func (l *LAN) remove(h *Host) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.hosts[h.addr] == h {
-		delete(l.hosts, h.addr)
+	if l.hosts[h.Addr()] == h {
+		delete(l.hosts, h.Addr())
 	}
 }

@@ -60,7 +60,7 @@ func (c *conn) Write(b []byte) (int, error) {
 	if len(b) == 0 || !c.passes() {
 		return len(b), nil
 	}
-	c.host.lan.overhear(c.host.addr, c.peer.host.addr, b, true)
+	c.host.lan.overhear(c.host.Addr(), c.peer.host.Addr(), b, true)
 	c.offer.Do(func() { c.peer.arrive(b[0]) })
 	if !c.peer.in.write(b) {
 		return 0, c.opError("write", syscall.ECONNRESET)
@@ -82,7 +82,7 @@ func (c *conn) arrive(first byte) {
 
 // passes reports whether what we write still reaches the other end.
 func (c *conn) passes() bool {
-	if !c.host.lan.streamsPass(c.host.addr, c.peer.host.addr) {
+	if !c.host.lan.streamsPass(c.host.Addr(), c.peer.host.Addr()) {
 		c.gone.Store(true)
 	}
 	return !c.gone.Load()
@@ -100,10 +100,10 @@ func (c *conn) Close() error {
 }
 
 // LocalAddr is the host's address; no ephemeral port is made up.
-func (c *conn) LocalAddr() net.Addr { return tcpAddr(c.host.addr) }
+func (c *conn) LocalAddr() net.Addr { return tcpAddr(c.host.Addr()) }
 
 // RemoteAddr is the other host's address.
-func (c *conn) RemoteAddr() net.Addr { return tcpAddr(c.peer.host.addr) }
+func (c *conn) RemoteAddr() net.Addr { return tcpAddr(c.peer.host.Addr()) }
 
 // SetDeadline sets the reader's deadline; a write needs none.
 func (c *conn) SetDeadline(t time.Time) error { return c.SetReadDeadline(t) }

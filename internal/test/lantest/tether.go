@@ -68,7 +68,7 @@ func hold(ctx context.Context, c *conn, g *guard, to netip.AddrPort) (isProven b
 // datagramRefused reports, after the time of the two ways, whether the host at
 // an address answered that nobody listens there.
 func (h *Host) datagramRefused(to netip.AddrPort) bool {
-	wait, passes := h.lan.roundTrip(h.addr, to)
+	wait, passes := h.lan.roundTrip(h.Addr(), to)
 	time.Sleep(wait)
 	return passes && h.lan.lookup(to) == nil
 }

@@ -1,0 +1,186 @@
+package agent
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/internal/advertise"
+	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/membership"
+)
+
+// Where this host is reached, and whether it is on a network: package advertise decides, from what the kernel shows. A host
+// that is not is part of no network (protocol 4.5). One whose address has gone goes on at another, as a new life: all that
+// holds of a restart holds of it, and nobody has to learn of lives that move.
+
+// whereabouts is what the loop knows of it.
+type whereabouts struct {
+	place  advertise.Place
+	sight  advertise.Sight
+	isSeen bool // there is a sight
+	view   advertise.View
+	wanted netip.Addr // the better address of the last second; invalid: none
+}
+
+// firstPlace is where a new agent begins: at what is bound, or with a wildcard at what others are told.
+func (a *agent) firstPlace() advertise.Place {
+	bound := a.lan.Addr().Addr()
+	p := advertise.Place{Addr: bound, IsFixed: !a.cfg.AdvertiseIsChosen, V6: bound.Is6(), Device: a.cfg.Device}
+	if bound.IsUnspecified() {
+		p.Addr = a.advertised().Addr()
+	}
+	return p
+}
+
+// onSight takes what the kernel shows.
+func (a *agent) onSight(s advertise.Sight) {
+	a.where.sight, a.where.isSeen = s, true
+	a.lookAtPlace()
+}
+
+// lookAtPlace is called when links or members have changed.
+func (a *agent) lookAtPlace() {
+	w := &a.where
+	if !w.isSeen {
+		return
+	}
+	before := w.view
+	w.place, w.view = w.place.Look(w.sight, a.view.places())
+	if w.view.IsOn == a.isCut {
+		a.onLink(w.view.IsOn)
+	}
+	if w.view != before {
+		a.seat.publish()
+	}
+}
+
+// onLink: a leader that cannot be heard steps down, and a host that is back
+// looks for the others.
+func (a *agent) onLink(up bool) {
+	cause, text := election.LinkLost, "own link lost"
+	if up {
+		cause, text = election.LinkBack, "own link came back"
+	}
+	a.isCut = !up
+	a.log.Log(levelOf(up), text, "addr", a.where.place.Addr)
+	a.event(control.Event{Type: "link", Cause: string(cause), Text: text})
+	a.seat.step(election.LinkChanged{Up: up})
+	if up {
+		a.members().Nudge()
+	}
+}
+
+// lookForPlace goes to a better address once that was there for a second: what is in the middle of being set up has
+// addresses that do not stay. It is called once a second.
+func (a *agent) lookForPlace() {
+	a.lookAtPlace()
+	better := a.where.view.Better
+	isSteady := better.IsValid() && better == a.where.wanted
+	a.where.wanted = better
+	switch {
+	case !isSteady || a.pulse.isStopping:
+	case a.seat.isLeading():
+		a.seat.step(election.LinkChanged{Up: true}) // nobody else was known: it lets go, as one whose link is back
+	case a.seat.mayBeginAnew():
+		a.move(better)
+	}
+}
+
+// move begins a new life of the node, at another address: with gossip and sessions of its own, as after a restart. The
+// port, the hooks, the jobs and the local API go on.
+func (a *agent) move(to netip.Addr) {
+	_, _ = rand.Read(a.life[:]) // never fails
+	if err := a.seat.beginAnew(binary.BigEndian.Uint32(a.life[:])); err != nil {
+		a.warnRarely("the address was not changed", "addr", to, "err", err)
+		return
+	}
+	from := a.where.place.Addr
+	a.where.place, a.where.wanted = a.where.place.At(to), netip.Addr{}
+	a.cfg.Advertise = netip.AddrPortFrom(to, a.advertised().Port())
+	a.tether(election.Tether{})
+	if a.seal != nil {
+		a.seal.Renew(a.life, a.cfg.Advertise)
+		a.warm = nil
+	}
+	a.endGossip()
+	_ = a.members().Release() // only what its log could not close
+	self, fresh := &a.view.self, a.seat.member()
+	self.Addr, self.Incarnation, self.Nonce = a.cfg.Advertise, fresh.Incarnation, fresh.Nonce
+	self.Settled, self.Draining, self.InMaintenance, self.Reason = false, false, false, ""
+	lost := a.view.loseAll()
+	if err := a.beginGossip(*self, lost); err != nil {
+		a.fatal = fmt.Errorf("go on at %v: %w", to, err)
+		return
+	}
+	a.isCut = false
+	text := fmt.Sprintf("this host goes on at %v, since %v is no address for it any more", to, from)
+	a.log.Info("own address changed", "addr", to, "was", from, "incarnation", self.Incarnation)
+	a.event(control.Event{Type: "link", Cause: string(election.LinkBack), Text: text})
+	a.seat.resumeMaintenance()
+	a.barAnew()
+	a.lookAtPlace()
+	a.seat.publish()
+}
+
+// barAnew tells a new node what the last one was told.
+func (a *agent) barAnew() {
+	for bar, isOn := range map[election.Bar]bool{election.BarAside: a.aside != "", election.BarCheck: a.checks.isBarred} {
+		if isOn {
+			a.seat.step(election.Barred{Bar: bar, On: true})
+		}
+	}
+}
+
+// beginGossip makes the membership of a life. lost is where others were before it.
+func (a *agent) beginGossip(self membership.Member, lost []netip.AddrPort) error {
+	members, err := membership.New(membership.Config{Self: self, Cluster: a.cfg.Cluster, Transport: a.lan, Lost: lost,
+		Seeds: a.cfg.Seeds, Find: a.sources.Find, Resolve: a.cfg.Resolve, DefaultPort: a.lan.Addr().Port(), Profile: a.cfg.Profile,
+		Unproven: a.cfg.Election.Forgeable, Logger: a.log.Named("membership")})
+	if err != nil {
+		return fmt.Errorf("start membership: %w", err)
+	}
+	members.SetLedger(a.seat.ledger())
+	a.gossip.Store(members)
+	if a.spawn != nil {
+		a.lookForOthers()
+	}
+	return nil
+}
+
+// lookForOthers has the present membership look for absent members until it is replaced, or the agent ends.
+func (a *agent) lookForOthers() {
+	members := a.members()
+	ctx, end := context.WithCancel(context.Background())
+	a.endGossip = end
+	a.spawn(func(life context.Context) {
+		defer context.AfterFunc(life, end)()
+		_ = members.Rejoin(ctx) // only ever the context's error
+	})
+}
+
+// members is the membership of the present life.
+func (a *agent) members() *membership.Membership { return a.gossip.Load() }
+
+// sharers names those that are reached where this host is.
+func (a *agent) sharers() (names []string) {
+	for _, m := range a.view.others {
+		if m.Status == membership.Alive && m.Addr.Addr() == a.where.place.Addr {
+			names = append(names, m.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// noteTrouble says what is wrong with the place, for status and doctor.
+func (a *agent) noteTrouble() (trouble, remedy string) {
+	if !a.where.isSeen {
+		return "", ""
+	}
+	return placeTrouble(a.where.place, a.where.view, a.sharers())
+}

@@ -1,0 +1,106 @@
+package agent
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bully-agent/bully-agent/internal/advertise"
+)
+
+func mayMove(cfg *Config) { cfg.AdvertiseIsChosen = true }
+
+// gets gives a host another address, as DHCP does, and has the kernel say so.
+func (h *testHost) gets(c *cluster, addr string) {
+	c.lan.Move(h.port, netip.AddrPortFrom(netip.MustParseAddr(addr), 7950))
+	h.link <- true
+	synctest.Wait()
+}
+
+// isAt reports whether all agents know a member, alive, at an address.
+func (c *cluster) isAt(h *testHost, addr string) bool {
+	for _, other := range c.hosts {
+		found := false
+		for _, m := range other.agent.Members() {
+			found = found || m.Name == h.name && m.Status == "alive" && strings.HasPrefix(m.Addr, addr+":")
+		}
+		if !found {
+			return false
+		}
+	}
+	return true
+}
+
+// A leader whose address is replaced by another one lets go, goes on at the new one without a person, and stands again
+// among the others. It never leads beside them.
+func TestAnotherAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		mid, top := c.hosts[1], c.hosts[2]
+		top.settings = mayMove
+		for _, h := range c.hosts {
+			c.start(h)
+		}
+		c.agrees(top)
+		time.Sleep(5 * time.Second)
+
+		top.gets(c, "10.0.0.13")
+		top.expectHooks(t, "become-leader 1 boot", "lose-leadership 1 link-lost")
+		time.Sleep(30 * time.Second)
+		c.agrees(top)
+		if !c.isAt(top, "10.0.0.13") {
+			t.Errorf("not all know it at its new address: %+v", mid.agent.Members())
+		}
+		mid.expectHooks(t, "become-leader 2 leader-resigned", "lose-leadership 2 preempted")
+		top.expectHooks(t, "become-leader 1 boot", "lose-leadership 1 link-lost", "become-leader 3 handed-over")
+		c.stopAll()
+	})
+}
+
+// A host that boots before its address leads nobody meanwhile, and joins the others by itself once it has one.
+func TestAddressThatComesLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		mid, top := c.hosts[1], c.hosts[2]
+		top.settings, top.addr = mayMove, netip.MustParseAddrPort("127.0.0.1:7950")
+		for _, h := range c.hosts {
+			c.start(h)
+		}
+		time.Sleep(20 * time.Second)
+		top.expectHooks(t)
+		if notes := strings.Join(top.agent.Status().Notes, "; "); !strings.Contains(notes, "no address but 127.0.0.1") {
+			t.Errorf("its status does not say why: %s", notes)
+		}
+		top.gets(c, "10.0.0.3")
+		time.Sleep(30 * time.Second)
+		c.agrees(top)
+		if !c.isAt(top, "10.0.0.3") {
+			t.Errorf("not all know it at its address: %+v", mid.agent.Members())
+		}
+		c.stopAll()
+	})
+}
+
+// What is wrong with a place is said in words, with what mends it.
+func TestPlaceTroubleIsSaid(t *testing.T) {
+	at := func(a string, isFixed bool) advertise.Place {
+		return advertise.Place{Addr: netip.MustParseAddr(a), IsFixed: isFixed}
+	}
+	for trouble, words := range map[advertise.Trouble]string{
+		advertise.Gone: "on no interface", advertise.Down: "no carrier", advertise.Loopback: "only it can reach",
+		advertise.Shared: "where h2, h3 is reached, too", advertise.Inner: "a bridge that leads to nothing",
+	} {
+		what, remedy := placeTrouble(at("10.0.0.1", false), advertise.View{Trouble: trouble, Link: "eth0"}, []string{"h2", "h3"})
+		if !strings.Contains(what, words) || remedy == "" {
+			t.Errorf("%d: %q, %q", trouble, what, remedy)
+		}
+	}
+	if _, remedy := placeTrouble(at("10.0.0.1", true), advertise.View{Trouble: advertise.Gone}, nil); strings.Contains(remedy, "by itself") {
+		t.Errorf("a configured address is not chosen again: %q", remedy)
+	}
+	if what, remedy := placeTrouble(at("10.0.0.1", false), advertise.View{}, nil); what+remedy != "" {
+		t.Errorf("nothing is wrong: %q, %q", what, remedy)
+	}
+}
