@@ -252,6 +252,23 @@ func TestFileWithoutInterpreterSaysSo(t *testing.T) {
 	}
 }
 
+// A mode that allows it is not all: noexec, SELinux and AppArmor say the same to a program.
+func TestForbiddenProgramSaysByWhat(t *testing.T) {
+	g := setUp(t, scripts{}, Config{})
+	file := g.Path("hook")
+	if err := os.WriteFile(file, []byte("#!/bin/sh\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err := start([]string{file}, nil, nil, newOutput(g.logger()))
+	if err == nil {
+		_, _ = p.reap()
+		t.Fatal("started")
+	}
+	if want := file + " cannot be started: permission denied: its mode, a file system that is mounted noexec, SELinux or AppArmor"; err.Error() != want {
+		t.Errorf("err = %v, want %s", err, want)
+	}
+}
+
 func TestLedgerKeepsTheLastRuns(t *testing.T) {
 	dir := t.TempDir()
 	g := setUp(t, scripts{}, Config{})

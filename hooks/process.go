@@ -3,6 +3,7 @@ package hooks
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"sync"
 	"syscall"
@@ -110,6 +111,8 @@ func CannotStart(path string, err error) error {
 	switch {
 	case errors.Is(err, unix.ENOEXEC):
 		return fmt.Errorf("%s cannot be started: %w: no #! line, or built for another processor", path, why)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%s cannot be started: %w: its mode, a file system that is mounted noexec, SELinux or AppArmor", path, why)
 	case errors.Is(err, unix.ENOENT) && missing == nil: // so it is not what the kernel has not found
 		return fmt.Errorf("%s cannot be started: the program that its first line names, or its loader, was not found: %w", path, why)
 	}

@@ -35,7 +35,7 @@ func TestPictures(t *testing.T) {
 		}
 	}
 
-	lab := glass.Run(t, program("lab", "--nodes", "5"), 112, 30)
+	lab := glass.Run(t, program("lab", "--nodes", "5"), 136, 30)
 	for epoch := range 3 { // the first, and after two kills of who leads
 		if epoch > 0 {
 			lab.Type("lk")
@@ -51,7 +51,7 @@ func TestPictures(t *testing.T) {
 	if err != nil || len(sockets) != 1 {
 		t.Fatalf("sockets of n1: %v, %v", sockets, err)
 	}
-	top := glass.Run(t, program("top", "--socket", sockets[0]), 112, 26)
+	top := glass.Run(t, program("top", "--socket", sockets[0]), 136, 26)
 	top.Until("four that are alive", func(screen string) bool { return strings.Count(screen, " alive") >= 4 })
 	picture(top, "top.svg", "top: the members, who leads, and what has happened")
 	for _, s := range []*glass.Session{top, lab} {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"regexp"
 	"strings"
 	"time"
 
@@ -142,12 +143,32 @@ func parseWords(words []string, job string) (*cron.SpecSchedule, error) {
 	return spec, nil
 }
 
+// foreign says what to write for a form that Quartz or Jenkins knows, which the library takes for an option that nobody can
+// enable; "": it is none.
+func foreign(word string) string {
+	switch {
+	case strings.ContainsAny(word, "#"):
+		return "take the days 15-21, or such, and look at the weekday in the command"
+	case strings.HasPrefix(strings.ToUpper(word), "H"):
+		return "~ takes a time for each job, as in ~ 3 * * *"
+	case isLast.MatchString(word):
+		return "take all days that it may be, and look in the command"
+	}
+	return ""
+}
+
+// isLast is L, L-3, 5L, LW or 15W: days counted from the end of a month, or working days.
+var isLast = regexp.MustCompile(`(?i)^([0-9]*L|L-[0-9]+|[0-9]+W|LW)$`)
+
 // inField names the field that the library found wrong, which it does not say.
 func inField(words []string, err error) error {
 	for i, w := range words {
 		alone := []string{"*", "*", "*", "*", "*"}
 		alone[i] = w
 		if _, bad := parser.Parse(strings.Join(alone, " ")); bad != nil {
+			if does := foreign(w); does != "" {
+				return fmt.Errorf("%s: %q is of another cron, and not known here: %s", fields[i].name, w, does)
+			}
 			return fmt.Errorf("%s: %w", fields[i].name, bad)
 		}
 	}

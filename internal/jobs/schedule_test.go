@@ -375,3 +375,19 @@ func TestRulesOfAZone(t *testing.T) {
 		t.Errorf("UTC has rules %x", r)
 	}
 }
+
+// Forms of Quartz and Jenkins are named as such, with what to write: there is no option that a user could enable.
+func TestFormsOfOtherCrons(t *testing.T) {
+	for text, want := range map[string]string{
+		"0 0 L * *":   `day of month: "L" is of another cron, and not known here: take all days`,
+		"0 0 15W * *": `day of month: "15W" is of another cron, and not known here: take all days`,
+		"0 0 * * 5L":  `day of week: "5L" is of another cron, and not known here: take all days`,
+		"0 0 * * 5#3": `day of week: "5#3" is of another cron, and not known here: take the days 15-21`,
+		"H 0 * * *":   `minute: "H" is of another cron, and not known here: ~ takes a time for each job`,
+	} {
+		_, err := ParseSchedule(text, "x", nil)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "option") {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
