@@ -130,3 +130,48 @@ func TestReleaseIsTheLoseHook(t *testing.T) {
 		t.Errorf("virtual-ip/release.conf has no line %q", want)
 	}
 }
+
+// What the README has a reader type first does what it says there: the line that asks leaves nothing, and its hooks are the example's.
+func TestReadmeLeadsToAnAddress(t *testing.T) {
+	_, section, ok := strings.Cut(read(t, "../../README.md"), "\n## An address on the leader\n")
+	_, block, shows := strings.Cut(section, "```sh\n")
+	block, _, _ = strings.Cut(block, "\n```")
+	asks, run, both := strings.Cut(block, "\n")
+	if !ok || !shows || !both {
+		t.Fatal("README.md has no such section with two commands")
+	}
+	w := newWire(t)
+	replaced := strings.NewReplacer("192.168.1.50", "192.0.2.50")
+	sh := func(line string) {
+		t.Helper()
+		if out, code := outcome(t, exec.Command("ip", "netns", "exec", w.ns, "sh", "-c", replaced.Replace(line)), environ(nil)); code != 0 {
+			t.Fatalf("%s: exit code %d\n%s", line, code, out)
+		}
+	}
+	has := func(after, want string) {
+		t.Helper()
+		if got := fmt.Sprint(w.holds("192.0.2.50")); got != want {
+			t.Errorf("after %s the host has %s, expected %s", after, got, want)
+		}
+	}
+	sh(asks)
+	has(asks, "[]")
+	parts := strings.Split(run, "'") // … --on-become-leader 'A' \ --on-lose-leadership 'B'
+	if len(parts) != 5 {
+		t.Fatalf("README.md: %q has not two hooks", run)
+	}
+	sh(parts[1])
+	has(parts[1], "[192.0.2.50/32]")
+	sh(parts[3])
+	has(parts[3], "[]")
+
+	cfg, err := config.Load(config.Source{Path: "virtual-ip/agent.toml"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, words := range [][]string{cfg.Hooks.OnBecomeLeader.Argv, cfg.Hooks.OnLoseLeadership.Argv} {
+		if want := strings.TrimPrefix(strings.Join(words, " "), "/usr/bin/"); parts[1+2*i] != want {
+			t.Errorf("README.md has the hook %q, the example %q", parts[1+2*i], want)
+		}
+	}
+}
