@@ -39,7 +39,7 @@ func (n *Node) onPreemptRequest(p *peer, f *wire.Frame) {
 	switch {
 	case n.reign.transfer.to != wire.ID{}:
 		n.answer(p, f, wire.OK, 0)
-	case !p.isElectable() || !n.cfg.mayPreempt(p.Priority, p.ID, n.cfg.Priority, n.cfg.ID):
+	case !p.isElectable() || !n.mayPreempt(p):
 		n.answer(p, f, wire.LeaderAlive, 0)
 	default:
 		n.answer(p, f, wire.OK, 0)
@@ -83,10 +83,17 @@ func (n *Node) successor() *peer {
 func (n *Node) mayReceive(p *peer) bool {
 	switch t := n.reign.transfer; t.cause {
 	case Preempted:
-		return n.cfg.mayPreempt(p.Priority, p.ID, n.cfg.Priority, n.cfg.ID)
+		return n.mayPreempt(p)
 	default:
 		return t.only.IsZero() || t.only == p.ID
 	}
+}
+
+// mayPreempt: this leader gives way to p. Who has lost the lead lately, perhaps without
+// knowing it any more since it was started again each time, must have lived for as long as
+// these losses make it wait (M38).
+func (n *Node) mayPreempt(p *peer) bool {
+	return n.cfg.mayPreempt(p.Priority, p.ID, n.cfg.Priority, n.cfg.ID) && p.lost.areOver(n.cfg.PreemptDelay, p.livesSince, n.now)
 }
 
 // refuseTransfer gives the transfer up; the operator who asked is told why.
@@ -321,8 +328,13 @@ func (n *Node) endEpoch(p *peer, f *wire.Frame) {
 	}
 }
 
-// flaps counts the leaderships that this node lost lately; in memory only.
-type flaps struct{ lost []time.Time }
+// flaps counts the leaderships that a node lost lately: its own, and those of each other
+// whose end this node saw. In memory only: what a process forgets with its end the others
+// know, and the leader that it asks for its turn is one of them.
+type flaps struct {
+	lost []time.Time
+	last wire.Epoch // each epoch is lost once
+}
 
 // Flap damping (protocol 2.5): each leadership lost in the last ten minutes
 // doubles the wait before the next preemption, up to a minute.
@@ -331,9 +343,21 @@ const (
 	maxFlapWait = time.Minute
 )
 
-func (h *flaps) add(now time.Time) {
+func (h *flaps) add(e wire.Epoch, now time.Time) {
 	h.forget(now)
-	h.lost = append(h.lost, now)
+	if e != h.last {
+		h.lost, h.last = append(h.lost, now), e
+	}
+}
+
+// areOver: as long as the losses make a node wait has passed since the last of them, and
+// since that time.
+func (h *flaps) areOver(base time.Duration, since, now time.Time) bool {
+	wait := h.damp(base, now)
+	if len(h.lost) == 0 {
+		return true
+	}
+	return now.Sub(later(since, h.lost[len(h.lost)-1])) >= wait
 }
 
 func (h *flaps) forget(now time.Time) {

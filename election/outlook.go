@@ -59,7 +59,7 @@ func (n *Node) describeReign(o *Outlook) {
 		o.Next = p.ID
 	}
 	for _, p := range n.living() {
-		if n.cfg.mayPreempt(p.Priority, p.ID, n.cfg.Priority, n.cfg.ID) {
+		if n.mayPreempt(p) {
 			o.Challenger = p.ID
 			return
 		}

@@ -24,6 +24,8 @@ type peer struct {
 	endedAt      time.Time // when the detector gave it up
 	rival        Member    // a second agent under this id, while the first still talks
 	died         bool      // this life has left its will: it is over, whatever the failure detector says
+	lost         flaps     // leaderships that it lost here, over its lives
+	livesSince   time.Time // when this life was met
 	goneAt       time.Time // when this life, which led, was given up since its process had ended; zero: it was not
 	doubt        *doubt    // a frame about which it is asked back; nil: none
 	askedAt      time.Time // when it was asked back last
@@ -209,7 +211,7 @@ func (n *Node) onMemberChanged(m Member) {
 		}
 		n.updatePeer(n.peers[i], m)
 	case m.Status == Alive:
-		p := &peer{Member: m, seen: m, seq: n.freshSeries()}
+		p := &peer{Member: m, seen: m, seq: n.freshSeries(), livesSince: n.now}
 		n.peers = slices.Insert(n.peers, i, p)
 		n.seedRTT(p)
 		n.onJoined(p)
@@ -359,7 +361,7 @@ func (n *Node) startNewLife(p *peer, m Member) {
 	received := window{shut: n.cfg.Forgeable && (isUnseen || p.received.shut)}
 	p.Member, p.rival = m, Member{}
 	p.received, p.heard, p.silent, p.unseen, p.died, p.doubt = received, time.Time{}, false, false, false, nil
-	p.goneAt = time.Time{}
+	p.goneAt, p.livesSince = time.Time{}, n.now
 	switch {
 	case p.former.nonce == m.Nonce: // what took its place was nobody's life
 		p.received, p.jobs, p.former = p.former.received, p.former.jobs, was

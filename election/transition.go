@@ -71,8 +71,11 @@ func (n *Node) giveUp(e wire.Epoch) {
 // loseLeader gives the leader up. Nobody claims before release.
 func (n *Node) loseLeader(cause Cause, release time.Time) {
 	n.giveUp(n.epoch)
-	if p := n.peer(n.epoch.Owner); p != nil && cause == ProcessGone {
-		p.goneAt = n.now
+	if p := n.peer(n.epoch.Owner); p != nil {
+		p.lost.add(n.epoch, n.now)
+		if cause == ProcessGone {
+			p.goneAt = n.now
+		}
 	}
 	began := n.contest.began
 	if began.IsZero() {
@@ -193,7 +196,7 @@ func (n *Node) becomeStopping(cause Cause, end ending) {
 		n.timers.disarm(beatTimer)
 		n.timers.disarm(repeatTimer)
 	}
-	n.flaps.add(n.now)
+	n.flaps.add(n.reign.epoch, n.now)
 	if token := n.reign.transfer.token; token != 0 {
 		n.owedReply, n.reign.transfer.token = token, 0
 	}

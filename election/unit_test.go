@@ -195,11 +195,12 @@ func TestStagger(t *testing.T) {
 func TestFlapDamping(t *testing.T) {
 	var h flaps
 	now := time.Unix(1000, 0)
-	for _, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
+	for _, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60} {
 		if got := h.damp(time.Second, now); got != want*time.Second {
 			t.Errorf("after %d losses: %v, want %v s", len(h.lost), got, int64(want))
 		}
-		h.add(now)
+		h.add(wire.Epoch{Counter: uint64(want)}, now)
+		h.add(wire.Epoch{Counter: uint64(want)}, now) // no second loss
 	}
 	if got := h.damp(2*time.Minute, now); got != 2*time.Minute {
 		t.Errorf("a base above the bound: %v", got)

@@ -269,7 +269,7 @@ func (w *World) i12BestLeads() {
 	}
 	leader := w.machines[i]
 	for _, m := range w.machines {
-		mayLead := w.counts(m) && m.cfg.Part == election.Voter && m.lostReigns == 0 && m.followsFor(w) > int64(5*time.Second+w.base.Settle+2*w.base.PreemptDelay) &&
+		mayLead := w.counts(m) && m.cfg.Part == election.Voter && !m.hasStood && m.followsFor(w) > int64(5*time.Second+w.base.Settle+2*w.base.PreemptDelay) &&
 			(w.mode != Quorum || slices.Contains(leader.roster(), m.id))
 		if mayLead && w.mayPreempt(m, leader) && leader.lostReigns == 0 {
 			w.sayStatus()

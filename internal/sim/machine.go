@@ -12,18 +12,19 @@ import (
 // machine is one host: what outlives its processes, and the process that runs
 // on it now.
 type machine struct {
-	number int // 1, 2, …: n1, n2, … in traces
-	id     wire.ID
-	cfg    election.Config // of the next process
-	clock  clock
-	disk   disk
-	hooks  hooks
-	linkUp bool
-	far    time.Duration // its share of the way to another
-	port   uint16
-	wiped  byte // how often its disk was: part of the id
-	copyOf *machine
-	burst  bool // what it sends is in a burst of losses
+	number   int // 1, 2, …: n1, n2, … in traces
+	id       wire.ID
+	cfg      election.Config // of the next process
+	clock    clock
+	disk     disk
+	hooks    hooks
+	hasStood bool // in any life: others may have seen it lose the lead, which makes it wait (M38)
+	linkUp   bool
+	far      time.Duration // its share of the way to another
+	port     uint16
+	wiped    byte // how often its disk was: part of the id
+	copyOf   *machine
+	burst    bool // what it sends is in a burst of losses
 
 	hostDown  bool // off, not only without its process
 	starting  bool // cleans up after the last life

@@ -103,6 +103,7 @@ func (w *World) watchTransition(m *machine, e *election.Transition) {
 	w.i6EpochsNeverDecrease(m, e)
 	w.i7OneEpochOneLeader(m, e)
 	if e.To == election.Claiming {
+		m.hasStood = true
 		if e.Epoch != m.epoch {
 			clear(m.ackAt)
 			m.grantAsked = 0
