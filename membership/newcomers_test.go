@@ -282,3 +282,28 @@ func TestNewNamesAreBounded(t *testing.T) {
 		t.Errorf("a second later: %v", r)
 	}
 }
+
+// A life counts once, however often it is said to have joined, and not after it was
+// forgotten: else true members would find the group full.
+func TestALifeCountsOnce(t *testing.T) {
+	for name, happens := range map[string]func(l *lives, i int, now time.Time){
+		"who joins again and again": func(l *lives, _ int, now time.Time) {
+			l.joined(Member{ID: idOf("beta"), Incarnation: 1, Nonce: 1, Addr: addrOf("beta")}, now)
+		},
+		"who left by frame and was forgotten": func(l *lives, i int, now time.Time) {
+			id := wire.ID{1, byte(i), byte(i >> 8)}
+			l.joined(Member{ID: id, Incarnation: 1, Nonce: 1, Addr: addrOf("beta")}, now)
+			l.markLeft(id, 1, now)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, now := newLives(), time.Unix(1000, 0)
+			for i := range 2 * maxMembers {
+				happens(&l, i, now)
+			}
+			if r := l.admit(Member{ID: idOf("gamma"), Incarnation: 1, Nonce: 1, Addr: addrOf("gamma")}, now); r != nil {
+				t.Errorf("gamma is refused: %v", r)
+			}
+		})
+	}
+}

@@ -60,3 +60,15 @@ func TestJ4_ALeaderWitnessesNothingOfAnEarlierOne(t *testing.T) {
 		}
 	}
 }
+
+// What a ledger knows already changes nothing, so that hosts which tell each other the same
+// write nothing.
+func TestWhatIsKnownIsNoEdit(t *testing.T) {
+	var l Ledger
+	l.Put("a", Run{Key: Key{Slot: 1000}, Phase: Claimed, Claimed: 1, Timeout: 1})
+	l.Pause("a", true, clock("12:00"))
+	before := l.edits
+	if l.Merge(l.Clone()); l.edits != before {
+		t.Errorf("%d edits by what is known", l.edits-before)
+	}
+}

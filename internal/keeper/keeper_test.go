@@ -134,6 +134,20 @@ func TestKeeperKilled(t *testing.T) {
 	r.ordered("become-leader:test:7 lose-leadership:test:7 become-leader:test:8 lose-leadership:test:8")
 }
 
+// A leadership that has ended is none that the death of a keeper could end once more.
+func TestKeeperKilledAfterTheEnd(t *testing.T) {
+	r := newRig(t)
+	d := r.open(r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note}))
+	d.leads(1)
+	d.lose(1)
+	d.wants(hooks.LoseLeadership, 1, true)
+	first := d.Status().Process
+	r.kill(first, unix.SIGKILL)
+	r.Until("another keeper", func() bool { s := d.Status(); return s.Process != 0 && s.Process != first })
+	d.leads(2)
+	r.ordered("become-leader:test:1 lose-leadership:test:1 become-leader:test:2")
+}
+
 // The leadership goes on with the next keeper: it keeps the hooks that it had begun with,
 // whatever was reloaded meanwhile.
 func TestTheNextKeeperKeepsTheHooks(t *testing.T) {
