@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/internal/discovery"
 	"github.com/bully-agent/bully-agent/internal/key"
 )
 
@@ -116,6 +117,7 @@ func (a *agent) hostKeys(members []control.Member) []control.HostKeys {
 func (a *agent) Keys() control.Keys {
 	k := a.keys.Load()
 	return control.Keys{File: k.file, UID: os.Geteuid(), Insecure: a.cfg.Insecure, Sealed: a.seal != nil, Keys: hexIDs(k.ring.IDs()),
+		Join:  slices.DeleteFunc(slices.Clone(a.members().JoinState().Seeds), discovery.IsSource),
 		Hosts: a.hostKeys(a.shown.Load().members)}
 }
 

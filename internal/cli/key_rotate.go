@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -107,7 +108,7 @@ func (k keys) isTaken() error {
 func (k keys) unready(step key.Step, hosts []key.Host) error {
 	var errs []error
 	for _, u := range k.ring.Unready(step, hosts) {
-		hint := k.carry(u.Name)
+		hint := k.carryTo(u.Name)
 		if step == key.Add {
 			hint = "a key is replaced from one host: go on there, or copy the file of one to all"
 		}
@@ -172,21 +173,85 @@ func afterText(step key.Step) string {
 
 // carry is the command that brings the file to a host.
 func (k keys) carry(host string) string {
-	path := key.Quoted(k.path)
-	return fmt.Sprintf("scp -p %s %s:%s && ssh %s %s", path, host, path, host, k.reload())
+	path, to := key.Quoted(k.path), host
+	if strings.Contains(host, ":") {
+		to = "[" + host + "]" // of IPv6
+	}
+	return fmt.Sprintf("scp -p %s %s:%s && ssh %s %s", path, to, path, host, k.reload())
 }
 
-// carryText has the commands for all hosts that the agent knows.
+// joined are the hosts that this host's own configuration names, except itself.
+func (k keys) joined() (hosts []string) {
+	if k.agent == nil {
+		return nil
+	}
+	for _, entry := range k.agent.Join {
+		host := hostOf(entry)
+		isSelf := slices.ContainsFunc(k.agent.Hosts, func(h control.HostKeys) bool { return h.Self && (h.Name == host || hostOf(h.Addr) == host) })
+		if !isSelf && !slices.Contains(hosts, host) {
+			hosts = append(hosts, host)
+		}
+	}
+	return hosts
+}
+
+// unvouched are the members that this host's configuration does not name, with their addresses. Whoever
+// has stolen a key is a member, under any name.
+func (k keys) unvouched(joined []string) (members []string) {
+	if k.agent == nil {
+		return nil
+	}
+	for _, h := range k.agent.Hosts {
+		if at := hostOf(h.Addr); !h.Self && !slices.Contains(joined, h.Name) && !slices.Contains(joined, at) {
+			members = append(members, h.Name+" ("+at+")")
+		}
+	}
+	return members
+}
+
+// hostOf is host:port without the port.
+func hostOf(hostPort string) string {
+	if host, _, err := net.SplitHostPort(hostPort); err == nil {
+		return host
+	}
+	return hostPort
+}
+
+// carryTo is carry for a member, or what to look at first.
+func (k keys) carryTo(member string) string {
+	joined := k.joined()
+	for _, h := range k.agent.Hosts {
+		at := hostOf(h.Addr)
+		switch {
+		case h.Name != member:
+		case slices.Contains(joined, h.Name):
+			return k.carry(h.Name)
+		case slices.Contains(joined, at):
+			return k.carry(at)
+		default:
+			return "join does not name it: only if you know " + at + ": " + k.carry("HOST")
+		}
+	}
+	return k.carry("HOST")
+}
+
+// carryText has the commands for the hosts that the operator has named in join. No command names a
+// host that only says that it is a member: it would bring a new key to whoever stole the last.
 func (k keys) carryText(head string) string {
 	text := ""
 	if k.hasCredential() {
 		text = "restart the agent, which has its keys from systemd: " + k.reload() + "\n"
 	}
-	if hosts := k.others(); len(hosts) > 0 {
+	hosts := k.joined()
+	others := k.unvouched(hosts)
+	if len(hosts)+len(others) > 0 {
 		text += head + "\n"
-		for _, h := range hosts {
-			text += "  " + k.carry(h.Name) + "\n"
+		for _, host := range hosts {
+			text += "  " + k.carry(host) + "\n"
 		}
+	}
+	if len(others) > 0 {
+		text += "join does not name " + strings.Join(others, ", ") + ": only to hosts that you know:\n  " + k.carry("HOST") + "\n"
 	}
 	return text
 }

@@ -10,6 +10,7 @@ type Keys struct {
 	Insecure bool       `json:"insecure"` // none is used, since somebody said so
 	Sealed   bool       `json:"sealed"`   // traffic is encrypted and authenticated with them
 	Keys     []string   `json:"keys"`     // ids, eight hexadecimal digits each; the first begins
+	Join     []string   `json:"join"`     // host:port, as this host's configuration names others; sources are not in it
 	Hosts    []HostKeys `json:"hosts"`    // this one first, then by name; those that left are not in it
 }
 
@@ -31,7 +32,7 @@ type KeyBackend interface {
 
 func (s *server) keys() (any, error) {
 	keys := s.backend.Keys()
-	keys.Keys, keys.Hosts = list(keys.Keys), list(keys.Hosts)
+	keys.Keys, keys.Join, keys.Hosts = list(keys.Keys), list(keys.Join), list(keys.Hosts)
 	for i := range keys.Hosts {
 		keys.Hosts[i].Keys, keys.Hosts[i].Uses = list(keys.Hosts[i].Keys), list(keys.Hosts[i].Uses)
 	}

@@ -69,7 +69,7 @@ func twoLeaderships() []Leadership {
 
 // twoHostsKeys is in the middle of a rotation.
 func twoHostsKeys() Keys {
-	return Keys{File: "/etc/bully-agent/key", Sealed: true, Keys: []string{"4f1c9a02", "9b3e1f77"}, Hosts: []HostKeys{
+	return Keys{File: "/etc/bully-agent/key", Sealed: true, Keys: []string{"4f1c9a02", "9b3e1f77"}, Join: []string{"10.0.0.2:7950"}, Hosts: []HostKeys{
 		{ID: alphaID, Name: "alpha", Addr: alpha.Addr, Status: "alive", Self: true, Keys: []string{"4f1c9a02", "9b3e1f77"}, Uses: []string{}},
 		{ID: betaID, Name: "beta", Addr: beta.Addr, Status: "alive", Keys: []string{"4f1c9a02"}, Uses: []string{"4f1c9a02"}},
 	}}
@@ -80,7 +80,7 @@ func TestKeysAreAnswered(t *testing.T) {
 	agent := &fakeAgent{keys: Keys{UID: 7950, Insecure: true, Hosts: []HostKeys{{Name: "alpha", Self: true}}}}
 	served := serveAgent(t, agent, nil)
 	if _, body := request(t, served.path, "GET", "/v1/keys", ""); body != `{"file":"","uid":7950,"insecure":true,"sealed":false,"keys":[],`+
-		`"hosts":[{"id":"","name":"alpha","addr":"","status":"","self":true,"keys":[],"uses":[]}]}`+"\n" {
+		`"join":[],"hosts":[{"id":"","name":"alpha","addr":"","status":"","self":true,"keys":[],"uses":[]}]}`+"\n" {
 		t.Errorf("answered %s", body)
 	}
 	agent.keys = twoHostsKeys()
