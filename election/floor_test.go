@@ -1,6 +1,7 @@
 package election
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -60,10 +61,12 @@ func TestMended23_NoLaterLifeFollowsLessThanItGranted(t *testing.T) {
 		frame  func(n *story) wire.Frame
 		wanted []string
 	}{
-		{"a lower owner", inQuorumMode, func(n *story) wire.Frame { return n.actor(1).heartbeat(7) },
+		{"a lower owner, where frames can be forged", amongForgers, func(n *story) wire.Frame { return n.actor(1).heartbeat(7) },
 			[]string{"send n1 COORD_ACK verdict=stale epoch=7/n3"}},
-		{"a higher owner", inQuorumMode, func(n *story) wire.Frame { return n.actor(4).heartbeat(7) },
+		{"a higher owner, where frames can be forged", amongForgers, func(n *story) wire.Frame { return n.actor(4).heartbeat(7) },
 			[]string{"send n4 COORD_ACK verdict=stale epoch=7/ffffffff"}},
+		{"a lower counter", inQuorumMode, func(n *story) wire.Frame { return n.actor(4).heartbeat(6) },
+			[]string{"send n4 COORD_ACK verdict=stale epoch=7/n3"}},
 		{"whom it granted", inQuorumMode, func(n *story) wire.Frame { return n.actor(3).heartbeat(7) },
 			[]string{"start → follow leader=n3 epoch=7/n3"}},
 		{"the next counter", inQuorumMode, func(n *story) wire.Frame { return n.actor(1).heartbeat(8) },
@@ -79,15 +82,15 @@ func TestMended23_NoLaterLifeFollowsLessThanItGranted(t *testing.T) {
 			n.expectsSome(tc.wanted...)
 		})
 	}
-	t.Run("hearsay", func(t *testing.T) {
-		n := inQuorumMode(t, lives)
+	t.Run("hearsay, where frames can be forged", func(t *testing.T) {
+		n := amongForgers(t, lives)
 		n.happens(LeaderReported{n.actor(1).epoch(7)})
 		n.expects()
 	})
 	t.Run("what it claimed itself it never led in", func(t *testing.T) {
 		lost := lives
 		lost.Vote.Owner = hostID(2)
-		n := inQuorumMode(t, lost)
+		n := amongForgers(t, lost)
 		n.hears(n.actor(1).heartbeat(7))
 		n.expects("save", "start → follow leader=n1 epoch=7/n1")
 	})
@@ -100,6 +103,28 @@ func TestMended23_NoLaterLifeFollowsLessThanItGranted(t *testing.T) {
 		n.hears(n.actor(1).heartbeat(7))
 		n.expects("start → follow leader=n1 epoch=7/n1")
 	})
+}
+
+// Two claimed one counter, a voter granted it to the loser, and has been started again since. The
+// winner is well and leads: it is followed as it was without a restart (M22). It was refused, and
+// ran its lose and become hooks to lead in a higher epoch.
+func TestMended23_AVoteForTheLoserDeposesNobody(t *testing.T) {
+	voted := Saved{MaxCounter: 7, Accepted: wire.Epoch{Counter: 5, Owner: hostID(4)}, LongestPromise: 400 * time.Millisecond}
+	for winner, loser := range map[int]int{1: 3, 4: 3} { // whatever their order
+		t.Run(fmt.Sprintf("n%d won, n%d lost", winner, loser), func(t *testing.T) {
+			saved := voted
+			saved.Vote = wire.Epoch{Counter: 7, Owner: hostID(loser)}
+			n := inQuorumMode(t, saved)
+			n.hears(n.actor(winner).heartbeat(7))
+			n.expects("save", fmt.Sprintf("start → follow leader=n%[1]d epoch=7/n%[1]d", winner))
+			n.hears(n.actor(loser).heartbeat(7)) // from now on that is used up
+			n.expects(fmt.Sprintf("send n%d COORD_ACK verdict=stale", loser))
+		})
+	}
+}
+
+func amongForgers(t *testing.T, saved Saved) *story {
+	return voterWith(t, 2, Config{Forgeable: true}, saved, 1, 3, 4)
 }
 
 func inQuorumMode(t *testing.T, saved Saved) *story { return voterOf(t, 2, saved, 1, 3, 4) }

@@ -155,8 +155,13 @@ func (n *Node) hasVotedFor(e wire.Epoch) bool { return n.saved.Vote == e && !n.u
 // inherit takes what the lives before granted to another for what they followed, if that
 // is higher: whoever follows its vote writes nothing down again (M23). What this node
 // claimed itself it has not led in, or it were on disk as accepted.
-func inherit(saved Saved, self wire.ID) Saved {
-	if saved.Vote.Counter > saved.Accepted.Counter && saved.Vote.Owner != self {
+//
+// Among voters whose frames prove who they are a vote raises the floor's counter only: the
+// counter has one leader at most, and who announces itself in it is that one, also if the
+// vote was for the loser of a duel.
+func (cfg *Config) inherit(saved Saved) Saved {
+	isProven := cfg.Expect > 0 && !cfg.Forgeable
+	if saved.Vote.Counter > saved.Accepted.Counter && saved.Vote.Owner != cfg.ID && !isProven {
 		saved.Accepted = saved.Vote
 	}
 	return saved

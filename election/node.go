@@ -105,7 +105,7 @@ func New(cfg Config, saved Saved, now time.Time) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, hash: cfg.Hash(), born: saved.Incarnation, saved: inherit(saved, cfg.ID), now: now}
+	n := &Node{cfg: cfg, hash: cfg.Hash(), born: saved.Incarnation, saved: cfg.inherit(saved), now: now}
 	n.strategy = strategyOf(cfg.Algorithm)
 	n.settleEnd = now.Add(cfg.Settle)
 	n.onDisk, n.inherited = saved.MaxCounter, saved.MaxCounter

@@ -95,8 +95,11 @@ func (n *Node) Refusal(from netip.AddrPort, f *wire.Frame) string {
 }
 
 // isEstablished: this node knows its cluster's counter, since it has followed or led, in
-// this life or one before. Who has not may have missed all others.
-func (n *Node) isEstablished() bool { return !n.epoch.IsZero() || !n.saved.Accepted.IsZero() }
+// this life or one before, or granted. Who has not may have missed all others.
+func (n *Node) isEstablished() bool {
+	hasGranted := !n.saved.Vote.IsZero() && n.saved.Vote.Owner != n.cfg.ID
+	return hasGranted || !n.epoch.IsZero() || !n.saved.Accepted.IsZero()
+}
 
 // meetLife begins a new life of the sender's, if the frame is of one.
 func (n *Node) meetLife(p *peer, from netip.AddrPort, f *wire.Frame) {
