@@ -225,6 +225,7 @@ func (n *Node) finishStopping() {
 	n.withdrawWill()
 	n.endReign()
 	n.saved.Promoted = wire.Epoch{}
+	end.reclaim = end.reclaim && !n.leaving && !n.refused // who goes claims nothing: its epoch is over
 	if !end.superseded && !end.reclaim {
 		n.resign(epoch, end)
 	}

@@ -196,6 +196,33 @@ func TestMended12_ReMint(t *testing.T) {
 	n.expects("save promoted=9/n3", "claim → lead epoch=9/n3 cause=re-minted", "become hook epoch=9/n3 cause=re-minted")
 }
 
+// A leader that is about to claim anew is stopped: it claims nothing, so its epoch is over, and it
+// says so before it goes. It said LEAVE alone, and in quorum mode its voters stayed bound to it.
+func TestMended12_AStopDuringAReMint(t *testing.T) {
+	for mode, leader := range map[string]func(*testing.T) *story{
+		"available": func(t *testing.T) *story { n := storyOf(t, 3, Config{}, 1, 2); n.leads(1); return n },
+		"quorum":    func(t *testing.T) *story { n := voterOf(t, 3, Saved{}, 1, 2); n.leadsVoters(1, 2); return n },
+	} {
+		t.Run(mode, func(t *testing.T) {
+			n := leader(t)
+			old := n.node.epoch
+			n.acks(1)
+			n.forgets()
+			n.hears(n.actor(1).replies(wire.Heartbeat, wire.Frame{Kind: wire.CoordAck, AckVerdict: wire.AckStale, Epoch: n.actor(2).epoch(old.Counter + 1)}))
+			n.expectsSome("lead → stopping cause=re-minted")
+			n.forgets()
+			n.happens(Command{Verb: Leave, Token: 4})
+			n.expects()
+			n.happens(HookEnded{Hook: Lose, Epoch: old, OK: true})
+			n.expectsSome("send n1 RESIGN epoch=1/n3", "send n2 RESIGN epoch=1/n3")
+			n.forgets()
+			n.hears(n.actor(1).replies(wire.Resign, wire.Frame{Kind: wire.ResignAck}))
+			n.hears(n.actor(2).replies(wire.Resign, wire.Frame{Kind: wire.ResignAck}))
+			n.expectsSome("send n1 LEAVE", "send n2 LEAVE", "stopping → observe")
+		})
+	}
+}
+
 // A second agent with the id of a living one was taken for its next life.
 func TestMended13_ACloneDoesNotKillTheOriginal(t *testing.T) {
 	n := storyOf(t, 2, Config{}, 1, 3)
