@@ -266,6 +266,8 @@ func (w *World) deliver(p *packet) {
 		m.wait(r)
 		return
 	}
+	deadline := m.node.Deadline()
+	isDue := !deadline.IsZero() && !m.clock.time(w.now).Before(deadline) // the step does that, too, whatever the frame is
 	life, repeated := m.life, p.twin != nil && p.twin.life == m.life && m.copyOf == nil && p.from.copyOf == nil
 	w.step(m, r)
 	if m.life != life || m.saveDown {
@@ -278,6 +280,7 @@ func (w *World) deliver(p *packet) {
 		}
 	}
 	switch {
+	case isDue:
 	case repeated:
 		w.i16DuplicateChangesNothing(m, &r.Frame)
 	case p.nature == foreign:
