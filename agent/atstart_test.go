@@ -9,7 +9,7 @@ import (
 	"github.com/bully-agent/bully-agent/hooks"
 )
 
-const startNote = "this host does not stand yet: the lose-leadership hook of at_start has not ended"
+const startNote = "this host cannot lead yet: the lose-leadership hook of at_start has not ended"
 
 // losesAtStart sets at_start, and a delay that nobody is to wait for.
 func losesAtStart(cfg *Config) {

@@ -161,9 +161,9 @@ func (a *agent) checkNotes() (notes []string) {
 		f := a.checks.found[c.Name]
 		switch {
 		case a.bars(c) && f.State == checkrun.Pending:
-			notes = append(notes, fmt.Sprintf("check %s has not passed yet, so this host does not stand%s", c.Name, f.because()))
+			notes = append(notes, fmt.Sprintf("check %s has not passed yet, so this host cannot lead%s", c.Name, f.because()))
 		case a.bars(c):
-			notes = append(notes, fmt.Sprintf("check %s fails, so this host does not stand%s", c.Name, f.because()))
+			notes = append(notes, fmt.Sprintf("check %s fails, so this host cannot lead%s", c.Name, f.because()))
 		case f.State == checkrun.Fails:
 			notes = append(notes, fmt.Sprintf("check %s fails, so the priority is %d instead of %d%s", c.Name, a.view.self.Priority, a.checks.priority, f.because()))
 		}

@@ -32,7 +32,7 @@ func TestACheckMovesTheLeader(t *testing.T) {
 			c.start(h)
 		}
 		c.agrees(low) // it waits for nobody whose check has not passed
-		if s := top.agent.Status(); !hasNote(s, "check web has not passed yet, so this host does not stand") || len(s.Bars) != 1 || s.Bars[0] != "check" {
+		if s := top.agent.Status(); !hasNote(s, "check web has not passed yet, so this host cannot lead") || len(s.Bars) != 1 || s.Bars[0] != "check" {
 			t.Errorf("bars %q, notes %q", s.Bars, s.Notes)
 		}
 		top.says("web", checkrun.Passes, "")
@@ -41,7 +41,7 @@ func TestACheckMovesTheLeader(t *testing.T) {
 		c.agrees(low)
 		time.Sleep(5 * time.Second)
 		s := top.agent.Status()
-		if !hasNote(s, "check web fails, so this host does not stand: exit status 7: no route") || s.HoldDownMS > 0 {
+		if !hasNote(s, "check web fails, so this host cannot lead: exit status 7: no route") || s.HoldDownMS > 0 {
 			t.Errorf("held for %d ms, notes %q", s.HoldDownMS, s.Notes)
 		}
 		if len(s.Checks) != 1 || s.Checks[0].State != "fails" || s.Checks[0].Why != "exit status 7: no route" || s.Checks[0].OnFail != "ineligible" {

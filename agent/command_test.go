@@ -140,7 +140,7 @@ func TestHandOverAndStepDown(t *testing.T) {
 		}
 		c.agrees(mid)
 		s := top.agent.Status()
-		if s.HoldDownMS < 50_000 || s.HoldDownMS > 60_000 || !hasNote(s, "this host stepped down and does not stand before ") {
+		if s.HoldDownMS < 50_000 || s.HoldDownMS > 60_000 || !hasNote(s, "this host stepped down and cannot lead before ") {
 			t.Errorf("hold-down of %d ms, notes %q", s.HoldDownMS, s.Notes)
 		}
 		c.kill(mid)

@@ -109,13 +109,13 @@ func (s *seat) standAgain() {
 func (s *seat) lastLifeNote() string {
 	switch epoch := s.owed(); {
 	case !epoch.IsZero():
-		return fmt.Sprintf("this host does not stand yet: the lose-leadership hook of epoch %d, which its last run owes, has not ended", epoch.Counter)
+		return fmt.Sprintf("this host cannot lead yet: the lose-leadership hook of epoch %d, which its last run left, has not ended", epoch.Counter)
 	case s.runner.Status().Process == 0:
-		return "this host does not stand yet: its keeper does not run yet"
+		return "this host cannot lead yet: its keeper does not run yet"
 	case s.loseAtStart:
-		return "this host does not stand yet: the lose-leadership hook of at_start has not ended"
+		return "this host cannot lead yet: the lose-leadership hook of at_start has not ended"
 	}
-	return "this host does not stand yet: what its last run left has not ended"
+	return "this host cannot lead yet: what its last run left has not ended"
 }
 
 // refuses is for a become hook that nobody should have asked for: the lose hook before it

@@ -38,7 +38,7 @@ var ErrSameID = errors.New("another agent has this agent's id")
 
 // ErrKeeperGone is returned when the keeper has died and this process may start no other:
 // what it owes is done by the next start.
-var ErrKeeperGone = errors.New("the keeper died, and this agent has given up the rights to start another: its next start does what is owed")
+var ErrKeeperGone = errors.New("the keeper died, and this agent has given up the rights to start another: its next start does what is left to do")
 
 // ErrAborted is returned when a second signal cut an orderly stop short.
 var ErrAborted = errors.New("stopped before everything was handed over")

@@ -216,7 +216,7 @@ func (s *seat) hurdleNote(status election.Status, out election.Outlook) string {
 // unfitNotes say why another member is left out.
 var unfitNotes = map[election.Unfit]string{
 	election.UnfitLeft:     "it has left",
-	election.UnfitPart:     "it does not stand: its role is %s",
+	election.UnfitPart:     "it cannot lead: its role is %s",
 	election.UnfitRoster:   "it is not in the roster: it was forgotten, or never taken in",
 	election.UnfitSilent:   "it is not heard",
 	election.UnfitLost:     "it led, fell silent and was given up",

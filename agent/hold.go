@@ -112,7 +112,7 @@ func (s *seat) holdNotes(left time.Duration) (notes []string) {
 		notes = append(notes, s.lastLifeNote())
 	}
 	if left > 0 {
-		notes = append(notes, "this host stepped down and does not stand before "+
+		notes = append(notes, "this host stepped down and cannot lead before "+
 			wallClock().Add(left).Round(time.Second).Format(time.RFC3339)+"; bully-agent stand ends that")
 	}
 	return notes

@@ -56,7 +56,7 @@ func expectHeld(t *testing.T, h *testHost, want time.Duration) {
 	t.Helper()
 	s := h.agent.Status()
 	left := time.Duration(s.HoldDownMS) * time.Millisecond
-	if left > want || left < want-time.Minute || hasNote(s, "this host stepped down and does not stand before ") != (want > 0) {
+	if left > want || left < want-time.Minute || hasNote(s, "this host stepped down and cannot lead before ") != (want > 0) {
 		t.Errorf("hold-down of %v, want %v; notes %q", left, want, s.Notes)
 	}
 }

@@ -154,7 +154,7 @@ func (s *seat) requestHook(kind hooks.Kind, ended func(hooks.Result)) error {
 	case kind == hooks.BecomeLeader:
 		ev = s.again(kind, causeRequested, ev.Epoch, 0)
 	case kind == hooks.LoseLeadership && (status.State == election.Lead || status.State == election.Stopping || status.State == election.Claiming):
-		return refusedHook("step-down runs it in order", "this host leads, or is about to: the lose-leadership hook would run under a leadership that goes on")
+		return refusedHook("step-down runs it cleanly", "this host leads, or is about to: the lose-leadership hook would run under a leadership that goes on")
 	case kind == hooks.LoseLeadership:
 		epoch, ok := s.lastReign()
 		if !ok {

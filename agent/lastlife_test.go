@@ -12,7 +12,7 @@ import (
 	"github.com/bully-agent/bully-agent/wire"
 )
 
-const notYet = "this host does not stand yet: the lose-leadership hook of epoch 1, which its last run owes, has not ended"
+const notYet = "this host cannot lead yet: the lose-leadership hook of epoch 1, which its last run left, has not ended"
 
 // bothHang runs a test for both that may hang when the last life's leadership is ended.
 func bothHang(t *testing.T, test func(t *testing.T, where string)) {
@@ -133,7 +133,7 @@ func TestAHoldDownBesideTheLastLife(t *testing.T) {
 			time.Sleep(2 * time.Hour)
 			c.agrees(low)
 			expectHeld(c.t, top, 0)
-			if s := top.agent.Status(); !hasNote(s, "this host does not stand yet: ") {
+			if s := top.agent.Status(); !hasNote(s, "this host cannot lead yet: ") {
 				c.t.Errorf("notes %q", s.Notes)
 			}
 			goOn()
@@ -218,7 +218,7 @@ func TestNoKeeperBesideTheLastLife(t *testing.T) {
 		goOn := h.hooks.hang(atRecover)
 		c.start(h)
 		time.Sleep(10 * time.Second)
-		if s := h.agent.Status(); !hasNote(s, "this host does not stand yet: its keeper does not run yet") {
+		if s := h.agent.Status(); !hasNote(s, "this host cannot lead yet: its keeper does not run yet") {
 			t.Errorf("notes %q", s.Notes)
 		}
 		goOn()

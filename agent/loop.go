@@ -72,7 +72,7 @@ func (a *agent) loop() error {
 			a.dump()
 		case <-stop:
 			stop, a.pulse.isStopping = nil, true
-			a.log.Info("stopping in order")
+			a.log.Info("stopping cleanly")
 			s.command(election.Command{Verb: election.Leave}, func(error) { close(left) })
 		case <-left:
 			left = nil

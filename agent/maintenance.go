@@ -148,7 +148,7 @@ func (s *seat) maintenanceNotes(status election.Status) []string {
 	if until := s.state.maintenance.end.until; !until.IsZero() {
 		text += " until " + until.Round(time.Second).Format(time.RFC3339)
 	}
-	return []string{text + ", so this host does not stand; bully-agent maintenance off ends that"}
+	return []string{text + ", so this host cannot lead; bully-agent maintenance off ends that"}
 }
 
 // controlMaintenance is how clients see it; nil: there is none.

@@ -47,7 +47,7 @@ func TestMaintenance(t *testing.T) {
 		c.start(top)
 		time.Sleep(time.Minute)
 		c.agrees(low)
-		if s := top.agent.Status(); s.Maintenance == nil || !hasNote(s, "in maintenance (kernel upgrade), so this host does not stand") {
+		if s := top.agent.Status(); s.Maintenance == nil || !hasNote(s, "in maintenance (kernel upgrade), so this host cannot lead") {
 			t.Errorf("notes %q", s.Notes)
 		}
 		if err := top.order("maintenance", off); err != nil {

@@ -75,7 +75,7 @@ func (t *tally) whyNoLeader(status election.Status) string {
 	case status.State == election.Start:
 		return whyListening
 	case onlyWatches(status):
-		return "this host does not stand, and hears nobody who leads"
+		return "this host cannot lead, and hears nobody who leads"
 	}
 	return "an election is under way"
 }

@@ -14,7 +14,7 @@ var explainCommand = command{
 
 		With --if it plays what would happen in a simulation of this cluster, with its members, settings and round trips, many
 		times: "kill NAME" (the agent's process ends, as after kill -9), "NAME dies" (its host goes off), "cut NAME" (its cable
-		carries nothing any more), "stop NAME" (in order), "freeze NAME". The time is from then until another leads; its
+		carries nothing any more), "stop NAME" (cleanly), "freeze NAME". The time is from then until another leads; its
 		become-leader hook is not counted. A lose-leadership hook counts where others wait for its end.`,
 	examples: []string{program + " explain", program + " explain beta", program + ` explain --if "alpha dies"`, program + ` explain --if "stop beta" --lose-hook 2s`},
 	options: []option{

@@ -55,7 +55,7 @@ var tasks = []struct {
 		"higher priority takes over again after `preempt_delay`, unless it is in `maintenance`.",
 		[]string{"bully-agent handover --to beta"}},
 	{"Make a host lead whenever it is up", "Give it a `priority` above the others' in agent.toml(5) (the default is 100), and reload. It takes " +
-		"over from whoever leads, in order, after `preempt_delay`.",
+		"over from whoever leads, cleanly, after `preempt_delay`.",
 		[]string{"bully-agent reload"}},
 	{"Keep a host from leading", "For a while, or until it may again; both outlive restarts. A host that leads hands over first.",
 		[]string{"bully-agent step-down --for 10m", "bully-agent stand", "bully-agent maintenance on --reason 'kernel upgrade'", "bully-agent maintenance off"}},
@@ -114,7 +114,7 @@ var places = []struct{ path, what string }{
 
 // signals are those of run.
 var signalMeanings = []struct{ name, means string }{
-	{"TERM, INT", "Stop in order: hand over, run the lose hook, leave. A second one stops at once."},
+	{"TERM, INT", "Stop cleanly: hand over, run the lose hook, leave. A second one stops at once."},
 	{"HUP", "Read the configuration again; an invalid one changes nothing. `bully-agent reload` does the same, and says what came of it."},
 	{"USR1", "Write the state to the log."},
 }
@@ -197,7 +197,7 @@ func commandPage(cmd command, e manual.Edition) *manual.Page {
 		p.Verbatim(cmd.examples...)
 	}
 	p.Heading("EXIT STATUS")
-	p.Paragraphs("That of all commands, see bully-agent(1), but for what is said above.")
+	p.Paragraphs("That of all commands, see bully-agent(1), except what is said above.")
 	seeAlso(p, "bully-agent(1)", "agent.toml(5)")
 	return p
 }

@@ -258,7 +258,7 @@ func (c *Client) explain(ctx context.Context, err error) error {
 	case errors.Is(err, fs.ErrPermission):
 		hint = "run it as root or as the agent's user"
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		cause, hint = fmt.Errorf("no answer within %v", c.patience), "is the agent stopped or overloaded, or does it run the lose hook that it owed when it was started?"
+		cause, hint = fmt.Errorf("no answer within %v", c.patience), "is the agent stopped or overloaded, or does it run the lose hook that its last run left?"
 	}
 	return fmt.Errorf("%w at %s: %w: %s", ErrUnreachable, c.path, cause, hint)
 }

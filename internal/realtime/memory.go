@@ -19,7 +19,7 @@ func lockMemory() string {
 	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit); err != nil {
 		return "not locked: " + err.Error()
 	}
-	flags, said := unix.MCL_CURRENT|unix.MCL_ONFAULT, "locked, but for what was added since the start"
+	flags, said := unix.MCL_CURRENT|unix.MCL_ONFAULT, "locked, except what was added since the start"
 	if limit.Cur == unix.RLIM_INFINITY {
 		flags, said = flags|unix.MCL_FUTURE, "locked"
 	}

@@ -99,7 +99,7 @@ func (h *host) wholeLog() []byte {
 // runLine is the keeper's of a lose hook that starts, with the time that it has, or that
 // has used it up; or one of a host that leads again, or whose agent was told to stop.
 var runLine = regexp.MustCompile(`hook (?:started|failed): epoch=(\d+) hook=lose-leadership (?:.* timeout=(\S+)|err="timed out )` +
-	`|hook (?:started|dropped): .*(hook=become-leader)|(stopping in order)|(agent started)`)
+	`|hook (?:started|dropped): .*(hook=become-leader)|(stopping cleanly)|(agent started)`)
 
 // overrun gives the leaderships whose lose hook was ended by the end of the lease though
 // it had the time that it is promised where there is room; true: and it was started once
@@ -157,7 +157,7 @@ func TestOverrun(t *testing.T) {
 		redo    = "[INFO]  keeper: hook started: epoch=7 hook=lose-leadership cause=lease-expired seq=3 attempt=2 timeout=30s\n"
 		leads   = "[INFO]  keeper: hook started: epoch=9 hook=become-leader cause=leader-failed seq=3 attempt=1 timeout=30s\n"
 		dropped = "[INFO]  keeper: hook dropped: hook=become-leader epoch=9 cause=leader-failed\n"
-		stops   = "[INFO]  stopping in order\n"
+		stops   = "[INFO]  stopping cleanly\n"
 		starts  = "[INFO]  agent started: member=a\n"
 	)
 	for _, tt := range []struct {

@@ -67,7 +67,7 @@ func TestASlowLoseHookSilencesNoVoter(t *testing.T) {
 			s, err := best.status()
 			must(t, err)
 			if !slices.ContainsFunc(s.Notes, func(n string) bool {
-				return strings.Contains(n, "does not stand yet: the lose-leadership hook of epoch 1")
+				return strings.Contains(n, "cannot lead yet: the lose-leadership hook of epoch 1")
 			}) {
 				t.Errorf("%s does not say why it does not stand: %q", best, s.Notes)
 			}
