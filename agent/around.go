@@ -33,12 +33,15 @@ func (a *agent) departed(id wire.ID, incarnation uint32) { a.members().MarkLeft(
 // other is gone; refused for good, it stops.
 func (a *agent) clash(e election.Conflict, incarnation uint32) {
 	const message = "another agent has the same id: one state directory was copied from the other"
-	a.event(control.Event{Type: "warning", Cause: string(election.SameID), Text: e.String()})
 	if !e.Refuse {
 		a.members().SetIncarnation(incarnation)
-		a.log.Error(message+"; this one goes on, the other must not", "addr", e.Other)
+		if a.isRare("clash", e.Other) { // a service manager starts the copy again every few seconds
+			a.event(control.Event{Type: "warning", Cause: string(election.SameID), Text: e.String()})
+			a.log.Error(message+"; this one goes on, the other must not", "addr", e.Other)
+		}
 		return
 	}
+	a.event(control.Event{Type: "warning", Cause: string(election.SameID), Text: e.String()})
 	if !e.Final {
 		a.log.Error(message+"; this one stands aside, and looks again every few seconds", "addr", e.Other)
 		return
@@ -57,14 +60,21 @@ func (a *agent) event(e control.Event) {
 
 // warnRarely logs a warning at most once a minute for each set of arguments.
 func (a *agent) warnRarely(message string, args ...any) {
+	if a.isRare(message, args...) {
+		a.log.Warn(message, args...)
+	}
+}
+
+// isRare reports whether this was not said within the last minute; then it is to be said now.
+func (a *agent) isRare(message string, args ...any) bool {
 	key := fmt.Sprint(message, args)
 	now := a.cfg.Now()
 	if now.Before(a.quietAt[key]) {
-		return
+		return false
 	}
 	if len(a.quietAt) > 256 {
 		clear(a.quietAt) // bounded whatever others send
 	}
 	a.quietAt[key] = now.Add(time.Minute)
-	a.log.Warn(message, args...)
+	return true
 }

@@ -661,6 +661,19 @@ func TestCase7NobodyEndsForANamesake(t *testing.T) {
 	}
 }
 
+// Of three copies of one state directory the third is started again and again. Who stands aside for the first hears by gossip
+// of lives of the third that have ended: their silence does not bring it back beside the first, which leads.
+func TestWhoStandsAsideWaitsForThatOneAlone(t *testing.T) {
+	s := forgeable(t, 1, 2, 3)
+	s.playsNamesake(0, 4242, wire.Following)
+	s.expectsSome("same id at 10.0.0.9:7950 standing aside")
+	s.forgets()
+	s.happens(MemberChanged{Member: Member{ID: hostID(1), Addr: (&host{number: 8}).addr(), Nonce: 4243, Incarnation: 1, Status: Alive}})
+	s.waits(lookAgain - time.Second)
+	s.expects()
+	s.is(Observe)
+}
+
 // The namesake goes while an operator is at work: no transition says so, and when the
 // operator is done this node stands. Who holds it to its word must have heard of it.
 func TestANamesakeGoesUnderAnotherBar(t *testing.T) {

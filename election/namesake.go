@@ -30,9 +30,10 @@ const maxLead = 1000
 
 // onNamesake takes word of a member with our own id. It may be our former life,
 // which the failure detector has not given up yet: only an answer proves that
-// somebody is there.
+// somebody is there. While this node stands aside for one, no word of another takes its place: that one may be a life that
+// has ended, and its silence would be taken for the end of the one that is there.
 func (n *Node) onNamesake(m Member) {
-	if m.Nonce == n.cfg.Nonce || m.Status != Alive || !n.mayBeCopy(m.Incarnation) {
+	if n.refused || m.Nonce == n.cfg.Nonce || m.Status != Alive || !n.mayBeCopy(m.Incarnation) {
 		return
 	}
 	isAsked := n.namesake != nil && n.namesake.Nonce == m.Nonce &&
