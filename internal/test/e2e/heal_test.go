@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/bully-agent/bully-agent/internal/lab/netlab"
 )
 
 // healBound is what a client may miss of an address after a heal. It is 0.1 s mostly; without an announcement a Linux client asks
@@ -18,6 +20,11 @@ func TestNeighboursLearnWhoStaysAtAHeal(t *testing.T) {
 	l := newLAN(t, 4, "--preempt", "never")
 	l.hasRoomToLetGo()
 	l.mayOverlap("available mode: each part of a torn network has a leader")
+	for _, h := range l.hosts { // one that goes must not pass on what the client sends it
+		must(t, h.command("sysctl", "-qw", "net.ipv4.ip_forward=0", "net.ipv4.conf.all.forwarding=0", "net.ipv4.conf.eth0.forwarding=0").Run())
+	}
+	// With a hardware address that changes with its ports the switch would forget all neighbours.
+	l.ip(l.net.Switch(), "link set dev "+netlab.Bridge+" address 02:00:5e:10:00:fe")
 	v := newVirtual(l, ipv4)
 	l.start()
 	goes := l.agree()
