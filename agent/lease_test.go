@@ -54,7 +54,7 @@ func TestTheLeaseIsShown(t *testing.T) {
 		news := 0
 		for end := time.Now().Add(4 * time.Second); time.Now().Before(end); news++ {
 			l, newer := top.agent.Lease()
-			if !mayAct(l) || l.RemainMS < 200 {
+			if !mayAct(l) || l.RemainMS < 140 {
 				t.Fatalf("a healthy leader shows %+v", l)
 			}
 			<-newer

@@ -86,8 +86,9 @@ type Config struct {
 	// silent leader sooner and costs N−1 datagrams each. Default 50 ms.
 	Heartbeat time.Duration
 	// Lease is L: a leader that too few acknowledged for this long lets go,
-	// and others wait as long before they take over. Default 400 ms; at least
-	// four heartbeats and more than two stop budgets.
+	// and others wait as long before they take over. Where round trips are short
+	// it is ShortestLease. Default 400 ms; at least four heartbeats and more than
+	// two stop budgets.
 	Lease time.Duration
 	// StopBudget is how long before the lease's end a leader without
 	// acknowledgements steps down, so that its lose hook has ended by then.

@@ -198,7 +198,7 @@ func (n *Node) onSignOfLife(f *wire.Frame) {
 // in the very life, is still one.
 func (n *Node) onLeaderAnswered(f *wire.Frame) {
 	if f.Standing == wire.Leading && f.Epoch == n.epoch {
-		n.lastFromLeader = n.now
+		n.heardOwner(n.cfg.ShortestLease())
 		n.becomeFollower(HeardLeader)
 		n.armSuspicion(n.lastFromLeader.Add(n.suspectTimeout()))
 		return

@@ -417,7 +417,7 @@ func TestMended27_TheHoldDownEndsWithinALease(t *testing.T) {
 	w.kill(w.host(2))
 	for silent := w.now; len(w.ascents) == 2 && w.now.Sub(silent) < 2*time.Second; {
 		w.runFor(time.Millisecond)
-		if gap := w.now.Sub(silent); len(w.ascents) > 2 && gap < 340*time.Millisecond {
+		if gap := w.now.Sub(silent); len(w.ascents) > 2 && gap < 200*time.Millisecond {
 			t.Errorf("%v leads %v after the last sign of life:\n%s", w.ascents[2].Leader.Short(), gap, w.trace.String())
 		}
 	}

@@ -115,8 +115,9 @@ func (n *Node) accept(p *peer, f *wire.Frame) {
 		n.onSuperseded(f.Epoch)
 	}
 	isNew := n.recognise(f.Epoch)
-	n.lastFromLeader = n.now
-	if n.renewPromise(f.Epoch) || isNew {
+	asked := n.askedFor(f)
+	n.heardOwner(asked)
+	if n.renewPromise(f.Epoch, asked) || isNew {
 		n.save()
 	}
 	if isNews {
@@ -140,6 +141,9 @@ func (n *Node) accept(p *peer, f *wire.Frame) {
 func (n *Node) recognise(e wire.Epoch) (mustSave bool) {
 	n.raiseCounter(e.Counter)
 	n.waits = n.waits || e != n.epoch // it may have asked for it (M26), until it is heard itself
+	if e != n.epoch {
+		n.ownerActs = time.Time{}
+	}
 	n.epoch, n.leaderKnown, n.abandonedEpoch = e, true, wire.Epoch{}
 	if e.Compare(n.saved.Accepted) <= 0 {
 		return false

@@ -17,6 +17,8 @@ type reign struct {
 	accepted   wire.Epoch // what was accepted before the claim
 	lease      lease.Lease
 	lastBeat   time.Time
+	length     time.Duration // what its heartbeats ask for
+	fullUntil  time.Time     // until when that is the whole lease, whatever the round trips are
 	leaseShown time.Time     // what the last LeaseUntil said
 	need       int           // acknowledgements needed, as of the last look
 	grant      time.Duration // what was asked for with the claim
@@ -56,8 +58,9 @@ func (n *Node) beat() {
 	n.timers.arm(beatTimer, n.now.Add(n.cfg.Heartbeat))
 	n.seekRelief()
 	n.leaveWill()
+	n.chooseLength()
 	if n.isQuorum() {
-		n.bind(n.reign.epoch, n.cfg.Lease) // self is a voter (M4)
+		n.bind(n.reign.epoch, n.reign.length) // self is a voter (M4)
 	}
 	n.sendBeats()
 	n.awaitAcks()
@@ -107,11 +110,16 @@ func (n *Node) heartbeatAudience() []*peer {
 	return out
 }
 
-func (n *Node) sendHeartbeat(p *peer, interval time.Duration) { n.sendTo(p, n.heartbeat(interval)) }
+func (n *Node) sendHeartbeat(p *peer, interval time.Duration) { n.tellBeat(p, n.heartbeat(interval)) }
+
+func (n *Node) tellBeat(p *peer, f wire.Frame) {
+	p.waits.ask(spanOf(f.Lease))
+	n.sendTo(p, f)
+}
 
 func (n *Node) heartbeat(interval time.Duration) wire.Frame {
 	return wire.Frame{Kind: wire.Heartbeat, Flags: wire.Active | wire.AckReq | n.waitFlag(), Epoch: n.reign.epoch,
-		Lease: millis(n.cfg.Lease), Interval: millis(interval), RosterVersion: n.saved.Roster.Version}
+		Lease: millis(n.reign.length), Interval: millis(interval), RosterVersion: n.saved.Roster.Version}
 }
 
 // onHeartAck renews the lease from the moment that the acknowledged heartbeat
@@ -120,6 +128,9 @@ func (n *Node) onHeartAck(p *peer, f *wire.Frame) {
 	if f.Epoch != n.reign.epoch || (n.state != Lead && n.state != Stopping) {
 		n.count("late-ack")
 		return
+	}
+	if _, isKnown := p.sentTime(f.EchoSeq); isKnown {
+		p.noteWaits(f.EchoSeq)
 	}
 	n.onAcknowledged(p, f.EchoSeq)
 	n.onRosterFlags(p, f.AckFlags)
@@ -139,7 +150,7 @@ func (n *Node) onAcknowledged(p *peer, seq uint32) {
 	if !p.mayAcknowledge() {
 		return // needAcks counts none of them either
 	}
-	n.reign.lease.Renew(p.ID, sent, p.worth(seq))
+	n.reign.lease.Renew(p.ID, sent, n.counts(p.worth(seq)))
 }
 
 // needAcks is m of protocol 4.5, counted against who is there (M11). The
@@ -216,7 +227,7 @@ func (n *Node) leaseEnd() time.Time {
 	if need := n.needAcks(); need > 0 {
 		return n.reign.lease.End(need)
 	}
-	return n.reign.lastBeat.Add(lease.LeaderLength(n.cfg.Lease))
+	return n.reign.lastBeat.Add(lease.LeaderLength(n.counts(n.reign.length)))
 }
 
 // holdsLease: the lease of this state can run out.

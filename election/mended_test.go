@@ -165,7 +165,7 @@ func TestMended11_IsolatedOrDeaf(t *testing.T) {
 		n.actors[2] = &actor{s: n, number: 2, incarnation: 1, nonce: 2000}
 		n.happens(MemberChanged{n.actor(2).member(Alive)})
 		n.expects()
-		n.waits(250 * time.Millisecond)
+		n.waits(140 * time.Millisecond) // the shortest lease, less the stop budget
 		n.expects()
 		n.is(Lead)
 	})

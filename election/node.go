@@ -31,6 +31,7 @@ type Node struct {
 	epoch          wire.Epoch
 	leaderKnown    bool
 	lastFromLeader time.Time  // last frame of the epoch's owner itself: first-hand only (M1)
+	ownerActs      time.Time  // until when the epoch's owner may act, as far as it was heard
 	followedAt     time.Time  // when the epoch was accepted or told
 	abandonedEpoch wire.Epoch // the epoch given up in this contest: hearsay does not revive it
 	lostLeader     life       // the leader given up, until it is heard again
@@ -301,9 +302,9 @@ func (n *Node) Status() Status {
 // lease from what it sent, this node from what it received. A voter may be bound to
 // it for longer.
 func (n *Node) takeoverEnd() time.Time {
-	last := n.lastFromLeader
-	if last.IsZero() {
-		last = n.followedAt
+	end := n.ownerActs
+	if n.lastFromLeader.IsZero() {
+		end = n.followedAt.Add(lease.WaitLength(n.cfg.Lease))
 	}
-	return later(last.Add(lease.WaitLength(n.cfg.Lease)+n.cfg.TakeoverDelay), n.boundUntil(n.epoch.Owner))
+	return later(end.Add(n.cfg.TakeoverDelay), n.boundUntil(n.epoch.Owner))
 }

@@ -36,6 +36,7 @@ type peer struct {
 	probedAt     time.Time // when its last question about us that is outside the window was answered
 	unseen       bool      // the failure detector has not seen this life yet: only its frames tell of it
 	repeats      repeats   // of the last heartbeat to it
+	waits        waits     // for how long it waits, if we lead and fall silent
 }
 
 // numbers are what was taken of one life.

@@ -61,14 +61,15 @@ func (n *Node) bind(e wire.Epoch, length time.Duration) { n.promise.Bind(e, n.no
 
 // renewPromise: the leader that this voter follows is heard. It reports whether
 // something that a restart must not forget is to be saved, before the
-// acknowledgement goes out.
-func (n *Node) renewPromise(e wire.Epoch) (mustSave bool) {
+// acknowledgement goes out. The disk has the whole lease, whatever was asked for: the
+// next heartbeat may ask for all of it, and is not to wait for a disk.
+func (n *Node) renewPromise(e wire.Epoch, asked time.Duration) (mustSave bool) {
 	if !n.isQuorum() {
 		return false
 	}
 	mustSave = n.bindsFor(n.cfg.Lease) > n.saved.LongestPromise || e.Counter > n.onDisk || n.unsaved
 	n.saved.LongestPromise = max(n.saved.LongestPromise, n.bindsFor(n.cfg.Lease))
-	n.bind(e, n.cfg.Lease)
+	n.bind(e, asked)
 	return mustSave
 }
 

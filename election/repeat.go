@@ -63,7 +63,7 @@ func (n *Node) lenders() []*peer {
 // sent after that would prolong promises to a leader that has let go.
 func (n *Node) repeatBeat() {
 	if n.isQuorum() {
-		n.bind(n.reign.epoch, n.cfg.Lease) // as each copy renews the others' promises
+		n.bind(n.reign.epoch, n.reign.length) // as each copy renews the others' promises
 	}
 	for _, p := range n.peers {
 		if p.repeats.at.IsZero() || n.now.Before(p.repeats.at) {
@@ -72,7 +72,7 @@ func (n *Node) repeatBeat() {
 		f := n.heartbeat(n.cfg.Heartbeat)
 		f.Flags |= wire.Retx
 		f.Late = millis(n.now.Sub(n.reign.lastBeat))
-		n.sendTo(p, f)
+		n.tellBeat(p, f)
 		p.repeats.made++
 		p.repeats = p.repeats.next(n.now, p.rtt.timeout())
 	}

@@ -159,7 +159,7 @@ func (n *Node) becomeClaimant(cause Cause) {
 	n.save()
 	prior := n.epoch
 	n.epoch, n.leaderKnown = wire.Epoch{Counter: n.saved.MaxCounter, Owner: n.cfg.ID}, false
-	n.reign = newReign(n.epoch, prior, n.cfg.Lease)
+	n.reign = newReign(n.epoch, prior, n.cfg.ShortestLease())
 	n.reign.priorVote, n.reign.accepted = priorVote, n.saved.Accepted
 	n.reign.mintedAt = n.steps
 	n.contest.isolated, n.contest.canvass = false, nil
@@ -175,6 +175,10 @@ func (n *Node) becomeLeader() {
 	n.cancelRound()
 	n.contest, n.abandonedEpoch, n.leaderKnown = contest{}, wire.Epoch{}, true
 	n.lastFromLeader = time.Time{}
+	n.reign.fullUntil = n.now.Add(fullBeats * n.cfg.Heartbeat)
+	for _, p := range n.peers {
+		p.waits = waits{}
+	}
 	n.reign.need = n.needAcks() // these have acknowledged: nothing to forgive
 	n.enter(Lead, cause)
 	n.beat()

@@ -33,7 +33,7 @@ func WaitLength(nominal time.Duration) time.Duration {
 // no acknowledgements. It belongs to one leadership; a new one starts afresh,
 // since an expired lease is never revived by late acknowledgements.
 type Lease struct {
-	// Length is the nominal lease length; all members agree on it.
+	// Length is what Forgive gives: the least for which any member waits.
 	Length time.Duration
 
 	expiry  map[wire.ID]time.Time
@@ -41,7 +41,7 @@ type Lease struct {
 	scratch []time.Time `pack:"-"` // End's, kept because it is asked at every frame
 }
 
-// New gives a lease of the nominal length, without acknowledgements.
+// New gives a lease that forgives for this length, without acknowledgements.
 func New(length time.Duration) Lease {
 	return Lease{Length: length, expiry: make(map[wire.ID]time.Time)}
 }

@@ -130,8 +130,8 @@ func (w *World) lateness(m *machine) int64 {
 		return 0
 	}
 	if !w.raging {
-		room := (w.base.Lease - w.base.StopBudget - w.base.Heartbeat*3/2) / 3
-		late = min(late, w.base.Lease/6, max(room, 0))
+		room := (w.base.ShortestLease() - w.base.StopBudget - w.base.Heartbeat*3/2) / 3
+		late = min(late, w.base.ShortestLease()/6, max(room, 0))
 	}
 	return int64(late) * int64(m.number) / int64(w.size)
 }

@@ -1,0 +1,119 @@
+package election
+
+import (
+	"time"
+
+	"github.com/bully-agent/bully-agent/election/lease"
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// The lease follows the round trip (M38): a heartbeat asks for five eighths of the
+// configured lease where round trips are a LAN's, and for more, up to all of it, where
+// they are longer. Each acknowledgement is worth what that heartbeat asked for. So a host
+// that is cut off is replaced sooner, and bad weather deposes nobody.
+
+// ShortestLease is the least that a heartbeat asks for: five eighths of the lease, but no
+// less than five heartbeats, nor than three beside the stop budget, or the loss of a single
+// one would depose a leader; and never more than the lease.
+func (c Config) ShortestLease() time.Duration {
+	return min(c.Lease, max(5*c.Lease/8, 5*c.Heartbeat, c.StopBudget+3*c.Heartbeat))
+}
+
+// fallTime is in what time what is asked for falls from the whole lease to the shortest.
+// It rises at once: weather that comes in gusts would depose a leader with each.
+const fallTime = 10 * time.Second
+
+// fullBeats is for how many heartbeats a new leader asks for the whole lease: until their
+// acknowledgements have come it may know round trips from long ago alone. Arbitrary.
+const fullBeats = 2
+
+// chooseLength sets what the next heartbeats ask for.
+func (n *Node) chooseLength() {
+	r, shortest := &n.reign, n.cfg.ShortestLease()
+	if n.now.Before(r.fullUntil) {
+		r.length = n.cfg.Lease
+		return
+	}
+	if !r.fullUntil.IsZero() {
+		r.fullUntil, r.length = time.Time{}, shortest
+	}
+	fall := time.Duration(float64(n.cfg.Lease-shortest) * float64(n.cfg.Heartbeat) / float64(fallTime))
+	r.length = min(n.cfg.Lease, max(n.lengthFor(shortest), r.length-fall))
+}
+
+// lengthFor is the shortest lease and four times as much as the RTO of the slowest follower
+// whose acknowledgement is the lease is longer than a LAN's. Two cover the round trip, and
+// two that the fewer repetitions fit between two heartbeats, the longer it is.
+func (n *Node) lengthFor(shortest time.Duration) time.Duration {
+	slowest := rtoFloor
+	for _, p := range n.lenders() {
+		slowest = max(slowest, p.rtt.timeout())
+	}
+	return shortest + 4*(slowest-rtoFloor)
+}
+
+// askedFor is for how long a frame of the leader's asks to be followed. Only a heartbeat
+// can ask for less than the lease; no member asks for less than the shortest.
+func (n *Node) askedFor(f *wire.Frame) time.Duration {
+	if f.Kind != wire.Heartbeat {
+		return n.cfg.Lease
+	}
+	return min(max(spanOf(f.Lease), n.cfg.ShortestLease()), n.cfg.Lease)
+}
+
+// heardOwner: the epoch's owner was heard itself, and may act for that long. What it
+// asked for before is never shortened: it may count on that.
+func (n *Node) heardOwner(asked time.Duration) {
+	n.lastFromLeader = n.now
+	n.ownerActs = later(n.ownerActs, n.now.Add(lease.WaitLength(asked)))
+}
+
+// In available mode nobody owes the leader a promise: another waits from its own last
+// heartbeat, for what that one asked. So a leader counts an acknowledgement for no longer
+// than each of the others waits that may take over. Let p have acknowledged the heartbeat
+// k. Whatever it heard last, it waits for what k or one after k asks, and it never waits
+// for less than before. So p.waits, the least that was asked of it from k on, is a bound,
+// and the lease counts for the least of all p.waits. A rise counts once all have
+// acknowledged it. In quorum mode voters are bound by what each acknowledged itself.
+
+// waits is the least for which a follower waits when its leader falls silent, as far as
+// the leader knows. The zero value is the whole lease: it has heard no heartbeat yet.
+type waits struct {
+	least time.Duration
+	acked uint32 // newest heartbeat that it acknowledged
+	any   bool   // it has acknowledged one
+}
+
+// ask notes that a heartbeat is sent that asks for that much.
+func (w *waits) ask(length time.Duration) {
+	if w.least == 0 || length < w.least {
+		w.least = length
+	}
+}
+
+// noteWaits takes p's acknowledgement of the heartbeat seq.
+func (p *peer) noteWaits(seq uint32) {
+	w := &p.waits
+	if w.any && int32(seq-w.acked) < 0 {
+		return // it has acknowledged a newer one
+	}
+	*w = waits{acked: seq, any: true}
+	for s := seq; int32(p.seq-s) >= 0; s++ {
+		if sent := p.sent[s%uint32(len(p.sent))]; sent.seq == s && sent.worth > 0 {
+			w.ask(sent.worth)
+		}
+	}
+}
+
+// counts is what an acknowledgement is worth to this leader that asked for that much.
+func (n *Node) counts(asked time.Duration) time.Duration {
+	if n.isQuorum() {
+		return asked
+	}
+	for _, p := range n.peers {
+		if p.waits.least > 0 && p.mayAcknowledge() && n.presumedAlive(p) && !n.isGone(p) {
+			asked = min(asked, p.waits.least)
+		}
+	}
+	return asked
+}
