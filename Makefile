@@ -71,8 +71,8 @@ soak: build ## faults at random in both modes, with an attacker among them, for 
 	BULLY_E2E=long BULLY_SOAK=$(FOR) $(GO) test -count=1 -timeout 0 -v -run '^TestTrustUnderChaos$$' ./internal/test/e2e
 
 ROW ?=
-figures: ## what the agents are built to, measured in network namespaces: fifty minutes as root on a quiet machine
-	BULLY_FIGURES=1 $(GO) test -count=1 -timeout 90m -v -run 'TestFigures/^$(ROW)' ./internal/lab
+figures: ## what the agents are built to, measured in network namespaces: three hours as root on a quiet machine
+	BULLY_FIGURES=1 $(GO) test -count=1 -timeout 240m -v -run 'TestFigures/^$(ROW)' ./internal/lab
 
 beside: ## failover beside keepalived and ucarp, in rounds that take turns, with its chart: a quarter of an hour as root on a quiet machine
 	BULLY_FIGURES=1 BULLY_CHART=$(CURDIR)/docs/failover.svg $(GO) test -count=1 -timeout 60m -v -run 'TestBeside$$' ./internal/lab
