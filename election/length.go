@@ -7,7 +7,7 @@ import (
 	"github.com/bully-agent/bully-agent/wire"
 )
 
-// The lease follows the round trip (M38): a heartbeat asks for five eighths of the
+// The lease follows the round trip (M39): a heartbeat asks for five eighths of the
 // configured lease where round trips are a LAN's, and for more, up to all of it, where
 // they are longer. Each acknowledgement is worth what that heartbeat asked for. So a host
 // that is cut off is replaced sooner, and bad weather deposes nobody.

@@ -35,7 +35,7 @@ func (s *story) asks(number int) time.Duration {
 
 // A new leader asks for the whole lease; once it has heard that its round trips are a
 // LAN's, for five eighths of it.
-func TestM38_ALeaseIsShortWhereRoundTripsAre(t *testing.T) {
+func TestM39_ALeaseIsShortWhereRoundTripsAre(t *testing.T) {
 	n := leading(t)
 	n.beats()
 	if got := n.asks(1); got != wholeLease {
@@ -52,7 +52,7 @@ func TestM38_ALeaseIsShortWhereRoundTripsAre(t *testing.T) {
 
 // What is asked for covers the RTO of the slowest voter that is there. It rises at once
 // and falls over ten seconds; a voter that has gone makes nobody wait.
-func TestM38_ALeaseCoversTheSlowest(t *testing.T) {
+func TestM39_ALeaseCoversTheSlowest(t *testing.T) {
 	n := voterOf(t, 3, Saved{}, 1, 2)
 	n.leadsVoters(1)
 	n.beatsFor(500*time.Millisecond, 1, 2)
@@ -84,7 +84,7 @@ func TestM38_ALeaseCoversTheSlowest(t *testing.T) {
 
 // A long stop budget makes the shortest lease longer, and a lease
 // of four heartbeats has nothing to spare.
-func TestM38_TheShortestLease(t *testing.T) {
+func TestM39_TheShortestLease(t *testing.T) {
 	const ms = time.Millisecond
 	for _, tc := range []struct{ lease, heartbeat, stop, want time.Duration }{
 		{400 * ms, 50 * ms, 0, 250 * ms},
@@ -111,7 +111,7 @@ func TestM38_TheShortestLease(t *testing.T) {
 
 // A voter is bound for as long as the heartbeat asks, and never for less than it was: the
 // leader counts on the longer promise.
-func TestM38_APromiseNeverShortens(t *testing.T) {
+func TestM39_APromiseNeverShortens(t *testing.T) {
 	n := voterOf(t, 1, Saved{}, 2, 3)
 	long, short := n.actor(3).heartbeat(1), n.actor(3).heartbeat(1)
 	short.Lease = 250
@@ -133,7 +133,7 @@ func TestM38_APromiseNeverShortens(t *testing.T) {
 
 // The disk has the whole lease, whatever was asked for: a voter that restarts within it
 // may have promised all of it with a heartbeat that came after the save.
-func TestM38_AfterARestartTheWholeLeaseIsWaitedOut(t *testing.T) {
+func TestM39_AfterARestartTheWholeLeaseIsWaitedOut(t *testing.T) {
 	n := voterOf(t, 1, Saved{}, 2, 3)
 	f := n.actor(3).heartbeat(1)
 	f.Lease = 250
@@ -145,7 +145,7 @@ func TestM38_AfterARestartTheWholeLeaseIsWaitedOut(t *testing.T) {
 
 // No frame shortens a follower's wait below the shortest lease, or lengthens it beyond
 // the whole one.
-func TestM38_WhatCanBeAskedFor(t *testing.T) {
+func TestM39_WhatCanBeAskedFor(t *testing.T) {
 	n := storyOf(t, 2, Config{}, 1, 3)
 	for ms, want := range map[uint32]time.Duration{0: shortestLease, 1: shortestLease, 300: 300 * time.Millisecond, 1 << 31: wholeLease} {
 		f := n.actor(3).heartbeat(1)
@@ -163,7 +163,7 @@ func TestM38_WhatCanBeAskedFor(t *testing.T) {
 
 // In available mode nobody has promised anything: a leader counts on more than the
 // shortest lease only when each of the others waits for that long.
-func TestM38_ARiseCountsOnceAllHaveAcknowledgedIt(t *testing.T) {
+func TestM39_ARiseCountsOnceAllHaveAcknowledgedIt(t *testing.T) {
 	n := leading(t)
 	n.beatsFor(500*time.Millisecond, 1, 2)
 	for _, number := range []int{1, 2} {
@@ -192,7 +192,7 @@ func TestM38_ARiseCountsOnceAllHaveAcknowledgedIt(t *testing.T) {
 }
 
 // A follower waits for what it was asked, and not for less because a late frame asks so.
-func TestM38_AFollowerNeverWaitsForLessThanBefore(t *testing.T) {
+func TestM39_AFollowerNeverWaitsForLessThanBefore(t *testing.T) {
 	n := storyOf(t, 2, Config{}, 1, 3)
 	n.follows(3, 1)
 	long, short := n.actor(3).heartbeat(1), n.actor(3).heartbeat(1)
@@ -215,7 +215,7 @@ func TestM38_AFollowerNeverWaitsForLessThanBefore(t *testing.T) {
 }
 
 // Weather that slowly gets worse, up to a round trip of 200 ms, deposes nobody.
-func TestM38_ALeaseFollowsTheRoundTrip(t *testing.T) {
+func TestM39_ALeaseFollowsTheRoundTrip(t *testing.T) {
 	for _, quorum := range []int{0, 5} {
 		w := newWorld(t, 5, Config{Expect: quorum, MinAcks: AutoMinAcks, Preempt: PreemptNever})
 		for _, h := range w.hosts {
@@ -235,7 +235,7 @@ func TestM38_ALeaseFollowsTheRoundTrip(t *testing.T) {
 
 // However the round trip changes, a leader that is cut off has let go when another
 // leads: in available mode nobody but the followers' own waiting keeps them apart.
-func TestM38_WhoIsCutOffHasLetGoFirst(t *testing.T) {
+func TestM39_WhoIsCutOffHasLetGoFirst(t *testing.T) {
 	both := 0
 	const cuts = 150
 	for cut := range cuts {
