@@ -215,6 +215,40 @@ func TestOKToStopKnowsWhoWasGivenUp(t *testing.T) {
 	}
 }
 
+// Who has said good-bye is no host that stays, from the moment at which its agent has ended: a script stops one host and asks
+// at once whether the next may be stopped, too.
+func TestOKToStopKnowsWhoHasLeft(t *testing.T) {
+	for _, expect := range []int{0, 3} {
+		for _, leaves := range []int{0, 1} { // n1, or n2, who is next in line
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t, 3)
+				for _, h := range c.hosts {
+					h.settings = func(cfg *Config) { cfg.Election.Expect = expect }
+					c.start(h)
+				}
+				top, gone, stays := c.hosts[2], c.hosts[leaves], c.hosts[1-leaves]
+				c.agrees(top)
+				time.Sleep(5 * time.Second)
+				gone.stop()
+				if err := <-gone.done; err != nil {
+					t.Fatal(err)
+				}
+				gone.agent = nil
+				for _, h := range []*testHost{stays, top} {
+					answer, err := h.agent.OKToStop(t.Context())
+					if err != nil || answer.Stay != 1 || answer.OK != (expect == 0) || answer.Leader == nil || answer.Leader.Name == gone.name {
+						t.Errorf("expect %d, %s has left, %s: %+v, error %v", expect, gone.name, h.name, answer, err)
+					}
+					if q := h.agent.Status().Quorum; expect > 0 && q.Have != 2 {
+						t.Errorf("%s has left, %s: %d voters answer", gone.name, h.name, q.Have)
+					}
+				}
+				c.stopAll()
+			})
+		}
+	}
+}
+
 // A state file that no version wrote is refused, whatever its maintenance says.
 func TestMaintenanceOnDisk(t *testing.T) {
 	whole := (&stateFile{identity: identity{Cluster: "test"}, maintenance: maintenance{isOn: true, reason: "x"}}).encode(election.Saved{})

@@ -225,7 +225,7 @@ func (t *tally) controlQuorum(status election.Status) *control.Quorum {
 	case status.Roster.Formed:
 		return &control.Quorum{Need: status.Quorum, Have: t.votersHere(status)}
 	case status.Roster.Version > 0:
-		return &control.Quorum{Need: len(status.Roster.IDs), Have: status.Heard}
+		return &control.Quorum{Need: len(status.Roster.IDs), Have: len(status.Heard)}
 	case status.Outside:
 		return &control.Quorum{Need: status.Quorum, Have: min(len(t.known.seen().electorate())-1, expect)}
 	}
@@ -235,17 +235,23 @@ func (t *tally) controlQuorum(status election.Status) *control.Quorum {
 // votersHere counts the voters of the roster that answer. A follower talks to its
 // leader alone: of the others it knows what the failure detector says, and when
 // they last answered that; and so it is with a host that watches, which asks nobody.
-func (t *tally) votersHere(status election.Status) int {
+// Who has said good-bye answers no more, however short a time ago it did.
+func (t *tally) votersHere(status election.Status) (here int) {
+	voters, answers := status.Roster.IDs, t.known.isHere
 	if (status.Leader.IsZero() && !onlyWatches(status)) || status.Leader == t.self {
-		return status.Heard
+		voters, answers = status.Heard, t.hasNotLeft
 	}
-	here := 0
-	for _, id := range status.Roster.IDs {
-		if t.known.isHere(id) {
+	for _, id := range voters {
+		if answers(id) {
 			here++
 		}
 	}
 	return here
+}
+
+func (t *tally) hasNotLeft(id wire.ID) bool {
+	m, known := t.known.seen().member(id)
+	return !known || m.Status != membership.Left
 }
 
 // onlyWatches: a witness, a host that stepped down, one with a full disk. Without

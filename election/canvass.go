@@ -183,7 +183,7 @@ func (n *Node) describeQuorum(s *Status) {
 	}
 	for _, id := range s.Roster.IDs {
 		if p := n.peer(id); id == n.cfg.ID || (p != nil && n.heardWithin(p, 2*n.cfg.Lease)) {
-			s.Heard++
+			s.Heard = append(s.Heard, id)
 		}
 	}
 }
