@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/doctor"
 	"github.com/bully-agent/bully-agent/internal/key"
@@ -18,7 +20,7 @@ import (
 var doctorCommand = command{
 	name: "doctor", usage: "look at this host from inside, and as the others see it",
 	about: `Takes some seconds: has the agent ask up to 16 members what they see of this host, time writes to its state directory, and
-		compare clocks, versions and settings; looks at hooks, keys and socket itself. One line for each thing, ok, warn or
+		compare clocks, versions and settings; looks at hooks, keys, socket and the clock's rate itself. One line for each thing, ok, warn or
 		FAIL, and below what to do. Exits 1 if there is a FAIL.`,
 	examples: []string{program + " doctor", program + " doctor --json"},
 	options:  []option{jsonOption, socketOption},
@@ -51,7 +53,7 @@ func (c *call) examine() ([]doctor.Line, error) {
 	if err != nil {
 		return nil, err
 	}
-	lines := doctor.Judge(found)
+	lines := append(doctor.Judge(found), rateLines()...)
 	hooks, err := client.Hooks(ctx)
 	if err != nil {
 		return nil, err
@@ -64,6 +66,16 @@ func (c *call) examine() ([]doctor.Line, error) {
 	lines = append(lines, keyLines(keys, time.Now())...)
 	lines = append(lines, c.sandboxLines(keys.UID)...)
 	return append(lines, socketLine(c.socketPath())), nil
+}
+
+// rateLines looks at the clock in this process, and says something only if its rate is wrong: the sandbox of the agent's
+// service (ProtectClock), or of a container, may refuse adjtimex.
+func rateLines() []doctor.Line {
+	var x unix.Timex // its Modes are 0: nothing is set
+	if _, err := unix.Adjtimex(&x); err != nil {
+		return nil
+	}
+	return doctor.ClockRate(int64(x.Tick), int64(x.Freq))
 }
 
 // hookLines looks at the commands as the agent does; an agent that has given up its rights has not.

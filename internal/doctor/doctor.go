@@ -40,6 +40,9 @@ const (
 	// leastMTU carries the longest sealed datagram over IPv6, with 48 bytes of headers, and so every other.
 	leastMTU = 1280
 
+	// maxSlew is ρ, in millionths: the leases of quorum mode bear clocks that run within it (docs/quorum.md).
+	maxSlew = 10_000
+
 	keyWarn = 365 * 24 * time.Hour // arbitrary: a key that nobody replaces is one that somebody has kept
 )
 
@@ -357,6 +360,22 @@ func Worst(lines []Line) Level {
 		}
 	}
 	return worst
+}
+
+// ClockRate warns where the kernel lets this host's clock run much faster or slower than its hardware does, by adjtimex's
+// tick (in µs, 100 a second) and freq (in millionths, times 2^16). Leases go by that clock as well.
+func ClockRate(tick, freq int64) []Line {
+	const ticks, whole = 100, 1 << 16
+	ppm := float64(tick*ticks-1_000_000) + float64(freq)/whole
+	if math.Abs(ppm) <= maxSlew {
+		return nil
+	}
+	than := "faster"
+	if ppm < 0 {
+		than = "slower"
+	}
+	return []Line{{Warn, "rate", fmt.Sprintf("a time service lets this host's clock run %.1f %% %s: leases bear 1 %%", math.Abs(ppm)/10_000, than),
+		"limit how fast it slews: maxslewrate 5000 in chrony's configuration (docs/quorum.md)"}}
 }
 
 // KeyAge judges one key by the day on which it was made.

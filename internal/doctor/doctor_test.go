@@ -159,6 +159,35 @@ func TestKeyAge(t *testing.T) {
 	}
 }
 
+// chrony slews by tick, in steps of 100 millionths, and by freq for the rest; the kernel's own loop by freq alone, which is
+// bounded by 500 millionths.
+func TestClockRate(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		tick, freq int64
+		want       string // empty: nothing
+	}{
+		{"nobody slews", 10000, 0, ""},
+		{"a crystal as usual", 10000, -1_500_000, ""},
+		{"the kernel's loop at its bound", 10000, 500 << 16, ""},
+		{"maxslewrate 5000", 9950, 0, ""},
+		{"just 1 %", 10100, 0, ""},
+		{"a little more", 10100, 1 << 16, "run 1.0 % faster"},
+		{"its crystal takes some back", 10101, -101 << 16, ""},
+		{"chrony's default, ahead", 10833, 21 << 16, "run 8.3 % faster"},
+		{"chrony's default, back", 9167, 0, "run 8.3 % slower"},
+	} {
+		lines := ClockRate(c.tick, c.freq)
+		switch {
+		case c.want == "" && len(lines) > 0:
+			t.Errorf("%s: %+v, want nothing", c.name, lines)
+		case c.want == "":
+		case len(lines) != 1 || lines[0].Level != Warn || !strings.Contains(lines[0].Text, c.want) || !strings.Contains(lines[0].Do, "maxslewrate"):
+			t.Errorf("%s: %+v, want a warning that says %q", c.name, lines, c.want)
+		}
+	}
+}
+
 func TestWorst(t *testing.T) {
 	if w := Worst([]Line{{Level: OK}, {Level: Fail}, {Level: Warn}}); w != Fail {
 		t.Error(w)
