@@ -33,6 +33,7 @@ type snapshot struct {
 // to the other hosts that this one has settled.
 func (a *agent) show(st *standing) {
 	a.noteBars(st)
+	a.view.roster = st.status.Roster
 	trouble, remedy := a.noteTrouble()
 	a.shown.Store(&snapshot{standing: st, members: a.controlMembers(st.status.Leader), notes: append(st.notes, a.notes()...),
 		waiting: a.waiting, isCut: a.isCut, addr: a.view.self.Addr.Addr(), trouble: trouble, remedy: remedy, at: a.cfg.Now(), checks: a.controlChecks()})

@@ -231,10 +231,10 @@ func maintained(reason string) string {
 	return "it is in maintenance (" + reason + ")"
 }
 
-// hasGivenUp: it led, and ended or fell silent.
+// hasGivenUp: it led and ended or fell silent, or its life has left its will.
 func (s *seat) hasGivenUp(id wire.ID) bool {
 	c, known := s.node.Candidate(id)
-	return known && c.Unfit == election.UnfitLost
+	return known && (c.Unfit == election.UnfitLost || c.Unfit == election.UnfitSilent)
 }
 
 // reasonsOf are another member's, as this node knows it.

@@ -96,20 +96,33 @@ func (a *agent) knowMembers() {
 	port.Know(addrs)
 }
 
-// isHere: the member is believed alive, is no rumour, and is not the leader that this node has given up: gossip notices
-// that seconds later.
-func (a *agent) isHere(id wire.ID) bool {
-	m, known := a.view.member(id)
-	return known && m.Status == membership.Alive && !a.isSilent(m) && !a.seat.hasGivenUp(id)
+// suspect is a member that gossip believes alive and that this agent has not heard for a while.
+const suspect = "suspect"
+
+// presence is a member's status as lists show it and as those who count take it. Gossip notices the end of a leader
+// seconds after this node has given that up, and knows of no suspicion.
+func (a *agent) presence(m membership.Member) string {
+	switch {
+	case m.Status != membership.Alive:
+	case a.seat.hasGivenUp(m.ID):
+		return membership.Dead.String()
+	case a.isSilent(m):
+		return suspect
+	}
+	return m.Status.String()
 }
 
-// controlMembers shows all members, this agent first. Who is silent is suspect.
+// isHere: the member is alive as lists show it.
+func (a *agent) isHere(id wire.ID) bool {
+	m, known := a.view.member(id)
+	return known && a.presence(m) == membership.Alive.String()
+}
+
+// controlMembers shows all members, this agent first.
 func (a *agent) controlMembers(leader wire.ID) []control.Member {
 	out := a.view.controlMembers(leader)
 	for i, m := range a.view.all() {
-		if a.isSilent(m) {
-			out[i].Status = "suspect"
-		}
+		out[i].Status = a.presence(m)
 	}
 	return out
 }
@@ -118,7 +131,7 @@ func (a *agent) controlMembers(leader wire.ID) []control.Member {
 func silent(members []control.Member) []string {
 	var names []string
 	for _, m := range members {
-		if m.Status == "suspect" {
+		if m.Status == suspect {
 			names = append(names, m.Name)
 		}
 	}

@@ -206,6 +206,9 @@ func TestOKToStopKnowsWhoWasGivenUp(t *testing.T) {
 				if err != nil || answer.Leader == nil || answer.Stay != 1 || answer.OK != (expect == 0) {
 					t.Errorf("expect %d, %s: %+v, error %v", expect, h.name, answer, err)
 				}
+				if m := seenBy(h, top); m.Status != "dead" || h.agent.Status().Alive != 2 {
+					t.Errorf("expect %d, %s lists it as %s, %d are alive", expect, h.name, m.Status, h.agent.Status().Alive)
+				}
 				if got := h.agent.Status(); expect > 0 && got.Quorum.Have != 2 {
 					t.Errorf("%s: %+v", h.name, got.Quorum)
 				}

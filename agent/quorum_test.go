@@ -262,6 +262,11 @@ func TestAForgottenHostSaysSo(t *testing.T) {
 		if !slices.ContainsFunc(events, func(e control.Event) bool { return e.Cause == "forgotten" }) {
 			t.Error("no event tells that n1 was forgotten")
 		}
+		for _, h := range c.hosts {
+			if m := seenBy(h, gone); m.Status != "alive" || m.Role != "observer" || m.Voter || !m.Outside {
+				t.Errorf("%s lists who was forgotten as %+v", h.name, m)
+			}
+		}
 		for life := range 2 {
 			s := gone.agent.Status()
 			want := fmt.Sprintf("this host was forgotten: roster %d leaves it out", s.Roster.Version)
@@ -287,6 +292,49 @@ func TestAForgottenHostSaysSo(t *testing.T) {
 			if got := votersOf(s); !slices.Equal(got, []string{"n1", "n2", "n3"}) || len(s.Notes) > 0 {
 				t.Errorf("%s: voters %q, notes %q", h.name, got, s.Notes)
 			}
+			if all := h.agent.Members(); len(all) != 3 || s.Members != 3 {
+				t.Errorf("%s lists the id that was removed: %+v", h.name, all)
+			}
+			if m := seenBy(h, gone); m.Role != "voter" || !m.Voter || m.Outside {
+				t.Errorf("%s lists who votes again as %+v", h.name, m)
+			}
+		}
+		c.stopAll()
+	})
+}
+
+// A voter whose state directory was removed is listed beside the host that it became until it is forgotten: it counts.
+func TestAVoterIsListedUntilItIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		c.expecting(3)
+		for _, h := range c.hosts {
+			c.start(h)
+		}
+		gone, top := c.hosts[0], c.hosts[2]
+		c.agrees(top)
+		former := gone.agent.view.self.ID.String()
+		c.kill(gone)
+		if err := os.RemoveAll(gone.dir); err != nil {
+			t.Fatal(err)
+		}
+		c.start(gone)
+		time.Sleep(30 * time.Second)
+		rows := func() (ids []string) {
+			for _, m := range top.agent.Members() {
+				ids = append(ids, m.ID)
+			}
+			return ids
+		}
+		if ids := rows(); len(ids) != 4 || !slices.Contains(ids, former) {
+			t.Errorf("before: %q", ids)
+		}
+		if err := top.order("forget", map[string]string{"member": former}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if ids := rows(); len(ids) != 3 || slices.Contains(ids, former) {
+			t.Errorf("after: %q", ids)
 		}
 		c.stopAll()
 	})

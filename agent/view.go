@@ -16,6 +16,7 @@ import (
 type view struct {
 	self   membership.Member
 	others []membership.Member // sorted by id; the newest life of each
+	roster election.Roster     // as the node had it when it was shown last; zero in available mode
 }
 
 func newView(self membership.Member) view { return view{self: self} }
@@ -159,9 +160,31 @@ func (v *view) controlNode(id wire.ID) control.Node {
 	return n
 }
 
-// all gives this agent and the others, this one first.
+// all gives this agent and the others, this one first, without those that are replaced.
 func (v *view) all() []membership.Member {
-	return append([]membership.Member{v.self}, v.others...)
+	all := []membership.Member{v.self}
+	for _, m := range v.others {
+		if !v.isReplaced(m) {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// isReplaced: it has ended, and another is at its address. Such is a host whose state directory was removed: it comes
+// back with a new id. One that the roster still counts is shown until somebody forgets it.
+func (v *view) isReplaced(m membership.Member) bool {
+	if m.Status == membership.Alive || slices.Contains(v.roster.IDs, m.ID) {
+		return false
+	}
+	return m.Addr == v.self.Addr || slices.ContainsFunc(v.others, func(o membership.Member) bool {
+		return o.Status == membership.Alive && o.Addr == m.Addr
+	})
+}
+
+// isOutside: it would vote, and the roster leaves it out: it was forgotten, or not taken in yet.
+func (v *view) isOutside(m membership.Member) bool {
+	return v.roster.Formed && m.Role != membership.Observer && !slices.Contains(v.roster.IDs, m.ID)
 }
 
 func (v *view) hookMembers() []hooks.Member {
@@ -176,8 +199,12 @@ func (v *view) hookMembers() []hooks.Member {
 func (v *view) controlMembers(leader wire.ID) []control.Member {
 	var out []control.Member
 	for i, m := range v.all() {
+		role := m.Role
+		if v.isOutside(m) {
+			role = membership.Observer // whatever its settings say
+		}
 		out = append(out, control.Member{ID: m.ID.String(), Name: m.Name, Addr: m.Addr.String(), Status: m.Status.String(),
-			Role: m.Role.String(), Priority: int(m.Priority), Voter: m.Role == membership.Voter, Self: i == 0,
+			Role: role.String(), Priority: int(m.Priority), Voter: role == membership.Voter, Outside: v.isOutside(m), Self: i == 0,
 			Leader: m.ID == leader, Incarnation: m.Incarnation, RTTMS: float64(m.RTT.Microseconds()) / 1000,
 			Draining: m.Draining, Maintenance: maintenanceOf(m)})
 	}

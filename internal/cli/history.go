@@ -11,10 +11,10 @@ import (
 )
 
 var historyCommand = command{
-	name: "history", usage: "list the leaderships that this host's agent saw",
-	about: `The last 200, from its state directory, so that they outlive the agent. FROM and TO are what this host saw: of
-		another leader when it heard and missed it, of its own leadership until its lease was over. BEGAN and ENDED are the
-		causes.`,
+	name: "history", usage: "list who led, from when to when",
+	about: `The last 200 leaderships, from this host's state directory. Each host keeps its own list: FROM and TO are when it
+		heard of another leader and missed it, or when its own lease began and ended. So the lists of two hosts differ a little,
+		and a host that was down has gaps. BEGAN and ENDED are the causes.`,
 	examples: []string{program + " history", program + " history --json"},
 	options:  []option{jsonOption, socketOption},
 	action: func(c *call) error {

@@ -13,7 +13,8 @@ import (
 var membersCommand = command{
 	name: "members", usage: "list the members that the agent knows",
 	about: `LAST HEARD is when anything of the member reached this host; a leader and its followers talk all the time, others
-		every few seconds. A member that is silent for longer is suspect, and after some more seconds dead.`,
+		every few seconds. A member that is silent for longer is suspect, and after some more seconds dead; a leader is dead once
+		this host has given it up. ROLE is what the member does: one that the roster leaves out observes.`,
 	examples: []string{program + " members", program + " members --json"},
 	options:  []option{jsonOption, socketOption},
 	action: func(c *call) error {
@@ -75,6 +76,9 @@ func (c *console) memberStatus(m control.Member) string {
 	}
 	if m.Self {
 		text += ", this node"
+	}
+	if m.Outside && m.Status != "left" {
+		text += ", " + c.painted(yellow, "outside the roster")
 	}
 	if len(m.LacksKeys) > 0 {
 		text += ", " + c.painted(yellow, "lacks key") + " " + strings.Join(m.LacksKeys, ", ")

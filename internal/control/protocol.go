@@ -165,9 +165,10 @@ type Member struct {
 	Name     string `json:"name"`
 	Addr     string `json:"addr"`
 	Status   string `json:"status"` // alive, suspect (not heard for a while), dead, left
-	Role     string `json:"role"`   // voter, witness, observer
+	Role     string `json:"role"`   // voter, witness, observer; the latter too if the roster leaves it out
 	Priority int    `json:"priority"`
 	Voter    bool   `json:"voter"`
+	Outside  bool   `json:"outside,omitempty"` // quorum mode: its settings let it vote, and the roster leaves it out
 	Self     bool   `json:"self"`
 	Leader   bool   `json:"leader"`
 	Draining bool   `json:"draining"` // it cannot lead now, by its own word

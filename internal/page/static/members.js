@@ -32,6 +32,7 @@ function row(m) {
   if (m.self) status.push("this host");
   if (m.maintenance !== undefined) status.push(m.maintenance ? `maintenance: ${m.maintenance}` : "maintenance");
   else if (m.draining) status.push("cannot lead now");
+  if (m.outside && m.status !== "left") status.push("outside the roster");
   return [
     { text: m.rank ? `${m.rank}` : "–", kind: "right" },
     { text: m.name, more: m.addr, head: true, title: m.id, kind: "name fold" },
