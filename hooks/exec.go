@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -69,6 +70,9 @@ func (r *Runner) run(cfg Config, ln lane, ev Event, l *leash, log hclog.Logger, 
 	res.Ran, res.Started, res.Seq = true, p.begun, about.seq
 	p.conclude(l, res)
 	r.journal.clear(ln)
+	if len(p.ended) > 0 {
+		log.Warn("what the hook left in the background was ended with it", "processes", strings.Join(p.ended, ", "))
+	}
 	ended := *res
 	res.filed = r.collect(p, func() {
 		r.ledger.keep(about.seq, ev, ended, out)

@@ -7,10 +7,13 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/bully-agent/bully-agent/internal/test/traces"
 
 	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sys/unix"
@@ -76,6 +79,40 @@ func TestBackgroundChildrenAreSwept(t *testing.T) {
 				t.Errorf("took %v: a background child held up the runner", res.Took)
 			}
 		})
+	}
+}
+
+// Whoever wonders where a background child has gone finds it in the log.
+func TestBackgroundChildIsNamedWhenItIsEnded(t *testing.T) {
+	g := startRig(t, scripts{BecomeLeader: "sleep 1000 & echo $! >child"}, Config{})
+	g.become(1)
+	g.wants(BecomeLeader, 1, true, true)
+	g.end()
+	want := regexp.MustCompile(fmt.Sprintf(`WARN.*ended with it: .* processes="%s (sleep|sh)"`, g.lines("child")[0])) // the latter before its execve
+	if got := g.log.String(); !want.MatchString(got) {
+		t.Errorf("the log does not say %v:\n%s", want, got)
+	}
+}
+
+// A daemon calls setsid after its fork, and the hook may have ended by then: it goes on all the same.
+func TestADaemonHasTimeToLeaveItsHook(t *testing.T) {
+	runtime.LockOSThread() // see start
+	defer runtime.UnlockOSThread()
+	d := traces.New(t)
+	out := newOutput(hclog.NewNullLogger())
+	p, err := start([]string{"/bin/sh", "-c", "(sleep 0.1; exec setsid sh -c 'echo $$ >" + d.Path("up") + "; exec sleep 1000') >/dev/null 2>&1 &"}, os.Environ(), nil, out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.parting = patience
+	var res Result
+	p.conclude(newLeash(patience, patience), &res)
+	p.drain()
+	d.UntilFile("up")
+	pid := d.PID("up")
+	defer unix.Kill(pid, unix.SIGKILL)
+	if res.Err != nil || len(p.ended) > 0 || len(living(pid)) != 1 {
+		t.Errorf("result %+v, ended with it %q, alive %v", res, p.ended, living(pid))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -43,6 +44,15 @@ func living(group int) []int {
 		}
 	}
 	return pids
+}
+
+// names says for logs which processes these are: number and name.
+func names(pids []int) (out []string) {
+	for _, pid := range pids {
+		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)) // none: it has just ended
+		out = append(out, strings.TrimSuffix(fmt.Sprintf("%d %s", pid, lastLine(name)), " "))
+	}
+	return out
 }
 
 // Processes lists all that this process can see.

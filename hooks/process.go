@@ -26,6 +26,9 @@ type process struct {
 	exited  chan struct{} // closed when the first process ended; it is not reaped then
 	pipes   []*os.File    // our ends of its standard streams
 	streams sync.WaitGroup
+
+	parting time.Duration // how long a straggler may take to leave the group
+	ended   []string      // the stragglers that were ended with it, by number and name
 }
 
 const (
@@ -34,6 +37,10 @@ const (
 	// less. The next hook waits no more than drainFirst for it. Arbitrary.
 	drainGrace = 100 * time.Millisecond
 	drainFirst = 10 * time.Millisecond
+
+	// parting is what a daemon has between its fork, at which the first process often
+	// ends, and setsid. Arbitrary: it takes microseconds where a processor is free.
+	parting = 50 * time.Millisecond
 
 	// unkillable is how long after KILL a group is given up: it hangs in the
 	// kernel, mostly on a disk or a network file system.
@@ -68,7 +75,7 @@ func start(argv, env []string, input []byte, out *output) (*process, error) {
 		closeAll(ours)
 		return nil, CannotStart(argv[0], err)
 	}
-	p := &process{first: first, group: first.Pid, begun: time.Now(), exited: make(chan struct{}), pipes: ours}
+	p := &process{first: first, group: first.Pid, begun: time.Now(), exited: make(chan struct{}), pipes: ours, parting: parting}
 	go p.await()
 	p.streams.Go(func() { feed(ours[0], input) })
 	p.streams.Go(func() { out.read(ours[1], "stdout") })
@@ -155,8 +162,8 @@ type watch struct {
 
 // supervise returns when the first process has ended and no member of its group runs any
 // more, having sent TERM at the leash's end and KILL at the end of the grace; or when even
-// KILL did not help. Stragglers of a first process that ended by itself are treated the
-// same way, and do not count against it. The first process is a zombie afterwards, so the
+// KILL did not help. Stragglers of a first process that ended by itself have a moment to go
+// or to leave the group, are then treated the same way, and do not count against it. The first process is a zombie afterwards, so the
 // group's id is still ours.
 //
 // One that was pulled by the time its start was known of gets KILL at once. Mostly it has
@@ -172,9 +179,6 @@ func (p *process) supervise(l *leash) error {
 	for w.stage != givenUp {
 		if w.gone && len(living(p.group)) == 0 {
 			break
-		}
-		if w.gone && w.stage == running {
-			w.advance()
 		}
 		w.sleep()
 	}
@@ -196,6 +200,9 @@ func (w *watch) sleep() {
 	select {
 	case <-exited:
 		w.gone = true
+		if w.stage == running {
+			w.since = time.Now()
+		}
 		return
 	case <-w.leash.tugged:
 	case <-timer.C:
@@ -208,7 +215,11 @@ func (w *watch) sleep() {
 func (w *watch) deadline() time.Time {
 	switch w.stage {
 	case running:
-		return w.leash.termBy(w.p.begun)
+		by := w.leash.termBy(w.p.begun)
+		if last := w.since.Add(w.p.parting); w.gone && last.Before(by) {
+			by = last
+		}
+		return by
 	case asked:
 		return w.leash.killBy(w.since)
 	}
@@ -220,7 +231,9 @@ func (w *watch) advance() {
 	w.since = time.Now()
 	switch w.stage {
 	case asked:
-		if !w.gone {
+		if w.gone {
+			w.p.ended = names(living(w.p.group))
+		} else {
 			w.cause = w.endedBy()
 		}
 		_ = signalGroup(w.p.group, unix.SIGTERM)
