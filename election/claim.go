@@ -43,7 +43,7 @@ func (n *Node) wasCutOff() bool { return n.contest.isolated || n.contest.cause =
 func (n *Node) lookForOthers() {
 	if !n.contest.probed {
 		n.contest.probed = true
-		n.probePeers(max(probeCount, n.needAcks()))
+		n.probeSome(n.acknowledgers(), max(probeCount, n.needAcks()))
 		n.timers.arm(stateTimer, n.now.Add(n.roundTrip()))
 		return
 	}

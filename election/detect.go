@@ -94,19 +94,20 @@ func (n *Node) resumeFollowing(cause Cause) {
 // probeCount is k of protocol 3.1: how many others are asked for their opinion.
 const probeCount = 3
 
-// opinionsAsked is k: who backs off asks all, since one that hears the leader is enough for it.
-func (n *Node) opinionsAsked() int {
+// askOpinions asks k of those whose acknowledgements count. Who backs off asks everybody:
+// one that hears the leader is enough for it, and that may be an observer.
+func (n *Node) askOpinions() {
 	if n.backsOff() {
-		return fastFanOut
+		n.probeSome(n.heartbeatAudience(), fastFanOut)
+		return
 	}
-	return probeCount
+	n.probeSome(n.acknowledgers(), probeCount)
 }
 
-// probePeers asks that many others, chosen at random, how old their heartbeat is.
+// probeSome asks that many of these, chosen at random, how old their heartbeat is.
 // Their answers also show whom this node can hear at all. The leader that it doubts
 // is asked for itself; one that has let go is one of the others.
-func (n *Node) probePeers(count int) {
-	others := n.acknowledgers()
+func (n *Node) probeSome(others []*peer, count int) {
 	n.cfg.Rand.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
 	for _, p := range others[:min(count, len(others))] {
 		if !n.leaderKnown || p.ID != n.epoch.Owner {

@@ -153,6 +153,18 @@ func TestMended37_OneWordIsEnoughForWhoWasOverruled(t *testing.T) {
 	}
 }
 
+// Who hears both may be an observer: its word on who leads overrules, so it is asked, too.
+func TestMended37_WhoWasOverruledAsksObserversToo(t *testing.T) {
+	n := overruledLeader(t)
+	observer := n.actor(1).member(Alive)
+	observer.Part = Observer
+	n.happens(MemberChanged{observer})
+	n.forgets()
+	if got := n.concludes([]int{1}, []int{3, 4}); got != Follow {
+		t.Errorf("it is in %v", got)
+	}
+}
+
 // It stands when nobody hears a leader.
 func TestMended37_WhoWasOverruledStandsWhereNobodyLeads(t *testing.T) {
 	n := overruledLeader(t)

@@ -52,7 +52,7 @@ func (n *Node) becomeSuspicious(cause Cause) {
 	n.contest = contest{began: n.now, backoff: n.contest.backoff}
 	n.opinions = opinions{}
 	n.enter(Suspect, cause)
-	n.probePeers(n.opinionsAsked())
+	n.askOpinions()
 	if leader := n.peer(n.epoch.Owner); leader != nil {
 		n.probe(leader, wire.AskLeader)
 		return
