@@ -3,6 +3,7 @@ package e2e
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -67,6 +68,37 @@ func TestFollowerWithoutLink(t *testing.T) {
 	l.said(lost, "link-back")
 	l.agreeOn(best)
 	l.led(best)
+}
+
+// The best of four voters reaches only the host that leads in its place: no two others hear it, for good. The other three are
+// well. It may ask for its turn as often as it likes: a majority does not hear it, so the lead stays where it is (M36).
+func TestBestReachesOnlyTheLeader(t *testing.T) {
+	needsNft(t)
+	t.Parallel()
+	lasting := 8 * time.Second // preempt_delay eight times over
+	if os.Getenv("BULLY_E2E") == "long" {
+		lasting = 3 * time.Minute
+	}
+	l := newLAN(t, 4, "--expect", "4")
+	l.hasRoomToLetGo()
+	best, next := l.best(), l.next()
+	l.start()
+	l.agreeOn(best)
+	for _, far := range l.except(best, next) {
+		l.drop(best, far)
+		l.drop(far, best)
+	}
+	l.agreeOn(next)
+	l.steady(next, lasting)
+	l.led(best, next)
+}
+
+// drop filters all that from sends to to, at the receiver, so that the sender sees no error.
+func (l *lan) drop(from, to *host) {
+	l.t.Helper()
+	table := "inet from-" + from.name
+	l.nft(to, "table "+table+" { chain in { type filter hook input priority 0; }; }",
+		"add rule "+table+" in ip saddr "+from.addr.Addr().String()+" drop")
 }
 
 // said waits until h has told of its own link.

@@ -100,7 +100,7 @@ func lacks() string {
 // never break, within a minute in all. The others run when BULLY_E2E is set, or
 // when they are asked for by -run.
 var quick = []string{
-	"TestPriorityDecides", "TestCommandsOnHosts", "TestCutLeaderLetsGoFirst", "TestLeaderWithoutLink", "TestIPv6Only",
+	"TestPriorityDecides", "TestCommandsOnHosts", "TestCutLeaderLetsGoFirst", "TestLeaderWithoutLink", "TestBestReachesOnlyTheLeader", "TestIPv6Only",
 	"TestKilledLeaderIsReplacedAtOnce", "TestQuorumOutlivesALeader", "TestQuorumLeaderInMinority", "TestPausedLeader",
 	"TestKeeperRunsTheLoseHook", "TestKeeperLeavesNothingBehind", "TestStopDuringBecomeHook", "TestHandOverWaitsForJobs",
 	"TestExplainIfComesTrue", "TestExplainOnHosts", "TestExecRunsOnOneHost", "TestHoldFollowsTheLeader", "TestVirtualAddressFollowsTheLeader",
