@@ -34,16 +34,6 @@ type attack struct {
 	hasLeapt bool // it has taken a counter as far as one frame can
 }
 
-// mayBreak are the invariants that a forger can break (docs/security.md): what others
-// believe of a leader, and what hosts owe each other, is in its hands. What is left:
-// nobody panics (0), no disk goes back (1), no host's epochs decrease (6), hooks
-// alternate (8), one leader is there again after its end (12), and nobody is busy for
-// ever (22).
-var mayBreak = map[Attack][]int{
-	Forger:   {2, 3, 4, 5, 7, 9, 10, 11, 13, 14, 15, 16, 17, 18, 19, 20, 23},
-	Stranger: {10},
-}
-
 // drawAttack also draws the schedules in which frames could be forged, and are not.
 func (w *World) drawAttack(o *Options) {
 	a := &w.attack
@@ -63,8 +53,11 @@ func (w *World) drawAttack(o *Options) {
 		w.mixed, w.beyond, w.waived = noFault, noFault, [invariants]bool{}
 	}
 	w.base.Forgeable = a.kind != NoAttack || !isUsual && a.rng.IntN(3) == 0
-	for _, number := range mayBreak[a.kind] {
-		w.waived[number] = true
+	switch a.kind {
+	case Stranger:
+		w.waive(Guessed)
+	case Forger:
+		w.waive(Forged)
 	}
 }
 

@@ -123,7 +123,7 @@ func (w *World) calmBars() {
 func (w *World) barInPeace() {
 	b := &w.bars
 	i := slices.IndexFunc(w.machines, func(m *machine) bool { return w.counts(m) && w.acts(m) })
-	if !b.some || i < 0 || w.failure != nil || w.beyond != noFault || w.mixed != noFault || w.isJoining() {
+	if !b.some || i < 0 || w.failure != nil || w.mixed != noFault || w.isJoining() {
 		return
 	}
 	leader := w.machines[i]

@@ -18,8 +18,8 @@
 //
 // Some faults are beyond what is promised: a clock that runs away, a disk that
 // lies about a sync, a restored backup, a cloned state directory, a virtual
-// machine whose clock stops with it. A schedule with one of them waives the
-// invariants that then cannot hold, counts their violations, and checks the rest.
+// machine whose clock stops with it. A schedule with one of them waives what the
+// table in waivers.go names for it, counts those violations, and judges the rest.
 //
 // # A live cluster
 //

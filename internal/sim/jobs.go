@@ -24,7 +24,6 @@ type jobWorld struct {
 	timeline timeline
 	table    []jobs.Job
 	config   jobs.SchedulerConfig // but for Self
-	waived   bool                 // the scenario is beyond what jobs promise
 	losing   bool                 // ledgers get lost, and agents notice: J1 holds, J3 and J4 need not
 	apart    time.Duration        // bounds how far a wall clock is off; beyond maxOffset the same holds
 
@@ -94,7 +93,7 @@ func (w *World) drawJobs(o *Options) {
 	}
 	j.config = jobs.SchedulerConfig{Table: j.table, Grace: 300 * time.Millisecond, ClaimTimeout: 2 * time.Second,
 		Settle: pick(rng, 200*time.Millisecond, time.Second, 2*time.Second)}
-	j.waived, j.losing = w.beyond != noFault, rng.IntN(8) == 0
+	j.losing = rng.IntN(8) == 0
 	j.apart = pick(rng, maxOffset, maxOffset, maxOffset, maxOffset, maxOffset, maxOffset, maxOffset, 3*jobs.Tolerance)
 	w.jobs = j
 }

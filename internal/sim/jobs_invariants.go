@@ -1,14 +1,11 @@
 package sim
 
 import (
-	"fmt"
-	"time"
-
 	"github.com/bully-agent/bully-agent/internal/jobs"
 )
 
 // The invariants of singleton jobs (jobs/doc.go). They are of quorum mode, J2
-// apart, and of scenarios that are within the promise.
+// apart.
 
 // jobSlot is what starts at most once.
 type jobSlot struct {
@@ -22,16 +19,12 @@ type jobStart struct {
 	key jobs.Key
 }
 
-// failJobs is fail for the invariants of jobs, whose numbers in a Violation are
-// 100 higher.
+// failJobs is fail for the invariants of jobs.
 func (w *World) failJobs(number int, format string, args ...any) {
-	loose := w.jobs.losing || w.jobs.apart > maxOffset // J1 and J2 hold all the same
-	if w.jobs.waived || loose && number >= 3 || w.failure != nil {
+	if loose := w.jobs.losing || w.jobs.apart > maxOffset; loose && number >= 3 { // J1 and J2 hold all the same
 		return
 	}
-	text := fmt.Sprintf("J%d: ", number) + w.named(fmt.Sprintf(format, args...))
-	w.failure = &Violation{Invariant: 100 + number, At: time.Duration(w.now), Text: text}
-	w.say(nil, "%s", text)
+	w.fail(jobsAt+number, format, args...)
 }
 
 // watchBegin holds a start against the invariants.

@@ -68,7 +68,7 @@ func (w *World) settle() {
 	}
 	w.i13NoChangeWithoutACause()
 	w.i12BestLeads()
-	switch isWell := w.failure == nil && w.mixed == noFault && w.beyond == noFault; {
+	switch isWell := w.failure == nil && w.mixed == noFault; {
 	case isWell && w.unusual.endsDark:
 		w.endInTheDark()
 	case isWell && w.links.ends:
@@ -105,7 +105,7 @@ func (w *World) i27NobodyLeadsInTheDark(until int64) {
 // handOverInPeace lets an operator move the leadership while nothing fails.
 func (w *World) handOverInPeace() {
 	i := slices.IndexFunc(w.machines, func(m *machine) bool { return w.counts(m) && w.acts(m) })
-	if i < 0 || w.failure != nil || w.beyond != noFault || w.isJoining() {
+	if i < 0 || w.failure != nil || w.isJoining() {
 		return
 	}
 	leader, successor := w.machines[i], pick(w.rng, w.machines...)
@@ -260,7 +260,7 @@ func (w *World) i12OneLeader(within time.Duration) {
 
 // I12: and it is the best, unless the policy lets a worse one stay.
 func (w *World) i12BestLeads() {
-	if w.failure != nil || w.mixed != noFault || w.beyond != noFault {
+	if w.failure != nil || w.mixed != noFault {
 		return
 	}
 	i := slices.IndexFunc(w.machines, func(m *machine) bool { return w.counts(m) && w.acts(m) })

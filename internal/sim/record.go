@@ -10,12 +10,12 @@ import (
 	"github.com/bully-agent/bully-agent/wire"
 )
 
-// invariants is one more than the highest number of an invariant.
-const invariants = 27
+// invariants is one more than the highest number of an invariant, those of jobs included.
+const invariants = jobsAt + 5
 
 // Violation is a broken invariant.
 type Violation struct {
-	Invariant int           // its number; 0: the code under test panicked
+	Invariant int           // its number, of jobs 100 more; 0: the code under test panicked
 	At        time.Duration // true time since the start of the schedule
 	Text      string
 }
@@ -30,7 +30,7 @@ func (w *World) fail(number int, format string, args ...any) {
 	if w.failure != nil {
 		return
 	}
-	text := fmt.Sprintf("I%d: ", number) + w.named(fmt.Sprintf(format, args...))
+	text := invariantName(number) + ": " + w.named(fmt.Sprintf(format, args...))
 	w.failure = &Violation{Invariant: number, At: time.Duration(w.now), Text: text}
 	w.say(nil, "%s", text)
 }

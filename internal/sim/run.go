@@ -31,7 +31,8 @@ type Options struct {
 	// Attack is who writes frames in members' names; zero: drawn.
 	Attack Attack
 
-	noJobs bool // in no case
+	noJobs bool  // in no case
+	beyond Fault // the fault beyond the promise, in place of another oddity; zero: drawn
 	// flight, if set, has a flight recorder see each step of each Node.
 	flight func(m *machine, now time.Time, ev election.Event, step func() []election.Effect) []election.Effect
 }

@@ -74,6 +74,10 @@ func (w *World) drawScenario(o *Options) {
 		s.deadAfter = time.Minute
 	}
 	w.drawOddities()
+	if o.beyond != 0 {
+		s.beyond, s.mixed, w.waived = o.beyond, noFault, [invariants]bool{}
+		w.waive(o.beyond)
+	}
 }
 
 func (w *World) drawMode(o *Options) Mode {
@@ -158,22 +162,6 @@ func (w *World) drawOddities() {
 		w.waive(s.beyond)
 	case s.mode == Available && s.size > 2 && w.rng.IntN(20) == 0:
 		s.mixed = pick(w.rng, MixedSettings, MixedMode)
-	}
-}
-
-// waive says which invariants a fault beyond the promise may break.
-func (w *World) waive(beyond Fault) {
-	var broken []int
-	switch beyond {
-	case ClockBeyond:
-		broken = []int{5, 9, 10, 14, 20}
-	case VMPause: // tokens still hold
-		broken = []int{5, 8, 9, 10, 14, 15}
-	case LyingSync, Restored, Clone: // one id, two states: some may not believe it any more
-		broken = []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 18, 20, 23}
-	}
-	for _, number := range broken {
-		w.waived[number] = true
 	}
 }
 

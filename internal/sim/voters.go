@@ -181,10 +181,5 @@ func (w *World) noteSecondRoster() {
 	}
 	w.fired(SecondRoster)
 	w.say(nil, "%d voters are without a roster: from now on another may form", without)
-	for _, number := range []int{3, 5, 9, 12, 13, 18, 20} {
-		w.waived[number] = true
-	}
-	if w.jobs != nil {
-		w.jobs.waived = true
-	}
+	w.waive(SecondRoster)
 }
