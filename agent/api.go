@@ -54,7 +54,7 @@ func (a *agent) notes() []string {
 	}
 	notes = append(notes, a.checkNotes()...)
 	for _, odd := range a.view.oddlyConfigured() {
-		notes = append(notes, odd.Name+" takes no part here, settings that must be the same on all nodes differ: "+a.differences(odd))
+		notes = append(notes, a.view.label(odd.ID)+" takes no part here, settings that must be the same on all nodes differ: "+a.differences(odd))
 	}
 	if alone := a.whyAlone(); alone != "" {
 		notes = append(notes, alone)

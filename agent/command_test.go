@@ -198,3 +198,34 @@ func TestQuestionToAnAgentThatStops(t *testing.T) {
 		})
 	}
 }
+
+// Machines that were cloned have one name: what people read tells them apart by their address.
+func TestSeveralHostsWithOneName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		c.expecting(3)
+		for _, h := range c.hosts {
+			h.name = "debian"
+			c.start(h)
+		}
+		low, top := c.hosts[0], c.hosts[2]
+		c.agrees(top)
+		time.Sleep(5 * time.Second)
+		const all = "debian (10.0.0.1:7950), debian (10.0.0.2:7950), debian (10.0.0.3:7950)"
+		expectRefusal(t, low.order("step-down", nil), "not_leader", "run it on debian (10.0.0.3:7950), which leads")
+		var refusal *control.APIError
+		if _, err := low.agent.Explain(t.Context(), "alpha"); !errors.As(err, &refusal) || refusal.Hint != "there is "+all {
+			t.Errorf("who is unknown: %v", err)
+		}
+		if _, err := low.agent.Explain(t.Context(), "debian"); !errors.As(err, &refusal) || refusal.Code != "ambiguous" || refusal.Hint != giveID {
+			t.Errorf("who is ambiguous: %v", err)
+		}
+		if got := strings.Join(votersOf(low.agent.Status()), ", "); got != all {
+			t.Errorf("voters %s", got)
+		}
+		if answer, err := low.agent.OKToStop(t.Context()); err != nil || !strings.HasPrefix(answer.Text, "ok: debian (10.0.0.3:7950) leads") {
+			t.Errorf("%+v, %v", answer, err)
+		}
+		c.stopAll()
+	})
+}

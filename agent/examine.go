@@ -69,7 +69,7 @@ func (a *agent) Examine(ctx context.Context) (control.Examination, error) {
 	group.Wait()
 	a.call(ctx.Done(), func() {
 		for _, odd := range a.view.oddlyConfigured() {
-			out.Odd = append(out.Odd, control.Odd{Name: odd.Name, Differ: a.differences(odd)})
+			out.Odd = append(out.Odd, control.Odd{Name: a.view.label(odd.ID), Differ: a.differences(odd)})
 		}
 		out.OtherJobs, out.Waiting = a.view.otherTables(), slices.Clone(a.waiting)
 	})
@@ -118,11 +118,12 @@ func percentile(all []time.Duration, p int) time.Duration {
 	return all[min(len(all)*p/100, len(all)-1)]
 }
 
-// askOthers asks every member that has not left, dead ones as well: that it seems dead may be what is wrong here.
+// askOthers asks every member of the list that has not left, dead ones as well: that it seems dead may be what is wrong here.
 func (a *agent) askOthers(ctx context.Context) []control.Sight {
 	var others []membership.Member
 	for _, m := range a.members().Known() {
-		if m.Status != membership.Left && m.ID != a.view.self.ID {
+		isListed := slices.ContainsFunc(a.shown.Load().members, func(s control.Member) bool { return s.ID == m.ID.String() && !s.Self })
+		if m.Status != membership.Left && isListed {
 			others = append(others, m)
 		}
 	}

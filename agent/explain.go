@@ -52,16 +52,16 @@ func rankOf(r control.Reason) int {
 
 // unexplained refuses a member that is not known, or not by that name alone.
 func (s *seat) unexplained(who string, why error) error {
-	code := "unknown_member"
+	known := s.around.seen()
+	code, hint := "unknown_member", "there is "+known.namesOf(known.all())
 	if errors.Is(why, errAmbiguous) {
-		code = "ambiguous"
+		code, hint = "ambiguous", giveID
 	}
-	return &control.APIError{Status: http.StatusConflict, Code: code, Message: fmt.Sprintf("cannot explain %s: %v", who, why),
-		Hint: "there is " + namesOf(s.around.seen().all())}
+	return &control.APIError{Status: http.StatusConflict, Code: code, Message: fmt.Sprintf("cannot explain %s: %v", who, why), Hint: hint}
 }
 
 func (s *seat) headline(id wire.ID, leads bool, status election.Status) string {
-	name, leader := s.around.seen().name(id), s.around.seen().name(status.Leader)
+	name, leader := s.labelOf(id), s.labelOf(status.Leader)
 	switch {
 	case leads:
 		return fmt.Sprintf("%s leads: epoch %d%s", name, status.Epoch.Counter, s.since(status.Epoch))

@@ -130,9 +130,10 @@ func (a *agent) controlMembers(leader wire.ID) []control.Member {
 // silent names those that are suspect.
 func silent(members []control.Member) []string {
 	var names []string
+	label := control.Labels(members)
 	for _, m := range members {
 		if m.Status == suspect {
-			names = append(names, m.Name)
+			names = append(names, label(m.Name, m.Addr))
 		}
 	}
 	slices.Sort(names)

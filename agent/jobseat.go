@@ -129,6 +129,9 @@ func (s *seat) event(e control.Event) { s.around.event(e) }
 
 func (s *seat) count(name string, n uint64) { s.around.count(name, n) }
 
+// labelOf is how texts for people call a member.
+func (s *seat) labelOf(id wire.ID) string { return s.around.seen().label(id) }
+
 func (s *seat) nameOf(id wire.ID) string { return s.around.seen().name(id) }
 
 func (s *seat) tellLedger(b []byte) { s.around.tellLedger(b) }

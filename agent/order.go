@@ -68,7 +68,7 @@ var refusals = []struct {
 }{
 	{election.ErrNotLeader, "not_leader", ""},
 	{election.ErrUnknownMember, "unknown_member", "see members"},
-	{errAmbiguous, "ambiguous", "give the id, or enough of it; see members"},
+	{errAmbiguous, "ambiguous", giveID},
 	{election.ErrDeadMember, "dead_member", "see members; nothing was changed"},
 	{election.ErrObserverMember, "observer", "see members for the roles; nothing was changed"},
 	{election.ErrSelf, "self", "name another member"},
@@ -91,11 +91,14 @@ func (s *seat) whereToAsk() string {
 	if leader.IsZero() || leader == s.state.ID {
 		return "no leader is known; see status"
 	}
-	return "run it on " + s.around.seen().name(leader) + ", which leads"
+	return "run it on " + s.labelOf(leader) + ", which leads"
 }
 
 // errAmbiguous is returned where a name means several members.
 var errAmbiguous = errors.New("several members are called so")
+
+// giveID is the hint with it.
+const giveID = "give the id, or enough of it; see members"
 
 // shortestID is how much of an id stands for all of it; `members` shows eight.
 const shortestID = 4

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/netip"
-	"slices"
 
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/internal/advertise"
@@ -167,14 +166,14 @@ func (a *agent) lookForOthers() {
 func (a *agent) members() *membership.Membership { return a.gossip.Load() }
 
 // sharers names those that are reached where this host is.
-func (a *agent) sharers() (names []string) {
+func (a *agent) sharers() []string {
+	var there []membership.Member
 	for _, m := range a.view.others {
 		if m.Status == membership.Alive && m.Addr.Addr() == a.where.place.Addr {
-			names = append(names, m.Name)
+			there = append(there, m)
 		}
 	}
-	slices.Sort(names)
-	return names
+	return a.view.labels(there)
 }
 
 // noteTrouble says what is wrong with the place, for status and doctor.

@@ -90,9 +90,9 @@ func (t *tally) whyNoQuorum(status election.Status) string {
 	case t.isForgotten(status.Roster):
 		return "this host was forgotten and hears no leader"
 	case status.Roster.Version == 0 && len(seen) > expect:
-		return fmt.Sprintf("%s: nobody leads before %d voters have agreed on a roster", crowd(seen, expect), expect)
+		return fmt.Sprintf("%s: nobody leads before %d voters have agreed on a roster", t.crowd(seen, expect), expect)
 	case status.Roster.Version == 0 && len(seen) < expect:
-		return fmt.Sprintf("waiting for %d voters, %d seen: %s", expect, len(seen), namesOf(seen))
+		return fmt.Sprintf("waiting for %d voters, %d seen: %s", expect, len(seen), t.known.seen().namesOf(seen))
 	case status.Roster.Version == 0:
 		return fmt.Sprintf("all %d voters are here and agree on the roster now", expect)
 	case t.votersHere(status) < status.Quorum:
@@ -116,8 +116,8 @@ func (t *tally) minority(status election.Status) string {
 }
 
 // crowd says that more are there than were expected.
-func crowd(seen []membership.Member, expect int) string {
-	return fmt.Sprintf("%d voters are present (%s) but expect = %d", len(seen), namesOf(seen), expect)
+func (t *tally) crowd(seen []membership.Member, expect int) string {
+	return fmt.Sprintf("%d voters are present (%s) but expect = %d", len(seen), t.known.seen().namesOf(seen), expect)
 }
 
 // quorumNotes are the warnings of quorum mode.
@@ -140,7 +140,7 @@ func (t *tally) quorumNotes(status election.Status) []string {
 		notes = append(notes, t.whyNoVoter(status))
 	case status.Roster.Formed && len(seen) > expect && len(outside) > 0:
 		notes = append(notes, fmt.Sprintf("%d voters are present but expect = %d: %s outside the roster and only %s",
-			len(seen), expect, hostsAre(outside), plural(len(outside), "observes", "observe")))
+			len(seen), expect, t.known.seen().hostsAre(outside), plural(len(outside), "observes", "observe")))
 	}
 	return notes
 }
@@ -171,8 +171,8 @@ func (t *tally) forgottenBy(r election.Roster) string {
 		"empty %s, and start it: it takes a free place as a new voter", r.Version, t.dir)
 }
 
-func hostsAre(members []membership.Member) string {
-	return plural(len(members), "host ", "hosts ") + namesOf(members) + plural(len(members), " is", " are")
+func (v *view) hostsAre(members []membership.Member) string {
+	return plural(len(members), "host ", "hosts ") + v.namesOf(members) + plural(len(members), " is", " are")
 }
 
 func plural(n int, one, several string) string {
@@ -182,13 +182,9 @@ func plural(n int, one, several string) string {
 	return several
 }
 
-func namesOf(members []membership.Member) string {
-	names := make([]string, len(members))
-	for i, m := range members {
-		names[i] = m.Name
-	}
-	slices.Sort(names)
-	return strings.Join(names, ", ")
+// namesOf lists members for people.
+func (v *view) namesOf(members []membership.Member) string {
+	return strings.Join(v.labels(members), ", ")
 }
 
 // electorate is everybody alive here who would vote, this agent included.
@@ -206,8 +202,7 @@ func (t *tally) controlRoster(r election.Roster) *control.Roster {
 	}
 	out := &control.Roster{Version: r.Version, Formed: r.Formed, Voters: []control.Voter{}}
 	for _, id := range r.IDs {
-		m, _ := t.known.seen().member(id)
-		out.Voters = append(out.Voters, control.Voter{ID: id.String(), Name: m.Name, Self: id == t.self, Alive: t.known.isHere(id)})
+		out.Voters = append(out.Voters, control.Voter{ID: id.String(), Name: t.known.seen().voterName(id), Self: id == t.self, Alive: t.known.isHere(id)})
 	}
 	slices.SortFunc(out.Voters, func(x, y control.Voter) int {
 		return cmp.Or(strings.Compare(x.Name, y.Name), strings.Compare(x.ID, y.ID))

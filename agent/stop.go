@@ -40,7 +40,7 @@ func (s *seat) okToStop() control.OKToStop {
 		answer.Text = fmt.Sprintf("no: %d of %d %s would be left", stay, of, who)
 	default:
 		answer.OK = true
-		answer.Text = fmt.Sprintf("ok: %s %s, %d of %d %s stay", known.name(next), verb, stay, of, who)
+		answer.Text = fmt.Sprintf("ok: %s %s, %d of %d %s stay", known.label(next), verb, stay, of, who)
 	}
 	return answer
 }

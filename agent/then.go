@@ -28,20 +28,20 @@ func (s *seat) thenOfTheEnd(status election.Status, out election.Outlook) []stri
 	if out.Successor.IsZero() || status.Lease.IsZero() {
 		return []string{"its lose hook runs; when that has ended, others may lead"}
 	}
-	return []string{"it hands over: " + s.nameOf(out.Successor) + " leads when the lose hook of this host has ended"}
+	return []string{"it hands over: " + s.labelOf(out.Successor) + " leads when the lose hook of this host has ended"}
 }
 
 func (s *seat) thenOfTheLeader(out election.Outlook) (lines []string) {
 	switch {
 	case !out.Successor.IsZero():
-		lines = append(lines, "it hands over: "+s.nameOf(out.Successor)+" is asked whether it is ready")
+		lines = append(lines, "it hands over: "+s.labelOf(out.Successor)+" is asked whether it is ready")
 	case !out.Challenger.IsZero():
-		lines = append(lines, s.versus(out.Challenger, s.state.ID)+": "+s.nameOf(out.Challenger)+" may ask it to hand over")
+		lines = append(lines, s.versus(out.Challenger, s.state.ID)+": "+s.labelOf(out.Challenger)+" may ask it to hand over")
 	}
 	if out.Next.IsZero() {
 		return append(lines, "nobody else here could lead")
 	}
-	return append(lines, s.nameOf(out.Next)+" is the next in rank")
+	return append(lines, s.labelOf(out.Next)+" is the next in rank")
 }
 
 // versus compares the priorities of two members.
@@ -61,7 +61,7 @@ const equalStays = "of equal priorities whoever leads stays"
 
 // thenOfTheFollower says what the policy makes of its leader.
 func (s *seat) thenOfTheFollower(status election.Status, out election.Outlook) string {
-	leader := s.nameOf(status.Leader)
+	leader := s.labelOf(status.Leader)
 	switch out.Preempt {
 	case election.PreemptForbidden:
 		return "preempt = never: " + leader + " goes on as long as it can"
@@ -98,7 +98,7 @@ func (s *seat) thenOfTheCandidate(status election.Status, out election.Outlook) 
 	case status.State == election.Stagger:
 		return "it stands in " + due
 	case status.State == election.Wait:
-		return s.nameOf(out.Helper) + " is better and has answered: it is waited for, " + due + " at most"
+		return s.labelOf(out.Helper) + " is better and has answered: it is waited for, " + due + " at most"
 	case status.State == election.Claiming:
 		return fmt.Sprintf("it has claimed epoch %d and waits for acknowledgements", status.Epoch.Counter)
 	case status.State == election.Suspect:
@@ -111,7 +111,7 @@ func (s *seat) thenOfTheCandidate(status election.Status, out election.Outlook) 
 func (s *seat) thenOf(id wire.ID, status election.Status) []string {
 	c, known := s.node.Candidate(id)
 	m, _ := s.around.seen().member(id)
-	name := s.nameOf(id)
+	name := s.labelOf(id)
 	switch {
 	case !known || c.Unfit == election.UnfitLeft || c.Unfit == election.UnfitPart || c.Unfit == election.UnfitRoster:
 		return nil
@@ -124,13 +124,13 @@ func (s *seat) thenOf(id wire.ID, status election.Status) []string {
 	}
 	switch c.Preempt {
 	case election.Preempts:
-		return []string{s.versus(id, status.Leader) + ": it may ask " + s.nameOf(status.Leader) + " to hand over; when, " + name + " knows"}
+		return []string{s.versus(id, status.Leader) + ": it may ask " + s.labelOf(status.Leader) + " to hand over; when, " + name + " knows"}
 	case election.PreemptForbidden:
-		return []string{"preempt = never: " + s.nameOf(status.Leader) + " goes on as long as it can"}
+		return []string{"preempt = never: " + s.labelOf(status.Leader) + " goes on as long as it can"}
 	case election.PreemptEqual:
 		return []string{equalStays}
 	case election.PreemptOutranked:
-		return []string{s.nameOf(status.Leader) + " outranks it: " + s.versus(status.Leader, id)}
+		return []string{s.labelOf(status.Leader) + " outranks it: " + s.versus(status.Leader, id)}
 	}
 	return nil
 }

@@ -129,7 +129,7 @@ func (v *view) member(id wire.ID) (membership.Member, bool) {
 	return v.others[i], true
 }
 
-// name is how people call the member: its label, or a part of its id while no
+// name is what the member calls itself, or a part of its id while no
 // label is known. Empty for nobody.
 func (v *view) name(id wire.ID) string {
 	if m, ok := v.member(id); ok {
@@ -139,6 +139,34 @@ func (v *view) name(id wire.ID) string {
 		return ""
 	}
 	return id.Short()
+}
+
+// label is how a text for people calls the member: its name, and its address with it where another has that name too.
+func (v *view) label(id wire.ID) string {
+	name := v.name(id)
+	m, known := v.member(id)
+	if known && slices.ContainsFunc(v.all(), func(o membership.Member) bool { return o.Name == name && o.Addr != m.Addr }) {
+		return control.Label(name, m.Addr.String())
+	}
+	return name
+}
+
+// voterName is the label of a voter that was met, else empty.
+func (v *view) voterName(id wire.ID) string {
+	if _, known := v.member(id); !known {
+		return ""
+	}
+	return v.label(id)
+}
+
+// labels are those of several, sorted.
+func (v *view) labels(members []membership.Member) []string {
+	labels := make([]string, len(members))
+	for i, m := range members {
+		labels[i] = v.label(m.ID)
+	}
+	slices.Sort(labels)
+	return labels
 }
 
 func (v *view) hookNode(id wire.ID) hooks.Node {
@@ -221,14 +249,13 @@ func maintenanceOf(m membership.Member) *string {
 
 // otherTables names the members whose jobs are not those of this host.
 func (v *view) otherTables() []string {
-	var others []string
+	var others []membership.Member
 	for _, m := range v.others {
 		if m.Status == membership.Alive && m.Jobs != v.self.Jobs && m.ConfigHash == v.self.ConfigHash {
-			others = append(others, m.Name)
+			others = append(others, m)
 		}
 	}
-	slices.Sort(others)
-	return others
+	return v.labels(others)
 }
 
 // electionMember translates what memberlist found into what the election takes.

@@ -37,6 +37,11 @@ func historyText(history []control.Leadership, now time.Time) string {
 	var b strings.Builder
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "EPOCH\tLEADER\tFROM\tTO\tLASTED\tBEGAN\tENDED")
+	all := make([]control.Member, len(history))
+	for i, l := range history {
+		all[i] = control.Member{Name: l.Leader.Name, Addr: l.Leader.Addr}
+	}
+	label := control.Labels(all)
 	for _, l := range history {
 		to, lasted := "still leads", span(now.Sub(l.From))
 		switch {
@@ -45,7 +50,7 @@ func historyText(history []control.Leadership, now time.Time) string {
 		case l.Ended == lostSight:
 			to, lasted = "unknown", "-" // this agent died meanwhile
 		}
-		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", l.Epoch.Counter, l.Leader.Name, clock(l.From), to, lasted,
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", l.Epoch.Counter, label(l.Leader.Name, l.Leader.Addr), clock(l.From), to, lasted,
 			cmp.Or(l.Began, "-"), cmp.Or(l.Ended, "-"))
 	}
 	_ = table.Flush()

@@ -133,7 +133,7 @@ type Roster struct {
 // Voter is one of the roster.
 type Voter struct {
 	ID    string `json:"id"`
-	Name  string `json:"name"` // empty if this agent has not met it since its start
+	Name  string `json:"name"` // with its address where several members have the name; empty if this agent has not met it since its start
 	Alive bool   `json:"alive"`
 	Self  bool   `json:"self"`
 }

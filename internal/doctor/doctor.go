@@ -5,6 +5,7 @@ package doctor
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"net/netip"
 	"slices"
@@ -49,11 +50,13 @@ const (
 // Judge gives a line for each check, in the order in which one would mend things.
 func Judge(e control.Examination) []Line {
 	j := judge{Examination: e}
-	for _, p := range e.Peers {
+	j.nameApart()
+	for _, p := range j.Peers {
 		if p.Trouble == "" {
 			j.answered = append(j.answered, p)
 		}
 	}
+	j.names(e.Peers)
 	j.reach()
 	j.mtu()
 	j.clock()
@@ -68,6 +71,36 @@ type judge struct {
 	control.Examination
 	answered []control.Sight // those whose answer there is
 	lines    []Line
+}
+
+// nameApart gives each of several members of one name its address in its name, so that every line tells which is meant.
+func (j *judge) nameApart() {
+	all := []control.Member{j.Self}
+	for _, p := range j.Peers {
+		all = append(all, control.Member{Name: p.Name, Addr: p.Addr})
+	}
+	label := control.Labels(all)
+	j.Peers = slices.Clone(j.Peers)
+	for i := range j.Peers {
+		p := &j.Peers[i]
+		p.Name = label(p.Name, p.Addr)
+	}
+}
+
+// names warns of living members that have one name. peers have the names that they gave themselves.
+func (j *judge) names(peers []control.Sight) {
+	at := map[string][]string{j.Self.Name: {j.Self.Addr + " (this host)"}}
+	for _, p := range peers {
+		if p.Status == "alive" {
+			at[p.Name] = append(at[p.Name], p.Addr)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(at)) {
+		if places := at[name]; len(places) > 1 {
+			j.say(Warn, "names", "give each another name: hostnamectl hostname, or name under [node]; then restart its agent",
+				"%d members are called %s: %s", len(places), name, list(places))
+		}
+	}
 }
 
 func (j *judge) say(l Level, check, do, format string, args ...any) {

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -48,6 +49,11 @@ func TestEachFaultIsOneLine(t *testing.T) {
 		{"alone", func(e *control.Examination) { e.Peers, e.Seeds = nil, nil }, ""},
 		{"nobody found", func(e *control.Examination) { e.Peers, e.JoinError = nil, "look up beta: no such host" },
 			"FAIL others: none of beta:7950 was ever heard: look up beta: no such host"},
+		{"cloned machines", func(e *control.Examination) {
+			for i := range e.Peers {
+				e.Peers[i].Name, e.Peers[i].Addr = e.Self.Name, fmt.Sprintf("10.0.0.%d:7950", i+2)
+			}
+		}, "warn names: 3 members are called alpha: 10.0.0.1:7950 (this host), 10.0.0.2:7950, 10.0.0.3:7950"},
 		{"a second key was made", func(e *control.Examination) {
 			e.Keys, e.OtherKeys = []string{"4f1c9a02"}, []control.Odd{{Name: "10.0.0.9:7950", Differ: "9e0d71b3"}}
 			e.KeyRemedy = "copy one"
