@@ -69,7 +69,7 @@ func parseOrder(name string, args map[string]string) (order, error) {
 		"step-down": {order{verb: election.StepDown, what: "step down"}, "for"},
 		"handover":  {order{verb: election.HandOver, what: "hand over to"}, "to"},
 		"forget":    {order{verb: election.Forget, what: "forget"}, "member"},
-		"stand":     {order{verb: election.Stand, what: "stand again"}, ""},
+		"stand":     {order{verb: election.Stand, what: "let this host lead again"}, ""},
 	}
 	known, ok := orders[name]
 	if !ok {

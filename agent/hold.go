@@ -84,8 +84,8 @@ func (s *seat) forgetHold() {
 // stand ends a hold-down before its time, on disk first.
 func (s *seat) stand(done func(error)) {
 	if s.beside {
-		done(&control.APIError{Status: http.StatusConflict, Code: "busy", Message: "cannot stand again, nothing was changed: " + s.lastLifeNote(),
-			Hint: "it stands when that has ended"})
+		done(&control.APIError{Status: http.StatusConflict, Code: "busy", Message: "this host may not lead yet, nothing was changed: " + s.lastLifeNote(),
+			Hint: "it may lead when that has ended"})
 		return
 	}
 	if before := s.state.hold; !before.until.IsZero() {
@@ -93,7 +93,7 @@ func (s *seat) stand(done func(error)) {
 		if err := s.save(s.state.saved); err != nil {
 			s.state.hold = before
 			done(&control.APIError{Status: http.StatusInternalServerError, Code: "disk_failed",
-				Message: "cannot stand again, nothing was changed: " + err.Error()})
+				Message: "this host may not lead yet, nothing was changed: " + err.Error()})
 			s.onDiskFailed(err)
 			return
 		}

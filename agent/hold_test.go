@@ -166,7 +166,7 @@ func TestAHoldDownThatCannotBeKept(t *testing.T) {
 		heals := func() { isAway = false; _ = os.Rename(path+".away", path) }
 
 		top.agent.call(nil, fails)
-		expectRefusal(t, top.order("stand", nil), "disk_failed", "cannot stand again", "nothing was changed")
+		expectRefusal(t, top.order("stand", nil), "disk_failed", "this host may not lead yet", "nothing was changed")
 		expectHeld(t, top, time.Hour)
 		top.agent.call(nil, heals)
 		time.Sleep(2 * diskRetry)

@@ -47,7 +47,7 @@ func (j *jobDesk) ask(name, job string, w *wish) {
 	}
 	if !j.isRecovered {
 		w.done(&control.APIError{Status: http.StatusConflict, Code: "busy", Message: "what the last run of this agent ran for jobs has not ended",
-			Hint: "try again when that is over; see status"})
+			Hint: "try again when that has ended; see status"})
 		return
 	}
 	j.tokens++

@@ -19,7 +19,7 @@ func (s *seat) then(status election.Status, out election.Outlook) []string {
 	case !status.Leader.IsZero():
 		return []string{s.thenOfTheFollower(status, out)}
 	case status.Bars != 0:
-		return []string{"it stands once nothing of this is in the way"}
+		return []string{"it may lead once nothing of this is in the way"}
 	}
 	return []string{s.thenOfTheCandidate(status, out)}
 }
@@ -94,9 +94,9 @@ func (s *seat) thenOfTheCandidate(status election.Status, out election.Outlook) 
 	case status.State == election.Start:
 		return whyListening + ", which is " + due + " away"
 	case status.State == election.Stagger && out.Rank > 0:
-		return fmt.Sprintf("it stands in %s, after %d that %s it", due, out.Rank, plural(out.Rank, "outranks", "outrank"))
+		return fmt.Sprintf("it starts an election in %s, after %d that %s it", due, out.Rank, plural(out.Rank, "outranks", "outrank"))
 	case status.State == election.Stagger:
-		return "it stands in " + due
+		return "it starts an election in " + due
 	case status.State == election.Wait:
 		return s.labelOf(out.Helper) + " is better and has answered: it is waited for, " + due + " at most"
 	case status.State == election.Claiming:

@@ -303,7 +303,7 @@ type Dropped struct {
 
 var (
 	// errOver is the end of a become-leader hook whose epoch was lost.
-	errOver = errors.New("stopped, since its epoch is over")
+	errOver = errors.New("stopped, since its epoch has ended")
 
 	// errTimedOut is wrapped by the end of a hook whose time was over, its own or what
 	// the lease left of that, however it took its TERM.

@@ -40,7 +40,7 @@ const (
 var errNothing = errors.New("the job has no command")
 
 // errLate is the end of an attempt whose leadership was over before it had begun.
-var errLate = errors.New("its leadership was over before it was started")
+var errLate = errors.New("its leadership had ended before it was started")
 
 // errOver is the end of an attempt that was told to end before it had begun.
 var errOver = errors.New("told to end before it was started")

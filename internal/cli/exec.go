@@ -18,10 +18,10 @@ var execCommand = command{
 	name: "exec", usage: "run a command once, if this host leads",
 	args: "-- COMMAND [ARGUMENT...]", maxArgs: math.MaxInt,
 	about: `Runs COMMAND if this node leads, its become-leader hook has succeeded and its lease is valid. On a host that
-		does not lead it runs nothing and exits 0: the same line can stand in the crontab of every host.
+		does not lead it runs nothing and exits 0: the same line can be in the crontab of every host.
 
 		When the leadership ends, COMMAND and all that it started get TERM, after the grace KILL, and are dead when the lease
-		is over, which can be sooner. That holds also if the agent is stopped, or the agent or exec is killed. If exec is stopped
+		ends, which can be sooner. That holds also if the agent is stopped, or the agent or exec is killed. If exec is stopped
 		COMMAND goes on. A hand-over waits for COMMAND's end. Signals to exec are passed on to COMMAND. It has the caller's environment and what hooks are told,
 		BULLY_EPOCH among it, its open descriptors (LISTEN_FDS works), and is in a session of its own, so that it has no
 		/dev/tty. From a background job of a shell its standard input is empty.

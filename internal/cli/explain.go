@@ -10,7 +10,7 @@ var explainCommand = command{
 	name: "explain", usage: "say why a host leads or not, and what comes next", args: "[MEMBER]", maxArgs: 1, offer: anyMember,
 	about: `Without MEMBER it is about this host. What the election needs and has is on the line "ok"; each line "NO" is
 		something that keeps the host from leading; "then" is what it does next. Of another member it says what this host
-		knows; what keeps that one from standing, it knows best itself.
+		knows; what keeps that one from leading, it knows best itself.
 
 		With --if it plays what would happen in a simulation of this cluster, with its members, settings and round trips, many
 		times: "kill NAME" (the agent's process ends, as after kill -9), "NAME dies" (its host goes off), "cut NAME" (its cable

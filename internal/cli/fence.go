@@ -17,7 +17,7 @@ import (
 const fencePatience = 10 * time.Second
 
 var fenceCommand = command{
-	name: "fence", usage: "refuse a leader that is over",
+	name: "fence", usage: "refuse a former leader",
 	subcommands: []command{fenceCheckCommand},
 }
 

@@ -30,7 +30,7 @@ var holdCommand = command{
 		to a minute, and starts anew once COMMAND has run for 10 s.
 
 		When the leadership ends, COMMAND and all that it started get TERM, after the grace KILL, and are dead when the lease
-		is over, which can be sooner. That holds also if the agent is stopped, or the agent or hold is killed. If hold is stopped
+		ends, which can be sooner. That holds also if the agent is stopped, or the agent or hold is killed. If hold is stopped
 		COMMAND goes on. A hand-over waits for COMMAND's end.
 
 		TERM, INT and QUIT, and HUP from a terminal, are passed on to COMMAND and end hold; a second one, or the grace, kills.

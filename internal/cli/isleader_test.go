@@ -26,9 +26,9 @@ func TestOnlyAReadyLeaderWithALeaseIsTheLeader(t *testing.T) {
 		{"another leads", func(s *control.Status) { s.LeaderIsSelf, s.Leader = false, &control.Node{Name: "beta"} }, 0, "beta does"},
 		{"nobody leads", func(s *control.Status) { s.LeaderIsSelf, s.Leader = false, nil }, 0, "no leader is known"},
 		{"hook still runs", func(s *control.Status) { s.Ready = false }, 0, "it leads, but its become-leader hook has not succeeded"},
-		{"no lease", func(s *control.Status) { s.LeaseRemainMS = nil }, 0, "it leads no more: its lease is over"},
-		{"lease just over", func(s *control.Status) { *s.LeaseRemainMS = 0 }, 0, "it leads no more: its lease is over"},
-		{"answer read too late", func(*control.Status) {}, 300 * time.Millisecond, "it leads no more: its lease is over"},
+		{"no lease", func(s *control.Status) { s.LeaseRemainMS = nil }, 0, "it leads no more: its lease has ended"},
+		{"lease just over", func(s *control.Status) { *s.LeaseRemainMS = 0 }, 0, "it leads no more: its lease has ended"},
+		{"answer read too late", func(*control.Status) {}, 300 * time.Millisecond, "it leads no more: its lease has ended"},
 		{"zero answer", func(s *control.Status) { *s = control.Status{} }, 0, "no leader is known"},
 	} {
 		s := leading()

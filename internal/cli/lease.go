@@ -115,7 +115,7 @@ func whyNotAct(l control.Lease) string {
 	case !l.Ready:
 		return "its become-leader hook has not succeeded"
 	case remaining(l) <= 0:
-		return "its lease is over"
+		return "its lease has ended"
 	}
 	return ""
 }

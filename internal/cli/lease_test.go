@@ -29,8 +29,8 @@ func TestWhenACommandMayBegin(t *testing.T) {
 		{"follows", control.Lease{Until: until}, "this node does not lead"},
 		{"ends", control.Lease{Ready: true, Until: until}, "this node does not lead"},
 		{"hook runs", control.Lease{Leader: true, Until: until}, "its become-leader hook has not succeeded"},
-		{"old news", control.Lease{Leader: true, Ready: true, Until: int64(durable.BootTime())}, "its lease is over"},
-		{"no lease", control.Lease{Leader: true, Ready: true}, "its lease is over"},
+		{"old news", control.Lease{Leader: true, Ready: true, Until: int64(durable.BootTime())}, "its lease has ended"},
+		{"no lease", control.Lease{Leader: true, Ready: true}, "its lease has ended"},
 		{"nothing", control.Lease{}, "this node does not lead"},
 	} {
 		if got := whyNotAct(c.lease); got != c.want {

@@ -117,7 +117,7 @@ var graceOption = option{name: "grace", value: "TIME", fallback: span(defaultGra
 	usage: "between TERM and KILL, less where the lease ends before; a hand-over waits so long"}
 
 // errOver is returned when there was no leadership any more to run the command in.
-var errOver = errors.New("the leadership is over")
+var errOver = errors.New("the leadership has ended")
 
 // run runs the command until nothing of it is left, and closes the feed.
 func (t *leased) run(feed *leaseFeed, lease control.Lease) (fate, error) {

@@ -8,7 +8,7 @@ import (
 
 var standCommand = command{
 	name: "stand", usage: "end the time of step-down --for: this host may lead again",
-	about: `Changes nothing on a host that stands already, and says so. Whether it then leads is for the election: a host of
+	about: `Changes nothing on a host that may lead already, and says so. Whether it then leads is for the election: a host of
 		higher priority takes over after the preempt delay, an equal one follows.`,
 	examples: []string{program + " stand"},
 	options:  []option{jsonOption, socketOption},
@@ -17,7 +17,7 @@ var standCommand = command{
 		if err != nil {
 			return err
 		}
-		what := "stands again"
+		what := "may lead again"
 		if s.HoldDownMS == 0 {
 			what = "nothing was held"
 		}

@@ -11,13 +11,13 @@ import (
 const longestHold = 24 * time.Hour
 
 var stepDownCommand = command{
-	name: "step-down", usage: "have this host, which leads, hand over to the best other",
+	name: "step-down", usage: "hand over from this host, which leads, to the best other",
 	about: `The lose-leadership hook has ended here before the other's become-leader hook starts. The command returns when the
-		other leads. This host does not stand again for the time of --for, also if its agent or itself is restarted meanwhile;
-		stand ends that. Where it does not lead, or nobody is ready to take over, nothing changes and the exit code is 6.`,
+		other leads. This host does not lead again for the time of --for, also if its agent or itself is restarted meanwhile;
+		the command stand ends that time early. Where it does not lead, or nobody is ready to take over, nothing changes and the exit code is 6.`,
 	examples: []string{program + " step-down", program + " step-down --for 10m"},
 	options: []option{
-		{name: "for", value: "TIME", usage: "do not stand again for so long, at most 24h", fallback: "the lease"},
+		{name: "for", value: "TIME", usage: "do not lead again for so long, at most 24h", fallback: "the lease"},
 		jsonOption, socketOption,
 	},
 	action: func(c *call) error {

@@ -15,7 +15,7 @@ func (s Status) WhyNotLeading(age time.Duration) string {
 	case !s.Ready:
 		return "it leads, but its become-leader hook has not succeeded"
 	case s.LeaseRemainMS == nil || time.Duration(*s.LeaseRemainMS)*time.Millisecond <= age:
-		return "it leads no more: its lease is over"
+		return "it leads no more: its lease has ended"
 	}
 	return ""
 }

@@ -186,7 +186,7 @@ func outOfDate(path string, cert *tls.Certificate) string {
 	now, leaf := time.Now(), cert.Leaf
 	switch {
 	case now.After(leaf.NotAfter):
-		return fmt.Sprintf("certificate %s is over since %s: clients refuse it until it is renewed", path, leaf.NotAfter.Format(time.RFC3339))
+		return fmt.Sprintf("certificate %s expired at %s: clients refuse it until it is renewed", path, leaf.NotAfter.Format(time.RFC3339))
 	case now.Before(leaf.NotBefore):
 		return fmt.Sprintf("certificate %s is valid from %s: clients refuse it until then; is this host's clock right?", path, leaf.NotBefore.Format(time.RFC3339))
 	}

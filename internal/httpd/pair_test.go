@@ -157,7 +157,7 @@ func TestGoodPairs(t *testing.T) {
 func TestPairThatIsOver(t *testing.T) {
 	cfg := files(t, makePair(t, "alpha", time.Now().Add(-time.Hour)))
 	doubtful, err := CheckPair(cfg)
-	if err != nil || !strings.Contains(doubtful, "is over since") || !strings.Contains(doubtful, cfg.Cert) {
+	if err != nil || !strings.Contains(doubtful, "expired at") || !strings.Contains(doubtful, cfg.Cert) {
 		t.Errorf("%q, %v", doubtful, err)
 	}
 	s := serve(t, cfg, nil, nil)
@@ -166,7 +166,7 @@ func TestPairThatIsOver(t *testing.T) {
 	} else {
 		c.Close()
 	}
-	if s.logs.count("is over since") != 1 {
+	if s.logs.count("expired at") != 1 {
 		t.Errorf("log: %s", s.logs.text.String())
 	}
 	write(t, cfg.Cert, makePair(t, "alpha", time.Now().Add(1500*time.Hour)).cert) // valid from later on, and of another key

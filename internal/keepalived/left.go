@@ -29,7 +29,7 @@ const (
 	noLVS   = "there is no load balancer here: leave this to keepalived, started with --check, or see deploy/examples/haproxy"
 	noMail  = "no mail is sent: let on_leader_change send it, or an alert of docs/monitoring.md"
 	noKey   = "all hosts share a key here: bully-agent key generate on the first, which says how to copy it"
-	hisUser = "hooks and checks run as the service's user; root-hooks.conf has them run as root, and runuser -u in the command as another"
+	hisUser = "hooks and checks run as the service's user; root-hooks.conf makes it run them as root, and runuser -u in the command as another"
 	process = "it is about keepalived's own processes: see docs/configuration.md"
 	noGARP  = "vip add tells the neighbours at once, five times in 200 ms, and for 5 s more"
 )
@@ -93,7 +93,7 @@ var reasons = map[string]string{
 	"lower_prio_no_advert":       noVRRP,
 	"higher_prio_send_advert":    noVRRP,
 	"old_unicast_checksum":       noVRRP,
-	"down_timer_adverts":         "a leader is missed when its lease is over: lease under [election]",
+	"down_timer_adverts":         "a leader is missed when its lease has ended: lease under [election]",
 	"promote_secondaries":        "give addresses the prefix /32, with which none is another's secondary",
 	"vrf":                        "addresses stand on the interface that is named",
 	"debug":                      "level under [log] is for that",

@@ -102,7 +102,7 @@ func (b *bounds) admit(ev *hooks.Event) (ok bool, why string) {
 func (b *bounds) unfit(epoch uint64) string {
 	switch {
 	case epoch < b.began:
-		return fmt.Sprintf("not started: epoch %d is over, %d has begun", epoch, b.began)
+		return fmt.Sprintf("not started: epoch %d has ended, %d has begun", epoch, b.began)
 	case !b.leadership.take(leadershipRate, now()):
 		return "not started: too many leaderships in a short time"
 	}

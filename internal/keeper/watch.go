@@ -51,7 +51,7 @@ func (k *keeper) judge() {
 	}
 }
 
-var errLate = errors.New("not started: the lease of its leadership is over")
+var errLate = errors.New("not started: the lease of its leadership has ended")
 
 // barLate says why the become-leader hook of an epoch may not start now, on any goroutine.
 // What the agent has said until now is read first: a keeper that was stopped, and its agent

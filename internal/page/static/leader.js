@@ -69,7 +69,7 @@ function lease(s) {
 function notes(s) {
   const all = [...(s.notes ?? [])];
   if (s.maintenance) all.unshift(`maintenance on this host: ${s.maintenance.reason || "no reason given"}`);
-  if (s.hold_down_ms > 0) all.push(`this host does not stand for ${age(s.hold_down_ms)}`);
+  if (s.hold_down_ms > 0) all.push(`this host does not lead for ${age(s.hold_down_ms)}`);
   if (s.last_hook && !s.last_hook.ok) all.push(`the last hook failed: ${s.last_hook.event}, epoch ${s.last_hook.epoch?.counter}, exit ${s.last_hook.exit}`);
   const list = $("notes");
   list.hidden = all.length === 0;
