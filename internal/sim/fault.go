@@ -100,6 +100,7 @@ const (
 	OddTakeoverDelay
 	OddCandidateSet
 	KnownMinimum
+	MinMembers // in quorum mode
 
 	LateTimers // hosts
 	LateJoin
@@ -144,7 +145,7 @@ var faultNames = [faultKinds]string{
 	OpStepDown: "step-down", OpHandOver: "hand-over", OpForget: "forget", OpLeave: "leave", OpReprioritise: "reprioritise", OpMaintain: "maintain", CheckFails: "check-fails", BarredInPeace: "barred-in-peace",
 	ClockDrift: "clock-drift", MixedSettings: "mixed-settings", MixedMode: "mixed-mode", NearCounterLimit: "near-counter-limit",
 	OddTimers: "odd-timers", LongLease: "long-lease", OddSettle: "odd-settle", OddPreemptDelay: "odd-preempt-delay",
-	OddTakeoverDelay: "odd-takeover-delay", OddCandidateSet: "odd-candidate-set", KnownMinimum: "known-minimum",
+	OddTakeoverDelay: "odd-takeover-delay", OddCandidateSet: "odd-candidate-set", KnownMinimum: "known-minimum", MinMembers: "min-members",
 	LateTimers: "late-timers", LateJoin: "late-join", LongDark: "long-dark", SlowRejoin: "slow-rejoin", EndsDark: "ends-dark",
 	SurplusVoters: "surplus-voters", ExpectRises: "expect-rises", ExpectFalls: "expect-falls", WipedUnformed: "wiped-unformed",
 	Guessed: "guessed", Forged: "forged", TetherForged: "tether-forged", TetherHangs: "tether-hangs",

@@ -97,16 +97,19 @@ func (w *World) cuts() string {
 // quorum mode promises a leader.
 func (w *World) someReachesMajority() bool {
 	return slices.ContainsFunc(w.machines, func(m *machine) bool {
-		voters, reached := m.roster(), 0
+		voters, reached, candidates := m.roster(), 0, 0
 		if !w.counts(m) || m.node.Status().Bars != 0 || !slices.Contains(voters, m.id) {
 			return false
 		}
 		for _, other := range w.machines {
 			if w.counts(other) && slices.Contains(voters, other.id) && (other == m || w.talk(m, other)) {
 				reached++
+				if other.cfg.Part == election.Voter {
+					candidates++
+				}
 			}
 		}
-		return reached >= quorum.Size(len(voters))
+		return reached >= quorum.Size(len(voters)) && candidates >= w.base.MinMembers
 	})
 }
 

@@ -193,10 +193,10 @@ func (w *World) canLead() bool {
 	if w.mixed != noFault && voters <= max(1, w.base.MinAcks) {
 		return false // the odd one is counted as present, and acknowledges nothing
 	}
-	if w.mode != Quorum {
-		return candidates > 0 && candidates >= w.base.MinMembers
+	if candidates < max(w.base.MinMembers, 1) {
+		return false
 	}
-	return w.canRosterLead(present)
+	return w.mode != Quorum || w.canRosterLead(present)
 }
 
 func (w *World) canRosterLead(present []wire.ID) bool {
@@ -212,14 +212,16 @@ func (w *World) canRosterLead(present []wire.ID) bool {
 	if !newest.Formed && (w.isDisputed(newest) || w.isHeldUp(newest, present) || slices.ContainsFunc(newest.IDs, func(id wire.ID) bool { return !slices.Contains(present, id) })) {
 		return false // it waits for all of its voters
 	}
-	votes, isCandidate := 0, false
+	votes, candidates := 0, 0
 	for _, m := range w.machines {
 		if slices.Contains(newest.IDs, m.id) && slices.Contains(present, m.id) {
 			votes++
-			isCandidate = isCandidate || m.cfg.Part == election.Voter
+			if m.cfg.Part == election.Voter {
+				candidates++
+			}
 		}
 	}
-	return isCandidate && votes > len(newest.IDs)/2
+	return candidates >= max(w.base.MinMembers, 1) && votes > len(newest.IDs)/2
 }
 
 // areExpected: the voters that are present are exactly as many as each of them expects.

@@ -80,6 +80,7 @@ func newWorld(o *Options) *World {
 	w := &World{rng: rand.New(rand.NewPCG(o.Seed, 0x51b0111)), trace: o.Trace, flight: o.flight}
 	w.drawScenario(o)
 	w.drawUnusual(o)
+	w.drawMinMembers(o)
 	w.drawAttack(o)
 	w.drawKeepers(o)
 	w.drawStalls(o)

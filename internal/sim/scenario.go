@@ -181,6 +181,7 @@ func (w *World) populate() {
 	}
 	w.castParts()
 	w.castUnusual()
+	w.boundMinMembers()
 	w.mixSettings()
 }
 

@@ -62,6 +62,28 @@ func (w *World) drawUnusual(o *Options) {
 	}
 }
 
+// drawMinMembers draws min_members of quorum mode, from a stream of its own.
+func (w *World) drawMinMembers(o *Options) {
+	rng := rand.New(rand.NewPCG(o.Seed, 0x3ab3))
+	if w.mode == Quorum && !o.Usual && w.size <= 9 && rng.IntN(6) == 0 {
+		w.base.MinMembers = 2 + rng.IntN(w.size-1)
+		w.unusual.has = append(w.unusual.has, MinMembers)
+	}
+}
+
+// boundMinMembers keeps it to what agents accept: at most expect, also after that falls.
+func (w *World) boundMinMembers() {
+	if w.mode != Quorum || w.base.MinMembers == 0 {
+		return
+	}
+	for _, m := range w.machines {
+		w.base.MinMembers = min(w.base.MinMembers, m.cfg.Expect+min(w.unusual.grows, 0))
+	}
+	for _, m := range w.machines {
+		m.cfg.MinMembers = w.base.MinMembers
+	}
+}
+
 // slowestRejoin is the longest pause between two attempts to join a member that was
 // lost (protocol 2.5).
 const slowestRejoin = 28 * time.Second
