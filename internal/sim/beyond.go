@@ -18,7 +18,9 @@ func (w *World) goBeyond(m *machine) {
 	case ClockBeyond:
 		w.fired(ClockBeyond)
 		w.say(m, "its clock runs away")
-		m.clock.setRate(w.now, pick[int64](w.rng, -1, 1)*(100_000+w.rng.Int64N(200_000)))
+		w.setRates(m, pick[int64](w.rng, -1, 1)*(100_000+w.rng.Int64N(200_000)), 0)
+	case SlewBeyond:
+		w.slewBeyond(m)
 	case VMPause:
 		w.freeze(m, VMPause, w.base.Lease+w.upTo(5*time.Second))
 	case LyingSync:

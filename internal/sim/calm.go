@@ -37,9 +37,7 @@ func (w *World) calmMachine(m *machine) {
 	w.setLink(m, true)
 	w.mendDisk(m)
 	m.disk.lies = false
-	if m.clock.ppm < -maxDrift || m.clock.ppm > maxDrift {
-		m.clock.setRate(w.now, 0)
-	}
+	w.calmClock(m)
 	w.thaw(m)
 	w.step(m, election.HealthChanged{})
 	if m.leaving {

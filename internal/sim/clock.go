@@ -10,13 +10,18 @@ import "time"
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // clock is a machine's boot-time clock: it counts through suspend, and neither
-// stops nor jumps, except on a virtual machine whose host stops it.
+// stops nor jumps, except on a virtual machine whose host stops it. Its rate is that
+// of the hardware, as a time service slews it.
 type clock struct {
 	since   int64 // true time from which the rate holds
 	shown   int64 // what it showed then, ns after epoch
-	ppm     int64 // rate error in millionths
+	raw     int64 // rate error of the hardware, in millionths
+	slew    int64 // what the time service adds, in millionths
 	stopped bool
 }
+
+// ppm is the rate error of what it shows, in millionths.
+func (c *clock) ppm() int64 { return c.raw + c.slew }
 
 // at is what the clock shows at a true time, in ns after epoch.
 func (c *clock) at(now int64) int64 {
@@ -24,7 +29,7 @@ func (c *clock) at(now int64) int64 {
 		return c.shown
 	}
 	d := now - c.since
-	return c.shown + d + d/1_000_000*c.ppm + d%1_000_000*c.ppm/1_000_000
+	return c.shown + d + d/1_000_000*c.ppm() + d%1_000_000*c.ppm()/1_000_000
 }
 
 // time is at as the Node takes it.
@@ -40,15 +45,17 @@ func (c *clock) when(t time.Time, now int64) int64 {
 	if ahead <= 0 {
 		return now
 	}
-	at := now + ahead - ahead/1_000_000*c.ppm*1_000_000/(1_000_000+c.ppm)
+	at := now + ahead - ahead/1_000_000*c.ppm()*1_000_000/(1_000_000+c.ppm())
 	for c.at(at) < int64(t.Sub(epoch)) {
 		at += max(1, (int64(t.Sub(epoch))-c.at(at))/2)
 	}
 	return at
 }
 
-// setRate changes the rate from now on.
-func (c *clock) setRate(now, ppm int64) { c.since, c.shown, c.ppm = now, c.at(now), ppm }
+// setRates changes the rates from now on.
+func (c *clock) setRates(now, raw, slew int64) {
+	c.since, c.shown, c.raw, c.slew = now, c.at(now), raw, slew
+}
 
 // stop lets the clock stand still, as on a virtual machine that is paused.
 func (c *clock) stop(now int64) { c.shown, c.since, c.stopped = c.at(now), now, true }

@@ -16,7 +16,7 @@
 // (invariants.go). Then all faults end, and within a bound one live leader must be
 // known to all, and stay (liveness.go).
 //
-// Some faults are beyond what is promised: a clock that runs away, a disk that
+// Some faults are beyond what is promised: a clock that runs away or is slewed too fast, a disk that
 // lies about a sync, a restored backup, a cloned state directory, a virtual
 // machine whose clock stops with it. A schedule with one of them waives what the
 // table in waivers.go names for it, counts those violations, and judges the rest.

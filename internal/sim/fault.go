@@ -89,6 +89,7 @@ const (
 	BarredInPeace
 
 	ClockDrift // the whole schedule
+	ClockSlewed
 	MixedSettings
 	MixedMode
 	NearCounterLimit
@@ -117,6 +118,7 @@ const (
 	TetherHangs   // stays open though the process is gone
 
 	ClockBeyond // beyond the promise
+	SlewBeyond
 	VMPause
 	LyingSync
 	Restored
@@ -143,13 +145,13 @@ var faultNames = [faultKinds]string{
 	KeeperSlow: "keeper-slow", KeeperDies: "keeper-dies", BothDie: "both-die", KeeperDiesSending: "keeper-dies-sending",
 	StartsBeside: "starts-beside", Borrowed: "borrowed", WillSent: "will-sent", WillWaits: "will-waits", WillVoid: "will-void",
 	OpStepDown: "step-down", OpHandOver: "hand-over", OpForget: "forget", OpLeave: "leave", OpReprioritise: "reprioritise", OpMaintain: "maintain", CheckFails: "check-fails", BarredInPeace: "barred-in-peace",
-	ClockDrift: "clock-drift", MixedSettings: "mixed-settings", MixedMode: "mixed-mode", NearCounterLimit: "near-counter-limit",
+	ClockDrift: "clock-drift", ClockSlewed: "clock-slewed", MixedSettings: "mixed-settings", MixedMode: "mixed-mode", NearCounterLimit: "near-counter-limit",
 	OddTimers: "odd-timers", LongLease: "long-lease", OddSettle: "odd-settle", OddPreemptDelay: "odd-preempt-delay",
 	OddTakeoverDelay: "odd-takeover-delay", OddCandidateSet: "odd-candidate-set", KnownMinimum: "known-minimum", MinMembers: "min-members",
 	LateTimers: "late-timers", LateJoin: "late-join", LongDark: "long-dark", SlowRejoin: "slow-rejoin", EndsDark: "ends-dark",
 	SurplusVoters: "surplus-voters", ExpectRises: "expect-rises", ExpectFalls: "expect-falls", WipedUnformed: "wiped-unformed",
 	Guessed: "guessed", Forged: "forged", TetherForged: "tether-forged", TetherHangs: "tether-hangs",
-	ClockBeyond: "clock-beyond", VMPause: "vm-pause", LyingSync: "lying-sync", Restored: "restored", Clone: "clone", SecondRoster: "second-roster",
+	ClockBeyond: "clock-beyond", SlewBeyond: "slew-beyond", VMPause: "vm-pause", LyingSync: "lying-sync", Restored: "restored", Clone: "clone", SecondRoster: "second-roster",
 }
 
 // String gives the fault's word.

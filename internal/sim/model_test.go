@@ -14,7 +14,7 @@ import (
 // hardly later.
 func TestClockWaitsForWhatItShows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := clock{since: rapid.Int64Range(0, int64(time.Hour)).Draw(t, "since"), ppm: rapid.Int64Range(-300_000, 300_000).Draw(t, "ppm"),
+		c := clock{since: rapid.Int64Range(0, int64(time.Hour)).Draw(t, "since"), raw: rapid.Int64Range(-200_000, 200_000).Draw(t, "raw"), slew: rapid.Int64Range(-100_000, 100_000).Draw(t, "slew"),
 			shown: rapid.Int64Range(0, int64(time.Hour)).Draw(t, "shown")}
 		now := c.since + rapid.Int64Range(0, int64(time.Hour)).Draw(t, "now")
 		ahead := time.Duration(rapid.Int64Range(0, int64(10*time.Minute)).Draw(t, "ahead"))
@@ -29,7 +29,7 @@ func TestClockWaitsForWhatItShows(t *testing.T) {
 // Setting the rate, or stopping the clock, never moves it.
 func TestClockDoesNotJump(t *testing.T) {
 	c := clock{shown: 5}
-	c.setRate(1_000_000, 10_000)
+	c.setRates(1_000_000, 4_000, 6_000)
 	if got := c.at(1_000_000); got != 1_000_005 {
 		t.Errorf("shows %d after a change of rate, want 1000005", got)
 	}

@@ -84,6 +84,7 @@ func newWorld(o *Options) *World {
 	w.drawAttack(o)
 	w.drawKeepers(o)
 	w.drawStalls(o)
+	w.drawSlews(o)
 	w.drawJobs(o)
 	w.drawBars(o)
 	w.drawLinks(o)

@@ -192,7 +192,7 @@ func (w *World) addMachine() *machine {
 	m.cfg.Priority = uint16(m.number)
 	m.clock.shown = int64(w.upTo(time.Hour)) // booted at different times
 	if w.drift {
-		m.clock.ppm = w.rng.Int64N(2*maxDrift+1) - maxDrift
+		m.clock.raw = w.rng.Int64N(2*maxDrift+1) - maxDrift
 	}
 	if w.nearEnd {
 		m.disk.state.MaxCounter = wire.MaxCounter - 20_000 - w.rng.Uint64N(1000)

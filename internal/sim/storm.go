@@ -36,6 +36,7 @@ func (w *World) begin() {
 	w.hurtOddlyAgain()
 	w.hurtKeepersAgain()
 	w.stallAgain()
+	w.slewAgain()
 	w.hurtByBarsAgain()
 	w.planChangeOfExpect()
 	w.attackAgain()

@@ -19,6 +19,10 @@ var waivers = []waiver{
 	{ClockBeyond, []int{14}, "a lease on a slow clock is longer in true time than the hundredth that is allowed for"},
 	{ClockBeyond, []int{20}, "two that act at once write, and the resource refuses the older one"},
 
+	{SlewBeyond, []int{5, 9, jobsAt + 3, jobsAt + 4}, "leases go by the slewed clock: as of one that runs away"},
+	{SlewBeyond, []int{14}, "as of a clock that runs away"},
+	{SlewBeyond, []int{20}, "as of a clock that runs away"},
+
 	{VMPause, []int{5, 9, jobsAt + 3, jobsAt + 4}, "a clock that stood still has its lease go on after the voters' promises have run out"},
 	{VMPause, []int{20}, "the leader that goes on acts by its clock, and the resource refuses it"},
 

@@ -42,7 +42,7 @@ func TestWaiversNameInvariants(t *testing.T) {
 // Schedules with a fault beyond the promise break nothing that its rows do not name.
 func TestBeyondThePromise(t *testing.T) {
 	first, count := number(t, "BULLY_SEED", 1), number(t, "BULLY_SCHEDULES", 20)
-	for _, f := range []Fault{ClockBeyond, VMPause, LyingSync, Restored, Clone} {
+	for _, f := range []Fault{ClockBeyond, SlewBeyond, VMPause, LyingSync, Restored, Clone} {
 		t.Run(f.String(), func(t *testing.T) {
 			t.Parallel()
 			var total tally
@@ -58,7 +58,7 @@ func TestBeyondThePromise(t *testing.T) {
 
 // A fault waives what its rows name and nothing else; the usual ones have none.
 func TestOtherInvariantsAreJudged(t *testing.T) {
-	beyond := []Fault{ClockBeyond, VMPause, LyingSync, Restored, Clone, SecondRoster, Guessed, Forged}
+	beyond := []Fault{ClockBeyond, SlewBeyond, VMPause, LyingSync, Restored, Clone, SecondRoster, Guessed, Forged}
 	for f := range Fault(faultKinds) {
 		w := stage(t, Quorum)
 		w.waive(f)

@@ -32,6 +32,7 @@ type World struct {
 	attack   attack
 	keepers  keepers
 	stalls   stalls
+	slews    slews
 	jobs     *jobWorld // nil: this schedule has none
 	record   record
 	failure  *Violation
