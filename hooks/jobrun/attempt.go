@@ -68,17 +68,36 @@ func (r *Runner) attempt(run *run, seq uint64, out *hooks.Output, log hclog.Logg
 	var streams sync.WaitGroup
 	streams.Go(func() { out.Read(pipes.ours[0], "stdout") })
 	streams.Go(func() { out.Read(pipes.ours[1], "stderr") })
-	<-g.Done()
+	r.outlast(g, log)
 	deadline := time.Now().Add(drainGrace)
 	for _, f := range pipes.ours {
 		_ = f.SetReadDeadline(deadline) // fails if it was read to its end
 	}
 	streams.Wait()
 	report := g.Report()
+	if report.Stage != guard.Ended {
+		return report, nil // the next life reads the record
+	}
 	if err := g.Forget(); err != nil {
 		log.Warn("job's record not removed", "err", err)
 	}
 	return report, nil
+}
+
+// outlast waits until nothing of the command is left, also what KILL has not ended: the
+// job's next run is not to start beside it. Only the end of the Runner does not wait for
+// that.
+func (r *Runner) outlast(g *guard.Guard, log hclog.Logger) {
+	select {
+	case <-g.Done():
+		return
+	case <-g.Stuck():
+		log.Error("job not ended: "+g.Report().Stuck, "group", g.Report().Group)
+	}
+	select {
+	case <-g.Done():
+	case <-r.ended:
+	}
 }
 
 // start starts the guard and tells it what was said meanwhile.

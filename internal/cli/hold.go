@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"os"
 	"strconv"
@@ -177,9 +176,4 @@ func (h *holder) rest(last control.Lease, pause time.Duration) (*leaseFeed, cont
 		}
 		last = l
 	}
-}
-
-// note tells whoever reads standard error what hold does.
-func (h *holder) note(format string, args ...any) {
-	_, _ = fmt.Fprintf(h.err, "note: "+format+"\n", args...) // there is nobody else to tell
 }

@@ -201,6 +201,7 @@ type guardian interface {
 	Stop(cause string, within time.Duration)
 	Kill(cause string)
 	Done() <-chan struct{}
+	Stuck() <-chan struct{}
 	Report() guard.Report
 }
 
@@ -237,8 +238,12 @@ func (t *leased) watch(ctx context.Context, epoch control.Epoch) <-chan struct{}
 // that lives on when the leadership is over is told so, and killed if it does not obey.
 func (w *leasedRun) attend(over <-chan struct{}) {
 	var late <-chan time.Time
+	stuck := w.guard.Stuck()
 	for {
 		select {
+		case <-stuck:
+			w.note("%s; nothing starts beside it until it has ended", w.guard.Report().Stuck)
+			stuck = nil
 		case <-over:
 			w.guard.Stop(string(guard.LeaseLost), 0)
 			over = nil
@@ -311,6 +316,11 @@ func notStarted(name string, r guard.Report) error {
 		why = reason
 	}
 	return &failure{code: code, err: fmt.Errorf("cannot run %s: %s", name, why)}
+}
+
+// note tells whoever reads standard error what is done.
+func (t *leased) note(format string, args ...any) {
+	_, _ = fmt.Fprintf(t.err, "note: "+format+"\n", args...) // there is nobody else to tell
 }
 
 // outcome is the exit code of a command that ended of itself.

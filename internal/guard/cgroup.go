@@ -108,12 +108,19 @@ func populated(dir string) bool {
 // the polite part. A process id that was given away meanwhile is not hit, since
 // the membership is looked at again through a pidfd's holder.
 func (c *cgroup) signal(sig unix.Signal) {
+	for _, pid := range c.members() {
+		c.signalMember(pid, sig)
+	}
+}
+
+func (c *cgroup) members() (pids []int) {
 	text, _ := os.ReadFile(filepath.Join(c.dir, "cgroup.procs"))
 	for word := range strings.FieldsSeq(string(text)) {
 		if pid, err := strconv.Atoi(word); err == nil {
-			c.signalMember(pid, sig)
+			pids = append(pids, pid)
 		}
 	}
+	return pids
 }
 
 func (c *cgroup) signalMember(pid int, sig unix.Signal) {

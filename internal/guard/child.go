@@ -90,6 +90,20 @@ func (c *child) others() []int {
 	return pids
 }
 
+// members lists what can be found of the command, zombies too.
+func (c *child) members() []int {
+	pids := c.others()
+	if c.cgroup != nil {
+		pids = append(pids, c.cgroup.members()...)
+	}
+	for _, pid := range hooks.Processes() {
+		if group, err := unix.Getpgid(pid); err == nil && group == c.group && !c.reaped {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
 // hasEnded reports whether a child is a zombie, and leaves it one.
 func hasEnded(pid int) bool {
 	var info unix.Siginfo

@@ -14,7 +14,8 @@
 //  2. ends it (TERM, a grace, KILL) when the agent says Stop, when the socket or the
 //     lease's line closes because the agent is dead, and when the lease's deadline comes near
 //     without a renewal, whatever keeps the agent from sending one. All of the
-//     command is dead by the deadline;
+//     command is dead by the deadline, unless it hangs in the kernel: Report.Stuck then says
+//     so, and the guard waits until it has ended;
 //  3. ends when its command has ended and that is noted. What the command's first
 //     process leaves behind is ended with it.
 //

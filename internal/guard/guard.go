@@ -29,6 +29,7 @@ type Guard struct {
 
 	started chan struct{} // closed when the command runs or has failed to start
 	done    chan struct{} // closed when the guard is gone and nothing of the command is left
+	stuck   chan struct{} // closed when Report.Stuck says something
 
 	mu      sync.Mutex
 	report  Report
@@ -52,7 +53,7 @@ func Start(cfg Config) (*Guard, error) {
 	}
 	defer rec.file.Close() // the guard has it, and its lock
 	g := &Guard{clock: cfg.Clock, grace: cfg.Grace, working: cfg.patience(), record: rec.Record, report: rec.Report,
-		started: make(chan struct{}), done: make(chan struct{})}
+		started: make(chan struct{}), done: make(chan struct{}), stuck: make(chan struct{})}
 	if err := g.launch(cfg, rec); err != nil {
 		rec.discard()
 		return nil, fmt.Errorf("start guard: %w", err)
@@ -87,7 +88,7 @@ func (g *Guard) Stop(cause string, within time.Duration) {
 	if within > 0 {
 		g.stop(cause, at.Add(within), at.Add(within))
 	} else {
-		g.stop(cause, 0, at.Add(g.grace+unkillable))
+		g.stop(cause, 0, at.Add(g.grace+unkillable+gonePatience))
 	}
 }
 
@@ -102,6 +103,9 @@ func (g *Guard) stop(cause string, due, patience instant) {
 	g.send(message{kind: kindStop, number: int64(due), cause: cause})
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.report.Stuck != "" { // it does what can be done
+		return
+	}
 	if g.overdue == nil {
 		g.overdue = time.AfterFunc(patience.Sub(now()), g.kill)
 	} else if patience < g.patience {
@@ -172,7 +176,9 @@ func (g *Guard) hear(text []byte) {
 	defer g.mu.Unlock()
 	g.report = r
 	g.markStarted(r.Stage != Prepared)
-	if (r.Cause == AgentDied || r.Cause == LeaseLost) && g.limit == nil {
+	if r.Stuck != "" {
+		g.markStuck()
+	} else if (r.Cause == AgentDied || r.Cause == LeaseLost) && g.limit == nil {
 		g.limit = time.AfterFunc(g.working, g.kill)
 	}
 	if r.Stage == Ended {
@@ -189,6 +195,24 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
+// markStuck leaves the guard the time that its command takes; the caller holds mu, and has
+// set the report.
+func (g *Guard) markStuck() {
+	g.stopTimers()
+	if !isClosed(g.stuck) {
+		close(g.stuck)
+	}
+}
+
+// stopTimers: the guard is not killed any more; the caller holds mu.
+func (g *Guard) stopTimers() {
+	for _, timer := range []*time.Timer{g.overdue, g.limit} {
+		if timer != nil {
+			timer.Stop()
+		}
+	}
+}
+
 // markStarted closes started once; the caller holds mu.
 func (g *Guard) markStarted(when bool) {
 	if when && !isClosed(g.started) {
@@ -201,17 +225,21 @@ func (g *Guard) finish(ended error) {
 	last := g.Report() // only this goroutine changes it
 	if last.Stage != Ended {
 		g.record.Report = last
-		err := errors.Join(fmt.Errorf("the guard died: %v", ended), g.record.endOrphans())
-		last.Stage, last.Err = Ended, oneLine(err)
+		err := g.record.endOrphans()
+		if hangs := (errStuck{}); errors.As(err, &hangs) {
+			g.mu.Lock()
+			g.report.Stuck = hangs.Error()
+			g.markStuck()
+			g.mu.Unlock()
+			last.Stuck = hangs.Error()
+			err = g.record.outlast()
+		}
+		last.Stage, last.Err = Ended, oneLine(errors.Join(fmt.Errorf("the guard died: %v", ended), err))
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.report = last
-	for _, timer := range []*time.Timer{g.overdue, g.limit} {
-		if timer != nil {
-			timer.Stop()
-		}
-	}
+	g.stopTimers()
 	g.markStarted(true)
 }
 
@@ -219,6 +247,10 @@ func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", ";
 
 // Started is closed when the command runs, or could not be started.
 func (g *Guard) Started() <-chan struct{} { return g.started }
+
+// Stuck is closed when something of the command has had KILL and lives on: Report.Stuck says
+// what. Done is closed when that has ended, which may be never.
+func (g *Guard) Stuck() <-chan struct{} { return g.stuck }
 
 // Done is closed when the guard has ended, and with it the command.
 func (g *Guard) Done() <-chan struct{} { return g.done }

@@ -34,12 +34,12 @@ func (r Record) endOrphans() error {
 		return nil
 	}
 	for late := now().Add(orphanPatience); ; time.Sleep(orphanPause) {
-		left := r.killOnce()
-		if left == 0 {
+		found := r.killOnce()
+		if len(found) == 0 {
 			break
 		}
 		if now() > late {
-			return fmt.Errorf("%d processes of %s did not end %v after KILL: they hang in the kernel", left, r.Name, orphanPatience)
+			return fmt.Errorf("%s did not end %v after KILL: %w", r.Name, orphanPatience, errStuck{found})
 		}
 	}
 	if r.Report.Cgroup != "" {
@@ -48,15 +48,56 @@ func (r Record) endOrphans() error {
 	return nil
 }
 
-// killOnce kills what it finds and says how many there were.
-func (r Record) killOnce() (found int) {
+// errStuck is of processes that have had KILL and live.
+type errStuck struct{ pids []int }
+
+func (e errStuck) Error() string { return stuck(e.pids) }
+
+// stuck says for people which of these processes cannot be ended. 0 is one whose number
+// is not known.
+func stuck(pids []int) string {
+	for _, pid := range pids {
+		if stateOf(pid) == 'D' {
+			return fmt.Sprintf("process %d cannot be ended, it waits for its disk", pid)
+		}
+	}
+	for _, pid := range pids {
+		if s := stateOf(pid); s != 0 && s != 'Z' {
+			return fmt.Sprintf("process %d does not end, though it has had KILL", pid)
+		}
+	}
+	return "a process does not end, though it has had KILL"
+}
+
+// stateOf is field 3 of proc(5)'s stat; 0: there is no such process.
+func stateOf(pid int) byte {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:]); len(fields) > 0 {
+		return fields[0][0]
+	}
+	return 0
+}
+
+// outlast is endOrphans for what that has found stuck: it returns when nothing is left.
+func (r Record) outlast() error {
+	for len(r.killOnce()) > 0 {
+		time.Sleep(pollStuck)
+	}
+	return r.endOrphans()
+}
+
+// killOnce kills what it finds.
+func (r Record) killOnce() (found []int) {
 	if dir := r.Report.Cgroup; dir != "" && populated(dir) {
-		found++
+		found = (&cgroup{dir: dir}).members()
+		if len(found) == 0 {
+			found = []int{0} // below it
+		}
 		_ = killCgroup(dir)
 	}
 	for _, pid := range hooks.Processes() {
 		if killMarked(pid, r.Mark) {
-			found++
+			found = append(found, pid)
 		}
 	}
 	return found

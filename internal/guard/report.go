@@ -46,6 +46,10 @@ type Report struct {
 	Signal int `json:"signal,omitempty"` // that ended it; 0: none
 	Errno  int `json:"errno,omitempty"`  // why the command could not be started
 
+	// Stuck says that something of the command lives on although it has had KILL, for
+	// people. The guard waits until it has ended; the stage is Ending for as long.
+	Stuck string `json:"stuck,omitempty"`
+
 	// Err is what went wrong; empty if nothing did.
 	Err string `json:"err,omitempty"`
 	// Unnoted is why this was not written to the record; empty if it was.
@@ -66,6 +70,9 @@ func (r Report) String() string {
 	}
 	if r.Cause != "" {
 		text += ", cause " + r.Cause
+	}
+	if r.Stuck != "" {
+		text += ", " + r.Stuck
 	}
 	if r.Err != "" {
 		text += ": " + r.Err

@@ -15,6 +15,7 @@ const (
 	// which is nobody's child of ours has gone does not, so we look.
 	pollFirst = 2 * time.Millisecond
 	pollMost  = 50 * time.Millisecond
+	pollStuck = time.Second // once it is said to be stuck
 )
 
 // wait sleeps until something happens or is due.
@@ -44,6 +45,9 @@ func (g *guardian) arm() {
 	case g.asked != 0:
 		at := now()
 		next = at.Add(min(max(at.Sub(max(g.asked, g.killed))/4, pollFirst), pollMost))
+		if g.report.Stuck != "" {
+			next = at.Add(pollStuck)
+		}
 		if g.killed == 0 {
 			next = earlier(next, g.killBy())
 		}

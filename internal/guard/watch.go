@@ -1,12 +1,9 @@
 package guard
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // How a guard decides: step looks at everything at each waking, and the ending
-// goes from TERM over KILL to giving up as time goes on.
+// goes from TERM over KILL to waiting as time goes on: KILL sent is not yet dead.
 
 const (
 	// killSlack is left between KILL and the moment when all must be dead, for
@@ -16,8 +13,8 @@ const (
 	// minGrace is between TERM and KILL in any case.
 	minGrace = time.Millisecond
 
-	// unkillable is how long after KILL the command is given up: it hangs in the
-	// kernel, mostly on a disk or a network file system.
+	// unkillable is how long after KILL the command is said to be stuck: it hangs in
+	// the kernel, mostly on a disk or a network file system.
 	unkillable = 2 * time.Second
 )
 
@@ -44,7 +41,8 @@ func (g *guardian) step() (over bool) {
 	if gone && (g.child == nil || g.child.bury()) {
 		return true
 	}
-	return g.press(now())
+	g.press(now())
+	return false
 }
 
 // look reports whether nothing of the command lives. While it runs that is worth
@@ -60,20 +58,20 @@ func (g *guardian) look() (gone bool) {
 	return g.child.look()
 }
 
-// press drives the ending on; it reports true when the command is given up.
-func (g *guardian) press(at instant) (givenUp bool) {
+// press drives the ending on. What KILL does not end is said, and waited for: it may
+// still write when its disk answers again, and nothing is to start beside it.
+func (g *guardian) press(at instant) {
 	switch {
 	case g.killed == 0 && at < g.killBy():
 		g.child.askAdopted()
-		return false
+		return
 	case g.killed == 0:
 		g.killed = at
-	case at.Sub(g.killed) > unkillable:
-		g.report.Err = fmt.Sprintf("some of the command did not end %v after KILL: it hangs in the kernel", unkillable)
-		return true
+	case at.Sub(g.killed) > unkillable && g.report.Stuck == "":
+		g.report.Stuck = stuck(g.child.members())
+		g.tell(Ending)
 	}
 	g.child.kill()
-	return false
 }
 
 // ask begins the ending.
