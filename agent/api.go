@@ -65,6 +65,24 @@ func (a *agent) notes() []string {
 	return notes
 }
 
+const overstays = "what exec or hold ran here has not ended with its lease: it, or its guard, hangs; exec and hold name the process"
+
+// holderNotes is called by any goroutine.
+func (a *agent) holderNotes() []string {
+	if a.seat.holders.overstay(a.cfg.Now()) {
+		return []string{overstays}
+	}
+	return nil
+}
+
+// lookAtHolders tells those who do not ask, too.
+func (a *agent) lookAtHolders() {
+	if len(a.holderNotes()) > 0 && a.isRare(overstays) {
+		a.log.Error(overstays)
+		a.event(control.Event{Type: "warning", Cause: "not-ended", Text: overstays})
+	}
+}
+
 // whyAlone says what is known of why nobody else is here, where others should
 // be. Behind a firewall that drops everything there is not even an error.
 func (a *agent) whyAlone() string {
@@ -93,7 +111,7 @@ func (a *agent) Age() time.Duration { return a.cfg.Now().Sub(a.shown.Load().at) 
 func (a *agent) Status() control.Status {
 	s := a.shown.Load()
 	out := control.Status{Version: a.cfg.Version, Cluster: a.cfg.Cluster, Self: s.members[0], Uptime: wallClock().Sub(a.started).Seconds(),
-		Profile: a.cfg.Profile, Encryption: a.encryption(s.members), Waiting: s.waiting, Notes: slices.Concat(s.notes, seedNotes(a.members().JoinState()), a.strangerNotes()), Counters: a.counts(),
+		Profile: a.cfg.Profile, Encryption: a.encryption(s.members), Waiting: s.waiting, Notes: slices.Concat(s.notes, a.holderNotes(), seedNotes(a.members().JoinState()), a.strangerNotes()), Counters: a.counts(),
 		Checks: s.checks}
 	if s.trouble != "" {
 		out.Notes = append([]string{s.trouble + ": " + s.remedy}, out.Notes...)

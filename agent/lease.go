@@ -49,6 +49,7 @@ type term struct {
 type holder struct {
 	grace time.Duration
 	told  time.Time // the latest end that it was told; zero: none
+	runs  bool      // it was told so while it might begin: for all that is known it did
 }
 
 // dismissal waits for the holders of a term that ends, and for what is lent besides.
@@ -125,6 +126,7 @@ func (h *holders) lend(who *holder) (t term, newer <-chan struct{}, isLent bool)
 	lent := &h.lentTill
 	if _, isIn := h.all[who]; isIn {
 		lent = &who.told
+		who.runs = who.runs || t.ready
 	}
 	if t.until.After(*lent) {
 		if h.hears(who) {
@@ -176,6 +178,18 @@ func (h *holders) areThere() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.all) > 0
+}
+
+// overstay reports whether a holder has not left long after all that it ran had to be dead.
+func (h *holders) overstay(now time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for who := range h.all {
+		if who.runs && now.After(who.told.Add(dismissSlack)) {
+			return true
+		}
+	}
+	return false
 }
 
 // move wakes the loop; the caller holds mu.

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -199,6 +200,52 @@ func TestAStubbornHolderIsNotWaitedForForEver(t *testing.T) {
 		c.stopAll()
 	})
 }
+
+// Whoever is still there long after its lease has something that cannot be ended: status says so until it leaves. One that
+// was waiting for the lease runs nothing.
+func TestAHolderThatOutlivesItsLeaseIsNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		top := c.hosts[2]
+		c.expecting(3)
+		for _, h := range c.hosts {
+			c.start(h)
+		}
+		_, goes := top.agent.Enter(time.Second) // before it leads
+		top.awaitLease(t, "it leads", mayAct)
+		lease, leave := top.agent.Enter(time.Second)
+		quit := make(chan struct{})
+		go func() { // as the server does
+			for {
+				select {
+				case <-second(lease()):
+				case <-quit:
+					return
+				}
+			}
+		}()
+		defer close(quit)
+		named := func() bool { return slices.Contains(top.agent.Status().Notes, overstays) }
+		time.Sleep(time.Minute)
+		if named() {
+			t.Error("named while this host leads")
+		}
+		c.lan.Isolate("n3")
+		time.Sleep(time.Minute)
+		if !named() {
+			t.Errorf("notes %q", top.agent.Status().Notes)
+		}
+		leave(true)
+		time.Sleep(5 * time.Second)
+		if named() {
+			t.Error("named after it has left")
+		}
+		goes(true)
+		c.stopAll()
+	})
+}
+
+func second(_ control.Lease, newer <-chan struct{}) <-chan struct{} { return newer }
 
 // A lease that is lost leaves no time to wait for anybody: the lose hook runs at
 // once, and holders see what is left.

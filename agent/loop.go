@@ -65,6 +65,7 @@ func (a *agent) loop() error {
 			a.lookAside()
 			a.lookForPlace()
 			a.knowMembers()
+			a.lookAtHolders()
 			s.lookAround(a.members().Health())
 		case <-due:
 			a.pulse.isDue = true
