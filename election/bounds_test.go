@@ -1,6 +1,7 @@
 package election
 
 import (
+	"fmt"
 	"reflect"
 	"testing"
 	"time"
@@ -1110,4 +1111,44 @@ func (s *story) lastSent(k wire.Kind) *Send {
 		}
 	}
 	return nil
+}
+
+// Of three copies of one state directory the second goes on, and a life of the third, which has ended, is the newest. A start hears
+// of both by gossip: it asks both, and does not stand before both have answered or kept silent.
+func TestAStartAsksEachNamesake(t *testing.T) {
+	for _, order := range [][2]int{{8, 9}, {9, 8}} {
+		s := forgeable(t, 1)
+		s.waits(1900 * time.Millisecond)
+		s.forgets()
+		for _, number := range order {
+			s.happens(MemberChanged{Member: Member{ID: hostID(1), Addr: (&host{number: number}).addr(), Nonce: 4234 + uint32(number), Incarnation: uint32(10 - number), Status: Alive}})
+			s.expects(fmt.Sprintf("send n%d PROBE purpose=identity", number))
+		}
+		f := wire.Frame{Sender: hostID(1), Nonce: 4243, Incarnation: 1, Algo: s.node.cfg.algo(), ConfigHash: s.node.hash, Seq: 1}
+		if order[0] == 8 {
+			s.waits(350 * time.Millisecond) // the one that has ended was asked in vain, and Settle has passed
+			if s.node.state != Start {
+				t.Errorf("it stands before the other was asked: %v", s.node.state)
+			}
+		}
+		s.forgets()
+		s.answersAsNamesake(f, wire.Leading)
+		s.expectsSome("same id at 10.0.0.9:7950 standing aside")
+		s.is(Observe)
+	}
+}
+
+// Whoever makes namesakes up keeps a start from standing for a time, and not for ever.
+func TestNamesakesMadeUpKeepNobodyFromLeading(t *testing.T) {
+	s := forgeable(t, 1)
+	end := s.now.Add(s.node.cfg.Settle + askingFor)
+	for nonce := uint32(5000); s.now.Before(end); nonce++ {
+		s.happens(MemberChanged{Member: Member{ID: hostID(1), Addr: (&host{number: 8}).addr(), Nonce: nonce, Incarnation: 1, Status: Alive}})
+		s.forgets()
+		s.waits(50 * time.Millisecond)
+		s.forgets()
+	}
+	s.waits(time.Second)
+	s.forgets()
+	s.is(Lead)
 }

@@ -123,10 +123,7 @@ func (n *Node) probe(p *peer, why wire.Purpose) {
 // onProbe says how old our heartbeat is, and what we are.
 func (n *Node) onProbe(p *peer, f *wire.Frame) {
 	standing := n.state.standing()
-	switch {
-	case p == n.namesake:
-		standing = n.stood
-	case f.Purpose != wire.AskIdentity && n.state == Stopping && n.reign.ending.planned:
+	if f.Purpose != wire.AskIdentity && n.state == Stopping && n.reign.ending.planned {
 		standing = wire.Leading // as its heartbeats say: it is over with RESIGN (protocol 4.6)
 	}
 	answer := wire.Frame{Kind: wire.ProbeAck, HeartbeatAge: n.heartbeatAge(), Standing: standing}

@@ -28,20 +28,74 @@ const lookAgain = 5 * time.Second
 // up, whatever number it likes. Arbitrary.
 const maxLead = 1000
 
+// maxNamesakes is how many others with our id may wait for being asked: twice the lives of one id that
+// membership believes alive at once.
+const maxNamesakes = 16
+
+// askingFor is for how much longer than Settle a node listens that still asks for others with its id: maxNamesakes that
+// have ended are asked in 4.8 s. It is a bound: whoever makes namesakes up keeps nobody from leading for ever.
+const askingFor = 5 * time.Second
+
+// bearer is another agent that bears our id, and what we were when we first heard of it: both sides judge by that, whatever
+// becomes of them until both have answered.
+type bearer struct {
+	Member
+	stood wire.Standing
+}
+
 // onNamesake takes word of a member with our own id. It may be our former life,
 // which the failure detector has not given up yet: only an answer proves that
-// somebody is there. While this node stands aside for one, no word of another takes its place: that one may be a life that
-// has ended, and its silence would be taken for the end of the one that is there.
+// somebody is there.
 func (n *Node) onNamesake(m Member) {
-	if n.refused || m.Nonce == n.cfg.Nonce || m.Status != Alive || !n.mayBeCopy(m.Incarnation) {
-		return
-	}
-	isAsked := n.namesake != nil && n.namesake.Nonce == m.Nonce &&
-		slices.ContainsFunc(n.exchanges, func(x *exchange) bool { return x.to == m.ID })
-	if !isAsked { // or a second word of it would cancel the question
-		n.meetNamesake(m)
+	switch {
+	case m.Nonce == n.cfg.Nonce:
+	case m.Status != Alive:
+		n.unasked = slices.DeleteFunc(n.unasked, func(s bearer) bool { return s.Nonce == m.Nonce })
+	case n.mayBeCopy(m.Incarnation):
+		if n.hearOfNamesake(m) && !n.refused { // one that speaks meanwhile is asked before those that have ended
+			n.sendTo(&peer{Member: m}, wire.Frame{Kind: wire.Probe, Purpose: wire.AskIdentity, Flags: wire.AckReq, Round: n.nextRound()})
+		}
 	}
 }
+
+// hearOfNamesake asks who is there, or reports that this one must wait. One is asked at a time, and while this node stands
+// aside for one, that one alone. The silence of a life that has ended says nothing of another, and none is forgotten for it.
+func (n *Node) hearOfNamesake(m Member) bool {
+	switch {
+	case !n.refused && !n.asksNamesake():
+		n.meetNamesake(bearer{m, n.state.standing()})
+	case n.isAsked(m.Nonce) || n.waiting(m.Nonce) != nil: // a second question would cancel the first
+	case len(n.unasked) < maxNamesakes:
+		n.unasked = append(n.unasked, bearer{m, n.state.standing()})
+		return true
+	}
+	return false
+}
+
+// putFirst has the one with this nonce asked next, if it waits: it speaks, and others may have ended.
+func (n *Node) putFirst(nonce uint32) {
+	slices.SortStableFunc(n.unasked, func(a, b bearer) int {
+		switch nonce {
+		case a.Nonce:
+			return -1
+		case b.Nonce:
+			return 1
+		}
+		return 0
+	})
+}
+
+// waiting gives the one with this nonce that waits for being asked, or nil.
+func (n *Node) waiting(nonce uint32) *bearer {
+	i := slices.IndexFunc(n.unasked, func(s bearer) bool { return s.Nonce == nonce })
+	if i < 0 {
+		return nil
+	}
+	return &n.unasked[i]
+}
+
+// asksNamesake: whether the one that is asked is there is open.
+func (n *Node) asksNamesake() bool { return n.exchanges.awaitsOf(n.cfg.ID, wire.Probe) }
 
 // onNamesakeFrame takes a frame that bears our id. Our own come back only if an
 // address is wrong, and then mean nothing.
@@ -53,27 +107,36 @@ func (n *Node) onNamesakeFrame(from netip.AddrPort, f *wire.Frame) {
 	if !n.mayBeCopy(f.Incarnation) {
 		return
 	}
-	if n.namesake == nil || n.namesake.Nonce != f.Nonce {
-		if n.refused || n.now.Sub(n.metAt) < n.cfg.Heartbeat && !n.metAt.IsZero() {
-			n.count("id-conflict") // one at a time: each costs a question
-			return
-		}
-		n.meetNamesake(Member{ID: f.Sender, Addr: from, Nonce: f.Nonce, Incarnation: f.Incarnation, Status: Alive})
+	if !n.isAsked(f.Nonce) && (n.state == Start || n.now.Sub(n.metAt) >= n.cfg.Heartbeat) { // each costs a question
+		n.hearOfNamesake(Member{ID: f.Sender, Addr: from, Nonce: f.Nonce, Incarnation: f.Incarnation, Status: Alive})
 	}
+	n.putFirst(f.Nonce)
+	isAsked, waits := n.isAsked(f.Nonce), n.waiting(f.Nonce)
 	switch {
-	case f.Kind == wire.Probe && f.Purpose == wire.AskIdentity:
-		n.onProbe(n.namesake, f)
-	case f.Kind == wire.ProbeAck && n.answered(n.namesake, wire.Probe, f):
+	case f.Kind == wire.ProbeAck && isAsked && n.answered(n.namesake, wire.Probe, f):
 		n.resolveConflict(from, f)
-	default:
+	case f.Kind != wire.Probe || f.Purpose != wire.AskIdentity:
 		n.count("id-conflict")
+	case isAsked:
+		n.tellNamesake(n.namesake, n.stood, f)
+	case waits != nil: // or it would take us for gone
+		n.tellNamesake(&peer{Member: waits.Member}, waits.stood, f)
+	case n.state != Start:
+		m := Member{ID: f.Sender, Addr: from}
+		n.tellNamesake(&peer{Member: m}, n.state.standing(), f)
 	}
 }
 
-// meetNamesake asks who is there. Both sides judge by what they are now, whatever
-// becomes of them until both have answered.
-func (n *Node) meetNamesake(m Member) {
-	n.namesake, n.stood, n.metAt = &peer{Member: m}, n.state.standing(), n.now
+// isAsked: the namesake with this nonce was asked last.
+func (n *Node) isAsked(nonce uint32) bool { return n.namesake != nil && n.namesake.Nonce == nonce }
+
+// tellNamesake answers a namesake that asks who is there.
+func (n *Node) tellNamesake(p *peer, stood wire.Standing, f *wire.Frame) {
+	n.reply(p, f, wire.Frame{Kind: wire.ProbeAck, HeartbeatAge: n.heartbeatAge(), Standing: stood, Flags: n.epochFlag()})
+}
+
+func (n *Node) meetNamesake(s bearer) {
+	n.namesake, n.stood, n.metAt = &peer{Member: s.Member}, s.stood, n.now
 	n.probe(n.namesake, wire.AskIdentity)
 }
 
@@ -86,7 +149,8 @@ func (n *Node) resolveConflict(from netip.AddrPort, f *wire.Frame) {
 	if theirsStarts != oursStarts {
 		refuse = oursStarts
 	}
-	if n.refused { // it is still there
+	wasRefused := n.refused
+	if wasRefused && f.Nonce == n.asideFor { // it is still there
 		n.timers.arm(asideTimer, n.now.Add(lookAgain))
 		return
 	}
@@ -97,10 +161,14 @@ func (n *Node) resolveConflict(from netip.AddrPort, f *wire.Frame) {
 			n.saved.Incarnation = f.Incarnation + 1
 			n.save()
 		}
+		n.askNextNamesake()
 		return
 	}
-	n.refused = true
+	n.refused, n.asideFor = true, f.Nonce
 	n.timers.arm(asideTimer, n.now.Add(lookAgain))
+	if wasRefused {
+		return
+	}
 	switch n.state {
 	case Lead:
 		n.becomeStopping(SameID, ending{})
@@ -127,16 +195,27 @@ func (n *Node) lookForNamesake() {
 	}
 }
 
-// onNamesakeGone: nobody else has our id any more. This node listens before it stands,
-// and where something else keeps it from that no transition says so.
+// onNamesakeGone: the one that was asked is not there any more.
 func (n *Node) onNamesakeGone() {
 	n.namesake = nil
+	n.timers.disarm(asideTimer)
+	n.askNextNamesake()
+}
+
+// askNextNamesake asks the next one that waits. If none does, nobody for whom this node would stand aside has our id any more:
+// it listens before it stands, and where something else keeps it from that no transition says so.
+func (n *Node) askNextNamesake() {
+	if len(n.unasked) > 0 {
+		next := n.unasked[0]
+		n.unasked = slices.Delete(n.unasked, 0, 1)
+		n.meetNamesake(next)
+		return
+	}
 	if !n.refused {
 		return
 	}
 	n.refused = false
 	n.count("namesake-gone")
-	n.timers.disarm(asideTimer)
 	n.resumeStanding(OnlyOne, n.cfg.Settle)
 }
 

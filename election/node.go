@@ -86,7 +86,9 @@ type Node struct {
 	leaveToken uint64
 	lingerEnd  time.Time // a voter that lingers leaves then at the latest
 	metAt      time.Time // when
-	namesake   *peer     // another agent with our id; nil: none known
+	namesake   *peer     // another agent with our id, the last that was asked; nil: none is known
+	unasked    []bearer  // others that wait for being asked
+	asideFor   uint32    // nonce of the one for which this node stands aside, if it does
 
 	steps     uint64
 	enteredAt uint64   // number of the step that entered the state

@@ -36,6 +36,8 @@ const (
 //   - Where nothing proves who speaks, a life is one once it has answered a ping at
 //     the address that it is said to have. Until then it waits, and neither is told
 //     nor takes the place of one that has.
+//   - Of our own id other copies of our state directory may be there, and one that is
+//     started again and again is the newest: it hides no other, each is told.
 //   - Everything else is the difference between what the consumer was told and
 //     what is: a slow consumer costs no memory and loses nothing but the past.
 type lives struct {
@@ -43,6 +45,8 @@ type lives struct {
 	asks   bool      // a life has to answer before it is believed
 	dirty  []wire.ID // to be looked at by take, each once, in order of first change
 	clones []Member  // other hosts that say to be a known life, one for each id
+	self   wire.ID   // our own
+	copies []Member  // lives of our own id to be told of, each once
 
 	present int    // the lives in all records that memberlist believes alive
 	names   budget // for new lives of ids of which none ever answered
@@ -129,9 +133,30 @@ func (l *lives) believe(r *record, m Member, now time.Time) bool {
 		}
 		m.RTT = r.now.RTT
 	case r.now.Status == Alive && m.Incarnation < r.now.Incarnation:
+		return l.noteCopy(m)
+	}
+	l.noteCopy(m)
+	return l.set(r, m, now)
+}
+
+// noteCopy is told that a life of our own id is there, whether another is newer or not.
+func (l *lives) noteCopy(m Member) bool {
+	if m.ID != l.self {
 		return false
 	}
-	return l.set(r, m, now)
+	l.dropCopy(m)
+	l.copies = append(l.copies, m) // as many as are present, and noteRefused's
+	return true
+}
+
+// noteRefused is told of a life for which there is no room. Of our own id it is told all the same, unless it has to answer first:
+// copies that were started again and again take all the room, and it may be the one that goes on.
+func (l *lives) noteRefused(m Member) bool {
+	return !l.asks && len(l.copies) < 2*maxLives && l.noteCopy(m)
+}
+
+func (l *lives) dropCopy(m Member) {
+	l.copies = slices.DeleteFunc(l.copies, func(c Member) bool { return sameLife(c, m) })
 }
 
 // updated is told that a life that memberlist believes alive has another meta.
@@ -152,7 +177,7 @@ func (l *lives) updated(m Member, now time.Time) bool {
 		return l.set(r, m, now)
 	}
 	if m.Incarnation <= r.now.Incarnation {
-		return false
+		return l.noteCopy(m)
 	}
 	return l.set(r, m, now) // the survivor of an id conflict
 }
@@ -168,6 +193,7 @@ func (l *lives) gone(m Member, now time.Time) bool {
 		l.present--
 	}
 	delete(r.waiting, m.Nonce)
+	l.dropCopy(m)
 	if r.isNone() && len(r.present) == 0 {
 		delete(l.byID, m.ID)
 		return false
@@ -222,7 +248,7 @@ func (l *lives) answered(m Member, rtt time.Duration, now time.Time) bool {
 	m.RTT = rtt
 	if r.now.Status == Alive {
 		if !sameLife(r.now, m) {
-			return false
+			return l.noteCopy(m)
 		}
 		isFirst := r.now.RTT == 0
 		r.now.RTT = rtt // only the first is worth an event: it seeds the timeouts
@@ -331,10 +357,15 @@ func (l *lives) take() []Event {
 		r.dirty = false
 		events = r.take(events)
 	}
+	for _, m := range l.copies {
+		if r := l.byID[m.ID]; r == nil || r.told == nil || !sameLife(*r.told, m) {
+			events = append(events, Event{Kind: Joined, Member: m})
+		}
+	}
 	for _, m := range l.clones {
 		events = append(events, Event{Kind: Conflict, Member: m})
 	}
-	l.dirty, l.clones = nil, nil
+	l.dirty, l.copies, l.clones = nil, nil, nil
 	return events
 }
 

@@ -15,6 +15,7 @@ import (
 // gets at that point, so each case also says what a slow consumer misses.
 //
 //	join 1 up 1 gone 1   notice about the life with this incarnation
+//	refused 1            a join for which there is no room
 //	leaving 1            an update that says it is leaving
 //	late 1               a join that says it is leaving
 //	far 1                a join at another address
@@ -55,6 +56,8 @@ func (s *story) play(line string) {
 	case "late":
 		m.Leaving = true
 		s.lives.joined(m, s.now)
+	case "refused":
+		s.lives.noteRefused(m)
 	case "gone":
 		s.lives.gone(m, s.now)
 	case "mark":
@@ -278,5 +281,27 @@ func TestLostAddresses(t *testing.T) {
 	l.joined(Member{ID: idOf("delta"), Nonce: 1, Addr: addrOf("beta")}, now)
 	if _, lost := l.addresses(); len(lost) != 0 {
 		t.Errorf("lost %v; expected none", lost)
+	}
+}
+
+// Three copies of one state directory: one goes on, and another is started again and again. Its life that has ended is the
+// newest, and must not hide the one that goes on.
+func TestOfOurOwnIDEveryLifeIsTold(t *testing.T) {
+	cases := []struct{ what, notices, want string }{
+		{"both at once", "join 1, join 2, told", "joined 2 joined 1 |"},
+		{"the older one later", "join 2, told, join 1, told", "joined 2 | joined 1 |"},
+		{"the older one answers a ping", "join 1, join 2, told, ping 1, told", "joined 2 joined 1 | joined 1 |"},
+		{"the older one ended untold", "join 2, told, join 1, gone 1, told", "joined 2 | |"},
+		{"no room for it", "join 1, told, refused 2, told", "joined 1 | joined 2 |"},
+	}
+	for _, c := range cases {
+		s := story{lives: newLives(), now: time.Unix(1000, 0)}
+		s.lives.self = idOf("beta")
+		for line := range strings.SplitSeq(c.notices, ",") {
+			s.play(line)
+		}
+		if got := strings.Join(s.got, " "); got != c.want {
+			t.Errorf("%s: told %q, want %q", c.what, got, c.want)
+		}
 	}
 }

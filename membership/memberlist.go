@@ -205,7 +205,11 @@ func (m *Membership) checkRoom(member Member) *refusal {
 	now := time.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.lives.admit(member, now)
+	r := m.lives.admit(member, now)
+	if r != nil && m.lives.noteRefused(member) && !m.closed {
+		m.signal()
+	}
+	return r
 }
 
 // notAdmitted counts an alive message that was not admitted. One line a minute and

@@ -128,6 +128,7 @@ func New(cfg Config) (*Membership, error) {
 		refused: make(map[string]uint64),
 		kept:    make(map[string]uint64),
 	}
+	m.lives.self = self.ID
 	m.lives.asks, m.questions.created = cfg.Unproven, make(chan struct{})
 	m.meta = appendMeta(nil, self, m.admit.cluster)
 	conf, err := m.memberlistConfig(cfg)
