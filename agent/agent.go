@@ -442,7 +442,7 @@ func (a *agent) run(ctx context.Context) error {
 	group.Go(func() error {
 		defer end()
 		defer a.last.cut()
-		defer func() { _ = a.members().Shutdown() }() // closes the LAN, which ends receive
+		defer a.endNetwork()
 		return a.loop()
 	})
 	return group.Wait()

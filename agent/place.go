@@ -108,6 +108,7 @@ func (a *agent) move(to netip.Addr) {
 	}
 	a.endGossip()
 	_ = a.members().Release() // only what its log could not close
+	a.reopenSources()
 	self, fresh := &a.view.self, a.seat.member()
 	self.Addr, self.Incarnation, self.Nonce = a.cfg.Advertise, fresh.Incarnation, fresh.Nonce
 	self.Settled, self.Draining, self.InMaintenance, self.Reason = false, false, false, ""
@@ -149,6 +150,13 @@ func (a *agent) beginGossip(self membership.Member, lost []netip.AddrPort) error
 		a.lookForOthers()
 	}
 	return nil
+}
+
+// endNetwork closes the LAN, which ends receive. The membership closes it, unless it was released for another that could not
+// begin.
+func (a *agent) endNetwork() {
+	_ = a.members().Shutdown()
+	_ = a.lan.Shutdown()
 }
 
 // lookForOthers has the present membership look for absent members until it is replaced, or the agent ends.

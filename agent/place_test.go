@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"errors"
+	"net"
 	"net/netip"
 	"strings"
 	"testing"
@@ -8,6 +10,8 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/internal/advertise"
+	"github.com/bully-agent/bully-agent/internal/test/lantest"
+	"github.com/bully-agent/bully-agent/internal/transport"
 )
 
 func mayMove(cfg *Config) { cfg.AdvertiseIsChosen = true }
@@ -80,6 +84,46 @@ func TestAddressThatComesLate(t *testing.T) {
 			t.Errorf("not all know it at its address: %+v", mid.agent.Members())
 		}
 		c.stopAll()
+	})
+}
+
+// unwilling is a port at which no membership can begin, except at loopback.
+type unwilling struct{ *lantest.Host }
+
+func (u unwilling) FinalAdvertiseAddr(ip string, port int) (net.IP, int, error) {
+	if !u.Addr().Addr().IsLoopback() {
+		return nil, 0, errors.New("not here")
+	}
+	return u.Host.FinalAdvertiseAddr(ip, port)
+}
+
+// An agent that cannot go on at its new address ends, and says why: it does not stay without being one.
+func TestAddressWhereNothingBegins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 2)
+		h := c.hosts[1]
+		h.addr = netip.MustParseAddrPort("127.0.0.1:7950")
+		h.settings = func(cfg *Config) {
+			mayMove(cfg)
+			listen := cfg.Listen
+			cfg.Listen = func() (transport.LAN, error) {
+				_, err := listen()
+				return unwilling{h.port}, err
+			}
+		}
+		c.start(h)
+		h.gets(c, "10.0.0.3")
+		select {
+		case err := <-h.done:
+			if err == nil || !strings.HasPrefix(err.Error(), "go on at 10.0.0.3: start membership: ") {
+				t.Errorf("it ended with %v", err)
+			}
+		case <-time.After(time.Minute):
+			t.Error("it has not ended within a minute")
+			_ = h.port.Shutdown()
+			<-h.done
+		}
+		time.Sleep(2 * time.Minute) // memberlist's last timers
 	})
 }
 

@@ -15,6 +15,12 @@ func (a *agent) openSources() {
 	a.sources.Set(a.cfg.Seeds)
 }
 
+// reopenSources has them begin anew where this host is now: those of mDNS ask and answer on the link of its address.
+func (a *agent) reopenSources() {
+	a.sources.Close()
+	a.openSources()
+}
+
 // keeperPatience is how much longer than the program's own time the keeper's word on it may
 // take: TERM, KILL, and what even that does not end at once.
 const keeperPatience = 5 * time.Second

@@ -170,6 +170,27 @@ func TestAddressComesLate(t *testing.T) {
 	l.led(next, best)
 }
 
+// The same where nobody is named: it asks, and is announced, on the link that has its address now. It leads nobody beside the
+// others meanwhile, nor after it.
+func TestAddressComesLateWithMDNS(t *testing.T) {
+	t.Parallel()
+	l := newLAN(t, 3, "--join", "mdns")
+	l.mayOverlap("available mode: until they find each other, each host is a part of its own")
+	for _, h := range l.hosts {
+		h.join = []string{}
+	}
+	best, next := l.best(), l.next()
+	own := best.addr.Addr().String()
+	l.ip(best.net.Namespace, "addr del dev eth0 "+own+"/24")
+	l.start()
+	l.agreeOn(next, l.except(best)...)
+	best.says("no address but 127.0.0.1")
+	l.ip(best.net.Namespace, "addr add dev eth0 "+own+"/24")
+	l.isAt(best, own)
+	l.agreeOn(best)
+	best.says("!mDNS")
+}
+
 // isAt waits until all know h, alive, at an address.
 func (l *lan) isAt(h *host, addr string) {
 	l.t.Helper()
