@@ -34,6 +34,7 @@ var ErrOver = errors.New("the leadership has ended")
 type announcer struct {
 	leadership Leadership    // nil: none to ask
 	held       time.Duration // when it was last known to last
+	list       func() ([]held, error)
 	ports      []*port
 
 	orders chan request
@@ -68,7 +69,7 @@ type news struct {
 // announceOn tells of the addresses of an order, and of those that come later, until nothing is left to say. A leadership that
 // has ended, or of which nobody knows, is as good as none.
 func announceOn(first order, leadership Leadership) error {
-	a := &announcer{orders: make(chan request), heard: make(chan news), again: make(chan struct{}, 1), done: make(chan struct{})}
+	a := &announcer{list: listHeld, orders: make(chan request), heard: make(chan news), again: make(chan struct{}, 1), done: make(chan struct{})}
 	defer a.close()
 	if leadership != nil && leadership.Holds() == nil {
 		a.leadership, a.held = leadership, now()
@@ -235,14 +236,14 @@ func (p *port) see(l link) {
 }
 
 // speak says what was due at a time. If that was long ago this process was frozen, and others may have the addresses: it is left
-// out, and so is what the agent does not vouch for.
+// out, and so is what the agent does not vouch for, or the kernel. The error is ErrOver.
 func (a *announcer) speak(at time.Duration) error {
 	if now() <= at+tooLate {
 		switch err := a.holds(); {
 		case errors.Is(err, ErrOver):
 			return err
-		case err == nil && now() <= at+tooLate:
-			return a.say()
+		case err == nil && now() <= at+tooLate && a.say() == nil:
+			return nil
 		}
 	}
 	for _, p := range a.ports {
@@ -263,9 +264,10 @@ func (a *announcer) holds() error {
 	return err
 }
 
-// say says all that is due and may go, of the addresses that are on their interfaces still, and forgets the others.
+// say says all that is due and may go, of the addresses that are on their interfaces still, and forgets the others. An error
+// says that the kernel does not tell which these are.
 func (a *announcer) say() error {
-	all, err := listHeld()
+	all, err := a.list()
 	if err != nil {
 		return err
 	}

@@ -1,12 +1,15 @@
 package vip
 
 import (
+	"net"
 	"net/netip"
 	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // reign is a leadership as the tests will have it.
@@ -194,4 +197,64 @@ func TestAPortIsPaced(t *testing.T) {
 		}
 	}
 	t.Logf("%d frames in %v", len(at), at[len(at)-1].Sub(at[0]))
+}
+
+// What the kernel does not tell once is left out, and said at the next time: the announcer goes on.
+func TestAnErrorOfTheKernelEndsNothing(t *testing.T) {
+	p := &port{rota: rota{forever: true, rand: func() float64 { return 0.5 }}}
+	a := &announcer{ports: []*port{p}, list: func() ([]held, error) { return nil, unix.ENOBUFS }}
+	begun := now()
+	p.rota.add(begun, []netip.Addr{ours4.Addr()}, 0)
+	if err := a.speak(begun); err != nil {
+		t.Fatalf("it ends with %v", err)
+	}
+	if at, ok := a.next(); !ok || at <= begun {
+		t.Errorf("what is next is at %v, %t; it began at %v", at, ok, begun)
+	}
+}
+
+// failing is a listener that fails once.
+type failing struct {
+	net.Listener
+	hasFailed bool
+}
+
+func (f *failing) Accept() (net.Conn, error) {
+	if !f.hasFailed {
+		f.hasFailed = true
+		return nil, unix.EMFILE
+	}
+	return f.Listener.Accept()
+}
+
+// A host that has no file descriptor for a moment takes orders again after it.
+func TestOrdersAreTakenAfterAnError(t *testing.T) {
+	run := "@bully-announcer-test-" + t.Name()
+	l, err := net.Listen("unixpacket", run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &announcer{orders: make(chan request), done: make(chan struct{})}
+	ended := make(chan struct{})
+	go func() { a.accept(&failing{Listener: l}); close(ended) }()
+	go func() {
+		for r := range a.orders {
+			r.taken <- nil
+		}
+	}()
+	o := order{index: 1, at: now(), addresses: []netip.Addr{ours4.Addr()}}
+	isTaken := false
+	for late := time.Now().Add(patience); !isTaken && time.Now().Before(late); {
+		isTaken = handOver(run, o)
+	}
+	if !isTaken {
+		t.Error("no order is taken any more")
+	}
+	l.Close()
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		t.Fatal("it has not ended with its socket")
+	}
+	close(a.orders)
 }

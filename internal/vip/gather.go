@@ -3,6 +3,7 @@ package vip
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"net"
 	"os"
 	"strings"
@@ -69,16 +70,26 @@ func (a *announcer) gather(run string) (stop func()) {
 	if err != nil {
 		return nil
 	}
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
+	go a.accept(l)
+	return func() { l.Close() }
+}
+
+// acceptRetry is the pause after a connection could not be taken: this host has no file descriptor left, say. Arbitrary.
+const acceptRetry = time.Second
+
+// accept takes orders until the socket is closed.
+func (a *announcer) accept(l net.Listener) {
+	for {
+		conn, err := l.Accept()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err != nil:
+			time.Sleep(acceptRetry)
+		default:
 			a.receive(conn)
 		}
-	}()
-	return func() { l.Close() }
+	}
 }
 
 // receive takes one order.
