@@ -79,11 +79,32 @@ func (u *Unit) hidesHome() bool {
 // grants reports whether commands have a capability: root's, unless it is bounded away, or an
 // ambient one.
 func (u *Unit) grants(capability string) bool {
-	bounding, isBounded := u.words("CapabilityBoundingSet"), u.set["CapabilityBoundingSet"] != nil
 	if u.User() == "root" {
-		return !isBounded || slices.Contains(bounding, "~") || slices.Contains(bounding, capability)
+		return inSet(u.set["CapabilityBoundingSet"], capability, true)
 	}
-	return slices.Contains(u.words("AmbientCapabilities"), capability)
+	return inSet(u.set["AmbientCapabilities"], capability, false)
+}
+
+// inSet reports whether a capability is in the set that these lines make, as systemd.exec(5) has them. Before the first, all
+// are in it, or none is. A line adds what it names, and one that begins with "~" takes it away; the first replaces the set.
+// One that names nothing empties the set, or fills it.
+func inSet(lines []string, capability string, before bool) bool {
+	is, isFirst := before, true
+	for _, line := range lines {
+		line, inverts := strings.CutPrefix(line, "~")
+		names := strings.Fields(line)
+		isNamed := slices.Contains(names, capability)
+		switch {
+		case len(names) == 0:
+			is = inverts
+		case isFirst:
+			is = isNamed != inverts
+		case isNamed:
+			is = !inverts
+		}
+		isFirst = len(names) == 0 && inverts == before
+	}
+	return is
 }
 
 func (u *Unit) dropIn(setting string) string {

@@ -33,7 +33,7 @@ func Find(root, name string) *Unit {
 		names = append(names, template+"@.service")
 	}
 	u := &Unit{Name: name, set: map[string][]string{}}
-	if !slices.ContainsFunc(names, func(file string) bool { return u.readFirst(root, file) }) {
+	if !u.read(first(root, names)) {
 		return nil
 	}
 	dropIns := map[string]string{} // path by name: the same name in an earlier directory wins
@@ -61,11 +61,21 @@ func sorted(m map[string]string) (keys []string) {
 	return keys
 }
 
-func (u *Unit) readFirst(root, file string) bool {
-	return slices.ContainsFunc(directories, func(dir string) bool { return u.read(filepath.Join(root, dir, file)) })
+// first is the file that counts; "": there is none. One that masks the unit, empty or a link to /dev/null, hides those of
+// later directories and of later names.
+func first(root string, names []string) string {
+	for _, file := range names {
+		for _, dir := range directories {
+			path := filepath.Join(root, dir, file)
+			if _, err := os.Stat(path); err == nil {
+				return path
+			}
+		}
+	}
+	return ""
 }
 
-// read adds what a file sets, and reports whether there is one. A unit that is masked is none.
+// read adds what a file sets, and reports whether there is anything in it.
 func (u *Unit) read(path string) bool {
 	text, err := os.ReadFile(path)
 	if err != nil || len(text) == 0 {

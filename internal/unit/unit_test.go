@@ -97,3 +97,57 @@ func TestWhoseTheUnitIs(t *testing.T) {
 		t.Errorf("with root-hooks.conf it runs as %s, and the key is %s's", u.User(), u.KeyUser())
 	}
 }
+
+// A unit that is masked is none, whatever the package has installed: by a link to /dev/null or an empty file, of the instance or
+// of its template.
+func TestMaskedUnitIsNone(t *testing.T) {
+	for _, c := range []struct{ file, name string }{
+		{"bully-agent.service", NameOf("")}, {"bully-agent@.service", NameOf("web")}, {"bully-agent@web.service", NameOf("web")},
+	} {
+		for how, mask := range map[string]func(path string) error{
+			"an empty file":       func(path string) error { return os.WriteFile(path, nil, 0o600) },
+			"a link to /dev/null": func(path string) error { return os.Symlink(os.DevNull, path) },
+		} {
+			root := host(t, "vip.conf")
+			dir := filepath.Join(root, "etc/systemd/system")
+			if err := mask(filepath.Join(dir, c.file)); err != nil {
+				t.Fatal(err)
+			}
+			if Find(root, c.name) != nil {
+				t.Errorf("%s is found, and %s is %s", c.name, c.file, how)
+			}
+		}
+	}
+}
+
+// Lines of capabilities, and whether NET_ADMIN is left, as systemd.exec(5) has it.
+func TestLinesOfCapabilities(t *testing.T) {
+	for _, c := range []struct {
+		lines             []string
+		bounding, ambient bool
+	}{
+		{nil, true, false},
+		{[]string{""}, false, false},
+		{[]string{"~"}, true, true},
+		{[]string{"CAP_NET_ADMIN CAP_KILL"}, true, true},
+		{[]string{"CAP_KILL"}, false, false},
+		{[]string{"~CAP_NET_ADMIN CAP_KILL"}, false, false},
+		{[]string{"~CAP_KILL"}, true, true},
+		{[]string{"~CAP_KILL CAP_NET_ADMIN"}, false, false},
+		{[]string{"~CAP_KILL", "~CAP_NET_ADMIN"}, false, false},
+		{[]string{"CAP_KILL", "CAP_NET_ADMIN"}, true, true},
+		{[]string{"CAP_NET_ADMIN", "CAP_KILL"}, true, true},
+		{[]string{"CAP_NET_ADMIN", "", "CAP_KILL"}, false, false},
+		{[]string{"~CAP_NET_ADMIN", "~"}, true, true},
+		{[]string{"", "~CAP_KILL"}, false, true}, // from nothing there is nothing to take away; nothing is where ambient ones begin
+	} {
+		u := &Unit{set: map[string][]string{"CapabilityBoundingSet": c.lines}}
+		if got := u.grants("CAP_NET_ADMIN"); got != c.bounding {
+			t.Errorf("CapabilityBoundingSet=%q: %t", c.lines, got)
+		}
+		u.set = map[string][]string{"User": {"me"}, "AmbientCapabilities": c.lines}
+		if got := u.grants("CAP_NET_ADMIN"); got != c.ambient {
+			t.Errorf("AmbientCapabilities=%q: %t", c.lines, got)
+		}
+	}
+}
