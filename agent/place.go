@@ -5,12 +5,15 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"net/netip"
+	"time"
 
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/internal/advertise"
 	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/membership"
+	"github.com/bully-agent/bully-agent/wire"
 )
 
 // Where this host is reached, and whether it is on a network: package advertise decides, from what the kernel shows. A host
@@ -24,6 +27,8 @@ type whereabouts struct {
 	isSeen bool // there is a sight
 	view   advertise.View
 	wanted netip.Addr // the better address of the last second; invalid: none
+
+	sharedSince map[wire.ID]time.Time // when a member was first seen alive at this place
 }
 
 // firstPlace is where a new agent begins: at what is bound, or with a wildcard at what others are told.
@@ -49,13 +54,33 @@ func (a *agent) lookAtPlace() {
 		return
 	}
 	before := w.view
-	w.place, w.view = w.place.Look(w.sight, a.view.places())
+	w.place, w.view = w.place.Look(w.sight, a.view.places(), a.sharedFor())
 	if w.view.IsOn == a.isCut {
 		a.onLink(w.view.IsOn)
 	}
 	if w.view != before {
 		a.seat.publish()
 	}
+}
+
+// sharedFor is for how long somebody has been known where this host is who is alive now; zero: nobody is. One whom the failure
+// detector gave up meanwhile has denied it, which an id of our own past cannot.
+func (a *agent) sharedFor() (longest time.Duration) {
+	w, now := &a.where, a.cfg.Now()
+	maps.DeleteFunc(w.sharedSince, func(id wire.ID, _ time.Time) bool {
+		m, isKnown := a.view.member(id)
+		return !isKnown || m.Addr.Addr() != w.place.Addr
+	})
+	for _, m := range a.view.others {
+		if m.Status != membership.Alive || m.Addr.Addr() != w.place.Addr {
+			continue
+		}
+		if _, isKnown := w.sharedSince[m.ID]; !isKnown {
+			w.sharedSince[m.ID] = now
+		}
+		longest = max(longest, now.Sub(w.sharedSince[m.ID]))
+	}
+	return longest
 }
 
 // onLink: a leader that cannot be heard steps down, and a host that is back

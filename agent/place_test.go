@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/netip"
@@ -82,6 +83,52 @@ func TestAddressThatComesLate(t *testing.T) {
 		c.agrees(top)
 		if !c.isAt(top, "10.0.0.3") {
 			t.Errorf("not all know it at its address: %+v", mid.agent.Members())
+		}
+		c.stopAll()
+	})
+}
+
+// A host whose state directory is removed comes back with another id, and its last one is believed alive for seconds, at its own
+// address. It stays there, also where it has another address to go to.
+func TestEarlierIDMovesNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		top := c.hosts[2]
+		top.settings = func(cfg *Config) {
+			mayMove(cfg)
+			cfg.WatchLink = func(ctx context.Context, saw func(advertise.Sight)) error {
+				saw(advertise.Sight{Links: []advertise.Link{{Name: "eth0", Addrs: []netip.Addr{top.addr.Addr()}},
+					{Name: "eth1", Addrs: []netip.Addr{netip.MustParseAddr("10.1.0.3")}}}})
+				<-ctx.Done()
+				return nil
+			}
+		}
+		for _, h := range c.hosts {
+			c.start(h)
+		}
+		c.agrees(top)
+		time.Sleep(5 * time.Second)
+
+		c.kill(top)
+		top.dir = t.TempDir()
+		c.start(top)
+		isShared := false
+		for range 600 {
+			time.Sleep(100 * time.Millisecond)
+			isShared = isShared || strings.Contains(strings.Join(top.agent.Status().Notes, " "), "is reached, too")
+		}
+		if !isShared {
+			t.Error("it has not met its last id")
+		}
+		c.agrees(top)
+		if !c.isAt(top, "10.0.0.3") {
+			t.Errorf("it has gone elsewhere: %+v", c.hosts[0].agent.Members())
+		}
+		events, _ := top.agent.ring.Events(0)
+		for _, e := range events {
+			if e.Type == "link" {
+				t.Errorf("it took itself for cut off: %s", e.Text)
+			}
 		}
 		c.stopAll()
 	})

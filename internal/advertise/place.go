@@ -3,6 +3,7 @@ package advertise
 import (
 	"net/netip"
 	"slices"
+	"time"
 )
 
 // Trouble is what is wrong with a place.
@@ -17,6 +18,10 @@ const (
 	Inner            // it is on a bridge that leads nowhere outside of this host
 	Shared           // another member has it too
 )
+
+// lasting is how long another member must be known at our address before this host leaves that. What was there before, with
+// another id, is believed alive until the failure detector has given it up: 35 s in the slowest profile.
+const lasting = time.Minute
 
 // Place is where the others are told to reach this host.
 //
@@ -49,15 +54,15 @@ func (p Place) At(a netip.Addr) Place {
 	return p
 }
 
-// Look holds the place against what the kernel shows and against what other living members are told. It gives the place
-// with what is to be remembered of it.
-func (p Place) Look(s Sight, others []netip.Addr) (Place, View) {
+// Look holds the place against what the kernel shows and against what other living members are told. shared is for how long
+// one that is alive has been known at the same address. It gives the place with what is to be remembered of it.
+func (p Place) Look(s Sight, others []netip.Addr, shared time.Duration) (Place, View) {
 	l, has := LinkOf(s.Links, p.Addr)
 	if has {
 		p.link = l.Name
 	}
 	v := View{Link: p.link, Trouble: p.trouble(l, has, others)}
-	if !p.IsFixed {
+	if !p.IsFixed && (v.Trouble != Shared || shared >= lasting) {
 		v.Better = p.better(s, v.Trouble, others)
 	}
 	v.IsOn = !v.Better.IsValid() && v.Trouble != Gone && v.Trouble != Down && v.Trouble != Loopback

@@ -3,6 +3,7 @@ package advertise
 import (
 	"net/netip"
 	"testing"
+	"time"
 )
 
 func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
@@ -29,6 +30,7 @@ func TestLook(t *testing.T) {
 		first   []Link // nil: eth0 with 10.0.0.1
 		then    []Link
 		others  []string
+		shared  time.Duration
 		isOn    bool
 		trouble Trouble
 		better  string
@@ -57,9 +59,11 @@ func TestLook(t *testing.T) {
 		{name: "a device bounds where it may go", at: "127.0.0.1", first: []Link{lo}, device: "blue",
 			then: []Link{lo, on("eth0", "10.0.0.1"), {Name: "eth1", Under: "blue", Addrs: []netip.Addr{addr("192.168.0.1")}}}, trouble: Loopback, better: "192.168.0.1"},
 		{name: "every host has this one", then: []Link{on("eth0", "10.0.0.1"), on("eth1", "192.168.56.11")}, others: []string{"10.0.0.1"},
-			trouble: Shared, better: "192.168.56.11"},
+			shared: lasting, trouble: Shared, better: "192.168.56.11"},
+		{name: "an earlier id of this host is believed alive still", then: []Link{on("eth0", "10.0.0.1"), on("eth1", "192.168.56.11")},
+			others: []string{"10.0.0.1"}, shared: lasting - time.Second, isOn: true, trouble: Shared},
 		{name: "every host has this one, and it is the only one", then: []Link{on("eth0", "10.0.0.1")}, others: []string{"10.0.0.1"},
-			isOn: true, trouble: Shared},
+			shared: lasting, isOn: true, trouble: Shared},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if tc.at == "" {
@@ -76,15 +80,15 @@ func TestLook(t *testing.T) {
 			if tc.better != "" {
 				better = addr(tc.better)
 			}
-			p, _ := Place{Addr: addr(tc.at), IsFixed: tc.fixed, Device: tc.device}.Look(Sight{Links: tc.first}, nil)
-			p, v := p.Look(Sight{Links: tc.then}, others)
+			p, _ := Place{Addr: addr(tc.at), IsFixed: tc.fixed, Device: tc.device}.Look(Sight{Links: tc.first}, nil, 0)
+			p, v := p.Look(Sight{Links: tc.then}, others, tc.shared)
 			if v.IsOn != tc.isOn || v.Trouble != tc.trouble || v.Better != better {
 				t.Fatalf("%+v, want on %t, trouble %d, better %v", v, tc.isOn, tc.trouble, better)
 			}
 			if !better.IsValid() {
 				return
 			}
-			if p, v = p.At(better).Look(Sight{Links: tc.then}, others); !v.IsOn || v.Better.IsValid() || p.Addr != better {
+			if p, v = p.At(better).Look(Sight{Links: tc.then}, others, 0); !v.IsOn || v.Better.IsValid() || p.Addr != better {
 				t.Errorf("it does not stay at %v: %+v", better, v)
 			}
 		})
