@@ -85,6 +85,7 @@ func (a *agent) loop() error {
 			s.abandon()
 			return ErrAborted
 		}
+		a.goOn()
 		s.turn()
 		a.beat()
 		if a.fatal != nil && s.status().State != election.Stopping {

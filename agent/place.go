@@ -26,7 +26,9 @@ type whereabouts struct {
 	sight  advertise.Sight
 	isSeen bool // there is a sight
 	view   advertise.View
-	wanted netip.Addr // the better address of the last second; invalid: none
+	wanted netip.Addr // the better address of the last look; invalid: none
+
+	isSteady bool // it was wanted a look before, too
 
 	sharedSince map[wire.ID]time.Time // when a member was first seen alive at this place
 }
@@ -99,19 +101,25 @@ func (a *agent) onLink(up bool) {
 	}
 }
 
-// lookForPlace goes to a better address once that was there for a second: what is in the middle of being set up has
-// addresses that do not stay. It is called once a second.
+// lookForPlace looks for a better address, which must be there for a second: what is in the middle of being set up has
+// addresses that do not stay. It is called once a second. A leader lets go for one.
 func (a *agent) lookForPlace() {
 	a.lookAtPlace()
-	better := a.where.view.Better
-	isSteady := better.IsValid() && better == a.where.wanted
-	a.where.wanted = better
-	switch {
-	case !isSteady || a.pulse.isStopping:
-	case a.seat.isLeading():
+	w := &a.where
+	w.isSteady = w.view.Better.IsValid() && w.view.Better == w.wanted
+	w.wanted = w.view.Better
+	if w.isSteady && a.seat.isLeading() && !a.pulse.isStopping {
 		a.seat.step(election.LinkChanged{Up: true}) // nobody else was known: it lets go, as one whose link is back
-	case a.seat.mayBeginAnew():
-		a.move(better)
+	}
+}
+
+// goOn goes to the better address as soon as nothing keeps this host: it may lead again before the next look. The loop calls it
+// each time that it turns.
+func (a *agent) goOn() {
+	w := &a.where
+	if w.isSteady && w.view.Better == w.wanted && !a.pulse.isStopping && !a.seat.isLeading() && a.seat.mayBeginAnew() {
+		w.isSteady = false // if it fails, the next look says when it is tried again
+		a.move(w.wanted)
 	}
 }
 

@@ -134,6 +134,29 @@ func TestEarlierIDMovesNobody(t *testing.T) {
 	})
 }
 
+// Who leads alone at loopback goes to its address once it has one, however soon it would lead again: settle may be short.
+func TestLoneLeaderGoesToItsAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1)
+		h := c.hosts[0]
+		h.addr = netip.MustParseAddrPort("127.0.0.1:7950")
+		h.settings = func(cfg *Config) {
+			mayMove(cfg)
+			cfg.Seeds, cfg.Election.Settle = nil, 100*time.Millisecond
+		}
+		c.start(h)
+		c.agrees(h)
+		h.gets(c, "10.0.0.1")
+		time.Sleep(10 * time.Second)
+		c.agrees(h)
+		if !c.isAt(h, "10.0.0.1") {
+			t.Errorf("it is elsewhere: %+v", h.agent.Members())
+		}
+		h.expectHooks(t, "become-leader 1 boot", "lose-leadership 1 link-back", "become-leader 2 boot")
+		c.stopAll()
+	})
+}
+
 // unwilling is a port at which no membership can begin, except at loopback.
 type unwilling struct{ *lantest.Host }
 
