@@ -196,7 +196,7 @@ func (n *Node) onSignOfLife(f *wire.Frame) {
 // in the very life, is still one.
 func (n *Node) onLeaderAnswered(f *wire.Frame) {
 	if f.Standing == wire.Leading && f.Epoch == n.epoch {
-		n.heardOwner(n.cfg.ShortestLease())
+		n.heardOwner(n.cfg.Lease) // what it asks of others, and counts on, may be as much
 		n.becomeFollower(HeardLeader)
 		n.armSuspicion(n.lastFromLeader.Add(n.suspectTimeout()))
 		return

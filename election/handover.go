@@ -368,6 +368,9 @@ func (h *flaps) forget(now time.Time) {
 func (h *flaps) damp(base time.Duration, now time.Time) time.Duration {
 	h.forget(now)
 	wait := base
+	if len(h.lost) > 0 {
+		wait = max(base, time.Second) // or twice next to nothing would be as little
+	}
 	for range h.lost {
 		if wait >= maxFlapWait {
 			return max(base, maxFlapWait)

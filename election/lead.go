@@ -18,7 +18,7 @@ type reign struct {
 	lease      lease.Lease
 	lastBeat   time.Time
 	length     time.Duration // what its heartbeats ask for
-	fullUntil  time.Time     // until when that is the whole lease, whatever the round trips are
+	fullUntil  time.Time     // until when that is the whole lease; zero once it has fallen to what the round trips need
 	leaseShown time.Time     // what the last LeaseUntil said
 	need       int           // acknowledgements needed, as of the last look
 	grant      time.Duration // what was asked for with the claim

@@ -27,18 +27,25 @@ const fallTime = 10 * time.Second
 // acknowledgements have come it may know round trips from long ago alone. Arbitrary.
 const fullBeats = 2
 
-// chooseLength sets what the next heartbeats ask for.
+// chooseLength sets what the next heartbeats ask for. A new leader's begins to fall sooner
+// than after a gust, by half a heartbeat interval with each. It never falls by a whole one:
+// who missed the last heartbeat, and hears this one, then waits beyond what the leader
+// counts for the last.
 func (n *Node) chooseLength() {
 	r, shortest := &n.reign, n.cfg.ShortestLease()
 	if n.now.Before(r.fullUntil) {
 		r.length = n.cfg.Lease
 		return
 	}
-	if !r.fullUntil.IsZero() {
-		r.fullUntil, r.length = time.Time{}, shortest
-	}
 	fall := time.Duration(float64(n.cfg.Lease-shortest) * float64(n.cfg.Heartbeat) / float64(fallTime))
-	r.length = min(n.cfg.Lease, max(n.lengthFor(shortest), r.length-fall))
+	if !r.fullUntil.IsZero() {
+		fall = n.cfg.Heartbeat / 2
+	}
+	needed := min(n.cfg.Lease, n.lengthFor(shortest))
+	r.length = max(needed, r.length-fall)
+	if r.length == needed {
+		r.fullUntil = time.Time{}
+	}
 }
 
 // lengthFor is the shortest lease and four times as much as the RTO of the slowest follower

@@ -50,6 +50,34 @@ func TestM39_ALeaseIsShortWhereRoundTripsAre(t *testing.T) {
 	}
 }
 
+// What a new leader asks for never falls by a whole interval from one heartbeat to the next.
+// A follower that missed the first ones and hears this one then waits beyond what the
+// leader counts for those.
+func TestM39_ANewLeadersLengthFallsInSteps(t *testing.T) {
+	n := leading(t)
+	for last := wholeLease; last > shortestLease; {
+		n.beatsFor(n.node.cfg.Heartbeat, 1, 2)
+		got := n.asks(1)
+		if last-got >= n.node.cfg.Heartbeat {
+			t.Fatalf("after %v it asks for %v", last, got)
+		}
+		last = got
+	}
+}
+
+// A round trip longer than half the lease is none that may be forgotten: the lease would
+// stay short on a path that has become long.
+func TestM39_ALongRoundTripCountsAsHalfTheLease(t *testing.T) {
+	n := leading(t)
+	n.beatsFor(500*time.Millisecond, 1, 2)
+	for range 50 {
+		n.node.sampleRTT(n.node.peer(hostID(1)), n.now.Add(-3*wholeLease/4))
+	}
+	if rto := n.node.peer(hostID(1)).rtt.timeout(); rto < wholeLease/2 {
+		t.Errorf("an RTO of %v after round trips of %v", rto, 3*wholeLease/4)
+	}
+}
+
 // What is asked for covers the RTO of the slowest voter that is there. It rises at once
 // and falls over ten seconds; a voter that has gone makes nobody wait.
 func TestM39_ALeaseCoversTheSlowest(t *testing.T) {
@@ -236,7 +264,7 @@ func TestM39_ALeaseFollowsTheRoundTrip(t *testing.T) {
 // However the round trip changes, a leader that is cut off has let go when another
 // leads: in available mode nobody but the followers' own waiting keeps them apart.
 func TestM39_WhoIsCutOffHasLetGoFirst(t *testing.T) {
-	both := 0
+	both, played := 0, 0
 	const cuts = 150
 	for cut := range cuts {
 		w := newWorld(t, 4, Config{MinAcks: AutoMinAcks, Preempt: PreemptNever})
@@ -252,6 +280,7 @@ func TestM39_WhoIsCutOffHasLetGoFirst(t *testing.T) {
 			continue
 		}
 		old := w.leaders()[0]
+		played++
 		for _, h := range w.hosts {
 			w.cuts[[2]int{h.number, old.number}], w.cuts[[2]int{old.number, h.number}] = true, true
 		}
@@ -260,7 +289,7 @@ func TestM39_WhoIsCutOffHasLetGoFirst(t *testing.T) {
 			both++
 		}
 	}
-	if both > 0 {
-		t.Errorf("in %d of %d cuts two led at once", both, cuts)
+	if both > 0 || played < 100 {
+		t.Errorf("in %d of %d cuts two led at once, and 100 were to be played", both, played)
 	}
 }

@@ -38,7 +38,9 @@ func (n *Node) awaitAcks() {
 		p.repeats = repeats{}
 	}
 	for _, p := range n.lenders() {
-		p.repeats = p.repeats.next(n.now, p.rtt.timeout())
+		if sent, ok := p.sentTime(p.seq); ok && sent.Equal(n.now) { // in a large group not all get each
+			p.repeats = p.repeats.next(n.now, p.rtt.timeout())
+		}
 	}
 	n.armRepeat()
 }

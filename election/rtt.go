@@ -29,11 +29,12 @@ func (r *rtt) sample(d time.Duration) {
 	r.smooth += (d - r.smooth) / 8
 }
 
-// sampleRTT takes the time since sent as a round trip to p, unless one of the
-// two was frozen meanwhile: a reply that old says nothing about the network.
+// sampleRTT takes the time since sent as a round trip to p, unless this node was frozen
+// meanwhile. Above half the lease it counts as that: p may have been frozen. To leave it out
+// would keep the lease short on a path whose round trips have become as long (M39).
 func (n *Node) sampleRTT(p *peer, sent time.Time) {
-	if d := n.now.Sub(sent); d <= n.cfg.Lease/2 && !sent.Before(n.thawedAt) {
-		p.rtt.sample(d)
+	if !sent.Before(n.thawedAt) {
+		p.rtt.sample(min(n.now.Sub(sent), n.cfg.Lease/2))
 	}
 }
 

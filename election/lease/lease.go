@@ -1,7 +1,7 @@
 // Package lease says until when a leader may act.
 //
 // A leader's right to act comes from acknowledgements. Each one is worth the
-// lease length, counted from the moment the leader SENT what is acknowledged:
+// length that was asked for (M39), counted from the moment the leader SENT what is acknowledged:
 // the follower counts from its receipt, which is later, so the leader's view
 // always ends first. Lengths are shrunk by the bound on clock rate error, so
 // that this holds between clocks that run apart by up to Drift each.
