@@ -224,6 +224,7 @@ type agent struct {
 	hearing   hearing
 	answers   answers
 	examined  sync.Mutex             // held by the one examination that goes on
+	syncs     sync.Mutex             // held while that writes, which may take longer
 	sealer    atomic.Pointer[sealer] // nil: none was heard
 	started   time.Time              // wall clock
 
@@ -241,8 +242,9 @@ type agent struct {
 	warm     []netip.AddrPort     // with whom a session is kept
 	quietAt  map[string]time.Time // per warning: no further line before
 	checks   checks
-	aside    string // why this host does not stand; empty: it does
-	older    string // that its state directory is an older copy; empty: nothing says so
+	aside    string    // why this host does not stand; empty: it does
+	mute     []wire.ID // members that are alive and do not answer the election
+	older    string    // that its state directory is an older copy; empty: nothing says so
 	fatal    error
 }
 
@@ -253,6 +255,7 @@ type agent struct {
 //   - receive: reads frames and puts them into the inbox
 //   - tethers: holds the stream to the leader's port
 //   - watchLink: watches this host's own links
+//   - watchLoop: says that the loop stands still
 //   - loop: owns the election
 //   - membership.Rejoin: looks for absent members
 //   - endLastLife: ends what the last life has left
@@ -265,6 +268,7 @@ type agent struct {
 //   - seat.jobs.file.run: writes the ledger of jobs
 //   - reloads: reads the configuration again when asked
 //   - answer: one for each question that another host asks, which the port starts
+//   - timeSyncs: writes for the doctor; one that hangs may outlive Run
 //   - sources: those of mDNS, which answer on the link, if join names it
 func Run(ctx context.Context, cfg Config) error {
 	a, err := open(ctx, cfg)
@@ -420,6 +424,7 @@ func (a *agent) run(ctx context.Context) error {
 	var group errgroup.Group
 	group.Go(func() error { a.receive(); return nil })
 	group.Go(func() error { a.tethers(life); return nil })
+	group.Go(func() error { a.watchLoop(life); return nil })
 	if a.cfg.WatchLink != nil {
 		group.Go(func() error { a.watchLink(life); return nil })
 	}

@@ -53,6 +53,7 @@ func (a *agent) notes() []string {
 		notes = append(notes, a.older)
 	}
 	notes = append(notes, a.checkNotes()...)
+	notes = append(notes, a.muteNotes()...)
 	for _, odd := range a.view.oddlyConfigured() {
 		notes = append(notes, a.view.label(odd.ID)+" takes no part here, settings that must be the same on all nodes differ: "+a.differences(odd))
 	}
@@ -104,9 +105,6 @@ func (a *agent) whyAlone() string {
 	return why
 }
 
-// Age implements control.Backend.
-func (a *agent) Age() time.Duration { return a.cfg.Now().Sub(a.shown.Load().at) }
-
 // Status implements control.Backend.
 func (a *agent) Status() control.Status {
 	s := a.shown.Load()
@@ -123,6 +121,7 @@ func (a *agent) Status() control.Status {
 	}
 	out.Silent = silent(s.members)
 	out.Alive, out.Members = countMembers(s.members)
+	a.reportStandstill(&out)
 	return out
 }
 
@@ -169,11 +168,8 @@ func (a *agent) Members() []control.Member {
 func (a *agent) History() []control.Leadership { return a.seat.past() }
 
 // Explain implements control.Backend.
-func (a *agent) Explain(ctx context.Context, member string) (e control.Explanation, err error) {
-	if !a.call(ctx.Done(), func() { e, err = a.seat.explain(member, a.barNotes()) }) {
-		return control.Explanation{}, errGone
-	}
-	return e, err
+func (a *agent) Explain(ctx context.Context, member string) (control.Explanation, error) {
+	return ask(ctx, a, func() (control.Explanation, error) { return a.seat.explain(member, a.barNotes()) })
 }
 
 // Events implements control.Backend.

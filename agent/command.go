@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -31,19 +32,11 @@ func (a *agent) Command(ctx context.Context, name string, args map[string]string
 	return a.obey(ctx, func(done func(error)) { a.seat.give(order, done) })
 }
 
-// obey has the loop begin what a person asked for, and waits until that calls done, the
-// caller goes away or this agent does.
+// obey has the loop begin what a person asked for, and waits until that calls done, or for what ends an await.
 func (a *agent) obey(ctx context.Context, begin func(done func(error))) error {
 	result := make(chan error, 1)
-	if !a.call(ctx.Done(), func() { begin(func(err error) { result <- err }) }) {
-		return errGone
-	}
-	select {
-	case err := <-result:
-		return err
-	case <-ctx.Done():
-		return errGone
-	}
+	refused, err := await(ctx, a, func() { begin(func(err error) { result <- err }) }, result)
+	return cmp.Or(err, refused)
 }
 
 // errGone is for whoever still listens when the agent stops with an order or a
@@ -112,9 +105,6 @@ func badOrder(format string, args ...any) error {
 
 // OKToStop implements control.Backend: what would become of the cluster if this host were
 // stopped now. It is asked in the loop, so that it is of this moment.
-func (a *agent) OKToStop(ctx context.Context) (answer control.OKToStop, err error) {
-	if !a.call(ctx.Done(), func() { answer = a.seat.okToStop() }) {
-		return answer, errGone
-	}
-	return answer, nil
+func (a *agent) OKToStop(ctx context.Context) (control.OKToStop, error) {
+	return ask(ctx, a, func() (control.OKToStop, error) { return a.seat.okToStop(), nil })
 }

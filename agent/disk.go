@@ -20,12 +20,18 @@ func (s *seat) save(state election.Saved) error {
 		state.Promoted = s.debt
 	}
 	begun, was := s.around.now(), s.state.saved.Roster
-	err := s.state.write(state)
+	err := s.write(begun, state)
 	s.diskTook = max(s.diskTook, s.around.now().Sub(begun))
 	if err == nil {
 		s.tellForgotten(was, state.Roster)
 	}
 	return err
+}
+
+// write is where the loop waits for its disk, for as long as that takes; everybody else sees that it does.
+func (s *seat) write(now time.Time, state election.Saved) error {
+	defer s.waits.begin(waitedForDisk, now)()
+	return s.state.write(state)
 }
 
 // tellDisk tells the node how long a save took, once the step that
@@ -64,7 +70,7 @@ func (s *seat) retrySave() {
 	if s.diskAt.IsZero() || s.around.now().Before(s.diskAt) {
 		return
 	}
-	err := s.state.write(s.state.saved)
+	err := s.write(s.around.now(), s.state.saved)
 	if err == nil {
 		err = s.runner.TryRecording()
 	}
@@ -84,7 +90,7 @@ func (s *seat) forgetPromoted(r hooks.Result) {
 		return
 	}
 	saved.Promoted = wire.Epoch{}
-	if err := s.state.write(saved); err != nil {
+	if err := s.write(s.around.now(), saved); err != nil {
 		s.log.Warn("state not saved; the lose hook will run again at the next start", "err", err)
 	}
 }

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -67,15 +68,23 @@ func (a *agent) Examine(ctx context.Context) (control.Examination, error) {
 	group.Go(func() { out.SyncMS, out.SyncError = a.timeSyncs() })
 	group.Go(func() { out.TurnMS = a.timeTurns(ctx) })
 	group.Wait()
-	a.call(ctx.Done(), func() {
-		for _, odd := range a.view.oddlyConfigured() {
-			out.Odd = append(out.Odd, control.Odd{Name: a.view.label(odd.ID), Differ: a.differences(odd)})
-		}
-		out.OtherJobs, out.Waiting = a.view.otherTables(), slices.Clone(a.waiting)
-	})
+	known, err := ask(ctx, a, a.settingsElsewhere)
+	out.Odd, out.OtherJobs, out.Waiting = known.Odd, known.OtherJobs, known.Waiting
 	if ctx.Err() != nil {
 		return control.Examination{}, errGone
 	}
+	if err != nil { // then all else is worth knowing
+		_, out.Standstill = a.standstill()
+	}
+	return out, nil
+}
+
+// settingsElsewhere fills the part of an Examination that belongs to the loop.
+func (a *agent) settingsElsewhere() (out control.Examination, _ error) {
+	for _, odd := range a.view.oddlyConfigured() {
+		out.Odd = append(out.Odd, control.Odd{Name: a.view.label(odd.ID), Differ: a.differences(odd)})
+	}
+	out.OtherJobs, out.Waiting = a.view.otherTables(), slices.Clone(a.waiting)
 	return out, nil
 }
 
@@ -89,13 +98,31 @@ func (a *agent) checkHome() string {
 	return ""
 }
 
-// timeSyncs gives the 95th percentile of what a write takes to be on disk.
+// timeSyncs gives the 95th percentile of what a write takes to be on disk. A write that hangs is left to end by itself, and
+// nothing more is written before.
 func (a *agent) timeSyncs() (p95 float64, problem string) {
-	took, err := durable.TimeSyncs(a.home.dir, syncs, syncing)
-	if err != nil {
-		return 0, err.Error()
+	if !a.syncs.TryLock() {
+		return 0, "a write of the doctor before has not ended"
 	}
-	return ms(percentile(took, 95)), ""
+	type timing struct {
+		took []time.Duration
+		err  error
+	}
+	timed := make(chan timing, 1)
+	go func() {
+		defer a.syncs.Unlock()
+		took, err := durable.TimeSyncs(a.home.dir, syncs, syncing)
+		timed <- timing{took, err}
+	}()
+	select {
+	case t := <-timed:
+		if t.err != nil {
+			return 0, t.err.Error()
+		}
+		return ms(percentile(t.took, 95)), ""
+	case <-time.After(2 * syncing):
+		return 0, fmt.Sprintf("a write has not ended after %v", 2*syncing)
+	}
 }
 
 // timeTurns gives the same of what the loop takes to come to something new.
@@ -103,7 +130,7 @@ func (a *agent) timeTurns(ctx context.Context) float64 {
 	var took []time.Duration
 	for range turns {
 		begun := a.cfg.Now()
-		if !a.call(ctx.Done(), func() {}) {
+		if _, err := ask(ctx, a, func() (none struct{}, _ error) { return none, nil }); err != nil {
 			return 0
 		}
 		took = append(took, a.cfg.Now().Sub(begun))

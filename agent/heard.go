@@ -123,6 +123,7 @@ func (a *agent) controlMembers(leader wire.ID) []control.Member {
 	out := a.view.controlMembers(leader)
 	for i, m := range a.view.all() {
 		out[i].Status = a.presence(m)
+		out[i].Mute = slices.Contains(a.mute, m.ID)
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,27 +85,22 @@ func (a *agent) RunHook(ctx context.Context, event string) (control.HookRun, err
 	if !slices.Contains(kinds, kind) {
 		return control.HookRun{}, badOrder("there is no event %q: expected become-leader, lose-leadership, leader-change or member-change", event)
 	}
-	ended := make(chan hooks.Result, 1)
-	var refused error
-	isAsked := a.call(ctx.Done(), func() {
+	type outcome struct {
+		hooks.Result
+		refused error
+	}
+	came := make(chan outcome, 1)
+	got, err := await(ctx, a, func() {
 		if a.commands.Load().Commands[kind].IsZero() {
-			refused = refusedHook("see hooks list", "no %s hook is configured", kind)
-			return
+			came <- outcome{refused: refusedHook("see hooks list", "no %s hook is configured", kind)}
+		} else if err := a.seat.requestHook(kind, func(r hooks.Result) { came <- outcome{Result: r} }); err != nil {
+			came <- outcome{refused: err}
 		}
-		refused = a.seat.requestHook(kind, func(r hooks.Result) { ended <- r })
-	})
-	if !isAsked {
-		return control.HookRun{}, errGone
+	}, came)
+	if err = cmp.Or(err, got.refused); err != nil {
+		return control.HookRun{}, err
 	}
-	if refused != nil {
-		return control.HookRun{}, refused
-	}
-	select {
-	case r := <-ended:
-		return a.ranHook(r)
-	case <-ctx.Done():
-		return control.HookRun{}, errGone
-	}
+	return a.ranHook(got.Result)
 }
 
 func refusedHook(hint, format string, args ...any) error {

@@ -19,9 +19,16 @@ import (
 // Jobs implements control.Backend. Many slots take a while to find, which is not
 // the loop's work.
 func (a *agent) Jobs(ctx context.Context, next int) (out []control.Job, err error) {
-	var schedules []jobs.Schedule
-	err = a.lookAtJobs(ctx, func() { out, schedules = a.seat.jobs.list() })
-	for i, s := range schedules {
+	type table struct {
+		jobs      []control.Job
+		schedules []jobs.Schedule
+	}
+	now, err := ask(ctx, a, func() (t table, _ error) {
+		t.jobs, t.schedules = a.seat.jobs.list()
+		return t, nil
+	})
+	out = now.jobs
+	for i, s := range now.schedules {
 		out[i].Next, out[i].Due = upcoming(s, next), passed(s)
 	}
 	return out, err
@@ -51,14 +58,6 @@ func passed(s jobs.Schedule) (slot time.Time) {
 	return slot
 }
 
-// lookAtJobs runs f in the loop, to which all about jobs belongs.
-func (a *agent) lookAtJobs(ctx context.Context, f func()) error {
-	if !a.call(ctx.Done(), f) {
-		return errGone
-	}
-	return nil
-}
-
 // JobRuns implements control.Backend: what the ledger knows of all hosts, and
 // what this host has kept of its own runs.
 func (a *agent) JobRuns(ctx context.Context, job string) (out []control.JobRun, err error) {
@@ -69,7 +68,7 @@ func (a *agent) JobRuns(ctx context.Context, job string) (out []control.JobRun, 
 	if err != nil {
 		return nil, fmt.Errorf("read job output: %w", err)
 	}
-	err = a.lookAtJobs(ctx, func() { out = a.seat.jobs.mergeRows(a.seat.jobs.runs(job), rows) })
+	out, err = ask(ctx, a, func() ([]control.JobRun, error) { return a.seat.jobs.mergeRows(a.seat.jobs.runs(job), rows), nil })
 	slices.SortStableFunc(out, func(x, y control.JobRun) int {
 		return cmp.Or(x.Slot.Compare(y.Slot), strings.Compare(x.Job, y.Job), strings.Compare(x.Run, y.Run))
 	})
@@ -100,17 +99,7 @@ func (a *agent) jobCommand(ctx context.Context, name string, args map[string]str
 	if job == "" || len(args) != 1 {
 		return badOrder(`%s takes one argument, "job": the name of a job`, name)
 	}
-	result := make(chan error, 1)
-	w := &wish{ctx: ctx, done: func(err error) { result <- err }}
-	if !a.call(ctx.Done(), func() { a.seat.jobs.ask(name, job, w) }) {
-		return errGone
-	}
-	select {
-	case err := <-result:
-		return refusedJob(err)
-	case <-ctx.Done():
-		return errGone
-	}
+	return refusedJob(a.obey(ctx, func(done func(error)) { a.seat.jobs.ask(name, job, &wish{ctx: ctx, done: done}) }))
 }
 
 // refusedJob turns the scheduler's reason into what the operator is told.

@@ -66,6 +66,7 @@ func (a *agent) loop() error {
 			a.lookForPlace()
 			a.knowMembers()
 			a.lookAtHolders()
+			a.lookForMute()
 			s.lookAround(a.members().Health())
 		case <-due:
 			a.pulse.isDue = true

@@ -17,49 +17,51 @@ var errNotRecorded = &control.APIError{Status: http.StatusConflict, Code: "not_r
 // Record implements control.RecordBackend. The loop copies a segment at a time: all of
 // them at once would take it milliseconds. What is overwritten meanwhile was the oldest.
 func (a *agent) Record(ctx context.Context, to io.Writer) error {
-	var out []byte
-	var number, end, written uint64
-	head := record.Header{Version: a.cfg.Version, Schema: record.Schema(), Cluster: a.cfg.Cluster}
-	isRecorded := false
-	if !a.call(ctx.Done(), func() { number, end, isRecorded = a.recordHead(&head) }) {
-		return errGone
+	of, err := ask(ctx, a, a.recorded)
+	if err != nil {
+		return err
 	}
-	if !isRecorded {
-		return errNotRecorded
-	}
-	out = record.AppendHeader(nil, &head)
-	for {
+	out, written := record.AppendHeader(nil, &of.head), uint64(0)
+	for number := of.first; ; number++ {
 		if _, err := to.Write(out); err != nil {
 			return err
 		}
-		if number == end {
+		if number == of.end {
 			_, err := to.Write(record.AppendEnd(nil, written))
 			return err
 		}
-		isThere := false
-		if !a.call(ctx.Done(), func() { out, isThere = a.seat.flight.ring.AppendSegment(out[:0], number) }) {
-			return errGone
+		room := out[:0]
+		if out, err = ask(ctx, a, func() ([]byte, error) {
+			segment, _ := a.seat.flight.ring.AppendSegment(room, number)
+			return segment, nil
+		}); err != nil {
+			return err
 		}
-		if number++; isThere {
+		if len(out) > 0 { // it was not overwritten meanwhile
 			written++
 		}
 	}
 }
 
-// recordHead says whose record it is, and gives the numbers of its segments, if there is
-// any.
-func (a *agent) recordHead(h *record.Header) (first, end uint64, isRecorded bool) {
+// recording is whose record there is, and the numbers of its segments.
+type recording struct {
+	head       record.Header
+	first, end uint64
+}
+
+// recorded belongs to the loop.
+func (a *agent) recorded() (r recording, err error) {
 	if a.seat.flight == nil {
-		return 0, 0, false
+		return r, errNotRecorded
 	}
 	self := a.view.self
-	h.Self, h.Incarnation, h.Nonce = recordName(self), self.Incarnation, self.Nonce
-	h.Now, h.Wall = a.cfg.Now(), wallClock()
+	r.head = record.Header{Version: a.cfg.Version, Schema: record.Schema(), Cluster: a.cfg.Cluster, Self: recordName(self),
+		Incarnation: self.Incarnation, Nonce: self.Nonce, Now: a.cfg.Now(), Wall: wallClock()}
 	for _, m := range a.view.others {
-		h.Members = append(h.Members, recordName(m))
+		r.head.Members = append(r.head.Members, recordName(m))
 	}
-	first, end = a.seat.flight.ring.Segments()
-	return first, end, true
+	r.first, r.end = a.seat.flight.ring.Segments()
+	return r, nil
 }
 
 func recordName(m membership.Member) record.Name {

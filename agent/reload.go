@@ -24,10 +24,8 @@ func (a *agent) Reload(ctx context.Context) error {
 	if a.web != nil {
 		_ = a.web.Renew() // said in the log; what can be told before has been, by the check of the configuration
 	}
-	if !a.call(ctx.Done(), func() { a.reload(next) }) {
-		return errGone
-	}
-	return nil
+	_, err = ask(ctx, a, func() (none struct{}, _ error) { a.reload(next); return none, nil })
+	return err
 }
 
 // reloads serves the signal; reading the file is not the loop's work.

@@ -26,7 +26,7 @@ import (
 //	step → Node.Step → apply, effect by effect
 //	turn → jobDesk.turn
 //
-// Only Lease, Enter, report, past, cleanUp, the holders and what writes history and ledger
+// Only Lease, Enter, report, past, cleanUp, waits, the holders and what writes history and ledger
 // are for other goroutines too.
 type seat struct {
 	seatConfig
@@ -36,6 +36,7 @@ type seat struct {
 	holders *holders
 	tally   *tally
 	jobs    *jobDesk
+	waits   waits
 	until   atomic.Int64 // end of the right to act, ns since the clock's epoch; 0: not leading
 
 	node     *election.Node

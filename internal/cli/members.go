@@ -74,6 +74,9 @@ func (c *console) memberStatus(m control.Member) string {
 	default:
 		text += ", " + c.painted(yellow, "maintenance: "+config.Printable(*m.Maintenance))
 	}
+	if m.Mute {
+		text += ", " + c.painted(yellow, "does not answer the election")
+	}
 	if m.Self {
 		text += ", this node"
 	}

@@ -22,6 +22,7 @@ type Examination struct {
 	SyncMS       float64    `json:"sync_ms"`    // p95 of a write to the state directory
 	SyncError    string     `json:"sync_error"` // why it is not known
 	TurnMS       float64    `json:"turn_ms"`    // p95 of what the loop takes to come to something new
+	Standstill   string     `json:"standstill"` // it does not, one sentence; what it knows is then missing here
 	StateDir     string     `json:"state_dir"`
 	Access       string     `json:"access"` // what is wrong with the rights of the state directory
 	Scheduling   Scheduling `json:"scheduling"`

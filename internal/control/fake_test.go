@@ -36,7 +36,6 @@ type fakeAgent struct {
 	keys    Keys
 	found   Examination
 	history []Leadership
-	age     time.Duration
 	reload  func(context.Context) error
 	command func(ctx context.Context, name string, args map[string]string) error
 	record  func(to io.Writer) error
@@ -44,9 +43,8 @@ type fakeAgent struct {
 	explanation Explanation
 }
 
-func (f *fakeAgent) Status() Status     { return f.status }
-func (f *fakeAgent) Members() []Member  { return f.members }
-func (f *fakeAgent) Age() time.Duration { return f.age }
+func (f *fakeAgent) Status() Status    { return f.status }
+func (f *fakeAgent) Members() []Member { return f.members }
 func (f *fakeAgent) Metrics(string, bool) ([]byte, string, error) {
 	return []byte("bully_leader 1\n"), "text/plain", nil
 }

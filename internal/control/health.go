@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"net/http"
 	"time"
 
@@ -49,13 +50,16 @@ func (s *server) healthRoutes() []route {
 		{http.MethodGet, "/health", Read, s.health(func() (Status, string) { return s.backend.Status(), "" })},
 		{http.MethodGet, "/livez", Read, s.health(func() (Status, string) {
 			status := s.backend.Status()
-			if s.backend.Age() > staleAfter {
-				return status, "the agent's loop stands still"
+			if age := time.Duration(status.LoopAgeMS) * time.Millisecond; age > staleAfter {
+				return status, cmp.Or(status.Standstill, "the agent's loop stands still")
 			}
 			return status, ""
 		})},
 		{http.MethodGet, "/readyz", Read, s.health(func() (Status, string) {
 			status := s.backend.Status()
+			if status.Standstill != "" {
+				return status, status.Standstill
+			}
 			if !status.Ready {
 				return status, "this host has not joined, or knows no leader, or leads and its become-leader hook has not succeeded"
 			}

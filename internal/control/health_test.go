@@ -33,7 +33,8 @@ func TestHealth(t *testing.T) {
 		"loop stands still":  {following(), time.Minute, 503, 200, 200, 503, 200},
 		"knows nothing, yet": {Status{}, 0, 503, 503, 200, 200, 503},
 	} {
-		b := &fakeAgent{status: tt.status, age: tt.age}
+		tt.status.LoopAgeMS = tt.age.Milliseconds()
+		b := &fakeAgent{status: tt.status}
 		for path, want := range map[string]int{"/leader": tt.leader, "/follower": tt.follower, "/health": tt.health, "/livez": tt.live, "/readyz": tt.ready} {
 			for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodOptions} {
 				got, _, body := asked(b, method, path)

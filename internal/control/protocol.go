@@ -40,6 +40,9 @@ type Status struct {
 	// nobody else can.
 	Degraded bool `json:"degraded"`
 
+	LoopAgeMS  int64  `json:"loop_age_ms"` // since the agent's loop has shown what is said here, which it does every second
+	Standstill string `json:"standstill"`  // it stands still, and for what, one sentence; empty: it turns
+
 	Epoch  Epoch     `json:"epoch"`
 	Since  time.Time `json:"since"`          // when this node took its role
 	Uptime float64   `json:"uptime_seconds"` // of the agent
@@ -173,6 +176,9 @@ type Member struct {
 	Leader   bool   `json:"leader"`
 	Draining bool   `json:"draining"` // it cannot lead now, by its own word
 
+	// Mute says that it answers pings and not the election, which a leader alone can tell; left out if it is not so.
+	Mute bool `json:"mute,omitempty"`
+
 	// Maintenance is the reason for which an operator is at work on it, or empty; left out if nobody is.
 	Maintenance *string `json:"maintenance,omitempty"`
 
@@ -235,8 +241,6 @@ type Backend interface {
 	// clock before it says "leader": clients act on the answer.
 	Status() Status
 	Members() []Member
-	// Age is how long ago the loop has shown itself, which it does every second.
-	Age() time.Duration
 	// History lists past leaderships and the present one, oldest first.
 	History() []Leadership
 	// Explain says why the member with this name or id leads, or not; "" is this one.

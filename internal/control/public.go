@@ -94,6 +94,9 @@ type publicStatus struct {
 	Ready        bool   `json:"ready"`
 	Degraded     bool   `json:"degraded"`
 
+	LoopAgeMS  int64  `json:"loop_age_ms"`
+	Standstill string `json:"standstill"`
+
 	Epoch  Epoch     `json:"epoch"`
 	Since  time.Time `json:"since"`
 	Uptime float64   `json:"uptime_seconds"`
@@ -124,6 +127,7 @@ type publicStatus struct {
 func (s Status) public() publicStatus {
 	out := publicStatus{Version: s.Version, Cluster: s.Cluster, Self: s.Self.public(), Role: s.Role, State: s.State, Cause: s.Cause,
 		Leader: s.Leader, WhyNoLeader: s.WhyNoLeader, LeaderIsSelf: s.LeaderIsSelf, Ready: s.Ready, Degraded: s.Degraded,
+		LoopAgeMS: s.LoopAgeMS, Standstill: s.Standstill,
 		Epoch: s.Epoch, Since: s.Since, Uptime: s.Uptime, Mode: s.Mode, Promise: s.Promise, Algorithm: s.Algorithm,
 		Preempt: s.Preempt, Profile: s.Profile, Expect: s.Expect, Roster: s.Roster, Quorum: s.Quorum, Isolated: s.Isolated,
 		Members: s.Members, Alive: s.Alive, Silent: s.Silent, HoldDownMS: s.HoldDownMS, LeaseRemainMS: s.LeaseRemainMS,

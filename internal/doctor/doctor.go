@@ -376,6 +376,10 @@ func (j *judge) scheduling() {
 	} else if s.Policy != "" {
 		j.say(OK, "scheduling", "", "%s", s.Policy)
 	}
+	if j.Standstill != "" {
+		j.say(Fail, "load", "see dmesg for the disk of "+j.StateDir+"; once that answers, the agent goes on by itself", "%s", j.Standstill)
+		return
+	}
 	late := fmt.Sprintf("the agent comes to something new within %.1f ms (p95), and a heartbeat is due every %.0f ms", j.TurnMS, j.HeartbeatMS)
 	if j.TurnMS >= j.HeartbeatMS {
 		j.say(Warn, "load", "take load off this host, give the agent realtime scheduling, or choose a slower profile on all hosts", "%s", late)

@@ -99,9 +99,6 @@ func (b *board) Jobs(context.Context, int) ([]control.Job, error) {
 	return b.jobs, nil
 }
 
-// Age implements control.Backend.
-func (b *board) Age() time.Duration { return 0 }
-
 // Events implements control.Backend.
 func (b *board) Events(since uint64) ([]control.Event, <-chan struct{}) { return b.ring.Events(since) }
 

@@ -34,6 +34,7 @@ var (
 	changes   = desc("transitions_total", "Changes of role, leader or epoch on this host, by their cause.", "cause")
 	dropped   = desc("frames_dropped_total", "Frames from the network that were refused unread, by reason.", "reason")
 	owed      = desc("lose_hook_owed", "1 while a leadership of this host is not ended by its lose-leadership hook, that hook having failed or never run, else 0.")
+	loopAge   = desc("loop_age_seconds", "Since the agent's loop has turned, which it does every second; above 3 it stands still, for example since its disk hangs.")
 	checkUp   = desc("check_up", "1 if a check of this host passes, 0 while it fails or has not passed yet.", "check")
 	success   = desc("job_last_success_timestamp_seconds", "When the newest known successful run of a job ended, on whatever host; left out while none is known.", "job")
 	due       = desc("job_due_timestamp_seconds", "The newest slot of a job that has passed.", "job")
@@ -42,7 +43,7 @@ var (
 )
 
 // shown are all metrics but those of hooks.
-var shown = []*prometheus.Desc{buildInfo, leader, ready, epoch, lease, members, voters, changes, dropped, owed, checkUp, success, due, paused, roundTrip}
+var shown = []*prometheus.Desc{buildInfo, leader, ready, epoch, lease, members, voters, changes, dropped, owed, loopAge, checkUp, success, due, paused, roundTrip}
 
 // collector reads the source whenever it is asked.
 type collector struct {
@@ -91,6 +92,7 @@ func (c *collector) collectStatus(to chan<- prometheus.Metric, gauge gauges) {
 	gauge(epoch, float64(s.Epoch.Counter))
 	gauge(lease, remains.Seconds())
 	gauge(owed, truth(c.source.LoseHookOwed()))
+	gauge(loopAge, float64(s.LoopAgeMS)/1000)
 	for _, c := range s.Checks {
 		gauge(checkUp, truth(c.State == "passes"), c.Name)
 	}

@@ -58,8 +58,6 @@ func (f *fakeAgent) Jobs(context.Context, int) ([]control.Job, error) {
 	return slices.Clone(f.jobs), nil
 }
 
-func (f *fakeAgent) Age() time.Duration { return 0 }
-
 func (f *fakeAgent) Events(since uint64) ([]control.Event, <-chan struct{}) {
 	f.mu.Lock()
 	ring := f.ring

@@ -30,6 +30,7 @@ function row(m) {
   const status = [m.status];
   if (m.leader) status.push("leader");
   if (m.self) status.push("this host");
+  if (m.mute) status.push("does not answer the election");
   if (m.maintenance !== undefined) status.push(m.maintenance ? `maintenance: ${m.maintenance}` : "maintenance");
   else if (m.draining) status.push("cannot lead now");
   if (m.outside && m.status !== "left") status.push("outside the roster");
@@ -41,6 +42,6 @@ function row(m) {
     { text: m.role, kind: "wide" },
     { text: m.self ? "–" : rtt(m.rtt_ms), kind: "right" },
     { text: m.self || m.heard_ms === undefined ? "–" : `${age(m.heard_ms)} ago`, kind: "right wide" },
-    { text: status.join(", "), mark: m.status === "alive" && (m.draining || m.maintenance !== undefined) ? "odd" : marks[m.status] ?? "odd", kind: "status" },
+    { text: status.join(", "), mark: m.status === "alive" && (m.draining || m.mute || m.maintenance !== undefined) ? "odd" : marks[m.status] ?? "odd", kind: "status" },
   ];
 }
