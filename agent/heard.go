@@ -104,12 +104,19 @@ const suspect = "suspect"
 func (a *agent) presence(m membership.Member) string {
 	switch {
 	case m.Status != membership.Alive:
-	case a.seat.hasGivenUp(m.ID):
+	case a.seat.hasGivenUp(m.ID) && !a.heardInRole(m.ID):
 		return membership.Dead.String()
 	case a.isSilent(m):
 		return suspect
 	}
 	return m.Status.String()
+}
+
+// heardInRole: it was heard since this node took its role. A leader that was cut off and given up, and is back before gossip
+// has noticed, is met by gossip alone: followers send each other no frames.
+func (a *agent) heardInRole(id wire.ID) bool {
+	ago, ever := a.heardAgo(id)
+	return ever && ago < a.cfg.Now().Sub(a.seat.node.Status().Since)
 }
 
 // isHere: the member is alive as lists show it.
