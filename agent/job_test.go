@@ -817,8 +817,18 @@ func TestJobsOnAHangingDisk(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		stuck := &ledgerFile{todo: make(chan []byte, 1), results: make(chan written, 1)}
 		well := h.agent.seat.jobs.file
-		swap := func(f *ledgerFile) { h.agent.calls <- func() { h.agent.seat.jobs.file = f } }
-		swap(stuck)
+		// A write that is on its way at this instant would end elsewhere than it is waited for.
+		for isOn := true; isOn; time.Sleep(time.Millisecond) {
+			done := make(chan bool)
+			h.agent.calls <- func() {
+				isOn := h.agent.seat.jobs.saving.isOn
+				if !isOn {
+					h.agent.seat.jobs.file = stuck
+				}
+				done <- isOn
+			}
+			isOn = <-done
+		}
 		time.Sleep(10 * time.Second)
 		before := len(log.all())
 		h.agent.calls <- func() {
@@ -840,7 +850,7 @@ func TestJobsOnAHangingDisk(t *testing.T) {
 		if n := s.Counters["job_event_overflow"]; n < 2*maxJobEvents {
 			t.Errorf("%d events were dropped", n)
 		}
-		swap(well)
+		h.agent.calls <- func() { h.agent.seat.jobs.file = well }
 		stuck.results <- written{err: errKilled} // nobody has read it: the loop waits elsewhere now
 		h.agent.calls <- func() { h.agent.seat.onLedgerWritten(<-stuck.results) }
 		time.Sleep(5 * time.Second)
