@@ -81,7 +81,7 @@ func serve(ctx context.Context, l net.Listener, b Backend, logger hclog.Logger, 
 	}
 	hs := s.http(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- hs.Serve(newPlaces(l, lim, s.access)) }()
+	go func() { ended <- hs.Serve(newDoorway(l, lim, s.access)) }()
 	select {
 	case err := <-ended:
 		hs.Close()

@@ -3,8 +3,9 @@ package httpd
 import (
 	"net"
 	"net/netip"
-	"sync"
 	"time"
+
+	"github.com/bully-agent/bully-agent/internal/places"
 )
 
 // sourceBits of an IPv6 address are one source: who has one has its whole network.
@@ -15,16 +16,12 @@ const sourceBits = 64
 // an accept and a close: a TLS handshake begins after Accept, and costs a thousand times that.
 type bounded struct {
 	net.Listener
-	limits limits
 	budget *budget // of new connections
-
-	mu   sync.Mutex
-	all  int
-	from map[netip.Addr]int // no entry is 0
+	places *places.Places[netip.Addr]
 }
 
 func newBounded(l net.Listener, lim limits, opened allowance) *bounded {
-	return &bounded{Listener: l, limits: lim, budget: newBudget(opened), from: map[netip.Addr]int{}}
+	return &bounded{Listener: l, budget: newBudget(opened), places: places.New[netip.Addr](lim.conns, lim.fromOne)}
 }
 
 // Accept implements net.Listener.
@@ -35,8 +32,10 @@ func (b *bounded) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		source := sourceOf(c.RemoteAddr())
-		if _, within := b.budget.take(time.Now(), source); within && b.enter(source) {
-			return &boundedConn{Conn: c, leave: sync.OnceFunc(func() { b.leave(source) })}, nil
+		if _, within := b.budget.take(time.Now(), source); within {
+			if leave, ok := b.places.Enter(source); ok {
+				return places.Conn(c, leave), nil
+			}
 		}
 		_ = c.Close()
 	}
@@ -54,36 +53,4 @@ func sourceOf(addr net.Addr) netip.Addr {
 	}
 	network, _ := ip.Prefix(sourceBits) // an IPv6 address has so many bits
 	return network.Addr()
-}
-
-func (b *bounded) enter(source netip.Addr) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.all >= b.limits.conns || b.from[source] >= b.limits.fromOne {
-		return false
-	}
-	b.all++
-	b.from[source]++
-	return true
-}
-
-func (b *bounded) leave(source netip.Addr) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.all--
-	if b.from[source]--; b.from[source] == 0 {
-		delete(b.from, source)
-	}
-}
-
-// boundedConn gives its place back when it is closed.
-type boundedConn struct {
-	net.Conn
-	leave func()
-}
-
-// Close implements net.Conn.
-func (c *boundedConn) Close() error {
-	defer c.leave()
-	return c.Conn.Close()
 }

@@ -61,24 +61,6 @@ func TestAThousandSlowSenders(t *testing.T) {
 	}
 }
 
-func TestNoMoreThanAll(t *testing.T) {
-	b := newBounded(nil, limits{conns: 3, fromOne: 2}, allowance{})
-	for i, tt := range []struct {
-		from netip.Addr
-		want bool
-	}{{one, true}, {one, true}, {one, false}, {two, true}, {two, false}} {
-		if got := b.enter(tt.from); got != tt.want {
-			t.Errorf("%d: %v let in: %v", i, tt.from, got)
-		}
-	}
-	b.leave(one)
-	b.leave(one)
-	b.leave(two)
-	if b.all != 0 || len(b.from) != 0 {
-		t.Errorf("%d are there, %v", b.all, b.from)
-	}
-}
-
 func TestWhatIsOneSource(t *testing.T) {
 	for addr, want := range map[string]string{
 		"10.0.0.1:5":             "10.0.0.1",

@@ -157,15 +157,7 @@ func TestLeaderWithAnotherAddress(t *testing.T) {
 func TestAddressComesLate(t *testing.T) {
 	t.Parallel()
 	l := newLAN(t, 3)
-	best, next := l.best(), l.next()
-	own := best.addr.Addr().String()
-	l.ip(best.net.Namespace, "addr del dev eth0 "+own+"/24")
-	l.start()
-	l.agreeOn(next, l.except(best)...)
-	best.says("no address but 127.0.0.1")
-	l.ip(best.net.Namespace, "addr add dev eth0 "+own+"/24")
-	l.isAt(best, own)
-	l.agreeOn(best)
+	best, next := l.addressOfBestComesLate()
 	best.says("!no address but")
 	l.led(next, best)
 }
@@ -179,7 +171,15 @@ func TestAddressComesLateWithMDNS(t *testing.T) {
 	for _, h := range l.hosts {
 		h.join = []string{}
 	}
-	best, next := l.best(), l.next()
+	best, _ := l.addressOfBestComesLate()
+	best.says("!mDNS")
+}
+
+// addressOfBestComesLate starts all, the best host without its address. The others agree on the next, and on the best
+// once it has its address.
+func (l *lan) addressOfBestComesLate() (best, next *host) {
+	l.t.Helper()
+	best, next = l.best(), l.next()
 	own := best.addr.Addr().String()
 	l.ip(best.net.Namespace, "addr del dev eth0 "+own+"/24")
 	l.start()
@@ -188,7 +188,7 @@ func TestAddressComesLateWithMDNS(t *testing.T) {
 	l.ip(best.net.Namespace, "addr add dev eth0 "+own+"/24")
 	l.isAt(best, own)
 	l.agreeOn(best)
-	best.says("!mDNS")
+	return best, next
 }
 
 // isAt waits until all know h, alive, at an address.

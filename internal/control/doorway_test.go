@@ -61,16 +61,21 @@ func TestOneUserKeepsNobodyOut(t *testing.T) {
 
 // Places of all others together have a bound too, and streams are left for root.
 func TestPlacesOfOthers(t *testing.T) {
-	l := newPlaces(nil, limits{conns: 1, others: 3, ofOne: 2}, access{owner: 1000})
+	l := newDoorway(nil, limits{conns: 1, others: 3, ofOne: 2}, access{owner: 1000})
+	var leaves func()
 	for i, tt := range []struct {
 		uid  int
 		want bool
 	}{{7, true}, {7, true}, {7, false}, {8, true}, {8, false}, {-1, false}, {1000, true}} {
-		if _, got := l.enter(peer{uid: tt.uid}); got != tt.want {
+		leave, got := l.enter(peer{uid: tt.uid})
+		if got != tt.want {
 			t.Errorf("%d: uid %d let in: %v", i, tt.uid, got)
 		}
+		if i == 0 {
+			leaves = leave
+		}
 	}
-	l.left(7)
+	leaves()
 	if _, ok := l.enter(peer{uid: -1}); !ok {
 		t.Error("a place that was given back stays taken")
 	}
