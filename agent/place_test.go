@@ -38,6 +38,15 @@ func (c *cluster) isAt(h *testHost, addr string) bool {
 	return true
 }
 
+// agreesAt fails unless all agree on a leader, and know it at an address.
+func (c *cluster) agreesAt(leader *testHost, addr string) {
+	c.t.Helper()
+	c.agrees(leader)
+	if !c.isAt(leader, addr) {
+		c.t.Errorf("not all know %s at %s: %+v", leader.name, addr, c.hosts[0].agent.Members())
+	}
+}
+
 // A leader whose address is replaced by another one lets go, goes on at the new one without a person, and stands again
 // among the others. It never leads beside them.
 func TestAnotherAddress(t *testing.T) {
@@ -45,19 +54,13 @@ func TestAnotherAddress(t *testing.T) {
 		c := newCluster(t, 3)
 		mid, top := c.hosts[1], c.hosts[2]
 		top.settings = mayMove
-		for _, h := range c.hosts {
-			c.start(h)
-		}
-		c.agrees(top)
+		c.startAll()
 		time.Sleep(5 * time.Second)
 
 		top.gets(c, "10.0.0.13")
 		top.expectHooks(t, "become-leader 1 boot", "lose-leadership 1 link-lost")
 		time.Sleep(30 * time.Second)
-		c.agrees(top)
-		if !c.isAt(top, "10.0.0.13") {
-			t.Errorf("not all know it at its new address: %+v", mid.agent.Members())
-		}
+		c.agreesAt(top, "10.0.0.13")
 		mid.expectHooks(t, "become-leader 2 leader-resigned", "lose-leadership 2 preempted")
 		top.expectHooks(t, "become-leader 1 boot", "lose-leadership 1 link-lost", "become-leader 3 handed-over")
 		c.stopAll()
@@ -68,7 +71,7 @@ func TestAnotherAddress(t *testing.T) {
 func TestAddressThatComesLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 3)
-		mid, top := c.hosts[1], c.hosts[2]
+		top := c.hosts[2]
 		top.settings, top.addr = mayMove, netip.MustParseAddrPort("127.0.0.1:7950")
 		for _, h := range c.hosts {
 			c.start(h)
@@ -80,10 +83,7 @@ func TestAddressThatComesLate(t *testing.T) {
 		}
 		top.gets(c, "10.0.0.3")
 		time.Sleep(30 * time.Second)
-		c.agrees(top)
-		if !c.isAt(top, "10.0.0.3") {
-			t.Errorf("not all know it at its address: %+v", mid.agent.Members())
-		}
+		c.agreesAt(top, "10.0.0.3")
 		c.stopAll()
 	})
 }
@@ -103,10 +103,7 @@ func TestEarlierIDMovesNobody(t *testing.T) {
 				return nil
 			}
 		}
-		for _, h := range c.hosts {
-			c.start(h)
-		}
-		c.agrees(top)
+		c.startAll()
 		time.Sleep(5 * time.Second)
 
 		c.kill(top)
@@ -120,10 +117,7 @@ func TestEarlierIDMovesNobody(t *testing.T) {
 		if !isShared {
 			t.Error("it has not met its last id")
 		}
-		c.agrees(top)
-		if !c.isAt(top, "10.0.0.3") {
-			t.Errorf("it has gone elsewhere: %+v", c.hosts[0].agent.Members())
-		}
+		c.agreesAt(top, "10.0.0.3")
 		events, _ := top.agent.ring.Events(0)
 		for _, e := range events {
 			if e.Type == "link" {
@@ -148,10 +142,7 @@ func TestLoneLeaderGoesToItsAddress(t *testing.T) {
 		c.agrees(h)
 		h.gets(c, "10.0.0.1")
 		time.Sleep(10 * time.Second)
-		c.agrees(h)
-		if !c.isAt(h, "10.0.0.1") {
-			t.Errorf("it is elsewhere: %+v", h.agent.Members())
-		}
+		c.agreesAt(h, "10.0.0.1")
 		h.expectHooks(t, "become-leader 1 boot", "lose-leadership 1 link-back", "become-leader 2 boot")
 		c.stopAll()
 	})

@@ -59,10 +59,7 @@ func TestALoopThatWaitsForItsDiskSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 3)
 		low, mid, top := c.hosts[0], c.hosts[1], c.hosts[2]
-		for _, h := range c.hosts {
-			c.start(h)
-		}
-		c.agrees(top)
+		c.startAll()
 		if s := top.agent.Status(); s.Standstill != "" || s.LoopAgeMS > 1000 {
 			t.Errorf("a loop that turns is said to stand: %q, %d ms", s.Standstill, s.LoopAgeMS)
 		}
@@ -137,10 +134,7 @@ func toldOfStandstill(h *testHost) (texts []string) {
 func TestNobodyIsMuteInAQuietCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 3)
-		for _, h := range c.hosts {
-			c.start(h)
-		}
-		c.agrees(c.hosts[2])
+		c.startAll()
 		for range 60 {
 			time.Sleep(time.Second)
 			for _, h := range c.hosts {
