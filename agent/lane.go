@@ -37,6 +37,7 @@ func (s *seat) rest(within time.Duration) time.Duration {
 // hurryHook bounds the lose hook of the epoch, which runs or is run now.
 func (s *seat) hurryHook(epoch wire.Epoch, cause string, within time.Duration) {
 	s.heldUp = nil // it waits for nobody now
+	s.holders.dismiss(false)
 	ev := s.hookEvent(hooks.LoseLeadership, cause)
 	ev.Epoch = hooks.Epoch{Counter: epoch.Counter, Owner: epoch.Owner.String()}
 	ev.Within = within
@@ -61,7 +62,8 @@ func ownerText(e wire.Epoch) string {
 	return e.Owner.String()
 }
 
-// onHookResult passes the end of a leadership hook on.
+// onHookResult passes the end of a leadership hook on. A leadership has ended once its lose hook has, and what borrowed
+// the lease.
 func (s *seat) onHookResult(r hooks.Result) {
 	if r.Unasked {
 		s.judgeHook(r)
@@ -77,9 +79,16 @@ func (s *seat) onHookResult(r hooks.Result) {
 	if hook == election.Become && r.Epoch == s.node.Status().Epoch.Counter {
 		s.hookReady = r.OK
 	}
-	s.step(epoch)
-	s.judgeHook(r)
-	s.publish()
+	ended := func() {
+		s.step(epoch)
+		s.judgeHook(r)
+		s.publish()
+	}
+	if hook == election.Lose && s.holders.areDismissed() {
+		s.heldUp = append(s.heldUp, ended)
+		return
+	}
+	ended()
 }
 
 // noteHook shows how a leadership hook ended.
@@ -113,15 +122,15 @@ func controlHook(r hooks.Result, owner string) *control.Hook {
 	return h
 }
 
-// holdsUp reports whether a lose hook waits for holders. Only that of a planned
+// holdsUp reports whether a lose hook waits for holders, which it dismisses. Only that of a planned
 // end does, which goes on renewing the lease: in the little that is left of a lost
 // one, the hook and the end of what the holders run go side by side.
 func (s *seat) holdsUp(e election.StartHook) bool {
-	if e.Hook != election.Lose || !s.endsInOrder() || !s.holders.dismiss() {
+	if e.Hook != election.Lose || !s.holders.dismiss(s.endsInOrder()) || !s.endsInOrder() {
 		return false
 	}
 	s.log.Info("lose-leadership hook waits for what exec, hold and jobs run, and for what was told of the lease", "epoch", e.Epoch.Counter)
-	s.heldUp = &e
+	s.heldUp = []func(){func() { s.startHook(e) }}
 	return true
 }
 
@@ -129,11 +138,12 @@ func (s *seat) holdsUp(e election.StartHook) bool {
 // ended.
 func (s *seat) endsInOrder() bool { return !s.node.Status().Lease.IsZero() }
 
-// onDismissed starts the lose hook that waited for the holders.
+// onDismissed goes on with what waited for the holders.
 func (s *seat) onDismissed() {
-	if e := s.heldUp; e != nil {
-		s.heldUp = nil
-		s.startHook(*e)
+	next := s.heldUp
+	s.heldUp = nil
+	for _, goOn := range next {
+		goOn()
 	}
 }
 

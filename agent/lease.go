@@ -14,8 +14,8 @@ import (
 // neither ever waits for the other for longer than it takes to copy a struct.
 //
 // A time that is told is a time that is lent: to a holder until it leaves, to anybody else
-// until it has passed. The will of this leadership is void before that, and its planned end
-// waits for it.
+// until it has passed. The will of this leadership is void before that, and its end waits
+// for it.
 type holders struct {
 	clock func() time.Time
 
@@ -222,8 +222,9 @@ func (h *holders) leave(who *holder, hasEnded bool) {
 // dismiss reports whether anything of the term that ends is lent. Holders know of the end
 // since the show before it; dismissed then tells when they have left, and what else was told
 // has passed. Who has not left when the longest grace among them is over is told of no more,
-// and its guard ends what it runs when that has passed. The loop calls it.
-func (h *holders) dismiss() bool {
+// and its guard ends what it runs when that has passed; so it is at once where the lease is
+// not renewed any more. The loop calls it.
+func (h *holders) dismiss(isRenewed bool) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.dismissal != nil {
@@ -231,7 +232,7 @@ func (h *holders) dismiss() bool {
 	}
 	e := &dismissal{left: maps.Clone(h.all), late: h.clock()}
 	for who := range e.left {
-		if late := h.clock().Add(who.grace + dismissSlack); late.After(e.late) {
+		if late := h.clock().Add(who.grace + dismissSlack); isRenewed && late.After(e.late) {
 			e.late = late
 		}
 	}
@@ -246,6 +247,13 @@ func (h *holders) dismiss() bool {
 	case <-h.dismissed: // of an earlier one, or of this one at once
 	default:
 	}
+	return h.dismissal != nil
+}
+
+// areDismissed: a dismissal is under way.
+func (h *holders) areDismissed() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	return h.dismissal != nil
 }
 

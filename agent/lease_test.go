@@ -275,6 +275,54 @@ func TestALostLeaseWaitsForNobody(t *testing.T) {
 	})
 }
 
+// A leader whose acknowledgements fail is still heard, so its RESIGN is what lets others lead: it waits for what has
+// borrowed the lease, as that of a planned end does, and for nothing longer than what was told of it.
+func TestAnotherLeadsOnceABorrowedLeaseIsBack(t *testing.T) {
+	for name, leaves := range map[string]bool{"told until": false, "has ended": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t, 3)
+				mid, top := c.hosts[1], c.hosts[2]
+				for _, h := range c.hosts {
+					h.settings = func(cfg *Config) {
+						cfg.Election.Preempt = election.PreemptNever
+						cfg.Election.Lease, cfg.Election.StopBudget = 2*time.Second, 500*time.Millisecond
+					}
+					c.start(h)
+				}
+				c.agrees(top)
+				lease, leave := top.agent.Enter(time.Hour)
+				defer leave(true)
+				c.lan.CutUDP("n1", "n3")
+				c.lan.CutUDP("n2", "n3")
+				var told time.Time
+				for leads := true; leads; {
+					l, newer := lease()
+					if leads = l.Leader; leads {
+						told = time.Now().Add(time.Duration(l.RemainMS) * time.Millisecond)
+						<-newer
+					}
+				}
+				lost := time.Now()
+				if leaves {
+					time.Sleep(20 * time.Millisecond)
+					leave(true)
+				}
+				mid.awaitLease(t, "it leads", func(l control.Lease) bool { return l.Leader })
+				if early := time.Until(told); (early > 0) != leaves {
+					t.Errorf("another leads %v after the loss, %v before what was told has passed", time.Since(lost), early)
+				}
+				c.lan.Heal()
+				c.agrees(mid)
+				if err := mid.order("handover", map[string]string{"to": "n3"}); err != nil {
+					t.Errorf("it has not ended: %v", err) // a planned end gives a holder its grace
+				}
+				c.stopAll()
+			})
+		})
+	}
+}
+
 // slowly takes its time for a line with these words.
 type slowly string
 
@@ -357,18 +405,18 @@ func TestDismissalsDoNotMix(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tn := newHolders(time.Now)
 		first := tn.enter(time.Second)
-		if !tn.dismiss() {
+		if !tn.dismiss(true) {
 			t.Fatal("the holder was overlooked")
 		}
 		tn.leave(first, true)
 		second := tn.enter(time.Minute)
-		tn.dismiss()
+		tn.dismiss(true)
 		expectVacant(t, tn, false) // the first dismissal's word is not the second's
 		time.Sleep(30 * time.Second)
 		expectVacant(t, tn, false)
 		tn.leave(second, true)
 		expectVacant(t, tn, true)
-		if tn.dismiss() {
+		if tn.dismiss(true) {
 			t.Error("nobody is there, and somebody is waited for")
 		}
 	})

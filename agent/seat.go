@@ -64,10 +64,10 @@ type seat struct {
 
 	hookReady bool // the become hook of the present epoch succeeded
 	lastHook  *control.Hook
-	loseTook  time.Duration       // of the last lose hook; zero: none has run in this life
-	redo      redo                // the hook that failed and is to be tried again
-	heldUp    *election.StartHook // lose hook that waits for holders; nil: none
-	fading    []election.Send     // the will's letters, if they are to be finished anew
+	loseTook  time.Duration   // of the last lose hook; zero: none has run in this life
+	redo      redo            // the hook that failed and is to be tried again
+	heldUp    []func()        // what waits for holders: the start of a lose hook, or its end
+	fading    []election.Send // the will's letters, if they are to be finished anew
 
 	told   *standing          // the last that the jobs have heard of
 	jobSeq map[wire.ID]uint32 // of the last frame about jobs to each member (M14)
@@ -187,7 +187,7 @@ func (s *seat) sit() (err error) {
 func (s *seat) mayBeginAnew() bool {
 	status := s.node.Status()
 	isBusy := status.State == election.Claiming || !status.Reign.IsZero() || len(s.replies) > 0
-	return !isBusy && !s.beside && s.debt.IsZero() && s.state.saved.Promoted.IsZero() && s.heldUp == nil && s.diskAt.IsZero() &&
+	return !isBusy && !s.beside && s.debt.IsZero() && s.state.saved.Promoted.IsZero() && len(s.heldUp) == 0 && s.diskAt.IsZero() &&
 		s.redo.kind == ""
 }
 
