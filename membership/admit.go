@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strconv"
 
 	"github.com/hashicorp/memberlist"
 
@@ -106,6 +107,16 @@ func checkAddr(addr netip.AddrPort) error {
 // nodeName is a life's name in memberlist. It is new at each start, so that
 // memberlist never takes a restart for the life before (P9).
 func nodeName(id wire.ID, nonce uint32) string { return fmt.Sprintf("%s#%08x", id, nonce) }
+
+// parseNodeName is the inverse of nodeName.
+func parseNodeName(b []byte) (id wire.ID, nonce uint32, ok bool) {
+	if !isNodeName(b) {
+		return wire.ID{}, 0, false
+	}
+	id, err := wire.ParseID(string(b[:36]))
+	n, errNonce := strconv.ParseUint(string(b[37:]), 16, 32)
+	return id, uint32(n), err == nil && errNonce == nil
+}
 
 // nodeNameSize is the length of each nodeName.
 const nodeNameSize = 36 + 1 + 8

@@ -45,4 +45,5 @@
 //	P17 Ping blocks; acks carry 64 bytes     Membership.answers, in an attempt's goroutine; appendRecord, 25 bytes
 //	P18 MockTransport blocks                 tests run on package lantest
 //	P19 TCP open, UDP blocked                memberlistConfig: no TCP pings; Membership.exchange; TestOnlyTCPPasses
+//	P20 whom one reaches flaps at all        lives.hold, lives.wait, Membership.doubt; TestReachedThroughOneHost
 package membership

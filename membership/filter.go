@@ -91,8 +91,11 @@ var shapes = [...][]field{
 // A compound has no compound in it, and at most one message that is answered.
 type filter struct {
 	memberlist.NodeAwareTransport
-	label   []byte // as each packet and stream begins
-	count   func(cause string)
+	label []byte // as each packet and stream begins
+	count func(cause string)
+
+	suspected func(node []byte) // told of each node that a datagram calls suspect; nil: nobody is
+
 	shares  *transport.Shares // passPackets'
 	packets chan *memberlist.Packet
 	streams chan net.Conn
@@ -106,11 +109,12 @@ type filter struct {
 }
 
 // newFilter takes what memberlist would take from lan, until stop.
-func newFilter(lan memberlist.NodeAwareTransport, cluster string, count func(string)) *filter {
+func newFilter(lan memberlist.NodeAwareTransport, cluster string, count func(string), suspected func(node []byte)) *filter {
 	f := &filter{
 		NodeAwareTransport: lan,
 		label:              append([]byte{labelMsg, byte(len(cluster))}, cluster...),
 		count:              count,
+		suspected:          suspected,
 		shares:             transport.NewShares(gossipPerSecond, gossipAtOnce),
 		packets:            make(chan *memberlist.Packet),
 		streams:            make(chan net.Conn),
@@ -228,15 +232,15 @@ func (f *filter) datagram(b []byte, now time.Time) error {
 		b = b[crcSize:]
 	}
 	if b0(b) == compoundMsg {
-		return compound(b, maxIncarnation(now))
+		return f.compound(b, maxIncarnation(now))
 	}
-	return message(b, maxIncarnation(now))
+	return f.message(b, maxIncarnation(now))
 }
 
 // compound: the number of its parts, two bytes of length for each, the parts. The
 // first alone may be one that is answered, as memberlist sends it, with news of
 // members behind it: an answer to each of many would be more than what was sent.
-func compound(b []byte, most uint32) error {
+func (f *filter) compound(b []byte, most uint32) error {
 	if len(b) < 2 || len(b) < 2+2*int(b[1]) {
 		return cutShort
 	}
@@ -251,7 +255,7 @@ func compound(b []byte, most uint32) error {
 		if t := b0(part); i > 0 && t != suspectMsg && t != aliveMsg && t != deadMsg {
 			return unfit("compound")
 		}
-		if err := message(part, most); err != nil {
+		if err := f.message(part, most); err != nil {
 			return err
 		}
 	}
@@ -262,7 +266,7 @@ func compound(b []byte, most uint32) error {
 }
 
 // message is one that is no compound.
-func message(b []byte, most uint32) error {
+func (f *filter) message(b []byte, most uint32) error {
 	if len(b) == 0 {
 		return cutShort
 	}
@@ -275,6 +279,9 @@ func message(b []byte, most uint32) error {
 	}
 	if s.at < len(s.b) {
 		return unfit("rest")
+	}
+	if b[0] == suspectMsg && f.suspected != nil {
+		f.suspected(s.node)
 	}
 	return nil
 }

@@ -303,7 +303,7 @@ func TestCase51AFloodOfGossipLosesItsOwn(t *testing.T) {
 		for _, name := range []string{"flooder", "beta", "gamma"} {
 			senders[name] = lan.Host(name, addrOf(name))
 		}
-		f := newFilter(here, "test", func(string) {})
+		f := newFilter(here, "test", func(string) {}, nil)
 		go func() {
 			for b := make([]byte, 2000); ; {
 				if _, _, err := here.ReadFrame(b); err != nil {

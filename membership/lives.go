@@ -36,6 +36,10 @@ const (
 //   - Where nothing proves who speaks, a life is one once it has answered a ping at
 //     the address that it is said to have. Until then it waits, and neither is told
 //     nor takes the place of one that has.
+//   - The same holds for a life that was told to be dead: others who reach it say again and again that
+//     it lives. The consumer hears so once it has answered this host.
+//   - A death that others found is asked about first, if the last that this host knows of the life is an answer:
+//     who reaches few others finds all of them dead, again and again.
 //   - Of our own id other copies of our state directory may be there, and one that is
 //     started again and again is the newest: it hides no other, each is told.
 //   - Everything else is the difference between what the consumer was told and
@@ -72,9 +76,16 @@ type record struct {
 	dirty   bool
 
 	waiting map[uint32]Member // those of present that have not answered yet, if they have to
+	waited  time.Time         // one of them last ceased to be there unanswered
 
-	heard time.Time // a living life last answered a direct ping; zero: none did
-	names budget    // for new lives
+	heard  time.Time // a living life last answered a direct ping; zero: none did
+	asked  time.Time // the current life was last asked because others doubt it
+	silent time.Time // and it did not answer
+	asks   bool      // such a question is under way
+
+	// held: memberlist has ended the current life, which has answered this host since, or is asked whether it does.
+	held  bool
+	names budget // for new lives
 }
 
 func newLives() lives { return lives{byID: make(map[wire.ID]*record)} }
@@ -89,13 +100,84 @@ func (l *lives) waits(m Member) bool {
 	return waits
 }
 
+// relayedFor is for how long a dead member that others said to be alive counts as one that they reach. Gossip may find it dead
+// for a while in between; that takes less than a minute. Arbitrary above that.
+const relayedFor = 2 * time.Minute
+
+// isRelayed: it is dead for this host, and others reach it.
+func (r *record) isRelayed(now time.Time) bool {
+	_, waits := r.waiting[r.now.Nonce]
+	return r.now.Status == Dead && (waits || !r.waited.IsZero() && now.Sub(r.waited) < relayedFor)
+}
+
+// doubtEvery is how often a life is asked at most because others doubt it.
+const doubtEvery = time.Second
+
+// heldEvery is how often a life is asked that memberlist has ended and this host believes in. It denies its death within
+// seconds, unless the one host that gossip of it passes through has not told it.
+const heldEvery = 5 * time.Second
+
+// doubted is told that somebody suspects a life. It gives what is to be asked.
+func (l *lives) doubted(id wire.ID, nonce uint32, now time.Time) (m Member, ask bool) {
+	r := l.byID[id]
+	if r == nil || r.isNone() || r.now.Nonce != nonce || r.now.Status != Alive || r.asks || now.Sub(r.asked) < doubtEvery {
+		return Member{}, false
+	}
+	r.asks, r.asked = true, now
+	return r.now, true
+}
+
+// isAsked reports whether an answer of m is waited for.
+func (l *lives) isAsked(m Member) bool {
+	r := l.byID[m.ID]
+	return r != nil && (l.waits(m) || !r.isNone() && sameLife(r.now, m) && r.asks)
+}
+
+// hold keeps a life that memberlist has ended, if this host has reason to think that it lives.
+func (l *lives) hold(r *record, m Member, now time.Time) bool {
+	if m.Leaving || r.now.Leaving || r.heard.IsZero() || r.silent.After(r.heard) || l.countAlive() < 2 {
+		return false
+	}
+	r.held, r.asks, r.asked = true, true, now
+	return true
+}
+
+// isHeld reports whether m is believed although memberlist has ended it.
+func (l *lives) isHeld(m Member) bool {
+	r := l.byID[m.ID]
+	return r != nil && r.held && sameLife(r.now, m)
+}
+
+// askAgain reports whether m is held still, and has to be asked.
+func (l *lives) askAgain(m Member, now time.Time) bool {
+	if !l.isHeld(m) || l.byID[m.ID].asks {
+		return false
+	}
+	l.byID[m.ID].asks, l.byID[m.ID].asked = true, now
+	return true
+}
+
+// unanswered is told that a life did not answer.
+func (l *lives) unanswered(m Member, now time.Time) bool {
+	r := l.byID[m.ID]
+	if r == nil || r.isNone() || !sameLife(r.now, m) {
+		return false
+	}
+	r.asks, r.silent = false, now
+	if !r.held {
+		return false
+	}
+	r.held = false
+	return r.now.Status == Alive && l.end(r, m, now)
+}
+
 // isNone: of this id there are only lives that wait.
 func (r *record) isNone() bool { return r.changed.IsZero() }
 
 // wait keeps what is said of a life that has not answered, and reports whether it
 // has to.
 func (l *lives) wait(r *record, m Member) bool {
-	if !l.asks || !r.isNone() && sameLife(r.now, m) {
+	if isKnown := !r.isNone() && sameLife(r.now, m); isKnown && r.now.Status != Dead || !isKnown && !l.asks {
 		return false
 	}
 	if r.waiting == nil {
@@ -116,6 +198,9 @@ func (l *lives) joined(m Member, now time.Time) bool {
 	if !r.present[m.Nonce] {
 		r.present[m.Nonce] = true
 		l.present++
+	}
+	if l.isHeld(m) {
+		r.held = false
 	}
 	if l.wait(r, m) {
 		return false
@@ -192,7 +277,10 @@ func (l *lives) gone(m Member, now time.Time) bool {
 		delete(r.present, m.Nonce)
 		l.present--
 	}
-	delete(r.waiting, m.Nonce)
+	if _, waits := r.waiting[m.Nonce]; waits {
+		delete(r.waiting, m.Nonce)
+		r.waited = now
+	}
 	l.dropCopy(m)
 	if r.isNone() && len(r.present) == 0 {
 		delete(l.byID, m.ID)
@@ -204,6 +292,14 @@ func (l *lives) gone(m Member, now time.Time) bool {
 	if !sameLife(r.now, m) || r.now.Status != Alive {
 		return false // a life whose end was told before
 	}
+	if l.hold(r, m, now) {
+		return false
+	}
+	return l.end(r, m, now)
+}
+
+// end has the current life end.
+func (l *lives) end(r *record, m Member, now time.Time) bool {
 	ended := r.now
 	ended.Leaving = ended.Leaving || m.Leaving
 	ended.Status = endOf(ended)
@@ -236,10 +332,13 @@ func (l *lives) markLeft(id wire.ID, incarnation uint32, now time.Time) bool {
 // incarnation had hidden until the clone was stopped.
 func (l *lives) answered(m Member, rtt time.Duration, now time.Time) bool {
 	r := l.byID[m.ID]
-	if r == nil || !r.present[m.Nonce] {
+	if r == nil || !r.present[m.Nonce] && !l.isHeld(m) {
 		return false // gone meanwhile
 	}
 	r.heard = now
+	if !r.isNone() && sameLife(r.now, m) {
+		r.asks = false
+	}
 	if said, waited := r.waiting[m.Nonce]; waited {
 		delete(r.waiting, m.Nonce)
 		said.RTT = rtt
@@ -283,6 +382,9 @@ func (l *lives) set(r *record, m Member, now time.Time) bool {
 	}
 	if first || r.now.Status != m.Status || !sameLife(r.now, m) {
 		r.changed = now
+	}
+	if !sameLife(r.now, m) {
+		r.held, r.asks = false, false
 	}
 	r.now = m
 	l.touch(r)
@@ -410,26 +512,30 @@ func endKind(m Member) EventKind {
 }
 
 // known lists all, sorted by id.
-func (l *lives) known() []Member {
+func (l *lives) known(now time.Time) []Member {
 	all := make([]Member, 0, len(l.byID))
 	for _, r := range l.byID {
 		if !r.isNone() {
-			all = append(all, r.now)
+			m := r.now
+			m.Relayed = r.isRelayed(now)
+			all = append(all, m)
 		}
 	}
 	slices.SortFunc(all, func(a, b Member) int { return a.ID.Compare(b.ID) })
 	return all
 }
 
-// addresses gives where living members are, and where those were that died
+// addresses gives where living members are, and where those were that for memberlist died
 // without leaving and for which no newer life is known.
 func (l *lives) addresses() (alive, lost map[netip.AddrPort]bool) {
 	alive, lost = make(map[netip.AddrPort]bool), make(map[netip.AddrPort]bool)
 	for _, r := range l.byID {
-		switch r.now.Status {
-		case Alive:
+		switch {
+		case r.held:
+			lost[r.now.Addr] = true // memberlist has to meet it again
+		case r.now.Status == Alive:
 			alive[r.now.Addr] = true
-		case Dead:
+		case r.now.Status == Dead:
 			lost[r.now.Addr] = true
 		}
 	}

@@ -21,6 +21,8 @@ import (
 //	far 1                a join at another address
 //	mark 1               a LEAVE frame
 //	ping 1               an answer to a ping
+//	doubt 1              a host suspects it
+//	silence 1            no answer to the pings that this brought
 //	wait                 longer than leaveGrace
 //	told                 the consumer asks
 type story struct {
@@ -64,6 +66,10 @@ func (s *story) play(line string) {
 		s.lives.markLeft(m.ID, m.Incarnation, s.now)
 	case "ping":
 		s.lives.answered(m, time.Millisecond, s.now)
+	case "doubt":
+		s.lives.doubted(m.ID, m.Nonce, s.now)
+	case "silence":
+		s.lives.unanswered(m, s.now)
 	case "wait":
 		s.now = s.now.Add(leaveGrace)
 	case "told":
@@ -81,8 +87,9 @@ func TestWhatAConsumerIsTold(t *testing.T) {
 		{"a life", "join 1, told, up 1, told, gone 1, told", "joined 1 | updated 1 | failed 1 |"},
 		{"the same to a slow consumer", "join 1, up 1, told", "joined 1 |"},
 		{"came and went unseen", "join 1, gone 1, told", "|"},
-		{"a flap unseen", "join 1, told, gone 1, join 1, told", "joined 1 | |"},
-		{"a flap seen", "join 1, told, gone 1, told, join 1, told", "joined 1 | failed 1 | joined 1 |"},
+		{"a flap unseen", "join 1, told, gone 1, join 1, ping 1, told", "joined 1 | |"},
+		{"a flap seen", "join 1, told, gone 1, told, join 1, told, ping 1, told", "joined 1 | failed 1 | | joined 1 |"},
+		{"others alone reach it", "join 1, told, gone 1, told, join 1, gone 1, join 1, up 1, told, gone 1, told", "joined 1 | failed 1 | | |"},
 		{"a departure by flag", "join 1, told, leaving 1, gone 1, told", "joined 1 | left 1 |"},
 		{"a departure by flag, step by step", "join 1, told, leaving 1, told, gone 1, told", "joined 1 | updated 1 | left 1 |"},
 		{"a departure by frame", "join 1, told, mark 1, told, leaving 1, gone 1, told", "joined 1 | left 1 | |"},
@@ -130,6 +137,33 @@ func TestWhatAConsumerIsTold(t *testing.T) {
 	}
 }
 
+// A death that others found is believed at once where this host has asked in vain, and otherwise once it has. One other is there.
+func TestWhoseDeathIsBelieved(t *testing.T) {
+	cases := []struct{ what, notices, want string }{
+		{"it was suspected and silent", "join 1, ping 1, told, doubt 1, silence 1, gone 1, told", "joined 1 | failed 1 |"},
+		{"it answered since it was suspected", "join 1, ping 1, told, doubt 1, ping 1, gone 1, told, silence 1, told", "joined 1 | | failed 1 |"},
+		{"nobody suspected it, and it answers", "join 1, ping 1, told, gone 1, ping 1, told, join 1, told", "joined 1 | | |"},
+		{"it answers, and later no more", "join 1, ping 1, told, gone 1, ping 1, told, silence 1, told", "joined 1 | | failed 1 |"},
+		{"it never answered this host", "join 1, told, gone 1, told", "joined 1 | failed 1 |"},
+		{"it had said that it leaves", "join 1, ping 1, leaving 1, told, gone 1, told", "joined 1 | left 1 |"},
+		{"its LEAVE comes meanwhile", "join 1, ping 1, told, gone 1, mark 1, silence 1, told", "joined 1 | left 1 |"},
+		{"its next life comes meanwhile", "join 1, ping 1, told, gone 1, join 2, told, silence 1, told", "joined 1 | failed 1 joined 2 | |"},
+	}
+	for _, c := range cases {
+		t.Run(c.what, func(t *testing.T) {
+			s := story{lives: newLives(), now: time.Unix(1000, 0)}
+			s.lives.joined(Member{ID: idOf("gamma"), Nonce: 100, Addr: addrOf("gamma")}, s.now)
+			s.lives.take()
+			for line := range strings.SplitSeq(c.notices, ",") {
+				s.play(line)
+			}
+			if got := strings.Join(s.got, " "); got != c.want {
+				t.Errorf("told %q; expected %q", got, c.want)
+			}
+		})
+	}
+}
+
 // Where nothing proves who speaks, a life is one once it has answered: what only gossip
 // says takes nobody's place.
 func TestWhatAConsumerIsToldWithoutProof(t *testing.T) {
@@ -140,7 +174,7 @@ func TestWhatAConsumerIsToldWithoutProof(t *testing.T) {
 		{"a later life that is made up", "join 1, ping 1, told, join 2, told, up 2, told, gone 2, told", "joined 1 | | | |"},
 		{"the same elsewhere", "join 1, ping 1, told, far 2, told, gone 2, told", "joined 1 | | |"},
 		{"another of the same number elsewhere", "join 1, ping 1, told, far 10, told, gone 10, told", "joined 1 | | |"},
-		{"a life that goes on is said to be dead beside a made-up one", "join 1, ping 1, told, far 2, gone 1, told, join 1, told", "joined 1 | failed 1 | joined 1 |"},
+		{"a life that goes on is said to be dead beside a made-up one", "join 1, ping 1, told, far 2, gone 1, told, join 1, ping 1, told", "joined 1 | failed 1 | joined 1 |"},
 		{"a restart before detection", "join 1, ping 1, told, join 2, ping 2, told, gone 1, told", "joined 1 | failed 1 joined 2 | |"},
 		{"a restart after it", "join 1, ping 1, told, gone 1, told, join 2, told, ping 2, told", "joined 1 | failed 1 | | joined 2 |"},
 		{"the ghost of an older life", "join 2, ping 2, told, join 1, ping 1, told, gone 1, told", "joined 2 | | |"},
@@ -156,7 +190,7 @@ func TestWhatAConsumerIsToldWithoutProof(t *testing.T) {
 			if got := strings.Join(s.got, " "); got != c.want {
 				t.Errorf("told %q; expected %q", got, c.want)
 			}
-			if n := len(s.lives.known()); c.what == "one that is made up" && n+len(s.lives.byID) != 0 {
+			if n := len(s.lives.known(time.Now())); c.what == "one that is made up" && n+len(s.lives.byID) != 0 {
 				t.Errorf("%d are remembered", n+len(s.lives.byID))
 			}
 		})
@@ -245,7 +279,7 @@ func TestEndedMembersAreBounded(t *testing.T) {
 			t.Fatalf("told %v: %d members are kept and %d are to be told; expected at most %d", told, len(l.byID), len(l.dirty), maxEnded)
 		}
 		dead := 0
-		for _, m := range l.known() {
+		for _, m := range l.known(time.Now()) {
 			if m.Status == Dead {
 				dead++
 			}
@@ -261,7 +295,7 @@ func TestKnownIsSortedByID(t *testing.T) {
 	for _, name := range []string{"gamma", "alpha", "beta"} {
 		l.joined(Member{ID: idOf(name), Name: name}, time.Unix(1000, 0))
 	}
-	if known := l.known(); !slices.IsSortedFunc(known, func(a, b Member) int { return a.ID.Compare(b.ID) }) || len(known) != 3 {
+	if known := l.known(time.Now()); !slices.IsSortedFunc(known, func(a, b Member) int { return a.ID.Compare(b.ID) }) || len(known) != 3 {
 		t.Errorf("known is %v", known)
 	}
 }

@@ -58,6 +58,7 @@ type Member struct {
 	Settled           bool   // has followed a leader or led, in this life
 	Jobs              uint64 // digest of its singleton jobs, which should be the same everywhere; 0: none
 	Status            Status
+	Relayed           bool          // Known only: dead for this host, which it does not answer, while others reach it
 	RTT               time.Duration // of memberlist's last direct ping; 0 = unknown
 }
 

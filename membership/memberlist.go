@@ -98,7 +98,10 @@ func (d delegate) NotifyUpdate(n *memberlist.Node) { d.m.observe(n, (*lives).upd
 
 // NotifyLeave is called for deaths and departures alike, with a State that says
 // alive (P3).
-func (d delegate) NotifyLeave(n *memberlist.Node) { d.m.observe(n, (*lives).gone) }
+func (d delegate) NotifyLeave(n *memberlist.Node) {
+	d.m.observe(n, (*lives).gone)
+	d.m.askHeld(n)
+}
 
 // observe keeps what memberlist believes of a node.
 func (m *Membership) observe(n *memberlist.Node, note func(*lives, Member, time.Time) bool) {
@@ -115,9 +118,14 @@ func (m *Membership) observe(n *memberlist.Node, note func(*lives, Member, time.
 	if m.closed {
 		return // suspicion timers fire after Shutdown
 	}
-	if !note(&m.lives, member, now) {
-		return
+	isNews := note(&m.lives, member, now)
+	if isNews {
+		m.foundOut(member)
 	}
+}
+
+// foundOut passes on what lives has learnt. Its caller holds mu.
+func (m *Membership) foundOut(member Member) {
 	if r := m.lives.byID[member.ID]; r != nil && r.now.Status == Dead {
 		m.rejoin.lostMember()
 	}

@@ -136,7 +136,7 @@ func New(cfg Config) (*Membership, error) {
 		return nil, fmt.Errorf("create membership: %w", err)
 	}
 	m.probing = conf.ProbeInterval
-	m.filter = newFilter(cfg.Transport, cfg.Cluster, m.countKept)
+	m.filter = newFilter(cfg.Transport, cfg.Cluster, m.countKept, m.doubt)
 	conf.Transport = m.filter
 	go m.log.run()
 	m.list, err = memberlist.Create(conf)
@@ -401,5 +401,5 @@ func (m *Membership) TwoRounds() time.Duration {
 func (m *Membership) Known() []Member {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.lives.known()
+	return m.lives.known(time.Now())
 }

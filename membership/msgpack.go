@@ -40,6 +40,7 @@ type scan struct {
 	b    []byte
 	at   int
 	most uint32 // highest incarnation
+	node []byte // the last Node, for whoever called object
 	more func(n int) ([]byte, error)
 }
 
@@ -127,6 +128,9 @@ func (s *scan) value(f field) (uint64, error) {
 		name, err := s.raw(nodeNameSize)
 		if err == nil && len(name) > 0 && !isNodeName(name) {
 			err = unfit("name")
+		}
+		if f.name == "Node" {
+			s.node = name
 		}
 		return 0, err
 	}

@@ -42,11 +42,63 @@ func (m *Membership) ask(n *memberlist.Node) {
 	if m.closed || !m.lives.waits(member) || len(m.questions.waiting) >= maxMembers {
 		return
 	}
-	m.questions.waiting = append(m.questions.waiting, question{n.Name, member})
+	m.put(question{n.Name, member})
+}
+
+// put has a question asked. Its caller holds mu.
+func (m *Membership) put(q question) {
+	m.questions.waiting = append(m.questions.waiting, q)
 	if m.questions.running < maxAsking {
 		m.questions.running++
 		go m.askAll()
 	}
+}
+
+// doubt is told that another host suspects a node: it is asked whether it lives.
+func (m *Membership) doubt(node []byte) {
+	id, nonce, ok := parseNodeName(node)
+	if !ok {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed || len(m.questions.waiting) >= maxMembers {
+		return
+	}
+	if member, ask := m.lives.doubted(id, nonce, time.Now()); ask {
+		m.put(question{nodeName(id, nonce), member})
+	}
+}
+
+// askHeld asks a life that memberlist has ended now, if lives holds it.
+func (m *Membership) askHeld(n *memberlist.Node) {
+	member, r := m.admit.check(n)
+	if r != nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed || !m.lives.isHeld(member) {
+		return
+	}
+	m.put(question{n.Name, member})
+	m.keepAsking(question{n.Name, member})
+}
+
+// keepAsking asks a life for as long as it is held.
+func (m *Membership) keepAsking(q question) {
+	time.AfterFunc(heldEvery, func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.closed || !m.lives.isHeld(q.member) {
+			return
+		}
+		if m.lives.askAgain(q.member, time.Now()) {
+			m.put(q)
+		}
+		m.rejoin.lostMember()
+		m.keepAsking(q)
+	})
 }
 
 // askAll asks one after the other until none is left.
@@ -84,6 +136,7 @@ func (m *Membership) askOne(q question) {
 			return
 		}
 	}
+	m.noteSilence(q.member)
 }
 
 func udpAddr(a netip.AddrPort) net.Addr { return net.UDPAddrFromAddrPort(a) }
@@ -91,7 +144,7 @@ func udpAddr(a netip.AddrPort) net.Addr { return net.UDPAddrFromAddrPort(a) }
 func (m *Membership) stillWaits(member Member) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return !m.closed && m.lives.waits(member)
+	return !m.closed && m.lives.isAsked(member)
 }
 
 func (m *Membership) noteAnswer(member Member, rtt time.Duration) {
@@ -99,5 +152,13 @@ func (m *Membership) noteAnswer(member Member, rtt time.Duration) {
 	defer m.mu.Unlock()
 	if !m.closed && m.lives.answered(member, rtt, time.Now()) {
 		m.signal()
+	}
+}
+
+func (m *Membership) noteSilence(member Member) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.closed && m.lives.unanswered(member, time.Now()) {
+		m.foundOut(member)
 	}
 }
