@@ -244,6 +244,7 @@ type agent struct {
 	checks   checks
 	aside    string    // why this host does not stand; empty: it does
 	mute     []wire.ID // members that are alive and do not answer the election
+	relayed  []wire.ID // members that other hosts reach and this one does not
 	older    string    // that its state directory is an older copy; empty: nothing says so
 	fatal    error
 }

@@ -54,6 +54,7 @@ func (a *agent) notes() []string {
 	}
 	notes = append(notes, a.checkNotes()...)
 	notes = append(notes, a.muteNotes()...)
+	notes = append(notes, a.relayedNotes()...)
 	for _, odd := range a.view.oddlyConfigured() {
 		notes = append(notes, a.view.label(odd.ID)+" takes no part here, settings that must be the same on all nodes differ: "+a.differences(odd))
 	}

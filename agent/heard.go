@@ -131,6 +131,7 @@ func (a *agent) controlMembers(leader wire.ID) []control.Member {
 	for i, m := range a.view.all() {
 		out[i].Status = a.presence(m)
 		out[i].Mute = slices.Contains(a.mute, m.ID)
+		out[i].Relayed = m.Status == membership.Dead && slices.Contains(a.relayed, m.ID)
 	}
 	return out
 }

@@ -67,6 +67,7 @@ func (a *agent) loop() error {
 			a.knowMembers()
 			a.lookAtHolders()
 			a.lookForMute()
+			a.lookForRelayed()
 			s.lookAround(a.members().Health())
 		case <-due:
 			a.pulse.isDue = true

@@ -77,6 +77,9 @@ func (c *console) memberStatus(m control.Member) string {
 	if m.Mute {
 		text += ", " + c.painted(yellow, "does not answer the election")
 	}
+	if m.Relayed {
+		text += ", " + c.painted(yellow, "reached by other hosts alone")
+	}
 	if m.Self {
 		text += ", this node"
 	}

@@ -179,6 +179,9 @@ type Member struct {
 	// Mute says that it answers pings and not the election, which a leader alone can tell; left out if it is not so.
 	Mute bool `json:"mute,omitempty"`
 
+	// Relayed says that it is dead for this agent, which it does not answer, while other hosts reach it; left out if it is not so.
+	Relayed bool `json:"relayed,omitempty"`
+
 	// Maintenance is the reason for which an operator is at work on it, or empty; left out if nobody is.
 	Maintenance *string `json:"maintenance,omitempty"`
 

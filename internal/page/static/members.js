@@ -31,6 +31,7 @@ function row(m) {
   if (m.leader) status.push("leader");
   if (m.self) status.push("this host");
   if (m.mute) status.push("does not answer the election");
+  if (m.relayed) status.push("reached by other hosts alone");
   if (m.maintenance !== undefined) status.push(m.maintenance ? `maintenance: ${m.maintenance}` : "maintenance");
   else if (m.draining) status.push("cannot lead now");
   if (m.outside && m.status !== "left") status.push("outside the roster");
