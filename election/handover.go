@@ -177,8 +177,8 @@ func (n *Node) settleHandOver(to State) {
 func (n *Node) onPrepare(p *peer, f *wire.Frame) {
 	ready := n.isElectable() && n.leaderKnown && n.epoch == f.Epoch && n.epoch.Owner == p.ID &&
 		(n.state == Follow || n.state == Suspect) && n.muteFor() == 0
-	if ready && !n.reachesMajority() {
-		return // PREPARE is repeated, and the voters may have answered by then
+	if ready && !n.reachesEnough() {
+		return // PREPARE is repeated, and the others may have answered by then
 	}
 	n.reply(p, f, wire.Frame{Kind: wire.Ready, IsReady: ready})
 }

@@ -95,7 +95,7 @@ func TestMended36_ReadyWithAMajority(t *testing.T) {
 	n.expects("send n1 PROBE", "send n2 PROBE", "send n3 PROBE")
 	n.hears(n.actor(1).replies(wire.Probe, wire.Frame{Kind: wire.ProbeAck, Epoch: n.actor(5).epoch(1), Standing: wire.Following}))
 	n.hears(prepare(n)) // three of five: itself, the leader and n1
-	n.expects("send n2 PROBE", "send n3 PROBE", "send n5 READY ready=true")
+	n.expects("send n5 READY ready=true")
 	for range 5 {
 		n.waits(50 * time.Millisecond)
 		n.hearsAndForgets(n.actor(5).heartbeat(1))
@@ -104,7 +104,20 @@ func TestMended36_ReadyWithAMajority(t *testing.T) {
 	n.expects("send n1 PROBE", "send n2 PROBE", "send n3 PROBE")
 }
 
-// In available mode nobody's grant is needed.
+// In available mode it must have heard as many as min_acks asks for: one that reached the leader
+// alone was handed the lead, had no acknowledgements, and asked for its turn again.
+func TestMended36_ReadyWithMinAcks(t *testing.T) {
+	n := storyOf(t, 4, Config{MinAcks: 2}, 1, 2, 3, 5)
+	n.follows(5, 1)
+	prepare := n.actor(5).says(wire.Frame{Kind: wire.Prepare, Flags: wire.AckReq, Epoch: n.actor(5).epoch(1)})
+	n.hears(prepare)
+	n.expects("send n1 PROBE", "send n2 PROBE", "send n3 PROBE")
+	n.hears(n.actor(1).replies(wire.Probe, wire.Frame{Kind: wire.ProbeAck, Epoch: n.actor(5).epoch(1), Standing: wire.Following}))
+	n.hears(n.actor(5).says(wire.Frame{Kind: wire.Prepare, Flags: wire.AckReq, Epoch: n.actor(5).epoch(1)}))
+	n.expects("send n5 READY ready=true") // n1 and the leader
+}
+
+// By default the leader alone is enough.
 func TestMended36_AvailableModeAsksNobody(t *testing.T) {
 	n := storyOf(t, 4, Config{}, 1, 2, 3, 5)
 	n.follows(5, 1)
@@ -240,5 +253,22 @@ func TestMended37_QuorumModeBacksOffNever(t *testing.T) {
 	n.hearsAndForgets(n.actor(1).replies(wire.Heartbeat, wire.Frame{Kind: wire.CoordAck, AckVerdict: wire.AckStale, Flags: wire.Fresh, Epoch: n.actor(2).epoch(8)}))
 	if n.node.backsOff() {
 		t.Error("it backs off")
+	}
+}
+
+// The best of four has come to reach one other alone, and a leader needs two acknowledgements: it follows that one.
+func TestMended36_TheBestReachesTheLeaderAlone(t *testing.T) {
+	w := newWorld(t, 4, Config{MinAcks: 2, Preempt: PreemptAlways})
+	for _, h := range w.hosts {
+		w.boot(h)
+	}
+	w.runFor(5 * time.Second)
+	for _, other := range []int{1, 2} {
+		w.cuts[[2]int{4, other}], w.cuts[[2]int{other, 4}] = true, true
+	}
+	w.runFor(time.Minute)
+	leaders := w.leaders()
+	if len(leaders) != 1 || leaders[0].number != 3 || leaders[0].node.epoch.Counter > 3 {
+		t.Errorf("after a minute %d lead:\n%s", len(leaders), tail(w.trace.String(), 20))
 	}
 }
