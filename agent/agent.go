@@ -65,7 +65,7 @@ type Config struct {
 
 	// Listen binds the port to the other hosts. It is called first, so that a
 	// port in use changes nothing on disk; nothing is sent or read before the
-	// clean-up of an unclean end, or before the lease of that life is over.
+	// clean-up of an unclean end, or before the lease of that life has ended.
 	Listen func() (transport.LAN, error)
 	// ListenHTTP opens the port at which the network may ask. It is called while the process
 	// has all of its rights. Nil: off.
@@ -214,7 +214,7 @@ type agent struct {
 	ties      chan *tie // the newest wish for a tether; the loop puts it in
 	findings  chan finding
 	sights    chan advertise.Sight
-	stop      <-chan struct{} // closed: stop in order
+	stop      <-chan struct{} // closed: stop cleanly
 	ring      control.Ring
 	exporter  *metrics.Exporter
 	shown     atomic.Pointer[snapshot]
@@ -249,7 +249,7 @@ type agent struct {
 	fatal    error
 }
 
-// Run runs an agent until ctx ends, then stops in order: it hands over if it
+// Run runs an agent until ctx ends, then stops cleanly: it hands over if it
 // leads, runs the lose hook, leaves, and returns nil.
 //
 // Its goroutines, all started here and ended before it returns:
@@ -391,7 +391,7 @@ func (a *agent) prepare(ctx context.Context) error {
 	switch isOver := a.last.within(a.released()); {
 	case ctx.Err() != nil:
 		<-a.last.over
-		return nil // stopped meanwhile: what was not cleaned up is still owed
+		return nil // stopped meanwhile: what was not cleaned up is still due
 	case !isOver:
 		a.seat.beside = true
 	case a.last.err != nil:

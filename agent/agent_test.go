@@ -280,7 +280,7 @@ func (c *cluster) agreesWhen(h *testHost, isShown func(control.Node) bool) {
 	c.t.Fatalf("no agreement on %s", h.name)
 }
 
-// stopAll ends the bubble in order, and lets memberlist's last timers pass.
+// stopAll ends the bubble cleanly, and lets memberlist's last timers pass.
 func (c *cluster) stopAll() {
 	for _, h := range c.hosts {
 		if h.agent != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/bully-agent/bully-agent/internal/transport"
 )
 
-// How others' questions are answered. All of it is arbitrary but for one relation: whoever asks waits for longer.
+// How others' questions are answered. All of it is arbitrary except for one relation: whoever asks waits for longer.
 const (
 	askingTime    = 3 * time.Second // to say all of a question
 	trying        = 2 * time.Second // what the answer needs to be tried

@@ -18,7 +18,7 @@ func losesAtStart(cfg *Config) {
 }
 
 // With at_start every life of a host begins with one lose hook: the first, one after an orderly stop, and one after a kill,
-// whose lose hook is owed and runs once.
+// whose lose hook is due and runs once.
 func TestAtStartLosesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 2)
@@ -48,7 +48,7 @@ func TestAtStartLosesFirst(t *testing.T) {
 	})
 }
 
-// One that hangs silences no voter, whatever takeover_delay is: its host votes when a lease is over, says why it does not
+// One that hangs silences no voter, whatever takeover_delay is: its host votes when a lease has ended, says why it does not
 // stand, and stands when the hook has ended.
 func TestAHookOfAtStartThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -22,7 +22,7 @@ const heldForLastLife = 100 * 365 * 24 * time.Hour
 
 // cleaned is what the clean-up after a last life has come to.
 type cleaned struct {
-	epoch wire.Epoch   // whose lose hook was owed; zero: none was
+	epoch wire.Epoch   // whose lose hook was due; zero: none was
 	lose  hooks.Result // of that hook, or of at_start's; zero: none was to run
 }
 
@@ -50,7 +50,7 @@ func (s *seat) cleanUp(ctx context.Context) cleaned {
 // losesNothing: this life begins with a lose hook, and the last one had not led at its end.
 func (s *seat) losesNothing() bool { return s.loseAtStart && s.debt.IsZero() }
 
-// owed is the epoch whose lose hook is owed by an earlier life: it had not ended, or
+// owed is the epoch whose lose hook is due by an earlier life: it had not ended, or
 // it had failed. Any goroutine may ask while that life has not ended.
 func (s *seat) owed() wire.Epoch {
 	if !s.debt.IsZero() {

@@ -68,7 +68,7 @@ func (s *seat) keepHold() error {
 		Message: "this host stepped down, but a restart of its agent before the disk takes writes again forgets for how long: " + err.Error()}
 }
 
-// forgetHold takes a hold-down that is over from the disk: a host without a battery
+// forgetHold takes a hold-down that has ended from the disk: a host without a battery
 // for its clock comes back in 1970, where it would begin once more. It is called once a
 // second.
 func (s *seat) forgetHold() {

@@ -230,7 +230,7 @@ func (j *jobDesk) learn(now jobs.Leading, peers []wire.ID) {
 	j.queue, j.isStirred = slices.Insert(j.queue, j.before, news...), true
 }
 
-// lost: the leadership is over, and with it the right to act. What is tied to it is told at
+// lost: the leadership has ended, and with it the right to act. What is tied to it is told at
 // once, before the lose hook begins; the scheduler, which hears of it at the end of the
 // turn, ends it by the same word.
 func (j *jobDesk) lost() { j.runner.Lost(jobs.Killed.String()) }

@@ -372,7 +372,7 @@ func TestJobsAreToldOfALossBeforeTheHook(t *testing.T) {
 		}
 		top.agent.calls <- func() {
 			top.jobs.onLost = func() { top.hooks.set(func(f *fakeOutcomes) { f.told = append(f.told, "lost") }) }
-			time.Sleep(time.Second) // it stands still until the lease is over
+			time.Sleep(time.Second) // it stands still until the lease has ended
 		}
 		time.Sleep(2 * time.Second)
 		top.hooks.set(func(f *fakeOutcomes) {

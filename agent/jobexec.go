@@ -37,7 +37,7 @@ func runID(job string, k jobs.Key) string {
 	return id
 }
 
-// begin starts an attempt, unless the leadership that claimed it is over at
+// begin starts an attempt, unless the leadership that claimed it has ended at
 // this moment (R13): then nothing is started.
 func (j *jobDesk) begin(e jobs.Begin) {
 	run := e.Run

@@ -9,14 +9,14 @@ import (
 )
 
 // Before an agent takes part, it ends what its last life has left: the keeper, if that
-// still works, what that ran for jobs, and the lose-leadership hook that is owed. Nobody is
-// bound to that life any more once its lease and the takeover delay are over. What takes
+// still works, what that ran for jobs, and the lose-leadership hook that is due. Nobody is
+// bound to that life any more once its lease and the takeover delay have ended. What takes
 // longer goes on beside this life, which joins, votes and follows meanwhile, and does not
 // stand: nobody's hanging hook silences a voter.
 
 // lastLife is the end of the last life, in a goroutine of its own.
 type lastLife struct {
-	cut       context.CancelFunc // ends the goroutine soon; what has not ended is still owed
+	cut       context.CancelFunc // ends the goroutine soon; what has not ended is still due
 	recovered chan struct{}      // closed when a keeper runs, and nothing that jobs ran; never, if that is cut
 	over      chan struct{}      // closed when the goroutine has ended
 
@@ -74,7 +74,7 @@ func (l *lastLife) then(ctx context.Context, run func(context.Context) error) er
 	return run(ctx)
 }
 
-// released is how long after the start the last life's lease and takeover delay are over,
+// released is how long after the start the last life's lease and takeover delay have ended,
 // by all clocks. That life had ended before: it held the lock of the state directory. For
 // at_start alone, which nobody waits for, the delay does not count.
 func (a *agent) released() time.Duration {

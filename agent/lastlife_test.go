@@ -34,7 +34,7 @@ func (c *cluster) beginsIn(h *testHost, most time.Duration) {
 }
 
 // A lose hook that the last life owes hangs. Its host is the second of three voters that is
-// needed: it votes when the lease is over, says why it does not stand, and stands when the
+// needed: it votes when the lease has ended, says why it does not stand, and stands when the
 // hook has ended.
 func TestAHangingLoseHookSilencesNoVoter(t *testing.T) {
 	bothHang(t, func(t *testing.T, where string) {
@@ -62,7 +62,7 @@ func TestAHangingLoseHookSilencesNoVoter(t *testing.T) {
 		}
 		expectRefusal(t, top.order("stand", nil), "busy", "nothing was changed", notYet)
 		if saved := top.agent.seat.state.saved; saved.Promoted.Counter != 1 {
-			t.Errorf("the disk holds %+v, and the hook of epoch 1 is owed", saved)
+			t.Errorf("the disk holds %+v, and the hook of epoch 1 is due", saved)
 		}
 		goOn()
 		c.agrees(top)
@@ -194,7 +194,7 @@ func TestStoppedBesideTheLastLife(t *testing.T) {
 		top.agent = nil
 		s := mustOpen(t, top.dir)
 		if s.saved.Promoted.Counter != 1 {
-			t.Errorf("the disk holds %+v, and the hook of epoch 1 is owed", s.saved)
+			t.Errorf("the disk holds %+v, and the hook of epoch 1 is due", s.saved)
 		}
 		s.close()
 		goOn()

@@ -19,7 +19,7 @@ import (
 type holders struct {
 	clock func() time.Time
 
-	// dismissed tells the loop that a dismissal is over. Capacity 1.
+	// dismissed tells the loop that a dismissal has ended. Capacity 1.
 	dismissed chan struct{}
 	// moved tells it that somebody came or left. Capacity 1.
 	moved chan struct{}
@@ -164,7 +164,7 @@ func (h *holders) lent() {
 	h.isLent = true
 }
 
-// giveBack calls back, once, when what was lent is over; nobody borrows in the middle of it.
+// giveBack calls back, once, when what was lent has ended; nobody borrows in the middle of it.
 func (h *holders) giveBack(now time.Time, back func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -221,7 +221,7 @@ func (h *holders) leave(who *holder, hasEnded bool) {
 
 // dismiss reports whether anything of the term that ends is lent. Holders know of the end
 // since the show before it; dismissed then tells when they have left, and what else was told
-// has passed. Who has not left when the longest grace among them is over is told of no more,
+// has passed. Who has not left when the longest grace among them has ended is told of no more,
 // and its guard ends what it runs when that has passed; so it is at once where the lease is
 // not renewed any more. The loop calls it.
 func (h *holders) dismiss(isRenewed bool) bool {

@@ -149,7 +149,7 @@ func TestAHandOverWaitsForWhatWasTold(t *testing.T) {
 				}
 				top := cl.hosts[1]
 				top.awaitLease(t, "it leads", func(l control.Lease) bool { return l.Leader })
-				time.Sleep(2 * lent) // what awaitLease was told is over
+				time.Sleep(2 * lent) // what awaitLease was told has ended
 				begun, left := time.Now(), c.told(top)
 				over := begun.Add(left)
 				done := make(chan error, 1)
@@ -437,7 +437,7 @@ func expectVacant(t *testing.T, tn *holders, want bool) {
 }
 
 // Whoever is told until when the lease lasts has borrowed it: the keeper knows first, and
-// knows when it is over.
+// knows when it has ended.
 func TestWhoeverIsToldOfTheLeaseHasBorrowedIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 2)
@@ -459,7 +459,7 @@ func TestWhoeverIsToldOfTheLeaseHasBorrowedIt(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		if isLent() {
-			t.Error("what was told is over, and it is lent still")
+			t.Error("what was told has ended, and it is lent still")
 		}
 		_, leave := top.agent.Enter(time.Second)
 		_, _ = top.agent.Lease()

@@ -10,7 +10,7 @@ import (
 
 // Until when this host may act: who is told of it.
 
-// onLease publishes until when this agent may act; zero: its leadership is over.
+// onLease publishes until when this agent may act; zero: its leadership has ended.
 func (s *seat) onLease(until time.Time) {
 	if until.IsZero() {
 		s.jobs.lost()

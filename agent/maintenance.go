@@ -126,7 +126,7 @@ func (s *seat) resumeMaintenance() {
 	}
 }
 
-// endMaintenance ends maintenance when its time is over. It is called once a second.
+// endMaintenance ends maintenance when its time has ended. It is called once a second.
 func (s *seat) endMaintenance() {
 	if s.state.maintenance.isOver(wallClock()) && s.diskAt.IsZero() {
 		s.maintain(maintenanceOrder{}, func(error) {})

@@ -19,7 +19,7 @@ type Pulse struct {
 	LetsGo     bool // a leadership ends
 	IsStopping bool // the agent was told to stop
 	IsLosing   bool // and a lose hook runs, or waits for its next attempt: to end the process now would break it off
-	IsDue      bool // Config.PulseEvery is over; else something above is another
+	IsDue      bool // Config.PulseEvery has passed; else something above is another
 }
 
 // pulse hands out a Pulse at the end of a turn of the loop, if the time has come or something changed. It must be called by

@@ -26,7 +26,7 @@ const (
 
 // redo is the leadership hook that failed and must not be left at that: the
 // become-leader of a leader that nobody can follow, or the lose-leadership of a
-// leadership that is over.
+// leadership that has ended.
 type redo struct {
 	kind  hooks.Kind // "": there is none
 	epoch hooks.Epoch
@@ -160,7 +160,7 @@ func (s *seat) again(kind hooks.Kind, cause string, epoch hooks.Epoch, tries int
 // what it ran for the leadership.
 const keeperDied election.Cause = "keeper-died"
 
-// onKeeperDied gives the leadership up in order: the next keeper undoes what the hooks
+// onKeeperDied gives the leadership up cleanly: the next keeper undoes what the hooks
 // have done, whether or not something of it has died with the last one. Where nobody else
 // can lead this host goes on, since most of what hooks do needs no process.
 func (s *seat) onKeeperDied(r hooks.Result) {

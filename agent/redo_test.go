@@ -364,7 +364,7 @@ func TestKeeperIsToldOfNoDeadlineAtALoneLeadersEnd(t *testing.T) {
 	})
 }
 
-// An agent that stood still until its lease was over, between the renewal of a planned end
+// An agent that stood still until its lease had ended, between the renewal of a planned end
 // and what came next in the turn, has the lose hook hurried, and renews nothing after that:
 // the keeper would watch over a leadership that is lost.
 func TestNoRenewalAfterTheEndWasHurried(t *testing.T) {

@@ -52,7 +52,7 @@ type seat struct {
 	diskWhy  string        // what it said
 
 	stepped    time.Time // when the step began whose effects are carried out
-	leasedTo   time.Time // end of the last lease, also of one that is over
+	leasedTo   time.Time // end of the last lease, also of one that has ended
 	hasHolders bool      // as the node was told last
 
 	// Of what the last life has left.
@@ -288,7 +288,7 @@ func (s *seat) command(c election.Command, done func(error)) {
 	s.step(c)
 }
 
-// member is what others are told of this host, but for its name and address.
+// member is what others are told of this host, except for its name and address.
 func (s *seat) member() membership.Member {
 	cfg := &s.election
 	return membership.Member{ID: cfg.ID, Incarnation: s.state.saved.Incarnation, Nonce: cfg.Nonce, Priority: cfg.Priority,

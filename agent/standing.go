@@ -18,7 +18,7 @@ type standing struct {
 	ready    bool
 	degraded bool
 	lastHook *control.Hook
-	owes     bool // a leadership that is over has not been ended by its lose hook
+	owes     bool // a leadership that has ended has not been ended by its lose hook
 	notes    []string
 	roster   *control.Roster
 	quorum   *control.Quorum

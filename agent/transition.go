@@ -43,7 +43,7 @@ func endCause(said, now election.Transition) election.Cause {
 	return now.Cause
 }
 
-// endOfLast is when the leadership that was told last was over. A leader that
+// endOfLast is when the leadership that was told last had ended. A leader that
 // wakes after its lease was none while it slept.
 func (s *seat) endOfLast(said election.Transition) time.Time {
 	over := time.Duration(0)

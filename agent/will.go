@@ -31,7 +31,7 @@ func (s *seat) renewWill() {
 	}
 }
 
-// returnLease is called with each renewal: the last that somebody was told is over, and
+// returnLease is called with each renewal: the last that somebody was told has ended, and
 // nobody stays who hears of more.
 func (s *seat) returnLease() {
 	s.holders.giveBack(s.around.now(), s.runner.Return)

@@ -69,7 +69,7 @@ func TestTheCrashOfWhoCannotLeadIsNoLoss(t *testing.T) {
 
 // A leader that was told to step down for an hour is still there, and acknowledges.
 // Who needs the word of all others asked each but the last leader for a sign of life,
-// and nobody led before the hour was over.
+// and nobody led before the hour had ended.
 func TestALeaderThatLetGoIsAskedForASignOfLife(t *testing.T) {
 	w := newWorld(t, 3, Config{MinAcks: 2, Preempt: PreemptNever})
 	for _, h := range w.hosts {

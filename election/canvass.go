@@ -15,7 +15,7 @@ const maxClaims = 5
 // canvassVoters asks every other voter that may be alive.
 func (n *Node) canvassVoters() {
 	n.contest.canvass = &quorum.Canvass{}
-	n.exchanges.drop(func(x *exchange) bool { return x.frame.Kind == wire.Election }) // that round is over
+	n.exchanges.drop(func(x *exchange) bool { return x.frame.Kind == wire.Election }) // that round has ended
 	question := wire.Frame{Kind: wire.Canvass, Reason: n.contest.reason, Epoch: n.epoch, HeartbeatAge: n.heartbeatAge(),
 		RosterVersion: n.saved.Roster.Version}
 	n.timers.disarm(stateTimer)
@@ -109,7 +109,7 @@ func (n *Node) onRefusedClaim(f *wire.Frame) {
 }
 
 // onClaimsAnswered: where promises to another stand in the way, or a voter has granted the
-// same counter to another, the claim is over as soon as no voter is left to be asked again:
+// same counter to another, the claim has ended as soon as no voter is left to be asked again:
 // each has answered, or its tries have ended. A silent voter is then counted as one that
 // does not grant, and so is a majority whose word no longer holds for as long as stepping
 // down takes. Where nothing but silence stands in the way it is waited for: the voters said

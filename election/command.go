@@ -41,7 +41,7 @@ func (n *Node) onCommand(c Command) {
 
 func (c Command) cause() Cause { return cmp.Or(c.Cause, SteppedDown) }
 
-// onLeaveCommand goes in order: a leader hands over first, a claimant withdraws,
+// onLeaveCommand goes cleanly: a leader hands over first, a claimant withdraws,
 // the others just say so. The Reply comes when everything is done.
 func (n *Node) onLeaveCommand(token uint64) {
 	if n.leaving {

@@ -124,7 +124,7 @@ func (n *Node) probe(p *peer, why wire.Purpose) {
 func (n *Node) onProbe(p *peer, f *wire.Frame) {
 	standing := n.state.standing()
 	if f.Purpose != wire.AskIdentity && n.state == Stopping && n.reign.ending.planned {
-		standing = wire.Leading // as its heartbeats say: it is over with RESIGN (protocol 4.6)
+		standing = wire.Leading // as its heartbeats say: it has ended with RESIGN (protocol 4.6)
 	}
 	answer := wire.Frame{Kind: wire.ProbeAck, HeartbeatAge: n.heartbeatAge(), Standing: standing}
 	if f.Purpose == wire.AskIdentity {
@@ -244,7 +244,7 @@ func (n *Node) onDead(p *peer) {
 	}
 }
 
-// onLeft: a member has gone in order; its leadership, if any, with it, and
+// onLeft: a member has left cleanly; its leadership, if any, with it, and
 // whatever it was asked it will not answer.
 func (n *Node) onLeft(p *peer) {
 	n.forgiveOverrule(p)

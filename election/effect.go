@@ -99,7 +99,7 @@ type HurryHook struct {
 	Within time.Duration
 }
 
-// StopHook says that an epoch is over: its become hook is killed if it runs
+// StopHook says that an epoch has ended: its become hook is killed if it runs
 // and never started if it has not.
 type StopHook struct{ Epoch wire.Epoch }
 
@@ -212,7 +212,7 @@ const (
 	MaintenanceEnded Cause = "maintenance-ended" // no longer
 	HookFailed       Cause = "hook-failed"       // the become-leader hook failed, so the leader stepped down
 	AgentFrozen      Cause = "agent-frozen"      // past its lease: its guard has run the lose-leadership hook
-	HoldEnded        Cause = "hold-ended"        // the time after a step-down is over, or was ended
+	HoldEnded        Cause = "hold-ended"        // the time after a step-down has ended, or was ended
 	NoQuorum         Cause = "no-quorum"         // fewer than a majority of the voters would grant
 	Promised         Cause = "promised"          // voters are still bound to another by their promises
 	NoRoster         Cause = "no-roster"         // the expected voters have not all been seen yet

@@ -145,7 +145,7 @@ func (n *Node) giveUpOn(p *peer, which func(wire.Kind) bool) {
 }
 
 // cancelRound ends every exchange that serves an election. RESIGN goes on, since
-// it concerns an epoch that is over, and so does the question to a namesake.
+// it concerns an epoch that has ended, and so does the question to a namesake.
 func (n *Node) cancelRound() {
 	n.exchanges.drop(func(x *exchange) bool {
 		return x.frame.Kind != wire.Resign && x.frame.Kind != wire.Roster && x.to != n.cfg.ID

@@ -382,7 +382,7 @@ func TestLateAnswersStopAClaim(t *testing.T) {
 			n.waits(10 * time.Millisecond)
 			n.forgets()
 		}
-		late.Epoch, late.Round = n.actor(4).epoch(1), 1 // of an exchange that is over
+		late.Epoch, late.Round = n.actor(4).epoch(1), 1 // of an exchange that has ended
 		n.hearsAndForgets(n.actor(2).says(late))
 		n.is(Follow)
 	}

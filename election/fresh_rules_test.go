@@ -113,7 +113,7 @@ func TestWhoHasLeftFollowsNobody(t *testing.T) {
 	n.is(Observe)
 }
 
-// A leader that wakes just before its lease is over gives its lose hook half a stop
+// A leader that wakes just before its lease has ended gives its lose hook half a stop
 // budget all the same: in available mode a release that was cut short would protect
 // nobody, and in quorum mode the next leader's become hook starts then (4.5).
 func TestALateLoseHookHasHalfTheStopBudget(t *testing.T) {
@@ -278,11 +278,11 @@ func TestWhoIsInItsHoldIsNotReady(t *testing.T) {
 	n.waits(410 * time.Millisecond)
 	n.forgets()
 	if !isReady() {
-		t.Error("not ready when the hold is over")
+		t.Error("not ready when the hold has ended")
 	}
 }
 
-// A hand-over for which nobody was ready is over: what the operator wanted of it, and who
+// A hand-over for which nobody was ready has ended: what the operator wanted of it, and who
 // was not ready then, says nothing about the next.
 func TestARefusedHandOverLeavesNothingBehind(t *testing.T) {
 	n := storyOf(t, 3, Config{}, 1, 2)
@@ -329,7 +329,7 @@ func TestMended13_GossipDoesNotLowerALife(t *testing.T) {
 	n.expects("ignored old-incarnation")
 }
 
-// The same in a round that a worse node set off before the lease was over: when the
+// The same in a round that a worse node set off before the lease had ended: when the
 // better ones have kept silent there is nothing left to wait for (CE4).
 func TestCE4_ANewLifeInARoundEndsTheWait(t *testing.T) {
 	n := storyOf(t, 2, Config{}, 1, 3, 4)
@@ -345,7 +345,7 @@ func TestCE4_ANewLifeInARoundEndsTheWait(t *testing.T) {
 	n.forgets()
 	n.is(Claiming)
 	if !n.now.Before(release) {
-		t.Error("the lease was over anyhow")
+		t.Error("the lease had ended anyhow")
 	}
 }
 

@@ -225,7 +225,7 @@ func (n *Node) finishStopping() {
 	n.withdrawWill()
 	n.endReign()
 	n.saved.Promoted = wire.Epoch{}
-	end.reclaim = end.reclaim && !n.leaving && !n.refused // who goes claims nothing: its epoch is over
+	end.reclaim = end.reclaim && !n.leaving && !n.refused // who goes claims nothing: its epoch has ended
 	if !end.superseded && !end.reclaim {
 		n.resign(epoch, end)
 	}
@@ -246,7 +246,7 @@ func (n *Node) finishStopping() {
 	}
 }
 
-// resign tells everybody that the epoch is over.
+// resign tells everybody that the epoch has ended.
 func (n *Node) resign(epoch wire.Epoch, end ending) {
 	reason := wire.LeaseLost
 	if end.planned {
@@ -282,7 +282,7 @@ func (n *Node) standAgain(end ending) {
 // successor (protocol 3.1).
 func (n *Node) successorHeadStart() time.Duration { return n.roundTrip()*2/3 + syncAllowance }
 
-// onResign: an epoch is over. Its owner's late frames mean nothing from now on
+// onResign: an epoch has ended. Its owner's late frames mean nothing from now on
 // (the tombstone of CE8), and if it was our leader's, the successor claims.
 func (n *Node) onResign(p *peer, f *wire.Frame) {
 	if f.Epoch.Owner != p.ID {
@@ -299,7 +299,7 @@ func (n *Node) onResign(p *peer, f *wire.Frame) {
 	}
 }
 
-// endEpoch: what p announced is over.
+// endEpoch: what p announced has ended.
 func (n *Node) endEpoch(p *peer, f *wire.Frame) {
 	p.resigned = max(p.resigned, f.Epoch.Counter)
 	wasGranted := n.promise.Epoch == f.Epoch

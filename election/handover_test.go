@@ -432,6 +432,6 @@ func TestAPlannedEndIsNoResignation(t *testing.T) {
 	n.hears(n.actor(1).says(wire.Frame{Kind: wire.Probe, Purpose: wire.AskIdentity}))
 	n.expects("send n1 PROBE_ACK")
 	if f := n.sent[len(n.sent)-1].Frame; f.Standing != wire.Stopping {
-		t.Errorf("who asks whether it is over hears that it is %v", f.Standing)
+		t.Errorf("who asks whether it has ended hears that it is %v", f.Standing)
 	}
 }

@@ -73,7 +73,7 @@ func TestMended34_WhichLifeLeadsIsNotTold(t *testing.T) {
 	}
 }
 
-// Gossip is slow: it goes on telling of a leadership that is over.
+// Gossip is slow: it goes on telling of a leadership that has ended.
 func TestR8_GossipRevivesNobody(t *testing.T) {
 	t.Run("who resigned", func(t *testing.T) {
 		n := storyOf(t, 2, Config{}, 1, 3)

@@ -252,7 +252,7 @@ func (n *Node) loseLease() {
 
 // releaseTime is what a lose hook has when the lease runs out: until its end,
 // for then others take over. A leader that was frozen comes late; if its lease
-// is over, others lead already, and a release cut short would protect nobody.
+// has ended, others lead already, and a release cut short would protect nobody.
 func (n *Node) releaseTime() time.Duration {
 	left := n.leaseEnd().Add(lease.LeaderLength(n.cfg.TakeoverDelay)).Sub(n.now)
 	switch {

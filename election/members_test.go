@@ -442,7 +442,7 @@ func TestAForgottenMemberIsNotWaitedFor(t *testing.T) {
 }
 
 // A life that the failure detector has not seen, since it began and ended between two
-// looks, is over when its frames are: nobody would report its end, and a member that
+// looks, has ended when its frames are: nobody would report its end, and a member that
 // is alive for ever keeps a roster from forming and a host without a link from
 // standing.
 func TestALifeThatOnlyItsFramesToldOf(t *testing.T) {

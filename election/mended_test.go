@@ -196,7 +196,7 @@ func TestMended12_ReMint(t *testing.T) {
 	n.expects("save promoted=9/n3", "claim → lead epoch=9/n3 cause=re-minted", "become hook epoch=9/n3 cause=re-minted")
 }
 
-// A leader that is about to claim anew is stopped: it claims nothing, so its epoch is over, and it
+// A leader that is about to claim anew is stopped: it claims nothing, so its epoch has ended, and it
 // says so before it goes. It said LEAVE alone, and in quorum mode its voters stayed bound to it.
 func TestMended12_AStopDuringAReMint(t *testing.T) {
 	for mode, leader := range map[string]func(*testing.T) *story{

@@ -291,7 +291,7 @@ func TestAVoterWithoutARosterGrantsNothing(t *testing.T) {
 	n.expects("send n3 ANSWER verdict=ineligible")
 }
 
-// Whatever ends a leadership, the voters are free when its lease is over: its lose
+// Whatever ends a leadership, the voters are free when its lease has ended: its lose
 // hook has no longer (I9).
 func TestEveryLoseHookEndsWithTheLease(t *testing.T) {
 	for name, ends := range map[string]func(n *story){

@@ -26,7 +26,7 @@ type Node struct {
 
 	// epoch is the best one known; its owner is the leader while leaderKnown.
 	//
-	// Invariant: epoch never decreases in one life (R4, I6), but for a claim of ours
+	// Invariant: epoch never decreases in one life (R4, I6), except for a claim of ours
 	// that was not saved or lost a duel (M22): it never led.
 	epoch          wire.Epoch
 	leaderKnown    bool
@@ -51,7 +51,7 @@ type Node struct {
 	exchanges exchanges
 	round     uint32
 
-	timers    timers    // what it waits for, but for the replies of exchanges
+	timers    timers    // what it waits for, except for the replies of exchanges
 	settleEnd time.Time // no first election before this
 
 	opinions  opinions // Suspect: what others say of the leader
@@ -260,7 +260,7 @@ type Status struct {
 	Since    time.Time
 	Leader   wire.ID // zero: nobody known
 	Epoch    wire.Epoch
-	Reign    wire.Epoch // own epoch whose lose hook is owed; zero: none
+	Reign    wire.Epoch // own epoch whose lose hook is due; zero: none
 	Lease    time.Time  // its end; a planned end of the leadership goes on renewing it; zero: none
 	Acks     int        // how many others acknowledge this leader now
 	NeedAcks int

@@ -13,7 +13,7 @@ import (
 // have died since, and has made no epoch (R9). NOMINATE costs one message more.
 type nominator struct{}
 
-// onOK: with an ETA p stands itself and this round is over, since of two
+// onOK: with an ETA p stands itself and this round has ended, since of two
 // concurrent starters the better one's round survives. Without one p is there to
 // be named; the best is named as soon as no better node may still answer. Who
 // answers later is next in line.

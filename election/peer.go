@@ -23,7 +23,7 @@ type peer struct {
 	beatAt       time.Time // next heartbeat to it, where not everybody gets each
 	endedAt      time.Time // when the detector gave it up
 	rival        Member    // a second agent under this id, while the first still talks
-	died         bool      // this life has left its will: it is over, whatever the failure detector says
+	died         bool      // this life has left its will: it has ended, whatever the failure detector says
 	lost         flaps     // leaderships that it lost here, over its lives
 	livesSince   time.Time // when this life was met
 	goneAt       time.Time // when this life, which led, was given up since its process had ended; zero: it was not

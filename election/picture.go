@@ -10,7 +10,7 @@ import (
 	"github.com/bully-agent/bully-agent/internal/pack"
 )
 
-// A picture is all of a Node as bytes, but for its source of chance and the effects of
+// A picture is all of a Node as bytes, except for its source of chance and the effects of
 // its last step: a Node restored from it does in its next Step what the first would have
 // done. So a record of events need not go back to a Node's birth.
 

@@ -74,7 +74,7 @@ func TestMended06_TakeoverDelayBindsARestartedVoter(t *testing.T) {
 	n.forgets()
 	n.hearsAndForgets(n.actor(2).claims(1))
 	if n.node.saved.Vote != n.actor(2).epoch(1) {
-		t.Errorf("voted %v when the hold was over", n.node.saved.Vote)
+		t.Errorf("voted %v when the hold had ended", n.node.saved.Vote)
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/bully-agent/bully-agent/wire"
 )
 
-// A promise holds for as long as the grant says, and one that is over stays over.
+// A promise holds for as long as the grant says, and one that has ended stays ended.
 
 // The 64 numbers that a node remembers of a destination are used again: an old
 // acknowledgement must not count from the sending of a newer frame.

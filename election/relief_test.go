@@ -37,7 +37,7 @@ func (s *story) acknowledges(number int, d time.Duration, flags wire.Flags) {
 	}
 }
 
-// M32: a leader that a bar holds back hands over in order, and may stand again as soon
+// M32: a leader that a bar holds back hands over cleanly, and may stand again as soon
 // as the bar has gone: there is no hold-down.
 func TestM32_ABarredLeaderHandsOver(t *testing.T) {
 	for bar, cause := range yields {

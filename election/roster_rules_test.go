@@ -66,7 +66,7 @@ func TestWhoIsOutsideKeepsNoRoster(t *testing.T) {
 	}
 }
 
-// A change that was held back is of an epoch that is over, though its leader leads
+// A change that was held back is of an epoch that has ended, though its leader leads
 // again: it made none of it in its present one.
 func TestAChangeOfAnEpochThatIsOver(t *testing.T) {
 	n := voterOf(t, 1, Saved{}, 2, 3)

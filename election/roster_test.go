@@ -123,7 +123,7 @@ func TestANewDiskLearnsThatItIsOutside(t *testing.T) {
 	n.canvassed()
 	n.hears(n.actor(1).replies(wire.Roster, wire.Frame{Kind: wire.RosterAck, AckVerdict: wire.NotVoter, RosterVersion: 1}))
 	n.expects("elect → observe cause=no-roster")
-	n.hears(n.actor(2).replies(wire.Roster, wire.Frame{Kind: wire.RosterAck, AckVerdict: wire.Accept})) // of a proposal that is over
+	n.hears(n.actor(2).replies(wire.Roster, wire.Frame{Kind: wire.RosterAck, AckVerdict: wire.Accept})) // of a proposal that has ended
 	n.expects()
 	n.waits(10 * time.Second)
 	n.expects()

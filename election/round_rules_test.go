@@ -32,7 +32,7 @@ func TestCE3_ABetterNodeThatNeverLeads(t *testing.T) {
 	n.is(Claiming)
 }
 
-// RESIGN concerns an epoch that is over: it is repeated to whoever has not
+// RESIGN concerns an epoch that has ended: it is repeated to whoever has not
 // acknowledged it, though its sender follows the next leader by then.
 func TestR10_ResignIsRepeatedUnderTheNextLeader(t *testing.T) {
 	n := leading(t)
@@ -265,7 +265,7 @@ func TestAFirstElectionWaitsForTheSettling(t *testing.T) {
 	n.forgets()
 	n.is(Stagger)
 	if got := n.node.timers[stateTimer]; got.Before(n.node.settleEnd) {
-		t.Errorf("stands %v before its settling is over", n.node.settleEnd.Sub(got))
+		t.Errorf("stands %v before its settling has ended", n.node.settleEnd.Sub(got))
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 // A lease or a heartbeat above 65.5 s did not fit the wire: the acknowledgement of
-// a lease of five minutes was worth one, and was over before it was counted. There
+// a lease of five minutes was worth one, and had ended before it was counted. There
 // were thousands of leaderships in ten minutes, or in quorum mode none.
 func TestLongTimersLead(t *testing.T) {
 	for _, cfg := range []Config{

@@ -38,7 +38,7 @@ func (n *Node) leaveWill() {
 	n.emit(will)
 }
 
-// withdrawWill: the leadership ended in order, and who is to know is told by RESIGN.
+// withdrawWill: the leadership ended cleanly, and who is to know is told by RESIGN.
 func (n *Node) withdrawWill() {
 	if len(n.reign.heirs) > 0 {
 		n.reign.heirs = nil

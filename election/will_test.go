@@ -100,7 +100,7 @@ func TestM24_ALeaderLeavesAWill(t *testing.T) {
 			}
 		}
 	})
-	t.Run("withdrawn when it ends in order", func(t *testing.T) {
+	t.Run("withdrawn when it ends cleanly", func(t *testing.T) {
 		n := leadsVoters(t)
 		n.happens(Command{Verb: Abdicate, Token: 1})
 		n.forgets()

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The hook of at_start runs, is ended with its group if that hangs, and leaves nothing owed, good or bad.
+// The hook of at_start runs, is ended with its group if that hangs, and leaves nothing due, good or bad.
 func TestCleanUpAtAStart(t *testing.T) {
 	for name, tt := range map[string]struct {
 		script string
@@ -28,7 +28,7 @@ func TestCleanUpAtAStart(t *testing.T) {
 				t.Errorf("result %+v", res)
 			}
 			if epoch, ok := g.Owed(); ok {
-				t.Errorf("epoch %v is owed", epoch)
+				t.Errorf("epoch %v is due", epoch)
 			}
 			if got := strings.Join(g.lines("cause"), " "); tt.ok && got != "started 0:" {
 				t.Errorf("it was told %q", got)
@@ -48,7 +48,7 @@ func TestAHookOfAtStartThatIsLeftBehind(t *testing.T) {
 	g.Until("the end of the hook", func() bool { return !left.alive() })
 	g.Until("the note to go", func() bool { _, err := os.Stat(g.journal.path); return err != nil })
 	if _, ok := g.Owed(); ok {
-		t.Error("a leadership is owed")
+		t.Error("a leadership is due")
 	}
 }
 
@@ -71,6 +71,6 @@ func TestAtStartAfterATakeOver(t *testing.T) {
 		t.Errorf("it was told %q", got)
 	}
 	if epoch, ok := next.Owed(); ok {
-		t.Errorf("epoch %v is owed", epoch)
+		t.Errorf("epoch %v is due", epoch)
 	}
 }

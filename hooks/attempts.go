@@ -25,7 +25,7 @@ const (
 //
 // All attempts of a lose-leadership hook together have no more than its timeout: a
 // planned change waits for them, and so does whoever stops the agent. One that was
-// ended since its time was over is not begun again in what is left: it would be cut
+// ended since its time had ended is not begun again in what is left: it would be cut
 // the earlier, and in its middle once more.
 func (r *Runner) attempts(ctx context.Context, cfg Config, ln lane, ev Event, l *leash) Result {
 	stop := context.AfterFunc(ctx, func() { l.pull(errStopping, time.Time{}) })

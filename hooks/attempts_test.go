@@ -116,7 +116,7 @@ func TestAttemptsOfALoseShareItsTimeout(t *testing.T) {
 	}
 }
 
-// A lose hook that was cut when its time was over is not begun again with what is
+// A lose hook that was cut when its time had ended is not begun again with what is
 // left of it: one of three seconds was cut after 0.29, begun again with 46 ms, and
 // then with 5.
 func TestALoseThatWasCutIsNotBegunAgain(t *testing.T) {

@@ -32,7 +32,7 @@ const (
 
 // CheckUp runs a check's command once, contained as hooks are: in a process group of its
 // own, which is dead when it returns unless it hangs in the kernel. Its output is read and
-// forgotten, but for the last line. ctx ends it early. The caller's goroutine must be
+// forgotten, except for the last line. ctx ends it early. The caller's goroutine must be
 // locked to its thread: see start.
 func CheckUp(ctx context.Context, name string, cmd Command, timeout time.Duration, socket string) Checkup {
 	env := cleanEnviron("BULLY_EVENT=check", "BULLY_CHECK="+safe(name), "BULLY_SOCKET="+safe(socket))

@@ -15,7 +15,7 @@ const (
 	owedHereOnly // the state file has forgotten it: the lose hook has run, in vain
 )
 
-// A lose hook that has failed is owed by the journal alone, once the election has
+// A lose hook that has failed is due by the journal alone, once the election has
 // forgotten the leadership. No crash and no loss of power forgets it, whatever the journal
 // notes of further attempts, and of a leadership that came to nothing.
 func TestCrashOfTheJournal(t *testing.T) {
@@ -64,7 +64,7 @@ func TestCrashOfTheJournal(t *testing.T) {
 				t.Fatalf("%v made up %v", p, left.Owed)
 			}
 		case err != nil || left.Owed == nil || left.Owed.Counter != 7:
-			t.Fatalf("%v forgot what is owed: %+v, %v", p, left, err)
+			t.Fatalf("%v forgot what is due: %+v, %v", p, left, err)
 		}
 	})
 	t.Logf("%d points at %d operations", n.Points, n.Ops)

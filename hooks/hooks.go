@@ -10,7 +10,7 @@
 //
 //  1. Per node the hooks form (become lose)*, epochs strictly rising; a life may begin with
 //     one lose-leadership of no epoch (CleanUp, at_start).
-//  2. A become-leader whose epoch is over is never started; its lose-leadership
+//  2. A become-leader whose epoch has ended is never started; its lose-leadership
 //     is dropped with it.
 //  3. Every become-leader that was tried is followed by its lose-leadership,
 //     also when it failed or was killed.
@@ -228,7 +228,7 @@ type Event struct {
 	// Attempt is how often the hook was tried before for what has happened.
 	Attempt int
 
-	// AtStart says of a lose-leadership event of CleanUp that its hook runs also if none is owed,
+	// AtStart says of a lose-leadership event of CleanUp that its hook runs also if none is due,
 	// or the last life's keeper has run it (at_start).
 	AtStart bool `json:"-"`
 
@@ -296,7 +296,7 @@ func (r Result) String() string {
 // Dropped counts hooks that were not run because something newer had overtaken
 // them.
 type Dropped struct {
-	Pairs         uint64 // become-leader and lose-leadership of an epoch that was over before its turn came
+	Pairs         uint64 // become-leader and lose-leadership of an epoch that had ended before its turn came
 	LeaderChanges uint64 // superseded while another notification ran
 	MemberChanges uint64
 }
@@ -305,7 +305,7 @@ var (
 	// errOver is the end of a become-leader hook whose epoch was lost.
 	errOver = errors.New("stopped, since its epoch has ended")
 
-	// errTimedOut is wrapped by the end of a hook whose time was over, its own or what
+	// errTimedOut is wrapped by the end of a hook whose time had ended, its own or what
 	// the lease left of that, however it took its TERM.
 	errTimedOut = errors.New("timed out")
 

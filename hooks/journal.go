@@ -31,10 +31,10 @@ import (
 // its group matches no process any more.
 //
 // All of this outlives the agent without being synced. A loss of power ends the hooks
-// with the agent, and that a lose-leadership hook is owed then stands in the
-// election's state file, which is synced before; what is owed is synced here too, when
+// with the agent, and that a lose-leadership hook is due then stands in the
+// election's state file, which is synced before; what is due is synced here too, when
 // it begins and when the hook has failed, from when on it stands nowhere else, and at
-// each change while it is owed, but nobody waits for that.
+// each change while it is due, but nobody waits for that.
 //
 // Safe for concurrent use. Writes are done by the backlog; only the newest state
 // counts.
@@ -45,11 +45,11 @@ type journal struct {
 
 	mu      sync.Mutex
 	page    page
-	before  page // what was owed before the last begin
+	before  page // what was due before the last begin
 	pending bool // Invariant: true while a write that will see page is queued
 
-	// isFresh: what is owed has begun just now, and stands in the state file; nobody is
-	// to wait for a sync. From the first sync on, a page with what is owed is on the
+	// isFresh: what is due has begun just now, and stands in the state file; nobody is
+	// to wait for a sync. From the first sync on, a page with what is due is on the
 	// disk before it takes the place of the one there.
 	isFresh bool
 }
@@ -110,7 +110,7 @@ func (j *journal) owe(epoch Epoch) {
 	})
 }
 
-// keep notes what the hooks of the leadership that is owed run by from now on.
+// keep notes what the hooks of the leadership that is due run by from now on.
 func (j *journal) keep(k *kept) { j.change(func() { j.page.Kept = k }) }
 
 // keptFor is what the hooks of an earlier life's leadership run by; nil: by the
@@ -151,10 +151,10 @@ func (j *journal) begin(ev Event, k *kept) <-chan error {
 }
 
 // persistDelay is how long the disk is left to the start of a become-leader hook, and to
-// all others that move at a failover, before it is to sync what is owed. Arbitrary.
+// all others that move at a failover, before it is to sync what is due. Arbitrary.
 const persistDelay = 100 * time.Millisecond
 
-// persist has what is owed survive a loss of power further on: what was written since
+// persist has what is due survive a loss of power further on: what was written since
 // the begin was not synced. Nobody waits for it.
 func (j *journal) persist() {
 	if j.path != "" {
@@ -162,7 +162,7 @@ func (j *journal) persist() {
 	}
 }
 
-// withdraw takes back a begin after which nothing was started. What was owed before may
+// withdraw takes back a begin after which nothing was started. What was due before may
 // stand nowhere else, and the begin has taken its place.
 func (j *journal) withdraw() {
 	j.change(func() { j.page.Owed, j.page.Kept, j.isFresh = j.before.Owed, j.before.Kept, false })
@@ -181,7 +181,7 @@ func (j *journal) settle(epoch uint64) {
 }
 
 // done is settle for a hook of which nobody is told, with the way it ended. It is synced:
-// the state file says still that the hook is owed.
+// the state file says still that the hook is due.
 func (j *journal) done(epoch Epoch, res Result) {
 	j.change(func() {
 		j.page.Owed, j.page.Kept, j.page.Done = nil, nil, &done{Epoch: epoch, Ran: res.Ran, Took: res.Took}
@@ -259,7 +259,7 @@ func (j *journal) write() error {
 	return replace(j.path, sealed(text), isSynced)
 }
 
-// sync sees to it that what is owed survives a loss of power, if the disk can. That
+// sync sees to it that what is due survives a loss of power, if the disk can. That
 // it could not be written has been told; that it could not be synced, the disk's next
 // write will tell.
 func (j *journal) sync() {
@@ -299,7 +299,7 @@ func replace(path string, text []byte, synced bool) error {
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // sealed adds a line with the checksum: one bit of the disk could else make another epoch
-// of what is owed, or none.
+// of what is due, or none.
 func sealed(text []byte) []byte {
 	return fmt.Appendf(text, "\n%08x\n", crc32.Checksum(text, castagnoli))
 }

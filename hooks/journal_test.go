@@ -160,7 +160,7 @@ func TestJournalHoldsTheRunningGroup(t *testing.T) {
 	}
 }
 
-// A lose hook that fails at the start is owed further on, though the journal did not
+// A lose hook that fails at the start is due further on, though the journal did not
 // know of it.
 func TestCleanUpThatFailsIsOwed(t *testing.T) {
 	g := crashed(t, scripts{LoseLeadership: "exit 1"}, Config{}, entry{})

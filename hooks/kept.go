@@ -14,7 +14,7 @@ import (
 // address in both hooks would else leave the first one on this host for ever.
 //
 // There are two exceptions, without which nobody could mend anything. A hook that the
-// leadership has none of is taken from the reload at once: nothing is owed by it. And
+// leadership has none of is taken from the reload at once: nothing is due by it. And
 // when a hook has failed of itself, the next reload holds for this leadership as well.
 type kept struct {
 	Epoch   Epoch         `json:"epoch"`

@@ -114,7 +114,7 @@ func TestReloadMendsAFailedHook(t *testing.T) {
 }
 
 // A lose hook that was cut short by the end of the lease has not failed of itself: it
-// is still the one that is owed.
+// is still the one that is due.
 func TestHookThatWasCutIsKept(t *testing.T) {
 	g := startRig(t, scripts{BecomeLeader: "touch 50", LoseLeadership: "test -e well || exec sleep 1000; rm 50"},
 		Config{Grace: shortGrace})

@@ -236,9 +236,9 @@ func (r *Runner) Start(ev Event) {
 	wake(r.toLead)
 }
 
-// Stop says that the epoch is over: its become-leader hook is killed if it runs
+// Stop says that the epoch has ended: its become-leader hook is killed if it runs
 // and never started if it does not, in which case its lose-leadership is dropped
-// too. Epochs rise, so an epoch below it is over as well.
+// too. Epochs rise, so an epoch below it has ended as well.
 func (r *Runner) Stop(epoch uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -398,7 +398,7 @@ func TestReloadTakesEffectWithTheNextRun(t *testing.T) {
 	}
 }
 
-// The consumer reads nothing until all is over, and still gets every result once.
+// The consumer reads nothing until all has ended, and still gets every result once.
 func TestSlowConsumerLosesNoResult(t *testing.T) {
 	g := startRig(t, scripts{}, Config{})
 	const leaderships = 500

@@ -128,7 +128,7 @@ func TestTakeOverIsBounded(t *testing.T) {
 				t.Errorf("the second attempt was made %v after the take-over, want it after the bound of %v", took, bound)
 			}
 			if !isAsked {
-				g.loseWithin(1, time.Millisecond) // cannot hurry what is over
+				g.loseWithin(1, time.Millisecond) // cannot hurry what has ended
 			}
 			if res := g.wants(LoseLeadership, 1, true, true); !res.TakenOver {
 				t.Errorf("result %+v", res)

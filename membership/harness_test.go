@@ -26,7 +26,7 @@ type site struct {
 	hostile bool // others than our own memberlist send, and the filter has something to do
 }
 
-// newSite also lets everything end that is under way when the test is over:
+// newSite also lets everything end that is under way when the test has ended:
 // then the bubble's clock stops, and memberlist's probes would wait for ever.
 func newSite(t *testing.T) *site {
 	t.Cleanup(func() { time.Sleep(2 * time.Minute) })

@@ -309,7 +309,7 @@ func (m *Membership) MarkLeft(id wire.ID, incarnation uint32) {
 }
 
 // Leave tells the others that we go of our own will, and returns when the
-// announcement was sent often enough or timeout is over: half of it for the
+// announcement was sent often enough or timeout has ended: half of it for the
 // flag in our meta, by which they tell a departure from a death (P3), and the
 // rest for memberlist's own message. An error means that some may see us fail
 // instead. The instance cannot join again (P11); Shutdown is still due.

@@ -156,7 +156,7 @@ func TestNudge(t *testing.T) {
 		s.lan.Isolate("alpha")
 		time.Sleep(5 * time.Minute)
 		s.lan.Heal()
-		time.Sleep(2 * time.Second) // attempts that began before are over
+		time.Sleep(2 * time.Second) // attempts that began before have ended
 		alpha.Nudge()
 		took := s.within(6*time.Second, "alpha sees beta", func() bool { return len(alpha.sees()) == 1 })
 		t.Logf("healed %s after the link came back", took)

@@ -57,7 +57,7 @@ func (a *agent) seesTrue(of *agent) bool {
 }
 
 // Case 41: of 20,000 lives of one id few are taken, neither the member nor
-// memberlist's memory suffers, and the member is there as it was once they are over.
+// memberlist's memory suffers, and the member is there as it was once they have ended.
 func TestCase41ManyLivesOfOneID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)

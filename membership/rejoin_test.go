@@ -94,7 +94,7 @@ func TestWhoIsAskedToJoin(t *testing.T) {
 		})
 		beta := s.start("beta")
 		s.allSee(40*time.Second, alpha, beta)
-		time.Sleep(firstFor) // the exchanges of a young agent are over
+		time.Sleep(firstFor) // the exchanges of a young agent have ended
 		before := len(s.log.lines("Initiating push/pull sync with:  "))
 		if before == 0 {
 			t.Fatal("memberlist does not say who is asked; this test sees nothing")

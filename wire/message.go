@@ -18,7 +18,7 @@ const (
 	Heartbeat   Kind = 7  // leader → all, every heartbeat interval
 	HeartAck    Kind = 8  // the reply to Heartbeat
 	Nominate    Kind = 9  // starter → the winner it found: you lead
-	Resign      Kind = 10 // former leader: this epoch is over
+	Resign      Kind = 10 // former leader: this epoch has ended
 	ResignAck   Kind = 11 // the reply to Resign
 	Probe       Kind = 12 // anyone: are you there, and how old is your heartbeat?
 	ProbeAck    Kind = 13 // the reply to Probe

@@ -32,7 +32,7 @@ func threeAgents(t *testing.T, s *stack) {
 	step("find each other by name, and the highest priority leads", func(t *testing.T) { elect(t, s) })
 	step("run with no rights, under an init", func(t *testing.T) { confined(t, s) })
 	step("a killed leader is followed by the next", func(t *testing.T) { kill(t, s) })
-	step("a restarted leader cleans up, then takes over in order", func(t *testing.T) { restart(t, s) })
+	step("a restarted leader cleans up, then takes over cleanly", func(t *testing.T) { restart(t, s) })
 	step("a leader that is cut off gives up, and leads again later", func(t *testing.T) { cut(t, s) })
 	step("a stopped leader hands over and exits with 0", func(t *testing.T) { stop(t, s) })
 	step("the health check passes, leader or not", func(t *testing.T) { healthy(t, s) })
@@ -135,7 +135,7 @@ func healthy(t *testing.T, s *stack) {
 	}
 }
 
-// oneAgent is the README's example but for the network: on the host's the port may be taken.
+// oneAgent is the README's example except for the network: on the host's the port may be taken.
 func oneAgent(t *testing.T, s *stack) {
 	s.documented(t, "docker build --tag bully-agent:local deploy/docker")
 	s.documented(t, "docker run --rm bully-agent:local run --help", "--priority", "BULLY_")

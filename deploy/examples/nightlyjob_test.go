@@ -118,7 +118,7 @@ func backup(t *testing.T, target, epoch string) (output string, code int) {
 	return outcome(t, script, environ(nil, "BULLY_EPOCH="+epoch, "BULLY_EPOCH_OWNER=0b6c7f52", slot))
 }
 
-// Another attempt for the same night replaces its file, and a leader that is over leaves it alone.
+// Another attempt for the same night replaces its file, and a leader that has ended leaves it alone.
 func TestBackupIsPublished(t *testing.T) {
 	t.Parallel()
 	tool(t, "tar")

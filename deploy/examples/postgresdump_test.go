@@ -88,7 +88,7 @@ func TestDumpIsPublished(t *testing.T) {
 	}
 }
 
-// A leader that is over writes nothing, be it told before it begins or only when it has dumped for hours.
+// A leader that has ended writes nothing, be it told before it begins or only when it has dumped for hours.
 func TestStaleLeaderPublishesNothing(t *testing.T) {
 	t.Parallel()
 	t.Run("before", func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestStaleLeaderPublishesNothing(t *testing.T) {
 	})
 }
 
-// refuses runs the script in a leadership that is over.
+// refuses runs the script in a leadership that has ended.
 func (s *shared) refuses(epoch int) {
 	s.t.Helper()
 	if out, code := s.dump(epoch); code != 6 {

@@ -140,7 +140,7 @@ func (a *agent) start() {
 	})
 }
 
-// stop ends the agent in order. One that has ended stays so.
+// stop ends the agent cleanly. One that has ended stays so.
 func (a *agent) stop() {
 	a.t.Helper()
 	if a.cmd == nil {

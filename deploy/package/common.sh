@@ -62,7 +62,7 @@ running() {
 	printf '%s\n' "$units" | cut -d ' ' -f 1
 }
 
-# restart_running restarts what runs, and only that, one after the other. The stop is in order: a leader hands over first. An
+# restart_running restarts what runs, and only that, one after the other. The stop is clean: a leader hands over first. An
 # agent whose configuration this version refuses goes on as the version before. ctl is systemctl, in this distribution's way.
 restart_running() {
 	for unit in $(running); do

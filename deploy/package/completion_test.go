@@ -82,7 +82,7 @@ func inShells(t *testing.T, program, socket string, lines []typing) {
 	}
 }
 
-// A shell runs a program in place of ours that notes its arguments, but for those of completion.
+// A shell runs a program in place of ours that notes its arguments, except for those of completion.
 type shell struct {
 	*glass.Session
 	calls, prompts string // files

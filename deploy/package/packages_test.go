@@ -54,7 +54,7 @@ func must(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// Debian's own judge has neither errors nor warnings, but for those that the package explains.
+// Debian's own judge has neither errors nor warnings, except for those that the package explains.
 func TestDebIsGood(t *testing.T) {
 	long(t, "lintian", "dpkg-deb")
 	p := build(t, "0.1.0")

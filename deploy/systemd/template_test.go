@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The unit of an instance is the unit, but for what names the instance: nothing that is changed in one is forgotten in the
+// The unit of an instance is the unit, except for what names the instance: nothing that is changed in one is forgotten in the
 // other.
 func TestTemplateIsTheUnit(t *testing.T) {
 	perInstance := strings.NewReplacer(

@@ -54,7 +54,7 @@ func (r Roster) With(id wire.ID) []wire.ID {
 	return out
 }
 
-// Without gives the voters, but for one.
+// Without gives the voters, except for one.
 func (r Roster) Without(id wire.ID) []wire.ID {
 	return slices.DeleteFunc(slices.Clone(r.IDs), func(v wire.ID) bool { return v == id })
 }

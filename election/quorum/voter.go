@@ -14,7 +14,7 @@ type Votes struct {
 	Accepted wire.Epoch // the highest that it followed or led in
 }
 
-// HasGrantedAbove: it granted an epoch above e, so e is over for it.
+// HasGrantedAbove: it granted an epoch above e, so e has ended for it.
 func (v Votes) HasGrantedAbove(e wire.Epoch) bool { return v.Granted.Counter > e.Counter }
 
 // hasGrantedAnother: it granted e's counter to another. It must not grant it twice

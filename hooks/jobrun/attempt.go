@@ -39,7 +39,7 @@ const (
 // errNothing keeps a guard from being started that would watch over nothing.
 var errNothing = errors.New("the job has no command")
 
-// errLate is the end of an attempt whose leadership was over before it had begun.
+// errLate is the end of an attempt whose leadership had ended before it had begun.
 var errLate = errors.New("its leadership had ended before it was started")
 
 // errOver is the end of an attempt that was told to end before it had begun.
@@ -197,7 +197,7 @@ func (run *run) explain(report *guard.Report) {
 	}
 }
 
-// isLate reports whether the lease was over before the command could be started.
+// isLate reports whether the lease had ended before the command could be started.
 func isLate(report guard.Report, err error) bool {
 	return errors.Is(err, errLate) || report.Group == 0 && report.Cause == guard.AgentDied
 }

@@ -6,7 +6,7 @@
 //	       ── End ────▶  │  ── Stop ─────────▶   │          ▼
 //	       ◀─ Results ── │  ◀─ Report ────────   │       the last 64 KiB, on disk
 //
-// A command that is tied to the leadership is dead when the lease is over,
+// A command that is tied to the leadership is dead when the lease has ended,
 // whatever keeps this process from ending it: its guard has the lease's end, and
 // Lease moves it. One that is not tied has only to start within the lease; its
 // guard ends it at its timeout, should this process not. Neither outlives the

@@ -43,7 +43,7 @@ type Order struct {
 	Timeout time.Duration // of the attempt, zero: none; End is the caller's matter
 	Command hooks.Command
 	Event   hooks.Event // what happened, as for a hook
-	// Tied to the leadership: dead when the lease is over. What is not tied has only
+	// Tied to the leadership: dead when the lease has ended. What is not tied has only
 	// to start within the lease, and is ended soon after its timeout and the grace
 	// if nobody has done so.
 	Tied bool
@@ -59,7 +59,7 @@ type Result struct {
 	// Cause is why it was ended: what End or Lost said, guard.AgentDied, or TimedOut;
 	// empty if it ended by itself.
 	Cause string
-	// TooLate says that nothing was started, since the lease was over by then.
+	// TooLate says that nothing was started, since the lease had ended by then.
 	TooLate bool
 }
 
@@ -84,7 +84,7 @@ type run struct {
 	begun time.Time    // on cfg.Clock
 	guard *guard.Guard // nil: not started yet
 	stop  *stop        // that is due as soon as there is a guard; nil: none
-	lost  bool         // its leadership is over: the lease is not for it any more
+	lost  bool         // its leadership has ended: the lease is not for it any more
 }
 
 // stop is an order to end.
@@ -214,7 +214,7 @@ func (r *Runner) EndAll(cause string) {
 // Rest waits until no attempt goes on. It is for the time after the last Begin.
 func (r *Runner) Rest() { r.work.Wait() }
 
-// Lost says that the leadership is over: what is tied to it is told to end, and
+// Lost says that the leadership has ended: what is tied to it is told to end, and
 // has its grace for that, but not longer than the lease.
 func (r *Runner) Lost(cause string) {
 	r.mu.Lock()
@@ -238,7 +238,7 @@ func (r *Runner) end(run *run, s stop) {
 	}
 }
 
-// within is what is left of the time to end; 0 is no bound, so what is over
+// within is what is left of the time to end; 0 is no bound, so what has ended
 // already leaves a moment.
 func (r *Runner) within(s stop) time.Duration {
 	if s.due.IsZero() {

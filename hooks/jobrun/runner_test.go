@@ -110,7 +110,7 @@ func TestEndBeforeTheStart(t *testing.T) {
 	}
 }
 
-// What is tied to the leadership is dead when the lease is over, what is not goes
+// What is tied to the leadership is dead when the lease has ended, what is not goes
 // on, and neither dies while the lease is renewed.
 func TestTiedToTheLease(t *testing.T) {
 	r := newRig(t)
@@ -193,7 +193,7 @@ func TestTooLateForTheLease(t *testing.T) {
 	r.Lease(clock().Add(-time.Second))
 	r.Begin(r.order("a", "echo yes >DIR/ran"))
 	if res := r.result(); !res.TooLate || res.Err == "" {
-		t.Errorf("a lease that is over: %+v", res)
+		t.Errorf("a lease that has ended: %+v", res)
 	}
 	r.Lease(clock().Add(patience))
 	lost := &run{Order: r.order("b", "echo yes >DIR/ran"), begun: clock(), lost: true}
@@ -227,7 +227,7 @@ func TestLost(t *testing.T) {
 }
 
 // The lease of the next leadership is not for a command of the last one: that is dead when
-// its own lease is over, however long its grace is. What is not tied goes on.
+// its own lease has ended, however long its grace is. What is not tied goes on.
 func TestTheNextLeaseIsNotForTheLastLeadership(t *testing.T) {
 	r := newRig(t)
 	r.SetGrace(2 * patience)

@@ -34,7 +34,7 @@ type typed struct {
 	program map[string]string // those before the command
 	args    []string          // finished arguments
 	wants   *option           // the flag whose value the last word is; nil: it is none
-	closed  bool              // flags are over
+	closed  bool              // flags have ended
 	last    string            // the word at the cursor, as far as it is there; of --flag=value the value
 }
 

@@ -105,7 +105,7 @@ func (c *call) answerOf(file string, words []string) item {
 	return it
 }
 
-// configItem is what config show prints, but for commands, which may have a password in them.
+// configItem is what config show prints, except for commands, which may have a password in them.
 func (c *call) configItem() item {
 	it := item{Name: "agent.toml"}
 	cfg, err := c.configHere()

@@ -123,7 +123,7 @@ func (h *holder) isOver(f fate) (over bool, err error) {
 	return false, nil
 }
 
-// holdTerm runs the command, again and again, until the leadership is over or the
+// holdTerm runs the command, again and again, until the leadership has ended or the
 // command is not to be run any more. Nothing runs then, and the agent knows.
 func (h *holder) holdTerm(feed *leaseFeed, lease control.Lease) (f fate, err error) {
 	pause := restartFirst

@@ -25,7 +25,7 @@ var runJobCommand = command{
 // jobStarted is what run prints with --json.
 type jobStarted struct {
 	Done bool   `json:"done"`
-	Run  string `json:"run"` // its id, empty if it was over and forgotten at once
+	Run  string `json:"run"` // its id, empty if it had ended and forgotten at once
 	// Outcome is there with --wait.
 	Outcome string `json:"outcome,omitempty"`
 }

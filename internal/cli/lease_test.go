@@ -128,7 +128,7 @@ func (l loser) Signal(syscall.Signal) { close(l.done) }
 func (l loser) Done() <-chan struct{} { return l.done }
 func (loser) Stuck() <-chan struct{}  { return nil }
 
-// Whoever tells hold to end while the command is being ended, since the leadership is over
+// Whoever tells hold to end while the command is being ended, since the leadership has ended
 // or the agent gone, has told it: it neither waits for the next leadership nor starts the
 // command again, and ends with the command's exit code.
 func TestAskedToEndWhileTheCommandIsEnded(t *testing.T) {

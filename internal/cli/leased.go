@@ -35,7 +35,7 @@ const defaultGrace = 5 * time.Second
 
 // leased runs a command on the strength of the lease, under a guard: whatever
 // happens to the agent or to this process, the command is dead when the lease
-// is over.
+// has ended.
 type leased struct {
 	*call
 	client  *control.Client
@@ -210,7 +210,7 @@ type guardian interface {
 const watchInterval = 400 * time.Millisecond
 
 // watch asks the agent now and then, and closes the channel when it has said twice that
-// this leadership is over. The guard has heard of it by then, unless it is stopped or hangs.
+// this leadership has ended. The guard has heard of it by then, unless it is stopped or hangs.
 func (t *leased) watch(ctx context.Context, epoch control.Epoch) <-chan struct{} {
 	over := make(chan struct{})
 	go func() {
@@ -235,7 +235,7 @@ func (t *leased) watch(ctx context.Context, epoch control.Epoch) <-chan struct{}
 }
 
 // attend passes on signals until the guard has ended, which follows the lease itself. One
-// that lives on when the leadership is over is told so, and killed if it does not obey.
+// that lives on when the leadership has ended is told so, and killed if it does not obey.
 func (w *leasedRun) attend(over <-chan struct{}) {
 	var late <-chan time.Time
 	stuck := w.guard.Stuck()

@@ -258,7 +258,7 @@ func settingsPage(e manual.Edition) *manual.Page {
 	p.Heading("SYNOPSIS")
 	p.Paragraphs("`" + defaultConfigFile + "`")
 	p.Heading("DESCRIPTION")
-	p.Paragraphs(`A file in TOML. All settings have defaults, which are what is shown, but for those that are called an example: their default
+	p.Paragraphs(`A file in TOML. All settings have defaults, which are what is shown, except for those that are called an example: their default
 		depends on the host or on another setting. Each is read from a flag of ` + "`bully-agent run`" + `, else from its variable, else from this
 		file. Keys may be written with hyphens for underscores. Durations are strings with a unit: "50ms", "30s", "5m", "2h".
 

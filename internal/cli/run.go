@@ -38,7 +38,7 @@ var runCommand = command{
 		order of precedence; a few rare ones have no flag. All defaults work: without any, agents on one LAN that know one
 		another by --join agree on a leader.
 
-		Signals: TERM and INT stop in order (hand over, run the lose-leadership hook, leave), a second one stops at once.
+		Signals: TERM and INT stop cleanly (hand over, run the lose-leadership hook, leave), a second one stops at once.
 		HUP reloads the configuration; an invalid one changes nothing. USR1 writes the agent's state to the log.`,
 	examples: []string{
 		program + " run",

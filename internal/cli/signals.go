@@ -19,7 +19,7 @@ import (
 const echoWindow = 100 * time.Millisecond
 
 // signals turns the process's signals into what the agent waits for
-// (docs/operating.md): TERM and INT stop in order, the second one aborts that, HUP
+// (docs/operating.md): TERM and INT stop cleanly, the second one aborts that, HUP
 // reloads, USR1 dumps.
 type signals struct {
 	abort  chan struct{} // closed by the second TERM or INT

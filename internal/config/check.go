@@ -34,7 +34,7 @@ func (c *Check) place(key string) place {
 	return c.header
 }
 
-// Defaults of a check, and its ranges. The numbers are keepalived's habits, but for the timeout.
+// Defaults of a check, and its ranges. The numbers are keepalived's habits, except for the timeout.
 const (
 	checkInterval = 2 * time.Second
 	checkTimeout  = time.Second

@@ -23,7 +23,7 @@ type Job struct {
 	Until time.Time `json:"until,omitzero"`
 
 	Next []time.Time `json:"next"` // its next slots, with the offset of its zone
-	Last *JobRun     `json:"last"` // the newest that is over, on whatever host; null: none is known
+	Last *JobRun     `json:"last"` // the newest that has ended, on whatever host; null: none is known
 	Open []JobRun    `json:"open"` // those that are not over, on whatever host
 
 	LastSuccess time.Time `json:"last_success,omitzero"` // end of the newest known run that succeeded, on whatever host

@@ -30,7 +30,7 @@ type limits struct {
 	grace     time.Duration // for running requests, once the server stops
 }
 
-// The numbers without a source are arbitrary, but for one relation: whatever
+// The numbers without a source are arbitrary, except for one relation: whatever
 // holds a connection, other than a follower, lets go within seconds.
 var defaultLimits = limits{
 	conns:     128,

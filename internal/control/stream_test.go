@@ -131,7 +131,7 @@ func TestFollowerOutlivesTheRequestTimeout(t *testing.T) {
 	srv := serveAgent(t, b, func(l *limits) { l.header, l.request, l.write = request, request, bound })
 	f := follow(t, srv.path, 0)
 	idle := connect(t, srv.path)
-	if !closed(t, idle) { // when this one is cut off, the follower's time is over too
+	if !closed(t, idle) { // when this one is cut off, the follower's time has ended too
 		t.Fatal("an idle connection stays open")
 	}
 	b.Append(Event{Type: "start"})

@@ -18,7 +18,7 @@ import (
 
 // Tenure is a place among those who hold the agent's lease, and the line on which the
 // agent says what becomes of it. The agent, if it hands over, waits for the end of the
-// connection. It is for one goroutine, but for Interrupt and Close.
+// connection. It is for one goroutine, except for Interrupt and Close.
 type Tenure struct {
 	client *Client
 	ctx    context.Context

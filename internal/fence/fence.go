@@ -1,6 +1,6 @@
 // Package fence keeps the highest epoch that a shared resource has seen in a
 // file, and refuses lower ones (protocol 4.1, G1): a leader that was frozen and
-// does not know yet that it is over cannot write after its successor has.
+// does not know yet that it has ended cannot write after its successor has.
 //
 // What Check promises, for any number of processes that use one file, also over
 // crashes of any of them and of the machine:

@@ -32,7 +32,7 @@ type Config struct {
 	Others []int
 	// Lease is the agent's lease where the guard is to follow it itself: it takes the
 	// deadline from the agent, for as long as that leads in Epoch, and ends the command when
-	// that is over or the agent gone. Renew is for other guards. The caller reads no more of
+	// that has ended or the agent gone. Renew is for other guards. The caller reads no more of
 	// it, and closes it after Done: to the agent the holder is there until nothing of the
 	// command is left, which the guard says by shutting the connection down. Nil: only Renew says.
 	Lease *control.Tenure

@@ -74,12 +74,12 @@ func TestSurroundings(t *testing.T) {
 	}
 }
 
-// A command is not started when its time is over: its agent or the guard was
+// A command is not started when its time has ended: its agent or the guard was
 // stopped on the way.
 func TestTooLateToStart(t *testing.T) {
 	for name, set := range map[string]func(*Config){
-		"the lease is over":                      func(c *Config) { c.Deadline = clock().Add(-time.Second) },
-		"the lease is over, it could run longer": func(c *Config) { c.StartBy = clock().Add(-time.Second) },
+		"the lease has ended":                      func(c *Config) { c.Deadline = clock().Add(-time.Second) },
+		"the lease has ended, it could run longer": func(c *Config) { c.StartBy = clock().Add(-time.Second) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
@@ -115,7 +115,7 @@ func TestTimeToStartIn(t *testing.T) {
 	}
 	late = guardian{order: &order{}, startBy: now().Add(patience)}
 	if late.isOver() {
-		t.Error("not started before its time is over")
+		t.Error("not started before its time has ended")
 	}
 	late.obey(message{kind: kindStart, number: 1})
 	if !late.isOver() {

@@ -192,7 +192,7 @@ func (g *guardian) isOver() bool {
 	g.receive()
 	g.follow()
 	switch {
-	case g.asked != 0: // told to stop, or the leadership is over
+	case g.asked != 0: // told to stop, or the leadership has ended
 		return true
 	case !g.isAlone() && !isLate():
 		return false

@@ -27,7 +27,7 @@ const (
 )
 
 // endOrphans kills what is left of the record's command, and returns when it is
-// gone. Nothing is asked politely: whose time it was is over. The caller knows
+// gone. Nothing is asked politely: whose time it was has ended. The caller knows
 // that the guard is dead.
 func (r Record) endOrphans() error {
 	if r.Boot != hooks.BootID() {

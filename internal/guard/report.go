@@ -36,7 +36,7 @@ type Report struct {
 	// Cause is why the command was ended: AgentDied, LeaseLost, or what Stop said; empty if
 	// it ended by itself.
 	Cause string `json:"cause,omitempty"`
-	// Loss is why the leadership is over if the cause is LeaseLost, in the agent's word.
+	// Loss is why the leadership has ended if the cause is LeaseLost, in the agent's word.
 	Loss string `json:"loss,omitempty"`
 	// Silent is true if AgentDied means that the lease was not renewed in time.
 	Silent bool `json:"silent,omitempty"`

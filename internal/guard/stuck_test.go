@@ -49,7 +49,7 @@ func TestWhatWaitsForItsDiskIsNotOver(t *testing.T) {
 	}{
 		{"told to stop", func(g *Guard) { g.Stop("enough", 0) }},
 		{"told to stop at once", func(g *Guard) { g.Kill("enough") }},
-		{"its time is over", func(g *Guard) { g.Renew(clock().Add(-time.Second)) }},
+		{"its time has ended", func(g *Guard) { g.Renew(clock().Add(-time.Second)) }},
 		{"its guard is killed", func(g *Guard) { _ = unix.Kill(g.Report().Guard, unix.SIGKILL) }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

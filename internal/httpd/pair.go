@@ -58,7 +58,7 @@ func stampOf(path string) stamp {
 }
 
 // CheckPair reads a certificate and its key as Listen does. doubtful is what is wrong with a
-// pair that works: it is over, or not valid yet.
+// pair that works: it has expired, or is not valid yet.
 func CheckPair(cfg Config) (doubtful string, err error) {
 	cert, err := readPair(cfg)
 	if err != nil {

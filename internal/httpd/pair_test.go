@@ -153,7 +153,7 @@ func TestGoodPairs(t *testing.T) {
 	}
 }
 
-// A certificate that is over is served, so that the agent starts, and said.
+// A certificate that has expired is served, so that the agent starts, and said.
 func TestPairThatIsOver(t *testing.T) {
 	cfg := files(t, makePair(t, "alpha", time.Now().Add(-time.Hour)))
 	doubtful, err := CheckPair(cfg)

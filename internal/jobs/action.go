@@ -128,7 +128,7 @@ func (s *Scheduler) unbegin(job string, k Key) {
 	s.over(job, r.Refused(s.now))
 }
 
-// over writes down that an attempt is over, and tells everybody.
+// over writes down that an attempt has ended, and tells everybody.
 func (s *Scheduler) over(job string, r Run) {
 	s.ledger.Put(job, r)
 	s.prune()

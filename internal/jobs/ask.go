@@ -17,7 +17,7 @@ const (
 type NotRunError struct {
 	Job   string
 	Why   Reason
-	Until time.Time // when that is over; zero: no time is known
+	Until time.Time // when that has ended; zero: no time is known
 }
 
 // Error gives one line.
@@ -109,7 +109,7 @@ func (s *Scheduler) grant(a *ask, lead Leadership) bool {
 	return false
 }
 
-// passes reports whether a person waits for this, since it is over soon.
+// passes reports whether a person waits for this, since it ends soon.
 func passes(why Reason) bool {
 	return slices.Contains([]Reason{ReasonSettling, ReasonLearning, ReasonReplacing, ReasonTaken}, why)
 }

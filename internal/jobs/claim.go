@@ -136,7 +136,7 @@ func (s *Scheduler) lose(c *claim, why Reason) {
 	s.carryOut(Decision{Job: c.Job, Do: GiveUp, Why: why, Slot: r.Slot, Run: r}, 0)
 }
 
-// dropClaim forgets a claim whose run is over before it began.
+// dropClaim forgets a claim whose run has ended before it began.
 func (s *Scheduler) dropClaim(job string, k Key, why Reason) {
 	i := slices.IndexFunc(s.claims, func(c *claim) bool { return c.Job == job && c.Run.Key == k })
 	if i < 0 {
@@ -154,7 +154,7 @@ func (s *Scheduler) dropClaim(job string, k Key, why Reason) {
 	s.reply(c.token, c.Run.Refused(s.now), err)
 }
 
-// timeClaims gives new claims their time, which begins when their Save is over:
+// timeClaims gives new claims their time, which begins when their Save has ended:
 // that is before the next step.
 func (s *Scheduler) timeClaims() {
 	for _, c := range s.claims {
@@ -164,7 +164,7 @@ func (s *Scheduler) timeClaims() {
 	}
 }
 
-// expireClaims repeats claims and gives up those whose time is over.
+// expireClaims repeats claims and gives up those whose time has ended.
 func (s *Scheduler) expireClaims() {
 	for _, c := range slices.Clone(s.claims) {
 		switch {

@@ -59,7 +59,7 @@ const (
 	Start                    // claim Run; once on disk and witnessed, Put(Run.Began) and start the command; else Put(Run.Refused)
 	Retry                    // start another attempt of Run, which is Running already
 	Stop                     // end Run: TERM, grace, KILL; then Put(Run.Finished)
-	GiveUp                   // Run is over: it can no longer start, or start again
+	GiveUp                   // Run has ended: it can no longer start, or start again
 	Lose                     // Run, of another host, counts as lost
 )
 

@@ -13,7 +13,7 @@ const nothingSaved = ^uint64(0)
 
 // onSaveFailed takes back what the last step wanted to be on disk. Until the
 // disk is back this host witnesses nothing, starts nothing and tells nothing, but
-// which of its runs are over: memory is ahead of the disk.
+// which of its runs have ended: memory is ahead of the disk.
 func (s *Scheduler) onSaveFailed() {
 	dropped, over := s.after, s.justOver
 	s.before, s.after, s.justOver = s.before[:0], nil, nil

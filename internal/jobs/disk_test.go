@@ -36,7 +36,7 @@ func TestJobsThatWaitForTheDisk(t *testing.T) {
 	stalled("12:00:31", false)
 }
 
-// What runs when the disk fails goes on. That it is over is told though it cannot be
+// What runs when the disk fails goes on. That it has ended is told though it cannot be
 // written down, or it would block the next leader until its timeout.
 func TestWhatIsOverIsToldWithoutADisk(t *testing.T) {
 	for _, isFullBefore := range []bool{true, false} {

@@ -129,7 +129,7 @@
 // then refuses all slots as old as what it dropped, of whatever job. Its answer is to one round of one epoch, which the claimant has
 // forgotten when it gave the claim up; and an epoch belongs to one life. Neither
 // clocks nor the fence nor what the leader believes of its lease have a part in
-// this, but for a voter that has lost its ledger (LedgerLost). It refuses what it
+// this, except for a voter that has lost its ledger (LedgerLost). It refuses what it
 // may have witnessed, which is all up to the present and Tolerance; and everything
 // while its clock shows a time of which it knows that it has passed
 // (lostledger.go). If no file and no frame tells, it believes its clock.
@@ -140,7 +140,7 @@
 // not. So the leader knows of it, as open or over, and an open run blocks. What
 // is open ends by its host's word, or as lost, which is J3. An attempt after the
 // first needs no claim, but its run is open all the while, and it needs the
-// leadership's lease, which was over before the next leadership began.
+// leadership's lease, which had ended before the next leadership began.
 //
 // J3. A run is given its timeout from the last that is known of it, or from when
 // the new leader came if that is later: an attempt may have begun until then, and

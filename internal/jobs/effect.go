@@ -26,7 +26,7 @@ type Send struct {
 
 // Begin starts an attempt of a run: Run is on disk and, in quorum mode, at a
 // majority. Whoever carries it out looks at the lease at that instant: if the
-// leadership in Run.Epoch is over, nothing is started and StartFailed comes
+// leadership in Run.Epoch has ended, nothing is started and StartFailed comes
 // back. Else Exited comes, exactly once.
 type Begin struct {
 	Job Job

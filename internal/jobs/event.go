@@ -58,7 +58,7 @@ type Exited struct {
 	Exit uint8 // 128 + n for signal n
 }
 
-// StartFailed answers a Begin that was refused because the leadership is over:
+// StartFailed answers a Begin that was refused because the leadership has ended:
 // nothing was started.
 type StartFailed struct {
 	Job string

@@ -87,7 +87,7 @@ type OnLoss uint8
 
 // The policies for a lost leadership.
 const (
-	OnLossKill   OnLoss = iota // it is ended before the lease is over
+	OnLossKill   OnLoss = iota // it is ended before the lease has ended
 	OnLossFinish               // it goes on, and blocks the next leader
 )
 

@@ -66,7 +66,7 @@ func TestTimeoutsAreNotOfTheWallClock(t *testing.T) {
 	w.has("ends the command of 12:00:10 (timed-out)")
 }
 
-// The time of a claim begins when its own Save is over, however long that took.
+// The time of a claim begins when its own Save has ended, however long that took.
 func TestASlowDiskTakesNoTimeFromAClaim(t *testing.T) {
 	s, now, _ := claimant(t)
 	now = now.Add(time.Minute) // so long it took
@@ -283,7 +283,7 @@ func TestATellerThatIsAheadCounts(t *testing.T) {
 }
 
 // Nor does one that is set back give any: what runs ends at its timeout, and what
-// waits for another attempt gets it when its delay is over.
+// waits for another attempt gets it when its delay has ended.
 func TestAClockThatIsSetBackGivesNoTime(t *testing.T) {
 	w := ready(t, 3, true, everyTen(t, func(j *Job) { j.Timeout, j.Retries, j.RetryDelay = 5*time.Second, 1, 3*time.Second })...)
 	w.lasts = time.Hour

@@ -203,7 +203,7 @@ func keyText(k Key) string {
 
 func (w *lan) start(h *lanHost, e Begin) {
 	if h.leaseEnd {
-		w.say(h, "%s: does not begin %s, the lease is over", e.Job.Name, keyText(e.Run.Key))
+		w.say(h, "%s: does not begin %s, the lease has ended", e.Job.Name, keyText(e.Run.Key))
 		w.later(h, StartFailed{Job: e.Job.Name, Key: e.Run.Key})
 		return
 	}

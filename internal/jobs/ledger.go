@@ -13,7 +13,7 @@ import (
 // What Prune keeps of each job, and for how long it keeps jobs that are in no
 // table any more. More costs space on every host and in every exchange.
 const (
-	KeepEnded = 16 // runs that are over, the newest
+	KeepEnded = 16 // runs that have ended, the newest
 	KeepOpen  = 16 // runs that are not: MaxActive, and those of hosts that were cut off
 	KeepJob   = 30 * 24 * time.Hour
 )

@@ -85,7 +85,7 @@ type Scheduler struct {
 	saveAt     time.Time // when they are saved at the latest; zero: there are none
 	diskFailed bool
 	tookBack   bool    // a start, since the last that the disk took
-	justOver   []stray // own runs that the step says are over
+	justOver   []stray // own runs that the step says have ended
 
 	// Decisions are looked for only when one may have become due.
 	decidedEdits uint64
@@ -94,7 +94,7 @@ type Scheduler struct {
 	wake         time.Time // zero: never
 
 	now      time.Time
-	begun    bool // the first step is over
+	begun    bool // the first step has ended
 	strays   bool // a record of an own run may not be as it is here
 	before   []Effect
 	after    []Effect // what relies on the step's Save

@@ -593,7 +593,7 @@ func TestNothingEndsBeforeItBegins(t *testing.T) {
 	}
 }
 
-// After a restart the runs of the life before are over, and everybody is told.
+// After a restart the runs of the life before have ended, and everybody is told.
 func TestARestartEndsItsRuns(t *testing.T) {
 	w := ready(t, 3, true, everyTen(t, nil)...)
 	w.lasts = time.Hour
@@ -611,7 +611,7 @@ func TestARestartEndsItsRuns(t *testing.T) {
 func TestALostRunThatGoesOnIsEnded(t *testing.T) {
 	w := ready(t, 3, false, everyTen(t, nil)...)
 	w.lasts = time.Hour
-	w.runTo("12:00:20.005") // its time is over
+	w.runTo("12:00:20.005") // its time has ended
 	r := entryRuns(w.host(1))[0]
 	lost := Ledger{}
 	lost.Put("a", r.closed(w.now, Lost, Vanished))

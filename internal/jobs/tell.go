@@ -18,7 +18,7 @@ func (s *Scheduler) tellAll(job string, runs ...Run) {
 		s.justOver = append(s.justOver, stray{job, r})
 	}
 	if s.diskFailed {
-		// All that a host says whose disk fails is which of its own runs are over. That is
+		// All that a host says whose disk fails is which of its own runs have ended. That is
 		// so whether it is on the disk or not; for the next leader they would go on until
 		// their timeout.
 		if e = (Entry{Job: job, Runs: over}); len(over) == 0 {
@@ -84,7 +84,7 @@ func (s *Scheduler) send(to wire.ID, m Message) {
 	}
 }
 
-// takeIn merges what another host knows, but for what cannot be (credible). It
+// takeIn merges what another host knows, except for what cannot be (credible). It
 // reports whether that could be read.
 func (s *Scheduler) takeIn(from wire.ID, who trusted, b []byte) bool {
 	theirs, err := Parse(b)

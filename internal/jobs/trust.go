@@ -19,7 +19,7 @@ import (
 //   - jobs that are in no table here: only from the leader, or from who is asked by this
 //     one, and only where there is room, which is not made for them;
 //   - versions of a run that is open here: only that it is lost, once its command's
-//     time is over.
+//     time has ended.
 //
 // What was refused once comes again, from who has reason to say it, so a bound that
 // is hit in good faith costs time, and a Refused names it.

@@ -32,7 +32,7 @@ func period(t time.Time, zone *time.Location) (start, end time.Time, offset int)
 	_, offset = local.Zone()
 	if !end.IsZero() && !end.After(t) {
 		// Where a zone has a rule and no list, Go ends the period with the year, which it
-		// takes for 365 days: on the last day of a leap year that is over.
+		// takes for 365 days: on the last day of a leap year that has ended.
 		end = end.Add(24 * time.Hour)
 	}
 	return start, end, offset

@@ -37,7 +37,7 @@ type Config struct {
 
 // Client is the agent's hand on its keeper. Start, Stop, Renew, Ending, Will, Return, SetConfig, Keeps,
 // Owed, IsRunning and Status never block; all methods may be called by any goroutine.
-// Recover comes first, then CleanUp, if something is owed, then Run. The rest may be called
+// Recover comes first, then CleanUp, if something is due, then Run. The rest may be called
 // before: Start and Stop wait for Run, settings, will and lease are given to the keeper that
 // comes.
 type Client struct {
@@ -234,7 +234,7 @@ func (c *Client) Start(ev hooks.Event) {
 	c.give(u.order)
 }
 
-// Stop says that the epoch is over, as hooks.Runner's.
+// Stop says that the epoch has ended, as hooks.Runner's.
 func (c *Client) Stop(epoch uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

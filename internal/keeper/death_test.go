@@ -30,7 +30,7 @@ func TestAgentKilled(t *testing.T) {
 	next := r.desk(cfg)
 	next.recover()
 	if epoch, ok := next.Owed(); ok {
-		t.Errorf("epoch %v is owed", epoch)
+		t.Errorf("epoch %v is due", epoch)
 	}
 	res := next.CleanUp(t.Context(), next.event(hooks.LoseLeadership, 7)) // by the election's state, say
 	if !res.OK || !res.TakenOver || res.Cause != "agent-died" {
@@ -52,7 +52,7 @@ func TestAgentKilledDuringHooks(t *testing.T) {
 }
 
 // An agent that is stopped says nothing and closes nothing: the deadline does it. When
-// it goes on it learns that the leadership is over, and its own wish for the lose hook
+// it goes on it learns that the leadership has ended, and its own wish for the lose hook
 // runs it no second time.
 func TestAgentStopped(t *testing.T) {
 	const lease, budget = 2 * time.Second, time.Second // what the hook has, with room for a busy machine
@@ -94,7 +94,7 @@ func TestAgentStopped(t *testing.T) {
 }
 
 // Keeper and agent frozen together, past the deadline: whoever wakes first, the keeper
-// hears what the agent has said before it judges, and takes what is over for over.
+// hears what the agent has said before it judges, and takes what has ended for over.
 func TestAllFrozen(t *testing.T) {
 	const lease = 400 * time.Millisecond
 	r := newRig(t)
@@ -212,7 +212,7 @@ func TestAgentKilledDuringTheCleanUp(t *testing.T) {
 }
 
 // Agent and keeper killed: the kernel ends the first process of what ran, the next
-// keeper the rest, and what is owed is done then.
+// keeper the rest, and what is due is done then.
 func TestAgentAndKeeperKilled(t *testing.T) {
 	r := newRig(t)
 	cfg := r.config(scripts{hooks.BecomeLeader: note + "echo $$ >pid; sleep 1000 & sleep 1000", hooks.LoseLeadership: note})
@@ -281,7 +281,7 @@ func TestRecoverEndsAKeeperThatIsStopped(t *testing.T) {
 	next.recover()
 	death()
 	if _, ok := next.Owed(); !ok {
-		t.Error("nothing is owed")
+		t.Error("nothing is due")
 	}
 	next.run()
 }

@@ -4,7 +4,7 @@
 // One keeper stands beside each agent for as long as that lives, and one clean-up
 // longer. It is a process of the same program (Main), in a session of its own, so that
 // no signal to the agent's process group reaches it. The agent decides, the keeper acts:
-// the order of hooks, their bounds, their output and the journal of what is owed are all
+// the order of hooks, their bounds, their output and the journal of what is due are all
 // here, by package hooks, and the commands of jobs by package jobrun, and the programs that name hosts to join. The agent starts
 // nothing but its keeper. The keeper reads no network and holds no key, and it believes
 // its agent, which does read the network, as little as it can (refuse.go): what there is to
@@ -13,7 +13,7 @@
 //
 //	agent                                     keeper                 commands
 //	  │ Recover ───────── fork, exec ───────────▶│
-//	  │◀────────── opened (what is owed) ────────│
+//	  │◀────────── opened (what is due) ────────│
 //	  │ Start(become), Renew(deadline) … ───────▶│── fork, exec ─────────▶│
 //	  │◀────────── ended(result) ────────────────│◀───────────────────────│
 //	  ✝ killed           its pidfd               │── TERM … KILL ────────▶✝
@@ -32,7 +32,7 @@
 // its leadership is ended, and that is all. It hears of it before anything else
 // (Result.Unasked).
 //
-// The lose-leadership hook is dead when the lease and the takeover delay are over
+// The lose-leadership hook is dead when the lease and the takeover delay have ended
 // (protocol 2.5, M7). Once that has passed anyway it has its full timeout: another leader
 // is there then, and killing a half-done release protects nothing.
 //
@@ -49,10 +49,10 @@
 //
 // The kernel ends the first process of each hook, and guards end what jobs ran. The agent starts another keeper,
 // which ends what is left of that and takes on the leadership that goes on (Adopt), and
-// tells its node to step down in order (ErrDied). A keeper that does not read its orders
+// tells its node to step down cleanly (ErrDied). A keeper that does not read its orders
 // is killed, and then as good as dead.
 //
-// If both die, the next start's keeper does what is owed by the journal, before its agent
+// If both die, the next start's keeper does what is due by the journal, before its agent
 // stands. A keeper of the last life that still works holds the lock of its file in the state
 // directory: the next one waits for it, and not for ever.
 //

@@ -99,7 +99,7 @@ func (j *Jobs) End(id, cause string) {
 	j.c.give(order{Do: toEnd, Run: id, Cause: cause})
 }
 
-// Lost says that the leadership is over: what is tied to it is told to end, and has its
+// Lost says that the leadership has ended: what is tied to it is told to end, and has its
 // grace for that, but not longer than the lease.
 func (j *Jobs) Lost(cause string) {
 	j.c.mu.Lock()

@@ -76,7 +76,7 @@ func TestAJobRuns(t *testing.T) {
 	d.Renew(clock().Add(-time.Second))
 	d.begin("free", "echo x >late")
 	if res := d.ends(); !res.TooLate || r.Text("late") != "" {
-		t.Errorf("a lease that is over: %+v", res)
+		t.Errorf("a lease that has ended: %+v", res)
 	}
 }
 
@@ -119,7 +119,7 @@ func TestAgentKilledWithJobs(t *testing.T) {
 	}
 }
 
-// The agent is stopped: what is tied to the leadership is dead when the lease is over,
+// The agent is stopped: what is tied to the leadership is dead when the lease has ended,
 // and the rest goes on.
 func TestAgentStoppedWithJobs(t *testing.T) {
 	const lease = time.Second

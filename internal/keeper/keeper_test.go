@@ -241,7 +241,7 @@ func TestKeeperKilledDuringABoundedHook(t *testing.T) {
 	}
 }
 
-// M7: the keeper is killed, the leadership is ended in order, and the next keeper takes longer
+// M7: the keeper is killed, the leadership is ended cleanly, and the next keeper takes longer
 // than what was left of the lease then. The agent has renewed it meanwhile: it is not silent.
 func TestKeeperKilledInAPlannedEnd(t *testing.T) {
 	r := newRig(t)

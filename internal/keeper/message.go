@@ -36,7 +36,7 @@ const (
 	toBegin   verb = "begin"   // Job
 	toEnd     verb = "end"     // Run, Cause
 	toSweep   verb = "sweep"   // Known: jobs besides those that are configured whose output is kept
-	toLose    verb = "lose"    // for jobs: the leadership is over; Cause
+	toLose    verb = "lose"    // for jobs: the leadership has ended; Cause
 	toAsk     verb = "ask"     // Program: run it once, and tell what it prints
 	toClose   verb = "close"   // end what runs, and go
 )

@@ -127,7 +127,7 @@ func TestKeeperRefusesAnOldEpoch(t *testing.T) {
 	}
 	d.lose(7)
 	d.wants(hooks.LoseLeadership, 7, true)
-	d.become(7) // it has begun, and is over
+	d.become(7) // it has begun, and has ended
 	d.wants(hooks.BecomeLeader, 7, false)
 	const far uint64 = 7 + 1<<40
 	d.leads(far)

@@ -267,7 +267,7 @@ type agentOrder struct {
 	Dir      string
 	Owner    string
 	Lease    time.Duration  // of each renewal; 0: none is sent
-	Lose     bool           // it begins to end the leadership in order
+	Lose     bool           // it begins to end the leadership cleanly
 	Owes     bool           // it cleans up for epoch 7 in place of leading
 	Job      string         // a shell line that it runs, tied to the leadership: the job "tied"
 	Free     string         // one that is not: "free"
@@ -298,7 +298,7 @@ func actAgent(in io.Reader, out io.Writer) {
 	}
 	renew()
 	if o.Heir.IsValid() {
-		c.Will([]Letter{{To: o.Heir, Datagram: []byte("epoch 7 is over")}})
+		c.Will([]Letter{{To: o.Heir, Datagram: []byte("epoch 7 has ended")}})
 	}
 	if o.Lend && !c.Lend() {
 		panic("the keeper does not know")

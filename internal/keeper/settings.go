@@ -38,7 +38,7 @@ type Settings struct {
 type Job struct {
 	Command hooks.Command
 	Timeout time.Duration // of an attempt; zero: none
-	Tied    bool          // dead when the lease is over
+	Tied    bool          // dead when the lease has ended
 	AtOnce  int           // how many attempts may run at a time; zero: one
 }
 

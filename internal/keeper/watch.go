@@ -89,7 +89,7 @@ func (k *keeper) onDeath() {
 		k.jobs.EndAll(jobrun.AgentDied)
 		k.runner.TakeOver(k.left())
 		k.goWhenAtRest()
-	case begun, opening, opened: // a clean-up goes on: it is owed, whoever lives
+	case begun, opening, opened: // a clean-up goes on: it is due, whoever lives
 		k.goWhenClean()
 		k.phase = closing
 	}

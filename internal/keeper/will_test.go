@@ -78,7 +78,7 @@ func TestWillIsSentOnceTheLoseHookHasEnded(t *testing.T) {
 			a.signal(unix.SIGKILL)
 			for i := range willTimes {
 				text, order := h.hears(patience)
-				if text != "epoch 7 is over" || !hasLost(order) {
+				if text != "epoch 7 has ended" || !hasLost(order) {
 					t.Errorf("letter %d is %q, after %q", i+1, text, order)
 				}
 				if !ended() {

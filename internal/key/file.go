@@ -216,7 +216,7 @@ var keyLine = regexp.MustCompile(anyWord + `[0-9]+\s+[0-9A-Fa-f]{8}\s`)
 // LooksLikeSecret reports whether a text that should be a path, or anything else, is or holds
 // a key: pasted where others could read it.
 func LooksLikeSecret(text string) bool {
-	if HoldsSecret(text) || strings.HasPrefix(strings.TrimSpace(text), anyWord) { // also with a part damaged, which is a key but for that
+	if HoldsSecret(text) || strings.HasPrefix(strings.TrimSpace(text), anyWord) { // also with a part damaged, which is a key except for that
 		return true
 	}
 	if strings.ContainsAny(text, "/.") && !strings.ContainsAny(text, "+=") {

@@ -93,7 +93,7 @@ func (l *lab) mend(ctx context.Context, n *node, fault string, mark int) error {
 	panic("BUG: unknown fault " + fault)
 }
 
-// giveUpTime is how long the lab waits for an agent to see that its lease is over. Much longer than the promise: that it
+// giveUpTime is how long the lab waits for an agent to see that its lease has ended. Much longer than the promise: that it
 // was late is for the verdict to say.
 func (l *lab) giveUpTime() time.Duration { return 5*time.Second + 2*leases[l.Profile] }
 

@@ -60,7 +60,7 @@ func TestHookEndsWithoutLab(t *testing.T) {
 	runHook(t, loseCommand(fifo, 0), "BULLY_EVENT=lose-leadership", "BULLY_EPOCH=1")
 }
 
-// A lose hook that its agent ends is over, and says so.
+// A lose hook that its agent ends has ended, and says so.
 func TestLoseHookEndsByTERM(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "hooks")
 	j := newJournal(nil)
@@ -122,7 +122,7 @@ func endGroup(t *testing.T, j *journal, group int, s syscall.Signal) {
 	}
 }
 
-// One that is killed is over too.
+// One that is killed has ended too.
 func TestLoseHookEndsByKILL(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "hooks")
 	j := newJournal(nil)

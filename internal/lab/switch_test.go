@@ -55,7 +55,7 @@ func TestNotifyScriptUnderBoth(t *testing.T) {
 		{name: "it returns", do: func(top, _ *actor) { top.start() }, top: "BACKUP MASTER", low: "BACKUP"},
 		{name: "the leader is stopped", do: func(top, _ *actor) { top.stop() }, top: "STOP", low: "MASTER"},
 		{name: "it returns again", do: func(top, _ *actor) { top.start() }, top: "BACKUP MASTER", low: "BACKUP"},
-		// keepalived tells a host of its faults whether or not it leads, and that they are over. Here the hand-over waits for the
+		// keepalived tells a host of its faults whether or not it leads, and that they have ended. Here the hand-over waits for the
 		// script, and there is nothing to lose on a host that does not lead.
 		{name: "a check fails on the leader", do: func(top, _ *actor) { top.breaks() }, top: "FAULT", low: "MASTER"},
 		{name: "it passes again", do: func(top, _ *actor) { top.mends() }, top: "BACKUP MASTER", low: "BACKUP", ours: []string{"MASTER", "BACKUP"}},

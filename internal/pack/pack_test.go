@@ -49,7 +49,7 @@ func sample() whole {
 		offers: []offer{&first{7}, nil, second{&in}}}
 }
 
-// Everything comes back, unexported or not, but for what has the tag.
+// Everything comes back, unexported or not, except for what has the tag.
 func TestAValueComesBack(t *testing.T) {
 	was := sample()
 	was.hidden = 3

@@ -1,4 +1,4 @@
-// Package realtime has this process run before ordinary ones, as corosync and
+// Package realtime lets this process run before ordinary ones, as corosync and
 // keepalived do, and what it starts not.
 //
 // A leader that sixteen busy programs keep from its processor for 160 ms has lost

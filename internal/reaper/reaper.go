@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// linger is how long process 1 outlives an agent that did not end in order: when
+// linger is how long process 1 outlives an agent that did not end cleanly: when
 // process 1 ends the kernel kills all others, and the dead agent's guards have
 // commands to end and a lose-leadership hook to run. Container engines give as
 // much before they kill. Arbitrary.

@@ -15,7 +15,7 @@ const (
 	CauseRepeated         // INIT that was there before, or is older than one that was
 	CauseSelf             // INIT of our own
 	CauseBudget           // INIT beyond what one host, one source or all may cost
-	CauseIndex            // nobody waits for it: of a session that is over, or forged
+	CauseIndex            // nobody waits for it: of a session that has ended, or forged
 	CauseReplayed         // DATA that was there before, or is too old to tell
 	CauseForged           // DATA whose tag is wrong: forged or damaged
 	CauseSender           // a frame that names another sender than the session's peer

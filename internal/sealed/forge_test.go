@@ -97,7 +97,7 @@ func TestEveryBitOfInitCase12(t *testing.T) {
 				t.Errorf("bit %d flipped: taken", bit)
 			}
 		}
-		r.tape = r.tape[:1] // but for UNKNOWN, where the key's id was hit
+		r.tape = r.tape[:1] // except for UNKNOWN, where the key's id was hit
 	})
 	r.run(time.Second)
 	r.expect(2, "n1: hello")

@@ -61,7 +61,7 @@ func newRig(t testing.TB, n int) *rig {
 	return r
 }
 
-// add starts a host; one that was there before is over.
+// add starts a host; one that was there before has ended.
 func (r *rig) add(n int, keys ...key.Key) *host {
 	h := &host{name: fmt.Sprintf("n%d", n), at: at(n)}
 	self := identity{id: testID(n)}

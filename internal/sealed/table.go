@@ -321,7 +321,7 @@ func (t *table) claim(now time.Time, p *peer, addr netip.AddrPort) Cause {
 	return causeNone
 }
 
-// settle makes p the one at an address. An earlier life that was there is over.
+// settle makes p the one at an address. An earlier life that was there has ended.
 func (t *table) settle(now time.Time, r *route, p *peer) {
 	was := r.peer
 	r.peer, p.addr = p, r.to

@@ -25,7 +25,7 @@ func (t *table) tick(now time.Time) {
 	}
 }
 
-// age ends a peer's sessions whose time is over, and says HELLO when that is due.
+// age ends a peer's sessions whose time has ended, and says HELLO when that is due.
 func (t *table) age(now time.Time, p *peer) {
 	for _, s := range p.sessions() {
 		if now.Before(s.diesAt) {

@@ -13,7 +13,7 @@ import (
 // called when what it speaks of may have changed. I12 and I13 are in liveness.go.
 // I21 is about counts of messages and has tests of its own.
 
-// I1: what is on disk never decreases, but for the longest promise of the lives before
+// I1: what is on disk never decreases, except for the longest promise of the lives before
 // once that has run out since the start of this one.
 func (w *World) i1DiskNeverGoesBack(m *machine, was, is *election.Saved) {
 	isOver := was.LongestPromise == m.inherited && m.clock.at(w.now)-m.bornAt >= int64(was.LongestPromise)
@@ -211,7 +211,7 @@ func (w *World) i9HooksOfHostsAreDisjoint(m *machine, e *election.StartHook) {
 	}
 }
 
-// isPastLease: the lease of the last leadership here is over, and the takeover delay.
+// isPastLease: the lease of the last leadership here has ended, and the takeover delay.
 func (w *World) isPastLease(m *machine) bool {
 	deadline, _ := w.keeperDeadline(m)
 	return m.clock.at(w.now) > deadline+int64(w.base.TakeoverDelay)

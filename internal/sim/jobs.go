@@ -23,7 +23,7 @@ type jobWorld struct {
 	rng      *rand.Rand
 	timeline timeline
 	table    []jobs.Job
-	config   jobs.SchedulerConfig // but for Self
+	config   jobs.SchedulerConfig // except for Self
 	losing   bool                 // ledgers get lost, and agents notice: J1 holds, J3 and J4 need not
 	apart    time.Duration        // bounds how far a wall clock is off; beyond maxOffset the same holds
 

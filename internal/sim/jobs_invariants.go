@@ -69,7 +69,7 @@ func (w *World) j2OnItsOwnDisk(m *machine, e jobs.Begin) {
 	w.failJobs(2, "job %s starts on n%d as %v, which is not on its disk", e.Job.Name, m.number, e.Run)
 }
 
-// J3 (quorum): a run counts as lost only when its command is over. A host that
+// J3 (quorum): a run counts as lost only when its command has ended. A host that
 // was stopped as a whole ends nothing in time.
 func (w *World) j3LostOnlyWhenOver(m *machine, d jobs.Decision) {
 	if w.mode != Quorum {

@@ -10,7 +10,7 @@ import (
 
 // keeper is the process beside the agent that runs its hooks. When the agent is dead,
 // or silent until half a stop budget before the lease ends, it ends the become hook if
-// that runs, and runs the lose hook: until the lease and the takeover delay are over,
+// that runs, and runs the lose hook: until the lease and the takeover delay have ended,
 // and then once more without a bound, if that run failed or was cut. Then, for a dead
 // agent, it sends the will. It dies with its host, or by itself: what it ran then dies
 // with it, and an agent that lives starts another.
@@ -247,7 +247,7 @@ func (w *World) keeperQuits(m *machine) {
 func (k *keeper) hasTaken(e wire.Epoch) bool { return k.took && k.epoch == e }
 
 // awaitKeeper does something once the keeper that a dead agent left behind is done, or
-// when the lease and the takeover delay are over: nobody's hanging hook keeps a voter
+// when the lease and the takeover delay have ended: nobody's hanging hook keeps a voter
 // away for longer.
 func (w *World) awaitKeeper(m *machine, then func(isDone bool)) {
 	k := &m.hooks.keeper
@@ -267,7 +267,7 @@ func (w *World) awaitKeeper(m *machine, then func(isDone bool)) {
 }
 
 // killKeeper ends the keeper, and what it runs. An agent that lives starts another,
-// and leads no longer; else the next start does what is owed.
+// and leads no longer; else the next start does what is due.
 func (w *World) killKeeper(m *machine, why Fault) {
 	h := &m.hooks
 	k := &h.keeper

@@ -33,7 +33,7 @@ func TestTheKeeperTakesItsTime(t *testing.T) {
 	}
 }
 
-// TestTheNextAgentWaitsForTheKeeper until the lease is over, and then votes beside it:
+// TestTheNextAgentWaitsForTheKeeper until the lease has ended, and then votes beside it:
 // it stands only when the lose hook has ended.
 func TestTheNextAgentWaitsForTheKeeper(t *testing.T) {
 	w := stage(t, Quorum)
@@ -48,7 +48,7 @@ func TestTheNextAgentWaitsForTheKeeper(t *testing.T) {
 		t.Fatal("the next agent did not wait for the keeper")
 	}
 	if w.pass(20 * time.Millisecond); !b.runs() || b.node.Status().Held.IsZero() || w.faults[StartsBeside] != 1 {
-		t.Fatalf("the lease is over; the next agent runs: %t", b.runs())
+		t.Fatalf("the lease has ended; the next agent runs: %t", b.runs())
 	}
 	if w.pass(1100 * time.Millisecond); !b.node.Status().Held.IsZero() || !b.hooks.keeper.epoch.IsZero() {
 		t.Fatalf("the lose hook has ended; held until %v, keeper %+v", b.node.Status().Held, b.hooks.keeper)
@@ -155,7 +155,7 @@ func TestM24_WillsThatAreNotSent(t *testing.T) {
 // TestM24_AWillWaitsForWhoBorrowed: until it reports its end, or the time that it was
 // told is past.
 func TestM24_AWillWaitsForWhoBorrowed(t *testing.T) {
-	for name, ends := range map[string]time.Duration{"it ends": 200 * time.Millisecond, "its time is over": time.Hour} {
+	for name, ends := range map[string]time.Duration{"it ends": 200 * time.Millisecond, "its time has ended": time.Hour} {
 		w, _, b := testator(t, Quorum)
 		b.hooks.holder = &holder{life: b.life, until: b.lease, endsAt: w.now + int64(ends)}
 		end := min(ends, time.Duration(b.lease-b.clock.at(w.now)))

@@ -46,7 +46,7 @@ func (w *World) leave(m *machine) {
 	w.command(m, election.Command{Verb: election.Leave, Token: leaveToken})
 	w.after(2*time.Second+w.upTo(4*time.Second), func() {
 		if m.life == life && w.raging {
-			w.kill(m, Crash) // its supervisor's patience is over
+			w.kill(m, Crash) // its supervisor's patience has ended
 		}
 		w.restartLater(m)
 	})

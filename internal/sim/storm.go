@@ -226,7 +226,7 @@ func (w *World) noticeRestart(m *machine) {
 }
 
 // operate gives an operator's command.
-// leave asks a process to go in order; it ends a little after its answer, and
+// leave asks a process to leave cleanly; it ends a little after its answer, and
 // its host may start another.
 // forgetSomebody lets the leader take a voter out of the roster that has lost
 // its disk, or, while a majority is left without it, any.

@@ -41,7 +41,7 @@ const (
 	AgentKilled  Blow = iota + 1 // its process ends; its kernel and its keeper go on
 	HostDies                     // nothing comes from it any more
 	HostCut                      // it goes on, and reaches nobody; its link stays up
-	AgentStops                   // in order
+	AgentStops                   // cleanly
 	AgentFreezes                 // its process; its kernel and its keeper go on
 )
 
@@ -186,7 +186,7 @@ func (w *World) strike(m *machine, blow Blow) {
 	}
 }
 
-// leaderBeside is who leads now, but for m.
+// leaderBeside is who leads now, except for m.
 func (w *World) leaderBeside(m *machine) *machine {
 	for _, other := range w.machines {
 		if other != m && w.acts(other) {

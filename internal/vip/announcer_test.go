@@ -40,7 +40,7 @@ func (r *reign) Watch(again func()) {
 
 func (r *reign) becomes(err error) { r.err.Store(&err) }
 
-// announces has the host tell of addresses for the length of a reign, whose schedule is over already. over gives the end.
+// announces has the host tell of addresses for the length of a reign, whose schedule has ended already. over gives the end.
 func (h host) announces(r *reign, addresses ...netip.Addr) (over <-chan error) {
 	h.t.Helper()
 	o := order{index: h.index(), at: now() - schedule[len(schedule)-1] - tooLate - time.Second, addresses: addresses}

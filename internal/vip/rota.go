@@ -12,7 +12,7 @@ var schedule = []time.Duration{0, 45 * time.Millisecond, 90 * time.Millisecond, 
 	time.Second, 2 * time.Second, 3 * time.Second, 4 * time.Second, 5 * time.Second}
 
 const (
-	// slow is between two announcements of an address once the schedule is over, give or take a tenth. A neighbour that has
+	// slow is between two announcements of an address once the schedule has ended, give or take a tenth. A neighbour that has
 	// learnt another host, and nobody noticed, sends there for so long. A shorter one costs frames on every LAN for ever.
 	slow = 30 * time.Second
 
@@ -166,7 +166,7 @@ func (r *rota) put(l *line, now time.Duration) {
 	l.due = now + slow - slow/10 + time.Duration(r.rand()*float64(slow/5))
 }
 
-// end drops the lines whose schedule is over, unless this is forever.
+// end drops the lines whose schedule has ended, unless this is forever.
 func (r *rota) end(now time.Duration) {
 	if !r.forever {
 		last := schedule[len(schedule)-1]

@@ -133,7 +133,7 @@ func (l link) addAll(missing []netip.Prefix) error {
 	return nil
 }
 
-// Remove takes the addresses off the interface, but for one that isHosts. One that is not there is as good, and so
+// Remove takes the addresses off the interface, except for one that isHosts. One that is not there is as good, and so
 // is an interface that is not: it may be unplugged. But then no other may have the address, or the name was wrong.
 //
 // Every error is a Complaint. All that could be removed is then.

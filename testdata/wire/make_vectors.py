@@ -74,7 +74,7 @@ KINDS = [
     (8, "HB_ACK", "the reply to HEARTBEAT",
      [("echo_seq", 4), ("ack_flags", 1), ("pad", 3)]),
     (9, "NOMINATE", "starter to the winner it found: you lead", [("reason", 1), ("pad", 3)]),
-    (10, "RESIGN", "former leader: this epoch is over", [("reason", 1), ("pad", 3), ("successor", 16)]),
+    (10, "RESIGN", "former leader: this epoch has ended", [("reason", 1), ("pad", 3), ("successor", 16)]),
     (11, "RESIGN_ACK", "the reply to RESIGN", [("echo_seq", 4)]),
     (12, "PROBE", "anyone: are you there, and how old is your heartbeat?",
      [("purpose", 1), ("pad", 3)]),
@@ -366,7 +366,7 @@ MALFORMED_HEADER = """\
 #
 # expected is the word under which the agent counts the refusal, or "ok": then
 # the frame must decode to the first case of its kind's file (election.txt or
-# roster.txt), but for the minor version. "resealed" means that the checksum is right, so that only the named
+# roster.txt), except for the minor version. "resealed" means that the checksum is right, so that only the named
 # fault is there to be found.
 """
 

@@ -26,7 +26,7 @@ type career struct {
 	dead    bool // killed, or ended while it owed a lose hook, and not started since
 	violent bool // it was so in the end of its last life but none has begun to lead since
 	fresh   bool // started after such an end, and no hook has begun since
-	gone    bool // ended in order, and not started since
+	gone    bool // ended cleanly, and not started since
 
 	becameAt time.Duration // when the last become hook began
 	cause    string        // of the last lose hook

@@ -40,7 +40,7 @@ func TestVerdict(t *testing.T) {
 		{name: "unheld, and alive", journal: led + "b become-leader.begin 2|b lose-leadership.begin 2|b lose-leadership.end 2|a lose-leadership.begin 1|a lose-leadership.end 1", guarded: true, unheld: true, want: "a (epoch 1) and b (epoch 2) both led"},
 		{name: "nobody is left to let go", journal: led + "a keeper-gone|a killed|b become-leader.begin 2|b lose-leadership.begin 2|b lose-leadership.end 2|a started|a lose-leadership.begin 1 unclean-restart|a lose-leadership.end 1", guarded: true},
 		{name: "nobody can let go when all is frozen", journal: led + "a frozen|b become-leader.begin 2|b lose-leadership.begin 2|b lose-leadership.end 2|a resumed|a lose-leadership.begin 1|a lose-leadership.end 1", guarded: true},
-		{name: "a lose hook is owed", journal: led, guarded: true, want: "a owes the lose hook of epoch 1 in the end"},
+		{name: "a lose hook is due", journal: led, guarded: true, want: "a owes the lose hook of epoch 1 in the end"},
 		{name: "two at once", journal: led + "b become-leader.begin 2", want: "a (epoch 1) and b (epoch 2) both led"},
 		{name: "two at once where that may be", journal: led + "b become-leader.begin 1", mayOverlap: true},
 		{name: "before the lose hook ended", journal: led + "a lose-leadership.begin 1|b become-leader.begin 2", want: "a (epoch 1) and b (epoch 2) both led"},

@@ -85,10 +85,10 @@ type Rules struct {
 	// MayOverlap: two may lead at the same time, in epochs of their own, whatever befalls them.
 	MayOverlap bool
 	// Guarded asks for more, of a run whose agents have all been stopped in the end: the death of an agent ends no
-	// leadership, only its lose hook does, whoever runs it, and none is owed in the end. A host that was frozen as a whole
+	// leadership, only its lose hook does, whoever runs it, and none is due in the end. A host that was frozen as a whole
 	// is excepted.
 	Guarded bool
-	// Cut are the leaderships whose lose hook was ended since its time was over, by the word of the keeper: a hook that
+	// Cut are the leaderships whose lose hook was ended since its time had ended, by the word of the keeper: a hook that
 	// was killed cannot write so itself, nor, on a host so busy that its shell did not get to run, that it had begun.
 	// Others lead then, and it runs again, unless this node leads again before, or its agent was told to stop: true says
 	// that one of these was so. Nothing is asked of its end but that, and that only if Guarded.

@@ -114,7 +114,7 @@ func (r Record) String() string {
 }
 
 // HookWords are the first five words of the line that a hook writes when it begins or ends, for a shell to put values
-// in: node, event, epoch, its owner and the cause. The values are safe without care (docs/hooks.md) but for being empty,
+// in: node, event, epoch, its owner and the cause. The values are safe without care (docs/hooks.md) except for being empty,
 // hence the dashes.
 func HookWords(phase Phase) string {
 	return "$BULLY_NODE $BULLY_EVENT" + string(phase) + " $BULLY_EPOCH ${BULLY_EPOCH_OWNER:--} ${BULLY_CAUSE:--}"

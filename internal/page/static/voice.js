@@ -1,5 +1,5 @@
 // What a screen reader says by itself: leaders that change and a connection that goes, and never more than one sentence
-// in some seconds. What comes faster than that is left out but for the newest.
+// in some seconds. What comes faster than that is left out except for the newest.
 
 import { $ } from "./dom.js";
 

@@ -24,7 +24,7 @@ type process interface {
 	start() // it has noticed that the leader failed
 	join()  // it has just come up and knows no leader
 	receive(message)
-	expire(round int) // the time that it asked for in that round is over
+	expire(round int) // the time that it asked for in that round has ended
 }
 
 // The papers set times only as "long enough". A request and its answer take two

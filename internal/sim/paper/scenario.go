@@ -51,7 +51,7 @@ func span(first, last int) []int {
 // is what the paper's Table I takes (protocol 5).
 func half(n int) int { return (n + 1) / 2 }
 
-// Fail-overs with the classic Bully. The leader n is dead, but for the runs in
+// Fail-overs with the classic Bully. The leader n is dead, except for the runs in
 // which all are up.
 
 func classicAllUp(start int) scenario {
@@ -92,7 +92,7 @@ func enhancedAllDetect(n int) scenario {
 	return scenario{algorithm: newEnhanced(n), dead: []int{n}, starters: span(1, n-1)}
 }
 
-// Fail-overs with the smallest-id algorithm; the leader 1 is dead, but for the
+// Fail-overs with the smallest-id algorithm; the leader 1 is dead, except for the
 // run in which all are up.
 
 var (

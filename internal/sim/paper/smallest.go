@@ -3,7 +3,7 @@ package paper
 // smallest is a node of the smallest-id algorithm of Kabashi, Zeqiri and Zabeli.
 // The starter asks all; the better ones answer; it announces the best of them,
 // in its stead. With the shortcut, the second minimum, which is the best node
-// but for the failed leader, announces itself instead: when it notices the
+// except for the failed leader, announces itself instead: when it notices the
 // failure, and for each time that it is asked.
 type smallest struct {
 	net *network

@@ -11,7 +11,7 @@ import (
 // The seat, which is all that belongs to one leadership, knows no host; and its host, the
 // agent, knows no epoch. A file is of one of them, by the types that it declares or has
 // methods of, and with it all that is in it. A few are of neither: clock, counters, errors
-// and the view, which both use; they are not looked at, but for what is in the others.
+// and the view, which both use; they are not looked at, except for what is in the others.
 //
 // An epoch may go through the host's hands: it may name the type, or hand x.Epoch on as an
 // Epoch. That a host reaches into its seat, and compares there, is not noticed unless it

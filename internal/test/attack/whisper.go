@@ -68,7 +68,7 @@ func (f *Forger) Life() Life {
 	return f.Know.LifeOf(p)
 }
 
-// LifeOf is what gossip says of a peer, but for its settings in words and its name.
+// LifeOf is what gossip says of a peer, except for its settings in words and its name.
 func (k *Knowledge) LifeOf(p Peer) Life {
 	h := p.Frame
 	return Life{ID: h.Sender, Incarnation: h.Incarnation, Nonce: h.Nonce, Priority: h.Priority, Addr: p.Addr, Hash: h.ConfigHash,

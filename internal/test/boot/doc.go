@@ -8,7 +8,7 @@
 //		alpha.Boot()                           // returns when systemd says that all of it is up
 //		alpha.Must("systemctl start bully-agent")
 //		out, err := alpha.Run("systemctl is-active bully-agent")
-//		alpha.Kill()                           // the power fails; Poweroff and Reboot are in order
+//		alpha.Kill()                           // the power fails; Poweroff and Reboot are clean
 //		alpha.Boot()                           // with the disk as it was left
 //		t.Run("part", func(t *testing.T) { alpha.In(t).Must("true") })
 //	}

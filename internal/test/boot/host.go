@@ -117,14 +117,14 @@ func (h *Host) awaitBoot() {
 	}
 }
 
-// Reboot restarts the system in order and returns when it is up again.
+// Reboot restarts the system cleanly and returns when it is up again.
 func (h *Host) Reboot() {
 	h.t.Helper()
 	h.Must("systemctl reboot")
 	h.awaitBoot()
 }
 
-// Poweroff stops the system in order and returns when it is off.
+// Poweroff stops the system cleanly and returns when it is off.
 func (h *Host) Poweroff() {
 	h.t.Helper()
 	h.Must("systemctl poweroff")

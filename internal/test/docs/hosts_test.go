@@ -179,7 +179,7 @@ func (h *hosts) systemctl(name, line string) {
 
 func (h *hosts) end() {
 	for _, agent := range h.agents {
-		_ = agent.Process.Signal(syscall.SIGTERM) // in order: nothing of it is left then that writes into the directory
+		_ = agent.Process.Signal(syscall.SIGTERM) // cleanly: nothing of it is left then that writes into the directory
 	}
 	for _, agent := range h.agents {
 		_ = agent.Wait()

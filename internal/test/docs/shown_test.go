@@ -21,7 +21,7 @@ var plans = map[string]plan{
 	"docs/quorum.md":    {leader: "gamma", favoured: "gamma", expect: 3},
 }
 
-// What a page shows is what the commands print, on real agents, in the order in which the page has them: but for times,
+// What a page shows is what the commands print, on real agents, in the order in which the page has them: except for times,
 // ids, addresses and the width of columns.
 func TestShown(t *testing.T) {
 	if testing.Short() {
@@ -183,7 +183,7 @@ func alike(line string) string {
 
 const lab = "$ go run . lab\n"
 
-// The timeline of the README is that of its command, but for the order of what happens on different hosts at a time.
+// The timeline of the README is that of its command, except for the order of what happens on different hosts at a time.
 func TestLabAsShown(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts agents")

@@ -214,7 +214,7 @@ func tryOn(t *testing.T, program string, attack anAttack) error {
 		l.withJobs(jobTable)
 	}
 	if attack.name[:6] == "Case10" {
-		l.best().onLose = "sleep 0.3" // it has not let go before this is over
+		l.best().onLose = "sleep 0.3" // it has not let go before this has ended
 	}
 	a := l.invade()
 	start := l.hosts

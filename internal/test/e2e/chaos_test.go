@@ -131,7 +131,7 @@ func (c *chaos) run(d time.Duration, faults map[string]func()) {
 	c.t.Logf("%d leaderships", len(c.lan.journal.becomes()))
 }
 
-// settle waits until all that run agree, but for these.
+// settle waits until all that run agree, except for these.
 func (c *chaos) settle(but ...*host) {
 	c.t.Helper()
 	c.lan.agree(c.lan.except(but...)...)

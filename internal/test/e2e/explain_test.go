@@ -140,7 +140,7 @@ func (p prophecy) comesTrue(t *testing.T) (told foretold, took float64) {
 	return told, 1000 * led(t, named, before.Epoch.Counter).Sub(struck).Seconds()
 }
 
-// besides gives all that run, but for one that is on its way out.
+// besides gives all that run, except for one that is on its way out.
 func (l *lan) besides(hit *host) []*host { return l.except(hit) }
 
 // led is when h came to lead, in an epoch after that one.

@@ -165,7 +165,7 @@ func (h *host) exits(bound time.Duration) int {
 	return code
 }
 
-// stand has the agent do nothing any more, until it is ended; the test is over.
+// stand has the agent do nothing any more, until it is ended; the test has ended.
 func (h *host) stand() {
 	if h.agent != nil {
 		_ = h.agent.cmd.Process.Signal(syscall.SIGSTOP)

@@ -209,7 +209,7 @@ func TestNoJobRunsOnTwoHosts(t *testing.T) {
 			if last := alive(best); last.After(led) {
 				t.Errorf("the long job moves on %s %v after %s leads", best, last.Sub(led), next)
 			}
-			// The timeout of what vanished is over after half a minute; until then it
+			// The timeout of what vanished has ended after half a minute; until then it
 			// blocks that job, and no other.
 			l.eventually("the next leader runs jobs", patience, func() error {
 				for _, s := range readStarts(t, starts) {
@@ -224,7 +224,7 @@ func TestNoJobRunsOnTwoHosts(t *testing.T) {
 			}
 			fault.end(l, best)
 			l.agreeOn(best)
-			l.eventually("its host says that the run is over", patience, func() error { // others may hear of it half a minute later
+			l.eventually("its host says that the run has ended", patience, func() error { // others may hear of it half a minute later
 				runs, err := best.client.JobRuns(t.Context(), "long")
 				if err != nil || len(runs) == 0 {
 					return fmt.Errorf("%d runs, %v", len(runs), err)

@@ -80,7 +80,7 @@ func TestKeeperOutlivesTerm(t *testing.T) {
 }
 
 // The agent is killed while a long lose hook runs, in the middle of a planned stop. The
-// hook has until the lease is over, and runs once more then.
+// hook has until the lease has ended, and runs once more then.
 func TestAKillDuringTheLoseHook(t *testing.T) {
 	t.Parallel()
 	l := newLAN(t, 3)

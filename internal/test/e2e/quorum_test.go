@@ -45,7 +45,7 @@ func TestQuorumOutlivesALeader(t *testing.T) {
 }
 
 // The leader is killed, and its lose hook takes long. With one more voter gone the others
-// need its vote: they have it when the lease is over, and not when the hook has ended. Before
+// need its vote: they have it when the lease has ended, and not when the hook has ended. Before
 // that its host does not stand.
 func TestASlowLoseHookSilencesNoVoter(t *testing.T) {
 	t.Parallel()
@@ -216,7 +216,7 @@ func TestQuorumOneOfThree(t *testing.T) {
 	l.agreeOn(l.next())
 }
 
-// step-down and handover move the leadership in order, in both modes.
+// step-down and handover move the leadership cleanly, in both modes.
 func TestOrdersMoveTheLeadership(t *testing.T) {
 	needsLAN(t)
 	t.Parallel()

@@ -92,7 +92,7 @@ func (a *apart) start() {
 	must(a.t, a.cmd.Start())
 }
 
-// end stops the agent in order.
+// end stops the agent cleanly.
 func (a *apart) end() {
 	if a.cmd == nil {
 		return

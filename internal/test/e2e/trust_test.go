@@ -23,7 +23,7 @@ import (
 // BULLY_SOAK says how long it goes on (`make soak FOR=8h`); in the end no agent needs more than it may.
 //
 // Available mode promises the same of these faults, of which each leaves all but one host
-// together, but for a leader whose hold has not begun yet: one with a hold asks to be waited
+// together, except for a leader whose hold has not begun yet: one with a hold asks to be waited
 // for (M26).
 func TestTrustUnderChaos(t *testing.T) {
 	isLong(t)
@@ -77,7 +77,7 @@ func soakLength() time.Duration {
 	return 10 * time.Minute
 }
 
-// underAttack has the attacker do what it can until a fault is over.
+// underAttack has the attacker do what it can until a fault has ended.
 func (c *chaos) underAttack(a *attacker, fault func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var ended sync.WaitGroup

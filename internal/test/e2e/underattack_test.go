@@ -187,7 +187,7 @@ func TestUnderAttackInsecure(t *testing.T) {
 	}
 }
 
-// restart ends all agents in order, and starts them with what is on their disks.
+// restart ends all agents cleanly, and starts them with what is on their disks.
 func (l *lan) restart() {
 	l.t.Helper()
 	for _, h := range l.hosts {

@@ -6,7 +6,7 @@ package hostile
 import "strings"
 
 // Names are at least 200 texts, none of which is a name. All are at most 512 bytes,
-// as much as gossip carries, but for one that is a byte longer.
+// as much as gossip carries, except for one that is a byte longer.
 func Names() []string {
 	names := []string{"", ".", "..", "...", "-", "--", "-rf", "--help", "-n", "_", "_a", ".ssh", "~", "~root", "a/b", "/", "//", "/etc/passwd",
 		"../../etc/passwd", "..\\..\\x", "a\\", "C:", "con:", "a b", " a", "a ", "a=b", "=", "PATH=/tmp", "LD_PRELOAD=/tmp/x.so", "a,b", "a;b", "a&b", "a|b",
