@@ -231,10 +231,10 @@ func maintained(reason string) string {
 	return "it is in maintenance (" + reason + ")"
 }
 
-// hasGivenUp: it led and ended or fell silent, or its life has left its will.
-func (s *seat) hasGivenUp(id wire.ID) bool {
-	c, known := s.node.Candidate(id)
-	return known && (c.Unfit == election.UnfitLost || c.Unfit == election.UnfitSilent)
+// gaveUp says when the node gave the member up; zero: it did not, or has heard it since.
+func (s *seat) gaveUp(id wire.ID) time.Time {
+	c, _ := s.node.Candidate(id)
+	return c.GivenUp
 }
 
 // reasonsOf are another member's, as this node knows it.

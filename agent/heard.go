@@ -104,7 +104,7 @@ const suspect = "suspect"
 func (a *agent) presence(m membership.Member) string {
 	switch {
 	case m.Status != membership.Alive:
-	case a.seat.hasGivenUp(m.ID) && !a.heardInRole(m.ID):
+	case a.isGivenUp(m.ID):
 		return membership.Dead.String()
 	case a.isSilent(m):
 		return suspect
@@ -112,11 +112,12 @@ func (a *agent) presence(m membership.Member) string {
 	return m.Status.String()
 }
 
-// heardInRole: it was heard since this node took its role. A leader that was cut off and given up, and is back before gossip
-// has noticed, is met by gossip alone: followers send each other no frames.
-func (a *agent) heardInRole(id wire.ID) bool {
+// isGivenUp: the node gave it up, and gossip has had no answer from it since. One that is back before gossip has noticed is met by
+// gossip alone: followers send each other no frames.
+func (a *agent) isGivenUp(id wire.ID) bool {
+	at := a.seat.gaveUp(id)
 	ago, ever := a.heardAgo(id)
-	return ever && ago < a.cfg.Now().Sub(a.seat.node.Status().Since)
+	return !at.IsZero() && !(ever && a.cfg.Now().Add(-ago).After(at))
 }
 
 // isHere: the member is alive as lists show it.

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/internal/control"
 )
 
@@ -72,4 +73,56 @@ func TestAFollowerCountsWhomItHears(t *testing.T) {
 		c.lan.Heal()
 		c.stopAll()
 	})
+}
+
+// A leader that was cut off for a moment is given up and comes back as a follower: gossip never called it dead, and no frame of it
+// reaches the other followers. It is listed as alive once it has answered a ping, whoever leads from then on.
+func TestWhoIsBackIsListedAsAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 4)
+		for _, h := range c.hosts {
+			h.settings = func(cfg *Config) { cfg.Election.Preempt = election.PreemptNever }
+			c.start(h)
+		}
+		low, mid, next, top := c.hosts[0], c.hosts[1], c.hosts[2], c.hosts[3]
+		c.agrees(top)
+		statusOfTop := func() string {
+			for _, m := range low.agent.Members() {
+				if m.Name == top.name {
+					return m.Status
+				}
+			}
+			return ""
+		}
+		c.lan.Isolate(top.name)
+		low.awaitLeader(t, next)
+		if got := statusOfTop(); got != "dead" {
+			t.Errorf("given up, it is listed as %s", got)
+		}
+		c.lan.Heal()
+		time.Sleep(20 * time.Second)
+		if got := statusOfTop(); got != "alive" {
+			t.Errorf("back, it is listed as %s", got)
+		}
+		if err := next.order("handover", map[string]string{"to": mid.name}); err != nil {
+			t.Fatal(err)
+		}
+		low.awaitLeader(t, mid)
+		if got := statusOfTop(); got != "alive" {
+			t.Errorf("when another leads, it is listed as %s", got)
+		}
+		c.stopAll()
+	})
+}
+
+// awaitLeader waits until h shows that one as its leader.
+func (h *testHost) awaitLeader(t *testing.T, want *testHost) {
+	t.Helper()
+	for range 2000 {
+		if l := h.agent.Status().Leader; l != nil && l.Name == want.name {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Fatalf("%s does not follow %s", h.name, want.name)
 }

@@ -70,6 +70,7 @@ func (n *Node) describeReign(o *Outlook) {
 type Candidate struct {
 	Unfit   Unfit
 	Preempt Preemption // what the policy says of it under the present leader
+	GivenUp time.Time  // it led and fell silent, or its life has left its will; zero: it did not, or was heard since
 }
 
 // Candidate judges another member; false: there is none with this id.
@@ -78,7 +79,7 @@ func (n *Node) Candidate(id wire.ID) (Candidate, bool) {
 	if p == nil || id == n.cfg.ID {
 		return Candidate{}, false
 	}
-	c := Candidate{Unfit: n.unfit(p)}
+	c := Candidate{Unfit: n.unfit(p), GivenUp: p.givenUpAt}
 	switch leader := n.peer(n.epoch.Owner); {
 	case n.state == Lead || n.state == Stopping:
 		c.Preempt = n.cfg.preemption(p.Priority, p.ID, n.cfg.Priority, n.cfg.ID)

@@ -5,6 +5,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/bully-agent/bully-agent/wire"
 )
 
 // Each thing that keeps a node from standing, from claiming or from asking for its turn,
@@ -59,5 +62,43 @@ func TestASameIDIsABar(t *testing.T) {
 	n.node.refused = true
 	if got := n.node.Status().Bars; !got.Has(BarSameID) {
 		t.Errorf("bars are %q, expected same-id", got)
+	}
+}
+
+// A node says that it gave its leader up, and when, until it hears that one again or meets its next life.
+func TestGivenUpAndBack(t *testing.T) {
+	givenUp := func(n *story) bool {
+		c, _ := n.node.Candidate(hostID(4))
+		return !c.GivenUp.IsZero()
+	}
+	for name, back := range map[string]func(n *story){
+		"heard": func(n *story) { n.hearsAndForgets(n.actor(4).says(wire.Frame{Kind: wire.Query})) },
+		"next life": func(n *story) {
+			m := n.actor(4).member(Alive)
+			m.Incarnation, m.Nonce = m.Incarnation+1, m.Nonce+1
+			n.happens(MemberChanged{m})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := storyOf(t, 1, Config{}, 2, 3, 4)
+			n.follows(4, 1)
+			if givenUp(n) {
+				t.Error("its leader is given up")
+			}
+			for n.node.state != Stagger {
+				n.waits(10 * time.Millisecond)
+				n.forgets()
+			}
+			n.hearsAndForgets(n.actor(3).heartbeat(2))
+			n.is(Follow)
+			if !givenUp(n) {
+				t.Error("it follows another, and the first is not given up")
+			}
+			back(n)
+			n.forgets()
+			if givenUp(n) {
+				t.Error("it is back, and given up still")
+			}
+		})
 	}
 }

@@ -27,6 +27,7 @@ type peer struct {
 	lost         flaps     // leaderships that it lost here, over its lives
 	livesSince   time.Time // when this life was met
 	goneAt       time.Time // when this life, which led, was given up since its process had ended; zero: it was not
+	givenUpAt    time.Time // when this life was given up, as a leader or by its will; zero: it was not, or was heard since
 	doubt        *doubt    // a frame about which it is asked back; nil: none
 	askedAt      time.Time // when it was asked back last
 	seen         Member    // its last life that the failure detector called alive
@@ -141,7 +142,7 @@ const goneFor = 10 * time.Second
 
 // countAgain: it was heard, or must be counted again to get any further.
 func (n *Node) countAgain(p *peer) {
-	p.goneAt = time.Time{}
+	p.goneAt, p.givenUpAt = time.Time{}, time.Time{}
 	if p.ID == n.lostLeader.id {
 		n.lostLeader = life{}
 	}
@@ -362,7 +363,7 @@ func (n *Node) startNewLife(p *peer, m Member) {
 	received := window{shut: n.cfg.Forgeable && (isUnseen || p.received.shut)}
 	p.Member, p.rival = m, Member{}
 	p.received, p.heard, p.silent, p.unseen, p.died, p.doubt = received, time.Time{}, false, false, false, nil
-	p.goneAt, p.livesSince = time.Time{}, n.now
+	p.goneAt, p.givenUpAt, p.livesSince = time.Time{}, time.Time{}, n.now
 	switch {
 	case p.former.nonce == m.Nonce: // what took its place was nobody's life
 		p.received, p.jobs, p.former = p.former.received, p.former.jobs, was

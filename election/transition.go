@@ -64,7 +64,7 @@ func (n *Node) becomeSuspicious(cause Cause) {
 func (n *Node) giveUp(e wire.Epoch) {
 	n.abandonedEpoch, n.lostLeader, n.leaderKnown = e, life{id: e.Owner}, false
 	if p := n.peer(e.Owner); p != nil {
-		n.lostLeader.nonce = p.Nonce
+		n.lostLeader.nonce, p.givenUpAt = p.Nonce, n.now
 	}
 }
 
