@@ -172,7 +172,7 @@ func (f *fakeOutcomes) IsRunning(kind hooks.Kind) bool {
 	return kind == f.running
 }
 
-// setRunning has a hook run, as far as IsRunning tells.
+// setRunning says that a hook runs, as far as IsRunning tells.
 func (f *fakeOutcomes) setRunning(kind hooks.Kind) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

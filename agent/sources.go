@@ -25,7 +25,7 @@ func (a *agent) reopenSources() {
 // take: TERM, KILL, and what even that does not end at once.
 const keeperPatience = 5 * time.Second
 
-// runProgram has the keeper run a program that names hosts: this process may have given up
+// runProgram lets the keeper run a program that names hosts: this process may have given up
 // the right to.
 func (a *agent) runProgram(ctx context.Context, program string) ([]byte, error) {
 	ctx, end := context.WithTimeout(ctx, discovery.Timeout+keeperPatience)

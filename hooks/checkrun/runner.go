@@ -60,7 +60,7 @@ func New(socket string, tell func(Report)) *Runner {
 	return &Runner{socket: socket, tell: tell, tasks: map[string]*task{}}
 }
 
-// Set has these run from now on, and no others. At first they are Pending. Later, when the
+// Set makes these the checks that run from now on. At first they are Pending. Later, when the
 // configuration has changed, one that was changed keeps its state until its runs say
 // otherwise, and one that is new passes until then: this host has led without it.
 func (r *Runner) Set(checks []Check, isFirst bool) {

@@ -24,7 +24,7 @@ type reply struct {
 	Err     string
 }
 
-// ask has a program run; its end is told once, whoever asks meanwhile. The caller holds mu.
+// ask runs a program; its end is told once, whoever asks meanwhile. The caller holds mu.
 func (k *keeper) ask(program string) {
 	running := k.asked[program]
 	why := ""
@@ -78,7 +78,7 @@ type question struct {
 // errNoKeeper is the answer before there is one.
 var errNoKeeper = errors.New("no keeper runs that could run it")
 
-// Ask has the keeper run a program of the settings that names hosts to join, and gives what it
+// Ask lets the keeper run a program of the settings that names hosts to join, and gives what it
 // wrote to its standard output. Of one that failed or took too long there is nothing but the
 // error. ctx ends the waiting, and not the program.
 func (c *Client) Ask(ctx context.Context, program string) ([]byte, error) {

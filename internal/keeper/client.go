@@ -181,7 +181,7 @@ func (c *Client) CleanUp(ctx context.Context, ev hooks.Event) hooks.Result {
 	}
 }
 
-// Run has hooks run until ctx ends; those that run then are ended by TERM, grace and KILL
+// Run lets hooks run until ctx ends; those that run then are ended by TERM, grace and KILL
 // before it returns, and so is the keeper. The error is always nil.
 func (c *Client) Run(ctx context.Context) error {
 	defer close(c.ended)

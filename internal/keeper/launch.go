@@ -50,7 +50,7 @@ const processName = "bully-agent"
 // openPatience is how long a keeper may take to open its directory: the disk may be slow.
 const openPatience = 30 * time.Second
 
-// launch starts a keeper, has it run if Run was called, and gives it what waits.
+// launch starts a keeper, lets it run hooks if Run was called, and gives it what waits.
 func (c *Client) launch(ctx context.Context, waits func(process int)) error {
 	c.mu.Lock()
 	k := c.launched

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Word has the program run Main in place of a command.
+// Word makes the program run Main in place of a command.
 const Word = "announcer"
 
 // order is what an announcer is told: addresses on an interface, and how many of them, the first, have been said already.
