@@ -124,7 +124,8 @@ func (n *Node) onWill(p *peer, f *wire.Frame) {
 
 // endLife: p's process is dead, by its will.
 func (n *Node) endLife(p *peer, f *wire.Frame) {
-	p.died, p.givenUpAt, p.heard, p.Draining = true, n.now, time.Time{}, true
+	p.died, p.heard, p.Draining = true, time.Time{}, true
+	p.givenUpAt = n.now
 	if p.Status == Alive {
 		p.endedAt = n.now
 	}
