@@ -208,6 +208,14 @@ func TestFlapDamping(t *testing.T) {
 	if got := h.damp(time.Second, now.Add(flapWindow+time.Second)); got != time.Second {
 		t.Errorf("after ten quiet minutes: %v, want the base", got)
 	}
+	h = flaps{}
+	if got := h.damp(10*time.Millisecond, now); got != 10*time.Millisecond {
+		t.Errorf("a short base without a loss: %v", got)
+	}
+	h.add(wire.Epoch{Counter: 1}, now)
+	if got := h.damp(10*time.Millisecond, now); got != 2*time.Second {
+		t.Errorf("a short base after a loss: %v, want twice a second", got)
+	}
 }
 
 func TestConfigErrors(t *testing.T) {
