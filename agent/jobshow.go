@@ -25,10 +25,10 @@ func (j *jobDesk) notes() []string {
 	if j.saving.hasFailed {
 		notes = append(notes, fmt.Sprintf("the job ledger takes no writes: no job starts here: %v", j.saving.why))
 	}
-	if job, until, ok := j.scheduler.Ahead(); ok {
+	for _, a := range j.scheduler.Ahead(j.wall()) {
 		notes = append(notes, fmt.Sprintf("job %s is settled until %v: the clock of this host was set back, or that of a "+
 			"leader was wrong. It starts nothing before; give it another name on all hosts, which begins anew, and reload",
-			job, until.Local().Format(time.RFC3339)))
+			a.Job, a.Until.Local().Format(time.RFC3339)))
 	}
 	if note := j.apart.note(j.around.now(), j.around.nameOf); note != "" {
 		notes = append(notes, note)

@@ -302,15 +302,52 @@ func (l *Ledger) disown(now time.Time, self wire.ID, running func(job string, k 
 	return ended
 }
 
-// ahead names a job of which the ledger knows the future, by more than Tolerance,
-// and until when its slots are settled.
-func (l *Ledger) ahead(now time.Time) (job string, until time.Time, ok bool) {
+// takeBack takes floors back to the present that are ahead of it by more than Tolerance:
+// the clock was wrong, and what keeps a slot of the future from a second start is its
+// record. Where so many runs of the future are known that one may have been forgotten,
+// the floor stays: it alone tells.
+func (l *Ledger) takeBack(now time.Time) {
+	limit := latest(now)
 	for i := range l.entries {
-		if e := &l.entries[i]; e.floor() > latest(now) {
-			return e.Job, e.floor().Time(), true
+		e := &l.entries[i]
+		if e.Floor > limit && e.remembersAfter(limit) {
+			e.Floor = SlotOf(now)
+			l.edits++
 		}
 	}
-	return "", time.Time{}, false
+}
+
+// remembersAfter reports whether no run of a slot after this one can have been
+// forgotten: prune drops the oldest of more than it keeps.
+func (e *Entry) remembersAfter(slot Slot) bool {
+	var open, ended int
+	for _, r := range e.Runs {
+		switch {
+		case r.Slot <= slot:
+		case r.Open():
+			open++
+		default:
+			ended++
+		}
+	}
+	return open < KeepOpen && ended < KeepEnded
+}
+
+// Ahead is a job that starts nothing before a time that is ahead of the clock.
+type Ahead struct {
+	Job   string
+	Until time.Time
+}
+
+// ahead are the jobs of which the ledger knows the future, by more than Tolerance.
+func (l *Ledger) ahead(now time.Time) []Ahead {
+	var all []Ahead
+	for i := range l.entries {
+		if e := &l.entries[i]; e.floor() > latest(now) {
+			all = append(all, Ahead{e.Job, e.floor().Time()})
+		}
+	}
+	return all
 }
 
 // latest is the newest slot that another host can mean by the present.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -346,16 +347,46 @@ func TestThePastOfALedger(t *testing.T) {
 
 func sameEntries(a, b *Ledger) bool { return a.told().mustAppend() == b.told().mustAppend() }
 
-func TestAheadNamesTheJob(t *testing.T) {
+func TestAheadNamesAllJobs(t *testing.T) {
 	now := clock("12:00")
 	var l Ledger
 	l.raise("a", latest(now), 1)
-	if job, until, ok := l.ahead(now); ok {
-		t.Errorf("%s until %v", job, until)
+	if got := l.ahead(now); got != nil {
+		t.Errorf("%v", got)
 	}
 	l.raise("b", latest(now)+1, 1)
-	if job, until, ok := l.ahead(now); !ok || job != "b" || SlotOf(until) != latest(now)+1 {
-		t.Errorf("%q until %v, %t", job, until, ok)
+	l.raise("c", latest(now)+2, 1)
+	want := []Ahead{{"b", (latest(now) + 1).Time()}, {"c", (latest(now) + 2).Time()}}
+	if got := l.ahead(now); !slices.Equal(got, want) {
+		t.Errorf("%v", got)
+	}
+}
+
+// A floor of the future goes back to the present, as long as the records tell all that
+// ran above it.
+func TestAFloorOfAWrongClockIsTakenBack(t *testing.T) {
+	now := clock("12:00")
+	for _, c := range []struct {
+		runs int
+		open bool
+		back bool
+	}{{0, false, true}, {KeepEnded - 1, false, true}, {KeepEnded, false, false}, {KeepOpen - 1, true, true}, {KeepOpen, true, false}} {
+		var l Ledger
+		slot := SlotOf(now.Add(2 * time.Hour))
+		for i := range c.runs {
+			r := Run{Key: Key{Slot: slot + Slot(i), Owner: there, Epoch: 5}, Phase: Claimed, Claimed: MillisOf(now), Timeout: 60}
+			if !c.open {
+				r = r.Refused(now)
+			}
+			l.Put("a", r)
+		}
+		l.raise("a", slot+Slot(c.runs), 1)
+		if l.takeBack(now); (len(l.ahead(now)) == 0) != c.back {
+			t.Errorf("%+v: ahead %v", c, l.ahead(now))
+		}
+		if e, _ := l.Entry("a"); c.back && (e.Floor != SlotOf(now) || e.Schedule != 1 || c.runs > 0 && !e.settled(slot)) {
+			t.Errorf("%+v: floor %v of schedule %d, settled %t", c, e.Floor, e.Schedule, e.settled(slot))
+		}
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // disk. It gives a line for each thing that it took out.
 //
 //   - Times more than KeepJob ahead. Less is left alone: this host's own clock may have
-//     been ahead for a moment, and what ran then does not run again (Ahead).
+//     been ahead for a moment, and what ran then does not run again (takeBack).
 //   - A fence above epoch: the election had that on disk before. Who leads would
 //     be refused as deposed.
 func (l *Ledger) Mend(now time.Time, epoch uint64) []string {

@@ -137,6 +137,7 @@ func (s *Scheduler) Step(now time.Time, ev Event) []Effect {
 		s.tookBack, s.justOver = s.tookBack && s.diskFailed, s.justOver[:0]
 		s.awake()
 		s.settleForgot()
+		s.ledger.takeBack(s.now)
 		s.dispatch(ev)
 	}
 	s.timeClaims()

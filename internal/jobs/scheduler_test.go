@@ -780,6 +780,21 @@ func TestAClockThatIsSetBack(t *testing.T) {
 	w.has("begins 12:00:20")
 }
 
+// Clocks that were two hours ahead at first keep nothing from its slots once they are
+// right.
+func TestClocksThatWereAllAhead(t *testing.T) {
+	for _, isQuorum := range []bool{true, false} {
+		w := ready(t, 3, isQuorum, everyTen(t, nil)...)
+		w.runTo("12:00:10.5")
+		w.has("begins 12:00:10")
+		for n := range 3 {
+			w.setClock(n+1, -2*time.Hour)
+		}
+		w.runTo("12:00:22")
+		w.has("begins 10:00:20")
+	}
+}
+
 // Repeated, late and unasked answers do no harm.
 func TestAnswersOutOfTurn(t *testing.T) {
 	s, now, _ := claimant(t)

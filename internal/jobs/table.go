@@ -28,10 +28,9 @@ func (s *Scheduler) prune() { s.ledger.Prune(s.now, s.cfg.Table) }
 // else's: that would change the bytes with every epoch.
 func (s *Scheduler) Bytes() []byte { return []byte(s.ledger.told().mustAppend()) }
 
-// Ahead names a job of which the ledger knows the future, by more than Tolerance,
-// and until when: this host's clock was set back, or is wrong, or was. The job
-// starts nothing before that time.
-func (s *Scheduler) Ahead() (job string, until time.Time, ok bool) { return s.ledger.ahead(s.now) }
+// Ahead are the jobs that start nothing before a time that is ahead of now by more than
+// Tolerance: this host's clock was set back, or is wrong, or was.
+func (s *Scheduler) Ahead(now time.Time) []Ahead { return s.ledger.ahead(now) }
 
 // Jobs is the table, in its order, for reading.
 func (s *Scheduler) Jobs() []Job { return s.cfg.Table }
