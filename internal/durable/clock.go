@@ -2,6 +2,7 @@ package durable
 
 import (
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -10,8 +11,9 @@ import (
 // while the machine is suspended, and which nobody can set.
 func BootTime() time.Duration {
 	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
-		panic("BUG: CLOCK_BOOTTIME: " + err.Error()) // there since Linux 2.6.39
+	// Raw, since it does not block: around a system call that might the runtime wakes a thread.
+	if _, _, errno := unix.RawSyscall(unix.SYS_CLOCK_GETTIME, unix.CLOCK_BOOTTIME, uintptr(unsafe.Pointer(&ts)), 0); errno != 0 {
+		panic("BUG: CLOCK_BOOTTIME: " + errno.Error()) // there since Linux 2.6.39
 	}
 	return time.Duration(ts.Nano())
 }

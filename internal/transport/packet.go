@@ -55,7 +55,12 @@ type datagrams struct {
 	// recv belongs to the goroutine in ReadFrame. It is used for every
 	// datagram: memberlist's own transport allocates 64 KiB for each one, so a
 	// flood of small ones costs it gigabytes.
-	recv [maxDatagram]byte
+	recv  [maxDatagram]byte
+	raw   syscall.RawConn
+	read  func(fd uintptr) bool // recvfrom, made into a func value once; its results:
+	size  int
+	from  netip.AddrPort
+	errno syscall.Errno
 
 	looks looks
 	out   sender
@@ -73,6 +78,7 @@ func newDatagrams(ctx context.Context, conn *net.UDPConn, log hclog.Logger, coun
 		closed: ctx.Done(),
 		gossip: make(chan *memberlist.Packet, gossipQueue),
 	}
+	d.raw, d.read = raw, d.recvfrom
 	d.out.raw = raw
 	d.out.write = d.out.sendto
 	d.out.ipv4 = conn.LocalAddr().(*net.UDPAddr).IP.To4() != nil
@@ -111,7 +117,7 @@ func (t *Transport) ReadFrame(b []byte) (int, netip.AddrPort, error) {
 func (d *datagrams) readFrame(b []byte) (int, netip.AddrPort, error) {
 	failures := 0
 	for {
-		n, from, err := d.conn.ReadFromUDPAddrPort(d.recv[:])
+		n, from, err := d.receive()
 		if err == nil {
 			d.looks.note(from.Addr().Unmap())
 		}
@@ -130,6 +136,27 @@ func (d *datagrams) readFrame(b []byte) (int, netip.AddrPort, error) {
 			d.handGossip(d.recv[:n], unmap(from))
 		}
 		failures = 0
+	}
+}
+
+// receive waits for the next datagram, in recv.
+func (d *datagrams) receive() (int, netip.AddrPort, error) {
+	if err := d.raw.Read(d.read); err != nil {
+		return 0, netip.AddrPort{}, err
+	}
+	if d.errno != 0 {
+		return 0, netip.AddrPort{}, d.errno
+	}
+	return d.size, d.from, nil
+}
+
+// recvfrom makes the system call, and says whether it is to be waited for no longer.
+func (d *datagrams) recvfrom(fd uintptr) bool {
+	for {
+		d.size, d.from, d.errno = recvfrom(fd, d.recv[:])
+		if d.errno != syscall.EINTR {
+			return d.errno != syscall.EAGAIN
+		}
 	}
 }
 
@@ -230,10 +257,8 @@ type sender struct {
 	// are the fields below, since a closure for each datagram would be garbage.
 	write func(fd uintptr) bool
 	b     []byte
-	to    syscall.Sockaddr
-	to4   syscall.SockaddrInet4
-	to6   syscall.SockaddrInet6
-	err   error
+	to    netip.AddrPort
+	errno syscall.Errno
 }
 
 func (s *sender) send(to netip.AddrPort, b []byte) error {
@@ -242,7 +267,7 @@ func (s *sender) send(to netip.AddrPort, b []byte) error {
 	if err := s.setTo(unmap(to)); err != nil {
 		return err
 	}
-	s.b, s.err = b, nil
+	s.b, s.errno = b, 0
 	err := s.raw.Write(s.write)
 	s.b = nil
 	switch {
@@ -250,14 +275,16 @@ func (s *sender) send(to netip.AddrPort, b []byte) error {
 		return net.ErrClosed
 	case err != nil:
 		return err
-	case errors.Is(s.err, syscall.EAGAIN), errors.Is(s.err, syscall.ENOBUFS):
+	case s.errno == syscall.EAGAIN, s.errno == syscall.ENOBUFS:
 		return errSendFull
+	case s.errno != 0:
+		return s.errno
 	}
-	return s.err
+	return nil
 }
 
-// setTo fills in the socket address: an IPv4 address goes to an IPv6 socket in
-// its mapped form.
+// setTo takes an address that the socket can reach: an IPv4 address goes to an IPv6
+// socket in its mapped form.
 func (s *sender) setTo(to netip.AddrPort) error {
 	addr := to.Addr()
 	switch {
@@ -265,13 +292,10 @@ func (s *sender) setTo(to netip.AddrPort) error {
 		return errors.New("no address")
 	case addr.Zone() != "":
 		return errLinkLocal
-	case !s.ipv4:
-		s.to6.Addr, s.to6.Port, s.to = addr.As16(), int(to.Port()), &s.to6
-	case addr.Is4():
-		s.to4.Addr, s.to4.Port, s.to = addr.As4(), int(to.Port()), &s.to4
-	default:
+	case s.ipv4 && !addr.Is4():
 		return errOtherProto
 	}
+	s.to = to
 	return nil
 }
 
@@ -279,8 +303,7 @@ func (s *sender) setTo(to netip.AddrPort) error {
 // the socket has room.
 func (s *sender) sendto(fd uintptr) bool {
 	for {
-		s.err = syscall.Sendto(int(fd), s.b, 0, s.to)
-		if s.err != syscall.EINTR {
+		if s.errno = sendto(fd, s.b, s.to, s.ipv4); s.errno != syscall.EINTR {
 			return true
 		}
 	}
