@@ -33,6 +33,7 @@ const (
 	reignsQuorum    = 3
 	reignsAvailable = 12
 	gapAllowed      = 2 * time.Second // of the profile lan, whose lease is 400 ms
+	tenMinutes      = 10 * time.Minute
 )
 
 // drawCuts cuts each pair of hosts with the chance of this graph, which is drawn first:
@@ -59,8 +60,9 @@ func (w *World) endWithLinksCut() {
 	if w.mode == Quorum {
 		most, isPromised = reignsQuorum, w.someReachesMajority()
 	}
-	s := w.watch(10*time.Second + 20*w.longestLease())
-	if s.reigns > most {
+	watched := 10*time.Second + 20*w.longestLease()
+	s := w.watch(watched)
+	if most *= int(1 + watched/tenMinutes); s.reigns > most { // leases of minutes are watched for hours
 		w.i26FewLeaderships(s.reigns)
 	}
 	if isPromised && s.gap > gapAllowed+6*w.longestLease()+w.base.Settle {
