@@ -69,7 +69,7 @@ func (a *agent) Examine(ctx context.Context) (control.Examination, error) {
 	group.Go(func() { out.TurnMS = a.timeTurns(ctx) })
 	group.Wait()
 	known, err := ask(ctx, a, a.settingsElsewhere)
-	out.Odd, out.OtherJobs, out.Waiting = known.Odd, known.OtherJobs, known.Waiting
+	out.Odd, out.OtherJobs, out.Waiting, out.Far = known.Odd, known.OtherJobs, known.Waiting, known.Far
 	if ctx.Err() != nil {
 		return control.Examination{}, errGone
 	}
@@ -85,6 +85,7 @@ func (a *agent) settingsElsewhere() (out control.Examination, _ error) {
 		out.Odd = append(out.Odd, control.Odd{Name: a.view.label(odd.ID), Differ: a.differences(odd)})
 	}
 	out.OtherJobs, out.Waiting = a.view.otherTables(), slices.Clone(a.waiting)
+	out.Far = a.far(a.seat.node.Status())
 	return out, nil
 }
 

@@ -268,6 +268,10 @@ type Status struct {
 	Suspect  time.Duration // T_s now
 	Held     time.Time     // end of the hold-down after a step-down; zero: none
 	Bars     Bars          // what keeps it from standing for election
+	// Far is the member that may lead or vote whose round trip is the longest of those
+	// beyond LongestRoundTrip; zero: none is. Trip is that round trip, L/2 at most.
+	Far  wire.ID
+	Trip time.Duration
 
 	// Quorum mode; zero values in available mode.
 	Roster  Roster
@@ -288,6 +292,7 @@ func (n *Node) Status() Status {
 	s := Status{State: n.state, Role: n.role(), Cause: n.cause, Since: n.since, Epoch: n.epoch, NeedAcks: n.needAcks(),
 		Isolated: n.contest.isolated, Suspect: n.suspectTimeout(), Held: n.timers[holdTimer], Bars: n.bars()}
 	n.describeQuorum(&s)
+	s.Far, s.Trip = n.farthest()
 	if n.leaderKnown {
 		s.Leader = n.epoch.Owner
 	}

@@ -1,6 +1,11 @@
 package election
 
-import "time"
+import (
+	"time"
+
+	"github.com/bully-agent/bully-agent/election/lease"
+	"github.com/bully-agent/bully-agent/wire"
+)
 
 // Bounds of the retransmission timeout (protocol 2.5). The floor is far below
 // RFC 6298's one second: a LAN answers within a millisecond, and a wrong
@@ -44,4 +49,23 @@ func (r *rtt) timeout() time.Duration {
 		return rtoUnknown
 	}
 	return min(max(r.smooth+max(time.Millisecond, 4*r.variance), rtoFloor), rtoCeiling)
+}
+
+// LongestRoundTrip is what the lease bears: what a claim asks for covers its own round
+// trip, that of the first heartbeat, and the stop budget. With a longer one a new leader's
+// lease ends before anybody has acknowledged a heartbeat.
+func (c Config) LongestRoundTrip() time.Duration {
+	c, _ = c.withDefaults()
+	return (lease.LeaderLength(c.Lease) - c.StopBudget) / 2
+}
+
+// farthest is whose round trip is the longest of those that the lease does not bear.
+func (n *Node) farthest() (id wire.ID, trip time.Duration) {
+	longest := n.cfg.LongestRoundTrip()
+	for _, p := range n.peers {
+		if p.rtt.known && p.rtt.smooth > longest && p.mayAcknowledge() && n.presumedAlive(p) {
+			id, longest, trip = p.ID, p.rtt.smooth, p.rtt.smooth
+		}
+	}
+	return id, trip
 }

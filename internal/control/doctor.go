@@ -39,6 +39,7 @@ type Examination struct {
 	KeyRemedy string    `json:"key_remedy"` // what mends that
 	OtherJobs []string  `json:"other_jobs"` // members with other jobs
 	Waiting   []Waiting `json:"waiting"`    // for a restart
+	Far       string    `json:"far"`        // which round trip the lease does not bear; empty: it bears all
 	Peers     []Sight   `json:"peers"`      // members that have not left, 16 at most
 }
 

@@ -59,6 +59,9 @@ func Judge(e control.Examination) []Line {
 	j.names(e.Peers)
 	j.reach()
 	j.mtu()
+	if j.Far != "" {
+		j.say(Warn, "round trip", "set profile = \"wan\" on all hosts, or mend the path", "%s: no leader may last", j.Far)
+	}
 	j.clock()
 	j.versions()
 	j.settings()
