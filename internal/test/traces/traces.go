@@ -106,9 +106,16 @@ func has(file, text string) bool {
 	return bytes.Contains(b, []byte(text))
 }
 
-// NoneLives fails the test for each process that lives, and ends it.
+// dying is what a process has that was sent KILL: it ends at its next turn of a processor,
+// and a busy machine lets it wait for that.
+const dying = 2 * time.Second
+
+// NoneLives fails the test for each process that lives on, and ends it.
 func (d Dir) NoneLives() {
 	d.t.Helper()
+	for end := time.Now().Add(dying); len(d.Living()) > 0 && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
 	for _, pid := range d.Living() {
 		text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
 		d.t.Errorf("process %d still runs: %q", pid, text)
