@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -159,6 +160,12 @@ func TestLeadersDiskBreaks(t *testing.T) {
 			l.eventually("the status says why", patience, func() error { return d.isKnown(true) })
 			l.agreeOn(next) // a disk that is full is noticed by who has to write: next may have led before, too
 			l.steady(next, 3*time.Second)
+			l.eventually("its lose hook has ended", patience, func() error { // traced, on a busy machine, all of it takes long
+				if l.journal.last(best, loseEnd).Node == "" {
+					return errors.New("it has not")
+				}
+				return nil
+			})
 			l.journal.order(on(best, becomeBegin), on(second, becomeBegin), on(best, loseBegin), on(best, loseEnd))
 			if leads := l.journal.becomes(); strings.Count(strings.Join(leads, " "), best.name) != 1 {
 				t.Errorf("%s led on a broken disk: %v", best, leads)
