@@ -112,7 +112,7 @@ func TestAllFrozen(t *testing.T) {
 // A keeper that alone was frozen finds the renewals that have come meanwhile, and does not
 // take its own silence for that of the agent.
 func TestKeeperFrozen(t *testing.T) {
-	const lease = 400 * time.Millisecond
+	const lease = 1500 * time.Millisecond // which the agent loses itself where it gets no processor for as long
 	r := newRig(t)
 	a := r.agent(agentOrder{Lease: lease}, r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note}))
 	a.says()
