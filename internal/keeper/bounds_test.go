@@ -58,7 +58,7 @@ func TestKeeperBoundsWhatAMessageBecomes(t *testing.T) {
 	if is := d.process(); is != was {
 		t.Errorf("process %d has done it, and %d is gone", is, was)
 	}
-	if peak := peakMB(t, was); peak > 80 {
+	if peak := peakMB(t, was); peak > 300 { // some 50, more with the race detector; one such message was 2.7 GB
 		t.Errorf("the keeper took %.0f MB", peak)
 	}
 }
