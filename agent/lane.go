@@ -126,7 +126,11 @@ func controlHook(r hooks.Result, owner string) *control.Hook {
 // end does, which goes on renewing the lease: in the little that is left of a lost
 // one, the hook and the end of what the holders run go side by side.
 func (s *seat) holdsUp(e election.StartHook) bool {
-	if e.Hook != election.Lose || !s.holders.dismiss(s.endsInOrder()) || !s.endsInOrder() {
+	if e.Hook != election.Lose {
+		return false
+	}
+	isPlanned := s.endsInOrder()
+	if isLent := s.holders.dismiss(isPlanned); !isLent || !isPlanned {
 		return false
 	}
 	s.log.Info("lose-leadership hook waits for what exec, hold and jobs run, and for what was told of the lease", "epoch", e.Epoch.Counter)
