@@ -1,7 +1,6 @@
 package mutants
 
 import (
-	"bytes"
 	"go/ast"
 	"go/importer"
 	"go/parser"
@@ -20,6 +19,7 @@ import (
 type checker struct {
 	fset    *token.FileSet
 	imports types.Importer
+	parsed  map[string]*ast.File // of the files as they are
 }
 
 // newChecker takes what the packages in these directories import from the build cache.
@@ -42,7 +42,7 @@ func newChecker(t *testing.T, dirs ...string) *checker {
 	}
 	fset := token.NewFileSet()
 	open := func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) }
-	return &checker{fset: fset, imports: importer.ForCompiler(fset, "gc", open)}
+	return &checker{fset: fset, imports: importer.ForCompiler(fset, "gc", open), parsed: map[string]*ast.File{}}
 }
 
 // check says why a package does not compile with the changed files in it.
@@ -56,13 +56,7 @@ func (c *checker) check(dir string, changed map[string][]byte) error {
 		if strings.HasSuffix(path, "_test.go") {
 			continue
 		}
-		text, isChanged := changed[dir+"/"+filepath.Base(path)]
-		if !isChanged {
-			if text, err = os.ReadFile(path); err != nil {
-				return err
-			}
-		}
-		f, err := parser.ParseFile(c.fset, path, bytes.NewReader(text), parser.SkipObjectResolution)
+		f, err := c.parse(path, changed[dir+"/"+filepath.Base(path)])
 		if err != nil {
 			return err
 		}
@@ -70,4 +64,17 @@ func (c *checker) check(dir string, changed map[string][]byte) error {
 	}
 	_, err = (&types.Config{Importer: c.imports}).Check(dir, c.fset, files, nil)
 	return err
+}
+
+// parse gives the file, from text where a mutant changed it.
+func (c *checker) parse(path string, text []byte) (*ast.File, error) {
+	if text != nil {
+		return parser.ParseFile(c.fset, path, text, parser.SkipObjectResolution)
+	}
+	if f := c.parsed[path]; f != nil {
+		return f, nil
+	}
+	f, err := parser.ParseFile(c.fset, path, nil, parser.SkipObjectResolution)
+	c.parsed[path] = f
+	return f, err
 }
