@@ -14,14 +14,18 @@ import (
 // half a minute at most (protocol 2.5); the rest is for slow machines.
 const patience = 45 * time.Second
 
-// start starts the agents of these hosts, or of all.
+// start starts the agents of these hosts, or of all. The best listens first: on a busy machine
+// another would have led before it may.
 func (l *lan) start(hosts ...*host) {
 	l.t.Helper()
 	if len(hosts) == 0 {
 		hosts = l.hosts
 	}
-	for _, h := range hosts {
+	for i, h := range slices.Backward(hosts) {
 		h.start()
+		if i == len(hosts)-1 && i > 0 {
+			l.eventually(h.name+" listens", patience, func() error { _, err := h.status(); return err })
+		}
 	}
 }
 
