@@ -406,6 +406,8 @@ func TestJobCommands(t *testing.T) {
 		expectRefusal(t, top.order("job-run", map[string]string{"job": "nothing"}), "unknown_job", `"nothing"`, "jobs list")
 		expectRefusal(t, top.order("job-pause", map[string]string{"job": "nothing"}), "unknown_job")
 		expectRefusal(t, top.order("job-run", nil), "usage")
+		expectRefusal(t, top.order("job-pause", map[string]string{"job": "tick", "from_now": "true"}), "usage")
+		expectRefusal(t, top.order("job-resume", map[string]string{"job": "tick", "from_now": "yes"}), "usage")
 		if err := top.order("job-run", map[string]string{"job": "rare"}); err != nil {
 			t.Error(err)
 		}
@@ -1089,7 +1091,7 @@ func TestWithdrawnJobRun(t *testing.T) {
 		gone, cancel := context.WithCancel(context.Background())
 		cancel()
 		h.agent.calls <- func() {
-			h.agent.seat.jobs.ask("job-run", "rare", &wish{ctx: gone, done: func(error) { t.Error("an answer for nobody") }})
+			h.agent.seat.jobs.ask("job-run", "rare", false, &wish{ctx: gone, done: func(error) { t.Error("an answer for nobody") }})
 		}
 		time.Sleep(time.Minute)
 		if starts := log.all(); len(starts) != 0 {
@@ -1120,6 +1122,41 @@ func TestTimeoutWhileTheClockIsSetBack(t *testing.T) {
 		time.Sleep(1500 * time.Millisecond)
 		if got := h.jobs.endings(); !slices.Equal(got, []string{"long timed-out"}) {
 			t.Errorf("after 6.5 s of 6: %q", got)
+		}
+		c.stopAll()
+	})
+}
+
+// A job that ran too often while the clock was ahead stands still until a person resumes it
+// from now, as status says.
+func TestJobsResumeFromNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1)
+		log := c.withJobs(10*time.Millisecond, someJob("tick", "@every 1s", nil))
+		h := c.hosts[0]
+		c.start(h)
+		c.agrees(h)
+		setClock := func(ahead time.Duration) {
+			h.agent.calls <- func() { h.agent.seat.jobs.wall = func() time.Time { return wallClock().Add(ahead) } }
+		}
+		setClock(2 * time.Hour)
+		time.Sleep(30 * time.Second)
+		setClock(0)
+		time.Sleep(time.Second)
+		before := len(log.all())
+		time.Sleep(5 * time.Second)
+		if after := len(log.all()); before < 16 || after != before {
+			t.Errorf("%d starts while the clock was ahead, %d after", before, after-before)
+		}
+		if !isNoted(h, "bully-agent jobs resume --from-now tick") {
+			t.Errorf("notes %q", h.agent.Status().Notes)
+		}
+		if err := h.order("job-resume", map[string]string{"job": "tick", "from_now": "true"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		if after := len(log.all()); after < before+4 || isNoted(h, "is settled until") {
+			t.Errorf("%d starts in 5 s since, notes %q", after-before, h.agent.Status().Notes)
 		}
 		c.stopAll()
 	})

@@ -95,11 +95,14 @@ func (a *agent) JobOutput(_ context.Context, run string) (string, error) {
 // jobCommand gives one of the commands about a job; it returns when that is done
 // or was refused.
 func (a *agent) jobCommand(ctx context.Context, name string, args map[string]string) error {
-	job := args["job"]
-	if job == "" || len(args) != 1 {
-		return badOrder(`%s takes one argument, "job": the name of a job`, name)
+	job, fromNow, want := args["job"], false, 1
+	if name == "job-resume" && args["from_now"] == "true" {
+		fromNow, want = true, 2
 	}
-	return refusedJob(a.obey(ctx, func(done func(error)) { a.seat.jobs.ask(name, job, &wish{ctx: ctx, done: done}) }))
+	if job == "" || len(args) != want {
+		return badOrder(`%s takes one argument, "job": the name of a job; job-resume may have "from_now": "true", too`, name)
+	}
+	return refusedJob(a.obey(ctx, func(done func(error)) { a.seat.jobs.ask(name, job, fromNow, &wish{ctx: ctx, done: done}) }))
 }
 
 // refusedJob turns the scheduler's reason into what the operator is told.

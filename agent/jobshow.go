@@ -27,7 +27,7 @@ func (j *jobDesk) notes() []string {
 	}
 	for _, a := range j.scheduler.Ahead(j.wall()) {
 		notes = append(notes, fmt.Sprintf("job %s is settled until %v: the clock of this host was set back, or that of a "+
-			"leader was wrong. It starts nothing before; give it another name on all hosts, which begins anew, and reload",
+			"leader was wrong. It starts nothing before; once the clocks are right: bully-agent jobs resume --from-now %[1]s",
 			a.Job, a.Until.Local().Format(time.RFC3339)))
 	}
 	if note := j.apart.note(j.around.now(), j.around.nameOf); note != "" {

@@ -39,7 +39,7 @@ func (j *jobDesk) withdrawn() (token uint64, ok bool) {
 }
 
 // ask passes a wish on.
-func (j *jobDesk) ask(name, job string, w *wish) {
+func (j *jobDesk) ask(name, job string, fromNow bool, w *wish) {
 	if leads, _ := j.around.leads(); name == "job-run" && !leads {
 		w.done(&control.APIError{Status: http.StatusConflict, Code: "not_leader", Message: election.ErrNotLeader.Error(),
 			Hint: j.around.whereToAsk()})
@@ -55,6 +55,6 @@ func (j *jobDesk) ask(name, job string, w *wish) {
 	if name == "job-run" {
 		j.note(jobs.Ask{Job: job, Token: j.tokens})
 	} else {
-		j.note(jobs.SetPaused{Job: job, Paused: name == "job-pause", Token: j.tokens})
+		j.note(jobs.SetPaused{Job: job, Paused: name == "job-pause", FromNow: fromNow, Token: j.tokens})
 	}
 }

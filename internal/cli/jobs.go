@@ -39,43 +39,56 @@ var jobsCommand = command{
 			action:  jobHistory,
 		},
 		runJobCommand,
-		jobOrder("pause", "keep a job's slots from starting, on all hosts",
-			`On whatever host; the others hear of it within a second, those that cannot be reached when they can. What runs
-			goes on. It lasts until jobs resume, over restarts.`,
-			"paused", (*control.Client).PauseJob),
-		jobOrder("resume", "let a paused job's slots start again",
-			`On whatever host. Slots that passed during the pause are not made up for.`,
-			"resumed", (*control.Client).ResumeJob),
+		{
+			name: "pause", usage: "keep a job's slots from starting, on all hosts",
+			args: "NAME", maxArgs: 1, offer: jobNames,
+			about: `On whatever host; the others hear of it within a second, those that cannot be reached when they can. What runs
+				goes on. It lasts until jobs resume, over restarts.`,
+			examples: []string{program + " jobs pause backup"},
+			options:  []option{jsonOption, socketOption},
+			action:   func(c *call) error { return orderJob(c, "paused", (*control.Client).PauseJob) },
+		},
+		{
+			name: "resume", usage: "let a paused job's slots start again",
+			args: "NAME", maxArgs: 1, offer: jobNames,
+			about: `On whatever host. Slots that passed during the pause are not made up for. With --from-now each host forgets the
+				runs of the job that are ahead of its own clock, so first set the clocks right: what ran then runs again at its time.`,
+			examples: []string{program + " jobs resume backup", program + " jobs resume --from-now backup"},
+			options:  []option{fromNowOption, jsonOption, socketOption},
+			action:   resumeJob,
+		},
 	},
 }
 
 var (
 	countOption = option{name: "count", value: "N", fallback: "1",
 		usage: "so many slots of each job, 1 to " + strconv.Itoa(control.MaxNextSlots)}
+	fromNowOption = option{name: "from-now",
+		usage: "also a job that ran while clocks were ahead, and that status calls settled until then"}
 	outputOption = option{name: "output",
 		usage: "print what the last of these runs that ran on this host printed, and nothing else"}
 )
 
-// jobOrder is a command about one job. done is what has become of it.
-func jobOrder(name, usage, about, done string, give func(*control.Client, context.Context, string) error) command {
-	return command{
-		name: name, usage: usage, about: about, args: "NAME", maxArgs: 1, offer: jobNames,
-		examples: []string{program + " jobs " + name + " backup"},
-		options:  []option{jsonOption, socketOption},
-		action: func(c *call) error {
-			job := c.Args().First()
-			if job == "" {
-				return noJobName()
-			}
-			if err := give(c.client(), c.Context.Context, job); err != nil {
-				return err
-			}
-			if c.Bool("json") {
-				return c.printJSON(map[string]bool{"done": true})
-			}
-			return c.print("job " + job + " " + done + "\n")
-		},
+func resumeJob(c *call) error {
+	if c.Bool("from-now") {
+		return orderJob(c, "resumed from now", (*control.Client).ResumeJobFromNow)
 	}
+	return orderJob(c, "resumed", (*control.Client).ResumeJob)
+}
+
+// orderJob gives an order about one job. done is what has become of it.
+func orderJob(c *call, done string, give func(*control.Client, context.Context, string) error) error {
+	job := c.Args().First()
+	if job == "" {
+		return noJobName()
+	}
+	if err := give(c.client(), c.Context.Context, job); err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		return c.printJSON(map[string]bool{"done": true})
+	}
+	return c.print("job " + job + " " + done + "\n")
 }
 
 func noJobName() error {

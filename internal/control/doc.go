@@ -17,7 +17,7 @@
 //	GET  /v1/jobs/output?run=         {"run":…,"output":…}: the end of what it printed on this host
 //	POST /v1/job-run                  204; {"job":"NAME"}: as are the next two; when the command has started
 //	POST /v1/job-pause                204; on whatever host
-//	POST /v1/job-resume               204; on whatever host
+//	POST /v1/job-resume               204; on whatever host; with "from_now":"true" also a job that ran ahead of the present
 //	POST /v1/reload                   204
 //	POST /v1/step-down                204; {"for":"30s"}: does not stand again for so long
 //	POST /v1/stand                    204; ends that time

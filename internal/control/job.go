@@ -191,3 +191,9 @@ func (c *Client) PauseJob(ctx context.Context, job string) error {
 func (c *Client) ResumeJob(ctx context.Context, job string) error {
 	return c.Command(ctx, "job-resume", map[string]string{"job": job})
 }
+
+// ResumeJobFromNow lets a job's slots start from now on, also if what ran while clocks
+// were ahead keeps them from it: such a slot starts again at its time.
+func (c *Client) ResumeJobFromNow(ctx context.Context, job string) error {
+	return c.Command(ctx, "job-resume", map[string]string{"job": job, "from_now": "true"})
+}

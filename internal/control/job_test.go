@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -89,15 +90,16 @@ func TestJobsAreAskedFor(t *testing.T) {
 func TestJobCommandsNameTheirJob(t *testing.T) {
 	var said []string
 	b := &fakeAgent{command: func(_ context.Context, name string, args map[string]string) error {
-		said = append(said, name+" "+args["job"])
+		said = append(said, strings.TrimSpace(name+" "+args["job"]+" "+args["from_now"]))
 		return nil
 	}}
 	client := Dial(serveAgent(t, b, nil).path)
 	ctx := t.Context()
-	if err := errors.Join(client.RunJob(ctx, "a"), client.PauseJob(ctx, "b"), client.ResumeJob(ctx, "c")); err != nil {
+	if err := errors.Join(client.RunJob(ctx, "a"), client.PauseJob(ctx, "b"), client.ResumeJob(ctx, "c"),
+		client.ResumeJobFromNow(ctx, "d")); err != nil {
 		t.Error(err)
 	}
-	if want := []string{"job-run a", "job-pause b", "job-resume c"}; !reflect.DeepEqual(said, want) {
+	if want := []string{"job-run a", "job-pause b", "job-resume c", "job-resume d true"}; !reflect.DeepEqual(said, want) {
 		t.Errorf("commands %q, want %q", said, want)
 	}
 }

@@ -123,13 +123,22 @@ func (s *Scheduler) onSetPaused(e SetPaused) {
 	case s.diskFailed:
 		s.reply(e.Token, Run{}, ErrDisk)
 	default:
-		if s.ledger.Pause(e.Job, e.Paused, s.now) {
+		if s.setPaused(e) {
 			s.prune()
 			s.tellAll(e.Job)
 		}
 		s.mustSave = true
 		s.reply(e.Token, Run{}, nil)
 	}
+}
+
+// setPaused reports whether that changed anything.
+func (s *Scheduler) setPaused(e SetPaused) bool {
+	if !e.FromNow {
+		return s.ledger.Pause(e.Job, e.Paused, s.now)
+	}
+	s.ledger.ResumeFromNow(e.Job, s.now)
+	return true
 }
 
 func (s *Scheduler) reply(token uint64, r Run, err error) {

@@ -78,7 +78,8 @@
 // more than Tolerance is not taken, and the rest is. A host whose own clock was ahead
 // takes the floors of that time back to the present (Ledger.takeBack): records tell
 // which slots of the future have run. Where some of them may have been pruned, the floor
-// stays, and the job starts nothing before that time (Scheduler.Ahead).
+// stays, and the job starts nothing before that time (Scheduler.Ahead), or before a person
+// resumes it from now: each host that hears so forgets what is ahead of its own clock.
 //
 // Timeouts are not on the wall clock, nor is how long a new leader settles: a clock
 // that is set takes nothing from what runs, claims or waits, nor gives it anything.
@@ -150,7 +151,9 @@
 // J3 and J4, not J1. So does a host that stops as a whole and goes on later: its
 // command was counted as lost meanwhile.
 //
-// The promise ends where voters forget: a disk that lies about a sync, or is
+// The promise ends where a person resumes a job from now: what started while clocks were
+// ahead may start again at its time; and what started lately, if the host's clock is behind.
+// It ends where voters forget, too: a disk that lies about a sync, or is
 // restored from a copy, under the same id. A disk that is lost is no such case:
 // its host comes back with another id and is no voter before somebody makes it
 // one. Rosters further apart than neighbours need not have a voter in common: a

@@ -22,7 +22,7 @@ import (
 //	     1  length of name, then the name
 //	     floor
 //	     8  schedule        big endian
-//	     switch             its version; if not 0: 1 byte paused, at
+//	     switch             its version; if not 0: 1 byte, 0 resumed, 1 paused, 2 resumed from now; at
 //	     runs               their number, then of each, sorted by key:
 //	       slot             less that of the run before
 //	       1  bits          0–3 phase, 4 manual
@@ -104,7 +104,7 @@ func (e *Entry) append(b []byte, owners []wire.ID) []byte {
 	b = binary.BigEndian.AppendUint64(b, e.Schedule)
 	b = binary.AppendUvarint(b, uint64(e.Switch.Version))
 	if e.Switch.Version > 0 {
-		b = append(b, bit(e.Switch.Paused))
+		b = append(b, bit(e.Switch.Paused)|bit(e.Switch.FromNow)<<1)
 		b = binary.AppendUvarint(b, uint64(e.Switch.At))
 	}
 	b = binary.AppendUvarint(b, uint64(len(e.Runs)))
@@ -275,7 +275,8 @@ func (in *reader) entry() Entry {
 	e.Floor = Slot(in.number(uint64(maxSlot)))
 	e.Schedule = binary.BigEndian.Uint64(in.bytes(8))
 	if e.Switch.Version = uint32(in.number(math.MaxUint32)); e.Switch.Version > 0 {
-		e.Switch.Paused = in.byte() == 1
+		state := in.byte()
+		e.Switch.Paused, e.Switch.FromNow = state == 1, state == 2
 		e.Switch.At = Millis(in.number(uint64(maxSlot) * 1000))
 	}
 	var last Slot

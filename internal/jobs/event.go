@@ -75,9 +75,10 @@ type Ask struct {
 // SetPaused is a person's wish that a job's slots do not start, or start again.
 // Exactly one Reply with its Token follows.
 type SetPaused struct {
-	Job    string
-	Paused bool
-	Token  uint64
+	Job     string
+	Paused  bool
+	FromNow bool // start again, whatever is known of the future (Ledger.ResumeFromNow)
+	Token   uint64
 }
 
 // Unask says that whoever gave the Ask with this Token waits no more. Unless it
@@ -159,7 +160,12 @@ func (e StartFailed) String() string { return fmt.Sprintf("start failed job=%s r
 func (e Ask) String() string { return "ask job=" + e.Job }
 
 // String gives one line.
-func (e SetPaused) String() string { return fmt.Sprintf("set paused=%t job=%s", e.Paused, e.Job) }
+func (e SetPaused) String() string {
+	if e.FromNow {
+		return "resume from now job=" + e.Job
+	}
+	return fmt.Sprintf("set paused=%t job=%s", e.Paused, e.Job)
+}
 
 // String gives one line.
 func (e TableChanged) String() string { return fmt.Sprintf("table changed jobs=%d", len(e.Jobs)) }

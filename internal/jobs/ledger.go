@@ -67,11 +67,17 @@ type Entry struct {
 type Switch struct {
 	Version uint32 // how often it was set, as far as known; zero: never
 	Paused  bool
+	FromNow bool // resumed, and what is of a time ahead of the clock is forgotten; never with Paused
 	At      Millis
 }
 
 func (s Switch) compare(other Switch) int {
-	return cmp.Or(cmp.Compare(s.At, other.At), compareBool(s.Paused, other.Paused), cmp.Compare(s.Version, other.Version))
+	return cmp.Or(cmp.Compare(s.At, other.At), compareBool(s.Paused, other.Paused), compareBool(s.FromNow, other.FromNow),
+		cmp.Compare(s.Version, other.Version))
+}
+
+func (s Switch) next(now time.Time) Switch {
+	return Switch{Version: min(s.Version, math.MaxUint32-1) + 1, At: max(MillisOf(now), s.At+1)}
 }
 
 // floor is Floor, or when the job was resumed: slots of a pause are not missed.
@@ -225,10 +231,50 @@ func (l *Ledger) Pause(job string, paused bool, now time.Time) bool {
 	if e.Switch.Paused == paused {
 		return false
 	}
-	e.Switch = Switch{Version: min(e.Switch.Version, math.MaxUint32-1) + 1, Paused: paused, At: max(MillisOf(now), e.Switch.At+1)}
+	e.Switch = e.Switch.next(now)
+	e.Switch.Paused = paused
 	l.edits++
 	return true
 }
+
+// ResumeFromNow lets a job's slots start from now on, also where the ledger knows a
+// future that keeps them from it: the clocks were ahead, and so many runs were made
+// that takeBack leaves the floor. A slot that started meanwhile starts again.
+func (l *Ledger) ResumeFromNow(job string, now time.Time) {
+	e := l.entry(job)
+	e.reopen(now)
+	e.Switch = e.Switch.next(now)
+	e.Switch.FromNow = true
+	l.edits++
+}
+
+// reopen forgets the future of the jobs that another ledger says are resumed from now,
+// where that is news. A switch of the future is no later word. Merge follows.
+func (l *Ledger) reopen(other *Ledger, now time.Time) {
+	for _, theirs := range other.entries {
+		e := l.entry(theirs.Job)
+		if theirs.Switch.FromNow && (theirs.Switch.compare(e.Switch) > 0 || e.Switch.isAhead(now)) {
+			e.reopen(now)
+			l.edits++
+		}
+	}
+}
+
+// reopen forgets what is ahead of the clock by more than Tolerance. By this host's clock,
+// not by the word's: what was witnessed since stays (J1). Open runs stay, since they block.
+func (e *Entry) reopen(now time.Time) {
+	limit := latest(now)
+	e.Runs = slices.DeleteFunc(e.Runs, func(r Run) bool { return r.Slot > limit && !r.Open() })
+	if e.Floor > limit {
+		e.Floor = SlotOf(now)
+	}
+	if e.Switch.isAhead(now) {
+		e.Switch = Switch{}
+	}
+}
+
+// isAhead reports whether this is the word of a clock that was ahead.
+func (s Switch) isAhead(now time.Time) bool { return SlotOf(s.At.Time()) > latest(now) }
 
 // Claim is a leader's wish to run a slot, as it asks the others to witness it.
 type Claim struct {
@@ -364,7 +410,7 @@ func (l *Ledger) past(now time.Time) (past *Ledger, cut bool) {
 		if e.Floor > limit {
 			e.Floor, e.Schedule, cut = 0, 0, true
 		}
-		if SlotOf(e.Switch.At.Time()) > limit {
+		if e.Switch.isAhead(now) {
 			e.Switch, cut = Switch{}, true
 		}
 		known := slices.DeleteFunc(slices.Clone(e.Runs), func(r Run) bool { return r.newest() > limit })

@@ -55,6 +55,9 @@ func drawLedger(t *rapid.T) *Ledger {
 	for range rapid.IntRange(0, 3).Draw(t, "switches") {
 		l.Pause(drawJob(t), rapid.Bool().Draw(t, "paused"), time.Unix(rapid.Int64Range(1000, 1005).Draw(t, "at"), 0))
 	}
+	for range rapid.IntRange(0, 2).Draw(t, "from now") {
+		l.ResumeFromNow(drawJob(t), time.Unix(rapid.Int64Range(1000, 1005).Draw(t, "at"), 0))
+	}
 	return &l
 }
 
@@ -390,6 +393,86 @@ func TestAFloorOfAWrongClockIsTakenBack(t *testing.T) {
 	}
 }
 
+// A job that is resumed from now loses what is of the future, and nothing else: not what
+// clocks within Tolerance say, nor what still runs. One that is not ahead loses nothing.
+func TestResumeFromNow(t *testing.T) {
+	now := clock("12:00")
+	near, far := latest(now), latest(now)+1
+	ended := func(slot Slot) Run {
+		r := Run{Key: Key{Slot: slot, Owner: there, Epoch: 5}, Phase: Claimed, Claimed: MillisOf(slot.Time()), Timeout: 60}
+		return r.Refused(slot.Time())
+	}
+	open := ended(far + 1)
+	open.Phase, open.Outcome, open.Ended = Claimed, 0, 0
+	var l Ledger
+	l.Pause("a", true, far.Time())
+	l.Put("a", ended(near))
+	l.Put("a", ended(far))
+	l.Put("a", open)
+	l.raise("a", far, 1)
+	l.Put("b", ended(near))
+	l.raise("b", near, 1)
+	l.ResumeFromNow("a", now)
+	l.ResumeFromNow("b", now)
+	e, _ := l.Entry("a")
+	if e.Floor != SlotOf(now) || e.Schedule != 1 || !slices.Equal(e.Runs, []Run{ended(near), open}) {
+		t.Errorf("floor %v of schedule %d, runs %v", e.Floor, e.Schedule, e.Runs)
+	}
+	if want := (Switch{Version: 1, FromNow: true, At: MillisOf(now)}); e.Switch != want {
+		t.Errorf("switch %+v, want %+v", e.Switch, want)
+	}
+	if b, _ := l.Entry("b"); b.Floor != near || len(b.Runs) != 1 {
+		t.Errorf("floor %v, runs %v", b.Floor, b.Runs)
+	}
+}
+
+// A word of others that a job is resumed from now counts once, and not after a later word.
+func TestAnEarlierResumeFromNowChangesNothing(t *testing.T) {
+	now := clock("12:00")
+	var theirs, l Ledger
+	theirs.ResumeFromNow("a", now)
+	l.Merge(&theirs)
+	l.raise("a", latest(now)+1, 1)
+	l.reopen(&theirs, now)
+	if e, _ := l.Entry("a"); e.Floor != latest(now)+1 {
+		t.Errorf("a word that is known lowers the floor to %v", e.Floor)
+	}
+	l.Pause("a", true, now.Add(time.Second))
+	l.reopen(&theirs, now)
+	if e, _ := l.Entry("a"); e.Floor != latest(now)+1 || !e.Switch.Paused {
+		t.Errorf("an earlier word counts: %+v", e)
+	}
+}
+
+// The byte of a switch, as hosts send it: 0 resumed, 1 paused, 2 resumed from now. An
+// agent that knows the first two alone takes the third for resumed.
+func TestBytesOfASwitch(t *testing.T) {
+	for state, want := range map[string]Switch{
+		"00": {Version: 3, At: 1000},
+		"01": {Version: 3, Paused: true, At: 1000},
+		"02": {Version: 3, FromNow: true, At: 1000},
+		"03": {Version: 3, At: 1000},
+	} {
+		body, err := hex.DecodeString("01" + "00" + "00" + "00" + "01" + // version, fence, forgot, no owners, a job
+			"0161" + "05" + "0000000000000007" + // its name "a", floor 5, schedule 7
+			"03" + state + "e807" + "00") // the switch: version 3, state, at 1,000 ms; no runs
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := binary.BigEndian.AppendUint32(body, crc32.Checksum(body, castagnoli))
+		l, err := Parse(b)
+		if err != nil {
+			t.Fatalf("%s: %v", state, err)
+		}
+		if e, _ := l.Entry("a"); e.Switch != want {
+			t.Errorf("%s: %+v, want %+v", state, e.Switch, want)
+		}
+		if again := l.mustAppend(); state != "03" && again != string(b) {
+			t.Errorf("%s: written as %x, want %x", state, again, b)
+		}
+	}
+}
+
 func TestLedgerSurvivesItsEncoding(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := drawLedger(t)
@@ -426,7 +509,7 @@ func fullest() *Ledger {
 	var l Ledger
 	for i := range MaxJobs {
 		name := fmt.Sprintf("%03d", i) + strings.Repeat("x", MaxName-3)
-		e := Entry{Job: name, Floor: maxSlot, Schedule: 1<<64 - 1, Switch: Switch{1<<32 - 1, true, Millis(maxSlot) * 1000}}
+		e := Entry{Job: name, Floor: maxSlot, Schedule: 1<<64 - 1, Switch: Switch{Version: 1<<32 - 1, Paused: true, At: Millis(maxSlot) * 1000}}
 		for j := range MaxRuns {
 			r := Run{
 				Key: Key{Slot: maxSlot - 1<<31 + Slot(j)<<25, Epoch: 1<<62 - 1, Owner: wire.ID{byte(i), byte(j)}}, Phase: Ended, Outcome: Vanished, Attempt: MaxRetries + 1, Exit: 255,

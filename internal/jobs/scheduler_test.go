@@ -795,6 +795,50 @@ func TestClocksThatWereAllAhead(t *testing.T) {
 	}
 }
 
+// Where more ran while all clocks were ahead than is remembered, a job stands still until a
+// person resumes it from now: on all hosts, also on one that hears of it later.
+func TestResumedFromNow(t *testing.T) {
+	for _, isQuorum := range []bool{true, false} {
+		w := ready(t, 3, isQuorum, everyTen(t, nil)...)
+		w.runTo("12:03:01.5")
+		for n := range 3 {
+			w.setClock(n+1, -2*time.Hour)
+		}
+		w.trace.Reset()
+		w.runTo("12:03:31")
+		w.hasNot("begins")
+		w.cutOff(3, true)
+		w.step(w.host(2), SetPaused{Job: "a", FromNow: true, Token: 1})
+		w.has("n2 reply 1: ok")
+		w.runTo("12:03:41")
+		w.has("begins 10:03:40")
+		w.cutOff(3, false)
+		w.gossip(w.host(3), w.host(1))
+		for _, h := range w.hosts {
+			if ahead := h.s.Ahead(w.clockOf(h)); ahead != nil {
+				t.Errorf("n%d: %v", h.number, ahead)
+			}
+		}
+	}
+}
+
+// What runs as a job is resumed from now goes on, and blocks the next slot.
+func TestResumedFromNowDuringARun(t *testing.T) {
+	w := ready(t, 3, true, everyTen(t, func(j *Job) { j.Timeout = time.Minute })...)
+	w.runTo("12:03:09")
+	w.lasts = 15 * time.Second
+	w.runTo("12:03:11")
+	for n := range 3 {
+		w.setClock(n+1, -2*time.Hour)
+	}
+	w.step(w.host(2), SetPaused{Job: "a", FromNow: true, Token: 1})
+	w.trace.Reset()
+	w.runTo("12:03:24")
+	w.hasNot("begins")
+	w.runTo("12:03:26")
+	w.has("begins 10:03:20")
+}
+
 // Repeated, late and unasked answers do no harm.
 func TestAnswersOutOfTurn(t *testing.T) {
 	s, now, _ := claimant(t)

@@ -96,7 +96,9 @@ func (s *Scheduler) takeIn(from wire.ID, who trusted, b []byte) bool {
 		s.learnTime(from, theirs.entries[i].activity())
 	}
 	was := s.ledger.edits
-	s.ledger.Merge(s.credible(from, who, theirs))
+	told := s.credible(from, who, theirs)
+	s.ledger.reopen(told, s.now)
+	s.ledger.Merge(told)
 	s.prune()
 	s.strays = s.strays || s.ledger.edits != was
 	return true
