@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"sync/atomic"
 	"time"
@@ -176,13 +178,23 @@ func (r *reloader) reload() (agent.Reloaded, error) {
 			"write it whole, under another name, and rename it; or restart the agent to run without", r.src.Path)
 	}
 	r.hadFile.Store(next.IsFromFile())
-	if err != nil { // what only root may read needs a restart, and nothing else does
-		keys := reloaded(r.started, next, r.ring)
-		keys.Waiting = append(keys.Waiting, control.Waiting{Setting: "network.key", Now: fmt.Sprint(r.ring), Then: "not known: " + err.Error()})
-		return keys, nil
+	if err == nil {
+		r.ring = ring
 	}
-	r.ring = ring
-	return reloaded(r.started, next, ring), nil
+	got := reloaded(r.started, next, r.ring)
+	got.Waiting = append(got.Waiting, unread(r.src.Path, defaultConfigFile)...)
+	if err != nil { // what only root may read needs a restart, and nothing else does
+		got.Waiting = append(got.Waiting, control.Waiting{Setting: "network.key", Now: fmt.Sprint(r.ring), Then: "not known: " + err.Error()})
+	}
+	return got, nil
+}
+
+// unread names the file at later if the agent was started without one: agent and keeper fix the path at their start.
+func unread(path, later string) []control.Waiting {
+	if _, err := os.Stat(later); path != "" || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return []control.Waiting{{Setting: "config", Then: later}}
 }
 
 // hasGivenUp: this process reads as the agent's user, no longer as who started it.

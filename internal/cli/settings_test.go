@@ -3,6 +3,8 @@ package cli
 import (
 	"maps"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
@@ -157,6 +159,23 @@ func TestReloadTakesWhatItCanAndNamesTheRest(t *testing.T) {
 	want := []control.Waiting{{Setting: "cluster", Now: "default", Then: "other"}, {Setting: "election.lease", Now: "400ms", Then: "500ms"}}
 	if !slices.Equal(got.Waiting, want) {
 		t.Errorf("needs a restart: %q, expected %q", got.Waiting, want)
+	}
+}
+
+// Who starts without a file and writes one later is told that a reload does not read it.
+func TestReloadNamesAFileThatCameLater(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "agent.toml")
+	if got := unread("", path); len(got) > 0 {
+		t.Errorf("no file is there: %q", got)
+	}
+	if err := os.WriteFile(path, []byte("cluster = \"home-lab\"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if want := []control.Waiting{{Setting: "config", Then: path}}; !slices.Equal(unread("", path), want) {
+		t.Errorf("waits for a restart: %q, expected %q", unread("", path), want)
+	}
+	if got := unread("/etc/other.toml", path); len(got) > 0 {
+		t.Errorf("another file was named: %q", got)
 	}
 }
 
