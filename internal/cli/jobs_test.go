@@ -48,7 +48,7 @@ func TestTimesAreThisHostsWithTheirOffset(t *testing.T) {
 	run := control.JobRun{Job: "backup", Slot: at, Started: at, Ended: at, Phase: "ended", Outcome: "succeeded"}
 	for what, text := range map[string]string{
 		"events":            eventText(control.Event{Time: at}),
-		"history":           historyText([]control.Leadership{{From: at, To: at}}, at),
+		"history":           historyText("alpha", []control.Leadership{{From: at, To: at}}, at),
 		"slots of the past": runsText([]control.JobRun{run}),
 		"until":             untilText(at, at.Add(-24*time.Hour)),
 	} {

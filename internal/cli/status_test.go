@@ -105,11 +105,12 @@ c      10.0.0.3:7950   5         voter     -       never       fedcba98  alive
 func TestHistoryAndEventText(t *testing.T) {
 	abroad(t)
 	from := time.Date(2026, 11, 21, 12, 0, 0, 0, time.Local)
-	got := historyText([]control.Leadership{
+	got := historyText("beta", []control.Leadership{
 		{Epoch: control.Epoch{Counter: 1}, Leader: control.Node{Name: "alpha"}, From: from, To: from.Add(90 * time.Second), Began: "boot", Ended: "handed-over"},
 		{Epoch: control.Epoch{Counter: 2}, Leader: control.Node{Name: "beta"}, From: from.Add(90 * time.Second), Began: "handed-over"},
 	}, from.Add(91*time.Second))
-	const want = `EPOCH  LEADER  FROM                           TO                             LASTED  BEGAN        ENDED
+	const want = `as beta saw it
+EPOCH  LEADER  FROM                           TO                             LASTED  BEGAN        ENDED
 1      alpha   2026-11-21 12:00:00.000 +0200  2026-11-21 12:01:30.000 +0200  1m30s   boot         handed-over
 2      beta    2026-11-21 12:01:30.000 +0200  still leads                    1s      handed-over  -
 `

@@ -64,7 +64,7 @@ func TestCase46_47_HostileNamesAreShownSafely(t *testing.T) {
 		shown := map[string]string{
 			"members": c.membersText([]control.Member{filled[control.Member](name)}),
 			"status":  c.statusText(filled[control.Status](name), now),
-			"history": historyText([]control.Leadership{filled[control.Leadership](name)}, now),
+			"history": historyText(name, []control.Leadership{filled[control.Leadership](name)}, now),
 			"events":  eventText(filled[control.Event](name)),
 			"hooks":   c.hooksText([]control.HookSetting{filled[control.HookSetting](name)}, now),
 			"runs":    c.runsText([]control.HookRun{filled[control.HookRun](name)}),
