@@ -147,7 +147,11 @@ func (c *call) writeImported(dir string, names []string, files map[string]string
 	var b strings.Builder
 	for _, name := range names {
 		path := filepath.Join(dir, name)
-		fmt.Fprintf(&b, "%s written: check it with %s config check %s\n", path, program, path)
+		of := ""
+		if len(names) > 1 {
+			of = " -i " + strings.TrimSuffix(name, ".toml")
+		}
+		fmt.Fprintf(&b, "%s written: check it with %s%s config check %s\n", path, program, of, path)
 	}
 	return c.print(b.String())
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -46,6 +47,20 @@ func TestKeyIsTheServicesUsers(t *testing.T) {
 		if o, is := serviceOwner(c.unit, c.path); o.name != c.want || is != (c.want != "") {
 			t.Errorf("the owner of %s is %q, want %q", c.path, o.name, c.want)
 		}
+	}
+}
+
+// The file of an instance is checked as that one's: with the agent that has no name it shares no state directory.
+func TestImportSaysHowToCheckAnInstance(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "keepalived.conf")
+	const one = "vrrp_instance %s {\n interface eth0\n virtual_router_id %d\n virtual_ipaddress {\n 10.0.0.%d\n }\n}\n"
+	if err := os.WriteFile(file, fmt.Appendf(nil, one+one, "web", 51, 51, "db", 52, 52), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := commandLine("import", "keepalived", "--out", dir, file)
+	if want := "web.toml written: check it with bully-agent -i web config check " + dir + "/web.toml\n"; code != 0 || !strings.Contains(out, want) {
+		t.Errorf("exit code %d, expected %q in\n%s%s", code, want, out, errs)
 	}
 }
 
