@@ -97,10 +97,10 @@ func checkOptions(t *testing.T, example string) {
 }
 
 func TestNearest(t *testing.T) {
-	words := []string{"status", "is-leader", "leader", "members"}
+	words := []string{"status", "is-leader", "leader", "members", "top"}
 	for word, want := range map[string]string{
 		"stauts": "status", "STATUS": "status", "sta": "status", "isleader": "is-leader", "leder": "leader",
-		"pizza": "", "x": "", "": "", strings.Repeat("status", 20): "",
+		"pizza": "", "foo": "", "x": "", "": "", strings.Repeat("status", 20): "",
 	} {
 		if got := nearest(word, words); got != want {
 			t.Errorf("nearest to %q is %q, expected %q", word, got, want)

@@ -62,7 +62,8 @@ func testHook(c *call) error {
 	}
 	commands := hooksConfig(cfg)
 	if commands.Commands[event].IsZero() {
-		return &failure{code: exitNo, err: fmt.Errorf("no %s hook is configured", event), hint: "see " + program + " run --help for the settings"}
+		return &failure{code: exitNo, err: fmt.Errorf("no %s hook is configured", event),
+			hint: fmt.Sprintf("give it as %s run was given it: --config, or --on-%s COMMAND", program, event)}
 	}
 	ctx, stop := signal.NotifyContext(c.Context.Context, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()

@@ -14,8 +14,8 @@ func nearest(word string, candidates []string) string {
 		return ""
 	}
 	word = strings.ToLower(word)
-	// Two letters that changed places count as two.
-	best, least := "", max(2, len(word)/3)+1
+	// Two letters that changed places count as two. Of three letters one is left to be recognised by, or more.
+	best, least := "", min(max(2, len(word)/3), len(word)/2)+1
 	for _, c := range candidates {
 		if strings.HasPrefix(c, word) {
 			return c
