@@ -199,8 +199,9 @@ func (h unit) reloads(t *testing.T) {
 func (h unit) comesBackFromKill(t *testing.T) {
 	h = h.in(t)
 	epoch, restarts := h.epoch(0), h.show("NRestarts")
-	began := h.now()
-	h.Must("kill -9 " + h.show("MainPID"))
+	pid, began := h.show("MainPID"), h.now()
+	h.Must("kill -9 " + pid)
+	h.runsAgain(pid, began)
 	next := h.epoch(epoch)
 	t.Logf("killed: the lose hook had run after %.2f s, this host led again after %.2f s", h.at("lose", epoch)-began, h.at("become", next)-began)
 	if h.show("NRestarts") == restarts {
@@ -215,8 +216,9 @@ func (h unit) comesBackFromKill(t *testing.T) {
 func (h unit) comesBackFromCrash(t *testing.T) {
 	h = h.in(t)
 	epoch := h.epoch(0)
-	began := h.now()
-	h.Must("kill -QUIT " + h.show("MainPID"))
+	pid, began := h.show("MainPID"), h.now()
+	h.Must("kill -QUIT " + pid)
+	h.runsAgain(pid, began)
 	next := h.epoch(epoch)
 	t.Logf("crashed: this host led again after %.2f s", h.at("become", next)-began)
 }
@@ -231,8 +233,29 @@ func (h unit) comesBackFromShortage(t *testing.T, limit string) {
 	h.Until(fmt.Sprintf("test $(systemctl show -P NRestarts bully-agent) -ge %d", restarts+3)) // of them two failed
 	h.Must("rm " + dropIn + " && systemctl daemon-reload")
 	ended, began := h.show("ExecMainStatus"), h.now()
+	h.runsAgain("0", began)
 	next := h.epoch(epoch)
 	t.Logf("%s: it ended with %s; this host led again %.2f s after it could", limit, ended, h.at("become", next)-began)
+}
+
+// soon is within what an agent that can run does so again, in seconds: RestartSec= of the unit, the lose hook that is due
+// and what the start takes.
+const soon = 3
+
+// runsAgain waits until another process than before is the unit's, is ready and answers on its socket, and holds it against soon.
+func (h unit) runsAgain(before string, began float64) {
+	h.t.Helper()
+	h.Until(fmt.Sprintf(`test "$(systemctl show -P MainPID bully-agent)" != %s && systemctl is-active -q bully-agent &&
+		bully-agent status >/dev/null`, before))
+	out := h.Must(`date -d "$(systemctl show --timestamp=us -P ActiveEnterTimestamp bully-agent)" +%s.%N`)
+	ready, err := strconv.ParseFloat(strings.TrimSpace(out), 64)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Logf("it runs again after %.2f s", ready-began)
+	if ready-began > soon {
+		h.t.Errorf("it runs again only after %.2f s, want at most %d", ready-began, soon)
+	}
 }
 
 func (h unit) restarts() int {
