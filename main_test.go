@@ -58,8 +58,10 @@ func TestScripts(t *testing.T) {
 				return mayBeRealtime(), nil
 			case "netns":
 				return exec.Command("unshare", "--net", "--map-root-user", "ip", "link").Run() == nil, nil
+			case "timens":
+				return exec.Command("unshare", "--map-root-user", "--time", "--boottime", "1", "true").Run() == nil, nil
 			}
-			return false, fmt.Errorf("there is no condition %q: expected root, realtime or netns", name)
+			return false, fmt.Errorf("there is no condition %q: expected root, realtime, netns or timens", name)
 		},
 	})
 }

@@ -67,7 +67,7 @@ func (s *seat) leaseFor(who *holder) (control.Lease, <-chan struct{}) {
 	boot := durable.BootTime() // before the other clock: whoever is stopped in between says too little
 	left := now.until.Sub(s.around.now())
 	epoch := control.Epoch{Counter: now.epoch.Counter, Owner: ownerText(now.epoch)}
-	out := control.Lease{Epoch: epoch, Cause: string(now.cause)}
+	out := control.Lease{Epoch: epoch, Cause: string(now.cause), Clock: int64(boot)}
 	if now.until.IsZero() || left <= 0 {
 		return out, newer
 	}

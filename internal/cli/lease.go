@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"time"
 
@@ -29,10 +30,11 @@ func openFeed(ctx context.Context, client *control.Client, grace, patience time.
 	f := &leaseFeed{news: news, ended: ended, stop: stop, done: done}
 	go func() {
 		defer close(done)
+		asked := durable.BootTime()
 		tenure, err := client.HoldLease(ctx, grace, patience)
 		if err == nil {
 			f.tenure = tenure
-			err = follow(tenure, news)
+			err = follow(tenure, asked, news)
 		}
 		ended <- err
 	}()
@@ -40,9 +42,12 @@ func openFeed(ctx context.Context, client *control.Client, grace, patience time.
 }
 
 // follow passes on the newest until there is no more.
-func follow(tenure *control.Tenure, news chan control.Lease) error {
+func follow(tenure *control.Tenure, asked time.Duration, news chan control.Lease) error {
 	for {
 		l, err := tenure.Next()
+		if err == nil {
+			err = sameClock(asked, l, durable.BootTime())
+		}
 		if err != nil {
 			return err
 		}
@@ -118,6 +123,23 @@ func whyNotAct(l control.Lease) string {
 		return "its lease has ended"
 	}
 	return ""
+}
+
+// clockSlack is far above what two processors of a machine differ by. Arbitrary.
+const clockSlack = 10 * time.Millisecond
+
+// sameClock refuses the lease of an agent whose boot clock is not ours, since its end is told
+// by that clock: the agent, or this process, is in a time namespace of its own. What it wrote
+// between asked and heard, by our clock, it has written between them by its own.
+func sameClock(asked time.Duration, l control.Lease, heard time.Duration) error {
+	wrote := time.Duration(l.Clock)
+	apart := max(asked-wrote, wrote-heard)
+	if l.Clock == 0 || apart <= clockSlack {
+		return nil
+	}
+	return &failure{code: exitFailure,
+		err:  fmt.Errorf("the agent's boot clock, by which it tells the end of its lease, is %v from that of this process", span(apart)),
+		hint: "nothing was run: run this in the agent's time namespace, as nsenter --time --target PID does, or the agent in this one"}
 }
 
 // remaining is what is left of a lease. Both ends read the same clock, so it does

@@ -17,6 +17,26 @@ import (
 	"github.com/bully-agent/bully-agent/internal/guard"
 )
 
+// A lease is of use only to who reads the agent's clock.
+func TestALeaseByAnotherClock(t *testing.T) {
+	const asked, heard = 100 * time.Second, 130 * time.Second
+	for _, c := range []struct {
+		clock time.Duration // 0: an older agent
+		same  bool
+	}{
+		{0, true}, {asked, true}, {heard, true}, {asked - clockSlack, true}, {heard + clockSlack, true},
+		{asked - clockSlack - 1, false}, {heard + clockSlack + 1, false},
+	} {
+		err := sameClock(asked, control.Lease{Leader: true, Ready: true, Clock: int64(c.clock)}, heard)
+		if (err == nil) != c.same {
+			t.Errorf("written at %v: %v", c.clock, err)
+		}
+	}
+	if code := exitCode(sameClock(asked, control.Lease{Clock: int64(time.Hour)}, heard)); code != exitFailure {
+		t.Errorf("exit code %d", code)
+	}
+}
+
 // Nothing is begun but on a lease of a ready leader that has not ended, now.
 func TestWhenACommandMayBegin(t *testing.T) {
 	until := int64(durable.BootTime() + time.Hour)

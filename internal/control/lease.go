@@ -25,6 +25,9 @@ type Lease struct {
 	Until int64 `json:"until_boottime_ns"`
 	// RemainMS is what was left of it when this was written, for people.
 	RemainMS int64 `json:"remain_ms"`
+	// Clock is the agent's reading of CLOCK_BOOTTIME as this was written. A process of another
+	// time namespace has another clock, and Until tells it nothing. 0: of an older agent.
+	Clock int64 `json:"clock_boottime_ns"`
 }
 
 // LeaseBackend is the part of a Backend that lends its lease.

@@ -54,7 +54,7 @@ func (f *fakeLease) Enter(grace time.Duration) (lease func() (Lease, <-chan stru
 }
 
 func leading() Lease {
-	return Lease{Leader: true, Ready: true, Epoch: Epoch{7, alphaID}, Cause: "claim-won", Until: 61_000_000_123, RemainMS: 387}
+	return Lease{Leader: true, Ready: true, Epoch: Epoch{7, alphaID}, Cause: "claim-won", Until: 61_000_000_123, RemainMS: 387, Clock: 60_613_000_123}
 }
 
 func TestLeaseIsAnswered(t *testing.T) {
