@@ -110,6 +110,35 @@ func TestEndBeforeTheStart(t *testing.T) {
 	}
 }
 
+// What is said while a guard is being started is not lost. A guard's Config is read then, and the clock with it.
+func TestSaidDuringTheStart(t *testing.T) {
+	for name, tt := range map[string]struct {
+		say   func(*Runner)
+		cause string
+	}{
+		"to end":              {func(r *Runner) { r.End("a", "replaced") }, "replaced"},
+		"that the lease ends": {func(r *Runner) { r.Lease(clock()) }, AgentDied},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.Lease(clock().Add(10 * patience))
+			asked := 0
+			r.cfg.Clock = func() time.Time {
+				if asked++; asked == 2 { // the first time is that of Begin
+					tt.say(r.Runner)
+				}
+				return clock()
+			}
+			o := r.order("a", "exec sleep 1000")
+			o.Tied = true
+			r.Begin(o)
+			if res := r.result(); res.Cause != tt.cause {
+				t.Errorf("result %+v, want the cause %s", res, tt.cause)
+			}
+		})
+	}
+}
+
 // What is tied to the leadership is dead when the lease has ended, what is not goes
 // on, and neither dies while the lease is renewed.
 func TestTiedToTheLease(t *testing.T) {
