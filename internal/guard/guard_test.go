@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bully-agent/bully-agent/internal/sidecar"
 )
 
 func TestACommandRunsAndItsExitCodeComesBack(t *testing.T) {
@@ -124,6 +126,35 @@ func TestTimeToStartIn(t *testing.T) {
 	late.obey(message{kind: kindStart})
 	if late.isOver() {
 		t.Error("not started though there is no bound any more")
+	}
+}
+
+// What has come while a guard was stopped counts when it comes to start its command: the
+// lease may have been renewed.
+func TestALateGuardReadsWhatHasCome(t *testing.T) {
+	for name, tt := range map[string]struct {
+		said   message
+		isOver bool
+	}{
+		"nothing of the lease": {message{kind: kindSignal, number: int64(unix.SIGHUP)}, true},
+		"more time":            {message{kind: kindStart, number: int64(now().Add(patience))}, false},
+		"no bound any more":    {message{kind: kindStart}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			agent, theirs, err := sidecar.SocketPair("guard")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer agent.Close()
+			defer theirs.Close()
+			if _, err := agent.Write(tt.said.encode()); err != nil {
+				t.Fatal(err)
+			}
+			late := guardian{order: &order{}, startBy: 1, alive: true, socket: int(theirs.Fd())}
+			if isOver := late.isOver(); isOver != tt.isOver {
+				t.Errorf("over is %v, want %v; report %+v", isOver, tt.isOver, late.report)
+			}
+		})
 	}
 }
 
@@ -377,6 +408,30 @@ func TestAStoppedGuardIsOverruled(t *testing.T) {
 			}
 			g.Stop("lease-expired", 50*time.Millisecond)
 			if report := r.wait(g); !strings.Contains(report.Err, "the guard died") || len(r.Living()) > 0 {
+				t.Errorf("report %+v", report)
+			}
+		})
+	}
+}
+
+// A guard that ends its command without being told, and is stopped in the midst of that, is
+// killed when it has worked for as long as it may.
+func TestAGuardThatIsStoppedInAnEndingIsOverruled(t *testing.T) {
+	for _, cause := range []string{AgentDied, LeaseLost} {
+		t.Run(cause, func(t *testing.T) {
+			r := newRig(t)
+			g := r.start(r.settings("echo x >up; exec sleep 1000").config())
+			r.UntilFile("up")
+			report := r.awaitStarted(g)
+			if err := unix.Kill(report.Guard, unix.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+			g.mu.Lock()
+			g.working = 50 * time.Millisecond
+			g.mu.Unlock()
+			report.Stage, report.Cause = Ending, cause
+			g.hear(encodeReport(report))
+			if report := r.wait(g); !strings.Contains(report.Err, "the guard died") || report.Cause != cause || len(r.Living()) > 0 {
 				t.Errorf("report %+v", report)
 			}
 		})
