@@ -161,7 +161,11 @@ func lastRun(r *control.JobRun, now time.Time) string {
 	if r.Outcome == "failed" && r.Exit != nil {
 		text += ", exit " + strconv.Itoa(*r.Exit)
 	}
-	return fmt.Sprintf("%s on %s %s ago", text, r.Host, span(now.Sub(r.Ended)))
+	ago := now.Sub(r.Ended)
+	if ago < -time.Minute { // no host takes a claim from further in the future: its clock has been set right since
+		return fmt.Sprintf("%s on %s, at %s by its clock", text, r.Host, clock(r.Ended))
+	}
+	return fmt.Sprintf("%s on %s %s ago", text, r.Host, span(max(ago, 0)))
 }
 
 // zoned is a slot as its zone's clocks show it.

@@ -33,6 +33,20 @@ func TestJobHistoryOfAnInterruptedRun(t *testing.T) {
 	}
 }
 
+// The clock of the host that ran it may have been ahead, a little or by hours: nothing ended in the future.
+func TestLastRunByAClockThatWasAhead(t *testing.T) {
+	abroad(t)
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	for ended, want := range map[time.Time]string{
+		now.Add(5 * time.Millisecond): "succeeded on alpha 0s ago",
+		now.Add(2 * time.Hour):        "succeeded on alpha, at 2026-11-21 16:00:00.000 +0200 by its clock",
+	} {
+		if got := lastRun(&control.JobRun{Host: "alpha", Outcome: "succeeded", Ended: ended}, now); got != want {
+			t.Errorf("%q, expected %q", got, want)
+		}
+	}
+}
+
 // abroad puts this host two hours east of UTC.
 func abroad(t *testing.T) {
 	here := time.Local
