@@ -54,7 +54,7 @@ func TestE5_MostOpinionsOutweighTheDetector(t *testing.T) {
 }
 
 // Whoever doubts its leader tells a challenger how long it will take: it cannot
-// announce itself before the leader's lease is over (3.2).
+// announce itself before the leader's lease has ended (3.2).
 func TestTheTimeThatADoubtTakesHasTheLease(t *testing.T) {
 	n := storyOf(t, 2, Config{}, 1, 3)
 	n.follows(3, 1)

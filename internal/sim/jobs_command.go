@@ -19,7 +19,7 @@ type jobCommand struct {
 func (w *World) beginCommand(m *machine, e jobs.Begin) {
 	if !w.acts(m) || m.epoch.Counter != e.Run.Epoch {
 		w.jobs.counts.Refused++
-		w.say(m, "job %s: %v does not begin, the lease is over", e.Job.Name, e.Run.Key)
+		w.say(m, "job %s: %v does not begin, the lease has ended", e.Job.Name, e.Run.Key)
 		w.jobAfter(0, func() { w.jobStep(m, jobs.StartFailed{Job: e.Job.Name, Key: e.Run.Key}) })
 		return
 	}
