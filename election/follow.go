@@ -143,6 +143,7 @@ func (n *Node) recognise(e wire.Epoch) (mustSave bool) {
 	n.waits = n.waits || e != n.epoch // it may have asked for it (M26), until it is heard itself
 	if e != n.epoch {
 		n.ownerActs = time.Time{}
+		n.giveUpDoubted()
 	}
 	n.epoch, n.leaderKnown, n.abandonedEpoch = e, true, wire.Epoch{}
 	if e.Compare(n.saved.Accepted) <= 0 {

@@ -68,6 +68,13 @@ func (n *Node) giveUp(e wire.Epoch) {
 	}
 }
 
+// giveUpDoubted: another claims while this node still asks after its leader. That answers the doubt.
+func (n *Node) giveUpDoubted() {
+	if p := n.peer(n.epoch.Owner); p != nil && n.state == Suspect {
+		p.givenUpAt = n.now
+	}
+}
+
 // loseLeader gives the leader up. Nobody claims before release.
 func (n *Node) loseLeader(cause Cause, release time.Time) {
 	n.giveUp(n.epoch)
