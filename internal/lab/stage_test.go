@@ -106,8 +106,9 @@ func (s *stage) beginsWith(node string) {
 	s.passesTo(node, "")
 }
 
-// passesTo waits until node leads in place of the one that is gone. On a machine with much else to do a third may have been
-// quicker, and keeps it, since preempt is never: whoever leads is told to hand over, whenever that can be done, until it is not refused.
+// passesTo waits until node leads in place of the one that is gone, and the page's list says so. On a machine with much else to
+// do a third may have been quicker, or takes over again, and keeps it, since preempt is never: whoever leads is told to hand over,
+// whenever that can be done, until node is the last that is listed.
 func (s *stage) passesTo(node, gone string) {
 	s.t.Helper()
 	traces.Until(s.t, node+" leads", func() bool {
@@ -115,15 +116,8 @@ func (s *stage) passesTo(node, gone string) {
 		if leader != node && leader != gone {
 			browser.Eval[bool](s.wide, `((b) => (b === null || b.disabled || b.click(), true))(document.querySelector('#lab button[aria-label="Hand over `+leader+`"]'))`)
 		}
-		return leader == node
+		return leader == node && strings.Contains(s.wide.Text("#history tbody tr.led"), node)
 	})
-	s.leads(node)
-}
-
-func (s *stage) leads(node string) {
-	s.t.Helper()
-	s.wide.AwaitText("h1", node+" leads")
-	s.wide.AwaitText("#history tbody tr.led", node)
 }
 
 // Real agents, a real browser, and somebody who presses the buttons: a failover, a return, a pause and a hand-over, with a job
