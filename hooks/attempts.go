@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/bully-agent/bully-agent/internal/run"
 )
 
 // A leadership hook that failed may be tried again. A become-leader hook asks for
@@ -57,14 +59,14 @@ func (res Result) isWorthAnother() bool {
 	case LoseLeadership:
 		return !res.OK
 	case BecomeLeader:
-		return res.Exit == exitTryAgain
+		return res.Exit == run.TryAgain
 	}
 	return false
 }
 
 // isUsedUp: the hook ran until it had to be ended.
 func (l *leash) isUsedUp(res Result) bool {
-	return res.Ran && !time.Now().Before(l.termBy(res.Started))
+	return res.Ran && !time.Now().Before(l.TermBy(res.Started))
 }
 
 // afterAttempts has the error say that there were several.

@@ -3,6 +3,8 @@ package hooks
 import (
 	"sync"
 	"time"
+
+	"github.com/bully-agent/bully-agent/internal/run"
 )
 
 // backlog writes files for hooks, in order and on a goroutine of its own, which
@@ -68,6 +70,6 @@ func (b *backlog) wait(d time.Duration) {
 	idle := b.idle
 	b.mu.Unlock()
 	if idle != nil {
-		within(idle, d)
+		run.Within(idle, d)
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bully-agent/bully-agent/internal/run"
 )
 
 // broken makes the journal unwritable, also for root: a directory with something in
@@ -233,10 +235,10 @@ func TestOrphanWithoutAnEntryIsFound(t *testing.T) {
 		if res := g.CleanUp(context.Background(), event(LoseLeadership, 7)); !res.OK {
 			t.Errorf("clean-up: %+v", res)
 		}
-		if pids := living(left.Group); len(pids) > 0 {
+		if pids := run.Living(left.Group); len(pids) > 0 {
 			t.Errorf("orphans %v still live", pids)
 		}
-		if len(living(other.Group)) == 0 || len(living(escaped.Process.Pid)) == 0 {
+		if len(run.Living(other.Group)) == 0 || len(run.Living(escaped.Process.Pid)) == 0 {
 			t.Error("a process was ended that belongs to no hook of this leadership")
 		}
 	}

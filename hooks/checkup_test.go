@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bully-agent/bully-agent/internal/run"
 )
 
 // Documented (docs/discovery.md): of a program that takes too long its group is dead then, and what has made a session of
@@ -28,7 +30,7 @@ func TestSetsidChildOfAQuestionEscapesAndHoldsUpNobody(t *testing.T) {
 	if took := time.Since(begun); took > 10*time.Second {
 		t.Errorf("it took %v", took)
 	}
-	if !errors.Is(c.Err, errTimedOut) || string(text) != "alpha.lan\n" {
+	if !errors.Is(c.Err, run.ErrTimedOut) || string(text) != "alpha.lan\n" {
 		t.Errorf("text %q, %v", text, c.Err)
 	}
 	lives := func(file string) bool {
@@ -37,11 +39,11 @@ func TestSetsidChildOfAQuestionEscapesAndHoldsUpNobody(t *testing.T) {
 		if err != nil || bad != nil {
 			t.Fatal(err, bad)
 		}
-		s, err := readStat(pid)
-		if err == nil && s.runs() && file == escaped {
+		s, err := run.ReadStat(pid)
+		if err == nil && s.Runs() && file == escaped {
 			_ = unix.Kill(pid, unix.SIGKILL)
 		}
-		return err == nil && s.runs()
+		return err == nil && s.Runs()
 	}
 	if lives(stays) {
 		t.Error("a child in its group has outlived it")

@@ -3,12 +3,13 @@ package hooks
 import (
 	"context"
 	"errors"
-	"io"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+
+	"github.com/bully-agent/bully-agent/internal/run"
 )
 
 // One run of one hook: check, start, supervise, collect. It is the same for both
@@ -42,41 +43,41 @@ func (r *Runner) execute(cfg Config, ln lane, ev Event, l *leash) Result {
 		res.Err = ev.barred() // last: the disk, a pause or a stopped process may have taken long
 	}
 	if res.Err == nil {
-		r.run(cfg, ln, ev, l, log, &res)
+		r.begin(cfg, ln, ev, l, log, &res)
 	}
 	res.OK = res.Err == nil
-	res.IsCut = !res.OK && (l.pulled() != nil || errors.Is(res.Err, errTimedOut) && l.hurries())
+	res.IsCut = !res.OK && (l.pulled() != nil || errors.Is(res.Err, run.ErrTimedOut) && l.hurries())
 	logEnd(log, cmd, res)
 	return res
 }
 
-// run does execute's work once the command is known to be fit to run.
-func (r *Runner) run(cfg Config, ln lane, ev Event, l *leash, log hclog.Logger, res *Result) {
+// begin does execute's work once the command is known to be fit to run.
+func (r *Runner) begin(cfg Config, ln lane, ev Event, l *leash, log hclog.Logger, res *Result) {
 	about := circumstances{seq: r.seq.Add(1), attempt: ev.Attempt + 1, socket: cfg.Socket}
 	now := time.Now()
-	about.timeout = l.termBy(now).Sub(now)
+	about.timeout = l.TermBy(now).Sub(now)
 	log.Info("hook started", "cause", ev.Cause, "seq", about.seq, "attempt", about.attempt, "timeout", about.timeout.Round(time.Millisecond))
-	out := newOutput(log)
-	p, err := start(cfg.Commands[ev.Kind].argv(), environ(ev, about, os.Getenv), payload(ev, about), out)
+	out := run.NewOutput(log, "hook printed")
+	p, err := run.Start(cfg.Commands[ev.Kind].argv(), environ(ev, about, os.Getenv), payload(ev, about), out)
 	if err != nil {
 		res.Err = err
 		return
 	}
-	e := newEntry(p.group, about.seq, ev)
+	e := newEntry(p.Group, about.seq, ev)
 	r.journal.record(ln, e)
 	if ev.Kind == BecomeLeader {
 		r.leaves = e
 	}
-	res.Ran, res.Started, res.Seq = true, p.begun, about.seq
-	p.conclude(l, res)
+	res.Ran, res.Started, res.Seq = true, p.Begun, about.seq
+	res.ended(p.Conclude(l))
 	r.journal.clear(ln)
-	if len(p.ended) > 0 {
-		log.Warn("what the hook left in the background was ended with it", "processes", strings.Join(p.ended, ", "))
+	if len(p.Ended) > 0 {
+		log.Warn("what the hook left in the background was ended with it", "processes", strings.Join(p.Ended, ", "))
 	}
 	ended := *res
 	res.filed = r.collect(p, func() {
 		r.ledger.keep(about.seq, ev, ended, out)
-		if n := out.allowed.dropped(); n > 0 {
+		if n := out.Dropped(); n > 0 {
 			log.Warn("hook output dropped from the log", "lines", n)
 		}
 	})
@@ -97,30 +98,23 @@ func (r *Runner) endLeft(grace time.Duration) {
 	r.leaves = entry{}
 }
 
-// conclude waits for the hook's end and says how it was.
-func (p *process) conclude(l *leash, res *Result) {
-	res.Err = p.supervise(l)
-	var failure error
-	if res.Exit, failure = p.reap(); failure == nil && res.Exit > 0 {
-		failure = exitError(res.Exit)
-	}
-	if res.Err == nil {
-		res.Err = failure
-	}
-	res.Took = time.Since(p.begun)
-}
+// ended takes over how the command ended.
+func (res *Result) ended(end run.End) { res.Err, res.Exit, res.Took = end.Err, end.Exit, end.Took }
+
+// drainFirst is how long the next hook waits for the end of the output. Arbitrary.
+const drainFirst = 10 * time.Millisecond
 
 // collect waits for the end of the output, which follows the end of the group at
 // once unless an escaped child holds a pipe: that is waited for in the background,
 // since the next hook may be in a hurry. What it gives is closed after then.
-func (r *Runner) collect(p *process, then func()) <-chan struct{} {
+func (r *Runner) collect(p *run.Process, then func()) <-chan struct{} {
 	done := make(chan struct{})
 	r.aftermath.Go(func() {
 		defer close(done)
-		p.drain()
+		p.Drain()
 		then()
 	})
-	within(done, drainFirst)
+	run.Within(done, drainFirst)
 	return done
 }
 
@@ -131,45 +125,3 @@ func logEnd(log hclog.Logger, cmd Command, res Result) {
 	}
 	log.Info("hook ended", "took", res.Took.Round(time.Millisecond))
 }
-
-// output takes what one run prints: the tail is kept, the lines are logged as
-// far as the allowance goes.
-type output struct {
-	tail    tail
-	allowed *allowance
-	log     hclog.Logger
-	said    string               // the message of its lines in the log
-	also    map[string]io.Writer // by stream: who gets what is printed as it is; nil: nobody
-}
-
-func newOutput(log hclog.Logger) *output {
-	return &output{allowed: newAllowance(time.Now()), log: log, said: "hook printed"}
-}
-
-// read takes one stream to its end, or until its deadline is set.
-func (o *output) read(f *os.File, stream string) {
-	defer f.Close()
-	now := time.Now() // asked once a read: a flood is of many short lines
-	split := lines{
-		admit:  func() bool { return o.allowed.take(now) },
-		refuse: o.allowed.refuse,
-		emit:   func(line string) { o.log.Info(o.said, "stream", stream, "line", line) },
-	}
-	var pace pace
-	read := struct{ io.Reader }{f} // with this buffer, and not as the file likes
-	_, _ = io.CopyBuffer(writerFunc(func(p []byte) (int, error) {
-		now = time.Now()
-		if also := o.also[stream]; also != nil {
-			_, _ = also.Write(p) // a reader that went away does not concern the hook
-		}
-		o.tail.write(p)
-		split.write(p)
-		time.Sleep(pace.after(len(p), time.Now()))
-		return len(p), nil
-	}), read, make([]byte, pipeSize))
-	split.flush()
-}
-
-type writerFunc func([]byte) (int, error)
-
-func (f writerFunc) Write(p []byte) (int, error) { return f(p) }

@@ -2,10 +2,8 @@ package hooks
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -13,10 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bully-agent/bully-agent/internal/test/traces"
-
-	"github.com/hashicorp/go-hclog"
-	"golang.org/x/sys/unix"
+	"github.com/bully-agent/bully-agent/internal/run"
 )
 
 const (
@@ -94,28 +89,6 @@ func TestBackgroundChildIsNamedWhenItIsEnded(t *testing.T) {
 	}
 }
 
-// A daemon calls setsid after its fork, and the hook may have ended by then: it goes on all the same.
-func TestADaemonHasTimeToLeaveItsHook(t *testing.T) {
-	runtime.LockOSThread() // see start
-	defer runtime.UnlockOSThread()
-	d := traces.New(t)
-	out := newOutput(hclog.NewNullLogger())
-	p, err := start([]string{"/bin/sh", "-c", "(sleep 0.1; exec setsid sh -c 'echo $$ >" + d.Path("up") + "; exec sleep 1000') >/dev/null 2>&1 &"}, os.Environ(), nil, out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.parting = patience
-	var res Result
-	p.conclude(newLeash(patience, patience), &res)
-	p.drain()
-	d.UntilFile("up")
-	pid := d.PID("up")
-	defer unix.Kill(pid, unix.SIGKILL)
-	if res.Err != nil || len(p.ended) > 0 || len(living(pid)) != 1 {
-		t.Errorf("result %+v, ended with it %q, alive %v", res, p.ended, living(pid))
-	}
-}
-
 func TestBackgroundChildMayCleanUp(t *testing.T) {
 	g := startRig(t, scripts{
 		BecomeLeader: "(trap 'echo x >clean; exit' TERM; echo x >armed; while :; do sleep 0.01; done) & while [ ! -s armed ]; do sleep 0.01; done",
@@ -181,8 +154,8 @@ func TestOutputFloodIsBounded(t *testing.T) {
 				t.Errorf("%d bytes of log for one hook", n)
 			}
 			kept, err := os.ReadFile(theOnlyFile(t, filepath.Join(state, ledgerName)))
-			if err != nil || len(kept) < tailSize || len(kept) > tailSize+1024 {
-				t.Errorf("kept %d bytes (%v), want the last %d", len(kept), err, tailSize)
+			if err != nil || len(kept) < run.TailSize || len(kept) > run.TailSize+1024 {
+				t.Errorf("kept %d bytes (%v), want the last %d", len(kept), err, run.TailSize)
 			}
 			if tt.name != "on both streams" && !strings.HasSuffix(string(kept), "the end\n") { // two pipes have no common order
 				t.Error("what is kept is not the end")
@@ -273,39 +246,6 @@ func TestSequenceNumberRisesWithEveryRunAndSurvivesRestart(t *testing.T) {
 	}
 }
 
-func TestFileWithoutInterpreterSaysSo(t *testing.T) {
-	g := setUp(t, scripts{}, Config{})
-	file := g.Path("hook")
-	if err := os.WriteFile(file, []byte("\x00\x01 not a program"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	p, err := start([]string{file}, nil, nil, newOutput(g.logger()))
-	if err == nil {
-		_, _ = p.reap()
-		t.Fatal("started")
-	}
-	if want := file + " cannot be started: exec format error: no #! line, or built for another processor"; err.Error() != want {
-		t.Errorf("err = %v, want %s", err, want)
-	}
-}
-
-// A mode that allows it is not all: noexec, SELinux and AppArmor say the same to a program.
-func TestForbiddenProgramSaysByWhat(t *testing.T) {
-	g := setUp(t, scripts{}, Config{})
-	file := g.Path("hook")
-	if err := os.WriteFile(file, []byte("#!/bin/sh\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p, err := start([]string{file}, nil, nil, newOutput(g.logger()))
-	if err == nil {
-		_, _ = p.reap()
-		t.Fatal("started")
-	}
-	if want := file + " cannot be started: permission denied: its mode, a file system that is mounted noexec, SELinux or AppArmor"; err.Error() != want {
-		t.Errorf("err = %v, want %s", err, want)
-	}
-}
-
 func TestLedgerKeepsTheLastRuns(t *testing.T) {
 	dir := t.TempDir()
 	g := setUp(t, scripts{}, Config{})
@@ -316,30 +256,5 @@ func TestLedgerKeepsTheLastRuns(t *testing.T) {
 	names, err := l.names()
 	if err != nil || len(names) != ledgerRuns || names[0] != "000000000006-become-leader-0.log" {
 		t.Errorf("ledger holds %d files from %v (%v), want the last %d", len(names), names[:1], err, ledgerRuns)
-	}
-}
-
-// On a host that starves what is ordinary, the epoch may be over before the command that was
-// started runs its first line. It needs no grace for its end then, whatever it does of TERM.
-func TestACommandThatBeginsTooLateIsKilledAtOnce(t *testing.T) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	signal.Ignore(unix.SIGTERM) // which children inherit
-	defer func() {
-		c := make(chan os.Signal, 1)
-		signal.Notify(c, unix.SIGTERM) // Reset alone does not end that
-		signal.Stop(c)
-	}()
-	l := newLeash(patience, patience)
-	l.pull(errOver, time.Time{})
-	p, err := start([]string{"/bin/sleep", "1000"}, nil, nil, newOutput(hclog.NewNullLogger()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var res Result
-	p.conclude(l, &res)
-	p.drain()
-	if !errors.Is(res.Err, errOver) || res.Took > patience/2 {
-		t.Errorf("it ended after %v: %v", res.Took, res.Err)
 	}
 }

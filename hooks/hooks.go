@@ -47,6 +47,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+
+	"github.com/bully-agent/bully-agent/internal/run"
 )
 
 // Kind names an event that a hook can be bound to. It is what hooks read in
@@ -157,7 +159,7 @@ func (c Config) withDefaults() Config {
 // Longest is how long all attempts of a lose-leadership hook may take together.
 func (c Config) Longest() time.Duration {
 	c = c.withDefaults()
-	return c.Timeout + c.Grace + unkillable
+	return c.Timeout + c.Grace + run.Unkillable
 }
 
 // validate reports what no run could make sense of. Whether the commands exist
@@ -305,10 +307,6 @@ var (
 	// errOver is the end of a become-leader hook whose epoch was lost.
 	errOver = errors.New("stopped, since its epoch has ended")
 
-	// errTimedOut is wrapped by the end of a hook whose time had ended, its own or what
-	// the lease left of that, however it took its TERM.
-	errTimedOut = errors.New("timed out")
-
 	// errStopping is returned in Results for events that were still queued when
 	// Run's context ended, and for the hook that was ended with it.
 	errStopping = errors.New("stopped, since the agent is stopping")
@@ -328,23 +326,6 @@ var (
 	// to be undone.
 	ErrNotRecorded = errors.New("become-leader hook not started, since it could not be recorded")
 )
-
-// exitTryAgain is EX_TEMPFAIL of sysexits.h: a become-leader hook asks for another
-// attempt with it.
-const exitTryAgain = 75
-
-// exitError says what an exit status other than 0 means.
-func exitError(code int) error {
-	switch code {
-	case exitTryAgain:
-		return errors.New("exit status 75 (try again)")
-	case 126:
-		return errors.New("exit status 126: the shell found the command but could not execute it")
-	case 127:
-		return errors.New("exit status 127: the shell did not find a command: hooks get PATH from the agent and nothing from a login shell")
-	}
-	return fmt.Errorf("exit status %d", code)
-}
 
 // oneLine keeps a command fit for a log value.
 func oneLine(s string) string {

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bully-agent/bully-agent/internal/durable"
+	"github.com/bully-agent/bully-agent/internal/run"
 )
 
 // journal records on disk which process groups run now and which leadership has had
@@ -94,9 +95,9 @@ type entry struct {
 }
 
 func newEntry(group int, seq uint64, ev Event) entry {
-	e := entry{Hook: ev.Kind, Epoch: ev.Epoch.Counter, Seq: seq, Time: stamp(ev.Time), Group: group, Boot: BootID()}
-	if s, err := readStat(group); err == nil {
-		e.Start = s.start
+	e := entry{Hook: ev.Kind, Epoch: ev.Epoch.Counter, Seq: seq, Time: stamp(ev.Time), Group: group, Boot: run.BootID()}
+	if s, err := run.ReadStat(group); err == nil {
+		e.Start = s.Start
 	}
 	return e
 }
@@ -389,19 +390,19 @@ func hooksOf(epoch Epoch) []entry {
 // groupsOf finds the groups of runs that are known by their marks alone. Whatever has made a
 // session of its own has left its hook.
 func groupsOf(runs ...entry) (found []entry) {
-	for _, pid := range Processes() {
+	for _, pid := range run.Processes() {
 		group, err := unix.Getpgid(pid)
 		if session, _ := unix.Getsid(pid); err != nil || session == group {
 			continue
 		}
 		for _, e := range runs {
-			e.Group, e.Boot = group, BootID()
+			e.Group, e.Boot = group, run.BootID()
 			isKnown := slices.ContainsFunc(found, func(other entry) bool { return other.Group == group })
 			if isKnown || !e.isMarked(pid) {
 				continue
 			}
-			if s, err := readStat(group); err == nil {
-				e.Start = s.start
+			if s, err := run.ReadStat(group); err == nil {
+				e.Start = s.Start
 			}
 			found = append(found, e)
 		}
@@ -412,10 +413,10 @@ func groupsOf(runs ...entry) (found []entry) {
 // alive reports whether a member of the recorded group still runs. A group of the
 // same number that is not the recorded one has no member that matches.
 func (e entry) alive() bool {
-	if e.Group <= 1 || e.Boot != BootID() {
+	if e.Group <= 1 || e.Boot != run.BootID() {
 		return false
 	}
-	for _, pid := range living(e.Group) {
+	for _, pid := range run.Living(e.Group) {
 		if e.matches(pid) {
 			return true
 		}
@@ -425,8 +426,8 @@ func (e entry) alive() bool {
 
 func (e entry) matches(pid int) bool {
 	if pid == e.Group {
-		s, err := readStat(pid)
-		return err == nil && e.Start != 0 && s.start == e.Start
+		s, err := run.ReadStat(pid)
+		return err == nil && e.Start != 0 && s.Start == e.Start
 	}
 	return e.isMarked(pid)
 }
@@ -437,7 +438,7 @@ func (e entry) isMarked(pid int) bool {
 	if e.Time == "" {
 		which = "BULLY_EPOCH_OWNER=" + e.owner
 	}
-	return HasEnv(pid, "BULLY_EVENT="+string(e.Hook), "BULLY_EPOCH="+strconv.FormatUint(e.Epoch, 10), which)
+	return run.HasEnv(pid, "BULLY_EVENT="+string(e.Hook), "BULLY_EPOCH="+strconv.FormatUint(e.Epoch, 10), which)
 }
 
 // endAll ends groups whose processes are not our children, all with one grace: between the
@@ -445,15 +446,15 @@ func (e entry) isMarked(pid int) bool {
 // process numbers were used up in these microseconds.
 func endAll(ctx context.Context, grace time.Duration, groups []entry) {
 	for _, e := range groups {
-		_ = signalGroup(e.Group, unix.SIGTERM)
-		_ = signalGroup(e.Group, unix.SIGCONT)
+		_ = run.Signal(e.Group, unix.SIGTERM)
+		_ = run.Signal(e.Group, unix.SIGCONT)
 	}
 	left := outlive(ctx, grace, groups)
 	left = slices.DeleteFunc(left, func(e entry) bool { return !e.alive() })
 	for _, e := range left {
-		_ = signalGroup(e.Group, unix.SIGKILL)
+		_ = run.Signal(e.Group, unix.SIGKILL)
 	}
-	outlive(context.WithoutCancel(ctx), unkillable, left)
+	outlive(context.WithoutCancel(ctx), run.Unkillable, left)
 }
 
 // outlive looks until no member of the groups runs, and stops looking after d or when ctx
@@ -461,7 +462,7 @@ func endAll(ctx context.Context, grace time.Duration, groups []entry) {
 func outlive(ctx context.Context, d time.Duration, groups []entry) (left []entry) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	tick := time.NewTicker(pollFirst)
+	tick := time.NewTicker(run.PollFirst)
 	defer tick.Stop()
 	for left = slices.Clone(groups); ; {
 		left = slices.DeleteFunc(left, func(e entry) bool { return ctx.Err() == nil && !e.alive() })

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bully-agent/bully-agent/internal/run"
 	"github.com/bully-agent/bully-agent/internal/test/traces"
 	"golang.org/x/sys/unix"
 )
@@ -31,7 +32,7 @@ func orphanOf(t *testing.T, ev Event, script string) (entry, *exec.Cmd) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = signalGroup(cmd.Process.Pid, unix.SIGKILL)
+		_ = run.Signal(cmd.Process.Pid, unix.SIGKILL)
 		_ = cmd.Wait()
 	})
 	return newEntry(cmd.Process.Pid, 12, ev), cmd
@@ -65,7 +66,7 @@ func TestCleanUpEndsOrphansThenLoses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			left, cmd := orphan(t, tt.script)
 			if strings.Contains(tt.name, "gone") {
-				traces.Until(t, "the first process to end", func() bool { s, err := readStat(left.Group); return err == nil && !s.runs() })
+				traces.Until(t, "the first process to end", func() bool { s, err := run.ReadStat(left.Group); return err == nil && !s.Runs() })
 				_ = cmd.Wait()
 			}
 			if !left.alive() {
@@ -76,7 +77,7 @@ func TestCleanUpEndsOrphansThenLoses(t *testing.T) {
 			if !res.OK || !res.Ran || res.Kind != LoseLeadership || res.Epoch != 7 {
 				t.Errorf("result %+v", res)
 			}
-			traces.Until(t, "the orphans' end", func() bool { return len(living(left.Group)) == 0 }) // the last may be on its way out
+			traces.Until(t, "the orphans' end", func() bool { return len(run.Living(left.Group)) == 0 }) // the last may be on its way out
 			if got := strings.Join(g.lines("cause"), " "); got != "unclean-restart" {
 				t.Errorf("cause %q", got)
 			}
@@ -200,20 +201,6 @@ func TestCleanUpEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestParseStat(t *testing.T) {
-	text := "42 (a) b) (c) S 1 40 40 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 123456 8192 1 18446744073709551615 4096" +
-		strings.Repeat(" 0", 23) + " 1000 1064 0\n"
-	s, err := parseStat([]byte(text))
-	if want := (procStat{state: 'S', group: 40, start: 123456, space: 8192, ready: true, env: 64}); err != nil || s != want {
-		t.Errorf("parsed %+v (%v), want %+v", s, err, want)
-	}
-	for _, bad := range []string{"", "42 (a) S 1 2", strings.Replace(text, "40", "x", 1), strings.Replace(text, "123456", "x", 1), strings.Replace(text, "1064", "x", 1)} {
-		if s, err := parseStat([]byte(bad)); err == nil {
-			t.Errorf("parsed %q as %+v", bad, s)
-		}
-	}
-}
-
 // In the middle of an execve a process has no environment that anybody can read.
 func TestMarkIsSeenDuringExec(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "again")
@@ -223,9 +210,8 @@ func TestMarkIsSeenDuringExec(t *testing.T) {
 	left, cmd := orphan(t, "exec /bin/sh "+script)
 	for range 5000 {
 		if !left.isMarked(cmd.Process.Pid) {
-			text, err := environOf(cmd.Process.Pid)
-			stat, failed := readStat(cmd.Process.Pid)
-			t.Fatalf("the process is not recognised: then %q (%v), %+v (%v)", text, err, stat, failed)
+			stat, err := run.ReadStat(cmd.Process.Pid)
+			t.Fatalf("the process is not recognised: then %+v (%v)", stat, err)
 		}
 	}
 }

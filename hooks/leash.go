@@ -3,11 +3,13 @@ package hooks
 import (
 	"sync"
 	"time"
+
+	"github.com/bully-agent/bully-agent/internal/run"
 )
 
 // leash says until when one hook may run. Its own goroutine asks; any other may
 // shorten it meanwhile (the epoch is lost, the lease ends, the agent stops), and
-// nobody can lengthen it. Safe for concurrent use.
+// nobody can lengthen it. It implements run.Bounds. Safe for concurrent use.
 type leash struct {
 	timeout time.Duration // start to TERM
 	grace   time.Duration // TERM to KILL
@@ -22,15 +24,9 @@ type leash struct {
 }
 
 const (
-	// killSlack is left between KILL and the moment when all must be dead, for
-	// the kernel to deliver it; a tenth of a budget too short for that. From
-	// what busy hosts show, with room to spare.
-	killSlack = 20 * time.Millisecond
-
 	// minRun is what even a hook without any time left gets, so that it is at
-	// least tried; minGrace likewise between TERM and KILL.
-	minRun   = 5 * time.Millisecond
-	minGrace = time.Millisecond
+	// least tried.
+	minRun = 5 * time.Millisecond
 
 	// minRoom is how much time must be left for another attempt: a shell and a
 	// command or two. Arbitrary.
@@ -60,7 +56,7 @@ func (l *leash) limit(due time.Time) {
 // share is limit for what several attempts have together.
 func (l *leash) share(due time.Time) {
 	l.mu.Lock()
-	last := due.Add(-min(killSlack, max(0, time.Until(due))/10))
+	last := due.Add(-run.Slack(time.Until(due)))
 	if l.last.IsZero() || last.Before(l.last) {
 		l.last = last
 	}
@@ -131,8 +127,8 @@ func (l *leash) pulled() error {
 	return l.reason
 }
 
-// pulledBy is pulled, of a pull that came before then.
-func (l *leash) pulledBy(then time.Time) error {
+// CutBy is pulled, of a pull that came by then.
+func (l *leash) CutBy(then time.Time) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.reason == nil || l.pulledAt.After(then) {
@@ -140,6 +136,9 @@ func (l *leash) pulledBy(then time.Time) error {
 	}
 	return l.reason
 }
+
+// Changed holds a token after each shortening.
+func (l *leash) Changed() <-chan struct{} { return l.tugged }
 
 // hurries reports whether the hook has less than its own time.
 func (l *leash) hurries() bool {
@@ -155,31 +154,31 @@ func (l *leash) ahead(most time.Duration) time.Duration {
 	if l.last.IsZero() {
 		return most
 	}
-	return min(most, max(time.Until(l.last)/budgetShare, minGrace))
+	return min(most, max(time.Until(l.last)/budgetShare, run.MinGrace))
 }
 
-// termBy is when a hook that started at begun gets TERM.
-func (l *leash) termBy(begun time.Time) time.Time {
+// TermBy is when a hook that started at begun gets TERM.
+func (l *leash) TermBy(begun time.Time) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.reason != nil {
 		return l.pulledAt
 	}
-	run := l.timeout
+	most := l.timeout
 	if !l.last.IsZero() {
 		room := l.last.Sub(begun)
-		run = min(run, max(room-min(l.grace, room/budgetShare), minRun))
+		most = min(most, max(room-min(l.grace, room/budgetShare), minRun))
 	}
-	return begun.Add(run)
+	return begun.Add(most)
 }
 
-// killBy is when a hook that got TERM at asked gets KILL.
-func (l *leash) killBy(asked time.Time) time.Time {
+// KillBy is when a hook that got TERM at asked gets KILL.
+func (l *leash) KillBy(asked time.Time) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	grace := l.grace
 	if !l.last.IsZero() {
-		grace = min(grace, max(l.last.Sub(asked), minGrace))
+		grace = min(grace, max(l.last.Sub(asked), run.MinGrace))
 	}
 	return asked.Add(grace)
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/bully-agent/bully-agent/internal/run"
 )
 
 func TestLeashTimes(t *testing.T) {
@@ -22,7 +24,7 @@ func TestLeashTimes(t *testing.T) {
 			l.limit(now.Add(time.Minute))
 		}, 750 * time.Millisecond, time.Second},
 		{"limited to a fast profile's budget", func(l *leash, now time.Time) { l.limit(now.Add(40 * time.Millisecond)) }, 27 * time.Millisecond, 36 * time.Millisecond},
-		{"limited to nothing", func(l *leash, now time.Time) { l.limit(now.Add(-time.Second)) }, minRun, minRun + minGrace},
+		{"limited to nothing", func(l *leash, now time.Time) { l.limit(now.Add(-time.Second)) }, minRun, minRun + run.MinGrace},
 		{"pulled", func(l *leash, _ time.Time) { l.pull(reason, time.Time{}) }, 0, 5 * time.Second},
 		{"pulled within a budget", func(l *leash, now time.Time) { l.pull(reason, now.Add(220*time.Millisecond)) }, 0, 200 * time.Millisecond},
 		{"pulled, then in a hurry", func(l *leash, now time.Time) {
@@ -35,11 +37,11 @@ func TestLeashTimes(t *testing.T) {
 				now := time.Now()
 				l := newLeash(30*time.Second, 5*time.Second)
 				tt.shorten(l, now)
-				term := l.termBy(now)
+				term := l.TermBy(now)
 				if got := term.Sub(now); got != tt.term {
 					t.Errorf("TERM after %v, want %v", got, tt.term)
 				}
-				if got := l.killBy(term).Sub(now); got != tt.kill {
+				if got := l.KillBy(term).Sub(now); got != tt.kill {
 					t.Errorf("KILL after %v, want %v", got, tt.kill)
 				}
 				if tt.term == 0 && !errors.Is(l.pulled(), reason) {

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+
+	"github.com/bully-agent/bully-agent/internal/run"
 )
 
 // ledger keeps the output of the last runs, one file each: a line of JSON that
@@ -67,11 +69,11 @@ func (l *ledger) open() (last uint64, err error) {
 }
 
 // keep files one run.
-func (l *ledger) keep(seq uint64, ev Event, res Result, out *output) {
+func (l *ledger) keep(seq uint64, ev Event, res Result, out *run.Output) {
 	if l.dir == "" {
 		return
 	}
-	kept, printed := out.tail.bytes()
+	kept, printed := out.Tail()
 	row := Run{
 		Hook: ev.Kind, Cause: ev.Cause, Epoch: ev.Epoch.Counter, Seq: seq, Attempt: ev.Attempt + 1,
 		Started: res.Started.Round(0), TookMS: float64(res.Took.Microseconds()) / 1000,

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bully-agent/bully-agent/internal/run"
 	"github.com/bully-agent/bully-agent/internal/test/traces"
 )
 
@@ -34,7 +35,7 @@ func (g *rig) isUp() bool {
 		g.t.Fatal(err)
 	}
 	g.t.Cleanup(func() { _ = unix.Kill(-group, unix.SIGKILL) }) // it may have ended
-	return len(living(group)) > 0
+	return len(run.Living(group)) > 0
 }
 
 // What the become hook leaves in a group of its own goes on after the hook, and not beside the lose hook: see internal/vip.

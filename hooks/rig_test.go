@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bully-agent/bully-agent/internal/run"
 	"github.com/bully-agent/bully-agent/internal/test/traces"
 	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sys/unix"
@@ -174,9 +175,9 @@ func (g *rig) noOrphans() {
 		if err := unix.Kill(-group, 0); errors.Is(err, unix.ESRCH) {
 			continue
 		}
-		if pids := living(group); len(pids) > 0 {
+		if pids := run.Living(group); len(pids) > 0 {
 			g.t.Errorf("hook group %d still has living members %v", group, pids)
-			_ = signalGroup(group, unix.SIGKILL)
+			_ = run.Signal(group, unix.SIGKILL)
 		}
 	}
 }

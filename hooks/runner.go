@@ -26,7 +26,7 @@ type Runner struct {
 
 	aftermath sync.WaitGroup // runs whose output is awaited, bounded by drain
 
-	// Only the leadership queue's goroutine asks for these two.
+	// Only the leadership queue's goroutine asks for these.
 	begun  uint64 // highest epoch whose become-leader was tried
 	leaves entry  // the become-leader that ran last, which may have left something running; zero: none
 
@@ -338,7 +338,7 @@ func (r *Runner) Run(ctx context.Context) error {
 // hook has ended and must be called before Run. Its Result is not delivered by
 // Results.
 func (r *Runner) CleanUp(ctx context.Context, ev Event) Result {
-	runtime.LockOSThread() // see start
+	runtime.LockOSThread() // see run.Start
 	defer runtime.UnlockOSThread()
 	ev.Kind, ev.Cause = LoseLeadership, causeUncleanRestart
 	if ev.Epoch == (Epoch{}) {
@@ -387,7 +387,7 @@ func (r *Runner) makeUp(ctx context.Context, cfg Config, ev Event) Result {
 // serveLeadership runs the leadership queue until ctx is done, and then answers
 // what is left in it.
 func (r *Runner) serveLeadership(ctx context.Context) {
-	runtime.LockOSThread() // for good, see start
+	runtime.LockOSThread() // for good, see run.Start
 	for {
 		for r.leadNext(ctx) {
 		}
@@ -588,7 +588,7 @@ func (r *Runner) nextUntold() (Result, bool) {
 
 // serveNotices runs the notifications, one at a time, until ctx is done.
 func (r *Runner) serveNotices(ctx context.Context) {
-	runtime.LockOSThread() // for good, see start
+	runtime.LockOSThread() // for good, see run.Start
 	for {
 		for ctx.Err() == nil && r.notifyNext(ctx) {
 		}

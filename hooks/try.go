@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
+	"github.com/bully-agent/bully-agent/internal/run"
 )
 
 // CauseTest is the cause of an event that Try has made up.
@@ -24,7 +24,7 @@ func Try(ctx context.Context, cfg Config, ev Event, stdout, stderr io.Writer) (R
 	cfg = cfg.withDefaults()
 	ev.Cause = CauseTest
 	res := Result{Kind: ev.Kind, Cause: ev.Cause, Exit: -1}
-	runtime.LockOSThread() // see start
+	runtime.LockOSThread() // see run.Start
 	defer runtime.UnlockOSThread()
 	l := newLeash(cfg.Timeout, cfg.Grace)
 	stop := context.AfterFunc(ctx, func() { l.pull(errStopping, time.Time{}) })
@@ -38,23 +38,23 @@ func Try(ctx context.Context, cfg Config, ev Event, stdout, stderr io.Writer) (R
 
 // try does Try's work once the command is known to be fit to run.
 func (res *Result) try(cfg Config, ev Event, l *leash, stdout, stderr io.Writer) {
-	out := newOutput(hclog.NewNullLogger())
+	out := run.Silent()
 	var mu sync.Mutex // both may be one
-	out.also = map[string]io.Writer{"stdout": inTurn(&mu, stdout), "stderr": inTurn(&mu, stderr)}
+	out.Copy = map[string]io.Writer{"stdout": inTurn(&mu, stdout), "stderr": inTurn(&mu, stderr)}
 	about := circumstances{attempt: 1, timeout: cfg.Timeout, socket: cfg.Socket}
-	p, err := start(cfg.Commands[ev.Kind].argv(), environ(ev, about, os.Getenv), payload(ev, about), out)
+	p, err := run.Start(cfg.Commands[ev.Kind].argv(), environ(ev, about, os.Getenv), payload(ev, about), out)
 	if err != nil {
 		res.Err = err
 		return
 	}
-	res.Ran, res.Started = true, p.begun
-	p.conclude(l, res)
-	p.drain()
+	res.Ran, res.Started = true, p.Begun
+	res.ended(p.Conclude(l))
+	p.Drain()
 }
 
 // inTurn lets one writer write at a time.
 func inTurn(mu *sync.Mutex, w io.Writer) io.Writer {
-	return writerFunc(func(p []byte) (int, error) {
+	return run.WriterFunc(func(p []byte) (int, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		return w.Write(p)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/internal/guard"
+	"github.com/bully-agent/bully-agent/internal/run"
 )
 
 const (
@@ -30,10 +31,6 @@ const (
 	// by itself: End comes first from an agent that is well. Others count the run
 	// as lost a second after the grace at the earliest (internal/jobs/doc.go, J3).
 	endSlack = 500 * time.Millisecond
-
-	// drainGrace is how long output is awaited when the command is gone. Only a
-	// process that escaped its guard can hold the pipe by then. Arbitrary.
-	drainGrace = 100 * time.Millisecond
 )
 
 // errNothing keeps a guard from being started that would watch over nothing.
@@ -47,29 +44,29 @@ var errOver = errors.New("told to end before it was started")
 
 // attempt runs the command, and returns when nothing of it is left. The error
 // says why it did not start.
-func (r *Runner) attempt(run *run, seq uint64, out *hooks.Output, log hclog.Logger) (guard.Report, error) {
-	if run.Command.IsZero() {
+func (r *Runner) attempt(a *attempt, seq uint64, out *run.Output, log hclog.Logger) (guard.Report, error) {
+	if a.Command.IsZero() {
 		return guard.Report{}, errNothing
 	}
-	if err := hooks.Check(run.Command); err != nil {
-		return guard.Report{Errno: whyUnfit(run.Command)}, err
+	if err := hooks.Check(a.Command); err != nil {
+		return guard.Report{Errno: whyUnfit(a.Command)}, err
 	}
 	pipes, err := openPipes()
 	if err != nil {
 		return guard.Report{}, err
 	}
-	g, err := r.start(run, seq, pipes)
+	g, err := r.start(a, seq, pipes)
 	pipes.closeTheirs()
 	if err != nil {
 		pipes.closeOurs()
 		return guard.Report{}, err
 	}
-	log.Debug("job's guard started", "attempt", run.Attempt, "epoch", run.Event.Epoch.Counter)
+	log.Debug("job's guard started", "attempt", a.Attempt, "epoch", a.Event.Epoch.Counter)
 	var streams sync.WaitGroup
 	streams.Go(func() { out.Read(pipes.ours[0], "stdout") })
 	streams.Go(func() { out.Read(pipes.ours[1], "stderr") })
 	r.outlast(g, log)
-	deadline := time.Now().Add(drainGrace)
+	deadline := time.Now().Add(run.DrainGrace)
 	for _, f := range pipes.ours {
 		_ = f.SetReadDeadline(deadline) // fails if it was read to its end
 	}
@@ -101,9 +98,9 @@ func (r *Runner) outlast(g *guard.Guard, log hclog.Logger) {
 }
 
 // start starts the guard and tells it what was said meanwhile.
-func (r *Runner) start(run *run, seq uint64, p *pipes) (*guard.Guard, error) {
+func (r *Runner) start(a *attempt, seq uint64, p *pipes) (*guard.Guard, error) {
 	r.mu.Lock()
-	lease, grace, over, lost := r.lease, r.grace, run.stop != nil, run.lost
+	lease, grace, over, lost := r.lease, r.grace, a.stop != nil, a.lost
 	r.mu.Unlock()
 	switch {
 	case over:
@@ -111,14 +108,14 @@ func (r *Runner) start(run *run, seq uint64, p *pipes) (*guard.Guard, error) {
 	case lost:
 		return nil, errLate
 	}
-	env := hooks.Environ(run.Event, seq, run.Attempt, run.Timeout, r.cfg.Socket)
-	slot := run.Slot.UTC().Format(time.RFC3339)
-	env = append(env, "BULLY_JOB="+run.Job, "BULLY_JOB_SLOT="+slot, "BULLY_JOB_RUN_ID="+run.ID)
-	cfg := guard.Config{Name: run.Job, Epoch: run.Event.Epoch, Argv: run.Command.Words(), Env: env,
+	env := hooks.Environ(a.Event, seq, a.Attempt, a.Timeout, r.cfg.Socket)
+	slot := a.Slot.UTC().Format(time.RFC3339)
+	env = append(env, "BULLY_JOB="+a.Job, "BULLY_JOB_SLOT="+slot, "BULLY_JOB_RUN_ID="+a.ID)
+	cfg := guard.Config{Name: a.Job, Epoch: a.Event.Epoch, Argv: a.Command.Words(), Env: env,
 		Stdout: p.theirs[0], Stderr: p.theirs[1], Deadline: lease, Clock: r.cfg.Clock, Budget: r.cfg.Budget, Grace: grace,
 		Records: r.records(), Program: r.cfg.Program}
-	if !run.Tied {
-		cfg.StartBy, cfg.Deadline, cfg.Budget = lease, run.deadline(grace), grace
+	if !a.Tied {
+		cfg.StartBy, cfg.Deadline, cfg.Budget = lease, a.deadline(grace), grace
 	}
 	g, err := guard.Start(cfg)
 	if err != nil {
@@ -126,11 +123,11 @@ func (r *Runner) start(run *run, seq uint64, p *pipes) (*guard.Guard, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	run.guard = g
-	if !run.lost && r.lease != lease {
-		run.renew(r.lease)
+	a.guard = g
+	if !a.lost && r.lease != lease {
+		a.renew(r.lease)
 	}
-	if s := run.stop; s != nil {
+	if s := a.stop; s != nil {
 		g.Stop(s.cause, r.within(*s))
 	}
 	return g, nil
@@ -138,27 +135,27 @@ func (r *Runner) start(run *run, seq uint64, p *pipes) (*guard.Guard, error) {
 
 // deadline is when a command that is not tied to the leadership must be dead,
 // whatever keeps this process from ending it; zero if it has no timeout.
-func (run *run) deadline(grace time.Duration) time.Time {
-	if run.Timeout == 0 {
+func (a *attempt) deadline(grace time.Duration) time.Time {
+	if a.Timeout == 0 {
 		return time.Time{}
 	}
-	return run.begun.Add(run.Timeout + grace + endSlack)
+	return a.begun.Add(a.Timeout + grace + endSlack)
 }
 
 // renew tells the guard of another lease: what is not tied to it has only to start
 // within the one of its own leadership.
-func (run *run) renew(lease time.Time) {
+func (a *attempt) renew(lease time.Time) {
 	switch {
-	case run.Tied:
-		run.guard.Renew(lease)
-	case !run.lost && !run.hasStarted():
-		run.guard.RenewStart(lease)
+	case a.Tied:
+		a.guard.Renew(lease)
+	case !a.lost && !a.hasStarted():
+		a.guard.RenewStart(lease)
 	}
 }
 
-func (run *run) hasStarted() bool {
+func (a *attempt) hasStarted() bool {
 	select {
-	case <-run.guard.Started():
+	case <-a.guard.Started():
 		return true
 	default:
 		return false
@@ -184,12 +181,12 @@ const (
 )
 
 // explain says why the guard has ended a command by itself.
-func (run *run) explain(report *guard.Report) {
+func (a *attempt) explain(report *guard.Report) {
 	if !report.Silent || report.Group == 0 {
 		return
 	}
 	why := bySilence
-	if !run.Tied {
+	if !a.Tied {
 		report.Cause, why = TimedOut, byTimeout
 	}
 	if report.Err == "" {

@@ -16,7 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/internal/run"
 )
 
 // History keeps the last runs of each job, one file each: a line of JSON that
@@ -70,7 +70,7 @@ func (h *History) open() error {
 func (h *History) next() uint64 { return h.seq.Add(1) }
 
 // keep files one attempt, and removes the oldest of its job beyond keepRuns.
-func (h *History) keep(seq uint64, row Row, out *hooks.Output) error {
+func (h *History) keep(seq uint64, row Row, out *run.Output) error {
 	kept, printed := out.Tail()
 	row.Printed = printed
 	head, err := json.Marshal(row)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/internal/guard"
+	"github.com/bully-agent/bully-agent/internal/run"
 )
 
 // patience bounds every wait: far above what is needed, so that a loaded machine
@@ -133,4 +134,4 @@ func lives(t *testing.T, text string) bool {
 	return pid > 0 && !strings.HasPrefix(after, "Z")
 }
 
-func emptyOutput() *hooks.Output { return hooks.NewOutput(hclog.NewNullLogger(), "printed") }
+func emptyOutput() *run.Output { return run.NewOutput(hclog.NewNullLogger(), "printed") }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/internal/guard"
+	"github.com/bully-agent/bully-agent/internal/run"
 )
 
 // Config says where a Runner works, and within which bounds.
@@ -75,11 +76,11 @@ type Runner struct {
 	mu    sync.Mutex
 	grace time.Duration
 	lease time.Time // end of the right to act, on cfg.Clock
-	runs  map[string]*run
+	runs  map[string]*attempt
 }
 
 // run is one attempt that goes on. The Runner's mu guards it.
-type run struct {
+type attempt struct {
 	Order
 	begun time.Time    // on cfg.Clock
 	guard *guard.Guard // nil: not started yet
@@ -112,7 +113,7 @@ func New(cfg Config) (*Runner, error) {
 		cfg.Logger = hclog.NewNullLogger()
 	}
 	r := &Runner{cfg: cfg, grace: cfg.Grace, results: make(chan Result, resultRoom), ended: make(chan struct{}),
-		runs: make(map[string]*run)}
+		runs: make(map[string]*attempt)}
 	r.history = HistoryIn(cfg.Dir)
 	if err := errors.Join(makeDir(r.records()), r.history.open()); err != nil {
 		return nil, fmt.Errorf("prepare jobs: %w", err)
@@ -150,8 +151,8 @@ func (r *Runner) Run(ctx context.Context) error {
 	<-ctx.Done()
 	close(r.ended)
 	r.mu.Lock()
-	for _, run := range r.runs {
-		r.end(run, stop{cause: "agent-stopping", due: r.cfg.Clock().Add(abortBudget)})
+	for _, a := range r.runs {
+		r.end(a, stop{cause: "agent-stopping", due: r.cfg.Clock().Add(abortBudget)})
 	}
 	r.mu.Unlock()
 	r.work.Wait()
@@ -165,39 +166,39 @@ func (r *Runner) Results() <-chan Result { return r.results }
 func (r *Runner) Begin(o Order) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	run := &run{Order: o, begun: r.cfg.Clock()}
-	r.runs[o.ID] = run
-	r.work.Go(func() { r.serve(run) })
+	a := &attempt{Order: o, begun: r.cfg.Clock()}
+	r.runs[o.ID] = a
+	r.work.Go(func() { r.serve(a) })
 }
 
 // End ends the attempt with this ID, if it goes on: TERM, grace, KILL.
 func (r *Runner) End(id, cause string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if run := r.runs[id]; run != nil {
-		r.end(run, stop{cause: cause})
+	if a := r.runs[id]; a != nil {
+		r.end(a, stop{cause: cause})
 	}
 }
 
 // Lease moves the time at which what is tied to the leadership must be dead, and
 // by which the rest must have started; zero: no bound.
 func (r *Runner) Lease(until time.Time) {
-	r.renew(until, func(run *run) bool { return !run.lost })
+	r.renew(until, func(a *attempt) bool { return !a.lost })
 }
 
 // Ending is Lease for what is told to end already, while a planned end of the
 // leadership waits for it.
 func (r *Runner) Ending(until time.Time) {
-	r.renew(until, func(run *run) bool { return run.lost })
+	r.renew(until, func(a *attempt) bool { return a.lost })
 }
 
-func (r *Runner) renew(until time.Time, isMeant func(*run) bool) {
+func (r *Runner) renew(until time.Time, isMeant func(*attempt) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lease = until
-	for _, run := range r.runs {
-		if run.guard != nil && isMeant(run) {
-			run.renew(until)
+	for _, a := range r.runs {
+		if a.guard != nil && isMeant(a) {
+			a.renew(until)
 		}
 	}
 }
@@ -206,8 +207,8 @@ func (r *Runner) renew(until time.Time, isMeant func(*run) bool) {
 func (r *Runner) EndAll(cause string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, run := range r.runs {
-		r.end(run, stop{cause: cause})
+	for _, a := range r.runs {
+		r.end(a, stop{cause: cause})
 	}
 }
 
@@ -219,22 +220,22 @@ func (r *Runner) Rest() { r.work.Wait() }
 func (r *Runner) Lost(cause string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, run := range r.runs {
-		if run.Tied && !run.lost {
-			r.end(run, stop{cause: cause})
+	for _, a := range r.runs {
+		if a.Tied && !a.lost {
+			r.end(a, stop{cause: cause})
 		}
-		run.lost = true
+		a.lost = true
 	}
 }
 
 // end tells the guard, now or when there is one. The caller holds mu.
-func (r *Runner) end(run *run, s stop) {
-	if run.guard != nil {
-		run.guard.Stop(s.cause, r.within(s))
+func (r *Runner) end(a *attempt, s stop) {
+	if a.guard != nil {
+		a.guard.Stop(s.cause, r.within(s))
 		return
 	}
-	if run.stop == nil || run.stop.due.IsZero() || !s.due.IsZero() && s.due.Before(run.stop.due) {
-		run.stop = &s
+	if a.stop == nil || a.stop.due.IsZero() || !s.due.IsZero() && s.due.Before(a.stop.due) {
+		a.stop = &s
 	}
 }
 
@@ -248,15 +249,15 @@ func (r *Runner) within(s stop) time.Duration {
 }
 
 // serve is the life of one attempt, in a goroutine of its own.
-func (r *Runner) serve(run *run) {
+func (r *Runner) serve(a *attempt) {
 	begun, seq := time.Now(), r.history.next()
-	log := r.cfg.Logger.With("job", run.Job, "run", run.ID)
-	row := Row{Job: run.Job, Run: run.ID, Slot: run.Slot.UTC(), Epoch: run.Event.Epoch.Counter, Attempt: run.Attempt,
+	log := r.cfg.Logger.With("job", a.Job, "run", a.ID)
+	row := Row{Job: a.Job, Run: a.ID, Slot: a.Slot.UTC(), Epoch: a.Event.Epoch.Counter, Attempt: a.Attempt,
 		Started: begun.UTC()}
-	out := hooks.NewOutput(log, "job printed")
-	report, err := r.attempt(run, seq, out, log)
-	run.explain(&report)
-	res := Result{ID: run.ID, Job: run.Job, Cause: report.Cause, TooLate: isLate(report, err)}
+	out := run.NewOutput(log, "job printed")
+	report, err := r.attempt(a, seq, out, log)
+	a.explain(&report)
+	res := Result{ID: a.ID, Job: a.Job, Cause: report.Cause, TooLate: isLate(report, err)}
 	res.Exit, res.Err = outcome(report, err)
 	row.Exit, row.Err, row.Cause, row.Took = int(res.Exit), res.Err, report.Cause, time.Since(begun).Round(time.Millisecond)
 	if n := out.Dropped(); n > 0 {
@@ -266,7 +267,7 @@ func (r *Runner) serve(run *run) {
 		log.Warn("job output not kept", "err", err)
 	}
 	r.mu.Lock()
-	delete(r.runs, run.ID)
+	delete(r.runs, a.ID)
 	r.mu.Unlock()
 	select {
 	case r.results <- res:

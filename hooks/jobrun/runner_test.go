@@ -100,8 +100,8 @@ func TestEndLeavesNothing(t *testing.T) {
 // An attempt that was ended before it had begun does not begin.
 func TestEndBeforeTheStart(t *testing.T) {
 	r := newRig(t)
-	run := &run{Order: r.order("a", "echo yes >DIR/ran"), stop: &stop{cause: "replaced"}}
-	r.work.Go(func() { r.serve(run) })
+	a := &attempt{Order: r.order("a", "echo yes >DIR/ran"), stop: &stop{cause: "replaced"}}
+	r.work.Go(func() { r.serve(a) })
 	if res := r.result(); res.Exit != 126 || res.Err != errOver.Error() {
 		t.Errorf("result %+v", res)
 	}
@@ -225,7 +225,7 @@ func TestTooLateForTheLease(t *testing.T) {
 		t.Errorf("a lease that has ended: %+v", res)
 	}
 	r.Lease(clock().Add(patience))
-	lost := &run{Order: r.order("b", "echo yes >DIR/ran"), begun: clock(), lost: true}
+	lost := &attempt{Order: r.order("b", "echo yes >DIR/ran"), begun: clock(), lost: true}
 	r.work.Go(func() { r.serve(lost) })
 	if res := r.result(); !res.TooLate || res.Err != errLate.Error() {
 		t.Errorf("another leadership's lease: %+v", res)

@@ -312,7 +312,7 @@ func notStarted(name string, r guard.Report) error {
 		code = exitNotExecutable
 	}
 	why := r.Err
-	if _, reason, isSaid := strings.Cut(why, " cannot be started: "); isSaid { // hooks.CannotStart, by the path that was found
+	if _, reason, isSaid := strings.Cut(why, " cannot be started: "); isSaid { // run.CannotStart, by the path that was found
 		why = reason
 	}
 	return &failure{code: code, err: fmt.Errorf("cannot run %s: %s", name, why)}

@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/internal/realtime"
+	"github.com/bully-agent/bully-agent/internal/run"
 )
 
 // child is the command: its first process, its group, and every descendant that
@@ -44,7 +44,7 @@ func startChild(o *order, cg *cgroup) (*child, error) {
 		if !filepath.IsAbs(path) { // of the command's directory, which is not this process's
 			path = filepath.Join(string(o.Cwd), path)
 		}
-		return nil, hooks.CannotStart(path, err)
+		return nil, run.CannotStart(path, err)
 	}
 	c := &child{group: first.Pid, cgroup: cg, asked: make(map[int]bool)}
 	return c, first.Release() // it is waited for by its number
@@ -66,7 +66,7 @@ func (o *order) files() []*os.File {
 // whether nothing of the command is left but that.
 func (c *child) look() (gone bool) {
 	if !c.ended {
-		c.ended = hasEnded(c.group)
+		c.ended = run.HasEnded(c.group)
 	}
 	others := c.others()
 	left := 0
@@ -81,7 +81,7 @@ func (c *child) look() (gone bool) {
 
 // others lists the adopted children.
 func (c *child) others() []int {
-	pids, _ := children()
+	pids, _ := run.Children()
 	for i, pid := range pids {
 		if pid == c.group && !c.reaped {
 			return append(pids[:i:i], pids[i+1:]...)
@@ -96,23 +96,12 @@ func (c *child) members() []int {
 	if c.cgroup != nil {
 		pids = append(pids, c.cgroup.members()...)
 	}
-	for _, pid := range hooks.Processes() {
+	for _, pid := range run.Processes() {
 		if group, err := unix.Getpgid(pid); err == nil && group == c.group && !c.reaped {
 			pids = append(pids, pid)
 		}
 	}
 	return pids
-}
-
-// hasEnded reports whether a child is a zombie, and leaves it one.
-func hasEnded(pid int) bool {
-	var info unix.Siginfo
-	for {
-		err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
-		if !errors.Is(err, unix.EINTR) {
-			return err != nil || info.Signo != 0
-		}
-	}
 }
 
 // ask sends TERM to all that can be found.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/internal/run"
 )
 
 // Config says what to guard. Argv, Clock and Records are needed.
@@ -88,7 +89,7 @@ const leaseRoom = 10 * time.Second
 
 // patience is how long a guard may work once its agent is dead or silent, for whoever
 // waits for it: it ends the command. One that takes longer is stopped, or starved.
-func (c Config) patience() time.Duration { return leaseRoom + c.Grace + unkillable }
+func (c Config) patience() time.Duration { return leaseRoom + c.Grace + run.Unkillable }
 
 func (c Config) withDefaults() (Config, error) {
 	switch {

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bully-agent/bully-agent/internal/run"
 	"github.com/bully-agent/bully-agent/internal/sidecar"
 )
 
@@ -88,14 +89,14 @@ func (g *Guard) Stop(cause string, within time.Duration) {
 	if within > 0 {
 		g.stop(cause, at.Add(within), at.Add(within))
 	} else {
-		g.stop(cause, 0, at.Add(g.grace+unkillable+gonePatience))
+		g.stop(cause, 0, at.Add(g.grace+run.Unkillable+gonePatience))
 	}
 }
 
 // Kill ends the command without a grace, or cuts the one that it has.
 func (g *Guard) Kill(cause string) {
 	at := now()
-	g.stop(cause, at, at.Add(unkillable+gonePatience))
+	g.stop(cause, at, at.Add(run.Unkillable+gonePatience))
 }
 
 // stop has all dead by due, 0: after the grace, and the guard killed at patience.

@@ -12,9 +12,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/bully-agent/bully-agent/internal/sidecar"
-
 	"github.com/bully-agent/bully-agent/internal/realtime"
+	"github.com/bully-agent/bully-agent/internal/run"
+	"github.com/bully-agent/bully-agent/internal/sidecar"
 )
 
 // Word is the program's first argument when it is to be a guard.
@@ -219,7 +219,8 @@ func (g *guardian) start() error {
 		return err
 	}
 	g.child = c
-	g.report.Group, g.report.Start, g.report.Reach = c.group, startOf(c.group), g.reach(why)
+	stat, _ := run.ReadStat(c.group) // our child, not reaped
+	g.report.Group, g.report.Start, g.report.Reach = c.group, stat.Start, g.reach(why)
 	if c.cgroup != nil {
 		g.report.Cgroup = c.cgroup.dir
 	}
@@ -235,7 +236,7 @@ func (g *guardian) makeCgroup() (*cgroup, error) {
 
 // reach is Report.Reach; why says why there is no cgroup.
 func (g *guardian) reach(why error) string {
-	_, listed := children()
+	_, listed := run.Children()
 	switch {
 	case g.child.cgroup != nil:
 		return "cgroup: all that the command starts is killed at once"

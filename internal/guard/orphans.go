@@ -1,19 +1,14 @@
 package guard
 
 import (
-	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
-	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/internal/run"
 )
 
 // What a guard that was killed leaves behind is found by the command's cgroup,
@@ -30,7 +25,7 @@ const (
 // gone. Nothing is asked politely: whose time it was has ended. The caller knows
 // that the guard is dead.
 func (r Record) endOrphans() error {
-	if r.Boot != hooks.BootID() {
+	if r.Boot != run.BootID() {
 		return nil
 	}
 	for late := now().Add(orphanPatience); ; time.Sleep(orphanPause) {
@@ -51,32 +46,7 @@ func (r Record) endOrphans() error {
 // errStuck is of processes that have had KILL and live.
 type errStuck struct{ pids []int }
 
-func (e errStuck) Error() string { return stuck(e.pids) }
-
-// stuck says for people which of these processes cannot be ended. 0 is one whose number
-// is not known.
-func stuck(pids []int) string {
-	for _, pid := range pids {
-		if stateOf(pid) == 'D' {
-			return fmt.Sprintf("process %d cannot be ended, it waits for its disk", pid)
-		}
-	}
-	for _, pid := range pids {
-		if s := stateOf(pid); s != 0 && s != 'Z' {
-			return fmt.Sprintf("process %d does not end, though it has had KILL", pid)
-		}
-	}
-	return "a process does not end, though it has had KILL"
-}
-
-// stateOf is field 3 of proc(5)'s stat; 0: there is no such process.
-func stateOf(pid int) byte {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:]); len(fields) > 0 {
-		return fields[0][0]
-	}
-	return 0
-}
+func (e errStuck) Error() string { return run.Stuck(e.pids) }
 
 // outlast is endOrphans for what that has found stuck: it returns when nothing is left.
 func (r Record) outlast() error {
@@ -95,7 +65,7 @@ func (r Record) killOnce() (found []int) {
 		}
 		_ = killCgroup(dir)
 	}
-	for _, pid := range hooks.Processes() {
+	for _, pid := range run.Processes() {
 		if killMarked(pid, r.Mark) {
 			found = append(found, pid)
 		}
@@ -111,41 +81,7 @@ func killMarked(pid int, mark string) bool {
 		return false
 	}
 	defer unix.Close(fd)
-	return hooks.HasEnv(pid, markVariable+"="+mark) && unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) == nil
-}
-
-// children lists the direct children of this process, zombies too; false where
-// the kernel does not tell. Orphans that were adopted belong to any of our
-// threads.
-func children() (pids []int, ok bool) {
-	tasks, err := os.ReadDir("/proc/self/task")
-	if err != nil {
-		return nil, false
-	}
-	for _, task := range tasks {
-		text, err := os.ReadFile("/proc/self/task/" + task.Name() + "/children")
-		if errors.Is(err, unix.ENOENT) && task.Name() == strconv.Itoa(os.Getpid()) {
-			return nil, false // a kernel without CONFIG_PROC_CHILDREN
-		}
-		for word := range strings.FieldsSeq(string(text)) {
-			if pid, err := strconv.Atoi(word); err == nil {
-				pids = append(pids, pid)
-			}
-		}
-	}
-	return pids, true
-}
-
-// startOf is when a process was started, in clock ticks since boot; 0: unknown
-// (proc(5), field 22 of stat, counted from the last bracket of field 2).
-func startOf(pid int) uint64 {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
-	if len(fields) < 20 {
-		return 0
-	}
-	start, _ := strconv.ParseUint(string(fields[19]), 10, 64)
-	return start
+	return run.HasEnv(pid, markVariable+"="+mark) && unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) == nil
 }
 
 func sortByTime(records []Record) {

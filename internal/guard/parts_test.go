@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bully-agent/bully-agent/internal/run"
 	"github.com/bully-agent/bully-agent/internal/sidecar"
 )
 
@@ -102,9 +103,9 @@ func TestWhenKillFollowsTerm(t *testing.T) {
 	}{
 		{"no deadline", guardian{}, 5 * time.Second, 5 * time.Second},
 		{"a far deadline", guardian{deadline: 100 * second}, 5 * time.Second, 5 * time.Second},
-		{"a deadline", guardian{deadline: 11 * second}, 5 * time.Second, time.Second - killSlack},
+		{"a deadline", guardian{deadline: 11 * second}, 5 * time.Second, time.Second - run.KillSlack},
 		{"stop within", guardian{deadline: 99 * second, due: 10*second + second/10}, 5 * time.Second, 90 * time.Millisecond},
-		{"a deadline that has passed", guardian{deadline: 9 * second}, 5 * time.Second, minGrace},
+		{"a deadline that has passed", guardian{deadline: 9 * second}, 5 * time.Second, run.MinGrace},
 	} {
 		g := tt.g
 		g.asked, g.order = 10*second, &order{Grace: tt.grace}

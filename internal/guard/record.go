@@ -15,10 +15,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/bully-agent/bully-agent/internal/durable"
-	"github.com/bully-agent/bully-agent/internal/sidecar"
-
 	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/internal/durable"
+	"github.com/bully-agent/bully-agent/internal/run"
+	"github.com/bully-agent/bully-agent/internal/sidecar"
 )
 
 // Record is what a guard leaves on disk: who it was, and the last Report that it
@@ -59,7 +59,7 @@ func create(cfg Config) (*record, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create record: %w", err)
 	}
-	r := &record{file: file, Record: Record{Name: cfg.Name, Epoch: cfg.Epoch, Time: time.Now().Round(0), Boot: hooks.BootID(), Mark: rand.Text(),
+	r := &record{file: file, Record: Record{Name: cfg.Name, Epoch: cfg.Epoch, Time: time.Now().Round(0), Boot: run.BootID(), Mark: rand.Text(),
 		Patience: cfg.patience(), path: path, Report: Report{Stage: Prepared, Exit: -1}}}
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		r.discard()
@@ -205,7 +205,7 @@ func outwait(ctx context.Context, file *os.File, waits func(process int)) error 
 		return err
 	}
 	_ = unix.Kill(r.Report.Guard, unix.SIGKILL) // it lives, since it has the lock: the number is its own
-	patience, cancel = context.WithTimeout(ctx, unkillable)
+	patience, cancel = context.WithTimeout(ctx, run.Unkillable)
 	defer cancel()
 	return await(patience, file)
 }

@@ -2,43 +2,13 @@ package guard
 
 import (
 	"fmt"
-	"os"
-	"os/exec"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
-)
 
-// frozen gives a directory on a disk that can be made to stand still: who writes there then waits, and no signal ends it.
-func (r *rig) frozen() (dir string, freeze, thaw func()) {
-	r.t.Helper()
-	if os.Getuid() != 0 {
-		r.t.Skip("skipped: only root can make a disk stand still")
-	}
-	dir, image := r.Path("mnt"), r.Path("image")
-	for _, args := range [][]string{{"truncate", "-s", "16M", image}, {"mkfs.ext4", "-q", "-F", image}, {"mkdir", dir}, {"mount", "-o", "loop", image, dir}} {
-		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
-			r.t.Skipf("skipped: %v: %v: %s", args, err, out)
-		}
-	}
-	disk, err := os.Open(dir)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	const fifreeze, fithaw = 0xC0045877, 0xC0045878
-	thaw = func() { _ = unix.IoctlSetInt(int(disk.Fd()), fithaw, 0) }
-	r.t.Cleanup(func() {
-		thaw()
-		disk.Close()
-		r.Until("the disk to be free", func() bool { return unix.Unmount(dir, 0) == nil })
-	})
-	return dir, func() {
-		if err := unix.IoctlSetInt(int(disk.Fd()), fifreeze, 0); err != nil {
-			r.t.Skipf("skipped: freeze: %v", err)
-		}
-	}, thaw
-}
+	"github.com/bully-agent/bully-agent/internal/test/traces"
+)
 
 // KILL that was sent is not yet a death: what waits for its disk is named, and is not over before it has ended, also if the
 // guard is killed meanwhile.
@@ -55,14 +25,14 @@ func TestWhatWaitsForItsDiskIsNotOver(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			reaches(t, func(t *testing.T, cgroup string) {
 				r := newRig(t)
-				disk, freeze, thaw := r.frozen()
+				disk, freeze, thaw := r.Frozen()
 				s := r.settings(fmt.Sprintf("echo x >up; while :; do echo x >%s/f; done", disk))
 				s.Cgroup = cgroup
 				g := r.start(s.config())
 				r.UntilFile("up")
 				group := r.awaitStarted(g).Group
 				freeze()
-				r.Until("it to wait for its disk", func() bool { return stateOf(group) == 'D' })
+				r.Until("it to wait for its disk", func() bool { return traces.WaitsForDisk(group) })
 				tt.end(g)
 				select {
 				case <-g.Stuck():
@@ -78,7 +48,7 @@ func TestWhatWaitsForItsDiskIsNotOver(t *testing.T) {
 				g.Stop("again", time.Millisecond) // whoever is in a hurry hurries nothing
 				time.Sleep(gonePatience + orphanPause)
 				if isClosed(g.Done()) {
-					t.Errorf("over while process %d is in state %c", group, stateOf(group))
+					t.Errorf("over while process %d waits for its disk: %v", group, traces.WaitsForDisk(group))
 				}
 				thaw()
 				if report := r.wait(g); report.Stage != Ended || report.Stuck != want {

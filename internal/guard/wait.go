@@ -5,18 +5,17 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bully-agent/bully-agent/internal/run"
 )
 
 // What wakes a guard: the agent's messages and its death, the lease's line, the death of
 // a child, and the timer.
 
-const (
-	// Most of what happens in an ending wakes us; that a process of the cgroup
-	// which is nobody's child of ours has gone does not, so we look.
-	pollFirst = 2 * time.Millisecond
-	pollMost  = 50 * time.Millisecond
-	pollStuck = time.Second // once it is said to be stuck
-)
+// pollStuck is between two looks at a command that is said to be stuck. Most of what happens in
+// an ending wakes us; that a process of the cgroup which is nobody's child of ours has gone
+// does not.
+const pollStuck = time.Second
 
 // wait sleeps until something happens or is due.
 func (g *guardian) wait() {
@@ -44,7 +43,7 @@ func (g *guardian) arm() {
 		next = g.askBy()
 	case g.asked != 0:
 		at := now()
-		next = at.Add(min(max(at.Sub(max(g.asked, g.killed))/4, pollFirst), pollMost))
+		next = at.Add(run.Poll(at.Sub(max(g.asked, g.killed))))
 		if g.report.Stuck != "" {
 			next = at.Add(pollStuck)
 		}

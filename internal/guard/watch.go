@@ -1,22 +1,9 @@
 package guard
 
-import "time"
+import "github.com/bully-agent/bully-agent/internal/run"
 
 // How a guard decides: step looks at everything at each waking, and the ending
 // goes from TERM over KILL to waiting as time goes on: KILL sent is not yet dead.
-
-const (
-	// killSlack is left between KILL and the moment when all must be dead, for
-	// the kernel to deliver it; a tenth of the time left when that is short.
-	killSlack = 20 * time.Millisecond
-
-	// minGrace is between TERM and KILL in any case.
-	minGrace = time.Millisecond
-
-	// unkillable is how long after KILL the command is said to be stuck: it hangs in
-	// the kernel, mostly on a disk or a network file system.
-	unkillable = 2 * time.Second
-)
 
 // step does what is due now, and reports whether nothing is left to watch.
 func (g *guardian) step() (over bool) {
@@ -67,8 +54,8 @@ func (g *guardian) press(at instant) {
 		return
 	case g.killed == 0:
 		g.killed = at
-	case at.Sub(g.killed) > unkillable && g.report.Stuck == "":
-		g.report.Stuck = stuck(g.child.members())
+	case at.Sub(g.killed) > run.Unkillable && g.report.Stuck == "":
+		g.report.Stuck = run.Stuck(g.child.members())
 		g.tell(Ending)
 	}
 	g.child.kill()
@@ -86,15 +73,14 @@ func (g *guardian) ask(cause string) {
 
 // askBy is when a silent agent is taken for dead.
 func (g *guardian) askBy() instant {
-	return g.deadline.Add(-min(g.order.Budget, g.order.Grace+killSlack))
+	return g.deadline.Add(-min(g.order.Budget, g.order.Grace+run.KillSlack))
 }
 
 // killBy is when KILL follows TERM.
 func (g *guardian) killBy() instant {
 	grace := g.order.Grace
 	if due := earlier(g.due, g.deadline); due != 0 {
-		room := due.Sub(g.asked)
-		grace = min(grace, max(room-min(killSlack, room/10), minGrace))
+		grace = run.Grace(grace, due.Sub(g.asked))
 	}
 	return g.asked.Add(grace)
 }

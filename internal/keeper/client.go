@@ -12,6 +12,7 @@ import (
 
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/hooks/checkrun"
+	"github.com/bully-agent/bully-agent/internal/run"
 	"github.com/bully-agent/bully-agent/internal/sidecar"
 )
 
@@ -176,7 +177,7 @@ func (c *Client) CleanUp(ctx context.Context, ev hooks.Event) hooks.Result {
 	select {
 	case res := <-c.cleaned:
 		return res
-	case <-time.After(grace + unkillable + goodbye):
+	case <-time.After(grace + run.Unkillable + goodbye):
 		return hooks.Result{Kind: hooks.LoseLeadership, Epoch: ev.Epoch.Counter, Cause: ev.Cause, Exit: -1, Err: ctx.Err()}
 	}
 }
@@ -196,7 +197,7 @@ func (c *Client) Run(ctx context.Context) error {
 	c.give(order{Do: toClose})
 	c.mu.Unlock()
 	if k != nil {
-		k.outlast(grace + 2*unkillable + goodbye)
+		k.outlast(grace + 2*run.Unkillable + goodbye)
 	}
 	c.flush()
 	return nil

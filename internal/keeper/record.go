@@ -15,6 +15,7 @@ import (
 
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/internal/durable"
+	"github.com/bully-agent/bully-agent/internal/run"
 )
 
 // fileName is a file in the state directory whose lock a keeper holds for as long as it
@@ -32,9 +33,6 @@ const (
 	// leaseRoom is more than a lease and a takeover delay last. Arbitrary.
 	leaseRoom = 10 * time.Second
 
-	// unkillable is how long after KILL a command is given up (package hooks).
-	unkillable = 2 * time.Second
-
 	// lockPause is between two tries of a lock. Arbitrary.
 	lockPause = 5 * time.Millisecond
 
@@ -45,7 +43,7 @@ const (
 // patienceWith is how long a keeper may work for an agent that is dead: it ends what
 // runs, and the lose-leadership hook has what is left of the lease, and then its timeout.
 func patienceWith(cfg hooks.Config) time.Duration {
-	return leaseRoom + cfg.Longest() + cfg.Grace + 2*unkillable
+	return leaseRoom + cfg.Longest() + cfg.Grace + 2*run.Unkillable
 }
 
 // lockFile gives the locked file. It waits for the keeper of an earlier life that still
@@ -75,7 +73,7 @@ func outwait(ctx context.Context, file *os.File, waits func(process int)) error 
 		return err
 	}
 	_ = unix.Kill(n.Process, unix.SIGKILL) // it lives, since it has the lock: the number is its own
-	return await(ctx, file, unkillable)
+	return await(ctx, file, run.Unkillable)
 }
 
 func readHolder(file *os.File) holder {

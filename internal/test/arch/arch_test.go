@@ -55,14 +55,15 @@ var layers = map[string]layer{
 	"membership":            {may: "wire internal/transport"},
 	"internal/transport":    {may: "wire"},
 	"internal/sealed":       {may: "wire internal/key internal/transport"},
-	"hooks":                 {may: "internal/realtime internal/access internal/durable"},
+	"internal/run":          {may: "internal/realtime"},
+	"hooks":                 {may: "internal/run internal/access internal/durable"},
 	"internal/access":       {may: ""},
 	"internal/vip":          {may: ""},
 	"internal/metrics":      {may: "internal/control"},
 	"internal/httpd":        {may: "internal/access internal/places"},
 	"internal/places":       {may: ""},
-	"internal/guard":        {may: "hooks internal/control internal/durable internal/realtime internal/sidecar"},
-	"hooks/jobrun":          {may: "hooks internal/guard"},
+	"internal/guard":        {may: "hooks internal/control internal/durable internal/realtime internal/run internal/sidecar"},
+	"hooks/jobrun":          {may: "hooks internal/guard internal/run"},
 	"hooks/checkrun":        {may: "hooks"},
 	"internal/durable":      {may: "internal/access"},
 	"internal/test/crash":   {may: "internal/durable"},
@@ -89,7 +90,7 @@ var layers = map[string]layer{
 	"wire":                  {may: "", pure: true},
 	"internal/sidecar":      {may: "internal/durable internal/realtime"},
 	"internal/realtime":     {may: ""},
-	"internal/keeper":       {may: "hooks internal/durable internal/realtime internal/sidecar hooks/jobrun hooks/checkrun"},
+	"internal/keeper":       {may: "hooks internal/run internal/durable internal/realtime internal/sidecar hooks/jobrun hooks/checkrun"},
 }
 
 // onlyInTests are packages that nothing but tests may import.
@@ -111,11 +112,11 @@ var homes = map[string]string{
 	"github.com/xrash/smetrics":         "internal/config internal/cli", // both suggest what was meant
 	"github.com/vishvananda/netlink":    "agent internal/lab/netlab internal/vip",
 	"github.com/vishvananda/netns":      "internal/lab/netlab",
-	"github.com/hashicorp/go-hclog":     "agent internal/cli internal/control hooks hooks/jobrun internal/httpd internal/lab membership internal/sealed internal/transport internal/keeper",
-	"golang.org/x/sys":                  "agent internal/cli internal/config internal/control internal/durable internal/fence hooks internal/guard internal/key internal/lab internal/lab/netlab internal/access membership internal/reaper internal/transport internal/realtime internal/keeper internal/sidecar internal/rights internal/test/attack internal/test/traces internal/test/glass internal/test/boot internal/vip",
+	"github.com/hashicorp/go-hclog":     "agent internal/cli internal/control hooks hooks/jobrun internal/run internal/httpd internal/lab membership internal/sealed internal/transport internal/keeper",
+	"golang.org/x/sys":                  "agent internal/cli internal/config internal/control internal/durable internal/fence hooks internal/guard internal/run internal/key internal/lab internal/lab/netlab internal/access membership internal/reaper internal/transport internal/realtime internal/keeper internal/sidecar internal/rights internal/test/attack internal/test/traces internal/test/glass internal/test/boot internal/vip",
 	"golang.org/x/sync":                 "agent internal/cli internal/control internal/lab",
 	"golang.org/x/net":                  "internal/vip",
-	"golang.org/x/time":                 "internal/httpd", // its token bucket, told the time
+	"golang.org/x/time":                 "internal/httpd internal/run", // its token bucket, told the time
 	"github.com/prometheus":             "internal/metrics",
 	"golang.org/x/crypto":               "internal/sealed",
 	"github.com/flynn/noise":            "internal/sealed",

@@ -5,7 +5,9 @@ package traces
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -152,4 +154,41 @@ func Death[I any](t testing.TB, pid int, now func() I) func() I {
 			panic("unreachable")
 		}
 	}
+}
+
+// Frozen gives a directory on a disk that can be made to stand still: who writes there then waits, and no signal ends it.
+func (d Dir) Frozen() (dir string, freeze, thaw func()) {
+	d.t.Helper()
+	if os.Getuid() != 0 {
+		d.t.Skip("skipped: only root can make a disk stand still")
+	}
+	dir, image := d.Path("mnt"), d.Path("image")
+	for _, args := range [][]string{{"truncate", "-s", "16M", image}, {"mkfs.ext4", "-q", "-F", image}, {"mkdir", dir}, {"mount", "-o", "loop", image, dir}} {
+		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			d.t.Skipf("skipped: %v: %v: %s", args, err, out)
+		}
+	}
+	disk, err := os.Open(dir)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	const fifreeze, fithaw = 0xC0045877, 0xC0045878
+	thaw = func() { _ = unix.IoctlSetInt(int(disk.Fd()), fithaw, 0) }
+	d.t.Cleanup(func() {
+		thaw()
+		disk.Close()
+		d.Until("the disk to be free", func() bool { return unix.Unmount(dir, 0) == nil })
+	})
+	return dir, func() {
+		if err := unix.IoctlSetInt(int(disk.Fd()), fifreeze, 0); err != nil {
+			d.t.Skipf("skipped: freeze: %v", err)
+		}
+	}, thaw
+}
+
+// WaitsForDisk reports whether a process is in uninterruptible sleep.
+func WaitsForDisk(pid int) bool {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	return len(fields) > 0 && string(fields[0]) == "D"
 }

@@ -1,4 +1,4 @@
-package hooks
+package run
 
 import (
 	"bytes"
@@ -12,47 +12,63 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What the kernel knows of a process group. A hook's group id is the process id
-// of its first process. The kernel does not give a number away again while any
-// process, even a zombie, has it as its process or group id: so signalling the
-// group is safe exactly until the first process is reaped, and after that for as
-// long as a member is known to live.
+// What the kernel knows of processes and their groups. The number of a group is the
+// process id of its first process. The kernel does not give a number away again while any
+// process, even a zombie, has it as its process or group id: so signalling the group is
+// safe exactly until the first process is reaped, and after that for as long as a member
+// is known to live.
 
-// signalGroup sends sig to all members. A group that is gone is not an error.
-func signalGroup(group int, sig unix.Signal) error {
+// Signal sends sig to all members. A group that is gone is not an error.
+func Signal(group int, sig unix.Signal) error {
 	if err := unix.Kill(-group, sig); err != nil && !errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("signal group %d: %w", group, err)
 	}
 	return nil
 }
 
-// living lists the members of a group that still run; zombies do not. The list is
+// Living lists the members of a group that still run; zombies do not. The list is
 // a glance, not a snapshot: who forks meanwhile may be missed, so it decides when
 // to stop waiting, and a KILL to the whole group follows it in any case.
 //
 // Where /proc cannot be read nobody seems to live: stragglers then get the KILL
 // without the TERM before it.
-func living(group int) []int {
+func Living(group int) []int {
 	var pids []int
 	for _, pid := range Processes() {
 		// getpgid costs a tenth of reading stat, and nearly all are of other groups.
 		if got, err := unix.Getpgid(pid); err != nil || got != group {
 			continue
 		}
-		if s, err := readStat(pid); err == nil && s.group == group && s.runs() {
+		if s, err := ReadStat(pid); err == nil && s.Group == group && s.Runs() {
 			pids = append(pids, pid)
 		}
 	}
 	return pids
 }
 
-// names says for logs which processes these are: number and name.
-func names(pids []int) (out []string) {
+// Names says for logs which processes these are: number and name.
+func Names(pids []int) (out []string) {
 	for _, pid := range pids {
 		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)) // none: it has just ended
-		out = append(out, strings.TrimSuffix(fmt.Sprintf("%d %s", pid, lastLine(name)), " "))
+		out = append(out, strings.TrimSuffix(fmt.Sprintf("%d %s", pid, LastLine(name)), " "))
 	}
 	return out
+}
+
+// Stuck says for people which of these processes cannot be ended. 0 is one whose number
+// is not known.
+func Stuck(pids []int) string {
+	for _, pid := range pids {
+		if s, _ := ReadStat(pid); s.State == 'D' {
+			return fmt.Sprintf("process %d cannot be ended, it waits for its disk", pid)
+		}
+	}
+	for _, pid := range pids {
+		if s, err := ReadStat(pid); err == nil && s.Runs() {
+			return fmt.Sprintf("process %d does not end, though it has had KILL", pid)
+		}
+	}
+	return "a process does not end, though it has had KILL"
 }
 
 // Processes lists all that this process can see.
@@ -71,22 +87,24 @@ func Processes() (pids []int) {
 	return pids
 }
 
-// procStat is the part of /proc/PID/stat that tells one process from another.
-type procStat struct {
-	state byte
-	group int
-	start uint64 // clock ticks from boot to the process's start
+// Stat is the part of /proc/PID/stat that tells one process from another.
+type Stat struct {
+	State byte   // 'R', 'S', 'D', 'Z' …
+	Group int    // its process group
+	Start uint64 // clock ticks from boot to the process's start
 	space uint64 // bytes of its address space; 0: it has none any more, or is the kernel's
 	ready bool   // execve has laid out its memory
 	env   uint64 // bytes of its environment, once ready
 }
 
-func (s procStat) runs() bool { return s.state != 'Z' && s.state != 'X' }
+// Runs reports whether it is more than a zombie.
+func (s Stat) Runs() bool { return s.State != 'Z' && s.State != 'X' }
 
-func readStat(pid int) (procStat, error) {
+// ReadStat reads that of a process that lives, or is not reaped yet.
+func ReadStat(pid int) (Stat, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return procStat{}, err
+		return Stat{}, err
 	}
 	return parseStat(text)
 }
@@ -95,23 +113,23 @@ func readStat(pid int) (procStat, error) {
 // (startcode), which execve sets last, and the difference of 51 (env_end) and 50
 // (env_start). The command in field 2 may hold anything, a closing bracket too, so fields
 // are counted from the last one.
-func parseStat(text []byte) (procStat, error) {
+func parseStat(text []byte) (Stat, error) {
 	end := bytes.LastIndexByte(text, ')')
 	fields := bytes.Fields(text[end+1:])
 	if end < 0 || len(fields) < 49 || len(fields[0]) != 1 {
-		return procStat{}, errors.New("parse /proc/PID/stat: too few fields")
+		return Stat{}, errors.New("parse /proc/PID/stat: too few fields")
 	}
 	group, err := strconv.Atoi(string(fields[2]))
 	if err != nil {
-		return procStat{}, fmt.Errorf("parse process group: %w", err)
+		return Stat{}, fmt.Errorf("parse process group: %w", err)
 	}
 	var numbers [5]uint64
 	for i, field := range []int{22, 23, 26, 50, 51} {
 		if numbers[i], err = strconv.ParseUint(string(fields[field-3]), 10, 64); err != nil {
-			return procStat{}, fmt.Errorf("parse field %d: %w", field, err)
+			return Stat{}, fmt.Errorf("parse field %d: %w", field, err)
 		}
 	}
-	return procStat{state: fields[0][0], group: group, start: numbers[0], space: numbers[1], ready: numbers[2] != 0, env: numbers[4] - numbers[3]}, nil
+	return Stat{State: fields[0][0], Group: group, Start: numbers[0], space: numbers[1], ready: numbers[2] != 0, env: numbers[4] - numbers[3]}, nil
 }
 
 // longestExec bounds the time between giving up the old memory and laying out the new: both
@@ -143,15 +161,47 @@ func environOf(pid int) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		s, err := readStat(pid)
+		s, err := ReadStat(pid)
 		if err != nil {
 			return nil, err
 		}
 		isWhole := s.ready && s.env == uint64(len(text))
-		if isWhole || s.space == 0 || !s.runs() || time.Now().After(until) {
+		if isWhole || s.space == 0 || !s.Runs() || time.Now().After(until) {
 			return text, nil
 		}
 	}
+}
+
+// HasEnded reports whether a child is a zombie, and leaves it one.
+func HasEnded(pid int) bool {
+	var info unix.Siginfo
+	for {
+		err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return err != nil || info.Signo != 0
+		}
+	}
+}
+
+// Children lists the direct children of this process, zombies too; false where the kernel
+// does not tell. Orphans that were adopted belong to any of our threads.
+func Children() (pids []int, ok bool) {
+	tasks, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return nil, false
+	}
+	for _, task := range tasks {
+		text, err := os.ReadFile("/proc/self/task/" + task.Name() + "/children")
+		if errors.Is(err, unix.ENOENT) && task.Name() == strconv.Itoa(os.Getpid()) {
+			return nil, false // a kernel without CONFIG_PROC_CHILDREN
+		}
+		for word := range strings.FieldsSeq(string(text)) {
+			if pid, err := strconv.Atoi(word); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids, true
 }
 
 // BootID changes with every boot; empty when unknown. Start times are counted

@@ -1,4 +1,4 @@
-package hooks
+package run
 
 import (
 	"bytes"
@@ -12,20 +12,20 @@ import (
 // Against the obvious model: keep everything, cut at the end.
 func TestTailKeepsTheEnd(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	var kept tail
+	var kept Tail
 	var all []byte
 	for range 200 {
 		chunk := make([]byte, rng.IntN(3000))
 		if rng.IntN(50) == 0 {
-			chunk = make([]byte, tailSize+rng.IntN(tailSize))
+			chunk = make([]byte, TailSize+rng.IntN(TailSize))
 		}
 		for i := range chunk {
 			chunk[i] = byte(rng.Uint32())
 		}
-		kept.write(chunk)
+		_, _ = kept.Write(chunk)
 		all = append(all, chunk...)
-		got, total := kept.bytes()
-		if want := all[max(0, len(all)-tailSize):]; !bytes.Equal(got, want) || total != int64(len(all)) {
+		got, total := kept.Bytes()
+		if want := all[max(0, len(all)-TailSize):]; !bytes.Equal(got, want) || total != int64(len(all)) {
 			t.Fatalf("after %d bytes: kept %d, counted %d", len(all), len(got), total)
 		}
 	}
@@ -64,8 +64,8 @@ func TestLines(t *testing.T) {
 // is not lost, and the next write asks again.
 func TestLinesThatAreNotAdmitted(t *testing.T) {
 	var got []string
-	asked, refused := 0, 0
-	l := lines{admit: func() bool { asked++; return asked != 2 }, refuse: func(n int) { refused += n },
+	asked, refused := 0, int64(0)
+	l := lines{admit: func() bool { asked++; return asked != 2 }, refuse: func(n int64) int64 { refused += n; return refused },
 		emit: func(line string) { got = append(got, line) }}
 	l.write([]byte("one\ntwo\nthree\n\nfour\nfi"))
 	l.write([]byte("ve\nsix\n"))
@@ -75,12 +75,11 @@ func TestLinesThatAreNotAdmitted(t *testing.T) {
 	}
 }
 
-func TestAllowance(t *testing.T) {
-	now := time.Unix(0, 0)
-	a := newAllowance(now)
+func TestLinesInTheLogAreBounded(t *testing.T) {
+	now, o := time.Now(), Silent()
 	taken := func() (n int) {
 		for range 10 * lineBurst {
-			if a.take(now) {
+			if o.admit(now) {
 				n++
 			}
 		}
@@ -97,7 +96,7 @@ func TestAllowance(t *testing.T) {
 	if n := taken(); n != lineBurst {
 		t.Errorf("%d lines after an hour, want %d", n, lineBurst)
 	}
-	if got, want := a.dropped(), int64(3*10*lineBurst-2*lineBurst-lineRate); got != want {
+	if got, want := o.Dropped(), int64(3*10*lineBurst-2*lineBurst-lineRate); got != want {
 		t.Errorf("counted %d dropped, want %d", got, want)
 	}
 }
@@ -105,25 +104,26 @@ func TestAllowance(t *testing.T) {
 // What a command prints at once is read at once; whoever prints for ever waits.
 func TestPace(t *testing.T) {
 	now := time.Unix(1000, 0)
-	var p pace
+	p := newPace()
+	after := func(n int) time.Duration { return p.ReserveN(now, n).DelayFrom(now) }
 	for range readBurst / pipeSize {
-		if wait := p.after(pipeSize, now); wait > 0 {
+		if wait := after(pipeSize); wait > 0 {
 			t.Fatalf("a wait of %v within the burst", wait)
 		}
 	}
 	total, begun := 0, now
 	for range 100 {
 		total += pipeSize
-		now = now.Add(p.after(pipeSize, now))
+		now = now.Add(after(pipeSize))
 	}
 	if got, want := now.Sub(begun), time.Duration(total)*time.Second/readRate; got.Round(time.Millisecond) != want.Round(time.Millisecond) {
 		t.Errorf("%d bytes after the burst took %v, want %v", total, got, want)
 	}
-	if wait := p.after(pipeSize, now); wait >= drainGrace {
+	if wait := after(pipeSize); wait >= DrainGrace {
 		t.Errorf("a wait of %v: the end of what was printed would be lost", wait)
 	}
 	now = now.Add(time.Hour) // the burst is back
-	if wait := p.after(readBurst, now); wait > 0 {
+	if wait := after(readBurst); wait > 0 {
 		t.Errorf("a wait of %v after a pause", wait)
 	}
 }
