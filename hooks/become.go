@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,7 @@ import (
 
 // becomeLeader runs the hook of ev once it is on disk that this begins.
 func (r *Runner) becomeLeader(ctx context.Context, cfg Config, ev Event, l *leash) Result {
-	if err := ev.barred(); err != nil {
+	if err := cmp.Or(ev.barred(), r.hangs(ev.Kind)); err != nil {
 		return r.skip(ev, err)
 	}
 	hasHooks := !cfg.Commands[BecomeLeader].IsZero() || !cfg.Commands[LoseLeadership].IsZero()

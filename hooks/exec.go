@@ -3,6 +3,7 @@ package hooks
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"time"
@@ -21,6 +22,7 @@ type lane string
 const (
 	leadership   lane = "leadership"
 	notification lane = "notification"
+	stuck        lane = "stuck" // the leadership's hook that KILL has not ended
 )
 
 // execute runs the hook of ev once and returns when nothing of its group is left.
@@ -39,6 +41,9 @@ func (r *Runner) execute(cfg Config, ln lane, ev Event, l *leash) Result {
 	if res.Err = l.pulled(); res.Err == nil {
 		res.Err = Check(cmd)
 	}
+	if res.Err == nil && ln == leadership {
+		res.Err = r.hangs(ev.Kind)
+	}
 	if res.Err == nil {
 		res.Err = ev.barred() // last: the disk, a pause or a stopped process may have taken long
 	}
@@ -46,7 +51,7 @@ func (r *Runner) execute(cfg Config, ln lane, ev Event, l *leash) Result {
 		r.begin(cfg, ln, ev, l, log, &res)
 	}
 	res.OK = res.Err == nil
-	res.IsCut = !res.OK && (l.pulled() != nil || errors.Is(res.Err, run.ErrTimedOut) && l.hurries())
+	res.IsCut = !res.OK && (l.pulled() != nil || errors.Is(res.Err, errHangs) || errors.Is(res.Err, run.ErrTimedOut) && l.hurries())
 	logEnd(log, cmd, res)
 	return res
 }
@@ -69,8 +74,13 @@ func (r *Runner) begin(cfg Config, ln lane, ev Event, l *leash, log hclog.Logger
 		r.leaves = e
 	}
 	res.Ran, res.Started, res.Seq = true, p.Begun, about.seq
-	res.ended(p.Conclude(l))
+	end := p.Conclude(l)
+	res.ended(end)
 	r.journal.clear(ln)
+	if end.IsStuck && ln == leadership {
+		r.stuck = e
+		r.journal.record(stuck, e)
+	}
 	if len(p.Ended) > 0 {
 		log.Warn("what the hook left in the background was ended with it", "processes", strings.Join(p.Ended, ", "))
 	}
@@ -96,6 +106,25 @@ func (r *Runner) endLeft(grace time.Duration) {
 	}
 	endAll(context.Background(), grace, left)
 	r.leaves = entry{}
+}
+
+// errHangs is wrapped by the end of a hook that was not started beside another.
+var errHangs = errors.New("nothing is started beside it")
+
+// hangs says that a hook of the leadership has had KILL and lives on. When its disk answers
+// it may do or undo what is done beside it now. So neither the next leadership begins, nor
+// the same hook once more; the lose-leadership hook after a become-leader hook that hangs
+// is run, since others lead by then.
+func (r *Runner) hangs(next Kind) error {
+	if r.stuck.Hook == "" || next == LoseLeadership && r.stuck.Hook == BecomeLeader {
+		return nil
+	}
+	if !r.stuck.alive() {
+		r.stuck = entry{}
+		r.journal.clear(stuck)
+		return nil
+	}
+	return fmt.Errorf("of the %s hook of epoch %d %s: %w", r.stuck.Hook, r.stuck.Epoch, run.Stuck(run.Living(r.stuck.Group)), errHangs)
 }
 
 // ended takes over how the command ended.

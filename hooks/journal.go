@@ -359,7 +359,7 @@ func (j *journal) endOrphans(ctx context.Context, grace time.Duration) {
 	if err != nil {
 		j.log().Error("hook journal not read, orphaned hooks may still run", "err", err)
 	}
-	for _, ln := range []lane{leadership, notification} {
+	for _, ln := range []lane{leadership, notification, stuck} {
 		j.end(ctx, grace, left.Runs[ln])
 	}
 	if owed, ok := j.owed(); ok {

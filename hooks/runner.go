@@ -29,6 +29,7 @@ type Runner struct {
 	// Only the leadership queue's goroutine asks for these.
 	begun  uint64 // highest epoch whose become-leader was tried
 	leaves entry  // the become-leader that ran last, which may have left something running; zero: none
+	stuck  entry  // the hook that KILL has not ended; zero: none
 
 	toLead   chan struct{} // holds a token when queue may have something
 	toNotify chan struct{} // … notices …

@@ -1,0 +1,66 @@
+package hooks
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bully-agent/bully-agent/internal/run"
+)
+
+// A command in D state takes no signal: KILL sent is not a death. What it has on its way to the disk may come at any time.
+func TestNothingIsStartedBesideAHookThatHangs(t *testing.T) {
+	for _, hangs := range []Kind{BecomeLeader, LoseLeadership} {
+		t.Run(string(hangs), func(t *testing.T) {
+			if _, err := exec.LookPath("mkfs.ext4"); err != nil {
+				t.Skip("skipped: mkfs.ext4 is not installed")
+			}
+			g := setUp(t, scripts{}, Config{})
+			disk, freeze, thaw := g.Frozen()
+			commands := scripts{BecomeLeader: note, LoseLeadership: note}
+			commands[hangs] += "echo $$ >up; [ -e well ] && exit; while :; do echo x >" + disk + "/f; done"
+			g.SetConfig(Config{Commands: g.commands(commands), Timeout: patience, Grace: shortGrace, Logger: g.cfg.Logger})
+			g.run()
+			g.become(1)
+			if hangs == LoseLeadership {
+				g.wants(BecomeLeader, 1, true, true)
+				g.lose(1)
+			}
+			g.UntilFile("up")
+			pid := g.PID("up")
+			freeze()
+			g.Until("it to wait for its disk", func() bool { s, _ := run.ReadStat(pid); return s.State == 'D' })
+			g.loseWithin(1, time.Second)
+			if hangs == BecomeLeader {
+				g.wants(BecomeLeader, 1, false, true)
+				g.wants(LoseLeadership, 1, true, true) // others lead by then
+			} else {
+				g.wants(LoseLeadership, 1, false, true)
+				g.wants(LoseLeadership, 1, false, false) // it was asked for twice
+			}
+			g.become(2)
+			if res := g.wants(BecomeLeader, 2, false, false); !strings.Contains(res.Err.Error(), "cannot be ended, it waits for its disk: nothing is started beside it") {
+				t.Errorf("it says %v", res.Err)
+			}
+			g.lose(2)
+			g.wants(LoseLeadership, 2, true, false) // the pair is dropped
+			if hangs == LoseLeadership {
+				redo := event(LoseLeadership, 1)
+				redo.IsRedo = true
+				g.Start(redo)
+				g.wants(LoseLeadership, 1, false, false)
+			}
+			if err := exec.Command("touch", g.Path("well")).Run(); err != nil {
+				t.Fatal(err)
+			}
+			thaw()
+			g.Until("it to end", func() bool { return len(run.Living(pid)) == 0 })
+			g.become(3)
+			g.wants(BecomeLeader, 3, true, true)
+			g.lose(3)
+			g.wants(LoseLeadership, 3, true, true)
+			g.end()
+		})
+	}
+}
