@@ -87,7 +87,7 @@ type rival struct {
 	t     *testing.T
 	hosts []*rivalHost
 	lines chan string // of hooks: a host that leads now
-	seen  bool        // the best host has said so since it was started last
+	leads string      // the host that has said so last
 	spawn *spawner
 	took  map[fault][]time.Duration
 }
@@ -169,22 +169,27 @@ func (r *rival) start(h *rivalHost) {
 	go func() { _ = cmd.Wait() }() // killed, as it is to be
 }
 
-// settle waits until the best host leads, and has for as long as the program needs to make up its mind: some have several
-// lead for a moment when they start on a busy machine.
+// settle gives the host that leads, once it has for as long as the program needs to make up its mind: some have several lead
+// for a moment on a busy machine, and then the best, which has not ceased to.
 func (r *rival) settle() *rivalHost {
 	r.t.Helper()
 	best := r.hosts[besideHosts-1]
-	for late := time.After(time.Minute); !r.seen; {
+	for late := time.After(time.Minute); ; {
 		select {
 		case name := <-r.lines:
-			r.seen = name == best.name
+			if r.stays || r.leads != best.name {
+				r.leads = name
+			}
+			continue
+		case <-time.After(r.calm):
 		case <-late:
 			log, _ := os.ReadFile(filepath.Join(best.dir, "log"))
-			r.t.Fatalf("%s: %s does not lead:\n%s", r.name, best.name, log)
+			r.t.Fatalf("%s: %q leads, and is not to:\n%s", r.name, r.leads, log)
+		}
+		if i := slices.IndexFunc(r.hosts, func(h *rivalHost) bool { return h.name == r.leads }); i >= 0 && (r.stays || r.leads == best.name) {
+			return r.hosts[i]
 		}
 	}
-	time.Sleep(r.calm)
-	return best
 }
 
 // round does it to the leader's host, and takes the time until another leads. Then the host comes back, without what
@@ -192,9 +197,6 @@ func (r *rival) settle() *rivalHost {
 func (r *rival) round(f fault) {
 	r.t.Helper()
 	h := r.settle()
-	for len(r.lines) > 0 {
-		<-r.lines
-	}
 	began := time.Now()
 	switch f {
 	case kill:
@@ -211,7 +213,6 @@ func (r *rival) round(f fault) {
 			r.t.Fatal(err)
 		}
 	}
-	r.seen = false
 	r.start(h)
 }
 
@@ -222,7 +223,7 @@ func (r *rival) next(h *rivalHost) time.Time {
 	for {
 		select {
 		case name := <-r.lines:
-			if name != h.name {
+			if r.leads = name; name != h.name {
 				return time.Now()
 			}
 		case <-late:

@@ -19,6 +19,7 @@ type program struct {
 	name  string
 	needs string        // a program
 	calm  time.Duration // for which it leaves the lead where it is, once all are there
+	stays bool          // the lead stays where it is when the best host is back
 	// command starts it on h. Where h leads, hook runs.
 	command func(h *rivalHost, hook string) []string
 }
@@ -43,10 +44,10 @@ func programs(t *testing.T) []program {
 		t.Fatal(err)
 	}
 	agent := func(name string, options ...string) program {
-		return program{name, binary, 500 * time.Millisecond, func(h *rivalHost, hook string) []string {
+		return program{name, binary, 500 * time.Millisecond, true, func(h *rivalHost, hook string) []string {
 			return append([]string{binary, "run", "--cluster", strings.Fields(name)[0] + strconv.Itoa(len(options)), "--name", h.name,
 				"--priority", strconv.Itoa(100 + h.number), "--bind", h.addr().String(), "--join", h.addrs[0].String() + "," + h.addrs[1].String(),
-				"--state-dir", h.file("state"), "--socket", h.file("sock"), "--key", secret, "--on-become-leader", hook}, options...)
+				"--state-dir", h.file("state"), "--socket", h.file("sock"), "--key", secret, "--preempt", "never", "--on-become-leader", hook}, options...)
 		}}
 	}
 	return []program{
@@ -60,7 +61,7 @@ func programs(t *testing.T) []program {
 
 // keepalived sends an advertisement every so many seconds; 10 ms is the shortest that it accepts.
 func keepalived(t *testing.T, name string, router int, interval string, calm time.Duration) program {
-	return program{name, "keepalived", calm, func(h *rivalHost, hook string) []string {
+	return program{name, "keepalived", calm, false, func(h *rivalHost, hook string) []string {
 		text := fmt.Sprintf(`global_defs {
 	vrrp_version 3
 	enable_script_security
@@ -86,7 +87,7 @@ vrrp_instance lab {
 
 // ucarp advertises every second, and is missed after three.
 func ucarp(t *testing.T) program {
-	return program{"ucarp, 1 s", "ucarp", 2 * time.Second, func(h *rivalHost, hook string) []string {
+	return program{"ucarp, 1 s", "ucarp", 2 * time.Second, false, func(h *rivalHost, hook string) []string {
 		return []string{"ucarp", "--preempt", "--interface=" + netlab.Interface, "--srcip=" + h.addr().String(), "--vhid=9", "--pass=lab", "--addr=10.77.0.209",
 			"--advskew=" + strconv.Itoa(10*(besideHosts-h.number)), "--upscript=" + h.script(t, "up", hook), "--downscript=" + h.script(t, "down", "true")}
 	}}
