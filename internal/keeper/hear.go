@@ -19,6 +19,10 @@ func (c *Client) hear(k *process, r report) (answer func()) {
 	if c.keeper != k {
 		return nil
 	}
+	if r.Say == sayLog { // it says nothing of the keeper
+		log := c.hooks.Logger
+		return func() { r.Log.write(log) }
+	}
 	c.keeps = r.Keeps
 	res := r.Outcome.result()
 	switch r.Say {
@@ -34,9 +38,6 @@ func (c *Client) hear(k *process, r report) (answer func()) {
 		c.onReply(*r.Reply)
 	case sayJob:
 		c.jobs.onEnded(*r.Job)
-	case sayLog:
-		log := c.hooks.Logger
-		return func() { r.Log.write(log) }
 	}
 	return nil
 }

@@ -148,6 +148,17 @@ func TestKeeperKilledAfterTheEnd(t *testing.T) {
 	r.ordered("become-leader:test:1 lose-leadership:test:1 become-leader:test:2")
 }
 
+// A hook that prints while its leadership keeps the hooks that it began with took that note away.
+func TestALogLineSaysNothingOfWhatIsKept(t *testing.T) {
+	k := &process{}
+	c := &Client{keeper: k}
+	c.hear(k, report{Say: sayAck, Keeps: 7})
+	c.hear(k, report{Say: sayLog, Log: &line{Text: "hook printed"}})
+	if epoch, ok := c.Keeps(); epoch != 7 || !ok {
+		t.Errorf("after a line in the log it keeps %d, %v", epoch, ok)
+	}
+}
+
 // The leadership goes on with the next keeper: it keeps the hooks that it had begun with,
 // whatever was reloaded meanwhile.
 func TestTheNextKeeperKeepsTheHooks(t *testing.T) {
