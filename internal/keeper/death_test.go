@@ -185,7 +185,7 @@ func TestPlannedLoseIsBoundedByTheLease(t *testing.T) {
 // A lose hook that is run once more may end when this host leads again already, whose lease
 // is minded all the same.
 func TestTheEndOfARedoLeavesTheNextLeadershipMinded(t *testing.T) {
-	const lease = time.Second
+	const lease = 5 * time.Second // in which the become hook starts, on a busy machine too
 	r := newRig(t)
 	d := r.open(r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note + "[ $BULLY_EPOCH = 8 ] || { echo x >redo; " + stubborn + "; }"}))
 	redo := d.event(hooks.LoseLeadership, 7)
