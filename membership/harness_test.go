@@ -136,8 +136,8 @@ func (a *agent) heard() []string {
 	defer a.mu.Unlock()
 	var lines []string
 	for _, e := range a.told {
-		if e.Kind == Measured {
-			continue // it comes when memberlist happens to ping; see TestFirstRoundTripIsTold
+		if e.Kind == Measured || e.Kind == JoinEnded {
+			continue // these come in their time; see TestFirstRoundTripIsTold and TestTheFirstJoinHasAnOutcome
 		}
 		if e.Kind == LeaderReported {
 			lines = append(lines, e.String())

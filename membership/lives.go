@@ -544,6 +544,26 @@ func (l *lives) addresses() (alive, lost map[netip.AddrPort]bool) {
 	return alive, lost
 }
 
+// hasMet reports whether a living host of another id is known.
+func (l *lives) hasMet() bool {
+	for id, r := range l.byID {
+		if id != l.self && !r.isNone() && r.now.Status == Alive {
+			return true
+		}
+	}
+	return false
+}
+
+// awaitsAnswers reports whether a life has to answer before it is believed.
+func (l *lives) awaitsAnswers() bool {
+	for _, r := range l.byID {
+		if len(r.waiting) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 func (l *lives) countAlive() int {
 	n := 0
 	for _, r := range l.byID {

@@ -84,17 +84,18 @@ const (
 	Conflict                        // two hosts say to be the same life: a running machine was cloned
 	Measured                        // the first round trip to a member is known: RTT
 	LedgerReceived                  // another agent told its ledger of jobs
+	JoinEnded                       // the first join has an outcome: a member was met, or nobody is where this host has looked
 )
 
 // String gives the kind's word in logs.
 func (k EventKind) String() string {
-	return word(int(k), "joined", "updated", "failed", "left", "leader-reported", "conflict", "measured", "ledger-received")
+	return word(int(k), "joined", "updated", "failed", "left", "leader-reported", "conflict", "measured", "ledger-received", "join-ended")
 }
 
 // Event is one difference since the events before.
 type Event struct {
 	Kind   EventKind
-	Member Member     // zero for LeaderReported and LedgerReceived; for Conflict the one that was not admitted
+	Member Member     // zero for LeaderReported, LedgerReceived and JoinEnded; for Conflict the one that was not admitted
 	Leader wire.Epoch // LeaderReported only: the newest record heard
 	Ledger []byte     // LedgerReceived only: as SetLedger was given it there, and not checked here
 }
@@ -106,6 +107,8 @@ func (e Event) String() string {
 		return fmt.Sprintf("%s %s", e.Kind, e.Leader)
 	case LedgerReceived:
 		return fmt.Sprintf("%s bytes=%d", e.Kind, len(e.Ledger))
+	case JoinEnded:
+		return e.Kind.String()
 	}
 	return fmt.Sprintf("%s %s", e.Kind, e.Member)
 }

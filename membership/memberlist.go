@@ -27,7 +27,7 @@ func (m *Membership) memberlistConfig(cfg Config) (*memberlist.Config, error) {
 	// A TCP ping would keep a member alive that election frames, which are
 	// UDP, do not reach (P19).
 	c.DisableTcpPings = true
-	c.TCPTimeout = 3 * time.Second // bounds one attempt to rejoin; push/pull of 2,000 members is some 400 KB
+	c.TCPTimeout = JoinTimeout
 	c.UDPBufferSize = maxGossip - crcSize
 	// LZW saves little on packets this small (P6) and is memberlist's costliest
 	// thing to receive: the filter takes none.

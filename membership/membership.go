@@ -49,8 +49,9 @@ type Membership struct {
 	ledgers    ledgers
 	refused    map[string]uint64 // alive messages not admitted, by cause
 	kept       map[string]uint64 // datagrams and streams kept from memberlist, by cause
-	announcing bool              // a goroutine is about to read meta and spread it
-	leaving    bool              // memberlist's Leave was called: the instance is of no more use (P11)
+	first      firstJoin
+	announcing bool // a goroutine is about to read meta and spread it
+	leaving    bool // memberlist's Leave was called: the instance is of no more use (P11)
 	closed     bool
 }
 
@@ -195,8 +196,8 @@ func (m *Membership) Wake() <-chan struct{} { return m.wake }
 
 // Events takes what happened since the last call: for each member only the
 // difference between then and now, in the order in which members first changed,
-// and then what others say of a leader and of jobs. After Shutdown there is nothing,
-// whatever memberlist's late timers say.
+// then what others say of a leader and of jobs, and once that the first join has an outcome.
+// After Shutdown there is nothing, whatever memberlist's late timers say.
 func (m *Membership) Events() []Event {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -210,6 +211,9 @@ func (m *Membership) Events() []Event {
 	}
 	for _, b := range m.ledgers.take() {
 		events = append(events, Event{Kind: LedgerReceived, Ledger: b})
+	}
+	if m.first.isNews(&m.lives) {
+		events = append(events, Event{Kind: JoinEnded})
 	}
 	return events
 }

@@ -446,8 +446,8 @@ func TestNobodyListens(t *testing.T) {
 		if got := beta.sees(); !slices.Equal(got, []string{"alpha"}) {
 			t.Errorf("beta sees %q; expected that alpha goes on", got)
 		}
-		if events := alpha.Events(); len(events) != 1 || events[0].Kind != Joined || events[0].Member.Priority != 399 {
-			t.Errorf("alpha was told %v; expected the newest of beta, once", events)
+		if events := alpha.Events(); len(events) != 2 || events[0].Kind != Joined || events[0].Member.Priority != 399 || events[1].Kind != JoinEnded {
+			t.Errorf("alpha was told %v; expected the newest of beta, once, and the outcome of the first join", events)
 		}
 		if err := alpha.Shutdown(); err != nil {
 			t.Error(err)

@@ -18,6 +18,10 @@ import (
 const (
 	defaultPort = 7950
 
+	// JoinTimeout bounds one attempt to connect to a host, and one exchange with it. A push/pull of 2,000 members is
+	// some 400 KB.
+	JoinTimeout = 3 * time.Second
+
 	// How long to wait between attempts: protocol 6.2, P8. The upper bound
 	// there is 30 s, in which a cut is to be healed; two of them are for the
 	// exchange itself and for the gossip that follows.
@@ -108,6 +112,38 @@ type SeedFailure struct {
 	Next time.Time // of the next attempt
 }
 
+// firstJoin is whether a new life knows yet who is there: its first attempts at seeds. One that leads before may lead
+// beside others. It belongs to Membership.mu.
+type firstJoin struct {
+	hasEnded bool // all first attempts have
+	isTold   bool
+}
+
+// isNews reports once that the first join has an outcome: a member was met, or all attempts have ended and no life has still
+// to answer. Copies of this host are none that it has met: they go.
+func (j *firstJoin) isNews(l *lives) bool {
+	if j.isTold || !l.hasMet() && (!j.hasEnded || l.awaitsAnswers()) {
+		return false
+	}
+	j.isTold = true
+	return true
+}
+
+// round is one look for absent members: what its attempts have in common.
+type round struct {
+	again bool           // living members are asked as well
+	open  sync.WaitGroup // attempts under way
+}
+
+// endFirstJoin waits for the first attempts.
+func (m *Membership) endFirstJoin(first *round) {
+	first.open.Wait()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.first.hasEnded = true
+	m.signal()
+}
+
 func newRejoin(cfg Config) *rejoin {
 	r := &rejoin{
 		find:        cfg.Find,
@@ -152,7 +188,7 @@ func (m *Membership) Rejoin(ctx context.Context) error {
 	m.rejoin.began = time.Now()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	next := time.Now()
+	next, hasLooked := time.Now(), false
 	for {
 		select {
 		case <-ctx.Done():
@@ -169,7 +205,11 @@ func (m *Membership) Rejoin(ctx context.Context) error {
 		}
 		next = time.Now().Add(m.rejoin.pause())
 		m.rejoin.tellNext(next)
-		m.lookForAbsent(ctx)
+		this := m.lookForAbsent(ctx)
+		if !hasLooked {
+			hasLooked = true
+			go m.endFirstJoin(this)
+		}
 		timer.Reset(time.Until(next))
 	}
 }
@@ -240,13 +280,14 @@ func (r *rejoin) between(low, high time.Duration) time.Duration {
 
 // lookForAbsent starts one attempt for each seed and each lost member. None
 // waits for another: a name server that hangs delays the seeds that it knows.
-func (m *Membership) lookForAbsent(ctx context.Context) {
+func (m *Membership) lookForAbsent(ctx context.Context) *round {
+	this := &round{}
 	m.mu.Lock()
 	alive, lost := m.lives.addresses()
 	over := m.closed || m.leaving
 	m.mu.Unlock()
 	if over {
-		return
+		return this
 	}
 	m.rejoin.mu.Lock()
 	seeds := m.rejoin.seeds
@@ -256,16 +297,17 @@ func (m *Membership) lookForAbsent(ctx context.Context) {
 	if len(seeds)+len(alive)+len(lost) == 0 && m.log.minutely("no seeds") {
 		m.log.info("alone without seeds: waiting for others to join us")
 	}
-	again := m.rejoin.passed()
+	this.again = m.rejoin.passed()
 	for _, seed := range seeds {
-		m.rejoin.start("seed "+seed, func() { m.trySeed(ctx, seed, again) })
+		m.rejoin.start(this, "seed "+seed, func() { m.trySeed(ctx, this, seed) })
 	}
 	for addr := range lost {
-		m.tryAddr(ctx, addr, false, false)
+		m.tryAddr(ctx, this, addr, false)
 	}
 	for _, addr := range before {
-		m.tryAddr(ctx, addr, false, false)
+		m.tryAddr(ctx, this, addr, false)
 	}
+	return this
 }
 
 // passed reports that one more of the ages in settled was reached. It is for the
@@ -279,26 +321,26 @@ func (r *rejoin) passed() bool {
 }
 
 // start runs try in a goroutine unless one for the same key is under way.
-func (r *rejoin) start(key string, try func()) {
+func (r *rejoin) start(this *round, key string, try func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.underWay[key] {
 		return
 	}
 	r.underWay[key] = true
-	go func() {
+	this.open.Go(func() {
 		defer func() {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			delete(r.underWay, key)
 		}()
 		try()
-	}()
+	})
 }
 
 // trySeed finds out what hosts a seed stands for and resolves their names, again at each
 // attempt, and tries what it finds. No name waits for another.
-func (m *Membership) trySeed(ctx context.Context, seed string, again bool) {
+func (m *Membership) trySeed(ctx context.Context, this *round, seed string) {
 	hosts, err := m.rejoin.find(ctx, seed)
 	isHint := !slices.Equal(hosts, []string{seed})
 	problems := make([]error, len(hosts))
@@ -307,7 +349,7 @@ func (m *Membership) trySeed(ctx context.Context, seed string, again bool) {
 		group.Go(func() {
 			addrs, err := m.rejoin.lookup(ctx, host)
 			for _, addr := range addrs {
-				m.tryAddr(ctx, addr, again, isHint)
+				m.tryAddr(ctx, this, addr, isHint)
 			}
 			problems[i] = err
 		})
@@ -402,21 +444,21 @@ func splitSeed(seed string, port uint16) (string, uint16, error) {
 // tryAddr exchanges lists of members with addr unless it is ours, or a living
 // member's and not wanted again. A hint is what a source gave, and has slots and a key of
 // its own, for a lost member or a seed at that address not to wait for it.
-func (m *Membership) tryAddr(ctx context.Context, addr netip.AddrPort, again, isHint bool) {
+func (m *Membership) tryAddr(ctx context.Context, this *round, addr netip.AddrPort, isHint bool) {
 	if m.isSelf(addr) {
 		return
 	}
 	m.mu.Lock()
 	alive, lost := m.lives.addresses()
 	m.mu.Unlock()
-	if alive[addr] && !again {
+	if alive[addr] && !this.again {
 		return
 	}
 	key, slots := addr.String(), m.rejoin.joining
 	if isHint && !lost[addr] {
 		key, slots = "hint "+key, m.rejoin.hinted
 	}
-	m.rejoin.start(key, func() {
+	m.rejoin.start(this, key, func() {
 		select {
 		case slots <- struct{}{}:
 			defer func() { <-slots }()
