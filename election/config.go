@@ -77,6 +77,10 @@ type Config struct {
 	// Settle is how long a node listens before a first election. Longer means
 	// that slow starters are still counted. Default 2 s.
 	Settle time.Duration
+	// JoinWithin is how long the first join may go without an outcome before a first
+	// election is held all the same. Longer delays a host that waits for one that is off.
+	// Default 0: nobody will say JoinEnded.
+	JoinWithin time.Duration
 	// TakeoverDelay is waited on top of the lease before taking over from a
 	// leader that did not hand over: the time that a lose hook may need on a
 	// host that was cut off. Default 0.

@@ -23,6 +23,7 @@ func (e MemberChanged) String() string {
 
 func (e LeaderReported) String() string { return fmt.Sprintf("leader reported epoch=%v", e.Epoch) }
 func (e HealthChanged) String() string  { return fmt.Sprintf("health score=%d", e.Score) }
+func (JoinEnded) String() string        { return "first join ended" }
 func (SaveFailed) String() string       { return "save failed" }
 func (SaveRecovered) String() string    { return "save recovered" }
 

@@ -29,6 +29,10 @@ type MemberChanged struct{ Member Member }
 // is second-hand: it tells a joiner whom to expect, and never that a leader lives.
 type LeaderReported struct{ Epoch wire.Epoch }
 
+// JoinEnded says that the first join of this life has an outcome: somebody was met, or
+// nobody is where this host has looked.
+type JoinEnded struct{}
+
 // HealthChanged brings the failure detector's own health score, 0 (best) to 7.
 // A host in poor health is slower to suspect others.
 type HealthChanged struct{ Score int }
@@ -125,6 +129,7 @@ func (Tick) event()           {}
 func (Received) event()       {}
 func (MemberChanged) event()  {}
 func (LeaderReported) event() {}
+func (JoinEnded) event()      {}
 func (HealthChanged) event()  {}
 func (HookEnded) event()      {}
 func (Command) event()        {}

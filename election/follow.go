@@ -233,7 +233,8 @@ func (n *Node) armPreemption(leader *peer) {
 		return
 	}
 	if !n.timers.isArmed(preemptTimer) {
-		n.timers.arm(preemptTimer, later(later(n.settleEnd, n.overruled.until), n.now.Add(n.preemptDelay())))
+		settled := n.settleEnd.Add(-n.joinWait) // who follows has met somebody
+		n.timers.arm(preemptTimer, later(later(settled, n.overruled.until), n.now.Add(n.preemptDelay())))
 	}
 }
 

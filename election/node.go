@@ -51,8 +51,9 @@ type Node struct {
 	exchanges exchanges
 	round     uint32
 
-	timers    timers    // what it waits for, except for the replies of exchanges
-	settleEnd time.Time // no first election before this
+	timers    timers        // what it waits for, except for the replies of exchanges
+	settleEnd time.Time     // no first election before this
+	joinWait  time.Duration // by how much settleEnd is later while the first join has no outcome
 
 	opinions  opinions // Suspect: what others say of the leader
 	contest   contest  // Stagger … Claiming
@@ -110,7 +111,8 @@ func New(cfg Config, saved Saved, now time.Time) (*Node, error) {
 	}
 	n := &Node{cfg: cfg, hash: cfg.Hash(), born: saved.Incarnation, saved: cfg.inherit(saved), now: now}
 	n.strategy = strategyOf(cfg.Algorithm)
-	n.settleEnd = now.Add(cfg.Settle)
+	n.joinWait = max(cfg.JoinWithin-cfg.Settle, 0)
+	n.settleEnd = now.Add(cfg.Settle + n.joinWait)
 	n.onDisk, n.inherited = saved.MaxCounter, saved.MaxCounter
 	n.startMute()
 	n.timers.arm(queryTimer, now.Add(2*cfg.Heartbeat+3*rtoUnknown)) // T_q of protocol 3.1
@@ -180,6 +182,8 @@ func (n *Node) dispatch(ev Event) {
 		n.onMemberChanged(e.Member)
 	case LeaderReported:
 		n.onLeaderReported(e.Epoch)
+	case JoinEnded:
+		n.onJoinEnded()
 	case HealthChanged:
 		n.health = min(max(e.Score, 0), 7)
 	case TetherLost:

@@ -236,6 +236,20 @@ func (n *Node) onStateTimeout() {
 	}
 }
 
+// onJoinEnded: who is there is known by now, so this node waits for the rest of its settle time only. If it was frozen, it
+// listens for as long as R12 says.
+func (n *Node) onJoinEnded() {
+	if !n.now.Before(n.settleEnd) {
+		return
+	}
+	wait := n.joinWait
+	n.settleEnd, n.joinWait = n.settleEnd.Add(-wait), 0
+	isFirst := n.state == Start || n.state == Stagger && n.epoch.IsZero()
+	if isFirst && n.timers.isArmed(stateTimer) {
+		n.timers.arm(stateTimer, later(n.timers[stateTimer].Add(-wait), n.thawedAt.Add(n.suspectTimeout()/2)))
+	}
+}
+
 // onSettled: this node has listened long enough for a leader, and for others with its id.
 func (n *Node) onSettled() {
 	if n.asksNamesake() && n.now.Before(n.settleEnd.Add(askingFor)) {
