@@ -139,6 +139,8 @@ func (a *agent) takeMembership() {
 			a.seat.step(election.LeaderReported{Epoch: ev.Leader})
 		case membership.LedgerReceived:
 			a.seat.merge(ev.Ledger)
+		case membership.JoinEnded:
+			a.seat.step(election.JoinEnded{})
 		case membership.Conflict:
 			a.warnRarely("two hosts claim the same life of one id", "member", ev.Member.Name, "addr", ev.Member.Addr)
 		default:

@@ -166,7 +166,7 @@ func (s *seat) sit() (err error) {
 	chance := rand.NewPCG(rand.Uint64(), rand.Uint64())
 	cfg.Rand = rand.New(chance)
 	cfg.HoldDown = s.state.hold.left(wallClock())
-	cfg.KnowsOthers = s.knowsOthers
+	cfg.KnowsOthers, cfg.JoinWithin = s.knowsOthers, membership.JoinTimeout
 	if s.beside {
 		s.isHeldBack, s.heldUntil = true, time.Time{}
 		if cfg.HoldDown > 0 {
