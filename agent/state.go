@@ -102,9 +102,8 @@ func lockDir(dir string) (*os.File, error) {
 		return nil, noPlace(dir, err)
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		text, _ := io.ReadAll(io.LimitReader(f, 32))
+		holder := pidIn(f)
 		f.Close()
-		holder, _ := strconv.Atoi(string(bytes.TrimSpace(text)))
 		return nil, refusal("each agent needs a directory of its own: see --state-dir",
 			"state directory %s: another agent uses it (pid %d)", dir, holder)
 	}
@@ -112,6 +111,27 @@ func lockDir(dir string) (*os.File, error) {
 		fmt.Fprintf(f, "%d\n", os.Getpid()) // for the message above; the lock itself is the kernel's
 	}
 	return f, nil
+}
+
+// pidIn reads what lockDir has written; 0: nothing that is a pid.
+func pidIn(lock io.Reader) int {
+	text, _ := io.ReadAll(io.LimitReader(lock, 32))
+	pid, _ := strconv.Atoi(string(bytes.TrimSpace(text)))
+	return pid
+}
+
+// Holder gives the pid of the agent that uses a state directory; false: none does, or this user may not ask. It is for an
+// agent that cannot start anyway: one that starts at this moment could take the question for another agent.
+func Holder(dir string) (pid int, isHeld bool) {
+	f, err := os.Open(filepath.Join(dir, lockName))
+	if err != nil {
+		return 0, false
+	}
+	defer f.Close()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
+		return 0, false
+	}
+	return pidIn(f), true
 }
 
 func (s *stateFile) load(cluster string) error {

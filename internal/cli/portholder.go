@@ -25,17 +25,19 @@ type port struct {
 	at       netip.AddrPort
 	instance string   // that wants it; "": the agent without a name
 	isLAN    bool     // other agents say which one they have
+	stateDir string   // of the agent that wants it
+	socket   string   // likewise
 	flag     string   // that names it
 	setting  string   // likewise, in the file
 	tables   []string // of the kernel's, in which who has it is
 }
 
 func lanPort(cfg *config.Config) port {
-	return port{cfg.Network.Bind, cfg.Instance, true, "--bind", "bind", []string{"tcp", "tcp6", "udp", "udp6"}}
+	return port{cfg.Network.Bind, cfg.Instance, true, cfg.Node.StateDir, cfg.Control.Socket, "--bind", "bind", []string{"tcp", "tcp6", "udp", "udp6"}}
 }
 
 func httpPort(cfg *config.Config) port {
-	return port{cfg.HTTP.Listen, cfg.Instance, false, "--http-listen", "listen", []string{"tcp", "tcp6"}}
+	return port{cfg.HTTP.Listen, cfg.Instance, false, cfg.Node.StateDir, cfg.Control.Socket, "--http-listen", "listen", []string{"tcp", "tcp6"}}
 }
 
 // who begins a message with the instance, where it has a name.
@@ -51,6 +53,9 @@ func (p port) who() string {
 func explainListen(proc string, sockets map[string]string, bind port, err error) error {
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):
+		if pid, runs := agent.Holder(bind.stateDir); runs {
+			return alreadyRuns(bind, pid)
+		}
 		if owner := ownerOf(sockets, bind); owner != "" {
 			return &agent.Refusal{Err: fmt.Errorf("%sport %d belongs to %s: set %s", bind.who(), bind.at.Port(), owner, bind.setting)}
 		}
@@ -64,6 +69,16 @@ func explainListen(proc string, sockets map[string]string, bind port, err error)
 		return &agent.Refusal{Err: err, Hint: "ports below 1024 are for root: choose another with " + bind.flag}
 	}
 	return err
+}
+
+// alreadyRuns is about a second start of one agent: it has the state directory, and so the port.
+func alreadyRuns(bind port, pid int) error {
+	text := fmt.Sprintf("%san agent already runs here: pid %d, state directory %s", bind.who(), pid, bind.stateDir)
+	if pid != 0 && control.Listener(bind.socket) == pid {
+		text += ", control socket " + bind.socket
+	}
+	return &agent.Refusal{Err: errors.New(text),
+		Hint: "bully-agent status asks it; stop it before another start, or see --instance for a second agent on this host"}
 }
 
 // ownerOf asks the system's other agents which of them has the port; "": none says so. The kernel tells it to root alone, and

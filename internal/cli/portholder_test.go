@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/bully-agent/bully-agent/agent"
 	"github.com/bully-agent/bully-agent/internal/config"
 )
@@ -95,6 +97,33 @@ func TestListenErrorsSayWhatToDo(t *testing.T) {
 	}
 	if err := explainListen("/proc", nil, lanPort(bind), syscall.EMFILE); exitCode(err) != exitNo {
 		t.Errorf("too many open files: %v may pass, so a supervisor should try again", err)
+	}
+}
+
+// Who starts an agent twice learns that it runs, with its pid and where it is asked: the port is not to blame.
+func TestASecondStartIsSaid(t *testing.T) {
+	cfg := bound("127.0.0.1:7950")
+	cfg.Node.StateDir, cfg.Control.Socket = t.TempDir(), agentAt(t, "127.0.0.1:7950")
+	lock, err := os.Create(filepath.Join(cfg.Node.StateDir, "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	said := func() string { return explainListen(fakeProc(t), nil, lanPort(cfg), syscall.EADDRINUSE).Error() }
+	if got := said(); !strings.HasPrefix(got, "port in use: ") {
+		t.Errorf("no agent holds the state directory: %s", got)
+	}
+	fmt.Fprintln(lock, os.Getpid())
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	runs := fmt.Sprintf("an agent already runs here: pid %d, state directory %s", os.Getpid(), cfg.Node.StateDir)
+	if got := said(); !strings.HasPrefix(got, runs+", control socket "+cfg.Control.Socket+"; hint: bully-agent status asks it") {
+		t.Errorf("got %s", got)
+	}
+	cfg.Control.Socket, cfg.Instance = filepath.Join(t.TempDir(), "other.sock"), "web"
+	if got := said(); !strings.HasPrefix(got, "instance web: "+runs+"; hint: ") {
+		t.Errorf("got %s", got)
 	}
 }
 

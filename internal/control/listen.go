@@ -214,6 +214,12 @@ func probe(path string) (owner peer, alive bool, err error) {
 	return peer{uid: -1}, true, nil
 }
 
+// Listener gives the pid of the process that listens on the socket at path; 0: none does, or nobody says which.
+func Listener(path string) (pid int) {
+	owner, _, _ := probe(path)
+	return owner.pid
+}
+
 func inUse(by string) error {
 	return fmt.Errorf("in use by %s: stop it or choose another path with --socket", by)
 }
