@@ -79,6 +79,7 @@ func checkConfig(c *call) error {
 	}
 	cfg.Notes = append(cfg.Notes, joinsVirtual(cfg)...)
 	if !c.Bool("no-host") {
+		cfg.Notes = append(cfg.Notes, missingInterfaces(hookCommand(cfg.Hooks.OnBecomeLeader))...)
 		cfg.Notes = append(cfg.Notes, cfg.Beside(src.Path, config.InstanceFiles())...)
 		for _, f := range forbidden(c.service(), cfg) {
 			cfg.Notes = append(cfg.Notes, f.Text+": "+f.Do)
@@ -110,6 +111,29 @@ func joinsVirtual(cfg *config.Config) (notes []string) {
 		}
 	}
 	return notes
+}
+
+// missingInterfaces notes the interfaces that the become hook names to vip add and that are not here: a slip, unless the file is for
+// another host, or the hook makes them.
+func missingInterfaces(cmd hooks.Command) (notes []string) {
+	for _, words := range cmd.Arguments("vip", "add") {
+		name := interfaceAmong(words)
+		var gone *vip.Complaint
+		if name != "" && errors.As(vip.Look(name), &gone) && gone.Class == vip.Absent {
+			notes = append(notes, fmt.Sprintf("on_become_leader runs vip add, and %s: %s", gone.What, gone.Remedy))
+		}
+	}
+	return notes
+}
+
+// interfaceAmong is the word after the last address; "": there is none that a shell has not to expand first.
+func interfaceAmong(words []string) (name string) {
+	for i, word := range words[:max(len(words)-1, 0)] {
+		if _, err := vip.Parse([]string{word}); err == nil {
+			name = words[i+1]
+		}
+	}
+	return name
 }
 
 // checkHere is what run would check, and as root whether the agent's user, if it is another, can read the key too.

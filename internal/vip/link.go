@@ -49,6 +49,12 @@ func find(name string) (link, error) {
 	return link{}, complain(Absent, "this host has "+strings.Join(names, ", "), "there is no interface %s", strconv.Quote(name))
 }
 
+// Look says of an interface that is not there which ones are.
+func Look(name string) error {
+	_, err := find(name)
+	return err
+}
+
 // takes says why no address can be added here now.
 func (l link) takes(addresses []netip.Prefix) error {
 	flags := l.Attrs().RawFlags
