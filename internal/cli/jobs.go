@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -46,12 +47,12 @@ var jobsCommand = command{
 				goes on. It lasts until jobs resume, over restarts.`,
 			examples: []string{program + " jobs pause backup"},
 			options:  []option{jsonOption, socketOption},
-			action:   func(c *call) error { return orderJob(c, "paused", (*control.Client).PauseJob) },
+			action:   pauseJob,
 		},
 		{
 			name: "resume", usage: "let a paused job's slots start again",
 			args: "NAME", maxArgs: 1, offer: jobNames,
-			about: `On whatever host. Slots that passed during the pause are not made up for. With --from-now each host forgets the
+			about: `On whatever host. Slots that passed during the pause are not made up for. Of a job that is not paused it says so. With --from-now each host forgets the
 				runs of the job that are ahead of its own clock, so first set the clocks right: what ran then runs again at its time.`,
 			examples: []string{program + " jobs resume backup", program + " jobs resume --from-now backup"},
 			options:  []option{fromNowOption, jsonOption, socketOption},
@@ -69,11 +70,36 @@ var (
 		usage: "print what the last of these runs that ran on this host printed, and nothing else"}
 )
 
+func pauseJob(c *call) error {
+	done := "paused"
+	if isPaused, err := c.isPaused(); err != nil {
+		return err
+	} else if isPaused {
+		done = "was paused already"
+	}
+	return orderJob(c, done, (*control.Client).PauseJob)
+}
+
 func resumeJob(c *call) error {
 	if c.Bool("from-now") {
 		return orderJob(c, "resumed from now", (*control.Client).ResumeJobFromNow)
 	}
-	return orderJob(c, "resumed", (*control.Client).ResumeJob)
+	done := "was not paused"
+	if isPaused, err := c.isPaused(); err != nil {
+		return err
+	} else if isPaused {
+		done = "resumed"
+	}
+	return orderJob(c, done, (*control.Client).ResumeJob)
+}
+
+// isPaused reports whether the job that was named is paused. Of one that is not there the order says so.
+func (c *call) isPaused() (bool, error) {
+	if c.NArg() == 0 {
+		return false, nil
+	}
+	jobs, err := c.client().Jobs(c.Context.Context, 1)
+	return slices.ContainsFunc(jobs, func(j control.Job) bool { return j.Name == c.Args().First() && j.Paused }), err
 }
 
 // orderJob gives an order about one job. done is what has become of it.
