@@ -121,20 +121,34 @@ func (m *maker) isWeightless() bool { return m.inGroup && m.instance.Name() == "
 const zeroInGroup = "it is 0, as keepalived has it in a group: while the check fails this host does not lead"
 
 // take adds a check, with what it does to the priority. One that adds while it passes takes away as much while it fails. What
-// several instances of a group track is one check of their agent.
+// a group and its instances track is one check of their agent.
 func (m *maker) take(check Check, weight int, t *Statement) {
-	switch {
-	case m.isWeightless():
+	if m.isWeightless() {
 		weight = 0
-	case weight > 0:
-		m.bonus += weight
-		weight = -weight
 	}
-	check.Penalty = weight
-	if m.inGroup && slices.ContainsFunc(m.Checks, func(c Check) bool { c.Name = check.Name; return c == check }) {
+	check.Penalty = -max(weight, -weight)
+	if m.inGroup && m.has(check, t) {
 		return
 	}
+	m.bonus += max(weight, 0)
 	m.Checks, m.tracks = append(m.Checks, check), append(m.tracks, t)
+}
+
+// has reports whether there is such a check, under whatever name. An instance's has no weight and so is the stricter one: it holds.
+func (m *maker) has(check Check, t *Statement) bool {
+	for _, c := range m.Checks {
+		twin := check
+		twin.Name, twin.Penalty = c.Name, c.Penalty
+		switch {
+		case c != twin:
+		case c.Penalty == check.Penalty:
+			return true
+		case c.Penalty == 0:
+			t.change("an instance of the group tracks it too: while the check fails this host does not lead")
+			return true
+		}
+	}
+	return false
 }
 
 // tracking0 reads the weight of a vrrp_script, which has the number first.

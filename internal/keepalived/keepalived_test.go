@@ -451,18 +451,36 @@ func FuzzConvert(f *testing.F) {
 	})
 }
 
-// What several instances of a group track is one check of their agent, run once.
+// What instances of a group track, or a group and its instances, is one check of their agent, run once. A weight counts where the
+// group alone tracks it.
 func TestGroupTracksOnce(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "keepalived.conf")
-	text := "vrrp_script up {\nscript \"ping -c 1 192.0.2.1\"\n}\nvrrp_sync_group G {\ngroup {\nA\nB\n}\n}\n"
-	for _, name := range []string{"A", "B"} {
-		text += "vrrp_instance " + name + " {\ntrack_script {\nup\n}\n}\n"
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	agents, _, err := made(path)
-	if err != nil || len(agents) != 1 || len(agents[0].Checks) != 1 {
-		t.Errorf("agents %+v, error %v; want one with one check", agents, err)
+	for name, c := range map[string]struct {
+		weight, inGroup, inInstances string // weight of the vrrp_script; what tracks it
+		penalty, priority            int
+	}{
+		"instances":                        {"", "", "up", 0, 100},
+		"the group and its instances":      {"", "up", "up", 0, 100},
+		"with a weight that adds":          {"weight 20", "up", "up", 0, 100},
+		"with the group's own weight":      {"", "up weight -20", "up", 0, 100},
+		"the group alone":                  {"weight -20", "up", "", -20, 100},
+		"the group alone, a weight to add": {"weight 20", "up", "", -20, 120},
+	} {
+		path := filepath.Join(t.TempDir(), "keepalived.conf")
+		text := "vrrp_script up {\nscript \"ping -c 1 192.0.2.1\"\n" + c.weight + "\n}\nvrrp_sync_group G {\ngroup {\nA\nB\n}\n" +
+			"track_script {\n" + c.inGroup + "\n}\n}\n"
+		for _, instance := range []string{"A", "B"} {
+			text += "vrrp_instance " + instance + " {\ntrack_script {\n" + c.inInstances + "\n}\n}\n"
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		agents, _, err := made(path)
+		if err != nil || len(agents) != 1 || len(agents[0].Checks) != 1 {
+			t.Errorf("%s: agents %+v, error %v; want one with one check", name, agents, err)
+			continue
+		}
+		if a := agents[0]; a.Checks[0].Name != "up" || a.Checks[0].Penalty != c.penalty || a.Priority != c.priority {
+			t.Errorf("%s: priority %d, check %+v; want %d and a penalty of %d", name, a.Priority, a.Checks[0], c.priority, c.penalty)
+		}
 	}
 }
