@@ -50,7 +50,8 @@ func checkHooks(c *course) (breaches []Breach) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(nodes)) {
 		n := nodes[name]
-		if isRedone := n.Cut[Leadership{name, n.epoch.Counter}]; n.isOpen() && !isRedone {
+		l := Leadership{name, n.epoch.Counter}
+		if isRedone := n.Cut[l] || n.Ended[l]; n.isOpen() && !isRedone {
 			breaches = append(breaches, breachf(c.End, "%s owes the lose hook of epoch %d in the end", name, n.epoch.Counter))
 		}
 	}
@@ -89,9 +90,9 @@ func (n *career) enter(r Record) string {
 // isOpen reports whether the last leadership has a become without its lose, as far as the lines say.
 func (n *career) isOpen() bool { return n.at == Became || n.at == Succeeded || n.at == Losing }
 
-// owes: the lose hook of the last leadership is to come, or to end. One that was cut cannot say so.
+// owes: the lose hook of the last leadership is to come, or to end. One that was ended cannot say so.
 func (n *career) owes(name string) bool {
-	return n.isOpen() && !n.isCut(Leadership{name, n.epoch.Counter})
+	return n.isOpen() && !n.hasEnded(Leadership{name, n.epoch.Counter})
 }
 
 func (n *career) checkBecome(r Record) string {

@@ -20,6 +20,7 @@ func TestVerdict(t *testing.T) {
 		failed     bool // a's first
 		cut        Leadership
 		redone     bool   // and its lose hook was started once more
+		ended      bool   // a's first
 		want       string // part of the verdict; "" if there is nothing to say
 	}{
 		{name: "nobody led", journal: ""},
@@ -61,6 +62,12 @@ func TestVerdict(t *testing.T) {
 		{name: "cut, and never again", journal: led, guarded: true, cut: Leadership{"a", 1}, want: "a owes the lose hook of epoch 1 in the end"},
 		{name: "cut in its middle, and never again", journal: led + "a lose-leadership.begin 1", guarded: true, cut: Leadership{"a", 1}, want: "a owes the lose hook of epoch 1 in the end"},
 		{name: "cut, and again before its first line", journal: led, guarded: true, cut: Leadership{"a", 1}, redone: true},
+		{name: "ended, and it leads again", journal: led + "a lose-leadership.begin 1|a become-leader.begin 3", ended: true},
+		{name: "ended before its first line, and it leads again", journal: led + "a become-leader.begin 3", ended: true},
+		{name: "ended, and its agent exits", journal: led + "a lose-leadership.begin 1|a exited", ended: true},
+		{name: "ended, and never again", journal: led + "a lose-leadership.begin 1", guarded: true, ended: true, want: "a owes the lose hook of epoch 1 in the end"},
+		{name: "ended, and again before its first line", journal: led + "a lose-leadership.begin 1", guarded: true, ended: true, redone: true},
+		{name: "ended too late", journal: led + "a lose-leadership.begin 1|b become-leader.begin 2", ended: true, want: "a (epoch 1) and b (epoch 2) both led"},
 		{name: "another leadership was cut", journal: led + "b become-leader.begin 2", cut: Leadership{"a", 2}, want: "a (epoch 1) and b (epoch 2) both led"},
 		{name: "another node's was cut", journal: led + "a become-leader.begin 2", cut: Leadership{"b", 1}, want: "owes the lose hook of epoch 1"},
 		{name: "lose of another epoch", journal: led + "a lose-leadership.begin 2", want: "ran the lose hook of epoch 2 for its epoch 1"},
@@ -80,7 +87,10 @@ func TestVerdict(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			rules := Rules{Strict: true, MayOverlap: tt.mayOverlap, Guarded: tt.guarded, Unheld: tt.unheld, Asked: map[Leadership]bool{{"a", 1}: tt.asked}, Failed: map[Leadership]bool{{"a", 1}: tt.failed}, Cut: map[Leadership]bool{tt.cut: tt.redone}}
+			rules := Rules{Strict: true, MayOverlap: tt.mayOverlap, Guarded: tt.guarded, Unheld: tt.unheld, Asked: map[Leadership]bool{{"a", 1}: tt.asked}, Failed: map[Leadership]bool{{"a", 1}: tt.failed}, Cut: map[Leadership]bool{tt.cut: tt.redone}, Ended: map[Leadership]bool{}}
+			if tt.ended {
+				rules.Ended[Leadership{"a", 1}] = tt.redone
+			}
 			var found []string
 			for _, c := range JudgeHooks(script(t, tt.journal), rules) {
 				for _, b := range c.Breaches {

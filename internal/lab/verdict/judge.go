@@ -93,6 +93,10 @@ type Rules struct {
 	// Others lead then, and it runs again, unless this node leads again before, or its agent was told to stop: true says
 	// that one of these was so. Nothing is asked of its end but that, and that only if Guarded.
 	Cut map[Leadership]bool
+	// Ended are the leaderships whose lose hook was ended, by the word of the keeper: its time had ended, however long that
+	// was, or this node leads again. It cannot write so itself, and owes nothing until it runs again; true says as for Cut.
+	// Nothing excuses another leader meanwhile.
+	Ended map[Leadership]bool
 	// Failed are the leaderships whose lose hook failed or was cut, however short its time was, by the word of the keeper:
 	// it runs again, though it may have written its last line.
 	Failed map[Leadership]bool
@@ -108,6 +112,12 @@ type Rules struct {
 func (r *Rules) isCut(l Leadership) bool {
 	_, ok := r.Cut[l]
 	return ok
+}
+
+// hasEnded: the keeper says so, and the hook could not.
+func (r *Rules) hasEnded(l Leadership) bool {
+	_, ok := r.Ended[l]
+	return ok || r.isCut(l)
 }
 
 // Leadership names one by its node and its epoch's counter.

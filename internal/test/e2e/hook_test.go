@@ -97,88 +97,110 @@ func (h *host) wholeLog() []byte {
 }
 
 // runLine is the keeper's of a lose hook that starts, with the time that it has, or that
-// has used it up; or one of a host that leads again, or whose agent was told to stop.
-var runLine = regexp.MustCompile(`hook (?:started|failed): epoch=(\d+) hook=lose-leadership (?:.* timeout=(\S+)|err="timed out )` +
+// was ended since it had used that up or the host leads again; or one of a host that leads
+// again, or whose agent was told to stop.
+var runLine = regexp.MustCompile(`hook (?:started|failed): epoch=(\d+) hook=lose-leadership (?:.* timeout=(\S+)|err="timed out |err="(stopped, since this node leads again))` +
 	`|hook (?:started|dropped): .*(hook=become-leader)|(stopping cleanly)|(agent started)`)
 
-// overrun gives the leaderships whose lose hook was ended by the end of the lease though
-// it had the time that it is promised where there is room; true: and it was started once
-// more, or need not be, see verdict.Rules.
-func (l *lan) overrun() map[verdict.Leadership]bool {
-	overrun := make(map[verdict.Leadership]bool)
+// ended gives the leaderships whose lose hook was ended by the keeper, and of these the ones
+// that had the time that a lose hook is promised where there is room; true: and it was started
+// once more, or need not be, see verdict.Rules.
+func (l *lan) ended() (all, overrun map[verdict.Leadership]bool) {
+	all, overrun = make(map[verdict.Leadership]bool), make(map[verdict.Leadership]bool)
 	for _, h := range l.hosts {
 		text, err := os.ReadFile(h.logPath())
-		if l.room == 0 || err != nil {
+		if err != nil {
 			continue
 		}
-		for epoch, isRedone := range overrunBy(text, l.room) {
+		of, over := endedBy(text, l.room)
+		for epoch, isRedone := range of {
+			all[verdict.Leadership{Node: h.name, Counter: epoch}] = isRedone
+		}
+		for epoch, isRedone := range over {
 			overrun[verdict.Leadership{Node: h.name, Counter: epoch}] = isRedone
 		}
 	}
-	return overrun
+	return all, overrun
 }
 
-// overrunBy is overrun of one host's log, by epoch. The time that is promised is half of
+// endedBy is ended of one host's log, by epoch. The time that is promised is half of
 // the stop budget if the keeper alone minds it, of which it leaves a quarter and a bit for
-// the end.
-func overrunBy(log []byte, room time.Duration) map[uint64]bool {
-	overrun := make(map[uint64]bool)
+// the end. Without room nothing is promised.
+func endedBy(log []byte, room time.Duration) (all, overrun map[uint64]bool) {
+	all, overrun = make(map[uint64]bool), make(map[uint64]bool)
+	redone := func(isSo func(epoch uint64) bool) {
+		for _, of := range []map[uint64]bool{all, overrun} {
+			for epoch := range of {
+				of[epoch] = of[epoch] || isSo(epoch)
+			}
+		}
+	}
 	var had time.Duration // of the run that started last
 	isStopping := false
 	for _, m := range runLine.FindAllSubmatch(log, -1) {
 		epoch, _ := strconv.ParseUint(string(m[1]), 10, 64)
-		_, isCut := overrun[epoch]
-		switch leads, stops, starts := len(m[3]) > 0, len(m[4]) > 0, len(m[5]) > 0; {
+		switch leads, stops, starts := len(m[4]) > 0, len(m[5]) > 0, len(m[6]) > 0; {
 		case leads:
-			for epoch := range overrun {
-				overrun[epoch] = true
-			}
+			redone(func(uint64) bool { return true })
 		case stops, starts:
 			isStopping = stops
 		case len(m[2]) > 0:
 			had, _ = time.ParseDuration(string(m[2]))
-			if isCut {
-				overrun[epoch] = true
+			redone(func(of uint64) bool { return of == epoch })
+		case len(m[3]) > 0:
+			all[epoch] = true
+		default:
+			all[epoch] = isStopping
+			if had >= room/4 && had <= room {
+				overrun[epoch] = isStopping
 			}
-		case had >= room/4 && had <= room:
-			overrun[epoch] = isStopping
 		}
 	}
-	return overrun
+	return all, overrun
 }
 
-// TestOverrun reads made-up logs of one host.
-func TestOverrun(t *testing.T) {
+// TestEnded reads made-up logs of one host.
+func TestEnded(t *testing.T) {
 	const (
-		begun   = "[INFO]  keeper: hook started: epoch=7 hook=lose-leadership cause=lease-expired seq=2 attempt=1 timeout=150ms\n"
-		cut     = "[ERROR] keeper: hook failed: epoch=7 hook=lose-leadership err=\"timed out after 151ms\" took=152ms\n"
-		own     = "[ERROR] keeper: hook failed: epoch=7 hook=lose-leadership err=\"exit status 1\" took=52ms\n"
-		tooLate = "[INFO]  keeper: hook started: epoch=7 hook=lose-leadership cause=lease-expired seq=2 attempt=1 timeout=15ms\n"
-		redo    = "[INFO]  keeper: hook started: epoch=7 hook=lose-leadership cause=lease-expired seq=3 attempt=2 timeout=30s\n"
-		leads   = "[INFO]  keeper: hook started: epoch=9 hook=become-leader cause=leader-failed seq=3 attempt=1 timeout=30s\n"
-		dropped = "[INFO]  keeper: hook dropped: hook=become-leader epoch=9 cause=leader-failed\n"
-		stops   = "[INFO]  stopping cleanly\n"
-		starts  = "[INFO]  agent started: member=a\n"
+		begun     = "[INFO]  keeper: hook started: epoch=7 hook=lose-leadership cause=lease-expired seq=2 attempt=1 timeout=150ms\n"
+		cut       = "[ERROR] keeper: hook failed: epoch=7 hook=lose-leadership err=\"timed out after 151ms\" took=152ms\n"
+		own       = "[ERROR] keeper: hook failed: epoch=7 hook=lose-leadership err=\"exit status 1\" took=52ms\n"
+		tooLate   = "[INFO]  keeper: hook started: epoch=7 hook=lose-leadership cause=lease-expired seq=2 attempt=1 timeout=15ms\n"
+		redo      = "[INFO]  keeper: hook started: epoch=7 hook=lose-leadership cause=lease-expired seq=3 attempt=2 timeout=30s\n"
+		overtaken = "[ERROR] keeper: hook failed: epoch=7 hook=lose-leadership err=\"stopped, since this node leads again\" took=52ms\n"
+		leads     = "[INFO]  keeper: hook started: epoch=9 hook=become-leader cause=leader-failed seq=3 attempt=1 timeout=30s\n"
+		dropped   = "[INFO]  keeper: hook dropped: hook=become-leader epoch=9 cause=leader-failed\n"
+		stops     = "[INFO]  stopping cleanly\n"
+		starts    = "[INFO]  agent started: member=a\n"
 	)
 	for _, tt := range []struct {
-		name, log         string
-		isCut, isAnswered bool
+		name, log               string
+		hasEnded, isCut, isDone bool // isDone: of what has ended, and of what was cut
 	}{
 		{name: "it has failed", log: begun + own},
-		{name: "it had no time", log: tooLate + cut},
-		{name: "cut, and never again", log: begun + cut, isCut: true},
-		{name: "cut, and started again", log: begun + cut + redo, isCut: true, isAnswered: true},
-		{name: "cut again", log: begun + cut + begun + cut, isCut: true},
-		{name: "cut, and it leads again", log: begun + cut + leads, isCut: true, isAnswered: true},
-		{name: "cut, and it was about to lead again", log: begun + cut + dropped, isCut: true, isAnswered: true},
-		{name: "it had led before", log: leads + begun + cut, isCut: true},
-		{name: "cut while the agent stopped", log: stops + begun + cut, isCut: true, isAnswered: true},
-		{name: "cut, and the agent stopped later", log: begun + cut + stops, isCut: true},
-		{name: "cut in another life", log: stops + starts + begun + cut, isCut: true},
+		{name: "it had no time", log: tooLate + cut, hasEnded: true},
+		{name: "it had all its own time", log: redo + cut, hasEnded: true},
+		{name: "it had all its own time, and started again", log: redo + cut + redo, hasEnded: true, isDone: true},
+		{name: "it failed, and then it leads again", log: begun + own + redo + overtaken, hasEnded: true, isDone: true},
+		{name: "cut, and never again", log: begun + cut, hasEnded: true, isCut: true},
+		{name: "cut, and started again", log: begun + cut + redo, hasEnded: true, isCut: true, isDone: true},
+		{name: "cut again", log: begun + cut + begun + cut, hasEnded: true, isCut: true},
+		{name: "cut, and it leads again", log: begun + cut + leads, hasEnded: true, isCut: true, isDone: true},
+		{name: "cut, started again, and it leads again", log: begun + cut + redo + overtaken, hasEnded: true, isCut: true, isDone: true},
+		{name: "cut, and it was about to lead again", log: begun + cut + dropped, hasEnded: true, isCut: true, isDone: true},
+		{name: "it had led before", log: leads + begun + cut, hasEnded: true, isCut: true},
+		{name: "cut while the agent stopped", log: stops + begun + cut, hasEnded: true, isCut: true, isDone: true},
+		{name: "cut, and the agent stopped later", log: begun + cut + stops, hasEnded: true, isCut: true},
+		{name: "cut in another life", log: stops + starts + begun + cut, hasEnded: true, isCut: true},
 	} {
-		isAnswered, isCut := overrunBy([]byte(tt.log), 400*time.Millisecond)[7]
-		if isCut != tt.isCut || isAnswered != tt.isAnswered {
-			t.Errorf("%s: cut %v, answered %v; want %v, %v", tt.name, isCut, isAnswered, tt.isCut, tt.isAnswered)
+		all, overrun := endedBy([]byte(tt.log), 400*time.Millisecond)
+		isDone, hasEnded := all[7]
+		cutIsDone, isCut := overrun[7]
+		if hasEnded != tt.hasEnded || isCut != tt.isCut || isDone != tt.isDone || isCut && cutIsDone != tt.isDone {
+			t.Errorf("%s: ended %v, cut %v, done %v and %v; want %v, %v, %v", tt.name, hasEnded, isCut, isDone, cutIsDone, tt.hasEnded, tt.isCut, tt.isDone)
+		}
+		if all, overrun := endedBy([]byte(tt.log), 0); len(overrun) > 0 || len(all) > 0 != tt.hasEnded {
+			t.Errorf("%s, without room: ended %v, cut %v", tt.name, all, overrun)
 		}
 	}
 }

@@ -172,11 +172,11 @@ func (l *lan) remove() {
 		h.end()
 	}
 	records := l.journal.read()
-	overrun := l.overrun()
+	ended, overrun := l.ended()
 	if len(overrun) > 0 {
 		l.t.Logf("this machine was too busy for %d lose hooks, which the end of the lease has cut: %v", len(overrun), overrun)
 	}
-	rules := verdict.Rules{Strict: true, MayOverlap: l.overlap != "", Guarded: l.guarded, Unheld: l.unheld, Cut: overrun, Failed: l.failed(), Asked: l.asked()}
+	rules := verdict.Rules{Strict: true, MayOverlap: l.overlap != "", Guarded: l.guarded, Unheld: l.unheld, Cut: overrun, Ended: ended, Failed: l.failed(), Asked: l.asked()}
 	for _, c := range verdict.JudgeHooks(records, rules) {
 		for _, b := range c.Breaches {
 			l.t.Errorf("the promise that %s: %v", c.Name, b)
