@@ -107,7 +107,7 @@ type Config struct {
 	Jobs []Job
 	// Checks say whether this host is fit to lead, each name once.
 	Checks []Check
-	// LoseAtStart has the lose-leadership hook run at each start, before this host stands.
+	// LoseAtStart has the lose-leadership hook run at each start, before this host is a candidate.
 	LoseAtStart bool
 	// JobRunner replaces the runner of jobs' commands; tests only.
 	JobRunner JobRunner

@@ -448,7 +448,7 @@ func TestCase7ASameIDStandsAside(t *testing.T) {
 		if s := clone.agent.Status(); s.State != "observe" || s.Cause != "same-id" {
 			t.Errorf("the copy is %s, cause %s", s.State, s.Cause)
 		}
-		if said.with("[ERROR]", "another agent has the same id", "stands aside") != 1 {
+		if said.with("[ERROR]", "another agent has the same id", "is no candidate") != 1 {
 			t.Errorf("the copy says\n%s", said.text.String())
 		}
 		c.kill(c.hosts[2])

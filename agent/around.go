@@ -43,7 +43,7 @@ func (a *agent) clash(e election.Conflict, incarnation uint32) {
 	}
 	a.event(control.Event{Type: "warning", Cause: string(election.SameID), Text: e.String()})
 	if !e.Final {
-		a.log.Error(message+"; this one stands aside, and looks again every few seconds", "addr", e.Other)
+		a.log.Error(message+"; this one is no candidate, and looks again every few seconds", "addr", e.Other)
 		return
 	}
 	a.log.Error(message+"; this one takes no part", "addr", e.Other)

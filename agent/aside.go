@@ -32,8 +32,8 @@ func (a *agent) lookAside() {
 	a.aside = why
 	switch {
 	case why == "":
-		a.log.Info("stands again: what it stood aside for has gone")
-		a.event(control.Event{Type: "warning", Cause: string(election.StandsAgain), Text: "this host stands again"})
+		a.log.Info("became a candidate again: what kept it from that has gone")
+		a.event(control.Event{Type: "warning", Cause: string(election.StandsAgain), Text: "this host is a candidate again"})
 	default:
 		a.warnRarely(why)
 		a.event(control.Event{Type: "warning", Cause: string(election.StoodAside), Text: why})
@@ -58,7 +58,7 @@ func (a *agent) whyAside() string {
 	}
 	for _, odd := range a.view.oddlyConfigured() {
 		if a.view.mustGiveWayTo(odd) && !a.isSilent(odd) {
-			return "this host stands aside, settings that must be the same on all nodes differ: " + a.differences(odd)
+			return "this host is no candidate: settings that must be the same on all nodes differ: " + a.differences(odd)
 		}
 	}
 	return ""

@@ -175,19 +175,19 @@ func TestCase8OtherSettingsEndNobody(t *testing.T) {
 		c.start(newcomer)
 		time.Sleep(2 * time.Minute)
 		s := newcomer.agent.Status()
-		if s.LeaderIsSelf || s.State != "observe" || !hasNote(s, "this host stands aside, settings that must be the same on all nodes differ: lease: 400ms here, 1s at n2") {
+		if s.LeaderIsSelf || s.State != "observe" || !hasNote(s, "this host is no candidate: settings that must be the same on all nodes differ: lease: 400ms here, 1s at n2") {
 			t.Errorf("state %s, leads %t, notes %q", s.State, s.LeaderIsSelf, s.Notes)
 		}
-		if text := newcomer.why(t, ""); !strings.Contains(text, "NO   aside: this host stands aside, settings that must be the same on all nodes differ: lease: ") {
+		if text := newcomer.why(t, ""); !strings.Contains(text, "NO   aside: this host is no candidate: settings that must be the same on all nodes differ: lease: ") {
 			t.Errorf("explain says\n%s", text)
 		}
-		if n := log.with("[WARN]", "stands aside"); n != 1 {
+		if n := log.with("[WARN]", "is no candidate"); n != 1 {
 			t.Errorf("it says so in %d lines, want 1:\n%s", n, log.text.String())
 		}
 		newcomer.expectHooks(t)
 		c.kill(odd)
 		time.Sleep(time.Minute)
-		if s := newcomer.agent.Status(); !s.LeaderIsSelf || hasNote(s, "this host stands aside, settings") {
+		if s := newcomer.agent.Status(); !s.LeaderIsSelf || hasNote(s, "this host is no candidate: settings") {
 			t.Errorf("state %s, leads %t, notes %q", s.State, s.LeaderIsSelf, s.Notes)
 		}
 		c.stopAll()
@@ -204,11 +204,11 @@ func TestCase8ARumourOfOtherSettings(t *testing.T) {
 		rumour := membership.Member{ID: wire.ID{9}, Name: "n9", Addr: c.hosts[0].addr, Priority: 100, Settled: true, ConfigHash: 1, Settings: "lease=1s"}
 		h.agent.call(nil, func() { h.agent.onMember(rumour) })
 		time.Sleep(time.Second)
-		if s := h.agent.Status(); !hasNote(s, "this host stands aside, settings") {
+		if s := h.agent.Status(); !hasNote(s, "this host is no candidate: settings") {
 			t.Errorf("notes %q", s.Notes)
 		}
 		time.Sleep(30 * time.Second)
-		if s := h.agent.Status(); !s.LeaderIsSelf || hasNote(s, "this host stands aside, settings") {
+		if s := h.agent.Status(); !s.LeaderIsSelf || hasNote(s, "this host is no candidate: settings") {
 			t.Errorf("state %s, leads %t, notes %q", s.State, s.LeaderIsSelf, s.Notes)
 		}
 		c.stopAll()

@@ -83,7 +83,7 @@ func describe(e election.Transition) string {
 	case !e.Leader.IsZero():
 		return "followed a leader"
 	case e.To == election.Observe:
-		return "stood aside"
+		return "ceased to be a candidate"
 	case e.From == election.Start:
 		return "found no leader"
 	}

@@ -652,7 +652,7 @@ func TestCase7NobodyEndsForANamesake(t *testing.T) {
 			s.follows(3, 5)
 		}
 		s.playsNamesake(0, 4242, wire.Following)
-		s.expectsSome("same id at 10.0.0.9:7950 standing aside")
+		s.expectsSome("same id at 10.0.0.9:7950 no candidate")
 		s.is(Observe)
 		s.waits(6 * time.Second)
 		s.forgets()
@@ -667,7 +667,7 @@ func TestCase7NobodyEndsForANamesake(t *testing.T) {
 func TestWhoStandsAsideWaitsForThatOneAlone(t *testing.T) {
 	s := forgeable(t, 1, 2, 3)
 	s.playsNamesake(0, 4242, wire.Following)
-	s.expectsSome("same id at 10.0.0.9:7950 standing aside")
+	s.expectsSome("same id at 10.0.0.9:7950 no candidate")
 	s.forgets()
 	s.happens(MemberChanged{Member: Member{ID: hostID(1), Addr: (&host{number: 8}).addr(), Nonce: 4243, Incarnation: 1, Status: Alive}})
 	s.waits(lookAgain - time.Second)
@@ -698,7 +698,7 @@ func TestANamesakeGoesUnderAnotherBar(t *testing.T) {
 func TestCase7WithAKeyOnlyWhoJustStartedEnds(t *testing.T) {
 	for _, isStarting := range []bool{true, false} {
 		s := storyOf(t, 1, Config{}, 2, 3)
-		want := "standing aside"
+		want := "no candidate"
 		if isStarting {
 			want = "refusing to take part"
 		} else {
@@ -1133,7 +1133,7 @@ func TestAStartAsksEachNamesake(t *testing.T) {
 		}
 		s.forgets()
 		s.answersAsNamesake(f, wire.Leading)
-		s.expectsSome("same id at 10.0.0.9:7950 standing aside")
+		s.expectsSome("same id at 10.0.0.9:7950 no candidate")
 		s.is(Observe)
 	}
 }

@@ -153,7 +153,7 @@ func (e Conflict) String() string {
 	case e.Final:
 		verdict = "refusing to take part"
 	case e.Refuse:
-		verdict = "standing aside"
+		verdict = "no candidate"
 	}
 	return fmt.Sprintf("same id at %v life=%d nonce=%08x: %s", e.Other, e.Incarnation, e.Nonce, verdict)
 }

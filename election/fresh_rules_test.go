@@ -305,7 +305,7 @@ func TestR2_TheLargerLifeGoes(t *testing.T) {
 		want  []string
 	}{
 		{5, []string{"same id the other must go", "save life=6"}},
-		{3, []string{"same id standing aside", "follow → observe cause=same-id"}},
+		{3, []string{"same id no candidate", "follow → observe cause=same-id"}},
 	} {
 		n := storyFrom(t, 2, Config{}, Saved{Incarnation: 4}, 1, 3)
 		n.follows(3, 1)

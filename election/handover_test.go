@@ -362,7 +362,7 @@ func TestALeaderMeetsItsNamesake(t *testing.T) {
 	answer := wire.Frame{Kind: wire.ProbeAck, Algo: n.node.cfg.algo(), ConfigHash: n.node.hash, Sender: hostID(3), Incarnation: 1,
 		Nonce: 5, Seq: 9, Round: probe.Round, EchoSeq: probe.Seq, Standing: wire.Leading}
 	n.hearsFrom(1, answer)
-	n.expects("same id at 10.0.0.1:7950 standing aside", "lead → stopping cause=same-id", "stop hook", "lose hook")
+	n.expects("same id at 10.0.0.1:7950 no candidate", "lead → stopping cause=same-id", "stop hook", "lose hook")
 	n.hearsFrom(1, answer) // once is enough
 	n.expects("ignored late-reply", "ignored id-conflict")
 	n.hears(n.actor(1).heartbeat(5)) // not even a leader that turns up meanwhile

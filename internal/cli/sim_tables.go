@@ -61,8 +61,8 @@ func ourRows(sizes []int) []paper.Row {
 		mode       sim.Mode
 		algorithm  election.Algorithm
 	}{
-		{"Classic, available mode", "The best survivor stands first; COORDINATOR to each, and as many acknowledgements.", sim.Available, election.Classic},
-		{"Enhanced, available mode", "The same: by rank stagger the best stands first.", sim.Available, election.Enhanced},
+		{"Classic, available mode", "The best survivor claims first; COORDINATOR to each, and as many acknowledgements.", sim.Available, election.Classic},
+		{"Enhanced, available mode", "The same: by rank stagger the best claims first.", sim.Available, election.Enhanced},
 		{"Smallest, available mode", "The same for the lowest.", sim.Available, election.Smallest},
 		{"Classic, quorum mode", "The question to the voters and its answers, claims and grants; at most 15 vote, and the others learn it by heartbeat.", sim.Quorum, election.Classic},
 	}

@@ -24,7 +24,7 @@ type Job struct {
 
 	Next []time.Time `json:"next"` // its next slots, with the offset of its zone
 	Last *JobRun     `json:"last"` // the newest that has ended, on whatever host; null: none is known
-	Open []JobRun    `json:"open"` // those that are not over, on whatever host
+	Open []JobRun    `json:"open"` // those that have not ended, on whatever host
 
 	LastSuccess time.Time `json:"last_success,omitzero"` // end of the newest known run that succeeded, on whatever host
 	Due         time.Time `json:"due,omitzero"`          // the newest slot that has passed
