@@ -73,8 +73,9 @@ func (c *child) look() (gone bool) {
 	for _, pid := range others {
 		if got, _ := unix.Wait4(pid, nil, unix.WNOHANG, nil); got != pid {
 			left++
+			continue
 		}
-		delete(c.asked, pid)
+		delete(c.asked, pid) // the number may be another's from now on
 	}
 	return c.ended && left == 0 && !(c.cgroup != nil && populated(c.cgroup.dir))
 }

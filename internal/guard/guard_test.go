@@ -515,3 +515,17 @@ func TestAGuardHoldsLittle(t *testing.T) {
 		}
 	}
 }
+
+// An orphan that takes its time has TERM once: some take a second one for "at once".
+func TestAnOrphanIsAskedOnce(t *testing.T) {
+	r := newRig(t)
+	s := r.settings(`setsid sh -c 'trap "echo x >>asked" TERM; echo x >up; until [ -s asked ]; do sleep 0.01; done
+		n=0; while [ $n -lt 30 ]; do sleep 0.02; n=$((n+1)); done' & until [ -s up ]; do sleep 0.01; done; exit 5`)
+	s.Cgroup, s.Grace = NoCgroup, patience
+	if report := r.wait(r.start(s.config())); report.Exit != 5 || report.Err != "" {
+		t.Errorf("report %+v", report)
+	}
+	if n := strings.Count(r.Text("asked"), "x"); n != 1 {
+		t.Errorf("it was asked %d times, want once", n)
+	}
+}
