@@ -1,9 +1,13 @@
 package sealed
 
 import (
+	"bytes"
+	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"testing"
+	"time"
 
 	"golang.org/x/crypto/chacha20poly1305"
 )
@@ -38,4 +42,38 @@ func TestLivesOfOneHostAreBounded(t *testing.T) {
 	if n := len(h.peers); n != maxLives {
 		t.Errorf("%d lives of one host are kept, want %d", n, maxLives)
 	}
+}
+
+// The INIT of one kind opens nothing of another: at the port for datagrams none of a stream or
+// a tether is answered, and one for datagrams that is played to a stream is still taken at its own.
+func TestS2_AnInitOpensItsOwnKind(t *testing.T) {
+	r := newRig(t, 1)
+	k, who := newSecret(testKey(1)), identity{id: testID(9)}
+	number := uint64(r.now.UnixNano())
+	init := func(kd kind, to netip.AddrPort) []byte {
+		number++
+		b, _, err := newCall(nil, r.rand, k, scope{"home", to}, kd, number, who)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	stream, tether, datagrams := init(kindStream, netip.AddrPort{}), init(kindTether, at(1)), init(kindDatagrams, at(1))
+	r.quietly(1, func(h *host) {
+		for _, b := range [][]byte{stream, tether} {
+			if cause := h.hear(r.now, at(9), b); cause != CauseType {
+				t.Errorf("kind %d at the port for datagrams: %v", b[3], cause)
+			}
+		}
+	})
+	l := newTestLAN(t)
+	defer func() { _ = l.Shutdown() }()
+	if _, err := l.Accept(&played{in: bytes.NewReader(datagrams)}); !errors.Is(err, CauseType) {
+		t.Errorf("one for datagrams on a stream: %v", err)
+	}
+	l.locked(func(own *table, now time.Time) {
+		if _, _, cause := own.receive(now, at(9), datagrams); cause != causeNone {
+			t.Errorf("the same at its own port: %v", cause)
+		}
+	})
 }

@@ -335,6 +335,9 @@ func (t *table) settle(now time.Time, r *route, p *peer) {
 }
 
 func (t *table) onInit(now time.Time, from netip.AddrPort, h header, b []byte) Cause {
+	if h.kind != kindDatagrams {
+		return CauseType // S2: a tether's is bound to this address, too
+	}
 	r, cause := t.examine(now, from, h, b, scope{t.cluster, t.addr})
 	if cause != causeNone {
 		return cause
