@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/chacha20poly1305"
+
+	"github.com/bully-agent/bully-agent/internal/test/lantest"
 )
 
 // Rules that a reader took out one at a time, without having read the tests, and that
@@ -41,6 +43,50 @@ func TestLivesOfOneHostAreBounded(t *testing.T) {
 	}
 	if n := len(h.peers); n != maxLives {
 		t.Errorf("%d lives of one host are kept, want %d", n, maxLives)
+	}
+}
+
+// Who has not said which keys it has is called with each of the ring in turn.
+func TestS12_KeysAreTriedInTurn(t *testing.T) {
+	r := newRig(t, 0)
+	r.add(1, testKey(3))
+	r.add(2, testKey(1), testKey(2), testKey(3))
+	r.say(2, 1, "it is me")
+	r.run(time.Second)
+	r.host(1).got = nil // it may have waited for too long
+	r.say(2, 1, "with the third")
+	r.run(time.Second)
+	r.expect(1, "n2: with the third")
+}
+
+// So is it on streams, which is all that a host that joins begins with.
+func TestS12_StreamsTryKeysInTurn(t *testing.T) {
+	called := wrap(t, lantest.New(1).Host("n1", at(1)), 1, testKey(3))
+	defer func() { _ = called.Shutdown() }()
+	calls := wrap(t, lantest.New(2).Host("n2", at(2)), 2, testKey(1), testKey(2), testKey(3))
+	defer func() { _ = calls.Shutdown() }()
+	for i, want := range []error{errNotOurs, errNotOurs, nil} {
+		near, far := net.Pipe()
+		accepted := make(chan error, 1)
+		go func() {
+			_, err := called.Accept(at9{far})
+			if err != nil {
+				_ = far.Close()
+			}
+			accepted <- err
+		}()
+		conn, err := calls.call(at9{near}, kindStream, netip.AddrPort{})
+		if !errors.Is(err, want) {
+			t.Errorf("call %d: %v, want %v", i+1, err, want)
+		}
+		if err == nil {
+			_, _ = conn.Write([]byte("hello"))
+		}
+		if err := <-accepted; (err == nil) != (want == nil) {
+			t.Errorf("call %d is taken: %v", i+1, err)
+		}
+		_, _ = near.Close(), far.Close()
+		calls.locked(func(t *table, now time.Time) { t.tick(now) }) // which forgets what is of no more use
 	}
 }
 

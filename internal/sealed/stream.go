@@ -146,7 +146,7 @@ func (t *table) onRefusal(now time.Time, from netip.AddrPort, c *call, b []byte)
 	t.count[CauseRefused]++
 	t.refusedBy(now, from, c, b)
 	if r := t.route(from); r != nil {
-		r.refused++
+		r.refused, r.wanted = r.refused+1, latest(r.wanted, now) // kept for as long as what is sent to
 	}
 	return true
 }
