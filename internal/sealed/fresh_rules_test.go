@@ -90,6 +90,29 @@ func TestS12_StreamsTryKeysInTurn(t *testing.T) {
 	}
 }
 
+// Of the sessions that were replaced few still receive, however often a peer begins anew.
+func TestS6_ReplacedSessionsAreBounded(t *testing.T) {
+	r := newRig(t, 2)
+	r.meet()
+	caller := r.host(1)
+	begun := caller.opened
+	const times = 5 * maxLosers
+	for range times {
+		caller.only(t).cur.renewAt = r.now
+		r.say(1, 2, "anew")
+		caller.wake(r.now)
+		r.run(time.Second)
+	}
+	if n := caller.opened - begun; n != times {
+		t.Fatalf("%d sessions were begun, want %d", n, times)
+	}
+	for _, h := range r.hosts {
+		if p := h.only(t); len(p.losers) != maxLosers || len(h.byIndex) != maxLosers+1 {
+			t.Errorf("%s keeps %d that were replaced, of %d in all; want %d, and one more", h.name, len(p.losers), len(h.byIndex), maxLosers)
+		}
+	}
+}
+
 // The INIT of one kind opens nothing of another: at the port for datagrams none of a stream or
 // a tether is answered, and one for datagrams that is played to a stream is still taken at its own.
 func TestS2_AnInitOpensItsOwnKind(t *testing.T) {
@@ -122,4 +145,17 @@ func TestS2_AnInitOpensItsOwnKind(t *testing.T) {
 			t.Errorf("the same at its own port: %v", cause)
 		}
 	})
+}
+
+// A life that is met at the address of an earlier one has taken its place: nothing of that is kept.
+func TestS8_ALaterLifeEndsTheOneBefore(t *testing.T) {
+	r := newRig(t, 2)
+	r.meet()
+	later := r.add(1, testKey(1))
+	r.say(1, 2, "again")
+	r.run(time.Second)
+	r.expect(2, "n1: again")
+	if p := r.host(2).only(t); p.life != later.self.life {
+		t.Errorf("the life that is kept is %x, want %x", p.life, later.self.life)
+	}
 }
