@@ -6,11 +6,15 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"golang.org/x/crypto/chacha20poly1305"
 
+	"github.com/bully-agent/bully-agent/internal/key"
 	"github.com/bully-agent/bully-agent/internal/test/lantest"
 )
 
@@ -158,4 +162,49 @@ func TestS8_ALaterLifeEndsTheOneBefore(t *testing.T) {
 	if p := r.host(2).only(t); p.life != later.self.life {
 		t.Errorf("the life that is kept is %x, want %x", p.life, later.self.life)
 	}
+}
+
+// A life numbers its INITs from above those of the lives before: what was captured of these is
+// known by that.
+func TestS3_ALifeBeginsAboveThoseBefore(t *testing.T) {
+	inLab(t, func(t *testing.T, c *lab) {
+		a := c.add(1, testKey(1))
+		number := func() (n uint64) {
+			a.locked(func(t *table, _ time.Time) { n = t.number })
+			return n
+		}
+		first := number()
+		_ = a.SendFrame(at(9), frameOf(1)) // nobody is there, so it is called again
+		time.Sleep(3 * time.Second)
+		last := number()
+		if last <= first {
+			t.Fatalf("no INIT was sent after number %d", first)
+		}
+		a.Renew([8]byte{2}, at(1))
+		if next := number(); next <= last {
+			t.Errorf("the next life begins with %d, and the one before came to %d", next, last)
+		}
+	})
+}
+
+// What others do again and again is one line a minute.
+func TestPeopleAreToldOnceAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said bytes.Buffer
+		l, err := Wrap(lantest.New(1).Host("n1", at(1)), Config{Cluster: "home", ID: testID(1), Life: [8]byte{1}, Keys: key.Ring{testKey(1)},
+			Logger: hclog.New(&hclog.LoggerOptions{Output: &said})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = l.Shutdown() }()
+		for minute := 1; minute <= 2; minute++ {
+			for range 100 {
+				l.locked(func(t *table, _ time.Time) { t.note(CauseKey, at(9), nil, nil) })
+			}
+			if n := strings.Count(said.String(), "not taken"); n != minute {
+				t.Errorf("%d lines in %d minutes", n, minute)
+			}
+			time.Sleep(time.Minute)
+		}
+	})
 }
