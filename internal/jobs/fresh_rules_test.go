@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"testing"
+	"time"
 
 	"github.com/bully-agent/bully-agent/wire"
 )
@@ -70,5 +71,52 @@ func TestWhatIsKnownIsNoEdit(t *testing.T) {
 	before := l.edits
 	if l.Merge(l.Clone()); l.edits != before {
 		t.Errorf("%d edits by what is known", l.edits-before)
+	}
+}
+
+// A run by hand settles no slot of the schedule at its witness: what is due before it, and in
+// its very second, still starts.
+func TestAWitnessedRunByHandSettlesNoSlot(t *testing.T) {
+	now := clock("12:00")
+	byHand := Claim{"a", 7, Run{Key: Key{Slot: SlotOf(now), Manual: true, Epoch: 1, Owner: here},
+		Phase: Claimed, Claimed: MillisOf(now), Timeout: 60}}
+	var l Ledger
+	if why := l.Admit(now, byHand); why != ReasonNone {
+		t.Fatalf("a run by hand: %v", why)
+	}
+	for _, slot := range []Slot{SlotOf(now) - 1, SlotOf(now)} {
+		due := byHand
+		due.Run.Slot, due.Run.Manual = slot, false
+		if why := l.Admit(now, due); why != ReasonNone {
+			t.Errorf("slot %v: %v", slot, why)
+		}
+	}
+}
+
+// Nor at its leader: a person asks in the very second of a slot, and that still starts.
+func TestARunByHandTakesNoSlot(t *testing.T) {
+	r := rigOf(t, "@hourly", nil).at("12:00")
+	for _, d := range Manual(r.now, &r.job, &r.ledger, r.lead) {
+		r.ledger.Apply(d)
+	}
+	if run := r.run(); !run.Manual || run.Slot != SlotOf(r.now) {
+		t.Fatalf("%v is no run by hand of 12:00", run)
+	}
+	r.put(r.run().Refused(r.now)) // it is in nobody's way
+	r.due("start 12:00 on-time")
+}
+
+// What a leader tells new voters a part at a time ends with its leadership.
+func TestTellingEndsWithTheLeadership(t *testing.T) {
+	now := clock("12:00")
+	s := NewScheduler(SchedulerConfig{Self: here}, fullLedger(now))
+	s.Step(now, Leading{Epoch: 5, Since: now, Voters: []wire.ID{here, there}, Need: 2})
+	s.Step(now, Leading{Epoch: 5, Since: now, Voters: []wire.ID{here, there, {3}}, Need: 2})
+	if len(s.telling) == 0 {
+		t.Fatal("all was told in one step")
+	}
+	s.Step(now, NotLeading{})
+	if sent := ofKind[Send](s.Step(now.Add(time.Second), Tick{})); len(sent) > 0 {
+		t.Errorf("%d messages after the leadership, the first: %v", len(sent), sent[0])
 	}
 }
