@@ -339,3 +339,42 @@ func TestOfOurOwnIDEveryLifeIsTold(t *testing.T) {
 		}
 	}
 }
+
+// What this host believes of a life against memberlist is of that life: the next one at its
+// address is alive, and nobody looks for the one before.
+func TestTheNextLifeIsNotHeld(t *testing.T) {
+	s := story{lives: newLives(), now: time.Unix(1000, 0)}
+	s.lives.joined(Member{ID: idOf("gamma"), Nonce: 100, Addr: addrOf("gamma")}, s.now)
+	for _, line := range []string{"join 1", "ping 1", "gone 1"} {
+		s.play(line)
+	}
+	if _, lost := s.lives.addresses(); !lost[addrOf("beta")] {
+		t.Fatal("the life that memberlist has ended is not looked for")
+	}
+	s.play("join 2")
+	if alive, lost := s.lives.addresses(); !alive[addrOf("beta")] || len(lost) != 0 {
+		t.Errorf("alive %v, lost %v; expected its next life alive at its address, and nobody lost", alive, lost)
+	}
+}
+
+// A life that has not answered and is gone waits for nothing any more: it is not asked again,
+// and one that died is not reached through others for ever.
+func TestALifeThatIsGoneWaitsNoMore(t *testing.T) {
+	s := story{lives: newLives(), now: time.Unix(1000, 0)}
+	s.lives.asks = true
+	for _, line := range []string{"join 1", "ping 1", "join 2", "gone 2"} {
+		s.play(line)
+	}
+	if s.lives.waits(Member{ID: idOf("beta"), Nonce: 102}) {
+		t.Error("a later life that is gone still has to answer")
+	}
+	for _, line := range []string{"gone 1", "join 1", "gone 1"} {
+		s.play(line)
+	}
+	if m := s.lives.known(s.now)[0]; m.Status != Dead || !m.Relayed {
+		t.Fatalf("others said that it lives: %s, relayed %v", m.Status, m.Relayed)
+	}
+	if m := s.lives.known(s.now.Add(relayedFor))[0]; m.Relayed {
+		t.Error("it is said to be reached through others, long after they said so")
+	}
+}
