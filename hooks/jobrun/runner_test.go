@@ -415,3 +415,17 @@ func TestHistoryOfFormerJobs(t *testing.T) {
 		t.Errorf("kept rows %+v, %v; the former job's directory: %v", rows, err, gone)
 	}
 }
+
+// What has ended is kept in the history alone: an agent runs for years.
+func TestAnEndedRunIsForgotten(t *testing.T) {
+	r := newRig(t)
+	for _, id := range []string{"a", "b"} {
+		r.Begin(r.order(id, "true"))
+		r.result()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n := len(r.runs); n != 0 {
+		t.Errorf("%d runs are kept after their end", n)
+	}
+}

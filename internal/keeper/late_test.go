@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/internal/sidecar"
 )
 
 // An agent was stopped between its decision to lead and the order for the become hook, and the
@@ -88,4 +90,43 @@ func (d *desk) untilSent() {
 		defer k.mu.Unlock()
 		return k.renewal == nil
 	})
+}
+
+// A keeper that was stopped between its reading and the hook's start reads once more: what was
+// renewed meanwhile is in the socket.
+func TestABarReadsWhatWasRenewed(t *testing.T) {
+	ours, theirs, err := sidecar.SocketPair("agent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.Close()
+	defer theirs.Close()
+	in, err := newConn(ours)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := newConn(theirs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	timer, err := newTimer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer timer.file.Close()
+	k := newKeeper(in, agent{}, timer, nil)
+	k.settings.Hooks.Dir = t.TempDir()
+	if err := k.openJobs(); err != nil {
+		t.Fatal(err)
+	}
+	k.minded, k.deadline, k.isWatch = 7, now(), true
+	if err := k.barLate(7); !errors.Is(err, errLate) {
+		t.Fatalf("at the end of the lease: %v, want %v", err, errLate)
+	}
+	if err := out.send(asRenewal, encodeRenewal(renewal{deadline: now().Add(patience)})); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.barLate(7); err != nil {
+		t.Errorf("the lease was renewed before: %v", err)
+	}
 }

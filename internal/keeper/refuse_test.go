@@ -261,3 +261,21 @@ func (d *desk) sends(form byte, text []byte, files ...*os.File) {
 		d.t.Fatal(err)
 	}
 }
+
+// Refusals are a line a second at most, however many orders a hostile agent sends.
+func TestRefusalsAreALineASecond(t *testing.T) {
+	k := newKeeper(nil, agent{}, timer{}, nil)
+	refuseMany := func(want int) {
+		t.Helper()
+		began := now()
+		for range 1000 {
+			k.noteRefusal("job", "there is none")
+		}
+		if most := want + int(now().Sub(began)/time.Second); len(k.out.waiting) < want || len(k.out.waiting) > most {
+			t.Errorf("%d lines of refusals, want %d", len(k.out.waiting), want)
+		}
+	}
+	refuseMany(1)
+	k.bounds.saidAt = now().Add(-time.Second)
+	refuseMany(len(k.out.waiting) + 1)
+}
