@@ -130,3 +130,14 @@ func TestWhatADeadRunnerHasLeftEndsBeforeLose(t *testing.T) {
 		t.Errorf("result %+v, and what was left lives: %v", res, left.alive())
 	}
 }
+
+// A group is found once, however many processes of it there are: it has one TERM.
+func TestAGroupOfManyIsFoundOnce(t *testing.T) {
+	ev := Event{Kind: BecomeLeader, Epoch: Epoch{Counter: 4711, Owner: owner}}
+	left, _ := orphanOf(t, ev, "sleep 1000 & sleep 1000 & wait")
+	traces.Until(t, "all three of the group", func() bool { return len(run.Living(left.Group)) == 3 })
+	found := groupsOf(entry{Hook: BecomeLeader, Epoch: ev.Epoch.Counter, owner: owner})
+	if len(found) != 1 || found[0].Group != left.Group || found[0].Start != left.Start {
+		t.Errorf("found %+v, want group %d once", found, left.Group)
+	}
+}

@@ -186,3 +186,35 @@ func TestCase67ForeignListener(t *testing.T) {
 		})
 	}
 }
+
+// What groups a process has is asked of each connection: it may have others by now, and its
+// number may be another's.
+func TestGroupsAreThoseOfTheConnection(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("skipped: only root can connect with other groups")
+	}
+	const nobody = 65534
+	path := socketPath(t)
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := errors.Join(os.Chmod(filepath.Dir(path), 0o755), os.Chmod(path, 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	for _, gid := range []int{54321, 54322} {
+		theirs, err := dialAsMember(nobody, gid, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ours, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p := peerOf(ours); p.pid != os.Getpid() || !slices.Contains(p.groups, gid) {
+			t.Errorf("a member of %d: pid %d, groups %v", gid, p.pid, p.groups)
+		}
+		_, _ = theirs.Close(), ours.Close()
+	}
+}
