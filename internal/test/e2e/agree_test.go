@@ -128,6 +128,23 @@ func (l *lan) steady(leader *host, d time.Duration, among ...*host) {
 	}
 }
 
+// rested waits until all that run an agent have had the same leader for d. On a busy machine one may lose its lease before.
+func (l *lan) rested(d time.Duration) (leader *host) {
+	l.t.Helper()
+	since := time.Now()
+	l.eventually(fmt.Sprintf("one host leads for %v", d), patience, func() error {
+		found, err := leaderOf(l.running())
+		if found != leader || err != nil {
+			leader, since = found, time.Now()
+		}
+		if led := time.Since(since); err == nil && led < d {
+			err = fmt.Errorf("%s has led for %v", leader, led)
+		}
+		return err
+	})
+	return leader
+}
+
 // led fails the test unless exactly these hosts began to lead, in this order.
 func (l *lan) led(hosts ...*host) {
 	l.t.Helper()

@@ -75,9 +75,8 @@ type succession struct {
 func (l *lan) failover() succession {
 	l.t.Helper()
 	const quiet = 1200 * time.Millisecond // all have settled, and none has just come
-	leader := l.agree()
+	leader := l.rested(quiet)
 	l.isTied(leader)
-	l.steady(leader, quiet)
 	asked := time.Now()
 	leader.kill()
 	death := time.Since(asked)
