@@ -185,7 +185,7 @@ func slowDisk() doctorFault {
 			must(l.t, tracer.Process.Signal(os.Interrupt))
 			_ = tracer.Wait()
 		},
-		want: complaint{"FAIL", "disk", "a leader has 100 ms to let go", "faster disk"}}
+		want: complaint{"FAIL", "disk", " ms to let go", "faster disk"}}
 }
 
 // Each fault is named by one line with the right remedy, on the host that has it; a healthy host has none.
