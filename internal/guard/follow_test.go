@@ -191,6 +191,29 @@ func TestEndsOfAFollowedLease(t *testing.T) {
 	}
 }
 
+// A renewed lease gives the command more time only while its starter lives; a shorter one leaves
+// it less, whoever lives.
+func TestAnOrphanedGuardGetsNoMoreTime(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		alive       bool
+		says, wants instant
+	}{
+		{"longer", true, 20, 20},
+		{"shorter", true, 5, 5},
+		{"longer, the starter is dead", false, 20, 10},
+		{"shorter, the starter is dead", false, 5, 5},
+	} {
+		text, _ := json.Marshal(lease(tt.says))
+		said := &follower{fd: -1, epoch: control.Epoch(rigEpoch), heard: append(text, '\n')} // and nothing more comes
+		g := guardian{alive: tt.alive, deadline: 10, lease: said}
+		g.follow()
+		if g.deadline != tt.wants || g.asked != 0 {
+			t.Errorf("%s: the deadline is %d, want %d (asked at %d)", tt.name, g.deadline, tt.wants, g.asked)
+		}
+	}
+}
+
 // A loss that is known before the command has started keeps it from starting.
 func TestLostBeforeTheStart(t *testing.T) {
 	r := newRig(t)

@@ -115,6 +115,18 @@ func TestWhenKillFollowsTerm(t *testing.T) {
 	}
 }
 
+// A further Stop can only shorten the time; one without a bound leaves it.
+func TestAFurtherStopOnlyShortens(t *testing.T) {
+	for _, tt := range []struct{ first, then, want instant }{{10, 20, 10}, {20, 10, 10}, {10, 0, 10}, {0, 10, 10}, {0, 0, 0}} {
+		g := guardian{asked: 1}
+		g.obey(message{kind: kindStop, number: int64(tt.first)})
+		g.obey(message{kind: kindStop, number: int64(tt.then)})
+		if g.due != tt.want {
+			t.Errorf("due at %d, and then at %d: it is due at %d, want %d", tt.first, tt.then, g.due, tt.want)
+		}
+	}
+}
+
 func TestWhenASilentAgentIsGivenUp(t *testing.T) {
 	for _, tt := range []struct {
 		order  order

@@ -51,6 +51,21 @@ func TestAgentKilledDuringHooks(t *testing.T) {
 	r.ordered("become-leader:test:7 lose-leadership:agent-died:7")
 }
 
+// The notification that runs ends while the lose hook still runs, and the one that waits for it
+// never starts.
+func TestAgentKilledDuringANotification(t *testing.T) {
+	const untilItIsDead = "pid=$(cat pid); n=0; " +
+		"while kill -0 $pid && [ $n -lt 500 ]; do n=$((n+1)); sleep 0.01; done; kill -0 $pid && echo alive >>order; "
+	r := newRig(t)
+	a := r.agent(agentOrder{Lease: patience, Notify: true}, r.config(scripts{hooks.LeaderChange: "echo $$ >pid; exec sleep 1000",
+		hooks.MemberChange: note, hooks.LoseLeadership: untilItIsDead + note}))
+	a.says() // the keeper has all three orders
+	r.UntilFile("pid")
+	a.signal(unix.SIGKILL)
+	r.untilQuiet()
+	r.ordered("lose-leadership:agent-died:7")
+}
+
 // An agent that is stopped says nothing and closes nothing: the deadline does it. When
 // it goes on it learns that the leadership has ended, and its own wish for the lose hook
 // runs it no second time.

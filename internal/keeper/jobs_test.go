@@ -80,6 +80,25 @@ func TestAJobRuns(t *testing.T) {
 	}
 }
 
+// An attempt has the time that its agent asks for, and never longer than the job's own: to ask
+// for none is to ask for more.
+func TestAnAttemptHasNoLongerThanItsJob(t *testing.T) {
+	for _, tt := range []struct{ own, asked, want time.Duration }{
+		{10 * time.Second, 0, 10 * time.Second},
+		{10 * time.Second, -1, 10 * time.Second},
+		{10 * time.Second, 5 * time.Second, 5 * time.Second},
+		{10 * time.Second, 10 * time.Second, 10 * time.Second},
+		{10 * time.Second, 20 * time.Second, 10 * time.Second},
+		{0, 0, 0},
+		{0, -1, 0},
+		{0, 20 * time.Second, 20 * time.Second},
+	} {
+		if got := (Job{Timeout: tt.own}).within(tt.asked); got != tt.want {
+			t.Errorf("of a job with %v an attempt that is to have %v has %v, want %v", tt.own, tt.asked, got, tt.want)
+		}
+	}
+}
+
 // A lease that is renewed while a leadership ends is that of what is told to end.
 func TestAJobInAPlannedEnd(t *testing.T) {
 	r := newRig(t)

@@ -274,6 +274,7 @@ type agentOrder struct {
 	Heir     netip.AddrPort // who is to be told of its death; the zero value: nobody
 	Lend     bool           // somebody outside acts on its lease
 	Return   bool           // and does no more
+	Notify   bool           // it tells of another leader and of another member, before it leads
 }
 
 // actAgent renews until it is killed, and prints each result.
@@ -305,6 +306,10 @@ func actAgent(in io.Reader, out io.Writer) {
 	}
 	if o.Return {
 		c.Return()
+	}
+	if o.Notify {
+		c.Start(eventOf(o.Owner, hooks.LeaderChange, 7))
+		c.Start(eventOf(o.Owner, hooks.MemberChange, 7))
 	}
 	c.Start(eventOf(o.Owner, hooks.BecomeLeader, 7))
 	_ = c.Jobs().Recover(context.Background())
