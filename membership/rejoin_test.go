@@ -303,6 +303,33 @@ func TestAloneWithoutSeeds(t *testing.T) {
 	})
 }
 
+// TestWhereMembersWereBefore: an address of before this life is tried until a member is met there,
+// and not again when that one has left.
+func TestWhereMembersWereBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		alpha := s.startWith("alpha", func(cfg *Config) { cfg.Lost = []netip.AddrPort{addrOf("beta")} })
+		time.Sleep(time.Minute)
+		if alpha.JoinState().LastErrorAt.IsZero() {
+			t.Fatal("nothing was tried where beta was")
+		}
+		beta := s.start("beta")
+		s.allSee(steadyHigh+time.Second, alpha, beta)
+		time.Sleep(steadyHigh + time.Second) // alpha looks for who is absent once more
+		if err := beta.Leave(5 * time.Second); err != nil {
+			t.Fatal(err)
+		}
+		beta.kill()
+		s.within(time.Minute, "alpha knows that beta left", func() bool { return len(alpha.sees()) == 0 })
+		time.Sleep(time.Minute) // what was under way has ended
+		before := alpha.JoinState().LastErrorAt
+		time.Sleep(5 * time.Minute)
+		if last := alpha.JoinState().LastErrorAt; last != before {
+			t.Errorf("%s was tried, %v after beta had left", addrOf("beta"), last.Sub(before))
+		}
+	})
+}
+
 // TestRejoinEndsWithItsContext, whatever is under way.
 func TestRejoinEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -140,6 +140,50 @@ func TestS3_AnInitThatWasHeldBack(t *testing.T) {
 	}
 }
 
+// A host starts again with its clock set back: its numbers are lower than those before. It is let
+// in once its life before has been silent for five seconds.
+func TestS3_AClockThatWasSetBack(t *testing.T) {
+	for name, tt := range map[string]struct {
+		silent time.Duration
+		want   Cause
+	}{
+		"a moment ago":  {5*time.Second - 1, CauseRepeated},
+		"silent enough": {5 * time.Second, causeNone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, 2)
+			r.meet()
+			h := r.host(2)
+			number := r.host(1).number - uint64(time.Hour)
+			r.host(1).off = true
+			r.run(h.only(t).heard.Add(tt.silent).Sub(r.now))
+			if cause := h.hear(r.now, at(1), r.caller(1, &number)); cause != tt.want {
+				t.Errorf("%v, expected %v", cause, tt.want)
+			}
+		})
+	}
+}
+
+// A host that begins a session and does not use it may begin another: the first is forgotten then,
+// and the last when its time has passed. None leaves an index behind.
+func TestS5_ASessionThatWasNeverUsed(t *testing.T) {
+	r := newRig(t, 2)
+	h := r.host(2)
+	number := uint64(r.now.UnixNano())
+	for range 2 {
+		if cause := h.hear(r.now, at(1), r.caller(1, &number)); cause != causeNone {
+			t.Fatal(cause)
+		}
+		if n := len(h.byIndex); n != 1 {
+			t.Errorf("%d indices, expected that of the last session", n)
+		}
+	}
+	r.run(provenIn)
+	if n := len(h.byIndex); n != 0 {
+		t.Errorf("%d indices are left", n)
+	}
+}
+
 // What has waited for a session for longer than 200 ms is lost, and counted: an old
 // heartbeat would be no sign of life.
 func TestS9_WhatHasWaitedTooLongIsLost(t *testing.T) {
