@@ -444,6 +444,28 @@ func TestAnEarlierResumeFromNowChangesNothing(t *testing.T) {
 	}
 }
 
+// A word that a job is resumed from now wins over a pause or a resumption that is dated ahead of the
+// clock: that is no later word.
+func TestAResumeFromNowWinsOverTheFuture(t *testing.T) {
+	now := clock("12:00")
+	future := now.Add(time.Hour)
+	for _, paused := range []bool{true, false} {
+		var theirs, l Ledger
+		theirs.ResumeFromNow("a", now)
+		l.raise("a", SlotOf(future), 1)
+		l.Pause("a", true, future)
+		if !paused {
+			l.Pause("a", false, future)
+		}
+		l.reopen(&theirs, now)
+		l.Merge(&theirs)
+		want := Switch{Version: 1, FromNow: true, At: MillisOf(now)}
+		if e, _ := l.Entry("a"); e.Switch != want || e.Floor != SlotOf(now) {
+			t.Errorf("paused %t: switch %+v and floor %v, want %+v and %v", paused, e.Switch, e.Floor, want, SlotOf(now))
+		}
+	}
+}
+
 // The byte of a switch, as hosts send it: 0 resumed, 1 paused, 2 resumed from now. An
 // agent that knows the first two alone takes the third for resumed.
 func TestBytesOfASwitch(t *testing.T) {
