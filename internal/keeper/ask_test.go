@@ -77,7 +77,7 @@ func TestAProgramThatHangs(t *testing.T) {
 	s := r.prints("echo alpha; sleep 1000 & echo $! >child; " + stubborn)
 	s.AskTimeout = 200 * time.Millisecond
 	d := r.open(s)
-	d.answers(s.Programs[0], "", "timed out after 2")
+	d.answers(s.Programs[0], "", "timed out after ")
 	if child := r.PID("child"); lives(child) {
 		t.Errorf("its child, process %d, lives", child)
 	}
