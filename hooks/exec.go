@@ -22,8 +22,10 @@ type lane string
 const (
 	leadership   lane = "leadership"
 	notification lane = "notification"
-	stuck        lane = "stuck" // the leadership's hook that KILL has not ended
 )
+
+// stuckLane is where the journal has a hook of the leadership that KILL has not ended.
+func stuckLane(kind Kind) lane { return lane("stuck-" + string(kind)) }
 
 // execute runs the hook of ev once and returns when nothing of its group is left.
 // It blocks its caller for as long as the leash allows.
@@ -78,8 +80,7 @@ func (r *Runner) begin(cfg Config, ln lane, ev Event, l *leash, log hclog.Logger
 	res.ended(end)
 	r.journal.clear(ln)
 	if end.IsStuck && ln == leadership {
-		r.stuck = e
-		r.journal.record(stuck, e)
+		r.noteStuck(e)
 	}
 	if len(p.Ended) > 0 {
 		log.Warn("what the hook left in the background was ended with it", "processes", strings.Join(p.Ended, ", "))
@@ -111,20 +112,27 @@ func (r *Runner) endLeft(grace time.Duration) {
 // errHangs is wrapped by the end of a hook that was not started beside another.
 var errHangs = errors.New("nothing is started beside it")
 
+// noteStuck remembers a hook of the leadership that has had KILL and lives on.
+func (r *Runner) noteStuck(e entry) {
+	r.stuck[e.Hook] = e
+	r.journal.record(stuckLane(e.Hook), e)
+}
+
 // hangs says that a hook of the leadership has had KILL and lives on. When its disk answers
 // it may do or undo what is done beside it now. So neither the next leadership begins, nor
 // the same hook once more; the lose-leadership hook after a become-leader hook that hangs
 // is run, since others lead by then.
 func (r *Runner) hangs(next Kind) error {
-	if r.stuck.Hook == "" || next == LoseLeadership && r.stuck.Hook == BecomeLeader {
-		return nil
+	for kind, e := range r.stuck {
+		switch {
+		case !e.alive():
+			delete(r.stuck, kind)
+			r.journal.clear(stuckLane(kind))
+		case next == BecomeLeader || next == kind:
+			return fmt.Errorf("of the %s hook of epoch %d %s: %w", kind, e.Epoch, run.Stuck(run.Living(e.Group)), errHangs)
+		}
 	}
-	if !r.stuck.alive() {
-		r.stuck = entry{}
-		r.journal.clear(stuck)
-		return nil
-	}
-	return fmt.Errorf("of the %s hook of epoch %d %s: %w", r.stuck.Hook, r.stuck.Epoch, run.Stuck(run.Living(r.stuck.Group)), errHangs)
+	return nil
 }
 
 // ended takes over how the command ended.

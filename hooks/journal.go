@@ -350,35 +350,32 @@ func (j *journal) open() {
 
 // endOrphans ends the groups that an earlier life left behind, TERM, grace, KILL,
 // and returns when they are gone. It must be called before the first hook runs: a
-// leftover become-leader hook would work against its own lose-leadership hook.
-func (j *journal) endOrphans(ctx context.Context, grace time.Duration) {
+// leftover become-leader hook would work against its own lose-leadership hook. It gives
+// those of the leadership that KILL has not ended.
+func (j *journal) endOrphans(ctx context.Context, grace time.Duration) (stuck []entry) {
 	if j.path == "" {
-		return
+		return nil
 	}
 	left, err := j.load()
 	if err != nil {
 		j.log().Error("hook journal not read, orphaned hooks may still run", "err", err)
 	}
-	for _, ln := range []lane{leadership, notification, stuck} {
-		j.end(ctx, grace, left.Runs[ln])
+	for _, ln := range []lane{leadership, notification, stuckLane(BecomeLeader), stuckLane(LoseLeadership)} {
+		stuck = append(stuck, j.end(ctx, grace, left.Runs[ln])...)
 	}
 	if owed, ok := j.owed(); ok {
-		j.endHooksOf(ctx, grace, owed)
+		stuck = append(stuck, j.end(ctx, grace, hooksOf(owed)...)...)
 	}
 	j.change(func() {}) // what has been ended is forgotten
+	return slices.DeleteFunc(stuck, func(e entry) bool { return !e.Hook.ofLeadership() })
 }
 
-// endHooksOf ends the hooks of a leadership, whoever has left them running.
-func (j *journal) endHooksOf(ctx context.Context, grace time.Duration, epoch Epoch) {
-	j.end(ctx, grace, hooksOf(epoch)...)
-}
-
-func (j *journal) end(ctx context.Context, grace time.Duration, orphans ...entry) {
+func (j *journal) end(ctx context.Context, grace time.Duration, orphans ...entry) (stuck []entry) {
 	orphans = slices.DeleteFunc(orphans, func(e entry) bool { return !e.alive() })
 	for _, e := range orphans {
 		j.log().Warn("orphaned hook found", "hook", string(e.Hook), "epoch", e.Epoch, "group", e.Group)
 	}
-	endAll(ctx, grace, orphans)
+	return endAll(ctx, grace, orphans)
 }
 
 // hooksOf finds the hooks of a leadership by what their processes were told.
@@ -443,8 +440,8 @@ func (e entry) isMarked(pid int) bool {
 
 // endAll ends groups whose processes are not our children, all with one grace: between the
 // look and the signal they could all end and the number be given away, but only if all
-// process numbers were used up in these microseconds.
-func endAll(ctx context.Context, grace time.Duration, groups []entry) {
+// process numbers were used up in these microseconds. It gives those that live on.
+func endAll(ctx context.Context, grace time.Duration, groups []entry) (stuck []entry) {
 	for _, e := range groups {
 		_ = run.Signal(e.Group, unix.SIGTERM)
 		_ = run.Signal(e.Group, unix.SIGCONT)
@@ -454,7 +451,7 @@ func endAll(ctx context.Context, grace time.Duration, groups []entry) {
 	for _, e := range left {
 		_ = run.Signal(e.Group, unix.SIGKILL)
 	}
-	outlive(context.WithoutCancel(ctx), run.Unkillable, left)
+	return outlive(context.WithoutCancel(ctx), run.Unkillable, left)
 }
 
 // outlive looks until no member of the groups runs, and stops looking after d or when ctx

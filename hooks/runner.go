@@ -27,9 +27,9 @@ type Runner struct {
 	aftermath sync.WaitGroup // runs whose output is awaited, bounded by drain
 
 	// Only the leadership queue's goroutine asks for these.
-	begun  uint64 // highest epoch whose become-leader was tried
-	leaves entry  // the become-leader that ran last, which may have left something running; zero: none
-	stuck  entry  // the hook that KILL has not ended; zero: none
+	begun  uint64         // highest epoch whose become-leader was tried
+	leaves entry          // the become-leader that ran last, which may have left something running; zero: none
+	stuck  map[Kind]entry // the hooks that KILL has not ended
 
 	toLead   chan struct{} // holds a token when queue may have something
 	toNotify chan struct{} // … notices …
@@ -129,6 +129,7 @@ func New(cfg Config) (*Runner, error) {
 		recordPatience: recordPatience,
 
 		unstarted: make(map[uint64]bool),
+		stuck:     make(map[Kind]entry),
 	}
 	r.rested = sync.NewCond(&r.mu)
 	r.hushed, r.hush = context.WithCancel(context.Background())
@@ -314,7 +315,7 @@ func wake(token chan struct{}) {
 //
 // Its goroutines: one for each queue, one that delivers results.
 func (r *Runner) Run(ctx context.Context) error {
-	r.journal.endOrphans(ctx, r.config().Grace)
+	r.endOrphans(ctx, r.config().Grace)
 	r.journal.forgetDone()
 	var queues, teller sync.WaitGroup
 	ended := make(chan struct{})
@@ -354,7 +355,7 @@ func (r *Runner) CleanUp(ctx context.Context, ev Event) Result {
 	if ev.Cause == causeUncleanRestart {
 		r.journal.owe(ev.Epoch) // whoever else had noted that forgets it after this
 	}
-	r.journal.endOrphans(ctx, cfg.Grace)
+	r.endOrphans(ctx, cfg.Grace)
 	res := r.makeUp(ctx, cfg, ev)
 	r.backlog.wait(diskPatience)
 	r.mu.Lock()
@@ -363,6 +364,13 @@ func (r *Runner) CleanUp(ctx context.Context, ev Event) Result {
 	r.remember(res)
 	r.learn(res)
 	return res
+}
+
+// endOrphans ends what an earlier life left running, and minds what that does not end.
+func (r *Runner) endOrphans(ctx context.Context, grace time.Duration) {
+	for _, e := range r.journal.endOrphans(ctx, grace) {
+		r.noteStuck(e)
+	}
 }
 
 // makeUp runs the hook of CleanUp, or gives the result that the last life's keeper had.

@@ -7,15 +7,22 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/internal/run"
+	"github.com/bully-agent/bully-agent/internal/test/traces"
 )
+
+// needsMkfs skips where no disk can be made that stands still.
+func needsMkfs(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("mkfs.ext4"); err != nil {
+		t.Skip("skipped: mkfs.ext4 is not installed")
+	}
+}
 
 // A command in D state takes no signal: KILL sent is not a death. What it has on its way to the disk may come at any time.
 func TestNothingIsStartedBesideAHookThatHangs(t *testing.T) {
 	for _, hangs := range []Kind{BecomeLeader, LoseLeadership} {
 		t.Run(string(hangs), func(t *testing.T) {
-			if _, err := exec.LookPath("mkfs.ext4"); err != nil {
-				t.Skip("skipped: mkfs.ext4 is not installed")
-			}
+			needsMkfs(t)
 			g := setUp(t, scripts{}, Config{})
 			disk, freeze, thaw := g.Frozen()
 			commands := scripts{BecomeLeader: note, LoseLeadership: note}
@@ -63,4 +70,39 @@ func TestNothingIsStartedBesideAHookThatHangs(t *testing.T) {
 			g.end()
 		})
 	}
+}
+
+// The keeper that has left it behind may be dead: the next one reads of it in the journal, and so does that one's next.
+func TestWhatHangsIsKnownToTheNextLives(t *testing.T) {
+	needsMkfs(t)
+	d := traces.New(t)
+	disk, freeze, thaw := d.Frozen()
+	left, cmd := orphan(t, "while :; do echo x >"+disk+"/f; done")
+	freeze()
+	d.Until("it to wait for its disk", func() bool { s, _ := run.ReadStat(left.Group); return s.State == 'D' })
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }() // a zombie would be there for ever, as the dead agent's child is not
+	g := crashed(t, scripts{BecomeLeader: note, LoseLeadership: note}, Config{Grace: shortGrace}, left)
+	dir := g.state()
+	for life := range uint64(2) {
+		if life > 0 {
+			g = setUp(t, scripts{BecomeLeader: note, LoseLeadership: note}, Config{Grace: shortGrace, Dir: dir})
+		}
+		g.run()
+		g.become(8 + life)
+		if res := g.wants(BecomeLeader, 8+life, false, false); !strings.Contains(res.Err.Error(), "cannot be ended, it waits for its disk: nothing is started beside it") {
+			t.Errorf("life %d says %v", life, res.Err)
+		}
+		g.lose(8 + life)
+		g.wants(LoseLeadership, 8+life, true, false)
+		if life == 0 {
+			g.end()
+		}
+	}
+	thaw()
+	<-ended
+	g.become(20)
+	g.wants(BecomeLeader, 20, true, true)
+	g.lose(20)
+	g.wants(LoseLeadership, 20, true, true)
 }

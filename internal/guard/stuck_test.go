@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/bully-agent/bully-agent/internal/test/traces"
+	"github.com/bully-agent/bully-agent/internal/run"
 )
 
 // KILL that was sent is not yet a death: what waits for its disk is named, and is not over before it has ended, also if the
@@ -32,7 +32,7 @@ func TestWhatWaitsForItsDiskIsNotOver(t *testing.T) {
 				r.UntilFile("up")
 				group := r.awaitStarted(g).Group
 				freeze()
-				r.Until("it to wait for its disk", func() bool { return traces.WaitsForDisk(group) })
+				r.Until("it to wait for its disk", func() bool { s, _ := run.ReadStat(group); return s.State == 'D' })
 				tt.end(g)
 				select {
 				case <-g.Stuck():
@@ -48,7 +48,8 @@ func TestWhatWaitsForItsDiskIsNotOver(t *testing.T) {
 				g.Stop("again", time.Millisecond) // whoever is in a hurry hurries nothing
 				time.Sleep(gonePatience + orphanPause)
 				if isClosed(g.Done()) {
-					t.Errorf("over while process %d waits for its disk: %v", group, traces.WaitsForDisk(group))
+					s, err := run.ReadStat(group)
+					t.Errorf("over while process %d is there: %+v (%v)", group, s, err)
 				}
 				thaw()
 				if report := r.wait(g); report.Stage != Ended || report.Stuck != want {

@@ -17,10 +17,10 @@ const (
 	// kernel, mostly on a disk or a network file system.
 	Unkillable = 2 * time.Second
 
-	// PollFirst and PollMost are between two looks at processes that cannot be waited for,
+	// PollFirst and pollMost are between two looks at processes that cannot be waited for,
 	// since they are nobody's children of ours.
 	PollFirst = 2 * time.Millisecond
-	PollMost  = 50 * time.Millisecond
+	pollMost  = 50 * time.Millisecond
 
 	// DrainGrace is how long output is awaited after the group is gone. Only an escaped
 	// child can hold the pipe by then; a pipe's content is read in far less. Arbitrary.
@@ -36,7 +36,7 @@ func Grace(grace, room time.Duration) time.Duration {
 }
 
 // Poll is how long to sleep between two looks, after the ending has taken so long.
-func Poll(taken time.Duration) time.Duration { return min(max(taken/4, PollFirst), PollMost) }
+func Poll(taken time.Duration) time.Duration { return min(max(taken/4, PollFirst), pollMost) }
 
 // stage is how far the ending of a group has come.
 type stage int

@@ -143,7 +143,7 @@ func CannotStart(path string, err error) error {
 	return fmt.Errorf("%s cannot be started: %w", path, why)
 }
 
-// feed gives the hook its input and then end of file. A hook that does not want
+// feed gives a command its input and then end of file. One that does not want
 // it is no error.
 func feed(stdin *os.File, input []byte) {
 	defer stdin.Close()
@@ -198,9 +198,8 @@ type watch struct {
 // supervise returns when the first process has ended and no member of its group runs any
 // more, having sent TERM at the end of its time and KILL at the end of the grace; or when even
 // KILL did not help. Stragglers of a first process that ended by itself have a moment to go
-// or to leave the group, are then treated the same way, and do not
-// count against it. The first process is a zombie afterwards, so the group's id is still
-// ours.
+// or to leave the group, are then treated the same way, and do not count against it. The
+// first process is a zombie afterwards, so the group's id is still ours.
 //
 // One that was cut by the time its start was known of gets KILL at once. Mostly it has
 // begun nothing that a grace would help to end: a start takes long on a host so busy that
@@ -221,7 +220,7 @@ func (p *Process) supervise(b Bounds) (isStuck bool, cause error) {
 	return w.stage == givenUp, w.cause
 }
 
-// sleep waits for the first process's end, a shortened leash, or the deadline of
+// sleep waits for the first process's end, a change of the bounds, or the deadline of
 // the stage; once the first process is gone, for a moment at most. It moves to
 // the next stage when the deadline has passed.
 func (w *watch) sleep() {

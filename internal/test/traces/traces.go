@@ -5,7 +5,6 @@ package traces
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -184,11 +183,4 @@ func (d Dir) Frozen() (dir string, freeze, thaw func()) {
 			d.t.Skipf("skipped: freeze: %v", err)
 		}
 	}, thaw
-}
-
-// WaitsForDisk reports whether a process is in uninterruptible sleep.
-func WaitsForDisk(pid int) bool {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
-	return len(fields) > 0 && string(fields[0]) == "D"
 }
