@@ -78,6 +78,7 @@ func TestWhatHangsIsKnownToTheNextLives(t *testing.T) {
 	d := traces.New(t)
 	disk, freeze, thaw := d.Frozen()
 	left, cmd := orphan(t, "while :; do echo x >"+disk+"/f; done")
+	t.Cleanup(thaw) // before its end is awaited, should this fail
 	freeze()
 	d.Until("it to wait for its disk", func() bool { s, _ := run.ReadStat(left.Group); return s.State == 'D' })
 	ended := make(chan error, 1)
