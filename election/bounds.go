@@ -14,7 +14,7 @@ import (
 // waits for: a lease and what slow disks add to it, takeover_delay, which may have been
 // longer in a life before, a round, a pause between rounds, and the first listening.
 func (n *Node) longestWait() time.Duration {
-	return lease.WaitLength(n.cfg.Lease) + maxGrant + 2*n.cfg.TakeoverDelay + 7*rtoCeiling + maxBackoff + max(n.cfg.Settle, longSettle)
+	return lease.WaitLength(n.cfg.LongestLease()) + maxGrant + 2*n.cfg.TakeoverDelay + 7*rtoCeiling + maxBackoff + max(n.cfg.Settle, longSettle)
 }
 
 // longSettle is as long as a first listening usually is at most; it is every host's own

@@ -82,13 +82,13 @@ func (n *Node) retryAfter(cause Cause, wait time.Duration) {
 	n.startOver(cause, 0)
 }
 
-// grantLength is what a claimant asks for: the lease, and time for two slow
+// grantLength is what a claimant asks for: what the way needs, and time for two slow
 // disks in a row (M10).
 func (n *Node) grantLength() time.Duration {
 	if !n.isQuorum() {
-		return n.cfg.Lease
+		return n.claimLength()
 	}
-	return n.cfg.Lease + min(2*n.sync, maxGrant)
+	return n.claimLength() + min(2*n.sync, maxGrant)
 }
 
 // onDiskTimed learns how slow the disk is. It forgets slowly.
@@ -216,13 +216,12 @@ func (n *Node) majorityEnd(voters []wire.ID) time.Time {
 // voteForSelf is the claimant's own grant; it goes to disk with the epoch.
 func (n *Node) voteForSelf() {
 	n.saved.Vote = wire.Epoch{Counter: n.saved.MaxCounter, Owner: n.cfg.ID}
-	n.saved.LongestPromise = max(n.saved.LongestPromise, n.bindsFor(n.grantLength()))
+	n.notePromise(n.grantLength())
 }
 
 // promiseSelf binds the claimant for as long as it asks the others to be bound.
 func (n *Node) promiseSelf() {
-	if n.bindsFor(n.reign.grant) > n.saved.LongestPromise {
-		n.saved.LongestPromise = n.bindsFor(n.reign.grant)
+	if n.notePromise(n.reign.grant) {
 		n.save()
 	}
 	n.bind(n.epoch, n.reign.grant)

@@ -19,7 +19,7 @@ func (n *Node) onElection(p *peer, f *wire.Frame) {
 	switch {
 	case n.state == Lead && f.Reason == wire.Preempt:
 		n.onPreemptRequest(p, f)
-	case n.protectsLeader(p, f, f.FailedCounter):
+	case n.protectsLeader(p, f):
 	case n.state == Stopping || !n.isElectable() || n.canvassedInVain() || n.backsOff():
 		n.answer(p, f, wire.Ineligible, 0)
 	case n.isOutrankedBy(p):
@@ -35,12 +35,13 @@ func (n *Node) onElection(p *peer, f *wire.Frame) {
 }
 
 // protectsLeader answers who would stand, and reports whether it did, if there is a
-// leader that is not the one of the counter given up.
-func (n *Node) protectsLeader(p *peer, f *wire.Frame, given uint64) bool {
+// leader. Whose epoch the other has given up is no matter: it may be of a leader that
+// the other alone does not hear.
+func (n *Node) protectsLeader(p *peer, f *wire.Frame) bool {
 	switch {
 	case n.state == Lead:
 		n.showLeadership(p, f)
-	case n.leaderIsFresh() && given <= n.epoch.Counter && !n.isLeadersOwn(p, f):
+	case n.leaderIsFresh() && !n.isLeadersOwn(p, f):
 		n.answer(p, f, wire.LeaderAlive, 0)
 	case n.state == Stopping && n.reign.ending.planned:
 		n.answer(p, f, wire.LeaderAlive, 0)
@@ -60,10 +61,10 @@ func (n *Node) onElectionWhileSettling(p *peer, f *wire.Frame) {
 	n.answer(p, f, wire.OK, n.settleEnd.Sub(n.now))
 }
 
-// isLeadersOwn: the leader itself asks, in the epoch that it leads in. So it lets go
-// of it, to claim another (M12), and nobody need protect it.
+// isLeadersOwn: the leader itself asks, in the epoch that it leads in or knowing a
+// later one. So it lets go of it, to claim another (M12), and nobody need protect it.
 func (n *Node) isLeadersOwn(p *peer, f *wire.Frame) bool {
-	return p.ID == n.epoch.Owner && f.Epoch == n.epoch
+	return p.ID == n.epoch.Owner && f.Epoch.Compare(n.epoch) >= 0
 }
 
 func (n *Node) answer(p *peer, f *wire.Frame, v wire.Verdict, eta time.Duration) {
@@ -74,6 +75,9 @@ func (n *Node) answer(p *peer, f *wire.Frame, v wire.Verdict, eta time.Duration)
 func (n *Node) onAnswer(p *peer, f *wire.Frame) {
 	isVoters := n.exchanges.end(p.ID, wire.Canvass, f.Round)
 	inTime := isVoters || n.answered(p, wire.Election, f)
+	if !inTime {
+		n.sampleLate(p, f)
+	}
 	if !inTime && f.Verdict == wire.LeaderAlive && (n.state == Stagger || n.state == Elect) && !n.contest.certain {
 		n.onLeaderAlive(f) // late, as after a cut: but somebody hears a leader
 		return
@@ -81,9 +85,7 @@ func (n *Node) onAnswer(p *peer, f *wire.Frame) {
 	if !inTime || (n.state != Elect && n.state != Wait) {
 		return
 	}
-	if sent, ok := p.sentTime(f.EchoSeq); ok {
-		n.sampleRTT(p, sent)
-	}
+	n.sampleEcho(p, f)
 	if isVoters {
 		n.onVoterAnswer(f)
 		return

@@ -106,6 +106,8 @@ func (n *Node) onCoordAck(p *peer, f *wire.Frame) {
 		n.onAcknowledged(p, f.EchoSeq)
 		n.checkClaim()
 		n.onClaimsAnswered()
+	case f.AckVerdict == wire.Accept: // of a claim or leadership that is over
+		n.sampleLate(p, f)
 	}
 }
 

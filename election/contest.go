@@ -63,12 +63,15 @@ func (n *Node) stagger(rank int) time.Duration {
 
 // roundTrip is the time in which the slowest living peer should answer a
 // request and its repetition.
-func (n *Node) roundTrip() time.Duration {
-	slowest := rtoFloor
-	for _, p := range n.living() {
-		slowest = max(slowest, p.rtt.timeout())
+func (n *Node) roundTrip() time.Duration { return 3 * slowest(n.living()) }
+
+// slowest is the longest RTO of these: who asks them waits for that one, too (M40).
+func slowest(peers []*peer) time.Duration {
+	rto := rtoFloor
+	for _, p := range peers {
+		rto = max(rto, p.rtt.timeout())
 	}
-	return 3 * slowest
+	return rto
 }
 
 // retry starts over after a pause that doubles each time. Who kept silent in this

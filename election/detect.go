@@ -148,12 +148,12 @@ func (n *Node) onProbeAck(p *peer, f *wire.Frame) {
 	isAnswer := n.answered(p, wire.Probe, f)
 	if isAnswer {
 		n.noteVouched(p, f)
+		n.sampleEcho(p, f)
+	} else {
+		n.sampleLate(p, f)
 	}
 	if !isAnswer && n.state != Stagger && n.state != Elect {
 		return // there even a late one counts: it says whether a leader is heard
-	}
-	if sent, ok := p.sentTime(f.EchoSeq); ok {
-		n.sampleRTT(p, sent)
 	}
 	switch {
 	case n.state == Suspect && p.ID == n.epoch.Owner:
@@ -196,7 +196,7 @@ func (n *Node) onSignOfLife(f *wire.Frame) {
 // in the very life, is still one.
 func (n *Node) onLeaderAnswered(f *wire.Frame) {
 	if f.Standing == wire.Leading && f.Epoch == n.epoch {
-		n.heardOwner(n.cfg.Lease) // what it asks of others, and counts on, may be as much
+		n.heardOwner(max(n.cfg.Lease, n.ownerAsks)) // what it asks of others, and counts on, may be as much
 		n.becomeFollower(HeardLeader)
 		n.armSuspicion(n.lastFromLeader.Add(n.suspectTimeout()))
 		return

@@ -211,6 +211,7 @@ const (
 	Maintenance      Cause = "maintenance"       // the operator works on this host
 	MaintenanceEnded Cause = "maintenance-ended" // no longer
 	HookFailed       Cause = "hook-failed"       // the become-leader hook failed, so the leader stepped down
+	ResourceFailed   Cause = "resource-failed"   // what the leader is to have did not begin, or was lost, so the leader stepped down
 	AgentFrozen      Cause = "agent-frozen"      // past its lease: its guard has run the lose-leadership hook
 	HoldEnded        Cause = "hold-ended"        // the time after a step-down has ended, or was ended
 	NoQuorum         Cause = "no-quorum"         // fewer than a majority of the voters would grant

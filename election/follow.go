@@ -142,7 +142,7 @@ func (n *Node) recognise(e wire.Epoch) (mustSave bool) {
 	n.raiseCounter(e.Counter)
 	n.waits = n.waits || e != n.epoch // it may have asked for it (M26), until it is heard itself
 	if e != n.epoch {
-		n.ownerActs = time.Time{}
+		n.ownerActs, n.ownerAsks = time.Time{}, 0
 		n.giveUpDoubted()
 	}
 	n.epoch, n.leaderKnown, n.abandonedEpoch = e, true, wire.Epoch{}
@@ -274,6 +274,7 @@ func (n *Node) onQuery(p *peer, f *wire.Frame) {
 func (n *Node) onCid(p *peer, f *wire.Frame) {
 	isNominees := n.exchanges.end(p.ID, wire.Nominate, f.Round) // its answer to our NOMINATE
 	if !isNominees && !n.answered(p, wire.Query, f) {
+		n.sampleLate(p, f)
 		return
 	}
 	switch {

@@ -177,6 +177,7 @@ func (n *Node) settleHandOver(to State) {
 func (n *Node) onPrepare(p *peer, f *wire.Frame) {
 	ready := n.isElectable() && n.leaderKnown && n.epoch == f.Epoch && n.epoch.Owner == p.ID &&
 		(n.state == Follow || n.state == Suspect) && n.muteFor() == 0
+	n.notePrepare(f)
 	if ready && !n.reachesEnough() {
 		return // PREPARE is repeated, and the others may have answered by then
 	}

@@ -60,7 +60,7 @@ func (n *Node) beat() {
 	n.leaveWill()
 	n.chooseLength()
 	if n.isQuorum() {
-		n.bind(n.reign.epoch, n.reign.length) // self is a voter (M4)
+		n.bindSelf()
 	}
 	n.sendBeats()
 	n.awaitAcks()
@@ -127,10 +127,8 @@ func (n *Node) heartbeat(interval time.Duration) wire.Frame {
 func (n *Node) onHeartAck(p *peer, f *wire.Frame) {
 	if f.Epoch != n.reign.epoch || (n.state != Lead && n.state != Stopping) {
 		n.count("late-ack")
+		n.sampleLate(p, f)
 		return
-	}
-	if _, isKnown := p.sentTime(f.EchoSeq); isKnown {
-		p.noteWaits(f.EchoSeq)
 	}
 	n.onAcknowledged(p, f.EchoSeq)
 	n.onRosterFlags(p, f.AckFlags)
@@ -150,6 +148,7 @@ func (n *Node) onAcknowledged(p *peer, seq uint32) {
 	if !p.mayAcknowledge() {
 		return // needAcks counts none of them either
 	}
+	p.noteWaits(seq)
 	n.reign.lease.Renew(p.ID, sent, n.counts(p.worth(seq)))
 }
 

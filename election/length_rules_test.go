@@ -12,6 +12,7 @@ import (
 const (
 	wholeLease    = 400 * time.Millisecond
 	shortestLease = 250 * time.Millisecond
+	longestLease  = 800 * time.Millisecond
 )
 
 // beatsFor lets the node send heartbeats for that long, each acknowledged by these hosts.
@@ -65,16 +66,16 @@ func TestM39_ANewLeadersLengthFallsInSteps(t *testing.T) {
 	}
 }
 
-// A round trip longer than half the lease is none that may be forgotten: the lease would
+// A round trip longer than the lease is none that may be forgotten: the lease would
 // stay short on a path that has become long.
-func TestM39_ALongRoundTripCountsAsHalfTheLease(t *testing.T) {
+func TestM39_ALongRoundTripCountsAsTheLease(t *testing.T) {
 	n := leading(t)
 	n.beatsFor(500*time.Millisecond, 1, 2)
 	for range 50 {
-		n.node.sampleRTT(n.node.peer(hostID(1)), n.now.Add(-3*wholeLease/4))
+		n.node.sampleRTT(n.node.peer(hostID(1)), n.now.Add(-3*wholeLease/2))
 	}
-	if rto := n.node.peer(hostID(1)).rtt.timeout(); rto < wholeLease/2 {
-		t.Errorf("an RTO of %v after round trips of %v", rto, 3*wholeLease/4)
+	if trip := n.node.peer(hostID(1)).rtt.smooth; trip < wholeLease*99/100 || trip > wholeLease {
+		t.Errorf("it counts as %v after round trips of %v", trip, 3*wholeLease/2)
 	}
 }
 
@@ -98,10 +99,10 @@ func TestM39_ALeaseCoversTheSlowest(t *testing.T) {
 	if got := n.asks(1); got != shortestLease {
 		t.Errorf("ten seconds later it asks for %v", got)
 	}
-	n.node.peer(hostID(2)).rtt = rtt{smooth: time.Second, known: true}
+	n.node.peer(hostID(2)).rtt = rtt{smooth: 80 * time.Millisecond, known: true}
 	n.beats()
 	if got := n.asks(1); got != wholeLease {
-		t.Errorf("with a voter a second away it asks for %v", got)
+		t.Errorf("with a voter 80 ms away it asks for %v", got)
 	}
 	n.beatsFor(900*time.Millisecond, 1) // n2 is silent
 	n.beatsFor(10*time.Second, 1)
@@ -175,7 +176,7 @@ func TestM39_AfterARestartTheWholeLeaseIsWaitedOut(t *testing.T) {
 // the whole one.
 func TestM39_WhatCanBeAskedFor(t *testing.T) {
 	n := storyOf(t, 2, Config{}, 1, 3)
-	for ms, want := range map[uint32]time.Duration{0: shortestLease, 1: shortestLease, 300: 300 * time.Millisecond, 1 << 31: wholeLease} {
+	for ms, want := range map[uint32]time.Duration{0: shortestLease, 1: shortestLease, 300: 300 * time.Millisecond, 1 << 31: longestLease} {
 		f := n.actor(3).heartbeat(1)
 		f.Lease = ms
 		if got := n.node.askedFor(&f); got != want {
@@ -183,9 +184,11 @@ func TestM39_WhatCanBeAskedFor(t *testing.T) {
 		}
 	}
 	f := n.actor(3).coordinator(1)
-	f.Lease = 1
-	if got := n.node.askedFor(&f); got != wholeLease {
-		t.Errorf("a COORDINATOR asks for %v", got)
+	for ms, want := range map[uint32]time.Duration{1: wholeLease, 600: 600 * time.Millisecond, 1 << 31: longestLease} {
+		f.Lease = ms
+		if got := n.node.askedFor(&f); got != want {
+			t.Errorf("a COORDINATOR that says %d ms asks for %v", ms, got)
+		}
 	}
 }
 
@@ -195,7 +198,7 @@ func TestM39_ARiseCountsOnceAllHaveAcknowledgedIt(t *testing.T) {
 	n := leading(t)
 	n.beatsFor(500*time.Millisecond, 1, 2)
 	for _, number := range []int{1, 2} {
-		n.node.peer(hostID(number)).rtt = rtt{smooth: time.Second, known: true}
+		n.node.peer(hostID(number)).rtt = rtt{smooth: 80 * time.Millisecond, known: true}
 	}
 	ends := func(length time.Duration) {
 		t.Helper()

@@ -30,13 +30,14 @@ type Node struct {
 	// that was not saved or lost a duel (M22): it never led.
 	epoch          wire.Epoch
 	leaderKnown    bool
-	lastFromLeader time.Time  // last frame of the epoch's owner itself: first-hand only (M1)
-	ownerActs      time.Time  // until when the epoch's owner may act, as far as it was heard
-	followedAt     time.Time  // when the epoch was accepted or told
-	abandonedEpoch wire.Epoch // the epoch given up in this contest: hearsay does not revive it
-	lostLeader     life       // the leader given up, until it is heard again
-	pulse          pulse      // rhythm of the leader's heartbeats
-	beatAt         time.Time  // the epoch's last heartbeat; lastFromLeader may be a frame of another kind
+	lastFromLeader time.Time     // last frame of the epoch's owner itself: first-hand only (M1)
+	ownerActs      time.Time     // until when the epoch's owner may act, as far as it was heard
+	ownerAsks      time.Duration // what it asked for last
+	followedAt     time.Time     // when the epoch was accepted or told
+	abandonedEpoch wire.Epoch    // the epoch given up in this contest: hearsay does not revive it
+	lostLeader     life          // the leader given up, until it is heard again
+	pulse          pulse         // rhythm of the leader's heartbeats
+	beatAt         time.Time     // the epoch's last heartbeat; lastFromLeader may be a frame of another kind
 
 	vouched    wire.Epoch // quorum mode: of a leader outside our roster, whom a voter hears
 	askedVoter time.Time  // when a voter was asked about one last
@@ -60,8 +61,10 @@ type Node struct {
 	reign     reign    // Lead, Stopping
 	flaps     flaps    // leaderships lost lately
 	overruled overruled
+	readying  readying
 
 	promise   quorum.Promise // quorum mode: whom this voter is bound to
+	longest   time.Duration  // the longest promise of this life, as its disk has it
 	sync      time.Duration  // how long a save takes here
 	unsaved   bool           // the last save failed: memory is ahead of the disk
 	onDisk    uint64         // MaxCounter as last saved
@@ -315,7 +318,7 @@ func (n *Node) Status() Status {
 func (n *Node) takeoverEnd() time.Time {
 	end := n.ownerActs
 	if n.lastFromLeader.IsZero() {
-		end = n.followedAt.Add(lease.WaitLength(n.cfg.Lease))
+		end = n.followedAt.Add(lease.WaitLength(n.claimLength()))
 	}
 	return later(end.Add(n.cfg.TakeoverDelay), n.boundUntil(n.epoch.Owner))
 }

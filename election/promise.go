@@ -42,10 +42,10 @@ func (n *Node) startMute() {
 }
 
 // endMute: what the lives before promised has run out, and whoever is mute grants
-// nothing: it has promised a leader that it hears the lease, and no more. So a disk
-// that was slow once does not keep this voter silent for as long at every start.
+// nothing: it has promised a leader that it hears what this life noted, and no more. So a
+// disk that was slow once does not keep this voter silent for as long at every start.
 func (n *Node) endMute() {
-	if longest := n.bindsFor(n.cfg.Lease); longest < n.saved.LongestPromise {
+	if longest := max(n.bindsFor(n.cfg.Lease), n.longest); longest < n.saved.LongestPromise {
 		n.saved.LongestPromise = longest
 		n.save()
 	}
@@ -56,19 +56,44 @@ func (n *Node) endMute() {
 // have another.
 func (n *Node) bindsFor(length time.Duration) time.Duration { return length + n.cfg.TakeoverDelay }
 
+// notePromise notes for the disk that this voter is about to promise that much, and reports
+// whether it is to be saved before (M5).
+func (n *Node) notePromise(length time.Duration) (mustSave bool) {
+	n.longest = max(n.longest, n.bindsFor(length))
+	mustSave = n.longest > n.saved.LongestPromise
+	n.saved.LongestPromise = max(n.saved.LongestPromise, n.longest)
+	return mustSave
+}
+
+// noted is what the disk has for a heartbeat that asks for so much: the next may ask for all
+// of the lease, or beyond that for the longest, and is not to wait for a disk.
+func (n *Node) noted(asked time.Duration) time.Duration {
+	if asked > n.cfg.Lease {
+		return n.cfg.LongestLease()
+	}
+	return n.cfg.Lease
+}
+
 // bind makes or prolongs a promise to e's owner, for that long from now on.
 func (n *Node) bind(e wire.Epoch, length time.Duration) { n.promise.Bind(e, n.now.Add(length)) }
 
+// bindSelf binds a leader for as long as its next heartbeat asks the others to be bound: self
+// is a voter (M4).
+func (n *Node) bindSelf() {
+	if n.notePromise(n.noted(n.reign.length)) {
+		n.save()
+	}
+	n.bind(n.reign.epoch, n.reign.length)
+}
+
 // renewPromise: the leader that this voter follows is heard. It reports whether
 // something that a restart must not forget is to be saved, before the
-// acknowledgement goes out. The disk has the whole lease, whatever was asked for: the
-// next heartbeat may ask for all of it, and is not to wait for a disk.
+// acknowledgement goes out.
 func (n *Node) renewPromise(e wire.Epoch, asked time.Duration) (mustSave bool) {
 	if !n.isQuorum() {
 		return false
 	}
-	mustSave = n.bindsFor(n.cfg.Lease) > n.saved.LongestPromise || e.Counter > n.onDisk || n.unsaved
-	n.saved.LongestPromise = max(n.saved.LongestPromise, n.bindsFor(n.cfg.Lease))
+	mustSave = n.notePromise(n.noted(asked)) || e.Counter > n.onDisk || n.unsaved
 	n.bind(e, asked)
 	return mustSave
 }
@@ -90,7 +115,7 @@ func (n *Node) isUsedUp(e wire.Epoch) bool {
 // voterFor is this node as p's claim has to do with it.
 func (n *Node) voterFor(p *peer) quorum.Voter {
 	return quorum.Voter{Votes: n.votes(), ID: n.cfg.ID, Roster: n.saved.Roster, IsOut: n.refused, Mute: n.muteFor(),
-		Bound: n.boundFor(p.ID), Yields: n.yieldsClaimTo(p), Most: n.cfg.Lease + maxGrant}
+		Bound: n.boundFor(p.ID), Yields: n.yieldsClaimTo(p), Most: n.cfg.LongestLease() + maxGrant}
 }
 
 // onCanvass answers a claimant's question whether this voter would grant now. A
@@ -99,7 +124,7 @@ func (n *Node) onCanvass(p *peer, f *wire.Frame) {
 	switch {
 	case !n.isQuorum():
 		n.count("kind-without-meaning")
-	case !n.protectsLeader(p, f, f.Epoch.Counter):
+	case !n.protectsLeader(p, f):
 		n.answerCanvass(p, f)
 	}
 }
@@ -165,9 +190,8 @@ func (n *Node) grant(p *peer, f *wire.Frame) {
 		n.abandonClaim()
 	}
 	length := spanOf(f.Lease)
-	if n.saved.Vote != f.Epoch || n.bindsFor(length) > n.saved.LongestPromise || n.unsaved {
+	if n.notePromise(length) || n.saved.Vote != f.Epoch || n.unsaved {
 		n.saved.Vote = f.Epoch
-		n.saved.LongestPromise = max(n.saved.LongestPromise, n.bindsFor(length))
 		n.raiseCounter(f.Epoch.Counter)
 		n.save()
 	}

@@ -17,17 +17,45 @@ func (n *Node) canvassedInVain() bool { return n.isQuorum() && n.contest.isolate
 // reachFor is for how many heartbeat intervals a sign of life says that its sender is reached.
 const reachFor = 4
 
-// reachesEnough: as many as a leader needs were heard a moment ago, a majority of the voters or
-// min_acks members. While they are too few the others are asked for a sign of life: followers
-// say nothing to each other, so who hears its leader need not hear those on whom its own lease
-// would depend.
+// readying is the hand-over that a leader has asked this node to get ready for.
+type readying struct {
+	epoch wire.Epoch // the leader's
+	round uint32     // of its PREPARE
+	at    time.Time  // when the first copy came
+}
+
+// notePrepare takes a copy of PREPARE.
+func (n *Node) notePrepare(f *wire.Frame) {
+	if p := &n.readying; p.epoch != f.Epoch || p.round != f.Round {
+		*p = readying{f.Epoch, f.Round, n.now}
+	}
+}
+
+// isReached: it was heard a moment ago, or since the leader asked this node to get ready. On
+// a long path the answer to what that set off is old when the next copy of PREPARE comes (M40).
+func (n *Node) isReached(p *peer) bool {
+	return n.heardWithin(p, max(reachFor*n.cfg.Heartbeat, n.now.Sub(n.readying.at)))
+}
+
+// reachesEnough: as many as a leader needs are reached, a majority of the voters or
+// min_acks members, and min_members are there. While they are too few the others are asked for a
+// sign of life: followers say nothing to each other, so who hears its leader need not hear those on
+// whom its own lease would depend, and whoever led before and was given up is gone for it still.
 func (n *Node) reachesEnough() bool {
+	if n.presentCount() < n.cfg.MinMembers {
+		for _, p := range n.peers {
+			if n.isGone(p) && p.isElectable() {
+				n.probe(p, wire.AskOpinion)
+			}
+		}
+		return false
+	}
 	need := n.needAcks()
 	var unheard []*peer
 	for _, p := range n.otherVoters() {
 		switch {
 		case !p.mayAcknowledge():
-		case n.heardWithin(p, reachFor*n.cfg.Heartbeat):
+		case n.isReached(p):
 			need--
 		default:
 			unheard = append(unheard, p)

@@ -84,23 +84,23 @@ func TestMended36_WhoLetANominationPassIsStruckOff(t *testing.T) {
 // A successor says that it is ready only once a majority of the voters was heard a moment
 // ago: with the old leader's voters bound to nobody, it would stand in vain.
 func TestMended36_ReadyWithAMajority(t *testing.T) {
-	prepare := func(n *story) wire.Frame {
-		return n.actor(5).says(wire.Frame{Kind: wire.Prepare, Flags: wire.AckReq, Epoch: n.actor(5).epoch(1)})
+	prepare := func(n *story, round uint32) wire.Frame {
+		return n.actor(5).says(wire.Frame{Kind: wire.Prepare, Flags: wire.AckReq, Epoch: n.actor(5).epoch(1), Round: round})
 	}
 	n := voterOf(t, 4, Saved{}, 1, 2, 3, 5)
 	n.follows(5, 1)
 	n.waits(50 * time.Millisecond)
 	n.hearsAndForgets(n.actor(5).heartbeat(1))
-	n.hears(prepare(n))
+	n.hears(prepare(n, 1))
 	n.expects("send n1 PROBE", "send n2 PROBE", "send n3 PROBE")
 	n.hears(n.actor(1).replies(wire.Probe, wire.Frame{Kind: wire.ProbeAck, Epoch: n.actor(5).epoch(1), Standing: wire.Following}))
-	n.hears(prepare(n)) // three of five: itself, the leader and n1
+	n.hears(prepare(n, 1)) // three of five: itself, the leader and n1
 	n.expects("send n5 READY ready=true")
 	for range 5 {
 		n.waits(50 * time.Millisecond)
 		n.hearsAndForgets(n.actor(5).heartbeat(1))
 	}
-	n.hears(prepare(n)) // what n1 said is too long ago
+	n.hears(prepare(n, 2)) // what n1 said is too long ago
 	n.expects("send n1 PROBE", "send n2 PROBE", "send n3 PROBE")
 }
 

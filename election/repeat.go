@@ -65,7 +65,7 @@ func (n *Node) lenders() []*peer {
 // sent after that would prolong promises to a leader that has let go.
 func (n *Node) repeatBeat() {
 	if n.isQuorum() {
-		n.bind(n.reign.epoch, n.reign.length) // as each copy renews the others' promises
+		n.bindSelf() // as each copy renews the others' promises
 	}
 	for _, p := range n.peers {
 		if p.repeats.at.IsZero() || n.now.Before(p.repeats.at) {

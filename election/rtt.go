@@ -35,11 +35,30 @@ func (r *rtt) sample(d time.Duration) {
 }
 
 // sampleRTT takes the time since sent as a round trip to p, unless this node was frozen
-// meanwhile. Above half the lease it counts as that: p may have been frozen. To leave it out
+// meanwhile. Above the lease it counts as that: p may have been frozen. To leave it out
 // would keep the lease short on a path whose round trips have become as long (M39).
-func (n *Node) sampleRTT(p *peer, sent time.Time) {
+func (n *Node) sampleRTT(p *peer, sent time.Time) { n.sampleUpTo(n.cfg.Lease, p, sent) }
+
+func (n *Node) sampleUpTo(most time.Duration, p *peer, sent time.Time) {
 	if !sent.Before(n.thawedAt) {
-		p.rtt.sample(min(n.now.Sub(sent), n.cfg.Lease/2))
+		p.rtt.sample(min(n.now.Sub(sent), most))
+	}
+}
+
+// sampleEcho takes a reply of p's as a sample of the round trip.
+func (n *Node) sampleEcho(p *peer, reply *wire.Frame) {
+	if sent, ok := p.sentTime(reply.EchoSeq); ok {
+		n.sampleRTT(p, sent)
+	}
+}
+
+// sampleLate takes a reply that nobody waits for any more. It says nothing but how long the
+// way is; without it each question would be given up on a path that has become long (M40). It
+// may as well come from a host that was frozen, and followers hardly ever hear each other, so
+// that one is not soon outweighed: each lets the timeout about double at most.
+func (n *Node) sampleLate(p *peer, reply *wire.Frame) {
+	if sent, ok := p.sentTime(reply.EchoSeq); ok {
+		n.sampleUpTo(min(n.cfg.Lease, 2*p.rtt.timeout()), p, sent)
 	}
 }
 
@@ -48,7 +67,15 @@ func (r *rtt) timeout() time.Duration {
 	if !r.known {
 		return rtoUnknown
 	}
-	return min(max(r.smooth+max(time.Millisecond, 4*r.variance), rtoFloor), rtoCeiling)
+	return min(max(r.longest(), rtoFloor), rtoCeiling)
+}
+
+// longest is how long a round trip may take, without the bounds of a timeout; zero: not known.
+func (r *rtt) longest() time.Duration {
+	if !r.known {
+		return 0
+	}
+	return r.smooth + max(time.Millisecond, 4*r.variance)
 }
 
 // LongestRoundTrip is what the lease bears: what a claim asks for covers its own round
@@ -56,7 +83,7 @@ func (r *rtt) timeout() time.Duration {
 // lease ends before anybody has acknowledged a heartbeat.
 func (c Config) LongestRoundTrip() time.Duration {
 	c, _ = c.withDefaults()
-	return (lease.LeaderLength(c.Lease) - c.StopBudget) / 2
+	return (lease.LeaderLength(c.LongestLease()) - c.StopBudget) / 2
 }
 
 // farthest is whose round trip is the longest of those that the lease does not bear.

@@ -182,6 +182,13 @@ func TestR7_NoCoup(t *testing.T) {
 		n.expects("send n1 ANSWER epoch=4/n3 verdict=leader-alive")
 		n.is(Follow)
 	})
+	t.Run("also to one that has given up a later leader, which it alone may not hear", func(t *testing.T) {
+		n := storyOf(t, 2, Config{Algorithm: Smallest}, 1, 3, 4)
+		n.follows(3, 4)
+		n.hears(n.actor(1).election(n.actor(4).epoch(9)))
+		n.expects("send n1 ANSWER epoch=4/n3 verdict=leader-alive")
+		n.is(Follow)
+	})
 	t.Run("so does the leader, and shows itself to the starter alone", func(t *testing.T) {
 		n := storyOf(t, 3, Config{}, 1, 2)
 		n.leads(1)
@@ -199,6 +206,14 @@ func TestR7_NoCoup(t *testing.T) {
 		n.hears(anew)
 		n.expects("send n3 ANSWER verdict=yes")
 		n.is(Follow)
+	})
+	t.Run("nor to one that led and knows a later epoch than its own", func(t *testing.T) {
+		n := voterOf(t, 1, Saved{}, 2, 3)
+		n.follows(3, 1)
+		anew := n.actor(3).canvasses()
+		anew.Epoch = n.actor(2).epoch(5)
+		n.hears(anew)
+		n.expects("send n3 ANSWER verdict=yes")
 	})
 	t.Run("the starter abandons its round", func(t *testing.T) {
 		n := electing(t)

@@ -38,7 +38,7 @@ func TestTranscripts(t *testing.T) {
 
 // clusterCommand makes the hosts n1 … nN; nothing runs yet.
 //
-//	cluster n=3 [algorithm=enhanced] [candidate-set=K] [known-minimum=P] [priority=(1,2,3)] [preempt=never] [min-acks=K] [takeover-delay=D] [lease=D stop-budget=D] [observer=K] [expect=N] [witness=K]
+//	cluster n=3 [algorithm=enhanced] [candidate-set=K] [known-minimum=P] [priority=(1,2,3)] [preempt=never] [min-acks=K] [takeover-delay=D] [lease=D stop-budget=D] [observer=K] [expect=N] [witness=K] [delay=D]
 func clusterCommand(t *testing.T, d *datadriven.TestData) *world {
 	cfg := Config{MinAcks: AutoMinAcks}
 	var n int
@@ -65,6 +65,7 @@ func clusterCommand(t *testing.T, d *datadriven.TestData) *world {
 		cfg.Preempt = map[string]Policy{"priority": PreemptPriority, "always": PreemptAlways, "never": PreemptNever}[preempt]
 	}
 	w := newWorld(t, n, cfg)
+	scanDuration(t, d, "delay", &w.delay)
 	for _, arg := range d.CmdArgs {
 		if arg.Key == "priority" {
 			for i, v := range arg.Vals {

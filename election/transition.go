@@ -170,6 +170,9 @@ func (n *Node) becomeClaimant(cause Cause) {
 	n.reign.priorVote, n.reign.accepted = priorVote, n.saved.Accepted
 	n.reign.mintedAt = n.steps
 	n.contest.isolated, n.contest.canvass = false, nil
+	for _, p := range n.peers {
+		p.waits = waits{}
+	}
 	n.enter(Claiming, cause)
 	n.announceClaim()
 	n.checkClaim()
@@ -183,9 +186,6 @@ func (n *Node) becomeLeader() {
 	n.contest, n.abandonedEpoch, n.leaderKnown = contest{}, wire.Epoch{}, true
 	n.lastFromLeader = time.Time{}
 	n.reign.fullUntil = n.now.Add(fullBeats * n.cfg.Heartbeat)
-	for _, p := range n.peers {
-		p.waits = waits{}
-	}
 	n.reign.need = n.needAcks() // these have acknowledged: nothing to forgive
 	n.enter(Lead, cause)
 	n.beat()

@@ -35,10 +35,10 @@ func TestAVoterHearsALeader(t *testing.T) {
 	})
 }
 
-// The question carries the version of a roster where a challenge carries the
-// counter that failed: a voter must not take the one for the other, or a high
-// version would talk it out of a leader that it hears.
-func TestAVersionIsNoCounter(t *testing.T) {
+// Nothing that the asker knows talks a voter out of a leader that it hears: neither a
+// later epoch, nor the version of a roster, which the question carries where a challenge
+// carries the counter that failed.
+func TestAQuestionEndsNoLeader(t *testing.T) {
 	n := voterOf(t, 1, Saved{}, 2, 3)
 	n.follows(3, 4)
 	question := n.actor(2).canvasses()
@@ -46,9 +46,9 @@ func TestAVersionIsNoCounter(t *testing.T) {
 	n.hears(question)
 	n.expects("send n2 ANSWER verdict=leader-alive")
 	question = n.actor(2).canvasses()
-	question.Epoch = n.actor(2).epoch(9) // it knows of a later one, but the promise runs
+	question.Epoch = n.actor(2).epoch(9)
 	n.hears(question)
-	n.expects("send n2 ANSWER verdict=leased")
+	n.expects("send n2 ANSWER verdict=leader-alive")
 }
 
 // A voter that is bound says for how long, and a question changes nothing.
@@ -101,11 +101,11 @@ func TestClaimsThatAreNotGranted(t *testing.T) {
 	t.Run("for longer than any disk needs", func(t *testing.T) {
 		n := voterOf(t, 1, Saved{}, 2, 3)
 		f := n.actor(3).claims(1)
-		f.Lease = uint32((n.node.cfg.Lease + maxGrant + time.Millisecond).Milliseconds())
+		f.Lease = uint32((n.node.cfg.LongestLease() + maxGrant + time.Millisecond).Milliseconds())
 		n.hears(f)
 		n.expects("send n3 COORD_ACK verdict=not-voter") // or one frame could bind it for a minute
 		f = n.actor(3).claims(1)
-		f.Lease = uint32((n.node.cfg.Lease + maxGrant).Milliseconds())
+		f.Lease = uint32((n.node.cfg.LongestLease() + maxGrant).Milliseconds())
 		n.hears(f)
 		n.expects("save vote=1/n3", "start → wait", "send n3 COORD_ACK verdict=accept")
 	})
@@ -202,7 +202,8 @@ func TestAClaimOutsideTheVotersRosters(t *testing.T) {
 }
 
 // A grant that was worth nothing any more when it came shows how slow that
-// voter's disk is: the next copy of the claim asks for as much more (M10).
+// voter's disk is, or how far that is: the next copy of the claim asks for as much more
+// (M10, M40).
 func TestMended10_ALateGrantTeaches(t *testing.T) {
 	n := voterOf(t, 3, Saved{}, 1, 2)
 	n.claimed(1)
@@ -213,7 +214,7 @@ func TestMended10_ALateGrantTeaches(t *testing.T) {
 	n.expects("ignored late-reply")
 	n.is(Claiming)
 	n.waits(5 * time.Millisecond)
-	n.expects("save", "send n1 COORDINATOR epoch=1/n3 lease=795ms", "send n2 COORDINATOR epoch=1/n3 lease=795ms")
+	n.expects("save", "send n1 COORDINATOR epoch=1/n3 lease=1195ms", "send n2 COORDINATOR epoch=1/n3 lease=1195ms")
 }
 
 // Voters behind slow lines are still being asked when the claim is due: the
@@ -225,10 +226,10 @@ func TestMended10_AClaimIsRepeatedToSlowVoters(t *testing.T) {
 		p.rtt.sample(300 * time.Millisecond)
 	}
 	n.claimed(1)
-	n.waits(399 * time.Millisecond)
+	n.waits(799 * time.Millisecond)
 	n.forgets()
 	n.waits(time.Millisecond)
-	n.expects("send n1 COORDINATOR epoch=1/n3 lease=400ms", "send n2 COORDINATOR epoch=1/n3 lease=400ms")
+	n.expects("send n1 COORDINATOR epoch=1/n3 lease=800ms", "send n2 COORDINATOR epoch=1/n3 lease=800ms")
 	open := 0
 	for _, x := range n.node.exchanges {
 		if x.frame.Kind == wire.Coordinator {
