@@ -75,11 +75,12 @@
 // people mean; hosts' clocks are assumed to be within Tolerance of each other.
 // A clock that is set back repeats no slot: the floor and the records are
 // ahead of it, and Due says so. What another host tells of a time that is ahead by
-// more than Tolerance is not taken, and the rest is. A host whose own clock was ahead
-// takes the floors of that time back to the present (Ledger.takeBack): records tell
-// which slots of the future have run. Where some of them may have been pruned, the floor
-// stays, and the job starts nothing before that time (Scheduler.Ahead), or before a person
-// resumes it from now: each host that hears so forgets what is ahead of its own clock.
+// more than Tolerance is not taken, and the rest is. A run of such a time that is known
+// here ends all the same by its host's word. A host whose own clock was ahead takes the
+// floors of that time back to the present (Ledger.takeBack): records tell which slots of
+// the future have run. Where some of them may have been pruned, the floor stays, and the
+// job starts nothing before that time (Scheduler.Ahead), or before a person resumes it from
+// now: each host that hears so forgets what is ahead of its own clock.
 //
 // Timeouts are not on the wall clock, nor is how long a new leader settles: a clock
 // that is set takes nothing from what runs, claims or waits, nor gives it anything.

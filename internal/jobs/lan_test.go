@@ -332,7 +332,7 @@ func (w *lan) tick(h *lanHost, at time.Time) {
 	}
 }
 
-// crash ends an agent; its guard ends the commands.
+// crash ends an agent; its holder ends the commands.
 func (w *lan) crash(h *lanHost) {
 	h.s, h.commands = nil, nil
 	w.under = slices.DeleteFunc(w.under, func(p parcel) bool { return p.to == h })

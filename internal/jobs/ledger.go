@@ -399,10 +399,10 @@ func (l *Ledger) ahead(now time.Time) []Ahead {
 // latest is the newest slot that another host can mean by the present.
 func latest(now time.Time) Slot { return SlotOf(now.Add(Tolerance)) }
 
-// past is what the ledger knows up to the present. The rest is of a clock that is
-// ahead of ours by more than Tolerance: were it merged, the job would not run
-// before that time. It reports whether anything was left out.
-func (l *Ledger) past(now time.Time) (past *Ledger, cut bool) {
+// past is what the ledger knows up to the present, and of runs that ours knows too. The rest
+// is of a clock that is ahead of ours by more than Tolerance: were it merged, the job
+// would not run before that time. It reports whether anything was left out.
+func (l *Ledger) past(now time.Time, ours *Ledger) (past *Ledger, cut bool) {
 	limit := latest(now)
 	past = &Ledger{entries: slices.Clone(l.entries)}
 	for i := range past.entries {
@@ -413,13 +413,26 @@ func (l *Ledger) past(now time.Time) (past *Ledger, cut bool) {
 		if e.Switch.isAhead(now) {
 			e.Switch, cut = Switch{}, true
 		}
-		known := slices.DeleteFunc(slices.Clone(e.Runs), func(r Run) bool { return r.newest() > limit })
+		known := slices.DeleteFunc(slices.Clone(e.Runs), func(r Run) bool { return r.newest() > limit && !ours.bears(limit, e.Job, r) })
 		cut = cut || len(known) < len(e.Runs)
 		e.Runs = known
 	}
 	isEmpty := func(e Entry) bool { return e.Floor == 0 && e.Switch.Version == 0 && len(e.Runs) == 0 }
 	past.entries = slices.DeleteFunc(past.entries, isEmpty)
 	return past, cut
+}
+
+// bears reports whether a record of the future says nothing new of a run that is known here
+// to be of the future, or ends it: clocks were ahead when it began, and were set since. So
+// nothing begins or is prolonged, and an end is the last word of a run.
+func (l *Ledger) bears(limit Slot, job string, r Run) bool {
+	own, known := l.run(job, r.Key)
+	if !known || own.newest() <= limit {
+		return false
+	}
+	endsBy := own.newest() + Slot(own.Timeout) + Slot(Tolerance/time.Second)
+	isEnd := own.Open() && r.Phase == Ended && r.newest() <= endsBy
+	return isEnd || r.compare(own) <= 0
 }
 
 // Clone is a copy that shares nothing.

@@ -337,11 +337,11 @@ func TestThePastOfALedger(t *testing.T) {
 			l.raise("a", SlotOf(now), 1)
 			l.Put(job, r)
 			want := l.Clone()
-			if got, cut := l.past(now); cut || !sameEntries(got, &l) {
+			if got, cut := l.past(now, &Ledger{}); cut || !sameEntries(got, &l) {
 				t.Errorf("%s: the present is the future: %v", name, got.entries)
 			}
 			spoil(&l)
-			if got, cut := l.past(now); !cut || !sameEntries(got, want) {
+			if got, cut := l.past(now, &Ledger{}); !cut || !sameEntries(got, want) {
 				t.Errorf("%s: %v, want %v", name, got.entries, want.entries)
 			}
 		}
@@ -688,7 +688,7 @@ func TestRecordsFromTheFuture(t *testing.T) {
 		r := Run{Key: Key{Slot: SlotOf(now), Owner: there, Epoch: 5}, Phase: Claimed, Claimed: MillisOf(now.Add(c.ahead)), Timeout: 60}
 		var theirs, ours Ledger
 		theirs.Put("backup", r)
-		if past, cut := theirs.past(now); cut == c.taken || (len(past.entries) > 0) != c.taken {
+		if past, cut := theirs.past(now, &Ledger{}); cut == c.taken || (len(past.entries) > 0) != c.taken {
 			t.Errorf("told of one %v ahead: %v, cut %t", c.ahead, past.entries, cut)
 		}
 		if why := ours.Admit(now, Claim{"backup", 7, r}); (why == ReasonNone) != c.taken {

@@ -10,8 +10,9 @@ import (
 // What a host that lies, or whose clock is wrong, can say is held against what the
 // protocol can produce, and the rest is not taken:
 //
-//   - times: the present and Tolerance (Ledger.past). So nothing that is told blocks a
-//     job by its time alone, however often it is told: it is a matter of a minute;
+//   - times: the present and Tolerance, but for the end of a run that is known
+//     here to be of the future (Ledger.past). So nothing that is told blocks a job by its time alone, however
+//     often it is told: it is a matter of a minute;
 //   - timeouts of what others run: where nobody proves who they are, by the table's own.
 //     With proof they are believed, at most MaxTimeout;
 //   - pauses: whose time is the later, so that no version is beyond a person's next word;
@@ -40,7 +41,7 @@ const idleRoom = 24 * time.Hour
 // credible is what this host takes of another's ledger: a part of it that shares
 // nothing with it.
 func (s *Scheduler) credible(from wire.ID, who trusted, theirs *Ledger) *Ledger {
-	l, isCut := theirs.past(s.now)
+	l, isCut := theirs.past(s.now, s.ledger)
 	if isCut {
 		s.refuse(from, "ahead")
 	}

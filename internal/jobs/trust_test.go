@@ -117,6 +117,66 @@ func runOf(owner wire.ID, claimed Millis) Run {
 	return Run{Key: Key{Slot: SlotOf(claimed.Time()), Owner: owner, Epoch: 1}, Phase: Claimed, Claimed: claimed, Timeout: 60}
 }
 
+// All clocks were two hours ahead, and are set right while a command runs. Its end is taken, though
+// its slot is of the future: for this host, were it the next leader, the run would go on
+// for two hours, and block its job. No other news of that time is taken.
+func TestTheEndOfARunOfTheFuture(t *testing.T) {
+	ahead := clock("13:50")
+	started := runOf(there, MillisOf(ahead)).Began(ahead)
+	ended := started.Finished(clock("11:50"), 0, &Job{})
+	late := started.Finished(ahead.Add(30*time.Second), 0, &Job{}) // a moment before its clock was set
+	other := runOf(there, MillisOf(ahead.Add(time.Minute))).Refused(ahead.Add(time.Minute))
+	again := started
+	again.Started++
+	for name, tt := range map[string]struct {
+		told Run
+		want []Run
+	}{
+		"its end, by the right clock":    {ended, []Run{ended}},
+		"its end, by the wrong one":      {late, []Run{late}},
+		"its end of the year 9999":       {started.Finished(maxSlot.Time(), 0, &Job{}), []Run{started}},
+		"another run":                    {other, []Run{started}},
+		"the same, as it is known":       {started, []Run{started}},
+		"another start":                  {again, []Run{started}},
+		"its end, when that is known":    {ended, []Run{ended}},
+		"a later end, when one is known": {late, []Run{ended}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var known Ledger
+			known.Put("backup", started)
+			if strings.Contains(name, "known") && tt.told.Phase == Ended {
+				known.Put("backup", ended)
+			}
+			l := liarTo(t, &known)
+			var theirs Ledger
+			theirs.Put("backup", tt.told)
+			m := Message{Kind: wire.JobRecord, Epoch: 1, Owner: there, Payload: theirs.mustAppend()}
+			said := l.says(m)
+			if e, _ := l.s.ledger.Entry("backup"); !slices.Equal(e.Runs, tt.want) {
+				t.Errorf("it has %v, want %v", e.Runs, tt.want)
+			}
+			isNews := !slices.Contains(tt.want, tt.told)
+			if strings.Contains(said, "refused") != isNews {
+				t.Errorf("it says %q", said)
+			}
+		})
+	}
+}
+
+// A host whose clock was never ahead knows of no such run: an end of the future is a lie there.
+func TestNoEndOfTheFutureForARunOfThePresent(t *testing.T) {
+	started := runOf(there, MillisOf(clock("11:49"))).Began(clock("11:49"))
+	started.Timeout = uint32(MaxTimeout / time.Second)
+	var known, theirs Ledger
+	known.Put("backup", started)
+	theirs.Put("backup", started.Finished(clock("13:50"), 0, &Job{}))
+	l := liarTo(t, &known)
+	l.says(Message{Kind: wire.JobRecord, Epoch: 1, Owner: there, Payload: theirs.mustAppend()})
+	if e, _ := l.s.ledger.Entry("backup"); !slices.Equal(e.Runs, []Run{started}) {
+		t.Errorf("it has %v", e.Runs)
+	}
+}
+
 // A voter that has lost its ledger believes that its clock is behind if somebody says
 // so, until the leader's claim shows that it is not.
 func TestCase42_AVoterThatLostItsLedger(t *testing.T) {
@@ -450,7 +510,7 @@ func FuzzMerged(f *testing.F) {
 			t.Fatalf("stays paused: %+v", e.Switch)
 		}
 		disk := l.onDisk(2 * time.Second)
-		if _, isCut := disk.past(l.now.Add(time.Second)); isCut || disk.fence > 9 || disk.forgot > latest(l.now) || len(disk.entries) > MaxJobs {
+		if _, isCut := disk.past(l.now.Add(time.Second), &Ledger{}); isCut || disk.fence > 9 || disk.forgot > latest(l.now) || len(disk.entries) > MaxJobs {
 			t.Fatalf("on disk: %+v", disk)
 		}
 		if !asLeader && len(disk.entries) > 1 {

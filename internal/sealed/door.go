@@ -1,7 +1,9 @@
 package sealed
 
 import (
+	"cmp"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/bully-agent/bully-agent/wire"
@@ -27,6 +29,7 @@ type door struct {
 	callers   map[wire.ID]*caller
 	datagrams budget
 	streams   budget
+	behind    budget // INITs of lives that are not their host's latest
 	unknown   budget // answers to INITs under keys that we have not
 	again     map[[tagSize]byte]struct{}
 	ring      [remembered][tagSize]byte // of again, in the order of arrival
@@ -50,30 +53,36 @@ func (d *door) isRepeated(mac [tagSize]byte) bool {
 	return false
 }
 
-// admit decides about an INIT whose payload was read. isThere says that a later life of
-// that host than the one we knew would be odd: it was heard a moment ago.
-func (d *door) admit(now time.Time, from netip.Addr, r *request, isThere bool) Cause {
+// admit decides about an INIT whose payload was read.
+//
+// A life whose numbers are not above those of another of its host was captured earlier, or
+// is of a clock that was set back, or of a second host with one id. The handshake tells
+// which (S5). So it is let in, from a budget of its own: what was captured costs those who
+// are there nothing.
+func (d *door) admit(now time.Time, from netip.Addr, r *request) Cause {
 	c := d.callers[r.peer.id]
 	switch {
 	case c == nil && !d.makeRoom(now):
 		return CauseFull
 	case c == nil:
-		c = &caller{life: r.peer.life}
-	case c.life != r.peer.life && r.head.number <= c.top && isThere:
-		return CauseRepeated // S3: captured from an earlier life
-	case c.life != r.peer.life:
-		c = &caller{life: r.peer.life} // a new life, or one whose clock was set back meanwhile
-	case !c.isNew(r.head):
+		c = &caller{}
+	}
+	l := c.life(r.peer.life)
+	if !l.isNew(r.head) {
 		return CauseRepeated
 	}
 	b := &d.datagrams
-	if r.head.kind != kindDatagrams {
+	switch {
+	case c.isBehind(l, r.head):
+		b = &d.behind
+	case r.head.kind != kindDatagrams:
 		b = &d.streams
 	}
 	if !b.take(now, r.peer.id, from) {
 		return CauseBudget
 	}
-	c.note(now, r.head)
+	l.note(r.head)
+	c.note(now, l)
 	d.callers[r.peer.id] = c
 	return causeNone
 }
@@ -92,29 +101,63 @@ func (d *door) makeRoom(now time.Time) bool {
 }
 
 // caller is what was heard of a host by INITs.
-//
-// Invariant: no number counts twice in one life.
 type caller struct {
-	life    [8]byte
+	lives []*life   // the latest ones, maxLives at most, in the order in which they came first
+	heard time.Time // by an INIT that was admitted
+}
+
+// life gives what is known of one life; one that is not known is not noted yet.
+func (c *caller) life(name [8]byte) *life {
+	for _, l := range c.lives {
+		if l.name == name {
+			return l
+		}
+	}
+	return &life{name: name}
+}
+
+// isBehind: another life of the host has come further.
+func (c *caller) isBehind(l *life, h header) bool {
+	return slices.ContainsFunc(c.lives, func(m *life) bool { return m != l && m.top >= h.number })
+}
+
+// note keeps l, which was heard. Where there are too many the one with the lowest
+// numbers is forgotten: what was captured never takes the place of who is there.
+func (c *caller) note(now time.Time, l *life) {
+	c.heard = now
+	if slices.Contains(c.lives, l) {
+		return
+	}
+	c.lives = append(c.lives, l)
+	if len(c.lives) > maxLives {
+		lowest := slices.MinFunc(c.lives, func(a, b *life) int { return cmp.Compare(a.top, b.top) })
+		c.lives = slices.DeleteFunc(c.lives, func(m *life) bool { return m == lowest })
+	}
+}
+
+// life is what was heard of one life of a host.
+//
+// Invariant: no number counts twice.
+type life struct {
+	name    [8]byte
 	top     uint64        // highest number of any kind
 	highest uint64        // of those for datagrams, which must rise
 	streams [kinds]window // those for streams and tethers, which may overtake each other
-	heard   time.Time     // by an INIT that was admitted
 }
 
-func (c *caller) isNew(h header) bool {
+func (l *life) isNew(h header) bool {
 	if h.kind == kindDatagrams {
-		return h.number > c.highest
+		return h.number > l.highest
 	}
-	return c.streams[h.kind].isFresh(h.number)
+	return l.streams[h.kind].isFresh(h.number)
 }
 
-func (c *caller) note(now time.Time, h header) {
-	c.heard, c.top = now, max(c.top, h.number)
+func (l *life) note(h header) {
+	l.top = max(l.top, h.number)
 	if h.kind == kindDatagrams {
-		c.highest = h.number
+		l.highest = h.number
 	} else {
-		c.streams[h.kind].take(h.number)
+		l.streams[h.kind].take(h.number)
 	}
 }
 

@@ -105,20 +105,74 @@ func TestReplayToARestartedReceiverCase24(t *testing.T) {
 	r.expect(2, "n1: after")
 }
 
-// What was captured from an earlier life opens nowhere, and its INITs are known by their
-// numbers.
+// What was captured from an earlier life opens nowhere. Its INITs earn a RESP each at most, to
+// whoever sent them, and cost the life that is there nothing: that one begins new sessions
+// all the while.
 func TestReplayFromAnOlderLifeCase25(t *testing.T) {
 	r := newRig(t, 2)
-	r.lose = func(p parcel) bool { return p.typ() == typeInit && p.from == at(1) } // so that these INITs are new to n2
-	r.say(1, 2, "never")
-	r.run(3 * time.Second)
-	old := slices.Clone(r.tape)
+	number := uint64(r.now.UnixNano())
+	var old []parcel
+	for range 3 * perHost {
+		old = append(old, parcel{from: at(66), b: r.caller(1, &number)})
+	}
+	r.run(time.Second)
+	r.add(1, testKey(1))
+	r.meet()
+	h := r.host(2)
+	cur, sent := h.routes[at(1)].peer.cur, len(r.tape)
+	r.replay(2, old)
+	if n := h.count[CauseBudget]; n != 2*perHost {
+		t.Errorf("%d INITs of an earlier life were beyond its budget, expected %d", n, 2*perHost)
+	}
+	for _, p := range r.tape[sent:] {
+		if p.typ() != typeResp || p.to != at(66) {
+			t.Errorf("type %d was sent to %v", p.typ(), p.to)
+		}
+	}
+	if h.routes[at(1)].peer.cur != cur {
+		t.Error("another session sends now")
+	}
+	fresh, _, err := newCall(nil, r.rand, newSecret(testKey(1)), scope{"home", at(2)}, kindDatagrams, r.host(1).number+1, r.host(1).self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cause := h.hear(r.now, at(1), fresh); cause != causeNone {
+		t.Errorf("the life that is there begins a session: %v", cause)
+	}
+	r.say(2, 1, "still here")
+	r.run(time.Second)
+	r.expect(1, "n2: still here")
+}
+
+// However many lives were captured, what was heard of the one that is there is not forgotten for
+// them: nothing of it counts twice.
+func TestManyLivesReplayed(t *testing.T) {
+	r := newRig(t, 2)
+	var tape []parcel
+	for range 3 * maxLives {
+		r.add(1, testKey(1))
+		r.lose = func(p parcel) bool { return p.typ() == typeInit }
+		r.say(1, 2, "never")
+		r.run(50 * time.Millisecond)
+		tape = append(tape, r.last(typeInit))
+	}
 	r.lose = nil
 	r.add(1, testKey(1))
 	r.meet()
-	r.quietly(2, func(*host) { r.replay(2, old) })
-	if n := r.host(2).count[CauseRepeated]; n == 0 {
-		t.Error("no INIT of an earlier life was known by its number")
+	h := r.host(2)
+	var last parcel
+	for _, p := range r.tape {
+		if p.typ() == typeInit && p.from == at(1) {
+			last = p
+		}
+	}
+	h.door.again = map[[tagSize]byte]struct{}{} // whoever sends a thousand others has them forgotten
+	r.replay(2, tape)
+	if cause := h.hear(r.now, last.from, last.b); cause != CauseRepeated {
+		t.Errorf("an INIT of the life that is there is taken again: %v", cause)
+	}
+	if n := len(h.door.callers[testID(1)].lives); n > maxLives {
+		t.Errorf("%d lives are remembered", n)
 	}
 	r.say(2, 1, "still here")
 	r.run(time.Second)

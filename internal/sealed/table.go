@@ -379,7 +379,7 @@ func (t *table) examine(now time.Time, from netip.AddrPort, h header, b []byte, 
 	case r.peer == t.self:
 		return nil, CauseSelf
 	}
-	return r, t.door.admit(now, from.Addr(), r, t.hasHeard(now, r.peer.id))
+	return r, t.door.admit(now, from.Addr(), r)
 }
 
 // onUnknownKey tells people of both hosts that they share no key (S15).
@@ -477,16 +477,6 @@ func (t *table) peer(now time.Time, who identity) (*peer, Cause) {
 	p := &peer{identity: who}
 	t.peers[who] = p
 	return p, causeNone
-}
-
-// hasHeard reports whether a life of that host was heard a moment ago.
-func (t *table) hasHeard(now time.Time, id wire.ID) bool {
-	for _, p := range t.peers {
-		if p.id == id && p.isThere(now) {
-			return true
-		}
-	}
-	return false
 }
 
 // forget ends all sessions of a peer.
