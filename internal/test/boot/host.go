@@ -96,6 +96,15 @@ func (h *Host) PushFile(path, from string, mode fs.FileMode) {
 	h.Push(path, content, mode)
 }
 
+// Seen gives the place at which this machine sees a path of the host while that runs: a socket in /run, which is not on the disk.
+func (h *Host) Seen(path string) string {
+	h.t.Helper()
+	if h.run == nil {
+		h.t.Fatalf("BUG: %s is off", h.name)
+	}
+	return fmt.Sprintf("/proc/%d/root%s", h.run.firstProcess(), path)
+}
+
 // Boot switches the host on, and returns when systemd says that all it was to start has started.
 func (h *Host) Boot() {
 	h.t.Helper()
