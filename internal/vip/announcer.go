@@ -2,7 +2,6 @@ package vip
 
 import (
 	"errors"
-	"math/rand/v2"
 	"net/netip"
 	"os"
 	"slices"
@@ -32,7 +31,10 @@ var ErrOver = errors.New("the leadership has ended")
 
 // announcer tells the neighbours on all ports of one leadership. One goroutine, loop, owns it; others send it what happens.
 type announcer struct {
-	leadership Leadership    // nil: none to ask
+	leadership Leadership       // nil: none to ask
+	isKept     bool             // its owner ends it; it has something to say for as long
+	rival      func(netip.Addr) // is told of somebody else's claim; nil: nobody is
+	rand       func() float64
 	held       time.Duration // when it was last known to last
 	list       func() ([]held, error)
 	ports      []*port
@@ -69,7 +71,7 @@ type news struct {
 // announceOn tells of the addresses of an order, and of those that come later, until nothing is left to say. A leadership that
 // has ended, or of which nobody knows, is as good as none.
 func announceOn(first order, leadership Leadership) error {
-	a := &announcer{list: listHeld, orders: make(chan request), heard: make(chan news), again: make(chan struct{}, 1), done: make(chan struct{})}
+	a := newAnnouncer()
 	defer a.close()
 	if leadership != nil && leadership.Holds() == nil {
 		a.leadership, a.held = leadership, now()
@@ -119,7 +121,7 @@ func (a *announcer) loop() error {
 				return err
 			}
 		case n := <-a.heard:
-			n.port.hear(n.claim)
+			a.hear(n)
 		case r := <-a.orders:
 			r.taken <- a.take(r.order)
 		case u, isOpen := <-a.links:
@@ -133,6 +135,8 @@ func (a *announcer) loop() error {
 			a.beginAgain()
 		case <-a.again:
 			a.beginAgain()
+		case <-a.done:
+			return nil
 		}
 	}
 }
@@ -161,7 +165,7 @@ func (a *announcer) take(o order) error {
 		if err != nil {
 			return err
 		}
-		p := &port{index: o.index, wire: w, rota: rota{forever: a.leadership != nil, rand: rand.Float64}}
+		p := &port{index: o.index, wire: w, rota: rota{forever: a.isKept || a.leadership != nil, rand: a.rand}}
 		if l, err := netlink.LinkByIndex(o.index); err == nil {
 			p.see(link{l})
 		}
@@ -196,12 +200,15 @@ func (a *announcer) listen(p *port) {
 }
 
 // hear takes what was on the wire: a rival's claim, or what another process of this host has said.
-func (p *port) hear(c claim) {
-	switch {
-	case c.isSent:
+func (a *announcer) hear(n news) {
+	switch p := n.port; {
+	case n.isSent:
 		p.rota.heard(now())
-	case c.by != p.own:
-		p.rota.rival(now(), c.addr)
+	case n.by != p.own:
+		p.rota.rival(now(), n.addr)
+		if a.rival != nil {
+			a.rival(n.addr)
+		}
 	}
 }
 

@@ -11,7 +11,10 @@
 //	announce.go  the announcements at once, and what an announcer is told
 //	announcer.go the rest of them, by another process, for as long as a leadership lasts
 //	gather.go    all that one run of a hook adds has one announcer
+//	kept.go      Kept: addresses that this host has for as long as it leads, for the keeper; keep.go: how they are kept, and go
+//	keeping.go   when they are put back, and when they are lost (pure)
+//	fits.go, rights.go   what can be said before
 //
 // That process is in a process group of its own and has the environment of the hook that started it. By these marks
-// package hooks finds it, and ends it before the lose-leadership hook starts.
+// package hookrun finds it, and ends it before the lose-leadership hook starts.
 package vip

@@ -1,0 +1,35 @@
+package vip
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// destroySocket ends a connection as if it had been reset, on both sides. The library does so for IPv4 alone.
+func destroySocket(s *netlink.Socket) error {
+	request := nl.NewNetlinkRequest(nl.SOCK_DESTROY, unix.NLM_F_ACK)
+	request.AddRawData(diagRequest(s))
+	_, err := request.Execute(unix.NETLINK_INET_DIAG, 0)
+	return err
+}
+
+// diagRequest is the kernel's struct inet_diag_req_v2 of a socket of TCP. Its cookie names this very socket.
+func diagRequest(s *netlink.Socket) []byte {
+	b := append(make([]byte, 0, 56), s.Family, unix.IPPROTO_TCP, 0, 0)
+	b = binary.NativeEndian.AppendUint32(b, ^uint32(0)) // in whatever state
+	b = binary.BigEndian.AppendUint16(b, s.ID.SourcePort)
+	b = binary.BigEndian.AppendUint16(b, s.ID.DestinationPort)
+	for _, ip := range [][]byte{s.ID.Source, s.ID.Destination} {
+		if s.Family == unix.AF_INET { // four bytes, and room for sixteen
+			ip = append(slices.Clone(ip[len(ip)-4:]), make([]byte, 12)...)
+		}
+		b = append(b, ip...)
+	}
+	b = binary.NativeEndian.AppendUint32(b, s.ID.Interface)
+	b = binary.NativeEndian.AppendUint32(b, s.ID.Cookie[0])
+	return binary.NativeEndian.AppendUint32(b, s.ID.Cookie[1])
+}

@@ -1,0 +1,47 @@
+package vip
+
+import (
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+)
+
+// Fits says, before any leader needs them, why addresses could not be kept on an interface as they are written. It changes
+// nothing, and of an interface that is not there it says nothing. Every error is a Complaint.
+func Fits(addresses []netip.Prefix, name string) (faults []error) {
+	found, err := netlink.LinkByName(name)
+	if err != nil || len(addresses) == 0 {
+		return nil
+	}
+	l := link{found}
+	if err := l.takes(addresses); err != nil {
+		return []error{err}
+	}
+	all, err := listHeld()
+	if err != nil {
+		return nil // whoever begins them says so
+	}
+	for _, p := range addresses {
+		if err := l.fits(p, all); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	return faults
+}
+
+// fits says why an address could not be kept: another interface has it, or its prefix is neither that of the interface's own
+// network nor a single host's. The kernel would reach a network of another size through it.
+func (l link) fits(p netip.Prefix, all []held) error {
+	for _, h := range all {
+		network := h.prefix.Masked()
+		switch {
+		case h.prefix.Addr() == p.Addr() && h.LinkIndex != l.index():
+			return complain(Refused, "name that interface, or another address", "%s is on %s already", p.Addr(), h.nameOf())
+		case h.prefix.Addr() == p.Addr() || h.LinkIndex != l.index() || !network.Contains(p.Addr()) || h.prefix.IsSingleIP():
+		case p.Bits() != h.prefix.Bits() && !p.IsSingleIP():
+			return complain(Refused, "write "+netip.PrefixFrom(p.Addr(), h.prefix.Bits()).String(),
+				"%s has another prefix than %s on %s: expected /%d, or /%d", p, h.prefix, l.name(), h.prefix.Bits(), p.Addr().BitLen())
+		}
+	}
+	return nil
+}
