@@ -5,7 +5,7 @@ PACKAGES = ./...
 FUZZCOUNT ?= 100000
 BINARY = bully-agent
 
-.PHONY: build test check fmt vet static gosec vuln tidy race fuzz bench sim graphs e2e soak figures beside pictures settings mutants lab dist reproducible cross clean
+.PHONY: build test check fmt vet static gosec vuln tidy race fuzz bench sim cuts graphs e2e soak figures beside pictures settings mutants lab dist reproducible cross clean
 
 build: ## a static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o $(BINARY) .
@@ -39,12 +39,12 @@ gosec: ## minutes, and many modules: not of make check
 # The packages with goroutines; the pure ones have none. On one processor: with two, the race detector of Go 1.26 itself
 # crashes now and then when a timer of a synctest bubble fires.
 race:
-	$(GO) test -race -short -count=1 -cpu 1 ./agent ./hooks/... ./membership ./internal/config ./internal/control ./internal/doctor ./internal/fence ./internal/httpd ./internal/keeper \
-	  ./internal/lab/... ./internal/metrics ./internal/realtime ./internal/reaper ./internal/run ./internal/screen ./internal/sealed ./internal/test/lantest ./internal/transport
+	$(GO) test -race -short -count=1 -cpu 1 ./agent ./hooks/... ./membership ./internal/config ./internal/control ./internal/doctor ./internal/fence ./internal/httpd ./internal/keeper ./internal/systemd \
+	  ./internal/lab/... ./internal/metrics ./internal/realtime ./internal/reaper ./internal/run ./internal/trust ./internal/screen ./internal/sealed ./internal/test/lantest ./internal/transport
 
 # Counted, not timed: a deadline that falls into the middle of an input fails the run ("context deadline exceeded").
 fuzz: ## FUZZCOUNT inputs for each target that takes bytes from others
-	@for p in wire membership agent internal/sealed internal/key internal/fence internal/jobs internal/config internal/control internal/keepalived internal/record internal/pack internal/vip hooks; do \
+	@for p in wire membership agent internal/sealed internal/key internal/fence internal/jobs internal/config internal/control internal/keepalived internal/record internal/pack internal/vip hooks internal/trust; do \
 	  for f in $$($(GO) test -list '^Fuzz' ./$$p | grep '^Fuzz'); do \
 	    echo "fuzz $$p $$f $(FUZZCOUNT)"; \
 	    $(GO) test ./$$p -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZCOUNT)x -fuzzminimizetime 1000x || exit 1; \
@@ -55,16 +55,19 @@ vuln: ## what is known against what we link; asks the Go project's database on t
 	$(GO) run golang.org/x/vuln/cmd/govulncheck@v1.1.4 $(PACKAGES)
 
 bench:
-	$(GO) test -run '^$$' -bench . -benchmem ./wire ./internal/transport ./internal/sealed ./internal/record ./hooks
+	$(GO) test -run '^$$' -bench . -benchmem ./wire ./internal/transport ./internal/sealed ./internal/record ./hooks/hookrun
 
 sim: ## ten minutes of simulated faults on all cores
 	$(GO) run . sim --for 10m --seed $$(date +%s)
+
+cuts: ## keepers killed between any two of their effects, each pair a hundred times
+	BULLY_SIM=long $(GO) test -count=1 -timeout 1h -v -run '^TestKeepersAreCut' ./internal/sim
 
 graphs: ## a thousand networks in which links stay cut, for ten minutes each: a quarter of an hour
 	BULLY_GRAPHS=1000 $(GO) test -count=1 -timeout 3h -v -run '^TestQ1' ./internal/sim
 
 e2e: build ## long tests in network namespaces and containers; needs root
-	BULLY_E2E=long $(GO) test -count=1 -timeout 60m -v ./internal/test/e2e ./internal/test/boot ./deploy/...
+	BULLY_E2E=long $(GO) test -count=1 -timeout 60m -v ./internal/test/e2e ./internal/test/boot ./internal/systemd ./deploy/...
 
 FOR ?= 8h
 soak: build ## faults at random in both modes, with an attacker among them, for as long as FOR says; needs root
@@ -74,8 +77,10 @@ ROW ?=
 figures: ## what the agents are built to, measured in network namespaces: three hours as root on a quiet machine
 	BULLY_FIGURES=1 $(GO) test -count=1 -timeout 240m -v -run 'TestFigures/^$(ROW)' ./internal/lab
 
-beside: ## failover beside keepalived and ucarp, in rounds that take turns, with its chart: a quarter of an hour as root on a quiet machine
-	BULLY_FIGURES=1 BULLY_CHART=$(CURDIR)/docs/failover.svg $(GO) test -count=1 -timeout 60m -v -run 'TestBeside$$' ./internal/lab
+ROUNDS ?= 20
+OLD ?=
+beside: ## failover beside keepalived, ucarp and what OLD names, ROUNDS times in turns: a quarter of an hour as root on a quiet machine
+	BULLY_FIGURES=1 BULLY_ROUNDS=$(ROUNDS) BULLY_OLD=$(OLD) BULLY_CHART=$(if $(OLD),,$(CURDIR)/docs/failover.svg) $(GO) test -count=1 -timeout 60m -v -run 'TestBeside$$' ./internal/lab
 
 pictures: build ## those of a terminal in the documents, anew
 	BULLY_PICTURES=$(CURDIR)/docs $(GO) test -count=1 -v -run '^TestPictures$$' ./internal/cli

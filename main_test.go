@@ -20,7 +20,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
 
-	"github.com/bully-agent/bully-agent/internal/guard"
+	"github.com/bully-agent/bully-agent/internal/holder"
 	"github.com/bully-agent/bully-agent/internal/keeper"
 	"github.com/bully-agent/bully-agent/internal/key"
 	"github.com/bully-agent/bully-agent/internal/realtime"
@@ -28,7 +28,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && slices.Contains([]string{guard.Word, keeper.Word, vip.Word}, os.Args[1]) {
+	if len(os.Args) > 1 && slices.Contains([]string{holder.Word, keeper.Word, vip.Word}, os.Args[1]) {
 		main() // started as /proc/self/exe by a command of a script
 	}
 	if strings.HasSuffix(os.Args[0], ".test") { // not a script's command

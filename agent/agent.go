@@ -33,6 +33,7 @@ import (
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/hooks/checkrun"
+	"github.com/bully-agent/bully-agent/hooks/resourcerun"
 	"github.com/bully-agent/bully-agent/internal/advertise"
 	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/discovery"
@@ -180,6 +181,8 @@ type Runner interface {
 	// Checked receives when Checks may have something: what has changed about checks.
 	Checked() <-chan struct{}
 	Checks() []checkrun.Report
+	// Resources says how what this host has, or is about to have, is.
+	Resources() []resourcerun.State
 	TryRecording() error
 	Runs(after uint64) ([]hooks.Run, error)
 	Output(seq uint64) (hooks.Run, []byte, error)
@@ -361,7 +364,7 @@ func (a *agent) close() {
 func (a *agent) chooseRunners() {
 	commands := a.hooksConfig(a.cfg.Hooks)
 	if a.runner, a.jobRunner = a.cfg.Runner, a.cfg.JobRunner; a.runner == nil {
-		keeper := newKeeper(a.cfg, commands, a.home.dir)
+		keeper := newKeeper(a.cfg, commands, a.home.dir, a.log.Named("hooks"))
 		a.runner, a.jobRunner = keeper, keeper.Jobs()
 	}
 }
@@ -403,9 +406,8 @@ func (a *agent) prepare(ctx context.Context) error {
 	return a.seat.begin()
 }
 
-// hooksConfig completes what the configuration says about hooks.
+// hooksConfig remembers what the configuration says about hooks.
 func (a *agent) hooksConfig(cfg hooks.Config) hooks.Config {
-	cfg.Dir, cfg.Socket, cfg.Logger = a.cfg.StateDir, a.cfg.Socket, a.log.Named("hooks")
 	a.commands.Store(&cfg)
 	return cfg
 }

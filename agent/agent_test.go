@@ -17,6 +17,7 @@ import (
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/hooks/checkrun"
+	"github.com/bully-agent/bully-agent/hooks/resourcerun"
 	"github.com/bully-agent/bully-agent/internal/advertise"
 	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/test/lantest"
@@ -57,6 +58,8 @@ func (f *fakeHooks) Ask(context.Context, string) ([]byte, error) {
 	return nil, errors.New("it runs no program")
 }
 func (f *fakeHooks) Checked() <-chan struct{} { return f.checked }
+
+func (f *fakeHooks) Resources() []resourcerun.State { return nil }
 func (f *fakeHooks) Checks() []checkrun.Report {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -20,6 +20,7 @@ type snapshot struct {
 	*standing // of the seat
 	members   []control.Member
 	checks    []control.Check
+	resources []control.Resource
 	notes     []string
 	waiting   []control.Waiting
 	isCut     bool       // this host is on no network
@@ -36,7 +37,7 @@ func (a *agent) show(st *standing) {
 	a.view.roster = st.status.Roster
 	trouble, remedy := a.noteTrouble()
 	a.shown.Store(&snapshot{standing: st, members: a.controlMembers(st.status.Leader), notes: slices.Concat(st.notes, a.notes(), a.farNotes(st.status)),
-		waiting: a.waiting, isCut: a.isCut, addr: a.view.self.Addr.Addr(), trouble: trouble, remedy: remedy, at: a.cfg.Now(), checks: a.controlChecks()})
+		waiting: a.waiting, isCut: a.isCut, addr: a.view.self.Addr.Addr(), trouble: trouble, remedy: remedy, at: a.cfg.Now(), checks: a.controlChecks(), resources: a.controlResources()})
 	a.noteSettled(st.status)
 }
 
@@ -67,7 +68,7 @@ func (a *agent) notes() []string {
 	return notes
 }
 
-const overstays = "what exec or hold ran here has not ended with its lease: it, or its guard, hangs; exec and hold name the process"
+const overstays = "what exec or hold ran here has not ended with its lease: it, or its holder, hangs; exec and hold name the process"
 
 // holderNotes is called by any goroutine.
 func (a *agent) holderNotes() []string {
@@ -111,7 +112,7 @@ func (a *agent) Status() control.Status {
 	s := a.shown.Load()
 	out := control.Status{Version: a.cfg.Version, Cluster: a.cfg.Cluster, Self: s.members[0], Uptime: wallClock().Sub(a.started).Seconds(),
 		Profile: a.cfg.Profile, Encryption: a.encryption(s.members), Waiting: s.waiting, Notes: slices.Concat(s.notes, a.holderNotes(), seedNotes(a.members().JoinState()), a.strangerNotes()), Counters: a.counts(),
-		Checks: s.checks}
+		Checks: s.checks, Resources: s.resources}
 	if s.trouble != "" {
 		out.Notes = append([]string{s.trouble + ": " + s.remedy}, out.Notes...)
 	}

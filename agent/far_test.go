@@ -24,10 +24,10 @@ func TestARoundTripThatTheLeaseDoesNotBear(t *testing.T) {
 		if isNamed() {
 			t.Error("named on a LAN")
 		}
-		c.lan.SetDelay(90*time.Millisecond, 91*time.Millisecond)
+		c.lan.SetDelay(185*time.Millisecond, 186*time.Millisecond)
 		for end := time.Now().Add(2 * time.Minute); !isNamed(); time.Sleep(100 * time.Millisecond) {
 			if time.Now().After(end) {
-				t.Fatal("not named within two minutes of round trips of 180 ms")
+				t.Fatal("not named within two minutes of round trips of 370 ms")
 			}
 		}
 		c.stopAll()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/internal/trust"
 )
 
 // What the local API tells and does about hooks.
@@ -30,7 +31,7 @@ func (a *agent) Hooks() ([]control.HookSetting, error) {
 		cmd := cfg.Commands[kind]
 		out[i] = control.HookSetting{Event: string(kind), Shell: cmd.Shell, Argv: cmd.Argv, Running: a.runner.IsRunning(kind)}
 		if a.cfg.Apart == nil { // else the keeper sees it, with other eyes than this user's
-			if err := hooks.Check(cmd); err != nil {
+			if err := trust.Check(cmd); err != nil {
 				out[i].Problem = err.Error()
 			}
 		}

@@ -41,7 +41,7 @@ type JobRunner interface {
 // it what happened, and does what it says:
 //
 //	leadership, members, frames, exits, commands → jobs.Scheduler.Step
-//	  → ledger file → frames, commands under guards, replies
+//	  → ledger file → frames, commands by holders, replies
 //
 // Jobs run only while this host leads and is ready: its become-leader hook has
 // succeeded. Slots that passed long before count as missed. What a job runs is ended

@@ -85,7 +85,7 @@ func (f *fakeJobs) finish(id, cause string, exit uint8) {
 	f.report(jobrun.Result{ID: id, Exit: exit}, cause)
 }
 
-// report is finish with all that a guard may say.
+// report is finish with all that a holder may say.
 func (f *fakeJobs) report(res jobrun.Result, cause string) {
 	id := res.ID
 	f.mu.Lock()
@@ -968,7 +968,7 @@ func TestNewestFile(t *testing.T) {
 	}
 }
 
-// What a guard has ended by itself is said; at the timeout that is no failure, and
+// What a holder has ended by itself is said; at the timeout that is no failure, and
 // what it did not start has used no attempt.
 func TestEndedByItsGuard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -979,7 +979,7 @@ func TestEndedByItsGuard(t *testing.T) {
 		c.start(h)
 		c.agrees(h)
 		time.Sleep(5 * time.Second)
-		const why = "ended by its guard"
+		const why = "ended by its holder"
 		for job, want := range map[string]jobrun.Result{"slow": {Exit: 143, Cause: jobrun.TimedOut, Err: why},
 			"late": {Exit: 126, TooLate: true, Err: why}} {
 			if err := h.order("job-run", map[string]string{"job": job}); err != nil {
@@ -1006,7 +1006,7 @@ func TestEndedByItsGuard(t *testing.T) {
 		}
 		events, _ := h.agent.Events(0)
 		if !slices.ContainsFunc(events, func(e control.Event) bool { return e.Type == "job" && strings.Contains(e.Text, why) }) {
-			t.Error("no event says that the guard has ended it")
+			t.Error("no event says that the holder has ended it")
 		}
 		c.stopAll()
 	})

@@ -63,7 +63,7 @@ func (s *seat) leading(status election.Status) jobs.Leading {
 }
 
 // onJobResult passes the end of an attempt on. The node looks at the clock
-// first: what its guard has ended, since this agent stood still until the lease
+// first: what its holder has ended, since this agent stood still until the lease
 // had ended, was lost with the leadership, and did not fail.
 func (s *seat) onJobResult(r jobrun.Result) {
 	s.step(election.Tick{})

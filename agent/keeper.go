@@ -2,6 +2,9 @@ package agent
 
 import (
 	"cmp"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
 
 	"github.com/bully-agent/bully-agent/election/lease"
 	"github.com/bully-agent/bully-agent/hooks"
@@ -12,8 +15,8 @@ import (
 )
 
 // newKeeper is the process that runs the commands, of an agent whose own files are at home.
-func newKeeper(cfg Config, commands hooks.Config, home string) *keeper.Client {
-	return keeper.New(keeper.Config{Hooks: commands, Clock: cfg.Now, Args: cfg.KeeperArgs, Environ: cfg.KeeperEnviron,
+func newKeeper(cfg Config, commands hooks.Config, home string, log hclog.Logger) *keeper.Client {
+	return keeper.New(keeper.Config{Hooks: commands, Dir: cfg.StateDir, Logger: log, Clock: cfg.Now, Args: cfg.KeeperArgs, Environ: cfg.KeeperEnviron,
 		Once: cfg.Apart != nil, Try: home})
 }
 
@@ -23,8 +26,9 @@ func newKeeper(cfg Config, commands hooks.Config, home string) *keeper.Client {
 // the takeover delay on clocks that may be faster (protocol 2.5, M7).
 func KeeperSettings(cfg Config) keeper.Settings {
 	s := keeper.Settings{Hooks: cfg.Hooks, Jobs: map[string]keeper.Job{}, Budget: cfg.Election.StopBudget / 2,
-		Takeover: lease.LeaderLength(cfg.Election.TakeoverDelay), JobGrace: cmp.Or(cfg.Hooks.Grace, jobs.DefaultGrace)}
-	s.Hooks.Dir, s.Hooks.Socket, s.Hooks.Logger = cfg.StateDir, cfg.Socket, nil
+		LeaseBound: lease.LeaderLength(cfg.Election.Lease+cfg.Election.TakeoverDelay) + time.Second,
+		Takeover:   lease.LeaderLength(cfg.Election.TakeoverDelay), JobGrace: cmp.Or(cfg.Hooks.Grace, jobs.DefaultGrace)}
+	s.Dir, s.Socket = cfg.StateDir, cfg.Socket
 	s.Programs, s.AskTimeout, s.AskMost = discovery.Programs(cfg.Seeds), discovery.Timeout, discovery.MaxText+1
 	if cfg.Apart != nil {
 		s.Readers = cfg.Apart.GID

@@ -69,6 +69,10 @@ func (s *seat) onHookResult(r hooks.Result) {
 		s.judgeHook(r)
 		return
 	}
+	if r.IsLater {
+		s.onFailedSince(r)
+		return
+	}
 	hook := election.Become
 	if r.Kind == hooks.LoseLeadership {
 		hook = election.Lose
@@ -89,6 +93,16 @@ func (s *seat) onHookResult(r hooks.Result) {
 		return
 	}
 	ended()
+}
+
+// onFailedSince: what the become side of this leadership has begun is lost.
+func (s *seat) onFailedSince(r hooks.Result) {
+	if status := s.node.Status(); status.State == election.Lead && status.Epoch.Counter == r.Epoch {
+		s.hookReady = false
+		s.noteHook(r, status.Epoch)
+		s.judgeHook(r)
+		s.publish()
+	}
 }
 
 // noteHook shows how a leadership hook ended.
@@ -151,13 +165,10 @@ func (s *seat) onDismissed() {
 	}
 }
 
-// causeRequested is the cause of a hook that the operator has run again.
-const causeRequested = "requested"
-
 // requestHook queues the hook, unless that would break (become lose)*.
 func (s *seat) requestHook(kind hooks.Kind, ended func(hooks.Result)) error {
 	status := s.node.Status()
-	ev := s.hookEvent(kind, causeRequested)
+	ev := s.hookEvent(kind, hooks.CauseRequested)
 	switch {
 	case s.beside:
 		return refusedHook("see status", "what the last run of this agent left has not ended")
@@ -166,7 +177,7 @@ func (s *seat) requestHook(kind hooks.Kind, ended func(hooks.Result)) error {
 	case kind == hooks.BecomeLeader && status.State != election.Lead:
 		return refusedHook(s.whereToAsk(), "this host does not lead: a become-leader hook without leadership would never be undone")
 	case kind == hooks.BecomeLeader:
-		ev = s.again(kind, causeRequested, ev.Epoch, 0)
+		ev = s.again(kind, hooks.CauseRequested, ev.Epoch, 0)
 	case kind == hooks.LoseLeadership && (status.State == election.Lead || status.State == election.Stopping || status.State == election.Claiming):
 		return refusedHook("step-down runs it cleanly", "this host leads, or is about to: the lose-leadership hook would run under a leadership that goes on")
 	case kind == hooks.LoseLeadership:
@@ -174,7 +185,7 @@ func (s *seat) requestHook(kind hooks.Kind, ended func(hooks.Result)) error {
 		if !ok {
 			return refusedHook("hooks test runs it with a made-up event", "this host has not led yet, so that there is nothing to lose")
 		}
-		ev = s.again(kind, causeRequested, epoch, 0)
+		ev = s.again(kind, hooks.CauseRequested, epoch, 0)
 	}
 	ev.Ended = ended
 	s.runner.Start(ev)

@@ -74,15 +74,14 @@ func (l *lastLife) then(ctx context.Context, run func(context.Context) error) er
 	return run(ctx)
 }
 
-// released is how long after the start the last life's lease and takeover delay have ended,
+// released is how long after the start the longest lease of the last life (M40) and the takeover delay have ended,
 // by all clocks. That life had ended before: it held the lock of the state directory. For
 // at_start alone, which nobody waits for, the delay does not count.
 func (a *agent) released() time.Duration {
-	over := lease.WaitLength(a.cfg.Election.Lease)
 	if a.seat.losesNothing() {
-		return over
+		return lease.WaitLength(a.cfg.Election.Lease)
 	}
-	return over + a.cfg.Election.TakeoverDelay
+	return lease.WaitLength(a.cfg.Election.LongestLease()) + a.cfg.Election.TakeoverDelay
 }
 
 // besideLastLife tells the loop how far the end of the last life has come.

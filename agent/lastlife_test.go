@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/election/lease"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
@@ -300,4 +301,19 @@ func TestJobsBesideTheLastLife(t *testing.T) {
 		}
 		c.stopAll()
 	})
+}
+
+// A life begins beside what the last one has left once two of its leases and the takeover delay
+// have ended: among hosts that are far apart it may have asked for as much. For at_start alone
+// nobody waits, so that this waits for one.
+func TestReleasedAfterTheLongestLease(t *testing.T) {
+	a := &agent{seat: &seat{}}
+	a.cfg.Election = election.Config{Lease: 400 * time.Millisecond, TakeoverDelay: time.Second}
+	if got, want := a.released(), lease.WaitLength(800*time.Millisecond)+time.Second; got != want {
+		t.Errorf("it waits for %v, want %v", got, want)
+	}
+	a.seat.loseAtStart = true
+	if got, want := a.released(), lease.WaitLength(400*time.Millisecond); got != want {
+		t.Errorf("with at_start it waits for %v, want %v", got, want)
+	}
 }

@@ -222,7 +222,7 @@ func (h *holders) leave(who *holder, hasEnded bool) {
 // dismiss reports whether anything of the term that ends is lent. Holders know of the end
 // since the show before it; dismissed then tells when they have left, and what else was told
 // has passed. Who has not left when the longest grace among them has ended is told of no more,
-// and its guard ends what it runs when that has passed; so it is at once where the lease is
+// and its holder ends what it runs when that has passed; so it is at once where the lease is
 // not renewed any more. The loop calls it.
 func (h *holders) dismiss(isRenewed bool) bool {
 	h.mu.Lock()

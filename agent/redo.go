@@ -64,7 +64,7 @@ func (s *seat) onBecomeFailed(r hooks.Result) {
 		return
 	}
 	s.redo.failed(r, s.state.ID)
-	s.command(election.Command{Verb: election.StepDown, For: hookHold, Cause: election.HookFailed}, func(refused error) {
+	s.command(election.Command{Verb: election.StepDown, For: hookHold, Cause: failureOf(r)}, func(refused error) {
 		if status := s.node.Status(); refused != nil && status.State == election.Lead && status.Epoch.Counter == r.Epoch {
 			s.onNobodyElse(r, refused)
 		} else if s.redo.kind == hooks.BecomeLeader {
@@ -73,12 +73,23 @@ func (s *seat) onBecomeFailed(r hooks.Result) {
 	})
 }
 
+// failureOf is the cause of a step-down after the become side has failed.
+func failureOf(r hooks.Result) election.Cause {
+	if r.Resource != "" {
+		return election.ResourceFailed
+	}
+	return election.HookFailed
+}
+
 // onNobodyElse: this host goes on leading, degraded, until its hook succeeds or
 // somebody else can lead.
 func (s *seat) onNobodyElse(r hooks.Result, why error) {
 	s.redo.later(s.around.now())
-	s.warn(string(election.HookFailed), fmt.Sprintf("degraded: the become-leader hook failed (%v), and %v; it is tried again in %v",
-		r.Err, why, s.redo.pause))
+	what := "the become-leader hook failed"
+	if r.Resource != "" {
+		what = "what the leader is to have failed"
+	}
+	s.warn(string(failureOf(r)), fmt.Sprintf("degraded: %s (%v), and %v; it is tried again in %v", what, r.Err, why, s.redo.pause))
 	s.publish()
 }
 
@@ -171,8 +182,15 @@ func (s *seat) onKeeperDied(r hooks.Result) {
 	s.command(election.Command{Verb: election.StepDown, Cause: keeperDied}, func(refused error) {
 		if refused != nil {
 			s.log.Warn("leads on after its keeper died, since nobody else can", "err", refused)
+			s.haveAgain(r.Epoch)
 		}
 	})
+}
+
+// haveAgain has the next keeper keep what this host has, which stays where it is meanwhile, except for commands. Its hook
+// does not run again.
+func (s *seat) haveAgain(epoch uint64) {
+	s.runner.Start(s.again(hooks.BecomeLeader, string(keeperDied), hooks.Epoch{Counter: epoch, Owner: s.state.ID.String()}, 0))
 }
 
 // degraded: this host leads though its become hook failed, since nobody else can.

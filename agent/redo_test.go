@@ -455,14 +455,46 @@ func TestKeeperDiedWhileLeading(t *testing.T) {
 		died := hooks.Result{Kind: hooks.LoseLeadership, Epoch: 1, Exit: -1, Err: keeper.ErrDied, Unasked: true}
 		top.hooks.results <- died
 		time.Sleep(5 * time.Second)
-		top.expectHooks(t, "become-leader 1 boot") // nobody else can lead
+		// Nobody else can lead: the next keeper is to have what this host has. It does not run the hook again.
+		top.expectHooks(t, "become-leader 1 boot", "become-leader 1 keeper-died")
 		c.start(low)
 		time.Sleep(5 * time.Second)
 		died.Epoch = top.agent.Status().Epoch.Counter
 		top.hooks.results <- died
 		time.Sleep(300 * time.Millisecond)
 		c.agrees(low)
-		top.expectHooks(t, "become-leader 1 boot", "lose-leadership 1 keeper-died")
+		top.expectHooks(t, "become-leader 1 boot", "become-leader 1 keeper-died", "lose-leadership 1 keeper-died")
+		c.stopAll()
+	})
+}
+
+// What the leader has is lost after it became ready: it hands over as if its become hook had failed, with a cause of its
+// own; where nobody else can lead it is degraded, and has it begun again.
+func TestWhatTheLeaderHasIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 2)
+		low, top := c.hosts[0], c.hosts[1]
+		c.start(top)
+		c.agrees(top)
+		time.Sleep(time.Second) // its become hook has succeeded
+		lost := hooks.Result{Kind: hooks.BecomeLeader, Epoch: 1, Cause: "boot", Exit: -1, Resource: "web", IsLater: true, Err: errors.New("web has failed: deleted")}
+		top.hooks.results <- lost
+		time.Sleep(time.Second)
+		if s := top.agent.Status(); s.Ready || !s.Degraded {
+			t.Errorf("ready %v, degraded %v without what it is to have", s.Ready, s.Degraded)
+		}
+		time.Sleep(10 * time.Second)
+		top.expectHooks(t, "become-leader 1 boot", "become-leader 1 boot")
+		if s := top.agent.Status(); !s.Ready || s.Degraded {
+			t.Errorf("ready %v, degraded %v after it has begun again", s.Ready, s.Degraded)
+		}
+		c.start(low)
+		time.Sleep(5 * time.Second)
+		lost.Epoch = top.agent.Status().Epoch.Counter
+		top.hooks.results <- lost
+		time.Sleep(300 * time.Millisecond)
+		c.agrees(low)
+		top.expectHooks(t, "become-leader 1 boot", "become-leader 1 boot", "lose-leadership 1 resource-failed")
 		c.stopAll()
 	})
 }
@@ -524,7 +556,7 @@ func TestRunHook(t *testing.T) {
 		_, err = run(low, "rain")
 		expectRefusal(t, err, "usage", `no event "rain"`)
 
-		if got, err := run(top, "become-leader"); err != nil || !got.OK || got.Cause != causeRequested || got.Epoch != 1 {
+		if got, err := run(top, "become-leader"); err != nil || !got.OK || got.Cause != hooks.CauseRequested || got.Epoch != 1 {
 			t.Errorf("become on the leader: %+v, %v", got, err)
 		}
 		if err := top.order("step-down", nil); err != nil {

@@ -71,6 +71,51 @@ func TestSealedClusterElectsAndFailsOver(t *testing.T) {
 	})
 }
 
+// Three machines have one state directory and a key. One leads, the others are started together, and
+// the third ends at once, since it meets the first. The second's datagrams to the first are lost
+// meanwhile. They meet as soon as these arrive, whatever was heard of the third: it ends, too.
+func TestCopiesWithAKeyLeadOneAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newSealedCluster(t, 3)
+		first, second, third := c.hosts[0], c.hosts[1], c.hosts[2]
+		for _, h := range c.hosts {
+			h.settings = func(cfg *Config) {
+				cfg.Keys, cfg.Seeds = key.Ring{sealKey(1)}, []string{first.addr.String(), second.addr.String(), third.addr.String()}
+			}
+		}
+		c.start(first)
+		c.agrees(first)
+		for _, h := range c.hosts[1:] {
+			copyState(t, first.dir, h.dir)
+		}
+		c.lan.CutUDP(first.name, second.name)
+		c.lan.CutUDP(second.name, first.name)
+		c.start(second)
+		time.Sleep(time.Millisecond)
+		c.start(third)
+		time.Sleep(10 * time.Millisecond) // both have heard the third by now, whose numbers are higher than theirs
+		c.lan.Heal()
+		for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+			for _, h := range c.hosts[1:] {
+				select {
+				case <-h.done:
+					h.agent = nil
+				default:
+				}
+				if h.agent != nil && h.agent.Status().LeaderIsSelf {
+					t.Errorf("%s leads beside %s", h.name, first.name)
+					end = time.Now()
+				}
+			}
+		}
+		if c.leader() != first {
+			t.Errorf("%s leads no more", first.name)
+		}
+		first.expectHooks(t, "become-leader 1 boot")
+		c.stopAll()
+	})
+}
+
 // Case 69: keys are replaced in three steps, one host after the other, and nobody loses
 // the leadership or a member.
 func TestRotationChangesNoLeaderCase69(t *testing.T) {

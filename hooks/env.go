@@ -2,6 +2,7 @@ package hooks
 
 import (
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -26,8 +27,17 @@ const (
 	maxValue = 255
 )
 
-// safe is s if it may stand in an environment variable, else empty.
-func safe(s string) string {
+// CheckSocket says why a path may not stand in BULLY_SOCKET.
+func CheckSocket(path string) error {
+	if path == "" || Safe(path) != "" {
+		return nil
+	}
+	return fmt.Errorf("control socket %q: hooks get this path in BULLY_SOCKET, where only letters, digits and %s are safe in a shell: choose a path of these, at most %d bytes",
+		path, safeMarks, maxValue)
+}
+
+// Safe is s if it may stand in an environment variable, else empty.
+func Safe(s string) string {
 	if len(s) > maxValue {
 		return ""
 	}
@@ -47,12 +57,12 @@ func isSafe(b byte) bool {
 	return strings.IndexByte(safeMarks, b) >= 0
 }
 
-// circumstances is what the Runner adds to an Event for one run of a hook.
-type circumstances struct {
-	seq     uint64
-	attempt int
-	timeout time.Duration // until TERM
-	socket  string
+// Circumstances is what is added to an Event for one run of a hook.
+type Circumstances struct {
+	Seq     uint64
+	Attempt int
+	Timeout time.Duration // until TERM
+	Socket  string
 }
 
 // inherited are the variables that come from the agent's own environment, with
@@ -64,19 +74,12 @@ var inherited = []struct{ name, fallback string }{
 	{"LANG", "C.UTF-8"},
 }
 
-// environ builds a hook's whole environment. All variables are always present,
+// Environ builds a hook's whole environment. All variables are always present,
 // empty when unknown, so that scripts run under "set -u". getenv reads the
 // agent's own environment.
-func environ(ev Event, c circumstances, getenv func(string) string) []string {
-	env := make([]string, 0, 24)
-	for _, v := range inherited {
-		value := getenv(v.name)
-		if value == "" {
-			value = v.fallback
-		}
-		env = append(env, v.name+"="+value)
-	}
-	put := func(name, value string) { env = append(env, name+"="+safe(value)) }
+func Environ(ev Event, c Circumstances, getenv func(string) string) []string {
+	env := CleanEnviron(getenv)
+	put := func(name, value string) { env = append(env, name+"="+Safe(value)) }
 	put("BULLY_EVENT", string(ev.Kind))
 	put("BULLY_CAUSE", ev.Cause)
 	put("BULLY_CLUSTER", ev.Cluster)
@@ -92,19 +95,32 @@ func environ(ev Event, c circumstances, getenv func(string) string) []string {
 	put("BULLY_PREV_LEADER", ev.PrevLeader.Name)
 	put("BULLY_MODE", ev.Mode)
 	put("BULLY_MEMBERS_ALIVE", strconv.Itoa(alive(ev.Members)))
-	put("BULLY_SEQ", strconv.FormatUint(c.seq, 10))
-	put("BULLY_TIME", stamp(ev.Time))
-	put("BULLY_ATTEMPT", strconv.Itoa(c.attempt))
-	put("BULLY_TIMEOUT_SECONDS", seconds(c.timeout))
-	put("BULLY_SOCKET", c.socket)
+	put("BULLY_SEQ", strconv.FormatUint(c.Seq, 10))
+	put("BULLY_TIME", Stamp(ev.Time))
+	put("BULLY_ATTEMPT", strconv.Itoa(c.Attempt))
+	put("BULLY_TIMEOUT_SECONDS", seconds(c.Timeout))
+	put("BULLY_SOCKET", c.Socket)
 	return env
+}
+
+// CleanEnviron is a hook's environment without what is said of events, and with these.
+func CleanEnviron(getenv func(string) string, also ...string) []string {
+	env := make([]string, 0, 24)
+	for _, v := range inherited {
+		value := getenv(v.name)
+		if value == "" {
+			value = v.fallback
+		}
+		env = append(env, v.name+"="+value)
+	}
+	return append(env, also...)
 }
 
 // Variables names the BULLY_ variables of a hook's environment, two of which are
 // settings of an agent as well: BULLY_SOCKET and BULLY_CLUSTER.
 func Variables() []string {
 	var names []string
-	for _, v := range environ(Event{}, circumstances{}, func(string) string { return "" })[len(inherited):] {
+	for _, v := range Environ(Event{}, Circumstances{}, func(string) string { return "" })[len(inherited):] {
 		name, _, _ := strings.Cut(v, "=")
 		names = append(names, name)
 	}
@@ -121,8 +137,8 @@ func alive(members []Member) int {
 	return n
 }
 
-// stamp is RFC 3339 in UTC with all nine digits, so that stamps sort as text.
-func stamp(t time.Time) string {
+// Stamp is RFC 3339 in UTC with all nine digits, so that stamps sort as text.
+func Stamp(t time.Time) string {
 	return t.UTC().Format("2006-01-02T15:04:05.000000000Z07:00")
 }
 
@@ -174,11 +190,11 @@ type jsonMember struct {
 	Voter    bool   `json:"voter"`
 }
 
-// payload builds the JSON object for a hook's standard input, one line. Members
+// Payload builds the JSON object for a hook's standard input, one line. Members
 // keep the caller's order, and an empty list is [], never null.
-func payload(ev Event, c circumstances) []byte {
+func Payload(ev Event, c Circumstances) []byte {
 	doc := jsonEvent{
-		Schema: schema, Event: ev.Kind, Cause: ev.Cause, Seq: c.seq, Time: stamp(ev.Time),
+		Schema: schema, Event: ev.Kind, Cause: ev.Cause, Seq: c.Seq, Time: Stamp(ev.Time),
 		Cluster: ev.Cluster, Epoch: jsonEpoch(ev.Epoch), Mode: ev.Mode, Quorum: ev.Quorum,
 		Self: ev.describe(ev.Self), Leader: ev.describe(ev.Leader), PrevLeader: ev.describe(ev.PrevLeader),
 		Members: make([]jsonMember, 0, len(ev.Members)),

@@ -53,16 +53,16 @@ BULLY_TIME=2026-03-01T11:00:00.000000005Z
 BULLY_ATTEMPT=1
 BULLY_TIMEOUT_SECONDS=30
 BULLY_SOCKET=/run/bully-agent/agent.sock`
-	c := circumstances{seq: 42, attempt: 1, timeout: 30 * time.Second, socket: "/run/bully-agent/agent.sock"}
-	if got := strings.Join(environ(fullEvent(), c, nothingSet), "\n"); got != want {
+	c := Circumstances{Seq: 42, Attempt: 1, Timeout: 30 * time.Second, Socket: "/run/bully-agent/agent.sock"}
+	if got := strings.Join(Environ(fullEvent(), c, nothingSet), "\n"); got != want {
 		t.Errorf("environment\n%s\nwant\n%s", got, want)
 	}
 }
 
 // All names are there even when nothing is known, so that "set -u" scripts live.
 func TestEnvironmentOfAnEmptyEvent(t *testing.T) {
-	full := environ(fullEvent(), circumstances{}, nothingSet)
-	empty := environ(Event{}, circumstances{}, nothingSet)
+	full := Environ(fullEvent(), Circumstances{}, nothingSet)
+	empty := Environ(Event{}, Circumstances{}, nothingSet)
 	if len(full) != len(empty) {
 		t.Fatalf("%d variables for an empty event, %d for a full one", len(empty), len(full))
 	}
@@ -74,7 +74,7 @@ func TestEnvironmentOfAnEmptyEvent(t *testing.T) {
 }
 
 func TestEnvironmentInheritsThreeVariables(t *testing.T) {
-	env := environ(Event{}, circumstances{}, func(name string) string { return "own-" + name })
+	env := Environ(Event{}, Circumstances{}, func(name string) string { return "own-" + name })
 	got := strings.Join(env[:3], " ")
 	if got != "PATH=own-PATH HOME=own-HOME LANG=own-LANG" || strings.HasPrefix(env[3], "own") {
 		t.Errorf("inherited %s", got)
@@ -102,7 +102,7 @@ func TestPayloadOfAFullEvent(t *testing.T) {
 		`{"id":"b2","name":"beta","addr":"[fe80::1%eth0]:7950","status":"alive","priority":0,"voter":false},` +
 		`{"id":"d4","name":"delta","addr":"10.0.0.4:7950","status":"dead","priority":5,"voter":true}],` +
 		`"mode":"quorum","quorum":2}` + "\n"
-	if got := string(payload(fullEvent(), circumstances{seq: 42})); got != want {
+	if got := string(Payload(fullEvent(), Circumstances{Seq: 42})); got != want {
 		t.Errorf("payload\n%swant\n%s", got, want)
 	}
 }
@@ -110,7 +110,7 @@ func TestPayloadOfAFullEvent(t *testing.T) {
 func TestPayloadOfAnEmptyEventHasEveryField(t *testing.T) {
 	var full, empty map[string]any
 	for doc, ev := range map[*map[string]any]Event{&full: fullEvent(), &empty: {}} {
-		if err := json.Unmarshal(payload(ev, circumstances{}), doc); err != nil {
+		if err := json.Unmarshal(Payload(ev, Circumstances{}), doc); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -139,7 +139,7 @@ func TestUnsafeValuesAreEmpty(t *testing.T) {
 		strings.Repeat("a", 255): strings.Repeat("a", 255),
 		strings.Repeat("a", 256): "",
 	} {
-		if got := safe(value); got != want {
+		if got := Safe(value); got != want {
 			t.Errorf("safe(%q) = %q, want %q", value, got, want)
 		}
 	}
@@ -158,9 +158,9 @@ func FuzzEnvironmentIsEvalSafe(f *testing.F) {
 			Kind: Kind(cause), Cause: cause, Cluster: name, Mode: cause, Role: name, Self: node, Leader: node, PrevLeader: node,
 			Epoch: Epoch{Owner: name}, Members: []Member{{ID: name, Name: name, Addr: addr, Status: cause}},
 		}
-		c := circumstances{socket: socket}
+		c := Circumstances{Socket: socket}
 		names := make(map[string]bool)
-		for _, v := range environ(ev, c, nothingSet) {
+		for _, v := range Environ(ev, c, nothingSet) {
 			if !entry.MatchString(v) {
 				t.Errorf("%q is not eval-safe", v)
 			}
@@ -170,7 +170,7 @@ func FuzzEnvironmentIsEvalSafe(f *testing.F) {
 			}
 			names[key] = true
 		}
-		if text := payload(ev, c); !json.Valid(text) || strings.Count(string(text), "\n") != 1 {
+		if text := Payload(ev, c); !json.Valid(text) || strings.Count(string(text), "\n") != 1 {
 			t.Errorf("payload %q is not one line of JSON", text)
 		}
 	})
@@ -186,11 +186,11 @@ func TestSafeMarksSurviveEval(t *testing.T) {
 
 // What whoever runs a hook does not believe is empty, and numbers are in their ranges.
 func TestASaneEvent(t *testing.T) {
-	ev := Event{Kind: BecomeLeader, Cause: "a b", Cluster: "lab", Quorum: -1, Attempt: 1 << 30, Within: -1, Bar: func() error { return nil },
+	ev := Event{Kind: BecomeLeader, Cause: "a b", Cluster: "lab", Quorum: -1, Attempt: 1 << 30, Within: -1,
 		Self: Node{ID: "1", Name: "-n\n", Addr: "10.0.0.1:7950"}, Members: make([]Member, maxMembers+1)}
 	ev.Members[0] = Member{Name: "alpha", Status: "$(id)", Priority: 1 << 20}
 	got := ev.Sane()
-	if got.Cause != "" || got.Cluster != "lab" || got.Self != (Node{ID: "1", Addr: "10.0.0.1:7950"}) || got.Bar != nil {
+	if got.Cause != "" || got.Cluster != "lab" || got.Self != (Node{ID: "1", Addr: "10.0.0.1:7950"}) {
 		t.Errorf("%+v", got)
 	}
 	if got.Quorum != 0 || got.Attempt != maxTries || got.Within != 0 || len(got.Members) != maxMembers {

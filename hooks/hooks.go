@@ -2,11 +2,11 @@
 // view of the cluster changes: in order, bounded in time, output and queue, and
 // never in the way of the election.
 //
-// There are two queues. Leadership events (become-leader, lose-leadership) run
-// strictly one at a time in the order of Start; the notifications
-// (leader-change, member-change) have a queue of their own, so that a stuck
-// notification delays nothing that matters. What the leadership queue promises
-// (docs/hooks.md):
+// What runs, when and until when is decided by a value, Lanes: there are two. Leadership events
+// (become-leader, lose-leadership) run strictly one at a time in the order of asking; the
+// notifications (leader-change, member-change) have a lane of their own, so that a stuck
+// notification delays nothing that matters. testdata/lanes tells its rules as stories. What the
+// leadership's lane promises (docs/hooks.md):
 //
 //  1. Per node the hooks form (become lose)*, epochs strictly rising; a life may begin with
 //     one lose-leadership of no epoch (CleanUp, at_start).
@@ -20,10 +20,10 @@
 //  6. The lose-leadership of an epoch is the one that was configured when its
 //     become-leader began (kept).
 //
-// A Runner lives in the keeper, a process beside the agent (package keeper), which
-// keeps promise 3 across the death of the agent: it calls TakeOver at once. Where the
-// keeper could not, since it died too, the election's state file and the journal say
-// so, and CleanUp is called at the next start. The lose-leadership hook therefore runs
+// Package hookrun carries out what Lanes decide. It lives in the keeper, a process beside the agent
+// (package keeper), which keeps promise 3 across the death of the agent. Where the keeper could
+// not, since it died too, the election's state file and the journal say so, and CleanUp is called
+// at the next start. The lose-leadership hook therefore runs
 // at least once, not exactly once, and has to be idempotent.
 //
 // A command runs in its own process group with a clean environment, in "/", with
@@ -31,12 +31,12 @@
 // ends is ended with it. A child that calls setsid leaves the group and escapes:
 // work that is meant to outlast the hook belongs in a service that the hook
 // starts (systemctl start, systemd-run), where something supervises it. For the
-// reach of a group's kill see group.go.
+// reach of a group's kill see package run.
 //
 // If this process is killed, the kernel kills the first process of each command with
 // it (Pdeathsig), and whoever runs hooks next ends the rest of its group by the journal.
 // Pdeathsig fires when the thread ends that has started the command, not the process
-// (go.dev/issue/27505): each queue has a thread of its own, which outlives its commands.
+// (go.dev/issue/27505): each lane has a thread of its own, which outlives its commands.
 package hooks
 
 import (
@@ -46,9 +46,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
-	"github.com/bully-agent/bully-agent/internal/run"
+	"github.com/bully-agent/bully-agent/internal/ending"
 )
 
 // Kind names an event that a hook can be bound to. It is what hooks read in
@@ -63,8 +61,8 @@ const (
 	MemberChange   Kind = "member-change"
 )
 
-// ofLeadership reports whether events of this kind must run in order.
-func (k Kind) ofLeadership() bool { return k == BecomeLeader || k == LoseLeadership }
+// OfLeadership reports whether events of this kind must run in order.
+func (k Kind) OfLeadership() bool { return k == BecomeLeader || k == LoseLeadership }
 
 // Command is what the user configured for one event: a string for /bin/sh -c, or
 // an argument vector whose first element is an absolute path. At most one of the
@@ -88,8 +86,8 @@ func (c Command) String() string {
 	return "none"
 }
 
-// argv is what is handed to execve.
-func (c Command) argv() []string {
+// Words is the command as execve takes it, through /bin/sh if it is a string.
+func (c Command) Words() []string {
 	if c.Shell != "" {
 		return []string{shellPath, "-c", c.Shell}
 	}
@@ -107,7 +105,13 @@ const (
 	// which owes none (at_start).
 	CauseStarted = "started"
 
-	// causeAgentDied is that of one which nobody has asked for: TakeOver.
+	// CauseRequested is the cause of a hook that the operator has run again.
+	CauseRequested = "requested"
+
+	// CauseTest is that of an event that was made up to try a hook.
+	CauseTest = "test"
+
+	// causeAgentDied is that of one which nobody has asked for.
 	causeAgentDied = "agent-died"
 
 	defaultTimeout = 30 * time.Second // docs/hooks.md
@@ -119,6 +123,10 @@ type Config struct {
 	// Commands holds the hook of each event; an absent one is no hook.
 	Commands map[Kind]Command
 
+	// Resources are what this host has while it leads, in the order in which they begin. Each name
+	// is there once.
+	Resources []Resource
+
 	// Timeout is how long one hook may run before its group is sent TERM. Higher
 	// forgives slow services; the price is paid in a planned hand-over, which
 	// waits for the lose-leadership hook this long. Default 30 s.
@@ -127,22 +135,10 @@ type Config struct {
 	// Grace is the time between TERM and KILL, also for background children that
 	// a hook leaves behind. It adds to Timeout in the worst case. Default 5 s.
 	Grace time.Duration
-
-	// Dir is the state directory, where the journal of running groups and the
-	// output of the last runs are kept. Empty: neither is kept, and CleanUp cannot
-	// find what an earlier life left running. Read by New only.
-	Dir string
-
-	// Socket is the path of the agent's control socket, for BULLY_SOCKET.
-	Socket string
-
-	// Logger receives the start and end of each hook and its output, line by
-	// line. Nil discards.
-	Logger hclog.Logger
 }
 
-// withDefaults is c with the documented defaults filled in and a map of its own.
-func (c Config) withDefaults() Config {
+// WithDefaults is c with the documented defaults filled in and a map of its own.
+func (c Config) WithDefaults() Config {
 	c.Commands = maps.Clone(c.Commands)
 	if c.Timeout == 0 {
 		c.Timeout = defaultTimeout
@@ -150,21 +146,18 @@ func (c Config) withDefaults() Config {
 	if c.Grace == 0 {
 		c.Grace = defaultGrace
 	}
-	if c.Logger == nil {
-		c.Logger = hclog.NewNullLogger()
-	}
 	return c
 }
 
 // Longest is how long all attempts of a lose-leadership hook may take together.
 func (c Config) Longest() time.Duration {
-	c = c.withDefaults()
-	return c.Timeout + c.Grace + run.Unkillable
+	c = c.WithDefaults()
+	return c.Timeout + c.Grace + ending.Unkillable
 }
 
-// validate reports what no run could make sense of. Whether the commands exist
-// and may be trusted is Check's question, since that can change at any time.
-func (c Config) validate() error {
+// Validate reports what no run could make sense of. Whether the commands exist and may be trusted
+// is package trust's question, since that can change at any time.
+func (c Config) Validate() error {
 	for kind, cmd := range c.Commands {
 		if cmd.Shell != "" && len(cmd.Argv) > 0 {
 			return fmt.Errorf("%s hook: both a shell string and an argument array are given: keep one of them", kind)
@@ -173,10 +166,6 @@ func (c Config) validate() error {
 	if c.Timeout < 0 || c.Grace < 0 {
 		return fmt.Errorf("hooks: timeout %v and grace %v must not be negative: leave them out for %v and %v",
 			c.Timeout, c.Grace, defaultTimeout, defaultGrace)
-	}
-	if c.Socket != "" && safe(c.Socket) == "" {
-		return fmt.Errorf("control socket %q: hooks get this path in BULLY_SOCKET, where only letters, digits and %s are safe in a shell: choose a path of these, at most %d bytes",
-			c.Socket, safeMarks, maxValue)
 	}
 	return nil
 }
@@ -200,8 +189,8 @@ type Epoch struct {
 	Owner   string
 }
 
-// Event is what happened, as a hook is told of it. The Runner keeps it until its
-// hook ended: the caller must not change Members afterwards.
+// Event is what happened, as a hook is told of it. Lanes keep it until its
+// hook has ended: the caller must not change Members afterwards.
 type Event struct {
 	Kind                Kind
 	Cause               string
@@ -238,10 +227,6 @@ type Event struct {
 	// after others lead. A become-leader does not wait for it.
 	IsRedo bool
 
-	// Bar, if set, is asked before a become-leader is recorded, and again at the last moment
-	// before each of its processes starts, without a lock held: an error is why it must not.
-	Bar func() error `json:"-"`
-
 	// Ended, if set, is called once, on some goroutine, when the event has been
 	// dealt with and the output is in the ledger.
 	Ended func(Result) `json:"-"`
@@ -261,10 +246,15 @@ type Result struct {
 	Attempts int    // that were made for this event
 
 	// TakenOver says that the agent was dead or silent when the hook ran, or in the
-	// middle of that: TakeOver saw to its end. Unasked says that no event asked for this
+	// middle of that: its end was seen to without it. Unasked says that no event asked for this
 	// result: it tells that the leadership has been taken from the agent, not how the
 	// hook ended.
 	TakenOver, Unasked bool
+
+	// Resource names what the leadership should have had, if that is why it is not OK. IsLater says
+	// that it has failed since: another result of the same hook was told before.
+	Resource string
+	IsLater  bool
 
 	// IsRepeat says that a result of the same run has been told before: the event asked
 	// for a hook that was queued, running or taken over.
@@ -278,8 +268,6 @@ type Result struct {
 	Err     error // why OK is false; nil otherwise
 	Took    time.Duration
 	Started time.Time // zero when !Ran
-
-	filed <-chan struct{} // closed when the output is on its way to the ledger; nil: there is none
 }
 
 // String is the result's line in logs and status.
@@ -295,21 +283,13 @@ func (r Result) String() string {
 	return fmt.Sprintf("%s of epoch %d: %v", r.Kind, r.Epoch, r.Err)
 }
 
-// Dropped counts hooks that were not run because something newer had overtaken
-// them.
-type Dropped struct {
-	Pairs         uint64 // become-leader and lose-leadership of an epoch that had ended before its turn came
-	LeaderChanges uint64 // superseded while another notification ran
-	MemberChanges uint64
-}
-
 var (
 	// errOver is the end of a become-leader hook whose epoch was lost.
 	errOver = errors.New("stopped, since its epoch has ended")
 
-	// errStopping is returned in Results for events that were still queued when
+	// ErrStopping is returned in Results for events that were still queued when
 	// Run's context ended, and for the hook that was ended with it.
-	errStopping = errors.New("stopped, since the agent is stopping")
+	ErrStopping = errors.New("stopped, since the agent is stopping")
 
 	// errSuperseded is the end of a notification before a newer one of its kind.
 	errSuperseded = errors.New("not started, since a newer event of its kind has come")
@@ -327,12 +307,27 @@ var (
 	ErrNotRecorded = errors.New("become-leader hook not started, since it could not be recorded")
 )
 
-// oneLine keeps a command fit for a log value.
-func oneLine(s string) string {
+// OneLine keeps a command fit for a log value.
+func OneLine(s string) string {
 	const most = 200 // arbitrary: a glance at a command, not a script
 	s = strings.Join(strings.Fields(s), " ")
 	if len(s) > most {
 		return s[:most] + "…"
 	}
 	return s
+}
+
+// Run is one run of a hook as the ledger has it: the first line of its file.
+type Run struct {
+	Hook    Kind      `json:"hook"`
+	Cause   string    `json:"cause"`
+	Epoch   uint64    `json:"epoch"` // counter
+	Seq     uint64    `json:"seq"`   // BULLY_SEQ
+	Attempt int       `json:"attempt"`
+	Started time.Time `json:"started"`
+	TookMS  float64   `json:"took_ms"`
+	Exit    int       `json:"exit"` // as in Result
+	OK      bool      `json:"ok"`
+	Err     string    `json:"err,omitempty"`
+	Printed int64     `json:"printed"` // bytes; more than are kept if the beginning was cut
 }

@@ -23,8 +23,8 @@ func TestStrings(t *testing.T) {
 
 // The defaults of docs/hooks.md, with a zero Config.
 func TestDefaults(t *testing.T) {
-	cfg := Config{}.withDefaults()
-	if cfg.Timeout != 30*time.Second || cfg.Grace != 5*time.Second || cfg.Logger == nil {
+	cfg := Config{}.WithDefaults()
+	if cfg.Timeout != 30*time.Second || cfg.Grace != 5*time.Second {
 		t.Errorf("defaults %+v", cfg)
 	}
 }

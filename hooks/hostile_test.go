@@ -15,13 +15,13 @@ func TestCase46_HostileNamesReachNoEnvironment(t *testing.T) {
 		n := Node{Name: name, ID: name, Addr: name}
 		ev := Event{Kind: Kind(name), Cause: name, Cluster: name, Role: name, Mode: name, Epoch: Epoch{Owner: name}, Self: n, Leader: n,
 			PrevLeader: n, Members: []Member{{Name: name, ID: name, Addr: name, Status: name}}}
-		for _, v := range environ(ev, circumstances{socket: name}, func(string) string { return "" })[len(inherited):] {
+		for _, v := range Environ(ev, Circumstances{Socket: name}, func(string) string { return "" })[len(inherited):] {
 			_, value, _ := strings.Cut(v, "=")
 			if value != "" && (strings.Trim(value, safeMarks+labels) != "" || len(value) > maxValue) {
 				t.Errorf("%q: %q", name, v)
 			}
 		}
-		text := strings.TrimSuffix(string(payload(ev, circumstances{})), "\n")
+		text := strings.TrimSuffix(string(Payload(ev, Circumstances{})), "\n")
 		if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' }) || !json.Valid([]byte(text)) {
 			t.Errorf("%q: %q", name, text)
 		}

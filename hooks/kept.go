@@ -2,13 +2,11 @@ package hooks
 
 import (
 	"maps"
-	"os"
 	"reflect"
-	"syscall"
 	"time"
 )
 
-// kept is what the hooks of one leadership run by. A reload, and the next life of the
+// Kept is what the hooks of one leadership run by. A reload, and the next life of the
 // agent, leave that alone until the lose-leadership hook has succeeded: what a
 // become-leader hook has taken is released by the hook that was its pair then. Another
 // address in both hooks would else leave the first one on this host for ever.
@@ -16,7 +14,7 @@ import (
 // There are two exceptions, without which nobody could mend anything. A hook that the
 // leadership has none of is taken from the reload at once: nothing is due by it. And
 // when a hook has failed of itself, the next reload holds for this leadership as well.
-type kept struct {
+type Kept struct {
 	Epoch   Epoch         `json:"epoch"`
 	Become  Command       `json:"become"`
 	Lose    Command       `json:"lose"`
@@ -26,13 +24,13 @@ type kept struct {
 	failed bool // the last run of one of its hooks has, of itself
 }
 
-func keep(cfg Config, epoch Epoch) *kept {
-	return &kept{Epoch: epoch, Become: cfg.Commands[BecomeLeader], Lose: cfg.Commands[LoseLeadership],
+func keep(cfg Config, epoch Epoch) *Kept {
+	return &Kept{Epoch: epoch, Become: cfg.Commands[BecomeLeader], Lose: cfg.Commands[LoseLeadership],
 		Timeout: cfg.Timeout, Grace: cfg.Grace}
 }
 
 // in is cfg with what the leadership keeps.
-func (k *kept) in(cfg Config) Config {
+func (k *Kept) in(cfg Config) Config {
 	cfg.Commands = maps.Clone(cfg.Commands)
 	if cfg.Commands == nil {
 		cfg.Commands = make(map[Kind]Command)
@@ -43,7 +41,7 @@ func (k *kept) in(cfg Config) Config {
 }
 
 // reload is what the leadership keeps when cfg is loaded while it goes on.
-func (k *kept) reload(cfg Config) *kept {
+func (k *Kept) reload(cfg Config) *Kept {
 	next := keep(cfg, k.Epoch)
 	if k.failed {
 		return next
@@ -59,40 +57,41 @@ func (k *kept) reload(cfg Config) *kept {
 }
 
 // isAs reports whether both run the same.
-func (k *kept) isAs(other *kept) bool {
+func (k *Kept) isAs(other *Kept) bool {
 	mine, theirs := *k, *other
 	mine.failed, theirs.failed = false, false
 	return reflect.DeepEqual(mine, theirs)
 }
 
-// configFor is what a hook of the leadership runs by; the caller holds mu.
-func (r *Runner) configFor(epoch uint64) Config {
-	if r.kept != nil && r.kept.Epoch.Counter == epoch {
-		return r.kept.in(r.cfg)
+// planFor is what a hook of the leadership runs by, and all that it may have.
+func (l *Lanes) planFor(epoch uint64) Config {
+	plan := l.hooks
+	if l.kept != nil && l.kept.Epoch.Counter == epoch {
+		plan = l.kept.in(plan)
 	}
-	return r.cfg
+	plan.Resources = l.book.mayHave(epoch, plan.Resources)
+	return plan
 }
 
-// keepFrom has a leadership keep the configuration that its become-leader hook begins
-// with; the caller holds mu.
-func (r *Runner) keepFrom(epoch Epoch) {
-	if r.kept == nil || r.kept.Epoch != epoch {
-		r.kept = keep(r.cfg, epoch)
+// keepFrom has a leadership keep the configuration that its become-leader hook begins with.
+func (l *Lanes) keepFrom(epoch Epoch) {
+	if l.kept == nil || l.kept.Epoch != epoch {
+		l.kept = keep(l.hooks, epoch)
 	}
 }
 
-// learn draws the conclusions from the end of a leadership hook; the caller holds mu.
-func (r *Runner) learn(res Result) {
-	k := r.kept
+// learn draws the conclusions from the end of a leadership hook.
+func (l *Lanes) learn(res Result) {
+	k := l.kept
 	switch {
 	case k == nil || k.Epoch.Counter != res.Epoch:
 	case res.OK && res.Kind == LoseLeadership:
-		r.kept = nil
+		l.kept = nil
 	case res.OK:
 		k.failed = false
 	case res.isOwnFailure():
 		k.failed = true
-		r.journal.keep(nil) // to start the agent anew is a reload, too
+		l.book.keep(nil) // to start the agent anew is a reload, too
 	}
 }
 
@@ -100,26 +99,24 @@ func (r *Runner) learn(res Result) {
 // One that was ended early may be well.
 func (res Result) isOwnFailure() bool { return !res.OK && !res.TakenOver && !res.IsCut }
 
-// Keeps is the epoch of a leadership whose hooks are not those that are configured
-// now, since the configuration was loaded while it went on; false if there is none.
-func (r *Runner) Keeps() (epoch uint64, ok bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.kept == nil || r.kept.isAs(keep(r.cfg, r.kept.Epoch)) {
-		return 0, false
+// onReloaded takes the configuration of now.
+func (l *Lanes) onReloaded(cfg Config) {
+	l.hooks = cfg
+	l.exchangeLater()
+	if l.kept == nil {
+		return
 	}
-	return r.kept.Epoch.Counter, true
+	if next := l.kept.reload(cfg); !next.isAs(l.kept) {
+		l.kept = next
+		l.book.keep(next)
+	}
 }
 
-// isOurs reports whether nobody else could have written a file: what it says is run.
-func isOurs(path string) bool {
-	info, err := os.Lstat(path)
-	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o022 != 0 {
-		return false
+// Keeps is the epoch of a leadership whose hooks are not those that are configured
+// now, since the configuration was loaded while it went on; false if there is none.
+func (l *Lanes) Keeps() (epoch uint64, ok bool) {
+	if l.kept == nil || l.kept.isAs(keep(l.hooks, l.kept.Epoch)) {
+		return 0, false
 	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !ok || int(stat.Uid) != os.Geteuid() {
-		return false
-	}
-	return stat.Uid != 0 || CheckTrust(path) == nil
+	return l.kept.Epoch.Counter, true
 }

@@ -14,24 +14,24 @@ const (
 // environment variable is empty, in the JSON object too, and numbers are in their ranges. A
 // kind that is none of ours stays, and runs nothing.
 func (ev Event) Sane() Event {
-	ev.Cause, ev.Cluster, ev.Mode, ev.Role = safe(ev.Cause), safe(ev.Cluster), safe(ev.Mode), safe(ev.Role)
-	ev.Epoch.Owner = safe(ev.Epoch.Owner)
+	ev.Cause, ev.Cluster, ev.Mode, ev.Role = Safe(ev.Cause), Safe(ev.Cluster), Safe(ev.Mode), Safe(ev.Role)
+	ev.Epoch.Owner = Safe(ev.Epoch.Owner)
 	ev.Self, ev.Leader, ev.PrevLeader = ev.Self.sane(), ev.Leader.sane(), ev.PrevLeader.sane()
 	ev.Attempt, ev.Quorum, ev.Within = between(ev.Attempt, maxTries), between(ev.Quorum, maxQuorum), max(ev.Within, 0)
 	members := make([]Member, 0, min(len(ev.Members), maxMembers))
 	for _, m := range ev.Members[:min(len(ev.Members), maxMembers)] {
-		m.ID, m.Name, m.Addr, m.Status = safe(m.ID), safe(m.Name), safe(m.Addr), safe(m.Status)
+		m.ID, m.Name, m.Addr, m.Status = Safe(m.ID), Safe(m.Name), Safe(m.Addr), Safe(m.Status)
 		m.Priority = between(m.Priority, 1<<16-1)
 		members = append(members, m)
 	}
-	ev.Members, ev.Bar, ev.Ended = members, nil, nil
+	ev.Members, ev.Ended = members, nil
 	return ev
 }
 
-func (n Node) sane() Node { return Node{ID: safe(n.ID), Name: safe(n.Name), Addr: safe(n.Addr)} }
+func (n Node) sane() Node { return Node{ID: Safe(n.ID), Name: Safe(n.Name), Addr: Safe(n.Addr)} }
 
 func between(n, most int) int { return min(max(n, 0), most) }
 
 // IsWord reports whether a text may stand in an environment variable of a command, and in a
 // line of a record: it is not empty, and holds letters, digits and some marks.
-func IsWord(s string) bool { return s != "" && safe(s) == s }
+func IsWord(s string) bool { return s != "" && Safe(s) == s }

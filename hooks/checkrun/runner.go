@@ -1,3 +1,6 @@
+// Package checkrun runs the checks of a host in the keeper: each in a goroutine of its own,
+// never twice at a time, and at once when it is new. Of what they say only changes are told,
+// so that a check which hangs, forks, floods or flaps delays nobody.
 package checkrun
 
 import (
@@ -8,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/internal/run"
 )
 
 // Check is a question about this host that a command answers: all is well if it exits with 0.
@@ -37,27 +41,28 @@ const eager = 100 * time.Millisecond
 type Runner struct {
 	socket string
 	tell   func(Report) // called by any goroutine; it must not wait
-
-	mu     sync.Mutex
-	tasks  map[string]*task
-	isOver bool
+	ctx    context.Context
+	stop   context.CancelFunc
 	work   sync.WaitGroup
+
+	mu    sync.Mutex // guards what tasks know, too
+	tasks map[string]*task
 }
 
 // task is a check that is being run.
 type task struct {
-	check Check
+	Check
+	judge
+	why   string
 	end   context.CancelFunc
 	ended chan struct{} // closed when nothing of it runs any more
-
-	mu    sync.Mutex
-	judge judge
-	why   string
 }
 
 // New makes a Runner. socket is the agent's, for BULLY_SOCKET.
 func New(socket string, tell func(Report)) *Runner {
-	return &Runner{socket: socket, tell: tell, tasks: map[string]*task{}}
+	r := &Runner{socket: socket, tell: tell, tasks: map[string]*task{}}
+	r.ctx, r.stop = context.WithCancel(context.Background())
+	return r
 }
 
 // Set makes these the checks that run from now on. At first they are Pending. Later, when the
@@ -66,14 +71,11 @@ func New(socket string, tell func(Report)) *Runner {
 func (r *Runner) Set(checks []Check, isFirst bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.isOver {
-		return
-	}
 	before := r.tasks
 	r.tasks = map[string]*task{}
 	for _, c := range checks {
 		was := before[c.Name]
-		if was != nil && reflect.DeepEqual(was.check, c) {
+		if was != nil && reflect.DeepEqual(was.Check, c) {
 			r.tasks[c.Name] = was
 			delete(before, c.Name)
 			continue
@@ -82,7 +84,7 @@ func (r *Runner) Set(checks []Check, isFirst bool) {
 		if isFirst {
 			state = Pending
 		} else if was != nil {
-			state = was.state()
+			state = was.state
 		}
 		r.begin(c, state, was)
 	}
@@ -93,8 +95,11 @@ func (r *Runner) Set(checks []Check, isFirst bool) {
 
 // begin runs a check once nothing is left of what it replaces; the caller holds mu.
 func (r *Runner) begin(c Check, state State, before *task) {
-	ctx, end := context.WithCancel(context.Background())
-	t := &task{check: c, end: end, ended: make(chan struct{}), judge: judge{rise: c.Rise, fall: c.Fall, state: state}}
+	if r.ctx.Err() != nil {
+		return
+	}
+	ctx, end := context.WithCancel(r.ctx)
+	t := &task{Check: c, judge: judge{rise: c.Rise, fall: c.Fall, state: state}, end: end, ended: make(chan struct{})}
 	r.tasks[c.Name] = t
 	r.work.Go(func() {
 		defer close(t.ended)
@@ -108,36 +113,28 @@ func (r *Runner) begin(c Check, state State, before *task) {
 // Close ends what runs, and waits for that.
 func (r *Runner) Close() {
 	r.mu.Lock()
-	r.isOver = true
-	for _, t := range r.tasks {
-		t.end()
-	}
+	r.stop()
 	r.mu.Unlock()
 	r.work.Wait()
 }
 
-func (t *task) state() State {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.judge.state
-}
-
 // serve runs one check again and again.
 func (r *Runner) serve(ctx context.Context, t *task) {
-	runtime.LockOSThread() // see hooks.CheckUp
+	runtime.LockOSThread() // see run.CheckUp
 	defer runtime.UnlockOSThread()
 	for ctx.Err() == nil {
 		begun := time.Now()
-		run := hooks.CheckUp(ctx, t.check.Name, t.check.Command, t.check.Timeout, r.socket)
+		run := run.CheckUp(ctx, t.Name, t.Command, t.Timeout, r.socket)
 		if ctx.Err() != nil {
 			return
 		}
-		if report, isNews := t.take(run); isNews {
+		report, isNews := r.judge(t, run)
+		if isNews {
 			r.tell(report)
 		}
 		run.Await(ctx)
-		pause := t.check.Interval - time.Since(begun)
-		if t.state() == Pending {
+		pause := t.Interval - time.Since(begun)
+		if report.State == Pending {
 			pause = min(pause, eager)
 		}
 		select {
@@ -147,13 +144,13 @@ func (r *Runner) serve(ctx context.Context, t *task) {
 	}
 }
 
-// take judges a run. What people are told of a check that does not pass is news as well.
-func (t *task) take(run hooks.Checkup) (Report, bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	changed := t.judge.take(run.Err == nil)
+// judge judges a run. What people are told of a check that does not pass is news as well.
+func (r *Runner) judge(t *task, run run.Checkup) (report Report, isNews bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	changed := t.take(run.Err == nil)
 	why := run.Why()
-	isNews := changed || t.judge.state != Passes && why != t.why
+	isNews = changed || t.state != Passes && why != t.why
 	t.why = why
-	return Report{Name: t.check.Name, State: t.judge.state, Why: why}, isNews
+	return Report{Name: t.Name, State: t.state, Why: why}, isNews
 }

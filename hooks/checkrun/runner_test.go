@@ -144,6 +144,19 @@ func TestOneRunAtATime(t *testing.T) {
 	}
 }
 
+// A check that a reload takes away ends, and runs no more.
+func TestAFormerCheckEnds(t *testing.T) {
+	r, _ := told(t)
+	r.Set([]Check{shell("sleep 1000")}, true)
+	former := r.tasks["c"]
+	r.Set(nil, false)
+	select {
+	case <-former.ended:
+	case <-time.After(30 * time.Second):
+		t.Error("it goes on")
+	}
+}
+
 // What is replaced has ended before the next one runs, also what takes no notice of TERM.
 func TestAReplacedRunEndsFirst(t *testing.T) {
 	r, reports := told(t)
@@ -196,7 +209,7 @@ func TestAReloadMovesNobody(t *testing.T) {
 		if name == "failing" {
 			want = Fails
 		}
-		if got := task.state(); got != want {
+		if got := task.state; got != want {
 			t.Errorf("%s %v after a reload", name, got)
 		}
 	}

@@ -1,37 +1,25 @@
 package jobrun
 
 import (
-	"bufio"
-	"bytes"
-	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/bully-agent/bully-agent/internal/run"
 )
 
-// History keeps the last runs of each job, one file each: a line of JSON that
-// says what ran and how it ended, then the end of what it printed. It is for
-// people, so nothing is synced; what ran is known from the ledger.
+// History keeps the last runs of each job, in an archive each. It is for people; what ran is
+// known from the ledger of the agent.
 //
 //	job-output/<job>/<seq>.log
 type History struct {
 	dir string
-	seq atomic.Uint64 // of the last run, which survives a restart with the files
+	seq atomic.Uint64 // of the last run of any job, which survives a restart with the files
 }
-
-// keepRuns is how many runs of each job are kept: with 64 KiB of output each at
-// most 3.2 MiB.
-const keepRuns = 50
 
 // Row is what is kept of one attempt of a run.
 type Row struct {
@@ -47,7 +35,7 @@ type Row struct {
 	Err     string        `json:"err,omitempty"`
 	Printed int64         `json:"printed"` // bytes; more than are kept if the beginning was cut
 
-	path string
+	kept run.Kept
 }
 
 // HistoryIn is that of an agent with this state directory, for reading; a Runner writes it.
@@ -60,73 +48,54 @@ func (h *History) open() error {
 	if err := makeDir(h.dir); err != nil {
 		return err
 	}
-	files, err := h.files("")
-	if n := len(files); n > 0 {
-		h.seq.Store(files[n-1].seq)
+	all, err := h.all("")
+	if n := len(all); n > 0 {
+		h.seq.Store(all[n-1].Seq)
 	}
 	return err
 }
 
 func (h *History) next() uint64 { return h.seq.Add(1) }
 
-// keep files one attempt, and removes the oldest of its job beyond keepRuns.
+func (h *History) archive(job string) run.Archive { return run.Archive(filepath.Join(h.dir, job)) }
+
+// keep files one attempt.
 func (h *History) keep(seq uint64, row Row, out *run.Output) error {
-	kept, printed := out.Tail()
-	row.Printed = printed
-	head, err := json.Marshal(row)
-	if err != nil {
-		panic("BUG: encode row: " + err.Error()) // strings, numbers and times always encode
-	}
-	dir := filepath.Join(h.dir, row.Job)
-	if err := os.MkdirAll(dir, 0o750); err != nil { // the directory above says who may read
+	printed, total := out.Tail()
+	row.Printed = total
+	a := h.archive(row.Job)
+	if err := os.MkdirAll(string(a), 0o750); err != nil { // the directory above says who may read
 		return err
 	}
-	name := filepath.Join(dir, fmt.Sprintf("%012d.log", seq))
-	if err := os.WriteFile(name, bytes.Join([][]byte{head, kept}, []byte{'\n'}), 0o640); err != nil {
-		return err
-	}
-	files, err := h.files(row.Job)
-	for _, f := range files[:max(0, len(files)-keepRuns)] {
-		err = errors.Join(err, os.Remove(f.path))
-	}
-	return err
+	return a.Keep(seq, "", row, printed)
 }
 
-// file is one of ours.
-type file struct {
-	path string
-	seq  uint64
-}
-
-// files lists a job's files, the oldest first; those of all jobs, if job is
-// empty. A job that never ran has none.
-func (h *History) files(job string) ([]file, error) {
-	jobs := []string{job}
-	if job == "" {
-		var err error
-		if jobs, err = h.jobs(); err != nil {
-			return nil, err
-		}
+// all lists the runs of a job, the oldest first; those of all jobs, if job is empty.
+func (h *History) all(job string) ([]run.Kept, error) {
+	if job != "" {
+		return h.archive(job).All()
 	}
-	var all []file
+	jobs, err := h.jobs()
+	var all []run.Kept
 	for _, job := range jobs {
-		names, err := readNames(filepath.Join(h.dir, job))
-		if err != nil {
-			return nil, err
-		}
-		for _, name := range names {
-			number, isLog := strings.CutSuffix(name, ".log")
-			if seq, err := strconv.ParseUint(number, 10, 64); err == nil && isLog {
-				all = append(all, file{filepath.Join(h.dir, job, name), seq})
-			}
-		}
+		of, bad := h.archive(job).All()
+		all, err = append(all, of...), errors.Join(err, bad)
 	}
-	slices.SortFunc(all, func(a, b file) int { return cmp.Compare(a.seq, b.seq) })
-	return all, nil
+	run.SortKept(all)
+	return all, err
 }
 
 // jobs names those of which runs are kept.
-func (h *History) jobs() ([]string, error) { return readNames(h.dir) }
+func (h *History) jobs() (names []string, err error) {
+	entries, err := os.ReadDir(h.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names, err
+}
 
 // Sweep removes what is kept of the runs of all jobs but those that are known. It is for
 // the time before the first Begin.
@@ -143,55 +112,29 @@ func (h *History) Sweep(isKnown func(job string) bool) error {
 	return nil
 }
 
-// readNames lists a directory; one that is not there is empty.
-func readNames(dir string) ([]string, error) {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	names := make([]string, len(entries))
-	for i, e := range entries {
-		names[i] = e.Name()
-	}
-	return names, err
-}
-
 // Rows lists what is kept of the last runs of a job, which must be a name, the newest
 // last; of all jobs, if it is empty. A file that is removed meanwhile, or is not ours, is
 // left out.
 func (h *History) Rows(job string) ([]Row, error) {
-	files, err := h.files(job)
+	all, err := h.all(job)
 	if err != nil {
 		return nil, err
 	}
-	rows := make([]Row, 0, len(files))
-	for _, f := range files {
-		var row Row
-		if head, err := readHead(f.path); err != nil || json.Unmarshal(head, &row) != nil {
-			continue
+	rows := make([]Row, 0, len(all))
+	for _, k := range all {
+		row := Row{kept: k}
+		if k.Row(&row) == nil {
+			rows = append(rows, row)
 		}
-		row.path = f.path
-		rows = append(rows, row)
 	}
 	return rows, nil
 }
 
 // Output gives the last 64 KiB that a kept run printed; nothing if the file is gone.
 func (h *History) Output(row Row) ([]byte, error) {
-	content, err := os.ReadFile(row.path)
+	text, err := row.kept.Printed()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	_, text, _ := bytes.Cut(content, []byte{'\n'})
 	return text, err
-}
-
-// readHead reads the first line alone.
-func readHead(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return bufio.NewReaderSize(f, 1<<10).ReadBytes('\n')
 }

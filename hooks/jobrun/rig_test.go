@@ -10,23 +10,23 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"golang.org/x/sys/unix"
 
 	"github.com/bully-agent/bully-agent/hooks"
-	"github.com/bully-agent/bully-agent/internal/guard"
+	"github.com/bully-agent/bully-agent/internal/holder"
 	"github.com/bully-agent/bully-agent/internal/run"
+	"github.com/bully-agent/bully-agent/internal/sidecar"
 )
 
 // patience bounds every wait: far above what is needed, so that a loaded machine
 // fails no test.
 const patience = 30 * time.Second
 
-// This program is also the guards that it starts, and the agent that is killed.
+// This program is also the holders that it starts, and the agent that is killed.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
-		case guard.Word:
-			os.Exit(guard.Main())
+		case holder.Word:
+			os.Exit(holder.Main())
 		case "agent":
 			actAgent(os.Args[2], os.Args[3], os.Args[4])
 		}
@@ -41,7 +41,7 @@ func actAgent(dir, limit, line string) {
 	if err != nil {
 		panic(err)
 	}
-	r, err := New(Config{Dir: dir, Clock: clock, Grace: 100 * time.Millisecond})
+	r, err := New(Config{Dir: dir, Grace: 100 * time.Millisecond})
 	if err != nil {
 		panic(err)
 	}
@@ -52,11 +52,7 @@ func actAgent(dir, limit, line string) {
 var slot = time.Date(2026, 11, 20, 2, 30, 0, 0, time.UTC)
 
 func clock() time.Time {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
-		panic(err)
-	}
-	return time.Unix(0, ts.Nano())
+	return sidecar.Now().Time()
 }
 
 // rig is a Runner and a directory in which commands leave traces.
@@ -70,7 +66,7 @@ func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{t: t, dir: t.TempDir()}
 	var err error
-	r.Runner, err = New(Config{Dir: r.dir, Socket: "/run/a.sock", Clock: clock, Grace: 200 * time.Millisecond})
+	r.Runner, err = New(Config{Dir: r.dir, Socket: "/run/a.sock", Grace: 200 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,8 +11,9 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bully-agent/bully-agent/hooks"
-	"github.com/bully-agent/bully-agent/internal/guard"
+	"github.com/bully-agent/bully-agent/internal/holder"
 	"github.com/bully-agent/bully-agent/internal/run"
+	"github.com/bully-agent/bully-agent/internal/sidecar"
 )
 
 // Config says where a Runner works, and within which bounds.
@@ -20,19 +21,13 @@ type Config struct {
 	Dir    string // the state directory
 	Socket string // the agent's, for BULLY_SOCKET
 
-	// Clock is what leases are told by: it goes on while the machine is
-	// suspended.
-	Clock func() time.Time
 	// Budget is how long before the lease's end a silent agent is taken for dead;
-	// see guard.Config.
+	// see holder.Config.
 	Budget time.Duration
-	// Grace is the time between TERM and KILL; zero: guard's default.
+	// Grace is the time between TERM and KILL, likewise.
 	Grace time.Duration
 
 	Logger hclog.Logger // nil discards
-
-	// Program starts a guard; nil: this program with guard.Word.
-	Program []string
 }
 
 // Order is one attempt of a run.
@@ -55,9 +50,9 @@ type Result struct {
 	ID   string
 	Job  string
 	Exit uint8  // as a shell tells it: 128 + n for signal n, 126 and 127 for what did not start
-	Err  string // why it did not start, was not all ended, or its guard has ended it; empty otherwise
+	Err  string // why it did not start, was not all ended, or its holder has ended it; empty otherwise
 
-	// Cause is why it was ended: what End or Lost said, guard.AgentDied, or TimedOut;
+	// Cause is why it was ended: what End or Lost said, AgentDied, or TimedOut;
 	// empty if it ended by itself.
 	Cause string
 	// TooLate says that nothing was started, since the lease had ended by then.
@@ -75,27 +70,12 @@ type Runner struct {
 
 	mu    sync.Mutex
 	grace time.Duration
-	lease time.Time // end of the right to act, on cfg.Clock
+	lease time.Time // end of the right to act, on CLOCK_BOOTTIME
 	runs  map[string]*attempt
 }
 
-// run is one attempt that goes on. The Runner's mu guards it.
-type attempt struct {
-	Order
-	begun time.Time    // on cfg.Clock
-	guard *guard.Guard // nil: not started yet
-	stop  *stop        // that is due as soon as there is a guard; nil: none
-	lost  bool         // its leadership has ended: the lease is not for it any more
-}
-
-// stop is an order to end.
-type stop struct {
-	cause string
-	due   time.Time // on cfg.Clock; zero: the grace and the lease are the only bounds
-}
-
 const (
-	recordsName = "job-guards"
+	recordsName = "job-holders"
 	outputName  = "job-output"
 
 	// resultRoom is how many results wait for a busy reader before the runs
@@ -112,9 +92,8 @@ func New(cfg Config) (*Runner, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = hclog.NewNullLogger()
 	}
-	r := &Runner{cfg: cfg, grace: cfg.Grace, results: make(chan Result, resultRoom), ended: make(chan struct{}),
-		runs: make(map[string]*attempt)}
-	r.history = HistoryIn(cfg.Dir)
+	r := &Runner{cfg: cfg, history: HistoryIn(cfg.Dir), grace: cfg.Grace, results: make(chan Result, resultRoom),
+		ended: make(chan struct{}), runs: make(map[string]*attempt)}
 	if err := errors.Join(makeDir(r.records()), r.history.open()); err != nil {
 		return nil, fmt.Errorf("prepare jobs: %w", err)
 	}
@@ -131,10 +110,10 @@ func (r *Runner) SetGrace(grace time.Duration) {
 }
 
 // Recover sees to it that nothing runs any more that a former life of this agent
-// began; it waits for the guards that are still at it, until ctx ends. What
+// began; it waits for the holders that are still at it, until ctx ends. What
 // cannot be read is left, and said in the error.
 func (r *Runner) Recover(ctx context.Context) error {
-	records, err := guard.Recover(ctx, r.records())
+	records, err := holder.Recover(ctx, r.records())
 	for _, rec := range records {
 		r.cfg.Logger.Warn("job ended with the agent that ran it", "job", rec.Name, "epoch", rec.Epoch.Counter,
 			"report", rec.Report)
@@ -150,11 +129,7 @@ func (r *Runner) Recover(ctx context.Context) error {
 func (r *Runner) Run(ctx context.Context) error {
 	<-ctx.Done()
 	close(r.ended)
-	r.mu.Lock()
-	for _, a := range r.runs {
-		r.end(a, stop{cause: "agent-stopping", due: r.cfg.Clock().Add(abortBudget)})
-	}
-	r.mu.Unlock()
+	r.each(func(a *attempt) { a.holder.Stop("agent-stopping", abortBudget) })
 	r.work.Wait()
 	return nil
 }
@@ -164,11 +139,17 @@ func (r *Runner) Results() <-chan Result { return r.results }
 
 // Begin starts an attempt; Results tells its end, also if it could not start.
 func (r *Runner) Begin(o Order) {
+	a := r.add(o)
+	r.work.Go(func() { r.serve(a) })
+}
+
+// add makes an attempt of which all others hear from now on.
+func (r *Runner) add(o Order) *attempt {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	a := &attempt{Order: o, begun: r.cfg.Clock()}
+	a := r.newAttempt(o)
 	r.runs[o.ID] = a
-	r.work.Go(func() { r.serve(a) })
+	return a
 }
 
 // End ends the attempt with this ID, if it goes on: TERM, grace, KILL.
@@ -176,7 +157,16 @@ func (r *Runner) End(id, cause string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if a := r.runs[id]; a != nil {
-		r.end(a, stop{cause: cause})
+		a.holder.Stop(cause, 0)
+	}
+}
+
+// each is for all that go on.
+func (r *Runner) each(do func(*attempt)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range r.runs {
+		do(a)
 	}
 }
 
@@ -189,7 +179,7 @@ func (r *Runner) Lease(until time.Time) {
 // Ending is Lease for what is told to end already, while a planned end of the
 // leadership waits for it.
 func (r *Runner) Ending(until time.Time) {
-	r.renew(until, func(a *attempt) bool { return a.lost })
+	r.renew(until, func(a *attempt) bool { return a.lost && a.Tied })
 }
 
 func (r *Runner) renew(until time.Time, isMeant func(*attempt) bool) {
@@ -197,65 +187,41 @@ func (r *Runner) renew(until time.Time, isMeant func(*attempt) bool) {
 	defer r.mu.Unlock()
 	r.lease = until
 	for _, a := range r.runs {
-		if a.guard != nil && isMeant(a) {
+		if isMeant(a) {
 			a.renew(until)
 		}
 	}
 }
 
 // EndAll ends all attempts that go on.
-func (r *Runner) EndAll(cause string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, a := range r.runs {
-		r.end(a, stop{cause: cause})
-	}
-}
+func (r *Runner) EndAll(cause string) { r.each(func(a *attempt) { a.holder.Stop(cause, 0) }) }
 
 // Rest waits until no attempt goes on. It is for the time after the last Begin.
 func (r *Runner) Rest() { r.work.Wait() }
 
 // Lost says that the leadership has ended: what is tied to it is told to end, and
-// has its grace for that, but not longer than the lease.
+// has its grace for that, but not longer than the lease; of the rest nothing starts any more.
 func (r *Runner) Lost(cause string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, a := range r.runs {
-		if a.Tied && !a.lost {
-			r.end(a, stop{cause: cause})
+	r.each(func(a *attempt) {
+		switch {
+		case a.lost:
+		case a.Tied:
+			a.holder.Stop(cause, 0)
+		default:
+			a.renew(sidecar.Now().Time())
 		}
 		a.lost = true
-	}
-}
-
-// end tells the guard, now or when there is one. The caller holds mu.
-func (r *Runner) end(a *attempt, s stop) {
-	if a.guard != nil {
-		a.guard.Stop(s.cause, r.within(s))
-		return
-	}
-	if a.stop == nil || a.stop.due.IsZero() || !s.due.IsZero() && s.due.Before(a.stop.due) {
-		a.stop = &s
-	}
-}
-
-// within is what is left of the time to end; 0 is no bound, so what has ended
-// already leaves a moment.
-func (r *Runner) within(s stop) time.Duration {
-	if s.due.IsZero() {
-		return 0
-	}
-	return max(s.due.Sub(r.cfg.Clock()), time.Millisecond)
+	})
 }
 
 // serve is the life of one attempt, in a goroutine of its own.
 func (r *Runner) serve(a *attempt) {
-	begun, seq := time.Now(), r.history.next()
+	begun := time.Now()
 	log := r.cfg.Logger.With("job", a.Job, "run", a.ID)
 	row := Row{Job: a.Job, Run: a.ID, Slot: a.Slot.UTC(), Epoch: a.Event.Epoch.Counter, Attempt: a.Attempt,
 		Started: begun.UTC()}
 	out := run.NewOutput(log, "job printed")
-	report, err := r.attempt(a, seq, out, log)
+	report, err := r.attempt(a, out, log)
 	a.explain(&report)
 	res := Result{ID: a.ID, Job: a.Job, Cause: report.Cause, TooLate: isLate(report, err)}
 	res.Exit, res.Err = outcome(report, err)
@@ -263,7 +229,7 @@ func (r *Runner) serve(a *attempt) {
 	if n := out.Dropped(); n > 0 {
 		log.Warn("job output dropped from the log", "lines", n)
 	}
-	if err := r.history.keep(seq, row, out); err != nil {
+	if err := r.history.keep(a.seq, row, out); err != nil {
 		log.Warn("job output not kept", "err", err)
 	}
 	r.mu.Lock()

@@ -2,6 +2,7 @@ package jobrun
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -13,6 +14,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bully-agent/bully-agent/internal/holder"
+	"github.com/bully-agent/bully-agent/internal/run"
 )
 
 // What a command is told, and what is kept of it.
@@ -100,9 +104,10 @@ func TestEndLeavesNothing(t *testing.T) {
 // An attempt that was ended before it had begun does not begin.
 func TestEndBeforeTheStart(t *testing.T) {
 	r := newRig(t)
-	a := &attempt{Order: r.order("a", "echo yes >DIR/ran"), stop: &stop{cause: "replaced"}}
+	a := r.add(r.order("a", "echo yes >DIR/ran"))
+	r.End("a", "replaced")
 	r.work.Go(func() { r.serve(a) })
-	if res := r.result(); res.Exit != 126 || res.Err != errOver.Error() {
+	if res := r.result(); res.Exit != 126 || res.Err != holder.ErrStopped.Error() {
 		t.Errorf("result %+v", res)
 	}
 	if _, err := os.Stat(r.path("ran")); err == nil {
@@ -110,32 +115,17 @@ func TestEndBeforeTheStart(t *testing.T) {
 	}
 }
 
-// What is said while a guard is being started is not lost. A guard's Config is read then, and the clock with it.
-func TestSaidDuringTheStart(t *testing.T) {
-	for name, tt := range map[string]struct {
-		say   func(*Runner)
-		cause string
-	}{
-		"to end":              {func(r *Runner) { r.End("a", "replaced") }, "replaced"},
-		"that the lease ends": {func(r *Runner) { r.Lease(clock()) }, AgentDied},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := newRig(t)
-			r.Lease(clock().Add(10 * patience))
-			asked := 0
-			r.cfg.Clock = func() time.Time {
-				if asked++; asked == 2 { // the first time is that of Begin
-					tt.say(r.Runner)
-				}
-				return clock()
-			}
-			o := r.order("a", "exec sleep 1000")
-			o.Tied = true
-			r.Begin(o)
-			if res := r.result(); res.Cause != tt.cause {
-				t.Errorf("result %+v, want the cause %s", res, tt.cause)
-			}
-		})
+// What is said before the holder has been started is not lost.
+func TestSaidBeforeTheStart(t *testing.T) {
+	r := newRig(t)
+	r.Lease(clock().Add(10 * patience))
+	o := r.order("a", "exec sleep 1000")
+	o.Tied = true
+	a := r.add(o)
+	r.Lease(clock())
+	r.work.Go(func() { r.serve(a) })
+	if res := r.result(); res.Cause != AgentDied || !res.TooLate {
+		t.Errorf("result %+v", res)
 	}
 }
 
@@ -216,7 +206,7 @@ func TestTimeoutOfAStoppedAgent(t *testing.T) {
 }
 
 // What may outlive the lease is not started after it: neither if this process was
-// stopped on its way to the guard, nor in a later leadership.
+// stopped on its way to the holder, nor in a later leadership.
 func TestTooLateForTheLease(t *testing.T) {
 	r := newRig(t)
 	r.Lease(clock().Add(-time.Second))
@@ -225,9 +215,11 @@ func TestTooLateForTheLease(t *testing.T) {
 		t.Errorf("a lease that has ended: %+v", res)
 	}
 	r.Lease(clock().Add(patience))
-	lost := &attempt{Order: r.order("b", "echo yes >DIR/ran"), begun: clock(), lost: true}
+	lost := r.add(r.order("b", "echo yes >DIR/ran"))
+	r.Lost("leadership-lost")
+	r.Lease(clock().Add(patience))
 	r.work.Go(func() { r.serve(lost) })
-	if res := r.result(); !res.TooLate || res.Err != errLate.Error() {
+	if res := r.result(); !res.TooLate || res.Err == "" {
 		t.Errorf("another leadership's lease: %+v", res)
 	}
 	if _, err := os.Stat(r.path("ran")); err == nil {
@@ -345,7 +337,7 @@ func TestRecoverAfterTheAgentWasKilled(t *testing.T) {
 
 // The end of Run leaves nothing either.
 func TestRunEndsWhatRuns(t *testing.T) {
-	r, err := New(Config{Dir: t.TempDir(), Clock: clock})
+	r, err := New(Config{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -364,7 +356,7 @@ func TestRunEndsWhatRuns(t *testing.T) {
 // Of each job the newest runs are kept, and their numbers go on after a restart.
 func TestHistoryIsBounded(t *testing.T) {
 	r := newRig(t)
-	for i := range keepRuns + 5 {
+	for i := range run.ArchiveSize + 5 {
 		row := Row{Job: "often", Run: fmt.Sprint(i), Started: slot}
 		if err := r.history.keep(r.history.next(), row, emptyOutput()); err != nil {
 			t.Fatal(err)
@@ -376,12 +368,12 @@ func TestHistoryIsBounded(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(r.history.dir, "often", "notes.log"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for job, want := range map[string]int{"often": keepRuns, "rare": 1, "": keepRuns + 1, "never": 0} {
+	for job, want := range map[string]int{"often": run.ArchiveSize, "rare": 1, "": run.ArchiveSize + 1, "never": 0} {
 		rows, err := r.history.Rows(job)
 		if err != nil || len(rows) != want {
 			t.Errorf("%q has %d rows, want %d: %v", job, len(rows), want, err)
 		}
-		if !slices.IsSortedFunc(rows, func(a, b Row) int { return strings.Compare(a.path[len(a.path)-16:], b.path[len(b.path)-16:]) }) {
+		if !slices.IsSortedFunc(rows, func(a, b Row) int { return cmp.Compare(a.kept.Seq, b.kept.Seq) }) {
 			t.Errorf("%q: rows are not in order", job)
 		}
 	}
@@ -389,8 +381,8 @@ func TestHistoryIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if next := again.history.next(); next != keepRuns+7 {
-		t.Errorf("the next number is %d, want %d", next, keepRuns+7)
+	if next := again.history.next(); next != run.ArchiveSize+7 {
+		t.Errorf("the next number is %d, want %d", next, run.ArchiveSize+7)
 	}
 }
 

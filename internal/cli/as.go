@@ -18,6 +18,7 @@ import (
 
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/internal/peers"
+	"github.com/bully-agent/bully-agent/internal/trust"
 )
 
 var asCommand = command{
@@ -201,7 +202,7 @@ func script(name string) (path string, err error) {
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 		return "", notFound
 	}
-	if err := hooks.Check(hooks.Command{Argv: []string{path}}); err != nil {
+	if err := trust.Check(hooks.Command{Argv: []string{path}}); err != nil {
 		return "", &failure{code: exitNotExecutable, err: err}
 	}
 	return path, nil

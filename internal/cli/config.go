@@ -15,6 +15,7 @@ import (
 	"github.com/bully-agent/bully-agent/internal/config"
 	"github.com/bully-agent/bully-agent/internal/key"
 	"github.com/bully-agent/bully-agent/internal/rights"
+	"github.com/bully-agent/bully-agent/internal/trust"
 	"github.com/bully-agent/bully-agent/internal/vip"
 )
 
@@ -54,9 +55,10 @@ func showConfig(c *call) error {
 	}
 	if c.Bool("json") {
 		return c.printJSON(struct {
-			Settings []config.Shown    `json:"settings"`
-			Jobs     []config.ShownJob `json:"jobs"`
-		}{cfg.Shown(), cfg.ShownJobs()})
+			Settings  []config.Shown    `json:"settings"`
+			Jobs      []config.ShownJob `json:"jobs"`
+			Resources []config.ShownJob `json:"resources"`
+		}{cfg.Shown(), cfg.ShownJobs(), cfg.ShownResources()})
 	}
 	return c.print(cfg.TOML())
 }
@@ -116,7 +118,7 @@ func joinsVirtual(cfg *config.Config) (notes []string) {
 // missingInterfaces notes the interfaces that the become hook names to vip add and that are not here: a slip, unless the file is for
 // another host, or the hook makes them.
 func missingInterfaces(cmd hooks.Command) (notes []string) {
-	for _, words := range cmd.Arguments("vip", "add") {
+	for _, words := range trust.Arguments(cmd, "vip", "add") {
 		name := interfaceAmong(words)
 		var gone *vip.Complaint
 		if name != "" && errors.As(vip.Look(name), &gone) && gone.Class == vip.Absent {

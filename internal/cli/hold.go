@@ -51,8 +51,8 @@ var holdCommand = command{
 	action: hold,
 }
 
-// holder keeps a command running.
-type holder struct {
+// holding keeps a command running.
+type holding struct {
 	*leased
 	restarts func(code int) bool
 }
@@ -62,7 +62,7 @@ func hold(c *call) error {
 	if err != nil {
 		return err
 	}
-	h := holder{leased: t}
+	h := holding{leased: t}
 	if h.restarts, err = c.restartPolicy(); err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (c *call) restartPolicy() (func(code int) bool, error) {
 }
 
 // holdOn goes from one leadership to the next.
-func (h *holder) holdOn() error {
+func (h *holding) holdOn() error {
 	for {
 		feed, lease, _, err := h.awaitTerm(make(chan time.Time)) // for ever
 		if err != nil {
@@ -113,7 +113,7 @@ func (h *holder) holdOn() error {
 }
 
 // isOver reports whether hold ends with this, and how.
-func (h *holder) isOver(f fate) (over bool, err error) {
+func (h *holding) isOver(f fate) (over bool, err error) {
 	switch {
 	case f.why == agentOff && !f.isAsked:
 		return true, &failure{code: exitUnreachable, err: errors.New(f.story(h.words[0]))}
@@ -125,7 +125,7 @@ func (h *holder) isOver(f fate) (over bool, err error) {
 
 // holdTerm runs the command, again and again, until the leadership has ended or the
 // command is not to be run any more. Nothing runs then, and the agent knows.
-func (h *holder) holdTerm(feed *leaseFeed, lease control.Lease) (f fate, err error) {
+func (h *holding) holdTerm(feed *leaseFeed, lease control.Lease) (f fate, err error) {
 	pause := restartFirst
 	for err == nil {
 		h.note("%s starts: this node leads, epoch %d", h.words[0], lease.Epoch.Counter)
@@ -158,8 +158,8 @@ func (f fate) isLast(restarts func(code int) bool) bool {
 }
 
 // rest waits before the command is run again, no longer than the leadership lasts, and
-// gives the feed to run it on: the last one has gone with its guard.
-func (h *holder) rest(last control.Lease, pause time.Duration) (*leaseFeed, control.Lease, error) {
+// gives the feed to run it on: the last one has gone with its holder.
+func (h *holding) rest(last control.Lease, pause time.Duration) (*leaseFeed, control.Lease, error) {
 	late := time.After(pause)
 	feed := openFeed(h.Context.Context, h.client, h.grace, h.patience)
 	for wait := (<-chan time.Time)(nil); ; wait = late { // for the first answer in any case

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/hooks/hookrun"
 	"github.com/bully-agent/bully-agent/internal/config"
 )
 
@@ -67,7 +68,7 @@ func testHook(c *call) error {
 	}
 	ctx, stop := signal.NotifyContext(c.Context.Context, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	res, err := tryHook(ctx, c, commands, madeUp(event, cfg))
+	res, err := tryHook(ctx, c, hookrun.Config{Config: commands, Socket: cfg.Control.Socket}, madeUp(event, cfg))
 	if err != nil {
 		return err
 	}
@@ -75,11 +76,11 @@ func testHook(c *call) error {
 }
 
 // tryHook runs the hook. With --json standard output is for the JSON alone.
-func tryHook(ctx context.Context, c *call, commands hooks.Config, ev hooks.Event) (hooks.Result, error) {
+func tryHook(ctx context.Context, c *call, cfg hookrun.Config, ev hooks.Event) (hooks.Result, error) {
 	if c.Bool("json") {
-		return hooks.Try(ctx, commands, ev, c.err, c.err)
+		return hookrun.Try(ctx, cfg, ev, c.err, c.err)
 	}
-	return hooks.Try(ctx, commands, ev, c.out, c.err)
+	return hookrun.Try(ctx, cfg, ev, c.out, c.err)
 }
 
 // madeUp is an event as this host could have it when it leads alone.

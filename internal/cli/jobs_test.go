@@ -14,11 +14,11 @@ func TestJobHistorySaysWhy(t *testing.T) {
 	run := control.JobRun{Job: "backup", Host: "alpha", Slot: at, Phase: "ended", Outcome: "timed-out", Exit: new(143), Attempt: 1,
 		Started: at, Ended: at.Add(time.Hour)}
 	plain := runsText([]control.JobRun{run})
-	if strings.Contains(plain, "guard") {
+	if strings.Contains(plain, "holder") {
 		t.Fatalf("history of a run without a note:\n%s", plain)
 	}
-	run.Err = "ended by its guard"
-	if text := runsText([]control.JobRun{run}); !strings.HasSuffix(text, "  ended by its guard\n") {
+	run.Err = "ended by its holder"
+	if text := runsText([]control.JobRun{run}); !strings.HasSuffix(text, "  ended by its holder\n") {
 		t.Errorf("history:\n%s", text)
 	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // leaseFeed follows the agent's lease in the background, until the lease is handed on to
-// the guard of what runs on it. While it is open, an agent that hands over waits for it to
+// the holder of what runs on it. While it is open, an agent that hands over waits for it to
 // be closed, up to the grace it was opened with; so whoever runs nothing closes it as soon
 // as that shows (isEnding).
 type leaseFeed struct {
@@ -145,8 +145,5 @@ func sameClock(asked time.Duration, l control.Lease, heard time.Duration) error 
 // remaining is what is left of a lease. Both ends read the same clock, so it does
 // not matter how long the news was on its way.
 func remaining(l control.Lease) time.Duration { return time.Duration(l.Until) - durable.BootTime() }
-
-// bootClock is what a guard's deadlines are told by.
-func bootClock() time.Time { return time.Unix(0, int64(durable.BootTime())) }
 
 func deadline(l control.Lease) time.Time { return time.Unix(0, l.Until) }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/durable"
-	"github.com/bully-agent/bully-agent/internal/guard"
+	"github.com/bully-agent/bully-agent/internal/holder"
 )
 
 // A lease is of use only to who reads the agent's clock.
@@ -75,39 +75,39 @@ func TestALeadersEnvironment(t *testing.T) {
 	}
 }
 
-// reported is a guard that has ended with a report.
+// reported is a holder that has ended with a report.
 type reported struct {
-	guardian
-	report guard.Report
+	commandHolder
+	report holder.Report
 }
 
-func (r reported) Report() guard.Report { return r.report }
+func (r reported) Report() holder.Report { return r.report }
 
 // What a command's end means depends on who ended it.
 func TestFates(t *testing.T) {
-	run := func(before reason, report guard.Report) leasedRun {
+	run := func(before reason, report holder.Report) leasedRun {
 		l := &leased{client: control.Dial("/nowhere"), words: []string{"x"}}
-		return leasedRun{leased: l, guard: reported{report: report}, fate: fate{why: before, isAsked: before == asked}}
+		return leasedRun{leased: l, holder: reported{report: report}, fate: fate{why: before, isAsked: before == asked}}
 	}
 	for _, c := range []struct {
 		name   string
 		before reason // what this process had begun
-		report guard.Report
+		report holder.Report
 		why    reason
 		code   int
 	}{
-		{"exit 0", "", guard.Report{Group: 1}, ofItself, 0},
-		{"exit 7", "", guard.Report{Group: 1, Exit: 7}, ofItself, 7},
-		{"signal", "", guard.Report{Group: 1, Exit: -1, Signal: 9}, ofItself, 137},
-		{"lost", "", guard.Report{Group: 1, Exit: -1, Signal: 15, Cause: guard.LeaseLost, Loss: "stopped"}, lost, 143},
-		{"exit 0 when told", "", guard.Report{Group: 1, Cause: guard.LeaseLost}, lost, 0},
-		{"lost before it began", "", guard.Report{Exit: -1, Cause: guard.LeaseLost, Err: "no time was left"}, lost, exitFailure},
-		{"nobody renewed", "", guard.Report{Group: 1, Exit: -1, Signal: 9, Cause: guard.AgentDied, Silent: true}, silent, 137},
-		{"too late to start", "", guard.Report{Exit: -1, Cause: guard.AgentDied, Silent: true, Err: "no time was left"}, silent, exitFailure},
-		{"agent gone", "", guard.Report{Group: 1, Exit: -1, Signal: 9, Cause: guard.AgentDied}, agentOff, 137},
-		{"guard killed meanwhile", "", guard.Report{Group: 1, Exit: -1, Cause: guard.AgentDied, Err: "the guard died"}, agentOff, exitFailure},
-		{"asked", asked, guard.Report{Group: 1, Exit: 5}, asked, 5},
-		{"asked, then lost", asked, guard.Report{Group: 1, Exit: 5, Cause: guard.LeaseLost}, asked, 5},
+		{"exit 0", "", holder.Report{Group: 1}, ofItself, 0},
+		{"exit 7", "", holder.Report{Group: 1, Exit: 7}, ofItself, 7},
+		{"signal", "", holder.Report{Group: 1, Exit: -1, Signal: 9}, ofItself, 137},
+		{"lost", "", holder.Report{Group: 1, Exit: -1, Signal: 15, Cause: holder.LeaseLost, Loss: "stopped"}, lost, 143},
+		{"exit 0 when told", "", holder.Report{Group: 1, Cause: holder.LeaseLost}, lost, 0},
+		{"lost before it began", "", holder.Report{Exit: -1, Cause: holder.LeaseLost, Err: "no time was left"}, lost, exitFailure},
+		{"nobody renewed", "", holder.Report{Group: 1, Exit: -1, Signal: 9, Cause: holder.AgentDied, Silent: true}, silent, 137},
+		{"too late to start", "", holder.Report{Exit: -1, Cause: holder.AgentDied, Silent: true, Err: "no time was left"}, silent, exitFailure},
+		{"agent gone", "", holder.Report{Group: 1, Exit: -1, Signal: 9, Cause: holder.AgentDied}, agentOff, 137},
+		{"holder killed meanwhile", "", holder.Report{Group: 1, Exit: -1, Cause: holder.AgentDied, Err: "the holder died"}, agentOff, exitFailure},
+		{"asked", asked, holder.Report{Group: 1, Exit: 5}, asked, 5},
+		{"asked, then lost", asked, holder.Report{Group: 1, Exit: 5, Cause: holder.LeaseLost}, asked, 5},
 	} {
 		w := run(c.before, c.report)
 		if err := w.conclude(); err != nil || w.fate.why != c.why || w.fate.code != c.code || w.fate.cause != c.report.Loss {
@@ -120,16 +120,16 @@ func TestFates(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		before reason
-		report guard.Report
+		report holder.Report
 		want   int
 	}{
-		{"not found", "", guard.Report{Exit: -1, Errno: int(unix.ENOENT), Err: "no such file"}, exitNotFound},
-		{"forbidden", "", guard.Report{Exit: -1, Errno: int(unix.EACCES), Err: "permission denied"}, exitNotExecutable},
-		{"no program", "", guard.Report{Exit: -1, Errno: int(unix.ENOEXEC), Err: "exec format error"}, exitNotExecutable},
-		{"no memory", "", guard.Report{Exit: -1, Errno: int(unix.ENOMEM), Err: "cannot allocate"}, exitFailure},
-		{"guard died", "", guard.Report{Exit: -1, Err: "the guard died"}, exitFailure},
-		{"guard died later", "", guard.Report{Group: 1, Exit: -1, Err: "the guard died"}, exitFailure},
-		{"guard died when asked", asked, guard.Report{Group: 1, Exit: -1, Err: "the guard died"}, exitFailure},
+		{"not found", "", holder.Report{Exit: -1, Errno: int(unix.ENOENT), Err: "no such file"}, exitNotFound},
+		{"forbidden", "", holder.Report{Exit: -1, Errno: int(unix.EACCES), Err: "permission denied"}, exitNotExecutable},
+		{"no program", "", holder.Report{Exit: -1, Errno: int(unix.ENOEXEC), Err: "exec format error"}, exitNotExecutable},
+		{"no memory", "", holder.Report{Exit: -1, Errno: int(unix.ENOMEM), Err: "cannot allocate"}, exitFailure},
+		{"holder died", "", holder.Report{Exit: -1, Err: "the holder died"}, exitFailure},
+		{"holder died later", "", holder.Report{Group: 1, Exit: -1, Err: "the holder died"}, exitFailure},
+		{"holder died when asked", asked, holder.Report{Group: 1, Exit: -1, Err: "the holder died"}, exitFailure},
 	} {
 		w := run(c.before, c.report)
 		if err := w.conclude(); exitCode(err) != c.want || !strings.Contains(err.Error(), c.report.Err) {
@@ -138,7 +138,7 @@ func TestFates(t *testing.T) {
 	}
 }
 
-// loser is a guard that ends what it guards when it has passed a signal on.
+// loser is a holder that ends what it holds when it has passed a signal on.
 type loser struct {
 	reported
 	done chan struct{}
@@ -154,26 +154,26 @@ func (loser) Stuck() <-chan struct{}  { return nil }
 func TestAskedToEndWhileTheCommandIsEnded(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		report guard.Report
+		report holder.Report
 		why    reason
 		code   int
 	}{
-		{"leadership lost", guard.Report{Group: 1, Exit: -1, Signal: 15, Cause: guard.LeaseLost}, lost, 143},
-		{"agent gone", guard.Report{Group: 1, Exit: 5, Cause: guard.AgentDied}, agentOff, 5},
-		{"it was not renewed", guard.Report{Group: 1, Cause: guard.AgentDied, Silent: true}, silent, 0},
-		{"it had ended by then", guard.Report{Group: 1, Exit: 3}, asked, 3},
-		{"leadership lost, guard killed", guard.Report{Group: 1, Exit: -1, Cause: guard.LeaseLost, Err: "the guard died"}, lost, exitFailure},
+		{"leadership lost", holder.Report{Group: 1, Exit: -1, Signal: 15, Cause: holder.LeaseLost}, lost, 143},
+		{"agent gone", holder.Report{Group: 1, Exit: 5, Cause: holder.AgentDied}, agentOff, 5},
+		{"it was not renewed", holder.Report{Group: 1, Cause: holder.AgentDied, Silent: true}, silent, 0},
+		{"it had ended by then", holder.Report{Group: 1, Exit: 3}, asked, 3},
+		{"leadership lost, holder killed", holder.Report{Group: 1, Exit: -1, Cause: holder.LeaseLost, Err: "the holder died"}, lost, exitFailure},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			signals := make(chan os.Signal, 1)
 			g := loser{reported: reported{report: c.report}, done: make(chan struct{})}
 			l := &leased{client: control.Dial("/nowhere"), words: []string{"x"}, signals: signals, grace: time.Hour, isEndedBy: endsWait}
-			w := leasedRun{leased: l, guard: g}
+			w := leasedRun{leased: l, holder: g}
 			signals <- unix.SIGTERM
 			w.attend(nil)
 			over, err := true, w.conclude()
 			if err == nil {
-				h := holder{leased: l, restarts: func(int) bool { return true }}
+				h := holding{leased: l, restarts: func(int) bool { return true }}
 				over, err = h.isOver(w.fate)
 			}
 			if !over || w.fate.why != c.why || exitCode(err) != c.code {

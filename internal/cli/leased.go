@@ -17,7 +17,7 @@ import (
 
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/internal/control"
-	"github.com/bully-agent/bully-agent/internal/guard"
+	"github.com/bully-agent/bully-agent/internal/holder"
 )
 
 // Exit codes of exec and hold besides the command's own (timeout(1) and env(1)
@@ -25,15 +25,15 @@ import (
 const (
 	exitLost          = 124 // exec ended the command, because the right to run it had ended
 	exitFailure       = 125 // our own
-	exitNotExecutable = 126
-	exitNotFound      = 127
-	exitSignal        = 128 // and the signal's number
+	exitNotExecutable = holder.CodeNotExecutable
+	exitNotFound      = holder.CodeNotFound
+	exitSignal        = holder.CodeSignal
 )
 
 // defaultGrace is between TERM and KILL (docs/hooks.md).
 const defaultGrace = 5 * time.Second
 
-// leased runs a command on the strength of the lease, under a guard: whatever
+// leased runs a command on the strength of the lease, by a holder: whatever
 // happens to the agent or to this process, the command is dead when the lease
 // has ended.
 type leased struct {
@@ -53,7 +53,7 @@ type leased struct {
 type reason string
 
 const (
-	ofItself reason = "" // what guards say, too
+	ofItself reason = "" // what holders say, too
 	lost     reason = "leadership lost"
 	silent   reason = "lease not renewed"
 	agentOff reason = "agent gone"
@@ -121,7 +121,7 @@ var errOver = errors.New("the leadership has ended")
 
 // run runs the command until nothing of it is left, and closes the feed.
 func (t *leased) run(feed *leaseFeed, lease control.Lease) (fate, error) {
-	defer feed.close() // after the guard's end: if that is killed, the rest of the command is still to be ended
+	defer feed.close() // after the holder's end: if that is killed, the rest of the command is still to be ended
 	status, err := t.client.Status(t.Context.Context)
 	if err != nil {
 		return fate{}, err
@@ -134,11 +134,11 @@ func (t *leased) run(feed *leaseFeed, lease control.Lease) (fate, error) {
 		return fate{}, errOver
 	}
 	begun := time.Now()
-	g, err := t.start(tenure, lease, status)
+	h, err := t.start(tenure, lease, status)
 	if err != nil {
 		return fate{}, err
 	}
-	w := leasedRun{leased: t, guard: g}
+	w := leasedRun{leased: t, holder: h}
 	watch, end := context.WithCancel(t.Context.Context)
 	defer end()
 	w.attend(t.watch(watch, lease.Epoch))
@@ -146,8 +146,8 @@ func (t *leased) run(feed *leaseFeed, lease control.Lease) (fate, error) {
 	return w.fate, w.conclude()
 }
 
-// start starts a guard with the command, which follows the lease from here on.
-func (t *leased) start(tenure *control.Tenure, lease control.Lease, status control.Status) (*guard.Guard, error) {
+// start starts a holder with the command, which follows the lease from here on.
+func (t *leased) start(tenure *control.Tenure, lease control.Lease, status control.Status) (*holder.Holder, error) {
 	argv, err := t.argv()
 	if err != nil {
 		return nil, err
@@ -156,19 +156,18 @@ func (t *leased) start(tenure *control.Tenure, lease control.Lease, status contr
 	if err != nil {
 		return nil, &failure{code: exitFailure, err: fmt.Errorf("find the working directory: %w", err)}
 	}
-	cfg := guard.Config{Name: t.words[0], Epoch: hooks.Epoch(lease.Epoch), Lease: tenure, Cwd: cwd, Argv: activated(argv),
+	cfg := holder.Config{Name: t.words[0], Epoch: hooks.Epoch(lease.Epoch), Lease: tenure, Cwd: cwd, Argv: activated(argv),
 		Others: inherited(), Env: leaderEnviron(os.Environ(), lease, status, t.socketPath()),
-		Deadline: deadline(lease), Clock: bootClock, Budget: max(remaining(lease)/4, time.Millisecond),
-		Grace: max(t.grace, time.Millisecond), Records: guard.NoRecords}
+		Terms: holder.Terms{Deadline: deadline(lease)}, Budget: max(remaining(lease)/4, time.Millisecond),
+		Grace: max(t.grace, time.Millisecond), Records: holder.NoRecords}
 	in, _ := t.in.(*os.File)
-	cfg.Stdin = keyboard(in)
-	cfg.Stdout, _ = t.out.(*os.File)
-	cfg.Stderr, _ = t.err.(*os.File)
-	g, err := guard.Start(cfg)
-	if err != nil {
+	out, _ := t.out.(*os.File)
+	errs, _ := t.err.(*os.File)
+	h := holder.New(cfg)
+	if err := h.Start(keyboard(in), out, errs); err != nil {
 		return nil, &failure{code: exitFailure, err: err}
 	}
-	return g, nil
+	return h, nil
 }
 
 // argv finds the command as a shell does. That is done again when it is to be started:
@@ -191,26 +190,26 @@ func (t *leased) argv() ([]string, error) {
 // leasedRun is one run of the command.
 type leasedRun struct {
 	*leased
-	guard guardian
-	fate  fate
+	holder commandHolder
+	fate   fate
 }
 
-// guardian is what the guard of a run does: a *guard.Guard.
-type guardian interface {
+// commandHolder is what the holder of a run does: a *holder.Holder.
+type commandHolder interface {
 	Signal(sig syscall.Signal)
 	Stop(cause string, within time.Duration)
 	Kill(cause string)
 	Done() <-chan struct{}
 	Stuck() <-chan struct{}
-	Report() guard.Report
+	Report() holder.Report
 }
 
-// watchInterval is between two questions. Two of them and the time that a guard has beyond
+// watchInterval is between two questions. Two of them and the time that a holder has beyond
 // the grace are within the 3 s that a hand-over waits beyond it.
 const watchInterval = 400 * time.Millisecond
 
 // watch asks the agent now and then, and closes the channel when it has said twice that
-// this leadership has ended. The guard has heard of it by then, unless it is stopped or hangs.
+// this leadership has ended. The holder has heard of it by then, unless it is stopped or hangs.
 func (t *leased) watch(ctx context.Context, epoch control.Epoch) <-chan struct{} {
 	over := make(chan struct{})
 	go func() {
@@ -234,82 +233,70 @@ func (t *leased) watch(ctx context.Context, epoch control.Epoch) <-chan struct{}
 	return over
 }
 
-// attend passes on signals until the guard has ended, which follows the lease itself. One
+// attend passes on signals until the holder has ended, which follows the lease itself. One
 // that lives on when the leadership has ended is told so, and killed if it does not obey.
 func (w *leasedRun) attend(over <-chan struct{}) {
 	var late <-chan time.Time
-	stuck := w.guard.Stuck()
+	stuck := w.holder.Stuck()
 	for {
 		select {
 		case <-stuck:
-			w.note("%s; nothing starts beside it until it has ended", w.guard.Report().Stuck)
+			w.note("%s; nothing starts beside it until it has ended", w.holder.Report().Stuck)
 			stuck = nil
 		case <-over:
-			w.guard.Stop(string(guard.LeaseLost), 0)
+			w.holder.Stop(string(holder.LeaseLost), 0)
 			over = nil
 		case sig := <-w.signals:
 			switch {
 			case !w.isEndedBy(sig):
 			case late != nil: // a second one: now
-				w.guard.Kill(string(asked))
+				w.holder.Kill(string(asked))
 			default:
 				late = time.After(w.grace)
 				w.fate.isAsked = true
-				if w.guard.Report().Cause == "" { // else it is being ended already
+				if w.holder.Report().Cause == "" { // else it is being ended already
 					w.fate.why = asked
 				}
 			}
-			w.guard.Signal(sig.(unix.Signal))
+			w.holder.Signal(sig.(unix.Signal))
 		case <-late:
-			w.guard.Kill(string(asked))
-		case <-w.guard.Done():
+			w.holder.Kill(string(asked))
+		case <-w.holder.Done():
 			return
 		}
 	}
 }
 
-// conclude takes the guard's report.
+// conclude takes the holder's report.
 func (w *leasedRun) conclude() error {
-	report := w.guard.Report()
+	report := w.holder.Report()
 	if report.Group == 0 && report.Cause == "" {
 		return notStarted(w.words[0], report)
 	}
 	switch {
 	case w.fate.why == asked:
-	case report.Cause == guard.LeaseLost:
+	case report.Cause == holder.LeaseLost:
 		w.fate.why, w.fate.cause = lost, report.Loss
-	case report.Cause == guard.AgentDied && report.Silent:
+	case report.Cause == holder.AgentDied && report.Silent:
 		w.fate.why = silent
-	case report.Cause == guard.AgentDied:
+	case report.Cause == holder.AgentDied:
 		w.fate.why, w.fate.err = agentOff, w.client.Gone()
 	}
-	w.fate.code = codeOf(report)
+	w.fate.code = report.Code()
 	if w.fate.code >= 0 {
 		return nil
 	}
 	w.fate.code = exitFailure // nobody knows how it ended
 	if w.fate.why == ofItself || w.fate.isAsked {
-		return &failure{code: exitFailure, err: fmt.Errorf("guard of %s: %s", w.words[0], report.Err)}
+		return &failure{code: exitFailure, err: fmt.Errorf("holder of %s: %s", w.words[0], report.Err)}
 	}
 	return nil
 }
 
-// codeOf is the command's exit code as shells give it; negative if the guard died
-// before it knew, or the command was not begun.
-func codeOf(r guard.Report) int {
-	if r.Signal != 0 {
-		return exitSignal + r.Signal
-	}
-	return r.Exit
-}
-
-func notStarted(name string, r guard.Report) error {
-	code := exitFailure
-	switch unix.Errno(r.Errno) {
-	case unix.ENOENT, unix.ENOTDIR:
-		code = exitNotFound
-	case unix.EACCES, unix.ENOEXEC, unix.EPERM, unix.EISDIR:
-		code = exitNotExecutable
+func notStarted(name string, r holder.Report) error {
+	code := r.Code()
+	if code < 0 {
+		code = exitFailure
 	}
 	why := r.Err
 	if _, reason, isSaid := strings.Cut(why, " cannot be started: "); isSaid { // run.CannotStart, by the path that was found
@@ -337,7 +324,7 @@ func (f fate) story(name string) string {
 	case agentOff:
 		return fmt.Sprintf("%s was ended: %v", name, f.err)
 	case silent:
-		return fmt.Sprintf("%s was ended: nobody renewed the lease: the agent, or the guard, was stopped or overloaded", name)
+		return fmt.Sprintf("%s was ended: nobody renewed the lease: the agent, or the holder, was stopped or overloaded", name)
 	}
 	return fmt.Sprintf("%s was ended: this node does not lead any more, cause %s", name, cmp.Or(f.cause, "unknown"))
 }

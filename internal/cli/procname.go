@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"os"
 
-	"github.com/bully-agent/bully-agent/internal/guard"
+	"github.com/bully-agent/bully-agent/internal/holder"
 	"github.com/bully-agent/bully-agent/internal/keeper"
 	"github.com/bully-agent/bully-agent/internal/vip"
 )
@@ -13,7 +13,7 @@ import (
 // thread's, whichever thread writes it.
 const ownName = "/proc/self/comm"
 
-// nameProcess names a process that was started as /proc/self/exe, as keepers, guards and
+// nameProcess names a process that was started as /proc/self/exe, as keepers, holders and
 // the child of process 1 are: the kernel calls it "exe". The parts of an agent have names
 // of their own, so that pkill of the agent leaves them to do their work. That the name
 // cannot be changed is no reason for anything.
@@ -30,7 +30,7 @@ func nameProcess(args []string) {
 
 // processes are those of an agent besides its own, and the one that vip add leaves, by the
 // word that they are started with.
-var processes = map[string]func() int{keeper.Word: runKeeper, guard.Word: guard.Main, vip.Word: runAnnouncer}
+var processes = map[string]func() int{keeper.Word: runKeeper, holder.Word: holder.Main, vip.Word: runAnnouncer}
 
 // part is what is to be run instead of a command; nil: a command is.
 func part(args []string) func() int {

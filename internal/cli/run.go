@@ -24,6 +24,8 @@ import (
 	"github.com/bully-agent/bully-agent/internal/rights"
 	"github.com/bully-agent/bully-agent/internal/sdnotify"
 	"github.com/bully-agent/bully-agent/internal/transport"
+	"github.com/bully-agent/bully-agent/internal/trust"
+	"github.com/bully-agent/bully-agent/internal/vip"
 )
 
 // defaultConfigFile is read when it is there and no other file was named.
@@ -47,7 +49,7 @@ var runCommand = command{
 		program + " run --config " + defaultConfigFile,
 	},
 	options: append([]option{configOption}, settingOptions()...),
-	action:  run,
+	action:  runAgent,
 }
 
 var configOption = option{name: "config", value: "FILE",
@@ -87,8 +89,8 @@ func settingOptions() []option {
 	return options
 }
 
-// run runs the agent until a signal or a reason not to go on.
-func run(c *call) error {
+// runAgent runs the agent until a signal or a reason not to go on.
+func runAgent(c *call) error {
 	debug.SetTraceback("crash") // a crash ends with ABRT: the runtime's own exit code is 2, which says that the command line is wrong
 	if reaper.IsProcess1() {
 		return runAsProcess1()
@@ -104,6 +106,9 @@ func run(c *call) error {
 	if err != nil {
 		return err
 	}
+	if err := mayKeep(cfg); err != nil {
+		return err
+	}
 	out := newLogSink(c.err, lostNotice(cfg.Log, c.logStyle()))
 	log := newLogger(cfg.Log, c.logStyle(), out)
 	logConfig(log, cfg, src.Path)
@@ -117,6 +122,16 @@ func run(c *call) error {
 	}
 	out.close(logPatience)
 	return err
+}
+
+// mayKeep refuses addresses that this process has no right to keep, before anything else happens.
+func mayKeep(cfg *config.Config) error {
+	has := slices.ContainsFunc(cfg.Resources, func(r config.Resource) bool { return len(r.Addresses) > 0 })
+	var lacks *vip.Complaint
+	if has && errors.As(vip.Rights(), &lacks) {
+		return &failure{code: exitConfig, err: lacks, hint: lacks.Remedy}
+	}
+	return nil
 }
 
 // useOneCore keeps the runtime from waking a second core for each datagram, which
@@ -196,7 +211,7 @@ func checkHost(cfg *config.Config, also ...func(hooks.Command) error) error {
 		cfg.KeyOwners = []uint32{uint32(o.uid)} // root may run what the unit would
 	}
 	cfg.CheckHook = func(cmd config.Command) error {
-		for _, check := range append([]func(hooks.Command) error{hooks.Check}, also...) {
+		for _, check := range append([]func(hooks.Command) error{trust.Check}, also...) {
 			if err := check(hookCommand(cmd)); err != nil {
 				return err
 			}

@@ -97,11 +97,20 @@ func hooksConfig(c *config.Config) hooks.Config {
 			hooks.LeaderChange:   hookCommand(h.OnLeaderChange),
 			hooks.MemberChange:   hookCommand(h.OnMemberChange),
 		},
-		Timeout: h.Timeout,
-		Grace:   explicit(h.Grace),
-		Dir:     c.Node.StateDir,
-		Socket:  c.Control.Socket,
+		Timeout:   h.Timeout,
+		Grace:     explicit(h.Grace),
+		Resources: resourcesConfig(c),
 	}
+}
+
+func resourcesConfig(c *config.Config) []hooks.Resource {
+	var all []hooks.Resource
+	for _, r := range c.Resources {
+		r.Resource.Command = hookCommand(r.Command)
+		r.Resource.Grace = explicit(r.Grace)
+		all = append(all, r.Resource)
+	}
+	return all
 }
 
 func jobsConfig(c *config.Config) []agent.Job {

@@ -55,7 +55,7 @@ func TestSettingsReachTheAgent(t *testing.T) {
 	if got.Election != want {
 		t.Errorf("election: got\n%+v, expected\n%+v", got.Election, want)
 	}
-	wantHooks := hooks.Config{Timeout: 6 * time.Second, Grace: 7 * time.Second, Dir: "/state", Socket: "/state/sock",
+	wantHooks := hooks.Config{Timeout: 6 * time.Second, Grace: 7 * time.Second,
 		Commands: map[hooks.Kind]hooks.Command{hooks.BecomeLeader: {Shell: "a"}, hooks.LoseLeadership: {Shell: "b"},
 			hooks.LeaderChange: {Shell: "c"}, hooks.MemberChange: {Shell: "d"}}}
 	if !reflect.DeepEqual(got.Hooks, wantHooks) {

@@ -85,6 +85,9 @@ func (c *console) statusText(s control.Status, now time.Time) string {
 	for _, check := range s.Checks {
 		row("check", c.hostCheckText(check, now))
 	}
+	for _, r := range s.Resources {
+		row("resource", c.resourceText(r))
+	}
 	row("last hook", c.hookText(s.LastHook, now))
 	if s.Keeper != nil {
 		row("keeper", c.keeperText(*s.Keeper))
@@ -137,6 +140,21 @@ func (c *console) hostCheckText(check control.Check, now time.Time) string {
 		return text
 	}
 	return c.painted(yellow, text) + ", " + check.OnFail
+}
+
+// resourceText says whether this host has what it is to have while it leads.
+func (c *console) resourceText(r control.Resource) string {
+	text := r.Name
+	if r.What != "unit "+r.Name {
+		text += ", " + config.Printable(r.What)
+	}
+	if !r.Here {
+		return text + ": not here"
+	}
+	if text += ": here"; r.Text != "" {
+		text += ", " + config.Printable(r.Text)
+	}
+	return c.painted(green, text)
 }
 
 // votersText is the roster: who may vote, and who of them is not here.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/internal/trust"
 	"github.com/bully-agent/bully-agent/internal/vip"
 )
 
@@ -136,7 +137,7 @@ func owners(socket string) (all []vip.Owner) {
 
 // sparesOwners refuses a hook that would add the own address of a host of the cluster.
 func sparesOwners(cmd hooks.Command, owners []vip.Owner) error {
-	for _, words := range cmd.Arguments("vip", "add") {
+	for _, words := range trust.Arguments(cmd, "vip", "add") {
 		for _, word := range words {
 			addresses, err := vip.Parse([]string{word})
 			if err != nil {

@@ -58,6 +58,7 @@ func (l *loader) readDocument(data []byte) {
 	l.applyEntries(doc, l.applyHeaders(doc))
 	l.applyJobs(doc.arraysOf(jobName))
 	l.applyChecks(doc.arraysOf(checkName))
+	l.applyResources(doc.arraysOf(resourceName))
 }
 
 // applyHeaders reports each table that cannot be, once, and returns their names: what is in them needs no report.
@@ -132,7 +133,7 @@ var tables = func() (names []string) {
 }()
 
 // arrayNames are the names of the arrays of tables.
-var arrayNames = []string{jobName, checkName}
+var arrayNames = []string{jobName, checkName, resourceName}
 
 func isTable(name string) bool { return slices.Contains(tables, name) }
 
@@ -152,7 +153,7 @@ func badTable(table string) *Error {
 	err := wrong("there is no such table")
 	switch near := nearest(table, slices.Concat(arrayNames, tables)); near {
 	case "":
-	case jobName, checkName:
+	case jobName, checkName, resourceName:
 		err.hint("did you mean [[%s]]?", near)
 	default:
 		err.hint("did you mean [%s]?", near)

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,19 +19,10 @@ type Check struct {
 	// Penalty is added to the priority while the check fails; 0: this host does not lead then.
 	Penalty int
 
-	header place
-	places map[string]place // key → where its value stands; no entry: default
-	failed map[string]bool  // keys whose value is wrong
+	item
 }
 
 const checkName = "check"
-
-func (c *Check) place(key string) place {
-	if at, ok := c.places[key]; ok {
-		return at
-	}
-	return c.header
-}
 
 // Defaults of a check, and its ranges. The numbers are keepalived's habits, except for the timeout.
 const (
@@ -45,13 +35,7 @@ const (
 // check is the one that is being read.
 func (c *Config) check() *Check { return &c.Checks[len(c.Checks)-1] }
 
-type checkKey struct {
-	name     string
-	required string // an example; "": it may be left out
-	field    field
-}
-
-var checkKeys = []checkKey{
+var checkKeys = []itemKey{
 	{"name", `name = "nginx"`, label(func(c *Config) *string { return &c.check().Name })},
 	{"command", `command = ["/usr/bin/curl", "-fsS", "http://127.0.0.1/"]`, command(func(c *Config) *Command { return &c.check().Command })},
 	{"interval", "", duration(func(c *Config) *time.Duration { return &c.check().Interval }, 50*time.Millisecond, time.Hour)},
@@ -69,76 +53,26 @@ func (l *loader) applyChecks(tables []arrayTable) {
 			return
 		}
 		l.config.Checks = append(l.config.Checks, Check{Interval: checkInterval, Timeout: checkTimeout, Rise: checkRise, Fall: checkFall,
-			header: t.place, places: map[string]place{}, failed: map[string]bool{}})
-		for _, e := range t.entries {
-			l.applyCheckEntry(e)
-		}
+			item: newItem(checkName, t)})
+		l.applyItem(&l.config.check().item, checkKeys, t.entries)
 		l.checkCheck()
-	}
-}
-
-func (l *loader) applyCheckEntry(e entry) {
-	c, key := l.config.check(), normalise(e.path)
-	i := slices.IndexFunc(checkKeys, func(k checkKey) bool { return k.name == key })
-	if i < 0 {
-		l.report(unknownCheckKey(key).at(e.key, checkName+"."+written(e.path)))
-		return
-	}
-	if earlier, twice := c.places[key]; twice { // with a hyphen and with an underscore
-		l.report(wrong("it is set twice: also on line %d", earlier.line).hint("remove one").at(e.key, checkName+"."+key))
-		return
-	}
-	c.places[key] = e.value.place
-	if err := checkKeys[i].field.parse(l, e.value); err != nil {
-		l.reportCheck(c, key, err)
-	}
-}
-
-func unknownCheckKey(key string) *Error {
-	names := make([]string, len(checkKeys))
-	for i, k := range checkKeys {
-		names[i] = k.name
-	}
-	err := wrong("there is no such key")
-	if near := nearest(key, names); near != "" {
-		return err.hint("did you mean %s?", near)
-	}
-	return err.hint("a check has %s", strings.Join(names, ", "))
-}
-
-// reportCheck says what is wrong with one key of a check, the first thing only.
-func (l *loader) reportCheck(c *Check, key string, err *Error) {
-	if !c.failed[key] {
-		c.failed[key] = true
-		l.report(err.at(c.place(key), checkName+"."+key))
 	}
 }
 
 // checkCheck looks at the one that was read as a whole.
 func (l *loader) checkCheck() {
 	c := l.config.check()
-	for _, k := range checkKeys {
-		if _, here := c.places[k.name]; k.required != "" && !here {
-			c.failed[k.name] = true
-			l.report(wrong("%s is missing: expected a line such as %s", k.name, k.required).at(c.header, checkName))
-		}
-	}
-	if !c.failed["command"] && c.Command.IsZero() {
-		l.reportCheck(c, "command", wrong("it is empty: expected a string for the shell or an array of strings"))
-	}
+	l.checkItemCommand(&c.item, c.Command)
 	if key := "interval"; c.Interval < c.Timeout && !c.failed["interval"] && !c.failed["timeout"] {
-		if _, here := c.places[key]; !here {
+		if !c.has(key) {
 			key = "timeout"
 		}
-		l.reportCheck(c, key, wrong("interval %s is shorter than timeout %s: expected an interval of at least %s, since a check is not run twice at a time",
+		l.reportItem(&c.item, key, wrong("interval %s is shorter than timeout %s: expected an interval of at least %s, since a check is not run twice at a time",
 			shortDuration(c.Interval), shortDuration(c.Timeout), shortDuration(c.Timeout)).hint("raise interval or lower timeout"))
 	}
 	for i := range l.config.Checks[:len(l.config.Checks)-1] {
 		twin := &l.config.Checks[i]
-		if !c.failed["name"] && twin.Name == c.Name {
-			l.reportCheck(c, "name", wrong("%s is the name of two checks: also on line %d", quote(c.Name), twin.place("name").line).
-				hint("give each its own"))
-		}
+		l.checkTwin(&c.item, c.Name, twin.Name == c.Name, &twin.item)
 	}
 }
 
@@ -160,7 +94,7 @@ func (l *loader) checkPenalties() {
 			worst = most
 		}
 		if worst < 0 || worst > 65535 {
-			l.reportCheck(c, "on_fail", wrong("priority %d would become %d if all checks failed that change it: expected 0–65535",
+			l.reportItem(&c.item, "on_fail", wrong("priority %d would become %d if all checks failed that change it: expected 0–65535",
 				l.config.Node.Priority, worst).hint("set priority so that it stays in that range, on all hosts"))
 			return
 		}

@@ -53,6 +53,7 @@ func (c *Config) checkHost(h host) error {
 			problems = append(problems, err.at(c.Checks[i].place("command"), checkName+".command"))
 		}
 	}
+	problems = append(problems, c.checkResources(h)...)
 	_, err := c.Ring()
 	return errors.Join(joined(problems), err)
 }

@@ -32,6 +32,8 @@ type Config struct {
 
 	Checks []Check // likewise, at most checkrun.MaxChecks
 
+	Resources []Resource // in the file's order, in which they begin; each name once, at most hooks.MaxResources
+
 	// Notes are things that are allowed but that a person should read once at start-up, one line each.
 	Notes []string
 	// Passing are notes on what the host is like now: a running agent sees by itself when that has changed.
@@ -180,7 +182,7 @@ func (c *Config) IsFromFile() bool {
 			return true
 		}
 	}
-	return len(c.Jobs) > 0 || len(c.Checks) > 0
+	return len(c.Jobs) > 0 || len(c.Checks) > 0 || len(c.Resources) > 0
 }
 
 // Text is the setting's value in the words of the file, or "" if there is no such setting.

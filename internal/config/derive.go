@@ -19,6 +19,7 @@ func (l *loader) derive() {
 	l.deriveTimers()
 	l.deriveAddresses()
 	l.deriveJobs()
+	l.deriveResources()
 }
 
 var notInName = regexp.MustCompile(`[^A-Za-z0-9._-]+`)

@@ -26,7 +26,7 @@ type document struct {
 	arrays  []arrayTable
 }
 
-// arrayTable is one [[job]] or [[check]] with what is in it. The paths of its entries begin below it.
+// arrayTable is one [[job]], [[check]] or [[resource]] with what is in it. The paths of its entries begin below it.
 type arrayTable struct {
 	name    string
 	place   place
@@ -67,7 +67,7 @@ func parseDocument(file string, data []byte) (*document, *Error) {
 		case unstable.Table, unstable.ArrayTable:
 			table = keyParts(node)
 			array := node.Kind == unstable.ArrayTable
-			// Of arrays of tables only the contents of [[job]] and [[check]] mean something; naming the header of another is enough.
+			// Of arrays of tables only the contents of those that are known mean something; naming the header of another is enough.
 			if array {
 				arrays[normalise(table)] = true
 			}
@@ -89,7 +89,7 @@ func parseDocument(file string, data []byte) (*document, *Error) {
 	return d, nil
 }
 
-// isKnownArray reports whether a [[job]] or a [[check]] begins here.
+// isKnownArray reports whether a [[job]], a [[check]] or a [[resource]] begins here.
 func (h header) isKnownArray() bool {
 	return h.array && len(h.path) == 1 && slices.Contains(arrayNames, h.path[0])
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"context"
 	"net"
 	"net/netip"
 	"os"
@@ -10,8 +11,9 @@ import (
 	"github.com/hashicorp/go-sockaddr/template"
 
 	"github.com/bully-agent/bully-agent/agent"
-	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/internal/advertise"
+	"github.com/bully-agent/bully-agent/internal/systemd"
+	"github.com/bully-agent/bully-agent/internal/trust"
 )
 
 // host is what Load asks of the machine; tests give another one. Nothing here changes anything or sends a packet.
@@ -22,7 +24,8 @@ type host struct {
 	links    func() ([]link, error)
 	outgoing func(v6 bool) netip.Addr     // source address of the default route; invalid without one
 	template func(string) (string, error) // go-sockaddr
-	trust    func(path string) error      // nobody but root could have written the file; nil: root does not ask
+	unit     func(ctx context.Context, name string) (faults, warnings []string)
+	trust    func(path string) error // nobody but root could have written the file; nil: root does not ask
 }
 
 // link is one network interface.
@@ -36,7 +39,8 @@ func thisHost() host {
 		links:    readLinks,
 		outgoing: agent.OutgoingAddr,
 		template: template.Parse,
-		trust:    hooks.CheckTrust,
+		unit:     systemd.Check,
+		trust:    trust.CheckPath,
 	}
 }
 

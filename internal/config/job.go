@@ -17,35 +17,18 @@ type Job struct {
 	Command Command // not zero
 
 	schedule, timezone string // as written
-	header             place
-	places             map[string]place // key → where its value stands; no entry: default
-	failed             map[string]bool  // keys whose value is wrong
+	item
 }
 
 const jobName = "job"
 
-// place is where the key's value stands, or the job where it has none.
-func (j *Job) place(key string) place {
-	if at, ok := j.places[key]; ok {
-		return at
-	}
-	return j.header
-}
-
 // job is the one that is being read.
 func (c *Config) job() *Job { return &c.Jobs[len(c.Jobs)-1] }
-
-// jobKey is one key of a [[job]].
-type jobKey struct {
-	name     string
-	required string // an example; "": it may be left out
-	field    field
-}
 
 // maxDeadline is arbitrary, and wide: a slot older than that interests nobody.
 const maxDeadline = 366 * 24 * time.Hour
 
-var jobKeys = []jobKey{
+var jobKeys = []itemKey{
 	{"name", `name = "backup"`, label(func(c *Config) *string { return &c.job().Name })},
 	{"schedule", `schedule = "30 2 * * *"`, anyText(func(c *Config) *string { return &c.job().schedule }, "a schedule")},
 	{"timezone", "", zone(func(c *Config) *string { return &c.job().timezone })},
@@ -68,73 +51,13 @@ func (l *loader) applyJobs(tables []arrayTable) {
 			l.report(wrong("it is the %dth job: expected at most %d", i+1, jobs.MaxJobs).at(t.place, jobName))
 			return
 		}
-		l.config.Jobs = append(l.config.Jobs, Job{header: t.place, places: map[string]place{}, failed: map[string]bool{}})
-		for _, e := range t.entries {
-			l.applyJobEntry(e)
-		}
-		l.checkRequired()
-		l.checkTwin()
-	}
-}
-
-func (l *loader) applyJobEntry(e entry) {
-	j, key := l.config.job(), normalise(e.path)
-	i := slices.IndexFunc(jobKeys, func(k jobKey) bool { return k.name == key })
-	if i < 0 {
-		l.report(unknownJobKey(key).at(e.key, jobName+"."+written(e.path)))
-		return
-	}
-	if earlier, twice := j.places[key]; twice { // with a hyphen and with an underscore
-		l.report(wrong("it is set twice: also on line %d", earlier.line).hint("remove one").at(e.key, jobName+"."+key))
-		return
-	}
-	j.places[key] = e.value.place
-	if err := jobKeys[i].field.parse(l, e.value); err != nil {
-		l.reportJob(j, key, err)
-	}
-}
-
-func unknownJobKey(key string) *Error {
-	names := make([]string, len(jobKeys))
-	for i, k := range jobKeys {
-		names[i] = k.name
-	}
-	err := wrong("there is no such key")
-	if near := nearest(key, names); near != "" {
-		return err.hint("did you mean %s?", near)
-	}
-	return err.hint("a job has %s", strings.Join(names, ", "))
-}
-
-// reportJob says what is wrong with one key of a job, the first thing only.
-func (l *loader) reportJob(j *Job, key string, err *Error) {
-	if !j.failed[key] {
-		j.failed[key] = true
-		l.report(err.at(j.place(key), jobName+"."+key))
-	}
-}
-
-func (l *loader) checkRequired() {
-	j := l.config.job()
-	for _, k := range jobKeys {
-		if _, here := j.places[k.name]; k.required != "" && !here {
-			j.failed[k.name] = true
-			l.report(wrong("%s is missing: expected a line such as %s", k.name, k.required).at(j.header, jobName))
-		}
-	}
-	if !j.failed["command"] && j.Command.IsZero() {
-		l.reportJob(j, "command", wrong("it is empty: expected a string for the shell or an array of strings"))
-	}
-}
-
-// checkTwin refuses a second job of one name: the ledger of runs tells them apart by it.
-func (l *loader) checkTwin() {
-	j := l.config.job()
-	for i := range l.config.Jobs[:len(l.config.Jobs)-1] {
-		twin := &l.config.Jobs[i]
-		if !j.failed["name"] && twin.Name == j.Name {
-			l.reportJob(j, "name", wrong("%s is the name of two jobs: also on line %d", quote(j.Name), twin.place("name").line).
-				hint("give each its own"))
+		l.config.Jobs = append(l.config.Jobs, Job{item: newItem(jobName, t)})
+		j := l.config.job()
+		l.applyItem(&j.item, jobKeys, t.entries)
+		l.checkItemCommand(&j.item, j.Command)
+		for i := range l.config.Jobs[:len(l.config.Jobs)-1] { // the ledger of runs tells them apart by the name
+			twin := &l.config.Jobs[i]
+			l.checkTwin(&j.item, j.Name, twin.Name == j.Name, &twin.item)
 		}
 	}
 }
@@ -150,7 +73,7 @@ func (l *loader) deriveJobs() {
 		for _, bad := range split(j.Check()) {
 			key, _, _ := strings.Cut(bad.Error(), " ")
 			key = strings.TrimSuffix(key, ":")
-			l.reportJob(j, key, wrong("%s", strings.TrimLeft(strings.TrimPrefix(bad.Error(), key), ": ")))
+			l.reportItem(&j.item, key, wrong("%s", strings.TrimLeft(strings.TrimPrefix(bad.Error(), key), ": ")))
 		}
 	}
 }
@@ -183,7 +106,7 @@ func (l *loader) deriveSchedule(j *Job) {
 	if errors.Is(err, jobs.ErrNever) {
 		bad.hint("choose a day that the month has")
 	}
-	l.reportJob(j, "schedule", bad)
+	l.reportItem(&j.item, "schedule", bad)
 }
 
 // wholeSeconds reads a time of at least a second: shorter ones are no matter of jobs.

@@ -21,7 +21,7 @@ type Shown struct {
 	Implied bool `json:"implied,omitempty"`
 }
 
-// ShownJob is one [[job]]: what is written of it, and the time zone.
+// ShownJob is one [[job]] or [[resource]]: what is written of it, and of a job the time zone.
 type ShownJob struct {
 	From string  `json:"from"`
 	Keys []Shown `json:"keys"`
@@ -36,6 +36,22 @@ func (c *Config) Shown() []Shown {
 			shown.From, shown.Implied = c.derivation(s.Key)
 		}
 		all = append(all, shown)
+	}
+	return all
+}
+
+// ShownResources lists the resources in the file's order: what is written of each.
+func (c *Config) ShownResources() []ShownJob {
+	all := make([]ShownJob, len(c.Resources))
+	for i := range c.Resources {
+		r, upTo := &c.Resources[i], *c
+		upTo.Resources = c.Resources[:i+1] // a resource's fields are those of the last one
+		all[i].From = r.header.onLine()
+		for _, k := range resourceKeys {
+			if at, written := r.places[k.name]; written {
+				all[i].Keys = append(all[i].Keys, Shown{Key: k.name, Value: plain(k.field.get(&upTo)), From: at.onLine()})
+			}
+		}
 	}
 	return all
 }
@@ -123,13 +139,18 @@ func (c *Config) TOML() string {
 		}
 		b.WriteString(s.line(name))
 	}
-	for _, j := range c.ShownJobs() {
-		fmt.Fprintf(&b, "\n[[job]]  # %s\n", Printable(j.From))
-		for _, s := range j.Keys {
+	writeItems(&b, jobName, c.ShownJobs())
+	writeItems(&b, resourceName, c.ShownResources())
+	return b.String()
+}
+
+func writeItems(b *strings.Builder, array string, items []ShownJob) {
+	for _, i := range items {
+		fmt.Fprintf(b, "\n[[%s]]  # %s\n", array, Printable(i.From))
+		for _, s := range i.Keys {
 			b.WriteString(s.line(s.Key))
 		}
 	}
-	return b.String()
 }
 
 // line is the setting as a line of a file. What says more than was said, or cannot be said there, is a comment.
@@ -189,6 +210,10 @@ func (c *Config) WithoutCommands() *Config {
 	told.Jobs = slices.Clone(c.Jobs)
 	for i := range told.Jobs {
 		told.Jobs[i].Command = leftOut(told.Jobs[i].Command)
+	}
+	told.Resources = slices.Clone(c.Resources)
+	for i := range told.Resources {
+		told.Resources[i].Command = leftOut(told.Resources[i].Command)
 	}
 	h := &told.Hooks
 	for _, command := range []*Command{&h.OnBecomeLeader, &h.OnLoseLeadership, &h.OnLeaderChange, &h.OnMemberChange} {

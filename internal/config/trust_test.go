@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/internal/trust"
 )
 
 // Root takes no configuration that somebody else could have written: itself, by its group, or
@@ -16,7 +16,7 @@ func TestCase61ConfigurationOfAnother(t *testing.T) {
 		t.Skip("skipped: only root can make a file another's")
 	}
 	root := alpha()
-	root.root, root.trust = true, hooks.CheckTrust
+	root.root, root.trust = true, trust.CheckPath
 	for name, change := range map[string]func(dir, file string) error{
 		"its owner":         func(_, file string) error { return os.Chown(file, 12345, 0) },
 		"its group":         func(_, file string) error { return firstOf(os.Chown(file, 0, 12345), os.Chmod(file, 0o660)) },

@@ -7,10 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+	"golang.org/x/time/rate"
 )
 
 // Right is what a route needs of whoever asks.
@@ -69,12 +72,43 @@ func (s *server) permit(r *http.Request, to route) (peer, error) {
 	if to.needs == Read && !known || s.access.grants(asker, to.needs) {
 		return asker, nil
 	}
-	s.logger.Warn(to.name()+" refused", "addr", asker.String(), "cause", "not-permitted")
+	if s.refusals.mayTell(asker.uid, time.Now()) {
+		s.logger.Warn(to.name()+" refused", "addr", asker.String(), "cause", "not-permitted")
+	}
 	return asker, &APIError{
 		Status:  http.StatusForbidden,
 		Message: fmt.Sprintf("%s is not allowed to uid %d", to.name(), asker.uid),
 		Hint:    "run it as root or as the agent's user" + s.access.hint(to.needs),
 	}
+}
+
+// refusals bound how often the log tells of one user's refused requests: some at first, then
+// one a minute. Who may connect may ask as often as he likes. Safe for concurrent use.
+type refusals struct {
+	mu sync.Mutex
+	of map[int]*rate.Limiter // by uid; nil: nobody's yet
+}
+
+const (
+	refusalEvery = time.Minute
+	refusalBurst = 8 // a person's tries, and a script's first ones. Arbitrary
+	// maxRefused bounds the users that are told apart. Beyond it all begin anew.
+	maxRefused = 256
+)
+
+// mayTell reports whether the log may tell of one more.
+func (r *refusals) mayTell(uid int, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	its, known := r.of[uid]
+	if !known {
+		if r.of == nil || len(r.of) >= maxRefused {
+			r.of = make(map[int]*rate.Limiter)
+		}
+		its = rate.NewLimiter(rate.Every(refusalEvery), refusalBurst)
+		r.of[uid] = its
+	}
+	return its.AllowN(now, 1)
 }
 
 // hint says how a member of the group could get the right.

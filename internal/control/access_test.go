@@ -1,16 +1,21 @@
 package control
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sys/unix"
 )
 
@@ -56,6 +61,52 @@ func TestWhatIsGranted(t *testing.T) {
 		if !slices.Equal(got, tt.want) {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)
 		}
+	}
+}
+
+// Whoever asks for what he may not, again and again, has the log tell of it some times and then
+// once a minute; of others it tells meanwhile.
+func TestRefusalsAreToldNowAndThen(t *testing.T) {
+	var told refusals
+	now := time.Unix(1_000_000, 0)
+	count := func(uid, tries int) (n int) {
+		for range tries {
+			if told.mayTell(uid, now) {
+				n++
+			}
+		}
+		return n
+	}
+	if n := count(1000, 500); n != refusalBurst {
+		t.Errorf("500 refusals of one user are %d lines, want %d", n, refusalBurst)
+	}
+	if n := count(1001, 1); n != 1 {
+		t.Error("another's is not told")
+	}
+	now = now.Add(refusalEvery)
+	if n := count(1000, 500); n != 1 {
+		t.Errorf("a minute later they are %d lines, want one", n)
+	}
+	for uid := range 3 * maxRefused {
+		count(uid, 1)
+	}
+	if len(told.of) > maxRefused {
+		t.Errorf("%d users are told apart", len(told.of))
+	}
+}
+
+// A refused request is refused each time, whatever the log tells.
+func TestAFloodOfRefusals(t *testing.T) {
+	var logs bytes.Buffer
+	s := &server{backend: &fakeAgent{}, logger: hclog.New(&hclog.LoggerOptions{Output: &logs})}
+	r := httptest.NewRequestWithContext(context.WithValue(t.Context(), peerKey{}, peer{uid: 1000}), http.MethodPost, "/v1/reload", nil)
+	for range 100 {
+		if _, err := s.permit(r, route{needs: Act}); err == nil {
+			t.Fatal("it is permitted")
+		}
+	}
+	if n := strings.Count(logs.String(), "not-permitted"); n != refusalBurst {
+		t.Errorf("%d lines for a hundred refused requests, want %d", n, refusalBurst)
 	}
 }
 

@@ -63,6 +63,7 @@ type Status struct {
 
 	Bars        []string     `json:"bars"`        // what keeps this node from standing: part, roster, leave, same-id, aside, disk, link, hold-down, check, maintenance
 	Checks      []Check      `json:"checks"`      // of this host, in the configuration's order
+	Resources   []Resource   `json:"resources"`   // what this host has while it leads, in the configuration's order
 	Maintenance *Maintenance `json:"maintenance"` // null: nobody is at work on this host
 
 	HoldDownMS    int64   `json:"hold_down_ms"`    // this node does not stand for so long, after a step-down
@@ -84,6 +85,15 @@ type Check struct {
 	Since  time.Time `json:"since"`   // it is in this state
 	Why    string    `json:"why"`     // its last run failed, in one line; empty: it did not
 	OnFail string    `json:"on_fail"` // "ineligible", "priority -50"
+}
+
+// Resource is something that this host has while it leads.
+type Resource struct {
+	Name   string `json:"name"`
+	What   string `json:"what"`    // "address 192.168.1.50/24 on eth0"
+	Here   bool   `json:"here"`    // this host has it, and keeps it
+	OnFail string `json:"on_fail"` // "hand-over", "stay"
+	Text   string `json:"text"`    // more of it, for people; empty: nothing
 }
 
 // LongestMaintenance bounds maintenance that ends by itself. Arbitrary: whoever needs longer

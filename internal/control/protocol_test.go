@@ -40,6 +40,7 @@ func leadingStatus() Status {
 		Quorum: &Quorum{Need: 2, Have: 3}, Members: 4, Alive: 3, Silent: []string{"delta"},
 		LeaseRemainMS: &remain, Bars: []string{"maintenance"},
 		Checks:      []Check{{Name: "nginx", State: "fails", Since: noon, Why: "exit status 7", OnFail: "ineligible"}},
+		Resources:   []Resource{{Name: "web", What: "unit web.service", Here: true, OnFail: "hand-over", Text: "active"}},
 		Maintenance: &Maintenance{Reason: "kernel upgrade", Until: noon},
 		LastHook:    &Hook{Event: "become-leader", Epoch: Epoch{7, alphaID}, OK: true, TookMS: 31.5, Time: noon, Attempts: 1},
 		Keeper:      &Keeper{Process: 4242},

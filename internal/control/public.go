@@ -117,6 +117,7 @@ type publicStatus struct {
 
 	Bars          []string          `json:"bars"`
 	Checks        []Check           `json:"checks"`
+	Resources     []Resource        `json:"resources"`
 	Maintenance   *Maintenance      `json:"maintenance"`
 	HoldDownMS    int64             `json:"hold_down_ms"`
 	LeaseRemainMS *int64            `json:"lease_remain_ms"`
@@ -131,7 +132,7 @@ func (s Status) public() publicStatus {
 		Epoch: s.Epoch, Since: s.Since, Uptime: s.Uptime, Mode: s.Mode, Promise: s.Promise, Algorithm: s.Algorithm,
 		Preempt: s.Preempt, Profile: s.Profile, Expect: s.Expect, Roster: s.Roster, Quorum: s.Quorum, Isolated: s.Isolated,
 		Members: s.Members, Alive: s.Alive, Silent: s.Silent, HoldDownMS: s.HoldDownMS, LeaseRemainMS: s.LeaseRemainMS,
-		Bars: s.Bars, Checks: views(s.Checks, Check.public), Maintenance: s.Maintenance, Counters: s.Counters}
+		Bars: s.Bars, Checks: views(s.Checks, Check.public), Resources: views(s.Resources, Resource.public), Maintenance: s.Maintenance, Counters: s.Counters}
 	if s.LastHook != nil {
 		hook := *s.LastHook
 		hook.Error = "" // it names paths
@@ -144,6 +145,12 @@ func (s Status) public() publicStatus {
 func (c Check) public() Check {
 	c.Why = ""
 	return c
+}
+
+// public leaves out what is about processes and addresses of other hosts.
+func (r Resource) public() Resource {
+	r.Text = ""
+	return r
 }
 
 // publicExplanation is the part of Explanation that the network sees: not what a simulation

@@ -152,6 +152,7 @@ func (s *server) status() (any, error) {
 	status := s.backend.Status()
 	status.Notes, status.Waiting = list(status.Notes), list(status.Waiting)
 	status.Silent, status.Bars, status.Checks = list(status.Silent), list(status.Bars), list(status.Checks)
+	status.Resources = list(status.Resources)
 	if status.Counters == nil {
 		status.Counters = map[string]uint64{}
 	}

@@ -51,7 +51,7 @@ var defaultLimits = limits{
 const maxHeader = 8<<10 - 4<<10
 
 // server answers requests out of a Backend. It has no state of its own but the
-// counts of followers.
+// counts of followers and what the log was told.
 type server struct {
 	backend   Backend
 	logger    hclog.Logger
@@ -61,6 +61,7 @@ type server struct {
 	asking    sync.Mutex // of strangers, for jobs
 	followers atomic.Int32
 	holders   atomic.Int32
+	refusals  refusals
 }
 
 // Serve answers requests on l until ctx ends, which ends event streams too,

@@ -103,9 +103,9 @@ func TestEachFaultIsOneLine(t *testing.T) {
 			"FAIL mtu: a long question to beta has no answer, and a short one has: the path has a smaller MTU than both ends, and does not say so"},
 		{"another MTU", func(e *control.Examination) { beta(e).MTU = 9000 }, "warn mtu: the MTU is 1500 here, and another at beta"},
 		{"a long way", func(e *control.Examination) {
-			e.Far = "the round trip to beta is 180 ms, and the lease bears at most 146 ms"
+			e.Far = "the round trip to beta is 380 ms, and the lease bears at most 342 ms"
 		},
-			"warn round trip: the round trip to beta is 180 ms, and the lease bears at most 146 ms: no leader may last"},
+			"warn round trip: the round trip to beta is 380 ms, and the lease bears at most 342 ms: no leader may last"},
 		{"own clock behind", func(e *control.Examination) { each(e, func(p *control.Sight) { p.OffsetMS = 300_000 }) },
 			"FAIL clock: the clock of this host is 5m0s behind the others'"},
 		{"own clock a little ahead", func(e *control.Examination) { each(e, func(p *control.Sight) { p.OffsetMS = -1500 }) },

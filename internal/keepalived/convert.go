@@ -25,8 +25,16 @@ type Agent struct {
 	Lose     []string
 	Checks   []Check
 
+	Resources []Resource // the addresses, by their interfaces
+
 	HasScripts   bool // the hooks start scripts, which were root's unless the file said otherwise
-	HasAddresses bool // the hooks bring addresses to an interface, for which the service needs rights
+	HasAddresses bool // it keeps addresses on an interface, for which the service needs rights
+}
+
+// Resource is a [[resource]].
+type Resource struct {
+	Addresses []string // with their prefixes
+	Interface string
 }
 
 // Check is a [[check]].

@@ -28,6 +28,9 @@ func (m *maker) finish(p *party) {
 	}
 	m.Priority += m.bonus
 	m.bound()
+	for _, device := range m.devices {
+		m.Resources = append(m.Resources, Resource{Addresses: m.add[device], Interface: device})
+	}
 	m.Become, m.Lose, m.HasAddresses, m.HasScripts = m.becomes(), m.loses(), len(m.devices) > 0, len(m.scripts) > 0
 }
 
@@ -44,19 +47,11 @@ func (m *maker) bound() {
 	}
 }
 
-// becomes are the lines of the become hook: the addresses first, then the scripts, as keepalived has it.
-func (m *maker) becomes() (lines []string) {
-	for _, device := range m.devices {
-		lines = append(lines, fmt.Sprintf("bully-agent vip add %s %s || exit", strings.Join(m.add[device], " "), device))
-	}
-	return append(lines, m.told("MASTER", "")...)
-}
+// becomes are the lines of the become hook. The addresses are resources, which are there before it, as keepalived has it.
+func (m *maker) becomes() (lines []string) { return m.told("MASTER", "") }
 
 // loses are the lines of the lose hook.
 func (m *maker) loses() (lines []string) {
-	for _, device := range m.devices {
-		lines = append(lines, fmt.Sprintf("bully-agent vip del %s %s || failed=1", strings.Join(m.add[device], " "), device))
-	}
 	by := []struct{ causes, state string }{{peers.CauseStopped, "STOP"}, {strings.Join(peers.Faults(), " | "), "FAULT"}, {"*", "BACKUP"}}
 	var cases []string
 	for _, b := range by {
@@ -70,11 +65,7 @@ func (m *maker) loses() (lines []string) {
 	if slices.ContainsFunc(m.scripts, func(n notice) bool { return n.on != "MASTER" && n.on != "" }) {
 		lines = append(append(append(lines, "case $BULLY_CAUSE in"), cases...), "esac")
 	}
-	lines = append(lines, m.told("", "")...)
-	if len(m.devices) > 0 {
-		lines = append(lines, "exit ${failed:-0}")
-	}
-	return lines
+	return append(lines, m.told("", "")...)
 }
 
 // told are the scripts that are told of a state: those of the state, and for MASTER those of any after them. How they end
@@ -119,6 +110,9 @@ func (a Agent) TOML(source string) string {
 	}
 	if a.Delay != "" {
 		say("preempt_delay = %s\n", text(a.Delay))
+	}
+	for _, r := range a.Resources {
+		say("\n[[resource]]\naddresses = %s\ninterface = %s\n", list(r.Addresses), text(r.Interface))
 	}
 	a.writeHooks(&b)
 	for _, c := range a.Checks {

@@ -31,7 +31,7 @@ const (
 	noKey   = "all hosts share a key here: bully-agent key generate on the first, which says how to copy it"
 	hisUser = "hooks and checks run as the service's user; root-hooks.conf makes it run them as root, and runuser -u in the command as another"
 	process = "it is about keepalived's own processes: see docs/configuration.md"
-	noGARP  = "vip add tells the neighbours at once, five times in 200 ms, and for 5 s more"
+	noGARP  = "the neighbours are told at once, five times in 200 ms, for 5 s more, and every 30 s"
 )
 
 // reasons are the keywords that are left out, by their beginnings; the longest counts.

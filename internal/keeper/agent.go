@@ -46,6 +46,18 @@ func isReadable(fd int) bool {
 	return n > 0 && err == nil
 }
 
+// isDead looks whether it is.
+func (a agent) isDead() bool {
+	if a.pidfd == nil {
+		return unix.Getppid() != a.pid
+	}
+	isDead := false
+	if raw, err := a.pidfd.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { isDead = isReadable(int(fd)) })
+	}
+	return isDead
+}
+
 // timer fires by CLOCK_BOOTTIME, which Go's own timers do not.
 type timer struct{ file *os.File }
 
@@ -67,8 +79,10 @@ func (t timer) set(at instant) {
 	_ = raw.Control(func(fd uintptr) { _ = unix.TimerfdSettime(int(fd), unix.TFD_TIMER_ABSTIME, &spec, nil) })
 }
 
-// await returns when it has fired.
-func (t timer) await() {
+// each calls tell whenever it has fired, for as long as it can.
+func (t timer) each(tell func()) {
 	var fired [8]byte
-	_, _ = t.file.Read(fired[:])
+	for _, err := t.file.Read(fired[:]); err == nil; _, err = t.file.Read(fired[:]) {
+		tell()
+	}
 }

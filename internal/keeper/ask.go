@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/internal/run"
 )
 
 // The programs that name hosts to join run in the keeper, too: the agent may have given up
@@ -24,7 +25,7 @@ type reply struct {
 	Err     string
 }
 
-// ask runs a program; its end is told once, whoever asks meanwhile. The caller holds mu.
+// ask runs a program; its end is told once, whoever asks meanwhile.
 func (k *keeper) ask(program string) {
 	running := k.asked[program]
 	why := ""
@@ -49,23 +50,21 @@ func (k *keeper) ask(program string) {
 	k.asking.Go(func() { k.inquire(program, q, s) })
 }
 
-// inquire runs a program once.
+// inquire runs a program once: a worker's.
 func (k *keeper) inquire(program string, q *inquiry, s Settings) {
-	runtime.LockOSThread() // see hooks.CheckUp
+	runtime.LockOSThread() // see run.CheckUp
 	defer runtime.UnlockOSThread()
-	text, run := hooks.Ask(k.asks, "join", hooks.Command{Argv: []string{program}}, s.AskTimeout, s.Hooks.Socket, s.AskMost)
+	text, run := run.Ask(k.asks, "join", hooks.Command{Argv: []string{program}}, s.AskTimeout, s.Socket, s.AskMost)
 	r := reply{Program: program, Text: text}
 	if run.Err != nil {
 		r.Text, r.Err = nil, run.Why()
 	}
-	k.mu.Lock()
-	q.isTold = true
-	k.say(report{Say: sayReply, Reply: &r})
-	k.mu.Unlock()
+	k.post(func() {
+		q.isTold = true
+		k.say(report{Say: sayReply, Reply: &r})
+	})
 	run.Await(k.asks)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	delete(k.asked, program)
+	k.post(func() { delete(k.asked, program) })
 }
 
 // question is a program whose end somebody waits for.

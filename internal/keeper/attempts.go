@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -13,29 +14,25 @@ import (
 
 // openJobs makes the Runner of jobs. A silent agent's commands get TERM a whole stop budget
 // before the lease ends, of which Budget is the half: nothing comes after them.
-func (k *keeper) openJobs() (err error) {
-	s := k.settings
-	k.jobs, err = jobrun.New(jobrun.Config{Dir: s.Hooks.Dir, Socket: s.Hooks.Socket, Clock: clockTime, Budget: 2 * s.Budget,
+func (k *keeper) openJobs(s Settings) (*jobrun.Runner, error) {
+	return jobrun.New(jobrun.Config{Dir: s.Dir, Socket: s.Socket, Budget: 2 * s.Budget,
 		Grace: s.JobGrace, Logger: k.out.named("jobs")})
-	return err
 }
 
-// sweepJobs removes the output of jobs that nobody knows any more.
-func (k *keeper) sweepJobs(known []string) {
-	isKnown := func(job string) bool {
-		_, ok := k.settings.Jobs[job]
-		return ok || slices.Contains(known, job)
-	}
-	if err := jobrun.HistoryIn(k.settings.Hooks.Dir).Sweep(isKnown); err != nil {
+// sweepJobs removes the output of jobs that are not known any more: a worker's.
+func (k *keeper) sweepJobs(dir string, known []string) {
+	isKnown := func(job string) bool { return slices.Contains(known, job) }
+	if err := jobrun.HistoryIn(dir).Sweep(isKnown); err != nil {
 		k.out.named("jobs").Warn("output of former jobs not all removed", "err", err)
 	}
 }
 
-// obeyForJobs is obey's for orders about jobs; the caller holds mu.
+// obeyForJobs is obey's for orders about jobs.
 func (k *keeper) obeyForJobs(o order) {
 	switch o.Do {
 	case toRecover:
-		go k.recoverJobs()
+		jobs := k.jobs
+		go k.recoverJobs(jobs)
 	case toBegin:
 		if o.Lease != 0 {
 			k.jobs.Lease(o.Lease.Time())
@@ -44,7 +41,7 @@ func (k *keeper) obeyForJobs(o order) {
 			k.begin(*o.Job)
 		}
 	case toSweep:
-		k.sweepJobs(o.Known)
+		go k.sweepJobs(k.settings.Dir, slices.AppendSeq(o.Known, maps.Keys(k.settings.Jobs)))
 	case toEnd:
 		k.jobs.End(o.Run, cause(o.Cause))
 	case toLose:
@@ -79,33 +76,33 @@ func (j Job) within(timeout time.Duration) time.Duration {
 	return max(timeout, 0)
 }
 
-// recoverJobs ends what former lives have left, and says so.
-func (k *keeper) recoverJobs() {
+// recoverJobs ends what former lives have left, and says so: a worker's.
+func (k *keeper) recoverJobs(jobs *jobrun.Runner) {
 	r := report{Say: sayRecovered}
-	if err := k.jobs.Recover(k.ctx); err != nil {
+	if err := jobs.Recover(k.ctx); err != nil {
 		r.Err = err.Error()
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.say(r)
+	k.post(func() { k.say(r) })
 }
 
-// runJobs is the life of the jobs' Runner.
-func (k *keeper) runJobs() {
+// runJobs is the life of the jobs' Runner: a worker's.
+func (k *keeper) runJobs(jobs *jobrun.Runner) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = k.jobs.Run(k.ctx)
+		_ = jobs.Run(k.ctx)
 	}()
 	for {
 		select {
-		case res := <-k.jobs.Results():
-			k.mu.Lock()
-			delete(k.bounds.attempts, res.ID)
-			k.say(report{Say: sayJob, Job: &res})
-			k.mu.Unlock()
+		case res := <-jobs.Results():
+			k.post(func() { k.onJobEnded(res) })
 		case <-ended:
 			return
 		}
 	}
+}
+
+func (k *keeper) onJobEnded(res jobrun.Result) {
+	delete(k.bounds.attempts, res.ID)
+	k.say(report{Say: sayJob, Job: &res})
 }

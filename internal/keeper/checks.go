@@ -13,14 +13,9 @@ import (
 // they are the keeper has read itself. The agent is told what has changed.
 
 // sayCheck tells of one check. It is called on the check's goroutine, and does not wait.
-func (k *keeper) sayCheck(r checkrun.Report) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.say(report{Say: sayCheck, Check: &r})
-}
+func (k *keeper) sayCheck(r checkrun.Report) { k.out.add(report{Say: sayCheck, Check: &r}) }
 
-// endChecks ends what runs of them and of the programs that name hosts, in the background; the
-// caller holds mu.
+// endChecks ends what runs of them and of the programs that name hosts, in the background.
 func (k *keeper) endChecks() {
 	k.endAsks()
 	if k.checks != nil {
@@ -31,15 +26,12 @@ func (k *keeper) endChecks() {
 // awaitChecks has all of these end, and waits for that a moment: what they have started would
 // outlive this process.
 func (k *keeper) awaitChecks() {
-	k.mu.Lock()
-	checks := k.checks
 	k.endAsks()
-	k.mu.Unlock()
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if checks != nil {
-			checks.Close()
+		if k.checks != nil {
+			k.checks.Close()
 		}
 		k.asking.Wait()
 	}()

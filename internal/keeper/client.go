@@ -12,14 +12,18 @@ import (
 
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/hooks/checkrun"
-	"github.com/bully-agent/bully-agent/internal/run"
+	"github.com/bully-agent/bully-agent/hooks/hookrun"
+	"github.com/bully-agent/bully-agent/hooks/resourcerun"
+	"github.com/bully-agent/bully-agent/internal/ending"
 	"github.com/bully-agent/bully-agent/internal/sidecar"
 )
 
-// Config says for whom commands are run. Hooks.Dir and Clock are needed; what is run, and
-// within which bounds, the keeper reads itself (Settings).
+// Config says for whom commands are run. Dir and Clock are needed; what is run, and within which
+// bounds, the keeper reads itself (Settings).
 type Config struct {
-	Hooks hooks.Config // of which the keeper's process is told nothing
+	Hooks  hooks.Config // of which the keeper's process is told nothing
+	Dir    string       // the state directory
+	Logger hclog.Logger // nil discards
 	// Clock is what deadlines are told by: it must go on while the machine is
 	// suspended.
 	Clock func() time.Time
@@ -32,7 +36,7 @@ type Config struct {
 	// given up the rights that it would have. Gone says so then.
 	Once bool
 	// Try is the directory where TryRecording tries the disk: one that the agent may write,
-	// on the file system of Hooks.Dir. Empty: that.
+	// on the file system of Dir. Empty: that.
 	Try string
 }
 
@@ -43,8 +47,7 @@ type Config struct {
 // comes.
 type Client struct {
 	cfg     Config
-	results chan hooks.Result
-	toTell  chan struct{}     // holds a token when untold may have something
+	results *feed[hooks.Result]
 	cleaned chan hooks.Result // capacity 1; filled while isCleaning
 	ended   chan struct{}     // closed when Run returns
 	gone    chan struct{}     // closed when the only keeper has died
@@ -57,6 +60,7 @@ type Client struct {
 	launched   *process     // by Launch; nil: there is none that nobody speaks with yet
 	why        error        // why none runs, and none is being started; nil otherwise
 	isCleaning bool         // a clean-up was asked for, and has not been answered
+	cleanUp    order        // that
 	phase      phase        // running since Run, closing at its end
 	owed       hooks.Epoch
 	keeps      uint64  // as the keeper said last; 0: none
@@ -67,11 +71,12 @@ type Client struct {
 	ids     uint64
 	waiting []order // for a keeper that is being started
 	open    []*undertaking
-	reign   *hooks.Event // become-leader of the leadership that goes on, or whose end was not told
-	isTaken bool         // it was silent: the keeper has ended it
-	untold  []hooks.Result
+	reign   *hooks.Event               // become-leader of the leadership that goes on, or whose end was not told
+	isTaken bool                       // it was silent: the keeper has ended it
 	checks  map[string]checkrun.Report // by name; untold
 	asks    map[string]*question       // by program; what the keeper has not answered
+
+	resources []resourcerun.State // as the keeper said last
 }
 
 // undertaking is an event whose end is not known.
@@ -93,36 +98,26 @@ type Status struct {
 // error of an unasked result it says that the leadership's commands may have ended.
 var ErrDied = errors.New("the keeper died")
 
-const (
-	// resultRoom is how many results outlive Run unread. More than an agent that stops
-	// will ever leave.
-	resultRoom = 64
-
-	// anew is how long after a keeper could not be started the next try is made.
-	// Arbitrary: it must not make a host busy that has no room for processes.
-	anew = 5 * time.Second
-)
+// anew is how long after a keeper could not be started the next try is made.
+// Arbitrary: it must not make a host busy that has no room for processes.
+const anew = 5 * time.Second
 
 // New makes a Client; it starts nothing yet.
 func New(cfg Config) *Client {
-	if cfg.Hooks.Logger == nil {
-		cfg.Hooks.Logger = hclog.NewNullLogger()
+	if cfg.Logger == nil {
+		cfg.Logger = hclog.NewNullLogger()
 	}
 	if len(cfg.Program) == 0 {
 		cfg.Program = append([]string{"/proc/self/exe", Word}, cfg.Args...) // also when the file was replaced
 	}
-	c := &Client{cfg: cfg, hooks: cfg.Hooks, results: make(chan hooks.Result, resultRoom), toTell: make(chan struct{}, 1),
+	c := &Client{cfg: cfg, hooks: cfg.Hooks, results: newFeed[hooks.Result](),
 		cleaned: make(chan hooks.Result, 1), ended: make(chan struct{}), gone: make(chan struct{}), phase: opened,
 		toCheck: make(chan struct{}, 1), checks: map[string]checkrun.Report{}, asks: map[string]*question{}}
 	c.jobs = newJobs(c)
 	return c
 }
 
-func (c *Client) log() hclog.Logger {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.hooks.Logger
-}
+func (c *Client) log() hclog.Logger { return c.cfg.Logger }
 
 // Launch starts the process of the keeper, which does nothing before Recover. It is for an
 // agent that gives up its rights in between.
@@ -158,12 +153,15 @@ func (c *Client) Owed() (hooks.Epoch, bool) {
 	return c.owed, c.owed.Counter > 0
 }
 
-// CleanUp is hooks.Runner's, and waits for it. ctx ends it early.
+// CleanUp makes up for a leadership that an earlier life of this agent did not end: what that
+// left running is ended, then the lose-leadership hook runs for the epoch of ev, unless that life's
+// keeper has run it. An event without an epoch owes nothing: its hook is that of at_start. It waits
+// for the end; ctx ends it early.
 func (c *Client) CleanUp(ctx context.Context, ev hooks.Event) hooks.Result {
 	c.mu.Lock()
 	grace := c.hooks.Grace
-	c.isCleaning = true
-	c.give(order{Do: toCleanUp, Event: ev})
+	c.isCleaning, c.cleanUp = true, order{Do: toCleanUp, Event: ev}
+	c.give(c.cleanUp)
 	c.mu.Unlock()
 	select {
 	case res := <-c.cleaned:
@@ -177,7 +175,7 @@ func (c *Client) CleanUp(ctx context.Context, ev hooks.Event) hooks.Result {
 	select {
 	case res := <-c.cleaned:
 		return res
-	case <-time.After(grace + run.Unkillable + goodbye):
+	case <-time.After(grace + ending.Unkillable + goodbye):
 		return hooks.Result{Kind: hooks.LoseLeadership, Epoch: ev.Epoch.Counter, Cause: ev.Cause, Exit: -1, Err: ctx.Err()}
 	}
 }
@@ -190,25 +188,27 @@ func (c *Client) Run(ctx context.Context) error {
 	c.phase = running
 	c.give(order{Do: toRun})
 	c.mu.Unlock()
-	c.deliver(ctx)
+	c.results.pass(ctx.Done())
 	c.mu.Lock()
 	c.phase = closing
 	k, grace := c.keeper, c.hooks.Grace
 	c.give(order{Do: toClose})
 	c.mu.Unlock()
 	if k != nil {
-		k.outlast(grace + 2*run.Unkillable + goodbye)
+		k.outlast(grace + 2*ending.Unkillable + goodbye)
 	}
-	c.flush()
+	for _, res := range c.results.flush() {
+		c.log().Warn("hook result dropped, the agent had stopped reading", "result", res.String())
+	}
 	return nil
 }
 
 // Results delivers one Result for each become-leader and lose-leadership event, in the
 // order of Start. Reading slowly loses nothing. The channel is never closed; what is
 // unread when Run returns can still be read.
-func (c *Client) Results() <-chan hooks.Result { return c.results }
+func (c *Client) Results() <-chan hooks.Result { return c.results.out }
 
-// Start queues the hook of an event, as hooks.Runner's.
+// Start queues the hook of an event.
 func (c *Client) Start(ev hooks.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -235,7 +235,7 @@ func (c *Client) Start(ev hooks.Event) {
 	c.give(u.order)
 }
 
-// Stop says that the epoch has ended, as hooks.Runner's.
+// Stop says that the epoch has ended.
 func (c *Client) Stop(epoch uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -266,9 +266,6 @@ func (c *Client) renew(deadline time.Time, isEnding bool) {
 func (c *Client) SetConfig(cfg hooks.Config) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if cfg.Logger == nil {
-		cfg.Logger = c.hooks.Logger
-	}
 	c.hooks, c.isStale = cfg, true
 	if c.keeper != nil {
 		c.reload(c.keeper)
@@ -320,19 +317,19 @@ func (c *Client) Status() Status {
 // TryRecording finds out whether a become-leader hook could be recorded now. It waits for
 // the disk.
 func (c *Client) TryRecording() error {
-	return hooks.TryRecording(cmp.Or(c.cfg.Try, c.cfg.Hooks.Dir))
+	return hookrun.TryRecording(cmp.Or(c.cfg.Try, c.cfg.Dir))
 }
 
 // Runs lists the last runs of hooks with a BULLY_SEQ above after, oldest first. It waits for the
 // disk.
 func (c *Client) Runs(after uint64) ([]hooks.Run, error) {
-	return hooks.ReadRuns(c.cfg.Hooks.Dir, after)
+	return hookrun.ReadRuns(c.cfg.Dir, after)
 }
 
 // Output gives one run by its BULLY_SEQ and the end of what it printed. It waits for the
 // disk.
 func (c *Client) Output(seq uint64) (hooks.Run, []byte, error) {
-	return hooks.ReadOutput(c.cfg.Hooks.Dir, seq)
+	return hookrun.ReadOutput(c.cfg.Dir, seq)
 }
 
 // give passes an order on, now or when there is a keeper; the caller holds mu.
@@ -365,58 +362,11 @@ func (c *Client) patienceFor(o order) time.Duration {
 	return min(answerPatience, max(o.Due.Sub(now())/2, leastPatience))
 }
 
-// deliver hands results to the consumer at the consumer's pace until ctx ends.
-func (c *Client) deliver(ctx context.Context) {
-	for {
-		select {
-		case <-c.toTell:
-		case <-ctx.Done():
-			return
-		}
-		for res, ok := c.nextUntold(); ok; res, ok = c.nextUntold() {
-			select {
-			case c.results <- res:
-			case <-ctx.Done():
-				c.mu.Lock()
-				c.untold = append([]hooks.Result{res}, c.untold...)
-				c.mu.Unlock()
-				return
-			}
-		}
-	}
-}
-
-// flush leaves behind what fits into the channel.
-func (c *Client) flush() {
-	for res, ok := c.nextUntold(); ok; res, ok = c.nextUntold() {
-		select {
-		case c.results <- res:
-		default:
-			c.log().Warn("hook result dropped, the agent had stopped reading", "result", res.String())
-		}
-	}
-}
-
-func (c *Client) nextUntold() (hooks.Result, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.untold) == 0 {
-		return hooks.Result{}, false
-	}
-	res := c.untold[0]
-	c.untold = c.untold[1:]
-	return res, true
-}
-
-// tell queues a result; the caller holds mu.
+// tell passes a result on; the caller holds mu.
 func (c *Client) tell(res hooks.Result) {
 	if res.Unasked {
-		c.untold = append([]hooks.Result{res}, c.untold...)
-	} else {
-		c.untold = append(c.untold, res)
+		c.results.putFirst(res)
+		return
 	}
-	select {
-	case c.toTell <- struct{}{}:
-	default:
-	}
+	c.results.put(res)
 }

@@ -203,6 +203,7 @@ func TestTheEndOfARedoLeavesTheNextLeadershipMinded(t *testing.T) {
 	const lease = 5 * time.Second // in which the become hook starts, on a busy machine too
 	r := newRig(t)
 	d := r.open(r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note + "[ $BULLY_EPOCH = 8 ] || { echo x >redo; " + stubborn + "; }"}))
+	d.leads(7)
 	redo := d.event(hooks.LoseLeadership, 7)
 	redo.IsRedo = true
 	d.Start(redo)
@@ -265,7 +266,7 @@ func TestRecoverWaitsForAKeeper(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 	defer cancel()
 	waited := 0
-	if _, err := lockFile(ctx, cfg.Hooks.Dir, func(process int) { waited = process }); err == nil || waited != a.keeper {
+	if _, err := lockFile(ctx, cfg.Dir, func(process int) { waited = process }); err == nil || waited != a.keeper {
 		t.Errorf("%v, waited for process %d, want %d", err, waited, a.keeper)
 	}
 	if err := os.WriteFile(r.Path("go"), []byte("x"), 0o600); err != nil {
@@ -306,7 +307,7 @@ func TestLoseRunsOnADiskThatHangs(t *testing.T) {
 	r := newRig(t)
 	disk, freeze := r.freezable()
 	cfg := r.config(scripts{hooks.LoseLeadership: note + "echo x >lost"})
-	cfg.Hooks.Dir = disk
+	cfg.Dir = disk
 	a := r.agent(agentOrder{}, cfg)
 	a.says()
 	thaw := freeze()

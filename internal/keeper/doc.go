@@ -5,8 +5,9 @@
 // longer. It is a process of the same program (Main), in a session of its own, so that
 // no signal to the agent's process group reaches it. The agent decides, the keeper acts:
 // the order of hooks, their bounds, their output and the journal of what is due are all
-// here, by package hooks, and the commands of jobs by package jobrun, and the programs that name hosts to join. The agent starts
-// nothing but its keeper. The keeper reads no network and holds no key, and it believes
+// here, by packages hooks and hookrun, and the commands of jobs by package jobrun, and the programs that name hosts to join. The agent starts
+// nothing but its keeper. The keeper is one loop (keeper.turn) that owns hooks.Lanes; what could take
+// long is done by workers, which post to it. The keeper reads no network and holds no key, and it believes
 // its agent, which does read the network, as little as it can (refuse.go): what there is to
 // run, for how long, and where records are kept it has read itself (Settings), an order only
 // names a hook by its event and a job by its name.
@@ -23,7 +24,7 @@
 // # The agent dies, or falls silent
 //
 // The agent is dead when its pidfd says so. Then the keeper ends the become-leader hook,
-// the notification and the jobs that run, has the lose-leadership hook run (hooks.Runner.TakeOver),
+// the notification and the jobs that run, has the lose-leadership hook run (hooks.Lanes),
 // and ends when all has. There is no hand-over: the keeper had the work all along, and a
 // lose-leadership hook that runs already goes on.
 //
@@ -41,13 +42,13 @@
 //
 // Deadlines are readings of CLOCK_BOOTTIME, which goes on while the machine is suspended
 // and which nobody can set, and are absolute: a renewal that was delayed on its way
-// cannot lengthen anything. Before the keeper judges a deadline it reads what the agent
-// has said: one that was frozen with the agent does not take its own silence for that of
+// cannot lengthen anything. Before the keeper judges a deadline by a time, it reads what the agent
+// had said by then: one that was frozen with the agent does not take its own silence for that of
 // the agent.
 //
 // # The keeper dies
 //
-// The kernel ends the first process of each hook, and guards end what jobs ran. The agent starts another keeper,
+// The kernel ends the first process of each hook, and holders end what jobs ran. The agent starts another keeper,
 // which ends what is left of that and takes on the leadership that goes on (Adopt), and
 // tells its node to step down cleanly (ErrDied). A keeper that does not read its orders
 // is killed, and then as good as dead.

@@ -20,7 +20,7 @@ func (c *Client) hear(k *process, r report) (answer func()) {
 		return nil
 	}
 	if r.Say == sayLog { // it says nothing of the keeper
-		log := c.hooks.Logger
+		log := c.cfg.Logger
 		return func() { r.Log.write(log) }
 	}
 	c.keeps = r.Keeps
@@ -36,6 +36,8 @@ func (c *Client) hear(k *process, r report) (answer func()) {
 		c.jobs.onRecovered(r.Err)
 	case sayReply:
 		c.onReply(*r.Reply)
+	case sayResources:
+		c.resources = r.Resources
 	case sayJob:
 		c.jobs.onEnded(*r.Job)
 	}
@@ -44,6 +46,10 @@ func (c *Client) hear(k *process, r report) (answer func()) {
 
 // onEnded passes a result on; the caller holds mu. They come in the order of the events.
 func (c *Client) onEnded(res hooks.Result) {
+	if res.IsLater {
+		c.tell(res)
+		return
+	}
 	if res.Unasked {
 		c.isTaken = true
 		c.tell(res)
@@ -107,17 +113,23 @@ func (c *Client) onCleaned(res hooks.Result) {
 	}
 }
 
+// notCleaned answers a clean-up that nobody will do.
+func (c *Client) notCleaned(why error) {
+	c.onCleaned(hooks.Result{Kind: hooks.LoseLeadership, Epoch: c.owed.Counter, Exit: -1, Err: why})
+}
+
 // lost is called when a keeper has ended. Unless that was its order, another one is
-// started, for which lose-leadership hooks wait; whatever else it ran has failed.
+// started, for which lose-leadership hooks wait, and a clean-up; whatever else it ran has failed.
 func (c *Client) lost(k *process, why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.keeper != k {
 		return
 	}
-	c.keeper = nil
+	c.keeper, c.resources = nil, nil
 	c.forgetAsked()
 	if c.phase == closing {
+		c.notCleaned(ErrDied)
 		for len(c.open) > 0 {
 			c.abandon(c.open[0], ErrDied)
 		}
@@ -125,13 +137,14 @@ func (c *Client) lost(k *process, why error) {
 	}
 	if c.cfg.Once {
 		c.why = ErrDied
-		c.hooks.Logger.Error("keeper lost, and with it the commands that it ran; this agent cannot start another", "err", why)
+		c.notCleaned(ErrDied)
+		c.cfg.Logger.Error("keeper lost, and with it the commands that it ran; this agent cannot start another", "err", why)
 		close(c.gone)
 		return
 	}
-	c.hooks.Logger.Error("keeper lost, and with it the commands that it ran; another is started", "err", why)
-	if c.phase == opened {
-		c.onCleaned(hooks.Result{Kind: hooks.LoseLeadership, Epoch: c.owed.Counter, Exit: -1, Err: ErrDied})
+	c.cfg.Logger.Error("keeper lost, and with it the commands that it ran; another is started", "err", why)
+	if c.isCleaning {
+		c.waiting = append(c.waiting, c.cleanUp)
 	}
 	c.jobs.onLost()
 	leads := c.reign != nil

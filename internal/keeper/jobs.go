@@ -12,19 +12,17 @@ import (
 // all methods may be called by any goroutine. The keeper is started by Client.Recover.
 type Jobs struct {
 	c         *Client
-	results   chan jobrun.Result
-	toTell    chan struct{} // holds a token when untold may have something
-	recovered chan string   // what could not be recovered; empty: nothing
+	results   *feed[jobrun.Result]
+	recovered chan string // what could not be recovered; empty: nothing
 
 	// Under Client.mu.
-	ready  bool              // nothing of a former keeper's is left
-	open   map[string]string // of runs that go on: their jobs, by id
-	lost   map[string]string // of those that a keeper ran which has died
-	untold []jobrun.Result
+	ready bool              // nothing of a former keeper's is left
+	open  map[string]string // of runs that go on: their jobs, by id
+	lost  map[string]string // of those that a keeper ran which has died
 }
 
 func newJobs(c *Client) *Jobs {
-	return &Jobs{c: c, results: make(chan jobrun.Result, resultRoom), toTell: make(chan struct{}, 1),
+	return &Jobs{c: c, results: newFeed[jobrun.Result](),
 		recovered: make(chan string, 1), open: map[string]string{}, lost: map[string]string{}}
 }
 
@@ -47,36 +45,14 @@ func (j *Jobs) Recover(ctx context.Context) error {
 
 // Run waits for the end of the Client's own, which ends what jobs run. The error is
 // always nil.
-func (j *Jobs) Run(ctx context.Context) error {
-	for {
-		select {
-		case <-j.toTell:
-			j.deliver(ctx)
-		case <-j.c.ended:
-			return nil
-		}
-	}
-}
-
-func (j *Jobs) deliver(ctx context.Context) {
-	for {
-		j.c.mu.Lock()
-		if len(j.untold) == 0 {
-			j.c.mu.Unlock()
-			return
-		}
-		res := j.untold[0]
-		j.untold = j.untold[1:]
-		j.c.mu.Unlock()
-		select {
-		case j.results <- res:
-		case <-ctx.Done():
-		}
-	}
+func (j *Jobs) Run(context.Context) error {
+	j.results.pass(j.c.ended)
+	j.results.flush()
+	return nil
 }
 
 // Results delivers one Result for each Begin.
-func (j *Jobs) Results() <-chan jobrun.Result { return j.results }
+func (j *Jobs) Results() <-chan jobrun.Result { return j.results.out }
 
 // Begin starts an attempt of a job that the keeper has read of, with the command that the
 // settings give it; Results tells its end, also if it could not start.
@@ -84,7 +60,7 @@ func (j *Jobs) Begin(o jobrun.Order) {
 	j.c.mu.Lock()
 	defer j.c.mu.Unlock()
 	if j.c.keeper == nil || !j.ready {
-		j.tell(jobrun.Result{ID: o.ID, Job: o.Job, Err: "not started: no keeper runs", TooLate: true})
+		j.results.put(jobrun.Result{ID: o.ID, Job: o.Job, Err: "not started: no keeper runs", TooLate: true})
 		return
 	}
 	j.open[o.ID] = o.Job
@@ -122,12 +98,12 @@ func (j *Jobs) Rows(job string) ([]jobrun.Row, error) { return j.history().Rows(
 // Output gives the last 64 KiB that a kept run printed.
 func (j *Jobs) Output(row jobrun.Row) ([]byte, error) { return j.history().Output(row) }
 
-func (j *Jobs) history() *jobrun.History { return jobrun.HistoryIn(j.c.cfg.Hooks.Dir) }
+func (j *Jobs) history() *jobrun.History { return jobrun.HistoryIn(j.c.cfg.Dir) }
 
 // onEnded passes a result on; the caller holds mu.
 func (j *Jobs) onEnded(res jobrun.Result) {
 	delete(j.open, res.ID)
-	j.tell(res)
+	j.results.put(res)
 }
 
 // onLost: the keeper has died, and with it, in a moment, what it ran for jobs; the caller
@@ -143,20 +119,12 @@ func (j *Jobs) onLost() {
 // onRecovered: nothing is left of what a keeper that has died ran; the caller holds mu.
 func (j *Jobs) onRecovered(why string) {
 	for id, job := range j.lost {
-		j.tell(jobrun.Result{ID: id, Job: job, Exit: jobrun.ExitKilled, Cause: jobrun.KeeperDied, Err: ErrDied.Error()})
+		j.results.put(jobrun.Result{ID: id, Job: job, Exit: jobrun.ExitKilled, Cause: jobrun.KeeperDied, Err: ErrDied.Error()})
 	}
 	clear(j.lost)
 	j.ready = true
 	select {
 	case j.recovered <- why:
-	default:
-	}
-}
-
-func (j *Jobs) tell(res jobrun.Result) {
-	j.untold = append(j.untold, res)
-	select {
-	case j.toTell <- struct{}{}:
 	default:
 	}
 }

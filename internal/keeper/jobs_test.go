@@ -104,9 +104,10 @@ func TestAJobInAPlannedEnd(t *testing.T) {
 	r := newRig(t)
 	d := r.works()
 	d.settings.JobGrace = patience
-	d.Renew(clock().Add(time.Second))
+	d.Renew(clock().Add(patience))
 	d.begin("tied", "trap 'sleep 2; exit 5' TERM; echo x >up; while :; do sleep 0.01; done")
 	r.UntilFile("up")
+	d.Renew(clock().Add(time.Second))
 	d.Jobs().Lost("leadership-lost")
 	for range 20 {
 		d.Ending(clock().Add(time.Second))

@@ -1,71 +1,68 @@
 package keeper
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
-	"maps"
+	"fmt"
 	"os"
 	"sync"
 	"time"
 
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/hooks/checkrun"
+	"github.com/bully-agent/bully-agent/hooks/hookrun"
 	"github.com/bully-agent/bully-agent/hooks/jobrun"
+	"github.com/bully-agent/bully-agent/hooks/resourcerun"
 )
 
-// keeper is one in its own process. Its goroutines: one reads the socket, one writes it,
-// one waits for the agent's death and one for the timer; the queues of hooks have theirs.
+// keeper is one in its own process: a loop, which decides by hooks.Lanes. What could take long is
+// done by workers, each on a goroutine of its own: a fork and what follows, a file, a log, a wait.
+// They touch nothing here but posts and out, and post what has come of it.
 type keeper struct {
 	conn  *conn
 	agent agent
 	timer timer
 	read  Reader
 	out   *outbox
-	over  chan struct{} // closed by end: this process is to end
-	once  sync.Once
+	posts *posts
 
 	ctx  context.Context // of what runs; it ends when the agent says so, or all is done
 	stop context.CancelFunc
-	ran  chan struct{} // closed when the Runner's Run has returned
 
 	asks    context.Context // of the programs that name hosts
 	endAsks context.CancelFunc
 	asking  sync.WaitGroup // one for each; Invariant: nothing is added once asks has ended
 
-	mu       sync.Mutex // guards all below, and the reading of conn
-	orders   *decoder
-	runner   *hooks.Runner
-	jobs     *jobrun.Runner
-	checks   *checkrun.Runner // nil: it is not open yet
-	settings Settings
-	phase    phase
-	lock     *os.File            // held for as long as this lives; nil: it is not open yet
-	cleaned  chan struct{}       // closed when no clean-up runs; nil: there was none
-	deadline instant             // of the lease, as renewed last; 0: it does not end by itself
-	isWatch  bool                // the agent is silent if it passes
-	minded   uint64              // epoch of the event that set isWatch last
-	isDead   bool                // the agent is
-	isDeaf   bool                // its socket is closed: it may live, and says nothing
-	heard    uint64              // number of the last order
-	will     []Letter            // what is left; none: nothing
-	isLent   bool                // somebody acts on the lease beside what runs here
-	asked    map[string]*inquiry // by program
-	bounds   bounds
+	// Of the loop alone.
+	now       time.Time // of this turn
+	wakesAt   time.Time // what the timer was set to last
+	orders    *decoder
+	phase     phase
+	settings  Settings
+	lock      *os.File // held for as long as this lives; nil: it is not open yet
+	lanes     hooks.Lanes
+	hands     *hookrun.Hands // nil: it is not open yet
+	resources *resourcerun.Hands
+	shown     shownResources
+	jobs      *jobrun.Runner
+	checks    *checkrun.Runner
+	working   sync.WaitGroup // of jobs, from toRun on
+	reading   reading
+	hasRun    bool // hooks were let run
+
+	hasCleaned, isCleaning bool // up after an earlier life
+
+	isDead bool                // the agent is
+	isDeaf bool                // its socket is closed: it may live, and says nothing
+	heard  uint64              // number of the last order
+	will   []Letter            // what is left; none: nothing
+	asked  map[string]*inquiry // by program
+	bounds bounds
 }
 
-// phase is how far the life of a keeper has come.
-type phase int
-
-const (
-	begun   phase = iota // no order yet
-	opening              // it reads its settings, and waits for the keeper of an earlier life
-	opened               // it has its settings; a clean-up may run
-	running              // hooks run as they are ordered
-	closing              // what runs is ended
-)
-
+// newKeeper makes one whose turns its caller has made, by run or one by one.
 func newKeeper(c *conn, a agent, t timer, read Reader) *keeper {
-	k := &keeper{conn: c, agent: a, timer: t, read: read, orders: newDecoder(maxZeros), out: newOutbox(), over: make(chan struct{}), ran: make(chan struct{})}
+	k := &keeper{conn: c, agent: a, timer: t, read: read, orders: newDecoder(maxZeros), out: newOutbox(), posts: newPosts()}
 	k.ctx, k.stop = context.WithCancel(context.Background())
 	k.asks, k.endAsks = context.WithCancel(context.Background())
 	k.asked = map[string]*inquiry{}
@@ -77,22 +74,14 @@ const goodbye = time.Second
 
 // run is the keeper's life.
 func (k *keeper) run() {
-	go k.conn.wait(func() bool { return k.listen() })
-	go func() {
-		for {
-			k.timer.await()
-			k.listen() // before the deadline is judged
-			k.judge()
-		}
-	}()
-	go func() {
-		k.agent.awaitDeath()
-		k.listen() // what it said last
-		k.onDeath()
-	}()
+	go k.conn.wait(func() bool { k.posts.wake(); return false })
+	go k.timer.each(k.posts.wake)
+	go func() { k.agent.awaitDeath(); k.posts.wake() }()
 	written := make(chan struct{})
 	go func() { defer close(written); k.out.write(k.conn) }()
-	<-k.over
+	for k.turn(); k.phase != over; k.turn() {
+		<-k.posts.some
+	}
 	k.awaitChecks()
 	k.out.end()
 	k.conn.patience(goodbye)
@@ -102,14 +91,33 @@ func (k *keeper) run() {
 	}
 }
 
-func (k *keeper) end() { k.once.Do(func() { close(k.over) }) }
+// turn takes what has happened: what the agent has said, all of it; its death; what workers have
+// posted; and the time. The clock and the pidfd are looked at before the socket is read. So what
+// the agent said before its death, or before the time by which it is judged, has been heard then,
+// and a keeper that was stopped does not take its own silence for the agent's.
+func (k *keeper) turn() {
+	k.now = clockTime()
+	isDead := !k.isDead && k.agent.isDead()
+	k.listen()
+	if isDead {
+		k.onDeath()
+	}
+	for _, take := range k.posts.take() {
+		take()
+	}
+	k.tick()
+	k.showResources()
+	k.conclude()
+	if at := k.deadline(); !at.Equal(k.wakesAt) {
+		k.wakesAt = at
+		k.timer.set(toInstant(at))
+	}
+}
 
-// listen reads what the agent has said; it reports true when nothing more can come.
-func (k *keeper) listen() (end bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+// listen reads what the agent has said.
+func (k *keeper) listen() {
 	if k.isDeaf {
-		return true
+		return
 	}
 	before := k.heard
 	err := k.conn.drain(k.hear)
@@ -120,10 +128,9 @@ func (k *keeper) listen() (end bool) {
 		k.isDeaf = true
 		k.onDeaf()
 	}
-	return err != nil
 }
 
-// hear takes one message; the caller holds mu.
+// hear takes one message.
 func (k *keeper) hear(form byte, text []byte) {
 	if form == asRenewal {
 		if r, ok := decodeRenewal(text); ok {
@@ -138,11 +145,13 @@ func (k *keeper) hear(form byte, text []byte) {
 	}
 	k.heard = o.Number
 	o.Event = o.Event.Sane()
-	k.obey(o)
+	if !k.reading.holds(o) {
+		k.obey(o)
+	}
 }
 
-// obey does what an order says, and does not wait for it; the caller holds mu. An order
-// out of turn is the agent's mistake, or comes after this keeper has begun to end.
+// obey does what an order says. An order out of turn is the agent's mistake, or comes after this
+// keeper has begun to end.
 func (k *keeper) obey(o order) {
 	switch {
 	case o.Do == toOpen && k.phase == begun:
@@ -153,28 +162,25 @@ func (k *keeper) obey(o order) {
 	case k.phase == opened && o.Do == toCleanUp:
 		k.cleanUp(o.Event)
 	case k.phase == opened && o.Do == toAdopt:
-		k.runner.Adopt(o.Event)
-		k.minded = o.Event.Epoch.Counter
-		k.bounds.began = max(k.bounds.began, k.minded)
+		k.step(hooks.Adopted{Event: o.Event, Lease: o.Lease.Time()})
+		k.bounds.began = max(k.bounds.began, o.Event.Epoch.Counter)
 		k.renew(renewal{deadline: o.Lease})
 	case k.phase == opened && o.Do == toRun:
-		k.phase = running
-		go k.runHooks()
-	case k.runner == nil:
+		k.runHooks()
+	case k.hands == nil:
 	case o.Do == toReload:
 		k.reload()
-		k.say(report{Say: sayAck})
 	case o.Do == toStart:
 		k.start(o)
 	case o.Do == toStop:
-		k.runner.Stop(o.Epoch)
+		k.step(hooks.Stopped{Epoch: o.Epoch})
 	case o.Do == toWill && !isWill(o.Letters):
 		k.will = nil
 		k.noteRefusal(string(o.Do), "it is no will")
 	case o.Do == toWill:
 		k.will = o.Letters
 	case o.Do == toLend, o.Do == toReturn:
-		k.isLent = o.Do == toLend
+		k.step(hooks.Lent{Is: o.Do == toLend})
 		k.say(report{Say: sayAck})
 	case o.Do == toAsk:
 		k.ask(o.Program)
@@ -183,206 +189,134 @@ func (k *keeper) obey(o order) {
 	}
 }
 
-// open reads the settings, waits for the keeper of an earlier life, and makes the Runners.
-// A keeper that cannot do so ends.
-func (k *keeper) open() {
-	settings, err := k.read()
-	var lock *os.File
-	if err == nil {
-		lock, err = lockFile(k.ctx, settings.Hooks.Dir, k.sayWaits)
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.phase != opening {
-		return // it is to end
-	}
-	if err == nil {
-		k.settings, k.lock = settings, lock
-		err = k.openRunners()
-	}
-	if err != nil {
-		k.say(report{Say: sayOpened, Err: err.Error()})
-		k.end()
-		return
-	}
-	k.phase = opened
-	k.noteSelf()
-	k.checks = checkrun.New(k.settings.Hooks.Socket, k.sayCheck)
-	k.checks.Set(k.settings.Checks, true)
-	answer := report{Say: sayOpened}
-	if owed, ok := k.runner.Owed(); ok {
-		answer.Owed = &owed
-	}
-	k.say(answer)
-}
-
-func (k *keeper) sayWaits(process int) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.say(report{Say: sayWaits, Process: process})
-}
-
-// openRunners makes them; the caller holds mu, and has the lock of the directory.
-func (k *keeper) openRunners() error {
-	sweep(k.settings.Hooks.Dir)
-	k.settings.Hooks.Logger = k.out.logger()
-	runner, err := hooks.New(k.settings.Hooks)
-	if err != nil {
-		return err
-	}
-	if err := k.openJobs(); err != nil {
-		return err
-	}
-	k.runner = runner
-	return shareOutput(k.settings.Hooks.Dir, k.settings.Readers)
-}
-
-// reload takes the settings of now, from the next run on. If they cannot be read, those of
-// before hold. Directory and bounds of the lease need a restart. The caller holds mu.
-func (k *keeper) reload() {
-	next, err := k.read()
-	if err != nil {
-		k.settings.Hooks.Logger.Error("configuration not read by the keeper, which goes on with the last one", "err", err)
-		return
-	}
-	next.Hooks.Logger, next.Hooks.Dir = k.settings.Hooks.Logger, k.settings.Hooks.Dir
-	jobs := maps.Clone(k.settings.Jobs) // a run of one that is gone may still be tried again
-	if jobs == nil {
-		jobs = map[string]Job{}
-	}
-	maps.Copy(jobs, next.Jobs)
-	k.settings.Hooks, k.settings.Jobs, k.settings.Checks, k.settings.Programs = next.Hooks, jobs, next.Checks, next.Programs
-	k.checks.Set(k.settings.Checks, false)
-	k.runner.SetConfig(k.settings.Hooks)
-	k.jobs.SetGrace(next.JobGrace)
-	k.noteSelf()
-}
-
-// noteSelf writes for the next life of the agent who this is, and how long it may work.
-// It does not matter much, so an error is none.
-func (k *keeper) noteSelf() {
-	text, err := json.Marshal(holder{Process: os.Getpid(), Patience: patienceWith(k.settings.Hooks)})
-	if err == nil && k.lock.Truncate(0) == nil {
-		_, _ = k.lock.WriteAt(text, 0)
-	}
-}
-
-func (k *keeper) cleanUp(ev hooks.Event) {
-	k.cleaned = make(chan struct{})
-	go func() {
-		defer close(k.cleaned)
-		res := k.runner.CleanUp(k.ctx, ev)
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		k.say(report{Say: sayCleaned, Outcome: toOutcome(res)})
-	}()
-}
-
-// runHooks is the Runner's life, and ends this process with it.
-func (k *keeper) runHooks() {
-	var told sync.WaitGroup
-	told.Go(k.tellResults)
-	told.Go(k.runJobs)
-	_ = k.runner.Run(k.ctx)
-	close(k.ran)
-	told.Wait()
-	k.end()
-}
-
-// tellResults passes on how leadership events ended.
-func (k *keeper) tellResults() {
-	tell := func(res hooks.Result) {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		isOld := res.Epoch < k.minded // it ran once more, and the next leadership has begun
-		if res.Kind == hooks.LoseLeadership && !res.Unasked && !isOld {
-			k.isWatch = false // until the next leadership renews
-			k.timer.set(0)
-		}
-		if !res.Unasked {
-			k.bounds.settled()
-		}
-		k.say(report{Say: sayEnded, Outcome: toOutcome(res)})
-	}
-	for {
-		select {
-		case res := <-k.runner.Results():
-			tell(res)
-		case <-k.ran:
-			for {
-				select {
-				case res := <-k.runner.Results():
-					tell(res)
-				default:
-					return
-				}
-			}
-		}
-	}
-}
-
-// start queues the hook of an event; the caller holds mu.
+// start queues the hook of an event.
 func (k *keeper) start(o order) {
 	ev := o.Event
-	if o.Due != 0 {
-		ev.Within = max(o.Due.Sub(now()), time.Nanosecond)
+	if !ev.Kind.OfLeadership() { // members came or went, or another leader was heard of
+		k.resources.Again()
 	}
-	ok, why := k.bounds.admit(&ev)
-	if why != "" {
-		k.noteRefusal(string(ev.Kind), why)
-	}
-	if !ok {
-		if o.ID != 0 {
-			k.say(report{Say: sayDealt, ID: o.ID, Outcome: outcome{Result: hooks.Result{Kind: ev.Kind, Epoch: ev.Epoch.Counter, Exit: -1}, Err: why}})
-		}
-		return
+	why, bar := k.bounds.admit(ev)
+	if bar != nil || why != "" {
+		k.noteRefusal(string(ev.Kind), cmp.Or(why, fmt.Sprint(bar)))
 	}
 	switch {
-	case ev.Bar != nil: // it is not watched over, since it does not begin
-	case ev.Kind == hooks.BecomeLeader:
-		k.deadline, k.isWatch, k.minded = o.Lease, true, ev.Epoch.Counter
-		ev.Bar = func() error { return k.barLate(ev.Epoch.Counter) }
-		k.watch()
-	case ev.Kind == hooks.LoseLeadership && !ev.IsRedo:
-		k.deadline, k.isWatch, k.minded = o.Lease, ev.IsPlanned, ev.Epoch.Counter // any other has its bound, or none
-		k.watch()
+	case why == "":
+		if ev.Kind == hooks.BecomeLeader {
+			k.resources.Lease(o.Lease.Time())
+		}
+		k.step(hooks.Asked{ID: o.ID, Event: ev, Due: o.Due.Time(), Lease: o.Lease.Time(), Bar: bar})
+	case o.ID != 0:
+		k.say(report{Say: sayDealt, ID: o.ID, Outcome: outcome{Result: hooks.Result{Kind: ev.Kind, Epoch: ev.Epoch.Counter, Exit: -1}, Err: why}})
 	}
-	if o.ID != 0 {
-		ev.Ended = func(res hooks.Result) {
-			k.mu.Lock()
-			defer k.mu.Unlock()
-			k.say(report{Say: sayDealt, ID: o.ID, Outcome: toOutcome(res)})
+}
+
+// renew moves the deadline.
+func (k *keeper) renew(r renewal) {
+	if k.hands == nil {
+		return // an agent that is well has none yet
+	}
+	k.reading.renew(r)
+	k.step(hooks.Renewed{Lease: r.deadline.Time()})
+	k.resources.Lease(r.deadline.Time())
+	if r.isEnding {
+		k.jobs.Ending(r.deadline.Time())
+	} else {
+		k.jobs.Lease(r.deadline.Time())
+	}
+}
+
+// step has the lanes know of an event, and has done what comes of it.
+func (k *keeper) step(ev hooks.LaneEvent) {
+	switch ev.(type) {
+	case hooks.ResourceBegun, hooks.ResourceFailed, hooks.ResourceEnded:
+		k.shown.next = time.Time{}
+	}
+	for _, effect := range k.lanes.Step(k.now, ev) {
+		switch e := effect.(type) {
+		case hooks.Tell:
+			if !e.Result.Unasked && !e.Result.IsLater {
+				k.bounds.settled()
+			}
+			k.say(report{Say: sayEnded, Outcome: toOutcome(e.Result)})
+		case hooks.Cleaned:
+			k.hands.Flush(func() { k.post(func() { k.cleaned(e.Result) }) })
+		case hooks.BeginResource:
+			k.resources.Begin(e)
+		case hooks.Freeze:
+			k.resources.Freeze()
+		case hooks.EndResource:
+			k.resources.End(e)
+		case hooks.Over:
+			k.leave(e.IsClear)
+		default:
+			k.hands.Do(e)
 		}
 	}
-	k.runner.Start(ev)
+	k.hands.Mind(k.lanes.Stuck())
 }
 
-// close ends what runs, and then this process; the caller holds mu.
-func (k *keeper) close() {
-	k.stop()
-	k.endChecks()
-	if k.phase < running {
-		k.goWhenClean()
+// tick has the lanes look at the time when they want to.
+func (k *keeper) tick() {
+	if at := k.deadline(); at.IsZero() || k.now.Before(at) {
+		return
 	}
-	k.phase = closing
+	k.release()
+	if k.hands != nil {
+		k.step(hooks.Tick{})
+	}
 }
 
-// goWhenClean ends this process when no clean-up runs any more; the caller holds mu.
-func (k *keeper) goWhenClean() {
-	cleaned := k.cleaned
-	go func() {
-		if cleaned != nil {
-			<-cleaned
+// deadline is when the next turn is due, whatever happens; the zero time: never.
+func (k *keeper) deadline() time.Time {
+	at := k.lanes.Deadline()
+	for _, other := range []time.Time{k.reading.until, k.shown.next} {
+		if at.IsZero() || !other.IsZero() && other.Before(at) {
+			at = other
 		}
-		k.end()
-	}()
+	}
+	return at
 }
 
-// say queues a report; the caller holds mu.
+// post has the loop do something, in its turn. Any goroutine may call it, and it does not wait.
+func (k *keeper) post(take func()) { k.posts.add(take) }
+
+// say queues a report.
 func (k *keeper) say(r report) {
 	r.Read = k.heard
-	if k.runner != nil {
-		r.Keeps, _ = k.runner.Keeps()
+	if k.hands != nil {
+		r.Keeps, _ = k.lanes.Keeps()
 	}
 	k.out.add(r)
+}
+
+// posts is what workers have for the loop, oldest first.
+type posts struct {
+	some chan struct{} // holds a token when there may be some, or the loop is to look around
+
+	mu      sync.Mutex
+	waiting []func()
+}
+
+func newPosts() *posts { return &posts{some: make(chan struct{}, 1)} }
+
+func (p *posts) add(take func()) {
+	p.mu.Lock()
+	p.waiting = append(p.waiting, take)
+	p.mu.Unlock()
+	p.wake()
+}
+
+func (p *posts) take() []func() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := p.waiting
+	p.waiting = nil
+	return all
+}
+
+func (p *posts) wake() {
+	select {
+	case p.some <- struct{}{}:
+	default:
+	}
 }

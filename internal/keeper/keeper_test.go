@@ -202,6 +202,28 @@ func TestKeeperKilledBeforeTheCleanUp(t *testing.T) {
 	}
 }
 
+// The keeper is killed in the middle of a clean-up: the next one is asked for it, and ends what is left
+// of the first attempt. Else this life could lead before the last one has let go.
+func TestKeeperKilledDuringTheCleanUp(t *testing.T) {
+	r := newRig(t)
+	d := r.desk(r.config(scripts{hooks.LoseLeadership: note + "[ -e first ] || { echo $$ >first; sleep 1000 & sleep 1000; }"}))
+	d.recover()
+	go func() {
+		r.UntilFile("first")
+		r.kill(d.Status().Process, unix.SIGKILL)
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if res := d.CleanUp(ctx, d.event(hooks.LoseLeadership, 7)); !res.OK || !res.Ran {
+		t.Errorf("result %+v", res)
+	}
+	if left := r.Living(); len(left) > 0 {
+		t.Errorf("%d processes live", len(left))
+	}
+	d.run()
+	r.ordered("lose-leadership:unclean-restart:7 lose-leadership:unclean-restart:7")
+}
+
 // The keeper is killed in the middle of a become hook: that has failed. In the middle of
 // a lose hook: the next one ends what is left of that, and runs it again.
 func TestKeeperKilledDuringAHook(t *testing.T) {
@@ -222,6 +244,26 @@ func TestKeeperKilledDuringAHook(t *testing.T) {
 		t.Errorf("%d processes live", len(left))
 	}
 	r.ordered("become-leader:test:7 lose-leadership:test:7 lose-leadership:test:7")
+}
+
+// The next keeper is let run last: from then on it judges its agent, and has heard by then what waits.
+func TestTheNextKeeperRunsWhenItHasHeardAll(t *testing.T) {
+	c := New(Config{Dir: t.TempDir(), Clock: clock})
+	c.phase = running
+	c.Renew(clock().Add(time.Minute))
+	c.Start(eventOf("a", hooks.BecomeLeader, 7))
+	c.waiting = nil // a keeper has had it
+	c.Start(eventOf("a", hooks.LoseLeadership, 7))
+	k := &process{}
+	k.more = sync.NewCond(&k.mu)
+	c.take(k, nil)
+	var given []verb
+	for _, g := range k.given {
+		given = append(given, g.order.Do)
+	}
+	if want := []verb{toRecover, toAdopt, toStart, toRun}; !slices.Equal(given, want) {
+		t.Errorf("it is given %v, want %v", given, want)
+	}
 }
 
 // A keeper is killed in the middle of a lose hook that is bounded: the next one is asked for it with
@@ -289,22 +331,28 @@ func TestKeeperKilledInAPlannedEnd(t *testing.T) {
 // A keeper that hangs is killed as soon as something is wanted of it, and does not hold
 // up whoever wants it.
 func TestStuckKeeper(t *testing.T) {
-	r := newRig(t)
-	d := r.open(r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note}))
-	d.leads(7)
-	r.kill(d.Status().Process, unix.SIGSTOP)
-	for range 100_000 { // far more than a socket holds
-		d.Renew(clock().Add(time.Hour))
+	for name, renewals := range map[string]int{"with far more than its socket holds": 100_000, "with room in its socket": 0} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			d := r.open(r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note}))
+			d.leads(7)
+			keeper := d.Status().Process
+			r.kill(keeper, unix.SIGSTOP)
+			r.Until("it to stand still", func() bool { return standsStill(keeper) })
+			for range renewals {
+				d.Renew(clock().Add(time.Hour))
+			}
+			ev := d.event(hooks.LoseLeadership, 7)
+			ev.Within = patience
+			begun := time.Now()
+			d.Start(ev)
+			if took := time.Since(begun); took > patience/10 {
+				t.Errorf("an order took %v", took)
+			}
+			d.wants(hooks.LoseLeadership, 7, true)
+			r.ordered("become-leader:test:7 lose-leadership:test:7")
+		})
 	}
-	ev := d.event(hooks.LoseLeadership, 7)
-	ev.Within = patience
-	begun := time.Now()
-	d.Start(ev)
-	if took := time.Since(begun); took > patience/10 {
-		t.Errorf("an order took %v", took)
-	}
-	d.wants(hooks.LoseLeadership, 7, true)
-	r.ordered("become-leader:test:7 lose-leadership:test:7")
 }
 
 // Where no keeper can be started there is no agent, which says why.
@@ -376,7 +424,7 @@ func TestAKeeperDropsSignals(t *testing.T) {
 // Of one event the result and the end of its output come in any order, and the keeper may
 // die in between: what has ended has ended, and what has not fails or waits for the next.
 func TestResultsAndAnswersInAnyOrder(t *testing.T) {
-	c := New(Config{Hooks: hooks.Config{Dir: t.TempDir()}, Clock: clock, Program: []string{"/nonexistent"}})
+	c := New(Config{Dir: t.TempDir(), Clock: clock, Program: []string{"/nonexistent"}})
 	k := &process{}
 	k.more = sync.NewCond(&k.mu)
 	c.keeper, c.phase = k, running
@@ -400,7 +448,7 @@ func TestResultsAndAnswersInAnyOrder(t *testing.T) {
 	c.phase = closing // no other keeper is started
 	c.lost(k, ErrDied)
 	for _, want := range []hooks.Result{become, lose} {
-		if res, ok := c.nextUntold(); !ok || res.Kind != want.Kind || !res.OK {
+		if res, ok := c.results.next(); !ok || res.Kind != want.Kind || !res.OK {
 			t.Errorf("told %+v, want %+v", res, want)
 		}
 		if res := <-answers; res.Kind != want.Kind || !res.OK {
@@ -458,4 +506,15 @@ func TestWhatIsToldBeforeThereIsAKeeper(t *testing.T) {
 	r.UntilFile("order")
 	r.ordered("member-change:test:7")
 	r.Until("the end of all", func() bool { return !d.IsRunning(hooks.MemberChange) && !d.IsRunning(hooks.LeaderChange) })
+}
+
+// When a hook began is told by the clock that people read: what the keeper minds is counted from the boot.
+func TestResultsTellTheTimeOfDay(t *testing.T) {
+	r := newRig(t)
+	d := r.open(r.config(scripts{hooks.BecomeLeader: "exit 0"}))
+	begun := time.Now()
+	d.become(7)
+	if res := d.wants(hooks.BecomeLeader, 7, true); res.Started.Before(begun.Round(0)) || res.Started.After(time.Now()) {
+		t.Errorf("it says that the hook began at %v", res.Started)
+	}
 }

@@ -1,7 +1,6 @@
 package keeper
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -9,7 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bully-agent/bully-agent/hooks"
-	"github.com/bully-agent/bully-agent/internal/sidecar"
 )
 
 // An agent was stopped between its decision to lead and the order for the become hook, and the
@@ -37,8 +35,12 @@ func TestAnOrderThatWaitedForItsKeeper(t *testing.T) {
 			const lease = 500 * time.Millisecond
 			r := newRig(t)
 			d := r.open(r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note}))
+			d.leads(6) // and so it has begun to run hooks
+			d.lose(6)
+			d.wants(hooks.LoseLeadership, 6, true)
 			keeper := d.Status().Process
 			r.kill(keeper, unix.SIGSTOP)
+			r.Until("it to stand still", func() bool { return standsStill(keeper) })
 			over := now().Add(lease)
 			d.Renew(clock().Add(lease))
 			d.become(7)
@@ -52,11 +54,11 @@ func TestAnOrderThatWaitedForItsKeeper(t *testing.T) {
 			r.kill(keeper, unix.SIGCONT)
 			if isRenewed {
 				d.wants(hooks.BecomeLeader, 7, true)
-				r.ordered("become-leader:test:7")
+				r.ordered("become-leader:test:6 lose-leadership:test:6 become-leader:test:7")
 				return
 			}
 			d.losesAnyhow(7)
-			if strings.Contains(r.Text("order"), "become-leader") {
+			if strings.Contains(r.Text("order"), "become-leader:test:7") {
 				t.Error("the become hook started after its lease")
 			}
 		})
@@ -90,43 +92,4 @@ func (d *desk) untilSent() {
 		defer k.mu.Unlock()
 		return k.renewal == nil
 	})
-}
-
-// A keeper that was stopped between its reading and the hook's start reads once more: what was
-// renewed meanwhile is in the socket.
-func TestABarReadsWhatWasRenewed(t *testing.T) {
-	ours, theirs, err := sidecar.SocketPair("agent")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ours.Close()
-	defer theirs.Close()
-	in, err := newConn(ours)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := newConn(theirs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	timer, err := newTimer()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer timer.file.Close()
-	k := newKeeper(in, agent{}, timer, nil)
-	k.settings.Hooks.Dir = t.TempDir()
-	if err := k.openJobs(); err != nil {
-		t.Fatal(err)
-	}
-	k.minded, k.deadline, k.isWatch = 7, now(), true
-	if err := k.barLate(7); !errors.Is(err, errLate) {
-		t.Fatalf("at the end of the lease: %v, want %v", err, errLate)
-	}
-	if err := out.send(asRenewal, encodeRenewal(renewal{deadline: now().Add(patience)})); err != nil {
-		t.Fatal(err)
-	}
-	if err := k.barLate(7); err != nil {
-		t.Errorf("the lease was renewed before: %v", err)
-	}
 }

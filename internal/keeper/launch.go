@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -27,25 +26,21 @@ type process struct {
 
 	mu      sync.Mutex
 	more    *sync.Cond
-	orders  []order // not sent yet
+	given   []given // what it has not read, oldest first
+	sent    int     // how many of these were sent
+	number  uint64  // of the last
 	renewal *renewal
-	number  uint64
-	unread  []duty // what was given, oldest first
 	isGone  bool
-	overdue *time.Timer // fires when the first of unread is
+	overdue *time.Timer // fires when the first of given is
 }
 
-// duty is an order that is to be read within some time.
-type duty struct {
-	number uint64
+// given is an order that is to be read within some time.
+type given struct {
+	order  order
 	within time.Duration
-	by     time.Time
-	known  chan struct{} // closed when it has been read; nil: nobody waits
+	by     time.Time     // zero: it was not sent yet
+	read   chan struct{} // closed when it has been read
 }
-
-// processName is what process lists show instead of the path that is executed, and
-// which says nothing to people: "bully-agent keeper".
-const processName = "bully-agent"
 
 // openPatience is how long a keeper may take to open its directory: the disk may be slow.
 const openPatience = 30 * time.Second
@@ -136,11 +131,8 @@ func (c *Client) take(k *process, owed *hooks.Epoch) {
 	if owed != nil {
 		c.owed = *owed
 	}
-	if c.phase == running {
-		if c.reign != nil {
-			k.give(order{Do: toAdopt, Event: *c.reign, Lease: c.lease}, answerPatience)
-		}
-		k.give(order{Do: toRun}, answerPatience)
+	if c.phase == running && c.reign != nil {
+		k.give(order{Do: toAdopt, Event: *c.reign, Lease: c.lease}, answerPatience)
 	}
 	for _, o := range c.waiting {
 		if o.Do == toStart {
@@ -149,6 +141,9 @@ func (c *Client) take(k *process, owed *hooks.Epoch) {
 		k.give(o, c.patienceFor(o))
 	}
 	c.waiting = nil
+	if c.phase == running { // last, since from then on it judges this agent: it has heard what waits by then
+		k.give(order{Do: toRun}, answerPatience)
+	}
 	if k.isOver() { // it has died meanwhile, and nobody was told
 		go c.lost(k, ErrDied)
 	}
@@ -167,9 +162,9 @@ func (c *Client) replace() {
 			return
 		}
 		c.why = fmt.Errorf("no keeper runs: %w", err)
-		c.hooks.Logger.Error("keeper not started, no command can be run", "err", err)
+		c.cfg.Logger.Error("keeper not started, no command can be run", "err", err)
 		c.waiting = nil
-		c.onCleaned(hooks.Result{Kind: hooks.LoseLeadership, Epoch: c.owed.Counter, Exit: -1, Err: c.why})
+		c.notCleaned(c.why)
 		for len(c.open) > 0 {
 			c.abandon(c.open[0], c.why)
 		}
@@ -184,26 +179,16 @@ func (c *Client) replace() {
 
 // start forks the process, with the socket and our pidfd.
 func (cfg Config) start() (*process, error) {
-	program := cfg.Program
-	ours, theirs, err := sidecar.SocketPair("keeper")
-	if err != nil {
-		return nil, err
-	}
-	defer theirs.Close()
-	cmd := exec.Command(program[0], program[1:]...)
-	cmd.Args[0] = processName
-	cmd.Env = append(sidecar.Environ(), cfg.Environ...)
-	cmd.Dir = "/"
+	cmd := exec.Command(cfg.Program[0], cfg.Program[1:]...)
+	cmd.Env = cfg.Environ
 	cmd.Stderr = os.Stderr
-	cmd.ExtraFiles = []*os.File{theirs} // socketFD
+	var self []*os.File
 	if fd, err := unix.PidfdOpen(os.Getpid(), 0); err == nil {
-		self := os.NewFile(uintptr(fd), "pidfd")
-		defer self.Close()
-		cmd.ExtraFiles = append(cmd.ExtraFiles, self) // agentFD
+		self = []*os.File{os.NewFile(uintptr(fd), "pidfd")} // agentFD
+		defer self[0].Close()
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := cmd.Start(); err != nil {
-		ours.Close()
+	ours, err := sidecar.Start(cmd, self...)
+	if err != nil {
 		return nil, err
 	}
 	c, err := newConn(ours)
@@ -217,8 +202,8 @@ func (cfg Config) start() (*process, error) {
 
 func (k *process) pid() int { return k.cmd.Process.Pid }
 
-// give queues an order.
-func (k *process) give(o order, within time.Duration) {
+// give queues an order; the channel is closed when the keeper has read it.
+func (k *process) give(o order, within time.Duration) (read <-chan struct{}) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.number++
@@ -226,25 +211,10 @@ func (k *process) give(o order, within time.Duration) {
 	if o.Do == toStart && k.renewal != nil { // the order has it
 		k.renewal = nil
 	}
-	k.orders = append(k.orders, o)
-	k.unread = append(k.unread, duty{number: o.Number, within: within})
+	g := given{order: o, within: within, read: make(chan struct{})}
+	k.given = append(k.given, g)
 	k.more.Signal()
-}
-
-// giveAndAwait is give; the channel is closed when the keeper has read the order.
-func (k *process) giveAndAwait(o order, within time.Duration) (read <-chan struct{}) {
-	k.give(o, within)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	known := make(chan struct{})
-	for i := range k.unread {
-		if k.unread[i].number == k.number {
-			k.unread[i].known = known
-			return known
-		}
-	}
-	close(known) // quicker than this
-	return known
+	return g.read
 }
 
 // renew has the newest deadline sent when there is nothing else to send.
@@ -259,26 +229,22 @@ func (k *process) renew(r renewal) {
 func (k *process) next() (form byte, text []byte, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for len(k.orders) == 0 && k.renewal == nil && !k.isGone {
+	for k.sent == len(k.given) && k.renewal == nil && !k.isGone {
 		k.more.Wait()
 	}
 	switch {
 	case k.isGone:
 		return 0, nil, false
-	case len(k.orders) == 0:
+	case k.sent == len(k.given):
 		r := *k.renewal
 		k.renewal = nil
 		return asRenewal, encodeRenewal(r), true
 	}
-	o := k.orders[0]
-	k.orders = k.orders[1:]
-	for i := range k.unread {
-		if d := &k.unread[i]; d.number == o.Number {
-			d.by = time.Now().Add(d.within)
-		}
-	}
+	g := &k.given[k.sent]
+	g.by = time.Now().Add(g.within)
+	k.sent++
 	k.mind()
-	return asText, k.toIt.encode(o), true
+	return asText, k.toIt.encode(g.order), true
 }
 
 // write sends orders and renewals until the keeper is gone, or too slow.
@@ -297,14 +263,14 @@ func (k *process) write() {
 	}
 }
 
-// mind sets the timer for the first order that was not read; the caller holds mu.
+// mind sets the timer for the first order that was sent and not read; the caller holds mu.
 func (k *process) mind() {
 	if k.overdue != nil {
 		k.overdue.Stop()
 		k.overdue = nil
 	}
-	if len(k.unread) > 0 && !k.unread[0].by.IsZero() {
-		k.overdue = time.AfterFunc(time.Until(k.unread[0].by), k.onOverdue)
+	if k.sent > 0 {
+		k.overdue = time.AfterFunc(time.Until(k.given[0].by), k.onOverdue)
 	}
 }
 
@@ -316,13 +282,13 @@ const readAnew = 200 * time.Millisecond
 func (k *process) onOverdue() {
 	k.mu.Lock()
 	anew := time.Duration(0)
-	if len(k.unread) > 0 {
-		anew = min(readAnew, k.unread[0].within/2)
+	if k.sent > 0 {
+		anew = min(readAnew, k.given[0].within/2)
 	}
 	k.mu.Unlock()
 	time.Sleep(anew)
 	k.mu.Lock()
-	isLate := !k.isGone && len(k.unread) > 0 && !k.unread[0].by.IsZero() && !time.Now().Before(k.unread[0].by)
+	isLate := !k.isGone && k.sent > 0 && !time.Now().Before(k.given[0].by)
 	k.mu.Unlock()
 	if isLate {
 		k.kill()
@@ -334,14 +300,12 @@ func (k *process) hasRead(number uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	n := 0
-	for n < len(k.unread) && k.unread[n].number <= number {
-		if known := k.unread[n].known; known != nil {
-			close(known)
-		}
+	for n < k.sent && k.given[n].order.Number <= number {
+		close(k.given[n].read)
 		n++
 	}
 	if n > 0 {
-		k.unread = k.unread[n:]
+		k.given, k.sent = k.given[n:], k.sent-n
 		k.mind()
 	}
 }
@@ -357,7 +321,7 @@ func (k *process) read(hear func(report)) error {
 			}
 		}) != nil
 	})
-	err := k.reap()
+	err := sidecar.Reap(k.cmd)
 	k.mu.Lock()
 	k.isGone = true
 	if k.overdue != nil {
@@ -368,27 +332,6 @@ func (k *process) read(hear func(report)) error {
 	k.conn.file.Close()
 	close(k.gone)
 	return err
-}
-
-// gonePatience is how long a keeper may take to go that has closed its socket, or had
-// KILL: one that hangs in the kernel does nothing any more. Arbitrary.
-const gonePatience = time.Second
-
-func (k *process) reap() error {
-	ended := make(chan error, 1)
-	go func() { ended <- k.cmd.Wait() }()
-	for range 2 {
-		select {
-		case err := <-ended:
-			if err == nil {
-				return errors.New("it ended")
-			}
-			return err
-		case <-time.After(gonePatience):
-			k.kill()
-		}
-	}
-	return errors.New("it hangs in the kernel")
 }
 
 func (k *process) isOver() bool {

@@ -13,6 +13,7 @@ import (
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/hooks/checkrun"
 	"github.com/bully-agent/bully-agent/hooks/jobrun"
+	"github.com/bully-agent/bully-agent/hooks/resourcerun"
 )
 
 // The messages between agent and keeper. Both are one binary, and one execution of the
@@ -85,6 +86,7 @@ const (
 	sayJob       word = "job"       // Job
 	sayCheck     word = "check"     // Check
 	sayReply     word = "reply"     // Reply
+	sayResources word = "resources" // Resources, all of them
 )
 
 // report is what the keeper has to tell.
@@ -102,6 +104,8 @@ type report struct {
 	Job     *jobrun.Result
 	Check   *checkrun.Report
 	Reply   *reply
+
+	Resources []resourcerun.State
 }
 
 // outcome is a hooks.Result whose error has become a text.

@@ -74,40 +74,38 @@ type bounds struct {
 	saidAt   instant           // when a refusal was logged last
 }
 
-// admit judges an event that is to be queued. An event of a leadership must have a result,
-// so a become-leader that may not start is queued with a bar; ok says that the rest may be.
-func (b *bounds) admit(ev *hooks.Event) (ok bool, why string) {
+// admit judges an event that is to be queued; why says that it is not to be. An event of a
+// leadership must have a result, so a become-leader that may not start is queued with a bar.
+func (b *bounds) admit(ev hooks.Event) (why string, bar error) {
 	switch ev.Kind {
-	case hooks.BecomeLeader:
-		if why = b.unfit(ev.Epoch.Counter); why != "" {
-			ev.Bar = func() error { return errors.New(why) }
-		}
-		fallthrough
-	case hooks.LoseLeadership:
+	case hooks.BecomeLeader, hooks.LoseLeadership:
 		if b.queued >= maxQueued {
-			return false, "too many events of leaderships wait"
+			return "too many events of leaderships wait", nil
 		}
 		b.queued++
-		return true, why
+		if ev.Kind == hooks.BecomeLeader {
+			bar = b.unfit(ev.Epoch.Counter)
+		}
+		return "", bar
 	case hooks.LeaderChange, hooks.MemberChange:
 		if !b.notification.take(notificationRate, now()) {
-			return false, "too many notifications"
+			return "too many notifications", nil
 		}
-		return true, ""
+		return "", nil
 	}
-	return false, "there is no such event"
+	return "there is no such event", nil
 }
 
-// unfit says why the become-leader hook of an epoch may not start; "" if it may.
-func (b *bounds) unfit(epoch uint64) string {
+// unfit says why the become-leader hook of an epoch may not start; nil if it may.
+func (b *bounds) unfit(epoch uint64) error {
 	switch {
 	case epoch < b.began:
-		return fmt.Sprintf("not started: epoch %d has ended, %d has begun", epoch, b.began)
+		return fmt.Errorf("not started: epoch %d has ended, %d has begun", epoch, b.began)
 	case !b.leadership.take(leadershipRate, now()):
-		return "not started: too many leaderships in a short time"
+		return errors.New("not started: too many leaderships in a short time")
 	}
 	b.began = epoch
-	return ""
+	return nil
 }
 
 // settled is called with each result of a leadership event.
@@ -141,7 +139,7 @@ func (b *bounds) admitAttempt(a attempt, job Job, isKnown bool) (why string) {
 	return ""
 }
 
-// refuseJob answers an attempt that may not begin; the caller holds mu.
+// refuseJob answers an attempt that may not begin.
 func (k *keeper) refuseJob(a attempt, why string) {
 	k.noteRefusal("job", why)
 	k.say(report{Say: sayJob, Job: &jobrun.Result{ID: a.ID, Job: a.Job, Exit: jobrun.ExitNotRun, Err: why}})
@@ -157,7 +155,7 @@ func isWill(letters []Letter) bool {
 	return len(letters) <= maxLetters
 }
 
-// noteRefusal logs one a second at most; the caller holds mu.
+// noteRefusal logs one a second at most.
 func (k *keeper) noteRefusal(what, why string) {
 	if at := now(); k.bounds.saidAt == 0 || at.Sub(k.bounds.saidAt) >= time.Second {
 		k.bounds.saidAt = at

@@ -42,7 +42,7 @@ func (d *desk) gives(o order) {
 func TestKeeperRefusesAnotherCommand(t *testing.T) {
 	r := newRig(t)
 	d := r.open(r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note}))
-	evil := hooks.Config{Dir: r.Dir.Name, Commands: map[hooks.Kind]hooks.Command{hooks.BecomeLeader: {Shell: "echo x >" + r.Path("evil")}}}
+	evil := hooks.Config{Commands: map[hooks.Kind]hooks.Command{hooks.BecomeLeader: {Shell: "echo x >" + r.Path("evil")}}}
 	type settings struct{ Hooks hooks.Config }
 	type foreign struct {
 		Number   uint64
@@ -168,19 +168,19 @@ func TestBoundsOfWhatWaits(t *testing.T) {
 	var b bounds
 	ev := eventOf("a", hooks.LoseLeadership, 1)
 	for i := range maxQueued {
-		if ok, why := b.admit(&ev); !ok {
+		if why, _ := b.admit(ev); why != "" {
 			t.Fatalf("event %d: %s", i, why)
 		}
 	}
-	if ok, _ := b.admit(&ev); ok {
+	if why, _ := b.admit(ev); why == "" {
 		t.Error("one more than there is room for")
 	}
 	b.settled()
-	if ok, _ := b.admit(&ev); !ok {
+	if why, _ := b.admit(ev); why != "" {
 		t.Error("there is room again")
 	}
 	ev.Kind = "evil"
-	if ok, _ := b.admit(&ev); ok {
+	if why, _ := b.admit(ev); why == "" {
 		t.Error("an event that there is not")
 	}
 }
@@ -278,4 +278,20 @@ func TestRefusalsAreALineASecond(t *testing.T) {
 	refuseMany(1)
 	k.bounds.saidAt = now().Add(-time.Second)
 	refuseMany(len(k.out.waiting) + 1)
+}
+
+// A life has one clean-up: of several at a time each would run the hook beside the others.
+func TestKeeperCleansUpOnce(t *testing.T) {
+	r := newRig(t)
+	d := r.desk(r.config(scripts{hooks.LoseLeadership: note + "sleep 0.2; echo x >ended"}))
+	d.recover()
+	for range 4 {
+		d.gives(order{Do: toCleanUp, Event: d.event(hooks.LoseLeadership, 7)})
+	}
+	if !d.Lend() {
+		t.Error("the keeper hears nothing any more")
+	}
+	r.UntilFile("ended")
+	d.run()
+	r.ordered("lose-leadership:unclean-restart:7")
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -24,7 +25,7 @@ import (
 
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/hooks/jobrun"
-	"github.com/bully-agent/bully-agent/internal/guard"
+	jobs "github.com/bully-agent/bully-agent/internal/holder"
 	"github.com/bully-agent/bully-agent/internal/test/traces"
 )
 
@@ -36,8 +37,8 @@ func TestMain(m *testing.M) {
 		switch os.Args[1] {
 		case Word:
 			os.Exit(Main(readFile))
-		case guard.Word:
-			os.Exit(guard.Main())
+		case jobs.Word:
+			os.Exit(jobs.Main())
 		case "agent":
 			actAgent(os.Stdin, os.Stdout)
 		}
@@ -90,7 +91,7 @@ const stubborn = "trap '' TERM; while :; do sleep 0.01; done"
 
 func (r *rig) config(s scripts) Settings {
 	cfg := Settings{Budget: 200 * time.Millisecond, JobGrace: 200 * time.Millisecond,
-		Hooks: hooks.Config{Dir: r.Path("state"), Timeout: patience, Grace: 200 * time.Millisecond, Commands: map[hooks.Kind]hooks.Command{}}}
+		Dir: r.Path("state"), Hooks: hooks.Config{Timeout: patience, Grace: 200 * time.Millisecond, Commands: map[hooks.Kind]hooks.Command{}}}
 	for kind, script := range s {
 		cfg.Hooks.Commands[kind] = hooks.Command{Shell: "cd " + r.Dir.Name + "; " + script}
 	}
@@ -128,6 +129,20 @@ func (r *rig) kill(pid int, sig unix.Signal) {
 	}
 }
 
+// standsStill reports whether each thread of a process is stopped: on a busy host one of them may run
+// for a while after another has taken the signal.
+func standsStill(pid int) bool {
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid)) // fails for a bad pattern only
+	for _, task := range tasks {
+		text, err := os.ReadFile(task)
+		_, rest, _ := strings.Cut(string(text), ") ")
+		if err != nil || !strings.HasPrefix(rest, "T") {
+			return false
+		}
+	}
+	return len(tasks) > 0
+}
+
 // settingsFile is what a keeper of these tests reads. A variable names it, and no argument:
 // processes of the rig are found by those.
 const settingsFile = "settings"
@@ -143,7 +158,6 @@ func readFile() (s Settings, err error) {
 // configure writes what keepers read from now on.
 func (r *rig) configure(s Settings) {
 	r.t.Helper()
-	s.Hooks.Logger = nil
 	text, err := json.Marshal(s)
 	if err == nil {
 		err = os.WriteFile(r.Path("settings.new"), text, 0o600)
@@ -171,8 +185,8 @@ func (r *rig) desk(s Settings) *desk {
 	r.t.Helper()
 	r.configure(s)
 	d := &desk{rig: r, settings: s, log: &traces.Buffer{}, done: make(chan struct{})}
-	s.Hooks.Logger = hclog.New(&hclog.LoggerOptions{Output: d.log, Level: hclog.Debug})
-	d.Client = New(Config{Hooks: s.Hooks, Clock: clock, Program: r.program, Environ: []string{"SETTINGS=" + r.Path(settingsFile)}})
+	log := hclog.New(&hclog.LoggerOptions{Output: d.log, Level: hclog.Debug})
+	d.Client = New(Config{Hooks: s.Hooks, Dir: s.Dir, Logger: log, Clock: clock, Program: r.program, Environ: []string{"SETTINGS=" + r.Path(settingsFile)}})
 	return d
 }
 
@@ -283,7 +297,7 @@ func actAgent(in io.Reader, out io.Writer) {
 	if err := json.NewDecoder(in).Decode(&o); err != nil {
 		panic(err)
 	}
-	c := New(Config{Hooks: hooks.Config{Dir: o.Dir}, Clock: clock, Environ: []string{"SETTINGS=" + o.Settings}})
+	c := New(Config{Dir: o.Dir, Clock: clock, Environ: []string{"SETTINGS=" + o.Settings}})
 	if err := c.Recover(context.Background()); err != nil {
 		panic(err)
 	}
@@ -351,7 +365,7 @@ func (r *rig) agent(o agentOrder, s Settings) *agentProcess {
 		s = s.with(job, script)
 	}
 	r.configure(s)
-	o.Settings, o.Dir, o.Owner = r.Path(settingsFile), s.Hooks.Dir, r.owner
+	o.Settings, o.Dir, o.Owner = r.Path(settingsFile), s.Dir, r.owner
 	text, err := json.Marshal(o)
 	if err != nil {
 		r.t.Fatal(err)

@@ -11,8 +11,10 @@ import (
 // time that its agent says that they have changed: no command, path or bound comes from
 // the process that reads the network.
 type Settings struct {
-	Hooks hooks.Config   // Dir is needed; without a logger
-	Jobs  map[string]Job // by name
+	Hooks  hooks.Config
+	Dir    string         // the state directory: needed
+	Socket string         // of the agent, for BULLY_SOCKET
+	Jobs   map[string]Job // by name
 	// Checks are of this host; they run for as long as the keeper has an agent.
 	Checks []checkrun.Check
 	// Programs name hosts to join: absolute paths, run without arguments when the agent asks
@@ -27,6 +29,9 @@ type Settings struct {
 	// Takeover is how much longer than the lease others wait before they take over
 	// (takeover_delay).
 	Takeover time.Duration
+	// LeaseBound is how long after the last renewal of a lease others have taken over: by then the kernel has taken off an
+	// address that nobody keeps.
+	LeaseBound time.Duration
 	// JobGrace is between TERM and KILL of what jobs run.
 	JobGrace time.Duration
 	// Readers is the number of a group that may read what hooks and jobs have printed, the

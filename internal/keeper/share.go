@@ -11,7 +11,7 @@ import (
 var outputs = []string{"hook-output", "job-output"}
 
 // shareOutput lets a group read what was printed, and what will be: new files are of the
-// group of their directory. The journal and the records of guards stay this user's.
+// group of their directory. The journal and the records of holders stay this user's.
 func shareOutput(dir string, group int) error {
 	if group == 0 {
 		return nil

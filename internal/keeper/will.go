@@ -34,7 +34,7 @@ func (c *Client) Lend() bool {
 	k := c.keeper
 	var known <-chan struct{}
 	if k != nil {
-		known = k.giveAndAwait(order{Do: toLend}, answerPatience)
+		known = k.give(order{Do: toLend}, answerPatience)
 	}
 	c.mu.Unlock()
 	if k == nil {
@@ -64,22 +64,8 @@ const (
 	willPause = 20 * time.Millisecond
 )
 
-// validWill is what may be sent: the agent is dead, and not merely silent; nobody may act on
-// its lease; and what it promised to undo has been undone, on disk, too. It is asked when all
-// that ran has ended.
-func (k *keeper) validWill() []Letter {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	_, isOwed := k.runner.Owed()
-	if !k.isDead || k.agent.pidfd == nil || k.isLent || isOwed {
-		return nil
-	}
-	return k.will
-}
-
-// execute sends the will, if it is valid.
-func (k *keeper) execute() {
-	letters := k.validWill()
+// send sends a will; of no letters it sends none. It takes as long as that takes.
+func send(letters []Letter) {
 	if len(letters) == 0 {
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -19,7 +20,8 @@ import (
 // TestBeside takes the time from a fault of the leader's host until a hook of another says that it leads: of our agents
 // and of what people use instead, five hosts each, in rounds that take turns on one machine. All run the same hook, a
 // printf of a shell. Two faults: all processes of the host killed at once; its cable cut without a word.
-// BULLY_CHART names a file for the chart of it.
+// BULLY_CHART names a file for the chart of it, BULLY_ROUNDS how many rounds of each fault, BULLY_OLD another binary of ours:
+// then that one takes its turns too, and the programs that take seconds do not.
 func TestBeside(t *testing.T) {
 	if os.Getenv("BULLY_FIGURES") == "" {
 		t.Skip("skipped: it takes a quarter of an hour of a quiet machine; make beside runs it")
@@ -42,17 +44,15 @@ func TestBeside(t *testing.T) {
 		}
 		rivals = append(rivals, newRival(t, p, hosts, i*besideHosts))
 	}
-	for range besideRounds {
-		for _, r := range rivals {
-			r.round(kill)
+	rounds := besideRounds(t)
+	for _, f := range besideFaults {
+		for range rounds {
+			for _, r := range rivals {
+				r.round(f)
+			}
 		}
 	}
-	for range besideRounds {
-		for _, r := range rivals {
-			r.round(cut)
-		}
-	}
-	fmt.Printf("%-28s %-5s %9s %9s %9s %9s  (%d rounds)\n", "five hosts", "fault", "p50", "p95", "min", "max", besideRounds)
+	fmt.Printf("%-28s %-5s %9s %9s %9s %9s  (%d rounds)\n", "five hosts", "fault", "p50", "p95", "min", "max", rounds)
 	for _, f := range besideFaults {
 		for _, r := range rivals {
 			took := r.took[f]
@@ -61,11 +61,22 @@ func TestBeside(t *testing.T) {
 		}
 	}
 	if file := os.Getenv("BULLY_CHART"); file != "" {
-		mustWriteFile(t, file, string(chart(rivals)), 0o644)
+		mustWriteFile(t, file, string(chart(rivals, rounds)), 0o644)
 	}
 }
 
-const besideRounds = 20
+func besideRounds(t *testing.T) int {
+	t.Helper()
+	said := os.Getenv("BULLY_ROUNDS")
+	if said == "" {
+		return 20
+	}
+	n, err := strconv.Atoi(said)
+	if err != nil || n < 1 {
+		t.Fatalf("BULLY_ROUNDS=%s, expected a number of rounds", said)
+	}
+	return n
+}
 
 type fault string
 

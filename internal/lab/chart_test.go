@@ -24,13 +24,13 @@ const (
 		`line.kill,line.cut{stroke-width:3}text.kill,text.cut{stroke:none}</style>`
 )
 
-func chart(rivals []*rival) []byte {
+func chart(rivals []*rival, rounds int) []byte {
 	height := chartTop + chartRow*len(rivals) + 40
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img" aria-label="time until another host leads, by program and fault">`+"\n%s\n",
 		chartWidth, height, chartColour)
 	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="#fff"/>`+"\n", chartWidth, height)
-	fmt.Fprintf(&b, `<text x="%d" y="18">Time until another host leads, five hosts, %d rounds each: least, median, longest</text>`+"\n", 10, besideRounds)
+	fmt.Fprintf(&b, `<text x="%d" y="18">Time until another host leads, five hosts, %d rounds each: least, median, longest</text>`+"\n", 10, rounds)
 	for i, f := range besideFaults {
 		x := 560 + 130*i
 		fmt.Fprintf(&b, "%s<text x=\"%d\" y=\"36\" class=\"%s\">%s</text>\n", mark(f, float64(x), 32), x+10, f, faultWords[f])

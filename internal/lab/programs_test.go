@@ -43,16 +43,25 @@ func programs(t *testing.T) []program {
 	if err := os.WriteFile(secret, secrets.Ring{secrets.Generate(time.Now(), nil)}.Format(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	agent := func(name string, options ...string) program {
+	agent := func(binary, name string, options ...string) program {
 		return program{name, binary, 500 * time.Millisecond, true, func(h *rivalHost, hook string) []string {
-			return append([]string{binary, "run", "--cluster", strings.Fields(name)[0] + strconv.Itoa(len(options)), "--name", h.name,
+			return append([]string{binary, "run", "--cluster", strings.ReplaceAll(name, " ", ""), "--name", h.name,
 				"--priority", strconv.Itoa(100 + h.number), "--bind", h.addr().String(), "--join", h.addrs[0].String() + "," + h.addrs[1].String(),
 				"--state-dir", h.file("state"), "--socket", h.file("sock"), "--key", secret, "--preempt", "never", "--on-become-leader", hook}, options...)
 		}}
 	}
+	if old := os.Getenv("BULLY_OLD"); old != "" {
+		return []program{
+			agent(binary, "bully-agent"),
+			agent(old, "old"),
+			agent(binary, "bully-agent --expect 5", "--expect", "5"),
+			agent(old, "old --expect 5", "--expect", "5"),
+			keepalived(t, "keepalived, 10 ms", 51, "0.01", 500*time.Millisecond),
+		}
+	}
 	return []program{
-		agent("bully-agent"),
-		agent("bully-agent --expect 5", "--expect", "5"),
+		agent(binary, "bully-agent"),
+		agent(binary, "bully-agent --expect 5", "--expect", "5"),
 		keepalived(t, "keepalived, 10 ms", 51, "0.01", 500*time.Millisecond),
 		keepalived(t, "keepalived, 1 s", 52, "1", 2*time.Second),
 		ucarp(t),

@@ -24,26 +24,27 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
-	buildInfo = desc("build_info", "1, with the version of the agent and of the Go that built it.", "version", "goversion")
-	leader    = desc("leader", "1 if this host may act as the leader now, as bully-agent is-leader has it, else 0.")
-	ready     = desc("ready", "1 if this host knows a leader and, if it leads, its become-leader hook has succeeded, else 0.")
-	epoch     = desc("epoch", "Number of the leadership that this host knows; 0 if it knows none.")
-	lease     = desc("lease_remaining_seconds", "How long this host may still act as the leader if nobody acknowledges it; 0 if it does not lead.")
-	members   = desc("members", "Hosts that this one knows, itself included, by what it believes of them.", "status")
-	voters    = desc("voters_heard", "Voters that this host hears, itself included; only in quorum mode.")
-	changes   = desc("transitions_total", "Changes of role, leader or epoch on this host, by their cause.", "cause")
-	dropped   = desc("frames_dropped_total", "Frames from the network that were refused unread, by reason.", "reason")
-	owed      = desc("lose_hook_owed", "1 while a leadership of this host is not ended by its lose-leadership hook, that hook having failed or never run, else 0.")
-	loopAge   = desc("loop_age_seconds", "Since the agent's loop has turned, which it does every second; above 3 it stands still, for example since its disk hangs.")
-	checkUp   = desc("check_up", "1 if a check of this host passes, 0 while it fails or has not passed yet.", "check")
-	success   = desc("job_last_success_timestamp_seconds", "When the newest known successful run of a job ended, on whatever host; left out while none is known.", "job")
-	due       = desc("job_due_timestamp_seconds", "The newest slot of a job that has passed.", "job")
-	paused    = desc("job_paused", "1 if slots of a job do not start since somebody paused it, else 0.", "job")
-	roundTrip = desc("round_trip_seconds", "Round trip to another host, as gossip has measured it last; at most 64 hosts.", "peer")
+	buildInfo  = desc("build_info", "1, with the version of the agent and of the Go that built it.", "version", "goversion")
+	leader     = desc("leader", "1 if this host may act as the leader now, as bully-agent is-leader has it, else 0.")
+	ready      = desc("ready", "1 if this host knows a leader and, if it leads, its become-leader hook has succeeded, else 0.")
+	epoch      = desc("epoch", "Number of the leadership that this host knows; 0 if it knows none.")
+	lease      = desc("lease_remaining_seconds", "How long this host may still act as the leader if nobody acknowledges it; 0 if it does not lead.")
+	members    = desc("members", "Hosts that this one knows, itself included, by what it believes of them.", "status")
+	voters     = desc("voters_heard", "Voters that this host hears, itself included; only in quorum mode.")
+	changes    = desc("transitions_total", "Changes of role, leader or epoch on this host, by their cause.", "cause")
+	dropped    = desc("frames_dropped_total", "Frames from the network that were refused unread, by reason.", "reason")
+	owed       = desc("lose_hook_owed", "1 while a leadership of this host is not ended by its lose-leadership hook, that hook having failed or never run, else 0.")
+	loopAge    = desc("loop_age_seconds", "Since the agent's loop has turned, which it does every second; above 3 it stands still, for example since its disk hangs.")
+	resourceUp = desc("resource_up", "1 while this host has a resource, and keeps it.", "resource")
+	checkUp    = desc("check_up", "1 if a check of this host passes, 0 while it fails or has not passed yet.", "check")
+	success    = desc("job_last_success_timestamp_seconds", "When the newest known successful run of a job ended, on whatever host; left out while none is known.", "job")
+	due        = desc("job_due_timestamp_seconds", "The newest slot of a job that has passed.", "job")
+	paused     = desc("job_paused", "1 if slots of a job do not start since somebody paused it, else 0.", "job")
+	roundTrip  = desc("round_trip_seconds", "Round trip to another host, as gossip has measured it last; at most 64 hosts.", "peer")
 )
 
 // shown are all metrics but those of hooks.
-var shown = []*prometheus.Desc{buildInfo, leader, ready, epoch, lease, members, voters, changes, dropped, owed, loopAge, checkUp, success, due, paused, roundTrip}
+var shown = []*prometheus.Desc{buildInfo, leader, ready, epoch, lease, members, voters, changes, dropped, owed, loopAge, checkUp, resourceUp, success, due, paused, roundTrip}
 
 // collector reads the source whenever it is asked.
 type collector struct {
@@ -95,6 +96,9 @@ func (c *collector) collectStatus(to chan<- prometheus.Metric, gauge gauges) {
 	gauge(loopAge, float64(s.LoopAgeMS)/1000)
 	for _, c := range s.Checks {
 		gauge(checkUp, truth(c.State == "passes"), c.Name)
+	}
+	for _, r := range s.Resources {
+		gauge(resourceUp, truth(r.Here), r.Name)
 	}
 	if s.Quorum != nil {
 		gauge(voters, float64(s.Quorum.Have))

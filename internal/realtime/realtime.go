@@ -9,7 +9,7 @@
 // those to come are their clones. So would be the processes that it starts:
 // [StartProcess] forks from threads that carry SCHED_RESET_ON_FORK, since nothing
 // can be set between fork and exec in Go. What belongs to the agent itself,
-// keeper and guards, inherits on purpose, is given [Environ] and calls [Inherit].
+// keeper and holders, inherits on purpose, is given [Environ] and calls [Inherit].
 //
 // All of it is about the whole process, and safe for concurrent use.
 package realtime

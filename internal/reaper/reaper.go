@@ -2,13 +2,12 @@
 //
 // The kernel hands every orphan in a container to its process 1, where it stays a
 // zombie until it is waited for. The agent cannot do that itself: waiting for any
-// child (wait4 with -1) would take from hooks, guards and os/exec the children
+// child (wait4 with -1) would take from hooks, holders and os/exec the children
 // that they wait for by number. So process 1 starts the agent as its child, and
 // all other children that it ever has are orphans.
 package reaper
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -16,10 +15,12 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bully-agent/bully-agent/internal/run"
 )
 
 // linger is how long process 1 outlives an agent that did not end cleanly: when
-// process 1 ends the kernel kills all others, and the dead agent's guards have
+// process 1 ends the kernel kills all others, and the dead agent's holders have
 // commands to end and a lose-leadership hook to run. Container engines give as
 // much before they kill. Arbitrary.
 const linger = 10 * time.Second
@@ -81,21 +82,12 @@ type process1 struct {
 
 // reap takes all that have ended; one SIGCHLD may stand for several.
 func (i *process1) reap() {
-	for {
-		var status unix.WaitStatus
-		pid, err := unix.Wait4(-1, &status, unix.WNOHANG, nil)
-		switch {
-		case errors.Is(err, unix.EINTR):
-		case err != nil: // ECHILD
-			i.alone = true
-			return
-		case pid == 0:
-			return
-		case pid == i.child:
+	i.alone = run.ReapAll(func(pid int, status unix.WaitStatus) {
+		if pid == i.child {
 			i.ended, i.code = true, status.ExitStatus()
 			if status.Signaled() {
 				i.code = 128 + int(status.Signal())
 			}
 		}
-	}
+	})
 }

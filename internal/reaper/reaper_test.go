@@ -176,7 +176,7 @@ func TestSignalsArePassedOn(t *testing.T) {
 	c.exits(5)
 }
 
-// After an agent that was killed, what it left behind, such as a guard, may end
+// After an agent that was killed, what it left behind, such as a holder, may end
 // its work.
 func TestAKilledAgentsGuardsAreWaitedFor(t *testing.T) {
 	c := newContainer(t, "left")

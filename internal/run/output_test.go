@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/bully-agent/bully-agent/internal/ending"
 )
 
 // Against the obvious model: keep everything, cut at the end.
@@ -119,7 +121,7 @@ func TestPace(t *testing.T) {
 	if got, want := now.Sub(begun), time.Duration(total)*time.Second/readRate; got.Round(time.Millisecond) != want.Round(time.Millisecond) {
 		t.Errorf("%d bytes after the burst took %v, want %v", total, got, want)
 	}
-	if wait := after(pipeSize); wait >= DrainGrace {
+	if wait := after(pipeSize); wait >= ending.DrainGrace {
 		t.Errorf("a wait of %v: the end of what was printed would be lost", wait)
 	}
 	now = now.Add(time.Hour) // the burst is back

@@ -175,12 +175,16 @@ func environOf(pid int) ([]byte, error) {
 // HasEnded reports whether a child is a zombie, and leaves it one.
 func HasEnded(pid int) bool {
 	var info unix.Siginfo
-	for {
-		err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
-		if !errors.Is(err, unix.EINTR) {
-			return err != nil || info.Signo != 0
-		}
+	err := again(func() error { return unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) })
+	return err != nil || info.Signo != 0
+}
+
+// again does what a signal has interrupted.
+func again(do func() error) (err error) {
+	for err = do(); errors.Is(err, unix.EINTR); err = do() {
+		continue
 	}
+	return err
 }
 
 // Children lists the direct children of this process, zombies too; false where the kernel
@@ -209,4 +213,21 @@ func Children() (pids []int, ok bool) {
 func BootID() string {
 	text, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return string(bytes.TrimSpace(text))
+}
+
+// KillMarked sends KILL to all that were started with a variable, given as NAME=value, and
+// lists them. A pidfd holds each, so that its number cannot be given away between the look and
+// the signal.
+func KillMarked(mark string) (found []int) {
+	for _, pid := range Processes() {
+		fd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			continue
+		}
+		if HasEnv(pid, mark) && unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) == nil {
+			found = append(found, pid)
+		}
+		_ = unix.Close(fd)
+	}
+	return found
 }

@@ -10,26 +10,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bully-agent/bully-agent/internal/ending"
 	"github.com/bully-agent/bully-agent/internal/test/traces"
 )
 
 const patience = traces.Patience
-
-// fixed are bounds that nobody changes.
-type fixed struct {
-	run, grace time.Duration
-	cut        error
-}
-
-func (f *fixed) TermBy(begun time.Time) time.Time {
-	if f.cut != nil {
-		return begun
-	}
-	return begun.Add(f.run)
-}
-func (f *fixed) KillBy(asked time.Time) time.Time { return asked.Add(f.grace) }
-func (f *fixed) CutBy(time.Time) error            { return f.cut }
-func (f *fixed) Changed() <-chan struct{}         { return nil }
 
 // A daemon calls setsid after its fork, and the hook may have ended by then: it goes on all the same.
 func TestADaemonHasTimeToLeaveItsHook(t *testing.T) {
@@ -41,7 +26,7 @@ func TestADaemonHasTimeToLeaveItsHook(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.parting = patience
-	end := p.Conclude(&fixed{run: patience, grace: patience})
+	end := p.Conclude(NewLeash(ending.Limit{Timeout: patience, Grace: patience}, time.Now))
 	p.Drain()
 	d.UntilFile("up")
 	pid := d.PID("up")
@@ -58,7 +43,7 @@ func TestFileWithoutInterpreterSaysSo(t *testing.T) {
 	}
 	p, err := Start([]string{file}, nil, nil, Silent())
 	if err == nil {
-		_, _ = p.reap()
+		p.bury()
 		t.Fatal("started")
 	}
 	if want := file + " cannot be started: exec format error: no #! line, or built for another processor"; err.Error() != want {
@@ -74,7 +59,7 @@ func TestForbiddenProgramSaysByWhat(t *testing.T) {
 	}
 	p, err := Start([]string{file}, nil, nil, Silent())
 	if err == nil {
-		_, _ = p.reap()
+		p.bury()
 		t.Fatal("started")
 	}
 	if want := file + " cannot be started: permission denied: its mode, a file system that is mounted noexec, SELinux or AppArmor"; err.Error() != want {
@@ -94,11 +79,13 @@ func TestACommandThatBeginsTooLateIsKilledAtOnce(t *testing.T) {
 		signal.Stop(c)
 	}()
 	errOver := errors.New("its epoch has ended")
+	l := NewLeash(ending.Limit{Timeout: patience, Grace: patience}, time.Now)
+	l.Pull(errOver)
 	p, err := Start([]string{"/bin/sleep", "1000"}, nil, nil, Silent())
 	if err != nil {
 		t.Fatal(err)
 	}
-	end := p.Conclude(&fixed{run: patience, grace: patience, cut: errOver})
+	end := p.Conclude(l)
 	p.Drain()
 	if !errors.Is(end.Err, errOver) || end.Took > patience/2 {
 		t.Errorf("it ended after %v: %v", end.Took, end.Err)

@@ -27,6 +27,14 @@ func (i Instant) Time() time.Time {
 	return time.Unix(0, int64(i))
 }
 
+// At is the reverse of Time.
+func At(t time.Time) Instant {
+	if t.IsZero() {
+		return 0
+	}
+	return max(Instant(t.UnixNano()), 1)
+}
+
 // Convert turns a deadline on the caller's clock into an instant; the zero time is none.
 // Our clock is read first: a caller that is stopped between the two readings gets a
 // deadline that is too early, never one that is too late.

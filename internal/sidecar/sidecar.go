@@ -1,6 +1,6 @@
-// Package sidecar has what the processes beside an agent, its keeper and the guards, have
-// in common: they are this program again, started with a socket, they outlive whoever
-// started them, and all tell deadlines by one clock.
+// Package sidecar has what the processes beside an agent, its keeper and the holders, have
+// in common: they are this program again, started with a socket, they outlive their
+// starter, and all tell deadlines by one clock.
 package sidecar
 
 import (
@@ -8,11 +8,98 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/bully-agent/bully-agent/internal/realtime"
 )
+
+// Program is this program, also when its file was replaced.
+const Program = "/proc/self/exe"
+
+// SocketFD is the descriptor of a sidecar's socket.
+const SocketFD = 3
+
+// processName is what process lists show instead of the path that is executed, and
+// which says nothing to people: "bully-agent keeper".
+const processName = "bully-agent"
+
+// Start starts a sidecar in a session of its own, with a socket and then these files as its
+// descriptors after the three. It gives the starter's end of the socket, which does not block.
+func Start(cmd *exec.Cmd, files ...*os.File) (*os.File, error) {
+	ours, theirs, err := SocketPair(cmd.Args[len(cmd.Args)-1])
+	if err != nil {
+		return nil, err
+	}
+	defer theirs.Close()
+	cmd.Args[0] = processName
+	cmd.Env = append(environ(), cmd.Env...)
+	cmd.Dir = "/"
+	cmd.ExtraFiles = append([]*os.File{theirs}, files...) // SocketFD and on
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		ours.Close()
+		return nil, err
+	}
+	return ours, nil
+}
+
+// GonePatience is how long a sidecar may take to go that has closed its socket, or had
+// KILL: one that hangs in the kernel does nothing any more. Arbitrary.
+const GonePatience = time.Second
+
+// Reap waits for the end of a sidecar that has closed its socket, enforces it, and says how
+// that was.
+func Reap(cmd *exec.Cmd) error {
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for range 2 {
+		select {
+		case err := <-ended:
+			if err == nil {
+				return errors.New("it ended")
+			}
+			return err
+		case <-time.After(GonePatience):
+			_ = cmd.Process.Kill()
+		}
+	}
+	return errors.New("it hangs in the kernel")
+}
+
+// ErrByHand is the answer to people who start a sidecar.
+var ErrByHand = errors.New("this is a part of the agent, which starts it itself")
+
+// Inherit is for a sidecar that has just been started: it takes what Start has left, up to the
+// last of these descriptors, for itself alone.
+func Inherit(last int) error {
+	if typ, err := unix.GetsockoptInt(SocketFD, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || typ != unix.SOCK_SEQPACKET {
+		return ErrByHand
+	}
+	for fd := SocketFD; fd <= last; fd++ {
+		unix.CloseOnExec(fd)
+	}
+	dropSignals()
+	return nil
+}
+
+// dropSignals catches what would end or stop a sidecar, since it has to outlive its starter.
+// Ignored signals would be ignored by commands, too, and are if our caller ignores them, as
+// nohup does. Go tells that of HUP and INT alone.
+func dropSignals() {
+	dropped := make(chan os.Signal, 1)
+	signal.Notify(dropped, unix.SIGTERM, unix.SIGQUIT, unix.SIGPIPE, unix.SIGALRM,
+		unix.SIGUSR1, unix.SIGUSR2, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU)
+	for _, sig := range []os.Signal{unix.SIGINT, unix.SIGHUP} {
+		if !signal.Ignored(sig) {
+			signal.Notify(dropped, sig)
+		}
+	}
+}
 
 // SocketPair gives the starter's end of a SEQPACKET socket, which does not block, and the
 // sidecar's, which does.
@@ -31,20 +118,9 @@ func SocketPair(name string) (ours, theirs *os.File, err error) {
 	return ours, theirs, nil
 }
 
-// ErrByHand is the answer to people who start a sidecar.
-var ErrByHand = errors.New("this is a part of the agent, which starts it itself")
-
-// CheckSocket says whether such a socket was inherited as that descriptor.
-func CheckSocket(fd int) error {
-	if typ, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || typ != unix.SOCK_SEQPACKET {
-		return ErrByHand
-	}
-	return nil
-}
-
-// Environ is a sidecar's environment: what hooks inherit from an agent, what keeps a Go
+// environ is a sidecar's environment: what hooks inherit from an agent, what keeps a Go
 // program small, and real time if the agent has it.
-func Environ() []string {
+func environ() []string {
 	env := append(realtime.Environ(), "GOMAXPROCS=1", "GOGC=50")
 	for _, name := range []string{"PATH", "HOME", "LANG"} {
 		if value, ok := os.LookupEnv(name); ok {

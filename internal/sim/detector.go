@@ -203,7 +203,7 @@ func (w *World) noticeWithin(d time.Duration, do func()) {
 
 // believed is what a detector says of a life of b's.
 func (w *World) believed(b *machine, s election.Presence, nonce uint32) election.Member {
-	m := b.member(s, nonce, 2*w.net.weather.delay)
+	m := b.member(s, nonce, 2*w.net.weather.delay+w.trips.trip)
 	if nonce != b.nonce && s != election.Alive && m.Incarnation > 0 && b.runs() {
 		m.Incarnation-- // of the life before
 	}

@@ -1,12 +1,14 @@
 // Package sim runs many election Nodes in one virtual LAN, from one seed.
 //
-// The Nodes are the code that ships. Everything around them is a model: a
+// The Nodes are the code that ships, and so are the Lanes of the keepers that run their hooks
+// (lanes.go). Everything around them is a model: a
 // machine has a boot-time clock of its own rate, a disk of which only what was
 // synced survives a crash, a process that can be killed between any two effects,
-// frozen, or started twice, a keeper beside it that runs its hooks, takes its time,
-// can be killed as well, and sends the will of a dead agent, and borrowers of a lease. The network loses,
+// frozen, or started twice, a keeper beside it, of which the same holds, hooks that take their time
+// and leave something running, and borrowers of a lease. The network loses,
 // doubles, delays, damages and replays frames; the failure detector lies; hosts
-// tell of ended processes and pulled cables, or do not.
+// tell of ended processes and pulled cables, or do not. What users see of a leadership is judged
+// by what the world saw (hookhost.go): processes that began and ended, and datagrams.
 //
 // # One schedule
 //

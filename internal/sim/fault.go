@@ -14,8 +14,9 @@ const (
 	DelaySpike
 	OneWayCut
 	PairCut
-	ChainCut // hosts reach only their neighbours
-	LinksCut // between some pairs, for good
+	ChainCut  // hosts reach only their neighbours
+	LinksCut  // between some pairs, for good
+	LongTrips // of all datagrams, the whole schedule
 	Partition
 	CutOff // one host from all others
 	Heal
@@ -50,7 +51,7 @@ const (
 	Freeze
 	Suspend
 	StallsInStep // frozen or suspended between two effects of a step
-	LateOrder    // its become hook is refused, since its lease is nearly over
+	LateOrder    // its become hook is not started, since its lease is nearly over, or its leadership
 
 	DiskFull // disk
 	DiskError
@@ -65,18 +66,28 @@ const (
 	HookKilled
 	HeldOn // a leadership begins while a failed lose hook elsewhere may have released nothing
 
-	KeeperLose      // the keeper runs the lose hook in the agent's stead
-	KeeperLoseCut   // and ends it with the lease
-	KeeperLoseAgain // and runs it once more
+	KeeperLose // the keeper runs the lose hook in the agent's stead
 	KeeperSlow
 	KeeperDies
+	KeeperCut         // between two effects
 	BothDie           // the keeper, while the agent is dead or frozen
 	KeeperDiesSending // between two copies of a will
 	StartsBeside      // an agent, before the keeper of its last life is done
 	Borrowed          // a lease
 	WillSent
-	WillWaits // for who has borrowed the lease
-	WillVoid  // since the lose hook failed
+	WillVoid // since the lose hook failed, or somebody has borrowed the lease
+
+	ResourceRefused // resources: one does not begin
+	ResourceHangs   // in its beginning
+	ResourceSticks  // in its end
+	ResourceRival
+	ResourceLost
+	ResourceLinkGoes
+	ResourceStray // put on a host by hand
+	ResourcesChanged
+	ResourceHandsOver
+	ResourceHeldOn   // others have an address while it cannot be ended here
+	ResourceByKernel // others have an address while the kernel has it here yet
 
 	OpStepDown // operator
 	OpHandOver
@@ -130,7 +141,7 @@ const (
 
 var faultNames = [faultKinds]string{
 	Loss: "loss", BurstLoss: "burst-loss", Duplicate: "duplicate", Reorder: "reorder", DelaySpike: "delay-spike",
-	OneWayCut: "one-way-cut", PairCut: "pair-cut", ChainCut: "chain-cut", LinksCut: "links-cut", Partition: "partition", CutOff: "cut-off", Heal: "heal",
+	OneWayCut: "one-way-cut", PairCut: "pair-cut", ChainCut: "chain-cut", LinksCut: "links-cut", LongTrips: "long-trips", Partition: "partition", CutOff: "cut-off", Heal: "heal",
 	Truncated: "truncated", BitFlip: "bit-flip", Replay: "replay", ForeignCluster: "foreign-cluster",
 	FalseDead: "false-dead", NeverDead: "never-dead", Flapping: "flapping", LateDetector: "late-detector",
 	LeaveBeforeJoin: "leave-before-join", JoinBeforeLeave: "join-before-leave", MissedRestart: "missed-restart",
@@ -141,9 +152,12 @@ var faultNames = [faultKinds]string{
 	TotalRestart: "total-restart", Freeze: "freeze", Suspend: "suspend", StallsInStep: "stalls-in-step", LateOrder: "late-order",
 	DiskFull: "disk-full", DiskError: "disk-error", DiskSlow: "disk-slow", LostWrite: "lost-write", TornWrite: "torn-write", Wiped: "wiped",
 	HookSlow: "hook-slow", HookStuck: "hook-stuck", HookFails: "hook-fails", HookKilled: "hook-killed",
-	HeldOn: "held-on", KeeperLose: "keeper-lose", KeeperLoseCut: "keeper-lose-cut", KeeperLoseAgain: "keeper-lose-again",
-	KeeperSlow: "keeper-slow", KeeperDies: "keeper-dies", BothDie: "both-die", KeeperDiesSending: "keeper-dies-sending",
-	StartsBeside: "starts-beside", Borrowed: "borrowed", WillSent: "will-sent", WillWaits: "will-waits", WillVoid: "will-void",
+	HeldOn: "held-on", KeeperLose: "keeper-lose",
+	KeeperSlow: "keeper-slow", KeeperDies: "keeper-dies", KeeperCut: "keeper-cut", BothDie: "both-die", KeeperDiesSending: "keeper-dies-sending",
+	StartsBeside: "starts-beside", Borrowed: "borrowed", WillSent: "will-sent", WillVoid: "will-void",
+	ResourceRefused: "resource-refused", ResourceHangs: "resource-hangs", ResourceSticks: "resource-sticks", ResourceRival: "resource-rival", ResourceLost: "resource-lost",
+	ResourceLinkGoes: "resource-link-goes", ResourceStray: "resource-stray", ResourcesChanged: "resources-changed", ResourceHandsOver: "resource-hands-over",
+	ResourceHeldOn: "resource-held-on", ResourceByKernel: "resource-by-kernel",
 	OpStepDown: "step-down", OpHandOver: "hand-over", OpForget: "forget", OpLeave: "leave", OpReprioritise: "reprioritise", OpMaintain: "maintain", CheckFails: "check-fails", BarredInPeace: "barred-in-peace",
 	ClockDrift: "clock-drift", ClockSlewed: "clock-slewed", MixedSettings: "mixed-settings", MixedMode: "mixed-mode", NearCounterLimit: "near-counter-limit",
 	OddTimers: "odd-timers", LongLease: "long-lease", OddSettle: "odd-settle", OddPreemptDelay: "odd-preempt-delay",

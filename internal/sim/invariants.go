@@ -147,34 +147,58 @@ func (w *World) i7OneEpochOneLeader(m *machine, e *election.Transition) {
 	w.record.owners[e.Epoch] = leadership{who: m.number, nonce: m.nonce, led: true}
 }
 
-// I8: hooks alternate, become then lose, with rising epochs, and what a hook
-// announces is on disk.
-func (w *World) i8HooksAlternate(m *machine, e *election.StartHook) {
+// I8: what a become hook announces is on disk when it is asked for.
+func (w *World) i8BecomeIsOnDisk(m *machine, e wire.Epoch) {
+	if m.disk.state.Promoted != e {
+		w.fail(8, "n%d runs the become hook of %v with %v on disk", m.number, e, m.disk.state.Promoted)
+	}
+}
+
+// I8: hooks alternate, become then lose, with rising epochs. A become hook of an epoch may be tried again.
+func (w *World) i8HooksAlternate(m *machine, c *group) {
 	h := &m.hooks
-	owed := h.acting
-	for _, run := range h.queue {
-		owed = run.Epoch
-	}
 	switch {
-	case e.Hook == election.Lose && owed != e.Epoch:
-		w.fail(8, "n%d runs the lose hook of %v after the become hook of %v", m.number, e.Epoch, owed)
-	case e.Hook == election.Become && !h.acting.IsZero():
-		w.fail(8, "n%d becomes leader of %v before it lost %v", m.number, e.Epoch, h.acting)
-	case e.Hook == election.Become && e.Epoch.Compare(h.became) <= 0:
-		w.fail(8, "n%d becomes leader of %v after %v", m.number, e.Epoch, h.became)
-	case e.Hook == election.Become && m.disk.state.Promoted != e.Epoch:
-		w.fail(8, "n%d runs the become hook of %v with %v on disk", m.number, e.Epoch, m.disk.state.Promoted)
+	case !h.acting.IsZero() && h.acting != c.epoch:
+		w.fail(8, "n%d becomes leader of %v before it lost %v", m.number, c.epoch, h.acting)
+	case c.epoch.Compare(h.begun) < 0:
+		w.fail(8, "n%d becomes leader of %v after %v", m.number, c.epoch, h.begun)
+	case c.epoch == h.begun && h.acting != c.epoch:
+		w.fail(8, "n%d becomes leader of %v after it lost it", m.number, c.epoch)
 	}
-	if e.Hook == election.Become {
-		h.became = e.Epoch
+}
+
+// I8: and a lose hook is that of a leadership that has begun and was not lost. It may run once more if
+// whoever had run it was killed before it had noted that, or the agent before its state file had it.
+func (w *World) i8LosesWhatHasBegun(m *machine, c *group) {
+	h := &m.hooks
+	owed := h.disk.page.Owed
+	isPromoted := m.disk.state.Promoted == c.epoch || m.debt == c.epoch
+	isOnDisk := owed != nil && owed.Counter == c.epoch.Counter || isPromoted
+	switch {
+	case h.lost == c.epoch && (h.lostBy == c.keeper || !isOnDisk || h.isNoted && !isPromoted):
+		w.fail(8, "n%d runs the lose hook of %v, which has succeeded", m.number, c.epoch)
+	case h.begun != c.epoch && !isOnDisk:
+		w.fail(8, "n%d runs the lose hook of %v after the become hook of %v", m.number, c.epoch, h.begun)
+	}
+}
+
+// I8: nothing that an earlier run has left works against a hook.
+func (w *World) i8NothingIsLeft(m *machine, c *group) {
+	for _, l := range m.hooks.left {
+		w.fail(8, "n%d runs the %s hook of %v while something of the %s hook of epoch %d lives on", m.number, c.kind, c.epoch, l.kind, l.epoch)
 	}
 }
 
 // I8: a become hook starts only while the lease is in force.
-func (w *World) i8BecomeOnlyWithLease(m *machine, e *election.StartHook) {
-	if m.runs() && (m.state != election.Lead || m.epoch != e.Epoch || m.leaseSeen && m.lease <= m.clock.at(w.now)) && m.need != 0 {
-		w.fail(8, "n%d starts the become hook of %v in %v of %v, %v after its lease", m.number, e.Epoch, m.state, m.epoch,
-			time.Duration(m.clock.at(w.now)-m.lease))
+func (w *World) i8BecomeOnlyWithLease(m *machine, e wire.Epoch) {
+	end := m.lease
+	if m.state == election.Stopping { // its keeper has not heard of that yet, and then ends what it has begun
+		end = m.overLease
+	}
+	isLed := m.epoch == e && (m.state == election.Lead || m.state == election.Stopping)
+	if m.runs() && m.need != 0 && (!isLed || end != 0 && end <= m.clock.at(w.now)) {
+		w.fail(8, "n%d starts the become hook of %v in %v of %v, %v after its lease", m.number, e, m.state, m.epoch,
+			time.Duration(m.clock.at(w.now)-end))
 	}
 }
 
@@ -182,7 +206,7 @@ func (w *World) i8BecomeOnlyWithLease(m *machine, e *election.StartHook) {
 // start of become to the end of lose, never overlaps, nor with what has borrowed the
 // lease of another. Where an agent is dead or silent its keeper runs the lose hook, and
 // that takes its time.
-func (w *World) i9HooksOfHostsAreDisjoint(m *machine, e *election.StartHook) {
+func (w *World) i9HooksOfHostsAreDisjoint(m *machine, e wire.Epoch) {
 	if w.mode != Quorum {
 		return
 	}
@@ -191,7 +215,7 @@ func (w *World) i9HooksOfHostsAreDisjoint(m *machine, e *election.StartHook) {
 		switch {
 		case other == m:
 		case w.hasHolder(other) && !other.suspended:
-			w.fail(9, "n%d starts the become hook of %v while n%d's lease is lent for %v", m.number, e.Epoch, other.number,
+			w.fail(9, "n%d starts the become hook of %v while n%d's lease is lent for %v", m.number, e, other.number,
 				time.Duration(h.holder.until-other.clock.at(w.now)))
 		case !h.held.IsZero():
 			// docs/hooks.md: "A lose hook that fails, whatever its exit status, is tried three times
@@ -201,20 +225,14 @@ func (w *World) i9HooksOfHostsAreDisjoint(m *machine, e *election.StartHook) {
 		case other.suspended || h.overslept == h.acting:
 			// README: "A host that freezes as a whole can run nothing while it is frozen, its lose
 			// hook included; only a check of the epoch protects a shared resource then."
-		case h.keeper.dead && w.isPastLease(other):
+		case h.unminded == h.acting && w.isPastLease(other):
 			// docs/hooks.md: "where the keeper was killed too, or the host lost its power, the next start runs
 			// the hook": nobody is there to run it by the end of the lease.
 		default:
-			w.fail(9, "n%d starts the become hook of %v while that of %v on n%d has not ended (%v)", m.number, e.Epoch,
+			w.fail(9, "n%d starts the become hook of %v while that of %v on n%d has not ended (%v)", m.number, e,
 				h.acting, other.number, other.state)
 		}
 	}
-}
-
-// isPastLease: the lease of the last leadership here has ended, and the takeover delay.
-func (w *World) isPastLease(m *machine) bool {
-	deadline, _ := w.keeperDeadline(m)
-	return m.clock.at(w.now) > deadline+int64(w.base.TakeoverDelay)
 }
 
 // I10: nobody claims while a leader is heard by everybody without a gap and has
@@ -385,8 +403,13 @@ func (w *World) i18ResignsAfterItsLoseHook(m *machine, f *wire.Frame) {
 
 // I18: and a will only after it has succeeded,
 func (w *World) i18WillAfterItsLoseHook(m *machine, f *wire.Frame) {
-	if f.Epoch == m.hooks.acting || f.Epoch == m.hooks.held {
+	switch {
+	case f.Epoch == m.hooks.acting || f.Epoch == m.hooks.held:
 		w.fail(18, "n%d's keeper resigns %v before its lose hook has succeeded", m.number, f.Epoch)
+	case m.hooks.disk.owes(f.Epoch) && !m.disk.lies:
+		w.fail(18, "n%d's keeper resigns %v, and a loss of power would forget that its lose hook has succeeded", m.number, f.Epoch)
+	case w.hasHolder(m):
+		w.fail(18, "n%d's keeper resigns %v while somebody has borrowed its lease", m.number, f.Epoch)
 	}
 }
 
@@ -405,7 +428,7 @@ var triesAllowed = [kinds]uint32{wire.Election: 3, wire.Coordinator: 4, wire.Que
 // I19: a request is repeated a few times only.
 func (w *World) i19FewRepetitions(m, to *machine, f *wire.Frame) {
 	limit := triesAllowed[f.Kind]
-	if f.Kind == wire.Coordinator && f.Phase == wire.Claim {
+	if f.Kind == wire.Coordinator && f.Phase == wire.Claim || f.Kind == wire.Heartbeat {
 		m.grantAsked = max(m.grantAsked, time.Duration(f.Lease)*time.Millisecond)
 	}
 	if limit == 0 || f.Round == 0 || w.record.tries == nil {
@@ -449,7 +472,7 @@ func (w *World) i20TheOneLeaderIsTheNewest() {
 
 // I22: a node always awaits something, unless it observes or waits for a hook.
 func (w *World) i22AlwaysAwaitsSomething(m *machine) {
-	if m.node.Deadline().IsZero() && m.state != election.Observe && m.hooks.owed == 0 && !m.gone {
+	if m.node.Deadline().IsZero() && m.state != election.Observe && m.client.isIdle() && !m.gone {
 		w.fail(22, "n%d waits for nothing in %v", m.number, m.state)
 	}
 }

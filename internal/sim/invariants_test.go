@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
@@ -36,7 +37,9 @@ func stage(t *testing.T, mode Mode) *World {
 		m.disk.state = election.Saved{Incarnation: 1, MaxCounter: 9, Vote: wire.Epoch{Counter: 9, Owner: m.id},
 			Roster: election.Roster{Version: 1, Formed: true, IDs: []wire.ID{w.machines[0].id, w.machines[1].id, w.machines[2].id}}}
 		w.start(m)
+		w.replaceKeeper(m)
 	}
+	w.pass(0)
 	return w
 }
 
@@ -208,39 +211,61 @@ func TestInvariantsBite(t *testing.T) {
 			func(w *World, a, b *machine) { w.become(a, 8) },
 			func(w *World, a, b *machine) {
 				w.lead(a, 8, -time.Millisecond)
-				w.i8BecomeOnlyWithLease(a, &election.StartHook{Hook: election.Become, Epoch: a.epoch})
+				w.i8BecomeOnlyWithLease(a, a.epoch)
 			}},
 		{"lose without become", 8, Available,
 			func(w *World, a, b *machine) {
 				w.become(a, 8)
-				w.startHook(a, election.StartHook{Hook: election.Lose, Epoch: epochOf(a, 8)})
+				w.sees(a, hooks.LoseLeadership, 8)
+			},
+			func(w *World, a, b *machine) { w.sees(a, hooks.LoseLeadership, 8) }},
+		{"lose once more after it has succeeded", 8, Available,
+			func(w *World, a, b *machine) {
+				w.become(a, 8)
+				w.sawEnd(w.sees(a, hooks.LoseLeadership, 8), false)
+				w.sees(a, hooks.LoseLeadership, 8)
 			},
 			func(w *World, a, b *machine) {
-				w.startHook(a, election.StartHook{Hook: election.Lose, Epoch: epochOf(a, 8)})
+				w.become(a, 8)
+				w.sawEnd(w.sees(a, hooks.LoseLeadership, 8), true)
+				w.sees(a, hooks.LoseLeadership, 8)
 			}},
+		{"something of a become hook lives on", 8, Available,
+			func(w *World, a, b *machine) { w.become(a, 8); w.sees(a, hooks.LoseLeadership, 8) },
+			func(w *World, a, b *machine) {
+				w.become(a, 8)
+				a.hooks.left = []leftover{{hooks.BecomeLeader, 8, 1}}
+				w.sees(a, hooks.LoseLeadership, 8)
+			}},
+		{"a become hook of what is not on disk", 8, Available,
+			func(w *World, a, b *machine) {
+				a.disk.state.Promoted = epochOf(a, 8)
+				w.i8BecomeIsOnDisk(a, epochOf(a, 8))
+			},
+			func(w *World, a, b *machine) { w.i8BecomeIsOnDisk(a, epochOf(a, 8)) }},
 		{"hooks of two hosts overlap", 9, Quorum,
 			func(w *World, a, b *machine) { b.hooks.acting = epochOf(b, 7); b.suspended = true; w.become(a, 8) }, // its host runs nothing
 			func(w *World, a, b *machine) { b.hooks.acting = epochOf(b, 7); w.become(a, 8) }},
 		{"a frozen agent's keeper has not ended", 9, Quorum,
 			func(w *World, a, b *machine) {
-				w.become(b, 7)
+				w.takeOver(b, 7)
 				w.freeze(b, Freeze, time.Hour)
 				w.pass(lease)
 				w.become(a, 8)
 			},
 			func(w *World, a, b *machine) {
-				w.become(b, 7)
+				w.takeOver(b, 7)
 				w.freeze(b, Freeze, time.Hour)
 				w.pass(40 * time.Millisecond)
 				w.become(a, 8)
 			}},
 		{"a dead agent's keeper has not ended", 9, Quorum,
-			func(w *World, a, b *machine) { w.become(b, 7); w.kill(b, Crash); w.pass(lease); w.become(a, 8) },
-			func(w *World, a, b *machine) { w.become(b, 7); w.kill(b, Crash); w.become(a, 8) }},
+			func(w *World, a, b *machine) { w.takeOver(b, 7); w.kill(b, Crash); w.pass(lease); w.become(a, 8) },
+			func(w *World, a, b *machine) { w.takeOver(b, 7); w.kill(b, Crash); w.become(a, 8) }},
 		{"a keeper that died while its agent was dead", 9, Quorum,
 			func(w *World, a, b *machine) {
 				w.keepers.isPlain = false
-				w.become(b, 7)
+				w.takeOver(b, 7)
 				w.kill(b, Crash)
 				w.killKeeper(b, KeeperDies)
 				w.pass(lease)
@@ -248,7 +273,7 @@ func TestInvariantsBite(t *testing.T) {
 			},
 			func(w *World, a, b *machine) {
 				w.keepers.isPlain = false
-				w.become(b, 7)
+				w.takeOver(b, 7)
 				w.kill(b, Crash)
 				w.killKeeper(b, KeeperDies)
 				w.pass(lease / 5)
@@ -371,6 +396,25 @@ func TestInvariantsBite(t *testing.T) {
 				a.hooks.held = epochOf(a, 9)
 				w.i18WillAfterItsLoseHook(a, &wire.Frame{Epoch: epochOf(a, 9)})
 			}},
+		{"a will before the disk has it", 18, Quorum,
+			func(w *World, a, _ *machine) { w.i18WillAfterItsLoseHook(a, &wire.Frame{Epoch: epochOf(a, 9)}) },
+			func(w *World, a, _ *machine) {
+				a.hooks.disk.synced.Owed = &hooks.Epoch{Counter: 9}
+				w.i18WillAfterItsLoseHook(a, &wire.Frame{Epoch: epochOf(a, 9)})
+			}},
+		{"lose by another keeper, though it was noted", 8, Available,
+			func(w *World, a, b *machine) {
+				w.become(a, 8)
+				w.sawEnd(w.sees(a, hooks.LoseLeadership, 8), true)
+				a.hooks.disk.page.Owed = &hooks.Epoch{Counter: 8}
+				w.sees(a, hooks.LoseLeadership, 8)
+			},
+			func(w *World, a, b *machine) {
+				w.become(a, 8)
+				w.sawEnd(w.sees(a, hooks.LoseLeadership, 8), true)
+				a.hooks.disk.page.Owed, a.hooks.isNoted = &hooks.Epoch{Counter: 8}, true
+				w.sees(a, hooks.LoseLeadership, 8)
+			}},
 		{"a will of another life", 2, Quorum,
 			func(w *World, a, _ *machine) { w.willOf(a, a.nonce) },
 			func(w *World, a, _ *machine) { w.willOf(a, a.nonce+1) }},
@@ -467,10 +511,26 @@ func (w *World) claimsAside(m *machine, counted string) {
 	w.i11ClaimantIsElectable(m, &election.Transition{})
 }
 
+// become has the become hook of a leadership begin.
 func (w *World) become(m *machine, counter uint64) {
 	w.lead(m, counter, 100*time.Millisecond)
+	w.sees(m, hooks.BecomeLeader, counter)
+}
+
+// sees is what the world sees when a hook begins.
+func (w *World) sees(m *machine, kind hooks.Kind, counter uint64) *group {
+	g := &group{keeper: &keeper{host: m}, kind: kind, epoch: epochOf(m, counter)}
+	w.sawBegin(g)
+	return g
+}
+
+// takeOver is become, by the machine's keeper.
+func (w *World) takeOver(m *machine, counter uint64) {
+	w.lead(m, counter, 100*time.Millisecond)
+	w.renewKeeper(m, epoch.Add(time.Duration(m.lease)))
 	m.disk.state.Promoted = m.epoch
 	w.startHook(m, election.StartHook{Hook: election.Become, Epoch: m.epoch})
+	w.pass(3 * time.Millisecond)
 }
 
 // willOf lets a machine's keeper send a letter for a life; the present one led.

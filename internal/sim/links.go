@@ -34,6 +34,7 @@ const (
 	reignsAvailable = 12
 	gapAllowed      = 2 * time.Second // of the profile lan, whose lease is 400 ms
 	tenMinutes      = 10 * time.Minute
+	tripsOfCuts     = 100 // that more may pass without a leader where round trips are long
 )
 
 // drawCuts cuts each pair of hosts with the chance of this graph, which is drawn first:
@@ -65,7 +66,7 @@ func (w *World) endWithLinksCut() {
 	if most *= int(1 + watched/tenMinutes); s.reigns > most { // leases of minutes are watched for hours
 		w.i26FewLeaderships(s.reigns)
 	}
-	if isPromised && s.gap > gapAllowed+6*w.longestLease()+w.base.Settle {
+	if isPromised && s.gap > gapAllowed+6*w.longestLease()+w.base.Settle+tripsOfCuts*w.trips.trip {
 		w.i26SomebodyLeads(s.gap)
 	}
 }
@@ -175,7 +176,7 @@ func CutLinks(o Options, watched time.Duration) (r Links) {
 // newCalm gives a world of the profile lan in which nothing goes wrong by itself.
 func newCalm(o *Options) *World {
 	w := newWorld(o)
-	w.mixed, w.beyond, w.nearEnd = noFault, noFault, false
+	w.mixed, w.beyond, w.nearEnd, w.trips.trip = noFault, noFault, false, 0
 	w.waived = [invariants]bool{}
 	if w.mode = o.Mode; w.mode == AnyMode {
 		w.mode = Available

@@ -46,6 +46,13 @@ func TestQ1_LinksThatStayCut(t *testing.T) {
 	}
 }
 
+// Two islands have a leader each, and a host between them hears neither. It gives up the one
+// of the higher epoch, and asks who follows the other one: that one hears its leader, so it
+// stays. Else it left it for the first, and the two leaders claimed above each other in turn.
+func TestR7_WhoHearsALeaderStaysWithIt(t *testing.T) {
+	holdLinks(t, graphOptions(731, Available), 2*time.Minute)
+}
+
 func graphOptions(seed uint64, mode Mode) Options {
 	return Options{Seed: seed, Nodes: 3 + int(seed/3%5), Mode: mode, Usual: true, Attack: NoAttack, noJobs: true,
 		Algorithm: []election.Algorithm{election.Classic, election.Enhanced, election.Smallest}[seed%3]}

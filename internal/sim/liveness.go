@@ -36,10 +36,18 @@ func (w *World) rejoinedWithin() time.Duration {
 // takes to be seen, and a preemption.
 func (w *World) quietFor() time.Duration { return 5*time.Second + 4*w.longestLease() }
 
-func (w *World) longestLease() time.Duration { return w.base.Lease + w.base.TakeoverDelay }
+// longestLease is the longest that a leader that fell silent is waited for, and among hosts that
+// are far apart the way to those that wait.
+func (w *World) longestLease() time.Duration {
+	if w.trips.trip > 0 {
+		return w.base.LongestLease() + w.base.TakeoverDelay + 2*w.trips.trip
+	}
+	return w.base.Lease + w.base.TakeoverDelay
+}
 
 // settle lets the cluster come to rest, and holds it to I12 and I13.
 func (w *World) settle() {
+	defer w.h5NothingIsLeftForEver()
 	calm := w.now
 	if !w.canLead() {
 		w.runUntil(calm+int64(w.joinedWithin()), nil) // nothing is promised: but nothing may break
@@ -73,6 +81,8 @@ func (w *World) settle() {
 		w.endInTheDark()
 	case isWell && w.links.ends:
 		w.endWithLinksCut()
+	case isWell && w.trips.trip > 0:
+		w.endFarApart()
 	}
 }
 
@@ -115,7 +125,11 @@ func (w *World) handOverInPeace() {
 		return
 	}
 	epoch := leader.epoch
-	w.command(leader, election.Command{Verb: election.HandOver, To: successor.id, Token: 5})
+	leader.isChanging = false
+	w.command(leader, election.Command{Verb: election.HandOver, To: successor.id, Token: handOverToken})
+	if leader.isChanging { // in favour of a better host
+		return
+	}
 	limit := w.now + int64(w.hookTimes.timeout+2*w.longestLease())
 	took := w.runUntil(limit, func() bool { return successor.state == election.Lead && successor.epoch.Compare(epoch) > 0 })
 	w.i18SuccessorLeads(leader, successor, took)

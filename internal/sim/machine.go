@@ -17,7 +17,9 @@ type machine struct {
 	cfg      election.Config // of the next process
 	clock    clock
 	disk     disk
-	hooks    hooks
+	hooks    hookHost
+	haves    haves
+	boots    int  // counts up when an agent is to start
 	hasStood bool // in any life: others may have seen it lose the lead, which makes it wait (M38)
 	linkUp   bool
 	far      time.Duration // its share of the way to another
@@ -52,6 +54,8 @@ type process struct {
 	bornAt int64 // by its own clock
 
 	inherited time.Duration // longest promise of the lives before
+	debt      wire.Epoch    // whose lose hook the last life has left, and this one began beside
+	client    client
 
 	frozen    bool // stopped by a signal: its host goes on
 	suspended bool // with its host
@@ -65,14 +69,15 @@ type process struct {
 	spins   int   // ticks in a row at one instant
 	spunAt  int64
 
-	stall    stall // before which effect it is stopped
-	crashAt  Fault // which boundary the process dies at, if crashIn is set
-	crashIn  int   // boundaries left; 0: none
-	saveDown bool  // the last save failed and none succeeded since
-	leaving  bool  // told to leave
-	gone     bool  // has left
-	refused  bool  // another agent has its id and stays
-	mustEnd  bool  // as soon as its lose hook has ended
+	stall      stall // before which effect it is stopped
+	crashAt    Fault // which boundary the process dies at, if crashIn is set
+	crashIn    int   // boundaries left; 0: none
+	saveDown   bool  // the last save failed and none succeeded since
+	leaving    bool  // told to leave
+	gone       bool  // has left
+	refused    bool  // another agent has its id and stays
+	isChanging bool  // refused to hand over, since another change was under way
+	mustEnd    bool  // as soon as its lose hook has ended
 
 	tether       election.Tether
 	tetherStands bool
@@ -105,7 +110,7 @@ type witness struct {
 	lastLost     election.Cause // why the last of them ended
 	followsSince int64
 	shown        wire.Epoch    // last of its own that it announced
-	grantAsked   time.Duration // by its last claim
+	grantAsked   time.Duration // since its last claim, at most
 	offered      offered       // the last roster that it told others
 	forgets      []wire.ID     // whom it was told to take out of the roster
 	waited       bool          // for its disk, in the present step

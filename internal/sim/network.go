@@ -117,7 +117,7 @@ func (w *World) carry(p *packet) {
 	p.order = w.net.order
 	c := &w.net.weather
 	chance := w.rng.Uint64()
-	late := int64(c.delay+p.from.far+p.to.far) + int64(chance>>40)*int64(c.jitter)>>24
+	late := int64(c.delay+p.from.far+p.to.far+w.trips.trip/2) + int64(chance>>40)*int64(c.jitter)>>24
 	if c.isCalm() || p.from.copyOf != nil {
 		w.arriveAfter(p, late)
 		return

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -19,6 +20,9 @@ const leaveToken = 1 << 32
 // the roster.
 const forgetToken = 1 << 33
 
+// handOverToken is that of a Command to hand over, when all is well.
+const handOverToken = 5
+
 // noFault ends a process without counting anything.
 const noFault = faultKinds
 
@@ -34,19 +38,8 @@ func (w *World) boot(m *machine) {
 		return
 	}
 	m.starting = true
-	w.awaitKeeper(m, func(isDone bool) {
-		h := &m.hooks
-		owed := h.acting // by the keeper's journal; what an older state file says counts, too
-		if owed.IsZero() {
-			owed = m.disk.state.Promoted
-		}
-		if !isDone || owed.IsZero() || h.settled == owed || h.keeper.hasTaken(owed) && h.keeper.over {
-			w.startBeside(m, !isDone)
-			return
-		}
-		w.say(m, "lose hook epoch=%v cause=%s", owed, election.UncleanRestarted)
-		w.after(w.hookTakes(election.Lose), func() { w.start(m) })
-	})
+	m.boots++
+	w.recover(m)
 }
 
 func (w *World) start(m *machine) { w.startBeside(m, false) }
@@ -55,26 +48,20 @@ func (w *World) start(m *machine) { w.startBeside(m, false) }
 // it is, the agent votes, and stands only when that is done.
 func (w *World) startBeside(m *machine, isBusy bool) {
 	m.starting = false
-	if m.copyOf != nil && !w.raging {
+	if w.endsAtStart(m) {
+		w.giveUpStart(m)
 		return
 	}
-	if m.suspended || m.disk.full || m.disk.errors {
-		w.after(time.Second, func() { w.boot(m) })
-		return
-	}
-	if w.refusesExpect(m) {
-		return
-	}
-	if isBusy = isBusy && m.hooks.keeper.busy; !isBusy {
-		w.beginHooks(m)
-	}
-	m.hooks.owed = 0
 	saved := m.disk.state
 	saved.Incarnation++
-	saved.Promoted = wire.Epoch{}
+	debt := saved.Promoted
+	if !isBusy {
+		saved.Promoted, debt = wire.Epoch{}, wire.Epoch{}
+	}
 	w.i1DiskNeverGoesBack(m, &m.disk.state, &saved)
 	m.disk.write(saved)
-	m.process = process{life: m.life + 1, nonce: w.rng.Uint32(), bornAt: m.clock.at(w.now), inherited: saved.LongestPromise}
+	m.process = process{life: m.life + 1, nonce: w.rng.Uint32(), bornAt: m.clock.at(w.now), inherited: saved.LongestPromise, debt: debt}
+	m.client.beside = isBusy
 	m.witness = witness{ackAt: m.ackAt}
 	clear(m.ackAt)
 	cfg := m.cfg
@@ -82,7 +69,6 @@ func (w *World) startBeside(m *machine, isBusy bool) {
 	if isBusy {
 		w.fired(StartsBeside)
 		cfg.HoldDown = 24 * time.Hour
-		w.standWhenDone(m)
 	}
 	m.chance = rand.NewPCG(w.rng.Uint64(), w.rng.Uint64())
 	cfg.Rand = rand.New(m.chance)
@@ -105,23 +91,16 @@ func (w *World) startBeside(m *machine, isBusy bool) {
 	w.beginBarred(m)
 }
 
-// beginHooks gives a process a keeper of its own.
-func (w *World) beginHooks(m *machine) {
-	h := &m.hooks
-	*h = hooks{run: h.run + 1, became: h.became, held: h.held, holder: h.holder, keeper: keeper{run: h.keeper.run + 1}}
-}
-
-// standWhenDone: the keeper of the life before is done.
-func (w *World) standWhenDone(m *machine) {
-	life := m.life
-	m.hooks.keeper.then = func() {
-		if m.life == life {
-			owed := m.hooks.owed
-			w.beginHooks(m)
-			m.hooks.owed = owed
-			w.step(m, election.Command{Verb: election.Stand, Token: 7})
-		}
+// endsAtStart: an agent ends at once, and its supervisor may start it again.
+func (w *World) endsAtStart(m *machine) bool {
+	switch {
+	case m.copyOf != nil && !w.raging:
+		return true
+	case m.suspended || m.disk.full || m.disk.errors:
+		w.after(time.Second, func() { w.boot(m) })
+		return true
 	}
+	return w.refusesExpect(m)
 }
 
 // kill ends a process. What it had not synced is lost or not; its host tells
@@ -234,6 +213,7 @@ func (w *World) thaw(m *machine) {
 		w.step(m, election.Tick{})
 	}
 	w.drain(m)
+	w.hear(m)
 }
 
 // goOn lets a process that waited for its disk take what has come since.
@@ -243,6 +223,7 @@ func (w *World) goOn(m *machine) {
 	}
 	w.finishStep(m)
 	w.drain(m)
+	w.hear(m)
 	if m.runs() && !m.isBlocked() {
 		w.arm(m)
 	}
@@ -269,8 +250,12 @@ func classOf(e election.Event) int {
 // onReply ends a process that has left.
 func (w *World) onReply(m *machine, e election.Reply) verdict {
 	w.say(m, "%v", e)
+	w.onStepDownRefused(m, e)
 	if e.Token == maintainToken && e.Err != nil {
 		m.maintained = false
+	}
+	if e.Token == handOverToken && errors.Is(e.Err, election.ErrBusy) {
+		m.isChanging = true
 	}
 	if e.Token >= forgetToken && e.Err == nil {
 		w.i23ForgottenOnDisks(m, m.forgets[e.Token-forgetToken])

@@ -11,7 +11,7 @@ import (
 )
 
 // invariants is one more than the highest number of an invariant, those of jobs included.
-const invariants = jobsAt + 5
+const invariants = hadAt + 6
 
 // Violation is a broken invariant.
 type Violation struct {
@@ -132,7 +132,7 @@ func (w *World) watchTransition(m *machine, e *election.Transition) {
 
 func (w *World) onAscent(m *machine, e *election.Transition) {
 	w.i3OneActivePerCounter(m, e)
-	m.lease, m.leaseSeen, m.need, m.reign = 0, false, -1, 0
+	m.lease, m.leaseSeen, m.need, m.reign, m.overLease = 0, false, -1, 0, 0
 	if len(w.record.epochs) < 256 {
 		w.record.epochs = append(w.record.epochs, e.Epoch)
 	}
@@ -150,6 +150,7 @@ func (w *World) onLease(m *machine, until time.Time) {
 	}
 	m.lease, m.leaseSeen = int64(until.Sub(epoch)), true
 	m.renewHolder()
+	w.renewKeeper(m, until)
 	now := m.clock.at(w.now)
 	need := m.need
 	m.need = w.acksNeeded(m)

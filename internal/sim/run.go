@@ -31,8 +31,10 @@ type Options struct {
 	// Attack is who writes frames in members' names; zero: drawn.
 	Attack Attack
 
-	noJobs bool  // in no case
-	beyond Fault // the fault beyond the promise, in place of another oddity; zero: drawn
+	noJobs     bool  // in no case
+	resources  bool  // leaders have some
+	cutKeepers bool  // between two effects, in any case
+	beyond     Fault // the fault beyond the promise, in place of another oddity; zero: drawn
 	// flight, if set, has a flight recorder see each step of each Node.
 	flight func(m *machine, now time.Time, ev election.Event, step func() []election.Effect) []election.Effect
 }
@@ -48,6 +50,8 @@ type Result struct {
 	Machines  int
 	Reigns    int // leaderships
 	Faults    Faults
+	Pairs     Pairs // effects of keepers that came one after the other
+	Cuts      Pairs // between which one was killed
 	Jobs      JobCounts
 	Waived    uint64     // violations that were expected
 	Violation *Violation // nil: none
@@ -88,13 +92,15 @@ func newWorld(o *Options) *World {
 	w.drawJobs(o)
 	w.drawBars(o)
 	w.drawLinks(o)
+	w.drawTrips(o)
+	w.drawResources(o)
 	w.traceBeats = o.Beats
 	return w
 }
 
 func (w *World) result() Result {
 	r := Result{Seed: w.seed, Scenario: w.describe(), Hash: uint64(w.hash), Lasted: time.Duration(w.now), Steps: w.steps,
-		Frames: w.frames, Machines: len(w.machines), Reigns: w.record.reigns, Faults: w.faults, Violation: w.failure}
+		Frames: w.frames, Machines: len(w.machines), Reigns: w.record.reigns, Faults: w.faults, Pairs: w.pairs, Cuts: w.keeperCuts, Violation: w.failure}
 	if w.jobs != nil {
 		r.Hash, r.Jobs = r.Hash^uint64(w.jobs.hash), w.jobs.counts
 	}

@@ -198,6 +198,7 @@ func (w *World) addMachine() *machine {
 		m.disk.state.MaxCounter = wire.MaxCounter - 20_000 - w.rng.Uint64N(1000)
 	}
 	m.disk.synced, m.disk.older, m.disk.backup = m.disk.state, m.disk.state, m.disk.state
+	w.furnish(m)
 	w.machines = append(w.machines, m)
 	return m
 }

@@ -35,7 +35,7 @@ func (w *World) endTethers(m *machine) {
 // something only if dialling again is refused.
 func (w *World) closeTether(a, m *machine, nonce uint32) {
 	life := a.life
-	w.after(200*time.Microsecond+w.upTo(1500*time.Microsecond), func() {
+	w.after(w.trips.trip/2+200*time.Microsecond+w.upTo(1500*time.Microsecond), func() {
 		switch {
 		case a.life != life || !a.tetherStands || a.tether.Nonce != nonce || m.runs() || m.hostDown:
 		case !w.talk(a, m) || m.suspended:
@@ -96,7 +96,7 @@ func (w *World) refuse(p *packet) {
 	}
 	host.refusals++
 	life, nonce := asker.life, asker.tether.Nonce
-	w.after(w.net.weather.delay, func() {
+	w.after(w.net.weather.delay+w.trips.trip/2, func() {
 		if asker.life == life {
 			w.fired(PortRefuses)
 			w.step(asker, election.Refused{ID: host.id, Nonce: nonce})

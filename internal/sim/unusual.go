@@ -170,8 +170,6 @@ func (u *unusual) between(least, most time.Duration) time.Duration {
 // oneIn happens once in n times.
 func (u *unusual) oneIn(n int) bool { return u.rng.IntN(n) == 0 }
 
-func (u *unusual) happens(o odds) bool { return o > 0 && u.rng.Uint32() < uint32(o) }
-
 // The range of timers that is drawn from. Heartbeats of less than 10 ms are taken by
 // agents, but cost a schedule its share of the time.
 const (

@@ -158,7 +158,8 @@ func (w *World) loseDisk(m *machine) {
 	w.buryID(m)
 	m.wiped++
 	m.id = w.newID(m)
-	m.disk, m.hooks, m.accepted = disk{}, hooks{run: m.hooks.run + 1, keeper: keeper{run: m.hooks.keeper.run + 1}}, wire.Epoch{}
+	w.forgetHooks(m)
+	m.disk, m.accepted = disk{}, wire.Epoch{}
 	w.say(m, "disk wiped")
 	w.noteSecondRoster()
 }

@@ -66,10 +66,6 @@ const (
 	whatIfQuick = 100 * time.Millisecond // settle before the play: nobody waits for slow starters here
 )
 
-// keeperSaves is how often a keeper syncs its journal for a lose hook: before, after, and
-// when that is told.
-const keeperSaves = 3
-
 // WhatIf plays what happens to c when a host is hit, once. Chance is the seed's: the
 // moment between two heartbeats, and what the network and the disks take.
 func WhatIf(c *Cluster, hit int, blow Blow, seed uint64) (o Outcome) {
@@ -114,7 +110,7 @@ func newWhatIf(c *Cluster, seed uint64) *World {
 	}
 	s.base.Settle = whatIfQuick
 	s.weather = weather{delay: 20 * time.Microsecond, jitter: time.Millisecond}
-	hook := c.LoseHook + keeperSaves*c.Save
+	hook := c.LoseHook
 	s.hookTimes = hookTimes{become: time.Millisecond, least: hook, lose: 2*hook + whatIfSpawn, timeout: time.Hour}
 	s.deadAfter, s.aliveAfter = 6*time.Second, 10*time.Millisecond
 	return w

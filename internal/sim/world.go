@@ -23,27 +23,31 @@ type World struct {
 	lostID    wire.ID    // of a voter that has lost its disk, until it is forgotten
 	scratch   []int64
 
-	net      network
-	detector detector
-	resource resource
-	unusual  unusual
-	bars     bars
-	links    links
-	attack   attack
-	keepers  keepers
-	stalls   stalls
-	slews    slews
-	jobs     *jobWorld // nil: this schedule has none
-	record   record
-	failure  *Violation
+	net       network
+	detector  detector
+	resource  resource
+	unusual   unusual
+	bars      bars
+	links     links
+	trips     trips
+	attack    attack
+	keepers   keepers
+	stalls    stalls
+	slews     slews
+	resources resources
+	jobs      *jobWorld // nil: this schedule has none
+	record    record
+	failure   *Violation
 
-	steps  uint64
-	frames uint64
-	faults Faults
-	waives [invariants]uint64 // violations that the scenario expects
-	hash   digest
-	trace  func(string) // nil: nothing is written down
-	flight func(*machine, time.Time, election.Event, func() []election.Effect) []election.Effect
+	steps      uint64
+	frames     uint64
+	faults     Faults
+	pairs      Pairs              // effects of Lanes that came one after the other
+	keeperCuts Pairs              // between which a keeper was killed
+	waives     [invariants]uint64 // violations that the scenario expects
+	hash       digest
+	trace      func(string) // nil: nothing is written down
+	flight     func(*machine, time.Time, election.Event, func() []election.Effect) []election.Effect
 }
 
 // verdict is how an effect went.
@@ -110,9 +114,6 @@ func (w *World) step(m *machine, ev election.Event) {
 	}
 	w.noteNeed(m)
 	m.effects, m.next, m.waited = w.stepNode(m, ev), 0, false
-	if e, ok := ev.(election.HookEnded); ok && e.Hook != 0 {
-		m.hooks.owed--
-	}
 	w.carryOn(m)
 }
 
@@ -173,6 +174,7 @@ func (w *World) carryOn(m *machine) {
 			return
 		}
 	}
+	w.renewEnding(m)
 	w.i22AlwaysAwaitsSomething(m)
 	w.arm(m)
 	w.tellJobs(m)
@@ -211,7 +213,7 @@ func (w *World) apply(m *machine, effect election.Effect) verdict {
 	case election.Tether:
 		w.onTether(m, e)
 	case election.Will:
-		m.hooks.keeper.will = e
+		w.give(m, order{will: &e})
 	case election.Reply:
 		return w.onReply(m, e)
 	case election.Conflict:

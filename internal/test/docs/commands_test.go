@@ -72,7 +72,7 @@ func (p page) commands() []string {
 		}
 	}
 	for _, m := range inline.FindAllStringSubmatch(strings.ReplaceAll(p.prose(), "\n", " "), -1) {
-		if m[1] != "guard" { // a process's name in ps
+		if m[1] != "holder" { // a process's name in ps
 			all = append(all, m[1])
 		}
 	}

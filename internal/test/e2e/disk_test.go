@@ -158,8 +158,8 @@ func TestLeadersDiskBreaks(t *testing.T) {
 			l.plug(l.hosts[0])
 			l.plug(second)
 			l.eventually("the status says why", patience, func() error { return d.isKnown(true) })
-			l.agreeOn(next) // a disk that is full is noticed by who has to write: next may have led before, too
-			l.steady(next, 3*time.Second)
+			l.agreeOn(next)                                                  // a disk that is full is noticed by who has to write: next may have led before, too
+			l.steady(next, 3*time.Second, l.except(best)...)                 // which may be traced, and slow to answer
 			l.eventually("its lose hook has ended", patience, func() error { // traced, on a busy machine, all of it takes long
 				if l.journal.last(best, loseEnd).Node == "" {
 					return errors.New("it has not")

@@ -200,7 +200,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	}
 }
 
-// exec or hold is stopped, for many times the lease: the command goes on, since its guard
+// exec or hold is stopped, for many times the lease: the command goes on, since its holder
 // follows the lease. A planned hand-over ends it and waits for that, and whoever was stopped
 // learns of it.
 func TestAStoppedHoldChangesNothing(t *testing.T) {
@@ -240,9 +240,9 @@ func TestAStoppedHoldChangesNothing(t *testing.T) {
 	}
 }
 
-// A guard that does nothing more is killed, and what it guarded: a planned hand-over waits for
+// A holder that does nothing more is killed, and what it held: a planned hand-over waits for
 // that, and no command runs into the next leadership.
-func TestAStoppedGuardIsKilled(t *testing.T) {
+func TestAStoppedHolderIsKilled(t *testing.T) {
 	needsLAN(t)
 	t.Parallel()
 	l := newQuorumLAN(t)
@@ -251,8 +251,8 @@ func TestAStoppedGuardIsKilled(t *testing.T) {
 	l.agreeOn(best)
 	n := best.run(append([]string{"exec", "--grace", "300ms", "--"}, l.command("")...)...)
 	l.lives(best, 1)
-	if got := signalSome(best, func(words []string) bool { return len(words) > 1 && words[1] == "guard" }, unix.SIGSTOP); len(got) != 1 {
-		t.Fatalf("%d guards", len(got))
+	if got := signalSome(best, func(words []string) bool { return len(words) > 1 && words[1] == "holder" }, unix.SIGSTOP); len(got) != 1 {
+		t.Fatalf("%d holders", len(got))
 	}
 	best.cli("step-down", "--for", "1h")
 	l.agreeOn(next)

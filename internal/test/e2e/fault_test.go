@@ -118,13 +118,13 @@ func partition(t *testing.T, lasting time.Duration) {
 	l.steady(best, 2*time.Second)
 }
 
-// A leader that is paused for longer than its lease cannot let go in time; its guard
+// A leader that is paused for longer than its lease cannot let go in time; its holder
 // does. When it goes on, it knows that, does not let go again, and there is one
 // leader in the end.
 func TestPausedLeader(t *testing.T) {
 	t.Parallel()
 	l := newLAN(t, 3)
-	l.hasRoomToLetGo()
+	l.hasStopBudget(time.Second)
 	best, next := l.best(), l.next()
 	l.start()
 	l.agreeOn(best)
@@ -134,9 +134,10 @@ func TestPausedLeader(t *testing.T) {
 	best.resume()
 	l.agreeOn(best)
 	l.steady(best, time.Second)
-	l.journal.order(
-		on(best, isPaused), on(best, loseBegin).because("agent-died"), on(best, loseEnd), on(next, becomeBegin), on(best, isResumed),
-		on(next, loseBegin), on(next, loseEnd), on(best, becomeBegin))
+	if _, cut := l.ended(); len(cut) == 0 { // else the machine was too busy for it, and remove says so
+		l.journal.order(on(best, isPaused), on(best, loseBegin).because("agent-died"), on(best, loseEnd), on(next, becomeBegin), on(best, isResumed))
+	}
+	l.journal.order(on(best, isPaused), on(next, becomeBegin), on(best, isResumed), on(next, loseBegin), on(next, loseEnd), on(best, becomeBegin))
 	l.led(best, next, best)
 }
 

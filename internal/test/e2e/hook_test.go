@@ -353,7 +353,7 @@ func TestStopDuringBecomeHook(t *testing.T) {
 	}
 }
 
-// The agent is killed while its become hook runs. Its guard ends what is left of that
+// The agent is killed while its become hook runs. Its keeper ends what is left of that
 // hook, and runs the lose hook at once; the next start has nothing to clean up.
 func TestKilledDuringBecomeHook(t *testing.T) {
 	t.Parallel()

@@ -171,7 +171,7 @@ func (l *lan) sayJobs(h *host) {
 }
 
 // What a job runs on a host that is cut off, whose agent is stopped, or killed, is
-// dead before another host runs it: a leader that cannot end it has a guard that
+// dead before another host runs it: a leader that cannot end it has a holder that
 // does.
 func TestNoJobRunsOnTwoHosts(t *testing.T) {
 	needsLAN(t)

@@ -147,14 +147,18 @@ func (l *lan) split(others ...*host) {
 // hasRoomToLetGo gives lose hooks 400 ms when a leader loses its lease. The
 // default of 100 ms is enough for a shell and a command or two, but not on a
 // machine that is busy with other tests too: there the kernel may take as long
-// to start a process. The lease is four times as long, so that the shortest that a
-// leader asks for (M39) is, too; what is tested is the same.
+// to start a process.
 //
 // It is not enough for one that starves all that is ordinary, which the agents are
 // not: what their keepers then say is believed, see verdict.Rules.
-func (l *lan) hasRoomToLetGo() {
-	l.room = 400 * time.Millisecond
-	l.env = append(l.env, "BULLY_LEASE=1600ms", "BULLY_STOP_BUDGET="+l.room.String())
+func (l *lan) hasRoomToLetGo() { l.hasStopBudget(400 * time.Millisecond) }
+
+// hasStopBudget gives lose hooks so much, of which a keeper whose agent is silent has half. The
+// lease is four times as long, so that the shortest that a leader asks for (M39) is, too; what is
+// tested is the same.
+func (l *lan) hasStopBudget(d time.Duration) {
+	l.room = d
+	l.env = append(l.env, "BULLY_LEASE="+(4*d).String(), "BULLY_STOP_BUDGET="+d.String())
 }
 
 // mayOverlap says why two hosts may lead at the same time in this test.

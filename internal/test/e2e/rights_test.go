@@ -233,7 +233,7 @@ func TestCase87NetworkProcessWritesNothingOfTheKeepers(t *testing.T) {
 		"the state directory":       "mv " + a.path("state/hook-output") + " " + a.path("state/x"),
 		"the agent's own directory": "mv " + a.path("state/agent") + " " + a.path("state/x"),
 		"what hooks printed":        "for f in " + a.path("state/hook-output/*") + "; do echo x >>$f; done",
-		"a record of jobs":          "touch " + a.path("state/job-guards/x"),
+		"a record of jobs":          "touch " + a.path("state/job-holders/x"),
 		"the keeper's lock":         "echo x >" + a.path("state/keeper.json"),
 		"a signal to the keeper":    fmt.Sprintf("kill -9 %d", keeper),
 		"the keeper's memory":       fmt.Sprintf("cat /proc/%d/mem", keeper),

@@ -110,7 +110,7 @@ func (c *chaos) freeze(h *host, which func(words []string) bool) {
 }
 
 // freezeHost stops all, also what watches over the rest. What `hold` runs thaws
-// first: it goes on as if it led, until its guard is back to end it.
+// first: it goes on as if it led, until its holder is back to end it.
 func (c *chaos) freezeHost(h *host) {
 	c.lan.journal.note(h, isFrozen)
 	frozen := signalSome(h, func([]string) bool { return true }, syscall.SIGSTOP)
@@ -148,7 +148,7 @@ func (h *host) killWithKeeper() {
 func isKeeper(words []string) bool { return len(words) > 1 && words[1] == "keeper" }
 func isAgent(words []string) bool  { return len(words) > 1 && words[1] == "run" }
 func isNoWatch(words []string) bool {
-	return len(words) < 2 || words[1] != "guard" && words[1] != "keeper"
+	return len(words) < 2 || words[1] != "holder" && words[1] != "keeper"
 }
 
 // isWriter is the shell that the writers run, and what it runs at the moment.

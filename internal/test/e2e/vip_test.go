@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/vishvananda/netns"
 	netipv4 "golang.org/x/net/ipv4"
 	netipv6 "golang.org/x/net/ipv6"
+	"golang.org/x/sys/unix"
 
 	"github.com/bully-agent/bully-agent/internal/lab/netlab"
 	"github.com/bully-agent/bully-agent/internal/lab/verdict"
@@ -60,11 +62,26 @@ func newVirtual(l *lan, speaks family) *virtual {
 }
 
 func (v *virtual) hook(verb string) string {
-	bits := 8 * net.IPv6len
+	return fmt.Sprintf("%s vip %s %s eth0", v.lan.program(), verb, v.address())
+}
+
+// address is the address as hooks and resources name it.
+func (v *virtual) address() string {
 	if v.ip.To4() != nil {
-		bits = 8 * net.IPv4len
+		return v.ip.String() + "/32"
 	}
-	return fmt.Sprintf("%s vip %s %s/%d eth0", v.lan.program(), verb, v.ip, bits)
+	return v.ip.String() + "/128"
+}
+
+// keep has all hosts keep the address as a resource, and their hooks have nothing to do with it.
+func (v *virtual) keep() {
+	v.lan.t.Helper()
+	for _, h := range v.lan.hosts {
+		h.onBecome, h.onLose = "", ""
+		file := filepath.Join(h.dir, "agent.toml")
+		must(v.lan.t, os.WriteFile(file, fmt.Appendf(nil, "[[resource]]\naddress = %q\ninterface = \"eth0\"\n", v.address()), 0o600))
+		h.options = append(h.options, "--config", file)
+	}
 }
 
 // answer has a program on h answer every question with the host's name, from the address that was asked.
@@ -329,15 +346,19 @@ func TestVirtualAddressFollowsTheLeader(t *testing.T) {
 		fault  func(l *lan, h *host)
 		kind   verdict.What
 		cause  string // of the old leader's lose hook
+		kept   bool   // a resource has it, in place of hooks
 		mend   func(l *lan, h *host)
 	}{
-		{"killed", ipv4, kill, isKilled, "agent-died", start},
-		{"killed, IPv6", ipv6, kill, isKilled, "agent-died", start},
-		{"cut silently", ipv4, (*lan).cut, isCut, "lease-expired", (*lan).plug},
-		{"unplugged", ipv4, (*lan).unplug, isCut, "link-lost", (*lan).plug},
-		{"stopped", ipv4, func(l *lan, h *host) { h.stop() }, isStopped, "stopped", start},
-		{"handed over", ipv4, (*lan).handOver, isOrdered, "stepped-down", nil},
-		{"handed over, IPv6", ipv6, (*lan).handOver, isOrdered, "stepped-down", nil},
+		{"killed", ipv4, kill, isKilled, "agent-died", false, start},
+		{"killed, IPv6", ipv6, kill, isKilled, "agent-died", false, start},
+		{"cut silently", ipv4, (*lan).cut, isCut, "lease-expired", false, (*lan).plug},
+		{"unplugged", ipv4, (*lan).unplug, isCut, "link-lost", false, (*lan).plug},
+		{"stopped", ipv4, func(l *lan, h *host) { h.stop() }, isStopped, "stopped", false, start},
+		{"handed over", ipv4, (*lan).handOver, isOrdered, "stepped-down", false, nil},
+		{"handed over, IPv6", ipv6, (*lan).handOver, isOrdered, "stepped-down", false, nil},
+		{"kept, killed", ipv4, kill, isKilled, "agent-died", true, start},
+		{"kept, cut silently", ipv4, (*lan).cut, isCut, "lease-expired", true, (*lan).plug},
+		{"kept, handed over, IPv6", ipv6, (*lan).handOver, isOrdered, "stepped-down", true, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -347,6 +368,9 @@ func TestVirtualAddressFollowsTheLeader(t *testing.T) {
 				l.hasRoomToLetGo() // the figures are of the defaults
 			}
 			v := newVirtual(l, tt.speaks)
+			if tt.kept {
+				v.keep()
+			}
 			l.start()
 			leader := l.agree()
 			var all []failover
@@ -414,4 +438,43 @@ func spread(all []failover) string {
 	slices.SortFunc(all, func(a, b failover) int { return int(a.gap - b.gap) })
 	gap := func(i int) time.Duration { return all[i].gap.Round(time.Millisecond) }
 	return fmt.Sprintf("min %v, p50 %v, max %v", gap(0), gap(len(all)/2), gap(len(all)-1))
+}
+
+// A leader that is frozen, agent and keeper, loses the address to its own kernel, and another host has it. Once it goes on it does
+// not put the address back, not for a moment.
+func TestAFrozenLeaderPutsNothingBack(t *testing.T) {
+	needsLAN(t)
+	t.Parallel()
+	l := newLANOf(t, ipv4, 3, "--preempt", "never")
+	v := newVirtual(l, ipv4)
+	v.keep()
+	l.start()
+	leader := l.agree()
+	for range 4 * rounds() {
+		v.isAt(leader)
+		l.journal.note(leader, isFrozen)
+		frozen := signalSome(leader, func([]string) bool { return true }, unix.SIGSTOP)
+		others := slices.DeleteFunc(slices.Clone(l.hosts), func(h *host) bool { return h == leader })
+		var next *host
+		l.eventually("another host has the address alone", patience, func() error {
+			for _, h := range others {
+				if v.isOn(h) && !v.isOn(leader) {
+					next = h
+					return nil
+				}
+			}
+			return errors.New("none has it")
+		})
+		thawed := time.Now()
+		l.journal.note(leader, isResumed)
+		for _, pid := range frozen {
+			_ = unix.Kill(pid, unix.SIGCONT)
+		}
+		l.agreeOn(next)
+		v.isAt(next)
+		if m, ok := v.moves.first(leader, true, thawed); ok {
+			t.Errorf("%s has put the address back %v after it thawed", leader, m.at.Sub(thawed))
+		}
+		leader = next
+	}
 }

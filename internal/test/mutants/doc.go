@@ -5,8 +5,7 @@
 // The code that ships has no switches. A mutant is a text in testdata/mutants that
 // names a rule of docs/protocol.md, or the page or package comment that states it, and
 // replaces the lines that obey it; the toolchain's -overlay builds the simulator
-// and the tests of the rule's package with those lines. What the rules ask of a
-// keeper (M24) is obeyed by the simulator's model of one. Of what the simulator plays,
+// and the tests of the rule's package with those lines. Of what the simulator plays,
 // schedules are played first, until an invariant breaks that holds without the mutant;
 // then the directed tests run: all of them, and in other packages those that are named.
 //

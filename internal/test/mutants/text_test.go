@@ -148,8 +148,10 @@ func (m *mutant) isSimulated() bool {
 	})
 }
 
-// isPlayed reports whether schedules can break what the mutant does.
-func (m *mutant) isPlayed() bool { return m.isSimulated() && m.modes != "none" }
+// isPlayed reports whether schedules can break what the mutant does: the simulator drives hooks.Lanes, too.
+func (m *mutant) isPlayed() bool {
+	return (m.isSimulated() || slices.Contains(m.packages(), "hooks")) && m.modes != "none"
+}
 
 // tested gives the packages whose tests have to catch the mutant. All of the election is
 // tested in package election.

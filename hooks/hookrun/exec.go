@@ -1,0 +1,122 @@
+package hookrun
+
+import (
+	"context"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/internal/run"
+	"github.com/bully-agent/bully-agent/internal/trust"
+)
+
+// One run of one hook: what Prepare and Start ask for. A fork, a disk and a process that does not
+// end hold up no more than their lane.
+
+// running is one run, as the loop knows it.
+type running struct {
+	seq         uint64
+	isAbandoned atomic.Bool // nobody waits for its start any more
+	leash       *run.Leash
+	filed       chan struct{} // closed when its output is on its way to the ledger
+}
+
+// worker does what it is given on a thread of its own, which outlives what it starts: see run.Start.
+type worker chan func()
+
+func newWorker() worker {
+	w := make(worker, 1) // a lane asks for one thing at a time
+	go func() {
+		runtime.LockOSThread() // for good
+		for do := range w {
+			do()
+		}
+	}()
+	return w
+}
+
+// prepare does what must be done before a hook starts. What the last become-leader hook has left
+// running in groups of its own is ended before another hook of the leadership starts: what
+// announces an address must not do so once that is being released. The hook's own group is gone
+// already, or hangs.
+func (h *Hands) prepare(e hooks.Prepare) {
+	if e.Leaves.Hook != "" {
+		left := slices.DeleteFunc(groupsOf(e.Leaves), func(g hooks.Entry) bool { return g.Group == e.Leaves.Group })
+		for _, g := range left {
+			h.log.Debug("what the hook has left is ended", "hook", string(g.Hook), "epoch", g.Epoch, "group", g.Group)
+		}
+		endAll(context.Background(), e.Within, left)
+	}
+	h.loop.Post(hooks.Prepared{Lane: e.Lane, Err: trust.Check(e.Command)})
+}
+
+// start runs a hook until nothing of its group is left. One that was ended before its worker came
+// to it is not begun: by then the agent may be dead, or another leads.
+func (h *Hands) start(e hooks.Start, r *running, socket string) {
+	if why := r.leash.Limit().Reason; why != nil {
+		h.notStarted(e, r, why)
+		return
+	}
+	ev := e.Event
+	if ev.Time.IsZero() {
+		ev.Time = time.Now()
+	}
+	about := hooks.Circumstances{Seq: e.Seq, Attempt: ev.Attempt + 1, Timeout: e.Timeout, Socket: socket}
+	log := h.log.With("hook", string(ev.Kind), "epoch", ev.Epoch.Counter)
+	log.Info("hook started", "cause", ev.Cause, "seq", e.Seq, "attempt", about.Attempt, "timeout", e.Timeout.Round(time.Millisecond))
+	out := run.NewOutput(log, "hook printed")
+	p, err := h.begin(e.Command.Words(), hooks.Environ(ev, about, os.Getenv), hooks.Payload(ev, about), out)
+	if err != nil {
+		h.notStarted(e, r, err)
+		return
+	}
+	h.loop.Post(hooks.Started{Lane: e.Lane, At: h.loop.Clock().Add(time.Until(p.Begun)), Wall: p.Begun, Entry: newEntry(p.Group, e.Seq, ev)})
+	end := p.Conclude(r.leash)
+	exited := hooks.Exited{Lane: e.Lane, Seq: e.Seq, End: end}
+	if end.IsStuck {
+		exited.Hangs = run.Stuck(run.Living(p.Group))
+	}
+	if len(p.Ended) > 0 {
+		log.Warn("what the hook left in the background was ended with it", "processes", strings.Join(p.Ended, ", "))
+	}
+	h.collect(p, r.filed, func() {
+		h.ledger.keep(newRun(ev, e.Seq, p.Begun, end), out)
+		if n := out.Dropped(); n > 0 {
+			log.Warn("hook output dropped from the log", "lines", n)
+		}
+	})
+	h.loop.Post(exited)
+	h.gone(e, r)
+}
+
+// gone says that nothing is left of a start that was abandoned.
+func (h *Hands) gone(e hooks.Start, r *running) {
+	if r.isAbandoned.Load() {
+		h.loop.Post(hooks.Gone{Entry: hooks.Entry{Hook: e.Event.Kind, Epoch: e.Event.Epoch.Counter, Seq: e.Seq}})
+	}
+}
+
+func (h *Hands) notStarted(e hooks.Start, r *running, why error) {
+	close(r.filed)
+	h.loop.Post(hooks.StartFailed{Lane: e.Lane, Seq: e.Seq, Err: why})
+	h.gone(e, r)
+}
+
+// drainFirst is how long the next hook waits for the end of the output. Arbitrary.
+const drainFirst = 10 * time.Millisecond
+
+// collect waits for the end of the output, which follows the end of the group at
+// once unless an escaped child holds a pipe: that is waited for in the background,
+// since the next hook may be in a hurry.
+func (h *Hands) collect(p *run.Process, filed chan struct{}, then func()) {
+	h.aftermath.Go(func() {
+		defer close(filed)
+		p.Drain()
+		then()
+	})
+	run.Within(filed, drainFirst)
+}

@@ -1,0 +1,248 @@
+// Package hookrun carries out what hooks.Lanes decide: it has the processes, the journal and the
+// output of hooks. Whose loop asks the Lanes, has the clock and minds the deadline is its caller.
+package hookrun
+
+import (
+	"cmp"
+	"context"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/internal/run"
+)
+
+// Config says what to run, within which bounds, and with what. The zero Config runs nothing.
+type Config struct {
+	hooks.Config
+
+	// Dir is the state directory, where the journal of running groups and the output of the last
+	// runs are kept. Empty: neither is kept, and a clean-up cannot find what an earlier life left
+	// running.
+	Dir string
+
+	// Socket is the path of the agent's control socket, for BULLY_SOCKET.
+	Socket string
+
+	// Logger receives the start and end of each hook and its output, line by line. It is called
+	// by Hands.Do as well, and must not wait. Nil discards.
+	Logger hclog.Logger
+}
+
+// withDefaults is c with the documented defaults filled in.
+func (c Config) withDefaults() Config {
+	c.Config = c.Config.WithDefaults()
+	if c.Logger == nil {
+		c.Logger = hclog.NewNullLogger()
+	}
+	return c
+}
+
+func (c Config) validate() error {
+	if err := c.Config.Validate(); err != nil {
+		return err
+	}
+	return hooks.CheckSocket(c.Socket)
+}
+
+// Loop is the goroutine that owns Lanes and Hands, as these see it.
+type Loop struct {
+	// Clock tells the time that the Lanes are asked by.
+	Clock func() time.Time
+	// Post is given what has come of an effect: the loop is to tell its Lanes. Dealt is given an
+	// order's number and result once its output can be read. Any goroutine calls either; they must
+	// not wait for the loop.
+	Post  func(hooks.LaneEvent)
+	Dealt func(id uint64, res hooks.Result)
+	// Budget and Takeover are those of hooks.LanesConfig; so is Pause, which is FirstPause if it is zero.
+	Budget, Takeover, Pause time.Duration
+}
+
+// Hands carry out what Lanes decide. The loop that owns them calls Do, Mind, SetSocket, Hurry and
+// Close, none of which waits for a process, a disk or a goroutine.
+type Hands struct {
+	loop      Loop
+	log       hclog.Logger
+	isAlive   func(hooks.Entry) bool                                                        // alive, but in tests
+	begin     func(argv, env []string, input []byte, out *run.Output) (*run.Process, error) // run.Start, but in tests
+	backlog   backlog
+	journal   journal
+	ledger    ledger
+	aftermath sync.WaitGroup // runs whose output is awaited, bounded by drain
+	ctx       context.Context
+	hurry     context.CancelFunc
+
+	// Of the loop alone.
+	socket  string
+	workers map[hooks.Lane]worker
+	runs    map[hooks.Lane]*running // what was started last
+	minded  map[hooks.Entry]bool    // what hangs, and is looked at
+}
+
+const (
+	// diskPatience is how long the end of a clean-up, and of all, waits for the last files.
+	diskPatience = time.Second
+
+	// hangPause is between two looks at what hangs. Arbitrary.
+	hangPause = 50 * time.Millisecond
+)
+
+// Open makes Hands, the directories that they write to, and Lanes that know what an earlier life
+// has left. It waits for the disk. It fails if the configuration contradicts itself or Dir cannot
+// be used; commands are checked when they are to run.
+func Open(cfg Config, loop Loop) (*Hands, hooks.Lanes, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, hooks.Lanes{}, err
+	}
+	cfg = cfg.withDefaults()
+	h := &Hands{loop: loop, log: cfg.Logger, isAlive: alive, begin: run.Start, socket: cfg.Socket,
+		workers: map[hooks.Lane]worker{}, runs: map[hooks.Lane]*running{}, minded: map[hooks.Entry]bool{}}
+	h.ctx, h.hurry = context.WithCancel(context.Background())
+	h.journal = journal{backlog: &h.backlog, log: h.log, noted: func(n hooks.Noted) { loop.Post(n) }}
+	h.ledger = ledger{backlog: &h.backlog, log: h.log}
+	if cfg.Dir != "" {
+		h.journal.path = filepath.Join(cfg.Dir, journalName)
+		h.ledger.dir = run.Archive(filepath.Join(cfg.Dir, ledgerName))
+	}
+	left, unread := h.journal.open()
+	if unread != nil {
+		h.log.Error("hook journal not read, orphaned hooks may still run", "err", unread)
+	}
+	seq, err := h.ledger.open()
+	if err != nil {
+		return nil, hooks.Lanes{}, err
+	}
+	lanes := hooks.NewLanes(hooks.LanesConfig{Seq: seq, Pause: cmp.Or(loop.Pause, hooks.FirstPause), RecordWithin: hooks.RecordPatience,
+		NoJournal: cfg.Dir == "", Unread: unread != nil, Budget: loop.Budget, Takeover: loop.Takeover}, cfg.Config, left)
+	return h, lanes, nil
+}
+
+// Do carries out one effect, in the order of the Lanes, but for Tell and Cleaned: who hears of
+// these is the caller's matter.
+func (h *Hands) Do(effect hooks.LaneEffect) {
+	switch e := effect.(type) {
+	case hooks.Note:
+		h.journal.note(e)
+	case hooks.EndOrphans:
+		go func() { h.loop.Post(hooks.OrphansEnded{Hang: endOrphans(h.ctx, e, h.log)}) }()
+	case hooks.Prepare:
+		go h.prepare(e)
+	case hooks.Start:
+		r := &running{seq: e.Seq, leash: run.NewLeash(e.Limit, h.loop.Clock), filed: make(chan struct{})}
+		h.runs[e.Lane] = r
+		socket := h.socket
+		h.worker(e.Lane) <- func() { h.start(e, r, socket) }
+	case hooks.Bound:
+		h.runs[e.Lane].leash.Shorten(e.Limit)
+	case hooks.Abandon:
+		h.abandon(e.Lane)
+	case hooks.Answer:
+		h.answer(e)
+	case hooks.Say:
+		h.log.Log(levels[e.Level], e.Text, e.Args...)
+	}
+}
+
+var levels = map[hooks.Level]hclog.Level{hooks.Info: hclog.Info, hooks.Warn: hclog.Warn, hooks.Error: hclog.Error}
+
+// abandon gives a lane another worker: the one that it has hangs, and ends when it comes back.
+func (h *Hands) abandon(ln hooks.Lane) {
+	h.runs[ln].isAbandoned.Store(true)
+	close(h.workers[ln])
+	delete(h.workers, ln)
+}
+
+// worker is that of a lane.
+func (h *Hands) worker(ln hooks.Lane) worker {
+	if h.workers[ln] == nil {
+		h.workers[ln] = newWorker()
+	}
+	return h.workers[ln]
+}
+
+// answer says that an order has been dealt with when the output of its run has been.
+func (h *Hands) answer(e hooks.Answer) {
+	if e.ID == 0 {
+		return
+	}
+	dealt := func() { h.loop.Dealt(e.ID, e.Result) }
+	for _, r := range h.runs {
+		if e.Result.Seq != 0 && r.seq == e.Result.Seq {
+			h.aftermath.Go(func() {
+				<-r.filed
+				h.backlog.add(dealt)
+			})
+			return
+		}
+	}
+	h.backlog.add(dealt)
+}
+
+// Mind looks at what hangs until that has ended, which is posted. It is told all that hangs, as
+// often as the caller likes. A look may hang as well: each has a goroutine.
+func (h *Hands) Mind(stuck map[hooks.Kind]hooks.Hanging) {
+	for _, s := range stuck {
+		if !h.minded[s.Entry] && s.Entry.Group != 0 { // else its worker says so
+			h.minded[s.Entry] = true
+			go h.look(s.Entry)
+		}
+	}
+}
+
+func (h *Hands) look(e hooks.Entry) {
+	for h.isAlive(e) {
+		select {
+		case <-time.After(hangPause):
+		case <-h.ctx.Done():
+			return
+		}
+	}
+	h.loop.Post(hooks.Gone{Entry: e})
+}
+
+// SetSocket replaces Config.Socket from the next run on.
+func (h *Hands) SetSocket(path string) { h.socket = path }
+
+// Hurry has orphans end without their grace. It comes with hooks.Closed.
+func (h *Hands) Hurry() { h.hurry() }
+
+// Flush calls then, on a goroutine of its own, once what there was to write has been written, or
+// the disk has had its patience.
+func (h *Hands) Flush(then func()) {
+	go func() {
+		h.backlog.wait(diskPatience)
+		then()
+	}()
+}
+
+// Close dismisses the workers, once nothing runs any more, and calls then as Flush does when
+// nothing of the output is awaited either. Nothing is done after it.
+func (h *Hands) Close(then func()) {
+	for _, w := range h.workers {
+		close(w)
+	}
+	go func() {
+		h.aftermath.Wait()
+		h.backlog.wait(diskPatience)
+		then()
+	}()
+}
+
+// ReadRuns lists the last runs of hooks of an agent with this state directory, oldest
+// first. It waits for the disk.
+func ReadRuns(dir string, after uint64) ([]hooks.Run, error) { return ledgerIn(dir).runs(after) }
+
+// ReadOutput gives one run by its BULLY_SEQ and the end of what it printed. The error
+// is fs.ErrNotExist if it is not kept any more. It waits for the disk.
+func ReadOutput(dir string, seq uint64) (hooks.Run, []byte, error) { return ledgerIn(dir).output(seq) }
+
+func ledgerIn(dir string) *ledger { return &ledger{dir: run.Archive(filepath.Join(dir, ledgerName))} }
+
+// TryRecording finds out whether a become-leader hook could be recorded now in the
+// state directory. It waits for the disk.
+func TryRecording(dir string) error {
+	return tryFile(filepath.Join(dir, journalName+".try"), 2*trySize)
+}

@@ -1,0 +1,89 @@
+package hooks
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// What an earlier life, or an earlier keeper of this one, has left.
+
+// onCleanUp makes up for a leadership that an earlier life of this agent did not end, once
+// nothing of that life runs any more.
+func (l *Lanes) onCleanUp(ev Event) {
+	ev.Kind, ev.Cause = LoseLeadership, causeUncleanRestart
+	if ev.Epoch == (Epoch{}) {
+		ev.Cause = CauseStarted
+	}
+	if l.kept = l.book.page.keptFor(ev.Epoch); l.kept != nil {
+		l.say(Info, "lose-leadership hook is the one that the last run had begun with", "epoch", ev.Epoch.Counter)
+	}
+	if ev.Cause == causeUncleanRestart {
+		l.book.owe(ev.Epoch) // whoever else had noted that forgets it after this
+	}
+	l.cleaning = &request{Event: ev, cleanUp: true}
+	l.endOrphans(l.planFor(ev.Epoch.Counter).Grace)
+}
+
+func (l *Lanes) endOrphans(grace time.Duration) {
+	l.orphans = false
+	l.do(EndOrphans{Grace: grace, Owed: l.book.page.Owed, Runs: slices.Collect(maps.Values(l.book.page.Runs))})
+}
+
+// onOrphansEnded: what hangs is minded, and the rest is gone.
+func (l *Lanes) onOrphansEnded(now time.Time, e OrphansEnded) {
+	l.orphans = true
+	clear(l.book.page.Runs)
+	clear(l.stuck)
+	l.book.change()
+	for _, h := range e.Hang {
+		l.noteStuck(h.Entry, h.How)
+	}
+	if l.isOpen {
+		l.book.forgetDone()
+	}
+	if req := l.cleaning; req != nil {
+		l.cleaning = nil
+		l.makeUp(now, *req)
+	}
+}
+
+// makeUp runs the hook of a clean-up, or gives the result that the last life's keeper had.
+func (l *Lanes) makeUp(now time.Time, req request) {
+	plan := l.planFor(req.Epoch.Counter)
+	l.over = max(l.over, req.Epoch.Counter)
+	if res, isDone := l.book.page.doneFor(req.Epoch); isDone {
+		l.book.settle(req.Epoch.Counter)
+		if !req.AtStart {
+			l.cleanedUp(res)
+			return
+		}
+		req.Cause, req.Epoch, req.Leader, req.PrevLeader = CauseStarted, Epoch{}, Node{}, Node{} // as that of any start
+	}
+	if req.Within > 0 {
+		req.due = now.Add(req.Within)
+	}
+	l.attempt(now, l.carryOut(now, req, Leadership, plan))
+}
+
+// cleanedUp ends a clean-up.
+func (l *Lanes) cleanedUp(res Result) {
+	l.remember(res)
+	l.learn(res)
+	l.do(Cleaned{res})
+}
+
+// onAdopted takes on a leadership that Lanes before these had begun in the same life of the
+// agent. One that is not on disk as begun was not, unless the disk does not say: then it may have.
+func (l *Lanes) onAdopted(e Adopted) {
+	epoch := e.Event.Epoch.Counter
+	l.agent.adopt(epoch, e.Lease)
+	if l.cfg.Unread {
+		l.book.owe(e.Event.Epoch)
+	}
+	if owed := l.book.page.Owed; owed == nil || *owed != e.Event.Epoch {
+		return
+	}
+	l.reign, l.begun, l.ready = &e.Event, epoch, epoch
+	l.kept = l.book.page.keptFor(e.Event.Epoch)
+}

@@ -1,0 +1,268 @@
+package hooks
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/bully-agent/bully-agent/internal/ending"
+)
+
+// What a leadership has, besides what its hooks do: resources. They belong to the leadership's lane.
+//
+// They begin one after another before the become-leader hook, and end in reverse after the
+// lose-leadership hook. All that the lose side does together has the time of that hook. What is
+// lost in between is put back by whoever carries out effects; what cannot be put back has failed.
+// From the moment at which a leadership is to end nothing is put back (Freeze).
+//
+// That a resource may be there stands in the journal with the epoch that is due (Page.Has), apart from what
+// hooks run by: whoever makes up for that leadership ends all of them, and an end finds nothing to do where nothing is.
+
+// had is a resource of the leadership that goes on.
+type had struct {
+	Resource
+	has   bool
+	again time.Time // when it is begun once more; zero: it is not
+	pause time.Duration
+
+	isParting bool // it is to end, or could not be ended, though its leadership goes on
+}
+
+// longestPause is between two tries to begin what has failed and does not hand over. Arbitrary.
+const longestPause = time.Minute
+
+// have begins what a leadership has, and then its hook. What it has already is begun again, which
+// changes nothing.
+func (l *Lanes) have(now time.Time, t *task) {
+	t.phase, t.step, t.until = having, 0, time.Time{}
+	if len(t.plan.Resources) == 0 {
+		l.haveNext(now, t)
+		return
+	}
+	if _, isWithdrawn := l.mayBegin(now, t); isWithdrawn {
+		return
+	}
+	l.hold(t.Event, t.plan.Resources)
+	l.haveNext(now, t)
+}
+
+// haveNext begins the next resource, or the hook when all have begun.
+func (l *Lanes) haveNext(now time.Time, t *task) {
+	if t.step < len(t.plan.Resources) {
+		r := t.plan.Resources[t.step]
+		l.do(BeginResource{Resource: r, Event: l.hadBy, Within: r.Timeout})
+		return
+	}
+	if t.Kind == exchange || t.Cause != CauseRequested && l.ready == t.Epoch.Counter { // only what the leadership has was to be begun again
+		t.res = Result{Kind: t.Kind, Epoch: t.Epoch.Counter, Cause: t.Cause, Exit: -1, OK: true}
+		l.finish(now, t)
+		return
+	}
+	l.attempt(now, t)
+}
+
+// onResourceBegun goes on with the next one. One that has not begun fails the leadership, unless it
+// is to go on without it.
+func (l *Lanes) onResourceBegun(now time.Time, e ResourceBegun) {
+	h := l.find(e.Name)
+	if h == nil || l.isFrozen || h.isParting {
+		l.giveUp(now, e)
+		return
+	}
+	h.has, h.again = e.Err == nil, time.Time{}
+	if e.Err == nil {
+		h.pause = l.cfg.Pause
+	} else if h.Stays {
+		l.tryAgain(now, h, e.Err)
+	}
+	t := l.running(Leadership, having)
+	switch {
+	case t == nil || t.plan.Resources[t.step].Name != e.Name:
+	case e.Err == nil || h.Stays:
+		t.step++
+		l.haveNext(now, t)
+	default:
+		l.hasNot(now, t, e)
+	}
+}
+
+// giveUp ends the beginning of a leadership that is to end.
+func (l *Lanes) giveUp(now time.Time, e ResourceBegun) {
+	if t := l.running(Leadership, having); t != nil && t.plan.Resources[t.step].Name == e.Name {
+		e.Err = firstOf(t.limit.Reason, e.Err, errOver)
+		l.hasNot(now, t, e)
+	}
+}
+
+// hasNot ends a become-leader whose resource has not begun.
+func (l *Lanes) hasNot(now time.Time, t *task, e ResourceBegun) {
+	t.res = Result{Kind: t.Kind, Epoch: t.Epoch.Counter, Cause: t.Cause, Exit: -1, Resource: e.Name,
+		Err: fmt.Errorf("%s has not begun: %w", e.Name, e.Err), IsCut: t.limit.Reason != nil}
+	l.say(Error, "resource not begun", "resource", e.Name, "epoch", t.Epoch.Counter, "err", e.Err)
+	l.finish(now, t)
+}
+
+// onResourceFailed: what the leadership had is lost for good. The agent hears of it as of a
+// become-leader that has failed after all, and hands over.
+func (l *Lanes) onResourceFailed(now time.Time, e ResourceFailed) {
+	h := l.find(e.Name)
+	if h == nil || !h.has || l.isFrozen || h.isParting {
+		return
+	}
+	h.has = false
+	l.say(Error, "resource failed", "resource", e.Name, "epoch", l.hadBy.Epoch.Counter, "err", e.Err)
+	if h.Stays {
+		l.tryAgain(now, h, e.Err)
+		return
+	}
+	l.do(Tell{Result{Kind: BecomeLeader, Epoch: l.hadBy.Epoch.Counter, Cause: l.hadBy.Cause, Exit: -1, Resource: e.Name, IsLater: true, Err: fmt.Errorf("%s has failed: %w", e.Name, e.Err)}})
+}
+
+// tryAgain has a resource begun once more after a pause, which grows.
+func (l *Lanes) tryAgain(now time.Time, h *had, why error) {
+	h.again = now.Add(h.pause)
+	l.say(Warn, "leading without a resource, which is begun again", "resource", h.Name, "in", h.pause, "err", why)
+	h.pause = min(2*h.pause, longestPause)
+}
+
+// find gives a resource of the leadership that goes on; nil: it has none of that name.
+func (l *Lanes) find(name string) *had {
+	if i := slices.IndexFunc(l.has, func(h had) bool { return h.Name == name }); i >= 0 {
+		return &l.has[i]
+	}
+	return nil
+}
+
+// retry begins again what it is time for.
+func (l *Lanes) retry(now time.Time) {
+	for i := range l.has {
+		h := &l.has[i]
+		if !h.again.IsZero() && !now.Before(h.again) {
+			h.again = time.Time{}
+			l.do(BeginResource{Resource: h.Resource, Event: l.hadBy, Within: h.Timeout})
+		}
+	}
+}
+
+// retryAt is when that is; the zero time: never.
+func (l *Lanes) retryAt() (at time.Time) {
+	for _, h := range l.has {
+		at = earlier(at, h.again)
+	}
+	return at
+}
+
+// freeze has nothing put back of what a leadership has that is to end.
+func (l *Lanes) freeze(epoch uint64) {
+	if len(l.has) == 0 || l.isFrozen || epoch < l.hadBy.Epoch.Counter {
+		return
+	}
+	l.isFrozen = true
+	for i := range l.has {
+		l.has[i].again = time.Time{}
+	}
+	l.do(Freeze{})
+}
+
+// yield ends what a leadership has, after its lose-leadership hook. After any other hook there is
+// nothing to yield.
+func (l *Lanes) yield(now time.Time, t *task) {
+	if !t.yields() {
+		l.finish(now, t)
+		return
+	}
+	l.freeze(t.Epoch.Counter)
+	t.phase, t.step, t.until = yielding, len(t.plan.Resources), time.Time{}
+	l.yieldNext(now, t)
+}
+
+// yields: its resources end after its hook.
+func (t *task) yields() bool {
+	return (t.Kind == LoseLeadership || t.Kind == sweep) && len(t.plan.Resources) > 0
+}
+
+// yieldNext ends the next resource, the one that has begun last first.
+func (l *Lanes) yieldNext(now time.Time, t *task) {
+	switch {
+	case t.step > 0:
+		t.step--
+		l.do(l.endNow(now, t))
+	case t.Kind == exchange:
+		l.exchanged(now, t)
+	default:
+		l.has = nil
+		l.finish(now, t)
+	}
+}
+
+// leastYield is what an end has at least, also when its time has passed: it is as late as it is, and giving it up sooner would
+// leave what it ends. Arbitrary: hundreds of addresses take a tenth of a second.
+const leastYield = 100 * time.Millisecond
+
+// endNow asks for the end of the resource that it is the turn of.
+func (l *Lanes) endNow(now time.Time, t *task) EndResource {
+	r := t.plan.Resources[t.step]
+	within := r.Grace
+	if !t.yieldBy.IsZero() {
+		within = min(within, max(t.yieldBy.Sub(now), leastYield))
+	}
+	return EndResource{Resource: r, Within: within}
+}
+
+// onResourceEnded goes on with the one before. One that has not ended may still be here while
+// others lead: the lose side has failed, whatever its hook has done.
+func (l *Lanes) onResourceEnded(now time.Time, e ResourceEnded) {
+	t := l.running(Leadership, yielding)
+	if t == nil || t.plan.Resources[t.step].Name != e.Name {
+		return
+	}
+	if e.Err != nil {
+		l.say(Error, "resource not ended", "resource", e.Name, "epoch", t.Epoch.Counter, "err", e.Err)
+		t.left = append(t.left, t.plan.Resources[t.step])
+		if t.res.OK {
+			t.res.OK, t.res.Resource, t.res.Err = false, e.Name, fmt.Errorf("%s has not ended: %w", e.Name, e.Err)
+			t.res.IsCut = !t.yieldBy.IsZero()
+		}
+	}
+	l.yieldNext(now, t)
+}
+
+// sweep is the kind of a request that only ends resources.
+const sweep Kind = "sweep"
+
+// sweepFirst ends what is there of resources though this host does not lead, and nothing says that it
+// did: after a crash without a journal, a snapshot that was restored, or a unit that started with the host.
+func (l *Lanes) sweepFirst() {
+	if len(l.hooks.Resources) > 0 && l.reign == nil && l.book.page.Owed == nil {
+		l.queue = slices.Insert(l.queue, 0, request{Event: Event{Kind: sweep}})
+	}
+}
+
+// sweepLater has what a sweep could not end swept once more, after a pause, which grows.
+func (l *Lanes) sweepLater(now time.Time, t *task) {
+	if len(t.left) == 0 {
+		l.sweepRest = 0
+		return
+	}
+	l.sweepRest = min(max(2*l.sweepRest, l.cfg.Pause), longestPause)
+	l.sweepAt = now.Add(l.sweepRest)
+}
+
+// sweepAgain does so when it is time, unless a leadership has begun or is being ended: that ends all by itself.
+func (l *Lanes) sweepAgain(now time.Time) {
+	if l.sweepAt.IsZero() || now.Before(l.sweepAt) {
+		return
+	}
+	l.sweepAt = time.Time{}
+	if l.AtRest() && !l.isClosed && !l.agent.isGone {
+		l.sweepFirst()
+	}
+}
+
+// yieldShare is what a bounded lose side keeps for resources, after its hook: the hook is dead by what this gives.
+func yieldShare(now, due time.Time, cfg Config) time.Time {
+	if due.IsZero() || len(cfg.Resources) == 0 {
+		return due
+	}
+	return due.Add(-max(due.Sub(now), 0) / ending.BudgetShare)
+}

@@ -1,0 +1,28 @@
+package hooks
+
+import "time"
+
+// When a leadership is over that its agent does not mind any more, and whether others may be told
+// so, by the will that the agent has left (M24).
+
+// settlePatience is how long the disk has for the page that says so. Arbitrary: others wait for the
+// lease, too.
+const settlePatience = time.Second
+
+// sayOver says once that all is over. A will speaks for an agent that is dead, and not merely deaf, since
+// it could wake; whose lease nobody acts on; and of whose leadership nothing is left, by the disk as well.
+func (l *Lanes) sayOver(now time.Time) {
+	if l.isOver || !l.agent.isGone || !l.AtRest() || l.isClosed || !l.isOpen {
+		return
+	}
+	if isDue := l.book.page.Owed != nil; !isDue && !l.IsSettled() {
+		if l.settleBy.IsZero() {
+			l.settleBy = now.Add(settlePatience)
+		}
+		if now.Before(l.settleBy) {
+			return
+		}
+	}
+	l.isOver, l.settleBy = true, time.Time{}
+	l.do(Over{IsClear: l.agent.isDead && !l.agent.isLent && l.IsSettled()})
+}

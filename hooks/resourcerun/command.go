@@ -1,0 +1,247 @@
+package resourcerun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/internal/ending"
+	"github.com/bully-agent/bully-agent/internal/holder"
+	"github.com/bully-agent/bully-agent/internal/run"
+	"github.com/bully-agent/bully-agent/internal/trust"
+)
+
+// command is one that is kept running, each run by a holder of its own: it is dead when the lease has ended,
+// whatever keeps this process from ending it, and when this process has died.
+type command struct {
+	hands *Hands
+	hooks.Resource
+	event hooks.Event
+
+	ends []time.Time // of runs, the last ones; whoever has the turn
+
+	last     atomic.Pointer[keptRun] // run; nil: none was started
+	isPaused atomic.Bool
+	restarts atomic.Int32 // len(ends)
+}
+
+// keptRun is one run of it.
+type keptRun struct {
+	*holder.Holder
+	streams *run.Streams
+}
+
+// isOver reports whether nothing of it is left.
+func (r *keptRun) isOver() bool {
+	select {
+	case <-r.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// clear reads what it has printed to the end, and forgets its record.
+func (r *keptRun) clear() {
+	r.streams.Drain()
+	_ = r.Forget()
+}
+
+const (
+	// maxEnds in endsWithin make a command one that does not run: it has failed. Arbitrary, systemd's habit
+	// (StartLimitBurst=5) with a window that pauses between starts leave room for.
+	maxEnds    = 5
+	endsWithin = time.Minute
+
+	// firstPause is between an end and the next start; each further one is twice as long. Arbitrary.
+	firstPause = 100 * time.Millisecond
+
+	recordsName = "resource-holders"
+)
+
+// event is BULLY_EVENT of a kept command. Another than the become-leader hook's: what that has left running is ended
+// before the lose-leadership hook.
+const event hooks.Kind = "resource"
+
+func (h *Hands) newCommand(r hooks.Resource, ev hooks.Event) *command {
+	ev.Kind = event
+	return &command{hands: h, Resource: r, event: ev}
+}
+
+func (h *Hands) records() string { return filepath.Join(h.cfg.Dir, recordsName) }
+
+// Recover sees to it that no kept command runs any more that an earlier keeper started; it waits for holders that
+// are still at it, until ctx ends.
+func (h *Hands) Recover(ctx context.Context) error {
+	records, err := holder.Recover(ctx, h.records())
+	for _, rec := range records {
+		h.cfg.Logger.Warn("kept command ended with the agent that ran it", "resource", rec.Name, "epoch", rec.Epoch.Counter, "report", rec.Report)
+		err = errors.Join(err, rec.Remove())
+	}
+	if err != nil {
+		return fmt.Errorf("recover kept commands: %w", err)
+	}
+	return nil
+}
+
+// Begin starts it, unless it runs.
+func (c *command) Begin(ctx context.Context) error {
+	c.isPaused.Store(false)
+	if r := c.last.Load(); r != nil && !r.isOver() {
+		return nil
+	}
+	c.ends = nil
+	c.restarts.Store(0)
+	if err := c.start(); err != nil {
+		return err
+	}
+	r := c.last.Load()
+	select {
+	case <-r.Begun():
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if report := r.Report(); report.Group == 0 {
+		return errors.New(howEnded(report))
+	}
+	return nil
+}
+
+// start begins a run.
+func (c *command) start() error {
+	if err := trust.Check(c.Command); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(c.hands.records(), 0o700); err != nil {
+		return err
+	}
+	env := hooks.Environ(c.event, hooks.Circumstances{Attempt: len(c.ends) + 1, Socket: c.hands.cfg.Socket}, os.Getenv)
+	h := holder.New(holder.Config{Name: c.Name, Epoch: c.event.Epoch, Argv: c.Command.Words(), Env: append(env, "BULLY_RESOURCE="+hooks.Safe(c.Name)),
+		Budget: c.hands.cfg.Budget, Grace: c.Grace, Records: c.hands.records(), Terms: holder.Terms{Deadline: c.hands.leaseNow()}})
+	streams, err := run.OpenStreams()
+	if err != nil {
+		return err
+	}
+	if err := h.Start(streams.Theirs[0], streams.Theirs[1], streams.Theirs[2]); err != nil {
+		streams.Close()
+		return err
+	}
+	streams.Serve(nil, run.NewOutput(c.hands.cfg.Logger.With("resource", c.Name), "command printed"))
+	c.last.Store(&keptRun{h, streams})
+	c.renew(c.hands.leaseNow()) // it may have been renewed meanwhile
+	return nil
+}
+
+func (c *command) renew(until time.Time) {
+	if r := c.last.Load(); r != nil {
+		r.Renew(holder.Terms{Deadline: until})
+	}
+}
+
+// Keep starts it again when it ends, after pauses that grow. One that ends again and again has failed.
+func (c *command) Keep(ctx context.Context) error {
+	for {
+		r := c.last.Load()
+		select {
+		case <-r.Done():
+		case <-ctx.Done():
+			return nil
+		}
+		r.clear()
+		pause, err := c.onEnd(r.Report())
+		if err != nil {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil
+		}
+		if err := c.startAgain(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// onEnd notes the end of a run, and gives the pause before the next.
+func (c *command) onEnd(r holder.Report) (pause time.Duration, err error) {
+	if c.isPaused.Load() {
+		return 0, nil
+	}
+	at := time.Now()
+	for len(c.ends) > 0 && at.Sub(c.ends[0]) > endsWithin {
+		c.ends = c.ends[1:]
+	}
+	c.ends = append(c.ends, at)
+	c.restarts.Store(int32(len(c.ends)))
+	if len(c.ends) >= maxEnds {
+		return 0, fmt.Errorf("it ended %d times within %v: %s", len(c.ends), endsWithin, howEnded(r))
+	}
+	c.hands.cfg.Logger.Warn("kept command ended and is started again", "resource", c.Name, "how", howEnded(r))
+	return firstPause << (len(c.ends) - 1), nil
+}
+
+func howEnded(r holder.Report) string {
+	switch {
+	case r.Err != "":
+		return r.Err
+	case r.Signal != 0:
+		return fmt.Sprintf("signal %d", r.Signal)
+	}
+	return fmt.Sprintf("exit status %d", r.Exit)
+}
+
+// startAgain starts the next run; while nothing is put back it waits for the end instead.
+func (c *command) startAgain(ctx context.Context) error {
+	if !c.isPaused.Load() {
+		return c.start()
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// Pause implements thing.
+func (c *command) Pause() { c.isPaused.Store(true) }
+
+// stopCause is what a holder notes as the cause of a command's end.
+const stopCause = "leadership-lost"
+
+// End ends the run that goes on, by TERM, grace and KILL.
+func (c *command) End(ctx context.Context) error {
+	r := c.last.Load()
+	if r == nil {
+		return nil // what an earlier keeper has started ended with it
+	}
+	within := time.Duration(0)
+	if by, ok := ctx.Deadline(); ok {
+		within = max(time.Until(by)-hangPatience/2, ending.MinGrace)
+	}
+	r.Stop(stopCause, within)
+	select {
+	case <-r.Done():
+	case <-r.Stuck():
+		return errors.New(r.Report().Stuck)
+	case <-ctx.Done():
+		r.Kill(stopCause)
+		return ctx.Err()
+	}
+	r.clear()
+	return nil
+}
+
+// State implements thing.
+func (c *command) State() string {
+	r, text := c.last.Load(), ""
+	if r != nil && !r.isOver() {
+		text = fmt.Sprintf("process group %d", r.Report().Group)
+	}
+	if n := c.restarts.Load(); n > 0 {
+		text = fmt.Sprintf("%s, started again %d times within %v", text, n, endsWithin)
+	}
+	return text
+}

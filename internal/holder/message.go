@@ -1,0 +1,62 @@
+package holder
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/bully-agent/bully-agent/internal/sidecar"
+)
+
+// The socket keeps messages apart (SOCK_SEQPACKET). Each is JSON and has all that is known, so
+// that one which is lost, because the other side does not read, is made up for by the next.
+
+// instant is on the clock that agent, keeper and holders share.
+type instant = sidecar.Instant
+
+func now() instant { return sidecar.Now() }
+
+// earlier is the earlier of two, of which either may be none.
+func earlier(a, b instant) instant {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// letter is what the starter says.
+type letter struct {
+	Deadline instant `json:",omitzero"`
+	StartBy  instant `json:",omitzero"`
+	Stop     bool    `json:",omitzero"`
+	Cause    string  `json:",omitzero"` // of the stop
+	Due      instant `json:",omitzero"` // when all is dead that is to stop; 0: after the grace
+	Signal   int     `json:",omitzero"` // for the command's group, once; 0: none
+}
+
+const (
+	// maxMessage is far above what a message takes: only texts can be long, and are cut.
+	maxMessage = 16 << 10
+	// maxText is what a message holds of one text, in bytes, which JSON may make six times as long.
+	maxText = 512
+)
+
+func cut(text string) string {
+	return strings.ToValidUTF8(text[:min(len(text), maxText)], "")
+}
+
+// encode gives a message; the record has all of a report's texts.
+func encode(message any) []byte {
+	switch m := message.(type) {
+	case letter:
+		m.Cause = cut(m.Cause)
+		message = m
+	case Report:
+		m.Loss, m.Err = cut(m.Loss), cut(m.Err)
+		message = m
+	}
+	text, err := json.Marshal(message)
+	if err != nil {
+		panic("BUG: encode message: " + err.Error()) // strings and numbers always encode
+	}
+	return text
+}

@@ -1,0 +1,176 @@
+package holder
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bully-agent/bully-agent/internal/ending"
+	"github.com/bully-agent/bully-agent/internal/sidecar"
+)
+
+func TestMessagesAreReadAsTheyWereWritten(t *testing.T) {
+	for _, m := range []letter{{Deadline: 1 << 60}, {}, {Stop: true, Cause: "lease-expired", Due: 5}, {Signal: int(unix.SIGHUP), StartBy: 7}} {
+		var got letter
+		if err := json.Unmarshal(encode(m), &got); err != nil || got != m {
+			t.Errorf("%+v was read as %+v (%v)", m, got, err)
+		}
+	}
+}
+
+func TestAReportFitsAMessage(t *testing.T) {
+	long := strings.Repeat("\x01", 10_000)
+	r := Report{Loss: long, Err: long}
+	for _, m := range []any{r, letter{Cause: long}} {
+		if n := len(encode(m)); n > maxMessage {
+			t.Errorf("%T of %d bytes", m, n)
+		}
+	}
+	if r.Err != long {
+		t.Error("what is recorded was cut, too")
+	}
+}
+
+// A caller that is stopped between its own look at the clock and the conversion
+// must not get a later deadline for that.
+func TestConvertErrsOnTheSafeSide(t *testing.T) {
+	const pause = time.Hour
+	late := func() time.Time { return clock().Add(pause) } // the clock is read an hour after ours
+	deadline := clock().Add(2 * pause)
+	if got := sidecar.Convert(deadline, late).Sub(now()); got > pause {
+		t.Errorf("%v are left, want an hour at most", got)
+	}
+	if got := sidecar.Convert(time.Time{}, nil); got != 0 {
+		t.Errorf("no deadline became %d", got)
+	}
+	if got := sidecar.Convert(clock().Add(-1000*time.Hour), clock); got <= 0 || got > now() {
+		t.Errorf("a deadline long ago became %d, which must not be none", got)
+	}
+}
+
+func TestEarlier(t *testing.T) {
+	for _, tt := range [][3]instant{{0, 0, 0}, {0, 5, 5}, {5, 0, 5}, {4, 5, 4}, {5, 4, 4}} {
+		if got := earlier(tt[0], tt[1]); got != tt[2] {
+			t.Errorf("earlier of %d and %d is %d", tt[0], tt[1], got)
+		}
+	}
+}
+
+// KILL is sent in time for all to be dead when it must, and TERM before it.
+func TestWhenKillFollowsTerm(t *testing.T) {
+	const second = instant(time.Second)
+	for _, tt := range []struct {
+		name  string
+		h     holding
+		grace time.Duration
+		after time.Duration
+	}{
+		{"no deadline", holding{}, 5 * time.Second, 5 * time.Second},
+		{"a far deadline", holding{deadline: 100 * second}, 5 * time.Second, 5 * time.Second},
+		{"a deadline", holding{deadline: 11 * second}, 5 * time.Second, time.Second - ending.KillSlack},
+		{"stop within", holding{deadline: 99 * second, due: 10*second + second/10}, 5 * time.Second, 90 * time.Millisecond},
+		{"a deadline that has passed", holding{deadline: 9 * second}, 5 * time.Second, ending.MinGrace},
+	} {
+		h := tt.h
+		h.asked, h.order = 10*second, &order{Grace: tt.grace}
+		l := h.limit()
+		if got := l.KillBy(h.asked.Time()).Sub(h.asked.Time()); got != tt.after {
+			t.Errorf("%s: %v after TERM, want %v", tt.name, got, tt.after)
+		}
+	}
+}
+
+// A further Stop can only shorten the time; one without a bound leaves it.
+func TestAFurtherStopOnlyShortens(t *testing.T) {
+	for _, tt := range []struct{ first, then, want instant }{{10, 20, 10}, {20, 10, 10}, {10, 0, 10}, {0, 10, 10}, {0, 0, 0}} {
+		h := holding{asked: 1}
+		h.obey(letter{Stop: true, Due: tt.first})
+		h.obey(letter{Stop: true, Due: tt.then})
+		if h.due != tt.want {
+			t.Errorf("due at %d, and then at %d: it is due at %d, want %d", tt.first, tt.then, h.due, tt.want)
+		}
+	}
+}
+
+func TestWhenASilentAgentIsGivenUp(t *testing.T) {
+	for _, tt := range []struct {
+		order  order
+		before time.Duration
+	}{
+		{order{Budget: 100 * time.Millisecond, Grace: 5 * time.Second}, 100 * time.Millisecond},
+		{order{Budget: 100 * time.Millisecond, Grace: 10 * time.Millisecond}, 30 * time.Millisecond},
+	} {
+		h := holding{order: &tt.order, deadline: instant(time.Hour)}
+		if got := h.deadline.Sub(h.askBy()); got != tt.before {
+			t.Errorf("%+v: %v before the deadline, want %v", tt.order, got, tt.before)
+		}
+	}
+}
+
+func TestReportsForPeople(t *testing.T) {
+	for _, tt := range []struct {
+		r    Report
+		want string
+	}{
+		{Report{Stage: Prepared}, "prepared"},
+		{Report{Stage: Running, Group: 12}, "running in process group 12"},
+		{Report{Stage: Ended, Group: 12, Exit: 3}, "ended with exit code 3"},
+		{Report{Stage: Ended, Group: 12, Exit: -1, Signal: 15, Cause: "stepped-down"}, "ended by signal 15, cause stepped-down"},
+		{Report{Stage: Ended, Exit: -1, Err: "no such file"}, "ended: no such file"},
+	} {
+		if got := tt.r.String(); got != tt.want {
+			t.Errorf("%q, want %q", got, tt.want)
+		}
+	}
+}
+
+// A crash cuts the last line; what came before it counts. A record without a line
+// started nothing.
+func TestRecordsAfterACrash(t *testing.T) {
+	dir := t.TempDir()
+	rec, err := create(Config{Records: dir, Name: "job", Epoch: rigEpoch})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(rec.note(Report{Stage: Prepared}, true), rec.note(Report{Stage: Running, Group: 1 << 30}, false)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := rec.file.WriteString(`{"name":"job","mark":"x","rep`); err != nil {
+		t.Fatal(err)
+	}
+	rec.file.Close()
+	empty := filepath.Join(dir, "holder-empty.json")
+	if err := errors.Join(os.WriteFile(empty, nil, 0o600), os.WriteFile(filepath.Join(dir, "other.json"), []byte("x"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Recover(t.Context(), dir)
+	if err != nil || len(got) != 1 || got[0].Report.Group != 1<<30 || got[0].Epoch != rigEpoch || got[0].Name != "job" {
+		t.Errorf("%+v (%v)", got, err)
+	}
+	if _, err := os.Stat(empty); err == nil {
+		t.Error("the empty record is still there")
+	}
+	if got, err := Recover(t.Context(), filepath.Join(dir, "missing")); err != nil || got != nil {
+		t.Errorf("no directory: %+v (%v)", got, err)
+	}
+}
+
+// A record of before the last boot names processes of now that are others.
+func TestARecordOfAnotherBootKillsNothing(t *testing.T) {
+	r := Record{Boot: "another", Mark: "x", Report: Report{Stage: Running, Group: os.Getpid()}}
+	if err := r.endOrphans("/nonexistent", nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestHolderByHand(t *testing.T) {
+	if _, err := inherit(); !errors.Is(err, sidecar.ErrByHand) {
+		t.Errorf("%v, want %v", err, sidecar.ErrByHand)
+	}
+}

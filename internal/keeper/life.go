@@ -1,0 +1,296 @@
+package keeper
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"time"
+
+	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/hooks/checkrun"
+	"github.com/bully-agent/bully-agent/hooks/hookrun"
+	"github.com/bully-agent/bully-agent/hooks/jobrun"
+	"github.com/bully-agent/bully-agent/hooks/resourcerun"
+)
+
+// How a keeper comes to run hooks, and to its end.
+
+// phase is how far the life of a keeper has come.
+type phase int
+
+const (
+	begun   phase = iota // no order yet
+	opening              // it reads its settings, and waits for the keeper of an earlier life
+	opened               // it has its settings; a clean-up may run
+	running              // hooks run as they are ordered
+	leaving              // what is left of jobs ends, and then the will is sent
+	closing              // what runs is ended
+	resting              // the last files are written
+	over
+)
+
+// means is what a keeper has once it is open.
+type means struct {
+	settings  Settings
+	lock      *os.File
+	lanes     hooks.Lanes
+	hands     *hookrun.Hands
+	jobs      *jobrun.Runner
+	resources *resourcerun.Hands
+}
+
+// open reads the settings and waits for the keeper of an earlier life: a worker's.
+func (k *keeper) open() {
+	m, err := k.gather()
+	k.post(func() { k.onOpened(m, err) })
+}
+
+func (k *keeper) gather() (m means, err error) {
+	if m.settings, err = k.read(); err != nil {
+		return m, err
+	}
+	s := m.settings
+	waits := func(process int) { k.post(func() { k.say(report{Say: sayWaits, Process: process}) }) }
+	if m.lock, err = lockFile(k.ctx, s.Dir, waits); err != nil {
+		return m, err
+	}
+	sweep(s.Dir)
+	m.hands, m.lanes, err = hookrun.Open(
+		hookrun.Config{Config: s.Hooks, Dir: s.Dir, Socket: s.Socket, Logger: k.out.logger()},
+		hookrun.Loop{Clock: clockTime, Budget: s.Budget, Takeover: s.Takeover,
+			Post:  func(ev hooks.LaneEvent) { k.post(func() { k.step(ev) }) },
+			Dealt: func(id uint64, res hooks.Result) { k.post(func() { k.dealt(id, res) }) }})
+	if err != nil {
+		return m, err
+	}
+	m.resources = k.openResources(s)
+	if m.jobs, err = k.openJobs(s); err != nil {
+		return m, err
+	}
+	noteSelf(m.lock, s.Hooks)
+	return m, shareOutput(s.Dir, s.Readers)
+}
+
+// onOpened begins to work with what there is. A keeper that has nothing ends.
+func (k *keeper) onOpened(m means, err error) {
+	if k.phase != opening {
+		return // it is to end
+	}
+	if err != nil {
+		k.say(report{Say: sayOpened, Err: err.Error()})
+		k.phase = closing
+		return
+	}
+	k.phase = opened
+	k.settings, k.lock, k.lanes, k.hands, k.jobs, k.resources = m.settings, m.lock, m.lanes, m.hands, m.jobs, m.resources
+	k.checks = checkrun.New(k.settings.Socket, k.sayCheck)
+	k.checks.Set(k.settings.Checks, true)
+	answer := report{Say: sayOpened}
+	if owed, ok := k.lanes.Owed(); ok {
+		answer.Owed = &owed
+	}
+	k.say(answer)
+}
+
+// noteSelf writes for the next life of the agent who this is, and how long it may work.
+// It does not matter much, so an error is none.
+func noteSelf(lock *os.File, cfg hooks.Config) {
+	text, err := json.Marshal(holder{Process: os.Getpid(), Patience: patienceWith(cfg)})
+	if err == nil && lock.Truncate(0) == nil {
+		_, _ = lock.WriteAt(text, 0)
+	}
+}
+
+// reading is the settings' being read again. The orders behind it wait for that, since they may
+// be about what has changed; but not long for a disk that hangs, and not when the agent is to be
+// judged.
+type reading struct {
+	isOn    bool
+	isStale bool      // it is to be done once more
+	until   time.Time // orders are held until then; zero: they are not
+	held    []order
+}
+
+// readPatience is how long orders wait for the settings. Arbitrary.
+const readPatience = 500 * time.Millisecond
+
+// holds reports whether the order has to wait, and keeps it then.
+func (r *reading) holds(o order) bool {
+	if r.until.IsZero() {
+		return false
+	}
+	r.held = append(r.held, o)
+	return true
+}
+
+// renew has what waits have the lease that the agent has renewed since.
+func (r *reading) renew(to renewal) {
+	for i := range r.held {
+		if r.held[i].Lease != 0 {
+			r.held[i].Lease = to.deadline
+		}
+	}
+}
+
+// release obeys the orders that were held.
+func (k *keeper) release() {
+	held := k.reading.held
+	k.reading.held, k.reading.until = nil, time.Time{}
+	for _, o := range held {
+		if !k.reading.holds(o) { // one of them may be to read again
+			k.obey(o)
+		}
+	}
+}
+
+// reload has the settings of now be read.
+func (k *keeper) reload() {
+	r := &k.reading
+	if r.isOn {
+		r.isStale = true
+		return
+	}
+	r.isOn, r.until = true, k.now.Add(readPatience)
+	lock := k.lock
+	go func() {
+		next, err := k.read()
+		if err == nil {
+			noteSelf(lock, next.Hooks)
+		}
+		k.post(func() { k.onRead(next, err) })
+	}()
+}
+
+// onRead takes the settings of now, from the next run on. If they cannot be read, those of
+// before hold. Directory and bounds of the lease need a restart.
+func (k *keeper) onRead(next Settings, err error) {
+	isStale := k.reading.isStale
+	k.reading.isOn, k.reading.isStale = false, false
+	if err != nil {
+		k.out.logger().Error("configuration not read by the keeper, which goes on with the last one", "err", err)
+	} else {
+		k.takeOn(next)
+	}
+	k.say(report{Say: sayAck})
+	k.release()
+	if isStale {
+		k.reload()
+	}
+}
+
+func (k *keeper) takeOn(next Settings) {
+	jobs := maps.Clone(k.settings.Jobs) // a run of one that is gone may still be tried again
+	if jobs == nil {
+		jobs = map[string]Job{}
+	}
+	maps.Copy(jobs, next.Jobs)
+	k.settings.Hooks, k.settings.Socket, k.settings.Jobs, k.settings.Checks, k.settings.Programs = next.Hooks, next.Socket, jobs, next.Checks, next.Programs
+	k.checks.Set(k.settings.Checks, false)
+	k.hands.SetSocket(next.Socket)
+	k.step(hooks.Reloaded{Config: next.Hooks.WithDefaults()})
+	k.jobs.SetGrace(next.JobGrace)
+}
+
+// cleanUp has the lanes make up for an earlier life. A life has one.
+func (k *keeper) cleanUp(ev hooks.Event) {
+	if !k.hasCleaned {
+		k.hasCleaned, k.isCleaning = true, true
+		k.step(hooks.CleanUp{Event: ev})
+	}
+}
+
+func (k *keeper) cleaned(res hooks.Result) {
+	k.isCleaning = false
+	k.say(report{Say: sayCleaned, Outcome: toOutcome(res)})
+}
+
+func (k *keeper) runHooks() {
+	k.phase, k.hasRun = running, true
+	jobs := k.jobs
+	k.working.Go(func() { k.runJobs(jobs) })
+	k.step(hooks.Opened{})
+}
+
+func (k *keeper) dealt(id uint64, res hooks.Result) {
+	k.say(report{Say: sayDealt, ID: id, Outcome: toOutcome(res)})
+}
+
+// onDeath ends what the agent has left.
+func (k *keeper) onDeath() {
+	k.release()
+	k.isDead = true
+	k.out.toStderr()
+	k.endChecks()
+	switch k.phase {
+	case running:
+		k.jobs.EndAll(jobrun.AgentDied)
+		k.step(hooks.AgentDied{})
+	case begun, opening, opened: // a clean-up goes on: it is due, whoever lives
+		k.phase = closing
+	}
+}
+
+// onDeaf is about an agent that has closed its socket. While it lives and leads, its
+// deadline is minded; nobody else will say what to do.
+func (k *keeper) onDeaf() {
+	k.release()
+	switch {
+	case k.phase < running:
+		k.phase = closing
+	case k.hasRun:
+		k.step(hooks.AgentDeaf{})
+	}
+}
+
+// close ends what runs, and then this process.
+func (k *keeper) close() {
+	if k.phase >= closing {
+		return
+	}
+	k.phase = closing
+	k.stop()
+	k.endChecks()
+	if k.hands != nil {
+		k.hands.Hurry()
+		k.step(hooks.Closed{})
+	}
+}
+
+// conclude ends this process when it is to end, and nothing runs.
+func (k *keeper) conclude() {
+	if k.phase == closing && !k.isCleaning && (!k.hasRun || k.lanes.IsAllAtRest()) {
+		k.rest()
+	}
+}
+
+// leave ends this process, after its agent's jobs if it is dead; with its agent's will, if others
+// may be told.
+func (k *keeper) leave(isClear bool) {
+	k.phase = leaving
+	if !k.isDead {
+		k.post(k.close)
+		return
+	}
+	jobs, letters := k.jobs, k.will
+	if !isClear || k.agent.pidfd == nil { // without one it may only seem to be dead
+		letters = nil
+	}
+	go func() {
+		jobs.Rest()
+		send(letters)
+		k.post(k.close)
+	}()
+}
+
+// rest waits for the last files, and for what is left of jobs.
+func (k *keeper) rest() {
+	if !k.hasRun {
+		k.phase = over
+		return
+	}
+	k.phase = resting
+	k.hands.Close(func() {
+		k.working.Wait()
+		k.post(func() { k.phase = over })
+	})
+}

@@ -1,0 +1,56 @@
+package keeper
+
+import (
+	"slices"
+	"time"
+
+	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/hooks/resourcerun"
+)
+
+// The keeper's part in resources: it has what the leader has (package resourcerun), as Lanes decide,
+// and tells the agent how that is.
+
+// openResources makes the Hands of resources, once nothing runs that an earlier keeper has kept running: a worker's.
+// A silent agent's commands get TERM when those of jobs do.
+func (k *keeper) openResources(s Settings) *resourcerun.Hands {
+	log := k.out.named("resources")
+	h := resourcerun.New(k.ctx, resourcerun.Config{Dir: s.Dir, Socket: s.Socket, Budget: 2 * s.Budget, Bound: s.LeaseBound, Logger: log,
+		Post: func(ev hooks.LaneEvent) { k.post(func() { k.step(ev) }) }})
+	if err := h.Recover(k.ctx); err != nil {
+		log.Error("an earlier run's commands may still run", "err", err)
+	}
+	return h
+}
+
+// shownResources is what the agent was told of resources.
+type shownResources struct {
+	states []resourcerun.State
+	next   time.Time // of the next look; zero: there is nothing to look at
+}
+
+// showEvery is between two looks at how resources are. It is for people.
+const showEvery = time.Second
+
+// showResources tells the agent how resources are, when that has changed.
+func (k *keeper) showResources() {
+	if k.resources == nil || k.now.Before(k.shown.next) {
+		return
+	}
+	states := k.resources.States()
+	k.shown.next = time.Time{}
+	if len(states) > 0 {
+		k.shown.next = k.now.Add(showEvery)
+	}
+	if !slices.Equal(states, k.shown.states) {
+		k.shown.states = states
+		k.say(report{Say: sayResources, Resources: states})
+	}
+}
+
+// Resources is what this host has, or is about to have, as the keeper said last.
+func (c *Client) Resources() []resourcerun.State {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.resources
+}

@@ -1,0 +1,223 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/internal/ending"
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// group is one run of a hook, and its processes.
+type group struct {
+	keeper    *keeper
+	lane      hooks.Lane
+	kind      hooks.Kind
+	epoch     wire.Epoch
+	seq       uint64
+	limit     ending.Limit
+	isBegun   bool
+	isOver    bool
+	begun     time.Time // on its host's clock
+	takes     time.Duration
+	ok        bool
+	heedsTerm bool
+	plan      int   // what was planned before is void
+	saidAt    int64 // true time at which the keeper has heard of it last
+}
+
+// hookTimes is how long hooks take in a scenario.
+type hookTimes struct {
+	become, lose time.Duration // usually, at most
+	least        time.Duration // of lose, usually
+	timeout      time.Duration // their own bound
+	slow, stuck  odds
+	fails        odds
+}
+
+var errFailed = errors.New("exit status 1")
+
+// startGroup: the process is there a moment later.
+func (w *World) startGroup(k *keeper, e hooks.Start) {
+	c := &group{keeper: k, lane: e.Lane, kind: e.Event.Kind, epoch: wire.Epoch{Counter: e.Event.Epoch.Counter, Owner: k.host.id},
+		seq: e.Seq, limit: e.Limit}
+	c.takes, c.ok, c.heedsTerm = w.hookTakes(c.kind)
+	k.groups[e.Lane] = c
+	k.host.hooks.seq = max(k.host.hooks.seq, e.Seq)
+	w.in(k, w.moment(), func() { w.beginGroup(c) })
+	if w.keepers.cut.agent && c.kind == hooks.BecomeLeader && w.keepers.oneIn(20) {
+		w.after(w.moment(), func() { w.killAgent(k.host) })
+	}
+}
+
+func (w *World) beginGroup(c *group) {
+	k := c.keeper
+	m := k.host
+	if why := c.limit.Reason; why != nil { // it was ended before its worker came to it
+		c.isOver = true
+		w.tellOf(c, hooks.StartFailed{Lane: c.lane, Seq: c.seq, Err: why})
+		return
+	}
+	c.isBegun, c.begun = true, m.clock.time(w.now)
+	w.say(m, "%s begins epoch=%v", c.kind, c.epoch)
+	w.sawBegin(c)
+	w.tellOf(c, hooks.Started{Lane: c.lane, At: c.begun, Wall: c.begun, Entry: c.entry()})
+	w.planEnd(c)
+}
+
+// tellOf has its keeper know something of a run, in order.
+func (w *World) tellOf(c *group, fact hooks.LaneEvent) {
+	c.saidAt = max(c.saidAt, w.now+int64(w.moment()))
+	w.tellKeeper(c.keeper, time.Duration(c.saidAt-w.now), fact)
+}
+
+func (c *group) entry() hooks.Entry {
+	return hooks.Entry{Hook: c.kind, Epoch: c.epoch.Counter, Seq: c.seq, Group: int(c.seq)}
+}
+
+// hookTakes draws how long a hook takes, whether it succeeds then, and whether it ends when it is asked to.
+func (w *World) hookTakes(kind hooks.Kind) (takes time.Duration, ok, heedsTerm bool) {
+	t, k := &w.hookTimes, &w.keepers
+	happens := func(o odds) bool { return o > 0 && k.rng.Uint32() < uint32(o) }
+	heedsTerm = k.isPlain || !k.oneIn(4)
+	switch {
+	case happens(t.stuck):
+		w.fired(HookStuck)
+		return 2 * t.timeout, false, heedsTerm
+	case happens(t.slow):
+		w.fired(HookSlow)
+		takes = min(k.upTo(t.timeout), 10*max(t.lose, t.become))
+	case kind == hooks.BecomeLeader:
+		takes = k.upTo(t.become)
+	default:
+		takes = t.least + k.upTo(t.lose-t.least)
+	}
+	return takes, !happens(t.fails), heedsTerm
+}
+
+// bound shortens the time of what runs, or is being started.
+func (w *World) bound(k *keeper, e hooks.Bound) {
+	if c := k.groups[e.Lane]; c != nil && !c.isOver {
+		c.limit = e.Limit
+		if c.isBegun {
+			w.planEnd(c)
+		}
+	}
+}
+
+// planEnd plans the end of a command by what it does and by its limit.
+func (w *World) planEnd(c *group) {
+	m := c.keeper.host
+	c.plan++
+	plan := c.plan
+	now := m.clock.time(w.now)
+	end := c.begun.Add(c.takes)
+	var err error
+	if !c.ok {
+		err = errFailed
+	}
+	if asked := later(c.limit.TermBy(c.begun), now); asked.Before(end) {
+		err = c.whyEnded()
+		if kill := c.limit.KillBy(asked); !c.heedsTerm && kill.Before(end) {
+			end = kill
+		} else if c.heedsTerm {
+			end = asked
+		}
+	}
+	w.endAt(c, plan, m.clock.when(end, w.now), err)
+}
+
+func (c *group) whyEnded() error {
+	if c.limit.Reason != nil {
+		return c.limit.Reason
+	}
+	return fmt.Errorf("%w in its world", ending.ErrTimedOut)
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+// endAt ends a command at a true time, on a host that runs, unless that is planned anew.
+func (w *World) endAt(c *group, plan int, at int64, err error) {
+	w.in(c.keeper, time.Duration(at-w.now), func() {
+		if c.plan == plan && !c.isOver {
+			w.endGroup(c, err)
+		}
+	})
+}
+
+func (w *World) endGroup(c *group, err error) {
+	k := c.keeper
+	m := k.host
+	c.isOver = true
+	switch {
+	case errors.Is(err, errFailed):
+		w.fired(HookFails)
+	case err != nil:
+		w.fired(HookKilled)
+	}
+	if w.trace != nil {
+		w.say(m, "%s ends epoch=%v %v", c.kind, c.epoch, err)
+	}
+	w.sawEnd(c, err == nil)
+	end := ending.End{Err: err, Took: m.clock.time(w.now).Sub(c.begun)}
+	if err != nil {
+		end.Exit = 1
+	}
+	if m.hooks.hasLeft(w, c) {
+		m.hooks.left = append(m.hooks.left, leftover{c.kind, c.epoch.Counter, c.seq})
+	}
+	w.tellOf(c, hooks.Exited{Lane: c.lane, Seq: c.seq, End: end})
+}
+
+// endRun: a keeper was killed, and with it dies what it had started; now and then something of
+// that lives on.
+func (w *World) endRun(k *keeper) {
+	c := k.groups[hooks.Leadership]
+	if c == nil || c.isOver || !c.isBegun {
+		return
+	}
+	c.isOver = true
+	w.say(k.host, "%s dies with its keeper epoch=%v", c.kind, c.epoch)
+	if w.keepers.oneIn(3) {
+		k.host.hooks.left = append(k.host.hooks.left, leftover{c.kind, c.epoch.Counter, c.seq})
+	}
+}
+
+// leftover is something that lives on after its hook: a group of its own, or one whose keeper was
+// killed.
+type leftover struct {
+	kind  hooks.Kind
+	epoch uint64
+	seq   uint64
+}
+
+// hasLeft draws whether a become hook that has ended has left something in the background.
+func (h *hookHost) hasLeft(w *World, c *group) bool {
+	return c.kind == hooks.BecomeLeader && !w.keepers.isPlain && w.keepers.oneIn(8)
+}
+
+// endLeft ends what a run has left.
+func (w *World) endLeft(m *machine, seq uint64) {
+	m.hooks.left = slices.DeleteFunc(m.hooks.left, func(l leftover) bool { return l.seq == seq })
+}
+
+// endOrphans ends what keepers before this one have left running: what the journal has, and hooks of
+// the leadership that is due, which are known by what they were told.
+func (w *World) endOrphans(k *keeper, e hooks.EndOrphans) {
+	w.in(k, w.keeperTakes(2*time.Millisecond), func() {
+		h := &k.host.hooks
+		h.left = slices.DeleteFunc(h.left, func(l leftover) bool {
+			isDue := e.Owed != nil && e.Owed.Counter == l.epoch
+			return isDue || slices.ContainsFunc(e.Runs, func(r hooks.Entry) bool { return r.Seq == l.seq })
+		})
+		w.tellKeeper(k, 0, hooks.OrphansEnded{})
+	})
+}

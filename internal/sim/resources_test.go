@@ -1,0 +1,28 @@
+package sim
+
+import (
+	"os"
+	"runtime/debug"
+	"testing"
+)
+
+// TestResourcesOfLeaders plays schedules in which leaders have resources, and wants that each of their faults took effect.
+func TestResourcesOfLeaders(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	count := uint64(150)
+	if os.Getenv("BULLY_SIM") == "long" {
+		count = 5000
+	}
+	count = number(t, "BULLY_SCHEDULES", count)
+	first := number(t, "BULLY_SEED", 1)
+	var total tally
+	for seed := first; seed < first+count; seed++ {
+		play(t, Options{Seed: seed, Nodes: 3 + int(seed%3), Mode: Mode(1 + seed%2), noJobs: true, resources: true}, &total)
+	}
+	for kind := ResourceRefused; kind <= ResourceByKernel; kind++ {
+		t.Logf("%-20s %d", kind, total.faults[kind])
+		if total.faults[kind] == 0 && count >= 150 && kind < ResourceHeldOn {
+			t.Errorf("fault %v never took effect", kind)
+		}
+	}
+}
