@@ -5,7 +5,9 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/bully-agent/bully-agent/internal/config"
 )
@@ -35,6 +37,28 @@ func newWire(t *testing.T) *wire {
 		}
 	}
 	return w
+}
+
+// ip runs iproute2 in the namespace.
+func (w *wire) ip(args string) {
+	w.t.Helper()
+	if out, err := exec.Command("ip", append([]string{"-n", w.ns}, strings.Fields(args)...)...).CombinedOutput(); err != nil {
+		w.t.Fatalf("ip %s: %s", args, out)
+	}
+}
+
+// until waits until the namespace has the address, or has not.
+func (w *wire) until(after, want string) {
+	w.t.Helper()
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		got := fmt.Sprint(w.holds("192.0.2.50"))
+		if got == want {
+			return
+		}
+		if time.Now().After(end) {
+			w.t.Fatalf("after %s the host has %s, expected %s", after, got, want)
+		}
+	}
 }
 
 // hook runs one of the example's two hooks in the namespace, with another address and interface.
@@ -131,14 +155,15 @@ func TestReleaseIsTheLoseHook(t *testing.T) {
 	}
 }
 
-// What the README has a reader type first does what it says there: the line that asks leaves nothing, and its hooks are the example's.
+// What the README has a reader type first does what it says there: the line that asks leaves nothing, and an
+// agent with that configuration has the address for as long as it leads.
 func TestReadmeLeadsToAnAddress(t *testing.T) {
 	_, section, ok := strings.Cut(read(t, "../../README.md"), "\n## An address on the leader\n")
 	_, block, shows := strings.Cut(section, "```sh\n")
 	block, _, _ = strings.Cut(block, "\n```")
-	asks, run, both := strings.Cut(block, "\n")
-	if !ok || !shows || !both {
-		t.Fatal("README.md has no such section with two commands")
+	lines := strings.SplitN(block, "\n", 3)
+	if !ok || !shows || len(lines) != 3 {
+		t.Fatal("README.md has no such section with three commands")
 	}
 	w := newWire(t)
 	replaced := strings.NewReplacer("192.168.1.50", "192.0.2.50")
@@ -154,24 +179,27 @@ func TestReadmeLeadsToAnAddress(t *testing.T) {
 			t.Errorf("after %s the host has %s, expected %s", after, got, want)
 		}
 	}
-	sh(asks)
-	has(asks, "[]")
-	parts := strings.Split(run, "'") // … --on-become-leader 'A' \ --on-lose-leadership 'B'
-	if len(parts) != 5 {
-		t.Fatalf("README.md: %q has not two hooks", run)
+	sh(lines[0])
+	has(lines[0], "[]")
+	w.ip("addr add 192.0.2.1/24 dev eth0")
+	dir := t.TempDir()
+	sh("cd " + dir + " && " + lines[1])
+	own := fmt.Sprintf("--insecure --bind 192.0.2.1 --state-dir %[1]s/state --socket %[1]s/sock", dir)
+	run := strings.Replace(lines[2], "--join alpha,beta,gamma", own, 1)
+	if run == lines[2] {
+		t.Fatalf("README.md: %q joins nobody", run)
 	}
-	sh(parts[1])
-	has(parts[1], "[192.0.2.50/32]")
-	sh(parts[3])
-	has(parts[3], "[]")
-
-	cfg, err := config.Load(config.Source{Path: "virtual-ip/agent.toml"})
-	if err != nil {
+	agent := exec.Command("ip", "netns", "exec", w.ns, "sh", "-c", "cd "+dir+" && exec "+run)
+	agent.Env = environ(nil)
+	if err := agent.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for i, words := range [][]string{cfg.Hooks.OnBecomeLeader.Argv, cfg.Hooks.OnLoseLeadership.Argv} {
-		if want := strings.TrimPrefix(strings.Join(words, " "), "/usr/bin/"); parts[1+2*i] != want {
-			t.Errorf("README.md has the hook %q, the example %q", parts[1+2*i], want)
-		}
+	w.until(lines[2], "[192.0.2.50/32]")
+	if err := agent.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
 	}
+	if err := agent.Wait(); err != nil {
+		t.Errorf("the agent ended with %v", err)
+	}
+	has("the agent's end", "[]")
 }

@@ -99,7 +99,7 @@ func holds(t *testing.T, p made) {
 	t.Helper()
 	root := t.TempDir()
 	must(t, "dpkg-deb", "--extract", p.deb, root)
-	for _, path := range []string{"usr/lib/systemd/system/bully-agent.service", "usr/lib/sysusers.d/bully-agent.conf", "etc/bully-agent/agent.toml",
+	for _, path := range []string{"usr/lib/systemd/system/bully-agent.service", "usr/lib/systemd/system/bully-leader.target", "usr/lib/sysusers.d/bully-agent.conf", "etc/bully-agent/agent.toml",
 		"usr/share/man/man1/bully-agent.1.gz", "usr/share/man/man1/bully-agent-status.1.gz", "usr/share/man/man5/agent.toml.5.gz",
 		"usr/share/bash-completion/completions/bully-agent", "usr/share/zsh/vendor-completions/_bully-agent",
 		"usr/share/fish/vendor_completions.d/bully-agent.fish", "usr/share/doc/bully-agent/systemd/vip.conf",

@@ -46,6 +46,23 @@ func TestMisspeltDirectiveIsFound(t *testing.T) {
 	}
 }
 
+// A target that could be enabled would start what the leader has on each host, at boot.
+func TestTargetIsUnderstoodAndStartsWithNothing(t *testing.T) {
+	target := read(t, "bully-leader.target")
+	if slices.Contains(directives(target), "[Install]") {
+		t.Error("the target can be enabled")
+	}
+	analyze := tool(t, "systemd-analyze")
+	path := filepath.Join(t.TempDir(), "bully-leader.target")
+	if err := os.WriteFile(path, []byte(target), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(analyze, "verify", "--man=no", path).CombinedOutput()
+	if strings.Contains(string(out), "bully-leader") {
+		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
+	}
+}
+
 // What the unit gives away is on systemd's scale from 0 to 10; what can be used as it is stays well in the lower part.
 func TestUnitGivesLittleAway(t *testing.T) {
 	analyze := tool(t, "systemd-analyze")
