@@ -211,6 +211,8 @@ func (l *Lanes) onTime(now time.Time, t *task) {
 		t.pause *= 2
 		l.say(Warn, "hook tried again", "hook", string(t.Kind), "epoch", t.Epoch.Counter, "attempt", t.attempts+1, "err", t.res.Err)
 		l.attempt(now, t)
+	case yielding:
+		l.yieldNext(now, t)
 	case waiting:
 		t.Cause, t.Attempt = causeAgentDied, t.Attempt+t.attempts
 		t.attempts, t.pause, t.begun = 0, l.cfg.Pause, time.Time{}
@@ -224,7 +226,7 @@ func (l *Lanes) finish(now time.Time, t *task) {
 	res := t.res.afterAttempts()
 	if !res.OK && !t.again.IsZero() && !t.isRerun && !l.isClosed {
 		t.isRerun, t.phase, t.until = true, waiting, later(t.again, now)
-		t.limit, t.yieldBy = ending.Limit{Timeout: t.plan.Timeout, Grace: t.plan.Grace}, time.Time{}
+		t.limit, t.due, t.yieldBy = ending.Limit{Timeout: t.plan.Timeout, Grace: t.plan.Grace}, time.Time{}, time.Time{}
 		return
 	}
 	res.TakenOver = t.taken

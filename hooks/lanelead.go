@@ -96,7 +96,7 @@ func (l *Lanes) cut(now time.Time, t *task, reason error, due time.Time) {
 // bound has all of a task be dead by due; zero bounds nothing.
 func (l *Lanes) bound(now time.Time, t *task, due time.Time) {
 	if !due.IsZero() {
-		t.yieldBy = earlier(t.yieldBy, due)
+		t.due, t.yieldBy = earlier(t.due, due), earlier(t.yieldBy, due)
 		t.limit.Within(now, yieldShare(now, due, t.plan))
 		l.shortened(now, t)
 	}
@@ -117,7 +117,10 @@ func (l *Lanes) shortened(now time.Time, t *task) {
 	case pausing:
 		l.rest(now, t, t.until)
 	case yielding:
-		l.do(l.endNow(now, t))
+		for _, r := range t.ending {
+			l.do(l.endNow(now, t, r))
+		}
+		t.until = t.overtakeAt(now)
 	}
 }
 

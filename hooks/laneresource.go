@@ -181,12 +181,16 @@ func (t *task) yields() bool {
 	return (t.Kind == LoseLeadership || t.Kind == sweep) && len(t.plan.Resources) > 0
 }
 
-// yieldNext ends the next resource, the one that has begun last first.
+// yieldNext asks the next resource to end, the one that has begun last first. Where all of it is bound to be over, the
+// next is asked when this one has used up its share, and they end beside each other: what sticks keeps nothing else here.
 func (l *Lanes) yieldNext(now time.Time, t *task) {
 	switch {
 	case t.step > 0:
 		t.step--
-		l.do(l.endNow(now, t))
+		t.ending = append(t.ending, t.plan.Resources[t.step])
+		l.do(l.endNow(now, t, t.plan.Resources[t.step]))
+		t.until = t.overtakeAt(now)
+	case len(t.ending) > 0: // each has a bound of its own
 	case t.Kind == exchange:
 		l.exchanged(now, t)
 	default:
@@ -195,13 +199,21 @@ func (l *Lanes) yieldNext(now time.Time, t *task) {
 	}
 }
 
+// overtakeAt is when the resource that was asked last to end has used up its share of what is left for all; the zero time: it has
+// no share, since nothing is bound or nothing waits.
+func (t *task) overtakeAt(now time.Time) time.Time {
+	if t.due.IsZero() || t.step == 0 {
+		return time.Time{}
+	}
+	return now.Add(max(t.due.Sub(now), 0) / time.Duration(t.step+1))
+}
+
 // leastYield is what an end has at least, also when its time has passed: it is as late as it is, and giving it up sooner would
 // leave what it ends. Arbitrary: hundreds of addresses take a tenth of a second.
 const leastYield = 100 * time.Millisecond
 
-// endNow asks for the end of the resource that it is the turn of.
-func (l *Lanes) endNow(now time.Time, t *task) EndResource {
-	r := t.plan.Resources[t.step]
+// endNow asks for the end of a resource.
+func (l *Lanes) endNow(now time.Time, t *task, r Resource) EndResource {
 	within := r.Grace
 	if !t.yieldBy.IsZero() {
 		within = min(within, max(t.yieldBy.Sub(now), leastYield))
@@ -213,18 +225,26 @@ func (l *Lanes) endNow(now time.Time, t *task) EndResource {
 // others lead: the lose side has failed, whatever its hook has done.
 func (l *Lanes) onResourceEnded(now time.Time, e ResourceEnded) {
 	t := l.running(Leadership, yielding)
-	if t == nil || t.plan.Resources[t.step].Name != e.Name {
+	if t == nil {
 		return
 	}
+	i := slices.IndexFunc(t.ending, func(r Resource) bool { return r.Name == e.Name })
+	if i < 0 {
+		return
+	}
+	ended, isLast := t.ending[i], i == len(t.ending)-1
+	t.ending = slices.Delete(t.ending, i, i+1)
 	if e.Err != nil {
 		l.say(Error, "resource not ended", "resource", e.Name, "epoch", t.Epoch.Counter, "err", e.Err)
-		t.left = append(t.left, t.plan.Resources[t.step])
+		t.left = append(t.left, ended)
 		if t.res.OK {
 			t.res.OK, t.res.Resource, t.res.Err = false, e.Name, fmt.Errorf("%s has not ended: %w", e.Name, e.Err)
 			t.res.IsCut = !t.yieldBy.IsZero()
 		}
 	}
-	l.yieldNext(now, t)
+	if isLast || t.step == 0 {
+		l.yieldNext(now, t)
+	}
 }
 
 // sweep is the kind of a request that only ends resources.

@@ -102,6 +102,7 @@ type task struct {
 	seq      uint64     // of this attempt's Start
 	asked    time.Time  // when that was
 	step     int        // which of the resources it is the turn of
+	ending   []Resource // that were asked to end, in that order
 	left     []Resource // that have not ended
 	wanted   []Resource // by an exchange
 	yieldBy  time.Time  // resources have ended by then; zero: no bound but their own

@@ -41,8 +41,8 @@ func (w *World) sawBegin(c *group) {
 	h := &m.hooks
 	w.i8NothingIsLeft(m, c)
 	if c.kind == hooks.LoseLeadership {
-		h.loseBegun = c.epoch
 		w.i8LosesWhatHasBegun(m, c)
+		h.loseBegun = c.epoch
 		return
 	}
 	w.i8HooksAlternate(m, c)
@@ -63,6 +63,9 @@ func (w *World) sawEnd(c *group, ok bool) {
 	}
 	if h.acting == c.epoch {
 		h.acting, h.held = wire.Epoch{}, c.epoch
+	}
+	if !ok && h.lost == c.epoch {
+		h.lost = wire.Epoch{} // it was run once more, and may be again
 	}
 	if ok {
 		h.held, h.lost, h.lostBy, h.isNoted = wire.Epoch{}, c.epoch, c.keeper, false

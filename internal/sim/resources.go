@@ -12,7 +12,7 @@ import (
 	"github.com/bully-agent/bully-agent/wire"
 )
 
-// In schedules that ask for it (Options.resources) leaders have resources: addresses, which stay where they are when their keeper is
+// In some schedules, and in those that ask for it, leaders have resources: addresses, which stay where they are when their keeper is
 // killed until the kernel takes them off, and commands, which die with their keeper. Hosts are configured with one
 // to three of a few. hooks.Lanes decide what begins and ends; this file stands in for package resourcerun, for the
 // kernel, and for whoever takes resources away. It has a stream of chance of its own.
@@ -29,7 +29,7 @@ type resources struct {
 func (w *World) drawResources(o *Options) {
 	r := &w.resources
 	r.rng = rand.New(rand.NewPCG(o.Seed, 0x4a5e))
-	r.some = o.resources && w.size <= 9
+	r.some = w.size <= 9 && (o.resources || !o.Usual && r.oneIn(6))
 	r.hurt, r.exchanges = !r.oneIn(4), r.oneIn(2)
 	r.takes = pick(r.rng, time.Millisecond, 5*time.Millisecond, 50*time.Millisecond)
 	for _, name := range []string{"a1", "a2", "c1", "c2"} {

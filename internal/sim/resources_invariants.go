@@ -96,7 +96,7 @@ func (w *World) h3OneHostHasAnAddress(m *machine, x *thing) {
 func (w *World) mayStay(m *machine, x *thing) bool {
 	switch {
 	case x.epoch.IsZero(): // it was put here by hand
-	case x.isOverdue, m.isBehindWhatSticks(): // what cannot be ended is named, and others lead all the same
+	case x.isOverdue, m.sticks(x): // what cannot be ended is named, and others lead all the same
 		w.fired(ResourceHeldOn)
 	case m.suspended || x.isOverslept: // as I9
 	case x.isOrphan && w.isPastLease(m):
@@ -108,10 +108,10 @@ func (w *World) mayStay(m *machine, x *thing) bool {
 	return true
 }
 
-// isBehindWhatSticks: resources end one after another, so what cannot be ended in its time delays those that end after it.
-func (m *machine) isBehindWhatSticks() bool {
+// sticks: the end of it goes on for longer than it may.
+func (m *machine) sticks(x *thing) bool {
 	k := m.hooks.keeper
-	return k != nil && slices.ContainsFunc(k.tenants, func(t *tenant) bool { return t.isOverdue || t.ending != nil && t.ending.sticks })
+	return k != nil && slices.ContainsFunc(k.tenants, func(t *tenant) bool { return t.thing == x && t.ending != nil && t.ending.sticks })
 }
 
 // H4: what a leadership has ends after its lose-leadership hook, except where it was configured anew meanwhile.
@@ -132,12 +132,17 @@ func (w *World) h4BeganBeforeTheBecomeHook(c *group) {
 	}
 }
 
+// shouldNotHave: it is here, and no address that somebody has put here by hand for which nothing is configured any more.
+func (m *machine) shouldNotHave(x *thing) bool {
+	return x.isHere && (!x.epoch.IsZero() || isAmong(m.haves.configured, x.Name))
+}
+
 // H5: some time after the last fault a host that is up and does not lead has nothing.
 func (w *World) h5NothingIsLeftForEver() {
 	if w.failure != nil || !w.resources.some {
 		return
 	}
-	has := func(m *machine) bool { return m.runs() && !w.acts(m) && hasSome(m) }
+	has := func(m *machine) bool { return m.runs() && !w.acts(m) && slices.ContainsFunc(m.haves.things, m.shouldNotHave) }
 	limit := w.now + int64(2*redoMost)
 	if w.runUntil(w.now, nil); !slices.ContainsFunc(w.machines, has) || w.failure != nil {
 		return
