@@ -21,6 +21,7 @@ type keeper struct {
 	keeping
 	link  link
 	lost  []netip.Prefix // what is missing, and may be put there now
+	ahead []held         // what is there, and has become the interface's first
 	tells *announcer     // nil: nobody is told
 
 	addrs  chan netlink.AddrUpdate
@@ -128,7 +129,9 @@ func (r *keeper) look() (until time.Time, err error) {
 	if failed != nil || !puts {
 		return until, failed
 	}
-	err = r.renew(r.link, r.lost, r.paused)
+	if err = r.stepBack(); err == nil {
+		err = r.renew(r.link, r.lost, r.paused)
+	}
 	if errors.Is(err, errPaused) {
 		return time.Time{}, nil
 	}
@@ -141,9 +144,31 @@ func (r *keeper) look() (until time.Time, err error) {
 	return time.Now(), nil
 }
 
+// stepBack takes off what has become the interface's first, to be put back behind the interface's own.
+func (r *keeper) stepBack() error {
+	if len(r.ahead) == 0 {
+		return nil
+	}
+	all, err := listHeld()
+	if err != nil {
+		return err
+	}
+	for _, h := range r.ahead {
+		if err := r.link.remove(h); err != nil {
+			return err
+		}
+		r.lost = append(r.lost, h.prefix)
+	}
+	return r.link.keep(all, r.ahead)
+}
+
 func (r *keeper) noteputs() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if len(r.ahead) > 0 {
+		r.note(fmt.Sprintf("put behind the own address of %s, which had come back", r.name))
+		return
+	}
 	r.state = keptState{puts: r.state.puts + 1, last: time.Now()}
 	r.note(fmt.Sprintf("put back on %s, from which something has taken it", r.name))
 }
@@ -163,10 +188,14 @@ func (r *keeper) see() (sight, error) {
 	if err != nil {
 		return s, err
 	}
-	r.link, r.lost = link{found}, nil
+	r.link, r.lost, r.ahead = link{found}, nil, nil
 	flags := found.Attrs().RawFlags
 	s.isThere, s.isUp, s.hasCarrier = true, flags&unix.IFF_UP != 0, flags&unix.IFF_RUNNING != 0
 	owns := r.owns(r.link, all)
+	r.hadOwn = [2]bool{r.hadOwn[0] || owns[0], r.hadOwn[1] || owns[1]}
+	if owns[0] {
+		r.ahead = r.isAhead(all)
+	}
 	for _, p := range r.addresses {
 		if slices.ContainsFunc(all, func(h held) bool { return h.LinkIndex == r.link.index() && h.prefix == p }) {
 			continue
@@ -176,8 +205,23 @@ func (r *keeper) see() (sight, error) {
 			r.lost = append(r.lost, p)
 		}
 	}
-	s.mayBe = len(r.lost) > 0
+	s.mayBe, s.isAhead = len(r.lost) > 0, len(r.ahead) > 0
 	return s, nil
+}
+
+// isAhead gives the kept addresses of IPv4 that the kernel has before the first one of the interface's own: those come first that
+// were there first. Of IPv6 the order says nothing: what is kept is deprecated, and nothing sends from it by itself.
+func (r *keeper) isAhead(all []held) (ahead []held) {
+	for _, h := range all {
+		switch addr := h.prefix.Addr(); {
+		case h.LinkIndex != r.link.index() || addr.Is6() || addr.IsLinkLocalUnicast():
+		case r.isOneOf(addr):
+			ahead = append(ahead, h)
+		case !r.isOurs(h):
+			return ahead
+		}
+	}
+	return nil
 }
 
 // renewOurs has the kernel keep what is there. What is missing is look's matter, except while nothing is put back.

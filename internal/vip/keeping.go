@@ -34,6 +34,7 @@ type sight struct {
 	hasCarrier bool
 	missing    int  // of the addresses
 	mayBe      bool // some of the missing may be put there now: none would be the interface's first
+	isAhead    bool // some are there, and have become the interface's first
 }
 
 // look says whether to put back what is missing, and why the addresses cannot be kept any more; both are no while they are
@@ -42,15 +43,16 @@ func (k *keeping) look(at time.Time, s sight) (puts bool, until time.Time, faile
 	k.putBack = slices.DeleteFunc(k.putBack, func(t time.Time) bool { return at.Sub(t) >= putsWithin })
 	mark(&k.dark, at, s.isThere && s.isUp && !s.hasCarrier)
 	mark(&k.away, at, s.missing > 0)
+	puts = s.isThere && s.isUp && (s.missing > 0 && s.mayBe || s.isAhead)
 	switch {
 	case k.isOver(k.dark, at, darkMost):
 		return false, at, fmt.Errorf("%s has no carrier", s.name)
 	case k.isOver(k.away, at, awayMost):
 		return false, at, k.reason(s)
-	case s.missing > 0 && s.isThere && s.isUp && s.mayBe && len(k.putBack) >= maxPuts:
+	case puts && len(k.putBack) >= maxPuts:
 		return false, at, fmt.Errorf("they were taken from %s %d times within %v", s.name, maxPuts, putsWithin)
 	}
-	return s.missing > 0 && s.isThere && s.isUp && s.mayBe, k.deadline(), nil
+	return puts, k.deadline(), nil
 }
 
 // mark keeps since when something is so.

@@ -18,6 +18,7 @@ func TestKeeping(t *testing.T) {
 	down := with(func(s *sight) { s.isUp, s.missing = false, 1 })
 	dark := with(func(s *sight) { s.hasCarrier = false })
 	missing := with(func(s *sight) { s.missing = 1 })
+	ahead := with(func(s *sight) { s.isAhead, s.mayBe = true, false })
 	first := with(func(s *sight) { s.missing, s.mayBe = 1, false })
 	type step struct {
 		after time.Duration
@@ -35,6 +36,7 @@ func TestKeeping(t *testing.T) {
 		"no carrier":                {{0, dark, false, ""}, {999 * time.Millisecond, dark, false, ""}, {time.Millisecond, dark, false, "eth0 has no carrier"}},
 		"a carrier that comes back": {{0, dark, false, ""}, {900 * time.Millisecond, well, false, ""}, {900 * time.Millisecond, dark, false, ""}, {900 * time.Millisecond, dark, false, ""}},
 		"it would be the first":     {{0, first, false, ""}, {time.Second, missing, true, ""}, {0, well, false, ""}},
+		"it has become the first":   {{0, ahead, true, ""}, {0, well, false, ""}},
 		"and stays so":              {{0, first, false, ""}, {2 * time.Second, first, false, "eth0 has no address of its own any more"}},
 	} {
 		t.Run(name, func(t *testing.T) {

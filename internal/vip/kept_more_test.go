@@ -32,6 +32,30 @@ func TestAnAddressWaitsForItsOwnFamily(t *testing.T) {
 	}
 }
 
+// Where the interface's own address goes alone and comes back, and where it comes after the kept one, it is the first again.
+func TestTheOwnAddressIsTheFirstAgain(t *testing.T) {
+	t.Parallel()
+	l := newLAN(t, 2)
+	h := l.hosts[0]
+	other := netip.MustParsePrefix("192.0.2.51/32")
+	one, two := h.keeps("eth0", ours4), h.keeps("eth0", other)
+	one.begin()
+	h.ip("addr del 192.0.2.1/24 dev eth0")
+	if held := h.holds(); held != ours4.String() {
+		t.Errorf("the host has %q", held)
+	}
+	two.begin()
+	h.ip("addr add 192.0.2.1/24 dev eth0")
+	h.until("its own is the first again", func() bool { return h.first("eth0") == "192.0.2.1/24" })
+	h.until("both are there", func() bool { return h.holds() == ours4.String()+" "+other.String() })
+	if said := one.said(); !strings.Contains(said, "put behind the own address of eth0") || strings.Contains(said, "put back") {
+		t.Errorf("it says %q", said)
+	}
+	if one.State() != "" {
+		t.Errorf("state %q", one.State())
+	}
+}
+
 // What another resource keeps on the interface is no address of its own either.
 func TestKeptAddressesAreNotTheInterfacesOwn(t *testing.T) {
 	t.Parallel()
