@@ -148,6 +148,7 @@ func (c *call) checkHere(cfg *config.Config) error {
 		cfg.KeyOwners = []uint32{uint32(o.uid)}
 	}
 	known := append(owners(cfg.Control.Socket), vip.Owner{Addr: cfg.Network.Advertise.Addr()})
+	cfg.Owners = known
 	if err := checkHost(cfg, func(cmd hooks.Command) error { return sparesOwners(cmd, known) }); err != nil {
 		return meantForOwner(err, cfg, o)
 	}

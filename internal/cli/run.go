@@ -197,12 +197,13 @@ func (c *call) configPath() string {
 	return defaultConfigFile // one that cannot be read is an error, and not the same as none
 }
 
-// loadChecked loads the configuration and compares it with this host.
+// loadChecked loads the configuration for an agent that runs, and compares it with this host.
 func loadChecked(src config.Source) (*config.Config, error) {
 	cfg, err := config.Load(src)
 	if err != nil {
 		return nil, err
 	}
+	cfg.IsStart = true
 	return cfg, checkHost(cfg)
 }
 

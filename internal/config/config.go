@@ -12,6 +12,8 @@ import (
 	"net/netip"
 	"strings"
 	"time"
+
+	"github.com/bully-agent/bully-agent/internal/vip"
 )
 
 // Config is everything that can be configured about one agent. Values that [Load] returned are in the ranges given
@@ -42,6 +44,13 @@ type Config struct {
 	// CheckHook, when set, replaces CheckHost's own look at a hook's command, which knows less than the package that
 	// runs it (who may write the path, for one). It must only read.
 	CheckHook func(Command) error
+
+	// IsStart says that an agent is about to run by this: what the host may come to have, an interface of a resource, is a
+	// note of CheckHost's and no error.
+	IsStart bool
+
+	// Owners are the agents that are known to run, whose addresses no resource may take.
+	Owners []vip.Owner
 
 	// KeyOwners are users whose the keys' file may be, besides root, this process's user and Node.User.
 	KeyOwners []uint32

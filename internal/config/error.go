@@ -18,8 +18,9 @@ type Error struct {
 	Message string // what was found and what was expected
 	Hint    string // how to mend it; "" when Message says it
 
-	place place
-	cause error // what Message quotes; nil: no error of another's
+	place  place
+	cause  error // what Message quotes; nil: no error of another's
+	passes bool  // the host may be otherwise a moment later
 }
 
 // Unwrap gives the error that the message quotes.

@@ -175,6 +175,7 @@ func asError(err error) *Error {
 		return wrong("%s", err)
 	}
 	bad := wrong("%s", c.What)
+	bad.passes = c.Class == vip.Host
 	if c.Remedy != "" {
 		bad.hint("%s", strings.ReplaceAll(c.Remedy, ", and the interface comes last", ""))
 	}
@@ -185,11 +186,13 @@ func asError(err error) *Error {
 func (r *Resource) defaultName() string {
 	name := r.Unit
 	switch {
+	case name == "" && len(r.Addresses) == 0 && r.Command.IsZero(): // what it would be called after was refused
+		return ""
 	case len(r.Addresses) > 0:
 		name = "address-" + strings.ReplaceAll(r.Addresses[0].Addr().String(), ":", "-")
 	case len(r.Command.Argv) > 0:
 		name = filepath.Base(r.Command.Argv[0])
-	case !r.Command.IsZero():
+	case name == "":
 		name = "command"
 	}
 	name = strings.TrimRight(strings.TrimLeft(notInName.ReplaceAllString(name, "-"), "._-"), "._-")
@@ -201,7 +204,7 @@ func (r *Resource) defaultName() string {
 
 // checkTwins refuses a second resource of one name, one address twice, and one unit twice.
 func (l *loader) checkTwins(r, twin *Resource) {
-	switch isSame := twin.Name == r.Name; {
+	switch isSame := twin.Name == r.Name && r.Name != ""; {
 	case isSame && !r.has("name"):
 		l.report(wrong("it would have the name %s, as the resource on line %d has", quote(r.Name), twin.header.line).
 			hint(`give it its own: name = "…"`).at(r.header, resourceName))
@@ -230,6 +233,9 @@ func (l *loader) deriveResources() {
 	side := l.config.Hooks.Timeout + l.config.Hooks.Grace
 	for i := range l.config.Resources {
 		r := &l.config.Resources[i]
+		if !r.has("grace") {
+			r.Grace = min(r.Grace, side)
+		}
 		if r.Grace > side && !l.failed["hooks.timeout"] && !l.failed["hooks.grace"] {
 			l.reportItem(&r.item, "grace", wrong("grace %s is longer than what the lose side has, which is hooks.timeout %s and hooks.grace %s together",
 				shortDuration(r.Grace), shortDuration(l.config.Hooks.Timeout), shortDuration(l.config.Hooks.Grace)).hint("raise hooks.timeout or lower grace"))
@@ -238,22 +244,43 @@ func (l *loader) deriveResources() {
 			if a.Addr() == l.config.Network.Bind.Addr() || a.Addr() == l.config.Network.Advertise.Addr() {
 				l.reportItem(&r.item, r.addressKey(), wrong("%s is this host's own, at which the others reach it: expected one that goes with the leadership", a.Addr()))
 			}
+			if slices.ContainsFunc(l.config.Network.Join, func(seed string) bool { return isAt(seed, a.Addr()) }) {
+				l.reportItem(&r.item, r.addressKey(), wrong("%s is in network.join: expected one that goes with the leadership, and no member's own", a.Addr()))
+			}
 		}
 	}
 }
 
-// checkResources compares the resources with the host. Warnings are notes.
+// isAt reports whether an entry of network.join is that address, with a port or without.
+func isAt(seed string, addr netip.Addr) bool {
+	if at, err := netip.ParseAddrPort(seed); err == nil {
+		return at.Addr() == addr
+	}
+	at, err := netip.ParseAddr(seed)
+	return err == nil && at == addr
+}
+
+// checkResources compares the resources with the host. Warnings are notes, and so is at a start what may pass: a VLAN or a bridge
+// often comes later than the agent.
 func (c *Config) checkResources(h host) (problems []*Error) {
 	for i := range c.Resources {
 		r := &c.Resources[i]
 		bad := func(key string, err *Error) {
-			if err != nil {
+			switch {
+			case err == nil:
+			case c.IsStart && err.passes:
+				c.Passing = append(c.Passing, err.at(r.place(key), resourceName+"."+key).Error())
+			default:
 				problems = append(problems, err.at(r.place(key), resourceName+"."+key))
 			}
 		}
 		bad("command", c.checkCommand(r.Command))
-		if r.Interface != "" {
-			bad("interface", checkDevice(r.Interface, h))
+		if err := checkDevice(r.Interface, h); err != nil {
+			err.passes = true
+			bad("interface", err)
+		}
+		if err := vip.Spare(r.Addresses, c.Owners); err != nil {
+			bad(r.addressKey(), asError(err))
 		}
 		for _, err := range vip.Fits(r.Addresses, r.Interface) {
 			bad(r.addressKey(), asError(err))

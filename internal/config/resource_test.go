@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/bully-agent/bully-agent/internal/vip"
 )
 
 const okAddress = "[[resource]]\naddress = \"192.168.1.50/24\"\ninterface = \"eth0\"\n"
@@ -54,6 +57,11 @@ func TestBadResources(t *testing.T) {
 		"twice in two":      {okAddress + "[[resource]]\nname = \"b\"\naddress = \"192.168.1.50/32\"\ninterface = \"eth1\"\n", `FILE:6:11: resource.address: 192.168.1.50 is the address of two resources: also on line 2; hint: remove one`},
 		"this host's own":   {"[[resource]]\naddress = \"127.0.0.1/8\"\ninterface = \"eth0\"\n", `is a loopback address, which every host has for itself`},
 		"the bind address":  {"[network]\nbind = \"10.0.0.9\"\n[[resource]]\naddress = \"10.0.0.9/24\"\ninterface = \"eth0\"\n", `FILE:4:11: resource.address: 10.0.0.9 is this host's own, at which the others reach it: expected one that goes with the leadership`},
+		"a seed":            {"[network]\njoin = [\"10.0.0.8:7946\", \"10.0.0.9\"]\n[[resource]]\naddresses = [\"10.0.0.9/24\"]\ninterface = \"eth0\"\n", `FILE:4:13: resource.addresses: 10.0.0.9 is in network.join: expected one that goes with the leadership, and no member's own`},
+		"a slash":           {"[[resource]]\naddress = \"10.0.0.1/32\"\ninterface = \"a/b\"\n", `FILE:3:13: resource.interface: "a/b" is no name of an interface`},
+		"unspecified":       {"[[resource]]\naddress = \"0.0.0.0/32\"\ninterface = \"eth0\"\n", `FILE:2:11: resource.address: "0.0.0.0/32" is`},
+		"the network":       {"[[resource]]\naddress = \"192.168.1.0/24\"\ninterface = \"eth0\"\n", `FILE:2:11: resource.address: "192.168.1.0/24" is the address of the network`},
+		"advertised":        {"[network]\nadvertise = \"10.0.0.9\"\n[[resource]]\naddress = \"10.0.0.9/24\"\ninterface = \"eth0\"\n", `10.0.0.9 is this host's own`},
 		"a long interface":  {"[[resource]]\naddress = \"10.0.0.1/32\"\ninterface = \"abcdefghijklmnop\"\n", `FILE:3:13: resource.interface: "abcdefghijklmnop" is no name of an interface`},
 		"a path":            {"[[resource]]\nunit = \"/etc/systemd/system/a.service\"\n", `FILE:2:8: resource.unit: "/etc/systemd/system/a.service" is a path: expected the name of a unit, such as "haproxy.service"`},
 		"a template":        {"[[resource]]\nunit = \"a@.service\"\n", `FILE:2:8: resource.unit: "a@.service" is a template: expected an instance of it, such as "a@main.service"`},
@@ -110,5 +118,52 @@ func TestUnitsOfThisHost(t *testing.T) {
 	}
 	if len(c.Passing) != 1 || c.Passing[0] != "unit b.service starts at boot" {
 		t.Errorf("%q", c.Passing)
+	}
+}
+
+// An interface may come later than the agent: config check refuses one that is not here, and a start says so.
+func TestALateInterface(t *testing.T) {
+	const late = `:3:13: resource.interface: "eth9" is no interface of this host: expected one of `
+	for _, isStart := range []bool{false, true} {
+		c := mustLoad(t, Source{Path: writeFile(t, strings.ReplaceAll(okAddress, "eth0", "eth9"))}, alpha())
+		c.IsStart = isStart
+		problems := c.checkResources(alpha())
+		if isStart {
+			if len(problems) != 0 || len(c.Passing) != 1 || !strings.Contains(c.Passing[0], late) {
+				t.Errorf("a start: %v, %q", problems, c.Passing)
+			}
+			continue
+		}
+		if len(problems) != 1 || len(c.Passing) != 0 || !strings.Contains(problems[0].Error(), late) {
+			t.Errorf("config check: %v, %q", problems, c.Passing)
+		}
+	}
+}
+
+// Two resources of which nothing can be made are two errors, and nothing is said of their names.
+func TestNamelessResources(t *testing.T) {
+	bad := "[[resource]]\naddress = \"web\"\ninterface = \"eth0\"\n"
+	_, err := load(Source{Path: writeFile(t, bad+bad)}, alpha())
+	if err == nil || strings.Count(err.Error(), "\n") != 1 || strings.Contains(err.Error(), "name") {
+		t.Error(err)
+	}
+}
+
+// A grace that nobody wrote is no longer than the lose side.
+func TestDefaultGrace(t *testing.T) {
+	c := mustLoad(t, Source{Path: writeFile(t, "[hooks]\ntimeout = \"2s\"\ngrace = \"1s\"\n"+okAddress)}, alpha())
+	if got := c.Resources[0].Grace; got != 3*time.Second {
+		t.Error(got)
+	}
+}
+
+// An address of a member is refused, where the members can be asked for.
+func TestAddressOfAMember(t *testing.T) {
+	c := mustLoad(t, Source{Path: writeFile(t, okAddress)}, alpha())
+	c.Owners = []vip.Owner{{Addr: netip.MustParseAddr("192.168.1.50"), Name: "n2"}}
+	const want = ":2:11: resource.address: 192.168.1.50 is the own address of n2, at which the other agents reach it"
+	problems := c.checkResources(alpha())
+	if !slices.ContainsFunc(problems, func(e *Error) bool { return strings.Contains(e.Error(), want) }) {
+		t.Errorf("%v", problems)
 	}
 }
