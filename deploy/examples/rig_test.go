@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/internal/key"
+	"github.com/bully-agent/bully-agent/internal/lab/netlab"
 )
 
 // patience is how long something may take on a machine that does other things too.
@@ -83,9 +84,11 @@ type agent struct {
 	t      *testing.T
 	name   string
 	dir    string
-	config string   // file
-	path   []string // directories before the system's in its PATH
-	env    []string // BULLY_ variables, which win over the file
+	config string       // file
+	path   []string     // directories before the system's in its PATH
+	env    []string     // BULLY_ variables, which win over the file
+	host   *netlab.Host // where it runs; nil: on this one
+	lives  int
 	cmd    *exec.Cmd
 }
 
@@ -95,8 +98,7 @@ func newAgents(t *testing.T, config string, path []string, names ...string) []*a
 	t.Helper()
 	var agents []*agent
 	var addrs []string
-	secret := filepath.Join(t.TempDir(), "key")
-	write(t, secret, string(key.Ring{key.Generate(time.Now(), nil)}.Format()), 0o600)
+	secret := newKey(t)
 	for i, name := range names {
 		a := &agent{t: t, name: name, dir: filepath.Join(t.TempDir(), name), config: config, path: path}
 		addr := freeAddr(t)
@@ -111,6 +113,14 @@ func newAgents(t *testing.T, config string, path []string, names ...string) []*a
 		a.env = append(a.env, "BULLY_JOIN="+strings.Join(addrs, ","))
 	}
 	return agents
+}
+
+// newKey makes a key for the hosts of a cluster.
+func newKey(t *testing.T) (file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "key")
+	write(t, file, string(key.Ring{key.Generate(time.Now(), nil)}.Format()), 0o600)
+	return file
 }
 
 // socket is the variable that leads commands to the agent.
@@ -129,16 +139,26 @@ func (a *agent) start() {
 	defer log.Close()
 	a.cmd = exec.Command(filepath.Join(binDir, "bully-agent"), "run")
 	a.cmd.Env, a.cmd.Stdout, a.cmd.Stderr = environ(a.path, a.env...), log, log
-	if err := a.cmd.Start(); err != nil {
+	begin := a.cmd.Start
+	if a.host != nil {
+		begin = func() error { return a.host.Within(a.cmd.Start) }
+	}
+	if err := begin(); err != nil {
 		a.t.Fatal(err)
+	}
+	if a.lives++; a.lives > 1 {
+		return
 	}
 	a.t.Cleanup(func() {
 		a.stop()
 		if a.t.Failed() {
-			a.t.Logf("log of %s:\n%s", a.name, read(a.t, log.Name()))
+			a.t.Logf("log of %s:\n%s", a.name, a.log())
 		}
 	})
 }
+
+// log is what the agent has said in all its lives.
+func (a *agent) log() string { return read(a.t, filepath.Join(a.dir, "log")) }
 
 // stop ends the agent cleanly. One that has ended stays so.
 func (a *agent) stop() {
