@@ -142,7 +142,9 @@ func (w *World) h5NothingIsLeftForEver() {
 	if w.failure != nil || !w.resources.some {
 		return
 	}
-	has := func(m *machine) bool { return m.runs() && !w.acts(m) && slices.ContainsFunc(m.haves.things, m.shouldNotHave) }
+	has := func(m *machine) bool {
+		return m.runs() && !w.acts(m) && slices.ContainsFunc(m.haves.things, m.shouldNotHave)
+	}
 	limit := w.now + int64(2*redoMost)
 	if w.runUntil(w.now, nil); !slices.ContainsFunc(w.machines, has) || w.failure != nil {
 		return
