@@ -178,7 +178,7 @@ type Runner interface {
 	IsRunning(kind hooks.Kind) bool
 	// Ask runs a program that names hosts, and gives what it printed.
 	Ask(ctx context.Context, program string) ([]byte, error)
-	// Checked receives when Checks may have something: what has changed about checks.
+	// Checked receives when Checks may have something, what has changed about checks, or Resources something else than before.
 	Checked() <-chan struct{}
 	Checks() []checkrun.Report
 	// Resources says how what this host has, or is about to have, is.
@@ -245,10 +245,11 @@ type agent struct {
 	warm     []netip.AddrPort     // with whom a session is kept
 	quietAt  map[string]time.Time // per warning: no further line before
 	checks   checks
-	aside    string    // why this host does not stand; empty: it does
-	mute     []wire.ID // members that are alive and do not answer the election
-	relayed  []wire.ID // members that other hosts reach and this one does not
-	older    string    // that its state directory is an older copy; empty: nothing says so
+	has      []resourcerun.State // of resources, as people were told last
+	aside    string              // why this host does not stand; empty: it does
+	mute     []wire.ID           // members that are alive and do not answer the election
+	relayed  []wire.ID           // members that other hosts reach and this one does not
+	older    string              // that its state directory is an older copy; empty: nothing says so
 	fatal    error
 }
 

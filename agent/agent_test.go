@@ -40,6 +40,7 @@ type fakeHooks struct {
 	results chan hooks.Result
 	checked chan struct{}
 	reports []checkrun.Report
+	states  []resourcerun.State
 }
 
 func newFakeHooks() *fakeHooks {
@@ -59,7 +60,21 @@ func (f *fakeHooks) Ask(context.Context, string) ([]byte, error) {
 }
 func (f *fakeHooks) Checked() <-chan struct{} { return f.checked }
 
-func (f *fakeHooks) Resources() []resourcerun.State { return nil }
+// have has the keeper say of resources how they are.
+func (f *fakeHooks) have(states ...resourcerun.State) {
+	f.mu.Lock()
+	f.states = states
+	f.mu.Unlock()
+	f.checked <- struct{}{}
+	synctest.Wait()
+}
+
+func (f *fakeHooks) Resources() []resourcerun.State {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.states
+}
+
 func (f *fakeHooks) Checks() []checkrun.Report {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -45,8 +45,11 @@ func (a *agent) loop() error {
 		case s := <-a.sights:
 			a.onSight(s)
 		case r := <-a.runner.Results():
+			a.onResources()
+			a.noteFailure(r)
 			s.onHookResult(r)
 		case <-a.runner.Checked():
+			a.onResources()
 			a.onChecked()
 		case <-s.holders.dismissed:
 			s.onDismissed()
@@ -68,6 +71,7 @@ func (a *agent) loop() error {
 			a.lookAtHolders()
 			a.lookForMute()
 			a.lookForRelayed()
+			a.onResources() // what was not told for its number
 			s.lookAround(a.members().Health())
 		case <-due:
 			a.pulse.isDue = true

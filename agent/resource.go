@@ -1,8 +1,11 @@
 package agent
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 
+	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/hooks/resourcerun"
 	"github.com/bully-agent/bully-agent/internal/control"
 )
@@ -16,10 +19,77 @@ func (a *agent) controlResources() []control.Resource {
 		if r.Stays {
 			shown.OnFail = "stay"
 		}
-		if i := slices.IndexFunc(states, func(s resourcerun.State) bool { return s.Name == r.Name }); i >= 0 {
-			shown.Here, shown.Text = states[i].Has, states[i].Text
+		if i := slices.IndexFunc(states, isSame(resourcerun.State{Name: r.Name, What: shown.What})); i >= 0 {
+			shown.Here, shown.Text = states[i].Has, cmp.Or(states[i].Why, states[i].Text)
 		}
 		out = append(out, shown)
 	}
 	return out
+}
+
+// isSame finds what is known of a resource. Of one name there may be two, while one is to end that a reload has changed.
+func isSame(s resourcerun.State) func(resourcerun.State) bool {
+	return func(other resourcerun.State) bool { return other.Name == s.Name && other.What == s.What }
+}
+
+// onResources tells people what the keeper says of resources, if that is news. One that begins or ends is none: what comes of it is.
+func (a *agent) onResources() {
+	before, states := a.has, a.runner.Resources()
+	if slices.Equal(before, states) {
+		return
+	}
+	before, a.has = slices.Clone(before), nil
+	for _, is := range states {
+		was := resourcerun.State{}
+		if i := slices.IndexFunc(before, isSame(is)); i >= 0 {
+			was = before[i]
+			before = slices.Delete(before, i, i+1)
+		}
+		if told := a.tellResource(was, is); told != (resourcerun.State{}) {
+			a.has = append(a.has, told)
+		}
+	}
+	for _, gone := range before {
+		a.resourceEvent("ended", gone.Name+" has ended")
+	}
+}
+
+// tellResource tells what has changed about one, and gives what is told of it now. What goes on without an end, another host's claims
+// say, would soon be all that is left of the events: it is told once a minute.
+func (a *agent) tellResource(was, is resourcerun.State) (told resourcerun.State) {
+	switch {
+	case is.Why != "" && is.Why != was.Why:
+		a.resourceEvent("failed", is.Name+" "+is.Why)
+	case is.Why != "":
+	case !is.Has:
+		return was
+	case !was.Has:
+		a.resourceEvent("begun", withMore(is.Name+" has begun", is.Text))
+	case is.Text == was.Text:
+	case !a.isRare("resource changed", is.Name):
+		return was
+	default:
+		a.resourceEvent("changed", withMore(is.Name, is.Text))
+	}
+	return is
+}
+
+// noteFailure tells of a resource that failed, if the keeper had nothing to say of it but that: it refuses some before they begin.
+func (a *agent) noteFailure(r hooks.Result) {
+	isTold := func(s resourcerun.State) bool { return s.Name == r.Resource && s.Why != "" }
+	if r.Resource != "" && r.Err != nil && !slices.ContainsFunc(a.has, isTold) {
+		a.resourceEvent("failed", r.Err.Error())
+	}
+}
+
+func (a *agent) resourceEvent(cause, text string) {
+	a.event(control.Event{Type: "resource", Cause: cause, Text: "resource " + text})
+}
+
+// withMore is a text and what is known besides.
+func withMore(text, more string) string {
+	if more == "" {
+		return text
+	}
+	return fmt.Sprintf("%s: %s", text, more)
 }

@@ -147,6 +147,7 @@ type State struct {
 	Name, What string
 	Has        bool   // this host has it
 	Text       string // more of it, for people; empty: nothing
+	Why        string // "has failed: deleted"; empty: its last beginning or end went well, or is not over
 }
 
 // States lists what this host has, or is about to have, by name.
@@ -155,9 +156,9 @@ func (h *Hands) States() (all []State) {
 	defer h.mu.Unlock()
 	for _, t := range slices.SortedFunc(slices.Values(h.tenants), func(a, b *tenant) int { return strings.Compare(a.Name, b.Name) }) {
 		t.mu.Lock()
-		has := t.isKept
+		has, why := t.isKept, t.why
 		t.mu.Unlock()
-		all = append(all, State{Name: t.Name, What: t.String(), Has: has, Text: t.State()})
+		all = append(all, State{Name: t.Name, What: t.String(), Has: has, Text: t.State(), Why: why})
 	}
 	return all
 }

@@ -275,6 +275,14 @@ func (f *fake) End(ctx context.Context) error {
 
 func (f *fake) State() string { return "" }
 
+// says checks what people are told of the only resource.
+func (r *rig) says(has bool, why string) {
+	r.t.Helper()
+	if states := r.States(); len(states) != 1 || states[0].Has != has || states[0].Why != why {
+		r.t.Errorf("states %+v, want one, here %t, %q", states, has, why)
+	}
+}
+
 // put has the rig use a fake for a resource.
 func (r *rig) put(f *fake) hooks.Resource {
 	res := hooks.Resource{Name: "fake", Unit: "fake.service"}
@@ -299,6 +307,43 @@ func TestWhatIsLostIsTold(t *testing.T) {
 	if err := r.end(res); err != nil || f.begins.Load() != 2 || f.ends.Load() != 1 || f.atOnce.Load() != 0 {
 		t.Errorf("end: %v, begun %d times, ended %d times, two calls at a time: %d", err, f.begins.Load(), f.ends.Load(), f.atOnce.Load())
 	}
+}
+
+// What has gone wrong is said until it goes well. A beginning that is given up has not gone wrong.
+func TestStatesSayWhatHasGoneWrong(t *testing.T) {
+	r, f := newRig(t), &fake{failsToBegin: errors.New("no such device")}
+	res := r.put(f)
+	if r.begin(res) == nil {
+		t.Fatal("it has begun")
+	}
+	r.says(false, "has not begun: no such device")
+	f.failsToBegin = nil
+	if err := r.begin(res); err != nil {
+		t.Fatal(err)
+	}
+	r.says(true, "")
+	f.lost <- errors.New("deleted")
+	r.next()
+	r.says(false, "has failed: deleted")
+	if err := r.begin(res); err != nil {
+		t.Fatal(err)
+	}
+	r.says(true, "")
+	f.hold = make(chan struct{})
+	r.End(hooks.EndResource{Resource: res, Within: time.Millisecond})
+	r.next()
+	r.says(false, "has not ended: it does not answer within 1ms")
+	close(f.hold)
+	if err := r.end(res); err != nil {
+		t.Fatal(err)
+	}
+	f = &fake{hold: make(chan struct{})}
+	res = r.put(f)
+	r.Begin(hooks.BeginResource{Resource: res, Event: leadership, Within: patience})
+	waitFor(t, func() bool { return f.begins.Load() == 1 })
+	r.Freeze()
+	r.next()
+	r.says(false, "")
 }
 
 // A beginning is given up when nothing is to be put back any more.

@@ -22,6 +22,7 @@ type tenant struct {
 	told        chan struct{}      // closed when the outcome of the last beginning was posted; nil: there was none
 	isKept      bool               // it has begun, and Keep goes on
 	isFrozen    bool
+	why         string             // what went wrong last, a clause; empty: nothing
 	hurry       context.CancelFunc // ends End; nil: it does not go on
 }
 
@@ -91,7 +92,7 @@ func (t *tenant) ask(ctx context.Context) *beginning {
 // begin has this host have it, and keep it. What it has already it keeps.
 func (t *tenant) begin(b *beginning, within time.Duration, failed func(error)) (err error) {
 	defer b.cancel()
-	defer func() { t.outcome(b) }()
+	defer func() { t.outcome(b, err) }()
 	if b.before != nil {
 		<-b.before
 	}
@@ -113,12 +114,18 @@ func (t *tenant) has() bool {
 	return t.isKept
 }
 
-// outcome notes that the outcome is known: who asks from now on gets one of its own.
-func (t *tenant) outcome(b *beginning) {
+// outcome notes that the outcome is known: who asks from now on gets one of its own. One that was given up says nothing of the resource.
+func (t *tenant) outcome(b *beginning, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.told == b.told {
 		t.isBeginning = false
+	}
+	switch {
+	case err == nil && t.isKept: // else it has failed since
+		t.why = ""
+	case err != nil && b.ctx.Err() == nil:
+		t.why = fmt.Sprintf("has not begun: %v", err)
 	}
 }
 
@@ -157,8 +164,12 @@ func (t *tenant) keep(b *beginning, failed func(error)) {
 		<-t.turn
 		t.mu.Lock()
 		t.isKept = false
+		isLost := err != nil && ctx.Err() == nil
+		if isLost {
+			t.why = fmt.Sprintf("has failed: %v", err)
+		}
 		t.mu.Unlock()
-		if err != nil && ctx.Err() == nil {
+		if isLost {
 			failed(err)
 		}
 	}()
@@ -195,7 +206,10 @@ func (t *tenant) end(within time.Duration) (err error, isFirst bool) {
 		err = errHangs
 	}
 	t.mu.Lock()
-	t.hurry = nil
+	t.hurry, t.why = nil, ""
+	if err != nil {
+		t.why = fmt.Sprintf("has not ended: %v", err)
+	}
 	t.mu.Unlock()
 	return err, true
 }

@@ -229,7 +229,7 @@ type Event struct {
 	// that finds a gap was too slow: the agent keeps the last RingSize events.
 	Seq        uint64    `json:"seq"`
 	Time       time.Time `json:"time"`
-	Type       string    `json:"type"` // transition, member, hook, job, check, leader, link, start, stop, warning
+	Type       string    `json:"type"` // transition, member, hook, job, check, resource, leader, link, keys, start, stop, warning
 	Role       string    `json:"role,omitempty"`
 	Cause      string    `json:"cause,omitempty"`
 	Member     string    `json:"member,omitempty"` // name of the member it is about

@@ -211,7 +211,7 @@ func TestNoSecretIsInAnyAnswer(t *testing.T) {
 	b.status.Self.LacksKeys = []string{secret}
 	b.members[1].LacksKeys = []string{secret}
 	b.jobs = []Job{{Name: "backup", Last: &JobRun{Err: secret}, Open: []JobRun{{Err: secret}}}}
-	for _, kind := range []string{"hook", "keys", "warning", "new-kind"} {
+	for _, kind := range []string{"hook", "keys", "warning", "check", "resource", "new-kind"} {
 		b.Append(Event{Type: kind, Cause: "some-cause", Text: "it failed: " + secret})
 	}
 	s := &server{backend: b, isPublic: true}
@@ -230,7 +230,7 @@ func TestNoSecretIsInAnyAnswer(t *testing.T) {
 	for line := range strings.Lines(body) {
 		texts = append(texts, decoded(t, line).(map[string]any)["text"].(string))
 	}
-	if diff := cmp.Diff([]string{"it failed", "keys: some-cause", "warning: some-cause", "new-kind: some-cause"}, texts); diff != "" {
+	if diff := cmp.Diff([]string{"it failed", "keys: some-cause", "warning: some-cause", "check: some-cause", "resource: some-cause", "new-kind: some-cause"}, texts); diff != "" {
 		t.Error(diff)
 	}
 	if b.members[1].LacksKeys == nil || b.jobs[0].Open[0].Err == "" || b.status.LastHook.Error == "" {

@@ -41,7 +41,7 @@ func (k *keeper) awaitChecks() {
 	}
 }
 
-// Checked receives when Checks may have something.
+// Checked receives when Checks or Resources may have something.
 func (c *Client) Checked() <-chan struct{} { return c.toCheck }
 
 // Checks gives what has changed about checks since the last call, by name.
@@ -57,6 +57,11 @@ func (c *Client) Checks() []checkrun.Report {
 // noteCheck keeps the last word on a check until it is asked for; the caller holds mu.
 func (c *Client) noteCheck(r checkrun.Report) {
 	c.checks[r.Name] = r
+	c.wakeAgent()
+}
+
+// wakeAgent fills Checked; the caller holds mu.
+func (c *Client) wakeAgent() {
 	select {
 	case c.toCheck <- struct{}{}:
 	default:

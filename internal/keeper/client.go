@@ -51,7 +51,7 @@ type Client struct {
 	cleaned chan hooks.Result // capacity 1; filled while isCleaning
 	ended   chan struct{}     // closed when Run returns
 	gone    chan struct{}     // closed when the only keeper has died
-	toCheck chan struct{}     // holds a token when checks may have something
+	toCheck chan struct{}     // holds a token when checks or resources may have something
 	jobs    *Jobs
 
 	mu         sync.Mutex

@@ -38,6 +38,7 @@ func (c *Client) hear(k *process, r report) (answer func()) {
 		c.onReply(*r.Reply)
 	case sayResources:
 		c.resources = r.Resources
+		c.wakeAgent()
 	case sayJob:
 		c.jobs.onEnded(*r.Job)
 	}

@@ -16,11 +16,18 @@ import (
 func (k *keeper) openResources(s Settings) *resourcerun.Hands {
 	log := k.out.named("resources")
 	h := resourcerun.New(k.ctx, resourcerun.Config{Dir: s.Dir, Socket: s.Socket, Budget: 2 * s.Budget, Bound: s.LeaseBound, Logger: log,
-		Post: func(ev hooks.LaneEvent) { k.post(func() { k.step(ev) }) }})
+		Post: func(ev hooks.LaneEvent) { k.post(func() { k.onResource(ev) }) }})
 	if err := h.Recover(k.ctx); err != nil {
 		log.Error("an earlier run's commands may still run", "err", err)
 	}
 	return h
+}
+
+// onResource takes what has come of an effect. The agent is told how resources are before it hears what that leads to.
+func (k *keeper) onResource(ev hooks.LaneEvent) {
+	k.shown.next = time.Time{}
+	k.showResources()
+	k.step(ev)
 }
 
 // shownResources is what the agent was told of resources.

@@ -1,0 +1,126 @@
+package agent
+
+import (
+	"errors"
+	"net/netip"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/hooks/resourcerun"
+)
+
+// vip is a resource as it is configured, and how it is.
+var vip = hooks.Resource{Name: "vip", Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.50/32")}, Interface: "eth0"}
+
+func vipIs(has bool, text, why string) resourcerun.State {
+	return resourcerun.State{Name: vip.Name, What: vip.String(), Has: has, Text: text, Why: why}
+}
+
+// hasVIP starts a cluster of one that has it.
+func hasVIP(t *testing.T) (*cluster, *testHost) {
+	c := newCluster(t, 1)
+	h := c.hosts[0]
+	h.settings = func(cfg *Config) { cfg.Hooks.Resources = []hooks.Resource{vip} }
+	c.start(h)
+	c.agrees(h)
+	return c, h
+}
+
+// tells checks all that the events have told of resources.
+func (h *testHost) tells(t *testing.T, want ...string) {
+	t.Helper()
+	events, _ := h.agent.Events(0)
+	var got []string
+	for _, e := range events {
+		if e.Type == "resource" {
+			got = append(got, e.Cause+": "+e.Text)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("events %q, want %q", got, want)
+	}
+}
+
+// What becomes of a resource is an event, and in the status at once. That it is about to begin or to end is none.
+func TestEventsTellOfResources(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, h := hasVIP(t)
+		h.hooks.have(vipIs(false, "", ""))
+		h.tells(t)
+		h.hooks.have(vipIs(true, "", ""))
+		if s := h.agent.Status(); len(s.Resources) != 1 || !s.Resources[0].Here {
+			t.Errorf("resources %+v", s.Resources)
+		}
+		want := []string{"begun: resource vip has begun"}
+		h.tells(t, want...)
+		h.hooks.have(vipIs(true, "put back 1 times", ""))
+		want = append(want, "changed: resource vip: put back 1 times")
+		h.tells(t, want...)
+		h.hooks.have(vipIs(false, "put back 1 times", "has failed: deleted"))
+		if s := h.agent.Status(); len(s.Resources) != 1 || s.Resources[0].Here || s.Resources[0].Text != "has failed: deleted" {
+			t.Errorf("resources %+v", s.Resources)
+		}
+		want = append(want, "failed: resource vip has failed: deleted")
+		h.tells(t, want...)
+		h.hooks.have(vipIs(false, "", "has not begun: no such device"))
+		h.hooks.have(vipIs(true, "", ""))
+		h.hooks.have(vipIs(false, "", ""))
+		want = append(want, "failed: resource vip has not begun: no such device", "begun: resource vip has begun")
+		h.tells(t, want...)
+		h.hooks.have()
+		h.tells(t, append(want, "ended: resource vip has ended")...)
+		c.stopAll()
+	})
+}
+
+// What another host claims again and again is told once a minute, and then as it is.
+func TestEventsTellSeldomWhatGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, h := hasVIP(t)
+		h.hooks.have(vipIs(true, "", ""))
+		for _, text := range []string{"claimed 1 times", "claimed 2 times", "claimed 3 times"} {
+			h.hooks.have(vipIs(true, text, ""))
+		}
+		h.tells(t, "begun: resource vip has begun", "changed: resource vip: claimed 1 times")
+		time.Sleep(time.Minute + 2*healthInterval)
+		h.tells(t, "begun: resource vip has begun", "changed: resource vip: claimed 1 times", "changed: resource vip: claimed 3 times")
+		c.stopAll()
+	})
+}
+
+// A reload may have two resources of one name, while one is to end. Each is told of by itself.
+func TestEventsTellOfTwoResourcesOfOneName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, h := hasVIP(t)
+		before := resourcerun.State{Name: "vip", What: "unit vip.service", Has: true}
+		h.hooks.have(before)
+		h.hooks.have(before, vipIs(true, "", ""))
+		h.hooks.have(vipIs(true, "", ""))
+		h.tells(t, "begun: resource vip has begun", "begun: resource vip has begun", "ended: resource vip has ended")
+		if s := h.agent.Status(); len(s.Resources) != 1 || !s.Resources[0].Here {
+			t.Errorf("resources %+v", s.Resources)
+		}
+		c.stopAll()
+	})
+}
+
+// The failure that a leadership ends for is told before that, and once, also if the keeper knows no more of the resource.
+func TestEventsTellOfAFailureOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, h := hasVIP(t)
+		failed := hooks.Result{Kind: hooks.BecomeLeader, Epoch: 1, Cause: "boot", Exit: -1, Resource: "vip", IsLater: true,
+			Err: errors.New("vip has failed: deleted")}
+		h.hooks.results <- failed
+		synctest.Wait()
+		h.tells(t, "failed: resource vip has failed: deleted")
+		h.hooks.have(vipIs(false, "", "has not begun: busy"))
+		failed.Err = errors.New("vip has not begun: busy")
+		h.hooks.results <- failed
+		synctest.Wait()
+		h.tells(t, "failed: resource vip has failed: deleted", "failed: resource vip has not begun: busy")
+		c.stopAll()
+	})
+}
