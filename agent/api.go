@@ -171,7 +171,7 @@ func (a *agent) History() []control.Leadership { return a.seat.past() }
 
 // Explain implements control.Backend.
 func (a *agent) Explain(ctx context.Context, member string) (control.Explanation, error) {
-	return ask(ctx, a, func() (control.Explanation, error) { return a.seat.explain(member, a.barNotes()) })
+	return ask(ctx, a, func() (control.Explanation, error) { return a.seat.explain(member, a.barNotes(), a.staysWithout()) })
 }
 
 // Events implements control.Backend.

@@ -16,8 +16,8 @@ import (
 
 // explain says why a member leads or not, in the words of what decides it: the node's
 // bars, its outlook, and what it knows of the other. Nothing is decided here. fromHost is
-// what the host says of the bars that it sets.
-func (s *seat) explain(who string, fromHost map[election.Bar]string) (control.Explanation, error) {
+// what the host says of the bars that it sets, lacks what it says of resources that it is to lead without.
+func (s *seat) explain(who string, fromHost map[election.Bar]string, lacks []string) (control.Explanation, error) {
 	id := s.state.ID
 	if who != "" {
 		var err error
@@ -31,6 +31,9 @@ func (s *seat) explain(who string, fromHost map[election.Bar]string) (control.Ex
 	if e.Self {
 		e.Leads = status.State == election.Lead
 		e.Reasons, e.Then = s.reasons(status, out, fromHost), s.then(status, out)
+		if e.Leads {
+			e.Reasons = append(e.Reasons, s.lacking(status, lacks)...)
+		}
 	} else {
 		e.Reasons, e.Then = s.reasonsOf(id, status), s.thenOf(id, status)
 	}
@@ -162,6 +165,9 @@ func (s *seat) reasons(status election.Status, out election.Outlook, fromHost ma
 			all = append(all, control.Reason{About: bar.String(), OK: ok, Text: text})
 		}
 	}
+	if why, ok := s.whyHeld(status); ok {
+		all = append(all, control.Reason{About: failedOf(s.heldFor), Text: why})
+	}
 	switch {
 	case status.State == election.Lead:
 		return append(all, control.Reason{About: "lease", OK: true, Text: s.leaseNote(status)})
@@ -172,6 +178,25 @@ func (s *seat) reasons(status election.Status, out election.Outlook, fromHost ma
 		all = append(all, control.Reason{About: out.Hurdle.String(), Text: text})
 	}
 	return all
+}
+
+// lacking says what a leader does without, and why it leads all the same.
+func (s *seat) lacking(status election.Status, stays []string) (all []control.Reason) {
+	if s.degraded(status) {
+		all = append(all, control.Reason{About: failedOf(s.redo.last), Text: s.degradedNote() + "; " + s.redo.when(s.around.now())})
+	}
+	for _, text := range stays {
+		all = append(all, control.Reason{About: "resource", Text: text})
+	}
+	return all
+}
+
+// when says when the next attempt is.
+func (d *redo) when(now time.Time) string {
+	if d.at.IsZero() {
+		return "it is being tried again"
+	}
+	return "it is tried again in " + inWords(d.at.Sub(now))
 }
 
 // leaseNote says what a leader's right to act rests on.

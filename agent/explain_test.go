@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/hooks"
 )
 
 var update = flag.Bool("update", false, "write what explain says to testdata")
@@ -136,6 +137,43 @@ func TestExplainTellsStories(t *testing.T) {
 			c.start(c.hosts[0])
 			time.Sleep(10 * time.Second)
 			return withoutThen(c.hosts[0].why(t, ""))
+		}},
+		{"a resource that failed", 2, func(t *testing.T, c *cluster) string {
+			c.startAll()
+			c.hosts[1].lacks("vip has failed: deleted")
+			c.agrees(c.hosts[0])
+			time.Sleep(time.Second)
+			text := c.hosts[1].why(t, "") + c.hosts[0].why(t, "n2")
+			if err := c.hosts[1].order("stand", nil); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(200 * time.Millisecond)
+			return text + c.hosts[1].why(t, "")
+		}},
+		{"a become hook that failed", 2, func(t *testing.T, c *cluster) string {
+			c.hosts[1].fails(hooks.BecomeLeader, errHook)
+			c.start(c.hosts[1])
+			time.Sleep(time.Second)
+			text := c.hosts[1].why(t, "")
+			c.start(c.hosts[0])
+			c.agrees(c.hosts[0])
+			return text + c.hosts[1].why(t, "")
+		}},
+		{"a resource that failed where nobody else can lead", 1, func(t *testing.T, c *cluster) string {
+			c.startAll()
+			c.hosts[0].lacks("vip has failed: deleted")
+			time.Sleep(time.Second)
+			return c.hosts[0].why(t, "")
+		}},
+		{"a resource that its leader does without", 1, func(t *testing.T, c *cluster) string {
+			stays := vip
+			stays.Stays = true
+			c.hosts[0].settings = func(cfg *Config) { cfg.Hooks.Resources = []hooks.Resource{stays} }
+			c.startAll()
+			c.hosts[0].hooks.have(vipIs(false, "", "has not begun: no such device"))
+			text := c.hosts[0].why(t, "")
+			c.hosts[0].hooks.have(vipIs(true, "", ""))
+			return text + c.hosts[0].why(t, "")
 		}},
 		{"the link is down", 3, func(t *testing.T, c *cluster) string {
 			c.startAll()

@@ -99,15 +99,15 @@ func (s *seat) onHookResult(r hooks.Result) {
 func (s *seat) onFailedSince(r hooks.Result) {
 	if status := s.node.Status(); status.State == election.Lead && status.Epoch.Counter == r.Epoch {
 		s.hookReady = false
-		s.noteHook(r, status.Epoch)
 		s.judgeHook(r)
 		s.publish()
 	}
 }
 
-// noteHook shows how a leadership hook ended.
+// noteHook shows how a leadership hook ended. Of a resource that failed on the become side it says nothing: that hook has not begun, or
+// has succeeded before, and the host tells of resources.
 func (s *seat) noteHook(r hooks.Result, epoch wire.Epoch) {
-	if !r.Ran && r.OK {
+	if !r.Ran && r.OK || r.Kind == hooks.BecomeLeader && r.Resource != "" {
 		return // nothing was configured, or the pair was overtaken
 	}
 	owner := ownerText(epoch)
@@ -119,7 +119,10 @@ func (s *seat) noteHook(r hooks.Result, epoch wire.Epoch) {
 	if r.TakenOver {
 		text += ", while this agent was dead or silent"
 	}
-	if !r.OK {
+	switch {
+	case !r.OK && r.Resource != "":
+		text = fmt.Sprintf("%s failed, as resource %v", r.Kind, r.Err)
+	case !r.OK:
 		text = fmt.Sprintf("%s hook failed: %v", r.Kind, r.Err)
 		s.log.Error("hook failed", "hook", r.Kind, "epoch", r.Epoch, "err", r.Err)
 	}

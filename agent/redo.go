@@ -33,8 +33,8 @@ type redo struct {
 	cause string // of the event
 	tries int    // attempts so far
 	pause time.Duration
-	at    time.Time // of the next attempt; zero: one is under way
-	err   error     // why the last one failed
+	at    time.Time    // of the next attempt; zero: one is under way
+	last  hooks.Result // of the last one that failed
 }
 
 // judgeHook draws the conclusions from the end of a leadership hook, once the node
@@ -64,13 +64,42 @@ func (s *seat) onBecomeFailed(r hooks.Result) {
 		return
 	}
 	s.redo.failed(r, s.state.ID)
+	s.heldFor = r // before it is: others are told of the hold-down before the reply comes
 	s.command(election.Command{Verb: election.StepDown, For: hookHold, Cause: failureOf(r)}, func(refused error) {
+		if refused != nil && !errors.Is(refused, election.ErrLostMeanwhile) {
+			s.heldFor = hooks.Result{}
+		}
 		if status := s.node.Status(); refused != nil && status.State == election.Lead && status.Epoch.Counter == r.Epoch {
 			s.onNobodyElse(r, refused)
 		} else if s.redo.kind == hooks.BecomeLeader {
 			s.redo = redo{} // others lead
 		}
 	})
+}
+
+// whyHeld names the failure that this host has held itself down for, and says whether there is one: for an operator's hold-down there
+// is none.
+func (s *seat) whyHeld(status election.Status) (text string, ok bool) {
+	if status.Held.IsZero() || s.heldFor.Err == nil {
+		return "", false
+	}
+	return "this host stepped down since " + failed(s.heldFor), true
+}
+
+// failed says what of the become side failed: something that the leader is to have, or its hook.
+func failed(r hooks.Result) string {
+	if r.Resource != "" {
+		return fmt.Sprintf("resource %v", r.Err)
+	}
+	return fmt.Sprintf("the become-leader hook failed (%v)", r.Err)
+}
+
+// failedOf is the word for that, of a Reason.
+func failedOf(r hooks.Result) string {
+	if r.Resource != "" {
+		return "resource"
+	}
+	return "hook"
 }
 
 // failureOf is the cause of a step-down after the become side has failed.
@@ -85,11 +114,7 @@ func failureOf(r hooks.Result) election.Cause {
 // somebody else can lead.
 func (s *seat) onNobodyElse(r hooks.Result, why error) {
 	s.redo.later(s.around.now())
-	what := "the become-leader hook failed"
-	if r.Resource != "" {
-		what = "what the leader is to have failed"
-	}
-	s.warn(string(failureOf(r)), fmt.Sprintf("degraded: %s (%v), and %v; it is tried again in %v", what, r.Err, why, s.redo.pause))
+	s.warn(string(failureOf(r)), fmt.Sprintf("degraded: %s, and %v; it is tried again in %v", failed(r), why, s.redo.pause))
 	s.publish()
 }
 
@@ -119,8 +144,11 @@ func (s *seat) redoLose(r hooks.Result) {
 		s.redo.later(s.around.now())
 		when = fmt.Sprintf("in %v", s.redo.pause)
 	}
-	s.warn("lose-failed", fmt.Sprintf("the lose-leadership hook of epoch %d failed (%v): what it should release may still be held here; it is tried again %s",
-		r.Epoch, r.Err, when))
+	text := fmt.Sprintf("the lose-leadership hook of epoch %d failed (%v): what it should release may still be held here", r.Epoch, r.Err)
+	if r.Resource != "" {
+		text = fmt.Sprintf("resource %v: it may still be here after the end of epoch %d", r.Err, r.Epoch)
+	}
+	s.warn("lose-failed", fmt.Sprintf("%s; it is tried again %s", text, when))
 }
 
 // isOf reports whether the hook is the one that failed before.
@@ -134,7 +162,7 @@ func (d *redo) failed(r hooks.Result, self wire.ID) {
 		*d = redo{kind: r.Kind, epoch: hooks.Epoch{Counter: r.Epoch, Owner: self.String()}, pause: redoFirst / 2, cause: r.Cause}
 	}
 	d.tries += max(r.Attempts, 1)
-	d.err, d.at = r.Err, time.Time{}
+	d.last, d.at = r, time.Time{}
 }
 
 // later sets the time of the next attempt.
@@ -198,21 +226,33 @@ func (s *seat) degraded(status election.Status) bool {
 	return status.State == election.Lead && s.redo.kind == hooks.BecomeLeader && s.redo.epoch.Counter == status.Epoch.Counter
 }
 
-// hookNotes says what a person should know of hooks that failed.
+// hookNotes says what a person should know of hooks that failed, and of what the leader is to have.
 func (s *seat) hookNotes(status election.Status) []string {
 	var notes []string
-	switch {
+	switch r := s.redo.last; {
 	case s.degraded(status):
-		notes = append(notes, fmt.Sprintf("degraded: the become-leader hook failed %s (%v), and nobody else can lead: this host leads, but is not ready",
-			times(s.redo.tries), s.redo.err))
+		notes = append(notes, s.degradedNote())
+	case s.redo.kind == hooks.LoseLeadership && r.Resource != "":
+		notes = append(notes, fmt.Sprintf("resource %v: it may still be here after the end of epoch %d; that was tried %s",
+			r.Err, s.redo.epoch.Counter, times(s.redo.tries)))
 	case s.redo.kind == hooks.LoseLeadership:
 		notes = append(notes, fmt.Sprintf("the lose-leadership hook of epoch %d failed %s (%v): what it should release may still be held here",
-			s.redo.epoch.Counter, times(s.redo.tries), s.redo.err))
+			s.redo.epoch.Counter, times(s.redo.tries), r.Err))
 	}
 	if epoch, ok := s.runner.Keeps(); ok {
 		notes = append(notes, keepsNote(epoch))
 	}
 	return append(notes, s.keeperNotes()...)
+}
+
+// degradedNote says why a leader is degraded whose become side failed.
+func (s *seat) degradedNote() string {
+	r := s.redo.last
+	if r.Resource != "" {
+		return fmt.Sprintf("degraded: resource %v; nobody else can lead: this host leads without it, and is not ready", r.Err)
+	}
+	return fmt.Sprintf("degraded: the become-leader hook failed %s (%v), and nobody else can lead: this host leads, but is not ready",
+		times(s.redo.tries), r.Err)
 }
 
 func (s *seat) keeperNotes() []string {

@@ -93,3 +93,14 @@ func withMore(text, more string) string {
 	}
 	return fmt.Sprintf("%s: %s", text, more)
 }
+
+// staysWithout says of resources that failed and that a leader is to do without why they are not here.
+func (a *agent) staysWithout() (all []string) {
+	for _, r := range a.commands.Load().Resources {
+		i := slices.IndexFunc(a.has, isSame(resourcerun.State{Name: r.Name, What: r.String()}))
+		if r.Stays && i >= 0 && a.has[i].Why != "" {
+			all = append(all, fmt.Sprintf(`resource %s %s; this host leads on without it (on_fail = "stay"), and begins it again and again`, r.Name, a.has[i].Why))
+		}
+	}
+	return all
+}

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/hooks/resourcerun"
 )
@@ -27,6 +29,14 @@ func hasVIP(t *testing.T) (*cluster, *testHost) {
 	c.start(h)
 	c.agrees(h)
 	return c, h
+}
+
+// lacks has the keeper say that something the leader is to have is lost, for a reason that begins with its name.
+func (h *testHost) lacks(why string) {
+	name, _, _ := strings.Cut(why, " ")
+	h.hooks.results <- hooks.Result{Kind: hooks.BecomeLeader, Epoch: h.agent.Status().Epoch.Counter, Cause: "boot", Exit: -1, Resource: name,
+		IsLater: true, Err: errors.New(why)}
+	synctest.Wait()
 }
 
 // tells checks all that the events have told of resources.
@@ -111,16 +121,73 @@ func TestEventsTellOfTwoResourcesOfOneName(t *testing.T) {
 func TestEventsTellOfAFailureOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, h := hasVIP(t)
-		failed := hooks.Result{Kind: hooks.BecomeLeader, Epoch: 1, Cause: "boot", Exit: -1, Resource: "vip", IsLater: true,
-			Err: errors.New("vip has failed: deleted")}
-		h.hooks.results <- failed
-		synctest.Wait()
+		h.lacks("vip has failed: deleted")
 		h.tells(t, "failed: resource vip has failed: deleted")
 		h.hooks.have(vipIs(false, "", "has not begun: busy"))
-		failed.Err = errors.New("vip has not begun: busy")
-		h.hooks.results <- failed
-		synctest.Wait()
+		h.lacks("vip has not begun: busy")
 		h.tells(t, "failed: resource vip has failed: deleted", "failed: resource vip has not begun: busy")
+		c.stopAll()
+	})
+}
+
+// What people are told of a degraded leader, and of one that stepped down, names the resource, and calls it no hook.
+func TestNotesNameTheResource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 2)
+		low, top := c.hosts[0], c.hosts[1]
+		c.start(top)
+		c.agrees(top)
+		time.Sleep(time.Second)
+		top.lacks("vip has failed: deleted")
+		s := top.agent.Status()
+		if !s.Degraded || !hasNote(s, "degraded: resource vip has failed: deleted; nobody else can lead") || hasNote(s, "hook") {
+			t.Errorf("degraded %v, notes %q", s.Degraded, s.Notes)
+		}
+		if s.LastHook == nil || !s.LastHook.OK {
+			t.Errorf("its become hook succeeded, and is shown as %+v", s.LastHook)
+		}
+		time.Sleep(10 * time.Second)
+		c.start(low)
+		time.Sleep(5 * time.Second)
+		top.lacks("vip has failed: deleted")
+		c.agrees(low)
+		if s := top.agent.Status(); !hasNote(s, "this host stepped down since resource vip has failed: deleted") {
+			t.Errorf("notes %q", s.Notes)
+		}
+		time.Sleep(hookHold)
+		if s := top.agent.Status(); hasNote(s, "stepped down") {
+			t.Errorf("notes %q after the hold-down", s.Notes)
+		}
+		events, _ := top.agent.Events(0)
+		for _, e := range events {
+			if e.Type == "hook" && strings.Contains(e.Text, "vip") {
+				t.Errorf("event %+v", e)
+			}
+		}
+		c.stopAll()
+	})
+}
+
+// A resource that has not ended is named as what may still be here.
+func TestNotesNameTheResourceThatHasNotEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 2)
+		low, top := c.hosts[0], c.hosts[1]
+		for _, h := range c.hosts {
+			h.settings = func(cfg *Config) { cfg.Election.Preempt = election.PreemptNever }
+			c.start(h)
+		}
+		c.agrees(top)
+		if err := top.order("step-down", nil); err != nil {
+			t.Fatal(err)
+		}
+		c.agrees(low)
+		top.hooks.results <- hooks.Result{Kind: hooks.LoseLeadership, Epoch: 1, Cause: "stepped-down", Exit: -1, Ran: true, Attempts: 1, Resource: "vip",
+			Err: errors.New("vip has not ended: it does not answer")}
+		synctest.Wait()
+		if s := top.agent.Status(); !hasNote(s, "resource vip has not ended: it does not answer: it may still be here after the end of epoch 1") {
+			t.Errorf("notes %q", s.Notes)
+		}
 		c.stopAll()
 	})
 }

@@ -66,6 +66,7 @@ type seat struct {
 	lastHook  *control.Hook
 	loseTook  time.Duration   // of the last lose hook; zero: none has run in this life
 	redo      redo            // the hook that failed and is to be tried again
+	heldFor   hooks.Result    // the failure that ended the last leadership; zero: none did
 	heldUp    []func()        // what waits for holders: the start of a lose hook, or its end
 	fading    []election.Send // the will's letters, if they are to be finished anew
 
@@ -201,7 +202,7 @@ func (s *seat) beginAnew(nonce uint32) error {
 	if err := s.sit(); err != nil {
 		return err
 	}
-	s.hasHolders, s.jobSeq = false, nil
+	s.hasHolders, s.jobSeq, s.heldFor = false, nil, hooks.Result{}
 	s.noteHolders()
 	return nil
 }

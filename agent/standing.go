@@ -66,6 +66,9 @@ func (s *seat) notes(status election.Status) []string {
 	}
 	notes = append(notes, s.tally.quorumNotes(status)...)
 	notes = append(notes, s.jobNotes()...)
+	if why, ok := s.whyHeld(status); ok {
+		notes = append(notes, why)
+	}
 	return append(notes, s.holdNotes(status.Held.Sub(s.around.now()))...)
 }
 

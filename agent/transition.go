@@ -16,6 +16,7 @@ func (s *seat) onTransition(e election.Transition) {
 	if e.To == election.Lead {
 		s.hookReady = false
 		s.redo = redo{} // a new leadership has other hooks to run
+		s.heldFor = hooks.Result{}
 	}
 	s.around.tellLeader(recordOf(e))
 	s.publish()

@@ -148,13 +148,14 @@ func (c *console) resourceText(r control.Resource) string {
 	if r.What != "unit "+r.Name {
 		text += ", " + config.Printable(r.What)
 	}
+	more := ""
+	if r.Text != "" {
+		more = ", " + config.Printable(r.Text)
+	}
 	if !r.Here {
-		return text + ": not here"
+		return text + ": not here" + more
 	}
-	if text += ": here"; r.Text != "" {
-		text += ", " + config.Printable(r.Text)
-	}
-	return c.painted(green, text)
+	return c.painted(green, text+": here"+more)
 }
 
 // votersText is the roster: who may vote, and who of them is not here.
@@ -228,12 +229,26 @@ func (c *console) readyText(s control.Status) string {
 		return "yes"
 	case s.Degraded && len(s.Bars) > 0:
 		return c.painted(red, "no, degraded") + ": it should not lead now, and nobody else can"
+	case s.Degraded && len(without(s)) > 0:
+		return c.painted(red, "no, degraded") + ": without " + strings.Join(without(s), ", ") + ", and nobody else can lead"
 	case s.Degraded:
 		return c.painted(red, "no, degraded") + ": the become-leader hook failed, and nobody else can lead"
+	case s.LeaderIsSelf && len(without(s)) > 0:
+		return "no: without " + strings.Join(without(s), ", ")
 	case s.LeaderIsSelf:
 		return "no: the become-leader hook has not succeeded"
 	}
 	return "no"
+}
+
+// without names what a leader must have and has not.
+func without(s control.Status) (names []string) {
+	for _, r := range s.Resources {
+		if !r.Here && r.OnFail != "stay" {
+			names = append(names, r.Name)
+		}
+	}
+	return names
 }
 
 func (c *console) keeperText(k control.Keeper) string {

@@ -135,7 +135,13 @@ func TestStatusTextOfATroubledLeader(t *testing.T) {
 	}{
 		{func() {}, "ready       no: the become-leader hook has not succeeded\n"},
 		{func() { s.Degraded = true }, "ready       no, degraded: the become-leader hook failed, and nobody else can lead\n"},
-		{func() { s.LeaderIsSelf, s.Degraded = false, false }, "lease       300ms left\nmode"}, // readiness is the leader's alone
+		{func() {
+			s.Resources = []control.Resource{{Name: "vip", What: "address 192.0.2.50/32 on eth0", OnFail: "hand-over", Text: "has failed: deleted"},
+				{Name: "worker", What: "command worker", OnFail: "stay"}}
+		}, "ready       no, degraded: without vip, and nobody else can lead\n"},
+		{func() {}, "resource    vip, address 192.0.2.50/32 on eth0: not here, has failed: deleted\n"},
+		{func() { s.Degraded = false }, "ready       no: without vip\n"},
+		{func() { s.LeaderIsSelf = false }, "lease       300ms left\nmode"}, // readiness is the leader's alone
 		{func() {}, "keeper      none: no room for processes\n"},
 		{func() { s.Keeper.Error = "" }, "keeper      starting\n"},
 		{func() {}, "last hook   lose-leadership succeeded while the agent was dead or silent at attempt 2 in 12ms"},

@@ -34,10 +34,10 @@ type Status struct {
 	WhyNoLeader  string `json:"why_no_leader"` // one sentence; empty while one is known
 	LeaderIsSelf bool   `json:"leader_is_self"`
 	// Ready says that this agent has joined and knows a leader; on the leader
-	// also that its become hook has succeeded.
+	// also that it has its resources, and that its become hook has succeeded.
 	Ready bool `json:"ready"`
-	// Degraded says that this agent leads, though its become hook failed, since
-	// nobody else can.
+	// Degraded says that this agent leads, though its become hook or a resource
+	// failed, or it should not lead, since nobody else can.
 	Degraded bool `json:"degraded"`
 
 	LoopAgeMS  int64  `json:"loop_age_ms"` // since the agent's loop has shown what is said here, which it does every second

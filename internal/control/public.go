@@ -169,9 +169,9 @@ func (e Explanation) public() publicExplanation {
 }
 
 // public leaves no more than the word of what may name paths and settings, or be what a
-// check has printed.
+// check has printed or the system has said.
 func (r Reason) public() Reason {
-	if !r.OK && slices.Contains([]string{"disk", "check", "aside"}, r.About) {
+	if !r.OK && slices.Contains([]string{"disk", "check", "aside", "resource", "hook"}, r.About) {
 		r.Text = r.About
 	}
 	return r

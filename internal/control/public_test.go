@@ -242,12 +242,12 @@ func TestNoSecretIsInAnyAnswer(t *testing.T) {
 // for the network: the word is.
 func TestExplainShowsTheNetworkNoPaths(t *testing.T) {
 	e := Explanation{Reasons: []Reason{{"disk", false, "write /var/lib/x: no space"}, {"check", false, "check nginx fails: secret"},
-		{"aside", false, "lease 1s there"}, {"link", false, "the link is down"}, {"disk", true, "disk writes"}}}
+		{"aside", false, "lease 1s there"}, {"resource", false, "resource vip has failed: secret"}, {"hook", false, "the become-leader hook failed: secret"}, {"link", false, "the link is down"}, {"disk", true, "disk writes"}}}
 	var got []string
 	for _, r := range e.public().Reasons {
 		got = append(got, r.Text)
 	}
-	if want := []string{"disk", "check", "aside", "the link is down", "disk writes"}; !slices.Equal(got, want) {
+	if want := []string{"disk", "check", "aside", "resource", "hook", "the link is down", "disk writes"}; !slices.Equal(got, want) {
 		t.Errorf("shows %q, want %q", got, want)
 	}
 }
