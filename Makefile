@@ -5,7 +5,7 @@ PACKAGES = ./...
 FUZZCOUNT ?= 100000
 BINARY = bully-agent
 
-.PHONY: build test check fmt vet static gosec vuln tidy race fuzz bench sim cuts graphs e2e soak figures beside pictures settings mutants lab dist reproducible cross clean
+.PHONY: build test check fmt vet static gosec vuln tidy race fuzz bench sim cuts graphs e2e vip soak figures beside pictures settings mutants lab dist reproducible cross clean
 
 build: ## a static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o $(BINARY) .
@@ -68,6 +68,11 @@ graphs: ## a thousand networks in which links stay cut, for ten minutes each: a 
 
 e2e: build ## long tests in network namespaces and containers; needs root
 	BULLY_E2E=long $(GO) test -count=1 -timeout 60m -v ./internal/test/e2e ./internal/test/boot ./internal/systemd ./deploy/...
+
+vip: build ## what the leader has, at length: clients' gaps, many addresses, late neighbours, booted hosts; half an hour as root on a quiet machine
+	BULLY_E2E=figures $(GO) test -count=1 -timeout 30m -v -run 'TestVirtualAddressFollowsTheLeader/^(killed|kept)' ./internal/test/e2e
+	BULLY_E2E=long $(GO) test -count=1 -timeout 30m -v -run 'Address|Readers|InterfaceThatGoes|OneHolder|Neighbour|PutsNothingBack' ./internal/test/e2e
+	BULLY_E2E=long $(GO) test -count=1 -timeout 60m -v ./internal/vip ./internal/systemd ./deploy/examples ./deploy/systemd
 
 FOR ?= 8h
 soak: build ## faults at random in both modes, with an attacker among them, for as long as FOR says; needs root

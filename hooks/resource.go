@@ -27,13 +27,19 @@ type Resource struct {
 // MaxResources bounds how many there are. Arbitrary: each is watched.
 const MaxResources = 256
 
+// mostNamed is how many addresses people are told by name. Arbitrary.
+const mostNamed = 4
+
 // String says what it is, for people: "unit haproxy.service".
 func (r Resource) String() string {
-	switch {
-	case len(r.Addresses) > 0:
-		words := make([]string, len(r.Addresses))
-		for i, a := range r.Addresses {
-			words[i] = a.String()
+	switch n := len(r.Addresses); {
+	case n > 0:
+		var words []string
+		for _, a := range r.Addresses[:min(n, mostNamed)] {
+			words = append(words, a.String())
+		}
+		if n > mostNamed {
+			words = append(words, fmt.Sprintf("and %d more", n-mostNamed))
 		}
 		return fmt.Sprintf("address %s on %s", strings.Join(words, " "), r.Interface)
 	case r.Unit != "":

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -433,11 +434,15 @@ func (l *lan) allAlive() {
 	l.steady(l.agree(), 1200*time.Millisecond)
 }
 
-// spread sums up the gaps of several failovers.
+// spread sums up the gaps of several failovers, and gives each.
 func spread(all []failover) string {
 	slices.SortFunc(all, func(a, b failover) int { return int(a.gap - b.gap) })
 	gap := func(i int) time.Duration { return all[i].gap.Round(time.Millisecond) }
-	return fmt.Sprintf("min %v, p50 %v, max %v", gap(0), gap(len(all)/2), gap(len(all)-1))
+	each := make([]string, len(all))
+	for i := range all {
+		each[i] = gap(i).String()
+	}
+	return fmt.Sprintf("min %v, p50 %v, max %v: %s", gap(0), gap(len(all)/2), gap(len(all)-1), strings.Join(each, " "))
 }
 
 // A leader that is frozen, agent and keeper, loses the address to its own kernel, and another host has it. Once it goes on it does
