@@ -66,8 +66,15 @@ func NetlinkWatch(ctx context.Context, saw func(advertise.Sight)) error {
 // linkWatcher tells of what differs from what it told last.
 type linkWatcher struct {
 	told   advertise.Sight
+	held   map[place]bool // the addresses of that
 	hasOne bool
 	saw    func(advertise.Sight)
+}
+
+// place is an address on an interface.
+type place struct {
+	link int // its index
+	addr netip.Addr
 }
 
 // watch looks once, and then whenever the kernel tells of a change. It returns
@@ -88,7 +95,7 @@ func (w *linkWatcher) watch(ctx context.Context) error {
 		if err := w.look(); err != nil {
 			return err
 		}
-		if err := wait(ctx, links, addrs); err != nil || ctx.Err() != nil {
+		if err := w.wait(ctx, links, addrs); err != nil || ctx.Err() != nil {
 			return err
 		}
 	}
@@ -105,15 +112,19 @@ func unsubscribe(done chan struct{}, links <-chan netlink.LinkUpdate, addrs <-ch
 }
 
 // wait returns when something may have changed, and leaves no notice of the same burst behind.
-func wait(ctx context.Context, links <-chan netlink.LinkUpdate, addrs <-chan netlink.AddrUpdate) error {
-	isOpen := true
-	select {
-	case _, isOpen = <-links:
-	case _, isOpen = <-addrs:
-	case <-ctx.Done():
-		return nil
-	}
-	for isOpen {
+func (w *linkWatcher) wait(ctx context.Context, links <-chan netlink.LinkUpdate, addrs <-chan netlink.AddrUpdate) error {
+	for isOpen, mayDiffer := true, false; isOpen; {
+		if !mayDiffer {
+			select {
+			case _, isOpen = <-links:
+				mayDiffer = true
+			case u, open := <-addrs:
+				isOpen, mayDiffer = open, !w.knows(u)
+			case <-ctx.Done():
+				return nil
+			}
+			continue
+		}
 		select {
 		case _, isOpen = <-links:
 		case _, isOpen = <-addrs:
@@ -124,13 +135,20 @@ func wait(ctx context.Context, links <-chan netlink.LinkUpdate, addrs <-chan net
 	return errNoNotices
 }
 
+// knows: an address is there still, and that was told. The kernel says so of each that is renewed, a kept one twice a second.
+func (w *linkWatcher) knows(u netlink.AddrUpdate) bool {
+	addr, ok := netip.AddrFromSlice(u.LinkAddress.IP)
+	return ok && u.NewAddr && w.held[place{u.LinkIndex, addr.Unmap()}]
+}
+
 // look asks the kernel how things are, whatever it told: notices may be lost,
 // and the last of several counts.
 func (w *linkWatcher) look() error {
-	s, err := readSight()
+	s, held, err := readSight()
 	if err != nil {
 		return err
 	}
+	w.held = held
 	if !w.hasOne || !reflect.DeepEqual(s, w.told) {
 		w.told, w.hasOne = s, true
 		w.saw(s)
@@ -139,15 +157,16 @@ func (w *linkWatcher) look() error {
 }
 
 // readSight asks the kernel for all links and their addresses.
-func readSight() (s advertise.Sight, err error) {
+func readSight() (s advertise.Sight, held map[place]bool, err error) {
 	links, err := dumped("links", netlink.LinkList)
 	if err != nil {
-		return s, err
+		return s, nil, err
 	}
 	addrs, err := dumped("addresses", func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_ALL) })
 	if err != nil {
-		return s, err
+		return s, nil, err
 	}
+	held = map[place]bool{}
 	for _, l := range links {
 		const wanted = unix.IFF_UP | unix.IFF_LOWER_UP
 		under := slices.IndexFunc(links, func(m netlink.Link) bool { return m.Attrs().Index == l.Attrs().MasterIndex })
@@ -158,12 +177,13 @@ func readSight() (s advertise.Sight, err error) {
 		for _, a := range addrs {
 			if ip, ok := netip.AddrFromSlice(a.IP); ok && a.LinkIndex == l.Attrs().Index {
 				link.Addrs = append(link.Addrs, ip.Unmap())
+				held[place{a.LinkIndex, ip.Unmap()}] = true
 			}
 		}
 		s.Links = append(s.Links, link)
 	}
 	s.Routes = [2]netip.Addr{OutgoingAddr(false), OutgoingAddr(true)}
-	return s, nil
+	return s, held, nil
 }
 
 // isInner: l is a bridge, and nothing is plugged into it but what leads to containers and machines of this host.

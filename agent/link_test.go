@@ -2,10 +2,13 @@ package agent
 
 import (
 	"context"
+	"net"
 	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/vishvananda/netlink"
 
 	"github.com/bully-agent/bully-agent/internal/advertise"
 )
@@ -76,5 +79,40 @@ func TestWatchEndsWithItsContext(t *testing.T) {
 	}
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// The kernel tells of each address that is renewed, and a leader of a hundred kept ones renews them twice a second: what is told of
+// those changes nothing, and nobody asks the kernel for all of them.
+func TestARenewalIsNoChange(t *testing.T) {
+	w := linkWatcher{held: map[place]bool{{link: 2, addr: netip.MustParseAddr("192.0.2.50")}: true}}
+	update := func(addr string, link int, isNew bool) netlink.AddrUpdate {
+		return netlink.AddrUpdate{LinkAddress: net.IPNet{IP: net.ParseIP(addr)}, LinkIndex: link, NewAddr: isNew}
+	}
+	for _, tt := range []struct {
+		update netlink.AddrUpdate
+		knows  bool
+	}{
+		{update("192.0.2.50", 2, true), true},
+		{update("192.0.2.50", 2, false), false},
+		{update("192.0.2.50", 3, true), false},
+		{update("192.0.2.51", 2, true), false},
+	} {
+		if got := w.knows(tt.update); got != tt.knows {
+			t.Errorf("%+v: %t", tt.update, got)
+		}
+	}
+	links, addrs := make(chan netlink.LinkUpdate), make(chan netlink.AddrUpdate, 3)
+	addrs <- update("192.0.2.50", 2, true)
+	addrs <- update("192.0.2.50", 2, true)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := w.wait(ctx, links, addrs); err != nil || ctx.Err() == nil {
+		t.Errorf("it looks after a renewal: %v", err)
+	}
+	addrs <- update("192.0.2.50", 2, true)
+	addrs <- update("192.0.2.50", 2, false)
+	if err := w.wait(t.Context(), links, addrs); err != nil || len(addrs) != 0 {
+		t.Errorf("it does not look after a change: %v, %d left", err, len(addrs))
 	}
 }

@@ -45,24 +45,43 @@ func (k *Kept) Keep(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		var late <-chan time.Time
-		if !until.IsZero() {
-			late = time.After(time.Until(until))
+		if !r.wait(ctx, until, renewal.C) {
+			return nil
 		}
+	}
+}
+
+// wait returns when it is time to look, and does what is due meanwhile; false: ctx has ended.
+func (r *keeper) wait(ctx context.Context, until time.Time, renewals <-chan time.Time) bool {
+	var late <-chan time.Time
+	if !until.IsZero() {
+		late = time.After(time.Until(until))
+	}
+	for {
 		select {
 		case <-ctx.Done():
-			return nil
-		case <-renewal.C:
+			return false
+		case <-renewals:
 			r.renewOurs()
 		case <-late:
-		case <-k.wake:
+		case <-r.wake:
 			r.again()
-		case _, isOpen := <-r.addrs:
+		case u, isOpen := <-r.addrs:
+			if isOpen && r.isStill(u) {
+				continue
+			}
 			r.heed(isOpen)
 		case _, isOpen := <-r.links:
 			r.heed(isOpen)
 		}
+		return true
 	}
+}
+
+// isStill: the kernel tells of an address that it has been given anew, as it does at each renewal of each.
+func (r *keeper) isStill(u netlink.AddrUpdate) bool {
+	addr, ok := netip.AddrFromSlice(u.LinkAddress.IP)
+	return ok && u.NewAddr && r.away.IsZero() && r.isOneOf(addr.Unmap())
 }
 
 func (r *keeper) close() {

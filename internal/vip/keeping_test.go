@@ -2,8 +2,12 @@ package vip
 
 import (
 	"errors"
+	"net"
+	"net/netip"
 	"testing"
 	"time"
+
+	"github.com/vishvananda/netlink"
 )
 
 // What is seen of the interface, second by second, and what comes of it.
@@ -92,5 +96,20 @@ func TestTriesThatFail(t *testing.T) {
 	}
 	if _, _, failed := k.look(begun.Add(awayMost), away); failed == nil || failed.Error() != "refused" {
 		t.Errorf("failed %v", failed)
+	}
+}
+
+// What the kernel tells of an address that is there still is no reason to look, unless something was missing.
+func TestARenewalIsNoReasonToLook(t *testing.T) {
+	ours := netip.MustParsePrefix("192.0.2.50/32")
+	r := &keeper{Kept: NewKept([]netip.Prefix{ours}, "eth0", time.Second, func() bool { return true }, func(string) {})}
+	update := func(addr string, isNew bool) netlink.AddrUpdate {
+		return netlink.AddrUpdate{LinkAddress: net.IPNet{IP: net.ParseIP(addr)}, NewAddr: isNew}
+	}
+	if !r.isStill(update("192.0.2.50", true)) || r.isStill(update("192.0.2.50", false)) || r.isStill(update("192.0.2.1", true)) {
+		t.Error("an update is taken for another")
+	}
+	if r.away = time.Unix(1, 0); r.isStill(update("192.0.2.50", true)) {
+		t.Error("what had gone is back, and nobody looks")
 	}
 }
