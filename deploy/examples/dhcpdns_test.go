@@ -201,23 +201,6 @@ func (p *pair) last() (question int, by string) {
 	return a.question, p.name(a.by)
 }
 
-// leader waits until one host leads both.
-func (p *pair) leader() (leads, follows *agent) {
-	p.t.Helper()
-	eventually(p.t, "one leads both", func() bool {
-		for i, a := range p.agents {
-			other := p.agents[1-i]
-			mine, code := a.cli("leader")
-			theirs, codeThere := other.cli("leader")
-			if code == 0 && codeThere == 0 && mine == theirs && strings.TrimSpace(mine) == a.name {
-				leads, follows = a, other
-			}
-		}
-		return leads != nil
-	})
-	return leads, follows
-}
-
 // ending is what a leader may take to be silent once it has begun to step down, or lost its lease.
 const ending = time.Second
 
@@ -296,7 +279,7 @@ func TestOnlyTheLeaderAnswers(t *testing.T) {
 		for _, a := range p.agents {
 			a.start()
 		}
-		leads, follows = p.leader()
+		leads, follows = agreed(t, p.agents[0], p.agents[1])
 		p.answered(leads.name)
 	}
 	leads.die()

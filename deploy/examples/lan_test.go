@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -83,6 +84,25 @@ func (a *agent) powerOff() {
 		}
 		return len(a.host.Processes()) == 0
 	})
+}
+
+// agreed waits until two agents have one leader, and gives it first.
+func agreed(t *testing.T, a, b *agent) (leads, follows *agent) {
+	t.Helper()
+	eventually(t, "both have one leader", func() bool {
+		one, codeOfOne := a.cli("leader")
+		other, codeOfOther := b.cli("leader")
+		switch {
+		case codeOfOne != 0 || codeOfOther != 0 || one != other:
+			return false
+		case strings.TrimSpace(one) == a.name:
+			leads, follows = a, b
+		default:
+			leads, follows = b, a
+		}
+		return true
+	})
+	return leads, follows
 }
 
 // dialFrom opens connections from a host, to addresses without names.
