@@ -212,6 +212,32 @@ func TestChecksAndMaintenance(t *testing.T) {
 	tab.Picture("checks-1400-light")
 }
 
+// What the leader has is shown, and that it has it no more. What the system has said of it is not for the network.
+func TestResources(t *testing.T) {
+	f := newFake()
+	f.with(func() {
+		f.status.Resources = []control.Resource{
+			{Name: "vip", What: "address 192.168.1.50/32 on eth0", Here: true, OnFail: "hand-over", Text: "put back 1 times"},
+			{Name: "haproxy.service", What: "unit haproxy.service", Here: true, OnFail: "stay"}}
+	})
+	tab := browser.Open(t).Open(serve(t, f).address, wide)
+	tab.Await(shown)
+	tab.AwaitText("#resources", "address 192.168.1.50/32 on eth0")
+	if said := tab.Text("#resources"); strings.Contains(said, "put back") || strings.Contains(said, "not here") {
+		t.Errorf("the page says %s", said)
+	}
+	f.with(func() {
+		f.status.Resources[0].Here, f.status.Ready, f.status.Degraded = false, false, true
+	})
+	f.ring.Append(control.Event{Type: "resource", Cause: "failed", Time: time.Now(), Text: "resource vip has failed: deleted"})
+	for selector, text := range map[string]string{"#resources": "not here", "#events tbody": "resource: failed",
+		"#tenure": "degraded: without vip, and nobody else can lead"} {
+		tab.AwaitText(selector, text)
+	}
+	tab.ExpectAccessible()
+	tab.Picture("resources-1400-light")
+}
+
 // Nobody leads, and the agent says why; a job failed; a hook failed: what needs somebody's eye can be seen.
 func TestNobodyLeads(t *testing.T) {
 	f := newFake()

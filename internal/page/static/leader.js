@@ -29,8 +29,9 @@ export function tick(s, look) {
   if (s.leader) {
     parts.push(`epoch ${s.epoch?.counter}`);
     if (s.leader_is_self) parts.push(`for ${age(look.now - at(s.since))}`, "this host");
-    if (s.leader_is_self && !s.ready) parts.push("its become hook has not succeeded yet");
-    if (s.degraded) parts.push("degraded: its become hook failed, and nobody else can lead");
+    const without = lacking(s).join(", ");
+    if (s.leader_is_self && !s.ready && !s.degraded) parts.push(without ? `without ${without}` : "its become hook has not succeeded yet");
+    if (s.degraded) parts.push(`degraded: ${without ? `without ${without}` : s.bars?.length ? "it should not lead now" : "its become hook failed"}, and nobody else can lead`);
   } else if (s.why_no_leader) {
     parts.push(s.why_no_leader);
   }
@@ -38,6 +39,9 @@ export function tick(s, look) {
   if (s.isolated) parts.push("isolated: nobody answers");
   set($("tenure"), parts.join(" · "));
 }
+
+// lacking names what the leader must have and has not.
+const lacking = (s) => (s.resources ?? []).filter((r) => !r.here && r.on_fail !== "stay").map((r) => r.name);
 
 const KEPT = 72; // samples of the trace
 const trace = [];
@@ -110,6 +114,7 @@ function facts(s, look) {
     }
   }
   checks(s.checks ?? [], look);
+  resources(s.resources ?? [], s.leader_is_self);
 }
 
 const marks = { passes: "good", fails: "bad" };
@@ -122,5 +127,16 @@ function checks(all, look) {
     { text: c.name, head: true, kind: "name" },
     { text: c.state, more: Number.isFinite(at(c.since)) ? `for ${age(look.now - at(c.since))}` : "", mark: marks[c.state] ?? "odd", kind: "beside" },
     { text: c.why, more: c.state === "fails" ? c.on_fail : "", kind: "what beside" },
+  ]);
+}
+
+// resources shows what this host has while it leads. That another host has none of it is as it should be.
+function resources(all, leads) {
+  const section = $("resources");
+  section.hidden = all.length === 0;
+  fill(section.querySelector("tbody"), all, (r) => `${r.name} ${r.what}`, (r) => [
+    { text: r.name, head: true, kind: "name" },
+    { text: r.what, kind: "what" },
+    { text: r.here ? "here" : "not here", more: r.text, mark: r.here ? "good" : leads ? "bad" : "", kind: "beside" },
   ]);
 }

@@ -25,10 +25,10 @@ const people = new Look("v1/members", CALM, () => members.show(people, status.an
 const past = new Look("v1/history", 10_000, () => history.show(past));
 const work = new Look("v1/jobs", 2_000, () => jobs.show(work));
 const stream = new Stream("v1/events", hear, () => tell());
-const looks = { members: people, history: past, failovers: past, jobs: work, checks: status, agent: status };
+const looks = { members: people, history: past, failovers: past, jobs: work, checks: status, resources: status, agent: status };
 
 const SETTLED = 1200; // ms: the agent has written down by then what an event began
-const again = { transition: [status, people, past], leader: [status, people, past], member: [people, status], link: [status], check: [status, people], hook: [status], job: [work] };
+const again = { transition: [status, people, past], leader: [status, people, past], member: [people, status], link: [status], check: [status, people], resource: [status], hook: [status], job: [work] };
 
 let later;
 
