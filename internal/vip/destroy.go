@@ -17,6 +17,24 @@ func destroySocket(s *netlink.Socket) error {
 	return err
 }
 
+// forgetFlows has connection tracking forget what came for addresses that have gone, where a kernel tracks at all: what was passed
+// on to a container, say, would go on with that when the address comes back.
+func (k *Kept) forgetFlows() {
+	for version, table := range []netlink.InetFamily{unix.AF_INET, unix.AF_INET6} {
+		var ours []netlink.CustomConntrackFilter
+		for _, p := range k.addresses {
+			if family(p.Addr()) == version {
+				to := &netlink.ConntrackFilter{}
+				_ = to.AddIP(netlink.ConntrackOrigDstIP, p.Addr().AsSlice()) // it fails for a filter that has one already
+				ours = append(ours, to)
+			}
+		}
+		if len(ours) > 0 {
+			_, _ = netlink.ConntrackDeleteFilters(netlink.ConntrackTable, table, ours...) // a kernel without it has none
+		}
+	}
+}
+
 // diagRequest is the kernel's struct inet_diag_req_v2 of a socket of TCP. Its cookie names this very socket.
 func diagRequest(s *netlink.Socket) []byte {
 	b := append(make([]byte, 0, 56), s.Family, unix.IPPROTO_TCP, 0, 0)

@@ -335,6 +335,7 @@ func (k *Kept) End(ctx context.Context) error {
 		failed = k.verify()
 	}
 	k.endConnections() // those that have come meanwhile
+	k.forgetFlows()
 	return failed
 }
 

@@ -7,9 +7,14 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // An address of the other family is no address of the interface's own: what comes back first would be its first one.
@@ -163,5 +168,154 @@ func TestConnectionsOfIPv6EndWithTheAddress(t *testing.T) {
 	_ = conn.SetReadDeadline(time.Now().Add(patience))
 	if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("the reader has %v", err)
+	}
+}
+
+// Connection tracking forgets what came for an address that has gone, and nothing else.
+func TestFlowsEndWithTheAddress(t *testing.T) {
+	t.Parallel()
+	l := newLAN(t, 2)
+	h, client := l.hosts[0], l.hosts[1]
+	if out, err := h.command("nft", "add table inet t; add chain inet t in { type filter hook input priority 0; }; add rule inet t in ct state new accept"); err != nil {
+		t.Skipf("skipped: connections are not tracked here: %v: %s", err, out)
+	}
+	flows := func() (to []string) {
+		err := h.Within(func() error {
+			for _, family := range []netlink.InetFamily{unix.AF_INET, unix.AF_INET6} {
+				all, err := netlink.ConntrackTableList(netlink.ConntrackTable, family)
+				if err != nil {
+					return err
+				}
+				for _, f := range all {
+					to = append(to, f.Forward.DstIP.String())
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Skipf("skipped: this kernel does not tell what it tracks: %v", err)
+		}
+		slices.Sort(to)
+		return slices.Compact(to)
+	}
+	k := h.keeps("eth0", ours4, ours6)
+	k.begin()
+	h.listens()
+	for _, to := range []string{"192.0.2.1", ours4.Addr().String(), ours6.Addr().String()} {
+		client.sends(to)
+	}
+	h.until("all are tracked", func() bool { return strings.Join(flows(), " ") == "192.0.2.1 192.0.2.50 2001:db8::50" })
+	if err := k.end(); err != nil {
+		t.Fatal(err)
+	}
+	if left := strings.Join(flows(), " "); left != "192.0.2.1" {
+		t.Errorf("tracked still: %s", left)
+	}
+}
+
+// command runs a program in the host.
+func (h host) command(words ...string) (out []byte, err error) {
+	return exec.Command("ip", append([]string{"netns", "exec", string(h.Namespace)}, words...)...).CombinedOutput()
+}
+
+// listens takes datagrams, and says nothing.
+func (h host) listens() {
+	h.t.Helper()
+	var socket net.PacketConn
+	if err := h.Within(func() (err error) { socket, err = net.ListenPacket("udp", ":7008"); return err }); err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() { socket.Close() })
+}
+
+// sends sends a datagram there.
+func (h host) sends(to string) {
+	h.t.Helper()
+	err := h.Within(func() error {
+		conn, err := net.Dial("udp", net.JoinHostPort(to, "7008"))
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		_, err = conn.Write([]byte{'?'})
+		return err
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// An interface that moves to another namespace is one that goes.
+func TestAnInterfaceMovesAway(t *testing.T) {
+	t.Parallel()
+	l := newLAN(t, 2)
+	h, elsewhere := l.hosts[0], l.hosts[1]
+	h.second("198.51.100.1/24")
+	k := h.keeps("eth1", netip.MustParsePrefix("198.51.100.50/32"))
+	k.begin()
+	h.ip("link set eth1 netns " + string(elsewhere.Namespace))
+	if why := k.fails(); why != "there is no interface eth1 any more" {
+		t.Errorf("it has failed: %s", why)
+	}
+	if err := k.end(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Where the kernel tells of more than anybody reads, it stops telling; what is lost meanwhile is seen all the same, and what is lost
+// after that is seen at once.
+func TestTheKernelTellsTooMuch(t *testing.T) {
+	t.Parallel()
+	l := newLAN(t, 1)
+	h := l.hosts[0]
+	k := h.keeps("eth0", ours4)
+	k.bound = 8 * patience // a renewal, which looks too, comes too late
+	k.begin()
+	var flood strings.Builder
+	for i := range 6000 {
+		fmt.Fprintf(&flood, "addr add 10.9.%d.%d/32 dev lo\n", i/250, i%250+1)
+	}
+	flood.WriteString("addr del " + ours4.String() + " dev eth0\naddr flush dev lo label lo scope global\n")
+	cmd := exec.Command("ip", "-n", string(h.Namespace), "-batch", "-")
+	cmd.Stdin = strings.NewReader(flood.String())
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for range 3 {
+		h.until("the address is back", func() bool { return strings.Contains(h.ip("-o addr show dev eth0"), ours4.String()) })
+		h.ip("addr del " + ours4.String() + " dev eth0")
+	}
+	h.until("the address is back", func() bool { return strings.Contains(h.ip("-o addr show dev eth0"), ours4.String()) })
+}
+
+// Whether addresses would fit is asked before anything leads, and changes nothing.
+func TestFits(t *testing.T) {
+	t.Parallel()
+	h := newLAN(t, 1).hosts[0]
+	h.second("198.51.100.1/24")
+	for name, c := range map[string]struct {
+		iface, address, want string
+	}{
+		"it does":                 {"eth0", "192.0.2.50/32", ""},
+		"of the network's size":   {"eth0", "192.0.2.50/24", ""},
+		"no such interface":       {"eth9", "192.0.2.50/32", ""}, // somebody else says so
+		"another prefix":          {"eth0", "192.0.2.50/25", "192.0.2.50/25 has another prefix than 192.0.2.1/24 on eth0: expected /24, or /32"},
+		"another interface's":     {"eth0", "198.51.100.1/32", "198.51.100.1 is on eth1 already"},
+		"another prefix, of IPv6": {"eth0", "2001:db8::50/65", "2001:db8::50/65 has another prefix than 2001:db8::1/64 on eth0: expected /64, or /128"},
+		"the loopback":            {"lo", "192.0.2.50/32", "lo is the loopback interface: nobody else would reach the address"},
+	} {
+		var faults []error
+		if _, err := h.does(func(func(string)) error {
+			faults = Fits([]netip.Prefix{netip.MustParsePrefix(c.address)}, c.iface)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(errors.Join(faults...)); got != c.want && (c.want != "" || len(faults) != 0) {
+			t.Errorf("%s: got %s, want %q", name, got, c.want)
+		}
+	}
+	if held := h.holds(); held != "198.51.100.1/24" {
+		t.Errorf("the host has %q", held)
 	}
 }
