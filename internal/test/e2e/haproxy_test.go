@@ -111,9 +111,9 @@ func (b *balanced) ask() {
 	b.lan.t.Cleanup(func() { close(stop); asking.Wait() })
 	for i := range askers {
 		asking.Go(func() {
-			time.Sleep(time.Duration(i) * askEvery)
+			time.Sleep(time.Duration(i) * askEvery())
 			_ = b.lan.net.Switch().Within(func() error {
-				for tick := time.NewTicker(askers * askEvery); ; {
+				for tick := time.NewTicker(askers * askEvery()); ; {
 					b.note(answerOf(b.addr))
 					select {
 					case <-stop:

@@ -28,13 +28,20 @@ import (
 // old leader's hardware address is stale then, and the old leader's kernel is there and takes what is sent to it.
 
 const (
-	askEvery = 20 * time.Millisecond
-	vipPort  = 7777
+	vipPort = 7777
 
 	// vipBound is far above what is measured, and far below what the client takes to miss a neighbour by itself, mostly:
 	// 45 s and more. Hosts that tell nobody of the address fail it.
 	vipBound = 5 * time.Second
 )
+
+// askEvery is how often the client asks: often enough for figures of milliseconds, where these are taken.
+func askEvery() time.Duration {
+	if rounds() > 1 {
+		return 2 * time.Millisecond
+	}
+	return 20 * time.Millisecond
+}
 
 // virtual is a virtual address on a LAN, with all that looks at it.
 type virtual struct {
@@ -161,7 +168,7 @@ func ask(l *lan, ip net.IP) *client {
 }
 
 func (c *client) send(conn net.Conn, stop <-chan struct{}) {
-	tick := time.NewTicker(askEvery)
+	tick := time.NewTicker(askEvery())
 	defer tick.Stop()
 	for {
 		select {
@@ -260,9 +267,9 @@ func (v *virtual) isAt(h *host) {
 			}
 		}
 		const times = 10
-		replies := v.client.since(time.Now().Add(-2 * times * askEvery))
+		replies := v.client.since(time.Now().Add(-2 * times * askEvery()))
 		if len(replies) < times {
-			return fmt.Errorf("the client got %d answers in %v", len(replies), 2*times*askEvery)
+			return fmt.Errorf("the client got %d answers in %v", len(replies), 2*times*askEvery())
 		}
 		for _, r := range replies {
 			if r.host != h.name {
