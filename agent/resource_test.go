@@ -66,10 +66,10 @@ func TestEventsTellOfResources(t *testing.T) {
 		}
 		want := []string{"begun: resource vip has begun"}
 		h.tells(t, want...)
-		h.hooks.have(vipIs(true, "put back 1 times", ""))
-		want = append(want, "changed: resource vip: put back 1 times")
+		h.hooks.have(vipIs(true, "put back once", ""))
+		want = append(want, "changed: resource vip: put back once")
 		h.tells(t, want...)
-		h.hooks.have(vipIs(false, "put back 1 times", "has failed: deleted"))
+		h.hooks.have(vipIs(false, "put back once", "has failed: deleted"))
 		if s := h.agent.Status(); len(s.Resources) != 1 || s.Resources[0].Here || s.Resources[0].Text != "has failed: deleted" {
 			t.Errorf("resources %+v", s.Resources)
 		}
@@ -91,12 +91,12 @@ func TestEventsTellSeldomWhatGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, h := hasVIP(t)
 		h.hooks.have(vipIs(true, "", ""))
-		for _, text := range []string{"claimed 1 times", "claimed 2 times", "claimed 3 times"} {
+		for _, text := range []string{"claimed once", "claimed 2 times", "claimed 3 times"} {
 			h.hooks.have(vipIs(true, text, ""))
 		}
-		h.tells(t, "begun: resource vip has begun", "changed: resource vip: claimed 1 times")
+		h.tells(t, "begun: resource vip has begun", "changed: resource vip: claimed once")
 		time.Sleep(time.Minute + 2*healthInterval)
-		h.tells(t, "begun: resource vip has begun", "changed: resource vip: claimed 1 times", "changed: resource vip: claimed 3 times")
+		h.tells(t, "begun: resource vip has begun", "changed: resource vip: claimed once", "changed: resource vip: claimed 3 times")
 		c.stopAll()
 	})
 }

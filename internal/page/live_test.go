@@ -217,7 +217,7 @@ func TestResources(t *testing.T) {
 	f := newFake()
 	f.with(func() {
 		f.status.Resources = []control.Resource{
-			{Name: "vip", What: "address 192.168.1.50/32 on eth0", Here: true, OnFail: "hand-over", Text: "put back 1 times"},
+			{Name: "vip", What: "address 192.168.1.50/32 on eth0", Here: true, OnFail: "hand-over", Text: "put back once"},
 			{Name: "haproxy.service", What: "unit haproxy.service", Here: true, OnFail: "stay"}}
 	})
 	tab := browser.Open(t).Open(serve(t, f).address, wide)

@@ -182,7 +182,7 @@ func (k *Kept) State() string {
 	defer k.mu.Unlock()
 	text := ""
 	if k.state.puts > 0 {
-		text = fmt.Sprintf("put back %d times, last %s", k.state.puts, k.state.last.Format(time.TimeOnly))
+		text = fmt.Sprintf("put back %s, last %s", times(k.state.puts), k.state.last.Format(time.TimeOnly))
 	}
 	for _, p := range k.addresses { // in their order: a text that is the same is told once
 		n := k.rivals[p.Addr()]
@@ -192,7 +192,14 @@ func (k *Kept) State() string {
 		if text != "" {
 			text += "; "
 		}
-		text += fmt.Sprintf("another host has claimed %s %d times", p.Addr(), n)
+		text += fmt.Sprintf("another host has claimed %s %s", p.Addr(), times(n))
 	}
 	return text
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
 }
