@@ -182,7 +182,7 @@ func (k *Kept) State() string {
 	defer k.mu.Unlock()
 	text := ""
 	if k.state.puts > 0 {
-		text = fmt.Sprintf("put back %s, last %s", times(k.state.puts), k.state.last.Format(time.TimeOnly))
+		text = fmt.Sprintf("put back %s, last %s", count(k.state.puts), k.state.last.Format(time.TimeOnly))
 	}
 	for _, p := range k.addresses { // in their order: a text that is the same is told once
 		n := k.rivals[p.Addr()]
@@ -192,12 +192,12 @@ func (k *Kept) State() string {
 		if text != "" {
 			text += "; "
 		}
-		text += fmt.Sprintf("another host has claimed %s %s", p.Addr(), times(n))
+		text += fmt.Sprintf("another host has claimed %s %s", p.Addr(), count(n))
 	}
 	return text
 }
 
-func times(n int) string {
+func count(n int) string {
 	if n == 1 {
 		return "once"
 	}
