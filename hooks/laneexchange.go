@@ -36,39 +36,14 @@ func (l *Lanes) exchange(now time.Time, req request) {
 	all := l.book.mayHave(t.Epoch.Counter, t.plan.Resources)
 	t.wanted = l.hooks.Resources
 	t.plan.Resources = filter(all, func(r Resource) bool { return !isIn(l.hooks.Resources, r) })
-	l.hold(t.Event, all)
-	l.part(t.wanted)
+	l.holds.take(t.Event, all, l.cfg.Pause)
+	l.holds.part(t.wanted)
 	if l.cfg.NoJournal {
 		l.exchangeNoted(now, t)
 		return
 	}
 	t.phase, t.until = noting, now.Add(l.cfg.RecordWithin)
 	t.note = l.book.begin(t.Epoch, l.kept, all)
-}
-
-// hold has the leadership have these; what it has already it goes on having.
-func (l *Lanes) hold(become Event, resources []Resource) {
-	before := l.has
-	if l.hadBy.Epoch != become.Epoch {
-		l.hadBy, l.isFrozen, before = become, false, nil
-	}
-	l.has = make([]had, len(resources))
-	for i, r := range resources {
-		l.has[i] = had{Resource: r, pause: l.cfg.Pause}
-		if j := slices.IndexFunc(before, func(h had) bool { return isSame(h.Resource, r) }); j >= 0 {
-			l.has[i] = before[j]
-		}
-	}
-}
-
-// part marks what is to end while its leadership goes on: it is not begun again.
-func (l *Lanes) part(wanted []Resource) {
-	for i := range l.has {
-		h := &l.has[i]
-		if h.isParting = !isIn(wanted, h.Resource); h.isParting {
-			h.again = time.Time{}
-		}
-	}
 }
 
 // exchangeNoted goes on with what is configured no more.
@@ -82,12 +57,12 @@ func (l *Lanes) exchanged(now time.Time, t *task) {
 	t.plan.Resources = t.wanted // what was configured meanwhile is in no journal yet, and comes with the next exchange
 	all := slices.Concat(t.plan.Resources, t.left)
 	l.book.has(all)
-	if l.isFrozen {
+	if l.holds.isFrozen {
 		l.lead = nil
 		return
 	}
-	l.hold(t.Event, all)
-	l.part(t.wanted)
+	l.holds.take(t.Event, all, l.cfg.Pause)
+	l.holds.part(t.wanted)
 	t.phase, t.step = having, 0
 	l.haveNext(now, t)
 }

@@ -18,19 +18,6 @@ import (
 // That a resource may be there stands in the journal with the epoch that is due (Page.Has), apart from what
 // hooks run by: whoever makes up for that leadership ends all of them, and an end finds nothing to do where nothing is.
 
-// had is a resource of the leadership that goes on.
-type had struct {
-	Resource
-	has   bool
-	again time.Time // when it is begun once more; zero: it is not
-	pause time.Duration
-
-	isParting bool // it is to end, or could not be ended, though its leadership goes on
-}
-
-// longestPause is between two tries to begin what has failed and does not hand over. Arbitrary.
-const longestPause = time.Minute
-
 // have begins what a leadership has, and then its hook. What it has already is begun again, which
 // changes nothing.
 func (l *Lanes) have(now time.Time, t *task) {
@@ -42,7 +29,7 @@ func (l *Lanes) have(now time.Time, t *task) {
 	if _, isWithdrawn := l.mayBegin(now, t); isWithdrawn {
 		return
 	}
-	l.hold(t.Event, t.plan.Resources)
+	l.holds.take(t.Event, t.plan.Resources, l.cfg.Pause)
 	l.haveNext(now, t)
 }
 
@@ -50,7 +37,7 @@ func (l *Lanes) have(now time.Time, t *task) {
 func (l *Lanes) haveNext(now time.Time, t *task) {
 	if t.step < len(t.plan.Resources) {
 		r := t.plan.Resources[t.step]
-		l.do(BeginResource{Resource: r, Event: l.hadBy, Within: r.Timeout})
+		l.do(l.holds.begin(r))
 		return
 	}
 	if t.Kind == exchange || t.Cause != CauseRequested && l.ready == t.Epoch.Counter { // only what the leadership has was to be begun again
@@ -64,8 +51,8 @@ func (l *Lanes) haveNext(now time.Time, t *task) {
 // onResourceBegun goes on with the next one. One that has not begun fails the leadership, unless it
 // is to go on without it.
 func (l *Lanes) onResourceBegun(now time.Time, e ResourceBegun) {
-	h := l.find(e.Name)
-	if h == nil || l.isFrozen || h.isParting {
+	h := l.holds.find(e.Name)
+	if h == nil || l.holds.isFrozen || h.isParting {
 		l.giveUp(now, e)
 		return
 	}
@@ -105,63 +92,39 @@ func (l *Lanes) hasNot(now time.Time, t *task, e ResourceBegun) {
 // onResourceFailed: what the leadership had is lost for good. The agent hears of it as of a
 // become-leader that has failed after all, and hands over.
 func (l *Lanes) onResourceFailed(now time.Time, e ResourceFailed) {
-	h := l.find(e.Name)
-	if h == nil || !h.has || l.isFrozen || h.isParting {
+	h := l.holds.find(e.Name)
+	if h == nil || !h.has || l.holds.isFrozen || h.isParting {
 		return
 	}
 	h.has = false
-	l.say(Error, "resource failed", "resource", e.Name, "epoch", l.hadBy.Epoch.Counter, "err", e.Err)
+	l.say(Error, "resource failed", "resource", e.Name, "epoch", l.holds.by.Epoch.Counter, "err", e.Err)
 	if h.Stays {
 		l.tryAgain(now, h, e.Err)
 		return
 	}
-	l.do(Tell{Result{Kind: BecomeLeader, Epoch: l.hadBy.Epoch.Counter, Cause: l.hadBy.Cause, Exit: -1, Resource: e.Name, IsLater: true, Err: fmt.Errorf("%s has failed: %w", e.Name, e.Err)}})
+	by := l.holds.by
+	l.do(Tell{Result{Kind: BecomeLeader, Epoch: by.Epoch.Counter, Cause: by.Cause, Exit: -1, Resource: e.Name, IsLater: true,
+		Err: fmt.Errorf("%s has failed: %w", e.Name, e.Err)}})
 }
 
 // tryAgain has a resource begun once more after a pause, which grows.
 func (l *Lanes) tryAgain(now time.Time, h *had, why error) {
-	h.again = now.Add(h.pause)
-	l.say(Warn, "leading without a resource, which is begun again", "resource", h.Name, "in", h.pause, "err", why)
-	h.pause = min(2*h.pause, longestPause)
-}
-
-// find gives a resource of the leadership that goes on; nil: it has none of that name.
-func (l *Lanes) find(name string) *had {
-	if i := slices.IndexFunc(l.has, func(h had) bool { return h.Name == name }); i >= 0 {
-		return &l.has[i]
-	}
-	return nil
+	pause := h.later(now)
+	l.say(Warn, "leading without a resource, which is begun again", "resource", h.Name, "in", pause, "err", why)
 }
 
 // retry begins again what it is time for.
 func (l *Lanes) retry(now time.Time) {
-	for i := range l.has {
-		h := &l.has[i]
-		if !h.again.IsZero() && !now.Before(h.again) {
-			h.again = time.Time{}
-			l.do(BeginResource{Resource: h.Resource, Event: l.hadBy, Within: h.Timeout})
-		}
+	for _, r := range l.holds.due(now) {
+		l.do(l.holds.begin(r))
 	}
-}
-
-// retryAt is when that is; the zero time: never.
-func (l *Lanes) retryAt() (at time.Time) {
-	for _, h := range l.has {
-		at = earlier(at, h.again)
-	}
-	return at
 }
 
 // freeze has nothing put back of what a leadership has that is to end.
 func (l *Lanes) freeze(epoch uint64) {
-	if len(l.has) == 0 || l.isFrozen || epoch < l.hadBy.Epoch.Counter {
-		return
+	if l.holds.freeze(epoch) {
+		l.do(Freeze{})
 	}
-	l.isFrozen = true
-	for i := range l.has {
-		l.has[i].again = time.Time{}
-	}
-	l.do(Freeze{})
 }
 
 // yield ends what a leadership has, after its lose-leadership hook. After any other hook there is
@@ -194,7 +157,7 @@ func (l *Lanes) yieldNext(now time.Time, t *task) {
 	case t.Kind == exchange:
 		l.exchanged(now, t)
 	default:
-		l.has = nil
+		l.holds.all = nil
 		l.finish(now, t)
 	}
 }

@@ -49,11 +49,9 @@ type Lanes struct {
 	lost      Result        // how the last lose-leadership hook ended
 	reign     *Event        // become-leader of the leadership that goes on: nobody has asked for its end
 	takenOver uint64        // the highest epoch that was ended in the agent's stead
-	has       []had         // what the leadership has, in the order of its beginning
-	hadBy     Event         // its become-leader
+	holds     holdings      // what the leadership that goes on has
 	sweepAt   time.Time     // when what a sweep could not end is swept once more; zero: it is not
 	sweepRest time.Duration // before that
-	isFrozen  bool          // nothing of that is put back any more
 	ready     uint64        // the last epoch whose become-leader hook has succeeded
 	settleBy  time.Time     // until when the disk has time for the last page; zero: it is not awaited
 	isOver    bool          // so it was said
@@ -219,7 +217,7 @@ func (l *Lanes) advance(now time.Time) {
 
 // Deadline is when Step wants a Tick at the latest; the zero time: never.
 func (l *Lanes) Deadline() time.Time {
-	at := earlier(earlier(l.book.syncAt, l.silentAt()), earlier(l.settleBy, earlier(l.retryAt(), l.sweepAt)))
+	at := earlier(earlier(l.book.syncAt, l.silentAt()), earlier(l.settleBy, earlier(l.holds.dueAt(), l.sweepAt)))
 	for _, t := range []*task{l.lead, l.notice} {
 		if t != nil {
 			at = earlier(at, t.until)
@@ -271,7 +269,7 @@ func (l *Lanes) running(ln Lane, in taskPhase) *task {
 // onClosed ends what runs; what waits is answered in its turn.
 func (l *Lanes) onClosed(now time.Time) {
 	l.isClosed = true
-	l.freeze(l.hadBy.Epoch.Counter)
+	l.freeze(l.holds.by.Epoch.Counter)
 	l.hush(now)
 	switch t := l.lead; {
 	case t == nil:
