@@ -391,7 +391,8 @@ func TestNoOtherKeeper(t *testing.T) {
 	d.wants(hooks.LoseLeadership, 7, false)
 }
 
-// An agent that has closed its socket and lives is silent, not dead: its deadline counts.
+// An agent that has closed its socket and lives is silent, not dead: its deadline counts. Its keeper ends with the leadership: no
+// order can come any more.
 func TestDeafKeeper(t *testing.T) {
 	r := newRig(t)
 	d := r.open(r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note + "echo x >lost"}))
@@ -402,6 +403,7 @@ func TestDeafKeeper(t *testing.T) {
 	d.mu.Lock()
 	k := d.keeper
 	d.mu.Unlock()
+	death := r.death(k.pid())
 	if err := k.conn.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_WR) }); err != nil {
 		t.Fatal(err)
 	}
@@ -409,6 +411,7 @@ func TestDeafKeeper(t *testing.T) {
 	if took := now().Sub(begun); took < lease-d.settings.Budget-100*time.Millisecond {
 		t.Errorf("the leadership was ended after %v, with a lease of %v", took, lease)
 	}
+	death()
 }
 
 // Signals that end other programs do not end a keeper.
