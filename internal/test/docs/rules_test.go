@@ -95,6 +95,7 @@ func citations(t *testing.T) []page {
 type source struct {
 	path string // from the root
 	tree *ast.File
+	set  *token.FileSet // of its positions
 }
 
 func sources(t *testing.T) []source {
@@ -110,7 +111,7 @@ func sources(t *testing.T) []source {
 			return err
 		}
 		relative, err := filepath.Rel(root, path)
-		all = append(all, source{relative, tree})
+		all = append(all, source{relative, tree, set})
 		return err
 	})
 	if err != nil {
