@@ -443,3 +443,40 @@ func TestANeighbourLearnsLate(t *testing.T) {
 	}
 	l.relearns(all, next, time.Now(), 31*time.Second)
 }
+
+// A command that does not heed TERM has its share of the time, and the address that ends after it is off in time all the same: in
+// quorum mode no other host has it before.
+func TestWhatSticksKeepsNoAddress(t *testing.T) {
+	needsLAN(t)
+	t.Parallel()
+	l := newLAN(t, 3, "--preempt", "never", "--expect", "3")
+	l.hasRoomToLetGo()
+	v := newVirtual(l, ipv4)
+	v.keep()
+	for _, h := range l.hosts {
+		file := filepath.Join(h.dir, "agent.toml")
+		text, err := os.ReadFile(file)
+		must(t, err)
+		must(t, os.WriteFile(file, append(text, "[[resource]]\nname = \"stubborn\"\ncommand = [\"/bin/sh\", \"-c\", \"trap '' TERM; while :; do sleep 0.2; done\"]\n"...), 0o600))
+	}
+	l.start()
+	leader := l.agree()
+	v.isAt(leader)
+	at := time.Now()
+	l.cut(leader)
+	next := l.agree(l.except(leader)...)
+	l.eventually("the next leader has the address", patience, func() error {
+		if _, ok := v.moves.first(next, true, at); !ok {
+			return errors.New("it does not")
+		}
+		return nil
+	})
+	came, _ := v.moves.first(next, true, at)
+	left, hasLeft := v.moves.first(leader, false, at)
+	if !hasLeft || left.at.After(came.at) {
+		t.Errorf("the address left %s %v after the cut (%t), and came to %s %v after it", leader, left.at.Sub(at), hasLeft, next, came.at.Sub(at))
+	}
+	l.plug(leader)
+	l.agreeOn(next)
+	v.isAt(next)
+}
