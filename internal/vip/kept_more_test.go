@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -135,39 +134,6 @@ func TestAHundredAddressesAreKept(t *testing.T) {
 	}
 	if err := k.end(); err != nil || there() != 0 {
 		t.Errorf("end: %v, %d addresses are there", err, there())
-	}
-}
-
-// A client of IPv6 that only reads notices as one of IPv4 does.
-func TestConnectionsOfIPv6EndWithTheAddress(t *testing.T) {
-	t.Parallel()
-	l := newLAN(t, 2)
-	h, client := l.hosts[0], l.hosts[1]
-	k := h.keeps("eth0", ours6)
-	k.begin()
-	at := netip.AddrPortFrom(ours6.Addr(), 7000).String()
-	var served net.Listener
-	if err := h.Within(func() (err error) { served, err = net.Listen("tcp6", at); return err }); err != nil {
-		t.Fatal(err)
-	}
-	defer served.Close()
-	accepted := make(chan net.Conn, 1)
-	go func() { c, _ := served.Accept(); accepted <- c }()
-	var conn net.Conn
-	if err := client.Within(func() (err error) { conn, err = net.Dial("tcp6", at); return err }); err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	defer (<-accepted).Close()
-	if err := k.end(); err != nil {
-		t.Fatal(err)
-	}
-	if strings.Contains(k.said(), "this kernel cannot") {
-		t.Skip("skipped: this kernel cannot destroy sockets (CONFIG_INET_DIAG_DESTROY)")
-	}
-	_ = conn.SetReadDeadline(time.Now().Add(patience))
-	if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("the reader has %v", err)
 	}
 }
 

@@ -325,32 +325,38 @@ func TestARivalIsCounted(t *testing.T) {
 // A client that only reads notices that the address has gone.
 func TestConnectionsEndWithTheAddress(t *testing.T) {
 	t.Parallel()
-	l := newLAN(t, 2)
-	h, client := l.hosts[0], l.hosts[1]
-	k := h.keeps("eth0", ours4)
-	k.begin()
-	var served net.Listener
-	if err := h.Within(func() (err error) { served, err = net.Listen("tcp4", ours4.Addr().String()+":7000"); return err }); err != nil {
-		t.Fatal(err)
-	}
-	defer served.Close()
-	accepted := make(chan net.Conn, 1)
-	go func() { c, _ := served.Accept(); accepted <- c }()
-	var conn net.Conn
-	if err := client.Within(func() (err error) { conn, err = net.Dial("tcp4", ours4.Addr().String()+":7000"); return err }); err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	defer (<-accepted).Close()
-	if err := k.end(); err != nil {
-		t.Fatal(err)
-	}
-	if strings.Contains(k.said(), "this kernel cannot") {
-		t.Skip("skipped: this kernel cannot destroy sockets (CONFIG_INET_DIAG_DESTROY)")
-	}
-	_ = conn.SetReadDeadline(time.Now().Add(patience))
-	if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("the reader has %v", err)
+	for _, ours := range []netip.Prefix{ours4, ours6} {
+		t.Run(ours.Addr().String(), func(t *testing.T) {
+			t.Parallel()
+			l := newLAN(t, 2)
+			h, client := l.hosts[0], l.hosts[1]
+			k := h.keeps("eth0", ours)
+			k.begin()
+			at := netip.AddrPortFrom(ours.Addr(), 7000).String()
+			var served net.Listener
+			if err := h.Within(func() (err error) { served, err = net.Listen("tcp", at); return err }); err != nil {
+				t.Fatal(err)
+			}
+			defer served.Close()
+			accepted := make(chan net.Conn, 1)
+			go func() { c, _ := served.Accept(); accepted <- c }()
+			var conn net.Conn
+			if err := client.Within(func() (err error) { conn, err = net.Dial("tcp", at); return err }); err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			defer (<-accepted).Close()
+			if err := k.end(); err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(k.said(), "this kernel cannot") {
+				t.Skip("skipped: this kernel cannot destroy sockets (CONFIG_INET_DIAG_DESTROY)")
+			}
+			_ = conn.SetReadDeadline(time.Now().Add(patience))
+			if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("the reader has %v", err)
+			}
+		})
 	}
 }
 
