@@ -55,10 +55,11 @@ func showConfig(c *call) error {
 	}
 	if c.Bool("json") {
 		return c.printJSON(struct {
-			Settings  []config.Shown    `json:"settings"`
-			Jobs      []config.ShownJob `json:"jobs"`
-			Resources []config.ShownJob `json:"resources"`
-		}{cfg.Shown(), cfg.ShownJobs(), cfg.ShownResources()})
+			Settings  []config.Shown     `json:"settings"`
+			Jobs      []config.ShownItem `json:"jobs"`
+			Checks    []config.ShownItem `json:"checks"`
+			Resources []config.ShownItem `json:"resources"`
+		}{cfg.Shown(), cfg.ShownJobs(), cfg.ShownChecks(), cfg.ShownResources()})
 	}
 	return c.print(cfg.TOML())
 }

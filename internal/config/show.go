@@ -21,8 +21,8 @@ type Shown struct {
 	Implied bool `json:"implied,omitempty"`
 }
 
-// ShownJob is one [[job]] or [[resource]]: what is written of it, and of a job the time zone.
-type ShownJob struct {
+// ShownItem is one [[job]], [[check]] or [[resource]]: what is written of it, and of a job the time zone.
+type ShownItem struct {
 	From string  `json:"from"`
 	Keys []Shown `json:"keys"`
 }
@@ -40,37 +40,49 @@ func (c *Config) Shown() []Shown {
 	return all
 }
 
-// ShownResources lists the resources in the file's order: what is written of each.
-func (c *Config) ShownResources() []ShownJob {
-	all := make([]ShownJob, len(c.Resources))
-	for i := range c.Resources {
-		r, upTo := &c.Resources[i], *c
-		upTo.Resources = c.Resources[:i+1] // a resource's fields are those of the last one
-		all[i].From = r.header.onLine()
-		for _, k := range resourceKeys {
-			if at, written := r.places[k.name]; written {
-				all[i].Keys = append(all[i].Keys, Shown{Key: k.name, Value: plain(k.field.get(&upTo)), From: at.onLine()})
-			}
+// shownItem is what is written of a table; upTo is a configuration of which that is the last one of its kind.
+func shownItem(i *item, keys []itemKey, upTo *Config) ShownItem {
+	shown := ShownItem{From: i.header.onLine()}
+	for _, k := range keys {
+		if at, written := i.places[k.name]; written {
+			shown.Keys = append(shown.Keys, Shown{Key: k.name, Value: plain(k.field.get(upTo)), From: at.onLine()})
+		}
+	}
+	return shown
+}
+
+// ShownJobs lists the jobs in the file's order.
+func (c *Config) ShownJobs() []ShownItem {
+	all := make([]ShownItem, len(c.Jobs))
+	for i := range c.Jobs {
+		upTo := *c
+		upTo.Jobs = c.Jobs[:i+1]
+		all[i] = shownItem(&c.Jobs[i].item, jobKeys, &upTo)
+		if !c.Jobs[i].has("timezone") {
+			all[i].Keys = append(all[i].Keys, Shown{Key: "timezone", Value: c.Timezone, From: "timezone above"})
 		}
 	}
 	return all
 }
 
-// ShownJobs lists the jobs in the file's order.
-func (c *Config) ShownJobs() []ShownJob {
-	all := make([]ShownJob, len(c.Jobs))
-	for i := range c.Jobs {
-		j, upTo := &c.Jobs[i], *c
-		upTo.Jobs = c.Jobs[:i+1] // a job's fields are those of the last one
-		all[i].From = j.header.onLine()
-		for _, k := range jobKeys {
-			switch at, written := j.places[k.name]; {
-			case written:
-				all[i].Keys = append(all[i].Keys, Shown{Key: k.name, Value: plain(k.field.get(&upTo)), From: at.onLine()})
-			case k.name == "timezone":
-				all[i].Keys = append(all[i].Keys, Shown{Key: k.name, Value: c.Timezone, From: "timezone above"})
-			}
-		}
+// ShownChecks lists the checks likewise.
+func (c *Config) ShownChecks() []ShownItem {
+	all := make([]ShownItem, len(c.Checks))
+	for i := range c.Checks {
+		upTo := *c
+		upTo.Checks = c.Checks[:i+1]
+		all[i] = shownItem(&c.Checks[i].item, checkKeys, &upTo)
+	}
+	return all
+}
+
+// ShownResources lists the resources likewise.
+func (c *Config) ShownResources() []ShownItem {
+	all := make([]ShownItem, len(c.Resources))
+	for i := range c.Resources {
+		upTo := *c
+		upTo.Resources = c.Resources[:i+1]
+		all[i] = shownItem(&c.Resources[i].item, resourceKeys, &upTo)
 	}
 	return all
 }
@@ -140,11 +152,12 @@ func (c *Config) TOML() string {
 		b.WriteString(s.line(name))
 	}
 	writeItems(&b, jobName, c.ShownJobs())
+	writeItems(&b, checkName, c.ShownChecks())
 	writeItems(&b, resourceName, c.ShownResources())
 	return b.String()
 }
 
-func writeItems(b *strings.Builder, array string, items []ShownJob) {
+func writeItems(b *strings.Builder, array string, items []ShownItem) {
 	for _, i := range items {
 		fmt.Fprintf(b, "\n[[%s]]  # %s\n", array, Printable(i.From))
 		for _, s := range i.Keys {

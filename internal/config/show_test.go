@@ -23,8 +23,8 @@ func sameSettings(t interface{ Errorf(string, ...any) }, got, want *Config) {
 	if diff := cmp.Diff(values(want), values(got)); diff != "" {
 		t.Errorf("the settings that are shown give others (-want +got):\n%s", diff)
 	}
-	jobs := func(c *Config) (all []map[string]any) {
-		for _, j := range c.ShownJobs() {
+	items := func(c *Config) (all []map[string]any) {
+		for _, j := range slices.Concat(c.ShownJobs(), c.ShownChecks(), c.ShownResources()) {
 			keys := map[string]any{}
 			for _, s := range j.Keys {
 				keys[s.Key] = s.Value
@@ -33,8 +33,8 @@ func sameSettings(t interface{ Errorf(string, ...any) }, got, want *Config) {
 		}
 		return all
 	}
-	if diff := cmp.Diff(jobs(want), jobs(got)); diff != "" {
-		t.Errorf("the jobs that are shown give others (-want +got):\n%s", diff)
+	if diff := cmp.Diff(items(want), items(got)); diff != "" {
+		t.Errorf("the jobs, checks and resources that are shown give others (-want +got):\n%s", diff)
 	}
 }
 
@@ -52,6 +52,13 @@ expect = 3
 on_become_leader = ["/bin/echo", "a \"b\" \\ $x", "two\nlines", "tab\t'"]
 on_lose_leadership = '''if true; then
   echo "\x"; fi # { [ ü @RLO@ '''
+[[check]]
+name = "web"
+command = ["/bin/true"]
+on_fail = "ineligible"
+[[resource]]
+unit = "haproxy.service"
+on_fail = "stay"
 [[job]]
 name = "backup"
 schedule = "30 2 * * *"
