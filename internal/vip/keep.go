@@ -403,7 +403,7 @@ func (k *Kept) endConnections() {
 func (k *Kept) destroy(sockets []*netlink.Socket) {
 	for _, s := range sockets {
 		from, ok := netip.AddrFromSlice(s.ID.Source)
-		if !ok || !k.isOneOf(from.Unmap()) || s.ID.DestinationPort == 0 {
+		if !ok || !k.isOneOf(from.Unmap()) || s.ID.DestinationPort == 0 || s.State == netlink.TCP_TIME_WAIT { // which some kernels refuse to end
 			continue
 		}
 		if err := destroySocket(s); errors.Is(err, unix.EOPNOTSUPP) {
