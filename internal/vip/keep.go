@@ -85,17 +85,29 @@ func (r *keeper) isStill(u netlink.AddrUpdate) bool {
 }
 
 func (r *keeper) close() {
-	if r.closed != nil {
-		close(r.closed)
-	}
+	r.unsubscribe()
 	r.hush()
+}
+
+// unsubscribe returns when the subscriptions' goroutines have ended, which may be about to send.
+func (r *keeper) unsubscribe() {
+	if r.closed == nil {
+		return
+	}
+	close(r.closed)
+	if r.addrs != nil {
+		for range r.addrs {
+		}
+	}
+	if r.links != nil {
+		for range r.links {
+		}
+	}
 }
 
 // subscribe has the kernel tell of addresses and interfaces. Where it does not, the renewals look.
 func (r *keeper) subscribe() {
-	if r.closed != nil {
-		close(r.closed)
-	}
+	r.unsubscribe()
 	r.closed, r.addrs, r.links = make(chan struct{}), make(chan netlink.AddrUpdate, 64), make(chan netlink.LinkUpdate, 64)
 	ignore := func(error) {}
 	if err := netlink.AddrSubscribeWithOptions(r.addrs, r.closed, netlink.AddrSubscribeOptions{ErrorCallback: ignore}); err != nil {
