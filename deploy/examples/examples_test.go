@@ -118,12 +118,12 @@ func checkInventory(t *testing.T, readme string) {
 	}
 }
 
-// The README of the project leads to every example.
+// The list of uses leads to every example.
 func TestExamplesAreLinked(t *testing.T) {
-	text := read(t, filepath.Join("..", "..", "README.md"))
+	text := read(t, filepath.Join("..", "..", "docs", "README.md"))
 	for _, path := range files(t, "*/README.md") {
-		if link := "(deploy/examples/" + filepath.ToSlash(path) + ")"; !strings.Contains(text, link) {
-			t.Errorf("README.md has no link %s", link)
+		if link := "(../deploy/examples/" + filepath.ToSlash(path) + ")"; !strings.Contains(text, link) {
+			t.Errorf("docs/README.md has no link %s", link)
 		}
 	}
 }

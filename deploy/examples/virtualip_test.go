@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -155,51 +156,60 @@ func TestReleaseIsTheLoseHook(t *testing.T) {
 	}
 }
 
-// What the README has a reader type first does what it says there: the line that asks leaves nothing, and an
-// agent with that configuration has the address for as long as it leads.
-func TestReadmeLeadsToAnAddress(t *testing.T) {
-	_, section, ok := strings.Cut(read(t, "../../README.md"), "\n## An address on the leader\n")
-	_, block, shows := strings.Cut(section, "```sh\n")
-	block, _, _ = strings.Cut(block, "\n```")
-	lines := strings.SplitN(block, "\n", 3)
-	if !ok || !shows || len(lines) != 3 {
-		t.Fatal("README.md has no such section with three commands")
-	}
+// The line that asks whether the address is free leaves nothing.
+func TestReadmeAsksFirst(t *testing.T) {
+	line, _, _ := strings.Cut(shown(t, "virtual-ip/README.md", "\n## Install\n", "sh"), "\n")
 	w := newWire(t)
-	replaced := strings.NewReplacer("192.168.1.50", "192.0.2.50")
-	sh := func(line string) {
-		t.Helper()
-		if out, code := outcome(t, exec.Command("ip", "netns", "exec", w.ns, "sh", "-c", replaced.Replace(line)), environ(nil)); code != 0 {
-			t.Fatalf("%s: exit code %d\n%s", line, code, out)
-		}
+	asks := exec.Command("ip", "netns", "exec", w.ns, "sh", "-c", strings.ReplaceAll(line, "192.168.1.50", "192.0.2.50"))
+	if out, code := outcome(t, asks, environ(nil)); code != 0 {
+		t.Fatalf("%s: exit code %d\n%s", line, code, out)
 	}
-	has := func(after, want string) {
-		t.Helper()
-		if got := fmt.Sprint(w.holds("192.0.2.50")); got != want {
-			t.Errorf("after %s the host has %s, expected %s", after, got, want)
-		}
-	}
-	sh(lines[0])
-	has(lines[0], "[]")
+	w.expect(line, "[]")
+}
+
+// An agent with the configuration of the project's README has the address for as long as it leads. With its other lines,
+// on hosts that boot, deploy/package does.
+func TestReadmeLeadsToAnAddress(t *testing.T) {
+	text := shown(t, "../../README.md", "\n## Three hosts, one address\n", "toml")
+	w := newWire(t)
 	w.ip("addr add 192.0.2.1/24 dev eth0")
 	dir := t.TempDir()
-	sh("cd " + dir + " && " + lines[1])
-	own := fmt.Sprintf("--insecure --bind 192.0.2.1 --state-dir %[1]s/state --socket %[1]s/sock", dir)
-	run := strings.Replace(lines[2], "--join alpha,beta,gamma", own, 1)
-	if run == lines[2] {
-		t.Fatalf("README.md: %q joins nobody", run)
+	config := filepath.Join(dir, "agent.toml")
+	if err := os.WriteFile(config, []byte(strings.ReplaceAll(text, "192.168.1.50", "192.0.2.50")), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	agent := exec.Command("ip", "netns", "exec", w.ns, "sh", "-c", "cd "+dir+" && exec "+run)
+	agent := exec.Command("ip", "netns", "exec", w.ns, "bully-agent", "run", "--config", config, "--insecure", "--bind", "192.0.2.1",
+		"--join", "192.0.2.1", "--state-dir", filepath.Join(dir, "state"), "--socket", filepath.Join(dir, "sock"))
 	agent.Env = environ(nil)
 	if err := agent.Start(); err != nil {
 		t.Fatal(err)
 	}
-	w.until(lines[2], "[192.0.2.50/32]")
+	w.until("the agent's start", "[192.0.2.50/32]")
 	if err := agent.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	if err := agent.Wait(); err != nil {
 		t.Errorf("the agent ended with %v", err)
 	}
-	has("the agent's end", "[]")
+	w.expect("the agent's end", "[]")
+}
+
+// shown is the first block of a language in a section.
+func shown(t *testing.T, path, heading, language string) string {
+	t.Helper()
+	_, section, ok := strings.Cut(read(t, path), heading)
+	_, block, shows := strings.Cut(section, "```"+language+"\n")
+	block, _, ends := strings.Cut(block, "```")
+	if !ok || !shows || !ends {
+		t.Fatalf("%s has no %s below %q", path, language, heading)
+	}
+	return block
+}
+
+// expect fails the test if the namespace does not have these addresses now.
+func (w *wire) expect(after, want string) {
+	w.t.Helper()
+	if got := fmt.Sprint(w.holds("192.0.2.50")); got != want {
+		w.t.Errorf("after %s the host has %s, expected %s", after, got, want)
+	}
 }

@@ -2,7 +2,9 @@ package packaging
 
 import (
 	"encoding/json"
+	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -14,14 +16,49 @@ import (
 // vip is the address that is always on the leader.
 const vip = "10.81.0.50"
 
-// settings are the same on all hosts: without priorities the leader moves only when it must.
-const settings = `cluster = "home-lab"
-[network]
-join = ["alpha", "beta", "gamma"]
-[hooks]
-on_become_leader = ["/usr/bin/bully-agent", "vip", "add", "` + vip + `/32", "eth0"]
-on_lose_leadership = ["/usr/bin/bully-agent", "vip", "del", "` + vip + `/32", "eth0"]
-`
+// A guide is what the project's README has a reader do on three hosts with the package.
+type guide struct{ key, settings, start string }
+
+// readme gives that, with the address of this network. Its settings are the same on all hosts: without priorities the leader
+// moves only when it must.
+func readme(t *testing.T) guide {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(content), "\n## Three hosts, one address\n")
+	blocks := regexp.MustCompile("(?ms)^```(sh|toml)\n(.*?)^```$").FindAllStringSubmatch(section, -1)
+	if len(blocks) != 3 || blocks[1][1] != "toml" {
+		t.Fatalf("README.md shows %q: expected commands, settings, commands", blocks)
+	}
+	return guide{blocks[0][2], strings.ReplaceAll(blocks[1][2], "192.168.1.50", vip), blocks[2][2]}
+}
+
+// copies runs the lines that make the key on the first host and copy it to the others: ssh and scp ask the test.
+func (g guide) copies(t *testing.T, hosts []*host) {
+	t.Helper()
+	for _, program := range []string{"ssh", "scp"} {
+		hosts[0].Push("/srv/bin/"+program, []byte("#!/bin/sh\necho "+program+" \"$@\" >>/srv/asked\n"), 0o755)
+	}
+	hosts[0].Must("PATH=/srv/bin:$PATH; " + g.key)
+	byName := map[string]*host{}
+	for _, h := range hosts {
+		byName[h.Name()] = h
+	}
+	for line := range strings.Lines(hosts[0].Must("cat /srv/asked")) {
+		words := strings.Fields(line)
+		switch {
+		case words[0] == "ssh":
+			byName[words[1]].Must(strings.Join(words[2:], " "))
+		case words[0] == "scp" && len(words) == 4 && words[1] == "-p":
+			to, dir, _ := strings.Cut(words[3], ":")
+			byName[to].Push(filepath.Join(dir, filepath.Base(words[2])), []byte(hosts[0].Must("cat "+words[2])), 0o600)
+		default:
+			t.Fatalf("README.md copies by %q", line)
+		}
+	}
+}
 
 // longestGap bounds each step. Generous: a lease of 400 ms is the most that any of them waits for.
 const longestGap = 5 * time.Second
@@ -33,9 +70,10 @@ func TestInstallation(t *testing.T) {
 	lan := boot.NewLAN(t, append(names, "delta")...) // skips where it cannot be done
 	long(t)
 	old, next := build(t, "0.1.0").deb, build(t, "0.1.1").deb
+	guide := readme(t)
 	var hosts []*host
 	for _, name := range names {
-		h := &host{Host: lan.Host(name), t: t}
+		h := &host{Host: lan.Host(name), t: t, guide: guide}
 		h.provide(old, next)
 		h.Boot()
 		hosts = append(hosts, h)
@@ -45,7 +83,7 @@ func TestInstallation(t *testing.T) {
 	begin := time.Now()
 	install(t, hosts)
 	for _, h := range hosts {
-		h.Must("systemctl enable --now bully-agent")
+		h.Must(h.guide.start)
 	}
 	client.await()
 	t.Logf("from the packages on three hosts to an address that answers: %.1f s, every command included", time.Since(begin).Seconds())
@@ -93,13 +131,14 @@ func TestInstallation(t *testing.T) {
 	for _, h := range hosts {
 		h.removed(t)
 	}
-	overHandmade(t, lan.Host("delta"), next)
+	overHandmade(t, lan.Host("delta"), next, guide.settings)
 }
 
 // host has the packages.
 type host struct {
 	*boot.Host
-	t *testing.T
+	t     *testing.T
+	guide guide
 }
 
 func (h *host) provide(debs ...string) {
@@ -112,7 +151,7 @@ func (h *host) provide(debs ...string) {
 // apt installs a package with apt-get(8), which asks nothing and has no network.
 func apt(deb string) string { return "apt-get install -y -q /srv/" + filepath.Base(deb) }
 
-// install does what the documents say, on each host.
+// install does what the README says, on each host, up to the start.
 func install(t *testing.T, hosts []*host) {
 	t.Helper()
 	for _, h := range hosts {
@@ -120,18 +159,13 @@ func install(t *testing.T, hosts []*host) {
 		if state, _ := h.Run("systemctl is-enabled bully-agent; systemctl is-active bully-agent"); state != "disabled\ninactive\n" {
 			t.Errorf("%s: the service is %q after the installation, which printed\n%s", h.Name(), state, out)
 		}
-		h.Push("/etc/bully-agent/agent.toml", []byte(settings), 0o644)
-		h.Must("mkdir -p /etc/systemd/system/bully-agent.service.d && cp /usr/share/doc/bully-agent/systemd/vip.conf /etc/systemd/system/bully-agent.service.d && systemctl daemon-reload")
+		h.Push("/etc/bully-agent/agent.toml", []byte(h.guide.settings), 0o644)
 	}
 	if out, err := hosts[0].Run("systemctl start bully-agent"); err == nil {
 		t.Errorf("without a key the service starts: %s", out)
 	}
-	hosts[0].Must("systemctl reset-failed bully-agent; bully-agent key generate --owner bully-agent")
-	secret := hosts[0].Must("cat /etc/bully-agent/key")
-	for _, h := range hosts[1:] {
-		h.Push("/etc/bully-agent/key", []byte(secret), 0o600)
-		h.Must("chown bully-agent /etc/bully-agent/key")
-	}
+	hosts[0].Must("systemctl reset-failed bully-agent")
+	hosts[0].guide.copies(t, hosts)
 	for _, h := range hosts {
 		h.Must("bully-agent config check --owner bully-agent")
 	}
@@ -180,7 +214,7 @@ func (h *host) upgrade(t *testing.T, deb, version string) {
 	if h.Must("systemctl show --value -p MainPID bully-agent") == pid {
 		t.Errorf("%s: the same process runs", h.Name())
 	}
-	if text := h.Must("cat /etc/bully-agent/agent.toml"); text != settings {
+	if text := h.Must("cat /etc/bully-agent/agent.toml"); text != h.guide.settings {
 		t.Errorf("%s: the settings have become\n%s", h.Name(), text)
 	}
 }
@@ -196,7 +230,7 @@ func (h *host) refusesWrongFile(t *testing.T, deb string) {
 	if h.Must("systemctl show --value -p MainPID bully-agent") != before || h.status().Version != "0.1.1" {
 		t.Error("the agent was restarted")
 	}
-	h.Push("/etc/bully-agent/agent.toml", []byte(settings), 0o644)
+	h.Push("/etc/bully-agent/agent.toml", []byte(h.guide.settings), 0o644)
 	h.Must("systemctl restart bully-agent")
 	if got := h.status().Version; got != "0.1.0" {
 		t.Errorf("after the restart version %s runs", got)
@@ -219,7 +253,7 @@ func (h *host) removed(t *testing.T) {
 }
 
 // overHandmade: a unit and a file of somebody's own stay, and what the unit means is said.
-func overHandmade(t *testing.T, h *boot.Host, deb string) {
+func overHandmade(t *testing.T, h *boot.Host, deb, settings string) {
 	const unit = "[Service]\nExecStart=/usr/bin/bully-agent run\n"
 	h.Push("/etc/systemd/system/bully-agent.service", []byte(unit), 0o644)
 	h.Push("/etc/bully-agent/agent.toml", []byte(settings), 0o644)

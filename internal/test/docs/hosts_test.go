@@ -15,7 +15,7 @@ import (
 	"github.com/bully-agent/bully-agent/internal/key"
 )
 
-// hosts are what the pages call alpha, beta and gamma: three agents on loopback, with the options of the README.
+// hosts are what the pages call alpha, beta and gamma: three agents on loopback, with hooks that log.
 type hosts struct {
 	t      *testing.T
 	dir    string
@@ -54,7 +54,7 @@ func startHosts(t *testing.T, binary string, p plan) *hosts {
 	if err := os.WriteFile(h.key(), key.Ring{key.Generate(time.Now(), nil)}.Format(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h.write("logger", "#!/bin/sh\n") // the one of the README's hooks, which is not everywhere
+	h.write("logger", "#!/bin/sh\n") // the one of the hooks, which is not everywhere
 	for _, name := range names {
 		h.addrs[name] = freeAddr(t)
 		if p.http {

@@ -39,12 +39,16 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// The README leads to every page of docs/.
+// The README leads to the list of pages, and that to every page of docs/.
 func TestReadmeLeadsToEveryPage(t *testing.T) {
-	text := readme(t).text
+	const list = "docs/README.md"
+	if !strings.Contains(readme(t).text, "("+list+")") {
+		t.Errorf("README.md has no link to %s", list)
+	}
+	text := pageAt(t, list).text
 	for _, p := range pages(t) {
-		if filepath.Dir(p.path) == "docs" && !strings.Contains(text, "("+p.path+")") {
-			t.Errorf("README.md has no link to %s", p.path)
+		if filepath.Dir(p.path) == "docs" && p.path != list && !strings.Contains(text, "("+filepath.Base(p.path)+")") {
+			t.Errorf("%s has no link to %s", list, p.path)
 		}
 	}
 }

@@ -10,13 +10,14 @@ import (
 
 // strict are the pages in which no sentence offends. A page that was rewritten is added.
 var strict = []string{
+	"README.md",
 	"docs/glossary.md",
 	"docs/resources.md",
 }
 
 // bounds are the shares of sentences that may offend, in each kind of text: the day's on which it was set, and only lowered.
 var bounds = map[string]float64{
-	documents: 0.1834,
+	documents: 0.1777,
 	helps:     0.1357,
 	messages:  0.0215,
 }

@@ -12,7 +12,7 @@ import (
 
 // plans are the hosts of each page that shows what commands print.
 var plans = map[string]plan{
-	"README.md":         {leader: "gamma", favoured: "gamma"},
+	"README.md":         {leader: "alpha"},
 	"docs/api.md":       {leader: "alpha", http: true},
 	"docs/commands.md":  {leader: "alpha"},
 	"docs/hooks.md":     {leader: "alpha"},
