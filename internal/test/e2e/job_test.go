@@ -245,6 +245,7 @@ func TestHandOverWaitsForJobs(t *testing.T) {
 	needsLAN(t)
 	t.Parallel()
 	l := newLAN(t, 3, "--expect", "3", "--preempt", "never")
+	l.hasRoomToLetGo()
 	said := l.withJobs(`
 [[job]]
 name = "careful"
