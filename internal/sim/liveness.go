@@ -336,9 +336,9 @@ func (w *World) i13NoChangeWithoutACause() {
 
 // isByReturn: a host came back in the calm, and not everybody knew everybody again. It may
 // lead until it knows the others (min_acks = 0), or know a higher epoch than the leader's.
-// docs/fencing.md: "a part that was cut off, or that is back before the only hosts that knew
-// the last epoch, may lead in a lower one, and the resource refuses it until a host that
-// knows returns; then the leader takes a higher epoch, with its two hooks".
+// docs/fencing.md: "A part that was cut off may lead in a lower epoch, and so may hosts that are back before the
+// only hosts that knew the last epoch. … When a host that knows the last epoch returns, the leader takes a higher
+// epoch, with its two hooks."
 func (w *World) isByReturn(c change) bool {
 	return slices.ContainsFunc(w.record.returned, func(at int64) bool {
 		return c.at >= at && c.at < at+int64(w.joinedWithin())

@@ -15,6 +15,7 @@ var plans = map[string]plan{
 	"README.md":         {leader: "alpha"},
 	"docs/api.md":       {leader: "alpha", http: true},
 	"docs/commands.md":  {leader: "alpha"},
+	"docs/fencing.md":   {leader: "alpha"},
 	"docs/hooks.md":     {leader: "alpha"},
 	"docs/jobs.md":      {leader: "alpha"},
 	"docs/operating.md": {leader: "alpha", favoured: "gamma", preempt: "never"}, // so that gamma is the best other
