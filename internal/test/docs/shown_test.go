@@ -14,6 +14,7 @@ import (
 var plans = map[string]plan{
 	"README.md":         {leader: "alpha"},
 	"docs/api.md":       {leader: "alpha", http: true},
+	"docs/checks.md":    {leader: "alpha", favoured: "gamma", preempt: "never"},
 	"docs/commands.md":  {leader: "alpha"},
 	"docs/fencing.md":   {leader: "alpha"},
 	"docs/hooks.md":     {leader: "alpha"},
