@@ -134,9 +134,16 @@ func (k *keeps) does(t *testing.T, what string, times int, pace time.Duration) {
 			time.Sleep(time.Until(at.Add(pace)))
 		}
 	}
+	t.Logf("%s, %d times: %d elections, put back %d times", what, times, k.logged("became leader")-led, k.logged("put ")-puts)
+	k.judge(t, begin)
+}
+
+// judge holds against the targets what the client and the kernels have seen since then.
+func (k *keeps) judge(t *testing.T, begin time.Time) {
+	t.Helper()
 	gaps, seen := k.client.gaps(begin, time.Now()), k.watch.all()
-	t.Logf("%s, %d times; the client's gaps: %s", what, times, gaps)
-	t.Logf("%s; %d elections, put back %d times", seen, k.logged("became leader")-led, k.logged("put ")-puts)
+	t.Logf("the client's gaps: %s", gaps)
+	t.Log(seen)
 	// An election takes a few turns of each host: what this machine stood still meanwhile is not their fault.
 	if most := time.Second + 3*gaps.late; gaps.longest > most {
 		t.Errorf("the client had no answer for %v, want at most %v", gaps.longest, most)
@@ -147,6 +154,19 @@ func (k *keeps) does(t *testing.T, what string, times int, pace time.Duration) {
 	if seen.ahead.longest > time.Second {
 		t.Errorf("the host's own address was not its first for %v", seen.ahead.longest)
 	}
+}
+
+// configure gives all hosts another .network file, and waits until that has no effect any more.
+func (k *keeps) configure(t *testing.T, network func(own netip.Addr) string) {
+	t.Helper()
+	for _, h := range k.hosts {
+		h = h.in(t)
+		h.Push(networkFile, []byte(network(own(h))), 0o644)
+		h.Must("networkctl reload")
+		k.configured(h)
+	}
+	k.leader(t).Until("systemctl show -P StatusText bully-agent | grep '^leader.*, 3 of 3$'")
+	k.client.answered(time.Now())
 }
 
 // ownIsFirst waits until the leader, whichever that is, has its own address and the kept one, in this order of the kernel's.
@@ -188,14 +208,7 @@ func TestKeptBesideNetworkd(t *testing.T) {
 		{"yes", "KeepConfiguration=yes\n", 5, 0},
 	} {
 		t.Run(way.name, func(t *testing.T) {
-			for _, h := range k.hosts {
-				h = h.in(t)
-				h.Push(networkFile, []byte(static(own(h), way.keep)), 0o644)
-				h.Must("networkctl reload")
-				k.configured(h)
-			}
-			k.leader(t).Until("systemctl show -P StatusText bully-agent | grep '^leader.*, 3 of 3$'")
-			k.client.answered(time.Now())
+			k.configure(t, func(own netip.Addr) string { return static(own, way.keep) })
 			t.Run("restart", func(t *testing.T) { k.does(t, restart, way.restarts, way.pace) })
 			t.Run("reload", func(t *testing.T) { k.does(t, "networkctl reload", 3, 0) })
 			t.Run("reconfigure", func(t *testing.T) { k.does(t, "networkctl reconfigure eth0", 3, 0) })
