@@ -24,7 +24,7 @@ func (u *unusual) drawVoters() {
 }
 
 // castUnusual gives the expect that goes with it. It stays above half of the voters:
-// docs/quorum.md: "expect is the number of all hosts that vote: with six hosts and expect = 3,
+// docs/quorum.md: "expect is the number of all hosts that vote, … With six hosts and expect = 3,
 // two groups that have never met could each form a roster."
 func (w *World) castUnusual() {
 	u := &w.unusual

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -37,7 +38,10 @@ type plan struct {
 	programs map[string]string // that the page shows, by name
 }
 
-var names = []string{"alpha", "beta", "gamma"}
+var (
+	names  = []string{"alpha", "beta", "gamma"}
+	others = []string{"delta", "epsilon"} // which a page starts
+)
 
 // patience is how long something may take on a machine that does other things too.
 const patience = 20 * time.Second
@@ -50,13 +54,13 @@ func startHosts(t *testing.T, binary string, p plan) *hosts {
 	}
 	h := &hosts{t: t, dir: dir, binary: binary, addrs: map[string]string{}, web: map[string]string{}, agents: map[string]*exec.Cmd{}, plan: p}
 	t.Cleanup(h.end)
-	h.write("agent.toml", p.config)
 	if err := os.WriteFile(h.key(), key.Ring{key.Generate(time.Now(), nil)}.Format(), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	h.write("logger", "#!/bin/sh\n") // the one of the hooks, which is not everywhere
-	for _, name := range names {
+	for _, name := range slices.Concat(names, others) {
 		h.addrs[name] = freeAddr(t)
+		h.write(name+".toml", p.settings())
 		if p.http {
 			h.web[name] = freeAddr(t)
 		}
@@ -83,6 +87,14 @@ func startHosts(t *testing.T, binary string, p plan) *hosts {
 	return h
 }
 
+// settings are those of a host's file.
+func (p plan) settings() string {
+	if p.expect == 0 {
+		return p.config
+	}
+	return fmt.Sprintf("%s[election]\nexpect = %d\n", p.config, p.expect)
+}
+
 // key is the file that all hosts have.
 func (h *hosts) key() string { return filepath.Join(h.dir, "key") }
 
@@ -105,9 +117,6 @@ func (h *hosts) start(name string) {
 	if h.plan.preempt != "" {
 		args = append(args, "--preempt", h.plan.preempt)
 	}
-	if h.plan.expect > 0 {
-		args = append(args, "--expect", fmt.Sprint(h.plan.expect))
-	}
 	if h.plan.http {
 		args = append(args, "--http-listen", h.web[name])
 	}
@@ -122,7 +131,7 @@ func (h *hosts) start(name string) {
 // environ is that of a host's shells and of its agent: nothing of this machine's settings.
 func (h *hosts) environ(name string) []string {
 	return []string{"PATH=" + h.dir + ":" + filepath.Dir(h.binary) + ":" + os.Getenv("PATH"), "HOME=" + h.dir, "TZ=UTC",
-		"BULLY_SOCKET=" + filepath.Join(h.dir, name+".sock"), "BULLY_CONFIG=" + filepath.Join(h.dir, "agent.toml"),
+		"BULLY_SOCKET=" + filepath.Join(h.dir, name+".sock"), "BULLY_CONFIG=" + filepath.Join(h.dir, name+".toml"),
 		"BULLY_KEY=" + h.key()}
 }
 
@@ -149,28 +158,44 @@ func (h *hosts) run(name, line string) (said string, err error) {
 	return string(out), err
 }
 
-// here has a text name what these hosts have: the socket of the one that it is for, and where the network asks.
+// here has a text name what these hosts have: the socket and the file of the one that it is for, and where the network asks.
 func (h *hosts) here(name, text string) string {
 	text = strings.ReplaceAll(text, "/run/bully-agent/agent.sock", filepath.Join(h.dir, name+".sock"))
+	text = strings.ReplaceAll(text, "/etc/bully-agent/agent.toml", filepath.Join(h.dir, name+".toml"))
 	for of, addr := range h.web {
 		text = strings.ReplaceAll(text, "http://"+of+":7951", "http://"+addr)
 	}
 	return text
 }
 
-// systemctl does to a host's agent what the real one would, for the two commands that the pages have.
+// systemctl does to a host's agent what the real one would, for the commands that the pages have.
 func (h *hosts) systemctl(name, line string) {
 	h.t.Helper()
-	agent, signal := h.agents[name], syscall.SIGTERM
 	switch line {
 	case "systemctl stop bully-agent":
+		h.stop(name, syscall.SIGTERM)
 	case "systemctl kill -s KILL bully-agent":
-		signal = syscall.SIGKILL
+		h.stop(name, syscall.SIGKILL)
+	case "systemctl start bully-agent":
+		h.start(name)
+	case "systemctl restart bully-agent":
+		h.stop(name, syscall.SIGTERM)
+		h.start(name)
+	case "systemctl enable --now bully-agent": // for the first time, on a new machine
+		if err := os.RemoveAll(filepath.Join(h.dir, name)); err != nil {
+			h.t.Fatal(err)
+		}
+		h.start(name)
 	default:
 		h.t.Fatalf("%s: no command of these hosts", line)
 	}
+}
+
+func (h *hosts) stop(name string, signal syscall.Signal) {
+	h.t.Helper()
+	agent := h.agents[name]
 	if agent == nil {
-		h.t.Fatalf("%s: %s has no agent", line, name)
+		h.t.Fatalf("%s has no agent that could end", name)
 	}
 	_ = agent.Process.Signal(signal) // it may have ended, and Wait says so
 	_ = agent.Wait()

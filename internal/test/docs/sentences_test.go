@@ -14,6 +14,7 @@ var strict = []string{
 	"docs/checks.md",
 	"docs/fencing.md",
 	"docs/glossary.md",
+	"docs/quorum.md",
 	"docs/resources.md",
 }
 

@@ -89,7 +89,7 @@ type step struct {
 	prints     []string
 }
 
-var prompt = regexp.MustCompile(`^(alpha|beta|gamma)# (.*)$`)
+var prompt = regexp.MustCompile(`^(alpha|beta|gamma|delta|epsilon)# (.*)$`)
 
 func steps(t *testing.T, path string, b block) []step {
 	t.Helper()
@@ -170,6 +170,7 @@ var varying = []struct {
 	{regexp.MustCompile(`\b(pid|process) \d+`), "PROCESS"},
 	{regexp.MustCompile(`\b(\d+(\.\d+)?(ns|µs|ms|s|m|h))+\b`), "SPAN"},
 	{regexp.MustCompile(`\b\d+ ms later`), "SPAN later"},
+	{regexp.MustCompile(`(roster as of|^forgot .*,) epoch \d+`), "$1 EPOCH"}, // one more for each election
 	{regexp.MustCompile(`version [^,]+,`), "version VERSION,"},
 	{regexp.MustCompile(`told-of-leader`), "heard-leader"},                 // whichever comes first
 	{regexp.MustCompile(`^scheduling .*`), "scheduling AS ITS RIGHTS ARE"}, // of who runs it
