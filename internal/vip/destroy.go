@@ -12,7 +12,7 @@ import (
 // destroySocket ends a connection as if it had been reset, on both sides. The library does so for IPv4 alone.
 func destroySocket(s *netlink.Socket) error {
 	request := nl.NewNetlinkRequest(nl.SOCK_DESTROY, unix.NLM_F_ACK)
-	request.AddRawData(diagRequest(s))
+	request.AddRawData(diagRequest(s, anyState))
 	_, err := request.Execute(unix.NETLINK_INET_DIAG, 0)
 	return err
 }
@@ -35,10 +35,12 @@ func (k *Kept) forgetFlows() {
 	}
 }
 
-// diagRequest is the kernel's struct inet_diag_req_v2 of a socket of TCP. Its cookie names this very socket.
-func diagRequest(s *netlink.Socket) []byte {
+const anyState = ^uint32(0)
+
+// diagRequest is the kernel's struct inet_diag_req_v2 of sockets of TCP in some states. A cookie names a very socket.
+func diagRequest(s *netlink.Socket, states uint32) []byte {
 	b := append(make([]byte, 0, 56), s.Family, unix.IPPROTO_TCP, 0, 0)
-	b = binary.NativeEndian.AppendUint32(b, ^uint32(0)) // in whatever state
+	b = binary.NativeEndian.AppendUint32(b, states)
 	b = binary.BigEndian.AppendUint16(b, s.ID.SourcePort)
 	b = binary.BigEndian.AppendUint16(b, s.ID.DestinationPort)
 	for _, ip := range [][]byte{s.ID.Source, s.ID.Destination} {

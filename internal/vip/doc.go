@@ -13,6 +13,7 @@
 //	gather.go    all that one run of a hook adds has one announcer
 //	kept.go      Kept: addresses that this host has for as long as it leads, for the keeper; keep.go: how they are kept, and go
 //	keeping.go   when they are put back, and when they are lost (pure)
+//	client.go   the segment that has a client of a dead host ask again (pure); tickle.go: who the clients are, and how they are asked
 //	fits.go, rights.go   what can be said before
 //
 // That process is in a process group of its own and has the environment of the hook that started it. By these marks

@@ -69,12 +69,13 @@ func appendICMPv6(b []byte, own hardware, from, to netip.Addr, body []byte) []by
 	b = binary.BigEndian.AppendUint16(b, uint16(len(body)))
 	b = append(b, nextICMPv6, hopLimit)
 	b = append(append(b, from.AsSlice()...), to.AsSlice()...)
-	binary.BigEndian.PutUint16(body[2:], ^sum(from, to, body))
+	binary.BigEndian.PutUint16(body[2:], ^sum(from, to, nextICMPv6, body))
 	return append(b, body...)
 }
 
-// sum is the ones' complement sum of a message and its pseudo-header (RFC 8200, 8.1); all ones if its checksum is right.
-func sum(from, to netip.Addr, message []byte) uint16 {
+// sum is the ones' complement sum of a message and its pseudo-header (RFC 8200, 8.1; that of RFC 9293 for IPv4 adds up to the same);
+// all ones if its checksum is right.
+func sum(from, to netip.Addr, next uint8, message []byte) uint16 {
 	var total uint32
 	add := func(b []byte) {
 		for ; len(b) > 1; b = b[2:] {
@@ -86,7 +87,7 @@ func sum(from, to netip.Addr, message []byte) uint16 {
 	}
 	add(from.AsSlice())
 	add(to.AsSlice())
-	total += uint32(len(message)) + nextICMPv6
+	total += uint32(len(message)) + uint32(next)
 	add(message)
 	for total > 0xffff {
 		total = total>>16 + total&0xffff
@@ -105,7 +106,7 @@ func parseNDP(frame []byte) (c claim, ok bool) {
 	}
 	message := frame[headerSize+ipv6Size:][:size]
 	from, to := netip.AddrFrom16([16]byte(frame[22:38])), netip.AddrFrom16([16]byte(frame[38:54]))
-	if sum(from, to, message) != 0xffff {
+	if sum(from, to, nextICMPv6, message) != 0xffff {
 		return claim{}, false
 	}
 	c = claim{addr: netip.AddrFrom16([16]byte(message[8:24])), by: hardware(frame[6:12])}
