@@ -7,11 +7,12 @@ var bodySizes = [kindEnd]uint8{
 	Nominate: 4, Resign: 20, ResignAck: 4, Probe: 4, ProbeAck: 12, Prepare: 4, Ready: 8, Leave: 4,
 	Roster: 8 + 16*MaxVoters, RosterAck: 12, Canvass: 12,
 	JobClaim: 4, JobWitness: 4, JobRecord: 4, LedgerQuery: 12, LedgerPart: 16,
+	Clients: 8,
 }
 
 // payloadSizes holds the offset of the payload's size in the bodies that have a
 // payload, plus one. The payload stands behind the fixed fields.
-var payloadSizes = [kindEnd]uint8{JobClaim: 1, JobRecord: 1, LedgerPart: 1 + 12}
+var payloadSizes = [kindEnd]uint8{JobClaim: 1, JobRecord: 1, LedgerPart: 1 + 12, Clients: 1 + 4}
 
 // rosterCount is the offset of count in ROSTER's body. Parse looks at it before
 // body does, since voters beyond MaxVoters have no place in a Frame.
@@ -101,5 +102,9 @@ func body(c codec, f *Frame) {
 		u16(c, 8, &f.Place)
 		u16(c, 10, &f.Parts)
 		payload(c, 12, 16, &f.Payload)
+	case Clients:
+		u16(c, 0, &f.Place)
+		u16(c, 2, &f.Parts)
+		payload(c, 4, 8, &f.Payload)
 	}
 }

@@ -118,8 +118,8 @@ func (t *text) body(f *Frame) {
 	}
 }
 
-// jobs is body for the kinds of singleton jobs. What their payload says is
-// package jobs' business.
+// jobs is body for the kinds that have a payload, or belong to one. What a payload says is
+// the business of package jobs, or agent.
 func (t *text) jobs(f *Frame) {
 	switch f.Kind {
 	case JobClaim, JobRecord:
@@ -131,10 +131,16 @@ func (t *text) jobs(f *Frame) {
 		t.number("place", uint64(f.Place))
 	case LedgerPart:
 		t.digest(f)
-		t.number("place", uint64(f.Place))
-		t.number("parts", uint64(f.Parts))
-		t.number("bytes", uint64(len(f.Payload)))
+		t.part(f)
+	case Clients:
+		t.part(f)
 	}
+}
+
+func (t *text) part(f *Frame) {
+	t.number("place", uint64(f.Place))
+	t.number("parts", uint64(f.Parts))
+	t.number("bytes", uint64(len(f.Payload)))
 }
 
 func (t *text) digest(f *Frame) { t.word("digest", strconv.FormatUint(f.Digest, 16)) }

@@ -160,9 +160,20 @@
 //	 90   2  pad
 //	 92   0  payload         as many as size says: a part of a ledger
 //
+//	CLIENTS (128), 8 bytes
+//	 76   2  place           which part of the list this is, from 0
+//	 78   2  parts           how many there are, at least one
+//	 80   2  size            bytes of the payload: at most 1100
+//	 82   2  pad
+//	 84   0  payload         as many as size says: a part of the list
+//
 // The epoch and round of a JOB_CLAIM or LEDGER_QUERY are those of the leadership
 // that claims or asks; the reply echoes both. A payload is in the format of
 // internal/jobs/encode.go, with a version and a checksum of its own.
+//
+// The round of CLIENTS is that of the list: its parts have it in common. Its payload is one
+// connection of TCP after the other: a byte that says 4 or 6 for the family, then
+// address and port of the leader's end, then those of the client's.
 //
 // # Enumerations and bits
 //

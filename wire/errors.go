@@ -31,7 +31,7 @@ var (
 	// to 127: a newer member speaks.
 	ErrKind = errors.New("parse frame: unknown kind")
 
-	// ErrOptional is returned when an intact frame is of a kind from 128 to
+	// ErrOptional is returned when an intact frame is of a kind from 129 to
 	// 255, an extension that this version may ignore. No reason to worry anybody.
 	ErrOptional = errors.New("parse frame: unknown kind that may be ignored")
 

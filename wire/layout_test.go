@@ -103,6 +103,10 @@ var bodyRows = map[Kind][]row{
 		{76, 8, "digest", "Digest"}, {84, 2, "place", "Place"}, {86, 2, "parts", "Parts"},
 		{88, 2, "size", ""}, {90, 2, "pad", ""}, {92, 0, "payload", "Payload"},
 	},
+	Clients: {
+		{76, 2, "place", "Place"}, {78, 2, "parts", "Parts"},
+		{80, 2, "size", ""}, {82, 2, "pad", ""}, {84, 0, "payload", "Payload"},
+	},
 }
 
 // kinds are those that have a number, in its order.
@@ -327,7 +331,7 @@ func TestDocShowsTheOffsetTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := diagrams(string(source))
-	if len(kinds()) != 24 {
+	if len(kinds()) != 25 {
 		t.Errorf("the table has %d kinds", len(kinds()))
 	}
 	for _, k := range kinds() {

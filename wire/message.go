@@ -6,8 +6,8 @@ import "fmt"
 type Kind uint8
 
 // The kinds of protocol 2.3, and from 20 on those of singleton jobs. 25–127 are
-// unknown to this version and dropped; 128–255 are optional extensions and
-// ignored.
+// unknown to this version and dropped; from 128 on they are optional extensions:
+// whoever does not know one ignores it.
 const (
 	Election    Kind = 1  // starter → those it challenges: may I?
 	Answer      Kind = 2  // the reply to Election and Canvass
@@ -35,8 +35,11 @@ const (
 	LedgerQuery Kind = 23 // new leader → the others: what do you know about runs?
 	LedgerPart  Kind = 24 // the reply to LedgerQuery
 
-	kindEnd      Kind = 25  // first number without a meaning
 	kindOptional Kind = 128 // first number that may be ignored
+
+	Clients Kind = 128 // leader → followers: who is connected to what it has
+
+	kindEnd Kind = 129 // first number above all that have a meaning
 )
 
 var kindNames = [...]string{
@@ -46,6 +49,7 @@ var kindNames = [...]string{
 	Prepare: "PREPARE", Ready: "READY", Leave: "LEAVE", Roster: "ROSTER", RosterAck: "ROSTER_ACK", Canvass: "CANVASS",
 	JobClaim: "JOB_CLAIM", JobWitness: "JOB_WITNESS", JobRecord: "JOB_RECORD",
 	LedgerQuery: "LEDGER_QUERY", LedgerPart: "LEDGER_PART",
+	Clients: "CLIENTS",
 }
 
 // String gives the message's name as the protocol text writes it.
@@ -271,9 +275,9 @@ type Frame struct {
 	Voters        [MaxVoters]ID // ROSTER: in the order of their ids; only Count of them are sent
 	Why           uint8         // JOB_WITNESS: why not, package jobs' Reason; 0: it is witnessed
 	Digest        uint64        // LEDGER_QUERY, LEDGER_PART: of the sender's ledger
-	Place         uint16        // LEDGER_QUERY, LEDGER_PART: which part, from 0
-	Parts         uint16        // LEDGER_PART: how many the sender has; 0: it has the same as the asker
-	Payload       string        // JOB_CLAIM, JOB_RECORD, LEDGER_PART: package jobs' bytes, at most MaxPayload
+	Place         uint16        // LEDGER_QUERY, LEDGER_PART, CLIENTS: which part, from 0
+	Parts         uint16        // LEDGER_PART, CLIENTS: how many the sender has; of LEDGER_PART 0: it has the same as the asker
+	Payload       string        // JOB_CLAIM, JOB_RECORD, LEDGER_PART: package jobs' bytes; CLIENTS: package agent's. At most MaxPayload
 }
 
 func nameOf(names []string, i int, what string) string {

@@ -18,7 +18,7 @@ func TestConstantsHaveTheirWords(t *testing.T) {
 		{Prepare, "PREPARE"}, {Ready, "READY"}, {Leave, "LEAVE"}, {Roster, "ROSTER"},
 		{RosterAck, "ROSTER_ACK"}, {JobClaim, "JOB_CLAIM"}, {JobWitness, "JOB_WITNESS"}, {JobRecord, "JOB_RECORD"},
 		{LedgerQuery, "LEDGER_QUERY"}, {LedgerPart, "LEDGER_PART"},
-		{Kind(0), "KIND(0)"}, {Canvass, "CANVASS"}, {kindEnd, "KIND(25)"},
+		{Kind(0), "KIND(0)"}, {Canvass, "CANVASS"}, {Kind(25), "KIND(25)"}, {Clients, "CLIENTS"}, {kindEnd, "KIND(129)"},
 		{LeaderFailed, "leader-failed"}, {Boot, "boot"}, {Preempt, "preempt"}, {NoLeader, "no-leader"},
 		{Transfer, "transfer"}, {Abandoned, "abandoned"}, {LeaseLost, "lease-lost"}, {Superseded, "superseded"},
 		{Died, "died"}, {Reason(0), "reason(0)"}, {Reason(10), "reason(10)"},

@@ -48,10 +48,8 @@ func check(b []byte) error {
 // checkBody says whether a body can be one of kind k.
 func checkBody(k Kind, body []byte) error {
 	switch {
-	case k >= kindOptional:
-		return ErrOptional
 	case k >= kindEnd || bodySizes[k] == 0:
-		return ErrKind
+		return unknown(k)
 	case len(body) < int(bodySizes[k]):
 		return ErrBody
 	case k == Roster && body[rosterCount] > MaxVoters:
@@ -60,6 +58,14 @@ func checkBody(k Kind, body []byte) error {
 		return checkPayload(k, body)
 	}
 	return nil
+}
+
+// unknown refuses a kind without a meaning.
+func unknown(k Kind) error {
+	if k >= kindOptional {
+		return ErrOptional
+	}
+	return ErrKind
 }
 
 // checkPayload says whether the payload is all there, and no longer than Append

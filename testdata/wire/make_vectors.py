@@ -97,6 +97,8 @@ KINDS = [
      [("digest", 8), ("place", 2), ("pad", 2)]),
     (24, "LEDGER_PART", "the reply to LEDGER_QUERY",
      [("digest", 8), ("place", 2), ("parts", 2), ("size", 2), ("pad", 2), ("payload", 0)]),
+    (128, "CLIENTS", "leader to followers: who is connected to what it has",
+     [("place", 2), ("parts", 2), ("size", 2), ("pad", 2), ("payload", 0)]),
 ]
 MAX_PAYLOAD = 1100
 
@@ -199,6 +201,10 @@ GOLDEN = {
 # of its own; to a frame it is bytes. This one is long enough to look like a claim.
 CLAIM = bytes(range(0x20, 0x70)).hex()
 
+# One client of each family: 192.0.2.50:80 from 192.0.2.9:40000, and [2001:db8::50]:443 from [2001:db8::9]:40001.
+CONNECTIONS = ("04c00002320050c00002099c40"
+               "0620010db800000000000000000000005001bb20010db80000000000000000000000099c41")
+
 # An ordinary frame of each other kind.
 ORDINARY = {
     "ANSWER": ("B is better and needs 40 ms", dict(FROM_B, seq=17, round=9, epoch_counter=41, verdict="ok", eta=40,
@@ -236,6 +242,8 @@ ORDINARY = {
                           place=0)),
     "LEDGER_PART": ("A has one part", dict(FROM_A, algo=0x21, seq=113, round=2, epoch_counter=42,
                                           digest=0x8877665544332211, place=0, parts=1, payload=CLAIM)),
+    "CLIENTS": ("B has two clients",
+                dict(FROM_B, algo=0x21, seq=62, round=12, epoch_counter=42, place=0, parts=1, payload=CONNECTIONS)),
 }
 
 # Cases that stand behind the others, since they came later.
@@ -430,10 +438,10 @@ def malformed():
 
     for number in (0, 25, 127):
         yield "kind", "kind %d, resealed" % number, resealed(with_byte(body, 3, number))
-    for number in (128, 129, 255):
+    for number in (129, 130, 255):
         yield "optional", "kind %d, resealed" % number, resealed(with_byte(body, 3, number))
     yield "kind", "kind 25 without a body, resealed", resize(with_byte(body, 3, 25), 80)
-    yield "optional", "kind 128 of 1200 bytes, resealed", resize(with_byte(body, 3, 128), 1200)
+    yield "optional", "kind 129 of 1200 bytes, resealed", resize(with_byte(body, 3, 129), 1200)
 
     for number, title, _, layout in KINDS:
         size = 80 + sum(n for _, n in layout)
@@ -447,7 +455,7 @@ def malformed():
     yield "voters", "minor 1, ROSTER of 16 voters with room, resealed", resize(
         with_byte(with_byte(roster, 2, 0x21), 81, 16), len(roster) + 4 + 16)
 
-    for number, at in ((20, 76), (22, 76), (24, 88)):
+    for number, at in ((20, 76), (22, 76), (24, 88), (128, 80)):
         kind = next(k for k in KINDS if k[0] == number)
         whole = frame_bytes(build(kind, dict(ORDINARY[kind[1]][1], payload="00" * MAX_PAYLOAD)))[:-4]
         size = whole[at:at + 2]
@@ -455,8 +463,9 @@ def malformed():
         yield "payload", "%s of 1101 bytes, there, resealed" % kind[1], resize(
             whole[:at] + struct.pack(">H", MAX_PAYLOAD + 1) + whole[at + 2:], len(whole) + 5)
         little = frame_bytes(build(kind, ORDINARY[kind[1]][1]))[:-4]
-        for claimed in (81, 65535):
-            yield "payload", "%s of 80 bytes that says %d, resealed" % (kind[1], claimed), resealed(
+        there = len(bytes.fromhex(ORDINARY[kind[1]][1]["payload"]))
+        for claimed in (there + 1, 65535):
+            yield "payload", "%s of %d bytes that says %d, resealed" % (kind[1], there, claimed), resealed(
                 little[:at] + struct.pack(">H", claimed) + little[at + 2:])
 
     for seat in (1, 0x0100, 0xFFFF):

@@ -77,7 +77,7 @@ func TestForgedFramesParse(t *testing.T) {
 			own++
 		}
 	}
-	if len(kinds) != int(lastKind) || len(sources) != 3 || far == 0 || own == 0 {
+	if len(kinds) != int(lastKind)+1 || len(sources) != 3 || far == 0 || own == 0 {
 		t.Errorf("kinds %v, sources %v, %d far epochs, %d namesakes", kinds, sources, far, own)
 	}
 }

@@ -24,7 +24,7 @@ var (
 
 const (
 	firstKind = wire.Election
-	lastKind  = wire.LedgerPart
+	lastKind  = wire.LedgerPart // of those that must be known
 )
 
 // Frame makes one of any kind. Its sender is the leader, another member, the target itself or a
@@ -87,7 +87,7 @@ func (f *Forger) As(p Peer, to netip.AddrPort, body wire.Frame) wire.Frame {
 
 func (f *Forger) header(p Peer, to netip.AddrPort) wire.Frame {
 	frame := f.As(p, to, wire.Frame{
-		Kind:  firstKind + wire.Kind(f.Random.IntN(int(lastKind-firstKind)+1)),
+		Kind:  f.kind(),
 		Flags: wire.Flags(f.Random.Uint32()),
 		Seq:   pick(f.Random, seqSteps) + f.Random.Uint32N(16),
 		Round: p.Frame.Round + f.Random.Uint32N(3),
@@ -106,6 +106,14 @@ func (f *Forger) header(p Peer, to netip.AddrPort) wire.Frame {
 		frame.Priority = uint16(f.Random.Uint32())
 	}
 	return frame
+}
+
+// kind picks one of all.
+func (f *Forger) kind() wire.Kind {
+	if k := firstKind + wire.Kind(f.Random.IntN(int(lastKind-firstKind)+2)); k <= lastKind {
+		return k
+	}
+	return wire.Clients
 }
 
 // body fills in what any kind may say; wire.Append sends what holds for it.
