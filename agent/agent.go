@@ -183,6 +183,10 @@ type Runner interface {
 	Checks() []checkrun.Report
 	// Resources says how what this host has, or is about to have, is.
 	Resources() []resourcerun.State
+	// Clients gives who is connected to what this host has, each time that it is known anew: Checked receives then, too.
+	Clients() (clients []resourcerun.Client, isNew bool)
+	// Reset says who was connected to what the leader before had, right before the become-leader event.
+	Reset(clients []resourcerun.Client)
 	TryRecording() error
 	Runs(after uint64) ([]hooks.Run, error)
 	Output(seq uint64) (hooks.Run, []byte, error)

@@ -41,6 +41,10 @@ type fakeHooks struct {
 	checked chan struct{}
 	reports []checkrun.Report
 	states  []resourcerun.State
+
+	clients    []resourcerun.Client // that the keeper says
+	hasClients bool                 // it has not been asked for them since
+	reset      []resourcerun.Client // that the agent has said
 }
 
 func newFakeHooks() *fakeHooks {
@@ -73,6 +77,37 @@ func (f *fakeHooks) Resources() []resourcerun.State {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.states
+}
+
+// connect has the keeper say who is connected to what the host has.
+func (f *fakeHooks) connect(clients ...resourcerun.Client) {
+	f.mu.Lock()
+	f.clients, f.hasClients = clients, true
+	f.mu.Unlock()
+	f.checked <- struct{}{}
+	synctest.Wait()
+}
+
+func (f *fakeHooks) Clients() (clients []resourcerun.Client, isNew bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	clients, isNew = f.clients, f.hasClients
+	f.clients, f.hasClients = nil, false
+	return clients, isNew
+}
+
+func (f *fakeHooks) Reset(clients []resourcerun.Client) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reset = clients
+	f.log = append(f.log, fmt.Sprintf("reset %d", len(clients)))
+}
+
+// resets is what the agent has said last of the clients of the leader before.
+func (f *fakeHooks) resets() []resourcerun.Client {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.reset
 }
 
 func (f *fakeHooks) Checks() []checkrun.Report {

@@ -105,19 +105,21 @@ func (s *seat) mayAct(epoch uint64) bool {
 	return status.State == election.Lead && status.Epoch.Counter == epoch && s.until.Load() > s.around.now().UnixNano()
 }
 
-// sendJob sends one message. A host that is not known any more gets none.
-func (s *seat) sendJob(e jobs.Send) {
-	to, known := s.around.seen().member(e.To)
+// sendJob sends one message.
+func (s *seat) sendJob(e jobs.Send) { s.sendAside(e.To, e.Message.Frame()) }
+
+// sendAside sends a frame that is none of the election's, whose numbers must not push theirs. A host that is not known any more gets none.
+func (s *seat) sendAside(id wire.ID, f wire.Frame) {
+	to, known := s.around.seen().member(id)
 	if !known {
 		return
 	}
 	if s.jobSeq == nil {
 		s.jobSeq = make(map[wire.ID]uint32)
 	}
-	s.jobSeq[e.To] = election.JobNumber(s.jobSeq[e.To], s.around.now())
-	f := e.Message.Frame()
+	s.jobSeq[id] = election.JobNumber(s.jobSeq[id], s.around.now())
 	s.node.Stamp(&f)
-	f.Seq = s.jobSeq[e.To]
+	f.Seq = s.jobSeq[id]
 	s.around.send(to.Addr, f)
 }
 

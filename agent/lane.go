@@ -17,6 +17,8 @@ func (s *seat) startHook(e election.StartHook) {
 	kind := hooks.BecomeLeader
 	if e.Hook == election.Lose {
 		kind = hooks.LoseLeadership
+	} else {
+		s.passClients()
 	}
 	ev := s.hookEvent(kind, string(e.Cause))
 	ev.Epoch = hooks.Epoch{Counter: e.Epoch.Counter, Owner: e.Epoch.Owner.String()}

@@ -51,6 +51,7 @@ func (a *agent) loop() error {
 		case <-a.runner.Checked():
 			a.onResources()
 			a.onChecked()
+			a.onClients()
 		case <-s.holders.dismissed:
 			s.onDismissed()
 		case <-s.holders.moved:

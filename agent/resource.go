@@ -27,6 +27,13 @@ func (a *agent) controlResources() []control.Resource {
 	return out
 }
 
+// onClients has the followers told who is connected to what this host has.
+func (a *agent) onClients() {
+	if clients, isNew := a.runner.Clients(); isNew {
+		a.seat.tellClients(clients)
+	}
+}
+
 // isSame finds what is known of a resource. Of one name there may be two, while one is to end that a reload has changed.
 func isSame(s resourcerun.State) func(resourcerun.State) bool {
 	return func(other resourcerun.State) bool { return other.Name == s.Name && other.What == s.What }

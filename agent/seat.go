@@ -71,8 +71,11 @@ type seat struct {
 	fading    []election.Send // the will's letters, if they are to be finished anew
 
 	told   *standing          // the last that the jobs have heard of
-	jobSeq map[wire.ID]uint32 // of the last frame about jobs to each member (M14)
+	jobSeq map[wire.ID]uint32 // of the last frame about jobs or clients to each member (M14)
 	passOn passOn             // what a leader does about a ledger that cannot be saved
+
+	clients      heardClients // of the leader that this host follows
+	clientsRound uint32       // of the last list that this host has told as a leader
 }
 
 // seatConfig is what a seat is opened with.
@@ -207,9 +210,9 @@ func (s *seat) beginAnew(nonce uint32) error {
 	return nil
 }
 
-// receive takes a frame, of the election or about jobs.
+// receive takes a frame, of the election, about jobs or about clients.
 func (s *seat) receive(r *received) {
-	if !s.onJobFrame(r) {
+	if !s.onJobFrame(r) && !s.onClientsFrame(r) {
 		s.step(election.Received{From: r.from, Frame: r.frame})
 	}
 }

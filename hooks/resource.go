@@ -14,8 +14,10 @@ type Resource struct {
 	Name      string         `json:"name"`
 	Addresses []netip.Prefix `json:"addresses,omitempty"`
 	Interface string         `json:"interface,omitempty"` // that the addresses are kept on
-	Unit      string         `json:"unit,omitempty"`      // "haproxy.service"
-	Command   Command        `json:"command,omitzero"`
+	// Reset says that a new leader ends the connections that the last one had to the addresses, also where the whole host was killed.
+	Reset   bool    `json:"reset,omitempty"`
+	Unit    string  `json:"unit,omitempty"` // "haproxy.service"
+	Command Command `json:"command,omitzero"`
 	// Stays says that a host whose resource has failed goes on leading (on_fail = "stay").
 	Stays bool `json:"stays,omitempty"`
 	// Timeout bounds its beginning, Grace its end where nothing else does: a command has it between

@@ -38,6 +38,8 @@ type Hands struct {
 	mu      sync.Mutex
 	tenants []*tenant // one for each resource; of one name there may be two while one is to end that has changed
 
+	clients []Client // of the leader before, as SetClients was told; whoever is asked is taken out
+
 	lease atomic.Pointer[time.Time] // on CLOCK_BOOTTIME; zero: it does not end by itself
 }
 
@@ -66,6 +68,7 @@ func (h *Hands) Begin(e hooks.BeginResource) {
 		err := t.begin(b, e.Within, func(err error) { h.cfg.Post(hooks.ResourceFailed{Name: name, Err: err}) })
 		if err == nil {
 			h.cfg.Logger.Info("resource begun", "resource", name, "what", e.Resource.String())
+			h.tickle(t)
 		}
 		h.cfg.Post(hooks.ResourceBegun{Name: name, Err: err})
 	}()
@@ -75,6 +78,7 @@ func (h *Hands) Begin(e hooks.BeginResource) {
 func (h *Hands) Freeze() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.clients = nil
 	for _, t := range h.tenants {
 		t.freeze()
 	}

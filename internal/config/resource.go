@@ -42,6 +42,7 @@ var resourceKeys = []itemKey{
 	{name: "address", field: anyText(func(c *Config) *string { return &c.resource().address }, "an address with its prefix, such as 192.168.1.50/24")},
 	{name: "addresses", field: texts(func(c *Config) *[]string { return &c.resource().several }, "an array of addresses with their prefixes")},
 	{name: "interface", field: device(func(c *Config) *string { return &c.resource().Interface })},
+	{name: "reset", field: boolean(func(c *Config) *bool { return &c.resource().Reset })},
 	{name: "unit", field: unit(func(c *Config) *string { return &c.resource().Unit })},
 	{name: "command", field: command(func(c *Config) *Command { return &c.resource().Command })},
 	{name: "on_fail", field: stays(func(c *Config) *bool { return &c.resource().Stays })},
@@ -145,15 +146,22 @@ func (l *loader) checkResource(r *Resource) {
 	}
 }
 
+// ofAddresses are the keys of addresses alone, each with what it would do for something else.
+var ofAddresses = [][2]string{{"interface", "only addresses have an interface"}, {"reset", "only addresses have clients to reset"}}
+
 // checkAddresses reads the addresses, which need an interface, and nothing else does.
 func (l *loader) checkAddresses(r *Resource) {
 	key, all := "address", []string{r.address}
 	if r.has("addresses") {
 		key, all = "addresses", r.several
 	}
-	switch isAddress := r.has(key); {
-	case !isAddress && r.has("interface"):
-		l.reportItem(&r.item, "interface", wrong("only addresses have an interface: expected an address as well"))
+	isAddress := r.has(key)
+	for _, of := range ofAddresses {
+		if !isAddress && r.has(of[0]) {
+			l.reportItem(&r.item, of[0], wrong("%s: expected an address as well", of[1]))
+		}
+	}
+	switch {
 	case !isAddress || r.failed[key]:
 	case r.Interface == "" && !r.failed["interface"]:
 		l.report(wrong(`interface is missing: expected a line such as interface = "eth0"`).at(r.header, resourceName))

@@ -19,7 +19,7 @@ const okAddress = "[[resource]]\naddress = \"192.168.1.50/24\"\ninterface = \"et
 
 func TestResources(t *testing.T) {
 	c := mustLoad(t, Source{Path: writeFile(t, "[[resource]]\nunit = \"haproxy.service\"\n"+okAddress+
-		"[[resource]]\nname = \"two\"\naddresses = [\"10.0.0.7/32\", \"2001:db8::7/64\"]\ninterface = \"br0\"\non_fail = \"stay\"\n"+
+		"[[resource]]\nname = \"two\"\naddresses = [\"10.0.0.7/32\", \"2001:db8::7/64\"]\ninterface = \"br0\"\nreset = true\non_fail = \"stay\"\n"+
 		"[[resource]]\ncommand = [\"/usr/local/bin/worker\", \"-v\"]\ntimeout = \"1s\"\ngrace = \"500ms\"\n")}, alpha())
 	var names []string
 	for _, r := range c.Resources {
@@ -29,14 +29,14 @@ func TestResources(t *testing.T) {
 		t.Error(diff)
 	}
 	two, worker := c.Resources[2], c.Resources[3]
-	if want := []netip.Prefix{netip.MustParsePrefix("10.0.0.7/32"), netip.MustParsePrefix("2001:db8::7/64")}; fmt.Sprint(two.Addresses) != fmt.Sprint(want) || !two.Stays || two.Interface != "br0" {
+	if want := []netip.Prefix{netip.MustParsePrefix("10.0.0.7/32"), netip.MustParsePrefix("2001:db8::7/64")}; fmt.Sprint(two.Addresses) != fmt.Sprint(want) || !two.Stays || !two.Reset || two.Interface != "br0" {
 		t.Errorf("%+v", two)
 	}
 	if c.Resources[0].Timeout != 10*time.Second || worker.Timeout != time.Second || worker.Grace != 500*time.Millisecond || worker.Command.Argv[1] != "-v" {
 		t.Errorf("%+v", worker)
 	}
 	again := mustLoad(t, Source{Path: writeFile(t, c.TOML())}, alpha())
-	if len(again.Resources) != 4 || again.Resources[2].Name != "two" || !again.Resources[2].Stays {
+	if len(again.Resources) != 4 || again.Resources[2].Name != "two" || !again.Resources[2].Stays || !again.Resources[2].Reset {
 		t.Errorf("what config show prints is read as %+v", again.Resources)
 	}
 }
@@ -47,6 +47,7 @@ func TestBadResources(t *testing.T) {
 		"two kinds":         {okAddress + "unit = \"a.service\"\n", `FILE:4:8: resource.unit: it is address as well: expected one of them; hint: write a [[resource]] for each, in the order in which they begin`},
 		"no interface":      {"[[resource]]\naddress = \"192.168.1.50/24\"\n", `FILE:1:3: resource: interface is missing: expected a line such as interface = "eth0"`},
 		"an idle interface": {"[[resource]]\nunit = \"a.service\"\ninterface = \"eth0\"\n", `FILE:3:13: resource.interface: only addresses have an interface: expected an address as well`},
+		"nobody to reset":   {"[[resource]]\nunit = \"a.service\"\nreset = true\n", `FILE:3:9: resource.reset: only addresses have clients to reset: expected an address as well`},
 		"no prefix":         {"[[resource]]\naddress = \"192.168.1.50\"\ninterface = \"eth0\"\n", `FILE:2:11: resource.address: "192.168.1.50" has no prefix; hint: write 192.168.1.50/32, or the prefix of the network`},
 		"no address":        {"[[resource]]\naddress = \"web\"\ninterface = \"eth0\"\n", `FILE:2:11: resource.address: "web" is not an address; hint: addresses are ADDRESS/PREFIX, such as 192.168.1.50/32 or 2001:db8::50/128`},
 		"multicast":         {"[[resource]]\naddress = \"224.0.0.1/32\"\ninterface = \"eth0\"\n", `FILE:2:11: resource.address: "224.0.0.1/32" is a multicast address`},

@@ -2,13 +2,16 @@ package keeper
 
 import (
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/hooks/resourcerun"
 	"github.com/bully-agent/bully-agent/internal/sidecar"
 )
 
@@ -146,5 +149,26 @@ func TestKeeperRunsOneAttemptOfAJob(t *testing.T) {
 		if res := d.ends(); res.Err != "" {
 			t.Errorf("once they have ended: %+v", res)
 		}
+	}
+}
+
+// The longest list of clients comes as it was sent, in both directions, without a file.
+func TestClientsAreAMessage(t *testing.T) {
+	var all []resourcerun.Client
+	for i := range resourcerun.MaxClients {
+		all = append(all, resourcerun.Client{Here: netip.MustParseAddrPort("[2001:db8:ffff:ffff:ffff:ffff:ffff:50]:65535"),
+			There: netip.MustParseAddrPort(fmt.Sprintf("[2001:db8:ffff:ffff:ffff:ffff:ffff:9]:%d", 60_000+i))})
+	}
+	var o order
+	text := newEncoder().encode(order{Do: toReset, Clients: all})
+	if err := newDecoder(maxZeros).decode(text, &o); err != nil || !slices.Equal(o.Clients, all) {
+		t.Errorf("%d clients of an order, %v", len(o.Clients), err)
+	}
+	if len(text) > maxInline {
+		t.Errorf("the order has %d bytes", len(text))
+	}
+	var r report
+	if err := newDecoder(0).decode(newEncoder().encode(report{Say: sayClients, Clients: all}), &r); err != nil || !slices.Equal(r.Clients, all) {
+		t.Errorf("%d clients of a report, %v", len(r.Clients), err)
 	}
 }

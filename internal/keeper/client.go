@@ -76,7 +76,9 @@ type Client struct {
 	checks  map[string]checkrun.Report // by name; untold
 	asks    map[string]*question       // by program; what the keeper has not answered
 
-	resources []resourcerun.State // as the keeper said last
+	resources  []resourcerun.State  // as the keeper said last
+	clients    []resourcerun.Client // likewise; nobody has asked for them since
+	hasClients bool                 // it has said so
 }
 
 // undertaking is an event whose end is not known.

@@ -39,6 +39,9 @@ func (c *Client) hear(k *process, r report) (answer func()) {
 	case sayResources:
 		c.resources = r.Resources
 		c.wakeAgent()
+	case sayClients:
+		c.clients, c.hasClients = r.Clients, true
+		c.wakeAgent()
 	case sayJob:
 		c.jobs.onEnded(*r.Job)
 	}
@@ -128,6 +131,7 @@ func (c *Client) lost(k *process, why error) {
 		return
 	}
 	c.keeper, c.resources = nil, nil
+	c.clients, c.hasClients = nil, false
 	c.forgetAsked()
 	if c.phase == closing {
 		c.notCleaned(ErrDied)

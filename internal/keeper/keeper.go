@@ -44,6 +44,7 @@ type keeper struct {
 	hands     *hookrun.Hands // nil: it is not open yet
 	resources *resourcerun.Hands
 	shown     shownResources
+	clients   tellingClients
 	jobs      *jobrun.Runner
 	checks    *checkrun.Runner
 	working   sync.WaitGroup // of jobs, from toRun on
@@ -107,6 +108,7 @@ func (k *keeper) turn() {
 	}
 	k.tick()
 	k.showResources()
+	k.showClients()
 	k.conclude()
 	if at := k.deadline(); !at.Equal(k.wakesAt) {
 		k.wakesAt = at
@@ -184,6 +186,8 @@ func (k *keeper) obey(o order) {
 		k.say(report{Say: sayAck})
 	case o.Do == toAsk:
 		k.ask(o.Program)
+	case o.Do == toReset:
+		k.resources.SetClients(o.Clients)
 	default:
 		k.obeyForJobs(o)
 	}
@@ -269,7 +273,7 @@ func (k *keeper) tick() {
 // deadline is when the next turn is due, whatever happens; the zero time: never.
 func (k *keeper) deadline() time.Time {
 	at := k.lanes.Deadline()
-	for _, other := range []time.Time{k.reading.until, k.shown.next} {
+	for _, other := range []time.Time{k.reading.until, k.shown.next, k.clients.next} {
 		if at.IsZero() || !other.IsZero() && other.Before(at) {
 			at = other
 		}

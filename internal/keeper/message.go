@@ -39,6 +39,7 @@ const (
 	toSweep   verb = "sweep"   // Known: jobs besides those that are configured whose output is kept
 	toLose    verb = "lose"    // for jobs: the leadership has ended; Cause
 	toAsk     verb = "ask"     // Program: run it once, and tell what it prints
+	toReset   verb = "reset"   // Clients, of the leader before: for the resources that begin next
 	toClose   verb = "close"   // end what runs, and go
 )
 
@@ -58,6 +59,7 @@ type order struct {
 	Run, Cause string
 	Known      []string
 	Program    string
+	Clients    []resourcerun.Client
 }
 
 // attempt is one of a job's run: a jobrun.Order without what only the configuration says.
@@ -87,6 +89,7 @@ const (
 	sayCheck     word = "check"     // Check
 	sayReply     word = "reply"     // Reply
 	sayResources word = "resources" // Resources, all of them
+	sayClients   word = "clients"   // Clients of this host's, all of them
 )
 
 // report is what the keeper has to tell.
@@ -106,6 +109,7 @@ type report struct {
 	Reply   *reply
 
 	Resources []resourcerun.State
+	Clients   []resourcerun.Client
 }
 
 // outcome is a hooks.Result whose error has become a text.

@@ -36,7 +36,7 @@ type shownResources struct {
 	next   time.Time // of the next look; zero: there is nothing to look at
 }
 
-// showEvery is between two looks at how resources are. It is for people.
+// showEvery is between two looks at how resources are, for people, and at who their clients are, for the next leader.
 const showEvery = time.Second
 
 // showResources tells the agent how resources are, when that has changed.
@@ -53,6 +53,48 @@ func (k *keeper) showResources() {
 		k.shown.states = states
 		k.say(report{Say: sayResources, Resources: states})
 	}
+}
+
+// tellingClients is how the agent is told who is connected to the addresses of this host.
+type tellingClients struct {
+	isOn bool      // the kernel is being asked
+	next time.Time // when it is asked again; zero: nobody is to know
+}
+
+// showClients tells the agent so, every showEvery. A worker asks the kernel, which may have many connections.
+func (k *keeper) showClients() {
+	t := &k.clients
+	if k.resources == nil || k.isDead || t.isOn || k.now.Before(t.next) {
+		return
+	}
+	if t.next = (time.Time{}); !k.resources.HasClients() {
+		return
+	}
+	t.isOn = true
+	resources := k.resources
+	go func() {
+		clients := resources.Clients()
+		k.post(func() {
+			t.isOn, t.next = false, k.now.Add(showEvery)
+			k.say(report{Say: sayClients, Clients: clients})
+		})
+	}()
+}
+
+// Clients gives who is connected to the addresses of this host, once for each time that the keeper says so; false: it has not since.
+func (c *Client) Clients() (clients []resourcerun.Client, isNew bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clients, isNew = c.clients, c.hasClients
+	c.clients, c.hasClients = nil, false
+	return clients, isNew
+}
+
+// Reset says who was connected to the addresses of the leader before. It is for the time right before the become-leader event.
+func (c *Client) Reset(clients []resourcerun.Client) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.give(order{Do: toReset, Clients: clients})
 }
 
 // Resources is what this host has, or is about to have, as the keeper said last.

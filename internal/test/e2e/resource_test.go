@@ -276,14 +276,15 @@ func (l *lan) serveSilently(h *host) {
 	}()
 }
 
-// read connects so many clients to an address.
+// read connects so many clients to an address. Their kernel sends nothing by itself either, as it would to find out who is still alive.
 func (l *lan) read(ip net.IP, count int) *readers {
 	l.t.Helper()
 	r := &readers{ended: make(chan time.Time, count)}
+	silent := net.Dialer{Timeout: patience, KeepAlive: -1}
 	for range count {
 		var conn net.Conn
 		must(l.t, l.net.Switch().Within(func() (err error) {
-			conn, err = net.DialTimeout("tcp4", netip.AddrPortFrom(netip.AddrFrom4([4]byte(ip.To4())), vipPort).String(), patience)
+			conn, err = silent.Dial("tcp4", netip.AddrPortFrom(netip.AddrFrom4([4]byte(ip.To4())), vipPort).String())
 			return err
 		}))
 		l.t.Cleanup(func() { conn.Close() })
@@ -293,6 +294,20 @@ func (l *lan) read(ip net.IP, count int) *readers {
 		}()
 	}
 	return r
+}
+
+// end waits until all of them have seen the end, and gives when the last one did.
+func (r *readers) end(t *testing.T, count int) (last time.Time) {
+	t.Helper()
+	enough := time.After(patience)
+	for n := range count {
+		select {
+		case last = <-r.ended:
+		case <-enough:
+			t.Fatalf("%d of %d readers have seen an end within %v", n, count, patience)
+		}
+	}
+	return last
 }
 
 // Clients that only read notice that the address has gone: their connections are ended with it, by the leader that gives it up, and
@@ -320,17 +335,52 @@ func TestIdleReadersSeeTheEnd(t *testing.T) {
 			r := l.read(v.ip, count)
 			at := time.Now()
 			fault(l, leader)
-			var last time.Time
-			enough := time.After(patience)
-			for n := range count {
-				select {
-				case last = <-r.ended:
-				case <-enough:
-					t.Fatalf("%d of %d readers have seen an end within %v", n, count, patience)
-				}
-			}
-			t.Logf("%s: the last of %d readers saw the end after %v", name, count, last.Sub(at).Round(time.Millisecond))
+			t.Logf("%s: the last of %d readers saw the end after %v", name, count, r.end(t, count).Sub(at).Round(time.Millisecond))
 			v.isAt(l.agree(l.running()...))
+		})
+	}
+}
+
+// They notice as much when the whole host was killed, if the next leader knows of them (reset = true). Without it none of them would within
+// the test's time: their connections are as they were, and nobody sends anything.
+func TestIdleReadersOfADeadHostSeeTheEnd(t *testing.T) {
+	needsLAN(t)
+	t.Parallel()
+	const count = 50
+	l := newLAN(t, 3, "--preempt", "never")
+	l.hasRoomToLetGo()
+	v := newVirtual(l, ipv4)
+	v.keep("reset = true\n")
+	for _, h := range l.hosts {
+		l.serveSilently(h)
+	}
+	l.start()
+	leader := l.agree()
+	v.isAt(leader)
+	r := l.read(v.ip, count)
+	l.hearsOfClients(l.except(leader))
+	at := time.Now()
+	l.cut(leader)
+	leader.killWithKeeper()
+	t.Logf("the last of %d readers saw the end after %v", count, r.end(t, count).Sub(at).Round(time.Millisecond))
+	v.isAt(l.agree(l.running()...))
+}
+
+// hearsOfClients waits until hosts have heard a list of the leader's clients that was begun from now on: the second from now.
+func (l *lan) hearsOfClients(hosts []*host) {
+	l.t.Helper()
+	heard := func(h *host) uint64 {
+		s, err := h.status()
+		must(l.t, err)
+		return s.Counters["clients_heard"]
+	}
+	for _, h := range hosts {
+		before := heard(h)
+		l.eventually(fmt.Sprintf("%s hears of the leader's clients", h), patience, func() error {
+			if n := heard(h) - before; n < 2 {
+				return fmt.Errorf("%d lists", n)
+			}
+			return nil
 		})
 	}
 }

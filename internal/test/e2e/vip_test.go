@@ -82,12 +82,12 @@ func (v *virtual) address() string {
 }
 
 // keep has all hosts keep the address as a resource, and their hooks have nothing to do with it.
-func (v *virtual) keep() {
+func (v *virtual) keep(more ...string) {
 	v.lan.t.Helper()
 	for _, h := range v.lan.hosts {
 		h.onBecome, h.onLose = "", ""
 		file := filepath.Join(h.dir, "agent.toml")
-		must(v.lan.t, os.WriteFile(file, fmt.Appendf(nil, "[[resource]]\naddress = %q\ninterface = \"eth0\"\n", v.address()), 0o600))
+		must(v.lan.t, os.WriteFile(file, fmt.Appendf(nil, "[[resource]]\naddress = %q\ninterface = \"eth0\"\n%s", v.address(), strings.Join(more, "\n")), 0o600))
 		h.options = append(h.options, "--config", file)
 	}
 }
