@@ -12,6 +12,7 @@ import (
 var strict = []string{
 	"README.md",
 	"docs/checks.md",
+	"docs/commands.md",
 	"docs/fencing.md",
 	"docs/glossary.md",
 	"docs/quorum.md",
