@@ -53,9 +53,8 @@ func (w *World) sawBegin(c *group) {
 	w.lendLater(m, c.epoch)
 }
 
-// sawEnd: docs/hooks.md: "A lose hook that fails, whatever its exit status, is tried three times
-// within its time, and then again and again in the background until it succeeds, also after a
-// restart, or until this host leads again: what it should release may still be held."
+// sawEnd: docs/hooks.md: "A lose hook is tried until it succeeds, also after a restart, or until this host leads again:
+// the hook may not have released everything yet."
 func (w *World) sawEnd(c *group, ok bool) {
 	h := &c.keeper.host.hooks
 	if c.kind != hooks.LoseLeadership {
@@ -73,8 +72,7 @@ func (w *World) sawEnd(c *group, ok bool) {
 }
 
 // losePowerOfHooks: a host that is off holds nothing, and its keeper is gone.
-// docs/hooks.md: "where the keeper was killed too, or the host lost its power, the next start
-// runs the hook".
+// docs/hooks.md: "both die, or the host loses its power | the next start".
 func (w *World) losePowerOfHooks(m *machine) {
 	h := &m.hooks
 	for _, k := range []*keeper{h.keeper, h.next} {

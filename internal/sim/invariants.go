@@ -218,16 +218,16 @@ func (w *World) i9HooksOfHostsAreDisjoint(m *machine, e wire.Epoch) {
 			w.fail(9, "n%d starts the become hook of %v while n%d's lease is lent for %v", m.number, e, other.number,
 				time.Duration(h.holder.until-other.clock.at(w.now)))
 		case !h.held.IsZero():
-			// docs/hooks.md: "A lose hook that fails, whatever its exit status, is tried three times
-			// within its time, …: what it should release may still be held."
+			// docs/hooks.md: "A lose hook is tried until it succeeds, also after a restart, …: the hook may not have
+			// released everything yet."
 			w.fired(HeldOn)
 		case h.acting.IsZero():
 		case other.suspended || h.overslept == h.acting:
 			// README: "A host that freezes as a whole can run nothing while it is frozen, its lose
 			// hook included; only a check of the epoch protects a shared resource then."
 		case h.unminded == h.acting && w.isPastLease(other):
-			// docs/hooks.md: "where the keeper was killed too, or the host lost its power, the next start runs
-			// the hook": nobody is there to run it by the end of the lease.
+			// docs/hooks.md: "both die, or the host loses its power | the next start": nobody is there to run it by
+			// the end of the lease.
 		default:
 			w.fail(9, "n%d starts the become hook of %v while that of %v on n%d has not ended (%v)", m.number, e,
 				h.acting, other.number, other.state)

@@ -79,7 +79,7 @@ func (c *course) findReigns() {
 			if i, ok := present[r.Node]; ok {
 				c.reigns[i].held = r.What == Acting
 			}
-		case Lost, Frozen, KeeperGone: // docs/hooks.md: "where the keeper was killed too, …, the next start runs the hook"
+		case Lost, Frozen, KeeperGone: // docs/hooks.md: "both die, or the host loses its power | the next start"
 			c.endReign(present, r)
 		case Killed, Exited:
 			if i, ok := present[r.Node]; !c.Guarded || ok && c.Unheld && !c.reigns[i].held {

@@ -15,6 +15,7 @@ var strict = []string{
 	"docs/commands.md",
 	"docs/fencing.md",
 	"docs/glossary.md",
+	"docs/hooks.md",
 	"docs/jobs.md",
 	"docs/quorum.md",
 	"docs/resources.md",
