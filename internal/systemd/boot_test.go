@@ -208,17 +208,31 @@ func (h *real) isKilled() {
 func (h *real) hangsInStop() {
 	u := h.unit("stuck.service")
 	says(h.t, u.Begin(h.ctx()), "nil")
-	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	says(h.t, u.End(h.ctx()), "nil") // systemd's own KILL, after TimeoutStopSec=
+	is(h.t, "state", u.State(), "failed: timeout")
+	h.Push("/etc/systemd/system/stuck.service", []byte("[Service]\n"+strings.Replace(services["stuck"], "=2\n", "=10min\n", 1)+"\n"), 0o644)
+	h.Must("systemctl daemon-reload")
+	says(h.t, u.Begin(h.ctx()), "nil")
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Second)
 	defer cancel()
 	begin := time.Now()
-	says(h.t, u.End(ctx), "unit stuck.service does not stop: it is deactivating (stop-sigterm)")
-	h.t.Logf("given up after %v", time.Since(begin).Round(time.Millisecond))
-	is(h.t, "stuck.service", h.active("stuck.service"), "deactivating")
-	says(h.t, u.End(h.ctx()), "nil")
+	says(h.t, u.End(ctx), "nil")
+	h.t.Logf("ended after %v", time.Since(begin).Round(time.Millisecond))
 	is(h.t, "stuck.service", h.active("stuck.service"), "failed")
-	is(h.t, "state", u.State(), "failed: timeout")
+	is(h.t, "state", u.State(), "failed: signal (signal 9)")
+	if want := "unit stuck.service has not stopped in its time, and got KILL: it is deactivating (stop-sigterm)"; !strings.Contains(h.noted(), want) {
+		h.t.Errorf("noted: %s", h.noted())
+	}
 	says(h.t, u.Begin(h.ctx()), "nil")
-	says(h.t, u.End(h.ctx()), "nil")
+	cut, cancel := context.WithCancel(context.Background()) // without a bound KILL is never due
+	stopping := make(chan error, 1)
+	go func() { stopping <- u.End(cut) }()
+	h.until("its stop", func() bool { return u.State() == "deactivating (stop-sigterm)" })
+	cancel()
+	says(h.t, <-stopping, "unit stuck.service does not stop: it is deactivating (stop-sigterm)")
+	short, cancel := context.WithTimeout(context.Background(), 4*time.Second)
+	defer cancel()
+	says(h.t, u.End(short), "nil")
 }
 
 func (h *real) hasParts() {

@@ -2,6 +2,7 @@ package systemd
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 )
@@ -99,7 +100,34 @@ func TestEndStopsAgain(t *testing.T) {
 	is(t, "orders", r.ordered(), "stop web.service, stop web.service")
 }
 
-// What does not stop in time is named, and so is what KILL has left.
+// What hangs in its stop gets KILL before its time is over, and what waits for it does not.
+func TestEndKillsWhatHangs(t *testing.T) {
+	r := newRig(t)
+	target := r.add("site.target", "ActiveState", "active", "ConsistsOf", []string{"web.service", "db.service"})
+	web := r.add("web.service", "ActiveState", "active")
+	db := r.add("db.service", "ActiveState", "active")
+	target.stops(func(j *job) {
+		db.now("active", "running", "Job", jobOf(1001)) // until web.service is down
+		web.now("deactivating", "stop-sigterm", "Job", jobOf(1002))
+		j.ends("done", "inactive", "dead")
+	})
+	web.onKill = func() {
+		web.now("failed", "failed", "Result", "timeout", "Job", jobOf(0))
+		db.now("inactive", "dead", "Job", jobOf(0))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Second)
+	defer cancel()
+	begin := time.Now()
+	says(t, r.unit("site.target").End(ctx), "nil")
+	if took := time.Since(begin); took < 2*time.Second {
+		t.Errorf("KILL was sent after %v", took)
+	}
+	is(t, "orders", r.ordered(), "stop site.target, kill web.service all 9")
+	is(t, "notes", strings.Join(r.noted(""), "; "),
+		"unit site.target has not stopped in its time, and got KILL: its part web.service: it is deactivating (stop-sigterm)")
+}
+
+// What does not stop in time, whatever it gets, is named, and so is what systemd's KILL has left.
 func TestEndObeysItsContext(t *testing.T) {
 	r := newRig(t)
 	r.add("web.service", "ActiveState", "active").stops(func(j *job) { j.now("deactivating", "stop-sigterm") })

@@ -45,6 +45,7 @@ type unit struct {
 	props map[string]any
 
 	onStart, onStop func(*job)
+	onKill          func() // nil: it takes no notice
 	processes       []uint32
 }
 
@@ -257,6 +258,17 @@ func (b *boss) StartUnit(name, mode string) (bus1.ObjectPath, *bus1.Error) {
 
 func (b *boss) StopUnit(name, mode string) (bus1.ObjectPath, *bus1.Error) {
 	return b.order("stop", name, func(u *unit) func(*job) { return u.onStop }, stops)
+}
+
+func (b *boss) KillUnit(name, whom string, signal int32) *bus1.Error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.orders = append(b.orders, fmt.Sprintf("kill %s %s %d", name, whom, signal))
+	if does := b.units[name].onKill; does != nil {
+		b.units[name].onKill = nil
+		go does()
+	}
+	return nil
 }
 
 func (b *boss) ResetFailedUnit(name string) *bus1.Error {
