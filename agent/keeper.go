@@ -26,7 +26,7 @@ func newKeeper(cfg Config, commands hooks.Config, home string, log hclog.Logger)
 // the takeover delay on clocks that may be faster (protocol 2.5, M7).
 func KeeperSettings(cfg Config) keeper.Settings {
 	s := keeper.Settings{Hooks: cfg.Hooks, Jobs: map[string]keeper.Job{}, Budget: cfg.Election.StopBudget / 2,
-		LeaseBound: lease.LeaderLength(cfg.Election.Lease+cfg.Election.TakeoverDelay) + time.Second,
+		LeaseBound: LeaseBound(cfg.Election.Lease, cfg.Election.TakeoverDelay),
 		Takeover:   lease.LeaderLength(cfg.Election.TakeoverDelay), JobGrace: cmp.Or(cfg.Hooks.Grace, jobs.DefaultGrace)}
 	s.Dir, s.Socket = cfg.StateDir, cfg.Socket
 	s.Programs, s.AskTimeout, s.AskMost = discovery.Programs(cfg.Seeds), discovery.Timeout, discovery.MaxText+1
@@ -40,6 +40,11 @@ func KeeperSettings(cfg Config) keeper.Settings {
 		s.Jobs[j.Name] = keeper.Job{Command: j.Command, Timeout: j.Timeout, Tied: j.OnLoss == jobs.OnLossKill, AtOnce: j.AtOnce()}
 	}
 	return s
+}
+
+// LeaseBound is how long after the last renewal of a lease others have taken over; see keeper.Settings.
+func LeaseBound(length, takeover time.Duration) time.Duration {
+	return lease.LeaderLength(length+takeover) + time.Second
 }
 
 // showKeeper completes a status. A leadership that was ended in a silent agent's stead is

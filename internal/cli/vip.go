@@ -166,7 +166,7 @@ func vipFailure(err error) error {
 	switch wrong.Class {
 	case vip.Words:
 		code = exitUsage
-	case vip.Refused:
+	case vip.Refused, vip.Elsewhere:
 		code = exitRefused
 	}
 	return &failure{code: code, err: err, hint: wrong.Remedy}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bully-agent/bully-agent/agent"
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/internal/systemd"
 	"github.com/bully-agent/bully-agent/internal/vip"
@@ -183,7 +184,7 @@ func asError(err error) *Error {
 		return wrong("%s", err)
 	}
 	bad := wrong("%s", c.What)
-	bad.passes = c.Class == vip.Host
+	bad.passes = c.Class == vip.Host || c.Class == vip.Elsewhere
 	if c.Remedy != "" {
 		bad.hint("%s", strings.ReplaceAll(c.Remedy, ", and the interface comes last", ""))
 	}
@@ -290,7 +291,7 @@ func (c *Config) checkResources(h host) (problems []*Error) {
 		if err := vip.Spare(r.Addresses, c.Owners); err != nil {
 			bad(r.addressKey(), asError(err))
 		}
-		for _, err := range vip.Fits(r.Addresses, r.Interface) {
+		for _, err := range vip.Fits(r.Addresses, r.Interface, agent.LeaseBound(c.Election.Lease, c.Election.TakeoverDelay)) {
 			bad(r.addressKey(), asError(err))
 		}
 		if r.Unit != "" && h.unit != nil {

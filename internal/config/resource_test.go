@@ -168,3 +168,12 @@ func TestAddressOfAMember(t *testing.T) {
 		t.Errorf("%v", problems)
 	}
 }
+
+// What another state of the host mends is refused by config check alone: an agent may start before an interface has its address.
+func TestWhatMayPass(t *testing.T) {
+	for class, want := range map[vip.Class]bool{vip.Words: false, vip.Refused: false, vip.Elsewhere: true, vip.Host: true} {
+		if got := asError(&vip.Complaint{Class: class, What: "something is wrong"}).passes; got != want {
+			t.Errorf("class %d passes: %t", class, got)
+		}
+	}
+}

@@ -13,10 +13,11 @@ import (
 type Class int
 
 const (
-	Words   Class = iota // the command line: it is wrong on every host
-	Refused              // the address is somebody else's, or another interface's
-	Absent               // the interface, which is not there
-	Host                 // its state, or the rights of this process
+	Words     Class = iota // the command line: it is wrong on every host
+	Refused                // the address is somebody else's, or another interface's
+	Elsewhere              // the address is of another interface's network, as this host's addresses are now
+	Absent                 // the interface, which is not there
+	Host                   // its state, or the rights of this process
 )
 
 // Complaint is every error of this package: what is wrong in one line, and what to do.
@@ -74,7 +75,11 @@ func parseWord(word string, needsPrefix bool) (netip.Prefix, error) {
 	case addr.Zone() != "":
 		return netip.Prefix{}, complain(Words, "leave %"+addr.Zone()+" out: the interface is the last argument", "%s has a zone", quoted)
 	case addr.Is4In6():
-		return netip.Prefix{}, complain(Words, "write "+addr.Unmap().String(), "%s is an IPv4 address in the form of an IPv6 address", quoted)
+		plain := addr.Unmap().String()
+		if needsPrefix {
+			plain += "/32"
+		}
+		return netip.Prefix{}, complain(Words, "write "+plain, "%s is an IPv4 address in the form of an IPv6 address", quoted)
 	case !hasPrefix && needsPrefix:
 		return netip.Prefix{}, complain(Words, fmt.Sprintf("write %s/%d, or the prefix of the network", addr, addr.BitLen()), "%s has no prefix", quoted)
 	case !hasPrefix:

@@ -65,7 +65,7 @@ func TestAddressesOfNoHostAreRefused(t *testing.T) {
 		"192.0.2.50/255.255.255.0":    `has the prefix "255.255.255.0": expected 1 to 32`,
 		"2001:db8::50/129":            `has the prefix "129": expected 1 to 128`,
 		"fe80::50%eth0/64":            "has a zone",
-		"::ffff:192.0.2.50/128":       "in the form of an IPv6 address; write 192.0.2.50",
+		"::ffff:192.0.2.50/128":       "in the form of an IPv6 address; write 192.0.2.50/32",
 		"0.0.0.0/32":                  "is no host's address",
 		"0.1.2.3/32":                  "is no host's address",
 		"240.0.0.1/32":                "is no host's address",

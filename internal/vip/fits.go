@@ -2,13 +2,15 @@ package vip
 
 import (
 	"net/netip"
+	"time"
 
 	"github.com/vishvananda/netlink"
 )
 
 // Fits says, before any leader needs them, why addresses could not be kept on an interface as they are written. It changes
-// nothing, and of an interface that is not there it says nothing. Every error is a Complaint.
-func Fits(addresses []netip.Prefix, name string) (faults []error) {
+// nothing, and of an interface that is not there it says nothing. bound is that of NewKept: this agent may have them
+// by now. Every error is a Complaint.
+func Fits(addresses []netip.Prefix, name string, bound time.Duration) (faults []error) {
 	found, err := netlink.LinkByName(name)
 	if err != nil || len(addresses) == 0 {
 		return nil
@@ -21,8 +23,9 @@ func Fits(addresses []netip.Prefix, name string) (faults []error) {
 	if err != nil {
 		return nil // whoever begins them says so
 	}
+	k := NewKept(addresses, name, bound, nil, nil)
 	for _, p := range addresses {
-		if err := l.fits(p, all); err != nil {
+		if err := k.may(l, p, all); err != nil {
 			faults = append(faults, err)
 		}
 	}

@@ -259,6 +259,9 @@ func TestFits(t *testing.T) {
 	t.Parallel()
 	h := newLAN(t, 1).hosts[0]
 	h.second("198.51.100.1/24")
+	for address, seconds := range map[string]int{"192.0.2.60/32": 30, "192.0.2.61/32": 45, "192.0.2.62/24": 600} { // of another agent's life, say
+		h.ip(fmt.Sprintf("addr add %s dev eth0 valid_lft %d preferred_lft %d", address, seconds, seconds))
+	}
 	for name, c := range map[string]struct {
 		iface, address, want string
 	}{
@@ -269,10 +272,16 @@ func TestFits(t *testing.T) {
 		"another interface's":     {"eth0", "198.51.100.1/32", "198.51.100.1 is on eth1 already"},
 		"another prefix, of IPv6": {"eth0", "2001:db8::50/65", "2001:db8::50/65 has another prefix than 2001:db8::1/64 on eth0: expected /64, or /128"},
 		"the loopback":            {"lo", "192.0.2.50/32", "lo is the loopback interface: nobody else would reach the address"},
+		"the host's own":          {"eth0", "192.0.2.1/32", "eth0 has 192.0.2.1/24 already, and not by this agent"},
+		"ours":                    {"eth0", "192.0.2.60/32", ""},
+		"ours, for longer":        {"eth0", "192.0.2.61/32", ""},
+		"a DHCP server's":         {"eth0", "192.0.2.62/24", "eth0 has 192.0.2.62/24 already, and not by this agent"},
+		"the network's":           {"eth0", "192.0.2.0/32", `"192.0.2.0" is the address of the network 192.0.2.0/24`},
+		"of another network":      {"eth0", "198.51.100.50/32", "198.51.100.50 is in 198.51.100.0/24, the network of eth1: its neighbours are not eth0's"},
 	} {
 		var faults []error
 		if _, err := h.does(func(func(string)) error {
-			faults = Fits([]netip.Prefix{netip.MustParsePrefix(c.address)}, c.iface)
+			faults = Fits([]netip.Prefix{netip.MustParsePrefix(c.address)}, c.iface, 50*time.Second)
 			return nil
 		}); err != nil {
 			t.Fatal(err)

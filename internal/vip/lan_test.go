@@ -211,7 +211,7 @@ func TestTheHostIsLookedAtFirst(t *testing.T) {
 		{name: "on another interface", set: func(h host) { h.second("192.0.2.50/32") }, says: "eth1 has 192.0.2.50/32 already",
 			remedy: "name eth1, or bully-agent vip del 192.0.2.50 eth1", class: Refused},
 		{name: "another interface's network", set: func(h host) { h.second("198.51.100.1/24") }, words: "2001:db8::50/128 198.51.100.50/32",
-			says: "198.51.100.50 is in 198.51.100.0/24, the network of eth1: its neighbours are not eth0's", remedy: "name eth1, or choose", class: Refused},
+			says: "198.51.100.50 is in 198.51.100.0/24, the network of eth1: its neighbours are not eth0's", remedy: "name eth1, or choose", class: Elsewhere},
 		{name: "the broadcast address", words: "2001:db8::50/128 192.0.2.255/32", says: `"192.0.2.255" is the broadcast address of 192.0.2.0/24`,
 			remedy: "choose an address of one host", class: Words},
 		{name: "the network's address", words: "192.0.2.0/32", says: `"192.0.2.0" is the address of the network 192.0.2.0/24`,

@@ -111,7 +111,7 @@ func (l link) claims(p netip.Prefix, all []held) error {
 		return nil
 	}
 	h := all[beyond]
-	return complain(Refused, fmt.Sprintf("name %s, or choose an address of %s's network", h.nameOf(), l.name()),
+	return complain(Elsewhere, fmt.Sprintf("name %s, or choose an address of %s's network", h.nameOf(), l.name()),
 		"%s is in %s, the network of %s: its neighbours are not %s's", ip, h.prefix.Masked(), h.nameOf(), l.name())
 }
 
