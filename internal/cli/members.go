@@ -29,10 +29,15 @@ var membersCommand = command{
 	},
 }
 
-// membersText puts the only coloured column last: a tabwriter counts escape
+// membersText begins with whose view it is. It puts the only coloured column last: a tabwriter counts escape
 // sequences as text.
 func (c *console) membersText(members []control.Member) string {
 	var b strings.Builder
+	for _, m := range members {
+		if m.Self {
+			fmt.Fprintf(&b, "as %s sees it\n", m.Name)
+		}
+	}
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "NAME\tADDRESS\tPRIORITY\tROLE\tRTT\tLAST HEARD\tID\tSTATUS")
 	for _, m := range members {

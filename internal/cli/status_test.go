@@ -88,7 +88,8 @@ func TestMembersText(t *testing.T) {
 		{Name: "b", Addr: "10.0.0.22:7950", Priority: 5, Role: "observer", Status: "dead", RTTMS: 0.456, ID: "fedcba9876543210", HeardMS: &silence},
 		{Name: "c", Addr: "10.0.0.3:7950", Priority: 5, Role: "voter", Status: "alive", ID: "fedcba9876543211"},
 	}
-	const want = `NAME   ADDRESS         PRIORITY  ROLE      RTT     LAST HEARD  ID        STATUS
+	const want = `as alpha sees it
+NAME   ADDRESS         PRIORITY  ROLE      RTT     LAST HEARD  ID        STATUS
 alpha  10.0.0.1:7950   100       voter     -       -           01234567  alive, leader, this node
 b      10.0.0.22:7950  5         observer  0.46ms  9.3s ago    fedcba98  dead
 c      10.0.0.3:7950   5         voter     -       never       fedcba98  alive
