@@ -29,8 +29,8 @@ func completionCommand() command {
 				offer: fixed(),
 				about: `Takes the words after ` + program + `, the last as far as it is typed, perhaps empty. Prints a line for each word that may
 					stand there: the word, and after a tabulator what it is. Or one line alone, :files, :directories or :command, for what
-					the shell knows better. Names of members and jobs are the running agent's, which has 300 ms for its answer; without one
-					there are none.`,
+					the shell knows better. The running agent gives the names of members and jobs; it has 300 ms
+					for its answer.`,
 				examples: []string{program + ` completion next -- handover --to ""`},
 				action:   completeNext,
 			},

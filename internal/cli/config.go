@@ -22,19 +22,19 @@ import (
 var configCommand = command{
 	name: "config", usage: "check or show the configuration",
 	subcommands: []command{{
-		name: "check", usage: "say all that is wrong with it",
+		name: "check", usage: "say each thing that is wrong with it",
 		args: "[FILE]", maxArgs: 1,
-		about: `Changes nothing. Checks FILE, or what run would read here: BULLY_CONFIG, else ` + defaultConfigFile + ` if it exists, or that of an instance; the
-			BULLY_ variables of this environment count as they do for run. Prints ok and each job's next slot, or one line
+		about: `Changes nothing. Checks FILE, or what run would read here: BULLY_CONFIG, else ` + defaultConfigFile + ` if it exists, or that of an instance.
+			The BULLY_ variables of this environment count as they do for run. Prints ok and each job's next slot, or one line
 			for each thing wrong, and exits 7. The agent, if it runs, is asked for the members: their own addresses are none for
-			a become hook's vip add. Root is asking for the service, where its unit is installed: whether its user, or that of --owner,
-			can read the key, and what of the hooks, checks and jobs the unit forbids.`,
+			a become hook's vip add. Root is asking for the service, where its unit is installed: the check says whether its user, or
+			that of --owner, can read the key. It also says which parts of hooks, checks and jobs the unit forbids.`,
 		examples: []string{program + " config check", program + " config check --owner bully-agent", program + " config check ./agent.toml", program + " config check --no-host ./agent.toml"},
 		options:  []option{ownerOption, {name: "no-host", usage: "do not compare with this host: its addresses, hooks, directories and key"}, instanceOption},
 		action:   checkConfig,
 	}, {
 		name: "show", operand: "config", usage: "print each setting and where it comes from",
-		about: `What run would use with the same flags, here: by the flags, the BULLY_ variables of this environment, the file, and this
+		about: `The settings that run would use here with the same flags: by the flags, the BULLY_ variables of this environment, the file, and this
 			host's name and addresses. It is a configuration file that gives the same; what would say more there than was said is
 			commented out. An agent that runs keeps what it was started with: status says what waits for a restart. No key is
 			in it; commands of hooks and jobs are.`,

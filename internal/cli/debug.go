@@ -22,10 +22,10 @@ import (
 func debugCommand() command {
 	return command{
 		name: "debug", usage: "collect what somebody needs who looks for a fault",
-		about: `Writes one tar.gz that only its owner may read: what status, members, events, history, jobs, hooks, keys and doctor print
-		here, the configuration, and the end of the log where it is known. No key is in it: what looks like one is left out,
-		and so are the commands of hooks and jobs; what they have printed is in it only where it is in the log. It holds names and addresses of hosts. What
-		could not be had, as when no agent runs, is listed as missing.`,
+		about: `Writes one tar.gz that only its owner may read. It holds the output of status, members, events, history, jobs, hooks, keys and doctor
+		here, the configuration, and the end of the log where it is known. No key is in it: text that looks like one is left out,
+		and so are the commands of hooks and jobs. Their output is in it only where it is in the log. It holds names and addresses of hosts. Parts
+		that could not be had, as when no agent runs, are listed as missing.`,
 		examples: []string{program + " debug", program + " debug -o fault.tar.gz"},
 		options: []option{
 			{name: "output", short: "o", value: "FILE", usage: "where to; never over a file that is there", fallback: "bully-agent-debug-HOST-TIME.tar.gz"},

@@ -18,7 +18,7 @@ var execCommand = command{
 	name: "exec", usage: "run a command once, if this host leads",
 	args: "-- COMMAND [ARGUMENT...]", maxArgs: math.MaxInt,
 	about: `Runs COMMAND if this node leads, its become-leader hook has succeeded and its lease is valid. On a host that
-		does not lead it runs nothing and exits 0: the same line can be in the crontab of every host.
+		does not lead it only exits 0: the same line can be in the crontab of every host.
 
 		When the leadership ends, COMMAND and all that it started get TERM, after the grace KILL, and are dead when the lease
 		ends, which can be sooner. That holds also if the agent is stopped, or the agent or exec is killed. If exec is stopped

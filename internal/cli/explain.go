@@ -8,9 +8,9 @@ import (
 
 var explainCommand = command{
 	name: "explain", usage: "say why a host leads or not, and what comes next", args: "[MEMBER]", maxArgs: 1, offer: anyMember,
-	about: `Without MEMBER it is about this host. What the election needs and has is on the line "ok"; each line "NO" is
-		something that keeps the host from leading; "then" is what it does next. Of another member it says what this host
-		knows; what keeps that one from leading, it knows best itself.
+	about: `Without MEMBER it is about this host. The line "ok" lists the needs of the election that are met. Each line "NO" is
+		something that keeps the host from leading; "then" is its next step. Of another member it says what this host
+		knows; that member itself knows best why it does not lead.
 
 		With --if it plays what would happen in a simulation of this cluster, with its members, settings and round trips, many
 		times: "kill NAME" (the agent's process ends, as after kill -9), "NAME dies" (its host goes off), "cut NAME" (its cable

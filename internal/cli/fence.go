@@ -23,9 +23,9 @@ var fenceCommand = command{
 
 var fenceCheckCommand = command{
 	name: "check", usage: "accept an epoch unless a newer one was here",
-	about: `Compares an epoch with the highest that was ever accepted with the same file, remembers it there, and exits with 0; or
-		with 6 if it is lower, or equal but another owner's. Put the file beside the resource that it protects, on the same
-		storage, so that all who write see the same one. It needs no agent.
+	about: `Compares an epoch with the highest that was ever accepted with the same file, and remembers it there. It exits with 0, or
+		with 6 if the epoch is lower, or equal but another owner's. Put the file beside the resource that it protects, on the same
+		storage, so that every writer sees the same one. It needs no agent.
 
 		Exit codes: 0 accepted, and on disk; 6 refused; 2 no epoch was given; 5 another process held the file's lock; 1 the file
 		cannot be read or written, or is no fence file. Anything but 0 means: do not write.`,

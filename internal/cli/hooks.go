@@ -88,8 +88,8 @@ func hooksLogOne(c *call, arg string) error {
 
 var hooksRunCommand = command{
 	name: "run", usage: "run a hook again, on the running agent", args: "EVENT", maxArgs: 1, offer: hookEvents,
-	about: `Runs the hook that belongs to the present state once more, in its turn, with the cause "requested": become-leader on the
-		leader, lose-leadership on a host that does not lead, leader-change and member-change anywhere. What would break the
+	about: `Runs the hook that belongs to the present state once more, in its turn, with the cause "requested". become-leader runs on the
+		leader, lose-leadership on a host that does not lead, leader-change and member-change anywhere. A run that would break the
 		order of become and lose is refused with exit code 6. Its outcome counts: a leader whose become-leader hook succeeds
 		now is ready, one whose hook fails steps down.
 

@@ -24,8 +24,8 @@ var importKeepalivedCommand = command{
 	name: "keepalived", usage: "make agent.toml of a keepalived.conf",
 	args: "FILE", maxArgs: 1,
 	about: `Reads FILE and what it includes. Each vrrp_instance becomes an agent; those of a vrrp_sync_group become one, which has
-		the addresses of all. Without --out the configuration is printed; with it agent.toml is written into DIR, or NAME.toml
-		for each of several agents, readable by all; only a file that sets nothing, as packages install one, is replaced. Each line
+		the addresses of all. Without --out the configuration is printed. With it agent.toml is written into DIR, or NAME.toml
+		for each of several agents, readable by all. Only a file that sets nothing, as packages install one, is replaced. Each line
 		that no agent has, or not quite the same, is named on standard error, with what to do instead, and at the end the commands
 		that come next. Nothing else on this host is changed, and nothing is run.
 

@@ -32,7 +32,7 @@ var jobsCommand = command{
 		{
 			name: "history", usage: "list the runs that this host's agent knows of",
 			args: "[NAME]", maxArgs: 1, offer: jobNames,
-			about: `Of its own runs the agent keeps the last 50 of each job, with the last 64 KiB that each printed; of other
+			about: `Of its own runs the agent keeps the last 50 of each job, with the last 64 KiB that each printed. Of other
 				hosts' runs it knows the last 16 of each job.`,
 			examples: []string{program + " jobs history", program + " jobs history backup",
 				program + " jobs history --output backup"},
@@ -43,7 +43,7 @@ var jobsCommand = command{
 		{
 			name: "pause", usage: "keep a job's slots from starting, on all hosts",
 			args: "NAME", maxArgs: 1, offer: jobNames,
-			about: `On whatever host; the others hear of it within a second, those that cannot be reached when they can. What runs
+			about: `On whatever host; the others hear of it within a second, those that cannot be reached when they can. A run that has begun
 				goes on. It lasts until jobs resume, over restarts.`,
 			examples: []string{program + " jobs pause backup"},
 			options:  []option{jsonOption, socketOption},
@@ -53,7 +53,7 @@ var jobsCommand = command{
 			name: "resume", usage: "let a paused job's slots start again",
 			args: "NAME", maxArgs: 1, offer: jobNames,
 			about: `On whatever host. Slots that passed during the pause are not made up for. Of a job that is not paused it says so. With --from-now each host forgets the
-				runs of the job that are ahead of its own clock, so first set the clocks right: what ran then runs again at its time.`,
+				runs of the job that are ahead of its own clock. First set the clocks right: a slot that ran ahead runs again at its time.`,
 			examples: []string{program + " jobs resume backup", program + " jobs resume --from-now backup"},
 			options:  []option{fromNowOption, jsonOption, socketOption},
 			action:   resumeJob,

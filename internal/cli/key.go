@@ -34,8 +34,8 @@ var ownerOption = option{name: "owner", value: "USER", usage: "the agent's user,
 
 var keyGenerateCommand = command{
 	name: "generate", usage: "make a key, on the first host of a cluster",
-	about: `Makes the file, which only its owner can read, and the directories that lead to it. Never over a file that is there. What
-		it prints is how the key comes to the other hosts: all of a cluster need the same. Whoever has it is a member.`,
+	about: `Makes the file, which only its owner can read, and the directories that lead to it. Never over a file that is there. It
+		prints how the key comes to the other hosts: all of a cluster need the same. The key alone makes a host a member.`,
 	examples: []string{program + " key generate", program + " key generate --owner bully-agent"},
 	options:  append([]option{ownerOption, {name: "if-missing", usage: "be content with a file that is there already and is right"}}, keyOptions...),
 	action:   generateKey,
@@ -144,7 +144,7 @@ func userAsOwner(u *user.User) (o owner, err error) {
 
 var keyStatusCommand = command{
 	name: "status", usage: "show the keys of this host, and which host has which",
-	about: `Shows ids and days, never a key. What other hosts have is what they have told the agent that runs here; without one only
+	about: `Shows ids and days, never a key. The other hosts tell the agent that runs here which keys they have; without an agent only
 		the file is shown.`,
 	examples: []string{program + " key status", program + " key status --json"},
 	options:  append([]option{ownerOption, jsonOption, socketOption}, keyOptions...),

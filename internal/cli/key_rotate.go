@@ -14,7 +14,7 @@ import (
 
 var keyRotateCommand = command{
 	name: "rotate", usage: "take the next step of replacing the key",
-	about: `Three steps, all on the same host, each followed by copying the file to the others as it says: a new key is added, and all
+	about: `Three steps, all on the same host, each followed by copying the file to the others as it says. A new key is added, and all
 		hosts come to accept it; it begins; the old one is removed. No step changes a leader or shuts out a host that is one step
 		behind, so the hosts may be done in any order. If a host is not ready for the next step, nothing changes, and the exit code
 		is 6. A host that is gone for good is left out by --without.`,
@@ -259,7 +259,7 @@ func (k keys) carryText(head string) string {
 var keyRevokeCommand = command{
 	name: "revoke", usage: "remove a key at once, if it was stolen", args: "ID", maxArgs: 1, offer: keyIDs,
 	about: `Does not wait for other hosts: sessions under the key end within a second. If it was the only one, a new one takes its
-		place. Other hosts hear this one again when they have the file, too: until then each side acts as if the other were gone, so
+		place. Other hosts hear this one again when they have the file, too. Until then each side acts as if the other were gone:
 		copy it to all at once, as it says.`,
 	examples: []string{program + " key revoke 4f1c9a02"},
 	options:  append([]option{ownerOption, socketOption}, keyOptions...),

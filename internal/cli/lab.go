@@ -12,7 +12,7 @@ import (
 var labCommand = command{
 	name: "lab", usage: "run a cluster of real agents on this host and break it",
 	about: `Starts agents as child processes on loopback and shows them in a live table; keys inflict faults on them. With
-		--script it plays a script, with --fault it inflicts one fault on the leader again and again, and prints how long it
+		--script it plays a script. With --fault it inflicts one fault on the leader again and again, and prints how long it
 		took from the fault to the next leader's hook. With --watch it counts changes of leader, in the weather that --loss
 		and --delay make. At the end there is a verdict.`,
 	examples: []string{

@@ -43,7 +43,7 @@ var maintenanceOnCommand = command{
 
 var maintenanceOffCommand = command{
 	name: "off", usage: "let this host lead again",
-	about:    `Changes nothing on a host that is not in maintenance, and says so. Whether it then leads is for the election.`,
+	about:    `Changes only a host that is in maintenance; of another it says so. Whether it then leads is for the election.`,
 	examples: []string{program + " maintenance off"},
 	options:  []option{jsonOption, socketOption},
 	action: func(c *call) error {

@@ -39,7 +39,7 @@ var simCommand = command{
 		{name: "algorithm", value: "NAME", offer: fixed("classic", "enhanced", "smallest"), usage: "classic, enhanced or smallest", fallback: "drawn from the seed"},
 		{name: "usual", usage: "only usual settings and hosts, as schedules were before there were others"},
 		{name: "attack", value: "KIND", offer: fixed("none", "stranger", "forger"), usage: "who forges frames: none, stranger or forger", fallback: "drawn from the seed"},
-		{name: "trace", usage: "print everything that happens in the schedule"},
+		{name: "trace", usage: "print each event of the schedule"},
 	},
 	subcommands: []command{simTablesCommand(), simChartCommand()},
 	action:      runSim,

@@ -15,7 +15,7 @@ func simTablesCommand() command {
 	return command{
 		name: "tables", usage: "count the messages of the papers' algorithms",
 		about: `Runs the classic Bully, the enhanced Bully of Murshed and Allen, and the smallest-id algorithm of Kabashi, Zeqiri
-			and Zabeli as their papers describe them, counts what they send, and says by which convention the figures of the
+			and Zabeli as their papers describe them. It counts their messages, and says by which convention the figures of the
 			papers come about. No agent is needed, and the figures are the same each time.`,
 		examples: []string{program + " sim tables", program + " sim tables --n 3,50,1000"},
 		options:  []option{{name: "n", value: "N,…", usage: "sizes of the group, from 3 to 1000", fallback: "5,10,20"}},

@@ -17,7 +17,7 @@ import (
 
 var topCommand = command{
 	name: "top", usage: "show the cluster as it changes, on a terminal",
-	about: `What the agent of this host knows, twice a second: the members, who leads, and what has happened; q quits, the arrows
+	about: `Shows the view of this host's agent, twice a second: the members, the leader, and the latest events; q quits, the arrows
 		move through a long list. While the agent is gone it says so and goes on asking. Where the output or the input is no
 		terminal it prints once.`,
 	examples: []string{program + " top", program + " top --json"},

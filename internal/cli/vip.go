@@ -31,10 +31,10 @@ var vipAddCommand = command{
 	name: "add", usage: "have this host answer for addresses",
 	args: "ADDRESS/PREFIX... INTERFACE", maxArgs: math.MaxInt,
 	about: `For a become-leader hook. Puts the addresses on the interface, IPv4 and IPv6, and tells the neighbours whose they are
-		now, by gratuitous ARP and unsolicited neighbour advertisements: once at once, five times within 200 ms, again each
+		now, by gratuitous ARP and unsolicited neighbour advertisements. It tells them once at once, five times within 200 ms, again each
 		second for 5 s, and in a become-leader hook every 30 s from then on. A process of its own does that after the first
-		time, and is ended before the lose-leadership hook starts; of an address that is not on the interface any more it says
-		nothing. An address that is there already stays, and is told again.
+		time, and is ended before the lose-leadership hook starts. It tells of an address only
+		while that is on the interface. An address that is there already stays, and is told again.
 
 		In a hook that process begins anew when the carrier comes back or a member joins: neighbours may have learnt another
 		host meanwhile. It answers another host's claim of an address, once in 10 s. No port gets more than 50 frames a second,
