@@ -25,8 +25,8 @@ var holdCommand = command{
 	args: "-- COMMAND [ARGUMENT...]", maxArgs: math.MaxInt,
 	about: `Runs COMMAND whenever this node leads, its become-leader hook has succeeded and its lease is valid, and waits
 		else. Where COMMAND ends before the leadership does, --restart decides: always runs it again, on-failure runs it again if it
-		failed, and with never it stays ended. Where it is not run again, hold exits with its code. The pause before it is run again is 100 ms at first, doubles up
-		to a minute, and starts anew once COMMAND has run for 10 s.
+		failed, and with never it stays ended. Where it is not run again, hold exits with its code. The pause before it is run again is
+		100 ms at first, doubles up to a minute, and starts anew once COMMAND has run for 10 s.
 
 		When the leadership ends, COMMAND and all that it started get TERM, after the grace KILL, and are dead when the lease
 		ends, which can be sooner. That holds also if the agent is stopped, or the agent or hold is killed. If hold is stopped

@@ -35,7 +35,7 @@ var ownerOption = option{name: "owner", value: "USER", usage: "the agent's user,
 var keyGenerateCommand = command{
 	name: "generate", usage: "make a key, on the first host of a cluster",
 	about: `Makes the file, which only its owner can read, and the directories that lead to it. Never over a file that is there. It
-		prints how the key comes to the other hosts: all of a cluster need the same. The key alone makes a host a member.`,
+		prints how the key comes to the other hosts: all of a cluster need the same. A host that has it is a member.`,
 	examples: []string{program + " key generate", program + " key generate --owner bully-agent"},
 	options:  append([]option{ownerOption, {name: "if-missing", usage: "be content with a file that is there already and is right"}}, keyOptions...),
 	action:   generateKey,
