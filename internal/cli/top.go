@@ -181,7 +181,25 @@ func (s scene) title(now time.Time, socket string) []string {
 	if s.gone != nil {
 		about = s.absence(now, socket)
 	}
-	return []string{config.Printable(about), config.Printable(lead)}
+	lines := []string{config.Printable(about), config.Printable(lead)}
+	if has := possessions(t); has != "" {
+		lines = append(lines, config.Printable(has))
+	}
+	return lines
+}
+
+// possessions names the resources of a leader, and which of them is not here; empty: none is configured, or it does not lead.
+func possessions(t control.Status) string {
+	if t.Role != "leader" || len(t.Resources) == 0 {
+		return ""
+	}
+	names := make([]string, len(t.Resources))
+	for i, r := range t.Resources {
+		if names[i] = r.Name; !r.Here {
+			names[i] += " (not here)"
+		}
+	}
+	return "resources: " + strings.Join(names, ", ")
 }
 
 // absence says that no agent answers, and since when.

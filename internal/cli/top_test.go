@@ -213,3 +213,14 @@ func TestTopPrintsOnce(t *testing.T) {
 		t.Errorf("without an agent: exit %d, %q, %q", code, out, errs)
 	}
 }
+
+// A leader's screen names its resources, and those that are not here.
+func TestTopNamesResources(t *testing.T) {
+	status := control.Status{Role: "leader", Resources: []control.Resource{{Name: "vip", Here: true}, {Name: "web"}}}
+	if got := possessions(status); got != "resources: vip, web (not here)" {
+		t.Errorf("a leader: %q", got)
+	}
+	if status.Role = "follower"; possessions(status) != "" {
+		t.Errorf("a follower: %q", possessions(status))
+	}
+}
