@@ -5,7 +5,7 @@ PACKAGES = ./...
 FUZZCOUNT ?= 100000
 BINARY = bully-agent
 
-.PHONY: build test check fmt vet static gosec vuln tidy race fuzz bench sim cuts graphs e2e vip soak figures beside pictures settings mutants lab dist reproducible cross clean
+.PHONY: build test check fmt vet static gosec vuln tidy race fuzz bench sim cuts graphs e2e vip soak figures beside pictures drawings settings mutants lab dist reproducible cross clean
 
 build: ## a static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o $(BINARY) .
@@ -87,8 +87,11 @@ OLD ?=
 beside: ## failover beside keepalived, ucarp and what OLD names, ROUNDS times in turns: a quarter of an hour as root on a quiet machine
 	BULLY_FIGURES=1 BULLY_ROUNDS=$(ROUNDS) BULLY_OLD=$(OLD) BULLY_CHART=$(if $(OLD),,$(CURDIR)/docs/failover.svg) $(GO) test -count=1 -timeout 60m -v -run 'TestBeside$$' ./internal/lab
 
-pictures: build ## those of a terminal in the documents, anew
+pictures: build drawings ## those of the documents, anew; failover.svg is of make beside, messages.svg of sim chart
 	BULLY_PICTURES=$(CURDIR)/docs $(GO) test -count=1 -v -run '^TestPictures$$' ./internal/cli
+
+drawings: ## those of docs/how-it-works.md alone, which need no agents
+	BULLY_PICTURES=$(CURDIR)/docs $(GO) test -count=1 -run '^TestPictures$$' ./internal/test/pictures
 
 settings: ## whatever settings are accepted lead: 2,500 drawn from their whole range, in some minutes
 	BULLY_SETTINGS=long $(GO) test -count=1 -timeout 60m -v -run '^TestWhateverIsAcceptedLeads$$' ./election

@@ -1,0 +1,145 @@
+// Package pictures draws the pictures of docs/how-it-works.md, and holds the files in docs against what it draws.
+package pictures
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bully-agent/bully-agent/internal/fence"
+	"github.com/bully-agent/bully-agent/internal/test/browser"
+)
+
+const (
+	docs = "../../../docs"
+	page = "how-it-works.md"
+)
+
+// pictures are in the order of the page.
+var pictures = []struct {
+	file string
+	draw func() *drawing
+}{
+	{"states.svg", states},
+	{"handover.svg", handover},
+	{"torn.svg", tornNetwork},
+	{"processes.svg", processes},
+	{"fenced.svg", fencedDisk},
+	{"rotation.svg", rotation},
+}
+
+// TestPictures holds each file against its script. BULLY_PICTURES names a directory to draw them into, and make pictures says so.
+func TestPictures(t *testing.T) {
+	to := os.Getenv(browser.PicturesVariable)
+	for _, p := range pictures {
+		drawn := p.draw().svg()
+		if to != "" {
+			if err := os.WriteFile(filepath.Join(to, p.file), []byte(drawn), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if found := read(t, p.file); found != drawn {
+			t.Errorf("docs/%s is not what its script draws: make pictures", p.file)
+		}
+	}
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(docs, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// Each text stays within its box or the picture, and clear of each other text, in the broadest font in use.
+func TestTextsHaveTheirPlace(t *testing.T) {
+	for _, p := range pictures {
+		d := p.draw()
+		if len(d.labels) < 10 {
+			t.Errorf("%s: only %d texts", p.file, len(d.labels))
+		}
+		for i, l := range d.labels {
+			if !l.within.has(l.at) {
+				t.Errorf("%s: %q leaves its place by %.0f: it is at %.0f, within %.0f", p.file, l.text, beyond(l), l.at, l.within)
+			}
+			for _, other := range d.labels[:i] {
+				if l.at.overlaps(other.at) {
+					t.Errorf("%s: %q and %q overlap, at %.0f and %.0f", p.file, other.text, l.text, other.at, l.at)
+				}
+			}
+		}
+	}
+}
+
+// beyond is how far a text leaves its place.
+func beyond(l label) float64 {
+	return max(l.within.left-l.at.left, l.at.right-l.within.right, l.within.top-l.at.top, l.at.bottom-l.within.bottom)
+}
+
+// The page shows each picture, by its title.
+func TestThePageShowsEachPicture(t *testing.T) {
+	text := read(t, page)
+	at := 0
+	for _, p := range pictures {
+		link := fmt.Sprintf("![%s](%s)", p.draw().title, p.file)
+		i := strings.Index(text[at:], link)
+		if i < 0 {
+			t.Errorf("docs/%s has no %s after the picture before", page, link)
+			continue
+		}
+		at += i
+	}
+}
+
+// Each state of the election has its place.
+func TestEachStateIsDrawn(t *testing.T) {
+	seen := 0
+	for s, p := range inOrder() {
+		seen++
+		if p == (point{}) {
+			t.Errorf("%v has no place", s)
+		}
+	}
+	if seen != len(at) || seen < 10 {
+		t.Errorf("%d states, %d places", seen, len(at))
+	}
+}
+
+// A fence takes and refuses the writes that the picture says.
+func TestTheFenceDoesWhatIsDrawn(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "fence")
+	for _, w := range writes {
+		err := fence.Check(t.Context(), file, fence.Epoch{Counter: w.epoch, Owner: w.by}, fence.Options{})
+		var refused *fence.Refused
+		if err != nil && !errors.As(err, &refused) {
+			t.Fatal(err)
+		}
+		if taken := err == nil; taken != w.taken {
+			t.Errorf("%s writes in epoch %d: taken %v, expected %v", w.by, w.epoch, taken, w.taken)
+		}
+	}
+}
+
+// At each time of the rotation all hosts accept what each begins with.
+func TestTheHostsOfARotationHearEachOther(t *testing.T) {
+	all, err := rings()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range turns {
+		for _, from := range at.steps {
+			for _, to := range at.steps {
+				if !slices.Contains(all[to], all[from][0]) {
+					t.Errorf("%v: a host that has taken step %d does not hear one that has taken %d", at.says, to, from)
+				}
+			}
+		}
+	}
+}
