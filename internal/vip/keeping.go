@@ -9,7 +9,7 @@ import (
 // keeping decides what becomes of addresses that something takes away. It has no clock: the time is handed in, and the next
 // deadline is handed out.
 type keeping struct {
-	away    time.Time   // since when not all of them are there; zero: they are
+	away    time.Time   // since when not all of them are there, on an interface that is up; zero: they are
 	dark    time.Time   // since when the interface has no carrier; zero: it has
 	putBack []time.Time // within putsWithin
 	why     error       // of the last try that has failed; nil: none has
@@ -42,7 +42,7 @@ type sight struct {
 func (k *keeping) look(at time.Time, s sight) (puts bool, until time.Time, failed error) {
 	k.putBack = slices.DeleteFunc(k.putBack, func(t time.Time) bool { return at.Sub(t) >= putsWithin })
 	mark(&k.dark, at, s.isThere && s.isUp && !s.hasCarrier)
-	mark(&k.away, at, s.missing > 0)
+	mark(&k.away, at, s.missing > 0 || s.isThere && !s.isUp) // the kernel leaves addresses of IPv4 to an interface that is down
 	puts = s.isThere && s.isUp && (s.missing > 0 && s.mayBe || s.isAhead)
 	switch {
 	case k.isOver(k.dark, at, darkMost):

@@ -23,6 +23,15 @@ func TestAnAddressWaitsForItsOwnFamily(t *testing.T) {
 	h := l.hosts[0]
 	k := h.keeps("eth0", ours4, ours6)
 	k.begin()
+	if all := h.ip("-6 -o addr show dev eth0 to " + ours6.String()); !strings.Contains(all, "deprecated") {
+		t.Errorf("the host sends from it by itself: %s", all)
+	}
+	h.ip("addr flush dev eth0 scope global") // its link-local address stays, and is none that others reach it at
+	h.ip("addr add 192.0.2.1/24 dev eth0")
+	h.until("the address of IPv4 is back", func() bool { return strings.Contains(h.holds(), ours4.String()) })
+	if held := h.holds(); held != ours4.String() {
+		t.Errorf("the host has %q", held)
+	}
 	h.ip("addr flush dev eth0 scope global")
 	h.ip("addr add 2001:db8::1/64 dev eth0 nodad")
 	h.until("the address of IPv6 is back", func() bool { return strings.Contains(h.holds(), ours6.String()) })
@@ -57,6 +66,39 @@ func TestTheOwnAddressIsTheFirstAgain(t *testing.T) {
 	}
 	if one.State() != "" {
 		t.Errorf("state %q", one.State())
+	}
+}
+
+// An interface that got its own address after the kept one has one: what is flushed waits for it.
+func TestAnOwnAddressThatCameLater(t *testing.T) {
+	t.Parallel()
+	h := newLAN(t, 1).hosts[0]
+	h.ip("addr del 192.0.2.1/24 dev eth0")
+	k := h.keeps("eth0", ours4)
+	k.begin()
+	h.ip("addr add 192.0.2.1/24 dev eth0")
+	h.until("its own is the first", func() bool { return h.first("eth0") == "192.0.2.1/24" && h.holds() == ours4.String() })
+	h.ip("addr flush dev eth0 scope global")
+	time.Sleep(200 * time.Millisecond) // far longer than it takes to put it back
+	if held := h.holds(); held != "" {
+		t.Errorf("the host has %q", held)
+	}
+	h.ip("addr add 192.0.2.1/24 dev eth0")
+	h.until("it is back", func() bool { return h.holds() == ours4.String() })
+	if own := h.first("eth0"); own != "192.0.2.1/24" {
+		t.Errorf("the first address is %s", own)
+	}
+}
+
+// An interface that is set down keeps its addresses of IPv4, and nobody reaches them.
+func TestAnInterfaceThatIsSetDown(t *testing.T) {
+	t.Parallel()
+	h := newLAN(t, 1).hosts[0]
+	k := h.keeps("eth0", ours4)
+	k.begin()
+	h.ip("link set eth0 down")
+	if why := k.fails(); why != "eth0 is down" {
+		t.Errorf("it failed: %s", why)
 	}
 }
 
