@@ -103,7 +103,7 @@ func holds(t *testing.T, p made) {
 		"usr/share/man/man1/bully-agent.1.gz", "usr/share/man/man1/bully-agent-status.1.gz", "usr/share/man/man5/agent.toml.5.gz",
 		"usr/share/bash-completion/completions/bully-agent", "usr/share/zsh/vendor-completions/_bully-agent",
 		"usr/share/fish/vendor_completions.d/bully-agent.fish", "usr/share/doc/bully-agent/systemd/vip.conf",
-		"usr/share/doc/bully-agent/troubleshooting.md", "usr/share/doc/bully-agent/examples/virtual-ip/agent.toml", "usr/share/doc/bully-agent/copyright"} {
+		"usr/share/doc/bully-agent/troubleshooting.md", "usr/share/doc/bully-agent/examples/virtual-ip/agent.toml", "usr/share/doc/bully-agent/tutorial/hosts", "usr/share/doc/bully-agent/copyright"} {
 		if _, err := os.Stat(filepath.Join(root, path)); err != nil {
 			t.Error(err)
 		}
