@@ -18,12 +18,16 @@ var colours = map[string]string{
 	"31": `fill="#ff7b72"`, "32": `fill="#56d364"`, "33": `fill="#e3b341"`, "34": `fill="#79c0ff"`, "35": `fill="#d2a8ff"`, "36": `fill="#76e3ea"`,
 }
 
-// Picture is what is seen, as an SVG: its first lines, as many as there is something on.
+// Picture is what is seen, as an SVG: its first lines, as many as there is something on, and as broad as the longest of them,
+// so that a narrow page shows its type as large as it can.
 func (t *Terminal) Picture(title string) []byte {
-	lines := strings.Count(t.String(), "\n")
+	lines, columns := strings.Count(t.String(), "\n"), 0
+	for line := range strings.Lines(t.String()) {
+		columns = max(columns, len([]rune(strings.TrimSuffix(line, "\n"))))
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img" aria-label="%s">`+"\n",
-		t.width*charWidth+2*margin, lines*lineHeight+2*margin, html.EscapeString(title))
+		columns*charWidth+2*margin, lines*lineHeight+2*margin, html.EscapeString(title))
 	b.WriteString(`<style>text{font:13.3px ui-monospace,"DejaVu Sans Mono",Menlo,Consolas,monospace;fill:#e6edf3;white-space:pre}</style>` + "\n")
 	b.WriteString(`<rect width="100%" height="100%" rx="8" fill="#0d1117"/>` + "\n")
 	for i, row := range t.rows[:lines] {
