@@ -80,6 +80,40 @@ func (p page) blocks() []block {
 	return all
 }
 
+// split cuts the page where a section begins and where it ends: at the next heading of its level or above.
+func (p page) split(section string) (before, within, after string) {
+	var parts [3]strings.Builder
+	at, level, inBlock := 0, 0, false
+	for line := range strings.Lines(p.text) {
+		if strings.HasPrefix(line, "```") {
+			inBlock = !inBlock
+		}
+		marks, title, isHeading := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		if isHeading = isHeading && !inBlock && marks != "" && strings.Trim(marks, "#") == ""; isHeading {
+			switch {
+			case at == 0 && title == section:
+				at, level = 1, len(marks)
+			case at == 1 && len(marks) <= level:
+				at = 2
+			}
+		}
+		parts[at].WriteString(line)
+	}
+	return parts[0].String(), parts[1].String(), parts[2].String()
+}
+
+// under is one section of the page.
+func (p page) under(section string) page {
+	_, within, _ := p.split(section)
+	return page{p.path, within}
+}
+
+// without is the page without a section.
+func (p page) without(section string) page {
+	before, _, after := p.split(section)
+	return page{p.path, before + after}
+}
+
 // prose is the page without what it shows.
 func (p page) prose() string { return fenced.ReplaceAllString(p.text, "") }
 
