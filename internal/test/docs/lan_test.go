@@ -25,6 +25,7 @@ type lanPlan struct {
 	section string   // the heading
 	hosts   []string // in the order of their addresses, from 192.168.1.11
 	running string   // the agent.toml of hosts whose agents run already; empty: the section writes and starts all
+	broken  string   // the host whose poweroff is its last: another machine takes its place
 }
 
 // home is the cluster of a page whose hosts are there already.
@@ -35,7 +36,8 @@ join = ["alpha", "beta", "gamma"]
 
 // onLAN are the sections whose commands need hosts of their own: addresses that move, files in /etc, a name to change.
 var onLAN = map[string][]lanPlan{
-	"docs/operating.md": {{section: "Replace, rename or move a host", hosts: names, running: home}},
+	"docs/operating.md": {{section: "Replace, rename or move a host", hosts: names, running: home, broken: "gamma"}},
+	"docs/switching.md": {{section: "An active/active pair", hosts: names[:2]}},
 }
 
 // What a page shows of addresses and of files in /etc is what happens there: each host is a network namespace whose /etc,
@@ -82,6 +84,7 @@ type lan struct {
 	t      *testing.T
 	binary string
 	dir    string
+	plan   lanPlan
 	hosts  map[string]*lanHost
 }
 
@@ -89,8 +92,11 @@ type lan struct {
 type lanHost struct {
 	*netlab.Host
 	dir      string
+	addr     string               // that it has when it is switched on
 	hostname string               // hostnamectl changes it
 	agents   map[string]*exec.Cmd // by unit
+	enabled  []string             // units that start when it is switched on
+	isOff    bool
 }
 
 // lans numbers the networks, whose names must differ.
@@ -107,7 +113,7 @@ func newLAN(t *testing.T, binary string, plan lanPlan) *lan {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &lan{t: t, binary: binary, dir: dir, hosts: map[string]*lanHost{}}
+	l := &lan{t: t, binary: binary, dir: dir, plan: plan, hosts: map[string]*lanHost{}}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	secret := key.Ring{key.Generate(time.Now(), nil)}.Format()
 	table := "127.0.0.1 localhost\n"
@@ -115,11 +121,12 @@ func newLAN(t *testing.T, binary string, plan lanPlan) *lan {
 		table += fmt.Sprintf("192.168.1.%d %s\n", 11+i, name)
 	}
 	for i, name := range plan.hosts {
-		host, err := net.AddHost(name, netip.MustParsePrefix(fmt.Sprintf("192.168.1.%d/24", 11+i)))
+		addr := fmt.Sprintf("192.168.1.%d/24", 11+i)
+		host, err := net.AddHost(name, netip.MustParsePrefix(addr))
 		if err != nil {
 			t.Skipf("skipped: no host can be added here: %v", err)
 		}
-		h := &lanHost{Host: host, dir: filepath.Join(dir, name), hostname: name, agents: map[string]*exec.Cmd{}}
+		h := &lanHost{Host: host, dir: filepath.Join(dir, name), addr: addr, hostname: name, agents: map[string]*exec.Cmd{}}
 		l.hosts[name] = h
 		t.Cleanup(func() { l.end(h) })
 		l.write(name, "/etc/hosts", table)
@@ -165,6 +172,7 @@ func (l *lan) write(host, path, text string) {
 // service to change: commands to those are done here.
 func (l *lan) play(s step) {
 	l.t.Helper()
+	l.switchOn(s.host)
 	words := strings.Fields(s.line)
 	switch words[0] {
 	case "systemctl":
@@ -207,7 +215,10 @@ func (l *lan) systemctl(host string, words []string) {
 	units := slices.DeleteFunc(slices.Clone(words[1:]), func(word string) bool { return !strings.HasPrefix(word, "bully-agent") })
 	for _, unit := range units {
 		switch {
-		case words[0] == "enable" && words[1] == "--now", words[0] == "start":
+		case words[0] == "enable" && words[1] == "--now":
+			h.enabled = append(h.enabled, unit)
+			l.start(host, unit)
+		case words[0] == "start":
 			l.start(host, unit)
 		case words[0] == "stop":
 			l.stop(h, unit, syscall.SIGTERM)
@@ -223,7 +234,7 @@ func (l *lan) systemctl(host string, words []string) {
 	}
 }
 
-// powerOff is the end of a machine, without a word: its cable first. The next of its name is a new one.
+// powerOff is the end of a machine, without a word: its cable first.
 func (l *lan) powerOff(host string) {
 	l.t.Helper()
 	h := l.hosts[host]
@@ -231,14 +242,34 @@ func (l *lan) powerOff(host string) {
 		l.t.Fatal(err)
 	}
 	l.end(h)
+	h.isOff = true
+}
+
+// switchOn starts a machine that is off, as somebody does who types there: with all that it had, or another in its place.
+func (l *lan) switchOn(host string) {
+	l.t.Helper()
+	h := l.hosts[host]
+	if !h.isOff {
+		return
+	}
+	h.isOff = false
+	if host == l.plan.broken {
+		h.enabled = nil
+		for _, dir := range []string{"/var/lib", "/run", "/etc/bully-agent"} {
+			if err := os.RemoveAll(filepath.Join(h.dir, dir)); err != nil {
+				l.t.Fatal(err)
+			}
+			l.write(host, filepath.Join(dir, "none"), "")
+		}
+	}
+	if out, err := l.run(host, "ip address flush dev eth0 && ip address add "+h.addr+" dev eth0"); err != nil {
+		l.t.Fatalf("%s: %v: %s", host, err, out)
+	}
 	if err := h.Plug(); err != nil {
 		l.t.Fatal(err)
 	}
-	for _, dir := range []string{"/var/lib", "/run", "/etc/bully-agent"} {
-		if err := os.RemoveAll(filepath.Join(h.dir, dir)); err != nil {
-			l.t.Fatal(err)
-		}
-		l.write(host, filepath.Join(dir, "none"), "")
+	for _, unit := range h.enabled {
+		l.start(host, unit)
 	}
 }
 
