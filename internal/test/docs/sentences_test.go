@@ -17,6 +17,7 @@ var strict = []string{
 	"docs/glossary.md",
 	"docs/hooks.md",
 	"docs/jobs.md",
+	"docs/monitoring.md",
 	"docs/operating.md",
 	"docs/quorum.md",
 	"docs/resources.md",
