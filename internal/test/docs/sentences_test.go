@@ -13,6 +13,7 @@ var strict = []string{
 	"README.md",
 	"docs/checks.md",
 	"docs/commands.md",
+	"docs/configuration.md",
 	"docs/fencing.md",
 	"docs/glossary.md",
 	"docs/hooks.md",
