@@ -14,6 +14,7 @@ var strict = []string{
 	"docs/checks.md",
 	"docs/commands.md",
 	"docs/configuration.md",
+	"docs/discovery.md",
 	"docs/fencing.md",
 	"docs/glossary.md",
 	"docs/hooks.md",
