@@ -17,6 +17,7 @@ var strict = []string{
 	"docs/configuration.md",
 	"docs/discovery.md",
 	"docs/fencing.md",
+	"docs/figures.md",
 	"docs/glossary.md",
 	"docs/hooks.md",
 	"docs/jobs.md",
