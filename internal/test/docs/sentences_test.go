@@ -32,7 +32,7 @@ var strict = []string{
 
 // bounds are the shares of sentences that may offend, in each kind of text: the day's on which it was set, and only lowered.
 var bounds = map[string]float64{
-	documents: 0.1339,
+	documents: 0.0833,
 	helps:     0.0152,
 	messages:  0.0215,
 }
