@@ -224,11 +224,8 @@ func TestAKeeperWaitsForItsDisk(t *testing.T) {
 	r := newRig(t)
 	s := r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note + "rm -f state/hook-journal.json; mkdir -p state/hook-journal.json/in-the-way"})
 	in := r.inner(fixed(s))
+	begun := now() // on a busy machine it has left by the time that dies returns
 	in.dies()
-	if in.k.phase != running {
-		t.Fatalf("phase %v", in.k.phase)
-	}
-	begun := now()
 	in.until("it to leave", func() bool { return in.k.phase > running })
 	if took := now().Sub(begun); took < 500*time.Millisecond || in.k.lanes.IsSettled() {
 		t.Errorf("it left after %v, settled: %v", took, in.k.lanes.IsSettled())
