@@ -42,7 +42,7 @@ var resourceKeys = []itemKey{
 	{name: "name", field: label(func(c *Config) *string { return &c.resource().Name })},
 	{name: "address", field: anyText(func(c *Config) *string { return &c.resource().address }, "an address with its prefix, such as 192.168.1.50/24")},
 	{name: "addresses", field: texts(func(c *Config) *[]string { return &c.resource().several }, "an array of addresses with their prefixes")},
-	{name: "interface", field: device(func(c *Config) *string { return &c.resource().Interface })},
+	{name: "interface", field: device(func(c *Config) *string { return &c.resource().Interface }, anInterface)},
 	{name: "reset", field: boolean(func(c *Config) *bool { return &c.resource().Reset })},
 	{name: "unit", field: unit(func(c *Config) *string { return &c.resource().Unit })},
 	{name: "command", field: command(func(c *Config) *Command { return &c.resource().Command })},

@@ -59,7 +59,7 @@ func TestBadResources(t *testing.T) {
 		"this host's own":   {"[[resource]]\naddress = \"127.0.0.1/8\"\ninterface = \"eth0\"\n", `is a loopback address, which every host has for itself`},
 		"the bind address":  {"[network]\nbind = \"10.0.0.9\"\n[[resource]]\naddress = \"10.0.0.9/24\"\ninterface = \"eth0\"\n", `FILE:4:11: resource.address: 10.0.0.9 is this host's own, at which the others reach it: expected one that goes with the leadership`},
 		"a seed":            {"[network]\njoin = [\"10.0.0.8:7946\", \"10.0.0.9\"]\n[[resource]]\naddresses = [\"10.0.0.9/24\"]\ninterface = \"eth0\"\n", `FILE:4:13: resource.addresses: 10.0.0.9 is in network.join: expected one that goes with the leadership, and no member's own`},
-		"a slash":           {"[[resource]]\naddress = \"10.0.0.1/32\"\ninterface = \"a/b\"\n", `FILE:3:13: resource.interface: "a/b" is no name of an interface`},
+		"a slash":           {"[[resource]]\naddress = \"10.0.0.1/32\"\ninterface = \"a/b\"\n", `FILE:3:13: resource.interface: "a/b" is no name of an interface: expected an interface's name, 1–15 bytes without blanks, / and :`},
 		"unspecified":       {"[[resource]]\naddress = \"0.0.0.0/32\"\ninterface = \"eth0\"\n", `FILE:2:11: resource.address: "0.0.0.0/32" is`},
 		"the network":       {"[[resource]]\naddress = \"192.168.1.0/24\"\ninterface = \"eth0\"\n", `FILE:2:11: resource.address: "192.168.1.0/24" is the address of the network`},
 		"advertised":        {"[network]\nadvertise = \"10.0.0.9\"\n[[resource]]\naddress = \"10.0.0.9/24\"\ninterface = \"eth0\"\n", `10.0.0.9 is this host's own`},

@@ -103,7 +103,7 @@ var settings = []Setting{
 	{
 		Key: "network.device", Flag: "device", Env: "BULLY_DEVICE",
 		Usage: "interface or VRF to which all sockets of the port are bound, such as blue",
-		field: device(func(c *Config) *string { return &c.Network.Device }),
+		field: device(func(c *Config) *string { return &c.Network.Device }, anInterface+"; or nothing"),
 	},
 	{
 		Key: "network.join", Flag: "join", Env: "BULLY_JOIN", Default: "", Repeatable: true, Reloadable: true,

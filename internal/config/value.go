@@ -132,9 +132,11 @@ func account(at func(*Config) *string) field {
 	})
 }
 
-// device reads the name of an interface, which the kernel bounds. Whether it is there is CheckHost's to find out.
-func device(at func(*Config) *string) field {
-	const expected = "an interface's name, 1–15 bytes without blanks, / and :; or nothing"
+// anInterface is what a name of one is, which the kernel bounds.
+const anInterface = "an interface's name, 1–15 bytes without blanks, / and :"
+
+// device reads the name of an interface. Whether it is there is CheckHost's to find out.
+func device(at func(*Config) *string, expected string) field {
 	return stringField(at, expected, func(s string, _ value) (string, *Error) {
 		if len(s) > 15 || s == "." || s == ".." || strings.ContainsAny(s, "/: \t\n") {
 			return "", wrong("%s is no name of an interface: expected %s", quote(s), expected)
