@@ -24,6 +24,7 @@ import (
 	"github.com/bully-agent/bully-agent/internal/keeper"
 	"github.com/bully-agent/bully-agent/internal/key"
 	"github.com/bully-agent/bully-agent/internal/realtime"
+	"github.com/bully-agent/bully-agent/internal/test/loopback"
 	"github.com/bully-agent/bully-agent/internal/vip"
 )
 
@@ -101,26 +102,12 @@ func mayBeRealtime() bool {
 	return <-tried == nil
 }
 
-// freePort VAR: VAR becomes 127.0.0.1 with a port that is free for UDP and TCP.
-// Another process may take it before the script does; the range is wide.
+// freePort VAR: VAR becomes an address of loopback that nobody else uses.
 func freePort(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: freeport VAR")
 	}
-	for range 100 {
-		tcp, err := net.Listen("tcp", "127.0.0.1:0")
-		ts.Check(err)
-		addr := tcp.Addr().String()
-		udp, err := net.ListenPacket("udp", addr)
-		ts.Check(tcp.Close())
-		if err != nil {
-			continue
-		}
-		ts.Check(udp.Close())
-		ts.Setenv(args[0], addr)
-		return
-	}
-	ts.Fatalf("no port is free for both UDP and TCP")
+	ts.Setenv(args[0], loopback.Addr().String())
 }
 
 // holdPort ADDR: this process listens on it until the script ends.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/bully-agent/bully-agent/internal/key"
 	"github.com/bully-agent/bully-agent/internal/lab/netlab"
+	"github.com/bully-agent/bully-agent/internal/test/loopback"
 )
 
 // patience is how long something may take on a machine that does other things too.
@@ -101,7 +101,7 @@ func newAgents(t *testing.T, config string, path []string, names ...string) []*a
 	secret := newKey(t)
 	for i, name := range names {
 		a := &agent{t: t, name: name, dir: filepath.Join(t.TempDir(), name), config: config, path: path}
-		addr := freeAddr(t)
+		addr := loopback.Addr().String()
 		addrs = append(addrs, addr)
 		a.env = []string{"BULLY_CONFIG=" + config, "BULLY_NAME=" + name, fmt.Sprintf("BULLY_PRIORITY=%d", 200-i),
 			"BULLY_BIND=" + addr, "BULLY_STATE_DIR=" + filepath.Join(a.dir, "state"), a.socket(),
@@ -183,26 +183,6 @@ func (a *agent) leads() {
 func (a *agent) cli(args ...string) (output string, code int) {
 	a.t.Helper()
 	return bullyAgent(a.t, []string{a.socket()}, args...)
-}
-
-// freeAddr is a loopback address with a port that is free for UDP and TCP.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	for range 100 {
-		tcp, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		addr := tcp.Addr().String()
-		udp, err := net.ListenPacket("udp", addr)
-		tcp.Close()
-		if err == nil {
-			udp.Close()
-			return addr
-		}
-	}
-	t.Fatal("no port is free for both UDP and TCP")
-	return ""
 }
 
 // eventually waits until holds is true.

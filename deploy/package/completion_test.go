@@ -3,7 +3,6 @@ package packaging
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/bully-agent/bully-agent/internal/key"
 	"github.com/bully-agent/bully-agent/internal/test/glass"
+	"github.com/bully-agent/bully-agent/internal/test/loopback"
 )
 
 // patience is how long something may take on a machine that does other things too.
@@ -168,7 +168,7 @@ func agents(t *testing.T, program, dir string) (socket string, stop func()) {
 	t.Helper()
 	write(t, filepath.Join(dir, "key"), string(key.Ring{key.Generate(time.Now(), nil)}.Format()), 0o600)
 	write(t, filepath.Join(dir, "agent.toml"), "[[job]]\nname = \"backup\"\nschedule = \"@yearly\"\ncommand = [\"/bin/true\"]\n", 0o600)
-	first, second := freeAddr(t), freeAddr(t)
+	first, second := loopback.Addr().String(), loopback.Addr().String()
 	var running []*exec.Cmd
 	for name, at := range map[string]string{"alpha": first, "beta-host": second} {
 		cmd := exec.Command(program, "run", "--config", filepath.Join(dir, "agent.toml"))
@@ -210,17 +210,6 @@ func instanceAt(t *testing.T, socket string) (name string) {
 		t.Skip("skipped: the sockets of another user than root are elsewhere")
 	}
 	return strings.TrimPrefix(dir, "/run/bully-agent-")
-}
-
-// freeAddr may be taken by another process before it is used; the range is wide.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 func write(t *testing.T, path, content string, mode os.FileMode) {

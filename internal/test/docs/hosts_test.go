@@ -3,7 +3,6 @@ package docs
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/internal/key"
+	"github.com/bully-agent/bully-agent/internal/test/loopback"
 )
 
 // hosts are what the pages call alpha, beta and gamma: three agents on loopback, with hooks that log.
@@ -59,10 +59,10 @@ func startHosts(t *testing.T, binary string, p plan) *hosts {
 	}
 	h.write("logger", "#!/bin/sh\n") // the one of the hooks, which is not everywhere
 	for _, name := range slices.Concat(names, others) {
-		h.addrs[name] = freeAddr(t)
+		h.addrs[name] = loopback.Addr().String()
 		h.write(name+".toml", p.settings())
 		if p.http {
-			h.web[name] = freeAddr(t)
+			h.web[name] = loopback.Addr().String()
 		}
 	}
 	for name, text := range p.programs {
@@ -122,11 +122,20 @@ func (h *hosts) start(name string) {
 	}
 	agent := exec.Command(h.binary, args...)
 	agent.Env = append(h.environ(name), "BULLY_LEASE=900ms") // more than twice the default: this machine does other things too
+	log, err := os.OpenFile(h.log(name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer log.Close()
+	agent.Stdout, agent.Stderr = log, log
 	if err := agent.Start(); err != nil {
 		h.t.Fatal(err)
 	}
 	h.agents[name] = agent
 }
+
+// log is where a host's agent and its hooks write.
+func (h *hosts) log(name string) string { return filepath.Join(h.dir, name+".log") }
 
 // environ is that of a host's shells and of its agent: nothing of this machine's settings.
 func (h *hosts) environ(name string) []string {
@@ -154,6 +163,7 @@ func (h *hosts) run(name, line string) (said string, err error) {
 	command := exec.CommandContext(ctx, "/bin/sh", "-c", h.here(name, line))
 	command.Dir = h.dir
 	command.Env = h.environ(name)
+	command.WaitDelay = time.Second // what the killed shell has started may go on
 	out, err := command.CombinedOutput()
 	return string(out), err
 }
@@ -209,28 +219,13 @@ func (h *hosts) end() {
 	for _, agent := range h.agents {
 		_ = agent.Wait()
 	}
+	if h.t.Failed() {
+		for _, name := range slices.Concat(names, others) {
+			text, _ := os.ReadFile(h.log(name)) // none of one that was never started
+			h.t.Logf("the log of %s:\n%s", name, text)
+		}
+	}
 	if err := os.RemoveAll(h.dir); err != nil {
 		h.t.Error(err)
 	}
-}
-
-// freeAddr is one of loopback whose port is free for UDP and TCP. Another process may take it before an agent does; the
-// range is wide.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	for range 100 {
-		tcp, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		udp, err := net.ListenPacket("udp", tcp.Addr().String())
-		_ = tcp.Close()
-		if err != nil {
-			continue
-		}
-		_ = udp.Close()
-		return tcp.Addr().String()
-	}
-	t.Fatal("no port is free for both UDP and TCP")
-	return ""
 }
