@@ -186,10 +186,10 @@ func (l *Lanes) hasBegun(epoch uint64) bool {
 	return epoch <= l.begun || owed != nil && owed.Counter == epoch
 }
 
-// isLost reports whether the hook has succeeded for this epoch: who asks once more has not
-// heard of that yet.
+// isLost reports whether the hook has succeeded for this epoch: who asks once more, or has it tried once
+// more, has not heard of that yet. Only an operator has it run all the same.
 func (l *Lanes) isLost(req request) bool {
-	return req.Kind == LoseLeadership && !req.IsRedo && l.lost.Epoch == req.Epoch.Counter && l.lost.OK
+	return req.Kind == LoseLeadership && req.Cause != CauseRequested && l.lost.Epoch == req.Epoch.Counter && l.lost.OK
 }
 
 // waits reports whether an event of the kind, and of the epoch if that is not 0, is queued.

@@ -56,8 +56,8 @@ func TestTakeOver(t *testing.T) {
 			ev := event(hooks.LoseLeadership, 1)
 			ev.IsRedo = true
 			g.Start(ev)
-			if res := g.wants(hooks.LoseLeadership, 1, end == "exit 0", true); res.TakenOver {
-				t.Errorf("a further attempt, which the agent wants: %+v", res)
+			if res := g.wants(hooks.LoseLeadership, 1, end == "exit 0", end != "exit 0"); res.TakenOver {
+				t.Errorf("a further attempt, which what has failed needs: %+v", res)
 			}
 			g.takesOver(0)
 		})
