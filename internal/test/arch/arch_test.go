@@ -74,6 +74,7 @@ var layers = map[string]layer{
 	"internal/durable":       {may: "internal/access"},
 	"internal/test/crash":    {may: "internal/durable"},
 	"internal/fence":         {may: "internal/durable"},
+	"internal/identity":      {may: "wire", pure: true},
 	"internal/key":           {may: "internal/durable internal/access"},
 	"internal/rights":        {may: ""},
 	"internal/reaper":        {may: "internal/run"},
@@ -125,7 +126,7 @@ var homes = map[string]string{
 	"golang.org/x/net":                  "internal/vip",
 	"golang.org/x/time":                 "internal/control internal/httpd internal/run", // its token bucket, told the time
 	"github.com/prometheus":             "internal/metrics",
-	"golang.org/x/crypto":               "internal/sealed",
+	"golang.org/x/crypto":               "internal/identity internal/sealed",
 	"github.com/flynn/noise":            "internal/sealed",
 	"github.com/chromedp":               "internal/test/browser",
 	"go.uber.org/goleak":                "",
