@@ -85,12 +85,14 @@ figures: ## what the agents are built to, measured in network namespaces: three 
 ROUNDS ?= 20
 OLD ?=
 beside: ## failover beside keepalived, ucarp and what OLD names, ROUNDS times in turns: a quarter of an hour as root on a quiet machine
-	BULLY_FIGURES=1 BULLY_ROUNDS=$(ROUNDS) BULLY_OLD=$(OLD) BULLY_CHART=$(if $(OLD),,$(CURDIR)/docs/failover.svg) $(GO) test -count=1 -timeout 60m -v -run 'TestBeside$$' ./internal/lab
+	BULLY_FIGURES=1 BULLY_ROUNDS=$(ROUNDS) BULLY_OLD=$(OLD) BULLY_TIMES=$(if $(OLD),,$(CURDIR)/internal/test/pictures/testdata/beside.txt) $(GO) test -count=1 -timeout 60m -v -run 'TestBeside$$' ./internal/lab
+	$(if $(OLD),,$(MAKE) drawings)
 
-pictures: build drawings ## those of the documents, anew; failover.svg is of make beside, messages.svg of sim chart
+pictures: build drawings ## those of the documents, anew; make beside measures what failover.svg shows
+	./$(BINARY) sim chart > docs/messages.svg
 	BULLY_PICTURES=$(CURDIR)/docs $(GO) test -count=1 -v -run '^TestPictures$$' ./internal/cli
 
-drawings: ## those of docs/how-it-works.md alone, which need no agents
+drawings: ## those that need no agents
 	BULLY_PICTURES=$(CURDIR)/docs $(GO) test -count=1 -run '^TestPictures$$' ./internal/test/pictures
 
 settings: ## whatever settings are accepted lead: 2,500 drawn from their whole range, in some minutes

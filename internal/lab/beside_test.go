@@ -20,7 +20,7 @@ import (
 // TestBeside takes the time from a fault of the leader's host until a hook of another says that it leads: of our agents
 // and of what people use instead, five hosts each, in rounds that take turns on one machine. All run the same hook, a
 // printf of a shell. Two faults: all processes of the host killed at once; its cable cut without a word.
-// BULLY_CHART names a file for the chart of it, BULLY_ROUNDS how many rounds of each fault, BULLY_OLD another binary of ours:
+// BULLY_TIMES names the file that docs/failover.svg is drawn from, BULLY_ROUNDS how many rounds of each fault, BULLY_OLD another binary of ours:
 // then that one takes its turns too, and the programs that take seconds do not.
 func TestBeside(t *testing.T) {
 	if os.Getenv("BULLY_FIGURES") == "" {
@@ -60,9 +60,22 @@ func TestBeside(t *testing.T) {
 			fmt.Printf("%-28s %-5s %9s %9s %9s %9s  ms\n", r.name, f, quantile(took, 0.5), quantile(took, 0.95), quantile(took, 0), quantile(took, 1))
 		}
 	}
-	if file := os.Getenv("BULLY_CHART"); file != "" {
-		mustWriteFile(t, file, string(chart(rivals, rounds)), 0o644)
+	if file := os.Getenv("BULLY_TIMES"); file != "" {
+		mustWriteFile(t, file, besideTimes(rivals, rounds), 0o644)
 	}
+}
+
+// besideTimes is what internal/test/pictures reads and draws; what was taken is sorted.
+func besideTimes(rivals []*rival, rounds int) string {
+	text := "# Milliseconds until another host leads: least, median and longest of the rounds, by fault and program. make beside measures them.\n" +
+		fmt.Sprintf("rounds %d\n", rounds)
+	for _, r := range rivals {
+		for _, f := range besideFaults {
+			took := r.took[f]
+			text += fmt.Sprintf("%-4s %8s %8s %8s  %s\n", f, quantile(took, 0), quantile(took, 0.5), quantile(took, 1), r.name)
+		}
+	}
+	return text
 }
 
 func besideRounds(t *testing.T) int {

@@ -69,6 +69,7 @@ const style = `
 type drawing struct {
 	title, about string // about is for those who do not see it
 	height       int
+	style        string // what no other picture has
 	body         strings.Builder
 	labels       []label
 }
@@ -100,7 +101,7 @@ func (d *drawing) svg() string {
 <style>%s</style>
 <rect class="ground" width="100%%" height="100%%"/>
 %s</svg>
-`, width, d.height, width*enlarged, float64(d.height)*enlarged, html.EscapeString(d.title), html.EscapeString(d.about), style, d.body.String())
+`, width, d.height, width*enlarged, float64(d.height)*enlarged, html.EscapeString(d.title), html.EscapeString(d.about), style+strings.TrimPrefix(d.style, "\n"), d.body.String())
 }
 
 func (d *drawing) add(format string, args ...any) { fmt.Fprintf(&d.body, format+"\n", args...) }

@@ -1,4 +1,4 @@
-// Package pictures draws the pictures of docs/how-it-works.md, and holds the files in docs against what it draws.
+// Package pictures draws the pictures of the documents, and holds the files in docs against what it draws.
 package pictures
 
 import (
@@ -14,22 +14,20 @@ import (
 	"github.com/bully-agent/bully-agent/internal/test/browser"
 )
 
-const (
-	docs = "../../../docs"
-	page = "how-it-works.md"
-)
+const docs = "../../../docs"
 
-// pictures are in the order of the page.
+// pictures are in the order of their pages.
 var pictures = []struct {
-	file string
-	draw func() *drawing
+	page, file string
+	draw       func() *drawing
 }{
-	{"states.svg", states},
-	{"handover.svg", handover},
-	{"torn.svg", tornNetwork},
-	{"processes.svg", processes},
-	{"fenced.svg", fencedDisk},
-	{"rotation.svg", rotation},
+	{"how-it-works.md", "states.svg", states},
+	{"how-it-works.md", "handover.svg", handover},
+	{"how-it-works.md", "torn.svg", tornNetwork},
+	{"how-it-works.md", "processes.svg", processes},
+	{"how-it-works.md", "fenced.svg", fencedDisk},
+	{"how-it-works.md", "rotation.svg", rotation},
+	{"figures.md", "failover.svg", failover},
 }
 
 // TestPictures holds each file against its script. BULLY_PICTURES names a directory to draw them into, and make pictures says so.
@@ -83,18 +81,30 @@ func beyond(l label) float64 {
 	return max(l.within.left-l.at.left, l.at.right-l.within.right, l.within.top-l.at.top, l.at.bottom-l.within.bottom)
 }
 
-// The page shows each picture, by its title.
-func TestThePageShowsEachPicture(t *testing.T) {
-	text := read(t, page)
-	at := 0
+// Each page shows its pictures, by their titles.
+func TestThePagesShowEachPicture(t *testing.T) {
+	at := map[string]int{}
 	for _, p := range pictures {
 		link := fmt.Sprintf("![%s](%s)", p.draw().title, p.file)
-		i := strings.Index(text[at:], link)
+		i := strings.Index(read(t, p.page)[at[p.page]:], link)
 		if i < 0 {
-			t.Errorf("docs/%s has no %s after the picture before", page, link)
+			t.Errorf("docs/%s has no %s after the picture before", p.page, link)
 			continue
 		}
-		at += i
+		at[p.page] += i
+	}
+}
+
+// What was measured is refused where it cannot be: a picture of it would lie.
+func TestRacesAreReadOrRefused(t *testing.T) {
+	rounds, all, err := races("# words\nrounds 3\nkill 1 2.5 4  a program, 1 s\n")
+	if want := (race{"kill", "a program, 1 s", 1, 2.5, 4}); err != nil || rounds != 3 || len(all) != 1 || all[0] != want {
+		t.Errorf("%d rounds of %v, error %v", rounds, all, err)
+	}
+	for _, text := range []string{"kill 1 2 x\n", "cut 3 2 4 p\n", "cut 0 2 4 p\n", "cut\n", "cut 1 5 4 p\n"} {
+		if _, _, err := races(text); err == nil {
+			t.Errorf("%q was taken", text)
+		}
 	}
 }
 
