@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -51,5 +52,8 @@ func TestSimChart(t *testing.T) {
 		if !strings.Contains(out, want) {
 			t.Errorf("the chart does not say %q", want)
 		}
+	}
+	if shown, err := os.ReadFile("../../docs/messages.svg"); err != nil || string(shown) != out {
+		t.Errorf("docs/messages.svg is not what sim chart prints: make pictures (%v)", err)
 	}
 }

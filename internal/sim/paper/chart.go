@@ -39,15 +39,16 @@ func line(name string, sizes []int, of func(n int) scenario) Line {
 	return l
 }
 
-// The picture's measures, in its own units; one is a pixel at natural size.
+// The picture's measures, in its own units. It is as narrow as a telephone shows without making its text small.
 const (
-	chartWidth  = 760
-	plotLeft    = 112.0
-	plotRight   = 728.0
-	plotTop     = 76.0
-	plotBottom  = 436.0
-	legendTop   = 506.0
-	legendPitch = 24.0
+	chartWidth  = 440
+	enlarged    = 1.25 // on a wide screen
+	plotLeft    = 92.0
+	plotRight   = 416.0
+	plotTop     = 104.0
+	plotBottom  = 384.0
+	legendTop   = 452.0
+	legendPitch = 44.0
 )
 
 // chartStyle has colours that are told apart with any colour vision (Okabe and
@@ -56,7 +57,7 @@ const (
 const chartStyle = `
   .ground { fill: #ffffff }
   text { fill: #1f2328; font: 14px system-ui, "Segoe UI", Helvetica, Arial, sans-serif }
-  .title { font-size: 18px; font-weight: 600 }
+  .title { font-weight: 600 }
   .quiet { fill: #59636e }
   .grid { stroke: #d1d9e0; stroke-width: 1 }
   .frame { stroke: #59636e; stroke-width: 1; fill: none }
@@ -95,14 +96,16 @@ func SVG(lines []Line) string {
 	}
 	height := legendTop + legendPitch*float64(len(lines))
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %.0f" width="%[1]d" height="%.0[2]f" role="img" aria-labelledby="title desc">
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %.0f" width="%.0f" height="%.0f" role="img" aria-labelledby="title desc">
 <title id="title">Messages of one election against the number of nodes</title>
 <desc id="desc">%s</desc>
 <style>%s</style>
 <rect class="ground" width="100%%" height="100%%"/>
-`, chartWidth, height, escaped(summary(lines)), chartStyle)
-	fmt.Fprintf(&b, `<text class="title" x="24" y="32">Messages of one election against the number of nodes</text>
-<text class="quiet" x="24" y="54">The leader has crashed and one node notices first; no message is lost.</text>
+`, chartWidth, height, chartWidth*enlarged, height*enlarged, escaped(summary(lines)), chartStyle)
+	b.WriteString(`<text class="title" x="14" y="24">Messages of one election</text>
+<text class="quiet" x="14" y="46">The leader has crashed, one node notices first,</text>
+<text class="quiet" x="14" y="64">and no message is lost.</text>
+<text x="14" y="90">datagrams sent (log scale)</text>
 `)
 	plot.writeAxes(&b)
 	for i, l := range lines {
@@ -176,8 +179,7 @@ func (p plot) writeAxes(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, `<path class="frame" d="M%.1f %.1fV%.1fH%.1f"/>`+"\n", plotLeft, plotTop, plotBottom, plotRight)
 	fmt.Fprintf(b, `<text x="%.1f" y="%.1f" text-anchor="middle">nodes, the crashed leader included (log scale)</text>`+"\n",
-		(plotLeft+plotRight)/2, plotBottom+44)
-	fmt.Fprintf(b, `<text x="24" y="%.1f" text-anchor="middle" transform="rotate(-90 24 %.1[1]f)">datagrams sent (log scale)</text>`+"\n", (plotTop+plotBottom)/2)
+		chartWidth/2.0, plotBottom+42)
 }
 
 // ticks are the round numbers, 1, 2 and 5 times a power of ten, on the axis of
@@ -207,8 +209,8 @@ func (p plot) writeLine(b *strings.Builder, index int, l Line) {
 
 func writeLegend(b *strings.Builder, index int, l Line) {
 	y := legendTop + legendPitch*float64(index)
-	fmt.Fprintf(b, `<path class="line c%d" d="M%.1f %.1fh36"/><text x="%.1f" y="%.1f">%s<tspan class="quiet">, %s</tspan></text>`+"\n",
-		index%lineClasses, plotLeft, y-5, plotLeft+48, y, escaped(l.Name), lastValue(l))
+	fmt.Fprintf(b, `<path class="line c%d" d="M14 %.1fh36"/><text x="62" y="%.1f">%s</text><text class="quiet" x="62" y="%.1f">%s</text>`+"\n",
+		index%lineClasses, y-5, y, escaped(l.Name), y+18, lastValue(l))
 }
 
 // grouped is 12,345.
