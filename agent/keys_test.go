@@ -16,6 +16,7 @@ import (
 	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/key"
 	"github.com/bully-agent/bully-agent/internal/sealed"
+	"github.com/bully-agent/bully-agent/internal/session"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
@@ -54,7 +55,7 @@ func (s *fakeSeal) Report() (r sealed.Report) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range s.peers {
-		r.Peers = append(r.Peers, sealed.Peer{ID: p.id, Keys: p.has, InUse: p.uses})
+		r.Peers = append(r.Peers, session.Peer{ID: p.id, Keys: p.has, InUse: p.uses})
 	}
 	return r
 }

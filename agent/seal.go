@@ -9,6 +9,7 @@ import (
 	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/key"
 	"github.com/bully-agent/bully-agent/internal/sealed"
+	"github.com/bully-agent/bully-agent/internal/session"
 	"github.com/bully-agent/bully-agent/membership"
 )
 
@@ -91,7 +92,7 @@ func (a *agent) encryption(members []control.Member) string {
 			continue
 		}
 		here++
-		if m.Self || slices.ContainsFunc(report.Peers, func(p sealed.Peer) bool { return p.ID.String() == m.ID }) {
+		if m.Self || slices.ContainsFunc(report.Peers, func(p session.Peer) bool { return p.ID.String() == m.ID }) {
 			with++
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/bully-agent/bully-agent/internal/sealed"
+	"github.com/bully-agent/bully-agent/internal/session"
 )
 
 // sealer is somebody who seals what it sends, heard by an agent that has no key. Anybody
@@ -22,7 +22,7 @@ const sealerPause = time.Minute
 // noteSealer is called on the goroutine that reads frames, with what was none. It reports
 // whether it was sealed, and this agent has no key.
 func (a *agent) noteSealer(datagram []byte, from netip.AddrPort) bool {
-	if a.seal != nil || !sealed.IsSealed(datagram) {
+	if a.seal != nil || !session.IsSealed(datagram) {
 		return false
 	}
 	now := a.cfg.Now()

@@ -2,26 +2,6 @@
 // nothing is taken from it that was: frames, gossip, streams and tethers are sealed
 // between hosts that share a key. Above it nobody knows.
 //
-//	SendFrame, WriteToAddress                    ReadFrame, PacketCh
-//	          │                                        ▲
-//	        table  ── routes (addresses) ── peers (lives) ── sessions
-//	          │                 door: which INITs are worth a curve
-//	          ▼                                        │
-//	          └────────────── transport.LAN ───────────┘── Proof: streams, tethers
-//
-// Its rules (S1 to S15) and the layout of all messages are in protocol 10;
-// testdata/seal has each with its steps, made by other code.
-//
-// The table is the protocol: it has no clock, goroutine or lock, and all of it is
-// tested in virtual time. LAN drives it.
-//
-// Of flynn/noise, whose one home this is:
-//
-//   - A state whose ReadMessage fails is not as it was before: it is used once. So the
-//     MAC is checked before, and no stranger can spoil a handshake that is under way.
-//   - Its Cipher allocates a nonce for each message. The keys are taken out of it, and
-//     the cipher is x/crypto's, with Noise's nonces.
-//   - Encrypt and Decrypt count by themselves, which datagrams that get lost do not.
-//   - NewHandshakeState shares the pattern: with psk0 it copies what it changes, with
-//     other places it would write into the package's own.
+// It drives a session.Table with a clock, a timer, a lock and the sockets of the LAN
+// below, and decides nothing.
 package sealed

@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/memberlist"
 
 	"github.com/bully-agent/bully-agent/internal/key"
+	"github.com/bully-agent/bully-agent/internal/session"
 	"github.com/bully-agent/bully-agent/internal/transport"
 	"github.com/bully-agent/bully-agent/wire"
 )
@@ -50,10 +51,10 @@ type LAN struct {
 	transport.LAN
 	cfg    Config
 	gossip chan *memberlist.Packet
-	buf    [MaxDatagram + 1]byte // ReadFrame's: one more, so that a longer datagram is seen to be one
+	buf    [session.MaxDatagram + 1]byte // ReadFrame's: one more, so that a longer datagram is seen to be one
 
 	mu     sync.Mutex
-	table  *table
+	table  *session.Table
 	timer  *time.Timer
 	armed  time.Time // what the timer is set to; zero: not set
 	closed bool
@@ -94,8 +95,8 @@ func Wrap(lan transport.LAN, cfg Config) (*LAN, error) {
 		cfg.Advertise = lan.Addr()
 	}
 	l := &LAN{LAN: lan, cfg: cfg, gossip: make(chan *memberlist.Packet, gossipQueue), told: make(map[matter]time.Time)}
-	l.table = l.newTable()
-	l.table.setKeys(cfg.Now(), cfg.Keys)
+	l.table = session.New(l.tableConfig())
+	l.table.SetKeys(cfg.Now(), cfg.Keys)
 	streams.Prove(l)
 	return l, nil
 }
@@ -104,7 +105,7 @@ func unmap(a netip.AddrPort) netip.AddrPort { return netip.AddrPortFrom(a.Addr()
 
 // locked calls f with the table and the time, sees to the timer, and tells people what
 // there is to tell, without the lock: a log may block.
-func (l *LAN) locked(f func(t *table, now time.Time)) {
+func (l *LAN) locked(f func(t *session.Table, now time.Time)) {
 	l.mu.Lock()
 	f(l.table, l.cfg.Now())
 	l.arm()
@@ -118,7 +119,7 @@ func (l *LAN) locked(f func(t *table, now time.Time)) {
 
 // arm sets the timer to what is due first. The lock is held.
 func (l *LAN) arm() {
-	due := l.table.due
+	due := l.table.Due()
 	if l.closed || due.IsZero() || due.Equal(l.armed) {
 		return
 	}
@@ -126,9 +127,9 @@ func (l *LAN) arm() {
 	wait := max(due.Sub(l.cfg.Now()), 0)
 	if l.timer == nil {
 		l.timer = time.AfterFunc(wait, func() {
-			l.locked(func(t *table, now time.Time) {
+			l.locked(func(t *session.Table, now time.Time) {
 				if l.armed = (time.Time{}); !l.closed {
-					t.tick(now)
+					t.Tick(now)
 				}
 			})
 		})
@@ -144,9 +145,9 @@ func (l *LAN) SendFrame(to netip.AddrPort, b []byte) error {
 }
 
 func (l *LAN) send(to netip.AddrPort, b []byte) (err error) {
-	l.locked(func(t *table, now time.Time) {
+	l.locked(func(t *session.Table, now time.Time) {
 		l.sealed++
-		err = t.send(now, unmap(to), b)
+		err = t.Send(now, unmap(to), b)
 	})
 	return err
 }
@@ -180,10 +181,10 @@ func (l *LAN) ReadFrame(b []byte) (int, netip.AddrPort, error) {
 			return 0, netip.AddrPort{}, err
 		}
 		var inner []byte
-		l.locked(func(t *table, now time.Time) { inner, from = l.receive(t, now, from, l.buf[:n]) })
+		l.locked(func(t *session.Table, now time.Time) { inner, from = l.receive(t, now, from, l.buf[:n]) })
 		switch {
 		case inner == nil:
-		case inner[0] == magic0:
+		case inner[0] == wire.Magic0:
 			return copy(b, inner), from, nil
 		default:
 			l.handGossip(inner, from)
@@ -193,17 +194,17 @@ func (l *LAN) ReadFrame(b []byte) (int, netip.AddrPort, error) {
 
 // receive gives what was sealed in a datagram, and the sender's address; nil: nothing
 // for the agent. The lock is held.
-func (l *LAN) receive(t *table, now time.Time, from netip.AddrPort, b []byte) ([]byte, netip.AddrPort) {
-	inner, p, _ := t.receive(now, unmap(from), b)
+func (l *LAN) receive(t *session.Table, now time.Time, from netip.AddrPort, b []byte) ([]byte, netip.AddrPort) {
+	inner, peer, _ := t.Receive(now, unmap(from), b)
 	switch {
 	case inner == nil:
 		return nil, from
-	case inner[0] == magic0 && !isFrameOf(inner, p.id):
-		t.count[CauseSender]++
-		t.note(CauseSender, from, nil, p.id)
+	case inner[0] == wire.Magic0 && !isFrameOf(inner, peer.ID):
+		t.Count(session.CauseSender)
+		l.note(session.CauseSender, from, nil, peer.ID)
 		return nil, from
-	case p.addr.IsValid():
-		from = p.addr
+	case peer.Addr.IsValid():
+		from = peer.Addr
 	}
 	l.opened++
 	return inner, from
@@ -220,7 +221,7 @@ func (l *LAN) handGossip(b []byte, from netip.AddrPort) {
 	select {
 	case l.gossip <- &memberlist.Packet{Buf: append([]byte(nil), b...), From: net.UDPAddrFromAddrPort(from), Timestamp: time.Now()}:
 	default:
-		l.locked(func(t *table, _ time.Time) { t.count[CauseFull]++ })
+		l.locked(func(t *session.Table, _ time.Time) { t.Count(session.CauseFull) })
 	}
 }
 
@@ -230,40 +231,36 @@ func (l *LAN) handGossip(b []byte, from netip.AddrPort) {
 // datagrams of the session, so it is to be made anew every few seconds. Only the first
 // copy counts.
 func (l *LAN) SealAhead(to netip.AddrPort, frame []byte) (b []byte) {
-	l.locked(func(t *table, now time.Time) { b = t.sealAhead(now, unmap(to), frame) })
+	l.locked(func(t *session.Table, now time.Time) { b = t.SealAhead(now, unmap(to), frame) })
 	return b
 }
 
 // KeepWarm (S10) replaces the addresses with which a session is kept whether anybody sends
 // or not, so that what is urgent waits for no handshake.
 func (l *LAN) KeepWarm(addrs []netip.AddrPort) {
-	l.locked(func(t *table, now time.Time) { t.keepWarm(now, addrs) })
+	l.locked(func(t *session.Table, now time.Time) { t.KeepWarm(now, addrs) })
 }
 
 // Renew begins another life at another address: all sessions are forgotten, and others begin new ones with it.
 func (l *LAN) Renew(life [8]byte, advertise netip.AddrPort) {
-	l.locked(func(old *table, now time.Time) {
+	l.locked(func(old *session.Table, now time.Time) {
 		l.cfg.Life, l.cfg.Advertise = life, advertise
-		l.table = l.newTable()
-		l.table.count, l.table.opened = old.count, old.opened
-		l.table.setKeys(now, l.cfg.Keys)
+		l.table = old.Renewed(now, l.tableConfig(), l.cfg.Keys)
 	})
 }
 
-// newTable is one without sessions. The first INIT's number is above those of the life before, so that one captured from
-// that is known by it.
-func (l *LAN) newTable() *table {
-	t := newTable(identity{l.cfg.ID, l.cfg.Life}, unmap(l.cfg.Advertise), l.cfg.Cluster, l.cfg.Rand, uint64(time.Now().UnixNano()))
-	t.emit, t.note = l.LAN.SendFrame, l.note
-	return t
+// tableConfig has the number of the first INIT rise over lives.
+func (l *LAN) tableConfig() session.Config {
+	return session.Config{Self: session.Life{ID: l.cfg.ID, Random: l.cfg.Life}, Addr: unmap(l.cfg.Advertise), Cluster: l.cfg.Cluster,
+		Rand: l.cfg.Rand, Number: uint64(time.Now().UnixNano()), Emit: l.LAN.SendFrame, Note: l.note}
 }
 
 // SetKeys replaces the ring, which must not be empty. Sessions under a key that is not
 // in it any more end within a second, and new ones are begun at once.
 func (l *LAN) SetKeys(ring key.Ring) {
-	l.locked(func(t *table, now time.Time) {
+	l.locked(func(t *session.Table, now time.Time) {
 		l.cfg.Keys = ring
-		t.setKeys(now, ring)
+		t.SetKeys(now, ring)
 	})
 }
 
@@ -289,7 +286,7 @@ func (l *LAN) Shutdown() error {
 
 // matter is what people are told once a minute.
 type matter struct {
-	cause Cause
+	cause session.Cause
 	from  netip.Addr
 }
 
@@ -298,17 +295,17 @@ const maxMatters = 16
 
 // news is one line.
 type news struct {
-	cause        Cause
+	cause        session.Cause
 	from         netip.AddrPort
 	ours, theirs any // ids, versions, addresses; nil: none
 }
 
 // note has people told of what they can mend. The lock is held.
-func (l *LAN) note(c Cause, from netip.AddrPort, ours, theirs any) {
+func (l *LAN) note(c session.Cause, from netip.AddrPort, ours, theirs any) {
 	now := l.cfg.Now()
 	m := matter{c, from.Addr()}
-	if c == CauseRefused {
-		m.cause = CauseKey // both ends of one matter
+	if c == session.CauseRefused {
+		m.cause = session.CauseKey // both ends of one matter
 	}
 	if now.Before(l.told[m]) {
 		return
@@ -332,12 +329,12 @@ func (n news) tell(log hclog.Logger) {
 }
 
 // hints say what is the matter in words.
-var hints = map[Cause]string{
-	CausePlain:    "this host has a key, and the other sends without one",
-	CauseVersion:  "the other host seals by another version",
-	CauseKey:      "the other host begins with a key that this one has not",
-	CauseRefused:  "the other host has none of the keys that this one begins with",
-	CausePrologue: "sealed for another cluster, or for another address than this host advertises",
-	CauseSender:   "a member speaks in another's name",
-	CauseStream:   "a stream whose other end did not prove itself",
+var hints = map[session.Cause]string{
+	session.CausePlain:    "this host has a key, and the other sends without one",
+	session.CauseVersion:  "the other host seals by another version",
+	session.CauseKey:      "the other host begins with a key that this one has not",
+	session.CauseRefused:  "the other host has none of the keys that this one begins with",
+	session.CausePrologue: "sealed for another cluster, or for another address than this host advertises",
+	session.CauseSender:   "a member speaks in another's name",
+	session.CauseStream:   "a stream whose other end did not prove itself",
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/hashicorp/memberlist"
 
 	"github.com/bully-agent/bully-agent/internal/key"
+	"github.com/bully-agent/bully-agent/internal/session"
 	"github.com/bully-agent/bully-agent/internal/test/lantest"
 	"github.com/bully-agent/bully-agent/internal/transport"
 	"github.com/bully-agent/bully-agent/wire"
@@ -123,28 +124,10 @@ func TestFramesAndGossipAreSealed(t *testing.T) {
 		default:
 			t.Error("gossip did not arrive")
 		}
-		if err := a.SendFrame(at(2), make([]byte, MaxInner+1)); !errors.Is(err, CauseLength) {
+		if err := a.SendFrame(at(2), make([]byte, session.MaxInner+1)); !errors.Is(err, session.CauseLength) {
 			t.Errorf("a frame that does not fit: %v", err)
 		}
 	})
-}
-
-// The longest frame and the longest gossip fit into 1,232 bytes.
-func TestLongestDatagramCase82(t *testing.T) {
-	r := newRig(t, 2)
-	r.meet()
-	r.say(1, 2, string(bytes.Repeat([]byte("x"), MaxInner)))
-	r.run(time.Second)
-	if len(r.host(2).got) != 1 {
-		t.Error("the longest did not arrive")
-	}
-	longest := 0
-	for _, p := range r.tape {
-		longest = max(longest, len(p.b))
-	}
-	if longest != 1232 {
-		t.Errorf("the longest datagram has %d bytes, want 1,232", longest)
-	}
 }
 
 func TestPlainFrameIsNotReadCase4(t *testing.T) {
@@ -262,7 +245,7 @@ func (c tapped) Write(b []byte) (int, error) {
 func TestReplayedStreamAndTetherCase30(t *testing.T) {
 	l := newTestLAN(t)
 	defer func() { _ = l.Shutdown() }()
-	for _, kd := range []kind{kindStream, kindTether} {
+	for _, kd := range []session.Kind{session.KindStream, session.KindTether} {
 		dialler := wrap(t, lantest.New(2).Host("n2", at(2)), 2, testKey(1))
 		near, far := net.Pipe()
 		var said bytes.Buffer
@@ -272,7 +255,7 @@ func TestReplayedStreamAndTetherCase30(t *testing.T) {
 			proven <- err
 		}()
 		to := netip.AddrPort{}
-		if kd == kindTether {
+		if kd == session.KindTether {
 			to = at(1)
 		}
 		conn, err := dialler.call(at9{tapped{near, &said}}, kd, to)
@@ -290,7 +273,7 @@ func TestReplayedStreamAndTetherCase30(t *testing.T) {
 		}
 		// The first 104 bytes of one kind are not those of the other.
 		other := bytes.Clone(said.Bytes())
-		other[3] = byte(kindStream + kindTether - kd)
+		other[3] = byte(session.KindStream + session.KindTether - kd)
 		if _, err := l.Accept(&played{in: bytes.NewReader(other)}); err == nil {
 			t.Errorf("kind %d was taken for the other", kd)
 		}
@@ -309,7 +292,7 @@ func TestAnotherVersionOnAStream(t *testing.T) {
 	}
 	defer func() { _ = l.Shutdown() }()
 	later := func(b []byte) []byte {
-		b[2] = (version+1)<<4 | b[2]&0x0F
+		b[2] += 1 << 4
 		return b
 	}
 	expect := func(end string) {
@@ -322,24 +305,24 @@ func TestAnotherVersionOnAStream(t *testing.T) {
 		l.told = map[matter]time.Time{} // a minute later
 	}
 
-	init, _, _ := newCall(nil, l.table.rand, newSecret(testKey(1)), scope{cluster: "home"}, kindStream, 1<<61, identity{id: testID(9)})
+	init, _, _ := newTestTable(9).CallStream(at(1), session.KindStream, netip.AddrPort{})
 	answered := &played{in: bytes.NewReader(later(init))}
 	if _, err := l.Accept(answered); err == nil {
 		t.Error("a stream of another version was proved")
 	}
 	expect("who was called")
-	if len(answered.out) < headerSize || len(answered.out) > len(init) {
+	if !session.IsSealed(answered.out) || len(answered.out) > len(init) {
 		t.Fatalf("it answered %x", answered.out)
 	}
 
 	// Its answer tells the other of this one's version, in whose eyes it is another.
 	near, far := net.Pipe()
 	go func() {
-		_, _ = io.ReadFull(far, make([]byte, handshakeSize))
+		_, _ = io.ReadFull(far, make([]byte, session.HandshakeSize))
 		_, _ = far.Write(later(answered.out))
 		_ = far.Close()
 	}()
-	if _, err := l.call(at9{near}, kindStream, netip.AddrPort{}); !errors.Is(err, errVersion) {
+	if _, err := l.call(at9{near}, session.KindStream, netip.AddrPort{}); !errors.Is(err, errVersion) {
 		t.Errorf("a call to another version: %v", err)
 	}
 	expect("who called")

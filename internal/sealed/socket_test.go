@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bully-agent/bully-agent/internal/session"
 	"github.com/bully-agent/bully-agent/internal/transport"
 	"github.com/bully-agent/bully-agent/wire"
 )
@@ -88,7 +89,7 @@ func TestAStreamThatIsClosedInItsProofHasEnded(t *testing.T) {
 	for name, dies := range map[string]func(*net.TCPListener){
 		"it accepts": func(at *net.TCPListener) {
 			if conn, err := at.AcceptTCP(); err == nil {
-				_, _ = io.ReadFull(conn, make([]byte, handshakeSize))
+				_, _ = io.ReadFull(conn, make([]byte, session.HandshakeSize))
 				_ = conn.Close()
 			}
 		},

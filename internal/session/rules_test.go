@@ -1,4 +1,4 @@
-package sealed
+package session
 
 import (
 	"fmt"
@@ -33,7 +33,7 @@ func TestS8_AnAddressThatIsHeld(t *testing.T) {
 	r.host(2).off = true
 	r.run(10 * time.Second)
 	claims()
-	if got := r.host(1).routes[at(2)].peer.id; got != testID(3) {
+	if got := r.host(1).routes[at(2)].peer.ID; got != testID(3) {
 		t.Errorf("the address is that of %v, though its host has been silent", got)
 	}
 }
@@ -50,8 +50,8 @@ func TestS12_ARemovedKeyOpensNothingLate(t *testing.T) {
 		said[i] = r.last(typeData)
 	}
 	h := r.host(2)
-	h.setKeys(r.now, key.Ring{testKey(2)})
-	if cause := h.hear(r.now.Add(revokedIn-1), at(1), said[0].b); cause != causeNone {
+	h.SetKeys(r.now, key.Ring{testKey(2)})
+	if cause := h.hear(r.now.Add(revokedIn-1), at(1), said[0].b); cause != CauseNone {
 		t.Errorf("within its time: %v", cause)
 	}
 	if cause := h.hear(r.now.Add(revokedIn), at(1), said[1].b); cause != CauseIndex {
@@ -63,7 +63,7 @@ func TestS12_ARemovedKeyOpensNothingLate(t *testing.T) {
 func (r *rig) caller(n int, number *uint64) []byte {
 	r.t.Helper()
 	*number++
-	self := identity{id: testID(n), life: [8]byte{byte(n)}}
+	self := Life{ID: testID(n), Random: [8]byte{byte(n)}}
 	b, _, err := newCall(nil, r.rand, newSecret(testKey(1)), scope{"home", at(2)}, kindDatagrams, *number, self)
 	if err != nil {
 		r.t.Fatal(err)
@@ -88,18 +88,18 @@ func TestS1_HandshakesOfOneHostAreBounded(t *testing.T) {
 			number := uint64(r.now.UnixNano())
 			answered := 0
 			for i := range 2 * tt.most {
-				if h.hear(r.now, tt.from(i), r.caller(tt.host(i), &number)) == causeNone {
+				if h.hear(r.now, tt.from(i), r.caller(tt.host(i), &number)) == CauseNone {
 					answered++
 				}
 			}
 			if answered != tt.most || h.count[CauseBudget] != uint64(tt.most) {
 				t.Errorf("%d handshakes answered, %d refused, expected %d of each", answered, h.count[CauseBudget], tt.most)
 			}
-			if cause := h.hear(r.now, at(9), r.caller(9, &number)); cause != causeNone {
+			if cause := h.hear(r.now, at(9), r.caller(9, &number)); cause != CauseNone {
 				t.Errorf("another host: %v", cause)
 			}
 			r.run(time.Second)
-			if cause := h.hear(r.now, tt.from(0), r.caller(tt.host(0), &number)); cause != causeNone {
+			if cause := h.hear(r.now, tt.from(0), r.caller(tt.host(0), &number)); cause != CauseNone {
 				t.Errorf("a second later: %v", cause)
 			}
 		})
@@ -114,7 +114,7 @@ func TestS12_KeysInAnotherOrder(t *testing.T) {
 	r.add(2, testKey(2), testKey(1))
 	r.meet()
 	for n := 1; n <= 2; n++ {
-		r.host(n).keepWarm(r.now, []netip.AddrPort{at(3 - n)})
+		r.host(n).KeepWarm(r.now, []netip.AddrPort{at(3 - n)})
 	}
 	r.run(time.Minute)
 	if n := r.host(1).opened; n > 4 {
@@ -149,7 +149,7 @@ func TestS3_AClockThatWasSetBack(t *testing.T) {
 	r.meet()
 	number := r.host(1).number - uint64(time.Hour)
 	r.host(1).off = true
-	if cause := r.host(2).hear(r.now, at(1), r.caller(1, &number)); cause != causeNone {
+	if cause := r.host(2).hear(r.now, at(1), r.caller(1, &number)); cause != CauseNone {
 		t.Error(cause)
 	}
 }
@@ -160,7 +160,7 @@ func TestS3_AClockThatWasSetBack(t *testing.T) {
 func TestS3_HostsOfOneIdMeet(t *testing.T) {
 	r := newRig(t, 3)
 	for i, h := range r.hosts {
-		h.self.id = testID(1)
+		h.self.ID = testID(1)
 		h.number += uint64(i) * uint64(time.Second)
 	}
 	for _, from := range []int{3, 2, 1} { // the later ones first: an earlier one's number is below theirs then
@@ -191,7 +191,7 @@ func TestS5_ASessionThatWasNeverUsed(t *testing.T) {
 	h := r.host(2)
 	number := uint64(r.now.UnixNano())
 	for range 2 {
-		if cause := h.hear(r.now, at(1), r.caller(1, &number)); cause != causeNone {
+		if cause := h.hear(r.now, at(1), r.caller(1, &number)); cause != CauseNone {
 			t.Fatal(cause)
 		}
 		if n := len(h.byIndex); n != 1 {
@@ -228,7 +228,7 @@ func TestS12_ARemovedKeyProvesNothing(t *testing.T) {
 	r.run(10 * time.Millisecond) // INIT and RESP, and no word in the session
 	p := r.last(typeData)
 	h := r.host(2)
-	h.setKeys(r.now, key.Ring{testKey(2)})
+	h.SetKeys(r.now, key.Ring{testKey(2)})
 	if cause := h.hear(r.now, p.from, p.b); cause != CauseIndex {
 		t.Errorf("a session under a removed key is proven: %v", cause)
 	}
@@ -241,7 +241,7 @@ func TestS15_AnswersToUnknownKeysAreBounded(t *testing.T) {
 	r := newRig(t, 1)
 	stranger := newSecret(testKey(7))
 	for i := range 3 * perSource {
-		b, _, err := newCall(nil, r.rand, stranger, scope{"home", at(1)}, kindDatagrams, uint64(i+1), identity{id: testID(8)})
+		b, _, err := newCall(nil, r.rand, stranger, scope{"home", at(1)}, kindDatagrams, uint64(i+1), Life{ID: testID(8)})
 		if err != nil {
 			t.Fatal(err)
 		}

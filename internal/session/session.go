@@ -1,4 +1,4 @@
-package sealed
+package session
 
 import (
 	"encoding/binary"
@@ -19,7 +19,7 @@ type session struct {
 	began  time.Time // when INIT was sent or came
 	isOurs bool      // we sent INIT
 
-	pair
+	Pair
 	sent   uint64 // how many; also the next counter: none is used twice
 	window window
 	nonce  [chacha20poly1305.NonceSize]byte // scratch; a local one would be garbage
@@ -38,7 +38,7 @@ func (s *session) setNonce(n uint64) []byte {
 func (s *session) seal(b, inner []byte) []byte {
 	start := len(b)
 	b = appendHeader(b, header{typ: typeData, index: s.remote, number: s.sent})
-	b = s.send.Seal(b, s.setNonce(s.sent), inner, b[start:start+headerSize])
+	b = s.Send.Seal(b, s.setNonce(s.sent), inner, b[start:start+headerSize])
 	s.sent++
 	return b
 }
@@ -48,10 +48,10 @@ func (s *session) open(b []byte, h header) (inner []byte, cause Cause) {
 	if !s.window.isFresh(h.number) {
 		return nil, CauseReplayed
 	}
-	inner, err := s.recv.Open(b[headerSize:headerSize], s.setNonce(h.number), b[headerSize:], b[:headerSize])
+	inner, err := s.Recv.Open(b[headerSize:headerSize], s.setNonce(h.number), b[headerSize:], b[:headerSize])
 	if err != nil {
 		return nil, CauseForged
 	}
 	s.window.take(h.number)
-	return inner, causeNone
+	return inner, CauseNone
 }

@@ -1,4 +1,4 @@
-package sealed
+package session
 
 // windowSize is how far behind the newest number one may be and still be taken: more
 // than a LAN reorders, and than a leader's will (M24) is behind when it is sent.

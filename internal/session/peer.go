@@ -1,4 +1,4 @@
-package sealed
+package session
 
 import (
 	"net/netip"
@@ -37,7 +37,7 @@ const (
 // Invariant: next was begun by the peer and nothing valid has come in it, so it does
 // not send: it may be a replay.
 type peer struct {
-	identity
+	Life
 	addr   netip.AddrPort // where it is reached; zero: not known yet
 	cur    *session
 	next   *session
@@ -65,11 +65,11 @@ func (p *peer) sessions() []*session {
 // supersedes reports whether s takes the place of the session that sends (S6). The newer
 // one does; of two that both ends began at one time, the one that the smaller began, so
 // that both choose the same.
-func (p *peer) supersedes(s *session, self identity) bool {
+func (p *peer) supersedes(s *session, self Life) bool {
 	if p.cur == nil || p.cur.isOurs == s.isOurs || s.began.Sub(p.cur.began) > together {
 		return true
 	}
-	return s.isOurs == (self.compare(p.identity) < 0)
+	return s.isOurs == (self.compare(p.Life) < 0)
 }
 
 // lose has a session receive for a while and then end.

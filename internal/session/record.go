@@ -1,4 +1,4 @@
-package sealed
+package session
 
 import (
 	"encoding/binary"
@@ -11,7 +11,7 @@ const (
 	headerSize    = 16
 	tagSize       = 16 // of the cipher, and of the MAC over INIT and RESP
 	ephemeralSize = 32
-	handshakeSize = headerSize + ephemeralSize + identitySize + tagSize + tagSize
+	handshakeSize = headerSize + ephemeralSize + lifeSize + tagSize + tagSize
 	overhead      = headerSize + tagSize
 
 	// MaxInner is the longest frame or gossip that can be sealed: with UDP and IPv6
@@ -41,21 +41,21 @@ const (
 	typeUnknown recordType = 4 // "I have no key of that id"
 )
 
-// kind is what a session is for. It is bound into it, so that the handshake of a
+// Kind is what a session is for. It is bound into it, so that the handshake of a
 // stream cannot be played to the datagrams' port, nor the other way round.
-type kind uint8
+type Kind uint8
 
 const (
-	kindDatagrams kind = 0
-	kindStream    kind = 1
-	kindTether    kind = 2
+	kindDatagrams Kind = 0
+	KindStream    Kind = 1
+	KindTether    Kind = 2
 	kinds              = 3
 )
 
 // header begins each datagram of ours, and the two handshake messages of a stream.
 type header struct {
 	typ    recordType
-	kind   kind   // INIT and RESP; else zero
+	kind   Kind   // INIT and RESP; else zero
 	index  uint32 // INIT: the key's id; else the receiver's index of the session
 	number uint64 // INIT: rises, over lives too; RESP and UNKNOWN: INIT's; DATA: the counter
 }
@@ -76,14 +76,14 @@ func parseHeader(b []byte) (header, Cause) {
 	case b[2]>>4 != version:
 		return header{}, CauseVersion
 	}
-	h := header{recordType(b[2] & 0x0F), kind(b[3]), binary.BigEndian.Uint32(b[4:]), binary.BigEndian.Uint64(b[8:])}
+	h := header{recordType(b[2] & 0x0F), Kind(b[3]), binary.BigEndian.Uint32(b[4:]), binary.BigEndian.Uint64(b[8:])}
 	if !h.typ.fits(len(b)) {
 		return header{}, CauseLength
 	}
 	if h.kind >= kinds || h.kind != kindDatagrams && h.typ != typeInit && h.typ != typeResp {
 		return header{}, CauseType
 	}
-	return h, causeNone
+	return h, CauseNone
 }
 
 // fits reports whether a datagram of this type can be that long. A type that does not

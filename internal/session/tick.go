@@ -1,4 +1,4 @@
-package sealed
+package session
 
 import (
 	"slices"
@@ -7,8 +7,8 @@ import (
 	"github.com/bully-agent/bully-agent/internal/key"
 )
 
-// tick does what is due and sets when it is to be called next.
-func (t *table) tick(now time.Time) {
+// Tick does what is due and sets when it is to be called next.
+func (t *Table) Tick(now time.Time) {
 	t.due = time.Time{}
 	for _, p := range t.peers {
 		t.age(now, p)
@@ -26,7 +26,7 @@ func (t *table) tick(now time.Time) {
 }
 
 // age ends a peer's sessions whose time has ended, and says HELLO when that is due.
-func (t *table) age(now time.Time, p *peer) {
+func (t *Table) age(now time.Time, p *peer) {
 	for _, s := range p.sessions() {
 		if now.Before(s.diesAt) {
 			t.wake(s.diesAt)
@@ -77,7 +77,7 @@ func latest(a, b time.Time) time.Time {
 }
 
 // pursue sends INIT to an address, if a session with whoever is there is wanted.
-func (t *table) pursue(now time.Time, r *route) {
+func (t *Table) pursue(now time.Time, r *route) {
 	if !t.isWanted(now, r) {
 		t.endCall(r)
 		r.tries, r.pause = 0, 0
@@ -91,7 +91,7 @@ func (t *table) pursue(now time.Time, r *route) {
 }
 
 // isWanted: there is no session, or not the one there should be.
-func (t *table) isWanted(now time.Time, r *route) bool {
+func (t *Table) isWanted(now time.Time, r *route) bool {
 	isUsed := r.isWarm || now.Before(r.wanted)
 	if !isUsed {
 		return false
@@ -110,7 +110,7 @@ func (t *table) isWanted(now time.Time, r *route) bool {
 
 // isOutdated (S12): both would now begin with another key than the session's. Where they
 // differ about that either one's will do, or they would replace each other's for ever.
-func (t *table) isOutdated(p *peer) bool {
+func (t *Table) isOutdated(p *peer) bool {
 	if len(p.keys) == 0 || len(t.ring) == 0 {
 		return false
 	}
@@ -118,7 +118,7 @@ func (t *table) isOutdated(p *peer) bool {
 	return p.cur.key != first && p.keys[0] == first
 }
 
-func (t *table) find(id key.ID) *secret {
+func (t *Table) find(id key.ID) *secret {
 	for _, k := range t.ring {
 		if k.id == id {
 			return k
@@ -128,7 +128,7 @@ func (t *table) find(id key.ID) *secret {
 }
 
 // dial sends INIT (S9). Each repetition is another one: the same one twice is a replay.
-func (t *table) dial(now time.Time, r *route) {
+func (t *Table) dial(now time.Time, r *route) {
 	t.endCall(r)
 	k := t.choice(r)
 	if k == nil {
@@ -158,7 +158,7 @@ func (t *table) dial(now time.Time, r *route) {
 
 // choice is the key to begin with: the first of ours that the peer has. Whoever has not
 // said which it has is tried with each in turn.
-func (t *table) choice(r *route) *secret {
+func (t *Table) choice(r *route) *secret {
 	if len(t.ring) == 0 {
 		return nil
 	}
@@ -172,7 +172,7 @@ func (t *table) choice(r *route) *secret {
 	return t.ring[r.tries%len(t.ring)]
 }
 
-func (t *table) endCall(r *route) {
+func (t *Table) endCall(r *route) {
 	if r.call != nil {
 		delete(t.byIndex, r.call.index)
 		r.call = nil
@@ -180,7 +180,7 @@ func (t *table) endCall(r *route) {
 }
 
 // expire drops what has waited for too long, and forgets an address that nobody sends to.
-func (t *table) expire(now time.Time, r *route) {
+func (t *Table) expire(now time.Time, r *route) {
 	for len(r.waiting) > 0 && !now.Before(r.waitEnds[0]) {
 		r.waiting, r.waitEnds = r.waiting[1:], r.waitEnds[1:]
 		t.count[CauseUnanswered]++
@@ -189,7 +189,7 @@ func (t *table) expire(now time.Time, r *route) {
 		t.wake(r.waitEnds[0])
 		return
 	}
-	if r.peer != nil && t.peers[r.peer.identity] != r.peer {
+	if r.peer != nil && t.peers[r.peer.Life] != r.peer {
 		r.peer = nil // forgotten, at another address
 	}
 	if !r.isWarm && r.peer == nil && now.Sub(r.wanted) > routeFor {
@@ -198,9 +198,9 @@ func (t *table) expire(now time.Time, r *route) {
 	}
 }
 
-// setKeys replaces the ring. Sessions under a key that is not in it any more end in a
+// SetKeys replaces the ring. Sessions under a key that is not in it any more end in a
 // moment, which is for new ones to be made; INITs under it at once.
-func (t *table) setKeys(now time.Time, ring key.Ring) {
+func (t *Table) SetKeys(now time.Time, ring key.Ring) {
 	t.ring = nil
 	for _, k := range ring {
 		t.ring = append(t.ring, newSecret(k))

@@ -1,4 +1,4 @@
-package sealed
+package session
 
 import (
 	"bytes"
@@ -20,29 +20,29 @@ import (
 // suite would be another version.
 var suite = noise.NewCipherSuite(noise.DH25519, noise.CipherChaChaPoly, noise.HashBLAKE2s)
 
-const identitySize = 16 + 8
+const lifeSize = 16 + 8
 
-// identity is one life of a host, as a handshake tells it.
-type identity struct {
-	id   wire.ID
-	life [8]byte
+// Life is one life of a host, as a handshake tells it.
+type Life struct {
+	ID     wire.ID
+	Random [8]byte // new for each life
 }
 
-func (i identity) append(b []byte) []byte { return append(append(b, i.id[:]...), i.life[:]...) }
+func (i Life) append(b []byte) []byte { return append(append(b, i.ID[:]...), i.Random[:]...) }
 
-func parseIdentity(b []byte) (i identity) {
-	copy(i.id[:], b)
-	copy(i.life[:], b[len(i.id):])
+func parseLife(b []byte) (i Life) {
+	copy(i.ID[:], b)
+	copy(i.Random[:], b[len(i.ID):])
 	return i
 }
 
 // compare orders lives, by id first: of two sessions that both ends began at one time,
 // the smaller one's is used.
-func (i identity) compare(j identity) int {
-	if c := bytes.Compare(i.id[:], j.id[:]); c != 0 {
+func (i Life) compare(j Life) int {
+	if c := bytes.Compare(i.ID[:], j.ID[:]); c != 0 {
 		return c
 	}
-	return bytes.Compare(i.life[:], j.life[:])
+	return bytes.Compare(i.Random[:], j.Random[:])
 }
 
 // secret is a key with what is derived from it: nothing is used for two things.
@@ -112,7 +112,7 @@ func newState(k *secret, s scope, head []byte, isInitiator bool, rng io.Reader) 
 type call struct {
 	state  *noise.HandshakeState
 	secret *secret
-	kind   kind
+	kind   Kind
 	number uint64
 	index  uint32 // by which RESP finds it, and then DATA the session
 	mac    [tagSize]byte
@@ -120,7 +120,7 @@ type call struct {
 
 // newCall appends INIT to b. The index of a session at each end is the first four bytes
 // of its ephemeral key, which the other end sees anyway.
-func newCall(b []byte, rng io.Reader, k *secret, s scope, kd kind, number uint64, self identity) ([]byte, *call, error) {
+func newCall(b []byte, rng io.Reader, k *secret, s scope, kd Kind, number uint64, self Life) ([]byte, *call, error) {
 	start := len(b)
 	b = appendHeader(b, header{typeInit, kd, uint32(k.id), number})
 	c := &call{state: newState(k, s, b[start:], true, rng), secret: k, kind: kd, number: number}
@@ -133,10 +133,10 @@ func newCall(b []byte, rng io.Reader, k *secret, s scope, kd kind, number uint64
 	return append(b, c.mac[:]...), c, nil
 }
 
-// pair is the two ciphers of a session.
-type pair struct{ send, recv cipher.AEAD }
+// Pair is the two ciphers of a session.
+type Pair struct{ Send, Recv cipher.AEAD }
 
-func newPair(send, recv *noise.CipherState) pair {
+func newPair(send, recv *noise.CipherState) Pair {
 	// Not Noise's own cipher, which allocates each nonce; the nonces are the same: four
 	// zero bytes, then the counter, least byte first.
 	aead := func(s *noise.CipherState) cipher.AEAD {
@@ -147,14 +147,14 @@ func newPair(send, recv *noise.CipherState) pair {
 		}
 		return a
 	}
-	return pair{aead(send), aead(recv)}
+	return Pair{aead(send), aead(recv)}
 }
 
 // answered reads RESP. The peer has proved that it has the key and is there now.
-func (c *call) answered(b []byte) (peer identity, index uint32, p pair, cause Cause) {
+func (c *call) answered(b []byte) (peer Life, index uint32, p Pair, cause Cause) {
 	h, cause := parseHeader(b)
 	switch {
-	case cause != causeNone:
+	case cause != CauseNone:
 		return peer, 0, p, cause
 	case h.typ != typeResp || h.kind != c.kind:
 		return peer, 0, p, CauseType
@@ -166,10 +166,10 @@ func (c *call) answered(b []byte) (peer identity, index uint32, p pair, cause Ca
 		return peer, 0, p, CauseMAC
 	}
 	payload, send, recv, err := c.state.ReadMessage(nil, body[headerSize:])
-	if err != nil || len(payload) != identitySize {
+	if err != nil || len(payload) != lifeSize {
 		return peer, 0, p, CausePrologue // a holder of the key who does not keep to the rules
 	}
-	return parseIdentity(payload), binary.BigEndian.Uint32(body[headerSize:]), newPair(send, recv), causeNone
+	return parseLife(payload), binary.BigEndian.Uint32(body[headerSize:]), newPair(send, recv), CauseNone
 }
 
 // request is an INIT whose MAC is right and whose payload was read. No curve has been
@@ -178,7 +178,7 @@ type request struct {
 	state  *noise.HandshakeState
 	secret *secret
 	head   header
-	peer   identity
+	peer   Life
 	index  uint32 // the peer's
 	mac    [tagSize]byte
 }
@@ -193,7 +193,7 @@ func checkMAC(b []byte, h header, ring []*secret) (*secret, Cause) {
 		if mac := k.sum(body); !hmac.Equal(mac[:], b[len(body):]) {
 			return nil, CauseMAC
 		}
-		return k, causeNone
+		return k, CauseNone
 	}
 	return nil, CauseKey
 }
@@ -204,15 +204,15 @@ func readInit(b []byte, rng io.Reader, h header, k *secret, s scope) (*request, 
 	body := b[:handshakeSize-tagSize]
 	copy(r.mac[:], b[len(body):])
 	payload, _, _, err := r.state.ReadMessage(nil, body[headerSize:])
-	if err != nil || len(payload) != identitySize {
+	if err != nil || len(payload) != lifeSize {
 		return nil, CausePrologue
 	}
-	r.peer = parseIdentity(payload)
-	return r, causeNone
+	r.peer = parseLife(payload)
+	return r, CauseNone
 }
 
 // answer appends RESP to b: the two curves.
-func (r *request) answer(b []byte, self identity) (_ []byte, index uint32, p pair, err error) {
+func (r *request) answer(b []byte, self Life) (_ []byte, index uint32, p Pair, err error) {
 	start := len(b)
 	b = appendHeader(b, header{typeResp, r.head.kind, r.index, r.head.number})
 	b, recv, send, err := r.state.WriteMessage(b, self.append(nil))

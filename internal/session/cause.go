@@ -1,10 +1,10 @@
-package sealed
+package session
 
 // Cause is why a datagram or stream was not taken; each is counted.
 type Cause uint8
 
 const (
-	causeNone       Cause = iota
+	CauseNone       Cause = iota
 	CausePlain            // neither sealed nor an attempt at it: the sender has no key
 	CauseLength           // no datagram of ours is that long
 	CauseVersion          // sealed by another version

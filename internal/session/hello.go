@@ -1,4 +1,4 @@
-package sealed
+package session
 
 import (
 	"encoding/binary"

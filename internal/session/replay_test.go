@@ -1,4 +1,4 @@
-package sealed
+package session
 
 import (
 	"bytes"
@@ -136,7 +136,7 @@ func TestReplayFromAnOlderLifeCase25(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cause := h.hear(r.now, at(1), fresh); cause != causeNone {
+	if cause := h.hear(r.now, at(1), fresh); cause != CauseNone {
 		t.Errorf("the life that is there begins a session: %v", cause)
 	}
 	r.say(2, 1, "still here")
@@ -248,8 +248,8 @@ func TestRelayedFromAnotherAddressCase32(t *testing.T) {
 	r.lose = func(p parcel) bool { return p.from == at(1) }
 	r.say(1, 2, "relayed")
 	h := r.host(2)
-	_, p, cause := h.receive(r.now, at(66), bytes.Clone(r.last(typeData).b))
-	if cause != causeNone || p.id != testID(1) || p.addr != at(1) {
+	_, p, cause := h.Receive(r.now, at(66), bytes.Clone(r.last(typeData).b))
+	if cause != CauseNone || p.ID != testID(1) || p.Addr != at(1) {
 		t.Errorf("relayed: %v, of %v", cause, p)
 	}
 	// So is an INIT: RESP goes where it came from, and nothing else ever.

@@ -1,4 +1,4 @@
-package sealed
+package session
 
 import (
 	"net/netip"
@@ -21,7 +21,7 @@ func BenchmarkSealHeartbeat(b *testing.B) {
 	h.emit = func(netip.AddrPort, []byte) error { return nil }
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := h.send(r.now, to, frame); err != nil {
+		if err := h.Send(r.now, to, frame); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -43,11 +43,11 @@ func BenchmarkOpenHeartbeat(b *testing.B) {
 			b.StopTimer()
 			sent = sent[:0]
 			for range many {
-				_ = r.host(1).send(r.now, to, frame)
+				_ = r.host(1).Send(r.now, to, frame)
 			}
 			b.StartTimer()
 		}
-		if inner, _, cause := h.receive(r.now, from, sent[i%many]); inner == nil {
+		if inner, _, cause := h.Receive(r.now, from, sent[i%many]); inner == nil {
 			b.Fatal(cause)
 		}
 	}
@@ -66,9 +66,9 @@ func BenchmarkAnswerInit(b *testing.B) {
 		number++
 		r.now = r.now.Add(perSecond)
 		h.door.datagrams = budget{}
-		init, _, _ := newCall(nil, r.rand, k, scope{"home", h.at}, kindDatagrams, number, identity{id: testID(9)})
+		init, _, _ := newCall(nil, r.rand, k, scope{"home", h.at}, kindDatagrams, number, Life{ID: testID(9)})
 		b.StartTimer()
-		if _, _, cause := h.receive(r.now, at(9), init); cause != causeNone {
+		if _, _, cause := h.Receive(r.now, at(9), init); cause != CauseNone {
 			b.Fatal(cause)
 		}
 	}
@@ -77,11 +77,11 @@ func BenchmarkAnswerInit(b *testing.B) {
 // What an attacker without a key costs with each INIT.
 func BenchmarkForgedInit(b *testing.B) {
 	r := newRig(b, 1)
-	init, _, _ := newCall(nil, r.rand, newSecret(testKey(1)), scope{"home", at(1)}, kindDatagrams, 1<<61, identity{id: testID(9)})
+	init, _, _ := newCall(nil, r.rand, newSecret(testKey(1)), scope{"home", at(1)}, kindDatagrams, 1<<61, Life{ID: testID(9)})
 	init[handshakeSize-1] ^= 1
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, _, cause := r.host(1).receive(r.now, at(9), init); cause != CauseMAC {
+		if _, _, cause := r.host(1).Receive(r.now, at(9), init); cause != CauseMAC {
 			b.Fatal(cause)
 		}
 	}
@@ -90,11 +90,11 @@ func BenchmarkForgedInit(b *testing.B) {
 // The same with one that was captured: its MAC is right, and it was there before.
 func BenchmarkRepeatedInit(b *testing.B) {
 	r := newRig(b, 1)
-	init, _, _ := newCall(nil, r.rand, newSecret(testKey(1)), scope{"home", at(1)}, kindDatagrams, 1<<61, identity{id: testID(9)})
-	r.host(1).receive(r.now, at(9), append([]byte(nil), init...))
+	init, _, _ := newCall(nil, r.rand, newSecret(testKey(1)), scope{"home", at(1)}, kindDatagrams, 1<<61, Life{ID: testID(9)})
+	r.host(1).Receive(r.now, at(9), append([]byte(nil), init...))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, _, cause := r.host(1).receive(r.now, at(9), init); cause != CauseRepeated {
+		if _, _, cause := r.host(1).Receive(r.now, at(9), init); cause != CauseRepeated {
 			b.Fatal(cause)
 		}
 	}
@@ -108,12 +108,12 @@ func TestAHeartbeatAllocatesNothing(t *testing.T) {
 	var sealed []byte
 	r.host(1).emit = func(_ netip.AddrPort, b []byte) error { sealed = append(sealed[:0], b...); return nil }
 	r.say(1, 2, string(frame)) // makes room
-	from, to, cause := at(1), at(2), causeNone
+	from, to, cause := at(1), at(2), CauseNone
 	allocs := testing.AllocsPerRun(1000, func() {
-		_ = r.host(1).send(r.now, to, frame)
-		_, _, cause = r.host(2).receive(r.now, from, sealed)
+		_ = r.host(1).Send(r.now, to, frame)
+		_, _, cause = r.host(2).Receive(r.now, from, sealed)
 	})
-	if allocs != 0 || cause != causeNone {
+	if allocs != 0 || cause != CauseNone {
 		t.Errorf("%v allocations, %v", allocs, cause)
 	}
 }

@@ -1,4 +1,4 @@
-package sealed
+package session
 
 import (
 	"cmp"
@@ -60,14 +60,14 @@ func (d *door) isRepeated(mac [tagSize]byte) bool {
 // which (S5). So it is let in, from a budget of its own: what was captured costs those who
 // are there nothing.
 func (d *door) admit(now time.Time, from netip.Addr, r *request) Cause {
-	c := d.callers[r.peer.id]
+	c := d.callers[r.peer.ID]
 	switch {
 	case c == nil && !d.makeRoom(now):
 		return CauseFull
 	case c == nil:
 		c = &caller{}
 	}
-	l := c.life(r.peer.life)
+	l := c.life(r.peer.Random)
 	if !l.isNew(r.head) {
 		return CauseRepeated
 	}
@@ -78,13 +78,13 @@ func (d *door) admit(now time.Time, from netip.Addr, r *request) Cause {
 	case r.head.kind != kindDatagrams:
 		b = &d.streams
 	}
-	if !b.take(now, r.peer.id, from) {
+	if !b.take(now, r.peer.ID, from) {
 		return CauseBudget
 	}
 	l.note(r.head)
 	c.note(now, l)
-	d.callers[r.peer.id] = c
-	return causeNone
+	d.callers[r.peer.ID] = c
+	return CauseNone
 }
 
 // makeRoom forgets hosts that were not heard for long, if there are too many.

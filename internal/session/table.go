@@ -1,4 +1,4 @@
-package sealed
+package session
 
 import (
 	"encoding/binary"
@@ -27,21 +27,36 @@ const (
 	warmSecond  = 50 * time.Millisecond // the one with the larger address leaves the first INIT to the other
 )
 
-// table is the sessions of one host: what arrives, what is sent and what time does to
+// Config is what a Table needs. All of it but Note must be set.
+type Config struct {
+	Self    Life
+	Addr    netip.AddrPort // what others are told to send to; it is bound into each handshake
+	Cluster string         // its name; another's traffic does not open
+	Rand    io.Reader      // of unpredictable bytes
+	// Number is what the number of the first INIT comes after. It is above those of the life before, so that an INIT which was
+	// captured from that is known by it.
+	Number uint64
+	// Emit puts a datagram on the wire, and does not keep it.
+	Emit func(to netip.AddrPort, b []byte) error
+	// Note has people told of what they can mend. Nil: nobody is.
+	Note func(c Cause, from netip.AddrPort, ours, theirs any)
+}
+
+// Table is the sessions of one host: what arrives, what is sent and what time does to
 // them. It has no clock, no goroutine and no lock, and starts none: its owner hands in
-// the time, one call at a time, and calls tick when due says so.
-type table struct {
-	self    identity
-	addr    netip.AddrPort // what others are told to send to
+// the time, one call at a time, and calls Tick when Due says so.
+type Table struct {
+	self    Life
+	addr    netip.AddrPort
 	cluster string
 	rand    io.Reader
-	emit    func(to netip.AddrPort, b []byte) error // puts a datagram on the wire, and does not keep it
+	emit    func(to netip.AddrPort, b []byte) error
 	note    func(c Cause, from netip.AddrPort, ours, theirs any)
 
 	ring    []*secret
 	number  uint64 // of the last INIT
 	door    *door
-	peers   map[identity]*peer
+	peers   map[Life]*peer
 	routes  map[netip.AddrPort]*route
 	byIndex map[uint32]slot
 	odd     strangers // who shares no key with this host
@@ -75,21 +90,39 @@ type route struct {
 	rtt     time.Duration
 }
 
-func newTable(self identity, addr netip.AddrPort, cluster string, random io.Reader, number uint64) *table {
-	return &table{self: self, addr: addr, cluster: cluster, rand: random, number: number, door: newDoor(),
-		peers: make(map[identity]*peer), routes: make(map[netip.AddrPort]*route), byIndex: make(map[uint32]slot)}
+// New makes a table without sessions, and without keys: SetKeys gives it some.
+func New(cfg Config) *Table {
+	if cfg.Note == nil {
+		cfg.Note = func(Cause, netip.AddrPort, any, any) {}
+	}
+	return &Table{self: cfg.Self, addr: cfg.Addr, cluster: cfg.Cluster, rand: cfg.Rand, number: cfg.Number, emit: cfg.Emit, note: cfg.Note,
+		door: newDoor(), peers: make(map[Life]*peer), routes: make(map[netip.AddrPort]*route), byIndex: make(map[uint32]slot)}
 }
 
-// wake has tick called at a time, or before.
-func (t *table) wake(at time.Time) {
+// Renewed is the table of another life at another address. It has the keys and the counts of this one, and no session.
+func (t *Table) Renewed(now time.Time, cfg Config, ring key.Ring) *Table {
+	next := New(cfg)
+	next.count, next.opened = t.count, t.opened
+	next.SetKeys(now, ring)
+	return next
+}
+
+// Due is when Tick has something to do; zero: never.
+func (t *Table) Due() time.Time { return t.due }
+
+// Count adds one to what was not taken for a cause that only the owner sees.
+func (t *Table) Count(c Cause) { t.count[c]++ }
+
+// wake has Tick called at a time, or before.
+func (t *Table) wake(at time.Time) {
 	if t.due.IsZero() || at.Before(t.due) {
 		t.due = at
 	}
 }
 
-// send seals inner for whoever is at an address and sends it, or keeps a copy for a
+// Send seals inner for whoever is at an address and sends it, or keeps a copy for a
 // moment until there is a session.
-func (t *table) send(now time.Time, to netip.AddrPort, inner []byte) error {
+func (t *Table) Send(now time.Time, to netip.AddrPort, inner []byte) error {
 	if len(inner) > MaxInner {
 		t.count[CauseLength]++
 		return CauseLength
@@ -116,7 +149,7 @@ func (t *table) send(now time.Time, to netip.AddrPort, inner []byte) error {
 	return nil
 }
 
-func (t *table) sendTo(now time.Time, r *route, inner []byte) error {
+func (t *Table) sendTo(now time.Time, r *route, inner []byte) error {
 	p := r.peer
 	p.sent = now
 	if p.silent.IsZero() {
@@ -126,9 +159,9 @@ func (t *table) sendTo(now time.Time, r *route, inner []byte) error {
 	return t.emit(r.to, p.cur.seal(t.out[:0], inner))
 }
 
-// sealAhead (S13) is what send would put on the wire, to be sent later and by somebody else:
+// SealAhead (S13) is what send would put on the wire, to be sent later and by somebody else:
 // its counter is used for nothing else. It is nil while there is no session.
-func (t *table) sealAhead(now time.Time, to netip.AddrPort, inner []byte) []byte {
+func (t *Table) SealAhead(now time.Time, to netip.AddrPort, inner []byte) []byte {
 	r := t.route(to)
 	if r == nil || len(inner) > MaxInner {
 		return nil
@@ -142,7 +175,7 @@ func (t *table) sealAhead(now time.Time, to netip.AddrPort, inner []byte) []byte
 }
 
 // route finds or makes the one to an address; nil: there are too many.
-func (t *table) route(to netip.AddrPort) *route {
+func (t *Table) route(to netip.AddrPort) *route {
 	r := t.routes[to]
 	if r == nil {
 		if len(t.routes) >= maxRoutes {
@@ -155,8 +188,8 @@ func (t *table) route(to netip.AddrPort) *route {
 	return r
 }
 
-// keepWarm says with which addresses a session is kept, used or not.
-func (t *table) keepWarm(now time.Time, addrs []netip.AddrPort) {
+// KeepWarm says with which addresses a session is kept, used or not.
+func (t *Table) KeepWarm(now time.Time, addrs []netip.AddrPort) {
 	for _, r := range t.routes {
 		r.isWarm = r.isWarm && slices.Contains(addrs, r.to)
 	}
@@ -180,16 +213,22 @@ func (t *table) keepWarm(now time.Time, addrs []netip.AddrPort) {
 	t.wake(now)
 }
 
-// receive takes a datagram, which it overwrites. It gives what was in it and whose that
+// Sender is the life that has sealed what was received.
+type Sender struct {
+	Life
+	Addr netip.AddrPort // where it is reached, wherever the datagram came from; zero: not known yet
+}
+
+// Receive takes a datagram, which it overwrites. It gives what was in it and whose that
 // is, if that is a frame or gossip.
-func (t *table) receive(now time.Time, from netip.AddrPort, b []byte) ([]byte, *peer, Cause) {
+func (t *Table) Receive(now time.Time, from netip.AddrPort, b []byte) (inner []byte, by Sender, cause Cause) {
 	h, cause := parseHeader(b)
-	if cause == causeNone {
+	if cause == CauseNone {
 		switch h.typ {
 		case typeData:
 			inner, p, c := t.onData(now, h, b)
-			if c == causeNone && inner != nil {
-				return inner, p, causeNone
+			if c == CauseNone && inner != nil {
+				return inner, Sender{p.Life, p.addr}, CauseNone
 			}
 			cause = c
 		case typeInit:
@@ -200,17 +239,17 @@ func (t *table) receive(now time.Time, from netip.AddrPort, b []byte) ([]byte, *
 			cause = t.onUnknown(now, from, h, b)
 		}
 	}
-	if cause != causeNone {
+	if cause != CauseNone {
 		t.count[cause]++
 		if cause == CausePlain || cause == CauseVersion {
 			t.onForeign(cause, from, b)
 		}
 	}
-	return nil, nil, cause
+	return nil, by, cause
 }
 
 // onForeign tells people of a host that does not seal, or by another version.
-func (t *table) onForeign(cause Cause, from netip.AddrPort, b []byte) {
+func (t *Table) onForeign(cause Cause, from netip.AddrPort, b []byte) {
 	if cause == CauseVersion {
 		t.note(cause, from, version, int(b[2]>>4))
 		return
@@ -219,12 +258,12 @@ func (t *table) onForeign(cause Cause, from netip.AddrPort, b []byte) {
 }
 
 // onData opens what came in a session. inner is nil if it was for the seal itself.
-func (t *table) onData(now time.Time, h header, b []byte) (inner []byte, p *peer, cause Cause) {
+func (t *Table) onData(now time.Time, h header, b []byte) (inner []byte, p *peer, cause Cause) {
 	s := t.byIndex[h.index].session
 	if s == nil || !now.Before(s.diesAt) {
 		return nil, nil, CauseIndex
 	}
-	if inner, cause = s.open(b, h); cause != causeNone {
+	if inner, cause = s.open(b, h); cause != CauseNone {
 		return nil, nil, cause
 	}
 	p = s.peer
@@ -238,18 +277,18 @@ func (t *table) onData(now time.Time, h header, b []byte) (inner []byte, p *peer
 	case len(inner) == 0:
 		return nil, p, CauseInner
 	}
-	return inner, p, causeNone
+	return inner, p, CauseNone
 }
 
 // promote ends the doubt about a session that the peer began (S5): it is no replay.
-func (t *table) promote(now time.Time, s *session) {
+func (t *Table) promote(now time.Time, s *session) {
 	p := s.peer
 	p.next, s.diesAt = nil, now.Add(expireFor)
 	t.choose(now, p, s)
 }
 
 // choose has a proven session send, or only receive.
-func (t *table) choose(now time.Time, p *peer, s *session) {
+func (t *Table) choose(now time.Time, p *peer, s *session) {
 	loser := s
 	if p.supersedes(s, t.self) {
 		loser, p.cur = p.cur, s
@@ -264,7 +303,7 @@ func (t *table) choose(now time.Time, p *peer, s *session) {
 }
 
 // flush sends what has waited.
-func (t *table) flush(now time.Time, r *route) {
+func (t *Table) flush(now time.Time, r *route) {
 	for i, inner := range r.waiting {
 		if now.Before(r.waitEnds[i]) {
 			_ = t.sendTo(now, r, inner) // as lost on the way
@@ -274,13 +313,13 @@ func (t *table) flush(now time.Time, r *route) {
 }
 
 // greet says HELLO in the session that sends.
-func (t *table) greet(now time.Time, p *peer, asks bool) {
+func (t *Table) greet(now time.Time, p *peer, asks bool) {
 	if p.addr.IsValid() && p.cur != nil {
 		t.greetIn(now, p.cur, p.addr, asks)
 	}
 }
 
-func (t *table) greetIn(now time.Time, s *session, to netip.AddrPort, asks bool) {
+func (t *Table) greetIn(now time.Time, s *session, to netip.AddrPort, asks bool) {
 	b := hello{asks, t.addr, t.ids()}.append(nil)
 	_ = t.emit(to, s.seal(t.out[:0], b)) // as lost on the way: it is repeated
 	s.peer.hello = now.Add(helloEvery + t.jitter(helloEvery/4))
@@ -290,7 +329,7 @@ func (t *table) greetIn(now time.Time, s *session, to netip.AddrPort, asks bool)
 	t.wake(s.peer.hello)
 }
 
-func (t *table) onHello(now time.Time, p *peer, b []byte) Cause {
+func (t *Table) onHello(now time.Time, p *peer, b []byte) Cause {
 	h, ok := parseHello(b)
 	if !ok {
 		return CauseInner
@@ -309,24 +348,24 @@ func (t *table) onHello(now time.Time, p *peer, b []byte) Cause {
 
 // claim takes a peer's word for its address (S8), unless another is there: that one is
 // asked then, once it is silent.
-func (t *table) claim(now time.Time, p *peer, addr netip.AddrPort) Cause {
+func (t *Table) claim(now time.Time, p *peer, addr netip.AddrPort) Cause {
 	r := t.route(addr)
 	switch {
 	case r == nil:
 		return CauseFull
-	case r.peer != nil && r.peer != p && r.peer.id != p.id && r.peer.isThere(now):
+	case r.peer != nil && r.peer != p && r.peer.ID != p.ID && r.peer.isThere(now):
 		return CauseAddress
 	}
 	t.settle(now, r, p)
-	return causeNone
+	return CauseNone
 }
 
 // settle makes p the one at an address. An earlier life that was there has ended.
-func (t *table) settle(now time.Time, r *route, p *peer) {
+func (t *Table) settle(now time.Time, r *route, p *peer) {
 	was := r.peer
 	r.peer, p.addr = p, r.to
 	t.odd.leave(r.to) // it began with a key that we have not, and then with one that we have
-	if was != nil && was != p && was.id == p.id {
+	if was != nil && was != p && was.ID == p.ID {
 		t.forget(was)
 	}
 	if p.cur != nil {
@@ -334,16 +373,16 @@ func (t *table) settle(now time.Time, r *route, p *peer) {
 	}
 }
 
-func (t *table) onInit(now time.Time, from netip.AddrPort, h header, b []byte) Cause {
+func (t *Table) onInit(now time.Time, from netip.AddrPort, h header, b []byte) Cause {
 	if h.kind != kindDatagrams {
 		return CauseType // S2: a tether's is bound to this address, too
 	}
 	r, cause := t.examine(now, from, h, b, scope{t.cluster, t.addr})
-	if cause != causeNone {
+	if cause != CauseNone {
 		return cause
 	}
 	p, cause := t.peer(now, r.peer)
-	if cause != causeNone {
+	if cause != CauseNone {
 		return cause
 	}
 	resp, index, keys, err := r.answer(t.out[:0], t.self)
@@ -351,29 +390,29 @@ func (t *table) onInit(now time.Time, from netip.AddrPort, h header, b []byte) C
 		return CauseIndex // one in 2³²: it calls again
 	}
 	t.drop(p.next)
-	p.next = t.open(now, p, &session{index: index, remote: r.index, key: r.secret.id, pair: keys, began: now})
+	p.next = t.open(now, p, &session{index: index, remote: r.index, key: r.secret.id, Pair: keys, began: now})
 	p.next.diesAt = now.Add(provenIn)
 	t.wake(p.next.diesAt)
 	_ = t.emit(from, resp) // not longer than what it answers; lost, as a datagram may be
-	return causeNone
+	return CauseNone
 }
 
 // examine is all that an INIT must pass before a curve is computed for it, the cheapest
 // first (S1).
-func (t *table) examine(now time.Time, from netip.AddrPort, h header, b []byte, s scope) (*request, Cause) {
+func (t *Table) examine(now time.Time, from netip.AddrPort, h header, b []byte, s scope) (*request, Cause) {
 	k, cause := checkMAC(b, h, t.ring)
 	switch {
 	case cause == CauseKey:
 		t.onUnknownKey(now, from, h, b)
 		return nil, cause
-	case cause != causeNone:
+	case cause != CauseNone:
 		return nil, cause
 	case t.door.isRepeated([tagSize]byte(b[handshakeSize-tagSize:])):
 		return nil, CauseRepeated
 	}
 	r, cause := readInit(b, t.rand, h, k, s)
 	switch {
-	case cause != causeNone:
+	case cause != CauseNone:
 		t.note(cause, from, t.cluster+" at "+t.addr.String(), nil)
 		return nil, cause
 	case r.peer == t.self:
@@ -383,7 +422,7 @@ func (t *table) examine(now time.Time, from netip.AddrPort, h header, b []byte, 
 }
 
 // onUnknownKey tells people of both hosts that they share no key (S15).
-func (t *table) onUnknownKey(now time.Time, from netip.AddrPort, h header, b []byte) {
+func (t *Table) onUnknownKey(now time.Time, from netip.AddrPort, h header, b []byte) {
 	t.note(CauseKey, from, t.ids(), key.ID(h.index))
 	at := from
 	if h.kind != kindDatagrams {
@@ -398,7 +437,7 @@ func (t *table) onUnknownKey(now time.Time, from netip.AddrPort, h header, b []b
 // indexOf is the index that the sender of an INIT or RESP has chosen.
 func indexOf(b []byte) uint32 { return binary.BigEndian.Uint32(b[headerSize:]) }
 
-func (t *table) onUnknown(now time.Time, from netip.AddrPort, h header, b []byte) Cause {
+func (t *Table) onUnknown(now time.Time, from netip.AddrPort, h header, b []byte) Cause {
 	r := t.byIndex[h.index].route
 	if r == nil || r.call == nil || r.call.number != h.number {
 		return CauseIndex
@@ -409,7 +448,7 @@ func (t *table) onUnknown(now time.Time, from netip.AddrPort, h header, b []byte
 
 // refusedBy tells people of a host that answers a call with UNKNOWN. It is asked once more
 // with another key of ours, so who has a later one is no stranger.
-func (t *table) refusedBy(now time.Time, from netip.AddrPort, c *call, b []byte) {
+func (t *Table) refusedBy(now time.Time, from netip.AddrPort, c *call, b []byte) {
 	theirs := parseIDs(b[headerSize:])
 	t.note(CauseRefused, from, c.secret.id, theirs)
 	if !slices.ContainsFunc(theirs, func(id key.ID) bool { return t.find(id) != nil }) {
@@ -417,33 +456,33 @@ func (t *table) refusedBy(now time.Time, from netip.AddrPort, c *call, b []byte)
 	}
 }
 
-func (t *table) onResp(now time.Time, h header, b []byte) Cause {
+func (t *Table) onResp(now time.Time, h header, b []byte) Cause {
 	r := t.byIndex[h.index].route
 	if r == nil || r.call == nil {
 		return CauseIndex
 	}
 	c := r.call
 	who, remote, keys, cause := c.answered(b)
-	if cause != causeNone {
+	if cause != CauseNone {
 		return cause
 	}
 	p, cause := t.peer(now, who)
-	if cause != causeNone {
+	if cause != CauseNone {
 		return cause
 	}
 	began := r.called
 	t.endCall(r)
 	r.tries, r.pause, r.rtt = 0, 0, now.Sub(began)
-	s := t.open(now, p, &session{index: c.index, remote: remote, key: c.secret.id, pair: keys, began: began, isOurs: true})
+	s := t.open(now, p, &session{index: c.index, remote: remote, key: c.secret.id, Pair: keys, began: began, isOurs: true})
 	p.heard, p.silent, p.asked = now, time.Time{}, false
 	t.settle(now, r, p)
 	t.choose(now, p, s)
 	t.greetIn(now, s, r.to, p.keys == nil)
-	return causeNone
+	return CauseNone
 }
 
 // open makes a session one of the table's.
-func (t *table) open(now time.Time, p *peer, s *session) *session {
+func (t *Table) open(now time.Time, p *peer, s *session) *session {
 	s.peer, s.renewAt, s.diesAt = p, now.Add(renewAfter-t.jitter(renewJit)), now.Add(expireFor)
 	if !s.isOurs {
 		s.renewAt = s.renewAt.Add(2 * renewJit) // whoever began it renews it
@@ -453,19 +492,19 @@ func (t *table) open(now time.Time, p *peer, s *session) *session {
 	return s
 }
 
-func (t *table) isTaken(index uint32) bool { _, taken := t.byIndex[index]; return taken }
+func (t *Table) isTaken(index uint32) bool { _, taken := t.byIndex[index]; return taken }
 
-// peer finds or makes the one with that identity.
-func (t *table) peer(now time.Time, who identity) (*peer, Cause) {
+// peer finds or makes the one of that life.
+func (t *Table) peer(now time.Time, who Life) (*peer, Cause) {
 	if p := t.peers[who]; p != nil {
-		return p, causeNone
+		return p, CauseNone
 	}
 	if len(t.peers) >= maxPeers {
 		return nil, CauseFull
 	}
 	lives, oldest := 0, (*peer)(nil)
 	for _, p := range t.peers {
-		if p.id == who.id {
+		if p.ID == who.ID {
 			if lives++; oldest == nil || p.heard.Before(oldest.heard) {
 				oldest = p
 			}
@@ -474,31 +513,31 @@ func (t *table) peer(now time.Time, who identity) (*peer, Cause) {
 	if lives >= maxLives {
 		t.forget(oldest)
 	}
-	p := &peer{identity: who}
+	p := &peer{Life: who}
 	t.peers[who] = p
-	return p, causeNone
+	return p, CauseNone
 }
 
 // forget ends all sessions of a peer.
-func (t *table) forget(p *peer) {
+func (t *Table) forget(p *peer) {
 	for _, s := range p.sessions() {
 		t.drop(s)
 	}
 	p.cur, p.next, p.losers = nil, nil, nil
-	delete(t.peers, p.identity)
+	delete(t.peers, p.Life)
 	if r := t.routes[p.addr]; r != nil && r.peer == p {
 		r.peer = nil
 	}
 }
 
-func (t *table) drop(s *session) {
+func (t *Table) drop(s *session) {
 	if s != nil {
 		delete(t.byIndex, s.index)
 	}
 }
 
 // ids are those of the ring's keys.
-func (t *table) ids() []key.ID {
+func (t *Table) ids() []key.ID {
 	ids := make([]key.ID, 0, len(t.ring))
 	for _, k := range t.ring {
 		ids = append(ids, k.id)
@@ -507,7 +546,7 @@ func (t *table) ids() []key.ID {
 }
 
 // jitter is a time from 0 to d, by chance.
-func (t *table) jitter(d time.Duration) time.Duration {
+func (t *Table) jitter(d time.Duration) time.Duration {
 	var b [8]byte
 	_, _ = io.ReadFull(t.rand, b[:]) // without chance, none
 	return time.Duration(binary.BigEndian.Uint64(b[:]) >> 1 % uint64(d))

@@ -1,6 +1,7 @@
-package sealed
+package session
 
 import (
+	"bytes"
 	"fmt"
 	"net/netip"
 	"testing"
@@ -49,10 +50,10 @@ func TestANewLifeCallsAtOnce(t *testing.T) {
 		t.Run(fmt.Sprintf("n%d", restarted), func(t *testing.T) {
 			r := newRig(t, 2)
 			r.meet()
-			r.host(other).keepWarm(r.now, []netip.AddrPort{at(restarted)})
+			r.host(other).KeepWarm(r.now, []netip.AddrPort{at(restarted)})
 			r.run(time.Second)
 			r.add(restarted, testKey(1))
-			r.host(restarted).keepWarm(r.now, []netip.AddrPort{at(other)})
+			r.host(restarted).KeepWarm(r.now, []netip.AddrPort{at(other)})
 			r.say(restarted, other, "I claim")
 			r.run(10 * time.Millisecond)
 			r.expect(other, fmt.Sprintf("n%d: I claim", restarted))
@@ -64,12 +65,30 @@ func TestANewLifeCallsAtOnce(t *testing.T) {
 func TestANewLifeHearsSoon(t *testing.T) {
 	r := newRig(t, 2)
 	r.meet()
-	r.host(1).keepWarm(r.now, []netip.AddrPort{at(2)})
+	r.host(1).KeepWarm(r.now, []netip.AddrPort{at(2)})
 	r.run(time.Second)
 	r.add(2, testKey(1))
-	r.host(2).keepWarm(r.now, []netip.AddrPort{at(1)})
+	r.host(2).KeepWarm(r.now, []netip.AddrPort{at(1)})
 	r.run(warmSecond + warmStagger + 10*time.Millisecond)
 	r.say(1, 2, "I lead")
 	r.run(10 * time.Millisecond)
 	r.expect(2, "n1: I lead")
+}
+
+// The longest frame and the longest gossip fit into 1,232 bytes.
+func TestLongestDatagramCase82(t *testing.T) {
+	r := newRig(t, 2)
+	r.meet()
+	r.say(1, 2, string(bytes.Repeat([]byte("x"), MaxInner)))
+	r.run(time.Second)
+	if len(r.host(2).got) != 1 {
+		t.Error("the longest did not arrive")
+	}
+	longest := 0
+	for _, p := range r.tape {
+		longest = max(longest, len(p.b))
+	}
+	if longest != 1232 {
+		t.Errorf("the longest datagram has %d bytes, want 1,232", longest)
+	}
 }

@@ -1,4 +1,4 @@
-package sealed
+package session
 
 import (
 	"fmt"
@@ -42,7 +42,7 @@ func TestRotationUnderLoadCase69(t *testing.T) {
 	}
 	for _, ring := range []key.Ring{{old, next}, {next, old}, {next}} {
 		for _, h := range r.hosts {
-			h.setKeys(r.now, ring)
+			h.SetKeys(r.now, ring)
 			talk(3 * time.Second)
 		}
 		talk(70 * time.Second)
@@ -66,7 +66,7 @@ func TestRotationUnderLoadCase69(t *testing.T) {
 func TestPhaseSkippedCase70(t *testing.T) {
 	r := newRig(t, 2)
 	r.meet()
-	r.host(2).setKeys(r.now, key.Ring{testKey(2)})
+	r.host(2).SetKeys(r.now, key.Ring{testKey(2)})
 	r.run(2 * time.Second)
 	for range 50 {
 		r.say(1, 2, "lost")
@@ -86,7 +86,7 @@ func TestPhaseSkippedCase70(t *testing.T) {
 			t.Errorf("%s names as strangers %v, expected %v", h.name, h.odd.describe(), want)
 		}
 	}
-	r.host(2).setKeys(r.now, key.Ring{testKey(2), testKey(1)}) // mended: the second key will do
+	r.host(2).SetKeys(r.now, key.Ring{testKey(2), testKey(1)}) // mended: the second key will do
 	r.say(2, 1, "found")
 	r.run(200 * time.Millisecond)
 	r.say(2, 1, "found")
@@ -106,7 +106,7 @@ func TestRemovedKeyCase72(t *testing.T) {
 	r := newRig(t, 2)
 	r.meet()
 	h := r.host(2)
-	h.setKeys(r.now, key.Ring{testKey(2)})
+	h.SetKeys(r.now, key.Ring{testKey(2)})
 	sent := 0
 	for range 30 {
 		r.say(1, 2, "by the thief")
@@ -125,11 +125,11 @@ func TestRemovedKeyCase72(t *testing.T) {
 func TestRemovedKeyLosesNothingCase72(t *testing.T) {
 	r := newRig(t, 2)
 	for _, h := range r.hosts {
-		h.setKeys(r.now, key.Ring{testKey(1), testKey(2)})
+		h.SetKeys(r.now, key.Ring{testKey(1), testKey(2)})
 	}
 	r.meet()
 	for n := 1; n <= 2; n++ {
-		r.host(n).setKeys(r.now, key.Ring{testKey(2)})
+		r.host(n).SetKeys(r.now, key.Ring{testKey(2)})
 	}
 	for i := range 40 {
 		r.say(1, 2, fmt.Sprint(i))
@@ -146,7 +146,7 @@ func TestRemovedKeyLosesNothingCase72(t *testing.T) {
 // A host that was down during the rotation begins with the old key, and is told.
 func TestBackWithTheOldKeyCase74(t *testing.T) {
 	r := newRig(t, 1)
-	r.host(1).setKeys(r.now, key.Ring{testKey(2)})
+	r.host(1).SetKeys(r.now, key.Ring{testKey(2)})
 	r.add(2, testKey(1))
 	r.say(2, 1, "it is me")
 	r.run(time.Second)
@@ -178,7 +178,7 @@ func TestALongRunLeaksNothingCase84(t *testing.T) {
 func TestWarmSessionsWaitForNothing(t *testing.T) {
 	r := newRig(t, 3)
 	for _, h := range r.hosts {
-		h.keepWarm(r.now, []netip.AddrPort{at(1), at(2), at(3)})
+		h.KeepWarm(r.now, []netip.AddrPort{at(1), at(2), at(3)})
 	}
 	r.run(2 * time.Second)
 	for _, h := range r.hosts {
@@ -199,7 +199,7 @@ func TestWarmSessionsWaitForNothing(t *testing.T) {
 	r.say(1, 3, "claim")
 	r.run(r.delay)
 	r.expect(3, "n1: claim")
-	r.add(3, testKey(1)).keepWarm(r.now, []netip.AddrPort{at(1), at(2)})
+	r.add(3, testKey(1)).KeepWarm(r.now, []netip.AddrPort{at(1), at(2)})
 	r.run(2 * time.Second)
 	r.say(1, 3, "claim")
 	r.run(r.delay)
@@ -211,7 +211,7 @@ func TestWarmSessionsWaitForNothing(t *testing.T) {
 func TestSealedAheadOpensLater(t *testing.T) {
 	r := newRig(t, 2)
 	r.meet()
-	will := r.host(1).sealAhead(r.now, at(2), []byte("will"))
+	will := r.host(1).SealAhead(r.now, at(2), []byte("will"))
 	for i := range windowSize - 10 { // some numbers are HELLO's
 		r.say(1, 2, fmt.Sprint(i))
 		r.run(time.Millisecond)

@@ -1,4 +1,4 @@
-package sealed
+package session
 
 import (
 	"bytes"
@@ -93,7 +93,7 @@ func TestEveryBitOfInitCase12(t *testing.T) {
 		for bit := range len(init) * 8 {
 			b := bytes.Clone(init)
 			b[bit/8] ^= 1 << (bit % 8)
-			if cause := h.hear(r.now, at(1), b); cause == causeNone {
+			if cause := h.hear(r.now, at(1), b); cause == CauseNone {
 				t.Errorf("bit %d flipped: taken", bit)
 			}
 		}
@@ -116,7 +116,7 @@ func TestEveryBitOfDataCase13(t *testing.T) {
 		for bit := range len(data) * 8 {
 			b := bytes.Clone(data)
 			b[bit/8] ^= 1 << (bit % 8)
-			if cause := h.hear(r.now, at(1), b); cause == causeNone {
+			if cause := h.hear(r.now, at(1), b); cause == CauseNone {
 				t.Errorf("bit %d flipped: taken", bit)
 			}
 		}
@@ -158,7 +158,7 @@ func TestEveryLengthCase14(t *testing.T) {
 				if n <= MaxDatagram {
 					b = bytes.Clone(b) // what is decrypted is overwritten
 				}
-				if inner, _, cause := h.receive(r.now, from, b); inner != nil || cause == causeNone {
+				if inner, _, cause := h.Receive(r.now, from, b); inner != nil || cause == CauseNone {
 					t.Errorf("type %d with %d bytes: taken", typ, n)
 				}
 			}
@@ -173,7 +173,7 @@ func TestUnknownIndexIsOneLookUpCase15(t *testing.T) {
 	b = append(b, make([]byte, 200)...)
 	r.quietly(2, func(h *host) {
 		from := at(9)
-		allocs := testing.AllocsPerRun(20_000, func() { h.receive(r.now, from, b) })
+		allocs := testing.AllocsPerRun(20_000, func() { h.Receive(r.now, from, b) })
 		if allocs != 0 || h.count[CauseIndex] != 20_001 {
 			t.Errorf("%v allocations, %d counted", allocs, h.count[CauseIndex])
 		}
@@ -252,7 +252,7 @@ func TestFloodFromAThousandSourcesCase18(t *testing.T) {
 	number := uint64(r.now.UnixNano()) + 1<<40
 	for range 3 { // seconds
 		for i := range 2000 {
-			who := identity{id: wire.ID{0: 9, 1: byte(i >> 8), 2: byte(i)}}
+			who := Life{ID: wire.ID{0: 9, 1: byte(i >> 8), 2: byte(i)}}
 			number++
 			init, _, _ := newCall(nil, r.rand, k, scope{"home", at(2)}, kindDatagrams, number, who)
 			from := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 1, byte(i % 1000 >> 8), byte(i % 1000)}), 7950)

@@ -1,0 +1,26 @@
+// Package session is the sessions of one host with others that share a key: what makes
+// them, what is sealed and opened in them, and what time does to them.
+//
+//	Send, SealAhead                                Receive
+//	    │                                             ▲
+//	  Table  ── routes (addresses) ── peers (lives) ── sessions
+//	    │            door: which INITs are worth a curve
+//	    ▼                                             │
+//	  Config.Emit                              datagrams; Call, Request: streams
+//
+// Its rules (S1 to S15) and the layout of all messages are in protocol 10;
+// testdata/seal has each with its steps, made by other code.
+//
+// The table is the protocol: it has no clock, goroutine or lock, and all of it is
+// tested in virtual time. Package sealed drives it.
+//
+// Of flynn/noise, whose one home this is:
+//
+//   - A state whose ReadMessage fails is not as it was before: it is used once. So the
+//     MAC is checked before, and no stranger can spoil a handshake that is under way.
+//   - Its Cipher allocates a nonce for each message. The keys are taken out of it, and
+//     the cipher is x/crypto's, with Noise's nonces.
+//   - Encrypt and Decrypt count by themselves, which datagrams that get lost do not.
+//   - NewHandshakeState shares the pattern: with psk0 it copies what it changes, with
+//     other places it would write into the package's own.
+package session

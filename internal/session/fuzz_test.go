@@ -1,0 +1,82 @@
+package session
+
+import (
+	"testing"
+	"time"
+
+	"github.com/bully-agent/bully-agent/internal/key"
+)
+
+// FuzzReceive gives a host whatever anybody can send. Nothing is opened but what was
+// sealed, no answer is longer than its question, and the session goes on.
+func FuzzReceive(f *testing.F) {
+	seed := newRig(f, 2)
+	seed.meet()
+	for _, p := range seed.tape {
+		f.Add(p.b)
+	}
+	f.Add([]byte{})
+	f.Add([]byte{magic0, magic1})
+	f.Add(appendUnknown(nil, 1, 2, []key.ID{3}))
+	r := newRig(f, 2)
+	r.meet()
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r.t = t
+		h := r.host(2)
+		r.tape, r.wire = nil, nil
+		cause := h.hear(r.now, at(9), b)
+		for _, p := range r.tape {
+			if len(p.b) > len(b) {
+				t.Errorf("%d bytes in answer to %d", len(p.b), len(b))
+			}
+		}
+		r.tape, r.wire = nil, nil
+		if len(h.got) > 0 || cause == CauseNone {
+			t.Fatalf("opened %q, cause %v", h.got, cause)
+		}
+		r.now = r.now.Add(time.Microsecond)
+		r.say(1, 2, "x")
+		r.run(r.delay)
+		if len(h.got) != 1 {
+			t.Fatalf("the session has ended: %q", h.got)
+		}
+		h.got, r.tape = nil, nil
+	})
+}
+
+// FuzzInner is what a holder of the key can say inside a session: HELLO, and what looks
+// like it.
+func FuzzInner(f *testing.F) {
+	good := hello{true, at(1), []key.ID{1, 2}}
+	f.Add(good.append(nil))
+	f.Add(good.append(nil)[:helloSize])
+	f.Add([]byte{magic0, magic1, helloByte})
+	r := newRig(f, 3)
+	r.meet()
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) == 0 || len(b) > MaxInner {
+			return
+		}
+		if h, ok := parseHello(b); ok {
+			if again, ok := parseHello(h.append(nil)); !ok || again.addr != h.addr || len(again.keys) != len(h.keys) {
+				t.Fatalf("%+v comes back as %+v", h, again)
+			}
+		}
+		r.t, r.tape, r.wire = t, nil, nil
+		r.now = r.now.Add(time.Microsecond)
+		_ = r.host(1).Send(r.now, at(2), b)
+		r.run(r.delay)
+		h := r.host(2)
+		h.got = nil
+		if p := h.routes[at(3)].peer; p == nil || p.ID != testID(3) && p.isThere(r.now) {
+			t.Fatal("a member has taken the address of another, which is there")
+		}
+		r.wire = nil
+		r.say(3, 2, "x") // so that it is there
+		r.run(r.delay)
+		if len(h.got) != 1 || len(h.peers) > 2 {
+			t.Fatalf("opened %q, %d peers", h.got, len(h.peers))
+		}
+		h.got = nil
+	})
+}

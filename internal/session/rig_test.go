@@ -1,0 +1,178 @@
+package session
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/bully-agent/bully-agent/internal/key"
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// rig is a few tables in virtual time, with a wire between that a test can read, lose
+// from and put into.
+type rig struct {
+	t     testing.TB
+	now   time.Time
+	hosts []*host
+	wire  []parcel // under way
+	tape  []parcel // all that was ever sent
+	lose  func(parcel) bool
+	delay time.Duration
+	rand  *rand.ChaCha8
+}
+
+type parcel struct {
+	from, to netip.AddrPort
+	b        []byte
+	at       time.Time // of its arrival
+}
+
+func (p parcel) typ() recordType { return recordType(p.b[2] & 0x0F) }
+
+type host struct {
+	*Table
+	name string
+	at   netip.AddrPort
+	got  []string // what was opened: "from: text"
+	said []Cause  // what people were told
+	off  bool
+}
+
+func testKey(n byte) key.Key {
+	k := key.Key{Secret: sha256.Sum256([]byte{n})}
+	k.ID = key.IDOf(k.Secret)
+	return k
+}
+
+func testID(n int) wire.ID { return wire.ID{0: byte(n), 15: 1} }
+
+func at(n int) netip.AddrPort { return netip.MustParseAddrPort(fmt.Sprintf("10.0.0.%d:7950", n)) }
+
+func newRig(t testing.TB, n int) *rig {
+	r := &rig{t: t, now: time.Unix(1_000_000, 0), delay: 100 * time.Microsecond, rand: rand.NewChaCha8([32]byte{1})}
+	for i := 1; i <= n; i++ {
+		r.add(i, testKey(1))
+	}
+	return r
+}
+
+// add starts a host; one that was there before has ended.
+func (r *rig) add(n int, keys ...key.Key) *host {
+	h := &host{name: fmt.Sprintf("n%d", n), at: at(n)}
+	self := Life{ID: testID(n)}
+	_, _ = r.rand.Read(self.Random[:])
+	h.Table = New(Config{Self: self, Addr: h.at, Cluster: "home", Rand: r.rand, Number: uint64(r.now.UnixNano()),
+		Emit: func(to netip.AddrPort, b []byte) error {
+			if !h.off {
+				r.put(h.at, to, b)
+			}
+			return nil
+		},
+		Note: func(c Cause, _ netip.AddrPort, _, _ any) { h.said = append(h.said, c) }})
+	h.SetKeys(r.now, keys)
+	for i, other := range r.hosts {
+		if other.at == h.at {
+			other.off = true
+			r.hosts[i] = h
+			return h
+		}
+	}
+	r.hosts = append(r.hosts, h)
+	return h
+}
+
+func (r *rig) put(from, to netip.AddrPort, b []byte) {
+	p := parcel{from, to, bytes.Clone(b), r.now.Add(r.delay)}
+	r.tape = append(r.tape, p)
+	if r.lose == nil || !r.lose(p) {
+		r.wire = append(r.wire, p)
+	}
+}
+
+func (r *rig) host(n int) *host { return r.hosts[n-1] }
+
+// run lets time pass: parcels arrive in order, and each table's tick is called when it asks.
+func (r *rig) run(d time.Duration) {
+	end := r.now.Add(d)
+	for steps := 0; ; steps++ {
+		if steps > 1_000_000 {
+			r.t.Fatal("the tables never rest")
+		}
+		next, what := end.Add(1), func() {}
+		if len(r.wire) > 0 && r.wire[0].at.Before(next) {
+			next, what = r.wire[0].at, r.deliver
+		}
+		for _, h := range r.hosts {
+			if !h.off && !h.due.IsZero() && h.due.Before(next) {
+				next, what = h.due, func() { h.Tick(r.now) }
+			}
+		}
+		if next.After(end) {
+			r.now = end
+			return
+		}
+		if next.After(r.now) {
+			r.now = next
+		}
+		what()
+	}
+}
+
+func (r *rig) deliver() {
+	p := r.wire[0]
+	r.wire = r.wire[1:]
+	for _, h := range r.hosts {
+		if h.at == p.to && !h.off {
+			h.hear(r.now, p.from, p.b)
+		}
+	}
+}
+
+// hear gives a host a datagram, whoever sent it.
+func (h *host) hear(now time.Time, from netip.AddrPort, b []byte) Cause {
+	inner, p, cause := h.Receive(now, from, bytes.Clone(b))
+	if inner != nil {
+		h.got = append(h.got, fmt.Sprintf("n%d: %s", p.ID[0], inner))
+	}
+	return cause
+}
+
+func (r *rig) say(from, to int, text string) {
+	r.t.Helper()
+	if err := r.host(from).Send(r.now, at(to), []byte(text)); err != nil {
+		r.t.Fatalf("n%d says %q: %v", from, text, err)
+	}
+}
+
+// expect checks what a host has opened since the last time, in any order.
+func (r *rig) expect(n int, want ...string) {
+	r.t.Helper()
+	h := r.host(n)
+	if fmt.Sprint(h.got) != fmt.Sprint(want) {
+		r.t.Errorf("%s opened %q, expected %q", h.name, h.got, want)
+	}
+	h.got = nil
+}
+
+// meet makes a session of each pair.
+func (r *rig) meet() {
+	for i := range r.hosts {
+		for j := range r.hosts {
+			if i != j {
+				r.say(i+1, j+1, "hello")
+			}
+		}
+	}
+	r.run(time.Second)
+	for _, h := range r.hosts {
+		if len(h.got) != len(r.hosts)-1 {
+			r.t.Fatalf("%s opened %q: they have not met", h.name, h.got)
+		}
+		h.got = nil
+	}
+}
