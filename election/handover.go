@@ -273,7 +273,7 @@ func (n *Node) standAgain(end ending) {
 		n.contest.cause = ReMinted
 		n.claim(n.contest.cause)
 	case end.planned:
-		n.becomeStaggering(LeaderResigned, n.successorHeadStart())
+		n.becomeStaggering(LeaderResigned, n.untilBelieved()+n.successorHeadStart())
 	default:
 		n.becomeStaggering(n.cause, cmp.Or(end.listen, n.cfg.Lease)) // others may do better
 	}
@@ -282,6 +282,15 @@ func (n *Node) standAgain(end ending) {
 // successorHeadStart is how long the others leave the field to a named
 // successor (protocol 3.1).
 func (n *Node) successorHeadStart() time.Duration { return n.roundTrip()*2/3 + syncAllowance }
+
+// untilBelieved is how long after its RESIGN the others wait for its owner to say once more that it has ended: where
+// frames can be forged they ask back (M29), and have a head start to give only from then on.
+func (n *Node) untilBelieved() time.Duration {
+	if !n.cfg.Forgeable {
+		return 0
+	}
+	return slowest(n.living())
+}
 
 // onResign: an epoch has ended. Its owner's late frames mean nothing from now on
 // (the tombstone of CE8), and if it was our leader's, the successor claims.
