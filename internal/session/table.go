@@ -503,7 +503,7 @@ func (t *Table) peer(now time.Time, who Life) (*peer, Cause) {
 		return nil, CauseFull
 	}
 	lives, oldest := 0, (*peer)(nil)
-	for _, p := range t.peers {
+	for _, p := range t.peersInOrder() {
 		if p.ID == who.ID {
 			if lives++; oldest == nil || p.heard.Before(oldest.heard) {
 				oldest = p

@@ -10,10 +10,10 @@ import (
 // Tick does what is due and sets when it is to be called next.
 func (t *Table) Tick(now time.Time) {
 	t.due = time.Time{}
-	for _, p := range t.peers {
+	for _, p := range t.peersInOrder() {
 		t.age(now, p)
 	}
-	for _, r := range t.routes {
+	for _, r := range t.routesInOrder() {
 		t.pursue(now, r)
 		t.expire(now, r)
 	}
@@ -206,7 +206,7 @@ func (t *Table) SetKeys(now time.Time, ring key.Ring) {
 		t.ring = append(t.ring, newSecret(k))
 	}
 	t.odd.forget(now, t.ids()...)
-	for _, p := range t.peers {
+	for _, p := range t.peersInOrder() {
 		for _, s := range p.sessions() {
 			if end := now.Add(revokedIn); t.find(s.key) == nil && end.Before(s.diesAt) {
 				s.diesAt, s.renewAt = end, now
@@ -218,7 +218,7 @@ func (t *Table) SetKeys(now time.Time, ring key.Ring) {
 		}
 		t.greet(now, p, true)
 	}
-	for _, r := range t.routes {
+	for _, r := range t.routesInOrder() {
 		if r.call != nil && t.find(r.call.secret.id) == nil {
 			t.endCall(r)
 		}
