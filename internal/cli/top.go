@@ -135,8 +135,11 @@ func (s scene) ask(ctx context.Context, client *control.Client) (next scene, err
 
 // picture lays out what is known. Words of others cannot leave their cell.
 func (s scene) picture(now time.Time, socket string, coloured bool) screen.Picture {
-	p := screen.Picture{Title: s.title(now, socket), Help: "↑ ↓ move · q quit", Message: s.message(),
+	p := screen.Picture{Title: s.title(now, socket), Help: "↑ ↓ move · q quit", Notes: s.notes(), More: "(and %d more in status)",
 		Head: []string{"NAME", "STATUS", "ROLE", "PRIORITY", "RTT", "LAST HEARD", "ADDRESS", "ID"}}
+	if s.gone != nil {
+		p.Notes, p.Message = nil, config.Printable(strings.TrimSpace(errorLines(s.gone)))
+	}
 	for _, m := range s.Members {
 		row := screen.Row{Cells: []string{m.Name, (&console{}).memberStatus(m), m.Role, fmt.Sprint(m.Priority), roundTrip(m), lastHeard(m), m.Addr, m.ID}}
 		for i := range row.Cells {
@@ -214,17 +217,12 @@ func (s scene) absence(now time.Time, socket string) string {
 	return config.Printable(text)
 }
 
-// message is the first thing that a person should know besides.
-func (s scene) message() string {
-	switch n := len(s.Status.Notes); {
-	case s.gone != nil:
-		return config.Printable(strings.TrimSpace(errorLines(s.gone)))
-	case n > 1:
-		return config.Printable(fmt.Sprintf("note: %s (and %d more in status)", s.Status.Notes[0], n-1))
-	case n == 1:
-		return config.Printable("note: " + s.Status.Notes[0])
+// notes are what a person should know besides.
+func (s scene) notes() (notes []string) {
+	for _, n := range s.Status.Notes {
+		notes = append(notes, config.Printable("note: "+n))
 	}
-	return ""
+	return notes
 }
 
 // coarse is a span that does not flicker: whole seconds at least.

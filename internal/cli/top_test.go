@@ -115,11 +115,11 @@ func TestTopFitsItsTerminal(t *testing.T) {
 	goldenScreen(t, "top-80x24.txt", s.Until("the whole", isWhole))
 	s.Resize(200, 50)
 	goldenScreen(t, "top-200x50.txt", s.Until("the whole", func(screen string) bool {
-		return isWhole(screen) && strings.Count(screen, "something of beta") == 38
+		return isWhole(screen) && strings.Count(screen, "something of beta") == 37
 	}))
 	s.Resize(80, 24)
 	goldenScreen(t, "top-80x24.txt", s.Until("the smaller", func(screen string) bool {
-		return isWhole(screen) && strings.Count(screen, "something of beta") == 12
+		return isWhole(screen) && strings.Count(screen, "something of beta") == 10
 	}))
 	s.Resize(12, 4)
 	s.UntilShows("alpha: follo")

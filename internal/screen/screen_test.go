@@ -58,6 +58,74 @@ func TestPictureAsText(t *testing.T) {
 	}
 }
 
+// On a narrow screen lines go on below themselves, and the columns that are there are whole.
+func TestPictureOnANarrowScreen(t *testing.T) {
+	p := Picture{Title: []string{"alpha: leader · cluster home-lab, available mode"}, Head: []string{"NAME", "STATUS", "ADDRESS"},
+		Rows:   []Row{{Cells: []string{"alpha", "alive, leader", "192.168.1.11:7950"}}},
+		Recent: []string{"10:00:00  agent started", "10:00:01  became leader of all the hosts epoch=1"}, Message: "a message of some words more", Help: "q quit"}
+	const want = `alpha: leader · cluster
+  home-lab, available mode
+
+  NAME   STATUS
+> alpha  alive, leader
+
+10:00:00  agent started
+10:00:01  became leader of
+          all the hosts
+          epoch=1
+a message of some words
+  more
+q quit`
+	if got := strings.Join(p.Lines(26, 16), "\n"); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	p.Title = []string{"one", "two", "three", "four", "five"}
+	if got := p.Lines(26, 9); got[4] != "five" || got[6] != "  NAME   STATUS" {
+		t.Errorf("a title that leaves no room for folding: %q", got)
+	}
+}
+
+// Whatever the width, folding loses no word.
+func TestFoldKeepsAllWords(t *testing.T) {
+	for _, line := range []string{"", "one", "a  column and what follows it", "averylongwordthatfitsnowhere and more", "  leading", "x  averylongwordbehindacolumn"} {
+		for width := 1; width < 40; width++ {
+			folded := fold(line, width)
+			for _, part := range folded {
+				if len([]rune(part)) > width {
+					t.Errorf("%q in %d columns: %q", line, width, part)
+				}
+			}
+			if got, want := strings.ReplaceAll(strings.Join(folded, ""), " ", ""), strings.ReplaceAll(line, " ", ""); got != want {
+				t.Errorf("%q in %d columns: %q", line, width, folded)
+			}
+		}
+	}
+}
+
+// As many notes as have room are shown, the first always, and how many are not.
+func TestNotesHaveHalfTheRoom(t *testing.T) {
+	p := Picture{Title: []string{"a title"}, Head: []string{"NAME", "STATE"}, Rows: []Row{{Cells: []string{"n1", "x"}}}, More: "(and %d more in status)", Help: "q quit",
+		Notes: []string{"note: the first of them", "note: the second, which is one of many words", "note: the third"}, Recent: []string{"one", "two", "three", "four"}}
+	for _, test := range []struct {
+		width, height int
+		want          string
+	}{
+		{30, 16, "one|two|three|four|note: the first of them|note: the second, which is one|  of many words|note: the third|q quit"},
+		{30, 11, "two|three|four|note: the first of them|(and 2 more in status)|q quit"},
+		{40, 8, "four|note: the first o (and 2 more in status)|q quit"},
+		{40, 6, "note: the first o (and 2 more in status)"},
+	} {
+		lines := p.Lines(test.width, test.height)
+		if got := strings.Join(lines[min(5, len(lines)):], "|"); got != test.want {
+			t.Errorf("%d×%d: %q, expected %q", test.width, test.height, got, test.want)
+		}
+	}
+	p.Message = "a message"
+	if got := p.Lines(40, 16); got[len(got)-2] != "a message" || !slices.Contains(got, "note: the third") {
+		t.Errorf("notes and a message: %q", got)
+	}
+}
+
 func TestKeys(t *testing.T) {
 	tests := map[string][]Key{
 		"k":            {'k'},
