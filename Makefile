@@ -88,9 +88,10 @@ beside: ## failover beside keepalived, ucarp and what OLD names, ROUNDS times in
 	BULLY_FIGURES=1 BULLY_ROUNDS=$(ROUNDS) BULLY_OLD=$(OLD) BULLY_TIMES=$(if $(OLD),,$(CURDIR)/internal/test/pictures/testdata/beside.txt) $(GO) test -count=1 -timeout 60m -v -run 'TestBeside$$' ./internal/lab
 	$(if $(OLD),,$(MAKE) drawings)
 
-pictures: build drawings ## those of the documents, anew; make beside measures what failover.svg shows
+pictures: build ## those of the documents, anew; make beside measures what failover.svg shows
 	./$(BINARY) sim chart > docs/messages.svg
-	BULLY_PICTURES=$(CURDIR)/docs $(GO) test -count=1 -v -run '^TestPictures$$' ./internal/cli
+	BULLY_SCREENS=$(CURDIR)/internal/test/pictures/testdata $(GO) test -count=1 -v -run '^TestScreens$$' ./internal/cli
+	$(MAKE) drawings
 
 drawings: ## those that need no agents
 	BULLY_PICTURES=$(CURDIR)/docs $(GO) test -count=1 -run '^TestPictures$$' ./internal/test/pictures

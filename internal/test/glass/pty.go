@@ -168,9 +168,9 @@ func (s *Session) IsColoured() bool {
 	return s.seen.Coloured
 }
 
-// Picture is what is on the screen now, as an SVG.
-func (s *Session) Picture(title string) []byte {
+// Painted is what is on the screen now, for Show.
+func (s *Session) Painted() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.seen.Picture(title)
+	return s.seen.Painted()
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bully-agent/bully-agent/internal/fence"
 	"github.com/bully-agent/bully-agent/internal/test/browser"
+	"github.com/bully-agent/bully-agent/internal/test/glass"
 )
 
 const docs = "../../../docs"
@@ -30,20 +31,36 @@ var pictures = []struct {
 	{"figures.md", "failover.svg", failover},
 }
 
+// screens are terminals, of which make pictures has kept in testdata what was seen.
+var screens = []struct{ page, file, screen, title string }{
+	{"operating.md", "lab.svg", "lab.txt", "lab: five agents, the leader killed twice, and who took over"},
+	{"page.md", "top.svg", "top.txt", "top: members, who leads, and what has happened"},
+}
+
 // TestPictures holds each file against its script. BULLY_PICTURES names a directory to draw them into, and make pictures says so.
 func TestPictures(t *testing.T) {
-	to := os.Getenv(browser.PicturesVariable)
 	for _, p := range pictures {
-		drawn := p.draw().svg()
-		if to != "" {
-			if err := os.WriteFile(filepath.Join(to, p.file), []byte(drawn), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			continue
+		keepOrHold(t, p.file, p.draw().svg())
+	}
+	for _, s := range screens {
+		seen, err := os.ReadFile(filepath.Join("testdata", s.screen))
+		if err != nil {
+			t.Fatal(err)
 		}
-		if found := read(t, p.file); found != drawn {
-			t.Errorf("docs/%s is not what its script draws: make pictures", p.file)
+		keepOrHold(t, s.file, string(glass.Show(string(seen)).Picture(s.title)))
+	}
+}
+
+func keepOrHold(t *testing.T, file, drawn string) {
+	t.Helper()
+	if to := os.Getenv(browser.PicturesVariable); to != "" {
+		if err := os.WriteFile(filepath.Join(to, file), []byte(drawn), 0o644); err != nil {
+			t.Fatal(err)
 		}
+		return
+	}
+	if found := read(t, file); found != drawn {
+		t.Errorf("docs/%s is not what its script draws: make pictures", file)
 	}
 }
 
@@ -92,6 +109,11 @@ func TestThePagesShowEachPicture(t *testing.T) {
 			continue
 		}
 		at[p.page] += i
+	}
+	for _, s := range screens {
+		if link := fmt.Sprintf("![%s](%s)", s.title, s.file); !strings.Contains(read(t, s.page), link) {
+			t.Errorf("docs/%s has no %s", s.page, link)
+		}
 	}
 }
 

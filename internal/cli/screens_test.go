@@ -12,10 +12,13 @@ import (
 	"github.com/bully-agent/bully-agent/internal/test/glass"
 )
 
-// TestPictures takes the documents' pictures of a terminal, of five real agents: BULLY_PICTURES names the directory, and
-// make pictures says so.
-func TestPictures(t *testing.T) {
-	to := os.Getenv("BULLY_PICTURES")
+// pictureColumns is the width of the terminals that the documents show: on a telephone its type is as large as that of a drawing.
+const pictureColumns = 54
+
+// TestScreens takes what the documents show of a terminal, of five real agents: BULLY_SCREENS names the directory, and
+// make pictures says so. internal/test/pictures draws it.
+func TestScreens(t *testing.T) {
+	to := os.Getenv("BULLY_SCREENS")
 	if to == "" {
 		t.Skip("skipped: make pictures takes them")
 	}
@@ -29,13 +32,13 @@ func TestPictures(t *testing.T) {
 		cmd.Env = append(os.Environ(), "TMPDIR="+tmp, "TERM=xterm", "TZ=UTC")
 		return cmd
 	}
-	picture := func(s *glass.Session, file, title string) {
-		if err := os.WriteFile(filepath.Join(to, file), s.Picture(title), 0o644); err != nil {
+	keep := func(s *glass.Session, file string) {
+		if err := os.WriteFile(filepath.Join(to, file), []byte(s.Painted()), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 
-	lab := glass.Run(t, program("lab", "--nodes", "5"), 136, 30)
+	lab := glass.Run(t, program("lab", "--nodes", "5"), pictureColumns, 36)
 	for epoch := range 3 { // the first, and after two kills of who leads
 		if epoch > 0 {
 			lab.Type("lk")
@@ -45,16 +48,16 @@ func TestPictures(t *testing.T) {
 			return led.MatchString(screen) && strings.Count(screen, fmt.Sprintf(" %d      running", epoch+1)) == 5-epoch
 		})
 	}
-	picture(lab, "lab.svg", "lab: five agents, two of them killed, and who took over")
+	keep(lab, "lab.txt")
 	lab.Type("4r") // the second that was killed
 	sockets, err := filepath.Glob(filepath.Join(tmp, "bully-lab-*", "n1", "agent.sock"))
 	if err != nil || len(sockets) != 1 {
 		t.Fatalf("sockets of n1: %v, %v", sockets, err)
 	}
-	top := glass.Run(t, program("top", "--socket", sockets[0]), 136, 26)
+	top := glass.Run(t, program("top", "--socket", sockets[0]), pictureColumns, 32)
 	alive := regexp.MustCompile(`n\d +alive`)
 	top.Until("four that are alive", func(screen string) bool { return len(alive.FindAllString(screen, -1)) >= 4 })
-	picture(top, "top.svg", "top: the members, who leads, and what has happened")
+	keep(top, "top.txt")
 	for _, s := range []*glass.Session{top, lab} {
 		s.Type("q")
 		if err := s.End(); err != nil {
