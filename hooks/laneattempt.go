@@ -244,7 +244,7 @@ func (l *Lanes) finish(now time.Time, t *task) {
 		if res.OK {
 			l.book.settle(t.Epoch.Counter)
 		}
-		l.cleanedUp(res)
+		l.cleanedUp(now, res)
 		return
 	}
 	l.conclude(now, t, res)

@@ -55,7 +55,7 @@ func (l *Lanes) makeUp(now time.Time, req request) {
 	if res, isDone := l.book.page.doneFor(req.Epoch); isDone {
 		l.book.settle(req.Epoch.Counter)
 		if !req.AtStart {
-			l.cleanedUp(res)
+			l.cleanedUp(now, res)
 			return
 		}
 		req.Cause, req.Epoch, req.Leader, req.PrevLeader = CauseStarted, Epoch{}, Node{}, Node{} // as that of any start
@@ -66,11 +66,33 @@ func (l *Lanes) makeUp(now time.Time, req request) {
 	l.attempt(now, l.carryOut(now, req, Leadership, plan))
 }
 
-// cleanedUp ends a clean-up.
-func (l *Lanes) cleanedUp(res Result) {
+// failedCleanUp is the end of a clean-up that waits for the disk. The zero value is none.
+type failedCleanUp struct {
+	res Result
+	by  time.Time // it waits no longer than that
+}
+
+// cleanedUp ends a clean-up. Who hears that it has failed has its state file forget the leadership. From then on the journal
+// alone says that the hook is due, so that is on the disk first.
+func (l *Lanes) cleanedUp(now time.Time, res Result) {
 	l.remember(res)
 	l.learn(res)
-	l.do(Cleaned{res})
+	if res.OK || l.book.page.Owed == nil {
+		l.do(Cleaned{res})
+		return
+	}
+	l.book.persist()
+	l.uncleaned = failedCleanUp{res, now.Add(l.cfg.RecordWithin)}
+}
+
+// sayUncleaned says that a clean-up has failed, once the disk has that its hook is due, or does not take it.
+func (l *Lanes) sayUncleaned(now time.Time) {
+	u := l.uncleaned
+	if u.by.IsZero() || l.book.awaitsDisk() && now.Before(u.by) {
+		return
+	}
+	l.uncleaned = failedCleanUp{}
+	l.do(Cleaned{u.res})
 }
 
 // onAdopted takes on a leadership that Lanes before these had begun in the same life of the

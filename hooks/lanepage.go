@@ -123,6 +123,7 @@ type book struct {
 	isDirty bool
 	lasting uint64 // number of the last with IsLast
 	noted   uint64 // number of the last that the journal has
+	tried   uint64 // number of the last that the journal has, or that the disk did not take
 }
 
 // change has the page be given to the journal.
@@ -176,6 +177,7 @@ func (b *book) wrote(now time.Time, e Noted) {
 	if b.isFresh && b.syncAt.IsZero() && e.Number >= b.began {
 		b.syncAt = now.Add(persistDelay)
 	}
+	b.tried = max(b.tried, e.Number)
 	if e.Err == nil {
 		b.noted = max(b.noted, e.Number)
 	}
@@ -210,6 +212,9 @@ func (b *book) tighten() {
 // isSettled reports whether no lose-leadership hook is due, and a loss of power would not forget
 // that one has succeeded of which nobody has been told.
 func (b *book) isSettled() bool { return b.page.Owed == nil && b.lasting <= b.noted }
+
+// awaitsDisk reports whether the disk has yet to say that it has what is to last, or does not take it.
+func (b *book) awaitsDisk() bool { return b.tried < b.lasting }
 
 // forgetDone is called when somebody has been told.
 func (b *book) forgetDone() {

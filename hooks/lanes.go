@@ -40,9 +40,10 @@ type Lanes struct {
 	notice    *task     // that is carried out of them; nil: none
 	isHushed  bool      // no notification is begun any more
 	cleaning  *request  // a clean-up that waits for the end of orphans
-	seq       uint64    // of the last run, BULLY_SEQ
-	begun     uint64    // highest epoch whose become-leader was tried
-	leaves    Entry     // the become-leader that ran last, which may have left something running; zero: none
+	uncleaned failedCleanUp
+	seq       uint64 // of the last run, BULLY_SEQ
+	begun     uint64 // highest epoch whose become-leader was tried
+	leaves    Entry  // the become-leader that ran last, which may have left something running; zero: none
 	stuck     map[Kind]Hanging
 	kept      *Kept // of the leadership that has begun last, until its lose-leadership hook has succeeded
 	over      uint64
@@ -141,6 +142,7 @@ func (l *Lanes) Step(now time.Time, event LaneEvent) []LaneEffect {
 	if n, ok := l.book.flush(); ok {
 		l.do(n)
 	}
+	l.sayUncleaned(now)
 	l.sayOver(now)
 	return l.effects
 }
@@ -217,7 +219,7 @@ func (l *Lanes) advance(now time.Time) {
 
 // Deadline is when Step wants a Tick at the latest; the zero time: never.
 func (l *Lanes) Deadline() time.Time {
-	at := earlier(earlier(l.book.syncAt, l.silentAt()), earlier(l.settleBy, earlier(l.holds.dueAt(), l.sweepAt)))
+	at := earlier(earlier(l.book.syncAt, l.silentAt()), earlier(earlier(l.settleBy, l.uncleaned.by), earlier(l.holds.dueAt(), l.sweepAt)))
 	for _, t := range []*task{l.lead, l.notice} {
 		if t != nil {
 			at = earlier(at, t.until)

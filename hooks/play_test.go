@@ -200,6 +200,9 @@ func (p *play) apply(effect LaneEffect) {
 		p.note("told: %s", words(e.Result))
 	case Cleaned:
 		p.note("cleaned: %s", words(e.Result))
+		if owed := p.written.Owed; !e.Result.OK && e.Result.Epoch > 0 && !p.isFull && (owed == nil || owed.Counter != e.Result.Epoch) {
+			p.t.Fatalf("the clean-up of %d has failed, and the journal does not say that it is due\n%s", e.Result.Epoch, &p.trace)
+		}
 	case Over:
 		p.note("over, others may be told: %t", e.IsClear)
 		p.overs = append(p.overs, e)

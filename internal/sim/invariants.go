@@ -182,6 +182,16 @@ func (w *World) i8LosesWhatHasBegun(m *machine, c *group) {
 	}
 }
 
+// I8: a state file forgets a leadership whose lose hook has not succeeded only once the journal says that it is due, or
+// nobody knows any more who dies then.
+func (w *World) i8DebtIsForgottenLast(m *machine, e wire.Epoch) {
+	owed := m.hooks.disk.page.Owed
+	isDue := !e.IsZero() && m.hooks.begun == e && m.hooks.lost != e
+	if isDue && (owed == nil || owed.Counter != e.Counter) && !m.disk.full && !m.disk.errors {
+		w.fail(8, "n%d's state file forgets %v, whose lose hook has not succeeded, before the journal has it", m.number, e)
+	}
+}
+
 // I8: nothing that an earlier run has left works against a hook.
 func (w *World) i8NothingIsLeft(m *machine, c *group) {
 	for _, l := range m.hooks.left {

@@ -230,6 +230,13 @@ func TestInvariantsBite(t *testing.T) {
 				w.sawEnd(w.sees(a, hooks.LoseLeadership, 8), true)
 				w.sees(a, hooks.LoseLeadership, 8)
 			}},
+		{"a state file forgets what the journal does not have", 8, Available,
+			func(w *World, a, b *machine) {
+				w.become(a, 8)
+				a.hooks.disk.page.Owed = &hooks.Epoch{Counter: 8}
+				w.i8DebtIsForgottenLast(a, epochOf(a, 8))
+			},
+			func(w *World, a, b *machine) { w.become(a, 8); w.i8DebtIsForgottenLast(a, epochOf(a, 8)) }},
 		{"something of a become hook lives on", 8, Available,
 			func(w *World, a, b *machine) { w.become(a, 8); w.sees(a, hooks.LoseLeadership, 8) },
 			func(w *World, a, b *machine) {

@@ -122,6 +122,7 @@ func (w *World) onCleanedUp(m *machine, r hooks.Result) {
 // settleBeside: what the last life has left has ended, and this one may stand.
 func (w *World) settleBeside(m *machine) {
 	if saved := m.disk.state; !saved.Promoted.IsZero() && saved.Promoted == m.debt {
+		w.i8DebtIsForgottenLast(m, m.debt)
 		saved.Promoted = wire.Epoch{}
 		m.disk.write(saved)
 	}

@@ -56,6 +56,7 @@ func (w *World) startBeside(m *machine, isBusy bool) {
 	saved.Incarnation++
 	debt := saved.Promoted
 	if !isBusy {
+		w.i8DebtIsForgottenLast(m, debt)
 		saved.Promoted, debt = wire.Epoch{}, wire.Epoch{}
 	}
 	w.i1DiskNeverGoesBack(m, &m.disk.state, &saved)
