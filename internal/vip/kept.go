@@ -104,7 +104,7 @@ func (k *Kept) may(l link, p netip.Prefix, all []held) error {
 
 // foreign refuses an address that this agent has not put there.
 func (l link) foreign(h held) error {
-	return complain(Host, fmt.Sprintf("ip addr del %s dev %s, if nothing else needs it", h.prefix, l.name()),
+	return complain(Host, fmt.Sprintf("stop what put it there, such as keepalived, or, if nothing needs it, ip addr del %s dev %s", h.prefix, l.name()),
 		"%s has %s already, and not by this agent", l.name(), h.prefix)
 }
 
