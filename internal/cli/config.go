@@ -28,7 +28,8 @@ var configCommand = command{
 			The BULLY_ variables of this environment count as they do for run. Prints ok and each job's next slot, or one line
 			for each thing wrong, and exits 7. The agent, if it runs, is asked for the members: their own addresses are none for
 			a become hook's vip add. Root is asking for the service, where its unit is installed: the check says whether its user, or
-			that of --owner, can read the key. It also says which parts of hooks, checks and jobs the unit forbids.`,
+			that of --owner, can read the key. It also says which parts of resources, hooks, checks and
+			jobs the unit forbids.`,
 		examples: []string{program + " config check", program + " config check --owner bully-agent", program + " config check ./agent.toml", program + " config check --no-host ./agent.toml"},
 		options:  []option{ownerOption, {name: "no-host", usage: "do not compare with this host: its addresses, hooks, directories and key"}, instanceOption},
 		action:   checkConfig,

@@ -42,8 +42,14 @@ func serviceOwner(u *unit.Unit, path string) (o owner, is bool) {
 	return o, err == nil
 }
 
-// forbidden says what of the commands of a configuration a unit forbids, each in a line.
+// forbidden says what of the resources and commands of a configuration a unit forbids, each in a line.
 func forbidden(u *unit.Unit, cfg *config.Config) (all []unit.Forbidden) {
+	for _, r := range cfg.Resources {
+		if f, is := u.ForbidsAddresses(); is && len(r.Addresses) > 0 {
+			all = append(all, unit.Forbidden{Text: "resource " + r.Name + ": under " + u.Name + " " + f.Text, Do: f.Do})
+			break // one drop-in is for all
+		}
+	}
 	judge := func(what string, cmd config.Command) {
 		for _, f := range u.Forbids(cmd.Shell + strings.Join(cmd.Argv, " ") + scriptText(cmd)) {
 			all = append(all, unit.Forbidden{Text: what + ": under " + u.Name + " " + f.Text, Do: f.Do})

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"fmt"
+	"net"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -64,6 +65,22 @@ func TestImportSaysHowToCheckAnInstance(t *testing.T) {
 	}
 }
 
+// someInterface is one of this host that others could be behind. It skips the test where there is none.
+func someInterface(t *testing.T) string {
+	t.Helper()
+	all, err := net.Interfaces()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range all {
+		if i.Flags&net.FlagLoopback == 0 && i.Flags&net.FlagUp != 0 {
+			return i.Name
+		}
+	}
+	t.Skip("skipped: no interface is up but the loopback one")
+	return ""
+}
+
 // config check and doctor as root name what the service may not do.
 func TestJudgedAsTheService(t *testing.T) {
 	nobody, err := user.Lookup("nobody")
@@ -77,13 +94,15 @@ func TestJudgedAsTheService(t *testing.T) {
 	t.Setenv("BULLY_INSECURE", "true")
 	t.Setenv("BULLY_STATE_DIR", t.TempDir())
 	t.Setenv("BULLY_SOCKET", filepath.Join(t.TempDir(), "sock"))
-	text := "[hooks]\non_become_leader = \"" + script + " now\"\n[[check]]\nname = \"db\"\ncommand = \"pgrep postgres\"\ninterval = \"2s\"\ntimeout = \"1s\"\n"
+	text := "[hooks]\non_become_leader = \"" + script + " now\"\n[[check]]\nname = \"db\"\ncommand = \"pgrep postgres\"\ninterval = \"2s\"\ntimeout = \"1s\"\n" +
+		"[[resource]]\naddress = \"192.0.2.9/32\"\ninterface = \"" + someInterface(t) + "\"\n"
 	for path, text := range map[string]string{file: text, script: "#!/bin/sh\n# pgrep is not run\nbully-agent vip add 10.0.0.9/24 eth0\n"} {
 		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	wants := []string{"on_become_leader: under bully-agent.service bully-agent vip may not change addresses (no CAP_NET_ADMIN)",
+	wants := []string{"resource address-192.0.2.9: under bully-agent.service the agent may put no address on an interface (no CAP_NET_ADMIN)",
+		"on_become_leader: under bully-agent.service bully-agent vip may not change addresses (no CAP_NET_ADMIN)",
 		"check db: under bully-agent.service pgrep sees no process of other users (ProtectProc=invisible)"}
 	var stdout, stderr bytes.Buffer
 	if err := newApp(newConsole(nil, &stdout, &stderr)).Run([]string{program, "config", "check"}); err != nil {

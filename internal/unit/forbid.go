@@ -68,6 +68,19 @@ func (u *Unit) Forbids(command string) (all []Forbidden) {
 	return all
 }
 
+// ForbidsAddresses says whether the unit keeps its agent from having addresses on an interface while it leads.
+func (u *Unit) ForbidsAddresses() (f Forbidden, is bool) {
+	if u == nil {
+		return f, false
+	}
+	for _, right := range []string{"CAP_NET_ADMIN", "CAP_NET_RAW"} {
+		if !u.grants(right) {
+			return Forbidden{Text: "the agent may put no address on an interface (no " + right + ")", Do: u.install(Addresses)}, true
+		}
+	}
+	return f, false
+}
+
 func (u *Unit) hidesProcesses() bool {
 	return slices.Contains([]string{"invisible", "noaccess", "ptraceable"}, u.value("ProtectProc")) && u.User() != "root"
 }

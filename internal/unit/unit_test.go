@@ -89,6 +89,27 @@ func TestWhatTheUnitForbids(t *testing.T) {
 	}
 }
 
+// A resource's address needs what vip.conf gives, or root-hooks.conf; the packages' unit alone does not give it.
+func TestAddressesNeedADropIn(t *testing.T) {
+	for dropIn, want := range map[string]bool{"": true, "vip.conf": false, "root-hooks.conf": false} {
+		with := []string{dropIn}
+		if dropIn == "" {
+			with = nil
+		}
+		f, is := Find(host(t, with...), NameOf("")).ForbidsAddresses()
+		if is != want || is && !strings.HasSuffix(f.Do, "/etc/systemd/system/bully-agent.service.d/vip.conf") {
+			t.Errorf("with %q: forbidden is %t, %q", dropIn, is, f.Do)
+		}
+	}
+	if _, is := (*Unit)(nil).ForbidsAddresses(); is {
+		t.Error("where there is no unit, an address is forbidden")
+	}
+	narrow := &Unit{Name: NameOf(""), set: map[string][]string{"User": {"bully-agent"}, "AmbientCapabilities": {"CAP_NET_ADMIN"}}}
+	if f, is := narrow.ForbidsAddresses(); !is || !strings.Contains(f.Text, "no CAP_NET_RAW") {
+		t.Errorf("a unit that cannot announce an address forbids %q", f.Text)
+	}
+}
+
 func TestWhoseTheUnitIs(t *testing.T) {
 	if user := Find(host(t), NameOf("web")).User(); user != "bully-agent" {
 		t.Errorf("an instance runs as %s", user)

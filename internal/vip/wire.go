@@ -115,7 +115,7 @@ func bigEndian(n uint16) uint16 { return binary.NativeEndian.Uint16([]byte{byte(
 // lacks says which capability is missing, if that is what the kernel says. A service may also be forbidden the kind of socket.
 func lacks(err error, what, capability string) error {
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EAFNOSUPPORT) {
-		return complain(Host, "root has it; a service has it by the drop-in systemd/vip.conf: see man bully-agent, or deploy/README.md", "this process may not %s (%v): it needs %s", what, err, capability)
+		return complain(Host, "root has it; a service has it by vip.conf: bully-agent config check, as root, says how to install that", "this process may not %s (%v): it needs %s", what, err, capability)
 	}
 	return complain(Host, "", "%s: %v", what, err)
 }
