@@ -41,8 +41,9 @@ var asKeepalivedCommand = command{
 	name: "keepalived", usage: "call a notify script of keepalived",
 	args: "-- SCRIPT [ARGUMENT...]", maxArgs: math.MaxInt,
 	about: `Calls SCRIPT with its arguments and INSTANCE, the name, the state, and the priority, as the option notify of
-		keepalived.conf does; the standard input is empty. The state is MASTER for become-leader; for lose-leadership FAULT, where
-		a check fails, the link is lost or the disk takes nothing, STOP, where a leading agent is stopped, else BACKUP.
+		keepalived.conf does; the standard input is empty. The state is MASTER for become-leader. For
+		lose-leadership it is FAULT where a check fails, the link is lost or the disk takes nothing. It is STOP where a leading
+		agent is stopped, else BACKUP.
 		keepalived gives every host a first BACKUP: at_start = "lose" under [hooks] does.` + asExitCodes,
 	examples: []string{asExample("keepalived -- /etc/keepalived/notify.sh"), asExample("keepalived --name VI_1 --priority 150 -- /etc/keepalived/notify.sh")},
 	options: []option{

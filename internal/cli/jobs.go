@@ -67,7 +67,7 @@ var (
 	fromNowOption = option{name: "from-now",
 		usage: "also a job that ran while clocks were ahead, and that status calls settled until then"}
 	outputOption = option{name: "output",
-		usage: "print what the last of these runs that ran on this host printed, and nothing else"}
+		usage: "print the output of the last of these runs on this host, and nothing else"}
 )
 
 func pauseJob(c *call) error {

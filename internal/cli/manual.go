@@ -45,17 +45,17 @@ var tasks = []struct {
 	what, how string
 	commands  []string
 }{
-	{"Make a cluster", "On the first host make the key that all share; copy it to the others as the command says; name some hosts " +
-		"under `join` in agent.toml(5); start the service on each.",
+	{"Make a cluster", "On the first host make the key that all share; copy it to the others as the command says. Name some hosts " +
+		"under `join` in agent.toml(5), and start the service on each.",
 		[]string{"bully-agent key generate", "bully-agent config check", "systemctl enable --now bully-agent"}},
-	{"See who leads, and why", "`doctor` looks at everything that can be wrong, and says what to do.",
+	{"See who leads, and why", "`doctor` looks for each known fault, and says what to do.",
 		[]string{"bully-agent status", "bully-agent members", "bully-agent explain", "bully-agent doctor"}},
 	{"Make a host lead, now", "On the host that leads, name the one that is to lead. The lose hook has ended here before the become hook " +
-		"starts there; the command returns when the other leads, or says in one line why nothing was changed, with exit status 6. A host of " +
+		"starts there. The command returns when the other leads. Where it changes nothing, it says why in one line, with exit status 6. A host of " +
 		"higher priority takes over again after `preempt_delay`, unless it is in `maintenance`.",
 		[]string{"bully-agent handover --to beta"}},
 	{"Make a host lead whenever it is up", "Give it a `priority` above the others' in agent.toml(5) (the default is 100), and reload. It takes " +
-		"over from whoever leads, cleanly, after `preempt_delay`.",
+		"over from any other leader, cleanly, after `preempt_delay`.",
 		[]string{"bully-agent reload"}},
 	{"Keep a host from leading", "For a while, or until it may again; both outlive restarts. A host that leads hands over first.",
 		[]string{"bully-agent step-down --for 10m", "bully-agent stand", "bully-agent maintenance on --reason 'kernel upgrade'", "bully-agent maintenance off"}},
@@ -77,7 +77,7 @@ var tasks = []struct {
 		[]string{"bully-agent import keepalived /etc/keepalived/keepalived.conf",
 			"bully-agent import keepalived --out /etc/bully-agent /etc/keepalived/keepalived.conf", "systemctl disable --now keepalived"}},
 	{"Find the other hosts without a list", "`join` in agent.toml(5) takes names and addresses, `srv:_bully-agent._udp.lan` for SRV records, `exec:/PATH` for a program " +
-		"that prints hosts, and `mdns` for whoever answers on the link. `doctor` says what came of each.",
+		"that prints hosts, and `mdns` for hosts that answer on the link. `doctor` says what came of each.",
 		[]string{"bully-agent run --join mdns", "bully-agent run --join srv:_bully-agent._udp.lan,alpha.lan", "bully-agent doctor"}},
 	{"Run several agents on one host", "Each is an instance, in a cluster and on a port (`bind`) of its own. Write /etc/bully-agent/web.toml; `-i web`, before or " +
 		"after a command, means that one.",
@@ -94,8 +94,8 @@ var variables = []struct{ name, means string }{
 	{"BULLY_KEY", "The key's file: its path, never a key."},
 	{"BULLY_…", "Each setting of agent.toml(5) is a variable too. A variable overrides the file, and is overridden by a flag."},
 	{"NO_COLOR", "Anything but nothing: no colours."},
-	{"NOTIFY_SOCKET", "Set by systemd(1): `run` says there that it is ready, what it does (the status text), that its loop turns if WATCHDOG_USEC asks for that, that " +
-		"it stops, and that a lose hook needs more time."},
+	{"NOTIFY_SOCKET", "Set by systemd(1): `run` says there that it is ready, what it does (the status text), that it stops, and that a lose hook " +
+		"needs more time. If WATCHDOG_USEC asks for that, it also says that its loop turns."},
 }
 
 // places are the files that matter to whoever runs a host.
@@ -105,7 +105,7 @@ var places = []struct{ path, what string }{
 	{"/etc/bully-agent/key", "The key that the hosts of the cluster share. Without it an agent starts on loopback alone."},
 	{"/etc/default/bully-agent", "Variables of the service, BULLY_NAME=value a line."},
 	{"/etc/default/bully-agent-NAME", "Those of instance NAME's."},
-	{"/var/lib/bully-agent/", "The id of this host, the epoch and what the hooks owe. It must survive a restart. Instance NAME's: " +
+	{"/var/lib/bully-agent/", "The id of this host, the epoch and the lose hooks that are due. It must survive a restart. Instance NAME's: " +
 		"/var/lib/bully-agent-NAME/."},
 	{"/run/bully-agent/agent.sock", "The socket on which the other commands ask the agent. Instance NAME's: " +
 		"/run/bully-agent-NAME/agent.sock."},
@@ -236,7 +236,7 @@ func environment(p *manual.Page) {
 	for _, v := range variables {
 		p.Item(v.means, v.name)
 	}
-	p.Paragraphs("What hooks, checks and jobs find in their environment is in /usr/share/doc/bully-agent/hooks.md.")
+	p.Paragraphs("The environment of hooks, checks and jobs is in /usr/share/doc/bully-agent/hooks.md.")
 }
 
 func files(p *manual.Page) {

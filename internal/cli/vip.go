@@ -19,8 +19,9 @@ import (
 )
 
 // vipExitCodes is what both pages of help end with.
-const vipExitCodes = `Exit codes: 0 done, also where nothing had to be done; 1 the interface is not there, or is down, or a right is
-	missing; 2 usage; 6 refused: the address is somebody else's, another interface's, or a host's own. Where it is not 0, %s.`
+const vipExitCodes = `Exit codes: 0 done, also where nothing had to be done; 1 the interface is missing or down, or a right is missing;
+	2 usage; 6 refused. Refused is an address of somebody else's, of another interface, or of a host itself. Where the code is
+	not 0, %s.`
 
 var vipCommand = command{
 	name: "vip", usage: "put addresses on an interface, and tell neighbours",
@@ -69,8 +70,8 @@ var vipAddCommand = command{
 var vipDelCommand = command{
 	name: "del", usage: "have this host answer for addresses no more",
 	args: "ADDRESS[/PREFIX]... INTERFACE", maxArgs: math.MaxInt,
-	about: `For a lose-leadership hook. Takes the addresses off the interface. One that is not there is as good, and so is an
-		interface that is not, unless another interface has the address. One that is there with a shorter prefix than the one
+	about: `For a lose-leadership hook. Takes the addresses off the interface. A missing address is as good as a removed
+		one. So is a missing interface, except where another one has the address. An address with a shorter prefix than the one
 		given is taken for this host's own, and stays; without a prefix it is removed whatever it has.
 
 		` + fmt.Sprintf(vipExitCodes, "an address may still be there"),

@@ -51,7 +51,8 @@ var rules = []rule{
 		"resign(?:s|ed)?":       "step down",
 		"demote[sd]?":           "step down",
 	})},
-	{name: "word of others", except: []string{"docs/switching.md", "docs/figures.md", "deploy/examples/keepalived-wrapper/README.md", "internal/keepalived"},
+	{name: "word of others", except: []string{"docs/switching.md", "docs/figures.md", "deploy/examples/keepalived-wrapper/README.md",
+		"internal/keepalived", "internal/cli/as.go"},
 		finds: word(map[string]string{
 			"masters?":        "leader",
 			"primar(?:y|ies)": "leader",
