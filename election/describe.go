@@ -58,7 +58,7 @@ func (e Command) because() string {
 	return " cause=" + string(e.Cause)
 }
 
-func (e TetherLost) String() string { return "tether lost to " + e.ID.Short() }
+func (e TetherLost) String() string { return "liveness stream lost to " + e.ID.Short() }
 func (e Refused) String() string    { return "refused by " + e.ID.Short() }
 func (e HoldersChanged) String() string {
 	return fmt.Sprintf("holders some=%t", e.Some)
@@ -158,7 +158,7 @@ func (e Conflict) String() string {
 	return fmt.Sprintf("same id at %v life=%d nonce=%08x: %s", e.Other, e.Incarnation, e.Nonce, verdict)
 }
 
-func (e Tether) String() string { return "tether to " + e.ID.Short() }
+func (e Tether) String() string { return "liveness stream to " + e.ID.Short() }
 func (e Will) String() string {
 	names := make([]string, len(e.Letters))
 	for i, letter := range e.Letters {

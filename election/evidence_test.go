@@ -15,11 +15,11 @@ func TestATetherToTheLeader(t *testing.T) {
 	n := storyOf(t, 2, Config{}, 1, 3)
 	n.showsTethers = true
 	n.hears(n.actor(1).heartbeat(1))
-	n.expects("start → follow leader=n1", "tether to n1")
+	n.expects("start → follow leader=n1", "liveness stream to n1")
 	n.hears(n.actor(3).heartbeat(2))
-	n.expects("follow → follow leader=n3", "tether to n3")
+	n.expects("follow → follow leader=n3", "liveness stream to n3")
 	n.hears(n.actor(3).resigns(2))
-	n.expects("send n3 RESIGN_ACK", "follow → stagger", "tether to n0")
+	n.expects("send n3 RESIGN_ACK", "follow → stagger", "liveness stream to n0")
 }
 
 // E1 and E7: the end of the leader's process is confirmed by one probe.

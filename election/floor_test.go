@@ -388,7 +388,7 @@ func TestAFailedSaveTakesNoAnswerAlong(t *testing.T) {
 	n.showsTethers = true
 	n.fails = func(s Saved) bool { return s.Accepted.Owner == hostID(1) }
 	n.hears(n.actor(1).heartbeat(2))
-	n.expects("reply ok", "tether to n1", "follow → follow leader=n1", "tether to n0")
+	n.expects("reply ok", "liveness stream to n1", "follow → follow leader=n1", "liveness stream to n0")
 }
 
 // A counter that is used up is refused in nobody's name: even from a host that hears a

@@ -368,7 +368,7 @@ func TestACandidatesLinkIsLost(t *testing.T) {
 // In a large group the best few keep a stream to the leader, for they take over;
 // the leader is spared one from each of the others.
 func TestTethersOfALargeGroup(t *testing.T) {
-	for self, want := range map[int][]string{60: {"start → follow"}, 66: {"start → follow", "tether to"}} {
+	for self, want := range map[int][]string{60: {"start → follow"}, 66: {"start → follow", "liveness stream to"}} {
 		var others []int
 		for number := 1; number <= 71; number++ {
 			if number != self {

@@ -50,8 +50,8 @@ var (
 	ErrRosterPending = errors.New("too few voters acknowledge this leader or its last change of the voters; try again")
 	// ErrVersionsUsedUp is replied when Forget is asked of a leader that has made
 	// all the changes of the roster that one epoch has numbers for.
-	ErrVersionsUsedUp = errors.New("the voters were changed 15 times since this host leads, and no leader may do so " +
-		"more often; step-down starts a new epoch, then forget it on the host that leads")
+	ErrVersionsUsedUp = errors.New("the voters were changed 15 times in this epoch, the most that one epoch allows; " +
+		"step-down starts a new epoch, then forget it on the host that leads")
 	// ErrCounterTooHigh is replied when Forget is asked for in an epoch whose
 	// counter is too high for the number of a roster; those to come are higher.
 	ErrCounterTooHigh = errors.New("the epoch counter is above 268435455, and the voters can no longer be changed; " +

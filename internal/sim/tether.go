@@ -43,7 +43,7 @@ func (w *World) closeTether(a, m *machine, nonce uint32) {
 		default:
 			w.fired(TetherEnds)
 			a.tetherStands, a.tetherGone = false, true
-			w.say(a, "tether to n%d ends", m.number)
+			w.say(a, "liveness stream to n%d ends", m.number)
 			w.step(a, election.TetherLost{ID: m.id, Nonce: nonce})
 		}
 	})
@@ -58,7 +58,7 @@ func (w *World) forgeEnd(a *machine) {
 	w.fired(TetherForged)
 	a.tetherStands, a.forgedAt = false, w.now
 	id, nonce, life := a.tether.ID, a.tether.Nonce, a.life
-	w.say(a, "its tether is ended by somebody between")
+	w.say(a, "its liveness stream is ended by somebody between")
 	w.step(a, election.TetherLost{ID: id, Nonce: nonce})
 	if w.unusual.oneIn(2) {
 		w.after(w.unusual.upTo(20*time.Millisecond), func() {

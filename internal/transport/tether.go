@@ -67,7 +67,7 @@ const (
 )
 
 // errNotSilent: who speaks on a tether is not an agent.
-var errNotSilent = errors.New("the other end of a tether spoke")
+var errNotSilent = errors.New("the other end of a liveness stream sent bytes")
 
 // appendPreamble appends what the dialling end of a tether says.
 func appendPreamble(b []byte, cluster uint32) []byte {
