@@ -32,7 +32,7 @@ func (a *agent) lookAside() {
 	a.aside = why
 	switch {
 	case why == "":
-		a.log.Info("became a candidate again: what kept it from that has gone")
+		a.log.Info("became a candidate again: the obstacle has gone")
 		a.event(control.Event{Type: "warning", Cause: string(election.StandsAgain), Text: "this host is a candidate again"})
 	default:
 		a.warnRarely(why)
@@ -72,8 +72,8 @@ func (a *agent) noteLaterLife(m membership.Member) {
 	if a.older != "" || m.Nonce == self.Nonce || m.Addr != self.Addr || m.Incarnation < self.Incarnation {
 		return
 	}
-	a.older = fmt.Sprintf("the others know life %d of this host, and by its disk this is life %d: the state directory is an older copy, "+
-		"and the others do not hear this host; stop the agent, remove the directory, and start it as a new node", m.Incarnation, self.Incarnation)
+	a.older = fmt.Sprintf("the state directory is an older copy: the others know life %d of this host, and do not hear life %d; "+
+		"stop the agent, remove the directory, start it anew", m.Incarnation, self.Incarnation)
 	a.log.Error(a.older)
 	a.event(control.Event{Type: "warning", Cause: string(election.SameID), Text: a.older})
 }

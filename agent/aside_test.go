@@ -31,7 +31,7 @@ func TestAnOlderCopyOfTheStateIsNamed(t *testing.T) {
 		c.start(back)
 		time.Sleep(3 * time.Second)
 		s := back.agent.Status()
-		if notes := strings.Join(s.Notes, "\n"); s.LeaderIsSelf || !strings.Contains(notes, "the others know life 3 of this host, and by its disk this is life 2") {
+		if notes := strings.Join(s.Notes, "\n"); s.LeaderIsSelf || !strings.Contains(notes, "the others know life 3 of this host, and do not hear life 2") {
 			t.Errorf("leads: %v, notes: %s", s.LeaderIsSelf, notes)
 		}
 		c.stopAll()

@@ -128,10 +128,10 @@ func hintDamaged(err error, isQuorum bool, name string) error {
 		refused.Hint = "start that version again"
 	case !errors.Is(err, durable.ErrCorrupt) && !errors.Is(err, errSense):
 	case isQuorum:
-		refused.Hint = "restore no backup, which has forgotten what this voter promised: move the file away, start the agent as a new " +
-			"node, and forget " + name + " on the host that leads, so that it takes its old place"
+		refused.Hint = "move the file away, start the agent as a new node, and forget " + name + " on the leader to free its place; " +
+			"restore no backup: it lacks this voter's promises"
 	default:
-		refused.Hint = "move it away: the agent then starts as a new node with a new id, and learns the epoch from the others; " +
+		refused.Hint = "move it away: the agent starts with a new id, and learns the epoch from the others; " +
 			"restore a backup only if no other host has run since"
 	}
 	return err

@@ -54,7 +54,7 @@ func openHistory(dir string, log hclog.Logger) (*history, error) {
 	}
 	if err != nil {
 		aside := h.path + ".bad"
-		log.Warn("history not readable; kept aside and begun anew", "file", aside, "err", err)
+		log.Warn("history not readable; kept under another name and begun anew", "file", aside, "err", err)
 		h.list = nil
 		if err := os.Rename(h.path, aside); err != nil {
 			return nil, refusal("", "history: %w", err)

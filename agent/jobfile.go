@@ -37,7 +37,7 @@ func readLedger(dir string, log hclog.Logger) (ledger *jobs.Ledger, aside string
 		return ledger, "", nil
 	}
 	aside = path + badSuffix
-	log.Error("job ledger not readable; kept aside and begun anew", "file", aside, "err", err)
+	log.Error("job ledger not readable; kept under another name and begun anew", "file", aside, "err", err)
 	if err := os.Rename(path, aside); err != nil {
 		return nil, "", err
 	}

@@ -76,8 +76,8 @@ func (a *apart) note(now time.Time, nameOf func(wire.ID) string) string {
 	if !a.host.IsZero() {
 		name = nameOf(a.host)
 	}
-	return fmt.Sprintf("the clocks of this host and of %s differ by more than %v: what the one says about jobs the other does "+
-		"not take, and jobs may not run; set the wrong one right (NTP)", name, jobs.Tolerance)
+	return fmt.Sprintf("the clocks of this host and of %s differ by more than %v: neither takes the other's statements "+
+		"about jobs, and jobs may not run; correct the wrong clock (NTP)", name, jobs.Tolerance)
 }
 
 // list shows all jobs, and gives their schedules in the same order.

@@ -82,8 +82,8 @@ func TestAClockThatIsOffIsNoted(t *testing.T) {
 	}
 	for _, why := range []string{"ahead", "claim-ahead"} {
 		a.learn(jobs.Refused{From: wire.ID{2}, Why: why}, now)
-		const want = "the clocks of this host and of beta differ by more than 1m0s: what the one says about jobs the other does " +
-			"not take, and jobs may not run; set the wrong one right (NTP)"
+		const want = "the clocks of this host and of beta differ by more than 1m0s: neither takes the other's statements " +
+			"about jobs, and jobs may not run; correct the wrong clock (NTP)"
 		if got := a.note(now.Add(apartFor), name); got != want {
 			t.Errorf("%s: %q", why, got)
 		}

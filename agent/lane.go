@@ -180,7 +180,7 @@ func (s *seat) requestHook(kind hooks.Kind, ended func(hooks.Result)) error {
 	case s.runner.IsRunning(kind):
 		return refusedHook("wait for its end; see hooks list", "the %s hook runs already", kind)
 	case kind == hooks.BecomeLeader && status.State != election.Lead:
-		return refusedHook(s.whereToAsk(), "this host does not lead: a become-leader hook without leadership would never be undone")
+		return refusedHook(s.whereToAsk(), "this host does not lead: no lose hook would follow a become-leader hook here")
 	case kind == hooks.BecomeLeader:
 		ev = s.again(kind, hooks.CauseRequested, ev.Epoch, 0)
 	case kind == hooks.LoseLeadership && (status.State == election.Lead || status.State == election.Stopping || status.State == election.Claiming):

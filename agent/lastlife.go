@@ -33,7 +33,7 @@ func (a *agent) endLastLife(ctx context.Context) *lastLife {
 	go func() {
 		defer close(l.over)
 		if err := a.runner.Recover(ctx); err != nil {
-			l.err = fmt.Errorf("nothing can run without a keeper: %w", err) // no Refusal: a host that is short of processes has some later
+			l.err = fmt.Errorf("hooks and jobs need a keeper: %w", err) // no Refusal: a host that is short of processes has some later
 			return
 		}
 		if ctx.Err() != nil {

@@ -75,7 +75,7 @@ func (t *tally) whyNoLeader(status election.Status) string {
 	case status.State == election.Start:
 		return whyListening
 	case onlyWatches(status):
-		return "this host cannot lead, and hears nobody who leads"
+		return "this host cannot lead, and hears no leader"
 	}
 	return "an election is under way"
 }
@@ -109,8 +109,8 @@ func (t *tally) whyNoQuorum(status election.Status) string {
 // leading.
 func (t *tally) minority(status election.Status) string {
 	if status.Outdated {
-		return "a leader with a newer roster is heard, and no voter that this host knows confirms it: start one of them; or, if all are gone" +
-			" for good, remove this host's state directory"
+		return "a leader with a newer roster is heard, and no known voter confirms it: start one of them; " +
+			"or, if all are gone for good, remove this host's state directory"
 	}
 	return fmt.Sprintf("only %d of %d voters answer: no leader here until %d do", t.votersHere(status), len(status.Roster.IDs), status.Quorum)
 }
@@ -167,8 +167,8 @@ func (t *tally) isForgotten(r election.Roster) bool {
 
 // forgottenBy says what became of this host, and what lets it vote again.
 func (t *tally) forgottenBy(r election.Roster) string {
-	return fmt.Sprintf("this host was forgotten: roster %d leaves it out, and it only observes; to let it vote again, stop the agent, "+
-		"empty %s, and start it: it takes a free place as a new voter", r.Version, t.dir)
+	return fmt.Sprintf("this host was forgotten: roster %d leaves it out, and it only observes; to let it vote again, "+
+		"stop the agent, empty %s, and start it as a new voter", r.Version, t.dir)
 }
 
 func (v *view) hostsAre(members []membership.Member) string {

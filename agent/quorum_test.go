@@ -150,7 +150,7 @@ func TestWhoOnlyWatchesIsNoMinority(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		for _, h := range held {
 			s := h.agent.Status()
-			if s.Leader != nil || s.WhyNoLeader != "this host cannot lead, and hears nobody who leads" {
+			if s.Leader != nil || s.WhyNoLeader != "this host cannot lead, and hears no leader" {
 				t.Errorf("%s shows leader %v, why %q", h.name, s.Leader, s.WhyNoLeader)
 			}
 			if s.Quorum == nil || *s.Quorum != (control.Quorum{Need: 2, Have: 2}) || len(s.Notes) != 1 {

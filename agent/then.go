@@ -15,7 +15,7 @@ func (s *seat) then(status election.Status, out election.Outlook) []string {
 	case status.State == election.Lead:
 		return s.thenOfTheLeader(out)
 	case s.election.Part != election.Voter:
-		return []string{"it follows whoever leads"}
+		return []string{"it follows the host that leads"}
 	case !status.Leader.IsZero():
 		return []string{s.thenOfTheFollower(status, out)}
 	case status.Bars != 0:
@@ -57,7 +57,7 @@ func (s *seat) versus(a, b wire.ID) string {
 	return fmt.Sprintf("priority %d on both, and the order of ids decides", x.Priority)
 }
 
-const equalStays = "of equal priorities whoever leads stays"
+const equalStays = "at equal priorities the leader stays"
 
 // thenOfTheFollower says what the policy makes of its leader.
 func (s *seat) thenOfTheFollower(status election.Status, out election.Outlook) string {

@@ -25,7 +25,7 @@ var (
 
 	// ErrSeat is returned when an intact frame is of another seat than 0: a newer
 	// member speaks of a leadership that this version does not hold.
-	ErrSeat = errors.New("parse frame: seat is not 0")
+	ErrSeat = errors.New("parse frame: number of the leadership is not 0")
 
 	// ErrKind is returned when an intact frame is of kind 0, or of a kind from 25
 	// to 127: a newer member speaks.

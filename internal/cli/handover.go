@@ -47,7 +47,7 @@ func (c *call) noteTakeBack() {
 	if leader == "" || best == nil {
 		return
 	}
-	_, _ = fmt.Fprintf(c.err, "note: %s hands over to %s again when that has followed it for preempt_delay (%v, and longer while leaderships are lost often), since preempt = %q; "+
-		"to prevent it: %s maintenance on, at %s, or preempt = \"never\" on all hosts\n",
-		leader, best.Name, time.Duration(e.Cluster.PreemptDelay), e.Cluster.Preempt, program, best.Name)
+	_, _ = fmt.Fprintf(c.err, "note: preempt = %q: %s hands over to %s again when that has followed it for preempt_delay (%v, and longer while leaderships are lost often). "+
+		"To prevent it: %s maintenance on, at %s, or preempt = \"never\" on all hosts\n",
+		e.Cluster.Preempt, leader, best.Name, time.Duration(e.Cluster.PreemptDelay), program, best.Name)
 }

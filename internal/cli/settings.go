@@ -183,8 +183,8 @@ func (r *reloader) reload() (agent.Reloaded, error) {
 		return agent.Reloaded{}, err
 	}
 	if r.hadFile.Load() && !next.IsFromFile() {
-		return agent.Reloaded{}, fmt.Errorf("%s: no setting and no job is in it, though the running agent has some from it: "+
-			"write it whole, under another name, and rename it; or restart the agent to run without", r.src.Path)
+		return agent.Reloaded{}, fmt.Errorf("%s: no setting or job is in it, though the running agent has some from it: "+
+			"write it whole under another name, then rename it; or restart to run without", r.src.Path)
 	}
 	r.hadFile.Store(next.IsFromFile())
 	if err == nil {

@@ -140,11 +140,13 @@ func (c *call) simFailover(o sim.Options) error {
 		}
 		return outcome(exitNo)
 	}
-	return c.print(fmt.Sprintf("%d nodes, all started at once: one leader after %v\n"+
-		"its host switched off: all others follow another after %v\n"+
-		"datagrams of that election: %d (%.1f per node); of its detection: %d\n%d steps in %v\n",
-		f.Nodes, f.Agreed.Round(time.Millisecond), f.Took.Round(time.Millisecond), f.Datagrams, float64(f.Datagrams)/float64(f.Nodes),
-		f.Detection, f.Steps, time.Since(began).Round(time.Millisecond)))
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d nodes, all started at once: one leader after %v\n", f.Nodes, f.Agreed.Round(time.Millisecond))
+	fmt.Fprintf(&b, "its host switched off: all others follow another after %v\n", f.Took.Round(time.Millisecond))
+	fmt.Fprintf(&b, "datagrams of that election: %d (%.1f per node); of its detection: %d\n",
+		f.Datagrams, float64(f.Datagrams)/float64(f.Nodes), f.Detection)
+	fmt.Fprintf(&b, "%d steps in %v\n", f.Steps, time.Since(began).Round(time.Millisecond))
+	return c.print(b.String())
 }
 
 // simTotals is what many schedules came to.

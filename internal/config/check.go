@@ -118,7 +118,7 @@ func onFail(at func(*Config) *int) field {
 			case !isPriority || bad != nil:
 				return wrong("%s is neither: expected %s", v.literal(s), expected)
 			case n == 0 || n < -65535 || n > 65535:
-				return wrong("%s changes nothing that a priority can be: expected a number such as -50, within 65535", v.literal(s))
+				return wrong("%s is no change of a priority: expected a number such as -50, from -65535 to 65535", v.literal(s))
 			default:
 				*at(l.config) = n
 			}

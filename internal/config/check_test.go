@@ -35,7 +35,7 @@ func TestBadChecks(t *testing.T) {
 		"rise 0":         {okCheck + "rise = 0\n", `FILE:4:8: check.rise: 0 is out of range`},
 		"unknown key":    {okCheck + "intervall = \"1s\"\n", `FILE:4:1: check.intervall: there is no such key; hint: did you mean interval?`},
 		"on_fail":        {okCheck + "on_fail = \"stop\"\n", `FILE:4:11: check.on_fail: "stop" is neither: expected "ineligible" or "priority -50"`},
-		"no change":      {okCheck + "on_fail = \"priority 0\"\n", `FILE:4:11: check.on_fail: "priority 0" changes nothing`},
+		"no change":      {okCheck + "on_fail = \"priority 0\"\n", `FILE:4:11: check.on_fail: "priority 0" is no change`},
 		"priority":       {okCheck + "on_fail = \"priority -101\"\n", `FILE:4:11: check.on_fail: priority 100 would become -1 if all checks failed that change it: expected 0–65535`},
 		"together": {okCheck + "on_fail = \"priority -60\"\n" + strings.Replace(okCheck, "web", "b", 1) + "on_fail = \"priority -60\"\n",
 			`FILE:8:11: check.on_fail: priority 100 would become -20`},

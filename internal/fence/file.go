@@ -31,7 +31,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 var (
 	errForeign = errors.New("not a fence file, or a damaged one; nothing was written to it: " +
-		"expected one that a check began; to remove a damaged one is to forget what it has seen")
+		"expected one that a check began; to remove a damaged one is to forget its epochs")
 	errNewer = errors.New("written by a newer version of bully-agent")
 )
 

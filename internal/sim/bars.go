@@ -162,7 +162,7 @@ func isRenewed(c election.Cause) bool { return c == election.ReMinted || c == el
 func (w *World) i25OwnBarsAlone(m *machine, e *election.Transition) {
 	bars := m.node.Status().Bars
 	if e.Cause == election.CheckFailed && !bars.Has(election.BarCheck) || e.Cause == election.Maintenance && !bars.Has(election.BarMaintenance) {
-		w.fail(25, "n%d ends its leadership of %v for %s with bars %q", m.number, e.Epoch, e.Cause, bars)
+		w.fail(25, "n%d ends its leadership of %v for %s, and is ineligible for %q", m.number, e.Epoch, e.Cause, bars)
 	}
 }
 
@@ -188,7 +188,7 @@ func (w *World) i24BarredLeaderIsRelieved(leader *machine, heir *machine, isAlon
 		w.runUntil(w.now+int64(2*time.Second+2*w.longestLease()), nil)
 		if w.failure == nil && (leader.state != election.Lead || leader.epoch != epoch) {
 			w.sayStatus()
-			w.fail(24, "n%d does not lead in %v any more though nobody else may lead", leader.number, epoch)
+			w.fail(24, "n%d does not lead in %v any more though it alone may lead", leader.number, epoch)
 		}
 		w.passCheck(heir)
 	}

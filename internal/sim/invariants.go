@@ -407,7 +407,7 @@ func (w *World) i17DamageIsSeen(p *packet) {
 // I18: RESIGN is sent only after the lose hook has ended.
 func (w *World) i18ResignsAfterItsLoseHook(m *machine, f *wire.Frame) {
 	if f.Epoch == m.hooks.acting {
-		w.fail(18, "n%d resigns %v before its lose hook has ended", m.number, f.Epoch)
+		w.fail(18, "n%d sends RESIGN for %v before its lose hook has ended", m.number, f.Epoch)
 	}
 }
 
@@ -415,11 +415,11 @@ func (w *World) i18ResignsAfterItsLoseHook(m *machine, f *wire.Frame) {
 func (w *World) i18WillAfterItsLoseHook(m *machine, f *wire.Frame) {
 	switch {
 	case f.Epoch == m.hooks.acting || f.Epoch == m.hooks.held:
-		w.fail(18, "n%d's keeper resigns %v before its lose hook has succeeded", m.number, f.Epoch)
+		w.fail(18, "n%d's keeper sends RESIGN for %v before its lose hook has succeeded", m.number, f.Epoch)
 	case m.hooks.disk.owes(f.Epoch) && !m.disk.lies:
-		w.fail(18, "n%d's keeper resigns %v, and a loss of power would forget that its lose hook has succeeded", m.number, f.Epoch)
+		w.fail(18, "n%d's keeper sends RESIGN for %v, and a loss of power would forget that its lose hook has succeeded", m.number, f.Epoch)
 	case w.hasHolder(m):
-		w.fail(18, "n%d's keeper resigns %v while somebody has borrowed its lease", m.number, f.Epoch)
+		w.fail(18, "n%d's keeper sends RESIGN for %v while somebody has borrowed its lease", m.number, f.Epoch)
 	}
 }
 

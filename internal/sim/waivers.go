@@ -47,7 +47,7 @@ var waivers = []waiver{
 
 	{Guessed, []int{10}, "an end that was made up may be believed (docs/security.md)"},
 	{Forged, []int{2, 3, 4, 5, 7, 9, hadAt + 3, 10, 11, 13, 14, 15, 16, 17, 18, 19, 20, 23},
-		"what others believe of a leader, and what hosts owe each other, is in its hands (docs/security.md)"},
+		"others believe its words about a leader, and about the promises of hosts (docs/security.md)"},
 }
 
 // waive takes what a fault may break out of what is judged from now on.

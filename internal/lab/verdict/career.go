@@ -52,7 +52,7 @@ func checkHooks(c *course) (breaches []Breach) {
 		n := nodes[name]
 		l := Leadership{name, n.epoch.Counter}
 		if isRedone := n.Cut[l] || n.Ended[l]; n.isOpen() && !isRedone {
-			breaches = append(breaches, breachf(c.End, "%s owes the lose hook of epoch %d in the end", name, n.epoch.Counter))
+			breaches = append(breaches, breachf(c.End, "on %s the lose hook of epoch %d is due in the end", name, n.epoch.Counter))
 		}
 	}
 	return breaches
@@ -98,7 +98,7 @@ func (n *career) owes(name string) bool {
 func (n *career) checkBecome(r Record) string {
 	switch {
 	case n.owes(r.Node):
-		return fmt.Sprintf("became leader of epoch %d, but owes the lose hook of epoch %d", r.Epoch.Counter, n.epoch.Counter)
+		return fmt.Sprintf("became leader of epoch %d while the lose hook of epoch %d is due", r.Epoch.Counter, n.epoch.Counter)
 	case n.gone: // a hook outlives a killed agent by a moment, and no other
 		return "ran a become hook without a running agent"
 	}

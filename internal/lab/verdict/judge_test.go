@@ -171,7 +171,7 @@ func TestBadHistories(t *testing.T) {
 		at    float64
 		says  string
 	}{
-		"become twice": {elected + "1.0 n3 became 2", hooks, 1, "owes the lose hook of epoch 1"},
+		"become twice": {elected + "1.0 n3 became 2", hooks, 1, "while the lose hook of epoch 1 is due"},
 		"lose without become": {elected + `
 			1.0 n3 lost 1
 			2.0 n2 became 2
@@ -227,7 +227,7 @@ func TestBadHistories(t *testing.T) {
 			1.4 n2 became 2
 			2.0 n3 started
 			3.0 n2 lost 2
-			3.1 n3 became 3`, hooks, 3.1, "owes the lose hook of epoch 1"},
+			3.1 n3 became 3`, hooks, 3.1, "while the lose hook of epoch 1 is due"},
 		"debt paid under a wrong name": {elected + `
 			1.0 n3 killed
 			1.4 n2 became 2

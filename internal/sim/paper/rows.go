@@ -32,7 +32,7 @@ const aboutEqual = `One node notices, and the crashed leader is treated like any
 
 var equalFooting = []plan{
 	{name: "Classic, worst node", scenario: func(n int) scenario { return classicFrom(n, 1) },
-		note: `Every live node comes to ask all that are better than itself.`},
+		note: `Every live node comes to ask all better nodes.`},
 	{name: "Classic, middle node", scenario: func(n int) scenario { return classicFrom(n, half(n)) },
 		note: `The node with id n/2 (rounded up) notices; those below it have no part in the election.`},
 	{name: "Classic, best node", scenario: func(n int) scenario { return classicFrom(n, n-1) },
@@ -56,7 +56,7 @@ const aboutStorm = `A failure detector tells everybody at about the same time, s
 
 var storms = []plan{
 	{name: "Classic", scenario: classicAllDetect,
-		note: `It is no worse than one starter in the worst case: who is asked starts anyway.`},
+		note: `It is no worse than one starter in the worst case: a node that is asked starts anyway.`},
 	{name: "Enhanced", scenario: enhancedAllDetect,
 		note: `Without the paper's tie-breaker each starter asks the candidates and announces the winner to all.`},
 	{name: "Smallest", scenario: smallestAllDetect,

@@ -79,5 +79,5 @@ func Tables(sizes []int) []Table {
 // counted: a row for each scenario, a Count in it for each size. It sends no
 // broadcasts, so that Count.Broadcast is Count.Sent.
 func Ours(sizes []int, rows []Row) Table {
-	return Table{Title: "What this implementation sends", About: aboutOurs, Sizes: sizes, Rows: rows}
+	return Table{Title: "The messages of this implementation", About: aboutOurs, Sizes: sizes, Rows: rows}
 }
