@@ -26,6 +26,7 @@ var strict = []string{
 	"deploy/examples/virtual-ip/README.md",
 	"docs/README.md",
 	"docs/api.md",
+	"docs/architecture.md",
 	"docs/checks.md",
 	"docs/commands.md",
 	"docs/configuration.md",
@@ -44,13 +45,14 @@ var strict = []string{
 	"docs/switching.md",
 	"docs/troubleshooting.md",
 	"docs/tutorial.md",
+	"internal/test/spec/README.md",
 }
 
 // bounds are the shares of sentences that may offend, in each kind of text: the day's on which it was set, and only lowered.
 var bounds = map[string]float64{
 	documents: 0.0833,
-	helps:     0.0152,
-	messages:  0.0215,
+	helps:     0.0017,
+	messages:  0.0009,
 }
 
 // What people read is read once: no sentence of a strict page offends against a rule, and in each kind of text the share
