@@ -67,11 +67,11 @@ var tasks = []struct {
 	{"Run something on one host only", "The same line on every host: the first runs a command once, where this host leads; the second keeps one " +
 		"running as long as it does. Hooks, checks and jobs with a timetable are in agent.toml(5).",
 		[]string{"bully-agent exec -- /usr/local/bin/backup", "bully-agent hold -- /usr/local/bin/worker"}},
-	{"Have an address follow the leader", "`vip add` is for the become hook, `vip del` for the lose hook: hooks in agent.toml(5), on every host the same, whose " +
-		"examples have both. The service has the right to that by a drop-in, which takes a restart.",
-		[]string{"bully-agent vip add 192.168.1.50/32 eth0", "bully-agent vip del 192.168.1.50/32 eth0",
-			"install -D -m 0644 /usr/share/doc/bully-agent/systemd/vip.conf /etc/systemd/system/bully-agent.service.d/vip.conf",
-			"systemctl daemon-reload", "systemctl restart bully-agent"}},
+	{"Have an address follow the leader", "Write a resource into agent.toml(5), on every host the same: its `address` and its `interface`. The service has the right " +
+		"to add addresses by a drop-in, which takes a restart. In a script of yours `vip add` is for the become hook, `vip del` for the lose hook.",
+		[]string{"install -D -m 0644 /usr/share/doc/bully-agent/systemd/vip.conf /etc/systemd/system/bully-agent.service.d/vip.conf",
+			"bully-agent config check", "systemctl daemon-reload", "systemctl restart bully-agent",
+			"bully-agent vip add 192.168.1.50/32 eth0", "bully-agent vip del 192.168.1.50/32 eth0"}},
 	{"Switch from keepalived", "The first prints what becomes of its configuration, and names each line that is left out; the second writes it. Then change " +
 		"all hosts in one go: the two programs do not know of each other. `as` calls scripts that were written for keepalived, ucarp, Patroni or serf.",
 		[]string{"bully-agent import keepalived /etc/keepalived/keepalived.conf",
