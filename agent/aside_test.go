@@ -2,6 +2,7 @@ package agent
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -20,6 +21,9 @@ func TestAnOlderCopyOfTheStateIsNamed(t *testing.T) {
 		c.agrees(back)
 		c.kill(back)
 		if err := os.CopyFS(older, os.DirFS(back.dir)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(filepath.Join(older, stateName), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		for range 2 {

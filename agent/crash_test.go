@@ -25,9 +25,9 @@ import (
 func TestCrashOfTheStateFile(t *testing.T) {
 	const writes = 5
 	dir := t.TempDir()
-	s := mustOpen(t, dir)
 	trace := crash.Record(t, dir)
 	trace.Mark(0)
+	s := mustOpen(t, dir)
 	for counter := range uint64(writes) {
 		s.hold = hold{until: time.Unix(int64(counter+1), 0), length: time.Duration(counter + 1)}
 		mustWrite(t, s, someState(counter+1))
@@ -43,6 +43,9 @@ func TestCrashOfTheStateFile(t *testing.T) {
 		if err == nil {
 			slots.Close()
 			err = left.decode(slot)
+		}
+		if err == nil && p.Mark == 0 && same(left.saved, election.Saved{}) && left.ID == s.ID {
+			return // the key alone
 		}
 		counter := left.saved.MaxCounter
 		isSaved := counter == uint64(p.Mark) || counter == uint64(p.Mark+1)

@@ -56,10 +56,15 @@ func (s *seat) owed() wire.Epoch {
 	if !s.debt.IsZero() {
 		return s.debt
 	}
-	if epoch, ok := s.runner.Owed(); ok {
-		return wire.Epoch{Counter: epoch.Counter, Owner: s.state.ID}
+	epoch, ok := s.runner.Owed()
+	if !ok {
+		return wire.Epoch{}
 	}
-	return wire.Epoch{}
+	owner, err := wire.ParseID(epoch.Owner) // that life may have had another key
+	if err != nil {
+		owner = s.state.ID
+	}
+	return wire.Epoch{Counter: epoch.Counter, Owner: owner}
 }
 
 // settle takes note that nothing is left of the last life.
@@ -71,7 +76,11 @@ func (s *seat) settle(c cleaned) {
 	}
 	s.noteHook(c.lose, c.epoch)
 	if !c.lose.OK {
-		s.redoLose(c.lose)
+		owner := c.epoch.Owner
+		if owner.IsZero() {
+			owner = s.state.ID // at_start's
+		}
+		s.redoLose(c.lose, owner)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/bully-agent/bully-agent/internal/durable"
+	"github.com/bully-agent/bully-agent/internal/identity"
 )
 
 // A state directory that others may write to is not used, and nothing is written.
@@ -15,7 +16,7 @@ func TestCase62StateDirectoryOfOthers(t *testing.T) {
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	_, err := openState(dir, "test")
+	_, err := openState(dir, "test", identity.Machine{})
 	if err == nil || !strings.Contains(err.Error(), "writable by everyone") || !strings.Contains(err.Error(), "chmod o-w") {
 		t.Errorf("%v", err)
 	}
@@ -35,7 +36,7 @@ func TestCase63LockIsALink(t *testing.T) {
 		if err := os.Symlink(victim, filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := openState(dir, "test"); err == nil || !strings.Contains(err.Error(), "symbolic link") {
+		if _, err := openState(dir, "test", identity.Machine{}); err == nil || !strings.Contains(err.Error(), "symbolic link") {
 			t.Errorf("%s: %v", name, err)
 		}
 		if text, _ := os.ReadFile(victim); string(text) != "precious" {
@@ -93,7 +94,7 @@ func TestHomeGivesNoOtherFileAway(t *testing.T) {
 // Whatever was written in the place of a process number does not reach a terminal.
 func TestHolderOfTheLockIsANumber(t *testing.T) {
 	dir := t.TempDir()
-	s, err := openState(dir, "test")
+	s, err := openState(dir, "test", identity.Machine{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +102,7 @@ func TestHolderOfTheLockIsANumber(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, lockName), []byte("\x1b[2J evil"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openState(dir, "test"); err == nil || strings.Contains(err.Error(), "evil") {
+	if _, err := openState(dir, "test", identity.Machine{}); err == nil || strings.Contains(err.Error(), "evil") {
 		t.Errorf("%v", err)
 	}
 }

@@ -86,6 +86,8 @@ type jobConfig struct {
 	dir   string
 	isNew bool   // the state directory
 	epoch uint64 // the highest counter of the state file
+	// newest is a time that this host has passed, if its clock was right: newestIn, before this life has written anything.
+	newest time.Time
 	// isForgeable: nothing proves who a message is from.
 	isForgeable bool
 	table       []Job
@@ -146,7 +148,7 @@ func openJobDesk(cfg jobConfig, around jobSurroundings) (*jobDesk, error) {
 	}
 	j.sweep(ledger)
 	j.scheduler = jobs.NewScheduler(jobs.SchedulerConfig{Self: j.self, Table: j.setTable(cfg.table),
-		Grace: j.grace, LedgerLost: lost, NewestKnown: newestIn(j.dir), Forgeable: j.isForgeable}, ledger)
+		Grace: j.grace, LedgerLost: lost, NewestKnown: j.newest, Forgeable: j.isForgeable}, ledger)
 	return j, nil
 }
 

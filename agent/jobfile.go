@@ -70,8 +70,8 @@ func (j *jobDesk) openLedger() (ledger *jobs.Ledger, lost bool, err error) {
 // anything relies on it, and says so.
 func (j *jobDesk) mend(ledger *jobs.Ledger) error {
 	now := j.wall()
-	if newest := newestIn(j.dir); newest.After(now) {
-		now = newest
+	if j.newest.After(now) {
+		now = j.newest
 	}
 	j.mended = ledger.Mend(now, j.epoch)
 	if len(j.mended) == 0 {

@@ -15,7 +15,7 @@ import (
 // What the seat does for the jobs that run under it, and tells them.
 
 func (s *seat) openJobs(table []Job, grace time.Duration, runner JobRunner) (err error) {
-	s.jobs, err = openJobDesk(jobConfig{self: s.state.ID, name: s.name, dir: s.dir, isNew: s.state.saved.Incarnation == 0, epoch: s.state.saved.MaxCounter,
+	s.jobs, err = openJobDesk(jobConfig{self: s.state.ID, name: s.name, dir: s.dir, isNew: s.state.saved.Incarnation == 0, epoch: s.state.saved.MaxCounter, newest: s.newest,
 		isForgeable: s.election.Forgeable, table: table, grace: grace, runner: runner, holders: s.holders, log: s.log}, s)
 	return err
 }

@@ -254,8 +254,10 @@ func TestOKToStopKnowsWhoHasLeft(t *testing.T) {
 
 // A state file that no version wrote is refused, whatever its maintenance says.
 func TestMaintenanceOnDisk(t *testing.T) {
-	whole := (&stateFile{identity: identity{Cluster: "test"}, maintenance: maintenance{isOn: true, reason: "x"}}).encode(election.Saved{})
-	head := identitySize + len("test") + quorumHead
+	host := someHost("test")
+	host.maintenance = maintenance{isOn: true, reason: "x"}
+	whole := host.encode(election.Saved{})
+	head := selfSize + nameHead + len("test") + quorumHead
 	rest, w, err := cutMaintenance(whole, head)
 	if err != nil || w.reason != "x" || !w.isOn || len(rest) >= len(whole) {
 		t.Fatalf("read %+v, error %v", w, err)

@@ -124,19 +124,19 @@ func (s *seat) onLoseFailed(r hooks.Result) {
 	if status := s.node.Status(); status.State == election.Lead || status.State == election.Stopping {
 		return // another leadership has begun, whose lose hook comes again
 	}
-	s.redoLose(r)
+	s.redoLose(r, s.state.ID)
 }
 
 // redoLose has the lose hook tried again, and says so: the first time at once if the end of
 // the lease has cut it. It may be well, nothing cuts it any more, and others lead already
 // while this host holds what it should have released; so does the keeper of a dead agent
 // (M7).
-func (s *seat) redoLose(r hooks.Result) {
+func (s *seat) redoLose(r hooks.Result, owner wire.ID) {
 	isFirst := !s.redo.isOf(r)
 	if !isFirst && (r.IsRepeat || !s.redo.at.IsZero()) {
 		return // of a run that counts already: one that was hurried has two results
 	}
-	s.redo.failed(r, s.state.ID)
+	s.redo.failed(r, owner)
 	when := "at once"
 	if r.IsCut && isFirst {
 		s.redo.at = s.around.now()
@@ -156,10 +156,10 @@ func (d *redo) isOf(r hooks.Result) bool {
 	return d.kind == r.Kind && d.epoch.Counter == r.Epoch
 }
 
-// failed keeps what is known of the hook that failed, over several results.
-func (d *redo) failed(r hooks.Result, self wire.ID) {
+// failed keeps what is known of the hook that failed, over several results. The first says whose epoch it was.
+func (d *redo) failed(r hooks.Result, owner wire.ID) {
 	if !d.isOf(r) {
-		*d = redo{kind: r.Kind, epoch: hooks.Epoch{Counter: r.Epoch, Owner: self.String()}, pause: redoFirst / 2, cause: r.Cause}
+		*d = redo{kind: r.Kind, epoch: hooks.Epoch{Counter: r.Epoch, Owner: owner.String()}, pause: redoFirst / 2, cause: r.Cause}
 	}
 	d.tries += max(r.Attempts, 1)
 	d.last, d.at = r, time.Time{}

@@ -39,6 +39,7 @@ type seat struct {
 	waits   waits
 	until   atomic.Int64 // end of the right to act, ns since the clock's epoch; 0: not leading
 
+	newest   time.Time // that the last life has passed; zero: unknown
 	node     *election.Node
 	flight   *flight             // nil: nothing is recorded
 	shown    *standing           // as people know it
@@ -124,13 +125,14 @@ type surroundings interface {
 	warnRarely(message string, args ...any)
 }
 
-// openSeat reads what the last life has left. It changes nothing, but puts a history aside
-// that cannot be read.
+// openSeat reads what the last life has left. It changes nothing, but makes a key where there is none, and puts a
+// history aside that cannot be read.
 func openSeat(cfg seatConfig, around surroundings) (*seat, error) {
 	s := &seat{seatConfig: cfg, around: around, holders: newHolders(around.now), replies: map[uint64]func(error){}}
 	s.tally = &tally{settings: &s.election, dir: cfg.dir, known: around}
 	var err error
-	if s.state, err = openState(cfg.dir, cfg.cluster); err != nil {
+	s.newest = newestIn(cfg.dir) // before the state is written
+	if s.state, err = openState(cfg.dir, cfg.cluster, thisMachine()); err != nil {
 		return nil, hintDamaged(err, s.tally.mode() == modeQuorum, s.name)
 	}
 	s.tally.self, s.debt = s.state.ID, s.state.saved.Promoted

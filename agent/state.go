@@ -2,7 +2,6 @@ package agent
 
 import (
 	"bytes"
-	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -17,27 +16,29 @@ import (
 
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/internal/durable"
+	"github.com/bully-agent/bully-agent/internal/identity"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
-// The state file holds what must outlive the process: who this agent is, and
-// the highest epoch counter. It is a durable.Slots of format "BLYS" and version 4,
-// written with each save of the election before its next effect. The content:
+// The state file holds what must outlive the process: who this agent is, what it has voted, and the highest epoch
+// counter. Key and votes are in one record, so that no key comes back without its votes. It is a durable.Slots of format
+// "BLYS" and version 5, written with each save of the election before its next effect. The content:
 //
 //	offset  size  field
-//	0       16    id
-//	16      4     incarnation
-//	20      8     highest epoch counter
-//	28      8     counter of the promoted epoch
-//	36      16    owner of the promoted epoch
-//	52      1+n   cluster's name, with its length
-//	53+n    8     counter of the epoch that was granted last
-//	61+n    16    owner of the epoch that was granted last
-//	77+n    8     longest promise, nanoseconds
-//	85+n    4     roster's version
-//	89+n    1     1 if the roster is formed, else 0
-//	90+n    1     number of the roster's voters, v: at most 15
-//	91+n    16·v  ids of the roster's voters
+//	0       32    private key, of which the id is computed
+//	32      16    hash of the machine-id, see identity.Machine; zeros: none
+//	48      4     incarnation
+//	52      8     highest epoch counter
+//	60      8     counter of the promoted epoch
+//	68      16    owner of the promoted epoch
+//	84      1+n   cluster's name, with its length
+//	85+n    8     counter of the epoch that was granted last
+//	93+n    16    owner of the epoch that was granted last
+//	109+n   8     longest promise, nanoseconds
+//	117+n   4     roster's version
+//	121+n   1     1 if the roster is formed, else 0
+//	122+n   1     number of the roster's voters, v: at most 15
+//	123+n   16·v  ids of the roster's voters
 //	…       8     counter of the highest epoch that was accepted
 //	…       16    owner of the highest epoch that was accepted
 //	…       8     end of a hold-down by the wall clock, nanoseconds since 1970; 0: none
@@ -46,50 +47,81 @@ import (
 //	…       16    its end, as that of a hold-down; zeros: an operator ends it
 //	…       1+m   its reason, with the length
 //
-// Big endian. Version 1 ended with the cluster's name, version 2 with the voters, version 3
-// with the hold-down; they are read, with zeros for the rest.
+// Big endian. Versions 1 to 4 had an id of chance, 16 bytes, in the place of key and machine. Version 1 ended with the
+// cluster's name, version 2 with the voters, version 3 with the hold-down. They are read, with zeros for the rest, and
+// renew makes the present version of them.
 const (
-	stateVersion = 4
+	stateVersion = 5
 	stateName    = "state"
 	lockName     = "lock"
 )
 
 var stateFormat = durable.Format{Magic: "BLYS", Version: stateVersion}
 
-// identity is the part of the state file that never changes.
-type identity struct {
-	ID      wire.ID
-	Cluster string
-}
-
 // stateFile is the open state file of this agent's state directory. The
 // directory's lock is held for as long as it is open.
+//
+// Invariant: ID is that of private, except between decode of an earlier version and renew, when there is no key.
 type stateFile struct {
-	dir   string
-	lock  *os.File
-	slots *durable.Slots
-	identity
+	dir         string
+	lock        *os.File
+	slots       *durable.Slots
+	private     identity.Private
+	ID          wire.ID
+	machine     identity.Machine // that the directory belongs to
+	Cluster     string
 	saved       election.Saved
 	hold        hold // not the election's: it has no wall clock
 	maintenance maintenance
 }
 
-// openState locks the directory and reads the state, or makes a new identity
-// where there is none. It changes nothing when it fails.
-func openState(dir, cluster string) (*stateFile, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, noPlace(dir, err)
-	}
-	lock, err := lockDir(dir)
+// openState locks the directory and reads the state, or makes a key where there is no state: that is on disk when
+// openState returns. It changes nothing when it refuses what it finds.
+func openState(dir, cluster string, here identity.Machine) (*stateFile, error) {
+	s, isNew, err := lockState(dir)
 	if err != nil {
 		return nil, err
 	}
-	s := &stateFile{dir: dir, lock: lock}
-	if err := s.load(cluster); err != nil {
+	if err := s.begin(isNew, cluster, here); err != nil {
 		s.close()
 		return nil, err
 	}
 	return s, nil
+}
+
+// lockState locks the directory, and reads the state if there is one.
+func lockState(dir string) (s *stateFile, isNew bool, err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, false, noPlace(dir, err)
+	}
+	lock, err := lockDir(dir)
+	if err != nil {
+		return nil, false, err
+	}
+	s = &stateFile{dir: dir, lock: lock}
+	if isNew, err = s.load(); err != nil {
+		s.close()
+		return nil, false, err
+	}
+	return s, isNew, nil
+}
+
+// begin has the state be that of this cluster's host on this machine.
+func (s *stateFile) begin(isNew bool, cluster string, here identity.Machine) error {
+	if isNew {
+		s.Cluster = cluster
+		return s.renew(here)
+	}
+	if err := s.check(cluster, here); err != nil {
+		return err
+	}
+	if s.private.IsZero() {
+		return s.renew(here)
+	}
+	if s.machine.IsZero() {
+		s.machine = here // on disk with the next write
+	}
+	return nil
 }
 
 func lockDir(dir string) (*os.File, error) {
@@ -134,28 +166,46 @@ func Holder(dir string) (pid int, isHeld bool) {
 	return pidIn(f), true
 }
 
-func (s *stateFile) load(cluster string) error {
+// load reads the state, and reports whether there is none. Nothing but that makes a key: a state that cannot be read may
+// have voted.
+func (s *stateFile) load() (isNew bool, err error) {
 	path := filepath.Join(s.dir, stateName)
 	slots, slot, err := durable.OpenSlots(path, stateFormat)
 	s.slots = slots
 	if errors.Is(err, os.ErrNotExist) {
-		s.identity = identity{ID: newID(), Cluster: cluster} // on disk with the first write
-		return nil
+		return true, nil
 	}
-	return s.take(path, slot, err, cluster)
-}
-
-// take decodes what was read, and says why a start would be refused.
-func (s *stateFile) take(path string, slot durable.Slot, err error, cluster string) error {
+	if err == nil {
+		err = durable.CheckPrivate(path)
+	}
 	if err == nil {
 		err = s.decode(slot)
 	}
-	if err != nil {
-		return refusal("", "state file %s: %w", path, err)
+	return false, badState(path, err)
+}
+
+// badState is why a start would be refused for what the file holds, or who may read it; nil if err is.
+func badState(path string, err error) error {
+	var open *durable.ReadableError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &open):
+		return refusal(fmt.Sprintf("chmod 600 %s; if somebody else may have read it, bully-agent id new makes another key", path),
+			"state file %s: %w, and it holds this host's private key", path, err)
 	}
+	return refusal("", "state file %s: %w", path, err)
+}
+
+// check refuses the state of another cluster, and of another machine.
+func (s *stateFile) check(cluster string, here identity.Machine) error {
 	if s.Cluster != cluster {
 		return refusal("give this agent another --state-dir, or the cluster's own name",
 			"state directory %s belongs to cluster %q, not %q", s.dir, s.Cluster, cluster)
+	}
+	if s.machine.IsAnother(here) {
+		return refusal("if that host lives on, or this is a backup: bully-agent id new; if this is that host, on another machine now: bully-agent id keep",
+			"state directory %s: this directory was copied from another machine", s.dir)
 	}
 	return nil
 }
@@ -164,26 +214,36 @@ func (s *stateFile) take(path string, slot durable.Slot, err error, cluster stri
 // its state directory holds. It changes nothing, and an agent may be running there. Where there
 // is no state, or none that this process may read, it finds nothing; else the error is a *Refusal.
 func CheckState(dir, cluster, name string, expect int) error {
-	path := filepath.Join(dir, stateName)
-	slot, err := durable.PeekSlot(path, stateFormat)
+	s, err := peekState(dir)
 	var inTheWay *os.PathError
 	if errors.As(err, &inTheWay) {
 		return nil // the start says what is wrong with a path
 	}
-	s := &stateFile{dir: dir}
-	if err := s.take(path, slot, err, cluster); err != nil {
+	if err == nil {
+		err = s.check(cluster, thisMachine())
+	}
+	if err != nil {
 		return hintDamaged(err, expect > 0, name)
+	}
+	if s.private.IsZero() {
+		return nil // a new id has no roster
 	}
 	return checkExpect(expect, s.saved.Roster)
 }
 
-// newID is a UUIDv4 (RFC 9562, 5.4).
-func newID() wire.ID {
-	var id wire.ID
-	rand.Read(id[:])
-	id[6] = id[6]&0x0f | 0x40
-	id[8] = id[8]&0x3f | 0x80
-	return id
+// peekState reads a state that an agent may be writing meanwhile: for people who ask, never to start with.
+func peekState(dir string) (*stateFile, error) {
+	path := filepath.Join(dir, stateName)
+	slot, err := durable.PeekSlot(path, stateFormat)
+	var inTheWay *os.PathError
+	if errors.As(err, &inTheWay) {
+		return nil, err
+	}
+	s := &stateFile{dir: dir}
+	if err == nil {
+		err = s.decode(slot)
+	}
+	return s, badState(path, err)
 }
 
 // write saves the state. After an error the disk still has the state before.
@@ -196,7 +256,8 @@ func (s *stateFile) write(saved election.Saved) error {
 }
 
 func (s *stateFile) encode(saved election.Saved) []byte {
-	b := append([]byte(nil), s.ID[:]...)
+	key := s.private.Bytes()
+	b := append(key[:], s.machine[:]...)
 	b = binary.BigEndian.AppendUint32(b, saved.Incarnation)
 	b = binary.BigEndian.AppendUint64(b, saved.MaxCounter)
 	b = appendEpoch(b, saved.Promoted)
@@ -239,30 +300,30 @@ func epochAt(b []byte) wire.Epoch {
 var errSense = errors.New("a slot with a valid checksum holds what is never written")
 
 const (
-	identitySize = 53 // length of the content up to the cluster's name
-	quorumHead   = 38 // length of what follows the name, up to the voters
-	epochSize    = 24
+	selfSize   = 48 // length of the content up to the incarnation
+	formerSize = 16 // that of versions 1 to 4
+	nameHead   = 37 // length of what follows, up to the cluster's name
+	quorumHead = 38 // length of what follows the name, up to the voters
+	epochSize  = 24
 )
 
 func (s *stateFile) decode(slot durable.Slot) error {
-	b := slot.Content
-	if len(b) < identitySize {
+	b, err := s.cutSelf(slot)
+	if err != nil || len(b) < nameHead {
 		return errSense
 	}
-	name := identitySize + int(b[identitySize-1])
+	name := nameHead + int(b[nameHead-1])
 	if name > len(b) {
 		return errSense
 	}
-	copy(s.ID[:], b)
-	s.saved.Incarnation = binary.BigEndian.Uint32(b[16:])
-	s.saved.MaxCounter = binary.BigEndian.Uint64(b[20:])
-	s.saved.Promoted = epochAt(b[28:])
-	s.Cluster = string(b[identitySize:name])
+	s.saved.Incarnation = binary.BigEndian.Uint32(b)
+	s.saved.MaxCounter = binary.BigEndian.Uint64(b[4:])
+	s.saved.Promoted = epochAt(b[12:])
+	s.Cluster = string(b[nameHead:name])
 	if slot.Version == 1 && name == len(b) {
 		return nil
 	}
-	var err error
-	if slot.Version == stateVersion {
+	if slot.Version >= 4 {
 		if b, s.maintenance, err = cutMaintenance(b, name+quorumHead); err != nil {
 			return err
 		}
@@ -270,7 +331,7 @@ func (s *stateFile) decode(slot durable.Slot) error {
 	switch voters := len(b) - epochSize - holdSize; {
 	case slot.Version == 2:
 		err = decodeQuorum(b[name:], &s.saved)
-	case (slot.Version == 3 || slot.Version == stateVersion) && voters >= name:
+	case slot.Version >= 3 && voters >= name:
 		s.saved.Accepted = epochAt(b[voters:])
 		if err = decodeQuorum(b[name:voters], &s.saved); err == nil {
 			s.hold, err = decodeHold(b[voters+epochSize:], longestHold)
@@ -279,6 +340,27 @@ func (s *stateFile) decode(slot durable.Slot) error {
 		err = errSense
 	}
 	return err
+}
+
+// cutSelf takes who this host is off the content, and gives the rest.
+func (s *stateFile) cutSelf(slot durable.Slot) (rest []byte, err error) {
+	b := slot.Content
+	if slot.Version < stateVersion {
+		if len(b) < formerSize {
+			return nil, errSense
+		}
+		s.ID = wire.ID(b[:formerSize])
+		return b[formerSize:], nil
+	}
+	if len(b) < selfSize {
+		return nil, errSense
+	}
+	if s.private = identity.FromBytes([identity.Size]byte(b[:identity.Size])); s.private.IsZero() {
+		return nil, errSense
+	}
+	s.ID = s.private.Public().ID()
+	s.machine = identity.Machine(b[identity.Size:selfSize])
+	return b[selfSize:], nil
 }
 
 // decodeQuorum reads what a voter must remember, all of b. What encode would not

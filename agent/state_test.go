@@ -16,6 +16,7 @@ import (
 
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/internal/durable"
+	"github.com/bully-agent/bully-agent/internal/identity"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
@@ -32,7 +33,7 @@ func copyState(t *testing.T, from, to string) {
 
 func mustOpen(t *testing.T, dir string) *stateFile {
 	t.Helper()
-	s, err := openState(dir, "test")
+	s, err := openState(dir, "test", identity.Machine{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,6 +66,18 @@ func slotOf(s *stateFile, n uint64, saved election.Saved) []byte {
 	return stateFormat.Append(n, s.encode(saved))
 }
 
+// someHost has a key, as each state that is written.
+func someHost(cluster string) *stateFile {
+	s := &stateFile{private: identity.FromBytes([identity.Size]byte{1}), Cluster: cluster}
+	s.ID = s.private.Public().ID()
+	return s
+}
+
+// isSame reports whether both are of one host.
+func (s *stateFile) isSame(other *stateFile) bool {
+	return s.private.Equal(other.private) && s.ID == other.ID && s.machine == other.machine && s.Cluster == other.Cluster
+}
+
 func same(a, b election.Saved) bool { return reflect.DeepEqual(a, b) }
 
 func TestStateSurvivesARestart(t *testing.T) {
@@ -77,11 +90,8 @@ func TestStateSurvivesARestart(t *testing.T) {
 	s.close()
 	s = mustOpen(t, dir)
 	defer s.close()
-	if s.ID != id || !same(s.saved, someState(4)) || s.Cluster != "test" {
+	if s.ID != id || s.private.Public().ID() != id || !same(s.saved, someState(4)) || s.Cluster != "test" {
 		t.Errorf("read back %v %+v", s.ID, s.saved)
-	}
-	if id[6]>>4 != 4 || id[8]>>6 != 2 {
-		t.Errorf("%v is not a UUIDv4", id)
 	}
 }
 
@@ -142,7 +152,7 @@ func expectOneOf(t *testing.T, content []byte, want ...election.Saved) {
 	if !errors.Is(err, durable.ErrCorrupt) {
 		t.Fatalf("read %+v, %v", s.saved, err)
 	}
-	if len(content) > durable.SlotSize+identitySize && errors.Is(err, durable.ErrCorrupt) {
+	if len(content) > durable.SlotSize+selfSize+nameHead && errors.Is(err, durable.ErrCorrupt) {
 		t.Fatalf("one spoiled slot made the other one unreadable")
 	}
 }
@@ -157,13 +167,13 @@ func TestStateRefusals(t *testing.T) {
 		{"empty", func(t *testing.T, dir string) { rewrite(t, dir, nil) }, "no slot has a valid checksum"},
 		{"a text", func(t *testing.T, dir string) { rewrite(t, dir, []byte("hello")) }, "no slot has a valid checksum"},
 		{"from the future", func(t *testing.T, dir string) {
-			s := &stateFile{identity: identity{Cluster: "test"}}
+			s := someHost("test")
 			slot := slotOf(s, 1, someState(1))
 			slot[5] = 99
 			rewrite(t, dir, resum(slot))
 		}, "newer version"},
 		{"its older slot from the future", func(t *testing.T, dir string) {
-			s := &stateFile{identity: identity{Cluster: "test"}}
+			s := someHost("test")
 			slot := slotOf(s, 1, someState(1))
 			slot[5] = stateVersion + 1
 			rewrite(t, dir, twoSlots(slotOf(s, 2, someState(2)), resum(slot)))
@@ -171,25 +181,29 @@ func TestStateRefusals(t *testing.T) {
 		{"of version 0", senseless(func(b []byte) []byte { b[5] = 0; return b }), "never written"},
 		{"a hold-down without an end", senseless(func(b []byte) []byte { b[len(b)-1] = 1; return b }), "never written"},
 		{"a hold-down without a length", senseless(func(b []byte) []byte { b[len(b)-16] = 1; return b }), "never written"},
+		{"no key", senseless(func(b []byte) []byte { clear(b[16:48]); return b }), "never written"},
+		{"half a key", senseless(func(b []byte) []byte { return b[:32] }), "never written"},
+		{"a key alone", senseless(func(b []byte) []byte { return b[:64] }), "never written"},
+		{"of version 4 with a key", senseless(func(b []byte) []byte { b[5] = 4; return b }), "never written"},
 		{"a hold-down of years", senseless(func(b []byte) []byte { b[len(b)-16], b[len(b)-8] = 1, 1; return b }), "never written"},
 		{"of version 2 with a hold-down", senseless(func(b []byte) []byte { b[5] = 2; return b }), "never written"},
 		{"no accepted epoch", senseless(func(b []byte) []byte { return append(b[:len(b)-40], b[len(b)-16:]...) }), "never written"},
 		{"half a hold-down", senseless(func(b []byte) []byte { return b[:len(b)-8] }), "never written"},
 		{"of version 1 with a vote", senseless(func(b []byte) []byte { b[5] = 1; return b }), "never written"},
-		{"its name beyond the end", senseless(func(b []byte) []byte { b[68] = 255; return b }), "never written"},
-		{"its name a byte longer", senseless(func(b []byte) []byte { b[68]++; return b }), "never written"},
-		{"no vote", senseless(func(b []byte) []byte { return b[:73] }), "never written"},
-		{"a promise below zero", senseless(func(b []byte) []byte { b[97] |= 0x80; return b }), "never written"},
-		{"formed otherwise", senseless(func(b []byte) []byte { b[109] = 2; return b }), "never written"},
-		{"a voter fewer than counted", senseless(func(b []byte) []byte { b[110]++; return b }), "never written"},
-		{"a voter more than counted", senseless(func(b []byte) []byte { b[110]--; return b }), "never written"},
+		{"its name beyond the end", senseless(func(b []byte) []byte { b[100] = 255; return b }), "never written"},
+		{"its name a byte longer", senseless(func(b []byte) []byte { b[100]++; return b }), "never written"},
+		{"no vote", senseless(func(b []byte) []byte { return b[:105] }), "never written"},
+		{"a promise below zero", senseless(func(b []byte) []byte { b[129] |= 0x80; return b }), "never written"},
+		{"formed otherwise", senseless(func(b []byte) []byte { b[141] = 2; return b }), "never written"},
+		{"a voter fewer than counted", senseless(func(b []byte) []byte { b[142]++; return b }), "never written"},
+		{"a voter more than counted", senseless(func(b []byte) []byte { b[142]--; return b }), "never written"},
 		{"half a voter", senseless(func(b []byte) []byte { return append(b, make([]byte, 8)...) }), "never written"},
 		{"sixteen voters", senseless(func(b []byte) []byte {
-			b[110] = 16
+			b[142] = 16
 			return append(b, make([]byte, 13*16)...)
 		}), "never written"},
 		{"of another cluster", func(t *testing.T, dir string) {
-			s := &stateFile{identity: identity{Cluster: "other"}}
+			s := someHost("other")
 			rewrite(t, dir, slotOf(s, 1, someState(1)))
 		}, `belongs to cluster "other", not "test"`},
 	} {
@@ -197,7 +211,7 @@ func TestStateRefusals(t *testing.T) {
 			dir := t.TempDir()
 			c.spoil(t, dir)
 			before, _ := os.ReadFile(filepath.Join(dir, stateName))
-			_, err := openState(dir, "test")
+			_, err := openState(dir, "test", identity.Machine{})
 			var refused *Refusal
 			if !errors.As(err, &refused) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want a refusal with %q", err, c.want)
@@ -213,7 +227,7 @@ func TestStateRefusals(t *testing.T) {
 // again. The older one is good, and must not be taken for the state.
 func senseless(change func([]byte) []byte) func(*testing.T, string) {
 	return func(t *testing.T, dir string) {
-		s := &stateFile{identity: identity{Cluster: "test"}}
+		s := someHost("test")
 		slot := slotOf(s, 2, someState(2))
 		content := change(slot[:len(slot)-4])
 		binary.BigEndian.PutUint16(content[6:], uint16(len(content)+4))
@@ -260,7 +274,24 @@ const (
 		"00000002b1010300112233445546778899aabbccddeeff5a6b7c8d9eaf40b182c3d4e5f6071829f0e0d0c0b0a040908070605040" +
 		"302010000000000000002a5a6b7c8d9eaf40b182c3d4e5f607182918ecac7c07f5cd150000008bb2c970000118ecac7c07f5cd15" +
 		"0000008bb2c970000e6b65726e656c207570677261646564f85697"
+	golden5 = "424c59530005010b000000000000000a000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f1c9f5af0" +
+		"12a20ca3385178f760b6646200000008000000000000002c000000000000002bf0e0d0c0b0a04090807060504030201004746573" +
+		"74000000000000002cf0e0d0c0b0a0409080706050403020100000000059682f00000002b1010300112233445546778899aabbcc" +
+		"ddeeff5a6b7c8d9eaf40b182c3d4e5f6071829f0e0d0c0b0a040908070605040302010000000000000002a5a6b7c8d9eaf40b182" +
+		"c3d4e5f607182918ecac7c07f5cd150000008bb2c970000118ecac7c07f5cd150000008bb2c970000e6b65726e656c2075706772" +
+		"616465d20a0b96"
 )
+
+// goldenHost has the first key, and is on the first machine, of testdata/identity.
+func goldenHost(t *testing.T) *stateFile {
+	t.Helper()
+	key := [identity.Size]byte(unhex(t, "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"))
+	id, err := wire.ParseID("fe1095c4-2ece-8f33-9e10-046f06a380f5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &stateFile{private: identity.FromBytes(key), ID: id, machine: identity.MachineOf([]byte("0d53b8c34749f9b28be69d288054d380\n")), Cluster: "test"}
+}
 
 func TestGoldenState(t *testing.T) {
 	want := election.Saved{
@@ -268,48 +299,54 @@ func TestGoldenState(t *testing.T) {
 		Vote: wire.Epoch{Counter: 44, Owner: goldenOwner}, LongestPromise: 1500 * time.Millisecond,
 		Roster: election.Roster{Version: 689, Formed: true, IDs: []wire.ID{goldenID, goldenOther, goldenOwner}},
 	}
-	s := &stateFile{identity: identity{ID: goldenID, Cluster: "test"}}
+	s := goldenHost(t)
 	s.hold = hold{until: time.Unix(0, goldenUntil), length: 10 * time.Minute}
 	s.maintenance = maintenance{isOn: true, end: s.hold, reason: "kernel upgrade"}
-	if got := hex.EncodeToString(slotOf(s, 10, want)); got != golden4 {
-		t.Errorf("wrote\n%s, want\n%s", got, golden4)
+	if got := hex.EncodeToString(slotOf(s, 10, want)); got != golden5 {
+		t.Errorf("wrote\n%s, want\n%s", got, golden5)
 	}
-	for text, held := range map[string]hold{golden2: {}, golden3: s.hold, golden4: s.hold} {
+	former := &stateFile{ID: goldenID, Cluster: "test"}
+	for text, held := range map[string]hold{golden2: {}, golden3: s.hold, golden4: s.hold, golden5: s.hold} {
 		want.Accepted = wire.Epoch{}
 		if text != golden2 {
 			want.Accepted = wire.Epoch{Counter: 42, Owner: goldenOther}
 		}
+		who, isMaintained := former, text == golden4
+		if text == golden5 {
+			who, isMaintained = s, true
+		}
 		got, number, err := readSlot(unhex(t, text))
-		if err != nil || number != 10 || got.identity != s.identity || !same(got.saved, want) || got.hold != held ||
-			(got.maintenance != maintenance{}) != (text == golden4) || text == golden4 && got.maintenance != s.maintenance {
-			t.Errorf("read write %d of %+v: %+v, %+v, error %v", number, got.identity, got.saved, got.hold, err)
+		if err != nil || number != 10 || !got.isSame(who) || !same(got.saved, want) || got.hold != held ||
+			(got.maintenance != maintenance{}) != isMaintained || isMaintained && got.maintenance != s.maintenance {
+			t.Errorf("read write %d of %v: %+v, %+v, error %v", number, got.ID, got.saved, got.hold, err)
 		}
 	}
 }
 
-// An agent that is updated keeps its identity and counter. What version 1 did
-// not say is zero; the file becomes the present version write by write, and a torn first
-// write leaves the state of version 1.
+// An agent that is updated has a new id and keeps its counter. What version 1 did not say is zero. A torn first write
+// leaves the state of version 1; after the start nothing is left of that.
 func TestStateOfVersion1(t *testing.T) {
 	dir := t.TempDir()
-	rewrite(t, dir, twoSlots(unhex(t, golden1Older), unhex(t, golden1Newer)))
-	s := mustOpen(t, dir)
 	old := election.Saved{Incarnation: 7, MaxCounter: 42, Promoted: wire.Epoch{Counter: 42, Owner: goldenOwner}}
-	if s.ID != goldenID || !same(s.saved, old) {
+	content := twoSlots(unhex(t, golden1Older), unhex(t, golden1Newer))
+	expectOneOf(t, content, old)
+	torn := bytes.Clone(content)
+	copy(torn, slotOf(someHost("test"), 10, old)[:100])
+	expectOneOf(t, torn, old)
+
+	rewrite(t, dir, content)
+	s := mustOpen(t, dir)
+	if s.ID == goldenID || s.private.IsZero() || !same(s.saved, old) {
 		t.Fatalf("read %v: %+v", s.ID, s.saved)
 	}
-	expectVersions(t, dir, 1, 1)
-	mustWrite(t, s, someState(43))
-	torn := expectVersions(t, dir, stateVersion, 1)
-	torn[100] ^= 1
-	expectOneOf(t, torn, old)
-	mustWrite(t, s, someState(44))
 	expectVersions(t, dir, stateVersion, stateVersion)
+	id := s.ID
+	mustWrite(t, s, someState(43))
 	s.close()
 
 	s = mustOpen(t, dir)
 	defer s.close()
-	if s.ID != goldenID || !same(s.saved, someState(44)) {
+	if s.ID != id || !same(s.saved, someState(43)) {
 		t.Errorf("read %v: %+v", s.ID, s.saved)
 	}
 }
@@ -353,7 +390,8 @@ func TestStateRoundTrips(t *testing.T) {
 
 func expectRoundTrip(t *testing.T, cluster string, saved election.Saved) {
 	t.Helper()
-	s := &stateFile{identity: identity{ID: goldenID, Cluster: cluster}}
+	s := goldenHost(t)
+	s.Cluster = cluster
 	slot := slotOf(s, 5, saved)
 	if len(slot) > durable.SlotSize {
 		t.Fatalf("%d bytes do not fit a slot of %d", len(slot), durable.SlotSize)
@@ -365,8 +403,8 @@ func expectRoundTrip(t *testing.T, cluster string, saved election.Saved) {
 	}
 	got, number, err := readSlot(slot)
 	clear(slot) // what was read keeps nothing of the buffer
-	if err != nil || number != 5 || got.identity != s.identity || !same(got.saved, saved) {
-		t.Errorf("read write %d of %+v: %+v, error %v", number, got.identity, got.saved, err)
+	if err != nil || number != 5 || !got.isSame(s) || !same(got.saved, saved) {
+		t.Errorf("read write %d of %v: %+v, error %v", number, got.ID, got.saved, err)
 	}
 }
 
@@ -398,8 +436,8 @@ func TestStateOfAnotherNode(t *testing.T) {
 	copyState(t, from, to)
 	clone := mustOpen(t, to)
 	defer clone.close()
-	if clone.identity != s.identity || !same(clone.saved, someState(2)) {
-		t.Errorf("read %+v: %+v", clone.identity, clone.saved)
+	if !clone.isSame(s) || !same(clone.saved, someState(2)) {
+		t.Errorf("read %v: %+v", clone.ID, clone.saved)
 	}
 }
 
@@ -407,7 +445,7 @@ func TestStateDirectoryIsLocked(t *testing.T) {
 	dir := t.TempDir()
 	s := mustOpen(t, dir)
 	defer s.close()
-	if _, err := openState(dir, "test"); err == nil || !strings.Contains(err.Error(), "another agent uses it (pid") {
+	if _, err := openState(dir, "test", identity.Machine{}); err == nil || !strings.Contains(err.Error(), "another agent uses it (pid") {
 		t.Errorf("a second agent got %v", err)
 	}
 }

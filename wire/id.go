@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-// ID names a participant for ever: a UUIDv4, made once and kept in the state
-// directory. The zero ID means "none".
+// ID names a participant for ever: a UUID of version 8 that follows from its public
+// key (protocol 2.1). The zero ID means "none".
 type ID [16]byte
 
 // errID is returned when a text is not an ID.

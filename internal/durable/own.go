@@ -65,6 +65,29 @@ func ReadFile(path string) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
+// ReadableError is returned for a file that others may read.
+type ReadableError struct{ open *access.Error }
+
+// Error is "readable by group 50 (mode -rw-r-----)".
+func (e *ReadableError) Error() string { return e.open.Found }
+
+// CheckPrivate refuses a file that others may read, with a *ReadableError, or write to.
+func CheckPrivate(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	if err := checkOwn(path, info); err != nil {
+		return err
+	}
+	err = access.OfThisProcess().Private(path, info)
+	var open *access.Error
+	if errors.As(err, &open) {
+		return &ReadableError{open}
+	}
+	return err
+}
+
 // checkOwn refuses what others could have written: what it says is believed.
 func checkOwn(path string, info fs.FileInfo) error {
 	if err := access.OfThisProcess().Own(path, info); err != nil {

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes vectors.txt: private keys with their public keys and ids, and which public keys are canonical.
+"""Writes vectors.txt: private keys with their public keys and ids, which public keys are canonical,
+and hashes of machine-ids.
 
 It shares no code with internal/identity and needs nothing but Python's own library:
 the hash is hashlib's, the UUID is uuid's, the curve (RFC 7748) is written out.
@@ -60,3 +61,8 @@ for number in [0, 1, 9, P - 2, P - 1, 2**254, 2**255 - 2**240, 2**255 - 257 * 25
     print("canonical =", number.to_bytes(32, "little").hex())
 for number in [P, P + 1, P + 9, P + 18, 2**255, 2**255 + 9, 2**255 + P - 1, 2**255 + P, 2**256 - 1]:
     print("other     =", number.to_bytes(32, "little").hex())
+
+print("\n# machine = machine-id, its hash: BLAKE2s of 16 bytes over the digits, keyed with bully-agent machine 1")
+for i in range(4):
+    text = hashlib.sha256(b"machine %d" % i).hexdigest()[:32]
+    print("machine =", text, hashlib.blake2s(text.encode(), key=b"bully-agent machine 1", digest_size=16).hexdigest())

@@ -53,7 +53,7 @@ var layers = map[string]layer{
 	"internal/test/e2e":      {may: ""},
 	"internal/test/loopback": {may: ""},
 	"internal/config":        {may: "internal/trust agent election membership hooks internal/control internal/jobs internal/key internal/httpd hooks/checkrun internal/vip internal/systemd internal/discovery internal/advertise"},
-	"agent":                  {may: "internal/trust wire election membership internal/transport internal/sealed internal/session internal/key hooks hooks/jobrun internal/jobs internal/control internal/durable internal/httpd internal/metrics election/lease internal/keeper internal/record internal/page hooks/checkrun hooks/resourcerun internal/discovery internal/advertise"},
+	"agent":                  {may: "internal/trust wire election membership internal/transport internal/sealed internal/session internal/key hooks hooks/jobrun internal/jobs internal/control internal/durable internal/identity internal/httpd internal/metrics election/lease internal/keeper internal/record internal/page hooks/checkrun hooks/resourcerun internal/discovery internal/advertise"},
 	"membership":             {may: "wire internal/transport"},
 	"internal/transport":     {may: "wire"},
 	"internal/session":       {may: "wire internal/key", pure: true},
