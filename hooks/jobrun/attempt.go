@@ -103,8 +103,7 @@ func (r *Runner) attempt(a *attempt, out *run.Output, log hclog.Logger) (holder.
 }
 
 // outlast waits until nothing of the command is left, also what KILL has not ended: the
-// job's next run is not to start beside it. Only the end of the Runner does not wait for
-// that.
+// job's next run is not to start beside it. Only Close has nobody wait for that.
 func (r *Runner) outlast(h *holder.Holder, log hclog.Logger) {
 	select {
 	case <-h.Done():

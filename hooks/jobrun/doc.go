@@ -4,7 +4,7 @@
 //	keeper ── Begin ──▶ run ── holder.Start ──▶ holder ──▶ command
 //	       ── Lease ──▶  │  ── Renew ─────────▶   │           │ stdout, stderr
 //	       ── End ────▶  │  ── Stop ──────────▶   │           ▼
-//	       ◀─ Results ── │  ◀─ Report ─────────   │       the last 64 KiB, on disk
+//	       ◀─ Post ───── │  ◀─ Report ─────────   │       the last 64 KiB, on disk
 //
 // A command that is tied to the leadership is dead when the lease has ended,
 // whatever keeps this process from ending it: its holder has the lease's end, and

@@ -1,7 +1,6 @@
 package jobrun
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -41,7 +40,7 @@ func actAgent(dir, limit, line string) {
 	if err != nil {
 		panic(err)
 	}
-	r, err := New(Config{Dir: dir, Grace: 100 * time.Millisecond})
+	r, err := New(Config{Dir: dir, Grace: 100 * time.Millisecond, Post: func(Result) {}})
 	if err != nil {
 		panic(err)
 	}
@@ -58,26 +57,31 @@ func clock() time.Time {
 // rig is a Runner and a directory in which commands leave traces.
 type rig struct {
 	*Runner
-	t   *testing.T
-	dir string
+	t       *testing.T
+	dir     string
+	results chan Result
 }
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{t: t, dir: t.TempDir()}
+	r := &rig{t: t, dir: t.TempDir(), results: make(chan Result, 16)}
 	var err error
-	r.Runner, err = New(Config{Dir: r.dir, Socket: "/run/a.sock", Grace: 200 * time.Millisecond})
+	r.Runner, err = New(Config{Dir: r.dir, Socket: "/run/a.sock", Grace: 200 * time.Millisecond, Post: func(res Result) { r.results <- res }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error)
-	go func() { done <- r.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		<-done
-	})
+	t.Cleanup(r.close)
 	return r
+}
+
+// close ends what runs, once.
+func (r *rig) close() {
+	select {
+	case <-r.ended:
+	default:
+		r.Close()
+	}
+	r.Rest()
 }
 
 func (r *rig) path(name string) string { return filepath.Join(r.dir, name) }
@@ -93,7 +97,7 @@ func (r *rig) order(id, line string) Order {
 func (r *rig) result() Result {
 	r.t.Helper()
 	select {
-	case res := <-r.Results():
+	case res := <-r.results:
 		return res
 	case <-time.After(patience):
 		r.t.Fatal("no run has ended")

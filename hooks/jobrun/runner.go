@@ -28,6 +28,8 @@ type Config struct {
 	Grace time.Duration
 
 	Logger hclog.Logger // nil discards
+	// Post is given one Result for each Begin. Any goroutine calls it; it must not wait.
+	Post func(Result)
 }
 
 // Order is one attempt of a run.
@@ -59,13 +61,12 @@ type Result struct {
 	TooLate bool
 }
 
-// Runner runs commands, in the keeper. Begin, End, Lease and Lost never block; all methods may
-// be called by any goroutine.
+// Runner runs commands, in the keeper. No method but Recover and Rest blocks; all may be called by
+// any goroutine.
 type Runner struct {
 	cfg     Config
 	history *History
-	results chan Result
-	ended   chan struct{} // closed at the end of Run: nobody reads results any more
+	ended   chan struct{} // closed by Close
 	work    sync.WaitGroup
 
 	mu    sync.Mutex
@@ -78,11 +79,7 @@ const (
 	recordsName = "job-holders"
 	outputName  = "job-output"
 
-	// resultRoom is how many results wait for a busy reader before the runs
-	// themselves do.
-	resultRoom = 16
-
-	// abortBudget is what a command has that is still there when Run ends: its
+	// abortBudget is what a command has that is still there at Close: its
 	// caller is in a hurry, or has ended all of them before.
 	abortBudget = 500 * time.Millisecond
 )
@@ -92,8 +89,7 @@ func New(cfg Config) (*Runner, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = hclog.NewNullLogger()
 	}
-	r := &Runner{cfg: cfg, history: HistoryIn(cfg.Dir), grace: cfg.Grace, results: make(chan Result, resultRoom),
-		ended: make(chan struct{}), runs: make(map[string]*attempt)}
+	r := &Runner{cfg: cfg, history: HistoryIn(cfg.Dir), grace: cfg.Grace, ended: make(chan struct{}), runs: make(map[string]*attempt)}
 	if err := errors.Join(makeDir(r.records()), r.history.open()); err != nil {
 		return nil, fmt.Errorf("prepare jobs: %w", err)
 	}
@@ -125,19 +121,13 @@ func (r *Runner) Recover(ctx context.Context) error {
 	return nil
 }
 
-// Run waits until ctx ends, and then ends what runs. The error is always nil.
-func (r *Runner) Run(ctx context.Context) error {
-	<-ctx.Done()
+// Close ends what runs, once and for all. What hangs in the kernel is not waited for any more.
+func (r *Runner) Close() {
 	close(r.ended)
 	r.each(func(a *attempt) { a.holder.Stop("agent-stopping", abortBudget) })
-	r.work.Wait()
-	return nil
 }
 
-// Results delivers one Result for each Begin.
-func (r *Runner) Results() <-chan Result { return r.results }
-
-// Begin starts an attempt; Results tells its end, also if it could not start.
+// Begin starts an attempt; its Result tells its end, also if it could not start.
 func (r *Runner) Begin(o Order) {
 	a := r.add(o)
 	r.work.Go(func() { r.serve(a) })
@@ -196,7 +186,7 @@ func (r *Runner) renew(until time.Time, isMeant func(*attempt) bool) {
 // EndAll ends all attempts that go on.
 func (r *Runner) EndAll(cause string) { r.each(func(a *attempt) { a.holder.Stop(cause, 0) }) }
 
-// Rest waits until no attempt goes on. It is for the time after the last Begin.
+// Rest waits until no attempt goes on, and all results are posted. It is for the time after the last Begin.
 func (r *Runner) Rest() { r.work.Wait() }
 
 // Lost says that the leadership has ended: what is tied to it is told to end, and
@@ -235,8 +225,5 @@ func (r *Runner) serve(a *attempt) {
 	r.mu.Lock()
 	delete(r.runs, a.ID)
 	r.mu.Unlock()
-	select {
-	case r.results <- res:
-	case <-r.ended:
-	}
+	r.cfg.Post(res)
 }

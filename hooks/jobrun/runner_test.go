@@ -335,21 +335,17 @@ func TestRecoverAfterTheAgentWasKilled(t *testing.T) {
 	}
 }
 
-// The end of Run leaves nothing either.
-func TestRunEndsWhatRuns(t *testing.T) {
-	r, err := New(Config{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
+// Close leaves nothing either, and whoever has begun a run hears of its end.
+func TestCloseEndsWhatRuns(t *testing.T) {
+	r := newRig(t)
+	r.Begin(r.order("a", `trap '' TERM; echo $$ >DIR/pid; while :; do sleep 0.01; done`))
+	pid := r.eventually("pid")
+	r.close()
+	if lives(t, pid) {
+		t.Error("the command lives")
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error)
-	go func() { done <- r.Run(ctx) }()
-	g := &rig{Runner: r, t: t, dir: r.cfg.Dir}
-	r.Begin(g.order("a", `trap '' TERM; echo $$ >DIR/pid; while :; do sleep 0.01; done`))
-	pid := g.eventually("pid")
-	stop()
-	if err := <-done; err != nil || lives(t, pid) {
-		t.Errorf("Run ended with %v, the command lives: %t", err, lives(t, pid))
+	if res := r.result(); res.Cause != "agent-stopping" || res.Exit != ExitKilled {
+		t.Errorf("result %+v", res)
 	}
 }
 

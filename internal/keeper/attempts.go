@@ -16,7 +16,7 @@ import (
 // before the lease ends, of which Budget is the half: nothing comes after them.
 func (k *keeper) openJobs(s Settings) (*jobrun.Runner, error) {
 	return jobrun.New(jobrun.Config{Dir: s.Dir, Socket: s.Socket, Budget: 2 * s.Budget,
-		Grace: s.JobGrace, Logger: k.out.named("jobs")})
+		Grace: s.JobGrace, Logger: k.out.named("jobs"), Post: func(res jobrun.Result) { k.post(func() { k.onJobEnded(res) }) }})
 }
 
 // sweepJobs removes the output of jobs that are not known any more: a worker's.
@@ -83,23 +83,6 @@ func (k *keeper) recoverJobs(jobs *jobrun.Runner) {
 		r.Err = err.Error()
 	}
 	k.post(func() { k.say(r) })
-}
-
-// runJobs is the life of the jobs' Runner: a worker's.
-func (k *keeper) runJobs(jobs *jobrun.Runner) {
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = jobs.Run(k.ctx)
-	}()
-	for {
-		select {
-		case res := <-jobs.Results():
-			k.post(func() { k.onJobEnded(res) })
-		case <-ended:
-			return
-		}
-	}
 }
 
 func (k *keeper) onJobEnded(res jobrun.Result) {

@@ -47,7 +47,6 @@ type keeper struct {
 	clients   tellingClients
 	jobs      *jobrun.Runner
 	checks    *checkrun.Runner
-	working   sync.WaitGroup // of jobs, from toRun on
 	reading   reading
 	hasRun    bool // hooks were let run
 

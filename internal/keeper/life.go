@@ -206,8 +206,6 @@ func (k *keeper) cleaned(res hooks.Result) {
 
 func (k *keeper) runHooks() {
 	k.phase, k.hasRun = running, true
-	jobs := k.jobs
-	k.working.Go(func() { k.runJobs(jobs) })
 	k.step(hooks.Opened{})
 }
 
@@ -252,6 +250,7 @@ func (k *keeper) close() {
 	k.endChecks()
 	if k.hands != nil {
 		k.hands.Hurry()
+		k.jobs.Close()
 		k.step(hooks.Closed{})
 	}
 }
@@ -289,8 +288,9 @@ func (k *keeper) rest() {
 		return
 	}
 	k.phase = resting
+	jobs := k.jobs
 	k.hands.Close(func() {
-		k.working.Wait()
+		jobs.Rest()
 		k.post(func() { k.phase = over })
 	})
 }
