@@ -57,15 +57,16 @@ func cause(text string) string {
 	return "unknown"
 }
 
-// begin runs an attempt of a job by what the settings say of it.
-func (k *keeper) begin(a attempt) {
-	job, isKnown := k.settings.Jobs[a.Job]
-	if why := k.bounds.admitAttempt(a, job, isKnown); why != "" {
-		k.refuseJob(a, why)
+// begin runs an attempt of a job by what the settings say of it: they alone have the command, and the
+// timeout only shrinks.
+func (k *keeper) begin(o jobrun.Order) {
+	job, isKnown := k.settings.Jobs[o.Job]
+	if why := k.bounds.admitAttempt(o, job, isKnown); why != "" {
+		k.refuseJob(o, why)
 		return
 	}
-	k.jobs.Begin(jobrun.Order{ID: a.ID, Job: a.Job, Slot: a.Slot, Attempt: a.Attempt, Timeout: job.within(a.Timeout),
-		Command: job.Command, Event: a.Event.Sane(), Tied: a.Tied || job.Tied})
+	o.Command, o.Timeout, o.Event, o.Tied = job.Command, job.within(o.Timeout), o.Event.Sane(), o.Tied || job.Tied
+	k.jobs.Begin(o)
 }
 
 // within is an attempt's timeout: what was asked for, and no longer than the job's own.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/hooks/jobrun"
 )
 
@@ -64,8 +65,8 @@ func (j *Jobs) Begin(o jobrun.Order) {
 		return
 	}
 	j.open[o.ID] = o.Job
-	j.c.give(order{Do: toBegin, Lease: j.c.lease,
-		Job: &attempt{ID: o.ID, Job: o.Job, Slot: o.Slot, Attempt: o.Attempt, Timeout: o.Timeout, Event: o.Event, Tied: o.Tied}})
+	o.Command = hooks.Command{}
+	j.c.give(order{Do: toBegin, Lease: j.c.lease, Job: &o})
 }
 
 // End ends the attempt with this ID, if it goes on: TERM, grace, KILL.

@@ -55,21 +55,11 @@ type order struct {
 	Epoch   uint64
 	Letters []Letter
 
-	Job        *attempt
+	Job        *jobrun.Order // its command is the settings'
 	Run, Cause string
 	Known      []string
 	Program    string
 	Clients    []resourcerun.Client
-}
-
-// attempt is one of a job's run: a jobrun.Order without what only the configuration says.
-type attempt struct {
-	ID, Job string
-	Slot    time.Time
-	Attempt int
-	Timeout time.Duration // the job's own is the longest
-	Event   hooks.Event
-	Tied    bool // what the job says itself counts besides
 }
 
 // word is what a report says.

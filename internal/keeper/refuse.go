@@ -112,7 +112,7 @@ func (b *bounds) unfit(epoch uint64) error {
 func (b *bounds) settled() { b.queued = max(b.queued-1, 0) }
 
 // admitAttempt judges an attempt of a job; "" if it may begin.
-func (b *bounds) admitAttempt(a attempt, job Job, isKnown bool) (why string) {
+func (b *bounds) admitAttempt(a jobrun.Order, job Job, isKnown bool) (why string) {
 	goOn := 0
 	for _, other := range b.attempts {
 		if other == a.Job {
@@ -140,7 +140,7 @@ func (b *bounds) admitAttempt(a attempt, job Job, isKnown bool) (why string) {
 }
 
 // refuseJob answers an attempt that may not begin.
-func (k *keeper) refuseJob(a attempt, why string) {
+func (k *keeper) refuseJob(a jobrun.Order, why string) {
 	k.noteRefusal("job", why)
 	k.say(report{Say: sayJob, Job: &jobrun.Result{ID: a.ID, Job: a.Job, Exit: jobrun.ExitNotRun, Err: why}})
 }

@@ -57,6 +57,13 @@ func TestKeeperRefusesAnotherCommand(t *testing.T) {
 	}
 	d.become(7)
 	r.Until("the hook", func() bool { return strings.Contains(r.Text("order"), ":7") })
+	d.reload(d.settings.with("free", "exit 3"))
+	o := jobOrder(d.owner, "free")
+	o.Command = evil.Commands[hooks.BecomeLeader]
+	d.gives(order{Do: toBegin, Job: &o})
+	if res := d.ends(); res.Exit != 3 {
+		t.Errorf("the job has ended otherwise than its own command does: %+v", res)
+	}
 	if r.Text("evil") != "" {
 		t.Error("a command of the agent's was run")
 	}
