@@ -47,7 +47,7 @@ type Config struct {
 // comes.
 type Client struct {
 	cfg     Config
-	results *feed[hooks.Result]
+	results chan hooks.Result // capacity resultRoom
 	cleaned chan hooks.Result // capacity 1; filled while isCleaning
 	ended   chan struct{}     // closed when Run returns
 	gone    chan struct{}     // closed when the only keeper has died
@@ -112,7 +112,7 @@ func New(cfg Config) *Client {
 	if len(cfg.Program) == 0 {
 		cfg.Program = append([]string{"/proc/self/exe", Word}, cfg.Args...) // also when the file was replaced
 	}
-	c := &Client{cfg: cfg, hooks: cfg.Hooks, results: newFeed[hooks.Result](),
+	c := &Client{cfg: cfg, hooks: cfg.Hooks, results: make(chan hooks.Result, resultRoom),
 		cleaned: make(chan hooks.Result, 1), ended: make(chan struct{}), gone: make(chan struct{}), phase: opened,
 		toCheck: make(chan struct{}, 1), checks: map[string]checkrun.Report{}, asks: map[string]*question{}}
 	c.jobs = newJobs(c)
@@ -190,7 +190,7 @@ func (c *Client) Run(ctx context.Context) error {
 	c.phase = running
 	c.give(order{Do: toRun})
 	c.mu.Unlock()
-	c.results.pass(ctx.Done())
+	<-ctx.Done()
 	c.mu.Lock()
 	c.phase = closing
 	k, grace := c.keeper, c.hooks.Grace
@@ -199,16 +199,13 @@ func (c *Client) Run(ctx context.Context) error {
 	if k != nil {
 		k.outlast(grace + 2*ending.Unkillable + goodbye)
 	}
-	for _, res := range c.results.flush() {
-		c.log().Warn("hook result dropped, the agent had stopped reading", "result", res.String())
-	}
 	return nil
 }
 
 // Results delivers one Result for each become-leader and lose-leadership event, in the
 // order of Start. Reading slowly loses nothing. The channel is never closed; what is
 // unread when Run returns can still be read.
-func (c *Client) Results() <-chan hooks.Result { return c.results.out }
+func (c *Client) Results() <-chan hooks.Result { return c.results }
 
 // Start queues the hook of an event.
 func (c *Client) Start(ev hooks.Event) {
@@ -364,11 +361,16 @@ func (c *Client) patienceFor(o order) time.Duration {
 	return min(answerPatience, max(o.Due.Sub(now())/2, leastPatience))
 }
 
-// tell passes a result on; the caller holds mu.
-func (c *Client) tell(res hooks.Result) {
-	if res.Unasked {
-		c.results.putFirst(res)
-		return
+// resultRoom is how many results can be unread: a keeper has no more events than maxQueued, each resource
+// fails once until somebody reads of it, and an agent that reads nothing asks for nothing.
+const resultRoom = maxQueued + hooks.MaxResources
+
+// pass gives a result to a reader, without waiting for it. Beyond resultRoom the order is not kept, and
+// nothing is lost.
+func pass[T any](to chan<- T, res T) {
+	select {
+	case to <- res:
+	default:
+		go func() { to <- res }()
 	}
-	c.results.put(res)
 }

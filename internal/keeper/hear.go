@@ -51,12 +51,12 @@ func (c *Client) hear(k *process, r report) (answer func()) {
 // onEnded passes a result on; the caller holds mu. They come in the order of the events.
 func (c *Client) onEnded(res hooks.Result) {
 	if res.IsLater {
-		c.tell(res)
+		pass(c.results, res)
 		return
 	}
 	if res.Unasked {
 		c.isTaken = true
-		c.tell(res)
+		pass(c.results, res)
 		return
 	}
 	i := slices.IndexFunc(c.open, func(u *undertaking) bool { return !u.isTold })
@@ -67,7 +67,7 @@ func (c *Client) onEnded(res hooks.Result) {
 	if res.Kind == hooks.LoseLeadership && c.reign != nil && c.reign.Epoch.Counter <= res.Epoch {
 		c.reign, c.isTaken = nil, false
 	}
-	c.tell(res)
+	pass(c.results, res)
 }
 
 // forgetDone: of one event the result may come before the end of its output, or after.
@@ -101,7 +101,7 @@ func (c *Client) abandon(u *undertaking, why error) {
 		if ev.Kind == hooks.LoseLeadership {
 			c.reign = nil
 		}
-		c.tell(res)
+		pass(c.results, res)
 	}
 	if answer := c.onDealt(u.order.ID, res); answer != nil {
 		go answer() // it may want what the caller holds
@@ -167,7 +167,7 @@ func (c *Client) lost(k *process, why error) {
 		}
 	}
 	if leads {
-		c.tell(hooks.Result{Kind: hooks.LoseLeadership, Epoch: c.reign.Epoch.Counter, Exit: -1, Err: ErrDied, Unasked: true})
+		pass(c.results, hooks.Result{Kind: hooks.LoseLeadership, Epoch: c.reign.Epoch.Counter, Exit: -1, Err: ErrDied, Unasked: true})
 	}
 	go c.replace()
 }

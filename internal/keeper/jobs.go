@@ -13,8 +13,8 @@ import (
 // all methods may be called by any goroutine. The keeper is started by Client.Recover.
 type Jobs struct {
 	c         *Client
-	results   *feed[jobrun.Result]
-	recovered chan string // what could not be recovered; empty: nothing
+	results   chan jobrun.Result // capacity resultRoom
+	recovered chan string        // what could not be recovered; empty: nothing
 
 	// Under Client.mu.
 	ready bool              // nothing of a former keeper's is left
@@ -23,7 +23,7 @@ type Jobs struct {
 }
 
 func newJobs(c *Client) *Jobs {
-	return &Jobs{c: c, results: newFeed[jobrun.Result](),
+	return &Jobs{c: c, results: make(chan jobrun.Result, resultRoom),
 		recovered: make(chan string, 1), open: map[string]string{}, lost: map[string]string{}}
 }
 
@@ -47,13 +47,12 @@ func (j *Jobs) Recover(ctx context.Context) error {
 // Run waits for the end of the Client's own, which ends what jobs run. The error is
 // always nil.
 func (j *Jobs) Run(context.Context) error {
-	j.results.pass(j.c.ended)
-	j.results.flush()
+	<-j.c.ended
 	return nil
 }
 
 // Results delivers one Result for each Begin.
-func (j *Jobs) Results() <-chan jobrun.Result { return j.results.out }
+func (j *Jobs) Results() <-chan jobrun.Result { return j.results }
 
 // Begin starts an attempt of a job that the keeper has read of, with the command that the
 // settings give it; Results tells its end, also if it could not start.
@@ -61,7 +60,7 @@ func (j *Jobs) Begin(o jobrun.Order) {
 	j.c.mu.Lock()
 	defer j.c.mu.Unlock()
 	if j.c.keeper == nil || !j.ready {
-		j.results.put(jobrun.Result{ID: o.ID, Job: o.Job, Err: "not started: no keeper runs", TooLate: true})
+		pass(j.results, jobrun.Result{ID: o.ID, Job: o.Job, Err: "not started: no keeper runs", TooLate: true})
 		return
 	}
 	j.open[o.ID] = o.Job
@@ -104,7 +103,7 @@ func (j *Jobs) history() *jobrun.History { return jobrun.HistoryIn(j.c.cfg.Dir) 
 // onEnded passes a result on; the caller holds mu.
 func (j *Jobs) onEnded(res jobrun.Result) {
 	delete(j.open, res.ID)
-	j.results.put(res)
+	pass(j.results, res)
 }
 
 // onLost: the keeper has died, and with it, in a moment, what it ran for jobs; the caller
@@ -120,7 +119,7 @@ func (j *Jobs) onLost() {
 // onRecovered: nothing is left of what a keeper that has died ran; the caller holds mu.
 func (j *Jobs) onRecovered(why string) {
 	for id, job := range j.lost {
-		j.results.put(jobrun.Result{ID: id, Job: job, Exit: jobrun.ExitKilled, Cause: jobrun.KeeperDied, Err: ErrDied.Error()})
+		pass(j.results, jobrun.Result{ID: id, Job: job, Exit: jobrun.ExitKilled, Cause: jobrun.KeeperDied, Err: ErrDied.Error()})
 	}
 	clear(j.lost)
 	j.ready = true

@@ -451,7 +451,7 @@ func TestResultsAndAnswersInAnyOrder(t *testing.T) {
 	c.phase = closing // no other keeper is started
 	c.lost(k, ErrDied)
 	for _, want := range []hooks.Result{become, lose} {
-		if res, ok := c.results.next(); !ok || res.Kind != want.Kind || !res.OK {
+		if res := <-c.Results(); res.Kind != want.Kind || !res.OK {
 			t.Errorf("told %+v, want %+v", res, want)
 		}
 		if res := <-answers; res.Kind != want.Kind || !res.OK {
