@@ -1,6 +1,8 @@
 package keeper
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -81,7 +83,7 @@ func TestKeeperTakesManyMembers(t *testing.T) {
 	}
 }
 
-// Of two descriptors in a message one is read, and none stays open.
+// Of the descriptors in a message none stays open.
 func TestKeeperClosesAllDescriptors(t *testing.T) {
 	r := newRig(t)
 	d := r.open(r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note}))
@@ -93,14 +95,14 @@ func TestKeeperClosesAllDescriptors(t *testing.T) {
 		}
 		return len(all)
 	}
-	text, err := sidecar.MemoryFile("text", []byte("nothing"))
+	text, err := os.Open(os.DevNull)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer text.Close()
 	before := files()
 	for range 200 {
-		d.sends(asFile, nil, text, text)
+		d.sends(asFirst, []byte("x"), text, text)
 		d.sends(asText, []byte("x"), text, text)
 	}
 	d.lose(7)
@@ -170,5 +172,28 @@ func TestClientsAreAMessage(t *testing.T) {
 	var r report
 	if err := newDecoder(0).decode(newEncoder().encode(report{Say: sayClients, Clients: all}), &r); err != nil || !slices.Equal(r.Clients, all) {
 		t.Errorf("%d clients of a report, %v", len(r.Clients), err)
+	}
+}
+
+// A message that was given up in its middle, since the keeper did not read, begins anew.
+func TestAMessageBegunTwice(t *testing.T) {
+	ours, theirs, err := sidecar.SocketPair("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.Close()
+	defer theirs.Close()
+	from, _ := newConn(ours)
+	to, _ := newConn(theirs)
+	long := bytes.Repeat([]byte("0123456789"), maxInline/5)
+	if err := errors.Join(from.sendOne(asFirst, long[:maxInline]), from.send(asText, long), from.send(asText, long[:9])); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	if err := to.drain(func(_ byte, text []byte) { got = append(got, string(text)) }); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(got, []string{string(long), string(long[:9])}) {
+		t.Errorf("%d messages came, of %d bytes the first", len(got), len(got[0]))
 	}
 }

@@ -1,24 +1,23 @@
 package keeper
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/bully-agent/bully-agent/internal/sidecar"
 )
 
 // conn is one end of the socket between agent and keeper. Any goroutine may send; one
 // at a time receives.
 type conn struct {
-	file *os.File
-	raw  syscall.RawConn
-	buf  []byte
+	file  *os.File
+	raw   syscall.RawConn
+	buf   []byte
+	parts []byte // of a message whose end has not come; at most maxMessage
 }
 
 func newConn(file *os.File) (*conn, error) {
@@ -29,22 +28,24 @@ func newConn(file *os.File) (*conn, error) {
 	return &conn{file: file, raw: raw, buf: make([]byte, 1+maxInline)}, nil
 }
 
-// send waits for room until the deadline that was set on the file.
+// send sends a message, in several datagrams if it is long. It waits for room until the deadline that
+// was set on the file; after that the message can be sent once more, from its beginning.
 func (c *conn) send(form byte, text []byte) error {
-	var rights []byte
-	if form == asText && len(text) > maxInline {
-		file, err := sidecar.MemoryFile("keeper-message", text)
-		if err != nil {
+	for part := byte(asFirst); len(text) > maxInline; part = asMore {
+		if err := c.sendOne(part, text[:maxInline]); err != nil {
 			return err
 		}
-		defer file.Close()
-		form, text, rights = asFile, nil, unix.UnixRights(int(file.Fd()))
+		text = text[maxInline:]
 	}
+	return c.sendOne(form, text)
+}
+
+func (c *conn) sendOne(form byte, text []byte) error {
 	datagram := append([]byte{form}, text...)
 	var failed error
 	err := c.raw.Write(func(fd uintptr) bool {
 		for {
-			failed = unix.Sendmsg(int(fd), datagram, rights, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+			failed = unix.Sendto(int(fd), datagram, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, nil)
 			if !errors.Is(failed, unix.EINTR) {
 				return !errors.Is(failed, unix.EAGAIN)
 			}
@@ -84,10 +85,10 @@ func (c *conn) drain(take func(form byte, text []byte)) error {
 	return end
 }
 
-// receive takes one datagram; one that makes no sense has no form.
+// receive takes one datagram; one that makes no sense, or is a part of a message, has no form. Files
+// that come with it are closed by the kernel, since there is no room for them.
 func (c *conn) receive(fd int) (form byte, text []byte, err error) {
-	oob := make([]byte, unix.CmsgSpace(4))
-	n, oobn, _, _, err := unix.Recvmsg(fd, c.buf, oob, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+	n, _, err := unix.Recvfrom(fd, c.buf, unix.MSG_DONTWAIT)
 	switch {
 	case errors.Is(err, unix.EINTR), errors.Is(err, unix.ECONNRESET): // the latter: it ended with messages of ours unread
 		return 0, nil, nil
@@ -97,51 +98,17 @@ func (c *conn) receive(fd int) (form byte, text []byte, err error) {
 		return 0, nil, errClosed
 	}
 	form, text = c.buf[0], c.buf[1:n]
-	if file := fileIn(oob[:oobn]); file != nil { // with any form, or a descriptor would stay
-		defer file.Close()
-		if text, err = readMessage(file); err != nil {
-			return 0, nil, nil
-		}
-		form = asText
+	switch form {
+	case asFirst:
+		c.parts = bytes.Clone(text)
+		return 0, nil, nil
+	case asMore: // what is too long is cut, and cannot be decoded
+		c.parts = append(c.parts, text[:min(len(text), maxMessage-len(c.parts))]...)
+		return 0, nil, nil
+	case asText:
+		text, c.parts = append(c.parts, text...), nil
 	}
 	return form, text, nil
-}
-
-// readMessage reads a message that is a file: of anything else, such as a pipe, the other
-// end could have this one wait for ever.
-func readMessage(file *os.File) ([]byte, error) {
-	info, err := file.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("read message: it is no file: %v", info.Mode())
-	}
-	if info.Size() > maxMessage {
-		return nil, fmt.Errorf("read message: %d bytes are more than any of ours has", info.Size())
-	}
-	return io.ReadAll(io.LimitReader(file, maxMessage))
-}
-
-// fileIn is the first file that came with a datagram; nil if none did. The kernel has opened
-// here all that there was room for, and what is not closed stays open: it closes the others.
-func fileIn(oob []byte) (first *os.File) {
-	messages, err := unix.ParseSocketControlMessage(oob)
-	if err != nil {
-		return nil
-	}
-	for i := range messages {
-		fds, _ := unix.ParseUnixRights(&messages[i]) // of another kind: none
-		for _, fd := range fds {
-			file := os.NewFile(uintptr(fd), "keeper-message")
-			if first == nil {
-				first = file
-				continue
-			}
-			file.Close()
-		}
-	}
-	return first
 }
 
 // wait blocks until there may be something to read, which look then does; until look

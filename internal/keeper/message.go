@@ -144,17 +144,18 @@ type line struct {
 	Args  []any
 }
 
-// A datagram is one message: a letter that says how it is written, and the text. The
+// A datagram is a letter that says how it is written, and a text: a message, mostly. The
 // renewals of a lease, one with each heartbeat, have a form of their own.
 const (
 	asRenewal = 'R' // eight bytes, big endian: the deadline; one that says whether the leadership ends
-	asText    = 'T' // gob
-	asFile    = 'F' // gob, in the file that comes with it
+	asFirst   = 'F' // the beginning of a gob that has several datagrams
+	asMore    = 'M' // what follows of it
+	asText    = 'T' // gob, or the end of one
 
 	// maxInline is what goes into a datagram, far below what a socket takes by
-	// default; what is longer, an event among very many members, goes into a file.
+	// default; what is longer, an event among very many members, goes into several.
 	maxInline = 32 << 10
-	// maxMessage bounds such a file. Arbitrary: a member takes a hundred bytes, and its host
+	// maxMessage bounds these together. Arbitrary: a member takes a hundred bytes, and its host
 	// would be one of forty thousand.
 	maxMessage = 4 << 20
 	// maxZeros bounds the zero bytes of an order, and so its structs: gob ends each with one. A

@@ -219,8 +219,8 @@ func TestKeeperOutlivesNonsense(t *testing.T) {
 	}
 }
 
-// What comes with a message is a file's content: what can be waited for, a pipe whose
-// other end is in this very socket, is not read, nor is a text that is none. The keeper goes on.
+// Nothing is read that comes with a message, and could be waited for: a pipe whose other end is in this
+// very socket. Nor is a text that is none, or a part that has no beginning or no end. The keeper goes on.
 func TestKeeperWaitsForNoPipe(t *testing.T) {
 	r := newRig(t)
 	d := r.open(r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note}))
@@ -232,9 +232,14 @@ func TestKeeperWaitsForNoPipe(t *testing.T) {
 	defer in.Close()
 	defer out.Close()
 	was := d.process()
-	d.sends(asFile, nil, in)
+	d.sends(asText, []byte("x"), in)
 	d.sends(asText, []byte{0xff, 0, 1})
-	d.sends(asFile, nil)
+	d.sends(asMore, []byte("x"))
+	d.sends(asText, []byte("x"))
+	d.sends(asFirst, []byte("x"))
+	d.sends(asMore, nil)
+	d.sends('?', nil)
+	d.sends(asText, nil)
 	d.lose(7)
 	d.wants(hooks.LoseLeadership, 7, true)
 	if is := d.process(); is != was {
