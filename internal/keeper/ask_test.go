@@ -130,7 +130,7 @@ func TestKeeperRefusesAProgram(t *testing.T) {
 	d.answers("/bin/sh", "", "the keeper has not read of such a source")
 	d.answers("", "", "the keeper has not read of such a source")
 	begun, asked := time.Now(), 0
-	for asked = range 10 * int(questionRate.burst) {
+	for asked = range 10 * questionRate.burst {
 		if _, err := d.Ask(t.Context(), s.Programs[0]); err != nil {
 			if !strings.Contains(err.Error(), "asked too often") {
 				t.Errorf("refused with %v", err)
@@ -138,7 +138,7 @@ func TestKeeperRefusesAProgram(t *testing.T) {
 			return
 		}
 	}
-	if rate := float64(asked) / time.Since(begun).Seconds(); rate < 1.2*questionRate.refill {
+	if rate := float64(asked) / time.Since(begun).Seconds(); rate < 1.2*float64(questionRate.refill) {
 		t.Skipf("skipped: this machine runs %.0f programs a second, and %.0f are allowed", rate, questionRate.refill)
 	}
 	t.Error("nothing was refused")

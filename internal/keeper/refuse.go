@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/hooks/jobrun"
 )
@@ -39,39 +41,33 @@ const (
 // The rates at which an order may have something begun. Arbitrary: far above what leaders,
 // members and schedules change.
 var (
-	leadershipRate   = rate{burst: 200, refill: 5}
-	notificationRate = rate{burst: 1000, refill: 20}
-	jobRate          = rate{burst: 1000, refill: 10}
-	questionRate     = rate{burst: 100, refill: 16} // each of the programs that name hosts once a second
+	leadershipRate   = pace{burst: 200, refill: 5}
+	notificationRate = pace{burst: 1000, refill: 20}
+	jobRate          = pace{burst: 1000, refill: 10}
+	questionRate     = pace{burst: 100, refill: 16} // each of the programs that name hosts once a second
 )
 
-// rate is a number at once, and of more for each second.
-type rate struct{ burst, refill float64 }
-
-// allowance is what is left of a rate. The zero value is all of it.
-type allowance struct {
-	used float64
-	at   instant
+// pace is a number at once, and of more for each second.
+type pace struct {
+	burst  int
+	refill rate.Limit
 }
 
-func (a *allowance) take(r rate, now instant) bool {
-	passed := max(now.Sub(a.at), 0)
-	a.used, a.at = max(a.used-passed.Seconds()*r.refill, 0), now
-	if a.used+1 > r.burst {
-		return false
-	}
-	a.used++
-	return true
-}
+func (p pace) limiter() *rate.Limiter { return rate.NewLimiter(p.refill, p.burst) }
 
 // bounds is what a keeper has granted so far.
 type bounds struct {
-	leadership, notification, job, question allowance
+	leadership, notification, job, question *rate.Limiter
 
 	began    uint64            // the highest epoch whose become-leader was asked for
 	queued   int               // leadership events without a result
 	attempts map[string]string // the jobs of attempts without a result, by id
 	saidAt   instant           // when a refusal was logged last
+}
+
+func newBounds() bounds {
+	return bounds{leadership: leadershipRate.limiter(), notification: notificationRate.limiter(), job: jobRate.limiter(),
+		question: questionRate.limiter(), attempts: map[string]string{}}
 }
 
 // admit judges an event that is to be queued; why says that it is not to be. An event of a
@@ -88,7 +84,7 @@ func (b *bounds) admit(ev hooks.Event) (why string, bar error) {
 		}
 		return "", bar
 	case hooks.LeaderChange, hooks.MemberChange:
-		if !b.notification.take(notificationRate, now()) {
+		if !b.notification.AllowN(clockTime(), 1) {
 			return "too many notifications", nil
 		}
 		return "", nil
@@ -101,7 +97,7 @@ func (b *bounds) unfit(epoch uint64) error {
 	switch {
 	case epoch < b.began:
 		return fmt.Errorf("not started: epoch %d has ended, %d has begun", epoch, b.began)
-	case !b.leadership.take(leadershipRate, now()):
+	case !b.leadership.AllowN(clockTime(), 1):
 		return errors.New("not started: too many leaderships in a short time")
 	}
 	b.began = epoch
@@ -129,11 +125,8 @@ func (b *bounds) admitAttempt(a jobrun.Order, job Job, isKnown bool) (why string
 		return "not started: the run goes on"
 	case goOn >= max(job.AtOnce, 1):
 		return fmt.Sprintf("not started: %d of the job's attempts go on", goOn)
-	case !b.job.take(jobRate, now()):
+	case !b.job.AllowN(clockTime(), 1):
 		return "not started: too many jobs in a short time"
-	}
-	if b.attempts == nil {
-		b.attempts = map[string]string{}
 	}
 	b.attempts[a.ID] = a.Job
 	return ""

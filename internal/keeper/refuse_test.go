@@ -163,8 +163,8 @@ func TestKeeperRefusesAFlood(t *testing.T) {
 			t.Fatal("results are missing")
 		}
 	}
-	most := int(leadershipRate.burst) + int(leadershipRate.refill*time.Since(begun).Seconds()) + 1
-	if ran := strings.Count(r.Text("begun"), "x"); good > most || ran > most || good < int(leadershipRate.burst)/2 {
+	most := leadershipRate.burst + int(float64(leadershipRate.refill)*time.Since(begun).Seconds()) + 1
+	if ran := strings.Count(r.Text("begun"), "x"); good > most || ran > most || good < leadershipRate.burst/2 {
 		t.Errorf("%d of %d were begun, %d in order; want at most %d", ran, many, good, most)
 	}
 	d.lose(many)
@@ -172,7 +172,7 @@ func TestKeeperRefusesAFlood(t *testing.T) {
 }
 
 func TestBoundsOfWhatWaits(t *testing.T) {
-	var b bounds
+	b := newBounds()
 	ev := eventOf("a", hooks.LoseLeadership, 1)
 	for i := range maxQueued {
 		if why, _ := b.admit(ev); why != "" {

@@ -125,7 +125,7 @@ var homes = map[string]string{
 	"golang.org/x/sys":                  "agent internal/cli internal/config internal/control internal/durable internal/fence hooks/hookrun internal/holder internal/run internal/trust internal/key internal/lab internal/lab/netlab internal/access membership internal/reaper internal/transport internal/realtime internal/keeper internal/sidecar internal/rights internal/test/attack internal/test/traces internal/test/glass internal/test/boot internal/vip",
 	"golang.org/x/sync":                 "agent internal/cli internal/control internal/lab",
 	"golang.org/x/net":                  "internal/vip",
-	"golang.org/x/time":                 "internal/control internal/httpd internal/run", // its token bucket, told the time
+	"golang.org/x/time":                 "internal/control internal/httpd internal/keeper internal/run", // its token bucket, told the time
 	"github.com/prometheus":             "internal/metrics",
 	"golang.org/x/crypto":               "internal/identity internal/session",
 	"github.com/flynn/noise":            "internal/session",
