@@ -24,14 +24,13 @@ func (c *Client) hear(k *process, r report) (answer func()) {
 		return func() { r.Log.write(log) }
 	}
 	c.keeps = r.Keeps
-	res := r.Outcome.result()
 	switch r.Say {
 	case sayCleaned:
-		c.onCleaned(res)
+		c.onCleaned(r.Outcome)
 	case sayEnded:
-		c.onEnded(res)
+		c.onEnded(r.Outcome)
 	case sayDealt:
-		return c.onDealt(r.ID, res)
+		return c.onDealt(r.ID, r.Outcome)
 	case sayRecovered:
 		c.jobs.onRecovered(r.Err)
 	case sayReply:

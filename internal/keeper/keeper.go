@@ -13,6 +13,7 @@ import (
 	"github.com/bully-agent/bully-agent/hooks/hookrun"
 	"github.com/bully-agent/bully-agent/hooks/jobrun"
 	"github.com/bully-agent/bully-agent/hooks/resourcerun"
+	"github.com/bully-agent/bully-agent/internal/sidecar"
 )
 
 // keeper is one in its own process: a loop, which decides by hooks.Lanes. What could take long is
@@ -65,7 +66,7 @@ func newKeeper(c *conn, a agent, t timer, read Reader) *keeper {
 	k := &keeper{conn: c, agent: a, timer: t, read: read, orders: newDecoder(maxZeros), out: newOutbox(), posts: newPosts()}
 	k.ctx, k.stop = context.WithCancel(context.Background())
 	k.asks, k.endAsks = context.WithCancel(context.Background())
-	k.asked = map[string]*inquiry{}
+	k.asked, k.bounds = map[string]*inquiry{}, newBounds()
 	return k
 }
 
@@ -111,7 +112,7 @@ func (k *keeper) turn() {
 	k.conclude()
 	if at := k.deadline(); !at.Equal(k.wakesAt) {
 		k.wakesAt = at
-		k.timer.set(toInstant(at))
+		k.timer.set(sidecar.At(at))
 	}
 }
 
@@ -209,7 +210,7 @@ func (k *keeper) start(o order) {
 		}
 		k.step(hooks.Asked{ID: o.ID, Event: ev, Due: o.Due.Time(), Lease: o.Lease.Time(), Bar: bar})
 	case o.ID != 0:
-		k.say(report{Say: sayDealt, ID: o.ID, Outcome: outcome{Result: hooks.Result{Kind: ev.Kind, Epoch: ev.Epoch.Counter, Exit: -1}, Err: why}})
+		k.say(report{Say: sayDealt, ID: o.ID, Outcome: hooks.Result{Kind: ev.Kind, Epoch: ev.Epoch.Counter, Exit: -1, Err: told{Text: why}}})
 	}
 }
 
@@ -240,7 +241,7 @@ func (k *keeper) step(ev hooks.LaneEvent) {
 			if !e.Result.Unasked && !e.Result.IsLater {
 				k.bounds.settled()
 			}
-			k.say(report{Say: sayEnded, Outcome: toOutcome(e.Result)})
+			k.say(report{Say: sayEnded, Outcome: plain(e.Result)})
 		case hooks.Cleaned:
 			k.hands.Flush(func() { k.post(func() { k.cleaned(e.Result) }) })
 		case hooks.BeginResource:

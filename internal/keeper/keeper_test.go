@@ -440,13 +440,13 @@ func TestResultsAndAnswersInAnyOrder(t *testing.T) {
 	start(hooks.BecomeLeader)
 	start(hooks.LoseLeadership)
 	become := hooks.Result{Kind: hooks.BecomeLeader, Epoch: 1, OK: true}
-	c.hear(k, report{Say: sayDealt, ID: 1, Outcome: toOutcome(become)})()
-	c.hear(k, report{Say: sayEnded, Outcome: toOutcome(become)})
+	c.hear(k, report{Say: sayDealt, ID: 1, Outcome: plain(become)})()
+	c.hear(k, report{Say: sayEnded, Outcome: plain(become)})
 	if len(c.open) != 1 || c.open[0].isTold || c.IsRunning(hooks.BecomeLeader) || !c.IsRunning(hooks.LoseLeadership) {
 		t.Errorf("open %+v", c.open[0])
 	}
 	lose := hooks.Result{Kind: hooks.LoseLeadership, Epoch: 1, OK: true}
-	c.hear(k, report{Say: sayDealt, ID: 2, Outcome: toOutcome(lose)})()
+	c.hear(k, report{Say: sayDealt, ID: 2, Outcome: plain(lose)})()
 	start(hooks.MemberChange)
 	c.phase = closing // no other keeper is started
 	c.lost(k, ErrDied)

@@ -201,7 +201,7 @@ func (k *keeper) cleanUp(ev hooks.Event) {
 
 func (k *keeper) cleaned(res hooks.Result) {
 	k.isCleaning = false
-	k.say(report{Say: sayCleaned, Outcome: toOutcome(res)})
+	k.say(report{Say: sayCleaned, Outcome: plain(res)})
 }
 
 func (k *keeper) runHooks() {
@@ -210,7 +210,7 @@ func (k *keeper) runHooks() {
 }
 
 func (k *keeper) dealt(id uint64, res hooks.Result) {
-	k.say(report{Say: sayDealt, ID: id, Outcome: toOutcome(res)})
+	k.say(report{Say: sayDealt, ID: id, Outcome: plain(res)})
 }
 
 // onDeath ends what the agent has left.

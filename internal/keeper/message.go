@@ -92,7 +92,7 @@ type report struct {
 	Owed    *hooks.Epoch
 	Err     string
 	ID      uint64
-	Outcome outcome
+	Outcome hooks.Result
 	Log     *line
 	Job     *jobrun.Result
 	Check   *checkrun.Report
@@ -102,39 +102,24 @@ type report struct {
 	Clients   []resourcerun.Client
 }
 
-// outcome is a hooks.Result whose error has become a text.
-type outcome struct {
-	Result      hooks.Result
-	Err         string
-	NotRecorded bool
-}
-
-func toOutcome(res hooks.Result) outcome {
-	o := outcome{Result: res}
+// plain is a result that a message can hold.
+func plain(res hooks.Result) hooks.Result {
 	if res.Err != nil {
-		o.Err, o.NotRecorded = res.Err.Error(), errors.Is(res.Err, hooks.ErrNotRecorded)
-	}
-	o.Result.Err = nil
-	return o
-}
-
-func (o outcome) result() hooks.Result {
-	res := o.Result
-	if !res.OK {
-		res.Err = told{o.Err, o.NotRecorded}
+		res.Err = told{res.Err.Error(), errors.Is(res.Err, hooks.ErrNotRecorded)}
 	}
 	return res
 }
 
 // told is an error that another process has met.
 type told struct {
-	text        string
-	notRecorded bool
+	Text        string
+	NotRecorded bool
 }
 
-func (t told) Error() string { return t.text }
+func (t told) Error() string { return t.Text }
 
-func (t told) Is(err error) bool { return t.notRecorded && err == hooks.ErrNotRecorded }
+// Is implements the interface of errors.Is.
+func (t told) Is(err error) bool { return t.NotRecorded && err == hooks.ErrNotRecorded }
 
 // line is one of a log.
 type line struct {
@@ -164,7 +149,10 @@ const (
 	maxZeros = maxMessage/64 + maxLetters*maxDatagram
 )
 
-func init() { gob.Register(time.Duration(0)) } // in line.Args
+func init() {
+	gob.Register(time.Duration(0)) // in line.Args
+	gob.Register(told{})           // in Result.Err
+}
 
 // encoder writes the messages of one direction. What their types look like is said with
 // the first one only, which costs more than all the rest: their order must not change.

@@ -44,7 +44,7 @@ func (o *outbox) add(r report) {
 	case r.Say == sayAck && len(o.waiting) > 0 && o.waiting[len(o.waiting)-1].Say == sayAck:
 		o.waiting[len(o.waiting)-1] = r
 		return
-	case r.Say == sayEnded && r.Outcome.Result.Unasked:
+	case r.Say == sayEnded && r.Outcome.Unasked:
 		o.waiting = append([]report{r}, o.waiting...) // before anything else
 	case (r.Say == sayCheck || r.Say == sayClients) && o.replaces(r):
 		return

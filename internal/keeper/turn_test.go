@@ -119,8 +119,8 @@ func (in *inner) told(kind hooks.Kind, epoch uint64) (res hooks.Result) {
 		in.k.out.mu.Lock()
 		defer in.k.out.mu.Unlock()
 		for _, r := range in.k.out.waiting {
-			if o := r.Outcome; r.Say == sayEnded && o.Result.Kind == kind && o.Result.Epoch == epoch {
-				res = o.result()
+			if r.Say == sayEnded && r.Outcome.Kind == kind && r.Outcome.Epoch == epoch {
+				res = r.Outcome
 				return true
 			}
 		}
