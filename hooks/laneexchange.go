@@ -38,10 +38,6 @@ func (l *Lanes) exchange(now time.Time, req request) {
 	t.plan.Resources = filter(all, func(r Resource) bool { return !isIn(l.hooks.Resources, r) })
 	l.holds.take(t.Event, all, l.cfg.Pause)
 	l.holds.part(t.wanted)
-	if l.cfg.NoJournal {
-		l.exchangeNoted(now, t)
-		return
-	}
 	t.phase, t.until = noting, now.Add(l.cfg.RecordWithin)
 	t.note = l.book.begin(t.Epoch, l.kept, all)
 }

@@ -206,7 +206,7 @@ func (l *Lanes) become(now time.Time, t *task) {
 		l.skip(now, t, err)
 		return
 	}
-	if hasHooks(t.plan) && !l.cfg.NoJournal && !l.isClosed {
+	if hasHooks(t.plan) && !l.isClosed {
 		t.phase, t.until = noting, now.Add(l.cfg.RecordWithin)
 		t.note = l.book.begin(t.Epoch, l.kept, l.book.mayHave(t.Epoch.Counter, t.plan.Resources))
 		return

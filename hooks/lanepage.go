@@ -109,7 +109,6 @@ func (n Note) InPlaceOf(before Note) Note {
 type book struct {
 	page   Page
 	before Page // what was due before the last begin
-	isOff  bool // nothing is recorded
 
 	// isFresh: what is due has begun just now, and stands in the state file; nobody is to wait
 	// for a sync. From syncAt on a page with what is due is on the disk before it takes the
@@ -131,7 +130,7 @@ func (b *book) change() { b.isDirty = true }
 
 // flush gives the page, if it has changed.
 func (b *book) flush() (n Note, ok bool) {
-	if !b.isDirty || b.isOff {
+	if !b.isDirty {
 		return Note{}, false
 	}
 	n = b.next

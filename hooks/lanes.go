@@ -65,7 +65,6 @@ type LanesConfig struct {
 	Seq          uint64        // BULLY_SEQ of the last run of earlier lives
 	Pause        time.Duration // before the second attempt; each further one is twice as long
 	RecordWithin time.Duration // what a disk has for the note that a leadership begins
-	NoJournal    bool          // nothing is recorded
 	Unread       bool          // what was recorded before is not known
 	// Budget is how long before the end of the lease a silent agent loses its leadership, and
 	// Takeover how much longer than the lease others wait before they take over.
@@ -130,7 +129,7 @@ func NewLanes(cfg LanesConfig, hooks Config, left Page) Lanes {
 	if left.Runs == nil {
 		left.Runs = map[Lane]Entry{}
 	}
-	return Lanes{cfg: cfg, hooks: hooks, book: book{page: left, isOff: cfg.NoJournal}, seq: cfg.Seq, stuck: map[Kind]Hanging{}}
+	return Lanes{cfg: cfg, hooks: hooks, book: book{page: left}, seq: cfg.Seq, stuck: map[Kind]Hanging{}}
 }
 
 // Step takes one event and gives what is to be done, in order. The slice is valid until the

@@ -82,9 +82,6 @@ func (l *Lanes) judge(now time.Time) {
 	}
 }
 
-// IsAbandoned reports whether no order will come any more: what is left is done, and that is all.
-func (l *Lanes) IsAbandoned() bool { return l.agent.isGone }
-
 var errLate = errors.New("not started: the lease of its leadership has ended")
 
 // barred says why a become-leader hook may not start now: an order that was late, or waited for

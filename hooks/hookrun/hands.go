@@ -20,8 +20,7 @@ type Config struct {
 	hooks.Config
 
 	// Dir is the state directory, where the journal of running groups and the output of the last
-	// runs are kept. Empty: neither is kept, and a clean-up cannot find what an earlier life left
-	// running.
+	// runs are kept. Needed, but by Try, which keeps nothing.
 	Dir string
 
 	// Socket is the path of the agent's control socket, for BULLY_SOCKET.
@@ -101,12 +100,9 @@ func Open(cfg Config, loop Loop) (*Hands, hooks.Lanes, error) {
 	h := &Hands{loop: loop, log: cfg.Logger, isAlive: alive, begin: run.Start, socket: cfg.Socket,
 		workers: map[hooks.Lane]worker{}, runs: map[hooks.Lane]*running{}, minded: map[hooks.Entry]bool{}}
 	h.ctx, h.hurry = context.WithCancel(context.Background())
-	h.journal = journal{backlog: &h.backlog, log: h.log, noted: func(n hooks.Noted) { loop.Post(n) }}
-	h.ledger = ledger{backlog: &h.backlog, log: h.log}
-	if cfg.Dir != "" {
-		h.journal.path = filepath.Join(cfg.Dir, journalName)
-		h.ledger.dir = run.Archive(filepath.Join(cfg.Dir, ledgerName))
-	}
+	h.journal = journal{path: filepath.Join(cfg.Dir, journalName), backlog: &h.backlog, log: h.log, noted: func(n hooks.Noted) { loop.Post(n) }}
+	h.ledger = ledgerIn(cfg.Dir)
+	h.ledger.backlog, h.ledger.log = &h.backlog, h.log
 	left, unread := h.journal.open()
 	if unread != nil {
 		h.log.Error("hook journal not read, orphaned hooks may still run", "err", unread)
@@ -116,7 +112,7 @@ func Open(cfg Config, loop Loop) (*Hands, hooks.Lanes, error) {
 		return nil, hooks.Lanes{}, err
 	}
 	lanes := hooks.NewLanes(hooks.LanesConfig{Seq: seq, Pause: cmp.Or(loop.Pause, hooks.FirstPause), RecordWithin: hooks.RecordPatience,
-		NoJournal: cfg.Dir == "", Unread: unread != nil, Budget: loop.Budget, Takeover: loop.Takeover}, cfg.Config, left)
+		Unread: unread != nil, Budget: loop.Budget, Takeover: loop.Takeover}, cfg.Config, left)
 	return h, lanes, nil
 }
 
@@ -239,7 +235,7 @@ func ReadRuns(dir string, after uint64) ([]hooks.Run, error) { return ledgerIn(d
 // is fs.ErrNotExist if it is not kept any more. It waits for the disk.
 func ReadOutput(dir string, seq uint64) (hooks.Run, []byte, error) { return ledgerIn(dir).output(seq) }
 
-func ledgerIn(dir string) *ledger { return &ledger{dir: run.Archive(filepath.Join(dir, ledgerName))} }
+func ledgerIn(dir string) ledger { return ledger{dir: run.Archive(filepath.Join(dir, ledgerName))} }
 
 // TryRecording finds out whether a become-leader hook could be recorded now in the
 // state directory. It waits for the disk.

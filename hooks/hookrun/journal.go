@@ -22,7 +22,7 @@ import (
 // journal is the file of what Lanes note. Writes are done by the backlog; only the newest note
 // counts. Safe for concurrent use.
 type journal struct {
-	path    string // empty: nothing is recorded
+	path    string
 	backlog *backlog
 	log     hclog.Logger
 	noted   func(hooks.Noted)
@@ -124,9 +124,6 @@ func unsealed(file []byte) (text []byte, err error) {
 
 // load reads what is on disk. No file is a blank page.
 func (j *journal) load() (hooks.Page, error) {
-	if j.path == "" {
-		return hooks.Page{}, nil
-	}
 	text, err := durable.ReadFile(j.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return hooks.Page{}, nil

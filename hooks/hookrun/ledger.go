@@ -17,7 +17,7 @@ import (
 // ledger keeps the output of the last runs, in an archive by BULLY_SEQ. A full disk costs a
 // log line only.
 type ledger struct {
-	dir     run.Archive // empty: nothing is kept
+	dir     run.Archive
 	backlog *backlog
 	log     hclog.Logger
 }
@@ -26,9 +26,6 @@ const ledgerName = "hook-output"
 
 // open makes the directory and gives the highest sequence number in it.
 func (l *ledger) open() (last uint64, err error) {
-	if l.dir == "" {
-		return 0, nil
-	}
 	err = os.MkdirAll(string(l.dir), 0o700)
 	if err == nil {
 		all, unread := l.dir.All()
@@ -57,9 +54,6 @@ func newRun(ev hooks.Event, seq uint64, begun time.Time, end ending.End) hooks.R
 
 // keep files one run.
 func (l *ledger) keep(row hooks.Run, out *run.Output) {
-	if l.dir == "" {
-		return
-	}
 	kept, printed := out.Tail()
 	row.Printed = printed
 	if !l.backlog.tryAdd(func() { l.write(row, kept) }) {
@@ -75,7 +69,7 @@ func (l *ledger) write(row hooks.Run, kept []byte) {
 
 // runs lists what is kept with a seq above after, oldest first, without the output. A file that is being
 // written is left out.
-func (l *ledger) runs(after uint64) ([]hooks.Run, error) {
+func (l ledger) runs(after uint64) ([]hooks.Run, error) {
 	all, err := l.dir.All()
 	if err != nil {
 		return nil, fmt.Errorf("read hook ledger: %w", err)
@@ -92,7 +86,7 @@ func (l *ledger) runs(after uint64) ([]hooks.Run, error) {
 
 // output gives one run and what it printed last; fs.ErrNotExist if it is not kept.
 // Should two have the number, which a crash makes possible, it is the later one.
-func (l *ledger) output(seq uint64) (row hooks.Run, printed []byte, err error) {
+func (l ledger) output(seq uint64) (row hooks.Run, printed []byte, err error) {
 	all, err := l.dir.All()
 	if err != nil {
 		return row, nil, fmt.Errorf("read hook ledger: %w", err)

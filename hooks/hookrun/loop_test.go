@@ -151,7 +151,7 @@ func (l *loop) Keeps() (uint64, bool) {
 
 // The latency that an election sees between an order and a running hook.
 func BenchmarkStartToExec(b *testing.B) {
-	l, err := newLoop(Config{Config: hooks.Config{Commands: map[hooks.Kind]hooks.Command{hooks.BecomeLeader: {Argv: []string{"/bin/true"}}}}}, 0, 1)
+	l, err := newLoop(Config{Dir: b.TempDir(), Config: hooks.Config{Commands: map[hooks.Kind]hooks.Command{hooks.BecomeLeader: {Argv: []string{"/bin/true"}}}}}, 0, 1)
 	if err != nil {
 		b.Fatal(err)
 	}

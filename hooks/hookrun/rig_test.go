@@ -1,6 +1,7 @@
 package hookrun
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,7 +59,7 @@ func setUp(t *testing.T, s scripts, cfg Config) *rig {
 func setUpWith(t *testing.T, s scripts, cfg Config, pause time.Duration) *rig {
 	t.Helper()
 	g := &rig{Dir: traces.New(t), t: t, log: &traces.Buffer{}, done: make(chan struct{})}
-	cfg.Commands = g.commands(s)
+	cfg.Commands, cfg.Dir = g.commands(s), cmp.Or(cfg.Dir, t.TempDir())
 	cfg.Logger = hclog.New(&hclog.LoggerOptions{Output: g.log, Level: hclog.Debug})
 	if cfg.Timeout == 0 {
 		cfg.Timeout = patience

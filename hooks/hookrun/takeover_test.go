@@ -189,7 +189,7 @@ func TestTheAgentDies(t *testing.T) {
 	g.unasked(1)
 	g.await(g.lanes.IsAllAtRest)
 	g.become(2) // nothing that comes after its death begins anything
-	g.await(func() bool { return g.lanes.IsAbandoned() && g.lanes.AtRest() })
+	g.await(g.lanes.AtRest)
 	g.nothingMore()
 	g.ordered("leader-change:1 lose-leadership:1")
 }

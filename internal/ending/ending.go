@@ -35,11 +35,6 @@ const (
 // Slack is what KILL has, of the room until all must be dead, for its work.
 func Slack(room time.Duration) time.Duration { return min(KillSlack, max(0, room)/10) }
 
-// Grace is the time between TERM and KILL of a command that has room until it must be dead.
-func Grace(grace, room time.Duration) time.Duration {
-	return min(grace, max(room-Slack(room), MinGrace))
-}
-
 // Poll is how long to sleep between two looks, after the ending has taken so long.
 func Poll(taken time.Duration) time.Duration { return min(max(taken/4, PollFirst), pollMost) }
 

@@ -1,13 +1,16 @@
 package ending
 
 import (
+	"errors"
 	"testing"
 	"time"
 )
 
 const ms = time.Millisecond
 
+// The grace of a command that is cut is what is left of the room until it must be dead.
 func TestGrace(t *testing.T) {
+	now := time.Unix(1000, 0)
 	for _, tt := range []struct{ grace, room, want time.Duration }{
 		{5 * time.Second, time.Hour, 5 * time.Second},
 		{5 * time.Second, time.Second, 980 * ms}, // KILL has its slack
@@ -16,7 +19,9 @@ func TestGrace(t *testing.T) {
 		{5 * time.Second, 0, ms}, // in any case
 		{5 * time.Second, -time.Second, ms},
 	} {
-		if got := Grace(tt.grace, tt.room); got != tt.want {
+		l := Limit{Grace: tt.grace}
+		l.Cut(now, errors.New("lost"), now.Add(tt.room))
+		if got := l.KillBy(now).Sub(now); got != tt.want {
 			t.Errorf("a grace of %v with %v left is %v, want %v", tt.grace, tt.room, got, tt.want)
 		}
 	}
