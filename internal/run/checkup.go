@@ -47,26 +47,38 @@ func Ask(ctx context.Context, question string, cmd hooks.Command, timeout time.D
 	return answer.Bytes(), c
 }
 
-// consult runs a command once; out is its output's.
+// consult runs a command that answers a question once; out is its output's.
 func consult(ctx context.Context, cmd hooks.Command, env []string, timeout time.Duration, out *Output) (c Checkup) {
-	if c.Err = trust.Check(cmd); c.Err != nil {
+	p, end := Once(ctx, cmd, env, nil, ending.Limit{Timeout: timeout, Grace: checkGrace}, out)
+	c.Err = end.Err
+	if p == nil {
 		return c
 	}
-	l := NewLeash(ending.Limit{Timeout: timeout, Grace: checkGrace}, time.Now)
-	stop := context.AfterFunc(ctx, func() { l.Pull(hooks.ErrStopping) })
-	defer stop()
-	p, err := Start(cmd.Words(), env, nil, out)
-	if err != nil {
-		return Checkup{Err: err}
-	}
-	end := p.Conclude(l)
-	p.Drain()
 	kept, _ := out.Tail()
-	c = Checkup{Err: end.Err, Said: LastLine(kept)}
+	c.Said = LastLine(kept)
 	if end.Err != nil && len(Living(p.Group)) > 0 {
 		c.group = p.Group
 	}
 	return c
+}
+
+// Once runs a command that may be run, until nothing of it is left and its output is read. ctx ends it
+// early. nil is the process of one that was not started, with an end that says why. The caller's goroutine
+// must be locked to its thread: see Start.
+func Once(ctx context.Context, cmd hooks.Command, env []string, input []byte, l ending.Limit, out *Output) (p *Process, end ending.End) {
+	err := trust.Check(cmd)
+	if err == nil {
+		p, err = Start(cmd.Words(), env, input, out)
+	}
+	if err != nil {
+		return nil, ending.End{Err: err, Exit: -1}
+	}
+	leash := NewLeash(l, time.Now)
+	stop := context.AfterFunc(ctx, func() { leash.Pull(hooks.ErrStopping) })
+	defer stop()
+	end = p.Conclude(leash)
+	p.Drain()
+	return p, end
 }
 
 // Await waits until all of the run is gone, also what even KILL has not ended at once: the next
