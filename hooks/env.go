@@ -153,24 +153,19 @@ func seconds(d time.Duration) string {
 const schema = 1
 
 type jsonEvent struct {
-	Schema     int          `json:"schema"`
-	Event      Kind         `json:"event"`
-	Cause      string       `json:"cause"`
-	Seq        uint64       `json:"seq"`
-	Time       string       `json:"time"`
-	Cluster    string       `json:"cluster"`
-	Epoch      jsonEpoch    `json:"epoch"`
-	Self       jsonNode     `json:"self"`
-	Leader     jsonNode     `json:"leader"`
-	PrevLeader jsonNode     `json:"prev_leader"`
-	Members    []jsonMember `json:"members"`
-	Mode       string       `json:"mode"`
-	Quorum     int          `json:"quorum"`
-}
-
-type jsonEpoch struct {
-	Counter uint64 `json:"counter"`
-	Owner   string `json:"owner"`
+	Schema     int      `json:"schema"`
+	Event      Kind     `json:"event"`
+	Cause      string   `json:"cause"`
+	Seq        uint64   `json:"seq"`
+	Time       string   `json:"time"`
+	Cluster    string   `json:"cluster"`
+	Epoch      Epoch    `json:"epoch"`
+	Self       jsonNode `json:"self"`
+	Leader     jsonNode `json:"leader"`
+	PrevLeader jsonNode `json:"prev_leader"`
+	Members    []Member `json:"members"`
+	Mode       string   `json:"mode"`
+	Quorum     int      `json:"quorum"`
 }
 
 // jsonNode has a priority only while the node is a known member.
@@ -181,26 +176,17 @@ type jsonNode struct {
 	Priority *int   `json:"priority,omitempty"`
 }
 
-type jsonMember struct {
-	ID       string `json:"id"`
-	Name     string `json:"name"`
-	Addr     string `json:"addr"`
-	Status   string `json:"status"`
-	Priority int    `json:"priority"`
-	Voter    bool   `json:"voter"`
-}
-
 // Payload builds the JSON object for a hook's standard input, one line. Members
 // keep the caller's order, and an empty list is [], never null.
 func Payload(ev Event, c Circumstances) []byte {
 	doc := jsonEvent{
 		Schema: schema, Event: ev.Kind, Cause: ev.Cause, Seq: c.Seq, Time: Stamp(ev.Time),
-		Cluster: ev.Cluster, Epoch: jsonEpoch(ev.Epoch), Mode: ev.Mode, Quorum: ev.Quorum,
+		Cluster: ev.Cluster, Epoch: ev.Epoch, Mode: ev.Mode, Quorum: ev.Quorum,
 		Self: ev.describe(ev.Self), Leader: ev.describe(ev.Leader), PrevLeader: ev.describe(ev.PrevLeader),
-		Members: make([]jsonMember, 0, len(ev.Members)),
+		Members: ev.Members,
 	}
-	for _, m := range ev.Members {
-		doc.Members = append(doc.Members, jsonMember(m))
+	if doc.Members == nil {
+		doc.Members = []Member{}
 	}
 	text, err := json.Marshal(doc)
 	if err != nil {

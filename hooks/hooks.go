@@ -175,18 +175,20 @@ type Node struct {
 	ID, Name, Addr string
 }
 
-// Member is one row of the membership as it was at the event.
+// Member is one row of the membership as it was at the event, in memory and in what a hook reads.
 type Member struct {
-	ID, Name, Addr string
-	Status         string // alive, suspect, dead, left
-	Priority       int    // 0–65535
-	Voter          bool
+	ID       string `json:"id"`
+	Name     string `json:"name"`
+	Addr     string `json:"addr"`
+	Status   string `json:"status"`   // alive, suspect, dead, left
+	Priority int    `json:"priority"` // 0–65535
+	Voter    bool   `json:"voter"`
 }
 
 // Epoch identifies one leadership. Counter is the fencing token.
 type Epoch struct {
-	Counter uint64
-	Owner   string
+	Counter uint64 `json:"counter"`
+	Owner   string `json:"owner"`
 }
 
 // Event is what happened, as a hook is told of it. Lanes keep it until its

@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"encoding/json"
 	"errors"
 	"testing"
 	"time"
@@ -26,5 +27,14 @@ func TestDefaults(t *testing.T) {
 	cfg := Config{}.WithDefaults()
 	if cfg.Timeout != 30*time.Second || cfg.Grace != 5*time.Second {
 		t.Errorf("defaults %+v", cfg)
+	}
+}
+
+// A journal that was written before epochs had names of their own in it says the same.
+func TestAPageOfBefore(t *testing.T) {
+	var page Page
+	err := json.Unmarshal([]byte(`{"owed":{"Counter":7,"Owner":"a"},"done":{"epoch":{"Counter":6,"Owner":"b"},"ran":true,"took":1}}`), &page)
+	if err != nil || page.Owed == nil || *page.Owed != (Epoch{7, "a"}) || page.Done.Epoch != (Epoch{6, "b"}) {
+		t.Errorf("read %+v, %v", page, err)
 	}
 }
