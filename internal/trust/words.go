@@ -42,25 +42,24 @@ const maxNesting = 5
 
 // checkWords reports the first path that the command would run, and that somebody else
 // than root could change.
-func checkWords(cmd hooks.Command) error {
+func checkWords(cmd hooks.Command) error { return checkEach(commandsOf(cmd), maxNesting) }
+
+// commandsOf gives a hook's own words, or those of each command of its shell line.
+func commandsOf(cmd hooks.Command) [][]word {
 	if cmd.Shell != "" {
-		return checkLine(cmd.Shell, maxNesting)
+		return simpleCommands(cmd.Shell)
 	}
 	argv := make([]word, len(cmd.Argv))
 	for i, text := range cmd.Argv {
 		argv[i] = word{text: text}
 	}
-	return checkSimple(argv, maxNesting)
+	return [][]word{argv}
 }
 
 // Arguments gives what follows these words in each command that begins with a program and them, such as "vip", "add": of a hook's own
 // words, or of the commands of its shell line. What a shell would have to expand first is left out.
 func Arguments(c hooks.Command, of ...string) (all [][]string) {
-	argv := make([]word, len(c.Argv))
-	for i, text := range c.Argv {
-		argv[i] = word{text: text}
-	}
-	for _, argv := range append(simpleCommands(c.Shell), argv) {
+	for _, argv := range commandsOf(c) {
 		var texts []string
 		for _, w := range argv {
 			if !w.isOpaque {
@@ -77,8 +76,8 @@ func Arguments(c hooks.Command, of ...string) (all [][]string) {
 	return all
 }
 
-func checkLine(line string, nesting int) error {
-	for _, argv := range simpleCommands(line) {
+func checkEach(commands [][]word, nesting int) error {
+	for _, argv := range commands {
 		if err := checkSimple(argv, nesting); err != nil {
 			return err
 		}
@@ -100,7 +99,7 @@ func checkSimple(argv []word, nesting int) error {
 	name := filepath.Base(argv[0].text)
 	switch rest := argv[1:]; {
 	case slices.Contains(shells, name) && inlineAt(rest) >= 0:
-		return checkLine(rest[inlineAt(rest)].text, nesting-1)
+		return checkEach(simpleCommands(rest[inlineAt(rest)].text), nesting-1)
 	case slices.Contains(interpreters, name):
 		if i := slices.IndexFunc(rest, func(w word) bool { return !strings.HasPrefix(w.text, "-") }); i >= 0 {
 			return rest[i].check(nesting)
