@@ -183,7 +183,6 @@ func (k *keeper) obey(o order) {
 		k.will = o.Letters
 	case o.Do == toLend, o.Do == toReturn:
 		k.step(hooks.Lent{Is: o.Do == toLend})
-		k.say(report{Say: sayAck})
 	case o.Do == toAsk:
 		k.ask(o.Program)
 	case o.Do == toReset:

@@ -60,6 +60,7 @@ func (c *Client) launch(ctx context.Context, waits func(process int)) error {
 	news := make(chan report, 2)
 	go k.write()
 	go func() {
+		defer close(news)
 		err := k.read(func(r report) {
 			if r.Say == sayWaits || r.Say == sayOpened {
 				news <- r
@@ -87,8 +88,10 @@ func (k *process) opens(ctx context.Context, news <-chan report, waits func(proc
 	defer late.Stop()
 	for {
 		select {
-		case r := <-news:
+		case r, isAlive := <-news:
 			switch {
+			case !isAlive:
+				return r, errors.New("it ended at once")
 			case r.Say == sayWaits:
 				late.Stop()
 				waits(r.Process)
@@ -97,15 +100,6 @@ func (k *process) opens(ctx context.Context, news <-chan report, waits func(proc
 			default:
 				return r, nil
 			}
-		case <-k.gone:
-			select {
-			case r := <-news: // its last word
-				if r.Err != "" {
-					return r, errors.New(r.Err)
-				}
-			default:
-			}
-			return report{}, errors.New("it ended at once")
 		case <-ctx.Done():
 			k.kill()
 			return report{}, ctx.Err()
