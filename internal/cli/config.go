@@ -147,10 +147,10 @@ func (c *call) checkHere(cfg *config.Config) error {
 		return err
 	}
 	if o.name != "" {
-		cfg.KeyOwners = []uint32{uint32(o.uid)}
+		cfg.Look.KeyOwners = []uint32{uint32(o.uid)}
 	}
 	known := append(owners(cfg.Control.Socket), vip.Owner{Addr: cfg.Network.Advertise.Addr()})
-	cfg.Owners = known
+	cfg.Look.Owners = known
 	if err := checkHost(cfg, func(cmd hooks.Command) error { return sparesOwners(cmd, known) }); err != nil {
 		return meantForOwner(err, cfg, o)
 	}

@@ -203,15 +203,15 @@ func loadChecked(src config.Source) (*config.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg.IsStart = true
+	cfg.Look.IsStart = true
 	return cfg, checkHost(cfg)
 }
 
 func checkHost(cfg *config.Config, also ...func(hooks.Command) error) error {
-	if o, is := serviceOwner(service(cfg.Instance), cfg.Network.Key); is && cfg.KeyOwners == nil {
-		cfg.KeyOwners = []uint32{uint32(o.uid)} // root may run what the unit would
+	if o, is := serviceOwner(service(cfg.Instance), cfg.Network.Key); is && cfg.Look.KeyOwners == nil {
+		cfg.Look.KeyOwners = []uint32{uint32(o.uid)} // root may run what the unit would
 	}
-	cfg.CheckHook = func(cmd config.Command) error {
+	cfg.Look.Hook = func(cmd config.Command) error {
 		for _, check := range append([]func(hooks.Command) error{trust.Check}, also...) {
 			if err := check(hookCommand(cmd)); err != nil {
 				return err

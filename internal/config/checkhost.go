@@ -141,8 +141,8 @@ func (c *Config) checkCommand(cmd Command) *Error {
 	switch {
 	case cmd.IsZero():
 		return nil
-	case c.CheckHook != nil:
-		if err := c.CheckHook(cmd); err != nil {
+	case c.Look.Hook != nil:
+		if err := c.Look.Hook(cmd); err != nil {
 			return wrong("%s", err)
 		}
 		return nil

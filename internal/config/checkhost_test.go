@@ -138,7 +138,7 @@ func TestArgvIsCheckedAsAProgram(t *testing.T) {
 func TestCallerChecksHooks(t *testing.T) {
 	c, _ := onDisk(t, map[string]string{"on-become-leader": "DIR/missing"})
 	var asked []string
-	c.CheckHook = func(cmd Command) error {
+	c.Look.Hook = func(cmd Command) error {
 		asked = append(asked, cmd.Shell)
 		return errors.New("/etc is writable by group (mode 0775)")
 	}

@@ -41,21 +41,24 @@ type Config struct {
 	// Passing are notes on what the host is like now: a running agent sees by itself when that has changed.
 	Passing []string
 
-	// CheckHook, when set, replaces CheckHost's own look at a hook's command, which knows less than the package that
-	// runs it (who may write the path, for one). It must only read.
-	CheckHook func(Command) error
-
-	// IsStart says that an agent is about to run by this: what the host may come to have, an interface of a resource, is a
-	// note of CheckHost's and no error.
-	IsStart bool
-
-	// Owners are the agents that are known to run, whose addresses no resource may take.
-	Owners []vip.Owner
-
-	// KeyOwners are users whose the keys' file may be, besides root, this process's user and Node.User.
-	KeyOwners []uint32
+	// Look is what the caller of CheckHost and Ring knows besides.
+	Look Look
 
 	places map[string]place // Setting.Key → origin of its value; no entry: default
+}
+
+// Look is how a configuration is compared with this host, by a caller who knows more of that.
+type Look struct {
+	// Hook, when set, replaces the own look at a hook's command, which knows less than the package that
+	// runs it (who may write the path, for one). It must only read.
+	Hook func(Command) error
+	// IsStart says that an agent is about to run by this: what the host may come to have, an interface of a resource, is a
+	// note and no error.
+	IsStart bool
+	// Owners are the agents that are known to run, whose addresses no resource may take.
+	Owners []vip.Owner
+	// KeyOwners are users whose the keys' file may be, besides root, this process's user and Node.User.
+	KeyOwners []uint32
 }
 
 // Node says who this agent is.

@@ -93,7 +93,7 @@ func (c *Config) Ring() (key.Ring, error) {
 	}
 	isNamed := c.places["network.key"].origin != fromDefault
 	if n.Key != "" {
-		ring, err := key.Read(n.Key, append(c.agentUser(), c.KeyOwners...)...)
+		ring, err := key.Read(n.Key, append(c.agentUser(), c.Look.KeyOwners...)...)
 		if err == nil || isNamed || !errors.Is(err, fs.ErrNotExist) {
 			return ring, err
 		}

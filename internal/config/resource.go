@@ -277,7 +277,7 @@ func (c *Config) checkResources(h host) (problems []*Error) {
 		bad := func(key string, err *Error) {
 			switch {
 			case err == nil:
-			case c.IsStart && err.passes:
+			case c.Look.IsStart && err.passes:
 				c.Passing = append(c.Passing, err.at(r.place(key), resourceName+"."+key).Error())
 			default:
 				problems = append(problems, err.at(r.place(key), resourceName+"."+key))
@@ -288,7 +288,7 @@ func (c *Config) checkResources(h host) (problems []*Error) {
 			err.passes = true
 			bad("interface", err)
 		}
-		if err := vip.Spare(r.Addresses, c.Owners); err != nil {
+		if err := vip.Spare(r.Addresses, c.Look.Owners); err != nil {
 			bad(r.addressKey(), asError(err))
 		}
 		for _, err := range vip.Fits(r.Addresses, r.Interface, agent.LeaseBound(c.Election.Lease, c.Election.TakeoverDelay)) {

@@ -127,7 +127,7 @@ func TestALateInterface(t *testing.T) {
 	const late = `:3:13: resource.interface: "eth9" is no interface of this host: expected one of `
 	for _, isStart := range []bool{false, true} {
 		c := mustLoad(t, Source{Path: writeFile(t, strings.ReplaceAll(okAddress, "eth0", "eth9"))}, alpha())
-		c.IsStart = isStart
+		c.Look.IsStart = isStart
 		problems := c.checkResources(alpha())
 		if isStart {
 			if len(problems) != 0 || len(c.Passing) != 1 || !strings.Contains(c.Passing[0], late) {
@@ -161,7 +161,7 @@ func TestDefaultGrace(t *testing.T) {
 // An address of a member is refused, where the members can be asked for.
 func TestAddressOfAMember(t *testing.T) {
 	c := mustLoad(t, Source{Path: writeFile(t, okAddress)}, alpha())
-	c.Owners = []vip.Owner{{Addr: netip.MustParseAddr("192.168.1.50"), Name: "n2"}}
+	c.Look.Owners = []vip.Owner{{Addr: netip.MustParseAddr("192.168.1.50"), Name: "n2"}}
 	const want = ":2:11: resource.address: 192.168.1.50 is the own address of n2, at which the other agents reach it"
 	problems := c.checkResources(alpha())
 	if !slices.ContainsFunc(problems, func(e *Error) bool { return strings.Contains(e.Error(), want) }) {
