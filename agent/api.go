@@ -36,7 +36,7 @@ func (a *agent) show(st *standing) {
 	a.noteBars(st)
 	a.view.roster = st.status.Roster
 	trouble, remedy := a.noteTrouble()
-	a.shown.Store(&snapshot{standing: st, members: a.controlMembers(st.status.Leader), notes: slices.Concat(st.notes, a.notes(), a.farNotes(st.status)),
+	a.shown.Store(&snapshot{standing: st, members: a.controlMembers(st.status), notes: slices.Concat(st.notes, a.notes(), a.farNotes(st.status)),
 		waiting: a.waiting, isCut: a.isCut, addr: a.view.self.Addr.Addr(), trouble: trouble, remedy: remedy, at: a.cfg.Now(), checks: a.controlChecks(), resources: a.controlResources()})
 	a.noteSettled(st.status)
 }

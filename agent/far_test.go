@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/bully-agent/bully-agent/internal/control"
 )
 
 // A path that gets longer than the lease bears is named on the leader, or on who wants to be it; one that is a LAN's is not.
@@ -29,6 +31,14 @@ func TestARoundTripThatTheLeaseDoesNotBear(t *testing.T) {
 			if time.Now().After(end) {
 				t.Fatal("not named within two minutes of round trips of 370 ms")
 			}
+		}
+		isListed := slices.ContainsFunc(c.hosts, func(h *testHost) bool {
+			return slices.ContainsFunc(h.agent.Members(), func(m control.Member) bool {
+				return !m.Self && slices.Equal(m.Notes, []string{"round trip too long for the lease"})
+			})
+		})
+		if !isListed {
+			t.Error("no list of members notes it")
 		}
 		c.stopAll()
 	})

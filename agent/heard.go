@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/membership"
 	"github.com/bully-agent/bully-agent/wire"
@@ -127,12 +128,13 @@ func (a *agent) isHere(id wire.ID) bool {
 }
 
 // controlMembers shows all members, this agent first.
-func (a *agent) controlMembers(leader wire.ID) []control.Member {
-	out := a.view.controlMembers(leader)
+func (a *agent) controlMembers(s election.Status) []control.Member {
+	out := a.view.controlMembers(s.Leader)
 	for i, m := range a.view.all() {
 		out[i].Status = a.presence(m)
 		out[i].Mute = slices.Contains(a.mute, m.ID)
 		out[i].Relayed = m.Status == membership.Dead && slices.Contains(a.relayed, m.ID)
+		out[i].Notes = a.view.oddities(m, s.Far)
 	}
 	return out
 }

@@ -466,6 +466,9 @@ func TestDifferentTables(t *testing.T) {
 		c.agrees(c.hosts[2])
 		time.Sleep(10 * time.Second)
 		for h, others := range map[*testHost]string{odd: "n2, n3", c.hosts[1]: "n1", c.hosts[2]: "n1"} {
+			if got := h.notesOn(t, strings.Split(others, ", ")[0]); !slices.Equal(got, []string{"jobs differ"}) {
+				t.Errorf("%s lists the first of %s with the notes %q", h.name, others, got)
+			}
 			if !isNoted(h, "the jobs of "+others+" are not those of this host") {
 				t.Errorf("%s notes %q", h.name, h.agent.Status().Notes)
 			}

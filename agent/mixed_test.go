@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -253,12 +254,30 @@ func TestMixedSettingsOfTwoThatLead(t *testing.T) {
 			if !s.LeaderIsSelf || !hasNote(s, other+" takes no part here, settings that must be the same on all nodes differ: preempt: ") {
 				t.Errorf("%s: leads %t, notes %q", h.name, s.LeaderIsSelf, s.Notes)
 			}
+			if got := h.notesOn(t, other); !slices.Equal(got, []string{"settings differ"}) {
+				t.Errorf("%s lists %s with the notes %q", h.name, other, got)
+			}
+			if got := h.notesOn(t, h.name); len(got) > 0 {
+				t.Errorf("%s lists itself with the notes %q", h.name, got)
+			}
 			if ran := h.hooks.ran(); len(ran) != 1 {
 				t.Errorf("%s ran hooks %q", h.name, ran)
 			}
 		}
 		c.stopAll()
 	})
+}
+
+// notesOn are those that the host's list of members has on one of them.
+func (h *testHost) notesOn(t *testing.T, name string) []string {
+	t.Helper()
+	for _, m := range h.agent.Members() {
+		if m.Name == name {
+			return m.Notes
+		}
+	}
+	t.Errorf("%s does not list %s", h.name, name)
+	return nil
 }
 
 // Both sides come to one result: exactly one of two gives way, or none if both

@@ -52,8 +52,33 @@ func (v *view) update(m membership.Member) string {
 // what all must agree on.
 func (v *view) oddlyConfigured() []membership.Member {
 	return slices.DeleteFunc(slices.Clone(v.others), func(m membership.Member) bool {
-		return m.Status != membership.Alive || m.ConfigHash == v.self.ConfigHash
+		return !v.isOdd(m)
 	})
+}
+
+// isOdd: the member is alive, and its settings differ from ours in what all must agree on.
+func (v *view) isOdd(m membership.Member) bool {
+	return m.Status == membership.Alive && m.ConfigHash != v.self.ConfigHash
+}
+
+// hasOtherJobs: the member is alive and of this cluster, and its jobs are not those of this host.
+func (v *view) hasOtherJobs(m membership.Member) bool {
+	return m.Status == membership.Alive && m.Jobs != v.self.Jobs && m.ConfigHash == v.self.ConfigHash
+}
+
+// oddities are the notes on one member, for those who may not see settings: far is the one whose round trip the lease does not bear.
+// The notes of status say each of them at length.
+func (v *view) oddities(m membership.Member, far wire.ID) (notes []string) {
+	if v.isOdd(m) {
+		notes = append(notes, "settings differ")
+	}
+	if v.hasOtherJobs(m) {
+		notes = append(notes, "jobs differ")
+	}
+	if m.ID == far {
+		notes = append(notes, "round trip too long for the lease")
+	}
+	return notes
 }
 
 // maxEnded bounds the members shown after their end.
@@ -251,7 +276,7 @@ func maintenanceOf(m membership.Member) *string {
 func (v *view) otherTables() []string {
 	var others []membership.Member
 	for _, m := range v.others {
-		if m.Status == membership.Alive && m.Jobs != v.self.Jobs && m.ConfigHash == v.self.ConfigHash {
+		if v.hasOtherJobs(m) {
 			others = append(others, m)
 		}
 	}

@@ -65,34 +65,39 @@ func lastHeard(m control.Member) string {
 	return span(time.Duration(*m.HeardMS)*time.Millisecond) + " ago"
 }
 
+// memberStatus is how the member stands, and what is to be known of it besides.
 func (c *console) memberStatus(m control.Member) string {
 	text := c.painted(map[string]colour{"alive": green, "suspect": yellow, "dead": red}[m.Status], m.Status)
 	if m.Leader {
 		text += ", leader"
 	}
-	switch {
-	case m.Status != "alive" || m.Maintenance == nil && (!m.Draining || !m.Voter):
-	case m.Maintenance == nil:
-		text += ", " + c.painted(yellow, "cannot lead now")
-	case *m.Maintenance == "":
-		text += ", " + c.painted(yellow, "maintenance")
-	default:
-		text += ", " + c.painted(yellow, "maintenance: "+config.Printable(*m.Maintenance))
-	}
-	if m.Mute {
-		text += ", " + c.painted(yellow, "does not answer the election")
-	}
-	if m.Relayed {
-		text += ", " + c.painted(yellow, "reached by other hosts alone")
-	}
 	if m.Self {
 		text += ", this node"
 	}
-	if m.Outside && m.Status != "left" {
-		text += ", " + c.painted(yellow, "outside the roster")
-	}
-	if len(m.LacksKeys) > 0 {
-		text += ", " + c.painted(yellow, "lacks key") + " " + strings.Join(m.LacksKeys, ", ")
+	for _, note := range memberNotes(m) {
+		text += ", " + c.painted(yellow, config.Printable(note))
 	}
 	return text
+}
+
+// memberNotes are what a person should know of a member, a few words each.
+func memberNotes(m control.Member) (notes []string) {
+	note := func(is bool, text string) {
+		if is {
+			notes = append(notes, text)
+		}
+	}
+	switch {
+	case m.Status != "alive":
+	case m.Maintenance != nil:
+		note(true, strings.TrimSuffix("maintenance: "+*m.Maintenance, ": "))
+	default:
+		note(m.Draining && m.Voter, "cannot lead now")
+	}
+	note(m.Mute, "does not answer the election")
+	note(m.Relayed, "reached by other hosts alone")
+	note(m.Outside && m.Status != "left", "outside the roster")
+	notes = append(notes, m.Notes...)
+	note(len(m.LacksKeys) > 0, "lacks key "+strings.Join(m.LacksKeys, ", "))
+	return notes
 }

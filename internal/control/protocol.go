@@ -199,6 +199,11 @@ type Member struct {
 	RTTMS       float64 `json:"rtt_ms"`             // 0: not measured
 	HeardMS     *int64  `json:"heard_ms,omitempty"` // since anything of it reached this agent; never: left out
 
+	// Notes are what the agent that answers finds odd of the member, beside what the other fields say, in a few words each: "settings
+	// differ", "jobs differ", "round trip too long for the lease". They name no setting, as the notes of Status do. Left out if there
+	// are none.
+	Notes []string `json:"notes,omitempty"`
+
 	// LacksKeys are the ids of this agent's keys that the member has not; left out if it has all.
 	LacksKeys []string `json:"lacks_keys,omitempty"`
 }
