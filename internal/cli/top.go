@@ -217,10 +217,17 @@ func (s scene) absence(now time.Time, socket string) string {
 	return config.Printable(text)
 }
 
-// notes are what a person should know besides.
+// notes are what a person should know besides: those of this host, and then of each other host what these do not say.
 func (s scene) notes() (notes []string) {
 	for _, n := range s.Status.Notes {
 		notes = append(notes, config.Printable("note: "+n))
+	}
+	label := control.Labels(s.Members)
+	for _, m := range s.Members {
+		m.Mute, m.Relayed, m.Notes = false, false, nil // the notes of this host say them at length
+		if said := memberNotes(m); len(said) > 0 && !m.Self {
+			notes = append(notes, config.Printable(fmt.Sprintf("note: %s: %s; status there says more", label(m.Name, m.Addr), strings.Join(said, ", "))))
+		}
 	}
 	return notes
 }

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -211,6 +212,23 @@ func TestTopPrintsOnce(t *testing.T) {
 	code, out, errs = commandLine("top", "--socket", filepath.Join(t.TempDir(), "none"))
 	if code != exitUnreachable || out != "" || strings.Count(errs, "\n") != 1 {
 		t.Errorf("without an agent: exit %d, %q, %q", code, out, errs)
+	}
+}
+
+// What the members are known by, and the notes of this host do not say, is a note of its own, with where more is said.
+func TestTopNotesOtherHosts(t *testing.T) {
+	reason := "disk\x1b[2J"
+	s := scene{Status: control.Status{Notes: []string{"beta does not answer the election"}}, Members: []control.Member{
+		{Name: "alpha", Status: "alive", Voter: true, Self: true, Draining: true},
+		{Name: "beta", Status: "alive", Voter: true, Mute: true, Notes: []string{"settings differ"}},
+		{Name: "gamma", Status: "alive", Voter: true, Draining: true, LacksKeys: []string{"ab12"}},
+		{Name: "delta", Status: "alive", Maintenance: &reason, Draining: true},
+		{Name: "omega", Status: "dead", Voter: true, Draining: true},
+	}}
+	want := []string{"note: beta does not answer the election", "note: gamma: cannot lead now, lacks key ab12; status there says more",
+		`note: delta: maintenance: disk\x1b[2J; status there says more`}
+	if got := s.notes(); !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 

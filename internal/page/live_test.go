@@ -212,6 +212,45 @@ func TestChecksAndMaintenance(t *testing.T) {
 	tab.Picture("checks-1400-light")
 }
 
+// What this host knows of others is said at the top and in their rows, with where more is said; of many hosts the first are named.
+func TestNotesOfOtherHosts(t *testing.T) {
+	f, reason := newFake(), "kernel upgrade"
+	f.with(func() {
+		f.members[1].Draining, f.members[1].Maintenance = true, &reason
+		f.members[2].Status, f.members[2].Notes = "alive", []string{"settings differ", "round trip too long for the lease"}
+	})
+	b := browser.Open(t)
+	address := serve(t, f).address
+	for _, v := range views() {
+		tab := b.Open(address, v)
+		tab.Await(shown)
+		for _, text := range []string{"beta: maintenance: kernel upgrade. bully-agent status there says more.", "gamma: settings differ, round trip too long for the lease."} {
+			tab.AwaitText("#notes", text)
+		}
+		tab.AwaitText("#members tbody", "settings differ")
+		if said := tab.Text("#notes"); strings.Contains(said, "alpha") || strings.Contains(said, "omega") {
+			t.Errorf("hosts without a note are named: %s", said)
+		}
+		tab.ExpectAccessible()
+		for _, part := range browser.Eval[[]string](tab, beyond) {
+			t.Errorf("%v: %s is broader than the page", v, part)
+		}
+		tab.Picture(fmt.Sprintf("notes-%v", v))
+	}
+	f.with(func() {
+		for i := range 9 {
+			f.members = append(f.members, control.Member{ID: fmt.Sprint(i), Name: fmt.Sprintf("extra-%d", i), Status: "alive", Role: "voter", Voter: true, Draining: true})
+		}
+	})
+	tab := b.Open(address, wide)
+	tab.AwaitText("#notes", "6 more hosts with notes: see the members.")
+	if said := tab.Text("#notes"); strings.Count(said, "cannot lead now") != 3 {
+		t.Errorf("of eleven hosts are named:\n%s", said)
+	}
+	f.with(func() { f.members = f.members[:1] })
+	tab.Await(`document.querySelector("#notes").hidden`)
+}
+
 // What the leader has is shown, and that it has it no more. What the system has said of it is not for the network.
 func TestResources(t *testing.T) {
 	f := newFake()

@@ -20,6 +20,9 @@ func views() (all []browser.View) {
 // shown is when all parts of the page have something to show.
 const shown = `document.documentElement.dataset.state === "live" && document.querySelectorAll("main section.has-rows").length >= 4`
 
+// beyond names the parts whose table is broader than they are. What is there can be reached, and would not be seen.
+const beyond = `[...document.querySelectorAll(".scroll")].filter((s) => s.scrollWidth > s.clientWidth).map((s) => s.getAttribute("aria-labelledby"))`
+
 func TestThePageShowsTheClusterToEverybody(t *testing.T) {
 	b := browser.Open(t)
 	for _, v := range views() {
@@ -35,6 +38,9 @@ func TestThePageShowsTheClusterToEverybody(t *testing.T) {
 				tab.AwaitText(selector, text)
 			}
 			tab.ExpectAccessible()
+			for _, part := range browser.Eval[[]string](tab, beyond) {
+				t.Errorf("%s is broader than the page", part)
+			}
 			tab.ExpectOnly(s.address)
 			tab.Picture(fmt.Sprintf("page-%v", v))
 			if said := tab.Messages(); len(said) > 0 {

@@ -3,10 +3,11 @@
 import { $, draw, fill, make, set } from "./dom.js";
 import { age, at, count, short, span } from "./words.js";
 import { say } from "./voice.js";
+import { notesOf } from "./members.js";
 
 let told;
 
-export function show(s, look) {
+export function show(s, look, people) {
   set($("cluster"), s.cluster ?? "");
   const name = s.leader?.name;
   document.title = `${name ? `${name} leads` : "nobody leads"} · ${s.cluster ?? "bully-agent"}`;
@@ -19,7 +20,7 @@ export function show(s, look) {
   told = now;
   tick(s, look);
   lease(s);
-  notes(s);
+  notes(s, people);
   facts(s, look);
 }
 
@@ -70,16 +71,29 @@ function lease(s) {
     draw("circle", { class: "tip", cx: w - 6, cy: y(left), r: 2.5 }));
 }
 
-function notes(s) {
+const MORE = "bully-agent status";
+const MOST = 5; // hosts that are named at the top; the list of members has all
+
+// notes are those of this host, and of each other one what this host knows: it says no more than that something is so.
+export function notes(s, people) {
   const all = [...(s.notes ?? [])];
   if (s.maintenance) all.unshift(`maintenance on this host: ${s.maintenance.reason || "no reason given"}`);
   if (s.hold_down_ms > 0) all.push(`this host does not lead for ${age(s.hold_down_ms)}`);
   if (s.last_hook && !s.last_hook.ok) all.push(`the last hook failed: ${s.last_hook.event}, epoch ${s.last_hook.epoch?.counter}, exit ${s.last_hook.exit}`);
+  const others = (people ?? []).filter((m) => !m.self).map((m) => [m, notesOf(m)]).filter(([, said]) => said.length > 0);
+  for (const [m, said] of others.slice(0, MOST)) all.push(`${m.name}: ${said.join(", ")}. ${MORE} there says more.`);
+  if (others.length > MOST) all.push(`${count(others.length - MOST, "more host")} with notes: see the members.`);
   const list = $("notes");
   list.hidden = all.length === 0;
   if (list.dataset.all === all.join("\n")) return;
   list.dataset.all = all.join("\n");
-  list.replaceChildren(...all.map((text) => make("li", {}, text)));
+  list.replaceChildren(...all.map((text) => make("li", {}, ...withCommand(text))));
+}
+
+// withCommand sets the command in a note apart, so that it is not broken between two lines.
+function withCommand(text) {
+  const at = text.lastIndexOf(MORE);
+  return at < 0 ? [text] : [text.slice(0, at), make("code", {}, MORE), text.slice(at + MORE.length)];
 }
 
 // facts is the list of what is left. A pair without a value is left out: an agent tells the network less than its socket.

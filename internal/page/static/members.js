@@ -26,23 +26,31 @@ function ranked(all, smallest) {
   return [...first, ...all.filter((m) => !may(m)).sort(order)];
 }
 
+// notesOf is what a person should know of a member, a few words each.
+export function notesOf(m) {
+  const notes = [];
+  if (m.status === "alive" && m.maintenance !== undefined) notes.push(m.maintenance ? `maintenance: ${m.maintenance}` : "maintenance");
+  else if (m.status === "alive" && m.voter && m.draining) notes.push("cannot lead now");
+  if (m.mute) notes.push("does not answer the election");
+  if (m.relayed) notes.push("reached by other hosts alone");
+  if (m.outside && m.status !== "left") notes.push("outside the roster");
+  return [...notes, ...(m.notes ?? [])];
+}
+
 function row(m) {
+  const notes = notesOf(m);
   const status = [m.status];
   if (m.leader) status.push("leader");
   if (m.self) status.push("this host");
-  if (m.mute) status.push("does not answer the election");
-  if (m.relayed) status.push("reached by other hosts alone");
-  if (m.maintenance !== undefined) status.push(m.maintenance ? `maintenance: ${m.maintenance}` : "maintenance");
-  else if (m.draining) status.push("cannot lead now");
-  if (m.outside && m.status !== "left") status.push("outside the roster");
+  status.push(...notes);
   return [
     { text: m.rank ? `${m.rank}` : "–", kind: "right" },
     { text: m.name, more: m.addr, head: true, title: m.id, kind: "name fold" },
     { text: m.addr, kind: "wide word" },
-    { text: `${m.priority}`, kind: "right" },
+    { text: `${m.priority}`, kind: "right roomy" },
     { text: m.role, kind: "wide" },
     { text: m.self ? "–" : rtt(m.rtt_ms), kind: "right" },
     { text: m.self || m.heard_ms === undefined ? "–" : `${age(m.heard_ms)} ago`, kind: "right wide" },
-    { text: status.join(", "), mark: m.status === "alive" && (m.draining || m.mute || m.maintenance !== undefined) ? "odd" : marks[m.status] ?? "odd", kind: "status" },
+    { text: status.join(", "), mark: m.status === "alive" && notes.length ? "odd" : marks[m.status] ?? "odd", kind: "status" },
   ];
 }

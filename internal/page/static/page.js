@@ -17,11 +17,14 @@ const status = new Look("v1/status", CALM, () => {
   const s = status.answer;
   if (s) {
     status.every = s.lease_remain_ms === null || s.lease_remain_ms === undefined ? CALM : BRISK;
-    leader.show(s, status);
+    leader.show(s, status, people.answer);
   }
   tell();
 });
-const people = new Look("v1/members", CALM, () => members.show(people, status.answer));
+const people = new Look("v1/members", CALM, () => {
+  members.show(people, status.answer);
+  if (status.answer) leader.notes(status.answer, people.answer);
+});
 const past = new Look("v1/history", 10_000, () => history.show(past));
 const work = new Look("v1/jobs", 2_000, () => jobs.show(work));
 const stream = new Stream("v1/events", hear, () => tell());
