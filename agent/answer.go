@@ -133,12 +133,15 @@ func whyNot(err error) string {
 	return "closed without an answer"
 }
 
+// mtuOf is that of the interface which has an address; 0: none has it.
 func mtuOf(addr netip.Addr) int {
 	interfaces, _ := net.Interfaces() // none is no MTU
 	for _, i := range interfaces {
 		addrs, _ := i.Addrs()
 		for _, x := range addrs {
-			if p, err := netip.ParsePrefix(x.String()); err == nil && p.Addr().Unmap().WithZone("") == addr {
+			p, err := netip.ParsePrefix(x.String())
+			isAny := err == nil && p.Addr().IsLoopback() && p.Contains(addr) // all of 127.0.0.0/8 is this host's
+			if err == nil && (p.Addr().Unmap().WithZone("") == addr || isAny) {
 				return i.MTU
 			}
 		}
