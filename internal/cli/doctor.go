@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bully-agent/bully-agent/internal/config"
 	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/doctor"
 	"github.com/bully-agent/bully-agent/internal/key"
@@ -21,11 +22,14 @@ var doctorCommand = command{
 	name: "doctor", usage: "look at this host from inside, and as the others see it",
 	about: `Takes some seconds. It has the agent ask up to 16 members what they see of this host, time writes to its state directory, and
 		compare clocks, versions and settings. It looks at hooks, keys, socket and the clock's rate itself. One line for each thing, ok, warn or
-		FAIL, and below what to do. Exits 1 if there is a FAIL.`,
+		FAIL, and below what to do. Exits 1 if there is a FAIL. Where no agent answers it says why none would start here, as config check does.`,
 	examples: []string{program + " doctor", program + " doctor --json"},
 	options:  []option{jsonOption, socketOption},
 	action: func(c *call) error {
 		lines, err := c.examine()
+		if errors.Is(err, control.ErrUnreachable) && !c.IsSet(socketOption.name) {
+			c.report(c.startRefusal()) // before the error, whose hint says how to go on
+		}
 		if err != nil {
 			return err
 		}
@@ -66,6 +70,21 @@ func (c *call) examine() ([]doctor.Line, error) {
 	lines = append(lines, keyLines(keys, time.Now())...)
 	lines = append(lines, c.sandboxLines(keys.UID)...)
 	return append(lines, socketLine(c.socketPath())), nil
+}
+
+// startRefusal says why an agent that does not answer would not start either; nil: nothing is known to keep it from that.
+func (c *call) startRefusal() error {
+	cfg, err := config.Load(c.sourceHere())
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(c.checkHere(cfg), checkState(cfg)); err != nil {
+		return err
+	}
+	if f, is := forbiddenAddress(c.service(), cfg); is {
+		return &failure{code: exitConfig, err: errors.New(f.Text), hint: f.Do}
+	}
+	return nil
 }
 
 // rateLines looks at the clock in this process, and says something only if its rate is wrong: the sandbox of the agent's

@@ -6,9 +6,11 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/bully-agent/bully-agent/internal/config"
 	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/internal/unit"
 )
 
 // instanceVariable names the instance where no flag does, so that a unit, a shell or a crontab can.
@@ -118,11 +120,11 @@ func (c *call) namingInstances(err error) error {
 	case c.socketPath() != config.DefaultSocket(os.LookupEnv, c.instance.name):
 		return err // BULLY_SOCKET led elsewhere
 	case c.instance.name == "":
-		return withOthers(err, os.Geteuid() == 0, config.Running())
+		return withOthers(err, os.Geteuid() == 0, config.Running(), c.service())
 	}
 	here := config.Instances()
 	if slices.Contains(here, c.instance.name) {
-		return err
+		return withService(err, c.service())
 	}
 	hint := fmt.Sprintf("there is no instance %s on this host, nor any other", c.instance.name)
 	if len(here) > 0 {
@@ -132,8 +134,8 @@ func (c *call) namingInstances(err error) error {
 }
 
 // withOthers says where agents of this host answer, when the one that was meant does not. The sockets of the system's are
-// root's and their group's; "" is the agent without a name.
-func withOthers(err error, isRoot bool, running []string) error {
+// root's and their group's; "" is the agent without a name. u is the unit of the one that was meant, nil for none.
+func withOthers(err error, isRoot bool, running []string, u *unit.Unit) error {
 	names := slices.DeleteFunc(slices.Clone(running), func(name string) bool { return name == "" })
 	hint := ""
 	switch {
@@ -145,7 +147,17 @@ func withOthers(err error, isRoot bool, running []string) error {
 	case slices.Contains(running, "") && !isRoot:
 		hint = "an agent of the system's is here, and answers root and the group of its socket: sudo " + program
 	default:
+		return withService(err, u)
+	}
+	return &failure{code: exitCode(err), err: err, hint: hint}
+}
+
+// withService says where to read why an agent that is a service does not run; u is nil where it is none.
+func withService(err error, u *unit.Unit) error {
+	if u == nil {
 		return err
 	}
+	name := strings.TrimSuffix(u.Name, ".service")
+	hint := fmt.Sprintf("journalctl -u %s -n 5 says how it ended; systemctl start %s starts it", name, name)
 	return &failure{code: exitCode(err), err: err, hint: hint}
 }

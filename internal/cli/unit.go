@@ -7,6 +7,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/bully-agent/bully-agent/internal/config"
@@ -44,11 +45,8 @@ func serviceOwner(u *unit.Unit, path string) (o owner, is bool) {
 
 // forbidden says what of the resources and commands of a configuration a unit forbids, each in a line.
 func forbidden(u *unit.Unit, cfg *config.Config) (all []unit.Forbidden) {
-	for _, r := range cfg.Resources {
-		if f, is := u.ForbidsAddresses(); is && len(r.Addresses) > 0 {
-			all = append(all, unit.Forbidden{Text: "resource " + r.Name + ": under " + u.Name + " " + f.Text, Do: f.Do})
-			break // one drop-in is for all
-		}
+	if f, is := forbiddenAddress(u, cfg); is {
+		all = append(all, f)
 	}
 	judge := func(what string, cmd config.Command) {
 		for _, f := range u.Forbids(cmd.Shell + strings.Join(cmd.Argv, " ") + scriptText(cmd)) {
@@ -66,6 +64,16 @@ func forbidden(u *unit.Unit, cfg *config.Config) (all []unit.Forbidden) {
 		judge("job "+j.Name, j.Command)
 	}
 	return all
+}
+
+// forbiddenAddress is the first address that the unit's agent may not have: it does not start then, and one drop-in is for all.
+func forbiddenAddress(u *unit.Unit, cfg *config.Config) (f unit.Forbidden, is bool) {
+	i := slices.IndexFunc(cfg.Resources, func(r config.Resource) bool { return len(r.Addresses) > 0 })
+	if f, is = u.ForbidsAddresses(); i < 0 || !is {
+		return unit.Forbidden{}, false
+	}
+	f.Text = "resource " + cfg.Resources[i].Name + ": under " + u.Name + " " + f.Text
+	return f, true
 }
 
 // maxScript is how much of a script is looked at.
