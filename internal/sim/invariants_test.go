@@ -601,3 +601,26 @@ func TestWhoStoodAsideInMaintenanceCountsAgain(t *testing.T) {
 		t.Error("an agreement is not seen")
 	}
 }
+
+// What I14 goes by: an acknowledgement counts from the sending that it echoes.
+func TestAnAcknowledgementCountsFromItsSending(t *testing.T) {
+	const lease = 400 * time.Millisecond
+	for _, late := range []bool{false, true} {
+		w := stage(t, Quorum)
+		a, b := w.machines[0], w.machines[1]
+		w.lead(a, 9, lease)
+		a.ackAt = make([]int64, len(a.ackAt))
+		w.watchFrame(a, b, &wire.Frame{Kind: wire.Heartbeat, Seq: 5, Epoch: a.epoch})
+		w.record.owners[a.epoch] = leadership{who: 1, nonce: a.nonce}
+		w.now += int64(lease / 2)
+		if !late {
+			w.watchFrame(a, b, &wire.Frame{Kind: wire.Heartbeat, Seq: 6, Epoch: a.epoch})
+		}
+		echo := map[bool]uint32{true: 5, false: 6}[late]
+		w.watchArrival(a, b, &wire.Frame{Kind: wire.HeartAck, AckVerdict: wire.Accept, Epoch: a.epoch, EchoSeq: echo})
+		w.onLease(a, a.clock.time(w.now).Add(lease))
+		if isBroken := w.failure != nil && w.failure.Invariant == 14; isBroken != late {
+			t.Errorf("an acknowledgement of an old heartbeat %t: %+v", late, w.failure)
+		}
+	}
+}

@@ -98,7 +98,8 @@ type witness struct {
 	heardAt    int64      // last one
 	freshFrom  int64      // since when they came without a gap
 
-	ackAt         []int64 // by machine: last acknowledgement of its epoch taken in
+	ackAt         []int64 // by machine: when the last frame was sent whose acknowledgement of its epoch was taken in
+	asked         askings
 	need          int
 	forgivenAt    int64
 	viewChangedAt int64

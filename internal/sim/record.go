@@ -207,6 +207,9 @@ func (w *World) watchFrame(m, to *machine, f *wire.Frame) {
 			w.i15NothingAfterTheLease(m, f)
 		}
 	}
+	if f.Kind == wire.Heartbeat || f.Kind == wire.Coordinator {
+		m.asked.note(to.number, f.Seq, w.now)
+	}
 	w.i19FewRepetitions(m, to, f)
 }
 
@@ -223,7 +226,7 @@ func (w *World) watchArrival(m, from *machine, f *wire.Frame) {
 		}
 	case wire.HeartAck, wire.CoordAck:
 		if f.AckVerdict == wire.Accept && f.Epoch == m.epoch {
-			m.ackAt[from.number-1] = w.now
+			m.ackAt[from.number-1] = max(m.ackAt[from.number-1], m.asked.at(from.number, f.EchoSeq, w.now))
 		}
 	}
 }
@@ -242,6 +245,34 @@ func (m *machine) hear(w *World, e wire.Epoch) {
 		m.freshFrom = w.now
 	}
 	m.heardEpoch, m.heardAt = e, w.now
+}
+
+// askings are a leader's last frames that were to be acknowledged, and when each was sent: an acknowledgement counts from
+// the sending that it echoes, by whatever session it comes (I14).
+type askings struct {
+	sent [128]asking
+	next int
+}
+
+type asking struct {
+	to  int
+	seq uint32
+	at  int64
+}
+
+func (a *askings) note(to int, seq uint32, now int64) {
+	a.sent[a.next%len(a.sent)] = asking{to, seq, now}
+	a.next++
+}
+
+// at is when the frame with this number was sent; of one that is not known any more, now.
+func (a *askings) at(to int, seq uint32, now int64) int64 {
+	for _, s := range a.sent {
+		if s.to == to && s.seq == seq {
+			return s.at
+		}
+	}
+	return now
 }
 
 // hasClaimed reports whether from sent m a CLAIM with this number.
