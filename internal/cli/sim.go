@@ -39,6 +39,7 @@ var simCommand = command{
 		{name: "algorithm", value: "NAME", offer: fixed("classic", "enhanced", "smallest"), usage: "classic, enhanced or smallest", fallback: "drawn from the seed"},
 		{name: "usual", usage: "only usual settings and hosts, as schedules were before there were others"},
 		{name: "attack", value: "KIND", offer: fixed("none", "stranger", "forger"), usage: "who forges frames: none, stranger or forger", fallback: "drawn from the seed"},
+		{name: "port", value: "KIND", offer: fixed("clear", "sealed"), usage: "what lies between the agents and the network: clear, or the sessions of a cluster with a key", fallback: "drawn from the seed"},
 		{name: "trace", usage: "print each event of the schedule"},
 	},
 	subcommands: []command{simTablesCommand(), simChartCommand()},
@@ -105,6 +106,12 @@ func (c *call) simOptions() (sim.Options, error) {
 		return o, usage("", "--attack is %s: expected %s", strconv.Quote(c.String("attack")), oneOf(attacks[1:]))
 	}
 	o.Attack = sim.Attack(attack)
+	ports := []string{"", "clear", "sealed"}
+	port := slices.Index(ports, c.String("port"))
+	if port < 0 {
+		return o, usage("", "--port is %s: expected %s", strconv.Quote(c.String("port")), oneOf(ports[1:]))
+	}
+	o.Port = sim.Port(port)
 	o.Usual = c.Bool("usual")
 	return o, nil
 }

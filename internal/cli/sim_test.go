@@ -23,6 +23,7 @@ func TestSimRefusesWhatItCannotPlay(t *testing.T) {
 		"--nodes 2001":    `--nodes is 2001: expected at most 2000`,
 		"--mode both":     `--mode is "both": expected available or quorum`,
 		"--algorithm bad": `--algorithm is "bad": expected classic, enhanced or smallest`,
+		"--port open":     `--port is "open": expected clear or sealed`,
 		"--for soon":      `--for is "soon"`,
 		"chart tables":    `unexpected argument "tables"`,
 	} {

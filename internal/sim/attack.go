@@ -42,7 +42,7 @@ func (w *World) drawAttack(o *Options) {
 	isUsual := o.Usual || w.size > 9
 	if a.kind == AnyAttack {
 		a.kind = NoAttack
-		if draw := a.rng.IntN(16); !isUsual && draw < 2 {
+		if draw := a.rng.IntN(16); !isUsual && draw < 2 && !w.ports.isSealed {
 			a.kind = [...]Attack{Stranger, Forger}[draw]
 		}
 	}
@@ -52,7 +52,7 @@ func (w *World) drawAttack(o *Options) {
 	if a.kind != NoAttack { // one thing at a time
 		w.mixed, w.beyond, w.waived = noFault, noFault, [invariants]bool{}
 	}
-	w.base.Forgeable = a.kind != NoAttack || !isUsual && a.rng.IntN(3) == 0
+	w.base.Forgeable = (a.kind != NoAttack || !isUsual && a.rng.IntN(3) == 0) && !w.ports.isSealed
 	switch a.kind {
 	case Stranger:
 		w.waive(Guessed)

@@ -49,7 +49,7 @@ func (w *World) goBeyond(m *machine) {
 func (w *World) clone(m *machine) {
 	w.fired(Clone)
 	c := w.addMachine()
-	c.id, c.cfg, c.copyOf = m.id, m.cfg, m
+	c.id, c.key, c.cfg, c.copyOf = m.id, m.key, m.cfg, m
 	m.restored = true // others may have taken the copy for its next life
 	c.disk = disk{state: m.disk.state, older: m.disk.state, synced: m.disk.state}
 	w.say(c, "is a copy of n%d", m.number)

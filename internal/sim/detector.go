@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/bully-agent/bully-agent/election"
@@ -28,7 +29,8 @@ type belief struct {
 	nonce  uint32
 	said   election.Presence
 	want   election.Presence
-	missed bool // its new life is not noticed
+	missed bool           // its new life is not noticed
+	addr   netip.AddrPort // where it was alive last
 }
 
 func (d *detector) of(a, b *machine) *belief { return &d.beliefs[(a.number-1)*d.size+b.number-1] }
@@ -218,6 +220,10 @@ func (w *World) tell(a, b *machine, m election.Member) {
 	w.hash.mix(uint64(a.number)<<32 | uint64(b.number)<<8 | uint64(m.Status))
 	a.viewChangedAt = w.now
 	w.step(a, election.MemberChanged{Member: m})
+	if m.Status == election.Alive {
+		w.detector.of(a, b).addr = m.Addr
+	}
+	w.keepWarm(a)
 }
 
 // reportLeader lets a hear by gossip whom b follows.

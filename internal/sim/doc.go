@@ -10,6 +10,10 @@
 // tell of ended processes and pulled cables, or do not. What users see of a leadership is judged
 // by what the world saw (hookhost.go): processes that began and ended, and datagrams.
 //
+// In a quarter of the schedules all datagrams are sealed, by the sessions that ship (sealed.go):
+// what the network does is done to sealed datagrams and to handshakes. In the others the port is
+// an oracle: a datagram is a frame of the host that it names.
+//
 // # One schedule
 //
 // A seed draws a scenario (scenario.go): the group, its settings, its weather

@@ -128,6 +128,10 @@ const (
 	Forged        // by somebody who has read all
 	TetherHangs   // stays open though the process is gone
 
+	HandshakeLost   // sessions: a datagram that begins one
+	KeysSwapped     // all begin with the other key, and replace all sessions
+	SessionsRenewed // of one host, which begins others
+
 	ClockBeyond // beyond the promise
 	SlewBeyond
 	VMPause
@@ -165,6 +169,7 @@ var faultNames = [faultKinds]string{
 	LateTimers: "late-timers", LateJoin: "late-join", LongDark: "long-dark", SlowRejoin: "slow-rejoin", EndsDark: "ends-dark",
 	SurplusVoters: "surplus-voters", ExpectRises: "expect-rises", ExpectFalls: "expect-falls", WipedUnformed: "wiped-unformed",
 	Guessed: "guessed", Forged: "forged", TetherForged: "tether-forged", TetherHangs: "tether-hangs",
+	HandshakeLost: "handshake-lost", KeysSwapped: "keys-swapped", SessionsRenewed: "sessions-renewed",
 	ClockBeyond: "clock-beyond", SlewBeyond: "slew-beyond", VMPause: "vm-pause", LyingSync: "lying-sync", Restored: "restored", Clone: "clone", SecondRoster: "second-roster",
 }
 

@@ -355,7 +355,7 @@ func (w *World) votersOn(m, other *machine) int {
 }
 
 // isOf: the id is or was the machine's.
-func isOf(id wire.ID, m *machine) bool { return id[1] == m.id[1] && id[2] == m.id[2] }
+func isOf(id wire.ID, m *machine) bool { return id == m.id || slices.Contains(m.former, id) }
 
 // I15: after a freeze past the lease nothing that only a leader may do comes
 // before the loss.

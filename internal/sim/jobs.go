@@ -15,8 +15,8 @@ import (
 // that ships. Its ledger is a file of its own on the machine's disk, its messages
 // go as bytes over the same cables in the same weather, and commands take their
 // time. Everything here has a stream of chance and a timeline of its own, and
-// nothing of it moves the election: what a seed plays there does not depend on
-// jobs.
+// where ports are clear nothing of it moves the election: what a seed plays there
+// does not depend on jobs. Sealed ports send both in the same sessions.
 
 // jobWorld is what a schedule with jobs has in common.
 type jobWorld struct {
@@ -119,12 +119,15 @@ func (w *World) jobAfter(d time.Duration, do func()) {
 	w.jobs.timeline.add(planned{at: w.now + int64(max(d, 0)), do: do})
 }
 
-// runJobs lets happen what happens to jobs before a time.
-func (w *World) runJobs(before int64) {
+// runJobs lets happen what happens to jobs before the next of all else, which it may bring forward, and before a limit.
+func (w *World) runJobs(limit int64) {
 	if w.jobs == nil {
 		return
 	}
-	for q := &w.jobs.timeline; w.failure == nil && !q.empty() && q.heap[0].at < before; {
+	isNext := func(at int64) bool {
+		return at < limit && (w.timeline.empty() || at < w.timeline.heap[0].at)
+	}
+	for q := &w.jobs.timeline; w.failure == nil && !q.empty() && isNext(q.heap[0].at); {
 		p := q.next()
 		w.now = p.at
 		p.do()

@@ -24,8 +24,11 @@ func (w *World) sendJob(m *machine, e jobs.Send) {
 	if w.traceBeats {
 		w.say(m, "→ n%d %v", to.number, e.Message)
 	}
-	w.carryJob(m, to, b)
+	m.lan.sendJob(to, b)
 }
+
+// isAboutJobs reports whether a frame is for the Scheduler.
+func isAboutJobs(f *wire.Frame) bool { return f.Kind >= wire.JobClaim && f.Kind <= wire.LedgerPart }
 
 func (j *jobWorld) happens(o odds) bool { return o > 0 && j.rng.Uint32() < uint32(o) }
 

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/election/lease"
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/wire"
@@ -35,7 +34,7 @@ type keeper struct {
 	isCleaning bool // after an earlier life
 	journal    writer
 	knowsLost  wire.Epoch // it has heard that its lose hook of that has succeeded
-	will       election.Will
+	will       []letter
 	last       effectKind // carried out last
 
 	tenants       []*tenant

@@ -175,7 +175,11 @@ func CutLinks(o Options, watched time.Duration) (r Links) {
 
 // newCalm gives a world of the profile lan in which nothing goes wrong by itself.
 func newCalm(o *Options) *World {
-	w := newWorld(o)
+	calm := *o
+	if calm.Port == AnyPort {
+		calm.Port = ClearPort
+	}
+	w := newWorld(&calm)
 	w.mixed, w.beyond, w.nearEnd, w.trips.trip = noFault, noFault, false, 0
 	w.waived = [invariants]bool{}
 	if w.mode = o.Mode; w.mode == AnyMode {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/internal/identity"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
@@ -24,7 +25,9 @@ type machine struct {
 	linkUp   bool
 	far      time.Duration // its share of the way to another
 	port     uint16
-	wiped    byte // how often its disk was: part of the id
+	wiped    byte             // how often its disk was: part of the id
+	former   []wire.ID        // that it had before its disk was lost
+	key      identity.Private // in the state directory; none with a port in clear
 	copyOf   *machine
 	burst    bool // what it sends is in a burst of losses
 
@@ -34,6 +37,8 @@ type machine struct {
 	refusedAt int64
 	immortal  bool // the failure detectors do not notice its end
 	restored  bool // its state is older than what others know of it
+
+	keysSwapped bool // its ring begins with the second of the cluster's keys
 
 	checkFails bool // a check of the host's fails
 	maintained bool // an operator is at work on it
@@ -48,8 +53,10 @@ type machine struct {
 // process is one life of the agent. Its zero value does not run.
 type process struct {
 	node   *election.Node
-	chance *rand.PCG // of the node
-	life   int32     // counts up at every start and every end
+	lan    port
+	fading []election.Send // the letters of its will
+	chance *rand.PCG       // of the node
+	life   int32           // counts up at every start and every end
 	nonce  uint32
 	bornAt int64 // by its own clock
 
@@ -135,10 +142,13 @@ func (m *machine) addr() netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, byte(m.number >> 8), byte(m.number)}), m.port)
 }
 
-// machineAt gives the machine that an address belongs to.
+// machineAt gives the machine that an address belongs to; nil: nobody's.
 func (w *World) machineAt(a netip.AddrPort) *machine {
 	b := a.Addr().As4()
-	return w.machines[int(b[2])<<8+int(b[3])-1]
+	if n := int(b[2])<<8 + int(b[3]); n > 0 && n <= len(w.machines) {
+		return w.machines[n-1]
+	}
+	return nil
 }
 
 func (m *machine) runs() bool { return m.node != nil }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/internal/jobs"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
@@ -19,6 +20,7 @@ type network struct {
 	idle     []*packet
 	captured [128]captured
 	sent     [kinds]uint64 // by kind
+	frame    []byte        // scratch
 }
 
 // weather says how often what happens to a datagram. The zero weather is calm:
@@ -93,12 +95,8 @@ func (w *World) send(m *machine, e *election.Send) {
 	w.frames++
 	w.net.sent[e.Frame.Kind]++
 	w.attack.overhear(&e.Frame)
-	p := w.newPacket()
-	p.bytes = wire.Append(p.bytes[:0], &e.Frame)
-	p.from, p.to, p.source, p.port = m, to, m.addr(), e.To.Port()
-	w.hash.mix(uint64(w.now))
-	w.hash.bytes(p.bytes)
-	w.carry(p)
+	w.net.frame = wire.Append(w.net.frame[:0], &e.Frame)
+	m.lan.send(e.To, w.net.frame)
 }
 
 func (w *World) newPacket() *packet {
@@ -182,6 +180,10 @@ func (w *World) double(p *packet, late int64) {
 // sendForeign lets a member of another cluster send the same.
 func (w *World) sendForeign(p *packet, late int64) {
 	w.fired(ForeignCluster)
+	if w.ports.isSealed {
+		w.sendElsewhere(p, late)
+		return
+	}
 	other := w.newPacket()
 	var f wire.Frame
 	if wire.Parse(p.bytes, &f) != nil {
@@ -245,9 +247,17 @@ func (w *World) noteOrder(p *packet) {
 
 // deliver hands a datagram to the process, as agent/receive.go does.
 func (w *World) deliver(p *packet) {
+	b, from := p.to.lan.receive(p)
+	if b != nil {
+		w.hand(p, b, from)
+	}
+}
+
+// hand gives a frame, which a datagram has brought, to the process.
+func (w *World) hand(p *packet, b []byte, from netip.AddrPort) {
 	m := p.to
-	r := election.Received{From: p.source}
-	if err := wire.Parse(p.bytes, &r.Frame); err != nil {
+	r := election.Received{From: from}
+	if err := wire.Parse(b, &r.Frame); err != nil {
 		if p.nature != damaged {
 			w.fail(17, "a frame does not survive the codec: %v", err)
 		}
@@ -259,6 +269,10 @@ func (w *World) deliver(p *packet) {
 	}
 	if p.nature == forged {
 		w.step(m, r)
+		return
+	}
+	if isAboutJobs(&r.Frame) {
+		w.jobStep(m, jobs.Heard{From: r.Frame.Sender, Message: jobs.MessageOf(&r.Frame), Known: m.epoch.Counter})
 		return
 	}
 	w.watchArrival(m, p.from, &r.Frame)

@@ -13,7 +13,7 @@ import (
 // order is one thing that an agent says to its keeper.
 type order struct {
 	event hooks.LaneEvent
-	will  *election.Will // in place of an event; nil: it is one
+	will  *[]letter // in place of an event; nil: it is one
 }
 
 // client is the agent's hand on its keeper, in one life (internal/keeper's Client), and what the

@@ -73,6 +73,7 @@ func (w *World) startBeside(m *machine, isBusy bool) {
 	}
 	m.chance = rand.NewPCG(w.rng.Uint64(), w.rng.Uint64())
 	cfg.Rand = rand.New(m.chance)
+	m.lan = w.newPort(m)
 	node, err := election.New(cfg, saved, m.clock.time(w.now))
 	if err != nil {
 		panic("BUG: a scenario has settings that no agent starts with: " + err.Error())
@@ -199,6 +200,9 @@ func (w *World) thaw(m *machine) {
 	}
 	w.detector.dirty = true
 	w.say(m, "goes on")
+	if m.runs() {
+		m.lan.resume()
+	}
 	if m.busy || !m.runs() {
 		return
 	}

@@ -28,6 +28,9 @@ type Options struct {
 	// timers, late hosts. It is what seeds meant before the simulator drew these.
 	Usual bool
 
+	// Port is what lies between the agents and the network; zero: drawn.
+	Port Port
+
 	// Attack is who writes frames in members' names; zero: drawn.
 	Attack Attack
 
@@ -82,6 +85,7 @@ func Run(o Options) (r Result) {
 
 func newWorld(o *Options) *World {
 	w := &World{rng: rand.New(rand.NewPCG(o.Seed, 0x51b0111)), trace: o.Trace, flight: o.flight}
+	w.drawPorts(o)
 	w.drawScenario(o)
 	w.drawUnusual(o)
 	w.drawMinMembers(o)
@@ -132,6 +136,12 @@ func (o Options) Replay() string {
 		text += " --attack stranger"
 	case Forger:
 		text += " --attack forger"
+	}
+	switch o.Port {
+	case ClearPort:
+		text += " --port clear"
+	case SealedPort:
+		text += " --port sealed"
 	}
 	if o.Usual {
 		text += " --usual"

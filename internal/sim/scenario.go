@@ -209,6 +209,10 @@ const maxDrift = 10_000
 // newID makes an id whose first bytes are the machine's alone, in an order that
 // has nothing to do with its number.
 func (w *World) newID(m *machine) wire.ID {
+	if w.ports.isSealed {
+		m.key = w.ports.newKey()
+		return m.key.Public().ID()
+	}
 	return wire.ID{byte(w.rng.Uint32()), byte(m.number >> 8), byte(m.number), m.wiped, 6: 0x40, 8: 0x80}
 }
 

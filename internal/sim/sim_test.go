@@ -137,7 +137,7 @@ func TestSeedsThatFoundSomething(t *testing.T) {
 	}
 }
 
-// parseSeed reads "SEED [nodes=N] [mode=available|quorum] [algorithm=NAME] [attack=forger|stranger] [usual] [resources]".
+// parseSeed reads "SEED [nodes=N] [mode=available|quorum] [algorithm=NAME] [attack=forger|stranger] [port=clear|sealed] [usual] [resources]".
 func parseSeed(t *testing.T, text string) Options {
 	t.Helper()
 	words := strings.Fields(text)
@@ -154,6 +154,8 @@ func parseSeed(t *testing.T, text string) Options {
 			o.resources = true
 		case "attack":
 			o.Attack = map[string]Attack{"forger": Forger, "stranger": Stranger}[value]
+		case "port":
+			o.Port = map[string]Port{"clear": ClearPort, "sealed": SealedPort}[value]
 		case "nodes":
 			if o.Nodes, err = strconv.Atoi(value); err != nil {
 				t.Fatal(err)

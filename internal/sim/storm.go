@@ -40,6 +40,7 @@ func (w *World) begin() {
 	w.hurtByBarsAgain()
 	w.planChangeOfExpect()
 	w.attackAgain()
+	w.hurtSessionsAgain()
 	w.hurtResourcesAgain()
 }
 

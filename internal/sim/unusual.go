@@ -244,6 +244,9 @@ func (w *World) describe() string {
 	if w.links.ends {
 		text += ", " + LinksCut.String()
 	}
+	if w.ports.isSealed {
+		text += ", sealed"
+	}
 	switch {
 	case w.attack.kind == Forger:
 		text += ", a forger"

@@ -157,6 +157,7 @@ func (w *World) loseDisk(m *machine) {
 	w.lostID = m.id
 	w.buryID(m)
 	m.wiped++
+	m.former = append(m.former, m.id)
 	m.id = w.newID(m)
 	w.forgetHooks(m)
 	m.disk, m.accepted = disk{}, wire.Epoch{}

@@ -29,6 +29,7 @@ type World struct {
 	unusual   unusual
 	bars      bars
 	links     links
+	ports     ports
 	trips     trips
 	attack    attack
 	keepers   keepers
@@ -73,12 +74,15 @@ func pick[T any](rng *rand.Rand, from ...T) T { return from[rng.IntN(len(from))]
 // runUntil lets true time pass up to limit, or until something failed or isDone
 // says so.
 func (w *World) runUntil(limit int64, isDone func() bool) bool {
-	for w.failure == nil && !w.timeline.empty() && w.timeline.heap[0].at <= limit {
-		if w.detector.dirty && w.timeline.heap[0].at > w.now {
+	for w.failure == nil {
+		if w.isDueBy(limit) && w.detector.dirty && w.timeline.heap[0].at > w.now {
 			w.lookAround() // once for all that happened at one instant
 			continue
 		}
-		w.runJobs(w.timeline.heap[0].at)
+		w.runJobs(limit)
+		if !w.isDueBy(limit) {
+			break
+		}
 		p := w.timeline.next()
 		w.now = p.at
 		switch p.kind {
@@ -93,11 +97,15 @@ func (w *World) runUntil(limit int64, isDone func() bool) bool {
 			return true
 		}
 	}
-	w.runJobs(limit)
 	if w.failure == nil {
 		w.now = max(w.now, limit)
 	}
 	return false
+}
+
+// isDueBy reports whether something is planned for a time, or before.
+func (w *World) isDueBy(limit int64) bool {
+	return !w.timeline.empty() && w.timeline.heap[0].at <= limit
 }
 
 // step gives one event to a machine's Node, unless it has to wait.
@@ -213,7 +221,7 @@ func (w *World) apply(m *machine, effect election.Effect) verdict {
 	case election.Tether:
 		w.onTether(m, e)
 	case election.Will:
-		w.give(m, order{will: &e})
+		w.leaveWill(m, e)
 	case election.Reply:
 		return w.onReply(m, e)
 	case election.Conflict:

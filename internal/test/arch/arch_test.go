@@ -86,7 +86,7 @@ var layers = map[string]layer{
 	"internal/test/traces":   {may: ""},
 	"internal/test/glass":    {may: ""},
 	"internal/test/mutants":  {may: ""},
-	"internal/sim":           {may: "wire election election/lease election/quorum hooks internal/ending internal/jobs", pure: true},
+	"internal/sim":           {may: "wire election election/lease election/quorum hooks internal/ending internal/jobs internal/session internal/identity internal/key", pure: true},
 	"internal/sim/paper":     {may: "", pure: true},
 	"internal/jobs":          {may: "wire", pure: true},
 	"internal/record":        {may: "wire election internal/pack", pure: true},
