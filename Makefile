@@ -91,6 +91,7 @@ beside: ## failover beside keepalived, ucarp and what OLD names, ROUNDS times in
 pictures: build ## those of the documents, anew; make beside measures what failover.svg shows
 	./$(BINARY) sim chart > docs/messages.svg
 	BULLY_SCREENS=$(CURDIR)/internal/test/pictures/testdata $(GO) test -count=1 -v -run '^TestScreens$$' ./internal/cli
+	BULLY_PICTURES=$(CURDIR)/docs $(GO) test -count=1 -v -run '^TestThePageForTheDocuments$$' ./internal/page
 	$(MAKE) drawings
 
 drawings: ## those that need no agents

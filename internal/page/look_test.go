@@ -1,9 +1,14 @@
 package page_test
 
 import (
+	"bytes"
 	"fmt"
+	"image/png"
+	"os"
+	"strings"
 	"testing"
 
+	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/test/browser"
 )
 
@@ -42,10 +47,58 @@ func TestThePageShowsTheClusterToEverybody(t *testing.T) {
 				t.Errorf("%s is broader than the page", part)
 			}
 			tab.ExpectOnly(s.address)
-			tab.Picture(fmt.Sprintf("page-%v", v))
+			tab.Picture(fmt.Sprintf("cluster-%v", v))
 			if said := tab.Messages(); len(said) > 0 {
 				t.Errorf("the browser noted: %q", said)
 			}
 		})
+	}
+}
+
+// TestThePageForTheDocuments takes what docs/page.md shows, whole and in each view: make pictures keeps it.
+func TestThePageForTheDocuments(t *testing.T) {
+	if os.Getenv(browser.PicturesVariable) == "" {
+		t.Skip("skipped: make pictures takes them")
+	}
+	b := browser.Open(t)
+	f, reason, lately := newFake(), "kernel upgrade", int64(40)
+	f.with(func() {
+		f.members = f.members[:3]
+		f.members[1].Draining, f.members[1].Maintenance = true, &reason
+		f.members[2].Status, f.members[2].RTTMS, f.members[2].HeardMS = "alive", 0.41, &lately
+		f.status.Resources = []control.Resource{{Name: "vip", What: "address 192.168.1.50/24 on eth0", Here: true, OnFail: "hand-over"}}
+		f.status.Members, f.status.Alive, f.status.Silent = 3, 3, nil
+		f.history, f.jobs = f.history[len(f.history)-6:], f.jobs[:2]
+	})
+	s := serve(t, f)
+	for _, v := range views() {
+		tab := b.Open(s.address, v)
+		tab.Await(shown)
+		tab.Await(`document.querySelectorAll("#lease-trace polyline").length === 1 && document.querySelector("#lease-trace polyline").points.numberOfItems > 8`)
+		tab.Picture(fmt.Sprintf("page-%v", v))
+	}
+}
+
+// The document shows the page in each view, to each reader the one that suits.
+func TestTheDocumentShowsEachView(t *testing.T) {
+	const docs = "../../docs/"
+	text, err := os.ReadFile(docs + "page.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range views() {
+		name := fmt.Sprintf("page-%v.png", v)
+		if !strings.Contains(string(text), `="`+name+`"`) {
+			t.Errorf("docs/page.md does not show %s", name)
+		}
+		picture, err := os.ReadFile(docs + name)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		seen, err := png.DecodeConfig(bytes.NewReader(picture))
+		if err != nil || seen.Width != v.Width {
+			t.Errorf("docs/%s is %d pixels wide, error %v: make pictures", name, seen.Width, err)
+		}
 	}
 }

@@ -266,7 +266,9 @@ func (tab *Tab) Picture(name string) {
 	const lossless = 100 // which makes it a PNG
 	png, err := chromedp.Run(ctx, chromedp.FullScreenshot(lossless))
 	must(tab.t, err)
-	if err := os.WriteFile(filepath.Join(dir, name+".png"), png, 0o644); err != nil {
+	small, err := paletted(png)
+	must(tab.t, err)
+	if err := os.WriteFile(filepath.Join(dir, name+".png"), small, 0o644); err != nil {
 		tab.t.Fatalf("keep picture: %v", err)
 	}
 }
