@@ -211,7 +211,7 @@ func linksOf(addr netip.Addr) ([]net.Interface, error) {
 	}
 	carries := func(l net.Interface) bool { return l.Flags&net.FlagMulticast != 0 && l.Flags&net.FlagUp != 0 }
 	for _, link := range all {
-		if !slices.Contains(addrsOf(&link), addr) {
+		if !hasAddr(&link, addr) {
 			continue
 		}
 		if !carries(link) {
@@ -224,6 +224,12 @@ func linksOf(addr netip.Addr) ([]net.Interface, error) {
 		return nil, errors.New("mDNS: no interface of this host carries multicast")
 	}
 	return links, nil
+}
+
+// hasAddr reports whether the link has an address. A loopback link has each of its network (127.0.0.0/8).
+func hasAddr(link *net.Interface, addr netip.Addr) bool {
+	isLoopback := link.Flags&net.FlagLoopback != 0 && addr.IsLoopback() && addr.Is4()
+	return isLoopback || slices.Contains(addrsOf(link), addr)
 }
 
 func addrsOf(link *net.Interface) (addrs []netip.Addr) {
