@@ -8,60 +8,27 @@ import (
 	"testing"
 )
 
-// strict are the pages in which no sentence offends. A page that was rewritten is added.
-var strict = []string{
-	"CHANGELOG.md",
-	"README.md",
-	"deploy/README.md",
-	"deploy/examples/dhcp-dns/README.md",
-	"deploy/examples/floating-ip/README.md",
-	"deploy/examples/haproxy/README.md",
-	"deploy/examples/keepalived-wrapper/README.md",
-	"deploy/examples/kubernetes-api/README.md",
-	"deploy/examples/nightly-job/README.md",
-	"deploy/examples/postgres-dump/README.md",
-	"deploy/examples/rolling-restart/README.md",
-	"deploy/examples/routed-address/README.md",
-	"deploy/examples/systemd-service/README.md",
-	"deploy/examples/virtual-ip/README.md",
-	"docs/README.md",
-	"docs/api.md",
-	"docs/architecture.md",
-	"docs/checks.md",
-	"docs/commands.md",
-	"docs/configuration.md",
-	"docs/discovery.md",
-	"docs/fencing.md",
-	"docs/figures.md",
-	"docs/glossary.md",
-	"docs/hooks.md",
-	"docs/how-it-works.md",
-	"docs/jobs.md",
-	"docs/monitoring.md",
-	"docs/operating.md",
-	"docs/page.md",
-	"docs/quorum.md",
-	"docs/resources.md",
-	"docs/switching.md",
-	"docs/troubleshooting.md",
-	"docs/tutorial.md",
-	"internal/test/spec/README.md",
+// lenient are the pages in which sentences may offend, within the bound of all documents. They wait for another issue;
+// each other page is strict from its first sentence on.
+var lenient = []string{
+	"docs/protocol.md",
+	"docs/security.md",
 }
 
 // bounds are the shares of sentences that may offend, in each kind of text: the day's on which it was set, and only lowered.
 var bounds = map[string]float64{
-	documents: 0.0833,
+	documents: 0.0557,
 	helps:     0.0017,
 	messages:  0.0009,
 }
 
-// What people read is read once: no sentence of a strict page offends against a rule, and in each kind of text the share
-// of those that do does not rise. With -v it prints the table of pages; and where BULLY_SENTENCES names a page
+// What people read is read once. No sentence of a page offends against a rule, those of lenient apart; and in each kind of
+// text the share of those that do does not rise. With -v it prints the table of pages; and where BULLY_SENTENCES names a page
 // (docs/hooks.md), the help and messages of a directory (internal/cli) or a kind (help), the offenders there instead.
 func TestSentences(t *testing.T) {
 	asked := os.Getenv("BULLY_SENTENCES")
 	all := texts(t)
-	for _, path := range strict {
+	for _, path := range lenient {
 		if !slices.ContainsFunc(all, func(of text) bool { return of.path == path }) {
 			t.Errorf("there is no page %s", path)
 		}
@@ -72,7 +39,7 @@ func TestSentences(t *testing.T) {
 		totals[of.kind].add(here)
 		for _, offender := range found {
 			switch {
-			case slices.Contains(strict, of.path):
+			case of.kind == documents && !slices.Contains(lenient, of.path):
 				t.Error(offender)
 			case isAsked(of, asked):
 				t.Log(offender)
