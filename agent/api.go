@@ -68,7 +68,7 @@ func (a *agent) notes() []string {
 	return notes
 }
 
-const overstays = "what exec or hold ran here has not ended with its lease: it, or its holder, hangs; exec and hold name the process"
+const overstays = "a command of exec or hold has not ended here with its lease: it, or its holder, hangs; exec and hold name the process"
 
 // holderNotes is called by any goroutine.
 func (a *agent) holderNotes() []string {

@@ -98,7 +98,7 @@ func (s *seat) settleBeside(c cleaned) {
 	if debt.IsZero() && s.loseAtStart {
 		s.log.Info("the lose-leadership hook of at_start has ended")
 	} else {
-		s.log.Info("what the last run of this agent left has ended")
+		s.log.Info("the hooks, jobs and commands of the last run have ended")
 	}
 	s.standAgain()
 	s.publish()
@@ -124,7 +124,7 @@ func (s *seat) lastLifeNote() string {
 	case s.loseAtStart:
 		return "this host cannot lead yet: the lose-leadership hook of at_start has not ended"
 	}
-	return "this host cannot lead yet: what its last run left has not ended"
+	return "this host cannot lead yet: a hook, job or command of its last run has not ended"
 }
 
 // refuses is for a become hook that nobody should have asked for: the lose hook before it
@@ -133,7 +133,7 @@ func (s *seat) refuses(e election.StartHook) bool {
 	if e.Hook != election.Become || !s.beside {
 		return false
 	}
-	s.log.Error("become-leader hook not started, and leadership given up: what the last run left has not ended", "epoch", e.Epoch.Counter)
+	s.log.Error("become-leader hook not started, and leadership given up: a hook, job or command of the last run has not ended", "epoch", e.Epoch.Counter)
 	s.mustLetGo = true
 	return true
 }

@@ -46,7 +46,7 @@ func (j *jobDesk) ask(name, job string, fromNow bool, w *wish) {
 		return
 	}
 	if !j.isRecovered {
-		w.done(&control.APIError{Status: http.StatusConflict, Code: "busy", Message: "what the last run of this agent ran for jobs has not ended",
+		w.done(&control.APIError{Status: http.StatusConflict, Code: "busy", Message: "a job of this agent's last run has not ended",
 			Hint: "try again when that has ended; see status"})
 		return
 	}

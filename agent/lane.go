@@ -176,7 +176,7 @@ func (s *seat) requestHook(kind hooks.Kind, ended func(hooks.Result)) error {
 	ev := s.hookEvent(kind, hooks.CauseRequested)
 	switch {
 	case s.beside:
-		return refusedHook("see status", "what the last run of this agent left has not ended")
+		return refusedHook("see status", "a hook, job or command of this agent's last run has not ended")
 	case s.runner.IsRunning(kind):
 		return refusedHook("wait for its end; see hooks list", "the %s hook runs already", kind)
 	case kind == hooks.BecomeLeader && status.State != election.Lead:

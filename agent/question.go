@@ -43,7 +43,7 @@ const (
 	largeWords = 3500
 )
 
-var errWords = errors.New("what was said is no question and no answer")
+var errWords = errors.New("the other host sent neither a question nor an answer")
 
 // say writes v behind its length, at least so long.
 func say(w io.Writer, v any, least int) error {

@@ -47,7 +47,7 @@ func (h *Hands) prepare(e hooks.Prepare) {
 	if e.Leaves.Hook != "" {
 		left := slices.DeleteFunc(groupsOf(e.Leaves), func(g hooks.Entry) bool { return g.Group == e.Leaves.Group })
 		for _, g := range left {
-			h.log.Debug("what the hook has left is ended", "hook", string(g.Hook), "epoch", g.Epoch, "group", g.Group)
+			h.log.Debug("the processes that the hook left are ended", "hook", string(g.Hook), "epoch", g.Epoch, "group", g.Group)
 		}
 		endAll(context.Background(), e.Within, left)
 	}
@@ -81,7 +81,7 @@ func (h *Hands) start(e hooks.Start, r *running, socket string) {
 		exited.Hangs = run.Stuck(run.Living(p.Group))
 	}
 	if len(p.Ended) > 0 {
-		log.Warn("what the hook left in the background was ended with it", "processes", strings.Join(p.Ended, ", "))
+		log.Warn("processes that the hook left in the background were ended with it", "processes", strings.Join(p.Ended, ", "))
 	}
 	h.collect(p, r.filed, func() {
 		h.ledger.keep(newRun(ev, e.Seq, p.Begun, end), out)

@@ -29,7 +29,7 @@ func debugCommand() command {
 		examples: []string{program + " debug", program + " debug -o fault.tar.gz"},
 		options: []option{
 			{name: "output", short: "o", value: "FILE", usage: "where to; never over a file that is there", fallback: "bully-agent-debug-HOST-TIME.tar.gz"},
-			{name: "log", value: "FILE", usage: "the agent's log; its last MiB is taken", fallback: "what journalctl has of the service"},
+			{name: "log", value: "FILE", usage: "the agent's log; its last MiB is taken", fallback: "the service's lines in the journal"},
 			configOption, jsonOption, socketOption},
 		action: writeDebug,
 	}

@@ -26,7 +26,7 @@ var keyCommand = command{
 
 // keyOptions say which file it is about.
 var keyOptions = []option{
-	{name: "key", value: "FILE", usage: "the key's file; BULLY_KEY names one too", fallback: "what run would read here"},
+	{name: "key", value: "FILE", usage: "the key's file; BULLY_KEY names one too", fallback: "the file that run would read here"},
 	configOption,
 }
 

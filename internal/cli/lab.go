@@ -40,7 +40,7 @@ var labCommand = command{
 		{name: "algorithm", value: "NAME", offer: fixed("classic", "enhanced", "smallest"), usage: "classic, enhanced or smallest", fallback: "classic"},
 		{name: "profile", value: "NAME", offer: fixed("lan", "fast", "wan"), usage: "timers of the agents: lan, fast or wan", fallback: "lan"},
 		{name: "scheduling", value: "POLICY", offer: fixed("auto", "realtime", "normal"), usage: "of the agents: auto, realtime or normal", fallback: "auto"},
-		{name: "preempt", value: "POLICY", offer: fixed("priority", "always", "never"), usage: "priority, always or never", fallback: "what suits the fault"},
+		{name: "preempt", value: "POLICY", offer: fixed("priority", "always", "never"), usage: "priority, always or never", fallback: "as suits the fault"},
 		{name: "settle", value: "TIME", usage: "how long an agent listens before its first election", fallback: "by the number of nodes"},
 		{name: "lose-hook", value: "TIME", usage: "how long the lose-leadership hook takes", fallback: "a moment"},
 		{name: "insecure", usage: "agents without a key; else the lab makes one for them"},

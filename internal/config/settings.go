@@ -213,7 +213,7 @@ var settings = []Setting{
 	},
 	{
 		Key: "hooks.at_start", Env: "BULLY_AT_START", Default: "nothing",
-		Usage: "what runs before all else at a start: nothing, or lose: the lose hook",
+		Usage: "run first at each start: nothing, or lose: the lose hook",
 		field: oneOf(func(c *Config) *string { return &c.Hooks.AtStart }, "nothing", "lose"),
 	},
 	{
@@ -239,7 +239,7 @@ var settings = []Setting{
 	},
 	{
 		Key: "control.group_may", Env: "BULLY_CONTROL_GROUP_MAY", Default: "read", Repeatable: true,
-		Usage: "what they may do: " + strings.Join(control.Rights(), ", "),
+		Usage: "the group's rights: " + strings.Join(control.Rights(), ", "),
 		field: words(func(c *Config) *[]string { return &c.Control.GroupMay }, control.Rights()...),
 	},
 	{

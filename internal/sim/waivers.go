@@ -26,8 +26,8 @@ var waivers = []waiver{
 	{VMPause, []int{5, 9, hadAt + 3, jobsAt + 3, jobsAt + 4}, "a clock that stood still has its lease go on after the voters' promises have run out"},
 	{VMPause, []int{20}, "the leader that goes on acts by its clock, and the resource refuses it"},
 
-	{LyingSync, []int{2, 7, 8, hadAt + 1}, "who lost the counter that it minted mints it again, and leads in it again"},
-	{LyingSync, []int{6}, "who lost the epoch that it accepted accepts an older one"},
+	{LyingSync, []int{2, 7, 8, hadAt + 1}, "a host that lost the counter that it minted mints it again, and leads in it again"},
+	{LyingSync, []int{6}, "a host that lost the epoch that it accepted accepts an older one"},
 	{LyingSync, []int{3, 4, 5, 9, hadAt + 3, 20, jobsAt + 3, jobsAt + 4}, "a voter that lost its vote or its promise gives it again"},
 	{LyingSync, []int{jobsAt + 1}, "a voter that lost the claim of a slot lets another claim it"},
 	{LyingSync, []int{12, 13}, "others refuse what it sends until its lives are as many as they knew of, and one of its leaderships may lapse so"},

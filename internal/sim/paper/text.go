@@ -18,7 +18,7 @@ const key = `
   sent  datagrams, those addressed to crashed nodes included
   live  datagrams addressed to nodes that are alive
   cast  sendings: one message to many nodes is a single broadcast
-  *     what the paper counts in its table
+  *     counted by the paper in its table
   -     not run
 `
 

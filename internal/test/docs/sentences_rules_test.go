@@ -136,7 +136,7 @@ func splitSeq(at *regexp.Regexp, text string) func(func(string) bool) {
 }
 
 var (
-	actor = regexp.MustCompile(`^(?:What|Who)\b[^,]*|[;:] who\b[^,]*`)
+	actor = regexp.MustCompile(`^(?:[Ww]hat|[Ww]ho)\b[^,]*|[;:] who\b[^,]*`)
 	apart = regexp.MustCompile(`\bwhat\b(?: [\w'-]+){1,6} that\b`)
 )
 
@@ -176,6 +176,7 @@ func TestRulesFindWhatOffends(t *testing.T) {
 		"Nobody that asks is told.":                            "nobody that: Nobody that",
 		"It ends all that runs there.":                         "nobody that: all that",
 		"What an agent starts is ended.":                       "what … that: What an agent starts is ended.",
+		"what the last run left has not ended":                 "what … that: what the last run left has …",
 		"What is an agent that leads?":                         "",
 		"It says what a host has that leads.":                  "what … that: what a host has that",
 		"The key is shared: who has it is a member of it.":     "what … that: : who has it is a …",
