@@ -82,6 +82,9 @@ func (a *agent) answer(ctx context.Context, conn net.Conn) {
 	_ = conn.SetDeadline(a.deadline(trying + answeringTime))
 	said := answer{ID: a.view.self.ID.String(), Version: a.cfg.Version, Asked: a.wall().UnixNano(), Source: from.Addr().Unmap().String(),
 		MTU: mtuOf(a.shown.Load().addr)}
+	if a.seal != nil {
+		said.Addresses = a.leads()
+	}
 	a.try(ctx, q, &said)
 	said.Answered = a.wall().UnixNano()
 	least := 0

@@ -53,6 +53,7 @@ func (a *agent) Examine(ctx context.Context) (control.Examination, error) {
 		StopBudgetMS: ms(a.cfg.Election.StopBudget), HeartbeatMS: ms(a.cfg.Election.Heartbeat), MTU: mtuOf(shown.addr),
 		StateDir: a.home.dir, Access: a.checkHome()}
 	out.Link, out.LinkRemedy = shown.trouble, shown.remedy
+	out.Addresses, out.Devices = a.leads(), a.devices()
 	if a.cfg.Scheduling != nil {
 		out.Scheduling = a.cfg.Scheduling()
 	}
@@ -207,6 +208,7 @@ func (a *agent) ask(ctx context.Context, m membership.Member) control.Sight {
 	asked, answered := time.Unix(0, said.Asked), time.Unix(0, said.Answered)
 	s.OffsetMS = ms((asked.Sub(begun) + answered.Sub(ended)) / 2)
 	s.Version, s.Source, s.Knows, s.PingsUs, s.Heard, s.Knock, s.MTU = said.Version, said.Source, said.Knows, said.Pinged, said.Datagrams, said.Knock, said.MTU
+	s.Addresses = said.Addresses
 	return s
 }
 

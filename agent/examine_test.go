@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"path/filepath"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/key"
 	"github.com/bully-agent/bully-agent/internal/transport"
@@ -80,7 +82,7 @@ func TestExaminationMeasuresClocks(t *testing.T) {
 			}
 			p.Arrived, p.Heard = 0, 0
 			if want := (control.Sight{Name: p.Name, Status: "alive", Version: "v1", WireMax: p.WireMax, Source: "127.0.0.1", Knows: true, PingsUs: true,
-				MTU: found.MTU, Pinged: true}); p != want {
+				MTU: found.MTU, Pinged: true, Addresses: "none"}); p != want {
 				t.Errorf("%s: %+v, want %+v", name, p, want)
 			}
 		}
@@ -112,4 +114,40 @@ func TestHostsAreExaminedAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// Each host says to the others which addresses it has while it leads, in order and each once; one that never leads says nothing of it.
+func TestHostsTellTheirAddresses(t *testing.T) {
+	addresses := func(all ...string) (r hooks.Resource) {
+		for _, one := range all {
+			r.Addresses = append(r.Addresses, netip.MustParsePrefix(one))
+		}
+		r.Interface = "eth1"
+		return r
+	}
+	a := &agent{}
+	for name, c := range map[string]struct {
+		part      election.Part
+		resources []hooks.Resource
+		want      string
+	}{
+		"none":      {election.Voter, []hooks.Resource{{Unit: "haproxy.service"}}, "none"},
+		"two":       {election.Voter, []hooks.Resource{addresses("192.0.2.9/32", "192.0.2.10/24"), addresses("2001:db8::1/128", "192.0.2.9/32")}, "192.0.2.9 192.0.2.10 2001:db8::1"},
+		"a witness": {election.Witness, []hooks.Resource{addresses("192.0.2.9/32")}, ""},
+	} {
+		a.cfg.Election.Part = c.part
+		a.commands.Store(&hooks.Config{Resources: c.resources})
+		if got := a.leads(); got != c.want || !areAddresses(got) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+	var many []string
+	for i := range 200 {
+		many = append(many, fmt.Sprintf("2001:db8:1:2:3:4:5:%x/128", i+256))
+	}
+	a.cfg.Election.Part = election.Voter
+	a.commands.Store(&hooks.Config{Resources: []hooks.Resource{addresses(many...)}})
+	if got, devices := a.leads(), a.devices(); got != "" || len(devices) != 1 {
+		t.Errorf("of too many it says %q, on %q", got, devices)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/bully-agent/bully-agent/membership"
@@ -21,7 +22,7 @@ type question struct {
 	Large bool `json:"large,omitempty"`
 }
 
-// answer is what the other sees. Nothing in it is secret: all of it but the clock is in gossip, or comes from the asker.
+// answer is what the other sees. Without a key nothing in it is secret: all of it but the clock is in gossip, or comes from the asker.
 type answer struct {
 	ID      string `json:"id"`
 	Version string `json:"version"`
@@ -35,6 +36,9 @@ type answer struct {
 	Pinged    bool   `json:"pinged"`    // the asker answered a ping
 	Knock     string `json:"knock"`     // why a stream to the asker could not be opened; empty: it could
 	MTU       int    `json:"mtu"`       // of the interface that it advertises; 0: not known
+
+	// Addresses are those that it has while it leads, as leads gives them. They are said to hosts with a key alone.
+	Addresses string `json:"addresses,omitempty"`
 }
 
 // maxWords bounds question and answer, in bytes of JSON; largeWords is how long one is made that tries the path.
@@ -89,6 +93,8 @@ func (a answer) check(of wire.ID) error {
 		return errWords
 	case a.Answered < a.Asked || a.MTU < 0 || a.MTU > 1<<20:
 		return errWords
+	case !areAddresses(a.Addresses):
+		return errWords
 	}
 	if _, err := netip.ParseAddr(a.Source); err != nil {
 		return errWords
@@ -99,7 +105,21 @@ func (a answer) check(of wire.ID) error {
 const (
 	maxVersion = 80
 	maxKnock   = 120
+	// maxAddresses leaves room for all else that an answer says.
+	maxAddresses = 2048
 )
+
+// noAddresses is said by a host that would have none.
+const noAddresses = "none"
+
+// areAddresses reports whether this is what leads gives.
+func areAddresses(text string) bool {
+	if text == "" || text == noAddresses {
+		return true
+	}
+	isNone := func(word string) bool { _, err := netip.ParseAddr(word); return err != nil || !isPlain(word) }
+	return len(text) <= maxAddresses && !slices.ContainsFunc(strings.Split(text, " "), isNone)
+}
 
 // isPlain: nothing in the text moves a cursor.
 func isPlain(text string) bool {

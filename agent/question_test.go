@@ -31,6 +31,9 @@ func TestAnswersAreChecked(t *testing.T) {
 		"back in time":  func(a *answer) { a.Answered = 0 },
 		"source":        func(a *answer) { a.Source = "evil" },
 		"MTU":           func(a *answer) { a.MTU = -1 },
+		"no address":    func(a *answer) { a.Addresses = "10.0.0.9 evil" },
+		"zone":          func(a *answer) { a.Addresses = "fe80::1%\x1b[2J" },
+		"many":          func(a *answer) { a.Addresses = strings.Repeat("10.0.0.9 ", 300) + "10.0.0.9" },
 	} {
 		a := sane()
 		spoil(&a)

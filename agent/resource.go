@@ -3,8 +3,11 @@ package agent
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
+	"strings"
 
+	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/hooks/resourcerun"
 	"github.com/bully-agent/bully-agent/internal/control"
@@ -25,6 +28,40 @@ func (a *agent) controlResources() []control.Resource {
 		out = append(out, shown)
 	}
 	return out
+}
+
+// leads gives the addresses that this host has while it leads, without their prefixes, in order, each once, between blanks;
+// noAddresses: none; "": it never leads, or they are too many to say.
+func (a *agent) leads() string {
+	if a.cfg.Election.Part != election.Voter {
+		return ""
+	}
+	var all []netip.Addr
+	for _, r := range a.commands.Load().Resources {
+		for _, p := range r.Addresses {
+			all = append(all, p.Addr())
+		}
+	}
+	if len(all) == 0 {
+		return noAddresses
+	}
+	slices.SortFunc(all, netip.Addr.Compare)
+	text := strings.Trim(fmt.Sprint(slices.Compact(all)), "[]")
+	if len(text) > maxAddresses {
+		return ""
+	}
+	return text
+}
+
+// devices are the interfaces that its resources name, in order, each once.
+func (a *agent) devices() (names []string) {
+	for _, r := range a.commands.Load().Resources {
+		if r.Interface != "" {
+			names = append(names, r.Interface)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // onClients has the followers told who is connected to what this host has.

@@ -16,6 +16,7 @@ import (
 	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/doctor"
 	"github.com/bully-agent/bully-agent/internal/key"
+	"github.com/bully-agent/bully-agent/internal/vip"
 )
 
 var doctorCommand = command{
@@ -57,7 +58,8 @@ func (c *call) examine() ([]doctor.Line, error) {
 	if err != nil {
 		return nil, err
 	}
-	lines := append(doctor.Judge(found), rateLines()...)
+	lines := append(doctor.Judge(found), deviceLines(found.Devices)...)
+	lines = append(lines, rateLines()...)
 	hooks, err := client.Hooks(ctx)
 	if err != nil {
 		return nil, err
@@ -95,6 +97,16 @@ func rateLines() []doctor.Line {
 		return nil
 	}
 	return doctor.ClockRate(int64(x.Tick), int64(x.Freq))
+}
+
+// deviceLines looks for the interfaces that resources name.
+func deviceLines(names []string) (lines []doctor.Line) {
+	for _, name := range names {
+		if gone := (*vip.Complaint)(nil); errors.As(vip.Look(name), &gone) && gone.Class == vip.Absent {
+			lines = append(lines, doctor.Device(gone.What, gone.Remedy))
+		}
+	}
+	return lines
 }
 
 // hookLines looks at the commands as the agent does; an agent that has given up its rights has not.

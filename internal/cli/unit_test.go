@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/internal/doctor"
 	"github.com/bully-agent/bully-agent/internal/key"
 	"github.com/bully-agent/bully-agent/internal/unit"
 )
@@ -127,5 +128,13 @@ func TestJudgedAsTheService(t *testing.T) {
 		if !strings.Contains(stdout.String(), "warn  sandbox     "+want+"\n") {
 			t.Errorf("doctor does not say %q:\n%s", want, &stdout)
 		}
+	}
+}
+
+// A resource's interface that is missing shows before this host leads.
+func TestMissingInterfaceOfAResource(t *testing.T) {
+	lines := deviceLines([]string{"lo", "nosuch0"})
+	if len(lines) != 1 || lines[0].Level != doctor.Fail || !strings.HasPrefix(lines[0].Text, `there is no interface "nosuch0": `) || !strings.Contains(lines[0].Do, "this host has") {
+		t.Errorf("doctor says %+v", lines)
 	}
 }

@@ -40,6 +40,8 @@ type Examination struct {
 	OtherJobs []string  `json:"other_jobs"` // members with other jobs
 	Waiting   []Waiting `json:"waiting"`    // for a restart
 	Far       string    `json:"far"`        // which round trip the lease does not bear; empty: it bears all
+	Addresses string    `json:"addresses"`  // that this host has while it leads, between blanks; "none"; empty: not known, or it never leads
+	Devices   []string  `json:"devices"`    // interfaces of its resources
 	Peers     []Sight   `json:"peers"`      // members that have not left, 16 at most
 }
 
@@ -67,6 +69,7 @@ type Sight struct {
 	Knock      string  `json:"knock"`     // why it could open no stream to this host; empty: it could
 	MTU        int     `json:"mtu"`
 	LosesLarge bool    `json:"loses_large"` // it answered a short question, and a long one not
+	Addresses  string  `json:"addresses"`   // that it has while it leads, as an Examination's
 
 	Arrived uint64 `json:"arrived"` // datagrams of it that reached this host meanwhile
 	Pinged  bool   `json:"pinged"`  // it answered this host's ping
@@ -85,6 +88,7 @@ func (s *server) examine(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	found.Devices = list(found.Devices)
 	found.Peers, found.Odd, found.OtherJobs, found.Waiting, found.Seeds = list(found.Peers), list(found.Odd), list(found.OtherJobs), list(found.Waiting), list(found.Seeds)
 	s.write(w, http.StatusOK, found)
 	return nil

@@ -65,6 +65,7 @@ func Judge(e control.Examination) []Line {
 	j.clock()
 	j.versions()
 	j.settings()
+	j.resources()
 	j.disk()
 	j.scheduling()
 	return j.lines

@@ -119,6 +119,16 @@ func TestEachFaultIsOneLine(t *testing.T) {
 			e.Odd = []control.Odd{{Name: "beta", Differ: "lease: 400ms here, 160ms at beta"}}
 		},
 			"FAIL settings: beta takes no part here: lease: 400ms here, 160ms at beta"},
+		{"an address of this host alone", func(e *control.Examination) {
+			each(e, func(p *control.Sight) { p.Addresses = "10.0.0.50" })
+			e.Addresses = "10.0.0.50 10.0.0.51"
+		}, "warn resources: 10.0.0.51 goes with the leadership of this host, and not with that of beta, gamma"},
+		{"an address of one other", func(e *control.Examination) {
+			each(e, func(p *control.Sight) { p.Addresses = "none" })
+			e.Addresses, beta(e).Addresses = "none", "10.0.0.50"
+		}, "warn resources: 10.0.0.50 goes with the leadership of beta, and not with that of this host"},
+		{"an address, and others that never lead or are older", func(e *control.Examination) { e.Addresses = "10.0.0.50" }, ""},
+		{"a host that never leads", func(e *control.Examination) { beta(e).Addresses = "10.0.0.50" }, ""},
 		{"jobs", func(e *control.Examination) { e.OtherJobs = []string{"beta"} }, "warn settings: the jobs are not those of beta"},
 		{"waits for a restart", func(e *control.Examination) {
 			e.Waiting = []control.Waiting{{Setting: "node.role", Now: "voter", Then: "witness"}}
