@@ -50,7 +50,7 @@ func (s *fakeSeal) say(peers ...fakePeer) {
 	s.peers = peers
 }
 
-func (f *fakeSeal) Renew([8]byte, netip.AddrPort) {}
+func (f *fakeSeal) Renew(uint32, [8]byte, netip.AddrPort) {}
 func (s *fakeSeal) Report() (r sealed.Report) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

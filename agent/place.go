@@ -136,7 +136,7 @@ func (a *agent) move(to netip.Addr) {
 	a.cfg.Advertise = netip.AddrPortFrom(to, a.advertised().Port())
 	a.tether(election.Tether{})
 	if a.seal != nil {
-		a.seal.Renew(a.life, a.cfg.Advertise)
+		a.seal.Renew(a.seat.state.saved.Incarnation, a.life, a.cfg.Advertise)
 		a.warm = nil
 	}
 	a.endGossip()

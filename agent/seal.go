@@ -24,7 +24,7 @@ type sealing interface {
 	// SealAhead finishes a frame that is sent later, if ever.
 	SealAhead(to netip.AddrPort, frame []byte) []byte
 	// Renew forgets all sessions: a new life begins, at another address.
-	Renew(life [8]byte, advertise netip.AddrPort)
+	Renew(incarnation uint32, life [8]byte, advertise netip.AddrPort)
 	Report() sealed.Report
 }
 
@@ -36,8 +36,9 @@ func (a *agent) sealPort() error {
 	if len(a.cfg.Keys) == 0 {
 		return nil
 	}
-	seal, err := sealed.Wrap(a.lan, sealed.Config{Cluster: a.cfg.Cluster, ID: a.seat.state.ID, Life: a.life, Keys: a.cfg.Keys,
-		Advertise: a.advertised(), Now: a.cfg.Now, Logger: a.log.Named("seal")})
+	incarnation := a.seat.state.saved.Incarnation + 1 // which this life puts on disk before it says anything
+	seal, err := sealed.Wrap(a.lan, sealed.Config{Cluster: a.cfg.Cluster, Key: a.seat.state.private, Incarnation: incarnation, Life: a.life,
+		Keys: a.cfg.Keys, Advertise: a.advertised(), Now: a.cfg.Now, Logger: a.log.Named("seal")})
 	if err != nil {
 		return fmt.Errorf("seal the port: %w", err)
 	}

@@ -2,7 +2,6 @@ package sealed
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"io"
 	"net"
@@ -52,12 +51,9 @@ func TestS12_StreamsTryKeysInTurn(t *testing.T) {
 			}
 			accepted <- err
 		}()
-		conn, err := calls.call(at9{near}, session.KindStream, netip.AddrPort{})
+		_, err := calls.call(at9{near}, session.KindStream, netip.AddrPort{})
 		if !errors.Is(err, want) {
 			t.Errorf("call %d: %v, want %v", i+1, err, want)
-		}
-		if err == nil {
-			_, _ = conn.Write([]byte("hello"))
 		}
 		if err := <-accepted; (err == nil) != (want == nil) {
 			t.Errorf("call %d is taken: %v", i+1, err)
@@ -67,40 +63,11 @@ func TestS12_StreamsTryKeysInTurn(t *testing.T) {
 	}
 }
 
-// A life numbers its INITs from above those of the lives before: what was captured of these is
-// known by that.
-func TestS3_ALifeBeginsAboveThoseBefore(t *testing.T) {
-	inLab(t, func(t *testing.T, c *lab) {
-		a := c.add(1, testKey(1))
-		number := func() (n uint64) {
-			a.locked(func(t *session.Table, _ time.Time) { n = numberOf(t) })
-			return n
-		}
-		first := number()
-		_ = a.SendFrame(at(9), frameOf(1)) // nobody is there, so it is called again
-		time.Sleep(3 * time.Second)
-		last := number()
-		if last <= first {
-			t.Fatalf("no INIT was sent after number %d", first)
-		}
-		a.Renew([8]byte{2}, at(1))
-		if next := number(); next <= last {
-			t.Errorf("the next life begins with %d, and the one before came to %d", next, last)
-		}
-	})
-}
-
-// numberOf is the number of the INIT that a table makes next. It uses it up.
-func numberOf(t *session.Table) uint64 {
-	init, _, _ := t.CallStream(at(8), session.KindStream, netip.AddrPort{})
-	return binary.BigEndian.Uint64(init[8:])
-}
-
 // What others do again and again is one line a minute.
 func TestPeopleAreToldOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said bytes.Buffer
-		l, err := Wrap(lantest.New(1).Host("n1", at(1)), Config{Cluster: "home", ID: testID(1), Life: [8]byte{1}, Keys: key.Ring{testKey(1)},
+		l, err := Wrap(lantest.New(1).Host("n1", at(1)), Config{Cluster: "home", Key: testHost(1), Life: [8]byte{1}, Keys: key.Ring{testKey(1)},
 			Logger: hclog.New(&hclog.LoggerOptions{Output: &said})})
 		if err != nil {
 			t.Fatal(err)

@@ -67,11 +67,11 @@ func testPair(t testing.TB) session.Pair {
 	if cause != session.CauseNone {
 		t.Fatal(cause)
 	}
-	resp, _, err := r.Answer()
+	resp, err := r.Answer()
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, keys, cause := c.Answered(resp)
+	_, _, keys, cause := c.Answered(resp)
 	if cause != session.CauseNone {
 		t.Fatal(cause)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/memberlist"
 
+	"github.com/bully-agent/bully-agent/internal/identity"
 	"github.com/bully-agent/bully-agent/internal/key"
 	"github.com/bully-agent/bully-agent/internal/session"
 	"github.com/bully-agent/bully-agent/internal/transport"
@@ -26,12 +27,13 @@ const frameSender = 16
 // gossipQueue is transport's: gossip that waits for memberlist.
 const gossipQueue = 256
 
-// Config is what Wrap needs. Cluster, ID, Life and Keys must be set.
+// Config is what Wrap needs. Cluster, Key, Life and Keys must be set.
 type Config struct {
-	Cluster string   // its name; another's traffic does not open
-	ID      wire.ID  // of this host
-	Life    [8]byte  // random, new for each life
-	Keys    key.Ring // 1 to 4 keys
+	Cluster     string           // its name; another's traffic does not open
+	Key         identity.Private // of this host; its id follows from it
+	Incarnation uint32           // of this life, on the host's disk
+	Life        [8]byte          // random, new for each life
+	Keys        key.Ring         // 1 to 4 keys
 	// Advertise is where others send to. It is bound into each handshake, so it must
 	// be what they use; zero means the LAN's Addr.
 	Advertise netip.AddrPort
@@ -79,8 +81,8 @@ func Wrap(lan transport.LAN, cfg Config) (*LAN, error) {
 		return nil, fmt.Errorf("seal: %T cannot have its streams prove themselves", lan)
 	case len(cfg.Keys) == 0 || len(cfg.Keys) > key.MaxKeys:
 		return nil, fmt.Errorf("seal: %d keys; expected 1 to %d", len(cfg.Keys), key.MaxKeys)
-	case cfg.ID.IsZero():
-		return nil, errors.New("seal: no id given")
+	case cfg.Key.IsZero():
+		return nil, errors.New("seal: no key of this host given")
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -242,17 +244,16 @@ func (l *LAN) KeepWarm(addrs []netip.AddrPort) {
 }
 
 // Renew begins another life at another address: all sessions are forgotten, and others begin new ones with it.
-func (l *LAN) Renew(life [8]byte, advertise netip.AddrPort) {
+func (l *LAN) Renew(incarnation uint32, life [8]byte, advertise netip.AddrPort) {
 	l.locked(func(old *session.Table, now time.Time) {
-		l.cfg.Life, l.cfg.Advertise = life, advertise
+		l.cfg.Incarnation, l.cfg.Life, l.cfg.Advertise = incarnation, life, advertise
 		l.table = old.Renewed(now, l.tableConfig(), l.cfg.Keys)
 	})
 }
 
-// tableConfig has the number of the first INIT rise over lives.
 func (l *LAN) tableConfig() session.Config {
-	return session.Config{Self: session.Life{ID: l.cfg.ID, Random: l.cfg.Life}, Addr: unmap(l.cfg.Advertise), Cluster: l.cfg.Cluster,
-		Rand: l.cfg.Rand, Number: uint64(time.Now().UnixNano()), Emit: l.LAN.SendFrame, Note: l.note}
+	return session.Config{Key: l.cfg.Key, Incarnation: l.cfg.Incarnation, Random: l.cfg.Life, Addr: unmap(l.cfg.Advertise),
+		Cluster: l.cfg.Cluster, Rand: l.cfg.Rand, Emit: l.LAN.SendFrame, Note: l.note}
 }
 
 // SetKeys replaces the ring, which must not be empty. Sessions under a key that is not

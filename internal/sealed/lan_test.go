@@ -30,7 +30,7 @@ func newTestLAN(t testing.TB) *LAN {
 
 func wrap(t testing.TB, below transport.LAN, n int, keys ...key.Key) *LAN {
 	t.Helper()
-	l, err := Wrap(below, Config{Cluster: "home", ID: testID(n), Life: [8]byte{byte(n)}, Keys: keys, Logger: hclog.NewNullLogger()})
+	l, err := Wrap(below, Config{Cluster: "home", Key: testHost(n), Life: [8]byte{byte(n)}, Keys: keys, Logger: hclog.NewNullLogger()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,11 +258,9 @@ func TestReplayedStreamAndTetherCase30(t *testing.T) {
 		if kd == session.KindTether {
 			to = at(1)
 		}
-		conn, err := dialler.call(at9{tapped{near, &said}}, kd, to)
-		if err != nil {
+		if _, err := dialler.call(at9{tapped{near, &said}}, kd, to); err != nil {
 			t.Fatal(err)
 		}
-		_, _ = conn.Write([]byte("hello"))
 		if err := <-proven; err != nil {
 			t.Fatalf("the true one is refused: %v", err)
 		}
@@ -271,7 +269,7 @@ func TestReplayedStreamAndTetherCase30(t *testing.T) {
 				t.Errorf("kind %d: a replay was proven", kd)
 			}
 		}
-		// The first 104 bytes of one kind are not those of the other.
+		// INIT of one kind is not that of the other.
 		other := bytes.Clone(said.Bytes())
 		other[3] = byte(session.KindStream + session.KindTether - kd)
 		if _, err := l.Accept(&played{in: bytes.NewReader(other)}); err == nil {
@@ -281,11 +279,46 @@ func TestReplayedStreamAndTetherCase30(t *testing.T) {
 	}
 }
 
+// A stream is taken once who dialled has proved itself, and not for its INIT: each bit of PROOF matters.
+func TestAStreamIsTakenForItsProof(t *testing.T) {
+	l := newTestLAN(t)
+	defer func() { _ = l.Shutdown() }()
+	for _, bit := range []int{-1, 0, 35, 8 * 4, 8 * 16, 8 * 50, 8*session.ProofSize - 1} {
+		init, c, err := newTestTable(9).CallStream(at(1), session.KindStream, netip.AddrPort{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		near, far := net.Pipe()
+		taken := make(chan error, 1)
+		go func() {
+			_, err := l.Accept(at9{far})
+			taken <- err
+		}()
+		var resp [session.HandshakeSize]byte
+		_, _ = near.Write(init)
+		if _, err := io.ReadFull(near, resp[:]); err != nil {
+			t.Fatal(err)
+		}
+		_, proof, _, cause := c.Answered(resp[:])
+		if cause != session.CauseNone {
+			t.Fatal(cause)
+		}
+		if bit >= 0 {
+			proof[bit/8] ^= 1 << (bit % 8)
+		}
+		_, _ = near.Write(proof)
+		if err := <-taken; (err == nil) != (bit < 0) {
+			t.Errorf("bit %d flipped: %v", bit, err)
+		}
+		_, _ = near.Close(), far.Close()
+	}
+}
+
 // Who seals by another version is told so on a stream, too, which is all that a host that
 // joins begins with: people of both read which version each has.
 func TestAnotherVersionOnAStream(t *testing.T) {
 	var said bytes.Buffer
-	l, err := Wrap(lantest.New(1).Host("n1", at(1)), Config{Cluster: "home", ID: testID(1), Life: [8]byte{1}, Keys: key.Ring{testKey(1)},
+	l, err := Wrap(lantest.New(1).Host("n1", at(1)), Config{Cluster: "home", Key: testHost(1), Life: [8]byte{1}, Keys: key.Ring{testKey(1)},
 		Logger: hclog.New(&hclog.LoggerOptions{Output: &said})})
 	if err != nil {
 		t.Fatal(err)
@@ -298,7 +331,7 @@ func TestAnotherVersionOnAStream(t *testing.T) {
 	expect := func(end string) {
 		t.Helper()
 		if text := said.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "another version: cause=version") ||
-			!strings.Contains(text, "ours=1 theirs=2") {
+			!strings.Contains(text, "ours=2 theirs=3") {
 			t.Errorf("%s said %q, expected one line with both versions", end, text)
 		}
 		said.Reset()

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/bully-agent/bully-agent/internal/identity"
 	"github.com/bully-agent/bully-agent/internal/key"
 	"github.com/bully-agent/bully-agent/internal/session"
 	"github.com/bully-agent/bully-agent/wire"
@@ -19,7 +20,11 @@ func testKey(n byte) key.Key {
 	return k
 }
 
-func testID(n int) wire.ID { return wire.ID{0: byte(n), 15: 1} }
+func testHost(n int) identity.Private {
+	return identity.FromBytes([identity.Size]byte{1: byte(n), 31: 1})
+}
+
+func testID(n int) wire.ID { return testHost(n).Public().ID() }
 
 func at(n int) netip.AddrPort { return netip.MustParseAddrPort(fmt.Sprintf("10.0.0.%d:7950", n)) }
 
@@ -37,7 +42,7 @@ func (*written) SetDeadline(time.Time) error { return nil }
 
 // newTestTable is what makes the handshakes of a host that is no LAN of a test.
 func newTestTable(n int) *session.Table {
-	t := session.New(session.Config{Self: session.Life{ID: testID(n)}, Addr: at(n), Cluster: "home", Rand: rand.Reader, Number: 1 << 61})
+	t := session.New(session.Config{Key: testHost(n), Addr: at(n), Cluster: "home", Rand: rand.Reader})
 	t.SetKeys(time.Unix(1, 0), key.Ring{testKey(1)})
 	return t
 }

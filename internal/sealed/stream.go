@@ -77,7 +77,7 @@ func (l *LAN) call(conn net.Conn, kd session.Kind, to netip.AddrPort) (net.Conn,
 	if n, err := io.ReadFull(conn, resp[:]); err != nil {
 		return nil, fmt.Errorf("%w: %w", errUnproven, l.unanswered(c, resp[:n], err))
 	}
-	who, keys, cause := c.Answered(resp[:])
+	who, proof, keys, cause := c.Answered(resp[:]) // the curves, without the lock
 	l.locked(func(t *session.Table, now time.Time) {
 		if cause == session.CauseNone {
 			cause = t.Met(now, c, who)
@@ -88,6 +88,9 @@ func (l *LAN) call(conn net.Conn, kd session.Kind, to netip.AddrPort) (net.Conn,
 	})
 	if cause != session.CauseNone {
 		return nil, fmt.Errorf("%w: %w", errUnproven, cause)
+	}
+	if _, err := conn.Write(proof); err != nil {
+		return nil, fmt.Errorf("%w: %w", errUnproven, err)
 	}
 	return newStream(conn, keys), nil
 }
@@ -112,8 +115,8 @@ func addrOf(conn net.Conn) netip.AddrPort {
 	return addr
 }
 
-// Accept proves both ends of an accepted stream, and gives it with its first record
-// read. The caller bounds the time, and closes conn if there is an error.
+// Accept proves both ends of an accepted stream. The caller bounds the time, and closes
+// conn if there is an error.
 func (l *LAN) Accept(conn net.Conn) (net.Conn, error) {
 	b := make([]byte, 1, session.HandshakeSize)
 	if _, err := io.ReadFull(conn, b); err != nil {
@@ -151,18 +154,22 @@ func (l *LAN) accept(conn net.Conn, b *[]byte) (net.Conn, session.Cause) {
 		_, _ = conn.Write(refusal)
 		return nil, cause
 	}
-	resp, keys, err := r.Answer() // the curves, without the lock
+	resp, err := r.Answer() // the curves, without the lock
 	if err != nil {
 		return nil, session.CauseMAC
 	}
 	if _, err := conn.Write(resp); err != nil {
 		return nil, session.CauseStream
 	}
-	s := newStream(conn, keys)
-	if err := s.fill(); err != nil {
-		return nil, session.CauseForged
+	var proof [session.ProofSize]byte
+	if _, err := io.ReadFull(conn, proof[:]); err != nil {
+		return nil, session.CauseStream
 	}
-	return s, session.CauseNone
+	_, keys, cause := r.Proven(proof[:])
+	if cause != session.CauseNone {
+		return nil, cause
+	}
+	return newStream(conn, keys), session.CauseNone
 }
 
 // stream is one end of a proven stream. Like any net.Conn it may be read by one and

@@ -65,8 +65,8 @@ func BenchmarkAnswerInit(b *testing.B) {
 		b.StopTimer()
 		number++
 		r.now = r.now.Add(perSecond)
-		h.door.datagrams = budget{}
-		init, _, _ := newCall(nil, r.rand, k, scope{"home", h.at}, kindDatagrams, number, Life{ID: testID(9)})
+		h.door.bare = budget{}
+		init, _, _ := newCall(nil, r.rand, k, scope{"home", h.at}, kindDatagrams, number, testHosts[9], cookie{})
 		b.StartTimer()
 		if _, _, cause := h.Receive(r.now, at(9), init); cause != CauseNone {
 			b.Fatal(cause)
@@ -77,7 +77,7 @@ func BenchmarkAnswerInit(b *testing.B) {
 // What an attacker without a key costs with each INIT.
 func BenchmarkForgedInit(b *testing.B) {
 	r := newRig(b, 1)
-	init, _, _ := newCall(nil, r.rand, newSecret(testKey(1)), scope{"home", at(1)}, kindDatagrams, 1<<61, Life{ID: testID(9)})
+	init, _, _ := newCall(nil, r.rand, newSecret(testKey(1)), scope{"home", at(1)}, kindDatagrams, 1<<61, testHosts[9], cookie{})
 	init[handshakeSize-1] ^= 1
 	b.ReportAllocs()
 	for b.Loop() {
@@ -90,7 +90,7 @@ func BenchmarkForgedInit(b *testing.B) {
 // The same with one that was captured: its MAC is right, and it was there before.
 func BenchmarkRepeatedInit(b *testing.B) {
 	r := newRig(b, 1)
-	init, _, _ := newCall(nil, r.rand, newSecret(testKey(1)), scope{"home", at(1)}, kindDatagrams, 1<<61, Life{ID: testID(9)})
+	init, _, _ := newCall(nil, r.rand, newSecret(testKey(1)), scope{"home", at(1)}, kindDatagrams, 1<<61, testHosts[9], cookie{})
 	r.host(1).Receive(r.now, at(9), append([]byte(nil), init...))
 	b.ReportAllocs()
 	for b.Loop() {

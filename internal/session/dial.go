@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"net/netip"
 	"slices"
 	"time"
@@ -22,7 +23,7 @@ type Call struct {
 // CallStream makes the INIT of a stream to an address. A tether goes to whoever advertises to.
 func (t *Table) CallStream(at netip.AddrPort, kd Kind, to netip.AddrPort) (init []byte, c *Call, err error) {
 	t.number++
-	init, began, err := newCall(nil, t.rand, t.streamKey(at), scope{t.cluster, to}, kd, t.number, t.self)
+	init, began, err := newCall(nil, t.rand, t.streamKey(at), scope{t.cluster, to}, kd, t.number, t.self, cookie{})
 	return init, &Call{began, at, to}, err
 }
 
@@ -43,10 +44,17 @@ func (t *Table) streamKey(to netip.AddrPort) *secret {
 	return t.ring[r.refused%len(t.ring)]
 }
 
-// Answered reads RESP, and computes the curves.
-func (c *Call) Answered(resp []byte) (who Life, keys Pair, cause Cause) {
-	who, _, keys, cause = c.answered(resp)
-	return who, keys, cause
+// Answered reads RESP and makes PROOF: three curves. It is to be written at once, before the first record.
+func (c *Call) Answered(resp []byte) (who Life, proof []byte, keys Pair, cause Cause) {
+	who, index, cause := c.answered(resp)
+	if cause != CauseNone {
+		return who, nil, keys, cause
+	}
+	proof, keys, err := c.prove(nil, index, nil)
+	if err != nil {
+		return who, nil, keys, CauseIdentity
+	}
+	return who, proof, keys, CauseNone
 }
 
 // Met says whether who has answered may be the one at the address that was wanted: another is not known to be there.
@@ -107,13 +115,16 @@ func (t *Table) Accept(now time.Time, from netip.AddrPort, init []byte) (r *Requ
 		s.to = t.addr
 	}
 	asked, cause := t.examine(now, from, h, init, s)
-	switch cause {
-	case CauseNone:
-		return &Request{asked, t.self}, nil, CauseNone
-	case CauseKey:
+	switch {
+	case cause == CauseKey:
 		refusal = appendUnknown(nil, indexOf(init), h.number, t.ids())
+	case cause == CauseNone && !t.door.streams.take(now, from.Addr()):
+		cause = CauseBudget // of sources that TCP has shown to be true
 	}
-	return nil, refusal, cause
+	if cause != CauseNone {
+		return nil, refusal, cause
+	}
+	return &Request{asked}, nil, CauseNone
 }
 
 // Refuse counts a stream that was not taken, and has people told where they can mend it. b is what came of it.
@@ -125,13 +136,33 @@ func (t *Table) Refuse(cause Cause, from netip.AddrPort, b []byte) {
 }
 
 // Request is the INIT of a stream that is worth an answer.
-type Request struct {
-	*request
-	self Life
-}
+type Request struct{ *request }
 
-// Answer makes RESP, and computes the curves.
-func (r *Request) Answer() (resp []byte, keys Pair, err error) {
-	resp, _, keys, err = r.answer(nil, r.self)
-	return resp, keys, err
+// Answer makes RESP: three curves.
+func (r *Request) Answer() (resp []byte, err error) { return r.answer(nil) }
+
+// ProofSize is how long the PROOF of a stream is. It carries nothing but the life of who dialled.
+const ProofSize = proofSize
+
+// Proven reads PROOF: one curve. Only then a stream is a member's.
+func (r *Request) Proven(proof []byte) (who Life, keys Pair, cause Cause) {
+	h, cause := parseHeader(proof)
+	switch {
+	case cause != CauseNone:
+		return who, keys, cause
+	case h.typ != typeProof || h.kind != r.head.kind:
+		return who, keys, CauseType
+	case h.index != r.index || h.number != r.head.number:
+		return who, keys, CauseIndex
+	}
+	who, _, keys, err := r.proven(proof)
+	switch {
+	case errors.Is(err, errNoProof):
+		return who, keys, CauseMAC
+	case err != nil:
+		return who, keys, CauseIdentity
+	case who == r.self.life:
+		return who, keys, CauseSelf
+	}
+	return who, keys, CauseNone
 }

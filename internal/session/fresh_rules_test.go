@@ -14,7 +14,7 @@ func TestLivesOfOneHostAreBounded(t *testing.T) {
 	r := newRig(t, 1)
 	h := r.host(1)
 	for i := range 5 * maxLives {
-		if _, cause := h.peer(r.now, Life{testID(2), [8]byte{byte(i)}}); cause != CauseNone {
+		if _, cause := h.peer(r.now, Life{ID: testID(2), Random: [8]byte{byte(i)}}); cause != CauseNone {
 			t.Fatalf("life %d: %v", i, cause)
 		}
 	}
@@ -63,11 +63,11 @@ func TestS6_ReplacedSessionsAreBounded(t *testing.T) {
 // a tether is answered, and one for datagrams that is played to a stream is still taken at its own.
 func TestS2_AnInitOpensItsOwnKind(t *testing.T) {
 	r := newRig(t, 1)
-	k, who := newSecret(testKey(1)), Life{ID: testID(9)}
+	k, who := newSecret(testKey(1)), testHosts[9]
 	number := uint64(r.now.UnixNano())
 	init := func(kd Kind, to netip.AddrPort) []byte {
 		number++
-		b, _, err := newCall(nil, r.rand, k, scope{"home", to}, kd, number, who)
+		b, _, err := newCall(nil, r.rand, k, scope{"home", to}, kd, number, who, cookie{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +98,7 @@ func TestS8_ALaterLifeEndsTheOneBefore(t *testing.T) {
 	r.say(1, 2, "again")
 	r.run(time.Second)
 	r.expect(2, "n1: again")
-	if p := r.host(2).only(t); p.Random != later.self.Random {
-		t.Errorf("the life that is kept is %x, want %x", p.Random, later.self.Random)
+	if p := r.host(2).only(t); p.Random != later.self.life.Random {
+		t.Errorf("the life that is kept is %x, want %x", p.Random, later.self.life.Random)
 	}
 }

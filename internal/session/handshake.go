@@ -5,6 +5,7 @@ import (
 	"crypto/cipher"
 	"crypto/hmac"
 	"encoding/binary"
+	"errors"
 	"io"
 	"net/netip"
 
@@ -12,48 +13,64 @@ import (
 	"golang.org/x/crypto/blake2s"
 	"golang.org/x/crypto/chacha20poly1305"
 
+	"github.com/bully-agent/bully-agent/internal/identity"
 	"github.com/bully-agent/bully-agent/internal/key"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
-// suite is Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s. There is no negotiation: another
+// suite is that of Noise_XXpsk0_25519_ChaChaPoly_BLAKE2s. There is no negotiation: another
 // suite would be another version.
 var suite = noise.NewCipherSuite(noise.DH25519, noise.CipherChaChaPoly, noise.HashBLAKE2s)
 
-const lifeSize = 16 + 8
+const lifeSize = 4 + 8
 
-// Life is one life of a host, as a handshake tells it.
+// Life is one life of a host. The id is that of the host's public key: a handshake computes it, and nobody says it.
 type Life struct {
-	ID     wire.ID
-	Random [8]byte // new for each life
+	ID          wire.ID
+	Incarnation uint32  // of the host's lives, on its disk
+	Random      [8]byte // new for each life
 }
 
-func (i Life) append(b []byte) []byte { return append(append(b, i.ID[:]...), i.Random[:]...) }
+// append is what a host says of its life, under its key.
+func (l Life) append(b []byte) []byte {
+	return append(binary.BigEndian.AppendUint32(b, l.Incarnation), l.Random[:]...)
+}
 
-func parseLife(b []byte) (i Life) {
-	copy(i.ID[:], b)
-	copy(i.Random[:], b[len(i.ID):])
-	return i
+func parseLife(id wire.ID, b []byte) Life {
+	return Life{id, binary.BigEndian.Uint32(b), [8]byte(b[4:lifeSize])}
 }
 
 // compare orders lives, by id first: of two sessions that both ends began at one time,
 // the smaller one's is used.
-func (i Life) compare(j Life) int {
-	if c := bytes.Compare(i.ID[:], j.ID[:]); c != 0 {
+func (l Life) compare(m Life) int {
+	if c := bytes.Compare(l.ID[:], m.ID[:]); c != 0 {
 		return c
 	}
-	return bytes.Compare(i.Random[:], j.Random[:])
+	return bytes.Compare(l.append(nil), m.append(nil))
+}
+
+// hostKey is what this end proves itself with.
+type hostKey struct {
+	static noise.DHKey
+	life   Life
+}
+
+func newHostKey(k identity.Private, incarnation uint32, random [8]byte) hostKey {
+	private, public := k.Bytes(), k.Public()
+	return hostKey{noise.DHKey{Private: private[:], Public: public[:]}, Life{public.ID(), incarnation, random}}
 }
 
 // secret is a key with what is derived from it: nothing is used for two things.
 type secret struct {
-	id  key.ID
-	psk [32]byte // Noise's
-	mac [32]byte // of the MAC over INIT and RESP
+	id     key.ID
+	psk    [32]byte // Noise's
+	mac    [32]byte // of the MAC over INIT, RESP and PROOF
+	cookie [32]byte // of what carries a cookie
 }
 
 func newSecret(k key.Key) *secret {
-	return &secret{id: k.ID, psk: derive(k, "bully-agent seal psk 1"), mac: derive(k, "bully-agent seal mac 1")}
+	return &secret{id: k.ID, psk: derive(k, "bully-agent seal psk 1"), mac: derive(k, "bully-agent seal mac 1"),
+		cookie: derive(k, "bully-agent seal cookie 1")}
 }
 
 func derive(k key.Key, label string) (out [32]byte) {
@@ -66,10 +83,13 @@ func derive(k key.Key, label string) (out [32]byte) {
 	return out
 }
 
-// sum is the MAC: BLAKE2s with 16 bytes, keyed. RESP's is over INIT's MAC as well, so
-// that it answers that INIT and no other.
-func (s *secret) sum(parts ...[]byte) (mac [tagSize]byte) {
-	h, err := blake2s.New128(s.mac[:])
+// sum is the MAC. RESP's is over INIT's MAC as well, and PROOF's over RESP's, so that each answers the one before and no
+// other.
+func (s *secret) sum(parts ...[]byte) [tagSize]byte { return keyed(s.mac, parts...) }
+
+// keyed is BLAKE2s with 16 bytes and a key.
+func keyed(k [32]byte, parts ...[]byte) (mac [tagSize]byte) {
+	h, err := blake2s.New128(k[:])
 	if err != nil {
 		panic("BUG: " + err.Error())
 	}
@@ -99,8 +119,8 @@ func (s scope) prologue(head []byte) []byte {
 	return append(b, s.cluster...)
 }
 
-func newState(k *secret, s scope, head []byte, isInitiator bool, rng io.Reader) *noise.HandshakeState {
-	state, err := noise.NewHandshakeState(noise.Config{CipherSuite: suite, Random: rng, Pattern: noise.HandshakeNN,
+func newState(k *secret, s scope, head []byte, self hostKey, isInitiator bool, rng io.Reader) *noise.HandshakeState {
+	state, err := noise.NewHandshakeState(noise.Config{CipherSuite: suite, Random: rng, Pattern: noise.HandshakeXX, StaticKeypair: self.static,
 		Initiator: isInitiator, Prologue: s.prologue(head), PresharedKey: k.psk[:], PresharedKeyPlacement: 0})
 	if err != nil {
 		panic("BUG: " + err.Error()) // only a key of the wrong length
@@ -108,29 +128,43 @@ func newState(k *secret, s scope, head []byte, isInitiator bool, rng io.Reader) 
 	return state
 }
 
+// peerOf is the id of who has proved itself in a handshake. A key in another form than the one that its number has would
+// give its holder one more id.
+func peerOf(state *noise.HandshakeState) (wire.ID, Cause) {
+	public := identity.Public(state.PeerStatic())
+	if !public.IsCanonical() {
+		return wire.ID{}, CauseIdentity
+	}
+	return public.ID(), CauseNone
+}
+
 // call is a handshake that this end began.
 type call struct {
 	state  *noise.HandshakeState
 	secret *secret
+	self   hostKey
 	kind   Kind
 	number uint64
-	index  uint32 // by which RESP finds it, and then DATA the session
-	mac    [tagSize]byte
+	index  uint32        // by which RESP finds it, and then DATA the session
+	mac    [tagSize]byte // INIT's
+	resp   [tagSize]byte // RESP's
 }
 
-// newCall appends INIT to b. The index of a session at each end is the first four bytes
-// of its ephemeral key, which the other end sees anyway.
-func newCall(b []byte, rng io.Reader, k *secret, s scope, kd Kind, number uint64, self Life) ([]byte, *call, error) {
+// newCall appends INIT to b. It claims nothing: its payload is as many zeros as make it no shorter than RESP. The index of
+// a session at each end is the first four bytes of its ephemeral key, which the other end sees anyway.
+func newCall(b []byte, rng io.Reader, k *secret, s scope, kd Kind, number uint64, self hostKey, c cookie) ([]byte, *call, error) {
 	start := len(b)
 	b = appendHeader(b, header{typeInit, kd, uint32(k.id), number})
-	c := &call{state: newState(k, s, b[start:], true, rng), secret: k, kind: kd, number: number}
-	b, _, _, err := c.state.WriteMessage(b, self.append(nil))
+	began := &call{state: newState(k, s, b[start:], self, true, rng), secret: k, self: self, kind: kd, number: number}
+	var nothing [keySize + lifeSize]byte
+	b, _, _, err := began.state.WriteMessage(b, nothing[:])
 	if err != nil {
 		return nil, nil, err // no random bytes
 	}
-	c.index = binary.BigEndian.Uint32(b[start+headerSize:])
-	c.mac = k.sum(b[start:])
-	return append(b, c.mac[:]...), c, nil
+	began.index = indexOf(b[start:])
+	began.mac = k.sum(b[start:])
+	b = append(b, began.mac[:]...)
+	return append(b, c.sign(b[start:])...), began, nil
 }
 
 // Pair is the two ciphers of a session.
@@ -150,26 +184,49 @@ func newPair(send, recv *noise.CipherState) Pair {
 	return Pair{aead(send), aead(recv)}
 }
 
-// answered reads RESP. The peer has proved that it has the key and is there now.
-func (c *call) answered(b []byte) (peer Life, index uint32, p Pair, cause Cause) {
+// answered reads RESP: two curves. The peer has proved who it is, and that it has the cluster's key and is there now. What
+// does not prove that leaves the call as it was.
+func (c *call) answered(b []byte) (who Life, index uint32, cause Cause) {
 	h, cause := parseHeader(b)
 	switch {
 	case cause != CauseNone:
-		return peer, 0, p, cause
+		return who, 0, cause
 	case h.typ != typeResp || h.kind != c.kind:
-		return peer, 0, p, CauseType
+		return who, 0, CauseType
 	case h.index != c.index || h.number != c.number:
-		return peer, 0, p, CauseIndex
+		return who, 0, CauseIndex
 	}
 	body := b[:handshakeSize-tagSize]
-	if mac := c.secret.sum(c.mac[:], body); !hmac.Equal(mac[:], b[len(body):]) {
-		return peer, 0, p, CauseMAC
+	mac := c.secret.sum(c.mac[:], body)
+	if !hmac.Equal(mac[:], b[len(body):]) {
+		return who, 0, CauseMAC
 	}
-	payload, send, recv, err := c.state.ReadMessage(nil, body[headerSize:])
-	if err != nil || len(payload) != lifeSize {
-		return peer, 0, p, CausePrologue // a holder of the key who does not keep to the rules
+	life, _, _, err := c.state.ReadMessage(nil, body[headerSize:])
+	if err != nil || len(life) != lifeSize {
+		return who, 0, CausePrologue // a holder of the key who does not keep to the rules
 	}
-	return parseLife(payload), binary.BigEndian.Uint32(body[headerSize:]), newPair(send, recv), CauseNone
+	id, cause := peerOf(c.state)
+	if cause != CauseNone {
+		return who, 0, cause
+	}
+	if who = parseLife(id, life); who == c.self.life {
+		return who, 0, CauseSelf
+	}
+	c.resp = mac
+	return who, indexOf(b), CauseNone
+}
+
+// prove appends PROOF, which carries payload behind this end's life: one curve. It is made once. Another one under the same
+// key and nonce would break both.
+func (c *call) prove(b []byte, index uint32, payload []byte) ([]byte, Pair, error) {
+	start := len(b)
+	b = appendHeader(b, header{typeProof, c.kind, index, c.number})
+	b, send, recv, err := c.state.WriteMessage(b, append(c.self.life.append(nil), payload...))
+	if err != nil {
+		return nil, Pair{}, err // an ephemeral key of low order
+	}
+	mac := c.secret.sum(c.resp[:], b[start:])
+	return append(b, mac[:]...), newPair(send, recv), nil
 }
 
 // request is an INIT whose MAC is right and whose payload was read. No curve has been
@@ -177,10 +234,13 @@ func (c *call) answered(b []byte) (peer Life, index uint32, p Pair, cause Cause)
 type request struct {
 	state  *noise.HandshakeState
 	secret *secret
+	self   hostKey
 	head   header
-	peer   Life
-	index  uint32 // the peer's
-	mac    [tagSize]byte
+	remote uint32        // the peer's index
+	mac    [tagSize]byte // INIT's
+
+	index uint32        // ours, once there is an answer
+	resp  [tagSize]byte // RESP's MAC
 }
 
 // checkMAC finds the key of an INIT and checks its MAC, which is all that a forger costs.
@@ -189,8 +249,8 @@ func checkMAC(b []byte, h header, ring []*secret) (*secret, Cause) {
 		if uint32(k.id) != h.index {
 			continue
 		}
-		body := b[:handshakeSize-tagSize]
-		if mac := k.sum(body); !hmac.Equal(mac[:], b[len(body):]) {
+		body, mac := b[:handshakeSize-tagSize-cookieSize], macOf(b)
+		if want := k.sum(body); !hmac.Equal(want[:], mac[:]) {
 			return nil, CauseMAC
 		}
 		return k, CauseNone
@@ -198,27 +258,49 @@ func checkMAC(b []byte, h header, ring []*secret) (*secret, Cause) {
 	return nil, CauseKey
 }
 
+// macOf is the MAC that an INIT has. Its cookie stands behind it.
+func macOf(init []byte) [tagSize]byte {
+	return [tagSize]byte(init[handshakeSize-tagSize-cookieSize:])
+}
+
 // readInit opens the payload of an INIT whose MAC is right: some hashes, no curve.
-func readInit(b []byte, rng io.Reader, h header, k *secret, s scope) (*request, Cause) {
-	r := &request{secret: k, head: h, state: newState(k, s, b, false, rng), index: binary.BigEndian.Uint32(b[headerSize:])}
-	body := b[:handshakeSize-tagSize]
-	copy(r.mac[:], b[len(body):])
-	payload, _, _, err := r.state.ReadMessage(nil, body[headerSize:])
-	if err != nil || len(payload) != lifeSize {
+func readInit(b []byte, rng io.Reader, h header, k *secret, s scope, self hostKey) (*request, Cause) {
+	r := &request{secret: k, self: self, head: h, state: newState(k, s, b, self, false, rng), remote: indexOf(b), mac: macOf(b)}
+	if _, _, _, err := r.state.ReadMessage(nil, b[headerSize:handshakeSize-tagSize-cookieSize]); err != nil {
 		return nil, CausePrologue
 	}
-	r.peer = parseLife(payload)
 	return r, CauseNone
 }
 
-// answer appends RESP to b: the two curves.
-func (r *request) answer(b []byte, self Life) (_ []byte, index uint32, p Pair, err error) {
+// answer appends RESP to b: three curves.
+func (r *request) answer(b []byte) ([]byte, error) {
 	start := len(b)
-	b = appendHeader(b, header{typeResp, r.head.kind, r.index, r.head.number})
-	b, recv, send, err := r.state.WriteMessage(b, self.append(nil))
+	b = appendHeader(b, header{typeResp, r.head.kind, r.remote, r.head.number})
+	b, _, _, err := r.state.WriteMessage(b, r.self.life.append(nil))
 	if err != nil {
-		return nil, 0, p, err // no random bytes, or an ephemeral key of low order
+		return nil, err // no random bytes, or an ephemeral key of low order
 	}
-	mac := r.secret.sum(r.mac[:], b[start:])
-	return append(b, mac[:]...), binary.BigEndian.Uint32(b[start+headerSize:]), newPair(send, recv), nil
+	r.index = indexOf(b[start:])
+	r.resp = r.secret.sum(r.mac[:], b[start:])
+	return append(b, r.resp[:]...), nil
+}
+
+// errNoProof is returned for a PROOF that a stranger has made or damaged. It has cost a hash.
+var errNoProof = errors.New("the MAC is wrong")
+
+// proven reads PROOF: one curve. After an error that is not errNoProof the handshake may be of no more use.
+func (r *request) proven(b []byte) (who Life, payload []byte, keys Pair, err error) {
+	body := b[:len(b)-tagSize]
+	if mac := r.secret.sum(r.resp[:], body); !hmac.Equal(mac[:], b[len(body):]) {
+		return who, nil, keys, errNoProof
+	}
+	payload, recv, send, err := r.state.ReadMessage(nil, body[headerSize:])
+	if err != nil {
+		return who, nil, keys, err
+	}
+	id, cause := peerOf(r.state)
+	if cause != CauseNone {
+		return who, nil, keys, cause
+	}
+	return parseLife(id, payload), payload[lifeSize:], newPair(send, recv), nil
 }

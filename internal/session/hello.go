@@ -8,8 +8,8 @@ import (
 )
 
 // HELLO is the one thing that hosts say to each other about the seal, sealed as frames
-// and gossip are: where to reach the sender, and which keys it has. It is the first
-// DATA of whoever began a session, and so its proof; it is repeated now and then.
+// and gossip are: where to reach the sender, and which keys it has. PROOF carries it;
+// it is repeated now and then.
 //
 //	offset  size  field
 //	0       3     b7 5e 48, which no frame and no gossip begins with
@@ -46,6 +46,18 @@ func (h hello) append(b []byte) []byte {
 	b = binary.BigEndian.AppendUint16(b, h.addr.Port())
 	b = append(b, byte(len(h.keys)), 0)
 	return appendIDs(b, h.keys)
+}
+
+// cutHello parts what PROOF carries: HELLO, and what else there is.
+func cutHello(b []byte) (hi, rest []byte, ok bool) {
+	if len(b) < helloSize || !isHello(b) {
+		return nil, nil, false
+	}
+	end := helloSize + int(b[22])*keyIDSize
+	if len(b) < end {
+		return nil, nil, false
+	}
+	return b[:end], b[end:], true
 }
 
 func parseHello(b []byte) (h hello, ok bool) {

@@ -14,7 +14,6 @@ const (
 	renewJit    = 10 * time.Minute       // so that a group does not renew in one instant
 	expireFor   = 2 * time.Hour          // a session that was not renewed all the same
 	loserFor    = time.Minute            // a session that was replaced still receives
-	provenIn    = 10 * time.Second       // a session that was asked of us, and not used
 	forgottenIn = 5 * time.Minute        // a peer that is silent and not wanted
 	revokedIn   = 500 * time.Millisecond // a session whose key was removed
 
@@ -34,13 +33,11 @@ const (
 // peer is one life of another host, and the sessions with it. All of them receive; one
 // sends.
 //
-// Invariant: next was begun by the peer and nothing valid has come in it, so it does
-// not send: it may be a replay.
+// Invariant: the peer has proved itself in each.
 type peer struct {
 	Life
 	addr   netip.AddrPort // where it is reached; zero: not known yet
 	cur    *session
-	next   *session
 	losers []*session // replaced, or begun beside cur and not chosen; the oldest first
 	keys   []key.ID   // that it has said to have; nil: not said
 
@@ -54,19 +51,22 @@ type peer struct {
 // sessions are all of them.
 func (p *peer) sessions() []*session {
 	all := slices.Clone(p.losers)
-	for _, s := range []*session{p.cur, p.next} {
-		if s != nil {
-			all = append(all, s)
-		}
+	if p.cur != nil {
+		all = append(all, p.cur)
 	}
 	return all
 }
 
+// hear notes that something has come that the peer alone can have sent.
+func (p *peer) hear(now time.Time) { p.heard, p.silent, p.asked = now, time.Time{}, false }
+
+func (p *peer) sender() Sender { return Sender{p.Life, p.addr} }
+
 // supersedes reports whether s takes the place of the session that sends (S6). The newer
-// one does; of two that both ends began at one time, the one that the smaller began, so
-// that both choose the same.
+// one does, and the one that was begun to replace that; of two that both ends began at one time, the one that the smaller
+// began, so that both choose the same.
 func (p *peer) supersedes(s *session, self Life) bool {
-	if p.cur == nil || p.cur.isOurs == s.isOurs || s.began.Sub(p.cur.began) > together {
+	if p.cur == nil || p.cur == s.over || p.cur.isOurs == s.isOurs || s.began.Sub(p.cur.began) > together {
 		return true
 	}
 	return s.isOurs == (self.compare(p.Life) < 0)

@@ -9,9 +9,12 @@ import (
 // Sizes in bytes; the layouts are in protocol 10.2.
 const (
 	headerSize    = 16
-	tagSize       = 16 // of the cipher, and of the MAC over INIT and RESP
-	ephemeralSize = 32
-	handshakeSize = headerSize + ephemeralSize + lifeSize + tagSize + tagSize
+	tagSize       = 16 // of the cipher, and of the MAC over INIT, RESP and PROOF
+	keySize       = 32
+	handshakeSize = headerSize + keySize + keySize + tagSize + lifeSize + tagSize + tagSize // of INIT and RESP
+	proofSize     = headerSize + keySize + tagSize + lifeSize + tagSize + tagSize           // of PROOF, which may carry more
+	cookieSize    = 16
+	cookieMessage = headerSize + cookieNonce + cookieSize + tagSize
 	overhead      = headerSize + tagSize
 
 	// MaxInner is the longest frame or gossip that can be sealed: with UDP and IPv6
@@ -24,7 +27,7 @@ const (
 const (
 	magic0  = wire.Magic0 // shared with plain frames, whose second byte is 0x1e
 	magic1  = 0x5E
-	version = 1
+	version = 2
 )
 
 // IsSealed reports whether a datagram says that it is one of this package's: without a key
@@ -39,6 +42,8 @@ const (
 	typeResp    recordType = 2
 	typeData    recordType = 3
 	typeUnknown recordType = 4 // "I have no key of that id"
+	typeProof   recordType = 5
+	typeCookie  recordType = 6 // "say this with the next INIT, so that I know where it comes from"
 )
 
 // Kind is what a session is for. It is bound into it, so that the handshake of a
@@ -52,12 +57,12 @@ const (
 	kinds              = 3
 )
 
-// header begins each datagram of ours, and the two handshake messages of a stream.
+// header begins each datagram of ours, and the three handshake messages of a stream.
 type header struct {
 	typ    recordType
-	kind   Kind   // INIT and RESP; else zero
+	kind   Kind   // of a handshake's messages; else zero
 	index  uint32 // INIT: the key's id; else the receiver's index of the session
-	number uint64 // INIT: rises, over lives too; RESP and UNKNOWN: INIT's; DATA: the counter
+	number uint64 // INIT: chosen by its sender; RESP, PROOF, UNKNOWN and COOKIE: INIT's; DATA: the counter
 }
 
 func appendHeader(b []byte, h header) []byte {
@@ -80,7 +85,7 @@ func parseHeader(b []byte) (header, Cause) {
 	if !h.typ.fits(len(b)) {
 		return header{}, CauseLength
 	}
-	if h.kind >= kinds || h.kind != kindDatagrams && h.typ != typeInit && h.typ != typeResp {
+	if h.kind >= kinds || h.kind != kindDatagrams && h.typ != typeInit && h.typ != typeResp && h.typ != typeProof {
 		return header{}, CauseType
 	}
 	return h, CauseNone
@@ -92,6 +97,10 @@ func (t recordType) fits(n int) bool {
 	switch t {
 	case typeInit, typeResp:
 		return n == handshakeSize
+	case typeProof:
+		return n >= proofSize && n <= MaxDatagram
+	case typeCookie:
+		return n == cookieMessage
 	case typeData:
 		return n > overhead && n <= MaxDatagram
 	case typeUnknown:

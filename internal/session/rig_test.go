@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bully-agent/bully-agent/internal/identity"
 	"github.com/bully-agent/bully-agent/internal/key"
 	"github.com/bully-agent/bully-agent/wire"
 )
@@ -24,6 +25,15 @@ type rig struct {
 	lose  func(parcel) bool
 	delay time.Duration
 	rand  *rand.ChaCha8
+	lives lives
+}
+
+// lives counts those of each host.
+type lives map[int]uint32
+
+func (l lives) next(n int) uint32 {
+	l[n]++
+	return l[n]
 }
 
 type parcel struct {
@@ -49,12 +59,22 @@ func testKey(n byte) key.Key {
 	return k
 }
 
-func testID(n int) wire.ID { return wire.ID{0: byte(n), 15: 1} }
+// testHosts are the keys of hosts 0 to 255, and names who has an id.
+var testHosts, names = func() (all [256]hostKey, names map[wire.ID]string) {
+	names = make(map[wire.ID]string)
+	for n := range all {
+		all[n] = newHostKey(identity.FromBytes([identity.Size]byte{1: byte(n), 31: 1}), 1, [8]byte{})
+		names[all[n].life.ID] = fmt.Sprintf("n%d", n)
+	}
+	return all, names
+}()
+
+func testID(n int) wire.ID { return testHosts[n].life.ID }
 
 func at(n int) netip.AddrPort { return netip.MustParseAddrPort(fmt.Sprintf("10.0.0.%d:7950", n)) }
 
 func newRig(t testing.TB, n int) *rig {
-	r := &rig{t: t, now: time.Unix(1_000_000, 0), delay: 100 * time.Microsecond, rand: rand.NewChaCha8([32]byte{1})}
+	r := &rig{t: t, now: time.Unix(1_000_000, 0), delay: 100 * time.Microsecond, rand: rand.NewChaCha8([32]byte{1}), lives: make(lives)}
 	for i := 1; i <= n; i++ {
 		r.add(i, testKey(1))
 	}
@@ -64,9 +84,10 @@ func newRig(t testing.TB, n int) *rig {
 // add starts a host; one that was there before has ended.
 func (r *rig) add(n int, keys ...key.Key) *host {
 	h := &host{name: fmt.Sprintf("n%d", n), at: at(n)}
-	self := Life{ID: testID(n)}
-	_, _ = r.rand.Read(self.Random[:])
-	h.Table = New(Config{Self: self, Addr: h.at, Cluster: "home", Rand: r.rand, Number: uint64(r.now.UnixNano()),
+	var life [8]byte
+	_, _ = r.rand.Read(life[:])
+	key := identity.FromBytes([identity.Size]byte(testHosts[n].static.Private))
+	h.Table = New(Config{Key: key, Incarnation: r.lives.next(n), Random: life, Addr: h.at, Cluster: "home", Rand: r.rand,
 		Emit: func(to netip.AddrPort, b []byte) error {
 			if !h.off {
 				r.put(h.at, to, b)
@@ -137,7 +158,7 @@ func (r *rig) deliver() {
 func (h *host) hear(now time.Time, from netip.AddrPort, b []byte) Cause {
 	inner, p, cause := h.Receive(now, from, bytes.Clone(b))
 	if inner != nil {
-		h.got = append(h.got, fmt.Sprintf("n%d: %s", p.ID[0], inner))
+		h.got = append(h.got, fmt.Sprintf("%s: %s", names[p.ID], inner))
 	}
 	return cause
 }

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -59,50 +60,141 @@ func TestS12_ARemovedKeyOpensNothingLate(t *testing.T) {
 	}
 }
 
-// caller makes INITs of one host as a holder of the key can: as many as it likes.
-func (r *rig) caller(n int, number *uint64) []byte {
+// caller makes an INIT as a holder of the key can, with a cookie or without.
+func (r *rig) caller(n int, c cookie) []byte {
 	r.t.Helper()
-	*number++
-	self := Life{ID: testID(n), Random: [8]byte{byte(n)}}
-	b, _, err := newCall(nil, r.rand, newSecret(testKey(1)), scope{"home", at(2)}, kindDatagrams, *number, self)
+	b, _, err := newCall(nil, r.rand, newSecret(testKey(1)), scope{"home", at(2)}, kindDatagrams, 1, testHosts[n], c)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	return b
 }
 
-// What one host costs in handshakes is bounded, and what comes from one source in
-// whatever names; others are answered meanwhile, and these again a second later.
-func TestS1_HandshakesOfOneHostAreBounded(t *testing.T) {
+// What comes from one source is bounded, without a cookie and with one; others are answered meanwhile, and this one again
+// a second later.
+func TestS1_HandshakesOfOneSourceAreBounded(t *testing.T) {
+	r := newRig(t, 2)
+	h := r.host(2)
+	c, _ := h.door.baker.bake(r.now, r.rand, at(20))
+	for _, tt := range []struct {
+		c    cookie
+		more Cause
+	}{{cookie{}, CauseCookie}, {c, CauseBudget}} {
+		answered := 0
+		for i := range 2 * perSource {
+			if h.hear(r.now, at(20), r.caller(20+i, tt.c)) == CauseNone {
+				answered++
+			}
+		}
+		if answered != perSource || h.count[tt.more] != perSource {
+			t.Errorf("%d handshakes answered, and %d not for %v, expected %d of each", answered, h.count[tt.more], tt.more, perSource)
+		}
+	}
+	if cause := h.hear(r.now, at(9), r.caller(9, cookie{})); cause != CauseNone {
+		t.Errorf("another source: %v", cause)
+	}
+	r.run(time.Second)
+	if cause := h.hear(r.now, at(20), r.caller(20, cookie{})); cause != CauseNone {
+		t.Errorf("a second later: %v", cause)
+	}
+}
+
+// A holder of the key forges the sources of its INITs, as many as there are. Who shows that it is where it says, by a
+// cookie, is still answered; and where such sources are many, a member is.
+func TestS1_ForgedSourcesLeaveRoomForMembers(t *testing.T) {
+	r := newRig(t, 3)
+	r.meet()
+	r.run(time.Second) // another second's budget
+	h := r.host(2)
+	flood := func(n int, cookies bool) {
+		for i := range n {
+			from := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 7, byte(i >> 8), byte(i)}), 7950)
+			var c cookie
+			if cookies {
+				c, _ = h.door.baker.bake(r.now, r.rand, from)
+			}
+			h.hear(r.now, from, r.caller(9, c))
+		}
+	}
+	flood(perSecond+100, false)
+	if n := h.count[CauseCookie]; n != 100 {
+		t.Errorf("%d were asked for a cookie, expected 100", n)
+	}
+	r.tape = nil
+	r.add(4, testKey(1))
+	r.say(4, 2, "a newcomer")
+	r.run(100 * time.Millisecond)
+	r.expect(2, "n4: a newcomer")
+	if r.last(typeCookie).to != at(4) {
+		t.Error("the newcomer was asked for no cookie")
+	}
+	flood(perSecond, true)
+	if n := h.count[CauseBudget]; n == 0 {
+		t.Error("no stranger was beyond the budget")
+	}
+	r.add(3, testKey(1)) // a member that starts again
+	r.say(3, 2, "it is me")
+	r.run(100 * time.Millisecond)
+	r.expect(2, "n3: it is me")
+}
+
+// A cookie is of its source, and for two minutes.
+func TestS1_ACookieIsOfItsSource(t *testing.T) {
+	r := newRig(t, 2)
+	h := r.host(2)
+	c, _ := h.door.baker.bake(r.now, r.rand, at(9))
 	for name, tt := range map[string]struct {
-		from func(i int) netip.AddrPort
-		host func(i int) int
-		most int
+		init  []byte
+		from  netip.AddrPort
+		after time.Duration
+		want  bool
 	}{
-		"one host":   {func(i int) netip.AddrPort { return at(20 + i) }, func(int) int { return 1 }, perHost},
-		"one source": {func(int) netip.AddrPort { return at(20) }, func(i int) int { return 20 + i }, perSource},
+		"its own":       {r.caller(9, c), at(9), 0, true},
+		"none":          {r.caller(9, cookie{}), at(9), 0, false},
+		"another's":     {r.caller(9, c), at(8), 0, false},
+		"another port":  {r.caller(9, c), netip.AddrPortFrom(at(9).Addr(), 1), 0, false},
+		"an old one":    {r.caller(9, c), at(9), cookieFor, false},
+		"one made up":   {r.caller(9, cookie{1}), at(9), 0, false},
+		"just in time ": {r.caller(9, c), at(9), cookieFor - 1, true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			r := newRig(t, 2)
-			h := r.host(2)
-			number := uint64(r.now.UnixNano())
-			answered := 0
-			for i := range 2 * tt.most {
-				if h.hear(r.now, tt.from(i), r.caller(tt.host(i), &number)) == CauseNone {
-					answered++
-				}
-			}
-			if answered != tt.most || h.count[CauseBudget] != uint64(tt.most) {
-				t.Errorf("%d handshakes answered, %d refused, expected %d of each", answered, h.count[CauseBudget], tt.most)
-			}
-			if cause := h.hear(r.now, at(9), r.caller(9, &number)); cause != CauseNone {
-				t.Errorf("another host: %v", cause)
-			}
-			r.run(time.Second)
-			if cause := h.hear(r.now, tt.from(0), r.caller(tt.host(0), &number)); cause != CauseNone {
-				t.Errorf("a second later: %v", cause)
-			}
-		})
+		if got := h.door.baker.isSigned(r.now.Add(tt.after), tt.from, tt.init); got != tt.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// A COOKIE that answers another INIT, or was made without the key, is not taken; a copy brings no second INIT.
+func TestS1_OnlyACookieOfOursIsTaken(t *testing.T) {
+	r := newRig(t, 1)
+	h := r.host(1)
+	r.say(1, 2, "hello")
+	init := r.last(typeInit).b
+	k := newSecret(testKey(1))
+	head, _ := parseHeader(init)
+	cookieOf := func(k *secret, init []byte) []byte {
+		b, err := appendCookie(nil, r.rand, k, head, init, cookie{1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	other := bytes.Clone(init)
+	other[handshakeSize-tagSize-cookieSize]++
+	for name, b := range map[string][]byte{"a stranger's": cookieOf(newSecret(testKey(2)), init), "another INIT's": cookieOf(k, other)} {
+		if cause := h.hear(r.now, at(2), b); cause != CauseForged {
+			t.Errorf("%s cookie: %v", name, cause)
+		}
+	}
+	sent := len(r.tape)
+	good := cookieOf(k, init)
+	if cause := h.hear(r.now, at(2), good); cause != CauseNone || len(r.tape) != sent+1 {
+		t.Errorf("a true cookie: %v, and %d datagrams are sent for it", cause, len(r.tape)-sent)
+	}
+	if again := r.last(typeInit).b; bytes.Equal(again[handshakeSize-cookieSize:], make([]byte, cookieSize)) {
+		t.Error("the next INIT has no cookie")
+	}
+	if h.hear(r.now, at(2), good); len(r.tape) != sent+1 {
+		t.Error("a copy brings another INIT")
 	}
 }
 
@@ -122,48 +214,17 @@ func TestS12_KeysInAnotherOrder(t *testing.T) {
 	}
 }
 
-// An INIT that was held back is not taken after a later one of the same life, though it
-// was never there before.
-func TestS3_AnInitThatWasHeldBack(t *testing.T) {
-	r := newRig(t, 2)
-	var held *parcel
-	r.lose = func(p parcel) bool {
-		if held != nil || p.typ() != typeInit {
-			return false
-		}
-		held = &p
-		return true
-	}
-	r.say(1, 2, "one")
-	r.run(time.Second)
-	r.expect(2, "n1: one")
-	if cause := r.host(2).hear(r.now, held.from, held.b); cause != CauseRepeated {
-		t.Errorf("it is taken: %v", cause)
-	}
-}
-
-// A host starts again with its clock set back: its numbers are lower than those before. It is
-// let in all the same.
-func TestS3_AClockThatWasSetBack(t *testing.T) {
-	r := newRig(t, 2)
-	r.meet()
-	number := r.host(1).number - uint64(time.Hour)
-	r.host(1).off = true
-	if cause := r.host(2).hear(r.now, at(1), r.caller(1, &number)); cause != CauseNone {
-		t.Error(cause)
-	}
-}
-
 // Three machines have one state directory, and so one id. Each meets each of the others,
 // whichever of them began first: what is refused is taken for silence, and two of one id
 // that take each other for gone lead both.
-func TestS3_HostsOfOneIdMeet(t *testing.T) {
+func TestS8_HostsOfOneIdMeet(t *testing.T) {
 	r := newRig(t, 3)
-	for i, h := range r.hosts {
-		h.self.ID = testID(1)
-		h.number += uint64(i) * uint64(time.Second)
+	for _, h := range r.hosts {
+		random := h.self.life.Random
+		h.self = testHosts[1]
+		h.self.life.Random = random
 	}
-	for _, from := range []int{3, 2, 1} { // the later ones first: an earlier one's number is below theirs then
+	for _, from := range []int{3, 2, 1} {
 		for to := range 3 {
 			if to+1 != from {
 				r.say(from, to+1, fmt.Sprint("from ", from))
@@ -184,23 +245,46 @@ func TestS3_HostsOfOneIdMeet(t *testing.T) {
 	}
 }
 
-// A host that begins a session and does not use it may begin another: the first is forgotten then,
-// and the last when its time has passed. None leaves an index behind.
-func TestS5_ASessionThatWasNeverUsed(t *testing.T) {
+// An INIT whose sender never proves itself is forgotten when its time has passed, and leaves no index behind. It stands
+// under no id.
+func TestS5_AnInitThatWasNeverProven(t *testing.T) {
 	r := newRig(t, 2)
 	h := r.host(2)
-	number := uint64(r.now.UnixNano())
 	for range 2 {
-		if cause := h.hear(r.now, at(1), r.caller(1, &number)); cause != CauseNone {
+		if cause := h.hear(r.now, at(1), r.caller(1, cookie{})); cause != CauseNone {
 			t.Fatal(cause)
 		}
-		if n := len(h.byIndex); n != 1 {
-			t.Errorf("%d indices, expected that of the last session", n)
-		}
 	}
-	r.run(provenIn)
+	if len(h.byIndex) != 2 || len(h.peers) != 0 || len(h.routes) != 0 {
+		t.Errorf("%d indices, %d peers, %d routes, expected two indices alone", len(h.byIndex), len(h.peers), len(h.routes))
+	}
+	r.run(halfFor)
 	if n := len(h.byIndex); n != 0 {
 		t.Errorf("%d indices are left", n)
+	}
+}
+
+// What one source has waiting is bounded, and what all have: a new one pushes out one of the source that has most.
+func TestS5_HalvesAreBounded(t *testing.T) {
+	var hs halves
+	source := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}) }
+	for range perHalves - 2 {
+		hs.add(&half{from: source(2)})
+	}
+	for range 2 * perHalves {
+		hs.add(&half{from: source(1)})
+	}
+	if n := hs.count(source(1)); n != perHalves {
+		t.Errorf("%d of one source wait, expected %d", n, perHalves)
+	}
+	for i := len(hs); i <= maxHalves; i++ {
+		hs.add(&half{from: source(i)})
+	}
+	if len(hs) != maxHalves {
+		t.Errorf("%d wait, expected %d", len(hs), maxHalves)
+	}
+	if most, other := hs.count(source(1)), hs.count(source(2)); most != perHalves-1 || other != perHalves-2 {
+		t.Errorf("%d of the source that had most are left, and %d of another, which came first", most, other)
 	}
 }
 
@@ -223,10 +307,10 @@ func TestS9_WhatHasWaitedTooLongIsLost(t *testing.T) {
 // An INIT that came before its key was removed makes no session after that.
 func TestS12_ARemovedKeyProvesNothing(t *testing.T) {
 	r := newRig(t, 2)
-	r.lose = func(p parcel) bool { return p.typ() == typeData }
+	r.lose = func(p parcel) bool { return p.typ() == typeProof }
 	r.say(1, 2, "in time")
-	r.run(10 * time.Millisecond) // INIT and RESP, and no word in the session
-	p := r.last(typeData)
+	r.run(5 * time.Millisecond) // INIT and RESP, and no PROOF
+	p := r.last(typeProof)
 	h := r.host(2)
 	h.SetKeys(r.now, key.Ring{testKey(2)})
 	if cause := h.hear(r.now, p.from, p.b); cause != CauseIndex {
@@ -241,7 +325,7 @@ func TestS15_AnswersToUnknownKeysAreBounded(t *testing.T) {
 	r := newRig(t, 1)
 	stranger := newSecret(testKey(7))
 	for i := range 3 * perSource {
-		b, _, err := newCall(nil, r.rand, stranger, scope{"home", at(1)}, kindDatagrams, uint64(i+1), Life{ID: testID(8)})
+		b, _, err := newCall(nil, r.rand, stranger, scope{"home", at(1)}, kindDatagrams, uint64(i+1), testHosts[8], cookie{})
 		if err != nil {
 			t.Fatal(err)
 		}

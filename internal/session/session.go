@@ -9,6 +9,9 @@ import (
 	"github.com/bully-agent/bully-agent/internal/key"
 )
 
+// maxBefore is how many copies of PROOF go before DATA.
+const maxBefore = 8
+
 // session is one pair of keys between two lives of two hosts, for datagrams. Its
 // methods are called with the table's lock held.
 type session struct {
@@ -23,6 +26,18 @@ type session struct {
 	sent   uint64 // how many; also the next counter: none is used twice
 	window window
 	nonce  [chacha20poly1305.NonceSize]byte // scratch; a local one would be garbage
+
+	over *session // that it was begun to replace; nil: none, or the peer began
+
+	// Of one that this end began: PROOF, until the peer is known to have it, and when it is said again.
+	proof   []byte
+	proofAt time.Time
+	pause   time.Duration // before the next
+	before  int           // how many went before DATA
+
+	// Of one that the peer began: the MAC of its PROOF, by which a copy is known, and when HELLO was said last.
+	proven  [tagSize]byte
+	greeted time.Time
 
 	renewAt time.Time // a new session is begun
 	diesAt  time.Time // it is forgotten

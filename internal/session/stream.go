@@ -7,7 +7,7 @@ import (
 	"golang.org/x/crypto/chacha20poly1305"
 )
 
-// A sealed stream begins with INIT and RESP, as datagrams do, and then has records in
+// A sealed stream begins with INIT, RESP and PROOF, as datagrams do, and then has records in
 // each direction, numbered from 0 without saying so:
 //
 //	offset  size  field
@@ -15,8 +15,7 @@ import (
 //	2       n     ciphertext
 //	2+n     16    tag, over the length too
 //
-// Inside it is what a plain one would have. Whoever dialled has proved itself with its
-// first record, since INIT alone may be a replay.
+// Inside it is what a plain one would have.
 const (
 	// LengthSize is how much of a record comes before its body.
 	LengthSize = 2

@@ -2,13 +2,14 @@ package session
 
 import (
 	"encoding/binary"
+	"errors"
 	"io"
 	"net/netip"
 	"slices"
 	"time"
 
+	"github.com/bully-agent/bully-agent/internal/identity"
 	"github.com/bully-agent/bully-agent/internal/key"
-	"github.com/bully-agent/bully-agent/wire"
 )
 
 const (
@@ -29,13 +30,12 @@ const (
 
 // Config is what a Table needs. All of it but Note must be set.
 type Config struct {
-	Self    Life
-	Addr    netip.AddrPort // what others are told to send to; it is bound into each handshake
-	Cluster string         // its name; another's traffic does not open
-	Rand    io.Reader      // of unpredictable bytes
-	// Number is what the number of the first INIT comes after. It is above those of the life before, so that an INIT which was
-	// captured from that is known by it.
-	Number uint64
+	Key         identity.Private // of this host; its id follows from it
+	Incarnation uint32           // of this life
+	Random      [8]byte          // new for each life
+	Addr        netip.AddrPort   // what others are told to send to; it is bound into each handshake
+	Cluster     string           // its name; another's traffic does not open
+	Rand        io.Reader        // of unpredictable bytes
 	// Emit puts a datagram on the wire, and does not keep it.
 	Emit func(to netip.AddrPort, b []byte) error
 	// Note has people told of what they can mend. Nil: nobody is.
@@ -46,7 +46,7 @@ type Config struct {
 // them. It has no clock, no goroutine and no lock, and starts none: its owner hands in
 // the time, one call at a time, and calls Tick when Due says so.
 type Table struct {
-	self    Life
+	self    hostKey
 	addr    netip.AddrPort
 	cluster string
 	rand    io.Reader
@@ -56,6 +56,7 @@ type Table struct {
 	ring    []*secret
 	number  uint64 // of the last INIT
 	door    *door
+	halves  halves
 	peers   map[Life]*peer
 	routes  map[netip.AddrPort]*route
 	byIndex map[uint32]slot
@@ -66,10 +67,11 @@ type Table struct {
 	out     [MaxDatagram]byte
 }
 
-// slot is what an index of ours stands for: a session, or an INIT that waits for RESP.
+// slot is what an index of ours stands for: a session, an INIT that waits for RESP, or a RESP that waits for PROOF.
 type slot struct {
 	session *session
 	route   *route
+	half    *half
 }
 
 // route is an address that we send to, and who is there.
@@ -81,13 +83,17 @@ type route struct {
 	waiting  [][]byte
 	waitEnds []time.Time
 
-	call    *call // under way; nil: none
+	call    *call    // under way; nil: none
+	over    *session // that it is to replace
 	called  time.Time
 	next    time.Time     // no INIT before
 	pause   time.Duration // before the next
 	tries   int           // in vain, in a row
 	refused int           // streams, for want of the key
 	rtt     time.Duration
+
+	cookie      cookie // that who is there wants to see
+	cookieUntil time.Time
 }
 
 // New makes a table without sessions, and without keys: SetKeys gives it some.
@@ -95,8 +101,8 @@ func New(cfg Config) *Table {
 	if cfg.Note == nil {
 		cfg.Note = func(Cause, netip.AddrPort, any, any) {}
 	}
-	return &Table{self: cfg.Self, addr: cfg.Addr, cluster: cfg.Cluster, rand: cfg.Rand, number: cfg.Number, emit: cfg.Emit, note: cfg.Note,
-		door: newDoor(), peers: make(map[Life]*peer), routes: make(map[netip.AddrPort]*route), byIndex: make(map[uint32]slot)}
+	return &Table{self: newHostKey(cfg.Key, cfg.Incarnation, cfg.Random), addr: cfg.Addr, cluster: cfg.Cluster, rand: cfg.Rand,
+		emit: cfg.Emit, note: cfg.Note, door: newDoor(), peers: make(map[Life]*peer), routes: make(map[netip.AddrPort]*route), byIndex: make(map[uint32]slot)}
 }
 
 // Renewed is the table of another life at another address. It has the keys and the counts of this one, and no session.
@@ -109,6 +115,9 @@ func (t *Table) Renewed(now time.Time, cfg Config, ring key.Ring) *Table {
 
 // Due is when Tick has something to do; zero: never.
 func (t *Table) Due() time.Time { return t.due }
+
+// Self is this life, with the id of its key.
+func (t *Table) Self() Life { return t.self.life }
 
 // Count adds one to what was not taken for a cause that only the owner sees.
 func (t *Table) Count(c Cause) { t.count[c]++ }
@@ -156,11 +165,20 @@ func (t *Table) sendTo(now time.Time, r *route, inner []byte) error {
 		p.silent = now
 		t.wake(now.Add(askAfter))
 	}
-	return t.emit(r.to, p.cur.seal(t.out[:0], inner))
+	return t.emitIn(p.cur, r.to, inner)
+}
+
+// emitIn puts a datagram of a session on the wire, and PROOF before it until the peer is known to have that.
+func (t *Table) emitIn(s *session, to netip.AddrPort, inner []byte) error {
+	if s.proof != nil && s.before < maxBefore {
+		s.before++
+		_ = t.emit(to, s.proof) // as lost on the way
+	}
+	return t.emit(to, s.seal(t.out[:0], inner))
 }
 
 // SealAhead (S13) is what send would put on the wire, to be sent later and by somebody else:
-// its counter is used for nothing else. It is nil while there is no session.
+// its counter is used for nothing else. It is nil while there is no session, or the peer is not known to have its PROOF.
 func (t *Table) SealAhead(now time.Time, to netip.AddrPort, inner []byte) []byte {
 	r := t.route(to)
 	if r == nil || len(inner) > MaxInner {
@@ -169,6 +187,9 @@ func (t *Table) SealAhead(now time.Time, to netip.AddrPort, inner []byte) []byte
 	if r.peer == nil || r.peer.cur == nil {
 		r.wanted = now.Add(wantedFor)
 		t.pursue(now, r)
+		return nil
+	}
+	if r.peer.cur.proof != nil {
 		return nil
 	}
 	return r.peer.cur.seal(nil, inner)
@@ -226,15 +247,15 @@ func (t *Table) Receive(now time.Time, from netip.AddrPort, b []byte) (inner []b
 	if cause == CauseNone {
 		switch h.typ {
 		case typeData:
-			inner, p, c := t.onData(now, h, b)
-			if c == CauseNone && inner != nil {
-				return inner, Sender{p.Life, p.addr}, CauseNone
-			}
-			cause = c
+			inner, by, cause = t.onData(now, h, b)
 		case typeInit:
 			cause = t.onInit(now, from, h, b)
 		case typeResp:
 			cause = t.onResp(now, h, b)
+		case typeProof:
+			inner, by, cause = t.onProof(now, h, b)
+		case typeCookie:
+			cause = t.onCookie(now, h, b)
 		case typeUnknown:
 			cause = t.onUnknown(now, from, h, b)
 		}
@@ -245,7 +266,7 @@ func (t *Table) Receive(now time.Time, from netip.AddrPort, b []byte) (inner []b
 			t.onForeign(cause, from, b)
 		}
 	}
-	return nil, by, cause
+	return inner, by, cause
 }
 
 // onForeign tells people of a host that does not seal, or by another version.
@@ -258,39 +279,100 @@ func (t *Table) onForeign(cause Cause, from netip.AddrPort, b []byte) {
 }
 
 // onData opens what came in a session. inner is nil if it was for the seal itself.
-func (t *Table) onData(now time.Time, h header, b []byte) (inner []byte, p *peer, cause Cause) {
+func (t *Table) onData(now time.Time, h header, b []byte) (inner []byte, by Sender, cause Cause) {
 	s := t.byIndex[h.index].session
 	if s == nil || !now.Before(s.diesAt) {
-		return nil, nil, CauseIndex
+		return nil, by, CauseIndex
 	}
 	if inner, cause = s.open(b, h); cause != CauseNone {
-		return nil, nil, cause
+		return nil, by, cause
 	}
-	p = s.peer
-	p.heard, p.silent, p.asked = now, time.Time{}, false
-	if s == p.next {
-		t.promote(now, s)
-	}
+	p := s.peer
+	p.hear(now)
+	s.proof = nil // it has come
 	switch {
 	case isHello(inner):
-		return nil, p, t.onHello(now, p, inner)
+		return nil, by, t.onHello(now, p, inner)
 	case len(inner) == 0:
-		return nil, p, CauseInner
+		return nil, by, CauseInner
 	}
-	return inner, p, CauseNone
+	return inner, p.sender(), CauseNone
 }
 
-// promote ends the doubt about a session that the peer began (S5): it is no replay.
-func (t *Table) promote(now time.Time, s *session) {
-	p := s.peer
-	p.next, s.diesAt = nil, now.Add(expireFor)
+// onProof makes a session with who has proved to be the sender of an INIT: it is there now, since RESP's key is in the
+// proof. PROOF carries HELLO, and may carry a frame or gossip behind it.
+func (t *Table) onProof(now time.Time, h header, b []byte) (inner []byte, by Sender, cause Cause) {
+	at := t.byIndex[h.index]
+	if at.session != nil {
+		return nil, by, t.onProofAgain(now, at.session, b)
+	}
+	if at.half == nil || h.kind != kindDatagrams || h.number != at.half.head.number {
+		return nil, by, CauseIndex
+	}
+	who, payload, keys, cause := t.prove(at.half, b)
+	if cause != CauseNone {
+		return nil, by, cause
+	}
+	hi, inner, ok := cutHello(payload)
+	if !ok {
+		return nil, by, CauseInner
+	}
+	p, cause := t.peer(now, who)
+	if cause != CauseNone {
+		return nil, by, cause
+	}
+	half := at.half
+	s := t.open(now, p, &session{index: half.index, remote: half.remote, key: half.secret.id, Pair: keys, began: half.began, proven: macAtEnd(b)})
+	p.hear(now)
+	cause = t.onHello(now, p, hi)
 	t.choose(now, p, s)
+	t.greet(now, p, false)
+	if len(inner) == 0 {
+		return nil, by, cause
+	}
+	return inner, p.sender(), CauseNone
+}
+
+// prove reads a PROOF, which ends its half: of four that prove nothing the last ends it too.
+func (t *Table) prove(half *half, b []byte) (who Life, payload []byte, keys Pair, cause Cause) {
+	who, payload, keys, err := half.proven(b)
+	if errors.Is(err, errNoProof) {
+		return who, nil, keys, CauseMAC
+	}
+	if half.failed++; err == nil || half.failed >= maxFailed {
+		t.dropHalf(half)
+	}
+	switch {
+	case err != nil:
+		return who, nil, keys, CauseIdentity
+	case who == t.self.life:
+		return who, nil, keys, CauseSelf
+	}
+	return who, payload, keys, CauseNone
+}
+
+// onProofAgain says HELLO to a peer that does not know yet that its PROOF has come.
+func (t *Table) onProofAgain(now time.Time, s *session, b []byte) Cause {
+	if s.proven != macAtEnd(b) {
+		return CauseMAC
+	}
+	if p := s.peer; now.Sub(s.greeted) >= callLeast && p.addr.IsValid() {
+		t.greetIn(now, s, p.addr, false)
+	}
+	return CauseRepeated
+}
+
+func macAtEnd(b []byte) [tagSize]byte { return [tagSize]byte(b[len(b)-tagSize:]) }
+
+func (t *Table) dropHalf(h *half) {
+	t.halves.remove(h)
+	delete(t.byIndex, h.index)
 }
 
 // choose has a proven session send, or only receive.
 func (t *Table) choose(now time.Time, p *peer, s *session) {
 	loser := s
-	if p.supersedes(s, t.self) {
+	if p.supersedes(s, t.self.life) {
 		loser, p.cur = p.cur, s
 	}
 	if loser != nil {
@@ -320,13 +402,18 @@ func (t *Table) greet(now time.Time, p *peer, asks bool) {
 }
 
 func (t *Table) greetIn(now time.Time, s *session, to netip.AddrPort, asks bool) {
-	b := hello{asks, t.addr, t.ids()}.append(nil)
-	_ = t.emit(to, s.seal(t.out[:0], b)) // as lost on the way: it is repeated
-	s.peer.hello = now.Add(helloEvery + t.jitter(helloEvery/4))
-	if s.peer.keys == nil {
-		s.peer.hello = now.Add(helloAgain)
+	_ = t.emitIn(s, to, hello{asks, t.addr, t.ids()}.append(nil)) // as lost on the way: it is repeated
+	s.greeted = now
+	t.helloAfter(now, s.peer)
+}
+
+// helloAfter sets when a peer is greeted next.
+func (t *Table) helloAfter(now time.Time, p *peer) {
+	p.hello = now.Add(helloEvery + t.jitter(helloEvery/4))
+	if p.keys == nil {
+		p.hello = now.Add(helloAgain)
 	}
-	t.wake(s.peer.hello)
+	t.wake(p.hello)
 }
 
 func (t *Table) onHello(now time.Time, p *peer, b []byte) Cause {
@@ -346,14 +433,14 @@ func (t *Table) onHello(now time.Time, p *peer, b []byte) Cause {
 	return cause
 }
 
-// claim takes a peer's word for its address (S8), unless another is there: that one is
+// claim takes a peer's word for its address (S8), unless another host is there, or a later life of its own: that one is
 // asked then, once it is silent.
 func (t *Table) claim(now time.Time, p *peer, addr netip.AddrPort) Cause {
 	r := t.route(addr)
 	switch {
 	case r == nil:
 		return CauseFull
-	case r.peer != nil && r.peer != p && r.peer.ID != p.ID && r.peer.isThere(now):
+	case r.peer != nil && r.peer != p && (r.peer.ID != p.ID || r.peer.Incarnation > p.Incarnation) && r.peer.isThere(now):
 		return CauseAddress
 	}
 	t.settle(now, r, p)
@@ -381,24 +468,65 @@ func (t *Table) onInit(now time.Time, from netip.AddrPort, h header, b []byte) C
 	if cause != CauseNone {
 		return cause
 	}
-	p, cause := t.peer(now, r.peer)
-	if cause != CauseNone {
+	if cause := t.door.admit(now, from, b, t.isMember); cause != CauseNone {
+		if cause == CauseCookie {
+			t.askCookie(now, from, h, b, r.secret)
+		}
 		return cause
 	}
-	resp, index, keys, err := r.answer(t.out[:0], t.self)
-	if err != nil || t.isTaken(index) {
+	resp, err := r.answer(t.out[:0])
+	if err != nil || t.isTaken(r.index) {
 		return CauseIndex // one in 2³²: it calls again
 	}
-	t.drop(p.next)
-	p.next = t.open(now, p, &session{index: index, remote: r.index, key: r.secret.id, Pair: keys, began: now})
-	p.next.diesAt = now.Add(provenIn)
-	t.wake(p.next.diesAt)
+	asked := &half{request: r, from: from.Addr(), began: now}
+	for _, gone := range t.halves.add(asked) {
+		delete(t.byIndex, gone.index)
+	}
+	t.byIndex[r.index] = slot{half: asked}
+	t.wake(now.Add(halfFor))
 	_ = t.emit(from, resp) // not longer than what it answers; lost, as a datagram may be
 	return CauseNone
 }
 
-// examine is all that an INIT must pass before a curve is computed for it, the cheapest
-// first (S1).
+// isMember reports whether somebody who has proved himself is reached at an address.
+func (t *Table) isMember(at netip.Addr) bool {
+	for _, p := range t.peers {
+		if p.addr.Addr() == at {
+			return true
+		}
+	}
+	return false
+}
+
+// askCookie has an INIT come again, from where it says to come from.
+func (t *Table) askCookie(now time.Time, from netip.AddrPort, h header, init []byte, k *secret) {
+	c, err := t.door.baker.bake(now, t.rand, from)
+	if err != nil {
+		return // no random bytes
+	}
+	if b, err := appendCookie(t.out[:0], t.rand, k, h, init, c); err == nil {
+		_ = t.emit(from, b) // shorter than what it answers
+	}
+}
+
+// onCookie says INIT again, with the cookie that the other end asks for.
+func (t *Table) onCookie(now time.Time, h header, b []byte) Cause {
+	r := t.byIndex[h.index].route
+	if r == nil || r.call == nil || r.call.number != h.number {
+		return CauseIndex
+	}
+	c, cause := r.call.openCookie(b)
+	if cause != CauseNone {
+		return cause
+	}
+	if r.cookie != c { // once for each cookie: a copy brings no INIT
+		r.cookie, r.cookieUntil, r.next = c, now.Add(cookieFor), now
+		t.pursue(now, r)
+	}
+	return CauseNone
+}
+
+// examine is what an INIT must pass before it is asked whether there is budget for it, the cheapest first (S1).
 func (t *Table) examine(now time.Time, from netip.AddrPort, h header, b []byte, s scope) (*request, Cause) {
 	k, cause := checkMAC(b, h, t.ring)
 	switch {
@@ -407,18 +535,14 @@ func (t *Table) examine(now time.Time, from netip.AddrPort, h header, b []byte, 
 		return nil, cause
 	case cause != CauseNone:
 		return nil, cause
-	case t.door.isRepeated([tagSize]byte(b[handshakeSize-tagSize:])):
+	case t.door.isRepeated(macOf(b)):
 		return nil, CauseRepeated
 	}
-	r, cause := readInit(b, t.rand, h, k, s)
-	switch {
-	case cause != CauseNone:
+	r, cause := readInit(b, t.rand, h, k, s, t.self)
+	if cause != CauseNone {
 		t.note(cause, from, t.cluster+" at "+t.addr.String(), nil)
-		return nil, cause
-	case r.peer == t.self:
-		return nil, CauseSelf
 	}
-	return r, t.door.admit(now, from.Addr(), r)
+	return r, cause
 }
 
 // onUnknownKey tells people of both hosts that they share no key (S15).
@@ -429,7 +553,7 @@ func (t *Table) onUnknownKey(now time.Time, from netip.AddrPort, h header, b []b
 		at = netip.AddrPortFrom(from.Addr(), 0)
 	}
 	t.odd.meet(now, at, []key.ID{key.ID(h.index)})
-	if h.kind == kindDatagrams && t.door.unknown.take(now, wire.ID{}, from.Addr()) {
+	if h.kind == kindDatagrams && t.door.unknown.take(now, from.Addr()) {
 		_ = t.emit(from, appendUnknown(t.out[:0], indexOf(b), h.number, t.ids()))
 	}
 }
@@ -462,7 +586,7 @@ func (t *Table) onResp(now time.Time, h header, b []byte) Cause {
 		return CauseIndex
 	}
 	c := r.call
-	who, remote, keys, cause := c.answered(b)
+	who, remote, cause := c.answered(b)
 	if cause != CauseNone {
 		return cause
 	}
@@ -470,15 +594,45 @@ func (t *Table) onResp(now time.Time, h header, b []byte) Cause {
 	if cause != CauseNone {
 		return cause
 	}
-	began := r.called
+	began, over := r.called, r.over
 	t.endCall(r)
 	r.tries, r.pause, r.rtt = 0, 0, now.Sub(began)
-	s := t.open(now, p, &session{index: c.index, remote: remote, key: c.secret.id, Pair: keys, began: began, isOurs: true})
-	p.heard, p.silent, p.asked = now, time.Time{}, false
+	proof, keys, err := c.prove(nil, remote, t.firstWords(now, r, p))
+	if err != nil {
+		return CauseIdentity
+	}
+	s := t.open(now, p, &session{index: c.index, remote: remote, key: c.secret.id, Pair: keys, began: began, isOurs: true, over: over,
+		proof: proof})
+	s.pause = min(max(3*r.rtt, callLeast), callMost)
+	p.hear(now)
+	t.sendProof(now, s, r.to)
+	t.helloAfter(now, p)
 	t.settle(now, r, p)
 	t.choose(now, p, s)
-	t.greetIn(now, s, r.to, p.keys == nil)
 	return CauseNone
+}
+
+// firstWords is what PROOF carries: HELLO, and what has waited longest, if it fits.
+func (t *Table) firstWords(now time.Time, r *route, p *peer) []byte {
+	b := hello{p.keys == nil, t.addr, t.ids()}.append(nil)
+	for len(r.waiting) > 0 {
+		first, ends := r.waiting[0], r.waitEnds[0]
+		if now.Before(ends) && proofSize+len(b)+len(first) > MaxDatagram {
+			return b
+		}
+		r.waiting, r.waitEnds = r.waiting[1:], r.waitEnds[1:]
+		if now.Before(ends) {
+			return append(b, first...)
+		}
+	}
+	return b
+}
+
+// sendProof says PROOF, and when it is said again.
+func (t *Table) sendProof(now time.Time, s *session, to netip.AddrPort) {
+	s.proofAt, s.pause = now.Add(s.pause), min(2*s.pause, callMost)
+	t.wake(s.proofAt)
+	_ = t.emit(to, s.proof) // as lost on the way
 }
 
 // open makes a session one of the table's.
@@ -523,7 +677,7 @@ func (t *Table) forget(p *peer) {
 	for _, s := range p.sessions() {
 		t.drop(s)
 	}
-	p.cur, p.next, p.losers = nil, nil, nil
+	p.cur, p.losers = nil, nil
 	delete(t.peers, p.Life)
 	if r := t.routes[p.addr]; r != nil && r.peer == p {
 		r.peer = nil

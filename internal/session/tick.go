@@ -10,6 +10,12 @@ import (
 // Tick does what is due and sets when it is to be called next.
 func (t *Table) Tick(now time.Time) {
 	t.due = time.Time{}
+	for len(t.halves) > 0 && !now.Before(t.halves[0].began.Add(halfFor)) {
+		t.dropHalf(t.halves[0])
+	}
+	if len(t.halves) > 0 {
+		t.wake(t.halves[0].began.Add(halfFor))
+	}
 	for _, p := range t.peersInOrder() {
 		t.age(now, p)
 	}
@@ -40,7 +46,7 @@ func (t *Table) age(now time.Time, p *peer) {
 		isWarm = r.isWarm
 	}
 	switch {
-	case p.cur == nil && p.next == nil && len(p.losers) == 0, !isWarm && p.cur != nil && now.Sub(latest(p.heard, p.sent)) >= forgottenIn:
+	case p.cur == nil && len(p.losers) == 0, !isWarm && p.cur != nil && now.Sub(latest(p.heard, p.sent)) >= forgottenIn:
 		t.forget(p)
 		return
 	case p.isSilent(now, askAfter) && !p.asked:
@@ -56,14 +62,25 @@ func (t *Table) age(now time.Time, p *peer) {
 	if !p.silent.IsZero() && now.Sub(p.sent) < silentAfter {
 		t.wake(now.Add(askAfter / 2))
 	}
+	t.proveAgain(now, p)
+}
+
+// proveAgain repeats PROOF, until something of the peer has come in its session.
+func (t *Table) proveAgain(now time.Time, p *peer) {
+	s := p.cur
+	if s == nil || s.proof == nil || now.Sub(s.began) >= halfFor {
+		return
+	}
+	if !now.Before(s.proofAt) && p.addr.IsValid() {
+		t.sendProof(now, s, p.addr)
+	}
+	t.wake(s.proofAt)
 }
 
 func (p *peer) remove(s *session) {
 	switch s {
 	case p.cur:
 		p.cur = nil
-	case p.next:
-		p.next = nil
 	default:
 		p.losers = slices.DeleteFunc(p.losers, func(l *session) bool { return l == s })
 	}
@@ -135,12 +152,15 @@ func (t *Table) dial(now time.Time, r *route) {
 		return
 	}
 	t.number++
-	b, c, err := newCall(t.out[:0], t.rand, k, scope{t.cluster, r.to}, kindDatagrams, t.number, t.self)
+	b, c, err := newCall(t.out[:0], t.rand, k, scope{t.cluster, r.to}, kindDatagrams, t.number, t.self, r.cookieAt(now))
 	if err != nil || t.isTaken(c.index) {
 		t.wake(now.Add(callLeast))
 		return
 	}
-	r.call, r.called = c, now
+	r.call, r.called, r.over = c, now, nil
+	if r.peer != nil {
+		r.over = r.peer.cur
+	}
 	t.byIndex[c.index] = slot{route: r}
 	switch {
 	case r.pause == 0 && r.rtt == 0:
@@ -154,6 +174,14 @@ func (t *Table) dial(now time.Time, r *route) {
 	r.next = now.Add(r.pause)
 	t.wake(r.next)
 	_ = t.emit(r.to, b) // as lost on the way: it is repeated
+}
+
+// cookieAt is what an INIT to this address has to show; zeros: nothing that is known.
+func (r *route) cookieAt(now time.Time) cookie {
+	if !now.Before(r.cookieUntil) {
+		return cookie{}
+	}
+	return r.cookie
 }
 
 // choice is the key to begin with: the first of ours that the peer has. Whoever has not
@@ -175,7 +203,7 @@ func (t *Table) choice(r *route) *secret {
 func (t *Table) endCall(r *route) {
 	if r.call != nil {
 		delete(t.byIndex, r.call.index)
-		r.call = nil
+		r.call, r.over = nil, nil
 	}
 }
 
@@ -206,15 +234,16 @@ func (t *Table) SetKeys(now time.Time, ring key.Ring) {
 		t.ring = append(t.ring, newSecret(k))
 	}
 	t.odd.forget(now, t.ids()...)
+	for _, h := range slices.Clone(t.halves) {
+		if t.find(h.secret.id) == nil {
+			t.dropHalf(h)
+		}
+	}
 	for _, p := range t.peersInOrder() {
 		for _, s := range p.sessions() {
 			if end := now.Add(revokedIn); t.find(s.key) == nil && end.Before(s.diesAt) {
 				s.diesAt, s.renewAt = end, now
 			}
-		}
-		if p.next != nil && t.find(p.next.key) == nil {
-			t.drop(p.next)
-			p.next = nil
 		}
 		t.greet(now, p, true)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bully-agent/bully-agent/internal/identity"
 	"github.com/bully-agent/bully-agent/internal/key"
 )
 
@@ -52,9 +53,11 @@ func TestVectors(t *testing.T) {
 	equal("mac_key", k.mac[:])
 	b := netip.MustParseAddrPort("192.0.2.7:7950")
 	s := scope{"prod", b}
-	alice, bob := parseLife(append(v["a_id"], v["a_life"]...)), parseLife(append(v["b_id"], v["b_life"]...))
+	alice, bob := vectorHost(v["a_key"], v["a_life"]), vectorHost(v["b_key"], v["b_life"])
+	equal("a_id", alice.life.ID[:])
+	equal("b_id", bob.life.ID[:])
 
-	init, c, err := newCall(nil, bytes.NewReader(v["a_private"]), k, s, kindDatagrams, 1763800000000000001, alice)
+	init, c, err := newCall(nil, bytes.NewReader(v["a_private"]), k, s, kindDatagrams, 1, alice, cookie{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,18 +69,40 @@ func TestVectors(t *testing.T) {
 	if cause != CauseNone || cause2 != CauseNone || found != k {
 		t.Fatalf("INIT is refused: %v, %v", cause, cause2)
 	}
-	r, cause := readInit(init, bytes.NewReader(v["b_private"]), h, k, s)
-	if cause != CauseNone || r.peer != alice {
-		t.Fatalf("INIT: %v, from %v", cause, r)
+	asked, err := appendCookie(nil, bytes.NewReader(v["nonce"]), k, h, init, cookie(v["cookie"]))
+	if err != nil {
+		t.Fatal(err)
 	}
-	resp, index, atBob, err := r.answer(nil, bob)
+	equal("cookie_msg", asked)
+	if got, cause := c.openCookie(asked); cause != CauseNone || got != cookie(v["cookie"]) {
+		t.Errorf("COOKIE: %v, %x", cause, got)
+	}
+	equal("signature", cookie(v["cookie"]).sign(init[:handshakeSize-cookieSize]))
+
+	r, cause := readInit(init, bytes.NewReader(v["b_private"]), h, k, s, bob)
+	if cause != CauseNone {
+		t.Fatalf("INIT: %v", cause)
+	}
+	resp, err := r.answer(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	equal("resp", resp)
-	who, remote, atAlice, cause := c.answered(resp)
-	if cause != CauseNone || who != bob || remote != index {
-		t.Fatalf("RESP: %v, from %v, index %x, want %x", cause, who, remote, index)
+	who, remote, cause := c.answered(resp)
+	if cause != CauseNone || who != bob.life || remote != r.index {
+		t.Fatalf("RESP: %v, from %v, index %x, want %x", cause, who, remote, r.index)
+	}
+	proof, atAlice, err := c.prove(nil, remote, append(bytes.Clone(v["said"]), "\xb7\x1e and what a frame has"...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal("proof", proof)
+	who, payload, atBob, err := r.proven(proof)
+	if err != nil || who != alice.life {
+		t.Fatalf("PROOF: %v, from %v", err, who)
+	}
+	if hi, rest, ok := cutHello(payload); !ok || !bytes.Equal(hi, v["said"]) || string(rest) != "\xb7\x1e and what a frame has" {
+		t.Errorf("PROOF carries %x and %x", hi, rest)
 	}
 
 	there := &session{remote: remote, Pair: atAlice, sent: 5}
@@ -89,4 +114,10 @@ func TestVectors(t *testing.T) {
 
 	out := atAlice.Out()
 	equal("record", out.Seal(nil, []byte("a tether's preamble")))
+}
+
+func vectorHost(private, life []byte) hostKey {
+	h := newHostKey(identity.FromBytes([identity.Size]byte(private)), 0, [8]byte{})
+	h.life = parseLife(h.life.ID, life)
+	return h
 }

@@ -81,13 +81,13 @@ func (w *World) newSealedPort(m *machine) *sealedPort {
 	return s
 }
 
-// tableConfig is that of a life which begins. The number of its first INIT is above those of the lives before.
+// tableConfig is that of a life which begins.
 func (w *World) tableConfig(m *machine, emit func(netip.AddrPort, []byte) error) session.Config {
-	self := session.Life{ID: m.key.Public().ID()}
-	binary.BigEndian.PutUint32(self.Random[:], m.nonce)
-	binary.BigEndian.PutUint32(self.Random[4:], w.ports.rng.Uint32())
-	return session.Config{Self: self, Addr: m.addr(), Cluster: clusterName, Rand: rand.NewChaCha8(w.ports.bytes()),
-		Number: uint64(epoch.UnixNano() + w.now), Emit: emit}
+	var random [8]byte
+	binary.BigEndian.PutUint32(random[:], m.nonce)
+	binary.BigEndian.PutUint32(random[4:], w.ports.rng.Uint32())
+	return session.Config{Key: m.key, Incarnation: m.disk.state.Incarnation, Random: random, Addr: m.addr(), Cluster: clusterName,
+		Rand: rand.NewChaCha8(w.ports.bytes()), Emit: emit}
 }
 
 // ring is the secrets that a host has now.

@@ -36,7 +36,7 @@ func TestSessionsReplacedWithAcknowledgementsUnderWay(t *testing.T) {
 	if w.failure != nil || leader.epoch != epoch || !w.acts(leader) {
 		t.Errorf("the leader is in %v of %v, from %v: %+v", leader.state, leader.epoch, epoch, w.failure)
 	}
-	if begun := tableOf(leader).begun() - sessions; begun < 30 || between < 40 {
+	if begun := tableOf(leader).begun() - sessions; begun < 20 || between < 40 {
 		t.Errorf("%d sessions were begun, %d datagrams were under way", begun, between)
 	}
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes vectors.txt: INIT, RESP, DATA and a stream's record, each step and each field.
+"""Writes vectors.txt: INIT, RESP, PROOF, COOKIE, DATA and a stream's record, each step and each field.
 
-It shares no code with internal/sealed and needs nothing but Python's own library:
+It shares no code with internal/session and needs nothing but Python's own library:
 hashes are hashlib's, the curve (RFC 7748) and the cipher (RFC 8439) are written out.
 
     python3 make_vectors.py > vectors.txt
@@ -80,6 +80,23 @@ def seal(key, counter, ad, text):
     return out + poly1305(block(key, 0, nonce)[:32], pad(ad) + pad(out) + struct.pack("<QQ", len(ad), len(out)))
 
 
+def hchacha(key, nonce):
+    """The sub-key of XChaCha20: the block without the final addition."""
+    s = [0x61707865, 0x3320646E, 0x79622D32, 0x6B206574]
+    s += list(struct.unpack("<8L", key)) + list(struct.unpack("<4L", nonce))
+    whole = struct.unpack("<16L", block(key, struct.unpack("<L", nonce[:4])[0], nonce[4:]))
+    w = [(a - b) & 0xFFFFFFFF for a, b in zip(whole, s)]
+    return struct.pack("<8L", *(w[:4] + w[12:]))
+
+
+def xseal(key, nonce, ad, text):
+    """XChaCha20-Poly1305: HChaCha20 of the first 16 bytes, then four zero bytes and the last 8."""
+    sub, rest = hchacha(key, nonce[:16]), b"\0" * 4 + nonce[16:]
+    out = chacha(sub, rest, text)
+    pad = lambda b: b + b"\0" * (-len(b) % 16)
+    return out + poly1305(block(sub, 0, rest)[:32], pad(ad) + pad(out) + struct.pack("<QQ", len(ad), len(out)))
+
+
 def blake2s(b):
     return hashlib.blake2s(b).digest()
 
@@ -107,10 +124,10 @@ def step(text):
 
 
 class Noise:
-    """The symmetric state of Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s."""
+    """The symmetric state of Noise_XXpsk0_25519_ChaChaPoly_BLAKE2s."""
 
     def __init__(self, prologue):
-        name = b"Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s"
+        name = b"Noise_XXpsk0_25519_ChaChaPoly_BLAKE2s"
         self.h = self.ck = blake2s(name)
         self.mix_hash(prologue)
 
@@ -119,17 +136,20 @@ class Noise:
 
     def mix_key(self, b):
         self.ck, self.k = hkdf(self.ck, b, 2)
+        self.n = 0
 
     def mix_psk(self, psk):
         self.ck, temp, self.k = hkdf(self.ck, psk, 3)
         self.mix_hash(temp)
+        self.n = 0
 
     def mix_ephemeral(self, e):  # with a pre-shared key, e is mixed into the key, too
         self.mix_hash(e)
         self.mix_key(e)
 
     def encrypt(self, text):
-        out = seal(self.k, 0, self.h, text)
+        out = seal(self.k, self.n, self.h, text)
+        self.n += 1
         self.mix_hash(out)
         return out
 
@@ -139,8 +159,8 @@ class Noise:
         put("k", self.k)
 
 
-print("""# The seal, version 1: docs/protocol.md, 10. Written by make_vectors.py, which shares no code with
-# internal/sealed. "|" joins bytes; numbers are big endian; BLAKE2s has 32 bytes unless another size is said.""")
+print("""# The seal, version 2: docs/protocol.md, 10. Written by make_vectors.py, which shares no code with
+# internal/session. "|" joins bytes; numbers are big endian; BLAKE2s has 32 bytes unless another size is said.""")
 
 secret = bytes(range(32))
 step("The key of the cluster, its id, and what is derived from it")
@@ -152,26 +172,45 @@ mac_key = keyed(secret, b"bully-agent seal mac 1", 32)
 put("psk", psk, 'BLAKE2s("bully-agent seal psk 1"), keyed with secret')
 put("mac_key", mac_key, 'BLAKE2s("bully-agent seal mac 1"), keyed with secret')
 
+cookie_key = keyed(secret, b"bully-agent seal cookie 1", 32)
+put("cookie_key", cookie_key, 'BLAKE2s("bully-agent seal cookie 1"), keyed with secret')
+
+
+def id_of(static):
+    """The UUID of version 8 (RFC 9562) of a public key."""
+    b = bytearray(blake2s(b"bully-agent id 1" + static)[:16])
+    b[6], b[8] = b[6] & 0x0F | 0x80, b[8] & 0x3F | 0x80
+    return bytes(b)
+
+
 step("The two hosts")
 cluster = b"prod"
 put("cluster", cluster.decode())
-a_id, a_life = bytes.fromhex("00112233445546778899aabbccddeeff"), bytes.fromhex("a1a2a3a4a5a6a7a8")
-b_id, b_life = bytes.fromhex("f0e0d0c0b0a040908070605040302010"), bytes.fromhex("b1b2b3b4b5b6b7b8")
+a_key, b_key = bytes([0x0A] * 32), bytes([0x0B] * 32)
+a_static, b_static = public(a_key), public(b_key)
+a_life = bytes.fromhex("00000007" + "a1a2a3a4a5a6a7a8")
+b_life = bytes.fromhex("00000102" + "b1b2b3b4b5b6b7b8")
 b_addr = bytes(10) + b"\xff\xff" + bytes([192, 0, 2, 7]) + struct.pack(">H", 7950)
-put("a_id", a_id)
-put("a_life", a_life)
-put("b_id", b_id)
+a_addr = bytes(10) + b"\xff\xff" + bytes([192, 0, 2, 6]) + struct.pack(">H", 7950)
+put("a_key", a_key, "the host's private key")
+put("a_static", a_static)
+put("a_id", id_of(a_static), 'BLAKE2s("bully-agent id 1" | a_static), 16 bytes as a UUID of version 8')
+put("a_life", a_life, "incarnation | random")
+put("b_key", b_key)
+put("b_static", b_static)
+put("b_id", id_of(b_static))
 put("b_life", b_life)
-put("b_addr", b_addr, "192.0.2.7:7950, as IPv6 and port")
+put("a_addr", a_addr, "192.0.2.6:7950, as IPv6 and port")
+put("b_addr", b_addr, "192.0.2.7:7950")
 a_private, b_private = bytes([0xA0] * 32), bytes([0xB0] * 32)
 put("a_private", a_private, "ephemeral")
 put("b_private", b_private, "ephemeral")
-number = struct.pack(">Q", 1763800000000000001)
+number = struct.pack(">Q", 1)
 
-step("INIT, 104 bytes, from a to b")
-init = b"\xb7\x5e" + b"\x11" + b"\x00" + key_id + number
+step("INIT, 140 bytes, from a to b")
+init = b"\xb7\x5e" + b"\x21" + b"\x00" + key_id + number
 put("magic", init[:2])
-put("version_type", init[2:3], "1, INIT")
+put("version_type", init[2:3], "2, INIT")
 put("kind", init[3:4], "datagrams")
 put("key_id", key_id)
 put("number", number)
@@ -186,20 +225,30 @@ put("e", e, "its first 4 bytes are a's index")
 n.mix_ephemeral(e)
 put("after e:", "")
 n.show()
-payload = a_id + a_life
-put("payload", payload, "a_id | a_life")
-sealed = n.encrypt(payload)
-put("sealed", sealed, "payload under k, nonce 0, with h")
+sealed = n.encrypt(bytes(44))
+put("sealed", sealed, "44 zeros under k, nonce 0, with h")
 init += e + sealed
 mac = keyed(mac_key, init, 16)
 put("mac", mac, "BLAKE2s of 16 bytes over all before it, keyed with mac_key")
 init += mac
-put("init", init)
-assert len(init) == 104
+bare = init
+init += bytes(16)
+put("init", init, "no cookie is known: 16 zeros")
+assert len(init) == 140
 
-step("RESP, 104 bytes, from b to a")
-resp = b"\xb7\x5e" + b"\x12" + b"\x00" + e[:4] + number
-put("version_type", resp[2:3], "1, RESP")
+step("COOKIE, 72 bytes, that b could answer INIT with")
+cookie = bytes.fromhex("c0c1c2c3c4c5c6c7c8c9cacbcccdcecf")
+nonce = bytes(range(24))
+put("cookie", cookie, "b's own secret: only b can make it")
+put("nonce", nonce)
+asked = b"\xb7\x5e\x26\x00" + e[:4] + number + nonce + xseal(cookie_key, nonce, mac, cookie)
+put("cookie_msg", asked, "header | nonce | cookie under cookie_key, XChaCha20-Poly1305, with INIT's mac | tag")
+assert len(asked) == 72
+put("signature", keyed(cookie + bytes(16), bare, 16), "that INIT would have in the place of its zeros: BLAKE2s keyed with cookie and 16 zeros")
+
+step("RESP, 140 bytes, from b to a")
+resp = b"\xb7\x5e" + b"\x22" + b"\x00" + e[:4] + number
+put("version_type", resp[2:3], "2, RESP")
 put("kind", resp[3:4])
 put("index", e[:4], "a's")
 put("number", number, "INIT's")
@@ -208,20 +257,50 @@ put("e", f, "its first 4 bytes are b's index")
 n.mix_ephemeral(f)
 dh = x25519(b_private, e)
 assert dh == x25519(a_private, f)
-put("dh", dh)
+put("dh", dh, "ee")
 n.mix_key(dh)
 put("after ee:", "")
 n.show()
-payload = b_id + b_life
-put("payload", payload, "b_id | b_life")
-sealed = n.encrypt(payload)
-put("sealed", sealed)
-resp += f + sealed
+s = n.encrypt(b_static)
+put("s", s, "b_static under k, nonce 0, with h")
+dh = x25519(b_key, e)
+assert dh == x25519(a_private, b_static)
+put("dh", dh, "es")
+n.mix_key(dh)
+put("after es:", "")
+n.show()
+sealed = n.encrypt(b_life)
+put("sealed", sealed, "b_life")
+resp += f + s + sealed
 rmac = keyed(mac_key, mac + resp, 16)
 put("mac", rmac, "over INIT's mac | all before it")
 resp += rmac
 put("resp", resp)
-assert len(resp) == 104
+assert len(resp) == 140
+
+step("PROOF, from a to b, with HELLO and a frame")
+proof = b"\xb7\x5e" + b"\x25" + b"\x00" + f[:4] + number
+put("version_type", proof[2:3], "2, PROOF")
+put("index", f[:4], "b's")
+s = n.encrypt(a_static)
+put("s", s, "a_static under k of es, nonce 1")
+dh = x25519(a_key, f)
+assert dh == x25519(b_private, a_static)
+put("dh", dh, "se")
+n.mix_key(dh)
+put("after se:", "")
+n.show()
+said = b"\xb7\x5e\x48\x01" + a_addr + b"\x01\x00" + key_id
+put("said", said, "HELLO: b7 5e 48, flags, address, port, 1 key, 0, its id")
+carried = b"\xb7\x1e and what a frame has"
+put("payload", a_life + said + carried, "a_life | HELLO | frame")
+sealed = n.encrypt(a_life + said + carried)
+put("sealed", sealed)
+proof += s + sealed
+pmac = keyed(mac_key, rmac + proof, 16)
+put("mac", pmac, "over RESP's mac | all before it")
+proof += pmac
+put("proof", proof)
 
 step("The session's keys: HKDF of ck and nothing")
 from_a, from_b = hkdf(n.ck, b"", 2)
@@ -230,8 +309,8 @@ put("from_b", from_b)
 
 step("DATA, from a to b, the sixth of its session")
 text = b"\xb7\x1e and what a frame has"
-head = b"\xb7\x5e" + b"\x13" + b"\x00" + f[:4] + struct.pack(">Q", 5)
-put("version_type", head[2:3], "1, DATA")
+head = b"\xb7\x5e" + b"\x23" + b"\x00" + f[:4] + struct.pack(">Q", 5)
+put("version_type", head[2:3], "2, DATA")
 put("zero", head[3:4])
 put("index", f[:4], "b's")
 put("counter", head[8:])
@@ -244,11 +323,11 @@ put("data", data)
 step("DATA, from b to a, the first: HELLO")
 text = b"\xb7\x5e\x48\x01" + b_addr + b"\x02\x00" + key_id + b"\x01\x02\x03\x04"
 put("inner", text, "b7 5e 48, flags, address, port, 2 keys, 0, their ids")
-head = b"\xb7\x5e" + b"\x13" + b"\x00" + e[:4] + struct.pack(">Q", 0)
+head = b"\xb7\x5e" + b"\x23" + b"\x00" + e[:4] + struct.pack(">Q", 0)
 put("hello", head + seal(from_b, 0, head, text))
 
 step("UNKNOWN, from a host that has the keys 01020304 and 05060708 only, to INIT")
-put("unknown", b"\xb7\x5e\x14\x00" + e[:4] + number + bytes.fromhex("0102030405060708"))
+put("unknown", b"\xb7\x5e\x24\x00" + e[:4] + number + bytes.fromhex("0102030405060708"))
 
 step("A stream's first record from the end that dialled, had INIT been for one")
 text = b"a tether's preamble"
