@@ -23,7 +23,7 @@ var doctorCommand = command{
 	name: "doctor", usage: "look at this host from inside, and as the others see it",
 	about: `Takes some seconds. It has the agent ask up to 16 members what they see of this host, time writes to its state directory, and
 		compare clocks, versions and settings. It looks at hooks, keys, socket and the clock's rate itself. One line for each thing, ok, warn or
-		FAIL, and below what to do. Exits 1 if there is a FAIL. Where no agent answers it says why none would start here, as config check does.`,
+		FAIL, and below what to do. Exits 1 if there is a FAIL. Where no agent answers, it says what keeps one from starting here, as config check does.`,
 	examples: []string{program + " doctor", program + " doctor --json"},
 	options:  []option{jsonOption, socketOption},
 	action: func(c *call) error {

@@ -73,7 +73,7 @@ var reasons = map[string]string{
 	"track_bfd":                  "there is no BFD here: the leader's silence is noticed within 400 ms",
 	"bfd_instance":               "there is no BFD here: the leader's silence is noticed within 400 ms",
 	"track_group":                "static addresses are not set here",
-	"static_":                    "an agent has nothing that is on every host: let the network's own configuration have it",
+	"static_":                    "it is on every host, not on the leader: let the network's own configuration have it",
 	"use_vmac":                   "addresses move without a hardware address of their own: clients are told by gratuitous ARP",
 	"vmac_":                      "addresses move without a hardware address of their own: clients are told by gratuitous ARP",
 	"use_ipvlan":                 "addresses stand on the interface itself",
