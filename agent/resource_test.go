@@ -191,3 +191,38 @@ func TestNotesNameTheResourceThatHasNotEnded(t *testing.T) {
 		c.stopAll()
 	})
 }
+
+// A leader is to do without some resources only: one that has it hand over, one that is here, and one of which nothing is known
+// yet are none that it does without.
+func TestExplainNamesWhatTheLeaderDoesWithout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1)
+		h := c.hosts[0]
+		unit := func(name string, stays bool) hooks.Resource {
+			return hooks.Resource{Name: name, Unit: name + ".service", Stays: stays}
+		}
+		all := []hooks.Resource{unit("web", true), unit("mail", true), unit("cache", true), unit("db", false)}
+		h.settings = func(cfg *Config) { cfg.Hooks.Resources = all }
+		c.start(h)
+		c.agrees(h)
+		is := func(i int, why string) resourcerun.State {
+			return resourcerun.State{Name: all[i].Name, What: all[i].String(), Has: why == "", Why: why}
+		}
+		h.hooks.have(is(0, "has failed: it stopped"), is(1, ""), is(3, "has failed: it stopped"))
+		e, err := h.agent.Explain(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, r := range e.Reasons {
+			if r.About == "resource" {
+				got = append(got, r.Text)
+			}
+		}
+		const want = `resource web has failed: it stopped; this host leads on without it (on_fail = "stay"), and begins it again and again`
+		if len(got) != 1 || got[0] != want {
+			t.Errorf("reasons %q", got)
+		}
+		c.stopAll()
+	})
+}
