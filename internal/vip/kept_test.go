@@ -60,12 +60,15 @@ func (k *keeps) begin() {
 func (k *keeps) tries() error { return k.h.Within(func() error { return k.Begin(k.h.t.Context()) }) }
 
 // end stops keeping, and takes the addresses off.
-func (k *keeps) end() error {
+func (k *keeps) end() error { return k.endsBy(k.h.t.Context()) }
+
+// endsBy does so within bounds.
+func (k *keeps) endsBy(ctx context.Context) error {
 	if k.stop != nil {
 		k.stop()
 		<-k.ended
 	}
-	return k.h.Within(func() error { return k.End(k.h.t.Context()) })
+	return k.h.Within(func() error { return k.End(ctx) })
 }
 
 // fails waits for the reason why they cannot be kept.
@@ -317,8 +320,42 @@ func TestARivalIsCounted(t *testing.T) {
 	if held := h.holds(); held != ours4.String() {
 		t.Errorf("the host has %q", held)
 	}
-	if !strings.Contains(k.said(), "another host claims 192.0.2.50") {
-		t.Errorf("notes %q", k.said())
+	if n := strings.Count(k.said(), "another host claims 192.0.2.50"); n != 1 {
+		t.Errorf("notes %q, want one of the claims", k.said())
+	}
+}
+
+// What others say of addresses that are none of ours is nothing to count: the frames of a whole LAN come by.
+func TestAClaimOfAnotherAddressIsNotCounted(t *testing.T) {
+	t.Parallel()
+	l := newLAN(t, 2)
+	h, rival := l.hosts[0], l.hosts[1]
+	k := h.keeps("eth0", ours4)
+	k.begin()
+	rival.asks(ours4.Addr())
+	rival.claims(netip.MustParseAddr("192.0.2.77"))
+	rival.claims(ours4.Addr()) // is heard after it
+	h.until("the claim is counted", func() bool { return strings.Contains(k.State(), "another host has claimed 192.0.2.50") })
+	if all := k.State() + k.said(); strings.Contains(all, "192.0.2.77") {
+		t.Errorf("it says %q", all)
+	}
+}
+
+// Once the schedule has ended neighbours are told twice a minute. When some may have learnt another host they are told at once.
+func TestNeighboursOfWhatIsKeptAreToldAgain(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: it takes the seconds that announcements take")
+	}
+	t.Parallel()
+	l := newLAN(t, 2)
+	h, neighbour := l.hosts[0], l.hosts[1]
+	k := h.keeps("eth0", ours4)
+	k.begin()
+	<-neighbour.listen(schedule[len(schedule)-1]+time.Second, ours4.Addr())
+	heard := neighbour.listen(2*time.Second, ours4.Addr())
+	k.Again()
+	if times := <-heard; len(times) < 2 {
+		t.Errorf("told %d times", len(times))
 	}
 }
 
@@ -334,7 +371,9 @@ func TestConnectionsEndWithTheAddress(t *testing.T) {
 			k.begin()
 			at := netip.AddrPortFrom(ours.Addr(), 7000).String()
 			var served net.Listener
-			if err := h.Within(func() (err error) { served, err = net.Listen("tcp", at); return err }); err != nil {
+			var plain net.ListenConfig
+			plain.SetMultipathTCP(false) // of which the kernel ends no listener, asked or not
+			if err := h.Within(func() (err error) { served, err = plain.Listen(t.Context(), "tcp", at); return err }); err != nil {
 				t.Fatal(err)
 			}
 			defer served.Close()
@@ -352,11 +391,57 @@ func TestConnectionsEndWithTheAddress(t *testing.T) {
 			if strings.Contains(k.said(), "this kernel cannot") {
 				t.Skip("skipped: this kernel cannot destroy sockets (CONFIG_INET_DIAG_DESTROY)")
 			}
+			_ = served.(*net.TCPListener).SetDeadline(time.Now().Add(50 * time.Millisecond))
+			if _, err := served.Accept(); !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("who listens has %v, want that it listens on: it serves whoever has the address next", err)
+			}
 			_ = conn.SetReadDeadline(time.Now().Add(patience))
 			if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Errorf("the reader has %v", err)
 			}
 		})
+	}
+}
+
+// Who has little time left takes the address off first: another host may have it by then. Its connections end all the same,
+// but this host cannot tell the clients any more.
+func TestAHurriedEndTakesTheAddressFirst(t *testing.T) {
+	t.Parallel()
+	l := newLAN(t, 2)
+	h, client := l.hosts[0], l.hosts[1]
+	k := h.keeps("eth0", ours4)
+	k.begin()
+	at := netip.AddrPortFrom(ours4.Addr(), 7000).String()
+	var served net.Listener
+	if err := h.Within(func() (err error) { served, err = net.Listen("tcp", at); return err }); err != nil {
+		t.Fatal(err)
+	}
+	defer served.Close()
+	var conn net.Conn
+	if err := client.Within(func() (err error) { conn, err = net.Dial("tcp", at); return err }); err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	server, err := served.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	hurry, stop := context.WithTimeout(t.Context(), roomForConnections/2)
+	defer stop()
+	if err := k.endsBy(hurry); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(k.said(), "this kernel cannot") {
+		t.Skip("skipped: this kernel cannot destroy sockets (CONFIG_INET_DIAG_DESTROY)")
+	}
+	_ = server.SetReadDeadline(time.Now().Add(patience))
+	if _, err := server.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the server has %v, want the end of its connection", err)
+	}
+	_ = conn.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
+	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the client has %v: it was told before the address was taken off", err)
 	}
 }
 
