@@ -101,8 +101,7 @@ func (res Result) isOwnFailure() bool { return !res.OK && !res.TakenOver && !res
 
 // onReloaded takes the configuration of now.
 func (l *Lanes) onReloaded(cfg Config) {
-	l.hooks = cfg
-	l.exchangeLater()
+	l.hooks, l.isReloaded = cfg, true
 	if l.kept == nil {
 		return
 	}

@@ -11,39 +11,39 @@ import (
 // A reload while this host leads: what of its resources has changed is ended, in reverse, and then begun as it is
 // configured now; the rest is left alone. All of both may be there meanwhile, so the journal has all of both first.
 
-// exchange is the kind of a request for that.
+// exchange is the kind of a task for that.
 const exchange Kind = "exchange"
 
-// exchangeLater asks for an exchange if the leadership that goes on may not have what is configured.
-func (l *Lanes) exchangeLater() {
-	if l.reign == nil || l.begun != l.reign.Epoch.Counter || l.waits(exchange, 0) || !l.isExchanging() && slices.EqualFunc(l.book.page.Has, l.hooks.Resources, isSame) {
-		return
-	}
-	l.queue = append(l.queue, request{Event: Event{Kind: exchange, Cause: l.reign.Cause, Epoch: l.reign.Epoch}})
+// needsExchange reports whether a leadership goes on that may have something else than is configured.
+func (l *Lanes) needsExchange() bool {
+	isOn := l.reign != nil && l.begun == l.reign.Epoch.Counter && l.begun > l.over && !l.isClosed
+	return isOn && !slices.EqualFunc(l.book.page.Has, l.hooks.Resources, isSame)
 }
 
-// isExchanging reports whether an exchange goes on, for what was configured when it began.
-func (l *Lanes) isExchanging() bool { return l.lead != nil && l.lead.Kind == exchange }
+// exchangeNext holds what a leadership may have against what is configured, once after each reload, when nothing else is to be
+// done: the leadership may have been about to begin, to end, or to be exchanged.
+func (l *Lanes) exchangeNext(now time.Time) {
+	if l.isReloaded = false; l.needsExchange() {
+		l.exchange(now)
+	}
+}
 
 // exchange begins with a note of all that may be there from now on.
-func (l *Lanes) exchange(now time.Time, req request) {
-	if l.reign == nil || l.reign.Epoch != req.Epoch || l.isClosed {
-		return // the end of the leadership has come first
-	}
-	req.Event = *l.reign
+func (l *Lanes) exchange(now time.Time) {
+	req := request{Event: *l.reign}
 	req.Kind = exchange
 	t := l.carryOut(now, req, Leadership, l.hooks)
 	all := l.book.mayHave(t.Epoch.Counter, t.plan.Resources)
 	t.wanted = l.hooks.Resources
 	t.plan.Resources = filter(all, func(r Resource) bool { return !isIn(l.hooks.Resources, r) })
-	l.holds.take(t.Event, all, l.cfg.Pause)
-	l.holds.part(t.wanted)
-	t.phase, t.until = noting, now.Add(l.cfg.RecordWithin)
 	t.note = l.book.begin(t.Epoch, l.kept, all)
+	t.phase, t.until = noting, now.Add(l.cfg.RecordWithin)
 }
 
 // exchangeNoted goes on with what is configured no more.
 func (l *Lanes) exchangeNoted(now time.Time, t *task) {
+	l.holds.take(t.Event, l.book.page.Has, l.cfg.Pause)
+	l.holds.part(t.wanted)
 	t.phase, t.step, t.until = yielding, len(t.plan.Resources), time.Time{}
 	l.yieldNext(now, t)
 }
@@ -87,9 +87,16 @@ func isIn(all []Resource, r Resource) bool {
 
 func isSame(a, b Resource) bool { return reflect.DeepEqual(a, b) }
 
-// hurryExchange bounds an exchange that goes on when its leadership ends.
+// hurryExchange bounds an exchange that goes on when its leadership ends. One that waits for its note has done nothing yet, and
+// does nothing any more: the end of a leadership waits for no disk.
 func (l *Lanes) hurryExchange(now time.Time, budget time.Duration) {
-	if t := l.lead; t != nil && t.Kind == exchange && budget > 0 {
+	t := l.lead
+	switch {
+	case t == nil || t.Kind != exchange || t.Epoch.Counter > l.over:
+	case t.phase == noting:
+		l.book.withdraw()
+		l.lead = nil
+	case budget > 0:
 		l.bound(now, t, now.Add(budget/ending.BudgetShare))
 	}
 }

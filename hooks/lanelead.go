@@ -128,12 +128,8 @@ func (l *Lanes) shortened(now time.Time, t *task) {
 func (l *Lanes) leadNext(now time.Time) {
 	req := l.queue[0]
 	l.queue = l.queue[1:]
-	switch req.Kind {
-	case sweep:
+	if req.Kind == sweep {
 		l.yield(now, l.carryOut(now, req, Leadership, l.hooks))
-		return
-	case exchange:
-		l.exchange(now, req)
 		return
 	}
 	if res, settled := l.settle(req); settled {
@@ -165,7 +161,7 @@ func (l *Lanes) settle(req request) (res Result, settled bool) {
 		res.OK, res.Err = false, errOver
 	case req.Kind == BecomeLeader && epoch <= l.over:
 	case req.Kind == LoseLeadership && req.Cause != CauseRequested && !l.hasBegun(epoch):
-	case req.IsRedo && l.waits(BecomeLeader, 0):
+	case req.IsRedo && l.waits(BecomeLeader):
 		res.OK, res.Err = false, errOvertaken
 	case l.isTaken(req):
 		l.book.forgetDone() // the agent lives, and hears of it
@@ -192,11 +188,9 @@ func (l *Lanes) isLost(req request) bool {
 	return req.Kind == LoseLeadership && req.Cause != CauseRequested && l.lost.Epoch == req.Epoch.Counter && l.lost.OK
 }
 
-// waits reports whether an event of the kind, and of the epoch if that is not 0, is queued.
-func (l *Lanes) waits(kind Kind, epoch uint64) bool {
-	return slices.ContainsFunc(l.queue, func(q request) bool {
-		return q.Kind == kind && (epoch == 0 || q.Epoch.Counter == epoch)
-	})
+// waits reports whether an event of the kind is queued.
+func (l *Lanes) waits(kind Kind) bool {
+	return slices.ContainsFunc(l.queue, func(q request) bool { return q.Kind == kind })
 }
 
 // become begins the leadership of a task once it is on disk that it does. That its order is late

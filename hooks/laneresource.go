@@ -84,7 +84,7 @@ func (l *Lanes) giveUp(now time.Time, e ResourceBegun) {
 // hasNot ends a become-leader whose resource has not begun.
 func (l *Lanes) hasNot(now time.Time, t *task, e ResourceBegun) {
 	t.res = Result{Kind: t.Kind, Epoch: t.Epoch.Counter, Cause: t.Cause, Exit: -1, Resource: e.Name,
-		Err: fmt.Errorf("%s has not begun: %w", e.Name, e.Err), IsCut: t.limit.Reason != nil}
+		Err: fmt.Errorf("%s has not begun: %w", e.Name, e.Err), IsCut: t.limit.Reason != nil || l.holds.isFrozen}
 	l.say(Error, "resource not begun", "resource", e.Name, "epoch", t.Epoch.Counter, "err", e.Err)
 	l.finish(now, t)
 }

@@ -29,6 +29,8 @@ type Lanes struct {
 	hooks Config // of now
 	book  book   // what the journal is to hold
 
+	isReloaded bool // and what the leadership has was not held against that yet
+
 	orphans  bool // nothing of an earlier life runs, or all is known that does
 	isOpen   bool // hooks run as they are asked for
 	isClosed bool // what runs is ended, and nothing else begins
@@ -208,6 +210,9 @@ func (l *Lanes) advance(now time.Time) {
 	}
 	for l.lead == nil && len(l.queue) > 0 {
 		l.leadNext(now)
+	}
+	if l.lead == nil && l.isReloaded {
+		l.exchangeNext(now)
 	}
 	for l.notice == nil && len(l.notices) > 0 && !l.isHushed {
 		req := l.notices[0]

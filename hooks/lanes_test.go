@@ -55,13 +55,15 @@ func (p *play) do(verb string, args []string) {
 	case "hook": // hook become takes=1s exit=75 stays hangs unfit
 		p.scripts[kinds[args[0]]] = script{takes: o.takes, exit: o.exit, stays: o.stays, hangs: o.hangs, unfit: o.unfit, never: o.never}
 		p.step(Reloaded{p.config()})
-	case "resource": // resource web stays begin|hang|end: what goes wrong with it
+	case "resource": // resource web stays slow begin|hang|end: it has a long time for its end, and what goes wrong with it
 		p.addResource(args)
 	case "no-resource":
 		p.resources = slices.DeleteFunc(slices.Clone(p.resources), func(r Resource) bool { return r.Name == args[0] })
 		p.step(Reloaded{p.config()})
 	case "mend":
 		delete(p.fails, args[0])
+	case "spoil": // spoil web end: what goes wrong with it from now on
+		p.fails[args[0]] = args[1]
 	case "lost":
 		p.here = slices.DeleteFunc(p.here, func(n string) bool { return n == args[0] })
 		p.note("%s is lost", args[0])

@@ -355,7 +355,13 @@ const (
 func (p *play) addResource(words []string) {
 	r := Resource{Name: words[0], Unit: words[0] + ".service", Timeout: time.Second, Grace: 100 * time.Millisecond}
 	for _, word := range words[1:] {
-		if r.Stays = r.Stays || word == "stays"; word != "stays" && word != "" {
+		switch word {
+		case "":
+		case "stays":
+			r.Stays = true
+		case "slow":
+			r.Grace = time.Minute
+		default:
 			p.fails[r.Name] = word
 		}
 	}
