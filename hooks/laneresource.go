@@ -216,7 +216,7 @@ const sweep Kind = "sweep"
 // sweepFirst ends what is there of resources though this host does not lead, and nothing says that it
 // did: after a crash without a journal, a snapshot that was restored, or a unit that started with the host.
 func (l *Lanes) sweepFirst() {
-	if len(l.hooks.Resources) > 0 && l.reign == nil && l.book.page.Owed == nil {
+	if len(l.hooks.Resources) > 0 && l.book.page.Owed == nil {
 		l.queue = slices.Insert(l.queue, 0, request{Event: Event{Kind: sweep}})
 	}
 }
@@ -224,7 +224,6 @@ func (l *Lanes) sweepFirst() {
 // sweepLater has what a sweep could not end swept once more, after a pause, which grows.
 func (l *Lanes) sweepLater(now time.Time, t *task) {
 	if len(t.left) == 0 {
-		l.sweepRest = 0
 		return
 	}
 	l.sweepRest = min(max(2*l.sweepRest, l.cfg.Pause), longestPause)
