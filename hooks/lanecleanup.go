@@ -39,7 +39,7 @@ func (l *Lanes) onOrphansEnded(now time.Time, e OrphansEnded) {
 	for _, h := range e.Hang {
 		l.noteStuck(h.Entry, h.How)
 	}
-	if l.isOpen {
+	if d := l.book.page.Done; l.isOpen && d != nil && d.Epoch.Counter != l.takenOver { // else its agent has not heard of it
 		l.book.forgetDone()
 	}
 	if req := l.cleaning; req != nil {
@@ -97,8 +97,15 @@ func (l *Lanes) sayUncleaned(now time.Time) {
 
 // onAdopted takes on a leadership that Lanes before these had begun in the same life of the
 // agent. One that is not on disk as begun was not, unless the disk does not say: then it may have.
+// One that they have ended in the agent's stead has ended: the agent may not have heard of it.
 func (l *Lanes) onAdopted(e Adopted) {
 	epoch := e.Event.Epoch.Counter
+	if res, isDone := l.book.page.doneFor(e.Event.Epoch); isDone {
+		l.begun, l.over, l.takenOver = epoch, epoch, epoch
+		l.remember(res)
+		l.sayTaken(epoch)
+		return
+	}
 	l.agent.adopt(epoch, e.Lease)
 	if l.cfg.Unread {
 		l.book.owe(e.Event.Epoch)

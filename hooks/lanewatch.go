@@ -122,10 +122,15 @@ func (l *Lanes) takeOver(now time.Time) bool {
 	ev.Attempt, ev.IsRedo, ev.Ended = 0, false, nil
 	epoch := ev.Epoch.Counter
 	l.reign, l.takenOver = nil, epoch
-	l.tell(Result{Kind: LoseLeadership, Epoch: epoch, Cause: causeAgentDied, Exit: -1, Err: errTakenOver, TakenOver: true, Unasked: true})
+	l.sayTaken(epoch)
 	l.queue = append(l.queue, request{Event: ev, due: due, unasked: true, taken: true, again: due})
 	l.end(now, epoch, left(now, due))
 	return true
+}
+
+// sayTaken tells the agent that its leadership was ended in its stead.
+func (l *Lanes) sayTaken(epoch uint64) {
+	l.tell(Result{Kind: LoseLeadership, Epoch: epoch, Cause: causeAgentDied, Exit: -1, Err: errTakenOver, TakenOver: true, Unasked: true})
 }
 
 // takeEnding takes over a leadership whose end the agent has asked for. One that is ended once
