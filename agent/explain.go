@@ -71,7 +71,7 @@ func (s *seat) headline(id wire.ID, leads bool, status election.Status) string {
 	case id == s.state.ID && status.State == election.Stopping:
 		return fmt.Sprintf("%s leads no more: its leadership of epoch %d ends", name, status.Reign.Counter)
 	case status.Leader.IsZero():
-		return fmt.Sprintf("%s does not lead: nobody does: %s", name, s.tally.whyNoLeader(status))
+		return fmt.Sprintf("%s does not lead, and no leader is known: %s", name, s.tally.whyNoLeader(status))
 	}
 	return fmt.Sprintf("%s does not lead: %s does, epoch %d%s", name, leader, status.Epoch.Counter, s.since(status.Epoch))
 }
@@ -120,7 +120,7 @@ var barTexts = map[election.Bar]barText{
 	election.BarSameID: {no: always("another agent has the same id, and stays: one state directory was copied from the other")},
 	election.BarAside:  {no: always("this host is no candidate: the settings of other members differ")},
 	election.BarDisk:   {ok: always("disk writes"), no: func(s *seat, _ election.Status) string { return s.diskNote() }},
-	election.BarLink:   {ok: always("link up"), no: always("the link of this host is down")},
+	election.BarLink:   {ok: always("link up"), no: always(whyUnlinked)},
 	election.BarHold:   {no: (*seat).heldNote},
 
 	// Which check and why the host says (barNotes).

@@ -34,6 +34,7 @@ const (
 
 // What whyNoLeader and explain both say.
 const (
+	whyUnlinked  = "the link of this host is down"
 	whyIsolated  = "no other member answers: this host claims nothing until one does or all are declared dead"
 	whyTooFew    = "fewer members than min_members can be elected"
 	whyPromised  = "voters are still bound by their promise to the last leader, which ends within a lease"
@@ -62,6 +63,8 @@ func (t *tally) whyNoLeader(status election.Status) string {
 		return ""
 	case status.State == election.Stopping || status.Cause == election.Stopped:
 		return "this host hands over"
+	case status.Bars.Has(election.BarLink):
+		return whyUnlinked // whatever else is missing comes of that
 	case t.settings.Expect > 0:
 		if why := t.whyNoQuorum(status); why != "" {
 			return why
