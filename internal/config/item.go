@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -84,7 +85,25 @@ func unknownItemKey(array string, keys []itemKey, key string) *Error {
 	if near := nearest(key, names); near != "" {
 		return err.hint("did you mean %s?", near)
 	}
-	return err.hint("a %s has %s", array, strings.Join(names, ", "))
+	has := fmt.Sprintf("a %s has %s", array, strings.Join(names, ", "))
+	if i := slices.IndexFunc(settings, func(s Setting) bool { return s.name() == key }); i >= 0 { // it was written below the last table
+		return err.hint("%s; %s", settings[i].whereItStands(), has)
+	}
+	return err.hint("%s", has)
+}
+
+// name is a setting's within its table.
+func (s Setting) name() string {
+	_, name, _ := cutLast(s.Key)
+	return name
+}
+
+// whereItStands says in which table of a file a setting is.
+func (s Setting) whereItStands() string {
+	if table, name, inTable := cutLast(s.Key); inTable {
+		return fmt.Sprintf("%s is a key of [%s]", name, table)
+	}
+	return s.Key + " is a key above the first table"
 }
 
 // checkItemCommand refuses a command that is written and empty.

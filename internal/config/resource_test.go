@@ -74,6 +74,8 @@ func TestBadResources(t *testing.T) {
 		"no such on_fail":   {okAddress + "on_fail = \"ineligible\"\n", `FILE:4:11: resource.on_fail: "ineligible" is neither: expected "hand-over" or "stay"`},
 		"a short timeout":   {okAddress + "timeout = \"1ms\"\n", `FILE:4:11: resource.timeout: 1ms is out of range: expected 100ms–1h`},
 		"a long grace":      {"[hooks]\ntimeout = \"5s\"\ngrace = \"1s\"\n" + okAddress + "grace = \"7s\"\n", `FILE:7:9: resource.grace: grace 7s is longer than what the lose side has, which is hooks.timeout 5s and hooks.grace 1s together; hint: raise hooks.timeout or lower grace`},
+		"another's key":     {okAddress + "priority = 200\n", `FILE:4:1: resource.priority: there is no such key; hint: priority is a key of [node]; a resource has name, `},
+		"the file's key":    {okAddress + "cluster = \"home\"\n", `FILE:4:1: resource.cluster: there is no such key; hint: cluster is a key above the first table; a resource has name, `},
 		"a near key":        {okAddress + "adress = \"10.0.0.1/32\"\n", `FILE:4:1: resource.adress: there is no such key; hint: did you mean address?`},
 		"one table":         {"[resource]\nunit = \"a.service\"\n", `FILE:1:2: resource: it is one table: expected an array of tables; hint: write [[resource]]`},
 		"a near name":       {"[[resorce]]\nunit = \"a.service\"\n", `FILE:1:3: resorce: there is no such table; hint: did you mean [[resource]]?`},
