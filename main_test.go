@@ -2,8 +2,11 @@ package main
 
 import (
 	"bytes"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -20,7 +23,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
 
+	"github.com/bully-agent/bully-agent/internal/durable"
 	"github.com/bully-agent/bully-agent/internal/holder"
+	"github.com/bully-agent/bully-agent/internal/identity"
 	"github.com/bully-agent/bully-agent/internal/keeper"
 	"github.com/bully-agent/bully-agent/internal/key"
 	"github.com/bully-agent/bully-agent/internal/realtime"
@@ -50,6 +55,7 @@ func TestScripts(t *testing.T) {
 			"holdport":   holdPort,
 			"eventually": eventually,
 			"json":       jsonField,
+			"hidden":     hidden,
 		},
 		Condition: func(name string) (bool, error) {
 			switch name {
@@ -57,12 +63,14 @@ func TestScripts(t *testing.T) {
 				return os.Geteuid() == 0, nil
 			case "realtime":
 				return mayBeRealtime(), nil
+			case "machines":
+				return exec.Command("unshare", "--mount", "--map-root-user", "mount", "--bind", "/dev/null", "/etc/machine-id").Run() == nil, nil
 			case "netns":
 				return exec.Command("unshare", "--net", "--map-root-user", "ip", "link").Run() == nil, nil
 			case "timens":
 				return exec.Command("unshare", "--map-root-user", "--time", "--boottime", "1", "true").Run() == nil, nil
 			}
-			return false, fmt.Errorf("there is no condition %q: expected root, realtime, netns or timens", name)
+			return false, fmt.Errorf("there is no condition %q: expected root, realtime, machines, netns or timens", name)
 		},
 	})
 }
@@ -138,6 +146,43 @@ func eventually(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 	ts.Fatalf("%s never came to hold %q; it holds:\n%s", args[0], args[1], content)
+}
+
+// hidden STATE...: no file of the script but these states has the private key of one of them, in whatever form.
+func hidden(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: hidden STATE...")
+	}
+	var forms []string
+	for _, state := range args {
+		content := ts.ReadFile(state)
+		if len(content) != 2*durable.SlotSize {
+			ts.Fatalf("%s has %d bytes", state, len(content))
+		}
+		for at := 0; at < len(content); at += durable.SlotSize {
+			secret := []byte(content[at+16:][:identity.Size]) // see agent/state.go
+			forms = append(forms, string(secret), string(secret[:8]), hex.EncodeToString(secret), strings.ToUpper(hex.EncodeToString(secret)),
+				base64.RawStdEncoding.EncodeToString(secret), base64.RawURLEncoding.EncodeToString(secret), strings.Trim(fmt.Sprint(secret), "[]"))
+		}
+	}
+	files := 0
+	ts.Check(filepath.WalkDir(ts.Getenv("WORK"), func(path string, entry fs.DirEntry, err error) error {
+		isState := slices.ContainsFunc(args, func(state string) bool { return ts.MkAbs(state) == path })
+		if err != nil || !entry.Type().IsRegular() || isState {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		for _, form := range forms {
+			if bytes.Contains(content, []byte(form)) {
+				ts.Fatalf("%s has the private key, as %q", path, form)
+			}
+		}
+		files++
+		return err
+	}))
+	if files < 5 {
+		ts.Fatalf("looked at %d files", files)
+	}
 }
 
 // jsonField PATH WANT: the value at PATH (keys and indices with dots) in the

@@ -137,13 +137,16 @@ func lockDir(dir string) (*os.File, error) {
 		holder := pidIn(f)
 		f.Close()
 		return nil, refusal("each agent needs a directory of its own: see --state-dir",
-			"state directory %s: another agent uses it (pid %d)", dir, holder)
+			"state directory %s: %w (pid %d)", dir, errInUse, holder)
 	}
 	if err := f.Truncate(0); err == nil {
 		fmt.Fprintf(f, "%d\n", os.Getpid()) // for the message above; the lock itself is the kernel's
 	}
 	return f, nil
 }
+
+// errInUse is returned where an agent has the directory's lock.
+var errInUse = errors.New("another agent uses it")
 
 // pidIn reads what lockDir has written; 0: nothing that is a pid.
 func pidIn(lock io.Reader) int {

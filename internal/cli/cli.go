@@ -82,7 +82,7 @@ func commands() []command {
 		statusCommand, explainCommand, leaderCommand, isLeaderCommand, membersCommand, waitCommand, eventsCommand, historyCommand, topCommand,
 		metricsCommand, recordCommand, replayCommand, doctorCommand, debugCommand(),
 		stepDownCommand, standCommand, maintenanceCommand, okToStopCommand, handoverCommand, forgetCommand, reloadCommand, jobsCommand, hooksCommand, execCommand, holdCommand, vipCommand, fenceCommand, asCommand, importCommand,
-		configCommand, keyCommand, completionCommand(), versionCommand,
+		configCommand, keyCommand, idCommand, completionCommand(), versionCommand,
 	})
 }
 

@@ -71,7 +71,10 @@ func (cmd command) help(path string) string {
 
 func (cmd command) syntax() string {
 	syntax := ""
-	if len(cmd.subcommands) > 0 {
+	switch {
+	case len(cmd.subcommands) > 0 && cmd.action != nil && cmd.name != program: // who types the program's name alone wants help
+		syntax = " [COMMAND]"
+	case len(cmd.subcommands) > 0:
 		syntax = " COMMAND"
 	}
 	syntax += " [flags]"

@@ -33,8 +33,8 @@ func CheckInstance(name string) error {
 // InstanceFile is the configuration file of an instance.
 func InstanceFile(name string) string { return filepath.Join("/etc/bully-agent", name+".toml") }
 
-// ownName is what the directories of an agent are called.
-func ownName(instance string) string {
+// OwnName is what the directories of an agent are called; instance "" is the agent that is none.
+func OwnName(instance string) string {
 	if instance == "" {
 		return "bully-agent"
 	}
@@ -43,7 +43,7 @@ func ownName(instance string) string {
 
 // systemSocket is root's, and in a directory that a service manager or an image makes for another user.
 func systemSocket(instance string) string {
-	return filepath.Join("/run", ownName(instance), "agent.sock")
+	return filepath.Join("/run", OwnName(instance), "agent.sock")
 }
 
 // InstanceSockets finds the sockets of the system's agents, by the names of their instances; "" is that of the agent
@@ -52,7 +52,7 @@ func InstanceSockets() map[string]string {
 	sockets := map[string]string{"": systemSocket("")}
 	found, _ := filepath.Glob(systemSocket("*"))
 	for _, path := range found {
-		name := filepath.Base(filepath.Dir(path))[len(ownName("")+"-"):]
+		name := filepath.Base(filepath.Dir(path))[len(OwnName("")+"-"):]
 		sockets[name] = path
 	}
 	return sockets
@@ -67,8 +67,8 @@ func Running() (names []string) {
 		found = append(found, filepath.Dir(path))
 	}
 	for _, dir := range found {
-		name, isNamed := strings.CutPrefix(filepath.Base(dir), ownName("")+"-")
-		if info, err := os.Stat(dir); err == nil && info.IsDir() && (!isNamed && filepath.Base(dir) == ownName("") || CheckInstance(name) == nil) {
+		name, isNamed := strings.CutPrefix(filepath.Base(dir), OwnName("")+"-")
+		if info, err := os.Stat(dir); err == nil && info.IsDir() && (!isNamed && filepath.Base(dir) == OwnName("") || CheckInstance(name) == nil) {
 			if !isNamed {
 				name = ""
 			}
@@ -105,7 +105,7 @@ func Instances() (names []string) {
 	}
 	own, _ := filepath.Glob(DefaultSocket(os.LookupEnv, "*"))
 	for _, path := range own {
-		names = append(names, strings.TrimPrefix(filepath.Base(filepath.Dir(path)), ownName("")+"-"))
+		names = append(names, strings.TrimPrefix(filepath.Base(filepath.Dir(path)), OwnName("")+"-"))
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return CheckInstance(name) != nil }) // also the agent without one
 	slices.Sort(names)

@@ -98,7 +98,7 @@ func (l *loader) home() string {
 	return home
 }
 
-func (l *loader) ownName() string { return ownName(l.src.Instance) }
+func (l *loader) ownName() string { return OwnName(l.src.Instance) }
 
 func (l *loader) defaultSocket(stateDir string) string {
 	if l.host.root {

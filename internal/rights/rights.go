@@ -104,6 +104,9 @@ func dropBounding() error {
 	return nil
 }
 
+// Become makes this process u's and leaves it the rest: no filter, and what u may do. Only root, or u itself, can.
+func Become(u User) error { return u.become() }
+
 // become changes all users and groups of all threads.
 func (u User) become() error {
 	if os.Geteuid() != 0 {
