@@ -252,7 +252,7 @@ func (w *World) i10NoCoup(m *machine) {
 		return // there only some get every heartbeat
 	}
 	if m.forgedAt > 0 && w.now-m.forgedAt < 4*int64(w.longestLease())+int64(5*time.Second) {
-		// docs/protocol.md, 6.4: "A leader is lost on E6, on E1 confirmed by E7 or by one PROBE lost":
+		// docs/protocol.md, 6.4: "A leader is lost on E6; on E1 confirmed by E7 or by one PROBE lost":
 		// somebody between two hosts can forge both.
 		return
 	}

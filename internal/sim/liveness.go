@@ -55,8 +55,8 @@ func (w *World) settle() {
 	}
 	if !w.agreeBy(calm+int64(w.healedWithin()), 20*time.Millisecond) {
 		if w.failure == nil && w.wipes > 0 && !w.canLead() {
-			// docs/protocol.md, 4.4: "Who accepted a first roster that names a host whose disk was lost meanwhile
-			// accepts no other": that may have happened in the calm, to a host that was believed alive.
+			// docs/protocol.md, 4.4: "A voter may have accepted a first roster that names a host
+			// whose disk was lost meanwhile. It accepts no other": that may have happened in the calm, to a host that was believed alive.
 			return
 		}
 		w.i12OneLeader(w.healedWithin())

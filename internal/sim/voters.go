@@ -166,8 +166,8 @@ func (w *World) loseDisk(m *machine) {
 }
 
 // noteSecondRoster looks whether a second roster could form: docs/protocol.md, 4.4:
-// "Whatever number of disks is lost, and whenever, no second roster forms while fewer
-// than expect voters are without one".
+// "A second roster needs expect voters that have none, whatever number of disks is
+// lost, and whenever".
 func (w *World) noteSecondRoster() {
 	without, expect := 0, len(w.machines)
 	for _, m := range w.votersByPart() {
