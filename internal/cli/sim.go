@@ -38,7 +38,7 @@ var simCommand = command{
 		{name: "mode", value: "MODE", offer: fixed("available", "quorum"), usage: "available or quorum", fallback: "drawn from the seed"},
 		{name: "algorithm", value: "NAME", offer: fixed("classic", "enhanced", "smallest"), usage: "classic, enhanced or smallest", fallback: "drawn from the seed"},
 		{name: "usual", usage: "only usual settings and hosts, as schedules were before there were others"},
-		{name: "attack", value: "KIND", offer: fixed("none", "stranger", "forger"), usage: "the sender of forged frames: none, stranger or forger", fallback: "drawn from the seed"},
+		{name: "attack", value: "KIND", offer: fixed("none", "stranger", "forger", "insider"), usage: "the sender of forged frames: none, stranger, forger, or insider, which has the cluster's key", fallback: "drawn from the seed"},
 		{name: "port", value: "KIND", offer: fixed("clear", "sealed"), usage: "between the agents and the network: clear, or sealed by the sessions of a cluster with a key", fallback: "drawn from the seed"},
 		{name: "trace", usage: "print each event of the schedule"},
 	},
@@ -100,7 +100,7 @@ func (c *call) simOptions() (sim.Options, error) {
 		return o, usage("", "--algorithm is %s: expected %s", strconv.Quote(c.String("algorithm")), oneOf(algorithms[1:]))
 	}
 	o.Algorithm = election.Algorithm(algorithm)
-	attacks := []string{"", "none", "stranger", "forger"}
+	attacks := []string{"", "none", "stranger", "forger", "insider"}
 	attack := slices.Index(attacks, c.String("attack"))
 	if attack < 0 {
 		return o, usage("", "--attack is %s: expected %s", strconv.Quote(c.String("attack")), oneOf(attacks[1:]))

@@ -23,6 +23,8 @@ const (
 	// Forger has read every frame, and sends whatever it likes as anybody, from any
 	// address. It can take the lead, so few invariants hold meanwhile.
 	Forger
+	// Insider has the cluster's key and an id of its own, where frames are sealed (insider.go).
+	Insider
 )
 
 // attack is the adversary of a schedule, with a stream of chance of its own.
@@ -31,6 +33,7 @@ type attack struct {
 	kind     Attack
 	seen     [64]wire.Frame // by a forger
 	count    int
+	insider  *insider
 	hasLeapt bool // it has taken a counter as far as one frame can
 }
 
@@ -42,11 +45,17 @@ func (w *World) drawAttack(o *Options) {
 	isUsual := o.Usual || w.size > 9
 	if a.kind == AnyAttack {
 		a.kind = NoAttack
-		if draw := a.rng.IntN(16); !isUsual && draw < 2 && !w.ports.isSealed {
+		if draw := a.rng.IntN(16); !isUsual && draw < 2 {
 			a.kind = [...]Attack{Stranger, Forger}[draw]
+			if w.ports.isSealed {
+				a.kind = Insider
+			}
 		}
 	}
-	if slices.Contains(w.unusual.has, OddTimers) { // a departure that was forged is waited out for hours there
+	switch {
+	case slices.Contains(w.unusual.has, OddTimers): // a departure that was forged is waited out for hours there
+		a.kind = NoAttack
+	case a.kind == Insider && !w.ports.isSealed: // without a key there is no inside
 		a.kind = NoAttack
 	}
 	if a.kind != NoAttack { // one thing at a time
@@ -72,8 +81,12 @@ func (w *World) attackAgain() {
 		if !w.raging {
 			return
 		}
-		for range 1 + a.rng.IntN(6) {
-			w.forge()
+		if a.kind == Insider {
+			a.insider.scheme()
+		} else {
+			for range 1 + a.rng.IntN(6) {
+				w.forge()
+			}
 		}
 		w.attackAgain()
 	})

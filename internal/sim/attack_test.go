@@ -11,12 +11,14 @@ func TestAttacks(t *testing.T) {
 	}
 	count = number(t, "BULLY_ATTACKS", count)
 	var total tally
-	for _, attack := range []Attack{Stranger, Forger} {
+	for _, attack := range []Attack{Stranger, Forger, Insider} {
 		for seed := uint64(1); seed <= count; seed++ {
 			play(t, Options{Seed: seed, Attack: attack}, &total)
 		}
 	}
-	if total.faults[Guessed] == 0 || total.faults[Forged] == 0 {
-		t.Errorf("%d frames guessed, %d forged", total.faults[Guessed], total.faults[Forged])
+	for _, f := range []Fault{Guessed, Forged, Impersonated} {
+		if total.faults[f] == 0 {
+			t.Errorf("%v never took effect", f)
+		}
 	}
 }

@@ -13,6 +13,9 @@ func (w *World) calm() {
 	w.net.weather = weather{delay: w.weather.delay, jitter: w.weather.delay / 2}
 	w.hookTimes.slow, w.hookTimes.stuck = 0, 0
 	w.detector.dead = 6 * time.Second
+	if in := w.attack.insider; in != nil {
+		in.leave()
+	}
 	if !w.unusual.slowRejoin {
 		w.detector.alive = min(w.detector.alive, 2*time.Second)
 	}

@@ -12,7 +12,9 @@
 //
 // In a quarter of the schedules all datagrams are sealed, by the sessions that ship (sealed.go):
 // what the network does is done to sealed datagrams and to handshakes. In the others the port is
-// an oracle: a datagram is a frame of the host that it names.
+// an oracle: a datagram is a frame of the host that it names. Sessions are replaced and handshakes
+// lost besides (sessions.go), and some schedules have a host with the cluster's key that wishes the
+// others ill (insider.go).
 //
 // # One schedule
 //

@@ -126,6 +126,7 @@ const (
 	TetherForged  // ended by somebody between
 	Guessed       // a frame in a member's name, by somebody who has read none
 	Forged        // by somebody who has read all
+	Impersonated  // by a host with the cluster's key
 	TetherHangs   // stays open though the process is gone
 
 	HandshakeLost   // sessions: a datagram that begins one
@@ -168,7 +169,7 @@ var faultNames = [faultKinds]string{
 	OddTakeoverDelay: "odd-takeover-delay", OddCandidateSet: "odd-candidate-set", KnownMinimum: "known-minimum", MinMembers: "min-members",
 	LateTimers: "late-timers", LateJoin: "late-join", LongDark: "long-dark", SlowRejoin: "slow-rejoin", EndsDark: "ends-dark",
 	SurplusVoters: "surplus-voters", ExpectRises: "expect-rises", ExpectFalls: "expect-falls", WipedUnformed: "wiped-unformed",
-	Guessed: "guessed", Forged: "forged", TetherForged: "tether-forged", TetherHangs: "tether-hangs",
+	Guessed: "guessed", Forged: "forged", Impersonated: "impersonated", TetherForged: "tether-forged", TetherHangs: "tether-hangs",
 	HandshakeLost: "handshake-lost", KeysSwapped: "keys-swapped", SessionsRenewed: "sessions-renewed",
 	ClockBeyond: "clock-beyond", SlewBeyond: "slew-beyond", VMPause: "vm-pause", LyingSync: "lying-sync", Restored: "restored", Clone: "clone", SecondRoster: "second-roster",
 }

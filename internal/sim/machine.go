@@ -147,6 +147,8 @@ func (w *World) machineAt(a netip.AddrPort) *machine {
 	b := a.Addr().As4()
 	if n := int(b[2])<<8 + int(b[3]); n > 0 && n <= len(w.machines) {
 		return w.machines[n-1]
+	} else if in := w.attack.insider; in != nil && n == in.host.number {
+		return in.host
 	}
 	return nil
 }

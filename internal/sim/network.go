@@ -217,6 +217,11 @@ func (w *World) replay() {
 // onArrival ends a datagram's way.
 func (w *World) onArrival(a planned) {
 	p := a.frame
+	if in := w.attack.insider; in != nil && p.to == in.host {
+		in.hears(p)
+		w.net.idle = append(w.net.idle, p)
+		return
+	}
 	if w.isCut(p.from, p.to) || p.to.suspended || p.port != p.to.port {
 		w.net.idle = append(w.net.idle, p)
 		return

@@ -90,6 +90,9 @@ func (w *World) startBeside(m *machine, isBusy bool) {
 	if !m.linkUp {
 		w.step(m, election.LinkChanged{})
 	}
+	if in := w.attack.insider; in != nil {
+		in.introduce(m)
+	}
 	w.beginBarred(m)
 }
 

@@ -136,6 +136,8 @@ func (o Options) Replay() string {
 		text += " --attack stranger"
 	case Forger:
 		text += " --attack forger"
+	case Insider:
+		text += " --attack insider"
 	}
 	switch o.Port {
 	case ClearPort:

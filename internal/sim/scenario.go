@@ -179,6 +179,7 @@ func (w *World) populate() {
 	for range w.size {
 		w.addMachine()
 	}
+	w.admitInsider()
 	w.castParts()
 	w.castUnusual()
 	w.boundMinMembers()

@@ -23,6 +23,7 @@ type ports struct {
 	isSealed bool
 	cluster  [2]key.Key // the secrets of the cluster: each host has both, in one order or the other
 	sessionFaults
+	tap func(to netip.AddrPort, b []byte) // reads what is sent; nil: nobody
 }
 
 // clusterName is bound into each handshake.
@@ -38,7 +39,7 @@ func (w *World) drawPorts(o *Options) {
 		p.isSealed = o.Port == SealedPort
 	case o.Attack == Stranger || o.Attack == Forger:
 	default:
-		p.isSealed = isDrawn
+		p.isSealed = isDrawn || o.Attack == Insider
 	}
 	for i := range p.cluster {
 		k := &p.cluster[i]
@@ -113,6 +114,9 @@ func (s *sealedPort) emit(to netip.AddrPort, b []byte) error {
 	if !isData(b) && s.w.raging && s.w.happens(s.w.ports.loseHandshakes) {
 		s.w.fired(HandshakeLost)
 		return nil
+	}
+	if tap := s.w.ports.tap; tap != nil {
+		tap(to, b)
 	}
 	s.w.carryDatagram(s.m, to, b)
 	return nil

@@ -11,9 +11,9 @@ import (
 
 // TestSealedSchedules: with sessions between the agents and the network all that is promised without them holds.
 func TestSealedSchedules(t *testing.T) {
-	count := uint64(150)
+	count := uint64(60)
 	if testing.Short() {
-		count = 30
+		count = 10
 	}
 	first, count := number(t, "BULLY_SEED", 1), number(t, "BULLY_SCHEDULES", count)
 	var total tally
@@ -47,7 +47,7 @@ func TestAQuarterOfTheSchedulesIsSealed(t *testing.T) {
 // TestSealedSchedulesRepeat: the chance of handshakes is the seed's too.
 func TestSealedSchedulesRepeat(t *testing.T) {
 	for seed := uint64(1); seed <= 4; seed++ {
-		o := Options{Seed: seed, Port: SealedPort}
+		o := Options{Seed: seed, Port: SealedPort, Attack: []Attack{NoAttack, Insider}[seed%2]}
 		a, b := story(o, 1_000_000), story(o, 1_000_000)
 		if a != b || len(a) < 1000 || !strings.Contains(a, ", sealed") {
 			t.Fatalf("seed %d: two traces of %d and %d bytes differ, or tell nothing of the port", seed, len(a), len(b))
@@ -60,13 +60,19 @@ func TestSealedSchedulesRepeat(t *testing.T) {
 }
 
 // calmSealed is a group with sealed ports in which nothing goes wrong by itself, and all follow the last machine.
-func calmSealed(t *testing.T, o Options) *World {
+func calmSealed(t *testing.T, o Options) *World { return calmSealedOf(t, o, profiles[0]) }
+
+// profile is a preset of heartbeat and lease.
+type profile = struct{ heartbeat, lease, stop time.Duration }
+
+func calmSealedOf(t *testing.T, o Options, p profile) *World {
 	t.Helper()
 	o.Port, o.Usual, o.noJobs, o.Algorithm = SealedPort, true, true, election.Classic
 	if o.Attack == AnyAttack {
 		o.Attack = NoAttack
 	}
 	w := newCalm(&o)
+	w.base.Heartbeat, w.base.Lease, w.base.StopBudget = p.heartbeat, p.lease, p.stop
 	w.populate()
 	w.castAlike()
 	w.record = newRecord(w.net.size)

@@ -30,7 +30,7 @@ func (w *World) hurtSessionsAgain() {
 	if !p.renews {
 		return
 	}
-	pause := 20*time.Millisecond + time.Duration(p.rng.Float64()*float64(2*w.base.Lease))
+	pause := 20*time.Millisecond + time.Duration(p.rng.Float64()*float64(8*w.base.Lease)) // more would cost curves, and show nothing new
 	w.after(pause, func() {
 		if !w.raging {
 			return

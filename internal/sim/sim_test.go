@@ -137,7 +137,7 @@ func TestSeedsThatFoundSomething(t *testing.T) {
 	}
 }
 
-// parseSeed reads "SEED [nodes=N] [mode=available|quorum] [algorithm=NAME] [attack=forger|stranger] [port=clear|sealed] [usual] [resources]".
+// parseSeed reads "SEED [nodes=N] [mode=available|quorum] [algorithm=NAME] [attack=forger|stranger|insider] [port=clear|sealed] [usual] [resources]".
 func parseSeed(t *testing.T, text string) Options {
 	t.Helper()
 	words := strings.Fields(text)
@@ -153,7 +153,7 @@ func parseSeed(t *testing.T, text string) Options {
 		case "resources":
 			o.resources = true
 		case "attack":
-			o.Attack = map[string]Attack{"forger": Forger, "stranger": Stranger}[value]
+			o.Attack = map[string]Attack{"forger": Forger, "stranger": Stranger, "insider": Insider}[value]
 		case "port":
 			o.Port = map[string]Port{"clear": ClearPort, "sealed": SealedPort}[value]
 		case "nodes":

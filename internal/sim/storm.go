@@ -39,6 +39,9 @@ func (w *World) begin() {
 	w.slewAgain()
 	w.hurtByBarsAgain()
 	w.planChangeOfExpect()
+	if in := w.attack.insider; in != nil {
+		in.begin()
+	}
 	w.attackAgain()
 	w.hurtSessionsAgain()
 	w.hurtResourcesAgain()

@@ -248,6 +248,8 @@ func (w *World) describe() string {
 		text += ", sealed"
 	}
 	switch {
+	case w.attack.kind == Insider:
+		text += ", an insider"
 	case w.attack.kind == Forger:
 		text += ", a forger"
 	case w.attack.kind == Stranger:
