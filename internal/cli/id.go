@@ -22,9 +22,9 @@ import (
 // idOptions say whose id it is: what run would take here.
 var idOptions = []option{
 	jsonOption,
-	{name: "state-dir", value: "DIR", usage: "the agent's state directory; BULLY_STATE_DIR names one too", fallback: "what run would use here"},
-	{name: "cluster", value: "NAME", usage: "the agent's cluster, of a directory that is made", fallback: "what run would use here"},
-	{name: "user", value: "NAME", usage: "the user that the agent gives up its rights for", fallback: "what run would use here"},
+	{name: "state-dir", value: "DIR", usage: "the agent's state directory; BULLY_STATE_DIR names one too", fallback: "as for run"},
+	{name: "cluster", value: "NAME", usage: "the agent's cluster, of a directory that is made", fallback: "as for run"},
+	{name: "user", value: "NAME", usage: "the user that the agent gives up its rights for", fallback: "as for run"},
 	configOption,
 }
 
