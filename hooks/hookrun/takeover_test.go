@@ -252,6 +252,28 @@ func TestAdopt(t *testing.T) {
 	g.ordered("become-leader:7 lose-leadership:7")
 }
 
+// One that a Runner has ended in the agent's stead, and could not say so before it was killed, has ended: the next one says it.
+func TestAdoptWhatWasTakenOver(t *testing.T) {
+	state := t.TempDir()
+	g := startRig(t, scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note}, Config{Dir: state})
+	g.become(7)
+	g.wants(hooks.BecomeLeader, 7, true, true)
+	g.takesOver(0)
+	g.rest()
+	g.end()
+	next := setUp(t, scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note}, Config{Dir: state})
+	next.step(hooks.Adopted{Event: event(hooks.BecomeLeader, 7)})
+	next.run()
+	next.unasked(7)
+	next.become(7)
+	next.wants(hooks.BecomeLeader, 7, false, false)
+	next.lose(7)
+	next.wants(hooks.LoseLeadership, 7, true, true)
+	if again := next.lines("order"); len(again) > 0 {
+		t.Errorf("it ran again: %q", again)
+	}
+}
+
 // A leadership that was not begun is none to lose.
 func TestAdoptWhatWasNotBegun(t *testing.T) {
 	g := setUp(t, scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note}, Config{Dir: t.TempDir()})
