@@ -55,6 +55,30 @@ func TestThePageShowsTheClusterToEverybody(t *testing.T) {
 	}
 }
 
+// What is well, odd, bad and gone differ in more than their colour: their marks have shapes.
+func TestMarksHaveShapes(t *testing.T) {
+	f := newFake()
+	f.with(func() {
+		f.members[1].Status = "left"
+		f.status.Resources = []control.Resource{{Name: "vip", What: "address", Here: true, OnFail: "hand-over"}}
+	})
+	tab := browser.Open(t).Open(serve(t, f).address, wide)
+	tab.Await(shown + ` && document.querySelector("#resources tbody tr")`)
+	looks := browser.Eval[map[string]string](tab, `Object.fromEntries(["good", "odd", "bad", "gone"].map((mark) => {
+		const s = getComputedStyle(document.querySelector('td[data-mark="' + mark + '"] > bdi'), "::before");
+		const isFilled = s.backgroundColor !== "rgba(0, 0, 0, 0)";
+		return [mark, (s.borderRadius === "0px" ? "square" : "round") + (isFilled ? "" : ", hollow")];
+	}))`)
+	for mark, want := range map[string]string{"good": "round", "odd": "round", "bad": "square", "gone": "round, hollow"} {
+		if looks[mark] != want {
+			t.Errorf("the mark of what is %s is %s: expected %s", mark, looks[mark], want)
+		}
+	}
+	if same := browser.Eval[bool](tab, `getComputedStyle(document.querySelector('td[data-mark="good"] > bdi'), "::before").backgroundColor === getComputedStyle(document.body).color`); same {
+		t.Error("the mark of what is well has no colour")
+	}
+}
+
 // TestThePageForTheDocuments takes what docs/page.md shows, whole and in each view: make pictures keeps it.
 func TestThePageForTheDocuments(t *testing.T) {
 	if os.Getenv(browser.PicturesVariable) == "" {
