@@ -54,9 +54,15 @@ func TestScreens(t *testing.T) {
 	if err != nil || len(sockets) != 1 {
 		t.Fatalf("sockets of n1: %v, %v", sockets, err)
 	}
-	top := glass.Run(t, program("top", "--socket", sockets[0]), pictureColumns, 32)
+	works := program("maintenance", "on", "--reason", "kernel upgrade", "--socket", strings.Replace(sockets[0], "/n1/", "/n2/", 1))
+	if out, err := works.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	top := glass.Run(t, program("top", "--socket", sockets[0]), pictureColumns, 34)
 	alive := regexp.MustCompile(`n\d +alive`)
-	top.Until("four that are alive", func(screen string) bool { return len(alive.FindAllString(screen, -1)) >= 4 })
+	top.Until("four that are alive, and a note", func(screen string) bool {
+		return len(alive.FindAllString(screen, -1)) >= 4 && strings.Contains(screen, "note: n2: maintenance")
+	})
 	keep(top, "top.txt")
 	for _, s := range []*glass.Session{top, lab} {
 		s.Type("q")
