@@ -16,7 +16,7 @@ func TestStartSweepsWhatACrashLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 		left := []string{".history.json123", ".jobs.ledger99"}
-		kept := []string{"hook-journal.json", "hook-journal.json.17.new", ".history", "notes.new"} // the second is the keeper's to remove
+		kept := []string{"hook-journal.json", "hook-journal.json.new", ".history", "notes.new"} // the second is the keeper's, which writes over it
 		for _, name := range append(left, kept...) {
 			if err := os.WriteFile(filepath.Join(h.dir, name), []byte("{}"), 0o600); err != nil {
 				t.Fatal(err)

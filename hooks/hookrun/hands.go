@@ -238,7 +238,7 @@ func ReadOutput(dir string, seq uint64) (hooks.Run, []byte, error) { return ledg
 func ledgerIn(dir string) ledger { return ledger{dir: run.Archive(filepath.Join(dir, ledgerName))} }
 
 // TryRecording finds out whether a become-leader hook could be recorded now in the
-// state directory. It waits for the disk.
+// state directory, by a file of the agent's own. It waits for the disk.
 func TryRecording(dir string) error {
-	return tryFile(filepath.Join(dir, journalName+".try"), 2*trySize)
+	return tryFile(filepath.Join(dir, journalName+".ask"), 2*trySize)
 }

@@ -87,7 +87,7 @@ func (j *journal) replace(n hooks.Note) error {
 // tryFile writes a file, and removes it again.
 func tryFile(path string, size int) error {
 	err := replace(path, make([]byte, size), false)
-	if removed := durable.Remove(path); err == nil && !errors.Is(removed, fs.ErrNotExist) { // agent and keeper both try
+	if removed := durable.Remove(path); err == nil {
 		err = removed
 	}
 	return err
@@ -97,10 +97,10 @@ func tryFile(path string, size int) error {
 const trySize = 4 << 10
 
 // replace puts a new file in the place of one: whoever reads sees one or the other. After
-// a loss of power that is so only if it is synced.
+// a loss of power that is so only if it is synced. One process at a time replaces a file, so the new
+// one has a fixed name until then: what a crash leaves of it, the next one overwrites.
 func replace(path string, text []byte, synced bool) error {
-	fresh := fmt.Sprintf("%s.%d.new", path, os.Getpid()) // agent and keeper both try the disk
-	return durable.Swap(path, fresh, text, synced)
+	return durable.Swap(path, path+".new", text, synced)
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -1,6 +1,7 @@
 package hookrun
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"os"
@@ -269,5 +270,23 @@ func TestBacklog(t *testing.T) {
 		if got := <-written; got != i {
 			t.Fatalf("write %d came as number %d", got, i)
 		}
+	}
+}
+
+// What a crash has left half-written is in nobody's way, and goes with the next writing.
+func TestAHalfWrittenJournal(t *testing.T) {
+	state := t.TempDir()
+	for _, name := range []string{journalName + ".new", journalName + ".try", journalName + ".try.new"} {
+		if err := os.WriteFile(filepath.Join(state, name), bytes.Repeat([]byte("x"), 10_000), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g := startRig(t, scripts{hooks.BecomeLeader: note}, Config{Dir: state})
+	g.become(3)
+	g.wants(hooks.BecomeLeader, 3, true, true)
+	g.hands.backlog.wait(patience)
+	left, err := filepath.Glob(filepath.Join(state, journalName+".*"))
+	if page, unread := g.hands.journal.load(); err != nil || unread != nil || page.Owed == nil || len(left) > 0 {
+		t.Errorf("the journal has %+v, %v; and beside it is %q", page, unread, left)
 	}
 }

@@ -54,7 +54,6 @@ func (k *keeper) gather() (m means, err error) {
 	if m.lock, err = lockFile(k.ctx, s.Dir, waits); err != nil {
 		return m, err
 	}
-	sweep(s.Dir)
 	m.hands, m.lanes, err = hookrun.Open(
 		hookrun.Config{Config: s.Hooks, Dir: s.Dir, Socket: s.Socket, Logger: k.out.logger()},
 		hookrun.Loop{Clock: clockTime, Budget: s.Budget, Takeover: s.Takeover,

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/bully-agent/bully-agent/hooks"
@@ -53,22 +52,4 @@ func lockFile(ctx context.Context, dir string, waits func(process int)) (*os.Fil
 		return nil, fmt.Errorf("%s: %w", file.Name(), err)
 	}
 	return file, nil
-}
-
-// leftovers are the names of files that a crash leaves behind between the writing of a new
-// hook journal and its renaming. The next write takes another name.
-var leftovers = []string{"hook-journal.json.*.new", "hook-journal.json.try"}
-
-// sweep removes them. No other keeper writes here then: the directory is locked. But the
-// agent may try the disk.
-func sweep(dir string) {
-	agents := fmt.Sprintf(".%d.new", os.Getppid())
-	for _, pattern := range leftovers {
-		found, _ := filepath.Glob(filepath.Join(dir, pattern)) // fails for a bad pattern only
-		for _, path := range found {
-			if !strings.HasSuffix(path, agents) {
-				_ = os.Remove(path) // what stays is in nobody's way
-			}
-		}
-	}
 }
