@@ -52,7 +52,7 @@ func (r *Runner) newAttempt(o Order) *attempt {
 	if !o.Tied {
 		cfg.Budget = r.grace
 		if o.Timeout > 0 {
-			a.over = sidecar.Now().Add(o.Timeout + r.grace + endSlack).Time()
+			a.over = sidecar.Now().Add(o.Timeout + r.grace + endSlack)
 		}
 	}
 	cfg.Terms = a.terms(r.lease)

@@ -51,7 +51,7 @@ func actAgent(dir, limit, line string) {
 var slot = time.Date(2026, 11, 20, 2, 30, 0, 0, time.UTC)
 
 func clock() time.Time {
-	return sidecar.Now().Time()
+	return sidecar.Now()
 }
 
 // rig is a Runner and a directory in which commands leave traces.

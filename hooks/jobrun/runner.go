@@ -198,7 +198,7 @@ func (r *Runner) Lost(cause string) {
 		case a.Tied:
 			a.holder.Stop(cause, 0)
 		default:
-			a.renew(sidecar.Now().Time())
+			a.renew(sidecar.Now())
 		}
 		a.lost = true
 	})

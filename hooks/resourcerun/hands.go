@@ -135,7 +135,7 @@ func (h *Hands) Lease(until time.Time) {
 // holds reports whether the lease has not ended.
 func (h *Hands) holds() bool {
 	until := h.leaseNow()
-	return until.IsZero() || sidecar.Now().Time().Before(until)
+	return until.IsZero() || sidecar.Now().Before(until)
 }
 
 // leaseNow is the lease as renewed last.

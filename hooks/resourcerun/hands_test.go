@@ -105,7 +105,7 @@ func (r *rig) reads(name string, lines int) string {
 	return ""
 }
 
-func bootTime() time.Time { return sidecar.Now().Time() }
+func bootTime() time.Time { return sidecar.Now() }
 
 func isAlive(t *testing.T, pid string) bool {
 	t.Helper()

@@ -57,11 +57,11 @@ type Config struct {
 type Terms struct {
 	// Deadline is when the command must be dead; zero: it may run for as long as its starter
 	// lives.
-	Deadline time.Time
+	Deadline time.Time `json:",omitzero"`
 	// StartBy is when the command must have started: later it is not started at all. Zero: the
 	// deadline alone says. It is for a command that may run for longer than the lease on whose
 	// strength it starts.
-	StartBy time.Time
+	StartBy time.Time `json:",omitzero"`
 }
 
 // NoRecords as Config.Records keeps no record: for a command in whose place nobody

@@ -101,14 +101,14 @@ func TestAgentStopped(t *testing.T) {
 }
 
 // lastLived is what the command noted last of when it lived.
-func (r *rig) lastLived() instant {
+func (r *rig) lastLived() time.Time {
 	r.t.Helper()
 	times := strings.Fields(r.Text("lives"))
 	seconds, err := strconv.ParseFloat(times[len(times)-1], 64)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return instant(seconds * float64(time.Second))
+	return time.Unix(0, int64(seconds*float64(time.Second)))
 }
 
 // Holder and agent frozen together, over the deadline: on waking the holder ends the
@@ -126,7 +126,7 @@ func TestAllFrozen(t *testing.T) {
 		t.Fatal(err)
 	}
 	wake := now().Add(lease)
-	r.Until("the end of the lease", func() bool { return now() > wake })
+	r.Until("the end of the lease", func() bool { return now().After(wake) })
 	if err := unix.Kill(holder, unix.SIGCONT); err != nil {
 		t.Fatal(err)
 	}

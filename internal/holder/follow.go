@@ -3,6 +3,7 @@ package holder
 import (
 	"bytes"
 	"errors"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -69,12 +70,12 @@ func (h *holding) follow() {
 		isOurs := l.Epoch == h.lease.epoch
 		deadline := now()
 		if isOurs && l.Until > 0 {
-			deadline = instant(l.Until)
+			deadline = time.Unix(0, l.Until)
 		}
-		if h.alive || deadline < h.deadline {
-			h.deadline = deadline
+		if h.alive || deadline.Before(h.terms.Deadline) {
+			h.terms.Deadline = deadline
 		}
-		if h.asked == 0 && !(isOurs && l.Leader && l.Ready) {
+		if h.asked.IsZero() && !(isOurs && l.Leader && l.Ready) {
 			h.report.Loss = l.Cause
 			h.ask(LeaseLost)
 		}

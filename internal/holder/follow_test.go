@@ -49,8 +49,8 @@ func (r *rig) lend() (*lender, *control.Tenure) {
 }
 
 // lease is what a leader says.
-func lease(until instant) control.Lease {
-	return control.Lease{Leader: true, Ready: true, Epoch: control.Epoch(rigEpoch), Until: int64(until)}
+func lease(until time.Time) control.Lease {
+	return control.Lease{Leader: true, Ready: true, Epoch: control.Epoch(rigEpoch), Until: until.UnixNano()}
 }
 
 func (l *lender) say(news control.Lease) {
@@ -93,7 +93,7 @@ func TestHolderFollowsTheLease(t *testing.T) {
 	agent.say(lease(now().Add(length)))
 	first := now().Add(length)
 	agent.say(lease(now().Add(patience)))
-	r.Until("the end of the first lease", func() bool { return now() > first })
+	r.Until("the end of the first lease", func() bool { return now().After(first) })
 	if report := h.Report(); report.Stage != Running {
 		t.Errorf("on a renewed lease: %v", report)
 	}
@@ -197,19 +197,19 @@ func TestAnOrphanedHolderGetsNoMoreTime(t *testing.T) {
 	for _, tt := range []struct {
 		name        string
 		alive       bool
-		says, wants instant
+		says, wants int64
 	}{
 		{"longer", true, 20, 20},
 		{"shorter", true, 5, 5},
 		{"longer, the starter is dead", false, 20, 10},
 		{"shorter, the starter is dead", false, 5, 5},
 	} {
-		text, _ := json.Marshal(lease(tt.says))
+		text, _ := json.Marshal(lease(second(tt.says)))
 		said := &follower{fd: -1, epoch: control.Epoch(rigEpoch), heard: append(text, '\n')} // and nothing more comes
-		h := holding{alive: tt.alive, deadline: 10, lease: said}
+		h := holding{alive: tt.alive, terms: Terms{Deadline: second(10)}, lease: said}
 		h.follow()
-		if h.deadline != tt.wants || h.asked != 0 {
-			t.Errorf("%s: the deadline is %d, want %d (asked at %d)", tt.name, h.deadline, tt.wants, h.asked)
+		if h.terms.Deadline != second(tt.wants) || !h.asked.IsZero() {
+			t.Errorf("%s: the deadline is %v, want %d (asked at %v)", tt.name, h.terms.Deadline, tt.wants, h.asked)
 		}
 	}
 }

@@ -33,7 +33,7 @@ type Holder struct {
 	socket  *os.File
 	said    letter // so far
 	report  Report
-	by      instant     // when the holder is killed; 0: nobody bounds its work
+	by      time.Time   // when the holder is killed; zero: nobody bounds its work
 	overdue *time.Timer // fires then
 }
 
@@ -41,7 +41,7 @@ type Holder struct {
 // had been started.
 func New(cfg Config) *Holder {
 	cfg = cfg.withDefaults()
-	return &Holder{cfg: cfg, working: cfg.patience(), said: letter{Deadline: sidecar.At(cfg.Deadline), StartBy: sidecar.At(cfg.StartBy)},
+	return &Holder{cfg: cfg, working: cfg.patience(), said: letter{Terms: cfg.Terms},
 		done: make(chan struct{}), runs: make(chan struct{}), stuck: make(chan struct{})}
 }
 
@@ -97,7 +97,7 @@ func (h *Holder) begun(cmd *exec.Cmd, socket *os.File) {
 
 // Renew changes the terms. A holder that does not read keeps the last that it has read.
 func (h *Holder) Renew(t Terms) {
-	h.say(func(l *letter) { l.Deadline, l.StartBy = sidecar.At(t.Deadline), sidecar.At(t.StartBy) })
+	h.say(func(l *letter) { l.Terms = t })
 }
 
 // Signal passes a signal to the command's process group.
@@ -112,7 +112,7 @@ func (h *Holder) Stop(cause string, within time.Duration) {
 	if within > 0 {
 		h.stop(cause, at.Add(within), at.Add(within))
 	} else {
-		h.stop(cause, 0, at.Add(h.cfg.Grace+ending.Unkillable+sidecar.GonePatience))
+		h.stop(cause, time.Time{}, at.Add(h.cfg.Grace+ending.Unkillable+sidecar.GonePatience))
 	}
 }
 
@@ -122,8 +122,8 @@ func (h *Holder) Kill(cause string) {
 	h.stop(cause, at, at.Add(ending.Unkillable+sidecar.GonePatience))
 }
 
-// stop has all dead by due, 0: after the grace, and the holder killed by then.
-func (h *Holder) stop(cause string, due, by instant) {
+// stop has all dead by due, zero: after the grace, and the holder killed by then.
+func (h *Holder) stop(cause string, due, by time.Time) {
 	h.say(func(l *letter) {
 		if !l.Stop {
 			l.Stop, l.Cause = true, cause
@@ -135,8 +135,8 @@ func (h *Holder) stop(cause string, due, by instant) {
 
 // bound has the holder killed by then; one whose command is stuck does what can be done. The
 // caller holds mu.
-func (h *Holder) bound(by instant) {
-	if h.report.Stuck == "" && (h.by == 0 || by < h.by) {
+func (h *Holder) bound(by time.Time) {
+	if h.report.Stuck == "" && (h.by.IsZero() || by.Before(h.by)) {
 		h.by = by
 		h.arm()
 	}
@@ -147,14 +147,14 @@ func (h *Holder) arm() {
 	if h.overdue != nil {
 		h.overdue.Stop()
 	}
-	if h.by != 0 && h.cmd != nil {
+	if !h.by.IsZero() && h.cmd != nil {
 		h.overdue = time.AfterFunc(h.by.Sub(now()), h.kill)
 	}
 }
 
 // unbind leaves the holder its time; the caller holds mu.
 func (h *Holder) unbind() {
-	h.by = 0
+	h.by = time.Time{}
 	h.arm()
 }
 

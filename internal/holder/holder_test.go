@@ -112,15 +112,15 @@ func TestTimeToStartIn(t *testing.T) {
 	if report := r.wait(h); report.Cause != "enough" {
 		t.Errorf("report %+v", report)
 	}
-	late := holding{order: &order{}, startBy: 1}
+	late := holding{order: &order{}, terms: Terms{StartBy: second(1)}}
 	if !late.isOver() || late.report.Cause != AgentDied {
 		t.Errorf("started after its time, report %+v", late.report)
 	}
-	late = holding{order: &order{}, startBy: now().Add(patience)}
+	late = holding{order: &order{}, terms: Terms{StartBy: now().Add(patience)}}
 	if late.isOver() {
 		t.Error("not started before its time has ended")
 	}
-	late.obey(letter{StartBy: 1})
+	late.obey(letter{Terms: Terms{StartBy: second(1)}})
 	if !late.isOver() {
 		t.Error("what the agent said of the time to start in was not taken")
 	}
@@ -137,8 +137,8 @@ func TestALateHolderReadsWhatHasCome(t *testing.T) {
 		said   letter
 		isOver bool
 	}{
-		"nothing of the lease": {letter{StartBy: 1, Signal: int(unix.SIGHUP)}, true},
-		"more time":            {letter{StartBy: now().Add(patience)}, false},
+		"nothing of the lease": {letter{Terms: Terms{StartBy: second(1)}, Signal: int(unix.SIGHUP)}, true},
+		"more time":            {letter{Terms: Terms{StartBy: now().Add(patience)}}, false},
 		"no bound any more":    {letter{}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -151,7 +151,7 @@ func TestALateHolderReadsWhatHasCome(t *testing.T) {
 			if _, err := agent.Write(encode(tt.said)); err != nil {
 				t.Fatal(err)
 			}
-			late := holding{order: &order{}, startBy: 1, alive: true, socket: int(theirs.Fd())}
+			late := holding{order: &order{}, terms: Terms{StartBy: second(1)}, alive: true, socket: int(theirs.Fd())}
 			if isOver := late.isOver(); isOver != tt.isOver {
 				t.Errorf("over is %v, want %v; report %+v", isOver, tt.isOver, late.report)
 			}

@@ -43,14 +43,13 @@ type holding struct {
 	timer  int // timerfd, CLOCK_BOOTTIME
 	deaths int // readable after SIGCHLD
 
-	alive    bool    // the starter is: the socket is open
-	deadline instant // of the lease; 0: none
-	startBy  instant // the command is not started after it; 0: none
+	alive bool // the starter is: the socket is open
+	terms Terms
 
 	lease *follower // nil: the starter says what becomes of the lease
 
-	asked instant // the ending began; 0: it has not
-	due   instant // when Stop wants it over; 0: no bound
+	asked time.Time // the ending began; zero: it has not
+	due   time.Time // when Stop wants it over; zero: no bound
 }
 
 // Main is the whole life of a holder's process; its result is the exit code. It must
@@ -78,7 +77,7 @@ func inherit() (*holding, error) {
 	if err := gob.NewDecoder(file).Decode(o); err != nil {
 		return nil, fmt.Errorf("read order: %w", err)
 	}
-	h := &holding{order: o, socket: socketFD, deadline: o.Said.Deadline, startBy: o.Said.StartBy, alive: true, report: o.Record.Report,
+	h := &holding{order: o, socket: socketFD, terms: o.Said.Terms, alive: true, report: o.Record.Report,
 		record: &record{file: os.NewFile(recordFD, "record"), Record: o.Record}}
 	for i := range o.Others {
 		unix.CloseOnExec(othersFD + i)
@@ -158,16 +157,16 @@ var errOver = errors.New("no time was left to start the command in")
 func (h *holding) isOver() bool {
 	isLate := func() bool {
 		at := now()
-		return h.deadline != 0 && at >= h.askBy() || h.startBy != 0 && at >= h.startBy
+		return h.isSilent(at) || !h.terms.StartBy.IsZero() && !at.Before(h.terms.StartBy)
 	}
 	h.follow()
-	if h.asked == 0 && !isLate() {
+	if h.asked.IsZero() && !isLate() {
 		return false
 	}
 	h.receive()
 	h.follow()
 	switch {
-	case h.asked != 0: // told to stop, or the leadership has ended
+	case !h.asked.IsZero(): // told to stop, or the leadership has ended
 		return true
 	case !h.isAlone() && !isLate():
 		return false
@@ -186,7 +185,7 @@ func (h *holding) start(cgroup run.Cgroup) error {
 		}
 		return err
 	}
-	h.process, h.watch = p, p.Watch(now().Time())
+	h.process, h.watch = p, p.Watch(now())
 	h.report.Group, h.report.Cgroup = p.Group, p.Cgroup.Dir
 	return nil
 }

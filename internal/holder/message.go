@@ -3,6 +3,7 @@ package holder
 import (
 	"encoding/json"
 	"strings"
+	"time"
 
 	"github.com/bully-agent/bully-agent/internal/sidecar"
 )
@@ -10,14 +11,12 @@ import (
 // The socket keeps messages apart (SOCK_SEQPACKET). Each is JSON and has all that is known, so
 // that one which is lost, because the other side does not read, is made up for by the next.
 
-// instant is on the clock that agent, keeper and holders share.
-type instant = sidecar.Instant
-
-func now() instant { return sidecar.Now() }
+// now is on the clock that agent, keeper and holders share.
+func now() time.Time { return sidecar.Now() }
 
 // earlier is the earlier of two, of which either may be none.
-func earlier(a, b instant) instant {
-	if a == 0 || b != 0 && b < a {
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
 	}
 	return a
@@ -25,12 +24,11 @@ func earlier(a, b instant) instant {
 
 // letter is what the starter says.
 type letter struct {
-	Deadline instant `json:",omitzero"`
-	StartBy  instant `json:",omitzero"`
-	Stop     bool    `json:",omitzero"`
-	Cause    string  `json:",omitzero"` // of the stop
-	Due      instant `json:",omitzero"` // when all is dead that is to stop; 0: after the grace
-	Signal   int     `json:",omitzero"` // for the command's group, once; 0: none
+	Terms
+	Stop   bool      `json:",omitzero"`
+	Cause  string    `json:",omitzero"` // of the stop
+	Due    time.Time `json:",omitzero"` // when all is dead that is to stop; zero: after the grace
+	Signal int       `json:",omitzero"` // for the command's group, once; 0: none
 }
 
 const (

@@ -16,9 +16,10 @@ import (
 )
 
 func TestMessagesAreReadAsTheyWereWritten(t *testing.T) {
-	for _, m := range []letter{{Deadline: 1 << 60}, {}, {Stop: true, Cause: "lease-expired", Due: 5}, {Signal: int(unix.SIGHUP), StartBy: 7}} {
+	for _, m := range []letter{{Terms: Terms{Deadline: time.Unix(0, 1<<62)}}, {}, {Stop: true, Cause: "lease-expired", Due: time.Unix(0, 5)},
+		{Signal: int(unix.SIGHUP), Terms: Terms{StartBy: second(7)}}} {
 		var got letter
-		if err := json.Unmarshal(encode(m), &got); err != nil || got != m {
+		if err := json.Unmarshal(encode(m), &got); err != nil || string(encode(got)) != string(encode(m)) || !got.Deadline.Equal(m.Deadline) || !got.Due.Equal(m.Due) {
 			t.Errorf("%+v was read as %+v (%v)", m, got, err)
 		}
 	}
@@ -46,25 +47,32 @@ func TestConvertErrsOnTheSafeSide(t *testing.T) {
 	if got := sidecar.Convert(deadline, late).Sub(now()); got > pause {
 		t.Errorf("%v are left, want an hour at most", got)
 	}
-	if got := sidecar.Convert(time.Time{}, nil); got != 0 {
-		t.Errorf("no deadline became %d", got)
+	if got := sidecar.Convert(time.Time{}, nil); !got.IsZero() {
+		t.Errorf("no deadline became %v", got)
 	}
-	if got := sidecar.Convert(clock().Add(-1000*time.Hour), clock); got <= 0 || got > now() {
-		t.Errorf("a deadline long ago became %d, which must not be none", got)
+	if got := sidecar.Convert(clock().Add(-1000*time.Hour), clock); sidecar.Nano(got) != 1 || got.After(now()) {
+		t.Errorf("a deadline long ago became %v, which must not be none", got)
 	}
 }
 
+// second is one on the clock; 0 is none.
+func second(n int64) time.Time {
+	if n == 0 {
+		return time.Time{}
+	}
+	return time.Unix(n, 0)
+}
+
 func TestEarlier(t *testing.T) {
-	for _, tt := range [][3]instant{{0, 0, 0}, {0, 5, 5}, {5, 0, 5}, {4, 5, 4}, {5, 4, 4}} {
-		if got := earlier(tt[0], tt[1]); got != tt[2] {
-			t.Errorf("earlier of %d and %d is %d", tt[0], tt[1], got)
+	for _, tt := range [][3]int64{{0, 0, 0}, {0, 5, 5}, {5, 0, 5}, {4, 5, 4}, {5, 4, 4}} {
+		if got := earlier(second(tt[0]), second(tt[1])); got != second(tt[2]) {
+			t.Errorf("earlier of %d and %d is %v", tt[0], tt[1], got)
 		}
 	}
 }
 
 // KILL is sent in time for all to be dead when it must, and TERM before it.
 func TestWhenKillFollowsTerm(t *testing.T) {
-	const second = instant(time.Second)
 	for _, tt := range []struct {
 		name  string
 		h     holding
@@ -72,15 +80,15 @@ func TestWhenKillFollowsTerm(t *testing.T) {
 		after time.Duration
 	}{
 		{"no deadline", holding{}, 5 * time.Second, 5 * time.Second},
-		{"a far deadline", holding{deadline: 100 * second}, 5 * time.Second, 5 * time.Second},
-		{"a deadline", holding{deadline: 11 * second}, 5 * time.Second, time.Second - ending.KillSlack},
-		{"stop within", holding{deadline: 99 * second, due: 10*second + second/10}, 5 * time.Second, 90 * time.Millisecond},
-		{"a deadline that has passed", holding{deadline: 9 * second}, 5 * time.Second, ending.MinGrace},
+		{"a far deadline", holding{terms: Terms{Deadline: second(100)}}, 5 * time.Second, 5 * time.Second},
+		{"a deadline", holding{terms: Terms{Deadline: second(11)}}, 5 * time.Second, time.Second - ending.KillSlack},
+		{"stop within", holding{terms: Terms{Deadline: second(99)}, due: second(10).Add(100 * time.Millisecond)}, 5 * time.Second, 90 * time.Millisecond},
+		{"a deadline that has passed", holding{terms: Terms{Deadline: second(9)}}, 5 * time.Second, ending.MinGrace},
 	} {
 		h := tt.h
-		h.asked, h.order = 10*second, &order{Grace: tt.grace}
+		h.asked, h.order = second(10), &order{Grace: tt.grace}
 		l := h.limit()
-		if got := l.KillBy(h.asked.Time()).Sub(h.asked.Time()); got != tt.after {
+		if got := l.KillBy(h.asked).Sub(h.asked); got != tt.after {
 			t.Errorf("%s: %v after TERM, want %v", tt.name, got, tt.after)
 		}
 	}
@@ -88,12 +96,12 @@ func TestWhenKillFollowsTerm(t *testing.T) {
 
 // A further Stop can only shorten the time; one without a bound leaves it.
 func TestAFurtherStopOnlyShortens(t *testing.T) {
-	for _, tt := range []struct{ first, then, want instant }{{10, 20, 10}, {20, 10, 10}, {10, 0, 10}, {0, 10, 10}, {0, 0, 0}} {
-		h := holding{asked: 1}
-		h.obey(letter{Stop: true, Due: tt.first})
-		h.obey(letter{Stop: true, Due: tt.then})
-		if h.due != tt.want {
-			t.Errorf("due at %d, and then at %d: it is due at %d, want %d", tt.first, tt.then, h.due, tt.want)
+	for _, tt := range []struct{ first, then, want int64 }{{10, 20, 10}, {20, 10, 10}, {10, 0, 10}, {0, 10, 10}, {0, 0, 0}} {
+		h := holding{asked: second(1)}
+		h.obey(letter{Stop: true, Due: second(tt.first)})
+		h.obey(letter{Stop: true, Due: second(tt.then)})
+		if h.due != second(tt.want) {
+			t.Errorf("due at %d, and then at %d: it is due at %v, want %d", tt.first, tt.then, h.due, tt.want)
 		}
 	}
 }
@@ -106,8 +114,8 @@ func TestWhenASilentAgentIsGivenUp(t *testing.T) {
 		{order{Budget: 100 * time.Millisecond, Grace: 5 * time.Second}, 100 * time.Millisecond},
 		{order{Budget: 100 * time.Millisecond, Grace: 10 * time.Millisecond}, 30 * time.Millisecond},
 	} {
-		h := holding{order: &tt.order, deadline: instant(time.Hour)}
-		if got := h.deadline.Sub(h.askBy()); got != tt.before {
+		h := holding{order: &tt.order, terms: Terms{Deadline: second(3600)}}
+		if got := h.terms.Deadline.Sub(h.askBy()); got != tt.before {
 			t.Errorf("%+v: %v before the deadline, want %v", tt.order, got, tt.before)
 		}
 	}

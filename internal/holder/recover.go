@@ -106,7 +106,7 @@ func (r Record) endOrphans(cgroup string, stuck func(how string) bool) error {
 		switch {
 		case len(found) == 0:
 			return run.Cgroup{Dir: cgroup}.Remove()
-		case now() <= late || pause == stuckPause:
+		case !now().After(late) || pause == stuckPause:
 		case stuck(run.Stuck(found)):
 			pause = stuckPause
 		default:

@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 // rigEpoch has an owner that no other run of these tests has: its hooks are ended by it.
 var rigEpoch = hooks.Epoch{Counter: 7, Owner: fmt.Sprintf("a%d", os.Getpid())}
 
-func clock() time.Time { return time.Unix(0, int64(now())) }
+func clock() time.Time { return now() }
 
 // agentOrder is what an agent of these tests does, in JSON.
 type agentOrder struct {
@@ -220,7 +220,7 @@ func (a *agent) report(stage Stage) Report {
 }
 
 // signal goes to the agent's process group: a holder must not be in it.
-func (a *agent) signal(sig unix.Signal) instant {
+func (a *agent) signal(sig unix.Signal) time.Time {
 	a.t.Helper()
 	at := now()
 	if err := unix.Kill(-a.cmd.Process.Pid, sig); err != nil {
@@ -265,7 +265,7 @@ func reaches(t *testing.T, test func(t *testing.T, cgroup string)) {
 }
 
 // death tells when a process dies that need not be a child.
-func (r *rig) death(pid int) func() instant {
+func (r *rig) death(pid int) func() time.Time {
 	r.t.Helper()
 	return traces.Death(r.t, pid, now)
 }

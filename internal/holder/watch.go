@@ -21,21 +21,21 @@ func (h *holding) step() (over bool) {
 	h.follow()
 	at := now()
 	switch {
-	case h.asked != 0:
+	case !h.asked.IsZero():
 	case h.isAlone():
 		h.ask(AgentDied)
-	case h.deadline != 0 && at >= h.askBy():
+	case h.isSilent(at):
 		h.report.Silent = true
 		h.ask(AgentDied)
 	}
 	before := h.watch.Stage
-	if h.watch.Step(at.Time(), h.limit()) {
+	if h.watch.Step(at, h.limit()) {
 		return true
 	}
 	if h.watch.Stage == before {
 		return false
 	}
-	if h.asked == 0 { // stragglers
+	if h.asked.IsZero() { // stragglers
 		h.asked = at
 	}
 	if h.watch.Stage == run.Hanging {
@@ -48,9 +48,18 @@ func (h *holding) step() (over bool) {
 // ask begins the ending.
 func (h *holding) ask(cause string) { h.asked, h.report.Cause = now(), cause }
 
-// askBy is when a silent agent is taken for dead.
-func (h *holding) askBy() instant {
-	return h.deadline.Add(-min(h.order.Budget, h.order.Grace+ending.KillSlack))
+// askBy is when a silent agent is taken for dead; the zero time: never.
+func (h *holding) askBy() time.Time {
+	if h.terms.Deadline.IsZero() {
+		return time.Time{}
+	}
+	return h.terms.Deadline.Add(-min(h.order.Budget, h.order.Grace+ending.KillSlack))
+}
+
+// isSilent reports whether it is.
+func (h *holding) isSilent(at time.Time) bool {
+	by := h.askBy()
+	return !by.IsZero() && !at.Before(by)
 }
 
 // forever is longer than any command runs.
@@ -62,8 +71,8 @@ var errAsked = errors.New("asked to end")
 // and then KILL comes in time for all to be dead when it must.
 func (h *holding) limit() ending.Limit {
 	l := ending.Limit{Timeout: forever, Grace: h.order.Grace}
-	if h.asked != 0 {
-		l.Cut(h.asked.Time(), errAsked, earlier(h.due, h.deadline).Time())
+	if !h.asked.IsZero() {
+		l.Cut(h.asked, errAsked, earlier(h.due, h.terms.Deadline))
 	}
 	return l
 }
@@ -72,11 +81,11 @@ func (h *holding) limit() ending.Limit {
 // of the lease's line, the death of a child, the timer.
 func (h *holding) wait() {
 	at := now()
-	next := sidecar.At(h.watch.Next(at.Time(), h.limit()))
-	if h.asked == 0 && h.deadline != 0 {
+	next := h.watch.Next(at, h.limit())
+	if h.asked.IsZero() {
 		next = earlier(next, h.askBy())
 	}
-	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(max(int64(next), 1))}
+	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(sidecar.Nano(next))}
 	if err := unix.TimerfdSettime(h.timer, unix.TFD_TIMER_ABSTIME, &spec, nil); err != nil {
 		panic("BUG: set timer: " + err.Error())
 	}
@@ -119,12 +128,12 @@ func (h *holding) receive() {
 // obey takes what was said. The deadline of a lease that the holder follows itself is in
 // nobody's hand but the agent's.
 func (h *holding) obey(l letter) {
-	if h.lease == nil {
-		h.deadline = l.Deadline
+	if h.lease != nil {
+		l.Deadline = h.terms.Deadline
 	}
-	h.startBy = l.StartBy
+	h.terms = l.Terms
 	h.due = earlier(h.due, l.Due)
-	if l.Stop && h.asked == 0 {
+	if l.Stop && h.asked.IsZero() {
 		h.ask(l.Cause)
 	}
 	if l.Signal != 0 && h.process != nil {

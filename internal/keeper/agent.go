@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bully-agent/bully-agent/internal/sidecar"
 )
 
 // agent is the process that a keeper works for.
@@ -69,13 +71,13 @@ func newTimer() (timer, error) {
 	return timer{os.NewFile(uintptr(fd), "timer")}, nil
 }
 
-// set has it fire at that instant, and not before; 0: never.
-func (t timer) set(at instant) {
+// set has it fire then, and not before; the zero time: never.
+func (t timer) set(at time.Time) {
 	raw, err := t.file.SyscallConn()
 	if err != nil {
 		return
 	}
-	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(at))}
+	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(sidecar.Nano(at))}
 	_ = raw.Control(func(fd uintptr) { _ = unix.TimerfdSettime(int(fd), unix.TFD_TIMER_ABSTIME, &spec, nil) })
 }
 

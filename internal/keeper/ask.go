@@ -36,7 +36,7 @@ func (k *keeper) ask(program string) {
 		why = "its last run hangs in the kernel"
 	case !slices.Contains(k.settings.Programs, program):
 		why = "the keeper has not read of such a source"
-	case !k.bounds.question.AllowN(clockTime(), 1):
+	case !k.bounds.question.AllowN(now(), 1):
 		why = "it is asked too often"
 	}
 	if why != "" {

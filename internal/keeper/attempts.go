@@ -34,8 +34,8 @@ func (k *keeper) obeyForJobs(o order) {
 		jobs := k.jobs
 		go k.recoverJobs(jobs)
 	case toBegin:
-		if o.Lease != 0 {
-			k.jobs.Lease(o.Lease.Time())
+		if !o.Lease.IsZero() {
+			k.jobs.Lease(o.Lease)
 		}
 		if o.Job != nil {
 			k.begin(*o.Job)
@@ -65,7 +65,7 @@ func (k *keeper) begin(o jobrun.Order) {
 		k.refuseJob(o, why)
 		return
 	}
-	o.Command, o.Timeout, o.Event, o.Tied = job.Command, job.within(o.Timeout), o.Event.Sane(), o.Tied || job.Tied
+	o.Command, o.Timeout, o.Slot, o.Event, o.Tied = job.Command, job.within(o.Timeout), sane(o.Slot), o.Event.Sane(), o.Tied || job.Tied
 	k.jobs.Begin(o)
 }
 

@@ -63,10 +63,10 @@ type Client struct {
 	cleanUp    order        // that
 	phase      phase        // running since Run, closing at its end
 	owed       hooks.Epoch
-	keeps      uint64  // as the keeper said last; 0: none
-	lease      instant // as renewed last
-	isLent     bool    // somebody acts on the lease who was told of it
-	isStale    bool    // the settings have changed since a keeper that is being started was
+	keeps      uint64    // as the keeper said last; 0: none
+	lease      time.Time // as renewed last
+	isLent     bool      // somebody acts on the lease who was told of it
+	isStale    bool      // the settings have changed since a keeper that is being started was
 
 	ids     uint64
 	waiting []order // for a keeper that is being started
@@ -355,7 +355,7 @@ const (
 // patienceFor is how long the keeper may take to read an order: half of the time that
 // the order leaves, so that another one may do it.
 func (c *Client) patienceFor(o order) time.Duration {
-	if o.Due == 0 {
+	if o.Due.IsZero() {
 		return answerPatience
 	}
 	return min(answerPatience, max(o.Due.Sub(now())/2, leastPatience))

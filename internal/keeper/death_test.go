@@ -118,7 +118,7 @@ func TestAllFrozen(t *testing.T) {
 	a.signal(unix.SIGSTOP)
 	r.kill(a.keeper, unix.SIGSTOP)
 	wake := now().Add(lease)
-	r.Until("the end of the lease", func() bool { return now() > wake })
+	r.Until("the end of the lease", func() bool { return now().After(wake) })
 	r.kill(a.keeper, unix.SIGCONT)
 	r.UntilFile("lost")
 	r.ordered("become-leader:test:7 lose-leadership:agent-died:7")

@@ -13,7 +13,6 @@ import (
 	"github.com/bully-agent/bully-agent/hooks/hookrun"
 	"github.com/bully-agent/bully-agent/hooks/jobrun"
 	"github.com/bully-agent/bully-agent/hooks/resourcerun"
-	"github.com/bully-agent/bully-agent/internal/sidecar"
 )
 
 // keeper is one in its own process: a loop, which decides by hooks.Lanes. What could take long is
@@ -97,7 +96,7 @@ func (k *keeper) run() {
 // the agent said before its death, or before the time by which it is judged, has been heard then,
 // and a keeper that was stopped does not take its own silence for the agent's.
 func (k *keeper) turn() {
-	k.now = clockTime()
+	k.now = now()
 	isDead := !k.isDead && k.agent.isDead()
 	k.listen()
 	if isDead {
@@ -112,7 +111,7 @@ func (k *keeper) turn() {
 	k.conclude()
 	if at := k.deadline(); !at.Equal(k.wakesAt) {
 		k.wakesAt = at
-		k.timer.set(sidecar.At(at))
+		k.timer.set(at)
 	}
 }
 
@@ -146,7 +145,7 @@ func (k *keeper) hear(form byte, text []byte) {
 		return
 	}
 	k.heard = o.Number
-	o.Event = o.Event.Sane()
+	o.Event, o.Due, o.Lease = o.Event.Sane(), sane(o.Due), sane(o.Lease)
 	if !k.reading.holds(o) {
 		k.obey(o)
 	}
@@ -164,7 +163,7 @@ func (k *keeper) obey(o order) {
 	case k.phase == opened && o.Do == toCleanUp:
 		k.cleanUp(o.Event)
 	case k.phase == opened && o.Do == toAdopt:
-		k.step(hooks.Adopted{Event: o.Event, Lease: o.Lease.Time()})
+		k.step(hooks.Adopted{Event: o.Event, Lease: o.Lease})
 		k.bounds.began = max(k.bounds.began, o.Event.Epoch.Counter)
 		k.renew(renewal{deadline: o.Lease})
 	case k.phase == opened && o.Do == toRun:
@@ -205,9 +204,9 @@ func (k *keeper) start(o order) {
 	switch {
 	case why == "":
 		if ev.Kind == hooks.BecomeLeader {
-			k.resources.Lease(o.Lease.Time())
+			k.resources.Lease(o.Lease)
 		}
-		k.step(hooks.Asked{ID: o.ID, Event: ev, Due: o.Due.Time(), Lease: o.Lease.Time(), Bar: bar})
+		k.step(hooks.Asked{ID: o.ID, Event: ev, Due: o.Due, Lease: o.Lease, Bar: bar})
 	case o.ID != 0:
 		k.say(report{Say: sayDealt, ID: o.ID, Outcome: hooks.Result{Kind: ev.Kind, Epoch: ev.Epoch.Counter, Exit: -1, Err: told{Text: why}}})
 	}
@@ -219,12 +218,12 @@ func (k *keeper) renew(r renewal) {
 		return // an agent that is well has none yet
 	}
 	k.reading.renew(r)
-	k.step(hooks.Renewed{Lease: r.deadline.Time()})
-	k.resources.Lease(r.deadline.Time())
+	k.step(hooks.Renewed{Lease: r.deadline})
+	k.resources.Lease(r.deadline)
 	if r.isEnding {
-		k.jobs.Ending(r.deadline.Time())
+		k.jobs.Ending(r.deadline)
 	} else {
-		k.jobs.Lease(r.deadline.Time())
+		k.jobs.Lease(r.deadline)
 	}
 }
 

@@ -44,7 +44,7 @@ func TestAnOrderThatWaitedForItsKeeper(t *testing.T) {
 			over := now().Add(lease)
 			d.Renew(clock().Add(lease))
 			d.become(7)
-			r.Until("the end of the lease", func() bool { return now() > over })
+			r.Until("the end of the lease", func() bool { return now().After(over) })
 			if isRenewed {
 				d.Renew(clock().Add(patience))
 				d.untilSent()

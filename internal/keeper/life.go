@@ -56,7 +56,7 @@ func (k *keeper) gather() (m means, err error) {
 	}
 	m.hands, m.lanes, err = hookrun.Open(
 		hookrun.Config{Config: s.Hooks, Dir: s.Dir, Socket: s.Socket, Logger: k.out.logger()},
-		hookrun.Loop{Clock: clockTime, Budget: s.Budget, Takeover: s.Takeover,
+		hookrun.Loop{Clock: now, Budget: s.Budget, Takeover: s.Takeover,
 			Post:  func(ev hooks.LaneEvent) { k.post(func() { k.step(ev) }) },
 			Dealt: func(id uint64, res hooks.Result) { k.post(func() { k.dealt(id, res) }) }})
 	if err != nil {
@@ -125,7 +125,7 @@ func (r *reading) holds(o order) bool {
 // renew has what waits have the lease that the agent has renewed since.
 func (r *reading) renew(to renewal) {
 	for i := range r.held {
-		if r.held[i].Lease != 0 {
+		if !r.held[i].Lease.IsZero() {
 			r.held[i].Lease = to.deadline
 		}
 	}

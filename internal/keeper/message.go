@@ -14,7 +14,11 @@ import (
 	"github.com/bully-agent/bully-agent/hooks/checkrun"
 	"github.com/bully-agent/bully-agent/hooks/jobrun"
 	"github.com/bully-agent/bully-agent/hooks/resourcerun"
+	"github.com/bully-agent/bully-agent/internal/sidecar"
 )
+
+// now is on the clock that agent, keeper and holders share.
+func now() time.Time { return sidecar.Now() }
 
 // The messages between agent and keeper. Both are one binary, and one execution of the
 // agent starts its keepers, so there are no versions.
@@ -49,9 +53,9 @@ type order struct {
 	Number  uint64 // from 1, rising: what is acknowledged
 	Do      verb
 	Event   hooks.Event
-	ID      uint64  // of the event; its end is reported by that
-	Due     instant // in place of Event.Within, which starts when the agent says so
-	Lease   instant // the deadline as renewed last, with an event of the leadership
+	ID      uint64    // of the event; its end is reported by that
+	Due     time.Time // in place of Event.Within, which starts when the agent says so
+	Lease   time.Time // the deadline as renewed last, with an event of the leadership
 	Epoch   uint64
 	Letters []Letter
 
@@ -207,14 +211,14 @@ func (d *decoder) decode(text []byte, message any) error {
 // renewal is a deadline of the lease; isEnding says that the leadership is being ended
 // meanwhile.
 type renewal struct {
-	deadline instant
+	deadline time.Time
 	isEnding bool
 }
 
 const renewalSize = 9
 
 func encodeRenewal(r renewal) []byte {
-	b := binary.BigEndian.AppendUint64(make([]byte, 0, renewalSize), uint64(r.deadline))
+	b := binary.BigEndian.AppendUint64(make([]byte, 0, renewalSize), uint64(sidecar.Nano(r.deadline)))
 	if r.isEnding {
 		return append(b, 1)
 	}
@@ -225,5 +229,9 @@ func decodeRenewal(text []byte) (r renewal, ok bool) {
 	if len(text) != renewalSize {
 		return renewal{}, false
 	}
-	return renewal{instant(binary.BigEndian.Uint64(text)), text[8] != 0}, true
+	r.isEnding = text[8] != 0
+	if at := binary.BigEndian.Uint64(text); at != 0 {
+		r.deadline = time.Unix(0, int64(at))
+	}
+	return r, true
 }

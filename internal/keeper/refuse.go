@@ -62,7 +62,7 @@ type bounds struct {
 	began    uint64            // the highest epoch whose become-leader was asked for
 	queued   int               // leadership events without a result
 	attempts map[string]string // the jobs of attempts without a result, by id
-	saidAt   instant           // when a refusal was logged last
+	saidAt   time.Time         // when a refusal was logged last
 }
 
 func newBounds() bounds {
@@ -84,7 +84,7 @@ func (b *bounds) admit(ev hooks.Event) (why string, bar error) {
 		}
 		return "", bar
 	case hooks.LeaderChange, hooks.MemberChange:
-		if !b.notification.AllowN(clockTime(), 1) {
+		if !b.notification.AllowN(now(), 1) {
 			return "too many notifications", nil
 		}
 		return "", nil
@@ -97,7 +97,7 @@ func (b *bounds) unfit(epoch uint64) error {
 	switch {
 	case epoch < b.began:
 		return fmt.Errorf("not started: epoch %d has ended, %d has begun", epoch, b.began)
-	case !b.leadership.AllowN(clockTime(), 1):
+	case !b.leadership.AllowN(now(), 1):
 		return errors.New("not started: too many leaderships in a short time")
 	}
 	b.began = epoch
@@ -125,7 +125,7 @@ func (b *bounds) admitAttempt(a jobrun.Order, job Job, isKnown bool) (why string
 		return "not started: the run goes on"
 	case goOn >= max(job.AtOnce, 1):
 		return fmt.Sprintf("not started: %d of the job's attempts go on", goOn)
-	case !b.job.AllowN(clockTime(), 1):
+	case !b.job.AllowN(now(), 1):
 		return "not started: too many jobs in a short time"
 	}
 	b.attempts[a.ID] = a.Job
@@ -148,9 +148,17 @@ func isWill(letters []Letter) bool {
 	return len(letters) <= maxLetters
 }
 
+// sane is a time that all can work with which it is handed to: the 584 years that the clock can tell.
+func sane(at time.Time) time.Time {
+	if at.IsZero() {
+		return at
+	}
+	return time.Unix(0, at.UnixNano())
+}
+
 // noteRefusal logs one a second at most.
 func (k *keeper) noteRefusal(what, why string) {
-	if at := now(); k.bounds.saidAt == 0 || at.Sub(k.bounds.saidAt) >= time.Second {
+	if at := now(); k.bounds.saidAt.IsZero() || at.Sub(k.bounds.saidAt) >= time.Second {
 		k.bounds.saidAt = at
 		k.out.logger().Error("order of the agent refused by its keeper", "order", what, "err", why)
 	}

@@ -50,7 +50,7 @@ func TestKeeperRefusesAnotherCommand(t *testing.T) {
 		Event    hooks.Event
 		Settings *settings
 		Command  hooks.Command
-		Lease    instant
+		Lease    time.Time
 	}
 	for _, do := range []verb{toOpen, toReload, toStart} {
 		d.puts(foreign{Do: do, Settings: &settings{evil}, Command: evil.Commands[hooks.BecomeLeader], Event: r.event(hooks.BecomeLeader, 3)})
@@ -306,4 +306,24 @@ func TestKeeperCleansUpOnce(t *testing.T) {
 	r.UntilFile("ended")
 	d.run()
 	r.ordered("lose-leadership:unclean-restart:7")
+}
+
+// A time that no clock here tells, or that a record cannot hold, ends nothing either.
+func TestKeeperOutlivesAnyTime(t *testing.T) {
+	r := newRig(t)
+	d := r.works()
+	d.reload(d.settings.with("tied", "exit 3"))
+	was := d.process()
+	for _, lease := range []time.Time{time.Date(20_000, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(-5, 1, 1, 0, 0, 0, 0, time.UTC),
+		time.Unix(0, 1<<62).In(time.FixedZone("odd", 25*3600+1))} {
+		o := jobOrder(d.owner, "tied")
+		o.Slot = lease
+		d.gives(order{Do: toBegin, Lease: lease, Job: &o})
+		if res := d.ends(); res.Exit != 3 && !res.TooLate {
+			t.Errorf("a lease until %v: %+v", lease, res)
+		}
+	}
+	if is := d.process(); is != was {
+		t.Errorf("process %d is gone, and %d in its place", was, is)
+	}
 }

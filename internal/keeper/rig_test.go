@@ -51,7 +51,7 @@ func TestMain(m *testing.M) {
 // owed is ended as a leftover, and other tests lead in epoch 7 at the same time.
 var rigs atomic.Int32
 
-func clock() time.Time { return time.Unix(0, int64(now())) }
+func clock() time.Time { return now() }
 
 func eventOf(owner string, kind hooks.Kind, epoch uint64) hooks.Event {
 	return hooks.Event{Kind: kind, Cause: "test", Time: time.Now(), Epoch: hooks.Epoch{Counter: epoch, Owner: owner},
@@ -410,7 +410,7 @@ func (a *agentProcess) says() string {
 }
 
 // signal goes to the agent's process group: a keeper must not be in it.
-func (a *agentProcess) signal(sig unix.Signal) instant {
+func (a *agentProcess) signal(sig unix.Signal) time.Time {
 	a.t.Helper()
 	at := now()
 	a.kill(-a.cmd.Process.Pid, sig)
@@ -418,7 +418,7 @@ func (a *agentProcess) signal(sig unix.Signal) instant {
 }
 
 // death tells when a process dies that need not be a child.
-func (r *rig) death(pid int) func() instant {
+func (r *rig) death(pid int) func() time.Time {
 	r.t.Helper()
 	return traces.Death(r.t, pid, now)
 }

@@ -100,7 +100,7 @@ func (in *inner) awaitPost() {
 // hears and takes are parts of a turn: what the agent has said, and what a worker has posted by now,
 // or will.
 func (in *inner) hears() {
-	in.k.now = clockTime()
+	in.k.now = now()
 	in.k.listen()
 }
 
@@ -144,7 +144,7 @@ func TestWhatWasSaidIsHeardBeforeAHookStarts(t *testing.T) {
 			in.hears()
 			in.takes()     // it is noted
 			in.awaitPost() // and prepared, and then this is stopped
-			r.Until("the end of the lease", func() bool { return now() > over })
+			r.Until("the end of the lease", func() bool { return now().After(over) })
 			if isRenewed {
 				if err := in.theirs.send(asRenewal, encodeRenewal(renewal{deadline: now().Add(patience)})); err != nil {
 					t.Fatal(err)
@@ -170,7 +170,7 @@ func TestWhatWasSaidIsHeardBeforeTheAgentIsJudged(t *testing.T) {
 	}
 	in.k.turn()
 	over := now().Add(lease)
-	r.Until("the end of the lease", func() bool { return now() > over })
+	r.Until("the end of the lease", func() bool { return now().After(over) })
 	if err := in.theirs.send(asRenewal, encodeRenewal(renewal{deadline: now().Add(patience)})); err != nil {
 		t.Fatal(err)
 	}
