@@ -1,18 +1,14 @@
 package holder
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -174,41 +170,21 @@ func (r *rig) noneLives() {
 // agent is a process of its own that has started a holder.
 type agent struct {
 	*rig
-	cmd     *exec.Cmd
-	reports *bufio.Scanner
+	*traces.Agent
 }
 
 func (r *rig) agent(o agentOrder) *agent {
 	r.t.Helper()
-	text, err := json.Marshal(o)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	cmd := exec.Command("/proc/self/exe", "agent")
-	cmd.Stdin, cmd.Stderr = bytes.NewReader(text), os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	a := &agent{rig: r, cmd: cmd, reports: bufio.NewScanner(out)}
-	r.t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		r.recovered()
-	})
-	return a
+	r.t.Cleanup(func() { r.recovered() }) // once it is dead
+	return &agent{rig: r, Agent: traces.Act(r.t, o)}
 }
 
 // report is the next one that the agent prints.
 func (a *agent) report(stage Stage) Report {
 	a.t.Helper()
-	for a.reports.Scan() {
+	for a.Scan() {
 		var r Report
-		if err := json.Unmarshal(a.reports.Bytes(), &r); err != nil {
+		if err := json.Unmarshal(a.Bytes(), &r); err != nil {
 			a.t.Fatal(err)
 		}
 		if r.Stage == stage {
@@ -223,9 +199,7 @@ func (a *agent) report(stage Stage) Report {
 func (a *agent) signal(sig unix.Signal) time.Time {
 	a.t.Helper()
 	at := now()
-	if err := unix.Kill(-a.cmd.Process.Pid, sig); err != nil {
-		a.t.Fatal(err)
-	}
+	a.Signal(sig)
 	return at
 }
 

@@ -1,8 +1,6 @@
 package keeper
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,13 +8,11 @@ import (
 	"maps"
 	"net/netip"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -353,8 +349,7 @@ func actAgent(in io.Reader, out io.Writer) {
 // agent is a process of its own that has a keeper.
 type agentProcess struct {
 	*rig
-	cmd    *exec.Cmd
-	lines  *bufio.Scanner
+	*traces.Agent
 	keeper int
 }
 
@@ -366,25 +361,7 @@ func (r *rig) agent(o agentOrder, s Settings) *agentProcess {
 	}
 	r.configure(s)
 	o.Settings, o.Dir, o.Owner = r.Path(settingsFile), s.Dir, r.owner
-	text, err := json.Marshal(o)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	cmd := exec.Command("/proc/self/exe", "agent")
-	cmd.Stdin, cmd.Stderr = bytes.NewReader(text), os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	a := &agentProcess{rig: r, cmd: cmd, lines: bufio.NewScanner(out)}
-	r.t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
+	a := &agentProcess{rig: r, Agent: traces.Act(r.t, o)}
 	if !o.Owes {
 		a.keeper = a.keepersPid()
 	}
@@ -403,17 +380,17 @@ func (a *agentProcess) keepersPid() int {
 // says is the next line that the agent prints.
 func (a *agentProcess) says() string {
 	a.t.Helper()
-	if !a.lines.Scan() {
+	if !a.Scan() {
 		a.t.Fatal("the agent says nothing more")
 	}
-	return a.lines.Text()
+	return a.Agent.Text()
 }
 
 // signal goes to the agent's process group: a keeper must not be in it.
 func (a *agentProcess) signal(sig unix.Signal) time.Time {
 	a.t.Helper()
 	at := now()
-	a.kill(-a.cmd.Process.Pid, sig)
+	a.Signal(sig)
 	return at
 }
 

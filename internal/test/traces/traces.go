@@ -126,13 +126,13 @@ func (d Dir) NoneLives() {
 
 // Death tells, by the clock given, when a process dies that need not be a child. The
 // function that it gives waits for that.
-func Death[I any](t testing.TB, pid int, now func() I) func() I {
+func Death(t testing.TB, pid int, now func() time.Time) func() time.Time {
 	t.Helper()
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := make(chan I, 1)
+	at := make(chan time.Time, 1)
 	go func() {
 		defer unix.Close(fd)
 		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
@@ -143,7 +143,7 @@ func Death[I any](t testing.TB, pid int, now func() I) func() I {
 		}
 		at <- now()
 	}()
-	return func() I {
+	return func() time.Time {
 		t.Helper()
 		select {
 		case i := <-at:
