@@ -155,21 +155,6 @@ func (c Config) Longest() time.Duration {
 	return c.Timeout + c.Grace + ending.Unkillable
 }
 
-// Validate reports what no run could make sense of. Whether the commands exist and may be trusted
-// is package trust's question, since that can change at any time.
-func (c Config) Validate() error {
-	for kind, cmd := range c.Commands {
-		if cmd.Shell != "" && len(cmd.Argv) > 0 {
-			return fmt.Errorf("%s hook: both a shell string and an argument array are given: keep one of them", kind)
-		}
-	}
-	if c.Timeout < 0 || c.Grace < 0 {
-		return fmt.Errorf("hooks: timeout %v and grace %v must not be negative: leave them out for %v and %v",
-			c.Timeout, c.Grace, defaultTimeout, defaultGrace)
-	}
-	return nil
-}
-
 // Node is a member as an event mentions it. The zero Node means unknown or none.
 type Node struct {
 	ID, Name, Addr string

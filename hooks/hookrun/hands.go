@@ -40,13 +40,6 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-func (c Config) validate() error {
-	if err := c.Config.Validate(); err != nil {
-		return err
-	}
-	return hooks.CheckSocket(c.Socket)
-}
-
 // Loop is the goroutine that owns Lanes and Hands, as these see it.
 type Loop struct {
 	// Clock tells the time that the Lanes are asked by.
@@ -90,10 +83,10 @@ const (
 )
 
 // Open makes Hands, the directories that they write to, and Lanes that know what an earlier life
-// has left. It waits for the disk. It fails if the configuration contradicts itself or Dir cannot
-// be used; commands are checked when they are to run.
+// has left. It waits for the disk. It fails if Socket may not stand in a variable or Dir cannot
+// be used; bounds are those of package config, and commands are checked when they are to run.
 func Open(cfg Config, loop Loop) (*Hands, hooks.Lanes, error) {
-	if err := cfg.validate(); err != nil {
+	if err := hooks.CheckSocket(cfg.Socket); err != nil {
 		return nil, hooks.Lanes{}, err
 	}
 	cfg = cfg.withDefaults()

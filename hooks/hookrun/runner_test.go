@@ -405,9 +405,6 @@ func TestNewRefuses(t *testing.T) {
 		cfg  Config
 		want string
 	}{
-		{"two forms", Config{Config: hooks.Config{Commands: map[hooks.Kind]hooks.Command{hooks.BecomeLeader: {Shell: "x", Argv: []string{"/x"}}}}}, "keep one of them"},
-		{"negative timeout", Config{Config: hooks.Config{Timeout: -1}}, "must not be negative"},
-		{"negative grace", Config{Config: hooks.Config{Grace: -1}}, "must not be negative"},
 		{"socket with a space", Config{Socket: "/run/my agent/sock"}, "BULLY_SOCKET"},
 		{"impossible directory", Config{Dir: "/dev/null/x"}, "open hook ledger"},
 	} {

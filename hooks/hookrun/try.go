@@ -16,7 +16,7 @@ import (
 // the bounds, the environment and the input that it would have, its output going to
 // stdout and stderr as it comes. Nothing is kept. ctx ends it early.
 func Try(ctx context.Context, cfg Config, ev hooks.Event, stdout, stderr io.Writer) (hooks.Result, error) {
-	if err := cfg.validate(); err != nil {
+	if err := hooks.CheckSocket(cfg.Socket); err != nil {
 		return hooks.Result{}, err
 	}
 	cfg = cfg.withDefaults()
