@@ -24,6 +24,10 @@ func TestAStartThatHangs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { // before its directory goes
+		l.hands.aftermath.Wait()
+		l.hands.backlog.wait(patience)
+	})
 	l.hands.begin = func(argv, env []string, input []byte, out *run.Output) (*run.Process, error) {
 		if argv[len(argv)-1] != "true" {
 			close(hangs)
