@@ -173,6 +173,49 @@ func TestALongRunLeaksNothingCase84(t *testing.T) {
 	}
 }
 
+// A group starts in one instant. Each host begins a few sessions at a time, so that no frame waits for the curves of all,
+// and soon each has one with each.
+func TestAGroupThatStartsAtOnce(t *testing.T) {
+	const hosts = 40
+	r := newRig(t, hosts)
+	var all []netip.AddrPort
+	for _, h := range r.hosts {
+		all = append(all, h.at)
+	}
+	began := map[time.Time]map[netip.AddrPort]int{}
+	r.lose = func(p parcel) bool {
+		if p.typ() == typeInit {
+			if began[r.now] == nil {
+				began[r.now] = map[netip.AddrPort]int{}
+			}
+			began[r.now][p.from]++
+		}
+		return false
+	}
+	for _, h := range r.hosts {
+		h.KeepWarm(r.now, all)
+	}
+	r.run(time.Second)
+	for _, each := range began {
+		for from, n := range each {
+			if n > dialsAtOnce {
+				t.Errorf("%v began %d sessions in one instant, expected %d at most", from, n, dialsAtOnce)
+			}
+		}
+	}
+	for _, h := range r.hosts {
+		met := 0
+		for _, p := range h.peers {
+			if p.cur != nil {
+				met++
+			}
+		}
+		if met != hosts-1 {
+			t.Errorf("%s has sessions with %d of %d others after a second", h.name, met, hosts-1)
+		}
+	}
+}
+
 // What must be quick finds a session, though nobody has ever sent: to a first claim
 // nothing is added but the cipher.
 func TestWarmSessionsWaitForNothing(t *testing.T) {

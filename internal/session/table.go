@@ -62,6 +62,7 @@ type Table struct {
 	byIndex map[uint32]slot
 	odd     strangers // who shares no key with this host
 	count   [causes]uint64
+	dials   int       // INITs since Tick was called
 	opened  uint64    // sessions, ever
 	due     time.Time // when tick has something to do; zero: never
 	out     [MaxDatagram]byte

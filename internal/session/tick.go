@@ -7,9 +7,13 @@ import (
 	"github.com/bully-agent/bully-agent/internal/key"
 )
 
+// dialsAtOnce is how many INITs one Tick begins: each takes a curve, and whoever sends a frame waits meanwhile.
+const dialsAtOnce = 16
+
 // Tick does what is due and sets when it is to be called next.
 func (t *Table) Tick(now time.Time) {
 	t.due = time.Time{}
+	t.dials = 0
 	for len(t.halves) > 0 && !now.Before(t.halves[0].began.Add(halfFor)) {
 		t.dropHalf(t.halves[0])
 	}
@@ -104,6 +108,11 @@ func (t *Table) pursue(now time.Time, r *route) {
 		t.wake(r.next)
 		return
 	}
+	if t.dials >= dialsAtOnce && len(r.waiting) == 0 {
+		t.wake(now) // the next Tick's
+		return
+	}
+	t.dials++
 	t.dial(now, r)
 }
 
