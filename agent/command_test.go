@@ -59,7 +59,7 @@ func TestHandOverIsRefused(t *testing.T) {
 		epoch := top.agent.Status().Epoch.Counter
 
 		expectRefusal(t, top.order("handover", map[string]string{"to": "n4"}), "dead_member", "cannot hand over to n4", "does not answer")
-		expectRefusal(t, top.order("handover", map[string]string{"to": "nobody"}), "unknown_member", "cannot hand over to nobody", "no such member")
+		expectRefusal(t, top.order("handover", map[string]string{"to": "nobody"}), "unknown_member", "cannot hand over to nobody", "no such member: there is ")
 		expectRefusal(t, top.order("handover", map[string]string{"to": "n1"}), "observer", "cannot hand over to n1", "cannot lead")
 		expectRefusal(t, top.order("handover", map[string]string{"to": "n5"}), "self", "cannot hand over to n5", "this host itself")
 		expectRefusal(t, top.order("handover", map[string]string{"to": top.agent.seat.state.ID.String()}), "self")

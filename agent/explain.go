@@ -55,8 +55,7 @@ func rankOf(r control.Reason) int {
 
 // unexplained refuses a member that is not known, or not by that name alone.
 func (s *seat) unexplained(who string, why error) error {
-	known := s.around.seen()
-	code, hint := "unknown_member", "there is "+known.namesOf(known.all())
+	code, hint := "unknown_member", s.whoIsThere()
 	if errors.Is(why, errAmbiguous) {
 		code, hint = "ambiguous", giveID
 	}

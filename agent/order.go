@@ -57,6 +57,9 @@ func (s *seat) refused(o order, reason error) error {
 		refusal.Message, refusal.Hint = reason.Error(), s.whereToAsk()
 		return refusal
 	}
+	if errors.Is(reason, election.ErrUnknownMember) {
+		refusal.Hint = s.whoIsThere()
+	}
 	refusal.Message = strings.TrimSpace("cannot "+o.what+" "+o.who) + ": " + reason.Error()
 	return refusal
 }
@@ -67,7 +70,7 @@ var refusals = []struct {
 	code, hint string
 }{
 	{election.ErrNotLeader, "not_leader", ""},
-	{election.ErrUnknownMember, "unknown_member", "see members"},
+	{election.ErrUnknownMember, "unknown_member", ""},
 	{errAmbiguous, "ambiguous", giveID},
 	{election.ErrDeadMember, "dead_member", "see members; nothing was changed"},
 	{election.ErrObserverMember, "observer", "see members for the roles; nothing was changed"},
@@ -83,6 +86,12 @@ var refusals = []struct {
 	{election.ErrRosterPending, "roster_pending", "try again in a moment"},
 	{election.ErrVersionsUsedUp, "versions_used_up", "nothing was changed"},
 	{election.ErrCounterTooHigh, "counter_too_high", "nothing was changed"},
+}
+
+// whoIsThere is the hint to a name that no member has.
+func (s *seat) whoIsThere() string {
+	known := s.around.seen()
+	return "there is " + known.namesOf(known.all())
 }
 
 // whereToAsk names the host that leads.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"strconv"
 	"time"
 
@@ -33,7 +34,11 @@ func (c *call) duration(flag string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(c.String(flag))
 	if err != nil || d < 0 {
-		return 0, usage("", "--%s is %s: expected a time such as 500ms, 10s or 2h", flag, strconv.Quote(c.String(flag)))
+		hint := ""
+		if _, err := strconv.ParseUint(c.String(flag), 10, 32); err == nil {
+			hint = fmt.Sprintf("write --%s %ss", flag, c.String(flag))
+		}
+		return 0, usage(hint, "--%s is %s: expected a time such as 500ms, 10s or 2h", flag, strconv.Quote(c.String(flag)))
 	}
 	return d, nil
 }

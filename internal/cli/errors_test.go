@@ -92,6 +92,7 @@ func TestUsageErrors(t *testing.T) {
 		{"status ---json", `error: "---json" is not a flag; hint: see bully-agent status --help`},
 		{"lab --nodes none", `error: --nodes is "none": expected a number from 1`},
 		{"run --config=", `error: --config is empty: expected a file; hint: leave it out to read /etc/bully-agent/agent.toml if it exists`},
+		{"step-down --for 10", `error: --for is "10": expected a time such as 500ms, 10s or 2h; hint: write --for 10s`},
 		{"step-down --for soon", `error: --for is "soon": expected a time such as 500ms, 10s or 2h`},
 		{"step-down --for 25h", `error: --for is 25h0m0s: expected at most 24h; hint: to keep a host out of it, lower its priority or make it an observer`},
 		{"step-down beta", `error: unexpected argument "beta": bully-agent step-down takes none; hint: see bully-agent step-down --help`},
