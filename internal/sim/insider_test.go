@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -15,9 +16,15 @@ import (
 // broken today name what mends them: once that is there, the row says so.
 type promise struct {
 	name string
-	play func(t *testing.T, isPlain bool) error // nil: it is kept; isPlain: without what tries to break it
+	play func(t *testing.T, try trial) error // nil: it is kept
 	// mends is the rule of the design that will keep it; empty: it is kept now.
 	mends string
+}
+
+// trial is one play.
+type trial struct {
+	seed    uint64
+	isPlain bool // without what tries to break it
 }
 
 var promises = []promise{
@@ -27,7 +34,9 @@ var promises = []promise{
 	{"an address that an insider claims stays its host's", addressClaimed, "a port that sends to a life, not to an address"},
 	{"a frame in another's name is dropped", misnamed, ""},
 	{"what an insider repeats does nothing", repeated, ""},
-	{"two lives of one id make no second leader", twoLives, ""},
+	{"two lives of one id make no second leader", twoLives, "Clash, at which the later of two lives stands aside"},
+	{"a copy of the leader's state leaves the leader where it is", leaderCopied, ""},
+	{"a copy of a follower's state leaves the follower heard", followerCopied, ""},
 	{"a state that is restored votes once", restoredState, "receipts of incarnations, which peers show back"},
 }
 
@@ -35,10 +44,13 @@ var promises = []promise{
 func TestPromisesAgainstInsiders(t *testing.T) {
 	for _, p := range promises {
 		t.Run(p.name, func(t *testing.T) {
-			if err := p.play(t, true); err != nil {
-				t.Fatalf("it is broken though nobody tries: %v", err)
+			var err error
+			for seed := uint64(1); seed <= 5; seed++ {
+				if err := p.play(t, trial{seed, true}); err != nil {
+					t.Fatalf("seed %d: it is broken though nobody tries: %v", seed, err)
+				}
+				err = cmp.Or(p.play(t, trial{seed, false}), err)
 			}
-			err := p.play(t, false)
 			switch {
 			case err != nil && p.mends == "":
 				t.Error(err)
@@ -52,16 +64,16 @@ func TestPromisesAgainstInsiders(t *testing.T) {
 }
 
 // withInsider is a calm group of three, in quorum mode, with an insider beside it.
-func withInsider(t *testing.T, isOff bool) (*World, *insider) {
+func withInsider(t *testing.T, try trial) (*World, *insider) {
 	t.Helper()
-	w := calmSealed(t, Options{Seed: 1, Nodes: 3, Mode: Quorum, Attack: Insider})
-	w.attack.insider.isOff = isOff
+	w := calmSealed(t, Options{Seed: try.seed, Nodes: 3, Mode: Quorum, Attack: Insider})
+	w.attack.insider.isOff = try.isPlain
 	w.attack.insider.begin()
 	return w, w.attack.insider
 }
 
-func besieged(t *testing.T, isPlain bool) error {
-	w, in := withInsider(t, isPlain)
+func besieged(t *testing.T, try trial) error {
+	w, in := withInsider(t, try)
 	in.besiege(w.machines[0], w.machines[1])
 	w.runUntil(w.now+int64(siege), nil)
 	if w.failure != nil {
@@ -93,8 +105,8 @@ func (w *World) isHeard(from, to *machine) error {
 	return nil
 }
 
-func laterLife(t *testing.T, isPlain bool) error {
-	w, in := withInsider(t, isPlain)
+func laterLife(t *testing.T, try trial) error {
+	w, in := withInsider(t, try)
 	victim, leader := w.machines[0], w.machines[2]
 	m := in.put(victim, victim.addr())
 	m.nonce, m.incarnation = 77, victim.disk.state.Incarnation+1
@@ -106,8 +118,8 @@ func laterLife(t *testing.T, isPlain bool) error {
 	return w.isHeard(victim, leader)
 }
 
-func floodedWithInits(t *testing.T, isPlain bool) error {
-	w, in := withInsider(t, isPlain)
+func floodedWithInits(t *testing.T, try trial) error {
+	w, in := withInsider(t, try)
 	victim, leader := w.machines[0], w.machines[2]
 	w.kill(victim, Crash)
 	var flood func()
@@ -125,8 +137,8 @@ func floodedWithInits(t *testing.T, isPlain bool) error {
 	return w.isHeard(victim, leader)
 }
 
-func addressClaimed(t *testing.T, isPlain bool) error {
-	w, in := withInsider(t, isPlain)
+func addressClaimed(t *testing.T, try trial) error {
+	w, in := withInsider(t, try)
 	victim, leader := w.machines[0], w.machines[2]
 	w.kill(victim, Crash)
 	w.runUntil(w.now+int64(6*time.Second), nil) // it is not there any more
@@ -137,8 +149,8 @@ func addressClaimed(t *testing.T, isPlain bool) error {
 	return w.isHeard(victim, leader)
 }
 
-func misnamed(t *testing.T, isPlain bool) error {
-	w, in := withInsider(t, isPlain)
+func misnamed(t *testing.T, try trial) error {
+	w, in := withInsider(t, try)
 	leader, epoch := w.machines[2], w.machines[2].epoch
 	m := in.put(in.host, in.host.addr())
 	m.mutter(leader)
@@ -157,12 +169,13 @@ func misnamed(t *testing.T, isPlain bool) error {
 }
 
 // repeated has the insider listen between all hosts, and send all of it again, for as long.
-func repeated(t *testing.T, isPlain bool) error {
-	w, in := withInsider(t, isPlain)
+func repeated(t *testing.T, try trial) error {
+	w, in := withInsider(t, try)
 	leader, epoch := w.machines[2], w.machines[2].epoch
 	w.swapKeys() // handshakes, too
-	w.ports.tap = func(to netip.AddrPort, b []byte) {
+	w.ports.tap = func(to netip.AddrPort, b []byte) bool {
 		in.seen = append(in.seen, captured{bytes: slices.Clone(b), to: w.machineAt(to)})
+		return false
 	}
 	w.runUntil(w.now+int64(2*time.Second), nil)
 	w.ports.tap = nil
@@ -170,7 +183,7 @@ func repeated(t *testing.T, isPlain bool) error {
 		in.send(c.to.addr(), c.bytes)
 		w.runUntil(w.now+int64(10*time.Millisecond), nil)
 	}
-	if len(in.seen) < 50 && !isPlain || leader.epoch != epoch || !w.agreed() || w.failure != nil {
+	if len(in.seen) < 50 && !try.isPlain || leader.epoch != epoch || !w.agreed() || w.failure != nil {
 		return fmt.Errorf("%d datagrams were repeated; the leadership is %v, and was %v: %+v", len(in.seen), leader.epoch, epoch, w.failure)
 	}
 	return w.isHeard(w.machines[0], leader)
@@ -178,11 +191,11 @@ func repeated(t *testing.T, isPlain bool) error {
 
 // twoLives starts a copy of a follower's state directory, key and all, on a fourth host, while all reach each other. Then each
 // of the two has one other host with it.
-func twoLives(t *testing.T, isPlain bool) error {
-	w := calmSealed(t, Options{Seed: 1, Nodes: 3, Mode: Quorum})
+func twoLives(t *testing.T, try trial) error {
+	w := calmSealed(t, Options{Seed: try.seed, Nodes: 3, Mode: Quorum})
 	original, other, leader := w.machines[0], w.machines[1], w.machines[2]
 	apart := []*machine{other}
-	if !isPlain {
+	if !try.isPlain {
 		w.clone(original)
 		apart = append(apart, w.machines[3])
 		if w.machines[3].id != original.id || w.machines[3].addr() == original.addr() {
@@ -202,9 +215,28 @@ func twoLives(t *testing.T, isPlain bool) error {
 	return nil
 }
 
+// leaderCopied starts a copy of the leader's state directory on a fourth host.
+func leaderCopied(t *testing.T, try trial) error { return copied(t, 2, try) }
+
+// followerCopied does so with a follower's.
+func followerCopied(t *testing.T, try trial) error { return copied(t, 0, try) }
+
+func copied(t *testing.T, which int, try trial) error {
+	w := calmSealed(t, Options{Seed: try.seed, Nodes: 3, Mode: Quorum})
+	leader, epoch := w.machines[2], w.machines[2].epoch
+	if !try.isPlain {
+		w.clone(w.machines[which])
+	}
+	w.runUntil(w.now+int64(30*time.Second), nil)
+	if w.failure != nil || leader.epoch != epoch || !w.acts(leader) {
+		return fmt.Errorf("n3 is in %v of %v, and led %v: %+v", leader.state, leader.epoch, epoch, w.failure)
+	}
+	return w.isHeard(w.machines[0], leader)
+}
+
 // restoredState gives a voter the state that it had before it promised anything, while it alone keeps the leader's lease.
-func restoredState(t *testing.T, isPlain bool) error {
-	w := calmSealedOf(t, Options{Seed: 1, Nodes: 3, Mode: Quorum}, profiles[2])
+func restoredState(t *testing.T, try trial) error {
+	w := calmSealedOf(t, Options{Seed: try.seed, Nodes: 3, Mode: Quorum}, profiles[2])
 	voter, other, leader := w.machines[0], w.machines[1], w.machines[2]
 	w.cutPair(other, leader)
 	w.runUntil(w.now+int64(30*time.Second), nil)
@@ -212,7 +244,7 @@ func restoredState(t *testing.T, isPlain bool) error {
 		t.Fatalf("n3 is in %v, n2 in %v", leader.state, other.state)
 	}
 	w.kill(voter, Crash)
-	if !isPlain {
+	if !try.isPlain {
 		old := election.Saved{Incarnation: 1, Roster: voter.disk.state.Roster}
 		voter.disk.state, voter.disk.older, voter.accepted = old, old, wire.Epoch{}
 	}

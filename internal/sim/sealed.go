@@ -23,7 +23,7 @@ type ports struct {
 	isSealed bool
 	cluster  [2]key.Key // the secrets of the cluster: each host has both, in one order or the other
 	sessionFaults
-	tap func(to netip.AddrPort, b []byte) // reads what is sent; nil: nobody
+	tap func(to netip.AddrPort, b []byte) (isLost bool) // sees what is sent; nil: nobody does
 }
 
 // clusterName is bound into each handshake.
@@ -115,8 +115,8 @@ func (s *sealedPort) emit(to netip.AddrPort, b []byte) error {
 		s.w.fired(HandshakeLost)
 		return nil
 	}
-	if tap := s.w.ports.tap; tap != nil {
-		tap(to, b)
+	if tap := s.w.ports.tap; tap != nil && tap(to, b) {
+		return nil
 	}
 	s.w.carryDatagram(s.m, to, b)
 	return nil

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"net/netip"
 	"testing"
 	"time"
 )
@@ -75,5 +76,46 @@ func TestAHostStartsThoughHandshakesAreLost(t *testing.T) {
 	}
 	if w.faults[HandshakeLost] == 0 || w.failure != nil {
 		t.Errorf("%d datagrams of handshakes were lost, %+v", w.faults[HandshakeLost], w.failure)
+	}
+}
+
+// Of the datagrams that prove a key two of three are lost, and nothing else: a host that starts follows all the same.
+func TestProofsAreLost(t *testing.T) {
+	const typeProof = 5 // protocol 10.2
+	w := calmSealed(t, Options{Seed: 1, Nodes: 3, Mode: Quorum})
+	lost, sent := 0, 0
+	w.ports.tap = func(_ netip.AddrPort, b []byte) bool {
+		if b[2]&0x0F != typeProof {
+			return false
+		}
+		sent++
+		isLost := sent%3 > 0
+		if isLost {
+			lost++
+		}
+		return isLost
+	}
+	for range 20 {
+		w.kill(w.machines[0], Crash)
+		w.boot(w.machines[0])
+		if !w.agreeBy(w.now+int64(10*time.Second), 20*time.Millisecond) {
+			t.Fatalf("n1 is in %v ten seconds after its start", w.machines[0].state)
+		}
+	}
+	if lost < 40 || w.failure != nil {
+		t.Errorf("%d of %d PROOFs were lost, %+v", lost, sent, w.failure)
+	}
+}
+
+// States that are restored and copied come in schedules with sealed ports as well: the copy has the key of the original.
+func TestBeyondThePromiseSealed(t *testing.T) {
+	for _, f := range []Fault{Restored, Clone, LyingSync} {
+		var total tally
+		for seed := uint64(1); seed <= 6; seed++ {
+			play(t, Options{Seed: seed, Port: SealedPort, Attack: NoAttack, beyond: f}, &total)
+		}
+		if total.faults[f] == 0 {
+			t.Errorf("%v never took effect", f)
+		}
 	}
 }
