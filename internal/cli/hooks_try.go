@@ -72,7 +72,20 @@ func testHook(c *call) error {
 	if err != nil {
 		return err
 	}
+	c.noteSandbox(config.Command(commands.Commands[event]))
 	return c.tellTried(res)
+}
+
+// noteSandbox says to root that the service runs hooks otherwise, and which parts of this one it forbids.
+func (c *call) noteSandbox(cmd config.Command) {
+	u := c.service()
+	if u == nil || c.Bool("json") {
+		return
+	}
+	_, _ = fmt.Fprintf(c.err, "note: root ran this; %s runs it as user %s, with its limits\n", u.Name, u.User()) // there is nobody else to tell
+	for _, f := range forbiddenTo(u, cmd) {
+		_, _ = fmt.Fprintf(c.err, "note: under %s %s: %s\n", u.Name, f.Text, f.Do)
+	}
 }
 
 // tryHook runs the hook. With --json standard output is for the JSON alone.

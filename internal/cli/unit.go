@@ -49,7 +49,7 @@ func forbidden(u *unit.Unit, cfg *config.Config) (all []unit.Forbidden) {
 		all = append(all, f)
 	}
 	judge := func(what string, cmd config.Command) {
-		for _, f := range u.Forbids(cmd.Shell + strings.Join(cmd.Argv, " ") + scriptText(cmd)) {
+		for _, f := range forbiddenTo(u, cmd) {
 			all = append(all, unit.Forbidden{Text: what + ": under " + u.Name + " " + f.Text, Do: f.Do})
 		}
 	}
@@ -64,6 +64,11 @@ func forbidden(u *unit.Unit, cfg *config.Config) (all []unit.Forbidden) {
 		judge("job "+j.Name, j.Command)
 	}
 	return all
+}
+
+// forbiddenTo says what of one command a unit forbids, with what it starts if it is a shell script.
+func forbiddenTo(u *unit.Unit, cmd config.Command) []unit.Forbidden {
+	return u.Forbids(cmd.Shell + strings.Join(cmd.Argv, " ") + scriptText(cmd))
 }
 
 // forbiddenAddress is the first address that the unit's agent may not have: it does not start then, and one drop-in is for all.

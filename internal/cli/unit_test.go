@@ -138,3 +138,28 @@ func TestMissingInterfaceOfAResource(t *testing.T) {
 		t.Errorf("doctor says %+v", lines)
 	}
 }
+
+// A hook that root tries may succeed where the service's fails: hooks test says who ran it, and what the unit forbids.
+func TestHookIsTriedAsRoot(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	try := func(args ...string) string {
+		_, _, errs := commandLine(append([]string{"hooks", "test", "--on-become-leader", "true; pgrep nosuchthing || true", "become-leader"}, args...)...)
+		return errs
+	}
+	empty := filepath.Join(t.TempDir(), "agent.toml")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("BULLY_CONFIG", empty)
+	if errs := try(); errs != "" {
+		t.Errorf("without a unit it notes %q", errs)
+	}
+	withUnit(t, "nobody")
+	want := "note: root ran this; bully-agent.service runs it as user nobody, with its limits\n" +
+		"note: under bully-agent.service pgrep sees no process of other users (ProtectProc=invisible): "
+	if errs := try(); !strings.HasPrefix(errs, want) {
+		t.Errorf("it notes %q, want %q", errs, want)
+	}
+}
