@@ -80,26 +80,15 @@ func (r *Runner) attempt(a *attempt, out *run.Output, log hclog.Logger) (holder.
 	if err := trust.Check(a.Command); err != nil {
 		return holder.Report{Exit: -1, Errno: whyUnfit(a.Command)}, err
 	}
-	streams, err := run.OpenStreams()
-	if err != nil {
-		return holder.Report{Exit: -1}, err
-	}
-	if err := a.holder.Start(streams.Theirs[0], streams.Theirs[1], streams.Theirs[2]); err != nil {
-		streams.Close()
+	if err := a.holder.StartRead(out); err != nil {
 		return holder.Report{Exit: -1}, err
 	}
 	log.Debug("job's holder started", "attempt", a.Attempt, "epoch", a.Event.Epoch.Counter)
-	streams.Serve(nil, out)
 	r.outlast(a.holder, log)
-	streams.Drain()
-	report := a.holder.Report()
-	if report.Stage != holder.Ended {
-		return report, nil // the next life reads the record
-	}
-	if err := a.holder.Forget(); err != nil {
+	if err := a.holder.Clear(); err != nil {
 		log.Warn("job's record not removed", "err", err)
 	}
-	return report, nil
+	return a.holder.Report(), nil
 }
 
 // outlast waits until nothing of the command is left, also what KILL has not ended: the

@@ -25,31 +25,19 @@ type command struct {
 
 	ends []time.Time // of runs, the last ones; whoever has the turn
 
-	last     atomic.Pointer[keptRun] // run; nil: none was started
+	last     atomic.Pointer[holder.Holder] // run; nil: none was started
 	isPaused atomic.Bool
 	restarts atomic.Int32 // len(ends)
 }
 
-// keptRun is one run of it.
-type keptRun struct {
-	*holder.Holder
-	streams *run.Streams
-}
-
-// isOver reports whether nothing of it is left.
-func (r *keptRun) isOver() bool {
+// isOver reports whether nothing of a run is left.
+func isOver(r *holder.Holder) bool {
 	select {
 	case <-r.Done():
 		return true
 	default:
 		return false
 	}
-}
-
-// clear reads what it has printed to the end, and forgets its record.
-func (r *keptRun) clear() {
-	r.streams.Drain()
-	_ = r.Forget()
 }
 
 const (
@@ -92,7 +80,7 @@ func (h *Hands) Recover(ctx context.Context) error {
 // Begin starts it, unless it runs.
 func (c *command) Begin(ctx context.Context) error {
 	c.isPaused.Store(false)
-	if r := c.last.Load(); r != nil && !r.isOver() {
+	if r := c.last.Load(); r != nil && !isOver(r) {
 		return nil
 	}
 	c.ends = nil
@@ -123,16 +111,10 @@ func (c *command) start() error {
 	env := hooks.Environ(c.event, hooks.Circumstances{Attempt: len(c.ends) + 1, Socket: c.hands.cfg.Socket}, os.Getenv)
 	h := holder.New(holder.Config{Name: c.Name, Epoch: c.event.Epoch, Argv: c.Command.Words(), Env: append(env, "BULLY_RESOURCE="+hooks.Safe(c.Name)),
 		Budget: c.hands.cfg.Budget, Grace: c.Grace, Records: c.hands.records(), Terms: holder.Terms{Deadline: c.hands.leaseNow()}})
-	streams, err := run.OpenStreams()
-	if err != nil {
+	if err := h.StartRead(run.NewOutput(c.hands.cfg.Logger.With("resource", c.Name), "command printed")); err != nil {
 		return err
 	}
-	if err := h.Start(streams.Theirs[0], streams.Theirs[1], streams.Theirs[2]); err != nil {
-		streams.Close()
-		return err
-	}
-	streams.Serve(nil, run.NewOutput(c.hands.cfg.Logger.With("resource", c.Name), "command printed"))
-	c.last.Store(&keptRun{h, streams})
+	c.last.Store(h)
 	c.renew(c.hands.leaseNow()) // it may have been renewed meanwhile
 	return nil
 }
@@ -152,7 +134,7 @@ func (c *command) Keep(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		r.clear()
+		_ = r.Clear()
 		pause, err := c.onEnd(r.Report())
 		if err != nil {
 			return err
@@ -230,14 +212,14 @@ func (c *command) End(ctx context.Context) error {
 		r.Kill(stopCause)
 		return ctx.Err()
 	}
-	r.clear()
+	_ = r.Clear()
 	return nil
 }
 
 // State implements thing.
 func (c *command) State() string {
 	r, text := c.last.Load(), ""
-	if r != nil && !r.isOver() {
+	if r != nil && !isOver(r) {
 		text = fmt.Sprintf("process group %d", r.Report().Group)
 	}
 	if n := c.restarts.Load(); n > 0 {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bully-agent/bully-agent/internal/ending"
+	"github.com/bully-agent/bully-agent/internal/run"
 	"github.com/bully-agent/bully-agent/internal/sidecar"
 )
 
@@ -23,6 +24,7 @@ type Holder struct {
 	cfg     Config
 	working time.Duration // Config.patience
 	record  Record
+	streams *run.Streams // of StartRead
 
 	done  chan struct{} // closed when the holder is gone and nothing of the command is left
 	runs  chan struct{} // closed when it is known whether the command runs
@@ -73,6 +75,30 @@ func (h *Holder) Start(stdin, stdout, stderr *os.File) error {
 	}
 	go h.listen()
 	return nil
+}
+
+// StartRead is Start for a command that has no input, and whose output goes to out. Clear follows its end.
+func (h *Holder) StartRead(out *run.Output) (err error) {
+	if h.streams, err = run.OpenStreams(); err != nil {
+		return err
+	}
+	theirs := h.streams.Theirs
+	if err := h.Start(theirs[0], theirs[1], theirs[2]); err != nil {
+		h.streams.Close()
+		return err
+	}
+	h.streams.Serve(nil, out)
+	return nil
+}
+
+// Clear has what the command printed be read to its end, and forgets the record of one that has ended. The
+// record of another is for the next life.
+func (h *Holder) Clear() error {
+	h.streams.Drain()
+	if h.Report().Stage != Ended {
+		return nil
+	}
+	return h.record.Remove()
 }
 
 // order is what the holder is to do as far as is known; it has nothing to do once it was told
@@ -282,7 +308,3 @@ func (h *Holder) Report() Report {
 	defer h.mu.Unlock()
 	return h.report
 }
-
-// Forget removes the holder's record, when what the Report says has been dealt
-// with.
-func (h *Holder) Forget() error { return h.record.Remove() }
