@@ -48,25 +48,24 @@ type Config struct {
 type Client struct {
 	cfg     Config
 	results chan hooks.Result // capacity resultRoom
-	cleaned chan hooks.Result // capacity 1; filled while isCleaning
+	cleaned chan hooks.Result // capacity 1; the answer to cleanUp
 	ended   chan struct{}     // closed when Run returns
 	gone    chan struct{}     // closed when the only keeper has died
 	toCheck chan struct{}     // holds a token when checks or resources may have something
 	jobs    *Jobs
 
-	mu         sync.Mutex
-	hooks      hooks.Config // as set last
-	keeper     *process     // nil: none runs
-	launched   *process     // by Launch; nil: there is none that nobody speaks with yet
-	why        error        // why none runs, and none is being started; nil otherwise
-	isCleaning bool         // a clean-up was asked for, and has not been answered
-	cleanUp    order        // that
-	phase      phase        // running since Run, closing at its end
-	owed       hooks.Epoch
-	keeps      uint64    // as the keeper said last; 0: none
-	lease      time.Time // as renewed last
-	isLent     bool      // somebody acts on the lease who was told of it
-	isStale    bool      // the settings have changed since a keeper that is being started was
+	mu       sync.Mutex
+	hooks    hooks.Config // as set last
+	keeper   *process     // nil: none runs
+	launched *process     // by Launch; nil: there is none that nobody speaks with yet
+	why      error        // why none runs, and none is being started; nil otherwise
+	cleanUp  *order       // a clean-up that was asked for, and has not been answered; nil: there is none
+	phase    phase        // running since Run, closing at its end
+	owed     hooks.Epoch
+	keeps    uint64    // as the keeper said last; 0: none
+	lease    time.Time // as renewed last
+	isLent   bool      // somebody acts on the lease who was told of it
+	isStale  bool      // the settings have changed since a keeper that is being started was
 
 	ids     uint64
 	waiting []order // for a keeper that is being started
@@ -162,8 +161,8 @@ func (c *Client) Owed() (hooks.Epoch, bool) {
 func (c *Client) CleanUp(ctx context.Context, ev hooks.Event) hooks.Result {
 	c.mu.Lock()
 	grace := c.hooks.Grace
-	c.isCleaning, c.cleanUp = true, order{Do: toCleanUp, Event: ev}
-	c.give(c.cleanUp)
+	c.cleanUp = &order{Do: toCleanUp, Event: ev}
+	c.give(*c.cleanUp)
 	c.mu.Unlock()
 	select {
 	case res := <-c.cleaned:

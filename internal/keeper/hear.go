@@ -110,8 +110,8 @@ func (c *Client) abandon(u *undertaking, why error) {
 
 // onCleaned answers whoever has asked for a clean-up; the caller holds mu.
 func (c *Client) onCleaned(res hooks.Result) {
-	if c.isCleaning {
-		c.isCleaning = false
+	if c.cleanUp != nil {
+		c.cleanUp = nil
 		c.cleaned <- res
 	}
 }
@@ -147,8 +147,8 @@ func (c *Client) lost(k *process, why error) {
 		return
 	}
 	c.cfg.Logger.Error("keeper lost, and with it the commands that it ran; another is started", "err", why)
-	if c.isCleaning {
-		c.waiting = append(c.waiting, c.cleanUp)
+	if c.cleanUp != nil {
+		c.waiting = append(c.waiting, *c.cleanUp)
 	}
 	c.jobs.onLost()
 	leads := c.reign != nil

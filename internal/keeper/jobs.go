@@ -18,13 +18,12 @@ type Jobs struct {
 
 	// Under Client.mu.
 	ready bool              // nothing of a former keeper's is left
-	open  map[string]string // of runs that go on: their jobs, by id
-	lost  map[string]string // of those that a keeper ran which has died
+	open  map[string]string // of runs that go on: their jobs, by id; unless ready, of what a keeper ran that has died
 }
 
 func newJobs(c *Client) *Jobs {
 	return &Jobs{c: c, results: make(chan jobrun.Result, resultRoom),
-		recovered: make(chan string, 1), open: map[string]string{}, lost: map[string]string{}}
+		recovered: make(chan string, 1), open: map[string]string{}}
 }
 
 // Jobs gives that part.
@@ -106,22 +105,16 @@ func (j *Jobs) onEnded(res jobrun.Result) {
 	pass(j.results, res)
 }
 
-// onLost: the keeper has died, and with it, in a moment, what it ran for jobs; the caller
-// holds mu.
-func (j *Jobs) onLost() {
-	for id, job := range j.open {
-		j.lost[id] = job
-	}
-	clear(j.open)
-	j.ready = false
-}
+// onLost: the keeper has died, and with it, in a moment, what it ran for jobs, of which nothing begins
+// until then; the caller holds mu.
+func (j *Jobs) onLost() { j.ready = false }
 
 // onRecovered: nothing is left of what a keeper that has died ran; the caller holds mu.
 func (j *Jobs) onRecovered(why string) {
-	for id, job := range j.lost {
+	for id, job := range j.open {
 		pass(j.results, jobrun.Result{ID: id, Job: job, Exit: jobrun.ExitKilled, Cause: jobrun.KeeperDied, Err: ErrDied.Error()})
 	}
-	clear(j.lost)
+	clear(j.open)
 	j.ready = true
 	select {
 	case j.recovered <- why:
