@@ -14,7 +14,7 @@ import (
 	"github.com/bully-agent/bully-agent/election"
 )
 
-// schedules is how many a test run plays: what fits in a minute on two cores.
+// schedules is how many a test run plays: what fits in two minutes on two cores, of which the sealed quarter takes half.
 // BULLY_SCHEDULES asks for another number, BULLY_SEED for one of them.
 const (
 	schedules      = 1500
