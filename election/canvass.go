@@ -27,10 +27,13 @@ func (n *Node) canvassVoters() {
 
 // otherVoters gives the voters that a frame may reach, without oneself and the
 // leader believed dead.
-func (n *Node) otherVoters() []*peer {
+func (n *Node) otherVoters() []*peer { return slices.DeleteFunc(n.presumedVoters(), n.isGone) }
+
+// presumedVoters gives all voters that a frame may reach, without oneself.
+func (n *Node) presumedVoters() []*peer {
 	var out []*peer
 	for _, p := range n.peers {
-		if n.isVoter(p.ID) && n.presumedAlive(p) && !n.isGone(p) {
+		if n.isVoter(p.ID) && n.presumedAlive(p) {
 			out = append(out, p)
 		}
 	}

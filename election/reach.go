@@ -52,10 +52,10 @@ func (n *Node) reachesEnough() bool {
 	}
 	need := n.needAcks()
 	var unheard []*peer
-	for _, p := range n.otherVoters() {
+	for _, p := range n.presumedVoters() {
 		switch {
 		case !p.mayAcknowledge():
-		case n.isReached(p):
+		case n.isReached(p) && !n.isGone(p):
 			need--
 		default:
 			unheard = append(unheard, p)

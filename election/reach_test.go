@@ -104,6 +104,29 @@ func TestMended36_ReadyWithAMajority(t *testing.T) {
 	n.expects("send n1 PROBE", "send n2 PROBE", "send n3 PROBE")
 }
 
+// Who led before, and was given up, is a voter as the others: asked for a sign of life it may be the one that is missing.
+func TestMended36_ReadyWithTheLastLeader(t *testing.T) {
+	n := voterOf(t, 4, Saved{}, 1, 2, 3, 5)
+	n.follows(1, 1)
+	for n.node.state == Follow {
+		n.waits(10 * time.Millisecond)
+		n.forgets()
+	}
+	n.hearsAndForgets(n.actor(1).replies(wire.Probe, wire.Frame{Kind: wire.ProbeAck, Epoch: n.actor(1).epoch(1), Standing: wire.Candidate}))
+	n.happens(MemberChanged{n.actor(2).member(Dead)})
+	n.happens(MemberChanged{n.actor(3).member(Dead)})
+	n.forgets()
+	n.follows(5, 2)
+	prepare := func() wire.Frame {
+		return n.actor(5).says(wire.Frame{Kind: wire.Prepare, Flags: wire.AckReq, Epoch: n.actor(5).epoch(2)})
+	}
+	n.hears(prepare())
+	n.expects("send n1 PROBE")
+	n.hears(n.actor(1).replies(wire.Probe, wire.Frame{Kind: wire.ProbeAck, Epoch: n.actor(5).epoch(2), Standing: wire.Following}))
+	n.hears(prepare())
+	n.expects("send n5 READY ready=true")
+}
+
 // In available mode it must have heard as many as min_acks asks for: one that reached the leader
 // alone was handed the lead, had no acknowledgements, and asked for its turn again.
 func TestMended36_ReadyWithMinAcks(t *testing.T) {
