@@ -171,9 +171,10 @@ func (a *agent) barAnew() {
 
 // beginGossip makes the membership of a life. lost is where others were before it.
 func (a *agent) beginGossip(self membership.Member, lost []netip.AddrPort) error {
+	proof, _ := a.lan.(membership.Sessions) // nil without a key
 	members, err := membership.New(membership.Config{Self: self, Cluster: a.cfg.Cluster, Transport: a.lan, Lost: lost,
 		Seeds: a.cfg.Seeds, Find: a.sources.Find, Resolve: a.cfg.Resolve, DefaultPort: a.lan.Addr().Port(), Profile: a.cfg.Profile,
-		Unproven: a.cfg.Election.Forgeable, Logger: a.log.Named("membership")})
+		Unproven: a.cfg.Election.Forgeable, Sessions: proof, Logger: a.log.Named("membership")})
 	if err != nil {
 		return fmt.Errorf("start membership: %w", err)
 	}

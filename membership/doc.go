@@ -20,7 +20,8 @@
 // keys anybody on the LAN can forge what memberlist says. Whom a dead message
 // hides from memberlist denies it, and is back within seconds; the election hears
 // it all the same. Whom an alive message makes up is told nobody before it has answered
-// a ping (Config.Unproven).
+// a ping (Config.Unproven). With a key the answer counts only if it has come in a session
+// that the life has proved itself in (Sessions).
 //
 // # Pitfalls
 //

@@ -47,6 +47,7 @@ const (
 type lives struct {
 	byID   map[wire.ID]*record
 	asks   bool      // a life has to answer before it is believed
+	proves bool      // and only its own session tells its number, its address and its end: see Sessions
 	dirty  []wire.ID // to be looked at by take, each once, in order of first change
 	clones []Member  // other hosts that say to be a known life, one for each id
 	self   wire.ID   // our own
@@ -135,7 +136,7 @@ func (l *lives) isAsked(m Member) bool {
 
 // hold keeps a life that memberlist has ended, if this host has reason to think that it lives.
 func (l *lives) hold(r *record, m Member, now time.Time) bool {
-	if m.Leaving || r.now.Leaving || r.heard.IsZero() || r.silent.After(r.heard) || l.countAlive() < 2 {
+	if !l.proves && (m.Leaving || r.now.Leaving || r.heard.IsZero() || r.silent.After(r.heard) || l.countAlive() < 2) {
 		return false
 	}
 	r.held, r.asks, r.asked = true, true, now
@@ -179,6 +180,9 @@ func (r *record) isNone() bool { return r.changed.IsZero() }
 func (l *lives) wait(r *record, m Member) bool {
 	if isKnown := !r.isNone() && sameLife(r.now, m); isKnown && r.now.Status != Dead || !isKnown && !l.asks {
 		return false
+	}
+	if l.proves && m.ID == l.self {
+		return false // it may be this host's own past, of which others alone can tell
 	}
 	if r.waiting == nil {
 		r.waiting = make(map[uint32]Member)
@@ -259,6 +263,9 @@ func (l *lives) updated(m Member, now time.Time) bool {
 			return false
 		}
 		m.RTT = r.now.RTT
+		if l.proves {
+			m.Incarnation, m.Addr = r.now.Incarnation, r.now.Addr // others say this, too
+		}
 		return l.set(r, m, now)
 	}
 	if m.Incarnation <= r.now.Incarnation {
@@ -342,6 +349,9 @@ func (l *lives) answered(m Member, rtt time.Duration, now time.Time) bool {
 	if said, waited := r.waiting[m.Nonce]; waited {
 		delete(r.waiting, m.Nonce)
 		said.RTT = rtt
+		if l.proves {
+			said.Incarnation, said.Addr = m.Incarnation, m.Addr
+		}
 		return l.believe(r, said, now)
 	}
 	m.RTT = rtt

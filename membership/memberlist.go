@@ -181,7 +181,9 @@ func (d delegate) NotifyPingComplete(n *memberlist.Node, rtt time.Duration, payl
 	if len(payload) > 0 {
 		d.m.hear(payload)
 	}
-	d.m.observe(n, func(l *lives, member Member, now time.Time) bool { return l.answered(member, rtt, now) })
+	if member, r := d.m.admit.check(n); r == nil && n.Name != d.m.name {
+		d.m.noteAnswer(member, rtt, time.Now().Add(-rtt))
+	}
 }
 
 func (m *Membership) record() []byte {
@@ -208,12 +210,17 @@ func (m *Membership) hear(b []byte) {
 	m.signal()
 }
 
-// checkRoom refuses members that are too many, or too many lives of one.
+// checkRoom refuses members that are too many, or too many lives of one. For a life that has proved itself there is room,
+// whatever others make up.
 func (m *Membership) checkRoom(member Member) *refusal {
 	now := time.Now()
+	isProven := m.isProven(member)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.lives.admit(member, now)
+	if r != nil && isProven {
+		return nil
+	}
 	if r != nil && m.lives.noteRefused(member) && !m.closed {
 		m.signal()
 	}

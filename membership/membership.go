@@ -27,6 +27,7 @@ type Membership struct {
 	name    string // our node's name in memberlist, ID#nonce
 	admit   admission
 	filter  *filter
+	proof   Sessions               // nil: none
 	list    *memberlist.Memberlist // set once, after Create: delegates must not use it (P2)
 	probing time.Duration          // memberlist's interval between two pings
 	log     *logSink
@@ -98,6 +99,10 @@ type Config struct {
 	// only once it has answered a ping; each new one is asked at once.
 	Unproven bool
 
+	// Sessions prove who is there, in which life and where; nil: nothing does. What gossip says of a life that they do not
+	// prove is a hint then: the life is asked, and told once it has answered in a session of its own.
+	Sessions Sessions
+
 	// Seed is for the jitter of rejoining; 0 takes a random one.
 	Seed uint64
 
@@ -126,11 +131,13 @@ func New(cfg Config) (*Membership, error) {
 		ops:     make(chan struct{}, 1),
 		lives:   newLives(),
 		rejoin:  newRejoin(cfg),
+		proof:   cfg.Sessions,
 		refused: make(map[string]uint64),
 		kept:    make(map[string]uint64),
 	}
 	m.lives.self = self.ID
-	m.lives.asks, m.questions.created = cfg.Unproven, make(chan struct{})
+	m.lives.proves = cfg.Sessions != nil
+	m.lives.asks, m.questions.created = cfg.Unproven || m.lives.proves, make(chan struct{})
 	m.meta = appendMeta(nil, self, m.admit.cluster)
 	conf, err := m.memberlistConfig(cfg)
 	if err != nil {
@@ -392,12 +399,13 @@ func (m *Membership) Answered(id wire.ID) (ago time.Duration, ever bool) {
 }
 
 // TwoRounds is how long memberlist takes to ping every living member twice: it
-// goes through all in a new random order each round, one in each interval. The
-// two intervals more let one ping be lost.
+// goes through all that it believes alive, those that others made up too, in a new
+// random order each round, one in each interval. The two intervals more let one ping
+// be lost.
 func (m *Membership) TwoRounds() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return time.Duration(2*m.lives.countAlive()+2) * m.probing
+	return time.Duration(2*max(m.lives.countAlive(), m.lives.present)+2) * m.probing
 }
 
 // Known returns the last known state of all other members, those that died or

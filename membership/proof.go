@@ -130,9 +130,9 @@ func (m *Membership) askOne(q question) {
 		if !m.stillWaits(q.member) {
 			return
 		}
+		asked := time.Now()
 		rtt, err := m.list.Ping(q.node, udpAddr(q.member.Addr))
-		if err == nil {
-			m.noteAnswer(q.member, rtt)
+		if err == nil && m.noteAnswer(q.member, rtt, asked) {
 			return
 		}
 	}
@@ -147,12 +147,18 @@ func (m *Membership) stillWaits(member Member) bool {
 	return !m.closed && m.lives.isAsked(member)
 }
 
-func (m *Membership) noteAnswer(member Member, rtt time.Duration) {
+// noteAnswer takes an answer to a ping that was sent at a time, and reports whether it is one of that life.
+func (m *Membership) noteAnswer(member Member, rtt time.Duration, asked time.Time) bool {
+	member, isIt := m.firstHand(member, asked)
+	if !isIt {
+		return false
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.closed && m.lives.answered(member, rtt, time.Now()) {
-		m.signal()
+		m.foundOut(member)
 	}
+	return true
 }
 
 func (m *Membership) noteSilence(member Member) {

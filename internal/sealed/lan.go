@@ -268,6 +268,14 @@ func (l *LAN) SetKeys(ring key.Ring) {
 // Authenticates: whatever this LAN gives comes from a host that has a key.
 func (l *LAN) Authenticates() bool { return true }
 
+// Heard implements membership.Sessions.
+func (l *LAN) Heard(id wire.ID, nonce uint32) (incarnation uint32, addr netip.AddrPort, at time.Time, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	who, at, ok := l.table.Heard(id, nonce)
+	return who.Incarnation, who.Addr, at, ok
+}
+
 // Know has the LAN below keep places for streams from these addresses, if it can.
 func (l *LAN) Know(addrs []netip.Addr) {
 	if below, ok := l.LAN.(interface{ Know([]netip.Addr) }); ok {

@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"encoding/binary"
 	"net/netip"
 	"slices"
 	"time"
@@ -27,6 +28,17 @@ type Report struct {
 	Begun    uint64            // sessions, ever
 	Odd      []Stranger        // that share no key with this host, 16 at most
 	Dropped  map[string]uint64 // datagrams and streams that were not taken, by cause
+}
+
+// Heard is what the sessions with one life show: who it is, where it is reached, and when something last came in them. The
+// nonce, by which gossip names a life, is the first four bytes of the life's random ones. A life without a session is none.
+func (t *Table) Heard(id wire.ID, nonce uint32) (who Sender, at time.Time, ok bool) {
+	for _, p := range t.peers {
+		if p.ID == id && binary.BigEndian.Uint32(p.Random[:]) == nonce && p.cur != nil && p.addr.IsValid() {
+			return p.sender(), p.heard, true
+		}
+	}
+	return Sender{}, time.Time{}, false
 }
 
 // Report describes the present.
