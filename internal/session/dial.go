@@ -118,7 +118,7 @@ func (t *Table) Accept(now time.Time, from netip.AddrPort, init []byte) (r *Requ
 	switch {
 	case cause == CauseKey:
 		refusal = appendUnknown(nil, indexOf(init), h.number, t.ids())
-	case cause == CauseNone && !t.door.streams.take(now, from.Addr()):
+	case cause == CauseNone && !t.door.streams.takeTrue(now, from.Addr(), t.isMember):
 		cause = CauseBudget // of sources that TCP has shown to be true
 	}
 	if cause != CauseNone {

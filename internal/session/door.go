@@ -11,7 +11,7 @@ const (
 	// former.
 	perSource = 10
 	perSecond = 100
-	// strange is how many with a cookie strangers may use up. The rest is for members that begin anew.
+	// strange is how many with a cookie strangers may use up, and how many streams. The rest is for members that begin anew.
 	strange = perSecond / 2
 
 	// remembered is how many INITs are recognised by their MAC alone when they come again.
@@ -55,7 +55,7 @@ func (d *door) admit(now time.Time, from netip.AddrPort, init []byte, isMember f
 		return CauseNone
 	case !d.baker.isSigned(now, from, init):
 		return CauseCookie
-	case d.shown.taken(now) >= strange && !isMember(at), !d.shown.take(now, at):
+	case !d.shown.takeTrue(now, at, isMember):
 		return CauseBudget
 	}
 	return CauseNone
@@ -86,4 +86,12 @@ func (b *budget) take(now time.Time, from netip.Addr) bool {
 	b.all++
 	b.sources[from]++
 	return true
+}
+
+// takeTrue is take for a source that was shown to be true. Those that are no member's leave some to the others.
+func (b *budget) takeTrue(now time.Time, from netip.Addr, isMember func(netip.Addr) bool) bool {
+	if b.taken(now) >= strange && !isMember(from) {
+		return false
+	}
+	return b.take(now, from)
 }

@@ -84,6 +84,17 @@ func (p *peer) lose(now time.Time, s *session) (dropped *session) {
 	return dropped
 }
 
+// used is when something was last said in its sessions, either way.
+func (p *peer) used() time.Time { return latest(p.heard, p.sent) }
+
+// idleThan orders peers by how long nothing was said, and then by life, so that no chance decides.
+func (p *peer) idleThan(other *peer) bool {
+	if c := p.used().Compare(other.used()); c != 0 {
+		return c < 0
+	}
+	return p.compare(other.Life) < 0
+}
+
 // isThere: it was heard a moment ago.
 func (p *peer) isThere(now time.Time) bool { return now.Sub(p.heard) < 5*time.Second }
 

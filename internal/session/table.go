@@ -95,6 +95,10 @@ type route struct {
 
 	cookie      cookie // that who is there wants to see
 	cookieUntil time.Time
+	hurried     time.Time // when a cookie had INIT said again at once
+
+	answered time.Time // when peer has answered an INIT there last; zero: it only says to be there
+	disputed time.Time // until then who is there is asked by INIT, since two say to be; zero: never
 }
 
 // New makes a table without sessions, and without keys: SetKeys gives it some.
@@ -435,26 +439,47 @@ func (t *Table) onHello(now time.Time, p *peer, b []byte) Cause {
 }
 
 // claim takes a peer's word for its address (S8), unless another host is there, or a later life of its own: that one is
-// asked then, once it is silent.
+// asked then, once it is silent. Where the other one has only said so as well, an INIT finds out who is there.
 func (t *Table) claim(now time.Time, p *peer, addr netip.AddrPort) Cause {
 	r := t.route(addr)
 	switch {
 	case r == nil:
 		return CauseFull
 	case r.peer != nil && r.peer != p && (r.peer.ID != p.ID || r.peer.Incarnation > p.Incarnation) && r.peer.isThere(now):
+		t.dispute(now, r)
 		return CauseAddress
 	}
 	t.settle(now, r, p)
 	return CauseNone
 }
 
-// settle makes p the one at an address. An earlier life that was there has ended.
+// dispute has an address answer an INIT, once in a while, of which two hosts say that they are there.
+func (t *Table) dispute(now time.Time, r *route) {
+	if now.Sub(r.answered) >= helloEvery && now.Sub(r.disputed) >= helloEvery {
+		r.disputed, r.next = now.Add(wantedFor), now
+		t.wake(now)
+	}
+}
+
+// settle makes p the one at an address. An earlier life that was there has ended, and any other host is there no more. Of
+// the addresses that a host only says it keeps the last.
 func (t *Table) settle(now time.Time, r *route, p *peer) {
+	if said := t.routes[p.addr]; said != nil && said != r && said.peer == p && said.answered.IsZero() {
+		said.peer = nil
+		t.expire(now, said)
+	}
 	was := r.peer
 	r.peer, p.addr = p, r.to
 	t.odd.leave(r.to) // it began with a key that we have not, and then with one that we have
-	if was != nil && was != p && was.ID == p.ID {
+	switch {
+	case was == nil, was == p:
+	case was.ID == p.ID:
 		t.forget(was)
+	case was.addr == r.to:
+		was.addr = netip.AddrPort{}
+	}
+	if was != p {
+		r.answered = time.Time{}
 	}
 	if p.cur != nil {
 		t.flush(now, r)
@@ -521,7 +546,10 @@ func (t *Table) onCookie(now time.Time, h header, b []byte) Cause {
 		return cause
 	}
 	if r.cookie != c { // once for each cookie: a copy brings no INIT
-		r.cookie, r.cookieUntil, r.next = c, now.Add(cookieFor), now
+		r.cookie, r.cookieUntil = c, now.Add(cookieFor)
+		if now.Sub(r.hurried) >= callMost { // nor do many cookies bring many
+			r.hurried, r.next = now, now
+		}
 		t.pursue(now, r)
 	}
 	return CauseNone
@@ -609,6 +637,7 @@ func (t *Table) onResp(now time.Time, h header, b []byte) Cause {
 	t.sendProof(now, s, r.to)
 	t.helloAfter(now, p)
 	t.settle(now, r, p)
+	r.answered, r.disputed = now, time.Time{}
 	t.choose(now, p, s)
 	return CauseNone
 }
@@ -654,23 +683,40 @@ func (t *Table) peer(now time.Time, who Life) (*peer, Cause) {
 	if p := t.peers[who]; p != nil {
 		return p, CauseNone
 	}
-	if len(t.peers) >= maxPeers {
-		return nil, CauseFull
+	lives, goes := t.idlest(func(p *peer) bool { return p.ID == who.ID })
+	if lives < maxLives {
+		goes = nil
 	}
-	lives, oldest := 0, (*peer)(nil)
-	for _, p := range t.peersInOrder() {
-		if p.ID == who.ID {
-			if lives++; oldest == nil || p.heard.Before(oldest.heard) {
-				oldest = p
-			}
+	if goes == nil && len(t.peers) >= maxPeers { // a holder of the key has as many ids as it likes
+		if _, goes = t.idlest(func(p *peer) bool { return !t.isWarm(p) }); goes == nil {
+			return nil, CauseFull
 		}
 	}
-	if lives >= maxLives {
-		t.forget(oldest)
+	if goes != nil {
+		t.forget(goes)
 	}
 	p := &peer{Life: who}
 	t.peers[who] = p
 	return p, CauseNone
+}
+
+// idlest counts those peers, and gives the one of them with which nothing was said for longest; nil: there is none.
+func (t *Table) idlest(which func(p *peer) bool) (n int, idle *peer) {
+	for _, p := range t.peers {
+		if !which(p) {
+			continue
+		}
+		if n++; idle == nil || p.idleThan(idle) {
+			idle = p
+		}
+	}
+	return n, idle
+}
+
+// isWarm: a session with the peer is kept whether anybody sends or not.
+func (t *Table) isWarm(p *peer) bool {
+	r := t.routes[p.addr]
+	return r != nil && r.peer == p && r.isWarm
 }
 
 // forget ends all sessions of a peer.

@@ -45,12 +45,9 @@ func (t *Table) age(now time.Time, p *peer) {
 		t.drop(s)
 		p.remove(s)
 	}
-	isWarm := false
-	if r := t.routes[p.addr]; r != nil && r.peer == p {
-		isWarm = r.isWarm
-	}
+	isWarm := t.isWarm(p)
 	switch {
-	case p.cur == nil && len(p.losers) == 0, !isWarm && p.cur != nil && now.Sub(latest(p.heard, p.sent)) >= forgottenIn:
+	case p.cur == nil && len(p.losers) == 0, !isWarm && p.cur != nil && now.Sub(p.used()) >= forgottenIn:
 		t.forget(p)
 		return
 	case p.isSilent(now, askAfter) && !p.asked:
@@ -118,6 +115,9 @@ func (t *Table) pursue(now time.Time, r *route) {
 
 // isWanted: there is no session, or not the one there should be.
 func (t *Table) isWanted(now time.Time, r *route) bool {
+	if now.Before(r.disputed) {
+		return true
+	}
 	isUsed := r.isWarm || now.Before(r.wanted)
 	if !isUsed {
 		return false
