@@ -314,6 +314,40 @@ func TestAStreamIsTakenForItsProof(t *testing.T) {
 	}
 }
 
+// What a host takes back while a stream begins, its key or its life, takes the stream back.
+func TestS14_AStreamOutlivesNoKeyAndNoLife(t *testing.T) {
+	for name, change := range map[string]func(l *LAN){
+		"nothing": func(*LAN) {},
+		"key":     func(l *LAN) { l.SetKeys(key.Ring{testKey(2)}) },
+		"life":    func(l *LAN) { l.Renew(2, [8]byte{2}, at(1)) },
+	} {
+		l := newTestLAN(t)
+		near, far := net.Pipe()
+		taken := make(chan error, 1)
+		go func() {
+			_, err := l.Accept(at9{far})
+			taken <- err
+		}()
+		init, c, err := newTestTable(9).CallStream(at(1), session.KindStream, netip.AddrPort{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var resp [session.HandshakeSize]byte
+		_, _ = near.Write(init)
+		if _, err := io.ReadFull(near, resp[:]); err != nil {
+			t.Fatal(err)
+		}
+		change(l)
+		_, proof, _, _ := c.Answered(resp[:])
+		_, _ = near.Write(proof)
+		if err := <-taken; (err == nil) != (name == "nothing") {
+			t.Errorf("%s taken back by who accepts: %v", name, err)
+		}
+		_, _ = near.Close(), far.Close()
+		_ = l.Shutdown()
+	}
+}
+
 // Who seals by another version is told so on a stream, too, which is all that a host that
 // joins begins with: people of both read which version each has.
 func TestAnotherVersionOnAStream(t *testing.T) {

@@ -166,6 +166,9 @@ func (l *LAN) accept(conn net.Conn, b *[]byte) (net.Conn, session.Cause) {
 		return nil, session.CauseStream
 	}
 	_, keys, cause := r.Proven(proof[:])
+	if cause == session.CauseNone {
+		l.locked(func(t *session.Table, _ time.Time) { cause = t.Admit(r) })
+	}
 	if cause != session.CauseNone {
 		return nil, cause
 	}

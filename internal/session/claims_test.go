@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bully-agent/bully-agent/internal/key"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
@@ -144,5 +145,22 @@ func TestS1_StreamsOfMembersHaveRoom(t *testing.T) {
 	}
 	if cause := open(1001, netip.AddrPortFrom(at(2).Addr(), 1)); cause != CauseNone {
 		t.Errorf("a member: %v", cause)
+	}
+}
+
+// So does who dialled: it proves nothing to a stream whose key was removed meanwhile.
+func TestS14_ACallOutlivesNoKey(t *testing.T) {
+	r := newRig(t, 1)
+	h := r.host(1)
+	_, c, err := h.CallStream(at(2), KindTether, at(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cause := h.Met(r.now, c, testHosts[2].life); cause != CauseNone {
+		t.Fatalf("before: %v", cause)
+	}
+	h.SetKeys(r.now, key.Ring{testKey(2)})
+	if cause := h.Met(r.now, c, testHosts[2].life); cause != CauseKey {
+		t.Errorf("after its key was removed: %v", cause)
 	}
 }

@@ -59,6 +59,9 @@ func (c *Call) Answered(resp []byte) (who Life, proof []byte, keys Pair, cause C
 
 // Met says whether who has answered may be the one at the address that was wanted: another is not known to be there.
 func (t *Table) Met(now time.Time, c *Call, who Life) Cause {
+	if cause := t.lasts(c.secret, c.self); cause != CauseNone {
+		return cause
+	}
 	r := t.routes[c.to]
 	if !c.to.IsValid() || r == nil || r.peer == nil || r.peer.ID == who.ID || !r.peer.isThere(now) {
 		return CauseNone
@@ -140,6 +143,21 @@ type Request struct{ *request }
 
 // Answer makes RESP: three curves.
 func (r *Request) Answer() (resp []byte, err error) { return r.answer(nil) }
+
+// Admit says of a stream that was proven whether it may be used: a key may have been removed since its INIT, or this life
+// have ended.
+func (t *Table) Admit(r *Request) Cause { return t.lasts(r.secret, r.self) }
+
+// lasts says whether what began with a key, in a life of this host, may go on.
+func (t *Table) lasts(k *secret, self hostKey) Cause {
+	switch {
+	case t.find(k.id) == nil:
+		return CauseKey
+	case self.life != t.self.life:
+		return CauseIndex
+	}
+	return CauseNone
+}
 
 // ProofSize is how long the PROOF of a stream is. It carries nothing but the life of who dialled.
 const ProofSize = proofSize
