@@ -102,3 +102,73 @@ func TestS8_ALaterLifeEndsTheOneBefore(t *testing.T) {
 		t.Errorf("the life that is kept is %x, want %x", p.Random, later.self.life.Random)
 	}
 }
+
+// A will is sealed once the other end is known to have the session: it could not open it before.
+func TestS13_NothingIsSealedAheadOfProof(t *testing.T) {
+	r := newRig(t, 2)
+	r.lose = func(p parcel) bool { return p.from == at(2) && p.typ() != typeResp }
+	r.say(1, 2, "hello")
+	r.run(50 * time.Millisecond)
+	if b := r.host(1).SealAhead(r.now, at(2), []byte("will")); b != nil {
+		t.Error("sealed in a session that the other end may not have")
+	}
+	r.lose = nil
+	r.run(time.Second)
+	if b := r.host(1).SealAhead(r.now, at(2), []byte("will")); b == nil {
+		t.Error("nothing is sealed, though the other end has the session")
+	}
+}
+
+// INITs that were there are known again, the newest of them: a holder of the key has the door keep no more.
+func TestS4_TheDoorForgets(t *testing.T) {
+	d := newDoor()
+	mac := func(i int) [tagSize]byte { return [tagSize]byte{byte(i), byte(i >> 8), 1} }
+	const all = 3 * remembered
+	for i := range all {
+		d.isRepeated(mac(i))
+	}
+	if n := len(d.again); n != remembered {
+		t.Errorf("%d are kept, expected %d", n, remembered)
+	}
+	if !d.isRepeated(mac(all - remembered)) {
+		t.Error("the oldest of those that are kept is not known again")
+	}
+}
+
+// A copy of PROOF is answered, and nothing else that comes under its session's index.
+func TestS5_AnotherProofIsNotAnswered(t *testing.T) {
+	r := newRig(t, 2)
+	p := r.awaitProof("hello")
+	h := r.host(2)
+	h.hear(r.now, at(1), p.b)
+	r.run(time.Second)
+	p.b[len(p.b)-1] ^= 1
+	r.quietly(2, func(h *host) {
+		if cause := h.hear(r.now, at(1), p.b); cause != CauseMAC {
+			t.Errorf("a changed copy: %v", cause)
+		}
+	})
+}
+
+// This very life proves no stream to itself, whatever its copy answers.
+func TestAStreamToItselfProvesNothing(t *testing.T) {
+	r := newRig(t, 1)
+	h := r.host(1)
+	init, c, err := newCall(nil, r.rand, newSecret(testKey(1)), scope{cluster: "home"}, KindStream, 1, h.self, cookie{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked, _, cause := h.Accept(r.now, at(9), init)
+	if cause != CauseNone {
+		t.Fatal(cause)
+	}
+	resp, _ := asked.Answer()
+	if _, _, cause := c.answered(resp); cause != CauseSelf {
+		t.Fatalf("who dialled: %v", cause)
+	}
+	c.resp = asked.resp // as who does not look
+	proof, _, _ := c.prove(nil, indexOf(resp), nil)
+	if _, _, cause := asked.Proven(proof); cause != CauseSelf {
+		t.Errorf("who was called: %v", cause)
+	}
+}
