@@ -16,8 +16,8 @@
 //
 // Of flynn/noise, whose one home this is:
 //
-//   - A state whose ReadMessage fails is not as it was before: it is used once. So the
-//     MAC is checked before, and no stranger can spoil a handshake that is under way.
+//   - A state whose ReadMessage fails may be of no more use. So the MAC is checked before,
+//     and no stranger can spoil a handshake that is under way; a holder of the key may.
 //   - Its Cipher allocates a nonce for each message. The keys are taken out of it, and
 //     the cipher is x/crypto's, with Noise's nonces.
 //   - Encrypt and Decrypt count by themselves, which datagrams that get lost do not.

@@ -185,7 +185,7 @@ func newPair(send, recv *noise.CipherState) Pair {
 }
 
 // answered reads RESP: two curves. The peer has proved who it is, and that it has the cluster's key and is there now. What
-// does not prove that leaves the call as it was.
+// a stranger makes up leaves the call as it was. A false RESP of a holder of the key may spoil it: the next INIT is another call.
 func (c *call) answered(b []byte) (who Life, index uint32, cause Cause) {
 	h, cause := parseHeader(b)
 	switch {
@@ -288,7 +288,8 @@ func (r *request) answer(b []byte) ([]byte, error) {
 // errNoProof is returned for a PROOF that a stranger has made or damaged. It has cost a hash.
 var errNoProof = errors.New("the MAC is wrong")
 
-// proven reads PROOF: one curve. After an error that is not errNoProof the handshake may be of no more use.
+// proven reads PROOF: one curve. After an error that is not errNoProof the handshake may be of no more use: flynn/noise takes
+// back what it has hashed, and not the key that `se` has made.
 func (r *request) proven(b []byte) (who Life, payload []byte, keys Pair, err error) {
 	body := b[:len(b)-tagSize]
 	if mac := r.secret.sum(r.resp[:], body); !hmac.Equal(mac[:], b[len(body):]) {
