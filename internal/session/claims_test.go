@@ -22,7 +22,8 @@ func (r *rig) claim(from, to int, addr netip.AddrPort) {
 	h.addr = own
 }
 
-// A member says an absent host's address to be its own, and goes on talking. When that host starts, it is reached there.
+// A member says an absent host's address to be its own, and goes on talking. It has that address once the host is forgotten.
+// When that host starts, it is reached there.
 func TestS8_ASaidAddressLocksNobodyOut(t *testing.T) {
 	r := newRig(t, 3)
 	r.meet()
@@ -34,6 +35,11 @@ func TestS8_ASaidAddressLocksNobodyOut(t *testing.T) {
 		}
 	}
 	talk(10 * time.Second)
+	if got := r.host(1).routes[at(2)].peer.ID; got != testID(2) {
+		t.Errorf("the address is that of %v by mere word", got)
+	}
+	r.host(3).KeepWarm(r.now, []netip.AddrPort{at(1)})
+	talk(forgottenIn)
 	if got := r.host(1).routes[at(2)].peer.ID; got != testID(3) {
 		t.Fatalf("the address is that of %v, expected the liar's", got)
 	}

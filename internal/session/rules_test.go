@@ -13,8 +13,8 @@ import (
 
 // Rules of protocol 10.3 that could be broken without any other test noticing.
 
-// HELLO takes no address where another host is: what is said to it still arrives there.
-// Once that host is silent, the address is that of the one that says so.
+// HELLO takes no address where another host is, silent or not: what is said to it still arrives there. The address is that
+// of the one that answers there.
 func TestS8_AnAddressThatIsHeld(t *testing.T) {
 	r := newRig(t, 3)
 	r.meet()
@@ -22,20 +22,30 @@ func TestS8_AnAddressThatIsHeld(t *testing.T) {
 	mover.addr = at(2)
 	claims := func() {
 		mover.greet(r.now, mover.routes[at(1)].peer, false)
-		r.run(time.Second)
+		r.run(5 * time.Second)
 	}
 	claims()
 	if n := r.host(1).count[CauseAddress]; n != 1 {
 		t.Errorf("%d claims of a held address counted, expected one", n)
 	}
 	r.say(1, 2, "for two")
+	r.run(10 * time.Second)
+	r.expect(2, "n1: for two")
+	claims() // host 2 has said nothing for a while
+	r.say(1, 2, "for two")
 	r.run(time.Second)
 	r.expect(2, "n1: for two")
 	r.host(2).off = true
 	r.run(10 * time.Second)
 	claims()
+	if got := r.host(1).routes[at(2)].peer; got != nil && got.ID == testID(3) {
+		t.Error("the address is that of a host which does not answer there")
+	}
+	mover.at = at(2)
+	r.run(helloEvery)
+	claims()
 	if got := r.host(1).routes[at(2)].peer.ID; got != testID(3) {
-		t.Errorf("the address is that of %v, though its host has been silent", got)
+		t.Errorf("the address is that of %v, though another host answers there", got)
 	}
 }
 

@@ -438,14 +438,14 @@ func (t *Table) onHello(now time.Time, p *peer, b []byte) Cause {
 	return cause
 }
 
-// claim takes a peer's word for its address (S8), unless another host is there, or a later life of its own: that one is
-// asked then, once it is silent. Where the other one has only said so as well, an INIT finds out who is there.
+// claim takes a peer's word for its address (S8) where nobody is. Another host keeps it, silent or not, and an INIT finds out
+// who is there. A later life of its own is asked once it is silent.
 func (t *Table) claim(now time.Time, p *peer, addr netip.AddrPort) Cause {
 	r := t.route(addr)
 	switch {
 	case r == nil:
 		return CauseFull
-	case r.peer != nil && r.peer != p && (r.peer.ID != p.ID || r.peer.Incarnation > p.Incarnation) && r.peer.isThere(now):
+	case r.peer != nil && (r.peer.ID != p.ID || r.peer.Incarnation > p.Incarnation && r.peer.isThere(now)):
 		t.dispute(now, r)
 		return CauseAddress
 	}
