@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -151,8 +150,8 @@ func TestUpgradeOfAllHosts(t *testing.T) {
 		if got := top.hooks.ran(); len(got) < 2 || got[0] != "lose-leadership 1 unclean-restart" {
 			t.Errorf("n3 ran %q", got)
 		}
-		if got := c.hosts[1].hooks.ran(); !slices.Equal(got, []string{"lose-leadership 2 unclean-restart"}) {
-			t.Errorf("n2 ran %q", got)
+		if got := c.hosts[1].hooks.ran(); len(got) == 0 || got[0] != "lose-leadership 2 unclean-restart" || len(got)%2 != 1 {
+			t.Errorf("n2 ran %q, expected what is due first, and no leadership without its end", got)
 		}
 		c.stopAll()
 	})
