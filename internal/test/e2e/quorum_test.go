@@ -121,10 +121,11 @@ func TestQuorumLeaderInMinority(t *testing.T) {
 		name  string
 		hosts int
 		how   func(l *lan, minority []*host)
+		why   string // nobody leads, as the minority says
 	}{
-		{"alone, silently", 3, func(l *lan, minority []*host) { l.cut(minority[0]) }},
-		{"alone, unplugged", 3, func(l *lan, minority []*host) { l.unplug(minority[0]) }},
-		{"two of five", 5, func(l *lan, minority []*host) { l.split(minority...) }},
+		{"alone, silently", 3, func(l *lan, minority []*host) { l.cut(minority[0]) }, "of 3 voters"},
+		{"alone, unplugged", 3, func(l *lan, minority []*host) { l.unplug(minority[0]) }, "the link of this host is down"},
+		{"two of five", 5, func(l *lan, minority []*host) { l.split(minority...) }, "of 5 voters"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -142,7 +143,7 @@ func TestQuorumLeaderInMinority(t *testing.T) {
 			l.journal.order(on(best, loseBegin), on(best, loseEnd), on(next, becomeBegin))
 			l.gap(on(best, loseEnd), on(next, becomeBegin))
 			for _, h := range minority {
-				l.sayNoLeader(h, fmt.Sprintf("of %d voters", tt.hosts), 2*time.Second)
+				l.sayNoLeader(h, tt.why, 2*time.Second)
 			}
 			l.led(best, next)
 
