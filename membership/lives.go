@@ -118,6 +118,9 @@ const doubtEvery = time.Second
 // seconds, unless the one host that gossip of it passes through has not told it.
 const heldEvery = 5 * time.Second
 
+// leavingEvery is the same for a life of which others say that it leaves: mostly it is as good as gone, and answers once more.
+const leavingEvery = time.Second
+
 // doubted is told that somebody suspects a life. It gives what is to be asked.
 func (l *lives) doubted(id wire.ID, nonce uint32, now time.Time) (m Member, ask bool) {
 	r := l.byID[id]
@@ -134,9 +137,10 @@ func (l *lives) isAsked(m Member) bool {
 	return r != nil && (l.waits(m) || !r.isNone() && sameLife(r.now, m) && r.asks)
 }
 
-// hold keeps a life that memberlist has ended, if this host has reason to think that it lives.
+// hold keeps a life that memberlist has ended, if this host has reason to think that it lives. One that was asked since it was
+// heard, and did not answer, has ended by this host's own evidence.
 func (l *lives) hold(r *record, m Member, now time.Time) bool {
-	if !l.proves && (m.Leaving || r.now.Leaving || r.heard.IsZero() || r.silent.After(r.heard) || l.countAlive() < 2) {
+	if r.silent.After(r.heard) || !l.proves && (m.Leaving || r.now.Leaving || r.heard.IsZero() || l.countAlive() < 2) {
 		return false
 	}
 	r.held, r.asks, r.asked = true, true, now

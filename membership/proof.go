@@ -87,7 +87,11 @@ func (m *Membership) askHeld(n *memberlist.Node) {
 
 // keepAsking asks a life for as long as it is held.
 func (m *Membership) keepAsking(q question) {
-	time.AfterFunc(heldEvery, func() {
+	every := heldEvery
+	if q.member.Leaving {
+		every = leavingEvery
+	}
+	time.AfterFunc(every, func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if m.closed || !m.lives.isHeld(q.member) {
