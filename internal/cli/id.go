@@ -94,12 +94,7 @@ func showID(c *call) error {
 	if err != nil {
 		return err
 	}
-	if c.Bool("json") {
-		return c.printJSON(struct {
-			ID string `json:"id"`
-		}{id.String()})
-	}
-	return c.print(id.String() + "\n")
+	return c.printID(id, id.String())
 }
 
 func (c *call) makeID(cfg *config.Config) (wire.ID, error) {
@@ -161,12 +156,7 @@ func keepID(c *call) error {
 	if err != nil {
 		return err
 	}
-	if c.Bool("json") {
-		return c.printJSON(struct {
-			ID string `json:"id"`
-		}{id.String()})
-	}
-	return c.print(fmt.Sprintf("id %s is this machine's now: start no agent with another copy of %s\n", id, cfg.Node.StateDir))
+	return c.printID(id, fmt.Sprintf("id %s is this machine's now: start no agent with another copy of %s", id, cfg.Node.StateDir))
 }
 
 // stopped is the state directory of an agent that does not run. Root has become the user whose the state is, where that is
@@ -244,4 +234,14 @@ func makeFor(dir string, as rights.User) error {
 		err = os.Lchown(dir, as.UID, as.GID)
 	}
 	return err
+}
+
+// printID prints a line about the id, or with --json the id.
+func (c *call) printID(id wire.ID, line string) error {
+	if c.Bool("json") {
+		return c.printJSON(struct {
+			ID string `json:"id"`
+		}{id.String()})
+	}
+	return c.print(line + "\n")
 }
