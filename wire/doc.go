@@ -226,7 +226,7 @@
 // # Trust
 //
 // The checksum finds damage, not forgery. With a key a frame goes sealed, in the
-// datagrams of internal/sealed, and its sender is proven; without one whoever can
+// datagrams of internal/session, and its sender is proven; without one whoever can
 // send to the port can write a frame that is accepted, within the bounds of package
 // election.
 //
