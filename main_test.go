@@ -131,7 +131,7 @@ func holdPort(ts *testscript.TestScript, neg bool, args []string) {
 
 // patience is how long something may take on a machine that does other things
 // too.
-const patience = 30 * time.Second
+const patience = 15 * time.Second
 
 // eventually FILE TEXT: the file comes to hold the text.
 func eventually(ts *testscript.TestScript, neg bool, args []string) {

@@ -84,6 +84,23 @@ func TestALifeEndsByItsSilence(t *testing.T) {
 	}
 }
 
+// A life that was asked since it was heard, and did not answer, has ended by this host's own evidence: it is not asked anew.
+func TestASilentLifeEndsAtOnce(t *testing.T) {
+	l, now, beta := newLives(), time.Now(), lifeOf("beta")
+	l.asks, l.proves = true, true
+	l.joined(beta, now)
+	l.answered(beta, time.Millisecond, now)
+	l.take()
+	if _, ask := l.doubted(beta.ID, beta.Nonce, now.Add(2*time.Second)); !ask {
+		t.Fatal("a suspect is not asked")
+	}
+	l.unanswered(beta, now.Add(3*time.Second))
+	l.gone(beta, now.Add(4*time.Second))
+	if got := l.take(); len(got) != 1 || got[0].Kind != Failed {
+		t.Errorf("told %v, want that it has failed", got)
+	}
+}
+
 // Lives that others make up of a host leave room for the one that it has begun.
 func TestMadeUpLivesLeaveRoomForAProvenOne(t *testing.T) {
 	m := &Membership{proof: &proofs{}, lives: newLives()}

@@ -25,7 +25,7 @@ func TestSessionsReplacedWithAcknowledgementsUnderWay(t *testing.T) {
 	follower.far = 70 * time.Millisecond
 	w.runUntil(w.now+int64(10*time.Second), nil)
 	epoch, sessions, between := leader.epoch, tableOf(leader).begun(), 0
-	for i := range 40 {
+	for i := range 60 {
 		between += w.underWay(follower, leader)
 		if i%2 == 0 {
 			w.swapKeys()
@@ -37,7 +37,7 @@ func TestSessionsReplacedWithAcknowledgementsUnderWay(t *testing.T) {
 	if w.failure != nil || leader.epoch != epoch || !w.acts(leader) {
 		t.Errorf("the leader is in %v of %v, from %v: %+v", leader.state, leader.epoch, epoch, w.failure)
 	}
-	if begun := tableOf(leader).begun() - sessions; begun < 20 || between < 40 {
+	if begun := tableOf(leader).begun() - sessions; begun < 30 || between < 40 {
 		t.Errorf("%d sessions were begun, %d datagrams were under way", begun, between)
 	}
 }
