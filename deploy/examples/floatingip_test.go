@@ -198,7 +198,7 @@ func TestFloatingIPFollowsTheLeader(t *testing.T) {
 	alpha.leads()
 	c.expect("to 42, assigned [42]")
 	beta.start()
-	if out, code := beta.cli("wait", "--for", "members=2", "--timeout", patience.String()); code != 0 {
+	if out, code := beta.cli("wait", "--for", "leader", "--timeout", patience.String()); code != 0 {
 		t.Fatalf("exit code %d\n%s", code, out)
 	}
 	alpha.stop()
