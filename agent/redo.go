@@ -32,9 +32,10 @@ type redo struct {
 	epoch hooks.Epoch
 	cause string // of the event
 	tries int    // attempts so far
-	pause time.Duration
-	at    time.Time    // of the next attempt; zero: one is under way
-	last  hooks.Result // of the last one that failed
+	rest  hooks.Patience
+	pause time.Duration // before the next attempt
+	at    time.Time     // of the next attempt; zero: one is under way
+	last  hooks.Result  // of the last one that failed
 }
 
 // judgeHook draws the conclusions from the end of a leadership hook, once the node
@@ -53,7 +54,7 @@ func (s *seat) judgeHook(r hooks.Result) {
 	case r.Kind == hooks.LoseLeadership && !r.OK && !leads:
 		s.onLoseFailed(r)
 	case s.redo.isOf(r):
-		s.redo = redo{} // it is well, or nobody needs it any more
+		s.redo.succeeded(s.around.now())
 	}
 }
 
@@ -159,7 +160,11 @@ func (d *redo) isOf(r hooks.Result) bool {
 // failed keeps what is known of the hook that failed, over several results. The first says whose epoch it was.
 func (d *redo) failed(r hooks.Result, owner wire.ID) {
 	if !d.isOf(r) {
-		*d = redo{kind: r.Kind, epoch: hooks.Epoch{Counter: r.Epoch, Owner: owner.String()}, pause: redoFirst / 2, cause: r.Cause}
+		rest := hooks.Patience{First: redoFirst, Most: redoMost}
+		if r.IsLater && d.epoch.Counter == r.Epoch {
+			rest = d.rest // of what was well for a while
+		}
+		*d = redo{kind: r.Kind, epoch: hooks.Epoch{Counter: r.Epoch, Owner: owner.String()}, rest: rest, cause: r.Cause}
 	}
 	d.tries += max(r.Attempts, 1)
 	d.last, d.at = r, time.Time{}
@@ -167,8 +172,16 @@ func (d *redo) failed(r hooks.Result, owner wire.ID) {
 
 // later sets the time of the next attempt.
 func (d *redo) later(now time.Time) {
-	d.pause = min(2*d.pause, redoMost)
+	d.pause = d.rest.Failed(now)
 	d.at = now.Add(d.pause)
+}
+
+// succeeded: nothing is to be tried again. How patient this was counts again if what the leader has fails after all, which a
+// hook that has succeeded does not.
+func (d *redo) succeeded(now time.Time) {
+	rest := d.rest
+	rest.Succeeded(now)
+	*d = redo{epoch: d.epoch, rest: rest}
 }
 
 // tryAgain runs the hook that failed, when its time has come and its reason still

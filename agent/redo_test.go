@@ -499,6 +499,25 @@ func TestWhatTheLeaderHasIsLost(t *testing.T) {
 	})
 }
 
+// What begins and is lost again and again, such as a command that ends at once, is begun after pauses that grow, as what does not
+// begin at all. After a minute with it the first pause is for it again.
+func TestWhatIsLostAgainAndAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1)
+		h := c.hosts[0]
+		c.start(h)
+		c.agrees(h)
+		lost := hooks.Result{Kind: hooks.BecomeLeader, Epoch: 1, Cause: "boot", Exit: -1, Resource: "web", IsLater: true, Err: errors.New("web has failed: exit status 1")}
+		for _, whole := range []time.Duration{time.Second, time.Second, time.Second, redoMost} { // that it is here
+			time.Sleep(whole)
+			h.hooks.results <- lost
+			time.Sleep(21 * time.Second) // and it has begun again
+		}
+		h.warnsOf(t, "in 5s", "in 10s", "in 20s", "in 5s")
+		c.stopAll()
+	})
+}
+
 func TestKeeperIsShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 1)

@@ -17,7 +17,7 @@ type had struct {
 	Resource
 	has   bool
 	again time.Time // when it is begun once more; zero: it is not
-	pause time.Duration
+	rest  Patience
 
 	isParting bool // it is to end, or could not be ended, though its leadership goes on
 }
@@ -33,7 +33,7 @@ func (h *holdings) take(become Event, resources []Resource, pause time.Duration)
 	}
 	h.all = make([]had, len(resources))
 	for i, r := range resources {
-		h.all[i] = had{Resource: r, pause: pause}
+		h.all[i] = had{Resource: r, rest: Patience{First: pause, Most: longestPause}}
 		if j := slices.IndexFunc(before, func(h had) bool { return isSame(h.Resource, r) }); j >= 0 {
 			h.all[i] = before[j]
 		}
@@ -65,8 +65,8 @@ func (h *holdings) begin(r Resource) BeginResource {
 
 // later says when one that has failed is begun once more: after a pause, which grows.
 func (r *had) later(now time.Time) (pause time.Duration) {
-	pause = r.pause
-	r.again, r.pause = now.Add(pause), min(2*pause, longestPause)
+	pause = r.rest.Failed(now)
+	r.again = now.Add(pause)
 	return pause
 }
 

@@ -58,7 +58,7 @@ func (l *Lanes) onResourceBegun(now time.Time, e ResourceBegun) {
 	}
 	h.has, h.again = e.Err == nil, time.Time{}
 	if e.Err == nil {
-		h.pause = l.cfg.Pause
+		h.rest.Succeeded(now)
 	} else if h.Stays {
 		l.tryAgain(now, h, e.Err)
 	}
