@@ -77,7 +77,7 @@ type Config struct {
 	AdvertiseIsChosen bool
 	Device            string // interface or VRF that the sockets are bound to; empty: none
 	// Keys are those that the hosts share, read from KeyFile: with them nothing goes over
-	// the LAN in clear, and nothing is taken that was. Empty: the port is plain.
+	// the LAN that others can read, and nobody else joins. Empty: whoever reaches the port can join.
 	Keys    key.Ring
 	KeyFile string
 	// Insecure says that somebody wants no keys, for status and log.
@@ -207,7 +207,7 @@ type agent struct {
 	seat      *seat
 	last      *lastLife // its end; nil: it has not begun
 	lan       transport.LAN
-	seal      sealing                               // the same; nil: it is plain
+	seal      sealing                               // the same
 	port      asking                                // the same, below the seal; nil: it carries no questions
 	life      [8]byte                               // random; the seal and frames are bound to it
 	socket    net.Listener                          // nil: no control socket
@@ -230,10 +230,9 @@ type agent struct {
 	counters  counters
 	hearing   hearing
 	answers   answers
-	examined  sync.Mutex             // held by the one examination that goes on
-	syncs     sync.Mutex             // held while that writes, which may take longer
-	sealer    atomic.Pointer[sealer] // nil: none was heard
-	started   time.Time              // wall clock
+	examined  sync.Mutex // held by the one examination that goes on
+	syncs     sync.Mutex // held while that writes, which may take longer
+	started   time.Time  // wall clock
 
 	where     whereabouts
 	isCut     bool                        // this host is on no network

@@ -82,7 +82,7 @@ func (a *agent) answer(ctx context.Context, conn net.Conn) {
 	_ = conn.SetDeadline(a.deadline(trying + answeringTime))
 	said := answer{ID: a.view.self.ID.String(), Version: a.cfg.Version, Asked: a.wall().UnixNano(), Source: from.Addr().Unmap().String(),
 		MTU: mtuOf(a.shown.Load().addr)}
-	if a.seal != nil {
+	if a.hasKey() {
 		said.Addresses = a.leads()
 	}
 	a.try(ctx, q, &said)

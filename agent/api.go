@@ -62,9 +62,6 @@ func (a *agent) notes() []string {
 	if alone := a.whyAlone(); alone != "" {
 		notes = append(notes, alone)
 	}
-	if sealer := a.sealerNote(); sealer != "" {
-		notes = append(notes, sealer)
-	}
 	return notes
 }
 

@@ -49,7 +49,7 @@ func (a *agent) Examine(ctx context.Context) (control.Examination, error) {
 	defer a.examined.Unlock()
 	shown := a.shown.Load()
 	self := shown.members[0]
-	out := control.Examination{Self: self, Version: a.cfg.Version, Proven: a.seal != nil, CanAsk: a.port != nil, Profile: a.cfg.Profile,
+	out := control.Examination{Self: self, Version: a.cfg.Version, Proven: a.hasKey(), CanAsk: a.port != nil, Profile: a.cfg.Profile,
 		StopBudgetMS: ms(a.cfg.Election.StopBudget), HeartbeatMS: ms(a.cfg.Election.Heartbeat), MTU: mtuOf(shown.addr),
 		StateDir: a.home.dir, Access: a.checkHome()}
 	out.Link, out.LinkRemedy = shown.trouble, shown.remedy

@@ -17,16 +17,29 @@ type keyring struct {
 }
 
 const (
-	encryptionNone     = "none: traffic is neither encrypted nor authenticated"
-	encryptionInsecure = "none (--insecure)"
+	openToAll      = "none: whoever reaches the port can join"
+	openAsWished   = "none (--insecure)"
+	warnOpenToAll  = "no key: whoever reaches the port can join"
+	warnOpenWished = warnOpenToAll + " (--insecure)"
 )
 
-// plain is what protects traffic that is not sealed, in words.
-func (a *agent) plain() string {
+// hasKey: this host shares a key with others, which keeps all others out.
+func (a *agent) hasKey() bool { return len(a.keys.Load().ring) > 0 }
+
+// open is what keeps others out of a cluster without a key, in words.
+func (a *agent) open() string {
 	if a.cfg.Insecure {
-		return encryptionInsecure
+		return openAsWished
 	}
-	return encryptionNone
+	return openToAll
+}
+
+// seals is the ring that the port is sealed with.
+func (k *keyring) seals() key.Ring {
+	if len(k.ring) == 0 {
+		return key.Open()
+	}
+	return k.ring
 }
 
 // takeKeys takes up what a reload has read. Whether there are keys at all is settled at the
@@ -40,9 +53,7 @@ func (a *agent) takeKeys(next keyring) (waiting []control.Waiting) {
 	if now.ring.Equal(next.ring) {
 		return nil
 	}
-	if a.seal != nil {
-		a.seal.SetKeys(next.ring)
-	}
+	a.seal.SetKeys(next.seals())
 	a.log.Info("keys taken up", "keys", next.text())
 	a.event(control.Event{Type: "keys", Text: "keys taken up: " + next.text()})
 	return nil
@@ -50,10 +61,7 @@ func (a *agent) takeKeys(next keyring) (waiting []control.Waiting) {
 
 // text names the keys, and so none of them.
 func (k *keyring) text() string {
-	if len(k.ring) == 0 {
-		return "none"
-	}
-	return strings.Join(hexIDs(k.ring.IDs()), " ")
+	return strings.Join(hexIDs(k.seals().IDs()), " ")
 }
 
 func hexIDs(ids []key.ID) []string {
@@ -67,12 +75,12 @@ func hexIDs(ids []key.ID) []string {
 // logSeal says at the start what protects the traffic.
 func (a *agent) logSeal() {
 	switch {
-	case a.seal != nil:
+	case a.hasKey():
 		a.log.Info("traffic is sealed", "keys", a.keys.Load().text())
 	case a.cfg.Insecure:
-		a.log.Warn("traffic is neither encrypted nor authenticated (--insecure): anybody on this network can forge it")
+		a.log.Warn(warnOpenWished)
 	default:
-		a.log.Warn("traffic is neither encrypted nor authenticated: anybody on this network can forge it")
+		a.log.Warn(warnOpenToAll)
 	}
 }
 
@@ -80,15 +88,16 @@ func (a *agent) logSeal() {
 func (a *agent) hostKeys(members []control.Member) []control.HostKeys {
 	type peer struct{ has, uses []key.ID }
 	peers := map[string]peer{}
-	if a.seal != nil {
-		for _, said := range a.seal.Report().Peers {
-			p := peers[said.ID.String()]
-			if said.Keys != nil {
-				p.has = said.Keys
-			}
-			p.uses = append(slices.Clone(p.uses), said.InUse...)
-			peers[said.ID.String()] = p
+	if !a.hasKey() {
+		members = nil
+	}
+	for _, said := range a.seal.Report().Peers {
+		p := peers[said.ID.String()]
+		if said.Keys != nil {
+			p.has = said.Keys
 		}
+		p.uses = append(slices.Clone(p.uses), said.InUse...)
+		peers[said.ID.String()] = p
 	}
 	var hosts []control.HostKeys
 	for _, m := range members {
@@ -116,7 +125,7 @@ func (a *agent) hostKeys(members []control.Member) []control.HostKeys {
 // Keys implements control.Backend.
 func (a *agent) Keys() control.Keys {
 	k := a.keys.Load()
-	return control.Keys{File: k.file, UID: os.Geteuid(), Insecure: a.cfg.Insecure, Sealed: a.seal != nil, Keys: hexIDs(k.ring.IDs()),
+	return control.Keys{File: k.file, UID: os.Geteuid(), Insecure: a.cfg.Insecure, Sealed: a.hasKey(), Keys: hexIDs(k.ring.IDs()),
 		Join:  slices.DeleteFunc(slices.Clone(a.members().JoinState().Seeds), discovery.IsSource),
 		Hosts: a.hostKeys(a.shown.Load().members)}
 }

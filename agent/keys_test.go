@@ -60,6 +60,9 @@ func (s *fakeSeal) Report() (r sealed.Report) {
 	return r
 }
 
+func (s *fakeSeal) Heard(wire.ID, uint32) (uint32, netip.AddrPort, time.Time, bool) {
+	return 0, netip.AddrPort{}, time.Time{}, false
+}
 func (s *fakeSeal) KeepWarm([]netip.AddrPort)                       {}
 func (s *fakeSeal) SealAhead(_ netip.AddrPort, frame []byte) []byte { return frame }
 
@@ -91,7 +94,7 @@ func TestStatusSaysWhatProtectsTheTraffic(t *testing.T) {
 			c.start(h)
 		}
 		c.agrees(top)
-		for h, want := range map[*testHost]string{plain: "none: traffic is neither encrypted nor authenticated", insecure: "none (--insecure)"} {
+		for h, want := range map[*testHost]string{plain: "none: whoever reaches the port can join", insecure: "none (--insecure)"} {
 			if got := h.agent.Status().Encryption; got != want {
 				t.Errorf("%s says %q, want %q", h.name, got, want)
 			}

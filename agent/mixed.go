@@ -15,8 +15,7 @@ import (
 // orders do not fit together, and their frames do not count. Whoever comes new
 // gives way, so that a slip in one file stops one agent: an agent that is
 // settled, which has followed or led since its start, never does. Of two that
-// are not settled, the one of the worse rank gives way. It ends, or stands aside
-// where anybody could have made the other up.
+// are not settled, the one of the worse rank gives way, and ends.
 
 // ErrSettings is returned when this agent's settings differ from those of
 // members that were there before.
@@ -38,10 +37,6 @@ func (a *agent) onOddMember(m membership.Member) {
 	differ := a.differences(m)
 	if !a.view.mustGiveWayTo(m) {
 		a.warnRarely("member has other settings; it takes no part here", "member", m.Name, "addr", m.Addr, "differ", differ)
-		return
-	}
-	if !a.provesMembers() {
-		a.lookAside()
 		return
 	}
 	if a.fatal != nil {

@@ -161,61 +161,6 @@ func TestMixedSettingsAreRefused(t *testing.T) {
 	}
 }
 
-// Case 8: where nobody proves who he is, a member with other settings that says it was
-// there before ends no agent. Who comes new stands aside while that member answers: it
-// says so, does not lead, runs no hook and writes nothing, and stands again when the
-// other has gone.
-func TestCase8OtherSettingsEndNobody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, 2)
-		newcomer, odd := c.hosts[0], c.hosts[1]
-		log := newcomer.logging()
-		odd.settings = func(cfg *Config) { cfg.Election.Lease = time.Second }
-		c.start(odd)
-		time.Sleep(10 * time.Second)
-		c.start(newcomer)
-		time.Sleep(2 * time.Minute)
-		s := newcomer.agent.Status()
-		if s.LeaderIsSelf || s.State != "observe" || !hasNote(s, "this host is no candidate: settings that must be the same on all nodes differ: lease: 400ms here, 1s at n2") {
-			t.Errorf("state %s, leads %t, notes %q", s.State, s.LeaderIsSelf, s.Notes)
-		}
-		if text := newcomer.why(t, ""); !strings.Contains(text, "NO   aside: this host is no candidate: settings that must be the same on all nodes differ: lease: ") {
-			t.Errorf("explain says\n%s", text)
-		}
-		if n := log.with("[WARN]", "is no candidate"); n != 1 {
-			t.Errorf("it says so in %d lines, want 1:\n%s", n, log.text.String())
-		}
-		newcomer.expectHooks(t)
-		c.kill(odd)
-		time.Sleep(time.Minute)
-		if s := newcomer.agent.Status(); !s.LeaderIsSelf || hasNote(s, "this host is no candidate: settings") {
-			t.Errorf("state %s, leads %t, notes %q", s.State, s.LeaderIsSelf, s.Notes)
-		}
-		c.stopAll()
-	})
-}
-
-// Case 8: one that never answers is a rumour, and holds nobody up for longer than
-// it takes to ask it.
-func TestCase8ARumourOfOtherSettings(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, 1)
-		h := c.hosts[0]
-		c.start(h)
-		rumour := membership.Member{ID: wire.ID{9}, Name: "n9", Addr: c.hosts[0].addr, Priority: 100, Settled: true, ConfigHash: 1, Settings: "lease=1s"}
-		h.agent.call(nil, func() { h.agent.onMember(rumour) })
-		time.Sleep(time.Second)
-		if s := h.agent.Status(); !hasNote(s, "this host is no candidate: settings") {
-			t.Errorf("notes %q", s.Notes)
-		}
-		time.Sleep(30 * time.Second)
-		if s := h.agent.Status(); !s.LeaderIsSelf || hasNote(s, "this host is no candidate: settings") {
-			t.Errorf("state %s, leads %t, notes %q", s.State, s.LeaderIsSelf, s.Notes)
-		}
-		c.stopAll()
-	})
-}
-
 // Two that are new and do not agree: the better one stays, and leads.
 func TestMixedSettingsOfNewcomers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

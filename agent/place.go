@@ -135,10 +135,8 @@ func (a *agent) move(to netip.Addr) {
 	a.where.place, a.where.wanted = a.where.place.At(to), netip.Addr{}
 	a.cfg.Advertise = netip.AddrPortFrom(to, a.advertised().Port())
 	a.tether(election.Tether{})
-	if a.seal != nil {
-		a.seal.Renew(a.seat.state.saved.Incarnation, a.life, a.cfg.Advertise)
-		a.warm = nil
-	}
+	a.seal.Renew(a.seat.state.saved.Incarnation, a.life, a.cfg.Advertise)
+	a.warm = nil
 	a.endGossip()
 	_ = a.members().Release() // only what its log could not close
 	a.reopenSources()
@@ -171,10 +169,9 @@ func (a *agent) barAnew() {
 
 // beginGossip makes the membership of a life. lost is where others were before it.
 func (a *agent) beginGossip(self membership.Member, lost []netip.AddrPort) error {
-	proof, _ := a.lan.(membership.Sessions) // nil without a key
 	members, err := membership.New(membership.Config{Self: self, Cluster: a.cfg.Cluster, Transport: a.lan, Lost: lost,
 		Seeds: a.cfg.Seeds, Find: a.sources.Find, Resolve: a.cfg.Resolve, DefaultPort: a.lan.Addr().Port(), Profile: a.cfg.Profile,
-		Unproven: a.cfg.Election.Forgeable, Sessions: proof, Logger: a.log.Named("membership")})
+		Sessions: a.seal, Logger: a.log.Named("membership")})
 	if err != nil {
 		return fmt.Errorf("start membership: %w", err)
 	}

@@ -33,11 +33,7 @@ func (a *agent) receive() {
 			return // net.ErrClosed: nothing else ends it
 		}
 		if err := wire.Parse(buf[:n], &r.frame); err != nil {
-			cause := wire.Cause(err)
-			if a.noteSealer(buf[:n], from) {
-				cause = "sealed"
-			}
-			a.counters.add("frame_" + cause)
+			a.counters.add("frame_" + wire.Cause(err))
 			continue
 		}
 		if !shares.Take(r.frame.Sender, a.cfg.Now()) {

@@ -26,19 +26,16 @@ type sealing interface {
 	// Renew forgets all sessions: a new life begins, at another address.
 	Renew(incarnation uint32, life [8]byte, advertise netip.AddrPort)
 	Report() sealed.Report
+	membership.Sessions
 }
 
 var _ sealing = (*sealed.LAN)(nil)
 
-// sealPort has all that goes over the LAN sealed, if there are keys. Nothing has been sent
-// or read before.
+// sealPort has all that goes over the LAN sealed. Nothing has been sent or read before.
 func (a *agent) sealPort() error {
-	if len(a.cfg.Keys) == 0 {
-		return nil
-	}
 	incarnation := a.seat.state.saved.Incarnation + 1 // which this life puts on disk before it says anything
 	seal, err := sealed.Wrap(a.lan, sealed.Config{Cluster: a.cfg.Cluster, Key: a.seat.state.private, Incarnation: incarnation, Life: a.life,
-		Keys: a.cfg.Keys, Advertise: a.advertised(), Now: a.cfg.Now, Logger: a.log.Named("seal")})
+		Keys: a.keys.Load().seals(), Advertise: a.advertised(), Now: a.cfg.Now, Logger: a.log.Named("seal")})
 	if err != nil {
 		return fmt.Errorf("seal the port: %w", err)
 	}
@@ -56,16 +53,13 @@ func (a *agent) advertised() netip.AddrPort {
 
 // finish implements surroundings.
 func (a *agent) finish(to netip.AddrPort, frame []byte) (datagram []byte, fades bool) {
-	if a.seal == nil {
-		return frame, false
-	}
 	return a.seal.SealAhead(to, frame), true
 }
 
 // keepWarm has sessions ready with all who lead or vote, so that a claim and its grants
 // wait for no handshake. It runs in the loop.
 func (a *agent) keepWarm() {
-	if a.seal == nil || a.view.self.Role == membership.Observer {
+	if a.view.self.Role == membership.Observer {
 		return
 	}
 	var warm []netip.AddrPort
@@ -83,8 +77,8 @@ func (a *agent) keepWarm() {
 // encryption says in words what protects the port: which key begins, and with how many
 // of the living hosts, this one included, there is a session.
 func (a *agent) encryption(members []control.Member) string {
-	if a.seal == nil {
-		return a.plain()
+	if !a.hasKey() {
+		return a.open()
 	}
 	report := a.seal.Report()
 	here, with := 0, 0
@@ -103,9 +97,6 @@ func (a *agent) encryption(members []control.Member) string {
 
 // countSeal adds what the seal counts.
 func (a *agent) countSeal(out map[string]uint64) {
-	if a.seal == nil {
-		return
-	}
 	r := a.seal.Report()
 	out["seal_sessions"], out["seal_begun"], out["seal_out"], out["seal_in"] = uint64(r.Sessions), r.Begun, r.Sealed, r.Opened
 	for cause, n := range r.Dropped {
@@ -116,9 +107,6 @@ func (a *agent) countSeal(out map[string]uint64) {
 // strangers are hosts that share no key with this one, and what they say to have. Anybody
 // can send such a record: people are told, and nothing else comes of it.
 func (a *agent) strangers() (all []control.Odd) {
-	if a.seal == nil {
-		return nil
-	}
 	for _, s := range a.seal.Report().Odd {
 		where := s.Addr.String()
 		if s.Addr.Port() == 0 {
@@ -139,8 +127,7 @@ func (a *agent) strangerNotes() (notes []string) {
 		if i == maxStrangerNotes {
 			return append(notes, fmt.Sprintf("%d more hosts have other keys: see bully-agent doctor", len(all)-i))
 		}
-		notes = append(notes, fmt.Sprintf("a host at %s has another key (id %s), and this host has %s: %s",
-			s.Name, s.Differ, a.keys.Load().text(), key.OneForAll(a.keys.Load().file)))
+		notes = append(notes, key.Against(s.Name, s.Differ, a.keys.Load().text())+": "+key.OneForAll(a.keys.Load().file))
 	}
 	return notes
 }

@@ -233,16 +233,19 @@ func strangers(t *testing.T, third key.Ring) (inside, outside *told, notes [2]st
 
 func TestNoKeyAgainstAClusterCase1(t *testing.T) {
 	inside, _, notes := strangers(t, nil)
-	if !strings.Contains(notes[1], "has a key while this host has none") {
-		t.Errorf("the stranger's status does not say what it may lack: %s", notes[1])
+	if !strings.Contains(notes[1], "a host at 10.0.0.1:7950 has a key (id "+sealKey(1).ID.String()+"), and this host has none: ") {
+		t.Errorf("the stranger's status does not say what it lacks: %s", notes[1])
 	}
-	if n := inside.count("cause=plain"); n < 1 || n > 4 {
+	if !strings.Contains(notes[0], "a host at 10.0.0.3:7950 has no key, and this host has "+sealKey(1).ID.String()+": ") {
+		t.Errorf("a member's status does not say what the stranger lacks: %s", notes[0])
+	}
+	if n := inside.count("not taken: this host has a key, and the other has none"); n < 1 || n > 4 {
 		t.Errorf("%d lines in three minutes, want one a minute:\n%s", n, strings.Join(inside.lines, ""))
 	}
 }
 
-// A member comes back without its key: the others look for it, and it says that they seal
-// what they send, once a minute, in its status too, and counts it.
+// A member comes back without its key: the others look for it, and it says that they have
+// one, once a minute, and in its status too.
 func TestBackWithoutAKeyCase1(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newSealedCluster(t, 3)
@@ -260,11 +263,11 @@ func TestBackWithoutAKeyCase1(t *testing.T) {
 		c.start(back)
 		time.Sleep(3 * time.Minute)
 		s := back.agent.Status()
-		if notes := strings.Join(s.Notes, "\n"); !strings.Contains(notes, ":7950 seals what it sends, and this host has no key") {
+		if notes := strings.Join(s.Notes, "\n"); !strings.Contains(notes, ":7950 has a key (id "+sealKey(1).ID.String()+"), and this host has none") {
 			t.Errorf("the notes are %s", notes)
 		}
-		if n := w.count("cause=sealed", "addr=10.0.0."); n < 2 || n > 4 || s.Counters["frame_sealed"] < uint64(n) {
-			t.Errorf("%d lines in three minutes, want one a minute; %d are counted:\n%s", n, s.Counters["frame_sealed"], strings.Join(w.lines, ""))
+		if n := w.count("not taken: the other host has a key, and this one has none", "addr=10.0.0."); n < 4 || n > 8 { // for each of two hosts
+			t.Errorf("%d lines in three minutes, want one a minute and host:\n%s", n, strings.Join(w.lines, ""))
 		}
 		c.stopAll()
 	})

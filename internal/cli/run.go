@@ -250,7 +250,7 @@ func serve(ctx context.Context, cfg *config.Config, src config.Source, log hclog
 		return err
 	}
 	ac := agentConfig(cfg)
-	ac.Keys, ac.Election.Forgeable = ring, len(ring) == 0 // no key, no proof
+	ac.Keys = ring
 	if err := setApart(&ac, cfg.Node.User); err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/internal/key"
 )
 
 // Level says how bad a thing is.
@@ -156,8 +157,7 @@ func (j *judge) reach() {
 // keys names hosts that share none with this one. It is no FAIL: anybody can send what tells of them.
 func (j *judge) keys() {
 	for _, other := range j.OtherKeys {
-		j.say(Warn, "key", j.KeyRemedy, "a host at %s has another key (id %s), and this host has %s",
-			other.Name, other.Differ, strings.Join(j.Keys, " "))
+		j.say(Warn, "key", j.KeyRemedy, "%s", key.Against(other.Name, other.Differ, cmp.Or(strings.Join(j.Keys, " "), "none")))
 	}
 }
 

@@ -19,8 +19,13 @@ const MaxKeys = 4
 // datagram. It follows from the secret and says nothing about it.
 type ID uint32
 
-// String is eight hexadecimal digits.
-func (id ID) String() string { return fmt.Sprintf("%08x", uint32(id)) }
+// String is eight hexadecimal digits, or "none" of the key that everybody has.
+func (id ID) String() string {
+	if id.IsOpen() {
+		return "none"
+	}
+	return fmt.Sprintf("%08x", uint32(id))
+}
 
 // Key is one secret. Whoever holds it is a member. It is never logged: String
 // gives its id.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net"
 	"net/netip"
+	"strings"
 	"sync"
 	"time"
 
@@ -265,9 +266,6 @@ func (l *LAN) SetKeys(ring key.Ring) {
 	})
 }
 
-// Authenticates: whatever this LAN gives comes from a host that has a key.
-func (l *LAN) Authenticates() bool { return true }
-
 // Heard implements membership.Sessions.
 func (l *LAN) Heard(id wire.ID, nonce uint32) (incarnation uint32, addr netip.AddrPort, at time.Time, ok bool) {
 	l.mu.Lock()
@@ -334,12 +332,24 @@ func (n news) tell(log hclog.Logger) {
 	if n.theirs != nil {
 		args = append(args, "theirs", fmt.Sprint(n.theirs))
 	}
-	log.Warn("not taken: "+hints[n.cause], args...)
+	log.Warn("not taken: "+n.hint(), args...)
+}
+
+// hint says in words what is the matter. Of two hosts that share no key one may have none at all.
+func (n news) hint() string {
+	isOpen := func(ids any) bool { return ids != nil && strings.Trim(fmt.Sprint(ids), "[]") == key.Open()[0].String() }
+	switch {
+	case isOpen(n.theirs):
+		return "this host has a key, and the other has none"
+	case isOpen(n.ours):
+		return "the other host has a key, and this one has none"
+	}
+	return hints[n.cause]
 }
 
 // hints say what is the matter in words.
 var hints = map[session.Cause]string{
-	session.CausePlain:    "this host has a key, and the other sends without one",
+	session.CausePlain:    "it is not sealed: another program sends to this port, or an agent of a version before seals",
 	session.CauseVersion:  "the other host seals by another version",
 	session.CauseKey:      "the other host begins with a key that this one has not",
 	session.CauseRefused:  "the other host has none of the keys that this one begins with",
