@@ -481,38 +481,6 @@ func TestSameIDIsRefused(t *testing.T) {
 	})
 }
 
-// Without a key the later copy does not end for what somebody on the network says: it
-// stands aside while the other is there, says so, and comes back when it is gone.
-func TestCase7ASameIDStandsAside(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, 3)
-		for _, h := range c.hosts {
-			h.settings = func(cfg *Config) { cfg.Election.Forgeable = true }
-		}
-		for _, h := range c.hosts[1:] {
-			c.start(h)
-		}
-		c.agrees(c.hosts[2])
-		clone := c.hosts[0]
-		copyState(t, c.hosts[2].dir, clone.dir)
-		said := clone.logging()
-		c.start(clone)
-		time.Sleep(20 * time.Second)
-		if s := clone.agent.Status(); s.State != "observe" || s.Cause != "same-id" {
-			t.Errorf("the copy is %s, cause %s", s.State, s.Cause)
-		}
-		if said.with("[ERROR]", "another agent has the same id", "is no candidate") != 1 {
-			t.Errorf("the copy says\n%s", said.text.String())
-		}
-		c.kill(c.hosts[2])
-		time.Sleep(20 * time.Second)
-		if s := clone.agent.Status(); s.Cause == "same-id" {
-			t.Errorf("alone, the copy is %s, cause %s", s.State, s.Cause)
-		}
-		c.stopAll()
-	})
-}
-
 var _ control.Backend = (*agent)(nil)
 
 // clockOnly is all that some need to be around a seat.

@@ -28,8 +28,6 @@ func (s *seat) apply(effect election.Effect) error {
 		done := s.replies[e.Token]
 		delete(s.replies, e.Token)
 		done(e.Err)
-	case election.Conflict:
-		s.around.clash(e, s.node.Incarnation())
 	case election.Departed:
 		s.around.departed(e.ID, e.Incarnation)
 	case election.Tether:

@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/wire"
 )
@@ -28,28 +27,6 @@ func (a *agent) tellLeader(e wire.Epoch) { a.members().SetLeader(e) }
 func (a *agent) tellLedger(b []byte) { a.members().SetLedger(b) }
 
 func (a *agent) departed(id wire.ID, incarnation uint32) { a.members().MarkLeft(id, incarnation) }
-
-// clash names the other agent with our id. Refused, this one stands aside until the
-// other is gone; refused for good, it stops.
-func (a *agent) clash(e election.Conflict, incarnation uint32) {
-	const message = "another agent has the same id: one state directory was copied from the other"
-	if !e.Refuse {
-		a.members().SetIncarnation(incarnation)
-		if a.isRare("clash", e.Other) { // a service manager starts the copy again every few seconds
-			a.event(control.Event{Type: "warning", Cause: string(election.SameID), Text: e.String()})
-			a.log.Error(message+"; this one goes on, the other must not", "addr", e.Other)
-		}
-		return
-	}
-	a.event(control.Event{Type: "warning", Cause: string(election.SameID), Text: e.String()})
-	if !e.Final {
-		a.log.Error(message+"; this one is no candidate, and looks again every few seconds", "addr", e.Other)
-		return
-	}
-	a.log.Error(message+"; this one takes no part", "addr", e.Other)
-	a.fatal = &Refusal{Err: fmt.Errorf("%w: %v", ErrSameID, e.Other),
-		Hint: "remove the state directory of the copy; it then starts as a new node"}
-}
 
 func (a *agent) count(name string, n uint64) { a.counters.addMany(name, n) }
 

@@ -75,5 +75,5 @@ func (a *agent) noteLaterLife(m membership.Member) {
 	a.older = fmt.Sprintf("the state directory is an older copy: the others know life %d of this host, and do not hear life %d; "+
 		"stop the agent, remove the directory, start it anew", m.Incarnation, self.Incarnation)
 	a.log.Error(a.older)
-	a.event(control.Event{Type: "warning", Cause: string(election.SameID), Text: a.older})
+	a.event(control.Event{Type: "warning", Cause: causeSameID, Text: a.older})
 }

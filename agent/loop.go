@@ -64,10 +64,12 @@ func (a *agent) loop() error {
 			call()
 		case <-timer.C:
 			a.armedFor = time.Time{}
+			a.lookForCopies() // before a start may claim
 			s.tick()
 		case <-health.C:
 			a.lookAside()
 			a.lookForPlace()
+			a.lookAtCopies()
 			a.knowMembers()
 			a.lookAtHolders()
 			a.lookForMute()
@@ -145,7 +147,7 @@ func (a *agent) takeMembership() {
 		case membership.LedgerReceived:
 			a.seat.merge(ev.Ledger)
 		case membership.JoinEnded:
-			a.seat.step(election.JoinEnded{})
+			a.onJoinEnded()
 		case membership.Conflict:
 			a.warnRarely("two hosts claim the same life of one id", "member", ev.Member.Name, "addr", ev.Member.Addr)
 		default:
@@ -160,7 +162,7 @@ func (a *agent) takeMembership() {
 func (a *agent) onMember(m membership.Member) {
 	if m.ID == a.view.self.ID { // our own life before this one, or a copy of us
 		a.noteLaterLife(m)
-		a.seat.step(election.MemberChanged{Member: electionMember(m)})
+		a.noteCopy(m)
 		return
 	}
 	news := a.view.update(m)

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -67,6 +68,9 @@ func (a *agent) keepWarm() {
 		if m.Status == membership.Alive && m.Role != membership.Observer {
 			warm = append(warm, m.Addr)
 		}
+	}
+	for _, nonce := range slices.Sorted(maps.Keys(a.copies)) {
+		warm = append(warm, a.copies[nonce].Addr)
 	}
 	if !slices.Equal(warm, a.warm) {
 		a.warm = warm

@@ -114,8 +114,6 @@ type surroundings interface {
 	// tellLedger has gossip carry what is known of jobs; b is not changed any more.
 	tellLedger(b []byte)
 	departed(id wire.ID, incarnation uint32)
-	// clash: another agent has this one's id.
-	clash(e election.Conflict, incarnation uint32)
 
 	// show publishes what the seat says of itself.
 	show(st *standing)

@@ -11,7 +11,6 @@ const (
 	BarPart        Bar = iota // it was made a witness or an observer
 	BarRoster                 // quorum mode: it is no voter of the roster
 	BarLeave                  // it was asked to leave
-	BarSameID                 // another agent has its id, and stays
 	BarAside                  // the agent may be the one that is not meant to be here
 	BarDisk                   // the disk takes no writes
 	BarLink                   // its host has no link, and others are known
@@ -30,7 +29,7 @@ func AllBars() []Bar {
 	return all
 }
 
-var barWords = [barCount]string{BarPart: "part", BarRoster: "roster", BarLeave: "leave", BarSameID: "same-id", BarAside: "aside",
+var barWords = [barCount]string{BarPart: "part", BarRoster: "roster", BarLeave: "leave", BarAside: "aside",
 	BarDisk: "disk", BarLink: "link", BarHold: "hold-down", BarCheck: "check", BarMaintenance: "maintenance"}
 
 // barRow says what holds of a bar that the agent sets.
@@ -85,7 +84,6 @@ func (n *Node) bars() Bars {
 		with(BarPart, n.cfg.Part != Voter).
 		with(BarRoster, n.isOutside || !n.isVoter(n.cfg.ID)).
 		with(BarLeave, n.leaving).
-		with(BarSameID, n.refused).
 		with(BarDisk, n.diskFailed).
 		with(BarLink, n.linkDown).
 		with(BarHold, n.timers.isArmed(holdTimer))

@@ -1,7 +1,6 @@
 package election
 
 import (
-	"fmt"
 	"reflect"
 	"testing"
 	"time"
@@ -620,108 +619,6 @@ func TestATrueRestartIsBelieved(t *testing.T) {
 	}
 }
 
-// playsNamesake has somebody at address 9 play a second agent with the node's id, and
-// answer what it is asked.
-func (s *story) playsNamesake(incarnation, nonce uint32, standing wire.Standing) {
-	s.t.Helper()
-	f := wire.Frame{Sender: hostID(s.self), Nonce: nonce, Incarnation: incarnation, Algo: s.node.cfg.algo(), ConfigHash: s.node.hash,
-		Seq: 1, Kind: wire.Probe, Purpose: wire.AskIdentity, Round: 1}
-	s.hearsFrom(9, f)
-	s.forgets()
-	s.answersAsNamesake(f, standing)
-}
-
-func (s *story) answersAsNamesake(f wire.Frame, standing wire.Standing) {
-	s.t.Helper()
-	for i := len(s.sent) - 1; i >= 0; i-- {
-		if sent := s.sent[i]; sent.To == (&host{number: 9}).addr() && sent.Frame.Kind == wire.Probe {
-			f.Seq, f.Kind, f.Standing, f.Round, f.EchoSeq = f.Seq+1, wire.ProbeAck, standing, sent.Frame.Round, sent.Frame.Seq
-			s.hearsFrom(9, f)
-			return
-		}
-	}
-	s.t.Fatal("the namesake was not asked")
-}
-
-// PROBE under our own id, and the answer to ours: nobody ends for that, whoever may be
-// there, and whoever stood aside comes back when nobody is there any more.
-func TestCase7NobodyEndsForANamesake(t *testing.T) {
-	for _, isStarting := range []bool{true, false} {
-		s := forgeable(t, 1, 2, 3)
-		if !isStarting {
-			s.follows(3, 5)
-		}
-		s.playsNamesake(0, 4242, wire.Following)
-		s.expectsSome("same id at 10.0.0.9:7950 no candidate")
-		s.is(Observe)
-		s.waits(6 * time.Second)
-		s.forgets()
-		s.hears(s.actor(3).heartbeat(5))
-		s.forgets()
-		s.is(Follow)
-	}
-}
-
-// Of three copies of one state directory the third is started again and again. Who stands aside for the first hears by gossip
-// of lives of the third that have ended: their silence does not bring it back beside the first, which leads.
-func TestWhoStandsAsideWaitsForThatOneAlone(t *testing.T) {
-	s := forgeable(t, 1, 2, 3)
-	s.playsNamesake(0, 4242, wire.Following)
-	s.expectsSome("same id at 10.0.0.9:7950 no candidate")
-	s.forgets()
-	s.happens(MemberChanged{Member: Member{ID: hostID(1), Addr: (&host{number: 8}).addr(), Nonce: 4243, Incarnation: 1, Status: Alive}})
-	s.waits(lookAgain - time.Second)
-	s.expects()
-	s.is(Observe)
-}
-
-// The namesake goes while an operator is at work: no transition says so, and when the
-// operator is done this node stands. Who holds it to its word must have heard of it.
-func TestANamesakeGoesUnderAnotherBar(t *testing.T) {
-	s := forgeable(t, 1, 2, 3)
-	s.playsNamesake(0, 4242, wire.Following)
-	s.forgets()
-	s.barred(BarMaintenance)
-	s.waits(lookAgain)
-	s.expects("send n9 PROBE purpose=identity")
-	s.waits(100 * time.Millisecond)
-	s.expects("send n9 PROBE purpose=identity")
-	s.waits(300 * time.Millisecond)
-	s.expects("ignored namesake-gone")
-	s.is(Observe)
-	s.unbarred(BarMaintenance)
-	s.expects("observe → stagger cause=maintenance-ended")
-}
-
-// With a key the other is a host of this cluster: an agent that has just started ends,
-// since its state directory is a copy, and one that runs stands aside.
-func TestCase7WithAKeyOnlyWhoJustStartedEnds(t *testing.T) {
-	for _, isStarting := range []bool{true, false} {
-		s := storyOf(t, 1, Config{}, 2, 3)
-		want := "no candidate"
-		if isStarting {
-			want = "refusing to take part"
-		} else {
-			s.follows(3, 5)
-		}
-		s.playsNamesake(0, 4242, wire.Following)
-		s.expectsSome("same id at 10.0.0.9:7950 " + want)
-	}
-}
-
-// Nobody uses up our incarnations: a number that no copy can have come to is not
-// written down, nor answered.
-func TestCase7AFarIncarnationIsNoCopy(t *testing.T) {
-	s := forgeable(t, 1, 2, 3)
-	s.follows(3, 5)
-	s.hearsFrom(9, wire.Frame{Sender: hostID(1), Nonce: 4242, Incarnation: 1<<32 - 1, Algo: s.node.cfg.algo(), ConfigHash: s.node.hash,
-		Seq: 1, Kind: wire.Probe, Purpose: wire.AskIdentity, Round: 1})
-	s.expects("ignored incarnation-jump")
-	if s.disk.Incarnation != 1 {
-		t.Errorf("life %d on disk", s.disk.Incarnation)
-	}
-}
-
 // stranger brings host number, which is in nobody's roster.
 func (s *story) stranger(number int) *actor {
 	s.t.Helper()
@@ -1111,44 +1008,4 @@ func (s *story) lastSent(k wire.Kind) *Send {
 		}
 	}
 	return nil
-}
-
-// Of three copies of one state directory the second goes on, and a life of the third, which has ended, is the newest. A start hears
-// of both by gossip: it asks both, and does not stand before both have answered or kept silent.
-func TestAStartAsksEachNamesake(t *testing.T) {
-	for _, order := range [][2]int{{8, 9}, {9, 8}} {
-		s := forgeable(t, 1)
-		s.waits(1900 * time.Millisecond)
-		s.forgets()
-		for _, number := range order {
-			s.happens(MemberChanged{Member: Member{ID: hostID(1), Addr: (&host{number: number}).addr(), Nonce: 4234 + uint32(number), Incarnation: uint32(10 - number), Status: Alive}})
-			s.expects(fmt.Sprintf("send n%d PROBE purpose=identity", number))
-		}
-		f := wire.Frame{Sender: hostID(1), Nonce: 4243, Incarnation: 1, Algo: s.node.cfg.algo(), ConfigHash: s.node.hash, Seq: 1}
-		if order[0] == 8 {
-			s.waits(350 * time.Millisecond) // the one that has ended was asked in vain, and Settle has passed
-			if s.node.state != Start {
-				t.Errorf("it stands before the other was asked: %v", s.node.state)
-			}
-		}
-		s.forgets()
-		s.answersAsNamesake(f, wire.Leading)
-		s.expectsSome("same id at 10.0.0.9:7950 no candidate")
-		s.is(Observe)
-	}
-}
-
-// Whoever makes namesakes up keeps a start from standing for a time, and not for ever.
-func TestNamesakesMadeUpKeepNobodyFromLeading(t *testing.T) {
-	s := forgeable(t, 1)
-	end := s.now.Add(s.node.cfg.Settle + askingFor)
-	for nonce := uint32(5000); s.now.Before(end); nonce++ {
-		s.happens(MemberChanged{Member: Member{ID: hostID(1), Addr: (&host{number: 8}).addr(), Nonce: nonce, Incarnation: 1, Status: Alive}})
-		s.forgets()
-		s.waits(50 * time.Millisecond)
-		s.forgets()
-	}
-	s.waits(time.Second)
-	s.forgets()
-	s.is(Lead)
 }

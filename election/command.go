@@ -139,7 +139,7 @@ func afterSave(step []Effect) (kept []Effect) {
 		case Save:
 			slices.Reverse(kept)
 			return kept
-		case Reply, Tether, Will, Departed, Conflict:
+		case Reply, Tether, Will, Departed:
 			kept = append(kept, step[i])
 		}
 	}

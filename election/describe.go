@@ -147,17 +147,6 @@ func (e Reply) String() string {
 	return "reply ok"
 }
 
-func (e Conflict) String() string {
-	verdict := "the other must go"
-	switch {
-	case e.Final:
-		verdict = "refusing to take part"
-	case e.Refuse:
-		verdict = "no candidate"
-	}
-	return fmt.Sprintf("same id at %v life=%d nonce=%08x: %s", e.Other, e.Incarnation, e.Nonce, verdict)
-}
-
 func (e Tether) String() string { return "liveness stream to " + e.ID.Short() }
 func (e Will) String() string {
 	names := make([]string, len(e.Letters))

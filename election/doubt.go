@@ -15,6 +15,10 @@ import (
 // and number: who sends an old frame again has none, nor has who writes one in
 // another's name without seeing what that one is sent.
 
+// lookAgain is after how long one that is missed is asked again. Shorter brings it back sooner, and costs a datagram each time.
+// Arbitrary.
+const lookAgain = 5 * time.Second
+
 // doubt is a frame about which its sender is being asked. A peer has one at most.
 type doubt struct {
 	about doubted

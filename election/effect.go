@@ -113,17 +113,6 @@ type Reply struct {
 	Err   error
 }
 
-// Conflict reports a living agent with this node's own id. If Refuse is set,
-// this node takes no part while that one is there; else the other one does not. If
-// Final is set too, it never will, and should end.
-type Conflict struct {
-	Other       netip.AddrPort
-	Incarnation uint32
-	Nonce       uint32
-	Refuse      bool
-	Final       bool
-}
-
 // Departed says that a member announced its own departure: its coming silence
 // is no failure.
 type Departed struct {
@@ -160,7 +149,6 @@ func (HurryHook) effect()  {}
 func (StopHook) effect()   {}
 func (LeaseUntil) effect() {}
 func (Reply) effect()      {}
-func (Conflict) effect()   {}
 func (Departed) effect()   {}
 func (Tether) effect()     {}
 func (Will) effect()       {}
@@ -197,8 +185,6 @@ const (
 	Stopped          Cause = "stopped"           // the operator stopped this agent
 	DiskFailed       Cause = "disk-failed"       // the state file takes no writes
 	DiskRecovered    Cause = "disk-recovered"    // it does again
-	SameID           Cause = "same-id"           // another agent has our id
-	OnlyOne          Cause = "only-one"          // the other agent with our id is gone
 	TooFewMembers    Cause = "too-few-members"   // fewer than min_members are present
 	ProcessGone      Cause = "process-gone"      // the leader's process ended: its port refuses connections, or its will came
 	LinkLost         Cause = "link-lost"         // our own network link is down

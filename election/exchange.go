@@ -145,10 +145,10 @@ func (n *Node) giveUpOn(p *peer, which func(wire.Kind) bool) {
 }
 
 // cancelRound ends every exchange that serves an election. RESIGN goes on, since
-// it concerns an epoch that has ended, and so does the question to a namesake.
+// it concerns an epoch that has ended.
 func (n *Node) cancelRound() {
 	n.exchanges.drop(func(x *exchange) bool {
-		return x.frame.Kind != wire.Resign && x.frame.Kind != wire.Roster && x.to != n.cfg.ID
+		return x.frame.Kind != wire.Resign && x.frame.Kind != wire.Roster
 	})
 }
 
@@ -164,10 +164,6 @@ func (n *Node) onSilence(p *peer, f wire.Frame) {
 	case wire.Query, wire.Nominate:
 		n.onQuerySilent(p)
 	case wire.Probe:
-		if p == n.namesake {
-			n.onNamesakeGone()
-			return
-		}
 		n.onProbeSilent(p)
 	case wire.Prepare:
 		n.onPrepareSilent(p)

@@ -277,29 +277,6 @@ func TestLeaseLostInAPlannedEnd(t *testing.T) {
 	t.Error("lose hook never hastened though the lease ended", n.node.reign.ending)
 }
 
-// The question to a namesake outlives the news of a leader.
-func TestNamesakeIsAskedWhateverElseHappens(t *testing.T) {
-	n := storyOf(t, 2, Config{}, 1, 3)
-	n.happens(MemberChanged{Member{ID: hostID(2), Nonce: 5, Incarnation: 1, Addr: n.actor(1).member(Alive).Addr, Status: Alive}})
-	n.forgets()
-	n.happens(LeaderReported{n.actor(3).epoch(1)})
-	n.forgets()
-	// The answer comes
-	var probe wire.Frame
-	for _, s := range n.sent {
-		if s.Frame.Kind == wire.Probe && s.Frame.Purpose == wire.AskIdentity {
-			probe = s.Frame
-		}
-	}
-	n.hearsFrom(1, wire.Frame{Kind: wire.ProbeAck, Algo: n.node.cfg.algo(), ConfigHash: n.node.hash, Sender: hostID(2), Incarnation: 1, Nonce: 5, Seq: 9, Round: probe.Round, EchoSeq: probe.Seq, Standing: wire.Leading})
-	n.forgets()
-	n.hearsFrom(1, wire.Frame{Kind: wire.Probe, Purpose: wire.AskIdentity, Algo: n.node.cfg.algo(), ConfigHash: n.node.hash, Sender: hostID(2), Incarnation: 1, Nonce: 5, Seq: 10, Standing: wire.Leading})
-	n.forgets()
-	if !n.node.refused {
-		t.Error("copy takes part")
-	}
-}
-
 // A NACK that names this node as the fresh owner: nobody learns from others that
 // it leads.
 func TestNackThatNamesUs(t *testing.T) {
@@ -385,21 +362,6 @@ func TestLateAnswersStopAClaim(t *testing.T) {
 		late.Epoch, late.Round = n.actor(4).epoch(1), 1 // of an exchange that has ended
 		n.hearsAndForgets(n.actor(2).says(late))
 		n.is(Follow)
-	}
-}
-
-// A namesake is heard of twice before it answers: the question stands.
-func TestNamesakeIsAskedOnce(t *testing.T) {
-	n := storyOf(t, 2, Config{}, 1)
-	m := Member{ID: hostID(2), Nonce: 5, Incarnation: 1, Addr: n.actor(1).member(Alive).Addr, Status: Alive}
-	n.happens(MemberChanged{m})
-	n.forgets()
-	asked := len(n.sent)
-	m.RTT = time.Millisecond
-	n.happens(MemberChanged{m})
-	n.forgets()
-	if len(n.sent) != asked {
-		t.Error("asked again, so that the first answer means nothing")
 	}
 }
 

@@ -124,7 +124,7 @@ func (n *Node) accept(p *peer, f *wire.Frame) {
 		n.followedAt = n.now
 	}
 	switch {
-	case n.state == Stopping || (n.leaving && !n.timers.isArmed(lingerTimer)) || n.refused:
+	case n.state == Stopping || (n.leaving && !n.timers.isArmed(lingerTimer)):
 		return // it follows once its lose hook has ended
 	case isNews || n.state != Follow:
 		n.becomeFollower(HeardLeader)
@@ -190,7 +190,7 @@ func (n *Node) floor() wire.Epoch {
 // node without a leader somebody to expect (R8: it must be heard within the
 // suspect timeout), and never makes one out of oneself (M2).
 func (n *Node) toldOf(e wire.Epoch) {
-	if n.leaderKnown || n.state == Lead || n.state == Stopping || n.leaving || n.refused || !n.mayBeTold(e) {
+	if n.leaderKnown || n.state == Lead || n.state == Stopping || n.leaving || !n.mayBeTold(e) {
 		return
 	}
 	if e.Compare(n.saved.Accepted) > 0 && !n.mayWrite() {

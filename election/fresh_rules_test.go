@@ -297,23 +297,6 @@ func TestARefusedHandOverLeavesNothingBehind(t *testing.T) {
 	n.expects("lead → stopping cause=stopped", "stop hook", "lose hook")
 }
 
-// Of two agents with one id that have both run for long, the one with the larger life
-// goes, whichever of the two judges (R2).
-func TestR2_TheLargerLifeGoes(t *testing.T) {
-	for _, tc := range []struct {
-		other uint32
-		want  []string
-	}{
-		{5, []string{"same id the other must go", "save life=6"}},
-		{3, []string{"same id no candidate", "follow → observe cause=same-id"}},
-	} {
-		n := storyFrom(t, 2, Config{}, Saved{Incarnation: 4}, 1, 3)
-		n.follows(3, 1)
-		n.hearsFrom(1, n.conflict(tc.other, 5, wire.Following))
-		n.expects(tc.want...)
-	}
-}
-
 // The survivor of a conflict has taken a life above the other's. The failure detector
 // still tells of the one before, which does not bring the other back (M13).
 func TestMended13_GossipDoesNotLowerALife(t *testing.T) {

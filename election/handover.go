@@ -161,7 +161,7 @@ func (n *Node) mayHandOver(c Command) error {
 // settleHandOver answers the operator once it is known who leads.
 func (n *Node) settleHandOver(to State) {
 	token := n.owedReply
-	isOver := to == Follow || to == Lead || (to == Observe && (n.leaving || n.refused || n.isOwedAlone))
+	isOver := to == Follow || to == Lead || (to == Observe && (n.leaving || n.isOwedAlone))
 	if token == 0 || !isOver {
 		return
 	}
@@ -226,7 +226,7 @@ func (n *Node) finishStopping() {
 	n.withdrawWill()
 	n.endReign()
 	n.saved.Promoted = wire.Epoch{}
-	end.reclaim = end.reclaim && !n.leaving && !n.refused // who goes claims nothing: its epoch has ended
+	end.reclaim = end.reclaim && !n.leaving // who goes claims nothing: its epoch has ended
 	if !end.superseded && !end.reclaim {
 		n.resign(epoch, end)
 	}
@@ -234,9 +234,6 @@ func (n *Node) finishStopping() {
 	case n.leaving:
 		n.leaderKnown = false
 		n.onResignDone()
-	case n.refused:
-		n.leaderKnown = false
-		n.becomeObserver(SameID)
 	case n.epoch != epoch && n.leaderKnown:
 		n.followAfterStopping()
 	default:
@@ -323,7 +320,7 @@ func (n *Node) endEpoch(p *peer, f *wire.Frame) {
 	}
 	isLeaders := f.Epoch == n.epoch && n.leaderKnown
 	wasGivenUp := f.Epoch == n.abandonedEpoch && (n.state == Stagger || n.state == Elect || n.state == Wait)
-	if (!isLeaders && !wasGivenUp) || n.state == Stopping || n.leaving || n.refused {
+	if (!isLeaders && !wasGivenUp) || n.state == Stopping || n.leaving {
 		return
 	}
 	n.leaderKnown, n.abandonedEpoch = false, wire.Epoch{}

@@ -351,46 +351,8 @@ func TestLeaveWhileClaiming(t *testing.T) {
 	n.expects()
 }
 
-// Two copies of one state directory: the leader that must go lets its lose hook
-// end first, tells everybody, and takes no further part.
-func TestALeaderMeetsItsNamesake(t *testing.T) {
-	n := leading(t)
-	asked := Member{ID: hostID(3), Nonce: 5, Incarnation: 1, Addr: n.actor(1).member(Alive).Addr, Status: Alive}
-	n.happens(MemberChanged{asked})
-	n.expects("send n1 PROBE purpose=identity")
-	probe := n.lastTo(1, wire.Probe)
-	answer := wire.Frame{Kind: wire.ProbeAck, Algo: n.node.cfg.algo(), ConfigHash: n.node.hash, Sender: hostID(3), Incarnation: 1,
-		Nonce: 5, Seq: 9, Round: probe.Round, EchoSeq: probe.Seq, Standing: wire.Leading}
-	n.hearsFrom(1, answer)
-	n.expects("same id at 10.0.0.1:7950 no candidate", "lead → stopping cause=same-id", "stop hook", "lose hook")
-	n.hearsFrom(1, answer) // once is enough
-	n.expects("ignored late-reply", "ignored id-conflict")
-	n.hears(n.actor(1).heartbeat(5)) // not even a leader that turns up meanwhile
-	n.expects()
-	n.loseHookEnds()
-	n.expects("send n1 RESIGN", "send n2 RESIGN", "stopping → observe cause=same-id", "save promoted=none")
-	n.hearsAndForgets(n.actor(1).heartbeat(5))
-	n.is(Observe)
-	for range 400 { // it looks again, and the other is still there
-		n.waits(50 * time.Millisecond)
-		n.forgets()
-		n.is(Observe)
-		if asked := n.lastTo(1, wire.Probe); asked.Round != probe.Round {
-			probe = asked
-			answer.Round, answer.EchoSeq, answer.Seq = probe.Round, probe.Seq, answer.Seq+1
-			n.hearsFrom(1, answer)
-			n.expects()
-		}
-	}
-	n.waits(6 * time.Second) // and then it is not
-	n.forgets()
-	if n.node.refused || n.node.state == Observe {
-		t.Errorf("in %s, still aside: %t", n.node.state, n.node.refused)
-	}
-}
-
 // Exactly one Reply follows a Command: an operator whose step-down ends in a stop,
-// or in the discovery of a namesake, is answered too.
+// is answered too.
 func TestAnOwedReplyComesWhenTheNodeGoes(t *testing.T) {
 	n := leading(t)
 	n.happens(Command{Verb: HandOver, To: hostID(2), Token: 4})

@@ -49,24 +49,6 @@ func TestAFirstElectionWaitsForTheFirstJoin(t *testing.T) {
 	}
 }
 
-// Whoever was met by a join that took long is asked before the first election: a namesake above all.
-func TestAJoinThatTookLongBringsANamesake(t *testing.T) {
-	n := storyOf(t, 3, Config{JoinWithin: 3 * time.Second})
-	n.waits(2500 * time.Millisecond)
-	n.is(Start)
-	self, copied := host{number: 3}, host{number: 4}
-	n.happens(MemberChanged{Member{ID: self.id(), Addr: copied.addr(), Incarnation: 1, Nonce: 99, Priority: 3, Status: Alive}})
-	n.forgets()
-	n.happens(JoinEnded{})
-	n.is(Start)
-	n.waits(50 * time.Millisecond)
-	n.is(Start)
-	n.forgets()
-	n.waits(3 * time.Second) // nobody answers: it was the life before
-	n.is(Lead)
-	n.forgets()
-}
-
 // A node whose bar goes before its first join has an outcome runs for leader as soon as one that never had it.
 func TestABarThatGoesBeforeTheFirstJoinHasEnded(t *testing.T) {
 	n := storyOf(t, 3, Config{JoinWithin: 3 * time.Second})

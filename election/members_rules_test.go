@@ -21,26 +21,6 @@ func (s *story) conflict(incarnation, nonce uint32, standing wire.Standing) wire
 		Nonce: nonce, Seq: 9, Round: probe.Round, EchoSeq: probe.Seq, Standing: standing}
 }
 
-// Two copies of a machine start with the same incarnation: the survivor needs one
-// above it all the same, or others go on dropping what it says.
-func TestMended13_TwoOfOneLife(t *testing.T) {
-	n := storyOf(t, 2, Config{}, 1, 3)
-	n.follows(3, 1)
-	n.hearsFrom(1, n.conflict(1, 5, wire.Starting))
-	n.expects("same id at 10.0.0.1:7950 the other must go", "save life=2")
-}
-
-// Who had just started when the two met goes, though it follows a leader by the time
-// of the answer: the other has judged by that.
-func TestR2_JudgedByWhatTheyWereWhenTheyMet(t *testing.T) {
-	n := storyOf(t, 2, Config{}, 1, 3)
-	answer := n.conflict(1, 500, wire.Following) // a larger life than ours
-	n.hears(n.actor(3).heartbeat(1))
-	n.expects("start → follow leader=n3")
-	n.hearsFrom(1, answer)
-	n.expects("same id at 10.0.0.1:7950 refusing to take part", "follow → observe cause=same-id")
-}
-
 // What was heard of a former life says nothing about this one.
 func TestANewLifeWasNotHeardYet(t *testing.T) {
 	n := storyOf(t, 3, Config{}, 1, 2)

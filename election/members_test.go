@@ -98,32 +98,6 @@ func TestMended13_ACloneThatLost(t *testing.T) {
 	}
 }
 
-// Who stays after a conflict counts one life more than the other, so that those
-// who heard the other hear it again.
-func TestMended13_TheSurvivorsLife(t *testing.T) {
-	n := storyOf(t, 2, Config{}, 1, 3)
-	n.follows(3, 1)
-	other := Member{ID: hostID(2), Nonce: 5, Incarnation: 4, Addr: n.actor(1).member(Alive).Addr, Status: Alive}
-	n.happens(MemberChanged{Member{ID: hostID(2), Nonce: 77, Status: Alive}}) // itself
-	n.expects()
-	n.happens(MemberChanged{Member{ID: hostID(2), Nonce: 6, Status: Dead}}) // its former life
-	n.expects()
-	n.happens(MemberChanged{other})
-	n.expects("send n1 PROBE purpose=identity")
-	probe := n.lastTo(1, wire.Probe)
-	n.hearsFrom(1, wire.Frame{Kind: wire.ProbeAck, Algo: n.node.cfg.algo(), ConfigHash: n.node.hash, Sender: hostID(2), Incarnation: 4,
-		Nonce: 5, Seq: 9, Round: probe.Round, EchoSeq: probe.Seq, Standing: wire.Starting})
-	n.expects("same id at 10.0.0.1:7950 the other must go", "save life=5")
-	if got := n.node.Incarnation(); got != 5 {
-		t.Errorf("life %d, want one above the other's", got)
-	}
-	n.hears(n.actor(3).heartbeat(1))
-	n.expects()
-	if beat := n.lastTo(3, wire.HeartAck); beat.Incarnation != 5 {
-		t.Errorf("frames say life %d", beat.Incarnation)
-	}
-}
-
 // A detector's word without an address leaves the one that is known: frames must
 // go somewhere.
 func TestAMemberWithoutAnAddress(t *testing.T) {

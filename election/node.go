@@ -17,7 +17,6 @@ import (
 type Node struct {
 	cfg   Config
 	hash  uint32
-	born  uint32 // incarnation at the start; saved's rises if this node survives a conflict
 	saved Saved
 
 	state State
@@ -85,14 +84,8 @@ type Node struct {
 	unlinked   bool // its link is down, and it stands all the same: nobody else was ever known
 	told       Bars // what the agent says keeps it from standing
 	leaving    bool
-	refused    bool          // another agent has our id and stays
-	stood      wire.Standing // when we met the namesake: both sides judge by that
 	leaveToken uint64
 	lingerEnd  time.Time // a voter that lingers leaves then at the latest
-	metAt      time.Time // when
-	namesake   *peer     // another agent with our id, the last that was asked; nil: none is known
-	unasked    []bearer  // others that wait for being asked
-	asideFor   uint32    // nonce of the one for which this node stands aside, if it does
 
 	steps     uint64
 	enteredAt uint64   // number of the step that entered the state
@@ -112,7 +105,7 @@ func New(cfg Config, saved Saved, now time.Time) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, hash: cfg.Hash(), born: saved.Incarnation, saved: cfg.inherit(saved), now: now}
+	n := &Node{cfg: cfg, hash: cfg.Hash(), saved: cfg.inherit(saved), now: now}
 	n.strategy = strategyOf(cfg.Algorithm)
 	n.joinWait = max(cfg.JoinWithin-cfg.Settle, 0)
 	n.settleEnd = now.Add(cfg.Settle + n.joinWait)

@@ -34,7 +34,7 @@ func TestEachConjunctHasAStory(t *testing.T) {
 		return false
 	}
 	for b := range barCount {
-		if b != BarSameID && !isTold("bars="+b.String(), ","+b.String()+" ", ","+b.String()+",") { // that one is TestASameIDIsABar's
+		if !isTold("bars="+b.String(), ","+b.String()+" ", ","+b.String()+",") {
 			t.Errorf("no story has the bar %s", b)
 		}
 	}
@@ -52,16 +52,6 @@ func TestEachConjunctHasAStory(t *testing.T) {
 		if !isTold(":" + u.String()) {
 			t.Errorf("no story leaves a member out for %s", u)
 		}
-	}
-}
-
-// A node that another agent of its id keeps out says so.
-func TestASameIDIsABar(t *testing.T) {
-	n := storyOf(t, 3, Config{}, 1, 2)
-	n.follows(2, 1)
-	n.node.refused = true
-	if got := n.node.Status().Bars; !got.Has(BarSameID) {
-		t.Errorf("bars are %q, expected same-id", got)
 	}
 }
 

@@ -89,9 +89,6 @@ func (n *Node) heardWithin(p *peer, d time.Duration) bool {
 
 // peer gives the peer with this id, or nil.
 func (n *Node) peer(id wire.ID) *peer {
-	if id == n.cfg.ID {
-		return n.namesake
-	}
 	i, found := n.findPeer(id)
 	if !found {
 		return nil
@@ -199,10 +196,6 @@ func (n *Node) rank() int { return len(n.better()) }
 // itself while heartbeats are fresh (evidence E5): the two views differ often
 // and harmlessly.
 func (n *Node) onMemberChanged(m Member) {
-	if m.ID == n.cfg.ID {
-		n.onNamesake(m)
-		return
-	}
 	i, found := n.findPeer(m.ID)
 	switch {
 	case found:

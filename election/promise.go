@@ -114,7 +114,7 @@ func (n *Node) isUsedUp(e wire.Epoch) bool {
 
 // voterFor is this node as p's claim has to do with it.
 func (n *Node) voterFor(p *peer) quorum.Voter {
-	return quorum.Voter{Votes: n.votes(), ID: n.cfg.ID, Roster: n.saved.Roster, IsOut: n.refused, Mute: n.muteFor(),
+	return quorum.Voter{Votes: n.votes(), ID: n.cfg.ID, Roster: n.saved.Roster, Mute: n.muteFor(),
 		Bound: n.boundFor(p.ID), Yields: n.yieldsClaimTo(p), Most: n.cfg.LongestLease() + maxGrant}
 }
 
@@ -203,7 +203,7 @@ func (n *Node) grant(p *peer, f *wire.Frame) {
 // granted, and its heartbeat says so.
 func (n *Node) awaitClaimant(p *peer, length time.Duration) {
 	switch {
-	case n.state == Stopping || n.leaving || n.refused || n.state == Wait && n.contest.helper == p.ID:
+	case n.state == Stopping || n.leaving || n.state == Wait && n.contest.helper == p.ID:
 		return
 	case n.leaderKnown:
 		n.giveUp(n.epoch)

@@ -92,15 +92,6 @@ func TestAHeartbeatShortensNoPromise(t *testing.T) {
 	n.expects("send n3 COORD_ACK verdict=leased")
 }
 
-// A copy of a state directory has the voter's id, and knows nothing of what the
-// voter has promised: it votes for nobody.
-func TestR2_ACloneDoesNotVote(t *testing.T) {
-	n := voterOf(t, 1, Saved{}, 2, 3)
-	n.node.refused = true
-	n.hears(n.actor(2).claims(1))
-	n.expects("send n2 COORD_ACK verdict=not-voter")
-}
-
 // A voter that was forgotten binds itself to nobody.
 func TestWhoWasForgottenGrantsNothing(t *testing.T) {
 	n := voterOf(t, 1, Saved{}, 2, 3)

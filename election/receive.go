@@ -13,10 +13,6 @@ const maxJump = 1 << 20
 
 // onReceived validates a frame (R1–R3) and hands it to its kind.
 func (n *Node) onReceived(from netip.AddrPort, f *wire.Frame) {
-	if f.Sender == n.cfg.ID {
-		n.onNamesakeFrame(from, f)
-		return
-	}
 	p := n.peer(f.Sender)
 	why := n.Refusal(from, f)
 	switch {

@@ -18,7 +18,7 @@ func TestR1_Validate(t *testing.T) {
 		{"another cluster", "other-cluster", func(f *wire.Frame) { f.Cluster++ }},
 		{"nobody we know", "unknown-sender", func(f *wire.Frame) { f.Sender = hostID(9) }},
 		{"another algorithm", "other-mode", func(f *wire.Frame) { f.Algo = wire.Algo(wire.Enhanced) }},
-		{"ourselves", "own-frame", func(f *wire.Frame) { f.Sender, f.Nonce = hostID(2), 77 }},
+		{"ourselves", "unknown-sender", func(f *wire.Frame) { f.Sender, f.Nonce = hostID(2), 77 }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			n := storyOf(t, 2, Config{}, 1, 3)

@@ -15,9 +15,6 @@ func (n *Node) address(p *peer, f wire.Frame) Send {
 	p.seq++
 	p.sent[p.seq%uint32(len(p.sent))] = sentAt{p.seq, n.now, spanOf(f.Lease)}
 	n.Stamp(&f)
-	if p.ID == n.cfg.ID { // a namesake
-		f.Incarnation = n.born // both sides must compare the same lives
-	}
 	f.Seq = p.seq
 	if n.isDraining() {
 		f.Flags |= wire.Draining

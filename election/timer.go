@@ -41,9 +41,6 @@ const (
 	// doubtTimer is armed by a question back about a frame, for the end of the wait
 	// for its answer.
 	doubtTimer
-	// asideTimer is armed while this node stands aside for another agent of its id: it
-	// looks whether that one is still there.
-	asideTimer
 	// missedTimer is armed while frames alone say that a member has gone: it is asked
 	// whether it has.
 	missedTimer
@@ -92,7 +89,6 @@ var timerTable = [timerCount]struct {
 	lingerTimer:   {name: "linger", stage: afterEvent},
 	rivalTimer:    {name: "rival", stage: afterEvent, isSilence: true},
 	doubtTimer:    {name: "doubt", stage: afterEvent, isSilence: true},
-	asideTimer:    {name: "aside", stage: afterEvent},
 	missedTimer:   {name: "missed", stage: afterEvent},
 	stateTimer:    {name: "state", scope: ofState, stage: afterEvent, isSilence: true},
 }
@@ -131,8 +127,6 @@ func (n *Node) expire(t timer) {
 		n.settleRivals()
 	case doubtTimer:
 		n.settleSilence()
-	case asideTimer:
-		n.lookForNamesake()
 	case missedTimer:
 		n.lookForMissed()
 	case stateTimer:

@@ -250,12 +250,8 @@ func (n *Node) onJoinEnded() {
 	}
 }
 
-// onSettled: this node has listened long enough for a leader, and for others with its id.
+// onSettled: this node has listened long enough for a leader.
 func (n *Node) onSettled() {
-	if n.asksNamesake() && n.now.Before(n.settleEnd.Add(askingFor)) {
-		n.timers.arm(stateTimer, earlier(n.exchanges.first(), n.settleEnd.Add(askingFor)))
-		return
-	}
 	n.contest.reason, n.contest.cause = wire.Boot, Boot
 	n.contest.began = n.now.Add(-n.cfg.Settle)
 	n.becomeStaggering(Boot, 0)

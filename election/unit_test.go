@@ -3,7 +3,6 @@ package election
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -295,7 +294,6 @@ func TestEverythingHasOneLine(t *testing.T) {
 		"lease until 12:00:00.000":        LeaseUntil{now},
 		"reply ok":                        Reply{Token: 1},
 		"reply election configuration":    Reply{Err: ErrConfig},
-		"same id at ":                     Conflict{},
 		"ignored duplicate":               Counted{"duplicate"},
 		"departed 02000000 life=4":        Departed{hostID(2), 4},
 		"lead since 2026":                 Status{State: Lead, Since: now, Leader: hostID(2), Epoch: e, Cause: Boot},
@@ -314,65 +312,6 @@ func TestEverythingHasOneLine(t *testing.T) {
 			t.Errorf("%T %v has a name", word, word)
 		}
 	}
-}
-
-// Two agents with one id: whatever their states and lives, exactly one of them
-// refuses, and the other one's incarnation ends above it.
-func TestNamesakesAgree(t *testing.T) {
-	for _, mine := range []struct {
-		starting bool
-		life     uint32
-		nonce    uint32
-	}{{true, 5, 1}, {true, 5, 9}, {true, 7, 1}, {true, 7, 9}, {false, 5, 1}, {false, 5, 9}, {false, 7, 1}, {false, 7, 9}} {
-		for _, theirStart := range []bool{true, false} {
-			name := fmt.Sprintf("%+v against starting=%t (6, 5)", mine, theirStart)
-			a := namesake(t, mine.starting, mine.life, mine.nonce)
-			b := namesake(t, theirStart, 6, 5)
-			a.happens(MemberChanged{Member{ID: hostID(2), Nonce: 5, Incarnation: 6, Addr: (&host{number: 9}).addr(), Status: Alive}})
-			carry(a, b, wire.Probe)
-			carry(b, a, wire.ProbeAck) // b's own PROBE comes only when a has decided
-			carry(b, a, wire.Probe)
-			carry(a, b, wire.ProbeAck)
-			if a.node.refused == b.node.refused {
-				t.Errorf("%s: refuses here %t, there %t", name, a.node.refused, b.node.refused)
-			}
-			stays, goes := a.node, b.node
-			if a.node.refused {
-				stays, goes = goes, stays
-			}
-			if stays.saved.Incarnation <= goes.saved.Incarnation {
-				t.Errorf("%s: the survivor's life %d is not above %d", name, stays.saved.Incarnation, goes.saved.Incarnation)
-			}
-			if goes.state != Observe || goes.isElectable() {
-				t.Errorf("%s: who refuses still takes part: %s", name, goes.state)
-			}
-		}
-	}
-}
-
-// namesake gives a node with host 2's id in the life (incarnation, nonce).
-func namesake(t *testing.T, starting bool, incarnation, nonce uint32) *story {
-	t.Helper()
-	n := storyOf(t, 2, Config{}, 3)
-	n.node.saved.Incarnation, n.node.born, n.node.cfg.Nonce = incarnation, incarnation, nonce
-	if !starting {
-		n.hearsAndForgets(n.actor(3).heartbeat(1))
-	}
-	return n
-}
-
-// carry takes the latest frame of a kind that one namesake sent to the other.
-func carry(from, to *story, k wire.Kind) {
-	from.forgets()
-	to.forgets()
-	for _, sent := range slices.Backward(from.sent) {
-		if sent.Frame.Kind == k && sent.Frame.Nonce != to.node.cfg.Nonce {
-			to.hearsFrom(9, sent.Frame)
-			to.forgets()
-			return
-		}
-	}
-	from.t.Fatalf("no %v was sent", k)
 }
 
 // A duplicate or an old frame leaves the node as it was (I16), and only owners

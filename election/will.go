@@ -147,7 +147,7 @@ func (n *Node) inherit(p *peer, e wire.Epoch) {
 	}
 	isFollowed, wasGivenUp := e == n.epoch && n.leaderKnown, e == n.abandonedEpoch
 	switch {
-	case n.state == Stopping || n.leaving || n.refused:
+	case n.state == Stopping || n.leaving:
 	case isFollowed:
 		n.loseLeader(ProcessGone, n.now)
 		n.contest.willed, n.abandonedEpoch = true, wire.Epoch{} // the tombstone says it

@@ -57,7 +57,6 @@ type Voter struct {
 	Votes
 	ID     wire.ID
 	Roster Roster
-	IsOut  bool          // it takes no part: another agent has its id, and stays
 	Mute   time.Duration // a restarted voter keeps silent for so long (M5)
 	Bound  time.Duration // by a promise to another than the claimant
 	Yields bool          // it claims itself, and the claimant is better
@@ -96,7 +95,7 @@ func (v Voter) Answer(question Claim) (wire.Verdict, time.Duration) {
 	return wire.Yes, 0
 }
 
-func (v Voter) mayElect(c Claim) bool { return !v.IsOut && v.Roster.MayElect(v.ID, c.By, c.Roster) }
+func (v Voter) mayElect(c Claim) bool { return v.Roster.MayElect(v.ID, c.By, c.Roster) }
 
 // isBound: a promise to another stands in the way. Of two claimants the better one
 // goes on, if the other does not lead yet (rule 3 of protocol 4.3).

@@ -40,7 +40,6 @@ func TestAVoterJudgesAClaim(t *testing.T) {
 		{"while mute", voter(func(v *Voter) { bound(v); v.Mute = time.Second }), Claim{Epoch: epoch(8, 3)}, wire.AckHold, time.Second},
 		{"for the longest promise", voter(nil), Claim{Epoch: epoch(8, 3), Length: time.Second}, wire.Accept, 0},
 		{"for longer", voter(nil), Claim{Epoch: epoch(8, 3), Length: time.Second + 1}, wire.NotVoter, 0},
-		{"while it takes no part", voter(func(v *Voter) { v.IsOut = true }), Claim{Epoch: epoch(8, 3)}, wire.NotVoter, 0},
 		{"by a stranger", voter(func(v *Voter) { v.Roster = formed(16, 1, 2, 4) }), Claim{Epoch: epoch(8, 3)}, wire.NotVoter, 0},
 		{"with an older roster", voter(func(v *Voter) { v.Roster.Version = 17 }), Claim{Epoch: epoch(8, 3)}, wire.NotVoter, 0},
 	} {
@@ -68,7 +67,6 @@ func TestAVoterAnswersACanvass(t *testing.T) {
 		{"has a newer roster", voter(func(v *Voter) { v.Roster.Version = 17 }), wire.Stale, 0},
 		{"has a newer roster, and is mute", voter(func(v *Voter) { v.Roster.Version, v.Mute = 17, 1 }), wire.Stale, 0},
 		{"does not know the asker", voter(func(v *Voter) { v.Roster = formed(16, 1, 2, 4) }), wire.Ineligible, 0},
-		{"takes no part", voter(func(v *Voter) { v.IsOut = true }), wire.Ineligible, 0},
 		{"has no roster, and a later one is asked with", voter(func(v *Voter) { v.Roster = Roster{} }), wire.Yes, 0},
 	} {
 		if got, remain := c.voter.Answer(Claim{By: id(3), Roster: 16}); got != c.want || remain != c.remain {

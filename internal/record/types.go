@@ -25,7 +25,7 @@ var effectTypes = []reflect.Type{
 	reflect.TypeFor[election.Send](), reflect.TypeFor[election.LeaseUntil](), reflect.TypeFor[election.Counted](),
 	reflect.TypeFor[election.Save](), reflect.TypeFor[election.Transition](), reflect.TypeFor[election.StartHook](),
 	reflect.TypeFor[election.HurryHook](), reflect.TypeFor[election.StopHook](), reflect.TypeFor[election.Reply](),
-	reflect.TypeFor[election.Conflict](), reflect.TypeFor[election.Departed](), reflect.TypeFor[election.Tether](),
+	reflect.TypeFor[election.Departed](), reflect.TypeFor[election.Tether](),
 	reflect.TypeFor[election.Will](),
 }
 

@@ -219,11 +219,37 @@ func (w *World) tell(a, b *machine, m election.Member) {
 	}
 	w.hash.mix(uint64(a.number)<<32 | uint64(b.number)<<8 | uint64(m.Status))
 	a.viewChangedAt = w.now
+	if m.ID == a.id {
+		w.clash(a, b, m)
+		return
+	}
 	w.step(a, election.MemberChanged{Member: m})
 	if m.Status == election.Alive {
 		w.detector.of(a, b).addr = m.Addr
 	}
 	w.keepWarm(a)
+}
+
+// clashToken marks the Command to leave of an agent that has met another of its id.
+const clashToken = 11
+
+// clash is what an agent does that meets another of its id: the one that was there before stays, and the other ends.
+func (w *World) clash(a, b *machine, m election.Member) {
+	if m.Status != election.Alive || a.mustEnd || a.staysBeside(b) {
+		return
+	}
+	w.say(a, "another agent has its id, and stays: n%d", b.number)
+	a.refused, a.mustEnd = true, true
+	w.command(a, election.Command{Verb: election.Leave, Token: clashToken})
+	w.endIfDue(a)
+}
+
+func (m *machine) staysBeside(other *machine) bool {
+	isSettled := func(m *machine) bool { return m.state == election.Lead || m.state == election.Follow }
+	if isSettled(m) != isSettled(other) {
+		return isSettled(m)
+	}
+	return m.number < other.number // as their lives began
 }
 
 // reportLeader lets a hear by gossip whom b follows.

@@ -367,7 +367,7 @@ func (w *World) i15NothingAfterTheLease(m *machine, f *wire.Frame) {
 
 // refusals is what a Node counts when a frame means nothing to it.
 var refusals = []string{"duplicate", "old-incarnation", "unknown-sender", "other-mode", "id-conflict", "counter-jump",
-	"counter-out-of-range", "other-cluster", "own-frame", "config-mismatch", "after-its-will", "unknown-life", "in-doubt"}
+	"counter-out-of-range", "other-cluster", "config-mismatch", "after-its-will", "unknown-life", "in-doubt"}
 
 func isRefused(effects []election.Effect) bool {
 	return isAskedBack(effects) || slices.ContainsFunc(effects, func(e election.Effect) bool {

@@ -224,15 +224,9 @@ func (w *World) apply(m *machine, effect election.Effect) verdict {
 		w.leaveWill(m, e)
 	case election.Reply:
 		return w.onReply(m, e)
-	case election.Conflict:
-		w.say(m, "%v", effect)
-		m.refused = m.refused || e.Refuse
-		m.mustEnd = m.mustEnd || e.Final
-		w.endIfDue(m)
 	case election.Departed:
 		w.say(m, "%v", effect)
 	case election.Counted:
-		m.refused = m.refused && e.What != "namesake-gone"
 		if w.trace != nil && e.What != "late-reply" {
 			w.say(m, "%v", e)
 		}
