@@ -48,7 +48,7 @@ var layers = map[string]layer{
 	"internal/discovery":     {may: "wire"},
 	"internal/lab/netlab":    {may: ""},
 	"internal/lab/verdict":   {may: "", pure: true},
-	"internal/test/attack":   {may: "wire"},
+	"internal/test/attack":   {may: "wire internal/session internal/identity internal/key"},
 	"internal/test/boot":     {may: "internal/lab/netlab internal/test/traces"},
 	"internal/test/e2e":      {may: ""},
 	"internal/test/loopback": {may: ""},

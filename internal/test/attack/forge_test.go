@@ -1,10 +1,15 @@
 package attack
 
 import (
+	"crypto/rand"
 	"net/netip"
 	"testing"
+	"time"
 
+	"github.com/bully-agent/bully-agent/internal/identity"
 	"github.com/bully-agent/bully-agent/internal/jobs"
+	"github.com/bully-agent/bully-agent/internal/key"
+	"github.com/bully-agent/bully-agent/internal/session"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
@@ -102,7 +107,7 @@ func TestLedgerIsInTheFormatOfJobs(t *testing.T) {
 
 func TestFakesLookSealed(t *testing.T) {
 	f := eavesdropper(t, ourVersion)
-	heard := []Packet{{From: alpha, To: beta, Payload: append([]byte{sealMagic0, sealMagic1, 0x13, 0, 1, 2, 3, 4}, make([]byte, 40)...)}}
+	heard := []Packet{{From: alpha, To: beta, Payload: append([]byte{sealMagic0, sealMagic1, 0x23, 0, 1, 2, 3, 4}, make([]byte, 40)...)}}
 	copied := 0
 	for range 1000 {
 		p := f.Fake(heard)
@@ -117,7 +122,7 @@ func TestFakesLookSealed(t *testing.T) {
 		t.Errorf("the index that was heard came up %d times", copied)
 	}
 	// Of one that names a key most fakes of its type do, or their MAC is never looked at.
-	call := append([]byte{sealMagic0, sealMagic1, sealVersion<<4 | sealInit, 0, 5, 6, 7, 8}, make([]byte, sealHandshake-8)...)
+	call := append([]byte{sealMagic0, sealMagic1, sealVersion<<4 | sealInit, 0, 5, 6, 7, 8}, make([]byte, 140-8)...)
 	heard = append(heard, Packet{From: alpha, To: beta, Payload: call})
 	named, inits := 0, 0
 	for range 1000 {
@@ -130,8 +135,11 @@ func TestFakesLookSealed(t *testing.T) {
 	if named < inits/2 || inits < 100 {
 		t.Errorf("%d of %d fake INITs name a key that was heard of", named, inits)
 	}
-	if b := f.Call(heard); len(b) != sealHandshake || [4]byte(b[4:8]) != [4]byte{5, 6, 7, 8} || b[3] != sealStream {
+	if b := f.Call(heard); len(b) != 140 || [4]byte(b[4:8]) != [4]byte{5, 6, 7, 8} || b[3] != sealStream {
 		t.Errorf("a stream begins with %x", b)
+	}
+	if answers := f.Answers(heard[1]); len(answers) != 3 || len(f.Answers(heard[0])) > 0 {
+		t.Errorf("%d answers to an INIT", len(answers))
 	}
 	crowd := map[netip.Addr]bool{}
 	for range 20_000 {
@@ -139,5 +147,72 @@ func TestFakesLookSealed(t *testing.T) {
 	}
 	if len(crowd) != 1000 {
 		t.Errorf("the crowd has %d addresses", len(crowd))
+	}
+}
+
+// target is a host that shares a key, and what it does not take.
+type target struct {
+	*session.Table
+	causes map[session.Cause]int
+}
+
+func newTarget(t *testing.T, ring key.Ring) *target {
+	t.Helper()
+	private, err := identity.Generate(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &target{causes: map[session.Cause]int{}}
+	h.Table = session.New(session.Config{Key: private, Addr: beta, Cluster: "e2e", Rand: rand.Reader,
+		Emit: func(netip.AddrPort, []byte) error { return nil }})
+	h.SetKeys(time.Now(), ring)
+	return h
+}
+
+func (h *target) hear(now time.Time, from netip.AddrPort, b []byte) {
+	_, _, cause := h.Receive(now, from, b)
+	h.causes[cause]++
+}
+
+// What is faked gets past version, type and length: else an attack by it would show nothing.
+func TestFakesAreOfTheSealsForm(t *testing.T) {
+	ring, f := key.Ring{key.Generate(time.Now(), nil)}, eavesdropper(t, ourVersion)
+	private, err := identity.Generate(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := Packet{From: alpha, To: beta, Payload: Caller{"e2e", ring, private}.Init(beta)}
+	h, now := newTarget(t, ring), time.Now()
+	for range 5000 {
+		h.hear(now, gamma, f.Fake([]Packet{call}).Payload)
+	}
+	for _, p := range f.Answers(call) {
+		h.hear(now, p.From, p.Payload)
+	}
+	for _, not := range []session.Cause{session.CauseNone, session.CausePlain, session.CauseVersion, session.CauseType, session.CauseLength} {
+		if h.causes[not] > 0 {
+			t.Errorf("%d fakes are refused for their form: %v", h.causes[not], not)
+		}
+	}
+	for _, expected := range []session.Cause{session.CauseKey, session.CauseMAC, session.CauseIndex} {
+		if h.causes[expected] == 0 {
+			t.Errorf("none is refused as %v", expected)
+		}
+	}
+}
+
+// A Caller's INITs are answered until the budget of curves is used up.
+func TestCallersInitsAreRight(t *testing.T) {
+	ring := key.Open()
+	private, err := identity.Generate(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, now := newTarget(t, ring), time.Now()
+	for range 50 {
+		h.hear(now, gamma, Caller{"e2e", ring, private}.Init(beta))
+	}
+	if h.causes[session.CauseNone] == 0 || h.causes[session.CauseNone]+h.causes[session.CauseBudget]+h.causes[session.CauseCookie] != 50 {
+		t.Errorf("50 INITs: %v", h.causes)
 	}
 }
