@@ -16,6 +16,7 @@ import (
 	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/lab/netlab"
 	"github.com/bully-agent/bully-agent/internal/test/attack"
+	"github.com/bully-agent/bully-agent/membership"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
@@ -29,6 +30,8 @@ type attacker struct {
 	tape  *attack.Tape
 	gun   *attack.Gun
 	forge *attack.Forger
+
+	inside *insider // nil: the attacker is no member
 
 	mu    sync.Mutex
 	hears []func(attack.Packet) // besides know and tape
@@ -59,10 +62,8 @@ func (l *lan) invade() *attacker {
 		l.ip(h.net.Namespace, fmt.Sprintf("route add %s dev %s", crowd, netlab.Interface))
 	}
 	a.own = netip.AddrPortFrom(address(0), port)
-	must(l.t, a.net.Within(func() (err error) {
-		a.gun, err = attack.NewGun()
-		return err
-	}))
+	a.gun, err = a.newGun()
+	must(l.t, err)
 	l.t.Cleanup(a.gun.Close)
 	var tap *attack.Tap
 	must(l.t, l.net.Switch().Within(func() (err error) {
@@ -116,9 +117,51 @@ func (a *attacker) wage(ctx context.Context, d time.Duration, rate int) {
 	}))
 }
 
+// newGun is a socket that sends from the attacker's host.
+func (a *attacker) newGun() (gun *attack.Gun, err error) {
+	err = a.net.Within(func() (err error) {
+		gun, err = attack.NewGun()
+		return err
+	})
+	return gun, err
+}
+
+// heckle has each beginning of a session answered from now on, in the name of whom it is meant for, by what is false.
+func (a *attacker) heckle() {
+	gun, err := a.newGun()
+	must(a.lan.t, err)
+	a.lan.t.Cleanup(gun.Close)
+	forge := attack.Forger{Random: attack.NewRandom(1)}
+	a.overhear(func(p attack.Packet) {
+		for _, answer := range forge.Answers(p) {
+			_ = gun.Fire(answer) // as lost on the way
+		}
+	})
+}
+
+// learn has the attacker know of the agent on h what a member knows: with sessions it hears nothing.
+func (a *attacker) learn(h *host, m membership.Member) {
+	s, err := h.status()
+	if err != nil {
+		return // it starts
+	}
+	id, err := wire.ParseID(s.Self.ID)
+	must(a.lan.t, err)
+	owner, _ := wire.ParseID(s.Epoch.Owner) // or nobody, as nobody leads
+	f := wire.Frame{Kind: wire.Query, Algo: wire.Classic, Cluster: wire.ClusterHash(clusterName), ConfigHash: m.ConfigHash, Sender: id,
+		Incarnation: s.Self.Incarnation, Nonce: m.Nonce, Priority: uint16(h.priority), Epoch: wire.Epoch{Counter: s.Epoch.Counter, Owner: owner}}
+	if s.LeaderIsSelf {
+		f.Kind, f.Lease, f.Interval = wire.Heartbeat, 400, 50
+	}
+	a.know.Hear(attack.Packet{From: h.addr, Payload: wire.Append(nil, &f)})
+}
+
 // peer is what the attacker knows of the agent on h.
 func (a *attacker) peer(h *host) attack.Peer {
 	a.lan.t.Helper()
+	if a.lan.other == "" && a.inside == nil {
+		a.learn(h, membership.Member{})
+	}
 	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(pollInterval) {
 		for _, p := range a.know.Peers() {
 			if p.Addr == h.addr {
@@ -126,7 +169,7 @@ func (a *attacker) peer(h *host) attack.Peer {
 			}
 		}
 	}
-	a.lan.t.Fatalf("the attacker has heard nothing of %s in clear", h)
+	a.lan.t.Fatalf("the attacker knows nothing of %s", h)
 	return attack.Peer{}
 }
 
@@ -136,10 +179,20 @@ func (a *attacker) send(from netip.AddrPort, h *host, payload []byte) {
 	must(a.lan.t, a.gun.Fire(attack.Packet{From: from, To: h.addr, Payload: payload}))
 }
 
-// say sends a frame to h in a peer's name, from the attacker's own address.
+// say sends a frame to h in a peer's name, from the attacker's own address: in a session of its own, if it is a member.
 func (a *attacker) say(as attack.Peer, h *host, body wire.Frame) {
 	a.lan.t.Helper()
-	a.send(a.own, h, a.know.Say(a.forge.As(as, h.addr, body)))
+	a.pass(h, a.know.Say(a.forge.As(as, h.addr, body)))
+}
+
+// pass sends a frame or gossip to h, in the attacker's own name if it is a member.
+func (a *attacker) pass(h *host, payload []byte) {
+	a.lan.t.Helper()
+	if a.inside != nil {
+		a.inside.tells(h.addr, payload)
+		return
+	}
+	a.send(a.own, h, payload)
 }
 
 // sayAll says it to each of these but to whom it is said to be from.
@@ -155,7 +208,7 @@ func (a *attacker) sayAll(as attack.Peer, hosts []*host, body wire.Frame) {
 // gossip tells h something.
 func (a *attacker) gossip(h *host, messages ...[]byte) {
 	a.lan.t.Helper()
-	a.send(a.own, h, attack.Gossip{Cluster: clusterName}.Datagram(messages...))
+	a.pass(h, attack.Gossip{Cluster: clusterName}.Datagram(messages...))
 }
 
 // impersonate kills the agent on h, if that believes strangers: it says that it is the agent's other
@@ -164,6 +217,10 @@ func (a *attacker) impersonate(h *host) {
 	a.lan.t.Helper()
 	p := a.peer(h)
 	p.Frame.Nonce, p.Frame.Incarnation = 4242, 0
+	if a.inside != nil {
+		a.inside.impersonate(h, p)
+		return
+	}
 	must(a.lan.t, a.net.Within(func() error {
 		conn, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(a.own))
 		if err != nil {
@@ -216,8 +273,8 @@ func (a *attacker) dial(h *host, n int, say []byte) *attack.Crowd {
 	return c
 }
 
-// withoutKeys has the agents take everybody for a member.
-func (l *lan) withoutKeys() { l.options = append(l.options, "--insecure") }
+// withoutKeys has the agents take everybody for a member who joins.
+func (l *lan) withoutKeys() { l.insecure = true }
 
 // program is the agent that runs on this LAN.
 func (l *lan) program() string {

@@ -210,7 +210,6 @@ func TestBadChecksDisturbNobody(t *testing.T) {
 	needsLAN(t)
 	const watched = 8 * time.Second
 	l := newLAN(t, 3, "--log-level", "info")
-	l.insecure = true // or nobody could tell a heartbeat on the wire
 	best, next := l.best(), l.next()
 	flap := filepath.Join(l.dir, "flap")
 	bad := map[*host][]string{

@@ -9,15 +9,9 @@ import (
 	"time"
 )
 
-// What an agent and its keeper cost that have nothing to do, in a cluster of five, with a key
-// and side by side with it without one. The bounds are generous, since other tests run at the
-// same time; the log has the figures.
+// What an agent and its keeper cost that have nothing to do, in a cluster of five. The bounds
+// are generous, since other tests run at the same time; the log has the figures.
 func TestIdleCost(t *testing.T) {
-	t.Run("sealed", func(t *testing.T) { idleCost(t, false) })
-	t.Run("plain", func(t *testing.T) { idleCost(t, true) })
-}
-
-func idleCost(t *testing.T, insecure bool) {
 	t.Parallel()
 	const (
 		watched = 20 * time.Second
@@ -25,7 +19,6 @@ func idleCost(t *testing.T, insecure bool) {
 		maxPSS  = 60   // MB
 	)
 	l := newLAN(t, 5, "--log-level", "info")
-	l.insecure = insecure
 	for _, setting := range []string{"BULLY_RECORD", "BULLY_PROFILE"} { // to see what these cost
 		if value := os.Getenv(setting); value != "" {
 			l.env = append(l.env, setting+"="+value)

@@ -36,7 +36,7 @@ type lan struct {
 
 	isRecorded bool // each life's record is taken out before its end
 
-	insecure bool          // no key is used: what a test forges is taken for a member's
+	insecure bool          // no key is used: whoever joins is a member
 	overlap  string        // why hosts may lead at the same time in this test; "": they may not
 	guarded  bool          // the end of a leadership is that of its lose hook alone; see verdict.Rules
 	unheld   bool          // but only of one that a command under hold acted for; see verdict.Rules

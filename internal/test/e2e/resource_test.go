@@ -202,7 +202,6 @@ func TestAHundredAddressesComeAndGo(t *testing.T) {
 	for _, count := range []int{1, 100} {
 		t.Run(fmt.Sprint(count), func(t *testing.T) {
 			l := newLAN(t, 3, "--preempt", "never")
-			l.withoutKeys() // whose heartbeats nobody else can tell
 			l.comeAndGo(l.manyAddresses(count))
 		})
 	}

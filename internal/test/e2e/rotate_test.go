@@ -18,7 +18,6 @@ func TestCase69RotationUnderLoad(t *testing.T) {
 	isLong(t)
 	needsNft(t)
 	l := newLAN(t, 5, "--preempt", "never", "--expect", "5")
-	l.needsKeys()
 	l.hasRoomToLetGo()
 	l.start()
 	l.agreeOn(l.best())

@@ -36,37 +36,6 @@ func TestKilledLeaderIsReplacedAtOnce(t *testing.T) {
 	}
 }
 
-// Case 83: the seal delays nobody who takes over. Two LANs take turns, one sealed and one not.
-// A busy machine's noise is more than the millisecond that is allowed: the log has the figures.
-func TestCase83LatencyOfTheSeal(t *testing.T) {
-	isLong(t)
-	const (
-		runs    = 25
-		allowed = time.Millisecond
-		noise   = 4 * time.Millisecond
-	)
-	options := []string{"--preempt", "never"}
-	plain, sealed := newLAN(t, 3, options...), newLAN(t, 3, options...)
-	plain.insecure = true
-	took := map[*lan][]time.Duration{}
-	for _, l := range []*lan{plain, sealed} {
-		l.start()
-	}
-	for range runs {
-		for _, l := range []*lan{plain, sealed} {
-			took[l] = append(took[l], l.failover().took)
-		}
-	}
-	for l := range took {
-		slices.Sort(took[l])
-	}
-	p50 := func(l *lan) time.Duration { return took[l][runs/2].Round(10 * time.Microsecond) }
-	t.Logf("kill -9 to the next become hook: p50 %v sealed, %v plain; %d runs of each", p50(sealed), p50(plain), runs)
-	if later := p50(sealed) - p50(plain); later > allowed+noise {
-		t.Errorf("sealed it takes %v longer, and may take %v and noise", later, allowed)
-	}
-}
-
 // succession is what a leader that was killed costs.
 type succession struct {
 	took  time.Duration // from the kill to the next one's hook

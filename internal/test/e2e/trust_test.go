@@ -19,7 +19,8 @@ import (
 // left over in the end. Only a host that freezes as a whole may come too late:
 // nothing that is frozen can let go, which is what the fence is for.
 //
-// Sealed, somebody on the LAN forges, replays and floods meanwhile, which is a fault like the others.
+// Somebody on the LAN forges, replays and floods meanwhile, with no part in any session, and as a member in its own right, by
+// the cluster's key: that is a fault like the others.
 // BULLY_SOAK says how long it goes on (`make soak FOR=8h`); in the end no agent needs more than it may.
 //
 // Available mode promises the same of these faults, of which each leaves all but one host
@@ -37,8 +38,11 @@ func trustUnderChaos(t *testing.T, unheld bool, options ...string) {
 	l.hasRoomToLetGo()
 	l.guarded, l.unheld, l.isRecorded = true, unheld, true
 	a := l.invade()
+	a.heckle()
+	i := a.join()
 	writers := hireWriters(l)
 	c := chaosOn(l)
+	i.spies(l.hosts...)
 	before := l.useOf()
 	faults := map[string]func(){
 		"kill":                    func() { h := c.any(); h.kill(); c.settle(); h.start() },
@@ -54,10 +58,10 @@ func trustUnderChaos(t *testing.T, unheld bool, options ...string) {
 		"kill keeper of leader":   func() { c.killKeeper(c.leader()) },
 		"kill leader with keeper": func() { h := c.leader(); h.killWithKeeper(); c.settle(); h.start() },
 	}
-	if l.isSealed() {
-		faults["forge, replay, flood"] = func() { a.wage(context.Background(), c.between(2*time.Second, 15*time.Second), attackRate) }
-		faults["attack, kill leader"] = func() { c.underAttack(a, func() { h := c.leader(); h.kill(); c.settle(); h.start() }) }
-	}
+	faults["forge, replay, flood"] = func() { a.wage(context.Background(), c.between(2*time.Second, 15*time.Second), attackRate) }
+	faults["attack, kill leader"] = func() { c.underAttack(a, func() { h := c.leader(); h.kill(); c.settle(); h.start() }) }
+	faults["an insider lies"] = func() { i.campaign(context.Background(), c.between(4*time.Second, 15*time.Second)) }
+	faults["an insider lies, kill leader"] = func() { c.underLies(i, func() { h := c.leader(); h.kill(); c.settle(); h.start() }) }
 	c.run(soakLength(), faults)
 	l.bounded(before)
 	l.replays()
@@ -82,6 +86,16 @@ func (c *chaos) underAttack(a *attacker, fault func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var ended sync.WaitGroup
 	ended.Go(func() { a.wage(ctx, time.Minute, attackRate) })
+	defer ended.Wait()
+	defer cancel()
+	fault()
+}
+
+// underLies has the insider do what it can until a fault has ended.
+func (c *chaos) underLies(i *insider, fault func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var ended sync.WaitGroup
+	ended.Go(func() { i.campaign(ctx, time.Minute) })
 	defer ended.Wait()
 	defer cancel()
 	fault()

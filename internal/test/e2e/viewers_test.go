@@ -169,7 +169,6 @@ func TestViewersDoNotDisturbTheElection(t *testing.T) {
 		turn   = 6 * time.Second
 	)
 	l := newLAN(t, 3, "--http-listen", fmt.Sprintf("0.0.0.0:%d", pagePort), "--log-level", "info")
-	l.insecure = true // or nobody could tell a heartbeat on the wire
 	for i := range people / viewersOfOne {
 		l.ip(l.net.Switch(), "addr add "+l.seat(i).String()+"/24 dev "+netlab.Bridge)
 	}

@@ -1,0 +1,330 @@
+package e2e
+
+import (
+	"context"
+	"crypto/rand"
+	bigendian "encoding/binary"
+	"fmt"
+	mathrand "math/rand/v2"
+	"net"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"github.com/bully-agent/bully-agent/internal/identity"
+	"github.com/bully-agent/bully-agent/internal/key"
+	"github.com/bully-agent/bully-agent/internal/lab/netlab"
+	"github.com/bully-agent/bully-agent/internal/sealed"
+	"github.com/bully-agent/bully-agent/internal/test/attack"
+	"github.com/bully-agent/bully-agent/internal/transport"
+	"github.com/bully-agent/bully-agent/membership"
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// insider is a program on the attacker's host that is a member: it has the key that the others have, be it the one that everybody
+// has, and an id of its own. It observes, so that it learns who is there and never leads.
+type insider struct {
+	*attacker
+	ring    key.Ring
+	private identity.Private
+	life    [8]byte
+	seal    *sealed.LAN
+	members *membership.Membership
+
+	mu    sync.Mutex
+	heard func(from netip.AddrPort, f wire.Frame)
+}
+
+// join makes the attacker a member too.
+func (a *attacker) join() *insider {
+	t := a.lan.t
+	t.Helper()
+	i := &insider{attacker: a, ring: key.Open()}
+	var err error
+	if !a.lan.insecure {
+		i.ring, err = key.Read(a.lan.key())
+		must(t, err)
+	}
+	i.private, err = identity.Generate(rand.Reader)
+	must(t, err)
+	_, _ = rand.Read(i.life[:])
+	must(t, a.net.Within(i.open))
+	ctx, leave := context.WithCancel(context.Background())
+	var ended sync.WaitGroup
+	ended.Go(i.read)
+	ended.Go(func() { _ = i.members.Rejoin(ctx) })
+	t.Cleanup(func() {
+		leave()
+		_ = i.members.Shutdown() // the port as well
+		ended.Wait()
+	})
+	a.inside = i
+	return i
+}
+
+// open listens in the namespace of the calling thread.
+func (i *insider) open() error {
+	below, err := transport.Listen(transport.Config{Bind: i.own, Cluster: clusterName})
+	if err != nil {
+		return err
+	}
+	i.seal, err = sealed.Wrap(lodger{below, i.net}, sealed.Config{Cluster: clusterName, Key: i.private, Incarnation: 1, Life: i.life, Keys: i.ring})
+	if err != nil {
+		return err
+	}
+	var seeds []string
+	for _, h := range i.lan.hosts {
+		seeds = append(seeds, h.addr.String())
+	}
+	self := membership.Member{ID: i.id(), Name: attackerName, Incarnation: 1, Nonce: bigendian.BigEndian.Uint32(i.life[:]), Role: membership.Observer}
+	i.members, err = membership.New(membership.Config{Self: self, Cluster: clusterName, Transport: i.seal, Seeds: seeds, Sessions: i.seal})
+	return err
+}
+
+// lodger opens its streams on its host, whatever goroutine asks.
+type lodger struct {
+	*transport.Transport
+	host *netlab.Host
+}
+
+func (l lodger) DialAddressTimeout(to memberlist.Address, timeout time.Duration) (conn net.Conn, err error) {
+	err = l.host.Within(func() (err error) {
+		conn, err = l.Transport.DialAddressTimeout(to, timeout)
+		return err
+	})
+	return conn, err
+}
+
+func (i *insider) id() wire.ID { return i.private.Public().ID() }
+
+func (i *insider) read() {
+	for b := make([]byte, wire.MaxFrame+1); ; {
+		n, from, err := i.seal.ReadFrame(b)
+		if err != nil {
+			return
+		}
+		var f wire.Frame
+		i.mu.Lock()
+		if i.heard != nil && wire.Parse(b[:n], &f) == nil {
+			i.heard(from, f)
+		}
+		i.mu.Unlock()
+	}
+}
+
+// hears has each frame that comes from now on told to somebody.
+func (i *insider) hears(tell func(from netip.AddrPort, f wire.Frame)) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.heard = tell
+}
+
+// spies waits until the insider knows all hosts that run, and has the attacker know what it does.
+func (i *insider) spies(hosts ...*host) {
+	t := i.lan.t
+	t.Helper()
+	i.lan.eventually("the insider knows all", 20*time.Second, func() error {
+		met := map[string]membership.Member{}
+		for _, m := range i.members.Known() {
+			met[m.Name] = m
+		}
+		for _, h := range hosts {
+			m, known := met[h.name]
+			if !known || m.Status != membership.Alive {
+				return fmt.Errorf("it does not know %s", h)
+			}
+			i.learn(h, m)
+		}
+		return nil
+	})
+}
+
+// itself is what the insider says of itself in frames of its own.
+func (i *insider) itself() attack.Peer {
+	p := i.forge.Stranger()
+	p.Addr = i.own
+	p.Frame.Sender, p.Frame.Incarnation, p.Frame.Nonce = i.id(), 1, bigendian.BigEndian.Uint32(i.life[:])
+	return p
+}
+
+// tells says something in the insider's own sessions: a frame, or gossip. What no session carries is not said.
+func (i *insider) tells(to netip.AddrPort, payload []byte) {
+	if len(payload) > 1 && payload[0] == wire.Magic0 && payload[1] == wire.Magic1 {
+		_ = i.seal.SendFrame(to, payload)
+		return
+	}
+	_, _ = i.seal.WriteToAddress(payload, memberlist.Address{Addr: to.String()})
+}
+
+// impersonate says to h that it is the agent's other copy, as a frame of the insider's, and answers what h asks.
+func (i *insider) impersonate(h *host, p attack.Peer) {
+	i.lan.t.Helper()
+	i.hears(func(from netip.AddrPort, f wire.Frame) {
+		if from == h.addr && f.Kind == wire.Probe {
+			reply := i.forge.As(p, from, wire.Frame{Kind: wire.ProbeAck, Seq: 2, Standing: wire.Following, Round: f.Round, EchoSeq: f.Seq})
+			go i.tells(from, i.know.Say(reply))
+		}
+	})
+	i.say(p, h, wire.Frame{Kind: wire.Probe, Purpose: wire.AskIdentity, Round: 1})
+}
+
+// Of an insider's campaign.
+const (
+	hearsayRate = 200 // a second, of frames in others' names and gossip about them
+	slowCalls   = 10  // INITs a second
+	fastCalls   = 1000
+)
+
+// campaign has the insider say what is false of others, in its own sessions, and begin sessions as from everywhere, now few and
+// now many a second.
+func (i *insider) campaign(ctx context.Context, d time.Duration) {
+	i.lan.t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	var all sync.WaitGroup
+	all.Go(func() { i.lie(ctx) })
+	calls := 0
+	for turn := 0; ctx.Err() == nil; turn++ {
+		rate := slowCalls
+		if turn%2 == 1 {
+			rate = fastCalls
+		}
+		calls += i.call(ctx, rate, 2*time.Second)
+	}
+	all.Wait()
+	i.lan.t.Logf("the insider began %d sessions; its port says %+v", calls, i.seal.Report().Dropped)
+}
+
+// lie tells everybody what is false of the others until ctx ends.
+func (i *insider) lie(ctx context.Context) {
+	liar := attack.Forger{Know: i.know, Own: i.own, Targets: i.forge.Targets, Random: attack.NewRandom(mathrand.Uint64())}
+	for n := 0; ; n++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Second / hearsayRate):
+		}
+		p := liar.Whisper(attack.Gossip{Cluster: clusterName})
+		if n%2 == 0 {
+			p = liar.Frame()
+		}
+		i.tells(p.To, p.Payload)
+	}
+}
+
+// call sends INITs that are right, from the insider's own address, from its hosts' and from nowhere, and gives how many.
+func (i *insider) call(ctx context.Context, rate int, d time.Duration) (calls int) {
+	gun, err := i.newGun()
+	must(i.lan.t, err)
+	defer gun.Close()
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	caller := attack.Caller{Cluster: clusterName, Ring: i.ring, Key: i.private}
+	tick := time.NewTicker(time.Second / time.Duration(rate))
+	defer tick.Stop()
+	for ; ; calls++ {
+		select {
+		case <-ctx.Done():
+			return calls
+		case <-tick.C:
+		}
+		to := i.lan.hosts[mathrand.IntN(len(i.lan.hosts))].addr
+		if err := gun.Fire(attack.Packet{From: i.anywhere(to), To: to, Payload: caller.Init(to)}); err != nil {
+			i.lan.t.Error(err)
+			return calls
+		}
+	}
+}
+
+// anywhere is an address other than to.
+func (i *insider) anywhere(to netip.AddrPort) netip.AddrPort {
+	nowhere := crowd.Addr().As4()
+	nowhere[3] = byte(1 + mathrand.IntN(254))
+	all := []netip.AddrPort{i.own, netip.AddrPortFrom(netip.AddrFrom4(nowhere), port)}
+	for _, h := range i.lan.hosts {
+		if h.addr != to {
+			all = append(all, h.addr)
+		}
+	}
+	return all[mathrand.IntN(len(all))]
+}
+
+// Whoever is a member in its own right, by the cluster's key or in a cluster without one, lies about the others and begins
+// sessions from everywhere. Nobody leads, follows or joins for that, no hook runs, nothing false comes on a disk, and jobs run on.
+func TestUnderAttackFromInside(t *testing.T) {
+	needsLAN(t)
+	for _, open := range []bool{false, true} {
+		t.Run(keyWords(open), func(t *testing.T) {
+			l := newLAN(t, 5, "--log-level", "info")
+			l.insecure = open
+			starts := l.withJobs(jobTable)
+			a := l.invade()
+			l.start()
+			best := l.best()
+			l.agreeOn(best)
+			i := a.join()
+			i.spies(l.hosts...)
+			time.Sleep(2 * time.Second) // what follows a start has been told
+			was, hooks := transitions(l.hosts), l.journal.read()
+			l.withstand(func() { i.campaign(context.Background(), attackLength()) })
+			if now := transitions(l.hosts); len(now) != len(was) {
+				t.Errorf("it led to %v", now[len(was):])
+			}
+			if now := l.journal.read(); len(now) != len(hooks) {
+				t.Errorf("hooks ran:\n%s", timeline(now[len(hooks):]))
+			}
+			l.agreeOn(best)
+			l.led(best)
+			for _, h := range l.hosts {
+				s, err := h.status()
+				must(t, err)
+				t.Logf("%s counted %v", h, s.Counters)
+				if s.Counters["seal_dropped_sender"] == 0 {
+					t.Errorf("%s has dropped no frame in another's name: this test tests nothing", h)
+				}
+			}
+			l.eventually("all know each other as before", 20*time.Second, l.allAreThere)
+			l.eventually("a job runs", 30*time.Second, l.aJobRuns(starts))
+			for _, h := range l.hosts {
+				h.stop()
+			}
+			for _, h := range l.hosts {
+				for _, lie := range h.lies("skip", "once", "all", "long") {
+					t.Errorf("on the disk of %s: %s", h, lie)
+				}
+			}
+		})
+	}
+}
+
+func keyWords(open bool) string {
+	if open {
+		return "without a key"
+	}
+	return "with a key"
+}
+
+// allAreThere is nil if each host takes each other one for alive and at its address.
+func (l *lan) allAreThere() error {
+	for _, h := range l.hosts {
+		alive := map[string]bool{}
+		for _, m := range h.members() {
+			if m.Name == attackerName {
+				continue
+			}
+			if at := l.addressOf(m.Name); m.Status == "alive" && m.Addr != at {
+				return fmt.Errorf("%s takes %s for alive at %s, and it is at %s", h, m.Name, m.Addr, at)
+			}
+			alive[m.Name] = m.Status == "alive"
+		}
+		for _, other := range l.except(h) {
+			if !alive[other.name] {
+				return fmt.Errorf("%s does not take %s for alive", h, other)
+			}
+		}
+	}
+	return nil
+}
