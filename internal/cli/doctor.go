@@ -134,7 +134,7 @@ func hookLines(all []control.HookSetting) (lines []doctor.Line) {
 // keyLines looks at the file of the keys, if this process may.
 func keyLines(k control.Keys, now time.Time) []doctor.Line {
 	if k.Insecure || k.File == "" || len(k.Keys) == 0 {
-		return []doctor.Line{{Level: doctor.Warn, Check: "key", Text: "no key is used: every host that reaches the port can speak for any member, and answer for it here",
+		return []doctor.Line{{Level: doctor.Warn, Check: "key", Text: "no key is used: every host that reaches the port can join, lead, and answer here",
 			Do: key.HowToGet(cmp.Or(k.File, key.DefaultPath)) + "; only where something below encrypts and authenticates is it needless"}}
 	}
 	ring, err := key.Read(k.File, uint32(max(k.UID, 0)))

@@ -179,7 +179,7 @@ func (j *judge) others() {
 		j.say(Warn, "others", fmt.Sprintf("see whether it runs; if it does, run doctor there: its TCP port %d may be closed", j.port()),
 			"%s could not be asked by TCP: %s", list(mute), j.trouble(mute[0]))
 	case !j.Proven:
-		j.say(OK, "others", "", "%s; their answers are not proven, since no key is used", j.whoAnswered())
+		j.say(OK, "others", "", "%s; any host can be among them, since no key is used", j.whoAnswered())
 	default:
 		j.say(OK, "others", "", "%s", j.whoAnswered())
 	}
