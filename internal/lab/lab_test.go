@@ -75,10 +75,10 @@ func TestBuiltInScript(t *testing.T) {
 		t.Skip("starts agents")
 	}
 	t.Setenv("TMPDIR", shortDir(t))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
 	var out, log bytes.Buffer
 	o := Options{Nodes: 3, Binary: buildAgent(t), Profile: "lan", JSON: true, Out: &out, Err: &log}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	if err := Run(ctx, o); err != nil {
 		t.Fatalf("%v\n%s%s", err, log.String(), out.String())
 	}
