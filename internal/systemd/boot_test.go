@@ -33,7 +33,7 @@ var services = map[string]string{
 	"late":    "Type=notify\nTimeoutStartSec=1\nExecStart=/usr/bin/sleep infinity",
 	"short":   "Type=oneshot\nExecStart=/usr/bin/true",
 	"often":   "Restart=always\nRestartSec=50ms\nExecStart=/usr/bin/sleep infinity",
-	"stuck":   "TimeoutStopSec=2\nExecStart=/bin/sh -c 'trap \"\" TERM; while :; do sleep 1; done'",
+	"stuck":   "Type=notify\nNotifyAccess=all\nTimeoutStopSec=2\nExecStart=/bin/sh -c 'trap \"\" TERM; systemd-notify --ready; while :; do sleep 1; done'", // ready once it heeds no TERM
 	"unmet":   "ExecStart=/usr/bin/sleep infinity\n[Unit]\nConditionPathExists=/nowhere",
 	"needing": "ExecStart=/usr/bin/sleep infinity\n[Unit]\nRequires=bad.service\nAfter=bad.service",
 	"web":     "ExecStart=/bin/sh -c 'echo web up >>/var/log/order; exec sleep infinity'\nExecStopPost=/bin/sh -c 'echo web down >>/var/log/order'" + part + "After=db.service\n",
