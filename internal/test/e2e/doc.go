@@ -13,6 +13,7 @@
 // take minutes. BULLY_E2E_BINARY names a binary to test instead of the one that is
 // built from these sources. BULLY_E2E_UNGUARDED names one from before there were defences:
 // on it each attack of TestAttacksWorkWithoutDefence is seen to work. BULLY_SOAK is how long
-// TestTrustUnderChaos goes on, such as 8h. Logs, states, records and hook lines of each test that fails are kept
+// TestTrustUnderChaos goes on, such as 8h. BULLY_E2E=figures takes figures, which a busy machine spoils; BULLY_ROUNDS is how often
+// each fault is tried for them, and BULLY_GAPS a file that gets each gap of a client. Logs, states, records and hook lines of each test that fails are kept
 // in the directory that BULLY_E2E_KEEP names, by default bully-agent-failed beside the other temporary files.
 package e2e
