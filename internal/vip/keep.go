@@ -326,8 +326,8 @@ func (r *keeper) onRival(addr netip.Addr) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.rivals[addr]++; r.rivals[addr] == 1 {
-		r.note(fmt.Sprintf("another host claims %s", addr))
+	if line := r.rivals.count(addr); line != "" {
+		r.note(line)
 	}
 }
 

@@ -35,7 +35,7 @@ type Kept struct {
 
 	mu     sync.Mutex
 	state  keptState
-	rivals map[netip.Addr]int
+	rivals claimed
 }
 
 type keptState struct {
@@ -47,7 +47,7 @@ type keptState struct {
 // the log. holds says whether the lease still holds by which they are kept: whoever was frozen, or suspended, past its end wakes
 // up where another host has them. Any goroutine calls both.
 func NewKept(addresses []netip.Prefix, name string, bound time.Duration, holds func() bool, note func(string)) *Kept {
-	return &Kept{addresses: addresses, name: name, bound: max(bound, shortestBound), holds: holds, note: note, spawn: func(f func()) { go f() }, wake: make(chan struct{}, 1), rivals: map[netip.Addr]int{}}
+	return &Kept{addresses: addresses, name: name, bound: max(bound, shortestBound), holds: holds, note: note, spawn: func(f func()) { go f() }, wake: make(chan struct{}, 1)}
 }
 
 // shortestBound leaves room for some renewals.
@@ -180,26 +180,13 @@ func (k *Kept) nudge() {
 func (k *Kept) State() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	text := ""
-	if k.state.puts > 0 {
-		text = fmt.Sprintf("put back %s, last %s", count(k.state.puts), k.state.last.Format(time.TimeOnly))
+	others := k.rivals.of(k.addresses)
+	switch puts := fmt.Sprintf("put back %s, last %s", count(k.state.puts), k.state.last.Format(time.TimeOnly)); {
+	case k.state.puts == 0:
+		return others
+	case others == "":
+		return puts
+	default:
+		return puts + "; " + others
 	}
-	for _, p := range k.addresses { // in their order: a text that is the same is told once
-		n := k.rivals[p.Addr()]
-		if n == 0 {
-			continue
-		}
-		if text != "" {
-			text += "; "
-		}
-		text += fmt.Sprintf("another host has claimed %s %s", p.Addr(), count(n))
-	}
-	return text
-}
-
-func count(n int) string {
-	if n == 1 {
-		return "once"
-	}
-	return fmt.Sprintf("%d times", n)
 }
