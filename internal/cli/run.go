@@ -126,7 +126,7 @@ func runAgent(c *call) error {
 
 // mayKeep refuses addresses that this process has no right to keep, before anything else happens.
 func mayKeep(cfg *config.Config) error {
-	has := slices.ContainsFunc(cfg.Resources, func(r config.Resource) bool { return len(r.Addresses) > 0 })
+	has := slices.ContainsFunc(cfg.Resources, config.Resource.IsAddress)
 	var lacks *vip.Complaint
 	if has && errors.As(vip.Rights(), &lacks) {
 		return &failure{code: exitConfig, err: lacks, hint: lacks.Remedy}

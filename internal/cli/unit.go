@@ -48,6 +48,9 @@ func forbidden(u *unit.Unit, cfg *config.Config) (all []unit.Forbidden) {
 	if f, is := forbiddenAddress(u, cfg); is {
 		all = append(all, f)
 	}
+	if f, is := forbiddenResource(u, cfg, config.Resource.IsUnit, u.ForbidsUnits); is {
+		all = append(all, f)
+	}
 	judge := func(what string, cmd config.Command) {
 		for _, f := range forbiddenTo(u, cmd) {
 			all = append(all, unit.Forbidden{Text: what + ": under " + u.Name + " " + f.Text, Do: f.Do})
@@ -57,6 +60,9 @@ func forbidden(u *unit.Unit, cfg *config.Config) (all []unit.Forbidden) {
 	judge("on_lose_leadership", cfg.Hooks.OnLoseLeadership)
 	judge("on_leader_change", cfg.Hooks.OnLeaderChange)
 	judge("on_member_change", cfg.Hooks.OnMemberChange)
+	for _, r := range cfg.Resources {
+		judge("resource "+r.Name, r.Command)
+	}
 	for _, k := range cfg.Checks {
 		judge("check "+k.Name, k.Command)
 	}
@@ -71,10 +77,15 @@ func forbiddenTo(u *unit.Unit, cmd config.Command) []unit.Forbidden {
 	return u.Forbids(cmd.Shell + strings.Join(cmd.Argv, " ") + scriptText(cmd))
 }
 
-// forbiddenAddress is the first address that the unit's agent may not have: it does not start then, and one drop-in is for all.
+// forbiddenAddress is the first address that the unit's agent may not have: it does not start then.
 func forbiddenAddress(u *unit.Unit, cfg *config.Config) (f unit.Forbidden, is bool) {
-	i := slices.IndexFunc(cfg.Resources, func(r config.Resource) bool { return len(r.Addresses) > 0 })
-	if f, is = u.ForbidsAddresses(); i < 0 || !is {
+	return forbiddenResource(u, cfg, config.Resource.IsAddress, u.ForbidsAddresses)
+}
+
+// forbiddenResource is the first resource of a kind that the unit's agent may not have: one drop-in is for all of them.
+func forbiddenResource(u *unit.Unit, cfg *config.Config, has func(config.Resource) bool, forbids func() (unit.Forbidden, bool)) (f unit.Forbidden, is bool) {
+	i := slices.IndexFunc(cfg.Resources, has)
+	if f, is = forbids(); i < 0 || !is {
 		return unit.Forbidden{}, false
 	}
 	f.Text = "resource " + cfg.Resources[i].Name + ": under " + u.Name + " " + f.Text

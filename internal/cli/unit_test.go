@@ -7,9 +7,12 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/internal/config"
 	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/doctor"
 	"github.com/bully-agent/bully-agent/internal/key"
@@ -128,6 +131,24 @@ func TestJudgedAsTheService(t *testing.T) {
 		if !strings.Contains(stdout.String(), "warn  sandbox     "+want+"\n") {
 			t.Errorf("doctor does not say %q:\n%s", want, &stdout)
 		}
+	}
+}
+
+// A unit that the leader has needs a keeper of root's, and its command what any command needs.
+func TestResourcesJudgedAsTheService(t *testing.T) {
+	withUnit(t, "nobody")
+	cfg := &config.Config{Resources: []config.Resource{
+		{Resource: hooks.Resource{Name: "web.service", Unit: "web.service"}},
+		{Resource: hooks.Resource{Name: "worker"}, Command: config.Command{Argv: []string{"/usr/bin/sudo", "true"}}},
+	}}
+	var got []string
+	for _, f := range forbidden(unit.Find(hostRoot, unit.NameOf("")), cfg) {
+		got = append(got, f.Text)
+	}
+	want := []string{"resource web.service: under bully-agent.service systemd takes no order of user nobody to start or stop a unit, unless a rule of polkit lets it",
+		"resource worker: under bully-agent.service sudo gives no rights (NoNewPrivileges=yes)"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

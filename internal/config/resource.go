@@ -26,6 +26,12 @@ type Resource struct {
 	item
 }
 
+// IsAddress reports whether a resource is addresses.
+func (r Resource) IsAddress() bool { return len(r.Addresses) > 0 }
+
+// IsUnit reports whether a resource is a unit of systemd.
+func (r Resource) IsUnit() bool { return r.Unit != "" }
+
 const resourceName = "resource"
 
 // Defaults of a resource, and its ranges.
@@ -302,6 +308,10 @@ func (c *Config) checkResources(h host) (problems []*Error) {
 				bad("unit", wrong("%s", f))
 			}
 			c.Passing = append(c.Passing, warnings...)
+			if c.Look.IsStart && !h.root && len(faults) == 0 {
+				c.Passing = append(c.Passing, wrong("systemd takes orders of root, and of this user only if a rule of polkit lets it").
+					hint("run the agent with root-hooks.conf, or allow it org.freedesktop.systemd1.manage-units").at(r.place("unit"), resourceName+".unit").Error())
+			}
 		}
 	}
 	return problems

@@ -124,6 +124,23 @@ func TestUnitsOfThisHost(t *testing.T) {
 	}
 }
 
+// systemd takes no order of whoever is not root, unless a rule of polkit says so: a start says it, before the unit is to begin.
+func TestUnitsOfAnAgentThatIsNotRoot(t *testing.T) {
+	for _, isRoot := range []bool{true, false} {
+		c := mustLoad(t, Source{Path: writeFile(t, "[[resource]]\nunit = \"a.service\"\n")}, alpha())
+		c.Look.IsStart = true
+		h := alpha()
+		h.root = isRoot
+		h.unit = func(context.Context, string) (faults, warnings []string) { return nil, nil }
+		if problems := c.checkResources(h); len(problems) != 0 {
+			t.Errorf("root %t: %v", isRoot, problems)
+		}
+		if said := strings.Join(c.Passing, "\n"); (said != "") != !isRoot || !isRoot && !strings.Contains(said, ":2:8: resource.unit: systemd takes orders of root") {
+			t.Errorf("root %t: %q", isRoot, said)
+		}
+	}
+}
+
 // An interface may come later than the agent: config check refuses one that is not here, and a start says so.
 func TestALateInterface(t *testing.T) {
 	const late = `:3:13: resource.interface: "eth9" is no interface of this host: expected one of `

@@ -81,6 +81,15 @@ func (u *Unit) ForbidsAddresses() (f Forbidden, is bool) {
 	return f, false
 }
 
+// ForbidsUnits says whether systemd takes no order of the unit's agent to start and stop other units while it leads. It takes those of
+// root, and whatever a rule of polkit lets others order, which nobody can know here.
+func (u *Unit) ForbidsUnits() (f Forbidden, is bool) {
+	if u == nil || u.User() == "root" {
+		return f, false
+	}
+	return Forbidden{Text: fmt.Sprintf("systemd takes no order of user %s to start or stop a unit, unless a rule of polkit lets it", u.User()), Do: u.install(RootHooks)}, true
+}
+
 func (u *Unit) hidesProcesses() bool {
 	return slices.Contains([]string{"invisible", "noaccess", "ptraceable"}, u.value("ProtectProc")) && u.User() != "root"
 }

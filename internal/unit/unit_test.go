@@ -110,6 +110,19 @@ func TestAddressesNeedADropIn(t *testing.T) {
 	}
 }
 
+// systemd takes orders of root: vip.conf does not make the agent's keeper that.
+func TestUnitsNeedRoot(t *testing.T) {
+	for dropIn, want := range map[string]bool{"vip.conf": true, "root-hooks.conf": false} {
+		f, is := Find(host(t, dropIn), NameOf("")).ForbidsUnits()
+		if is != want || is && (!strings.Contains(f.Text, "no order of user bully-agent") || !strings.HasSuffix(f.Do, "/etc/systemd/system/bully-agent.service.d/root-hooks.conf")) {
+			t.Errorf("with %s: forbidden is %t, %+v", dropIn, is, f)
+		}
+	}
+	if _, is := (*Unit)(nil).ForbidsUnits(); is {
+		t.Error("where there is no unit, other units are forbidden")
+	}
+}
+
 func TestWhoseTheUnitIs(t *testing.T) {
 	if user := Find(host(t), NameOf("web")).User(); user != "bully-agent" {
 		t.Errorf("an instance runs as %s", user)
