@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -201,29 +203,78 @@ func TestAnAddressIsPutBack(t *testing.T) {
 // An interface that is deleted and made anew, as network managers do with a VLAN, has its address again.
 func TestAnInterfaceComesBack(t *testing.T) {
 	t.Parallel()
-	l := newLAN(t, 1)
-	h := l.hosts[0]
-	vlan := func() { // this is a cable to nowhere: not every kernel has VLANs
-		h.ip("link add eth0.7 type veth peer name far")
-		h.ip("link set far up")
-		h.ip("link set eth0.7 up")
-		h.ip("addr add 198.51.100.1/24 dev eth0.7")
+	for _, tt := range []struct {
+		kind, device string
+		make         []string // after which the device is there
+	}{
+		{"cable", "eth0.7", []string{"link add eth0.7 type veth peer name far", "link set far up"}}, // to nowhere
+		{"bridge", "br7", []string{"link add br7 type bridge", "link set eth0 master br7"}},
+		{"VLAN", "eth0.7", []string{"link add link eth0 name eth0.7 type vlan id 7"}},
+		{"macvlan", "eth0.7", []string{"link add link eth0 name eth0.7 type macvlan mode bridge"}},
+		{"dummy", "dummy7", []string{"link add dummy7 type dummy"}},
+		{"bond", "bond7", []string{"link add bond7 type bond mode active-backup miimon 100", "link set eth0 down", "link set eth0 master bond7"}},
+		{"VLAN on a bond", "bond7.7", []string{"link add bond7 type bond mode active-backup miimon 100", "link set eth0 down", "link set eth0 master bond7",
+			"link set bond7 up", "link add link bond7 name bond7.7 type vlan id 7"}},
+	} {
+		t.Run(tt.kind, func(t *testing.T) {
+			t.Parallel()
+			h := newLAN(t, 1).hosts[0]
+			h.hasKinds(tt.make)
+			h.comesBack(tt.device, tt.make)
+		})
 	}
-	vlan()
-	k := h.keeps("eth0.7", netip.MustParsePrefix("198.51.100.50/32"))
+}
+
+// hasKinds skips where the kernel has no such kind of interface. What it makes goes again.
+func (h host) hasKinds(made []string) {
+	h.t.Helper()
+	for _, args := range made {
+		words := strings.Fields(args)
+		i := slices.Index(words, "type")
+		if i < 0 {
+			continue
+		}
+		out, err := exec.Command("ip", append([]string{"-n", string(h.Namespace), "link", "add", "name", "try", "link", "eth0"}, words[i:]...)...).CombinedOutput()
+		if err != nil && strings.Contains(string(out), "Unknown device type") {
+			h.t.Skipf("skipped: this kernel has no %s: %s", words[i+1], strings.TrimSpace(string(out)))
+		}
+		if err == nil {
+			h.ip("link del try")
+		}
+	}
+}
+
+// comesBack has an interface, with an address that is kept, go and come again, and then go for good.
+func (h host) comesBack(device string, made []string) {
+	h.t.Helper()
+	makes := func() {
+		for _, args := range made {
+			h.ip(args)
+		}
+		h.ip("link set " + device + " up")
+		h.ip("addr add 198.51.100.1/24 dev " + device)
+	}
+	goes := func() {
+		h.ip("link del " + device)
+		if base, _, isOn := strings.Cut(device, "."); isOn && strings.HasPrefix(base, "bond") {
+			h.ip("link del " + base)
+		}
+	}
+	makes()
+	k := h.keeps(device, netip.MustParsePrefix("198.51.100.50/32"))
 	k.begin()
-	h.ip("link del eth0.7")
-	vlan()
-	h.until("the address is back", func() bool { return strings.Contains(h.ip("-o addr show dev eth0.7"), "198.51.100.50/32") })
-	if own := h.first("eth0.7"); own != "198.51.100.1/24" {
-		t.Errorf("the first address is %s", own)
+	goes()
+	makes()
+	h.until("the address is back", func() bool { return strings.Contains(h.ip("-o addr show dev "+device), "198.51.100.50/32") })
+	if own := h.first(device); own != "198.51.100.1/24" {
+		h.t.Errorf("the first address is %s", own)
 	}
-	h.ip("link del eth0.7")
-	if why := k.fails(); why != "there is no interface eth0.7 any more" {
-		t.Errorf("it has failed: %s", why)
+	goes()
+	if why := k.fails(); why != "there is no interface "+device+" any more" {
+		h.t.Errorf("it has failed: %s", why)
 	}
 	if err := k.end(); err != nil {
-		t.Error(err)
+		h.t.Error(err)
 	}
 }
 
