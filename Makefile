@@ -5,7 +5,7 @@ PACKAGES = ./...
 FUZZCOUNT ?= 100000
 BINARY = bully-agent
 
-.PHONY: build test check fmt vet static gosec vuln tidy race fuzz bench sim cuts graphs e2e vip soak figures beside pictures drawings settings mutants lab dist reproducible cross clean
+.PHONY: build test check fmt vet static gosec vuln tidy race fuzz bench sim schedules cuts graphs e2e vip soak figures beside pictures drawings settings mutants lab dist reproducible cross clean
 
 build: ## a static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o $(BINARY) .
@@ -59,6 +59,9 @@ bench:
 
 sim: ## ten minutes of simulated faults on all cores
 	$(GO) run . sim --for 10m --seed $$(date +%s)
+
+schedules: ## those that go test plays fewer of, or in clear: all with the ports that they draw, in half an hour
+	BULLY_SIM=long $(GO) test -count=1 -timeout 2h -v -run 'Schedules|^TestAttacks|^TestBeyond|^TestResources' ./internal/sim
 
 cuts: ## keepers killed between any two of their effects, each pair a hundred times
 	BULLY_SIM=long $(GO) test -count=1 -timeout 1h -v -run '^TestKeepersAreCut' ./internal/sim

@@ -9,12 +9,22 @@ func TestAttacks(t *testing.T) {
 	if testing.Short() {
 		count = 14
 	}
+	if isLong() {
+		count = 240
+	}
 	count = number(t, "BULLY_ATTACKS", count)
 	var total tally
-	for _, attack := range []Attack{Stranger, Forger, Insider} {
-		for seed := uint64(1); seed <= count; seed++ {
-			play(t, Options{Seed: seed, Attack: attack}, &total)
+	for seed := uint64(1); seed <= count; seed++ {
+		for _, attack := range []Attack{Stranger, Forger} {
+			o := Options{Seed: seed, Attack: attack}
+			if !isLong() {
+				o.Port = portOf(seed)
+			}
+			play(t, o, &total)
 		}
+	}
+	for seed := uint64(1); seed <= count/4; seed++ { // inside are those of sealed ports, a quarter of what is drawn
+		play(t, Options{Seed: seed, Attack: Insider, Port: SealedPort}, &total)
 	}
 	for _, f := range []Fault{Guessed, Forged, Impersonated} {
 		if total.faults[f] == 0 {

@@ -11,9 +11,9 @@ import (
 
 // TestSealedSchedules: with sessions between the agents and the network all that is promised without them holds.
 func TestSealedSchedules(t *testing.T) {
-	count := uint64(60)
-	if testing.Short() {
-		count = 10
+	count := uint64(10) // beside those of TestSchedules
+	if isLong() {
+		count = 60
 	}
 	first, count := number(t, "BULLY_SEED", 1), number(t, "BULLY_SCHEDULES", count)
 	var total tally
@@ -46,7 +46,11 @@ func TestAQuarterOfTheSchedulesIsSealed(t *testing.T) {
 
 // TestSealedSchedulesRepeat: the chance of handshakes is the seed's too.
 func TestSealedSchedulesRepeat(t *testing.T) {
-	for seed := uint64(1); seed <= 4; seed++ {
+	count := uint64(2) // one of each attack
+	if isLong() {
+		count = 20
+	}
+	for seed := uint64(1); seed <= count; seed++ {
 		o := Options{Seed: seed, Port: SealedPort, Attack: []Attack{NoAttack, Insider}[seed%2]}
 		a, b := story(o, 1_000_000), story(o, 1_000_000)
 		if a != b || len(a) < 1000 || !strings.Contains(a, ", sealed") {
@@ -176,7 +180,7 @@ func TestAStoppedProcessReadsLater(t *testing.T) {
 // Commands of jobs begin in schedules with sealed ports: their frames get through.
 func TestJobsGoThroughSessions(t *testing.T) {
 	var frames, starts uint64
-	for seed := uint64(1); seed <= 20; seed++ {
+	for seed := uint64(1); seed <= 20 && (frames == 0 || starts == 0); seed++ {
 		r := Run(Options{Seed: seed, Port: SealedPort, Mode: Quorum, Attack: NoAttack})
 		frames, starts = frames+r.Jobs.Frames, starts+r.Jobs.Starts
 	}

@@ -107,9 +107,9 @@ func TestProofsAreLost(t *testing.T) {
 	}
 }
 
-// States that are restored and copied come in schedules with sealed ports as well: the copy has the key of the original.
+// What is beyond the promise comes in schedules with sealed ports as well: a copy of a state has the key of the original.
 func TestBeyondThePromiseSealed(t *testing.T) {
-	for _, f := range []Fault{Restored, Clone, LyingSync} {
+	for _, f := range []Fault{ClockBeyond, SlewBeyond, VMPause, LyingSync, Restored, Clone} {
 		var total tally
 		for seed := uint64(1); seed <= 6; seed++ {
 			play(t, Options{Seed: seed, Port: SealedPort, Attack: NoAttack, beyond: f}, &total)

@@ -14,13 +14,24 @@ import (
 	"github.com/bully-agent/bully-agent/election"
 )
 
-// schedules is how many a test run plays: what fits in two minutes on two cores, of which the sealed quarter takes half.
-// BULLY_SCHEDULES asks for another number, BULLY_SEED for one of them.
+// schedules is how many a test run plays: what fits in a minute on two cores.
+// BULLY_SCHEDULES asks for another number, BULLY_SEED for one of them, BULLY_SIM=long (make schedules) for all at length.
 const (
 	schedules      = 1500
 	shortSchedules = 300
 	chunk          = 100 // schedules of one subtest
+	sealedPlayed   = 3   // of those that draw sealed ports one in so many has them: the handshakes would take most of the time
+	leastOfAFault  = 3
 )
+
+// isLong reports whether somebody has the time for all.
+func isLong() bool { return os.Getenv("BULLY_SIM") == "long" }
+
+// TestMain has garbage collected less often: little is live, much is garbage.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	os.Exit(m.Run())
+}
 
 // tally adds up what schedules that run side by side came to.
 type tally struct {
@@ -29,6 +40,7 @@ type tally struct {
 	steps  uint64
 	hours  float64
 	failed int
+	hashes map[uint64]bool // nil: none are kept
 }
 
 func (c *tally) add(r *Result) {
@@ -39,6 +51,9 @@ func (c *tally) add(r *Result) {
 	c.hours += r.Lasted.Hours()
 	if r.Violation != nil {
 		c.failed++
+	}
+	if c.hashes != nil {
+		c.hashes[r.Hash] = true
 	}
 }
 
@@ -59,36 +74,52 @@ func number(t *testing.T, variable string, fallback uint64) uint64 {
 // operators do their worst, holds every step to the invariants, then takes all
 // faults away and wants one leader. A schedule depends on nothing but its seed.
 func TestSchedules(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // little is live, much is garbage
 	count := uint64(schedules)
 	if testing.Short() {
 		count = shortSchedules
 	}
 	count = number(t, "BULLY_SCHEDULES", count)
 	first := number(t, "BULLY_SEED", 1)
-	if os.Getenv("BULLY_SEED") != "" && os.Getenv("BULLY_SCHEDULES") == "" {
+	isOne := os.Getenv("BULLY_SEED") != "" && os.Getenv("BULLY_SCHEDULES") == ""
+	if isOne {
 		count = 1
 	}
-	var total tally
+	total := tally{hashes: map[uint64]bool{}}
 	t.Run("all", func(t *testing.T) {
 		for from := first; from < first+count; from += chunk {
 			to := min(from+chunk, first+count)
 			t.Run(fmt.Sprintf("from=%d", from), func(t *testing.T) {
 				t.Parallel()
 				for seed := from; seed < to; seed++ {
-					play(t, Options{Seed: seed}, &total)
+					o := Options{Seed: seed}
+					if !isLong() && !isOne {
+						o.Port = portOf(seed)
+					}
+					play(t, o, &total)
 				}
 			})
 		}
 	})
 	t.Logf("%d schedules, %.1f cluster-hours, %d steps, %d violations", count, total.hours, total.steps, total.failed)
+	if different := uint64(len(total.hashes)); different != count { // the hash is over something
+		t.Errorf("%d schedules have %d hashes", count, different)
+	}
 	if count >= schedules {
 		for kind, n := range total.faults {
-			if isOfResources := Fault(kind) >= ResourceRefused && Fault(kind) <= ResourceByKernel; n == 0 && !isOfResources {
-				t.Errorf("fault %v never took effect", Fault(kind))
+			t.Logf("%-20s %d", Fault(kind), n)
+			if isOfResources := Fault(kind) >= ResourceRefused && Fault(kind) <= ResourceByKernel; n < leastOfAFault && !isOfResources {
+				t.Errorf("fault %v took effect %d times, want %d", Fault(kind), n, leastOfAFault)
 			}
 		}
 	}
+}
+
+// portOf seals one in sealedPlayed of the schedules that draw sealed ports: the port's chance is not that of the rest.
+func portOf(seed uint64) Port {
+	if newWorld(&Options{Seed: seed}).ports.isSealed && seed%sealedPlayed != 0 {
+		return ClearPort
+	}
+	return AnyPort
 }
 
 // play plays one schedule; a failed one is played again to tell its story.
@@ -178,8 +209,8 @@ func parseSeed(t *testing.T, text string) Options {
 // TestSchedulesRepeat: the same seed gives the same run, down to the bytes of
 // every frame, whether or not it is written down.
 func TestSchedulesRepeat(t *testing.T) {
-	count := uint64(50)
-	if os.Getenv("BULLY_SIM") == "long" {
+	count := uint64(20)
+	if isLong() {
 		count = 1000
 	}
 	for seed := uint64(1); seed <= count; seed++ {
@@ -200,26 +231,14 @@ func TestSchedulesRepeat(t *testing.T) {
 	}
 }
 
-// TestDifferentSeedsDiffer: the hash is over something.
-func TestDifferentSeedsDiffer(t *testing.T) {
-	seen := map[uint64]uint64{}
-	for seed := uint64(1); seed <= 30; seed++ {
-		r := Run(Options{Seed: seed})
-		if other, ok := seen[r.Hash]; ok {
-			t.Errorf("seeds %d and %d have one hash", seed, other)
-		}
-		seen[r.Hash] = seed
-	}
-}
-
 // TestOptionsAreObeyed: what is asked for is not drawn.
 func TestOptionsAreObeyed(t *testing.T) {
 	for seed := uint64(1); seed <= 20; seed++ {
 		for _, mode := range []Mode{Available, Quorum} {
-			r := Run(Options{Seed: seed, Nodes: 4, Mode: mode})
+			scenario := newWorld(&Options{Seed: seed, Nodes: 4, Mode: mode}).describe()
 			word := map[Mode]string{Available: "available mode", Quorum: "quorum mode"}[mode]
-			if !strings.HasPrefix(r.Scenario, "4 nodes, "+word) {
-				t.Errorf("seed %d: asked for 4 nodes in %s, played %s", seed, word, r.Scenario)
+			if !strings.HasPrefix(scenario, "4 nodes, "+word) {
+				t.Errorf("seed %d: asked for 4 nodes in %s, drawn %s", seed, word, scenario)
 			}
 		}
 	}
