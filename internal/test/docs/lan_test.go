@@ -58,6 +58,7 @@ func TestShownOnLAN(t *testing.T) {
 	for path, plans := range onLAN {
 		for _, plan := range plans {
 			t.Run(filepath.Base(path)+"/"+plan.section, func(t *testing.T) {
+				t.Parallel()
 				part := pageAt(t, path).under(plan.section)
 				l := newLAN(t, binary, plan)
 				l.writeFiles(part)

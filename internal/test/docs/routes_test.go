@@ -25,6 +25,7 @@ func TestRoutesByCurl(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("skipped: " + err.Error())
 	}
+	t.Parallel()
 	all := pages(t)
 	api := all[slices.IndexFunc(all, func(p page) bool { return p.path == "docs/api.md" })]
 	rows := route.FindAllStringSubmatch(api.text, -1)

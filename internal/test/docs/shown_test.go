@@ -2,7 +2,6 @@ package docs
 
 import (
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -206,11 +205,12 @@ func TestLabAsShown(t *testing.T) {
 	if len(shown) < 10 {
 		t.Fatalf("a timeline of %d lines is shown", len(shown))
 	}
+	binary := build(t)
 	const tries = 3 // on a busy machine a leader may be late, and another takes over: a true timeline, but another one
 	var printed []byte
 	for range tries {
 		var err error
-		if printed, err = exec.Command(build(t), "lab").CombinedOutput(); err != nil {
+		if printed, err = exec.Command(binary, "lab").CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, printed)
 		}
 		if slices.Equal(shown, timeline(string(printed))) {
@@ -233,14 +233,4 @@ func timeline(text string) []string {
 	}
 	slices.Sort(all)
 	return all
-}
-
-// build makes the program.
-func build(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "bully-agent")
-	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", path, "github.com/bully-agent/bully-agent").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return path
 }

@@ -35,6 +35,7 @@ func TestTutorial(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts agents")
 	}
+	t.Parallel()
 	p := newPupil(t)
 	for _, b := range pageAt(t, tutorial).blocks() {
 		switch b.language {

@@ -1,0 +1,44 @@
+package docs
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+// programDir has the program, once a test has asked for it.
+var programDir string
+
+// TestMain removes the program in the end.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if programDir != "" {
+		_ = os.RemoveAll(programDir) // of temporary files
+	}
+	os.Exit(code)
+}
+
+// made makes the program, once for all tests of a run.
+var made = sync.OnceValues(func() (path string, err error) {
+	if programDir, err = os.MkdirTemp("", "docs"); err != nil {
+		return "", err
+	}
+	path = filepath.Join(programDir, "bully-agent")
+	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", path, "github.com/bully-agent/bully-agent").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// build gives the path of the program.
+func build(t *testing.T) string {
+	t.Helper()
+	path, err := made()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
