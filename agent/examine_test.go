@@ -61,6 +61,7 @@ func until(t *testing.T, what string, met func() bool) {
 
 // A clock that is off by minutes shows as what it is from both sides, and the rest as well.
 func TestExaminationMeasuresClocks(t *testing.T) {
+	t.Parallel()
 	agents := onSockets(t, map[string]time.Duration{"alpha": -5 * time.Minute}, "alpha", "beta", "gamma")
 	knowsAll := func(a *agent) bool {
 		s := a.shown.Load()
@@ -95,6 +96,7 @@ func TestExaminationMeasuresClocks(t *testing.T) {
 // Whoever looks at all hosts at the same time finds nothing wrong: a host that has no place for a question now is asked again. The
 // three here have one address, for which there is one answer in a second.
 func TestHostsAreExaminedAtOnce(t *testing.T) {
+	t.Parallel()
 	agents := onSockets(t, nil, "alpha", "beta", "gamma")
 	for _, a := range agents {
 		until(t, "all know all", func() bool { s := a.shown.Load(); return s != nil && a.Status().Alive == 3 })
