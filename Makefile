@@ -62,6 +62,7 @@ sim: ## ten minutes of simulated faults on all cores
 
 schedules: ## those that go test plays fewer of, or in clear: all with the ports that they draw, in half an hour
 	BULLY_SIM=long $(GO) test -count=1 -timeout 2h -v -run 'Schedules|^TestAttacks|^TestBeyond|^TestResources' ./internal/sim
+	BULLY_SIM=long $(GO) test -count=1 -timeout 10m -run '^TestScripts$$/^examples$$' .
 
 cuts: ## keepers killed between any two of their effects, each pair a hundred times
 	BULLY_SIM=long $(GO) test -count=1 -timeout 1h -v -run '^TestKeepersAreCut' ./internal/sim

@@ -61,6 +61,8 @@ func TestScripts(t *testing.T) {
 			switch name {
 			case "root":
 				return os.Geteuid() == 0, nil
+			case "long":
+				return os.Getenv("BULLY_SIM") == "long", nil
 			case "realtime":
 				return mayBeRealtime(), nil
 			case "machines":
@@ -70,7 +72,7 @@ func TestScripts(t *testing.T) {
 			case "timens":
 				return exec.Command("unshare", "--map-root-user", "--time", "--boottime", "1", "true").Run() == nil, nil
 			}
-			return false, fmt.Errorf("there is no condition %q: expected root, realtime, machines, netns or timens", name)
+			return false, fmt.Errorf("there is no condition %q: expected root, long, realtime, machines, netns or timens", name)
 		},
 	})
 }
