@@ -64,7 +64,7 @@ schedules: ## those that go test plays fewer of, or in clear: all with the ports
 	BULLY_SIM=long $(GO) test -count=1 -timeout 2h -v -run 'Schedules|^TestAttacks|^TestBeyond|^TestResources' ./internal/sim
 	BULLY_SIM=long $(GO) test -count=1 -timeout 10m -run '^TestScripts$$/^examples$$' .
 
-cuts: ## keepers killed between any two of their effects, each pair a hundred times
+cuts: ## keepers killed between any two of their effects, each pair a hundred times: a quarter of an hour
 	BULLY_SIM=long $(GO) test -count=1 -timeout 1h -v -run '^TestKeepersAreCut' ./internal/sim
 
 graphs: ## a thousand networks in which links stay cut, for ten minutes each: a quarter of an hour

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/hooks"
 )
 
@@ -68,38 +69,78 @@ func (p *Pairs) Add(other *Pairs) {
 
 // cut is how often keepers of a schedule are killed between two effects, from now on.
 type cut struct {
-	times  int
-	seldom int  // between those that seldom come one after the other, besides
-	agent  bool // agents die when their become hook begins, now and then
+	times int
+	more  bool // of what leads to pairs that seldom come: see befalls and saying
 }
 
 // rarity is how often two effects come one after the other, in one step or in two, for each time
 // that a keeper is killed between them. Measured so that each has its share (TestKeepersAreCutBetweenEffects).
 var rarity = [effectKinds][effectKinds]int{
-	noEffect:      {orphansEffect: 500},
-	noteEffect:    {noteEffect: 300, orphansEffect: 70, prepareEffect: 200, startEffect: 30, boundEffect: 6, tellEffect: 250, cleanedEffect: 70, overEffect: 300},
-	orphansEffect: {noteEffect: 500, prepareEffect: 15, tellEffect: 1, cleanedEffect: 3, overEffect: 2},
-	prepareEffect: {noteEffect: 30, startEffect: 250, tellEffect: 1},
-	startEffect:   {noteEffect: 300, boundEffect: 1, tellEffect: 1},
-	boundEffect:   {noteEffect: 1, boundEffect: 6, tellEffect: 12},
-	tellEffect:    {noteEffect: 200, prepareEffect: 70, boundEffect: 6, tellEffect: 1, overEffect: 1},
-	cleanedEffect: {noteEffect: 70},
+	noEffect:      {orphansEffect: 750, tellEffect: 1},
+	noteEffect:    {noteEffect: 380, orphansEffect: 90, prepareEffect: 120, startEffect: 50, beginEffect: 120, freezeEffect: 40, endEffect: 450, boundEffect: 4, tellEffect: 280, cleanedEffect: 16, overEffect: 300},
+	orphansEffect: {noteEffect: 280, prepareEffect: 20, endEffect: 500, tellEffect: 1, cleanedEffect: 60, overEffect: 1},
+	prepareEffect: {noteEffect: 50, startEffect: 320},
+	startEffect:   {noteEffect: 380, tellEffect: 1},
+	beginEffect:   {noteEffect: 16, prepareEffect: 90, beginEffect: 100, freezeEffect: 2, tellEffect: 16},
+	freezeEffect:  {prepareEffect: 80, boundEffect: 8, tellEffect: 4},
+	endEffect:     {noteEffect: 580, prepareEffect: 4, beginEffect: 4, endEffect: 200, tellEffect: 40, cleanedEffect: 8, overEffect: 140},
+	boundEffect:   {noteEffect: 1, endEffect: 1, boundEffect: 4, tellEffect: 6},
+	tellEffect:    {noteEffect: 250, prepareEffect: 50, freezeEffect: 40, boundEffect: 4, tellEffect: 4},
+	cleanedEffect: {noteEffect: 90, orphansEffect: 2},
 }
 
 // cutsBefore kills a keeper before it does something, if that is to be.
 func (w *World) cutsBefore(k *keeper, next effectKind) bool {
 	last, c := k.last, &w.keepers.cut
 	w.pairs[last][next]++
-	often, left := max(rarity[last][next], 1), &c.times
-	if often == 1 && c.seldom > 0 {
-		left = &c.seldom
+	often := rarity[last][next]
+	if c.more && k.host.frozen {
+		often /= 20 // another keeper finds then what this one has done in the agent's stead
 	}
-	if !w.raging || *left == 0 || !w.keepers.oneIn(often) {
+	if !w.raging || c.times == 0 || !w.keepers.oneIn(max(often, 1)) {
 		return false
 	}
-	*left--
+	c.times--
 	w.keeperCuts[last][next]++
 	w.say(k.host, "cut between %s and %s", effectNames[last], effectNames[next])
 	w.killOne(k, KeeperCut)
 	return true
+}
+
+// befalls has something befall an agent now and then, a moment after its keeper has done something. The keeper's threads say
+// late what they have done, so that something comes before that.
+func (w *World) befalls(k *keeper, doing effectKind) {
+	m := k.host
+	k.isLate = false
+	if !w.keepers.cut.more || !w.raging || !w.keepers.oneIn(m.befallenOnceIn(doing)) {
+		return
+	}
+	k.isLate = true
+	what := func() { w.killAgent(m) }
+	switch {
+	case w.resources.some && w.keepers.oneIn(4):
+		what = func() { w.configureAnew(m) }
+	case w.keepers.oneIn(2):
+		what = func() { w.abdicate(m) }
+	case w.keepers.oneIn(3):
+		what = func() { w.freeze(m, Freeze, w.base.Lease+w.keepers.upTo(w.base.Lease)) }
+	}
+	w.after(w.moment(), what)
+}
+
+func (m *machine) befallenOnceIn(doing effectKind) int {
+	isExchange := !m.hooks.acting.IsZero() && m.hooks.loseBegun != m.hooks.acting
+	switch {
+	case doing == prepareEffect || doing == startEffect:
+		return 12
+	case doing == endEffect && isExchange:
+		return 3
+	}
+	return 60
+}
+
+func (w *World) abdicate(m *machine) {
+	if w.raging && m.runs() && !m.isBlocked() && m.node.Status().State == election.Lead {
+		w.command(m, election.Command{Verb: election.Abdicate, Cause: election.AgentFrozen, Token: 6})
+	}
 }

@@ -48,9 +48,6 @@ func (w *World) startGroup(k *keeper, e hooks.Start) {
 	k.groups[e.Lane] = c
 	k.host.hooks.seq = max(k.host.hooks.seq, e.Seq)
 	w.in(k, w.moment(), func() { w.beginGroup(c) })
-	if w.keepers.cut.agent && c.kind == hooks.BecomeLeader && w.keepers.oneIn(20) {
-		w.after(w.moment(), func() { w.killAgent(k.host) })
-	}
 }
 
 func (w *World) beginGroup(c *group) {
@@ -70,7 +67,7 @@ func (w *World) beginGroup(c *group) {
 
 // tellOf has its keeper know something of a run, in order.
 func (w *World) tellOf(c *group, fact hooks.LaneEvent) {
-	c.saidAt = max(c.saidAt, w.now+int64(w.moment()))
+	c.saidAt = max(c.saidAt, w.now+int64(w.saying(c.keeper)))
 	w.tellKeeper(c.keeper, time.Duration(c.saidAt-w.now), fact)
 }
 

@@ -31,7 +31,7 @@ type seen struct {
 	lost      wire.Epoch // the last whose lose hook has succeeded
 	lostBy    *keeper
 	loseBegun wire.Epoch // the last whose lose hook has begun
-	ended     uint64     // the last of whose end a keeper has heard
+	ended     uint64     // the last of whose end a keeper has heard, or that is being lost
 	isNoted   bool       // and the journal was written by whoever knew that
 }
 
@@ -43,6 +43,7 @@ func (w *World) sawBegin(c *group) {
 	if c.kind == hooks.LoseLeadership {
 		w.i8LosesWhatHasBegun(m, c)
 		h.loseBegun = c.epoch
+		c.keeper.heardEnd(c.epoch.Counter)
 		return
 	}
 	w.i8HooksAlternate(m, c)

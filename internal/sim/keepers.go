@@ -25,9 +25,9 @@ func (w *World) drawKeepers(o *Options) {
 	k.isPlain = o.Usual || w.size > 9
 	k.areSlow, k.die, k.lend = k.oneIn(4), k.oneIn(3), k.oneIn(2)
 	if !k.isPlain && (k.die || o.cutKeepers) {
-		k.cut = cut{times: 1 + k.rng.IntN(4), agent: o.cutKeepers}
+		k.cut = cut{times: 1 + k.rng.IntN(4), more: o.cutKeepers}
 		if o.cutKeepers {
-			k.cut.seldom = 8
+			k.cut.times += 12
 		}
 	}
 }

@@ -26,6 +26,7 @@ type keeper struct {
 	mail     []order           // of its agent, unread
 	facts    []hooks.LaneEvent // of its commands and its journal
 	saysAt   int64             // true time at which its last word is heard
+	words    []word            // unheard
 	isAlone  bool              // the agent is dead: so says the kernel
 	sawDeath bool              // and the keeper has seen that
 	tickAt   int64             // true time of the tick that is planned; 0: none
@@ -36,11 +37,13 @@ type keeper struct {
 	knowsLost  wire.Epoch // it has heard that its lose hook of that has succeeded
 	will       []letter
 	last       effectKind // carried out last
+	isLate     bool       // its threads say late what they have done
 
 	tenants       []*tenant
 	configured    []hooks.Resource // as it was told last
 	configuredFor uint64           // the last leadership that has begun by that alone
 	ordered       uint64           // the last leadership that it was told of
+	ended         uint64           // the last that it has ended by itself
 }
 
 // openKeeper gives a keeper its lanes, by what it reads.
@@ -213,6 +216,7 @@ func (w *World) stepLanes(k *keeper, ev hooks.LaneEvent) {
 			return
 		}
 		k.last = kind
+		w.befalls(k, kind)
 		w.carryOut(k, e)
 	}
 }
@@ -226,7 +230,7 @@ func (w *World) carryOut(k *keeper, effect hooks.LaneEffect) {
 		w.endOrphans(k, e)
 	case hooks.Prepare:
 		w.endLeft(k.host, e.Leaves.Seq)
-		w.tellKeeper(k, w.moment(), hooks.Prepared{Lane: e.Lane})
+		w.tellKeeper(k, w.saying(k), hooks.Prepared{Lane: e.Lane})
 	case hooks.Start:
 		w.startGroup(k, e)
 	case hooks.Bound:
@@ -257,13 +261,21 @@ func (w *World) moment() time.Duration {
 	return w.keepers.upTo(500 * time.Microsecond)
 }
 
+// saying is what a thread takes to say what it has done: seldom long, so that something can come before that.
+func (w *World) saying(k *keeper) time.Duration {
+	if k.isLate || w.keepers.cut.more && w.keepers.oneIn(8) {
+		return w.keepers.upTo(50 * time.Millisecond)
+	}
+	return w.moment()
+}
+
 // noteResult counts what is done in the agent's stead, and what is refused.
 func (w *World) noteResult(k *keeper, r hooks.Result) {
 	w.h2NothingIsLeft(k, r)
 	switch isUnstarted := r.Kind == hooks.BecomeLeader && !r.Ran; {
 	case r.IsLater:
 	case r.Unasked:
-		k.heardEnd(r.Epoch)
+		k.ended = max(k.ended, r.Epoch)
 		w.fired(KeeperLose)
 		w.say(k.host, "keeper: the agent is silent or dead, and loses epoch=%d", r.Epoch)
 	case isUnstarted && !errors.Is(r.Err, hooks.ErrNotRecorded):

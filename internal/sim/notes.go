@@ -60,7 +60,11 @@ func (w *World) writeNote(k *keeper) {
 			j.write()
 		}
 		if n.IsBegin || n.IsLast {
-			w.tellKeeper(k, w.keeperTakes(200*time.Microsecond), hooks.Noted{Number: n.Number, Err: err})
+			takes := w.keeperTakes(200 * time.Microsecond)
+			if w.keepers.cut.more {
+				takes += w.saying(k)
+			}
+			w.tellKeeper(k, takes, hooks.Noted{Number: n.Number, Err: err})
 		}
 		if j.isBusy = false; j.next != nil && !k.isOver {
 			w.writeNote(k)

@@ -174,6 +174,13 @@ func (w *World) onKeeperLost(m *machine, k *keeper) {
 	if c.keeper == k {
 		c.keeper = nil
 	}
+	for _, last := range k.words { // what it has said is in the socket, unless it was killed before that
+		if last.at == w.now && w.keepers.oneIn(2) {
+			break
+		}
+		c.inbox = append(c.inbox, last.Result)
+	}
+	k.words = nil
 	for _, r := range c.inbox { // its last words
 		c.onResult(r)
 	}
@@ -202,13 +209,21 @@ func (w *World) onKeeperLost(m *machine, k *keeper) {
 	})
 }
 
+// word is something that a keeper has said at a true time, and that its agent has not heard.
+type word struct {
+	hooks.Result
+	at int64
+}
+
 // tellAgent passes on how an event ended, in order.
 func (w *World) tellAgent(k *keeper, r hooks.Result) {
 	m := k.host
 	k.saysAt = max(k.saysAt, w.now+int64(50*time.Microsecond+w.keeperTakes(time.Millisecond)))
+	k.words = append(k.words, word{r, w.now})
 	w.after(time.Duration(k.saysAt-w.now), func() {
 		if m.runs() && m.life == k.life && m.client.keeper == k {
-			m.client.inbox = append(m.client.inbox, r)
+			m.client.inbox = append(m.client.inbox, k.words[0].Result)
+			k.words = k.words[1:]
 			w.hear(m)
 		}
 	})

@@ -264,14 +264,16 @@ func (w *World) stopKeeping(k *keeper, t *tenant) {
 	}
 }
 
-// howItEnds draws when an end is done, and whether it is so if its time has ended by then.
+// howItEnds draws when an end is done, and whether it is so if its time has ended by then. A keeper that takes over has half a stop
+// budget, of which a quarter is for three or four resources: an end that takes longer than its share may last beyond the lease.
 func (w *World) howItEnds() *endOfThing {
 	r := &w.resources
-	takes, sticks := r.upTo(r.takes), false
+	takes := r.upTo(r.takes)
 	if r.hurt && w.raging && r.oneIn(16) {
 		w.fired(ResourceSticks)
-		takes, sticks = r.upTo(3*time.Second), true
+		takes = r.upTo(3 * time.Second)
 	}
+	sticks := takes > w.base.StopBudget/32
 	return &endOfThing{at: w.now + int64(takes), late: r.oneIn(2), sticks: sticks}
 }
 

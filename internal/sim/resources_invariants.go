@@ -19,7 +19,8 @@ import (
 // hadAt is where the numbers of the invariants of resources begin.
 const hadAt = 110
 
-// heardEnd notes what a keeper has heard of the end of a leadership, or ends by itself.
+// heardEnd notes what a keeper has heard of the end of a leadership. One that is killed when it was about to end one by itself has
+// done nothing: the next may go on with that leadership, until a lose-leadership hook of it has begun.
 func (k *keeper) heardEnd(epoch uint64) {
 	h := &k.host.hooks
 	h.ended = max(h.ended, epoch)
@@ -50,7 +51,7 @@ func (w *World) h1BeginsInItsLeadership(k *keeper, x *thing, epoch wire.Epoch, h
 	m := k.host
 	page := m.hooks.disk.page
 	switch {
-	case epoch.Counter <= m.hooks.ended:
+	case epoch.Counter <= max(m.hooks.ended, k.ended):
 		w.fail(hadAt+1, "n%d: %s %s in %v after the keeper has heard of its end", m.number, x.Name, how, epoch)
 	case epoch.Counter != k.ordered:
 		w.fail(hadAt+1, "n%d: %s %s in %v, of which its keeper has not heard", m.number, x.Name, how, epoch)
