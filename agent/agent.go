@@ -162,6 +162,7 @@ type Runner interface {
 	Run(ctx context.Context) error
 	Start(ev hooks.Event)
 	Stop(epoch uint64)
+	Reached()
 	Results() <-chan hooks.Result
 	SetConfig(cfg hooks.Config)
 	Keeps() (epoch uint64, ok bool)

@@ -45,6 +45,7 @@ type fakeHooks struct {
 	clients    []resourcerun.Client // that the keeper says
 	hasClients bool                 // it has not been asked for them since
 	reset      []resourcerun.Client // that the agent has said
+	reached    int                  // times that it has said so
 }
 
 func newFakeHooks() *fakeHooks {
@@ -183,6 +184,7 @@ func (f *fakeHooks) ran() []string {
 func (f *fakeHooks) Launch() error                { return nil }
 func (f *fakeHooks) Gone() <-chan struct{}        { return f.gone }
 func (f *fakeHooks) Stop(uint64)                  {}
+func (f *fakeHooks) Reached()                     { f.mu.Lock(); defer f.mu.Unlock(); f.reached++ }
 func (f *fakeHooks) Results() <-chan hooks.Result { return f.results }
 func (f *fakeHooks) SetConfig(hooks.Config)       {}
 func (f *fakeHooks) CleanUp(ctx context.Context, ev hooks.Event) hooks.Result {

@@ -34,6 +34,8 @@ func (s *seat) apply(effect election.Effect) error {
 		s.around.tether(e)
 	case election.Will:
 		s.leaveWill(e)
+	case election.Reached:
+		s.onReached(e.ID)
 	case election.Counted:
 		s.onCounted(e.What)
 	default:

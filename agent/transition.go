@@ -91,6 +91,15 @@ func describe(e election.Transition) string {
 	return "lost the leader"
 }
 
+// onReached: a member follows this leadership only now, and may have followed or been another leader. So the neighbours
+// where it is are told anew, by the keeper and by what a become-leader hook has left, which reads of it.
+func (s *seat) onReached(id wire.ID) {
+	s.runner.Reached()
+	name := s.around.seen().name(id)
+	s.log.Info("member follows this leadership now", "member", name)
+	s.around.event(control.Event{Type: "member", Member: name, Cause: "reached", Text: name + " follows this leadership now"})
+}
+
 // roleWord is what people and hooks are told: an observer that votes is a
 // witness, as its configuration says, and a voter that does not stand for a while,
 // being cut off or held down, is a follower that knows no leader.

@@ -155,6 +155,7 @@ func (e Will) String() string {
 	}
 	return fmt.Sprintf("will epoch=%v to=%s", e.Epoch, cmp.Or(strings.Join(names, ","), "nobody"))
 }
+func (e Reached) String() string { return "reached " + e.ID.Short() }
 func (e Counted) String() string { return "ignored " + e.What }
 func (e Departed) String() string {
 	return fmt.Sprintf("departed %s life=%d", e.ID.Short(), e.Incarnation)

@@ -64,6 +64,7 @@ func linesOf() map[string]fmt.Stringer {
 		"will epoch=3/02000000 to=10.0.0.2:7950":                             Will{Epoch: e, Letters: []Send{{To: addr}}},
 		"will epoch=4/02000000 to=nobody":                                    Will{Epoch: wire.Epoch{Counter: 4, Owner: hostID(2)}},
 		"ignored duplicate":                                                  Counted{"duplicate"},
+		"reached 02000000":                                                   Reached{hostID(2)},
 		"lead since 2026-01-01T00:00:00Z leader=02000000 epoch=3/02000000 cause=boot": Status{State: Lead, Since: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Leader: hostID(2), Epoch: e, Cause: Boot},
 	}
 }

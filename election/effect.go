@@ -138,6 +138,10 @@ type Will struct {
 	Letters []Send // finished: to be sent as they are, and more than once
 }
 
+// Reached says that a member acknowledges this leadership for the first time, and not at its beginning (M41): the
+// network was torn, say. Where that member is, neighbours may have learnt another host.
+type Reached struct{ ID wire.ID }
+
 // Counted reports something odd, for a counter; never more than that.
 type Counted struct{ What string }
 
@@ -152,6 +156,7 @@ func (Reply) effect()      {}
 func (Departed) effect()   {}
 func (Tether) effect()     {}
 func (Will) effect()       {}
+func (Reached) effect()    {}
 func (Counted) effect()    {}
 
 // Cause is the typed reason of a transition: the same word in logs, metrics,

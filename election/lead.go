@@ -148,8 +148,18 @@ func (n *Node) onAcknowledged(p *peer, seq uint32) {
 	if !p.mayAcknowledge() {
 		return // needAcks counts none of them either
 	}
+	n.noteReached(p)
 	p.noteWaits(seq)
 	n.reign.lease.Renew(p.ID, sent, n.counts(p.worth(seq)))
+}
+
+// noteReached tells of a member that acknowledges this leadership for the first time, and late (M41). A leader stays
+// at a heal if its epoch is the highest, and then its leadership began during the tear. So each rival that gives way
+// acknowledges it for the first time, whoever of the two was heard first, and so does a host that had led and let go.
+func (n *Node) noteReached(p *peer) {
+	if n.state == Lead && !p.waits.any && n.now.Sub(n.since) > n.cfg.Lease {
+		n.emit(Reached{ID: p.ID})
+	}
 }
 
 // needAcks is m of protocol 4.5, counted against who is there (M11). The

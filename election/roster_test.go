@@ -276,7 +276,7 @@ func TestALeaderBringsAFollowersRosterUpToDate(t *testing.T) {
 	}
 	n.is(Lead)
 	n.acksWith(1, wire.RosterBehind)
-	n.expects("send n1 ROSTER version=17 phase=formed voters=n2,n3,n4")
+	n.expects("reached n1", "send n1 ROSTER version=17 phase=formed voters=n2,n3,n4")
 	n.acksWith(1, wire.RosterBehind)
 	n.expects() // it has been asked
 	n.hasRoster(1)

@@ -368,7 +368,7 @@ func (w *world) apply(h *host, effect Effect) bool {
 	case StartHook:
 		w.say(h, "%v", e)
 		w.startHook(h, e)
-	case Departed:
+	case Departed, Reached:
 		w.say(h, "%v", effect)
 	case Reply:
 		w.say(h, "%v", effect)

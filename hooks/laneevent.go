@@ -33,6 +33,10 @@ type (
 	// Lent says whether somebody acts on the lease beside what runs here.
 	Lent struct{ Is bool }
 
+	// Reached: the leadership has reached hosts that may have followed, or been, another leader. Where they are, neighbours
+	// may have learnt that one.
+	Reached struct{}
+
 	// AgentDied: what it has left is ended.
 	AgentDied struct{}
 
@@ -131,6 +135,7 @@ func (Asked) laneEvent()          {}
 func (Stopped) laneEvent()        {}
 func (Renewed) laneEvent()        {}
 func (Lent) laneEvent()           {}
+func (Reached) laneEvent()        {}
 func (AgentDied) laneEvent()      {}
 func (AgentDeaf) laneEvent()      {}
 func (Adopted) laneEvent()        {}
@@ -212,6 +217,9 @@ type (
 	// Freeze: nothing of any resource is put back from now on, and what is being begun is given up.
 	Freeze struct{}
 
+	// Announce has neighbours told once more of what the leadership has.
+	Announce struct{}
+
 	// EndResource takes a resource from this host, whoever has begun it. ResourceEnded is its outcome, soon
 	// after Within has passed at the latest. Asked once more it shortens the time.
 	EndResource struct {
@@ -265,6 +273,7 @@ func (Bound) laneEffect()         {}
 func (Abandon) laneEffect()       {}
 func (BeginResource) laneEffect() {}
 func (Freeze) laneEffect()        {}
+func (Announce) laneEffect()      {}
 func (EndResource) laneEffect()   {}
 func (Tell) laneEffect()          {}
 func (Answer) laneEffect()        {}

@@ -90,6 +90,9 @@ func (h *holdings) dueAt() (at time.Time) {
 	return at
 }
 
+// isKept: a leadership has something, or is to have it, and it is not to end with it yet.
+func (h *holdings) isKept() bool { return len(h.all) > 0 && !h.isFrozen }
+
 // freeze has nothing begun again of what is to end with an epoch. It reports whether that was news.
 func (h *holdings) freeze(epoch uint64) bool {
 	if len(h.all) == 0 || h.isFrozen || epoch < h.by.Epoch.Counter {

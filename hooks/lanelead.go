@@ -24,6 +24,7 @@ func (l *Lanes) onAsked(now time.Time, e Asked) {
 		l.refuse(req, ErrStopping)
 		return
 	case !req.Kind.OfLeadership():
+		l.announce() // members came or went, or another leader was heard of
 		l.onNotice(req)
 		return
 	case req.Kind == BecomeLeader:

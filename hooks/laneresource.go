@@ -120,6 +120,13 @@ func (l *Lanes) retry(now time.Time) {
 	}
 }
 
+// announce has neighbours told once more, unless all of it is to end: then they are to learn another host.
+func (l *Lanes) announce() {
+	if l.holds.isKept() {
+		l.do(Announce{})
+	}
+}
+
 // freeze has nothing put back of what a leadership has that is to end.
 func (l *Lanes) freeze(epoch uint64) {
 	if l.holds.freeze(epoch) {

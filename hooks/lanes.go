@@ -186,6 +186,8 @@ func (l *Lanes) take(now time.Time, event LaneEvent) {
 		l.onResourceFailed(now, e)
 	case ResourceEnded:
 		l.onResourceEnded(now, e)
+	case Reached:
+		l.announce()
 	case Gone:
 		l.onGone(e.Entry)
 	case Tick:

@@ -70,6 +70,8 @@ func (p *play) do(verb string, args []string) {
 		p.step(ResourceFailed{Name: args[0], Err: errors.New("deleted")})
 	case "disk":
 		p.disk, p.isFull = o.takes, slices.Contains(args, "full")
+	case "reached":
+		p.step(Reached{})
 	case "open":
 		p.step(Opened{})
 	case "close":

@@ -190,6 +190,11 @@ func (p *play) apply(effect LaneEffect) {
 		}
 	case EndResource:
 		p.endResource(e)
+	case Announce:
+		if p.isOver {
+			p.t.Fatalf("the neighbours are told of what is to end\n%s", &p.trace)
+		}
+		p.note("the neighbours are told")
 	case Abandon:
 		p.note("the start in lane %s is given up", e.Lane)
 	case Tell:

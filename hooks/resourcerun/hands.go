@@ -29,7 +29,7 @@ type Config struct {
 	Post func(hooks.LaneEvent)
 }
 
-// Hands carry out the effects about resources. Begin, Freeze, End and Lease wait for nothing; all methods
+// Hands carry out the effects about resources. Begin, Freeze, Announce, End and Lease wait for nothing; all methods
 // may be called by any goroutine.
 type Hands struct {
 	cfg Config
@@ -105,8 +105,8 @@ func (h *Hands) End(e hooks.EndResource) {
 	}()
 }
 
-// Again has neighbours told once more what addresses are here: some may have learnt another host.
-func (h *Hands) Again() {
+// Announce carries out an effect: neighbours are told once more what addresses are here. Some may have learnt another host.
+func (h *Hands) Announce() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, t := range h.tenants {
@@ -121,7 +121,7 @@ func (h *Hands) Lease(until time.Time) {
 	wasLate := !h.holds()
 	h.lease.Store(&until)
 	if wasLate { // this process was frozen, and not its agent
-		h.Again()
+		h.Announce()
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -70,9 +70,20 @@ func (t tenure) Watch(again func()) {
 	}
 	for ; ; time.Sleep(followPause) {
 		_ = follow(true, func(e control.Event) { // a broken stream goes on where it ended
-			if e.Type == "member" && (e.Cause == "joined" || e.Cause == "restarted") || e.Type == "link" {
+			if mayMislead(e) {
 				again()
 			}
 		})
 	}
+}
+
+// mayMislead: neighbours may have learnt another host, or could not hear this one.
+func mayMislead(e control.Event) bool {
+	switch e.Type {
+	case "member":
+		return e.Cause == "joined" || e.Cause == "restarted" || e.Cause == "reached"
+	case "link":
+		return true
+	}
+	return false
 }

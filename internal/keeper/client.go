@@ -40,7 +40,7 @@ type Config struct {
 	Try string
 }
 
-// Client is the agent's hand on its keeper. Start, Stop, Renew, Ending, Will, Return, SetConfig, Keeps,
+// Client is the agent's hand on its keeper. Start, Stop, Reached, Renew, Ending, Will, Return, SetConfig, Keeps,
 // Owed, IsRunning and Status never block; all methods may be called by any goroutine.
 // Recover comes first, then CleanUp, if something is due, then Run. The rest may be called
 // before: Start and Stop wait for Run, settings, will and lease are given to the keeper that
@@ -238,6 +238,13 @@ func (c *Client) Stop(epoch uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.give(order{Do: toStop, Epoch: epoch})
+}
+
+// Reached says that the leadership has reached hosts that may have followed another leader.
+func (c *Client) Reached() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.give(order{Do: toReach})
 }
 
 // Renew tells until when the leadership's lease lasts; the zero time says that it does not

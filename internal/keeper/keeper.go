@@ -175,6 +175,8 @@ func (k *keeper) obey(o order) {
 		k.start(o)
 	case o.Do == toStop:
 		k.step(hooks.Stopped{Epoch: o.Epoch})
+	case o.Do == toReach:
+		k.step(hooks.Reached{})
 	case o.Do == toWill && !isWill(o.Letters):
 		k.will = nil
 		k.noteRefusal(string(o.Do), "it is no will")
@@ -194,9 +196,6 @@ func (k *keeper) obey(o order) {
 // start queues the hook of an event.
 func (k *keeper) start(o order) {
 	ev := o.Event
-	if !ev.Kind.OfLeadership() { // members came or went, or another leader was heard of
-		k.resources.Again()
-	}
 	why, bar := k.bounds.admit(ev)
 	if bar != nil || why != "" {
 		k.noteRefusal(string(ev.Kind), cmp.Or(why, fmt.Sprint(bar)))
@@ -244,6 +243,8 @@ func (k *keeper) step(ev hooks.LaneEvent) {
 			k.hands.Flush(func() { k.post(func() { k.cleaned(e.Result) }) })
 		case hooks.BeginResource:
 			k.resources.Begin(e)
+		case hooks.Announce:
+			k.resources.Announce()
 		case hooks.Freeze:
 			k.resources.Freeze()
 		case hooks.EndResource:

@@ -33,6 +33,7 @@ const (
 	toRun     verb = "run"
 	toStart   verb = "start"   // Event, by ID
 	toStop    verb = "stop"    // Epoch
+	toReach   verb = "reach"   // the leadership has reached hosts that may have followed another
 	toWill    verb = "will"    // Letters
 	toLend    verb = "lend"    // somebody acts on the lease
 	toReturn  verb = "return"  // nobody does any more

@@ -26,7 +26,7 @@ var effectTypes = []reflect.Type{
 	reflect.TypeFor[election.Save](), reflect.TypeFor[election.Transition](), reflect.TypeFor[election.StartHook](),
 	reflect.TypeFor[election.HurryHook](), reflect.TypeFor[election.StopHook](), reflect.TypeFor[election.Reply](),
 	reflect.TypeFor[election.Departed](), reflect.TypeFor[election.Tether](),
-	reflect.TypeFor[election.Will](),
+	reflect.TypeFor[election.Will](), reflect.TypeFor[election.Reached](),
 }
 
 // The numbers of what comes often, one more than their place in the tables.

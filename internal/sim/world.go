@@ -224,7 +224,7 @@ func (w *World) apply(m *machine, effect election.Effect) verdict {
 		w.leaveWill(m, e)
 	case election.Reply:
 		return w.onReply(m, e)
-	case election.Departed:
+	case election.Departed, election.Reached:
 		w.say(m, "%v", effect)
 	case election.Counted:
 		if w.trace != nil && e.What != "late-reply" {
