@@ -16,12 +16,11 @@
 //   - The newest leader record spreads with the traffic that is there anyway.
 //   - What others send costs no more than it should: see filter and newcomers.
 //
-// What it does not do: it is no authority on who may vote or lead, and without
-// keys anybody on the LAN can forge what memberlist says. Whom a dead message
-// hides from memberlist denies it, and is back within seconds; the election hears
-// it all the same. Whom an alive message makes up is told nobody before it has answered
-// a ping (Config.Unproven). With a key the answer counts only if it has come in a session
-// that the life has proved itself in (Sessions).
+// What it does not do: it is no authority on who may vote or lead, and any member
+// can forge what memberlist says of another. Whom a dead message hides from
+// memberlist denies it, and is back within seconds; the election hears it all the
+// same. Whom an alive message makes up is told nobody before it has answered a ping,
+// in a session that the life has proved itself in (Sessions).
 //
 // # Pitfalls
 //

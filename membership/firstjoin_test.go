@@ -54,7 +54,7 @@ func TestALifeThatHasToAnswerFirst(t *testing.T) {
 		s.start("beta")
 		s.lan.SetDelay(200*time.Millisecond, 200*time.Millisecond)
 		alpha := s.startWith("alpha", func(cfg *Config) {
-			cfg.Unproven, cfg.Seeds = true, []string{addrOf("beta").String()}
+			cfg.Seeds = []string{addrOf("beta").String()}
 		})
 		s.within(10*time.Second, "its first join has an outcome", func() bool { return alpha.joinsEnded() > 0 })
 		alpha.mu.Lock()

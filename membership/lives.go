@@ -33,21 +33,20 @@ const (
 //     consumer hears of the older one's end first. memberlist would say so some
 //     seconds later. At another address it may be a clone: there the consumer
 //     hears of the end when memberlist does.
-//   - Where nothing proves who speaks, a life is one once it has answered a ping at
-//     the address that it is said to have. Until then it waits, and neither is told
-//     nor takes the place of one that has.
+//   - A life is one once it has answered a ping, in a session of its own and at the
+//     address that it is said to have. Until then it waits, and neither is told nor
+//     takes the place of one that has. Only its session tells its number, its address
+//     and its end: see Sessions.
 //   - The same holds for a life that was told to be dead: others who reach it say again and again that
 //     it lives. The consumer hears so once it has answered this host.
 //   - A death that others found is asked about first, if the last that this host knows of the life is an answer:
-//     who reaches few others finds all of them dead, again and again.
+//     any member can say so, and who reaches few others finds all of them dead, again and again.
 //   - Of our own id other copies of our state directory may be there, and one that is
 //     started again and again is the newest: it hides no other, each is told.
 //   - Everything else is the difference between what the consumer was told and
 //     what is: a slow consumer costs no memory and loses nothing but the past.
 type lives struct {
 	byID   map[wire.ID]*record
-	asks   bool      // a life has to answer before it is believed
-	proves bool      // and only its own session tells its number, its address and its end: see Sessions
 	dirty  []wire.ID // to be looked at by take, each once, in order of first change
 	clones []Member  // other hosts that say to be a known life, one for each id
 	self   wire.ID   // our own
@@ -139,8 +138,8 @@ func (l *lives) isAsked(m Member) bool {
 
 // hold keeps a life that memberlist has ended, if this host has reason to think that it lives. One that was asked since it was
 // heard, and did not answer, has ended by this host's own evidence.
-func (l *lives) hold(r *record, m Member, now time.Time) bool {
-	if r.silent.After(r.heard) || !l.proves && (m.Leaving || r.now.Leaving || r.heard.IsZero() || l.countAlive() < 2) {
+func (l *lives) hold(r *record, now time.Time) bool {
+	if r.silent.After(r.heard) {
 		return false
 	}
 	r.held, r.asks, r.asked = true, true, now
@@ -182,10 +181,10 @@ func (r *record) isNone() bool { return r.changed.IsZero() }
 // wait keeps what is said of a life that has not answered, and reports whether it
 // has to.
 func (l *lives) wait(r *record, m Member) bool {
-	if isKnown := !r.isNone() && sameLife(r.now, m); isKnown && r.now.Status != Dead || !isKnown && !l.asks {
+	if !r.isNone() && sameLife(r.now, m) && r.now.Status != Dead {
 		return false
 	}
-	if l.proves && m.ID == l.self {
+	if m.ID == l.self {
 		return false // it may be this host's own past, of which others alone can tell
 	}
 	if r.waiting == nil {
@@ -238,14 +237,8 @@ func (l *lives) noteCopy(m Member) bool {
 		return false
 	}
 	l.dropCopy(m)
-	l.copies = append(l.copies, m) // as many as are present, and noteRefused's
+	l.copies = append(l.copies, m) // as many as are present
 	return true
-}
-
-// noteRefused is told of a life for which there is no room. Of our own id it is told all the same, unless it has to answer first:
-// copies that were started again and again take all the room, and it may be the one that goes on.
-func (l *lives) noteRefused(m Member) bool {
-	return !l.asks && len(l.copies) < 2*maxLives && l.noteCopy(m)
 }
 
 func (l *lives) dropCopy(m Member) {
@@ -267,9 +260,7 @@ func (l *lives) updated(m Member, now time.Time) bool {
 			return false
 		}
 		m.RTT = r.now.RTT
-		if l.proves {
-			m.Incarnation, m.Addr = r.now.Incarnation, r.now.Addr // others say this, too
-		}
+		m.Incarnation, m.Addr = r.now.Incarnation, r.now.Addr // others say this, too
 		return l.set(r, m, now)
 	}
 	if m.Incarnation <= r.now.Incarnation {
@@ -303,7 +294,7 @@ func (l *lives) gone(m Member, now time.Time) bool {
 	if !sameLife(r.now, m) || r.now.Status != Alive {
 		return false // a life whose end was told before
 	}
-	if l.hold(r, m, now) {
+	if l.hold(r, now) {
 		return false
 	}
 	return l.end(r, m, now)
@@ -353,9 +344,7 @@ func (l *lives) answered(m Member, rtt time.Duration, now time.Time) bool {
 	if said, waited := r.waiting[m.Nonce]; waited {
 		delete(r.waiting, m.Nonce)
 		said.RTT = rtt
-		if l.proves {
-			said.Incarnation, said.Addr = m.Incarnation, m.Addr
-		}
+		said.Incarnation, said.Addr = m.Incarnation, m.Addr
 		return l.believe(r, said, now)
 	}
 	m.RTT = rtt
@@ -363,12 +352,8 @@ func (l *lives) answered(m Member, rtt time.Duration, now time.Time) bool {
 		if !sameLife(r.now, m) {
 			return l.noteCopy(m)
 		}
-		isFirst := r.now.RTT == 0
-		r.now.RTT = rtt // only the first is worth an event: it seeds the timeouts
-		if isFirst {
-			l.touch(r)
-		}
-		return isFirst
+		r.now.RTT = rtt // it is told with the next news: the first has seeded the timeouts
+		return false
 	}
 	if m.Leaving || r.now.Leaving && sameLife(r.now, m) || r.now.Status == Left && now.Sub(r.changed) < leaveGrace {
 		return false
@@ -506,12 +491,8 @@ func (r *record) difference() (kind EventKind, news bool) {
 			return Joined, true
 		}
 		was, is := *r.told, r.now
-		isFirst := was.RTT == 0 && is.RTT != 0
 		was.RTT, is.RTT = 0, 0
-		if was == is {
-			return Measured, isFirst
-		}
-		return Updated, true
+		return Updated, was != is
 	}
 	// Else it came and went untold. That a dead member had announced its
 	// departure is news; that one that left is dead is not.

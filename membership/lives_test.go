@@ -14,15 +14,16 @@ import (
 // story plays memberlist's notices into lives. "told" takes what the consumer
 // gets at that point, so each case also says what a slow consumer misses.
 //
-//	join 1 up 1 gone 1   notice about the life with this incarnation
-//	refused 1            a join for which there is no room
+//	hear 1 up 1 dead 1   notice about the life with this incarnation
 //	leaving 1            an update that says it is leaving
-//	late 1               a join that says it is leaving
-//	far 1                a join at another address
-//	mark 1               a LEAVE frame
 //	ping 1               an answer to a ping
 //	doubt 1              a host suspects it
 //	silence 1            no answer to the pings that this brought
+//	join 1               hear and ping
+//	gone 1               dead and silence
+//	late 1               a join that says it is leaving
+//	far 1                a join at another address
+//	mark 1               a LEAVE frame
 //	wait                 longer than leaveGrace
 //	told                 the consumer asks
 type story struct {
@@ -44,10 +45,15 @@ func (s *story) play(line string) {
 	}
 	s.now = s.now.Add(time.Second)
 	switch words[0] {
-	case "far":
-		m.Addr = addrOf("gamma")
+	case "far", "join", "late":
+		if m.Leaving = words[0] == "late"; words[0] == "far" {
+			m.Addr = addrOf("gamma")
+		}
+		s.lives.meet(m, s.now)
+	case "hear":
 		s.lives.joined(m, s.now)
-	case "join":
+	case "elsewhere":
+		m.Addr = addrOf("gamma")
 		s.lives.joined(m, s.now)
 	case "up":
 		m.Priority = uint16(s.now.Unix())
@@ -55,13 +61,10 @@ func (s *story) play(line string) {
 	case "leaving":
 		m.Leaving = true
 		s.lives.updated(m, s.now)
-	case "late":
-		m.Leaving = true
-		s.lives.joined(m, s.now)
-	case "refused":
-		s.lives.noteRefused(m)
-	case "gone":
+	case "dead":
 		s.lives.gone(m, s.now)
+	case "gone":
+		s.lives.lose(m, s.now)
 	case "mark":
 		s.lives.markLeft(m.ID, m.Incarnation, s.now)
 	case "ping":
@@ -88,8 +91,8 @@ func TestWhatAConsumerIsTold(t *testing.T) {
 		{"the same to a slow consumer", "join 1, up 1, told", "joined 1 |"},
 		{"came and went unseen", "join 1, gone 1, told", "|"},
 		{"a flap unseen", "join 1, told, gone 1, join 1, ping 1, told", "joined 1 | |"},
-		{"a flap seen", "join 1, told, gone 1, told, join 1, told, ping 1, told", "joined 1 | failed 1 | | joined 1 |"},
-		{"others alone reach it", "join 1, told, gone 1, told, join 1, gone 1, join 1, up 1, told, gone 1, told", "joined 1 | failed 1 | | |"},
+		{"a flap seen", "join 1, told, gone 1, told, hear 1, told, ping 1, told", "joined 1 | failed 1 | | joined 1 |"},
+		{"others alone reach it", "join 1, told, gone 1, told, hear 1, dead 1, hear 1, up 1, told, dead 1, told", "joined 1 | failed 1 | | |"},
 		{"a departure by flag", "join 1, told, leaving 1, gone 1, told", "joined 1 | left 1 |"},
 		{"a departure by flag, step by step", "join 1, told, leaving 1, told, gone 1, told", "joined 1 | updated 1 | left 1 |"},
 		{"a departure by frame", "join 1, told, mark 1, told, leaving 1, gone 1, told", "joined 1 | left 1 | |"},
@@ -116,7 +119,6 @@ func TestWhatAConsumerIsTold(t *testing.T) {
 
 		{"restart elsewhere", "join 1, told, gone 1, far 2, told", "joined 1 | failed 1 joined 2 |"},
 		{"restart elsewhere before detection", "join 1, told, far 2, told, gone 1, told", "joined 1 | joined 2 | failed 1 joined 2 |"},
-		{"a clone elsewhere that is refused", "join 1, told, far 2, told, up 3, told, gone 2, told", "joined 1 | joined 2 | joined 3 | failed 2 joined 3 |"},
 		{"a clone elsewhere and its end unseen", "join 1, told, far 2, gone 2, told, gone 1, told", "joined 1 | | failed 1 |"},
 		{"a clone", "join 1, told, join 10, told", "joined 1 | failed 1 joined 10 |"},
 		{"a clone, then the original says something", "join 1, join 10, told, up 1, told", "joined 10 | |"},
@@ -140,14 +142,13 @@ func TestWhatAConsumerIsTold(t *testing.T) {
 // A death that others found is believed at once where this host has asked in vain, and otherwise once it has. One other is there.
 func TestWhoseDeathIsBelieved(t *testing.T) {
 	cases := []struct{ what, notices, want string }{
-		{"it was suspected and silent", "join 1, ping 1, told, doubt 1, silence 1, gone 1, told", "joined 1 | failed 1 |"},
-		{"it answered since it was suspected", "join 1, ping 1, told, doubt 1, ping 1, gone 1, told, silence 1, told", "joined 1 | | failed 1 |"},
-		{"nobody suspected it, and it answers", "join 1, ping 1, told, gone 1, ping 1, told, join 1, told", "joined 1 | | |"},
-		{"it answers, and later no more", "join 1, ping 1, told, gone 1, ping 1, told, silence 1, told", "joined 1 | | failed 1 |"},
-		{"it never answered this host", "join 1, told, gone 1, told", "joined 1 | failed 1 |"},
-		{"it had said that it leaves", "join 1, ping 1, leaving 1, told, gone 1, told", "joined 1 | left 1 |"},
-		{"its LEAVE comes meanwhile", "join 1, ping 1, told, gone 1, mark 1, silence 1, told", "joined 1 | left 1 |"},
-		{"its next life comes meanwhile", "join 1, ping 1, told, gone 1, join 2, told, silence 1, told", "joined 1 | failed 1 joined 2 | |"},
+		{"it was suspected and silent", "hear 1, ping 1, told, doubt 1, silence 1, dead 1, told", "joined 1 | failed 1 |"},
+		{"it answered since it was suspected", "hear 1, ping 1, told, doubt 1, ping 1, dead 1, told, silence 1, told", "joined 1 | | failed 1 |"},
+		{"nobody suspected it, and it answers", "hear 1, ping 1, told, dead 1, ping 1, told, hear 1, told", "joined 1 | | |"},
+		{"it answers, and later no more", "hear 1, ping 1, told, dead 1, ping 1, told, silence 1, told", "joined 1 | | failed 1 |"},
+		{"it had said that it leaves", "hear 1, ping 1, leaving 1, told, dead 1, told, silence 1, told", "joined 1 | | left 1 |"},
+		{"its LEAVE comes meanwhile", "hear 1, ping 1, told, dead 1, mark 1, silence 1, told", "joined 1 | left 1 |"},
+		{"its next life comes meanwhile", "hear 1, ping 1, told, dead 1, hear 2, ping 2, told, silence 1, told", "joined 1 | failed 1 joined 2 | |"},
 	}
 	for _, c := range cases {
 		t.Run(c.what, func(t *testing.T) {
@@ -164,26 +165,24 @@ func TestWhoseDeathIsBelieved(t *testing.T) {
 	}
 }
 
-// Where nothing proves who speaks, a life is one once it has answered: what only gossip
-// says takes nobody's place.
-func TestWhatAConsumerIsToldWithoutProof(t *testing.T) {
+// A life is one once it has answered: what only gossip says takes nobody's place.
+func TestWhatAConsumerIsToldOfHearsay(t *testing.T) {
 	cases := []struct{ what, notices, want string }{
-		{"a life", "join 1, told, ping 1, told, ping 1, up 1, told, gone 1, told", "| joined 1 | updated 1 | failed 1 |"},
-		{"it says something else before it answers", "join 1, up 1, told, ping 1, told", "| joined 1 |"},
-		{"one that is made up", "join 1, told, up 1, gone 1, told, ping 1, told", "| | |"},
-		{"a later life that is made up", "join 1, ping 1, told, join 2, told, up 2, told, gone 2, told", "joined 1 | | | |"},
-		{"the same elsewhere", "join 1, ping 1, told, far 2, told, gone 2, told", "joined 1 | | |"},
-		{"another of the same number elsewhere", "join 1, ping 1, told, far 10, told, gone 10, told", "joined 1 | | |"},
-		{"a life that goes on is said to be dead beside a made-up one", "join 1, ping 1, told, far 2, gone 1, told, join 1, ping 1, told", "joined 1 | failed 1 | joined 1 |"},
-		{"a restart before detection", "join 1, ping 1, told, join 2, ping 2, told, gone 1, told", "joined 1 | failed 1 joined 2 | |"},
-		{"a restart after it", "join 1, ping 1, told, gone 1, told, join 2, told, ping 2, told", "joined 1 | failed 1 | | joined 2 |"},
-		{"the ghost of an older life", "join 2, ping 2, told, join 1, ping 1, told, gone 1, told", "joined 2 | | |"},
-		{"the LEAVE of one that was never there", "join 1, mark 1, told", "|"},
+		{"a life", "hear 1, told, ping 1, told, ping 1, up 1, told, gone 1, told", "| joined 1 | updated 1 | failed 1 |"},
+		{"it says something else before it answers", "hear 1, up 1, told, ping 1, told", "| joined 1 |"},
+		{"one that is made up", "hear 1, told, up 1, dead 1, told, ping 1, told", "| | |"},
+		{"a later life that is made up", "hear 1, ping 1, told, hear 2, told, up 2, told, dead 2, told", "joined 1 | | | |"},
+		{"the same elsewhere", "hear 1, ping 1, told, elsewhere 2, told, dead 2, told", "joined 1 | | |"},
+		{"another of the same number elsewhere", "hear 1, ping 1, told, elsewhere 10, told, dead 10, told", "joined 1 | | |"},
+		{"a life that goes on is said to be dead beside a made-up one", "hear 1, ping 1, told, elsewhere 2, gone 1, told, hear 1, ping 1, told", "joined 1 | failed 1 | joined 1 |"},
+		{"a restart before detection", "hear 1, ping 1, told, hear 2, ping 2, told, dead 1, told", "joined 1 | failed 1 joined 2 | |"},
+		{"a restart after it", "hear 1, ping 1, told, gone 1, told, hear 2, told, ping 2, told", "joined 1 | failed 1 | | joined 2 |"},
+		{"the ghost of an older life", "hear 2, ping 2, told, hear 1, ping 1, told, dead 1, told", "joined 2 | | |"},
+		{"the LEAVE of one that was never there", "hear 1, mark 1, told", "|"},
 	}
 	for _, c := range cases {
 		t.Run(c.what, func(t *testing.T) {
 			s := story{lives: newLives(), now: time.Unix(1000, 0)}
-			s.lives.asks = true
 			for line := range strings.SplitSeq(c.notices, ",") {
 				s.play(line)
 			}
@@ -197,16 +196,29 @@ func TestWhatAConsumerIsToldWithoutProof(t *testing.T) {
 	}
 }
 
+// meet is told of a life, which answers at once.
+func (l *lives) meet(m Member, now time.Time) {
+	l.joined(m, now)
+	l.answered(m, time.Millisecond, now)
+}
+
+// lose is told of the end of a life, which is silent.
+func (l *lives) lose(m Member, now time.Time) {
+	l.gone(m, now)
+	l.unanswered(m, now)
+}
+
 // TestSurvivorOfAnIDConflict: its incarnation rises while its nonce stays.
 func TestSurvivorOfAnIDConflict(t *testing.T) {
 	l, now := newLives(), time.Unix(1000, 0)
 	original := Member{ID: idOf("beta"), Incarnation: 5, Nonce: 1}
 	clone := Member{ID: idOf("beta"), Incarnation: 6, Nonce: 2}
-	l.joined(original, now)
-	l.joined(clone, now)
+	l.meet(original, now)
+	l.meet(clone, now)
 	l.take()
 	original.Incarnation = 7
 	l.updated(original, now)
+	l.answered(original, time.Millisecond, now)
 	events := l.take()
 	if len(events) != 2 || events[0].Member.Nonce != 2 || events[1].Member.Nonce != 1 || events[1].Kind != Joined {
 		t.Errorf("told %v; expected the end of the clone and the original again", events)
@@ -242,7 +254,13 @@ func TestEventsAreConsistent(t *testing.T) {
 					t.Fatalf("seed %d: %v makes %d living members of one id", seed, e, living)
 				}
 			}
-			if truth := s.lives.countAlive(); living != truth {
+			truth := 0
+			for _, m := range s.lives.known(s.now) {
+				if m.Status == Alive {
+					truth++
+				}
+			}
+			if living != truth {
 				t.Fatalf("seed %d: the consumer believes in %d living members, lives in %d", seed, living, truth)
 			}
 		}
@@ -268,11 +286,11 @@ func TestEndedMembersAreBounded(t *testing.T) {
 		for i := range n {
 			now = now.Add(time.Second)
 			m := Member{ID: idAt(i), Nonce: 1, Leaving: i%3 != 0}
-			l.joined(m, now)
+			l.meet(m, now)
 			if told {
 				l.take()
 			}
-			l.gone(m, now)
+			l.lose(m, now)
 		}
 		l.take()
 		if len(l.byID) > maxEnded+1 || len(l.dirty) > 0 {
@@ -293,7 +311,7 @@ func TestEndedMembersAreBounded(t *testing.T) {
 func TestKnownIsSortedByID(t *testing.T) {
 	l := newLives()
 	for _, name := range []string{"gamma", "alpha", "beta"} {
-		l.joined(Member{ID: idOf(name), Name: name}, time.Unix(1000, 0))
+		l.meet(Member{ID: idOf(name), Name: name}, time.Unix(1000, 0))
 	}
 	if known := l.known(time.Now()); !slices.IsSortedFunc(known, func(a, b Member) int { return a.ID.Compare(b.ID) }) || len(known) != 3 {
 		t.Errorf("known is %v", known)
@@ -303,16 +321,16 @@ func TestKnownIsSortedByID(t *testing.T) {
 func TestLostAddresses(t *testing.T) {
 	l, now := newLives(), time.Unix(1000, 0)
 	for _, name := range []string{"alpha", "beta", "gamma"} {
-		l.joined(Member{ID: idOf(name), Nonce: 1, Addr: addrOf(name)}, now)
+		l.meet(Member{ID: idOf(name), Nonce: 1, Addr: addrOf(name)}, now)
 	}
-	l.gone(Member{ID: idOf("beta"), Nonce: 1}, now)
+	l.lose(Member{ID: idOf("beta"), Nonce: 1}, now)
 	l.markLeft(idOf("gamma"), 0, now)
 	alive, lost := l.addresses()
 	if len(alive) != 1 || !alive[addrOf("alpha")] || len(lost) != 1 || !lost[addrOf("beta")] {
 		t.Errorf("alive %v, lost %v; expected alpha, and beta but not gamma, which left", alive, lost)
 	}
 	// Another id lives at beta's address now: nobody else can.
-	l.joined(Member{ID: idOf("delta"), Nonce: 1, Addr: addrOf("beta")}, now)
+	l.meet(Member{ID: idOf("delta"), Nonce: 1, Addr: addrOf("beta")}, now)
 	if _, lost := l.addresses(); len(lost) != 0 {
 		t.Errorf("lost %v; expected none", lost)
 	}
@@ -326,7 +344,6 @@ func TestOfOurOwnIDEveryLifeIsTold(t *testing.T) {
 		{"the older one later", "join 2, told, join 1, told", "joined 2 | joined 1 |"},
 		{"the older one answers a ping", "join 1, join 2, told, ping 1, told", "joined 2 joined 1 | joined 1 |"},
 		{"the older one ended untold", "join 2, told, join 1, gone 1, told", "joined 2 | |"},
-		{"no room for it", "join 1, told, refused 2, told", "joined 1 | joined 2 |"},
 	}
 	for _, c := range cases {
 		s := story{lives: newLives(), now: time.Unix(1000, 0)}
@@ -345,7 +362,7 @@ func TestOfOurOwnIDEveryLifeIsTold(t *testing.T) {
 func TestTheNextLifeIsNotHeld(t *testing.T) {
 	s := story{lives: newLives(), now: time.Unix(1000, 0)}
 	s.lives.joined(Member{ID: idOf("gamma"), Nonce: 100, Addr: addrOf("gamma")}, s.now)
-	for _, line := range []string{"join 1", "ping 1", "gone 1"} {
+	for _, line := range []string{"join 1", "dead 1"} {
 		s.play(line)
 	}
 	if _, lost := s.lives.addresses(); !lost[addrOf("beta")] {
@@ -361,14 +378,13 @@ func TestTheNextLifeIsNotHeld(t *testing.T) {
 // and one that died is not reached through others for ever.
 func TestALifeThatIsGoneWaitsNoMore(t *testing.T) {
 	s := story{lives: newLives(), now: time.Unix(1000, 0)}
-	s.lives.asks = true
-	for _, line := range []string{"join 1", "ping 1", "join 2", "gone 2"} {
+	for _, line := range []string{"join 1", "hear 2", "dead 2"} {
 		s.play(line)
 	}
 	if s.lives.waits(Member{ID: idOf("beta"), Nonce: 102}) {
 		t.Error("a later life that is gone still has to answer")
 	}
-	for _, line := range []string{"gone 1", "join 1", "gone 1"} {
+	for _, line := range []string{"gone 1", "hear 1", "dead 1"} {
 		s.play(line)
 	}
 	if m := s.lives.known(s.now)[0]; m.Status != Dead || !m.Relayed {

@@ -82,14 +82,13 @@ const (
 	Departed                        // it announced that it leaves, and is gone or as good as gone: its Status is Left
 	LeaderReported                  // another agent knows a newer leader record than we do
 	Conflict                        // two hosts say to be the same life: a running machine was cloned
-	Measured                        // the first round trip to a member is known: RTT
 	LedgerReceived                  // another agent told its ledger of jobs
 	JoinEnded                       // the first join has an outcome: a member was met, or nobody is where this host has looked
 )
 
 // String gives the kind's word in logs.
 func (k EventKind) String() string {
-	return word(int(k), "joined", "updated", "failed", "left", "leader-reported", "conflict", "measured", "ledger-received", "join-ended")
+	return word(int(k), "joined", "updated", "failed", "left", "leader-reported", "conflict", "ledger-received", "join-ended")
 }
 
 // Event is one difference since the events before.

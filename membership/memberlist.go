@@ -221,9 +221,6 @@ func (m *Membership) checkRoom(member Member) *refusal {
 	if r != nil && isProven {
 		return nil
 	}
-	if r != nil && m.lives.noteRefused(member) && !m.closed {
-		m.signal()
-	}
 	return r
 }
 

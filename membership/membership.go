@@ -27,7 +27,7 @@ type Membership struct {
 	name    string // our node's name in memberlist, ID#nonce
 	admit   admission
 	filter  *filter
-	proof   Sessions               // nil: none
+	proof   Sessions
 	list    *memberlist.Memberlist // set once, after Create: delegates must not use it (P2)
 	probing time.Duration          // memberlist's interval between two pings
 	log     *logSink
@@ -56,8 +56,8 @@ type Membership struct {
 	closed     bool
 }
 
-// Config is what New needs. Self.ID, Self.Name, Cluster and Transport must be
-// set.
+// Config is what New needs. Self.ID, Self.Name, Cluster, Transport and Sessions
+// must be set.
 type Config struct {
 	// Self describes this agent. Addr may be left out: then the transport says
 	// what to advertise. WireMin and WireMax of 0 mean wire.Major. Status and
@@ -95,12 +95,8 @@ type Config struct {
 	// stall of a host to be its death.
 	Profile string
 
-	// Unproven: nothing proves who sent what arrives, so a life is believed, and told,
-	// only once it has answered a ping; each new one is asked at once.
-	Unproven bool
-
-	// Sessions prove who is there, in which life and where; nil: nothing does. What gossip says of a life that they do not
-	// prove is a hint then: the life is asked, and told once it has answered in a session of its own.
+	// Sessions prove who is there, in which life and where. What gossip says of a life that they do not prove is a hint: the
+	// life is asked, and told once it has answered in a session of its own.
 	Sessions Sessions
 
 	// Seed is for the jitter of rejoining; 0 takes a random one.
@@ -136,8 +132,7 @@ func New(cfg Config) (*Membership, error) {
 		kept:    make(map[string]uint64),
 	}
 	m.lives.self = self.ID
-	m.lives.proves = cfg.Sessions != nil
-	m.lives.asks, m.questions.created = cfg.Unproven || m.lives.proves, make(chan struct{})
+	m.questions.created = make(chan struct{})
 	m.meta = appendMeta(nil, self, m.admit.cluster)
 	conf, err := m.memberlistConfig(cfg)
 	if err != nil {
@@ -173,6 +168,9 @@ func completeSelf(cfg Config) (Member, error) {
 	}
 	if cfg.Transport == nil {
 		return self, errors.New("no transport given")
+	}
+	if cfg.Sessions == nil {
+		return self, errors.New("no sessions given")
 	}
 	want := ""
 	if self.Addr.Addr().IsValid() {

@@ -4,7 +4,7 @@ import "time"
 
 const (
 	// maxMembers bounds how many lives of other members may be believed alive at once.
-	// Without keys anybody on the LAN can make members up; each costs memory here and a
+	// Any member can make others up; each costs memory here and a
 	// probe in every round. It is above what the protocol was designed for (1,000).
 	maxMembers = 2000
 
@@ -64,12 +64,12 @@ func (l *lives) admit(m Member, now time.Time) *refusal {
 }
 
 // admitAgain is about the newest life that is known. It keeps its address as long as
-// it lives (Membership.self), so who says another is a copy of it or made up: of a
-// living one memberlist reports the copy, and would follow it once the life has
-// ended, which anybody can say.
+// it lives (Membership.self), so who says another is a copy of it or made up: of one
+// that memberlist believes alive it reports the copy, and would follow it once it has
+// ended the life, which any member can say.
 func (r *record) admitAgain(m Member) *refusal {
-	if r.now.Status != Alive && r.now.Addr != m.Addr {
-		return refuse("moved", "address is %s, it was %s before its end", m.Addr, r.now.Addr)
+	if !r.present[m.Nonce] && r.now.Addr != m.Addr {
+		return refuse("moved", "address is %s, it was %s before", m.Addr, r.now.Addr)
 	}
 	return nil
 }

@@ -119,9 +119,8 @@ func TestTrueMembersComeBackBesideForgedOnes(t *testing.T) {
 func TestForgedEndsDoNotHaveTrueOnesForgotten(t *testing.T) {
 	l, now := newLives(), time.Unix(1000, 0)
 	lost := Member{ID: idOf("beta"), Nonce: 1, Addr: addrOf("beta")}
-	l.joined(lost, now)
-	l.answered(lost, time.Millisecond, now)
-	l.gone(lost, now)
+	l.meet(lost, now)
+	l.lose(lost, now)
 	for i := range 3 * maxEnded {
 		now = now.Add(time.Second)
 		m := Member{ID: wire.ID{0: 1, 14: byte(i >> 8), 15: byte(i)}, Nonce: 1}
@@ -219,20 +218,12 @@ func TestNobodyMovesAMember(t *testing.T) {
 	})
 }
 
-// Without keys nobody made up is told, and members find each other as soon as ever,
+// Nobody made up is told, and members find each other as soon as ever,
 // also beside as many as a forger can make up at once.
 func TestWhoNeverAnswersIsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
-		unproven := func(seeds ...string) func(*Config) {
-			return func(cfg *Config) {
-				cfg.Unproven = true
-				for _, seed := range seeds {
-					cfg.Seeds = append(cfg.Seeds, addrOf(seed).String())
-				}
-			}
-		}
-		alpha, beta := s.startWith("alpha", unproven()), s.startWith("beta", unproven("alpha"))
+		alpha, beta := s.start("alpha"), s.start("beta", "alpha")
 		s.allSee(2*time.Second, alpha, beta)
 		f := s.forger()
 		for i := range uint32(2 * maxAsking) {
@@ -245,7 +236,7 @@ func TestWhoNeverAnswersIsNobody(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		gamma := s.startWith("gamma", unproven("alpha"))
+		gamma := s.start("gamma", "alpha")
 		s.allSee(10*time.Second, alpha, beta, gamma)
 		if !alpha.seesTrue(beta) {
 			t.Errorf("alpha takes beta for %v", alpha.is("beta"))
@@ -262,9 +253,8 @@ func TestWhoNeverAnswersIsNobody(t *testing.T) {
 func TestNewNamesAreBounded(t *testing.T) {
 	l, now := newLives(), time.Unix(1000, 0)
 	beta := Member{ID: idOf("beta"), Name: "beta", Incarnation: 1, Nonce: 1, Addr: addrOf("beta")}
-	l.joined(beta, now)
-	l.answered(beta, time.Millisecond, now)
-	l.gone(beta, now)
+	l.meet(beta, now)
+	l.lose(beta, now)
 	taken := 0
 	for i := range 2 * newNames {
 		made := Member{ID: wire.ID{1, byte(i), byte(i >> 8)}, Incarnation: 1, Nonce: 1, Addr: addrOf("gamma")}
@@ -295,7 +285,7 @@ func TestALifeCountsOnce(t *testing.T) {
 		},
 		"who left by frame and was forgotten": func(l *lives, i int, now time.Time) {
 			id := wire.ID{1, byte(i), byte(i >> 8)}
-			l.joined(Member{ID: id, Incarnation: 1, Nonce: 1, Addr: addrOf("beta")}, now)
+			l.meet(Member{ID: id, Incarnation: 1, Nonce: 1, Addr: addrOf("beta")}, now)
 			l.markLeft(id, 1, now)
 		},
 	} {

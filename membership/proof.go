@@ -17,8 +17,8 @@ const (
 	askTimes = 3
 )
 
-// questions are the lives that wait to be asked whether they are there, see
-// Config.Unproven. Membership's mu guards it.
+// questions are the lives that wait to be asked whether they are there. Membership's
+// mu guards it.
 type questions struct {
 	waiting []question
 	running int           // goroutines that ask

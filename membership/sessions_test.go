@@ -64,7 +64,6 @@ func TestALifeIsToldByItsSession(t *testing.T) {
 // nothing. Only its silence ends it.
 func TestALifeEndsByItsSilence(t *testing.T) {
 	l, now, beta := newLives(), time.Now(), lifeOf("beta")
-	l.asks, l.proves = true, true
 	l.joined(beta, now)
 	l.answered(beta, time.Millisecond, now)
 	if got := l.take(); len(got) != 1 || got[0].Kind != Joined {
@@ -87,7 +86,6 @@ func TestALifeEndsByItsSilence(t *testing.T) {
 // A life that was asked since it was heard, and did not answer, has ended by this host's own evidence: it is not asked anew.
 func TestASilentLifeEndsAtOnce(t *testing.T) {
 	l, now, beta := newLives(), time.Now(), lifeOf("beta")
-	l.asks, l.proves = true, true
 	l.joined(beta, now)
 	l.answered(beta, time.Millisecond, now)
 	l.take()
@@ -104,7 +102,6 @@ func TestASilentLifeEndsAtOnce(t *testing.T) {
 // Lives that others make up of a host leave room for the one that it has begun.
 func TestMadeUpLivesLeaveRoomForAProvenOne(t *testing.T) {
 	m := &Membership{proof: &proofs{}, lives: newLives()}
-	m.lives.asks, m.lives.proves = true, true
 	for n := range uint32(2 * maxLives) {
 		made := lifeOf("beta")
 		if made.Nonce += n + 1; m.checkRoom(made) == nil {
