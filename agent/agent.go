@@ -252,7 +252,6 @@ type agent struct {
 	quietAt  map[string]time.Time // per warning: no further line before
 	checks   checks
 	has      []resourcerun.State // of resources, as people were told last
-	aside    string              // why this host does not stand; empty: it does
 	mute     []wire.ID           // members that are alive and do not answer the election
 	relayed  []wire.ID           // members that other hosts reach and this one does not
 	older    string              // that its state directory is an older copy; empty: nothing says so

@@ -47,9 +47,6 @@ func (a *agent) notes() []string {
 	if len(a.waiting) > 0 {
 		notes = append(notes, "changed in the configuration, and waiting for a restart of this agent: "+strings.Join(namesOfWaiting(a.waiting), ", "))
 	}
-	if a.aside != "" {
-		notes = append(notes, a.aside)
-	}
 	if a.older != "" {
 		notes = append(notes, a.older)
 	}

@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/bully-agent/bully-agent/election"
@@ -138,6 +139,11 @@ func (f checkFinding) because() string {
 		return ""
 	}
 	return ": " + f.Why
+}
+
+// barNotes say of the bars that the host has the node know why they are there.
+func (a *agent) barNotes() map[election.Bar]string {
+	return map[election.Bar]string{election.BarCheck: strings.Join(a.failing(), "; ")}
 }
 
 // failing says which checks keep this host from leading, since when and why.

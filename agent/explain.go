@@ -116,7 +116,6 @@ var barTexts = map[election.Bar]barText{
 	election.BarPart:   {ok: always("voter"), no: (*seat).partNote},
 	election.BarRoster: {ok: (*seat).rosterNote, no: func(s *seat, status election.Status) string { return s.tally.whyNoVoter(status) }},
 	election.BarLeave:  {no: always("this agent was asked to stop")},
-	election.BarAside:  {no: always("this host is no candidate: the settings of other members differ")},
 	election.BarDisk:   {ok: always("disk writes"), no: func(s *seat, _ election.Status) string { return s.diskNote() }},
 	election.BarLink:   {ok: always("link up"), no: always(whyUnlinked)},
 	election.BarHold:   {no: (*seat).heldNote},

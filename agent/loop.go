@@ -67,7 +67,6 @@ func (a *agent) loop() error {
 			a.lookForCopies() // before a start may claim
 			s.tick()
 		case <-health.C:
-			a.lookAside()
 			a.lookForPlace()
 			a.lookAtCopies()
 			a.knowMembers()

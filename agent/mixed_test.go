@@ -14,8 +14,6 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bully-agent/bully-agent/election"
-	"github.com/bully-agent/bully-agent/internal/test/lantest"
-	"github.com/bully-agent/bully-agent/internal/transport"
 	"github.com/bully-agent/bully-agent/membership"
 	"github.com/bully-agent/bully-agent/wire"
 )
@@ -58,23 +56,6 @@ func (h *testHost) logging() *lines {
 		}
 	}
 	return l
-}
-
-// provingLAN stands for one on which members have proved who they are.
-type provingLAN struct{ *lantest.Host }
-
-func (provingLAN) Authenticates() bool { return true }
-
-// proves has all hosts prove who they are.
-func (c *cluster) proves() {
-	for _, h := range c.hosts {
-		h.settings = func(cfg *Config) {
-			cfg.Listen = func() (transport.LAN, error) {
-				h.port = c.lan.Host(h.name, h.addr)
-				return provingLAN{h.port}, nil
-			}
-		}
-	}
 }
 
 // also changes what start gives h, after what changes it already.
@@ -133,7 +114,6 @@ func TestMixedSettingsAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(t, 3)
-				c.proves()
 				low, lead, odd := c.hosts[0], c.hosts[1], c.hosts[2]
 				logs := []*lines{low.logging(), lead.logging()}
 				c.start(low)
@@ -165,7 +145,6 @@ func TestMixedSettingsAreRefused(t *testing.T) {
 func TestMixedSettingsOfNewcomers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 2)
-		c.proves()
 		worse, better := c.hosts[0], c.hosts[1]
 		worse.also(func(cfg *Config) { cfg.Election.Lease = time.Second })
 		log := better.logging()

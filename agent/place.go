@@ -160,10 +160,8 @@ func (a *agent) move(to netip.Addr) {
 
 // barAnew tells a new node what the last one was told.
 func (a *agent) barAnew() {
-	for bar, isOn := range map[election.Bar]bool{election.BarAside: a.aside != "", election.BarCheck: a.checks.isBarred} {
-		if isOn {
-			a.seat.step(election.Barred{Bar: bar, On: true})
-		}
+	if a.checks.isBarred {
+		a.seat.step(election.Barred{Bar: election.BarCheck, On: true})
 	}
 }
 

@@ -11,7 +11,6 @@ const (
 	BarPart        Bar = iota // it was made a witness or an observer
 	BarRoster                 // quorum mode: it is no voter of the roster
 	BarLeave                  // it was asked to leave
-	BarAside                  // the agent may be the one that is not meant to be here
 	BarDisk                   // the disk takes no writes
 	BarLink                   // its host has no link, and others are known
 	BarHold                   // an operator had it step down, for a while
@@ -29,22 +28,18 @@ func AllBars() []Bar {
 	return all
 }
 
-var barWords = [barCount]string{BarPart: "part", BarRoster: "roster", BarLeave: "leave", BarAside: "aside",
+var barWords = [barCount]string{BarPart: "part", BarRoster: "roster", BarLeave: "leave",
 	BarDisk: "disk", BarLink: "link", BarHold: "hold-down", BarCheck: "check", BarMaintenance: "maintenance"}
 
-// barRow says what holds of a bar that the agent sets.
+// barRow says what holds of a bar that the agent sets: a leader that it holds back hands over (M32).
 type barRow struct {
 	comes, goes Cause
-	// yields: a leader that it holds back hands over (M32). One who may not be meant to
-	// be here goes on: it is told so by members that have proved nothing.
-	yields bool
 }
 
 // barTable has a row for each of them; the others the node finds out itself.
 var barTable = [barCount]barRow{
-	BarAside:       {comes: StoodAside, goes: StandsAgain},
-	BarCheck:       {comes: CheckFailed, goes: ChecksPass, yields: true},
-	BarMaintenance: {comes: Maintenance, goes: MaintenanceEnded, yields: true},
+	BarCheck:       {comes: CheckFailed, goes: ChecksPass},
+	BarMaintenance: {comes: Maintenance, goes: MaintenanceEnded},
 }
 
 // String gives the bar's word.

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Who stands aside stands for nothing, follows, and comes back when it may.
-func TestStandAside(t *testing.T) {
+// Whom a bar holds back stands for nothing, follows, and comes back when it may.
+func TestABarHoldsBack(t *testing.T) {
 	t.Run("a candidate lets be", func(t *testing.T) {
 		n := storyOf(t, 3, Config{}, 1, 2)
-		n.happens(Barred{Bar: BarAside, On: true})
+		n.happens(Barred{Bar: BarCheck, On: true})
 		n.waits(10 * time.Second)
 		n.forgets()
 		n.is(Observe)
@@ -19,23 +19,16 @@ func TestStandAside(t *testing.T) {
 	t.Run("a follower does not stand when its leader is lost", func(t *testing.T) {
 		n := storyOf(t, 3, Config{}, 2)
 		n.follows(2, 1)
-		n.happens(Barred{Bar: BarAside, On: true})
-		n.happens(Barred{Bar: BarAside, On: true})
+		n.happens(Barred{Bar: BarCheck, On: true})
+		n.happens(Barred{Bar: BarCheck, On: true})
 		n.expects()
 		n.waits(10 * time.Second)
 		n.forgets()
 		n.is(Observe)
-		n.happens(Barred{Bar: BarAside})
-		n.expects("observe → stagger cause=stands-again")
+		n.happens(Barred{Bar: BarCheck})
+		n.expects("observe → stagger cause=checks-pass")
 		n.waits(10 * time.Second)
 		n.forgets()
-		n.is(Lead)
-	})
-	t.Run("a leader goes on", func(t *testing.T) {
-		n := storyOf(t, 3, Config{}, 1, 2)
-		n.leads(1)
-		n.happens(Barred{Bar: BarAside, On: true})
-		n.expects()
 		n.is(Lead)
 	})
 }
@@ -43,7 +36,7 @@ func TestStandAside(t *testing.T) {
 // Each bar keeps a node from standing, and its status names it.
 func TestEachBarIsNamed(t *testing.T) {
 	bars := map[Bar]func(n *story){
-		BarAside: func(n *story) { n.happens(Barred{Bar: BarAside, On: true}) },
+		BarCheck: func(n *story) { n.happens(Barred{Bar: BarCheck, On: true}) },
 		BarDisk:  func(n *story) { n.happens(SaveFailed{}) },
 		BarLink:  func(n *story) { n.happens(LinkChanged{Up: false}) },
 	}

@@ -59,7 +59,7 @@ func linesOf() map[string]fmt.Stringer {
 		"reply this host does not lead":                                      Reply{Token: 1, Err: ErrNotLeader},
 		"departed 02000000 life=4":                                           Departed{hostID(2), 4},
 		"liveness stream to 02000000":                                        Tether{ID: hostID(2)},
-		"barred aside=true":                                                  Barred{Bar: BarAside, On: true},
+		"barred check=true":                                                  Barred{Bar: BarCheck, On: true},
 		"holders some=true":                                                  HoldersChanged{Some: true},
 		"will epoch=3/02000000 to=10.0.0.2:7950":                             Will{Epoch: e, Letters: []Send{{To: addr}}},
 		"will epoch=4/02000000 to=nobody":                                    Will{Epoch: wire.Epoch{Counter: 4, Owner: hostID(2)}},

@@ -194,8 +194,6 @@ const (
 	ProcessGone      Cause = "process-gone"      // the leader's process ended: its port refuses connections, or its will came
 	LinkLost         Cause = "link-lost"         // our own network link is down
 	LinkBack         Cause = "link-back"         // it is up again
-	StoodAside       Cause = "stood-aside"       // this agent may be the one that is not meant to be here
-	StandsAgain      Cause = "stands-again"      // it is not, as it seems now
 	SteppedDown      Cause = "stepped-down"      // the operator asked the leader to step down
 	CheckFailed      Cause = "check-failed"      // a check of this host fails
 	ChecksPass       Cause = "checks-pass"       // none does any more

@@ -104,7 +104,7 @@ type HoldersChanged struct{ Some bool }
 type LinkChanged struct{ Up bool }
 
 // Barred says that the agent has found a reason for which this node shall not stand,
-// or that it is gone: BarAside, BarCheck or BarMaintenance.
+// or that it is gone: BarCheck or BarMaintenance.
 type Barred struct {
 	Bar Bar
 	On  bool

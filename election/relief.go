@@ -17,7 +17,7 @@ type relief struct {
 // whyYield is the cause for which a leader with these bars hands over; empty: none.
 func (s Bars) whyYield() Cause {
 	for b := barCount; b > 0; b-- { // what an operator wants before what a check says
-		if s.Has(b-1) && barTable[b-1].yields {
+		if s.Has(b-1) && barTable[b-1].comes != "" {
 			return barTable[b-1].comes
 		}
 	}
@@ -83,5 +83,5 @@ func (n *Node) takeBack() {
 
 // isYield: a leader hands over for this cause since a bar holds it back.
 func isYield(c Cause) bool {
-	return slices.ContainsFunc(barTable[:], func(row barRow) bool { return row.yields && row.comes == c })
+	return slices.ContainsFunc(barTable[:], func(row barRow) bool { return row.comes == c })
 }

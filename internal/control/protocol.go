@@ -61,7 +61,7 @@ type Status struct {
 	Alive    int      `json:"alive"`    // of them believed alive and heard lately, self included
 	Silent   []string `json:"silent"`   // names of those that are believed alive and were not heard lately
 
-	Bars        []string     `json:"bars"`        // what keeps this node from standing: part, roster, leave, aside, disk, link, hold-down, check, maintenance
+	Bars        []string     `json:"bars"`        // what keeps this node from standing: part, roster, leave, disk, link, hold-down, check, maintenance
 	Checks      []Check      `json:"checks"`      // of this host, in the configuration's order
 	Resources   []Resource   `json:"resources"`   // what this host has while it leads, in the configuration's order
 	Maintenance *Maintenance `json:"maintenance"` // null: nobody is at work on this host
