@@ -116,3 +116,12 @@ func (l *Lanes) onAdopted(e Adopted) {
 	l.reign, l.begun, l.ready = &e.Event, epoch, epoch
 	l.kept = l.book.page.keptFor(e.Event.Epoch)
 }
+
+// loseOn ends a leadership that was adopted though a keeper before these Lanes has begun to lose it. Its agent has not asked
+// for that, or it would be asked for again by now. So the keeper did it in the agent's stead, and may not have been heard.
+func (l *Lanes) loseOn(now time.Time) {
+	left := l.book.page.Runs[Leadership]
+	if l.reign != nil && left.Hook == LoseLeadership && left.Epoch == l.reign.Epoch.Counter {
+		l.takeOver(now)
+	}
+}

@@ -162,6 +162,7 @@ func (l *Lanes) take(now time.Time, event LaneEvent) {
 		l.onCleanUp(e.Event)
 	case Opened:
 		l.isOpen = true
+		l.loseOn(now)
 		l.sweepFirst()
 		l.endOrphans(l.hooks.Grace)
 	case OrphansEnded:
