@@ -3,7 +3,7 @@ package wire
 // bodySizes holds the bytes of each kind's body: what Append writes, and the
 // least that Parse takes. 0 marks a number that is no kind.
 var bodySizes = [kindEnd]uint8{
-	Election: 16, Answer: 16, Coordinator: 12, CoordAck: 12, Query: 4, Cid: 12, Heartbeat: 16, HeartAck: 8,
+	Election: 16, Answer: 16, Coordinator: 28, CoordAck: 12, Query: 4, Cid: 12, Heartbeat: 32, HeartAck: 8,
 	Nominate: 4, Resign: 20, ResignAck: 4, Probe: 4, ProbeAck: 12, Prepare: 4, Ready: 8, Leave: 4,
 	Roster: 8 + 16*MaxVoters, RosterAck: 12, Canvass: 12,
 	JobClaim: 4, JobWitness: 4, JobRecord: 4, LedgerQuery: 12, LedgerPart: 16,
@@ -42,6 +42,7 @@ func body(c codec, f *Frame) {
 		u8(c, 0, &f.Phase)
 		u32(c, 4, &f.Lease)
 		u32(c, 8, &f.RosterVersion)
+		digest(c, 12, &f.Will)
 	case CoordAck:
 		u8(c, 0, &f.AckVerdict)
 		u32(c, 4, &f.Remain)
@@ -55,6 +56,7 @@ func body(c codec, f *Frame) {
 		u32(c, 4, &f.Interval)
 		u32(c, 8, &f.RosterVersion)
 		u32(c, 12, &f.Late)
+		digest(c, 16, &f.Will)
 	case HeartAck:
 		u32(c, 0, &f.EchoSeq)
 		u8(c, 4, &f.AckFlags)

@@ -10,7 +10,7 @@
 //
 //	off size field
 //	  0   2  magic           b7 1e; gossip on the same port never starts with b7
-//	  2   1  version         major in the high four bits, minor in the low: 20
+//	  2   1  version         major in the high four bits, minor in the low: 30
 //	  3   1  kind            Kind
 //	  4   2  length          of the whole frame, trailer included: 80 to 1200
 //	  6   1  algo            see below
@@ -48,11 +48,12 @@
 //	 84   4  echo_seq
 //	 88   4  heartbeat_age   ms
 //
-//	COORDINATOR (3), 12 bytes
+//	COORDINATOR (3), 28 bytes
 //	 76   1  phase
 //	 77   3  pad
 //	 80   4  lease           ms
 //	 84   4  roster_version  of the roster
+//	 88  16  will            hash of a secret, see below; zero for none
 //
 //	COORD_ACK (4), 12 bytes
 //	 76   1  ack_verdict
@@ -69,11 +70,12 @@
 //	 80   4  heartbeat_age   ms
 //	 84   4  remain          ms that the leader's lease still runs
 //
-//	HEARTBEAT (7), 16 bytes
+//	HEARTBEAT (7), 32 bytes
 //	 76   4  lease           ms
 //	 80   4  interval        ms to the next one
 //	 84   4  roster_version  of the roster
 //	 88   4  late            ms since it was sent first; 0 unless it is repeated
+//	 92  16  will            as in COORDINATOR
 //
 //	HB_ACK (8), 8 bytes
 //	 76   4  echo_seq
@@ -174,6 +176,17 @@
 // The round of CLIENTS is that of the list: its parts have it in common. Its payload is one
 // connection of TCP after the other: a byte that says 4 or 6 for the family, then
 // address and port of the leader's end, then those of the client's.
+//
+// # Will
+//
+// A will is no frame: it has no checksum, and goes in clear on a port that seals its
+// frames, too. It has 48 bytes: magic b7 d1, the version, 13 zero bytes that are ignored,
+// and the secret of 32 bytes. Of that follow, by BLAKE2s-256,
+//
+//	commitment = hash of: "will secret 1", secret
+//	will       = first 16 bytes of the hash of: "will 1", cluster (4 bytes), seat (2),
+//	             epoch_counter (8), epoch_owner (16), incarnation (4), nonce (4),
+//	             commitment (32)
 //
 // # Enumerations and bits
 //

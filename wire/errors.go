@@ -12,8 +12,8 @@ var (
 	// this is not an election frame.
 	ErrMagic = errors.New("parse frame: no magic b71e at the start")
 
-	// ErrVersion is returned when the major version is not 2.
-	ErrVersion = errors.New("parse frame: major version is not 2")
+	// ErrVersion is returned when the major version is not 3.
+	ErrVersion = errors.New("parse frame: major version is not 3")
 
 	// ErrLength is returned when the frame's own length is not the number of
 	// bytes that arrived, or is above MaxFrame: cut off, glued together, or

@@ -52,7 +52,7 @@ var bodyRows = map[Kind][]row{
 	},
 	Coordinator: {
 		{76, 1, "phase", "Phase"}, {77, 3, "pad", ""}, {80, 4, "lease", "Lease"},
-		{84, 4, "roster_version", "RosterVersion"},
+		{84, 4, "roster_version", "RosterVersion"}, {88, 16, "will", "Will"},
 	},
 	CoordAck: {
 		{76, 1, "ack_verdict", "AckVerdict"}, {77, 3, "pad", ""}, {80, 4, "remain", "Remain"},
@@ -65,7 +65,7 @@ var bodyRows = map[Kind][]row{
 	},
 	Heartbeat: {
 		{76, 4, "lease", "Lease"}, {80, 4, "interval", "Interval"}, {84, 4, "roster_version", "RosterVersion"},
-		{88, 4, "late", "Late"},
+		{88, 4, "late", "Late"}, {92, 16, "will", "Will"},
 	},
 	HeartAck: {
 		{76, 4, "echo_seq", "EchoSeq"}, {80, 1, "ack_flags", "AckFlags"}, {81, 3, "pad", ""},
@@ -235,7 +235,7 @@ func randomFrame(rng *rand.Rand) []byte {
 	for i := range raw {
 		raw[i] = byte(rng.Uint32())
 	}
-	raw[0], raw[1], raw[2], raw[3] = 0xb7, 0x1e, 0x20|raw[2]&0x0f, byte(k)
+	raw[0], raw[1], raw[2], raw[3] = 0xb7, 0x1e, 0x30|raw[2]&0x0f, byte(k)
 	raw[74], raw[75] = 0, 0
 	binary.BigEndian.PutUint16(raw[4:], uint16(size))
 	switch {

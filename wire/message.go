@@ -266,6 +266,7 @@ type Frame struct {
 	Knowledge     Knowledge     // CID
 	Interval      uint32        // HEARTBEAT: ms to the next one
 	Late          uint32        // HEARTBEAT: ms since it was sent first; 0 unless it is a repetition
+	Will          WillHash      // COORDINATOR, HEARTBEAT: of the secret that the sender's keeper says at its end
 	AckFlags      uint8         // HB_ACK: what the sender says of its roster, see KnowsNoRoster
 	Successor     ID            // RESIGN: who shall claim at once; zero for nobody
 	Purpose       Purpose       // PROBE

@@ -59,7 +59,7 @@ func TestParseTakesLongerBodies(t *testing.T) {
 	for _, v := range readVectors(t) {
 		for _, size := range []int{len(v.raw) + 1, min(len(v.raw)+7, MaxFrame), MaxFrame} {
 			raw := append(v.raw[:len(v.raw)-4:len(v.raw)-4], bytes.Repeat([]byte{0xa5}, size-len(v.raw)+4)...)
-			raw[2] = 0x23
+			raw[2] = 0x33
 			binary.BigEndian.PutUint16(raw[4:], uint16(size))
 			want := v.frame
 			want.Minor = 3

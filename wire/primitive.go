@@ -13,9 +13,9 @@ const (
 	MinFrame = 80   // bytes of a frame with an empty body
 	MaxFrame = 1200 // bytes that pass every link that IPv6 allows, tunnel included
 
-	// Major is the version that all members of a group share. Version 1 was never
-	// released.
-	Major = 2
+	// Major is the version that all members of a group share. Versions 1 and 2 were
+	// never released.
+	Major = 3
 
 	version     = Major << 4 // minor 0
 	seatAt      = 74         // offset of the number of the leadership
@@ -76,6 +76,14 @@ func u64(c codec, off int, v *uint64) {
 }
 
 func ident(c codec, off int, v *ID) {
+	if c.put {
+		copy(c.body[off:], v[:])
+		return
+	}
+	copy(v[:], c.body[off:])
+}
+
+func digest(c codec, off int, v *WillHash) {
 	if c.put {
 		copy(c.body[off:], v[:])
 		return

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the frame vectors of this directory: one .txt for each kind, and malformed.txt.
+"""Writes the vectors of this directory: one .txt for each kind of frame, malformed.txt and will.txt.
 
 The vectors check package wire from outside, so this script shares nothing with
 it: it was written from the wire format alone, packs with struct, and computes
@@ -63,14 +63,14 @@ KINDS = [
     (2, "ANSWER", "the reply to ELECTION and CANVASS",
      [("verdict", 1), ("attempt", 1), ("pad", 2), ("eta", 4), ("echo_seq", 4), ("heartbeat_age", 4)]),
     (3, "COORDINATOR", "owner of an epoch to all: I claim, or hold, this epoch",
-     [("phase", 1), ("pad", 3), ("lease", 4), ("roster_version", 4)]),
+     [("phase", 1), ("pad", 3), ("lease", 4), ("roster_version", 4), ("will", 16)]),
     (4, "COORD_ACK", "the reply to COORDINATOR",
      [("ack_verdict", 1), ("pad", 3), ("remain", 4), ("echo_seq", 4)]),
     (5, "QUERY", "joiner: who leads?", [("pad", 4)]),
     (6, "CID", "the reply to QUERY",
      [("knowledge", 1), ("pad", 3), ("heartbeat_age", 4), ("remain", 4)]),
     (7, "HEARTBEAT", "leader to all, every heartbeat interval",
-     [("lease", 4), ("interval", 4), ("roster_version", 4), ("late", 4)]),
+     [("lease", 4), ("interval", 4), ("roster_version", 4), ("late", 4), ("will", 16)]),
     (8, "HB_ACK", "the reply to HEARTBEAT",
      [("echo_seq", 4), ("ack_flags", 1), ("pad", 3)]),
     (9, "NOMINATE", "starter to the winner it found: you lead", [("reason", 1), ("pad", 3)]),
@@ -103,6 +103,8 @@ KINDS = [
 MAX_PAYLOAD = 1100
 
 IDENTITIES = {"sender", "epoch_owner", "successor"} | set(VOTERS)
+HASHES = {"will"}
+NO_WILL = "00" * 16
 HEXADECIMAL = {"algo", "flags", "cluster", "config_hash", "nonce", "digest"}
 
 
@@ -117,6 +119,8 @@ def enums(kind):
 def pack(kind, name, size, value):
     if name in IDENTITIES:
         return uuid.UUID(value).bytes
+    if name in HASHES:
+        return bytes.fromhex(value)
     if name in enums(kind):
         value = enums(kind)[name][value]
     return struct.pack({1: ">B", 2: ">H", 4: ">I", 8: ">Q"}.get(size, ">%ds" % size),
@@ -134,7 +138,7 @@ def build(kind, fields):
         if name == "magic":
             text, raw = "b71e", b"\xb7\x1e"
         elif name == "version":
-            text, raw = "2.0", b"\x20"
+            text, raw = "3.0", b"\x30"
         elif name == "kind":
             text, raw = title, bytes([number])
         elif name == "length":
@@ -146,7 +150,7 @@ def build(kind, fields):
         elif name == "payload":
             size, text, raw = len(payload), payload.hex(), payload
         else:
-            value = fields.get(name, NOBODY if name in VOTERS else 0)
+            value = fields.get(name, NOBODY if name in VOTERS else NO_WILL if name in HASHES else 0)
             raw = pack(kind, name, size, value)
             text = "0x%0*x" % (2 * size, value) if name in HEXADECIMAL else str(value)
             if name == "algo":
@@ -184,17 +188,18 @@ GOLDEN = {
     "ELECTION": ("A challenges after B fell silent (protocol text)",
                  dict(FROM_A, flags=0x01, seq=100, round=9, epoch_counter=41, reason="leader-failed", attempt=0,
                       heartbeat_age=350, failed_counter=41),
-                 "b71e2001006001017c08be7f0102030400112233445546778899aabbccddeeff00000007cafebabe00000064000000090000"
-                 "000000000029f0e0d0c0b0a04090807060504030201000640000010000000000015e0000000000000029e0df9605"),
+                 "b71e3001006001017c08be7f0102030400112233445546778899aabbccddeeff00000007cafebabe00000064000000090000"
+                 "000000000029f0e0d0c0b0a04090807060504030201000640000010000000000015e0000000000000029765049dc"),
     "COORDINATOR": ("B claims epoch 42 from a majority (protocol text)",
                     dict(FROM_B, algo=0x21, flags=0x01, seq=5, round=2, epoch_counter=42, phase="claim", lease=1000,
                          roster_version=1),
-                    "b71e2003005c21017c08be7f01020304f0e0d0c0b0a040908070605040302010000000030000000100000005000000020000"
-                    "00000000002af0e0d0c0b0a04090807060504030201000c8000001000000000003e80000000189d5a454"),
+                    "b71e3003006c21017c08be7f01020304f0e0d0c0b0a040908070605040302010000000030000000100000005000000020000"
+                    "00000000002af0e0d0c0b0a04090807060504030201000c8000001000000000003e800000001000000000000000000000000"
+                    "000000006f0168ec"),
     "HB_ACK": ("A acknowledges B's heartbeat (protocol text)",
                dict(FROM_A, algo=0x21, seq=101, epoch_counter=42, echo_seq=6),
-               "b71e2008005821007c08be7f0102030400112233445546778899aabbccddeeff00000007cafebabe00000065000000000000"
-               "00000000002af0e0d0c0b0a04090807060504030201000640000000000060000000083fa8c3c"),
+               "b71e3008005821007c08be7f0102030400112233445546778899aabbccddeeff00000007cafebabe00000065000000000000"
+               "00000000002af0e0d0c0b0a040908070605040302010006400000000000600000000c866245a"),
 }
 
 # A payload is package jobs' own format, which has a version, a checksum and tests
@@ -251,7 +256,8 @@ MORE = {
     "COORDINATOR": [("B holds its epoch, and is to be waited for",
                      dict(FROM_B, flags=0xA1, seq=31, round=3, epoch_counter=42, phase="active", lease=400))],
     "HEARTBEAT": [("B is to be waited for",
-                   dict(FROM_B, flags=0xA1, seq=32, epoch_counter=42, lease=400, interval=50)),
+                   dict(FROM_B, flags=0xA1, seq=32, epoch_counter=42, lease=400, interval=50,
+                        will="a99b7a1b2c3d4e5f60718293a4b5c6d7")),
                   ("B repeats its heartbeat 10 ms later",
                    dict(FROM_B, algo=0x21, flags=0x23, seq=7, epoch_counter=42, lease=400, interval=50, roster_version=1,
                         late=10))],
@@ -283,6 +289,8 @@ def fill(kind, number_for, identity_for, enum_for, payload=b""):
             fields[name] = identity_for(name)
         elif name in enums(kind):
             fields[name] = enum_for(list(enums(kind)[name]))
+        elif name in HASHES:
+            fields[name] = number_for(name, size).to_bytes(size, "big").hex()
         else:
             fields[name] = number_for(name, size)
     return fields
@@ -411,8 +419,9 @@ def malformed():
 
     yield "version", "major 0, resealed", resealed(with_byte(body, 2, 0x00))
     yield "version", "major 1, resealed", resealed(with_byte(body, 2, 0x10))
+    yield "version", "major 2, resealed", resealed(with_byte(body, 2, 0x20))
     yield "version", "major 15, resealed", resealed(with_byte(body, 2, 0xF0))
-    yield "version", "major and minor changed over, resealed", resealed(with_byte(body, 2, 0x02))
+    yield "version", "major and minor changed over, resealed", resealed(with_byte(body, 2, 0x03))
 
     for length, what in ((total - 1, "one less"), (total + 1, "one more"), (0, "0"), (80, "80"), (0xFFFF, "65535"),
                          (0x5C00, "little endian")):
@@ -453,7 +462,7 @@ def malformed():
     for count in (16, 17, 128, 255):
         yield "voters", "ROSTER of %d voters, resealed" % count, resealed(with_byte(roster, 81, count))
     yield "voters", "minor 1, ROSTER of 16 voters with room, resealed", resize(
-        with_byte(with_byte(roster, 2, 0x21), 81, 16), len(roster) + 4 + 16)
+        with_byte(with_byte(roster, 2, 0x31), 81, 16), len(roster) + 4 + 16)
 
     for number, at in ((20, 76), (22, 76), (24, 88), (128, 80)):
         kind = next(k for k in KINDS if k[0] == number)
@@ -475,9 +484,9 @@ def malformed():
 
     yield "ok", "as it should be", good
     yield "ok", "7 more bytes of body, resealed", resize(body, total + 7)
-    yield "ok", "minor 1 with 7 more bytes of body, resealed", resize(with_byte(body, 2, 0x21), total + 7)
-    yield "ok", "minor 1 with the same body, resealed", resealed(with_byte(body, 2, 0x21))
-    yield "ok", "minor 15 of 1200 bytes, resealed", resize(with_byte(body, 2, 0x2F), 1200)
+    yield "ok", "minor 1 with 7 more bytes of body, resealed", resize(with_byte(body, 2, 0x31), total + 7)
+    yield "ok", "minor 1 with the same body, resealed", resealed(with_byte(body, 2, 0x31))
+    yield "ok", "minor 15 of 1200 bytes, resealed", resize(with_byte(body, 2, 0x3F), 1200)
     yield "ok", "the reserved flag in use, resealed", resealed(with_byte(body, 7, 0x05))
     yield "ok", "ROSTER as it should be", resealed(roster)
     yield "ok", "ROSTER with identities beyond its count, resealed", resealed(roster[:132] + bytes(range(1, 193)))
@@ -490,7 +499,45 @@ def write_malformed():
         f.write("\n".join(lines).replace(" \n", "\n") + "\n")
 
 
+# ---- wills -------------------------------------------------------------------
+
+WILL_HEADER = """\
+# Wills: the datagram, and the hash by which COORDINATOR and HEARTBEAT announce it.
+#
+# Written by make_vectors.py. Each line is
+#
+#     secret | commitment | cluster | counter | owner | incarnation | nonce | hash | datagram
+"""
+
+
+def will_of(secret, *, name="prod", counter=42, owner=B, incarnation=3, nonce=1):
+    commitment = hashlib.blake2s(b"will secret 1" + secret).digest()
+    said = struct.pack(">IHQ16sII", cluster(name), 0, counter, uuid.UUID(owner).bytes, incarnation, nonce)
+    digest = hashlib.blake2s(b"will 1" + said + commitment).digest()[:16]
+    datagram = b"\xb7\xd1\x30" + bytes(13) + secret
+    return [secret.hex(), commitment.hex(), "0x%08x" % cluster(name), str(counter), owner, str(incarnation), "0x%08x" % nonce,
+            digest.hex(), datagram.hex()]
+
+
+def wills():
+    secret = bytes(range(0x41, 0x61))
+    yield will_of(secret)
+    yield will_of(secret, name="test")
+    yield will_of(secret, counter=43)
+    yield will_of(secret, owner=A)
+    yield will_of(secret, incarnation=4)
+    yield will_of(secret, nonce=0xCAFEBABE)
+    yield will_of(bytes(32), counter=0, owner=NOBODY, incarnation=0, nonce=0)
+    yield will_of(b"\xff" * 32, counter=2**64 - 1, owner=LAST, incarnation=2**32 - 1, nonce=2**32 - 1)
+
+
+def write_wills():
+    with open(os.path.join(HERE, "will.txt"), "w") as f:
+        f.write("\n".join([WILL_HEADER] + [" | ".join(row) for row in wills()]) + "\n")
+
+
 if __name__ == "__main__":
     for each in KINDS:
         write_kind(each)
     write_malformed()
+    write_wills()

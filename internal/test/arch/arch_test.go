@@ -127,7 +127,7 @@ var homes = map[string]string{
 	"golang.org/x/net":                  "internal/vip",
 	"golang.org/x/time":                 "internal/control internal/httpd internal/keeper internal/run", // its token bucket, told the time
 	"github.com/prometheus":             "internal/metrics",
-	"golang.org/x/crypto":               "internal/identity internal/session",
+	"golang.org/x/crypto":               "wire internal/identity internal/session",
 	"github.com/flynn/noise":            "internal/session",
 	"github.com/chromedp":               "internal/test/browser",
 	"go.uber.org/goleak":                "",
