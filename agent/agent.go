@@ -171,7 +171,11 @@ type Runner interface {
 	Renew(deadline time.Time)
 	// Ending is Renew while a planned end of the leadership goes on.
 	Ending(deadline time.Time)
-	Will(letters []keeper.Letter)
+	// Commitment is that of the keeper's secret, which frames announce; zero: no keeper has one. Checked receives when it
+	// may be another.
+	Commitment() wire.Commitment
+	// Will says to whom the keeper says its secret if this process dies.
+	Will(heirs []netip.AddrPort)
 	Lend() bool
 	Return()
 	Status() keeper.Status
@@ -230,6 +234,7 @@ type agent struct {
 	copies    copies                       // of this host
 	joinEnded bool                         // and the election is not told yet, for their sake
 	keys      atomic.Pointer[keyring]
+	pledges   atomic.Pointer[election.Pledges] // wills that mean something here; nil: none does
 	counters  counters
 	hearing   hearing
 	answers   answers

@@ -33,7 +33,7 @@ func (s *seat) apply(effect election.Effect) error {
 	case election.Tether:
 		s.around.tether(e)
 	case election.Will:
-		s.leaveWill(e)
+		s.runner.Will(e.To)
 	case election.Reached:
 		s.onReached(e.ID)
 	case election.Counted:

@@ -3,12 +3,14 @@ package agent
 import (
 	"context"
 	"io/fs"
+	"net/netip"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/internal/keeper"
+	"github.com/bully-agent/bully-agent/wire"
 )
 
 // fakeOutcomes is how the hooks of a fakeHooks end, what its disk and its keeper say,
@@ -26,7 +28,8 @@ type fakeOutcomes struct {
 	leases    []time.Time   // as renewed
 	told      []string      // its events, with their causes, and "ending"
 	takesLong time.Duration // the next Ending, as if the agent stood still
-	will      []keeper.Letter
+	heirs     []netip.AddrPort
+	secret    wire.Secret // zero: no keeper has one
 	isLent    bool
 	isHurried bool          // the result of a lose hook is told twice
 	repeated  time.Duration // so much later
@@ -143,8 +146,17 @@ func (f *fakeOutcomes) Ending(deadline time.Time) {
 	time.Sleep(takes)
 }
 
-func (f *fakeOutcomes) Will(letters []keeper.Letter) {
-	f.set(func(f *fakeOutcomes) { f.will = letters })
+func (f *fakeOutcomes) Will(heirs []netip.AddrPort) {
+	f.set(func(f *fakeOutcomes) { f.heirs = heirs })
+}
+
+func (f *fakeOutcomes) Commitment() wire.Commitment {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.secret == (wire.Secret{}) {
+		return wire.Commitment{}
+	}
+	return f.secret.Commit()
 }
 
 func (f *fakeOutcomes) Lend() bool {
@@ -189,4 +201,11 @@ func (f *fakeOutcomes) Runs(uint64) ([]hooks.Run, error) { return nil, nil }
 
 func (f *fakeOutcomes) Output(uint64) (hooks.Run, []byte, error) {
 	return hooks.Run{}, nil, fs.ErrNotExist
+}
+
+// left are those whom the keeper is to tell of a death.
+func (f *fakeOutcomes) left() []netip.AddrPort {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.heirs
 }

@@ -63,8 +63,7 @@ func (s *fakeSeal) Report() (r sealed.Report) {
 func (s *fakeSeal) Heard(wire.ID, uint32) (uint32, netip.AddrPort, time.Time, bool) {
 	return 0, netip.AddrPort{}, time.Time{}, false
 }
-func (s *fakeSeal) KeepWarm([]netip.AddrPort)                       {}
-func (s *fakeSeal) SealAhead(_ netip.AddrPort, frame []byte) []byte { return frame }
+func (s *fakeSeal) KeepWarm([]netip.AddrPort) {}
 
 // sealed has h's agent think that its port is sealed, with these keys.
 func (h *testHost) sealed(ring key.Ring) *fakeSeal {

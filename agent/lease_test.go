@@ -11,8 +11,6 @@ import (
 
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/internal/control"
-	"github.com/bully-agent/bully-agent/internal/keeper"
-	"github.com/bully-agent/bully-agent/internal/session"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
@@ -478,7 +476,7 @@ func TestWhoeverIsToldOfTheLeaseHasBorrowedIt(t *testing.T) {
 	})
 }
 
-// A leader leaves a will before its become hook starts: RESIGN, reason died, for each voter.
+// A leader leaves a will before its become hook starts: for each voter, with the secret of its keeper.
 func TestALeaderLeavesAWill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 3)
@@ -488,15 +486,14 @@ func TestALeaderLeavesAWill(t *testing.T) {
 		}
 		top := c.hosts[2]
 		c.agrees(top)
-		var letters []keeper.Letter
-		top.hooks.set(func(f *fakeOutcomes) { letters = f.will })
-		if len(letters) != 2 {
-			t.Fatalf("%d letters, want one for each of the other voters", len(letters))
-		}
-		for _, l := range letters {
-			if !session.IsSealed(l.Datagram) || !l.To.IsValid() {
-				t.Errorf("to %v: %x", l.To, l.Datagram)
+		heirs := top.hooks.left()
+		for _, to := range heirs {
+			if to != c.hosts[0].addr && to != c.hosts[1].addr {
+				t.Errorf("a will for %v", to)
 			}
+		}
+		if known := c.hosts[0].agent.pledges.Load(); len(heirs) != 2 || known == nil || !known.Match(top.hooks.secret.Commit()) {
+			t.Errorf("%d heirs, want one for each of the other voters; known: %t", len(heirs), known != nil)
 		}
 		c.stopAll()
 	})

@@ -36,8 +36,7 @@ func (a *agent) loop() error {
 	for {
 		select {
 		case r := <-a.inbox:
-			a.hearing.note(r.frame.Sender, a.cfg.Now())
-			s.receive(&r)
+			a.take(&r)
 		case <-a.members().Wake():
 			a.takeMembership()
 		case f := <-a.findings:

@@ -7,10 +7,11 @@ import (
 	"github.com/bully-agent/bully-agent/wire"
 )
 
-// received is one valid frame on its way to the loop.
+// received is one valid frame on its way to the loop, or a will in its place.
 type received struct {
 	from  netip.AddrPort
 	frame wire.Frame
+	will  wire.Commitment // zero: it is a frame
 }
 
 const (
@@ -32,6 +33,10 @@ func (a *agent) receive() {
 		if err != nil {
 			return // net.ErrClosed: nothing else ends it
 		}
+		if secret, isWill := wire.ParseWill(buf[:n]); isWill {
+			a.hearWill(secret)
+			continue
+		}
 		if err := wire.Parse(buf[:n], &r.frame); err != nil {
 			a.counters.add("frame_" + wire.Cause(err))
 			continue
@@ -41,10 +46,23 @@ func (a *agent) receive() {
 			continue
 		}
 		r.from = from
-		select {
-		case a.inbox <- r:
-		default:
-			a.counters.add("frame_overflow")
-		}
+		a.queue(r)
+	}
+}
+
+// take gives the seat what was received.
+func (a *agent) take(r *received) {
+	if r.will.IsZero() {
+		a.hearing.note(r.frame.Sender, a.cfg.Now())
+	}
+	a.seat.receive(r)
+}
+
+// queue puts what was received into the inbox, or drops it.
+func (a *agent) queue(r received) {
+	select {
+	case a.inbox <- r:
+	default:
+		a.counters.add("frame_overflow")
 	}
 }

@@ -22,8 +22,6 @@ type sealing interface {
 	SetKeys(key.Ring)
 	// KeepWarm replaces the addresses with which a session is kept ready.
 	KeepWarm([]netip.AddrPort)
-	// SealAhead finishes a frame that is sent later, if ever.
-	SealAhead(to netip.AddrPort, frame []byte) []byte
 	// Renew forgets all sessions: a new life begins, at another address.
 	Renew(incarnation uint32, life [8]byte, advertise netip.AddrPort)
 	Report() sealed.Report
@@ -50,11 +48,6 @@ func (a *agent) advertised() netip.AddrPort {
 		return a.cfg.Advertise
 	}
 	return a.lan.Addr()
-}
-
-// finish implements surroundings.
-func (a *agent) finish(to netip.AddrPort, frame []byte) (datagram []byte, fades bool) {
-	return a.seal.SealAhead(to, frame), true
 }
 
 // keepWarm has sessions ready with all who lead or vote, so that a claim and its grants

@@ -15,7 +15,6 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bully-agent/bully-agent/internal/control"
-	"github.com/bully-agent/bully-agent/internal/keeper"
 	"github.com/bully-agent/bully-agent/internal/key"
 	"github.com/bully-agent/bully-agent/internal/test/lantest"
 	"github.com/bully-agent/bully-agent/wire"
@@ -491,16 +490,9 @@ func TestLeaveReplayedAfterARejoinCase29(t *testing.T) {
 	})
 }
 
-// left is the will.
-func (f *fakeOutcomes) left() []keeper.Letter {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.will
-}
-
-// The letters of a will are sealed, made anew each second, and open when the leader is
-// dead: who hears one stands at once.
-func TestSealedWillIsRenewed(t *testing.T) {
+// A will is said in clear, from any address, also where all else is sealed. It ends the leader at once
+// who has announced it; anybody else's ends nobody.
+func TestAWillIsTakenInClear(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newSealedCluster(t, 3)
 		c.expecting(3)
@@ -509,16 +501,33 @@ func TestSealedWillIsRenewed(t *testing.T) {
 		}
 		top := c.hosts[2]
 		c.agrees(top)
-		time.Sleep(5 * time.Second)
-		first := top.hooks.left()
-		time.Sleep(3 * time.Second)
-		second := top.hooks.left()
-		if len(first) != 2 || len(second) != 2 {
-			t.Fatalf("wills of %d and %d letters, want 2", len(first), len(second))
+		time.Sleep(time.Second)
+		stranger := c.lan.Host("stranger", netip.MustParseAddrPort("10.0.0.66:7950"))
+		heirs := top.hooks.left()
+		if len(heirs) != 2 {
+			t.Fatalf("heirs %v, want 2", heirs)
 		}
-		for i := range second {
-			if bytes.Equal(first[i].Datagram, second[i].Datagram) || second[i].Datagram[1] != 0x5E {
-				t.Errorf("letter to %v is not sealed anew", second[i].To)
+		say := func(s wire.Secret) {
+			for _, to := range heirs {
+				if err := stranger.SendFrame(to, wire.AppendWill(nil, s)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for i := range 1000 {
+			say(wire.Secret{byte(i), byte(i >> 8), 1})
+		}
+		say(c.hosts[0].hooks.secret)
+		time.Sleep(time.Second)
+		c.agrees(top)
+		if got := c.hosts[0].agent.counters.snapshot()["will_unknown"]; got != 1001 {
+			t.Errorf("%d wills were counted as unknown", got)
+		}
+		say(top.hooks.secret)
+		time.Sleep(100 * time.Millisecond)
+		for _, h := range c.hosts[:2] {
+			if s := h.agent.Status(); s.Leader != nil && s.Leader.Name == top.name {
+				t.Errorf("%s follows whom it was told to be dead", h.name)
 			}
 		}
 		c.stopAll()

@@ -52,9 +52,11 @@ type seat struct {
 	diskAt   time.Time     // next attempt to save after a failure; zero: the disk is well
 	diskWhy  string        // what it said
 
-	stepped    time.Time // when the step began whose effects are carried out
-	leasedTo   time.Time // end of the last lease, also of one that has ended
-	hasHolders bool      // as the node was told last
+	stepped    time.Time        // when the step began whose effects are carried out
+	leasedTo   time.Time        // end of the last lease, also of one that has ended
+	hasHolders bool             // as the node was told last
+	entrusted  wire.Commitment  // likewise
+	heeded     election.Pledges // as the host was told last
 
 	// Of what the last life has left.
 	debt       wire.Epoch // whose lose hook it owes, by the state file; zero: none, or that has ended
@@ -65,11 +67,10 @@ type seat struct {
 
 	hookReady bool // the become hook of the present epoch succeeded
 	lastHook  *control.Hook
-	loseTook  time.Duration   // of the last lose hook; zero: none has run in this life
-	redo      redo            // the hook that failed and is to be tried again
-	heldFor   hooks.Result    // the failure that ended the last leadership; zero: none did
-	heldUp    []func()        // what waits for holders: the start of a lose hook, or its end
-	fading    []election.Send // the will's letters, if they are to be finished anew
+	loseTook  time.Duration // of the last lose hook; zero: none has run in this life
+	redo      redo          // the hook that failed and is to be tried again
+	heldFor   hooks.Result  // the failure that ended the last leadership; zero: none did
+	heldUp    []func()      // what waits for holders: the start of a lose hook, or its end
 
 	told   *standing          // the last that the jobs have heard of
 	jobSeq map[wire.ID]uint32 // of the last frame about jobs or clients to each member (M14)
@@ -104,9 +105,8 @@ type surroundings interface {
 	isHere(id wire.ID) bool
 
 	send(to netip.AddrPort, f wire.Frame)
-	// finish gives the datagram in which another process may send a frame, or nil if it
-	// cannot be made yet. One that fades is to be made anew every second.
-	finish(to netip.AddrPort, frame []byte) (datagram []byte, fades bool)
+	// heed says which wills are to be handed on.
+	heed(known election.Pledges)
 	// tether holds a stream to the leader's port in place of the last one; to nobody: none.
 	tether(e election.Tether)
 	// tellLeader has gossip carry who leads; zero: nobody known.
@@ -183,7 +183,7 @@ func (s *seat) sit() (err error) {
 	if s.node, err = election.New(*cfg, saved, s.around.now()); err != nil {
 		return refusal("", "%w", err)
 	}
-	s.flight = newFlight(s.record, chance, s.log)
+	s.flight, s.entrusted = newFlight(s.record, chance, s.log), wire.Commitment{}
 	return nil
 }
 
@@ -210,8 +210,12 @@ func (s *seat) beginAnew(nonce uint32) error {
 	return nil
 }
 
-// receive takes a frame, of the election, about jobs or about clients.
+// receive takes a will, or a frame, of the election, about jobs or about clients.
 func (s *seat) receive(r *received) {
+	if !r.will.IsZero() {
+		s.step(election.WillHeard{Commitment: r.will})
+		return
+	}
 	if !s.onJobFrame(r) && !s.onClientsFrame(r) {
 		s.step(election.Received{From: r.from, Frame: r.frame})
 	}
@@ -228,7 +232,6 @@ func (s *seat) tick() {
 // lookAround is called once a second, with memberlist's opinion of this host.
 func (s *seat) lookAround(health int) {
 	s.step(election.HealthChanged{Score: health})
-	s.renewWill()
 	s.publish()
 	s.standForJobs()
 	s.standAgain()
@@ -239,6 +242,7 @@ func (s *seat) lookAround(health int) {
 // turn ends a turn of the loop: the jobs hear of leadership and members first, if they
 // were shown anew, and then of the rest.
 func (s *seat) turn() {
+	s.noteSecret()
 	s.tellJobs()
 	if s.jobs.turn() {
 		s.passJobsOn() // an order to the node, of which the jobs hear as well
@@ -268,6 +272,7 @@ func (s *seat) step(ev election.Event) {
 			return
 		}
 	}
+	s.heed()
 	s.renewEnding()
 	s.tellDisk()
 	s.letGo()

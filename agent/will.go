@@ -2,33 +2,38 @@ package agent
 
 import (
 	"github.com/bully-agent/bully-agent/election"
-	"github.com/bully-agent/bully-agent/internal/keeper"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
-// leaveWill gives the keeper the finished datagrams by which this leadership is resigned
-// if this process dies (docs/protocol.md, M24).
-func (s *seat) leaveWill(e election.Will) {
-	s.fading = nil
-	letters := make([]keeper.Letter, 0, len(e.Letters))
-	for _, l := range e.Letters {
-		b, fades := s.around.finish(l.To, wire.Append(nil, &l.Frame))
-		if b != nil {
-			letters = append(letters, keeper.Letter{To: l.To, Datagram: b})
-		}
-		if fades {
-			s.fading = e.Letters
-		}
+// noteSecret tells the node which secret the keeper has by now, whose hash its frames announce
+// (docs/protocol.md, M24).
+func (s *seat) noteSecret() {
+	if c := s.runner.Commitment(); c != s.entrusted {
+		s.entrusted = c
+		s.step(election.Entrusted{Commitment: c})
 	}
-	s.runner.Will(letters)
 }
 
-// renewWill finishes the same letters once more: what is sealed in advance opens only
-// while its number is among the newest of its session.
-func (s *seat) renewWill() {
-	if s.fading != nil {
-		s.leaveWill(election.Will{Letters: s.fading})
+// heed tells the host which wills would mean something to the node. All others end at the port.
+func (s *seat) heed() {
+	if known := s.node.Pledges(); known != s.heeded {
+		s.heeded = known
+		s.around.heed(known)
 	}
+}
+
+// heed implements surroundings.
+func (a *agent) heed(known election.Pledges) { a.pledges.Store(&known) }
+
+// hearWill has the loop take a will that ends somebody. It costs a stranger's a few hashes,
+// and the loop nothing.
+func (a *agent) hearWill(s wire.Secret) {
+	c := s.Commit()
+	if known := a.pledges.Load(); known == nil || !known.Match(c) {
+		a.counters.add("will_unknown")
+		return
+	}
+	a.queue(received{will: c})
 }
 
 // returnLease is called with each renewal: the last that somebody was told has ended, and

@@ -213,7 +213,7 @@ func TestCase10AForgedResignInQuorumMode(t *testing.T) {
 	s := voterWith(t, 2, Config{Forgeable: true}, Saved{}, 1, 3)
 	s.follows(3, 5)
 	leader := s.actor(3)
-	for _, reason := range []wire.Reason{wire.Transfer, wire.Abandoned, wire.Died} {
+	for _, reason := range []wire.Reason{wire.Transfer, wire.Abandoned} {
 		forged := leader.says(wire.Frame{Kind: wire.Resign, Flags: wire.AckReq, Epoch: leader.epoch(5), Reason: reason, Successor: hostID(2)})
 		s.hearsFrom(9, forged)
 		s.forgets()
@@ -267,22 +267,6 @@ func TestCase10AForgedWithdrawal(t *testing.T) {
 	s.hears(claimant.answersBack(wire.Candidate, wire.Active, claimant.epoch(5)))
 	s.expects("ignored denied-by-its-sender")
 	if s.node.promise.Epoch != claimant.epoch(5) {
-		t.Errorf("promised to %v", s.node.promise.Epoch)
-	}
-}
-
-// A will is at once believed of a process whose host says that it is gone; else the
-// host is asked.
-func TestCase10AWillIsBelievedOfTheDead(t *testing.T) {
-	s := voterWith(t, 2, Config{Forgeable: true}, Saved{}, 1, 3)
-	s.follows(3, 5)
-	leader := s.actor(3)
-	will := leader.says(wire.Frame{Kind: wire.Resign, Flags: wire.Draining, Epoch: leader.epoch(5), Reason: wire.Died})
-	s.happens(TetherLost{ID: hostID(3), Nonce: leader.nonce})
-	s.forgets()
-	s.hears(will)
-	s.forgets()
-	if !s.node.promise.Epoch.IsZero() {
 		t.Errorf("promised to %v", s.node.promise.Epoch)
 	}
 }

@@ -66,7 +66,7 @@ func (n *Node) heardCount() int {
 // announcement is the COORDINATOR of our epoch.
 func (n *Node) announcement(phase wire.Phase) wire.Frame {
 	f := wire.Frame{Kind: wire.Coordinator, Flags: n.waitFlag(), Phase: phase, Epoch: n.epoch, Lease: millis(n.cfg.Lease),
-		RosterVersion: n.saved.Roster.Version}
+		RosterVersion: n.saved.Roster.Version, Will: n.willHash()}
 	if phase == wire.Claim {
 		f.Lease = millis(n.reign.grant)
 	}

@@ -60,6 +60,13 @@ func (e Command) because() string {
 
 func (e TetherLost) String() string { return "liveness stream lost to " + e.ID.Short() }
 func (e Refused) String() string    { return "refused by " + e.ID.Short() }
+func (e Entrusted) String() string {
+	if e.Commitment.IsZero() {
+		return "no keeper has a secret"
+	}
+	return "secret of the keeper " + e.Commitment.String()
+}
+func (e WillHeard) String() string { return "will " + e.Commitment.String() }
 func (e HoldersChanged) String() string {
 	return fmt.Sprintf("holders some=%t", e.Some)
 }
@@ -149,9 +156,9 @@ func (e Reply) String() string {
 
 func (e Tether) String() string { return "liveness stream to " + e.ID.Short() }
 func (e Will) String() string {
-	names := make([]string, len(e.Letters))
-	for i, letter := range e.Letters {
-		names[i] = letter.To.String()
+	names := make([]string, len(e.To))
+	for i, to := range e.To {
+		names[i] = to.String()
 	}
 	return fmt.Sprintf("will epoch=%v to=%s", e.Epoch, cmp.Or(strings.Join(names, ","), "nobody"))
 }

@@ -61,10 +61,13 @@ func linesOf() map[string]fmt.Stringer {
 		"liveness stream to 02000000":                                        Tether{ID: hostID(2)},
 		"barred check=true":                                                  Barred{Bar: BarCheck, On: true},
 		"holders some=true":                                                  HoldersChanged{Some: true},
-		"will epoch=3/02000000 to=10.0.0.2:7950":                             Will{Epoch: e, Letters: []Send{{To: addr}}},
+		"will epoch=3/02000000 to=10.0.0.2:7950":                             Will{Epoch: e, To: []netip.AddrPort{addr}},
 		"will epoch=4/02000000 to=nobody":                                    Will{Epoch: wire.Epoch{Counter: 4, Owner: hostID(2)}},
 		"ignored duplicate":                                                  Counted{"duplicate"},
 		"reached 02000000":                                                   Reached{hostID(2)},
+		"secret of the keeper e8b2fbf6":                                      Entrusted{wire.Commitment{0xe8, 0xb2, 0xfb, 0xf6}},
+		"no keeper has a secret":                                             Entrusted{},
+		"will e8b2fbf6":                                                      WillHeard{wire.Commitment{0xe8, 0xb2, 0xfb, 0xf6}},
 		"lead since 2026-01-01T00:00:00Z leader=02000000 epoch=3/02000000 cause=boot": Status{State: Lead, Since: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Leader: hostID(2), Epoch: e, Cause: Boot},
 	}
 }

@@ -39,7 +39,7 @@ type doubted uint8
 
 const (
 	aNumber doubted = iota + 1 // it is outside the window: whatever the answer, the frame is dropped
-	anEnd                      // RESIGN, a will, LEAVE: who does not answer, or not against it, is at an end
+	anEnd                      // RESIGN, LEAVE: who does not answer, or not against it, is at an end
 	aLife                      // a new life: who does not answer for the old one has begun it
 	aReturn                    // a life that others' frames have ended here: it must answer itself
 )
@@ -138,7 +138,8 @@ func (n *Node) takeNumber(p *peer, f *wire.Frame) {
 }
 
 // mayReturn: what keeps p's frame out here was the word of frames, and may have been
-// forged: LEAVE, a will, or a next life that the failure detector never saw.
+// forged: LEAVE, what a will was compared with, or a next life that the failure detector
+// never saw.
 func (n *Node) mayReturn(p *peer, why string, f *wire.Frame) bool {
 	switch {
 	case !n.cfg.Forgeable || p == nil:
@@ -250,9 +251,9 @@ func (n *Node) settleSilence() {
 }
 
 // isSilenceProof: a promise of quorum mode is not freed by who cannot be asked: it may
-// be cut off, and lead. Who resigned repeats it, and answers; a will has nobody left.
+// be cut off, and lead. Who resigned repeats it, and answers.
 func (n *Node) isSilenceProof(d *doubt) bool {
-	isResign := d.frame.Kind == wire.Resign && !isWill(&d.frame)
+	isResign := d.frame.Kind == wire.Resign
 	return d.about == aLife || d.about == anEnd && !(n.isQuorum() && isResign)
 }
 
@@ -265,8 +266,6 @@ func (n *Node) believe(p *peer, d *doubt) {
 	case d.about != anEnd:
 		n.takeIn(p, d.from, f)
 	case f.Nonce != p.Nonce: // the life has ended meanwhile
-	case isWill(f):
-		n.endLife(p, f)
 	case f.Kind == wire.Resign:
 		n.endEpoch(p, f)
 	case p.Status != Left:

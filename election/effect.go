@@ -128,14 +128,14 @@ type Tether struct {
 	Addr  netip.AddrPort
 }
 
-// Will is what is to be sent for a leader whose process dies, by whatever runs its
-// commands and outlives it, and replaces the will before. It goes out only when the
-// process is dead for certain, a silent one may wake; when all that ran for the
-// leadership has ended, the lose hook last and with success; and when nobody is left
-// who was told until when the lease lasts (M24). Without letters there is none.
+// Will is whom the keeper tells its secret if this process dies, and replaces the will
+// before. It goes out only when the process is dead for certain, a silent one may wake;
+// when all that ran for the leadership has ended, the lose hook last and with success;
+// and when nobody is left who was told until when the lease lasts (M24). To nobody:
+// there is none.
 type Will struct {
-	Epoch   wire.Epoch
-	Letters []Send // finished: to be sent as they are, and more than once
+	Epoch wire.Epoch
+	To    []netip.AddrPort
 }
 
 // Reached says that a member acknowledges this leadership for the first time, and not at its beginning (M41): the

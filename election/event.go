@@ -100,6 +100,16 @@ type Refused struct {
 // job that runs.
 type HoldersChanged struct{ Some bool }
 
+// Entrusted says that the keeper holds the secret of this commitment, and will say it if
+// this process dies. The zero Commitment says that no keeper holds one. Before that no
+// frame announces a will.
+type Entrusted struct{ Commitment wire.Commitment }
+
+// WillHeard says that somebody has said the secret of this commitment: the process that
+// had pledged it is dead. Nobody but its keeper can have said it first, so it does not
+// matter who did.
+type WillHeard struct{ Commitment wire.Commitment }
+
 // LinkChanged says that this host's own link or address went, or came back.
 type LinkChanged struct{ Up bool }
 
@@ -136,6 +146,8 @@ func (Command) event()        {}
 func (TetherLost) event()     {}
 func (Refused) event()        {}
 func (HoldersChanged) event() {}
+func (Entrusted) event()      {}
+func (WillHeard) event()      {}
 func (LinkChanged) event()    {}
 func (Barred) event()         {}
 func (DiskTimed) event()      {}

@@ -47,11 +47,6 @@ func (n *Node) onTetherLost(e TetherLost) {
 		n.becomeSuspicious(ProcessGone)
 	}
 	n.contest.processGone = true
-	if d := n.peer(e.ID).doubt; d != nil && isWill(&d.frame) {
-		n.peer(e.ID).doubt = nil
-		n.believe(n.peer(e.ID), d)
-		return
-	}
 	n.timers.arm(stateTimer, n.now.Add(n.peer(e.ID).rtt.timeout()))
 }
 

@@ -1,6 +1,7 @@
 package election
 
 import (
+	"net/netip"
 	"slices"
 	"time"
 
@@ -29,10 +30,11 @@ type reign struct {
 	relief     relief
 	forget     uint64 // token of the command whose change of the roster is under way; zero: none
 	ending     ending
-	heirs      []heir     // of the last will
-	mintedAt   uint64     // number of the step that made the epoch
-	promoted   wire.Epoch // the epoch, once its promotion goes to disk
-	promotedAt uint64     // number of the step that saved it
+	commitment wire.Commitment  // of the secret that its frames announce; zero: none
+	heirs      []netip.AddrPort // of the last will
+	mintedAt   uint64           // number of the step that made the epoch
+	promoted   wire.Epoch       // the epoch, once its promotion goes to disk
+	promotedAt uint64           // number of the step that saved it
 }
 
 // endReign: nothing is left of this leadership.
@@ -119,7 +121,7 @@ func (n *Node) tellBeat(p *peer, f wire.Frame) {
 
 func (n *Node) heartbeat(interval time.Duration) wire.Frame {
 	return wire.Frame{Kind: wire.Heartbeat, Flags: wire.Active | wire.AckReq | n.waitFlag(), Epoch: n.reign.epoch,
-		Lease: millis(n.reign.length), Interval: millis(interval), RosterVersion: n.saved.Roster.Version}
+		Lease: millis(n.reign.length), Interval: millis(interval), RosterVersion: n.saved.Roster.Version, Will: n.willHash()}
 }
 
 // onHeartAck renews the lease from the moment that the acknowledged heartbeat

@@ -75,9 +75,11 @@ type Node struct {
 	isOwedAlone   bool   // nobody is to take over: it is done once nothing of the leadership is left
 	wasHandedOver bool   // the last leadership ended as planned
 
-	tether     Tether // the stream that was asked for last
-	hasHolders bool   // something beside the hooks acts on the strength of the leadership
-	waits      bool   // the epoch's owner asked its followers to wait for its will
+	tether     Tether          // the stream that was asked for last
+	pledges    Pledges         // wills that would mean something here
+	commitment wire.Commitment // of the secret that the keeper holds; zero: none
+	hasHolders bool            // something beside the hooks acts on the strength of the leadership
+	waits      bool            // the epoch's owner asked its followers to wait for its will
 	health     int
 	diskFailed bool
 	linkDown   bool
@@ -188,6 +190,10 @@ func (n *Node) dispatch(ev Event) {
 		n.onRefused(e)
 	case HoldersChanged:
 		n.onHoldersChanged(e)
+	case Entrusted:
+		n.commitment = e.Commitment
+	case WillHeard:
+		n.onWillHeard(e)
 	case LinkChanged:
 		n.onLinkChanged(e)
 	case Barred:

@@ -27,8 +27,6 @@ func (n *Node) onReceived(from netip.AddrPort, f *wire.Frame) {
 		if why == "counter-jump" && f.Nonce == p.Nonce { // another life may be anybody's
 			n.horizon.noteFar(p.ID, f.Epoch.Counter, n.isEstablished(), n.now)
 		}
-	case isWill(f):
-		n.onWill(p, f)
 	case f.Nonce != p.Nonce && n.cfg.Forgeable && n.presumedAlive(p):
 		n.askBack(aLife, p, from, f)
 	default:
@@ -45,6 +43,7 @@ func (n *Node) takeIn(p *peer, from netip.AddrPort, f *wire.Frame) {
 	}
 	n.admit(p, from, f)
 	n.onFrame(p, f)
+	n.notePledge(f)
 }
 
 // rowRefused is how many seen numbers in a row, with no new one between, are more than

@@ -66,6 +66,7 @@ func storyFrom(t *testing.T, self int, cfg Config, saved Saved, others ...int) *
 		t.Fatal(err)
 	}
 	s.node = node
+	s.happens(Entrusted{wire.Secret{byte(self)}.Commit()})
 	for _, number := range others {
 		s.actors[number] = &actor{s: s, number: number, incarnation: 1, nonce: uint32(1000 * number)}
 		s.happens(MemberChanged{s.actors[number].member(Alive)})
@@ -96,8 +97,17 @@ func (a *actor) says(f wire.Frame) wire.Frame {
 	f.Algo, f.ConfigHash = a.s.node.cfg.algo(), a.s.node.hash
 	f.Sender, f.Incarnation, f.Nonce, f.Priority = hostID(a.number), a.incarnation, a.nonce, uint16(a.number)
 	f.Seq = a.seq
+	if (f.Kind == wire.Heartbeat || f.Kind == wire.Coordinator) && f.Epoch.Owner == f.Sender {
+		f.Will = a.secret().Commit().Hash(a.s.node.cfg.Cluster, f.Epoch, a.incarnation, a.nonce)
+	}
 	return f
 }
+
+// secret is what the keeper of a's life holds.
+func (a *actor) secret() wire.Secret { return wire.Secret{byte(a.number), byte(a.nonce)} }
+
+// will is what a's keeper says after its death.
+func (a *actor) will() WillHeard { return WillHeard{a.secret().Commit()} }
 
 // heartbeat is what a leader a sends in its epoch counter/a.
 func (a *actor) heartbeat(counter uint64) wire.Frame {

@@ -167,6 +167,7 @@ func (n *Node) becomeClaimant(cause Cause) {
 	prior := n.epoch
 	n.epoch, n.leaderKnown = wire.Epoch{Counter: n.saved.MaxCounter, Owner: n.cfg.ID}, false
 	n.reign = newReign(n.epoch, prior, n.cfg.ShortestLease())
+	n.reign.commitment = n.commitment
 	n.reign.priorVote, n.reign.accepted = priorVote, n.saved.Accepted
 	n.reign.mintedAt = n.steps
 	n.contest.isolated, n.contest.canvass = false, nil

@@ -10,32 +10,22 @@ import (
 
 // A leader whose process is killed cannot resign, and its voters stay bound for what
 // is left of its lease. What runs its commands outlives it, and knows when nothing of
-// the leadership is left. So a leader leaves it a will while it lives: the finished
-// RESIGNs of this very epoch (M24, M25).
+// the leadership is left. So a leader's frames announce a will: the hash of a secret
+// that its keeper alone knows, and says then to the leader's heirs (M24, M25).
 
-// heir is whom a letter of the will is for. It is void in another life of the heir's,
-// and lost at another address.
-type heir struct {
-	id    wire.ID
-	nonce uint32
-	addr  netip.AddrPort
-}
-
-// leaveWill gives the agent a will where the last one does not reach all whom it
-// should any more. It is looked at with each heartbeat, the first one before the
-// become hook starts.
+// leaveWill tells the agent whom the keeper is to tell of a death, where that is no
+// longer whom it was told last. It is looked at with each heartbeat, the first one before
+// the become hook starts.
 func (n *Node) leaveWill() {
+	if n.reign.commitment.IsZero() { // the keeper has come since the claim
+		n.reign.commitment = n.commitment
+	}
 	heirs := n.heirs()
 	if slices.Equal(heirs, n.reign.heirs) {
 		return
 	}
 	n.reign.heirs = heirs
-	will := Will{Epoch: n.reign.epoch}
-	for _, h := range heirs {
-		will.Letters = append(will.Letters, n.address(n.peer(h.id), wire.Frame{Kind: wire.Resign, Reason: wire.Died,
-			Epoch: n.reign.epoch, Flags: wire.Draining}))
-	}
-	n.emit(will)
+	n.emit(Will{Epoch: n.reign.epoch, To: heirs})
 }
 
 // withdrawWill: the leadership ended cleanly, and who is to know is told by RESIGN.
@@ -46,14 +36,27 @@ func (n *Node) withdrawWill() {
 	}
 }
 
+// willHash is what this leader's frames announce. It is the same in all of an epoch, since
+// a receiver takes the first alone: also once another keeper has come, which does not
+// know the secret.
+func (n *Node) willHash() wire.WillHash {
+	if n.reign.commitment.IsZero() {
+		return wire.WillHash{}
+	}
+	return n.reign.commitment.Hash(n.cfg.Cluster, n.reign.epoch, n.saved.Incarnation, n.cfg.Nonce)
+}
+
 // heirs are whom a death frees. In quorum mode these are the voters, heard or not,
 // and while the roster changes those of both. In available mode nobody is bound, and
 // who would take over need only know where it was asked to wait.
-func (n *Node) heirs() []heir {
-	var out []heir
+func (n *Node) heirs() []netip.AddrPort {
+	if n.reign.commitment.IsZero() {
+		return nil
+	}
+	var out []netip.AddrPort
 	for _, p := range n.heirsAmong() {
 		if p.Status != Left && p.Addr.IsValid() {
-			out = append(out, heir{p.ID, p.Nonce, p.Addr})
+			out = append(out, p.Addr)
 		}
 	}
 	return out
@@ -101,38 +104,30 @@ func (n *Node) onHoldersChanged(e HoldersChanged) {
 	}
 }
 
-func isWill(f *wire.Frame) bool { return f.Kind == wire.Resign && f.Reason == wire.Died }
-
-// onWill takes what a leader left for the case of its death. Its numbers are old, so
-// the window of what was received means nothing here: the first of its copies ends
-// the life that wrote it, and all that still comes of that life is late. The sender
-// is dead, which is the one thing that the frame is no sign of.
-func (n *Node) onWill(p *peer, f *wire.Frame) {
-	switch {
-	case f.Epoch.Owner != p.ID:
-		n.count("not-the-owner")
-		return
-	case f.Nonce != p.Nonce:
-		n.count("unknown-life") // nobody here follows it, or is bound to it
-		return
+// onWillHeard takes what a leader left for the case of its death. It ends the life that
+// announced it, and all that still comes of that life is late.
+func (n *Node) onWillHeard(e WillHeard) {
+	w, isKnown := n.pledges.find(e.Commitment)
+	switch p := n.peer(w.epoch.Owner); {
+	case !isKnown:
+		n.count("unknown-will")
+	case p == nil || p.Nonce != w.nonce:
+		n.count("unknown-life") // it has another by now
+	default:
+		n.endLife(p, w.epoch)
 	}
-	if n.doubtsEnd(p, f) {
-		return
-	}
-	n.endLife(p, f)
 }
 
-// endLife: p's process is dead, by its will.
-func (n *Node) endLife(p *peer, f *wire.Frame) {
+// endLife: p's process is dead, by its will, and so is its leadership of e.
+func (n *Node) endLife(p *peer, e wire.Epoch) {
 	p.died, p.heard, p.Draining = true, time.Time{}, true
 	p.givenUpAt = n.now
 	if p.Status == Alive {
 		p.endedAt = n.now
 	}
-	if f.Epoch.Counter <= n.saved.MaxCounter { // no tombstone for what was never heard of, as with any RESIGN
-		p.resigned = max(p.resigned, f.Epoch.Counter)
-		n.inherit(p, f.Epoch)
-	}
+	p.resigned = max(p.resigned, e.Counter)
+	n.pledges.forget(p.ID)
+	n.inherit(p, e)
 	n.giveUpOn(p, func(wire.Kind) bool { return true })
 	n.onViewChanged()
 }

@@ -17,17 +17,10 @@ func (s *story) lastWill() (Will, []int) {
 	}
 	will := s.wills[len(s.wills)-1]
 	var heirs []int
-	for _, letter := range will.Letters {
-		heirs = append(heirs, int(letter.To.Addr().As4()[3]))
+	for _, to := range will.To {
+		heirs = append(heirs, int(to.Addr().As4()[3]))
 	}
 	return will, heirs
-}
-
-// will is what a's keeper sends after its death: a frame that a finished long ago.
-func (a *actor) will(counter uint64) wire.Frame {
-	f := a.says(wire.Frame{Kind: wire.Resign, Reason: wire.Died, Flags: wire.Draining, Epoch: a.epoch(counter)})
-	a.seq += 200 // numbers that others have had since
-	return f
 }
 
 // leadsVoters brings a voter to lead in quorum mode.
@@ -50,54 +43,48 @@ func (s *story) canvasses(number int) {
 	s.is(Lead)
 }
 
-// A will is the finished RESIGN of the very epoch, for each voter, and is there before
-// the become hook starts.
+// A will is announced by each COORDINATOR and HEARTBEAT, by the hash of the secret for the very
+// epoch and life. Whom the keeper tells is said before the become hook starts.
 func TestM24_ALeaderLeavesAWill(t *testing.T) {
 	n := leadsVoters(t)
 	will, heirs := n.lastWill()
 	if len(n.wills) != 1 || will.Epoch != n.node.epoch || !slices.Equal(heirs, []int{1, 2}) {
 		t.Fatalf("%d wills, the last for %v: %v", len(n.wills), heirs, will)
 	}
-	for _, letter := range will.Letters {
-		f := letter.Frame
-		isFinished := f.Sender == hostID(3) && f.Nonce == n.node.cfg.Nonce && f.Algo == n.node.cfg.algo() && f.ConfigHash == n.node.hash
-		if !isFinished || f.Kind != wire.Resign || f.Reason != wire.Died || f.Epoch != n.node.epoch || !f.Successor.IsZero() || f.Flags != wire.Draining {
-			t.Errorf("letter %v", &f)
-		}
-		for _, sent := range n.sent {
-			if sent.To == letter.To && sent.Frame.Seq == f.Seq {
-				t.Errorf("the number of %v is used again by %v", &f, &sent.Frame)
-			}
+	want := n.node.commitment.Hash(n.node.cfg.Cluster, n.node.epoch, n.node.saved.Incarnation, n.node.cfg.Nonce)
+	announced := 0
+	for _, sent := range n.sent {
+		switch is := sent.Frame.Kind == wire.Coordinator || sent.Frame.Kind == wire.Heartbeat; {
+		case is && sent.Frame.Will != want, !is && !sent.Frame.Will.IsZero():
+			t.Errorf("%v announces %v, want %v", &sent.Frame, sent.Frame.Will, want)
+		case is:
+			announced++
 		}
 	}
-	t.Run("renewed when it would miss somebody", func(t *testing.T) {
+	if announced < 4 {
+		t.Errorf("announced %d times", announced)
+	}
+	beats := func(n *story) {
+		n.acks(1)
+		n.forgets()
+		n.waits(50 * time.Millisecond)
+		n.forgets()
+	}
+	t.Run("said anew when it would miss somebody", func(t *testing.T) {
 		n := leadsVoters(t)
 		for range 40 {
-			n.acks(1)
-			n.forgets()
-			n.waits(50 * time.Millisecond)
-			n.forgets()
+			beats(n)
 		}
 		if len(n.wills) != 1 {
 			t.Fatalf("%d wills in 40 heartbeats", len(n.wills))
 		}
 		elsewhere := n.actor(2).member(Alive)
 		elsewhere.Addr = (&host{number: 7}).addr()
-		for what, m := range map[string]Member{"address": elsewhere, "life": {ID: hostID(1), Addr: (&host{number: 1}).addr(), Incarnation: 2, Nonce: 9, Priority: 1, Status: Alive}} {
-			was := len(n.wills)
-			n.happens(MemberChanged{m})
-			n.forgets()
-			n.acks(1)
-			n.forgets()
-			n.waits(50 * time.Millisecond)
-			n.forgets()
-			if len(n.wills) != was+1 {
-				t.Errorf("%d wills after another %s", len(n.wills)-was, what)
-			}
-			n.actor(1).incarnation, n.actor(1).nonce = 2, 9
-			if what == "address" {
-				n.actor(1).incarnation, n.actor(1).nonce = 1, 1000
-			}
+		n.happens(MemberChanged{elsewhere})
+		n.forgets()
+		beats(n)
+		if _, heirs := n.lastWill(); len(n.wills) != 2 || !slices.Equal(heirs, []int{1, 7}) {
+			t.Errorf("%d wills, the last for %v", len(n.wills), heirs)
 		}
 	})
 	t.Run("withdrawn when it ends cleanly", func(t *testing.T) {
@@ -117,6 +104,32 @@ func TestM24_ALeaderLeavesAWill(t *testing.T) {
 		will := Will{Epoch: wire.Epoch{Counter: 1, Owner: hostID(3)}}
 		if kept := afterSave([]Effect{Save{}, will, StopHook{}}); len(kept) != 1 || kept[0].String() != will.String() {
 			t.Errorf("kept %v", kept)
+		}
+	})
+	t.Run("not announced before a keeper has the secret", func(t *testing.T) {
+		n := voterOf(t, 3, Saved{}, 1, 2)
+		n.happens(Entrusted{})
+		n.canvasses(1)
+		for _, sent := range n.sent {
+			if !sent.Frame.Will.IsZero() {
+				t.Fatalf("%v announces %v", &sent.Frame, sent.Frame.Will)
+			}
+		}
+		if len(n.wills) != 0 {
+			t.Fatalf("a will was left: %v", n.wills)
+		}
+		n.happens(Entrusted{wire.Secret{3}.Commit()})
+		beats(n)
+		if _, heirs := n.lastWill(); !slices.Equal(heirs, []int{1, 2}) || n.sent[len(n.sent)-1].Frame.Will.IsZero() {
+			t.Errorf("with a keeper: for %v, %v", heirs, n.sent[len(n.sent)-1])
+		}
+	})
+	t.Run("the same in all of an epoch", func(t *testing.T) {
+		n := leadsVoters(t)
+		n.happens(Entrusted{wire.Secret{99}.Commit()}) // another keeper, which does not know the first one's secret
+		beats(n)
+		if f := n.sent[len(n.sent)-1].Frame; f.Kind != wire.Heartbeat || f.Will != want {
+			t.Errorf("%v announces %v, before %v", &f, f.Will, want)
 		}
 	})
 }
@@ -184,19 +197,17 @@ func heldBack(t *testing.T) *story {
 	return n
 }
 
-// A will frees the voter as RESIGN does, however old its number is; its copies, and
-// what else still comes of that life, mean nothing.
+// A will frees the voter as RESIGN does; its copies, and what else still comes of that life, mean
+// nothing.
 func TestM25_AWillEndsTheLeaseOfItsEpoch(t *testing.T) {
 	n := heldBack(t)
-	old := n.actor(3).will(4)
-	old.Seq -= 100 // far below the window
-	n.hears(old)
+	n.happens(n.actor(3).will())
 	n.expects("stagger → stagger cause=process-gone", "stagger → elect", "send n1 CANVASS")
 	if n.node.promise != (quorum.Promise{}) {
 		t.Errorf("still bound: %+v", n.node.promise)
 	}
-	n.hears(old)
-	n.expects("ignored after-its-will")
+	n.happens(n.actor(3).will())
+	n.expects("ignored unknown-will")
 	n.hears(n.actor(3).heartbeat(4))
 	n.expects("ignored after-its-will")
 	n.hears(n.actor(1).replies(wire.Canvass, wire.Frame{Kind: wire.Answer, Verdict: wire.Yes}))
@@ -214,7 +225,7 @@ func TestM25_AWillBeforeAnyDoubt(t *testing.T) {
 			n.forgets()
 		}
 		n.is(state)
-		n.hears(n.actor(3).will(4))
+		n.happens(n.actor(3).will())
 		n.expectsSome(state.String()+" → stagger cause=process-gone", "stagger → elect")
 		n.forgets()
 		n.node.Step(n.now, Tick{})
@@ -224,43 +235,114 @@ func TestM25_AWillBeforeAnyDoubt(t *testing.T) {
 	}
 }
 
-// A will is about one epoch: of an older one of the same leader it frees nobody.
-func TestM25_AWillOfAnotherEpoch(t *testing.T) {
-	n := heldBack(t)
-	bound := n.node.promise
-	n.hears(n.actor(3).will(3))
-	n.expects()
-	n.waits(100 * time.Millisecond)
-	n.expects()
-	if n.is(Stagger); n.node.promise != bound {
-		t.Errorf("bound by %+v, and after a will of another epoch by %+v", bound, n.node.promise)
+// Who has not the secret ends nobody; nor does who has another's, or that of another epoch or life.
+func TestM25_AWillOfAnother(t *testing.T) {
+	expectNothing := func(t *testing.T, n *story, what string, c wire.Commitment) {
+		t.Helper()
+		bound := n.node.promise
+		n.happens(WillHeard{c})
+		n.expects("ignored " + what)
+		if n.is(Stagger); n.node.promise != bound || n.node.peer(hostID(3)).died {
+			t.Errorf("bound by %+v, and by %+v before", n.node.promise, bound)
+		}
+		if known := n.node.Pledges(); what == "unknown-will" && known.Match(c) {
+			t.Error("a port would hand it on")
+		}
 	}
-	t.Run("or of another's", func(t *testing.T) {
+	t.Run("a guess", func(t *testing.T) {
 		n := heldBack(t)
-		f := n.actor(1).will(4)
-		f.Epoch = n.actor(3).epoch(4)
-		n.hears(f)
-		n.expects("ignored not-the-owner")
-		n.is(Stagger)
+		expectNothing(t, n, "unknown-will", wire.Secret{7}.Commit())
+		expectNothing(t, n, "unknown-will", wire.Commitment{})
+		expectNothing(t, n, "unknown-will", n.actor(1).will().Commitment)
 	})
-	t.Run("or that nobody has heard of", func(t *testing.T) {
+	t.Run("announced second", func(t *testing.T) {
 		n := heldBack(t)
-		n.hears(n.actor(3).will(9))
-		n.expects()
-		n.is(Stagger)
-		if resigned := n.node.peer(hostID(3)).resigned; resigned != 0 {
-			t.Errorf("tombstone %d", resigned)
+		late := n.actor(3).heartbeat(4)
+		late.Will = wire.Secret{7}.Commit().Hash(n.node.cfg.Cluster, late.Epoch, late.Incarnation, late.Nonce)
+		n.hears(late)
+		n.forgets()
+		n.happens(refusedBy(n.actor(3)))
+		n.forgets()
+		n.happens(WillHeard{wire.Secret{7}.Commit()})
+		n.expects("ignored unknown-will")
+		if n.node.peer(hostID(3)).died {
+			t.Error("a second announcement counted")
 		}
 	})
-	t.Run("or of a life that nobody has met", func(t *testing.T) {
+	t.Run("of an epoch that was neither followed nor granted", func(t *testing.T) {
 		n := heldBack(t)
+		n.hears(n.actor(1).heartbeat(3))
+		n.forgets()
+		expectNothing(t, n, "unknown-will", n.actor(1).will().Commitment)
+	})
+	t.Run("announced by another than the owner", func(t *testing.T) {
+		n := voterOf(t, 2, Saved{}, 1, 3)
+		silent := n.actor(3).heartbeat(4)
+		silent.Will = wire.WillHash{}
+		n.hearsAndForgets(silent)
+		f := n.actor(1).heartbeat(4)
+		f.Epoch = silent.Epoch
+		f.Will = n.actor(1).secret().Commit().Hash(n.node.cfg.Cluster, f.Epoch, f.Incarnation, f.Nonce)
+		n.hearsAndForgets(f)
+		n.happens(n.actor(1).will())
+		n.expects("ignored unknown-will")
+		if n.node.epoch != silent.Epoch {
+			t.Fatalf("follows %v", n.node.epoch)
+		}
+	})
+	t.Run("of a life that has another behind it", func(t *testing.T) {
+		n := heldBack(t)
+		will := n.actor(3).will()
 		n.actor(3).incarnation, n.actor(3).nonce = 2, 5
-		n.hears(n.actor(3).will(4))
+		n.hears(n.actor(3).says(wire.Frame{Kind: wire.Query}))
+		n.forgets()
+		n.happens(will)
 		n.expects("ignored unknown-life")
-		if p := n.node.peer(hostID(3)); p.Nonce == 5 {
-			t.Error("a will began a life")
+		if p := n.node.peer(hostID(3)); p.died || p.Nonce != 5 {
+			t.Errorf("the next life has ended: %t", p.died)
 		}
 	})
+}
+
+// Whoever missed the announcement is not freed, and waits for the lease.
+func TestM25_AWillThatWasNotAnnounced(t *testing.T) {
+	n := voterOf(t, 2, Saved{}, 1, 3)
+	silent := func() wire.Frame {
+		f := n.actor(3).heartbeat(4)
+		f.Will = wire.WillHash{}
+		return f
+	}
+	for range 50 {
+		n.hears(silent())
+		n.forgets()
+		n.waits(50 * time.Millisecond)
+		n.forgets()
+	}
+	bound := n.node.promise
+	n.happens(n.actor(3).will())
+	n.expects("ignored unknown-will")
+	if n.node.promise != bound || bound.Epoch.IsZero() {
+		t.Errorf("bound by %+v, before by %+v", n.node.promise, bound)
+	}
+}
+
+// What is followed or granted keeps its place, whatever else is announced.
+func TestM25_PledgesAreFew(t *testing.T) {
+	n := voterOf(t, 2, Saved{}, 1, 3)
+	n.follows(3, 4)
+	var p Pledges
+	kept := func(e wire.Epoch) bool { return e.Counter == 2 || e.Counter == 5 }
+	for counter := range uint64(50) {
+		p.add(pledge{epoch: wire.Epoch{Counter: counter + 1, Owner: hostID(3)}}, kept)
+	}
+	var counters []uint64
+	for _, w := range p.all {
+		counters = append(counters, w.epoch.Counter)
+	}
+	slices.Sort(counters)
+	if !slices.Equal(counters, []uint64{2, 5, 49, 50}) {
+		t.Errorf("kept %v", counters)
+	}
 }
 
 // Whoever has granted a newer claim waits for that, and writes the tombstone down.
@@ -271,7 +353,7 @@ func TestM25_AWillAfterANewerGrant(t *testing.T) {
 	n.hearsAndForgets(n.actor(5).claims(5))
 	n.is(Wait)
 	bound := n.node.promise
-	n.hears(n.actor(3).will(4))
+	n.happens(n.actor(3).will())
 	n.expects()
 	if n.is(Wait); n.node.promise != bound || n.node.peer(hostID(3)).resigned != 4 {
 		t.Errorf("bound by %+v, before by %+v; tombstone %d", n.node.promise, bound, n.node.peer(hostID(3)).resigned)
@@ -280,13 +362,28 @@ func TestM25_AWillAfterANewerGrant(t *testing.T) {
 	n.expects("wait → follow leader=n5")
 }
 
+// A claimant that dies before it leads frees the voter that has granted it: nothing of a
+// leadership was begun, or its keeper would not say so.
+func TestM25_AWillOfAClaimant(t *testing.T) {
+	n := voterOf(t, 2, Saved{}, 1, 3, 4, 5)
+	n.follows(3, 4)
+	n.node.promise.Release(n.actor(3).epoch(4)) // as time would
+	n.hearsAndForgets(n.actor(5).claims(5))
+	n.is(Wait)
+	n.happens(n.actor(5).will())
+	n.forgets()
+	if !n.node.promise.Epoch.IsZero() {
+		t.Errorf("bound by %+v", n.node.promise)
+	}
+}
+
 // The dead leader is the best of all, and is asked for nothing: its will is no sign
 // that it lives, nor is the failure detector that has not noticed.
 func TestM25_AWillIsNoSignOfLife(t *testing.T) {
 	n := storyOf(t, 2, Config{}, 1, 3)
 	n.hearsAndForgets(n.actor(3).says(wire.Frame{Kind: wire.Heartbeat, Flags: wire.Active | wire.Wait, Epoch: n.actor(3).epoch(1), Lease: 400, Interval: 50}))
 	n.hearsAndForgets(n.actor(1).says(wire.Frame{Kind: wire.Query}))
-	n.hears(n.actor(3).will(1))
+	n.happens(n.actor(3).will())
 	n.expectsSome("follow → stagger cause=process-gone", "stagger → elect", "save", "elect → claim epoch=2/n2", "send n1 COORDINATOR")
 	n.forgets()
 	p := n.node.peer(hostID(3))
@@ -309,7 +406,8 @@ func TestM25_AWillIsNoSignOfLife(t *testing.T) {
 // that it is still bound, and asks again soon: not when that promise would have ended.
 func TestM25_AVoterThatHasNoWillYet(t *testing.T) {
 	n := heldBack(t)
-	n.hearsAndForgets(n.actor(3).will(4))
+	n.happens(n.actor(3).will())
+	n.forgets()
 	n.is(Elect)
 	n.hears(n.actor(1).replies(wire.Canvass, wire.Frame{Kind: wire.Answer, Verdict: wire.Leased, ETA: 350}))
 	n.expects("elect → stagger cause=promised")
@@ -317,7 +415,8 @@ func TestM25_AVoterThatHasNoWillYet(t *testing.T) {
 	n.expects("stagger → elect", "send n1 CANVASS")
 	t.Run("or hears the leader", func(t *testing.T) {
 		n := heldBack(t)
-		n.hearsAndForgets(n.actor(3).will(4))
+		n.happens(n.actor(3).will())
+		n.forgets()
 		n.hearsAndForgets(n.actor(1).replies(wire.Canvass, wire.Frame{Kind: wire.Answer, Verdict: wire.LeaderAlive, Epoch: n.actor(3).epoch(4)}))
 		if n.node.leaderKnown {
 			t.Fatal("follows the dead leader again")
@@ -349,7 +448,7 @@ func TestM26_AFollowerWaitsForTheWill(t *testing.T) {
 		n.waits(200 * time.Millisecond)
 		n.expects()
 		n.hearsAndForgets(n.actor(1).says(wire.Frame{Kind: wire.Query}))
-		n.hears(n.actor(3).will(1))
+		n.happens(n.actor(3).will())
 		n.expects("stagger → stagger", "stagger → elect", "save", "elect → claim", "send n1 COORDINATOR")
 	})
 	t.Run("none comes", func(t *testing.T) {

@@ -199,8 +199,12 @@ func (w *world) start(h *host) {
 	}
 	h.node = node
 	h.node.saved.Promoted = h.disk.Promoted
+	h.node.commitment = h.secret().Commit()
 	w.arm(h)
 }
+
+// secret is what the keeper of the host's life says in a will.
+func (h *host) secret() wire.Secret { return wire.Secret{byte(h.number), byte(h.life)} }
 
 func (w *world) kill(h *host) { h.node = nil }
 
@@ -218,19 +222,42 @@ func (w *world) die(h *host) {
 	}
 }
 
-// bequeath lets what ran the hooks of a dead process send its will, once the lose hook
-// has ended: three copies of each letter.
+// bequeath lets what ran the hooks of a dead process say its will, once the lose hook has
+// ended, three times to each heir.
 func (w *world) bequeath(h *host) {
 	if !h.led.IsZero() {
 		w.say(h, "lose hook ended epoch=%v", h.led)
 		h.led = wire.Epoch{}
 	}
 	w.say(h, "%v", h.will)
+	will := wire.AppendWill(nil, h.secret())
 	for copies := range 3 {
-		for _, letter := range h.will.Letters {
-			w.after(time.Duration(copies)*20*time.Millisecond, func() { w.send(h, letter) })
+		for _, to := range h.will.To {
+			heir := w.host(int(to.Addr().As4()[3]))
+			w.after(time.Duration(copies)*20*time.Millisecond, func() { w.sayWill(h, heir, will) })
 		}
 	}
+}
+
+// sayWill takes a will over the cable; a port hands on those alone that mean something.
+func (w *world) sayWill(from, to *host, b []byte) {
+	if w.sends {
+		w.say(from, "→ n%d WILL", to.number)
+	}
+	w.frames.Write(b)
+	w.after(w.delay, func() {
+		secret, isWill := wire.ParseWill(b)
+		if !isWill {
+			w.t.Fatalf("will %x does not survive the codec", b)
+		}
+		c := secret.Commit()
+		if to.node == nil || w.isCut(from, to) {
+			return
+		}
+		if known := to.node.Pledges(); known.Match(c) {
+			w.step(to, WillHeard{c})
+		}
+	})
 }
 
 // wipe gives a host that is down a new disk; its agent has a new id then.

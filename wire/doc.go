@@ -195,7 +195,7 @@
 //	flags        bit 0 ack-req, 1 retx, 2 reserved, 3 hop, 4 draining, 5 active,
 //	             6 fresh, 7 wait
 //	reason       1 leader-failed, 2 boot, 3 preempt, 4 no-leader, 5 transfer,
-//	             6 abandoned, 7 lease-lost, 8 superseded, 9 died (6 to 9:
+//	             6 abandoned, 7 lease-lost, 8 superseded (6 to 8:
 //	             RESIGN only)
 //	verdict      0 ok, 1 leader-alive, 2 yes, 3 leased, 4 stale, 5 hold,
 //	             6 ineligible

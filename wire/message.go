@@ -100,10 +100,9 @@ const (
 	Abandoned    Reason = 6 // RESIGN only: a claim that never became a leadership
 	LeaseLost    Reason = 7 // RESIGN only: the leader lost its lease
 	Superseded   Reason = 8 // RESIGN only: a higher epoch appeared
-	Died         Reason = 9 // RESIGN only: the leader's will: its process is dead, and all that it ran has ended
 )
 
-var reasonNames = [...]string{1: "leader-failed", "boot", "preempt", "no-leader", "transfer", "abandoned", "lease-lost", "superseded", "died"}
+var reasonNames = [...]string{1: "leader-failed", "boot", "preempt", "no-leader", "transfer", "abandoned", "lease-lost", "superseded"}
 
 // String gives the reason's word in logs and transcripts.
 func (r Reason) String() string { return nameOf(reasonNames[:], int(r), "reason") }

@@ -21,7 +21,7 @@ func TestConstantsHaveTheirWords(t *testing.T) {
 		{Kind(0), "KIND(0)"}, {Canvass, "CANVASS"}, {Kind(25), "KIND(25)"}, {Clients, "CLIENTS"}, {kindEnd, "KIND(129)"},
 		{LeaderFailed, "leader-failed"}, {Boot, "boot"}, {Preempt, "preempt"}, {NoLeader, "no-leader"},
 		{Transfer, "transfer"}, {Abandoned, "abandoned"}, {LeaseLost, "lease-lost"}, {Superseded, "superseded"},
-		{Died, "died"}, {Reason(0), "reason(0)"}, {Reason(10), "reason(10)"},
+		{Reason(0), "reason(0)"}, {Reason(9), "reason(9)"},
 		{OK, "ok"}, {LeaderAlive, "leader-alive"}, {Yes, "yes"}, {Leased, "leased"}, {Stale, "stale"},
 		{Hold, "hold"}, {Ineligible, "ineligible"}, {Verdict(7), "verdict(7)"},
 		{Accept, "accept"}, {AckStale, "stale"}, {AckLeased, "leased"}, {AckHold, "hold"},

@@ -40,8 +40,8 @@ type Config struct {
 	Try string
 }
 
-// Client is the agent's hand on its keeper. Start, Stop, Reached, Renew, Ending, Will, Return, SetConfig, Keeps,
-// Owed, IsRunning and Status never block; all methods may be called by any goroutine.
+// Client is the agent's hand on its keeper. Start, Stop, Reached, Renew, Ending, Commitment, Will, Return, SetConfig,
+// Keeps, Owed, IsRunning and Status never block; all methods may be called by any goroutine.
 // Recover comes first, then CleanUp, if something is due, then Run. The rest may be called
 // before: Start and Stop wait for Run, settings, will and lease are given to the keeper that
 // comes.
@@ -64,6 +64,7 @@ type Client struct {
 	owed     hooks.Epoch
 	keeps    uint64    // as the keeper said last; 0: none
 	lease    time.Time // as renewed last
+	trust    trust     // the secret of keeper
 	isLent   bool      // somebody acts on the lease who was told of it
 	isStale  bool      // the settings have changed since a keeper that is being started was
 

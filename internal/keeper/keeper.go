@@ -52,10 +52,10 @@ type keeper struct {
 
 	hasCleaned, isCleaning bool // up after an earlier life
 
-	isDead bool                // the agent is
-	isDeaf bool                // its socket is closed: it may live, and says nothing
-	heard  uint64              // number of the last order
-	will   []Letter            // what is left; none: nothing
+	isDead bool   // the agent is
+	isDeaf bool   // its socket is closed: it may live, and says nothing
+	heard  uint64 // number of the last order
+	will   will
 	asked  map[string]*inquiry // by program
 	bounds bounds
 }
@@ -177,11 +177,10 @@ func (k *keeper) obey(o order) {
 		k.step(hooks.Stopped{Epoch: o.Epoch})
 	case o.Do == toReach:
 		k.step(hooks.Reached{})
-	case o.Do == toWill && !isWill(o.Letters):
-		k.will = nil
-		k.noteRefusal(string(o.Do), "it is no will")
+	case o.Do == toTrust:
+		k.trust(o.Secret)
 	case o.Do == toWill:
-		k.will = o.Letters
+		k.bequeath(o.Heirs)
 	case o.Do == toLend, o.Do == toReturn:
 		k.step(hooks.Lent{Is: o.Do == toLend})
 	case o.Do == toAsk:

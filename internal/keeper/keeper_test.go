@@ -261,7 +261,7 @@ func TestTheNextKeeperRunsWhenItHasHeardAll(t *testing.T) {
 	for _, g := range k.given {
 		given = append(given, g.order.Do)
 	}
-	if want := []verb{toRecover, toAdopt, toStart, toRun}; !slices.Equal(given, want) {
+	if want := []verb{toTrust, toRecover, toAdopt, toStart, toRun}; !slices.Equal(given, want) {
 		t.Errorf("it is given %v, want %v", given, want)
 	}
 }

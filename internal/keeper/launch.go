@@ -115,6 +115,7 @@ func (c *Client) take(k *process, owed *hooks.Epoch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.keeper, c.why = k, nil
+	c.entrust(k)
 	if c.isStale {
 		c.reload(k)
 	}

@@ -23,7 +23,7 @@ const (
 	opening              // it reads its settings, and waits for the keeper of an earlier life
 	opened               // it has its settings; a clean-up may run
 	running              // hooks run as they are ordered
-	leaving              // what is left of jobs ends, and then the will is sent
+	leaving              // what is left of jobs ends, and then the will is said
 	closing              // what runs is ended
 	resting              // the last files are written
 	over
@@ -269,13 +269,13 @@ func (k *keeper) leave(isClear bool) {
 		k.post(k.close)
 		return
 	}
-	jobs, letters := k.jobs, k.will
+	jobs, last := k.jobs, k.will
 	if !isClear || k.agent.pidfd == nil { // without one it may only seem to be dead
-		letters = nil
+		last.heirs = nil
 	}
 	go func() {
 		jobs.Rest()
-		send(letters)
+		last.say()
 		k.post(k.close)
 	}()
 }

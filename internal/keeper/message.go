@@ -6,6 +6,7 @@ import (
 	"encoding/gob"
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -34,7 +35,8 @@ const (
 	toStart   verb = "start"   // Event, by ID
 	toStop    verb = "stop"    // Epoch
 	toReach   verb = "reach"   // the leadership has reached hosts that may have followed another
-	toWill    verb = "will"    // Letters
+	toTrust   verb = "trust"   // Secret
+	toWill    verb = "will"    // Heirs
 	toLend    verb = "lend"    // somebody acts on the lease
 	toReturn  verb = "return"  // nobody does any more
 	toReload  verb = "reload"  // read the settings again
@@ -51,14 +53,15 @@ const (
 // order is what the agent wants. It names a hook by its event's kind, and a job by its
 // name: what these run, the keeper has read itself (Settings).
 type order struct {
-	Number  uint64 // from 1, rising: what is acknowledged
-	Do      verb
-	Event   hooks.Event
-	ID      uint64    // of the event; its end is reported by that
-	Due     time.Time // in place of Event.Within, which starts when the agent says so
-	Lease   time.Time // the deadline as renewed last, with an event of the leadership
-	Epoch   uint64
-	Letters []Letter
+	Number uint64 // from 1, rising: what is acknowledged
+	Do     verb
+	Event  hooks.Event
+	ID     uint64    // of the event; its end is reported by that
+	Due    time.Time // in place of Event.Within, which starts when the agent says so
+	Lease  time.Time // the deadline as renewed last, with an event of the leadership
+	Epoch  uint64
+	Secret []byte // a slice, since gob writes an array in every order
+	Heirs  []netip.AddrPort
 
 	Job        *jobrun.Order // its command is the settings'
 	Run, Cause string
@@ -150,8 +153,8 @@ const (
 	maxMessage = 4 << 20
 	// maxZeros bounds the zero bytes of an order, and so its structs: gob ends each with one. A
 	// member without anything in it is that byte alone, and 200 bytes once it is decoded. A real
-	// one has 64 bytes at least, and the letters of a will may be zeros.
-	maxZeros = maxMessage/64 + maxLetters*maxDatagram
+	// one has 64 bytes at least, and addresses of heirs may be zeros.
+	maxZeros = maxMessage/64 + maxHeirs*32
 )
 
 func init() {

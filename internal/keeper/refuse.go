@@ -3,6 +3,8 @@ package keeper
 import (
 	"errors"
 	"fmt"
+	"net/netip"
+	"slices"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -23,7 +25,7 @@ import (
 //   - a message is bounded before it is decoded, in bytes and in what these can become;
 //   - a become-leader starts only while the agent could not count as silent: an order that
 //     comes after its lease, since agent or keeper was stopped meanwhile, starts nothing;
-//   - a will is some datagrams, sent when the agent is dead.
+//   - a will is the keeper's one secret, said to some addresses when the agent is dead.
 //
 // An agent that is well meets none of these bounds. Where one is met somebody is told: a
 // hook or a job that is refused has failed.
@@ -33,9 +35,8 @@ const (
 	// has two or three.
 	maxQueued = 1000
 
-	// maxLetters and maxDatagram bound a will: the voters, and what a network takes.
-	maxLetters  = 64
-	maxDatagram = 1500
+	// maxHeirs bounds who is told of a death: the voters, or who gets every heartbeat.
+	maxHeirs = 64
 )
 
 // The rates at which an order may have something begun. Arbitrary: far above what leaders,
@@ -138,14 +139,9 @@ func (k *keeper) refuseJob(a jobrun.Order, why string) {
 	k.say(report{Say: sayJob, Job: &jobrun.Result{ID: a.ID, Job: a.Job, Exit: jobrun.ExitNotRun, Err: why}})
 }
 
-// isWill reports whether these letters may be sent.
-func isWill(letters []Letter) bool {
-	for _, l := range letters {
-		if !l.To.IsValid() || len(l.Datagram) > maxDatagram {
-			return false
-		}
-	}
-	return len(letters) <= maxLetters
+// areHeirs reports whether these may be told of the agent's death.
+func areHeirs(heirs []netip.AddrPort) bool {
+	return len(heirs) <= maxHeirs && !slices.ContainsFunc(heirs, func(to netip.AddrPort) bool { return !to.IsValid() })
 }
 
 // sane is a time that all can work with which it is handed to: the 584 years that the clock can tell.

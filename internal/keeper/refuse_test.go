@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/wire"
 )
 
 // What a hostile agent could ask of its keeper, one thing a test.
@@ -192,17 +193,36 @@ func TestBoundsOfWhatWaits(t *testing.T) {
 	}
 }
 
-func TestWhatIsAWill(t *testing.T) {
-	letter := Letter{To: netip.MustParseAddrPort("192.0.2.1:7950"), Datagram: make([]byte, 100)}
-	long := Letter{To: letter.To, Datagram: make([]byte, maxDatagram+1)}
+func TestWhoAreHeirs(t *testing.T) {
+	heir := netip.MustParseAddrPort("192.0.2.1:7950")
 	for _, tt := range []struct {
-		letters []Letter
-		want    bool
-	}{{nil, true}, {[]Letter{letter}, true}, {slices.Repeat([]Letter{letter}, maxLetters+1), false}, {[]Letter{long}, false},
-		{[]Letter{{Datagram: letter.Datagram}}, false}} {
-		if got := isWill(tt.letters); got != tt.want {
-			t.Errorf("%d letters: %v", len(tt.letters), got)
+		heirs []netip.AddrPort
+		want  bool
+	}{{nil, true}, {[]netip.AddrPort{heir}, true}, {slices.Repeat([]netip.AddrPort{heir}, maxHeirs), true},
+		{slices.Repeat([]netip.AddrPort{heir}, maxHeirs+1), false}, {[]netip.AddrPort{heir, {}}, false}} {
+		if got := areHeirs(tt.heirs); got != tt.want {
+			t.Errorf("%d heirs: %v", len(tt.heirs), got)
 		}
+	}
+}
+
+// A keeper has one secret: what its agent's frames have announced stays true.
+func TestAKeeperHasOneSecret(t *testing.T) {
+	r := newRig(t)
+	in := r.inner(fixed(r.config(nil)))
+	first, second := slices.Repeat([]byte{1}, 32), slices.Repeat([]byte{2}, 32)
+	for _, s := range [][]byte{nil, first[:31], first, second, first[:31]} {
+		in.k.trust(s)
+	}
+	if in.k.will.secret != wire.Secret(first) {
+		t.Errorf("it has %x", [32]byte(in.k.will.secret))
+	}
+	heir := netip.MustParseAddrPort("127.0.0.1:9")
+	for _, heirs := range [][]netip.AddrPort{{heir}, {{}}} {
+		in.k.bequeath(heirs)
+	}
+	if len(in.k.will.heirs) != 0 {
+		t.Errorf("after heirs that are none it has %v", in.k.will.heirs)
 	}
 }
 

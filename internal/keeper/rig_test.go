@@ -309,7 +309,11 @@ func actAgent(in io.Reader, out io.Writer) {
 	}
 	renew()
 	if o.Heir.IsValid() {
-		c.Will([]Letter{{To: o.Heir, Datagram: []byte("epoch 7 has ended")}})
+		c.Will([]netip.AddrPort{o.Heir})
+		for c.Commitment().IsZero() {
+			time.Sleep(time.Millisecond)
+		}
+		fmt.Fprintf(out, "commitment %x\n", [32]byte(c.Commitment()))
 	}
 	if o.Lend && !c.Lend() {
 		panic("the keeper does not know")
@@ -348,6 +352,7 @@ func actAgent(in io.Reader, out io.Writer) {
 
 // agent is a process of its own that has a keeper.
 type agentProcess struct {
+	commitment string // of its keeper's secret, if it has an heir
 	*rig
 	*traces.Agent
 	keeper int
@@ -364,6 +369,9 @@ func (r *rig) agent(o agentOrder, s Settings) *agentProcess {
 	a := &agentProcess{rig: r, Agent: traces.Act(r.t, o)}
 	if !o.Owes {
 		a.keeper = a.keepersPid()
+	}
+	if o.Heir.IsValid() {
+		a.commitment = strings.TrimPrefix(a.says(), "commitment ")
 	}
 	return a
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/internal/sidecar"
+	"github.com/bully-agent/bully-agent/wire"
 )
 
 // inner is a keeper in this process whose turns a test makes one by one.
@@ -202,7 +203,7 @@ func (in *inner) dies() {
 	in.t.Helper()
 	in.asks(hooks.BecomeLeader, 1, 0)
 	in.told(hooks.BecomeLeader, 1)
-	in.k.will = []Letter{{To: netip.MustParseAddrPort("127.0.0.1:9")}}
+	in.k.will = will{wire.Secret{1}, []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:9")}}
 	in.k.agent.pid = 0
 	in.k.turn()
 	in.until("the leadership's end", in.k.lanes.AtRest)

@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/wire"
 )
 
 // heir is a socket that a will is sent to.
@@ -32,8 +34,9 @@ func (r *rig) heir() *heir {
 
 func (h *heir) addr() netip.AddrPort { return h.conn.LocalAddr().(*net.UDPAddr).AddrPort() }
 
-// hears waits for one datagram; what of the hooks is on record then is the order.
-func (h *heir) hears(within time.Duration) (text, order string) {
+// hears waits for one will, and gives its commitment; what of the hooks is on record then is the
+// order.
+func (h *heir) hears(within time.Duration) (commitment, order string) {
 	h.t.Helper()
 	buf := make([]byte, 100)
 	if err := h.conn.SetReadDeadline(time.Now().Add(within)); err != nil {
@@ -46,7 +49,11 @@ func (h *heir) hears(within time.Duration) (text, order string) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	return string(buf[:n]), h.Text("order")
+	secret, isWill := wire.ParseWill(buf[:n])
+	if !isWill {
+		h.t.Fatalf("%x is no will", buf[:n])
+	}
+	return fmt.Sprintf("%x", [32]byte(secret.Commit())), h.Text("order")
 }
 
 // The agent is dead, and all that ran for its leadership has ended, the lose hook too:
@@ -77,12 +84,12 @@ func TestWillIsSentOnceTheLoseHookHasEnded(t *testing.T) {
 			}
 			a.signal(unix.SIGKILL)
 			for i := range willTimes {
-				text, order := h.hears(patience)
-				if text != "epoch 7 has ended" || !hasLost(order) {
-					t.Errorf("letter %d is %q, after %q", i+1, text, order)
+				said, order := h.hears(patience)
+				if said != a.commitment || !hasLost(order) {
+					t.Errorf("copy %d is of %q, want %q; after %q", i+1, said, a.commitment, order)
 				}
 				if !ended() {
-					t.Errorf("letter %d is sent while the job runs", i+1)
+					t.Errorf("copy %d is sent while the job runs", i+1)
 				}
 			}
 		})
@@ -129,4 +136,28 @@ func TestWillIsNotSent(t *testing.T) {
 		}
 		a.signal(unix.SIGKILL)
 	})
+}
+
+// No secret is announced that no keeper has: not before one has read it, and not once that is
+// dead. The next one has another.
+func TestNoSecretWithoutAKeeper(t *testing.T) {
+	r := newRig(t)
+	d := r.desk(r.config(nil))
+	if c := d.Commitment(); !c.IsZero() {
+		t.Fatalf("without a keeper: %v", c)
+	}
+	d.recover()
+	d.run()
+	first := d.awaitsCommitment(wire.Commitment{})
+	if err := unix.Kill(d.Status().Process, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	d.awaitsCommitment(first)
+}
+
+// awaitsCommitment waits for one that is another than the last, and none.
+func (d *desk) awaitsCommitment(last wire.Commitment) (c wire.Commitment) {
+	d.t.Helper()
+	d.Until("a secret", func() bool { c = d.Commitment(); return !c.IsZero() && c != last })
+	return c
 }

@@ -176,12 +176,16 @@ func (l *LAN) WriteToAddress(b []byte, addr memberlist.Address) (time.Time, erro
 func (l *LAN) PacketCh() <-chan *memberlist.Packet { return l.gossip }
 
 // ReadFrame is the LAN's: it gives the next frame that was sealed by the host that it
-// names. The address is where that host is reached, wherever the datagram came from.
+// names. The address is where that host is reached, wherever the datagram came from. A
+// will is given too, from anywhere: it names nobody, and only its secret counts.
 func (l *LAN) ReadFrame(b []byte) (int, netip.AddrPort, error) {
 	for {
 		n, from, err := l.LAN.ReadFrame(l.buf[:])
 		if err != nil {
 			return 0, netip.AddrPort{}, err
+		}
+		if _, isWill := wire.ParseWill(l.buf[:n]); isWill { // S13
+			return copy(b, l.buf[:n]), unmap(from), nil
 		}
 		var inner []byte
 		l.locked(func(t *session.Table, now time.Time) { inner, from = l.receive(t, now, from, l.buf[:n]) })
@@ -226,16 +230,6 @@ func (l *LAN) handGossip(b []byte, from netip.AddrPort) {
 	default:
 		l.locked(func(t *session.Table, _ time.Time) { t.Count(session.CauseFull) })
 	}
-}
-
-// SealAhead gives the finished datagram that carries frame to an address, to be sent
-// later, more than once, and by another process; nil if there is no session, which is
-// begun then. It opens while its counter is in the receiver's window, the newest 1,024
-// datagrams of the session, so it is to be made anew every few seconds. Only the first
-// copy counts.
-func (l *LAN) SealAhead(to netip.AddrPort, frame []byte) (b []byte) {
-	l.locked(func(t *session.Table, now time.Time) { b = t.SealAhead(now, unmap(to), frame) })
-	return b
 }
 
 // KeepWarm (S10) replaces the addresses with which a session is kept whether anybody sends

@@ -1,7 +1,7 @@
 // Package session is the sessions of one host with others that share a key: what makes
 // them, what is sealed and opened in them, and what time does to them.
 //
-//	Send, SealAhead                                Receive
+//	Send                                           Receive
 //	    │                                             ▲
 //	  Table  ── routes (addresses) ── peers (lives) ── sessions
 //	    │            door: which INITs are worth a curve

@@ -103,22 +103,6 @@ func TestS8_ALaterLifeEndsTheOneBefore(t *testing.T) {
 	}
 }
 
-// A will is sealed once the other end is known to have the session: it could not open it before.
-func TestS13_NothingIsSealedAheadOfProof(t *testing.T) {
-	r := newRig(t, 2)
-	r.lose = func(p parcel) bool { return p.from == at(2) && p.typ() != typeResp }
-	r.say(1, 2, "hello")
-	r.run(50 * time.Millisecond)
-	if b := r.host(1).SealAhead(r.now, at(2), []byte("will")); b != nil {
-		t.Error("sealed in a session that the other end may not have")
-	}
-	r.lose = nil
-	r.run(time.Second)
-	if b := r.host(1).SealAhead(r.now, at(2), []byte("will")); b == nil {
-		t.Error("nothing is sealed, though the other end has the session")
-	}
-}
-
 // INITs that were there are known again, the newest of them: a holder of the key has the door keep no more.
 func TestS4_TheDoorForgets(t *testing.T) {
 	d := newDoor()

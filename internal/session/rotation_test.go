@@ -248,21 +248,3 @@ func TestWarmSessionsWaitForNothing(t *testing.T) {
 	r.run(r.delay)
 	r.expect(3, "n1: claim")
 }
-
-// A will is sealed long before it is sent, its number used for nothing else; of three
-// copies one counts.
-func TestSealedAheadOpensLater(t *testing.T) {
-	r := newRig(t, 2)
-	r.meet()
-	will := r.host(1).SealAhead(r.now, at(2), []byte("will"))
-	for i := range windowSize - 10 { // some numbers are HELLO's
-		r.say(1, 2, fmt.Sprint(i))
-		r.run(time.Millisecond)
-	}
-	r.host(1).off = true
-	r.host(2).got = nil
-	for range 3 {
-		r.host(2).hear(r.now, at(77), will)
-	}
-	r.expect(2, "n1: will")
-}

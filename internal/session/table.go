@@ -182,24 +182,6 @@ func (t *Table) emitIn(s *session, to netip.AddrPort, inner []byte) error {
 	return t.emit(to, s.seal(t.out[:0], inner))
 }
 
-// SealAhead (S13) is what send would put on the wire, to be sent later and by somebody else:
-// its counter is used for nothing else. It is nil while there is no session, or the peer is not known to have its PROOF.
-func (t *Table) SealAhead(now time.Time, to netip.AddrPort, inner []byte) []byte {
-	r := t.route(to)
-	if r == nil || len(inner) > MaxInner {
-		return nil
-	}
-	if r.peer == nil || r.peer.cur == nil {
-		r.wanted = now.Add(wantedFor)
-		t.pursue(now, r)
-		return nil
-	}
-	if r.peer.cur.proof != nil {
-		return nil
-	}
-	return r.peer.cur.seal(nil, inner)
-}
-
 // route finds or makes the one to an address; nil: there are too many.
 func (t *Table) route(to netip.AddrPort) *route {
 	r := t.routes[to]

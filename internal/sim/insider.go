@@ -189,7 +189,7 @@ func (m *mask) say(to netip.AddrPort, f *wire.Frame) {
 // schemes are what the insider does, each against one host.
 var schemes = []func(in *insider, at *machine){
 	(*insider).impersonate, (*insider).impersonate, (*insider).impersonate, (*insider).flood, (*insider).repeat,
-	(*insider).misname, (*insider).claimAddress, (*insider).speak, (*insider).besiegeSometimes,
+	(*insider).misname, (*insider).claimAddress, (*insider).speak, (*insider).besiegeSometimes, (*insider).forgeWill,
 }
 
 // impersonate begins a session in another's name, or goes on with one, and says something in it.

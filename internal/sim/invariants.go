@@ -49,13 +49,6 @@ func (w *World) i2AnnouncedByItsOwnerAlone(m *machine, f *wire.Frame) {
 	m.shown = f.Epoch
 }
 
-// I2: and so does its will, which says so for the life that led.
-func (w *World) i2WillIsOfItsLeadership(m *machine, f *wire.Frame) {
-	if was := w.record.owners[f.Epoch]; f.Epoch.Owner != f.Sender || was.who != m.number || was.nonce != f.Nonce {
-		w.fail(2, "n%d's keeper sends %v, which is an epoch of n%d's or of another life", m.number, f, was.who)
-	}
-}
-
 // I3 (quorum): at most one owner of each counter ever leads.
 func (w *World) i3OneActivePerCounter(m *machine, e *election.Transition) {
 	if w.mode != Quorum {
@@ -411,15 +404,31 @@ func (w *World) i18ResignsAfterItsLoseHook(m *machine, f *wire.Frame) {
 	}
 }
 
-// I18: and a will only after it has succeeded,
-func (w *World) i18WillAfterItsLoseHook(m *machine, f *wire.Frame) {
-	switch {
-	case f.Epoch == m.hooks.acting || f.Epoch == m.hooks.held:
-		w.fail(18, "n%d's keeper sends RESIGN for %v before its lose hook has succeeded", m.number, f.Epoch)
-	case m.hooks.disk.owes(f.Epoch) && !m.disk.lies:
-		w.fail(18, "n%d's keeper sends RESIGN for %v, and a loss of power would forget that its lose hook has succeeded", m.number, f.Epoch)
+// I18: and a will only after it has succeeded, of whatever the life has led in,
+func (w *World) i18WillAfterItsLoseHook(k *keeper) {
+	m := k.host
+	isOf := func(e wire.Epoch) bool { return !e.IsZero() && w.record.owners[e].nonce == k.nonce }
+	switch h := &m.hooks; {
+	case isOf(h.acting), isOf(h.held):
+		w.fail(18, "n%d's keeper says its death notice before the lose hook of %v or %v has succeeded", m.number, h.acting, h.held)
+	case h.disk.synced.Owed != nil && isOf(wire.Epoch{Counter: h.disk.synced.Owed.Counter, Owner: m.id}) && !m.disk.lies:
+		w.fail(18, "n%d's keeper says its death notice, and a loss of power would forget that a lose hook has succeeded", m.number)
 	case w.hasHolder(m):
-		w.fail(18, "n%d's keeper sends RESIGN for %v while somebody has borrowed its lease", m.number, f.Epoch)
+		w.fail(18, "n%d's keeper says its death notice while somebody has borrowed its lease", m.number)
+	}
+}
+
+// I18: so who has said one is dead,
+func (w *World) i18WillOfTheDead(m *machine, c wire.Commitment) {
+	if of, isKept := w.wills.of[c]; isKept && of.who.runs() && of.who.life == of.life {
+		w.fail(18, "n%d hears the death notice of n%d, which lives", m.number, of.who.number)
+	}
+}
+
+// I18: and nobody says it who has not the secret,
+func (w *World) i18SecretIsNeeded(m *machine, leader wire.ID) {
+	if in := w.attack.insider; in == nil || leader != in.host.id {
+		w.fail(18, "n%d follows %v no more, by a false death notice", m.number, leader.Short())
 	}
 }
 

@@ -395,19 +395,22 @@ func TestInvariantsBite(t *testing.T) {
 				w.watchFrame(a, b, &wire.Frame{Kind: wire.Resign, Epoch: epochOf(a, 9)})
 			}},
 		{"a will before lose has succeeded", 18, Quorum,
-			func(w *World, a, _ *machine) {
-				a.hooks.held = epochOf(a, 8)
-				w.i18WillAfterItsLoseHook(a, &wire.Frame{Epoch: epochOf(a, 9)})
-			},
-			func(w *World, a, _ *machine) {
-				a.hooks.held = epochOf(a, 9)
-				w.i18WillAfterItsLoseHook(a, &wire.Frame{Epoch: epochOf(a, 9)})
-			}},
+			func(w *World, a, _ *machine) { a.hooks.held = epochOf(a, 8); w.willOf(a) },
+			func(w *World, a, _ *machine) { a.hooks.held = epochOf(a, 9); w.willOf(a) }},
+		{"a will while it acts", 18, Quorum,
+			func(w *World, a, _ *machine) { w.willOf(a) },
+			func(w *World, a, _ *machine) { a.hooks.acting = epochOf(a, 9); w.willOf(a) }},
 		{"a will before the disk has it", 18, Quorum,
-			func(w *World, a, _ *machine) { w.i18WillAfterItsLoseHook(a, &wire.Frame{Epoch: epochOf(a, 9)}) },
-			func(w *World, a, _ *machine) {
-				a.hooks.disk.synced.Owed = &hooks.Epoch{Counter: 9}
-				w.i18WillAfterItsLoseHook(a, &wire.Frame{Epoch: epochOf(a, 9)})
+			func(w *World, a, _ *machine) { a.hooks.disk.synced.Owed = &hooks.Epoch{Counter: 8}; w.willOf(a) },
+			func(w *World, a, _ *machine) { a.hooks.disk.synced.Owed = &hooks.Epoch{Counter: 9}; w.willOf(a) }},
+		{"a will of who lives", 18, Quorum,
+			func(w *World, a, b *machine) {
+				w.wills.of = map[wire.Commitment]testator{{1}: {a, a.life + 1, 0}}
+				w.i18WillOfTheDead(b, wire.Commitment{1})
+			},
+			func(w *World, a, b *machine) {
+				w.wills.of = map[wire.Commitment]testator{{1}: {a, a.life, 0}}
+				w.i18WillOfTheDead(b, wire.Commitment{1})
 			}},
 		{"lose by another keeper, though it was noted", 8, Available,
 			func(w *World, a, b *machine) {
@@ -422,9 +425,6 @@ func TestInvariantsBite(t *testing.T) {
 				a.hooks.disk.page.Owed, a.hooks.isNoted = &hooks.Epoch{Counter: 8}, true
 				w.sees(a, hooks.LoseLeadership, 8)
 			}},
-		{"a will of another life", 2, Quorum,
-			func(w *World, a, _ *machine) { w.willOf(a, a.nonce) },
-			func(w *World, a, _ *machine) { w.willOf(a, a.nonce+1) }},
 		{"the successor does not lead", 18, Available,
 			func(w *World, a, b *machine) { w.i18SuccessorLeads(a, b, true) },
 			func(w *World, a, b *machine) { w.i18SuccessorLeads(a, b, false) }},
@@ -539,10 +539,10 @@ func (w *World) takeOver(m *machine, counter uint64) {
 	w.pass(3 * time.Millisecond)
 }
 
-// willOf lets a machine's keeper send a letter for a life; the present one led.
-func (w *World) willOf(m *machine, nonce uint32) {
+// willOf lets a machine's keeper say its will; its life led in epoch 9.
+func (w *World) willOf(m *machine) {
 	w.record.owners[epochOf(m, 9)] = leadership{who: m.number, nonce: m.nonce, led: true}
-	w.i2WillIsOfItsLeadership(m, &wire.Frame{Sender: m.id, Nonce: nonce, Epoch: epochOf(m, 9)})
+	w.i18WillAfterItsLoseHook(&keeper{host: m, nonce: m.nonce})
 }
 
 func (w *World) repeat(from, to *machine, again int) {

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"errors"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -35,9 +36,11 @@ type keeper struct {
 	isCleaning bool // after an earlier life
 	journal    writer
 	knowsLost  wire.Epoch // it has heard that its lose hook of that has succeeded
-	will       []letter
-	last       effectKind // carried out last
-	isLate     bool       // its threads say late what they have done
+	nonce      uint32     // of the life that it serves
+	secret     wire.Secret
+	heirs      []netip.AddrPort // whom it tells of its agent's death
+	last       effectKind       // carried out last
+	isLate     bool             // its threads say late what they have done
 
 	tenants       []*tenant
 	configured    []hooks.Resource // as it was told last
@@ -184,8 +187,12 @@ func (w *World) takeFact(k *keeper) {
 
 // obey does what the agent has said.
 func (w *World) obey(k *keeper, o order) {
-	if o.will != nil {
-		k.will = *o.will
+	switch {
+	case o.secret != nil:
+		w.hasSecret(k, *o.secret)
+		return
+	case o.heirs != nil:
+		k.heirs = *o.heirs
 		return
 	}
 	_, isRun := o.event.(hooks.Opened)

@@ -1,13 +1,13 @@
 package sim
 
 import (
+	"net/netip"
 	"testing"
 	"time"
 
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/election/lease"
 	"github.com/bully-agent/bully-agent/hooks"
-	"github.com/bully-agent/bully-agent/wire"
 )
 
 // ruler makes b lead with 400 ms of lease left, by its keeper's become hook.
@@ -158,45 +158,43 @@ func TestWhatAKeeperLeavesIsEnded(t *testing.T) {
 	}
 }
 
-// testator is ruler with a will to a.
-func testator(t *testing.T) (w *World, a, b *machine) {
+// aTestator is ruler with a will to a.
+func aTestator(t *testing.T) (w *World, a, b *machine) {
 	t.Helper()
 	w, a, b = ruler(t)
 	w.keepers.isPlain, w.keepers.areSlow, w.keepers.die, w.keepers.lend = false, false, false, false
 	w.record.owners[b.epoch] = leadership{who: b.number, nonce: b.nonce, led: true}
-	w.apply(b, election.Will{Epoch: b.epoch, Letters: []election.Send{{To: a.addr(), Frame: wire.Frame{Kind: wire.Resign,
-		Reason: wire.Died, Sender: b.id, Nonce: b.nonce, Epoch: b.epoch}}}})
+	w.trust(b, b.hooks.keeper)
+	w.apply(b, election.Will{Epoch: b.epoch, To: []netip.AddrPort{a.addr()}})
 	w.pass(2 * time.Millisecond)
 	return w, a, b
 }
 
-func (w *World) lettersSent() uint64 { return w.net.sent[wire.Resign] }
-
-// TestM24_AKeeperSendsTheWill of a dead agent three times, when its lose hook has ended.
-func TestM24_AKeeperSendsTheWill(t *testing.T) {
-	w, _, b := testator(t)
+// TestM24_AKeeperSaysTheWill of a dead agent three times, when its lose hook has ended.
+func TestM24_AKeeperSaysTheWill(t *testing.T) {
+	w, _, b := aTestator(t)
 	w.kill(b, Crash)
 	for !b.hooks.acting.IsZero() && w.failure == nil {
-		if w.lettersSent() != 0 {
+		if w.wills.said != 0 {
 			t.Fatal("the will was sent before the lose hook had ended")
 		}
 		w.pass(time.Millisecond)
 	}
-	if w.pass(100 * time.Millisecond); w.failure != nil || w.lettersSent() != 3 || w.faults[WillSent] != 1 || b.hooks.keeper != nil {
-		t.Errorf("%v, sent %d times, keeper %v", w.failure, w.lettersSent(), b.hooks.keeper)
+	if w.pass(100 * time.Millisecond); w.failure != nil || w.wills.said != 3 || w.faults[WillSent] != 1 || b.hooks.keeper != nil {
+		t.Errorf("%v, sent %d times, keeper %v", w.failure, w.wills.said, b.hooks.keeper)
 	}
 }
 
 // TestM24_AWillWaitsForTheDisk: what the keeper says is over must be so after a loss of power, too.
 func TestM24_AWillWaitsForTheDisk(t *testing.T) {
-	w, _, b := testator(t)
+	w, _, b := aTestator(t)
 	b.disk.slow = 600 * time.Millisecond
 	w.kill(b, Crash)
-	for w.lettersSent() == 0 && b.hooks.keeper != nil {
+	for w.wills.said == 0 && b.hooks.keeper != nil {
 		w.pass(time.Millisecond)
 	}
-	if w.lettersSent() == 0 || b.hooks.disk.synced.Owed != nil {
-		t.Errorf("sent %d times, and the disk has %+v", w.lettersSent(), b.hooks.disk.synced)
+	if w.wills.said == 0 || b.hooks.disk.synced.Owed != nil {
+		t.Errorf("sent %d times, and the disk has %+v", w.wills.said, b.hooks.disk.synced)
 	}
 }
 
@@ -214,10 +212,10 @@ func TestM24_WillsThatAreNotSent(t *testing.T) {
 		"lent":      func(w *World, b *machine) { w.lendNow(b, b.epoch); w.kill(b, Crash) },
 		"disk full": func(w *World, b *machine) { b.disk.full = true; w.kill(b, Crash) },
 	} {
-		w, _, b := testator(t)
+		w, _, b := aTestator(t)
 		c(w, b)
-		if w.pass(3 * time.Second); w.lettersSent() != 0 || w.failure != nil {
-			t.Errorf("%s: sent %d times, %v", name, w.lettersSent(), w.failure)
+		if w.pass(3 * time.Second); w.wills.said != 0 || w.failure != nil {
+			t.Errorf("%s: sent %d times, %v", name, w.wills.said, w.failure)
 		}
 	}
 }

@@ -54,9 +54,8 @@ type machine struct {
 type process struct {
 	node   *election.Node
 	lan    port
-	fading []election.Send // the letters of its will
-	chance *rand.PCG       // of the node
-	life   int32           // counts up at every start and every end
+	chance *rand.PCG // of the node
+	life   int32     // counts up at every start and every end
 	nonce  uint32
 	bornAt int64 // by its own clock
 

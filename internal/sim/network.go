@@ -261,6 +261,10 @@ func (w *World) deliver(p *packet) {
 // hand gives a frame, which a datagram has brought, to the process.
 func (w *World) hand(p *packet, b []byte, from netip.AddrPort) {
 	m := p.to
+	if s, isWill := wire.ParseWill(b); isWill {
+		w.handWill(m, s)
+		return
+	}
 	r := election.Received{From: from}
 	if err := wire.Parse(b, &r.Frame); err != nil {
 		if p.nature != damaged {

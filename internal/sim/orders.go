@@ -2,6 +2,7 @@ package sim
 
 import (
 	"errors"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -13,7 +14,9 @@ import (
 // order is one thing that an agent says to its keeper.
 type order struct {
 	event hooks.LaneEvent
-	will  *[]letter // in place of an event; nil: it is one
+	// In place of an event; nil: it is one.
+	secret *wire.Secret
+	heirs  *[]netip.AddrPort
 }
 
 // client is the agent's hand on its keeper, in one life (internal/keeper's Client), and what the
@@ -149,6 +152,7 @@ func (w *World) give(m *machine, o order) {
 func (w *World) take(m *machine, k *keeper) {
 	c := &m.client
 	c.keeper = k
+	w.trust(m, k)
 	if c.isLent {
 		w.give(m, order{event: hooks.Lent{Is: true}})
 	}
@@ -205,6 +209,9 @@ func (w *World) onKeeperLost(m *machine, k *keeper) {
 	w.after(0, func() {
 		if m.life == life {
 			w.hear(m)
+		}
+		if m.life == life && c.keeper == nil {
+			w.step(m, election.Entrusted{})
 		}
 	})
 }

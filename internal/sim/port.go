@@ -24,8 +24,6 @@ type port interface {
 	send(to netip.AddrPort, frame []byte)
 	// sendJob does the same with a frame about jobs.
 	sendJob(to *machine, frame []byte)
-	// finish gives the datagram by which another process sends a frame later; nil: there is none.
-	finish(to netip.AddrPort, frame []byte) []byte
 	// receive gives the frame that a datagram brings, and where its sender is reached; nil: nothing for the agent now.
 	receive(p *packet) (frame []byte, from netip.AddrPort)
 	// keepWarm names the addresses to which a frame must be able to go at once.
@@ -51,8 +49,6 @@ type clearPort struct {
 func (c *clearPort) send(to netip.AddrPort, frame []byte) { c.w.carryDatagram(c.m, to, frame) }
 
 func (c *clearPort) sendJob(to *machine, frame []byte) { c.w.carryJob(c.m, to, frame) }
-
-func (c *clearPort) finish(_ netip.AddrPort, frame []byte) []byte { return frame }
 
 func (c *clearPort) receive(p *packet) ([]byte, netip.AddrPort) { return p.bytes, p.source }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // A quarter of the schedules seal their datagrams: each life of an agent has a session.Table, as package sealed
-// gives it one. Frames of the election and of jobs, and letters of a will, go through it. So handshakes take round
+// gives it one. Frames of the election and of jobs go through it, and wills past it. So handshakes take round
 // trips, and the weather, cuts and clocks work on what is sealed. Gossip and streams stay the oracle's.
 
 // ports are what the ports of a schedule have in common. They have a stream of chance of their own.
@@ -78,7 +78,6 @@ func (w *World) newSealedPort(m *machine) *sealedPort {
 	s := &sealedPort{w: w, m: m}
 	s.table = session.New(w.tableConfig(m, s.emit))
 	s.table.SetKeys(s.now(), w.ring(m))
-	w.renewWillAgain(m)
 	return s
 }
 
@@ -135,17 +134,14 @@ func (s *sealedPort) send(to netip.AddrPort, frame []byte) {
 
 func (s *sealedPort) sendJob(to *machine, frame []byte) { s.send(to.addr(), frame) }
 
-func (s *sealedPort) finish(to netip.AddrPort, frame []byte) []byte {
-	b := s.table.SealAhead(s.now(), to, frame)
-	s.arm()
-	return slices.Clone(b)
-}
-
 // receive opens a datagram, or leaves it in the socket while the process is stopped.
 func (s *sealedPort) receive(p *packet) ([]byte, netip.AddrPort) {
 	if s.m.frozen {
 		s.leave(p)
 		return nil, netip.AddrPort{}
+	}
+	if _, isWill := wire.ParseWill(p.bytes); isWill {
+		return p.bytes, p.source
 	}
 	inner, by, _ := s.table.Receive(s.now(), p.source, p.bytes)
 	s.arm()

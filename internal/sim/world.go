@@ -32,6 +32,7 @@ type World struct {
 	ports     ports
 	trips     trips
 	attack    attack
+	wills     wills
 	keepers   keepers
 	stalls    stalls
 	slews     slews
@@ -221,7 +222,7 @@ func (w *World) apply(m *machine, effect election.Effect) verdict {
 	case election.Tether:
 		w.onTether(m, e)
 	case election.Will:
-		w.leaveWill(m, e)
+		w.give(m, order{heirs: &e.To})
 	case election.Reply:
 		return w.onReply(m, e)
 	case election.Departed, election.Reached:

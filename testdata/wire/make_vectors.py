@@ -34,7 +34,7 @@ assert crc32c(b"123456789") == 0xE3069283  # the check value that every catalogu
 # ---- the format ------------------------------------------------------------
 
 REASON = {"leader-failed": 1, "boot": 2, "preempt": 3, "no-leader": 4, "transfer": 5,
-          "abandoned": 6, "lease-lost": 7, "superseded": 8, "died": 9}
+          "abandoned": 6, "lease-lost": 7, "superseded": 8}
 ENUMS = {
     "reason": REASON,
     "verdict": {"ok": 0, "leader-alive": 1, "yes": 2, "leased": 3, "stale": 4, "hold": 5, "ineligible": 6},
@@ -261,8 +261,6 @@ MORE = {
                   ("B repeats its heartbeat 10 ms later",
                    dict(FROM_B, algo=0x21, flags=0x23, seq=7, epoch_counter=42, lease=400, interval=50, roster_version=1,
                         late=10))],
-    "RESIGN": [("B's will",
-                dict(FROM_B, algo=0x21, flags=0x10, seq=33, epoch_counter=42, reason="died", successor=NOBODY))],
     "HB_ACK": [("A knows no roster",
                 dict(FROM_A, algo=0x21, seq=110, epoch_counter=42, echo_seq=7, ack_flags=1)),
                ("A's roster is older than B's",

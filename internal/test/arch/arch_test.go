@@ -98,7 +98,7 @@ var layers = map[string]layer{
 	"wire":                   {may: "", pure: true},
 	"internal/sidecar":       {may: "internal/durable internal/ending internal/realtime"},
 	"internal/realtime":      {may: ""},
-	"internal/keeper":        {may: "hooks/hookrun internal/ending hooks internal/run internal/durable internal/realtime internal/sidecar hooks/jobrun hooks/checkrun hooks/resourcerun"},
+	"internal/keeper":        {may: "wire hooks/hookrun internal/ending hooks internal/run internal/durable internal/realtime internal/sidecar hooks/jobrun hooks/checkrun hooks/resourcerun"},
 }
 
 // onlyInTests are packages that nothing but tests may import.
