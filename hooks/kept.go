@@ -3,6 +3,7 @@ package hooks
 import (
 	"maps"
 	"reflect"
+	"slices"
 	"time"
 )
 
@@ -101,6 +102,7 @@ func (res Result) isOwnFailure() bool { return !res.OK && !res.TakenOver && !res
 
 // onReloaded takes the configuration of now.
 func (l *Lanes) onReloaded(cfg Config) {
+	l.isUnswept = l.isUnswept || slices.ContainsFunc(cfg.Resources, func(r Resource) bool { return !isIn(l.hooks.Resources, r) })
 	l.hooks, l.isReloaded = cfg, true
 	if l.kept == nil {
 		return

@@ -228,6 +228,21 @@ func (l *Lanes) sweepFirst() {
 	}
 }
 
+// sweepNew does so when a reload has configured more, and nothing is done or due for a leadership: what was put here by hand is to be
+// this host's from now on. A leadership that goes on begins all of it, and ends it.
+func (l *Lanes) sweepNew(now time.Time) {
+	if l.book.page.Owed != nil && l.reign == nil {
+		return // that end is tried again
+	}
+	l.isUnswept = false
+	if l.reign == nil && !l.isClosed && !l.agent.isGone {
+		l.sweepAt, l.sweepRest = time.Time{}, 0
+		if l.sweepFirst(); len(l.queue) > 0 {
+			l.leadNext(now)
+		}
+	}
+}
+
 // sweepLater has what a sweep could not end swept once more, after a pause, which grows.
 func (l *Lanes) sweepLater(now time.Time, t *task) {
 	if len(t.left) == 0 {

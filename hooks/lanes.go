@@ -30,6 +30,7 @@ type Lanes struct {
 	book  book   // what the journal is to hold
 
 	isReloaded bool // and what the leadership has was not held against that yet
+	isUnswept  bool // what is configured since may be here, though this host does not lead
 
 	orphans  bool // nothing of an earlier life runs, or all is known that does
 	isOpen   bool // hooks run as they are asked for
@@ -161,7 +162,7 @@ func (l *Lanes) take(now time.Time, event LaneEvent) {
 	case CleanUp:
 		l.onCleanUp(e.Event)
 	case Opened:
-		l.isOpen = true
+		l.isOpen, l.isUnswept = true, false
 		l.loseOn(now)
 		l.sweepFirst()
 		l.endOrphans(l.hooks.Grace)
@@ -216,6 +217,9 @@ func (l *Lanes) advance(now time.Time) {
 	}
 	if l.lead == nil && l.isReloaded {
 		l.exchangeNext(now)
+	}
+	if l.isUnswept && l.AtRest() {
+		l.sweepNew(now)
 	}
 	for l.notice == nil && len(l.notices) > 0 && !l.isHushed {
 		req := l.notices[0]
