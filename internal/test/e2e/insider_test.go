@@ -328,3 +328,184 @@ func (l *lan) allAreThere() error {
 	}
 	return nil
 }
+
+// ploy is what somebody did with the cluster's key, a bound program and one host, when that was enough to be any host.
+type ploy struct {
+	name    string
+	options []string
+	late    bool // the best host starts meanwhile
+	play    func(i *insider, victim *host, until <-chan struct{})
+}
+
+var ploys = []ploy{
+	{name: "a later life of the leader, said once", play: func(i *insider, victim *host, _ <-chan struct{}) {
+		life := i.lifeOf(victim)
+		life.Nonce, life.Incarnation = 0x5ec5ec01, 1<<32-1
+		i.gossip(i.lan.hosts[0], life.Alive())
+	}},
+	{name: "the next life of the leader, again and again", play: func(i *insider, victim *host, until <-chan struct{}) {
+		life := i.lifeOf(victim)
+		life.Incarnation++
+		every(100*time.Millisecond, until, func() {
+			life.Nonce, life.Gossip = life.Nonce+1, life.Gossip+1
+			i.gossip(i.lan.hosts[0], life.Alive())
+		})
+	}},
+	{name: "a settled member with other settings, made up", late: true, play: func(i *insider, victim *host, until <-chan struct{}) {
+		life := i.lifeOf(i.lan.hosts[0])
+		life.ID, life.Nonce, life.Addr, life.Name = wire.ID{0: 0xdd, 6: 0x40, 8: 0x80}, 5, i.own, "odd"
+		life.Hash, life.IsSettled, life.Settings = life.Hash+1, true, "lease=1s"
+		every(50*time.Millisecond, until, func() {
+			life.Gossip++
+			i.gossip(i.lan.hosts[0], life.Alive())
+			i.gossip(victim, life.Alive())
+		})
+	}},
+	{name: "a namesake at the leader's own address", play: func(i *insider, victim *host, until <-chan struct{}) {
+		posing := i.poses(victim)
+		p := i.peer(victim)
+		every(100*time.Millisecond, until, func() {
+			for _, h := range i.lan.except(victim) {
+				frame := i.forge.As(p, h.addr, wire.Frame{Kind: wire.ResignAck})
+				_ = posing.SendFrame(h.addr, i.know.Say(frame))
+				frame.Sender = i.id()
+				_ = posing.SendFrame(h.addr, i.know.Say(frame)) // which would prove that the insider is at that address
+			}
+		})
+	}},
+	{name: "a voter that grants whatever one asks", options: []string{"--expect", "3"}, play: func(i *insider, victim *host, until <-chan struct{}) {
+		seduced, voter := i.lan.hosts[0], i.lan.hosts[1]
+		p := i.peer(voter)
+		i.hears(func(from netip.AddrPort, f wire.Frame) {
+			if from == seduced.addr {
+				go i.tells(from, i.know.Say(i.forge.As(p, from, granted(f))))
+			}
+		})
+		leader, beat, _ := i.know.Leader()
+		every(100*time.Millisecond, until, func() {
+			i.say(leader, seduced, wire.Frame{Kind: wire.Resign, Epoch: beat.Epoch, Reason: wire.Transfer, Successor: i.peer(seduced).Frame.Sender})
+			i.say(p, seduced, wire.Frame{Kind: wire.Query, Flags: wire.AckReq})
+		})
+	}},
+	{name: "an epoch far ahead, as a leader of its own", options: []string{"--expect", "3"}, play: func(i *insider, _ *host, until <-chan struct{}) {
+		_, beat, _ := i.know.Leader()
+		far, seq := wire.Epoch{Counter: beat.Epoch.Counter + 1<<20, Owner: i.id()}, uint32(0)
+		every(20*time.Millisecond, until, func() {
+			seq++
+			i.sayAll(i.itself(), i.lan.hosts, wire.Frame{Kind: wire.Heartbeat, Seq: seq, Flags: wire.Active, Epoch: far, Lease: 400, Interval: 50})
+		})
+	}},
+}
+
+// every does something now and then until it is time to end.
+func every(d time.Duration, until <-chan struct{}, do func()) {
+	for {
+		do()
+		select {
+		case <-until:
+			return
+		case <-time.After(d):
+		}
+	}
+}
+
+// granted is the answer that whoever asks f wishes for.
+func granted(f wire.Frame) wire.Frame {
+	r := wire.Frame{Kind: wire.ResignAck, Round: f.Round, EchoSeq: f.Seq, Attempt: f.Attempt, Epoch: f.Epoch, RosterVersion: f.RosterVersion}
+	switch f.Kind {
+	case wire.Canvass:
+		r.Kind, r.Verdict = wire.Answer, wire.Yes
+	case wire.Election:
+		r.Kind, r.Verdict = wire.Answer, wire.Ineligible
+	case wire.Coordinator:
+		r.Kind, r.AckVerdict = wire.CoordAck, wire.Accept
+	case wire.Heartbeat:
+		r.Kind = wire.HeartAck
+	case wire.Probe:
+		r.Kind, r.Standing, r.HeartbeatAge, r.Epoch = wire.ProbeAck, wire.Following, 1<<31, wire.Epoch{}
+	}
+	return r
+}
+
+// lifeOf is what gossip says of the agent on h.
+func (i *insider) lifeOf(h *host) attack.Life {
+	life := i.know.LifeOf(i.peer(h))
+	life.Name = h.name
+	return life
+}
+
+// poses opens another port of the insider's, which says to be at a host's address.
+func (i *insider) poses(as *host) *sealed.LAN {
+	i.lan.t.Helper()
+	var below *transport.Transport
+	must(i.lan.t, i.net.Within(func() (err error) {
+		below, err = transport.Listen(transport.Config{Bind: netip.AddrPortFrom(i.own.Addr(), port+1), Cluster: clusterName})
+		return err
+	}))
+	posing, err := sealed.Wrap(lodger{below, i.net}, sealed.Config{Cluster: clusterName, Key: i.private, Incarnation: 2, Life: [8]byte{9}, Keys: i.ring, Advertise: as.addr})
+	must(i.lan.t, err)
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		for b := make([]byte, wire.MaxFrame+1); ; {
+			if _, _, err := posing.ReadFrame(b); err != nil {
+				return
+			}
+		}
+	})
+	i.lan.t.Cleanup(func() {
+		_ = posing.Shutdown()
+		ended.Wait()
+	})
+	return posing
+}
+
+// A holder of the key could once play any host: have two lead in quorum mode, lock a member out by one datagram, and end who starts.
+// Now it is a member with an id of its own. While it plays, the best leads on, and after that each host can be restarted.
+func TestAnInsidersPloysFail(t *testing.T) {
+	needsLAN(t)
+	for _, p := range ploys {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			l := newLAN(t, 3, append(p.options, "--log-level", "info")...)
+			i := l.invade().join()
+			best, start := l.best(), l.hosts
+			if p.late {
+				start = start[:2]
+			}
+			l.start(start...)
+			l.agreeOn(start[len(start)-1])
+			i.spies(start...)
+			time.Sleep(time.Second) // what follows a start has been told
+			was := len(l.journal.becomes())
+			until, over := make(chan struct{}), make(chan struct{})
+			go func() {
+				defer close(over)
+				p.play(i, best, until)
+			}()
+			if p.late {
+				time.Sleep(time.Second)
+				best.start()
+				l.agreeOn(best)
+				was++
+			}
+			l.steady(best, 6*time.Second)
+			if now := l.journal.becomes(); len(now) != was {
+				t.Errorf("%v began to lead", now)
+			}
+			must(t, l.allAreThere())
+			close(until)
+			<-over
+			for _, h := range l.hosts {
+				h.stop()
+				h.start()
+				l.agreeOn(best)
+				l.eventually("all know each other", 20*time.Second, l.allAreThere) // or a hand-over could be to a host that a third has not met
+			}
+			for _, h := range l.hosts {
+				if s, err := h.status(); err != nil || s.Epoch.Counter > 100 {
+					t.Errorf("%s is at epoch %d (%v)", h, s.Epoch.Counter, err)
+				}
+			}
+		})
+	}
+}
