@@ -17,9 +17,9 @@ type keyring struct {
 }
 
 const (
-	openToAll      = "none: whoever reaches the port can join"
+	openToAll      = "none: each host that reaches the port can join"
 	openAsWished   = "none (--insecure)"
-	warnOpenToAll  = "no key: whoever reaches the port can join"
+	warnOpenToAll  = "no key: each host that reaches the port can join"
 	warnOpenWished = warnOpenToAll + " (--insecure)"
 )
 

@@ -93,7 +93,7 @@ func TestStatusSaysWhatProtectsTheTraffic(t *testing.T) {
 			c.start(h)
 		}
 		c.agrees(top)
-		for h, want := range map[*testHost]string{plain: "none: whoever reaches the port can join", insecure: "none (--insecure)"} {
+		for h, want := range map[*testHost]string{plain: "none: each host that reaches the port can join", insecure: "none (--insecure)"} {
 			if got := h.agent.Status().Encryption; got != want {
 				t.Errorf("%s says %q, want %q", h.name, got, want)
 			}

@@ -179,6 +179,6 @@ func (l *loader) noteAdvertise(links []link) {
 	case isDown(links, n.Interface):
 		passing("advertising %s of %s, which is down or has no cable: others reach this host once that is mended", addr, n.Interface)
 	case n.Insecure && !addr.IsPrivate() && n.Interface != "" && l.advertise.host == "" && n.Bind.Addr().IsUnspecified():
-		note("advertising %s, which is not a private address: without a key whoever reaches it can join", addr)
+		note("advertising %s, which is not a private address: without a key each host that reaches it can join", addr)
 	}
 }

@@ -123,7 +123,7 @@ var settings = []Setting{
 	},
 	{
 		Key: "network.insecure", Flag: "insecure", Env: "BULLY_INSECURE", Default: "false", Switch: true,
-		Usage: "use no key: whoever reaches the port can join, and lead",
+		Usage: "use no key: each host that reaches the port can join, and lead",
 		field: boolean(func(c *Config) *bool { return &c.Network.Insecure }),
 	},
 	{

@@ -45,7 +45,7 @@ func leadingStatus() Status {
 		LastHook:    &Hook{Event: "become-leader", Epoch: Epoch{7, alphaID}, OK: true, TookMS: 31.5, Time: noon, Attempts: 1},
 		Keeper:      &Keeper{Process: 4242},
 		Scheduling:  Scheduling{Policy: "realtime", Memory: "locked"},
-		Encryption:  "none: whoever reaches the port can join",
+		Encryption:  "none: each host that reaches the port can join",
 		Waiting:     []Waiting{{Setting: "election.expect", Now: "3", Then: "5"}},
 		Notes:       []string{"traffic is not encrypted"},
 		Counters:    map[string]uint64{"frames_dropped_total": 3, "elections_total": 2},
