@@ -141,6 +141,9 @@ func (l *lan) toldIn(packets []attack.Packet, ids []string) (told map[string]int
 			continue
 		}
 		heard++
+		if _, isWill := wire.ParseWill(p.Payload); isWill && !p.IsStream {
+			continue // a dead leader's, which goes in clear and names nobody
+		}
 		switch {
 		case bytes.HasPrefix(p.Payload, []byte{wire.Magic0, wire.Magic1}):
 			told["a frame"]++
