@@ -266,12 +266,6 @@ func (m *Membership) SetJobs(digest uint64) {
 	m.changeSelf(func(self *Member) { self.Jobs = digest })
 }
 
-// SetIncarnation is for the survivor of an id conflict, which goes on with an
-// incarnation above the other's (M13). Like SetSelf it does not wait.
-func (m *Membership) SetIncarnation(incarnation uint32) {
-	m.changeSelf(func(self *Member) { self.Incarnation = incarnation })
-}
-
 func (m *Membership) changeSelf(change func(*Member)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
