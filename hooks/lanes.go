@@ -132,7 +132,8 @@ func NewLanes(cfg LanesConfig, hooks Config, left Page) Lanes {
 	if left.Runs == nil {
 		left.Runs = map[Lane]Entry{}
 	}
-	return Lanes{cfg: cfg, hooks: hooks, book: book{page: left}, seq: cfg.Seq, stuck: map[Kind]Hanging{}}
+	// What the keeper before has written may not be on the disk yet.
+	return Lanes{cfg: cfg, hooks: hooks, book: book{page: left, isLoose: left.Owed == nil}, seq: cfg.Seq, stuck: map[Kind]Hanging{}}
 }
 
 // Step takes one event and gives what is to be done, in order. The slice is valid until the
