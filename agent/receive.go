@@ -3,6 +3,7 @@ package agent
 import (
 	"net/netip"
 
+	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/internal/transport"
 	"github.com/bully-agent/bully-agent/wire"
 )
@@ -65,4 +66,18 @@ func (a *agent) queue(r received) {
 	default:
 		a.counters.add("frame_overflow")
 	}
+}
+
+// heed implements surroundings.
+func (a *agent) heed(known election.Pledges) { a.pledges.Store(&known) }
+
+// hearWill has the loop take a will that ends somebody. It costs a stranger's a few hashes,
+// and the loop nothing.
+func (a *agent) hearWill(s wire.Secret) {
+	c := s.Commit()
+	if known := a.pledges.Load(); known == nil || !known.Match(c) {
+		a.counters.add("will_unknown")
+		return
+	}
+	a.queue(received{will: c})
 }

@@ -124,7 +124,7 @@ func (a *agent) strangerNotes() (notes []string) {
 		if i == maxStrangerNotes {
 			return append(notes, fmt.Sprintf("%d more hosts have other keys: see bully-agent doctor", len(all)-i))
 		}
-		notes = append(notes, key.Against(s.Name, s.Differ, a.keys.Load().text())+": "+key.OneForAll(a.keys.Load().file))
+		notes = append(notes, s.AgainstKeys(a.keys.Load().text())+": "+key.OneForAll(a.keys.Load().file))
 	}
 	return notes
 }

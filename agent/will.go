@@ -2,7 +2,6 @@ package agent
 
 import (
 	"github.com/bully-agent/bully-agent/election"
-	"github.com/bully-agent/bully-agent/wire"
 )
 
 // noteSecret tells the node which secret the keeper has by now, whose hash its frames announce
@@ -20,20 +19,6 @@ func (s *seat) heed() {
 		s.heeded = known
 		s.around.heed(known)
 	}
-}
-
-// heed implements surroundings.
-func (a *agent) heed(known election.Pledges) { a.pledges.Store(&known) }
-
-// hearWill has the loop take a will that ends somebody. It costs a stranger's a few hashes,
-// and the loop nothing.
-func (a *agent) hearWill(s wire.Secret) {
-	c := s.Commit()
-	if known := a.pledges.Load(); known == nil || !known.Match(c) {
-		a.counters.add("will_unknown")
-		return
-	}
-	a.queue(received{will: c})
 }
 
 // returnLease is called with each renewal: the last that somebody was told has ended, and

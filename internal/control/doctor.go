@@ -51,6 +51,20 @@ type Odd struct {
 	Differ string `json:"differ"`
 }
 
+// noKey stands in the place of a key's id for a host without a key, as key.ID prints it.
+const noKey = "none"
+
+// AgainstKeys says that a host, of which Differ are the ids of its keys, shares none with this one, which has ours.
+func (o Odd) AgainstKeys(ours string) string {
+	switch noKey {
+	case ours:
+		return fmt.Sprintf("a host at %s has a key (id %s), and this host has none", o.Name, o.Differ)
+	case o.Differ:
+		return fmt.Sprintf("a host at %s has no key, and this host has %s", o.Name, ours)
+	}
+	return fmt.Sprintf("a host at %s has another key (id %s), and this host has %s", o.Name, o.Differ, ours)
+}
+
 // Sight is what one other host and this one see of each other.
 type Sight struct {
 	ID      string `json:"id"`

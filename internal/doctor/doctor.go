@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/internal/control"
-	"github.com/bully-agent/bully-agent/internal/key"
 )
 
 // Level says how bad a thing is.
@@ -157,7 +156,7 @@ func (j *judge) reach() {
 // keys names hosts that share none with this one. It is no FAIL: anybody can send what tells of them.
 func (j *judge) keys() {
 	for _, other := range j.OtherKeys {
-		j.say(Warn, "key", j.KeyRemedy, "%s", key.Against(other.Name, other.Differ, cmp.Or(strings.Join(j.Keys, " "), "none")))
+		j.say(Warn, "key", j.KeyRemedy, "%s", other.AgainstKeys(cmp.Or(strings.Join(j.Keys, " "), "none")))
 	}
 }
 

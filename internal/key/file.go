@@ -256,17 +256,6 @@ func OneForAll(file string) string {
 	return fmt.Sprintf("if it is one of yours, the host that came later takes the first one's: scp -p FIRST:%s %s && bully-agent reload", file, file)
 }
 
-// Against says which keys the host at an address has, of which this one has none: theirs and ours as IDs print.
-func Against(at, theirs, ours string) string {
-	switch none := openID.String(); none {
-	case ours:
-		return fmt.Sprintf("a host at %s has a key (id %s), and this host has none", at, theirs)
-	case theirs:
-		return fmt.Sprintf("a host at %s has no key, and this host has %s", at, ours)
-	}
-	return fmt.Sprintf("a host at %s has another key (id %s), and this host has %s", at, theirs, ours)
-}
-
 // Quoted is a path as a shell takes it.
 func Quoted(path string) string {
 	const plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._-+:@%,="

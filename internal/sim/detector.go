@@ -219,14 +219,14 @@ func (w *World) tell(a, b *machine, m election.Member) {
 	}
 	w.hash.mix(uint64(a.number)<<32 | uint64(b.number)<<8 | uint64(m.Status))
 	a.viewChangedAt = w.now
+	if m.Status == election.Alive {
+		w.detector.of(a, b).addr = m.Addr
+	}
 	if m.ID == a.id {
 		w.clash(a, b, m)
 		return
 	}
 	w.step(a, election.MemberChanged{Member: m})
-	if m.Status == election.Alive {
-		w.detector.of(a, b).addr = m.Addr
-	}
 	w.keepWarm(a)
 }
 

@@ -34,7 +34,7 @@ var promises = []promise{
 	{"an address that an insider claims stays its host's", addressClaimed, ""},
 	{"a frame in another's name is dropped", misnamed, ""},
 	{"what an insider repeats does nothing", repeated, ""},
-	{"two lives of one id make no second leader", twoLives, "Clash, at which the later of two lives stands aside"},
+	{"two lives of one id make no second leader", twoLives, ""},
 	{"a copy of the leader's state leaves the leader where it is", leaderCopied, ""},
 	{"a copy of a follower's state leaves the follower heard", followerCopied, ""},
 	{"a state that is restored votes once", restoredState, "receipts of incarnations, which peers show back"},

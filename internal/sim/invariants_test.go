@@ -574,33 +574,6 @@ func (w *World) spin(m *machine, times int) {
 // pass lets time go by.
 func (w *World) pass(d time.Duration) { w.runUntil(w.now+int64(d), nil) }
 
-// Who stood aside for another agent of its id counts again once that one is gone, also
-// where no Transition says so, for its host is in maintenance (sim, seed 9300001890).
-func TestWhoStoodAsideInMaintenanceCountsAgain(t *testing.T) {
-	w := stage(t, Available)
-	a := w.machines[0]
-	a.cfg.Forgeable = true
-	w.start(a)
-	var f wire.Frame
-	a.node.Stamp(&f)
-	f.Kind, f.Nonce, f.Standing, f.Round = wire.ProbeAck, a.nonce+1, wire.Following, 1
-	other := w.machines[1].addr()
-	w.step(a, election.MemberChanged{Member: election.Member{ID: a.id, Addr: other, Nonce: f.Nonce, Incarnation: f.Incarnation, Status: election.Alive}})
-	w.step(a, election.Received{From: other, Frame: f})
-	if w.counts(a) {
-		t.Fatal("counts while it stands aside")
-	}
-	w.step(a, election.Barred{Bar: election.BarMaintenance, On: true})
-	w.pass(10 * time.Second)
-	if !w.counts(a) {
-		t.Errorf("does not count: bars %v", a.node.Status().Bars)
-	}
-	w.step(a, election.Barred{Bar: election.BarMaintenance})
-	if !w.agreeBy(w.now+int64(w.healedWithin()), time.Second) {
-		t.Error("an agreement is not seen")
-	}
-}
-
 // What I14 goes by: an acknowledgement counts from the sending that it echoes.
 func TestAnAcknowledgementCountsFromItsSending(t *testing.T) {
 	const lease = 400 * time.Millisecond

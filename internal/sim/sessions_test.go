@@ -95,7 +95,7 @@ func TestProofsAreLost(t *testing.T) {
 		}
 		return isLost
 	}
-	for range 20 {
+	for range 25 {
 		w.kill(w.machines[0], Crash)
 		w.boot(w.machines[0])
 		if !w.agreeBy(w.now+int64(10*time.Second), 20*time.Millisecond) {
