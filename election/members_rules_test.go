@@ -10,17 +10,6 @@ import (
 // Rules of who is who (R2, 2.1) that could be broken without any other directed test
 // noticing.
 
-// conflict brings the node to meet another agent of its id, and gives that one's
-// answer, which is to come.
-func (s *story) conflict(incarnation, nonce uint32, standing wire.Standing) wire.Frame {
-	s.t.Helper()
-	s.happens(MemberChanged{Member{ID: hostID(s.self), Nonce: nonce, Incarnation: incarnation, Addr: s.actor(1).member(Alive).Addr, Status: Alive}})
-	s.expects("send n1 PROBE purpose=identity")
-	probe := s.lastTo(1, wire.Probe)
-	return wire.Frame{Kind: wire.ProbeAck, Algo: s.node.cfg.algo(), ConfigHash: s.node.hash, Sender: hostID(s.self), Incarnation: incarnation,
-		Nonce: nonce, Seq: 9, Round: probe.Round, EchoSeq: probe.Seq, Standing: standing}
-}
-
 // What was heard of a former life says nothing about this one.
 func TestANewLifeWasNotHeardYet(t *testing.T) {
 	n := storyOf(t, 3, Config{}, 1, 2)

@@ -93,8 +93,3 @@ func (d *notes) losePower(w *World) {
 	}
 	d.synced = d.page
 }
-
-// owes reports whether the lose hook of an epoch would be due after a loss of power, by what is synced.
-func (d *notes) owes(e wire.Epoch) bool {
-	return d.synced.Owed != nil && d.synced.Owed.Counter == e.Counter
-}
