@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -54,6 +55,9 @@ func TestHandOverIsRefused(t *testing.T) {
 			c.start(h)
 		}
 		c.agrees(top)
+		for !slices.ContainsFunc(follower.agent.Members(), func(m control.Member) bool { return m.Name == dead.name }) {
+			time.Sleep(10 * time.Millisecond) // the follower meets it by a session, maybe after it has met the leader
+		}
 		c.kill(dead)
 		time.Sleep(20 * time.Second) // until memberlist has found it dead
 		epoch := top.agent.Status().Epoch.Counter
