@@ -38,7 +38,7 @@ func TestAStartThatHangs(t *testing.T) {
 	l.step(hooks.Opened{})
 	l.step(hooks.Asked{Event: event(hooks.BecomeLeader, 7)})
 	<-hangs
-	l.step(hooks.Asked{Event: event(hooks.LoseLeadership, 7), Due: time.Now().Add(400 * time.Millisecond)})
+	l.step(hooks.Asked{Event: event(hooks.LoseLeadership, 7), Due: time.Now().Add(10 * time.Second)})
 	if res := l.next(t); res.Kind != hooks.BecomeLeader || res.OK {
 		t.Errorf("result %+v", res)
 	}
