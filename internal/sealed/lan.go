@@ -63,6 +63,8 @@ type LAN struct {
 	closed bool
 	told   map[matter]time.Time // what people were told, and when they may be told again
 	news   []news               // to be told once the lock is given back
+	shown  []session.Shown      // as well
+	watch  func(session.Shown)  // who is told; nil: nobody
 	sealed uint64               // datagrams, out
 	opened uint64               // and in
 }
@@ -112,9 +114,12 @@ func (l *LAN) locked(f func(t *session.Table, now time.Time)) {
 	l.mu.Lock()
 	f(l.table, l.cfg.Now())
 	l.arm()
-	news := l.news
-	l.news = nil
+	news, shown, watch := l.news, l.shown, l.watch
+	l.news, l.shown = nil, nil
 	l.mu.Unlock()
+	for _, s := range shown {
+		watch(s)
+	}
 	for _, n := range news {
 		n.tell(l.cfg.Logger)
 	}
@@ -248,7 +253,7 @@ func (l *LAN) Renew(incarnation uint32, life [8]byte, advertise netip.AddrPort) 
 
 func (l *LAN) tableConfig() session.Config {
 	return session.Config{Key: l.cfg.Key, Incarnation: l.cfg.Incarnation, Random: l.cfg.Life, Addr: unmap(l.cfg.Advertise),
-		Cluster: l.cfg.Cluster, Rand: l.cfg.Rand, Emit: l.LAN.SendFrame, Note: l.note}
+		Cluster: l.cfg.Cluster, Rand: l.cfg.Rand, Emit: l.LAN.SendFrame, Note: l.note, Shown: l.onShown}
 }
 
 // SetKeys replaces the ring, which must not be empty. Sessions under a key that is not

@@ -477,3 +477,38 @@ func TestReportSaysWhoHasWhichKeys(t *testing.T) {
 		}
 	})
 }
+
+// A host shows its card to those who watch, without the lock: who is told may ask and say something.
+func TestS16_TheWatcherIsToldWithoutTheLock(t *testing.T) {
+	inLab(t, func(t *testing.T, c *lab) {
+		a, b := c.add(1, testKey(1)), c.add(2, testKey(1))
+		told := make(chan string, 10)
+		a.Watch(func(s session.Shown) {
+			a.SetCard([]byte("a has met " + string(s.Card)))
+			told <- s.Addr.String() + " " + string(s.Card)
+		})
+		b.Watch(func(s session.Shown) { told <- s.Addr.String() + " " + string(s.Card) })
+		b.SetCard([]byte("b"))
+		a.Ask(at(2))
+		time.Sleep(time.Second)
+		for _, want := range []string{"10.0.0.2:7950 b", "10.0.0.1:7950 a has met b"} {
+			select {
+			case got := <-told:
+				if got != want {
+					t.Errorf("told %q, expected %q", got, want)
+				}
+			default:
+				t.Errorf("nobody is told %q", want)
+			}
+		}
+		if !a.HasSaid() || !b.HasSaid() {
+			t.Error("a card is not acknowledged")
+		}
+		a.ShowAgain(testID(2))
+		b.Ask(at(1))
+		time.Sleep(time.Second)
+		if got := <-told; got != "10.0.0.2:7950 b" {
+			t.Errorf("told %q of one who is to be shown again", got)
+		}
+	})
+}

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
@@ -47,8 +48,9 @@ func FuzzReceive(f *testing.F) {
 // FuzzInner is what a holder of the key can say inside a session: HELLO, and what looks
 // like it.
 func FuzzInner(f *testing.F) {
-	good := hello{true, at(1), []key.ID{1, 2}}
+	good := hello{true, at(1), []key.ID{1, 2}, 1, card{2, []byte("voter")}}
 	f.Add(good.append(nil))
+	f.Add(hello{false, at(1), []key.ID{1}, 0, card{}}.append(nil))
 	f.Add(good.append(nil)[:helloSize])
 	f.Add([]byte{magic0, magic1, helloByte})
 	r := newRig(f, 3)
@@ -58,7 +60,7 @@ func FuzzInner(f *testing.F) {
 			return
 		}
 		if h, ok := parseHello(b); ok {
-			if again, ok := parseHello(h.append(nil)); !ok || again.addr != h.addr || len(again.keys) != len(h.keys) {
+			if again, ok := parseHello(h.append(nil)); !ok || !reflect.DeepEqual(again, h) || len(h.card.text) > MaxCard {
 				t.Fatalf("%+v comes back as %+v", h, again)
 			}
 		}

@@ -7,9 +7,8 @@ import (
 	"github.com/bully-agent/bully-agent/internal/key"
 )
 
-// HELLO is the one thing that hosts say to each other about the seal, sealed as frames
-// and gossip are: where to reach the sender, and which keys it has. PROOF carries it;
-// it is repeated now and then.
+// HELLO is what two hosts say to each other about themselves, sealed as frames and gossip are: where to reach the sender,
+// which keys it has, and its card. PROOF carries it; it is repeated now and then.
 //
 //	offset  size  field
 //	0       3     b7 5e 48, which no frame and no gossip begins with
@@ -18,16 +17,22 @@ import (
 //	20      2     port
 //	22      1     how many key ids: 1 to 4
 //	23      1     zero
-//	24      4·n   key ids, the first begins sessions
+//	24      4     number of the receiver's card that the sender has; zero: none
+//	28      4     number of the card that follows; zero: none does
+//	32      2     length of that card: 0 to 400
+//	34      4·n   key ids, the first begins sessions
+//	34+4·n  …     card
 type hello struct {
 	asks bool
 	addr netip.AddrPort
 	keys []key.ID
+	has  uint32
+	card card
 }
 
 const (
 	helloByte = 'H'
-	helloSize = 24
+	helloSize = 34
 	keyIDSize = 4
 )
 
@@ -45,7 +50,15 @@ func (h hello) append(b []byte) []byte {
 	b = append(b, ip[:]...)
 	b = binary.BigEndian.AppendUint16(b, h.addr.Port())
 	b = append(b, byte(len(h.keys)), 0)
-	return appendIDs(b, h.keys)
+	b = binary.BigEndian.AppendUint32(b, h.has)
+	b = binary.BigEndian.AppendUint32(b, h.card.number)
+	b = binary.BigEndian.AppendUint16(b, uint16(len(h.card.text)))
+	return append(appendIDs(b, h.keys), h.card.text...)
+}
+
+// sizeOf is the length of a HELLO, by what its fixed part says.
+func sizeOf(b []byte) int {
+	return helloSize + int(b[22])*keyIDSize + int(binary.BigEndian.Uint16(b[32:]))
 }
 
 // cutHello parts what PROOF carries: HELLO, and what else there is.
@@ -53,7 +66,7 @@ func cutHello(b []byte) (hi, rest []byte, ok bool) {
 	if len(b) < helloSize || !isHello(b) {
 		return nil, nil, false
 	}
-	end := helloSize + int(b[22])*keyIDSize
+	end := sizeOf(b)
 	if len(b) < end {
 		return nil, nil, false
 	}
@@ -65,12 +78,17 @@ func parseHello(b []byte) (h hello, ok bool) {
 		return h, false
 	}
 	n := int(b[22])
-	if n < 1 || n > key.MaxKeys || len(b) != helloSize+n*keyIDSize {
+	if n < 1 || n > key.MaxKeys || len(b) != sizeOf(b) {
+		return h, false
+	}
+	cards := helloSize + n*keyIDSize
+	h.has, h.card = binary.BigEndian.Uint32(b[24:]), card{binary.BigEndian.Uint32(b[28:]), b[cards:]}
+	if len(h.card.text) > MaxCard || h.card.number == 0 && len(h.card.text) > 0 {
 		return h, false
 	}
 	h.asks = b[3]&1 != 0
 	h.addr = netip.AddrPortFrom(netip.AddrFrom16([16]byte(b[4:20])).Unmap(), binary.BigEndian.Uint16(b[20:]))
-	h.keys = parseIDs(b[helloSize:])
+	h.keys = parseIDs(b[helloSize:cards])
 	return h, h.addr.Port() != 0 && !h.addr.Addr().IsUnspecified() && !h.addr.Addr().IsMulticast()
 }
 

@@ -40,6 +40,7 @@ type peer struct {
 	cur    *session
 	losers []*session // replaced, or begun beside cur and not chosen; the oldest first
 	keys   []key.ID   // that it has said to have; nil: not said
+	cards
 
 	heard  time.Time // when something valid came last
 	sent   time.Time // when a frame or gossip was sealed for it last

@@ -50,6 +50,7 @@ type host struct {
 	at   netip.AddrPort
 	got  []string // what was opened: "from: text"
 	said []Cause  // what people were told
+	here []string // who has shown itself: "host at address: card"
 	off  bool
 }
 
@@ -94,7 +95,8 @@ func (r *rig) add(n int, keys ...key.Key) *host {
 			}
 			return nil
 		},
-		Note: func(c Cause, _ netip.AddrPort, _, _ any) { h.said = append(h.said, c) }})
+		Note:  func(c Cause, _ netip.AddrPort, _, _ any) { h.said = append(h.said, c) },
+		Shown: func(s Shown) { h.here = append(h.here, fmt.Sprintf("%s at %v: %s", names[s.ID], s.Addr, s.Card)) }})
 	h.SetKeys(r.now, keys)
 	for i, other := range r.hosts {
 		if other.at == h.at {

@@ -40,6 +40,8 @@ type Config struct {
 	Emit func(to netip.AddrPort, b []byte) error
 	// Note has people told of what they can mend. Nil: nobody is.
 	Note func(c Cause, from netip.AddrPort, ours, theirs any)
+	// Shown is told of each host that is here, and again when its card or its address changes. Nil: nobody is.
+	Shown func(Shown)
 }
 
 // Table is the sessions of one host: what arrives, what is sent and what time does to
@@ -52,7 +54,9 @@ type Table struct {
 	rand    io.Reader
 	emit    func(to netip.AddrPort, b []byte) error
 	note    func(c Cause, from netip.AddrPort, ours, theirs any)
+	onShown func(Shown)
 
+	card    card // of this host
 	ring    []*secret
 	number  uint64 // of the last INIT
 	door    *door
@@ -106,8 +110,11 @@ func New(cfg Config) *Table {
 	if cfg.Note == nil {
 		cfg.Note = func(Cause, netip.AddrPort, any, any) {}
 	}
+	if cfg.Shown == nil {
+		cfg.Shown = func(Shown) {}
+	}
 	return &Table{self: newHostKey(cfg.Key, cfg.Incarnation, cfg.Random), addr: cfg.Addr, cluster: cfg.Cluster, rand: cfg.Rand,
-		emit: cfg.Emit, note: cfg.Note, door: newDoor(), peers: make(map[Life]*peer), routes: make(map[netip.AddrPort]*route), byIndex: make(map[uint32]slot)}
+		emit: cfg.Emit, note: cfg.Note, onShown: cfg.Shown, door: newDoor(), peers: make(map[Life]*peer), routes: make(map[netip.AddrPort]*route), byIndex: make(map[uint32]slot)}
 }
 
 // Renewed is the table of another life at another address. It has the keys and the counts of this one, and no session.
@@ -279,11 +286,14 @@ func (t *Table) onData(now time.Time, h header, b []byte) (inner []byte, by Send
 	s.proof = nil // it has come
 	switch {
 	case isHello(inner):
-		return nil, by, t.onHello(now, p, inner)
+		inner, cause = nil, t.onHello(now, p, inner)
 	case len(inner) == 0:
-		return nil, by, CauseInner
+		inner, cause = nil, CauseInner
+	default:
+		by = p.sender()
 	}
-	return inner, p.sender(), CauseNone
+	t.show(p)
+	return inner, by, cause
 }
 
 // onProof makes a session with who has proved to be the sender of an INIT: it is there now, since RESP's key is in the
@@ -314,6 +324,7 @@ func (t *Table) onProof(now time.Time, h header, b []byte) (inner []byte, by Sen
 	cause = t.onHello(now, p, hi)
 	t.choose(now, p, s)
 	t.greet(now, p, false)
+	t.show(p)
 	if len(inner) == 0 {
 		return nil, by, cause
 	}
@@ -389,7 +400,7 @@ func (t *Table) greet(now time.Time, p *peer, asks bool) {
 }
 
 func (t *Table) greetIn(now time.Time, s *session, to netip.AddrPort, asks bool) {
-	_ = t.emitIn(s, to, hello{asks, t.addr, t.ids()}.append(nil)) // as lost on the way: it is repeated
+	_ = t.emitIn(s, to, t.hello(now, s.peer, asks).append(nil)) // as lost on the way: it is repeated
 	s.greeted = now
 	t.helloAfter(now, s.peer)
 }
@@ -410,7 +421,7 @@ func (t *Table) onHello(now time.Time, p *peer, b []byte) Cause {
 	}
 	p.keys = h.keys
 	cause := t.claim(now, p, h.addr)
-	if h.asks {
+	if t.hearCard(now, p, h) || h.asks {
 		t.greet(now, p, false)
 	}
 	if r := t.routes[p.addr]; r != nil && p.cur != nil && t.isOutdated(p) && now.After(r.next) {
@@ -626,7 +637,7 @@ func (t *Table) onResp(now time.Time, h header, b []byte) Cause {
 
 // firstWords is what PROOF carries: HELLO, and what has waited longest, if it fits.
 func (t *Table) firstWords(now time.Time, r *route, p *peer) []byte {
-	b := hello{p.keys == nil, t.addr, t.ids()}.append(nil)
+	b := t.hello(now, p, p.keys == nil).append(nil)
 	for len(r.waiting) > 0 {
 		first, ends := r.waiting[0], r.waitEnds[0]
 		if now.Before(ends) && proofSize+len(b)+len(first) > MaxDatagram {

@@ -64,6 +64,7 @@ func (t *Table) age(now time.Time, p *peer) {
 		t.wake(now.Add(askAfter / 2))
 	}
 	t.proveAgain(now, p)
+	t.sayCard(now, p)
 }
 
 // proveAgain repeats PROOF, until something of the peer has come in its session.

@@ -290,8 +290,9 @@ put("dh", dh, "se")
 n.mix_key(dh)
 put("after se:", "")
 n.show()
-said = b"\xb7\x5e\x48\x01" + a_addr + b"\x01\x00" + key_id
-put("said", said, "HELLO: b7 5e 48, flags, address, port, 1 key, 0, its id")
+card = b"what a says of itself"
+said = b"\xb7\x5e\x48\x01" + a_addr + b"\x01\x00" + struct.pack(">LLH", 0, 3, len(card)) + key_id + card
+put("said", said, "HELLO: b7 5e 48, flags, address, port, 1 key, 0, no card of b, card 3, its length, key id, card")
 carried = b"\xb7\x1e and what a frame has"
 put("payload", a_life + said + carried, "a_life | HELLO | frame")
 sealed = n.encrypt(a_life + said + carried)
@@ -321,8 +322,8 @@ put("tag", data[-16:])
 put("data", data)
 
 step("DATA, from b to a, the first: HELLO")
-text = b"\xb7\x5e\x48\x01" + b_addr + b"\x02\x00" + key_id + b"\x01\x02\x03\x04"
-put("inner", text, "b7 5e 48, flags, address, port, 2 keys, 0, their ids")
+text = b"\xb7\x5e\x48\x01" + b_addr + b"\x02\x00" + struct.pack(">LLH", 3, 0, 0) + key_id + b"\x01\x02\x03\x04"
+put("inner", text, "b7 5e 48, flags, address, port, 2 keys, 0, card 3 of a has come, no card, key ids")
 head = b"\xb7\x5e" + b"\x23" + b"\x00" + e[:4] + struct.pack(">Q", 0)
 put("hello", head + seal(from_b, 0, head, text))
 

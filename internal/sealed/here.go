@@ -1,0 +1,47 @@
+package sealed
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/bully-agent/bully-agent/internal/session"
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// SetCard replaces what this host says of itself in each session: at most session.MaxCard bytes. Until the first it is here for
+// nobody. Renew forgets it: the next life says its own.
+func (l *LAN) SetCard(card []byte) {
+	l.locked(func(t *session.Table, now time.Time) { t.SetCard(now, card) })
+}
+
+// HasSaid reports whether each host that was heard a moment ago has the card.
+func (l *LAN) HasSaid() (has bool) {
+	l.locked(func(t *session.Table, now time.Time) { has = t.HasSaid(now) })
+	return has
+}
+
+// Watch has f told of each host that is here, once it is heard next, and then of its changes: in their order, in the goroutine of
+// ReadFrame and without the LAN's lock. f takes the place of the one before.
+func (l *LAN) Watch(f func(session.Shown)) {
+	l.locked(func(t *session.Table, _ time.Time) {
+		l.watch = f
+		t.ShowAgain(func(wire.ID) bool { return true })
+	})
+}
+
+// ShowAgain has the watcher told anew of each life of an id that is heard from now on.
+func (l *LAN) ShowAgain(id wire.ID) {
+	l.locked(func(t *session.Table, _ time.Time) { t.ShowAgain(func(other wire.ID) bool { return other == id }) })
+}
+
+// Ask has whoever is at an address say something, in a session, which is made if there is none.
+func (l *LAN) Ask(to netip.AddrPort) {
+	l.locked(func(t *session.Table, now time.Time) { t.Ask(now, unmap(to)) })
+}
+
+// onShown keeps who is here for the watcher. The lock is held.
+func (l *LAN) onShown(s session.Shown) {
+	if l.watch != nil {
+		l.shown = append(l.shown, s)
+	}
+}
