@@ -75,7 +75,7 @@ func TestPeopleAreToldOnceAMinute(t *testing.T) {
 		defer func() { _ = l.Shutdown() }()
 		for minute := 1; minute <= 2; minute++ {
 			for range 100 {
-				l.locked(func(_ *session.Table, _ time.Time) { l.note(session.CauseKey, at(9), nil, nil) })
+				l.locked(func(_ *session.Table, _ time.Time) { l.note(session.Trouble{Cause: session.CauseKey, From: at(9)}) })
 			}
 			if n := strings.Count(said.String(), "not taken"); n != minute {
 				t.Errorf("%d lines in %d minutes", n, minute)

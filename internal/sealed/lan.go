@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net"
 	"net/netip"
-	"strings"
 	"sync"
 	"time"
 
@@ -62,7 +61,7 @@ type LAN struct {
 	armed  time.Time // what the timer is set to; zero: not set
 	closed bool
 	told   map[matter]time.Time // what people were told, and when they may be told again
-	news   []news               // to be told once the lock is given back
+	news   []session.Trouble    // to be told once the lock is given back
 	shown  []session.Shown      // as well
 	watch  func(session.Shown)  // who is told; nil: nobody
 	sealed uint64               // datagrams, out
@@ -121,7 +120,7 @@ func (l *LAN) locked(f func(t *session.Table, now time.Time)) {
 		watch(s)
 	}
 	for _, n := range news {
-		n.tell(l.cfg.Logger)
+		tell(l.cfg.Logger, n)
 	}
 }
 
@@ -213,7 +212,7 @@ func (l *LAN) receive(t *session.Table, now time.Time, from netip.AddrPort, b []
 		return nil, from
 	case inner[0] == wire.Magic0 && !isFrameOf(inner, peer.ID):
 		t.Count(session.CauseSender)
-		l.note(session.CauseSender, from, nil, peer.ID)
+		l.note(session.Trouble{Cause: session.CauseSender, From: from, Theirs: peer.ID})
 		return nil, from
 	case peer.Addr.IsValid():
 		from = peer.Addr
@@ -299,18 +298,11 @@ type matter struct {
 // maxMatters bounds the lines of a minute, whatever others send.
 const maxMatters = 16
 
-// news is one line.
-type news struct {
-	cause        session.Cause
-	from         netip.AddrPort
-	ours, theirs any // ids, versions, addresses; nil: none
-}
-
 // note has people told of what they can mend. The lock is held.
-func (l *LAN) note(c session.Cause, from netip.AddrPort, ours, theirs any) {
+func (l *LAN) note(n session.Trouble) {
 	now := l.cfg.Now()
-	m := matter{c, from.Addr()}
-	if c == session.CauseRefused {
+	m := matter{n.Cause, n.From.Addr()}
+	if n.Cause == session.CauseRefused {
 		m.cause = session.CauseKey // both ends of one matter
 	}
 	if now.Before(l.told[m]) {
@@ -319,31 +311,31 @@ func (l *LAN) note(c session.Cause, from netip.AddrPort, ours, theirs any) {
 	maps.DeleteFunc(l.told, func(_ matter, until time.Time) bool { return !now.Before(until) })
 	if len(l.told) < maxMatters {
 		l.told[m] = now.Add(time.Minute)
-		l.news = append(l.news, news{c, from, ours, theirs})
+		l.news = append(l.news, n)
 	}
 }
 
-func (n news) tell(log hclog.Logger) {
-	args := []any{"cause", n.cause.String(), "addr", n.from}
-	if n.ours != nil {
-		args = append(args, "ours", fmt.Sprint(n.ours))
+// tell writes one line.
+func tell(log hclog.Logger, n session.Trouble) {
+	args := []any{"cause", n.Cause.String(), "addr", n.From}
+	if n.Ours != nil {
+		args = append(args, "ours", fmt.Sprint(n.Ours))
 	}
-	if n.theirs != nil {
-		args = append(args, "theirs", fmt.Sprint(n.theirs))
+	if n.Theirs != nil {
+		args = append(args, "theirs", fmt.Sprint(n.Theirs))
 	}
-	log.Warn("not taken: "+n.hint(), args...)
+	log.Warn("not taken: "+hint(n), args...)
 }
 
 // hint says in words what is the matter. Of two hosts that share no key one may have none at all.
-func (n news) hint() string {
-	isOpen := func(ids any) bool { return ids != nil && strings.Trim(fmt.Sprint(ids), "[]") == key.Open()[0].String() }
-	switch {
-	case isOpen(n.theirs):
+func hint(n session.Trouble) string {
+	switch n.Keyless {
+	case session.There:
 		return "this host has a key, and the other has none"
-	case isOpen(n.ours):
+	case session.Here:
 		return "the other host has a key, and this one has none"
 	}
-	return hints[n.cause]
+	return hints[n.Cause]
 }
 
 // hints say what is the matter in words.

@@ -95,7 +95,7 @@ func (r *rig) add(n int, keys ...key.Key) *host {
 			}
 			return nil
 		},
-		Note:  func(c Cause, _ netip.AddrPort, _, _ any) { h.said = append(h.said, c) },
+		Note:  func(n Trouble) { h.said = append(h.said, n.Cause) },
 		Shown: func(s Shown) { h.here = append(h.here, fmt.Sprintf("%s at %v: %s", names[s.ID], s.Addr, s.Card)) }})
 	h.SetKeys(r.now, keys)
 	for i, other := range r.hosts {

@@ -39,9 +39,38 @@ type Config struct {
 	// Emit puts a datagram on the wire, and does not keep it.
 	Emit func(to netip.AddrPort, b []byte) error
 	// Note has people told of what they can mend. Nil: nobody is.
-	Note func(c Cause, from netip.AddrPort, ours, theirs any)
+	Note func(Trouble)
 	// Shown is told of each host that is here, and again when its card or its address changes. Nil: nobody is.
 	Shown func(Shown)
+}
+
+// Trouble is what people can mend of a datagram or stream that was not taken.
+type Trouble struct {
+	Cause        Cause
+	From         netip.AddrPort
+	Ours, Theirs any  // ids of keys, versions, addresses; nil: none
+	Keyless      Side // where two hosts share no key since one of them has none
+}
+
+// Side is one of two hosts.
+type Side uint8
+
+const (
+	Neither Side = iota
+	Here
+	There
+)
+
+// keyless is the side that has the key alone which everybody has.
+func keyless(ours, theirs []key.ID) Side {
+	isOpen := func(ids []key.ID) bool { return len(ids) == 1 && ids[0].IsOpen() }
+	switch {
+	case isOpen(theirs):
+		return There
+	case isOpen(ours):
+		return Here
+	}
+	return Neither
 }
 
 // Table is the sessions of one host: what arrives, what is sent and what time does to
@@ -53,7 +82,7 @@ type Table struct {
 	cluster string
 	rand    io.Reader
 	emit    func(to netip.AddrPort, b []byte) error
-	note    func(c Cause, from netip.AddrPort, ours, theirs any)
+	note    func(Trouble)
 	onShown func(Shown)
 
 	card    card // of this host
@@ -108,7 +137,7 @@ type route struct {
 // New makes a table without sessions, and without keys: SetKeys gives it some.
 func New(cfg Config) *Table {
 	if cfg.Note == nil {
-		cfg.Note = func(Cause, netip.AddrPort, any, any) {}
+		cfg.Note = func(Trouble) {}
 	}
 	if cfg.Shown == nil {
 		cfg.Shown = func(Shown) {}
@@ -265,11 +294,11 @@ func (t *Table) Receive(now time.Time, from netip.AddrPort, b []byte) (inner []b
 
 // onForeign tells people of a host that does not seal, or by another version.
 func (t *Table) onForeign(cause Cause, from netip.AddrPort, b []byte) {
+	told := Trouble{Cause: cause, From: from}
 	if cause == CauseVersion {
-		t.note(cause, from, version, int(b[2]>>4))
-		return
+		told.Ours, told.Theirs = version, int(b[2]>>4)
 	}
-	t.note(cause, from, nil, nil)
+	t.note(told)
 }
 
 // onData opens what came in a session. inner is nil if it was for the seal itself.
@@ -562,19 +591,20 @@ func (t *Table) examine(now time.Time, from netip.AddrPort, h header, b []byte, 
 	}
 	r, cause := readInit(b, t.rand, h, k, s, t.self)
 	if cause != CauseNone {
-		t.note(cause, from, t.cluster+" at "+t.addr.String(), nil)
+		t.note(Trouble{Cause: cause, From: from, Ours: t.cluster + " at " + t.addr.String()})
 	}
 	return r, cause
 }
 
 // onUnknownKey tells people of both hosts that they share no key (S15).
 func (t *Table) onUnknownKey(now time.Time, from netip.AddrPort, h header, b []byte) {
-	t.note(CauseKey, from, t.ids(), key.ID(h.index))
+	theirs := []key.ID{key.ID(h.index)}
+	t.note(Trouble{CauseKey, from, t.ids(), theirs[0], keyless(t.ids(), theirs)})
 	at := from
 	if h.kind != kindDatagrams {
 		at = netip.AddrPortFrom(from.Addr(), 0)
 	}
-	t.odd.meet(now, at, []key.ID{key.ID(h.index)})
+	t.odd.meet(now, at, theirs)
 	if h.kind == kindDatagrams && t.door.unknown.take(now, from.Addr()) {
 		_ = t.emit(from, appendUnknown(t.out[:0], indexOf(b), h.number, t.ids()))
 	}
@@ -596,7 +626,7 @@ func (t *Table) onUnknown(now time.Time, from netip.AddrPort, h header, b []byte
 // with another key of ours, so who has a later one is no stranger.
 func (t *Table) refusedBy(now time.Time, from netip.AddrPort, c *call, b []byte) {
 	theirs := parseIDs(b[headerSize:])
-	t.note(CauseRefused, from, c.secret.id, theirs)
+	t.note(Trouble{CauseRefused, from, c.secret.id, theirs, keyless(t.ids(), theirs)})
 	if !slices.ContainsFunc(theirs, func(id key.ID) bool { return t.find(id) != nil }) {
 		t.odd.meet(now, from, theirs)
 	}
