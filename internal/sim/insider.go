@@ -155,7 +155,14 @@ func (in *insider) hears(p *packet) {
 
 // playVoter grants whatever is asked for.
 func (m *mask) playVoter(to netip.AddrPort, f *wire.Frame) {
-	r := wire.Frame{Round: f.Round, EchoSeq: f.Seq, Attempt: f.Attempt, Epoch: f.Epoch, RosterVersion: f.RosterVersion}
+	if r, ok := Granted(f); ok {
+		m.say(to, &r)
+	}
+}
+
+// Granted is the answer that whoever asks f wishes for; false if f asks nothing. It is what a voter says that keeps no rule.
+func Granted(f *wire.Frame) (r wire.Frame, ok bool) {
+	r = wire.Frame{Round: f.Round, EchoSeq: f.Seq, Attempt: f.Attempt, Epoch: f.Epoch, RosterVersion: f.RosterVersion}
 	switch f.Kind {
 	case wire.Canvass:
 		r.Kind, r.Verdict = wire.Answer, wire.Yes
@@ -172,9 +179,9 @@ func (m *mask) playVoter(to netip.AddrPort, f *wire.Frame) {
 	case wire.Resign:
 		r.Kind = wire.ResignAck
 	default:
-		return
+		return r, false
 	}
-	m.say(to, &r)
+	return r, true
 }
 
 // say sends a frame in the mask's name.

@@ -18,6 +18,7 @@ import (
 	"github.com/bully-agent/bully-agent/internal/key"
 	"github.com/bully-agent/bully-agent/internal/lab/netlab"
 	"github.com/bully-agent/bully-agent/internal/sealed"
+	"github.com/bully-agent/bully-agent/internal/sim"
 	"github.com/bully-agent/bully-agent/internal/test/attack"
 	"github.com/bully-agent/bully-agent/internal/transport"
 	"github.com/bully-agent/bully-agent/membership"
@@ -377,8 +378,8 @@ var ploys = []ploy{
 		seduced, voter := i.lan.hosts[0], i.lan.hosts[1]
 		p := i.peer(voter)
 		i.hears(func(from netip.AddrPort, f wire.Frame) {
-			if from == seduced.addr {
-				go i.tells(from, i.know.Say(i.forge.As(p, from, granted(f))))
+			if answer, ok := sim.Granted(&f); ok && from == seduced.addr {
+				go i.tells(from, i.know.Say(i.forge.As(p, from, answer)))
 			}
 		})
 		leader, beat, _ := i.know.Leader()
@@ -407,24 +408,6 @@ func every(d time.Duration, until <-chan struct{}, do func()) {
 		case <-time.After(d):
 		}
 	}
-}
-
-// granted is the answer that whoever asks f wishes for.
-func granted(f wire.Frame) wire.Frame {
-	r := wire.Frame{Kind: wire.ResignAck, Round: f.Round, EchoSeq: f.Seq, Attempt: f.Attempt, Epoch: f.Epoch, RosterVersion: f.RosterVersion}
-	switch f.Kind {
-	case wire.Canvass:
-		r.Kind, r.Verdict = wire.Answer, wire.Yes
-	case wire.Election:
-		r.Kind, r.Verdict = wire.Answer, wire.Ineligible
-	case wire.Coordinator:
-		r.Kind, r.AckVerdict = wire.CoordAck, wire.Accept
-	case wire.Heartbeat:
-		r.Kind = wire.HeartAck
-	case wire.Probe:
-		r.Kind, r.Standing, r.HeartbeatAge, r.Epoch = wire.ProbeAck, wire.Following, 1<<31, wire.Epoch{}
-	}
-	return r
 }
 
 // lifeOf is what gossip says of the agent on h.
