@@ -401,27 +401,52 @@ func TestJoinerNeedsNoElection(t *testing.T) {
 		}
 		c.agrees(c.hosts[4])
 		time.Sleep(10 * time.Second)
-		var mu sync.Mutex
-		frames := map[wire.Kind]int{}
-		c.lan.OnFrame(func(_, _ netip.AddrPort, b []byte) {
-			var f wire.Frame
-			if wire.Parse(b, &f) == nil {
-				mu.Lock()
-				frames[f.Kind]++
-				mu.Unlock()
-			}
-		})
+		var said frames
+		said.count(c.hosts[1:]...)
 		c.start(c.hosts[0])
+		said.count(c.hosts[0])
 		c.agrees(c.hosts[4])
-		mu.Lock()
-		for k, n := range frames {
+		said.mu.Lock()
+		for k, n := range said.of {
 			if k != wire.Heartbeat && k != wire.HeartAck {
 				t.Errorf("%d %v frames for a join", n, k)
 			}
 		}
-		mu.Unlock()
+		if said.of[wire.Heartbeat] == 0 || said.of[wire.HeartAck] == 0 {
+			t.Errorf("counted %v: this test sees too little", said.of)
+		}
+		said.mu.Unlock()
 		c.stopAll()
 	})
+}
+
+// frames are what the seats of some hosts have sent, by kind.
+type frames struct {
+	mu sync.Mutex
+	of map[wire.Kind]int
+}
+
+// count counts what these hosts send from now on.
+func (f *frames) count(hosts ...*testHost) {
+	for _, h := range hosts {
+		h.agent.call(nil, func() { h.agent.seat.around = counted{h.agent.seat.around, f} })
+	}
+}
+
+// counted is what a seat has around it while its frames are counted.
+type counted struct {
+	surroundings
+	by *frames
+}
+
+func (c counted) send(to netip.AddrPort, f wire.Frame) {
+	c.by.mu.Lock()
+	if c.by.of == nil {
+		c.by.of = map[wire.Kind]int{}
+	}
+	c.by.of[f.Kind]++
+	c.by.mu.Unlock()
+	c.surroundings.send(to, f)
 }
 
 // A partition of a minute, which memberlist never heals by itself: afterwards
