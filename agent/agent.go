@@ -1,7 +1,7 @@
 // Package agent is the one loop that joins the others: it owns the clock, the
 // state file and the goroutines of a running bully-agent.
 //
-//	UDP datagram → transport.ReadFrame → receive → inbox ┐
+//	UDP datagram → sealed.ReadFrame → receive → inbox ───┐
 //	memberlist   → membership.Wake ──────────────────────┤
 //	hooks        → hooks.Results ────────────────────────┼→ loop → election.Node.Step → apply → jobs
 //	leader's end → transport.Tether → findings ──────────┤         └──────────── seat ───────────┘
@@ -41,6 +41,7 @@ import (
 	"github.com/bully-agent/bully-agent/internal/keeper"
 	"github.com/bully-agent/bully-agent/internal/key"
 	"github.com/bully-agent/bully-agent/internal/metrics"
+	"github.com/bully-agent/bully-agent/internal/sealed"
 	"github.com/bully-agent/bully-agent/internal/transport"
 	"github.com/bully-agent/bully-agent/membership"
 	"github.com/bully-agent/bully-agent/wire"
@@ -71,7 +72,7 @@ type Config struct {
 	// ListenHTTP opens the port at which the network may ask. It is called while the process
 	// has all of its rights. Nil: off.
 	ListenHTTP func() (*httpd.Listener, error)
-	// Advertise is where others reach this agent; zero: LAN.Addr.
+	// Advertise is where others reach this agent; zero: where it listens.
 	Advertise netip.AddrPort
 	// AdvertiseIsChosen: nobody has named that address, so the agent goes on with another one if this host loses it.
 	AdvertiseIsChosen bool
@@ -210,10 +211,11 @@ type agent struct {
 	log       hclog.Logger
 	home      home
 	seat      *seat
-	last      *lastLife // its end; nil: it has not begun
-	lan       transport.LAN
+	last      *lastLife                             // its end; nil: it has not begun
+	below     transport.LAN                         // the sockets
+	lan       *sealed.LAN                           // what goes over them; nil: nothing yet
 	seal      sealing                               // the same
-	port      asking                                // the same, below the seal; nil: it carries no questions
+	port      asking                                // the sockets; nil: they carry no questions
 	life      [8]byte                               // random; the seal and frames are bound to it
 	socket    net.Listener                          // nil: no control socket
 	web       *httpd.Listener                       // nil: the network asks nothing
@@ -315,7 +317,7 @@ func open(ctx context.Context, cfg Config) (_ *agent, err error) {
 			a.close()
 		}
 	}()
-	if a.lan, err = cfg.Listen(); err != nil {
+	if a.below, err = cfg.Listen(); err != nil {
 		return nil, err
 	}
 	a.canAsk()
@@ -366,8 +368,11 @@ func (a *agent) close() {
 		a.seat.close()
 	}
 	a.home.close()
-	if a.lan != nil {
-		_ = a.lan.Shutdown() // again, usually: membership has closed it
+	switch { // again, usually: membership has closed it
+	case a.lan != nil:
+		_ = a.lan.Shutdown()
+	case a.below != nil:
+		_ = a.below.Shutdown()
 	}
 }
 
@@ -515,6 +520,6 @@ func (a *agent) logStart() {
 		a.log.Info(held)
 	}
 	if a.cfg.Started != nil {
-		a.cfg.Started(a.lan.Addr())
+		a.cfg.Started(a.below.Addr())
 	}
 }

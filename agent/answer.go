@@ -22,9 +22,8 @@ const (
 	answerPause   = time.Second     // between two for one host
 )
 
-// asking is what a LAN can do for questions; one in memory cannot.
+// asking is what sockets can do for questions; those in memory cannot.
 type asking interface {
-	Ask(ctx context.Context, to netip.AddrPort) (net.Conn, error)
 	Answer(f func(context.Context, net.Conn))
 	Knock(ctx context.Context, to netip.AddrPort) error
 	Look(at netip.Addr) (seen func() uint64, stop func())

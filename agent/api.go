@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/internal/control"
-	"github.com/bully-agent/bully-agent/internal/transport"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
@@ -131,14 +130,10 @@ func (a *agent) counts() map[string]uint64 {
 	for cause, n := range joined.Kept {
 		out["gossip_refused_"+strings.ReplaceAll(cause, "-", "_")] = n
 	}
-	if port, ok := a.lan.(interface{ Stats() transport.Stats }); ok {
-		s := port.Stats()
-		out["port_frames_in"], out["port_frames_out"] = s.FramesIn, s.FramesOut
-		out["port_gossip_in"], out["port_gossip_out"] = s.GossipIn, s.GossipOut
-		out["port_gossip_dropped"], out["port_send_errors"] = s.GossipDropped, s.SendErrors
-		out["port_streams_refused"], out["port_tethers_held"] = s.StreamsRefused, s.TethersHeld
-		out["port_tethers_lost"], out["port_datagrams_refused"] = s.TethersLost, s.DatagramsRefused
-	}
+	s := a.lan.Stats()
+	out["port_datagrams_in"], out["port_datagrams_out"], out["port_send_errors"] = s.DatagramsIn, s.DatagramsOut, s.SendErrors
+	out["port_streams_refused"], out["port_tethers_held"] = s.StreamsRefused, s.TethersHeld
+	out["port_tethers_lost"], out["port_datagrams_refused"] = s.TethersLost, s.DatagramsRefused
 	a.countSeal(out)
 	return out
 }

@@ -232,7 +232,7 @@ var (
 func (a *agent) askOnce(ctx context.Context, m membership.Member, large bool) (said answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, dialing)
 	defer cancel()
-	conn, err := a.port.Ask(ctx, m.Addr)
+	conn, err := a.lan.DialQuestion(ctx, m.Addr)
 	if err != nil {
 		return said, err
 	}
@@ -271,7 +271,7 @@ func troubleOf(err error) string {
 
 // canAsk begins to answer, where the LAN can.
 func (a *agent) canAsk() {
-	if port, ok := a.lan.(asking); ok {
+	if port, ok := a.below.(asking); ok {
 		a.port = port
 	}
 }

@@ -20,7 +20,7 @@ import (
 func onSockets(t *testing.T, off map[string]time.Duration, names ...string) map[string]*agent {
 	ports, seeds := map[string]*transport.Transport{}, []string(nil)
 	for _, name := range names {
-		port, err := transport.Listen(transport.Config{Bind: netip.MustParseAddrPort("127.0.0.1:0"), Cluster: "test"})
+		port, err := transport.Listen(transport.Config{Bind: netip.MustParseAddrPort("127.0.0.1:0")})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -84,17 +84,13 @@ func (a *agent) isSilent(m membership.Member) bool {
 // knowMembers keeps places at the port for the members that are alive and were heard: it
 // is only said of the others that they are there.
 func (a *agent) knowMembers() {
-	port, ok := a.lan.(interface{ Know([]netip.Addr) })
-	if !ok {
-		return
-	}
 	var addrs []netip.Addr
 	for _, m := range a.view.others {
 		if _, ever := a.heardAgo(m.ID); ever && m.Status == membership.Alive {
 			addrs = append(addrs, m.Addr.Addr())
 		}
 	}
-	port.Know(addrs)
+	a.lan.Know(addrs)
 }
 
 // suspect is a member that gossip believes alive and that this agent has not heard for a while.

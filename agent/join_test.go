@@ -2,13 +2,12 @@ package agent
 
 import (
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/hashicorp/memberlist"
 
 	"github.com/bully-agent/bully-agent/internal/test/lantest"
 	"github.com/bully-agent/bully-agent/internal/transport"
@@ -20,13 +19,9 @@ type slowToConnect struct {
 	by time.Duration
 }
 
-func (s slowToConnect) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
-	return s.DialAddressTimeout(memberlist.Address{Addr: addr}, timeout)
-}
-
-func (s slowToConnect) DialAddressTimeout(addr memberlist.Address, timeout time.Duration) (net.Conn, error) {
+func (s slowToConnect) Dial(to netip.AddrPort, timeout time.Duration) (net.Conn, error) {
 	time.Sleep(min(s.by, timeout))
-	return s.Host.DialAddressTimeout(addr, max(timeout-s.by, 0))
+	return s.Host.Dial(to, max(timeout-s.by, 0))
 }
 
 // connectsIn has the streams of h be made after so long.

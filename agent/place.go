@@ -35,7 +35,7 @@ type whereabouts struct {
 
 // firstPlace is where a new agent begins: at what is bound, or with a wildcard at what others are told.
 func (a *agent) firstPlace() advertise.Place {
-	bound := a.lan.Addr().Addr()
+	bound := a.below.Addr().Addr()
 	p := advertise.Place{Addr: bound, IsFixed: !a.cfg.AdvertiseIsChosen, V6: bound.Is6(), Device: a.cfg.Device}
 	if bound.IsUnspecified() {
 		p.Addr = a.advertised().Addr()

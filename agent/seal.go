@@ -33,7 +33,7 @@ var _ sealing = (*sealed.LAN)(nil)
 // sealPort has all that goes over the LAN sealed. Nothing has been sent or read before.
 func (a *agent) sealPort() error {
 	incarnation := a.seat.state.saved.Incarnation + 1 // which this life puts on disk before it says anything
-	seal, err := sealed.Wrap(a.lan, sealed.Config{Cluster: a.cfg.Cluster, Key: a.seat.state.private, Incarnation: incarnation, Life: a.life,
+	seal, err := sealed.Wrap(a.below, sealed.Config{Cluster: a.cfg.Cluster, Key: a.seat.state.private, Incarnation: incarnation, Life: a.life,
 		Keys: a.keys.Load().seals(), Advertise: a.advertised(), Now: a.cfg.Now, Logger: a.log.Named("seal")})
 	if err != nil {
 		return fmt.Errorf("seal the port: %w", err)
@@ -47,7 +47,7 @@ func (a *agent) advertised() netip.AddrPort {
 	if a.cfg.Advertise.IsValid() {
 		return a.cfg.Advertise
 	}
-	return a.lan.Addr()
+	return a.below.Addr()
 }
 
 // keepWarm has sessions ready with all who lead or vote, so that a claim and its grants

@@ -509,7 +509,7 @@ func TestAWillIsTakenInClear(t *testing.T) {
 		}
 		say := func(s wire.Secret) {
 			for _, to := range heirs {
-				if err := stranger.SendFrame(to, wire.AppendWill(nil, s)); err != nil {
+				if err := stranger.Send(to, wire.AppendWill(nil, s)); err != nil {
 					t.Fatal(err)
 				}
 			}

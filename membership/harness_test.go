@@ -2,6 +2,8 @@ package membership
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -13,6 +15,9 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/bully-agent/bully-agent/internal/identity"
+	"github.com/bully-agent/bully-agent/internal/key"
+	"github.com/bully-agent/bully-agent/internal/sealed"
 	"github.com/bully-agent/bully-agent/internal/test/lantest"
 	"github.com/bully-agent/bully-agent/wire"
 )
@@ -45,6 +50,35 @@ func (s *site) Heard(id wire.ID, nonce uint32) (incarnation uint32, addr netip.A
 	return m.Incarnation, m.Addr, time.Now(), ok
 }
 
+// plug is the sealed port of a host on the site's LAN.
+func (s *site) plug(name string, addr netip.AddrPort) *sealed.LAN {
+	s.t.Helper()
+	return plug(s.t, s.lan, name, addr)
+}
+
+// plug is the sealed port of a host: a new life, under the key that everybody has.
+func plug(t *testing.T, lan *lantest.LAN, name string, addr netip.AddrPort) *sealed.LAN {
+	t.Helper()
+	var life [8]byte
+	_, _ = rand.Read(life[:])
+	port, err := sealed.Wrap(lan.Host(name, addr), sealed.Config{Cluster: "test", Key: identity.FromBytes(sha256.Sum256([]byte(name))), Life: life, Keys: key.Open()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// warm has a port begin sessions with all lives that run, as an agent does that starts.
+func (s *site) warm(port *sealed.LAN) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []netip.AddrPort
+	for _, m := range s.runs {
+		all = append(all, m.Addr)
+	}
+	port.KeepWarm(all)
+}
+
 func (s *site) begins(m Member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,7 +96,7 @@ type agent struct {
 	*Membership
 	site *site
 	name string
-	host *lantest.Host
+	host *sealed.LAN
 	stop context.CancelFunc
 
 	rejoined chan error // what Rejoin ended with
@@ -97,7 +131,7 @@ func (s *site) start(name string, seeds ...string) *agent {
 
 func (s *site) startWith(name string, change func(*Config)) *agent {
 	s.t.Helper()
-	a := &agent{site: s, name: name, host: s.lan.Host(name, addrOf(name)), rejoined: make(chan error, 1)}
+	a := &agent{site: s, name: name, host: s.plug(name, addrOf(name)), rejoined: make(chan error, 1)}
 	cfg := Config{
 		Self:      selfOf(name),
 		Cluster:   "test",
@@ -117,6 +151,7 @@ func (s *site) startWith(name string, change func(*Config)) *agent {
 	ctx, cancel := context.WithCancel(context.Background())
 	a.stop = cancel
 	go readFrames(a.host)
+	s.warm(a.host)
 	go func() { a.rejoined <- m.Rejoin(ctx) }()
 	go a.listen(ctx)
 	s.t.Cleanup(a.kill)
@@ -124,7 +159,7 @@ func (s *site) startWith(name string, change func(*Config)) *agent {
 }
 
 // readFrames drives the datagrams of a host, as the agent's receiver does.
-func readFrames(h *lantest.Host) {
+func readFrames(h *sealed.LAN) {
 	b := make([]byte, wire.MaxFrame)
 	for {
 		if _, _, err := h.ReadFrame(b); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/memberlist"
 
+	"github.com/bully-agent/bully-agent/internal/sealed"
 	"github.com/bully-agent/bully-agent/internal/test/lantest"
 	"github.com/bully-agent/bully-agent/wire"
 )
@@ -254,7 +255,7 @@ func TestOtherCluster(t *testing.T) {
 // stranger is a bare memberlist of the same cluster, which says of itself what
 // it likes.
 type stranger struct {
-	*lantest.Host
+	*sealed.LAN
 	addr netip.AddrPort
 	meta []byte
 }
@@ -302,7 +303,7 @@ func TestStrangersAreNotAdmitted(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSite(t)
 				alpha := s.start("alpha")
-				host := s.lan.Host("stranger", addrOf("stranger"))
+				host := s.plug("stranger", addrOf("stranger"))
 				go readFrames(host)
 				conf := memberlist.DefaultLANConfig()
 				st := stranger{host, c.addr, c.meta}
@@ -318,6 +319,7 @@ func TestStrangersAreNotAdmitted(t *testing.T) {
 					if _, err := list.Join([]string{addrOf("alpha").String()}); err != nil {
 						t.Fatalf("the stranger was not even heard: %v", err)
 					}
+					time.Sleep(200 * time.Millisecond) // more in a second would not be proven
 				}
 				time.Sleep(10 * time.Second)
 				alpha.hears()
@@ -429,7 +431,7 @@ func TestNobodyListens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
 		pipe := make(chan struct{})
-		host := s.lan.Host("alpha", addrOf("alpha"))
+		host := s.plug("alpha", addrOf("alpha"))
 		alpha, err := New(Config{
 			Self: selfOf("alpha"), Cluster: "test", Transport: host, Sessions: s,
 			Logger: hclog.New(&hclog.LoggerOptions{Output: stuck(pipe), Level: hclog.Trace}),
@@ -568,7 +570,7 @@ func TestIPv6(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
 		start := func(name, addr, seed string) *Membership {
-			host := s.lan.Host(name, netip.MustParseAddrPort(addr))
+			host := s.plug(name, netip.MustParseAddrPort(addr))
 			m, err := New(Config{Self: selfOf(name), Cluster: "test", Transport: host, Sessions: s, Seeds: []string{seed}})
 			if err != nil {
 				t.Fatal(err)
@@ -615,8 +617,8 @@ func TestProfilesDetect(t *testing.T) {
 
 func TestConfigIsChecked(t *testing.T) {
 	lan := lantest.New(1)
-	host := lan.Host("alpha", addrOf("alpha"))
-	linkLocal := lan.Host("beta", netip.MustParseAddrPort("[fe80::1]:7950"))
+	host := plug(t, lan, "alpha", addrOf("alpha"))
+	linkLocal := plug(t, lan, "beta", netip.MustParseAddrPort("[fe80::1]:7950"))
 	cases := []struct {
 		what, want string
 		change     func(*Config)

@@ -6,30 +6,40 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/bully-agent/bully-agent/internal/test/lantest"
+	"github.com/bully-agent/bully-agent/internal/sealed"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
 // forger sends gossip of the cluster "test" in anybody's name.
 type forger struct {
 	site *site
-	host *lantest.Host
+	host *sealed.LAN
 }
 
 func (s *site) forger() forger {
 	s.hostile = true
-	return forger{s, s.lan.Host("forger", addrOf("forger"))}
+	f := forger{s, s.plug("forger", addrOf("forger"))}
+	go readFrames(f.host)
+	s.t.Cleanup(func() { _ = f.host.Shutdown() })
+	s.warm(f.host)
+	time.Sleep(100 * time.Millisecond) // what it says does not wait for a session
+	return f
 }
 
-// tell sends messages to an agent, one in each datagram.
+// tell sends messages to an agent, one in each datagram, and lets them come.
 func (f forger) tell(to *agent, messages ...[]byte) {
+	f.site.t.Helper()
+	f.send(to, messages...)
+	time.Sleep(10 * time.Millisecond)
+}
+
+func (f forger) send(to *agent, messages ...[]byte) {
 	f.site.t.Helper()
 	for _, m := range messages {
 		if _, err := f.host.WriteTo(packet(m), addrOf(to.name).String()); err != nil {
 			f.site.t.Fatal(err)
 		}
 	}
-	time.Sleep(10 * time.Millisecond)
 }
 
 // node is a member's name in memberlist.
@@ -202,7 +212,8 @@ func TestNobodyMovesAMember(t *testing.T) {
 		alpha, beta, gamma := s.start("alpha"), s.start("beta", "alpha"), s.start("gamma", "alpha")
 		s.allSee(10*time.Second, alpha, beta, gamma)
 		f := s.forger()
-		f.tell(alpha, beta.forgedDead(100, beta.node()))
+		f.send(alpha, beta.forgedDead(100, beta.node()))
+		time.Sleep(time.Millisecond) // beta has not denied it yet
 		f.tell(alpha, aliveOf(betaAt("forger"), 101))
 		if got := alpha.is("beta"); got.Addr != addrOf("beta") {
 			t.Errorf("alpha looks for beta at %s", got.Addr)

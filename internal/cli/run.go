@@ -269,7 +269,7 @@ func serve(ctx context.Context, cfg *config.Config, src config.Source, log hclog
 	ac.KeeperArgs, ac.KeeperEnviron = keeperArgs(cfg, src), keeperEnviron(os.Environ())
 	ac.Listen = func() (transport.LAN, error) {
 		lan, err := transport.Listen(transport.Config{Bind: cfg.Network.Bind, Advertise: cfg.Network.Advertise, Device: cfg.Network.Device,
-			Cluster: ac.Cluster, Logger: log.Named("transport")})
+			Logger: log.Named("transport")})
 		if err != nil {
 			return nil, explainListen("/proc", config.InstanceSockets(), lanPort(cfg), err)
 		}

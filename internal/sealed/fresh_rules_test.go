@@ -17,6 +17,7 @@ import (
 	"github.com/bully-agent/bully-agent/internal/key"
 	"github.com/bully-agent/bully-agent/internal/session"
 	"github.com/bully-agent/bully-agent/internal/test/lantest"
+	"github.com/bully-agent/bully-agent/internal/transport"
 )
 
 // A write that takes several records says how much it wrote in all.
@@ -45,7 +46,7 @@ func TestS12_StreamsTryKeysInTurn(t *testing.T) {
 		near, far := net.Pipe()
 		accepted := make(chan error, 1)
 		go func() {
-			_, err := called.Accept(at9{far})
+			_, _, err := called.Accept(at9{far})
 			if err != nil {
 				_ = far.Close()
 			}
@@ -60,6 +61,77 @@ func TestS12_StreamsTryKeysInTurn(t *testing.T) {
 		}
 		_, _ = near.Close(), far.Close()
 		calls.locked(func(t *session.Table, now time.Time) { t.Tick(now) }) // which forgets what is of no more use
+	}
+}
+
+// An agent of an earlier version is named where it sends to, and where it is called: once a minute, with what mends it.
+func TestAnEarlierVersionIsNamed(t *testing.T) {
+	plain := frameOf(2)
+	plain[2] = 2<<4 | plain[2]&0x0F // of wire version 2, which was not sealed
+	init, _, _ := newTestTable(9).CallStream(at(1), session.KindStream, netip.AddrPort{})
+	init[2] = 1<<4 | init[2]&0x0F // of seal version 1
+	for _, c := range []struct {
+		name, says string
+		earlier    []byte
+		isStream   bool
+	}{
+		{"a frame in clear", "an agent of an earlier version, which is to be upgraded", plain, false},
+		{"gossip in clear", "an agent of an earlier version, which is to be upgraded", []byte("\xf4\x04home\x07 gossip"), false},
+		{"a stream in clear", "an agent of an earlier version, which is to be upgraded", []byte("\xf4\x04home\x06 push/pull"), true},
+		{"a tether in clear", "an agent of an earlier version, which is to be upgraded", []byte("\xb7T\x01\x00home"), true},
+		{"a datagram of seal version 1", "upgrade the older of the two: cause=version addr=10.0.0.9:7950 ours=2 theirs=1", init, false},
+		{"a stream of seal version 1", "upgrade the older of the two: cause=version addr=10.0.0.9:7950 ours=2 theirs=1", init, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, lab *lab) {
+				a, said := lab.add(1, testKey(1)), new(bytes.Buffer)
+				a.cfg.Logger = hclog.New(&hclog.LoggerOptions{Output: said})
+				earlier := lab.lan.Host("earlier", at(9))
+				defer func() { _ = earlier.Shutdown() }()
+				expect := func(side string, lines int) {
+					t.Helper()
+					if n := strings.Count(said.String(), c.says); n != lines || strings.Count(said.String(), "\n") != lines {
+						t.Errorf("%s: it said %q, want %d lines", side, said, lines)
+					}
+				}
+				send := func() {
+					if !c.isStream {
+						_ = earlier.Send(at(1), c.earlier)
+						return
+					}
+					conn, err := earlier.Dial(at(1), time.Second)
+					if err != nil {
+						t.Fatal(err)
+					}
+					_, _ = conn.Write(c.earlier)
+				}
+				for minute := 1; minute <= 2; minute++ {
+					send()
+					send()
+					time.Sleep(10 * time.Second)
+					expect("where it sends to", minute)
+					time.Sleep(time.Minute)
+				}
+				if !c.isStream {
+					return
+				}
+				earlier.Serve(func(conn net.Conn) (net.Conn, transport.Kind, error) { // which answers as it does
+					_, _ = io.ReadFull(conn, make([]byte, session.HandshakeSize))
+					_, _ = conn.Write(c.earlier)
+					return nil, 0, io.EOF
+				})
+				for minute := 3; minute <= 4; minute++ {
+					for range 2 {
+						if _, err := a.DialTimeout(at(9).String(), time.Second); err == nil {
+							t.Fatal("it was proven")
+						}
+					}
+					time.Sleep(time.Second)
+					expect("where it is called", minute)
+					time.Sleep(time.Minute)
+				}
+			})
+		})
 	}
 }
 

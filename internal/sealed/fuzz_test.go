@@ -32,7 +32,7 @@ func FuzzStream(f *testing.F) {
 	f.Add(append(bytes.Clone(init), make([]byte, 100)...))
 	f.Add([]byte("plain push/pull"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if conn, err := l.Accept(&played{in: bytes.NewReader(b)}); err == nil {
+		if conn, _, err := l.Accept(&played{in: bytes.NewReader(b)}); err == nil {
 			t.Fatalf("a stream was proved by %x: %v", b, conn)
 		}
 	})

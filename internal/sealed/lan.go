@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -24,7 +25,8 @@ import (
 // frameSender is where a frame says who sent it (go doc ./wire).
 const frameSender = 16
 
-// gossipQueue is transport's: gossip that waits for memberlist.
+// gossipQueue is how many datagrams may wait for memberlist, which takes them as fast as they come unless it stands still.
+// More would only be older when it goes on; at 1,200 bytes each this is 300 KiB.
 const gossipQueue = 256
 
 // Config is what Wrap needs. Cluster, Key, Life and Keys must be set.
@@ -35,7 +37,7 @@ type Config struct {
 	Life        [8]byte          // random, new for each life
 	Keys        key.Ring         // 1 to 4 keys
 	// Advertise is where others send to. It is bound into each handshake, so it must
-	// be what they use; zero means the LAN's Addr.
+	// be what they use; zero means the Addr of the LAN below.
 	Advertise netip.AddrPort
 	// Now must never go backwards; nil means time.Now.
 	Now func() time.Time
@@ -45,15 +47,16 @@ type Config struct {
 	Logger hclog.Logger
 }
 
-// LAN is a transport.LAN whose datagrams, streams and tethers are sealed. All methods
+// LAN is the port to the other hosts: gossip for memberlist, election frames for the agent, all of it sealed. All methods
 // but ReadFrame may be called concurrently.
 //
-// It starts no goroutine of its own: who calls ReadFrame drives it, and one timer.
+// It starts no goroutine of its own: who calls ReadFrame drives it, gossip too, and one timer.
 type LAN struct {
-	transport.LAN
-	cfg    Config
-	gossip chan *memberlist.Packet
-	buf    [session.MaxDatagram + 1]byte // ReadFrame's: one more, so that a longer datagram is seen to be one
+	below   transport.LAN
+	cfg     Config
+	gossip  chan *memberlist.Packet
+	streams <-chan net.Conn
+	buf     [session.MaxDatagram + 1]byte // ReadFrame's: one more, so that a longer datagram is seen to be one
 
 	mu     sync.Mutex
 	table  *session.Table
@@ -68,19 +71,12 @@ type LAN struct {
 	opened uint64               // and in
 }
 
-var _ transport.LAN = (*LAN)(nil)
-
-// prover is what a LAN must be able to do: have its streams prove themselves.
-type prover interface{ Prove(transport.Proof) }
+var _ memberlist.NodeAwareTransport = (*LAN)(nil)
 
 // Wrap seals all that goes over lan, which is the wrapper's from then on, and must not
-// have been used. From its return on nothing plain is sent or taken. If it fails lan is
-// still the caller's.
+// have been used. If it fails lan is still the caller's.
 func Wrap(lan transport.LAN, cfg Config) (*LAN, error) {
-	streams, ok := lan.(prover)
 	switch {
-	case !ok:
-		return nil, fmt.Errorf("seal: %T cannot have its streams prove themselves", lan)
 	case len(cfg.Keys) == 0 || len(cfg.Keys) > key.MaxKeys:
 		return nil, fmt.Errorf("seal: %d keys; expected 1 to %d", len(cfg.Keys), key.MaxKeys)
 	case cfg.Key.IsZero():
@@ -98,10 +94,10 @@ func Wrap(lan transport.LAN, cfg Config) (*LAN, error) {
 	if !cfg.Advertise.IsValid() {
 		cfg.Advertise = lan.Addr()
 	}
-	l := &LAN{LAN: lan, cfg: cfg, gossip: make(chan *memberlist.Packet, gossipQueue), told: make(map[matter]time.Time)}
+	l := &LAN{below: lan, cfg: cfg, gossip: make(chan *memberlist.Packet, gossipQueue), told: make(map[matter]time.Time)}
 	l.table = session.New(l.tableConfig())
 	l.table.SetKeys(cfg.Now(), cfg.Keys)
-	streams.Prove(l)
+	l.streams = lan.Serve(l.Accept)
 	return l, nil
 }
 
@@ -146,7 +142,8 @@ func (l *LAN) arm() {
 }
 
 // SendFrame seals one frame and sends it; where there is no session yet it waits for
-// one, 200 ms at most, and three more with it. Like the LAN's it never blocks.
+// one, 200 ms at most, and three more with it. It never blocks. An error says that the
+// frame did not leave this host; nil promises nothing.
 func (l *LAN) SendFrame(to netip.AddrPort, b []byte) error {
 	return l.send(to, b)
 }
@@ -171,20 +168,33 @@ func (l *LAN) WriteToAddress(b []byte, addr memberlist.Address) (time.Time, erro
 		return time.Time{}, fmt.Errorf("send gossip: parse address: %w", err)
 	}
 	if err := l.send(to, b); err != nil {
-		return time.Time{}, transport.GossipError(to, err)
+		return time.Time{}, gossipError(to, err)
 	}
 	return time.Now(), nil
+}
+
+// gossipError gives an error of the kernel the type by which memberlist knows
+// "that member cannot be reached", which makes it ask others at once instead of
+// waiting for an answer. A full buffer of our own says nothing about a member.
+func gossipError(to netip.AddrPort, err error) error {
+	var errno syscall.Errno
+	if !errors.As(err, &errno) {
+		return fmt.Errorf("send gossip to %s: %w", to, err)
+	}
+	return &net.OpError{Op: "write", Net: "udp", Addr: net.UDPAddrFromAddrPort(to), Err: err}
 }
 
 // PacketCh gives memberlist the gossip that was opened, and no other.
 func (l *LAN) PacketCh() <-chan *memberlist.Packet { return l.gossip }
 
-// ReadFrame is the LAN's: it gives the next frame that was sealed by the host that it
-// names. The address is where that host is reached, wherever the datagram came from. A
-// will is given too, from anywhere: it names nobody, and only its secret counts.
+// ReadFrame blocks until the next frame that was sealed by the host that it names, copies
+// it into b and gives its length. The address is where that host is reached, wherever the
+// datagram came from. A will is given too, from anywhere: it names nobody, and only its
+// secret counts. One goroutine calls it, for as long as the port is open. net.ErrClosed
+// means shut down.
 func (l *LAN) ReadFrame(b []byte) (int, netip.AddrPort, error) {
 	for {
-		n, from, err := l.LAN.ReadFrame(l.buf[:])
+		n, from, err := l.below.Read(l.buf[:])
 		if err != nil {
 			return 0, netip.AddrPort{}, err
 		}
@@ -252,7 +262,7 @@ func (l *LAN) Renew(incarnation uint32, life [8]byte, advertise netip.AddrPort) 
 
 func (l *LAN) tableConfig() session.Config {
 	return session.Config{Key: l.cfg.Key, Incarnation: l.cfg.Incarnation, Random: l.cfg.Life, Addr: unmap(l.cfg.Advertise),
-		Cluster: l.cfg.Cluster, Rand: l.cfg.Rand, Emit: l.LAN.SendFrame, Note: l.note, Shown: l.onShown}
+		Cluster: l.cfg.Cluster, Rand: l.cfg.Rand, Emit: l.below.Send, Note: l.note, Shown: l.onShown}
 }
 
 // SetKeys replaces the ring, which must not be empty. Sessions under a key that is not
@@ -274,19 +284,27 @@ func (l *LAN) Heard(id wire.ID, nonce uint32) (incarnation uint32, addr netip.Ad
 
 // Know has the LAN below keep places for streams from these addresses, if it can.
 func (l *LAN) Know(addrs []netip.Addr) {
-	if below, ok := l.LAN.(interface{ Know([]netip.Addr) }); ok {
+	if below, ok := l.below.(interface{ Know([]netip.Addr) }); ok {
 		below.Know(addrs)
 	}
 }
 
-// Shutdown is the LAN's.
+// Addr is the address that is listened on.
+func (l *LAN) Addr() netip.AddrPort { return l.below.Addr() }
+
+// FinalAdvertiseAddr gives memberlist the address that it tells others.
+func (l *LAN) FinalAdvertiseAddr(ip string, port int) (net.IP, int, error) {
+	return l.below.FinalAdvertiseAddr(ip, port)
+}
+
+// Shutdown closes the port.
 func (l *LAN) Shutdown() error {
 	l.mu.Lock()
 	if l.closed = true; l.timer != nil {
 		l.timer.Stop()
 	}
 	l.mu.Unlock()
-	return l.LAN.Shutdown()
+	return l.below.Shutdown()
 }
 
 // matter is what people are told once a minute.
@@ -340,8 +358,8 @@ func hint(n session.Trouble) string {
 
 // hints say what is the matter in words.
 var hints = map[session.Cause]string{
-	session.CausePlain:    "it is not sealed: another program sends to this port, or an agent of a version before seals",
-	session.CauseVersion:  "the other host seals by another version",
+	session.CausePlain:    "it is not sealed: an agent of an earlier version, which is to be upgraded, or another program",
+	session.CauseVersion:  "the other host seals by another version: upgrade the older of the two",
 	session.CauseKey:      "the other host begins with a key that this one has not",
 	session.CauseRefused:  "the other host has none of the keys that this one begins with",
 	session.CausePrologue: "sealed for another cluster, or for another address than this host advertises",

@@ -134,7 +134,7 @@ func TestPlainFrameIsNotReadCase4(t *testing.T) {
 	inLab(t, func(t *testing.T, c *lab) {
 		a := c.add(1, testKey(1))
 		stranger := c.lan.Host("stranger", at(9))
-		_ = stranger.SendFrame(at(1), frameOf(2))
+		_ = stranger.Send(at(1), frameOf(2))
 		a.expect(t)
 		if n := a.Report().Dropped["plain"]; n != 1 {
 			t.Errorf("%d plain frames counted, want 1", n)
@@ -147,7 +147,7 @@ func TestPlainGossipNeverReachesMemberlistCase5(t *testing.T) {
 		a := c.add(1, testKey(1))
 		stranger := c.lan.Host("stranger", at(9))
 		for first := range 256 {
-			_, _ = stranger.WriteToAddress([]byte{byte(first), 1, 2, 3}, memberlist.Address{Addr: at(1).String()})
+			_ = stranger.Send(at(1), []byte{byte(first), 1, 2, 3})
 		}
 		time.Sleep(time.Second)
 		select {
@@ -163,7 +163,7 @@ func TestPlainStreamIsClosedUnreadCase6(t *testing.T) {
 		a := c.add(1, testKey(1))
 		stranger := c.lan.Host("stranger", at(9))
 		for _, first := range []byte{6 /* push/pull */, 244 /* a label */, 0xB7} {
-			conn, err := stranger.DialAddressTimeout(memberlist.Address{Addr: at(1).String()}, time.Second)
+			conn, err := stranger.Dial(at(1), time.Second)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -183,7 +183,7 @@ func TestPlainStreamIsClosedUnreadCase6(t *testing.T) {
 
 // The same on sockets.
 func TestPlainStreamOnSocketsCase6(t *testing.T) {
-	below, err := transport.Listen(transport.Config{Bind: netip.MustParseAddrPort("127.0.0.1:0"), Cluster: "home"})
+	below, err := transport.Listen(transport.Config{Bind: netip.MustParseAddrPort("127.0.0.1:0")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,17 +245,17 @@ func (c tapped) Write(b []byte) (int, error) {
 func TestReplayedStreamAndTetherCase30(t *testing.T) {
 	l := newTestLAN(t)
 	defer func() { _ = l.Shutdown() }()
-	for _, kd := range []session.Kind{session.KindStream, session.KindTether} {
+	for _, kd := range []session.Kind{session.KindStream, session.KindTether, session.KindQuestion} {
 		dialler := wrap(t, lantest.New(2).Host("n2", at(2)), 2, testKey(1))
 		near, far := net.Pipe()
 		var said bytes.Buffer
 		proven := make(chan error, 1)
 		go func() {
-			_, err := l.Accept(at9{far})
+			_, _, err := l.Accept(at9{far})
 			proven <- err
 		}()
 		to := netip.AddrPort{}
-		if kd == session.KindTether {
+		if kd != session.KindStream {
 			to = at(1)
 		}
 		if _, err := dialler.call(at9{tapped{near, &said}}, kd, to); err != nil {
@@ -265,15 +265,15 @@ func TestReplayedStreamAndTetherCase30(t *testing.T) {
 			t.Fatalf("the true one is refused: %v", err)
 		}
 		for range 3 {
-			if _, err := l.Accept(&played{in: bytes.NewReader(said.Bytes())}); err == nil {
+			if _, _, err := l.Accept(&played{in: bytes.NewReader(said.Bytes())}); err == nil {
 				t.Errorf("kind %d: a replay was proven", kd)
 			}
 		}
 		// INIT of one kind is not that of the other.
 		other := bytes.Clone(said.Bytes())
-		other[3] = byte(session.KindStream + session.KindTether - kd)
-		if _, err := l.Accept(&played{in: bytes.NewReader(other)}); err == nil {
-			t.Errorf("kind %d was taken for the other", kd)
+		other[3] = byte(kd%session.KindQuestion + 1)
+		if _, _, err := l.Accept(&played{in: bytes.NewReader(other)}); err == nil {
+			t.Errorf("kind %d was taken for another", kd)
 		}
 		_ = dialler.Shutdown()
 	}
@@ -291,7 +291,7 @@ func TestAStreamIsTakenForItsProof(t *testing.T) {
 		near, far := net.Pipe()
 		taken := make(chan error, 1)
 		go func() {
-			_, err := l.Accept(at9{far})
+			_, _, err := l.Accept(at9{far})
 			taken <- err
 		}()
 		var resp [session.HandshakeSize]byte
@@ -325,7 +325,7 @@ func TestS14_AStreamOutlivesNoKeyAndNoLife(t *testing.T) {
 		near, far := net.Pipe()
 		taken := make(chan error, 1)
 		go func() {
-			_, err := l.Accept(at9{far})
+			_, _, err := l.Accept(at9{far})
 			taken <- err
 		}()
 		init, c, err := newTestTable(9).CallStream(at(1), session.KindStream, netip.AddrPort{})
@@ -364,7 +364,7 @@ func TestAnotherVersionOnAStream(t *testing.T) {
 	}
 	expect := func(end string) {
 		t.Helper()
-		if text := said.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "another version: cause=version") ||
+		if text := said.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "upgrade the older of the two: cause=version") ||
 			!strings.Contains(text, "ours=2 theirs=3") {
 			t.Errorf("%s said %q, expected one line with both versions", end, text)
 		}
@@ -374,7 +374,7 @@ func TestAnotherVersionOnAStream(t *testing.T) {
 
 	init, _, _ := newTestTable(9).CallStream(at(1), session.KindStream, netip.AddrPort{})
 	answered := &played{in: bytes.NewReader(later(init))}
-	if _, err := l.Accept(answered); err == nil {
+	if _, _, err := l.Accept(answered); err == nil {
 		t.Error("a stream of another version was proved")
 	}
 	expect("who was called")
@@ -412,7 +412,7 @@ func TestUnprovenTetherIsNoEvidence(t *testing.T) {
 		defer cancel()
 		var ends sync.WaitGroup
 		ends.Go(func() {
-			a.LAN.LAN.Tether(ctx, at(2), func() { t.Error("lost") }, func() { t.Error("refused") })
+			a.Tether(ctx, at(2), func() { t.Error("lost") }, func() { t.Error("refused") })
 		})
 		time.Sleep(5 * time.Second)
 		_ = thief.Shutdown()

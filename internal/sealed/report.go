@@ -20,9 +20,9 @@ func (l *LAN) Report() (r Report) {
 	return r
 }
 
-// Stats are those of the LAN below, if it counts: sealed datagrams are frames to it.
+// Stats are those of the LAN below, if it counts.
 func (l *LAN) Stats() transport.Stats {
-	if below, ok := l.LAN.(interface{ Stats() transport.Stats }); ok {
+	if below, ok := l.below.(interface{ Stats() transport.Stats }); ok {
 		return below.Stats()
 	}
 	return transport.Stats{}

@@ -21,7 +21,7 @@ import (
 // evidence.
 func TestFramesAndTetherOnSockets(t *testing.T) {
 	open := func(n int) *LAN {
-		below, err := transport.Listen(transport.Config{Bind: netip.MustParseAddrPort("127.0.0.1:0"), Cluster: "home"})
+		below, err := transport.Listen(transport.Config{Bind: netip.MustParseAddrPort("127.0.0.1:0")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +80,7 @@ func TestFramesAndTetherOnSockets(t *testing.T) {
 // A process that dies still takes the stream that is dialled when a tether has ended, and
 // closes it: that this end was one is what makes a refusal after it evidence.
 func TestAStreamThatIsClosedInItsProofHasEnded(t *testing.T) {
-	below, err := transport.Listen(transport.Config{Bind: netip.MustParseAddrPort("127.0.0.1:0"), Cluster: "home"})
+	below, err := transport.Listen(transport.Config{Bind: netip.MustParseAddrPort("127.0.0.1:0")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestAStreamThatIsClosedInItsProofHasEnded(t *testing.T) {
 			_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
 			dying := make(chan struct{})
 			go func() { defer close(dying); dies(at) }()
-			_, err = l.Dial(conn, at.Addr().(*net.TCPAddr).AddrPort())
+			_, err = l.call(conn, session.KindTether, at.Addr().(*net.TCPAddr).AddrPort())
 			<-dying
 			if !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
 				t.Errorf("no end of a stream: %v", err)

@@ -1,6 +1,7 @@
 package sealed
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"github.com/hashicorp/memberlist"
 
 	"github.com/bully-agent/bully-agent/internal/session"
+	"github.com/bully-agent/bully-agent/internal/transport"
 )
 
 var (
@@ -20,6 +22,7 @@ var (
 	errUnproven = errors.New("the other end did not prove that it has a key of ours")
 	errNotOurs  = errors.New("it has none of this host's keys")
 	errVersion  = errors.New("it seals by another version; both logs have the numbers")
+	errPlain    = errors.New("what it says is not sealed, so it is of an earlier version, or no bully-agent")
 )
 
 // closedError is a stream's end in the place of RESP, for people. It stays the end that it
@@ -27,7 +30,7 @@ var (
 type closedError struct{ cause error }
 
 func (closedError) Error() string {
-	return "it closed the stream, so it has no key, is in another cluster, or is no bully-agent"
+	return "it closed the stream, so it has no key, is in another cluster, is of an earlier version, or is no bully-agent"
 }
 
 func (e closedError) Unwrap() error { return e.cause }
@@ -35,7 +38,11 @@ func (e closedError) Unwrap() error { return e.cause }
 // DialAddressTimeout opens a stream and proves both ends, within timeout in all.
 func (l *LAN) DialAddressTimeout(addr memberlist.Address, timeout time.Duration) (net.Conn, error) {
 	deadline := time.Now().Add(timeout)
-	conn, err := l.LAN.DialAddressTimeout(addr, timeout)
+	to, err := netip.ParseAddrPort(addr.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("dial: parse address: %w", err)
+	}
+	conn, err := l.below.Dial(to, timeout)
 	if err != nil {
 		return nil, err
 	}
@@ -55,10 +62,30 @@ func (l *LAN) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) 
 	return l.DialAddressTimeout(memberlist.Address{Addr: addr}, timeout)
 }
 
-// Dial proves both ends of a tether, which goes to an advertised address. The caller
-// bounds the time.
-func (l *LAN) Dial(conn net.Conn, to netip.AddrPort) (net.Conn, error) {
-	return l.call(conn, session.KindTether, unmap(to))
+// StreamCh gives memberlist its streams.
+func (l *LAN) StreamCh() <-chan net.Conn { return l.streams }
+
+// Tether holds a stream to the agent at an address until ctx ends or the port is shut down, and calls lost and then
+// refused, each in its turn, when it finds that the process there has ended (E1, E7 of protocol 6.4).
+func (l *LAN) Tether(ctx context.Context, to netip.AddrPort, lost, refused func()) {
+	l.below.Tether(ctx, to, l.proving(session.KindTether, to), lost, refused)
+}
+
+// DialQuestion opens a question to the agent at an address, where the LAN below can. ctx bounds the opening; the caller bounds and
+// closes what it gets.
+func (l *LAN) DialQuestion(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
+	below, ok := l.below.(interface {
+		Ask(context.Context, netip.AddrPort, transport.Prove) (net.Conn, error)
+	})
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	return below.Ask(ctx, to, l.proving(session.KindQuestion, to))
+}
+
+// proving proves both ends of a stream that goes to an advertised address.
+func (l *LAN) proving(kd session.Kind, to netip.AddrPort) transport.Prove {
+	return func(conn net.Conn) (net.Conn, error) { return l.call(conn, kd, unmap(to)) }
 }
 
 // call is the dialling end.
@@ -78,6 +105,9 @@ func (l *LAN) call(conn net.Conn, kd session.Kind, to netip.AddrPort) (net.Conn,
 		return nil, fmt.Errorf("%w: %w", errUnproven, l.unanswered(c, resp[:n], err))
 	}
 	who, proof, keys, cause := c.Answered(resp[:]) // the curves, without the lock
+	if cause == session.CauseVersion || cause == session.CausePlain {
+		return nil, fmt.Errorf("%w: %w", errUnproven, l.unanswered(c, resp[:], nil))
+	}
 	l.locked(func(t *session.Table, now time.Time) {
 		if cause == session.CauseNone {
 			cause = t.Met(now, c, who)
@@ -104,6 +134,8 @@ func (l *LAN) unanswered(c *session.Call, b []byte, err error) error {
 		return errNotOurs
 	case cause == session.CauseVersion:
 		return errVersion
+	case cause == session.CausePlain:
+		return errPlain
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
 		return closedError{err}
 	}
@@ -115,27 +147,31 @@ func addrOf(conn net.Conn) netip.AddrPort {
 	return addr
 }
 
-// Accept proves both ends of an accepted stream. The caller bounds the time, and closes
+// kindOf is what the port below does with a stream.
+var kindOf = map[session.Kind]transport.Kind{
+	session.KindStream: transport.Gossip, session.KindTether: transport.Tether, session.KindQuestion: transport.Question}
+
+// Accept proves both ends of an accepted stream, and says what it is for. The caller bounds the time, and closes
 // conn if there is an error.
-func (l *LAN) Accept(conn net.Conn) (net.Conn, error) {
+func (l *LAN) Accept(conn net.Conn) (net.Conn, transport.Kind, error) {
 	b := make([]byte, 1, session.HandshakeSize)
 	if _, err := io.ReadFull(conn, b); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	proven, cause := l.accept(conn, &b)
+	proven, kd, cause := l.accept(conn, &b)
 	if cause == session.CauseNone {
-		return proven, nil
+		return proven, kindOf[kd], nil
 	}
 	l.locked(func(t *session.Table, _ time.Time) { t.Refuse(cause, addrOf(conn), b) })
-	return nil, fmt.Errorf("%w: %w", errUnproven, cause)
+	return nil, 0, fmt.Errorf("%w: %w", errUnproven, cause)
 }
 
 // accept goes on after the first byte.
-func (l *LAN) accept(conn net.Conn, b *[]byte) (net.Conn, session.Cause) {
+func (l *LAN) accept(conn net.Conn, b *[]byte) (net.Conn, session.Kind, session.Cause) {
 	for {
 		n, cause := session.StreamSize(*b)
 		if cause != session.CauseNone {
-			return nil, cause
+			return nil, 0, cause
 		}
 		if n == 0 {
 			break
@@ -143,7 +179,7 @@ func (l *LAN) accept(conn net.Conn, b *[]byte) (net.Conn, session.Cause) {
 		have := len(*b)
 		*b = (*b)[:have+n]
 		if _, err := io.ReadFull(conn, (*b)[have:]); err != nil {
-			return nil, session.CauseLength
+			return nil, 0, session.CauseLength
 		}
 	}
 	var r *session.Request
@@ -152,27 +188,27 @@ func (l *LAN) accept(conn net.Conn, b *[]byte) (net.Conn, session.Cause) {
 	l.locked(func(t *session.Table, now time.Time) { r, refusal, cause = t.Accept(now, unmap(addrOf(conn)), *b) })
 	if cause != session.CauseNone {
 		_, _ = conn.Write(refusal)
-		return nil, cause
+		return nil, 0, cause
 	}
 	resp, err := r.Answer() // the curves, without the lock
 	if err != nil {
-		return nil, session.CauseMAC
+		return nil, 0, session.CauseMAC
 	}
 	if _, err := conn.Write(resp); err != nil {
-		return nil, session.CauseStream
+		return nil, 0, session.CauseStream
 	}
 	var proof [session.ProofSize]byte
 	if _, err := io.ReadFull(conn, proof[:]); err != nil {
-		return nil, session.CauseStream
+		return nil, 0, session.CauseStream
 	}
 	_, keys, cause := r.Proven(proof[:])
 	if cause == session.CauseNone {
 		l.locked(func(t *session.Table, _ time.Time) { cause = t.Admit(r) })
 	}
 	if cause != session.CauseNone {
-		return nil, cause
+		return nil, 0, cause
 	}
-	return newStream(conn, keys), session.CauseNone
+	return newStream(conn, keys), r.Kind(), session.CauseNone
 }
 
 // stream is one end of a proven stream. Like any net.Conn it may be read by one and

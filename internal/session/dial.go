@@ -20,7 +20,7 @@ type Call struct {
 	to netip.AddrPort // the advertised address of who is wanted; zero: whoever answers
 }
 
-// CallStream makes the INIT of a stream to an address. A tether goes to whoever advertises to.
+// CallStream makes the INIT of a stream to an address. A tether or question goes to whoever advertises to.
 func (t *Table) CallStream(at netip.AddrPort, kd Kind, to netip.AddrPort) (init []byte, c *Call, err error) {
 	t.number++
 	init, began, err := newCall(nil, t.rand, t.streamKey(at), scope{t.cluster, to}, kd, t.number, t.self, cookie{})
@@ -70,14 +70,14 @@ func (t *Table) Met(now time.Time, c *Call, who Life) Cause {
 }
 
 // Unanswered takes what came in the place of RESP, and says what it was: CauseRefused, where the other end has none of
-// the keys, CauseVersion, or CauseNone for anything else.
+// the keys, CauseVersion or CausePlain where it is of another version or program, or CauseNone for anything else.
 func (t *Table) Unanswered(now time.Time, c *Call, b []byte) Cause {
 	h, cause := parseHeader(b)
 	switch {
-	case cause == CauseVersion:
-		t.count[CauseVersion]++
-		t.onForeign(CauseVersion, c.at, b)
-		return CauseVersion
+	case cause == CauseVersion, cause == CausePlain && len(b) > 1:
+		t.count[cause]++
+		t.onForeign(cause, c.at, b)
+		return cause
 	case cause != CauseNone || h.typ != typeUnknown || h.index != c.index || h.number != c.number:
 		return CauseNone
 	}
@@ -114,7 +114,7 @@ func (t *Table) Accept(now time.Time, from netip.AddrPort, init []byte) (r *Requ
 		return nil, nil, CauseType
 	}
 	s := scope{cluster: t.cluster}
-	if h.kind == KindTether {
+	if h.kind != KindStream {
 		s.to = t.addr
 	}
 	asked, cause := t.examine(now, from, h, init, s)
@@ -140,6 +140,9 @@ func (t *Table) Refuse(cause Cause, from netip.AddrPort, b []byte) {
 
 // Request is the INIT of a stream that is worth an answer.
 type Request struct{ *request }
+
+// Kind is what the stream is for.
+func (r *Request) Kind() Kind { return r.head.kind }
 
 // Answer makes RESP: three curves.
 func (r *Request) Answer() (resp []byte, err error) { return r.answer(nil) }

@@ -52,9 +52,10 @@ type Kind uint8
 
 const (
 	kindDatagrams Kind = 0
-	KindStream    Kind = 1
-	KindTether    Kind = 2
-	kinds              = 3
+	KindStream    Kind = 1 // gossip
+	KindTether    Kind = 2 // its end is evidence (protocol 6.4)
+	KindQuestion  Kind = 3 // what the doctor asks (protocol 11)
+	kinds              = 4
 )
 
 // header begins each datagram of ours, and the three handshake messages of a stream.

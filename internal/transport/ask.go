@@ -2,7 +2,6 @@ package transport
 
 import (
 	"context"
-	"encoding/binary"
 	"net"
 	"net/netip"
 	"slices"
@@ -11,46 +10,13 @@ import (
 	"time"
 )
 
-// A question is a stream on which the end that dialled asks once what the other sees of it (protocol 11). It begins as a
-// tether does, with 'Q' in the place of 'T', and is proven as that is. What is said on it is the agent's.
-const (
-	questionByte    = 'Q'
-	questionVersion = 1
-)
-
-// kind is what an accepted stream turned out to be, of those that are not handed on.
-type kind int
-
-const (
-	noneOfOurs kind = iota
-	aTether
-	aQuestion
-)
-
-// questions are the accepting ends.
-type questions struct {
-	answer atomic.Pointer[func(context.Context, net.Conn)] // nil: nobody answers
-}
-
-// Answer has f called with each question that is asked from now on, in a goroutine of its own. f closes it, and bounds its
-// time, which ctx ends with Shutdown; nothing but the gate bounds how many there are.
-func (t *Transport) Answer(f func(context.Context, net.Conn)) { t.streams.questions.answer.Store(&f) }
+// Answer has f called with each question that is asked from now on (protocol 11), in a goroutine of its own. f closes it,
+// and bounds its time, which ctx ends with Shutdown; nothing but the gate bounds how many there are.
+func (t *Transport) Answer(f func(context.Context, net.Conn)) { t.streams.answer.Store(&f) }
 
 // Ask opens a question to the agent at an address. ctx bounds the opening; the caller bounds and closes what it gets.
-func (t *Transport) Ask(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
-	to = unmap(to)
-	conn, err := t.device.dialTether(ctx, t.source(), to)
-	if err != nil {
-		return nil, err
-	}
-	if conn, err = t.streams.guard.Load().proveTether(ctx, conn, to); err != nil {
-		return nil, err
-	}
-	if _, err := conn.Write(appendPreambleOf(nil, questionByte, questionVersion, t.streams.tethers.cluster)); err != nil {
-		_ = conn.Close()
-		return nil, err
-	}
-	return conn, nil
+func (t *Transport) Ask(ctx context.Context, to netip.AddrPort, prove Prove) (net.Conn, error) {
+	return t.dialProven(ctx, unmap(to), prove)
 }
 
 // Knock reports whether streams to an address are accepted. It says nothing on the stream.
@@ -62,43 +28,10 @@ func (t *Transport) Knock(ctx context.Context, to netip.AddrPort) error {
 	return err
 }
 
-func appendPreambleOf(b []byte, kind, version byte, cluster uint32) []byte {
-	return binary.BigEndian.AppendUint32(append(b, frameByte, kind, version, 0), cluster)
-}
-
-// preamble reads what follows the first byte of a stream of ours, and says what it is.
-func (s *streams) preamble(ctx context.Context, conn *stream) kind {
-	var rest [preambleSize - 1]byte
-	if err := conn.readWithin(ctx, rest[:]); err != nil || binary.BigEndian.Uint32(rest[3:]) != s.tethers.cluster {
-		return noneOfOurs
-	}
-	switch [2]byte(rest[:]) {
-	case [2]byte{tetherByte, tetherVersion}:
-		return aTether
-	case [2]byte{questionByte, questionVersion}:
-		return aQuestion
-	}
-	return noneOfOurs
-}
-
-// sortOurs takes a stream whose first byte is ours; what is of no use is closed.
-func (s *streams) sortOurs(ctx context.Context, conn *stream, source netip.Addr) kind {
-	conn.unread = false
-	is := s.preamble(ctx, conn)
-	switch {
-	case is == aTether && s.tethers.admit(conn, source):
-	case is == aQuestion && s.questions.answer.Load() != nil:
-	default:
-		s.refuse(conn)
-		return noneOfOurs
-	}
-	return is
-}
-
 // ask has a question answered. Shutdown cuts it short.
 func (s *streams) ask(conn *stream) {
 	defer context.AfterFunc(s.ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
-	(*s.questions.answer.Load())(s.ctx, conn)
+	(*s.answer.Load())(s.ctx, conn)
 }
 
 // looks count datagrams by where they come from, while somebody wants to know. Mostly nobody does.

@@ -8,11 +8,10 @@ import (
 	"testing"
 )
 
-// A question reaches who answers, and what is asked of another cluster, in another version or of nobody does not. The place
-// at the gate is free afterwards.
+// A question reaches who answers. The place at the gate is free afterwards.
 func TestQuestionsAreAnswered(t *testing.T) {
 	asker, other := listenTethers(t), listenTethers(t)
-	if conn, err := asker.Ask(t.Context(), other.Addr()); err == nil { // nobody answers yet
+	if conn, err := asker.Ask(t.Context(), other.Addr(), say(Question)); err == nil { // nobody answers yet
 		if _, err = conn.Read(make([]byte, 1)); err == nil {
 			t.Error("nobody answers, and something comes")
 		}
@@ -25,7 +24,7 @@ func TestQuestionsAreAnswered(t *testing.T) {
 			_, _ = conn.Write(append(b, '!'))
 		}
 	})
-	conn, err := asker.Ask(t.Context(), other.Addr())
+	conn, err := asker.Ask(t.Context(), other.Addr(), say(Question))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,18 +35,6 @@ func TestQuestionsAreAnswered(t *testing.T) {
 	_ = conn.Close()
 	eventually(t, "no place is taken", func() bool { return open(other) == 0 })
 
-	stranger, err := Listen(Config{Bind: loopback4, Cluster: "another"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = stranger.Shutdown() })
-	if conn, err := stranger.Ask(t.Context(), other.Addr()); err == nil {
-		_, _ = conn.Write([]byte("hear"))
-		if answer, _ := io.ReadAll(conn); len(answer) > 0 {
-			t.Errorf("another cluster is answered: %q", answer)
-		}
-		_ = conn.Close()
-	}
 	if err := asker.Knock(t.Context(), other.Addr()); err != nil {
 		t.Errorf("knock: %v", err)
 	}
@@ -62,7 +49,7 @@ func TestLookCountsDatagrams(t *testing.T) {
 	a, b := listenTethers(t), listenTethers(t)
 	go func() {
 		for buf := make([]byte, 100); ; {
-			if _, _, err := b.ReadFrame(buf); err != nil {
+			if _, _, err := b.Read(buf); err != nil {
 				return
 			}
 		}
@@ -70,7 +57,7 @@ func TestLookCountsDatagrams(t *testing.T) {
 	seen, stop := b.Look(netip.MustParseAddr("127.0.0.1"))
 	none, stopNone := b.Look(netip.MustParseAddr("127.0.0.2"))
 	for range 3 {
-		if err := a.SendFrame(b.Addr(), []byte{frameByte, 1}); err != nil {
+		if err := a.Send(b.Addr(), []byte{1}); err != nil {
 			t.Fatal(err)
 		}
 	}

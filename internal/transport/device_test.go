@@ -64,14 +64,14 @@ func TestAllSocketsAreBoundToTheDevice(t *testing.T) {
 func TestTransportOnADevice(t *testing.T) {
 	var all [2]*Transport
 	for i := range all {
-		tr, err := Listen(Config{Bind: netip.MustParseAddrPort("127.0.0.1:0"), Device: "lo", Cluster: "test"})
+		tr, err := Listen(Config{Bind: netip.MustParseAddrPort("127.0.0.1:0"), Device: "lo"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = tr.Shutdown() })
 		all[i] = tr
 	}
-	stream, err := all[0].DialTimeout(all[1].Addr().String(), patience)
+	stream, err := all[0].Dial(all[1].Addr(), patience)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,14 +79,14 @@ func TestTransportOnADevice(t *testing.T) {
 		t.Errorf("a stream to a member is bound to %q", got)
 	}
 	stream.Close()
-	frame := []byte{frameByte, 1, 2, 3}
+	frame := []byte{1, 2, 3}
 	heard := make(chan netip.AddrPort, 1)
 	go func() {
-		if _, from, err := all[1].ReadFrame(make([]byte, 100)); err == nil {
+		if _, from, err := all[1].Read(make([]byte, 100)); err == nil {
 			heard <- from
 		}
 	}()
-	if err := all[0].SendFrame(all[1].Addr(), frame); err != nil {
+	if err := all[0].Send(all[1].Addr(), frame); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -101,7 +101,7 @@ func TestTransportOnADevice(t *testing.T) {
 
 // A device that is not there is named, with what it means.
 func TestNoSuchDevice(t *testing.T) {
-	_, err := Listen(Config{Bind: netip.MustParseAddrPort("127.0.0.1:0"), Device: "nosuch0", Cluster: "test"})
+	_, err := Listen(Config{Bind: netip.MustParseAddrPort("127.0.0.1:0"), Device: "nosuch0"})
 	const want = `listen on udp 127.0.0.1:0: bind to device "nosuch0": no such device; no interface of this host has this name`
 	if err == nil || err.Error() != want {
 		t.Errorf("%v, expected %s", err, want)

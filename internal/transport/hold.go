@@ -7,7 +7,7 @@ import (
 
 const (
 	// maxTethers and maxTethersPerSource bound the tethers that are held for
-	// others, beside the streams of memberlist. A large group makes few of them
+	// others, beside the other streams. A large group makes few of them
 	// (protocol 6.4); a host has one, and more only after its end was missed.
 	maxTethers          = 64
 	maxTethersPerSource = 8
@@ -19,17 +19,15 @@ const (
 // Invariant: while the agent may lead, this end closes none that it has taken,
 // unless the other end has ended or spoken.
 type tethers struct {
-	cluster uint32
-	gate    gate
+	gate gate
 
 	mu   sync.Mutex
 	held map[*stream]struct{}
 	shut bool // close was called: none is taken any more
 }
 
-func newTethers(cluster uint32, m *members) *tethers {
-	return &tethers{cluster: cluster, held: make(map[*stream]struct{}),
-		gate: gate{most: maxTethers, mostPerSource: maxTethersPerSource, members: m}}
+func newTethers(m *members) *tethers {
+	return &tethers{held: make(map[*stream]struct{}), gate: gate{most: maxTethers, mostPerSource: maxTethersPerSource, members: m}}
 }
 
 // admit takes a place for the stream, which gives back the one that it had while

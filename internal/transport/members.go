@@ -27,10 +27,10 @@ func (m *members) has(a netip.Addr) bool {
 	return known != nil && (*known)[a]
 }
 
-// patience is how long a stream from an address may take to say what it is.
+// patience is how long a stream from an address may take to prove itself.
 func (m *members) patience(a netip.Addr) time.Duration {
 	if m.has(a) {
-		return firstByteTimeout
+		return proofTimeout
 	}
 	return strangerTimeout
 }

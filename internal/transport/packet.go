@@ -7,23 +7,13 @@ import (
 	"net"
 	"net/netip"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/hashicorp/memberlist"
 )
 
 const (
-	// maxDatagram is more than UDP can carry (65,507 bytes over IPv4).
-	maxDatagram = 1 << 16
-
-	// gossipQueue is how many datagrams may wait for memberlist, which takes
-	// them as fast as they come unless it stands still. More would only be
-	// older when it goes on; at 1,400 bytes each this is 350 KiB.
-	gossipQueue = 256
-
 	// readBuffer is asked of the kernel, in bytes of payload: what arrives while
 	// the reader does not run. Some 2 s of a 1,000-member cluster's traffic,
 	// and memberlist's own choice.
@@ -35,29 +25,22 @@ const (
 )
 
 var (
-	errNotFrame   = errors.New("not an election frame: the first byte is not 0xb7")
 	errSendFull   = errors.New("the kernel's send buffer is full")
 	errOtherProto = errors.New("an IPv4 socket cannot reach an IPv6 address; bind [::] for both")
 	errLinkLocal  = errors.New("link-local addresses are not supported")
 )
 
-// datagrams is the UDP socket: what is read from it, told apart and handed on,
-// and what is sent.
+// datagrams is the UDP socket: what is read from it, and what is sent.
 type datagrams struct {
 	conn   *net.UDPConn
 	log    hclog.Logger
 	count  *counters
 	closed <-chan struct{}
-	gossip chan *memberlist.Packet
 
-	isGuarded atomic.Bool // nobody takes gossip in clear (Prove)
-
-	// recv belongs to the goroutine in ReadFrame. It is used for every
-	// datagram: memberlist's own transport allocates 64 KiB for each one, so a
-	// flood of small ones costs it gigabytes.
-	recv  [maxDatagram]byte
+	// These belong to the goroutine in Read.
 	raw   syscall.RawConn
-	read  func(fd uintptr) bool // recvfrom, made into a func value once; its results:
+	read  func(fd uintptr) bool // recvfrom, made into a func value once; its argument and results:
+	recv  []byte
 	size  int
 	from  netip.AddrPort
 	errno syscall.Errno
@@ -76,7 +59,6 @@ func newDatagrams(ctx context.Context, conn *net.UDPConn, log hclog.Logger, coun
 		log:    log,
 		count:  count,
 		closed: ctx.Done(),
-		gossip: make(chan *memberlist.Packet, gossipQueue),
 	}
 	d.raw, d.read = raw, d.recvfrom
 	d.out.raw = raw
@@ -102,40 +84,31 @@ func growReadBuffer(conn *net.UDPConn, raw syscall.RawConn) int {
 	return granted / 2 // socket(7): the kernel shows twice the value, for its bookkeeping
 }
 
-// ReadFrame blocks until the next election frame, copies it into b and returns
-// its length and sender; a frame longer than b is cut off, and so will not
-// parse. Gossip that is read on the way goes to memberlist.
+// Read blocks until the next datagram that is not empty, and gives its length and sender;
+// one that is longer than b is cut off.
 //
-// One goroutine calls it. It drives the UDP socket: memberlist hears nothing
-// while nobody calls it. After Shutdown it returns net.ErrClosed, and no other
-// error ends it: an ICMP message or a passing shortage is not a reason to be
-// deaf.
-func (t *Transport) ReadFrame(b []byte) (int, netip.AddrPort, error) {
-	return t.datagrams.readFrame(b)
-}
+// One goroutine calls it. It drives the UDP socket: nothing is heard while nobody calls
+// it. After Shutdown it returns net.ErrClosed, and no other error ends it: an ICMP message
+// or a passing shortage is not a reason to be deaf.
+func (t *Transport) Read(b []byte) (int, netip.AddrPort, error) { return t.datagrams.next(b) }
 
-func (d *datagrams) readFrame(b []byte) (int, netip.AddrPort, error) {
+func (d *datagrams) next(b []byte) (int, netip.AddrPort, error) {
 	failures := 0
+	d.recv = b
 	for {
 		n, from, err := d.receive()
-		if err == nil {
-			d.looks.note(from.Addr().Unmap())
-		}
 		switch {
-		case err != nil:
-			if d.mayReadAgain(err, failures) {
-				failures++
-				continue
+		case err == nil:
+			failures = 0
+			if d.looks.note(from.Addr().Unmap()); n > 0 {
+				d.count.datagramsIn.Add(1)
+				return n, unmap(from), nil
 			}
-			return 0, netip.AddrPort{}, net.ErrClosed
-		case n == 0: // an empty datagram is neither
-		case d.recv[0] == frameByte:
-			d.count.framesIn.Add(1)
-			return copy(b, d.recv[:n]), unmap(from), nil
+		case d.mayReadAgain(err, failures):
+			failures++
 		default:
-			d.handGossip(d.recv[:n], unmap(from))
+			return 0, netip.AddrPort{}, net.ErrClosed
 		}
-		failures = 0
 	}
 }
 
@@ -153,7 +126,7 @@ func (d *datagrams) receive() (int, netip.AddrPort, error) {
 // recvfrom makes the system call, and says whether it is to be waited for no longer.
 func (d *datagrams) recvfrom(fd uintptr) bool {
 	for {
-		d.size, d.from, d.errno = recvfrom(fd, d.recv[:])
+		d.size, d.from, d.errno = recvfrom(fd, d.recv)
 		if d.errno != syscall.EINTR {
 			return d.errno != syscall.EAGAIN
 		}
@@ -177,69 +150,16 @@ func (d *datagrams) mayReadAgain(err error, failures int) bool {
 	return pause(d.closed, min(time.Millisecond<<min(failures-1, 10), readErrorDelay))
 }
 
-// handGossip queues a right-sized copy of b for memberlist, or drops it:
-// whoever is behind b in the socket may be an election frame (P7).
-func (d *datagrams) handGossip(b []byte, from netip.AddrPort) {
-	if d.isGuarded.Load() || len(d.gossip) == cap(d.gossip) { // only this goroutine fills it
-		d.count.gossipDrops.Add(1)
-		return
-	}
-	d.count.gossipIn.Add(1)
-	d.gossip <- &memberlist.Packet{
-		Buf:       append([]byte(nil), b...),
-		From:      net.UDPAddrFromAddrPort(from),
-		Timestamp: time.Now(),
-	}
-}
-
-// PacketCh gives memberlist its gossip.
-func (t *Transport) PacketCh() <-chan *memberlist.Packet { return t.datagrams.gossip }
-
-// SendFrame sends one election frame. It never blocks, does not allocate unless
-// it fails, and may be called concurrently; b is not kept. An error says that
-// the frame did not leave this host; nil promises nothing.
-func (t *Transport) SendFrame(to netip.AddrPort, b []byte) error {
-	if len(b) == 0 || b[0] != frameByte {
-		return fmt.Errorf("send frame: %w", errNotFrame)
-	}
+// Send sends one datagram. It never blocks, does not allocate unless it fails, and may
+// be called concurrently; b is not kept. An error says that the datagram did not leave this
+// host; nil promises nothing.
+func (t *Transport) Send(to netip.AddrPort, b []byte) error {
 	if err := t.datagrams.out.send(to, b); err != nil {
 		t.count.sendErrors.Add(1)
-		return fmt.Errorf("send frame to %s: %w", to, err)
+		return fmt.Errorf("send to %s: %w", to, err)
 	}
-	t.count.framesOut.Add(1)
+	t.count.datagramsOut.Add(1)
 	return nil
-}
-
-// WriteTo is WriteToAddress for those who do not know the member's name.
-func (t *Transport) WriteTo(b []byte, addr string) (time.Time, error) {
-	return t.WriteToAddress(b, memberlist.Address{Addr: addr})
-}
-
-// WriteToAddress sends one gossip datagram and returns when that was. It takes
-// numeric addresses only, which is all that memberlist gives: looking up a name
-// could stop its caller for seconds.
-func (t *Transport) WriteToAddress(b []byte, addr memberlist.Address) (time.Time, error) {
-	to, err := netip.ParseAddrPort(addr.Addr)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("send gossip: parse address: %w", err)
-	}
-	if err := t.datagrams.out.send(to, b); err != nil {
-		t.count.sendErrors.Add(1)
-		return time.Time{}, GossipError(to, err)
-	}
-	t.count.gossipOut.Add(1)
-	return time.Now(), nil
-}
-
-// GossipError gives an error of the kernel the type by which memberlist knows
-// "that member cannot be reached", which makes it ask others at once instead of
-// waiting for an answer. A full buffer of our own says nothing about a member.
-func GossipError(to netip.AddrPort, err error) error {
-	var errno syscall.Errno
-	if !errors.As(err, &errno) {
-		return fmt.Errorf("send gossip to %s: %w", to, err)
-	}
-	return &net.OpError{Op: "write", Net: "udp", Addr: net.UDPAddrFromAddrPort(to), Err: err}
 }
 
 func (d *datagrams) close() { _ = d.conn.Close() }

@@ -3,7 +3,6 @@ package transport
 import (
 	"context"
 	"errors"
-	"io"
 	"net"
 	"net/netip"
 	"sync"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/hashicorp/memberlist"
 )
 
 const (
@@ -27,11 +25,11 @@ const (
 	// to the members. More lets more hosts join in one instant.
 	maxStrangers = 16
 
-	// firstByteTimeout is how long a stream may take to say what it is and to
-	// be taken by memberlist. An honest one does both within a round trip, or a few
+	// proofTimeout is how long a stream may take to prove itself and to be taken
+	// by memberlist. An honest one does both within two round trips, or a few
 	// if the network loses much; a stranger has less time for it.
-	firstByteTimeout = 3 * time.Second
-	strangerTimeout  = time.Second
+	proofTimeout    = 3 * time.Second
+	strangerTimeout = time.Second
 
 	// acceptDelay and acceptDelayMax bound the pause after a failed accept,
 	// doubling: out of file descriptors ends when somebody closes one.
@@ -39,31 +37,39 @@ const (
 	acceptDelayMax = time.Second
 )
 
-// streams is the TCP listener: it admits connections, waits for their first
-// byte, hands memberlist its own and holds tethers.
+// streams is the TCP listener: it admits connections, has them prove themselves, hands
+// memberlist its own, has questions answered and holds tethers.
 type streams struct {
-	ctx       context.Context
-	listener  net.Listener
-	log       hclog.Logger
-	count     *counters
-	gate      gate
-	members   *members
-	guard     atomic.Pointer[guard]
-	tethers   *tethers
-	questions questions
-	running   sync.WaitGroup // the accept loop and one goroutine per waiting or held stream
+	ctx      context.Context
+	listener net.Listener
+	log      hclog.Logger
+	count    *counters
+	gate     gate
+	members  *members
+	prove    Accept // set by Serve
+	taken    chan net.Conn
+	tethers  *tethers
+	answer   atomic.Pointer[func(context.Context, net.Conn)] // to questions; nil: nobody answers
+	running  sync.WaitGroup                                  // the accept loop and one goroutine per waiting or held stream
 }
 
-func newStreams(ctx context.Context, listener net.Listener, log hclog.Logger, count *counters, cluster uint32) *streams {
+func newStreams(ctx context.Context, listener net.Listener, log hclog.Logger, count *counters) *streams {
 	m := new(members)
-	s := &streams{ctx: ctx, listener: listener, log: log, count: count, members: m,
-		gate: gate{most: maxStreams, mostPerSource: maxStreamsPerSource, members: m}, tethers: newTethers(cluster, m)}
-	s.guard.Store(&guard{taken: make(chan net.Conn)})
-	return s
+	return &streams{ctx: ctx, listener: listener, log: log, count: count, members: m, taken: make(chan net.Conn),
+		gate: gate{most: maxStreams, mostPerSource: maxStreamsPerSource, members: m}, tethers: newTethers(m)}
+}
+
+// Serve begins to accept streams, each of which proves itself before anything else. Until then they wait in the kernel.
+func (t *Transport) Serve(accept Accept) <-chan net.Conn {
+	t.streams.start(accept)
+	return t.streams.taken
 }
 
 // start starts to accept.
-func (s *streams) start() { s.running.Go(s.accept) }
+func (s *streams) start(prove Accept) {
+	s.prove = prove
+	s.running.Go(s.accept)
+}
 
 // accept runs until the listener is closed.
 func (s *streams) accept() {
@@ -88,7 +94,7 @@ func (s *streams) accept() {
 	}
 }
 
-// admit starts the wait for conn's first byte, or closes it.
+// admit starts the wait for conn's proof, or closes it.
 func (s *streams) admit(conn net.Conn) {
 	source := conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
 	if !s.gate.enter(source) {
@@ -98,37 +104,52 @@ func (s *streams) admit(conn net.Conn) {
 	admitted := &stream{Conn: conn, leave: sync.OnceFunc(func() { s.gate.leave(source) })}
 	s.running.Go(func() {
 		switch s.sort(admitted, source) {
-		case aTether:
+		case Tether:
 			s.tethers.hold(admitted, source)
-		case aQuestion:
+		case Question:
 			s.ask(admitted)
 		}
 	})
 }
 
-// sort gives conn to memberlist if it is memberlist's, says what it is if it is
-// ours, and closes it otherwise.
-func (s *streams) sort(conn *stream, source netip.Addr) kind {
+// sort has the other end of conn prove itself, and says what conn is for. It has given
+// memberlist its own; what is of no use is closed.
+func (s *streams) sort(conn *stream, source netip.Addr) Kind {
 	ctx, cancel := context.WithTimeout(s.ctx, s.members.patience(source))
 	defer cancel()
-	guard := s.guard.Load()
-	if err := guard.prove(ctx, conn); err != nil {
-		s.refuse(conn)
-		return noneOfOurs
+	kind, err := s.proven(ctx, conn)
+	switch {
+	case err != nil:
+	case kind == Gossip && s.hand(ctx, conn), kind == Tether && s.tethers.admit(conn, source), kind == Question && s.answer.Load() != nil:
+		return kind
 	}
-	if err := conn.peek(ctx); err != nil {
-		s.refuse(conn)
-		return noneOfOurs
+	s.refuse(conn)
+	return 0
+}
+
+// proven has the other end of an accepted stream prove itself until ctx ends.
+func (s *streams) proven(ctx context.Context, conn *stream) (Kind, error) {
+	below := conn.Conn
+	stop := context.AfterFunc(ctx, func() { _ = below.SetDeadline(time.Unix(1, 0)) })
+	proven, kind, err := s.prove(below)
+	if !stop() {
+		return 0, ctx.Err() // the deadline of the past is set or about to be
 	}
-	if conn.first[0] == frameByte {
-		return s.sortOurs(ctx, conn, source)
+	if err != nil {
+		return 0, err
 	}
+	conn.Conn = proven
+	return kind, nil
+}
+
+// hand gives memberlist a stream, if it takes it before ctx ends.
+func (s *streams) hand(ctx context.Context, conn *stream) bool {
 	select {
-	case guard.taken <- conn:
+	case s.taken <- conn:
+		return true
 	case <-ctx.Done():
-		s.refuse(conn)
+		return false
 	}
-	return noneOfOurs
 }
 
 func (s *streams) refuse(conn net.Conn) {
@@ -144,55 +165,16 @@ func (s *streams) close() {
 	s.running.Wait()
 }
 
-// StreamCh gives memberlist its streams.
-func (t *Transport) StreamCh() <-chan net.Conn { return t.streams.guard.Load().taken }
-
-// DialTimeout is DialAddressTimeout for those who do not know the member's name.
-func (t *Transport) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
-	return t.DialAddressTimeout(memberlist.Address{Addr: addr}, timeout)
+// Dial opens a stream to a member. Shutdown cuts it short. The error is net's own, by
+// whose type memberlist knows a failure of the other end.
+func (t *Transport) Dial(to netip.AddrPort, timeout time.Duration) (net.Conn, error) {
+	return t.device.dialer(timeout).DialContext(t.ctx, "tcp", to.String())
 }
 
-// DialAddressTimeout opens a stream to a member. Shutdown cuts it short. The
-// error is net's own, by whose type memberlist knows a failure of the other
-// end.
-func (t *Transport) DialAddressTimeout(addr memberlist.Address, timeout time.Duration) (net.Conn, error) {
-	return t.device.dialer(timeout).DialContext(t.ctx, "tcp", addr.Addr)
-}
-
-// stream is an admitted connection. It holds its place at the gate until it is
-// closed, and gives back the byte that was read to see what it is.
+// stream is an admitted connection. It holds its place at the gate until it is closed.
 type stream struct {
 	net.Conn
-	leave  func()
-	first  [1]byte
-	unread bool // first has not been read yet by whoever took the stream
-}
-
-// peek waits for the first byte until ctx ends.
-func (c *stream) peek(ctx context.Context) error {
-	err := c.readWithin(ctx, c.first[:])
-	c.unread = err == nil
-	return err
-}
-
-// readWithin fills b, unless ctx ends before.
-func (c *stream) readWithin(ctx context.Context, b []byte) error {
-	stop := context.AfterFunc(ctx, func() { _ = c.SetReadDeadline(time.Unix(1, 0)) })
-	_, err := io.ReadFull(c.Conn, b)
-	if !stop() {
-		return ctx.Err() // the deadline of the past is set or about to be
-	}
-	return err
-}
-
-// Read returns the peeked byte, then the rest. Like any net.Conn's it is called
-// by one reader at a time.
-func (c *stream) Read(b []byte) (int, error) {
-	if !c.unread || len(b) == 0 {
-		return c.Conn.Read(b)
-	}
-	c.unread = false
-	return copy(b, c.first[:]), nil
+	leave func()
 }
 
 // Close closes the connection and frees its place.

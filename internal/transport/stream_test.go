@@ -46,6 +46,14 @@ func wantClosed(t *testing.T, c net.Conn) {
 	}
 }
 
+// begin says what c is for, and waits until that was heard.
+func begin(t *testing.T, c net.Conn, k Kind) {
+	t.Helper()
+	if _, err := say(k)(c); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func write(t *testing.T, c net.Conn, data string) {
 	t.Helper()
 	if _, err := io.WriteString(c, data); err != nil {
@@ -53,51 +61,17 @@ func write(t *testing.T, c net.Conn, data string) {
 	}
 }
 
-func TestMemberlistGetsItsStreamsWhole(t *testing.T) {
-	tr := listen(t, loopback4)
-	c := dial(t, "127.0.0.1", tr)
-	write(t, c, "\x06push-pull")
-	_ = c.(*net.TCPConn).CloseWrite()
-
-	taken := next(t, "a stream", tr.StreamCh())
-	defer func() { _ = taken.Close() }()
-	if got, err := io.ReadAll(taken); err != nil || string(got) != "\x06push-pull" {
-		t.Errorf("read %q, %v", got, err)
-	}
-	if got := taken.RemoteAddr().String(); got != c.LocalAddr().String() {
-		t.Errorf("stream is from %s, want %s", got, c.LocalAddr())
-	}
-}
-
-func TestUnknownStreamIsClosedAndCounted(t *testing.T) {
-	tr := listen(t, loopback4)
-	c := dial(t, "127.0.0.1", tr)
-	write(t, c, "\xb7\x1e\x10\x03 not a tether")
-	closed := make(chan struct{})
-	go func() {
-		defer close(closed)
-		wantClosed(t, c)
-	}()
-	select {
-	case <-tr.StreamCh():
-		t.Error("memberlist got an election stream")
-	case <-closed:
-	}
-	if got := tr.Stats().StreamsRefused; got != 1 {
-		t.Errorf("%d streams refused, want 1", got)
-	}
-}
-
 // TestIdleStreamsFromOneSourceAreFew has few streams: a place is held from
 // accept to close, whether or not memberlist has the stream.
 func TestIdleStreamsFromOneSourceAreFew(t *testing.T) {
 	tr := listen(t, loopback4)
+	taken := tr.Serve(hear)
 	for range maxStreamsPerSource - 1 {
 		dial(t, "127.0.0.1", tr)
 	}
 	last := dial(t, "127.0.0.1", tr)
-	write(t, last, "\x06")
-	taken := next(t, "the stream that spoke", tr.StreamCh())
+	begin(t, last, Gossip)
+	first := next(t, "the stream that spoke", taken)
 	eventually(t, "all places of the source are taken", func() bool { return open(tr) == maxStreamsPerSource })
 
 	wantClosed(t, dial(t, "127.0.0.1", tr))
@@ -106,22 +80,23 @@ func TestIdleStreamsFromOneSourceAreFew(t *testing.T) {
 	}
 
 	other := dial(t, "127.0.0.2", tr)
-	write(t, other, "\x06")
-	_ = next(t, "another source's stream", tr.StreamCh()).Close()
+	begin(t, other, Gossip)
+	_ = next(t, "another source's stream", taken).Close()
 
 	for range 2 { // the second Close frees nothing
-		_ = taken.Close()
+		_ = first.Close()
 	}
 	if got := open(tr); got != maxStreamsPerSource-1 {
 		t.Errorf("%d places taken after one was freed, want %d", got, maxStreamsPerSource-1)
 	}
 	again := dial(t, "127.0.0.1", tr)
-	write(t, again, "\x06")
-	_ = next(t, "a stream in the freed place", tr.StreamCh()).Close()
+	begin(t, again, Gossip)
+	_ = next(t, "a stream in the freed place", taken).Close()
 }
 
 func TestIdleStreamsFromManySourcesAreBounded(t *testing.T) {
 	tr := listen(t, loopback4)
+	tr.Serve(hear)
 	var known []netip.Addr
 	for i := range maxStreams / maxStreamsPerSource {
 		known = append(known, netip.AddrFrom4([4]byte{127, 0, 1, byte(1 + i)}))
@@ -141,8 +116,9 @@ func TestIdleStreamsFromManySourcesAreBounded(t *testing.T) {
 // a second; members have theirs meanwhile.
 func TestCase80UnprovenStreamsLeavePlacesToMembers(t *testing.T) {
 	tr := listen(t, loopback4)
+	taken := tr.Serve(hear)
 	tr.Know([]netip.Addr{netip.MustParseAddr("127.0.2.1")})
-	begin := time.Now()
+	began := time.Now()
 	for i := range 64 {
 		dial(t, fmt.Sprintf("127.0.1.%d", 1+i), tr)
 	}
@@ -152,18 +128,19 @@ func TestCase80UnprovenStreamsLeavePlacesToMembers(t *testing.T) {
 	}
 	for range maxStreamsPerSource {
 		c := dial(t, "127.0.2.1", tr)
-		write(t, c, "\x06")
-		defer func() { _ = next(t, "a member's stream", tr.StreamCh()).Close() }()
+		begin(t, c, Gossip)
+		defer func() { _ = next(t, "a member's stream", taken).Close() }()
 	}
 	eventually(t, "strangers lose their places", func() bool { return tr.Stats().StreamsRefused == 64 })
-	t.Logf("after %v strangers have no place any more", time.Since(begin))
+	t.Logf("after %v strangers have no place any more", time.Since(began))
 }
 
 // Case 81: hostile tethers, which are held in silence as long as they like, leave
 // places to members; and one who becomes a member does not count as a stranger.
 func TestCase81HostileTethersLeavePlacesToMembers(t *testing.T) {
 	tr := listen(t, loopback4)
-	tether := string(appendPreamble(nil, tr.cluster))
+	tr.Serve(hear)
+	tether := string([]byte{byte(Tether)})
 	for i := range 64 {
 		write(t, dial(t, fmt.Sprintf("127.0.1.%d", 1+i), tr), tether)
 	}
@@ -189,23 +166,24 @@ func TestCase81HostileTethersLeavePlacesToMembers(t *testing.T) {
 	eventually(t, "another has a place that is not a stranger's any more", func() bool { return tr.Stats().TethersHeld == held+2 })
 }
 
-// sorted runs the wait for one stream's first byte on a pipe, in fake time, and
+// sorted runs the wait for one stream's proof on a pipe, in fake time, and
 // reports how long the stream lived.
 func sorted(t *testing.T, isMember bool, speak func(net.Conn)) time.Duration {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	s := newStreams(ctx, nil, hclog.NewNullLogger(), new(counters), 0)
+	s := newStreams(ctx, nil, hclog.NewNullLogger(), new(counters))
+	s.prove = hear
 	near, far := net.Pipe()
 	source := netip.MustParseAddr("192.0.2.7")
 	if isMember {
 		s.members.addrs.Store(&map[netip.Addr]bool{source: true})
 	}
 	s.gate.enter(source)
-	begin := time.Now()
+	began := time.Now()
 	go speak(far)
 	s.sort(&stream{Conn: near, leave: sync.OnceFunc(func() { s.gate.leave(source) })}, source)
-	lived := time.Since(begin)
+	lived := time.Since(began)
 	_ = far.Close()
 	if s.gate.total != 0 || len(s.gate.bySource) != 0 || s.count.streamsRefused.Load() != 1 {
 		t.Errorf("%d places taken, %d streams refused; want 0 and 1", s.gate.total, s.count.streamsRefused.Load())
@@ -219,16 +197,16 @@ func TestSlowStreamLosesItsPlace(t *testing.T) {
 		speak func(net.Conn)
 	}{
 		{"it never speaks", func(net.Conn) {}},
-		{"it speaks and memberlist stands still", func(c net.Conn) { _, _ = c.Write([]byte{6}) }},
+		{"it speaks and memberlist stands still", func(c net.Conn) { _, _ = say(Gossip)(c) }},
 		{"it speaks late and memberlist stands still", func(c net.Conn) {
 			time.Sleep(strangerTimeout - time.Millisecond)
-			_, _ = c.Write([]byte{6})
+			_, _ = say(Gossip)(c)
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				if lived := sorted(t, true, c.speak); lived != firstByteTimeout {
-					t.Errorf("a member's is closed after %v, want %v", lived, firstByteTimeout)
+				if lived := sorted(t, true, c.speak); lived != proofTimeout {
+					t.Errorf("a member's is closed after %v, want %v", lived, proofTimeout)
 				}
 				if lived := sorted(t, false, c.speak); lived != strangerTimeout {
 					t.Errorf("a stranger's is closed after %v, want %v", lived, strangerTimeout)
@@ -270,11 +248,11 @@ func TestAcceptGoesOnWhenFileDescriptorsRanOut(t *testing.T) {
 		l := &shortListener{failures: 10, conns: make(chan net.Conn, 1)}
 		l.conns <- fromHost{near}
 		ctx, cancel := context.WithCancel(t.Context())
-		s := newStreams(ctx, l, hclog.NewNullLogger(), new(counters), 0)
-		s.start()
-		go func() { _, _ = far.Write([]byte{6}) }()
+		s := newStreams(ctx, l, hclog.NewNullLogger(), new(counters))
+		s.start(hear)
+		go func() { _, _ = say(Gossip)(far) }()
 
-		_ = (<-s.guard.Load().taken).Close()
+		_ = (<-s.taken).Close()
 		cancel()
 		s.close()
 		for i := 1; i <= l.failures; i++ {
@@ -290,8 +268,8 @@ func TestShutdownDoesNotWaitForABrokenListener(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &shortListener{failures: 1 << 30, conns: make(chan net.Conn)}
 		ctx, cancel := context.WithCancel(t.Context())
-		s := newStreams(ctx, l, hclog.NewNullLogger(), new(counters), 0)
-		s.start()
+		s := newStreams(ctx, l, hclog.NewNullLogger(), new(counters))
+		s.start(hear)
 		time.Sleep(time.Minute)
 		begin := time.Now()
 		cancel()

@@ -15,21 +15,8 @@ import (
 
 // A tether is a stream that carries nothing but its own end: when a process
 // ends, in whatever way, its kernel closes its streams within a millisecond
-// (protocol 6.4, E1). The one who wants to know dials and says
-//
-//	offset  size  field
-//	0       1     0xB7
-//	1       1     'T'; a question has 'Q' (ask.go), a stream of frames would have 0x1E here
-//	2       1     version, 1
-//	3       1     zero
-//	4       4     cluster hash, big endian
-//
+// (protocol 6.4, E1). The one who wants to know dials, both ends prove themselves,
 // and from then on both are silent.
-const (
-	preambleSize  = 8
-	tetherByte    = 'T'
-	tetherVersion = 1
-)
 
 const (
 	// tetherDialTimeout bounds a dial. Only a refusal says something about the
@@ -59,7 +46,7 @@ const (
 
 	// tetherShortLife and tetherAtOnce: a stream that has lived this long may be
 	// dialled again at once when it ends; of shorter ones so many in a row may.
-	// The other end may have no place, or be of another cluster. More than one,
+	// The other end may have no place. More than one,
 	// since a dying process usually accepts the first: Linux closes its streams
 	// before its listener.
 	tetherShortLife = time.Second
@@ -68,11 +55,6 @@ const (
 
 // errNotSilent: who speaks on a tether is not an agent.
 var errNotSilent = errors.New("the other end of a liveness stream sent bytes")
-
-// appendPreamble appends what the dialling end of a tether says.
-func appendPreamble(b []byte, cluster uint32) []byte {
-	return appendPreambleOf(b, tetherByte, tetherVersion, cluster)
-}
 
 // Tether holds a stream to the agent at an address until ctx ends or the
 // transport is shut down. It calls lost when the stream has ended with FIN or
@@ -84,19 +66,13 @@ func appendPreamble(b []byte, cluster uint32) []byte {
 // The process at the other end may be another by then, if it was restarted: a
 // report is about the port. lost and refused are called by the caller's
 // goroutine, not after ctx has ended, and should not block.
-func (t *Transport) Tether(ctx context.Context, to netip.AddrPort, lost, refused func()) {
+func (t *Transport) Tether(ctx context.Context, to netip.AddrPort, prove Prove, lost, refused func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(t.ctx, cancel)()
 	to = unmap(to)
-	e := tether{cluster: t.cluster, lost: lost, refused: refused, count: &t.count,
-		dial: func() (net.Conn, error) {
-			conn, err := t.device.dialTether(ctx, t.source(), to)
-			if err != nil {
-				return nil, err
-			}
-			return t.streams.guard.Load().proveTether(ctx, conn, to)
-		},
+	e := tether{lost: lost, refused: refused, count: &t.count,
+		dial:    func() (net.Conn, error) { return t.dialProven(ctx, to, prove) },
 		refuses: func() bool { return t.device.refusesDatagrams(t.source(), to) }}
 	e.keep(ctx)
 }
@@ -112,7 +88,6 @@ func (t *Transport) source() netip.Addr {
 
 // tether is the dialling end. It belongs to the goroutine in Tether.
 type tether struct {
-	cluster       uint32
 	lost, refused func()
 	count         *counters
 	dial          func() (net.Conn, error)
@@ -128,7 +103,7 @@ func (e *tether) keep(ctx context.Context) {
 		conn, err := e.dial()
 		switch begun := time.Now(); {
 		case err == nil:
-			ended = isEnd(e.hold(ctx, conn))
+			ended = isEnd(hold(ctx, conn))
 			if time.Since(begun) >= tetherShortLife {
 				vain, short = 0, 0
 			}
@@ -160,15 +135,11 @@ func tetherBackoff(n int) time.Duration {
 	return d/2 + rand.N(d)
 }
 
-// hold says the preamble and waits for the end of the stream, which it returns.
-func (e *tether) hold(ctx context.Context, conn net.Conn) error {
+// hold waits for the end of the stream, which it returns.
+func hold(ctx context.Context, conn net.Conn) error {
 	defer func() { _ = conn.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	var b [preambleSize]byte
-	if _, err := conn.Write(appendPreamble(b[:0], e.cluster)); err != nil {
-		return err
-	}
-	if _, err := conn.Read(b[:1]); err != nil {
+	if _, err := conn.Read(make([]byte, 1)); err != nil {
 		return err
 	}
 	return errNotSilent

@@ -19,15 +19,11 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-const testCluster = "tether"
-
+// listenTethers opens a transport that accepts.
 func listenTethers(t *testing.T) *Transport {
 	t.Helper()
-	tr, err := Listen(Config{Bind: loopback4, Cluster: testCluster})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = tr.Shutdown() })
+	tr := listen(t, loopback4)
+	tr.Serve(hear)
 	return tr
 }
 
@@ -44,7 +40,7 @@ func tie(t *testing.T, from *Transport, to netip.AddrPort) *tied {
 	w := &tied{to: to, found: make(chan string, 64), end: cancel, over: make(chan struct{})}
 	go func() {
 		defer close(w.over)
-		from.Tether(ctx, to, func() { w.found <- "lost" }, func() { w.found <- "refused" })
+		from.Tether(ctx, to, say(Tether), func() { w.found <- "lost" }, func() { w.found <- "refused" })
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -80,6 +76,7 @@ func TestTetherTellsOfAnEndedPort(t *testing.T) {
 func TestTetherOverIPv6(t *testing.T) {
 	needsIPv6(t)
 	leader, follower := listen(t, netip.MustParseAddrPort("[::1]:0")), listen(t, netip.MustParseAddrPort("[::]:0"))
+	leader.Serve(hear)
 	w := tie(t, follower, leader.Addr())
 	holds(t, leader, 1)
 	_ = leader.Shutdown()
@@ -109,20 +106,19 @@ func TestTetherEndsWithItsContextAndItsTransport(t *testing.T) {
 	}
 }
 
-// TestProbeDoesNotDisturbALivingAgent: the datagram of E7 is neither a frame nor
-// gossip, nor an error.
+// TestProbeDoesNotDisturbALivingAgent: the datagram of E7 is not read, and is no error.
 func TestProbeDoesNotDisturbALivingAgent(t *testing.T) {
 	leader, follower := listenTethers(t), listenTethers(t)
-	frames := drive(leader)
+	datagrams := drive(leader)
 	if follower.device.refusesDatagrams(follower.source(), leader.Addr()) {
 		t.Error("a living agent seems to refuse datagrams")
 	}
-	sendFrame(t, follower, leader.Addr(), "after it")
-	if got := next(t, "a frame", frames); got.data != "\xb7after it" {
+	send(t, follower, leader.Addr(), "after it")
+	if got := next(t, "a datagram", datagrams); got.data != "after it" {
 		t.Errorf("received %q", got.data)
 	}
-	if s := leader.Stats(); s.FramesIn != 1 || s.GossipIn != 0 {
-		t.Errorf("counted %+v, want one frame alone", s)
+	if s := leader.Stats(); s.DatagramsIn != 1 {
+		t.Errorf("counted %+v, want one datagram alone", s)
 	}
 	_ = leader.Shutdown()
 	if !follower.device.refusesDatagrams(follower.source(), leader.Addr()) {
@@ -130,66 +126,41 @@ func TestProbeDoesNotDisturbALivingAgent(t *testing.T) {
 	}
 }
 
-func TestOnlyOurTethersAreHeld(t *testing.T) {
+// Whoever speaks on a tether is not an agent.
+func TestATetherThatSpeaksIsClosed(t *testing.T) {
 	tr := listenTethers(t)
-	good := appendPreamble(nil, tr.cluster)
-	for _, c := range []struct {
-		name   string
-		at     int
-		change byte
-	}{
-		{"a frame", 1, 0x1E ^ tetherByte}, {"another version", 2, 3}, {"another cluster", 7, 1},
-	} {
-		bad := slices.Clone(good)
-		bad[c.at] ^= c.change
-		conn := dial(t, "127.0.0.1", tr)
-		write(t, conn, string(bad))
-		wantClosed(t, conn)
-	}
-	if s := tr.Stats(); s.StreamsRefused != 3 || s.TethersHeld != 0 {
-		t.Errorf("%d refused, %d held; want 3 and none", s.StreamsRefused, s.TethersHeld)
-	}
 	conn := dial(t, "127.0.0.1", tr)
-	write(t, conn, string(good))
+	begin(t, conn, Tether)
 	holds(t, tr, 1)
-	write(t, conn, "a word") // whoever speaks is not an agent
+	write(t, conn, "a word")
 	wantClosed(t, conn)
 	holds(t, tr, 0)
 }
 
-func TestHalfAPreambleIsNotWaitedForLong(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		lived := sorted(t, true, func(c net.Conn) { _, _ = c.Write(appendPreamble(nil, 0)[:preambleSize-1]) })
-		if lived != firstByteTimeout {
-			t.Errorf("closed after %v, want %v", lived, firstByteTimeout)
-		}
-	})
-}
-
 func TestTethersAreBounded(t *testing.T) {
-	tr := listenTethers(t)
-	preamble := string(appendPreamble(nil, tr.cluster))
+	tr := listen(t, loopback4)
+	taken := tr.Serve(hear)
 	known := []netip.Addr{netip.MustParseAddr("127.0.2.1")}
 	for i := range maxTethers / maxTethersPerSource {
 		known = append(known, netip.AddrFrom4([4]byte{127, 0, 1, byte(1 + i)}))
 	}
 	tr.Know(known)
 	for i := range maxTethers {
-		write(t, dial(t, fmt.Sprintf("127.0.1.%d", 1+i/maxTethersPerSource), tr), preamble)
+		begin(t, dial(t, fmt.Sprintf("127.0.1.%d", 1+i/maxTethersPerSource), tr), Tether)
 		holds(t, tr, uint64(i+1))
 		if i+1 == maxTethersPerSource {
 			extra := dial(t, "127.0.1.1", tr)
-			write(t, extra, preamble)
+			begin(t, extra, Tether)
 			wantClosed(t, extra)
 		}
 	}
 	extra := dial(t, "127.0.2.1", tr)
-	write(t, extra, preamble)
+	begin(t, extra, Tether)
 	wantClosed(t, extra)
 
 	gossip := dial(t, "127.0.1.1", tr) // and memberlist has its own places
-	write(t, gossip, "\x06")
-	_ = next(t, "a stream of memberlist's", tr.StreamCh()).Close()
+	begin(t, gossip, Gossip)
+	_ = next(t, "a stream of memberlist's", taken).Close()
 }
 
 // TestShutdownClosesTheListenerBeforeTheTethers: else the dial that follows the
@@ -200,9 +171,9 @@ func TestShutdownClosesTheListenerBeforeTheTethers(t *testing.T) {
 		near, far := net.Pipe()
 		l.conns <- fromHost{near}
 		ctx, cancel := context.WithCancel(t.Context())
-		s := newStreams(ctx, l, hclog.NewNullLogger(), new(counters), 0)
-		s.start()
-		_, _ = far.Write(appendPreamble(nil, 0))
+		s := newStreams(ctx, l, hclog.NewNullLogger(), new(counters))
+		s.start(hear)
+		_, _ = say(Tether)(far)
 		time.Sleep(time.Hour) // and it is held for as long
 		if n := s.tethers.open(); n != 1 {
 			t.Fatalf("%d tethers are held", n)
@@ -259,7 +230,6 @@ func lives(d time.Duration) func() (net.Conn, error) {
 	return func() (net.Conn, error) {
 		near, other := net.Pipe()
 		go func() {
-			_, _ = io.ReadFull(other, make([]byte, preambleSize))
 			if d > 0 {
 				time.Sleep(d)
 				_ = other.Close()
@@ -377,17 +347,18 @@ const childVariable = "TRANSPORT_TEST_CHILD"
 // beChild listens, says where, says when it holds a tether, and waits for its
 // death.
 func beChild() {
-	tr, err := Listen(Config{Bind: loopback4, Cluster: testCluster})
+	tr, err := Listen(Config{Bind: loopback4})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	tr.Serve(hear)
 	fmt.Println(tr.Addr())
 	for tr.Stats().TethersHeld == 0 {
 		time.Sleep(time.Millisecond)
 	}
 	fmt.Println("held")
-	_, _, _ = tr.ReadFrame(make([]byte, 256))
+	_, _, _ = tr.Read(make([]byte, 256))
 	os.Exit(1)
 }
 

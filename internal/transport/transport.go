@@ -1,13 +1,10 @@
-// Package transport carries gossip and election frames over one port: one UDP
-// socket and one TCP listener. The first byte tells them apart (protocol
-// 6.3): 0xB7 is ours, everything else is memberlist's, whose messages begin
-// with 0–13 or 244.
+// Package transport is the sockets of one port: a UDP socket and a TCP listener. It
+// reads nothing of what they carry: package sealed, above it, has all of it proven and
+// sealed (protocol 10).
 //
-// Two things must not wait for each other here. An election frame is worth
-// something for milliseconds, while memberlist may stand still for seconds on
-// its own lock. So frames go from the kernel's socket buffer straight to the
-// caller of ReadFrame, with no queue and no goroutine between, and gossip goes
-// to memberlist through a bounded queue that drops when it is full.
+// A datagram may carry an election frame, which is worth something for milliseconds. So
+// datagrams go from the kernel's socket buffer straight to the caller of Read, with no
+// queue and no goroutine between.
 package transport
 
 import (
@@ -19,39 +16,45 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/hashicorp/memberlist"
-
-	"github.com/bully-agent/bully-agent/wire"
 )
 
-// frameByte is the first byte of every election frame and of nothing that
-// memberlist sends.
-const frameByte = wire.Magic0
-
-// LAN is the port to the other hosts: gossip for memberlist, election frames
-// for the agent. It is implemented by Transport (sockets) and by lantest.Host
-// (memory, with cables that can be pulled).
+// LAN is the port to the other hosts: datagrams, and streams that prove themselves before
+// anything else. It is implemented by Transport (sockets) and by lantest.Host (memory, with
+// cables that can be pulled); porttest has the contract of both.
 type LAN interface {
-	memberlist.NodeAwareTransport
+	// Read blocks until the next datagram that is not empty, and gives its length and
+	// sender. One that is longer than b is cut off. One goroutine calls it, for as long as
+	// the LAN is open. net.ErrClosed means shut down.
+	Read(b []byte) (int, netip.AddrPort, error)
 
-	// ReadFrame blocks until the next election frame, copies it into b and
-	// returns its length and sender. One goroutine calls it, for as long as
-	// the LAN is open: it drives gossip too. net.ErrClosed means shut down.
-	ReadFrame(b []byte) (int, netip.AddrPort, error)
+	// Send sends one datagram, at most once, and never blocks. An error says that it did
+	// not leave this host; nil promises nothing.
+	Send(to netip.AddrPort, b []byte) error
 
-	// SendFrame sends one election frame, at most once, and never blocks.
-	// An error says that it did not leave this host; nil promises nothing.
-	SendFrame(to netip.AddrPort, b []byte) error
+	// Serve begins to accept streams. Each proves itself by accept, for which it has little
+	// time; those for memberlist come out of the channel. It is called once.
+	Serve(accept Accept) <-chan net.Conn
+
+	// Dial opens a stream, which has proved nothing yet. Shutdown cuts it short. An error
+	// is net's own, by whose type memberlist knows a failure of the other end.
+	Dial(to netip.AddrPort, timeout time.Duration) (net.Conn, error)
 
 	// Tether holds a stream to the agent at an address until ctx ends or the
 	// LAN is shut down, and calls lost and then refused, each in its turn, when
 	// it finds that the process there has ended (E1, E7 of protocol 6.4).
-	Tether(ctx context.Context, to netip.AddrPort, lost, refused func())
+	Tether(ctx context.Context, to netip.AddrPort, prove Prove, lost, refused func())
 
 	// Addr is the address that is listened on.
 	Addr() netip.AddrPort
+
+	// FinalAdvertiseAddr is what others are told to send to, as memberlist asks for it.
+	FinalAdvertiseAddr(ip string, port int) (net.IP, int, error)
+
+	// Shutdown closes the port.
+	Shutdown() error
 }
 
 var _ LAN = (*Transport)(nil)
@@ -70,24 +73,20 @@ type Config struct {
 	// needs CAP_NET_RAW, also after Listen.
 	Device string
 
-	// Cluster is the cluster's name. Tethers of other clusters are closed.
-	Cluster string
-
 	// Logger gets what an operator can mend. Nil discards it.
 	Logger hclog.Logger
 }
 
-// Transport is the LAN on real sockets. All methods but ReadFrame may be called
+// Transport is the LAN on real sockets. All methods but Read may be called
 // concurrently.
 //
 // Its goroutines are the accept loop, and for each accepted stream one that
-// waits for the first byte, and for the end if it is a tether. Listen starts the
+// has it prove itself, and waits for the end if it is a tether. Serve starts the
 // loop; Shutdown ends all of them and waits until they are gone. Nothing reads
-// the UDP socket but ReadFrame.
+// the UDP socket but Read.
 type Transport struct {
 	addr      netip.AddrPort
 	advertise netip.AddrPort
-	cluster   uint32
 	device    device
 	datagrams *datagrams
 	streams   *streams
@@ -101,27 +100,23 @@ type Transport struct {
 
 // counters are shared by the two halves of a Transport.
 type counters struct {
-	framesIn, framesOut              atomic.Uint64
-	gossipIn, gossipOut, gossipDrops atomic.Uint64
-	streamsRefused, sendErrors       atomic.Uint64
-	tethersLost, datagramsRefused    atomic.Uint64
+	datagramsIn, datagramsOut     atomic.Uint64
+	streamsRefused, sendErrors    atomic.Uint64
+	tethersLost, datagramsRefused atomic.Uint64
 }
 
 // Stats counts since Listen.
 type Stats struct {
-	FramesIn, FramesOut uint64 // election frames received, handed to the kernel
-	GossipIn, GossipOut uint64 // gossip datagrams queued for memberlist, handed to the kernel
-	GossipDropped       uint64 // gossip that found memberlist's queue full, or came in clear where it must not
-	StreamsRefused      uint64 // streams closed: too many, silent for too long, or of no kind we know
-	SendErrors          uint64 // frames and gossip that the kernel did not take
-	TethersHeld         uint64 // tethers that others hold to us, now
-	TethersLost         uint64 // tethers of ours that ended, with the dial after it refused (E1)
-	DatagramsRefused    uint64 // of these, those whose host refused a datagram as well (E7)
+	DatagramsIn, DatagramsOut uint64 // received, handed to the kernel
+	StreamsRefused            uint64 // streams closed: too many, unproven for too long, or of no kind we know
+	SendErrors                uint64 // datagrams that the kernel did not take
+	TethersHeld               uint64 // tethers that others hold to us, now
+	TethersLost               uint64 // tethers of ours that ended, with the dial after it refused (E1)
+	DatagramsRefused          uint64 // of these, those whose host refused a datagram as well (E7)
 }
 
-// Listen opens both sockets and starts to accept streams. The caller must call
-// ReadFrame for anything to be received by UDP, and Shutdown in the end
-// (memberlist's Shutdown does so).
+// Listen opens both sockets. The caller must call Read for anything to be received
+// by UDP, Serve for streams, and Shutdown in the end.
 //
 // A port in use gives an error that wraps syscall.EADDRINUSE and names the
 // protocol and the address. A device that is not there gives syscall.ENODEV.
@@ -138,7 +133,7 @@ func Listen(cfg Config) (*Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Transport{device: dev, cluster: wire.ClusterHash(cfg.Cluster), addr: unmap(udp.LocalAddr().(*net.UDPAddr).AddrPort())}
+	t := &Transport{device: dev, addr: unmap(udp.LocalAddr().(*net.UDPAddr).AddrPort())}
 	t.advertise = advertised(cfg.Advertise, t.addr)
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	if t.datagrams, err = newDatagrams(t.ctx, udp, cfg.Logger, &t.count); err != nil {
@@ -146,8 +141,7 @@ func Listen(cfg Config) (*Transport, error) {
 		_, _ = udp.Close(), tcp.Close()
 		return nil, fmt.Errorf("listen on %s: %w", t.addr, err)
 	}
-	t.streams = newStreams(t.ctx, tcp, cfg.Logger, &t.count, t.cluster)
-	t.streams.start()
+	t.streams = newStreams(t.ctx, tcp, cfg.Logger, &t.count)
 	return t, nil
 }
 
@@ -250,11 +244,8 @@ func (t *Transport) Addr() netip.AddrPort { return t.addr }
 // Stats returns the counters, each exact, not taken at one instant.
 func (t *Transport) Stats() Stats {
 	return Stats{
-		FramesIn:       t.count.framesIn.Load(),
-		FramesOut:      t.count.framesOut.Load(),
-		GossipIn:       t.count.gossipIn.Load(),
-		GossipOut:      t.count.gossipOut.Load(),
-		GossipDropped:  t.count.gossipDrops.Load(),
+		DatagramsIn:    t.count.datagramsIn.Load(),
+		DatagramsOut:   t.count.datagramsOut.Load(),
 		StreamsRefused: t.count.streamsRefused.Load(),
 		SendErrors:     t.count.sendErrors.Load(),
 
@@ -284,7 +275,7 @@ func (t *Transport) FinalAdvertiseAddr(ip string, port int) (net.IP, int, error)
 
 // Shutdown closes both sockets, then the tethers that others hold to us, and
 // returns when the accept loop and all waiting streams are gone: to others the
-// process has ended, so an agent that leads does not call it. ReadFrame returns
+// process has ended, so an agent that leads does not call it. Read returns
 // net.ErrClosed. Streams that memberlist has already taken stay with it. It may
 // be called more than once.
 func (t *Transport) Shutdown() error {

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/memberlist"
 	"go.uber.org/goleak"
 )
 
@@ -60,21 +59,42 @@ type received struct {
 	from netip.AddrPort
 }
 
-// drive calls ReadFrame until the transport is shut down, as the agent does.
+// drive calls Read until the transport is shut down, as the agent does.
 func drive(tr *Transport) <-chan received {
-	frames := make(chan received, 64)
+	datagrams := make(chan received, 64)
 	go func() {
-		defer close(frames)
+		defer close(datagrams)
 		var b [256]byte
 		for {
-			n, from, err := tr.ReadFrame(b[:])
+			n, from, err := tr.Read(b[:])
 			if err != nil {
 				return
 			}
-			frames <- received{string(b[:n]), from}
+			datagrams <- received{string(b[:n]), from}
 		}
 	}()
-	return frames
+	return datagrams
+}
+
+// say begins a stream of a kind: one byte, which the other end repeats. It stands in the place of a proof.
+func say(k Kind) Prove {
+	return func(c net.Conn) (net.Conn, error) {
+		if _, err := c.Write([]byte{byte(k)}); err != nil {
+			return nil, err
+		}
+		_, err := io.ReadFull(c, make([]byte, 1))
+		return c, err
+	}
+}
+
+// hear is the accepting end of say.
+func hear(c net.Conn) (net.Conn, Kind, error) {
+	var b [1]byte
+	if _, err := io.ReadFull(c, b[:]); err != nil {
+		return nil, 0, err
+	}
+	_, err := c.Write(b[:])
+	return c, Kind(b[0]), err
 }
 
 // next waits for one value.
@@ -102,17 +122,10 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// sendFrame and sendGossip fail the test if the kernel refuses.
-func sendFrame(t *testing.T, from *Transport, to netip.AddrPort, body string) {
+// send fails the test if the kernel refuses.
+func send(t *testing.T, from *Transport, to netip.AddrPort, text string) {
 	t.Helper()
-	if err := from.SendFrame(to, []byte("\xb7"+body)); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func sendGossip(t *testing.T, from *Transport, to netip.AddrPort, body string) {
-	t.Helper()
-	if _, err := from.WriteTo([]byte("\x07"+body), to.String()); err != nil {
+	if err := from.Send(to, []byte(text)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -268,77 +281,15 @@ func TestAddressThatOthersAreTold(t *testing.T) {
 	}
 }
 
-func TestShutdownEndsEverythingAndMayBeRepeated(t *testing.T) {
+func TestShutdownEndsStreamsThatWait(t *testing.T) {
 	tr := listen(t, loopback4)
-	ended := make(chan error, 1)
-	go func() {
-		_, _, err := tr.ReadFrame(make([]byte, 256))
-		ended <- err
-	}()
+	tr.Serve(hear)
 	silent := dial(t, "127.0.0.1", tr)
 	eventually(t, "the silent stream is admitted", func() bool { return open(tr) == 1 })
-
 	for range 2 {
 		if err := tr.Shutdown(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := next(t, "ReadFrame's end", ended); err != net.ErrClosed {
-		t.Errorf("ReadFrame ended with %v, want net.ErrClosed", err)
-	}
-	if _, _, err := tr.ReadFrame(nil); err != net.ErrClosed {
-		t.Errorf("ReadFrame after Shutdown: %v, want net.ErrClosed", err)
-	}
-	if err := tr.SendFrame(tr.Addr(), []byte{frameByte}); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("SendFrame after Shutdown: %v, want net.ErrClosed", err)
-	}
-	if _, err := tr.DialTimeout(tr.Addr().String(), patience); err == nil {
-		t.Error("dialled after Shutdown")
-	}
 	wantClosed(t, silent)
-}
-
-// TestTwoMemberlistsMeet runs memberlist unchanged on two transports.
-func TestTwoMemberlistsMeet(t *testing.T) {
-	joinedA, joinedB := make(chan memberlist.NodeEvent, 16), make(chan memberlist.NodeEvent, 16)
-	trA, trB := listen(t, loopback4), listen(t, loopback4)
-	framesA, framesB := drive(trA), drive(trB)
-	a, b := member(t, "a", trA, joinedA), member(t, "b", trB, joinedB)
-
-	if _, err := a.Join([]string{trB.Addr().String()}); err != nil {
-		t.Fatal(err)
-	}
-	for _, events := range []chan memberlist.NodeEvent{joinedA, joinedB} {
-		next(t, "its own join", events)
-		next(t, "the other's join", events)
-	}
-	// A probe that is answered has crossed both sockets in both directions.
-	if _, err := a.Ping("b", net.UDPAddrFromAddrPort(trB.Addr())); err != nil {
-		t.Errorf("a cannot ping b by UDP: %v", err)
-	}
-	if _, err := b.Ping("a", net.UDPAddrFromAddrPort(trA.Addr())); err != nil {
-		t.Errorf("b cannot ping a by UDP: %v", err)
-	}
-	// The election's frames pass beside it.
-	sendFrame(t, trA, trB.Addr(), "heartbeat")
-	if got := next(t, "b's frame", framesB); got.data != "\xb7heartbeat" || got.from != trA.Addr() {
-		t.Errorf("b got %q from %s", got.data, got.from)
-	}
-	if len(framesA) != 0 {
-		t.Error("memberlist's datagrams were taken for frames")
-	}
-}
-
-func member(t *testing.T, name string, tr *Transport, events chan memberlist.NodeEvent) *memberlist.Memberlist {
-	t.Helper()
-	conf := memberlist.DefaultLocalConfig()
-	conf.Name, conf.Transport, conf.LogOutput = name, tr, io.Discard
-	conf.ProbeInterval, conf.ProbeTimeout = 200*time.Millisecond, 100*time.Millisecond
-	conf.Events = &memberlist.ChannelEventDelegate{Ch: events}
-	m, err := memberlist.Create(conf)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = m.Shutdown() })
-	return m
 }

@@ -68,7 +68,7 @@ func (a *attacker) join() *insider {
 
 // open listens in the namespace of the calling thread.
 func (i *insider) open() error {
-	below, err := transport.Listen(transport.Config{Bind: i.own, Cluster: clusterName})
+	below, err := transport.Listen(transport.Config{Bind: i.own})
 	if err != nil {
 		return err
 	}
@@ -91,9 +91,9 @@ type lodger struct {
 	host *netlab.Host
 }
 
-func (l lodger) DialAddressTimeout(to memberlist.Address, timeout time.Duration) (conn net.Conn, err error) {
+func (l lodger) Dial(to netip.AddrPort, timeout time.Duration) (conn net.Conn, err error) {
 	err = l.host.Within(func() (err error) {
-		conn, err = l.Transport.DialAddressTimeout(to, timeout)
+		conn, err = l.Transport.Dial(to, timeout)
 		return err
 	})
 	return conn, err
@@ -422,7 +422,7 @@ func (i *insider) poses(as *host) *sealed.LAN {
 	i.lan.t.Helper()
 	var below *transport.Transport
 	must(i.lan.t, i.net.Within(func() (err error) {
-		below, err = transport.Listen(transport.Config{Bind: netip.AddrPortFrom(i.own.Addr(), port+1), Cluster: clusterName})
+		below, err = transport.Listen(transport.Config{Bind: netip.AddrPortFrom(i.own.Addr(), port+1)})
 		return err
 	}))
 	posing, err := sealed.Wrap(lodger{below, i.net}, sealed.Config{Cluster: clusterName, Key: i.private, Incarnation: 2, Life: [8]byte{9}, Keys: i.ring, Advertise: as.addr})

@@ -2,7 +2,6 @@ package lantest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -12,42 +11,38 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/hashicorp/memberlist"
+	"github.com/bully-agent/bully-agent/internal/transport"
 )
 
 const (
-	// frameByte tells election frames from gossip, as in package transport.
-	frameByte = 0xB7
-
-	// inboxSize is how many datagrams wait for ReadFrame, in the place of the
+	// inboxSize is how many datagrams wait for Read, in the place of the
 	// kernel's socket buffer: 2 MiB hold about so many small ones.
 	inboxSize = 2048
 
-	// gossipQueue is transport's: gossip that waits for memberlist.
-	gossipQueue = 256
-
 	// backlog is how many streams wait for memberlist to take them.
 	backlog = 64
+
+	// proofTimeout is transport's: how long a stream may take to prove itself.
+	proofTimeout = 3 * time.Second
 )
 
 // Host is one host's port on the LAN, with transport.Transport's methods and
-// promises: ReadFrame drives the datagrams, memberlist hears none of its own
-// while nobody calls it; SendFrame never blocks; Shutdown ends both.
+// promises: Read drives the datagrams; Send never blocks; Shutdown ends both.
 type Host struct {
 	lan  *LAN
 	name string
 	addr atomic.Pointer[netip.AddrPort]
 
-	inbox  chan datagram
-	gossip chan *memberlist.Packet
-	guard  atomic.Pointer[guard]
-	down   chan struct{} // closed by Shutdown
+	inbox chan datagram
+	taken chan net.Conn    // memberlist's streams
+	down  chan struct{}    // closed by Shutdown
+	prove transport.Accept // set by Serve, before anybody dials; nil: nothing is accepted
 
 	mu      sync.Mutex
 	streams map[*conn]struct{} // this host's ends, to be closed with it; nil when it is down
 }
 
-var _ memberlist.NodeAwareTransport = (*Host)(nil)
+var _ transport.LAN = (*Host)(nil)
 
 // datagram is what arrives by UDP.
 type datagram struct {
@@ -55,19 +50,16 @@ type datagram struct {
 	data []byte
 }
 
-func isFrame(b []byte) bool { return len(b) > 0 && b[0] == frameByte }
-
 func newHost(l *LAN, name string, addr netip.AddrPort) *Host {
 	h := &Host{
 		lan:     l,
 		name:    name,
 		inbox:   make(chan datagram, inboxSize),
-		gossip:  make(chan *memberlist.Packet, gossipQueue),
+		taken:   make(chan net.Conn, backlog),
 		down:    make(chan struct{}),
 		streams: make(map[*conn]struct{}),
 	}
 	h.addr.Store(&addr)
-	h.guard.Store(&guard{taken: make(chan net.Conn, backlog)})
 	return h
 }
 
@@ -82,10 +74,9 @@ func (h *Host) receive(d datagram) {
 	}
 }
 
-// ReadFrame blocks until the next election frame, copies it into b and returns
-// its length and sender. Gossip read on the way goes to memberlist. One
-// goroutine calls it. After Shutdown it returns net.ErrClosed.
-func (h *Host) ReadFrame(b []byte) (int, netip.AddrPort, error) {
+// Read blocks until the next datagram, copies it into b and returns its length and sender.
+// One goroutine calls it. After Shutdown it returns net.ErrClosed.
+func (h *Host) Read(b []byte) (int, netip.AddrPort, error) {
 	for {
 		select {
 		case <-h.down:
@@ -94,33 +85,18 @@ func (h *Host) ReadFrame(b []byte) (int, netip.AddrPort, error) {
 			switch {
 			case h.isDown():
 				return 0, netip.AddrPort{}, net.ErrClosed
-			case isFrame(d.data):
-				return copy(b, d.data), d.from, nil
 			case len(d.data) > 0:
-				h.handGossip(d)
+				return copy(b, d.data), d.from, nil
 			}
 		}
 	}
 }
 
-func (h *Host) handGossip(d datagram) {
-	if h.guard.Load().proof != nil {
-		return // in clear, where it must not be
-	}
-	select {
-	case h.gossip <- &memberlist.Packet{Buf: d.data, From: net.UDPAddrFromAddrPort(d.from), Timestamp: time.Now()}:
-	default:
-	}
-}
-
-// SendFrame sends one election frame. It never blocks, and nil promises nothing:
-// the way may be cut, the other host gone.
-func (h *Host) SendFrame(to netip.AddrPort, b []byte) error {
-	switch {
-	case !isFrame(b):
-		return errors.New("send frame: not an election frame: the first byte is not 0xb7")
-	case h.isDown():
-		return fmt.Errorf("send frame to %s: %w", to, net.ErrClosed)
+// Send sends one datagram. It never blocks, and nil promises nothing: the way may be
+// cut, the other host gone.
+func (h *Host) Send(to netip.AddrPort, b []byte) error {
+	if h.isDown() {
+		return fmt.Errorf("send to %s: %w", to, net.ErrClosed)
 	}
 	h.lan.send(h.Addr(), to, b)
 	return nil
@@ -131,43 +107,18 @@ func (h *Host) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
 	return h.Addr().Addr().AsSlice(), int(h.Addr().Port()), nil
 }
 
-// WriteTo is WriteToAddress for those who do not know the member's name.
-func (h *Host) WriteTo(b []byte, addr string) (time.Time, error) {
-	return h.WriteToAddress(b, memberlist.Address{Addr: addr})
+// Serve begins to accept streams. Until it is called those that are opened say nothing.
+func (h *Host) Serve(accept transport.Accept) <-chan net.Conn {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.prove = accept
+	return h.taken
 }
 
-// WriteToAddress sends one gossip datagram.
-func (h *Host) WriteToAddress(b []byte, addr memberlist.Address) (time.Time, error) {
-	to, err := netip.ParseAddrPort(addr.Addr)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("send gossip: parse address: %w", err)
-	}
-	if h.isDown() {
-		return time.Time{}, fmt.Errorf("send gossip to %s: %w", to, net.ErrClosed)
-	}
-	h.lan.send(h.Addr(), to, b)
-	return time.Now(), nil
-}
-
-// PacketCh gives memberlist its gossip.
-func (h *Host) PacketCh() <-chan *memberlist.Packet { return h.gossip }
-
-// StreamCh gives memberlist its streams.
-func (h *Host) StreamCh() <-chan net.Conn { return h.guard.Load().taken }
-
-// DialTimeout is DialAddressTimeout for those who do not know the member's name.
-func (h *Host) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
-	return h.DialAddressTimeout(memberlist.Address{Addr: addr}, timeout)
-}
-
-// DialAddressTimeout opens a stream. If the way is cut in either direction it
-// times out; if no host runs there it is refused at once, for a machine whose
-// agent has died still answers (pull its cable for one that is dead itself).
-func (h *Host) DialAddressTimeout(addr memberlist.Address, timeout time.Duration) (net.Conn, error) {
-	to, err := netip.ParseAddrPort(addr.Addr)
-	if err != nil {
-		return nil, fmt.Errorf("dial: parse address: %w", err)
-	}
+// Dial opens a stream. If the way is cut in either direction it times out; if no host runs
+// there it is refused at once, for a machine whose agent has died still answers (pull its
+// cable for one that is dead itself).
+func (h *Host) Dial(to netip.AddrPort, timeout time.Duration) (net.Conn, error) {
 	near, err := h.dial(to, timeout, nil)
 	if err != nil {
 		return nil, err // not a nil *conn in a net.Conn
@@ -234,6 +185,31 @@ func (h *Host) isDown() bool {
 	default:
 		return false
 	}
+}
+
+// arrive has the other end of a stream prove itself, as package transport does. A tether is
+// held in silence until the host is shut down. A question has nobody who answers.
+func (h *Host) arrive(c *conn) {
+	h.mu.Lock()
+	prove := h.prove
+	h.mu.Unlock()
+	if prove == nil {
+		return
+	}
+	_ = c.SetDeadline(time.Now().Add(proofTimeout))
+	proven, kind, err := prove(c)
+	_ = c.SetDeadline(time.Time{})
+	switch {
+	case err == nil && kind == transport.Tether:
+		return
+	case err == nil && kind == transport.Gossip:
+		select {
+		case h.taken <- proven:
+			return
+		default: // nobody takes them
+		}
+	}
+	_ = c.Close()
 }
 
 // adopt makes c one of the host's streams, unless the host is down.

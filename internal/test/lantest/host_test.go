@@ -3,7 +3,6 @@ package lantest
 import (
 	"fmt"
 	"maps"
-	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -13,8 +12,6 @@ import (
 
 	"github.com/bully-agent/bully-agent/internal/transport"
 )
-
-var _ transport.LAN = (*Host)(nil)
 
 // address is the n-th host's.
 func address(n int) netip.AddrPort {
@@ -26,7 +23,9 @@ func pair(t *testing.T) (*LAN, *Host, *Host) {
 	t.Helper()
 	lan := New(1)
 	lan.SetDelay(time.Millisecond, time.Millisecond)
-	return lan, plug(t, lan, "a", 1), plug(t, lan, "b", 2)
+	a, b := plug(t, lan, "a", 1), plug(t, lan, "b", 2)
+	serve(a, b)
+	return lan, a, b
 }
 
 func plug(t *testing.T, lan *LAN, name string, n int) *Host {
@@ -36,32 +35,51 @@ func plug(t *testing.T, lan *LAN, name string, n int) *Host {
 	return h
 }
 
-// frame is one election frame as it arrived.
-type frame struct {
+// serve has hosts accept streams.
+func serve(hosts ...*Host) {
+	for _, h := range hosts {
+		h.Serve(Hear)
+	}
+}
+
+func TestContract(t *testing.T) {
+	Contract(t, func(t *testing.T, part func(*testing.T, Open)) {
+		synctest.Test(t, func(t *testing.T) {
+			lan, n := New(1), 0
+			part(t, func(t *testing.T) transport.LAN {
+				n++
+				return plug(t, lan, string(rune('a'+n)), n)
+			})
+		})
+	})
+}
+
+// datum is one datagram as it arrived.
+type datum struct {
 	text string
 	from netip.AddrPort
 	at   time.Time
 }
 
-// drive calls ReadFrame until the host is shut down, as the agent does.
-func drive(h *Host) *[]frame {
-	frames := new([]frame)
+// drive calls Read until the host is shut down, as the agent does.
+func drive(h *Host) *[]datum {
+	got := new([]datum)
 	go func() {
 		var b [256]byte
 		for {
-			n, from, err := h.ReadFrame(b[:])
+			n, from, err := h.Read(b[:])
 			if err != nil {
 				return
 			}
-			*frames = append(*frames, frame{string(b[1:n]), from, time.Now()})
+			*got = append(*got, datum{string(b[:n]), from, time.Now()})
 		}
 	}()
-	return frames
+	return got
 }
 
 func send(t *testing.T, from, to *Host, text string) {
 	t.Helper()
-	if err := from.SendFrame(to.Addr(), []byte("\xb7"+text)); err != nil {
+	if err := from.Send(to.Addr(), []byte(text)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -73,7 +91,7 @@ func settle() {
 }
 
 // wantTexts compares what arrived, in any order.
-func wantTexts(t *testing.T, got *[]frame, want ...string) {
+func wantTexts(t *testing.T, got *[]datum, want ...string) {
 	t.Helper()
 	var texts []string
 	for _, f := range *got {
@@ -82,11 +100,11 @@ func wantTexts(t *testing.T, got *[]frame, want ...string) {
 	slices.Sort(texts)
 	slices.Sort(want)
 	if !slices.Equal(texts, want) {
-		t.Errorf("frames %q arrived, want %q", texts, want)
+		t.Errorf("datagrams %q arrived, want %q", texts, want)
 	}
 }
 
-func TestFramesArriveAfterTheDelay(t *testing.T) {
+func TestDatagramsArriveAfterTheDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a, b := pair(t)
 		got := drive(b)
@@ -100,33 +118,14 @@ func TestFramesArriveAfterTheDelay(t *testing.T) {
 	})
 }
 
-func TestGossipComesOnlyWhileFramesAreRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, a, b := pair(t)
-		if _, err := a.WriteTo([]byte("\x07gossip"), b.Addr().String()); err != nil {
-			t.Fatal(err)
-		}
-		settle()
-		if n := len(b.PacketCh()); n != 0 {
-			t.Fatalf("%d datagrams reached memberlist while nobody called ReadFrame", n)
-		}
-		got := drive(b)
-		p := <-b.PacketCh()
-		if string(p.Buf) != "\x07gossip" || p.From.String() != a.Addr().String() {
-			t.Errorf("gossip %q from %s", p.Buf, p.From)
-		}
-		wantTexts(t, got)
-	})
-}
-
 func TestWhatIsSentIsCopied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a, b := pair(t)
 		got := drive(b)
-		buf := []byte("\xb7one")
-		_ = a.SendFrame(b.Addr(), buf)
-		copy(buf, "\xb7two")
-		_ = a.SendFrame(b.Addr(), buf)
+		buf := []byte("one")
+		_ = a.Send(b.Addr(), buf)
+		copy(buf, "two")
+		_ = a.Send(b.Addr(), buf)
 		settle()
 		wantTexts(t, got, "one", "two")
 	})
@@ -150,30 +149,6 @@ func TestSenderNeverWaits(t *testing.T) {
 		settle()
 		if n := len(b.inbox); n != inboxSize {
 			t.Errorf("%d datagrams wait, want %d", n, inboxSize)
-		}
-	})
-}
-
-func TestShutdownEndsReadFrame(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, a, b := pair(t)
-		ended := make(chan error)
-		go func() {
-			_, _, err := b.ReadFrame(nil)
-			ended <- err
-		}()
-		synctest.Wait()
-		_, _ = b.Shutdown(), b.Shutdown()
-		if err := <-ended; err != net.ErrClosed {
-			t.Errorf("ReadFrame ended with %v", err)
-		}
-		send(t, a, b, "late")
-		settle()
-		if _, _, err := b.ReadFrame(nil); err != net.ErrClosed {
-			t.Errorf("ReadFrame after Shutdown: %v", err)
-		}
-		if err := b.SendFrame(a.Addr(), []byte{frameByte}); err == nil {
-			t.Error("a host that is down sent a frame")
 		}
 	})
 }
@@ -241,12 +216,12 @@ func TestCables(t *testing.T) {
 	}
 }
 
-// lostBetween sends a frame from each host to each and names those that were
+// lostBetween sends a datagram from each host to each and names those that were
 // lost.
 func lostBetween(t *testing.T, hosts []*Host) []string {
 	t.Helper()
 	lost := make(map[string]bool)
-	var heard []*[]frame
+	var heard []*[]datum
 	for _, h := range hosts {
 		heard = append(heard, drive(h))
 	}
@@ -257,8 +232,8 @@ func lostBetween(t *testing.T, hosts []*Host) []string {
 		}
 	}
 	settle()
-	for _, frames := range heard {
-		for _, f := range *frames {
+	for _, got := range heard {
+		for _, f := range *got {
 			delete(lost, f.text)
 		}
 	}
@@ -276,43 +251,42 @@ func TestCutTakesWhatIsUnderWay(t *testing.T) {
 	})
 }
 
-func TestEveryFrameIsSeenBeforeItIsLost(t *testing.T) {
+func TestAllThatIsSentIsHeardBeforeItIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lan, a, b := pair(t)
-		var seen []string
-		lan.OnFrame(func(from, to netip.AddrPort, b []byte) {
-			seen = append(seen, fmt.Sprintf("%s→%s %s", from.Addr(), to.Addr(), b[1:]))
+		var heard []string
+		lan.OnBytes(func(s Sent) {
+			heard = append(heard, fmt.Sprintf("%s→%s %s", s.From.Addr(), s.To.Addr(), s.Data))
 		})
 		lan.SetLoss(1)
 		send(t, a, b, "one")
-		_, _ = a.WriteTo([]byte("\x07gossip"), b.Addr().String())
 		lan.SetLoss(0)
 		lan.SetDuplicate(1)
 		send(t, b, a, "two")
 		want := []string{"192.0.2.1→192.0.2.2 one", "192.0.2.2→192.0.2.1 two"}
-		if !slices.Equal(seen, want) {
-			t.Errorf("saw %q, want %q", seen, want)
+		if !slices.Equal(heard, want) {
+			t.Errorf("heard %q, want %q", heard, want)
 		}
-		lan.OnFrame(nil)
-		send(t, a, b, "nobody looks")
+		lan.OnBytes(nil)
+		send(t, a, b, "nobody listens")
 	})
 }
 
-// weather sends n numbered frames under the given conditions and returns what
+// weather sends n numbered datagrams under the given conditions and returns what
 // arrived.
-func weather(t *testing.T, seed uint64, n int, set func(*LAN)) []frame {
+func weather(t *testing.T, seed uint64, n int, set func(*LAN)) []datum {
 	t.Helper()
-	var got []frame
+	var got []datum
 	synctest.Test(t, func(t *testing.T) {
 		lan := New(seed)
 		a, b := plug(t, lan, "a", 1), plug(t, lan, "b", 2)
 		set(lan)
-		frames := drive(b)
+		arrived := drive(b)
 		for i := range n {
 			send(t, a, b, fmt.Sprintf("%04d", i))
 		}
 		settle()
-		got = *frames
+		got = *arrived
 	})
 	return got
 }
@@ -336,19 +310,19 @@ func TestDelayIsWithinItsBoundsAndReorders(t *testing.T) {
 	const least, most = 2 * time.Millisecond, 12 * time.Millisecond
 	start := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // of every bubble
 	var sum time.Duration
-	frames := weather(t, 7, 1000, func(l *LAN) { l.SetDelay(least, most) })
-	for _, f := range frames {
+	arrived := weather(t, 7, 1000, func(l *LAN) { l.SetDelay(least, most) })
+	for _, f := range arrived {
 		took := f.at.Sub(start)
 		if took < least || took > most {
-			t.Fatalf("frame %s took %v, want %v to %v", f.text, took, least, most)
+			t.Fatalf("datagram %s took %v, want %v to %v", f.text, took, least, most)
 		}
 		sum += took
 	}
-	if mean := sum / time.Duration(len(frames)); mean < 6500*time.Microsecond || mean > 7500*time.Microsecond {
+	if mean := sum / time.Duration(len(arrived)); mean < 6500*time.Microsecond || mean > 7500*time.Microsecond {
 		t.Errorf("mean delay %v, want about 7ms", mean)
 	}
-	if slices.IsSortedFunc(frames, func(a, b frame) int { return strings.Compare(a.text, b.text) }) {
-		t.Error("no frame overtook another")
+	if slices.IsSortedFunc(arrived, func(a, b datum) int { return strings.Compare(a.text, b.text) }) {
+		t.Error("no datagram overtook another")
 	}
 }
 

@@ -1,6 +1,6 @@
 // Package lantest is a LAN in memory whose cables can be pulled. Its hosts have
-// the methods of transport.Transport, so an agent or a real memberlist runs on
-// it unchanged, and in a testing/synctest bubble an hour of theirs takes seconds.
+// the methods of transport.Transport, so an agent runs on it unchanged, and in a
+// testing/synctest bubble an hour of theirs takes seconds.
 //
 // memberlist's own MockTransport will not do: it blocks for ever on a peer that
 // was shut down, and knows neither loss nor delay (protocol 6.2, P18).
@@ -38,7 +38,6 @@ type LAN struct {
 	most     time.Duration
 	loss     float64
 	double   float64
-	onFrame  func(from, to netip.AddrPort, b []byte)
 	onBytes  func(Sent)
 }
 
@@ -174,15 +173,6 @@ func (l *LAN) Heal() {
 	}
 }
 
-// OnFrame calls f for each election frame that is put on the wire, before it is
-// lost or doubled, so that a test can count messages by kind. The sender's
-// goroutine calls it: f may be called concurrently and must not keep b.
-func (l *LAN) OnFrame(f func(from, to netip.AddrPort, b []byte)) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.onFrame = f
-}
-
 // OnBytes calls f for all that is put on the wire, as somebody who listens there would
 // see it; nil: no more. The sender's goroutine calls it: f may be called concurrently,
 // and has the data for itself.
@@ -230,13 +220,8 @@ func (l *LAN) cable(from, to netip.AddrPort) cable {
 // fate, like UDP.
 func (l *LAN) send(from, to netip.AddrPort, b []byte) {
 	l.mu.Lock()
-	hook := l.onFrame
 	delays := l.fate(from, to)
 	l.mu.Unlock()
-
-	if hook != nil && isFrame(b) {
-		hook(from, to, b)
-	}
 	l.overhear(from, to, b, false)
 	if len(delays) == 0 {
 		return

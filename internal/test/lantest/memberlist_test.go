@@ -1,6 +1,7 @@
 package lantest
 
 import (
+	"crypto/sha256"
 	"io"
 	"slices"
 	"strings"
@@ -10,16 +11,19 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
+
+	"github.com/bully-agent/bully-agent/internal/identity"
+	"github.com/bully-agent/bully-agent/internal/key"
+	"github.com/bully-agent/bully-agent/internal/sealed"
 )
 
-// The facts about memberlist v0.7.0 that the design rests on, with its default LAN settings. A test that fails after
+// The facts about memberlist v0.7.0 that the design rests on, with its default LAN settings, on a sealed port. A test that fails after
 // an update of memberlist says that a reason for something of ours is gone.
 
 // member is one real memberlist on a host.
 type member struct {
 	*memberlist.Memberlist
 	name string
-	host *Host
 
 	mu   sync.Mutex
 	left map[string]time.Time // when this member saw another leave or die
@@ -57,8 +61,10 @@ func cluster(t *testing.T, lan *LAN, n int) []*member {
 	var members []*member
 	for i := range n {
 		m := start(t, lan, string(rune('a'+i)), i+1)
-		if _, err := m.Join([]string{address(1).String()}); err != nil {
-			t.Fatal(err)
+		if i > 0 {
+			if _, err := m.Join([]string{address(1).String()}); err != nil {
+				t.Fatal(err)
+			}
 		}
 		members = append(members, m)
 	}
@@ -82,11 +88,21 @@ func meet(t *testing.T, members []*member) {
 
 func start(t *testing.T, lan *LAN, name string, n int) *member {
 	t.Helper()
-	m := &member{name: name, host: lan.Host(name, address(n)), left: make(map[string]time.Time)}
-	drive(m.host)
+	m := &member{name: name, left: make(map[string]time.Time)}
+	port, err := sealed.Wrap(lan.Host(name, address(n)), sealed.Config{Cluster: "test", Key: identity.FromBytes(sha256.Sum256([]byte(name))),
+		Life: [8]byte{byte(n)}, Keys: key.Open()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for b := make([]byte, 2000); ; {
+			if _, _, err := port.ReadFrame(b); err != nil {
+				return
+			}
+		}
+	}()
 	conf := memberlist.DefaultLANConfig()
-	conf.Name, conf.Transport, conf.LogOutput, conf.Events = name, m.host, io.Discard, m
-	var err error
+	conf.Name, conf.Transport, conf.LogOutput, conf.Events = name, port, io.Discard, m
 	if m.Memberlist, err = memberlist.Create(conf); err != nil {
 		t.Fatal(err)
 	}

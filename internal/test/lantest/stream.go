@@ -1,6 +1,7 @@
 package lantest
 
 import (
+	"bytes"
 	"io"
 	"net"
 	"net/netip"
@@ -23,8 +24,7 @@ type conn struct {
 	peer *conn
 	in   *pipe // what we read
 
-	offer sync.Once   // dialling end only: hands the peer to its host
-	gone  atomic.Bool // the peer's end of the direction we write has been lost
+	gone atomic.Bool // the peer's end of the direction we write has been lost
 }
 
 // connect makes a stream between two hosts and returns the dialler's end.
@@ -32,7 +32,6 @@ func connect(from, to *Host) (*conn, error) {
 	near := &conn{host: from, in: newPipe()}
 	far := &conn{host: to, in: newPipe(), peer: near}
 	near.peer = far
-	far.offer.Do(func() {}) // only the dialler's first byte says what the stream is
 	if !from.adopt(near) {
 		return nil, net.ErrClosed
 	}
@@ -40,6 +39,7 @@ func connect(from, to *Host) (*conn, error) {
 		from.disown(near)
 		return nil, syscall.ECONNREFUSED
 	}
+	go to.arrive(far)
 	return near, nil
 }
 
@@ -61,23 +61,10 @@ func (c *conn) Write(b []byte) (int, error) {
 		return len(b), nil
 	}
 	c.host.lan.overhear(c.host.Addr(), c.peer.host.Addr(), b, true)
-	c.offer.Do(func() { c.peer.arrive(b[0]) })
 	if !c.peer.in.write(b) {
 		return 0, c.opError("write", syscall.ECONNRESET)
 	}
 	return len(b), nil
-}
-
-// arrive gives the stream to its host, as package transport does when the first
-// byte has come. A tether is held in silence until the host is shut down.
-func (c *conn) arrive(first byte) {
-	g := c.host.guard.Load()
-	switch {
-	case g.proof != nil:
-		go g.prove(c)
-	case first != frameByte:
-		g.take(c)
-	}
 }
 
 // passes reports whether what we write still reaches the other end.
@@ -126,7 +113,7 @@ func tcpAddr(a netip.AddrPort) net.Addr { return net.TCPAddrFromAddrPort(a) }
 // pipe is one direction of a stream.
 type pipe struct {
 	mu       sync.Mutex
-	data     []byte
+	data     bytes.Buffer
 	finished bool          // the writer's end: io.EOF after data
 	closed   bool          // the reader's end
 	deadline time.Time     // the reader's
@@ -152,7 +139,7 @@ func (p *pipe) setDeadline(t time.Time) { p.update(func() { p.deadline = t }) }
 func (p *pipe) write(b []byte) (ok bool) {
 	p.update(func() {
 		if ok = !p.closed; ok {
-			p.data = append(p.data, b...)
+			p.data.Write(b)
 		}
 	})
 	return ok
@@ -184,9 +171,8 @@ func (p *pipe) take(b []byte) (int, *later, error) {
 		return 0, nil, net.ErrClosed
 	case !p.deadline.IsZero() && !time.Now().Before(p.deadline):
 		return 0, nil, os.ErrDeadlineExceeded
-	case len(p.data) > 0:
-		n := copy(b, p.data)
-		p.data = p.data[n:]
+	case p.data.Len() > 0:
+		n, _ := p.data.Read(b)
 		return n, nil, nil
 	case p.finished:
 		return 0, nil, io.EOF

@@ -9,19 +9,21 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/bully-agent/bully-agent/internal/transport"
 )
 
-// stream opens a stream that has said its first byte, and returns both ends.
+// stream opens a stream that has said what it is for, and returns both ends.
 func stream(t *testing.T, from, to *Host) (near, far net.Conn) {
 	t.Helper()
-	near, err := from.DialTimeout(to.Addr().String(), time.Second)
+	near, err := from.Dial(to.Addr(), time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
-	say(t, near, "\x06")
-	far = <-to.StreamCh()
-	hear(t, far, "\x06")
-	return near, far
+	if _, err := Say(transport.Gossip)(near); err != nil {
+		t.Fatal(err)
+	}
+	return near, <-to.taken
 }
 
 func say(t *testing.T, c net.Conn, text string) {
@@ -128,7 +130,7 @@ func TestDial(t *testing.T) {
 				lan, a, b := pair(t)
 				c.fail(lan, b)
 				begin := time.Now()
-				_, err := a.DialTimeout(b.Addr().String(), 5*time.Second)
+				_, err := a.Dial(b.Addr(), 5*time.Second)
 				if !errors.Is(err, c.want) || time.Since(begin) != c.after {
 					t.Errorf("%v after %v, want %v after %v", err, time.Since(begin), c.want, c.after)
 				}
@@ -146,10 +148,10 @@ func TestShutdownEndsADialThatWaits(t *testing.T) {
 		lan.Isolate("b")
 		begin := time.Now()
 		time.AfterFunc(time.Second, func() { _ = a.Shutdown() })
-		if _, err := a.DialTimeout(b.Addr().String(), time.Hour); err == nil || time.Since(begin) != time.Second {
+		if _, err := a.Dial(b.Addr(), time.Hour); err == nil || time.Since(begin) != time.Second {
 			t.Errorf("dial ended with %v after %v", err, time.Since(begin))
 		}
-		if _, err := a.DialTimeout(a.Addr().String(), time.Hour); err == nil {
+		if _, err := a.Dial(a.Addr(), time.Hour); err == nil {
 			t.Error("a host that is down opened a stream")
 		}
 	})
@@ -193,6 +195,7 @@ func TestDeathOfAHostEndsItsStreams(t *testing.T) {
 		hearEnd(t, near)
 
 		b = plug(t, lan, "b", 2)
+		serve(b)
 		near, _ = stream(t, a, b)
 		lan.Isolate("b") // the machine: nobody says anything
 		_ = b.Shutdown()
@@ -204,17 +207,8 @@ func TestStreamsThatNobodyTakesAreClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a, b := pair(t)
 		for range backlog {
-			c, err := a.DialTimeout(b.Addr().String(), time.Second)
-			if err != nil {
-				t.Fatal(err)
-			}
-			say(t, c, "\x06")
+			gossips(t, a, b.Addr())
 		}
-		c, err := a.DialTimeout(b.Addr().String(), time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, _ = c.Write([]byte{6})
-		hearEnd(t, c)
+		hearEnd(t, gossips(t, a, b.Addr()))
 	})
 }

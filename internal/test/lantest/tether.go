@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"syscall"
 	"time"
+
+	"github.com/bully-agent/bully-agent/internal/transport"
 )
 
 const (
@@ -23,13 +25,13 @@ const (
 // dialling again at once was refused, and refused when a datagram was too. A host
 // that is shut down (its process was killed) breaks its tethers and refuses; one
 // whose cable is cut says nothing, even if it dies then.
-func (h *Host) Tether(ctx context.Context, to netip.AddrPort, lost, refused func()) {
+func (h *Host) Tether(ctx context.Context, to netip.AddrPort, prove transport.Prove, lost, refused func()) {
 	ended := false
 	for ctx.Err() == nil && !h.isDown() {
 		near, err := h.dial(to, tetherDialTimeout, ctx.Done())
 		switch {
 		case err == nil:
-			isProven, end := hold(ctx, near, h.guard.Load(), to)
+			isProven, end := hold(ctx, near, prove)
 			ended = isEnd(end) && (isProven || ended)
 		case ended && errors.Is(err, syscall.ECONNREFUSED) && ctx.Err() == nil:
 			lost()
@@ -48,19 +50,18 @@ func (h *Host) Tether(ctx context.Context, to netip.AddrPort, lost, refused func
 
 func isEnd(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) }
 
-// hold says the first byte of a tether and waits for the end of the stream. What ends
-// before its other end has proved itself says nothing.
-func hold(ctx context.Context, c *conn, g *guard, to netip.AddrPort) (isProven bool, end error) {
+// hold proves both ends of a stream and waits for its end. What ends before its other end has
+// proved itself says nothing.
+func hold(ctx context.Context, c *conn, prove transport.Prove) (isProven bool, end error) {
 	defer c.peer.host.disown(c.peer) // the other end notices ours
 	defer func() { _ = c.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
-	proven, err := g.proveTether(c, to)
+	_ = c.SetDeadline(time.Now().Add(tetherDialTimeout))
+	proven, err := prove(c)
 	if err != nil {
 		return false, err
 	}
-	if _, err := proven.Write([]byte{frameByte}); err != nil {
-		return true, err
-	}
+	_ = c.SetDeadline(time.Time{})
 	_, err = proven.Read(make([]byte, 1))
 	return true, err
 }

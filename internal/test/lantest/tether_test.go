@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/bully-agent/bully-agent/internal/transport"
 )
 
 // tied is a tether with what it found, as "lost" and "refused" and when.
@@ -28,7 +30,7 @@ func tie(from, to *Host) *tied {
 	}
 	go func() {
 		defer close(w.over)
-		from.Tether(ctx, to.Addr(), find("lost"), find("refused"))
+		from.Tether(ctx, to.Addr(), Say(transport.Tether), find("lost"), find("refused"))
 	}()
 	synctest.Wait()
 	return w
@@ -53,7 +55,7 @@ func TestTetherTellsOfAKilledProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a, b := pair(t)
 		w := tie(a, b)
-		if n := len(b.StreamCh()); n != 0 {
+		if n := len(b.taken); n != 0 {
 			t.Errorf("memberlist got %d streams", n)
 		}
 		time.Sleep(time.Hour)
@@ -72,6 +74,7 @@ func TestTetherGoesOnWithTheNextLife(t *testing.T) {
 		w := tie(a, b)
 		_ = b.Shutdown()
 		b = plug(t, lan, "b", 2) // before a can dial
+		serve(b)
 		time.Sleep(time.Minute)
 		if len(w.found) > 0 {
 			t.Errorf("found %q though the port was never free", w.found)
