@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"math/rand/v2"
+
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/hooks"
 )
@@ -67,42 +69,65 @@ func (p *Pairs) Add(other *Pairs) {
 	}
 }
 
-// cut is how often keepers of a schedule are killed between two effects, from now on.
+// cut says before which effects of a schedule's keepers one is killed. A place is the number of such an effect, by which the same
+// schedule is cut there again.
 type cut struct {
-	times int
-	more  bool // of what leads to pairs that seldom come: see befalls and saying
+	effects uint64   // so far, of all keepers
+	at      []uint64 // places to come, in order
+	aim     *aim     // finds more of them; nil: nothing does
+	more    bool     // of what leads to pairs that seldom come: see befalls and saying
 }
 
-// rarity is how often two effects come one after the other, in one step or in two, for each time
-// that a keeper is killed between them. Measured so that each has its share (TestKeepersAreCutBetweenEffects).
-var rarity = [effectKinds][effectKinds]int{
-	noEffect:      {orphansEffect: 750, tellEffect: 1},
-	noteEffect:    {noteEffect: 380, orphansEffect: 90, prepareEffect: 120, startEffect: 50, beginEffect: 120, freezeEffect: 40, endEffect: 450, boundEffect: 4, tellEffect: 280, cleanedEffect: 16, overEffect: 300},
-	orphansEffect: {noteEffect: 280, prepareEffect: 20, endEffect: 500, tellEffect: 1, cleanedEffect: 60, overEffect: 1},
-	prepareEffect: {noteEffect: 50, startEffect: 320},
-	startEffect:   {noteEffect: 380, tellEffect: 1},
-	beginEffect:   {noteEffect: 16, prepareEffect: 90, beginEffect: 100, freezeEffect: 2, tellEffect: 16},
-	freezeEffect:  {prepareEffect: 80, boundEffect: 8, tellEffect: 4},
-	endEffect:     {noteEffect: 580, prepareEffect: 4, beginEffect: 4, endEffect: 200, tellEffect: 40, cleanedEffect: 8, overEffect: 140},
-	boundEffect:   {noteEffect: 1, endEffect: 1, boundEffect: 4, tellEffect: 6},
-	tellEffect:    {noteEffect: 250, prepareEffect: 50, freezeEffect: 40, boundEffect: 4, tellEffect: 4},
-	cleanedEffect: {noteEffect: 90, orphansEffect: 2},
+// drawPlaces has a few keepers killed somewhere.
+func (c *cut) drawPlaces(k *keepers) {
+	place := uint64(0)
+	for range 1 + k.rng.IntN(4) {
+		place += 1 + k.rng.Uint64N(100)
+		c.at = append(c.at, place)
+	}
+}
+
+// isPlace reports whether a keeper is to be killed between two effects that come now.
+func (c *cut) isPlace(last, next effectKind) bool {
+	for len(c.at) > 0 && c.at[0] < c.effects {
+		c.at = c.at[1:] // nothing could be killed there
+	}
+	return len(c.at) > 0 && c.at[0] == c.effects || c.aim != nil && c.aim.takes(last, next)
+}
+
+// aim spreads the kills of many schedules over all pairs of effects: what seldom comes is always taken, and the rest now and then.
+type aim struct {
+	rng    *rand.Rand
+	played uint64 // schedules, with this one
+	came   Pairs  // when a keeper could be killed
+	cuts   Pairs
+}
+
+func newAim(seed uint64) *aim { return &aim{rng: rand.New(rand.NewPCG(seed, 0xc07))} }
+
+// takes draws one of those times that a pair comes in a schedule, or every other time of one that seldom comes: what it leads to comes
+// seldom, too, and would never come else. A pair that was taken in a sixteenth of the schedules is left alone for now.
+func (a *aim) takes(last, next effectKind) bool {
+	a.came[last][next]++
+	came, cuts := a.came[last][next], &a.cuts[last][next]
+	if *cuts > a.played/16 || a.rng.Uint64N(2+came/a.played) > 0 {
+		return false
+	}
+	*cuts++
+	return true
 }
 
 // cutsBefore kills a keeper before it does something, if that is to be.
 func (w *World) cutsBefore(k *keeper, next effectKind) bool {
 	last, c := k.last, &w.keepers.cut
 	w.pairs[last][next]++
-	often := rarity[last][next]
-	if c.more && k.host.frozen {
-		often /= 20 // another keeper finds then what this one has done in the agent's stead
-	}
-	if !w.raging || c.times == 0 || !w.keepers.oneIn(max(often, 1)) {
+	c.effects++
+	if !w.raging || !c.isPlace(last, next) {
 		return false
 	}
-	c.times--
 	w.keeperCuts[last][next]++
-	w.say(k.host, "cut between %s and %s", effectNames[last], effectNames[next])
+	w.cutAt = append(w.cutAt, c.effects)
+	w.say(k.host, "cut between %s and %s, at %d", effectNames[last], effectNames[next], c.effects)
 	w.killOne(k, KeeperCut)
 	return true
 }

@@ -24,11 +24,12 @@ func (w *World) drawKeepers(o *Options) {
 	k.rng = rand.New(rand.NewPCG(o.Seed, 0x57111))
 	k.isPlain = o.Usual || w.size > 9
 	k.areSlow, k.die, k.lend = k.oneIn(4), k.oneIn(3), k.oneIn(2)
-	if !k.isPlain && (k.die || o.cutKeepers) {
-		k.cut = cut{times: 1 + k.rng.IntN(4), more: o.cutKeepers}
-		if o.cutKeepers {
-			k.cut.times += 12
-		}
+	switch {
+	case k.isPlain:
+	case o.cuts:
+		k.cut = cut{at: o.cutAt, aim: o.aim, more: true}
+	case k.die:
+		k.cut.drawPlaces(k)
 	}
 }
 

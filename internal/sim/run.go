@@ -34,10 +34,12 @@ type Options struct {
 	// Attack is who writes frames in members' names; zero: drawn.
 	Attack Attack
 
-	noJobs     bool  // in no case
-	resources  bool  // leaders have some
-	cutKeepers bool  // between two effects, in any case
-	beyond     Fault // the fault beyond the promise, in place of another oddity; zero: drawn
+	noJobs    bool     // in no case
+	resources bool     // leaders have some
+	cuts      bool     // keepers are killed between two effects, in any case
+	aim       *aim     // where; nil: nowhere but at
+	cutAt     []uint64 // these places
+	beyond    Fault    // the fault beyond the promise, in place of another oddity; zero: drawn
 	// flight, if set, has a flight recorder see each step of each Node.
 	flight func(m *machine, now time.Time, ev election.Event, step func() []election.Effect) []election.Effect
 }
@@ -53,8 +55,9 @@ type Result struct {
 	Machines  int
 	Reigns    int // leaderships
 	Faults    Faults
-	Pairs     Pairs // effects of keepers that came one after the other
-	Cuts      Pairs // between which one was killed
+	Pairs     Pairs    // effects of keepers that came one after the other
+	Cuts      Pairs    // between which one was killed
+	cutAt     []uint64 // where
 	Jobs      JobCounts
 	Waived    uint64     // violations that were expected
 	Violation *Violation // nil: none
@@ -104,7 +107,7 @@ func newWorld(o *Options) *World {
 
 func (w *World) result() Result {
 	r := Result{Seed: w.seed, Scenario: w.describe(), Hash: uint64(w.hash), Lasted: time.Duration(w.now), Steps: w.steps,
-		Frames: w.frames, Machines: len(w.machines), Reigns: w.record.reigns, Faults: w.faults, Pairs: w.pairs, Cuts: w.keeperCuts, Violation: w.failure}
+		Frames: w.frames, Machines: len(w.machines), Reigns: w.record.reigns, Faults: w.faults, Pairs: w.pairs, Cuts: w.keeperCuts, cutAt: w.cutAt, Violation: w.failure}
 	if w.jobs != nil {
 		r.Hash, r.Jobs = r.Hash^uint64(w.jobs.hash), w.jobs.counts
 	}

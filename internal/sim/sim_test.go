@@ -168,7 +168,7 @@ func TestSeedsThatFoundSomething(t *testing.T) {
 	}
 }
 
-// parseSeed reads "SEED [nodes=N] [mode=available|quorum] [algorithm=NAME] [attack=forger|stranger|insider] [port=clear|sealed] [usual] [resources]".
+// parseSeed reads "SEED [nodes=N] [mode=available|quorum] [algorithm=NAME] [attack=forger|stranger|insider] [port=clear|sealed] [usual] [resources] [cuts=PLACE,…]".
 func parseSeed(t *testing.T, text string) Options {
 	t.Helper()
 	words := strings.Fields(text)
@@ -183,6 +183,8 @@ func parseSeed(t *testing.T, text string) Options {
 			o.Usual = true
 		case "resources":
 			o.resources = true
+		case "cuts":
+			o.cuts, o.noJobs, o.cutAt = true, true, places(t, value)
 		case "attack":
 			o.Attack = map[string]Attack{"forger": Forger, "stranger": Stranger, "insider": Insider}[value]
 		case "port":
@@ -204,6 +206,19 @@ func parseSeed(t *testing.T, text string) Options {
 		}
 	}
 	return o
+}
+
+// places reads where keepers are killed.
+func places(t *testing.T, text string) (at []uint64) {
+	t.Helper()
+	for _, word := range strings.Split(text, ",") {
+		place, err := strconv.ParseUint(word, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at = append(at, place)
+	}
+	return at
 }
 
 // TestSchedulesRepeat: the same seed gives the same run, down to the bytes of

@@ -46,6 +46,7 @@ type World struct {
 	faults     Faults
 	pairs      Pairs              // effects of Lanes that came one after the other
 	keeperCuts Pairs              // between which a keeper was killed
+	cutAt      []uint64           // at which places: see cut
 	waives     [invariants]uint64 // violations that the scenario expects
 	hash       digest
 	trace      func(string) // nil: nothing is written down
