@@ -38,8 +38,8 @@ var simCommand = command{
 		{name: "mode", value: "MODE", offer: fixed("available", "quorum"), usage: "available or quorum", fallback: "drawn from the seed"},
 		{name: "algorithm", value: "NAME", offer: fixed("classic", "enhanced", "smallest"), usage: "classic, enhanced or smallest", fallback: "drawn from the seed"},
 		{name: "usual", usage: "only usual settings and hosts, as schedules were before there were others"},
-		{name: "attack", value: "KIND", offer: fixed("none", "stranger", "forger", "insider"), usage: "the sender of forged frames: none, stranger, forger, or insider, which has the cluster's key", fallback: "drawn from the seed"},
-		{name: "port", value: "KIND", offer: fixed("clear", "sealed"), usage: "between the agents and the network: clear, or sealed by the sessions of a cluster with a key", fallback: "drawn from the seed"},
+		{name: "attack", value: "KIND", offer: fixed("none", "stranger", "forger", "insider"), usage: "who attacks the sealed port: none, a stranger, a forger, which reads all datagrams, or an insider, which has the key", fallback: "drawn from the seed"},
+		{name: "port", value: "KIND", offer: fixed("clear", "sealed"), usage: "between the agents and the network: sealed, by the sessions that ship, or clear, by an oracle of what they promise", fallback: "drawn from the seed"},
 		{name: "trace", usage: "print each event of the schedule"},
 	},
 	subcommands: []command{simTablesCommand(), simChartCommand()},
@@ -112,6 +112,9 @@ func (c *call) simOptions() (sim.Options, error) {
 		return o, usage("", "--port is %s: expected %s", strconv.Quote(c.String("port")), oneOf(ports[1:]))
 	}
 	o.Port = sim.Port(port)
+	if o.Attack > sim.NoAttack && o.Port == sim.ClearPort {
+		return o, usage("", "--attack %s with --port clear: expected --port sealed, since an attack is one on sessions", c.String("attack"))
+	}
 	o.Usual = c.Bool("usual")
 	return o, nil
 }

@@ -18,14 +18,15 @@ func simulate(t *testing.T, args ...string) (int, string, string) {
 
 func TestSimRefusesWhatItCannotPlay(t *testing.T) {
 	for args, want := range map[string]string{
-		"--seed x":        `--seed is "x": expected a number`,
-		"--schedules 0":   `--schedules is "0": expected a number from 1`,
-		"--nodes 2001":    `--nodes is 2001: expected at most 2000`,
-		"--mode both":     `--mode is "both": expected available or quorum`,
-		"--algorithm bad": `--algorithm is "bad": expected classic, enhanced or smallest`,
-		"--port open":     `--port is "open": expected clear or sealed`,
-		"--for soon":      `--for is "soon"`,
-		"chart tables":    `unexpected argument "tables"`,
+		"--seed x":                     `--seed is "x": expected a number`,
+		"--schedules 0":                `--schedules is "0": expected a number from 1`,
+		"--nodes 2001":                 `--nodes is 2001: expected at most 2000`,
+		"--mode both":                  `--mode is "both": expected available or quorum`,
+		"--algorithm bad":              `--algorithm is "bad": expected classic, enhanced or smallest`,
+		"--port open":                  `--port is "open": expected clear or sealed`,
+		"--attack forger --port clear": "expected --port sealed, since an attack is one on sessions",
+		"--for soon":                   `--for is "soon"`,
+		"chart tables":                 `unexpected argument "tables"`,
 	} {
 		code, _, errs := simulate(t, strings.Fields(args)...)
 		if code != exitUsage || !strings.Contains(errs, want) {

@@ -8,22 +8,18 @@ import (
 	"github.com/bully-agent/bully-agent/wire"
 )
 
-// Attack says who writes frames in members' names, beside what the weather does to
-// true ones: it drops, delays, doubles and replays them, which is all that anybody can
-// do where frames are sealed.
+// Attack says who attacks the sealed port, beside what the weather does to datagrams: it drops, delays, doubles and replays them.
 type Attack uint8
 
 // The attacks. Zero draws one, or none.
 const (
 	AnyAttack Attack = iota
 	NoAttack
-	// Stranger knows who is there, and has read no frame: it guesses nonces,
-	// incarnations, numbers and epochs.
+	// Stranger has no key and has read nothing. It makes up frames and datagrams of sessions, as from any address.
 	Stranger
-	// Forger has read every frame, and sends whatever it likes as anybody, from any
-	// address. It can take the lead, so few invariants hold meanwhile.
+	// Forger has no key and reads every datagram. It sends each again, to anybody, as from any address, changed or not.
 	Forger
-	// Insider has the cluster's key and an id of its own, where frames are sealed (insider.go).
+	// Insider has the cluster's key and an id of its own (insider.go).
 	Insider
 )
 
@@ -31,42 +27,28 @@ const (
 type attack struct {
 	rng      *rand.Rand
 	kind     Attack
-	seen     [64]wire.Frame // by a forger
+	seen     [64]captured // by a forger
 	count    int
 	insider  *insider
 	hasLeapt bool // it has taken a counter as far as one frame can
 }
 
-// drawAttack also draws the schedules in which frames could be forged, and are not.
+// drawAttack gives a quarter of the schedules with sealed ports somebody who attacks them.
 func (w *World) drawAttack(o *Options) {
 	a := &w.attack
 	a.rng = rand.New(rand.NewPCG(o.Seed, 0xf0e))
 	a.kind = o.Attack
-	isUsual := o.Usual || w.size > 9
 	if a.kind == AnyAttack {
 		a.kind = NoAttack
-		if draw := a.rng.IntN(16); !isUsual && draw < 2 {
-			a.kind = [...]Attack{Stranger, Forger}[draw]
-			if w.ports.isSealed {
-				a.kind = Insider
-			}
+		if draw := a.rng.IntN(16); !o.Usual && w.size <= 9 && draw < 4 {
+			a.kind = [...]Attack{Stranger, Forger, Insider, Insider}[draw]
 		}
 	}
-	switch {
-	case slices.Contains(w.unusual.has, OddTimers): // a departure that was forged is waited out for hours there
-		a.kind = NoAttack
-	case a.kind == Insider && !w.ports.isSealed: // without a key there is no inside
+	if !w.ports.isSealed || slices.Contains(w.unusual.has, OddTimers) { // an insider's departure is waited out for hours there
 		a.kind = NoAttack
 	}
 	if a.kind != NoAttack { // one thing at a time
 		w.mixed, w.beyond, w.waived = noFault, noFault, [invariants]bool{}
-	}
-	w.base.Forgeable = (a.kind != NoAttack || !isUsual && a.rng.IntN(3) == 0) && !w.ports.isSealed
-	switch a.kind {
-	case Stranger:
-		w.waive(Guessed)
-	case Forger:
-		w.waive(Forged)
 	}
 }
 
@@ -93,49 +75,69 @@ func (w *World) attackAgain() {
 }
 
 // overhear has a forger read what is sent.
-func (a *attack) overhear(f *wire.Frame) {
+func (a *attack) overhear(p *packet) {
 	if a.kind == Forger {
-		a.seen[a.count%len(a.seen)] = *f
+		a.seen[a.count%len(a.seen)].keep(p)
 		a.count++
 	}
 }
 
-// forge sends one frame in a member's name.
+// forge sends one datagram as from some host's address.
 func (w *World) forge() {
 	a := &w.attack
-	as, to := pick(a.rng, w.machines...), pick(a.rng, w.machines...)
-	source := pick(a.rng, as, as, as, pick(a.rng, w.machines...))
-	if !to.runs() || source == to || w.mode == Quorum && !w.isRosterFormed() {
-		return // forged departures keep a first roster from forming (docs/security.md)
-	}
-	f := w.guess(as)
+	source, to := pick(a.rng, w.machines...), pick(a.rng, w.machines...)
+	p := w.newPacket()
 	if a.kind == Forger {
 		if a.count == 0 {
 			return
 		}
-		f = w.twist(a.seen[a.rng.IntN(min(a.count, len(a.seen)))], as)
 		w.fired(Forged)
+		a.seen[a.rng.IntN(min(a.count, len(a.seen)))].again(p)
+		w.twist(p, to)
 	} else {
 		w.fired(Guessed)
+		p.bytes = w.guess(p.bytes[:0], source)
+		p.nature, p.from, p.to, p.port = alien, to, to, to.port
 	}
-	w.sayForged(source, to, &f)
-	p := w.newPacket()
-	p.bytes = wire.Append(p.bytes[:0], &f)
-	p.from, p.to, p.source, p.port, p.nature = to, to, source.addr(), to.port, forged
+	p.source = source.addr()
+	w.say(nil, "forged as from n%d → n%d %d bytes", source.number, p.to.number, len(p.bytes))
 	w.arriveAfter(p, int64(w.net.weather.delay))
 }
 
-func (w *World) sayForged(source, to *machine, f *wire.Frame) {
-	w.say(nil, "forged as from n%d → n%d %v", source.number, to.number, f)
+// twist has a datagram that was read go to somebody else, or changes it, or leaves it as it is.
+func (w *World) twist(p *packet, to *machine) {
+	a := &w.attack
+	if a.rng.IntN(3) == 0 && to != p.to {
+		p.to, p.port, p.nature = to, to.port, alien
+	}
+	switch a.rng.IntN(3) {
+	case 0:
+		p.bytes[a.rng.IntN(len(p.bytes))] ^= 1 << a.rng.IntN(8)
+		p.nature = alien
+	case 1:
+		p.bytes = p.bytes[:a.rng.IntN(len(p.bytes))]
+		p.nature = alien
+	}
 }
 
-// guess is what a stranger makes: all that is not secret is right.
-func (w *World) guess(as *machine) wire.Frame {
+// guess is what a stranger makes: a frame in clear, of which all that is not secret is right, or a datagram of a session, of
+// which the header is.
+func (w *World) guess(b []byte, as *machine) []byte {
 	a := &w.attack
-	f := w.stamped(as)
-	f.Nonce, f.Incarnation, f.Seq = a.rng.Uint32(), uint32(a.rng.IntN(6)), a.rng.Uint32()
-	w.fill(&f, as)
-	return f
+	if a.rng.IntN(2) == 0 {
+		f := w.stamped(as)
+		f.Nonce, f.Incarnation, f.Seq = a.rng.Uint32(), uint32(a.rng.IntN(6)), a.rng.Uint32()
+		w.fill(&f, as)
+		return wire.Append(b, &f)
+	}
+	const version = 2
+	typ := 1 + a.rng.IntN(6)
+	size := [...]int{1: 140, 2: 140, 3: 100, 4: 24, 5: 140, 6: 72}[typ] // protocol 10.2
+	b = append(b, 0xb7, 0x5e, version<<4|byte(typ), 0)
+	for len(b) < size {
+		b = append(b, byte(a.rng.Uint32()))
+	}
+	return b
 }
 
 // stamped is a frame with what every frame of a member's has, and anybody can know.
@@ -157,23 +159,6 @@ func (w *World) algo() wire.Algo {
 		}
 	}
 	return f.Algo
-}
-
-// twist makes another frame of one that was read.
-func (w *World) twist(f wire.Frame, as *machine) wire.Frame {
-	a := &w.attack
-	if a.rng.IntN(3) == 0 && as.runs() {
-		g := w.stamped(as)
-		f.Sender, f.Incarnation, f.Nonce, f.Algo, f.ConfigHash, f.Cluster = g.Sender, g.Incarnation, g.Nonce, g.Algo, g.ConfigHash, g.Cluster
-	}
-	if a.rng.IntN(8) == 0 { // a life to come
-		f.Nonce, f.Incarnation = a.rng.Uint32(), f.Incarnation+uint32(a.rng.IntN(3))
-	}
-	f.Seq += pick[uint32](a.rng, 0, 1, 1, 2, 60, 1000, 1<<20, 1<<31-100)
-	if a.rng.IntN(3) > 0 {
-		w.fill(&f, as)
-	}
-	return f
 }
 
 // fill gives a frame a kind and what goes with it, by chance.
@@ -205,15 +190,12 @@ func (w *World) fill(f *wire.Frame, as *machine) {
 func (w *World) forgedEpoch(as *machine) wire.Epoch {
 	a := &w.attack
 	e := w.record.anyEpoch(a.rng)
-	if a.kind == Stranger {
-		e.Counter = a.rng.Uint64N(20)
-	}
 	e.Counter += pick[uint64](a.rng, 0, 0, 0, 1, 2, 20)
-	if a.kind == Forger && !a.hasLeapt && a.rng.IntN(50) == 0 {
+	switch {
+	case !a.hasLeapt && a.rng.IntN(50) == 0:
 		a.hasLeapt = true
 		e.Counter += 1 << 19
-	}
-	if a.kind == Stranger && a.rng.IntN(4) == 0 {
+	case a.rng.IntN(8) == 0:
 		e.Counter += pick[uint64](a.rng, 1<<20+1, 1<<40)
 	}
 	if a.rng.IntN(4) > 0 {

@@ -124,8 +124,8 @@ const (
 	ExpectFalls
 	WipedUnformed // before the roster is formed
 	TetherForged  // ended by somebody between
-	Guessed       // a frame in a member's name, by somebody who has read none
-	Forged        // by somebody who has read all
+	Guessed       // a datagram that somebody makes up who has read none
+	Forged        // one that somebody changes, or sends elsewhere, who has read all
 	Impersonated  // by a host with the cluster's key
 	TetherHangs   // stays open though the process is gone
 

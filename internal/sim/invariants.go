@@ -378,25 +378,6 @@ func isAskedBack(effects []election.Effect) bool {
 	})
 }
 
-// I16: a frame that was taken in once changes nothing the second time.
-func (w *World) i16DuplicateChangesNothing(m *machine, f *wire.Frame) {
-	if !isRefused(m.effects) {
-		w.fail(16, "n%d takes %v a second time: %v", m.number, f, m.effects)
-	}
-}
-
-// I17: nor does a frame of another cluster,
-func (w *World) i17ForeignChangesNothing(m *machine, f *wire.Frame) {
-	if !isRefused(m.effects) {
-		w.fail(17, "n%d takes %v of another cluster: %v", m.number, f, m.effects)
-	}
-}
-
-// I17: or a damaged one.
-func (w *World) i17DamageIsSeen(p *packet) {
-	w.fail(17, "a damaged frame is taken for a good one: %x", p.bytes)
-}
-
 // I18: RESIGN is sent only after the lose hook has ended.
 func (w *World) i18ResignsAfterItsLoseHook(m *machine, f *wire.Frame) {
 	if f.Epoch == m.hooks.acting {

@@ -362,30 +362,6 @@ func TestInvariantsBite(t *testing.T) {
 				w.lead(a, 9, 0)
 				w.watchFrame(a, b, &wire.Frame{Kind: wire.Heartbeat, Epoch: a.epoch})
 			}},
-		{"a duplicate is taken", 16, Available,
-			func(w *World, a, _ *machine) {
-				a.effects = []election.Effect{election.Counted{What: "duplicate"}}
-				w.i16DuplicateChangesNothing(a, &wire.Frame{})
-			},
-			func(w *World, a, _ *machine) {
-				a.effects = []election.Effect{election.LeaseUntil{}}
-				w.i16DuplicateChangesNothing(a, &wire.Frame{})
-			}},
-		{"a copy of what was asked about changes something", 16, Available,
-			func(w *World, a, _ *machine) {
-				a.effects = []election.Effect{election.Send{Frame: wire.Frame{Kind: wire.Probe, Purpose: wire.AskIdentity}}}
-				w.i16DuplicateChangesNothing(a, &wire.Frame{})
-			},
-			func(w *World, a, _ *machine) {
-				a.effects = []election.Effect{election.Send{Frame: wire.Frame{Kind: wire.Probe, Purpose: wire.AskIdentity}}, election.LeaseUntil{}}
-				w.i16DuplicateChangesNothing(a, &wire.Frame{})
-			}},
-		{"another cluster's frame is taken", 17, Available,
-			func(w *World, a, _ *machine) {
-				a.effects = []election.Effect{election.Counted{What: "other-cluster"}}
-				w.i17ForeignChangesNothing(a, &wire.Frame{})
-			},
-			func(w *World, a, _ *machine) { a.effects = nil; w.i17ForeignChangesNothing(a, &wire.Frame{}) }},
 		{"RESIGN before lose has ended", 18, Available,
 			func(w *World, a, b *machine) {
 				w.watchFrame(a, b, &wire.Frame{Kind: wire.Resign, Epoch: epochOf(a, 9)})

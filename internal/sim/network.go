@@ -49,23 +49,33 @@ type packet struct {
 	from, to *machine
 	source   netip.AddrPort
 	port     uint16 // of the destination when it was sent
-	order    uint64
+	life     int32  // the one that it is for: which had the address when it was sent
+	order    uint64 // of its sending; 0: somebody has sent it again, or made it up
 	nature   nature
-	twin     *twin // the other copy, if there is one
+	twin     *twin // what its copies have in common; nil: there is none
 }
 
 type nature uint8
 
 const (
 	intact nature = iota
-	damaged
-	foreign
+	alien         // no member has said this to this host: it was changed, or is for another, or made up
 	replayed
-	forged
+	forged // by a host with the cluster's key
 )
 
-// twin is shared by two copies of a datagram.
-type twin struct{ life int32 } // in which one of them was taken in
+// twin is shared by all copies of a datagram.
+type twin struct{ life int32 } // in which one of them was taken
+
+// isFirst notes that a life takes a copy, and reports whether it had taken none.
+func (t *twin) isFirst(life int32) bool {
+	if t == nil {
+		return true
+	}
+	was := t.life
+	t.life = life
+	return was != life
+}
 
 // captured is a datagram that somebody wrote down, to send it again.
 type captured struct {
@@ -73,6 +83,8 @@ type captured struct {
 	from   *machine
 	source netip.AddrPort
 	to     *machine
+	life   int32
+	twin   *twin
 }
 
 func (w *World) isCut(from, to *machine) bool {
@@ -94,7 +106,6 @@ func (w *World) send(m *machine, e *election.Send) {
 	w.sayFrame(m, "→", to, &e.Frame)
 	w.frames++
 	w.net.sent[e.Frame.Kind]++
-	w.attack.overhear(&e.Frame)
 	w.net.frame = wire.Append(w.net.frame[:0], &e.Frame)
 	m.lan.send(e.To, w.net.frame)
 }
@@ -139,7 +150,7 @@ func (w *World) carryThroughWeather(p *packet, late int64) {
 		w.replay()
 	}
 	if w.happens(c.foreign) {
-		w.sendForeign(p, late)
+		w.sendElsewhere(p, late)
 	}
 	if w.happens(c.duplicate) {
 		w.double(p, late)
@@ -155,11 +166,11 @@ func (w *World) carryThroughWeather(p *packet, late int64) {
 		return
 	case w.happens(c.truncate):
 		w.fired(Truncated)
-		p.bytes, p.nature = p.bytes[:w.rng.IntN(len(p.bytes))], damaged
+		p.bytes, p.nature = p.bytes[:w.rng.IntN(len(p.bytes))], alien
 	case w.happens(c.flip):
 		w.fired(BitFlip)
 		p.bytes[w.rng.IntN(len(p.bytes))] ^= 1 << w.rng.IntN(8)
-		p.nature = damaged
+		p.nature = alien
 	case w.happens(c.spike):
 		w.fired(DelaySpike)
 		late += int64(w.upTo(c.spikeUpTo))
@@ -169,7 +180,7 @@ func (w *World) carryThroughWeather(p *packet, late int64) {
 
 func (w *World) double(p *packet, late int64) {
 	w.fired(Duplicate)
-	p.twin = &twin{}
+	p.share()
 	second := w.newPacket()
 	bytes := append(second.bytes[:0], p.bytes...)
 	*second = *p
@@ -177,28 +188,25 @@ func (w *World) double(p *packet, late int64) {
 	w.arriveAfter(second, late+int64(w.upTo(20*time.Millisecond)))
 }
 
-// sendForeign lets a member of another cluster send the same.
-func (w *World) sendForeign(p *packet, late int64) {
-	w.fired(ForeignCluster)
-	if w.ports.isSealed {
-		w.sendElsewhere(p, late)
-		return
+// share has the copies of a datagram that are made from now on know of each other.
+func (p *packet) share() {
+	if p.twin == nil {
+		p.twin = &twin{}
 	}
-	other := w.newPacket()
-	var f wire.Frame
-	if wire.Parse(p.bytes, &f) != nil {
-		return
-	}
-	f.Cluster ^= 1 + w.rng.Uint32N(math.MaxUint32)
-	bytes := wire.Append(other.bytes[:0], &f)
-	*other = *p
-	other.bytes, other.nature, other.twin = bytes, foreign, nil
-	w.arriveAfter(other, late)
 }
 
-func (w *World) capture(p *packet) {
-	slot := &w.net.captured[w.rng.IntN(len(w.net.captured))]
-	*slot = captured{bytes: append(slot.bytes[:0], p.bytes...), from: p.from, source: p.source, to: p.to}
+func (w *World) capture(p *packet) { w.net.captured[w.rng.IntN(len(w.net.captured))].keep(p) }
+
+// keep takes the place of what was written down before.
+func (c *captured) keep(p *packet) {
+	p.share()
+	*c = captured{bytes: append(c.bytes[:0], p.bytes...), from: p.from, source: p.source, to: p.to, life: p.life, twin: p.twin}
+}
+
+// again writes a datagram that was captured.
+func (c *captured) again(p *packet) {
+	p.bytes = append(p.bytes[:0], c.bytes...)
+	p.from, p.to, p.source, p.port, p.life, p.nature, p.twin = c.from, c.to, c.source, c.to.port, c.life, replayed, c.twin
 }
 
 // replay sends a captured datagram again, to the host that it went to before.
@@ -209,8 +217,7 @@ func (w *World) replay() {
 	}
 	w.fired(Replay)
 	p := w.newPacket()
-	p.bytes = append(p.bytes[:0], slot.bytes...)
-	p.from, p.to, p.source, p.port, p.nature = slot.from, slot.to, slot.source, slot.to.port, replayed
+	slot.again(p)
 	w.arriveAfter(p, int64(w.net.weather.delay))
 }
 
@@ -227,7 +234,7 @@ func (w *World) onArrival(a planned) {
 		return
 	}
 	if !p.to.runs() {
-		if p.nature != forged {
+		if p.order != 0 {
 			w.refuse(p)
 		}
 		w.net.idle = append(w.net.idle, p)
@@ -239,7 +246,7 @@ func (w *World) onArrival(a planned) {
 }
 
 func (w *World) noteOrder(p *packet) {
-	if w.net.arrived == nil || p.nature == replayed || p.nature == forged {
+	if w.net.arrived == nil || p.order == 0 {
 		return
 	}
 	latest := &w.net.arrived[(p.from.number-1)*w.net.size+p.to.number-1]
@@ -267,13 +274,7 @@ func (w *World) hand(p *packet, b []byte, from netip.AddrPort) {
 	}
 	r := election.Received{From: from}
 	if err := wire.Parse(b, &r.Frame); err != nil {
-		if p.nature != damaged {
-			w.fail(17, "a frame does not survive the codec: %v", err)
-		}
-		return
-	}
-	if p.nature == damaged {
-		w.i17DamageIsSeen(p)
+		w.fail(17, "a frame does not survive the codec: %v", err)
 		return
 	}
 	if p.nature == forged {
@@ -289,24 +290,9 @@ func (w *World) hand(p *packet, b []byte, from netip.AddrPort) {
 		m.wait(r)
 		return
 	}
-	deadline := m.node.Deadline()
-	isDue := !deadline.IsZero() && !m.clock.time(w.now).Before(deadline) // the step does that, too, whatever the frame is
-	life, repeated := m.life, p.twin != nil && p.twin.life == m.life && m.copyOf == nil && p.from.copyOf == nil
+	life := m.life
 	w.step(m, r)
-	if m.life != life || m.saveDown {
-		return
-	}
-	if !isRefused(m.effects) {
+	if m.life == life && !m.saveDown && !isRefused(m.effects) {
 		w.watchTaken(m, &r.Frame)
-		if p.twin != nil {
-			p.twin.life = life
-		}
-	}
-	switch {
-	case isDue:
-	case repeated:
-		w.i16DuplicateChangesNothing(m, &r.Frame)
-	case p.nature == foreign:
-		w.i17ForeignChangesNothing(m, &r.Frame)
 	}
 }

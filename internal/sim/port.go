@@ -4,6 +4,7 @@ import (
 	"net/netip"
 
 	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/wire"
 )
 
 // Port says what lies between the machines' processes and the network.
@@ -12,7 +13,7 @@ type Port uint8
 // The ports. Zero draws one.
 const (
 	AnyPort Port = iota
-	// ClearPort is an oracle: what arrives is a frame, from whom it says.
+	// ClearPort is an oracle. It does what a port promises, without sessions: see clearPort.
 	ClearPort
 	// SealedPort has the sessions that ship (package session), one table for each life.
 	SealedPort
@@ -40,7 +41,8 @@ func (w *World) newPort(m *machine) port {
 	return &clearPort{w, m}
 }
 
-// clearPort is the oracle.
+// clearPort is the oracle of what sessions promise. It hands a frame over at most once, in any order and however late, to no life
+// but the one that had the address when the frame was sent. What the network has changed, or brings to somebody else, it drops.
 type clearPort struct {
 	w *World
 	m *machine
@@ -50,7 +52,15 @@ func (c *clearPort) send(to netip.AddrPort, frame []byte) { c.w.carryDatagram(c.
 
 func (c *clearPort) sendJob(to *machine, frame []byte) { c.w.carryJob(c.m, to, frame) }
 
-func (c *clearPort) receive(p *packet) ([]byte, netip.AddrPort) { return p.bytes, p.source }
+func (c *clearPort) receive(p *packet) ([]byte, netip.AddrPort) {
+	if _, isWill := wire.ParseWill(p.bytes); isWill {
+		return p.bytes, p.source
+	}
+	if p.nature == alien || p.life != c.m.life || !p.twin.isFirst(c.m.life) {
+		return nil, netip.AddrPort{}
+	}
+	return p.bytes, p.source
+}
 
 func (c *clearPort) keepWarm([]netip.AddrPort) {}
 
@@ -64,7 +74,8 @@ func (w *World) carryDatagram(m *machine, to netip.AddrPort, b []byte) {
 	}
 	p := w.newPacket()
 	p.bytes = append(p.bytes[:0], b...)
-	p.from, p.to, p.source, p.port = m, host, m.addr(), to.Port()
+	p.from, p.to, p.source, p.port, p.life = m, host, m.addr(), to.Port(), host.life
+	w.attack.overhear(p)
 	w.hash.mix(uint64(w.now))
 	w.hash.bytes(p.bytes)
 	w.carry(p)

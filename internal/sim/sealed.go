@@ -13,8 +13,8 @@ import (
 	"github.com/bully-agent/bully-agent/wire"
 )
 
-// A quarter of the schedules seal their datagrams: each life of an agent has a session.Table, as package sealed
-// gives it one. Frames of the election and of jobs go through it, and wills past it. So handshakes take round
+// A quarter of the schedules seal their datagrams, and all in which somebody attacks the port: each life of an agent has a
+// session.Table, as package sealed gives it one. Frames of the election and of jobs go through it, and wills past it. So handshakes take round
 // trips, and the weather, cuts and clocks work on what is sealed. Gossip and streams stay the oracle's.
 
 // ports are what the ports of a schedule have in common. They have a stream of chance of their own.
@@ -29,7 +29,7 @@ type ports struct {
 // clusterName is bound into each handshake.
 const clusterName = "sim"
 
-// drawPorts gives a quarter of the schedules sealed ports. Who forges frames is a stranger to them, so it needs clear ones.
+// drawPorts gives a quarter of the schedules sealed ports. An attack is one on sessions.
 func (w *World) drawPorts(o *Options) {
 	p := &w.ports
 	p.rng = rand.New(rand.NewPCG(o.Seed, 0x5ea1))
@@ -37,9 +37,8 @@ func (w *World) drawPorts(o *Options) {
 	switch {
 	case o.Port != AnyPort:
 		p.isSealed = o.Port == SealedPort
-	case o.Attack == Stranger || o.Attack == Forger:
 	default:
-		p.isSealed = isDrawn || o.Attack == Insider
+		p.isSealed = isDrawn || o.Attack > NoAttack
 	}
 	for i := range p.cluster {
 		k := &p.cluster[i]
@@ -148,9 +147,9 @@ func (s *sealedPort) receive(p *packet) ([]byte, netip.AddrPort) {
 	switch {
 	case inner == nil, !isFrameOf(inner, by.ID):
 		return nil, netip.AddrPort{}
-	case p.nature == foreign:
+	case p.nature == alien:
 		s.w.i17OpensNowhereElse(p)
-	case p.twin != nil && p.twin.life == s.m.life:
+	case !p.twin.isFirst(s.m.life):
 		s.w.i16OpensOnce(s.m)
 	}
 	if by.Addr.IsValid() {
@@ -241,13 +240,13 @@ func (w *World) sendElsewhere(p *packet, late int64) {
 	other := w.newPacket()
 	bytes := append(other.bytes[:0], p.bytes...)
 	*other = *p
-	other.bytes, other.to, other.port, other.nature, other.twin = bytes, to, to.port, foreign, nil
+	other.bytes, other.to, other.port, other.nature, other.twin = bytes, to, to.port, alien, nil
 	w.arriveAfter(other, late)
 }
 
-// I17: a datagram opens at whom it is for.
+// I17: a datagram opens at whom it is for, and as it was sealed.
 func (w *World) i17OpensNowhereElse(p *packet) {
-	w.fail(17, "n%d opens a datagram that n%d has sealed for another", p.to.number, p.from.number)
+	w.fail(17, "n%d opens a datagram that nobody has sealed for it: %x", p.to.number, p.bytes)
 }
 
 // I16: a datagram opens once.

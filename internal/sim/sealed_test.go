@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -161,6 +163,67 @@ func TestThePortDropsFramesOfOthers(t *testing.T) {
 	w.runUntil(w.now+int64(10*time.Millisecond), nil)
 	if opened != 1 {
 		t.Errorf("%d frames reached the agent, expected that of the sender alone", opened)
+	}
+}
+
+// I16 and I17 bite: a datagram that opens, though a copy of it was opened or nobody has sealed it for this host, is a violation.
+func TestWhatOpensIsJudged(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		invariant int // 0: none is broken
+		mar       func(p *packet)
+	}{
+		{"as it was sealed", 0, func(*packet) {}},
+		{"the first of two copies", 0, func(p *packet) { p.twin = &twin{life: p.to.life - 1} }},
+		{"the second copy", 16, func(p *packet) { p.twin = &twin{life: p.to.life} }},
+		{"changed on its way, or for another", 17, func(p *packet) { p.nature = alien }},
+	} {
+		w := calmSealed(t, Options{Seed: 1, Nodes: 3})
+		a, b := w.machines[0], w.machines[1]
+		p := &packet{from: a, to: b, source: a.addr(), port: b.port, life: b.life}
+		w.ports.tap = func(_ netip.AddrPort, bytes []byte) bool {
+			p.bytes = slices.Clone(bytes)
+			return true
+		}
+		f := wire.Frame{Kind: wire.Leave, Sender: a.id, Nonce: a.nonce}
+		a.lan.send(b.addr(), wire.Append(nil, &f))
+		c.mar(p)
+		if frame, _ := b.lan.receive(p); frame == nil {
+			t.Errorf("%s: it does not open", c.name)
+		}
+		broken := 0
+		if w.failure != nil {
+			broken = w.failure.Invariant
+		}
+		if broken != c.invariant {
+			t.Errorf("%s: I%d is broken, want I%d", c.name, broken, c.invariant)
+		}
+	}
+}
+
+// The oracle does what sessions do: it hands a frame over once, as it was sent, to the life that it is for.
+func TestTheClearPortIsThePortsPromise(t *testing.T) {
+	w := newCalm(&Options{Seed: 1, Nodes: 2, Usual: true, noJobs: true, Attack: NoAttack})
+	w.populate()
+	a, b := w.machines[0], w.machines[1]
+	b.lan, b.life = w.newPort(b), 1
+	var copies twin
+	for _, c := range []struct {
+		name string
+		p    packet
+		is   bool
+	}{
+		{"a frame", packet{}, true},
+		{"the first of two copies", packet{twin: &copies}, true},
+		{"the second copy, though the first was late", packet{twin: &copies}, false},
+		{"damaged, or for another", packet{nature: alien}, false},
+		{"for the life before", packet{life: -1}, false},
+	} {
+		p := c.p
+		p.bytes, p.from, p.to, p.source, p.life = wire.Append(nil, &wire.Frame{Kind: wire.Leave, Sender: a.id}), a, b, a.addr(), p.life+b.life
+		if frame, _ := b.lan.receive(&p); (frame != nil) != c.is {
+			t.Errorf("%s: taken %t", c.name, frame != nil)
+		}
 	}
 }
 

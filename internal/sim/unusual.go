@@ -254,8 +254,6 @@ func (w *World) describe() string {
 		text += ", a forger"
 	case w.attack.kind == Stranger:
 		text += ", a stranger"
-	case w.base.Forgeable:
-		text += ", no key"
 	}
 	return text
 }

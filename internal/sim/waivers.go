@@ -44,10 +44,6 @@ var waivers = []waiver{
 
 	{SecondRoster, []int{3, 5, 9, hadAt + 3, 20, jobsAt + 1, jobsAt + 3, jobsAt + 4}, "a majority of each roster has a leader of its own"},
 	{SecondRoster, []int{12, 13, 18}, "the two may never agree"},
-
-	{Guessed, []int{10}, "an end that was made up may be believed (docs/security.md)"},
-	{Forged, []int{2, 3, 4, 5, 7, 9, hadAt + 3, 10, 11, 13, 14, 15, 16, 17, 18, 19, 20, 23},
-		"others believe its words about a leader, and about the promises of hosts (docs/security.md)"},
 }
 
 // waive takes what a fault may break out of what is judged from now on.
