@@ -14,6 +14,7 @@ import (
 	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/durable"
 	"github.com/bully-agent/bully-agent/internal/key"
+	"github.com/bully-agent/bully-agent/internal/session"
 	"github.com/bully-agent/bully-agent/membership"
 )
 
@@ -232,7 +233,7 @@ var (
 func (a *agent) askOnce(ctx context.Context, m membership.Member, large bool) (said answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, dialing)
 	defer cancel()
-	conn, err := a.lan.DialQuestion(ctx, m.Addr)
+	conn, err := a.lan.DialQuestion(ctx, session.Meant{ID: m.ID, Nonce: m.Nonce, Addr: m.Addr})
 	if err != nil {
 		return said, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/internal/session"
 )
 
 // tie is one tether that the election wanted, with its end.
@@ -63,7 +64,7 @@ func (a *agent) hold(ctx context.Context, t *tie) {
 			}
 		}
 	}
-	a.lan.Tether(t.ctx, t.Addr, found(election.TetherLost{ID: t.ID, Nonce: t.Nonce}), found(election.Refused{ID: t.ID, Nonce: t.Nonce}))
+	a.lan.Tether(t.ctx, session.Meant{ID: t.ID, Nonce: t.Nonce, Addr: t.Addr}, found(election.TetherLost{ID: t.ID, Nonce: t.Nonce}), found(election.Refused{ID: t.ID, Nonce: t.Nonce}))
 }
 
 // onFinding passes on what the present tether found.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"net/netip"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -52,7 +51,7 @@ func TestS12_StreamsTryKeysInTurn(t *testing.T) {
 			}
 			accepted <- err
 		}()
-		_, err := calls.call(at9{near}, session.KindStream, netip.AddrPort{})
+		_, err := calls.call(at9{near}, session.KindStream, session.Meant{})
 		if !errors.Is(err, want) {
 			t.Errorf("call %d: %v, want %v", i+1, err, want)
 		}
@@ -68,7 +67,7 @@ func TestS12_StreamsTryKeysInTurn(t *testing.T) {
 func TestAnEarlierVersionIsNamed(t *testing.T) {
 	plain := frameOf(2)
 	plain[2] = 2<<4 | plain[2]&0x0F // of wire version 2, which was not sealed
-	init, _, _ := newTestTable(9).CallStream(at(1), session.KindStream, netip.AddrPort{})
+	init, _, _ := newTestTable(9).CallStream(at(1), session.KindStream, session.Meant{})
 	init[2] = 1<<4 | init[2]&0x0F // of seal version 1
 	for _, c := range []struct {
 		name, says string

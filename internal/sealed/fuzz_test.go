@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"io"
 	"net"
-	"net/netip"
 	"testing"
 	"time"
 
@@ -26,7 +25,7 @@ func (p *played) RemoteAddr() net.Addr        { return net.TCPAddrFromAddrPort(a
 // FuzzStream is what anybody can say to the port: none of it is a proven stream.
 func FuzzStream(f *testing.F) {
 	l := newTestLAN(f)
-	init, _, _ := newTestTable(9).CallStream(at(1), session.KindStream, netip.AddrPort{})
+	init, _, _ := newTestTable(9).CallStream(at(1), session.KindStream, session.Meant{})
 	f.Add(init)
 	f.Add(append(bytes.Clone(init), 0, 32))
 	f.Add(append(bytes.Clone(init), make([]byte, 100)...))
@@ -59,7 +58,7 @@ func FuzzRecords(f *testing.F) {
 // testPair is what the dialling end of a handshake gets.
 func testPair(t testing.TB) session.Pair {
 	t.Helper()
-	init, c, err := newTestTable(1).CallStream(at(2), session.KindStream, netip.AddrPort{})
+	init, c, err := newTestTable(1).CallStream(at(2), session.KindStream, session.Meant{})
 	if err != nil {
 		t.Fatal(err)
 	}

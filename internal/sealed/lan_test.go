@@ -37,6 +37,11 @@ func wrap(t testing.TB, below transport.LAN, n int, keys ...key.Key) *LAN {
 	return l
 }
 
+// meant is the life of a host of a bubble.
+func meant(n int) session.Meant {
+	return session.Meant{ID: testID(n), Nonce: uint32(n) << 24, Addr: at(n)}
+}
+
 // port is one sealed host of a bubble, with what it has read.
 type port struct {
 	*LAN
@@ -254,9 +259,9 @@ func TestReplayedStreamAndTetherCase30(t *testing.T) {
 			_, _, err := l.Accept(at9{far})
 			proven <- err
 		}()
-		to := netip.AddrPort{}
+		var to session.Meant
 		if kd != session.KindStream {
-			to = at(1)
+			to = meant(1)
 		}
 		if _, err := dialler.call(at9{tapped{near, &said}}, kd, to); err != nil {
 			t.Fatal(err)
@@ -284,7 +289,7 @@ func TestAStreamIsTakenForItsProof(t *testing.T) {
 	l := newTestLAN(t)
 	defer func() { _ = l.Shutdown() }()
 	for _, bit := range []int{-1, 0, 35, 8 * 4, 8 * 16, 8 * 50, 8*session.ProofSize - 1} {
-		init, c, err := newTestTable(9).CallStream(at(1), session.KindStream, netip.AddrPort{})
+		init, c, err := newTestTable(9).CallStream(at(1), session.KindStream, session.Meant{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -328,7 +333,7 @@ func TestS14_AStreamOutlivesNoKeyAndNoLife(t *testing.T) {
 			_, _, err := l.Accept(at9{far})
 			taken <- err
 		}()
-		init, c, err := newTestTable(9).CallStream(at(1), session.KindStream, netip.AddrPort{})
+		init, c, err := newTestTable(9).CallStream(at(1), session.KindStream, session.Meant{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -372,7 +377,7 @@ func TestAnotherVersionOnAStream(t *testing.T) {
 		l.told = map[matter]time.Time{} // a minute later
 	}
 
-	init, _, _ := newTestTable(9).CallStream(at(1), session.KindStream, netip.AddrPort{})
+	init, _, _ := newTestTable(9).CallStream(at(1), session.KindStream, session.Meant{})
 	answered := &played{in: bytes.NewReader(later(init))}
 	if _, _, err := l.Accept(answered); err == nil {
 		t.Error("a stream of another version was proved")
@@ -389,7 +394,7 @@ func TestAnotherVersionOnAStream(t *testing.T) {
 		_, _ = far.Write(later(answered.out))
 		_ = far.Close()
 	}()
-	if _, err := l.call(at9{near}, session.KindStream, netip.AddrPort{}); !errors.Is(err, errVersion) {
+	if _, err := l.call(at9{near}, session.KindStream, session.Meant{}); !errors.Is(err, errVersion) {
 		t.Errorf("a call to another version: %v", err)
 	}
 	expect("who called")
@@ -403,23 +408,37 @@ type at9 struct{ net.Conn }
 
 func (at9) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(at(9)) }
 
-// A tether to who cannot prove itself: its end is no evidence.
+// A tether to who cannot prove itself, or proves to be another life than is meant: its end is no evidence.
 func TestUnprovenTetherIsNoEvidence(t *testing.T) {
-	inLab(t, func(t *testing.T, c *lab) {
-		a := c.add(1, testKey(1))
-		thief := c.add(2, testKey(2))
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		var ends sync.WaitGroup
-		ends.Go(func() {
-			a.Tether(ctx, at(2), func() { t.Error("lost") }, func() { t.Error("refused") })
+	for name, c := range map[string]struct {
+		key   key.Key
+		meant session.Meant
+	}{
+		"a stranger":             {testKey(2), meant(2)},
+		"another host":           {testKey(1), session.Meant{ID: testID(3), Nonce: 2 << 24, Addr: at(2)}},
+		"another life of a host": {testKey(1), session.Meant{ID: testID(2), Nonce: 1 << 24, Addr: at(2)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, lab *lab) {
+				a := lab.add(1, testKey(1))
+				other := lab.add(2, c.key)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				var ends sync.WaitGroup
+				ends.Go(func() {
+					a.Tether(ctx, c.meant, func() { t.Error("lost") }, func() { t.Error("refused") })
+				})
+				time.Sleep(5 * time.Second)
+				_ = other.Shutdown()
+				time.Sleep(5 * time.Second)
+				cancel()
+				ends.Wait()
+				if n := a.Report().Dropped["life"]; (n > 0) != (name != "a stranger") {
+					t.Errorf("%d streams of another life are counted", n)
+				}
+			})
 		})
-		time.Sleep(5 * time.Second)
-		_ = thief.Shutdown()
-		time.Sleep(5 * time.Second)
-		cancel()
-		ends.Wait()
-	})
+	}
 }
 
 func TestProvenTetherIsEvidence(t *testing.T) {
@@ -430,7 +449,7 @@ func TestProvenTetherIsEvidence(t *testing.T) {
 		lost := make(chan struct{}, 1)
 		var ends sync.WaitGroup
 		ends.Go(func() {
-			a.Tether(ctx, at(2), func() { lost <- struct{}{} }, func() {})
+			a.Tether(ctx, meant(2), func() { lost <- struct{}{} }, func() {})
 		})
 		time.Sleep(5 * time.Second)
 		select {

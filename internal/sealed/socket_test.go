@@ -60,7 +60,9 @@ func TestFramesAndTetherOnSockets(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	lost := make(chan struct{})
-	readers.Go(func() { a.Tether(ctx, b.Addr(), sync.OnceFunc(func() { close(lost) }), func() {}) })
+	readers.Go(func() {
+		a.Tether(ctx, session.Meant{ID: testID(2), Nonce: 2 << 24, Addr: b.Addr()}, sync.OnceFunc(func() { close(lost) }), func() {})
+	})
 	for deadline := time.Now().Add(10 * time.Second); b.Stats().TethersHeld == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("no tether within ten seconds")
@@ -115,7 +117,7 @@ func TestAStreamThatIsClosedInItsProofHasEnded(t *testing.T) {
 			_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
 			dying := make(chan struct{})
 			go func() { defer close(dying); dies(at) }()
-			_, err = l.call(conn, session.KindTether, at.Addr().(*net.TCPAddr).AddrPort())
+			_, err = l.call(conn, session.KindTether, session.Meant{Addr: at.Addr().(*net.TCPAddr).AddrPort()})
 			<-dying
 			if !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
 				t.Errorf("no end of a stream: %v", err)

@@ -47,7 +47,7 @@ func (l *LAN) DialAddressTimeout(addr memberlist.Address, timeout time.Duration)
 		return nil, err
 	}
 	_ = conn.SetDeadline(deadline)
-	proven, err := l.call(conn, session.KindStream, netip.AddrPort{})
+	proven, err := l.call(conn, session.KindStream, session.Meant{})
 	if err != nil {
 		_ = conn.Close()
 		// memberlist knows a member that cannot be reached by this type.
@@ -65,35 +65,37 @@ func (l *LAN) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) 
 // StreamCh gives memberlist its streams.
 func (l *LAN) StreamCh() <-chan net.Conn { return l.streams }
 
-// Tether holds a stream to the agent at an address until ctx ends or the port is shut down, and calls lost and then
-// refused, each in its turn, when it finds that the process there has ended (E1, E7 of protocol 6.4).
-func (l *LAN) Tether(ctx context.Context, to netip.AddrPort, lost, refused func()) {
-	l.below.Tether(ctx, to, l.proving(session.KindTether, to), lost, refused)
+// Tether holds a stream to a life until ctx ends or the port is shut down, and calls lost and then
+// refused, each in its turn, when it finds that the process there has ended (E1, E7 of protocol 6.4). What becomes of another
+// life at its address says nothing.
+func (l *LAN) Tether(ctx context.Context, to session.Meant, lost, refused func()) {
+	l.below.Tether(ctx, to.Addr, l.proving(session.KindTether, to), lost, refused)
 }
 
-// DialQuestion opens a question to the agent at an address, where the LAN below can. ctx bounds the opening; the caller bounds and
+// DialQuestion opens a question to a life, where the LAN below can. ctx bounds the opening; the caller bounds and
 // closes what it gets.
-func (l *LAN) DialQuestion(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
+func (l *LAN) DialQuestion(ctx context.Context, to session.Meant) (net.Conn, error) {
 	below, ok := l.below.(interface {
 		Ask(context.Context, netip.AddrPort, transport.Prove) (net.Conn, error)
 	})
 	if !ok {
 		return nil, errors.ErrUnsupported
 	}
-	return below.Ask(ctx, to, l.proving(session.KindQuestion, to))
+	return below.Ask(ctx, to.Addr, l.proving(session.KindQuestion, to))
 }
 
-// proving proves both ends of a stream that goes to an advertised address.
-func (l *LAN) proving(kd session.Kind, to netip.AddrPort) transport.Prove {
-	return func(conn net.Conn) (net.Conn, error) { return l.call(conn, kd, unmap(to)) }
+// proving proves both ends of a stream that is for a life.
+func (l *LAN) proving(kd session.Kind, to session.Meant) transport.Prove {
+	to.Addr = unmap(to.Addr)
+	return func(conn net.Conn) (net.Conn, error) { return l.call(conn, kd, to) }
 }
 
 // call is the dialling end.
-func (l *LAN) call(conn net.Conn, kd session.Kind, to netip.AddrPort) (net.Conn, error) {
+func (l *LAN) call(conn net.Conn, kd session.Kind, meant session.Meant) (net.Conn, error) {
 	var c *session.Call
 	var b []byte
 	var err error
-	l.locked(func(t *session.Table, _ time.Time) { b, c, err = t.CallStream(unmap(addrOf(conn)), kd, to) })
+	l.locked(func(t *session.Table, _ time.Time) { b, c, err = t.CallStream(unmap(addrOf(conn)), kd, meant) })
 	if err != nil {
 		return nil, fmt.Errorf("begin a sealed stream: %w", err)
 	}
@@ -108,9 +110,9 @@ func (l *LAN) call(conn net.Conn, kd session.Kind, to netip.AddrPort) (net.Conn,
 	if cause == session.CauseVersion || cause == session.CausePlain {
 		return nil, fmt.Errorf("%w: %w", errUnproven, l.unanswered(c, resp[:], nil))
 	}
-	l.locked(func(t *session.Table, now time.Time) {
+	l.locked(func(t *session.Table, _ time.Time) {
 		if cause == session.CauseNone {
-			cause = t.Met(now, c, who)
+			cause = t.Met(c, who)
 		}
 		if cause != session.CauseNone {
 			t.Count(cause)

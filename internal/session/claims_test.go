@@ -158,15 +158,16 @@ func TestS1_StreamsOfMembersHaveRoom(t *testing.T) {
 func TestS14_ACallOutlivesNoKey(t *testing.T) {
 	r := newRig(t, 1)
 	h := r.host(1)
-	_, c, err := h.CallStream(at(2), KindTether, at(2))
+	who := testHosts[2].life
+	_, c, err := h.CallStream(at(2), KindTether, Meant{who.ID, who.Nonce(), at(2)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cause := h.Met(r.now, c, testHosts[2].life); cause != CauseNone {
+	if cause := h.Met(c, who); cause != CauseNone {
 		t.Fatalf("before: %v", cause)
 	}
 	h.SetKeys(r.now, key.Ring{testKey(2)})
-	if cause := h.Met(r.now, c, testHosts[2].life); cause != CauseKey {
+	if cause := h.Met(c, who); cause != CauseKey {
 		t.Errorf("after its key was removed: %v", cause)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"github.com/bully-agent/bully-agent/wire"
 )
 
 // A stream begins with the handshake of datagrams. Its owner reads and writes the stream, and
@@ -16,15 +18,25 @@ const HandshakeSize = handshakeSize
 // Call is the handshake of a stream that this end began.
 type Call struct {
 	*call
-	at netip.AddrPort // where the stream goes
-	to netip.AddrPort // the advertised address of who is wanted; zero: whoever answers
+	at    netip.AddrPort // where the stream goes
+	meant Meant
 }
 
-// CallStream makes the INIT of a stream to an address. A tether or question goes to whoever advertises to.
-func (t *Table) CallStream(at netip.AddrPort, kd Kind, to netip.AddrPort) (init []byte, c *Call, err error) {
+// Meant is who a stream is for: a life, and where it says to be. Zero: whoever answers.
+type Meant struct {
+	ID    wire.ID
+	Nonce uint32
+	Addr  netip.AddrPort
+}
+
+// isAny: nobody is meant. Such streams are gossip's.
+func (m Meant) isAny() bool { return m == Meant{} }
+
+// CallStream makes the INIT of a stream to an address. A tether or question is for a life.
+func (t *Table) CallStream(at netip.AddrPort, kd Kind, meant Meant) (init []byte, c *Call, err error) {
 	t.number++
-	init, began, err := newCall(nil, t.rand, t.streamKey(at), scope{t.cluster, to}, kd, t.number, t.self, cookie{})
-	return init, &Call{began, at, to}, err
+	init, began, err := newCall(nil, t.rand, t.streamKey(at), scope{t.cluster, meant.Addr}, kd, t.number, t.self, cookie{})
+	return init, &Call{began, at, meant}, err
 }
 
 // streamKey is the key to begin a stream with: the first that who is there has, or each
@@ -57,16 +69,15 @@ func (c *Call) Answered(resp []byte) (who Life, proof []byte, keys Pair, cause C
 	return who, proof, keys, CauseNone
 }
 
-// Met says whether who has answered may be the one at the address that was wanted: another is not known to be there.
-func (t *Table) Met(now time.Time, c *Call, who Life) Cause {
+// Met says whether who has answered is who was meant. That another life is there says nothing about that one.
+func (t *Table) Met(c *Call, who Life) Cause {
 	if cause := t.lasts(c.secret, c.self); cause != CauseNone {
 		return cause
 	}
-	r := t.routes[c.to]
-	if !c.to.IsValid() || r == nil || r.peer == nil || r.peer.ID == who.ID || !r.peer.isThere(now) {
-		return CauseNone
+	if !c.meant.isAny() && (who.ID != c.meant.ID || who.Nonce() != c.meant.Nonce) {
+		return CauseLife
 	}
-	return CauseAddress
+	return CauseNone
 }
 
 // Unanswered takes what came in the place of RESP, and says what it was: CauseRefused, where the other end has none of

@@ -31,6 +31,9 @@ type Life struct {
 	Random      [8]byte // new for each life
 }
 
+// Nonce names the life in frames and in gossip.
+func (l Life) Nonce() uint32 { return binary.BigEndian.Uint32(l.Random[:]) }
+
 // append is what a host says of its life, under its key.
 func (l Life) append(b []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(b, l.Incarnation), l.Random[:]...)

@@ -2,7 +2,6 @@ package session
 
 import (
 	"bytes"
-	"encoding/binary"
 	"net/netip"
 	"slices"
 	"time"
@@ -30,11 +29,11 @@ type Report struct {
 	Dropped  map[string]uint64 // datagrams and streams that were not taken, by cause
 }
 
-// Heard is what the sessions with one life show: who it is, where it is reached, and when something last came in them. The
-// nonce, by which gossip names a life, is the first four bytes of the life's random ones. A life without a session is none.
+// Heard is what the sessions with one life show: who it is, where it is reached, and when something last came in them. A
+// life without a session is none.
 func (t *Table) Heard(id wire.ID, nonce uint32) (who Sender, at time.Time, ok bool) {
 	for _, p := range t.peers {
-		if p.ID == id && binary.BigEndian.Uint32(p.Random[:]) == nonce && p.cur != nil && p.addr.IsValid() {
+		if p.ID == id && p.Nonce() == nonce && p.cur != nil && p.addr.IsValid() {
 			return p.sender(), p.heard, true
 		}
 	}
