@@ -364,5 +364,6 @@ var hints = map[session.Cause]string{
 	session.CauseRefused:  "the other host has none of the keys that this one begins with",
 	session.CausePrologue: "sealed for another cluster, or for another address than this host advertises",
 	session.CauseSender:   "a member speaks in another's name",
+	session.CauseClash:    "two agents have one id, ours the one that is heard here: one state directory was copied from the other",
 	session.CauseStream:   "a stream whose other end did not prove itself",
 }

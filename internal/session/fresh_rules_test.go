@@ -95,6 +95,8 @@ func TestS8_ALaterLifeEndsTheOneBefore(t *testing.T) {
 	r := newRig(t, 2)
 	r.meet()
 	later := r.add(1, testKey(1))
+	r.say(1, 2, "too soon")
+	r.run(asked)
 	r.say(1, 2, "again")
 	r.run(time.Second)
 	r.expect(2, "n1: again")

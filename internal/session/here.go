@@ -111,10 +111,7 @@ func (t *Table) hello(now time.Time, p *peer, asks bool) hello {
 
 // rto is how long an answer of a peer may take.
 func (t *Table) rto(p *peer) time.Duration {
-	if r := t.routes[p.addr]; r != nil && r.rtt > 0 {
-		return min(max(3*r.rtt, callLeast), callMost)
-	}
-	return callFirst
+	return min(max(3*p.rtt, callLeast), callMost)
 }
 
 // sayCard says the card again to a peer that does not have it, when that is due.

@@ -37,6 +37,8 @@ const (
 type peer struct {
 	Life
 	addr   netip.AddrPort // where it is reached; zero: not known yet
+	held   *held          // nil: no other life of its host is there
+	rtt    time.Duration  // of its last handshake
 	cur    *session
 	losers []*session // replaced, or begun beside cur and not chosen; the oldest first
 	keys   []key.ID   // that it has said to have; nil: not said

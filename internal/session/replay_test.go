@@ -97,6 +97,8 @@ func TestReplayToARestartedReceiverCase24(t *testing.T) {
 	}
 	r.expect(2)
 	// The true sender notices the restart by the silence, or by the other's INIT.
+	r.say(2, 1, "too soon")
+	r.run(asked)
 	r.say(2, 1, "back again")
 	r.run(time.Second)
 	r.expect(1, "n2: back again")

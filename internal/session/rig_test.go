@@ -109,6 +109,9 @@ func (r *rig) add(n int, keys ...key.Key) *host {
 	return h
 }
 
+// asked is how long a life is held whose host has started again on this network (S17).
+const asked = (clashAsks + 1) * callLeast
+
 func (r *rig) put(from, to netip.AddrPort, b []byte) {
 	p := parcel{from, to, bytes.Clone(b), r.now.Add(r.delay)}
 	r.tape = append(r.tape, p)

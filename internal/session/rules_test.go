@@ -143,6 +143,8 @@ func TestS1_ForgedSourcesLeaveRoomForMembers(t *testing.T) {
 		t.Error("no stranger was beyond the budget")
 	}
 	r.add(3, testKey(1)) // a member that starts again
+	r.say(3, 2, "too soon")
+	r.run(asked)
 	r.say(3, 2, "it is me")
 	r.run(100 * time.Millisecond)
 	r.expect(2, "n3: it is me")

@@ -318,6 +318,8 @@ func (t *Table) onData(now time.Time, h header, b []byte) (inner []byte, by Send
 		inner, cause = nil, t.onHello(now, p, inner)
 	case len(inner) == 0:
 		inner, cause = nil, CauseInner
+	case p.held != nil:
+		inner, cause = nil, CauseClash
 	default:
 		by = p.sender()
 	}
@@ -348,13 +350,14 @@ func (t *Table) onProof(now time.Time, h header, b []byte) (inner []byte, by Sen
 		return nil, by, cause
 	}
 	half := at.half
+	p.rtt = now.Sub(half.began)
 	s := t.open(now, p, &session{index: half.index, remote: half.remote, key: half.secret.id, Pair: keys, began: half.began, proven: macAtEnd(b)})
 	p.hear(now)
 	cause = t.onHello(now, p, hi)
 	t.choose(now, p, s)
 	t.greet(now, p, false)
 	t.show(p)
-	if len(inner) == 0 {
+	if len(inner) == 0 || p.held != nil {
 		return nil, by, cause
 	}
 	return inner, p.sender(), CauseNone
@@ -461,13 +464,15 @@ func (t *Table) onHello(now time.Time, p *peer, b []byte) Cause {
 }
 
 // claim takes a peer's word for its address (S8) where nobody is. Another host keeps it, silent or not, and an INIT finds out
-// who is there. A later life of its own is asked once it is silent.
+// who is there. A life waits for another one of its host (S17).
 func (t *Table) claim(now time.Time, p *peer, addr netip.AddrPort) Cause {
 	r := t.route(addr)
 	switch {
 	case r == nil:
 		return CauseFull
-	case r.peer != nil && (r.peer.ID != p.ID || r.peer.Incarnation > p.Incarnation && r.peer.isThere(now)):
+	case t.holds(now, p, addr):
+		return CauseClash
+	case r.peer != nil && r.peer.ID != p.ID:
 		t.dispute(now, r)
 		return CauseAddress
 	}
@@ -483,8 +488,8 @@ func (t *Table) dispute(now time.Time, r *route) {
 	}
 }
 
-// settle makes p the one at an address. An earlier life that was there has ended, and any other host is there no more. Of
-// the addresses that a host only says it keeps the last.
+// settle makes p the one at an address. Any other host is there no more. Of the addresses that a host only says it keeps
+// the last.
 func (t *Table) settle(now time.Time, r *route, p *peer) {
 	if said := t.routes[p.addr]; said != nil && said != r && said.peer == p && said.answered.IsZero() {
 		said.peer = nil
@@ -495,8 +500,6 @@ func (t *Table) settle(now time.Time, r *route, p *peer) {
 	t.odd.leave(r.to) // it began with a key that we have not, and then with one that we have
 	switch {
 	case was == nil, was == p:
-	case was.ID == p.ID:
-		t.forget(was)
 	case was.addr == r.to:
 		was.addr = netip.AddrPort{}
 	}
@@ -657,10 +660,15 @@ func (t *Table) onResp(now time.Time, h header, b []byte) Cause {
 		proof: proof})
 	s.pause = min(max(3*r.rtt, callLeast), callMost)
 	p.hear(now)
+	p.rtt = r.rtt
 	t.sendProof(now, s, r.to)
 	t.helloAfter(now, p)
+	if r.disputed = (time.Time{}); t.holds(now, p, r.to) {
+		t.choose(now, p, s)
+		return CauseClash
+	}
 	t.settle(now, r, p)
-	r.answered, r.disputed = now, time.Time{}
+	r.answered = now
 	t.choose(now, p, s)
 	return CauseNone
 }

@@ -42,8 +42,8 @@ func TestBothBegin(t *testing.T) {
 	}
 }
 
-// A host that starts again is heard at once, whichever of the two has the larger address: the
-// others still have a session with its last life, and do not call.
+// A host that starts again is heard as soon as its last life was asked in vain, whichever of the two has the larger address:
+// the others still have a session with that, and do not call.
 func TestANewLifeCallsAtOnce(t *testing.T) {
 	for restarted := 1; restarted <= 2; restarted++ {
 		other := 3 - restarted
@@ -54,6 +54,8 @@ func TestANewLifeCallsAtOnce(t *testing.T) {
 			r.run(time.Second)
 			r.add(restarted, testKey(1))
 			r.host(restarted).KeepWarm(r.now, []netip.AddrPort{at(other)})
+			r.say(restarted, other, "too soon")
+			r.run(asked)
 			r.say(restarted, other, "I claim")
 			r.run(10 * time.Millisecond)
 			r.expect(other, fmt.Sprintf("n%d: I claim", restarted))
@@ -69,7 +71,7 @@ func TestANewLifeHearsSoon(t *testing.T) {
 	r.run(time.Second)
 	r.add(2, testKey(1))
 	r.host(2).KeepWarm(r.now, []netip.AddrPort{at(1)})
-	r.run(warmSecond + warmStagger + 10*time.Millisecond)
+	r.run(warmSecond + warmStagger + asked)
 	r.say(1, 2, "I lead")
 	r.run(10 * time.Millisecond)
 	r.expect(2, "n1: I lead")

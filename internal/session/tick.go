@@ -63,6 +63,7 @@ func (t *Table) age(now time.Time, p *peer) {
 	if !p.silent.IsZero() && now.Sub(p.sent) < silentAfter {
 		t.wake(now.Add(askAfter / 2))
 	}
+	t.release(now, p)
 	t.proveAgain(now, p)
 	t.sayCard(now, p)
 }

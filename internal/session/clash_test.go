@@ -1,0 +1,113 @@
+package session
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// copyOf starts a life of host n at the address of another, beside the one that is there.
+func (r *rig) copyOf(n, where int, incarnation uint32) *host {
+	r.t.Helper()
+	r.lives[n] = incarnation - 1
+	was := slices.Clone(r.hosts)
+	h := r.add(n, testKey(1))
+	h.name, h.at, h.addr = "copy", at(where), at(where)
+	for i, other := range r.hosts {
+		if other == h {
+			was[i].off = false
+		}
+	}
+	r.hosts = append(was, h)
+	return h
+}
+
+// copied has hosts 1 and 2 meet, and begins a life of host 1 at the address of host 3.
+func copied(t *testing.T, incarnation uint32) (r *rig, first, second *host) {
+	r = newRig(t, 2)
+	r.meet()
+	return r, r.host(1), r.copyOf(1, 3, incarnation)
+}
+
+func (r *rig) saysTo(h *host, to int, text string) {
+	r.t.Helper()
+	if err := h.Send(r.now, at(to), []byte(text)); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// A later life of a host that is there takes neither its address nor its place, and is heard by nobody, for as long as the
+// one that was there before answers; people are told. Once that is silent it gives way, whole.
+func TestS17_ALifeThatIsThereStays(t *testing.T) {
+	r, first, second := copied(t, 2)
+	h := r.host(2)
+	for i := range 10 {
+		r.saysTo(first, 2, "the first")
+		r.saysTo(second, 2, "the second")
+		r.run(300 * time.Millisecond)
+		r.expect(2, "n1: the first")
+		r.say(2, 1, "to the first")
+		r.run(10 * time.Millisecond)
+		if got := first.got; len(got) != i+1 || len(second.got) > 0 {
+			t.Fatalf("the first has heard %q, and the second %q", got, second.got)
+		}
+	}
+	if n := len(h.said); n == 0 || n > 5 || h.said[0] != CauseClash {
+		t.Errorf("people were told %v in three seconds", h.said)
+	}
+	first.off = true
+	r.saysTo(second, 2, "too soon")
+	r.run(time.Second + asked) // it was asked a moment ago, and answered
+	r.saysTo(second, 2, "the second")
+	r.run(10 * time.Millisecond)
+	r.expect(2, "n1: the second")
+	if p := h.only(t); p.Life != second.self.life || p.addr != at(3) {
+		t.Errorf("it has %v at %v", p.Life, p.addr)
+	}
+}
+
+// One answer of many is enough: a life that is there does not lose its place to another by losses.
+func TestS17_OneAnswerOfThree(t *testing.T) {
+	r, first, second := copied(t, 2)
+	n := 0
+	r.lose = func(p parcel) bool {
+		if p.from != first.at {
+			return false
+		}
+		n++
+		return n < clashAsks
+	}
+	r.saysTo(second, 2, "the second")
+	r.run(time.Second)
+	r.expect(2)
+	if n < clashAsks {
+		t.Fatalf("it has answered %d times: this test sees too little", n)
+	}
+	if p := r.host(2).routes[at(1)].peer; p == nil || p.Life != first.self.life {
+		t.Errorf("at the first one's address is %v", p)
+	}
+}
+
+// An earlier life does not take the place of a later one that missed three questions: not while that was heard a moment ago.
+func TestS17_AnEarlierLifeWaitsLonger(t *testing.T) {
+	r := newRig(t, 2)
+	r.add(1, testKey(1))
+	r.add(1, testKey(1))
+	r.meet()
+	r.host(1).off = true
+	earlier := r.copyOf(1, 3, 1)
+	r.host(1).off = true
+	for range 4 {
+		r.saysTo(earlier, 2, "of the past")
+		r.run(time.Second)
+	}
+	r.expect(2)
+	r.run(2 * time.Second)
+	r.saysTo(earlier, 2, "of the past")
+	r.run(time.Second)
+	r.saysTo(earlier, 2, "nobody else is there")
+	r.run(time.Second)
+	if got := r.host(2).got; len(got) == 0 || got[len(got)-1] != "n1: nobody else is there" {
+		t.Errorf("it has opened %q", got)
+	}
+}
