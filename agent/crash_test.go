@@ -23,6 +23,9 @@ import (
 // leaves the state that was saved last or the one that was being saved, with its hold-down:
 // never a lower epoch than one that was shown. Nothing is refused.
 func TestCrashOfTheStateFile(t *testing.T) {
+	if testing.Short() {
+		t.Skip("ten thousand crashes, of one goroutine")
+	}
 	const writes = 5
 	dir := t.TempDir()
 	trace := crash.Record(t, dir)

@@ -35,8 +35,11 @@ func TestAHoldDownIsBounded(t *testing.T) {
 	}
 }
 
+// pairHold is the hold-down of a pair.
+const pairHold = 12 * time.Minute
+
 // newPair is a cluster of a host and a better one, which leads and has stepped
-// down for an hour.
+// down for pairHold.
 func newPair(t *testing.T) (c *cluster, low, top *testHost) {
 	c = newCluster(t, 2)
 	low, top = c.hosts[0], c.hosts[1]
@@ -44,7 +47,7 @@ func newPair(t *testing.T) (c *cluster, low, top *testHost) {
 		c.start(h)
 	}
 	c.agrees(top)
-	if err := top.order("step-down", map[string]string{"for": "1h"}); err != nil {
+	if err := top.order("step-down", map[string]string{"for": pairHold.String()}); err != nil {
 		t.Fatal(err)
 	}
 	c.agrees(low)
@@ -68,17 +71,17 @@ func TestAHoldDownOutlivesTheAgent(t *testing.T) {
 		c, low, top := newPair(t)
 		c.kill(top) // at once
 		c.start(top)
-		time.Sleep(15 * time.Minute)
+		time.Sleep(3 * time.Minute)
 		c.agrees(low)
-		expectHeld(t, top, 45*time.Minute)
+		expectHeld(t, top, pairHold-3*time.Minute)
 		top.stop()
 		<-top.done
-		time.Sleep(15 * time.Minute)
+		time.Sleep(3 * time.Minute)
 		c.start(top)
 		time.Sleep(time.Minute)
 		c.agrees(low)
-		expectHeld(t, top, 29*time.Minute)
-		time.Sleep(30 * time.Minute)
+		expectHeld(t, top, pairHold-7*time.Minute)
+		time.Sleep(pairHold - 6*time.Minute)
 		c.agrees(top)
 		expectHeld(t, top, 0)
 		if h := top.agent.seat.state.hold; h != (hold{}) {
@@ -167,7 +170,7 @@ func TestAHoldDownThatCannotBeKept(t *testing.T) {
 
 		top.agent.call(nil, fails)
 		expectRefusal(t, top.order("stand", nil), "disk_failed", "this host may not lead yet", "nothing was changed")
-		expectHeld(t, top, time.Hour)
+		expectHeld(t, top, pairHold)
 		top.agent.call(nil, heals)
 		time.Sleep(2 * diskRetry)
 		if err := top.order("stand", nil); err != nil {

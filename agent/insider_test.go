@@ -102,7 +102,11 @@ var hearsay = map[string]func(i *insider, of attack.Life, n uint32) []byte{
 // A holder of the cluster's key, with an id of its own, says by gossip of the leader what is false, a hundred times a second.
 // Nobody leads or follows anybody else for that. The leader is killed meanwhile and comes back, and nobody is locked out.
 func TestAnInsidersHearsayChangesNothing(t *testing.T) {
-	for _, mode := range []string{"available", "quorum"} {
+	modes := []string{"available", "quorum"}
+	if testing.Short() {
+		modes = modes[1:]
+	}
+	for _, mode := range modes {
 		for what, say := range hearsay {
 			t.Run(mode+"/"+what, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {

@@ -123,15 +123,15 @@ func TestALoseHookThatHangsAndFails(t *testing.T) {
 func TestAHoldDownBesideTheLastLife(t *testing.T) {
 	tests := map[string]func(c *cluster, low, top *testHost, goOn func()){
 		"the hold-down is longer": func(c *cluster, low, top *testHost, goOn func()) {
-			expectHeld(c.t, top, time.Hour)
+			expectHeld(c.t, top, pairHold)
 			goOn()
-			time.Sleep(50 * time.Minute)
+			time.Sleep(pairHold - 3*time.Minute)
 			c.agrees(low)
-			expectHeld(c.t, top, 10*time.Minute)
-			time.Sleep(11 * time.Minute)
+			expectHeld(c.t, top, 3*time.Minute)
+			time.Sleep(4 * time.Minute)
 		},
 		"the clean-up is longer": func(c *cluster, low, top *testHost, goOn func()) {
-			time.Sleep(2 * time.Hour)
+			time.Sleep(2 * pairHold)
 			c.agrees(low)
 			expectHeld(c.t, top, 0)
 			if s := top.agent.Status(); !hasNote(s, "this host cannot lead yet: ") {
@@ -141,7 +141,7 @@ func TestAHoldDownBesideTheLastLife(t *testing.T) {
 		},
 		"it is ended": func(c *cluster, _, top *testHost, goOn func()) {
 			expectRefusal(c.t, top.order("stand", nil), "busy")
-			expectHeld(c.t, top, time.Hour)
+			expectHeld(c.t, top, pairHold)
 			goOn()
 			synctest.Wait()
 			if err := top.order("stand", nil); err != nil {
