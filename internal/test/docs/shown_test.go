@@ -28,6 +28,7 @@ func TestShown(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts agents")
 	}
+	t.Parallel()
 	binary := build(t)
 	for _, p := range pages(t) {
 		if p.path == tutorial {
