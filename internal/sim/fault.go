@@ -23,7 +23,6 @@ const (
 	Truncated
 	BitFlip
 	Replay // of this or an earlier life of its sender
-	ForeignCluster
 
 	FalseDead // failure detector
 	NeverDead
@@ -147,7 +146,7 @@ const (
 var faultNames = [faultKinds]string{
 	Loss: "loss", BurstLoss: "burst-loss", Duplicate: "duplicate", Reorder: "reorder", DelaySpike: "delay-spike",
 	OneWayCut: "one-way-cut", PairCut: "pair-cut", ChainCut: "chain-cut", LinksCut: "links-cut", LongTrips: "long-trips", Partition: "partition", CutOff: "cut-off", Heal: "heal",
-	Truncated: "truncated", BitFlip: "bit-flip", Replay: "replay", ForeignCluster: "foreign-cluster",
+	Truncated: "truncated", BitFlip: "bit-flip", Replay: "replay",
 	FalseDead: "false-dead", NeverDead: "never-dead", Flapping: "flapping", LateDetector: "late-detector",
 	LeaveBeforeJoin: "leave-before-join", JoinBeforeLeave: "join-before-leave", MissedRestart: "missed-restart",
 	StaleLeaderRecord: "stale-leader-record", PoorHealth: "poor-health",

@@ -17,7 +17,8 @@ import (
 // schedules is how many a test run plays: what fits in a minute on two cores.
 // BULLY_SCHEDULES asks for another number, BULLY_SEED for one of them, BULLY_SIM=long (make schedules) for all at length.
 const (
-	schedules      = 1500
+	schedules      = 900
+	longSchedules  = 3000
 	shortSchedules = 300
 	chunk          = 100 // schedules of one subtest
 	sealedPlayed   = 3   // of those that draw sealed ports one in so many has them: the handshakes would take most of the time
@@ -75,7 +76,10 @@ func number(t *testing.T, variable string, fallback uint64) uint64 {
 // faults away and wants one leader. A schedule depends on nothing but its seed.
 func TestSchedules(t *testing.T) {
 	count := uint64(schedules)
-	if testing.Short() {
+	switch {
+	case isLong():
+		count = longSchedules
+	case testing.Short():
 		count = shortSchedules
 	}
 	count = number(t, "BULLY_SCHEDULES", count)
