@@ -57,8 +57,11 @@ func (a *agent) keepWarm() {
 		return
 	}
 	var warm []netip.AddrPort
+	if a.tie != nil {
+		warm = append(warm, a.tie.Addr) // the leader's, which is called first
+	}
 	for _, m := range a.view.others {
-		if m.Status == membership.Alive && m.Role != membership.Observer {
+		if m.Status == membership.Alive && m.Role != membership.Observer && !slices.Contains(warm, m.Addr) {
 			warm = append(warm, m.Addr)
 		}
 	}

@@ -61,7 +61,9 @@ func (t *Table) hasGone(now time.Time, p, other *peer) bool {
 	case h.asked > 0 && other.heard.After(h.since):
 		h.asked, h.next = 0, now.Add(clashAgain)
 		t.note(Trouble{Cause: CauseClash, From: h.at, Ours: other.addr, Theirs: p.ID})
-	case now.Before(h.next), p.Incarnation < other.Incarnation:
+	case now.Before(h.next):
+	case p.Incarnation < other.Incarnation: // which has until then to be heard
+		h.next = other.heard.Add(thereFor)
 	case h.asked == clashAsks:
 		return true
 	default:
@@ -72,7 +74,7 @@ func (t *Table) hasGone(now time.Time, p, other *peer) bool {
 		h.next = now.Add(t.rto(p)) // its own round trip is the newest
 		t.greet(now, other, true)
 	}
-	t.wake(latest(h.next, now))
+	t.wake(h.next)
 	return false
 }
 

@@ -74,6 +74,9 @@ func (t *Table) Met(c *Call, who Life) Cause {
 	if cause := t.lasts(c.secret, c.self); cause != CauseNone {
 		return cause
 	}
+	if r := t.routes[c.at]; r != nil {
+		r.isProven = true
+	}
 	if !c.meant.isAny() && (who.ID != c.meant.ID || who.Nonce() != c.meant.Nonce) {
 		return CauseLife
 	}

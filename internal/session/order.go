@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 )
@@ -13,7 +14,7 @@ func (t *Table) peersInOrder() []*peer {
 	return slices.SortedFunc(maps.Values(t.peers), func(a, b *peer) int { return a.compare(b.Life) })
 }
 
-// routesInOrder are all routes, sorted by address.
+// routesInOrder are all routes: those to which something is sent, then those that are kept warm, in their order.
 func (t *Table) routesInOrder() []*route {
-	return slices.SortedFunc(maps.Values(t.routes), func(a, b *route) int { return a.to.Compare(b.to) })
+	return slices.SortedFunc(maps.Values(t.routes), func(a, b *route) int { return cmp.Or(cmp.Compare(a.rank, b.rank), a.to.Compare(b.to)) })
 }

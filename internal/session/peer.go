@@ -24,6 +24,7 @@ const (
 
 	askAfter    = 500 * time.Millisecond // of silence, while we send
 	silentAfter = time.Second            // the same, and then a new session is begun, each second
+	thereFor    = 5 * time.Second        // after something valid has come
 	helloEvery  = 10 * time.Second       // with those that a session is kept with
 	deafFor     = 30 * time.Second       // a peer whose HELLOs do not come: a new session is begun
 	outdatedIn  = time.Second            // a session under a key that neither begins with any more
@@ -99,7 +100,7 @@ func (p *peer) idleThan(other *peer) bool {
 }
 
 // isThere: it was heard a moment ago.
-func (p *peer) isThere(now time.Time) bool { return now.Sub(p.heard) < 5*time.Second }
+func (p *peer) isThere(now time.Time) bool { return now.Sub(p.heard) < thereFor }
 
 // isSilent: we send, and nothing has come for so long.
 func (p *peer) isSilent(now time.Time, d time.Duration) bool {

@@ -95,7 +95,8 @@ type Table struct {
 	byIndex map[uint32]slot
 	odd     strangers // who shares no key with this host
 	count   [causes]uint64
-	dials   int       // INITs since Tick was called
+	trying  int       // told addresses whose first INITs are under way
+	paid    time.Time // until when INITs are paid for
 	opened  uint64    // sessions, ever
 	due     time.Time // when tick has something to do; zero: never
 	out     [MaxDatagram]byte
@@ -112,7 +113,9 @@ type slot struct {
 type route struct {
 	to       netip.AddrPort
 	peer     *peer
+	isProven bool      // somebody has proved to be there, ever
 	isWarm   bool      // a session is kept whether anybody sends or not
+	rank     int       // which of those that are warm is called first; zero: it is not warm
 	wanted   time.Time // until then a session is worth an INIT
 	waiting  [][]byte
 	waitEnds []time.Time
@@ -232,17 +235,20 @@ func (t *Table) route(to netip.AddrPort) *route {
 	return r
 }
 
-// KeepWarm says with which addresses a session is kept, used or not.
+// KeepWarm says with which addresses a session is kept, used or not. Those that come first are called first.
 func (t *Table) KeepWarm(now time.Time, addrs []netip.AddrPort) {
 	for _, r := range t.routes {
-		r.isWarm = r.isWarm && slices.Contains(addrs, r.to)
+		r.isWarm, r.rank = r.isWarm && slices.Contains(addrs, r.to), 0
 	}
-	for _, to := range addrs {
+	for i, to := range addrs {
 		if to == t.addr {
 			continue
 		}
 		r := t.route(to)
-		if r == nil || r.isWarm {
+		if r == nil {
+			continue
+		}
+		if r.rank = i + 1; r.isWarm {
 			continue
 		}
 		r.isWarm = true
@@ -496,7 +502,7 @@ func (t *Table) settle(now time.Time, r *route, p *peer) {
 		t.expire(now, said)
 	}
 	was := r.peer
-	r.peer, p.addr = p, r.to
+	r.peer, p.addr, r.isProven = p, r.to, true
 	t.odd.leave(r.to) // it began with a key that we have not, and then with one that we have
 	switch {
 	case was == nil, was == p:

@@ -7,13 +7,30 @@ import (
 	"github.com/bully-agent/bully-agent/internal/key"
 )
 
-// dialsAtOnce is how many INITs one Tick begins: each takes a curve, and whoever sends a frame waits meanwhile.
-const dialsAtOnce = 16
+const (
+	// dialsAtOnce is how many INITs may go at once for which nothing waits, and dialEvery how soon after each another one: each
+	// takes a curve, and its answer three, and whoever sends a frame waits meanwhile.
+	dialsAtOnce = 16
+	dialEvery   = 10 * time.Millisecond
+
+	// A told address is one where nobody has proved to be: somebody has named it, and it may be a stranger's. It gets toldTries
+	// INITs, enough for a path that loses every fifth datagram, and then one after toldPause, doubling to toldMost. toldAtOnce of
+	// them are tried at a time.
+	toldTries  = 6
+	toldAtOnce = 16
+	toldPause  = 5 * time.Second
+	toldMost   = 5 * time.Minute
+)
 
 // Tick does what is due and sets when it is to be called next.
 func (t *Table) Tick(now time.Time) {
 	t.due = time.Time{}
-	t.dials = 0
+	t.trying = 0
+	for _, r := range t.routes {
+		if r.isTried() {
+			t.trying++
+		}
+	}
 	for len(t.halves) > 0 && !now.Before(t.halves[0].began.Add(halfFor)) {
 		t.dropHalf(t.halves[0])
 	}
@@ -99,21 +116,34 @@ func latest(a, b time.Time) time.Time {
 // pursue sends INIT to an address, if a session with whoever is there is wanted.
 func (t *Table) pursue(now time.Time, r *route) {
 	if !t.isWanted(now, r) {
-		t.endCall(r)
-		r.tries, r.pause = 0, 0
+		if t.endCall(r); r.isProven {
+			r.tries, r.pause = 0, 0
+		}
 		return
 	}
-	if now.Before(r.next) {
+	switch {
+	case now.Before(r.next):
 		t.wake(r.next)
-		return
-	}
-	if t.dials >= dialsAtOnce && len(r.waiting) == 0 {
+	case !r.isProven && r.tries == 0 && t.trying >= toldAtOnce:
+		t.wake(now.Add(callFirst))
+	case !t.mayDial(now) && len(r.waiting) == 0:
 		t.wake(now) // the next Tick's
-		return
+	default:
+		t.paid = t.paid.Add(dialEvery)
+		t.dial(now, r)
 	}
-	t.dials++
-	t.dial(now, r)
 }
+
+// mayDial: not too many sessions were begun a moment ago.
+func (t *Table) mayDial(now time.Time) bool {
+	if earliest := now.Add(-dialsAtOnce * dialEvery); t.paid.Before(earliest) {
+		t.paid = earliest
+	}
+	return t.paid.Before(now)
+}
+
+// isTried: it is a told address, and its first INITs are under way.
+func (r *route) isTried() bool { return !r.isProven && r.call != nil && r.tries < toldTries }
 
 // isWanted: there is no session, or not the one there should be.
 func (t *Table) isWanted(now time.Time, r *route) bool {
@@ -181,8 +211,13 @@ func (t *Table) dial(now time.Time, r *route) {
 	default:
 		r.pause = min(2*r.pause, callMost)
 	}
-	r.tries++
+	if r.tries++; r.isTried() {
+		t.trying++
+	}
 	r.next = now.Add(r.pause)
+	if !r.isProven && r.tries >= toldTries {
+		r.next = now.Add(min(toldPause<<min(r.tries-toldTries, 10), toldMost))
+	}
 	t.wake(r.next)
 	_ = t.emit(r.to, b) // as lost on the way: it is repeated
 }
