@@ -88,11 +88,9 @@ type jobConfig struct {
 	epoch uint64 // the highest counter of the state file
 	// newest is a time that this host has passed, if its clock was right: newestIn, before this life has written anything.
 	newest time.Time
-	// isForgeable: nothing proves who a message is from.
-	isForgeable bool
-	table       []Job
-	grace       time.Duration // of hooks, also that of jobs
-	runner      JobRunner
+	table  []Job
+	grace  time.Duration // of hooks, also that of jobs
+	runner JobRunner
 	// holders are told of what must not outlive the leadership.
 	holders *holders
 	log     hclog.Logger
@@ -148,7 +146,7 @@ func openJobDesk(cfg jobConfig, around jobSurroundings) (*jobDesk, error) {
 	}
 	j.sweep(ledger)
 	j.scheduler = jobs.NewScheduler(jobs.SchedulerConfig{Self: j.self, Table: j.setTable(cfg.table),
-		Grace: j.grace, LedgerLost: lost, NewestKnown: j.newest, Forgeable: j.isForgeable}, ledger)
+		Grace: j.grace, LedgerLost: lost, NewestKnown: j.newest}, ledger)
 	return j, nil
 }
 

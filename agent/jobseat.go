@@ -16,7 +16,7 @@ import (
 
 func (s *seat) openJobs(table []Job, grace time.Duration, runner JobRunner) (err error) {
 	s.jobs, err = openJobDesk(jobConfig{self: s.state.ID, name: s.name, dir: s.dir, isNew: s.state.saved.Incarnation == 0, epoch: s.state.saved.MaxCounter, newest: s.newest,
-		isForgeable: s.election.Forgeable, table: table, grace: grace, runner: runner, holders: s.holders, log: s.log}, s)
+		table: table, grace: grace, runner: runner, holders: s.holders, log: s.log}, s)
 	return err
 }
 
@@ -78,7 +78,7 @@ func (s *seat) onJobFrame(r *received) bool {
 	if f.Kind < wire.JobClaim || f.Kind > wire.LedgerPart {
 		return false
 	}
-	if why := s.node.Admit(s.around.now(), r.from, f); why != "" {
+	if why := s.node.Admit(r.from, f); why != "" {
 		s.around.count("job_refused_"+why, 1)
 		return true
 	}
@@ -108,18 +108,13 @@ func (s *seat) mayAct(epoch uint64) bool {
 // sendJob sends one message.
 func (s *seat) sendJob(e jobs.Send) { s.sendAside(e.To, e.Message.Frame()) }
 
-// sendAside sends a frame that is none of the election's, whose numbers must not push theirs. A host that is not known any more gets none.
+// sendAside sends a frame that Step does not take. A host that is not known any more gets none.
 func (s *seat) sendAside(id wire.ID, f wire.Frame) {
 	to, known := s.around.seen().member(id)
 	if !known {
 		return
 	}
-	if s.jobSeq == nil {
-		s.jobSeq = make(map[wire.ID]uint32)
-	}
-	s.jobSeq[id] = election.JobNumber(s.jobSeq[id], s.around.now())
 	s.node.Stamp(&f)
-	f.Seq = s.jobSeq[id]
 	s.around.send(to.Addr, f)
 }
 

@@ -12,7 +12,7 @@ func (s *seat) model(status election.Status, out election.Outlook) control.Clust
 	c := control.Cluster{Algorithm: cfg.Algorithm.String(), Preempt: cfg.Preempt.String(), Expect: cfg.Expect,
 		Heartbeat: int64(cfg.Heartbeat), Lease: int64(cfg.Lease), StopBudget: int64(cfg.StopBudget), TakeoverDelay: int64(cfg.TakeoverDelay),
 		PreemptDelay: int64(cfg.PreemptDelay), MinAcks: cfg.MinAcks, MinMembers: cfg.MinMembers, CandidateSet: cfg.CandidateSet,
-		KnownMinimum: int(cfg.KnownMinimum), Forgeable: cfg.Forgeable, Epoch: status.Epoch.Counter,
+		KnownMinimum: int(cfg.KnownMinimum), Epoch: status.Epoch.Counter,
 		SaveMS: float64(out.Sync.Microseconds()) / 1000}
 	if s.loseTook > 0 {
 		took := float64(s.loseTook.Microseconds()) / 1000

@@ -72,9 +72,8 @@ type seat struct {
 	heldFor   hooks.Result  // the failure that ended the last leadership; zero: none did
 	heldUp    []func()      // what waits for holders: the start of a lose hook, or its end
 
-	told   *standing          // the last that the jobs have heard of
-	jobSeq map[wire.ID]uint32 // of the last frame about jobs or clients to each member (M14)
-	passOn passOn             // what a leader does about a ledger that cannot be saved
+	told   *standing // the last that the jobs have heard of
+	passOn passOn    // what a leader does about a ledger that cannot be saved
 
 	clients      heardClients // of the leader that this host follows
 	clientsRound uint32       // of the last list that this host has told as a leader
@@ -205,7 +204,7 @@ func (s *seat) beginAnew(nonce uint32) error {
 	if err := s.sit(); err != nil {
 		return err
 	}
-	s.hasHolders, s.jobSeq, s.heldFor = false, nil, hooks.Result{}
+	s.hasHolders, s.heldFor = false, hooks.Result{}
 	s.noteHolders()
 	return nil
 }

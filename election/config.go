@@ -115,12 +115,6 @@ type Config struct {
 	// earlier life or since the configuration names hosts to join. A host without a link then waits for it.
 	KnowsOthers bool
 
-	// Forgeable: nothing proves whose a frame is, so that anybody on the network can
-	// write one in a member's name. A frame that ends a member's life, epoch or
-	// presence is then believed only if that member, asked at its address, does not
-	// deny it. It costs such an end a round trip.
-	Forgeable bool
-
 	// Rand is the only source of chance. The Node owns it.
 	Rand *rand.Rand `pack:"-"`
 }

@@ -123,24 +123,10 @@ func (n *Node) probe(p *peer, why wire.Purpose) {
 // onProbe says how old our heartbeat is, and what we are.
 func (n *Node) onProbe(p *peer, f *wire.Frame) {
 	standing := n.state.standing()
-	if f.Purpose != wire.AskIdentity && n.state == Stopping && n.reign.ending.planned {
+	if n.state == Stopping && n.reign.ending.planned {
 		standing = wire.Leading // as its heartbeats say: it has ended with RESIGN (protocol 4.6)
 	}
-	answer := wire.Frame{Kind: wire.ProbeAck, HeartbeatAge: n.heartbeatAge(), Standing: standing}
-	if f.Purpose == wire.AskIdentity {
-		answer.Flags = n.epochFlag()
-	}
-	n.reply(p, f, answer)
-}
-
-// epochFlag says that the epoch of a frame is this node's own, claimed or led in, and
-// not over.
-func (n *Node) epochFlag() wire.Flags {
-	isOwn := n.state == Claiming || n.state == Lead || n.state == Stopping
-	if isOwn && n.epoch == n.reign.epoch {
-		return wire.Active
-	}
-	return 0
+	n.reply(p, f, wire.Frame{Kind: wire.ProbeAck, HeartbeatAge: n.heartbeatAge(), Standing: standing})
 }
 
 // onProbeAck takes the answer of the leader, or the opinion of another.

@@ -365,23 +365,6 @@ func TestLateAnswersStopAClaim(t *testing.T) {
 	}
 }
 
-// A host whose disk was lost comes back under another id at the same address,
-// where frames to its former self still go: the numbers of a new destination are
-// above those of every other, or the newcomer would call them old for ever.
-func TestANewDestinationStartsAhead(t *testing.T) {
-	n := storyOf(t, 2, Config{}, 1, 3)
-	n.node.peers[0].seq += 1 << 20
-	n.actors[4] = &actor{s: n, number: 4, incarnation: 1, nonce: 4000}
-	n.happens(MemberChanged{n.actor(4).member(Alive)})
-	n.expects()
-	fresh := n.node.peer(hostID(4)).seq
-	for _, p := range n.node.peers {
-		if p.ID != hostID(4) && int32(fresh-p.seq) < 64 {
-			t.Errorf("numbers to n4 start at %d, to %s they are at %d", fresh, p.ID.Short(), p.seq)
-		}
-	}
-}
-
 // What a failed save keeps from being shown is shown with its failure.
 func TestAStateThatWasNotShown(t *testing.T) {
 	n := voterOf(t, 1, Saved{}, 2, 3)

@@ -161,12 +161,10 @@ func (n *Node) hasVotedFor(e wire.Epoch) bool { return n.saved.Vote == e && !n.u
 // is higher: whoever follows its vote writes nothing down again (M23). What this node
 // claimed itself it has not led in, or it were on disk as accepted.
 //
-// Among voters whose frames prove who they are a vote raises the floor's counter only: the
-// counter has one leader at most, and who announces itself in it is that one, also if the
-// vote was for the loser of a duel.
+// Among voters a vote raises the floor's counter only: the counter has one leader at most, and who announces itself in it is
+// that one, also if the vote was for the loser of a duel.
 func (cfg *Config) inherit(saved Saved) Saved {
-	isProven := cfg.Expect > 0 && !cfg.Forgeable
-	if saved.Vote.Counter > saved.Accepted.Counter && saved.Vote.Owner != cfg.ID && !isProven {
+	if saved.Vote.Counter > saved.Accepted.Counter && saved.Vote.Owner != cfg.ID && cfg.Expect == 0 {
 		saved.Accepted = saved.Vote
 	}
 	return saved
@@ -316,15 +314,8 @@ func (n *Node) onQuerySilent(p *peer) {
 }
 
 // onLeave takes a member's own word that it goes.
-func (n *Node) onLeave(p *peer, f *wire.Frame) {
-	if p.Status != Left && !n.doubtsEnd(p, f) {
-		n.depart(p)
-	}
-}
-
-// depart: a member has gone.
-func (n *Node) depart(p *peer) {
-	p.Status, p.hasSaidLeave = Left, true
+func (n *Node) onLeave(p *peer) {
+	p.Status = Left
 	n.emit(Departed{ID: p.ID, Incarnation: p.Incarnation})
 	n.onLeft(p)
 	n.onViewChanged()

@@ -251,17 +251,6 @@ func TestAClaimWhoseAudienceLeaves(t *testing.T) {
 	n.expects("save promoted=1/n3", "claim → lead leader=n3 epoch=1/n3", "become hook epoch=1/n3")
 }
 
-// The numbers of a new life begin anew, below those of the life before (M14).
-func TestMended14_ANewLifeHasNumbersOfItsOwn(t *testing.T) {
-	n := storyOf(t, 2, Config{}, 1, 3)
-	n.actor(1).seq = 100
-	n.hears(n.actor(1).says(wire.Frame{Kind: wire.Query, Flags: wire.AckReq}))
-	n.expects("send n1 CID")
-	n.actor(1).incarnation, n.actor(1).nonce, n.actor(1).seq = 2, 1001, 0
-	n.hears(n.actor(1).says(wire.Frame{Kind: wire.Query, Flags: wire.AckReq}))
-	n.expects("send n1 CID")
-}
-
 // A voter that may still be bound by a promise of its life before could not claim at
 // once: it is not ready to take over (4.6).
 func TestWhoIsInItsHoldIsNotReady(t *testing.T) {

@@ -270,7 +270,7 @@ func (n *Node) standAgain(end ending) {
 		n.contest.cause = ReMinted
 		n.claim(n.contest.cause)
 	case end.planned:
-		n.becomeStaggering(LeaderResigned, n.untilBelieved()+n.successorHeadStart())
+		n.becomeStaggering(LeaderResigned, n.successorHeadStart())
 	default:
 		n.becomeStaggering(n.cause, cmp.Or(end.listen, n.cfg.Lease)) // others may do better
 	}
@@ -280,15 +280,6 @@ func (n *Node) standAgain(end ending) {
 // successor (protocol 3.1).
 func (n *Node) successorHeadStart() time.Duration { return n.roundTrip()*2/3 + syncAllowance }
 
-// untilBelieved is how long after its RESIGN the others wait for its owner to say once more that it has ended: where
-// frames can be forged they ask back (M29), and have a head start to give only from then on.
-func (n *Node) untilBelieved() time.Duration {
-	if !n.cfg.Forgeable {
-		return 0
-	}
-	return slowest(n.living())
-}
-
 // onResign: an epoch has ended. Its owner's late frames mean nothing from now on
 // (the tombstone of CE8), and if it was our leader's, the successor claims.
 func (n *Node) onResign(p *peer, f *wire.Frame) {
@@ -297,13 +288,11 @@ func (n *Node) onResign(p *peer, f *wire.Frame) {
 		return
 	}
 	n.reply(p, f, wire.Frame{Kind: wire.ResignAck})
-	switch {
-	case f.Epoch.Counter > n.saved.MaxCounter:
+	if f.Epoch.Counter > n.saved.MaxCounter {
 		n.count("unknown-epoch") // a tombstone for what was never announced would silence it for ever
-	case f.Epoch.Counter > p.resigned && n.doubtsEnd(p, f):
-	default:
-		n.endEpoch(p, f)
+		return
 	}
+	n.endEpoch(p, f)
 }
 
 // endEpoch: what p announced has ended.

@@ -95,35 +95,6 @@ func TestASuccessorHasAHeadStart(t *testing.T) {
 	n.is(Stagger)
 }
 
-// Where frames can be forged each host asks back before it believes a RESIGN (M29): its owner gives the successor
-// that round trip, too, or is its own successor where the way is long.
-func TestWhoIsAskedBackGivesALongerHeadStart(t *testing.T) {
-	for _, isForgeable := range []bool{false, true} {
-		n := storyOf(t, 3, Config{Forgeable: isForgeable}, 1, 2)
-		n.leads(1)
-		n.acks(1)
-		n.acks(2)
-		n.happens(Command{Verb: HandOver, To: hostID(2), Token: 4})
-		n.forgets()
-		n.hearsAndForgets(n.actor(2).ready(true))
-		n.loseHookEnds()
-		n.forgets()
-		n.is(Stagger)
-		trips := time.Duration(2)
-		if isForgeable {
-			trips++
-		}
-		n.waits(trips*rtoFloor + syncAllowance - time.Millisecond)
-		if n.forgets(); n.node.state != Stagger {
-			t.Errorf("forgeable %t: it is in %v before the successor can have claimed", isForgeable, n.node.state)
-		}
-		n.waits(2 * time.Millisecond)
-		if n.forgets(); n.node.state == Stagger {
-			t.Errorf("forgeable %t: it leaves the field to a successor that is silent for longer than that", isForgeable)
-		}
-	}
-}
-
 // A voter that is stopped waits for its leader to go first, and no longer: service
 // managers count the seconds.
 func TestAVoterGoesWhenItsLeaderHasResigned(t *testing.T) {

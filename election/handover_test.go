@@ -391,9 +391,4 @@ func TestAPlannedEndIsNoResignation(t *testing.T) {
 	if f := n.sent[len(n.sent)-1].Frame; f.Standing != wire.Leading || f.Epoch != n.node.epoch {
 		t.Errorf("it says that it is %v in epoch %v", f.Standing, f.Epoch)
 	}
-	n.hears(n.actor(1).says(wire.Frame{Kind: wire.Probe, Purpose: wire.AskIdentity}))
-	n.expects("send n1 PROBE_ACK")
-	if f := n.sent[len(n.sent)-1].Frame; f.Standing != wire.Stopping {
-		t.Errorf("who asks whether it has ended hears that it is %v", f.Standing)
-	}
 }

@@ -47,7 +47,6 @@ type Node struct {
 
 	peers     []*peer // sorted by ID: nothing here depends on map order
 	series    uint32  // highest number sent to a peer that was forgotten
-	hasSeries bool
 	exchanges exchanges
 	round     uint32
 

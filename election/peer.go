@@ -12,39 +12,23 @@ import (
 // from the election's own frames.
 type peer struct {
 	Member
-	heard        time.Time // last valid frame of this life
-	rtt          rtt
-	received     window // of this life's sequence numbers
-	seq          uint32 // last number we sent it (M14: one series per destination)
-	sent         [64]sentAt
-	resigned     uint64    // tombstone: the highest counter that this owner resigned
-	silent       bool      // did not answer in this round
-	jobs         jobLane   `pack:"-"` // of this life's frames about jobs, which Step does not take
-	beatAt       time.Time // next heartbeat to it, where not everybody gets each
-	endedAt      time.Time // when the detector gave it up
-	rival        Member    // a second agent under this id, while the first still talks
-	died         bool      // this life has left its will: it has ended, whatever the failure detector says
-	lost         flaps     // leaderships that it lost here, over its lives
-	livesSince   time.Time // when this life was met
-	goneAt       time.Time // when this life, which led, was given up since its process had ended; zero: it was not
-	givenUpAt    time.Time // when this life was given up, as a leader or by its will; zero: it was not, or was heard since
-	doubt        *doubt    // a frame about which it is asked back; nil: none
-	askedAt      time.Time // when it was asked back last
-	seen         Member    // its last life that the failure detector called alive
-	former       numbers   // of its last life that the failure detector had seen, or of what it took the place of
-	hasSaidLeave bool      // it left by a frame alone
-	refused      int       // frames in a row whose numbers were seen
-	probedAt     time.Time // when its last question about us that is outside the window was answered
-	unseen       bool      // the failure detector has not seen this life yet: only its frames tell of it
-	repeats      repeats   // of the last heartbeat to it
-	waits        waits     // for how long it waits, if we lead and fall silent
-}
-
-// numbers are what was taken of one life.
-type numbers struct {
-	nonce    uint32
-	received window
-	jobs     jobLane `pack:"-"`
+	heard      time.Time // last valid frame of this life
+	rtt        rtt
+	seq        uint32 // last number we sent it (M14: one series per destination)
+	sent       [64]sentAt
+	resigned   uint64    // tombstone: the highest counter that this owner resigned
+	silent     bool      // did not answer in this round
+	beatAt     time.Time // next heartbeat to it, where not everybody gets each
+	endedAt    time.Time // when the detector gave it up
+	rival      Member    // a second agent under this id, while the first still talks
+	died       bool      // this life has left its will: it has ended, whatever the failure detector says
+	lost       flaps     // leaderships that it lost here, over its lives
+	livesSince time.Time // when this life was met
+	goneAt     time.Time // when this life, which led, was given up since its process had ended; zero: it was not
+	givenUpAt  time.Time // when this life was given up, as a leader or by its will; zero: it was not, or was heard since
+	unseen     bool      // the failure detector has not seen this life yet: only its frames tell of it
+	repeats    repeats   // of the last heartbeat to it
+	waits      waits     // for how long it waits, if we lead and fall silent
 }
 
 // sentAt remembers when a numbered frame went out, for round trips and leases. There are
@@ -199,14 +183,9 @@ func (n *Node) onMemberChanged(m Member) {
 	i, found := n.findPeer(m.ID)
 	switch {
 	case found:
-		if seen := &n.peers[i].seen; m.Status == Alive && m.Addr.IsValid() {
-			*seen = m
-		} else if m.Nonce == seen.Nonce {
-			seen.Status = m.Status
-		}
 		n.updatePeer(n.peers[i], m)
 	case m.Status == Alive:
-		p := &peer{Member: m, seen: m, seq: n.freshSeries(), livesSince: n.now}
+		p := &peer{Member: m, seq: n.firstNumber(), livesSince: n.now}
 		n.peers = slices.Insert(n.peers, i, p)
 		n.seedRTT(p)
 		n.onJoined(p)
@@ -217,26 +196,9 @@ func (n *Node) onMemberChanged(m Member) {
 	n.onViewChanged()
 }
 
-// seriesGap is how far apart the series of numbers to two destinations start.
-const seriesGap = 1 << 16
-
-// freshSeries gives the first number for a new destination, above all that were
-// used: a host that came back under another id at the same address may have taken
-// frames that were meant for its former self, and one that was forgotten meanwhile
-// still knows its own; both would call lower numbers old.
-func (n *Node) freshSeries() uint32 {
-	start := n.cfg.Rand.Uint32()
-	top, any := n.series, n.hasSeries
-	for _, p := range n.peers {
-		if !any || int32(p.seq-top) > 0 { // as RFC 1982 compares
-			top, any = p.seq, true
-		}
-	}
-	if !any {
-		return start
-	}
-	return top + seriesGap + start%seriesGap
-}
+// firstNumber is where the numbers to a destination begin: above those to each that was forgotten, for it may be one of these.
+// It is drawn, so that traces tell apart the lives of this node.
+func (n *Node) firstNumber() uint32 { return max(n.series, n.cfg.Rand.Uint32()>>1) }
 
 // maxEnded bounds the members kept after their end, as membership does: hosts
 // that come with a new id at each start would fill the table otherwise.
@@ -259,9 +221,7 @@ func (n *Node) forgetEnded() {
 		return
 	}
 	n.giveUpOn(oldest, func(wire.Kind) bool { return true })
-	if !n.hasSeries || int32(oldest.seq-n.series) > 0 {
-		n.series, n.hasSeries = oldest.seq, true
-	}
+	n.series = max(n.series, oldest.seq) // if it comes back, what it still acknowledges is of no number that is used again
 	i, _ := n.findPeer(oldest.ID)
 	n.peers = slices.Delete(n.peers, i, i+1)
 }
@@ -272,7 +232,7 @@ func (n *Node) updatePeer(p *peer, m Member) {
 		n.updateLife(p, m)
 	case m.Status != Alive:
 		n.endOldLife(p, m)
-	case m.Incarnation < p.Incarnation && !(n.cfg.Forgeable && p.unseen):
+	case m.Incarnation < p.Incarnation:
 		n.count("old-life")
 	case n.isCloneOf(p, m.Addr):
 		p.rival = m
@@ -301,7 +261,7 @@ func (n *Node) settleRivals() {
 	for _, p := range n.peers {
 		switch {
 		case p.rival.Status != Alive:
-		case p.rival.Incarnation < p.Incarnation && !(n.cfg.Forgeable && p.unseen): // the two have met, and this one stays
+		case p.rival.Incarnation < p.Incarnation: // the two have met, and this one stays
 			p.rival = Member{}
 		case n.isCloneOf(p, p.rival.Addr):
 			next = earlier(next, p.heard.Add(n.suspectTimeout()+time.Nanosecond))
@@ -348,21 +308,12 @@ func (n *Node) updateLife(p *peer, m Member) {
 	}
 }
 
-// startNewLife: m takes the place of what p was. Where frames alone told of that, it may
-// have been forged, and m met before: then m is asked where its numbers are (M28).
+// startNewLife: m takes the place of what p was.
 func (n *Node) startNewLife(p *peer, m Member) {
-	ended, isUnseen := p.Nonce, p.unseen
-	was := numbers{p.Nonce, p.received, p.jobs}
-	received := window{shut: n.cfg.Forgeable && (isUnseen || p.received.shut)}
+	ended := p.Nonce
 	p.Member, p.rival = m, Member{}
-	p.received, p.heard, p.silent, p.unseen, p.died, p.doubt = received, time.Time{}, false, false, false, nil
+	p.heard, p.silent, p.unseen, p.died = time.Time{}, false, false, false
 	p.goneAt, p.givenUpAt, p.livesSince = time.Time{}, time.Time{}, n.now
-	switch {
-	case p.former.nonce == m.Nonce: // what took its place was nobody's life
-		p.received, p.jobs, p.former = p.former.received, p.former.jobs, was
-	case !isUnseen:
-		p.former = was
-	}
 	n.seedRTT(p)
 	n.onRestarted(p)
 	if p.ID == n.lostLeader.id && n.lostLeader.nonce == m.Nonce {

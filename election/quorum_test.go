@@ -543,3 +543,16 @@ func TestTheLoserOfADuelFollows(t *testing.T) {
 	n.hears(n.actor(3).claims(7)) // a grant it is not: that counter was granted once
 	n.expects("send n3 COORD_ACK verdict=stale")
 }
+
+// Who asks the voters and hears a late answer to something else has what voters have said meanwhile: it does not ask anew.
+func TestASignOfLifeForgetsNoVoter(t *testing.T) {
+	s := voterOf(t, 5, Saved{}, 1, 2, 3, 4)
+	s.canvassed()
+	s.hears(s.actor(1).replies(wire.Canvass, wire.Frame{Kind: wire.Answer, Verdict: wire.Yes}))
+	slow := s.actor(3).replies(wire.Canvass, wire.Frame{Kind: wire.Answer, Verdict: wire.Yes})
+	s.hears(s.actor(2).says(wire.Frame{Kind: wire.ProbeAck, Standing: wire.Candidate}))
+	s.expects("ignored late-reply")
+	s.hears(slow)
+	s.forgets()
+	s.is(Claiming)
+}

@@ -11,60 +11,38 @@ import (
 // up the counter.
 const maxJump = 1 << 20
 
-// onReceived validates a frame (R1–R3) and hands it to its kind.
+// onReceived validates a frame (R1–R3) and hands it to its kind. The port has proved that it is from the life that it names,
+// for this one, and none that it has handed over before (S4, S11).
 func (n *Node) onReceived(from netip.AddrPort, f *wire.Frame) {
 	p := n.peer(f.Sender)
-	why := n.Refusal(from, f)
-	switch {
-	case p != nil && n.answersDoubt(p, f) && (why == "" || why == "id-conflict" || p.doubt.about == aReturn && n.mayReturn(p, why, f)):
-		n.settleDoubt(p, from, f)
-	case why != "":
+	if why := n.refusal(from, f); why != "" {
 		n.count(why)
-		if n.mayReturn(p, why, f) {
-			n.answersMissed(p, f)
-			n.askBack(aReturn, p, from, f)
-		}
 		if why == "counter-jump" && f.Nonce == p.Nonce { // another life may be anybody's
 			n.horizon.noteFar(p.ID, f.Epoch.Counter, n.isEstablished(), n.now)
 		}
-	case f.Nonce != p.Nonce && n.cfg.Forgeable && n.presumedAlive(p):
-		n.askBack(aLife, p, from, f)
-	default:
-		n.takeIn(p, from, f)
-	}
-}
-
-// takeIn takes a frame whose sender is believed, unless it was seen before.
-func (n *Node) takeIn(p *peer, from netip.AddrPort, f *wire.Frame) {
-	n.meetLife(p, from, f)
-	if !p.received.admit(f.Seq, n.now) {
-		n.onOldNumber(p, from, f)
 		return
 	}
-	n.admit(p, from, f)
+	n.meetLife(p, from, f)
+	n.hear(p, from, f)
 	n.onFrame(p, f)
 	n.notePledge(f)
 }
 
-// rowRefused is how many seen numbers in a row, with no new one between, are more than
-// what the network doubles: somebody else has used them. Arbitrary.
-const rowRefused = 4
-
-// onOldNumber drops the network's duplicates, and replays; a repetition has a number
-// of its own. But a window that stands wrong, since somebody pushed it or the
-// sender's numbers began anew, would shut its sender out for ever: so that one is
-// asked where it is, and who is asked answers, whatever stands of its own window.
-func (n *Node) onOldNumber(p *peer, from netip.AddrPort, f *wire.Frame) {
-	n.count("duplicate")
-	n.answerWho(p, f)
-	if p.refused++; p.received.isOutside(f.Seq) || p.refused >= rowRefused {
-		n.askBack(aNumber, p, from, f)
+// Admit says why a frame that Step does not take, about jobs or clients, means nothing here, or "". The rules are those
+// of the election's own frames. A life begins with one of these, or by gossip: one that is not met yet is refused, and
+// what was said is said again.
+func (n *Node) Admit(from netip.AddrPort, f *wire.Frame) (why string) {
+	if why := n.refusal(from, f); why != "" {
+		return why
 	}
+	if f.Nonce != n.peer(f.Sender).Nonce {
+		return "unmet-life"
+	}
+	return ""
 }
 
-// Refusal says why a frame from there means nothing here (R1–R3), or "". It is
-// asked for frames about jobs too, which Step does not take, and changes nothing.
-func (n *Node) Refusal(from netip.AddrPort, f *wire.Frame) string {
+// refusal says why a frame from there means nothing here (R1–R3), or "". It changes nothing.
+func (n *Node) refusal(from netip.AddrPort, f *wire.Frame) string {
 	p := n.peer(f.Sender)
 	switch {
 	case f.Cluster != n.cfg.Cluster:
@@ -103,19 +81,17 @@ func (n *Node) meetLife(p *peer, from netip.AddrPort, f *wire.Frame) {
 	}
 	m := p.Member
 	m.Incarnation, m.Nonce, m.Addr, m.Status = f.Incarnation, f.Nonce, from, Alive
-	isSeen := p.rival.Nonce == f.Nonce && p.rival.Status == Alive || // it was taken for a second agent
-		p.seen.Nonce == f.Nonce && p.seen.Status == Alive // or another for its next life
+	isSeen := p.rival.Nonce == f.Nonce && p.rival.Status == Alive // it was taken for a second agent
 	n.startNewLife(p, m)
 	p.unseen = !isSeen
-	n.lookFor(p)
 }
 
-// admit takes what every frame's header tells of its sender.
-func (n *Node) admit(p *peer, from netip.AddrPort, f *wire.Frame) {
+// hear takes what every frame's header tells of its sender.
+func (n *Node) hear(p *peer, from netip.AddrPort, f *wire.Frame) {
 	if from != p.Addr {
 		n.count("address-mismatch")
 	}
-	p.heard, p.silent, p.refused = n.now, false, 0
+	p.heard, p.silent = n.now, false
 	n.countAgain(p)
 	n.forgiveOverrule(p)
 	p.Incarnation = f.Incarnation
@@ -164,7 +140,7 @@ func (n *Node) onFrame(p *peer, f *wire.Frame) {
 	case wire.RosterAck:
 		n.onRosterAck(p, f)
 	case wire.Leave:
-		n.onLeave(p, f)
+		n.onLeave(p)
 	default:
 		n.count("kind-without-meaning")
 	}

@@ -109,9 +109,8 @@ func (n *Node) tellRoster(p *peer, question *wire.Frame) {
 // then need not be known to anybody who could lead. The word completes no change, so it
 // is not acknowledged.
 //
-// It outlives its sender on the disk, and is told on: so nobody brings one unasked (M33),
-// nor does a life that only frames tell of, where anybody can write them; and nobody a
-// version that is further ahead than the counters of leaders are.
+// It outlives its sender on the disk, and is told on: so nobody brings one unasked (M33), and nobody a version that is
+// further ahead than the counters of leaders are.
 func (n *Node) onToldRoster(p *peer, f *wire.Frame, r Roster) {
 	mine, question := n.saved.Roster, wire.Roster
 	if mine.Formed {
@@ -120,8 +119,6 @@ func (n *Node) onToldRoster(p *peer, f *wire.Frame, r Roster) {
 	switch {
 	case !n.exchanges.isOpen(p.ID, question, f.Round):
 		n.count("late-reply")
-	case n.cfg.Forgeable && p.unseen:
-		n.count("roster-of-unseen-life")
 	case n.isFar(wire.Epoch{Counter: uint64(r.Version / quorum.ChangesPerEpoch)}):
 		n.count("counter-jump")
 	case !mine.Formed && mine.IsFirst(r):

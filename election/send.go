@@ -32,8 +32,7 @@ func (n *Node) isDraining() bool {
 	return !n.isElectable()
 }
 
-// Stamp says in a frame who sends it, as Admit at the other end wants it. It is
-// asked for frames about jobs too, which have a series of numbers of their own.
+// Stamp says in a frame who sends it, as Admit at the other end wants it. It is asked for frames about jobs too.
 func (n *Node) Stamp(f *wire.Frame) {
 	f.Algo, f.Cluster, f.ConfigHash = n.cfg.algo(), n.cfg.Cluster, n.hash
 	f.Sender, f.Incarnation, f.Nonce, f.Priority = n.cfg.ID, n.saved.Incarnation, n.cfg.Nonce, n.cfg.Priority

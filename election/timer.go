@@ -38,12 +38,6 @@ const (
 	// rivalTimer is armed when an agent turns up beside one that has its id: it is the
 	// next life of that one, if nothing more is heard of it.
 	rivalTimer
-	// doubtTimer is armed by a question back about a frame, for the end of the wait
-	// for its answer.
-	doubtTimer
-	// missedTimer is armed while frames alone say that a member has gone: it is asked
-	// whether it has.
-	missedTimer
 	// stateTimer is armed by a state that waits for something, for the end of its
 	// patience; the contest says what comes next.
 	stateTimer
@@ -88,8 +82,6 @@ var timerTable = [timerCount]struct {
 	holdTimer:     {name: "hold", stage: afterEvent},
 	lingerTimer:   {name: "linger", stage: afterEvent},
 	rivalTimer:    {name: "rival", stage: afterEvent, isSilence: true},
-	doubtTimer:    {name: "doubt", stage: afterEvent, isSilence: true},
-	missedTimer:   {name: "missed", stage: afterEvent},
 	stateTimer:    {name: "state", scope: ofState, stage: afterEvent, isSilence: true},
 }
 
@@ -125,10 +117,6 @@ func (n *Node) expire(t timer) {
 		n.finishLeave()
 	case rivalTimer:
 		n.settleRivals()
-	case doubtTimer:
-		n.settleSilence()
-	case missedTimer:
-		n.lookForMissed()
 	case stateTimer:
 		n.onStateTimeout()
 	default:

@@ -12,72 +12,6 @@ import (
 	"github.com/bully-agent/bully-agent/wire"
 )
 
-func TestWindow(t *testing.T) {
-	const top = 1<<32 - 2 // the numbers below run over the end of uint32
-	for _, tc := range []struct {
-		name string
-		seqs []uint32
-		want []bool
-	}{
-		{"the first, whatever it is", []uint32{top}, []bool{true}},
-		{"in order, over the end", []uint32{top, top + 1, 0, 1}, []bool{true, true, true, true}},
-		{"doubled", []uint32{5, 5, 6, 5}, []bool{true, false, true, false}},
-		{"late, and late again, over the end", []uint32{1, top, top}, []bool{true, true, false}},
-		{"the oldest that is remembered", []uint32{100, 37, 36}, []bool{true, true, false}},
-		{"a jump forgets all", []uint32{5, 1005, 5, 1004}, []bool{true, true, false, true}},
-		{"nor does it remember what it jumped over", []uint32{5, 1005, 942}, []bool{true, true, true}},
-		{"as far as a burst goes, and one more", []uint32{5, 1029, 2054}, []bool{true, true, false}},
-		{"half the numbers ahead is behind", []uint32{0, 1 << 31}, []bool{true, false}},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			var w window
-			now := time.Unix(1000, 0)
-			for i, seq := range tc.seqs {
-				if got := w.admit(seq, now); got != tc.want[i] {
-					t.Errorf("admit(%d), the %d. number, = %t", seq, i+1, got)
-				}
-			}
-		})
-	}
-}
-
-// No number is admitted twice, however the network orders them.
-func TestWindowAdmitsOnce(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		base := rapid.Uint32().Draw(t, "base")
-		steps := rapid.SliceOfN(rapid.IntRange(-80, 80), 1, 200).Draw(t, "steps")
-		var w window
-		now := time.Unix(1000, 0)
-		seen := map[uint32]bool{}
-		for _, step := range steps {
-			base += uint32(step)
-			if w.admit(base, now) && seen[base] {
-				t.Fatalf("admitted %d twice", base)
-			}
-			seen[base] = true
-		}
-	})
-}
-
-// The longer nothing came, the further a sender may have come; and no number that was
-// refused moves the window.
-func TestWindowReach(t *testing.T) {
-	now := time.Unix(1000, 0)
-	var w window
-	w.admit(7, now)
-	at := now.Add(3 * time.Second)
-	if w.admit(7+jumpAtOnce+3001, at) || w.top != 7 {
-		t.Error("further than a sender can have come")
-	}
-	if !w.admit(7+jumpAtOnce+3000, at) || w.admit(7, at) {
-		t.Error("as far as it can have come")
-	}
-	w.restart(9, at)
-	if w.admit(9, at) || w.admit(1, at) || !w.admit(10, at) {
-		t.Error("where it began anew, only higher numbers are new")
-	}
-}
-
 func TestRTT(t *testing.T) {
 	var r rtt
 	if got := r.timeout(); got != rtoUnknown {
@@ -314,7 +248,7 @@ func TestEverythingHasOneLine(t *testing.T) {
 	}
 }
 
-// A duplicate or an old frame leaves the node as it was (I16), and only owners
+// An old frame leaves the node as it was, and only owners
 // resign: the tombstone of CE8.
 func TestTombstone(t *testing.T) {
 	n := storyOf(t, 2, Config{}, 1, 3)

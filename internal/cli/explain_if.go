@@ -115,7 +115,7 @@ func simulated(of control.Cluster, hook time.Duration) (*sim.Cluster, error) {
 	c := &sim.Cluster{Counter: of.Epoch, LoseHook: hook, Save: time.Duration(of.SaveMS * float64(time.Millisecond)), Settings: election.Config{
 		Algorithm: algorithm, Preempt: policy, Expect: of.Expect, Heartbeat: time.Duration(of.Heartbeat), Lease: time.Duration(of.Lease),
 		StopBudget: time.Duration(of.StopBudget), TakeoverDelay: time.Duration(of.TakeoverDelay), PreemptDelay: time.Duration(of.PreemptDelay),
-		MinAcks: of.MinAcks, MinMembers: of.MinMembers, CandidateSet: of.CandidateSet, KnownMinimum: uint16(of.KnownMinimum), Forgeable: of.Forgeable}}
+		MinAcks: of.MinAcks, MinMembers: of.MinMembers, CandidateSet: of.CandidateSet, KnownMinimum: uint16(of.KnownMinimum)}}
 	if len(of.Hosts) > ifHosts {
 		return nil, &failure{code: exitRefused, err: fmt.Errorf("--if plays clusters of up to %d hosts, and this one has %d", ifHosts, len(of.Hosts))}
 	}

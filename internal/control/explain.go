@@ -40,7 +40,6 @@ type Cluster struct {
 	MinMembers    int    `json:"min_members"`
 	CandidateSet  int    `json:"candidate_set"`
 	KnownMinimum  int    `json:"known_minimum"`
-	Forgeable     bool   `json:"forgeable"` // no key: some ends are asked back about
 
 	Epoch      uint64   `json:"epoch"`
 	Roster     []string `json:"roster"`       // ids; empty unless one holds

@@ -20,8 +20,6 @@ type Leadership struct {
 	Learning bool
 	// Grace is how long a command may go on after it was told to end.
 	Grace time.Duration
-	// Forgeable: nothing proves whose word it is that another host runs something.
-	Forgeable bool
 
 	// DiskFailed says that this host would be Leading, if its ledger could be saved.
 	DiskFailed bool

@@ -213,8 +213,7 @@ func (v *view) tend() {
 // over is when a run of another host must be over, by that host's own timeout,
 // if nothing is heard of it any more. It may have begun an attempt that we have
 // not heard of as late as this leadership began: how many it has is that host's
-// own to know. Where anybody can have said so, it is the table's timeout, or a run that
-// never was would block the job for as long as MaxTimeout. A tenth is added for the message and clocks that differ: at least
+// own to know. A tenth is added for the message and clocks that differ: at least
 // a second, at most Tolerance, which is arbitrary.
 func (v *view) over(r Run) time.Time {
 	began := max(r.Claimed, r.Started, r.Ended).Time()
@@ -222,9 +221,6 @@ func (v *view) over(r Run) time.Time {
 		began = v.lead.Since
 	}
 	timeout := time.Duration(r.Timeout) * time.Second
-	if v.lead.Forgeable {
-		timeout = min(timeout, v.job.timeout())
-	}
 	slack := min(max(timeout/10, time.Second), Tolerance)
 	return began.Add(timeout + v.lead.Grace + slack)
 }

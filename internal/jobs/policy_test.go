@@ -409,28 +409,6 @@ func TestTheRunOfAVanishedHostBlocksThenIsLost(t *testing.T) {
 	}
 }
 
-// Where anybody can have made a run up, it blocks for no longer than one of this table.
-func TestARunThatNeverWasBlocksForNoMonth(t *testing.T) {
-	for _, isForgeable := range []bool{false, true} {
-		t.Run(fmt.Sprintf("forgeable=%t", isForgeable), func(t *testing.T) {
-			r := rigOf(t, "@hourly", nil)
-			r.lead.Forgeable = isForgeable
-			r.losesLeadership()
-			run := r.elsewhere("12:00", Claimed)
-			run.Timeout = uint32(MaxTimeout / time.Second)
-			r.put(run)
-			r.becomesLeader("12:01")
-			if r.at("12:12"); isForgeable {
-				r.due("lose 12:00 vanished")
-				r.at("13:00").due("start 13:00 on-time")
-				return
-			}
-			r.due()
-			r.at("13:00").due("skip 13:00 blocked-by-another-host")
-		})
-	}
-}
-
 // The host comes back and says otherwise, before or after it counted as lost.
 func TestAHostThatComesBackCorrectsWhatWasAssumed(t *testing.T) {
 	for _, lost := range []bool{false, true} {

@@ -36,11 +36,6 @@ type SchedulerConfig struct {
 	// DefaultGrace. It is added before a vanished host's run counts as lost, so
 	// it should be the same everywhere.
 	Grace time.Duration
-	// Forgeable: nothing proves who a message is from. What others run then counts as
-	// lost by the table's timeout, even if they say that theirs is longer: while a table
-	// is being replaced by one with a longer timeout, a run can begin beside one that
-	// goes on.
-	Forgeable bool
 }
 
 // Defaults of SchedulerConfig; all three are arbitrary.
@@ -114,7 +109,7 @@ func NewScheduler(cfg SchedulerConfig, ledger *Ledger) *Scheduler {
 		ledger = &Ledger{}
 	}
 	s := &Scheduler{cfg: cfg, ledger: ledger, savedEdits: ledger.edits, strays: true}
-	s.lead = Leadership{Self: cfg.Self, Settle: cfg.Settle, Grace: cfg.Grace, Forgeable: cfg.Forgeable}
+	s.lead = Leadership{Self: cfg.Self, Settle: cfg.Settle, Grace: cfg.Grace}
 	return s
 }
 

@@ -359,22 +359,13 @@ func (w *World) i15NothingAfterTheLease(m *machine, f *wire.Frame) {
 }
 
 // refusals is what a Node counts when a frame means nothing to it.
-var refusals = []string{"duplicate", "old-incarnation", "unknown-sender", "other-mode", "id-conflict", "counter-jump",
-	"counter-out-of-range", "other-cluster", "config-mismatch", "after-its-will", "unknown-life", "in-doubt"}
+var refusals = []string{"old-incarnation", "unknown-sender", "other-mode", "id-conflict", "counter-jump",
+	"counter-out-of-range", "other-cluster", "config-mismatch", "after-its-will", "unknown-life"}
 
 func isRefused(effects []election.Effect) bool {
-	return isAskedBack(effects) || slices.ContainsFunc(effects, func(e election.Effect) bool {
+	return slices.ContainsFunc(effects, func(e election.Effect) bool {
 		c, ok := e.(election.Counted)
 		return ok && slices.Contains(refusals, c.What)
-	})
-}
-
-// isAskedBack: the frame is in doubt, and all that came of it is the question whose word it is (M29). Nothing was taken,
-// so that a copy may be once the detector has said who lives.
-func isAskedBack(effects []election.Effect) bool {
-	return len(effects) > 0 && !slices.ContainsFunc(effects, func(e election.Effect) bool {
-		s, ok := e.(election.Send)
-		return !ok || s.Frame.Kind != wire.Probe || s.Frame.Purpose != wire.AskIdentity
 	})
 }
 
