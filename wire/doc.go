@@ -202,7 +202,7 @@
 //	ack_verdict  0 accept, 1 stale, 2 leased, 3 hold, 4 not-voter
 //	phase        1 claim, 2 active; of ROSTER: 1 proposed, 2 formed
 //	knowledge    0 none, 1 knows, 2 leads
-//	purpose      0 leader, 1 opinion, 2 identity
+//	purpose      0 leader, 1 opinion
 //	standing     0 starting, 1 following, 2 candidate, 3 leading, 4 stopping,
 //	             5 observing
 //	why          0 witnessed; else the number of package jobs' Reason

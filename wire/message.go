@@ -192,12 +192,11 @@ type Purpose uint8
 
 // The purposes of PROBE.
 const (
-	AskLeader   Purpose = 0 // sent to a silent leader: are you there?
-	AskOpinion  Purpose = 1 // sent to others: how old is your heartbeat?
-	AskIdentity Purpose = 2 // sent to a member that bears the sender's own id
+	AskLeader  Purpose = 0 // sent to a silent leader: are you there?
+	AskOpinion Purpose = 1 // sent to others: how old is your heartbeat?
 )
 
-var purposeNames = [...]string{"leader", "opinion", "identity"}
+var purposeNames = [...]string{"leader", "opinion"}
 
 // String gives the purpose's word in logs and transcripts.
 func (p Purpose) String() string { return nameOf(purposeNames[:], int(p), "purpose") }

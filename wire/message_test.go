@@ -28,7 +28,7 @@ func TestConstantsHaveTheirWords(t *testing.T) {
 		{NotVoter, "not-voter"}, {AckVerdict(5), "verdict(5)"},
 		{Claim, "claim"}, {InForce, "active"}, {Phase(0), "phase(0)"}, {Phase(3), "phase(3)"},
 		{KnowsNone, "none"}, {Knows, "knows"}, {Leads, "leads"}, {Knowledge(3), "knowledge(3)"},
-		{AskLeader, "leader"}, {AskOpinion, "opinion"}, {AskIdentity, "identity"}, {Purpose(3), "purpose(3)"},
+		{AskLeader, "leader"}, {AskOpinion, "opinion"}, {Purpose(2), "purpose(2)"},
 		{Starting, "starting"}, {Following, "following"}, {Candidate, "candidate"}, {Leading, "leading"},
 		{Stopping, "stopping"}, {Observing, "observing"}, {Standing(6), "standing(6)"},
 		{AckReq, "ack-req"}, {Retx, "retx"}, {Hop, "hop"}, {Draining, "draining"},

@@ -41,7 +41,7 @@ ENUMS = {
     "ack_verdict": {"accept": 0, "stale": 1, "leased": 2, "hold": 3, "not-voter": 4},
     "phase": {"claim": 1, "active": 2},
     "knowledge": {"none": 0, "knows": 1, "leads": 2},
-    "purpose": {"leader": 0, "opinion": 1, "identity": 2},
+    "purpose": {"leader": 0, "opinion": 1},
     "standing": {"starting": 0, "following": 1, "candidate": 2, "leading": 3, "stopping": 4, "observing": 5},
     "is_ready": {"no": 0, "yes": 1},
 }

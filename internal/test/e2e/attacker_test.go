@@ -227,7 +227,7 @@ func (a *attacker) impersonate(h *host) {
 			return err
 		}
 		defer conn.Close()
-		question := a.forge.As(p, h.addr, wire.Frame{Kind: wire.Probe, Purpose: wire.AskIdentity, Round: 1})
+		question := a.forge.As(p, h.addr, wire.Frame{Kind: wire.Probe, Purpose: wire.AskOpinion, Round: 1})
 		if _, err := conn.WriteToUDPAddrPort(a.know.Say(question), h.addr); err != nil {
 			return err
 		}

@@ -169,7 +169,7 @@ func (i *insider) impersonate(h *host, p attack.Peer) {
 			go i.tells(from, i.know.Say(reply))
 		}
 	})
-	i.say(p, h, wire.Frame{Kind: wire.Probe, Purpose: wire.AskIdentity, Round: 1})
+	i.say(p, h, wire.Frame{Kind: wire.Probe, Purpose: wire.AskOpinion, Round: 1})
 }
 
 // Of an insider's campaign.
