@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -27,7 +28,7 @@ type command struct {
 
 	last     atomic.Pointer[holder.Holder] // run; nil: none was started
 	isPaused atomic.Bool
-	restarts atomic.Int32 // len(ends)
+	restarts atomic.Int32 // after the ends
 }
 
 // isOver reports whether nothing of a run is left.
@@ -144,13 +145,13 @@ func (c *command) Keep(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		if err := c.startAgain(ctx); err != nil {
+		if err := c.startAgain(ctx, r.Report()); err != nil {
 			return err
 		}
 	}
 }
 
-// onEnd notes the end of a run, and gives the pause before the next.
+// onEnd counts the end of a run, and gives the pause before the next.
 func (c *command) onEnd(r holder.Report) (pause time.Duration, err error) {
 	if c.isPaused.Load() {
 		return 0, nil
@@ -160,11 +161,9 @@ func (c *command) onEnd(r holder.Report) (pause time.Duration, err error) {
 		c.ends = c.ends[1:]
 	}
 	c.ends = append(c.ends, at)
-	c.restarts.Store(int32(len(c.ends)))
 	if len(c.ends) >= maxEnds {
-		return 0, fmt.Errorf("it ended %d times within %v: %s", len(c.ends), endsWithin, howEnded(r))
+		return 0, fmt.Errorf("it ended %d times within a minute: %s", len(c.ends), howEnded(r))
 	}
-	c.hands.cfg.Logger.Warn("kept command ended and is started again", "resource", c.Name, "how", howEnded(r))
 	return firstPause << (len(c.ends) - 1), nil
 }
 
@@ -178,13 +177,16 @@ func howEnded(r holder.Report) string {
 	return fmt.Sprintf("exit status %d", r.Exit)
 }
 
-// startAgain starts the next run; while nothing is put back it waits for the end instead.
-func (c *command) startAgain(ctx context.Context) error {
-	if !c.isPaused.Load() {
-		return c.start()
+// startAgain starts the next run; while nothing is put back it waits for the end instead. Only then is it known: a command that
+// ends with the lease ends before anybody says so.
+func (c *command) startAgain(ctx context.Context, last holder.Report) error {
+	if c.isPaused.Load() {
+		<-ctx.Done()
+		return nil
 	}
-	<-ctx.Done()
-	return nil
+	c.hands.cfg.Logger.Warn("kept command ended and is started again", "resource", c.Name, "how", howEnded(last))
+	c.restarts.Store(int32(len(c.ends)))
+	return c.start()
 }
 
 // Pause implements thing.
@@ -218,12 +220,16 @@ func (c *command) End(ctx context.Context) error {
 
 // State implements thing.
 func (c *command) State() string {
-	r, text := c.last.Load(), ""
-	if r != nil && !isOver(r) {
-		text = fmt.Sprintf("process group %d", r.Report().Group)
+	var parts []string
+	if r := c.last.Load(); r != nil && !isOver(r) {
+		parts = append(parts, fmt.Sprintf("process group %d", r.Report().Group))
 	}
-	if n := c.restarts.Load(); n > 0 {
-		text = fmt.Sprintf("%s, started again %d times within %v", text, n, endsWithin)
+	switch n := c.restarts.Load(); n {
+	case 0:
+	case 1:
+		parts = append(parts, "started again once within a minute")
+	default:
+		parts = append(parts, fmt.Sprintf("started again %d times within a minute", n))
 	}
-	return text
+	return strings.Join(parts, ", ")
 }

@@ -65,8 +65,8 @@ func (h *Hands) Begin(e hooks.BeginResource) {
 	}
 	go func() {
 		defer close(b.told)
-		err := t.begin(b, e.Within, func(err error) { h.cfg.Post(hooks.ResourceFailed{Name: name, Err: err}) })
-		if err == nil {
+		isNew, err := t.begin(b, e.Within, func(err error) { h.cfg.Post(hooks.ResourceFailed{Name: name, Err: err}) })
+		if isNew {
 			h.cfg.Logger.Info("resource begun", "resource", name, "what", e.Resource.String())
 			h.tickle(t)
 		}

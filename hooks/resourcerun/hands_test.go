@@ -1,6 +1,7 @@
 package resourcerun
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/netip"
@@ -8,10 +9,12 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sys/unix"
 
 	"github.com/bully-agent/bully-agent/hooks"
@@ -36,12 +39,22 @@ type rig struct {
 	t      *testing.T
 	dir    string
 	events chan hooks.LaneEvent
+	log    bytes.Buffer // under mu
+	mu     sync.Mutex
 }
 
 func newRig(t *testing.T) *rig {
 	r := &rig{t: t, dir: t.TempDir(), events: make(chan hooks.LaneEvent, 100)}
-	r.Hands = New(t.Context(), Config{Dir: r.dir, Budget: 50 * time.Millisecond, Post: func(ev hooks.LaneEvent) { r.events <- ev }})
+	log := hclog.New(&hclog.LoggerOptions{Output: &r.log, Mutex: &r.mu})
+	r.Hands = New(t.Context(), Config{Dir: r.dir, Budget: 50 * time.Millisecond, Logger: log, Post: func(ev hooks.LaneEvent) { r.events <- ev }})
 	return r
+}
+
+// said counts the lines of the log that have a text.
+func (r *rig) said(text string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.Count(r.log.String(), text)
 }
 
 func (r *rig) next() hooks.LaneEvent {
@@ -134,11 +147,14 @@ func TestACommandIsKeptRunning(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := r.reads("pids", 2)
-	if states := r.States(); len(states) != 1 || !states[0].Has || !strings.Contains(states[0].Text, "started again 1 times") {
+	if states := r.States(); len(states) != 1 || !states[0].Has || !strings.Contains(states[0].Text, "started again once within a minute") {
 		t.Errorf("states %+v", states)
 	}
 	if err := r.begin(w); err != nil { // begun again, it is left alone
 		t.Fatal(err)
+	}
+	if n := r.said("resource begun"); n != 1 {
+		t.Errorf("%d lines say that it has begun", n)
 	}
 	if err := r.end(w); err != nil {
 		t.Fatal(err)
@@ -160,7 +176,7 @@ func TestACommandThatDoesNotRunHasFailed(t *testing.T) {
 		t.Fatal(err)
 	}
 	failed, ok := r.next().(hooks.ResourceFailed)
-	if !ok || failed.Err.Error() != "it ended 5 times within 1m0s: exit status 3" {
+	if !ok || failed.Err.Error() != "it ended 5 times within a minute: exit status 3" {
 		t.Errorf("%v is posted", failed)
 	}
 	r.reads("runs", maxEnds)
@@ -189,6 +205,25 @@ func TestAFrozenCommandIsNotStartedAgain(t *testing.T) {
 		t.Errorf("it ran again: %q", text)
 	}
 	r.quiet()
+}
+
+// The lease ends a command before anybody says that nothing is put back: no line tells of a start that never was.
+func TestACommandIsSaidToStartAgainWhenItDoes(t *testing.T) {
+	r := newRig(t)
+	w := r.worker(`echo $$ >>DIR/pids`)
+	if err := r.begin(w); err != nil {
+		t.Fatal(err)
+	}
+	r.reads("pids", maxEnds-1) // a long pause comes
+	time.Sleep(firstPause)
+	r.Freeze()
+	if err := r.end(w); err != nil {
+		t.Fatal(err)
+	}
+	text, _ := os.ReadFile(filepath.Join(r.dir, "pids"))
+	if runs, said := strings.Count(string(text), "\n"), r.said("is started again"); said != runs-1 {
+		t.Errorf("%d runs, and %d lines that it is started again", runs, said)
+	}
 }
 
 // A command is dead when the lease has ended, though nobody says that it is to end.

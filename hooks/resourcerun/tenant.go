@@ -89,8 +89,8 @@ func (t *tenant) ask(ctx context.Context) *beginning {
 	return b
 }
 
-// begin has this host have it, and keep it. What it has already it keeps.
-func (t *tenant) begin(b *beginning, within time.Duration, failed func(error)) (err error) {
+// begin has this host have it, and keep it. What it has already it keeps: isNew is false.
+func (t *tenant) begin(b *beginning, within time.Duration, failed func(error)) (isNew bool, err error) {
 	defer b.cancel()
 	defer func() { t.outcome(b, err) }()
 	if b.before != nil {
@@ -99,13 +99,13 @@ func (t *tenant) begin(b *beginning, within time.Duration, failed func(error)) (
 	ctx, cancel := context.WithTimeout(b.ctx, within)
 	defer cancel()
 	if t.has() {
-		return nil
+		return false, nil
 	}
 	if err := inTime(ctx, within, t.call(ctx, t.Begin)); err != nil {
-		return err
+		return false, err
 	}
 	t.keep(b, failed)
-	return nil
+	return true, nil
 }
 
 func (t *tenant) has() bool {

@@ -28,7 +28,7 @@ func TestResourcesAreSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	failed := d.wants(hooks.BecomeLeader, 7, false)
-	const why = "has failed: it ended 5 times within 1m0s: exit status 3"
+	const why = "has failed: it ended 5 times within a minute: exit status 3"
 	if failed.Resource != "worker" || failed.Err.Error() != "worker "+why {
 		t.Fatalf("result %v", failed)
 	}
