@@ -14,7 +14,8 @@ import (
 // restored backup. Both believe that an epoch is theirs, so one of them ends (protocol 2.1). Others' word is not enough for that:
 // the other has proved the key in a session.
 
-// copies are the living lives of this host's id that gossip knows at other addresses, by nonce. They may have ended.
+// copies are the lives of this host's id that gossip tells of at other addresses, or that have shown themselves, by nonce. They
+// may have ended.
 type copies map[uint32]membership.Member
 
 // causeSameID is the cause of events about them.
@@ -37,10 +38,12 @@ func staysBeside(self, other membership.Member) bool {
 
 // noteCopy takes what gossip says of a life of this host's own id.
 func (a *agent) noteCopy(m membership.Member) {
+	_, isKnown := a.copies[m.Nonce]
 	switch {
 	case m.Nonce == a.view.self.Nonce, m.Addr == a.view.self.Addr: // this life, and the one before it
-	case m.Status != membership.Alive:
+	case m.Status == membership.Dead:
 		delete(a.copies, m.Nonce)
+	case m.Status == membership.Told && isKnown: // it may have shown itself
 	case len(a.copies) < maxCopies:
 		a.copies[m.Nonce] = m
 		a.keepWarm() // which has them prove themselves
@@ -67,8 +70,8 @@ func (a *agent) lookAtCopies() {
 // lookForCopies sees whether one of them has a session with this host.
 func (a *agent) lookForCopies() {
 	for _, m := range a.copies {
-		incarnation, addr, at, isProven := a.seal.Heard(m.ID, m.Nonce)
-		if m.Incarnation, m.Addr = incarnation, addr; isProven && a.cfg.Now().Sub(at) < copyHeard {
+		incarnation, addr, ago, isProven := a.seal.Heard(m.ID, m.Nonce)
+		if m.Incarnation, m.Addr = incarnation, addr; isProven && ago < copyHeard && m.Status == membership.Alive { // it says if it is settled
 			a.clash(m)
 		}
 	}

@@ -12,10 +12,9 @@ import (
 	"github.com/bully-agent/bully-agent/wire"
 )
 
-// hearing is when something of each other member last reached this agent: an
-// election frame, or the answer to a ping of memberlist's. It is for people:
-// memberlist may believe a silent member alive for long, above all on a host that
-// is cut off and hears nobody; the election judges by itself.
+// hearing is when an election frame of each other member last reached this agent, which is more than that something came in its
+// session. It is for people: a silent member may be there for long, above all on a host that is cut off and hears nobody; the
+// election judges by itself.
 //
 // The loop writes it; any goroutine may read it.
 type hearing struct {
@@ -62,8 +61,8 @@ func (a *agent) heardAgo(id wire.ID) (ago time.Duration, ever bool) {
 	if at := a.hearing.about(id).at; !at.IsZero() {
 		ago, ever = a.cfg.Now().Sub(at), true
 	}
-	if answered, ok := a.members().Answered(id); ok && (!ever || answered < ago) {
-		ago, ever = answered, true
+	if inSession, ok := a.members().Heard(id); ok && (!ever || inSession < ago) {
+		ago, ever = inSession, true
 	}
 	return max(ago, 0), ever
 }

@@ -53,8 +53,7 @@ func (i *insider) tells(to netip.AddrPort, messages ...[]byte) {
 func asTold(h *testHost) (l attack.Life) {
 	h.agent.call(nil, func() {
 		m := h.agent.view.self
-		l = attack.Life{ID: m.ID, Incarnation: m.Incarnation, Nonce: m.Nonce, Priority: m.Priority, Addr: m.Addr, Hash: m.ConfigHash, IsSettled: m.Settled,
-			Cluster: wire.ClusterHash("test"), Name: m.Name, Settings: m.Settings, Wire: wire.Major, Gossip: 1000}
+		l = attack.Life{ID: m.ID, Incarnation: m.Incarnation, Nonce: m.Nonce, Addr: m.Addr, Gossip: 1000}
 	})
 	return l
 }
@@ -81,13 +80,9 @@ var hearsay = map[string]func(i *insider, of attack.Life, n uint32) []byte{
 		of.Addr, of.Gossip = i.addr, of.Gossip+n
 		return of.Alive()
 	},
-	"other settings of its life": func(_ *insider, of attack.Life, n uint32) []byte {
-		of.Hash, of.Settings, of.IsSettled, of.Gossip = of.Hash+1, "lease=1s", true, of.Gossip+n
-		return of.Alive()
-	},
 	"that it leaves": func(_ *insider, of attack.Life, n uint32) []byte {
-		of.IsLeaving, of.Gossip = true, of.Gossip+n
-		return attack.Compound(of.Alive(), of.Dead())
+		of.Gossip += n
+		return attack.Compound(of.Alive(), of.Dead()) // a death in its own name
 	},
 	"that it is dead": func(_ *insider, of attack.Life, n uint32) []byte {
 		of.Gossip += n
@@ -168,7 +163,7 @@ func TestAnInsidersHearsayChangesNothing(t *testing.T) {
 	}
 }
 
-// A member that is made up, with other settings, ends nobody who starts.
+// A member that is made up ends nobody who starts, and is nobody: what it is, gossip does not say.
 func TestAnInsidersInventionEndsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newSealedCluster(t, 3)
@@ -178,8 +173,7 @@ func TestAnInsidersInventionEndsNobody(t *testing.T) {
 		c.agrees(c.hosts[1])
 		i := newInsider(t, c)
 		odd := asTold(c.hosts[1])
-		odd.ID, odd.Nonce, odd.Addr, odd.Name = wire.ID{0: 0xdd, 6: 0x40, 8: 0x80}, 5, i.addr, "odd"
-		odd.Hash, odd.IsSettled, odd.Settings = odd.Hash+1, true, "lease=1s"
+		odd.ID, odd.Nonce, odd.Addr = wire.ID{0: 0xdd, 6: 0x40, 8: 0x80}, 5, i.addr
 		for n := range uint32(20) {
 			odd.Gossip = n + 1
 			i.tells(c.hosts[0].addr, odd.Alive())

@@ -60,9 +60,14 @@ func (s *fakeSeal) Report() (r sealed.Report) {
 	return r
 }
 
-func (s *fakeSeal) Heard(wire.ID, uint32) (uint32, netip.AddrPort, time.Time, bool) {
-	return 0, netip.AddrPort{}, time.Time{}, false
+func (s *fakeSeal) Heard(wire.ID, uint32) (uint32, netip.AddrPort, time.Duration, bool) {
+	return 0, netip.AddrPort{}, 0, false
 }
+func (s *fakeSeal) SetCard([]byte)            {}
+func (s *fakeSeal) HasSaid() bool             { return true }
+func (s *fakeSeal) Watch(func(session.Shown)) {}
+func (s *fakeSeal) ShowAgain(wire.ID)         {}
+func (s *fakeSeal) Ask(netip.AddrPort)        {}
 func (s *fakeSeal) KeepWarm([]netip.AddrPort) {}
 
 // sealed has h's agent think that its port is sealed, with these keys.

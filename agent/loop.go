@@ -146,8 +146,6 @@ func (a *agent) takeMembership() {
 			a.seat.merge(ev.Ledger)
 		case membership.JoinEnded:
 			a.onJoinEnded()
-		case membership.Conflict:
-			a.warnRarely("two hosts claim the same life of one id", "member", ev.Member.Name, "addr", ev.Member.Addr)
 		default:
 			a.onMember(ev.Member)
 		}

@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -8,16 +9,13 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
+	"github.com/bully-agent/bully-agent/internal/session"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
-// admission decides which of the members that gossip brings are let in. It is
-// immutable and asked for every alive message, direct, gossiped or by push/pull
-// (P16: memberlist's merge delegate would only see joins).
-type admission struct {
-	self    Member
-	cluster uint32 // wire.ClusterHash of our cluster
-}
+// admission decides what is taken of what others say: memberlist, which asks for every alive message, direct, gossiped or by
+// push/pull (P16: its merge delegate would only see joins), and sessions. It is immutable.
+type admission struct{ self Member }
 
 // refusal is an error with a word to count by.
 type refusal struct {
@@ -32,31 +30,50 @@ func refuse(cause, format string, args ...any) *refusal {
 	return &refusal{cause, fmt.Errorf(format, args...)}
 }
 
-// check turns a node of memberlist into a Member, or says why not. n is only
-// read, and nothing of it is kept (P4: it is live state of memberlist).
-func (a admission) check(n *memberlist.Node) (Member, *refusal) {
-	m, cluster, err := parseMeta(n.Meta)
+// What memberlist has besides a life's name and address, its meta, is a version and the incarnation, big endian. Nobody acts on
+// that: people are told of it.
+const (
+	metaVersion = 4
+	metaSize    = 1 + 4
+)
+
+func appendMeta(b []byte, m Member) []byte {
+	return binary.BigEndian.AppendUint32(append(b, metaVersion), m.Incarnation)
+}
+
+// node turns a node of memberlist into the life that is told of, or says why not. n is only read, and nothing of it is kept
+// (P4: it is live state of memberlist).
+func (a admission) node(n *memberlist.Node) (Member, *refusal) {
+	name, ok := parseNodeName([]byte(n.Name))
+	if !ok {
+		return Member{}, refuse("name", "node name is no id and nonce")
+	}
+	if len(n.Meta) != metaSize || n.Meta[0] != metaVersion {
+		return Member{}, refuse("meta", "meta has %d bytes, or another version than %d", len(n.Meta), metaVersion)
+	}
+	if r := checkGossipVersions(n); r != nil {
+		return Member{}, r
+	}
+	ip, _ := netip.AddrFromSlice(n.Addr)
+	m := Member{ID: name.id, Nonce: name.nonce, Incarnation: binary.BigEndian.Uint32(n.Meta[1:]), Addr: netip.AddrPortFrom(ip.Unmap(), n.Port), Status: Told}
+	if err := a.checkOther(m.Addr); err != nil {
+		return m, refuse("addr", "address %s: %w", m.Addr, err)
+	}
+	return m, nil
+}
+
+// card turns what a session shows into a member.
+func (a admission) card(s session.Shown) (Member, *refusal) {
+	m, err := parseCard(s.Card)
+	m.ID, m.Incarnation, m.Nonce, m.Addr, m.RTT = s.ID, s.Incarnation, binary.BigEndian.Uint32(s.Random[:]), s.Addr, s.RTT
 	switch {
 	case errors.Is(err, ErrName):
 		return m, refuse("unsafe name", "%w", err)
 	case err != nil:
-		return m, refuse("meta", "%w", err)
-	case n.Name != nodeName(m.ID, m.Nonce):
-		// Also catches the id in capitals and any byte before or after.
-		return m, refuse("name", "node name is not the id and nonce of its meta")
-	case cluster != a.cluster:
-		return m, refuse("cluster", "cluster hash is %08x, ours is %08x", cluster, a.cluster)
+		return m, refuse("card", "%w", err)
 	case m.WireMin > a.self.WireMax || m.WireMax < a.self.WireMin:
 		return m, refuse("wire-version", "it speaks wire versions %d to %d, we %d to %d", m.WireMin, m.WireMax, a.self.WireMin, a.self.WireMax)
 	}
-	if r := checkGossipVersions(n); r != nil {
-		return m, r
-	}
-	addr, _ := netip.AddrFromSlice(n.Addr)
-	if n.Port != m.Addr.Port() {
-		return m, refuse("addr", "port is %d for gossip and %d in meta", n.Port, m.Addr.Port())
-	}
-	m.Addr = netip.AddrPortFrom(addr.Unmap(), n.Port)
 	if err := a.checkOther(m.Addr); err != nil {
 		return m, refuse("addr", "address %s: %w", m.Addr, err)
 	}
@@ -108,29 +125,16 @@ func checkAddr(addr netip.AddrPort) error {
 // memberlist never takes a restart for the life before (P9).
 func nodeName(id wire.ID, nonce uint32) string { return fmt.Sprintf("%s#%08x", id, nonce) }
 
-// parseNodeName is the inverse of nodeName.
-func parseNodeName(b []byte) (id wire.ID, nonce uint32, ok bool) {
-	if !isNodeName(b) {
-		return wire.ID{}, 0, false
-	}
-	id, err := wire.ParseID(string(b[:36]))
-	n, errNonce := strconv.ParseUint(string(b[37:]), 16, 32)
-	return id, uint32(n), err == nil && errNonce == nil
-}
-
 // nodeNameSize is the length of each nodeName.
 const nodeNameSize = 36 + 1 + 8
 
-// isNodeName: b could be one.
-func isNodeName(b []byte) bool {
+// parseNodeName is the inverse of nodeName: one name exists for each life.
+func parseNodeName(b []byte) (name lifeName, ok bool) {
 	if len(b) != nodeNameSize || b[36] != '#' {
-		return false
+		return name, false
 	}
-	for i, c := range b {
-		isHex := c >= '0' && c <= '9' || c >= 'a' && c <= 'f'
-		if !isHex && c != '-' && i != 36 {
-			return false
-		}
-	}
-	return true
+	id, err := wire.ParseID(string(b[:36]))
+	nonce, errNonce := strconv.ParseUint(string(b[37:]), 16, 32)
+	name = lifeName{id, uint32(nonce)}
+	return name, err == nil && errNonce == nil && !id.IsZero() && nodeName(name.id, name.nonce) == string(b)
 }

@@ -3,7 +3,6 @@ package membership
 import (
 	"bytes"
 	"encoding/binary"
-	"hash/crc32"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -44,45 +43,21 @@ const (
 	gossipPerSecond, gossipAtOnce = 200, 128
 
 	crcSize = 5 // the type and a CRC-32 in front of what is gossiped
-
-	// baseIncarnation and the second it is bound the incarnation that anybody may have
-	// in memberlist. A life begins with 1 and adds 1 when it changes what it says of
-	// itself or denies its death, so nobody ever comes near: the room is for what a
-	// forger says. It rises by 1 each second, so that who was said to be dead with
-	// the highest can deny it a second later; memberlist would count over at 2^32,
-	// and nobody hear the life again. Seconds since 1970 reach 2^32 less this in 2072.
-	baseIncarnation = 1 << 30
 )
 
-// maxIncarnation is the highest that is taken now.
-func maxIncarnation(now time.Time) uint32 { return uint32(baseIncarnation + now.Unix()) }
+// unfit is why a message of gossip is kept from memberlist, in the word that it is
+// counted by.
+type unfit string
 
-// addrSize, vsnSize: an IPv6 address, and the six versions of an alive message.
+func (u unfit) Error() string { return "gossip refused: " + string(u) }
+
 const (
-	addrSize = 16
-	vsnSize  = 6
-	maxPort  = 1<<16 - 1
-	anyUint  = 1<<32 - 1
+	cutShort unfit = "cut-short"
+	tooLarge unfit = "too-large"
 )
 
-// shapes are the messages that come in datagrams, with their fields, by type.
-var shapes = [...][]field{
-	pingMsg: {{"SeqNo", number, anyUint}, {"Node", nodeOrNone, 0},
-		{"SourceAddr", raw, addrSize}, {"SourcePort", number, maxPort}, {"SourceNode", nodeOrNone, 0}},
-	indirectPingMsg: {{"SeqNo", number, anyUint}, {"Target", raw, addrSize}, {"Port", number, maxPort}, {"Node", nodeOrNone, 0},
-		{"Nack", flag, 0}, {"SourceAddr", raw, addrSize}, {"SourcePort", number, maxPort}, {"SourceNode", nodeOrNone, 0}},
-	ackMsg:     {{"SeqNo", number, anyUint}, {"Payload", raw, recordSize}},
-	nackMsg:    {{"SeqNo", number, anyUint}},
-	suspectMsg: {{"Incarnation", incarnation, 0}, {"Node", nodeOrNone, 0}, {"From", nodeOrNone, 0}},
-	deadMsg:    {{"Incarnation", incarnation, 0}, {"Node", nodeOrNone, 0}, {"From", nodeOrNone, 0}},
-	aliveMsg: {{"Incarnation", incarnation, 0}, {"Node", nodeOrNone, 0}, {"Addr", raw, addrSize}, {"Port", number, maxPort},
-		{"Meta", raw, maxMeta}, {"Vsn", raw, vsnSize}},
-}
-
-// filter stands between the LAN and memberlist, which was not made for what anybody
-// may send: it unpacks and allocates before it looks. Only what our own memberlist
-// sends passes, of one source as much as that sends, each field of it within the bounds of what the protocol can
-// produce; the rest is counted by cause.
+// filter stands between the LAN and memberlist, which unpacks before it looks: 1,200 bytes become 300 KiB, and a stream's become
+// gigabytes. Who speaks, the port has proved; what it says is a hint. So the filter bounds what a message can cost, and memberlist reads the rest.
 //
 //	datagram  label, perhaps a checksum, then one message or a compound of them:
 //	          ping, indirect ping, ack, nack, suspect, alive, dead
@@ -94,7 +69,7 @@ type filter struct {
 	label []byte // as each packet and stream begins
 	count func(cause string)
 
-	suspected func(node []byte) // told of each node that a datagram calls suspect; nil: nobody is
+	suspected func(lifeName) // told of each life that a datagram calls suspect; nil: nobody is
 
 	shares  *transport.Shares // passPackets'
 	packets chan *memberlist.Packet
@@ -109,7 +84,7 @@ type filter struct {
 }
 
 // newFilter takes what memberlist would take from lan, until stop.
-func newFilter(lan memberlist.NodeAwareTransport, cluster string, count func(string), suspected func(node []byte)) *filter {
+func newFilter(lan memberlist.NodeAwareTransport, cluster string, count func(string), suspected func(lifeName)) *filter {
 	f := &filter{
 		NodeAwareTransport: lan,
 		label:              append([]byte{labelMsg, byte(len(cluster))}, cluster...),
@@ -142,7 +117,7 @@ func (f *filter) DialAddressTimeout(addr memberlist.Address, timeout time.Durati
 	if err != nil {
 		return nil, err
 	}
-	return f.checked(conn, nil), nil
+	return f.checked(conn, false), nil
 }
 
 // stop ends the filter and leaves the LAN open.
@@ -166,12 +141,11 @@ func (f *filter) passPackets() {
 		case <-f.quit:
 			return
 		case p := <-f.NodeAwareTransport.PacketCh():
-			now := time.Now()
-			if !f.shares.Take(sourceOf(p.From), now) {
+			if !f.shares.Take(sourceOf(p.From), time.Now()) {
 				f.refuse(unfit("flood"))
 				continue
 			}
-			if err := f.datagram(p.Buf, now); err != nil {
+			if err := f.datagram(p.Buf); err != nil {
 				f.refuse(err)
 				continue
 			}
@@ -199,7 +173,7 @@ func (f *filter) passStreams() {
 			return
 		case conn := <-f.NodeAwareTransport.StreamCh():
 			select {
-			case f.streams <- f.checked(conn, f.label):
+			case f.streams <- f.checked(conn, true):
 			case <-f.quit:
 				_ = conn.Close()
 				return
@@ -216,8 +190,8 @@ func (f *filter) refuse(err error) {
 	}
 }
 
-// datagram is nil for one that memberlist may have. It allocates nothing.
-func (f *filter) datagram(b []byte, now time.Time) error {
+// datagram is nil for one that memberlist may have.
+func (f *filter) datagram(b []byte) error {
 	if len(b) > maxGossip {
 		return tooLarge
 	}
@@ -225,65 +199,68 @@ func (f *filter) datagram(b []byte, now time.Time) error {
 	if !ours {
 		return unfit("label")
 	}
-	if b0(b) == crcMsg && len(b) >= crcSize {
-		if crc32.ChecksumIEEE(b[crcSize:]) != binary.BigEndian.Uint32(b[1:crcSize]) {
-			return unfit("checksum")
-		}
-		b = b[crcSize:]
+	if len(b) >= crcSize && b[0] == crcMsg {
+		b = b[crcSize:] // memberlist holds it against the rest
 	}
-	if b0(b) == compoundMsg {
-		return f.compound(b, maxIncarnation(now))
+	if len(b) > 0 && b[0] == compoundMsg {
+		return f.compound(b[1:])
 	}
-	return f.message(b, maxIncarnation(now))
+	return f.message(b, true)
 }
 
 // compound: the number of its parts, two bytes of length for each, the parts. The
 // first alone may be one that is answered, as memberlist sends it, with news of
 // members behind it: an answer to each of many would be more than what was sent.
-func (f *filter) compound(b []byte, most uint32) error {
-	if len(b) < 2 || len(b) < 2+2*int(b[1]) {
+func (f *filter) compound(b []byte) error {
+	if len(b) < 1 || len(b) < 1+2*int(b[0]) {
 		return cutShort
 	}
-	lengths, rest := b[2:2+2*int(b[1])], b[2+2*int(b[1]):]
+	lengths, rest := b[1:1+2*int(b[0])], b[1+2*int(b[0]):]
 	for i := 0; i < len(lengths); i += 2 {
 		n := int(binary.BigEndian.Uint16(lengths[i:]))
 		if n > len(rest) {
 			return cutShort
 		}
-		part := rest[:n]
-		rest = rest[n:]
-		if t := b0(part); i > 0 && t != suspectMsg && t != aliveMsg && t != deadMsg {
-			return unfit("compound")
-		}
-		if err := f.message(part, most); err != nil {
+		if err := f.message(rest[:n], i == 0); err != nil {
 			return err
 		}
-	}
-	if len(rest) > 0 {
-		return unfit("compound")
+		rest = rest[n:]
 	}
 	return nil
 }
 
 // message is one that is no compound.
-func (f *filter) message(b []byte, most uint32) error {
+func (f *filter) message(b []byte, mayBeAnswered bool) error {
 	if len(b) == 0 {
 		return cutShort
 	}
-	if int(b[0]) >= len(shapes) || shapes[b[0]] == nil {
+	switch b[0] {
+	case pingMsg, indirectPingMsg, ackMsg, nackMsg:
+		if !mayBeAnswered {
+			return unfit("compound")
+		}
+	case suspectMsg:
+		if f.suspected == nil {
+			return nil
+		}
+		if name, ok := suspectOf(b); ok {
+			f.suspected(name)
+		}
+	case aliveMsg, deadMsg:
+	default:
 		return kindOf(b[0])
 	}
-	s := scan{b: b[1:], most: most}
-	if err := s.object(shapes[b[0]], nil); err != nil {
-		return err
-	}
-	if s.at < len(s.b) {
-		return unfit("rest")
-	}
-	if b[0] == suspectMsg && f.suspected != nil {
-		f.suspected(s.node)
-	}
 	return nil
+}
+
+// suspectOf gives the life that a suspect message names, if its bytes look like one: it is a hint.
+func suspectOf(b []byte) (lifeName, bool) {
+	_, rest, _ := bytes.Cut(b, []byte("\xa4Node"))
+	at := bytes.IndexByte(rest, '#') - (nodeNameSize - 9)
+	if at < 0 || len(rest) < at+nodeNameSize {
+		return lifeName{}, false
+	}
+	return parseNodeName(rest[at : at+nodeNameSize])
 }
 
 // kindOf says what is not taken.

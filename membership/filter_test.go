@@ -19,8 +19,6 @@ import (
 	"github.com/hashicorp/memberlist"
 
 	"github.com/bully-agent/bully-agent/internal/sealed"
-	"github.com/bully-agent/bully-agent/internal/test/lantest"
-	"github.com/bully-agent/bully-agent/wire"
 )
 
 var (
@@ -63,9 +61,9 @@ func compressed(message []byte) []byte {
 
 // aliveOf is an alive message about a made-up life of a member at addr.
 func aliveOf(m Member, incarnation uint32) []byte {
-	m.WireMin, m.WireMax = wire.Major, wire.Major
+	m.Incarnation = max(m.Incarnation, 1)
 	return says(aliveMsg, "Incarnation", incarnation, "Node", nodeName(m.ID, m.Nonce), "Addr", m.Addr.Addr().AsSlice(),
-		"Port", int(m.Addr.Port()), "Meta", appendMeta(nil, m, wire.ClusterHash("test")), "Vsn", []byte{1, 5, 5, 0, 0, 0})
+		"Port", int(m.Addr.Port()), "Meta", appendMeta(nil, m), "Vsn", []byte{1, 5, 5, 0, 0, 0})
 }
 
 func betaAt(host string) Member {
@@ -81,8 +79,6 @@ func testFilter() (*filter, map[string]int) {
 }
 
 func TestWhichDatagramsPass(t *testing.T) {
-	now := time.Unix(1_800_000_000, 0)
-	most := int(maxIncarnation(now))
 	ping := says(pingMsg, "SeqNo", 7, "Node", nodeA, "SourceAddr", []byte{10, 0, 0, 7}, "SourcePort", 7950, "SourceNode", nodeB)
 	suspect := says(suspectMsg, "Incarnation", 1, "Node", nodeA, "From", nodeB)
 	alive := aliveOf(betaAt("beta"), 1)
@@ -98,7 +94,7 @@ func TestWhichDatagramsPass(t *testing.T) {
 		{"ack with a leader record", packet(says(ackMsg, "SeqNo", 7, "Payload", make([]byte, recordSize))), ""},
 		{"nack", packet(says(nackMsg, "SeqNo", 7)), ""},
 		{"suspect", packet(suspect), ""},
-		{"dead", packet(says(deadMsg, "Incarnation", most, "Node", nodeA, "From", nodeA)), ""},
+		{"dead", packet(says(deadMsg, "Incarnation", 1, "Node", nodeA, "From", nodeA)), ""},
 		{"alive", packet(alive), ""},
 		{"alive with a checksum", packet(summed(alive)), ""},
 		{"compound with a checksum", packet(summed(compoundOf(alive, suspect))), ""},
@@ -109,14 +105,12 @@ func TestWhichDatagramsPass(t *testing.T) {
 		{"another label", append([]byte("\xf4\x04tesu"), ping...), "label"},
 		{"a label twice", packet(packet(ping)), "type"},
 		{"a label alone", packet(nil), "cut-short"},
-		{"wrong checksum", packet(append(summed(alive), 0)), "checksum"},
 		{"a checksum in a checksum", packet(summed(summed(alive))), "type"},
 		{"a checksum in a compound", packet(compoundOf(summed(alive))), "type"},
 		{"compressed", packet(compressed(ping)), "compressed"},
 		{"compressed in a compound", packet(compoundOf(compressed(ping))), "compressed"},
 		{"compressed behind a checksum", packet(summed(compressed(ping))), "compressed"},
 		{"encrypted", packet([]byte{encryptMsg, 0}), "encrypted"},
-		{"encrypted with version 0", packet([]byte{0, 1, 2, 3}), "field"},
 		{"user message", packet([]byte{userMsg, 'x'}), "user"},
 		{"push/pull", packet([]byte{pushPullMsg, 0x80}), "push-pull"},
 		{"error", packet(says(13, "Error", "x")), "type"},
@@ -124,27 +118,20 @@ func TestWhichDatagramsPass(t *testing.T) {
 		{"case 40: a compound in a compound", packet(compoundOf(compoundOf(alive))), "nested"},
 		{"two pings", packet(compoundOf(ping, ping)), "compound"},
 		{"a ping behind news", packet(compoundOf(alive, ping)), "compound"},
-		{"a compound with more behind it", packet(append(compoundOf(alive), 0)), "compound"},
 		{"a compound cut short", packet(compoundOf(alive, suspect)[:80]), "cut-short"},
-		{"an empty part", packet(compoundOf(alive, nil)), "compound"},
-		{"a message with more behind it", packet(append(bytes.Clone(alive), 0)), "rest"},
+		{"an empty part", packet(compoundOf(alive, nil)), "cut-short"},
 		{"too long", packet(bytes.Repeat(suspect, 20)), "too-large"},
-		{"case 47: meta of 513 bytes", packet(says(aliveMsg, "Node", nodeA, "Meta", make([]byte, 513))), "too-large"},
-		{"case 47: a line in a node's name", packet(says(aliveMsg, "Node", nodeA[:44]+"\n")), "name"},
-		{"case 48: the highest incarnation", packet(says(deadMsg, "Incarnation", uint32(anyUint), "Node", nodeA, "From", nodeB)), "incarnation"},
-		{"case 48: one too high", packet(says(suspectMsg, "Incarnation", most+1, "Node", nodeA, "From", nodeB)), "incarnation"},
-		{"case 48: alive with it", packet(aliveOf(betaAt("beta"), anyUint)), "incarnation"},
 	}
 	f, _ := testFilter()
 	for _, c := range cases {
 		var got unfit
-		if err := f.datagram(c.b, now); err != nil && !errors.As(err, &got) {
+		if err := f.datagram(c.b); err != nil && !errors.As(err, &got) {
 			t.Errorf("%s: %v is no word of ours", c.what, err)
 		}
 		if string(got) != c.want {
 			t.Errorf("%s: refused for %q; expected %q", c.what, got, c.want)
 		}
-		if n := testing.AllocsPerRun(10, func() { _ = f.datagram(c.b, now) }); n > 0 {
+		if n := testing.AllocsPerRun(10, func() { _ = f.datagram(c.b) }); n > 0 {
 			t.Errorf("%s costs %g allocations", c.what, n)
 		}
 	}
@@ -161,7 +148,7 @@ func FuzzDatagram(f *testing.F) {
 	f.Add(packet(compoundOf(compoundOf(ping))))
 	filter, _ := testFilter()
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if filter.datagram(b, time.Unix(1_800_000_000, 0)) != nil {
+		if filter.datagram(b) != nil {
 			return
 		}
 		rest, ours := bytes.CutPrefix(b, testLabel)
@@ -180,9 +167,6 @@ func FuzzDatagram(f *testing.F) {
 				n := int(binary.BigEndian.Uint16(lengths[2*i:]))
 				parts = append(parts, rest[at:at+n])
 				at += n
-			}
-			if at != len(rest) {
-				t.Fatalf("%x passes with bytes of no part", b)
 			}
 		}
 		answered := 0
@@ -209,10 +193,41 @@ func allocated(do func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
+// object encodes pairs of key and value as memberlist does: a map, numbers in 32
+// bits, texts and bytes alike.
+func object(pairs ...any) []byte {
+	b := []byte{0x80 | byte(len(pairs)/2)}
+	for _, v := range pairs {
+		switch v := v.(type) {
+		case string:
+			b = appendRaw(b, []byte(v))
+		case []byte:
+			b = appendRaw(b, v)
+		case bool:
+			b = append(b, map[bool]byte{false: 0xc2, true: 0xc3}[v])
+		case nil:
+			b = append(b, 0xc0)
+		case uint32:
+			b = binary.BigEndian.AppendUint32(append(b, 0xce), v)
+		case int:
+			b = binary.BigEndian.AppendUint32(append(b, 0xce), uint32(v))
+		default:
+			panic(fmt.Sprintf("no encoding for %T", v))
+		}
+	}
+	return b
+}
+
+func appendRaw(b, v []byte) []byte {
+	if len(v) < 32 {
+		return append(append(b, 0xa0|byte(len(v))), v...)
+	}
+	return append(binary.BigEndian.AppendUint16(append(b, 0xda), uint16(len(v))), v...)
+}
+
 // bare is a memberlist without a filter at 10.0.0.122, to see that an attack is one.
 func bare(s *site) *memberlist.Memberlist {
-	host := s.plug("zeta", addrOf("zeta"))
-	go readFrames(host)
+	host := s.port("zeta")
 	conf := memberlist.DefaultLANConfig()
 	conf.Name, conf.Label, conf.Transport, conf.LogOutput = "zeta", "test", host, io.Discard
 	conf.EnableCompression, conf.DisableTcpPings = false, true
@@ -226,18 +241,37 @@ func bare(s *site) *memberlist.Memberlist {
 
 const mebi = 1 << 20
 
-// Case 39: a datagram that unpacks to 39 MiB does not fit the port, and costs the filter no more than itself.
+// Case 39: a datagram that unpacks to 300 KiB, which is what the port carries at most, costs memberlist more than that, and
+// behind the filter no more than itself.
 func TestCase39AnLZWBombIsNotUnpacked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
+		s.hostile = true
+		bare(s)
 		alpha := s.start("alpha")
-		bomb := packet(compressed(make([]byte, 39*mebi)))
-		if _, err := s.forger().host.WriteTo(bomb, addrOf("alpha").String()); err == nil {
-			t.Errorf("%d bytes were sent", len(bomb))
+		evil := s.port("evil")
+		time.Sleep(time.Second)
+		const unpacked = 300 << 10
+		bomb := packet(compressed(make([]byte, unpacked)))
+		evil.Ask(addrOf("zeta"))
+		evil.Ask(addrOf("alpha"))
+		time.Sleep(time.Second)
+		throwAt := func(name string) uint64 {
+			return allocated(func() {
+				if _, err := evil.WriteTo(bomb, addrOf(name).String()); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(10 * time.Millisecond)
+			})
 		}
-		var err error
-		if cost := allocated(func() { err = alpha.filter.datagram(bomb, time.Now()) }); cost > mebi || err == nil {
-			t.Errorf("%d bytes of it cost %d, and are refused for %v", len(bomb), cost, err)
+		if cost := throwAt("zeta"); cost < unpacked {
+			t.Errorf("it costs memberlist %d bytes: no bomb", cost)
+		}
+		if cost := throwAt("alpha"); cost > unpacked/2 {
+			t.Errorf("%d bytes of it cost %d", len(bomb), cost)
+		}
+		if kept := alpha.JoinState().Kept; !maps.Equal(kept, map[string]uint64{"compressed": 1}) {
+			t.Errorf("counted %v", kept)
 		}
 	})
 }
@@ -248,7 +282,9 @@ func TestCase40ANestedCompoundIsRefused(t *testing.T) {
 		s := newSite(t)
 		s.hostile = true
 		alpha := s.start("alpha")
-		evil := s.forger().host
+		evil := s.port("evil")
+		evil.Ask(addrOf("alpha"))
+		time.Sleep(time.Second)
 		nested := aliveOf(betaAt("beta"), 1)
 		for range 100 {
 			nested = compoundOf(nested)
@@ -282,21 +318,13 @@ func push(t *testing.T, from interface {
 // nothing of the others. Two may have one place by chance; that a third has it too is rare.
 func TestCase51AFloodOfGossipLosesItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lan := lantest.New(1)
-		here := plug(t, lan, "here", addrOf("alpha"))
+		s := newSite(t)
+		here := s.port("alpha")
 		senders := map[string]*sealed.LAN{}
 		for _, name := range []string{"flooder", "beta", "gamma"} {
-			senders[name] = plug(t, lan, name, addrOf(name))
-			go readFrames(senders[name])
+			senders[name] = s.port(name)
 		}
 		f := newFilter(here, "test", func(string) {}, nil)
-		go func() {
-			for b := make([]byte, 2000); ; {
-				if _, _, err := here.ReadFrame(b); err != nil {
-					return
-				}
-			}
-		}()
 		passed := map[string]int{}
 		go func() {
 			for {
@@ -319,10 +347,6 @@ func TestCase51AFloodOfGossipLosesItsOwn(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		f.stop()
-		for _, h := range []*sealed.LAN{here, senders["flooder"], senders["beta"], senders["gamma"]} {
-			_ = h.Shutdown()
-		}
-		synctest.Wait()
 		// One of the others may have got the same place, once in 128 times, and then takes of it, too: hence max.
 		if n, most := passed[addrOf("flooder").String()], 5*gossipPerSecond+gossipAtOnce+1; n < most-2-50 || n > most {
 			t.Errorf("%d of the flood passed, want %d", n, most)
@@ -339,15 +363,15 @@ func TestCase49And50APushPullIsBounded(t *testing.T) {
 	header := func(nodes, state int) []byte {
 		return packet(says(pushPullMsg, "Nodes", nodes, "UserStateLen", state, "Join", true))
 	}
-	member := object("Name", nodeB, "Addr", []byte{10, 0, 0, 98}, "Port", 7950, "Meta", make([]byte, maxMeta), "Incarnation", 1, "State", 0,
-		"Vsn", []byte{1, 5, 5, 0, 0, 0})
+	long := make([]byte, maxText)
+	member := object("Name", long, "Addr", long, "Port", 7950, "Meta", long, "Incarnation", 1, "State", 0, "Vsn", long)
 	cases := []struct {
 		what  string
 		b     []byte
 		cause string
 	}{
 		{"case 49: a state of 5 MiB", append(header(0, 5*mebi), make([]byte, 5*mebi)...), "too-large"},
-		{"case 49: members of 5 MiB", append(header(maxNodes, 0), bytes.Repeat(member, 5*mebi/len(member))...), "too-large"},
+		{"case 49: members of 3 MiB", append(header(maxNodes, 0), bytes.Repeat(member, 3*mebi/len(member))...), "too-large"},
 		{"case 50: a million members announced", header(1_000_000, 0), "too-large"},
 		{"20 MiB announced", header(0, 20*mebi), "too-large"},
 		{"compressed", packet(compressed(make([]byte, 39*mebi))), "compressed"},
@@ -357,8 +381,11 @@ func TestCase49And50APushPullIsBounded(t *testing.T) {
 		{"an error", packet(says(13, "Error", "x")), "type"},
 		{"another cluster", []byte("\xf4\x04tesu\x06"), "label"},
 		{"no label", says(pushPullMsg, "Nodes", 0), "label"},
-		{"a member with a name of a line", append(header(1, 0), object("Name", nodeB[:44]+"\n")...), "name"},
-		{"case 48: a member of the highest incarnation", append(header(1, 0), object("Name", nodeB, "Incarnation", uint32(anyUint))...), "incarnation"},
+		{"a member whose name has 4 GiB", append(header(1, 0), 0x81, 0xa4, 'N', 'a', 'm', 'e', 0xdb, 255, 255, 255, 255), "field"},
+		{"a member with a long name", append(header(1, 0), object("Name", make([]byte, maxText+1))...), "too-large"},
+		{"a member in a member", append(header(1, 0), 0x81, 0xa4, 'N', 'a', 'm', 'e', 0x80), "field"},
+		{"a member of 15 fields", append(header(1, 0), 0x8f), "field"},
+		{"fewer than none", packet([]byte{pushPullMsg, 0x81, 0xa5, 'N', 'o', 'd', 'e', 's', 0xd3, 255, 255, 255, 255, 255, 255, 255, 255}), "too-large"},
 	}
 	for _, c := range cases {
 		t.Run(c.what, func(t *testing.T) {
@@ -366,9 +393,9 @@ func TestCase49And50APushPullIsBounded(t *testing.T) {
 				s := newSite(t)
 				s.hostile = true
 				alpha := s.start("alpha")
-				evil := s.forger().host
+				evil := s.port("evil")
 				cost := allocated(func() { push(t, evil, "alpha", c.b) })
-				cost -= min(cost, uint64(4*len(c.b))) // the LAN in memory and the seal copy what is sent
+				cost -= min(cost, uint64(4*len(c.b))) // the LAN in memory copies what is sent
 				if cost > 8*mebi {
 					t.Errorf("it costs %d bytes", cost)
 				}
@@ -389,7 +416,7 @@ func TestCase49And50APushPullIsBounded(t *testing.T) {
 			s := newSite(t)
 			s.hostile = true
 			bare(s)
-			evil := s.forger().host
+			evil := s.port("evil")
 			if cost := allocated(func() { push(t, evil, "zeta", header(1_000_000, 0)) }); cost < 100*mebi {
 				t.Errorf("a million members announced cost memberlist %d bytes: no attack", cost)
 			}
@@ -403,7 +430,7 @@ func TestAnswersToAPushPullAreChecked(t *testing.T) {
 		f, counts := testFilter()
 		near, far := net.Pipe()
 		go func() { _, _ = far.Write(answer); _ = far.Close() }()
-		c := f.checked(near, nil)
+		c := f.checked(near, false)
 		if b, err := io.ReadAll(c); err == nil || len(b) > 0 {
 			t.Errorf("%x: read %d bytes, %v", answer[:8], len(b), err)
 		}
@@ -422,7 +449,7 @@ func TestPushPullsTogetherAreBounded(t *testing.T) {
 		near, far := net.Pipe()
 		defer func() { _ = far.Close() }()
 		go func() { _, _ = far.Write(packet(says(pushPullMsg, "Nodes", maxNodes, "UserStateLen", maxState))) }()
-		c := f.checked(near, testLabel)
+		c := f.checked(near, true)
 		_, _ = io.ReadFull(c, make([]byte, len(testLabel)+20))
 		open = append(open, c)
 	}
@@ -446,7 +473,7 @@ func FuzzPushPull(f *testing.F) {
 	f.Add(packet(compressed([]byte("x"))))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		filter, _ := testFilter()
-		c := filter.checked(streamOf{Reader: bytes.NewReader(b)}, testLabel)
+		c := filter.checked(streamOf{Reader: bytes.NewReader(b)}, true)
 		got, err := io.ReadAll(c)
 		if !bytes.HasPrefix(b, got) || len(got) > maxPushPull {
 			t.Errorf("of %x memberlist gets %x", b, got)
@@ -477,7 +504,7 @@ func TestWorstDatagramIsCheap(t *testing.T) {
 		s := newSite(t)
 		s.hostile = true
 		alpha := s.start("alpha")
-		evil := s.forger().host
+		evil := s.port("evil")
 		time.Sleep(time.Second)
 		const rounds = 100
 		var parts [][]byte
@@ -508,10 +535,9 @@ func TestWorstDatagramIsCheap(t *testing.T) {
 func BenchmarkFilter(b *testing.B) {
 	f, _ := testFilter()
 	p := packet(summed(compoundOf(aliveOf(betaAt("beta"), 1), aliveOf(betaAt("gamma"), 1), says(suspectMsg, "Incarnation", 1, "Node", nodeA, "From", nodeB))))
-	now := time.Now()
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := f.datagram(p, now); err != nil {
+		if err := f.datagram(p); err != nil {
 			b.Fatal(fmt.Sprint(err))
 		}
 	}

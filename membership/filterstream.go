@@ -3,24 +3,24 @@ package membership
 import (
 	"bufio"
 	"bytes"
+	"encoding/binary"
 	"io"
 	"net"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 const (
 	// maxNodes is how many members a push/pull may tell of: those that are alive, and
-	// those whose ends memberlist has not forgotten yet; see newcomers.
+	// those whose ends memberlist has not forgotten yet; see lives.admit.
 	maxNodes = 1 << 13
 
 	// maxState is what else it tells: see ledgers.
 	maxState = 2 + recordSize + MaxLedger
 
-	// maxPushPull bounds a whole one, in bytes: 8,192 members of 400 bytes each, which
+	// maxPushPull bounds a whole one, in bytes: 8,192 members of 150 bytes each, which
 	// is what ours take, and a ledger.
-	maxPushPull = 4 << 20
+	maxPushPull = 2 << 20
 
 	// maxPending bounds what is being read of all push/pulls at one time, in bytes.
 	// One of a large group is a tenth of it and takes milliseconds.
@@ -29,12 +29,10 @@ const (
 	// nodeCost is what memberlist allocates for each member that a push/pull announces
 	// before it has read one (pushNodeState).
 	nodeCost = 112
-)
 
-var (
-	headerShape = []field{{"Nodes", number, maxNodes}, {"UserStateLen", number, maxState}, {"Join", flag, 0}}
-	nodeShape   = []field{{"Name", nodeOrNone, 0}, {"Addr", raw, addrSize}, {"Port", number, maxPort}, {"Meta", raw, maxMeta},
-		{"Incarnation", incarnation, 0}, {"State", number, 3}, {"Vsn", raw, vsnSize}}
+	// maxText is the longest text in it: memberlist allocates what a length says before it has the bytes. maxFields is the most
+	// that an object has.
+	maxText, maxFields = 64, 7
 )
 
 // pending is what is being read of all streams together.
@@ -42,12 +40,11 @@ type pending struct{ bytes atomic.Int64 }
 
 // checkedConn is a stream of memberlist's that carries a push/pull from the other
 // end and nothing else. Each piece of it, the label, the header, a member, is read
-// whole and checked before memberlist gets a byte of it.
+// whole and held against its bounds before memberlist gets a byte of it.
 type checkedConn struct {
 	net.Conn
 	filter *filter
 	in     *bufio.Reader
-	label  []byte // expected first; nil: none, as in an answer
 	next   func() error
 	ready  []byte // checked and not read yet
 	piece  []byte // ready's memory
@@ -60,10 +57,11 @@ type checkedConn struct {
 	cost  int64 // the reader's, of pending
 }
 
-func (f *filter) checked(conn net.Conn, label []byte) *checkedConn {
-	c := &checkedConn{Conn: conn, filter: f, in: bufio.NewReaderSize(conn, 1<<10), label: label}
-	if c.next = c.readLabel; label == nil {
-		c.next = c.readHeader
+// checked has a stream checked while it is read. An answer has no label.
+func (f *filter) checked(conn net.Conn, hasLabel bool) *checkedConn {
+	c := &checkedConn{Conn: conn, filter: f, in: bufio.NewReaderSize(conn, 1<<10)}
+	if c.next = c.readHeader; hasLabel {
+		c.next = c.readLabel
 	}
 	return c
 }
@@ -71,10 +69,7 @@ func (f *filter) checked(conn net.Conn, label []byte) *checkedConn {
 // Read gives what was checked. Like any net.Conn's it is called by one reader at a
 // time.
 func (c *checkedConn) Read(b []byte) (int, error) {
-	if len(b) == 0 {
-		return 0, nil
-	}
-	for len(c.ready) == 0 {
+	for len(c.ready) == 0 && len(b) > 0 {
 		if c.err == nil {
 			c.piece = c.piece[:0]
 			if c.err = c.next(); c.err != nil {
@@ -98,7 +93,7 @@ func (c *checkedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// more reads n bytes behind the piece, and gives all of it.
+// more reads n bytes behind the piece, and gives them.
 func (c *checkedConn) more(n int) ([]byte, error) {
 	if c.total+n > maxPushPull {
 		return nil, tooLarge
@@ -108,14 +103,12 @@ func (c *checkedConn) more(n int) ([]byte, error) {
 	}
 	c.total += n
 	at := len(c.piece)
-	for range n {
-		c.piece = append(c.piece, 0)
-	}
+	c.piece = append(c.piece, make([]byte, n)...)
 	_, err := io.ReadFull(c.in, c.piece[at:])
 	if err == io.EOF && c.total > n {
 		err = io.ErrUnexpectedEOF
 	}
-	return c.piece, err
+	return c.piece[at:], err
 }
 
 // take has a place in pending.
@@ -128,21 +121,12 @@ func (c *checkedConn) take(n int) error {
 }
 
 func (c *checkedConn) readLabel() error {
-	b, err := c.more(2)
-	if err != nil {
-		return err
-	}
-	if b[0] != labelMsg || b[1] != c.label[1] {
-		return unfit("label")
-	}
-	if b, err = c.more(int(b[1])); err != nil {
-		return err
-	}
-	if !bytes.Equal(b, c.label) {
-		return unfit("label")
+	b, err := c.more(len(c.filter.label))
+	if err == nil && !bytes.Equal(b, c.filter.label) {
+		err = unfit("label")
 	}
 	c.next = c.readHeader
-	return nil
+	return err
 }
 
 // readHeader: a length is held against its bound before memberlist allocates it.
@@ -154,18 +138,26 @@ func (c *checkedConn) readHeader() error {
 	if b[0] != pushPullMsg {
 		return streamKind(b[0])
 	}
-	var values [3]uint64
-	s := scan{b: b, at: 1, more: c.more}
-	if err := s.object(headerShape, values[:]); err != nil {
+	err = c.object(func(field string, v uint64) {
+		switch field {
+		case "Nodes":
+			c.nodes = v
+		case "UserStateLen":
+			c.state = v
+		}
+	})
+	switch {
+	case err != nil:
 		return err
+	case c.nodes > maxNodes || c.state > maxState:
+		return tooLarge
 	}
-	c.nodes, c.state = values[0], values[1]
 	c.next = c.readNode
 	return c.take(int(c.nodes)*nodeCost + int(c.state))
 }
 
 func streamKind(t byte) error {
-	if int(t) < len(shapes) && shapes[t] != nil {
+	if t <= deadMsg || t == nackMsg {
 		return unfit("type")
 	}
 	return kindOf(t)
@@ -177,8 +169,7 @@ func (c *checkedConn) readNode() error {
 		return nil
 	}
 	c.nodes--
-	s := scan{b: c.piece, more: c.more, most: maxIncarnation(time.Now())}
-	return s.object(nodeShape, nil)
+	return c.object(func(string, uint64) {})
 }
 
 // readState passes on what the other end tells of leader and jobs, which is checked
@@ -191,4 +182,74 @@ func (c *checkedConn) readState() error {
 	c.state -= n
 	_, err := c.more(int(n))
 	return err
+}
+
+// object reads one object of msgpack: fields with a value each, which are texts and numbers and nothing deeper. tell is told of
+// the numbers.
+func (c *checkedConn) object(tell func(field string, v uint64)) error {
+	b, err := c.more(1)
+	if err != nil {
+		return err
+	}
+	fields := int(b[0] & 0x0f)
+	if b[0]&0xf0 != 0x80 || fields > maxFields {
+		return unfit("field")
+	}
+	for range fields {
+		field, _, err := c.value()
+		if err != nil {
+			return err
+		}
+		name := string(field)
+		_, v, err := c.value()
+		if err != nil {
+			return err
+		}
+		tell(name, v)
+	}
+	return nil
+}
+
+// value reads a text or a number. No length is believed before it is held against maxText.
+func (c *checkedConn) value() (text []byte, v uint64, err error) {
+	b, err := c.more(1)
+	if err != nil {
+		return nil, 0, err
+	}
+	switch t := b[0]; {
+	case t < 0x80:
+		return nil, uint64(t), nil
+	case t == 0xc0, t == 0xc2, t == 0xc3: // none, and flags
+		return nil, 0, nil
+	case t >= 0xcc && t <= 0xd3: // numbers of 1 to 8 bytes, a negative one is a very large one
+		v, err = c.number(1 << (t & 3))
+		return nil, v, err
+	case t&0xe0 == 0xa0:
+		v = uint64(t & 0x1f)
+	case t == 0xd9, t == 0xc4:
+		v, err = c.number(1)
+	case t == 0xda, t == 0xc5:
+		v, err = c.number(2)
+	default:
+		return nil, 0, unfit("field")
+	}
+	if err == nil && v > maxText {
+		err = tooLarge
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	text, err = c.more(int(v))
+	return text, 0, err
+}
+
+// number reads one of so many bytes.
+func (c *checkedConn) number(width int) (uint64, error) {
+	b, err := c.more(width)
+	if err != nil {
+		return 0, err
+	}
+	var wide [8]byte
+	copy(wide[8-width:], b)
+	return binary.BigEndian.Uint64(wide[:]), nil
 }

@@ -2,8 +2,8 @@ package membership
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -28,9 +28,6 @@ type site struct {
 	lan *lantest.LAN
 	log lockedLog
 
-	mu   sync.Mutex
-	runs map[string]Member // by nodeName: the lives that run, each at its address
-
 	hostile bool // others than our own memberlist send, and the filter has something to do
 }
 
@@ -38,57 +35,7 @@ type site struct {
 // then the bubble's clock stops, and memberlist's probes would wait for ever.
 func newSite(t *testing.T) *site {
 	t.Cleanup(func() { time.Sleep(2 * time.Minute) })
-	return &site{t: t, lan: lantest.New(1), runs: make(map[string]Member)}
-}
-
-// Heard implements Sessions: each life that runs has a session with each other. Whether it is reached now an answer to a
-// ping shows, which only it gives here.
-func (s *site) Heard(id wire.ID, nonce uint32) (incarnation uint32, addr netip.AddrPort, at time.Time, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	m, ok := s.runs[nodeName(id, nonce)]
-	return m.Incarnation, m.Addr, time.Now(), ok
-}
-
-// plug is the sealed port of a host on the site's LAN.
-func (s *site) plug(name string, addr netip.AddrPort) *sealed.LAN {
-	s.t.Helper()
-	return plug(s.t, s.lan, name, addr)
-}
-
-// plug is the sealed port of a host: a new life, under the key that everybody has.
-func plug(t *testing.T, lan *lantest.LAN, name string, addr netip.AddrPort) *sealed.LAN {
-	t.Helper()
-	var life [8]byte
-	_, _ = rand.Read(life[:])
-	port, err := sealed.Wrap(lan.Host(name, addr), sealed.Config{Cluster: "test", Key: identity.FromBytes(sha256.Sum256([]byte(name))), Life: life, Keys: key.Open()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
-}
-
-// warm has a port begin sessions with all lives that run, as an agent does that starts.
-func (s *site) warm(port *sealed.LAN) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var all []netip.AddrPort
-	for _, m := range s.runs {
-		all = append(all, m.Addr)
-	}
-	port.KeepWarm(all)
-}
-
-func (s *site) begins(m Member) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.runs[nodeName(m.ID, m.Nonce)] = m
-}
-
-func (s *site) ends(node string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.runs, node)
+	return &site{t: t, lan: lantest.New(1)}
 }
 
 // agent is a Membership that runs, with everything that it ever told.
@@ -96,7 +43,8 @@ type agent struct {
 	*Membership
 	site *site
 	name string
-	host *sealed.LAN
+	host *lantest.Host
+	seal *sealed.LAN
 	stop context.CancelFunc
 
 	rejoined chan error // what Rejoin ended with
@@ -105,10 +53,52 @@ type agent struct {
 	told []Event
 }
 
+// keys are the private keys of hosts by their ids: each has that of its name.
+var (
+	keysMu sync.Mutex
+	keys   = make(map[wire.ID]identity.Private)
+)
+
 func idOf(name string) wire.ID {
-	id := wire.ID{15: 1}
-	copy(id[:8], name)
+	private := identity.FromBytes(sha256.Sum256([]byte(name)))
+	id := private.Public().ID()
+	keysMu.Lock()
+	defer keysMu.Unlock()
+	keys[id] = private
 	return id
+}
+
+func keyOf(id wire.ID) identity.Private {
+	keysMu.Lock()
+	defer keysMu.Unlock()
+	return keys[id]
+}
+
+// ring is the cluster's key.
+var ring = func() key.Ring {
+	k := key.Key{Secret: sha256.Sum256([]byte("the cluster's"))}
+	k.ID = key.IDOf(k.Secret)
+	return key.Ring{k}
+}()
+
+// open opens the sealed port of a life at a host, which nobody reads.
+func (s *site) open(host *lantest.Host, self Member, cluster string) *sealed.LAN {
+	s.t.Helper()
+	life := [8]byte{7: 1}
+	binary.BigEndian.PutUint32(life[:], self.Nonce)
+	seal, err := sealed.Wrap(host, sealed.Config{Cluster: cluster, Key: keyOf(self.ID), Incarnation: self.Incarnation, Life: life, Keys: ring})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return seal
+}
+
+// port is a host that has the cluster's key and an id of its own, and no memberlist of ours.
+func (s *site) port(name string) *sealed.LAN {
+	seal := s.open(s.lan.Host(name, addrOf(name)), selfOf(name), "test")
+	go readFrames(seal)
+	s.t.Cleanup(func() { _ = seal.Shutdown() })
+	return seal
 }
 
 // addrOf gives alpha 10.0.0.97, beta 10.0.0.98 and so on: by the first letter.
@@ -131,27 +121,25 @@ func (s *site) start(name string, seeds ...string) *agent {
 
 func (s *site) startWith(name string, change func(*Config)) *agent {
 	s.t.Helper()
-	a := &agent{site: s, name: name, host: s.plug(name, addrOf(name)), rejoined: make(chan error, 1)}
+	a := &agent{site: s, name: name, host: s.lan.Host(name, addrOf(name)), rejoined: make(chan error, 1)}
 	cfg := Config{
-		Self:      selfOf(name),
-		Cluster:   "test",
-		Transport: a.host,
-		Sessions:  s,
-		Resolve:   func(context.Context, string) ([]netip.Addr, error) { return nil, errors.New("no such host") },
-		Seed:      7,
-		Logger:    hclog.New(&hclog.LoggerOptions{Output: &s.log, Level: hclog.Trace, Name: name}),
+		Self:    selfOf(name),
+		Cluster: "test",
+		Resolve: func(context.Context, string) ([]netip.Addr, error) { return nil, errors.New("no such host") },
+		Seed:    7,
+		Logger:  hclog.New(&hclog.LoggerOptions{Output: &s.log, Level: hclog.Trace, Name: name}),
 	}
 	change(&cfg)
+	a.seal = s.open(a.host, cfg.Self, cfg.Cluster)
+	cfg.Transport, cfg.Sessions = a.seal, a.seal
 	m, err := New(cfg)
 	if err != nil {
 		s.t.Fatalf("start %s: %v", name, err)
 	}
 	a.Membership = m
-	s.begins(m.self)
 	ctx, cancel := context.WithCancel(context.Background())
 	a.stop = cancel
-	go readFrames(a.host)
-	s.warm(a.host)
+	go readFrames(a.seal)
 	go func() { a.rejoined <- m.Rejoin(ctx) }()
 	go a.listen(ctx)
 	s.t.Cleanup(a.kill)
@@ -159,7 +147,9 @@ func (s *site) startWith(name string, change func(*Config)) *agent {
 }
 
 // readFrames drives the datagrams of a host, as the agent's receiver does.
-func readFrames(h *sealed.LAN) {
+func readFrames(h interface {
+	ReadFrame([]byte) (int, netip.AddrPort, error)
+}) {
 	b := make([]byte, wire.MaxFrame)
 	for {
 		if _, _, err := h.ReadFrame(b); err != nil {
@@ -189,7 +179,6 @@ func (a *agent) kill() {
 	}
 	a.stop()
 	_ = a.Shutdown()
-	a.site.ends(a.Membership.name)
 }
 
 // heard takes what the agent was told since the last call, as "kind name#life".

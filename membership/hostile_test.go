@@ -15,12 +15,12 @@ func TestCase46_47_HostileNamesAreNotAdmitted(t *testing.T) {
 		if err := CheckName(name); !errors.Is(err, ErrName) {
 			t.Errorf("%q is taken for a name: %v", name, err)
 		}
-		m := Member{ID: wire.ID{1}, Name: "alpha", WireMin: wire.Major, WireMax: wire.Major}
-		if checkMeta(m) != nil {
+		m := Member{Name: "alpha", WireMin: wire.Major, WireMax: wire.Major}
+		if checkCard(m) != nil {
 			t.Fatal("the good one is refused")
 		}
 		if m.Name = name; len(name) < 256 {
-			if _, _, err := parseMeta(appendMeta(nil, m, 7)); err == nil {
+			if _, err := parseCard(appendCard(nil, m)); err == nil {
 				t.Errorf("%q is admitted as a name", name)
 			}
 		}
@@ -28,13 +28,8 @@ func TestCase46_47_HostileNamesAreNotAdmitted(t *testing.T) {
 		if checkSettings(name) == nil || len(name) > 255 {
 			continue // letters, digits, dots, dashes, underscores, = and spaces
 		}
-		if _, _, err := parseMeta(appendMeta(nil, m, 7)); err == nil {
+		if _, err := parseCard(appendCard(nil, m)); err == nil {
 			t.Errorf("%q is admitted as settings", name)
-		}
-	}
-	for _, size := range []int{0, maxMeta + 1, 65507} {
-		if _, _, err := parseMeta(make([]byte, size)); err == nil {
-			t.Errorf("meta of %d bytes is taken", size)
 		}
 	}
 }

@@ -1,10 +1,13 @@
 package membership
 
 import (
+	"cmp"
 	"maps"
 	"net/netip"
 	"slices"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"github.com/bully-agent/bully-agent/wire"
 )
@@ -15,301 +18,267 @@ const (
 	// is arbitrary, four times what heartbeats reach at full rate.
 	maxEnded = 256
 
-	// leaveGrace is for how long a ping's answer from a member that left proves
-	// nothing: its process says goodbye first and ends afterwards. Longer than
-	// any leave takes; a forged LEAVE hides a member for as long.
+	// leaveGrace is for how long nothing that a member says after its LEAVE brings it back: its process says goodbye first and ends
+	// afterwards. Longer than any leave takes.
 	leaveGrace = 30 * time.Second
+
+	// questions is how often a life is asked before its silence is its end; while gossip believes in it, so often that memberlist
+	// would have found it dead, since a process that stands still for some seconds is none that has died.
+	questions, questionsMore = 3, 12
+
+	// doubtEvery is how often a life is asked at most because others doubt it.
+	doubtEvery = time.Second
+
+	// strangeEvery is how often a life is asked that is here and that memberlist does not believe in: nobody else looks after it.
+	strangeEvery = 5 * time.Second
+
+	// Who is told of and is not here is dialled, and again after these pauses, which double; see Table.Ask. At most dialsAtOnce are
+	// under way: what is made up holds true ones up, and those dial this host themselves.
+	dialFor             = 2 * time.Second
+	dialFirst, dialMost = 5 * time.Second, 5 * time.Minute
+	dialsAtOnce         = 16
+
+	// relayedAfter is when gossip has found a member dead for sure that is. relayedFor is for how long a dead member that others said
+	// to be alive counts as one that they reach. Gossip may find it dead for a while in between; that takes less than a minute.
+	// Arbitrary above that.
+	relayedAfter, relayedFor = time.Minute, 2 * time.Minute
 )
 
-// lives holds one record for each other member, and so what the consumer has to
-// be told. It is not safe for concurrent use: Membership.mu guards it.
+// lives is the one table of who is there, in which life:
 //
-// What it makes of memberlist's notices:
+//	told    gossip has named it: a hint, which is an address to dial
+//	proven  it has a session: package session knows, and nobody here
+//	here    its card has come in a session of its own; the consumer is told
+//	gone    it said so, a later life is here, or it was asked in its session and silent
 //
-//   - A member has one current life. A life with a lower incarnation never
-//     takes the place of one that is alive: it is the ghost of a process that
-//     memberlist has not yet found dead (P9).
-//   - When a newer life takes the place of a living one at the same address, the
-//     consumer hears of the older one's end first. memberlist would say so some
-//     seconds later. At another address it may be a clone: there the consumer
-//     hears of the end when memberlist does.
-//   - A life is one once it has answered a ping, in a session of its own and at the
-//     address that it is said to have. Until then it waits, and neither is told nor
-//     takes the place of one that has. Only its session tells its number, its address
-//     and its end: see Sessions.
-//   - The same holds for a life that was told to be dead: others who reach it say again and again that
-//     it lives. The consumer hears so once it has answered this host.
-//   - A death that others found is asked about first, if the last that this host knows of the life is an answer:
-//     any member can say so, and who reaches few others finds all of them dead, again and again.
-//   - Of our own id other copies of our state directory may be there, and one that is
-//     started again and again is the newest: it hides no other, each is told.
+// It is not safe for concurrent use: Membership.mu guards it.
+//
+// The rules:
+//
+//   - An id has one life that is here. A later one takes its place, never an earlier one: that is a ghost. Of two that speak at
+//     one time package session shows the one that was there (S17).
+//   - What gossip says, that a life is there, suspect or dead, starts a question. Nothing else comes of it.
+//   - A life that is gone is here again once something comes in its session; see Sessions.ShowAgain.
+//   - Of our own id each other life that is told of or here is reported, whichever is the newest: a copy of our state directory
+//     that is started again and again must not hide another.
 //   - Everything else is the difference between what the consumer was told and
 //     what is: a slow consumer costs no memory and loses nothing but the past.
 type lives struct {
-	byID   map[wire.ID]*record
-	dirty  []wire.ID // to be looked at by take, each once, in order of first change
-	clones []Member  // other hosts that say to be a known life, one for each id
-	self   wire.ID   // our own
-	copies []Member  // lives of our own id to be told of, each once
+	self    wire.ID // our own id
+	byID    map[wire.ID]*host
+	dirty   []wire.ID     // to be looked at by take, each once, in order of first change
+	copies  []Event       // about lives of our own id
+	ended   bool          // one of them has, for gossip: if it speaks, it shows itself anew
+	patient time.Duration // for how long an answer is waited for
 
-	present int    // the lives in all records that memberlist believes alive
-	names   budget // for new lives of ids of which none ever answered
-	proven  budget // for those of all others
+	hints int           // in all hosts
+	names *rate.Limiter // of those that memberlist hears of
 }
 
-type record struct {
-	now     Member
+// lifeName is what gossip calls a life by.
+type lifeName struct {
+	id    wire.ID
+	nonce uint32
+}
+
+// host is what is known of an id.
+type host struct {
+	hints map[uint32]*hint // lives that gossip believes in, by nonce
+
+	now     Member    // the life that is here, or was last; its id is zero: none ever was
 	changed time.Time // of now's Status
+	heard   time.Time // when now was shown last
 
-	// told is what the consumer knows, superseded the end of told's life if a
-	// newer one took its place.
-	told       *Member
+	asked     int       // how often, while a question to now is open; zero: none is
+	askAt     time.Time // when that is looked at, or asked again; of a life that is here and no hint: when it is asked
+	askedLast time.Time
+	showAt    time.Time // when a life that left may be here again; zero: no more
+	relayed   time.Time // when others last ceased to believe in now, which is dead here
+
+	// reported is what the consumer knows, superseded the end of reported's life if a newer one took its place.
+	reported   *Member
 	superseded *Member
-
-	// elsewhere is a living life that a newer one at another address took the
-	// place of, until memberlist says that it is gone.
-	elsewhere *Member
-
-	// present has the nonces of the lives that memberlist believes alive: more
-	// than one after a quick restart, or if there is a clone.
-	present map[uint32]bool
-	dirty   bool
-
-	waiting map[uint32]Member // those of present that have not answered yet, if they have to
-	waited  time.Time         // one of them last ceased to be there unanswered
-
-	heard  time.Time // a living life last answered a direct ping; zero: none did
-	asked  time.Time // the current life was last asked because others doubt it
-	silent time.Time // and it did not answer
-	asks   bool      // such a question is under way
-
-	// held: memberlist has ended the current life, which has answered this host since, or is asked whether it does.
-	held  bool
-	names budget // for new lives
+	dirty      bool
 }
 
-func newLives() lives { return lives{byID: make(map[wire.ID]*record)} }
+// hint is what gossip says of a life.
+type hint struct {
+	addr        netip.AddrPort
+	incarnation uint32
+	told        time.Time
+	dials       int
+	dialled     time.Time // the last time
+	next        time.Time // when it is dialled, unless it is here
+	pause       time.Duration
+}
 
-// waits reports whether m has to answer a ping before it is believed.
-func (l *lives) waits(m Member) bool {
-	r := l.byID[m.ID]
-	if r == nil {
+// isDialled: it was dialled a moment ago, and is waited for.
+func (t *hint) isDialled(now time.Time) bool { return t.dials > 0 && now.Sub(t.dialled) < dialFor }
+
+func newLives(self wire.ID, patient time.Duration) lives {
+	return lives{self: self, byID: make(map[wire.ID]*host), patient: patient, names: rate.NewLimiter(newNamesASecond, maxHints)}
+}
+
+func (l *lives) host(id wire.ID) *host {
+	h := l.byID[id]
+	if h == nil {
+		h = &host{hints: make(map[uint32]*hint)}
+		l.byID[id] = h
+	}
+	return h
+}
+
+// wasHere reports whether a life of it ever was.
+func (h *host) wasHere() bool { return !h.now.ID.IsZero() }
+
+// isHere reports whether a life of it is, that one.
+func (h *host) isHere(nonce uint32) bool {
+	return h.wasHere() && h.now.Nonce == nonce && h.now.Status == Alive
+}
+
+// isStrange: it is here, and memberlist does not believe in it.
+func (h *host) isStrange() bool {
+	return h.wasHere() && h.now.Status == Alive && h.hints[h.now.Nonce] == nil
+}
+
+// hint is told that memberlist believes in a life. Like the other methods it reports whether the consumer has something to learn.
+func (l *lives) hint(told Member, now time.Time) bool {
+	h := l.host(told.ID)
+	if h.hints[told.Nonce] != nil {
 		return false
 	}
-	_, waits := r.waiting[m.Nonce]
-	return waits
+	l.hints++
+	h.hints[told.Nonce] = &hint{addr: told.Addr, incarnation: told.Incarnation, told: now, next: now, pause: dialFirst}
+	return l.noteCopy(Joined, told)
 }
 
-// relayedFor is for how long a dead member that others said to be alive counts as one that they reach. Gossip may find it dead
-// for a while in between; that takes less than a minute. Arbitrary above that.
-const relayedFor = 2 * time.Minute
-
-// isRelayed: it is dead for this host, and others reach it.
-func (r *record) isRelayed(now time.Time) bool {
-	_, waits := r.waiting[r.now.Nonce]
-	return r.now.Status == Dead && (waits || !r.waited.IsZero() && now.Sub(r.waited) < relayedFor)
-}
-
-// doubtEvery is how often a life is asked at most because others doubt it.
-const doubtEvery = time.Second
-
-// heldEvery is how often a life is asked that memberlist has ended and this host believes in. It denies its death within
-// seconds, unless the one host that gossip of it passes through has not told it.
-const heldEvery = 5 * time.Second
-
-// leavingEvery is the same for a life of which others say that it leaves: mostly it is as good as gone, and answers once more.
-const leavingEvery = time.Second
-
-// doubted is told that somebody suspects a life. It gives what is to be asked.
-func (l *lives) doubted(id wire.ID, nonce uint32, now time.Time) (m Member, ask bool) {
-	r := l.byID[id]
-	if r == nil || r.isNone() || r.now.Nonce != nonce || r.now.Status != Alive || r.asks || now.Sub(r.asked) < doubtEvery {
-		return Member{}, false
-	}
-	r.asks, r.asked = true, now
-	return r.now, true
-}
-
-// isAsked reports whether an answer of m is waited for.
-func (l *lives) isAsked(m Member) bool {
-	r := l.byID[m.ID]
-	return r != nil && (l.waits(m) || !r.isNone() && sameLife(r.now, m) && r.asks)
-}
-
-// hold keeps a life that memberlist has ended, if this host has reason to think that it lives. One that was asked since it was
-// heard, and did not answer, has ended by this host's own evidence.
-func (l *lives) hold(r *record, now time.Time) bool {
-	if r.silent.After(r.heard) {
-		return false
-	}
-	r.held, r.asks, r.asked = true, true, now
-	return true
-}
-
-// isHeld reports whether m is believed although memberlist has ended it.
-func (l *lives) isHeld(m Member) bool {
-	r := l.byID[m.ID]
-	return r != nil && r.held && sameLife(r.now, m)
-}
-
-// askAgain reports whether m is held still, and has to be asked.
-func (l *lives) askAgain(m Member, now time.Time) bool {
-	if !l.isHeld(m) || l.byID[m.ID].asks {
-		return false
-	}
-	l.byID[m.ID].asks, l.byID[m.ID].asked = true, now
-	return true
-}
-
-// unanswered is told that a life did not answer.
-func (l *lives) unanswered(m Member, now time.Time) bool {
-	r := l.byID[m.ID]
-	if r == nil || r.isNone() || !sameLife(r.now, m) {
-		return false
-	}
-	r.asks, r.silent = false, now
-	if !r.held {
-		return false
-	}
-	r.held = false
-	return r.now.Status == Alive && l.end(r, m, now)
-}
-
-// isNone: of this id there are only lives that wait.
-func (r *record) isNone() bool { return r.changed.IsZero() }
-
-// wait keeps what is said of a life that has not answered, and reports whether it
-// has to.
-func (l *lives) wait(r *record, m Member) bool {
-	if !r.isNone() && sameLife(r.now, m) && r.now.Status != Dead {
-		return false
-	}
-	if m.ID == l.self {
-		return false // it may be this host's own past, of which others alone can tell
-	}
-	if r.waiting == nil {
-		r.waiting = make(map[uint32]Member)
-	}
-	r.waiting[m.Nonce] = m
-	return true
-}
-
-// joined is told that memberlist believes m alive that it did not before. Like
-// the other methods it reports whether the consumer has something to learn.
-func (l *lives) joined(m Member, now time.Time) bool {
-	r := l.byID[m.ID]
-	if r == nil {
-		r = &record{present: make(map[uint32]bool)}
-		l.byID[m.ID] = r
-	}
-	if !r.present[m.Nonce] {
-		r.present[m.Nonce] = true
-		l.present++
-	}
-	if l.isHeld(m) {
-		r.held = false
-	}
-	if l.wait(r, m) {
-		return false
-	}
-	return l.believe(r, m, now)
-}
-
-// believe takes a life for one.
-func (l *lives) believe(r *record, m Member, now time.Time) bool {
-	switch {
-	case r.isNone():
-	case sameLife(r.now, m):
-		if r.now.Status == Left && m.Leaving {
-			return false // late gossip about a departure that we know of
-		}
-		m.RTT = r.now.RTT
-	case r.now.Status == Alive && m.Incarnation < r.now.Incarnation:
-		return l.noteCopy(m)
-	}
-	l.noteCopy(m)
-	return l.set(r, m, now)
-}
-
-// noteCopy is told that a life of our own id is there, whether another is newer or not.
-func (l *lives) noteCopy(m Member) bool {
+// noteCopy reports lives of our own id.
+func (l *lives) noteCopy(kind EventKind, m Member) bool {
 	if m.ID != l.self {
 		return false
 	}
-	l.dropCopy(m)
-	l.copies = append(l.copies, m) // as many as are present
+	if kind == Failed {
+		m.Status = Dead
+	}
+	l.copies = slices.DeleteFunc(l.copies, func(e Event) bool { return sameLife(e.Member, m) })
+	l.copies = append(l.copies, Event{Kind: kind, Member: m}) // as many as there are hints and sessions
 	return true
 }
 
-func (l *lives) dropCopy(m Member) {
-	l.copies = slices.DeleteFunc(l.copies, func(c Member) bool { return sameLife(c, m) })
-}
-
-// updated is told that a life that memberlist believes alive has another meta.
-func (l *lives) updated(m Member, now time.Time) bool {
-	r := l.byID[m.ID]
-	if r == nil {
-		return l.joined(m, now)
-	}
-	if l.wait(r, m) {
+// unhint is told that memberlist does not believe in a life any more.
+func (l *lives) unhint(told Member, now time.Time) bool {
+	h := l.byID[told.ID]
+	if h == nil || h.hints[told.Nonce] == nil {
 		return false
 	}
-	if sameLife(r.now, m) {
-		if r.now.Status != Alive {
-			r.now.Leaving = r.now.Leaving || m.Leaving
-			return false
+	if h.wasHere() && h.now.Nonce == told.Nonce && h.now.Status == Dead && h.isRelayed(now) {
+		h.relayed = now
+	}
+	delete(h.hints, told.Nonce)
+	l.hints--
+	switch {
+	case told.ID == l.self:
+		l.ended = true
+		l.tidy(told.ID)
+		return l.noteCopy(Failed, told)
+	case h.isHere(told.Nonce) && h.now.Leaving:
+		return l.end(h, now)
+	case h.isHere(told.Nonce):
+		if l.ask(h, now); h.asked > questions {
+			h.askAt = now
 		}
-		m.RTT = r.now.RTT
-		m.Incarnation, m.Addr = r.now.Incarnation, r.now.Addr // others say this, too
-		return l.set(r, m, now)
 	}
-	if m.Incarnation <= r.now.Incarnation {
-		return l.noteCopy(m)
-	}
-	return l.set(r, m, now) // the survivor of an id conflict
+	l.tidy(told.ID)
+	return false
 }
 
-// gone is told that memberlist does not believe m alive any more.
-func (l *lives) gone(m Member, now time.Time) bool {
-	r := l.byID[m.ID]
-	if r == nil {
-		return false
+// tidy forgets an id of which nothing is left.
+func (l *lives) tidy(id wire.ID) {
+	if h := l.byID[id]; h != nil && !h.wasHere() && len(h.hints) == 0 {
+		delete(l.byID, id)
 	}
-	if r.present[m.Nonce] {
-		delete(r.present, m.Nonce)
-		l.present--
-	}
-	if _, waits := r.waiting[m.Nonce]; waits {
-		delete(r.waiting, m.Nonce)
-		r.waited = now
-	}
-	l.dropCopy(m)
-	if r.isNone() && len(r.present) == 0 {
-		delete(l.byID, m.ID)
-		return false
-	}
-	if r.elsewhere != nil && sameLife(*r.elsewhere, m) {
-		return l.supersede(r, m.Leaving)
-	}
-	if !sameLife(r.now, m) || r.now.Status != Alive {
-		return false // a life whose end was told before
-	}
-	if l.hold(r, now) {
-		return false
-	}
-	return l.end(r, m, now)
 }
 
-// end has the current life end.
-func (l *lives) end(r *record, m Member, now time.Time) bool {
-	ended := r.now
-	ended.Leaving = ended.Leaving || m.Leaving
+// doubted is told that others suspect a life. It reports whether a question begins.
+func (l *lives) doubted(name lifeName, now time.Time) bool {
+	h := l.byID[name.id]
+	return h != nil && h.isHere(name.nonce) && now.Sub(h.askedLast) >= doubtEvery && l.ask(h, now)
+}
+
+// ask begins a question, unless one is open.
+func (l *lives) ask(h *host, now time.Time) bool {
+	if h.asked > 0 {
+		return false
+	}
+	h.asked, h.askAt = 1, now
+	return true
+}
+
+// show is told that a life is here: its card has come, or something after it was asked.
+func (l *lives) show(m Member, now time.Time) bool {
+	if m.ID == l.self {
+		return l.noteCopy(Joined, m)
+	}
+	h := l.host(m.ID)
+	switch {
+	case !h.wasHere():
+	case sameLife(h.now, m):
+		h.heard, h.asked, h.askAt = now, 0, now.Add(strangeEvery)
+		if h.now.Status == Left && (h.now.Leaving || now.Before(h.showAt)) {
+			return false // what it says on its way out
+		}
+		if was := h.now; was.Status == Alive {
+			if was.RTT = m.RTT; was == m {
+				return false
+			}
+		}
+	case h.now.Status == Alive && m.Incarnation < h.now.Incarnation:
+		return false
+	}
+	h.heard = now
+	isNews := l.set(h, m, now)
+	if m.Leaving && h.hints[m.Nonce] == nil && h.reported != nil {
+		return l.end(h, now)
+	}
+	return isNews
+}
+
+// set makes m the life of h.
+func (l *lives) set(h *host, m Member, now time.Time) bool {
+	isOther := !h.wasHere() || !sameLife(h.now, m)
+	if isOther && h.wasHere() && h.reported != nil && h.reported.Status == Alive && sameLife(h.now, *h.reported) {
+		ended := h.now
+		if ended.Status == Alive {
+			ended.Status = endOf(ended)
+		}
+		h.superseded = &ended
+	}
+	if isOther || h.now.Status != m.Status {
+		h.changed = now
+	}
+	if isOther {
+		h.asked, h.askAt, h.showAt, h.relayed = 0, now.Add(strangeEvery), time.Time{}, time.Time{}
+	}
+	h.now = m
+	if !h.dirty {
+		h.dirty = true
+		l.dirty = append(l.dirty, m.ID)
+	}
+	if m.Status != Alive {
+		l.forget()
+	}
+	return true
+}
+
+// end has the life that is here be gone.
+func (l *lives) end(h *host, now time.Time) bool {
+	ended := h.now
 	ended.Status = endOf(ended)
-	return l.set(r, ended, now)
+	h.asked = 0
+	return l.set(h, ended, now)
 }
 
-// endOf is what memberlist cannot say: the end of a life that announced it is a
-// departure, any other a death (P3).
+// endOf: the end of a life that said that it leaves is a departure, any other a death (P3).
 func endOf(m Member) Status {
 	if m.Leaving {
 		return Left
@@ -319,184 +288,229 @@ func endOf(m Member) Status {
 
 // markLeft is told that a life announced its departure by frame.
 func (l *lives) markLeft(id wire.ID, incarnation uint32, now time.Time) bool {
-	r := l.byID[id]
-	if r == nil || r.isNone() || r.now.Incarnation != incarnation || r.now.Status == Left {
+	h := l.byID[id]
+	if h == nil || !h.wasHere() || h.now.Incarnation != incarnation || h.now.Status == Left {
 		return false
 	}
-	m := r.now
+	m := h.now
 	m.Status = Left
-	return l.set(r, m, now)
+	h.asked, h.showAt = 0, now.Add(leaveGrace)
+	return l.set(h, m, now)
 }
 
-// answered is told that m answered a direct ping: it lives, whatever else was
-// said. It brings back two lives that memberlist never stopped to believe in: a
-// member whose LEAVE was not its own, and one that a clone with a higher
-// incarnation had hidden until the clone was stopped.
-func (l *lives) answered(m Member, rtt time.Duration, now time.Time) bool {
-	r := l.byID[m.ID]
-	if r == nil || !r.present[m.Nonce] && !l.isHeld(m) {
-		return false // gone meanwhile
-	}
-	r.heard = now
-	if !r.isNone() && sameLife(r.now, m) {
-		r.asks = false
-	}
-	if said, waited := r.waiting[m.Nonce]; waited {
-		delete(r.waiting, m.Nonce)
-		said.RTT = rtt
-		said.Incarnation, said.Addr = m.Incarnation, m.Addr
-		return l.believe(r, said, now)
-	}
-	m.RTT = rtt
-	if r.now.Status == Alive {
-		if !sameLife(r.now, m) {
-			return l.noteCopy(m)
-		}
-		r.now.RTT = rtt // it is told with the next news: the first has seeded the timeouts
-		return false
-	}
-	if m.Leaving || r.now.Leaving && sameLife(r.now, m) || r.now.Status == Left && now.Sub(r.changed) < leaveGrace {
-		return false
-	}
-	return l.set(r, m, now)
+// chores are what the owner of lives has to do in its sessions.
+type chores struct {
+	dial []netip.AddrPort // whoever is there
+	show []wire.ID        // anew, once they are heard
+	news bool             // for the consumer
+	lost bool             // somebody
 }
 
-// cloned is told that other, at another address, says to be a life that is
-// known, or our own.
-func (l *lives) cloned(other Member) bool {
-	l.clones = slices.DeleteFunc(l.clones, func(m Member) bool { return m.ID == other.ID })
-	l.clones = append(l.clones, other)
-	return true
-}
-
-// set makes m the newest of r.
-func (l *lives) set(r *record, m Member, now time.Time) bool {
-	first := r.isNone()
-	if !first && !sameLife(r.now, m) && r.told != nil && r.told.Status == Alive && sameLife(r.now, *r.told) {
-		older := r.now
-		r.elsewhere = &older
-		if older.Status != Alive || older.Addr == m.Addr {
-			l.supersede(r, false)
+// due gives what is to be done now.
+func (l *lives) due(now time.Time) (do chores) {
+	if l.ended {
+		l.ended, do.show = false, append(do.show, l.self)
+	}
+	places := dialsAtOnce
+	var waiting []*hint
+	for id, h := range l.byID {
+		l.question(id, h, now, &do)
+		for nonce, t := range h.hints {
+			switch {
+			case h.isHere(nonce):
+			case t.isDialled(now):
+				places--
+			case !now.Before(t.next):
+				waiting = append(waiting, t)
+			}
 		}
 	}
-	if first || r.now.Status != m.Status || !sameLife(r.now, m) {
-		r.changed = now
+	slices.SortFunc(waiting, (*hint).compare)
+	for _, t := range waiting[:max(min(places, len(waiting)), 0)] {
+		do.dial = append(do.dial, t.addr)
+		t.dials++
+		t.dialled, t.next, t.pause = now, now.Add(t.pause), min(2*t.pause, dialMost)
 	}
-	if !sameLife(r.now, m) {
-		r.held, r.asks = false, false
-	}
-	r.now = m
-	l.touch(r)
-	if m.Status != Alive {
-		l.forget()
-	}
-	return true
+	return do
 }
 
-// supersede makes the end of the life that is elsewhere known.
-func (l *lives) supersede(r *record, leaving bool) bool {
-	ended := *r.elsewhere
-	ended.Leaving = ended.Leaving || leaving
-	if ended.Status == Alive {
-		ended.Status = endOf(ended)
+// compare orders hints for dialling: those first that never were, the newest before. New names come at a low rate, so that one
+// which is true does not wait for many that were made up at once.
+func (t *hint) compare(other *hint) int {
+	if t.dials == 0 && other.dials == 0 {
+		return other.told.Compare(t.told)
 	}
-	r.superseded, r.elsewhere = &ended, nil
-	l.touch(r)
-	return true
+	return cmp.Or(cmp.Compare(t.dials, other.dials), t.next.Compare(other.next))
 }
 
-func (l *lives) touch(r *record) {
-	if !r.dirty {
-		r.dirty = true
-		l.dirty = append(l.dirty, r.now.ID)
+// question has the life of h asked, or ends it.
+func (l *lives) question(id wire.ID, h *host, now time.Time, do *chores) {
+	if !h.showAt.IsZero() && !now.Before(h.showAt) {
+		h.showAt = time.Time{}
+		do.show = append(do.show, id)
+	}
+	if h.asked == 0 && h.isStrange() && !now.Before(h.askAt) {
+		h.asked = 1
+	}
+	most := questionsMore
+	if h.isStrange() {
+		most = questions
+	}
+	switch {
+	case h.asked == 0 || now.Before(h.askAt):
+	case h.asked > most:
+		do.news = l.end(h, now) || do.news
+		do.lost = do.lost || h.now.Status == Dead
+	default:
+		h.asked++
+		h.askAt, h.askedLast = now.Add(l.patient), now
+		do.dial, do.show = append(do.dial, h.now.Addr), append(do.show, id)
 	}
 }
 
-// forget drops one member if more than maxEnded have ended: of those that never
-// answered, which anybody can make up, else of those that left, for whom nobody
-// looks, else of all, the one whose end is longest ago. What the consumer must
-// still be told of stays; there is no more of it than it was told of before.
+// deadline is when due has something to do; zero: not before it is told something.
+func (l *lives) deadline(now time.Time) (at time.Time) {
+	sooner := func(t time.Time) {
+		if at.IsZero() || t.Before(at) {
+			at = t
+		}
+	}
+	if l.ended {
+		sooner(now)
+	}
+	places, waiting := dialsAtOnce, time.Time{}
+	for _, h := range l.byID {
+		if h.asked > 0 || h.isStrange() {
+			sooner(h.askAt)
+		}
+		if !h.showAt.IsZero() {
+			sooner(h.showAt)
+		}
+		for nonce, t := range h.hints {
+			switch {
+			case h.isHere(nonce):
+			case t.isDialled(now):
+				places--
+				sooner(t.dialled.Add(dialFor))
+			case waiting.IsZero() || t.next.Before(waiting):
+				waiting = t.next
+			}
+		}
+	}
+	if places > 0 && !waiting.IsZero() {
+		sooner(waiting)
+	}
+	return at
+}
+
+const (
+	// maxHints bounds the lives that gossip may tell of and that are not here, maxHintsOfOne those of one id. Any member can make
+	// others up; each costs memory here and a probe in every round. It is above what the protocol was designed for (1,000).
+	maxHints, maxHintsOfOne = 2000, 4
+
+	// newNamesASecond is at what rate names come, once maxHints have: memberlist remembers each for half a minute after its end, and
+	// there is no way to have it forget one.
+	newNamesASecond = 2
+)
+
+// admit decides whether memberlist may hear of a life. For one that is here there is room at the address where its session is,
+// whatever others make up.
+func (l *lives) admit(told Member, now time.Time) *refusal {
+	h := l.byID[told.ID]
+	switch {
+	case h == nil:
+	case h.isHere(told.Nonce):
+		if h.now.Addr != told.Addr {
+			return refuse("moved", "address is %s, its session is with %s", told.Addr, h.now.Addr)
+		}
+		return nil
+	case h.hints[told.Nonce] != nil:
+		return nil
+	case len(h.hints) >= maxHintsOfOne:
+		return refuse("lives", "%d lives of it are told of", maxHintsOfOne)
+	}
+	switch {
+	case l.hints >= maxHints && l.countUnmet() >= maxHints:
+		return refuse("full", "%d members are told of that are not here", maxHints)
+	case !l.names.AllowN(now, 1):
+		return refuse("rate", "too many new names")
+	}
+	return nil
+}
+
+// forget drops one member if more than maxEnded have ended: of those that left, for whom nobody looks, else of all, the one whose
+// end is longest ago. What the consumer must still be told of stays; there is no more of it than it was told of before.
 func (l *lives) forget() {
-	var oldest *record
+	var oldest *host
 	ended := 0
-	for _, r := range l.byID {
-		if r.now.Status == Alive {
+	for _, h := range l.byID {
+		if !h.wasHere() || h.now.Status == Alive {
 			continue
 		}
 		ended++
-		if r.dirty && r.told != nil {
+		if h.dirty && h.reported != nil {
 			continue
 		}
-		if oldest == nil || r.expendable(oldest) {
-			oldest = r
+		if oldest == nil || h.isBefore(oldest) {
+			oldest = h
 		}
 	}
 	if ended <= maxEnded || oldest == nil {
 		return
 	}
-	l.present -= len(oldest.present) // its LEAVE alone was heard, or an older life lingers
-	delete(l.byID, oldest.now.ID)
-	l.dirty = slices.DeleteFunc(l.dirty, func(id wire.ID) bool { return id == oldest.now.ID })
+	id := oldest.now.ID
+	oldest.now, oldest.dirty, oldest.reported, oldest.superseded = Member{}, false, nil, nil
+	l.dirty = slices.DeleteFunc(l.dirty, func(other wire.ID) bool { return other == id })
+	l.tidy(id)
 }
 
-// expendable reports whether r is to be forgotten before other.
-func (r *record) expendable(other *record) bool {
-	if proven, others := !r.heard.IsZero(), !other.heard.IsZero(); proven != others {
-		return others
+// isBefore reports whether h is to be forgotten before other.
+func (h *host) isBefore(other *host) bool {
+	if h.now.Status != other.now.Status {
+		return h.now.Status == Left
 	}
-	if r.now.Status != other.now.Status {
-		return r.now.Status == Left
-	}
-	return r.changed.Before(other.changed)
+	return h.changed.Before(other.changed)
 }
 
 // take gives what the consumer has not been told yet.
-func (l *lives) take() []Event {
-	var events []Event
+func (l *lives) take() (events []Event) {
 	for _, id := range l.dirty {
-		r := l.byID[id]
-		r.dirty = false
-		events = r.take(events)
+		h := l.byID[id]
+		h.dirty = false
+		events = h.take(events)
 	}
-	for _, m := range l.copies {
-		if r := l.byID[m.ID]; r == nil || r.told == nil || !sameLife(*r.told, m) {
-			events = append(events, Event{Kind: Joined, Member: m})
-		}
-	}
-	for _, m := range l.clones {
-		events = append(events, Event{Kind: Conflict, Member: m})
-	}
-	l.dirty, l.copies, l.clones = nil, nil, nil
+	events = append(events, l.copies...)
+	l.dirty, l.copies = nil, nil
 	return events
 }
 
-func (r *record) take(events []Event) []Event {
-	if r.superseded != nil {
-		events = append(events, Event{Kind: endKind(*r.superseded), Member: *r.superseded})
-		r.told, r.superseded = r.superseded, nil
+func (h *host) take(events []Event) []Event {
+	if h.superseded != nil {
+		events = append(events, Event{Kind: endKind(*h.superseded), Member: *h.superseded})
+		h.reported, h.superseded = h.superseded, nil
 	}
-	if kind, news := r.difference(); news {
-		events = append(events, Event{Kind: kind, Member: r.now})
-		told := r.now
-		r.told = &told
+	if kind, isNews := h.difference(); isNews {
+		events = append(events, Event{Kind: kind, Member: h.now})
+		told := h.now
+		h.reported = &told
 	}
 	return events
 }
 
-// difference compares what is with what was told.
-func (r *record) difference() (kind EventKind, news bool) {
-	known := r.told != nil && sameLife(*r.told, r.now)
-	if r.now.Status == Alive {
-		if !known || r.told.Status != Alive {
+// difference compares what is with what was reported.
+func (h *host) difference() (kind EventKind, isNews bool) {
+	isKnown := h.reported != nil && sameLife(*h.reported, h.now)
+	if h.now.Status == Alive {
+		if !isKnown || h.reported.Status != Alive {
 			return Joined, true
 		}
-		was, is := *r.told, r.now
+		was, is := *h.reported, h.now
 		was.RTT, is.RTT = 0, 0
 		return Updated, was != is
 	}
 	// Else it came and went untold. That a dead member had announced its
 	// departure is news; that one that left is dead is not.
-	return endKind(r.now), known && (r.told.Status == Alive || r.told.Status == Dead && r.now.Status == Left)
+	return endKind(h.now), isKnown && (h.reported.Status == Alive || h.reported.Status == Dead && h.now.Status == Left)
 }
 
 func endKind(m Member) EventKind {
@@ -506,13 +520,21 @@ func endKind(m Member) EventKind {
 	return Failed
 }
 
-// known lists all, sorted by id.
+// isRelayed: others say that the life lives which is dead here, or did so a while ago.
+func (h *host) isRelayed(now time.Time) bool {
+	if t := h.hints[h.now.Nonce]; t != nil {
+		return t.told.After(h.changed) || now.Sub(h.changed) >= relayedAfter
+	}
+	return !h.relayed.IsZero() && now.Sub(h.relayed) < relayedFor
+}
+
+// known lists all that are or were here, sorted by id.
 func (l *lives) known(now time.Time) []Member {
 	all := make([]Member, 0, len(l.byID))
-	for _, r := range l.byID {
-		if !r.isNone() {
-			m := r.now
-			m.Relayed = r.isRelayed(now)
+	for _, h := range l.byID {
+		if h.wasHere() {
+			m := h.now
+			m.Relayed = m.Status == Dead && h.isRelayed(now)
 			all = append(all, m)
 		}
 	}
@@ -520,49 +542,65 @@ func (l *lives) known(now time.Time) []Member {
 	return all
 }
 
-// addresses gives where living members are, and where those were that for memberlist died
-// without leaving and for which no newer life is known.
-func (l *lives) addresses() (alive, lost map[netip.AddrPort]bool) {
-	alive, lost = make(map[netip.AddrPort]bool), make(map[netip.AddrPort]bool)
-	for _, r := range l.byID {
-		switch {
-		case r.held:
-			lost[r.now.Addr] = true // memberlist has to meet it again
-		case r.now.Status == Alive:
-			alive[r.now.Addr] = true
-		case r.now.Status == Dead:
-			lost[r.now.Addr] = true
+// told lists all other ids that gossip alone knows and that were dialled in vain, each in one life, sorted by id.
+func (l *lives) told(now time.Time) (all []Member) {
+	for id, h := range l.byID {
+		if h.wasHere() || id == l.self {
+			continue
+		}
+		nonce := slices.Min(slices.Collect(maps.Keys(h.hints)))
+		if t := h.hints[nonce]; t.dials > 0 && !t.isDialled(now) {
+			all = append(all, Member{ID: id, Nonce: nonce, Incarnation: t.incarnation, Addr: t.addr, Status: Told})
 		}
 	}
-	delete(alive, netip.AddrPort{}) // of those that wait
+	slices.SortFunc(all, func(a, b Member) int { return a.ID.Compare(b.ID) })
+	return all
+}
+
+// addresses gives where living members are that memberlist knows, and where others were, or are, that it has to meet: those that
+// died without leaving and for which no newer life is here.
+func (l *lives) addresses() (alive, lost map[netip.AddrPort]bool) {
+	alive, lost = make(map[netip.AddrPort]bool), make(map[netip.AddrPort]bool)
+	for _, h := range l.byID {
+		switch {
+		case !h.wasHere() || h.now.Status == Left:
+		case h.now.Status == Dead, h.isStrange():
+			lost[h.now.Addr] = true
+		default:
+			alive[h.now.Addr] = true
+		}
+	}
 	maps.DeleteFunc(lost, func(a netip.AddrPort, _ bool) bool { return alive[a] })
 	return alive, lost
 }
 
-// hasMet reports whether a living host of another id is known.
-func (l *lives) hasMet() bool {
-	for id, r := range l.byID {
-		if id != l.self && !r.isNone() && r.now.Status == Alive {
-			return true
+// awaitsDials reports whether somebody who is told of was not dialled, or only a moment ago.
+func (l *lives) awaitsDials(now time.Time) bool {
+	for id, h := range l.byID {
+		for nonce, t := range h.hints {
+			if id != l.self && !h.isHere(nonce) && (t.dials == 0 || t.dials == 1 && t.isDialled(now)) {
+				return true
+			}
 		}
 	}
 	return false
 }
 
-// awaitsAnswers reports whether a life has to answer before it is believed.
-func (l *lives) awaitsAnswers() bool {
-	for _, r := range l.byID {
-		if len(r.waiting) > 0 {
-			return true
+// countUnmet counts the hints of lives that are not here.
+func (l *lives) countUnmet() (n int) {
+	for _, h := range l.byID {
+		for nonce := range h.hints {
+			if !h.isHere(nonce) {
+				n++
+			}
 		}
 	}
-	return false
+	return n
 }
 
-func (l *lives) countAlive() int {
-	n := 0
-	for _, r := range l.byID {
-		if r.now.Status == Alive {
+func (l *lives) countHere() (n int) {
+	for _, h := range l.byID {
+		if h.wasHere() && h.now.Status == Alive {
 			n++
 		}
 	}

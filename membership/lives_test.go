@@ -3,6 +3,7 @@ package membership
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -11,18 +12,19 @@ import (
 	"github.com/bully-agent/bully-agent/wire"
 )
 
-// story plays memberlist's notices into lives. "told" takes what the consumer
+// story plays what gossip and sessions say of a host into lives. "told" takes what the consumer
 // gets at that point, so each case also says what a slow consumer misses.
 //
-//	hear 1 up 1 dead 1   notice about the life with this incarnation
-//	leaving 1            an update that says it is leaving
-//	ping 1               an answer to a ping
+//	hint 1, unhint 1     memberlist believes in the life with this incarnation, and no more
 //	doubt 1              a host suspects it
-//	silence 1            no answer to the pings that this brought
-//	join 1               hear and ping
-//	gone 1               dead and silence
-//	late 1               a join that says it is leaving
-//	far 1                a join at another address
+//	show 1               it shows itself in its session: its card is new, or it was asked
+//	up 1, leaving 1      the same, with another card
+//	far 1                the same, at another address
+//	silence              whoever is asked does not answer
+//	moment               the same, for three questions
+//	turn                 what is due is done
+//	join 1               hint and show
+//	gone 1               unhint and silence
 //	mark 1               a LEAVE frame
 //	wait                 longer than leaveGrace
 //	told                 the consumer asks
@@ -30,6 +32,16 @@ type story struct {
 	lives lives
 	now   time.Time
 	got   []string
+}
+
+func newStory() *story {
+	return &story{lives: newLives(idOf("alpha"), time.Second), now: time.Unix(1000, 0)}
+}
+
+func lifeOf(name string) Member {
+	m := selfOf(name)
+	m.Addr = addrOf(name)
+	return m
 }
 
 func (s *story) play(line string) {
@@ -45,36 +57,44 @@ func (s *story) play(line string) {
 	}
 	s.now = s.now.Add(time.Second)
 	switch words[0] {
-	case "far", "join", "late":
-		if m.Leaving = words[0] == "late"; words[0] == "far" {
-			m.Addr = addrOf("gamma")
-		}
-		s.lives.meet(m, s.now)
-	case "hear":
-		s.lives.joined(m, s.now)
-	case "elsewhere":
-		m.Addr = addrOf("gamma")
-		s.lives.joined(m, s.now)
+	case "join":
+		s.lives.hint(m, s.now)
+		s.lives.show(m, s.now)
+	case "hint":
+		s.lives.hint(m, s.now)
+	case "unhint":
+		s.lives.unhint(m, s.now)
+	case "doubt":
+		s.lives.doubted(lifeName{m.ID, m.Nonce}, s.now)
+	case "show":
+		s.lives.show(m, s.now)
 	case "up":
 		m.Priority = uint16(s.now.Unix())
-		s.lives.updated(m, s.now)
+		s.lives.show(m, s.now)
 	case "leaving":
 		m.Leaving = true
-		s.lives.updated(m, s.now)
-	case "dead":
-		s.lives.gone(m, s.now)
+		s.lives.show(m, s.now)
+	case "far":
+		m.Addr = addrOf("gamma")
+		s.lives.show(m, s.now)
 	case "gone":
-		s.lives.lose(m, s.now)
+		s.lives.unhint(m, s.now)
+		s.silence()
+	case "silence":
+		s.silence()
+	case "turn":
+		s.lives.due(s.now)
+	case "moment":
+		for range questions + 1 {
+			s.lives.due(s.now)
+			s.now = s.now.Add(s.lives.patient)
+		}
+		s.lives.due(s.now)
 	case "mark":
 		s.lives.markLeft(m.ID, m.Incarnation, s.now)
-	case "ping":
-		s.lives.answered(m, time.Millisecond, s.now)
-	case "doubt":
-		s.lives.doubted(m.ID, m.Nonce, s.now)
-	case "silence":
-		s.lives.unanswered(m, s.now)
 	case "wait":
 		s.now = s.now.Add(leaveGrace)
+		s.lives.due(s.now)
 	case "told":
 		for _, e := range s.lives.take() {
 			s.got = append(s.got, fmt.Sprintf("%s %d", e.Kind, e.Member.Nonce-100))
@@ -85,143 +105,175 @@ func (s *story) play(line string) {
 	}
 }
 
+// silence is as long as an open question takes.
+func (s *story) silence() {
+	for range questionsMore + 1 {
+		s.lives.due(s.now)
+		s.now = s.now.Add(s.lives.patient)
+	}
+}
+
+func (s *story) tell(t *testing.T, notices, want string) {
+	t.Helper()
+	for line := range strings.SplitSeq(notices, ",") {
+		s.play(line)
+	}
+	if got := strings.Join(s.got, " "); got != want {
+		t.Errorf("%s: told %q; expected %q", notices, got, want)
+	}
+}
+
 func TestWhatAConsumerIsTold(t *testing.T) {
-	cases := []struct{ what, notices, want string }{
-		{"a life", "join 1, told, up 1, told, gone 1, told", "joined 1 | updated 1 | failed 1 |"},
-		{"the same to a slow consumer", "join 1, up 1, told", "joined 1 |"},
-		{"came and went unseen", "join 1, gone 1, told", "|"},
-		{"a flap unseen", "join 1, told, gone 1, join 1, ping 1, told", "joined 1 | |"},
-		{"a flap seen", "join 1, told, gone 1, told, hear 1, told, ping 1, told", "joined 1 | failed 1 | | joined 1 |"},
-		{"others alone reach it", "join 1, told, gone 1, told, hear 1, dead 1, hear 1, up 1, told, dead 1, told", "joined 1 | failed 1 | | |"},
-		{"a departure by flag", "join 1, told, leaving 1, gone 1, told", "joined 1 | left 1 |"},
-		{"a departure by flag, step by step", "join 1, told, leaving 1, told, gone 1, told", "joined 1 | updated 1 | left 1 |"},
-		{"a departure by frame", "join 1, told, mark 1, told, leaving 1, gone 1, told", "joined 1 | left 1 | |"},
-		{"the frame comes after the death", "join 1, told, gone 1, told, mark 1, told", "joined 1 | failed 1 | left 1 |"},
-		{"the frame comes twice", "join 1, mark 1, told, mark 1, told", "| |"},
-		{"the frame of another life", "join 2, told, mark 1, told", "joined 2 | |"},
-		{"gossip brings a departed life back", "join 1, leaving 1, mark 1, told, leaving 1, told", "| |"},
-		{"old push/pull brings a departed life back", "join 1, told, leaving 1, gone 1, told, late 1, told, gone 1, told", "joined 1 | left 1 | | |"},
-		{"first heard of while it leaves", "late 1, told, gone 1, told", "joined 1 | left 1 |"},
-		{"it left, and answers pings on its way out", "join 1, told, mark 1, told, ping 1, told", "joined 1 | left 1 | |"},
-		{"it was said to leave, and answers for long", "join 1, told, mark 1, told, wait, ping 1, told", "joined 1 | left 1 | joined 1 |"},
-		{"it left, and a late answer arrives", "join 1, told, mark 1, gone 1, told, wait, ping 1, told", "joined 1 | left 1 | |"},
-		{"it is leaving for very long", "join 1, leaving 1, told, mark 1, told, wait, ping 1, told", "joined 1 | left 1 | |"},
-		{"a dead life's late answer", "join 1, gone 1, told, ping 1, told", "| |"},
+	for what, c := range map[string][2]string{
+		"a life":                           {"join 1, told, up 1, told, gone 1, told", "joined 1 | updated 1 | failed 1 |"},
+		"the same to a slow consumer":      {"join 1, up 1, told", "joined 1 |"},
+		"came and went unseen":             {"join 1, gone 1, told", "|"},
+		"a flap unseen":                    {"join 1, told, gone 1, show 1, told", "joined 1 | |"},
+		"a flap seen":                      {"join 1, told, gone 1, told, hint 1, told, show 1, told", "joined 1 | failed 1 | | joined 1 |"},
+		"others alone reach it":            {"join 1, told, gone 1, told, hint 1, unhint 1, hint 1, told, unhint 1, told", "joined 1 | failed 1 | | |"},
+		"a departure by card":              {"join 1, told, leaving 1, unhint 1, told", "joined 1 | left 1 |"},
+		"a departure, step by step":        {"join 1, told, leaving 1, told, unhint 1, told", "joined 1 | updated 1 | left 1 |"},
+		"gossip is faster than its card":   {"join 1, told, unhint 1, leaving 1, told", "joined 1 | left 1 |"},
+		"a departure by frame":             {"join 1, told, mark 1, told, leaving 1, unhint 1, told", "joined 1 | left 1 | |"},
+		"the frame comes after the death":  {"join 1, told, gone 1, told, mark 1, told", "joined 1 | failed 1 | left 1 |"},
+		"the frame comes twice":            {"join 1, mark 1, told, mark 1, told", "| |"},
+		"the frame of another life":        {"join 2, told, mark 1, told", "joined 2 | |"},
+		"the frame of one never here":      {"hint 1, mark 1, told", "|"},
+		"gossip revives one that left":     {"join 1, leaving 1, mark 1, told, hint 1, told", "| |"},
+		"it left, and says more":           {"join 1, told, mark 1, told, show 1, told", "joined 1 | left 1 | |"},
+		"it was said to leave, and speaks": {"join 1, told, mark 1, told, wait, show 1, told", "joined 1 | left 1 | joined 1 |"},
+		"it is leaving for very long":      {"join 1, leaving 1, told, unhint 1, told, wait, leaving 1, told", "joined 1 | left 1 | |"},
 
-		{"restart before detection (P9)", "join 1, told, join 2, told, gone 1, told", "joined 1 | failed 1 joined 2 | |"},
-		{"restart after a departure", "join 1, told, mark 1, join 2, told", "joined 1 | left 1 joined 2 |"},
-		{"restart after a death unseen", "join 1, told, gone 1, join 2, told", "joined 1 | failed 1 joined 2 |"},
-		{"two restarts unseen", "join 1, told, join 2, join 3, told", "joined 1 | failed 1 joined 3 |"},
-		{"restart and death unseen", "join 1, told, join 2, gone 2, told", "joined 1 | failed 1 |"},
-		{"the ghost of an older life", "join 2, told, join 1, up 1, told, gone 1, told", "joined 2 | | |"},
-		{"the ghost outlives the restart", "join 1, join 2, told, gone 2, told, gone 1, told", "joined 2 | failed 2 | |"},
-		{"an old backup of the state is started", "join 2, told, gone 2, told, join 1, told", "joined 2 | failed 2 | joined 1 |"},
+		"restart before detection (P9)":   {"join 1, told, join 2, told, gone 1, told", "joined 1 | failed 1 joined 2 | |"},
+		"restart after a departure":       {"join 1, told, mark 1, join 2, told", "joined 1 | left 1 joined 2 |"},
+		"restart after a death unseen":    {"join 1, told, gone 1, join 2, told", "joined 1 | failed 1 joined 2 |"},
+		"two restarts unseen":             {"join 1, told, join 2, join 3, told", "joined 1 | failed 1 joined 3 |"},
+		"restart and death unseen":        {"join 1, told, join 2, gone 2, told", "joined 1 | failed 1 |"},
+		"the ghost of an older life":      {"join 2, told, join 1, up 1, told, gone 1, told", "joined 2 | | |"},
+		"the ghost outlives the restart":  {"join 1, join 2, told, gone 2, told, gone 1, told", "joined 2 | failed 2 | |"},
+		"an old backup of the state":      {"join 2, told, gone 2, told, join 1, told", "joined 2 | failed 2 | joined 1 |"},
+		"a copy hid one until it stopped": {"join 1, told, join 2, told, gone 2, show 1, told", "joined 1 | failed 1 joined 2 | failed 2 joined 1 |"},
 
-		{"restart elsewhere", "join 1, told, gone 1, far 2, told", "joined 1 | failed 1 joined 2 |"},
-		{"restart elsewhere before detection", "join 1, told, far 2, told, gone 1, told", "joined 1 | joined 2 | failed 1 joined 2 |"},
-		{"a clone elsewhere and its end unseen", "join 1, told, far 2, gone 2, told, gone 1, told", "joined 1 | | failed 1 |"},
-		{"a clone", "join 1, told, join 10, told", "joined 1 | failed 1 joined 10 |"},
-		{"a clone, then the original says something", "join 1, join 10, told, up 1, told", "joined 10 | |"},
-		{"a clone is stopped, the original answers", "join 1, join 10, told, gone 10, told, wait, ping 1, told", "joined 10 | failed 10 | joined 1 |"},
-		{"a clone from an image hides the original until it stops", "join 1, told, join 2, told, gone 2, wait, ping 1, told", "joined 1 | failed 1 joined 2 | failed 2 joined 1 |"},
-		{"a ghost answers nothing", "join 1, join 2, told, gone 2, gone 1, wait, ping 1, told", "joined 2 | failed 2 |"},
-	}
-	for _, c := range cases {
-		t.Run(c.what, func(t *testing.T) {
-			s := story{lives: newLives(), now: time.Unix(1000, 0)}
-			for line := range strings.SplitSeq(c.notices, ",") {
-				s.play(line)
-			}
-			if got := strings.Join(s.got, " "); got != c.want {
-				t.Errorf("told %q; expected %q", got, c.want)
-			}
-		})
+		"restart elsewhere before detection": {"join 1, told, far 2, told, unhint 1, told", "joined 1 | failed 1 joined 2 | |"},
+		"restart elsewhere":                  {"join 1, told, gone 1, far 2, told", "joined 1 | failed 1 joined 2 |"},
+	} {
+		t.Run(what, func(t *testing.T) { newStory().tell(t, c[0], c[1]) })
 	}
 }
 
-// A death that others found is believed at once where this host has asked in vain, and otherwise once it has. One other is there.
-func TestWhoseDeathIsBelieved(t *testing.T) {
-	cases := []struct{ what, notices, want string }{
-		{"it was suspected and silent", "hear 1, ping 1, told, doubt 1, silence 1, dead 1, told", "joined 1 | failed 1 |"},
-		{"it answered since it was suspected", "hear 1, ping 1, told, doubt 1, ping 1, dead 1, told, silence 1, told", "joined 1 | | failed 1 |"},
-		{"nobody suspected it, and it answers", "hear 1, ping 1, told, dead 1, ping 1, told, hear 1, told", "joined 1 | | |"},
-		{"it answers, and later no more", "hear 1, ping 1, told, dead 1, ping 1, told, silence 1, told", "joined 1 | | failed 1 |"},
-		{"it had said that it leaves", "hear 1, ping 1, leaving 1, told, dead 1, told, silence 1, told", "joined 1 | | left 1 |"},
-		{"its LEAVE comes meanwhile", "hear 1, ping 1, told, dead 1, mark 1, silence 1, told", "joined 1 | left 1 |"},
-		{"its next life comes meanwhile", "hear 1, ping 1, told, dead 1, hear 2, ping 2, told, silence 1, told", "joined 1 | failed 1 joined 2 | |"},
-	}
-	for _, c := range cases {
-		t.Run(c.what, func(t *testing.T) {
-			s := story{lives: newLives(), now: time.Unix(1000, 0)}
-			s.lives.joined(Member{ID: idOf("gamma"), Nonce: 100, Addr: addrOf("gamma")}, s.now)
-			s.lives.take()
-			for line := range strings.SplitSeq(c.notices, ",") {
-				s.play(line)
-			}
-			if got := strings.Join(s.got, " "); got != c.want {
-				t.Errorf("told %q; expected %q", got, c.want)
-			}
-		})
-	}
-}
-
-// A life is one once it has answered: what only gossip says takes nobody's place.
+// Whatever gossip says of a life, nothing comes of it but a question, and only silence ends a life.
 func TestWhatAConsumerIsToldOfHearsay(t *testing.T) {
-	cases := []struct{ what, notices, want string }{
-		{"a life", "hear 1, told, ping 1, told, ping 1, up 1, told, gone 1, told", "| joined 1 | updated 1 | failed 1 |"},
-		{"it says something else before it answers", "hear 1, up 1, told, ping 1, told", "| joined 1 |"},
-		{"one that is made up", "hear 1, told, up 1, dead 1, told, ping 1, told", "| | |"},
-		{"a later life that is made up", "hear 1, ping 1, told, hear 2, told, up 2, told, dead 2, told", "joined 1 | | | |"},
-		{"the same elsewhere", "hear 1, ping 1, told, elsewhere 2, told, dead 2, told", "joined 1 | | |"},
-		{"another of the same number elsewhere", "hear 1, ping 1, told, elsewhere 10, told, dead 10, told", "joined 1 | | |"},
-		{"a life that goes on is said to be dead beside a made-up one", "hear 1, ping 1, told, elsewhere 2, gone 1, told, hear 1, ping 1, told", "joined 1 | failed 1 | joined 1 |"},
-		{"a restart before detection", "hear 1, ping 1, told, hear 2, ping 2, told, dead 1, told", "joined 1 | failed 1 joined 2 | |"},
-		{"a restart after it", "hear 1, ping 1, told, gone 1, told, hear 2, told, ping 2, told", "joined 1 | failed 1 | | joined 2 |"},
-		{"the ghost of an older life", "hear 2, ping 2, told, hear 1, ping 1, told, dead 1, told", "joined 2 | | |"},
-		{"the LEAVE of one that was never there", "hear 1, mark 1, told", "|"},
+	for what, c := range map[string][2]string{
+		"a life":                                {"hint 1, told, show 1, told", "| joined 1 |"},
+		"one that is made up":                   {"hint 1, told, unhint 1, told, silence, told", "| | |"},
+		"a later life that is made up":          {"join 1, told, hint 2, told, unhint 2, told, silence, told", "joined 1 | | | |"},
+		"it is suspect and silent":              {"join 1, told, doubt 1, silence, told", "joined 1 | failed 1 |"},
+		"it was silent, and gossip has it dead": {"join 1, told, doubt 1, moment, told, unhint 1, turn, told", "joined 1 | | failed 1 |"},
+		"it stood still for a moment":           {"join 1, told, doubt 1, moment, show 1, told", "joined 1 | |"},
+		"it is suspect and answers":             {"join 1, told, doubt 1, show 1, silence, told", "joined 1 | |"},
+		"it is said to be dead, and answers":    {"join 1, told, unhint 1, told, show 1, told, hint 1, told", "joined 1 | | | |"},
+		"it answers, and later no more":         {"join 1, told, unhint 1, show 1, told, silence, told", "joined 1 | | failed 1 |"},
+		"its LEAVE comes meanwhile":             {"join 1, told, unhint 1, mark 1, silence, told", "joined 1 | left 1 |"},
+		"its next life comes meanwhile":         {"join 1, told, unhint 1, join 2, told, silence, told", "joined 1 | failed 1 joined 2 | |"},
+		"another life of it is suspect":         {"join 2, told, doubt 1, silence, told", "joined 2 | |"},
+		"who is not here is suspect":            {"hint 1, doubt 1, silence, told", "|"},
+		"gossip never heard of who is here":     {"show 1, told, show 1, told", "joined 1 | |"},
+		"gossip never hears of who is silent":   {"show 1, told, wait, silence, told", "joined 1 | failed 1 |"},
+	} {
+		t.Run(what, func(t *testing.T) { newStory().tell(t, c[0], c[1]) })
 	}
-	for _, c := range cases {
-		t.Run(c.what, func(t *testing.T) {
-			s := story{lives: newLives(), now: time.Unix(1000, 0)}
-			for line := range strings.SplitSeq(c.notices, ",") {
-				s.play(line)
-			}
-			if got := strings.Join(s.got, " "); got != c.want {
-				t.Errorf("told %q; expected %q", got, c.want)
-			}
-			if n := len(s.lives.known(time.Now())); c.what == "one that is made up" && n+len(s.lives.byID) != 0 {
-				t.Errorf("%d are remembered", n+len(s.lives.byID))
-			}
-		})
+	s := newStory()
+	if s.tell(t, "hint 1, unhint 1", ""); len(s.lives.byID) > 0 || s.lives.hints != 0 {
+		t.Errorf("%d ids and %d hints are remembered of nobody", len(s.lives.byID), s.lives.hints)
 	}
 }
 
-// meet is told of a life, which answers at once.
-func (l *lives) meet(m Member, now time.Time) {
-	l.joined(m, now)
-	l.answered(m, time.Millisecond, now)
+// A life that memberlist does not believe in is asked now and then, since nobody else looks after it, and looked for. Its next
+// life is another.
+func TestWhoIsStrangeToGossipIsLookedAfter(t *testing.T) {
+	s := newStory()
+	s.play("show 1")
+	if _, lost := s.lives.addresses(); !lost[addrOf("beta")] {
+		t.Error("memberlist need not meet it")
+	}
+	asked := 0
+	for range 20 {
+		s.now = s.now.Add(time.Second)
+		if len(s.lives.due(s.now).dial) > 0 {
+			asked++
+			s.play("show 1")
+		}
+	}
+	if asked < 2 || asked > 5 {
+		t.Errorf("asked %d times in twenty seconds", asked)
+	}
+	s.play("join 2")
+	if alive, lost := s.lives.addresses(); !alive[addrOf("beta")] || len(lost) != 0 {
+		t.Errorf("alive %v, lost %v; expected its next life alive at its address, and nobody lost", alive, lost)
+	}
 }
 
-// lose is told of the end of a life, which is silent.
-func (l *lives) lose(m Member, now time.Time) {
-	l.gone(m, now)
-	l.unanswered(m, now)
+// A question is asked three times, of the life that is here, each time with a while to answer; one more doubt begins no other.
+func TestAQuestionIsAskedThreeTimes(t *testing.T) {
+	s := newStory()
+	s.play("join 1")
+	s.play("unhint 1")
+	var asked []time.Duration
+	began := s.now
+	for range 100 {
+		do := s.lives.due(s.now)
+		if len(do.dial) > 0 {
+			asked = append(asked, s.now.Sub(began))
+			if do.dial[0] != addrOf("beta") || !slices.Equal(do.show, []wire.ID{idOf("beta")}) {
+				t.Errorf("asks %v, to show %v", do.dial, do.show)
+			}
+		}
+		if do.news != (s.now.Sub(began) == 3*time.Second) {
+			t.Errorf("after %v there is news: %v", s.now.Sub(began), do.news)
+		}
+		if at := s.lives.deadline(s.now); len(asked) < questions && at.After(s.now.Add(s.lives.patient)) {
+			t.Errorf("after %v there is nothing to do before %v", s.now.Sub(began), at)
+		}
+		s.lives.doubted(lifeName{idOf("beta"), 101}, s.now)
+		s.now = s.now.Add(100 * time.Millisecond)
+	}
+	if !slices.Equal(asked, []time.Duration{0, time.Second, 2 * time.Second}) {
+		t.Errorf("asked after %v", asked)
+	}
 }
 
-// TestSurvivorOfAnIDConflict: its incarnation rises while its nonce stays.
-func TestSurvivorOfAnIDConflict(t *testing.T) {
-	l, now := newLives(), time.Unix(1000, 0)
-	original := Member{ID: idOf("beta"), Incarnation: 5, Nonce: 1}
-	clone := Member{ID: idOf("beta"), Incarnation: 6, Nonce: 2}
-	l.meet(original, now)
-	l.meet(clone, now)
-	l.take()
-	original.Incarnation = 7
-	l.updated(original, now)
-	l.answered(original, time.Millisecond, now)
-	events := l.take()
-	if len(events) != 2 || events[0].Member.Nonce != 2 || events[1].Member.Nonce != 1 || events[1].Kind != Joined {
-		t.Errorf("told %v; expected the end of the clone and the original again", events)
+// Who is told of is dialled, at most sixteen at a time, and then less and less often. Who is here is not.
+func TestWhoIsToldOfIsDialled(t *testing.T) {
+	s := newStory()
+	for i := range 3 * dialsAtOnce {
+		s.lives.hint(Member{ID: wire.ID{1, byte(i)}, Nonce: 1, Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 1, byte(i)}), 1)}, s.now)
+	}
+	s.play("join 1")
+	dials := make(map[netip.AddrPort][]time.Time)
+	for end := s.now.Add(time.Hour); s.now.Before(end); {
+		do := s.lives.due(s.now)
+		if more := s.lives.due(s.now).dial; len(do.dial) > dialsAtOnce || len(more) > 0 {
+			t.Fatalf("%d and %d are dialled at once", len(do.dial), len(more))
+		}
+		for _, addr := range do.dial {
+			dials[addr] = append(dials[addr], s.now)
+		}
+		at := s.lives.deadline(s.now)
+		if !at.After(s.now) {
+			t.Fatalf("there is something to do at once, after %d dials", len(dials))
+		}
+		s.now = at
+	}
+	if len(dials) != 3*dialsAtOnce || dials[addrOf("beta")] != nil {
+		t.Errorf("%d are dialled", len(dials))
+	}
+	for addr, when := range dials {
+		if n := len(when); n < 15 || n > 20 {
+			t.Errorf("%v is dialled %d times in an hour", addr, n)
+		}
+		if last := when[len(when)-1].Sub(when[len(when)-2]); last < dialMost {
+			t.Errorf("%v is dialled again after %v", addr, last)
+		}
 	}
 }
 
@@ -232,8 +284,8 @@ func TestSurvivorOfAnIDConflict(t *testing.T) {
 func TestEventsAreConsistent(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 0))
-		s := story{lives: newLives(), now: time.Unix(1000, 0)}
-		notices := []string{"join", "up", "leaving", "gone", "mark", "ping", "wait", "told"}
+		s := newStory()
+		notices := []string{"join", "hint", "unhint", "doubt", "show", "up", "far", "leaving", "silence", "gone", "mark", "wait", "told"}
 		living, last := 0, Joined
 		check := func() {
 			for _, e := range s.lives.take() {
@@ -254,14 +306,15 @@ func TestEventsAreConsistent(t *testing.T) {
 					t.Fatalf("seed %d: %v makes %d living members of one id", seed, e, living)
 				}
 			}
-			truth := 0
-			for _, m := range s.lives.known(s.now) {
-				if m.Status == Alive {
-					truth++
-				}
-			}
-			if living != truth {
+			if truth := s.lives.countHere(); living != truth {
 				t.Fatalf("seed %d: the consumer believes in %d living members, lives in %d", seed, living, truth)
+			}
+			hints := 0
+			for _, h := range s.lives.byID {
+				hints += len(h.hints)
+			}
+			if hints != s.lives.hints {
+				t.Fatalf("seed %d: %d hints, and %d are counted", seed, hints, s.lives.hints)
 			}
 		}
 		for range 200 {
@@ -276,28 +329,30 @@ func TestEventsAreConsistent(t *testing.T) {
 	}
 }
 
-// TestEndedMembersAreBounded: forged members that come and go, told or not, do
+// TestEndedMembersAreBounded: members that come and go, told or not, do
 // not fill the memory, and those who may come back are kept longest.
 func TestEndedMembersAreBounded(t *testing.T) {
 	for _, told := range []bool{true, false} {
-		l, now := newLives(), time.Unix(1000, 0)
+		s := newStory()
+		l := &s.lives
 		idAt := func(i int) wire.ID { return wire.ID{0: 1, 14: byte(i >> 8), 15: byte(i)} }
 		const n = 3 * maxEnded
 		for i := range n {
-			now = now.Add(time.Second)
 			m := Member{ID: idAt(i), Nonce: 1, Leaving: i%3 != 0}
-			l.meet(m, now)
+			l.hint(m, s.now)
+			l.show(m, s.now)
 			if told {
 				l.take()
 			}
-			l.lose(m, now)
+			l.unhint(m, s.now)
+			s.silence()
 		}
 		l.take()
 		if len(l.byID) > maxEnded+1 || len(l.dirty) > 0 {
 			t.Fatalf("told %v: %d members are kept and %d are to be told; expected at most %d", told, len(l.byID), len(l.dirty), maxEnded)
 		}
 		dead := 0
-		for _, m := range l.known(time.Now()) {
+		for _, m := range l.known(s.now) {
 			if m.Status == Dead {
 				dead++
 			}
@@ -309,28 +364,44 @@ func TestEndedMembersAreBounded(t *testing.T) {
 }
 
 func TestKnownIsSortedByID(t *testing.T) {
-	l := newLives()
-	for _, name := range []string{"gamma", "alpha", "beta"} {
-		l.meet(Member{ID: idOf(name), Name: name}, time.Unix(1000, 0))
+	s := newStory()
+	for _, name := range []string{"gamma", "delta", "beta"} {
+		s.lives.show(lifeOf(name), s.now)
+		told := lifeOf("told " + name)
+		s.lives.hint(told, s.now)
 	}
-	if known := l.known(time.Now()); !slices.IsSortedFunc(known, func(a, b Member) int { return a.ID.Compare(b.ID) }) || len(known) != 3 {
+	byID := func(a, b Member) int { return a.ID.Compare(b.ID) }
+	if known := s.lives.known(s.now); !slices.IsSortedFunc(known, byID) || len(known) != 3 {
 		t.Errorf("known is %v", known)
+	}
+	if told := s.lives.told(s.now); len(told) > 0 {
+		t.Errorf("told is %v before anybody was dialled", told)
+	}
+	s.lives.due(s.now)
+	if told := s.lives.told(s.now.Add(dialFor)); !slices.IsSortedFunc(told, byID) || len(told) != 3 || told[0].Status != Told {
+		t.Errorf("told is %v", told)
 	}
 }
 
 func TestLostAddresses(t *testing.T) {
-	l, now := newLives(), time.Unix(1000, 0)
-	for _, name := range []string{"alpha", "beta", "gamma"} {
-		l.meet(Member{ID: idOf(name), Nonce: 1, Addr: addrOf(name)}, now)
+	s := newStory()
+	l := &s.lives
+	join := func(m Member) {
+		l.hint(m, s.now)
+		l.show(m, s.now)
 	}
-	l.lose(Member{ID: idOf("beta"), Nonce: 1}, now)
-	l.markLeft(idOf("gamma"), 0, now)
+	for _, name := range []string{"delta", "beta", "gamma"} {
+		join(Member{ID: idOf(name), Nonce: 1, Addr: addrOf(name)})
+	}
+	l.unhint(Member{ID: idOf("beta"), Nonce: 1}, s.now)
+	s.silence()
+	l.markLeft(idOf("gamma"), 0, s.now)
 	alive, lost := l.addresses()
-	if len(alive) != 1 || !alive[addrOf("alpha")] || len(lost) != 1 || !lost[addrOf("beta")] {
-		t.Errorf("alive %v, lost %v; expected alpha, and beta but not gamma, which left", alive, lost)
+	if len(alive) != 1 || !alive[addrOf("delta")] || len(lost) != 1 || !lost[addrOf("beta")] {
+		t.Errorf("alive %v, lost %v; expected delta, and beta but not gamma, which left", alive, lost)
 	}
 	// Another id lives at beta's address now: nobody else can.
-	l.meet(Member{ID: idOf("delta"), Nonce: 1, Addr: addrOf("beta")}, now)
+	join(Member{ID: idOf("epsilon"), Nonce: 1, Addr: addrOf("beta")})
 	if _, lost := l.addresses(); len(lost) != 0 {
 		t.Errorf("lost %v; expected none", lost)
 	}
@@ -339,52 +410,28 @@ func TestLostAddresses(t *testing.T) {
 // Three copies of one state directory: one goes on, and another is started again and again. Its life that has ended is the
 // newest, and must not hide the one that goes on.
 func TestOfOurOwnIDEveryLifeIsTold(t *testing.T) {
-	cases := []struct{ what, notices, want string }{
-		{"both at once", "join 1, join 2, told", "joined 2 joined 1 |"},
-		{"the older one later", "join 2, told, join 1, told", "joined 2 | joined 1 |"},
-		{"the older one answers a ping", "join 1, join 2, told, ping 1, told", "joined 2 joined 1 | joined 1 |"},
-		{"the older one ended untold", "join 2, told, join 1, gone 1, told", "joined 2 | |"},
-	}
-	for _, c := range cases {
-		s := story{lives: newLives(), now: time.Unix(1000, 0)}
+	for what, c := range map[string][2]string{
+		"both at once":               {"join 1, join 2, told", "joined 1 joined 2 |"},
+		"the older one later":        {"join 2, told, join 1, told", "joined 2 | joined 1 |"},
+		"the older one says more":    {"join 1, join 2, told, show 1, told", "joined 1 joined 2 | joined 1 |"},
+		"the older one ended untold": {"join 2, told, join 1, unhint 1, told", "joined 2 | failed 1 |"},
+	} {
+		s := newStory()
 		s.lives.self = idOf("beta")
-		for line := range strings.SplitSeq(c.notices, ",") {
-			s.play(line)
+		t.Run(what, func(t *testing.T) { s.tell(t, c[0], c[1]) })
+		if s.lives.countHere() > 0 {
+			t.Errorf("%s: a copy of this host is here", what)
 		}
-		if got := strings.Join(s.got, " "); got != c.want {
-			t.Errorf("%s: told %q, want %q", c.what, got, c.want)
+		if again := s.lives.due(s.now).show; slices.Contains(again, idOf("beta")) != (what == "the older one ended untold") {
+			t.Errorf("%s: shown again are %v", what, again)
 		}
 	}
 }
 
-// What this host believes of a life against memberlist is of that life: the next one at its
-// address is alive, and nobody looks for the one before.
-func TestTheNextLifeIsNotHeld(t *testing.T) {
-	s := story{lives: newLives(), now: time.Unix(1000, 0)}
-	s.lives.joined(Member{ID: idOf("gamma"), Nonce: 100, Addr: addrOf("gamma")}, s.now)
-	for _, line := range []string{"join 1", "dead 1"} {
-		s.play(line)
-	}
-	if _, lost := s.lives.addresses(); !lost[addrOf("beta")] {
-		t.Fatal("the life that memberlist has ended is not looked for")
-	}
-	s.play("join 2")
-	if alive, lost := s.lives.addresses(); !alive[addrOf("beta")] || len(lost) != 0 {
-		t.Errorf("alive %v, lost %v; expected its next life alive at its address, and nobody lost", alive, lost)
-	}
-}
-
-// A life that has not answered and is gone waits for nothing any more: it is not asked again,
-// and one that died is not reached through others for ever.
-func TestALifeThatIsGoneWaitsNoMore(t *testing.T) {
-	s := story{lives: newLives(), now: time.Unix(1000, 0)}
-	for _, line := range []string{"join 1", "hear 2", "dead 2"} {
-		s.play(line)
-	}
-	if s.lives.waits(Member{ID: idOf("beta"), Nonce: 102}) {
-		t.Error("a later life that is gone still has to answer")
-	}
-	for _, line := range []string{"gone 1", "hear 1", "dead 1"} {
+// One that died and that others believe in is reached by others, for a while after they ceased to.
+func TestWhoIsReachedByOthers(t *testing.T) {
+	s := newStory()
+	for _, line := range []string{"join 1", "gone 1", "hint 1", "unhint 1"} {
 		s.play(line)
 	}
 	if m := s.lives.known(s.now)[0]; m.Status != Dead || !m.Relayed {
@@ -393,4 +440,67 @@ func TestALifeThatIsGoneWaitsNoMore(t *testing.T) {
 	if m := s.lives.known(s.now.Add(relayedFor))[0]; m.Relayed {
 		t.Error("it is said to be reached through others, long after they said so")
 	}
+}
+
+// For what is made up there is little room, at a bounded rate. A life that is here has its own, where its session is.
+func TestHintsAreBounded(t *testing.T) {
+	s := newStory()
+	s.play("show 1")
+	taken, causes := 0, make(map[string]int)
+	hear := func(m Member) {
+		if r := s.lives.admit(m, s.now); r != nil {
+			causes[r.cause]++
+			return
+		}
+		taken++
+		s.lives.hint(m, s.now)
+	}
+	for i := range 2 * maxHints {
+		hear(Member{ID: wire.ID{1, byte(i), byte(i >> 8)}, Nonce: 1, Addr: addrOf("gamma")})
+	}
+	if taken != maxHints || causes["full"] != maxHints {
+		t.Errorf("%d names are taken, %v refused", taken, causes)
+	}
+	here := Member{ID: idOf("beta"), Incarnation: 1, Nonce: 101, Addr: addrOf("beta")}
+	if r := s.lives.admit(here, s.now); r != nil {
+		t.Errorf("who is here is refused: %v", r)
+	}
+	if here.Addr = addrOf("gamma"); s.lives.admit(here, s.now) == nil {
+		t.Error("who is here is let in at another address")
+	}
+	for i := range maxHints {
+		s.lives.unhint(Member{ID: wire.ID{1, byte(i), byte(i >> 8)}, Nonce: 1, Addr: addrOf("gamma")}, s.now)
+	}
+	taken = 0
+	for i := range maxHints {
+		hear(Member{ID: wire.ID{2, byte(i), byte(i >> 8)}, Nonce: 1, Addr: addrOf("gamma")})
+	}
+	if taken > 0 || causes["rate"] != maxHints {
+		t.Errorf("%d more names are taken at once, %v refused", taken, causes)
+	}
+	if s.now = s.now.Add(time.Minute); s.lives.hints > 0 {
+		t.Errorf("%d hints are counted", s.lives.hints)
+	}
+	for i := range 2 * maxHintsOfOne {
+		hear(Member{ID: idOf("gamma"), Nonce: uint32(i), Addr: addrOf("gamma")})
+	}
+	if taken != maxHintsOfOne || causes["lives"] != maxHintsOfOne {
+		t.Errorf("%d lives of one id are taken, %v refused", taken, causes)
+	}
+}
+
+// Who is told of last is dialled first: one that is true does not wait for hundreds that were made up at once.
+func TestTheNewestIsDialledFirst(t *testing.T) {
+	s := newStory()
+	for i := range 300 {
+		s.lives.hint(Member{ID: wire.ID{1, byte(i), byte(i >> 8)}, Nonce: 1, Addr: addrOf("gamma")}, s.now)
+	}
+	s.lives.due(s.now)
+	s.play("hint 1")
+	for end := s.now.Add(dialFor); !s.now.After(end); s.now = s.now.Add(100 * time.Millisecond) {
+		if slices.Contains(s.lives.due(s.now).dial, addrOf("beta")) {
+			return
+		}
+	}
+	t.Error("it is not dialled as soon as there is a place")
 }

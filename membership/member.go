@@ -8,9 +8,8 @@ import (
 	"github.com/bully-agent/bully-agent/wire"
 )
 
-// Status says how a member stands, as far as memberlist and the member's own
-// announcements tell. A member under suspicion is still Alive: memberlist does
-// not show suspicion (P3).
+// Status says how a member stands, as far as its sessions and its own
+// announcements tell. A member that is asked whether it lives is still Alive.
 type Status uint8
 
 // The statuses.
@@ -18,10 +17,11 @@ const (
 	Alive Status = iota
 	Dead         // stopped answering without a word
 	Left         // announced its departure
+	Told         // others tell of it: it has not shown itself to this host
 )
 
 // String gives memberlist's word.
-func (s Status) String() string { return word(int(s), "alive", "dead", "left") }
+func (s Status) String() string { return word(int(s), "alive", "dead", "left", "told") }
 
 // Role says what a member may do.
 type Role uint8
@@ -36,8 +36,7 @@ const (
 // String gives the role's word in configuration and logs.
 func (r Role) String() string { return word(int(r), "voter", "witness", "observer") }
 
-// Member is one life of a participant: what it says of itself in its meta, and
-// what memberlist found.
+// Member is one life of a participant: what it says of itself on its card, and what its session proves.
 type Member struct {
 	ID   wire.ID
 	Name string         // the host's label, as CheckName has it: safe in logs, terminals and hooks
@@ -59,7 +58,7 @@ type Member struct {
 	Jobs              uint64 // digest of its singleton jobs, which should be the same everywhere; 0: none
 	Status            Status
 	Relayed           bool          // Known only: dead for this host, which it does not answer, while others reach it
-	RTT               time.Duration // of memberlist's last direct ping; 0 = unknown
+	RTT               time.Duration // of its session's handshake; 0 = unknown
 }
 
 // String names the member for logs and tests.
@@ -67,8 +66,7 @@ func (m Member) String() string {
 	return fmt.Sprintf("%s (%s#%d at %s, %s)", m.Name, m.ID.Short(), m.Incarnation, m.Addr, m.Status)
 }
 
-// sameLife tells one process from a restart or a clone of it. The incarnation
-// does not count: the survivor of an id conflict raises its own.
+// sameLife tells one process from a restart or a clone of it.
 func sameLife(a, b Member) bool { return a.ID == b.ID && a.Nonce == b.Nonce }
 
 // EventKind says what happened.
@@ -81,20 +79,19 @@ const (
 	Failed                          // it stopped answering, or a newer life took its place without a word
 	Departed                        // it announced that it leaves, and is gone or as good as gone: its Status is Left
 	LeaderReported                  // another agent knows a newer leader record than we do
-	Conflict                        // two hosts say to be the same life: a running machine was cloned
 	LedgerReceived                  // another agent told its ledger of jobs
 	JoinEnded                       // the first join has an outcome: a member was met, or nobody is where this host has looked
 )
 
 // String gives the kind's word in logs.
 func (k EventKind) String() string {
-	return word(int(k), "joined", "updated", "failed", "left", "leader-reported", "conflict", "ledger-received", "join-ended")
+	return word(int(k), "joined", "updated", "failed", "left", "leader-reported", "ledger-received", "join-ended")
 }
 
 // Event is one difference since the events before.
 type Event struct {
 	Kind   EventKind
-	Member Member     // zero for LeaderReported, LedgerReceived and JoinEnded; for Conflict the one that was not admitted
+	Member Member     // zero for LeaderReported, LedgerReceived and JoinEnded
 	Leader wire.Epoch // LeaderReported only: the newest record heard
 	Ledger []byte     // LedgerReceived only: as SetLedger was given it there, and not checked here
 }

@@ -3,6 +3,7 @@ package membership
 import (
 	"fmt"
 	"log"
+	"net/netip"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -39,7 +40,7 @@ func (m *Membership) memberlistConfig(cfg Config) (*memberlist.Config, error) {
 	// one would check alive messages only.
 
 	d := delegate{m}
-	c.Delegate, c.Events, c.Alive, c.Ping, c.Conflict = d, d, d, d, d
+	c.Delegate, c.Events, c.Alive, c.Ping = d, d, d, d
 	c.Logger = log.New(m.log, "", 0)
 	return c, nil
 }
@@ -73,89 +74,41 @@ func timing(profile string) (*memberlist.Config, error) {
 // They run from inside Create on, and after Shutdown has returned (P2).
 type delegate struct{ m *Membership }
 
-// NotifyAlive decides whether a node is let in, at every alive message (P16).
+// NotifyAlive decides whether memberlist hears of a node, at every alive message (P16).
 func (d delegate) NotifyAlive(n *memberlist.Node) error {
-	member, r := d.m.admit.check(n)
+	member, r := d.m.admit.node(n)
 	if r == nil && n.Name != d.m.name {
-		r = d.m.checkRoom(member)
+		d.m.mu.Lock()
+		r = d.m.lives.admit(member, time.Now())
+		d.m.mu.Unlock()
 	}
 	if r == nil {
 		return nil
 	}
-	d.m.notAdmitted(n, r)
+	addr, _ := netip.AddrFromSlice(n.Addr)
+	d.m.notAdmitted(n.Name, netip.AddrPortFrom(addr, n.Port), r)
 	return r
 }
 
-// NotifyJoin is also called for our own node, from inside Create (P2), and so
-// are the other two for our own update and leave.
-func (d delegate) NotifyJoin(n *memberlist.Node) {
-	d.m.observe(n, (*lives).joined)
-	d.m.ask(n)
-}
+// NotifyJoin is also called for our own node, from inside Create (P2), and so is NotifyLeave for our own leave.
+func (d delegate) NotifyJoin(n *memberlist.Node) { d.told(n, (*lives).hint) }
 
-// NotifyUpdate is called when a member's meta changed.
-func (d delegate) NotifyUpdate(n *memberlist.Node) { d.m.observe(n, (*lives).updated) }
+// NotifyUpdate is called when a member's meta changed, which means nothing.
+func (delegate) NotifyUpdate(*memberlist.Node) {}
 
 // NotifyLeave is called for deaths and departures alike, with a State that says
 // alive (P3).
-func (d delegate) NotifyLeave(n *memberlist.Node) {
-	d.m.observe(n, (*lives).gone)
-	d.m.askHeld(n)
-}
+func (d delegate) NotifyLeave(n *memberlist.Node) { d.told(n, (*lives).unhint) }
 
-// observe keeps what memberlist believes of a node.
-func (m *Membership) observe(n *memberlist.Node, note func(*lives, Member, time.Time) bool) {
-	if n.Name == m.name {
-		return
-	}
-	member, r := m.admit.check(n)
-	if r != nil {
-		return // NotifyAlive let nobody in for whom this holds
-	}
-	now := time.Now()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.closed {
-		return // suspicion timers fire after Shutdown
-	}
-	isNews := note(&m.lives, member, now)
-	if isNews {
-		m.foundOut(member)
-	}
-}
-
-// foundOut passes on what lives has learnt. Its caller holds mu.
-func (m *Membership) foundOut(member Member) {
-	if r := m.lives.byID[member.ID]; r != nil && r.now.Status == Dead {
-		m.rejoin.lostMember()
-	}
-	m.signal()
-}
-
-// NotifyConflict is called when a life that is known speaks from another
-// address: a copy of a running machine, memory included.
-func (d delegate) NotifyConflict(existing, other *memberlist.Node) {
-	n := *other
-	// memberlist leaves the versions out here; NotifyAlive has checked them.
-	n.PMin, n.PMax, n.PCur = existing.PMin, existing.PMax, existing.PCur
-	member, r := d.m.admit.check(&n)
-	if r != nil || !d.m.log.minutely("clone "+n.Name) {
-		return
-	}
-	d.m.mu.Lock()
-	defer d.m.mu.Unlock()
-	if !d.m.closed && d.m.lives.cloned(member) {
-		d.m.signal()
+func (d delegate) told(n *memberlist.Node, note func(*lives, Member, time.Time) bool) {
+	if member, r := d.m.admit.node(n); r == nil { // NotifyAlive let nobody in for whom this does not hold
+		d.m.told(n.Name, member, note)
 	}
 }
 
 // NodeMeta gives our meta. It is never above limit, 512 bytes, where memberlist
 // would panic (P12).
-func (d delegate) NodeMeta(int) []byte {
-	d.m.mu.Lock()
-	defer d.m.mu.Unlock()
-	return d.m.meta
-}
+func (d delegate) NodeMeta(int) []byte { return appendMeta(nil, d.m.admit.self) }
 
 // NotifyMsg drops user messages: nobody of us sends any, since memberlist hands
 // them over late, last in first out, and without their sender (P5, P6).
@@ -174,15 +127,11 @@ func (d delegate) MergeRemoteState(b []byte, _ bool) { d.m.hearState(b) }
 // AckPayload gives the leader record to whoever pings us (P17).
 func (d delegate) AckPayload() []byte { return d.m.record() }
 
-// NotifyPingComplete takes the leader record and the round-trip time from the
-// answer to a direct ping. It has no lock of memberlist's, but keeps the
+// NotifyPingComplete takes the leader record from the answer to a direct ping. It has no lock of memberlist's, but keeps the
 // prober waiting.
-func (d delegate) NotifyPingComplete(n *memberlist.Node, rtt time.Duration, payload []byte) {
+func (d delegate) NotifyPingComplete(_ *memberlist.Node, _ time.Duration, payload []byte) {
 	if len(payload) > 0 {
 		d.m.hear(payload)
-	}
-	if member, r := d.m.admit.check(n); r == nil && n.Name != d.m.name {
-		d.m.noteAnswer(member, rtt, time.Now().Add(-rtt))
 	}
 }
 
@@ -210,26 +159,12 @@ func (m *Membership) hear(b []byte) {
 	m.signal()
 }
 
-// checkRoom refuses members that are too many, or too many lives of one. For a life that has proved itself there is room,
-// whatever others make up.
-func (m *Membership) checkRoom(member Member) *refusal {
-	now := time.Now()
-	isProven := m.isProven(member)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	r := m.lives.admit(member, now)
-	if r != nil && isProven {
-		return nil
-	}
-	return r
-}
-
-// notAdmitted counts an alive message that was not admitted. One line a minute and
+// notAdmitted counts what was not taken of somebody. One line a minute and
 // cause says so: whoever wrote it can repeat it a thousand times a second.
-func (m *Membership) notAdmitted(n *memberlist.Node, r *refusal) {
+func (m *Membership) notAdmitted(name string, addr netip.AddrPort, r *refusal) {
 	m.count(r.cause)
 	if m.log.minutely("refused " + r.cause) {
-		m.log.warn("member refused", "member", n.Name, "addr", n.Address(), "cause", r.cause, "err", r.err)
+		m.log.warn("member refused", "member", name, "addr", addr, "cause", r.cause, "err", r.err)
 	}
 }
 

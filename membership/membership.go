@@ -19,7 +19,7 @@ import (
 // It starts two kinds of goroutine: one that writes its log lines, from New to
 // Shutdown, and short ones that do what blocks in memberlist, pings among it.
 //
-// Invariant: mu is never held while memberlist is called, and nothing that can
+// Invariant: mu is never held while memberlist or Sessions are called, and nothing that can
 // wait is done under it. memberlist calls our delegates with its own node lock
 // held (P1), so a delegate that waited for mu behind a call into memberlist
 // would stop both for ever.
@@ -27,33 +27,33 @@ type Membership struct {
 	name    string // our node's name in memberlist, ID#nonce
 	admit   admission
 	filter  *filter
-	proof   Sessions
 	list    *memberlist.Memberlist // set once, after Create: delegates must not use it (P2)
 	probing time.Duration          // memberlist's interval between two pings
+	timer   *time.Timer            // calls turn
 	log     *logSink
 	wake    chan struct{}
 	rejoin  *rejoin
 
-	// ops serialises UpdateNode, Leave and Shutdown, which memberlist does not:
+	// ops serialises Leave and Shutdown, which memberlist does not:
 	// it panics when Leave meets Shutdown (P11). A channel, not a mutex, since
 	// it is held for as long as Leave takes and tests run that in fake time.
 	ops chan struct{}
 
-	mu         sync.Mutex
-	self       Member
-	meta       []byte // self, as the others receive it
-	lives      lives
-	questions  questions
-	leader     wire.Epoch // what we spread
-	heard      wire.Epoch // newest record of others that was reported, or is to be
-	heardNew   bool
-	ledgers    ledgers
-	refused    map[string]uint64 // alive messages not admitted, by cause
-	kept       map[string]uint64 // datagrams and streams kept from memberlist, by cause
-	first      firstJoin
-	announcing bool // a goroutine is about to read meta and spread it
-	leaving    bool // memberlist's Leave was called: the instance is of no more use (P11)
-	closed     bool
+	sessions Sessions
+	saying   sync.Mutex // held before mu: of two cards the newest is said last
+
+	mu       sync.Mutex
+	self     Member
+	lives    lives
+	leader   wire.Epoch // what we spread
+	heard    wire.Epoch // newest record of others that was reported, or is to be
+	heardNew bool
+	ledgers  ledgers
+	refused  map[string]uint64 // alive messages, cards and leader records not admitted, by cause
+	kept     map[string]uint64 // datagrams and streams kept from memberlist, by cause
+	first    firstJoin
+	leaving  bool // memberlist's Leave was called: the instance is of no more use (P11)
+	closed   bool
 }
 
 // Config is what New needs. Self.ID, Self.Name, Cluster, Transport and Sessions
@@ -95,8 +95,8 @@ type Config struct {
 	// stall of a host to be its death.
 	Profile string
 
-	// Sessions prove who is there, in which life and where. What gossip says of a life that they do not prove is a hint: the
-	// life is asked, and told once it has answered in a session of its own.
+	// Sessions show who is there, in which life and where. What gossip says of a life is a hint: the life is dialled, and told
+	// once it has shown its card in a session of its own.
 	Sessions Sessions
 
 	// Seed is for the jitter of rejoining; 0 takes a random one.
@@ -121,37 +121,38 @@ func New(cfg Config) (*Membership, error) {
 	m := &Membership{
 		name:    nodeName(self.ID, self.Nonce),
 		self:    self,
-		admit:   admission{self: self, cluster: wire.ClusterHash(cfg.Cluster)},
+		admit:   admission{self},
 		log:     newLogSink(cfg.Logger),
 		wake:    make(chan struct{}, 1),
 		ops:     make(chan struct{}, 1),
-		lives:   newLives(),
 		rejoin:  newRejoin(cfg),
-		proof:   cfg.Sessions,
 		refused: make(map[string]uint64),
 		kept:    make(map[string]uint64),
+
+		sessions: cfg.Sessions,
 	}
-	m.lives.self = self.ID
-	m.questions.created = make(chan struct{})
-	m.meta = appendMeta(nil, self, m.admit.cluster)
 	conf, err := m.memberlistConfig(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("create membership: %w", err)
 	}
 	m.probing = conf.ProbeInterval
+	m.lives = newLives(self.ID, conf.ProbeTimeout)
+	m.timer = time.AfterFunc(time.Hour, m.turn) // until it is armed
 	m.filter = newFilter(cfg.Transport, cfg.Cluster, m.countKept, m.doubt)
 	conf.Transport = m.filter
 	go m.log.run()
 	m.list, err = memberlist.Create(conf)
-	defer close(m.questions.created)
 	if err != nil {
 		m.mu.Lock()
 		m.closed = true
 		m.mu.Unlock()
+		m.timer.Stop()
 		m.filter.stop()
 		m.log.stop()
 		return nil, fmt.Errorf("create membership: %w", err)
 	}
+	m.sessions.Watch(m.onShown)
+	m.say()
 	return m, nil
 }
 
@@ -189,7 +190,10 @@ func checkSelf(self Member) error {
 	if err := checkAddr(self.Addr); err != nil {
 		return fmt.Errorf("advertised address %s: %w", self.Addr, err)
 	}
-	if err := checkMeta(self); err != nil {
+	if self.ID.IsZero() {
+		return errors.New("id is zero")
+	}
+	if err := checkCard(self); err != nil {
 		return fmt.Errorf("own description: %w", err)
 	}
 	return nil
@@ -217,7 +221,7 @@ func (m *Membership) Events() []Event {
 	for _, b := range m.ledgers.take() {
 		events = append(events, Event{Kind: LedgerReceived, Ledger: b})
 	}
-	if m.first.isNews(&m.lives) {
+	if m.first.isNews(&m.lives, time.Now()) {
 		events = append(events, Event{Kind: JoinEnded})
 	}
 	return events
@@ -243,8 +247,7 @@ func (m *Membership) SetLeader(e wire.Epoch) {
 	}
 }
 
-// SetSelf changes what others see of us. It returns at once; the change is
-// spread by gossip, which takes some gossip intervals.
+// SetSelf changes what others see of us. It does not wait until they do.
 func (m *Membership) SetSelf(priority uint16, role Role, draining, leaving bool) {
 	m.changeSelf(func(self *Member) {
 		self.Priority, self.Role, self.Draining, self.Leaving = priority, role, draining, leaving
@@ -268,52 +271,29 @@ func (m *Membership) SetJobs(digest uint64) {
 
 func (m *Membership) changeSelf(change func(*Member)) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	before := m.self
 	change(&m.self)
-	if m.self == before || m.closed || m.leaving {
-		return
-	}
-	m.meta = appendMeta(nil, m.self, m.admit.cluster)
-	if !m.announcing {
-		m.announcing = true
-		go m.announce()
-	}
-}
-
-// announce hands the newest meta to memberlist's gossip, in a goroutine of its
-// own since UpdateNode takes the node lock (P12).
-func (m *Membership) announce() {
-	m.ops <- struct{}{}
-	defer func() { <-m.ops }()
-	m.mu.Lock()
-	m.announcing = false // a change from here on needs another announcement
-	stop := m.closed || m.leaving
+	isOver := m.closed || m.leaving
 	m.mu.Unlock()
-	if stop {
-		return // P4, P11: after Leave our own node may be gone from memberlist's map
+	if !isOver {
+		m.say()
 	}
-	// The broadcast is queued when UpdateNode starts to wait. Nobody needs to
-	// know when the last copy went out, so it waits for next to nothing; zero
-	// would mean for ever.
-	_ = m.list.UpdateNode(time.Nanosecond)
 }
 
 // MarkLeft says that this life of a member announced its departure by a LEAVE
 // frame. Departed is emitted at once, and the death that memberlist will notice is
-// no Failed. Should the life still answer pings long afterwards, the
-// announcement was not its own and it is Joined again.
+// no Failed. Should something come in its session long afterwards, it is Joined again.
 func (m *Membership) MarkLeft(id wire.ID, incarnation uint32) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.closed && m.lives.markLeft(id, incarnation, time.Now()) {
 		m.signal()
+		m.arm()
 	}
 }
 
 // Leave tells the others that we go of our own will, and returns when the
-// announcement was sent often enough or timeout has ended: half of it for the
-// flag in our meta, by which they tell a departure from a death (P3), and the
+// announcement was sent often enough or timeout has ended: half of it at most for the
+// flag on our card, by which they tell a departure from a death (P3), and the
 // rest for memberlist's own message. An error means that some may see us fail
 // instead. The instance cannot join again (P11); Shutdown is still due.
 func (m *Membership) Leave(timeout time.Duration) error {
@@ -328,17 +308,31 @@ func (m *Membership) Leave(timeout time.Duration) error {
 		return nil
 	}
 	m.self.Leaving = true
-	m.meta = appendMeta(nil, m.self, m.admit.cluster)
 	m.mu.Unlock()
 
 	deadline := time.Now().Add(timeout)
-	errMeta := m.list.UpdateNode(max(timeout/2, time.Nanosecond))
+	m.say()
+	errCard := m.waitUntilSaid(time.Now().Add(min(timeout/2, sayWithin)))
 	m.mu.Lock()
 	m.leaving = true
 	m.mu.Unlock()
 	errLeave := m.list.Leave(max(time.Until(deadline), time.Nanosecond))
-	if err := errors.Join(errMeta, errLeave); err != nil {
+	if err := errors.Join(errCard, errLeave); err != nil {
 		return fmt.Errorf("leave: %w", err)
+	}
+	return nil
+}
+
+// sayWithin is how long the last card is waited for: some round trips. Who misses it has the LEAVE frame, or finds a death.
+const sayWithin = 300 * time.Millisecond
+
+// waitUntilSaid waits until those who are there have this host's card.
+func (m *Membership) waitUntilSaid(deadline time.Time) error {
+	for !m.sessions.HasSaid() {
+		if !time.Now().Before(deadline) {
+			return errors.New("not all members know")
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
 	return nil
 }
@@ -358,6 +352,7 @@ func (m *Membership) Shutdown() error {
 	case <-m.wake:
 	default:
 	}
+	m.timer.Stop()
 	m.ops <- struct{}{}
 	defer func() { <-m.ops }()
 	err := m.list.Shutdown()
@@ -378,16 +373,25 @@ func (m *Membership) Release() error {
 // own probes fail or who has to deny its death often.
 func (m *Membership) Health() int { return m.list.GetHealthScore() }
 
-// Answered says how long ago a member last answered a ping of memberlist's, and
-// whether it ever did.
-func (m *Membership) Answered(id wire.ID) (ago time.Duration, ever bool) {
+// Heard says how long ago something last came in a session of a member that is or was here, and whether it ever did.
+func (m *Membership) Heard(id wire.ID) (ago time.Duration, ever bool) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	r := m.lives.byID[id]
-	if r == nil || r.heard.IsZero() {
+	h := m.lives.byID[id]
+	if h == nil || !h.wasHere() {
+		m.mu.Unlock()
 		return 0, false
 	}
-	return time.Since(r.heard), true
+	nonce, ago := h.now.Nonce, time.Since(h.heard)
+	m.mu.Unlock()
+	if _, _, inSession, ok := m.sessions.Heard(id, nonce); ok && inSession < ago {
+		ago = inSession
+		m.mu.Lock()
+		if h.now.Nonce == nonce {
+			h.heard = time.Now().Add(-ago) // a session that nobody uses is forgotten
+		}
+		m.mu.Unlock()
+	}
+	return ago, true
 }
 
 // TwoRounds is how long memberlist takes to ping every living member twice: it
@@ -397,7 +401,7 @@ func (m *Membership) Answered(id wire.ID) (ago time.Duration, ever bool) {
 func (m *Membership) TwoRounds() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return time.Duration(2*max(m.lives.countAlive(), m.lives.present)+2) * m.probing
+	return time.Duration(2*max(m.lives.countHere(), m.lives.hints)+2) * m.probing
 }
 
 // Known returns the last known state of all other members, those that died or
@@ -406,4 +410,12 @@ func (m *Membership) Known() []Member {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.lives.known(time.Now())
+}
+
+// Told returns those that others tell of and that were dialled in vain, sorted by id. They have no names, and
+// others may have made them up.
+func (m *Membership) Told() []Member {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.lives.told(time.Now())
 }

@@ -1,9 +1,9 @@
 package membership
 
 import (
+	"bytes"
 	"context"
 	"errors"
-	"io"
 	"net"
 	"net/netip"
 	"slices"
@@ -15,7 +15,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/memberlist"
 
-	"github.com/bully-agent/bully-agent/internal/sealed"
+	"github.com/bully-agent/bully-agent/internal/session"
 	"github.com/bully-agent/bully-agent/internal/test/lantest"
 	"github.com/bully-agent/bully-agent/wire"
 )
@@ -85,7 +85,7 @@ func TestLeaveFrame(t *testing.T) {
 	})
 }
 
-// TestForgedLeaveFrame: a member that goes on answering pings has not left.
+// TestForgedLeaveFrame: a member that goes on speaking in its session has not left.
 func TestForgedLeaveFrame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
@@ -252,80 +252,42 @@ func TestOtherCluster(t *testing.T) {
 	})
 }
 
-// stranger is a bare memberlist of the same cluster, which says of itself what
-// it likes.
-type stranger struct {
-	*sealed.LAN
-	addr netip.AddrPort
-	meta []byte
-}
-
-func (s stranger) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
-	return s.addr.Addr().AsSlice(), int(s.addr.Port()), nil
-}
-func (s stranger) NodeMeta(int) []byte           { return s.meta }
-func (stranger) NotifyMsg([]byte)                {}
-func (stranger) GetBroadcasts(int, int) [][]byte { return nil }
-func (stranger) LocalState(bool) []byte          { return []byte("no state of ours") }
-func (stranger) MergeRemoteState([]byte, bool)   {}
-
+// Who shows a card that nobody may show is no member, whatever its memberlist says.
 func TestStrangersAreNotAdmitted(t *testing.T) {
 	good := selfOf("stranger")
-	good.Addr, good.WireMin, good.WireMax = addrOf("stranger"), wire.Major, wire.Major
-	cluster := wire.ClusterHash("test")
-	meta := func(change func(*Member)) []byte {
+	good.WireMin, good.WireMax = wire.Major, wire.Major
+	card := func(change func(*Member)) []byte {
 		m := good
 		change(&m)
-		return appendMeta(nil, m, cluster)
+		return appendCard(nil, m)
 	}
-	name := nodeName(good.ID, good.Nonce)
-	cases := []struct {
-		what, name, cause string
-		meta              []byte
-		addr              netip.AddrPort
+	for _, c := range []struct {
+		what, cause string
+		card        []byte
 	}{
-		{"another's name", nodeName(idOf("beta"), 1), "name", meta(func(*Member) {}), good.Addr},
-		{"no meta", name, "meta", nil, good.Addr},
-		{"meta of 500 bytes", name, "meta", make([]byte, 500), good.Addr},
-		{"case 47: a label with a line in it", name, "unsafe name", meta(func(m *Member) { m.Name = "evil\n2026/11/20 [INFO] leader is evil $(touch x)" }), good.Addr},
-		{"a label with a shell in it", name, "unsafe name", meta(func(m *Member) { m.Name = "x;reboot" }), good.Addr},
-		{"case 46: a label that is a directory", name, "unsafe name", meta(func(m *Member) { m.Name = ".." }), good.Addr},
-		{"case 46: a label that is an option", name, "unsafe name", meta(func(m *Member) { m.Name = "-rf" }), good.Addr},
-		{"another cluster's hash", name, "cluster", appendMeta(nil, good, cluster+1), good.Addr},
-		{"a protocol of tomorrow", name, "wire-version", meta(func(m *Member) { m.WireMin, m.WireMax = wire.Major+1, wire.Major+2 }), good.Addr},
-		{"a multicast address", name, "addr", meta(func(*Member) {}), netip.MustParseAddrPort("224.0.0.7:7950")},
-		{"a loopback address", name, "addr", meta(func(*Member) {}), netip.MustParseAddrPort("127.0.1.1:7950")},
-		{"another port than in meta", name, "addr", meta(func(*Member) {}), netip.MustParseAddrPort("10.0.0.9:7951")},
-		{"port 0", name, "addr", meta(func(m *Member) { m.Addr = netip.AddrPortFrom(m.Addr.Addr(), 0) }), netip.AddrPortFrom(good.Addr.Addr(), 0)},
-	}
-	for _, c := range cases {
+		{"nothing on it", "card", nil},
+		{"399 bytes of nothing", "card", make([]byte, 399)},
+		{"case 47: a label with a line in it", "unsafe name", card(func(m *Member) { m.Name = "evil\n2026/11/20 [INFO] leader is evil $(touch x)" })},
+		{"a label with a shell in it", "unsafe name", card(func(m *Member) { m.Name = "x;reboot" })},
+		{"case 46: a label that is a directory", "unsafe name", card(func(m *Member) { m.Name = ".." })},
+		{"case 46: a label that is an option", "unsafe name", card(func(m *Member) { m.Name = "-rf" })},
+		{"a protocol of tomorrow", "wire-version", card(func(m *Member) { m.WireMin, m.WireMax = wire.Major+1, wire.Major+2 })},
+	} {
 		t.Run(c.what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSite(t)
-				alpha := s.start("alpha")
-				host := s.plug("stranger", addrOf("stranger"))
-				go readFrames(host)
-				conf := memberlist.DefaultLANConfig()
-				st := stranger{host, c.addr, c.meta}
-				conf.Name, conf.Label, conf.Transport, conf.Delegate = c.name, "test", st, st
-				conf.ProtocolVersion, conf.LogOutput = memberlist.ProtocolVersionMax, io.Discard
-				conf.EnableCompression, conf.DisableTcpPings = false, true
-				list, err := memberlist.Create(conf)
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { _ = list.Shutdown() })
+				alpha, evil := s.start("alpha"), s.port("evil")
+				evil.SetCard(c.card)
 				for range 20 {
-					if _, err := list.Join([]string{addrOf("alpha").String()}); err != nil {
-						t.Fatalf("the stranger was not even heard: %v", err)
-					}
-					time.Sleep(200 * time.Millisecond) // more in a second would not be proven
+					evil.Ask(addrOf("alpha"))
+					evil.SetCard(append(bytes.Clone(c.card), 1)) // what is behind a card is ignored
+					time.Sleep(time.Second)
+					evil.SetCard(c.card)
+					time.Sleep(time.Second)
 				}
-				time.Sleep(10 * time.Second)
 				alpha.hears()
-				refused := alpha.JoinState().Refused
-				if refused[c.cause] < 10 || refused["push-pull-state"] < 10 {
-					t.Errorf("refused %v; expected some for %q and for the push/pull state", refused, c.cause)
+				if n := alpha.JoinState().Refused[c.cause]; n < 10 {
+					t.Errorf("refused %v; expected some for %q", alpha.JoinState().Refused, c.cause)
 				}
 				if n := len(s.log.lines("member refused")); n != 1 {
 					t.Errorf("%d lines about it; expected one a minute", n)
@@ -338,43 +300,12 @@ func TestStrangersAreNotAdmitted(t *testing.T) {
 						t.Errorf("a stranger wrote our log: %q", line)
 					}
 				}
+				evil.SetCard(card(func(*Member) {}))
+				time.Sleep(time.Second)
+				alpha.hears("joined stranger#1")
 			})
 		})
 	}
-}
-
-// TestMembersAreBounded: made-up members fill no memory, and do not push those
-// out who are there.
-func TestMembersAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
-		alpha := s.start("alpha")
-		d := delegate{alpha.Membership}
-		node := func(i int) *memberlist.Node {
-			m := selfOf("beta")
-			m.ID[14], m.ID[15] = byte(i>>8), byte(i)
-			m.Addr, m.WireMin, m.WireMax = addrOf("beta"), wire.Major, wire.Major
-			return &memberlist.Node{
-				Name: nodeName(m.ID, m.Nonce), Addr: m.Addr.Addr().AsSlice(), Port: m.Addr.Port(),
-				Meta: appendMeta(nil, m, wire.ClusterHash("test")), PMin: 1, PMax: 5, PCur: 5,
-			}
-		}
-		for i := range maxMembers {
-			if err := d.NotifyAlive(node(i)); err != nil {
-				t.Fatalf("member %d is refused: %v", i, err)
-			}
-			d.NotifyJoin(node(i))
-		}
-		if err := d.NotifyAlive(node(maxMembers)); err == nil {
-			t.Error("one too many is let in")
-		}
-		if err := d.NotifyAlive(node(7)); err != nil {
-			t.Errorf("one who is there is refused: %v", err)
-		}
-		if n := alpha.JoinState().Refused["full"]; n != 1 {
-			t.Errorf("%d refusals are counted; expected 1", n)
-		}
-	})
 }
 
 // TestNothingAfterShutdown: memberlist's suspicion timers fire late.
@@ -403,6 +334,9 @@ func TestNothingAfterShutdown(t *testing.T) {
 		// And one by hand, to be sure that there was something to hold back.
 		d := delegate{alpha.Membership}
 		d.NotifyLeave(&node)
+		alpha.onShown(session.Shown{Sender: session.Sender{Life: session.Life{ID: idOf("gamma"), Incarnation: 1}, Addr: addrOf("gamma")},
+			Card: appendCard(nil, alpha.self)})
+		alpha.turn()
 		d.MergeRemoteState(appendRecord(nil, wire.Epoch{Counter: 2, Owner: idOf("beta")}), false)
 		alpha.MarkLeft(idOf("beta"), 1)
 		alpha.SetSelf(1, Observer, true, true)
@@ -431,15 +365,14 @@ func TestNobodyListens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
 		pipe := make(chan struct{})
-		host := s.plug("alpha", addrOf("alpha"))
+		host := s.open(s.lan.Host("alpha", addrOf("alpha")), selfOf("alpha"), "test")
 		alpha, err := New(Config{
-			Self: selfOf("alpha"), Cluster: "test", Transport: host, Sessions: s,
+			Self: selfOf("alpha"), Cluster: "test", Transport: host, Sessions: host,
 			Logger: hclog.New(&hclog.LoggerOptions{Output: stuck(pipe), Level: hclog.Trace}),
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.begins(alpha.self)
 		go readFrames(host)
 		beta := s.start("beta", "alpha")
 		for i := range uint16(400) {
@@ -545,24 +478,7 @@ func TestSameIDAsOurs(t *testing.T) {
 			cfg.Seeds = []string{addrOf("alpha").String()}
 		})
 		time.Sleep(5 * time.Second)
-		alpha.hears("joined beta#1")
-	})
-}
-
-// TestClonedProcess: a copy of a running machine has our nonce too. memberlist
-// takes it for one member at two addresses.
-func TestClonedProcess(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
-		alpha, beta := s.start("alpha"), s.start("beta", "alpha")
-		s.allSee(10*time.Second, alpha, beta)
-		alpha.heard()
-		s.startWith("gamma", func(cfg *Config) {
-			cfg.Self.ID, cfg.Self.Name = idOf("beta"), "beta"
-			cfg.Seeds = []string{addrOf("alpha").String()}
-		})
-		time.Sleep(5 * time.Second)
-		alpha.hears("conflict beta#1")
+		alpha.hears("joined #1", "joined beta#1") // by gossip, which knows no name, and in a session
 	})
 }
 
@@ -570,12 +486,11 @@ func TestIPv6(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
 		start := func(name, addr, seed string) *Membership {
-			host := s.plug(name, netip.MustParseAddrPort(addr))
-			m, err := New(Config{Self: selfOf(name), Cluster: "test", Transport: host, Sessions: s, Seeds: []string{seed}})
+			host := s.open(s.lan.Host(name, netip.MustParseAddrPort(addr)), selfOf(name), "test")
+			m, err := New(Config{Self: selfOf(name), Cluster: "test", Transport: host, Sessions: host, Seeds: []string{seed}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.begins(m.self)
 			ctx, cancel := context.WithCancel(context.Background())
 			go readFrames(host)
 			go func() { _ = m.Rejoin(ctx) }()
@@ -616,9 +531,9 @@ func TestProfilesDetect(t *testing.T) {
 }
 
 func TestConfigIsChecked(t *testing.T) {
-	lan := lantest.New(1)
-	host := plug(t, lan, "alpha", addrOf("alpha"))
-	linkLocal := plug(t, lan, "beta", netip.MustParseAddrPort("[fe80::1]:7950"))
+	s := &site{t: t, lan: lantest.New(1)}
+	host := s.open(s.lan.Host("alpha", addrOf("alpha")), selfOf("alpha"), "test")
+	linkLocal := s.open(s.lan.Host("beta", netip.MustParseAddrPort("[fe80::1]:7950")), selfOf("beta"), "test")
 	cases := []struct {
 		what, want string
 		change     func(*Config)
@@ -636,7 +551,7 @@ func TestConfigIsChecked(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.what, func(t *testing.T) {
-			cfg := Config{Self: selfOf("alpha"), Cluster: "test", Transport: host, Sessions: &proofs{}}
+			cfg := Config{Self: selfOf("alpha"), Cluster: "test", Transport: host, Sessions: host}
 			c.change(&cfg)
 			m, err := New(cfg)
 			if err == nil {

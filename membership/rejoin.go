@@ -119,10 +119,10 @@ type firstJoin struct {
 	isTold   bool
 }
 
-// isNews reports once that the first join has an outcome: a member was met, or all attempts have ended and no life has still
-// to answer. Copies of this host are none that it has met: they go.
-func (j *firstJoin) isNews(l *lives) bool {
-	if j.isTold || !l.hasMet() && (!j.hasEnded || l.awaitsAnswers()) {
+// isNews reports once that the first join has an outcome: a member is here, or all attempts have ended and nobody who is told of
+// has still to answer. Copies of this host are none that it has met: they go.
+func (j *firstJoin) isNews(l *lives, now time.Time) bool {
+	if j.isTold || l.countHere() == 0 && (!j.hasEnded || l.awaitsDials(now)) {
 		return false
 	}
 	j.isTold = true
@@ -484,7 +484,7 @@ func (m *Membership) join(addr netip.AddrPort, wasLost, alone bool) {
 		m.rejoin.failed(fmt.Sprintf("%s: %v", addr, err))
 	}
 	m.mu.Lock()
-	members := m.lives.countAlive()
+	members := m.lives.countHere() + m.lives.hints
 	m.mu.Unlock()
 	switch {
 	case err != nil && alone:
@@ -517,6 +517,7 @@ func (m *Membership) exchange(addr netip.AddrPort, wasLost bool) error {
 	if _, err := m.list.Join([]string{addr.String()}); err != nil {
 		return explain(err)
 	}
+	m.sessions.Ask(addr) // who is there need not wait for its turn among all who are told of
 	return nil
 }
 

@@ -170,6 +170,7 @@ func TestASeedThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
 		var asked atomic.Int32
+		beta := s.start("beta")
 		alpha := s.startWith("alpha", func(cfg *Config) {
 			cfg.Seeds = []string{"source", "beta.lan"}
 			cfg.Find = func(ctx context.Context, seed string) ([]string, error) {
@@ -180,7 +181,7 @@ func TestASeedThatHangs(t *testing.T) {
 				return []string{addrOf("beta").String()}, nil
 			}
 		})
-		s.allSee(2*time.Second, alpha, s.start("beta"))
+		s.allSee(2*time.Second, alpha, beta)
 		if n := asked.Load(); n != 1 {
 			t.Errorf("asked %d times while it hung", n)
 		}

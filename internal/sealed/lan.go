@@ -275,11 +275,11 @@ func (l *LAN) SetKeys(ring key.Ring) {
 }
 
 // Heard implements membership.Sessions.
-func (l *LAN) Heard(id wire.ID, nonce uint32) (incarnation uint32, addr netip.AddrPort, at time.Time, ok bool) {
+func (l *LAN) Heard(id wire.ID, nonce uint32) (incarnation uint32, addr netip.AddrPort, ago time.Duration, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	who, at, ok := l.table.Heard(id, nonce)
-	return who.Incarnation, who.Addr, at, ok
+	who, ago, ok := l.table.Heard(l.cfg.Now(), id, nonce)
+	return who.Incarnation, who.Addr, ago, ok
 }
 
 // Know has the LAN below keep places for streams from these addresses, if it can.

@@ -21,6 +21,7 @@ type card struct {
 type Shown struct {
 	Sender
 	Card []byte
+	RTT  time.Duration // of a handshake with it; zero: not known
 }
 
 // cards are the two that go between this host and a peer.
@@ -75,7 +76,7 @@ func (t *Table) ShowAgain(which func(wire.ID) bool) {
 func (t *Table) show(p *peer) {
 	if now := (shown{p.theirs.number, p.addr}); p.theirs.number > 0 && p.addr.IsValid() && p.shown != now {
 		p.shown = now
-		t.onShown(Shown{p.sender(), p.theirs.text})
+		t.onShown(Shown{p.sender(), p.theirs.text, p.rtt})
 	}
 }
 

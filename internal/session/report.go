@@ -29,15 +29,15 @@ type Report struct {
 	Dropped  map[string]uint64 // datagrams and streams that were not taken, by cause
 }
 
-// Heard is what the sessions with one life show: who it is, where it is reached, and when something last came in them. A
+// Heard is what the sessions with one life show: who it is, where it is reached, and how long ago something last came in them. A
 // life without a session is none.
-func (t *Table) Heard(id wire.ID, nonce uint32) (who Sender, at time.Time, ok bool) {
+func (t *Table) Heard(now time.Time, id wire.ID, nonce uint32) (who Sender, ago time.Duration, ok bool) {
 	for _, p := range t.peers {
 		if p.ID == id && p.Nonce() == nonce && p.cur != nil && p.addr.IsValid() {
-			return p.sender(), p.heard, true
+			return p.sender(), now.Sub(p.heard), true
 		}
 	}
-	return Sender{}, time.Time{}, false
+	return Sender{}, 0, false
 }
 
 // Report describes the present.

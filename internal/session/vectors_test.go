@@ -108,7 +108,7 @@ func TestVectors(t *testing.T) {
 	there := &session{remote: remote, Pair: atAlice, sent: 5}
 	equal("data", there.seal(nil, []byte("\xb7\x1e and what a frame has")))
 	back := &session{remote: c.index, Pair: atBob}
-	said := hello{true, netip.MustParseAddrPort("192.0.2.6:7950"), []key.ID{k.id}, 0, card{3, []byte("what a says of itself")}}
+	said := hello{true, netip.MustParseAddrPort("192.0.2.6:7950"), []key.ID{k.id}, 0, card{3, v["card"]}}
 	equal("said", said.append(nil))
 	hi := hello{true, b, []key.ID{k.id, 0x01020304}, 3, card{}}
 	equal("hello", back.seal(nil, hi.append(nil)))

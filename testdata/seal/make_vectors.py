@@ -278,6 +278,15 @@ resp += rmac
 put("resp", resp)
 assert len(resp) == 140
 
+step("The card of a: what HELLO carries of it")
+text = lambda b: bytes([len(b)]) + b
+flags = 1 << 1 | 1 << 2 | 1 << 4
+card = struct.pack(">BHBBBLQ", 1, 100, flags, 1, 2, 0x01020304, 0x0A0B0C0D0E0F1011)
+put("head", card, "version, priority, flags: draining, witness, settled; wire versions, config hash, digest of jobs")
+reason = b"kernel upgrade"
+card += text(b"alpha.lan") + text(b"lease=1s") + bytes([1 + len(reason)]) + reason
+put("card", card, "head | name | settings | reason of maintenance, with their lengths; the last is one more")
+
 step("PROOF, from a to b, with HELLO and a frame")
 proof = b"\xb7\x5e" + b"\x25" + b"\x00" + f[:4] + number
 put("version_type", proof[2:3], "2, PROOF")
@@ -290,7 +299,6 @@ put("dh", dh, "se")
 n.mix_key(dh)
 put("after se:", "")
 n.show()
-card = b"what a says of itself"
 said = b"\xb7\x5e\x48\x01" + a_addr + b"\x01\x00" + struct.pack(">LLH", 0, 3, len(card)) + key_id + card
 put("said", said, "HELLO: b7 5e 48, flags, address, port, 1 key, 0, no card of b, card 3, its length, key id, card")
 carried = b"\xb7\x1e and what a frame has"

@@ -54,7 +54,7 @@ var layers = map[string]layer{
 	"internal/test/loopback": {may: ""},
 	"internal/config":        {may: "internal/trust agent election membership hooks internal/control internal/jobs internal/key internal/httpd hooks/checkrun internal/vip internal/systemd internal/discovery internal/advertise"},
 	"agent":                  {may: "internal/trust wire election membership internal/transport internal/sealed internal/session internal/key hooks hooks/jobrun internal/jobs internal/control internal/durable internal/identity internal/httpd internal/metrics election/lease internal/keeper internal/record internal/page hooks/checkrun hooks/resourcerun internal/discovery internal/advertise"},
-	"membership":             {may: "wire internal/transport"},
+	"membership":             {may: "wire internal/transport internal/session"},
 	"internal/transport":     {may: ""},
 	"internal/session":       {may: "wire internal/key internal/identity", pure: true},
 	"internal/sealed":        {may: "wire internal/key internal/identity internal/session internal/transport"},
@@ -125,7 +125,7 @@ var homes = map[string]string{
 	"golang.org/x/sys":                  "agent internal/cli internal/config internal/control internal/durable internal/fence hooks/hookrun internal/holder internal/run internal/trust internal/key internal/lab internal/lab/netlab internal/access membership internal/reaper internal/transport internal/realtime internal/keeper internal/sidecar internal/rights internal/test/attack internal/test/traces internal/test/glass internal/test/boot internal/vip",
 	"golang.org/x/sync":                 "agent internal/cli internal/control internal/lab",
 	"golang.org/x/net":                  "internal/vip",
-	"golang.org/x/time":                 "internal/control internal/httpd internal/keeper internal/run", // its token bucket, told the time
+	"golang.org/x/time":                 "membership internal/control internal/httpd internal/keeper internal/run", // its token bucket, told the time
 	"github.com/prometheus":             "internal/metrics",
 	"golang.org/x/crypto":               "wire internal/identity internal/session",
 	"github.com/flynn/noise":            "internal/session",

@@ -36,20 +36,12 @@ func (g Gossip) Datagram(messages ...[]byte) []byte {
 	return append(g.label(), Compound(messages...)...)
 }
 
-// Life is what an alive message says of a member.
+// Life is what an alive message says of a member: where it is, in which life. What it is, only its own session says.
 type Life struct {
 	ID          wire.ID
 	Incarnation uint32 // of its lives
 	Nonce       uint32
-	Priority    uint16
 	Addr        netip.AddrPort
-	IsSettled   bool
-	IsLeaving   bool
-	Hash        uint32 // of its settings
-	Cluster     uint32
-	Name        string
-	Settings    string
-	Wire        byte // the major version that it speaks
 	Gossip      uint32
 	Meta        []byte // in place of one made of what is above, if not nil
 }
@@ -57,29 +49,12 @@ type Life struct {
 // node is a life's name in memberlist.
 func (l Life) node() string { return fmt.Sprintf("%s#%08x", l.ID, l.Nonce) }
 
-// meta is in the format of membership/meta.go, version 3.
+// meta is in the format of membership/admit.go, version 4.
 func (l Life) meta() []byte {
 	if l.Meta != nil {
 		return l.Meta
 	}
-	var flags byte
-	if l.IsLeaving {
-		flags |= 1
-	}
-	if l.IsSettled {
-		flags |= 1 << 4
-	}
-	b := append([]byte{3}, l.ID[:]...)
-	b = binary.BigEndian.AppendUint32(b, l.Incarnation)
-	b = binary.BigEndian.AppendUint32(b, l.Nonce)
-	b = binary.BigEndian.AppendUint16(b, l.Priority)
-	b = binary.BigEndian.AppendUint16(b, l.Addr.Port())
-	b = append(b, flags, l.Wire, l.Wire)
-	b = binary.BigEndian.AppendUint32(b, l.Hash)
-	b = binary.BigEndian.AppendUint32(b, l.Cluster)
-	b = append(append(b, byte(len(l.Name))), l.Name...)
-	b = append(append(b, byte(len(l.Settings))), l.Settings...)
-	return append(b, 0, 0, 0, 0, 0, 0, 0, 0) // the digest of its jobs
+	return binary.BigEndian.AppendUint32([]byte{4}, l.Incarnation)
 }
 
 // Alive tells of a life.

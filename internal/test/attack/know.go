@@ -102,9 +102,6 @@ func (k *Knowledge) version() byte {
 	return k.spoken
 }
 
-// major is the number of the version that members tell each other in gossip.
-func (k *Knowledge) major() byte { return k.version() >> 4 }
-
 // Where a frame has its version, see package wire.
 const versionAt = 2
 

@@ -1,6 +1,7 @@
 package attack
 
 import (
+	"encoding/binary"
 	"net/netip"
 	"strings"
 
@@ -22,7 +23,7 @@ func (f *Forger) rumour(g Gossip) []byte {
 	life := f.Life()
 	switch f.Random.IntN(14) {
 	case 0:
-		life.Hash, life.IsSettled = f.Random.Uint32(), true // other settings
+		life.Meta = binary.BigEndian.AppendUint32([]byte{4}, f.Random.Uint32()) // another number of the life
 		return g.Datagram(life.Alive())
 	case 1:
 		life.Addr = f.Own // and this is where it is now
@@ -40,14 +41,13 @@ func (f *Forger) rumour(g Gossip) []byte {
 	case 6:
 		return g.Datagram(Nested(20, life.Dead()))
 	case 7:
-		life.Name = pick(f.Random, []string{"-rf", "..", "a\nb", "", strings.Repeat("x", 63)})
+		life.Meta = []byte(pick(f.Random, []string{"-rf", "..", "a\nb", "", strings.Repeat("x", 63)}))
 		return g.Datagram(life.Alive())
 	case 8:
 		life.Meta = make([]byte, 513)
 		return g.Datagram(life.Alive())
 	case 9:
-		life.IsLeaving = true
-		return g.Datagram(life.Alive())
+		return g.Datagram(life.Alive(), life.Suspect(), life.Alive())
 	case 10:
 		life.Addr = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), life.Addr.Port())
 		return g.Datagram(life.Alive())
@@ -68,11 +68,9 @@ func (f *Forger) Life() Life {
 	return f.Know.LifeOf(p)
 }
 
-// LifeOf is what gossip says of a peer, except for its settings in words and its name.
+// LifeOf is what gossip says of a peer.
 func (k *Knowledge) LifeOf(p Peer) Life {
-	h := p.Frame
-	return Life{ID: h.Sender, Incarnation: h.Incarnation, Nonce: h.Nonce, Priority: h.Priority, Addr: p.Addr, Hash: h.ConfigHash,
-		Cluster: h.Cluster, Name: "forged-" + h.Sender.Short(), Wire: k.major(), Gossip: 2}
+	return Life{ID: p.Frame.Sender, Incarnation: p.Frame.Incarnation, Nonce: p.Frame.Nonce, Addr: p.Addr, Gossip: 2}
 }
 
 // IDs are the ids of those that were heard.

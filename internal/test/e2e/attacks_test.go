@@ -37,7 +37,6 @@ var attacks = []anAttack{
 	{name: "Case08: a forged alive ends an agent that starts", hosts: 3, isBefore: true, try: func(l *lan, a *attacker) error {
 		life := a.know.LifeOf(a.peer(l.hosts[0]))
 		life.ID, life.Nonce, life.Addr = wire.ID{7: 0x40, 8: 0x80, 15: 1}, 99, a.own
-		life.Name, life.Hash, life.IsSettled, life.Settings = "forged", life.Hash+1, true, "lease=1s"
 		best := l.best()
 		best.start()
 		for range 100 {
@@ -66,7 +65,6 @@ var attacks = []anAttack{
 				stranger = a.inside.itself()
 			}
 			life := a.know.LifeOf(stranger)
-			life.IsSettled = true
 			_, beat, _ := a.know.Leader()
 			epoch := wire.Epoch{Counter: beat.Epoch.Counter + 1, Owner: stranger.Frame.Sender}
 			seq := uint32(0)
@@ -151,7 +149,7 @@ var attacks = []anAttack{
 	{name: "Case41: 20,000 lives of one id are kept", hosts: 3, try: func(l *lan, a *attacker) error {
 		before := l.best().memoryMB()
 		life := a.know.LifeOf(a.peer(l.hosts[0]))
-		life.Name, life.Addr = "h1", l.hosts[0].addr
+		life.Addr = l.hosts[0].addr
 		var lives []attack.Packet
 		for i := range uint32(20_000) {
 			life.Nonce, life.Incarnation = i, i

@@ -82,7 +82,7 @@ func (l *lan) sayInClear(ids []string) {
 	id, err := wire.ParseID(ids[0])
 	must(l.t, err)
 	ledger := attack.Ledger{Jobs: []attack.Job{{Name: spyJob, Owner: id, Slot: 1, Timeout: 1}}}
-	life := attack.Life{ID: id, Addr: from.addr, Name: from.name, Cluster: wire.ClusterHash(clusterName), Wire: wire.Major}
+	life := attack.Life{ID: id, Addr: from.addr}
 	gossip := attack.Gossip{Cluster: clusterName}
 	said := [][]byte{
 		wire.Append(nil, &wire.Frame{Kind: wire.Heartbeat, Sender: id, Epoch: wire.Epoch{Counter: 1, Owner: id}, Lease: 400, Interval: 50}),

@@ -352,10 +352,9 @@ var ploys = []ploy{
 			i.gossip(i.lan.hosts[0], life.Alive())
 		})
 	}},
-	{name: "a settled member with other settings, made up", late: true, play: func(i *insider, victim *host, until <-chan struct{}) {
+	{name: "a member that is not there, made up", late: true, play: func(i *insider, victim *host, until <-chan struct{}) {
 		life := i.lifeOf(i.lan.hosts[0])
-		life.ID, life.Nonce, life.Addr, life.Name = wire.ID{0: 0xdd, 6: 0x40, 8: 0x80}, 5, i.own, "odd"
-		life.Hash, life.IsSettled, life.Settings = life.Hash+1, true, "lease=1s"
+		life.ID, life.Nonce, life.Addr = wire.ID{0: 0xdd, 6: 0x40, 8: 0x80}, 5, i.own
 		every(50*time.Millisecond, until, func() {
 			life.Gossip++
 			i.gossip(i.lan.hosts[0], life.Alive())
@@ -412,9 +411,7 @@ func every(d time.Duration, until <-chan struct{}, do func()) {
 
 // lifeOf is what gossip says of the agent on h.
 func (i *insider) lifeOf(h *host) attack.Life {
-	life := i.know.LifeOf(i.peer(h))
-	life.Name = h.name
-	return life
+	return i.know.LifeOf(i.peer(h))
 }
 
 // poses opens another port of the insider's, which says to be at a host's address.

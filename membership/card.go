@@ -4,47 +4,33 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"net/netip"
 	"strings"
-
-	"github.com/hashicorp/memberlist"
-
-	"github.com/bully-agent/bully-agent/wire"
 )
 
-// The meta that each member tells of itself, big endian (protocol 8):
+// The card that each host shows of itself in its own sessions (S16), big endian (protocol 10.2):
 //
-//	 0   1  version = 3
-//	 1  16  id
-//	17   4  incarnation
-//	21   4  nonce
-//	25   2  priority
-//	27   2  port, the one that memberlist has: both kinds of traffic share it
-//	29   1  flags: 0 leaving, 1 draining, 2 witness, 3 observer, 4 settled
-//	30   1  lowest wire version
-//	31   1  highest wire version
-//	32   4  config hash
-//	36   4  cluster hash
-//	40   1  length of the name
-//	41   n  name, see CheckName
+//	 0   1  version = 1
+//	 1   2  priority
+//	 3   1  flags: 0 leaving, 1 draining, 2 witness, 3 observer, 4 settled
+//	 4   1  lowest wire version
+//	 5   1  highest wire version
+//	 6   4  hash of the settings that all must agree on
+//	10   8  digest of its jobs
+//	18   1  length of the name
+//	19   n  name, see CheckName
 //	 …   1  length of the settings
 //	 …   n  settings, [A-Za-z0-9._= -]{0,160}
-//	 …   8  digest of its jobs
-//	 …   1  0, or in maintenance 1 + length of the reason; left out: 0
+//	 …   1  0, or in maintenance 1 + length of the reason
 //	 …   n  reason, see CheckReason
 //	 …      what a later program adds; ignored
 //
-// One encoding exists for each content: parsing refuses unknown versions and
-// flags, names and settings of other characters and any byte too few. Additions
-// come after the digest; any other change of the format needs a new version,
-// sent when all members read it. Versions 1, without settings, and 2, without the
-// digest, were never released.
+// Who it is, in which life and where, its session proves. One encoding exists for each content: parsing refuses unknown versions
+// and flags, names and settings of other characters and any byte too few. Additions come at the end; any other change of the
+// format needs a new version.
 const (
-	metaVersion = 3
-	metaHeader  = 41
-	metaDigest  = 8
+	cardVersion = 1
+	cardHeader  = 18
 	maxName     = 63
-	maxMeta     = memberlist.MetaMaxSize // 512; memberlist panics above (P12), and ours has 338 at most
 
 	flagLeaving  = 1 << 0
 	flagDraining = 1 << 1
@@ -54,28 +40,19 @@ const (
 	knownFlags   = flagLeaving | flagDraining | flagWitness | flagObserver | flagSettled
 )
 
-// MaxSettings bounds Member.Settings, in bytes: gossip repeats it for each
-// member.
+// MaxSettings bounds Member.Settings, in bytes: with the longest name and reason a card has 308.
 const MaxSettings = 160
 
-// appendMeta encodes what m says of itself. checkMeta(m) must hold.
-func appendMeta(b []byte, m Member, cluster uint32) []byte {
-	b = append(b, metaVersion)
-	b = append(b, m.ID[:]...)
-	b = binary.BigEndian.AppendUint32(b, m.Incarnation)
-	b = binary.BigEndian.AppendUint32(b, m.Nonce)
-	b = binary.BigEndian.AppendUint16(b, m.Priority)
-	b = binary.BigEndian.AppendUint16(b, m.Addr.Port())
+// appendCard encodes what m says of itself. checkCard(m) must hold.
+func appendCard(b []byte, m Member) []byte {
+	b = binary.BigEndian.AppendUint16(append(b, cardVersion), m.Priority)
 	b = append(b, flagsOf(m), m.WireMin, m.WireMax)
 	b = binary.BigEndian.AppendUint32(b, m.ConfigHash)
-	b = binary.BigEndian.AppendUint32(b, cluster)
-	b = append(b, byte(len(m.Name)))
-	b = append(b, m.Name...)
-	b = append(b, byte(len(m.Settings)))
-	b = append(b, m.Settings...)
 	b = binary.BigEndian.AppendUint64(b, m.Jobs)
+	b = append(append(b, byte(len(m.Name))), m.Name...)
+	b = append(append(b, byte(len(m.Settings))), m.Settings...)
 	if !m.InMaintenance {
-		return b
+		return append(b, 0)
 	}
 	return append(append(b, byte(1+len(m.Reason))), m.Reason...)
 }
@@ -100,45 +77,29 @@ func flagsOf(m Member) byte {
 	return flags
 }
 
-// parseMeta is the inverse of appendMeta. The member has the port and no
-// address. It keeps no reference to b.
-func parseMeta(b []byte) (m Member, cluster uint32, err error) {
-	const least = metaHeader + 1 + 1 + metaDigest // a name of one, and no settings
-	if len(b) < least || len(b) > maxMeta {
-		return m, 0, fmt.Errorf("meta has %d bytes; expected %d to %d", len(b), least, maxMeta)
+// parseCard is the inverse of appendCard. The member has neither id, life nor address. It keeps no reference to b.
+func parseCard(b []byte) (m Member, err error) {
+	if len(b) < cardHeader {
+		return m, fmt.Errorf("card has %d bytes; expected %d at least", len(b), cardHeader)
 	}
-	if b[0] != metaVersion {
-		return m, 0, fmt.Errorf("meta version is %d; expected %d", b[0], metaVersion)
+	if b[0] != cardVersion {
+		return m, fmt.Errorf("card version is %d; expected %d", b[0], cardVersion)
 	}
-	name, rest, ok := cutText(b[metaHeader-1:])
+	name, rest, ok := cutText(b[cardHeader:])
 	settings, rest, ok2 := cutText(rest)
-	if !ok || !ok2 || len(rest) < metaDigest {
-		return m, 0, errors.New("meta ends before its name, its settings and its digest do")
+	if !ok || !ok2 || len(rest) == 0 {
+		return m, errors.New("card ends before its name and its settings do")
 	}
 	be := binary.BigEndian
-	m = Member{
-		ID:          wire.ID(b[1:17]),
-		Incarnation: be.Uint32(b[17:]),
-		Nonce:       be.Uint32(b[21:]),
-		Priority:    be.Uint16(b[25:]),
-		Addr:        netip.AddrPortFrom(netip.Addr{}, be.Uint16(b[27:])),
-		WireMin:     b[30],
-		WireMax:     b[31],
-		ConfigHash:  be.Uint32(b[32:]),
-		Name:        name,
-		Settings:    settings,
-		Jobs:        be.Uint64(rest),
+	m = Member{Name: name, Priority: be.Uint16(b[1:]), WireMin: b[4], WireMax: b[5], ConfigHash: be.Uint32(b[6:]), Jobs: be.Uint64(b[10:]),
+		Settings: settings}
+	if err := errors.Join(m.setFlags(b[3]), m.setMaintenance(rest)); err != nil {
+		return Member{}, err
 	}
-	if err := m.setFlags(b[29]); err != nil {
-		return Member{}, 0, err
+	if err := checkCard(m); err != nil {
+		return Member{}, err
 	}
-	if err := m.setMaintenance(rest[metaDigest:]); err != nil {
-		return Member{}, 0, err
-	}
-	if err := checkMeta(m); err != nil {
-		return Member{}, 0, err
-	}
-	return m, be.Uint32(b[36:]), nil
+	return m, nil
 }
 
 // cutText takes a text with its length before it off the front of b.
@@ -152,7 +113,7 @@ func cutText(b []byte) (text string, rest []byte, ok bool) {
 
 func (m *Member) setFlags(flags byte) error {
 	if flags&^knownFlags != 0 {
-		return fmt.Errorf("meta flags %#02x are not known", flags&^knownFlags)
+		return fmt.Errorf("card flags %#02x are not known", flags&^knownFlags)
 	}
 	m.Leaving, m.Draining, m.Settled = flags&flagLeaving != 0, flags&flagDraining != 0, flags&flagSettled != 0
 	switch flags & (flagWitness | flagObserver) {
@@ -161,29 +122,26 @@ func (m *Member) setFlags(flags byte) error {
 	case flagObserver:
 		m.Role = Observer
 	case flagWitness | flagObserver:
-		return errors.New("meta says both witness and observer")
+		return errors.New("card says both witness and observer")
 	}
 	return nil
 }
 
-// setMaintenance reads what follows the digest.
+// setMaintenance reads what follows the settings.
 func (m *Member) setMaintenance(b []byte) error {
-	if len(b) == 0 || b[0] == 0 {
+	if b[0] == 0 {
 		return nil
 	}
 	length := int(b[0]) - 1
 	if len(b) < 1+length {
-		return errors.New("meta ends before its reason does")
+		return errors.New("card ends before its reason does")
 	}
 	m.InMaintenance, m.Reason = true, string(b[1:1+length])
 	return nil
 }
 
-func checkMeta(m Member) error {
-	switch {
-	case m.ID.IsZero():
-		return errors.New("id is zero")
-	case m.WireMin == 0 || m.WireMin > m.WireMax:
+func checkCard(m Member) error {
+	if m.WireMin == 0 || m.WireMin > m.WireMax {
 		return fmt.Errorf("wire versions %d to %d are no range", m.WireMin, m.WireMax)
 	}
 	if err := checkSettings(m.Settings); err != nil {
@@ -209,10 +167,10 @@ func checkSettings(settings string) error {
 	return nil
 }
 
-// MaxReason bounds Member.Reason, in bytes: gossip repeats it for each member.
+// MaxReason bounds Member.Reason, in bytes.
 const MaxReason = 64
 
-// CheckReason says what a reason of maintenance may be, by our own operator and by gossip
+// CheckReason says what a reason of maintenance may be, by our own operator and by others
 // alike: at most 64 letters, digits, blanks and harmless marks, so that it is safe in a
 // log, on a terminal and in a table.
 func CheckReason(reason string) error {
@@ -231,7 +189,7 @@ func CheckReason(reason string) error {
 var ErrName = errors.New("no name")
 
 // CheckName says what a host may be called, by its own configuration and by
-// gossip alike: 1 to 63 letters, digits, dots, dashes and underscores, first a
+// others alike: 1 to 63 letters, digits, dots, dashes and underscores, first a
 // letter or a digit. So a name is safe anywhere, and never taken for an option
 // or a directory: nobody behind us needs to escape it.
 func CheckName(name string) error {
