@@ -261,6 +261,7 @@ type agent struct {
 	has      []resourcerun.State // of resources, as people were told last
 	mute     []wire.ID           // members that are alive and do not answer the election
 	relayed  []wire.ID           // members that other hosts reach and this one does not
+	told     []membership.Member // hosts that others tell of and that this one has not met
 	older    string              // that its state directory is an older copy; empty: nothing says so
 	fatal    error
 }

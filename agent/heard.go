@@ -131,7 +131,7 @@ func (a *agent) controlMembers(s election.Status) []control.Member {
 		out[i].Relayed = m.Status == membership.Dead && slices.Contains(a.relayed, m.ID)
 		out[i].Notes = a.view.oddities(m, s.Far)
 	}
-	return out
+	return append(out, a.toldMembers()...)
 }
 
 // silent names those that are suspect.

@@ -101,7 +101,7 @@ func (a *agent) hostKeys(members []control.Member) []control.HostKeys {
 	}
 	var hosts []control.HostKeys
 	for _, m := range members {
-		if m.Status == "left" {
+		if m.Status == "left" || m.Status == "told" {
 			continue
 		}
 		p := peers[m.ID]

@@ -72,6 +72,7 @@ func (a *agent) loop() error {
 			a.lookAtHolders()
 			a.lookForMute()
 			a.lookForRelayed()
+			a.lookForTold()
 			a.onResources() // what was not told for its number
 			s.lookAround(a.members().Health())
 		case <-due:

@@ -75,7 +75,7 @@ func pulseOf(s *snapshot) Pulse {
 // countMembers counts the hosts that are alive and were heard lately, and those that are known and have not left.
 func countMembers(members []control.Member) (alive, known int) {
 	for _, m := range members {
-		if m.Status != "left" {
+		if m.Status != "left" && m.Status != "told" {
 			known++
 		}
 		if m.Status == "alive" {

@@ -67,7 +67,7 @@ func lastHeard(m control.Member) string {
 
 // memberStatus is how the member stands, and what is to be known of it besides.
 func (c *console) memberStatus(m control.Member) string {
-	text := c.painted(map[string]colour{"alive": green, "suspect": yellow, "dead": red}[m.Status], m.Status)
+	text := c.painted(map[string]colour{"alive": green, "suspect": yellow, "told": yellow, "dead": red}[m.Status], m.Status)
 	if m.Leader {
 		text += ", leader"
 	}

@@ -177,7 +177,7 @@ type Member struct {
 	ID       string `json:"id"`
 	Name     string `json:"name"`
 	Addr     string `json:"addr"`
-	Status   string `json:"status"` // alive, suspect (not heard for a while), dead, left
+	Status   string `json:"status"` // alive, suspect (not heard for a while), dead, left, told (by others: not met, and no member)
 	Role     string `json:"role"`   // voter, witness, observer; the latter too if the roster leaves it out
 	Priority int    `json:"priority"`
 	Voter    bool   `json:"voter"`

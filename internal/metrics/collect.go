@@ -17,7 +17,7 @@ import (
 const maxPeers = 64
 
 // statuses are those of members, each of which is shown, also with nobody in it.
-var statuses = []string{"alive", "suspect", "dead", "left"}
+var statuses = []string{"alive", "suspect", "dead", "left", "told"}
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("bully_"+name, help, labels, nil)

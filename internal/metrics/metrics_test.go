@@ -81,6 +81,7 @@ bully_members{status="alive"} 2
 bully_members{status="dead"} 1
 bully_members{status="left"} 0
 bully_members{status="suspect"} 0
+bully_members{status="told"} 0
 bully_ready 1
 bully_round_trip_seconds{peer="beta"} 0.0005
 bully_transitions_total{cause="told-of-leader"} 2

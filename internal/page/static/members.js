@@ -3,7 +3,7 @@
 import { $, fill, sayEmpty, set } from "./dom.js";
 import { age, count, rtt } from "./words.js";
 
-const marks = { alive: "good", suspect: "odd", dead: "bad", left: "gone" };
+const marks = { alive: "good", suspect: "odd", dead: "bad", left: "gone", told: "odd" };
 
 export function show(look, status) {
   const all = look.answer;
@@ -13,7 +13,7 @@ export function show(look, status) {
   }
   const list = ranked(all, status?.algorithm === "smallest");
   const alive = list.filter((m) => m.status === "alive").length;
-  set($("members-count"), `${alive} of ${count(list.filter((m) => m.status !== "left").length, "member")} alive`);
+  set($("members-count"), `${alive} of ${count(list.filter((m) => m.status !== "left" && m.status !== "told").length, "member")} alive`);
   fill($("members").querySelector("tbody"), list, (m) => m.id, row, (m) => (m.leader ? "led" : m.status === "left" ? "gone" : ""));
 }
 
