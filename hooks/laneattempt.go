@@ -24,19 +24,47 @@ func (l *Lanes) attempt(now time.Time, t *task) {
 	t.phase = preparing
 	command := t.plan.Commands[t.Kind]
 	if leaves.Hook == "" && (command.IsZero() || t.limit.Reason != nil) {
-		l.onPrepared(now, Prepared{Lane: t.lane})
+		l.startNext(now, t, nil)
 		return
 	}
-	l.do(Prepare{Lane: t.lane, Kind: t.Kind, Command: command, Leaves: leaves, Within: t.limit.Ahead(now, t.plan.Grace)})
+	l.prepares++
+	t.preparing, t.leaves, t.asked = l.prepares, leaves, now
+	t.until = t.prepareBy(now)
+	l.do(Prepare{Lane: t.lane, Number: t.preparing, Kind: t.Kind, Command: command, Leaves: leaves, Within: t.limit.Ahead(now, t.plan.Grace)})
 }
 
-// onPrepared looks once more at what could have happened meanwhile, since the disk, a pause or
-// a stopped process may have taken long, and starts the hook.
+// onPrepared goes on with what was prepared, unless that was given up.
 func (l *Lanes) onPrepared(now time.Time, e Prepared) {
-	t := l.running(e.Lane, preparing)
-	if t == nil {
-		return
+	if t := l.running(e.Lane, preparing); t != nil && t.preparing == e.Number {
+		t.leaves, t.until = Entry{}, time.Time{}
+		l.startNext(now, t, e.Err)
 	}
+}
+
+// prepareBy is when a preparation is given up, as a start is. What was cut is not started, and waits for nothing but the end of
+// what an earlier run has left.
+func (t *task) prepareBy(now time.Time) time.Time {
+	if t.limit.Reason != nil && t.leaves.Hook == "" {
+		return now
+	}
+	return t.startBy(now)
+}
+
+// leaveUnprepared gives up a preparation that hangs, as the file system of the command may. What it was to end the next one is to end.
+func (l *Lanes) leaveUnprepared(now time.Time, t *task) {
+	if t.leaves.Hook != "" {
+		l.leaves, t.leaves = t.leaves, Entry{}
+	}
+	t.preparing, t.until = 0, time.Time{}
+	l.startNext(now, t, errUnprepared)
+}
+
+// errUnprepared is the end of a preparation that hangs.
+var errUnprepared = fmt.Errorf("not started: %w while its program was looked at, perhaps since its file system does not answer", ending.ErrTimedOut)
+
+// startNext looks once more at what could have happened meanwhile, since the disk, a pause or
+// a stopped process may have taken long, and starts the hook; err is why that cannot be.
+func (l *Lanes) startNext(now time.Time, t *task, err error) {
 	why, isWithdrawn := l.mayBegin(now, t)
 	if isWithdrawn {
 		return
@@ -46,7 +74,7 @@ func (l *Lanes) onPrepared(now time.Time, e Prepared) {
 		l.attempted(now, t)
 		return
 	}
-	if t.res.Err = firstOf(why, e.Err, l.hangsFor(t)); t.res.Err != nil {
+	if t.res.Err = firstOf(why, err, l.hangsFor(t)); t.res.Err != nil {
 		l.attempted(now, t)
 		return
 	}
@@ -103,7 +131,7 @@ func (l *Lanes) onExited(now time.Time, e Exited) {
 	l.attempted(now, t)
 }
 
-// startBy is when a start that hangs is given up: what it starts would have had KILL by then.
+// startBy is when a start that hangs, or the look before it, is given up: what it starts would have had KILL by then.
 func (t *task) startBy(now time.Time) time.Time {
 	return later(t.limit.KillBy(later(t.limit.TermBy(now), now)), t.asked.Add(startPatience))
 }
@@ -200,6 +228,8 @@ func (l *Lanes) onTime(now time.Time, t *task) {
 	switch t.phase {
 	case noting:
 		l.withdraw(now, t, notRecorded(errDiskHangs))
+	case preparing:
+		l.leaveUnprepared(now, t)
 	case starting:
 		l.abandon(now, t)
 	case pausing:

@@ -72,8 +72,9 @@ type (
 
 	// Prepared: what an earlier run has left is gone; Err says why the command must not be run.
 	Prepared struct {
-		Lane Lane
-		Err  error
+		Lane   Lane
+		Number uint64 // of its Prepare
+		Err    error
 	}
 
 	// Started: a process runs.
@@ -181,9 +182,10 @@ type (
 	}
 
 	// Prepare ends what the last become-leader hook has left, and looks whether the command may
-	// be run. Prepared is its outcome.
+	// be run. Prepared is its outcome, which comes too late if the file system of the command does not answer.
 	Prepare struct {
 		Lane    Lane
+		Number  uint64
 		Command Command
 		Within  time.Duration // what is left has this for its end
 		Leaves  Entry         // zero: nothing

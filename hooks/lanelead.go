@@ -106,6 +106,8 @@ func (l *Lanes) bound(now time.Time, t *task, due time.Time) {
 // shortened draws the conclusions from a limit that has shrunk.
 func (l *Lanes) shortened(now time.Time, t *task) {
 	switch t.phase {
+	case preparing:
+		t.until = earlier(t.until, t.prepareBy(now))
 	case starting:
 		t.until = earlier(t.until, t.startBy(now))
 		l.do(Bound{Lane: t.lane, Limit: t.limit})

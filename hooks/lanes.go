@@ -45,6 +45,7 @@ type Lanes struct {
 	cleaning  *request  // a clean-up that waits for the end of orphans
 	uncleaned failedCleanUp
 	seq       uint64 // of the last run, BULLY_SEQ
+	prepares  uint64 // number of the last Prepare
 	begun     uint64 // highest epoch whose become-leader was tried
 	leaves    Entry  // the become-leader that ran last, which may have left something running; zero: none
 	stuck     map[Kind]Hanging
@@ -91,26 +92,28 @@ type request struct {
 // task is a request that is being carried out.
 type task struct {
 	request
-	lane     Lane
-	plan     Config
-	limit    ending.Limit
-	phase    taskPhase
-	note     uint64    // that it waits for
-	until    time.Time // that it waits for
-	begun    time.Time // of the first attempt's preparation
-	pause    time.Duration
-	attempts int
-	seq      uint64     // of this attempt's Start
-	asked    time.Time  // when that was
-	step     int        // which of the resources it is the turn of
-	ending   []Resource // that were asked to end, in that order
-	left     []Resource // that have not ended
-	wanted   []Resource // by an exchange
-	yieldBy  time.Time  // resources have ended by then; zero: no bound but their own
-	started  time.Time  // of this attempt's process
-	isRerun  bool
-	entry    Entry
-	res      Result
+	lane      Lane
+	plan      Config
+	limit     ending.Limit
+	phase     taskPhase
+	note      uint64    // that it waits for
+	until     time.Time // that it waits for
+	begun     time.Time // of the first attempt's preparation
+	pause     time.Duration
+	attempts  int
+	preparing uint64     // number of this attempt's Prepare
+	leaves    Entry      // that it is to end
+	seq       uint64     // of this attempt's Start
+	asked     time.Time  // when that, or Prepare, was
+	step      int        // which of the resources it is the turn of
+	ending    []Resource // that were asked to end, in that order
+	left      []Resource // that have not ended
+	wanted    []Resource // by an exchange
+	yieldBy   time.Time  // resources have ended by then; zero: no bound but their own
+	started   time.Time  // of this attempt's process
+	isRerun   bool
+	entry     Entry
+	res       Result
 }
 
 type taskPhase int

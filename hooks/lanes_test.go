@@ -52,8 +52,8 @@ var kinds = map[string]Kind{"become": BecomeLeader, "lose": LoseLeadership, "cha
 func (p *play) do(verb string, args []string) {
 	o := p.options(args)
 	switch verb {
-	case "hook": // hook become takes=1s exit=75 stays hangs unfit
-		p.scripts[kinds[args[0]]] = script{takes: o.takes, exit: o.exit, stays: o.stays, hangs: o.hangs, unfit: o.unfit, never: o.never}
+	case "hook": // hook become takes=1s exit=75 stays hangs unfit never unseen
+		p.scripts[kinds[args[0]]] = script{takes: o.takes, exit: o.exit, stays: o.stays, hangs: o.hangs, unfit: o.unfit, never: o.never, unseen: o.unseen}
 		p.step(Reloaded{p.config()})
 	case "resource": // resource web stays slow begin|hang|end: it has a long time for its end, and what goes wrong with it
 		p.addResource(args)
@@ -70,6 +70,11 @@ func (p *play) do(verb string, args []string) {
 		p.step(ResourceFailed{Name: args[0], Err: errors.New("deleted")})
 	case "disk":
 		p.disk, p.isFull = o.takes, slices.Contains(args, "full")
+	case "looked": // what has hung longest goes on
+		p.step(Prepared{Lane: p.looks[0].Lane, Number: p.looks[0].Number})
+		p.looks = p.looks[1:]
+	case "orphans":
+		p.orphans = o.takes
 	case "reached":
 		p.step(Reached{})
 	case "open":
@@ -112,15 +117,15 @@ func (p *play) do(verb string, args []string) {
 
 // options are what the words after a command's verb say.
 type options struct {
-	epoch                               uint64
-	takes, lease, within                time.Duration
-	exit                                int
-	stays, hangs, unfit, isPlan, isRedo bool
-	isBarred, isRequested, never        bool
+	epoch                                uint64
+	takes, lease, within                 time.Duration
+	exit                                 int
+	stays, hangs, unfit, isPlan, isRedo  bool
+	isBarred, isRequested, never, unseen bool
 }
 
 func (p *play) options(args []string) (o options) {
-	flags := map[string]*bool{"stays": &o.stays, "hangs": &o.hangs, "unfit": &o.unfit, "never": &o.never, "planned": &o.isPlan, "redo": &o.isRedo, "barred": &o.isBarred, "requested": &o.isRequested}
+	flags := map[string]*bool{"stays": &o.stays, "hangs": &o.hangs, "unfit": &o.unfit, "never": &o.never, "unseen": &o.unseen, "planned": &o.isPlan, "redo": &o.isRedo, "barred": &o.isBarred, "requested": &o.isRequested}
 	times := map[string]*time.Duration{"takes": &o.takes, "lease": &o.lease, "within": &o.within}
 	for _, arg := range args {
 		name, value, hasValue := strings.Cut(arg, "=")

@@ -27,9 +27,11 @@ type play struct {
 	scripts map[Kind]script
 	disk    time.Duration // a note takes so long
 	isFull  bool          // no note can be written
+	orphans time.Duration // their end takes so long
 	alive   map[Lane]*process
 	ran     []string // "become 7", in the order of their starts
 	told    []Result
+	looks   []Prepare // that hang
 	overs   []Over
 	written Page // what the journal has
 	frozen  bool // nothing is done that time alone would do
@@ -55,6 +57,7 @@ type script struct {
 	unfit  bool // it may not be run
 	absent bool // there is none
 	never  bool // its start does not return
+	unseen bool // nor does the look at its program
 }
 
 type process struct {
@@ -166,13 +169,18 @@ func (p *play) apply(effect LaneEffect) {
 		p.onNote(e)
 	case EndOrphans:
 		p.note("end orphans: %d runs", len(e.Runs))
-		p.after(0, func() { p.step(OrphansEnded{}) })
+		p.after(p.orphans, func() { p.step(OrphansEnded{}) })
 	case Prepare:
 		var err error
 		if p.scripts[e.Kind].unfit {
 			err = errors.New("unfit")
 		}
-		p.after(0, func() { p.step(Prepared{Lane: e.Lane, Err: err}) })
+		if p.scripts[e.Kind].unseen {
+			p.note("whether %s may be run is looked at, and that hangs", short(e.Kind))
+			p.looks = append(p.looks, e)
+			return
+		}
+		p.after(0, func() { p.step(Prepared{Lane: e.Lane, Number: e.Number, Err: err}) })
 	case Start:
 		p.start(e)
 	case Bound:

@@ -35,7 +35,7 @@ func TestCrashOfTheJournal(t *testing.T) {
 	starts := func(ln hooks.Lane) []hooks.LaneEvent {
 		seq++
 		seqs[ln] = seq
-		return []hooks.LaneEvent{hooks.Prepared{Lane: ln}, hooks.Started{Lane: ln, Entry: hooks.Entry{Hook: hooks.LoseLeadership, Epoch: 7, Seq: seq, Group: 1 << 30}}}
+		return []hooks.LaneEvent{hooks.Prepared{Lane: ln, Number: seq}, hooks.Started{Lane: ln, Entry: hooks.Entry{Hook: hooks.LoseLeadership, Epoch: 7, Seq: seq, Group: 1 << 30}}}
 	}
 	exits := func(ln hooks.Lane, err error) hooks.LaneEvent {
 		return hooks.Exited{Lane: ln, Seq: seqs[ln], End: ending.End{Err: err}}

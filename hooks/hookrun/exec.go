@@ -51,7 +51,11 @@ func (h *Hands) prepare(e hooks.Prepare) {
 		}
 		endAll(context.Background(), e.Within, left)
 	}
-	h.loop.Post(hooks.Prepared{Lane: e.Lane, Err: trust.Check(e.Command)})
+	look := h.looks[e.Lane]
+	look.Lock() // one that hangs was given up, and ties up a thread: those after it wait for it without one
+	err := trust.Check(e.Command)
+	look.Unlock()
+	h.loop.Post(hooks.Prepared{Lane: e.Lane, Number: e.Number, Err: err})
 }
 
 // start runs a hook until nothing of its group is left. One that was ended before its worker came

@@ -63,7 +63,8 @@ type Hands struct {
 	backlog   backlog
 	journal   journal
 	ledger    ledger
-	aftermath sync.WaitGroup // runs whose output is awaited, bounded by drain
+	looks     map[hooks.Lane]*sync.Mutex // held while a lane's command is looked at
+	aftermath sync.WaitGroup             // runs whose output is awaited, bounded by drain
 	ctx       context.Context
 	hurry     context.CancelFunc
 
@@ -91,6 +92,7 @@ func Open(cfg Config, loop Loop) (*Hands, hooks.Lanes, error) {
 	}
 	cfg = cfg.withDefaults()
 	h := &Hands{loop: loop, log: cfg.Logger, isAlive: alive, begin: run.Start, socket: cfg.Socket,
+		looks:   map[hooks.Lane]*sync.Mutex{hooks.Leadership: {}, hooks.Notification: {}},
 		workers: map[hooks.Lane]worker{}, runs: map[hooks.Lane]*running{}, minded: map[hooks.Entry]bool{}}
 	h.ctx, h.hurry = context.WithCancel(context.Background())
 	h.journal = journal{path: filepath.Join(cfg.Dir, journalName), backlog: &h.backlog, log: h.log, noted: func(n hooks.Noted) { loop.Post(n) }}

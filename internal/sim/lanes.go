@@ -237,7 +237,7 @@ func (w *World) carryOut(k *keeper, effect hooks.LaneEffect) {
 		w.endOrphans(k, e)
 	case hooks.Prepare:
 		w.endLeft(k.host, e.Leaves.Seq)
-		w.tellKeeper(k, w.saying(k), hooks.Prepared{Lane: e.Lane})
+		w.tellKeeper(k, w.saying(k), hooks.Prepared{Lane: e.Lane, Number: e.Number})
 	case hooks.Start:
 		w.startGroup(k, e)
 	case hooks.Bound:
