@@ -26,7 +26,13 @@ func (l *Lanes) have(now time.Time, t *task) {
 		l.haveNext(now, t)
 		return
 	}
-	if _, isWithdrawn := l.mayBegin(now, t); isWithdrawn {
+	why, isWithdrawn := l.mayBegin(now, t)
+	if isWithdrawn {
+		return
+	}
+	if why != nil { // what this leadership has already is left as it is
+		t.res = Result{Kind: t.Kind, Epoch: t.Epoch.Counter, Cause: t.Cause, Exit: -1, Err: why, IsCut: true}
+		l.finish(now, t)
 		return
 	}
 	l.holds.take(t.Event, t.plan.Resources, l.cfg.Pause)
