@@ -12,7 +12,7 @@ const settlePatience = time.Second
 // sayOver says once that all is over. A will speaks for an agent that is dead, and not merely deaf, since
 // it could wake; whose lease nobody acts on; and of whose leadership nothing is left, by the disk as well.
 func (l *Lanes) sayOver(now time.Time) {
-	if l.isOver || !l.agent.isGone || !l.AtRest() || l.isClosed || !l.isOpen {
+	if l.isOver || !l.agent.isGone || !l.AtRest() || l.isClosed || !l.isOpen || !l.orphans {
 		return
 	}
 	if isDue := l.book.page.Owed != nil; !isDue && !l.IsSettled() {
