@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math/rand/v2"
+	"time"
 
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/hooks"
@@ -88,11 +89,11 @@ func (c *cut) drawPlaces(k *keepers) {
 }
 
 // isPlace reports whether a keeper is to be killed between two effects that come now.
-func (c *cut) isPlace(last, next effectKind) bool {
+func (c *cut) isPlace(k *keeper, next effectKind) bool {
 	for len(c.at) > 0 && c.at[0] < c.effects {
 		c.at = c.at[1:] // nothing could be killed there
 	}
-	return len(c.at) > 0 && c.at[0] == c.effects || c.aim != nil && c.aim.takes(last, next)
+	return len(c.at) > 0 && c.at[0] == c.effects || c.aim != nil && c.aim.takes(k.last, next, k.host.frozen)
 }
 
 // aim spreads the kills of many schedules over all pairs of effects: what seldom comes is always taken, and the rest now and then.
@@ -106,11 +107,13 @@ type aim struct {
 func newAim(seed uint64) *aim { return &aim{rng: rand.New(rand.NewPCG(seed, 0xc07))} }
 
 // takes draws one of those times that a pair comes in a schedule, or every other time of one that seldom comes: what it leads to comes
-// seldom, too, and would never come else. A pair that was taken in a sixteenth of the schedules is left alone for now.
-func (a *aim) takes(last, next effectKind) bool {
+// seldom, too, and would never come else. A pair that was taken in a sixteenth of the schedules is left alone for now, except while
+// the agent is frozen: another keeper finds then what this one has done in the agent's stead.
+func (a *aim) takes(last, next effectKind, isFrozen bool) bool {
 	a.came[last][next]++
 	came, cuts := a.came[last][next], &a.cuts[last][next]
-	if *cuts > a.played/16 || a.rng.Uint64N(2+came/a.played) > 0 {
+	isDue := *cuts <= a.played/16 && a.rng.Uint64N(2+came/a.played) == 0
+	if !isDue && !(isFrozen && a.rng.Uint64N(8) == 0) {
 		return false
 	}
 	*cuts++
@@ -122,7 +125,7 @@ func (w *World) cutsBefore(k *keeper, next effectKind) bool {
 	last, c := k.last, &w.keepers.cut
 	w.pairs[last][next]++
 	c.effects++
-	if !w.raging || !c.isPlace(last, next) {
+	if !w.raging || !c.isPlace(k, next) {
 		return false
 	}
 	w.keeperCuts[last][next]++
@@ -134,7 +137,7 @@ func (w *World) cutsBefore(k *keeper, next effectKind) bool {
 
 // befalls has something befall an agent now and then, a moment after its keeper has done something. The keeper's threads say
 // late what they have done, so that something comes before that.
-func (w *World) befalls(k *keeper, doing effectKind) {
+func (w *World) befalls(k *keeper, doing hooks.LaneEffect) {
 	m := k.host
 	k.isLate = false
 	if !w.keepers.cut.more || !w.raging || !w.keepers.oneIn(m.befallenOnceIn(doing)) {
@@ -145,6 +148,8 @@ func (w *World) befalls(k *keeper, doing effectKind) {
 	switch {
 	case w.resources.some && w.keepers.oneIn(4):
 		what = func() { w.configureAnew(m) }
+	case w.resources.some && w.keepers.oneIn(4):
+		what = func() { w.takeOne(k) }
 	case w.keepers.oneIn(2):
 		what = func() { w.abdicate(m) }
 	case w.keepers.oneIn(3):
@@ -153,15 +158,48 @@ func (w *World) befalls(k *keeper, doing effectKind) {
 	w.after(w.moment(), what)
 }
 
-func (m *machine) befallenOnceIn(doing effectKind) int {
+func (m *machine) befallenOnceIn(doing hooks.LaneEffect) int {
 	isExchange := !m.hooks.acting.IsZero() && m.hooks.loseBegun != m.hooks.acting
-	switch {
-	case doing == prepareEffect || doing == startEffect:
+	switch e := doing.(type) {
+	case hooks.Prepare, hooks.BeginResource:
 		return 12
-	case doing == endEffect && isExchange:
-		return 3
+	case hooks.Start:
+		if m.hooks.obstacle.atStart {
+			return 3
+		}
+		return 12
+	case hooks.EndResource:
+		if isExchange {
+			return 3
+		}
+	case hooks.Note:
+		if e.IsBegin && isExchange {
+			return 3
+		}
 	}
 	return 60
+}
+
+// takeOne takes something for good that a keeper keeps.
+func (w *World) takeOne(k *keeper) {
+	for _, t := range k.tenants {
+		if !k.isOver && !k.host.suspended && t.isKept && t.isHere {
+			w.fired(ResourceLost)
+			w.vanish(k.host, t.thing, "is taken away")
+			t.plan++
+			w.failed(k, t, t.plan)
+			return
+		}
+	}
+}
+
+// looking is what a thread takes to see whether a command can be run. Before a become hook it may be long: the file system may
+// be slow, and what happens meanwhile is seen before the hook starts.
+func (w *World) looking(k *keeper, kind hooks.Kind) time.Duration {
+	if w.keepers.cut.more && kind == hooks.BecomeLeader && w.keepers.oneIn(4) {
+		return w.keepers.upTo(2 * hooks.FirstPause)
+	}
+	return w.saying(k)
 }
 
 func (w *World) abdicate(m *machine) {

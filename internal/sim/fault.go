@@ -62,6 +62,8 @@ const (
 	HookSlow // hooks
 	HookStuck
 	HookFails
+	HookUnstarted // it cannot be run, or started
+	HookHangs     // while it is started
 	HookKilled
 	HeldOn // a leadership begins while a failed lose hook elsewhere may have released nothing
 
@@ -155,7 +157,7 @@ var faultNames = [faultKinds]string{
 	PowerLoss: "power-loss", QuickRestart: "quick-restart", Restart: "restart", RestartElsewhere: "restart-elsewhere",
 	TotalRestart: "total-restart", Freeze: "freeze", Suspend: "suspend", StallsInStep: "stalls-in-step", LateOrder: "late-order",
 	DiskFull: "disk-full", DiskError: "disk-error", DiskSlow: "disk-slow", LostWrite: "lost-write", TornWrite: "torn-write", Wiped: "wiped",
-	HookSlow: "hook-slow", HookStuck: "hook-stuck", HookFails: "hook-fails", HookKilled: "hook-killed",
+	HookSlow: "hook-slow", HookStuck: "hook-stuck", HookFails: "hook-fails", HookUnstarted: "hook-unstarted", HookHangs: "hook-hangs", HookKilled: "hook-killed",
 	HeldOn: "held-on", KeeperLose: "keeper-lose",
 	KeeperSlow: "keeper-slow", KeeperDies: "keeper-dies", KeeperCut: "keeper-cut", BothDie: "both-die", KeeperDiesSending: "keeper-dies-sending",
 	StartsBeside: "starts-beside", Borrowed: "borrowed", WillSent: "will-sent", WillVoid: "will-void",

@@ -13,20 +13,21 @@ import (
 
 // group is one run of a hook, and its processes.
 type group struct {
-	keeper    *keeper
-	lane      hooks.Lane
-	kind      hooks.Kind
-	epoch     wire.Epoch
-	seq       uint64
-	limit     ending.Limit
-	isBegun   bool
-	isOver    bool
-	begun     time.Time // on its host's clock
-	takes     time.Duration
-	ok        bool
-	heedsTerm bool
-	plan      int   // what was planned before is void
-	saidAt    int64 // true time at which the keeper has heard of it last
+	keeper      *keeper
+	lane        hooks.Lane
+	kind        hooks.Kind
+	epoch       wire.Epoch
+	seq         uint64
+	limit       ending.Limit
+	isBegun     bool
+	isAbandoned bool // its start has hung for too long
+	isOver      bool
+	begun       time.Time // on its host's clock
+	takes       time.Duration
+	ok          bool
+	heedsTerm   bool
+	plan        int   // what was planned before is void
+	saidAt      int64 // true time at which the keeper has heard of it last
 }
 
 // hookTimes is how long hooks take in a scenario.
@@ -35,10 +36,47 @@ type hookTimes struct {
 	least        time.Duration // of lose, usually
 	timeout      time.Duration // their own bound
 	slow, stuck  odds
-	fails        odds
+	fails        odds // or cannot be started
+	hangs        odds // in its start, for some seconds
 }
 
-var errFailed = errors.New("exit status 1")
+var (
+	errFailed    = errors.New("exit status 1")
+	errUnstarted = errors.New("no such file or directory")
+)
+
+// prepare ends what an earlier run has left. Now and then the command cannot be run.
+func (w *World) prepare(k *keeper, e hooks.Prepare) {
+	w.endLeft(k.host, e.Leaves.Seq)
+	prepared := hooks.Prepared{Lane: e.Lane, Number: e.Number}
+	if w.isUnstarted(k, e.Kind, false) {
+		prepared.Err = errUnstarted
+	}
+	w.tellKeeper(k, w.looking(k, e.Kind), prepared)
+}
+
+// obstacle is why a host's hooks cannot be run, or started, for a while.
+type obstacle struct {
+	until   int64 // true time
+	atStart bool  // that is seen only then
+}
+
+// isUnstarted draws whether a hook cannot be run, or started.
+func (w *World) isUnstarted(k *keeper, kind hooks.Kind, atStart bool) bool {
+	h := &k.host.hooks
+	if w.now >= h.obstacle.until && (w.keepers.happens(w.hookTimes.fails/2) || w.keepers.cut.more && w.keepers.oneIn(60)) {
+		h.obstacle = obstacle{w.now + int64(w.keepers.upTo(8*hooks.FirstPause)), atStart}
+	}
+	if w.now >= h.obstacle.until || atStart != h.obstacle.atStart {
+		return false
+	}
+	w.fired(HookUnstarted)
+	w.say(k.host, "%s cannot be started", kind)
+	if kind == hooks.LoseLeadership {
+		h.sawNoEnd()
+	}
+	return true
+}
 
 // startGroup: the process is there a moment later.
 func (w *World) startGroup(k *keeper, e hooks.Start) {
@@ -47,15 +85,28 @@ func (w *World) startGroup(k *keeper, e hooks.Start) {
 	c.takes, c.ok, c.heedsTerm = w.hookTakes(c.kind)
 	k.groups[e.Lane] = c
 	k.host.hooks.seq = max(k.host.hooks.seq, e.Seq)
-	w.in(k, w.moment(), func() { w.beginGroup(c) })
+	takes := w.moment()
+	hangs := w.keepers.happens(w.hookTimes.hangs) || w.resources.staysAway && w.keepers.oneIn(8)
+	if hangs && c.kind == hooks.BecomeLeader {
+		w.fired(HookHangs)
+		takes = w.keepers.upTo(3 * w.hookTimes.timeout)
+	}
+	w.in(k, takes, func() { w.beginGroup(c) })
 }
 
 func (w *World) beginGroup(c *group) {
 	k := c.keeper
 	m := k.host
-	if why := c.limit.Reason; why != nil { // it was ended before its worker came to it
+	why := c.limit.Reason // it was ended before its worker came to it
+	if why == nil && w.isUnstarted(k, c.kind, true) {
+		why = errUnstarted
+	}
+	if why != nil {
 		c.isOver = true
 		w.tellOf(c, hooks.StartFailed{Lane: c.lane, Seq: c.seq, Err: why})
+		if c.isAbandoned {
+			w.tellOf(c, hooks.Gone{Entry: hooks.Entry{Hook: c.kind, Epoch: c.epoch.Counter, Seq: c.seq}})
+		}
 		return
 	}
 	c.isBegun, c.begun = true, m.clock.time(w.now)
@@ -78,13 +129,12 @@ func (c *group) entry() hooks.Entry {
 // hookTakes draws how long a hook takes, whether it succeeds then, and whether it ends when it is asked to.
 func (w *World) hookTakes(kind hooks.Kind) (takes time.Duration, ok, heedsTerm bool) {
 	t, k := &w.hookTimes, &w.keepers
-	happens := func(o odds) bool { return o > 0 && k.rng.Uint32() < uint32(o) }
 	heedsTerm = k.isPlain || !k.oneIn(4)
 	switch {
-	case happens(t.stuck):
+	case k.happens(t.stuck):
 		w.fired(HookStuck)
 		return 2 * t.timeout, false, heedsTerm
-	case happens(t.slow):
+	case k.happens(t.slow):
 		w.fired(HookSlow)
 		takes = min(k.upTo(t.timeout), 10*max(t.lose, t.become))
 	case kind == hooks.BecomeLeader:
@@ -92,7 +142,7 @@ func (w *World) hookTakes(kind hooks.Kind) (takes time.Duration, ok, heedsTerm b
 	default:
 		takes = t.least + k.upTo(t.lose-t.least)
 	}
-	return takes, !happens(t.fails), heedsTerm
+	return takes, !k.happens(t.fails), heedsTerm
 }
 
 // bound shortens the time of what runs, or is being started.

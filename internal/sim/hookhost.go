@@ -16,6 +16,8 @@ type hookHost struct {
 	left   []leftover // that runs on
 	holder *holder    // who has borrowed the lease; nil: nobody
 	seq    uint64     // BULLY_SEQ of the last run
+
+	obstacle obstacle
 }
 
 // seen is what the world saw of leaderships on a host, by processes that began and ended. The
@@ -70,6 +72,15 @@ func (w *World) sawEnd(c *group, ok bool) {
 	if ok {
 		h.held, h.lost, h.lostBy, h.isNoted = wire.Epoch{}, c.epoch, c.keeper, false
 	}
+}
+
+// sawNoEnd: a lose hook cannot be started. That is as if it had failed: what it is to release is held on to, and one that was run once
+// more may be again.
+func (s *seen) sawNoEnd() {
+	if !s.acting.IsZero() {
+		s.acting, s.held = wire.Epoch{}, s.acting
+	}
+	s.lost = wire.Epoch{}
 }
 
 // losePowerOfHooks: a host that is off holds nothing, and its keeper is gone.

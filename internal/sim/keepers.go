@@ -37,6 +37,8 @@ func (k *keepers) upTo(d time.Duration) time.Duration {
 	return time.Duration(k.rng.Float64() * float64(d))
 }
 
+func (k *keepers) happens(o odds) bool { return o > 0 && k.rng.Uint32() < uint32(o) }
+
 func (k *keepers) oneIn(n int) bool { return k.rng.IntN(n) == 0 }
 
 // keeperTakes is what a keeper takes for something that is a millisecond or two, unless it

@@ -215,15 +215,13 @@ func (w *World) seeDeath(k *keeper) {
 // stepLanes has the lanes know of something, and carries out what comes of it.
 func (w *World) stepLanes(k *keeper, ev hooks.LaneEvent) {
 	for _, e := range slices.Clone(k.lanes.Step(k.host.clock.time(w.now), ev)) {
-		kind := kindOf(e)
-		if kind == noEffect {
-			continue
+		if kind := kindOf(e); kind != noEffect {
+			if w.cutsBefore(k, kind) {
+				return
+			}
+			k.last = kind
+			w.befalls(k, e)
 		}
-		if w.cutsBefore(k, kind) {
-			return
-		}
-		k.last = kind
-		w.befalls(k, kind)
 		w.carryOut(k, e)
 	}
 }
@@ -236,12 +234,13 @@ func (w *World) carryOut(k *keeper, effect hooks.LaneEffect) {
 	case hooks.EndOrphans:
 		w.endOrphans(k, e)
 	case hooks.Prepare:
-		w.endLeft(k.host, e.Leaves.Seq)
-		w.tellKeeper(k, w.saying(k), hooks.Prepared{Lane: e.Lane, Number: e.Number})
+		w.prepare(k, e)
 	case hooks.Start:
 		w.startGroup(k, e)
 	case hooks.Bound:
 		w.bound(k, e)
+	case hooks.Abandon:
+		k.groups[e.Lane].isAbandoned = true
 	case hooks.BeginResource:
 		w.beginResource(k, e)
 	case hooks.Freeze:

@@ -64,6 +64,9 @@ func (w *World) writeNote(k *keeper) {
 			if w.keepers.cut.more {
 				takes += w.saying(k)
 			}
+			if w.resources.staysAway && n.IsBegin && w.keepers.oneIn(2) {
+				takes += w.keepers.upTo(hooks.FirstPause)
+			}
 			w.tellKeeper(k, takes, hooks.Noted{Number: n.Number, Err: err})
 		}
 		if j.isBusy = false; j.next != nil && !k.isOver {

@@ -24,13 +24,15 @@ type resources struct {
 	first     []hooks.Resource // what hosts are configured with at the start
 	takes     time.Duration    // to begin or to end, usually, at most
 	exchanges bool             // hosts are configured anew
+	staysAway bool             // what a leadership may be without often does not begin, and all is slow to begin
 }
 
 func (w *World) drawResources(o *Options) {
 	r := &w.resources
 	r.rng = rand.New(rand.NewPCG(o.Seed, 0x4a5e))
 	r.some = w.size <= 9 && (o.resources || !o.Usual && r.oneIn(6))
-	r.hurt, r.exchanges = !r.oneIn(4), r.oneIn(2)
+	r.hurt, r.exchanges, r.staysAway = !r.oneIn(4), r.oneIn(2), w.keepers.cut.more && r.oneIn(2)
+	r.exchanges = r.exchanges || r.staysAway
 	r.takes = pick(r.rng, time.Millisecond, 5*time.Millisecond, 50*time.Millisecond)
 	for _, name := range []string{"a1", "a2", "c1", "c2"} {
 		r.all = append(r.all, r.draw(name))
@@ -40,7 +42,7 @@ func (w *World) drawResources(o *Options) {
 
 // draw makes a resource; what is called a… is an address. All hosts mean the same by a name.
 func (r *resources) draw(name string) hooks.Resource {
-	res := hooks.Resource{Name: name, Stays: r.oneIn(4), Timeout: 2 * time.Second, Grace: 300 * time.Millisecond}
+	res := hooks.Resource{Name: name, Stays: r.oneIn(4) || r.staysAway && r.oneIn(2), Timeout: 2 * time.Second, Grace: 300 * time.Millisecond}
 	if name[0] == 'a' {
 		res.Addresses = []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 0, 2, name[1]}), 24)}
 		res.Interface = "eth0"
@@ -166,7 +168,14 @@ func (w *World) howItBegins(t *tenant, within time.Duration) (takes time.Duratio
 	if !r.hurt || !w.raging {
 		return takes, nil
 	}
-	switch r.rng.IntN(24) {
+	if r.staysAway && r.oneIn(3) {
+		takes = r.upTo(within)
+	}
+	kind := r.rng.IntN(24)
+	if r.staysAway && t.Stays && r.oneIn(2) {
+		kind = 0
+	}
+	switch kind {
 	case 0, 1:
 		w.fired(ResourceRefused)
 		return takes, errRefused

@@ -147,7 +147,7 @@ func (w *World) drawHookTimes() hookTimes {
 	t := hookTimes{become: pick(w.rng, 2*time.Millisecond, 50*time.Millisecond, time.Second),
 		lose: pick(w.rng, 5*time.Millisecond, 50*time.Millisecond, 300*time.Millisecond), timeout: 3 * time.Second}
 	if w.rng.IntN(3) == 0 {
-		t.slow, t.stuck, t.fails = percent(10), percent(3), percent(5)
+		t.slow, t.stuck, t.fails, t.hangs = percent(10), percent(3), percent(5), percent(4)
 	}
 	return t
 }
