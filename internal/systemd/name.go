@@ -33,6 +33,8 @@ func ParseUnit(name string) error {
 		return fmt.Errorf("%q is a template: expected an instance of it, such as %q", name, stem+"main."+suffix)
 	case !letters.MatchString(stem), isInstance && template == "":
 		return fmt.Errorf("%q is no name of a unit: expected letters, digits and : _ . - \\ @ before the .%s", name, suffix)
+	case isAgent(name):
+		return fmt.Errorf(`%q is an agent: expected a unit that an agent starts and stops, such as "haproxy.service"`, name)
 	}
 	return nil
 }

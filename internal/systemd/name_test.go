@@ -24,6 +24,8 @@ func TestParseUnit(t *testing.T) {
 		"ha proxy.service":                    `is no name of a unit`,
 		"haproxy\n.service":                   `is no name of a unit`,
 		"hapröxy.service":                     `is no name of a unit`,
+		"bully-agent.service":                 `is an agent: expected a unit that an agent starts and stops`,
+		"bully-agent@web.service":             `is an agent`,
 		strings.Repeat("x", 250) + ".service": `at most 255`,
 	} {
 		err := ParseUnit(bad)
