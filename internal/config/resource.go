@@ -297,8 +297,12 @@ func (c *Config) checkResources(h host) (problems []*Error) {
 		if err := vip.Spare(r.Addresses, c.Look.Owners); err != nil {
 			bad(r.addressKey(), asError(err))
 		}
-		for _, err := range vip.Fits(r.Addresses, r.Interface, agent.LeaseBound(c.Election.Lease, c.Election.TakeoverDelay)) {
+		bound := agent.LeaseBound(c.Election.Lease, c.Election.TakeoverDelay)
+		for _, err := range vip.Fits(r.Addresses, r.Interface, bound) {
 			bad(r.addressKey(), asError(err))
+		}
+		for _, err := range vip.Astray(r.Addresses, r.Interface, bound) {
+			c.Passing = append(c.Passing, asError(err).at(r.place(r.addressKey()), resourceName+"."+r.addressKey()).Error())
 		}
 		if r.Unit != "" && h.unit != nil {
 			ctx, cancel := context.WithTimeout(context.Background(), unitPatience)

@@ -73,7 +73,7 @@ func parseWord(word string, needsPrefix bool) (netip.Prefix, error) {
 		return netip.Prefix{}, complain(Words, "addresses are ADDRESS/PREFIX, such as 192.168.1.50/32 or 2001:db8::50/128, and the interface comes last",
 			"%s is not an address", quoted)
 	case addr.Zone() != "":
-		return netip.Prefix{}, complain(Words, "leave %"+addr.Zone()+" out: the interface is the last argument", "%s has a zone", quoted)
+		return netip.Prefix{}, complain(Words, "leave %"+addr.Zone()+" out: the interface is named by itself", "%s has a zone", quoted)
 	case addr.Is4In6():
 		plain := addr.Unmap().String()
 		if needsPrefix {

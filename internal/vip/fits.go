@@ -2,6 +2,7 @@ package vip
 
 import (
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -30,6 +31,45 @@ func Fits(addresses []netip.Prefix, name string, bound time.Duration) (faults []
 		}
 	}
 	return faults
+}
+
+// Astray says which addresses no network of the interface has, though it has some of their family: a slip, unless routes lead to
+// them. bound is that of Fits. Every error is a Complaint.
+func Astray(addresses []netip.Prefix, name string, bound time.Duration) (doubts []error) {
+	found, err := netlink.LinkByName(name)
+	if err != nil {
+		return nil
+	}
+	all, err := listHeld()
+	if err != nil {
+		return nil
+	}
+	l, k := link{found}, NewKept(addresses, name, bound, nil, nil)
+	for _, p := range addresses {
+		if err := k.astray(l, p, all); err != nil {
+			doubts = append(doubts, err)
+		}
+	}
+	return doubts
+}
+
+func (k *Kept) astray(l link, p netip.Prefix, all []held) error {
+	var own []string
+	for _, h := range all {
+		addr := h.prefix.Addr()
+		switch {
+		case k.isOneOf(addr) || k.isOurs(h) || h.prefix.IsSingleIP():
+		case h.prefix.Contains(p.Addr()):
+			return nil // of another interface's Fits says what is wrong
+		case h.LinkIndex == l.index() && family(addr) == family(p.Addr()) && !addr.IsLinkLocalUnicast():
+			own = append(own, h.prefix.String())
+		}
+	}
+	if len(own) == 0 || p.Addr().IsLinkLocalUnicast() {
+		return nil
+	}
+	return complain(Elsewhere, "choose an address of such a network, or leave it so if routes lead to this one",
+		"%s is in no network of %s, which has %s: no neighbour there looks for it", p.Addr(), l.name(), strings.Join(own, ", "))
 }
 
 // fits says why an address could not be kept: another interface has it, or its prefix is neither that of the interface's own

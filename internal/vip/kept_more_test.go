@@ -336,3 +336,38 @@ func TestFits(t *testing.T) {
 		t.Errorf("the host has %q", held)
 	}
 }
+
+// An address that no network of its interface has is doubtful, where the interface has a network.
+func TestAstray(t *testing.T) {
+	t.Parallel()
+	h := newLAN(t, 1).hosts[0]
+	h.second("198.51.100.1/24")
+	h.ip("link add bare0 type veth peer name bare1")
+	h.ip("addr add 203.0.113.50/24 dev eth0 valid_lft 2 preferred_lft 2") // kept, by the leader that this host is
+	const four, six = "203.0.113.50 is in no network of eth0, which has 192.0.2.1/24: no neighbour there looks for it",
+		"2001:db9::50 is in no network of eth0, which has 2001:db8::1/64: no neighbour there looks for it"
+	for name, c := range map[string]struct {
+		iface, address, want string
+	}{
+		"of the network":              {"eth0", "192.0.2.50/32", ""},
+		"a single host's":             {"eth0", "203.0.113.50/32", four},
+		"with a network of its own":   {"eth0", "203.0.113.50/24", four},
+		"of IPv6":                     {"eth0", "2001:db9::50/128", six},
+		"of each link":                {"eth0", "fe80::50/64", ""},
+		"another interface's":         {"eth0", "198.51.100.50/32", ""}, // refused
+		"no such interface":           {"eth9", "203.0.113.50/32", ""},
+		"on an interface without any": {"bare0", "203.0.113.51/32", ""}, // routes lead there
+		"on one without its family":   {"eth1", "2001:db9::50/128", ""},
+	} {
+		var doubts []error
+		if _, err := h.does(func(func(string)) error {
+			doubts = Astray([]netip.Prefix{netip.MustParsePrefix(c.address)}, c.iface, 2*time.Second)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(errors.Join(doubts...)); got != c.want && (c.want != "" || len(doubts) != 0) {
+			t.Errorf("%s: got %s, want %q", name, got, c.want)
+		}
+	}
+}
