@@ -142,6 +142,8 @@ type Reloaded struct {
 	LogLevel hclog.Level
 	// Notes are Config.Notes, of the new configuration.
 	Notes []string
+	// Doubts are for the log: what this host lacks now of what the new configuration names.
+	Doubts []string
 	// Waiting are the settings that differ but need a restart.
 	Waiting []control.Waiting
 }

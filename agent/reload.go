@@ -2,10 +2,13 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
+	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/hooks/checkrun"
 	"github.com/bully-agent/bully-agent/internal/control"
 )
@@ -17,6 +20,9 @@ func (a *agent) Reload(ctx context.Context) error {
 		return control.ErrUnsupported
 	}
 	next, err := a.cfg.Reload()
+	if err == nil {
+		_, err = ask(ctx, a, func() (none struct{}, _ error) { return none, a.spares(next.Hooks.Resources) })
+	}
 	if err != nil {
 		a.log.Error("configuration not reloaded; nothing was changed", "err", err)
 		return &control.APIError{Status: 422, Message: err.Error(), Hint: "nothing was changed", Code: "invalid"}
@@ -54,8 +60,24 @@ func (a *agent) reload(next Reloaded) {
 	if len(a.waiting) > 0 {
 		a.log.Warn("some changed settings need a restart", "settings", strings.Join(namesOfWaiting(a.waiting), ", "))
 	}
+	for _, doubt := range next.Doubts {
+		a.log.Warn("configuration doubtful", "note", doubt)
+	}
 	a.log.Info("configuration reloaded")
 	a.seat.publish()
+}
+
+// spares refuses a resource that is a host's own address: a leader could not begin it, and would hand over.
+func (a *agent) spares(all []hooks.Resource) error {
+	for _, r := range all {
+		for _, m := range a.view.all() {
+			if slices.ContainsFunc(r.Addresses, func(p netip.Prefix) bool { return p.Addr() == m.Addr.Addr() }) {
+				return fmt.Errorf("resource %s: %s is the own address of %s, at which the other agents reach it: expected one that goes with the leadership",
+					r.Name, m.Addr.Addr(), m.Name)
+			}
+		}
+	}
+	return nil
 }
 
 func namesOfWaiting(waiting []control.Waiting) []string {

@@ -12,6 +12,7 @@ import (
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/hooks/resourcerun"
+	"github.com/bully-agent/bully-agent/internal/control"
 )
 
 // vip is a resource as it is configured, and how it is.
@@ -52,6 +53,42 @@ func (h *testHost) tells(t *testing.T, want ...string) {
 	if !slices.Equal(got, want) {
 		t.Errorf("events %q, want %q", got, want)
 	}
+}
+
+// A reload with another host's own address changes nothing: the leader would hand over, and so would the next.
+func TestAReloadSparesTheMembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 2)
+		h, other := c.hosts[0], c.hosts[1]
+		resources := []hooks.Resource{vip}
+		h.settings = func(cfg *Config) {
+			cfg.Reload = func() (Reloaded, error) {
+				return Reloaded{Hooks: hooks.Config{Resources: resources}, Seeds: cfg.Seeds, Priority: h.priority}, nil
+			}
+		}
+		c.start(h)
+		c.start(other)
+		c.agrees(c.hosts[1])
+		for _, m := range h.agent.Members() {
+			at := netip.MustParseAddrPort(m.Addr).Addr()
+			resources = []hooks.Resource{vip, {Name: "slip", Addresses: []netip.Prefix{netip.PrefixFrom(at, at.BitLen())}, Interface: "eth0"}}
+			want := "resource slip: " + at.String() + " is the own address of " + m.Name + ", at which the other agents reach it"
+			if err := h.agent.Reload(t.Context()); !errors.Is(err, control.ErrInvalid) || !strings.Contains(err.Error(), want) {
+				t.Errorf("a reload with the address of %s: %v", m.Name, err)
+			}
+			if n := len(h.agent.Status().Resources); n != 0 {
+				t.Errorf("%d resources after it", n)
+			}
+		}
+		resources = []hooks.Resource{vip}
+		if err := h.agent.Reload(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if n := len(h.agent.Status().Resources); n != 1 {
+			t.Errorf("%d resources after a good one", n)
+		}
+		c.stopAll()
+	})
 }
 
 // What becomes of a resource is an event, and in the status at once. That it is about to begin or to end is none.

@@ -222,7 +222,7 @@ func (r *reloader) load() (*config.Config, error) {
 
 func reloaded(started, next *config.Config, ring key.Ring) agent.Reloaded {
 	r := agent.Reloaded{Hooks: hooksConfig(next), Jobs: jobsConfig(next), Checks: checksConfig(next), Seeds: next.Network.Join, Priority: next.Node.Priority,
-		LogLevel: hclog.LevelFromString(next.Log.Level), Notes: next.Notes, Keys: ring, KeyFile: next.Network.Key}
+		LogLevel: hclog.LevelFromString(next.Log.Level), Notes: next.Notes, Doubts: next.Passing, Keys: ring, KeyFile: next.Network.Key}
 	for _, s := range started.Changed(next) {
 		if !applied[s.Key] {
 			r.Waiting = append(r.Waiting, control.Waiting{Setting: s.Key, Now: started.Text(s.Key), Then: next.Text(s.Key)})
