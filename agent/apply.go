@@ -49,7 +49,7 @@ func (s *seat) apply(effect election.Effect) error {
 func (s *seat) onCounted(what string) {
 	s.around.count("election_"+what, 1)
 	switch what {
-	case "other-mode", "config-mismatch", "id-conflict", "counter-jump", "address-mismatch":
+	case "other-mode", "config-mismatch", "counter-jump", "address-mismatch":
 		s.around.warnRarely("frame ignored or doubtful", "cause", what)
 	}
 }

@@ -146,7 +146,7 @@ func (s *seat) onClientsFrame(r *received) bool {
 		return false
 	}
 	now, status := s.around.now(), s.node.Status()
-	why := s.node.Admit(r.from, f)
+	why := s.node.Admit(f)
 	switch {
 	case why != "":
 	case status.State == election.Lead || f.Sender != status.Leader || f.Epoch != status.Epoch:

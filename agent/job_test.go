@@ -768,7 +768,7 @@ func TestJobFramesOfStrangers(t *testing.T) {
 				"unknown-sender":  func(f *wire.Frame) { f.Sender[0]++ },
 				"config-mismatch": func(f *wire.Frame) { f.ConfigHash++ },
 				"other-mode":      func(f *wire.Frame) { f.Algo ^= wire.AlgoQuorum },
-				"id-conflict":     func(f *wire.Frame) { f.Nonce++ },
+				"unmet-life":      func(f *wire.Frame) { f.Nonce++; f.Incarnation++ },
 				"old-incarnation": func(f *wire.Frame) { f.Nonce++; f.Incarnation-- },
 
 				"counter-out-of-range": func(f *wire.Frame) { f.Epoch.Counter = 1<<63 + 5 },
@@ -776,7 +776,7 @@ func TestJobFramesOfStrangers(t *testing.T) {
 			} {
 				f := good
 				change(&f)
-				if got := h.agent.seat.node.Admit(m.Addr, &f); got != why {
+				if got := h.agent.seat.node.Admit(&f); got != why {
 					t.Errorf("refused for %q, want %q", got, why)
 				}
 				if !h.agent.seat.onJobFrame(&received{from: m.Addr, frame: f}) {
@@ -788,7 +788,7 @@ func TestJobFramesOfStrangers(t *testing.T) {
 			}
 		}
 		<-done
-		for _, why := range []string{"other-cluster", "unknown-sender", "other-mode", "config-mismatch", "id-conflict",
+		for _, why := range []string{"other-cluster", "unknown-sender", "other-mode", "config-mismatch", "unmet-life",
 			"old-incarnation", "counter-out-of-range", "counter-jump"} {
 			if n := h.agent.Status().Counters["job_refused_"+why]; n != 1 {
 				t.Errorf("%d frames are counted as %s", n, why)

@@ -78,7 +78,7 @@ func (s *seat) onJobFrame(r *received) bool {
 	if f.Kind < wire.JobClaim || f.Kind > wire.LedgerPart {
 		return false
 	}
-	if why := s.node.Admit(r.from, f); why != "" {
+	if why := s.node.Admit(f); why != "" {
 		s.around.count("job_refused_"+why, 1)
 		return true
 	}

@@ -17,7 +17,7 @@ func TestAdmitFramesAboutJobs(t *testing.T) {
 	} {
 		f := s.actor(3).says(wire.Frame{Kind: wire.JobRecord})
 		change(&f)
-		if got := s.node.Admit((&host{number: 3}).addr(), &f); got != want {
+		if got := s.node.Admit(&f); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

@@ -286,21 +286,6 @@ func TestARefusedHandOverLeavesNothingBehind(t *testing.T) {
 	n.expects("lead → stopping cause=stopped", "stop hook", "lose hook")
 }
 
-// The survivor of a conflict has taken a life above the other's. The failure detector
-// still tells of the one before, which does not bring the other back (M13).
-func TestMended13_GossipDoesNotLowerALife(t *testing.T) {
-	n := storyOf(t, 2, Config{}, 1, 3)
-	survivor := *n.actor(1)
-	survivor.incarnation = 3
-	n.hears(survivor.says(wire.Frame{Kind: wire.Query, Flags: wire.AckReq}))
-	n.expects("send n1 CID")
-	n.happens(MemberChanged{n.actor(1).member(Alive)})
-	other := *n.actor(1)
-	other.incarnation, other.nonce = 2, 1001
-	n.hears(other.says(wire.Frame{Kind: wire.Query, Flags: wire.AckReq}))
-	n.expects("ignored old-incarnation")
-}
-
 // The same in a round that a worse node set off before the lease had ended: when the
 // better ones have kept silent there is nothing left to wait for (CE4).
 func TestCE4_ANewLifeInARoundEndsTheWait(t *testing.T) {

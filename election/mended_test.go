@@ -221,24 +221,6 @@ func TestMended12_AStopDuringAReMint(t *testing.T) {
 	}
 }
 
-// A second agent with the id of a living one was taken for its next life.
-func TestMended13_ACloneDoesNotKillTheOriginal(t *testing.T) {
-	n := storyOf(t, 2, Config{}, 1, 3)
-	n.follows(3, 1)
-	clone := &actor{s: n, number: 3, incarnation: 2, nonce: 4444}
-	n.hearsFrom(4, clone.says(wire.Frame{Kind: wire.Query, Flags: wire.AckReq}))
-	n.expects("ignored id-conflict")
-	moved := clone.member(Alive)
-	moved.Addr = (&host{number: 4}).addr()
-	n.happens(MemberChanged{moved})
-	n.expects("ignored id-conflict")
-	n.hears(n.actor(3).heartbeat(1)) // the original goes on
-	n.expects()
-	n.is(Follow)
-	n.happens(MemberChanged{n.actor(3).member(Dead)}) // until it is the one that goes
-	n.expects("ignored detector-disagrees", "follow → stagger cause=leader-restarted", "stagger → elect", "send n1 PROBE")
-}
-
 // One 32-bit series for all destinations wraps in 16 days at 64 members.
 func TestMended14_SequenceNumbers(t *testing.T) {
 	t.Run("are per destination", func(t *testing.T) {

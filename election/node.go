@@ -289,7 +289,7 @@ type Status struct {
 	Outdated bool
 }
 
-// Incarnation counts this node's lives; the survivor of an id conflict raises it.
+// Incarnation counts this node's lives.
 func (n *Node) Incarnation() uint32 { return n.saved.Incarnation }
 
 // Status gives a picture of the node as of its last Step.

@@ -1,7 +1,6 @@
 package election
 
 import (
-	"net/netip"
 	"slices"
 	"time"
 
@@ -20,7 +19,6 @@ type peer struct {
 	silent     bool      // did not answer in this round
 	beatAt     time.Time // next heartbeat to it, where not everybody gets each
 	endedAt    time.Time // when the detector gave it up
-	rival      Member    // a second agent under this id, while the first still talks
 	died       bool      // this life has left its will: it has ended, whatever the failure detector says
 	lost       flaps     // leaderships that it lost here, over its lives
 	livesSince time.Time // when this life was met
@@ -226,60 +224,16 @@ func (n *Node) forgetEnded() {
 	n.peers = slices.Delete(n.peers, i, i+1)
 }
 
+// updatePeer takes the failure detector's word on p. A later life takes the place of the one before at once: the port has
+// proved it, and holds back a copy of a host that is there (S17). A late word about another life means nothing (R2).
 func (n *Node) updatePeer(p *peer, m Member) {
 	switch {
-	case isSameLife(p, m):
+	case m.Nonce == p.Nonce:
 		n.updateLife(p, m)
-	case m.Status != Alive:
-		n.endOldLife(p, m)
-	case m.Incarnation < p.Incarnation:
+	case m.Status != Alive || m.Incarnation < p.Incarnation:
 		n.count("old-life")
-	case n.isCloneOf(p, m.Addr):
-		p.rival = m
-		n.count("id-conflict")
-		n.settleRivals()
 	default:
 		n.startNewLife(p, m)
-	}
-}
-
-func isSameLife(p *peer, m Member) bool { return m.Nonce == p.Nonce }
-
-// isCloneOf reports whether something at addr that bears p's id is a second
-// agent rather than p's next life: p itself was heard a moment ago, elsewhere, and
-// neither said that it goes nor was given up by the failure detector, which would
-// not report its end a second time. A clone does not kill the original (M13).
-func (n *Node) isCloneOf(p *peer, addr netip.AddrPort) bool {
-	return p.Status == Alive && addr != p.Addr && n.heardWithin(p, n.suspectTimeout())
-}
-
-// settleRivals takes what was held for a second agent for the next life after all, where
-// the first has fallen silent. Nobody may ever report its end: of a short life the
-// failure detector had not heard.
-func (n *Node) settleRivals() {
-	var next time.Time
-	for _, p := range n.peers {
-		switch {
-		case p.rival.Status != Alive:
-		case p.rival.Incarnation < p.Incarnation: // the two have met, and this one stays
-			p.rival = Member{}
-		case n.isCloneOf(p, p.rival.Addr):
-			next = earlier(next, p.heard.Add(n.suspectTimeout()+time.Nanosecond))
-		default:
-			n.startNewLife(p, p.rival)
-			n.onViewChanged()
-		}
-	}
-	n.timers.arm(rivalTimer, next)
-}
-
-// endOldLife takes the end of a life other than the present one. It usually
-// means nothing; but where a second agent had turned up under the same id it is
-// the word that the first is gone.
-func (n *Node) endOldLife(p *peer, m Member) {
-	n.count("old-life")
-	if m.Nonce == p.rival.Nonce {
-		p.rival = Member{}
 	}
 }
 
@@ -289,7 +243,6 @@ func (n *Node) updateLife(p *peer, m Member) {
 		m.Addr = p.Addr
 	}
 	p.unseen = p.unseen && m.Status != Alive
-	m.Incarnation = max(m.Incarnation, p.Incarnation) // a survivor of a conflict renumbers itself
 	p.Member = m
 	n.seedRTT(p)
 	if m.Status != Alive && was == Alive {
@@ -303,15 +256,12 @@ func (n *Node) updateLife(p *peer, m Member) {
 	case m.Status == Alive && was != Alive:
 		n.onJoined(p)
 	}
-	if m.Status != Alive && p.rival.Status == Alive {
-		n.startNewLife(p, p.rival)
-	}
 }
 
 // startNewLife: m takes the place of what p was.
 func (n *Node) startNewLife(p *peer, m Member) {
 	ended := p.Nonce
-	p.Member, p.rival = m, Member{}
+	p.Member = m
 	p.heard, p.silent, p.unseen, p.died = time.Time{}, false, false, false
 	p.goneAt, p.givenUpAt, p.livesSince = time.Time{}, time.Time{}, n.now
 	n.seedRTT(p)

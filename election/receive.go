@@ -15,7 +15,7 @@ const maxJump = 1 << 20
 // for this one, and none that it has handed over before (S4, S11).
 func (n *Node) onReceived(from netip.AddrPort, f *wire.Frame) {
 	p := n.peer(f.Sender)
-	if why := n.refusal(from, f); why != "" {
+	if why := n.refusal(f); why != "" {
 		n.count(why)
 		if why == "counter-jump" && f.Nonce == p.Nonce { // another life may be anybody's
 			n.horizon.noteFar(p.ID, f.Epoch.Counter, n.isEstablished(), n.now)
@@ -31,8 +31,8 @@ func (n *Node) onReceived(from netip.AddrPort, f *wire.Frame) {
 // Admit says why a frame that Step does not take, about jobs or clients, means nothing here, or "". The rules are those
 // of the election's own frames. A life begins with one of these, or by gossip: one that is not met yet is refused, and
 // what was said is said again.
-func (n *Node) Admit(from netip.AddrPort, f *wire.Frame) (why string) {
-	if why := n.refusal(from, f); why != "" {
+func (n *Node) Admit(f *wire.Frame) (why string) {
+	if why := n.refusal(f); why != "" {
 		return why
 	}
 	if f.Nonce != n.peer(f.Sender).Nonce {
@@ -41,8 +41,8 @@ func (n *Node) Admit(from netip.AddrPort, f *wire.Frame) (why string) {
 	return ""
 }
 
-// refusal says why a frame from there means nothing here (R1–R3), or "". It changes nothing.
-func (n *Node) refusal(from netip.AddrPort, f *wire.Frame) string {
+// refusal says why a frame means nothing here (R1–R3), or "". It changes nothing.
+func (n *Node) refusal(f *wire.Frame) string {
 	p := n.peer(f.Sender)
 	switch {
 	case f.Cluster != n.cfg.Cluster:
@@ -59,8 +59,6 @@ func (n *Node) refusal(from netip.AddrPort, f *wire.Frame) string {
 		return "after-its-will"
 	case f.Nonce != p.Nonce && f.Incarnation < p.Incarnation:
 		return "old-incarnation"
-	case f.Nonce != p.Nonce && (f.Incarnation == p.Incarnation || n.isCloneOf(p, from)):
-		return "id-conflict"
 	case n.isFar(f.Epoch):
 		return "counter-jump"
 	}
@@ -81,9 +79,8 @@ func (n *Node) meetLife(p *peer, from netip.AddrPort, f *wire.Frame) {
 	}
 	m := p.Member
 	m.Incarnation, m.Nonce, m.Addr, m.Status = f.Incarnation, f.Nonce, from, Alive
-	isSeen := p.rival.Nonce == f.Nonce && p.rival.Status == Alive // it was taken for a second agent
 	n.startNewLife(p, m)
-	p.unseen = !isSeen
+	p.unseen = true
 }
 
 // hear takes what every frame's header tells of its sender.
@@ -94,7 +91,6 @@ func (n *Node) hear(p *peer, from netip.AddrPort, f *wire.Frame) {
 	p.heard, p.silent = n.now, false
 	n.countAgain(p)
 	n.forgiveOverrule(p)
-	p.Incarnation = f.Incarnation
 	p.Priority = f.Priority
 	p.Draining = f.Flags&wire.Draining != 0
 }

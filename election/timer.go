@@ -35,9 +35,6 @@ const (
 	// lingerTimer is armed by a voter that is to go, and stays while its leader
 	// goes too.
 	lingerTimer
-	// rivalTimer is armed when an agent turns up beside one that has its id: it is the
-	// next life of that one, if nothing more is heard of it.
-	rivalTimer
 	// stateTimer is armed by a state that waits for something, for the end of its
 	// patience; the contest says what comes next.
 	stateTimer
@@ -81,7 +78,6 @@ var timerTable = [timerCount]struct {
 	preemptTimer:  {name: "preempt", scope: ofState, stage: afterEvent},
 	holdTimer:     {name: "hold", stage: afterEvent},
 	lingerTimer:   {name: "linger", stage: afterEvent},
-	rivalTimer:    {name: "rival", stage: afterEvent, isSilence: true},
 	stateTimer:    {name: "state", scope: ofState, stage: afterEvent, isSilence: true},
 }
 
@@ -115,8 +111,6 @@ func (n *Node) expire(t timer) {
 		n.resumeStanding(HoldEnded, 0)
 	case lingerTimer:
 		n.finishLeave()
-	case rivalTimer:
-		n.settleRivals()
 	case stateTimer:
 		n.onStateTimeout()
 	default:

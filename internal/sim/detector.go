@@ -2,6 +2,7 @@ package sim
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/bully-agent/bully-agent/election"
@@ -161,6 +162,10 @@ func (w *World) changeMind(a, b *machine, v *belief) {
 	if !a.isUp() || (v.want == election.Alive && !b.runs()) {
 		return
 	}
+	if v.want == election.Alive && w.isHeld(a, b) {
+		w.planBelief(a, b, v.want, time.Second)
+		return
+	}
 	old, was := v.nonce, v.said
 	if v.want == election.Alive {
 		v.nonce = b.nonce
@@ -186,6 +191,13 @@ func (w *World) changeMind(a, b *machine, v *belief) {
 	if v.said == election.Alive && w.rng.IntN(2) == 0 {
 		w.reportLeader(a, b)
 	}
+}
+
+// isHeld: b is a copy of a host that a hears, or the other way round. Membership believes no life that the port holds (S17).
+func (w *World) isHeld(a, b *machine) bool {
+	return b.id != a.id && slices.ContainsFunc(w.machines, func(other *machine) bool {
+		return other != b && other.id == b.id && other.isUp() && w.talk(a, other) && w.detector.of(a, other).said == election.Alive
+	})
 }
 
 // noticeWithin lets something be noticed after a while, or soon after the storm.

@@ -359,7 +359,7 @@ func (w *World) i15NothingAfterTheLease(m *machine, f *wire.Frame) {
 }
 
 // refusals is what a Node counts when a frame means nothing to it.
-var refusals = []string{"old-incarnation", "unknown-sender", "other-mode", "id-conflict", "counter-jump",
+var refusals = []string{"old-incarnation", "unknown-sender", "other-mode", "counter-jump",
 	"counter-out-of-range", "other-cluster", "config-mismatch", "after-its-will", "unknown-life"}
 
 func isRefused(effects []election.Effect) bool {

@@ -49,7 +49,7 @@ type packet struct {
 	from, to *machine
 	source   netip.AddrPort
 	port     uint16 // of the destination when it was sent
-	life     int32  // the one that it is for: which had the address when it was sent
+	by, life int32  // the sender's, and the one that it is for: which had the address when it was sent
 	order    uint64 // of its sending; 0: somebody has sent it again, or made it up
 	nature   nature
 	twin     *twin // what its copies have in common; nil: there is none
@@ -83,6 +83,7 @@ type captured struct {
 	from   *machine
 	source netip.AddrPort
 	to     *machine
+	by     int32
 	life   int32
 	twin   *twin
 }
@@ -200,13 +201,13 @@ func (w *World) capture(p *packet) { w.net.captured[w.rng.IntN(len(w.net.capture
 // keep takes the place of what was written down before.
 func (c *captured) keep(p *packet) {
 	p.share()
-	*c = captured{bytes: append(c.bytes[:0], p.bytes...), from: p.from, source: p.source, to: p.to, life: p.life, twin: p.twin}
+	*c = captured{bytes: append(c.bytes[:0], p.bytes...), from: p.from, source: p.source, to: p.to, by: p.by, life: p.life, twin: p.twin}
 }
 
 // again writes a datagram that was captured.
 func (c *captured) again(p *packet) {
 	p.bytes = append(p.bytes[:0], c.bytes...)
-	p.from, p.to, p.source, p.port, p.life, p.nature, p.twin = c.from, c.to, c.source, c.to.port, c.life, replayed, c.twin
+	p.from, p.to, p.source, p.port, p.by, p.life, p.nature, p.twin = c.from, c.to, c.source, c.to.port, c.by, c.life, replayed, c.twin
 }
 
 // replay sends a captured datagram again, to the host that it went to before.

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"net/netip"
+	"time"
 
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/wire"
@@ -38,14 +39,40 @@ func (w *World) newPort(m *machine) port {
 	if w.ports.isSealed {
 		return w.newSealedPort(m)
 	}
-	return &clearPort{w, m}
+	return &clearPort{w: w, m: m, there: make(map[wire.ID]incumbent)}
 }
 
 // clearPort is the oracle of what sessions promise. It hands a frame over at most once, in any order and however late, to no life
 // but the one that had the address when the frame was sent. What the network has changed, or brings to somebody else, it drops.
+// Of the lives of one host it hears the latest, and no copy of a host that is there (S17).
 type clearPort struct {
-	w *World
-	m *machine
+	w     *World
+	m     *machine
+	there map[wire.ID]incumbent // whom it has heard, by id
+}
+
+// incumbent is the life that is there, and when it was heard.
+type incumbent struct {
+	from  *machine
+	life  int32
+	heard int64
+}
+
+// mostSilent is how long a host may be silent before a copy of it takes its place. The sessions ask it, which takes less.
+const mostSilent = int64(time.Second)
+
+// holds reports whether what a life has sent is dropped, for another one of its host is there.
+func (c *clearPort) holds(p *packet) bool {
+	was, isKnown := c.there[p.from.id]
+	switch {
+	case !isKnown:
+	case was.from == p.from && p.by < was.life:
+		return true
+	case was.from != p.from && c.w.now-was.heard < mostSilent:
+		return true
+	}
+	c.there[p.from.id] = incumbent{p.from, p.by, c.w.now}
+	return false
 }
 
 func (c *clearPort) send(to netip.AddrPort, frame []byte) { c.w.carryDatagram(c.m, to, frame) }
@@ -56,7 +83,7 @@ func (c *clearPort) receive(p *packet) ([]byte, netip.AddrPort) {
 	if _, isWill := wire.ParseWill(p.bytes); isWill {
 		return p.bytes, p.source
 	}
-	if p.nature == alien || p.life != c.m.life || !p.twin.isFirst(c.m.life) {
+	if p.nature == alien || p.life != c.m.life || !p.twin.isFirst(c.m.life) || c.holds(p) {
 		return nil, netip.AddrPort{}
 	}
 	return p.bytes, p.source
@@ -74,7 +101,7 @@ func (w *World) carryDatagram(m *machine, to netip.AddrPort, b []byte) {
 	}
 	p := w.newPacket()
 	p.bytes = append(p.bytes[:0], b...)
-	p.from, p.to, p.source, p.port, p.life = m, host, m.addr(), to.Port(), host.life
+	p.from, p.to, p.source, p.port, p.by, p.life = m, host, m.addr(), to.Port(), m.life, host.life
 	w.attack.overhear(p)
 	w.hash.mix(uint64(w.now))
 	w.hash.bytes(p.bytes)
