@@ -2,6 +2,7 @@ package sealed
 
 import (
 	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -22,8 +23,13 @@ import (
 	"github.com/bully-agent/bully-agent/wire"
 )
 
-// frameSender is where a frame says who sent it (go doc ./wire).
-const frameSender = 16
+// Where a frame says who sent it, and in which life (go doc ./wire).
+const (
+	frameSender      = 16
+	frameIncarnation = 32
+	frameNonce       = 36
+	frameLife        = 40 // the end of that
+)
 
 // gossipQueue is how many datagrams may wait for memberlist, which takes them as fast as they come unless it stands still.
 // More would only be older when it goes on; at 1,200 bytes each this is 300 KiB.
@@ -220,7 +226,7 @@ func (l *LAN) receive(t *session.Table, now time.Time, from netip.AddrPort, b []
 	switch {
 	case inner == nil:
 		return nil, from
-	case inner[0] == wire.Magic0 && !isFrameOf(inner, peer.ID):
+	case inner[0] == wire.Magic0 && !isFrameOf(inner, peer.Life):
 		t.Count(session.CauseSender)
 		l.note(session.Trouble{Cause: session.CauseSender, From: from, Theirs: peer.ID})
 		return nil, from
@@ -231,10 +237,11 @@ func (l *LAN) receive(t *session.Table, now time.Time, from netip.AddrPort, b []
 	return inner, from
 }
 
-// isFrameOf (S11): whoever sealed a frame must be the one that it names, or a member could
-// speak for another.
-func isFrameOf(b []byte, id wire.ID) bool {
-	return len(b) >= frameSender+len(id) && b[1] == wire.Magic1 && wire.ID(b[frameSender:frameSender+len(id)]) == id
+// isFrameOf (S11): which life sealed a frame must be the one that it names, or a member could speak for another, and one life
+// for the next.
+func isFrameOf(b []byte, who session.Life) bool {
+	return len(b) >= frameLife && b[1] == wire.Magic1 && wire.ID(b[frameSender:frameIncarnation]) == who.ID &&
+		binary.BigEndian.Uint32(b[frameIncarnation:]) == who.Incarnation && binary.BigEndian.Uint32(b[frameNonce:]) == who.Nonce()
 }
 
 // handGossip queues a copy for memberlist, or drops it.

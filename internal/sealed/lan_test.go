@@ -89,7 +89,7 @@ func inLab(t *testing.T, f func(t *testing.T, c *lab)) {
 }
 
 func frameOf(n int) []byte {
-	f := wire.Frame{Kind: wire.Heartbeat, Sender: testID(n)}
+	f := wire.Frame{Kind: wire.Heartbeat, Sender: testID(n), Nonce: uint32(n) << 24}
 	return wire.Append(nil, &f)
 }
 
@@ -479,6 +479,23 @@ func TestFrameOfAnotherSenderCase36(t *testing.T) {
 		b.expect(t, testID(1).Short()+" "+at(1).String())
 		if n := b.Report().Dropped["sender"]; n != 2 {
 			t.Errorf("%d frames of another sender counted, want 2", n)
+		}
+	})
+}
+
+// S11: nor is one life heard that speaks for another of its own host.
+func TestS11_AFrameOfAnotherLife(t *testing.T) {
+	inLab(t, func(t *testing.T, c *lab) {
+		a, b := c.add(1, testKey(1)), c.add(2, testKey(1))
+		for _, place := range []int{frameIncarnation, frameNonce} {
+			f := frameOf(1)
+			f[place]++
+			_ = a.SendFrame(at(2), f)
+		}
+		_ = a.SendFrame(at(2), frameOf(1))
+		b.expect(t, testID(1).Short()+" "+at(1).String())
+		if n := b.Report().Dropped["sender"]; n != 2 {
+			t.Errorf("%d frames of another life counted, want 2", n)
 		}
 	})
 }

@@ -16,7 +16,7 @@ func (w *World) sendJob(m *machine, e jobs.Send) {
 	}
 	j, to := w.jobs, w.machines[i]
 	j.scratch = e.Message.Frame()
-	j.scratch.Cluster, j.scratch.Sender = cluster, m.id
+	m.node.Stamp(&j.scratch)
 	b := wire.Append(nil, &j.scratch)
 	j.counts.Frames++
 	j.hash.mix(uint64(w.now))

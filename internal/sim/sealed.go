@@ -145,7 +145,7 @@ func (s *sealedPort) receive(p *packet) ([]byte, netip.AddrPort) {
 	inner, by, _ := s.table.Receive(s.now(), p.source, p.bytes)
 	s.arm()
 	switch {
-	case inner == nil, !isFrameOf(inner, by.ID):
+	case inner == nil, !isFrameOf(inner, by.Life):
 		return nil, netip.AddrPort{}
 	case p.nature == alien:
 		s.w.i17OpensNowhereElse(p)
@@ -158,10 +158,11 @@ func (s *sealedPort) receive(p *packet) ([]byte, netip.AddrPort) {
 	return inner, p.source
 }
 
-// isFrameOf (S11) is package sealed's: who has sealed a frame is who it names.
-func isFrameOf(b []byte, id wire.ID) bool {
-	const sender = 16
-	return len(b) >= sender+len(id) && b[0] == wire.Magic0 && b[1] == wire.Magic1 && wire.ID(b[sender:sender+len(id)]) == id
+// isFrameOf (S11) is package sealed's: which life has sealed a frame is the one that it names.
+func isFrameOf(b []byte, who session.Life) bool {
+	const sender, incarnation, nonce, end = 16, 32, 36, 40
+	return len(b) >= end && b[0] == wire.Magic0 && b[1] == wire.Magic1 && wire.ID(b[sender:incarnation]) == who.ID &&
+		binary.BigEndian.Uint32(b[incarnation:]) == who.Incarnation && binary.BigEndian.Uint32(b[nonce:]) == who.Nonce()
 }
 
 // leave keeps a copy, for the packet is used again.

@@ -123,7 +123,7 @@ func TestAHandshakeCostsARoundTrip(t *testing.T) {
 	}
 	took := func() time.Duration {
 		began := w.now
-		f := wire.Frame{Kind: wire.Leave, Sender: a.id}
+		f := wire.Frame{Kind: wire.Leave, Sender: a.id, Incarnation: a.disk.state.Incarnation, Nonce: a.nonce}
 		a.lan.send(b.addr(), wire.Append(nil, &f))
 		var at int64
 		for w.now < began+int64(100*time.Millisecond) && at == 0 {
@@ -157,7 +157,7 @@ func TestThePortDropsFramesOfOthers(t *testing.T) {
 		return step()
 	}
 	for _, sender := range []*machine{c, a} {
-		f := wire.Frame{Kind: wire.Leave, Sender: sender.id, Nonce: sender.nonce}
+		f := wire.Frame{Kind: wire.Leave, Sender: sender.id, Incarnation: sender.disk.state.Incarnation, Nonce: sender.nonce}
 		a.lan.send(b.addr(), wire.Append(nil, &f))
 	}
 	w.runUntil(w.now+int64(10*time.Millisecond), nil)
@@ -185,7 +185,7 @@ func TestWhatOpensIsJudged(t *testing.T) {
 			p.bytes = slices.Clone(bytes)
 			return true
 		}
-		f := wire.Frame{Kind: wire.Leave, Sender: a.id, Nonce: a.nonce}
+		f := wire.Frame{Kind: wire.Leave, Sender: a.id, Incarnation: a.disk.state.Incarnation, Nonce: a.nonce}
 		a.lan.send(b.addr(), wire.Append(nil, &f))
 		c.mar(p)
 		if frame, _ := b.lan.receive(p); frame == nil {
