@@ -32,9 +32,9 @@ func TestMutantsThatDoNotApply(t *testing.T) {
 	for name, e := range map[string]edit{
 		"gone":            {file: "election/node.go", old: "\tno such line\n", new: "\n"},
 		"twice":           {file: "election/node.go", old: "}\n", new: "\n"},
-		"half a line":     {file: "election/window.go", old: "package election\n"[3:], new: "\n"},
+		"half a line":     {file: "election/smallest.go", old: "package election\n"[3:], new: "\n"},
 		"no such file":    {file: "election/no.go", old: "a\n", new: "b\n"},
-		"found elsewhere": {file: "election/window.go", old: "package election_test\n", new: "\n"},
+		"found elsewhere": {file: "election/smallest.go", old: "package election_test\n", new: "\n"},
 	} {
 		if _, err := (&mutant{edits: []edit{e}}).apply(); err == nil {
 			t.Errorf("%s: applies", name)
@@ -49,7 +49,7 @@ func TestMutantsThatDoNotApply(t *testing.T) {
 		"no type":         "package election\nvar seq uint32 = \"one\"",
 		"unused variable": "package election\nfunc idle() { unused := 1 }",
 	} {
-		if err := c.check("election", map[string][]byte{"election/window.go": []byte(text)}); err == nil {
+		if err := c.check("election", map[string][]byte{"election/smallest.go": []byte(text)}); err == nil {
 			t.Errorf("%s: compiles", name)
 		}
 	}
@@ -61,7 +61,7 @@ func TestAnIdleMutantSurvives(t *testing.T) {
 		t.Skip("plays schedules")
 	}
 	r := newRunner(t)
-	idle := &mutant{name: "idle", edits: []edit{{file: "election/window.go", old: "package election\n", new: "package election // as it is\n"}}}
+	idle := &mutant{name: "idle", edits: []edit{{file: "election/smallest.go", old: "package election\n", new: "package election // as it is\n"}}}
 	overlay, err := r.overlay(idle)
 	if err != nil {
 		t.Fatal(err)
