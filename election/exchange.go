@@ -105,7 +105,7 @@ func (n *Node) transmit(x *exchange) {
 	n.sendTo(n.peer(x.to), f)
 	jitter := time.Duration((n.cfg.Rand.Float64() - 0.5) * 0.4 * float64(x.rto)) // ±20 %
 	x.nextAt = n.now.Add(x.rto + jitter)
-	x.rto *= 2
+	x.rto = min(2*x.rto, max(rtoCeiling, n.cfg.Lease)) // else one peer that is cut off holds an election up for seconds
 }
 
 // expireExchanges repeats what is due and gives up on what was repeated enough.
