@@ -633,6 +633,9 @@ func TestNobodyTakesOverFromAFullDisk(t *testing.T) {
 // Where no job is due nothing is passed on; and where no disk takes writes the
 // leadership does not go round for ever.
 func TestFullDisksKeepTheirLeader(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a quarter of an hour of jobs")
+	}
 	for schedule, most := range map[string]uint64{"@yearly": 0, "@every 10s": 1} {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCluster(t, 2)

@@ -270,6 +270,9 @@ func TestNoLeadershipBesideTheLastLife(t *testing.T) {
 // What concerns jobs waits, and people are told so, until nothing runs any more that the
 // last life began; then they run, and no earlier run is lost.
 func TestJobsBesideTheLastLife(t *testing.T) {
+	if testing.Short() {
+		t.Skip("minutes of jobs")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 3)
 		c.expecting(3)

@@ -12,6 +12,9 @@ import (
 // Of twelve hosts the leader alone reaches the worst. Another one lists that as dead and reached by others, in one event and one note
 // for as long as it is so, runs no hook for it again, and has it back when it is reached.
 func TestAMemberThatOnlyTheLeaderReaches(t *testing.T) {
+	if testing.Short() {
+		t.Skip("minutes of three agents")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 12)
 		c.startAll()

@@ -58,6 +58,9 @@ func (a *agent) seesTrue(of *agent) bool {
 // Case 41: of 20,000 lives of one id few are taken, neither the member nor
 // memberlist's memory suffers, and the member is there as it was once they have ended.
 func TestCase41ManyLivesOfOneID(t *testing.T) {
+	if testing.Short() {
+		t.Skip("minutes of gossip")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
 		alpha, beta, gamma := s.start("alpha"), s.start("beta", "alpha"), s.start("gamma", "alpha")
@@ -86,6 +89,9 @@ func TestCase41ManyLivesOfOneID(t *testing.T) {
 // Restarts are not refused, nor is a member that comes back while others make up
 // members as fast as they can.
 func TestTrueMembersComeBackBesideForgedOnes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("minutes of gossip")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
 		alpha, beta := s.start("alpha"), s.start("beta", "alpha")

@@ -11,6 +11,9 @@ import (
 // Of twelve hosts one alone reaches the last: its gossip says again and again that it lives, the others find it dead each time.
 // They are told of one end and no return, list it as reached by others, and hear of its return when they reach it.
 func TestReachedThroughOneHost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("minutes of gossip")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
 		var all []*agent
