@@ -29,3 +29,22 @@ func TestStatusNamesWhoIsTooFar(t *testing.T) {
 		}
 	}
 }
+
+// The waits for an answer double up to a second, or up to a lease that is longer: one host that was frozen once and is cut
+// off now holds no election up for several seconds.
+func TestWaitsForAnAnswerDoubleUpToASecond(t *testing.T) {
+	for lease, most := range map[time.Duration]time.Duration{wholeLease: rtoCeiling, 8 * time.Second: 8 * time.Second} {
+		n := leading(t)
+		n.node.cfg.Lease = lease
+		p := n.node.peer(hostID(1))
+		p.rtt = rtt{smooth: 400 * time.Millisecond, variance: 100 * time.Millisecond, known: true}
+		n.node.ask(p, wire.Frame{Kind: wire.Election}, 0)
+		x := n.node.exchanges[len(n.node.exchanges)-1]
+		for range 5 {
+			n.node.transmit(x)
+		}
+		if x.rto != most {
+			t.Errorf("with a lease of %v a wait of %v doubles up to %v, want %v", lease, p.rtt.timeout(), x.rto, most)
+		}
+	}
+}
