@@ -97,9 +97,9 @@ var hearsay = map[string]func(i *insider, of attack.Life, n uint32) []byte{
 // A holder of the cluster's key, with an id of its own, says by gossip of the leader what is false, a hundred times a second.
 // Nobody leads or follows anybody else for that. The leader is killed meanwhile and comes back, and nobody is locked out.
 func TestAnInsidersHearsayChangesNothing(t *testing.T) {
-	modes := []string{"available", "quorum"}
+	modes, lasts := []string{"available", "quorum"}, 15*time.Second
 	if testing.Short() {
-		modes = modes[1:]
+		modes, lasts = modes[1:], 4*time.Second
 	}
 	for _, mode := range modes {
 		for what, say := range hearsay {
@@ -136,7 +136,7 @@ func TestAnInsidersHearsayChangesNothing(t *testing.T) {
 						}
 					}()
 					began := time.Now()
-					for time.Since(began) < 15*time.Second && !t.Failed() {
+					for time.Since(began) < lasts && !t.Failed() {
 						time.Sleep(50 * time.Millisecond)
 						for _, h := range c.hosts {
 							if s := h.agent.Status(); s.Leader == nil || s.Leader.Name != top.name || s.Alive != 3 {
