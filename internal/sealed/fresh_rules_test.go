@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -84,13 +85,17 @@ func TestAnEarlierVersionIsNamed(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, lab *lab) {
 				a, said := lab.add(1, testKey(1)), new(bytes.Buffer)
-				a.cfg.Logger = hclog.New(&hclog.LoggerOptions{Output: said})
+				var writes sync.Mutex
+				a.cfg.Logger = hclog.New(&hclog.LoggerOptions{Output: said, Mutex: &writes})
 				earlier := lab.lan.Host("earlier", at(9))
 				defer func() { _ = earlier.Shutdown() }()
 				expect := func(side string, lines int) {
 					t.Helper()
-					if n := strings.Count(said.String(), c.says); n != lines || strings.Count(said.String(), "\n") != lines {
-						t.Errorf("%s: it said %q, want %d lines", side, said, lines)
+					writes.Lock()
+					text := said.String()
+					writes.Unlock()
+					if n := strings.Count(text, c.says); n != lines || strings.Count(text, "\n") != lines {
+						t.Errorf("%s: it said %q, want %d lines", side, text, lines)
 					}
 				}
 				send := func() {
