@@ -60,7 +60,7 @@ bench:
 sim: ## ten minutes of simulated faults on all cores
 	$(GO) run . sim --for 10m --seed $$(date +%s)
 
-schedules: ## those that go test plays fewer of, or in clear: all with the ports that they draw, in half an hour
+schedules: ## those that go test plays fewer of, or in clear: 3,000 with the ports that they draw
 	BULLY_SIM=long $(GO) test -count=1 -timeout 2h -v -run 'Schedules|^TestAttacks|^TestBeyond|^TestResources' ./internal/sim
 	BULLY_SIM=long $(GO) test -count=1 -timeout 10m -run '^TestScripts$$/^examples$$' .
 
