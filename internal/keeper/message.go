@@ -12,7 +12,6 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bully-agent/bully-agent/hooks"
-	"github.com/bully-agent/bully-agent/hooks/checkrun"
 	"github.com/bully-agent/bully-agent/hooks/jobrun"
 	"github.com/bully-agent/bully-agent/hooks/resourcerun"
 	"github.com/bully-agent/bully-agent/internal/sidecar"
@@ -103,7 +102,7 @@ type report struct {
 	Outcome hooks.Result
 	Log     *line
 	Job     *jobrun.Result
-	Check   *checkrun.Report
+	Check   *hooks.CheckReport
 	Reply   *reply
 
 	Resources []resourcerun.State
