@@ -66,3 +66,12 @@ print("\n# machine = machine-id, its hash: BLAKE2s of 16 bytes over the digits, 
 for i in range(4):
     text = hashlib.sha256(b"machine %d" % i).hexdigest()[:32]
     print("machine =", text, hashlib.blake2s(text.encode(), key=b"bully-agent machine 1", digest_size=16).hexdigest())
+
+print("""
+# receipt = private key, incarnation, receipt: BLAKE2s of 16 bytes over the incarnation, 4 bytes, big endian, keyed with
+# BLAKE2s-256("bully-agent receipt 1") that is keyed with the private key""")
+for private in privates[:4]:
+    key = hashlib.blake2s(b"bully-agent receipt 1", key=private).digest()
+    for incarnation in [0, 1, 2**32 - 1]:
+        receipt = hashlib.blake2s(incarnation.to_bytes(4, "big"), key=key, digest_size=16)
+        print("receipt =", private.hex(), incarnation, receipt.hexdigest())
