@@ -32,6 +32,7 @@ import (
 
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/hooks/checkrun"
 	"github.com/bully-agent/bully-agent/hooks/resourcerun"
 	"github.com/bully-agent/bully-agent/internal/advertise"
 	"github.com/bully-agent/bully-agent/internal/control"
@@ -187,7 +188,7 @@ type Runner interface {
 	Ask(ctx context.Context, program string) ([]byte, error)
 	// Checked receives when Checks may have something, what has changed about checks, or Resources something else than before.
 	Checked() <-chan struct{}
-	Checks() []hooks.CheckReport
+	Checks() []checkrun.Report
 	// Resources says how what this host has, or is about to have, is.
 	Resources() []resourcerun.State
 	// Clients gives who is connected to what this host has, each time that it is known anew: Checked receives then, too.
@@ -217,6 +218,8 @@ type agent struct {
 	lan       *sealed.LAN                           // what goes over them; nil: nothing yet
 	seal      sealing                               // the same
 	port      asking                                // the sockets; nil: they carry no questions
+	receipts  *receiptFile                          // that others have given
+	later     chan uint32                           // that this host had a later life, which the port says once
 	life      [8]byte                               // random; the seal and frames are bound to it
 	socket    net.Listener                          // nil: no control socket
 	web       *httpd.Listener                       // nil: the network asks nothing
@@ -263,7 +266,6 @@ type agent struct {
 	mute     []wire.ID           // members that are alive and do not answer the election
 	relayed  []wire.ID           // members that other hosts reach and this one does not
 	told     []membership.Member // hosts that others tell of and that this one has not met
-	older    string              // that its state directory is an older copy; empty: nothing says so
 	fatal    error
 }
 
@@ -284,6 +286,7 @@ type agent struct {
 //   - web.Serve: what the network may read of it, if it may
 //   - jobRunner.Run: what the keeper says of jobs, after that
 //   - seat.history.run: writes past leaderships to disk
+//   - receipts.run: writes what other hosts have given this one to keep
 //   - seat.jobs.file.run: writes the ledger of jobs
 //   - reloads: reads the configuration again when asked
 //   - answer: one for each question that another host asks, which the port starts
@@ -310,7 +313,7 @@ func open(ctx context.Context, cfg Config) (_ *agent, err error) {
 	}
 	a := &agent{cfg: cfg, log: cfg.Logger, started: wallClock(),
 		inbox: make(chan received, inboxSize), calls: make(chan func()), stop: ctx.Done(),
-		ties: make(chan *tie, 1), findings: make(chan finding), where: whereabouts{sharedSince: map[wire.ID]time.Time{}}, sights: make(chan advertise.Sight), endGossip: func() {},
+		ties: make(chan *tie, 1), findings: make(chan finding), later: make(chan uint32, 1), where: whereabouts{sharedSince: map[wire.ID]time.Time{}}, sights: make(chan advertise.Sight), endGossip: func() {},
 		quietAt: map[string]time.Time{}, copies: copies{}, out: make([]byte, 0, wire.MaxFrame)}
 	a.exporter = metrics.New(a, a.started)
 	a.keys.Store(&keyring{file: cfg.KeyFile, ring: cfg.Keys})
@@ -457,6 +460,7 @@ func (a *agent) run(ctx context.Context) error {
 	if a.seat.beside {
 		group.Go(func() error { a.besideLastLife(life); return nil })
 	}
+	group.Go(func() error { a.receipts.run(life); return nil })
 	group.Go(func() error { a.seat.jobs.file.run(life); return nil })
 	group.Go(func() error { a.reloads(life); return nil })
 	if a.socket != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/hooks/checkrun"
 	"github.com/bully-agent/bully-agent/hooks/resourcerun"
 	"github.com/bully-agent/bully-agent/internal/advertise"
 	"github.com/bully-agent/bully-agent/internal/control"
@@ -38,7 +39,7 @@ type fakeHooks struct {
 	queue   chan hooks.Event
 	results chan hooks.Result
 	checked chan struct{}
-	reports []hooks.CheckReport
+	reports []checkrun.Report
 	states  []resourcerun.State
 
 	clients    []resourcerun.Client // that the keeper says
@@ -52,7 +53,7 @@ func newFakeHooks() *fakeHooks {
 }
 
 // say has the keeper say of checks what has changed.
-func (f *fakeHooks) say(reports ...hooks.CheckReport) {
+func (f *fakeHooks) say(reports ...checkrun.Report) {
 	f.mu.Lock()
 	f.reports = append(f.reports, reports...)
 	f.mu.Unlock()
@@ -110,7 +111,7 @@ func (f *fakeHooks) resets() []resourcerun.Client {
 	return f.reset
 }
 
-func (f *fakeHooks) Checks() []hooks.CheckReport {
+func (f *fakeHooks) Checks() []checkrun.Report {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	reports := f.reports

@@ -3,6 +3,7 @@ package agent
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -33,6 +34,9 @@ type snapshot struct {
 // to the other hosts that this one has settled.
 func (a *agent) show(st *standing) {
 	a.noteBars(st)
+	if !slices.Equal(a.view.roster.IDs, st.status.Roster.IDs) {
+		a.seal.SetRoster(slices.Clone(st.status.Roster.IDs))
+	}
 	a.view.roster = st.status.Roster
 	trouble, remedy := a.noteTrouble()
 	a.shown.Store(&snapshot{standing: st, members: a.controlMembers(st.status), notes: slices.Concat(st.notes, a.notes(), a.farNotes(st.status)),
@@ -46,8 +50,8 @@ func (a *agent) notes() []string {
 	if len(a.waiting) > 0 {
 		notes = append(notes, "changed in the configuration, and waiting for a restart of this agent: "+strings.Join(namesOfWaiting(a.waiting), ", "))
 	}
-	if a.older != "" {
-		notes = append(notes, a.older)
+	if errors.Is(a.fatal, ErrOlder) {
+		notes = append(notes, a.fatal.Error())
 	}
 	notes = append(notes, a.checkNotes()...)
 	notes = append(notes, a.muteNotes()...)

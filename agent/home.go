@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// home is where the agent keeps its own files: state, history, and ledger of jobs. That is the
+// home is where the agent keeps its own files: state, receipts, history, and ledger of jobs. That is the
 // state directory, where the keeper has its journal and records as well. Of an agent that gives
 // up its rights it is a directory in that, the only one that it may write to then: the rest
 // stays the keeper's.
@@ -23,7 +23,7 @@ type home struct {
 const homeName = "agent"
 
 // homely are the files that move when an agent begins to give up its rights, or ceases to.
-var homely = []string{historyName, ledgerName, stateName}
+var homely = []string{historyName, ledgerName, receiptsName, stateName}
 
 func (h home) close() {
 	if h.lock != nil {

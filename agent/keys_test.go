@@ -69,6 +69,10 @@ func (s *fakeSeal) Watch(func(session.Shown)) {}
 func (s *fakeSeal) ShowAgain(wire.ID)         {}
 func (s *fakeSeal) Ask(netip.AddrPort)        {}
 func (s *fakeSeal) KeepWarm([]netip.AddrPort) {}
+func (s *fakeSeal) SetRoster([]wire.ID)       {}
+func (s *fakeSeal) Receipts(since uint64) ([]session.Receipt, uint64) {
+	return nil, since
+}
 
 // sealed has h's agent think that its port is sealed, with these keys.
 func (h *testHost) sealed(ring key.Ring) *fakeSeal {

@@ -59,6 +59,8 @@ func (a *agent) loop() error {
 			s.onJobResult(r)
 		case w := <-s.jobs.file.results:
 			s.onLedgerWritten(w)
+		case life := <-a.later:
+			a.endOlder(life)
 		case call := <-a.calls:
 			call()
 		case <-timer.C:
@@ -68,6 +70,7 @@ func (a *agent) loop() error {
 		case <-health.C:
 			a.lookForPlace()
 			a.lookAtCopies()
+			a.receipts.mayWrite()
 			a.knowMembers()
 			a.lookAtHolders()
 			a.lookForMute()
@@ -158,7 +161,6 @@ func (a *agent) takeMembership() {
 // never learns of members with other settings.
 func (a *agent) onMember(m membership.Member) {
 	if m.ID == a.view.self.ID { // our own life before this one, or a copy of us
-		a.noteLaterLife(m)
 		a.noteCopy(m)
 		return
 	}

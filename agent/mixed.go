@@ -70,9 +70,9 @@ func (v *view) mustGiveWayTo(m membership.Member) bool {
 }
 
 // giveUp ends an agent that must not go on. It says goodbye, so that nobody
-// looks for it, unless another has its id.
+// looks for it, unless another has its id, or had it later.
 func (a *agent) giveUp() error {
-	if !errors.Is(a.fatal, ErrSameID) {
+	if !errors.Is(a.fatal, ErrSameID) && !errors.Is(a.fatal, ErrOlder) {
 		_ = a.leave()
 	}
 	return a.fatal

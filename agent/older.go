@@ -1,22 +1,30 @@
 package agent
 
 import (
-	"fmt"
+	"errors"
 
+	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/internal/control"
-	"github.com/bully-agent/bully-agent/membership"
 )
 
-// noteLaterLife sees whether gossip knows a life of this host, at its own address, that
-// comes after the present one. Then what is on this disk is older than what was there: the
-// others do not hear this life (R2), which may have forgotten what it promised.
-func (a *agent) noteLaterLife(m membership.Member) {
-	self := &a.view.self
-	if a.older != "" || m.Nonce == self.Nonce || m.Addr != self.Addr || m.Incarnation < self.Incarnation {
-		return
-	}
-	a.older = fmt.Sprintf("the state directory is an older copy: the others know life %d of this host, and do not hear life %d; "+
-		"stop the agent, remove the directory, start it anew", m.Incarnation, self.Incarnation)
-	a.log.Error(a.older)
-	a.event(control.Event{Type: "warning", Cause: causeSameID, Text: a.older})
+// ErrOlder is returned when this host had a later life than its state directory knows of: it is an older copy, as a restored
+// backup is, and has forgotten what this host promised since.
+var ErrOlder = errors.New("the state directory is an older copy")
+
+// olderState refuses the state of a life, where a later one was.
+func olderState(life, later uint32) error {
+	return refusal("bully-agent id new makes this host a new one; then, in quorum mode, bully-agent forget the former id on the host that leads",
+		"%w: it is of life %d of this host, which has had life %d", ErrOlder, life, later)
+}
+
+// onOlder is told by the port, on any goroutine: from now on nothing goes through that (S19).
+func (a *agent) onOlder(later uint32) { a.later <- later }
+
+// endOlder ends this agent: whom it has promised what it does not know. If it leads its lose hook ends first.
+func (a *agent) endOlder(later uint32) {
+	a.fatal = olderState(a.view.self.Incarnation, later)
+	a.log.Error(a.fatal.Error())
+	a.event(control.Event{Type: "warning", Cause: causeSameID, Text: a.fatal.Error()})
+	a.seat.command(election.Command{Verb: election.Abdicate, Cause: election.Stopped}, func(error) {})
+	a.seat.publish()
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/bully-agent/bully-agent/internal/sealed"
 	"github.com/bully-agent/bully-agent/internal/session"
 	"github.com/bully-agent/bully-agent/membership"
+	"github.com/bully-agent/bully-agent/wire"
 )
 
 // sealing is what the agent asks of a LAN that encrypts and authenticates. All methods may
@@ -25,6 +26,10 @@ type sealing interface {
 	// Renew forgets all sessions: a new life begins, at another address.
 	Renew(incarnation uint32, life [8]byte, advertise netip.AddrPort)
 	Report() sealed.Report
+	// Receipts are those that hosts have given this one to keep, if they are others than at a version.
+	Receipts(since uint64) ([]session.Receipt, uint64)
+	// SetRoster names the hosts whose receipts make room for nobody's. It keeps ids.
+	SetRoster(ids []wire.ID)
 	membership.Sessions
 }
 
@@ -34,11 +39,13 @@ var _ sealing = (*sealed.LAN)(nil)
 func (a *agent) sealPort() error {
 	incarnation := a.seat.state.saved.Incarnation + 1 // which this life puts on disk before it says anything
 	seal, err := sealed.Wrap(a.below, sealed.Config{Cluster: a.cfg.Cluster, Key: a.seat.state.private, Incarnation: incarnation, Life: a.life,
-		Keys: a.keys.Load().seals(), Advertise: a.advertised(), Now: a.cfg.Now, Logger: a.log.Named("seal")})
+		Keys: a.keys.Load().seals(), Advertise: a.advertised(), Now: a.cfg.Now, Logger: a.log.Named("seal"),
+		Receipts: readReceipts(a.home.dir, a.log), Older: a.onOlder})
 	if err != nil {
 		return fmt.Errorf("seal the port: %w", err)
 	}
 	a.lan, a.seal = seal, seal
+	a.receipts = newReceiptFile(a.home.dir, seal, a.log)
 	return nil
 }
 

@@ -200,7 +200,7 @@ func badState(path string, err error) error {
 	return refusal("", "state file %s: %w", path, err)
 }
 
-// check refuses the state of another cluster, and of another machine.
+// check refuses the state of another cluster, of another machine, and of an earlier life than this host has had.
 func (s *stateFile) check(cluster string, here identity.Machine) error {
 	if s.Cluster != cluster {
 		return refusal("give this agent another --state-dir, or the cluster's own name",
@@ -209,6 +209,9 @@ func (s *stateFile) check(cluster string, here identity.Machine) error {
 	if s.machine.IsAnother(here) {
 		return refusal("if that host lives on, or this is a backup: bully-agent id new; if this is that host, on another machine now: bully-agent id keep",
 			"state directory %s: this directory was copied from another machine", s.dir)
+	}
+	if later := s.laterLife(); later > 0 {
+		return olderState(s.saved.Incarnation, later)
 	}
 	return nil
 }

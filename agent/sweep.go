@@ -6,9 +6,9 @@ import (
 )
 
 // leftovers are the names of files that a crash leaves behind when it comes between
-// the writing of a new file and its renaming: of the history and the ledger of jobs. The
+// the writing of a new file and its renaming: of the history, the ledger of jobs and the receipts. The
 // next write takes another name. Those of the hook journal are the keeper's.
-var leftovers = []string{".history.json*", ".jobs.ledger*"}
+var leftovers = []string{".history.json*", ".jobs.ledger*", ".receipts*"}
 
 // sweep removes them. No other agent writes here then: the directory is locked.
 func (a *agent) sweep() {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/hooks/checkrun"
 	"github.com/bully-agent/bully-agent/hooks/hookrun"
 	"github.com/bully-agent/bully-agent/hooks/jobrun"
 	"github.com/bully-agent/bully-agent/hooks/resourcerun"
@@ -28,6 +29,10 @@ type keeper struct {
 	ctx  context.Context // of what runs; it ends when the agent says so, or all is done
 	stop context.CancelFunc
 
+	asks    context.Context // of the programs that name hosts
+	endAsks context.CancelFunc
+	asking  sync.WaitGroup // one for each; Invariant: nothing is added once asks has ended
+
 	// Of the loop alone.
 	now       time.Time // of this turn
 	wakesAt   time.Time // what the timer was set to last
@@ -41,6 +46,7 @@ type keeper struct {
 	shown     shownResources
 	clients   tellingClients
 	jobs      *jobrun.Runner
+	checks    *checkrun.Runner
 	reading   reading
 	hasRun    bool // hooks were let run
 
@@ -50,6 +56,7 @@ type keeper struct {
 	isDeaf bool   // its socket is closed: it may live, and says nothing
 	heard  uint64 // number of the last order
 	will   will
+	asked  map[string]*inquiry // by program
 	bounds bounds
 }
 
@@ -57,7 +64,8 @@ type keeper struct {
 func newKeeper(c *conn, a agent, t timer, read Reader) *keeper {
 	k := &keeper{conn: c, agent: a, timer: t, read: read, orders: newDecoder(maxZeros), out: newOutbox(), posts: newPosts()}
 	k.ctx, k.stop = context.WithCancel(context.Background())
-	k.bounds = newBounds()
+	k.asks, k.endAsks = context.WithCancel(context.Background())
+	k.asked, k.bounds = map[string]*inquiry{}, newBounds()
 	return k
 }
 
@@ -74,9 +82,7 @@ func (k *keeper) run() {
 	for k.turn(); k.phase != over; k.turn() {
 		<-k.posts.some
 	}
-	if k.hands != nil {
-		k.hands.AwaitQuestions(goodbye)
-	}
+	k.awaitChecks()
 	k.out.end()
 	k.conn.patience(goodbye)
 	select {
@@ -242,10 +248,6 @@ func (k *keeper) step(ev hooks.LaneEvent) {
 			k.resources.Freeze()
 		case hooks.EndResource:
 			k.resources.End(e)
-		case hooks.TellCheck:
-			k.say(report{Say: sayCheck, Check: &e.Report})
-		case hooks.TellReply:
-			k.sayReply(e)
 		case hooks.Over:
 			k.leave(e.IsClear)
 		default:

@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/hooks/checkrun"
 	"github.com/bully-agent/bully-agent/hooks/jobrun"
 	"github.com/bully-agent/bully-agent/hooks/resourcerun"
 	"github.com/bully-agent/bully-agent/internal/sidecar"
@@ -102,7 +103,7 @@ type report struct {
 	Outcome hooks.Result
 	Log     *line
 	Job     *jobrun.Result
-	Check   *hooks.CheckReport
+	Check   *checkrun.Report
 	Reply   *reply
 
 	Resources []resourcerun.State

@@ -34,6 +34,18 @@ func (l *LAN) ShowAgain(id wire.ID) {
 	l.locked(func(t *session.Table, _ time.Time) { t.ShowAgain(func(other wire.ID) bool { return other == id }) })
 }
 
+// Receipts are those that hosts have given this one to keep, if they are others than at a version; else none, and that version. Zero
+// is no version.
+func (l *LAN) Receipts(since uint64) (all []session.Receipt, version uint64) {
+	l.locked(func(t *session.Table, _ time.Time) { all, version = t.Receipts(since) })
+	return all, version
+}
+
+// SetRoster names the hosts whose receipts make room for nobody's. The LAN keeps ids.
+func (l *LAN) SetRoster(ids []wire.ID) {
+	l.locked(func(t *session.Table, _ time.Time) { t.SetRoster(ids) })
+}
+
 // Ask has whoever is at an address say something, in a session, which is made if there is none.
 func (l *LAN) Ask(to netip.AddrPort) {
 	l.locked(func(t *session.Table, now time.Time) { t.Ask(now, unmap(to)) })

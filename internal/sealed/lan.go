@@ -42,6 +42,11 @@ type Config struct {
 	Incarnation uint32           // of this life, on the host's disk
 	Life        [8]byte          // random, new for each life
 	Keys        key.Ring         // 1 to 4 keys
+	// Receipts are those that were kept before, as LAN.Receipts gave them.
+	Receipts []session.Receipt
+	// Older is told once that this host's state is an older copy: it had a life with that incarnation, which is later than the
+	// present one. Nothing is sent or handed over from then on. It is called without a lock, and must not wait. Nil: nobody is told.
+	Older func(incarnation uint32)
 	// Advertise is where others send to. It is bound into each handshake, so it must
 	// be what they use; zero means the Addr of the LAN below.
 	Advertise netip.AddrPort
@@ -73,6 +78,7 @@ type LAN struct {
 	news   []session.Trouble    // to be told once the lock is given back
 	shown  []session.Shown      // as well
 	watch  func(session.Shown)  // who is told; nil: nobody
+	older  uint32               // as well; zero: nothing
 	sealed uint64               // datagrams, out
 	opened uint64               // and in
 }
@@ -93,6 +99,9 @@ func Wrap(lan transport.LAN, cfg Config) (*LAN, error) {
 	}
 	if cfg.Rand == nil {
 		cfg.Rand = rand.Reader
+	}
+	if cfg.Older == nil {
+		cfg.Older = func(uint32) {}
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = hclog.NewNullLogger()
@@ -115,9 +124,12 @@ func (l *LAN) locked(f func(t *session.Table, now time.Time)) {
 	l.mu.Lock()
 	f(l.table, l.cfg.Now())
 	l.arm()
-	news, shown, watch := l.news, l.shown, l.watch
-	l.news, l.shown = nil, nil
+	news, shown, watch, older := l.news, l.shown, l.watch, l.older
+	l.news, l.shown, l.older = nil, nil, 0
 	l.mu.Unlock()
+	if older > 0 {
+		l.cfg.Older(older)
+	}
 	for _, s := range shown {
 		watch(s)
 	}
@@ -269,7 +281,8 @@ func (l *LAN) Renew(incarnation uint32, life [8]byte, advertise netip.AddrPort) 
 
 func (l *LAN) tableConfig() session.Config {
 	return session.Config{Key: l.cfg.Key, Incarnation: l.cfg.Incarnation, Random: l.cfg.Life, Addr: unmap(l.cfg.Advertise),
-		Cluster: l.cfg.Cluster, Rand: l.cfg.Rand, Emit: l.below.Send, Note: l.note, Shown: l.onShown}
+		Cluster: l.cfg.Cluster, Rand: l.cfg.Rand, Emit: l.below.Send, Note: l.note, Shown: l.onShown,
+		Receipts: l.cfg.Receipts, Older: func(incarnation uint32) { l.older = incarnation }}
 }
 
 // SetKeys replaces the ring, which must not be empty. Sessions under a key that is not
@@ -372,5 +385,6 @@ var hints = map[session.Cause]string{
 	session.CausePrologue: "sealed for another cluster, or for another address than this host advertises",
 	session.CauseSender:   "a member speaks in another's name",
 	session.CauseClash:    "two agents have one id, ours the one that is heard here: one state directory was copied from the other",
+	session.CausePast:     "a host has begun an earlier life than was heard of it: its state directory is an older copy, so bully-agent id new there",
 	session.CauseStream:   "a stream whose other end did not prove itself",
 }

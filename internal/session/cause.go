@@ -24,6 +24,8 @@ const (
 	CauseInner            // sealed, but nothing that one of us would send
 	CauseAddress          // a peer that claims the address of another, or of its own later life, which is there
 	CauseClash            // a life whose host has another one that is there
+	CausePast             // a life whose host has shown a later one: its state directory is an older copy
+	CauseOlder            // this host's own state is an older copy: it says and opens nothing
 	CauseLife             // another life than a stream is meant for has answered it
 	CauseFull             // no room for another peer, address or waiting datagram
 	CauseUnanswered       // waited in vain for a session
@@ -33,7 +35,7 @@ const (
 )
 
 var causeNames = [causes]string{"none", "plain", "length", "version", "type", "key", "mac", "prologue", "repeated", "self", "budget", "cookie",
-	"identity", "index", "replayed", "forged", "sender", "inner", "address", "clash", "life", "full", "unanswered", "stream", "refused"}
+	"identity", "index", "replayed", "forged", "sender", "inner", "address", "clash", "past", "older", "life", "full", "unanswered", "stream", "refused"}
 
 // String is the word that counters and logs have for it.
 func (c Cause) String() string { return causeNames[c] }

@@ -12,12 +12,14 @@ const (
 	clashAgain = time.Second
 )
 
-// held is what a life waits with while another one of its host is there (S17). What it says is dropped.
+// held is what a life waits with while another one of its host is there (S17), or a life of the past for good (S19). What it says
+// is dropped.
 type held struct {
-	at    netip.AddrPort // where it says to be
-	since time.Time      // when the other one was asked first
-	next  time.Time      // when it is asked again
-	asked int            // how often it was, since it answered last
+	isPast bool
+	at     netip.AddrPort // where it says to be
+	since  time.Time      // when the other one was asked first
+	next   time.Time      // when it is asked again
+	asked  int            // how often it was, since it answered last
 }
 
 // incumbent is another life of a peer's host that is there; nil: none. Lives of this host's own id are its owner's to judge.
@@ -34,8 +36,15 @@ func (t *Table) incumbent(p *peer) *peer {
 }
 
 // holds reports whether a life that says to be at an address has to wait. The one that was there before it stays until it
-// was asked and is silent; against an earlier one it stays for as long as it was heard a moment ago.
+// was asked and is silent. A life of the past waits in vain.
 func (t *Table) holds(now time.Time, p *peer, at netip.AddrPort) bool {
+	if t.receipts.isPast(p.Life) {
+		if !p.isPast() {
+			t.note(Trouble{Cause: CausePast, From: at, Theirs: p.ID})
+		}
+		p.held = &held{isPast: true, at: at}
+		return true
+	}
 	other := t.incumbent(p)
 	if other == nil {
 		return false
@@ -62,8 +71,6 @@ func (t *Table) hasGone(now time.Time, p, other *peer) bool {
 		h.asked, h.next = 0, now.Add(clashAgain)
 		t.note(Trouble{Cause: CauseClash, From: h.at, Ours: other.addr, Theirs: p.ID})
 	case now.Before(h.next):
-	case p.Incarnation < other.Incarnation: // which has until then to be heard
-		h.next = other.heard.Add(thereFor)
 	case h.asked == clashAsks:
 		return true
 	default:
@@ -80,7 +87,7 @@ func (t *Table) hasGone(now time.Time, p, other *peer) bool {
 
 // release lets a life that was held take its place, once the other one has gone.
 func (t *Table) release(now time.Time, p *peer) {
-	if p.held == nil || !p.isThere(now) {
+	if p.held == nil || p.held.isPast || !p.isThere(now) {
 		return
 	}
 	if at := p.held.at; t.claim(now, p, at) == CauseNone {

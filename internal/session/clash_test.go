@@ -87,27 +87,3 @@ func TestS17_OneAnswerOfThree(t *testing.T) {
 		t.Errorf("at the first one's address is %v", p)
 	}
 }
-
-// An earlier life does not take the place of a later one that missed three questions: not while that was heard a moment ago.
-func TestS17_AnEarlierLifeWaitsLonger(t *testing.T) {
-	r := newRig(t, 2)
-	r.add(1, testKey(1))
-	r.add(1, testKey(1))
-	r.meet()
-	r.host(1).off = true
-	earlier := r.copyOf(1, 3, 1)
-	r.host(1).off = true
-	for range 4 {
-		r.saysTo(earlier, 2, "of the past")
-		r.run(time.Second)
-	}
-	r.expect(2)
-	r.run(2 * time.Second)
-	r.saysTo(earlier, 2, "of the past")
-	r.run(time.Second)
-	r.saysTo(earlier, 2, "nobody else is there")
-	r.run(time.Second)
-	if got := r.host(2).got; len(got) == 0 || got[len(got)-1] != "n1: nobody else is there" {
-		t.Errorf("it has opened %q", got)
-	}
-}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"net/netip"
 
+	"github.com/bully-agent/bully-agent/internal/identity"
 	"github.com/bully-agent/bully-agent/internal/key"
 )
 
@@ -20,19 +21,24 @@ import (
 //	24      4     number of the receiver's card that the sender has; zero: none
 //	28      4     number of the card that follows; zero: none does
 //	32      2     length of that card: 0 to 400
-//	34      4·n   key ids, the first begins sessions
-//	34+4·n  …     card
+//	34      16    receipt of the sender, to be kept
+//	50      4     incarnation of the receiver's life that the receipt after this is of; zero: none is shown
+//	54      16    receipt of the receiver, which has given it before
+//	70      4·n   key ids, the first begins sessions
+//	70+4·n  …     card
 type hello struct {
-	asks bool
-	addr netip.AddrPort
-	keys []key.ID
-	has  uint32
-	card card
+	asks  bool
+	addr  netip.AddrPort
+	keys  []key.ID
+	has   uint32
+	card  card
+	given identity.Receipt // of the sender's present life
+	shown Receipt          // of the receiver; its id is not said
 }
 
 const (
 	helloByte = 'H'
-	helloSize = 34
+	helloSize = 70
 	keyIDSize = 4
 )
 
@@ -53,6 +59,8 @@ func (h hello) append(b []byte) []byte {
 	b = binary.BigEndian.AppendUint32(b, h.has)
 	b = binary.BigEndian.AppendUint32(b, h.card.number)
 	b = binary.BigEndian.AppendUint16(b, uint16(len(h.card.text)))
+	b = append(b, h.given[:]...)
+	b = append(binary.BigEndian.AppendUint32(b, h.shown.Incarnation), h.shown.Text[:]...)
 	return append(appendIDs(b, h.keys), h.card.text...)
 }
 
@@ -83,6 +91,7 @@ func parseHello(b []byte) (h hello, ok bool) {
 	}
 	cards := helloSize + n*keyIDSize
 	h.has, h.card = binary.BigEndian.Uint32(b[24:]), card{binary.BigEndian.Uint32(b[28:]), b[cards:]}
+	h.given, h.shown = identity.Receipt(b[34:]), Receipt{Incarnation: binary.BigEndian.Uint32(b[50:]), Text: identity.Receipt(b[54:])}
 	if len(h.card.text) > MaxCard || h.card.number == 0 && len(h.card.text) > 0 {
 		return h, false
 	}

@@ -97,8 +97,8 @@ func (t *Table) hearCard(now time.Time, p *peer, h hello) bool {
 
 // hello is what a peer is to be told: the card too, if that is due.
 func (t *Table) hello(now time.Time, p *peer, asks bool) hello {
-	h := hello{asks: asks, addr: t.addr, keys: t.ids(), has: p.theirs.number}
-	if p.has >= t.card.number {
+	h := hello{asks: asks, addr: t.addr, keys: t.ids(), has: p.theirs.number, given: t.given, shown: t.receipts.of(p.ID)}
+	if p.has >= t.card.number || p.isPast() {
 		return h
 	}
 	if p.pause == 0 {

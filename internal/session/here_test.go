@@ -185,7 +185,7 @@ func TestS16_ALateCardIsNone(t *testing.T) {
 	r := showing(t, 2)
 	r.meet()
 	p := r.host(2).peers[r.host(1).self.life]
-	late := hello{false, at(1), []key.ID{testKey(1).ID}, p.has, card{1, []byte("n1 #1")}}
+	late := hello{addr: at(1), keys: []key.ID{testKey(1).ID}, has: p.has, card: card{1, []byte("n1 #1")}}
 	r.host(1).SetCard(r.now, []byte("n1 #2"))
 	r.run(time.Second)
 	r.host(2).here = nil

@@ -61,6 +61,25 @@ func (p *peer) sessions() []*session {
 	return all
 }
 
+// isPast: it is a life of the past, which is told so and nothing else (S19).
+func (p *peer) isPast() bool { return p.held != nil && p.held.isPast }
+
+// reach is where a peer is told what is the port's own matter; zero: not known.
+func (p *peer) reach() netip.AddrPort {
+	if p.isPast() {
+		return p.held.at
+	}
+	return p.addr
+}
+
+// why is the cause for which a peer that is held is not heard.
+func (p *peer) why() Cause {
+	if p.isPast() {
+		return CausePast
+	}
+	return CauseClash
+}
+
 // hear notes that something has come that the peer alone can have sent.
 func (p *peer) hear(now time.Time) { p.heard, p.silent, p.asked = now, time.Time{}, false }
 

@@ -26,6 +26,7 @@ type rig struct {
 	delay time.Duration
 	rand  *rand.ChaCha8
 	lives lives
+	disks map[int][]Receipt // what each host's next life is begun with
 }
 
 // lives counts those of each host.
@@ -51,6 +52,7 @@ type host struct {
 	got  []string // what was opened: "from: text"
 	said []Cause  // what people were told
 	here []string // who has shown itself: "host at address: card"
+	old  []uint32 // lives of its own that were proven to be later than the present one
 	off  bool
 }
 
@@ -75,7 +77,7 @@ func testID(n int) wire.ID { return testHosts[n].life.ID }
 func at(n int) netip.AddrPort { return netip.MustParseAddrPort(fmt.Sprintf("10.0.0.%d:7950", n)) }
 
 func newRig(t testing.TB, n int) *rig {
-	r := &rig{t: t, now: time.Unix(1_000_000, 0), delay: 100 * time.Microsecond, rand: rand.NewChaCha8([32]byte{1}), lives: make(lives)}
+	r := &rig{t: t, now: time.Unix(1_000_000, 0), delay: 100 * time.Microsecond, rand: rand.NewChaCha8([32]byte{1}), lives: make(lives), disks: make(map[int][]Receipt)}
 	for i := 1; i <= n; i++ {
 		r.add(i, testKey(1))
 	}
@@ -88,13 +90,14 @@ func (r *rig) add(n int, keys ...key.Key) *host {
 	var life [8]byte
 	_, _ = r.rand.Read(life[:])
 	key := identity.FromBytes([identity.Size]byte(testHosts[n].static.Private))
-	h.Table = New(Config{Key: key, Incarnation: r.lives.next(n), Random: life, Addr: h.at, Cluster: "home", Rand: r.rand,
+	h.Table = New(Config{Key: key, Incarnation: r.lives.next(n), Random: life, Addr: h.at, Cluster: "home", Rand: r.rand, Receipts: r.disks[n],
 		Emit: func(to netip.AddrPort, b []byte) error {
 			if !h.off {
 				r.put(h.at, to, b)
 			}
 			return nil
 		},
+		Older: func(incarnation uint32) { h.old = append(h.old, incarnation) },
 		Note:  func(n Trouble) { h.said = append(h.said, n.Cause) },
 		Shown: func(s Shown) { h.here = append(h.here, fmt.Sprintf("%s at %v: %s", names[s.ID], s.Addr, s.Card)) }})
 	h.SetKeys(r.now, keys)

@@ -35,6 +35,7 @@ type Config struct {
 	Random      [8]byte          // new for each life
 	Addr        netip.AddrPort   // what others are told to send to; it is bound into each handshake
 	Cluster     string           // its name; another's traffic does not open
+	Receipts    []Receipt        // that were kept before, as Table.Receipts gave them
 	Rand        io.Reader        // of unpredictable bytes
 	// Emit puts a datagram on the wire, and does not keep it.
 	Emit func(to netip.AddrPort, b []byte) error
@@ -42,6 +43,8 @@ type Config struct {
 	Note func(Trouble)
 	// Shown is told of each host that is here, and again when its card or its address changes. Nil: nobody is.
 	Shown func(Shown)
+	// Older is told once that this host had a life with that incarnation, which is later than the present one. Nil: nobody is.
+	Older func(incarnation uint32)
 }
 
 // Trouble is what people can mend of a datagram or stream that was not taken.
@@ -84,22 +87,25 @@ type Table struct {
 	emit    func(to netip.AddrPort, b []byte) error
 	note    func(Trouble)
 	onShown func(Shown)
+	onOlder func(incarnation uint32)
 
-	card    card // of this host
-	ring    []*secret
-	number  uint64 // of the last INIT
-	door    *door
-	halves  halves
-	peers   map[Life]*peer
-	routes  map[netip.AddrPort]*route
-	byIndex map[uint32]slot
-	odd     strangers // who shares no key with this host
-	count   [causes]uint64
-	trying  int       // told addresses whose first INITs are under way
-	paid    time.Time // until when INITs are paid for
-	opened  uint64    // sessions, ever
-	due     time.Time // when tick has something to do; zero: never
-	out     [MaxDatagram]byte
+	receipts *receipts
+	given    identity.Receipt // of this life
+	card     card             // of this host
+	ring     []*secret
+	number   uint64 // of the last INIT
+	door     *door
+	halves   halves
+	peers    map[Life]*peer
+	routes   map[netip.AddrPort]*route
+	byIndex  map[uint32]slot
+	odd      strangers // who shares no key with this host
+	count    [causes]uint64
+	trying   int       // told addresses whose first INITs are under way
+	paid     time.Time // until when INITs are paid for
+	opened   uint64    // sessions, ever
+	due      time.Time // when tick has something to do; zero: never
+	out      [MaxDatagram]byte
 }
 
 // slot is what an index of ours stands for: a session, an INIT that waits for RESP, or a RESP that waits for PROOF.
@@ -145,13 +151,21 @@ func New(cfg Config) *Table {
 	if cfg.Shown == nil {
 		cfg.Shown = func(Shown) {}
 	}
-	return &Table{self: newHostKey(cfg.Key, cfg.Incarnation, cfg.Random), addr: cfg.Addr, cluster: cfg.Cluster, rand: cfg.Rand,
+	if cfg.Older == nil {
+		cfg.Older = func(uint32) {}
+	}
+	return newTable(cfg, newReceipts(cfg.Key, cfg.Receipts))
+}
+
+func newTable(cfg Config, r *receipts) *Table {
+	r.begin(cfg.Incarnation)
+	return &Table{receipts: r, given: cfg.Key.Receipt(cfg.Incarnation), onOlder: cfg.Older, self: newHostKey(cfg.Key, cfg.Incarnation, cfg.Random), addr: cfg.Addr, cluster: cfg.Cluster, rand: cfg.Rand,
 		emit: cfg.Emit, note: cfg.Note, onShown: cfg.Shown, door: newDoor(), peers: make(map[Life]*peer), routes: make(map[netip.AddrPort]*route), byIndex: make(map[uint32]slot)}
 }
 
-// Renewed is the table of another life at another address. It has the keys and the counts of this one, and no session.
+// Renewed is the table of another life at another address. It has the keys, the counts and the receipts of this one, and no session.
 func (t *Table) Renewed(now time.Time, cfg Config, ring key.Ring) *Table {
-	next := New(cfg)
+	next := newTable(cfg, t.receipts)
 	next.count, next.opened = t.count, t.opened
 	next.SetKeys(now, ring)
 	return next
@@ -176,7 +190,10 @@ func (t *Table) wake(at time.Time) {
 // Send seals inner for whoever is at an address and sends it, or keeps a copy for a
 // moment until there is a session.
 func (t *Table) Send(now time.Time, to netip.AddrPort, inner []byte) error {
-	if len(inner) > MaxInner {
+	switch {
+	case t.IsOlder():
+		return CauseOlder
+	case len(inner) > MaxInner:
 		t.count[CauseLength]++
 		return CauseLength
 	}
@@ -289,6 +306,9 @@ func (t *Table) Receive(now time.Time, from netip.AddrPort, b []byte) (inner []b
 			cause = t.onUnknown(now, from, h, b)
 		}
 	}
+	if inner != nil && t.IsOlder() {
+		inner, cause = nil, CauseOlder
+	}
 	if cause != CauseNone {
 		t.count[cause]++
 		if cause == CausePlain || cause == CauseVersion {
@@ -325,7 +345,7 @@ func (t *Table) onData(now time.Time, h header, b []byte) (inner []byte, by Send
 	case len(inner) == 0:
 		inner, cause = nil, CauseInner
 	case p.held != nil:
-		inner, cause = nil, CauseClash
+		inner, cause = nil, p.why()
 	default:
 		by = p.sender()
 	}
@@ -392,8 +412,8 @@ func (t *Table) onProofAgain(now time.Time, s *session, b []byte) Cause {
 	if s.proven != macAtEnd(b) {
 		return CauseMAC
 	}
-	if p := s.peer; now.Sub(s.greeted) >= callLeast && p.addr.IsValid() {
-		t.greetIn(now, s, p.addr, false)
+	if to := s.peer.reach(); now.Sub(s.greeted) >= callLeast && to.IsValid() {
+		t.greetIn(now, s, to, false)
 	}
 	return CauseRepeated
 }
@@ -432,8 +452,8 @@ func (t *Table) flush(now time.Time, r *route) {
 
 // greet says HELLO in the session that sends.
 func (t *Table) greet(now time.Time, p *peer, asks bool) {
-	if p.addr.IsValid() && p.cur != nil {
-		t.greetIn(now, p.cur, p.addr, asks)
+	if to := p.reach(); to.IsValid() && p.cur != nil {
+		t.greetIn(now, p.cur, to, asks)
 	}
 }
 
@@ -459,7 +479,8 @@ func (t *Table) onHello(now time.Time, p *peer, b []byte) Cause {
 	}
 	p.keys = h.keys
 	cause := t.claim(now, p, h.addr)
-	if t.hearCard(now, p, h) || h.asks {
+	t.hearReceipts(p, h)
+	if !p.isPast() && t.hearCard(now, p, h) || h.asks {
 		t.greet(now, p, false)
 	}
 	if r := t.routes[p.addr]; r != nil && p.cur != nil && t.isOutdated(p) && now.After(r.next) {
@@ -472,12 +493,13 @@ func (t *Table) onHello(now time.Time, p *peer, b []byte) Cause {
 // claim takes a peer's word for its address (S8) where nobody is. Another host keeps it, silent or not, and an INIT finds out
 // who is there. A life waits for another one of its host (S17).
 func (t *Table) claim(now time.Time, p *peer, addr netip.AddrPort) Cause {
+	if t.holds(now, p, addr) {
+		return p.why()
+	}
 	r := t.route(addr)
 	switch {
 	case r == nil:
 		return CauseFull
-	case t.holds(now, p, addr):
-		return CauseClash
 	case r.peer != nil && r.peer.ID != p.ID:
 		t.dispute(now, r)
 		return CauseAddress
@@ -658,6 +680,8 @@ func (t *Table) onResp(now time.Time, h header, b []byte) Cause {
 	began, over := r.called, r.over
 	t.endCall(r)
 	r.tries, r.pause, r.rtt = 0, 0, now.Sub(began)
+	p.rtt = r.rtt
+	isHeld := t.holds(now, p, r.to)
 	proof, keys, err := c.prove(nil, remote, t.firstWords(now, r, p))
 	if err != nil {
 		return CauseIdentity
@@ -666,12 +690,14 @@ func (t *Table) onResp(now time.Time, h header, b []byte) Cause {
 		proof: proof})
 	s.pause = min(max(3*r.rtt, callLeast), callMost)
 	p.hear(now)
-	p.rtt = r.rtt
 	t.sendProof(now, s, r.to)
 	t.helloAfter(now, p)
-	if r.disputed = (time.Time{}); t.holds(now, p, r.to) {
+	if r.disputed = (time.Time{}); isHeld {
 		t.choose(now, p, s)
-		return CauseClash
+		if p.isPast() {
+			r.next = now.Add(callMost) // whoever else is there, it is not wanted
+		}
+		return p.why()
 	}
 	t.settle(now, r, p)
 	r.answered = now
@@ -682,7 +708,7 @@ func (t *Table) onResp(now time.Time, h header, b []byte) Cause {
 // firstWords is what PROOF carries: HELLO, and what has waited longest, if it fits.
 func (t *Table) firstWords(now time.Time, r *route, p *peer) []byte {
 	b := t.hello(now, p, p.keys == nil).append(nil)
-	for len(r.waiting) > 0 {
+	for len(r.waiting) > 0 && !p.isPast() {
 		first, ends := r.waiting[0], r.waitEnds[0]
 		if now.Before(ends) && proofSize+len(b)+len(first) > MaxDatagram {
 			return b

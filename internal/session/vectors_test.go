@@ -108,9 +108,9 @@ func TestVectors(t *testing.T) {
 	there := &session{remote: remote, Pair: atAlice, sent: 5}
 	equal("data", there.seal(nil, []byte("\xb7\x1e and what a frame has")))
 	back := &session{remote: c.index, Pair: atBob}
-	said := hello{true, netip.MustParseAddrPort("192.0.2.6:7950"), []key.ID{k.id}, 0, card{3, v["card"]}}
+	said := hello{true, netip.MustParseAddrPort("192.0.2.6:7950"), []key.ID{k.id}, 0, card{3, v["card"]}, vectorReceipt(v["a_key"], 7), shownReceipt(v["b_key"], 0x101)}
 	equal("said", said.append(nil))
-	hi := hello{true, b, []key.ID{k.id, 0x01020304}, 3, card{}}
+	hi := hello{true, b, []key.ID{k.id, 0x01020304}, 3, card{}, vectorReceipt(v["b_key"], 0x102), shownReceipt(v["a_key"], 7)}
 	equal("hello", back.seal(nil, hi.append(nil)))
 	equal("unknown", appendUnknown(nil, c.index, h.number, []key.ID{0x01020304, 0x05060708}))
 
@@ -122,4 +122,12 @@ func vectorHost(private, life []byte) hostKey {
 	h := newHostKey(identity.FromBytes([identity.Size]byte(private)), 0, [8]byte{})
 	h.life = parseLife(h.life.ID, life)
 	return h
+}
+
+func vectorReceipt(private []byte, incarnation uint32) identity.Receipt {
+	return identity.FromBytes([identity.Size]byte(private)).Receipt(incarnation)
+}
+
+func shownReceipt(private []byte, incarnation uint32) Receipt {
+	return Receipt{Incarnation: incarnation, Text: vectorReceipt(private, incarnation)}
 }

@@ -183,6 +183,11 @@ def id_of(static):
     return bytes(b)
 
 
+def receipt(key, incarnation):
+    """What a host has others keep of one of its lives."""
+    return keyed(keyed(key, b"bully-agent receipt 1", 32), struct.pack(">L", incarnation), 16)
+
+
 step("The two hosts")
 cluster = b"prod"
 put("cluster", cluster.decode())
@@ -299,8 +304,12 @@ put("dh", dh, "se")
 n.mix_key(dh)
 put("after se:", "")
 n.show()
-said = b"\xb7\x5e\x48\x01" + a_addr + b"\x01\x00" + struct.pack(">LLH", 0, 3, len(card)) + key_id + card
-put("said", said, "HELLO: b7 5e 48, flags, address, port, 1 key, 0, no card of b, card 3, its length, key id, card")
+given = receipt(a_key, 7)
+put("given", given, "of a's life 7, which b keeps: BLAKE2s of 16 bytes over 00000007, keyed with BLAKE2s(\"bully-agent receipt 1\") that is keyed with a_key")
+shown = struct.pack(">L", 0x101) + receipt(b_key, 0x101)
+put("shown", shown, "that b gave a in its life 257")
+said = b"\xb7\x5e\x48\x01" + a_addr + b"\x01\x00" + struct.pack(">LLH", 0, 3, len(card)) + given + shown + key_id + card
+put("said", said, "HELLO: b7 5e 48, flags, address, port, 1 key, 0, no card of b, card 3, its length, given, shown, key id, card")
 carried = b"\xb7\x1e and what a frame has"
 put("payload", a_life + said + carried, "a_life | HELLO | frame")
 sealed = n.encrypt(a_life + said + carried)
@@ -330,8 +339,9 @@ put("tag", data[-16:])
 put("data", data)
 
 step("DATA, from b to a, the first: HELLO")
-text = b"\xb7\x5e\x48\x01" + b_addr + b"\x02\x00" + struct.pack(">LLH", 3, 0, 0) + key_id + b"\x01\x02\x03\x04"
-put("inner", text, "b7 5e 48, flags, address, port, 2 keys, 0, card 3 of a has come, no card, key ids")
+text = b"\xb7\x5e\x48\x01" + b_addr + b"\x02\x00" + struct.pack(">LLH", 3, 0, 0)
+text += receipt(b_key, 0x102) + struct.pack(">L", 7) + receipt(a_key, 7) + key_id + b"\x01\x02\x03\x04"
+put("inner", text, "b7 5e 48, flags, address, port, 2 keys, 0, card 3 of a has come, no card, given, life 7 of a and its receipt, key ids")
 head = b"\xb7\x5e" + b"\x23" + b"\x00" + e[:4] + struct.pack(">Q", 0)
 put("hello", head + seal(from_b, 0, head, text))
 
