@@ -9,7 +9,7 @@ func (w *World) planBeyond() {
 		return
 	}
 	m := pick(w.rng, w.machines...)
-	w.after(w.lasts/8, func() { m.disk.backup = m.disk.state })
+	w.after(w.lasts/8, func() { m.disk.backup, m.disk.saved = m.disk.state, m.disk.receipts.copied() })
 	w.after(w.lasts/4+w.upTo(w.lasts/2), func() { w.goBeyond(m) })
 }
 
@@ -39,7 +39,7 @@ func (w *World) goBeyond(m *machine) {
 		w.kill(m, Crash)
 		w.fired(Restored)
 		w.say(m, "its state directory is restored from a backup")
-		m.disk.state, m.disk.older, m.restored = m.disk.backup, m.disk.backup, true
+		m.disk.state, m.disk.older, m.disk.receipts, m.restored = m.disk.backup, m.disk.backup, m.disk.saved.copied(), true
 		w.restartLater(m)
 	case Clone:
 		w.clone(m)

@@ -20,7 +20,9 @@ type disk struct {
 	synced  election.Saved
 	pending *election.Saved // being written
 
-	ledger ledgerFile
+	ledger   ledgerFile
+	receipts receiptFile
+	saved    receiptFile // in the backup
 }
 
 // write makes state the newer slot.
@@ -100,7 +102,7 @@ func (d *disk) settle(w *World) {
 func (d *disk) losePower(w *World) {
 	if a, b := &d.state, &d.synced; d.lies && (a.MaxCounter != b.MaxCounter || a.Incarnation != b.Incarnation || a.Vote != b.Vote) {
 		w.fired(LyingSync)
-		d.state = d.synced
+		d.state, d.receipts = d.synced, receiptFile{}
 	}
 }
 

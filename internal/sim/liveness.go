@@ -105,7 +105,8 @@ func (w *World) endInTheDark() {
 
 // I27: who knows that it is cut off leads nobody, unless it never knew of anybody else.
 func (w *World) i27NobodyLeadsInTheDark(until int64) {
-	leads := func() bool { return len(w.machines) > 1 && slices.ContainsFunc(w.machines, w.acts) }
+	known := slices.DeleteFunc(slices.Clone(w.machines), (*machine).isOlderCopy)
+	leads := func() bool { return len(known) > 1 && slices.ContainsFunc(w.machines, w.acts) }
 	if w.runUntil(until, leads) {
 		w.sayStatus()
 		w.fail(27, "a host leads though its link is down")

@@ -81,7 +81,9 @@ type process struct {
 	saveDown   bool  // the last save failed and none succeeded since
 	leaving    bool  // told to leave
 	gone       bool  // has left
-	refused    bool  // another agent has its id and stays
+	refused    bool  // another agent has its id and stays, or its state is an older copy
+	isOlder    bool  // the latter
+	hasMet     bool  // another host that has a receipt of a later life of it
 	isChanging bool  // refused to hand over, since another change was under way
 	mustEnd    bool  // as soon as its lose hook has ended
 

@@ -45,14 +45,16 @@ func (c *weather) isCalm() bool {
 
 // packet is one copy of a datagram under way.
 type packet struct {
-	bytes    []byte
-	from, to *machine
-	source   netip.AddrPort
-	port     uint16 // of the destination when it was sent
-	by, life int32  // the sender's, and the one that it is for: which had the address when it was sent
-	order    uint64 // of its sending; 0: somebody has sent it again, or made it up
-	nature   nature
-	twin     *twin // what its copies have in common; nil: there is none
+	bytes       []byte
+	from, to    *machine
+	source      netip.AddrPort
+	port        uint16 // of the destination when it was sent
+	by, life    int32  // the sender's, and the one that it is for: which had the address when it was sent
+	incarnation uint32 // the sender's
+	knows       uint32 // incarnation of a life of the receiver whose receipt the sender has; zero: it has none
+	order       uint64 // of its sending; 0: somebody has sent it again, or made it up
+	nature      nature
+	twin        *twin // what its copies have in common; nil: there is none
 }
 
 type nature uint8
@@ -79,13 +81,14 @@ func (t *twin) isFirst(life int32) bool {
 
 // captured is a datagram that somebody wrote down, to send it again.
 type captured struct {
-	bytes  []byte
-	from   *machine
-	source netip.AddrPort
-	to     *machine
-	by     int32
-	life   int32
-	twin   *twin
+	bytes       []byte
+	from        *machine
+	source      netip.AddrPort
+	to          *machine
+	by          int32
+	life        int32
+	incarnation uint32 // the sender's
+	twin        *twin
 }
 
 func (w *World) isCut(from, to *machine) bool {
@@ -102,6 +105,9 @@ func (w *World) talk(a, b *machine) bool { return !w.isCut(a, b) && !w.isCut(b, 
 
 // send carries out a Send effect: the frame goes as bytes.
 func (w *World) send(m *machine, e *election.Send) {
+	if m.isOlder {
+		return // S19: its port says nothing more
+	}
 	to := w.machineAt(e.To)
 	w.watchFrame(m, to, &e.Frame)
 	w.sayFrame(m, "→", to, &e.Frame)
@@ -201,13 +207,14 @@ func (w *World) capture(p *packet) { w.net.captured[w.rng.IntN(len(w.net.capture
 // keep takes the place of what was written down before.
 func (c *captured) keep(p *packet) {
 	p.share()
-	*c = captured{bytes: append(c.bytes[:0], p.bytes...), from: p.from, source: p.source, to: p.to, by: p.by, life: p.life, twin: p.twin}
+	*c = captured{bytes: append(c.bytes[:0], p.bytes...), from: p.from, source: p.source, to: p.to, by: p.by, life: p.life, incarnation: p.incarnation, twin: p.twin}
 }
 
 // again writes a datagram that was captured.
 func (c *captured) again(p *packet) {
 	p.bytes = append(p.bytes[:0], c.bytes...)
 	p.from, p.to, p.source, p.port, p.by, p.life, p.nature, p.twin = c.from, c.to, c.source, c.to.port, c.by, c.life, replayed, c.twin
+	p.incarnation = c.incarnation
 }
 
 // replay sends a captured datagram again, to the host that it went to before.

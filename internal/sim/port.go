@@ -28,6 +28,8 @@ type port interface {
 	sendJob(to *machine, frame []byte)
 	// receive gives the frame that a datagram brings, and where its sender is reached; nil: nothing for the agent now.
 	receive(p *packet) (frame []byte, from netip.AddrPort)
+	// knows is the incarnation of a host's life whose receipt the state directory has; zero: it has none.
+	knows(id wire.ID) uint32
 	// keepWarm names the addresses to which a frame must be able to go at once.
 	keepWarm(addrs []netip.AddrPort)
 	// resume goes on after the process was stopped.
@@ -44,7 +46,7 @@ func (w *World) newPort(m *machine) port {
 
 // clearPort is the oracle of what sessions promise. It hands a frame over at most once, in any order and however late, to no life
 // but the one that had the address when the frame was sent. What the network has changed, or brings to somebody else, it drops.
-// Of the lives of one host it hears the latest, and no copy of a host that is there (S17).
+// Of the lives of one host it hears the latest, and no copy of a host that is there (S17, S19).
 type clearPort struct {
 	w     *World
 	m     *machine
@@ -75,15 +77,23 @@ func (c *clearPort) holds(p *packet) bool {
 	return false
 }
 
-func (c *clearPort) send(to netip.AddrPort, frame []byte) { c.w.carryDatagram(c.m, to, frame) }
+func (c *clearPort) send(to netip.AddrPort, frame []byte) {
+	if !c.m.isOlder {
+		c.w.carryDatagram(c.m, to, frame)
+	}
+}
 
-func (c *clearPort) sendJob(to *machine, frame []byte) { c.w.carryJob(c.m, to, frame) }
+func (c *clearPort) sendJob(to *machine, frame []byte) {
+	if !c.m.isOlder {
+		c.w.carryJob(c.m, to, frame)
+	}
+}
 
 func (c *clearPort) receive(p *packet) ([]byte, netip.AddrPort) {
 	if _, isWill := wire.ParseWill(p.bytes); isWill {
 		return p.bytes, p.source
 	}
-	if p.nature == alien || p.life != c.m.life || !p.twin.isFirst(c.m.life) || c.holds(p) {
+	if p.nature == alien || p.life != c.m.life || !p.twin.isFirst(c.m.life) || c.m.isOlder || c.holds(p) || c.isPast(p) {
 		return nil, netip.AddrPort{}
 	}
 	return p.bytes, p.source
@@ -102,6 +112,9 @@ func (w *World) carryDatagram(m *machine, to netip.AddrPort, b []byte) {
 	p := w.newPacket()
 	p.bytes = append(p.bytes[:0], b...)
 	p.from, p.to, p.source, p.port, p.by, p.life = m, host, m.addr(), to.Port(), m.life, host.life
+	if p.incarnation = m.disk.state.Incarnation; m.lan != nil { // a keeper sends a dead agent's will
+		p.knows = m.lan.knows(host.id)
+	}
 	w.attack.overhear(p)
 	w.hash.mix(uint64(w.now))
 	w.hash.bytes(p.bytes)

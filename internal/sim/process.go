@@ -105,7 +105,7 @@ func (w *World) endsAtStart(m *machine) bool {
 		w.after(time.Second, func() { w.boot(m) })
 		return true
 	}
-	return w.refusesExpect(m)
+	return w.refusesExpect(m) || w.refusesOlderCopy(m)
 }
 
 // kill ends a process. What it had not synced is lost or not; its host tells

@@ -211,6 +211,7 @@ func (w *World) watchFrame(m, to *machine, f *wire.Frame) {
 		m.asked.note(to.number, f.Seq, w.now)
 	}
 	w.i19FewRepetitions(m, to, f)
+	w.i29OlderStatesPromiseNothing(m, f)
 }
 
 // watchArrival notes what a machine takes in.

@@ -71,6 +71,10 @@ type sealedPort struct {
 	tickAt int64         // the planned tick that counts; 0: none
 	unread []*packet     // in the socket of a process that is stopped
 	warm   []netip.AddrPort
+
+	written uint64             // version of the receipts on the disk
+	known   map[wire.ID]uint32 // what they are of, at a version
+	knownAt uint64
 }
 
 func (w *World) newSealedPort(m *machine) *sealedPort {
@@ -86,7 +90,8 @@ func (w *World) tableConfig(m *machine, emit func(netip.AddrPort, []byte) error)
 	binary.BigEndian.PutUint32(random[:], m.nonce)
 	binary.BigEndian.PutUint32(random[4:], w.ports.rng.Uint32())
 	return session.Config{Key: m.key, Incarnation: m.disk.state.Incarnation, Random: random, Addr: m.addr(), Cluster: clusterName,
-		Rand: rand.NewChaCha8(w.ports.bytes()), Emit: emit}
+		Rand: rand.NewChaCha8(w.ports.bytes()), Emit: emit, Receipts: m.disk.receipts.kept,
+		Older: func(later uint32) { w.proveOlder(m, later) }}
 }
 
 // ring is the secrets that a host has now.
@@ -121,9 +126,14 @@ func (s *sealedPort) emit(to netip.AddrPort, b []byte) error {
 }
 
 // isData tells what a session carries from what begins one (protocol 10.2).
-func isData(b []byte) bool {
-	const typeAt, typeData = 2, 3
-	return len(b) > typeAt && b[typeAt]&0x0F == typeData
+func isData(b []byte) bool { return isOfType(b, 3) }
+
+// isProof: it begins a session, and says HELLO.
+func isProof(b []byte) bool { return isOfType(b, 5) }
+
+func isOfType(b []byte, which byte) bool {
+	const typeAt = 2
+	return len(b) > typeAt && b[typeAt]&0x0F == which
 }
 
 func (s *sealedPort) send(to netip.AddrPort, frame []byte) {
@@ -142,8 +152,13 @@ func (s *sealedPort) receive(p *packet) ([]byte, netip.AddrPort) {
 	if _, isWill := wire.ParseWill(p.bytes); isWill {
 		return p.bytes, p.source
 	}
-	inner, by, _ := s.table.Receive(s.now(), p.source, p.bytes)
+	isSaid := isData(p.bytes) || isProof(p.bytes)
+	inner, by, cause := s.table.Receive(s.now(), p.source, p.bytes)
 	s.arm()
+	s.keepReceipts()
+	if cause == session.CauseNone && p.nature == intact && isSaid {
+		s.w.meets(s.m, p)
+	}
 	switch {
 	case inner == nil, !isFrameOf(inner, by.Life):
 		return nil, netip.AddrPort{}
@@ -241,7 +256,7 @@ func (w *World) sendElsewhere(p *packet, late int64) {
 	other := w.newPacket()
 	bytes := append(other.bytes[:0], p.bytes...)
 	*other = *p
-	other.bytes, other.to, other.port, other.nature, other.twin = bytes, to, to.port, alien, nil
+	other.bytes, other.to, other.port, other.nature, other.twin, other.knows = bytes, to, to.port, alien, nil, 0
 	w.arriveAfter(other, late)
 }
 

@@ -73,7 +73,14 @@ type profile = struct{ heartbeat, lease, stop time.Duration }
 
 func calmSealedOf(t *testing.T, o Options, p profile) *World {
 	t.Helper()
-	o.Port, o.Usual, o.noJobs, o.Algorithm = SealedPort, true, true, election.Classic
+	o.Port = SealedPort
+	return calmOf(t, o, p)
+}
+
+// calmOf is a group that has agreed in calm weather.
+func calmOf(t *testing.T, o Options, p profile) *World {
+	t.Helper()
+	o.Usual, o.noJobs, o.Algorithm = true, true, election.Classic
 	if o.Attack == AnyAttack {
 		o.Attack = NoAttack
 	}

@@ -119,3 +119,31 @@ func TestBeyondThePromiseSealed(t *testing.T) {
 		}
 	}
 }
+
+// A state of two lives ago is proven to be older by whomever its host meets first, and by its own disk at the next start.
+func TestAnOlderStateIsProven(t *testing.T) {
+	for _, port := range []Port{ClearPort, SealedPort} {
+		w := calmOf(t, Options{Seed: 1, Nodes: 3, Mode: Quorum, Port: port}, profiles[0])
+		m := w.machines[0]
+		backup, kept := m.disk.state, m.disk.receipts.copied()
+		for range 2 {
+			w.kill(m, Crash)
+			w.boot(m)
+			w.runUntil(w.now+int64(5*time.Second), nil)
+		}
+		w.kill(m, Crash)
+		w.beyond = Restored
+		w.waive(Restored)
+		m.disk.state, m.disk.older, m.disk.receipts, m.restored = backup, backup, kept, true
+		w.boot(m)
+		w.runUntil(w.now+int64(10*time.Second), nil)
+		if m.runs() || w.proofs != 1 || w.failure != nil {
+			t.Errorf("port %d: it runs: %v, %d proofs, %+v", port, m.runs(), w.proofs, w.failure)
+		}
+		w.boot(m)
+		w.runUntil(w.now+int64(5*time.Second), nil)
+		if m.runs() || w.proofs != 1 {
+			t.Errorf("port %d: it starts again: %v, %d proofs", port, m.runs(), w.proofs)
+		}
+	}
+}

@@ -17,6 +17,7 @@ type World struct {
 	timeline  timeline
 	machines  []*machine // those that exist now, clones included
 	raging    bool       // faults go on
+	proofs    int        // that a host's state is an older copy
 	wipes     int        // state directories lost
 	hadRoster bool       // a disk had one, at least
 	forgotten int        // voters taken out of the roster
@@ -256,7 +257,7 @@ func (w *World) endIfDue(m *machine) {
 	life := m.life
 	w.after(0, func() {
 		if m.life == life && m.state != election.Stopping {
-			w.say(m, "ends: another agent has its id")
+			w.say(m, "ends: another agent has its id, or it had a later life")
 			w.kill(m, Crash)
 		}
 	})
