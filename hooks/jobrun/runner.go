@@ -39,8 +39,8 @@ type Order struct {
 	Slot    time.Time
 	Attempt int           // from 1
 	Timeout time.Duration // of the attempt, zero: none; End is the caller's matter
-	Command hooks.Command
-	Event   hooks.Event // what happened, as for a hook
+	Command hooks.Command `json:"-"` // which an order to the keeper does not have: it knows the job's
+	Event   hooks.Event   // what happened, as for a hook
 	// Tied to the leadership: dead when the lease has ended. What is not tied has only
 	// to start within the lease, and is ended soon after its timeout and the grace
 	// if nobody has done so.

@@ -1,7 +1,6 @@
 package holder
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -230,7 +229,7 @@ func (h *Holder) listen() {
 
 func (h *Holder) hear(text []byte) {
 	var r Report
-	if err := json.Unmarshal(text, &r); err != nil {
+	if err := sidecar.Decode(text, &r); err != nil {
 		return
 	}
 	h.mu.Lock()

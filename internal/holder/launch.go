@@ -2,11 +2,11 @@ package holder
 
 import (
 	"bytes"
-	"encoding/gob"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -14,19 +14,46 @@ import (
 	"github.com/bully-agent/bully-agent/internal/sidecar"
 )
 
-// order is what a holder is told of the Config. It is a gob: a command line, unlike a text,
-// may hold bytes that are not UTF-8.
+// order is what a holder is told of the Config. It is a sealed file: a line of JSON, and then what may
+// have any bytes but zeros: Cwd, Path, and the words of Argv and Env, with a zero byte after each.
 type order struct {
-	Argv, Env     []string
-	Cwd           string
+	Argv, Env     []string `json:"-"`
+	Words         int      // of Argv
+	Cwd           string   `json:"-"`
 	Said          letter
 	Budget, Grace time.Duration
 	Cgroup        string
 	Record        Record
-	Path          string // of the record
+	Path          string `json:"-"` // of the record
 	Others        []int  // the command's numbers for what the holder has from othersFD on
 	Follows       bool   // the lease, on what comes after these
 	Heard         []byte // of the lease's line, before that
+}
+
+func encodeOrder(o order) []byte {
+	o.Words = len(o.Argv)
+	text := append(sidecar.Encode(o), '\n')
+	for _, words := range [][]string{{o.Cwd, o.Path}, o.Argv, o.Env} {
+		for _, word := range words {
+			text = append(append(text, word...), 0)
+		}
+	}
+	return text
+}
+
+func decodeOrder(text []byte) (*order, error) {
+	line, rest, _ := bytes.Cut(text, []byte{'\n'})
+	o := &order{}
+	if err := sidecar.Decode(line, o); err != nil {
+		return nil, err
+	}
+	words := strings.Split(string(rest), "\x00") // and what follows the last one, which is empty
+	if n := len(words) - 3; o.Words < 0 || o.Words > n {
+		return nil, fmt.Errorf("it has %d words, and should have %d", n, o.Words)
+	}
+	o.Cwd, o.Path, words = words[0], words[1], words[2:len(words)-1]
+	o.Argv, o.Env = words[:o.Words], words[o.Words:]
+	return o, nil
 }
 
 // launch forks the holder's process, with the socket, its order and its record.
@@ -40,11 +67,11 @@ func (h *Holder) launch(o order, rec *record, stdin, stdout, stderr *os.File) er
 		defer line.Close()
 	}
 	o.Follows = line != nil
-	var text bytes.Buffer
-	if err := gob.NewEncoder(&text).Encode(o); err != nil {
-		return fmt.Errorf("encode order: %w", err)
+	text := encodeOrder(o)
+	if len(text) > sidecar.MaxFile {
+		return fmt.Errorf("command line and environment have %d bytes together, of at most %d", len(text), sidecar.MaxFile)
 	}
-	paper, err := sidecar.MemoryFile("holder-order", text.Bytes())
+	paper, err := sidecar.SealedFile("holder-order", text)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package holder
 
 import (
-	"encoding/gob"
 	"errors"
 	"fmt"
 	"os"
@@ -71,10 +70,8 @@ func inherit() (*holding, error) {
 	if err := sidecar.Inherit(recordFD); err != nil {
 		return nil, err
 	}
-	file := os.NewFile(orderFD, "order")
-	defer file.Close()
-	o := &order{}
-	if err := gob.NewDecoder(file).Decode(o); err != nil {
+	o, err := readOrder()
+	if err != nil {
 		return nil, fmt.Errorf("read order: %w", err)
 	}
 	h := &holding{order: o, socket: socketFD, terms: o.Said.Terms, alive: true, report: o.Record.Report,
@@ -88,6 +85,16 @@ func inherit() (*holding, error) {
 	}
 	h.report.Holder = os.Getpid()
 	return h, h.prepare()
+}
+
+func readOrder() (*order, error) {
+	defer unix.Close(orderFD)
+	text, err := sidecar.MapSealed(orderFD)
+	if err != nil {
+		return nil, err
+	}
+	defer sidecar.Unmap(text)
+	return decodeOrder(text)
 }
 
 // prepare makes what wakes this process.

@@ -1,7 +1,6 @@
 package holder
 
 import (
-	"encoding/json"
 	"strings"
 	"time"
 
@@ -52,9 +51,5 @@ func encode(message any) []byte {
 		m.Loss, m.Err = cut(m.Loss), cut(m.Err)
 		message = m
 	}
-	text, err := json.Marshal(message)
-	if err != nil {
-		panic("BUG: encode message: " + err.Error()) // strings and numbers always encode
-	}
-	return text
+	return sidecar.Encode(message)
 }

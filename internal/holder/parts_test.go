@@ -1,10 +1,10 @@
 package holder
 
 import (
-	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +19,7 @@ func TestMessagesAreReadAsTheyWereWritten(t *testing.T) {
 	for _, m := range []letter{{Terms: Terms{Deadline: time.Unix(0, 1<<62)}}, {}, {Stop: true, Cause: "lease-expired", Due: time.Unix(0, 5)},
 		{Signal: int(unix.SIGHUP), Terms: Terms{StartBy: second(7)}}} {
 		var got letter
-		if err := json.Unmarshal(encode(m), &got); err != nil || string(encode(got)) != string(encode(m)) || !got.Deadline.Equal(m.Deadline) || !got.Due.Equal(m.Due) {
+		if err := sidecar.Decode(encode(m), &got); err != nil || string(encode(got)) != string(encode(m)) || !got.Deadline.Equal(m.Deadline) || !got.Due.Equal(m.Due) {
 			t.Errorf("%+v was read as %+v (%v)", m, got, err)
 		}
 	}
@@ -180,5 +180,28 @@ func TestARecordOfAnotherBootKillsNothing(t *testing.T) {
 func TestHolderByHand(t *testing.T) {
 	if _, err := inherit(); !errors.Is(err, sidecar.ErrByHand) {
 		t.Errorf("%v, want %v", err, sidecar.ErrByHand)
+	}
+}
+
+// Words of a command may hold any bytes but zeros, and be empty.
+func TestAnOrderIsReadAsItWasWritten(t *testing.T) {
+	for _, o := range []order{
+		{Argv: []string{"/bin/x", "", "\xff\n", "a=b"}, Env: []string{"A=", "B=\xfe\n"}, Cwd: "/\xff", Path: "\xfe", Others: []int{5}, Heard: []byte{0, 1}},
+		{Argv: []string{"/bin/x"}, Budget: time.Second, Follows: true},
+	} {
+		got, err := decodeOrder(encodeOrder(o))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		o.Words = len(o.Argv)
+		if !slices.Equal(got.Argv, o.Argv) || !slices.Equal(got.Env, o.Env) || got.Cwd != o.Cwd || got.Path != o.Path || string(encodeOrder(*got)) != string(encodeOrder(o)) {
+			t.Errorf("%+v was read as %+v", o, got)
+		}
+	}
+	for _, text := range []string{"", "{}", "{}\n", "{\"Words\":2}\n/\x00p\x00a\x00", "{\"Words\":-1}\n/\x00p\x00a\x00", "{\"Else\":1}\n/\x00p\x00"} {
+		if o, err := decodeOrder([]byte(text)); err == nil {
+			t.Errorf("%q was read as %+v", text, o)
+		}
 	}
 }

@@ -1,7 +1,6 @@
 package holder
 
 import (
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -109,7 +108,7 @@ func (h *holding) wait() {
 func (h *holding) receive() {
 	var buf [maxMessage]byte
 	for h.alive {
-		n, _, err := unix.Recvfrom(h.socket, buf[:], unix.MSG_DONTWAIT)
+		n, _, err := unix.Recvfrom(h.socket, buf[:], unix.MSG_DONTWAIT|unix.MSG_TRUNC)
 		switch {
 		case errors.Is(err, unix.EINTR):
 		case errors.Is(err, unix.EAGAIN):
@@ -118,7 +117,7 @@ func (h *holding) receive() {
 			h.alive = false
 		default:
 			var l letter
-			if json.Unmarshal(buf[:n], &l) == nil {
+			if n <= len(buf) && sidecar.Decode(buf[:n], &l) == nil {
 				h.obey(l)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/internal/sidecar"
 )
 
 // BenchmarkMessage is what an order costs on its way to a hook, the socket apart.
@@ -17,10 +18,9 @@ func BenchmarkMessage(b *testing.B) {
 	for range 5 {
 		ev.Members = append(ev.Members, hooks.Member{ID: "236769eb-55ed-466a-b982-566e2ed806af", Name: "alpha", Addr: "192.168.1.11:7950", Status: "alive"})
 	}
-	toKeeper, fromAgent := newEncoder(), newDecoder(maxZeros)
 	for b.Loop() {
-		var o order
-		if err := fromAgent.decode(toKeeper.encode(order{Number: 1, Do: toStart, Event: ev}), &o); err != nil {
+		text, file := encodeOrder(order{Number: 1, Do: toStart, Event: ev})
+		if _, err := decodeOrder(sidecar.Message{Text: text, File: file}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -1,72 +1,19 @@
 package keeper
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/hooks/jobrun"
 	"github.com/bully-agent/bully-agent/hooks/resourcerun"
 	"github.com/bully-agent/bully-agent/internal/sidecar"
 )
-
-// peakMB is the most memory that a process has had at once.
-func peakMB(t *testing.T, pid int) float64 {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
-		if f := strings.Fields(line); f[0] == "VmHWM:" {
-			kb, err := strconv.ParseFloat(f[1], 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return kb / 1000
-		}
-	}
-	t.Fatal("its peak is not known")
-	return 0
-}
-
-// What a message can become is bounded before it is decoded: fourteen million members in as many
-// bytes took 2.7 GB, and as many as a message has bytes now would take 800 MB.
-func TestKeeperBoundsWhatAMessageBecomes(t *testing.T) {
-	type member struct{ Name string }
-	type event struct{ Members []member }
-	type foreign struct {
-		Do    verb
-		Event event
-		Known []string
-	}
-	r := newRig(t)
-	d := r.open(r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note}))
-	d.leads(7)
-	was := d.process()
-	for _, message := range []foreign{
-		{Event: event{make([]member, maxMessage+1000)}},
-		{Event: event{make([]member, maxMessage-1000)}},
-		{Known: make([]string, maxMessage-1000)},
-	} {
-		d.puts(message)
-	}
-	d.lose(7)
-	d.wants(hooks.LoseLeadership, 7, true)
-	if is := d.process(); is != was {
-		t.Errorf("process %d has done it, and %d is gone", is, was)
-	}
-	if peak := peakMB(t, was); peak > 300 { // some 50, more with the race detector; one such message was 2.7 GB
-		t.Errorf("the keeper took %.0f MB", peak)
-	}
-}
 
 // An event among as many members as there can be is none too many.
 func TestKeeperTakesManyMembers(t *testing.T) {
@@ -80,35 +27,6 @@ func TestKeeperTakesManyMembers(t *testing.T) {
 	d.wants(hooks.BecomeLeader, 7, true)
 	if n, _ := strconv.Atoi(strings.TrimSpace(r.Text("told"))); n < 1<<20 {
 		t.Errorf("the hook was told %d bytes", n)
-	}
-}
-
-// Of the descriptors in a message none stays open.
-func TestKeeperClosesAllDescriptors(t *testing.T) {
-	r := newRig(t)
-	d := r.open(r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note}))
-	d.leads(7)
-	files := func() int {
-		all, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(d.process()), "fd"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return len(all)
-	}
-	text, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer text.Close()
-	before := files()
-	for range 200 {
-		d.sends(asFirst, []byte("x"), text, text)
-		d.sends(asText, []byte("x"), text, text)
-	}
-	d.lose(7)
-	d.wants(hooks.LoseLeadership, 7, true)
-	if after := files(); after > before+20 {
-		t.Errorf("%d descriptors, %d before", after, before)
 	}
 }
 
@@ -161,39 +79,81 @@ func TestClientsAreAMessage(t *testing.T) {
 		all = append(all, resourcerun.Client{Here: netip.MustParseAddrPort("[2001:db8:ffff:ffff:ffff:ffff:ffff:50]:65535"),
 			There: netip.MustParseAddrPort(fmt.Sprintf("[2001:db8:ffff:ffff:ffff:ffff:ffff:9]:%d", 60_000+i))})
 	}
-	var o order
-	text := newEncoder().encode(order{Do: toReset, Clients: all})
-	if err := newDecoder(maxZeros).decode(text, &o); err != nil || !slices.Equal(o.Clients, all) {
+	text, file := encodeOrder(order{Do: toReset, Clients: all})
+	if o, err := decodeOrder(sidecar.Message{Text: text}); err != nil || file != nil || !slices.Equal(o.Clients, all) {
 		t.Errorf("%d clients of an order, %v", len(o.Clients), err)
 	}
-	if len(text) > maxInline {
-		t.Errorf("the order has %d bytes", len(text))
-	}
-	var r report
-	if err := newDecoder(0).decode(newEncoder().encode(report{Say: sayClients, Clients: all}), &r); err != nil || !slices.Equal(r.Clients, all) {
+	text, file = encodeReport(report{Say: sayClients, Clients: all})
+	if r, err := decodeReport(sidecar.Message{Text: text}); err != nil || file != nil || !slices.Equal(r.Clients, all) {
 		t.Errorf("%d clients of a report, %v", len(r.Clients), err)
 	}
 }
 
-// A message that was given up in its middle, since the keeper did not read, begins anew.
-func TestAMessageBegunTwice(t *testing.T) {
-	ours, theirs, err := sidecar.SocketPair("test")
-	if err != nil {
-		t.Fatal(err)
+// What waits tells of so many members at most, and each event waits.
+func TestBoundsOfMembersThatWait(t *testing.T) {
+	b := newBounds()
+	ask := func(members int) int {
+		ev := eventOf("a", hooks.LoseLeadership, 1)
+		ev.Members = make([]hooks.Member, members)
+		if why, _ := b.admit(&ev); why != "" {
+			t.Error(why)
+		}
+		return len(ev.Members)
 	}
-	defer ours.Close()
-	defer theirs.Close()
-	from, _ := newConn(ours)
-	to, _ := newConn(theirs)
-	long := bytes.Repeat([]byte("0123456789"), maxInline/5)
-	if err := errors.Join(from.sendOne(asFirst, long[:maxInline]), from.send(asText, long), from.send(asText, long[:9])); err != nil {
-		t.Fatal(err)
+	const most = maxWaitingMembers
+	for _, tt := range []struct{ asked, want int }{{most + 1, most}, {1, 0}, {0, 0}} {
+		if got := ask(tt.asked); got != tt.want {
+			t.Errorf("of %d members it tells of %d, want %d", tt.asked, got, tt.want)
+		}
 	}
-	var got []string
-	if err := to.drain(func(_ byte, text []byte) { got = append(got, string(text)) }); err != nil {
-		t.Fatal(err)
+	b.settled()
+	if got := ask(most); got != most {
+		t.Errorf("there is room again, and it tells of %d", got)
 	}
-	if !slices.Equal(got, []string{string(long), string(long[:9])}) {
-		t.Errorf("%d messages came, of %d bytes the first", len(got), len(got[0]))
+}
+
+// Beside one attempt of each job sixteen go on.
+func TestBoundsOfAttempts(t *testing.T) {
+	b := newBounds()
+	begins := func(job string, n int) bool {
+		return b.admitAttempt(jobrun.Order{ID: fmt.Sprint(job, n), Job: job}, Job{AtOnce: 100}, true) == ""
+	}
+	for job := range 100 {
+		if !begins(fmt.Sprint("job", job), 1) {
+			t.Fatalf("the first attempt of job %d was refused", job)
+		}
+	}
+	for n := range maxOverlapping {
+		if !begins(fmt.Sprint("job", n), 2) {
+			t.Fatalf("overlapping attempt %d was refused", n)
+		}
+	}
+	if begins("job99", 2) {
+		t.Error("one more than may overlap")
+	}
+	if !begins("another", 1) {
+		t.Error("the first of another job was refused")
+	}
+}
+
+// Of one job ten attempts begin at once, and others of other jobs.
+func TestBoundsOfABurst(t *testing.T) {
+	b := newBounds()
+	begun := now()
+	begins := func(job string) (n int) {
+		for i := range 100 {
+			id := fmt.Sprint(job, i)
+			if b.admitAttempt(jobrun.Order{ID: id, Job: job}, Job{}, true) == "" {
+				n++
+				delete(b.attempts, id)
+			}
+		}
+		return n
+	}
+	for _, job := range []string{"a", "b"} {
+		most := jobRate.burst + int(float64(jobRate.refill)*now().Sub(begun).Seconds()) + 1
+		if n := begins(job); n < jobRate.burst || n > most {
+			t.Errorf("%d attempts of job %s began, want %d to %d", n, job, jobRate.burst, most)
+		}
 	}
 }

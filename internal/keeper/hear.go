@@ -26,11 +26,11 @@ func (c *Client) hear(k *process, r report) (answer func()) {
 	c.keeps = r.Keeps
 	switch r.Say {
 	case sayCleaned:
-		c.onCleaned(r.Outcome)
+		c.onCleaned(r.Outcome.result())
 	case sayEnded:
-		c.onEnded(r.Outcome)
+		c.onEnded(r.Outcome.result())
 	case sayDealt:
-		return c.onDealt(r.ID, r.Outcome)
+		return c.onDealt(r.ID, r.Outcome.result())
 	case sayRecovered:
 		c.jobs.onRecovered(r.Err)
 	case sayReply:

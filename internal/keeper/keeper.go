@@ -13,13 +13,14 @@ import (
 	"github.com/bully-agent/bully-agent/hooks/hookrun"
 	"github.com/bully-agent/bully-agent/hooks/jobrun"
 	"github.com/bully-agent/bully-agent/hooks/resourcerun"
+	"github.com/bully-agent/bully-agent/internal/sidecar"
 )
 
 // keeper is one in its own process: a loop, which decides by hooks.Lanes. What could take long is
 // done by workers, each on a goroutine of its own: a fork and what follows, a file, a log, a wait.
 // They touch nothing here but posts and out, and post what has come of it.
 type keeper struct {
-	conn  *conn
+	conn  *sidecar.Conn
 	agent agent
 	timer timer
 	read  Reader
@@ -36,7 +37,6 @@ type keeper struct {
 	// Of the loop alone.
 	now       time.Time // of this turn
 	wakesAt   time.Time // what the timer was set to last
-	orders    *decoder
 	phase     phase
 	settings  Settings
 	lock      *os.File // held for as long as this lives; nil: it is not open yet
@@ -61,12 +61,15 @@ type keeper struct {
 }
 
 // newKeeper makes one whose turns its caller has made, by run or one by one.
-func newKeeper(c *conn, a agent, t timer, read Reader) *keeper {
-	k := &keeper{conn: c, agent: a, timer: t, read: read, orders: newDecoder(maxZeros), out: newOutbox(), posts: newPosts()}
+func newKeeper(socket *os.File, a agent, t timer, read Reader) (k *keeper, err error) {
+	k = &keeper{agent: a, timer: t, read: read, out: newOutbox(), posts: newPosts()}
+	if k.conn, err = sidecar.NewConn(socket, k.posts.wake); err != nil {
+		return nil, err
+	}
 	k.ctx, k.stop = context.WithCancel(context.Background())
 	k.asks, k.endAsks = context.WithCancel(context.Background())
 	k.asked, k.bounds = map[string]*inquiry{}, newBounds()
-	return k
+	return k, nil
 }
 
 // goodbye is how long a keeper that ends waits for its last words to be read. Arbitrary.
@@ -74,7 +77,7 @@ const goodbye = time.Second
 
 // run is the keeper's life.
 func (k *keeper) run() {
-	go k.conn.wait(func() bool { k.posts.wake(); return false })
+	go k.conn.Wait(func() bool { k.posts.wake(); return false })
 	go k.timer.each(k.posts.wake)
 	go func() { k.agent.awaitDeath(); k.posts.wake() }()
 	written := make(chan struct{})
@@ -84,7 +87,7 @@ func (k *keeper) run() {
 	}
 	k.awaitChecks()
 	k.out.end()
-	k.conn.patience(goodbye)
+	k.conn.Patience(goodbye)
 	select {
 	case <-written:
 	case <-time.After(2 * goodbye): // it hangs at a terminal or a pipe that nobody reads
@@ -121,7 +124,7 @@ func (k *keeper) listen() {
 		return
 	}
 	before := k.heard
-	err := k.conn.drain(k.hear)
+	err := k.conn.Drain(k.hear)
 	if k.heard != before {
 		k.say(report{Say: sayAck})
 	}
@@ -132,16 +135,17 @@ func (k *keeper) listen() {
 }
 
 // hear takes one message.
-func (k *keeper) hear(form byte, text []byte) {
-	if form == asRenewal {
-		if r, ok := decodeRenewal(text); ok {
-			k.renew(r)
-		}
+func (k *keeper) hear(m sidecar.Message, err error) {
+	if r, ok := decodeRenewal(m); ok {
+		k.renew(r)
 		return
 	}
 	var o order
-	if err := k.orders.decode(text, &o); err != nil {
-		k.out.add(report{Say: sayLog, Log: &line{Level: levelOfErrors, Text: "order not understood", Args: []any{"err", err.Error()}}})
+	if err == nil {
+		o, err = decodeOrder(m)
+	}
+	if err != nil {
+		k.noteRefusal("unknown", err.Error())
 		return
 	}
 	k.heard = o.Number
@@ -156,8 +160,7 @@ func (k *keeper) hear(form byte, text []byte) {
 func (k *keeper) obey(o order) {
 	switch {
 	case o.Do == toOpen && k.phase == begun:
-		k.phase = opening
-		go k.open()
+		k.open(o.Version)
 	case o.Do == toClose:
 		k.close()
 	case k.phase == opened && o.Do == toCleanUp:
@@ -195,7 +198,7 @@ func (k *keeper) obey(o order) {
 // start queues the hook of an event.
 func (k *keeper) start(o order) {
 	ev := o.Event
-	why, bar := k.bounds.admit(ev)
+	why, bar := k.bounds.admit(&ev)
 	if bar != nil || why != "" {
 		k.noteRefusal(string(ev.Kind), cmp.Or(why, fmt.Sprint(bar)))
 	}
@@ -206,7 +209,7 @@ func (k *keeper) start(o order) {
 		}
 		k.step(hooks.Asked{ID: o.ID, Event: ev, Due: o.Due, Lease: o.Lease, Bar: bar})
 	case o.ID != 0:
-		k.say(report{Say: sayDealt, ID: o.ID, Outcome: hooks.Result{Kind: ev.Kind, Epoch: ev.Epoch.Counter, Exit: -1, Err: told{Text: why}}})
+		k.say(report{Say: sayDealt, ID: o.ID, Outcome: tell(hooks.Result{Kind: ev.Kind, Epoch: ev.Epoch.Counter, Exit: -1, Err: told{Text: why}})})
 	}
 }
 
@@ -237,7 +240,7 @@ func (k *keeper) step(ev hooks.LaneEvent) {
 			if !e.Result.Unasked && !e.Result.IsLater {
 				k.bounds.settled()
 			}
-			k.say(report{Say: sayEnded, Outcome: plain(e.Result)})
+			k.say(report{Say: sayEnded, Outcome: tell(e.Result)})
 		case hooks.Cleaned:
 			k.hands.Flush(func() { k.post(func() { k.cleaned(e.Result) }) })
 		case hooks.BeginResource:

@@ -404,7 +404,8 @@ func TestDeafKeeper(t *testing.T) {
 	k := d.keeper
 	d.mu.Unlock()
 	death := r.death(k.pid())
-	if err := k.conn.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_WR) }); err != nil {
+	raw, _ := k.conn.SyscallConn()
+	if err := raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_WR) }); err != nil {
 		t.Fatal(err)
 	}
 	r.UntilFile("lost")
@@ -440,13 +441,13 @@ func TestResultsAndAnswersInAnyOrder(t *testing.T) {
 	start(hooks.BecomeLeader)
 	start(hooks.LoseLeadership)
 	become := hooks.Result{Kind: hooks.BecomeLeader, Epoch: 1, OK: true}
-	c.hear(k, report{Say: sayDealt, ID: 1, Outcome: plain(become)})()
-	c.hear(k, report{Say: sayEnded, Outcome: plain(become)})
+	c.hear(k, report{Say: sayDealt, ID: 1, Outcome: tell(become)})()
+	c.hear(k, report{Say: sayEnded, Outcome: tell(become)})
 	if len(c.open) != 1 || c.open[0].isTold || c.IsRunning(hooks.BecomeLeader) || !c.IsRunning(hooks.LoseLeadership) {
 		t.Errorf("open %+v", c.open[0])
 	}
 	lose := hooks.Result{Kind: hooks.LoseLeadership, Epoch: 1, OK: true}
-	c.hear(k, report{Say: sayDealt, ID: 2, Outcome: plain(lose)})()
+	c.hear(k, report{Say: sayDealt, ID: 2, Outcome: tell(lose)})()
 	start(hooks.MemberChange)
 	c.phase = closing // no other keeper is started
 	c.lost(k, ErrDied)

@@ -18,11 +18,8 @@ import (
 // process is one keeper, as its agent sees it.
 type process struct {
 	cmd  *exec.Cmd
-	conn *conn
+	conn *sidecar.Conn
 	gone chan struct{} // closed when it has ended
-
-	toIt   *encoder // write's
-	fromIt *decoder // read's
 
 	mu      sync.Mutex
 	more    *sync.Cond
@@ -72,7 +69,7 @@ func (c *Client) launch(ctx context.Context, waits func(process int)) error {
 		})
 		c.lost(k, err)
 	}()
-	k.give(order{Do: toOpen}, openPatience)
+	k.give(order{Do: toOpen, Version: version}, openPatience)
 	r, err := k.opens(ctx, news, waits)
 	if err != nil {
 		return err
@@ -97,6 +94,9 @@ func (k *process) opens(ctx context.Context, news <-chan report, waits func(proc
 				waits(r.Process)
 			case r.Err != "":
 				return r, errors.New(r.Err)
+			case r.Version != version:
+				k.kill()
+				return r, sameVersion(r.Version)
 			default:
 				return r, nil
 			}
@@ -186,11 +186,11 @@ func (cfg Config) start() (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := newConn(ours)
+	c, err := sidecar.NewConn(ours, nil)
 	if err != nil {
 		panic("BUG: " + err.Error()) // of a file that is open
 	}
-	k := &process{cmd: cmd, conn: c, gone: make(chan struct{}), toIt: newEncoder(), fromIt: newDecoder(0)}
+	k := &process{cmd: cmd, conn: c, gone: make(chan struct{})}
 	k.more = sync.NewCond(&k.mu)
 	return k, nil
 }
@@ -221,7 +221,7 @@ func (k *process) renew(r renewal) {
 }
 
 // next waits for something to send; false when the keeper is gone.
-func (k *process) next() (form byte, text []byte, ok bool) {
+func (k *process) next() (text, file []byte, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for k.sent == len(k.given) && k.renewal == nil && !k.isGone {
@@ -229,27 +229,28 @@ func (k *process) next() (form byte, text []byte, ok bool) {
 	}
 	switch {
 	case k.isGone:
-		return 0, nil, false
+		return nil, nil, false
 	case k.sent == len(k.given):
 		r := *k.renewal
 		k.renewal = nil
-		return asRenewal, encodeRenewal(r), true
+		return encodeRenewal(r), nil, true
 	}
 	g := &k.given[k.sent]
 	g.by = time.Now().Add(g.within)
 	k.sent++
 	k.mind()
-	return asText, k.toIt.encode(g.order), true
+	text, file = encodeOrder(g.order)
+	return text, file, true
 }
 
 // write sends orders and renewals until the keeper is gone, or too slow.
 func (k *process) write() {
-	for form, text, ok := k.next(); ok; form, text, ok = k.next() {
-		k.conn.patience(answerPatience)
-		err := k.conn.send(form, text)
+	for text, file, ok := k.next(); ok; text, file, ok = k.next() {
+		k.conn.Patience(answerPatience)
+		err := k.conn.Send(text, file)
 		if errors.Is(err, os.ErrDeadlineExceeded) { // which a process that was frozen sees late
-			k.conn.patience(answerPatience)
-			err = k.conn.send(form, text)
+			k.conn.Patience(answerPatience)
+			err = k.conn.Send(text, file)
 		}
 		if err != nil {
 			k.kill()
@@ -307,10 +308,12 @@ func (k *process) hasRead(number uint64) {
 
 // read takes reports until the keeper is gone, and says how it ended.
 func (k *process) read(hear func(report)) error {
-	k.conn.wait(func() bool {
-		return k.conn.drain(func(_ byte, text []byte) {
-			var r report
-			if k.fromIt.decode(text, &r) == nil {
+	k.conn.Wait(func() bool {
+		return k.conn.Drain(func(m sidecar.Message, err error) {
+			if err != nil {
+				return
+			}
+			if r, err := decodeReport(m); err == nil {
 				k.hasRead(r.Read)
 				hear(r)
 			}
@@ -324,7 +327,7 @@ func (k *process) read(hear func(report)) error {
 	}
 	k.more.Signal()
 	k.mu.Unlock()
-	k.conn.file.Close()
+	k.conn.Close()
 	close(k.gone)
 	return err
 }

@@ -39,8 +39,18 @@ type means struct {
 	resources *resourcerun.Hands
 }
 
-// open reads the settings and waits for the keeper of an earlier life: a worker's.
-func (k *keeper) open() {
+// open begins with that, for an agent of this program.
+func (k *keeper) open(theirs int) {
+	k.phase = opening
+	if err := sameVersion(theirs); err != nil {
+		k.onOpened(means{}, err)
+		return
+	}
+	go k.prepare()
+}
+
+// prepare reads the settings and waits for the keeper of an earlier life: a worker's.
+func (k *keeper) prepare() {
 	m, err := k.gather()
 	k.post(func() { k.onOpened(m, err) })
 }
@@ -76,7 +86,7 @@ func (k *keeper) onOpened(m means, err error) {
 		return // it is to end
 	}
 	if err != nil {
-		k.say(report{Say: sayOpened, Err: err.Error()})
+		k.say(report{Say: sayOpened, Version: version, Err: err.Error()})
 		k.phase = closing
 		return
 	}
@@ -84,7 +94,7 @@ func (k *keeper) onOpened(m means, err error) {
 	k.settings, k.lock, k.lanes, k.hands, k.jobs, k.resources = m.settings, m.lock, m.lanes, m.hands, m.jobs, m.resources
 	k.checks = checkrun.New(k.settings.Socket, k.sayCheck)
 	k.checks.Set(k.settings.Checks, true)
-	answer := report{Say: sayOpened}
+	answer := report{Say: sayOpened, Version: version}
 	if owed, ok := k.lanes.Owed(); ok {
 		answer.Owed = &owed
 	}
@@ -200,7 +210,7 @@ func (k *keeper) cleanUp(ev hooks.Event) {
 
 func (k *keeper) cleaned(res hooks.Result) {
 	k.isCleaning = false
-	k.say(report{Say: sayCleaned, Outcome: plain(res)})
+	k.say(report{Say: sayCleaned, Outcome: tell(res)})
 }
 
 func (k *keeper) runHooks() {
@@ -209,7 +219,7 @@ func (k *keeper) runHooks() {
 }
 
 func (k *keeper) dealt(id uint64, res hooks.Result) {
-	k.say(report{Say: sayDealt, ID: id, Outcome: plain(res)})
+	k.say(report{Say: sayDealt, ID: id, Outcome: tell(res)})
 }
 
 // onDeath ends what the agent has left.

@@ -39,13 +39,9 @@ func inherit(read Reader) (*keeper, error) {
 	if err := unix.SetNonblock(socketFD, true); err != nil {
 		return nil, fmt.Errorf("use socket: %w", err)
 	}
-	c, err := newConn(os.NewFile(socketFD, "agent"))
-	if err != nil {
-		return nil, err
-	}
 	timer, err := newTimer()
 	if err != nil {
 		return nil, err
 	}
-	return newKeeper(c, watchAgent(), timer, read), nil
+	return newKeeper(os.NewFile(socketFD, "agent"), watchAgent(), timer, read)
 }

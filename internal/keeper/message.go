@@ -3,7 +3,6 @@ package keeper
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/gob"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -21,14 +20,26 @@ import (
 // now is on the clock that agent, keeper and holders share.
 func now() time.Time { return sidecar.Now() }
 
-// The messages between agent and keeper. Both are one binary, and one execution of the
-// agent starts its keepers, so there are no versions.
+// The messages between agent and keeper (package sidecar). An execution of the agent starts its keepers,
+// from its own file as it was: so both speak one version, or somebody has mixed two programs.
+
+// version is that of what follows. Each change raises it: the first order and its answer have it, and
+// these two are what they are in each version.
+const version = 1
+
+// sameVersion says what is wrong if the other side speaks another one.
+func sameVersion(theirs int) error {
+	if theirs == version {
+		return nil
+	}
+	return fmt.Errorf("agent and keeper are not of one program: their messages are of versions %d and %d; start the agent again", max(theirs, version), min(theirs, version))
+}
 
 // verb is what an order wants.
 type verb string
 
 const (
-	toOpen    verb = "open"     // the first one
+	toOpen    verb = "open"     // the first one: Version
 	toCleanUp verb = "clean up" // before toRun: Event
 	toAdopt   verb = "adopt"    // likewise: Event
 	toRun     verb = "run"
@@ -53,21 +64,24 @@ const (
 // order is what the agent wants. It names a hook by its event's kind, and a job by its
 // name: what these run, the keeper has read itself (Settings).
 type order struct {
-	Number uint64 // from 1, rising: what is acknowledged
-	Do     verb
-	Event  hooks.Event
-	ID     uint64    // of the event; its end is reported by that
-	Due    time.Time // in place of Event.Within, which starts when the agent says so
-	Lease  time.Time // the deadline as renewed last, with an event of the leadership
-	Epoch  uint64
-	Secret []byte // a slice, since gob writes an array in every order
-	Heirs  []netip.AddrPort
+	Number  uint64 // from 1, rising: what is acknowledged
+	Do      verb
+	Version int              `json:",omitzero"`
+	Event   hooks.Event      `json:",omitzero"`
+	AtStart bool             `json:",omitzero"` // of Event, which has no such field where it is written elsewhere
+	ID      uint64           `json:",omitzero"` // of the event; its end is reported by that
+	Due     time.Time        `json:",omitzero"` // in place of Event.Within, which starts when the agent says so
+	Lease   time.Time        `json:",omitzero"` // the deadline as renewed last, with an event of the leadership
+	Epoch   uint64           `json:",omitzero"`
+	Secret  []byte           `json:",omitzero"`
+	Heirs   []netip.AddrPort `json:",omitzero"`
 
-	Job        *jobrun.Order // its command is the settings'
-	Run, Cause string
-	Known      []string
-	Program    string
-	Clients    []resourcerun.Client
+	Job     *jobrun.Order        `json:",omitzero"` // its command is the settings'
+	Run     string               `json:",omitzero"`
+	Cause   string               `json:",omitzero"`
+	Known   []string             `json:",omitzero"`
+	Program string               `json:",omitzero"`
+	Clients []resourcerun.Client `json:",omitzero"`
 }
 
 // word is what a report says.
@@ -94,34 +108,50 @@ const (
 type report struct {
 	Read  uint64 // number of the last order that was read
 	Say   word
-	Keeps uint64 // epoch of a leadership that keeps its hooks; 0: none
+	Keeps uint64 `json:",omitzero"` // epoch of a leadership that keeps its hooks; 0: none
 
-	Process int
-	Owed    *hooks.Epoch
-	Err     string
-	ID      uint64
-	Outcome hooks.Result
-	Log     *line
-	Job     *jobrun.Result
-	Check   *checkrun.Report
-	Reply   *reply
+	Version int              `json:",omitzero"`
+	Process int              `json:",omitzero"`
+	Owed    *hooks.Epoch     `json:",omitzero"`
+	Err     string           `json:",omitzero"`
+	ID      uint64           `json:",omitzero"`
+	Outcome outcome          `json:",omitzero"`
+	Log     *line            `json:",omitzero"`
+	Job     *jobrun.Result   `json:",omitzero"`
+	Check   *checkrun.Report `json:",omitzero"`
+	Reply   *reply           `json:",omitzero"`
 
-	Resources []resourcerun.State
-	Clients   []resourcerun.Client
+	Resources []resourcerun.State  `json:",omitzero"`
+	Clients   []resourcerun.Client `json:",omitzero"`
 }
 
-// plain is a result that a message can hold.
-func plain(res hooks.Result) hooks.Result {
+// outcome is a result that a message can hold.
+type outcome struct {
+	hooks.Result
+	Err *told `json:",omitzero"` // in place of the result's
+}
+
+func tell(res hooks.Result) outcome {
+	o := outcome{Result: res}
+	o.Started, o.Result.Err = written(o.Started), nil
 	if res.Err != nil {
-		res.Err = told{res.Err.Error(), errors.Is(res.Err, hooks.ErrNotRecorded)}
+		o.Err = &told{cut(res.Err.Error()), errors.Is(res.Err, hooks.ErrNotRecorded)}
 	}
-	return res
+	return o
+}
+
+// result is what was told.
+func (o outcome) result() hooks.Result {
+	if o.Err != nil {
+		o.Result.Err = *o.Err
+	}
+	return o.Result
 }
 
 // told is an error that another process has met.
 type told struct {
 	Text        string
-	NotRecorded bool
+	NotRecorded bool `json:",omitzero"`
 }
 
 func (t told) Error() string { return t.Text }
@@ -131,85 +161,79 @@ func (t told) Is(err error) bool { return t.NotRecorded && err == hooks.ErrNotRe
 
 // line is one of a log.
 type line struct {
-	Name  string
+	Name  string `json:",omitzero"`
 	Level hclog.Level
 	Text  string
-	Args  []any
+	Args  []argument `json:",omitzero"`
 }
 
-// A datagram is a letter that says how it is written, and a text: a message, mostly. The
-// renewals of a lease, one with each heartbeat, have a form of their own.
-const (
-	asRenewal = 'R' // eight bytes, big endian: the deadline; one that says whether the leadership ends
-	asFirst   = 'F' // the beginning of a gob that has several datagrams
-	asMore    = 'M' // what follows of it
-	asText    = 'T' // gob, or the end of one
+// A datagram is JSON, or a renewal of the lease: one of those comes with each heartbeat, and has a form
+// of its own. An order's members go into a file where they are many, a report as a whole.
 
-	// maxInline is what goes into a datagram, far below what a socket takes by
-	// default; what is longer, an event among very many members, goes into several.
-	maxInline = 32 << 10
-	// maxMessage bounds these together. Arbitrary: a member takes a hundred bytes, and its host
-	// would be one of forty thousand.
-	maxMessage = 4 << 20
-	// maxZeros bounds the zero bytes of an order, and so its structs: gob ends each with one. A
-	// member without anything in it is that byte alone, and 200 bytes once it is decoded. A real
-	// one has 64 bytes at least, and addresses of heirs may be zeros.
-	maxZeros = maxMessage/64 + maxHeirs*32
-)
+// leastObject bounds the objects of an order by its bytes before it is decoded, but for a few: an empty
+// member is two bytes there, and eighty once it is decoded. A real one has eighty at least in both.
+const leastObject = 32
 
-func init() {
-	gob.Register(time.Duration(0)) // in line.Args
-	gob.Register(told{})           // in Result.Err
-}
-
-// encoder writes the messages of one direction. What their types look like is said with
-// the first one only, which costs more than all the rest: their order must not change.
-type encoder struct {
-	text bytes.Buffer
-	gob  *gob.Encoder
-}
-
-func newEncoder() *encoder {
-	e := &encoder{}
-	e.gob = gob.NewEncoder(&e.text)
-	return e
-}
-
-// encode gives a text that the next call writes over.
-func (e *encoder) encode(message any) []byte {
-	e.text.Reset()
-	if err := e.gob.Encode(message); err != nil {
-		panic("BUG: encode message: " + err.Error()) // all of its types are known here
-	}
-	return e.text.Bytes()
-}
-
-// decoder reads what an encoder wrote.
-type decoder struct {
-	text bytes.Buffer
-	gob  *gob.Decoder
-	most int // zero bytes of a message; 0: any number
-}
-
-func newDecoder(most int) *decoder {
-	d := &decoder{most: most}
-	d.gob = gob.NewDecoder(&d.text)
-	return d
-}
-
-// errTooMuch is returned for a message that would be far larger than its text.
 var errTooMuch = errors.New("it holds more than any of ours")
 
-func (d *decoder) decode(text []byte, message any) error {
-	if d.most > 0 && bytes.Count(text, []byte{0}) > d.most {
-		return fmt.Errorf("decode message: %w", errTooMuch)
+// encodeOrder gives a message of an order, and its file.
+func encodeOrder(o order) (text, file []byte) {
+	o.AtStart = o.Event.AtStart
+	o.Due, o.Lease, o.Event.Time = written(o.Due), written(o.Lease), written(o.Event.Time)
+	if o.Job != nil {
+		job := *o.Job
+		job.Slot, job.Event.Time, job.Event.Members = written(job.Slot), written(job.Event.Time), nil // of which a job is told nothing
+		o.Job = &job
 	}
-	d.text.Reset()
-	d.text.Write(text)
-	if err := d.gob.Decode(message); err != nil {
-		return fmt.Errorf("decode message: %w", err)
+	if text = sidecar.Encode(o); len(text) <= sidecar.MaxMessage {
+		return text, nil
 	}
-	return nil
+	members := o.Event.Members
+	o.Event.Members = nil
+	for file = sidecar.Encode(members); len(file) > sidecar.MaxFile; file = sidecar.Encode(members) {
+		members = members[:len(members)*sidecar.MaxFile/len(file)*15/16] // the rest a command is not told of: it is to run
+	}
+	return sidecar.Encode(o), file
+}
+
+// decodeOrder reads one.
+func decodeOrder(m sidecar.Message) (o order, err error) {
+	for _, text := range [][]byte{m.Text, m.File} {
+		if bytes.Count(text, []byte{'{'}) > 64+len(text)/leastObject {
+			return order{}, errTooMuch
+		}
+	}
+	if err = sidecar.Decode(m.Text, &o); err == nil && m.File != nil {
+		err = sidecar.Decode(m.File, &o.Event.Members)
+	}
+	o.Event.AtStart = o.AtStart
+	return o, err
+}
+
+// encodeReport gives a message of a report, and its file.
+func encodeReport(r report) (text, file []byte) {
+	if text = sidecar.Encode(r); len(text) <= sidecar.MaxMessage {
+		return text, nil
+	}
+	return []byte("{}"), text
+}
+
+// decodeReport reads one.
+func decodeReport(m sidecar.Message) (r report, err error) {
+	text := m.Text
+	if m.File != nil {
+		text = m.File
+	}
+	err = sidecar.Decode(text, &r)
+	return r, err
+}
+
+// written is a time that can be written: of a year with four digits, in a zone of this world.
+func written(at time.Time) time.Time {
+	if _, err := at.MarshalText(); err != nil {
+		return sane(at).UTC()
+	}
+	return at
 }
 
 // renewal is a deadline of the lease; isEnding says that the leadership is being ended
@@ -219,22 +243,26 @@ type renewal struct {
 	isEnding bool
 }
 
-const renewalSize = 9
+const (
+	asRenewal   = 'R' // then eight bytes, big endian: the deadline; and one that says whether the leadership ends
+	renewalSize = 10
+)
 
 func encodeRenewal(r renewal) []byte {
-	b := binary.BigEndian.AppendUint64(make([]byte, 0, renewalSize), uint64(sidecar.Nano(r.deadline)))
+	b := binary.BigEndian.AppendUint64([]byte{asRenewal}, uint64(sidecar.Nano(r.deadline)))
 	if r.isEnding {
 		return append(b, 1)
 	}
 	return append(b, 0)
 }
 
-func decodeRenewal(text []byte) (r renewal, ok bool) {
-	if len(text) != renewalSize {
+// decodeRenewal reads one; false if it is another message.
+func decodeRenewal(m sidecar.Message) (r renewal, ok bool) {
+	if len(m.Text) != renewalSize || m.Text[0] != asRenewal || m.File != nil {
 		return renewal{}, false
 	}
-	r.isEnding = text[8] != 0
-	if at := binary.BigEndian.Uint64(text); at != 0 {
+	r.isEnding = m.Text[renewalSize-1] != 0
+	if at := binary.BigEndian.Uint64(m.Text[1:]); at != 0 {
 		r.deadline = time.Unix(0, int64(at))
 	}
 	return r, true

@@ -1,13 +1,13 @@
 package keeper
 
 import (
-	"fmt"
 	"os"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
+
+	"github.com/bully-agent/bully-agent/internal/sidecar"
 )
 
 // outbox is what a keeper has to tell its agent, which may be frozen: what must not be
@@ -26,9 +26,6 @@ const (
 	// maxLines is how many lines wait. Arbitrary: a hook may print a hundred a second
 	// for a while.
 	maxLines = 1000
-
-	// levelOfErrors is that of the keeper's own mistakes.
-	levelOfErrors = hclog.Error
 )
 
 func newOutbox() *outbox {
@@ -103,7 +100,7 @@ func (o *outbox) next() (r report, toStderr, ok bool) {
 		o.lines--
 		if n := o.dropped; n > 0 && len(o.waiting) == 0 {
 			o.dropped = 0
-			o.waiting = append(o.waiting, report{Say: sayLog, Log: &line{Level: hclog.Warn, Text: "log lines of hooks dropped", Args: []any{"lines", n}}})
+			o.waiting = append(o.waiting, report{Say: sayLog, Log: toLine("", hclog.Warn, "log lines of hooks dropped", []any{"lines", n})})
 			o.lines++
 		}
 	}
@@ -111,28 +108,19 @@ func (o *outbox) next() (r report, toStderr, ok bool) {
 }
 
 // write sends what is added until end.
-func (o *outbox) write(c *conn) {
-	reports := newEncoder()
+func (o *outbox) write(c *sidecar.Conn) {
 	own := hclog.New(&hclog.LoggerOptions{Output: os.Stderr, Level: hclog.Info})
 	for {
 		r, toStderr, ok := o.next()
 		switch {
 		case !ok:
 			return
-		case toStderr || c.send(asText, reports.encode(r)) != nil:
+		case toStderr || c.Send(encodeReport(r)) != nil:
 			if r.Say == sayLog {
 				r.Log.write(own)
 			}
 		}
 	}
-}
-
-// write logs a line as if it had been met here.
-func (l *line) write(log hclog.Logger) {
-	if l.Name != "" {
-		log = log.Named(l.Name)
-	}
-	log.Log(l.Level, l.Text, l.Args...)
 }
 
 // logger gives one whose lines go to the agent, which decides which of them are wanted.
@@ -153,22 +141,5 @@ func (s sink) Accept(name string, level hclog.Level, text string, args ...any) {
 	if level < hclog.Debug {
 		return
 	}
-	plain := make([]any, len(args))
-	for i, arg := range args {
-		plain[i] = toPlain(arg)
-	}
-	s.out.add(report{Say: sayLog, Log: &line{Name: name, Level: level, Text: text, Args: plain}})
-}
-
-// toPlain gives a value that a message can hold, and that looks the same in a log.
-func toPlain(arg any) any {
-	switch v := arg.(type) {
-	case nil:
-		return "nil"
-	case bool, string, int, int64, uint32, uint64, float64, time.Duration:
-		return v
-	case error:
-		return v.Error()
-	}
-	return fmt.Sprint(arg)
+	s.out.add(report{Say: sayLog, Log: toLine(name, level, text, args)})
 }

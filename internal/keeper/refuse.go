@@ -20,9 +20,11 @@ import (
 //   - it names a hook or a job, and what is run was read from the configuration (Settings);
 //   - names of variables are fixed, and values are made of harmless letters (hooks.Event.Sane);
 //   - epochs rise; how far is the election's to bound, which knows what others have led in;
-//   - what is begun is bounded in number and rate, and so is what waits; of a job as many attempts
-//     run at a time as its settings let overlap;
-//   - a message is bounded before it is decoded, in bytes and in what these can become;
+//   - what is begun is bounded in number and rate, and so is what waits, with the members that its hook
+//     is told of; of a job as many attempts run at a time as its settings let overlap, and of all jobs
+//     one each and sixteen more;
+//   - a message is bounded before it is decoded, in bytes and in what these can become; its fields are
+//     known, and of what comes with it one sealed file is read (package sidecar);
 //   - a become-leader starts only while the agent could not count as silent: an order that
 //     comes after its lease, since agent or keeper was stopped meanwhile, starts nothing;
 //   - a will is the keeper's one secret, said to some addresses when the agent is dead.
@@ -35,6 +37,14 @@ const (
 	// has two or three.
 	maxQueued = 1000
 
+	// maxWaitingMembers is how many members all of these may tell of together: an event tells of those for which there is
+	// room, and runs. Arbitrary: ten events of an agent that is well, among two thousand.
+	maxWaitingMembers = 20_000
+
+	// maxOverlapping is how many attempts may go on besides one of each job. Arbitrary: one job that may
+	// overlap runs as many.
+	maxOverlapping = 16
+
 	// maxHeirs bounds who is told of a death: the voters, or who gets every heartbeat.
 	maxHeirs = 64
 )
@@ -44,7 +54,7 @@ const (
 var (
 	leadershipRate   = pace{burst: 200, refill: 5}
 	notificationRate = pace{burst: 1000, refill: 20}
-	jobRate          = pace{burst: 1000, refill: 10}
+	jobRate          = pace{burst: 10, refill: 2}   // of one job: as many as may wait for an agent that was down, and one a second
 	questionRate     = pace{burst: 100, refill: 16} // each of the programs that name hosts once a second
 )
 
@@ -58,28 +68,32 @@ func (p pace) limiter() *rate.Limiter { return rate.NewLimiter(p.refill, p.burst
 
 // bounds is what a keeper has granted so far.
 type bounds struct {
-	leadership, notification, job, question *rate.Limiter
+	leadership, notification, question *rate.Limiter
+	jobs                               map[string]*rate.Limiter // by name, of jobs that the keeper has read of
 
 	began    uint64            // the highest epoch whose become-leader was asked for
-	queued   int               // leadership events without a result
+	queued   []int             // leadership events without a result, in the order in which they get one: how many members each tells of
 	attempts map[string]string // the jobs of attempts without a result, by id
 	saidAt   time.Time         // when a refusal was logged last
 }
 
 func newBounds() bounds {
-	return bounds{leadership: leadershipRate.limiter(), notification: notificationRate.limiter(), job: jobRate.limiter(),
-		question: questionRate.limiter(), attempts: map[string]string{}}
+	return bounds{leadership: leadershipRate.limiter(), notification: notificationRate.limiter(),
+		question: questionRate.limiter(), jobs: map[string]*rate.Limiter{}, attempts: map[string]string{}}
 }
 
 // admit judges an event that is to be queued; why says that it is not to be. An event of a
 // leadership must have a result, so a become-leader that may not start is queued with a bar.
-func (b *bounds) admit(ev hooks.Event) (why string, bar error) {
+func (b *bounds) admit(ev *hooks.Event) (why string, bar error) {
 	switch ev.Kind {
 	case hooks.BecomeLeader, hooks.LoseLeadership:
-		if b.queued >= maxQueued {
+		if len(b.queued) >= maxQueued {
 			return "too many events of leaderships wait", nil
 		}
-		b.queued++
+		if room := max(maxWaitingMembers-sum(b.queued), 0); len(ev.Members) > room {
+			ev.Members = slices.Clone(ev.Members[:room])
+		}
+		b.queued = append(b.queued, len(ev.Members))
 		if ev.Kind == hooks.BecomeLeader {
 			bar = b.unfit(ev.Epoch.Counter)
 		}
@@ -106,7 +120,18 @@ func (b *bounds) unfit(epoch uint64) error {
 }
 
 // settled is called with each result of a leadership event.
-func (b *bounds) settled() { b.queued = max(b.queued-1, 0) }
+func (b *bounds) settled() {
+	if len(b.queued) > 0 {
+		b.queued = b.queued[1:]
+	}
+}
+
+func sum(all []int) (n int) {
+	for _, one := range all {
+		n += one
+	}
+	return n
+}
 
 // admitAttempt judges an attempt of a job; "" if it may begin.
 func (b *bounds) admitAttempt(a jobrun.Order, job Job, isKnown bool) (why string) {
@@ -126,11 +151,30 @@ func (b *bounds) admitAttempt(a jobrun.Order, job Job, isKnown bool) (why string
 		return "not started: the run goes on"
 	case goOn >= max(job.AtOnce, 1):
 		return fmt.Sprintf("not started: %d of the job's attempts go on", goOn)
-	case !b.job.AllowN(now(), 1):
-		return "not started: too many jobs in a short time"
+	case goOn > 0 && b.overlapping() >= maxOverlapping:
+		return fmt.Sprintf("not started: %d attempts go on beside others of their jobs", maxOverlapping)
+	case !b.ofJob(a.Job).AllowN(now(), 1):
+		return "not started: too many runs of the job in a short time"
 	}
 	b.attempts[a.ID] = a.Job
 	return ""
+}
+
+// overlapping is how many attempts go on besides one of each job.
+func (b *bounds) overlapping() int {
+	jobs := map[string]bool{}
+	for _, job := range b.attempts {
+		jobs[job] = true
+	}
+	return len(b.attempts) - len(jobs)
+}
+
+// ofJob is the rate of a job that the keeper has read of.
+func (b *bounds) ofJob(name string) *rate.Limiter {
+	if b.jobs[name] == nil {
+		b.jobs[name] = jobRate.limiter()
+	}
+	return b.jobs[name]
 }
 
 // refuseJob answers an attempt that may not begin.

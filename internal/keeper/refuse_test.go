@@ -1,7 +1,6 @@
 package keeper
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -11,9 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/internal/sidecar"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
@@ -25,9 +23,8 @@ func (d *desk) puts(message any) {
 	d.mu.Lock()
 	k := d.keeper
 	d.mu.Unlock()
-	text := newEncoder().encode(message)
-	k.conn.patience(patience)
-	if err := k.conn.send(asText, text); err != nil {
+	k.conn.Patience(patience)
+	if err := k.conn.Send(sidecar.Encode(message), nil); err != nil {
 		d.t.Fatal(err)
 	}
 }
@@ -174,7 +171,8 @@ func TestKeeperRefusesAFlood(t *testing.T) {
 
 func TestBoundsOfWhatWaits(t *testing.T) {
 	b := newBounds()
-	ev := eventOf("a", hooks.LoseLeadership, 1)
+	ev := new(hooks.Event)
+	*ev = eventOf("a", hooks.LoseLeadership, 1)
 	for i := range maxQueued {
 		if why, _ := b.admit(ev); why != "" {
 			t.Fatalf("event %d: %s", i, why)
@@ -239,64 +237,9 @@ func TestKeeperOutlivesNonsense(t *testing.T) {
 	}
 }
 
-// Nothing is read that comes with a message, and could be waited for: a pipe whose other end is in this
-// very socket. Nor is a text that is none, or a part that has no beginning or no end. The keeper goes on.
-func TestKeeperWaitsForNoPipe(t *testing.T) {
-	r := newRig(t)
-	d := r.open(r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note}))
-	d.leads(7)
-	in, out, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer in.Close()
-	defer out.Close()
-	was := d.process()
-	d.sends(asText, []byte("x"), in)
-	d.sends(asText, []byte{0xff, 0, 1})
-	d.sends(asMore, []byte("x"))
-	d.sends(asText, []byte("x"))
-	d.sends(asFirst, []byte("x"))
-	d.sends(asMore, nil)
-	d.sends('?', nil)
-	d.sends(asText, nil)
-	d.lose(7)
-	d.wants(hooks.LoseLeadership, 7, true)
-	if is := d.process(); is != was {
-		t.Errorf("process %d has done it, and %d hangs", is, was)
-	}
-}
-
-func (d *desk) process() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.keeper.cmd.Process.Pid
-}
-
-// sends sends bytes, and files with them.
-func (d *desk) sends(form byte, text []byte, files ...*os.File) {
-	d.t.Helper()
-	d.mu.Lock()
-	c := d.keeper.conn
-	d.mu.Unlock()
-	var rights []byte
-	for _, f := range files {
-		rights = append(rights, unix.UnixRights(int(f.Fd()))...)
-	}
-	var failed error
-	c.patience(patience)
-	err := c.raw.Write(func(fd uintptr) bool {
-		failed = unix.Sendmsg(int(fd), append([]byte{form}, text...), rights, nil, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT)
-		return !errors.Is(failed, unix.EAGAIN)
-	})
-	if err := errors.Join(err, failed); err != nil {
-		d.t.Fatal(err)
-	}
-}
-
 // Refusals are a line a second at most, however many orders a hostile agent sends.
 func TestRefusalsAreALineASecond(t *testing.T) {
-	k := newKeeper(nil, agent{}, timer{}, nil)
+	k := &keeper{out: newOutbox(), bounds: newBounds()}
 	refuseMany := func(want int) {
 		t.Helper()
 		began := now()

@@ -3,7 +3,6 @@ package keeper
 import (
 	"errors"
 	"net/netip"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -18,14 +17,30 @@ import (
 // inner is a keeper in this process whose turns a test makes one by one.
 type inner struct {
 	*rig
-	k       *keeper
-	theirs  *conn // the agent's end
-	encoder *encoder
-	number  uint64
+	k      *keeper
+	theirs *sidecar.Conn // the agent's end
+	number uint64
 }
 
 // inner makes one that runs hooks, by the settings that read gives.
 func (r *rig) inner(read Reader) *inner {
+	r.t.Helper()
+	in := r.unopened(read)
+	r.t.Cleanup(func() {
+		in.k.close()
+		in.until("its end", func() bool { return in.k.phase == over })
+		in.k.lock.Close()
+	})
+	in.gives(order{Do: toOpen, Version: version})
+	in.until("it to be open", func() bool { return in.k.phase == opened })
+	in.gives(order{Do: toRun})
+	in.hears()
+	in.takes() // no orphans are left
+	return in
+}
+
+// unopened makes one that has heard nothing yet.
+func (r *rig) unopened(read Reader) *inner {
 	r.t.Helper()
 	theirs, ours, err := sidecar.SocketPair("agent")
 	if err == nil {
@@ -38,29 +53,15 @@ func (r *rig) inner(read Reader) *inner {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	in := &inner{rig: r, encoder: newEncoder(), theirs: mustConn(r.t, theirs)}
-	in.k = newKeeper(mustConn(r.t, ours), agent{pid: unix.Getppid()}, timer, read)
-	r.t.Cleanup(func() {
-		in.k.close()
-		in.until("its end", func() bool { return in.k.phase == over })
-		in.k.lock.Close()
-	})
-	in.gives(order{Do: toOpen})
-	in.until("it to be open", func() bool { return in.k.phase == opened })
-	in.gives(order{Do: toRun})
-	in.hears()
-	in.takes() // no orphans are left
-	return in
-}
-
-func mustConn(t *testing.T, file *os.File) *conn {
-	t.Helper()
-	c, err := newConn(file)
-	if err != nil {
-		t.Fatal(err)
+	in := &inner{rig: r}
+	if in.theirs, err = sidecar.NewConn(theirs, nil); err == nil {
+		in.k, err = newKeeper(ours, agent{pid: unix.Getppid()}, timer, read)
 	}
-	t.Cleanup(func() { file.Close() })
-	return c
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { theirs.Close(); ours.Close() })
+	return in
 }
 
 // gives has an order lie in the socket.
@@ -68,7 +69,7 @@ func (in *inner) gives(o order) {
 	in.t.Helper()
 	in.number++
 	o.Number = in.number
-	if err := in.theirs.send(asText, in.encoder.encode(o)); err != nil {
+	if err := in.theirs.Send(encodeOrder(o)); err != nil {
 		in.t.Fatal(err)
 	}
 }
@@ -121,7 +122,7 @@ func (in *inner) told(kind hooks.Kind, epoch uint64) (res hooks.Result) {
 		defer in.k.out.mu.Unlock()
 		for _, r := range in.k.out.waiting {
 			if r.Say == sayEnded && r.Outcome.Kind == kind && r.Outcome.Epoch == epoch {
-				res = r.Outcome
+				res = r.Outcome.result()
 				return true
 			}
 		}
@@ -147,7 +148,7 @@ func TestWhatWasSaidIsHeardBeforeAHookStarts(t *testing.T) {
 			in.awaitPost() // and prepared, and then this is stopped
 			r.Until("the end of the lease", func() bool { return now().After(over) })
 			if isRenewed {
-				if err := in.theirs.send(asRenewal, encodeRenewal(renewal{deadline: now().Add(patience)})); err != nil {
+				if err := in.theirs.Send(encodeRenewal(renewal{deadline: now().Add(patience)}), nil); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -166,13 +167,13 @@ func TestWhatWasSaidIsHeardBeforeTheAgentIsJudged(t *testing.T) {
 	in.asks(hooks.BecomeLeader, 1, patience)
 	in.told(hooks.BecomeLeader, 1)
 	in.asks(hooks.LeaderChange, 1, 0)
-	if err := in.theirs.send(asRenewal, encodeRenewal(renewal{deadline: now().Add(lease)})); err != nil {
+	if err := in.theirs.Send(encodeRenewal(renewal{deadline: now().Add(lease)}), nil); err != nil {
 		t.Fatal(err)
 	}
 	in.k.turn()
 	over := now().Add(lease)
 	r.Until("the end of the lease", func() bool { return now().After(over) })
-	if err := in.theirs.send(asRenewal, encodeRenewal(renewal{deadline: now().Add(patience)})); err != nil {
+	if err := in.theirs.Send(encodeRenewal(renewal{deadline: now().Add(patience)}), nil); err != nil {
 		t.Fatal(err)
 	}
 	in.k.turn()
@@ -307,7 +308,7 @@ func TestARenewalReachesWhatWaits(t *testing.T) {
 	in, let := r.reads(r.config(scripts{hooks.BecomeLeader: note}), r.config(scripts{hooks.BecomeLeader: note}))
 	in.gives(order{Do: toReload})
 	in.asks(hooks.BecomeLeader, 1, 50*time.Millisecond)
-	if err := in.theirs.send(asRenewal, encodeRenewal(renewal{deadline: now().Add(patience)})); err != nil {
+	if err := in.theirs.Send(encodeRenewal(renewal{deadline: now().Add(patience)}), nil); err != nil {
 		t.Fatal(err)
 	}
 	in.k.turn()

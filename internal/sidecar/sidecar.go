@@ -6,7 +6,6 @@ package sidecar
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -128,21 +127,4 @@ func environ() []string {
 		}
 	}
 	return env
-}
-
-// MemoryFile holds a text that may be longer than a message or a pipe.
-func MemoryFile(name string, text []byte) (*os.File, error) {
-	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
-	if err != nil {
-		return nil, fmt.Errorf("make %s: %w", name, err)
-	}
-	f := os.NewFile(uintptr(fd), name)
-	if _, err = f.Write(text); err == nil {
-		_, err = f.Seek(0, io.SeekStart)
-	}
-	if err != nil {
-		f.Close()
-		return nil, fmt.Errorf("make %s: %w", name, err)
-	}
-	return f, nil
 }
