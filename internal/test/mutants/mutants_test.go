@@ -2,6 +2,7 @@ package mutants
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -22,6 +23,7 @@ func TestMutantsApply(t *testing.T) {
 	}
 	slices.Sort(dirs)
 	c := newChecker(t, slices.Compact(dirs)...)
+	together := map[string][]batch{} // by directory
 	for _, m := range mutants {
 		changed, err := m.apply()
 		if err != nil {
@@ -29,11 +31,45 @@ func TestMutantsApply(t *testing.T) {
 			continue
 		}
 		for _, dir := range m.packages() {
-			if err := c.check(dir, changed); err != nil {
-				t.Errorf("%s: %v", m.name, err)
+			together[dir] = add(together[dir], m.name, changed)
+		}
+	}
+	for dir, batches := range together {
+		for _, b := range batches {
+			if c.check(dir, b.changed()) == nil {
+				continue
+			}
+			for name, changed := range b {
+				if err := c.check(dir, changed); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
 			}
 		}
 	}
+}
+
+// batch is mutants that are checked together, since each changes other files: what each makes of them, by its name.
+type batch map[string]map[string][]byte
+
+// add puts a mutant into the first batch in which nobody changes a file of its.
+func add(batches []batch, name string, changed map[string][]byte) []batch {
+	for _, b := range batches {
+		taken := b.changed()
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(changed)), func(file string) bool { return taken[file] != nil }) {
+			b[name] = changed
+			return batches
+		}
+	}
+	return append(batches, batch{name: changed})
+}
+
+// changed gives the files of all.
+func (b batch) changed() map[string][]byte {
+	all := map[string][]byte{}
+	for _, changed := range b {
+		maps.Copy(all, changed)
+	}
+	return all
 }
 
 // Every mutant that is run is caught, and by the tests that its text names.

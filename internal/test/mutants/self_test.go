@@ -48,6 +48,7 @@ func TestMutantsThatDoNotApply(t *testing.T) {
 		"no syntax":       "package election\nfunc {",
 		"no type":         "package election\nvar seq uint32 = \"one\"",
 		"unused variable": "package election\nfunc idle() { unused := 1 }",
+		"gone elsewhere":  "package election\n", // what other files need
 	} {
 		if err := c.check("election", map[string][]byte{"election/smallest.go": []byte(text)}); err == nil {
 			t.Errorf("%s: compiles", name)
