@@ -323,6 +323,22 @@ func transitions(hosts []*host) []string {
 	return out
 }
 
+// changes counts what changed on these hosts so far, by host and cause. Agents forget old events, as transitions needs them,
+// and no count.
+func changes(hosts []*host) map[string]uint64 {
+	out := map[string]uint64{}
+	for _, h := range hosts {
+		s, err := h.status()
+		must(h.lan.t, err)
+		for name, n := range s.Counters {
+			if cause, isOne := strings.CutPrefix(name, control.TransitionCounter); isOne {
+				out[h.name+" "+cause] = n
+			}
+		}
+	}
+	return out
+}
+
 func epochOf(e control.Event) uint64 {
 	if e.Epoch == nil {
 		return 0

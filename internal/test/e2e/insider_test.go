@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	bigendian "encoding/binary"
 	"fmt"
+	"maps"
 	mathrand "math/rand/v2"
 	"net"
 	"net/netip"
@@ -269,10 +270,10 @@ func TestUnderAttackFromInside(t *testing.T) {
 			i := a.join()
 			i.spies(l.hosts...)
 			time.Sleep(2 * time.Second) // what follows a start has been told
-			was, hooks := transitions(l.hosts), l.journal.read()
+			was, hooks := changes(l.hosts), l.journal.read()
 			l.withstand(func() { i.campaign(context.Background(), attackLength()) })
-			if now := transitions(l.hosts); len(now) != len(was) {
-				t.Errorf("it led to %v", now[len(was):])
+			if now := changes(l.hosts); !maps.Equal(now, was) {
+				t.Errorf("changes before: %v; after: %v; of those told last: %q", was, now, transitions(l.hosts))
 			}
 			if now := l.journal.read(); len(now) != len(hooks) {
 				t.Errorf("hooks ran:\n%s", timeline(now[len(hooks):]))

@@ -5,6 +5,7 @@ import (
 	bigendian "encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -287,13 +288,13 @@ func underAttack(t *testing.T, open bool) {
 	for h, u := range l.useOf() {
 		t.Logf("%s in peace: %.1f %% of a core", h, 100*(u.cpu-before[h].cpu)/calm.Seconds())
 	}
-	was, hooks, disk := transitions(l.hosts), l.journal.read(), l.useOf()
+	was, hooks, disk := changes(l.hosts), l.journal.read(), l.useOf()
 
 	attacked := time.Now()
 	l.endure(a, attackLength())
 	heart.log(t, "under attack", attacked)
-	if now := transitions(l.hosts); len(now) != len(was) {
-		t.Errorf("it led to %v", now[len(was):])
+	if now := changes(l.hosts); !maps.Equal(now, was) {
+		t.Errorf("changes before: %v; after: %v; of those told last: %q", was, now, transitions(l.hosts))
 	}
 	if now := l.journal.read(); len(now) != len(hooks) {
 		t.Errorf("hooks ran:\n%s", timeline(now[len(hooks):]))
