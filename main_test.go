@@ -30,14 +30,19 @@ import (
 	"github.com/bully-agent/bully-agent/internal/key"
 	"github.com/bully-agent/bully-agent/internal/realtime"
 	"github.com/bully-agent/bully-agent/internal/test/loopback"
+	"github.com/bully-agent/bully-agent/internal/test/waiting"
 	"github.com/bully-agent/bully-agent/internal/vip"
 )
+
+// scriptsTogether is how many scripts run at a time: they wait for agents.
+const scriptsTogether = 5
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && slices.Contains([]string{holder.Word, keeper.Word, vip.Word}, os.Args[1]) {
 		main() // started as /proc/self/exe by a command of a script
 	}
 	if strings.HasSuffix(os.Args[0], ".test") { // not a script's command
+		waiting.Together(scriptsTogether)
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // children would inherit that nohup ignores it
 	}
 	testscript.Main(m, map[string]func(){"bully-agent": main})

@@ -2,7 +2,6 @@ package examples
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,6 +14,7 @@ import (
 	"github.com/bully-agent/bully-agent/internal/key"
 	"github.com/bully-agent/bully-agent/internal/lab/netlab"
 	"github.com/bully-agent/bully-agent/internal/test/loopback"
+	"github.com/bully-agent/bully-agent/internal/test/waiting"
 )
 
 // patience is how long something may take on a machine that does other things too.
@@ -24,7 +24,7 @@ const patience = 30 * time.Second
 var binDir string
 
 func TestMain(m *testing.M) {
-	flag.Parse()
+	waiting.Together(4) // what the examples start is waited for
 	os.Exit(run(m))
 }
 

@@ -170,6 +170,7 @@ func TestReadmeAsksFirst(t *testing.T) {
 // An agent with the configuration of the project's README has the address for as long as it leads. With its other lines,
 // on hosts that boot, deploy/package does.
 func TestReadmeLeadsToAnAddress(t *testing.T) {
+	t.Parallel()
 	text := shown(t, "../../README.md", "\n## Three hosts, one address\n", "toml")
 	w := newWire(t)
 	w.ip("addr add 192.0.2.1/24 dev eth0")

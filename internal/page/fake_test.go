@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -13,7 +14,14 @@ import (
 	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/httpd"
 	"github.com/bully-agent/bully-agent/internal/page"
+	"github.com/bully-agent/bully-agent/internal/test/waiting"
 )
+
+// Most of the time browsers are waited for.
+func TestMain(m *testing.M) {
+	waiting.Together(4)
+	os.Exit(m.Run())
+}
 
 // fakeAgent says what a test puts into it. It is a Backend as far as strangers ask.
 type fakeAgent struct {

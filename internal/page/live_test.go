@@ -26,6 +26,7 @@ func timesShown(tab *browser.Tab, text string) int {
 
 // A server that goes away: what was true looks old, and says since when. It returns: what happened meanwhile is there, once.
 func TestTheServerGoesAwayAndReturns(t *testing.T) {
+	t.Parallel()
 	f := newFake()
 	s := serve(t, f)
 	tab := browser.Open(t).Open(s.address, wide)
@@ -61,6 +62,7 @@ func TestTheServerGoesAwayAndReturns(t *testing.T) {
 
 // An agent that is started again counts its events from 1 again.
 func TestAnotherLifeOfTheAgent(t *testing.T) {
+	t.Parallel()
 	f := newFake()
 	s := serve(t, f)
 	tab := browser.Open(t).Open(s.address, wide)
@@ -80,6 +82,7 @@ func TestAnotherLifeOfTheAgent(t *testing.T) {
 
 // Whatever others call themselves is text here: no element, no script, no request.
 func TestHostileNamesAreText(t *testing.T) {
+	t.Parallel()
 	const trap = `<img src=x onerror="document.title='taken'"><script>document.title='taken'</script>`
 	f := newFake()
 	f.with(func() {
@@ -116,6 +119,7 @@ func TestHostileNamesAreText(t *testing.T) {
 }
 
 func TestKeysAlone(t *testing.T) {
+	t.Parallel()
 	f := newFake()
 	s := serve(t, f)
 	tab := browser.Open(t).Open(s.address, browser.View{Width: 1400, Height: 900, Dark: true})
@@ -152,6 +156,7 @@ func TestKeysAlone(t *testing.T) {
 
 // A screen reader hears of a change of leader, and of a storm of them a sentence now and then.
 func TestTheVoiceIsCalm(t *testing.T) {
+	t.Parallel()
 	f := newFake()
 	s := serve(t, f)
 	tab := browser.Open(t).Open(s.address, wide)
@@ -178,6 +183,7 @@ func TestTheVoiceIsCalm(t *testing.T) {
 }
 
 func TestLittleMotionIsNone(t *testing.T) {
+	t.Parallel()
 	s := serve(t, newFake())
 	b := browser.Open(t)
 	for _, still := range []bool{false, true} {
@@ -192,6 +198,7 @@ func TestLittleMotionIsNone(t *testing.T) {
 
 // Checks and maintenance are shown; what a check has printed is not for the network.
 func TestChecksAndMaintenance(t *testing.T) {
+	t.Parallel()
 	f, reason := newFake(), "kernel upgrade"
 	f.with(func() {
 		f.status.Checks = []control.Check{
@@ -214,6 +221,7 @@ func TestChecksAndMaintenance(t *testing.T) {
 
 // What this host knows of others is said at the top and in their rows, with where more is said; of many hosts the first are named.
 func TestNotesOfOtherHosts(t *testing.T) {
+	t.Parallel()
 	f, reason := newFake(), "kernel upgrade"
 	f.with(func() {
 		f.members[1].Draining, f.members[1].Maintenance = true, &reason
@@ -253,6 +261,7 @@ func TestNotesOfOtherHosts(t *testing.T) {
 
 // What the leader has is shown, and that it has it no more. What the system has said of it is not for the network.
 func TestResources(t *testing.T) {
+	t.Parallel()
 	f := newFake()
 	f.with(func() {
 		f.status.Resources = []control.Resource{
@@ -279,6 +288,7 @@ func TestResources(t *testing.T) {
 
 // Nobody leads, and the agent says why; a job failed; a hook failed: what needs somebody's eye can be seen.
 func TestNobodyLeads(t *testing.T) {
+	t.Parallel()
 	f := newFake()
 	f.with(func() {
 		f.status.Leader, f.status.LeaderIsSelf, f.status.LeaseRemainMS, f.status.Role = nil, false, nil, "follower"

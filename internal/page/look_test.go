@@ -29,6 +29,7 @@ const shown = `document.documentElement.dataset.state === "live" && document.que
 const beyond = `[...document.querySelectorAll(".scroll")].filter((s) => s.scrollWidth > s.clientWidth).map((s) => s.getAttribute("aria-labelledby"))`
 
 func TestThePageShowsTheClusterToEverybody(t *testing.T) {
+	t.Parallel()
 	b := browser.Open(t)
 	for _, v := range views() {
 		t.Run(v.String(), func(t *testing.T) {
@@ -57,6 +58,7 @@ func TestThePageShowsTheClusterToEverybody(t *testing.T) {
 
 // What is well, odd, bad and gone differ in more than their colour: their marks have shapes.
 func TestMarksHaveShapes(t *testing.T) {
+	t.Parallel()
 	f := newFake()
 	f.with(func() {
 		f.members[1].Status = "left"

@@ -5,7 +5,7 @@ import "testing"
 // TestAttacks: whoever forges frames, and whatever of, the invariants that the attack
 // leaves hold while it lasts, and one leader is there again when it ends. Agents have sealed ports alone.
 func TestAttacks(t *testing.T) {
-	count := uint64(24)
+	count := uint64(12)
 	if testing.Short() {
 		count = 8
 	}
@@ -19,7 +19,7 @@ func TestAttacks(t *testing.T) {
 			play(t, Options{Seed: seed, Attack: attack, Port: SealedPort}, &total)
 		}
 	}
-	for seed := uint64(1); seed <= max(count/4, 15); seed++ {
+	for seed := uint64(1); seed <= max(count/4, 8); seed++ {
 		play(t, Options{Seed: seed, Attack: Insider, Port: SealedPort}, &total)
 	}
 	for _, f := range []Fault{Guessed, Forged, Impersonated} {

@@ -5,9 +5,9 @@ import "testing"
 // Schedules with jobs do what jobs are about, often enough to break what could
 // break; usual ones, in which most happens.
 func TestJobsAreTried(t *testing.T) {
-	count := uint64(300)
+	count := uint64(150)
 	if testing.Short() {
-		count = 150
+		count = 75
 	}
 	var total JobCounts
 	with := uint64(0)

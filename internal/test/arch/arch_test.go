@@ -52,6 +52,7 @@ var layers = map[string]layer{
 	"internal/test/boot":     {may: "internal/lab/netlab internal/test/traces"},
 	"internal/test/e2e":      {may: ""},
 	"internal/test/loopback": {may: ""},
+	"internal/test/waiting":  {may: ""},
 	"internal/config":        {may: "internal/trust agent election membership hooks internal/control internal/jobs internal/key internal/httpd hooks/checkrun internal/vip internal/systemd internal/discovery internal/advertise"},
 	"agent":                  {may: "internal/trust wire election membership internal/transport internal/sealed internal/session internal/key hooks hooks/jobrun internal/jobs internal/control internal/durable internal/identity internal/httpd internal/metrics election/lease internal/keeper internal/record internal/page hooks/checkrun hooks/resourcerun internal/discovery internal/advertise"},
 	"membership":             {may: "wire internal/transport internal/session"},
@@ -103,7 +104,7 @@ var layers = map[string]layer{
 
 // onlyInTests are packages that nothing but tests may import.
 var onlyInTests = []string{"internal/test/lantest", "internal/test/hostile", "internal/test/glass", "internal/test/crash", "internal/test/attack",
-	"internal/test/traces", "internal/test/flight", "internal/test/browser", "internal/test/boot", "internal/test/loopback"}
+	"internal/test/traces", "internal/test/flight", "internal/test/browser", "internal/test/boot", "internal/test/loopback", "internal/test/waiting"}
 
 // homes says where a dependency may be imported: where its traps are known. A
 // package is matched by the longest prefix here; one that matches none fails the

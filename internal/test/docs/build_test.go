@@ -1,13 +1,14 @@
 package docs
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"github.com/bully-agent/bully-agent/internal/test/waiting"
 )
 
 // programDir has the program, once a test has asked for it.
@@ -15,13 +16,11 @@ var programDir string
 
 // sideBySide is how many tests run at a time: most of them wait for agents. Not so TestShownOnLAN: with its threads, which end, the
 // kernel would end the children of other tests that such a thread had started (Pdeathsig).
-const sideBySide = "6"
+const sideBySide = 6
 
 // TestMain removes the program in the end.
 func TestMain(m *testing.M) {
-	if err := flag.Set("test.parallel", sideBySide); err != nil {
-		panic(err)
-	}
+	waiting.Together(sideBySide)
 	code := m.Run()
 	if programDir != "" {
 		_ = os.RemoveAll(programDir) // of temporary files

@@ -12,12 +12,13 @@ import (
 	"testing"
 
 	"github.com/bully-agent/bully-agent/internal/lab/netlab"
+	"github.com/bully-agent/bully-agent/internal/test/waiting"
 )
 
 // parallelLANs is how many LANs run at once. The tests wait more than they
 // compute; more than a few and the agents' own timers would be put to the test
 // of a crowded machine, which is another test.
-const parallelLANs = "4"
+const parallelLANs = 4
 
 var (
 	binary  string // the agent under test
@@ -26,10 +27,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	if !isSet("test.parallel") {
-		_ = flag.Set("test.parallel", parallelLANs)
-	}
+	waiting.Together(parallelLANs)
 	os.Exit(run(m))
 }
 
