@@ -8,9 +8,14 @@ import (
 
 	"github.com/hashicorp/mdns"
 	"go.uber.org/goleak"
+
+	"github.com/bully-agent/bully-agent/internal/test/waiting"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	waiting.Together(4) // answers are waited for
+	goleak.VerifyTestMain(m)
+}
 
 func ofLab(self string) *multicast {
 	return newMulticast(Config{Cluster: "home-lab", Self: netip.MustParseAddrPort(self)})

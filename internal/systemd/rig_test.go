@@ -14,9 +14,14 @@ import (
 	"github.com/coreos/go-systemd/v22/dbus" // how it names the object of a unit, beside how systemd does
 	bus1 "github.com/godbus/dbus/v5"
 	"go.uber.org/goleak"
+
+	"github.com/bully-agent/bully-agent/internal/test/waiting"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	waiting.Together(4) // ends of contexts are waited for
+	goleak.VerifyTestMain(m)
+}
 
 // patience bounds what is waited for; nothing takes as long.
 const patience = 30 * time.Second

@@ -15,6 +15,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/bully-agent/bully-agent/internal/lab/netlab"
+	"github.com/bully-agent/bully-agent/internal/test/waiting"
 )
 
 // This program is also the announcers that it leaves.
@@ -22,6 +23,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == Word {
 		os.Exit(Main(func() Leadership { return nil }))
 	}
+	waiting.Together(6) // neighbours and pauses are waited for
 	os.Exit(m.Run())
 }
 
