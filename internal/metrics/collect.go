@@ -72,9 +72,7 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 	c.collectStatus(to, gauge)
 	c.collectMembers(gauge)
 	c.collectJobs(gauge)
-	if runs, err := c.source.RunsAfter(c.hooks.seq); err == nil { // else they are counted next time
-		c.hooks.count(runs)
-	}
+	c.hooks.countFrom(c.source)
 	c.hooks.collect(to)
 }
 

@@ -12,10 +12,11 @@ import (
 // counts while nobody asks: of more runs than the ledger keeps between two questions the
 // oldest are missed.
 type hookCounts struct {
-	since time.Time // runs before are of an earlier life of the agent
-	seq   uint64    // of the newest that was counted
-	runs  *prometheus.CounterVec
-	took  *prometheus.HistogramVec
+	since   time.Time              // runs before are of an earlier life of the agent
+	seq     uint64                 // of the newest that was counted
+	reading chan []control.HookRun // nil: the ledger is not being read
+	runs    *prometheus.CounterVec
+	took    *prometheus.HistogramVec
 }
 
 // events are those that have hooks, each of which is shown, also if it never ran.
@@ -34,6 +35,32 @@ func newHookCounts(since time.Time) *hookCounts {
 		h.took.WithLabelValues(event)
 	}
 	return h
+}
+
+// readPatience is how long the ledger may take, which is on a disk. Arbitrary.
+const readPatience = 200 * time.Millisecond
+
+// countFrom counts what is new in the ledger. While its disk hangs the counts are those of before, and it is not
+// read a second time.
+func (h *hookCounts) countFrom(source Source) {
+	if h.reading == nil {
+		h.reading = make(chan []control.HookRun, 1)
+		go func(seq uint64, read chan<- []control.HookRun) {
+			runs, err := source.RunsAfter(seq)
+			if err != nil {
+				runs = nil // they are counted next time
+			}
+			read <- runs
+		}(h.seq, h.reading)
+	}
+	late := time.NewTimer(readPatience)
+	defer late.Stop()
+	select {
+	case runs := <-h.reading:
+		h.reading = nil
+		h.count(runs)
+	case <-late.C:
+	}
 }
 
 func (h *hookCounts) count(runs []control.HookRun) {

@@ -7,17 +7,12 @@
 package metrics
 
 import (
-	"bytes"
 	"context"
-	"fmt"
-	"io"
-	"net/http"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/common/expfmt"
 
 	"github.com/bully-agent/bully-agent/internal/control"
 )
@@ -52,36 +47,18 @@ type Exporter struct {
 // New makes an exporter for an agent that has run since then.
 func New(source Source, since time.Time) *Exporter { return &Exporter{source: source, since: since} }
 
+func (e *Exporter) begin() {
+	e.own, e.runtime = prometheus.NewRegistry(), prometheus.NewRegistry()
+	e.own.MustRegister(newCollector(e.source, e.since))
+	e.runtime.MustRegister(collectors.NewGoCollector())
+}
+
 // Text gives the metrics in the format that suits an Accept header best. Without goRuntime those of
 // Go's runtime are left out, which node_exporter, a Go program, has under the same names.
 func (e *Exporter) Text(accept string, goRuntime bool) (text []byte, contentType string, err error) {
-	e.once.Do(func() {
-		e.own, e.runtime = prometheus.NewRegistry(), prometheus.NewRegistry()
-		e.own.MustRegister(newCollector(e.source, e.since))
-		e.runtime.MustRegister(collectors.NewGoCollector())
-	})
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	from := prometheus.Gatherers{e.own}
-	if goRuntime {
-		from = append(from, e.runtime)
-	}
-	families, err := from.Gather()
+	families, err := e.gather(goRuntime)
 	if err != nil {
-		return nil, "", fmt.Errorf("gather metrics: %w", err)
+		return nil, "", err
 	}
-	var out bytes.Buffer
-	format := expfmt.NegotiateAccept(http.Header{"Accept": {accept}}, expfmt.DefaultOpenMetricsAcceptedFormats()...)
-	encoder := expfmt.NewEncoder(&out, format)
-	for _, family := range families {
-		if err := encoder.Encode(family); err != nil {
-			return nil, "", fmt.Errorf("encode metrics: %w", err)
-		}
-	}
-	if end, ok := encoder.(io.Closer); ok { // OpenMetrics has a last line
-		if err := end.Close(); err != nil {
-			return nil, "", fmt.Errorf("encode metrics: %w", err)
-		}
-	}
-	return out.Bytes(), string(format), nil
+	return written(families, accept)
 }
