@@ -121,6 +121,20 @@ func raise() error {
 	return err
 }
 
+// Ordinary makes every thread of this process ordinary, at that nice value, and those to come: it takes no right to
+// become less. It is for a process that belongs to the agent and must not disturb it, whatever it inherits.
+func Ordinary(nice int) error {
+	mu.Lock()
+	defer mu.Unlock()
+	return eachThread(func(attr *unix.SchedAttr) bool {
+		if attr.Policy == unix.SCHED_NORMAL && attr.Nice == int32(nice) {
+			return false
+		}
+		*attr = unix.SchedAttr{Policy: unix.SCHED_NORMAL, Nice: int32(nice), Flags: attr.Flags & unix.SCHED_FLAG_RESET_ON_FORK}
+		return true
+	})
+}
+
 // lower makes every thread ordinary again. It takes no right.
 func lower(nice int) error {
 	return eachThread(func(attr *unix.SchedAttr) bool {

@@ -1,8 +1,10 @@
 package rights
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -18,12 +20,15 @@ import (
 type machine struct {
 	audit  uint32
 	forks  []uint32 // system calls that others do not have
+	files  []uint32 // likewise, and these take a path
 	number uint32   // calls from there on are another architecture's; 0: none are
 }
 
 var machines = map[string]machine{
-	"amd64": {audit: unix.AUDIT_ARCH_X86_64, forks: []uint32{57, 58}, number: 0x40000000}, // fork, vfork; x32
-	"arm64": {audit: unix.AUDIT_ARCH_AARCH64},
+	"amd64": {audit: unix.AUDIT_ARCH_X86_64, forks: []uint32{57, 58}, number: 0x40000000, // fork, vfork; x32
+		// open, truncate, rename, mkdir, rmdir, creat, link, unlink, symlink, chmod, chown, lchown, mknod, renameat
+		files: []uint32{2, 76, 82, 83, 84, 85, 86, 87, 88, 90, 92, 94, 133, 264}},
+	"arm64": {audit: unix.AUDIT_ARCH_AARCH64, files: []uint32{38, 45}}, // renameat, truncate
 }
 
 // refused are the system calls that nothing here makes once the agent runs.
@@ -39,11 +44,23 @@ var refused = []uint32{
 	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
 }
 
+// confined are those that a process besides does not make that only serves what it has open: what opens a
+// file or a socket, changes one's mode, which would let it open again what it may only read, ends other
+// processes, or makes this one more important.
+var confined = []uint32{
+	unix.SYS_OPENAT, unix.SYS_OPENAT2, unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT,
+	unix.SYS_LINKAT, unix.SYS_UNLINKAT, unix.SYS_RENAMEAT2, unix.SYS_SYMLINKAT, unix.SYS_MKDIRAT, unix.SYS_MKNODAT, unix.SYS_FTRUNCATE,
+	unix.SYS_SOCKET, unix.SYS_SOCKETPAIR, unix.SYS_CONNECT, unix.SYS_BIND, unix.SYS_LISTEN,
+	unix.SYS_KILL, unix.SYS_TKILL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO, unix.SYS_PIDFD_SEND_SIGNAL, unix.SYS_PIDFD_OPEN,
+	unix.SYS_SETPRIORITY, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETATTR, unix.SYS_SCHED_SETPARAM,
+	unix.SYS_MEMFD_CREATE, unix.SYS_INOTIFY_INIT1, unix.SYS_FANOTIFY_INIT, unix.SYS_PRLIMIT64,
+}
+
 // Offsets in seccomp_data.
 const (
 	atNumber = 0
 	atArch   = 4
-	atFlags  = 16 // the lower half of the first argument, on little-endian machines
+	atFirst  = 16 // the lower half of the first argument, on little-endian machines
 )
 
 const (
@@ -65,9 +82,9 @@ func unless(comparison uint16, with uint32, skip uint8) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_JMP | comparison | unix.BPF_K, K: with, Jf: skip}
 }
 
-// program is the filter for a machine. Processes are refused, threads are not: clone3, whose
+// program is the filter for a machine, which refuses these besides. Processes are refused, threads are not: clone3, whose
 // flags cannot be seen, is answered as by an old kernel, and Go's runtime does without.
-func (m machine) program() []unix.SockFilter {
+func (m machine) program(besides ...uint32) []unix.SockFilter {
 	p := []unix.SockFilter{
 		load(atArch),
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: m.audit, Jt: 1},
@@ -77,30 +94,54 @@ func (m machine) program() []unix.SockFilter {
 	if m.number != 0 {
 		p = append(p, unless(unix.BPF_JGE, m.number, 1), answer(absent))
 	}
-	for _, call := range append(m.forks, refused...) {
+	for _, call := range slices.Concat(m.forks, refused, besides) {
 		p = append(p, unless(unix.BPF_JEQ, call, 1), answer(deny))
 	}
 	return append(p,
 		unless(unix.BPF_JEQ, unix.SYS_CLONE3, 1), answer(absent),
 		unless(unix.BPF_JEQ, unix.SYS_CLONE, 3),
-		load(atFlags),
+		load(atFirst),
 		unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K, K: unix.CLONE_THREAD, Jt: 1},
 		answer(deny),
 		answer(allow))
 }
 
-// loadFilter puts the filter on all threads.
+// confinement is the filter of a process that only serves. It may signal its own threads, as Go's runtime does, and nobody else's.
+func (m machine) confinement(own int) []unix.SockFilter {
+	p := m.program(slices.Concat(m.files, confined)...)
+	head := slices.IndexFunc(p, func(f unix.SockFilter) bool { return f == load(atNumber) }) + 1
+	return slices.Insert(p, head,
+		unless(unix.BPF_JEQ, unix.SYS_TGKILL, 4),
+		load(atFirst),
+		unless(unix.BPF_JEQ, uint32(own), 1),
+		answer(allow),
+		answer(deny))
+}
+
+// loadFilter puts the filter of the agent on all threads.
 func loadFilter() error {
+	err := loadProgram(func(m machine) []unix.SockFilter { return m.program() })
+	if errors.Is(err, errNoFilter) {
+		return nil
+	}
+	return err
+}
+
+// errNoFilter is returned where there can be none: nobody has written one for this architecture, or the kernel has none.
+var errNoFilter = errors.New("this kernel or architecture has no filter")
+
+// loadProgram puts a filter on all threads.
+func loadProgram(of func(machine) []unix.SockFilter) error {
 	m, ok := machines[runtime.GOARCH]
 	if !ok {
-		return nil // nobody has written one
+		return errNoFilter
 	}
-	program := m.program()
+	program := of(m)
 	whole := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
 	thread, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&whole)))
 	switch {
 	case errno == unix.ENOSYS || errno == unix.EINVAL:
-		return nil // this kernel has none
+		return errNoFilter
 	case errno != 0:
 		return errno
 	case thread != 0:

@@ -54,9 +54,9 @@ func GiveUp(u User) error {
 		what string
 		do   func() error
 	}{
-		{"allow no new privileges", func() error { return onAllThreads(unix.PR_SET_NO_NEW_PRIVS, 1, 0) }},
+		{"allow no new privileges", noNewPrivileges},
 		{"empty the bounding set", dropBounding},
-		{"empty the ambient set", func() error { return onAllThreads(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0) }},
+		{"empty the ambient set", clearAmbient},
 		{"become user " + u.Name, u.become},
 		{"empty the other sets of capabilities", dropCapabilities},
 		{"be nobody's to look into", Hide},

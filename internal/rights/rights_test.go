@@ -20,6 +20,10 @@ func TestMain(m *testing.M) {
 		giveUp(name)
 		return
 	}
+	if os.Getenv("RIGHTS_CONFINE") != "" {
+		confine()
+		return
+	}
 	os.Exit(m.Run())
 }
 
@@ -135,14 +139,15 @@ func TestWhoCannotBeGivenUpTo(t *testing.T) {
 // The program of each machine ends, and its jumps stay inside.
 func TestFilterIsWellFormed(t *testing.T) {
 	for name, m := range machines {
-		p := m.program()
-		for i, in := range p {
-			if in.Code&7 == unix.BPF_JMP && i+1+int(max(in.Jt, in.Jf)) >= len(p) {
-				t.Errorf("%s: instruction %d jumps out", name, i)
+		for _, p := range [][]unix.SockFilter{m.program(), m.confinement(4711)} {
+			for i, in := range p {
+				if in.Code&7 == unix.BPF_JMP && i+1+int(max(in.Jt, in.Jf)) >= len(p) {
+					t.Errorf("%s: instruction %d jumps out", name, i)
+				}
 			}
-		}
-		if last := p[len(p)-1]; last != answer(allow) {
-			t.Errorf("%s: it ends with %+v", name, last)
+			if last := p[len(p)-1]; last != answer(allow) {
+				t.Errorf("%s: it ends with %+v", name, last)
+			}
 		}
 	}
 }
