@@ -40,7 +40,7 @@ gosec: ## minutes, and many modules: not of make check
 # crashes now and then when a timer of a synctest bubble fires.
 race:
 	$(GO) test -race -short -count=1 -cpu 1 ./agent ./hooks/... ./membership ./internal/config ./internal/control ./internal/doctor ./internal/fence ./internal/httpd ./internal/keeper ./internal/systemd \
-	  ./internal/lab/... ./internal/metrics ./internal/realtime ./internal/reaper ./internal/run ./internal/trust ./internal/screen ./internal/sealed ./internal/test/lantest ./internal/transport
+	  ./internal/lab/... ./internal/metrics ./internal/reader ./internal/realtime ./internal/reaper ./internal/run ./internal/trust ./internal/screen ./internal/sealed ./internal/test/lantest ./internal/transport
 
 # Counted, not timed: a deadline that falls into the middle of an input fails the run ("context deadline exceeded").
 fuzz: ## FUZZCOUNT inputs for each target that takes bytes from others

@@ -37,10 +37,10 @@ import (
 	"github.com/bully-agent/bully-agent/internal/advertise"
 	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/discovery"
-	"github.com/bully-agent/bully-agent/internal/httpd"
 	"github.com/bully-agent/bully-agent/internal/keeper"
 	"github.com/bully-agent/bully-agent/internal/key"
 	"github.com/bully-agent/bully-agent/internal/metrics"
+	"github.com/bully-agent/bully-agent/internal/reader"
 	"github.com/bully-agent/bully-agent/internal/sealed"
 	"github.com/bully-agent/bully-agent/internal/transport"
 	"github.com/bully-agent/bully-agent/membership"
@@ -71,7 +71,7 @@ type Config struct {
 	Listen func() (transport.LAN, error)
 	// ListenHTTP opens the port at which the network may ask. It is called while the process
 	// has all of its rights. Nil: off.
-	ListenHTTP func() (*httpd.Listener, error)
+	ListenHTTP func() (*reader.Feed, error)
 	// Advertise is where others reach this agent; zero: where it listens.
 	Advertise netip.AddrPort
 	// AdvertiseIsChosen: nobody has named that address, so the agent goes on with another one if this host loses it.
@@ -222,7 +222,7 @@ type agent struct {
 	later     chan uint32                           // that this host had a later life, which the port says once
 	life      [8]byte                               // random; the seal and frames are bound to it
 	socket    net.Listener                          // nil: no control socket
-	web       *httpd.Listener                       // nil: the network asks nothing
+	feed      *reader.Feed                          // nil: the network asks nothing
 	gossip    atomic.Pointer[membership.Membership] // of the present life; another at a new address
 	sources   *discovery.Sources                    // that join names
 	runner    Runner                                // the keeper
@@ -283,7 +283,7 @@ type agent struct {
 //   - besideLastLife: tells the loop of that, if it takes long
 //   - runner.Run: what the keeper says, after that
 //   - control.Serve: the local API
-//   - web.Serve: what the network may read of it, if it may
+//   - feed.Run: what the reader shows the network of it, if it may
 //   - jobRunner.Run: what the keeper says of jobs, after that
 //   - seat.history.run: writes past leaderships to disk
 //   - receipts.run: writes what other hosts have given this one to keep
@@ -330,7 +330,7 @@ func open(ctx context.Context, cfg Config) (_ *agent, err error) {
 		return nil, err
 	}
 	if cfg.ListenHTTP != nil {
-		if a.web, err = cfg.ListenHTTP(); err != nil {
+		if a.feed, err = cfg.ListenHTTP(); err != nil {
 			return nil, err
 		}
 	}
@@ -363,8 +363,8 @@ func (a *agent) close() {
 	if a.socket != nil {
 		_ = a.socket.Close()
 	}
-	if a.web != nil {
-		_ = a.web.Close()
+	if a.feed != nil {
+		a.feed.Close()
 	}
 	if a.sources != nil {
 		a.sources.Close()
@@ -385,7 +385,7 @@ func (a *agent) close() {
 func (a *agent) chooseRunners() {
 	commands := a.hooksConfig(a.cfg.Hooks)
 	if a.runner, a.jobRunner = a.cfg.Runner, a.cfg.JobRunner; a.runner == nil {
-		keeper := newKeeper(a.cfg, commands, a.home.dir, a.log.Named("hooks"))
+		keeper := newKeeper(a.cfg, commands, a.home.dir, a.door(), a.log.Named("hooks"))
 		a.runner, a.jobRunner = keeper, keeper.Jobs()
 	}
 }
@@ -466,8 +466,8 @@ func (a *agent) run(ctx context.Context) error {
 	if a.socket != nil {
 		group.Go(func() error { a.serve(life); return nil })
 	}
-	if a.web != nil {
-		group.Go(func() error { a.serveWeb(life); return nil })
+	if a.feed != nil {
+		group.Go(func() error { a.feedReader(life); return nil })
 	}
 	group.Go(func() error {
 		defer end()

@@ -42,6 +42,9 @@ func (a *agent) show(st *standing) {
 	a.shown.Store(&snapshot{standing: st, members: a.controlMembers(st.status), notes: slices.Concat(st.notes, a.notes(), a.farNotes(st.status)),
 		waiting: a.waiting, isCut: a.isCut, addr: a.view.self.Addr.Addr(), trouble: trouble, remedy: remedy, at: a.cfg.Now(), checks: a.controlChecks(), resources: a.controlResources()})
 	a.noteSettled(st.status)
+	if a.feed != nil {
+		a.feed.Changed()
+	}
 }
 
 // notes says in plain words what a person should know of this host.
@@ -115,6 +118,7 @@ func (a *agent) Status() control.Status {
 	}
 	a.seat.report(&out, s.standing)
 	a.showKeeper(&out)
+	out.Reader = a.reader()
 	if a.cfg.Scheduling != nil {
 		out.Scheduling = a.cfg.Scheduling()
 	}

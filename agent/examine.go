@@ -58,6 +58,7 @@ func (a *agent) Examine(ctx context.Context) (control.Examination, error) {
 	if a.cfg.Scheduling != nil {
 		out.Scheduling = a.cfg.Scheduling()
 	}
+	out.Reader = a.reader()
 	j := a.members().JoinState()
 	out.Seeds, out.JoinError, out.Failing = j.Seeds, j.LastError, failingSeeds(j)
 	if out.JoinError == "" && len(out.Failing) > 0 {

@@ -12,12 +12,13 @@ import (
 	"github.com/bully-agent/bully-agent/internal/discovery"
 	"github.com/bully-agent/bully-agent/internal/jobs"
 	"github.com/bully-agent/bully-agent/internal/keeper"
+	"github.com/bully-agent/bully-agent/internal/reader"
 )
 
 // newKeeper is the process that runs the commands, of an agent whose own files are at home.
-func newKeeper(cfg Config, commands hooks.Config, home string, log hclog.Logger) *keeper.Client {
+func newKeeper(cfg Config, commands hooks.Config, home string, door *reader.Door, log hclog.Logger) *keeper.Client {
 	return keeper.New(keeper.Config{Hooks: commands, Dir: cfg.StateDir, Logger: log, Clock: cfg.Now, Args: cfg.KeeperArgs, Environ: cfg.KeeperEnviron,
-		Once: cfg.Apart != nil, Try: home})
+		Reader: door, Once: cfg.Apart != nil, Try: home})
 }
 
 // KeeperSettings is what the keeper of an agent with this configuration has to know, which

@@ -15,10 +15,12 @@ func (s *seat) onLease(until time.Time) {
 	if until.IsZero() {
 		s.jobs.lost()
 		s.until.Store(0)
+		s.around.leases(until)
 		return
 	}
 	s.leasedTo = until
 	s.until.Store(until.UnixNano())
+	s.around.leases(until)
 	s.holders.renew(until, s.around.now())
 	s.runner.Renew(s.silentUntil(until))
 	s.returnLease()

@@ -27,8 +27,8 @@ func (a *agent) Reload(ctx context.Context) error {
 		a.log.Error("configuration not reloaded; nothing was changed", "err", err)
 		return &control.APIError{Status: 422, Message: err.Error(), Hint: "nothing was changed", Code: "invalid"}
 	}
-	if a.web != nil {
-		_ = a.web.Renew() // said in the log; what can be told before has been, by the check of the configuration
+	if a.feed != nil {
+		_ = a.feed.Renew() // said in the log; what can be told before has been, by the check of the configuration
 	}
 	_, err = ask(ctx, a, func() (none struct{}, _ error) { a.reload(next); return none, nil })
 	return err

@@ -114,6 +114,8 @@ type surroundings interface {
 	tellLedger(b []byte)
 	departed(id wire.ID, incarnation uint32)
 
+	// leases tells others of this host until when it leads; zero: it does not.
+	leases(until time.Time)
 	// show publishes what the seat says of itself.
 	show(st *standing)
 	event(e control.Event)

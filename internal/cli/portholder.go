@@ -178,8 +178,8 @@ func parseProcAddr(text string) (netip.AddrPort, bool) {
 	return netip.AddrPortFrom(addr, uint16(port)), ok
 }
 
-// socketOwner finds the process that has the socket open, or "".
-func socketOwner(proc, inode string) string {
+// socketOwner finds the process that has the socket open, or "". Of an agent, its keeper and its reader it is the agent.
+func socketOwner(proc, inode string) (found string) {
 	files, _ := filepath.Glob(filepath.Join(proc, "[0-9]*", "fd", "*"))
 	for _, f := range files {
 		if target, err := os.Readlink(f); err != nil || target != "socket:["+inode+"]" {
@@ -187,7 +187,11 @@ func socketOwner(proc, inode string) string {
 		}
 		dir := filepath.Dir(filepath.Dir(f))
 		name, _ := os.ReadFile(filepath.Join(dir, "comm"))
-		return fmt.Sprintf("pid %s (%s)", filepath.Base(dir), strings.TrimSpace(string(name)))
+		comm := strings.TrimSpace(string(name))
+		found = fmt.Sprintf("pid %s (%s)", filepath.Base(dir), comm)
+		if word, isPart := strings.CutPrefix(comm, "bully-"); !isPart || processes[word] == nil {
+			return found
+		}
 	}
-	return ""
+	return found
 }

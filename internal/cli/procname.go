@@ -6,6 +6,7 @@ import (
 
 	"github.com/bully-agent/bully-agent/internal/holder"
 	"github.com/bully-agent/bully-agent/internal/keeper"
+	"github.com/bully-agent/bully-agent/internal/reader"
 	"github.com/bully-agent/bully-agent/internal/vip"
 )
 
@@ -30,7 +31,7 @@ func nameProcess(args []string) {
 
 // processes are those of an agent besides its own, and the one that vip add leaves, by the
 // word that they are started with.
-var processes = map[string]func() int{keeper.Word: runKeeper, holder.Word: holder.Main, vip.Word: runAnnouncer}
+var processes = map[string]func() int{keeper.Word: runKeeper, holder.Word: holder.Main, reader.Word: reader.Main, vip.Word: runAnnouncer}
 
 // part is what is to be run instead of a command; nil: a command is.
 func part(args []string) func() int {

@@ -19,7 +19,7 @@ import (
 	"github.com/bully-agent/bully-agent/agent"
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/internal/config"
-	"github.com/bully-agent/bully-agent/internal/httpd"
+	"github.com/bully-agent/bully-agent/internal/reader"
 	"github.com/bully-agent/bully-agent/internal/reaper"
 	"github.com/bully-agent/bully-agent/internal/rights"
 	"github.com/bully-agent/bully-agent/internal/sdnotify"
@@ -276,12 +276,12 @@ func serve(ctx context.Context, cfg *config.Config, src config.Source, log hclog
 		return lan, nil
 	}
 	if cfg.HTTP.Listen.IsValid() {
-		ac.ListenHTTP = func() (*httpd.Listener, error) {
-			web, err := httpd.Listen(cfg.HTTPD())
+		ac.ListenHTTP = func() (*reader.Feed, error) {
+			feed, err := reader.Open(cfg.HTTPD())
 			if err != nil {
 				return nil, explainListen("/proc", config.InstanceSockets(), httpPort(cfg), err)
 			}
-			return web, nil
+			return feed, nil
 		}
 	}
 	pulse := sdnotify.NewPulse()

@@ -92,6 +92,9 @@ func (c *console) statusText(s control.Status, now time.Time) string {
 	if s.Keeper != nil {
 		row("keeper", c.keeperText(*s.Keeper))
 	}
+	if s.Reader != nil {
+		row("reader", c.readerText(*s.Reader))
+	}
 	if s.Scheduling.Policy != "" {
 		row("scheduling", schedulingText(s.Scheduling))
 	}
@@ -259,6 +262,16 @@ func (c *console) keeperText(k control.Keeper) string {
 		return "starting"
 	}
 	return fmt.Sprintf("process %d", k.Process)
+}
+
+func (c *console) readerText(r control.Reader) string {
+	switch {
+	case r.Error != "":
+		return c.painted(red, "none, the network is not answered at "+r.Addr) + ": " + r.Error
+	case r.Process == 0:
+		return "starting"
+	}
+	return fmt.Sprintf("process %d, at %s", r.Process, r.Addr)
 }
 
 func epochText(e control.Epoch) string {

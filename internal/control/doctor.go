@@ -26,6 +26,7 @@ type Examination struct {
 	StateDir     string     `json:"state_dir"`
 	Access       string     `json:"access"` // what is wrong with the rights of the state directory
 	Scheduling   Scheduling `json:"scheduling"`
+	Reader       *Reader    `json:"reader"`      // null: the network asks nothing
 	MTU          int        `json:"mtu"`         // of the interface with the advertised address; 0: none has it
 	Link         string     `json:"link"`        // what is wrong with that of this host's address; empty: nothing that is known
 	LinkRemedy   string     `json:"link_remedy"` // what mends it

@@ -24,7 +24,7 @@ func wantsEventStream(r *http.Request) bool {
 // comes back it says where it was. What it saw of an agent's former life is not counted: all
 // that is kept of this one is new to it.
 func (s *server) eventSource(q eventsQuery, r *http.Request) eventsQuery {
-	q.follow, q.form = true, form{isSource: true, life: s.backend.Status().Self.Incarnation}
+	q.follow, q.form = true, form{isSource: true, life: s.reading.Status().Self.Incarnation}
 	life, seq, _ := strings.Cut(r.Header.Get("Last-Event-ID"), ".")
 	if life == "" {
 		return q

@@ -103,7 +103,7 @@ func TestEventSourceResumes(t *testing.T) {
 func TestEventSourceBeats(t *testing.T) {
 	lim := defaultLimits
 	lim.beat = 10 * time.Millisecond
-	s := &server{backend: &fakeAgent{status: leadingStatus()}, limits: lim, isPublic: true}
+	s := &server{reading: &fakeAgent{status: leadingStatus()}, limits: lim, isPublic: true}
 	srv := httptest.NewServer(s.handler())
 	t.Cleanup(srv.Close)
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)

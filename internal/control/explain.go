@@ -68,7 +68,7 @@ func (s *server) explain(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	e, err := s.backend.Explain(r.Context(), member)
+	e, err := s.reading.Explain(r.Context(), member)
 	if err != nil {
 		return err
 	}

@@ -40,23 +40,23 @@ func (s *server) healthRoutes() []route {
 	return []route{
 		{http.MethodGet, "/leader", Read, s.health(func() (Status, string) {
 			asked := durable.BootTime()
-			status := s.backend.Status()
+			status := s.reading.Status()
 			return status, status.WhyNotLeading(durable.BootTime() - asked)
 		})},
 		{http.MethodGet, "/follower", Read, s.health(func() (Status, string) {
-			status := s.backend.Status()
+			status := s.reading.Status()
 			return status, status.whyNotFollowing()
 		})},
-		{http.MethodGet, "/health", Read, s.health(func() (Status, string) { return s.backend.Status(), "" })},
+		{http.MethodGet, "/health", Read, s.health(func() (Status, string) { return s.reading.Status(), "" })},
 		{http.MethodGet, "/livez", Read, s.health(func() (Status, string) {
-			status := s.backend.Status()
+			status := s.reading.Status()
 			if age := time.Duration(status.LoopAgeMS) * time.Millisecond; age > staleAfter {
 				return status, cmp.Or(status.Standstill, "the agent's loop stands still")
 			}
 			return status, ""
 		})},
 		{http.MethodGet, "/readyz", Read, s.health(func() (Status, string) {
-			status := s.backend.Status()
+			status := s.reading.Status()
 			if status.Standstill != "" {
 				return status, status.Standstill
 			}
@@ -95,7 +95,7 @@ type elector struct {
 
 func (s *server) elector(w http.ResponseWriter, _ *http.Request) error {
 	var answer elector
-	if answer.Leader = s.backend.Status().Leader; answer.Leader != nil {
+	if answer.Leader = s.reading.Status().Leader; answer.Leader != nil {
 		answer.Name = answer.Leader.Name
 	}
 	s.write(w, http.StatusOK, answer)

@@ -61,9 +61,6 @@ type JobRun struct {
 // JobBackend is the part of Backend about singleton jobs. ctx ends when the
 // client hangs up.
 type JobBackend interface {
-	// Jobs lists the jobs in the configuration's order, each with its next slots:
-	// so many, fewer if it has fewer.
-	Jobs(ctx context.Context, next int) ([]Job, error)
 	// JobRuns lists what is known of past and present runs of a job, of all jobs
 	// if the name is empty, the oldest first.
 	JobRuns(ctx context.Context, job string) ([]JobRun, error)
@@ -91,7 +88,7 @@ func (s *server) jobRoutes() []route {
 func (s *server) jobs(w http.ResponseWriter, r *http.Request) error {
 	next, most := 1, MaxNextSlots
 	if s.isPublic {
-		most = publicNextSlots
+		most = PublicNextSlots
 		s.asking.Lock()
 		defer s.asking.Unlock()
 	}
@@ -106,7 +103,7 @@ func (s *server) jobs(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	all, err := s.backend.Jobs(r.Context(), next)
+	all, err := s.reading.Jobs(r.Context(), next)
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ func (s *server) metrics(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	text, contentType, err := s.backend.Metrics(r.Header.Get("Accept"), goRuntime)
+	text, contentType, err := s.reading.Metrics(r.Header.Get("Accept"), goRuntime)
 	if err != nil {
 		return err
 	}

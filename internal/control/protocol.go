@@ -70,6 +70,7 @@ type Status struct {
 	LeaseRemainMS *int64  `json:"lease_remain_ms"` // null unless leading
 	LastHook      *Hook   `json:"last_hook"`       // null before the first
 	Keeper        *Keeper `json:"keeper"`
+	Reader        *Reader `json:"reader"` // null: the network asks nothing
 
 	Scheduling Scheduling        `json:"scheduling"`
 	Encryption string            `json:"encryption"` // what protects the LAN port, in words
@@ -172,6 +173,13 @@ type Keeper struct {
 	Error   string `json:"error"`   // why there is none; empty if there is
 }
 
+// Reader is the process that answers the network.
+type Reader struct {
+	Process int    `json:"process"` // its id; 0 while it starts, or if there is none
+	Error   string `json:"error"`   // why there is none; empty if there is
+	Addr    string `json:"addr"`    // ip:port at which the network asks
+}
+
 // Member is one participant as this agent sees it.
 type Member struct {
 	ID       string `json:"id"`
@@ -244,17 +252,11 @@ type Event struct {
 	DurationMS float64   `json:"duration_ms,omitempty"`
 }
 
-// Backend is what the server asks: the agent, or a fake in tests. All methods
-// may be called from any goroutine at any time. All but Explain, Reload and
-// Command return at once, and what they return belongs to the caller.
-type Backend interface {
-	LeaseBackend
-	JobBackend
-	HookBackend
-	KeyBackend
+// Reading is what of a Backend the network may ask: the agent, the reader that answers in its
+// place, or a fake in tests. All methods may be called from any goroutine at any time, and what
+// they return belongs to the caller.
+type Reading interface {
 	MetricsBackend
-	RecordBackend
-	DoctorBackend
 	// Status is true at the moment of the call. In particular it looks at the
 	// clock before it says "leader": clients act on the answer.
 	Status() Status
@@ -267,6 +269,22 @@ type Backend interface {
 	// Events returns the kept events with a Seq above since, oldest first, and
 	// a channel that is closed when there is a newer one.
 	Events(since uint64) ([]Event, <-chan struct{})
+	// Jobs lists the jobs in the configuration's order, each with its next slots:
+	// so many, fewer if it has fewer. ctx ends when the client hangs up.
+	Jobs(ctx context.Context, next int) ([]Job, error)
+}
+
+// Backend is what the server asks: the agent, or a fake in tests. All methods
+// may be called from any goroutine at any time. All but Explain, Jobs, Reload and
+// Command return at once, and what they return belongs to the caller.
+type Backend interface {
+	Reading
+	LeaseBackend
+	JobBackend
+	HookBackend
+	KeyBackend
+	RecordBackend
+	DoctorBackend
 	// Reload validates the configuration and takes it; an error says that
 	// nothing was changed. What it cannot take is in Status.
 	Reload(ctx context.Context) error

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -26,17 +27,17 @@ const publicMethods = "GET, HEAD, OPTIONS"
 // job that it is told.
 const (
 	publicFollowers = 32
-	publicNextSlots = 10
+	PublicNextSlots = 10
 )
 
 // Public answers whoever asks. A nil logger discards.
-func Public(b Backend, logger hclog.Logger) http.Handler {
+func Public(r Reading, logger hclog.Logger) http.Handler {
 	if logger == nil {
 		logger = hclog.NewNullLogger()
 	}
 	lim := defaultLimits
 	lim.followers = publicFollowers
-	s := &server{backend: b, logger: logger, limits: lim, isPublic: true}
+	s := &server{reading: r, logger: logger, limits: lim, isPublic: true}
 	return s.handler()
 }
 
@@ -46,6 +47,16 @@ func (s *server) publicRoutes() []route {
 		return r.method != http.MethodGet || r.needs != Read || !slices.Contains(onNetwork, r.path)
 	})
 	return append(routes, s.healthRoutes()...)
+}
+
+// PublicJSON is what the network sees of an answer, for whoever passes it on: the answer that is
+// decoded from it looks the same to the network.
+func PublicJSON(answer any) ([]byte, error) {
+	view, err := publicView(answer)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(view)
 }
 
 // publicView is what the network sees of an answer. A type without a view is not for the

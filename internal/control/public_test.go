@@ -53,7 +53,7 @@ func TestTheNetworkHasThesePathsAndNoOther(t *testing.T) {
 // withheld is what the network does not see of each type that it is shown, by its name in
 // JSON: all of it, or what is in it of paths, settings and keys. docs/api.md gives reasons.
 var withheld = map[string][]string{
-	"Status":      {"scheduling", "encryption", "waiting", "notes", "keeper"},
+	"Status":      {"scheduling", "encryption", "waiting", "notes", "keeper", "reader"},
 	"Member":      {"lacks_keys"},
 	"Hook":        {"error"},
 	"JobRun":      {"err"},
@@ -214,7 +214,7 @@ func TestNoSecretIsInAnyAnswer(t *testing.T) {
 	for _, kind := range []string{"hook", "keys", "warning", "check", "resource", "new-kind"} {
 		b.Append(Event{Type: kind, Cause: "some-cause", Text: "it failed: " + secret})
 	}
-	s := &server{backend: b, isPublic: true}
+	s := &server{reading: b, isPublic: true}
 	for _, r := range s.publicRoutes() {
 		path := strings.TrimSuffix(r.path, "{$}")
 		status, _, body := asked(b, http.MethodGet, path)

@@ -26,8 +26,8 @@ func (s *server) routes() []route {
 	routes := []route{
 		{http.MethodGet, "/v1/status", Read, s.look(s.status)},
 		{http.MethodGet, "/v1/leader", Read, s.look(s.leader)},
-		{http.MethodGet, "/v1/members", Read, s.look(func() (any, error) { return list(s.backend.Members()), nil })},
-		{http.MethodGet, "/v1/history", Read, s.look(func() (any, error) { return list(s.backend.History()), nil })},
+		{http.MethodGet, "/v1/members", Read, s.look(func() (any, error) { return list(s.reading.Members()), nil })},
+		{http.MethodGet, "/v1/history", Read, s.look(func() (any, error) { return list(s.reading.History()), nil })},
 		{http.MethodGet, "/v1/explain", Read, s.explain},
 		{http.MethodGet, "/v1/events", Read, s.events},
 		{http.MethodGet, "/v1/ok-to-stop", Read, s.okToStop},
@@ -149,7 +149,7 @@ func (s *server) look(ask func() (any, error)) endpoint {
 }
 
 func (s *server) status() (any, error) {
-	status := s.backend.Status()
+	status := s.reading.Status()
 	status.Notes, status.Waiting = list(status.Notes), list(status.Waiting)
 	status.Silent, status.Bars, status.Checks = list(status.Silent), list(status.Bars), list(status.Checks)
 	status.Resources = list(status.Resources)
@@ -160,14 +160,14 @@ func (s *server) status() (any, error) {
 }
 
 func (s *server) leader() (any, error) {
-	status := s.backend.Status()
+	status := s.reading.Status()
 	if status.Leader == nil {
 		return nil, ErrNoLeader
 	}
 	leader := Leader{Node: *status.Leader, Epoch: status.Epoch, Self: status.LeaderIsSelf, Ready: status.Ready}
 	// The epoch is the leadership's name, so this finds it even if the history
 	// has moved on since the status was taken.
-	for _, past := range slices.Backward(s.backend.History()) {
+	for _, past := range slices.Backward(s.reading.History()) {
 		if past.Epoch == leader.Epoch {
 			leader.Since = past.From
 			break

@@ -53,7 +53,8 @@ const maxHeader = 8<<10 - 4<<10
 // server answers requests out of a Backend. It has no state of its own but the
 // counts of followers and what the log was told.
 type server struct {
-	backend   Backend
+	reading   Reading // what the network may ask, too
+	backend   Backend // nil: the network asks
 	logger    hclog.Logger
 	limits    limits
 	access    access
@@ -76,7 +77,7 @@ func serve(ctx context.Context, l net.Listener, b Backend, logger hclog.Logger, 
 	if logger == nil {
 		logger = hclog.NewNullLogger()
 	}
-	s := &server{backend: b, logger: logger, limits: lim, access: access{owner: os.Geteuid()}}
+	s := &server{reading: b, backend: b, logger: logger, limits: lim, access: access{owner: os.Geteuid()}}
 	if ours, ok := l.(*socket); ok {
 		s.access = ours.access
 	}

@@ -110,7 +110,7 @@ func TestLeaderSince(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := &server{backend: &fakeAgent{status: status, history: tt.history}}
+			s := &server{reading: &fakeAgent{status: status, history: tt.history}}
 			answer, err := s.leader()
 			if err != nil {
 				t.Fatal(err)

@@ -74,7 +74,7 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request, q eventsQuery) e
 	beat := time.NewTicker(s.limits.beat)
 	defer beat.Stop()
 	for ending, text := !q.follow, q.form.begin(); ; text = nil {
-		events, newer := s.backend.Events(q.since)
+		events, newer := s.reading.Events(q.since)
 		for _, e := range events {
 			body, err := s.encode(e)
 			if err != nil {

@@ -68,7 +68,19 @@ func Judge(e control.Examination) []Line {
 	j.resources()
 	j.disk()
 	j.scheduling()
+	j.reader()
 	return j.lines
+}
+
+// reader is about who answers the network, where that is asked for.
+func (j *judge) reader() {
+	switch r := j.Reader; {
+	case r == nil:
+	case r.Error != "":
+		j.say(Fail, "reader", "see the log for reader: another is started every few seconds", "the network is not answered at %s: %s", r.Addr, r.Error)
+	default:
+		j.say(OK, "reader", "", "answers the network at %s", r.Addr)
+	}
 }
 
 type judge struct {

@@ -26,7 +26,7 @@ type limits struct {
 	idle    time.Duration // between two requests: longer than the intervals of load balancers and Prometheus
 	grace   time.Duration // for running requests, once the server stops
 
-	// What costs processor time, which the election's loop needs as well. A plain connection
+	// What costs processor time, which others of this host need as well. A plain connection
 	// costs 0.1 to 0.2 ms, a handshake with an RSA key of 4096 bits 5 ms, a request of all
 	// metrics 0.6 ms: none of the three may have more than a fifth of a processor for long.
 	opened     allowance // plain connections
@@ -59,48 +59,45 @@ type Config struct {
 	Trusted   []uint32 // users besides root who may own the key's file, and read it
 }
 
-// Listener is an open port that nobody is answered at yet.
-type Listener struct {
-	net.Listener
-	cfg    Config
-	pair   *pair // nil: plain HTTP
-	limits limits
-}
-
-// Listen opens the port and reads the certificate. It takes the rights that the process has
-// now: Serve needs none.
-func Listen(cfg Config) (*Listener, error) {
-	l := &Listener{cfg: cfg, limits: defaultLimits}
-	if cfg.Cert != "" {
-		var err error
-		if l.pair, err = openPair(cfg); err != nil {
-			return nil, err
-		}
-	}
-	var err error
+// Listen opens the port, which takes the rights that the process has now.
+func Listen(cfg Config) (*net.TCPListener, error) {
 	network := "tcp" // of both families, if it is [::]
 	if cfg.Listen.Addr().Is4() {
 		network = "tcp4"
 	}
-	if l.Listener, err = net.Listen(network, cfg.Listen.String()); err != nil {
+	l, err := net.Listen(network, cfg.Listen.String())
+	if err != nil {
 		return nil, fmt.Errorf("listen for HTTP: %w", err)
 	}
-	return l, nil
+	return l.(*net.TCPListener), nil
+}
+
+// Server serves an open port, and needs no rights for that.
+type Server struct {
+	port        net.Listener
+	hosts       []string                // as in Config
+	certificate func() *tls.Certificate // the one for whoever connects now; nil: plain HTTP
+	limits      limits
+}
+
+// New makes a server for an open port.
+func New(port net.Listener, hosts []string, certificate func() *tls.Certificate) *Server {
+	return &Server{port: port, hosts: hosts, certificate: certificate, limits: defaultLimits}
 }
 
 // Serve answers with api until ctx ends, which ends streams too, then closes the port and
 // returns nil. Browsers, which ask for text/html, get page where there is one; and so does what
 // they ask for below /page/. A nil page: there is none. A nil logger discards.
-func (l *Listener) Serve(ctx context.Context, api, page http.Handler, logger hclog.Logger) error {
+func (s *Server) Serve(ctx context.Context, api, page http.Handler, logger hclog.Logger) error {
 	if logger == nil {
 		logger = hclog.NewNullLogger()
 	}
 	hs := &http.Server{
-		Handler:           paced(newBudget(l.limits.requests), bare(refuseForeign(l.cfg.Hosts, withPage(api, page)))),
-		ReadHeaderTimeout: l.limits.header,
-		ReadTimeout:       l.limits.read,
-		WriteTimeout:      l.limits.write,
-		IdleTimeout:       l.limits.idle,
+		Handler:           paced(newBudget(s.limits.requests), bare(refuseForeign(s.hosts, withPage(api, page)))),
+		ReadHeaderTimeout: s.limits.header,
+		ReadTimeout:       s.limits.read,
+		WriteTimeout:      s.limits.write,
+		IdleTimeout:       s.limits.idle,
 		MaxHeaderBytes:    maxHeader,
 		Protocols:         new(http.Protocols),
 		ErrorLog:          logger.StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug}), // strangers' mistakes
@@ -113,11 +110,11 @@ func (l *Listener) Serve(ctx context.Context, api, page http.Handler, logger hcl
 	}
 	hs.Protocols.SetHTTP1(true) // a connection of HTTP/2 could carry any number of requests at once
 	var port net.Listener
-	if l.pair == nil {
-		port = newBounded(l.Listener, l.limits, l.limits.opened)
+	if s.certificate == nil {
+		port = newBounded(s.port, s.limits, s.limits.opened)
 	} else {
-		l.pair.use(logger)
-		port = tls.NewListener(newBounded(l.Listener, l.limits, l.limits.handshakes), l.pair.config())
+		port = tls.NewListener(newBounded(s.port, s.limits, s.limits.handshakes), &tls.Config{MinVersion: tls.VersionTLS12,
+			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.certificate(), nil }})
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- hs.Serve(port) }()
@@ -127,7 +124,7 @@ func (l *Listener) Serve(ctx context.Context, api, page http.Handler, logger hcl
 		return fmt.Errorf("serve HTTP: %w", err)
 	case <-ctx.Done():
 	}
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.limits.grace)
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.limits.grace)
 	defer cancel()
 	if hs.Shutdown(grace) != nil {
 		hs.Close()

@@ -16,23 +16,24 @@ import (
 	"github.com/bully-agent/bully-agent/internal/access"
 )
 
-// lookEvery bounds how often the files are looked at, which is done only while somebody
-// connects. Arbitrary.
-const lookEvery = 2 * time.Second
-
 // maxPEM bounds either file. Arbitrary: a chain has some KiB.
 const maxPEM = 1 << 20
 
-// pair is a certificate and its key, read again when their files have changed. One that
-// cannot be used keeps the last in service, and is named once.
-type pair struct {
+// Pair is a certificate and its key, read again when their files have changed. One that
+// cannot be used keeps the last in service, and is named once. It is safe for concurrent use.
+type Pair struct {
 	cfg Config
 	log hclog.Logger
 
 	mu      sync.Mutex
-	current *tls.Certificate
-	seen    [2]stamp  // the files as they were read last, or tried
-	looked  time.Time // when they were looked at last
+	current read
+	seen    [2]stamp // the files as they were read last, or tried
+}
+
+// read is a pair that works.
+type read struct {
+	certificate     *tls.Certificate
+	certPEM, keyPEM []byte
 }
 
 // stamp tells one content of a file from the next.
@@ -60,30 +61,31 @@ func stampOf(path string) stamp {
 // CheckPair reads a certificate and its key as Listen does. doubtful is what is wrong with a
 // pair that works: it has expired, or is not valid yet.
 func CheckPair(cfg Config) (doubtful string, err error) {
-	cert, err := readPair(cfg)
+	found, err := readPair(cfg)
 	if err != nil {
 		return "", err
 	}
-	return outOfDate(cfg.Cert, cert), nil
+	return outOfDate(cfg.Cert, found.certificate), nil
 }
 
-func openPair(cfg Config) (*pair, error) {
-	p := &pair{cfg: cfg, log: hclog.NewNullLogger()}
+// OpenPair reads a certificate and its key.
+func OpenPair(cfg Config) (*Pair, error) {
+	p := &Pair{cfg: cfg, log: hclog.NewNullLogger()}
 	return p, p.read()
 }
 
 // read takes what the files have now, or keeps what there is.
-func (p *pair) read() error {
+func (p *Pair) read() error {
 	p.seen = [2]stamp{stampOf(p.cfg.Cert), stampOf(p.cfg.Key)}
-	cert, err := readPair(p.cfg)
+	found, err := readPair(p.cfg)
 	if err == nil {
-		p.current = cert
+		p.current = found
 	}
 	return err
 }
 
-// use has the pair say what it finds, at first how it is.
-func (p *pair) use(log hclog.Logger) {
+// Use has the pair say what it finds, at first how it is.
+func (p *Pair) Use(log hclog.Logger) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.log = log
@@ -91,19 +93,24 @@ func (p *pair) use(log hclog.Logger) {
 }
 
 // say names the certificate; the caller holds mu.
-func (p *pair) say(text string) {
-	if doubtful := outOfDate(p.cfg.Cert, p.current); doubtful != "" {
+func (p *Pair) say(text string) {
+	if doubtful := outOfDate(p.cfg.Cert, p.current.certificate); doubtful != "" {
 		p.log.Warn(doubtful)
 		return
 	}
-	p.log.Info(text, "file", p.cfg.Cert, "subject", p.current.Leaf.Subject.String(), "until", p.current.Leaf.NotAfter)
+	p.log.Info(text, "file", p.cfg.Cert, "subject", p.current.certificate.Leaf.Subject.String(), "until", p.current.certificate.Leaf.NotAfter)
 }
 
+// Look reads the files again if they have changed, and says in the log what came of it.
+func (p *Pair) Look() { _ = p.renew(false) }
+
+// Renew reads the files again in any case. After an error the last stays in use.
+func (p *Pair) Renew() error { return p.renew(true) }
+
 // renew reads the files again if they have changed; force: in any case.
-func (p *pair) renew(force bool) error {
+func (p *Pair) renew(force bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.looked = time.Now()
 	isSame := p.seen[0].is(stampOf(p.cfg.Cert)) && p.seen[1].is(stampOf(p.cfg.Key))
 	if isSame && !force {
 		return nil
@@ -116,41 +123,29 @@ func (p *pair) renew(force bool) error {
 	return nil
 }
 
-func (p *pair) config() *tls.Config {
-	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-		return p.now(), nil
-	}}
-}
-
-// now is the pair to show to whoever connects.
-func (p *pair) now() *tls.Certificate {
-	p.mu.Lock()
-	isDue := time.Since(p.looked) >= lookEvery
-	p.mu.Unlock()
-	if isDue {
-		_ = p.renew(false) // said in the log
-	}
+// PEM is the pair in use, as its files have it.
+func (p *Pair) PEM() (cert, key []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.current
+	return p.current.certPEM, p.current.keyPEM
 }
 
-func readPair(cfg Config) (*tls.Certificate, error) {
+func readPair(cfg Config) (read, error) {
 	certPEM, err := readFile(cfg.Cert, nil)
 	if err != nil {
-		return nil, fmt.Errorf("certificate %s: %w", cfg.Cert, err)
+		return read{}, fmt.Errorf("certificate %s: %w", cfg.Cert, err)
 	}
 	trusted := append(access.OfThisProcess(), cfg.Trusted...)
 	keyPEM, err := readFile(cfg.Key, trusted)
 	if err != nil {
-		return nil, fmt.Errorf("key of the certificate %s: %w", cfg.Key, err)
+		return read{}, fmt.Errorf("key of the certificate %s: %w", cfg.Key, err)
 	}
 	cert, err := tls.X509KeyPair(certPEM, keyPEM)
-	clear(keyPEM)
 	if err != nil {
-		return nil, fmt.Errorf("certificate %s and key %s: expected a pair in PEM: %w", cfg.Cert, cfg.Key, err)
+		clear(keyPEM)
+		return read{}, fmt.Errorf("certificate %s and key %s: expected a pair in PEM: %w", cfg.Cert, cfg.Key, err)
 	}
-	return &cert, nil
+	return read{&cert, certPEM, keyPEM}, nil
 }
 
 // readFile reads a file that, if trusted is not nil, only those may read or change.
@@ -191,12 +186,4 @@ func outOfDate(path string, cert *tls.Certificate) string {
 		return fmt.Sprintf("certificate %s is valid from %s: clients refuse it until then; is this host's clock right?", path, leaf.NotBefore.Format(time.RFC3339))
 	}
 	return ""
-}
-
-// Renew reads the certificate again. After an error the last stays in use.
-func (l *Listener) Renew() error {
-	if l.pair == nil {
-		return nil
-	}
-	return l.pair.renew(true)
 }

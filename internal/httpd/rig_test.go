@@ -22,9 +22,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // bound is how long a test waits for what must happen; a pass never waits it out.
 const bound = 20 * time.Second
 
-// served is a listener that answers.
+// served is a port that is answered at.
 type served struct {
-	*Listener
+	*Server
+	pair *Pair // nil: plain HTTP
 	addr string
 	logs *lines
 }
@@ -35,10 +36,22 @@ func serve(t *testing.T, cfg Config, page http.Handler, change func(*limits)) se
 	if !cfg.Listen.IsValid() {
 		cfg.Listen = netip.MustParseAddrPort("127.0.0.1:0")
 	}
-	l, err := Listen(cfg)
+	port, err := Listen(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
+	logs := &lines{}
+	log := hclog.New(&hclog.LoggerOptions{Output: logs, Level: hclog.Info})
+	var pair *Pair
+	var certificate func() *tls.Certificate
+	if cfg.Cert != "" {
+		if pair, err = OpenPair(cfg); err != nil {
+			t.Fatal(err)
+		}
+		pair.Use(log)
+		certificate = func() *tls.Certificate { pair.Look(); return inUse(t, pair) }
+	}
+	l := New(port, cfg.Hosts, certificate)
 	if change != nil {
 		change(&l.limits)
 	}
@@ -47,10 +60,9 @@ func serve(t *testing.T, cfg Config, page http.Handler, change func(*limits)) se
 	api.HandleFunc("/{$}", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "json") })
 	api.HandleFunc("/flood", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 64<<20)) })
 	ctx, cancel := context.WithCancel(context.Background())
-	logs := &lines{}
 	ended := make(chan error, 1)
 	go func() {
-		ended <- l.Serve(ctx, api, page, hclog.New(&hclog.LoggerOptions{Output: logs, Level: hclog.Info}))
+		ended <- l.Serve(ctx, api, page, log)
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -63,7 +75,16 @@ func serve(t *testing.T, cfg Config, page http.Handler, change func(*limits)) se
 			t.Error("Serve did not end")
 		}
 	})
-	return served{l, l.Addr().String(), logs}
+	return served{l, pair, port.Addr().String(), logs}
+}
+
+// inUse makes of a pair's text what a process does that has no more than that.
+func inUse(t *testing.T, p *Pair) *tls.Certificate {
+	cert, err := tls.X509KeyPair(p.PEM())
+	if err != nil {
+		t.Error(err)
+	}
+	return &cert
 }
 
 // lines is what was logged.

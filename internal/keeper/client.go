@@ -15,6 +15,7 @@ import (
 	"github.com/bully-agent/bully-agent/hooks/hookrun"
 	"github.com/bully-agent/bully-agent/hooks/resourcerun"
 	"github.com/bully-agent/bully-agent/internal/ending"
+	"github.com/bully-agent/bully-agent/internal/reader"
 	"github.com/bully-agent/bully-agent/internal/sidecar"
 )
 
@@ -32,6 +33,8 @@ type Config struct {
 	Program []string
 	// Args and Environ, of "NAME=value", are for the keeper's Reader.
 	Args, Environ []string
+	// Reader is what a reader gets, which the keeper then keeps; nil: none is wanted. It stays the caller's.
+	Reader *reader.Door
 	// Once says that no other keeper can be started when this one has died: the agent has
 	// given up the rights that it would have. Gone says so then.
 	Once bool
@@ -79,6 +82,7 @@ type Client struct {
 	resources  []resourcerun.State  // as the keeper said last
 	clients    []resourcerun.Client // likewise; nobody has asked for them since
 	hasClients bool                 // it has said so
+	reader     reader.State         // likewise
 }
 
 // undertaking is an event whose end is not known.

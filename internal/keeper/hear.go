@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/internal/reader"
 )
 
 // What a client makes of what its keeper says, and of its death.
@@ -14,6 +15,10 @@ func (c *Client) hear(k *process, r report) (answer func()) {
 	defer c.mu.Unlock()
 	if r.Say == sayCheck { // of one that is not taken yet, too: it says so once
 		c.noteCheck(*r.Check)
+		return nil
+	}
+	if r.Say == sayReader { // likewise
+		c.reader = *r.Reader
 		return nil
 	}
 	if c.keeper != k {
@@ -130,6 +135,9 @@ func (c *Client) lost(k *process, why error) {
 		return
 	}
 	c.keeper, c.resources = nil, nil
+	if c.cfg.Reader != nil {
+		c.reader = reader.State{Why: ErrDied.Error()}
+	}
 	c.clients, c.hasClients = nil, false
 	c.forgetAsked()
 	if c.phase == closing {

@@ -13,6 +13,7 @@ import (
 	"github.com/bully-agent/bully-agent/hooks/hookrun"
 	"github.com/bully-agent/bully-agent/hooks/jobrun"
 	"github.com/bully-agent/bully-agent/hooks/resourcerun"
+	"github.com/bully-agent/bully-agent/internal/reader"
 	"github.com/bully-agent/bully-agent/internal/sidecar"
 )
 
@@ -47,6 +48,7 @@ type keeper struct {
 	clients   tellingClients
 	jobs      *jobrun.Runner
 	checks    *checkrun.Runner
+	reader    *reader.Keep // nil: none is wanted
 	reading   reading
 	hasRun    bool // hooks were let run
 
@@ -86,6 +88,7 @@ func (k *keeper) run() {
 		<-k.posts.some
 	}
 	k.awaitChecks()
+	k.awaitReader()
 	k.out.end()
 	k.conn.Patience(goodbye)
 	select {

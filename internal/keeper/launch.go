@@ -181,6 +181,9 @@ func (cfg Config) start() (*process, error) {
 	if fd, err := unix.PidfdOpen(os.Getpid(), 0); err == nil {
 		self = []*os.File{os.NewFile(uintptr(fd), "pidfd")} // agentFD
 		defer self[0].Close()
+		if cfg.Reader != nil {
+			self = append(self, cfg.Reader.Files()...) // doorFD and on
+		}
 	}
 	ours, err := sidecar.Start(cmd, self...)
 	if err != nil {

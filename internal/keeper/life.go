@@ -227,6 +227,7 @@ func (k *keeper) onDeath() {
 	k.release()
 	k.isDead = true
 	k.out.toStderr()
+	k.endReader()
 	k.endChecks()
 	switch k.phase {
 	case running:
@@ -256,6 +257,7 @@ func (k *keeper) close() {
 	}
 	k.phase = closing
 	k.stop()
+	k.endReader()
 	k.endChecks()
 	if k.hands != nil {
 		k.hands.Hurry()

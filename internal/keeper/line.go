@@ -91,7 +91,7 @@ func toLine(name string, level hclog.Level, text string, args []any) *line {
 // write logs a line as if it had been met here.
 func (l *line) write(log hclog.Logger) {
 	if l.Name != "" {
-		log = log.Named(l.Name)
+		log = log.ResetNamed(l.Name)
 	}
 	args := make([]any, len(l.Args))
 	for i, arg := range l.Args {

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bully-agent/bully-agent/internal/reader"
 	"github.com/bully-agent/bully-agent/internal/realtime"
 	"github.com/bully-agent/bully-agent/internal/sidecar"
 )
@@ -17,6 +18,7 @@ const Word = "keeper"
 const (
 	socketFD = sidecar.SocketFD + iota
 	agentFD  // the agent's pidfd, where there are such
+	doorFD   // and on: what a reader gets, where one is wanted
 )
 
 // Main is the whole life of a keeper process; its result is the exit code.
@@ -43,5 +45,12 @@ func inherit(read Reader) (*keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newKeeper(os.NewFile(socketFD, "agent"), watchAgent(), timer, read)
+	k, err := newKeeper(os.NewFile(socketFD, "agent"), watchAgent(), timer, read)
+	if err != nil {
+		return nil, err
+	}
+	if door := reader.Inherit(doorFD); door != nil {
+		k.reader = door.Keep(nil, k.sayReader, k.out.named("reader"))
+	}
+	return k, nil
 }

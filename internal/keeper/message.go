@@ -14,6 +14,7 @@ import (
 	"github.com/bully-agent/bully-agent/hooks/checkrun"
 	"github.com/bully-agent/bully-agent/hooks/jobrun"
 	"github.com/bully-agent/bully-agent/hooks/resourcerun"
+	"github.com/bully-agent/bully-agent/internal/reader"
 	"github.com/bully-agent/bully-agent/internal/sidecar"
 )
 
@@ -25,7 +26,7 @@ func now() time.Time { return sidecar.Now() }
 
 // version is that of what follows. Each change raises it: the first order and its answer have it, and
 // these two are what they are in each version.
-const version = 1
+const version = 2
 
 // sameVersion says what is wrong if the other side speaks another one.
 func sameVersion(theirs int) error {
@@ -102,6 +103,7 @@ const (
 	sayReply     word = "reply"     // Reply
 	sayResources word = "resources" // Resources, all of them
 	sayClients   word = "clients"   // Clients of this host's, all of them
+	sayReader    word = "reader"    // Reader
 )
 
 // report is what the keeper has to tell.
@@ -123,6 +125,7 @@ type report struct {
 
 	Resources []resourcerun.State  `json:",omitzero"`
 	Clients   []resourcerun.Client `json:",omitzero"`
+	Reader    *reader.State        `json:",omitzero"`
 }
 
 // outcome is a result that a message can hold.

@@ -166,7 +166,7 @@ func (s *site) start() {
 	s.address = "http://" + s.at.String() + "/"
 	ctx, cancel := context.WithCancel(context.Background())
 	s.end, s.ended = cancel, make(chan error, 1)
-	go func() { s.ended <- l.Serve(ctx, s.api, page.Handler(), nil) }()
+	go func() { s.ended <- httpd.New(l, nil, nil).Serve(ctx, s.api, page.Handler(), nil) }()
 }
 
 // stop closes the port and all connections. It may be called again.

@@ -32,7 +32,7 @@ type layer struct {
 // package needs a place.
 var layers = map[string]layer{
 	".":                      {may: "internal/cli"},
-	"internal/cli":           {may: "hooks/hookrun internal/trust agent internal/config internal/control election election/lease internal/durable internal/fence hooks internal/holder internal/httpd internal/key internal/lab internal/reaper internal/sim internal/sim/paper internal/transport internal/realtime internal/keeper internal/rights internal/record wire hooks/checkrun internal/screen internal/doctor internal/sdnotify internal/vip internal/peers internal/keepalived internal/manual internal/unit"},
+	"internal/cli":           {may: "hooks/hookrun internal/trust agent internal/config internal/control election election/lease internal/durable internal/fence hooks internal/holder internal/key internal/lab internal/reaper internal/sim internal/sim/paper internal/transport internal/realtime internal/reader internal/keeper internal/rights internal/record wire hooks/checkrun internal/screen internal/doctor internal/sdnotify internal/vip internal/peers internal/keepalived internal/manual internal/unit"},
 	"internal/unit":          {may: ""},
 	"internal/systemd":       {may: ""},
 	"internal/peers":         {may: "hooks"},
@@ -54,7 +54,7 @@ var layers = map[string]layer{
 	"internal/test/loopback": {may: ""},
 	"internal/test/waiting":  {may: ""},
 	"internal/config":        {may: "internal/trust agent election membership hooks internal/control internal/jobs internal/key internal/httpd hooks/checkrun internal/vip internal/systemd internal/discovery internal/advertise"},
-	"agent":                  {may: "internal/trust wire election membership internal/transport internal/sealed internal/session internal/key hooks hooks/jobrun internal/jobs internal/control internal/durable internal/identity internal/httpd internal/metrics election/lease internal/keeper internal/record internal/page hooks/checkrun hooks/resourcerun internal/discovery internal/advertise"},
+	"agent":                  {may: "internal/trust wire election membership internal/transport internal/sealed internal/session internal/key hooks hooks/jobrun internal/jobs internal/control internal/durable internal/identity internal/reader internal/sidecar internal/metrics election/lease internal/keeper internal/record hooks/checkrun hooks/resourcerun internal/discovery internal/advertise"},
 	"membership":             {may: "wire internal/transport internal/session"},
 	"internal/transport":     {may: ""},
 	"internal/session":       {may: "wire internal/key internal/identity", pure: true},
@@ -67,6 +67,7 @@ var layers = map[string]layer{
 	"internal/access":        {may: ""},
 	"internal/vip":           {may: ""},
 	"internal/metrics":       {may: "internal/control"},
+	"internal/reader":        {may: "internal/control internal/httpd internal/metrics internal/page internal/realtime internal/rights internal/sidecar"},
 	"internal/httpd":         {may: "internal/access internal/places"},
 	"internal/places":        {may: ""},
 	"internal/holder":        {may: "internal/ending hooks internal/control internal/durable internal/realtime internal/run internal/sidecar"},
@@ -99,7 +100,7 @@ var layers = map[string]layer{
 	"wire":                   {may: "", pure: true},
 	"internal/sidecar":       {may: "internal/durable internal/ending internal/realtime"},
 	"internal/realtime":      {may: ""},
-	"internal/keeper":        {may: "wire hooks/hookrun internal/ending hooks internal/run internal/durable internal/realtime internal/sidecar hooks/jobrun hooks/checkrun hooks/resourcerun"},
+	"internal/keeper":        {may: "wire internal/reader hooks/hookrun internal/ending hooks internal/run internal/durable internal/realtime internal/sidecar hooks/jobrun hooks/checkrun hooks/resourcerun"},
 }
 
 // onlyInTests are packages that nothing but tests may import.
@@ -122,11 +123,11 @@ var homes = map[string]string{
 	"github.com/xrash/smetrics":         "internal/config internal/cli", // both suggest what was meant
 	"github.com/vishvananda/netlink":    "agent internal/lab/netlab internal/vip",
 	"github.com/vishvananda/netns":      "internal/lab/netlab",
-	"github.com/hashicorp/go-hclog":     "agent internal/cli internal/control hooks/hookrun hooks/jobrun hooks/resourcerun internal/run internal/httpd internal/lab membership internal/sealed internal/transport internal/keeper",
-	"golang.org/x/sys":                  "agent internal/cli internal/config internal/control internal/durable internal/fence hooks/hookrun internal/holder internal/run internal/trust internal/key internal/lab internal/lab/netlab internal/access membership internal/reaper internal/transport internal/realtime internal/keeper internal/sidecar internal/rights internal/test/attack internal/test/traces internal/test/glass internal/test/boot internal/vip",
+	"github.com/hashicorp/go-hclog":     "agent internal/cli internal/control hooks/hookrun hooks/jobrun hooks/resourcerun internal/run internal/httpd internal/reader internal/lab membership internal/sealed internal/transport internal/keeper",
+	"golang.org/x/sys":                  "agent internal/cli internal/config internal/control internal/durable internal/fence hooks/hookrun internal/holder internal/run internal/trust internal/key internal/lab internal/lab/netlab internal/access membership internal/reaper internal/transport internal/realtime internal/keeper internal/reader internal/sidecar internal/rights internal/test/attack internal/test/traces internal/test/glass internal/test/boot internal/vip",
 	"golang.org/x/sync":                 "agent internal/cli internal/control internal/lab",
 	"golang.org/x/net":                  "internal/vip",
-	"golang.org/x/time":                 "membership internal/control internal/httpd internal/keeper internal/run", // its token bucket, told the time
+	"golang.org/x/time":                 "membership internal/control internal/httpd internal/keeper internal/reader internal/run", // its token bucket, told the time
 	"github.com/prometheus":             "internal/metrics",
 	"golang.org/x/crypto":               "wire internal/identity internal/session",
 	"github.com/flynn/noise":            "internal/session",
