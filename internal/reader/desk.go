@@ -56,7 +56,7 @@ func (d *desk) run(ctx context.Context, put func(question)) {
 // The pace of each board. What it costs the agent is some tenths of a millisecond each time.
 const (
 	perSecond = 10
-	atOnce    = 5 // so that whoever has changed something finds it at once
+	atOnce    = 20 // so that whoever has changed something finds it at once: a leadership begins with a dozen changes
 )
 
 // pace keeps something from being done too often.

@@ -104,6 +104,7 @@ var quick = []string{
 	"TestExplainIfComesTrue", "TestExplainOnHosts", "TestExecRunsOnOneHost", "TestHoldFollowsTheLeader", "TestVirtualAddressFollowsTheLeader",
 	"TestKilledAtEachCallOnTheStateFile", "TestLeadersDiskBreaks", "TestDoctorNamesTheFault",
 	"TestSRVRecordsThatChange", "TestMDNS",
+	"TestAReaderHasNoPartInTheElection",
 	"TestCase86And88NetworkProcessHasNoRights", "TestCase87NetworkProcessWritesNothingOfTheKeepers",
 }
 
