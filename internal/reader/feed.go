@@ -272,7 +272,7 @@ func (w *writing) complain(k kind, err error) {
 	defer w.mu.Unlock()
 	if now := time.Now(); w.saidAt[k].IsZero() || now.Sub(w.saidAt[k]) >= time.Minute {
 		w.saidAt[k] = now
-		w.log.Error("what the network reads was not written; it reads what was there before", "board", int(k), "err", err)
+		w.log.Error("board not written; the network reads the one before", "board", int(k), "err", err)
 	}
 }
 
