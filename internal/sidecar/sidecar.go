@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bully-agent/bully-agent/internal/realtime"
+	"github.com/bully-agent/bully-agent/internal/rights"
 )
 
 // Program is this program, also when its file was replaced.
@@ -74,10 +75,14 @@ func Reap(cmd *exec.Cmd) error {
 var ErrByHand = errors.New("this is a part of the agent, which starts it itself")
 
 // Inherit is for a sidecar that has just been started: it takes what Start has left, up to the
-// last of these descriptors, for itself alone.
+// last of these descriptors, for itself alone. Other processes of its user read nothing of it from then
+// on, as of the agent.
 func Inherit(last int) error {
 	if typ, err := unix.GetsockoptInt(SocketFD, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || typ != unix.SOCK_SEQPACKET {
 		return ErrByHand
+	}
+	if err := rights.Hide(); err != nil {
+		return fmt.Errorf("be nobody's to look into: %w", err)
 	}
 	for fd := SocketFD; fd <= last; fd++ {
 		unix.CloseOnExec(fd)

@@ -98,7 +98,7 @@ var layers = map[string]layer{
 	"election/lease":         {may: "wire", pure: true},
 	"election/quorum":        {may: "wire", pure: true},
 	"wire":                   {may: "", pure: true},
-	"internal/sidecar":       {may: "internal/durable internal/ending internal/realtime"},
+	"internal/sidecar":       {may: "internal/durable internal/ending internal/realtime internal/rights"},
 	"internal/realtime":      {may: ""},
 	"internal/keeper":        {may: "wire internal/reader hooks/hookrun internal/ending hooks internal/run internal/durable internal/realtime internal/sidecar hooks/jobrun hooks/checkrun hooks/resourcerun"},
 }

@@ -25,6 +25,9 @@ type apart struct {
 	cmd  *exec.Cmd
 	user string
 	uid  int
+
+	program string              // the binary, or a copy of it that the user may execute
+	as      *syscall.Credential // who the agent is from its start on; nil: root
 }
 
 // newApart needs root and a user, and no network namespaces.
@@ -38,7 +41,7 @@ func newApart(t *testing.T, port int) *apart {
 		dir, err := os.MkdirTemp("", "be-apart") // not below the tests' own, which only root may enter
 		must(t, err)
 		must(t, os.Chmod(dir, 0o755))
-		a := &apart{t: t, dir: dir, port: port, user: "nobody", uid: uid}
+		a := &apart{t: t, dir: dir, port: port, user: "nobody", uid: uid, program: binary}
 		must(t, os.Mkdir(a.path("run"), 0o755))
 		t.Cleanup(func() { a.end(); _ = os.RemoveAll(dir) })
 		return a
@@ -87,7 +90,8 @@ func (a *apart) start() {
 	log, err := os.OpenFile(a.path("log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	must(a.t, err)
 	defer log.Close()
-	a.cmd = exec.Command(binary, "run", "--config", a.path("agent.toml"))
+	a.cmd = exec.Command(a.program, "run", "--config", a.path("agent.toml"))
+	a.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: a.as}
 	a.cmd.Stdout, a.cmd.Stderr = log, log
 	must(a.t, a.cmd.Start())
 }
@@ -249,6 +253,61 @@ func TestCase87NetworkProcessWritesNothingOfTheKeepers(t *testing.T) {
 	t.Error("it cannot write what is its own")
 }
 
+// becomes has the whole agent be the user's, from its start on.
+func (a *apart) becomes() {
+	a.t.Helper()
+	text, err := os.ReadFile(binary)
+	must(a.t, err)
+	a.program = a.path("bully-agent")
+	must(a.t, os.WriteFile(a.program, text, 0o755))
+	a.as = &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.uid)}
+	must(a.t, os.Chown(a.dir, a.uid, a.uid))
+	must(a.t, os.Chown(a.path("run"), a.uid, a.uid))
+}
+
+// named gives the user's process with such a name.
+func (a *apart) named(name string) (pid int) {
+	a.t.Helper()
+	a.until("a process "+name, func() bool {
+		for _, found := range processesNamed(name) {
+			status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", found))
+			if strings.Contains(string(status), fmt.Sprintf("Uid:\t%d\t", a.uid)) {
+				pid = found
+			}
+		}
+		return pid != 0
+	})
+	return pid
+}
+
+// Of agent, keeper and holder other processes of the same user read neither memory nor environment, and
+// take no descriptor. What a hook runs is such a process.
+func TestProcessesAreHiddenFromTheirUser(t *testing.T) {
+	a := newApart(t, 17968)
+	a.becomes()
+	a.configure("")
+	a.start()
+	a.until("the hook", func() bool { return strings.Contains(a.text("hooks"), fmt.Sprint("become ", a.uid)) })
+	held := exec.Command(a.program, "exec", "--socket", a.path("run/agent.sock"), "--", "/bin/sleep", "1000")
+	held.SysProcAttr = &syscall.SysProcAttr{Credential: a.as}
+	must(t, held.Start())
+	defer func() { _ = held.Process.Signal(syscall.SIGTERM); _ = held.Wait() }()
+	hidden := map[string]int{"the agent": a.cmd.Process.Pid, "its keeper": a.keeper(), "a holder": a.named("bully-holder")}
+	if err := a.asUser(fmt.Sprintf("cat /proc/%d/environ", a.named("sleep"))); err != nil {
+		t.Errorf("a command is hidden: %v", err)
+	}
+	for who, pid := range hidden {
+		for _, file := range []string{"environ", "mem", "maps", "fd/3"} {
+			if err := a.asUser(fmt.Sprintf("cat /proc/%d/%s", pid, file)); err == nil {
+				t.Errorf("%s: its user reads %s", who, file)
+			}
+		}
+		if info, err := os.Stat(fmt.Sprintf("/proc/%d/environ", pid)); err != nil || info.Sys().(*syscall.Stat_t).Uid != 0 {
+			t.Errorf("%s: /proc shows it as its user's (%v)", who, err)
+		}
+	}
+}
+
 // What the keeper owes when it dies, the next start does: an agent without rights starts no
 // other, and ends.
 func TestKeeperOfAnAgentWithoutRightsDies(t *testing.T) {
@@ -311,7 +370,8 @@ func TestCase59MemoryIsNobodysToLookInto(t *testing.T) {
 	log, err := os.Create(a.path("log"))
 	must(t, err)
 	defer log.Close()
-	a.cmd = exec.Command(binary, "run", "--config", a.path("agent.toml"))
+	a.cmd = exec.Command(a.program, "run", "--config", a.path("agent.toml"))
+	a.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: a.as}
 	a.cmd.Stdout, a.cmd.Stderr = log, log
 	a.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/"} // not this one's, which may be nobody else's to search
 	a.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.uid)}}
