@@ -88,6 +88,7 @@ func (h host) claims(addr netip.Addr) {
 // Neighbours that have learnt another host learn the leader again at once: after a rival's claim, after a member has come back, and
 // after the carrier has. When the leadership has ended nobody is told anything more.
 func TestNeighboursLearnTheLeaderAgain(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		after string
 		then  func(h, rival host, r *reign)
@@ -166,6 +167,7 @@ func TestARunHasOneAnnouncer(t *testing.T) {
 
 // Nobody is told more than a switch lets through, however many addresses and commands there are.
 func TestAPortIsPaced(t *testing.T) {
+	t.Parallel()
 	l := newLAN(t, 2)
 	neighbour, h := l.hosts[0], l.hosts[1]
 	var all []netip.Prefix

@@ -123,6 +123,7 @@ func (h host) listen(d time.Duration, addr netip.Addr) <-chan []time.Time {
 
 // All the neighbours are told as often as the schedule says, and no more once the address is not on the interface.
 func TestNeighboursAreToldAgainAndAgain(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("skipped: it takes the seconds that announcements take")
 	}
@@ -299,6 +300,7 @@ func TestProbeTakesNoNoticeOfThisHost(t *testing.T) {
 
 // The questions are asked one after the other, so that one that is lost is asked again while there is time for the answer.
 func TestProbeAsksMoreThanOnce(t *testing.T) {
+	t.Parallel()
 	l := newLAN(t, 2)
 	neighbour, h := l.hosts[0], l.hosts[1]
 	const tries, gap = 5, probeTime / probeTimes / 2
