@@ -32,7 +32,6 @@ import (
 
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/hooks"
-	"github.com/bully-agent/bully-agent/hooks/checkrun"
 	"github.com/bully-agent/bully-agent/hooks/resourcerun"
 	"github.com/bully-agent/bully-agent/internal/advertise"
 	"github.com/bully-agent/bully-agent/internal/control"
@@ -188,7 +187,7 @@ type Runner interface {
 	Ask(ctx context.Context, program string) ([]byte, error)
 	// Checked receives when Checks may have something, what has changed about checks, or Resources something else than before.
 	Checked() <-chan struct{}
-	Checks() []checkrun.Report
+	Checks() []hooks.CheckReport
 	// Resources says how what this host has, or is about to have, is.
 	Resources() []resourcerun.State
 	// Clients gives who is connected to what this host has, each time that it is known anew: Checked receives then, too.

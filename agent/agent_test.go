@@ -16,7 +16,6 @@ import (
 
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/hooks"
-	"github.com/bully-agent/bully-agent/hooks/checkrun"
 	"github.com/bully-agent/bully-agent/hooks/resourcerun"
 	"github.com/bully-agent/bully-agent/internal/advertise"
 	"github.com/bully-agent/bully-agent/internal/control"
@@ -39,7 +38,7 @@ type fakeHooks struct {
 	queue   chan hooks.Event
 	results chan hooks.Result
 	checked chan struct{}
-	reports []checkrun.Report
+	reports []hooks.CheckReport
 	states  []resourcerun.State
 
 	clients    []resourcerun.Client // that the keeper says
@@ -53,7 +52,7 @@ func newFakeHooks() *fakeHooks {
 }
 
 // say has the keeper say of checks what has changed.
-func (f *fakeHooks) say(reports ...checkrun.Report) {
+func (f *fakeHooks) say(reports ...hooks.CheckReport) {
 	f.mu.Lock()
 	f.reports = append(f.reports, reports...)
 	f.mu.Unlock()
@@ -111,7 +110,7 @@ func (f *fakeHooks) resets() []resourcerun.Client {
 	return f.reset
 }
 
-func (f *fakeHooks) Checks() []checkrun.Report {
+func (f *fakeHooks) Checks() []hooks.CheckReport {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	reports := f.reports

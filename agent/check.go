@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/election"
-	"github.com/bully-agent/bully-agent/hooks/checkrun"
+	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/internal/control"
 )
 
 // Check is a check of this host, and what it means.
 type Check struct {
-	checkrun.Check
+	hooks.Check
 	Penalty int // is added to the priority while it fails; 0: this host does not lead then
 }
 
@@ -36,7 +36,7 @@ type checks struct {
 
 // checkFinding is what is known of one check.
 type checkFinding struct {
-	checkrun.Report
+	hooks.CheckReport
 	since time.Time // wall clock: it is in this state
 }
 
@@ -44,18 +44,18 @@ type checkFinding struct {
 // them by now.
 func (a *agent) beginChecks() {
 	a.checks = checks{found: map[string]checkFinding{}, priority: a.cfg.Election.Priority}
-	a.setChecks(a.cfg.Checks, checkrun.Pending)
+	a.setChecks(a.cfg.Checks, hooks.CheckPending)
 }
 
 // setChecks takes the checks of the configuration. One that is not known yet is in that
 // state until the keeper says otherwise.
-func (a *agent) setChecks(all []Check, state checkrun.State) {
+func (a *agent) setChecks(all []Check, state hooks.CheckState) {
 	before := a.checks.found
 	a.checks.all, a.checks.found = all, map[string]checkFinding{}
 	for _, c := range all {
 		known, ok := before[c.Name]
 		if !ok {
-			known = checkFinding{Report: checkrun.Report{Name: c.Name, State: state}, since: wallClock()}
+			known = checkFinding{CheckReport: hooks.CheckReport{Name: c.Name, State: state}, since: wallClock()}
 		}
 		a.checks.found[c.Name] = known
 	}
@@ -67,10 +67,10 @@ func (a *agent) setChecks(all []Check, state checkrun.State) {
 func (a *agent) onChecked() {
 	for _, r := range a.runner.Checks() {
 		was, isOurs := a.checks.found[r.Name]
-		if !isOurs || r.State == checkrun.Pending && was.State != checkrun.Pending {
+		if !isOurs || r.State == hooks.CheckPending && was.State != hooks.CheckPending {
 			continue
 		}
-		is := checkFinding{Report: r, since: was.since}
+		is := checkFinding{CheckReport: r, since: was.since}
 		if r.State != was.State {
 			is.since = wallClock()
 			a.tellCheck(is)
@@ -83,7 +83,7 @@ func (a *agent) onChecked() {
 
 func (a *agent) tellCheck(f checkFinding) {
 	text := fmt.Sprintf("check %s %v", f.Name, f.State)
-	if f.State == checkrun.Fails {
+	if f.State == hooks.CheckFails {
 		a.log.Warn(text, "err", f.Why)
 		text += ": " + f.Why
 	} else {
@@ -96,7 +96,7 @@ func (a *agent) tellCheck(f checkFinding) {
 func (a *agent) weighChecks() {
 	priority := int(a.checks.priority)
 	for _, c := range a.checks.all {
-		if a.checks.found[c.Name].State == checkrun.Fails {
+		if a.checks.found[c.Name].State == hooks.CheckFails {
 			priority += c.Penalty
 		}
 	}
@@ -130,7 +130,7 @@ func (a *agent) controlChecks() []control.Check {
 
 // bars reports whether a check keeps this host from leading now.
 func (a *agent) bars(c Check) bool {
-	return c.Penalty == 0 && a.checks.found[c.Name].State != checkrun.Passes
+	return c.Penalty == 0 && a.checks.found[c.Name].State != hooks.CheckPasses
 }
 
 // because is why a check did not pass the last time, to end a sentence with.
@@ -152,7 +152,7 @@ func (a *agent) failing() (all []string) {
 		f := a.checks.found[c.Name]
 		switch {
 		case !a.bars(c):
-		case f.State == checkrun.Pending:
+		case f.State == hooks.CheckPending:
 			all = append(all, fmt.Sprintf("check %s has not passed yet%s", c.Name, f.because()))
 		default:
 			all = append(all, fmt.Sprintf("check %s fails, for %v%s", c.Name, wallClock().Sub(f.since).Round(time.Second), f.because()))
@@ -166,11 +166,11 @@ func (a *agent) checkNotes() (notes []string) {
 	for _, c := range a.checks.all {
 		f := a.checks.found[c.Name]
 		switch {
-		case a.bars(c) && f.State == checkrun.Pending:
+		case a.bars(c) && f.State == hooks.CheckPending:
 			notes = append(notes, fmt.Sprintf("check %s has not passed yet, so this host cannot lead%s", c.Name, f.because()))
 		case a.bars(c):
 			notes = append(notes, fmt.Sprintf("check %s fails, so this host cannot lead%s", c.Name, f.because()))
-		case f.State == checkrun.Fails:
+		case f.State == hooks.CheckFails:
 			notes = append(notes, fmt.Sprintf("check %s fails, so the priority is %d instead of %d%s", c.Name, a.view.self.Priority, a.checks.priority, f.because()))
 		}
 	}

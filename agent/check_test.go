@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/bully-agent/bully-agent/hooks/checkrun"
+	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/internal/control"
 )
 
@@ -14,12 +14,12 @@ func (h *testHost) has(all ...Check) {
 	h.settings = func(cfg *Config) { cfg.Checks = all }
 }
 
-func (h *testHost) says(name string, state checkrun.State, why string) {
-	h.hooks.say(checkrun.Report{Name: name, State: state, Why: why})
+func (h *testHost) says(name string, state hooks.CheckState, why string) {
+	h.hooks.say(hooks.CheckReport{Name: name, State: state, Why: why})
 	synctest.Wait()
 }
 
-func web(penalty int) Check { return Check{Check: checkrun.Check{Name: "web"}, Penalty: penalty} }
+func web(penalty int) Check { return Check{Check: hooks.Check{Name: "web"}, Penalty: penalty} }
 
 // A host with a check leads once that has passed, hands over when it fails, and comes back
 // when it passes again; status, members and events tell so.
@@ -35,9 +35,9 @@ func TestACheckMovesTheLeader(t *testing.T) {
 		if s := top.agent.Status(); !hasNote(s, "check web has not passed yet, so this host cannot lead") || len(s.Bars) != 1 || s.Bars[0] != "check" {
 			t.Errorf("bars %q, notes %q", s.Bars, s.Notes)
 		}
-		top.says("web", checkrun.Passes, "")
+		top.says("web", hooks.CheckPasses, "")
 		c.agrees(top)
-		top.says("web", checkrun.Fails, "exit status 7: no route")
+		top.says("web", hooks.CheckFails, "exit status 7: no route")
 		c.agrees(low)
 		time.Sleep(5 * time.Second)
 		s := top.agent.Status()
@@ -56,7 +56,7 @@ func TestACheckMovesTheLeader(t *testing.T) {
 		if m := seenBy(low, top); !m.Draining {
 			t.Errorf("%s has %+v", low.name, m)
 		}
-		top.says("web", checkrun.Passes, "")
+		top.says("web", hooks.CheckPasses, "")
 		c.agrees(top)
 		top.expectHooks(t, "become-leader 2 handed-over", "lose-leadership 2 check-failed", "become-leader 4 handed-over")
 		c.stopAll()
@@ -96,17 +96,17 @@ func TestACheckFailsEverywhere(t *testing.T) {
 		for _, h := range c.hosts {
 			h.has(web(0))
 			c.start(h)
-			h.says("web", checkrun.Passes, "")
+			h.says("web", hooks.CheckPasses, "")
 		}
 		c.agrees(top)
-		low.says("web", checkrun.Fails, "down")
+		low.says("web", hooks.CheckFails, "down")
 		time.Sleep(5 * time.Second)
-		top.says("web", checkrun.Fails, "down")
+		top.says("web", hooks.CheckFails, "down")
 		time.Sleep(5 * time.Second)
 		if s := top.agent.Status(); !s.LeaderIsSelf || !s.Degraded || !s.Ready || !hasNote(s, "degraded: ") {
 			t.Errorf("leads %t, degraded %t, ready %t, notes %q", s.LeaderIsSelf, s.Degraded, s.Ready, s.Notes)
 		}
-		low.says("web", checkrun.Passes, "")
+		low.says("web", hooks.CheckPasses, "")
 		c.agrees(low)
 		c.stopAll()
 	})
@@ -124,13 +124,13 @@ func TestACheckCostsPriority(t *testing.T) {
 			c.start(h)
 		}
 		c.agrees(top)
-		top.says("web", checkrun.Fails, "slow")
+		top.says("web", hooks.CheckFails, "slow")
 		c.agrees(low)
 		s := top.agent.Status()
 		if s.Self.Priority != 70 || !hasNote(s, "check web fails, so the priority is 70 instead of 120: slow") || len(s.Bars) > 0 {
 			t.Errorf("priority %d, bars %q, notes %q", s.Self.Priority, s.Bars, s.Notes)
 		}
-		top.says("web", checkrun.Passes, "")
+		top.says("web", hooks.CheckPasses, "")
 		c.agrees(top)
 		c.stopAll()
 	})
@@ -153,7 +153,7 @@ func TestAReloadOfChecks(t *testing.T) {
 		reload(web(0))
 		time.Sleep(5 * time.Second)
 		top.expectHooks(t, "become-leader 1 boot")
-		top.says("web", checkrun.Fails, "down")
+		top.says("web", hooks.CheckFails, "down")
 		c.agrees(c.hosts[0])
 		reload()
 		c.agrees(top)
@@ -169,10 +169,10 @@ func TestAnotherKeeperKnowsNothingYet(t *testing.T) {
 		top := c.hosts[0]
 		top.has(web(0))
 		c.start(top)
-		top.says("web", checkrun.Passes, "")
+		top.says("web", hooks.CheckPasses, "")
 		c.agrees(top)
-		top.says("web", checkrun.Pending, "exit status 1")
-		top.says("other", checkrun.Fails, "")
+		top.says("web", hooks.CheckPending, "exit status 1")
+		top.says("other", hooks.CheckFails, "")
 		time.Sleep(5 * time.Second)
 		if s := top.agent.Status(); !s.LeaderIsSelf || s.Degraded || len(s.Checks) != 1 {
 			t.Errorf("%+v", s.Checks)

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/bully-agent/bully-agent/hooks"
-	"github.com/bully-agent/bully-agent/hooks/checkrun"
 	"github.com/bully-agent/bully-agent/internal/control"
 )
 
@@ -55,7 +54,7 @@ func (a *agent) reload(next Reloaded) {
 	a.members().SetSeeds(next.Seeds)
 	a.log.SetLevel(next.LogLevel)
 	a.checks.priority = next.Priority
-	a.setChecks(next.Checks, checkrun.Passes) // this host has led without a new one
+	a.setChecks(next.Checks, hooks.CheckPasses) // this host has led without a new one
 	a.waiting, a.cfg.Notes = append(next.Waiting, a.takeKeys(keyring{file: next.KeyFile, ring: next.Keys})...), next.Notes
 	if len(a.waiting) > 0 {
 		a.log.Warn("some changed settings need a restart", "settings", strings.Join(namesOfWaiting(a.waiting), ", "))

@@ -121,6 +121,34 @@ type (
 	// Gone: a hook that has hung has ended.
 	Gone struct{ Entry Entry }
 
+	// Checking: these are the checks of this host, each of another name, in the place of those before.
+	Checking struct{ Checks []Check }
+
+	// Inquired: the agent asks what a program prints that names hosts to join.
+	Inquired struct {
+		Program string        // an absolute path, run without arguments
+		Timeout time.Duration // until TERM
+		Most    int           // bytes of its standard output that are told
+	}
+
+	// Consulted: a command that was to answer a question has ended, or was not started.
+	Consulted struct {
+		Lane  Lane
+		Seq   uint64 // of its Consult
+		Reply Reply
+		Hangs bool // something of it has had KILL and lives on: Vacated follows its end
+	}
+
+	// Vacated: nothing is left of a command that has hung.
+	Vacated struct {
+		Lane Lane
+		Seq  uint64 // of its Consult
+	}
+
+	// Deserted: the agent is gone before hooks were let run. No question is asked any more, and a clean-up goes on: it is
+	// due, whoever lives.
+	Deserted struct{}
+
 	// Tick: time has passed, and all that the agent has said until now has been taken. Only then
 	// it is judged: whoever was stopped with the agent, or in its stead, has its words to take first.
 	Tick struct{}
@@ -154,6 +182,11 @@ func (ResourceBegun) laneEvent()  {}
 func (ResourceFailed) laneEvent() {}
 func (ResourceEnded) laneEvent()  {}
 func (Gone) laneEvent()           {}
+func (Checking) laneEvent()       {}
+func (Inquired) laneEvent()       {}
+func (Consulted) laneEvent()      {}
+func (Vacated) laneEvent()        {}
+func (Deserted) laneEvent()       {}
 func (Tick) laneEvent()           {}
 
 // LaneEffect is something that Lanes want done.
@@ -206,6 +239,26 @@ type (
 	Bound struct {
 		Lane  Lane
 		Limit ending.Limit
+	}
+
+	// Consult runs a command that answers a question, once it may be run, and forgets what it prints but for its Reply.
+	// Consulted is its outcome. Bound shortens its time.
+	Consult struct {
+		Lane    Lane
+		Seq     uint64
+		Command Command
+		About   []string // variables, "NAME=value", besides those that all commands have
+		Limit   ending.Limit
+		Most    int // bytes of its standard output that are wanted
+	}
+
+	// TellCheck is what has changed about a check.
+	TellCheck struct{ Report CheckReport }
+
+	// TellReply is what a program answered that names hosts to join.
+	TellReply struct {
+		Program string
+		Reply   Reply
 	}
 
 	// BeginResource has this host have a resource, and keep it. ResourceBegun is its outcome, soon after
@@ -281,6 +334,9 @@ func (Tell) laneEffect()          {}
 func (Answer) laneEffect()        {}
 func (Cleaned) laneEffect()       {}
 func (Over) laneEffect()          {}
+func (Consult) laneEffect()       {}
+func (TellCheck) laneEffect()     {}
+func (TellReply) laneEffect()     {}
 func (Say) laneEffect()           {}
 
 func (l *Lanes) say(level Level, text string, args ...any) { l.do(Say{level, text, args}) }

@@ -12,8 +12,8 @@ import (
 // It has no clock, goroutine, file or process of its own; the loop that drives it has (package keeper), and
 // has all effects of one step carried out in their order before the next (hookrun.Hands).
 //
-// There are two lanes, each with at most one process group at a time: the leadership's, in the
-// order of its events, and the notifications'. A run goes through phases, each of which ends
+// Each lane has at most one process group at a time. There are the leadership's, in the order of its events, the
+// notifications', and one for each question that a command answers (questions). A hook's run goes through phases, each of which ends
 // with an event:
 //
 //	Note ──▶ Noted        a become-leader only: it is on disk that its leadership begins
@@ -60,6 +60,8 @@ type Lanes struct {
 	ready     uint64        // the last epoch whose become-leader hook has succeeded
 	settleBy  time.Time     // until when the disk has time for the last page; zero: it is not awaited
 	isOver    bool          // so it was said
+
+	questions questions
 
 	effects []LaneEffect
 }
@@ -196,6 +198,8 @@ func (l *Lanes) take(now time.Time, event LaneEvent) {
 		l.announce()
 	case Gone:
 		l.onGone(e.Entry)
+	case Checking, Inquired, Consulted, Vacated, Deserted:
+		l.questions.take(now, e, l.do)
 	case Tick:
 		l.judge(now)
 	default:
@@ -208,6 +212,7 @@ func (l *Lanes) advance(now time.Time) {
 	l.persist(now)
 	l.retry(now)
 	l.sweepAgain(now)
+	l.questions.advance(now, l.do)
 	for _, t := range []*task{l.lead, l.notice} {
 		if t != nil && !t.until.IsZero() && !now.Before(t.until) {
 			l.onTime(now, t)
@@ -234,7 +239,8 @@ func (l *Lanes) advance(now time.Time) {
 
 // Deadline is when Step wants a Tick at the latest; the zero time: never.
 func (l *Lanes) Deadline() time.Time {
-	at := earlier(earlier(l.book.syncAt, l.silentAt()), earlier(earlier(l.settleBy, l.uncleaned.by), earlier(l.holds.dueAt(), l.sweepAt)))
+	at := earlier(earlier(l.book.syncAt, l.questions.deadline()), l.silentAt())
+	at = earlier(at, earlier(earlier(l.settleBy, l.uncleaned.by), earlier(l.holds.dueAt(), l.sweepAt)))
 	for _, t := range []*task{l.lead, l.notice} {
 		if t != nil {
 			at = earlier(at, t.until)
@@ -288,6 +294,7 @@ func (l *Lanes) onClosed(now time.Time) {
 	l.isClosed = true
 	l.freeze(l.holds.by.Epoch.Counter)
 	l.hush(now)
+	l.questions.end(now, l.do)
 	switch t := l.lead; {
 	case t == nil:
 	case t.phase == waiting:

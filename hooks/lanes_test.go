@@ -53,7 +53,7 @@ func (p *play) do(verb string, args []string) {
 	o := p.options(args)
 	switch verb {
 	case "hook": // hook become takes=1s exit=75 stays hangs unfit never unseen
-		p.scripts[kinds[args[0]]] = script{takes: o.takes, exit: o.exit, stays: o.stays, hangs: o.hangs, unfit: o.unfit, never: o.never, unseen: o.unseen}
+		p.scripts[kinds[args[0]]] = o.script()
 		p.step(Reloaded{p.config()})
 	case "resource": // resource web stays slow begin|hang|end: it has a long time for its end, and what goes wrong with it
 		p.addResource(args)
@@ -108,6 +108,8 @@ func (p *play) do(verb string, args []string) {
 		p.frozen = false
 	case "gone":
 		p.step(Gone{p.lanes.Stuck()[kinds[args[0]]].Entry})
+	case "check", "no-check", "answers", "ask", "vacated", "late", "deserted":
+		p.question(verb, args, o)
 	case "run":
 		p.advance(o.takes)
 	default:
@@ -119,14 +121,16 @@ func (p *play) do(verb string, args []string) {
 type options struct {
 	epoch                                uint64
 	takes, lease, within                 time.Duration
-	exit                                 int
+	interval, timeout                    time.Duration
+	exit, rise, fall                     int
 	stays, hangs, unfit, isPlan, isRedo  bool
 	isBarred, isRequested, never, unseen bool
 }
 
 func (p *play) options(args []string) (o options) {
 	flags := map[string]*bool{"stays": &o.stays, "hangs": &o.hangs, "unfit": &o.unfit, "never": &o.never, "unseen": &o.unseen, "planned": &o.isPlan, "redo": &o.isRedo, "barred": &o.isBarred, "requested": &o.isRequested}
-	times := map[string]*time.Duration{"takes": &o.takes, "lease": &o.lease, "within": &o.within}
+	times := map[string]*time.Duration{"takes": &o.takes, "lease": &o.lease, "within": &o.within, "interval": &o.interval, "timeout": &o.timeout}
+	numbers := map[string]*int{"exit": &o.exit, "rise": &o.rise, "fall": &o.fall}
 	for _, arg := range args {
 		name, value, hasValue := strings.Cut(arg, "=")
 		var err error
@@ -135,8 +139,8 @@ func (p *play) options(args []string) (o options) {
 			*flags[arg] = true
 		case hasValue && times[name] != nil:
 			*times[name], err = time.ParseDuration(value)
-		case name == "exit":
-			o.exit, err = strconv.Atoi(value)
+		case hasValue && numbers[name] != nil:
+			*numbers[name], err = strconv.Atoi(value)
 		default:
 			if o.epoch, err = strconv.ParseUint(arg, 10, 64); err != nil { // a time, or a word that the command knows
 				o.takes, _ = time.ParseDuration(arg)
@@ -148,6 +152,10 @@ func (p *play) options(args []string) (o options) {
 		}
 	}
 	return o
+}
+
+func (o options) script() script {
+	return script{takes: o.takes, exit: o.exit, stays: o.stays, hangs: o.hangs, unfit: o.unfit, never: o.never, unseen: o.unseen}
 }
 
 func (o options) asked(p *play, kind Kind) Asked {

@@ -55,6 +55,7 @@ func (l *Lanes) onAgentEvent(now time.Time, event LaneEvent) {
 	case AgentDied:
 		a.isDead, a.isGone, a.isOn = true, true, false
 		l.book.tighten()
+		l.questions.end(now, l.do)
 		if !l.isClosed { // it may have died before hooks run: what waits is not begun
 			l.hush(now)
 			l.takeOver(now)

@@ -46,6 +46,10 @@ type play struct {
 	here      []string          // what this host has, in the order of its beginning
 	beginning map[string]bool
 	isOver    bool // nothing is put back any more
+
+	checks  []Check           // as configured
+	answers map[string]script // of a check or a program
+	hanging map[Lane]uint64   // numbers of what hangs of questions
 }
 
 // script is how runs of a hook go.
@@ -61,12 +65,13 @@ type script struct {
 }
 
 type process struct {
+	name   string // "become 7"
+	over   func(end ending.End)
 	kind   Kind
 	epoch  uint64
 	limit  ending.Limit
 	begun  time.Duration
 	script script
-	seq    uint64
 	isOver bool
 }
 
@@ -84,7 +89,7 @@ const (
 
 func newPlay(t testing.TB, scripts map[Kind]script) *play {
 	p := &play{t: t, scripts: scripts, disk: time.Millisecond, alive: map[Lane]*process{}, until: map[uint64]time.Duration{},
-		fails: map[string]string{}, beginning: map[string]bool{}}
+		fails: map[string]string{}, beginning: map[string]bool{}, answers: map[string]script{}, hanging: map[Lane]uint64{}}
 	p.reopen(Page{}, 0)
 	return p
 }
@@ -184,10 +189,16 @@ func (p *play) apply(effect LaneEffect) {
 	case Start:
 		p.start(e)
 	case Bound:
-		if proc := p.alive[e.Lane]; proc != nil {
+		if proc := p.alive[e.Lane]; proc != nil && !proc.script.never {
 			proc.limit = e.Limit
 			p.plan(e.Lane, proc)
 		}
+	case Consult:
+		p.consult(e)
+	case TellCheck:
+		p.note("told: check %s %v%s", e.Report.Name, e.Report.State, because(e.Report.Why))
+	case TellReply:
+		p.note("told: %s answers %q%s", e.Program, e.Reply.Text, because(e.Reply.Why()))
 	case BeginResource:
 		p.beginResource(e)
 	case Freeze:
@@ -297,9 +308,10 @@ func (p *play) start(e Start) {
 	if p.alive[e.Lane] != nil {
 		p.t.Fatalf("%s %d starts while %s %d runs\n%s", kind, epoch, p.alive[e.Lane].kind, p.alive[e.Lane].epoch, &p.trace)
 	}
-	proc := &process{kind: kind, epoch: epoch, limit: e.Limit, begun: p.now, script: p.scripts[kind], seq: e.Seq}
+	proc := &process{name: fmt.Sprintf("%s %d", short(kind), epoch), kind: kind, epoch: epoch, limit: e.Limit, begun: p.now, script: p.scripts[kind]}
+	proc.over = func(end ending.End) { p.step(Exited{Lane: e.Lane, Seq: e.Seq, End: end, Hangs: "process 7 hangs"}) }
 	p.alive[e.Lane] = proc
-	p.ran = append(p.ran, fmt.Sprintf("%s %d", short(kind), epoch))
+	p.ran = append(p.ran, proc.name)
 	if proc.script.never {
 		delete(p.alive, e.Lane)
 		p.note("%s %d is being started, and that hangs", kind, epoch)
@@ -340,11 +352,11 @@ func (p *play) plan(ln Lane, proc *process) {
 		proc.isOver = true
 		delete(p.alive, ln)
 		exit.Took = p.now - proc.begun
-		p.note("%s %d ends: %s", short(proc.kind), proc.epoch, orOK(exit.Err))
+		p.note("%s ends: %s", proc.name, orOK(exit.Err))
 		if due, ok := p.until[proc.epoch]; ok && p.now > due && proc.kind.OfLeadership() {
 			p.t.Fatalf("%s %d has ended at %v, and had until %v\n%s", proc.kind, proc.epoch, p.now, due, &p.trace)
 		}
-		p.step(Exited{Lane: ln, Seq: proc.seq, End: exit, Hangs: "process 7 hangs"})
+		proc.over(exit)
 	})
 }
 

@@ -1,5 +1,5 @@
 // Package hookrun carries out what hooks.Lanes decide: it has the processes, the journal and the
-// output of hooks. Whose loop asks the Lanes, has the clock and minds the deadline is its caller.
+// output of hooks, and the commands that answer questions. Whose loop asks the Lanes, has the clock and minds the deadline is its caller.
 package hookrun
 
 import (
@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/internal/ending"
 	"github.com/bully-agent/bully-agent/internal/run"
 )
 
@@ -56,23 +57,25 @@ type Loop struct {
 // Hands carry out what Lanes decide. The loop that owns them calls Do, Mind, SetSocket, Hurry and
 // Close, none of which waits for a process, a disk or a goroutine.
 type Hands struct {
-	loop      Loop
-	log       hclog.Logger
-	isAlive   func(hooks.Entry) bool                                                        // alive, but in tests
-	begin     func(argv, env []string, input []byte, out *run.Output) (*run.Process, error) // run.Start, but in tests
-	backlog   backlog
-	journal   journal
-	ledger    ledger
-	looks     map[hooks.Lane]*sync.Mutex // held while a lane's command is looked at
-	aftermath sync.WaitGroup             // runs whose output is awaited, bounded by drain
-	ctx       context.Context
-	hurry     context.CancelFunc
+	loop       Loop
+	log        hclog.Logger
+	isAlive    func(hooks.Entry) bool                                                        // alive, but in tests
+	begin      func(argv, env []string, input []byte, out *run.Output) (*run.Process, error) // run.Start, but in tests
+	backlog    backlog
+	journal    journal
+	ledger     ledger
+	looks      map[hooks.Lane]*sync.Mutex // held while a lane's command is looked at
+	aftermath  sync.WaitGroup             // runs whose output is awaited, bounded by drain
+	consulting sync.WaitGroup             // one for each command that answers a question
+	ctx        context.Context
+	hurry      context.CancelFunc
 
 	// Of the loop alone.
 	socket  string
 	workers map[hooks.Lane]worker
-	runs    map[hooks.Lane]*running // what was started last
-	minded  map[hooks.Entry]bool    // what hangs, and is looked at
+	runs    map[hooks.Lane]*running   // what was started last of hooks
+	leashes map[hooks.Lane]*run.Leash // of what was started last
+	minded  map[hooks.Entry]bool      // what hangs, and is looked at
 }
 
 const (
@@ -93,7 +96,7 @@ func Open(cfg Config, loop Loop) (*Hands, hooks.Lanes, error) {
 	cfg = cfg.withDefaults()
 	h := &Hands{loop: loop, log: cfg.Logger, isAlive: alive, begin: run.Start, socket: cfg.Socket,
 		looks:   map[hooks.Lane]*sync.Mutex{hooks.Leadership: {}, hooks.Notification: {}},
-		workers: map[hooks.Lane]worker{}, runs: map[hooks.Lane]*running{}, minded: map[hooks.Entry]bool{}}
+		workers: map[hooks.Lane]worker{}, runs: map[hooks.Lane]*running{}, leashes: map[hooks.Lane]*run.Leash{}, minded: map[hooks.Entry]bool{}}
 	h.ctx, h.hurry = context.WithCancel(context.Background())
 	h.journal = journal{path: filepath.Join(cfg.Dir, journalName), backlog: &h.backlog, log: h.log, noted: func(n hooks.Noted) { loop.Post(n) }}
 	h.ledger = ledgerIn(cfg.Dir)
@@ -111,7 +114,7 @@ func Open(cfg Config, loop Loop) (*Hands, hooks.Lanes, error) {
 	return h, lanes, nil
 }
 
-// Do carries out one effect, in the order of the Lanes, but for Tell and Cleaned: who hears of
+// Do carries out one effect, in the order of the Lanes, but for Cleaned and those that tell: who hears of
 // these is the caller's matter.
 func (h *Hands) Do(effect hooks.LaneEffect) {
 	switch e := effect.(type) {
@@ -122,12 +125,15 @@ func (h *Hands) Do(effect hooks.LaneEffect) {
 	case hooks.Prepare:
 		go h.prepare(e)
 	case hooks.Start:
-		r := &running{seq: e.Seq, leash: run.NewLeash(e.Limit, h.loop.Clock), filed: make(chan struct{})}
+		r := &running{seq: e.Seq, leash: h.leash(e.Lane, e.Limit), filed: make(chan struct{})}
 		h.runs[e.Lane] = r
 		socket := h.socket
 		h.worker(e.Lane) <- func() { h.start(e, r, socket) }
+	case hooks.Consult:
+		leash, socket := h.leash(e.Lane, e.Limit), h.socket
+		h.consulting.Go(func() { h.consult(e, leash, socket) })
 	case hooks.Bound:
-		h.runs[e.Lane].leash.Shorten(e.Limit)
+		h.leashes[e.Lane].Shorten(e.Limit)
 	case hooks.Abandon:
 		h.abandon(e.Lane)
 	case hooks.Answer:
@@ -135,6 +141,13 @@ func (h *Hands) Do(effect hooks.LaneEffect) {
 	case hooks.Say:
 		h.log.Log(levels[e.Level], e.Text, e.Args...)
 	}
+}
+
+// leash is that of what is started in a lane now.
+func (h *Hands) leash(ln hooks.Lane, l ending.Limit) *run.Leash {
+	leash := run.NewLeash(l, h.loop.Clock)
+	h.leashes[ln] = leash
+	return leash
 }
 
 var levels = map[hooks.Level]hclog.Level{hooks.Info: hclog.Info, hooks.Warn: hclog.Warn, hooks.Error: hclog.Error}

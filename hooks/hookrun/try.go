@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/internal/ending"
@@ -27,8 +28,9 @@ func Try(ctx context.Context, cfg Config, ev hooks.Event, stdout, stderr io.Writ
 	var mu sync.Mutex // both may be one
 	out.Copy = map[string]io.Writer{"stdout": inTurn(&mu, stdout), "stderr": inTurn(&mu, stderr)}
 	about := hooks.Circumstances{Attempt: 1, Timeout: cfg.Timeout, Socket: cfg.Socket}
-	p, end := run.Once(ctx, cfg.Commands[ev.Kind], hooks.Environ(ev, about, os.Getenv), hooks.Payload(ev, about),
-		ending.Limit{Timeout: cfg.Timeout, Grace: cfg.Grace}, out)
+	leash := run.NewLeash(ending.Limit{Timeout: cfg.Timeout, Grace: cfg.Grace}, time.Now)
+	defer context.AfterFunc(ctx, func() { leash.Pull(hooks.ErrStopping) })()
+	p, end := run.Once(leash, cfg.Commands[ev.Kind], hooks.Environ(ev, about, os.Getenv), hooks.Payload(ev, about), out)
 	res := hooks.Result{Kind: ev.Kind, Cause: ev.Cause, Exit: end.Exit, Err: end.Err, OK: end.Err == nil, Took: end.Took}
 	if p != nil {
 		res.Ran, res.Started = true, p.Begun

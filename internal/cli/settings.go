@@ -13,7 +13,6 @@ import (
 	"github.com/bully-agent/bully-agent/agent"
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/hooks"
-	"github.com/bully-agent/bully-agent/hooks/checkrun"
 	"github.com/bully-agent/bully-agent/internal/config"
 	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/key"
@@ -124,7 +123,7 @@ func jobsConfig(c *config.Config) []agent.Job {
 func checksConfig(c *config.Config) []agent.Check {
 	all := make([]agent.Check, len(c.Checks))
 	for i, k := range c.Checks {
-		all[i] = agent.Check{Penalty: k.Penalty, Check: checkrun.Check{Name: k.Name, Command: hookCommand(k.Command),
+		all[i] = agent.Check{Penalty: k.Penalty, Check: hooks.Check{Name: k.Name, Command: hookCommand(k.Command),
 			Interval: k.Interval, Timeout: k.Timeout, Rise: k.Rise, Fall: k.Fall}}
 	}
 	return all

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bully-agent/bully-agent/hooks/checkrun"
+	"github.com/bully-agent/bully-agent/hooks"
 )
 
 // Check is one [[check]]: a command that says whether this host is fit to lead.
@@ -48,8 +48,8 @@ var checkKeys = []itemKey{
 // applyChecks reads the [[check]] tables.
 func (l *loader) applyChecks(tables []arrayTable) {
 	for i, t := range tables {
-		if i == checkrun.MaxChecks {
-			l.report(wrong("it is the %dth check: expected at most %d", i+1, checkrun.MaxChecks).at(t.place, checkName))
+		if i == hooks.MaxChecks {
+			l.report(wrong("it is the %dth check: expected at most %d", i+1, hooks.MaxChecks).at(t.place, checkName))
 			return
 		}
 		l.config.Checks = append(l.config.Checks, Check{Interval: checkInterval, Timeout: checkTimeout, Rise: checkRise, Fall: checkFall,

@@ -32,7 +32,7 @@ type Config struct {
 	Timezone string // of jobs that name none; of the IANA time zone database, never "Local"
 	Jobs     []Job  // in the file's order, each name once, at most jobs.MaxJobs
 
-	Checks []Check // likewise, at most checkrun.MaxChecks
+	Checks []Check // likewise, at most hooks.MaxChecks
 
 	Resources []Resource // in the file's order, in which they begin; each name once, at most hooks.MaxResources
 

@@ -4,19 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 
 	"github.com/bully-agent/bully-agent/hooks"
-	"github.com/bully-agent/bully-agent/internal/run"
 )
 
 // The programs that name hosts to join run in the keeper, too: the agent may have given up
 // the right to start any, and whoever takes it over is not to choose what is run. An order
 // names a program, which runs if the settings have it, once at a time.
-
-// inquiry is a program that runs, or that even KILL has not ended.
-type inquiry struct{ isTold bool }
 
 // reply is what a program printed.
 type reply struct {
@@ -25,46 +20,29 @@ type reply struct {
 	Err     string
 }
 
-// ask runs a program; its end is told once, whoever asks meanwhile.
+// ask runs a program, unless it runs.
 func (k *keeper) ask(program string) {
-	running := k.asked[program]
 	why := ""
-	switch {
-	case k.asks.Err() != nil || running != nil && !running.isTold:
-		return
-	case running != nil:
-		why = "its last run hangs in the kernel"
-	case !slices.Contains(k.settings.Programs, program):
+	switch s := k.settings; {
+	case !slices.Contains(s.Programs, program):
 		why = "the keeper has not read of such a source"
 	case !k.bounds.question.AllowN(now(), 1):
 		why = "it is asked too often"
-	}
-	if why != "" {
-		k.noteRefusal(string(toAsk), why)
-		k.say(report{Say: sayReply, Reply: &reply{Program: program, Err: why}})
+	default:
+		k.step(hooks.Inquired{Program: program, Timeout: s.AskTimeout, Most: s.AskMost})
 		return
 	}
-	q := &inquiry{}
-	k.asked[program] = q
-	s := k.settings
-	k.asking.Go(func() { k.inquire(program, q, s) })
+	k.noteRefusal(string(toAsk), why)
+	k.say(report{Say: sayReply, Reply: &reply{Program: program, Err: why}})
 }
 
-// inquire runs a program once: a worker's.
-func (k *keeper) inquire(program string, q *inquiry, s Settings) {
-	runtime.LockOSThread() // see run.CheckUp
-	defer runtime.UnlockOSThread()
-	text, run := run.Ask(k.asks, "join", hooks.Command{Argv: []string{program}}, s.AskTimeout, s.Socket, s.AskMost)
-	r := reply{Program: program, Text: text}
-	if run.Err != nil {
-		r.Text, r.Err = nil, run.Why()
+// sayReply tells what a program has answered. Of one that failed nothing counts but why.
+func (k *keeper) sayReply(e hooks.TellReply) {
+	r := reply{Program: e.Program, Text: e.Reply.Text, Err: e.Reply.Why()}
+	if r.Err != "" {
+		r.Text = nil
 	}
-	k.post(func() {
-		q.isTold = true
-		k.say(report{Say: sayReply, Reply: &r})
-	})
-	run.Await(k.asks)
-	k.post(func() { delete(k.asked, program) })
+	k.say(report{Say: sayReply, Reply: &r})
 }
 
 // question is a program whose end somebody waits for.

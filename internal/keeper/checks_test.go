@@ -9,18 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bully-agent/bully-agent/hooks"
-	"github.com/bully-agent/bully-agent/hooks/checkrun"
 )
 
 func (r *rig) checked(line string) Settings {
 	s := r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note})
-	s.Checks = []checkrun.Check{{Name: "web", Command: hooks.Command{Shell: "cd " + r.Dir.Name + "; " + line}, Interval: 20 * time.Millisecond,
+	s.Checks = []hooks.Check{{Name: "web", Command: hooks.Command{Shell: "cd " + r.Dir.Name + "; " + line}, Interval: 20 * time.Millisecond,
 		Timeout: patience, Rise: 1, Fall: 1}}
 	return s
 }
 
 // says waits for the word that the check is in this state.
-func (d *desk) says(state checkrun.State) {
+func (d *desk) says(state hooks.CheckState) {
 	d.t.Helper()
 	d.Until("the word that the check "+state.String(), func() bool {
 		for _, r := range d.Checks() {
@@ -36,22 +35,22 @@ func (d *desk) says(state checkrun.State) {
 func TestChecks(t *testing.T) {
 	r := newRig(t)
 	d := r.open(r.checked("test ! -e down"))
-	d.says(checkrun.Passes)
+	d.says(hooks.CheckPasses)
 	if err := os.WriteFile(r.Path("down"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d.says(checkrun.Fails)
+	d.says(hooks.CheckFails)
 	d.reload(r.checked("exit 0"))
-	d.says(checkrun.Passes)
+	d.says(hooks.CheckPasses)
 }
 
 // The keeper is killed: the next one says what it finds.
 func TestChecksOfTheNextKeeper(t *testing.T) {
 	r := newRig(t)
 	d := r.open(r.checked("exit 0"))
-	d.says(checkrun.Passes)
+	d.says(hooks.CheckPasses)
 	r.kill(d.Status().Process, unix.SIGKILL)
-	d.says(checkrun.Passes)
+	d.says(hooks.CheckPasses)
 }
 
 // A check that hangs keeps no hook from running, and dies with the agent, with all that it
@@ -74,6 +73,6 @@ func TestACheckDiesWithTheAgent(t *testing.T) {
 func TestACheckIsHeardOfAtOnce(t *testing.T) {
 	r := newRig(t)
 	d := r.desk(r.checked("exit 0"))
-	d.hear(&process{}, report{Say: sayCheck, Check: &checkrun.Report{Name: "web", State: checkrun.Passes}})
-	d.says(checkrun.Passes)
+	d.hear(&process{}, report{Say: sayCheck, Check: &hooks.CheckReport{Name: "web", State: hooks.CheckPasses}})
+	d.says(hooks.CheckPasses)
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bully-agent/bully-agent/hooks"
-	"github.com/bully-agent/bully-agent/hooks/checkrun"
 	"github.com/bully-agent/bully-agent/hooks/hookrun"
 	"github.com/bully-agent/bully-agent/hooks/resourcerun"
 	"github.com/bully-agent/bully-agent/internal/ending"
@@ -74,10 +73,10 @@ type Client struct {
 	ids     uint64
 	waiting []order // for a keeper that is being started
 	open    []*undertaking
-	reign   *hooks.Event               // become-leader of the leadership that goes on, or whose end was not told
-	isTaken bool                       // it was silent: the keeper has ended it
-	checks  map[string]checkrun.Report // by name; untold
-	asks    map[string]*question       // by program; what the keeper has not answered
+	reign   *hooks.Event                 // become-leader of the leadership that goes on, or whose end was not told
+	isTaken bool                         // it was silent: the keeper has ended it
+	checks  map[string]hooks.CheckReport // by name; untold
+	asks    map[string]*question         // by program; what the keeper has not answered
 
 	resources  []resourcerun.State  // as the keeper said last
 	clients    []resourcerun.Client // likewise; nobody has asked for them since
@@ -118,7 +117,7 @@ func New(cfg Config) *Client {
 	}
 	c := &Client{cfg: cfg, hooks: cfg.Hooks, results: make(chan hooks.Result, resultRoom),
 		cleaned: make(chan hooks.Result, 1), ended: make(chan struct{}), gone: make(chan struct{}), phase: opened,
-		toCheck: make(chan struct{}, 1), checks: map[string]checkrun.Report{}, asks: map[string]*question{}}
+		toCheck: make(chan struct{}, 1), checks: map[string]hooks.CheckReport{}, asks: map[string]*question{}}
 	c.jobs = newJobs(c)
 	return c
 }

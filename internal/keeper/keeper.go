@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/hooks"
-	"github.com/bully-agent/bully-agent/hooks/checkrun"
 	"github.com/bully-agent/bully-agent/hooks/hookrun"
 	"github.com/bully-agent/bully-agent/hooks/jobrun"
 	"github.com/bully-agent/bully-agent/hooks/resourcerun"
@@ -31,10 +30,6 @@ type keeper struct {
 	ctx  context.Context // of what runs; it ends when the agent says so, or all is done
 	stop context.CancelFunc
 
-	asks    context.Context // of the programs that name hosts
-	endAsks context.CancelFunc
-	asking  sync.WaitGroup // one for each; Invariant: nothing is added once asks has ended
-
 	// Of the loop alone.
 	now       time.Time // of this turn
 	wakesAt   time.Time // what the timer was set to last
@@ -47,7 +42,6 @@ type keeper struct {
 	shown     shownResources
 	clients   tellingClients
 	jobs      *jobrun.Runner
-	checks    *checkrun.Runner
 	reader    *reader.Keep // nil: none is wanted
 	reading   reading
 	hasRun    bool // hooks were let run
@@ -58,7 +52,6 @@ type keeper struct {
 	isDeaf bool   // its socket is closed: it may live, and says nothing
 	heard  uint64 // number of the last order
 	will   will
-	asked  map[string]*inquiry // by program
 	bounds bounds
 }
 
@@ -69,8 +62,7 @@ func newKeeper(socket *os.File, a agent, t timer, read Reader) (k *keeper, err e
 		return nil, err
 	}
 	k.ctx, k.stop = context.WithCancel(context.Background())
-	k.asks, k.endAsks = context.WithCancel(context.Background())
-	k.asked, k.bounds = map[string]*inquiry{}, newBounds()
+	k.bounds = newBounds()
 	return k, nil
 }
 
@@ -87,7 +79,9 @@ func (k *keeper) run() {
 	for k.turn(); k.phase != over; k.turn() {
 		<-k.posts.some
 	}
-	k.awaitChecks()
+	if k.hands != nil {
+		k.hands.AwaitQuestions(goodbye)
+	}
 	k.awaitReader()
 	k.out.end()
 	k.conn.Patience(goodbye)
@@ -254,6 +248,10 @@ func (k *keeper) step(ev hooks.LaneEvent) {
 			k.resources.Freeze()
 		case hooks.EndResource:
 			k.resources.End(e)
+		case hooks.TellCheck:
+			k.say(report{Say: sayCheck, Check: &e.Report})
+		case hooks.TellReply:
+			k.sayReply(e)
 		case hooks.Over:
 			k.leave(e.IsClear)
 		default:

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/hooks"
-	"github.com/bully-agent/bully-agent/hooks/checkrun"
 	"github.com/bully-agent/bully-agent/hooks/hookrun"
 	"github.com/bully-agent/bully-agent/hooks/jobrun"
 	"github.com/bully-agent/bully-agent/hooks/resourcerun"
@@ -92,8 +91,7 @@ func (k *keeper) onOpened(m means, err error) {
 	}
 	k.phase = opened
 	k.settings, k.lock, k.lanes, k.hands, k.jobs, k.resources = m.settings, m.lock, m.lanes, m.hands, m.jobs, m.resources
-	k.checks = checkrun.New(k.settings.Socket, k.sayCheck)
-	k.checks.Set(k.settings.Checks, true)
+	k.step(hooks.Checking{Checks: k.settings.Checks})
 	answer := report{Say: sayOpened, Version: version}
 	if owed, ok := k.lanes.Owed(); ok {
 		answer.Owed = &owed
@@ -194,8 +192,8 @@ func (k *keeper) takeOn(next Settings) {
 	}
 	maps.Copy(jobs, next.Jobs)
 	k.settings.Hooks, k.settings.Socket, k.settings.Jobs, k.settings.Checks, k.settings.Programs = next.Hooks, next.Socket, jobs, next.Checks, next.Programs
-	k.checks.Set(k.settings.Checks, false)
 	k.hands.SetSocket(next.Socket)
+	k.step(hooks.Checking{Checks: k.settings.Checks})
 	k.step(hooks.Reloaded{Config: next.Hooks.WithDefaults()})
 	k.jobs.SetGrace(next.JobGrace)
 }
@@ -228,13 +226,20 @@ func (k *keeper) onDeath() {
 	k.isDead = true
 	k.out.toStderr()
 	k.endReader()
-	k.endChecks()
 	switch k.phase {
 	case running:
 		k.jobs.EndAll(jobrun.AgentDied)
 		k.step(hooks.AgentDied{})
-	case begun, opening, opened: // a clean-up goes on: it is due, whoever lives
-		k.phase = closing
+	case begun, opening, opened:
+		k.desert()
+	}
+}
+
+// desert ends this process once a clean-up has ended, if one goes on: the agent is gone before hooks were let run.
+func (k *keeper) desert() {
+	k.phase = closing
+	if k.hands != nil {
+		k.step(hooks.Deserted{})
 	}
 }
 
@@ -244,7 +249,7 @@ func (k *keeper) onDeaf() {
 	k.release()
 	switch {
 	case k.phase < running:
-		k.phase = closing
+		k.desert()
 	case k.hasRun:
 		k.step(hooks.AgentDeaf{})
 	}
@@ -258,7 +263,6 @@ func (k *keeper) close() {
 	k.phase = closing
 	k.stop()
 	k.endReader()
-	k.endChecks()
 	if k.hands != nil {
 		k.hands.Hurry()
 		k.jobs.Close()

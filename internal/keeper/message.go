@@ -11,7 +11,6 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bully-agent/bully-agent/hooks"
-	"github.com/bully-agent/bully-agent/hooks/checkrun"
 	"github.com/bully-agent/bully-agent/hooks/jobrun"
 	"github.com/bully-agent/bully-agent/hooks/resourcerun"
 	"github.com/bully-agent/bully-agent/internal/reader"
@@ -112,16 +111,16 @@ type report struct {
 	Say   word
 	Keeps uint64 `json:",omitzero"` // epoch of a leadership that keeps its hooks; 0: none
 
-	Version int              `json:",omitzero"`
-	Process int              `json:",omitzero"`
-	Owed    *hooks.Epoch     `json:",omitzero"`
-	Err     string           `json:",omitzero"`
-	ID      uint64           `json:",omitzero"`
-	Outcome outcome          `json:",omitzero"`
-	Log     *line            `json:",omitzero"`
-	Job     *jobrun.Result   `json:",omitzero"`
-	Check   *checkrun.Report `json:",omitzero"`
-	Reply   *reply           `json:",omitzero"`
+	Version int                `json:",omitzero"`
+	Process int                `json:",omitzero"`
+	Owed    *hooks.Epoch       `json:",omitzero"`
+	Err     string             `json:",omitzero"`
+	ID      uint64             `json:",omitzero"`
+	Outcome outcome            `json:",omitzero"`
+	Log     *line              `json:",omitzero"`
+	Job     *jobrun.Result     `json:",omitzero"`
+	Check   *hooks.CheckReport `json:",omitzero"`
+	Reply   *reply             `json:",omitzero"`
 
 	Resources []resourcerun.State  `json:",omitzero"`
 	Clients   []resourcerun.Client `json:",omitzero"`

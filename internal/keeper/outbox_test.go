@@ -3,7 +3,7 @@ package keeper
 import (
 	"testing"
 
-	"github.com/bully-agent/bully-agent/hooks/checkrun"
+	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/hooks/resourcerun"
 )
 
@@ -12,7 +12,7 @@ func TestOldNewsIsReplaced(t *testing.T) {
 	o := newOutbox()
 	for i := range 3 {
 		for _, name := range []string{"a", "b"} {
-			o.add(report{Say: sayCheck, Check: &checkrun.Report{Name: name}, Read: uint64(i)})
+			o.add(report{Say: sayCheck, Check: &hooks.CheckReport{Name: name}, Read: uint64(i)})
 		}
 		o.add(report{Say: sayClients, Clients: make([]resourcerun.Client, i), Read: uint64(i)})
 	}

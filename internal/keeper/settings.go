@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/hooks"
-	"github.com/bully-agent/bully-agent/hooks/checkrun"
 )
 
 // Settings is all that a keeper has to know. It reads them itself, at its start and each
@@ -16,7 +15,7 @@ type Settings struct {
 	Socket string         // of the agent, for BULLY_SOCKET
 	Jobs   map[string]Job // by name
 	// Checks are of this host; they run for as long as the keeper has an agent.
-	Checks []checkrun.Check
+	Checks []hooks.Check
 	// Programs name hosts to join: absolute paths, run without arguments when the agent asks
 	// what they print. Each has AskTimeout, and AskMost bytes of it are read.
 	Programs   []string

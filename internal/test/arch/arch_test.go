@@ -32,7 +32,7 @@ type layer struct {
 // package needs a place.
 var layers = map[string]layer{
 	".":                      {may: "internal/cli"},
-	"internal/cli":           {may: "hooks/hookrun internal/trust agent internal/config internal/control election election/lease internal/durable internal/fence hooks internal/holder internal/key internal/lab internal/reaper internal/sim internal/sim/paper internal/transport internal/realtime internal/reader internal/keeper internal/rights internal/record wire hooks/checkrun internal/screen internal/doctor internal/sdnotify internal/vip internal/peers internal/keepalived internal/manual internal/unit"},
+	"internal/cli":           {may: "hooks/hookrun internal/trust agent internal/config internal/control election election/lease internal/durable internal/fence hooks internal/holder internal/key internal/lab internal/reaper internal/sim internal/sim/paper internal/transport internal/realtime internal/reader internal/keeper internal/rights internal/record wire internal/screen internal/doctor internal/sdnotify internal/vip internal/peers internal/keepalived internal/manual internal/unit"},
 	"internal/unit":          {may: ""},
 	"internal/systemd":       {may: ""},
 	"internal/peers":         {may: "hooks"},
@@ -53,8 +53,8 @@ var layers = map[string]layer{
 	"internal/test/e2e":      {may: ""},
 	"internal/test/loopback": {may: ""},
 	"internal/test/waiting":  {may: ""},
-	"internal/config":        {may: "internal/trust agent election membership hooks internal/control internal/jobs internal/key internal/httpd hooks/checkrun internal/vip internal/systemd internal/discovery internal/advertise"},
-	"agent":                  {may: "internal/trust wire election membership internal/transport internal/sealed internal/session internal/key hooks hooks/jobrun internal/jobs internal/control internal/durable internal/identity internal/reader internal/sidecar internal/metrics election/lease internal/keeper internal/record hooks/checkrun hooks/resourcerun internal/discovery internal/advertise"},
+	"internal/config":        {may: "internal/trust agent election membership hooks internal/control internal/jobs internal/key internal/httpd internal/vip internal/systemd internal/discovery internal/advertise"},
+	"agent":                  {may: "internal/trust wire election membership internal/transport internal/sealed internal/session internal/key hooks hooks/jobrun internal/jobs internal/control internal/durable internal/identity internal/reader internal/sidecar internal/metrics election/lease internal/keeper internal/record hooks/resourcerun internal/discovery internal/advertise"},
 	"membership":             {may: "wire internal/transport internal/session"},
 	"internal/transport":     {may: ""},
 	"internal/session":       {may: "wire internal/key internal/identity", pure: true},
@@ -72,7 +72,6 @@ var layers = map[string]layer{
 	"internal/places":        {may: ""},
 	"internal/holder":        {may: "internal/ending hooks internal/control internal/durable internal/realtime internal/run internal/sidecar"},
 	"hooks/jobrun":           {may: "hooks internal/holder internal/run internal/sidecar internal/trust"},
-	"hooks/checkrun":         {may: "hooks internal/run"},
 	"hooks/resourcerun":      {may: "hooks internal/ending internal/holder internal/run internal/sidecar internal/trust internal/vip internal/systemd"},
 	"internal/durable":       {may: "internal/access"},
 	"internal/test/crash":    {may: "internal/durable"},
@@ -100,7 +99,7 @@ var layers = map[string]layer{
 	"wire":                   {may: "", pure: true},
 	"internal/sidecar":       {may: "internal/durable internal/ending internal/realtime internal/rights"},
 	"internal/realtime":      {may: ""},
-	"internal/keeper":        {may: "wire internal/reader hooks/hookrun internal/ending hooks internal/run internal/durable internal/realtime internal/sidecar hooks/jobrun hooks/checkrun hooks/resourcerun"},
+	"internal/keeper":        {may: "wire internal/reader hooks/hookrun internal/ending hooks internal/run internal/durable internal/realtime internal/sidecar hooks/jobrun hooks/resourcerun"},
 }
 
 // onlyInTests are packages that nothing but tests may import.
