@@ -110,6 +110,11 @@ func TestUnitGivesRealTime(t *testing.T) {
 			t.Errorf("%s has %s", name, line)
 		}
 	}
+	for _, call := range []string{"seccomp", "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self"} {
+		if !regexp.MustCompile(`(?m)^SystemCallFilter=.*\b` + call + `\b`).MatchString(unit) {
+			t.Errorf("the unit keeps a process from taking rights from itself, by %s", call)
+		}
+	}
 	analyze := tool(t, "systemd-analyze")
 	for _, filter := range regexp.MustCompile(`(?m)^SystemCallFilter=(@.*)$`).FindAllStringSubmatch(unit, -1) {
 		calls := systemCalls(t, analyze, filter[1])

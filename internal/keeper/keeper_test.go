@@ -522,3 +522,12 @@ func TestResultsTellTheTimeOfDay(t *testing.T) {
 		t.Errorf("it says that the hook began at %v", res.Started)
 	}
 }
+
+// A directory's files are of the process's own group without the bit, which units may forbid to set.
+func TestSharedDirectoriesOfTheOwnGroup(t *testing.T) {
+	for group, want := range map[int]string{7: "-rwxr-x---", 8: "grwxr-x---"} {
+		if got := sharedMode(group, 7).String(); got != want {
+			t.Errorf("group %d: %s, want %s", group, got, want)
+		}
+	}
+}

@@ -16,13 +16,14 @@ func shareOutput(dir string, group int) error {
 	if group == 0 {
 		return nil
 	}
+	shared := sharedMode(group, os.Getegid())
 	for _, name := range outputs {
 		err := filepath.WalkDir(filepath.Join(dir, name), func(path string, entry fs.DirEntry, err error) error {
 			switch {
 			case err != nil:
 				return err
 			case entry.IsDir():
-				return give(path, group, 0o750|fs.ModeSetgid)
+				return give(path, group, shared)
 			case entry.Type().IsRegular():
 				return give(path, group, 0o640)
 			}
@@ -33,6 +34,15 @@ func shareOutput(dir string, group int) error {
 		}
 	}
 	return nil
+}
+
+// sharedMode is a directory's. Where the group is this process's own, its files are of that anyway, and a
+// unit with RestrictSUIDSGID= lets nobody set the bit.
+func sharedMode(group, own int) fs.FileMode {
+	if group == own {
+		return 0o750
+	}
+	return 0o750 | fs.ModeSetgid
 }
 
 // give changes the group first: that takes the bit away.
