@@ -18,6 +18,7 @@ import (
 	"github.com/bully-agent/bully-agent/internal/realtime"
 	"github.com/bully-agent/bully-agent/internal/run"
 	"github.com/bully-agent/bully-agent/internal/test/traces"
+	"github.com/bully-agent/bully-agent/internal/test/waiting"
 )
 
 const patience = traces.Patience
@@ -33,6 +34,7 @@ func TestMain(m *testing.M) {
 		}
 	}
 	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP) // children would inherit that nohup ignores it
+	waiting.Together(5)                                 // leases, limits and graces are waited for
 	os.Exit(m.Run())
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/bully-agent/bully-agent/hooks/jobrun"
 	jobs "github.com/bully-agent/bully-agent/internal/holder"
 	"github.com/bully-agent/bully-agent/internal/test/traces"
+	"github.com/bully-agent/bully-agent/internal/test/waiting"
 )
 
 const patience = traces.Patience
@@ -40,6 +41,7 @@ func TestMain(m *testing.M) {
 		}
 	}
 	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP) // children would inherit that nohup ignores it
+	waiting.Together(5)                                 // leases, limits and graces are waited for
 	os.Exit(m.Run())
 }
 
