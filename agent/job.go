@@ -12,7 +12,6 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bully-agent/bully-agent/hooks"
-	"github.com/bully-agent/bully-agent/hooks/jobrun"
 	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/jobs"
 	"github.com/bully-agent/bully-agent/wire"
@@ -28,13 +27,13 @@ type Job struct {
 type JobRunner interface {
 	Recover(ctx context.Context) error
 	Run(ctx context.Context) error
-	Begin(o jobrun.Order)
+	Begin(o hooks.JobAttempt)
 	End(id, cause string)
 	Lost(cause string)
-	Results() <-chan jobrun.Result
+	Results() <-chan hooks.JobResult
 	Sweep(known []string)
-	Rows(job string) ([]jobrun.Row, error)
-	Output(row jobrun.Row) ([]byte, error)
+	Rows(job string) ([]hooks.JobRun, error)
+	Output(row hooks.JobRun) ([]byte, error)
 }
 
 // jobDesk is the driver of singleton jobs. Package jobs decides; this tells

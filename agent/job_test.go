@@ -15,7 +15,6 @@ import (
 
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/hooks"
-	"github.com/bully-agent/bully-agent/hooks/jobrun"
 	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/jobs"
 	"github.com/bully-agent/bully-agent/membership"
@@ -53,7 +52,7 @@ type fakeJobs struct {
 	host    string
 	log     *jobLog
 	takes   time.Duration
-	results chan jobrun.Result
+	results chan hooks.JobResult
 
 	mu      sync.Mutex
 	running map[string]*fakeRun
@@ -63,15 +62,15 @@ type fakeJobs struct {
 }
 
 type fakeRun struct {
-	jobrun.Order
+	hooks.JobAttempt
 	timer *time.Timer
 }
 
 func newFakeJobs(host string, log *jobLog, takes time.Duration) *fakeJobs {
-	return &fakeJobs{host: host, log: log, takes: takes, results: make(chan jobrun.Result, 64), running: map[string]*fakeRun{}}
+	return &fakeJobs{host: host, log: log, takes: takes, results: make(chan hooks.JobResult, 64), running: map[string]*fakeRun{}}
 }
 
-func (f *fakeJobs) Begin(o jobrun.Order) {
+func (f *fakeJobs) Begin(o hooks.JobAttempt) {
 	f.log.mu.Lock()
 	f.log.starts = append(f.log.starts, fmt.Sprintf("%s %d %s", o.Job, o.Slot.Unix(), f.host))
 	f.log.mu.Unlock()
@@ -82,11 +81,11 @@ func (f *fakeJobs) Begin(o jobrun.Order) {
 
 // finish ends a run, if it goes on.
 func (f *fakeJobs) finish(id, cause string, exit uint8) {
-	f.report(jobrun.Result{ID: id, Exit: exit}, cause)
+	f.report(hooks.JobResult{ID: id, Exit: exit}, cause)
 }
 
 // report is finish with all that a holder may say.
-func (f *fakeJobs) report(res jobrun.Result, cause string) {
+func (f *fakeJobs) report(res hooks.JobResult, cause string) {
 	id := res.ID
 	f.mu.Lock()
 	run := f.running[id]
@@ -150,10 +149,10 @@ func (f *fakeJobs) Sweep(known []string) {
 	}
 }
 
-func (f *fakeJobs) Recover(context.Context) error     { return nil }
-func (f *fakeJobs) Results() <-chan jobrun.Result     { return f.results }
-func (f *fakeJobs) Rows(string) ([]jobrun.Row, error) { return nil, nil }
-func (f *fakeJobs) Output(jobrun.Row) ([]byte, error) { return nil, nil }
+func (f *fakeJobs) Recover(context.Context) error       { return nil }
+func (f *fakeJobs) Results() <-chan hooks.JobResult     { return f.results }
+func (f *fakeJobs) Rows(string) ([]hooks.JobRun, error) { return nil, nil }
+func (f *fakeJobs) Output(hooks.JobRun) ([]byte, error) { return nil, nil }
 
 // someJob is a job that runs every so often.
 func someJob(name, schedule string, change func(*jobs.Job)) Job {
@@ -977,7 +976,7 @@ func TestEndedByItsGuard(t *testing.T) {
 		c.agrees(h)
 		time.Sleep(5 * time.Second)
 		const why = "ended by its holder"
-		for job, want := range map[string]jobrun.Result{"slow": {Exit: 143, Cause: jobrun.TimedOut, Err: why},
+		for job, want := range map[string]hooks.JobResult{"slow": {Exit: 143, Cause: hooks.JobTimedOut, Err: why},
 			"late": {Exit: 126, TooLate: true, Err: why}} {
 			if err := h.order("job-run", map[string]string{"job": job}); err != nil {
 				t.Fatal(err)
@@ -994,7 +993,7 @@ func TestEndedByItsGuard(t *testing.T) {
 			}
 			time.Sleep(3 * time.Minute)
 		}
-		kept := h.agent.seat.jobs.keptRun(jobrun.Row{Cause: jobrun.TimedOut, Exit: 143})
+		kept := h.agent.seat.jobs.keptRun(hooks.JobRun{Cause: hooks.JobTimedOut, Exit: 143})
 		if j := c.job(h, "slow"); kept.Outcome != jobs.TimedOut.String() || j.Last == nil || j.Last.Outcome != jobs.TimedOut.String() {
 			t.Errorf("ended at the timeout: %+v", j.Last)
 		}

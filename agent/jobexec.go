@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/hooks"
-	"github.com/bully-agent/bully-agent/hooks/jobrun"
 	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/jobs"
 )
@@ -47,7 +46,7 @@ func (j *jobDesk) begin(e jobs.Begin) {
 	}
 	here := &jobRun{job: e.Job.Name, key: run.Key, begun: wallClock()}
 	timeout := time.Duration(run.Timeout) * time.Second
-	o := jobrun.Order{ID: runID(e.Job.Name, run.Key), Job: e.Job.Name, Slot: run.Slot.Time(), Attempt: int(run.Attempt),
+	o := hooks.JobAttempt{ID: runID(e.Job.Name, run.Key), Job: e.Job.Name, Slot: run.Slot.Time(), Attempt: int(run.Attempt),
 		Timeout: timeout, Event: j.around.hookEvent(eventJob, causeOf(run)),
 		Tied: e.Job.OnLoss == jobs.OnLossKill}
 	o.Event.Epoch = hooks.Epoch{Counter: run.Epoch, Owner: j.self.String()}
@@ -80,7 +79,7 @@ func epochOf(r jobs.Run) *control.Epoch {
 
 // onResult notes the end of an attempt, of which the scheduler hears after what the
 // turn has made of the leadership.
-func (j *jobDesk) onResult(r jobrun.Result) {
+func (j *jobDesk) onResult(r hooks.JobResult) {
 	run := j.running[r.ID]
 	delete(j.running, r.ID)
 	if run.holder != nil {
@@ -94,7 +93,7 @@ func (j *jobDesk) onResult(r jobrun.Result) {
 	case r.TooLate:
 		j.note(jobs.StartFailed{Job: run.job, Key: run.key})
 		return
-	case r.Cause == jobrun.TimedOut:
+	case r.Cause == hooks.JobTimedOut:
 		j.note(jobs.Tick{}) // lest it counts as failed: nothing may have been looked at since its time was up
 	}
 	j.note(jobs.Exited{Job: run.job, Key: run.key, Exit: r.Exit})

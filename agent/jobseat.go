@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/election"
-	"github.com/bully-agent/bully-agent/hooks/jobrun"
+	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/jobs"
 	"github.com/bully-agent/bully-agent/wire"
@@ -65,7 +65,7 @@ func (s *seat) leading(status election.Status) jobs.Leading {
 // onJobResult passes the end of an attempt on. The node looks at the clock
 // first: what its holder has ended, since this agent stood still until the lease
 // had ended, was lost with the leadership, and did not fail.
-func (s *seat) onJobResult(r jobrun.Result) {
+func (s *seat) onJobResult(r hooks.JobResult) {
 	s.step(election.Tick{})
 	s.jobs.onResult(r)
 }

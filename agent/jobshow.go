@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bully-agent/bully-agent/hooks/jobrun"
+	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/jobs"
 	"github.com/bully-agent/bully-agent/wire"
@@ -163,7 +163,7 @@ func (j *jobDesk) controlRun(job string, r jobs.Run) control.JobRun {
 
 // mergeRows adds what was kept here to what the ledger knows: the ledger forgets
 // sooner, and knows what became of a run whose attempts are kept.
-func (j *jobDesk) mergeRows(known map[string]control.JobRun, rows []jobrun.Row) (out []control.JobRun) {
+func (j *jobDesk) mergeRows(known map[string]control.JobRun, rows []hooks.JobRun) (out []control.JobRun) {
 	for _, row := range rows {
 		r, inLedger := known[row.Run]
 		switch {
@@ -182,7 +182,7 @@ func (j *jobDesk) mergeRows(known map[string]control.JobRun, rows []jobrun.Row) 
 }
 
 // keptRun is a run that the ledger has forgotten.
-func (j *jobDesk) keptRun(row jobrun.Row) control.JobRun {
+func (j *jobDesk) keptRun(row hooks.JobRun) control.JobRun {
 	outcome := jobs.Succeeded.String()
 	switch {
 	case isOutcome(row.Cause):

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"cmp"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -28,7 +27,7 @@ func newKeeper(cfg Config, commands hooks.Config, home string, door *reader.Door
 func KeeperSettings(cfg Config) keeper.Settings {
 	s := keeper.Settings{Hooks: cfg.Hooks, Jobs: map[string]keeper.Job{}, Budget: cfg.Election.StopBudget / 2,
 		LeaseBound: LeaseBound(cfg.Election.Lease, cfg.Election.TakeoverDelay),
-		Takeover:   lease.LeaderLength(cfg.Election.TakeoverDelay), JobGrace: cmp.Or(cfg.Hooks.Grace, jobs.DefaultGrace)}
+		Takeover:   lease.LeaderLength(cfg.Election.TakeoverDelay)}
 	s.Dir, s.Socket = cfg.StateDir, cfg.Socket
 	s.Programs, s.AskTimeout, s.AskMost = discovery.Programs(cfg.Seeds), discovery.Timeout, discovery.MaxText+1
 	if cfg.Apart != nil {

@@ -2,10 +2,11 @@
 // view of the cluster changes: in order, bounded in time, output and queue, and
 // never in the way of the election.
 //
-// What runs, when and until when is decided by a value, Lanes: there are two. Leadership events
+// What runs, when and until when is decided by a value, Lanes. Leadership events
 // (become-leader, lose-leadership) run strictly one at a time in the order of asking; the
 // notifications (leader-change, member-change) have a lane of their own, so that a stuck
-// notification delays nothing that matters. testdata/lanes tells its rules as stories. What the
+// notification delays nothing that matters. Checks, programs that name hosts, and attempts of jobs have lanes of
+// their own (question.go, lanejob.go). testdata/lanes tells its rules as stories. What the
 // leadership's lane promises (docs/hooks.md):
 //
 //  1. Per node the hooks form (become lose)*, epochs strictly rising; a life may begin with
@@ -111,8 +112,8 @@ const (
 	// CauseTest is that of an event that was made up to try a hook.
 	CauseTest = "test"
 
-	// causeAgentDied is that of one which nobody has asked for.
-	causeAgentDied = "agent-died"
+	// CauseAgentDied is that of one which nobody has asked for.
+	CauseAgentDied = "agent-died"
 
 	defaultTimeout = 30 * time.Second // docs/hooks.md
 	defaultGrace   = 5 * time.Second  // docs/hooks.md

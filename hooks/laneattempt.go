@@ -244,7 +244,7 @@ func (l *Lanes) onTime(now time.Time, t *task) {
 	case yielding:
 		l.yieldNext(now, t)
 	case waiting:
-		t.Cause, t.Attempt = causeAgentDied, t.Attempt+t.attempts
+		t.Cause, t.Attempt = CauseAgentDied, t.Attempt+t.attempts
 		t.attempts, t.pause, t.begun = 0, l.cfg.Pause, time.Time{}
 		l.attempt(now, t)
 	}

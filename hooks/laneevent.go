@@ -27,8 +27,11 @@ type (
 	Stopped struct{ Epoch uint64 }
 
 	// Renewed tells until when the leadership's lease lasts; the zero time: it does not end by
-	// itself.
-	Renewed struct{ Lease time.Time }
+	// itself. IsEnding says that a planned end of the leadership waits for what LeadershipLost has told to end.
+	Renewed struct {
+		Lease    time.Time
+		IsEnding bool
+	}
 
 	// Lent says whether somebody acts on the lease beside what runs here.
 	Lent struct{ Is bool }
@@ -145,6 +148,28 @@ type (
 		Seq  uint64 // of its Consult
 	}
 
+	// JobAsked is an order of the agent: an attempt of a job. TellJob is its answer.
+	JobAsked struct {
+		Attempt JobAttempt
+		Lease   time.Time // its end as renewed last; zero: as it was
+		AtOnce  int       // so many attempts of the job may go on at a time; 0: one
+	}
+
+	// JobStopped ends the attempt with this ID, if it goes on: TERM, grace, KILL.
+	JobStopped struct{ ID, Cause string }
+
+	// LeadershipLost: what jobs have tied to it is to end.
+	LeadershipLost struct{ Cause string }
+
+	// JobEnded: nothing of an attempt's command is left, or it was not started.
+	JobEnded struct {
+		ID   string
+		Held Held
+	}
+
+	// RunFiled: what is kept of an attempt can be read, or cannot be kept.
+	RunFiled struct{ ID string }
+
 	// Deserted: the agent is gone before hooks were let run. No question is asked any more, and a clean-up goes on: it is
 	// due, whoever lives.
 	Deserted struct{}
@@ -187,6 +212,11 @@ func (Inquired) laneEvent()       {}
 func (Consulted) laneEvent()      {}
 func (Vacated) laneEvent()        {}
 func (Deserted) laneEvent()       {}
+func (JobAsked) laneEvent()       {}
+func (JobStopped) laneEvent()     {}
+func (LeadershipLost) laneEvent() {}
+func (JobEnded) laneEvent()       {}
+func (RunFiled) laneEvent()       {}
 func (Tick) laneEvent()           {}
 
 // LaneEffect is something that Lanes want done.
@@ -259,6 +289,36 @@ type (
 	TellReply struct {
 		Program string
 		Reply   Reply
+	}
+
+	// Hold has a holder start an attempt's command, and keep it within these terms. JobEnded is its outcome.
+	Hold struct {
+		Attempt       JobAttempt
+		Seq           uint64        // BULLY_SEQ
+		Budget, Grace time.Duration // before the deadline for a holder that hears nothing; between TERM and KILL
+		Terms         ending.Terms
+	}
+
+	// Allow changes the terms of a command that is held, and Release has it end: within that time; 0: with its grace.
+	Allow struct {
+		ID    string
+		Terms ending.Terms
+	}
+	Release struct {
+		ID, Cause string
+		Within    time.Duration
+	}
+
+	// FileRun keeps an attempt for people. RunFiled is its outcome.
+	FileRun struct {
+		ID  string
+		Run JobRun
+	}
+
+	// TellJob is how an attempt ended. IsRefused says that an agent which is well does not ask for it.
+	TellJob struct {
+		Result    JobResult
+		IsRefused bool
 	}
 
 	// BeginResource has this host have a resource, and keep it. ResourceBegun is its outcome, soon after
@@ -337,6 +397,11 @@ func (Over) laneEffect()          {}
 func (Consult) laneEffect()       {}
 func (TellCheck) laneEffect()     {}
 func (TellReply) laneEffect()     {}
+func (Hold) laneEffect()          {}
+func (Allow) laneEffect()         {}
+func (Release) laneEffect()       {}
+func (FileRun) laneEffect()       {}
+func (TellJob) laneEffect()       {}
 func (Say) laneEffect()           {}
 
 func (l *Lanes) say(level Level, text string, args ...any) { l.do(Say{level, text, args}) }

@@ -65,7 +65,7 @@ func (p Page) doneFor(epoch Epoch) (Result, bool) {
 	if d == nil || d.Epoch != epoch {
 		return Result{}, false
 	}
-	return Result{Kind: LoseLeadership, Epoch: epoch.Counter, Cause: causeAgentDied, OK: true, Ran: d.Ran, Took: d.Took, TakenOver: true}, true
+	return Result{Kind: LoseLeadership, Epoch: epoch.Counter, Cause: CauseAgentDied, OK: true, Ran: d.Ran, Took: d.Took, TakenOver: true}, true
 }
 
 // Entry identifies a group beyond the reuse of its number: by its first process's

@@ -13,7 +13,8 @@ import (
 // has all effects of one step carried out in their order before the next (hookrun.Hands).
 //
 // Each lane has at most one process group at a time. There are the leadership's, in the order of its events, the
-// notifications', and one for each question that a command answers (questions). A hook's run goes through phases, each of which ends
+// notifications', one for each question that a command answers (questions), and one for each attempt of a job (attempts). A
+// hook's run goes through phases, each of which ends
 // with an event:
 //
 //	Note ──▶ Noted        a become-leader only: it is on disk that its leadership begins
@@ -62,13 +63,14 @@ type Lanes struct {
 	isOver    bool          // so it was said
 
 	questions questions
+	attempts  attempts
 
 	effects []LaneEffect
 }
 
 // LanesConfig is what Lanes are told once.
 type LanesConfig struct {
-	Seq          uint64        // BULLY_SEQ of the last run of earlier lives
+	Seq, JobSeq  uint64        // BULLY_SEQ of the last run of earlier lives, and of the last of a job
 	Pause        time.Duration // before the second attempt; each further one is twice as long
 	RecordWithin time.Duration // what a disk has for the note that a leadership begins
 	Unread       bool          // what was recorded before is not known
@@ -138,7 +140,7 @@ func NewLanes(cfg LanesConfig, hooks Config, left Page) Lanes {
 		left.Runs = map[Lane]Entry{}
 	}
 	// What the keeper before has written may not be on the disk yet.
-	return Lanes{cfg: cfg, hooks: hooks, book: book{page: left, isLoose: left.Owed == nil}, seq: cfg.Seq, stuck: map[Kind]Hanging{}}
+	return Lanes{cfg: cfg, hooks: hooks, book: book{page: left, isLoose: left.Owed == nil}, seq: cfg.Seq, stuck: map[Kind]Hanging{}, attempts: attempts{seq: cfg.JobSeq}}
 }
 
 // Step takes one event and gives what is to be done, in order. The slice is valid until the
@@ -198,8 +200,13 @@ func (l *Lanes) take(now time.Time, event LaneEvent) {
 		l.announce()
 	case Gone:
 		l.onGone(e.Entry)
-	case Checking, Inquired, Consulted, Vacated, Deserted:
+	case Checking, Inquired, Consulted, Vacated:
 		l.questions.take(now, e, l.do)
+	case JobAsked, JobStopped, LeadershipLost, JobEnded, RunFiled:
+		l.attempts.take(now, e, 2*l.cfg.Budget, l.hooks.Grace, l.do)
+	case Deserted:
+		l.questions.end(now, l.do)
+		l.attempts.end(CauseAgentDied, 0, l.do)
 	case Tick:
 		l.judge(now)
 	default:
@@ -295,6 +302,7 @@ func (l *Lanes) onClosed(now time.Time) {
 	l.freeze(l.holds.by.Epoch.Counter)
 	l.hush(now)
 	l.questions.end(now, l.do)
+	l.attempts.end(agentStopping, abortBudget, l.do)
 	switch t := l.lead; {
 	case t == nil:
 	case t.phase == waiting:
@@ -314,8 +322,10 @@ func (l *Lanes) IsSettled() bool { return l.book.isSettled() }
 // AtRest reports whether no hook of the leadership runs or is queued.
 func (l *Lanes) AtRest() bool { return l.lead == nil && len(l.queue) == 0 }
 
-// IsAllAtRest reports whether none of any kind does.
-func (l *Lanes) IsAllAtRest() bool { return l.AtRest() && l.notice == nil && len(l.notices) == 0 }
+// IsAllAtRest reports whether none of any kind does, nor an attempt of a job.
+func (l *Lanes) IsAllAtRest() bool {
+	return l.AtRest() && l.notice == nil && len(l.notices) == 0 && l.attempts.areOver()
+}
 
 // Owed is the epoch whose lose-leadership hook has not succeeded yet; false if there is none.
 func (l *Lanes) Owed() (Epoch, bool) {

@@ -86,7 +86,7 @@ func (p *play) do(verb string, args []string) {
 	case "stop":
 		p.step(Stopped{o.epoch})
 	case "renew":
-		p.step(Renewed{p.clock().Add(o.lease)})
+		p.step(Renewed{Lease: p.clock().Add(o.lease)})
 	case "agent":
 		p.step(map[string]LaneEvent{"died": AgentDied{}, "deaf": AgentDeaf{}}[args[0]])
 	case "lend", "return":
@@ -110,6 +110,10 @@ func (p *play) do(verb string, args []string) {
 		p.step(Gone{p.lanes.Stuck()[kinds[args[0]]].Entry})
 	case "check", "no-check", "answers", "ask", "vacated", "late", "deserted":
 		p.question(verb, args, o)
+	case "job", "job-ends", "job-stop", "filed", "lost-jobs":
+		p.job(verb, args, o)
+	case "ending": // ending lease=2s: a planned end of the leadership waits for what is told to end
+		p.step(Renewed{Lease: p.clock().Add(o.lease), IsEnding: true})
 	case "run":
 		p.advance(o.takes)
 	default:
@@ -122,15 +126,16 @@ type options struct {
 	epoch                                uint64
 	takes, lease, within                 time.Duration
 	interval, timeout                    time.Duration
-	exit, rise, fall                     int
+	late                                 time.Duration
+	exit, rise, fall, overlap            int
 	stays, hangs, unfit, isPlan, isRedo  bool
 	isBarred, isRequested, never, unseen bool
 }
 
 func (p *play) options(args []string) (o options) {
 	flags := map[string]*bool{"stays": &o.stays, "hangs": &o.hangs, "unfit": &o.unfit, "never": &o.never, "unseen": &o.unseen, "planned": &o.isPlan, "redo": &o.isRedo, "barred": &o.isBarred, "requested": &o.isRequested}
-	times := map[string]*time.Duration{"takes": &o.takes, "lease": &o.lease, "within": &o.within, "interval": &o.interval, "timeout": &o.timeout}
-	numbers := map[string]*int{"exit": &o.exit, "rise": &o.rise, "fall": &o.fall}
+	times := map[string]*time.Duration{"takes": &o.takes, "lease": &o.lease, "within": &o.within, "interval": &o.interval, "timeout": &o.timeout, "late": &o.late}
+	numbers := map[string]*int{"exit": &o.exit, "rise": &o.rise, "fall": &o.fall, "overlap": &o.overlap}
 	for _, arg := range args {
 		name, value, hasValue := strings.Cut(arg, "=")
 		var err error
@@ -155,7 +160,7 @@ func (p *play) options(args []string) (o options) {
 }
 
 func (o options) script() script {
-	return script{takes: o.takes, exit: o.exit, stays: o.stays, hangs: o.hangs, unfit: o.unfit, never: o.never, unseen: o.unseen}
+	return script{takes: o.takes, exit: o.exit, stays: o.stays, hangs: o.hangs, unfit: o.unfit, never: o.never, unseen: o.unseen, late: o.late}
 }
 
 func (o options) asked(p *play, kind Kind) Asked {

@@ -48,6 +48,7 @@ func (l *Lanes) onAgentEvent(now time.Time, event LaneEvent) {
 	switch e := event.(type) {
 	case Renewed:
 		a.lease, a.isOn = e.Lease, true
+		l.attempts.renew(e.Lease, e.IsEnding, l.do)
 	case Lent:
 		a.isLent = e.Is
 	case AgentDeaf:
@@ -56,6 +57,7 @@ func (l *Lanes) onAgentEvent(now time.Time, event LaneEvent) {
 		a.isDead, a.isGone, a.isOn = true, true, false
 		l.book.tighten()
 		l.questions.end(now, l.do)
+		l.attempts.end(CauseAgentDied, 0, l.do)
 		if !l.isClosed { // it may have died before hooks run: what waits is not begun
 			l.hush(now)
 			l.takeOver(now)
@@ -119,7 +121,7 @@ func (l *Lanes) takeOver(now time.Time) bool {
 		return l.takeEnding(now, due)
 	}
 	ev := *l.reign
-	ev.Kind, ev.Cause, ev.Time, ev.Within = LoseLeadership, causeAgentDied, time.Time{}, left(now, due)
+	ev.Kind, ev.Cause, ev.Time, ev.Within = LoseLeadership, CauseAgentDied, time.Time{}, left(now, due)
 	ev.Attempt, ev.IsRedo, ev.Ended = 0, false, nil
 	epoch := ev.Epoch.Counter
 	l.reign, l.takenOver = nil, epoch
@@ -131,7 +133,7 @@ func (l *Lanes) takeOver(now time.Time) bool {
 
 // sayTaken tells the agent that its leadership was ended in its stead.
 func (l *Lanes) sayTaken(epoch uint64) {
-	l.tell(Result{Kind: LoseLeadership, Epoch: epoch, Cause: causeAgentDied, Exit: -1, Err: errTakenOver, TakenOver: true, Unasked: true})
+	l.tell(Result{Kind: LoseLeadership, Epoch: epoch, Cause: CauseAgentDied, Exit: -1, Err: errTakenOver, TakenOver: true, Unasked: true})
 }
 
 // takeEnding takes over a leadership whose end the agent has asked for. One that is ended once

@@ -10,8 +10,12 @@ import "time"
 const settlePatience = time.Second
 
 // sayOver says once that all is over. A will speaks for an agent that is dead, and not merely deaf, since
-// it could wake; whose lease nobody acts on; and of whose leadership nothing is left, by the disk as well.
+// it could wake; whose lease nobody acts on; and of whose leadership nothing is left, by the disk as well, and
+// nothing that jobs have run.
 func (l *Lanes) sayOver(now time.Time) {
+	if l.agent.isDead && !l.attempts.areOver() {
+		return
+	}
 	if l.isOver || !l.agent.isGone || !l.AtRest() || l.isClosed || !l.isOpen || !l.orphans {
 		return
 	}

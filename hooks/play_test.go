@@ -50,18 +50,22 @@ type play struct {
 	checks  []Check           // as configured
 	answers map[string]script // of a check or a program
 	hanging map[Lane]uint64   // numbers of what hangs of questions
+
+	held   map[string]*heldJob // commands of jobs, by run
+	filing time.Duration       // a run takes so long to be kept
 }
 
 // script is how runs of a hook go.
 type script struct {
 	takes  time.Duration
 	exit   int
-	stays  bool // it heeds no TERM
-	hangs  bool // nor KILL
-	unfit  bool // it may not be run
-	absent bool // there is none
-	never  bool // its start does not return
-	unseen bool // nor does the look at its program
+	stays  bool          // it heeds no TERM
+	hangs  bool          // nor KILL
+	unfit  bool          // it may not be run
+	absent bool          // there is none
+	never  bool          // its start does not return
+	unseen bool          // nor does the look at its program
+	late   time.Duration // its start takes so long
 }
 
 type process struct {
@@ -89,7 +93,7 @@ const (
 
 func newPlay(t testing.TB, scripts map[Kind]script) *play {
 	p := &play{t: t, scripts: scripts, disk: time.Millisecond, alive: map[Lane]*process{}, until: map[uint64]time.Duration{},
-		fails: map[string]string{}, beginning: map[string]bool{}, answers: map[string]script{}, hanging: map[Lane]uint64{}}
+		fails: map[string]string{}, beginning: map[string]bool{}, answers: map[string]script{}, hanging: map[Lane]uint64{}, held: map[string]*heldJob{}}
 	p.reopen(Page{}, 0)
 	return p
 }
@@ -195,6 +199,8 @@ func (p *play) apply(effect LaneEffect) {
 		}
 	case Consult:
 		p.consult(e)
+	case Hold, Allow, Release, FileRun, TellJob:
+		p.applyOfJobs(e)
 	case TellCheck:
 		p.note("told: check %s %v%s", e.Report.Name, e.Report.State, because(e.Report.Why))
 	case TellReply:

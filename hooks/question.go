@@ -110,8 +110,6 @@ func (q *questions) take(now time.Time, event LaneEvent, do func(LaneEffect)) {
 		q.onConsulted(now, e, do)
 	case Vacated:
 		q.onConsulted(now, Consulted{Lane: e.Lane, Seq: e.Seq}, do)
-	case Deserted:
-		q.end(now, do)
 	}
 }
 

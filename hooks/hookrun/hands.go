@@ -1,5 +1,5 @@
 // Package hookrun carries out what hooks.Lanes decide: it has the processes, the journal and the
-// output of hooks, and the commands that answer questions. Whose loop asks the Lanes, has the clock and minds the deadline is its caller.
+// output of hooks, of jobs, and of the commands that answer questions. Whose loop asks the Lanes, has the clock and minds the deadline is its caller.
 package hookrun
 
 import (
@@ -67,6 +67,7 @@ type Hands struct {
 	looks      map[hooks.Lane]*sync.Mutex // held while a lane's command is looked at
 	aftermath  sync.WaitGroup             // runs whose output is awaited, bounded by drain
 	consulting sync.WaitGroup             // one for each command that answers a question
+	holding    *holding
 	ctx        context.Context
 	hurry      context.CancelFunc
 
@@ -109,7 +110,11 @@ func Open(cfg Config, loop Loop) (*Hands, hooks.Lanes, error) {
 	if err != nil {
 		return nil, hooks.Lanes{}, err
 	}
-	lanes := hooks.NewLanes(hooks.LanesConfig{Seq: seq, Pause: cmp.Or(loop.Pause, hooks.FirstPause), RecordWithin: hooks.RecordPatience,
+	var jobSeq uint64
+	if h.holding, jobSeq, err = openHolding(cfg.Dir, h.log); err != nil {
+		return nil, hooks.Lanes{}, err
+	}
+	lanes := hooks.NewLanes(hooks.LanesConfig{Seq: seq, JobSeq: jobSeq, Pause: cmp.Or(loop.Pause, hooks.FirstPause), RecordWithin: hooks.RecordPatience,
 		Unread: unread != nil, Budget: loop.Budget, Takeover: loop.Takeover}, cfg.Config, left)
 	return h, lanes, nil
 }
@@ -132,6 +137,14 @@ func (h *Hands) Do(effect hooks.LaneEffect) {
 	case hooks.Consult:
 		leash, socket := h.leash(e.Lane, e.Limit), h.socket
 		h.consulting.Go(func() { h.consult(e, leash, socket) })
+	case hooks.Hold:
+		h.hold(e)
+	case hooks.Allow:
+		h.holding.all[e.ID].Renew(e.Terms)
+	case hooks.Release:
+		h.holding.all[e.ID].Stop(e.Cause, e.Within)
+	case hooks.FileRun:
+		h.fileRun(e)
 	case hooks.Bound:
 		h.leashes[e.Lane].Shorten(e.Limit)
 	case hooks.Abandon:
@@ -230,6 +243,7 @@ func (h *Hands) Close(then func()) {
 	}
 	go func() {
 		h.aftermath.Wait()
+		h.holding.work.Wait()
 		h.backlog.wait(diskPatience)
 		then()
 	}()

@@ -1,10 +1,10 @@
 package hookrun
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -85,23 +85,19 @@ func (l ledger) runs(after uint64) ([]hooks.Run, error) {
 }
 
 // output gives one run and what it printed last; fs.ErrNotExist if it is not kept.
-// Should two have the number, which a crash makes possible, it is the later one.
 func (l ledger) output(seq uint64) (row hooks.Run, printed []byte, err error) {
-	all, err := l.dir.All()
+	k, err := l.dir.Find(seq)
+	if errors.Is(err, fs.ErrNotExist) {
+		return row, nil, fs.ErrNotExist
+	}
+	if err == nil {
+		err = k.Row(&row)
+	}
+	if err == nil {
+		printed, err = k.Printed()
+	}
 	if err != nil {
-		return row, nil, fmt.Errorf("read hook ledger: %w", err)
+		return hooks.Run{}, nil, fmt.Errorf("read hook ledger: %w", err)
 	}
-	for _, k := range slices.Backward(all) {
-		if k.Seq != seq {
-			continue
-		}
-		if err = k.Row(&row); err == nil {
-			printed, err = k.Printed()
-		}
-		if err != nil {
-			return hooks.Run{}, nil, fmt.Errorf("read hook ledger: %w", err)
-		}
-		return row, printed, nil
-	}
-	return row, nil, fs.ErrNotExist
+	return row, printed, nil
 }

@@ -14,6 +14,8 @@ type loop struct {
 	hands   *Hands
 	results chan hooks.Result // what was told
 	cleaned chan hooks.Result
+	jobs    chan hooks.JobResult
+	clock   func() time.Time
 
 	mu    sync.Mutex
 	lanes hooks.Lanes
@@ -25,12 +27,18 @@ type loop struct {
 
 // newLoop makes one that does not run yet; results are not read before room many have come.
 func newLoop(cfg Config, pause time.Duration, room int) (*loop, error) {
-	l := &loop{results: make(chan hooks.Result, room), cleaned: make(chan hooks.Result, 1), cfg: cfg, ended: map[uint64]func(hooks.Result){}}
+	return newLoopBy(time.Now, cfg, pause, room)
+}
+
+// newLoopBy is newLoop with another clock.
+func newLoopBy(clock func() time.Time, cfg Config, pause time.Duration, room int) (*loop, error) {
+	l := &loop{results: make(chan hooks.Result, room), cleaned: make(chan hooks.Result, 1), jobs: make(chan hooks.JobResult, room), clock: clock,
+		cfg: cfg, ended: map[uint64]func(hooks.Result){}}
 	l.moved = sync.NewCond(&l.mu)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var err error
-	l.hands, l.lanes, err = Open(cfg, Loop{Clock: time.Now, Post: l.step, Dealt: l.dealt, Budget: time.Hour, Pause: pause})
+	l.hands, l.lanes, err = Open(cfg, Loop{Clock: clock, Post: l.step, Dealt: l.dealt, Budget: time.Hour, Pause: pause})
 	l.timer = time.AfterFunc(time.Hour, l.Tick)
 	return l, err
 }
@@ -43,12 +51,14 @@ func (l *loop) step(ev hooks.LaneEvent) {
 }
 
 func (l *loop) stepLocked(ev hooks.LaneEvent) {
-	for _, e := range l.lanes.Step(time.Now(), ev) {
+	for _, e := range l.lanes.Step(l.clock(), ev) {
 		switch e := e.(type) {
 		case hooks.Tell:
 			l.results <- e.Result
 		case hooks.Cleaned:
 			l.hands.Flush(func() { l.cleaned <- e.Result })
+		case hooks.TellJob:
+			l.jobs <- e.Result
 		default:
 			l.hands.Do(e)
 		}
@@ -56,7 +66,7 @@ func (l *loop) stepLocked(ev hooks.LaneEvent) {
 	l.hands.Mind(l.lanes.Stuck())
 	l.timer.Stop()
 	if at := l.lanes.Deadline(); !at.IsZero() {
-		l.timer.Reset(time.Until(at))
+		l.timer.Reset(at.Sub(l.clock()))
 	}
 	l.moved.Broadcast()
 }

@@ -111,3 +111,14 @@ func (l *Limit) KillBy(asked time.Time) time.Time {
 	}
 	return asked.Add(grace)
 }
+
+// Terms say until when a command may run that a process of its own holds.
+type Terms struct {
+	// Deadline is when the command must be dead; zero: it may run for as long as its starter
+	// lives.
+	Deadline time.Time `json:",omitzero"`
+	// StartBy is when the command must have started: later it is not started at all. Zero: the
+	// deadline alone says. It is for a command that may run for longer than the lease on whose
+	// strength it starts.
+	StartBy time.Time `json:",omitzero"`
+}

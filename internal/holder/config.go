@@ -53,16 +53,8 @@ type Config struct {
 	program string // that calls Main with the argument Word; default this one
 }
 
-// Terms say until when a command may run. Their times are readings of CLOCK_BOOTTIME.
-type Terms struct {
-	// Deadline is when the command must be dead; zero: it may run for as long as its starter
-	// lives.
-	Deadline time.Time `json:",omitzero"`
-	// StartBy is when the command must have started: later it is not started at all. Zero: the
-	// deadline alone says. It is for a command that may run for longer than the lease on whose
-	// strength it starts.
-	StartBy time.Time `json:",omitzero"`
-}
+// Terms say until when the command may run. Their times are readings of CLOCK_BOOTTIME.
+type Terms = ending.Terms
 
 // NoRecords as Config.Records keeps no record: for a command in whose place nobody
 // would look for one. If the holder is killed together with its starter,

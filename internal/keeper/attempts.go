@@ -6,23 +6,15 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/hooks"
-	"github.com/bully-agent/bully-agent/hooks/jobrun"
+	"github.com/bully-agent/bully-agent/hooks/hookrun"
 )
 
-// The keeper's part in singleton jobs: it runs what it is told to (package jobrun), and
-// ends it with the leadership, with the agent, or when it is told to.
-
-// openJobs makes the Runner of jobs. A silent agent's commands get TERM a whole stop budget
-// before the lease ends, of which Budget is the half: nothing comes after them.
-func (k *keeper) openJobs(s Settings) (*jobrun.Runner, error) {
-	return jobrun.New(jobrun.Config{Dir: s.Dir, Socket: s.Socket, Budget: 2 * s.Budget,
-		Grace: s.JobGrace, Logger: k.out.named("jobs"), Post: func(res jobrun.Result) { k.post(func() { k.onJobEnded(res) }) }})
-}
+// The keeper's part in singleton jobs, of which hooks.Lanes decide when an attempt begins and ends.
 
 // sweepJobs removes the output of jobs that are not known any more: a worker's.
 func (k *keeper) sweepJobs(dir string, known []string) {
 	isKnown := func(job string) bool { return slices.Contains(known, job) }
-	if err := jobrun.HistoryIn(dir).Sweep(isKnown); err != nil {
+	if err := hookrun.HistoryIn(dir).Sweep(isKnown); err != nil {
 		k.out.named("jobs").Warn("output of former jobs not all removed", "err", err)
 	}
 }
@@ -31,21 +23,17 @@ func (k *keeper) sweepJobs(dir string, known []string) {
 func (k *keeper) obeyForJobs(o order) {
 	switch o.Do {
 	case toRecover:
-		jobs := k.jobs
-		go k.recoverJobs(jobs)
+		go k.recoverJobs(k.hands)
 	case toBegin:
-		if !o.Lease.IsZero() {
-			k.jobs.Lease(o.Lease)
-		}
 		if o.Job != nil {
-			k.begin(*o.Job)
+			k.begin(*o.Job, o.Lease)
 		}
 	case toSweep:
 		go k.sweepJobs(k.settings.Dir, slices.AppendSeq(o.Known, maps.Keys(k.settings.Jobs)))
 	case toEnd:
-		k.jobs.End(o.Run, cause(o.Cause))
+		k.step(hooks.JobStopped{ID: o.Run, Cause: cause(o.Cause)})
 	case toLose:
-		k.jobs.Lost(cause(o.Cause))
+		k.step(hooks.LeadershipLost{Cause: cause(o.Cause)})
 	}
 }
 
@@ -57,16 +45,31 @@ func cause(text string) string {
 	return "unknown"
 }
 
-// begin runs an attempt of a job by what the settings say of it: they alone have the command, and the
+// begin has an attempt of a job begin by what the settings say of it: they alone have the command, and the
 // timeout only shrinks.
-func (k *keeper) begin(o jobrun.Order) {
-	job, isKnown := k.settings.Jobs[o.Job]
-	if why := k.bounds.admitAttempt(o, job, isKnown); why != "" {
-		k.refuseJob(o, why)
+func (k *keeper) begin(a hooks.JobAttempt, lease time.Time) {
+	job, isKnown := k.settings.Jobs[a.Job]
+	if why := unnamed(a, isKnown); why != "" {
+		k.refuseJob(hooks.JobResult{ID: a.ID, Job: a.Job, Exit: hooks.ExitNotRun, Err: why})
 		return
 	}
-	o.Command, o.Timeout, o.Slot, o.Event, o.Tied = job.Command, job.within(o.Timeout), sane(o.Slot), o.Event.Sane(), o.Tied || job.Tied
-	k.jobs.Begin(o)
+	a.Command, a.Timeout, a.Slot, a.Event, a.Tied = job.Command, job.within(a.Timeout), sane(a.Slot), a.Event.Sane(), a.Tied || job.Tied
+	k.step(hooks.JobAsked{Attempt: a, Lease: lease, AtOnce: job.AtOnce})
+}
+
+// sayJob tells how an attempt has ended.
+func (k *keeper) sayJob(e hooks.TellJob) {
+	if e.IsRefused {
+		k.refuseJob(e.Result)
+		return
+	}
+	k.say(report{Say: sayJob, Job: &e.Result})
+}
+
+// refuseJob answers an attempt that may not begin.
+func (k *keeper) refuseJob(res hooks.JobResult) {
+	k.noteRefusal("job", res.Err)
+	k.say(report{Say: sayJob, Job: &res})
 }
 
 // within is an attempt's timeout: what was asked for, and no longer than the job's own.
@@ -78,15 +81,10 @@ func (j Job) within(timeout time.Duration) time.Duration {
 }
 
 // recoverJobs ends what former lives have left, and says so: a worker's.
-func (k *keeper) recoverJobs(jobs *jobrun.Runner) {
+func (k *keeper) recoverJobs(hands *hookrun.Hands) {
 	r := report{Say: sayRecovered}
-	if err := jobs.Recover(k.ctx); err != nil {
+	if err := hands.RecoverJobs(k.ctx); err != nil {
 		r.Err = err.Error()
 	}
 	k.post(func() { k.say(r) })
-}
-
-func (k *keeper) onJobEnded(res jobrun.Result) {
-	delete(k.bounds.attempts, res.ID)
-	k.say(report{Say: sayJob, Job: &res})
 }

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/bully-agent/bully-agent/hooks"
-	"github.com/bully-agent/bully-agent/hooks/jobrun"
 	"github.com/bully-agent/bully-agent/hooks/resourcerun"
 	"github.com/bully-agent/bully-agent/internal/sidecar"
 )
@@ -109,51 +108,5 @@ func TestBoundsOfMembersThatWait(t *testing.T) {
 	b.settled()
 	if got := ask(most); got != most {
 		t.Errorf("there is room again, and it tells of %d", got)
-	}
-}
-
-// Beside one attempt of each job sixteen go on.
-func TestBoundsOfAttempts(t *testing.T) {
-	b := newBounds()
-	begins := func(job string, n int) bool {
-		return b.admitAttempt(jobrun.Order{ID: fmt.Sprint(job, n), Job: job}, Job{AtOnce: 100}, true) == ""
-	}
-	for job := range 100 {
-		if !begins(fmt.Sprint("job", job), 1) {
-			t.Fatalf("the first attempt of job %d was refused", job)
-		}
-	}
-	for n := range maxOverlapping {
-		if !begins(fmt.Sprint("job", n), 2) {
-			t.Fatalf("overlapping attempt %d was refused", n)
-		}
-	}
-	if begins("job99", 2) {
-		t.Error("one more than may overlap")
-	}
-	if !begins("another", 1) {
-		t.Error("the first of another job was refused")
-	}
-}
-
-// Of one job ten attempts begin at once, and others of other jobs.
-func TestBoundsOfABurst(t *testing.T) {
-	b := newBounds()
-	begun := now()
-	begins := func(job string) (n int) {
-		for i := range 100 {
-			id := fmt.Sprint(job, i)
-			if b.admitAttempt(jobrun.Order{ID: id, Job: job}, Job{}, true) == "" {
-				n++
-				delete(b.attempts, id)
-			}
-		}
-		return n
-	}
-	for _, job := range []string{"a", "b"} {
-		most := jobRate.burst + int(float64(jobRate.refill)*now().Sub(begun).Seconds()) + 1
-		if n := begins(job); n < jobRate.burst || n > most {
-			t.Errorf("%d attempts of job %s began, want %d to %d", n, job, jobRate.burst, most)
-		}
 	}
 }

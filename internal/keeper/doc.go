@@ -5,8 +5,8 @@
 // longer. It is a process of the same program (Main), in a session of its own, so that
 // no signal to the agent's process group reaches it. The agent decides, the keeper acts:
 // the order of hooks, their bounds, their output and the journal of what is due are all
-// here, by packages hooks and hookrun, and so are checks and the programs that name hosts to join; the commands of jobs
-// run by package jobrun. The agent starts nothing but its keeper. The keeper is one loop (keeper.turn) that owns hooks.Lanes; what could take
+// here, by packages hooks and hookrun, and so are checks, the programs that name hosts to join, and the commands of jobs.
+// The agent starts nothing but its keeper. The keeper is one loop (keeper.turn) that owns hooks.Lanes; what could take
 // long is done by workers, which post to it. The keeper reads no network and holds no key, and it believes
 // its agent, which does read the network, as little as it can (refuse.go): what there is to
 // run, for how long, and where records are kept it has read itself (Settings), an order only

@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/bully-agent/bully-agent/hooks"
-	"github.com/bully-agent/bully-agent/hooks/jobrun"
+	"github.com/bully-agent/bully-agent/hooks/hookrun"
 )
 
 // Jobs is the part of a Client that runs the commands of singleton jobs. What is tied to
@@ -13,8 +13,8 @@ import (
 // all methods may be called by any goroutine. The keeper is started by Client.Recover.
 type Jobs struct {
 	c         *Client
-	results   chan jobrun.Result // capacity resultRoom
-	recovered chan string        // what could not be recovered; empty: nothing
+	results   chan hooks.JobResult // capacity resultRoom
+	recovered chan string          // what could not be recovered; empty: nothing
 
 	// Under Client.mu.
 	ready bool              // nothing of a former keeper's is left
@@ -22,7 +22,7 @@ type Jobs struct {
 }
 
 func newJobs(c *Client) *Jobs {
-	return &Jobs{c: c, results: make(chan jobrun.Result, resultRoom),
+	return &Jobs{c: c, results: make(chan hooks.JobResult, resultRoom),
 		recovered: make(chan string, 1), open: map[string]string{}}
 }
 
@@ -51,15 +51,15 @@ func (j *Jobs) Run(context.Context) error {
 }
 
 // Results delivers one Result for each Begin.
-func (j *Jobs) Results() <-chan jobrun.Result { return j.results }
+func (j *Jobs) Results() <-chan hooks.JobResult { return j.results }
 
 // Begin starts an attempt of a job that the keeper has read of, with the command that the
 // settings give it; Results tells its end, also if it could not start.
-func (j *Jobs) Begin(o jobrun.Order) {
+func (j *Jobs) Begin(o hooks.JobAttempt) {
 	j.c.mu.Lock()
 	defer j.c.mu.Unlock()
 	if j.c.keeper == nil || !j.ready {
-		pass(j.results, jobrun.Result{ID: o.ID, Job: o.Job, Err: "not started: no keeper runs", TooLate: true})
+		pass(j.results, hooks.JobResult{ID: o.ID, Job: o.Job, Err: "not started: no keeper runs", TooLate: true})
 		return
 	}
 	j.open[o.ID] = o.Job
@@ -92,15 +92,15 @@ func (j *Jobs) Sweep(known []string) {
 
 // Rows lists what is kept of the last runs of a job, which must be a name, the newest
 // last; of all jobs, if it is empty.
-func (j *Jobs) Rows(job string) ([]jobrun.Row, error) { return j.history().Rows(job) }
+func (j *Jobs) Rows(job string) ([]hooks.JobRun, error) { return j.history().Rows(job) }
 
 // Output gives the last 64 KiB that a kept run printed.
-func (j *Jobs) Output(row jobrun.Row) ([]byte, error) { return j.history().Output(row) }
+func (j *Jobs) Output(row hooks.JobRun) ([]byte, error) { return j.history().Output(row) }
 
-func (j *Jobs) history() *jobrun.History { return jobrun.HistoryIn(j.c.cfg.Dir) }
+func (j *Jobs) history() *hookrun.History { return hookrun.HistoryIn(j.c.cfg.Dir) }
 
 // onEnded passes a result on; the caller holds mu.
-func (j *Jobs) onEnded(res jobrun.Result) {
+func (j *Jobs) onEnded(res hooks.JobResult) {
 	delete(j.open, res.ID)
 	pass(j.results, res)
 }
@@ -112,7 +112,7 @@ func (j *Jobs) onLost() { j.ready = false }
 // onRecovered: nothing is left of what a keeper that has died ran; the caller holds mu.
 func (j *Jobs) onRecovered(why string) {
 	for id, job := range j.open {
-		pass(j.results, jobrun.Result{ID: id, Job: job, Exit: jobrun.ExitKilled, Cause: jobrun.KeeperDied, Err: ErrDied.Error()})
+		pass(j.results, hooks.JobResult{ID: id, Job: job, Exit: hooks.ExitKilled, Cause: hooks.JobKeeperDied, Err: ErrDied.Error()})
 	}
 	clear(j.open)
 	j.ready = true

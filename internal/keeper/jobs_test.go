@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bully-agent/bully-agent/hooks"
-	"github.com/bully-agent/bully-agent/hooks/jobrun"
+	"github.com/bully-agent/bully-agent/hooks/hookrun"
 )
 
 // works is a desk whose keeper runs jobs.
@@ -33,25 +33,25 @@ func (d *desk) begin(id, script string) {
 	d.Jobs().Begin(jobOrder(d.owner, id))
 }
 
-func (d *desk) ends() jobrun.Result {
+func (d *desk) ends() hooks.JobResult {
 	d.t.Helper()
 	select {
 	case res := <-d.Jobs().Results():
 		return res
 	case <-time.After(patience):
 		d.t.Fatalf("no run has ended\n%s", d.log)
-		return jobrun.Result{}
+		return hooks.JobResult{}
 	}
 }
 
-// A command runs as package jobrun says, though in another process, and ends when it is
+// A command runs as package hookrun says, though in another process, and ends when it is
 // told to.
 func TestAJobRuns(t *testing.T) {
 	r := newRig(t)
 	d := r.works()
 	d.Renew(clock().Add(patience))
 	d.begin("free", "echo said; exit 3")
-	if res := d.ends(); res != (jobrun.Result{ID: "free", Job: "free", Exit: 3}) {
+	if res := d.ends(); res != (hooks.JobResult{ID: "free", Job: "free", Exit: 3}) {
 		t.Errorf("result %+v", res)
 	}
 	rows, err := d.Jobs().Rows("free")
@@ -63,8 +63,8 @@ func TestAJobRuns(t *testing.T) {
 	}
 	d.begin("free", "echo x >up; exec sleep 1000")
 	r.UntilFile("up")
-	d.Jobs().End("free", jobrun.TimedOut)
-	if res := d.ends(); res.Cause != jobrun.TimedOut || res.Exit != 143 {
+	d.Jobs().End("free", hooks.JobTimedOut)
+	if res := d.ends(); res.Cause != hooks.JobTimedOut || res.Exit != 143 {
 		t.Errorf("result %+v", res)
 	}
 	d.begin("tied", "echo x >tied; exec sleep 1000")
@@ -103,7 +103,7 @@ func TestAnAttemptHasNoLongerThanItsJob(t *testing.T) {
 func TestAJobInAPlannedEnd(t *testing.T) {
 	r := newRig(t)
 	d := r.works()
-	d.settings.JobGrace = patience
+	d.settings.Hooks.Grace = patience
 	d.Renew(clock().Add(patience))
 	d.begin("tied", "trap 'sleep 2; exit 5' TERM; echo x >up; while :; do sleep 0.01; done")
 	r.UntilFile("up")
@@ -133,8 +133,8 @@ func TestAgentKilledWithJobs(t *testing.T) {
 	free()
 	r.untilQuiet()
 	r.ordered("lose-leadership:agent-died:7")
-	rows, err := jobrun.HistoryIn(r.Path("state")).Rows("")
-	if err != nil || len(rows) != 2 || rows[0].Cause != jobrun.AgentDied || rows[0].Err != "" || rows[0].Printed != 5 {
+	rows, err := hookrun.HistoryIn(r.Path("state")).Rows("")
+	if err != nil || len(rows) != 2 || rows[0].Cause != hooks.CauseAgentDied || rows[0].Err != "" || rows[0].Printed != 5 {
 		t.Errorf("rows %+v (%v)", rows, err)
 	}
 }
@@ -166,7 +166,7 @@ func TestKeeperKilledWithJobs(t *testing.T) {
 	death := r.death(r.PID("pid"))
 	r.kill(d.Status().Process, unix.SIGKILL)
 	res := d.ends()
-	if res.ID != "free" || res.Cause != jobrun.KeeperDied || res.Exit != 137 || !strings.Contains(res.Err, "keeper") {
+	if res.ID != "free" || res.Cause != hooks.JobKeeperDied || res.Exit != 137 || !strings.Contains(res.Err, "keeper") {
 		t.Errorf("result %+v", res)
 	}
 	death()

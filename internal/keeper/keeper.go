@@ -10,7 +10,6 @@ import (
 
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/hooks/hookrun"
-	"github.com/bully-agent/bully-agent/hooks/jobrun"
 	"github.com/bully-agent/bully-agent/hooks/resourcerun"
 	"github.com/bully-agent/bully-agent/internal/reader"
 	"github.com/bully-agent/bully-agent/internal/sidecar"
@@ -41,7 +40,6 @@ type keeper struct {
 	resources *resourcerun.Hands
 	shown     shownResources
 	clients   tellingClients
-	jobs      *jobrun.Runner
 	reader    *reader.Keep // nil: none is wanted
 	reading   reading
 	hasRun    bool // hooks were let run
@@ -216,13 +214,8 @@ func (k *keeper) renew(r renewal) {
 		return // an agent that is well has none yet
 	}
 	k.reading.renew(r)
-	k.step(hooks.Renewed{Lease: r.deadline})
+	k.step(hooks.Renewed{Lease: r.deadline, IsEnding: r.isEnding})
 	k.resources.Lease(r.deadline)
-	if r.isEnding {
-		k.jobs.Ending(r.deadline)
-	} else {
-		k.jobs.Lease(r.deadline)
-	}
 }
 
 // step has the lanes know of an event, and has done what comes of it.
@@ -252,6 +245,8 @@ func (k *keeper) step(ev hooks.LaneEvent) {
 			k.say(report{Say: sayCheck, Check: &e.Report})
 		case hooks.TellReply:
 			k.sayReply(e)
+		case hooks.TellJob:
+			k.sayJob(e)
 		case hooks.Over:
 			k.leave(e.IsClear)
 		default:

@@ -8,7 +8,6 @@ import (
 
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/hooks/hookrun"
-	"github.com/bully-agent/bully-agent/hooks/jobrun"
 	"github.com/bully-agent/bully-agent/hooks/resourcerun"
 )
 
@@ -22,7 +21,7 @@ const (
 	opening              // it reads its settings, and waits for the keeper of an earlier life
 	opened               // it has its settings; a clean-up may run
 	running              // hooks run as they are ordered
-	leaving              // what is left of jobs ends, and then the will is said
+	leaving              // the will is said
 	closing              // what runs is ended
 	resting              // the last files are written
 	over
@@ -34,7 +33,6 @@ type means struct {
 	lock      *os.File
 	lanes     hooks.Lanes
 	hands     *hookrun.Hands
-	jobs      *jobrun.Runner
 	resources *resourcerun.Hands
 }
 
@@ -72,9 +70,6 @@ func (k *keeper) gather() (m means, err error) {
 		return m, err
 	}
 	m.resources = k.openResources(s)
-	if m.jobs, err = k.openJobs(s); err != nil {
-		return m, err
-	}
 	noteSelf(m.lock, s.Hooks)
 	return m, shareOutput(s.Dir, s.Readers)
 }
@@ -90,7 +85,7 @@ func (k *keeper) onOpened(m means, err error) {
 		return
 	}
 	k.phase = opened
-	k.settings, k.lock, k.lanes, k.hands, k.jobs, k.resources = m.settings, m.lock, m.lanes, m.hands, m.jobs, m.resources
+	k.settings, k.lock, k.lanes, k.hands, k.resources = m.settings, m.lock, m.lanes, m.hands, m.resources
 	k.step(hooks.Checking{Checks: k.settings.Checks})
 	answer := report{Say: sayOpened, Version: version}
 	if owed, ok := k.lanes.Owed(); ok {
@@ -195,7 +190,6 @@ func (k *keeper) takeOn(next Settings) {
 	k.hands.SetSocket(next.Socket)
 	k.step(hooks.Checking{Checks: k.settings.Checks})
 	k.step(hooks.Reloaded{Config: next.Hooks.WithDefaults()})
-	k.jobs.SetGrace(next.JobGrace)
 }
 
 // cleanUp has the lanes make up for an earlier life. A life has one.
@@ -228,7 +222,6 @@ func (k *keeper) onDeath() {
 	k.endReader()
 	switch k.phase {
 	case running:
-		k.jobs.EndAll(jobrun.AgentDied)
 		k.step(hooks.AgentDied{})
 	case begun, opening, opened:
 		k.desert()
@@ -265,7 +258,6 @@ func (k *keeper) close() {
 	k.endReader()
 	if k.hands != nil {
 		k.hands.Hurry()
-		k.jobs.Close()
 		k.step(hooks.Closed{})
 	}
 }
@@ -277,35 +269,29 @@ func (k *keeper) conclude() {
 	}
 }
 
-// leave ends this process, after its agent's jobs if it is dead; with its agent's will, if others
-// may be told.
+// leave ends this process, with its agent's will, if that is dead and others may be told.
 func (k *keeper) leave(isClear bool) {
 	k.phase = leaving
 	if !k.isDead {
 		k.post(k.close)
 		return
 	}
-	jobs, last := k.jobs, k.will
+	last := k.will
 	if !isClear || k.agent.pidfd == nil { // without one it may only seem to be dead
 		last.heirs = nil
 	}
 	go func() {
-		jobs.Rest()
 		last.say()
 		k.post(k.close)
 	}()
 }
 
-// rest waits for the last files, and for what is left of jobs.
+// rest waits for the last files.
 func (k *keeper) rest() {
 	if !k.hasRun {
 		k.phase = over
 		return
 	}
 	k.phase = resting
-	jobs := k.jobs
-	k.hands.Close(func() {
-		jobs.Rest()
-		k.post(func() { k.phase = over })
-	})
+	k.hands.Close(func() { k.post(func() { k.phase = over }) })
 }

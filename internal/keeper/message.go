@@ -11,7 +11,6 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bully-agent/bully-agent/hooks"
-	"github.com/bully-agent/bully-agent/hooks/jobrun"
 	"github.com/bully-agent/bully-agent/hooks/resourcerun"
 	"github.com/bully-agent/bully-agent/internal/reader"
 	"github.com/bully-agent/bully-agent/internal/sidecar"
@@ -76,7 +75,7 @@ type order struct {
 	Secret  []byte           `json:",omitzero"`
 	Heirs   []netip.AddrPort `json:",omitzero"`
 
-	Job     *jobrun.Order        `json:",omitzero"` // its command is the settings'
+	Job     *hooks.JobAttempt    `json:",omitzero"` // its command is the settings'
 	Run     string               `json:",omitzero"`
 	Cause   string               `json:",omitzero"`
 	Known   []string             `json:",omitzero"`
@@ -118,7 +117,7 @@ type report struct {
 	ID      uint64             `json:",omitzero"`
 	Outcome outcome            `json:",omitzero"`
 	Log     *line              `json:",omitzero"`
-	Job     *jobrun.Result     `json:",omitzero"`
+	Job     *hooks.JobResult   `json:",omitzero"`
 	Check   *hooks.CheckReport `json:",omitzero"`
 	Reply   *reply             `json:",omitzero"`
 

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/bully-agent/bully-agent/hooks"
-	"github.com/bully-agent/bully-agent/hooks/jobrun"
 )
 
 // What a keeper does not believe. Its agent reads the network, and a fault in that may put
@@ -41,10 +40,6 @@ const (
 	// room, and runs. Arbitrary: ten events of an agent that is well, among two thousand.
 	maxWaitingMembers = 20_000
 
-	// maxOverlapping is how many attempts may go on besides one of each job. Arbitrary: one job that may
-	// overlap runs as many.
-	maxOverlapping = 16
-
 	// maxHeirs bounds who is told of a death: the voters, or who gets every heartbeat.
 	maxHeirs = 64
 )
@@ -54,7 +49,6 @@ const (
 var (
 	leadershipRate   = pace{burst: 200, refill: 5}
 	notificationRate = pace{burst: 1000, refill: 20}
-	jobRate          = pace{burst: 10, refill: 2}   // of one job: as many as may wait for an agent that was down, and one a second
 	questionRate     = pace{burst: 100, refill: 16} // each of the programs that name hosts once a second
 )
 
@@ -69,17 +63,14 @@ func (p pace) limiter() *rate.Limiter { return rate.NewLimiter(p.refill, p.burst
 // bounds is what a keeper has granted so far.
 type bounds struct {
 	leadership, notification, question *rate.Limiter
-	jobs                               map[string]*rate.Limiter // by name, of jobs that the keeper has read of
 
-	began    uint64            // the highest epoch whose become-leader was asked for
-	queued   []int             // leadership events without a result, in the order in which they get one: how many members each tells of
-	attempts map[string]string // the jobs of attempts without a result, by id
-	saidAt   time.Time         // when a refusal was logged last
+	began  uint64    // the highest epoch whose become-leader was asked for
+	queued []int     // leadership events without a result, in the order in which they get one: how many members each tells of
+	saidAt time.Time // when a refusal was logged last
 }
 
 func newBounds() bounds {
-	return bounds{leadership: leadershipRate.limiter(), notification: notificationRate.limiter(),
-		question: questionRate.limiter(), jobs: map[string]*rate.Limiter{}, attempts: map[string]string{}}
+	return bounds{leadership: leadershipRate.limiter(), notification: notificationRate.limiter(), question: questionRate.limiter()}
 }
 
 // admit judges an event that is to be queued; why says that it is not to be. An event of a
@@ -133,54 +124,15 @@ func sum(all []int) (n int) {
 	return n
 }
 
-// admitAttempt judges an attempt of a job; "" if it may begin.
-func (b *bounds) admitAttempt(a jobrun.Order, job Job, isKnown bool) (why string) {
-	goOn := 0
-	for _, other := range b.attempts {
-		if other == a.Job {
-			goOn++
-		}
-	}
-	_, isOpen := b.attempts[a.ID]
+// unnamed says why an attempt of a job is none; "" if it is one. Whether it may begin is for Lanes to say.
+func unnamed(a hooks.JobAttempt, isKnown bool) (why string) {
 	switch {
 	case !isKnown:
 		return "not started: the keeper has not read of such a job"
 	case !hooks.IsWord(a.ID):
 		return "not started: that is no name of a run"
-	case isOpen:
-		return "not started: the run goes on"
-	case goOn >= max(job.AtOnce, 1):
-		return fmt.Sprintf("not started: %d of the job's attempts go on", goOn)
-	case goOn > 0 && b.overlapping() >= maxOverlapping:
-		return fmt.Sprintf("not started: %d attempts go on beside others of their jobs", maxOverlapping)
-	case !b.ofJob(a.Job).AllowN(now(), 1):
-		return "not started: too many runs of the job in a short time"
 	}
-	b.attempts[a.ID] = a.Job
 	return ""
-}
-
-// overlapping is how many attempts go on besides one of each job.
-func (b *bounds) overlapping() int {
-	jobs := map[string]bool{}
-	for _, job := range b.attempts {
-		jobs[job] = true
-	}
-	return len(b.attempts) - len(jobs)
-}
-
-// ofJob is the rate of a job that the keeper has read of.
-func (b *bounds) ofJob(name string) *rate.Limiter {
-	if b.jobs[name] == nil {
-		b.jobs[name] = jobRate.limiter()
-	}
-	return b.jobs[name]
-}
-
-// refuseJob answers an attempt that may not begin.
-func (k *keeper) refuseJob(a jobrun.Order, why string) {
-	k.noteRefusal("job", why)
-	k.say(report{Say: sayJob, Job: &jobrun.Result{ID: a.ID, Job: a.Job, Exit: jobrun.ExitNotRun, Err: why}})
 }
 
 // areHeirs reports whether these may be told of the agent's death.

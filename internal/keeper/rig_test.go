@@ -20,7 +20,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bully-agent/bully-agent/hooks"
-	"github.com/bully-agent/bully-agent/hooks/jobrun"
 	jobs "github.com/bully-agent/bully-agent/internal/holder"
 	"github.com/bully-agent/bully-agent/internal/test/traces"
 	"github.com/bully-agent/bully-agent/internal/test/waiting"
@@ -88,7 +87,7 @@ const note = "echo $BULLY_EVENT:$BULLY_CAUSE:$BULLY_EPOCH >>order; "
 const stubborn = "trap '' TERM; while :; do sleep 0.01; done"
 
 func (r *rig) config(s scripts) Settings {
-	cfg := Settings{Budget: 200 * time.Millisecond, JobGrace: 200 * time.Millisecond,
+	cfg := Settings{Budget: 200 * time.Millisecond,
 		Dir: r.Path("state"), Hooks: hooks.Config{Timeout: patience, Grace: 200 * time.Millisecond, Commands: map[hooks.Kind]hooks.Command{}}}
 	for kind, script := range s {
 		cfg.Hooks.Commands[kind] = hooks.Command{Shell: "cd " + r.Dir.Name + "; " + script}
@@ -258,8 +257,8 @@ func (d *desk) wants(kind hooks.Kind, epoch uint64, ok bool) hooks.Result {
 }
 
 // jobOrder is an attempt of a job that is called as its run.
-func jobOrder(owner, id string) jobrun.Order {
-	return jobrun.Order{ID: id, Job: id, Attempt: 1, Event: eventOf(owner, "job", 7)}
+func jobOrder(owner, id string) hooks.JobAttempt {
+	return hooks.JobAttempt{ID: id, Job: id, Attempt: 1, Event: eventOf(owner, "job", 7)}
 }
 
 // with is the settings with a job; "tied" is tied to the leadership.
@@ -362,7 +361,6 @@ type agentProcess struct {
 
 func (r *rig) agent(o agentOrder, s Settings) *agentProcess {
 	r.t.Helper()
-	s.JobGrace = s.Hooks.Grace
 	for job, script := range map[string]string{"tied": o.Job, "free": o.Free} {
 		s = s.with(job, script)
 	}

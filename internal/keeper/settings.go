@@ -31,8 +31,6 @@ type Settings struct {
 	// LeaseBound is how long after the last renewal of a lease others have taken over: by then the kernel has taken off an
 	// address that nobody keeps.
 	LeaseBound time.Duration
-	// JobGrace is between TERM and KILL of what jobs run.
-	JobGrace time.Duration
 	// Readers is the number of a group that may read what hooks and jobs have printed, the
 	// agent's; 0: nobody but this user.
 	Readers int

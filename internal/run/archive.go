@@ -64,6 +64,18 @@ func (a Archive) All() (all []Kept, err error) {
 	return all, err
 }
 
+// Find gives the run with a number; fs.ErrNotExist if it is not kept. Should two have it, which a crash makes possible, it is
+// the later one.
+func (a Archive) Find(seq uint64) (Kept, error) {
+	all, err := a.All()
+	for _, k := range slices.Backward(all) {
+		if k.Seq == seq {
+			return k, nil
+		}
+	}
+	return Kept{}, cmp.Or(err, fs.ErrNotExist)
+}
+
 // SortKept sorts runs, also of several archives, the oldest first.
 func SortKept(all []Kept) {
 	slices.SortFunc(all, func(a, b Kept) int { return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.path, b.path)) })

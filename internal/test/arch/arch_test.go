@@ -54,7 +54,7 @@ var layers = map[string]layer{
 	"internal/test/loopback": {may: ""},
 	"internal/test/waiting":  {may: ""},
 	"internal/config":        {may: "internal/trust agent election membership hooks internal/control internal/jobs internal/key internal/httpd internal/vip internal/systemd internal/discovery internal/advertise"},
-	"agent":                  {may: "internal/trust wire election membership internal/transport internal/sealed internal/session internal/key hooks hooks/jobrun internal/jobs internal/control internal/durable internal/identity internal/reader internal/sidecar internal/metrics election/lease internal/keeper internal/record hooks/resourcerun internal/discovery internal/advertise"},
+	"agent":                  {may: "internal/trust wire election membership internal/transport internal/sealed internal/session internal/key hooks internal/jobs internal/control internal/durable internal/identity internal/reader internal/sidecar internal/metrics election/lease internal/keeper internal/record hooks/resourcerun internal/discovery internal/advertise"},
 	"membership":             {may: "wire internal/transport internal/session"},
 	"internal/transport":     {may: ""},
 	"internal/session":       {may: "wire internal/key internal/identity", pure: true},
@@ -63,7 +63,7 @@ var layers = map[string]layer{
 	"internal/trust":         {may: "hooks internal/access"},
 	"internal/run":           {may: "hooks internal/ending internal/realtime internal/trust"},
 	"hooks":                  {may: "internal/ending", pure: true},
-	"hooks/hookrun":          {may: "hooks internal/durable internal/ending internal/run internal/trust"},
+	"hooks/hookrun":          {may: "hooks internal/durable internal/ending internal/holder internal/run internal/trust"},
 	"internal/access":        {may: ""},
 	"internal/vip":           {may: ""},
 	"internal/metrics":       {may: "internal/control"},
@@ -71,7 +71,6 @@ var layers = map[string]layer{
 	"internal/httpd":         {may: "internal/access internal/places"},
 	"internal/places":        {may: ""},
 	"internal/holder":        {may: "internal/ending hooks internal/control internal/durable internal/realtime internal/run internal/sidecar"},
-	"hooks/jobrun":           {may: "hooks internal/holder internal/run internal/sidecar internal/trust"},
 	"hooks/resourcerun":      {may: "hooks internal/ending internal/holder internal/run internal/sidecar internal/trust internal/vip internal/systemd"},
 	"internal/durable":       {may: "internal/access"},
 	"internal/test/crash":    {may: "internal/durable"},
@@ -99,7 +98,7 @@ var layers = map[string]layer{
 	"wire":                   {may: "", pure: true},
 	"internal/sidecar":       {may: "internal/durable internal/ending internal/realtime internal/rights"},
 	"internal/realtime":      {may: ""},
-	"internal/keeper":        {may: "wire internal/reader hooks/hookrun internal/ending hooks internal/run internal/durable internal/realtime internal/sidecar hooks/jobrun hooks/resourcerun"},
+	"internal/keeper":        {may: "wire internal/reader hooks/hookrun internal/ending hooks internal/run internal/durable internal/realtime internal/sidecar hooks/resourcerun"},
 }
 
 // onlyInTests are packages that nothing but tests may import.
@@ -122,11 +121,11 @@ var homes = map[string]string{
 	"github.com/xrash/smetrics":         "internal/config internal/cli", // both suggest what was meant
 	"github.com/vishvananda/netlink":    "agent internal/lab/netlab internal/vip",
 	"github.com/vishvananda/netns":      "internal/lab/netlab",
-	"github.com/hashicorp/go-hclog":     "agent internal/cli internal/control hooks/hookrun hooks/jobrun hooks/resourcerun internal/run internal/httpd internal/reader internal/lab membership internal/sealed internal/transport internal/keeper",
+	"github.com/hashicorp/go-hclog":     "agent internal/cli internal/control hooks/hookrun hooks/resourcerun internal/run internal/httpd internal/reader internal/lab membership internal/sealed internal/transport internal/keeper",
 	"golang.org/x/sys":                  "agent internal/cli internal/config internal/control internal/durable internal/fence hooks/hookrun internal/holder internal/run internal/trust internal/key internal/lab internal/lab/netlab internal/access membership internal/reaper internal/transport internal/realtime internal/keeper internal/reader internal/sidecar internal/rights internal/test/attack internal/test/traces internal/test/glass internal/test/boot internal/vip",
 	"golang.org/x/sync":                 "agent internal/cli internal/control internal/lab",
 	"golang.org/x/net":                  "internal/vip",
-	"golang.org/x/time":                 "membership internal/control internal/httpd internal/keeper internal/reader internal/run", // its token bucket, told the time
+	"golang.org/x/time":                 "membership hooks internal/control internal/httpd internal/keeper internal/reader internal/run", // its token bucket, told the time
 	"github.com/prometheus":             "internal/metrics",
 	"golang.org/x/crypto":               "wire internal/identity internal/session",
 	"github.com/flynn/noise":            "internal/session",

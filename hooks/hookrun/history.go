@@ -1,4 +1,4 @@
-package jobrun
+package hookrun
 
 import (
 	"errors"
@@ -6,9 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync/atomic"
-	"time"
 
+	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/internal/run"
 )
 
@@ -16,58 +15,34 @@ import (
 // known from the ledger of the agent.
 //
 //	job-output/<job>/<seq>.log
-type History struct {
-	dir string
-	seq atomic.Uint64 // of the last run of any job, which survives a restart with the files
-}
+type History struct{ dir string }
 
-// Row is what is kept of one attempt of a run.
-type Row struct {
-	Job     string        `json:"job"`
-	Run     string        `json:"run"` // BULLY_JOB_RUN_ID
-	Slot    time.Time     `json:"slot"`
-	Epoch   uint64        `json:"epoch"`
-	Attempt int           `json:"attempt"`
-	Started time.Time     `json:"started"`
-	Took    time.Duration `json:"took"`
-	Exit    int           `json:"exit"`
-	Cause   string        `json:"cause,omitempty"` // why it was ended; empty if it ended by itself
-	Err     string        `json:"err,omitempty"`
-	Printed int64         `json:"printed"` // bytes; more than are kept if the beginning was cut
+// HistoryIn is that of an agent with this state directory, for reading; Hands write it.
+func HistoryIn(dir string) *History { return &History{filepath.Join(dir, "job-output")} }
 
-	kept run.Kept
-}
-
-// HistoryIn is that of an agent with this state directory, for reading; a Runner writes it.
-func HistoryIn(dir string) *History { return &History{dir: filepath.Join(dir, outputName)} }
-
-func makeDir(dir string) error { return os.MkdirAll(dir, 0o700) }
-
-// open makes the directory and finds the highest number in it.
-func (h *History) open() error {
-	if err := makeDir(h.dir); err != nil {
-		return err
+// open makes the directory and gives the highest number in it.
+func (h *History) open() (last uint64, err error) {
+	if err := os.MkdirAll(h.dir, 0o700); err != nil {
+		return 0, err
 	}
 	all, err := h.all("")
 	if n := len(all); n > 0 {
-		h.seq.Store(all[n-1].Seq)
+		last = all[n-1].Seq
 	}
-	return err
+	return last, err
 }
-
-func (h *History) next() uint64 { return h.seq.Add(1) }
 
 func (h *History) archive(job string) run.Archive { return run.Archive(filepath.Join(h.dir, job)) }
 
 // keep files one attempt.
-func (h *History) keep(seq uint64, row Row, out *run.Output) error {
+func (h *History) keep(row hooks.JobRun, out *run.Output) error {
 	printed, total := out.Tail()
 	row.Printed = total
 	a := h.archive(row.Job)
 	if err := os.MkdirAll(string(a), 0o750); err != nil { // the directory above says who may read
 		return err
 	}
-	return a.Keep(seq, "", row, printed)
+	return a.Keep(row.Seq, "", row, printed)
 }
 
 // all lists the runs of a job, the oldest first; those of all jobs, if job is empty.
@@ -115,14 +90,14 @@ func (h *History) Sweep(isKnown func(job string) bool) error {
 // Rows lists what is kept of the last runs of a job, which must be a name, the newest
 // last; of all jobs, if it is empty. A file that is removed meanwhile, or is not ours, is
 // left out.
-func (h *History) Rows(job string) ([]Row, error) {
+func (h *History) Rows(job string) ([]hooks.JobRun, error) {
 	all, err := h.all(job)
 	if err != nil {
 		return nil, err
 	}
-	rows := make([]Row, 0, len(all))
+	rows := make([]hooks.JobRun, 0, len(all))
 	for _, k := range all {
-		row := Row{kept: k}
+		row := hooks.JobRun{Seq: k.Seq}
 		if k.Row(&row) == nil {
 			rows = append(rows, row)
 		}
@@ -131,8 +106,11 @@ func (h *History) Rows(job string) ([]Row, error) {
 }
 
 // Output gives the last 64 KiB that a kept run printed; nothing if the file is gone.
-func (h *History) Output(row Row) ([]byte, error) {
-	text, err := row.kept.Printed()
+func (h *History) Output(row hooks.JobRun) (text []byte, err error) {
+	k, err := h.archive(row.Job).Find(row.Seq)
+	if err == nil {
+		text, err = k.Printed()
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
