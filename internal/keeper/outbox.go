@@ -43,7 +43,7 @@ func (o *outbox) add(r report) {
 		return
 	case r.Say == sayEnded && r.Outcome.Unasked:
 		o.waiting = append([]report{r}, o.waiting...) // before anything else
-	case (r.Say == sayCheck || r.Say == sayClients) && o.replaces(r):
+	case (r.Say == sayCheck || r.Say == sayClients || r.Say == sayReader) && o.replaces(r):
 		return
 	case r.Say == sayLog && o.lines >= maxLines:
 		o.dropped++
@@ -57,11 +57,11 @@ func (o *outbox) add(r report) {
 	o.more.Signal()
 }
 
-// replaces puts a report of a check, or of clients, in the place of an earlier one that nobody has read.
+// replaces puts a report of a check, of clients or of the reader in the place of an earlier one that nobody has read.
 // The caller holds mu.
 func (o *outbox) replaces(r report) bool {
 	i := slices.IndexFunc(o.waiting, func(w report) bool {
-		return w.Say == r.Say && (r.Say == sayClients || w.Check.Name == r.Check.Name)
+		return w.Say == r.Say && (r.Say != sayCheck || w.Check.Name == r.Check.Name)
 	})
 	if i >= 0 {
 		o.waiting[i] = r

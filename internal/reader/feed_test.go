@@ -110,6 +110,21 @@ func TestAReaderAnswersAsItsAgentWould(t *testing.T) {
 	}
 }
 
+// However many ask the same at a time, the agent is asked once in a while.
+func TestTheSameQuestionIsAskedOnce(t *testing.T) {
+	agent := rich()
+	r := feed(t, httpd.Config{}, agent).remote(t)
+	began := time.Now()
+	for range 500 {
+		if status, body := answerOf(r, "/v1/leader"); status != http.StatusOK {
+			t.Fatalf("%d %s", status, body)
+		}
+	}
+	if asked, most := r.numbers.Load()-1000, 2*uint64(time.Since(began)/freshFor+2); asked > most { // for the host, and for its history
+		t.Errorf("asked %d times in %v, want %d at most", asked, time.Since(began), most)
+	}
+}
+
 // A leadership that has ended is denied at once, whatever the agent has shown; one that is renewed is not, though it shows nothing.
 func TestLeaseIsOfThisMoment(t *testing.T) {
 	agent := rich()

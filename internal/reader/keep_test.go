@@ -69,6 +69,7 @@ func TestAReaderHasNoRights(t *testing.T) {
 
 // A reader that dies is followed by another, with one line each, and the next answers.
 func TestAReaderThatDies(t *testing.T) {
+	t.Parallel()
 	f := feed(t, httpd.Config{}, rich())
 	k := f.keep(t, quickly, Word)
 	pid := 0
@@ -92,6 +93,7 @@ func TestAReaderThatDies(t *testing.T) {
 
 // Readers that end at once follow each other ever more slowly, and whoever asks is told why.
 func TestAReaderThatDiesInALoop(t *testing.T) {
+	t.Parallel()
 	k := feed(t, httpd.Config{}, rich()).keep(t, quickly, "dies")
 	until(t, "the longest pause", func() bool { return k.log.count("in=80ms") >= 2 })
 	for _, pause := range []string{"in=10ms", "in=20ms", "in=40ms"} {
@@ -108,6 +110,7 @@ func TestAReaderThatDiesInALoop(t *testing.T) {
 
 // A reader that says nothing hangs, and is ended.
 func TestAReaderThatHangs(t *testing.T) {
+	t.Parallel()
 	r := quickly
 	r.patience = 100 * time.Millisecond
 	k := feed(t, httpd.Config{}, rich()).keep(t, r, "hangs")
@@ -148,6 +151,7 @@ func TestAReaderEndsWithItsAgent(t *testing.T) {
 }
 
 func TestAStoppedReaderEndsWithItsKeep(t *testing.T) {
+	t.Parallel()
 	f := feed(t, httpd.Config{}, rich())
 	k := f.keep(t, defaultRule, Word)
 	f.get(t, "/health")
@@ -211,6 +215,7 @@ func madePair(t *testing.T, name string) (cert, key []byte) {
 // The agent reads the certificate, which the reader cannot. One that is replaced is shown to whoever connects then, half a pair
 // to nobody, and what is wrong with it is one line of the agent's.
 func TestCertificateIsTheAgentsToRead(t *testing.T) {
+	t.Parallel()
 	dir, err := os.MkdirTemp("/root", "pair")
 	if err != nil {
 		t.Skip("skipped: only root has a directory that nobody else could change: " + err.Error())
