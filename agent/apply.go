@@ -29,7 +29,7 @@ func (s *seat) apply(effect election.Effect) error {
 		delete(s.replies, e.Token)
 		done(e.Err)
 	case election.Departed:
-		s.around.departed(e.ID, e.Incarnation)
+		s.around.departed(e.ID, e.Nonce)
 	case election.Tether:
 		s.around.tether(e)
 	case election.Will:

@@ -26,7 +26,7 @@ func (a *agent) tellLeader(e wire.Epoch) { a.members().SetLeader(e) }
 
 func (a *agent) tellLedger(b []byte) { a.members().SetLedger(b) }
 
-func (a *agent) departed(id wire.ID, incarnation uint32) { a.members().MarkLeft(id, incarnation) }
+func (a *agent) departed(id wire.ID, nonce uint32) { a.members().MarkLeft(id, nonce) }
 
 func (a *agent) count(name string, n uint64) { a.counters.addMany(name, n) }
 

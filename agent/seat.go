@@ -112,7 +112,7 @@ type surroundings interface {
 	tellLeader(e wire.Epoch)
 	// tellLedger has gossip carry what is known of jobs; b is not changed any more.
 	tellLedger(b []byte)
-	departed(id wire.ID, incarnation uint32)
+	departed(id wire.ID, nonce uint32)
 
 	// leases tells others of this host until when it leads; zero: it does not.
 	leases(until time.Time)

@@ -57,7 +57,7 @@ func linesOf() map[string]fmt.Stringer {
 		"lease until 12:00:00.250":                                           LeaseUntil{time.Date(2026, 1, 1, 12, 0, 0, 250e6, time.UTC)},
 		"reply ok":                                                           Reply{Token: 1},
 		"reply this host does not lead":                                      Reply{Token: 1, Err: ErrNotLeader},
-		"departed 02000000 life=4":                                           Departed{hostID(2), 4},
+		"departed 02000000 life=4":                                           Departed{hostID(2), 4, 9},
 		"liveness stream to 02000000":                                        Tether{ID: hostID(2)},
 		"barred check=true":                                                  Barred{Bar: BarCheck, On: true},
 		"holders some=true":                                                  HoldersChanged{Some: true},

@@ -116,8 +116,8 @@ type Reply struct {
 // Departed says that a member announced its own departure: its coming silence
 // is no failure.
 type Departed struct {
-	ID          wire.ID
-	Incarnation uint32
+	ID                 wire.ID
+	Incarnation, Nonce uint32 // of its life
 }
 
 // Tether asks for a stream to the leader's port, so that the end of its process

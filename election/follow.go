@@ -316,7 +316,7 @@ func (n *Node) onQuerySilent(p *peer) {
 // onLeave takes a member's own word that it goes.
 func (n *Node) onLeave(p *peer) {
 	p.Status = Left
-	n.emit(Departed{ID: p.ID, Incarnation: p.Incarnation})
+	n.emit(Departed{ID: p.ID, Incarnation: p.Incarnation, Nonce: p.Nonce})
 	n.onLeft(p)
 	n.onViewChanged()
 }

@@ -57,7 +57,7 @@ func (n *Node) refusal(f *wire.Frame) string {
 		return "counter-out-of-range"
 	case f.Nonce == p.Nonce && p.died:
 		return "after-its-will"
-	case f.Nonce != p.Nonce && f.Incarnation < p.Incarnation:
+	case f.Nonce != p.Nonce && f.Incarnation <= p.Incarnation: // of two lives with one number the port says which is there
 		return "old-incarnation"
 	case n.isFar(f.Epoch):
 		return "counter-jump"

@@ -56,6 +56,9 @@ func TestR2_Incarnation(t *testing.T) {
 	n.actor(3).incarnation, n.actor(3).nonce = 4, 44
 	n.hears(n.actor(3).heartbeat(2))
 	n.expects("ignored old-incarnation")
+	n.actor(3).incarnation, n.actor(3).nonce = 5, 56 // a copy of its state was started too, and says goodbye when they meet
+	n.hears(n.actor(3).says(wire.Frame{Kind: wire.Leave}))
+	n.expects("ignored old-incarnation")
 	n.actor(3).incarnation, n.actor(3).nonce = 6, 66 // CE4: it restarted, and does not know that it led
 	n.hears(n.actor(3).says(wire.Frame{Kind: wire.Query, Flags: wire.AckReq}))
 	n.forgets()

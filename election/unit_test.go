@@ -229,7 +229,7 @@ func TestEverythingHasOneLine(t *testing.T) {
 		"reply ok":                        Reply{Token: 1},
 		"reply election configuration":    Reply{Err: ErrConfig},
 		"ignored duplicate":               Counted{"duplicate"},
-		"departed 02000000 life=4":        Departed{hostID(2), 4},
+		"departed 02000000 life=4":        Departed{hostID(2), 4, 9},
 		"lead since 2026":                 Status{State: Lead, Since: now, Leader: hostID(2), Epoch: e, Cause: Boot},
 	} {
 		if got := value.String(); !strings.HasPrefix(got, want) || strings.Contains(got, "\n") {

@@ -287,9 +287,9 @@ func endOf(m Member) Status {
 }
 
 // markLeft is told that a life announced its departure by frame.
-func (l *lives) markLeft(id wire.ID, incarnation uint32, now time.Time) bool {
-	h := l.byID[id]
-	if h == nil || !h.wasHere() || h.now.Incarnation != incarnation || h.now.Status == Left {
+func (l *lives) markLeft(name lifeName, now time.Time) bool {
+	h := l.byID[name.id]
+	if h == nil || !h.wasHere() || h.now.Nonce != name.nonce || h.now.Status == Left {
 		return false
 	}
 	m := h.now

@@ -91,7 +91,7 @@ func (s *story) play(line string) {
 		}
 		s.lives.due(s.now)
 	case "mark":
-		s.lives.markLeft(m.ID, m.Incarnation, s.now)
+		s.lives.markLeft(lifeName{m.ID, m.Nonce}, s.now)
 	case "wait":
 		s.now = s.now.Add(leaveGrace)
 		s.lives.due(s.now)
@@ -395,7 +395,7 @@ func TestLostAddresses(t *testing.T) {
 	}
 	l.unhint(Member{ID: idOf("beta"), Nonce: 1}, s.now)
 	s.silence()
-	l.markLeft(idOf("gamma"), 0, s.now)
+	l.markLeft(lifeName{idOf("gamma"), 1}, s.now)
 	alive, lost := l.addresses()
 	if len(alive) != 1 || !alive[addrOf("delta")] || len(lost) != 1 || !lost[addrOf("beta")] {
 		t.Errorf("alive %v, lost %v; expected delta, and beta but not gamma, which left", alive, lost)

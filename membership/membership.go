@@ -282,10 +282,10 @@ func (m *Membership) changeSelf(change func(*Member)) {
 // MarkLeft says that this life of a member announced its departure by a LEAVE
 // frame. Departed is emitted at once, and the death that memberlist will notice is
 // no Failed. Should something come in its session long afterwards, it is Joined again.
-func (m *Membership) MarkLeft(id wire.ID, incarnation uint32) {
+func (m *Membership) MarkLeft(id wire.ID, nonce uint32) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.closed && m.lives.markLeft(id, incarnation, time.Now()) {
+	if !m.closed && m.lives.markLeft(lifeName{id, nonce}, time.Now()) {
 		m.signal()
 		m.arm()
 	}

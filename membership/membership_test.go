@@ -75,8 +75,8 @@ func TestLeaveFrame(t *testing.T) {
 		s.allSee(10*time.Second, alpha, beta)
 		alpha.hears("joined beta#1")
 
-		alpha.MarkLeft(idOf("beta"), 7) // of another life: nothing
-		alpha.MarkLeft(idOf("beta"), 1)
+		alpha.MarkLeft(idOf("beta"), beta.self.Nonce+1) // of another life: nothing
+		alpha.MarkLeft(idOf("beta"), beta.self.Nonce)
 		synctest.Wait()
 		alpha.hears("left beta#1")
 		beta.kill()
@@ -92,7 +92,7 @@ func TestForgedLeaveFrame(t *testing.T) {
 		alpha, beta := s.start("alpha"), s.start("beta", "alpha")
 		s.allSee(10*time.Second, alpha, beta)
 		alpha.heard()
-		alpha.MarkLeft(idOf("beta"), 1)
+		alpha.MarkLeft(idOf("beta"), beta.self.Nonce)
 		time.Sleep(leaveGrace + 5*time.Second)
 		alpha.hearsInOrder("left beta#1", "joined beta#1")
 	})
@@ -320,7 +320,7 @@ func TestNothingAfterShutdown(t *testing.T) {
 		alpha.heard()
 		alpha.SetLeader(wire.Epoch{Counter: 1, Owner: idOf("beta")})
 		alpha.mu.Lock() // its consumer is busy, and does not come to what happened last
-		alpha.MarkLeft(idOf("beta"), 1)
+		alpha.MarkLeft(idOf("beta"), beta.self.Nonce)
 		if err := alpha.Shutdown(); err != nil {
 			t.Error(err)
 		}
@@ -338,7 +338,7 @@ func TestNothingAfterShutdown(t *testing.T) {
 			Card: appendCard(nil, alpha.self)})
 		alpha.turn()
 		d.MergeRemoteState(appendRecord(nil, wire.Epoch{Counter: 2, Owner: idOf("beta")}), false)
-		alpha.MarkLeft(idOf("beta"), 1)
+		alpha.MarkLeft(idOf("beta"), beta.self.Nonce)
 		alpha.SetSelf(1, Observer, true, true)
 		alpha.hears()
 		if events := alpha.Events(); len(events) > 0 || len(alpha.Wake()) > 0 {
