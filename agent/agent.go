@@ -236,8 +236,6 @@ type agent struct {
 	exporter  *metrics.Exporter
 	shown     atomic.Pointer[snapshot]
 	commands  atomic.Pointer[hooks.Config] // the hooks as configured now
-	copies    copies                       // of this host
-	joinEnded bool                         // and the election is not told yet, for their sake
 	keys      atomic.Pointer[keyring]
 	pledges   atomic.Pointer[election.Pledges] // wills that mean something here; nil: none does
 	counters  counters
@@ -313,7 +311,7 @@ func open(ctx context.Context, cfg Config) (_ *agent, err error) {
 	a := &agent{cfg: cfg, log: cfg.Logger, started: wallClock(),
 		inbox: make(chan received, inboxSize), calls: make(chan func()), stop: ctx.Done(),
 		ties: make(chan *tie, 1), findings: make(chan finding), later: make(chan uint32, 1), where: whereabouts{sharedSince: map[wire.ID]time.Time{}}, sights: make(chan advertise.Sight), endGossip: func() {},
-		quietAt: map[string]time.Time{}, copies: copies{}, out: make([]byte, 0, wire.MaxFrame)}
+		quietAt: map[string]time.Time{}, out: make([]byte, 0, wire.MaxFrame)}
 	a.exporter = metrics.New(a, a.started)
 	a.keys.Store(&keyring{file: cfg.KeyFile, ring: cfg.Keys})
 	defer func() {

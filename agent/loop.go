@@ -65,11 +65,12 @@ func (a *agent) loop() error {
 			call()
 		case <-timer.C:
 			a.armedFor = time.Time{}
-			a.lookForCopies() // before a start may claim
+			if !a.view.self.Settled {
+				a.takeMembership() // a copy that has shown itself, before a start may claim
+			}
 			s.tick()
 		case <-health.C:
 			a.lookForPlace()
-			a.lookAtCopies()
 			a.receipts.mayWrite()
 			a.knowMembers()
 			a.lookAtHolders()
@@ -149,7 +150,7 @@ func (a *agent) takeMembership() {
 		case membership.LedgerReceived:
 			a.seat.merge(ev.Ledger)
 		case membership.JoinEnded:
-			a.onJoinEnded()
+			a.seat.step(election.JoinEnded{})
 		default:
 			a.onMember(ev.Member)
 		}
@@ -160,8 +161,8 @@ func (a *agent) takeMembership() {
 // whoever hears of a new leader has the members that go with it. The election
 // never learns of members with other settings.
 func (a *agent) onMember(m membership.Member) {
-	if m.ID == a.view.self.ID { // our own life before this one, or a copy of us
-		a.noteCopy(m)
+	if m.ID == a.view.self.ID {
+		a.onCopy(m)
 		return
 	}
 	news := a.view.update(m)

@@ -69,6 +69,14 @@ func (v *view) mustGiveWayTo(m membership.Member) bool {
 	return cmp.Or(cmp.Compare(v.self.Priority, m.Priority), v.self.ID.Compare(m.ID)) < 0
 }
 
+// endFor has this agent end, since what it says under its id must not be believed any more. If it leads its lose hook ends first. It
+// says no goodbye: that would be another's.
+func (a *agent) endFor(why error) {
+	a.fatal = why
+	a.seat.command(election.Command{Verb: election.Abdicate, Cause: election.Stopped}, func(error) {})
+	a.seat.publish()
+}
+
 // giveUp ends an agent that must not go on. It says goodbye, so that nobody
 // looks for it, unless another has its id, or had it later.
 func (a *agent) giveUp() error {

@@ -3,7 +3,6 @@ package agent
 import (
 	"errors"
 
-	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/internal/control"
 )
 
@@ -22,9 +21,8 @@ func (a *agent) onOlder(later uint32) { a.later <- later }
 
 // endOlder ends this agent: whom it has promised what it does not know. If it leads its lose hook ends first.
 func (a *agent) endOlder(later uint32) {
-	a.fatal = olderState(a.view.self.Incarnation, later)
-	a.log.Error(a.fatal.Error())
-	a.event(control.Event{Type: "warning", Cause: causeSameID, Text: a.fatal.Error()})
-	a.seat.command(election.Command{Verb: election.Abdicate, Cause: election.Stopped}, func(error) {})
-	a.seat.publish()
+	why := olderState(a.view.self.Incarnation, later)
+	a.log.Error(why.Error())
+	a.event(control.Event{Type: "warning", Cause: causeSameID, Text: why.Error()})
+	a.endFor(why)
 }

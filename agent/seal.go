@@ -2,7 +2,6 @@ package agent
 
 import (
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -71,9 +70,6 @@ func (a *agent) keepWarm() {
 		if m.Status == membership.Alive && m.Role != membership.Observer && !slices.Contains(warm, m.Addr) {
 			warm = append(warm, m.Addr)
 		}
-	}
-	for _, nonce := range slices.Sorted(maps.Keys(a.copies)) {
-		warm = append(warm, a.copies[nonce].Addr)
 	}
 	if !slices.Equal(warm, a.warm) {
 		a.warm = warm

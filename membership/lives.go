@@ -38,6 +38,9 @@ const (
 	dialFirst, dialMost = 5 * time.Second, 5 * time.Minute
 	dialsAtOnce         = 16
 
+	// copyFor is for how long the first join waits for another life of our own id that is told of: one that lives answers at once.
+	copyFor = time.Second
+
 	// relayedAfter is when gossip has found a member dead for sure that is. relayedFor is for how long a dead member that others said
 	// to be alive counts as one that they reach. Gossip may find it dead for a while in between; that takes less than a minute.
 	// Arbitrary above that.
@@ -59,16 +62,16 @@ const (
 //     one time package session shows the one that was there (S17).
 //   - What gossip says, that a life is there, suspect or dead, starts a question. Nothing else comes of it.
 //   - A life that is gone is here again once something comes in its session; see Sessions.ShowAgain.
-//   - Of our own id each other life that is told of or here is reported, whichever is the newest: a copy of our state directory
-//     that is started again and again must not hide another.
+//   - Of our own id each other life that shows itself is reported, whichever is the newest: a copy of our state directory that is
+//     started again and again must not hide another. Nothing is remembered of it. One that is told of is dialled like others.
 //   - Everything else is the difference between what the consumer was told and
 //     what is: a slow consumer costs no memory and loses nothing but the past.
 type lives struct {
-	self    wire.ID // our own id
+	self    wire.ID        // our own id
+	addr    netip.AddrPort // where we are: no other life of ours is there
 	byID    map[wire.ID]*host
 	dirty   []wire.ID     // to be looked at by take, each once, in order of first change
-	copies  []Event       // about lives of our own id
-	ended   bool          // one of them has, for gossip: if it speaks, it shows itself anew
+	copies  []Event       // lives of our own id that have shown themselves
 	patient time.Duration // for how long an answer is waited for
 
 	hints int           // in all hosts
@@ -110,13 +113,19 @@ type hint struct {
 	dialled     time.Time // the last time
 	next        time.Time // when it is dialled, unless it is here
 	pause       time.Duration
+	met         bool // it is a life of our own id, and has shown itself
+}
+
+// isNew: it was dialled once, no longer ago than that.
+func (t *hint) isNew(now time.Time, than time.Duration) bool {
+	return t.dials == 1 && now.Sub(t.dialled) < than
 }
 
 // isDialled: it was dialled a moment ago, and is waited for.
 func (t *hint) isDialled(now time.Time) bool { return t.dials > 0 && now.Sub(t.dialled) < dialFor }
 
-func newLives(self wire.ID, patient time.Duration) lives {
-	return lives{self: self, byID: make(map[wire.ID]*host), patient: patient, names: rate.NewLimiter(newNamesASecond, maxHints)}
+func newLives(self Member, patient time.Duration) lives {
+	return lives{self: self.ID, addr: self.Addr, byID: make(map[wire.ID]*host), patient: patient, names: rate.NewLimiter(newNamesASecond, maxHints)}
 }
 
 func (l *lives) host(id wire.ID) *host {
@@ -149,19 +158,16 @@ func (l *lives) hint(told Member, now time.Time) bool {
 	}
 	l.hints++
 	h.hints[told.Nonce] = &hint{addr: told.Addr, incarnation: told.Incarnation, told: now, next: now, pause: dialFirst}
-	return l.noteCopy(Joined, told)
+	return false
 }
 
-// noteCopy reports lives of our own id.
-func (l *lives) noteCopy(kind EventKind, m Member) bool {
-	if m.ID != l.self {
-		return false
-	}
-	if kind == Failed {
-		m.Status = Dead
+// showCopy reports a life of our own id.
+func (l *lives) showCopy(m Member) bool {
+	if h := l.byID[m.ID]; h != nil && h.hints[m.Nonce] != nil {
+		h.hints[m.Nonce].met = true
 	}
 	l.copies = slices.DeleteFunc(l.copies, func(e Event) bool { return sameLife(e.Member, m) })
-	l.copies = append(l.copies, Event{Kind: kind, Member: m}) // as many as there are hints and sessions
+	l.copies = append(l.copies, Event{Kind: Joined, Member: m}) // as many as there are sessions
 	return true
 }
 
@@ -177,10 +183,6 @@ func (l *lives) unhint(told Member, now time.Time) bool {
 	delete(h.hints, told.Nonce)
 	l.hints--
 	switch {
-	case told.ID == l.self:
-		l.ended = true
-		l.tidy(told.ID)
-		return l.noteCopy(Failed, told)
 	case h.isHere(told.Nonce) && h.now.Leaving:
 		return l.end(h, now)
 	case h.isHere(told.Nonce):
@@ -217,7 +219,7 @@ func (l *lives) ask(h *host, now time.Time) bool {
 // show is told that a life is here: its card has come, or something after it was asked.
 func (l *lives) show(m Member, now time.Time) bool {
 	if m.ID == l.self {
-		return l.noteCopy(Joined, m)
+		return l.showCopy(m)
 	}
 	h := l.host(m.ID)
 	switch {
@@ -308,16 +310,13 @@ type chores struct {
 
 // due gives what is to be done now.
 func (l *lives) due(now time.Time) (do chores) {
-	if l.ended {
-		l.ended, do.show = false, append(do.show, l.self)
-	}
 	places := dialsAtOnce
 	var waiting []*hint
 	for id, h := range l.byID {
 		l.question(id, h, now, &do)
 		for nonce, t := range h.hints {
 			switch {
-			case h.isHere(nonce):
+			case h.isHere(nonce), t.met:
 			case t.isDialled(now):
 				places--
 			case !now.Before(t.next):
@@ -375,11 +374,8 @@ func (l *lives) deadline(now time.Time) (at time.Time) {
 			at = t
 		}
 	}
-	if l.ended {
-		sooner(now)
-	}
 	places, waiting := dialsAtOnce, time.Time{}
-	for _, h := range l.byID {
+	for id, h := range l.byID {
 		if h.asked > 0 || h.isStrange() {
 			sooner(h.askAt)
 		}
@@ -388,7 +384,10 @@ func (l *lives) deadline(now time.Time) (at time.Time) {
 		}
 		for nonce, t := range h.hints {
 			switch {
-			case h.isHere(nonce):
+			case h.isHere(nonce), t.met:
+			case id == l.self && t.isNew(now, copyFor):
+				places--
+				sooner(t.dialled.Add(copyFor))
 			case t.isDialled(now):
 				places--
 				sooner(t.dialled.Add(dialFor))
@@ -578,7 +577,19 @@ func (l *lives) addresses() (alive, lost map[netip.AddrPort]bool) {
 func (l *lives) awaitsDials(now time.Time) bool {
 	for id, h := range l.byID {
 		for nonce, t := range h.hints {
-			if id != l.self && !h.isHere(nonce) && (t.dials == 0 || t.dials == 1 && t.isDialled(now)) {
+			if id != l.self && !h.isHere(nonce) && (t.dials == 0 || t.isNew(now, dialFor)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// awaitsCopies reports whether a life of our own id that is told of somewhere else has still to show itself.
+func (l *lives) awaitsCopies(now time.Time) bool {
+	if h := l.byID[l.self]; h != nil {
+		for _, t := range h.hints {
+			if t.addr != l.addr && !t.met && (t.dials == 0 || t.isNew(now, copyFor)) {
 				return true
 			}
 		}

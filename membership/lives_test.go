@@ -35,7 +35,7 @@ type story struct {
 }
 
 func newStory() *story {
-	return &story{lives: newLives(idOf("alpha"), time.Second), now: time.Unix(1000, 0)}
+	return &story{lives: newLives(Member{ID: idOf("alpha"), Addr: addrOf("alpha")}, time.Second), now: time.Unix(1000, 0)}
 }
 
 func lifeOf(name string) Member {
@@ -407,14 +407,15 @@ func TestLostAddresses(t *testing.T) {
 	}
 }
 
-// Three copies of one state directory: one goes on, and another is started again and again. Its life that has ended is the
-// newest, and must not hide the one that goes on.
+// Three copies of one state directory: one goes on, and another is started again and again. Each that shows itself is told, and
+// what gossip says of one has it dialled.
 func TestOfOurOwnIDEveryLifeIsTold(t *testing.T) {
 	for what, c := range map[string][2]string{
-		"both at once":               {"join 1, join 2, told", "joined 1 joined 2 |"},
-		"the older one later":        {"join 2, told, join 1, told", "joined 2 | joined 1 |"},
-		"the older one says more":    {"join 1, join 2, told, show 1, told", "joined 1 joined 2 | joined 1 |"},
-		"the older one ended untold": {"join 2, told, join 1, unhint 1, told", "joined 2 | failed 1 |"},
+		"told of":                 {"hint 1, hint 2, told", "|"},
+		"both at once":            {"join 1, join 2, told", "joined 1 joined 2 |"},
+		"the older one later":     {"join 2, told, join 1, told", "joined 2 | joined 1 |"},
+		"the older one says more": {"join 1, join 2, told, show 1, told", "joined 1 joined 2 | joined 1 |"},
+		"one ended":               {"join 2, told, unhint 2, told", "joined 2 | |"},
 	} {
 		s := newStory()
 		s.lives.self = idOf("beta")
@@ -422,10 +423,39 @@ func TestOfOurOwnIDEveryLifeIsTold(t *testing.T) {
 		if s.lives.countHere() > 0 {
 			t.Errorf("%s: a copy of this host is here", what)
 		}
-		if again := s.lives.due(s.now).show; slices.Contains(again, idOf("beta")) != (what == "the older one ended untold") {
-			t.Errorf("%s: shown again are %v", what, again)
+	}
+}
+
+// The first join waits for a copy that is told of for a second, and no longer than until it has shown itself. At our own address
+// there is none.
+func TestTheFirstJoinWaitsForACopy(t *testing.T) {
+	s := newStory()
+	s.lives.self, s.lives.addr = idOf("beta"), addrOf("alpha")
+	awaits := func(want bool) {
+		t.Helper()
+		if got := s.lives.awaitsCopies(s.now); got != want {
+			t.Errorf("at %v it awaits copies: %v", s.now, got)
 		}
 	}
+	awaits(false)
+	s.play("hint 1")
+	awaits(true)
+	s.play("turn")
+	awaits(true)
+	if at := s.lives.deadline(s.now); !at.Equal(s.now.Add(copyFor)) {
+		t.Errorf("it is looked at in %v", at.Sub(s.now))
+	}
+	s.now = s.now.Add(copyFor)
+	awaits(false)
+	s.play("hint 2")
+	s.play("show 2")
+	awaits(false)
+	if do := s.lives.due(s.now); len(do.dial) > 0 {
+		t.Errorf("it dials %v, which has shown itself", do.dial)
+	}
+	s.lives.addr = addrOf("beta")
+	s.play("hint 3")
+	awaits(false)
 }
 
 // One that died and that others believe in is reached by others, for a while after they ceased to.

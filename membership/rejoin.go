@@ -120,9 +120,9 @@ type firstJoin struct {
 }
 
 // isNews reports once that the first join has an outcome: a member is here, or all attempts have ended and nobody who is told of
-// has still to answer. Copies of this host are none that it has met: they go.
+// has still to answer. A copy of this host is no member. It has a moment to show itself, since one of the two goes.
 func (j *firstJoin) isNews(l *lives, now time.Time) bool {
-	if j.isTold || l.countHere() == 0 && (!j.hasEnded || l.awaitsDials(now)) {
+	if j.isTold || l.awaitsCopies(now) || l.countHere() == 0 && (!j.hasEnded || l.awaitsDials(now)) {
 		return false
 	}
 	j.isTold = true

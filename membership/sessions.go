@@ -77,7 +77,7 @@ func (m *Membership) turn() {
 	if do.lost {
 		m.rejoin.lostMember()
 	}
-	if do.news {
+	if do.news || !m.first.isTold { // it may have an outcome now
 		m.signal()
 	}
 	m.arm()

@@ -242,7 +242,7 @@ func (w *World) tell(a, b *machine, m election.Member) {
 	w.keepWarm(a)
 }
 
-// clashToken marks the Command to leave of an agent that has met another of its id.
+// clashToken marks the Command to let go of an agent that has met another of its id.
 const clashToken = 11
 
 // clash is what an agent does that meets another of its id: the one that was there before stays, and the other ends.
@@ -252,7 +252,7 @@ func (w *World) clash(a, b *machine, m election.Member) {
 	}
 	w.say(a, "another agent has its id, and stays: n%d", b.number)
 	a.refused, a.mustEnd = true, true
-	w.command(a, election.Command{Verb: election.Leave, Token: clashToken})
+	w.command(a, election.Command{Verb: election.Abdicate, Cause: election.Stopped, Token: clashToken})
 	w.endIfDue(a)
 }
 
