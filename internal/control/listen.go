@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bully-agent/bully-agent/internal/durable"
 )
 
 // maxPath is the longest path of a unix socket: sun_path has 108 bytes, and
@@ -49,7 +51,7 @@ func (s *socket) Close() error {
 // 0700, where that is missing; both for the group of a, too, if it names one. A socket that
 // a dead agent left is replaced. It
 // fails when path is longer than 107 bytes, when its directory is another user's or
-// writable by others, when something that is not a socket is in the way, and when a live
+// writable by others, or something on the way to it is, when something that is not a socket is in the way, and when a live
 // process has the path, which it names. Close removes the socket.
 func Listen(path string, a Access) (net.Listener, error) {
 	l, err := listen(path, a)
@@ -125,6 +127,9 @@ func makeDir(dir string) (isNew bool, err error) {
 	if info.Mode().Perm()&0o002 != 0 {
 		return false, fmt.Errorf("everybody may write to %s and so pose as the agent: use a directory of its own, such as %s",
 			dir, filepath.Join(dir, ownDir))
+	}
+	if err := durable.CheckWay(dir); err != nil {
+		return false, fmt.Errorf("others could pose as the agent: %w", err)
 	}
 	return isNew, nil
 }

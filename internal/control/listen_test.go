@@ -248,6 +248,22 @@ func TestBadPathsAreRefused(t *testing.T) {
 	}
 }
 
+// Whoever could exchange a directory on the way would have clients of root ask him.
+func TestDirectoriesOnTheWayAreLookedAt(t *testing.T) {
+	way := filepath.Join(t.TempDir(), "way")
+	if err := os.MkdirAll(filepath.Join(way, "run"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(way, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	refusedListen(t, filepath.Join(way, "run", "agent.sock"), "others could pose as the agent", way+": writable by everyone", "chmod o-w it")
+	if err := os.Chmod(way, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	mustListen(t, filepath.Join(way, "run", "agent.sock"))
+}
+
 func TestPathOf107BytesIsTaken(t *testing.T) {
 	dir := filepath.Dir(socketPath(t))
 	path := dir + "/" + strings.Repeat("x", maxPath-len(dir)-1)

@@ -13,9 +13,21 @@ import (
 	"github.com/bully-agent/bully-agent/internal/access"
 )
 
-// CheckDir refuses a directory that belongs to neither this process's user nor root, or that
-// others may write to.
+// CheckWay refuses a directory that others could exchange for another: something on the way to it, which
+// may be a link, belongs to neither this process's user nor root, or others may write to it.
+func CheckWay(dir string) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	return access.OfThisProcess().Walk(dir)
+}
+
+// CheckDir is CheckWay, and refuses a directory that others may write to.
 func CheckDir(dir string) error {
+	if err := CheckWay(dir); err != nil {
+		return err
+	}
 	dir, err := filepath.EvalSymlinks(dir) // it is the directory that counts
 	if err != nil {
 		return err

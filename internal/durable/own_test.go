@@ -131,3 +131,39 @@ func TestCase68KilledWhileItWrites(t *testing.T) {
 		}
 	}
 }
+
+// What leads to a directory counts as it does: whoever can exchange a part of that has one of his own in its place.
+func TestDirectoriesOnTheWayAreLookedAt(t *testing.T) {
+	base := t.TempDir()
+	way, link := filepath.Join(base, "way"), filepath.Join(base, "link")
+	dir := filepath.Join(way, "state")
+	if err := errors.Join(os.MkdirAll(dir, 0o700), os.Symlink(dir, link)); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{dir, link} {
+		if err := errors.Join(os.Chmod(way, 0o700), CheckDir(path)); err != nil {
+			t.Error(err)
+		}
+		if err := os.Chmod(way, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		var open *access.Error
+		if err := CheckDir(path); !errors.As(err, &open) || open.Part != way || open.Mend != "chmod o-w" {
+			t.Errorf("%s: %v; want one of %s", path, err, way)
+		}
+	}
+	if os.Geteuid() != 0 {
+		return
+	}
+	if err := errors.Join(os.Chmod(way, 0o700), os.Lchown(link, 12345, 12345)); err != nil {
+		t.Fatal(err)
+	}
+	var open *access.Error
+	if err := CheckDir(link); !errors.As(err, &open) || open.Part != link || !open.Owner {
+		t.Errorf("a link of another's: %v", err)
+	}
+	t.Chdir(way)
+	if err := CheckDir("state"); err != nil {
+		t.Errorf("a relative path: %v", err)
+	}
+}
