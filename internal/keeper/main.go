@@ -29,8 +29,17 @@ func Main(read Reader) int {
 		fmt.Fprintln(os.Stderr, "error: keeper: "+err.Error())
 		return 2
 	}
+	warm()
 	k.run()
 	return 0
+}
+
+// warm has Go's library find out what this kernel's pidfds can do. It starts a process for that, once, which would else be before
+// the first hook: when a leader has just died.
+func warm() {
+	if p, err := os.FindProcess(os.Getpid()); err == nil {
+		_ = p.Release()
+	}
 }
 
 // inherit takes what the agent has left for this process.
