@@ -159,6 +159,9 @@ func install(t *testing.T, hosts []*host) {
 		if state, _ := h.Run("systemctl is-enabled bully-agent; systemctl is-active bully-agent"); state != "disabled\ninactive\n" {
 			t.Errorf("%s: the service is %q after the installation, which printed\n%s", h.Name(), state, out)
 		}
+		if got := h.Must("stat -c '%a %U %G' /etc/bully-agent/agent.toml"); strings.TrimSpace(got) != "640 root bully-agent" {
+			t.Errorf("%s: the settings are %s", h.Name(), got)
+		}
 		h.Push("/etc/bully-agent/agent.toml", []byte(h.guide.settings), 0o644)
 	}
 	if out, err := hosts[0].Run("systemctl start bully-agent"); err == nil {

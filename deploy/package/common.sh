@@ -15,6 +15,13 @@ make_user() {
 	fi
 }
 
+# The settings are root's, and the service's group reads them. A file that has another group has it from somebody.
+share_settings() {
+	file=/etc/bully-agent/agent.toml
+	[ -f "$file" ] && [ ! -L "$file" ] || return 0
+	[ "$(stat -c %u:%g "$file")" != 0:0 ] || chgrp bully-agent "$file"
+}
+
 # A unit made by hand goes before the package's, with whatever was right at its time.
 name_shadows() {
 	for unit in bully-agent.service bully-agent@.service; do

@@ -1,6 +1,7 @@
 case $1 in
 configure)
 	make_user
+	share_settings
 	if booted_by_systemd; then
 		systemctl --system daemon-reload || true
 		name_shadows

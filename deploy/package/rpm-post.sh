@@ -1,4 +1,5 @@
 make_user
+share_settings
 if booted_by_systemd; then
 	systemctl --system daemon-reload || true
 	name_shadows

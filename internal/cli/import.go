@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/bully-agent/bully-agent/internal/config"
 	"github.com/bully-agent/bully-agent/internal/durable"
@@ -172,16 +174,22 @@ func whatIsThere(path string) ([]byte, error) {
 	return append([]byte{}, text...), nil
 }
 
-// writeSettings makes a file that every user can read, whoever makes it: the agent's user has to, and there is no key in it.
+// writeSettings makes a file that every user can read, whoever makes it: the agent's user has to, and there is no key in it. A file that
+// a group reads, as the packages' is, stays that group's.
 func writeSettings(path string, text []byte, replace bool) error {
-	write := durable.Create
+	write, mode, gid := durable.Create, fs.FileMode(0o644), os.Getegid()
 	if replace {
 		write = durable.ReplaceOf
+		if info, err := os.Lstat(path); err == nil && os.Geteuid() == 0 {
+			if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Gid != 0 && info.Mode().Perm() == 0o640 {
+				mode, gid = 0o640, int(stat.Gid)
+			}
+		}
 	}
-	if err := write(path, text, os.Geteuid(), os.Getegid()); err != nil {
+	if err := write(path, text, os.Geteuid(), gid); err != nil {
 		return err
 	}
-	return os.Chmod(path, 0o644)
+	return os.Chmod(path, mode)
 }
 
 // undo brings back what was there before.
