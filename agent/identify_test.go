@@ -230,6 +230,35 @@ func TestOnlyAnEmptyDirectoryMakesAKey(t *testing.T) {
 	}
 }
 
+// A key that was made before the settings were written binds to no cluster.
+func TestStateBeforeTheSettings(t *testing.T) {
+	dir := t.TempDir()
+	id, err := Stopped{Dir: dir, Cluster: "default"}.MakeID() // there is no file yet that names the cluster
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := CheckState(dir, "prod", "n1", 0); err != nil {
+		t.Errorf("a check refuses a state in which nobody has lived: %v", err)
+	}
+	for _, cluster := range []string{"prod", "lab"} {
+		s, err := openState(dir, cluster, thisMachine())
+		if err != nil {
+			t.Fatalf("cluster %s: %v", cluster, err)
+		}
+		if s.ID != id || s.Cluster != cluster {
+			t.Errorf("it is %v of cluster %s, want %v of %s", s.ID, s.Cluster, id, cluster)
+		}
+		if cluster == "lab" {
+			s.saved.Incarnation = 1
+			mustWrite(t, s, s.saved)
+		}
+		s.close()
+	}
+	if _, err := openState(dir, "prod", thisMachine()); err == nil || !strings.Contains(err.Error(), `belongs to cluster "lab", not "prod"`) {
+		t.Errorf("a state in which an agent of lab has lived is taken for prod: %v", err)
+	}
+}
+
 // A directory that was copied to another machine is refused there, and nothing is written. Where a machine is not known,
 // nothing is refused.
 func TestStateOfAnotherMachine(t *testing.T) {

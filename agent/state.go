@@ -115,6 +115,7 @@ func (s *stateFile) begin(isNew bool, cluster string, here identity.Machine) err
 	if err := s.check(cluster, here); err != nil {
 		return err
 	}
+	s.Cluster = cluster // on disk with the next write
 	if s.private.IsZero() {
 		return s.renew(here)
 	}
@@ -200,9 +201,13 @@ func badState(path string, err error) error {
 	return refusal("", "state file %s: %w", path, err)
 }
 
+// hasLived: an agent has run with this state. One that bully-agent id has made may precede the settings, and so binds to no
+// cluster.
+func (s *stateFile) hasLived() bool { return s.saved.Incarnation > 0 }
+
 // check refuses the state of another cluster, of another machine, and of an earlier life than this host has had.
 func (s *stateFile) check(cluster string, here identity.Machine) error {
-	if s.Cluster != cluster {
+	if s.Cluster != cluster && s.hasLived() {
 		return refusal("give this agent another --state-dir, or the cluster's own name",
 			"state directory %s belongs to cluster %q, not %q", s.dir, s.Cluster, cluster)
 	}
