@@ -75,3 +75,9 @@ for private in privates[:4]:
     for incarnation in [0, 1, 2**32 - 1]:
         receipt = hashlib.blake2s(incarnation.to_bytes(4, "big"), key=key, digest_size=16)
         print("receipt =", private.hex(), incarnation, receipt.hexdigest())
+
+print("\n# hosts = digest of a host list, its ids: the first 8 bytes of BLAKE2s-256(bully-agent hosts 1 | the ids, sorted)")
+for n in [1, 2, 5]:
+    ids = [identity(public(k)) for k in privates[4 : 4 + n]]
+    text = b"".join(sorted(uuid.UUID(i).bytes for i in ids))
+    print("hosts =", hashlib.blake2s(b"bully-agent hosts 1" + text).hexdigest()[:16], *ids)
