@@ -42,6 +42,7 @@ type Config struct {
 	Incarnation uint32           // of this life, on the host's disk
 	Life        [8]byte          // random, new for each life
 	Keys        key.Ring         // 1 to 4 keys
+	Hosts       identity.Hosts   // who may join
 	// Receipts are those that were kept before, as LAN.Receipts gave them.
 	Receipts []session.Receipt
 	// Older is told once that this host's state is an older copy: it had a life with that incarnation, which is later than the
@@ -79,6 +80,9 @@ type LAN struct {
 	shown  []session.Shown      // as well
 	watch  func(session.Shown)  // who is told; nil: nobody
 	older  uint32               // as well; zero: nothing
+	isShut bool                 // others leave this host out, so that it may stand no more
+	onShut func(bool)           // who is told; nil: nobody
+	shuts  []bool               // what is to be told
 	sealed uint64               // datagrams, out
 	opened uint64               // and in
 }
@@ -125,10 +129,14 @@ func (l *LAN) locked(f func(t *session.Table, now time.Time)) {
 	f(l.table, l.cfg.Now())
 	l.arm()
 	news, shown, watch, older := l.news, l.shown, l.watch, l.older
-	l.news, l.shown, l.older = nil, nil, 0
+	shuts, onShut := l.shuts, l.onShut
+	l.news, l.shown, l.older, l.shuts = nil, nil, 0, nil
 	l.mu.Unlock()
 	if older > 0 {
 		l.cfg.Older(older)
+	}
+	for _, isShut := range shuts {
+		onShut(isShut)
 	}
 	for _, s := range shown {
 		watch(s)
@@ -281,7 +289,7 @@ func (l *LAN) Renew(incarnation uint32, life [8]byte, advertise netip.AddrPort) 
 
 func (l *LAN) tableConfig() session.Config {
 	return session.Config{Key: l.cfg.Key, Incarnation: l.cfg.Incarnation, Random: l.cfg.Life, Addr: unmap(l.cfg.Advertise),
-		Cluster: l.cfg.Cluster, Rand: l.cfg.Rand, Emit: l.below.Send, Note: l.note, Shown: l.onShown,
+		Cluster: l.cfg.Cluster, Rand: l.cfg.Rand, Emit: l.below.Send, Note: l.note, Shown: l.onShown, Hosts: l.cfg.Hosts, Shut: l.noteShut,
 		Receipts: l.cfg.Receipts, Older: func(incarnation uint32) { l.older = incarnation }}
 }
 
@@ -386,5 +394,7 @@ var hints = map[session.Cause]string{
 	session.CauseSender:   "a member speaks in another's name",
 	session.CauseClash:    "two agents have one id, ours the one that is heard here: one state directory was copied from the other",
 	session.CausePast:     "a host has begun an earlier life than was heard of it: its state directory is an older copy, so bully-agent id new there",
+	session.CauseUnlisted: "hosts does not name it: if it is yours, add its id to hosts here and reload",
+	session.CauseLeftOut:  "hosts there does not name this host: add its id there and reload",
 	session.CauseStream:   "a stream whose other end did not prove itself",
 }

@@ -21,6 +21,7 @@ var (
 	errForged   = errors.New("sealed stream: a record was forged or damaged")
 	errUnproven = errors.New("the other end did not prove that it has a key of ours")
 	errNotOurs  = errors.New("it has none of this host's keys")
+	errLeftOut  = errors.New("hosts there does not name this host")
 	errVersion  = errors.New("it seals by another version; both logs have the numbers")
 	errPlain    = errors.New("what it says is not sealed, so it is of an earlier version, or no bully-agent")
 )
@@ -124,7 +125,17 @@ func (l *LAN) call(conn net.Conn, kd session.Kind, meant session.Meant) (net.Con
 	if _, err := conn.Write(proof); err != nil {
 		return nil, fmt.Errorf("%w: %w", errUnproven, err)
 	}
-	return newStream(conn, keys), nil
+	proven := newStream(conn, keys)
+	proven.refused = func(b []byte) bool { return l.isLeftOut(c, who, b) }
+	return proven, nil
+}
+
+// isLeftOut reports whether the first record of a stream says that the other end's host list does not have this host.
+func (l *LAN) isLeftOut(c *session.Call, who session.Life, b []byte) (is bool) {
+	if session.IsRefused(b) {
+		l.locked(func(t *session.Table, now time.Time) { is = t.RefusedStream(now, c, who, b) == session.CauseLeftOut })
+	}
+	return is
 }
 
 // unanswered says why no RESP has come, but b and an error.
@@ -203,9 +214,12 @@ func (l *LAN) accept(conn net.Conn, b *[]byte) (net.Conn, session.Kind, session.
 	if _, err := io.ReadFull(conn, proof[:]); err != nil {
 		return nil, 0, session.CauseStream
 	}
-	_, keys, cause := r.Proven(proof[:])
+	who, keys, cause := r.Proven(proof[:])
 	if cause == session.CauseNone {
-		l.locked(func(t *session.Table, _ time.Time) { cause = t.Admit(r) })
+		l.locked(func(t *session.Table, now time.Time) { refusal, cause = t.Admit(now, r, who, unmap(addrOf(conn))) })
+	}
+	if refusal != nil {
+		_, _ = newStream(conn, keys).Write(refusal)
 	}
 	if cause != session.CauseNone {
 		return nil, 0, cause
@@ -220,6 +234,8 @@ type stream struct {
 	recv   session.Direction
 	record []byte // as long as the longest yet: a tether's stays short
 	plain  []byte // of record, not read yet
+
+	refused func([]byte) bool // whether the first record says that this host is left out; nil: it was read, or this end has accepted
 
 	mu   sync.Mutex // guards what follows
 	send session.Direction
@@ -253,6 +269,11 @@ func (s *stream) fill() error {
 	plain, cause := s.recv.Open(length, body)
 	if cause != session.CauseNone {
 		return errForged
+	}
+	if ask := s.refused; ask != nil {
+		if s.refused = nil; ask(plain) {
+			return errLeftOut
+		}
 	}
 	s.plain = plain
 	return nil

@@ -31,11 +31,14 @@ const (
 	CauseUnanswered       // waited in vain for a session
 	CauseStream           // a stream whose other end did not prove itself
 	CauseRefused          // our INIT, of whose key the other end knows nothing
+	CauseUnlisted         // a host that our host list does not have
+	CauseLeftOut          // a host that leaves us out of its list says so
 	causes
 )
 
 var causeNames = [causes]string{"none", "plain", "length", "version", "type", "key", "mac", "prologue", "repeated", "self", "budget", "cookie",
-	"identity", "index", "replayed", "forged", "sender", "inner", "address", "clash", "past", "older", "life", "full", "unanswered", "stream", "refused"}
+	"identity", "index", "replayed", "forged", "sender", "inner", "address", "clash", "past", "older", "life", "full", "unanswered", "stream", "refused",
+	"unlisted", "left-out"}
 
 // String is the word that counters and logs have for it.
 func (c Cause) String() string { return causeNames[c] }

@@ -74,6 +74,9 @@ func (t *Table) Met(c *Call, who Life) Cause {
 	if cause := t.lasts(c.secret, c.self); cause != CauseNone {
 		return cause
 	}
+	if !t.gate.hosts.Admits(who.ID) {
+		return CauseUnlisted
+	}
 	if r := t.routes[c.at]; r != nil {
 		r.isProven = true
 	}
@@ -162,8 +165,17 @@ func (r *Request) Kind() Kind { return r.head.kind }
 func (r *Request) Answer() (resp []byte, err error) { return r.answer(nil) }
 
 // Admit says of a stream that was proven whether it may be used: a key may have been removed since its INIT, or this life
-// have ended.
-func (t *Table) Admit(r *Request) Cause { return t.lasts(r.secret, r.self) }
+// have ended. A host that the list does not have is told refusal, in the first record, before the stream is closed.
+func (t *Table) Admit(now time.Time, r *Request, who Life, from netip.AddrPort) (refusal []byte, cause Cause) {
+	if cause := t.lasts(r.secret, r.self); cause != CauseNone {
+		return nil, cause
+	}
+	if !t.gate.hosts.Admits(who.ID) {
+		t.noteOut(now, who.ID, from)
+		return t.gate.says(0), CauseUnlisted
+	}
+	return nil, CauseNone
+}
 
 // lasts says whether what began with a key, in a life of this host, may go on.
 func (t *Table) lasts(k *secret, self hostKey) Cause {

@@ -8,7 +8,7 @@
 //	    ▼                                             │
 //	  Config.Emit                              datagrams; Call, Request: streams
 //
-// Its rules (S1 to S19) and the layout of all messages are in protocol 10;
+// Its rules (S1 to S20) and the layout of all messages are in protocol 10;
 // testdata/seal has each with its steps, made by other code.
 //
 // The table is the protocol: it has no clock, goroutine or lock, and all of it is

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"reflect"
 	"testing"
 	"time"
@@ -48,7 +49,7 @@ func FuzzReceive(f *testing.F) {
 // FuzzInner is what a holder of the key can say inside a session: HELLO, and what looks
 // like it.
 func FuzzInner(f *testing.F) {
-	good := hello{true, at(1), []key.ID{1, 2}, 1, card{2, []byte("voter")}, vectorReceipt(testHosts[1].static.Private, 1), Receipt{Incarnation: 1, Text: vectorReceipt(testHosts[2].static.Private, 1)}}
+	good := hello{true, at(1), []key.ID{1, 2}, 1, card{2, []byte("voter")}, vectorReceipt(testHosts[1].static.Private, 1), Receipt{Incarnation: 1, Text: vectorReceipt(testHosts[2].static.Private, 1)}, 7}
 	f.Add(good.append(nil))
 	f.Add(hello{addr: at(1), keys: []key.ID{1}}.append(nil))
 	f.Add(good.append(nil)[:helloSize])
@@ -56,7 +57,7 @@ func FuzzInner(f *testing.F) {
 	r := newRig(f, 3)
 	r.meet()
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if len(b) == 0 || len(b) > MaxInner {
+		if len(b) == 0 || len(b) > MaxInner || IsRefused(b) {
 			return
 		}
 		if h, ok := parseHello(b); ok {
@@ -80,5 +81,41 @@ func FuzzInner(f *testing.F) {
 			t.Fatalf("opened %q, %d peers", h.got, len(h.peers))
 		}
 		h.got = nil
+	})
+}
+
+// FuzzRefused is what a holder of the key can say in the place of REFUSED. One that is well made is remembered and ends the
+// session with its sender, or leaves it for the time that it names; nothing else comes of any.
+func FuzzRefused(f *testing.F) {
+	f.Add(refused{0, 7}.append(nil))
+	f.Add(refused{500 * time.Millisecond, 7}.append(nil))
+	f.Add(refused{0, 0}.append(nil))
+	f.Add([]byte{magic0, magic1, refusedByte})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		b = append([]byte{magic0, magic1, refusedByte}, b[min(3, len(b)):]...)
+		if len(b) > MaxInner {
+			return
+		}
+		said, ok := parseRefused(b)
+		if ok && !bytes.Equal(said.append(nil), b) {
+			t.Fatalf("%+v comes back as %x", said, said.append(nil))
+		}
+		r := newRig(t, 3)
+		for _, h := range r.hosts {
+			h.SetCard(r.now, []byte(h.name))
+		}
+		r.meet()
+		_ = r.host(1).Send(r.now, at(2), b)
+		r.run(r.delay)
+		h := r.host(2)
+		if isKnown := len(h.gate.by) == 1 && h.gate.by[0].ID == testID(1); ok != isKnown || h.gate.isShut {
+			t.Errorf("%x: refused by %v, shut: %v", b, h.gate.by, h.gate.isShut)
+		}
+		if n := len(h.peers); n != 2 && !(ok && said.within == 0 && n == 1) {
+			t.Errorf("%x: %d peers are left", b, n)
+		}
+		r.say(3, 2, "x")
+		r.run(r.delay)
+		r.expect(2, "n3: x")
 	})
 }

@@ -20,6 +20,9 @@ type half struct {
 	from   netip.Addr
 	began  time.Time
 	failed int // PROOFs with a right MAC that proved nothing
+
+	refusal []byte        // what PROOF was answered with, of a host that the list does not have; nil: none has come
+	proof   [tagSize]byte // that PROOF's MAC
 }
 
 // halves are those that wait for PROOF, in the order in which they came.

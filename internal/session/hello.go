@@ -24,8 +24,9 @@ import (
 //	34      16    receipt of the sender, to be kept
 //	50      4     incarnation of the receiver's life that the receipt after this is of; zero: none is shown
 //	54      16    receipt of the receiver, which has given it before
-//	70      4·n   key ids, the first begins sessions
-//	70+4·n  …     card
+//	70      8     digest of the sender's host list; zero: it has none
+//	78      4·n   key ids, the first begins sessions
+//	78+4·n  …     card
 type hello struct {
 	asks  bool
 	addr  netip.AddrPort
@@ -34,11 +35,12 @@ type hello struct {
 	card  card
 	given identity.Receipt // of the sender's present life
 	shown Receipt          // of the receiver; its id is not said
+	list  identity.Digest
 }
 
 const (
 	helloByte = 'H'
-	helloSize = 70
+	helloSize = 78
 	keyIDSize = 4
 )
 
@@ -61,6 +63,7 @@ func (h hello) append(b []byte) []byte {
 	b = binary.BigEndian.AppendUint16(b, uint16(len(h.card.text)))
 	b = append(b, h.given[:]...)
 	b = append(binary.BigEndian.AppendUint32(b, h.shown.Incarnation), h.shown.Text[:]...)
+	b = binary.BigEndian.AppendUint64(b, uint64(h.list))
 	return append(appendIDs(b, h.keys), h.card.text...)
 }
 
@@ -97,6 +100,7 @@ func parseHello(b []byte) (h hello, ok bool) {
 	}
 	h.asks = b[3]&1 != 0
 	h.addr = netip.AddrPortFrom(netip.AddrFrom16([16]byte(b[4:20])).Unmap(), binary.BigEndian.Uint16(b[20:]))
+	h.list = identity.Digest(binary.BigEndian.Uint64(b[70:]))
 	h.keys = parseIDs(b[helloSize:cards])
 	return h, h.addr.Port() != 0 && !h.addr.Addr().IsUnspecified() && !h.addr.Addr().IsMulticast()
 }

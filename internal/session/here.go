@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/bully-agent/bully-agent/internal/identity"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
@@ -21,7 +22,8 @@ type card struct {
 type Shown struct {
 	Sender
 	Card []byte
-	RTT  time.Duration // of a handshake with it; zero: not known
+	List identity.Digest // of its host list
+	RTT  time.Duration   // of a handshake with it; zero: not known
 }
 
 // cards are the two that go between this host and a peer.
@@ -38,6 +40,7 @@ type cards struct {
 type shown struct {
 	number uint32
 	addr   netip.AddrPort
+	list   identity.Digest
 }
 
 // SetCard replaces what each peer is told of this host: at once, and then after each RTO until the peer has it. Before the first
@@ -56,7 +59,7 @@ func (t *Table) SetCard(now time.Time, text []byte) {
 // HasSaid reports whether each peer that was heard a moment ago has the card.
 func (t *Table) HasSaid(now time.Time) bool {
 	for _, p := range t.peers {
-		if p.cur != nil && p.isThere(now) && p.has < t.card.number {
+		if p.cur != nil && p.isThere(now) && p.parting == nil && p.has < t.card.number {
 			return false
 		}
 	}
@@ -74,9 +77,9 @@ func (t *Table) ShowAgain(which func(wire.ID) bool) {
 
 // show tells the owner of a peer that is here, if there is news of it.
 func (t *Table) show(p *peer) {
-	if now := (shown{p.theirs.number, p.addr}); p.theirs.number > 0 && p.addr.IsValid() && p.shown != now {
+	if now := (shown{p.theirs.number, p.addr, p.list}); p.theirs.number > 0 && p.addr.IsValid() && p.shown != now {
 		p.shown = now
-		t.onShown(Shown{p.sender(), p.theirs.text, p.rtt})
+		t.onShown(Shown{p.sender(), p.theirs.text, p.list, p.rtt})
 	}
 }
 
@@ -98,6 +101,7 @@ func (t *Table) hearCard(now time.Time, p *peer, h hello) bool {
 // hello is what a peer is to be told: the card too, if that is due.
 func (t *Table) hello(now time.Time, p *peer, asks bool) hello {
 	h := hello{asks: asks, addr: t.addr, keys: t.ids(), has: p.theirs.number, given: t.given, shown: t.receipts.of(p.ID)}
+	h.list = t.gate.hosts.Digest()
 	if p.has >= t.card.number || p.isPast() {
 		return h
 	}
@@ -117,7 +121,7 @@ func (t *Table) rto(p *peer) time.Duration {
 
 // sayCard says the card again to a peer that does not have it, when that is due.
 func (t *Table) sayCard(now time.Time, p *peer) {
-	if p.again.IsZero() || p.cur == nil {
+	if p.again.IsZero() || p.cur == nil || p.isOut(now) {
 		return
 	}
 	if !now.Before(p.again) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bully-agent/bully-agent/internal/identity"
 	"github.com/bully-agent/bully-agent/internal/key"
 )
 
@@ -37,12 +38,14 @@ const (
 // Invariant: the peer has proved itself in each.
 type peer struct {
 	Life
-	addr   netip.AddrPort // where it is reached; zero: not known yet
-	held   *held          // nil: no other life of its host is there
-	rtt    time.Duration  // of its last handshake
-	cur    *session
-	losers []*session // replaced, or begun beside cur and not chosen; the oldest first
-	keys   []key.ID   // that it has said to have; nil: not said
+	addr    netip.AddrPort // where it is reached; zero: not known yet
+	held    *held          // nil: no other life of its host is there
+	rtt     time.Duration  // of its last handshake
+	cur     *session
+	losers  []*session      // replaced, or begun beside cur and not chosen; the oldest first
+	keys    []key.ID        // that it has said to have; nil: not said
+	list    identity.Digest // of its host list
+	parting *parting        // nil: the list has it
 	cards
 
 	heard  time.Time // when something valid came last

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bully-agent/bully-agent/internal/identity"
 	"github.com/bully-agent/bully-agent/internal/key"
 	"github.com/bully-agent/bully-agent/wire"
 )
@@ -26,6 +27,9 @@ type Report struct {
 	Sessions int               // alive, those that only receive included
 	Begun    uint64            // sessions, ever
 	Odd      []Stranger        // that share no key with this host, 16 at most
+	List     identity.Digest   // of this host's list
+	Out      []Refusal         // hosts that this one's list does not have, and that were here lately, 16 at most
+	By       []Refusal         // hosts whose lists do not have this one, likewise
 	Dropped  map[string]uint64 // datagrams and streams that were not taken, by cause
 }
 
@@ -33,7 +37,7 @@ type Report struct {
 // life without a session is none.
 func (t *Table) Heard(now time.Time, id wire.ID, nonce uint32) (who Sender, ago time.Duration, ok bool) {
 	for _, p := range t.peers {
-		if p.ID == id && p.Nonce() == nonce && p.cur != nil && p.addr.IsValid() {
+		if p.ID == id && p.Nonce() == nonce && p.cur != nil && p.addr.IsValid() && !p.isOut(now) {
 			return p.sender(), now.Sub(p.heard), true
 		}
 	}
@@ -45,6 +49,8 @@ func (t *Table) Report(now time.Time) Report {
 	r := Report{Keys: t.ids(), Begun: t.opened, Dropped: make(map[string]uint64)}
 	t.odd.forget(now)
 	r.Odd = t.odd.describe()
+	t.gate.out.expire(now)
+	r.List, r.Out, r.By = t.gate.hosts.Digest(), slices.Clone(t.gate.out), slices.Clone(t.gate.by)
 	for c, n := range t.count {
 		if n > 0 {
 			r.Dropped[Cause(c).String()] = n
@@ -52,7 +58,7 @@ func (t *Table) Report(now time.Time) Report {
 	}
 	for _, p := range t.peers {
 		r.Sessions += len(p.sessions())
-		if p.cur != nil {
+		if p.cur != nil && !p.isOut(now) {
 			r.Peers = append(r.Peers, p.describe(now))
 		}
 	}

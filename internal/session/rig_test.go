@@ -53,6 +53,7 @@ type host struct {
 	said []Cause  // what people were told
 	here []string // who has shown itself: "host at address: card"
 	old  []uint32 // lives of its own that were proven to be later than the present one
+	shut []bool   // what it was told of the gate
 	off  bool
 }
 
@@ -99,7 +100,8 @@ func (r *rig) add(n int, keys ...key.Key) *host {
 		},
 		Older: func(incarnation uint32) { h.old = append(h.old, incarnation) },
 		Note:  func(n Trouble) { h.said = append(h.said, n.Cause) },
-		Shown: func(s Shown) { h.here = append(h.here, fmt.Sprintf("%s at %v: %s", names[s.ID], s.Addr, s.Card)) }})
+		Shown: func(s Shown) { h.here = append(h.here, fmt.Sprintf("%s at %v: %s", names[s.ID], s.Addr, s.Card)) },
+		Shut:  func(isShut bool) { h.shut = append(h.shut, isShut) }})
 	h.SetKeys(r.now, keys)
 	for i, other := range r.hosts {
 		if other.at == h.at {

@@ -45,6 +45,9 @@ type Config struct {
 	Shown func(Shown)
 	// Older is told once that this host had a life with that incarnation, which is later than the present one. Nil: nobody is.
 	Older func(incarnation uint32)
+	Hosts identity.Hosts // who may join
+	// Shut is told when this host may stand no more since others leave it out, and when it may again. Nil: nobody is.
+	Shut func(bool)
 }
 
 // Trouble is what people can mend of a datagram or stream that was not taken.
@@ -92,6 +95,7 @@ type Table struct {
 	receipts *receipts
 	given    identity.Receipt // of this life
 	card     card             // of this host
+	gate     gate
 	ring     []*secret
 	number   uint64 // of the last INIT
 	door     *door
@@ -135,7 +139,8 @@ type route struct {
 	refused int           // streams, for want of the key
 	rtt     time.Duration
 
-	cookie      cookie // that who is there wants to see
+	shut        time.Time // not called before: this host is left out there, or leaves out who is; zero: neither
+	cookie      cookie    // that who is there wants to see
 	cookieUntil time.Time
 	hurried     time.Time // when a cookie had INIT said again at once
 
@@ -160,13 +165,14 @@ func New(cfg Config) *Table {
 func newTable(cfg Config, r *receipts) *Table {
 	r.begin(cfg.Incarnation)
 	return &Table{receipts: r, given: cfg.Key.Receipt(cfg.Incarnation), onOlder: cfg.Older, self: newHostKey(cfg.Key, cfg.Incarnation, cfg.Random), addr: cfg.Addr, cluster: cfg.Cluster, rand: cfg.Rand,
-		emit: cfg.Emit, note: cfg.Note, onShown: cfg.Shown, door: newDoor(), peers: make(map[Life]*peer), routes: make(map[netip.AddrPort]*route), byIndex: make(map[uint32]slot)}
+		emit: cfg.Emit, note: cfg.Note, onShown: cfg.Shown, gate: newGate(cfg.Hosts, cfg.Shut), door: newDoor(), peers: make(map[Life]*peer), routes: make(map[netip.AddrPort]*route), byIndex: make(map[uint32]slot)}
 }
 
 // Renewed is the table of another life at another address. It has the keys, the counts and the receipts of this one, and no session.
 func (t *Table) Renewed(now time.Time, cfg Config, ring key.Ring) *Table {
 	next := newTable(cfg, t.receipts)
 	next.count, next.opened = t.count, t.opened
+	next.gate.by, next.gate.out, next.gate.isShut = t.gate.by, t.gate.out, t.gate.isShut
 	next.SetKeys(now, ring)
 	return next
 }
@@ -299,7 +305,7 @@ func (t *Table) Receive(now time.Time, from netip.AddrPort, b []byte) (inner []b
 		case typeResp:
 			cause = t.onResp(now, h, b)
 		case typeProof:
-			inner, by, cause = t.onProof(now, h, b)
+			inner, by, cause = t.onProof(now, from, h, b)
 		case typeCookie:
 			cause = t.onCookie(now, h, b)
 		case typeUnknown:
@@ -340,6 +346,10 @@ func (t *Table) onData(now time.Time, h header, b []byte) (inner []byte, by Send
 	p.hear(now)
 	s.proof = nil // it has come
 	switch {
+	case IsRefused(inner):
+		return nil, by, t.onRefused(now, p, inner)
+	case p.isOut(now):
+		return nil, by, t.onOut(now, p)
 	case isHello(inner):
 		inner, cause = nil, t.onHello(now, p, inner)
 	case len(inner) == 0:
@@ -355,7 +365,7 @@ func (t *Table) onData(now time.Time, h header, b []byte) (inner []byte, by Send
 
 // onProof makes a session with who has proved to be the sender of an INIT: it is there now, since RESP's key is in the
 // proof. PROOF carries HELLO, and may carry a frame or gossip behind it.
-func (t *Table) onProof(now time.Time, h header, b []byte) (inner []byte, by Sender, cause Cause) {
+func (t *Table) onProof(now time.Time, from netip.AddrPort, h header, b []byte) (inner []byte, by Sender, cause Cause) {
 	at := t.byIndex[h.index]
 	if at.session != nil {
 		return nil, by, t.onProofAgain(now, at.session, b)
@@ -363,9 +373,17 @@ func (t *Table) onProof(now time.Time, h header, b []byte) (inner []byte, by Sen
 	if at.half == nil || h.kind != kindDatagrams || h.number != at.half.head.number {
 		return nil, by, CauseIndex
 	}
+	if at.half.refusal != nil {
+		return nil, by, t.turnAwayAgain(from, at.half, b)
+	}
 	who, payload, keys, cause := t.prove(at.half, b)
-	if cause != CauseNone {
+	switch {
+	case cause != CauseNone:
 		return nil, by, cause
+	case IsRefused(payload):
+		return nil, by, t.noteRefused(now, who.ID, from, payload)
+	case !t.gate.hosts.Admits(who.ID):
+		return nil, by, t.turnAway(now, from, at.half, who, keys, b)
 	}
 	hi, inner, ok := cutHello(payload)
 	if !ok {
@@ -389,13 +407,14 @@ func (t *Table) onProof(now time.Time, h header, b []byte) (inner []byte, by Sen
 	return inner, p.sender(), CauseNone
 }
 
-// prove reads a PROOF, which ends its half: of four that prove nothing the last ends it too.
+// prove reads a PROOF, which ends its half, but for a host that the list does not have: of four that prove nothing the last
+// ends it too.
 func (t *Table) prove(half *half, b []byte) (who Life, payload []byte, keys Pair, cause Cause) {
 	who, payload, keys, err := half.proven(b)
 	if errors.Is(err, errNoProof) {
 		return who, nil, keys, CauseMAC
 	}
-	if half.failed++; err == nil || half.failed >= maxFailed {
+	if half.failed++; err == nil && t.gate.hosts.Admits(who.ID) || half.failed >= maxFailed {
 		t.dropHalf(half)
 	}
 	switch {
@@ -458,6 +477,9 @@ func (t *Table) greet(now time.Time, p *peer, asks bool) {
 }
 
 func (t *Table) greetIn(now time.Time, s *session, to netip.AddrPort, asks bool) {
+	if s.peer.isOut(now) {
+		return
+	}
 	_ = t.emitIn(s, to, t.hello(now, s.peer, asks).append(nil)) // as lost on the way: it is repeated
 	s.greeted = now
 	t.helloAfter(now, s.peer)
@@ -477,7 +499,8 @@ func (t *Table) onHello(now time.Time, p *peer, b []byte) Cause {
 	if !ok {
 		return CauseInner
 	}
-	p.keys = h.keys
+	p.keys, p.list = h.keys, h.list
+	t.letIn(now, p)
 	cause := t.claim(now, p, h.addr)
 	t.hearReceipts(p, h)
 	if !p.isPast() && t.hearCard(now, p, h) || h.asks {
@@ -570,7 +593,7 @@ func (t *Table) onInit(now time.Time, from netip.AddrPort, h header, b []byte) C
 // isMember reports whether somebody who has proved himself is reached at an address.
 func (t *Table) isMember(at netip.Addr) bool {
 	for _, p := range t.peers {
-		if p.addr.Addr() == at {
+		if p.addr.Addr() == at && p.parting == nil {
 			return true
 		}
 	}
@@ -673,6 +696,9 @@ func (t *Table) onResp(now time.Time, h header, b []byte) Cause {
 	if cause != CauseNone {
 		return cause
 	}
+	if !t.gate.hosts.Admits(who.ID) {
+		return t.hangUp(now, r, who, remote)
+	}
 	p, cause := t.peer(now, who)
 	if cause != CauseNone {
 		return cause
@@ -703,6 +729,16 @@ func (t *Table) onResp(now time.Time, h header, b []byte) Cause {
 	r.answered = now
 	t.choose(now, p, s)
 	return CauseNone
+}
+
+// hangUp ends a call that a host has answered which the list does not have: it is told so in PROOF.
+func (t *Table) hangUp(now time.Time, r *route, who Life, remote uint32) Cause {
+	if proof, _, err := r.call.prove(nil, remote, t.gate.says(0)); err == nil {
+		_ = t.emit(r.to, proof) // as lost on the way: the next call says it again
+	}
+	t.noteOut(now, who.ID, r.to)
+	t.shut(now, r)
+	return CauseUnlisted
 }
 
 // firstWords is what PROOF carries: HELLO, and what has waited longest, if it fits.

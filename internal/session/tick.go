@@ -40,6 +40,7 @@ func (t *Table) Tick(now time.Time) {
 	for _, p := range t.peersInOrder() {
 		t.age(now, p)
 	}
+	t.judge(now)
 	for _, r := range t.routesInOrder() {
 		t.pursue(now, r)
 		t.expire(now, r)
@@ -63,7 +64,13 @@ func (t *Table) age(now time.Time, p *peer) {
 		p.remove(s)
 	}
 	isWarm := t.isWarm(p)
+	t.part(now, p)
 	switch {
+	case p.parting != nil && !now.Before(p.parting.ends):
+		t.forget(p)
+		return
+	case p.isOut(now):
+		return
 	case p.cur == nil && len(p.losers) == 0, !isWarm && p.cur != nil && now.Sub(p.used()) >= forgottenIn:
 		t.forget(p)
 		return
@@ -147,6 +154,10 @@ func (r *route) isTried() bool { return !r.isProven && r.call != nil && r.tries 
 
 // isWanted: there is no session, or not the one there should be.
 func (t *Table) isWanted(now time.Time, r *route) bool {
+	if now.Before(r.shut) {
+		t.wake(r.shut)
+		return false
+	}
 	if now.Before(r.disputed) {
 		return true
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bully-agent/bully-agent/internal/identity"
 	"github.com/bully-agent/bully-agent/internal/key"
@@ -108,10 +109,11 @@ func TestVectors(t *testing.T) {
 	there := &session{remote: remote, Pair: atAlice, sent: 5}
 	equal("data", there.seal(nil, []byte("\xb7\x1e and what a frame has")))
 	back := &session{remote: c.index, Pair: atBob}
-	said := hello{true, netip.MustParseAddrPort("192.0.2.6:7950"), []key.ID{k.id}, 0, card{3, v["card"]}, vectorReceipt(v["a_key"], 7), shownReceipt(v["b_key"], 0x101)}
+	said := hello{true, netip.MustParseAddrPort("192.0.2.6:7950"), []key.ID{k.id}, 0, card{3, v["card"]}, vectorReceipt(v["a_key"], 7), shownReceipt(v["b_key"], 0x101), listOf(t, alice.life.ID, bob.life.ID).Digest()}
 	equal("said", said.append(nil))
-	hi := hello{true, b, []key.ID{k.id, 0x01020304}, 3, card{}, vectorReceipt(v["b_key"], 0x102), shownReceipt(v["a_key"], 7)}
+	hi := hello{true, b, []key.ID{k.id, 0x01020304}, 3, card{}, vectorReceipt(v["b_key"], 0x102), shownReceipt(v["a_key"], 7), 0}
 	equal("hello", back.seal(nil, hi.append(nil)))
+	equal("refused", back.seal(nil, refused{500 * time.Millisecond, listOf(t, bob.life.ID).Digest()}.append(nil)))
 	equal("unknown", appendUnknown(nil, c.index, h.number, []key.ID{0x01020304, 0x05060708}))
 
 	out := atAlice.Out()

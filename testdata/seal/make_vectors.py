@@ -292,6 +292,10 @@ reason = b"kernel upgrade"
 card += text(b"alpha.lan") + text(b"lease=1s") + bytes([1 + len(reason)]) + reason
 put("card", card, "head | name | settings | reason of maintenance, with their lengths; the last is one more")
 
+step("The host list of a: itself and b")
+hosts = hashlib.blake2s(b"bully-agent hosts 1" + b"".join(sorted([id_of(a_static), id_of(b_static)]))).digest()[:8]
+put("hosts", hosts, "the first 8 bytes of BLAKE2s-256(\"bully-agent hosts 1\" | the ids, sorted)")
+
 step("PROOF, from a to b, with HELLO and a frame")
 proof = b"\xb7\x5e" + b"\x25" + b"\x00" + f[:4] + number
 put("version_type", proof[2:3], "2, PROOF")
@@ -308,8 +312,8 @@ given = receipt(a_key, 7)
 put("given", given, "of a's life 7, which b keeps: BLAKE2s of 16 bytes over 00000007, keyed with BLAKE2s(\"bully-agent receipt 1\") that is keyed with a_key")
 shown = struct.pack(">L", 0x101) + receipt(b_key, 0x101)
 put("shown", shown, "that b gave a in its life 257")
-said = b"\xb7\x5e\x48\x01" + a_addr + b"\x01\x00" + struct.pack(">LLH", 0, 3, len(card)) + given + shown + key_id + card
-put("said", said, "HELLO: b7 5e 48, flags, address, port, 1 key, 0, no card of b, card 3, its length, given, shown, key id, card")
+said = b"\xb7\x5e\x48\x01" + a_addr + b"\x01\x00" + struct.pack(">LLH", 0, 3, len(card)) + given + shown + hosts + key_id + card
+put("said", said, "HELLO: b7 5e 48, flags, address, port, 1 key, 0, no card of b, card 3, its length, given, shown, digest of the host list, key id, card")
 carried = b"\xb7\x1e and what a frame has"
 put("payload", a_life + said + carried, "a_life | HELLO | frame")
 sealed = n.encrypt(a_life + said + carried)
@@ -340,10 +344,17 @@ put("data", data)
 
 step("DATA, from b to a, the first: HELLO")
 text = b"\xb7\x5e\x48\x01" + b_addr + b"\x02\x00" + struct.pack(">LLH", 3, 0, 0)
-text += receipt(b_key, 0x102) + struct.pack(">L", 7) + receipt(a_key, 7) + key_id + b"\x01\x02\x03\x04"
-put("inner", text, "b7 5e 48, flags, address, port, 2 keys, 0, card 3 of a has come, no card, given, life 7 of a and its receipt, key ids")
+text += receipt(b_key, 0x102) + struct.pack(">L", 7) + receipt(a_key, 7) + bytes(8) + key_id + b"\x01\x02\x03\x04"
+put("inner", text, "b7 5e 48, flags, address, port, 2 keys, 0, card 3 of a has come, no card, given, life 7 of a and its receipt, no host list, key ids")
 head = b"\xb7\x5e" + b"\x23" + b"\x00" + e[:4] + struct.pack(">Q", 0)
 put("hello", head + seal(from_b, 0, head, text))
+
+step("DATA, from b to a, the second: REFUSED by a host list that has b alone")
+lone = hashlib.blake2s(b"bully-agent hosts 1" + id_of(b_static)).digest()[:8]
+text = b"\xb7\x5e\x52\x00" + struct.pack(">HH", 500, 0) + lone
+put("inner", text, "b7 5e 52, 0, heard for 500 ms yet, 0, digest of the host list")
+head = b"\xb7\x5e" + b"\x23" + b"\x00" + e[:4] + struct.pack(">Q", 1)
+put("refused", head + seal(from_b, 1, head, text))
 
 step("UNKNOWN, from a host that has the keys 01020304 and 05060708 only, to INIT")
 put("unknown", b"\xb7\x5e\x24\x00" + e[:4] + number + bytes.fromhex("0102030405060708"))
