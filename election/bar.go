@@ -16,6 +16,7 @@ const (
 	BarHold                   // an operator had it step down, for a while
 	BarCheck                  // a check of its host fails, or has not passed yet
 	BarMaintenance            // an operator is at work on its host
+	BarListed                 // a host of its list has another one, without it
 	barCount
 )
 
@@ -29,7 +30,8 @@ func AllBars() []Bar {
 }
 
 var barWords = [barCount]string{BarPart: "part", BarRoster: "roster", BarLeave: "leave",
-	BarDisk: "disk", BarLink: "link", BarHold: "hold-down", BarCheck: "check", BarMaintenance: "maintenance"}
+	BarDisk: "disk", BarLink: "link", BarHold: "hold-down", BarCheck: "check", BarMaintenance: "maintenance",
+	BarListed: "not-listed"}
 
 // barRow says what holds of a bar that the agent sets: a leader that it holds back hands over (M32).
 type barRow struct {
@@ -40,6 +42,7 @@ type barRow struct {
 var barTable = [barCount]barRow{
 	BarCheck:       {comes: CheckFailed, goes: ChecksPass},
 	BarMaintenance: {comes: Maintenance, goes: MaintenanceEnded},
+	BarListed:      {comes: NotListed, goes: ListedAgain},
 }
 
 // String gives the bar's word.
@@ -99,6 +102,9 @@ func (n *Node) onBarred(e Barred) {
 	switch {
 	case n.told == was:
 	case n.state == Lead:
+		if e.Bar == BarListed {
+			n.timers.arm(partTimer, n.now.Add(Parting))
+		}
 		n.onLeaderBarred()
 	case e.On && n.state == Claiming:
 		n.withdraw(row.comes)

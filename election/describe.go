@@ -72,7 +72,10 @@ func (e HoldersChanged) String() string {
 }
 func (e LinkChanged) String() string { return fmt.Sprintf("own link up=%t", e.Up) }
 func (e Barred) String() string      { return fmt.Sprintf("barred %v=%t", e.Bar, e.On) }
-func (e DiskTimed) String() string   { return fmt.Sprintf("disk took %v", e.Took) }
+func (e HostsChanged) String() string {
+	return fmt.Sprintf("host list of %d digest=%016x", len(e.IDs), e.Digest)
+}
+func (e DiskTimed) String() string { return fmt.Sprintf("disk took %v", e.Took) }
 
 // String gives memberlist's word.
 func (p Presence) String() string {

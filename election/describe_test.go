@@ -59,6 +59,7 @@ func linesOf() map[string]fmt.Stringer {
 		"reply this host does not lead":                                      Reply{Token: 1, Err: ErrNotLeader},
 		"departed 02000000 life=4":                                           Departed{hostID(2), 4, 9},
 		"liveness stream to 02000000":                                        Tether{ID: hostID(2)},
+		"host list of 1 digest=000000000000002a":                             HostsChanged{[]wire.ID{hostID(2)}, 42},
 		"barred check=true":                                                  Barred{Bar: BarCheck, On: true},
 		"holders some=true":                                                  HoldersChanged{Some: true},
 		"will epoch=3/02000000 to=10.0.0.2:7950":                             Will{Epoch: e, To: []netip.AddrPort{addr}},

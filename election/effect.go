@@ -199,6 +199,8 @@ const (
 	ChecksPass       Cause = "checks-pass"       // none does any more
 	Maintenance      Cause = "maintenance"       // the operator works on this host
 	MaintenanceEnded Cause = "maintenance-ended" // no longer
+	NotListed        Cause = "not-listed"        // the host list of another host, or ours, does not have it
+	ListedAgain      Cause = "listed-again"      // it has
 	HookFailed       Cause = "hook-failed"       // the become-leader hook failed, so the leader stepped down
 	ResourceFailed   Cause = "resource-failed"   // what the leader is to have did not begin, or was lost, so the leader stepped down
 	AgentFrozen      Cause = "agent-frozen"      // past its lease: its guard has run the lose-leadership hook

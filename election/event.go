@@ -114,10 +114,17 @@ type WillHeard struct{ Commitment wire.Commitment }
 type LinkChanged struct{ Up bool }
 
 // Barred says that the agent has found a reason for which this node shall not stand,
-// or that it is gone: BarCheck or BarMaintenance.
+// or that it is gone: BarCheck, BarMaintenance or BarListed.
 type Barred struct {
 	Bar Bar
 	On  bool
+}
+
+// HostsChanged says that this host has another list: who may be a member. It has this host itself. IDs are sorted, and not changed
+// afterwards; none: there is no list. Digest is what members with the same list say.
+type HostsChanged struct {
+	IDs    []wire.ID
+	Digest uint64
 }
 
 // DiskTimed says how long a Save took. Claims allow for slow disks (M10).
@@ -150,6 +157,7 @@ func (Entrusted) event()      {}
 func (WillHeard) event()      {}
 func (LinkChanged) event()    {}
 func (Barred) event()         {}
+func (HostsChanged) event()   {}
 func (DiskTimed) event()      {}
 func (SaveFailed) event()     {}
 func (SaveRecovered) event()  {}
@@ -185,4 +193,5 @@ type Member struct {
 	Draining    bool
 	Status      Presence
 	RTT         time.Duration // of the detector's last ping; 0 is unknown
+	List        uint64        // digest of its host list, as it says; 0 is none
 }

@@ -206,7 +206,7 @@ func (n *Node) toldOf(e wire.Epoch) {
 func (n *Node) mayBeTold(e wire.Epoch) bool {
 	p := n.peer(e.Owner)
 	switch {
-	case e.IsZero() || e.Counter > wire.MaxCounter || e.Owner == n.cfg.ID:
+	case e.IsZero() || e.Counter > wire.MaxCounter || e.Owner == n.cfg.ID || !n.hosts.has(e.Owner):
 		return false
 	case p == nil || p.Status != Alive || e.Counter <= p.resigned || !n.mayLead(e.Owner, e):
 		return false

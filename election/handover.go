@@ -234,7 +234,7 @@ func (n *Node) finishStopping() {
 	case n.leaving:
 		n.leaderKnown = false
 		n.onResignDone()
-	case n.epoch != epoch && n.leaderKnown:
+	case n.epoch != epoch && n.leaderKnown && n.hosts.has(n.epoch.Owner):
 		n.followAfterStopping()
 	default:
 		n.standAgain(end)

@@ -59,6 +59,7 @@ func (n *Node) beat() {
 	n.reign.lastBeat = n.now
 	n.timers.arm(beatTimer, n.now.Add(n.cfg.Heartbeat))
 	n.seekRelief()
+	n.forgetUnlisted()
 	n.leaveWill()
 	n.chooseLength()
 	if n.isQuorum() {

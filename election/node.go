@@ -84,6 +84,7 @@ type Node struct {
 	linkDown   bool
 	unlinked   bool // its link is down, and it stands all the same: nobody else was ever known
 	told       Bars // what the agent says keeps it from standing
+	hosts      hosts
 	leaving    bool
 	leaveToken uint64
 	lingerEnd  time.Time // a voter that lingers leaves then at the latest
@@ -197,6 +198,8 @@ func (n *Node) dispatch(ev Event) {
 		n.onLinkChanged(e)
 	case Barred:
 		n.onBarred(e)
+	case HostsChanged:
+		n.onHostsChanged(e)
 	case DiskTimed:
 		n.onDiskTimed(e)
 	case HookEnded:

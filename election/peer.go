@@ -59,7 +59,7 @@ func (p *peer) mayAcknowledge() bool { return p.Part != Observer }
 // us is alive. One that memberlist has never seen in this life is so only while it
 // talks: nobody would report its end.
 func (n *Node) presumedAlive(p *peer) bool {
-	if p.Status == Left {
+	if p.Status == Left || n.isOut(p.ID) {
 		return false
 	}
 	return p.Status == Alive && !p.unseen && !p.died || n.heardWithin(p, 3*p.rtt.timeout()+2*n.cfg.Heartbeat)

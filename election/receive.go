@@ -49,6 +49,8 @@ func (n *Node) refusal(f *wire.Frame) string {
 		return "other-cluster"
 	case p == nil || p.Status == Left || f.Sender == n.cfg.ID:
 		return "unknown-sender"
+	case !n.mayBeHeard(f):
+		return "not-listed"
 	case f.Algo != n.cfg.algo():
 		return "other-mode"
 	case f.ConfigHash != n.hash:

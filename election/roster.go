@@ -346,7 +346,7 @@ func (n *Node) onRosterBehind(p *peer) {
 // admitVoter takes a voter that was never in a roster into a place that is free.
 func (n *Node) admitVoter(p *peer) {
 	r := n.saved.Roster
-	if n.state != Lead || n.changing() != nil || len(r.IDs) >= n.cfg.Expect || r.Has(p.ID) || p.Part == Observer || n.nextVersion() == 0 {
+	if n.state != Lead || n.changing() != nil || len(r.IDs) >= n.cfg.Expect || r.Has(p.ID) || p.Part == Observer || n.nextVersion() == 0 || !n.listsAgree() {
 		return
 	}
 	if ids := r.With(p.ID); n.isSecureWith(ids) {

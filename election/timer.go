@@ -17,6 +17,9 @@ const (
 	// its life before (M5): it grants nothing until then. It ends before the event
 	// is looked at: that may be a claim, and what is promised to it is not over.
 	muteTimer
+	// partTimer is armed by a list that has lost the leader, and by a leader that others' lists have lost: it has until then to hand
+	// over (S20). It ends before the event is looked at: that may be the leader's.
+	partTimer
 	// beatTimer is armed by each heartbeat for the next one.
 	beatTimer
 	// repeatTimer is armed by a heartbeat, for those that have not acknowledged it.
@@ -71,6 +74,7 @@ var timerTable = [timerCount]struct {
 }{
 	stepDownTimer: {name: "step-down", scope: ofReign, stage: beforeAll},
 	muteTimer:     {name: "mute", stage: beforeEvent},
+	partTimer:     {name: "part", stage: beforeEvent},
 	beatTimer:     {name: "beat", scope: ofReign, stage: afterEvent},
 	repeatTimer:   {name: "repeat", scope: ofReign, stage: afterEvent},
 	suspectTimer:  {name: "suspect", scope: ofState, stage: afterEvent, isSilence: true},
@@ -97,6 +101,8 @@ func (n *Node) expire(t timer) {
 		n.loseLease()
 	case muteTimer:
 		n.endMute()
+	case partTimer:
+		n.endParting()
 	case beatTimer:
 		n.beat()
 	case repeatTimer:

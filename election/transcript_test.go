@@ -118,6 +118,8 @@ func scanDuration(t *testing.T, d *datadriven.TestData, key string, into *time.D
 //	count                 frames sent since the last count
 //	bar K BAR on|off      the agent has found out what keeps its node from standing
 //	status
+//	unlist K [at L …]     these hosts, all of them if none is named, take K out of their host lists, and K is told so
+//	unlist K untold       all do, and K does not hear of it
 //	why [K …]             what keeps a host from standing and from claiming, and what it goes by
 func (w *world) command(d *datadriven.TestData) {
 	args := make([]string, 0, len(d.CmdArgs))
@@ -153,6 +155,14 @@ func (w *world) command(d *datadriven.TestData) {
 		w.step(w.named(args[:1])[0], Command{Verb: HandOver, To: w.named(args[1:])[0].id(), Token: 4})
 	case "maintain":
 		w.step(w.named(args[:1])[0], Command{Verb: Maintain, Force: len(args) > 1, Token: 6})
+	case "unlist":
+		at, isTold := w.hosts, true
+		if len(args) > 1 && args[1] == "untold" {
+			isTold = false
+		} else if len(args) > 1 {
+			at = w.named(args[2:])
+		}
+		w.unlist(w.named(args[:1])[0], at, isTold)
 	case "forget":
 		w.step(w.named(args[:1])[0], Command{Verb: Forget, Force: len(args) > 2, To: w.named(args[1:2])[0].id(), Token: 5})
 	case "freeze":

@@ -8,6 +8,7 @@ const (
 	Fit           Unfit = iota
 	UnfitLeft           // it has left
 	UnfitPart           // it is a witness or an observer
+	UnfitListed         // this host's list does not have it
 	UnfitRoster         // quorum mode: it is no voter of the roster
 	UnfitSilent         // it is not heard, and the failure detector has given it up
 	UnfitLost           // it led, and was given up
@@ -15,7 +16,7 @@ const (
 	unfitCount
 )
 
-var unfitWords = [unfitCount]string{Fit: "fit", UnfitLeft: "left", UnfitPart: "part", UnfitRoster: "roster", UnfitSilent: "silent",
+var unfitWords = [unfitCount]string{Fit: "fit", UnfitLeft: "left", UnfitPart: "part", UnfitListed: "not-listed", UnfitRoster: "roster", UnfitSilent: "silent",
 	UnfitLost: "lost", UnfitDraining: "draining"}
 
 // String gives the reason's word.
@@ -40,6 +41,8 @@ func (n *Node) unfit(p *peer) Unfit {
 	switch own := p.unfit(); {
 	case own == UnfitLeft || own == UnfitPart:
 		return own
+	case !n.hosts.has(p.ID):
+		return UnfitListed
 	case !n.isVoter(p.ID):
 		return UnfitRoster
 	case !n.presumedAlive(p):

@@ -107,6 +107,7 @@ type host struct {
 	reborn   int // how often its disk was lost
 	tether   Tether
 	will     Will
+	missing  []int // from its host list; empty: it has none
 }
 
 type timed struct {
@@ -156,7 +157,44 @@ func (h *host) addr() netip.AddrPort {
 
 func (h *host) member(s Presence) Member {
 	return Member{ID: h.id(), Addr: h.addr(), Incarnation: h.disk.Incarnation, Nonce: h.nonce,
-		Priority: h.priority, Part: h.part, Status: s, RTT: 2 * h.w.delay}
+		Priority: h.priority, Part: h.part, Status: s, RTT: 2 * h.w.delay, List: h.list().Digest}
+}
+
+// list is the host's own: all but those that are missing.
+func (h *host) list() (e HostsChanged) {
+	if len(h.missing) == 0 {
+		return e
+	}
+	for _, other := range h.w.hosts {
+		if !slices.Contains(h.missing, other.number) {
+			e.IDs = append(e.IDs, other.id())
+			e.Digest |= 1 << other.number
+		}
+	}
+	slices.SortFunc(e.IDs, wire.ID.Compare)
+	return e
+}
+
+// unlist has hosts reload without a line. The host that it was is told so, and the others of the new digest.
+func (w *world) unlist(lost *host, at []*host, isTold bool) {
+	for _, h := range at {
+		if h == lost {
+			continue
+		}
+		h.missing = append(h.missing, lost.number)
+		if h.node == nil {
+			continue
+		}
+		w.step(h, h.list())
+		for _, other := range w.hosts {
+			if other != h && other.node != nil && !slices.Contains(h.missing, other.number) {
+				w.step(other, MemberChanged{h.member(Alive)})
+			}
+		}
+		if isTold && lost.node != nil && !w.isCut(h, lost) {
+			w.step(lost, Barred{Bar: BarListed, On: true})
+		}
+	}
 }
 
 func (w *world) host(number int) *host { return w.hosts[number-1] }

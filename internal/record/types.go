@@ -18,6 +18,7 @@ var eventTypes = []reflect.Type{
 	reflect.TypeFor[election.HoldersChanged](), reflect.TypeFor[election.LinkChanged](), reflect.TypeFor[election.Barred](),
 	reflect.TypeFor[election.DiskTimed](), reflect.TypeFor[election.SaveFailed](), reflect.TypeFor[election.SaveRecovered](),
 	reflect.TypeFor[election.JoinEnded](), reflect.TypeFor[election.Entrusted](), reflect.TypeFor[election.WillHeard](),
+	reflect.TypeFor[election.HostsChanged](),
 }
 
 // effectTypes are all effects. Their order is part of the format.

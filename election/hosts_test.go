@@ -1,0 +1,196 @@
+package election
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/bully-agent/bully-agent/wire"
+)
+
+// lists gives the node a host list with these, and itself.
+func (s *story) lists(numbers ...int) {
+	s.t.Helper()
+	s.happens(s.list(numbers...))
+}
+
+func (s *story) list(numbers ...int) HostsChanged {
+	e := HostsChanged{IDs: []wire.ID{hostID(s.self)}, Digest: 42}
+	for _, n := range numbers {
+		e.IDs = append(e.IDs, hostID(n))
+	}
+	slices.SortFunc(e.IDs, wire.ID.Compare)
+	return e
+}
+
+// showsList says that a member has a host list with that digest.
+func (s *story) showsList(number int, digest uint64) {
+	s.t.Helper()
+	m := s.actor(number).member(Alive)
+	m.List = digest
+	s.happens(MemberChanged{m})
+	s.forgets()
+}
+
+// Nothing is heard of a host that the list does not have, it is no candidate, and nobody counts it.
+func TestS20_NothingOfAHostThatIsOutCounts(t *testing.T) {
+	n := storyOf(t, 3, Config{}, 1, 2, 4)
+	n.follows(2, 5)
+	before := n.node.Outlook().Present
+	n.lists(1, 2)
+	if c, _ := n.node.Candidate(hostID(4)); c.Unfit != UnfitListed || n.node.Outlook().Present != before-1 || n.node.Outlook().Rank != 0 {
+		t.Errorf("it counts as %v, %d are present, rank %d", c.Unfit, n.node.Outlook().Present, n.node.Outlook().Rank)
+	}
+	n.hears(n.actor(4).election(wire.Epoch{}))
+	n.expects("ignored not-listed")
+	n.hears(n.actor(4).coordinator(9))
+	n.expects("ignored not-listed")
+	n.happens(LeaderReported{n.actor(4).epoch(9)})
+	n.expects()
+	n.happens(HostsChanged{})
+	n.hears(n.actor(4).coordinator(9))
+	n.expects("follow leader=n4", "send n4 COORD_ACK verdict=accept")
+}
+
+// A leader that the list has lost is followed for half a second: its heartbeats are acknowledged, it may ask for a successor and
+// resign, and nothing else that it says is taken. Then its lease is waited for, whatever it says.
+func TestS20_ALeaderThatIsOutIsFollowedForAMoment(t *testing.T) {
+	n := storyOf(t, 3, Config{}, 1, 4)
+	n.showsAll = true
+	n.follows(4, 5)
+	n.lists(1)
+	n.hears(n.actor(4).heartbeat(5))
+	n.expectsSome("send n4 HB_ACK")
+	n.forgets()
+	n.hears(n.actor(4).says(wire.Frame{Kind: wire.Prepare, Flags: wire.AckReq, Epoch: n.actor(4).epoch(5)}))
+	n.expectsSome("send n4 READY")
+	n.forgets()
+	n.hears(n.actor(4).coordinator(6))
+	n.expects("ignored not-listed")
+	n.hears(n.actor(4).election(wire.Epoch{}))
+	n.expects("ignored not-listed")
+	for range 9 {
+		n.waits(50 * time.Millisecond)
+		n.forgets()
+		n.hears(n.actor(4).heartbeat(5))
+		n.expectsSome("send n4 HB_ACK")
+		n.forgets()
+	}
+	n.waits(49 * time.Millisecond)
+	n.forgets()
+	n.hears(n.actor(4).heartbeat(5))
+	n.expectsSome("send n4 HB_ACK")
+	n.forgets()
+	heard := n.now
+	n.waits(time.Millisecond)
+	n.expects("follow → stagger cause=not-listed")
+	n.hears(n.actor(4).heartbeat(5))
+	n.expects("ignored not-listed")
+	n.hears(n.actor(4).says(wire.Frame{Kind: wire.Resign, Flags: wire.AckReq, Epoch: n.actor(4).epoch(5)}))
+	n.expects("ignored not-listed")
+	for n.node.state != Claiming && n.node.state != Elect && n.now.Sub(heard) < 5*time.Second {
+		n.waits(time.Millisecond)
+		n.forgets()
+	}
+	if waited := n.now.Sub(heard); waited < 400*time.Millisecond {
+		t.Errorf("it claims %v after the last heartbeat of a leader with a lease of 400 ms", waited)
+	}
+}
+
+// A leader that the list has lost and that has it again meanwhile goes on.
+func TestS20_ALeaderThatIsListedAgainIsFollowed(t *testing.T) {
+	n := storyOf(t, 3, Config{}, 1, 4)
+	n.follows(4, 5)
+	n.lists(1)
+	n.waits(100 * time.Millisecond)
+	n.lists(1, 4)
+	for range 20 {
+		n.hears(n.actor(4).heartbeat(5))
+		n.waits(50 * time.Millisecond)
+	}
+	n.expects()
+	n.is(Follow)
+}
+
+// No voter grants the next epoch of a leader that its list has lost.
+func TestS20_ALeaderThatIsOutGetsNoVote(t *testing.T) {
+	n := voterOf(t, 3, Saved{}, 1, 2)
+	n.follows(2, 5)
+	n.lists(1)
+	n.hears(n.actor(2).claims(6))
+	n.expects("ignored not-listed")
+}
+
+// A leader that others have lost hands over; alone with nobody's acknowledgement needed it lets go.
+func TestS20_ALeaderThatNobodyFollowsLetsGo(t *testing.T) {
+	n := storyOf(t, 3, Config{}, 1)
+	n.waits(5 * time.Second)
+	n.forgets()
+	n.is(Lead)
+	n.happens(Barred{Bar: BarListed, On: true})
+	n.expects("send n1 PREPARE")
+	n.waits(Parting - time.Millisecond)
+	n.forgets()
+	n.is(Lead)
+	n.waits(time.Millisecond)
+	n.expectsSome("lead → stopping cause=not-listed")
+	n.forgets()
+}
+
+// A check that fails has no such end: a leader that nobody can relieve goes on.
+func TestS20_OtherBarsLetALeaderGoOn(t *testing.T) {
+	n := storyOf(t, 3, Config{}, 1)
+	n.waits(5 * time.Second)
+	n.forgets()
+	n.happens(Barred{Bar: BarCheck, On: true})
+	n.forgets()
+	n.waits(10 * Parting)
+	n.forgets()
+	n.is(Lead)
+}
+
+// A leader takes nobody into the roster while a voter that is here has another list: it might leave that host out.
+func TestS20_NobodyIsTakenInWhileListsDiffer(t *testing.T) {
+	n := growing(t)
+	n.lists(1, 2, 4)
+	n.showsList(1, 7)
+	n.acksWith(4, wire.KnowsNoRoster)
+	n.expects()
+	n.showsList(1, 0)
+	n.showsList(2, 42)
+	n.acks(1)
+	n.acks(2)
+	n.acksWith(4, wire.KnowsNoRoster)
+	n.expectsSome("save roster=17/4")
+	n.forgets()
+}
+
+// A voter that is out is forgotten once a majority has this leader's list, and no sooner; one that is down as well.
+func TestS20_AMajorityOfListsForgets(t *testing.T) {
+	n := voterOf(t, 5, Saved{}, 1, 2, 3, 4)
+	n.leadsVoters(1, 2)
+	n.hasConfirmed()
+	beats := func(times int) {
+		for range times {
+			n.waits(50 * time.Millisecond)
+			n.forgets()
+			for _, number := range []int{1, 2, 3} {
+				n.acks(number)
+				n.forgets()
+			}
+		}
+	}
+	beats(3)
+	n.lists(1, 2, 3)
+	n.showsList(1, 42)
+	n.showsList(2, 7)
+	beats(10)
+	if !n.disk.Roster.Has(hostID(4)) {
+		t.Fatalf("two of five forget: %v", n.disk.Roster)
+	}
+	n.showsList(2, 42)
+	beats(2)
+	if n.disk.Roster.Has(hostID(4)) || len(n.disk.Roster.IDs) != 4 {
+		t.Errorf("three of five do not forget: %v", n.disk.Roster)
+	}
+}
