@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bully-agent/bully-agent/internal/identity"
 	"github.com/bully-agent/bully-agent/internal/vip"
 )
 
@@ -85,6 +86,8 @@ type Network struct {
 	Profile           string   // "lan", "fast" or "wan": presets for Heartbeat, Lease and StopBudget
 	Key               string   // absolute path of the keys' file; "" if there is no home directory. See Ring
 	Insecure          bool     // no key is used
+
+	Hosts identity.Hosts // who may join, by id; none: each host that has the key
 }
 
 // Election says how a leader is found and for how long it may be silent.

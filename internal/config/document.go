@@ -76,6 +76,10 @@ func parseDocument(file string, data []byte) (*document, *Error) {
 			if inArray = h.isKnownArray(); inArray {
 				d.arrays = append(d.arrays, arrayTable{name: h.path[0], place: h.place})
 			}
+			if isTableValue(table) && !array {
+				d.beginTable(table, h.place, h.place)
+				continue
+			}
 			d.headers = append(d.headers, h)
 		case unstable.KeyValue:
 			switch {
@@ -105,11 +109,44 @@ func (d *document) addArrayEntry(node *unstable.Node) {
 
 func (d *document) addEntry(table []string, node *unstable.Node) {
 	path := slices.Concat(table, keyParts(node))
+	if n := len(path) - 1; n > 1 && isTableValue(path[:2]) {
+		d.addToTable(path, d.place(d.valueOffset(node)), d.place(keyOffset(node)))
+		return
+	}
+	if isTableValue(path) && node.Value().Kind == unstable.InlineTable {
+		d.beginTable(path, d.place(keyOffset(node)), d.place(d.valueOffset(node)))
+		for children := node.Value().Children(); children.Next(); {
+			child := slices.Concat(path, keyParts(children.Node()))
+			d.addToTable(child, d.place(d.valueOffset(children.Node())), d.place(keyOffset(children.Node())))
+		}
+		return
+	}
 	if node.Value().Kind == unstable.InlineTable {
 		d.addInline(path, node)
 		return
 	}
 	d.entries = append(d.entries, d.entryOf(path, lookup(d.decoded, path), node))
+}
+
+// isTableValue: the path is that of a setting whose value is a table, which may be written inline, under a header of its own, or
+// with dots.
+func isTableValue(path []string) bool { return len(path) == 2 && normalise(path) == hostsKey }
+
+// beginTable adds the entry of such a setting, without its lines.
+func (d *document) beginTable(path []string, key, at place) {
+	d.entries = append(d.entries, entry{path: slices.Clone(path), key: key, value: value{place: at, data: lookup(d.decoded, path)}})
+}
+
+// addToTable adds a line to the entry. What is below a line, a name with a dot that is not in quotes, belongs to it.
+func (d *document) addToTable(path []string, at, key place) {
+	i := slices.IndexFunc(d.entries, func(e entry) bool { return slices.Equal(e.path, path[:2]) })
+	if i < 0 {
+		i = len(d.entries)
+		d.beginTable(path[:2], key, key)
+	}
+	if v := &d.entries[i].value; !slices.Contains(v.names, path[2]) {
+		v.names, v.elems = append(v.names, path[2]), append(v.elems, at)
+	}
 }
 
 func (d *document) entryOf(path []string, data any, node *unstable.Node) entry {

@@ -122,6 +122,11 @@ var settings = []Setting{
 		field:   keyField,
 	},
 	{
+		Key: hostsKey, Env: "BULLY_HOSTS", Default: "", Repeatable: true, Reloadable: true,
+		Usage: "the hosts that may join, by name and id (bully-agent id); none: each host that has the key",
+		field: hostsField,
+	},
+	{
 		Key: "network.insecure", Flag: "insecure", Env: "BULLY_INSECURE", Default: "false", Switch: true,
 		Usage: "use no key: each host that reaches the port can join, and lead",
 		field: boolean(func(c *Config) *bool { return &c.Network.Insecure }),

@@ -13,7 +13,7 @@ import (
 // Shown is one setting as it is in force, and why.
 type Shown struct {
 	Key   string `json:"setting"` // "election.lease"; of a job below its table: "command"
-	Value any    `json:"value"`   // a string, a whole number, a bool, or strings
+	Value any    `json:"value"`   // a string, a whole number, a bool, strings, or names with strings
 	From  string `json:"from"`    // "agent.toml:7", "BULLY_LEASE", "--lease", "profile lan" or "default"
 
 	// Implied says that it is no more than what another setting or the host says, so that a file which repeated it would
@@ -132,6 +132,12 @@ func plain(v any) any {
 		return v.Shell
 	case []string:
 		return append([]string{}, v...)
+	case hostTable:
+		table := make(map[string]string, len(v))
+		for _, h := range v {
+			table[h.Name] = h.ID.String()
+		}
+		return table
 	}
 	return v
 }
@@ -191,8 +197,25 @@ func tomlValue(v any) (text string, isText bool) {
 			isText = isText && utf8.ValidString(word)
 		}
 		return "[" + strings.Join(words, ", ") + "]", isText
+	case map[string]string:
+		var lines []string
+		for _, name := range sortedKeys(v) {
+			lines = append(lines, tomlKey(name)+" = "+tomlString(v[name]))
+		}
+		if len(lines) == 0 {
+			return "{}", true
+		}
+		return "{ " + strings.Join(lines, ", ") + " }", true
 	}
 	return fmt.Sprint(v), true
+}
+
+// tomlKey is a key, in quotes where it must be.
+func tomlKey(s string) string {
+	if strings.Trim(s, bareKey) == "" && s != "" {
+		return s
+	}
+	return tomlString(s)
 }
 
 // tomlString is a basic string: \ and a letter for the few that have one, \u or \U for whatever would not be seen.

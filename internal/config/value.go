@@ -14,8 +14,9 @@ import (
 // value is one setting as it was found in one place, before it is known to be of the right type.
 type value struct {
 	place place
-	data  any     // from the file what TOML makes of it; a string or, if repeatable, []string otherwise
-	elems []place // of each element, when data is an array from a file
+	data  any      // from the file what TOML makes of it; a string or, if repeatable, []string otherwise
+	elems []place  // of each element, when data is an array or a table from a file
+	names []string // of the elements of a table, in the file's order
 }
 
 // literal is how the user would write s in the place that this value came from.
@@ -69,14 +70,17 @@ func (v value) text(expected string) (string, *Error) {
 // field is how one setting's value is read, and given back.
 type field struct {
 	parse func(*loader, value) *Error // stores the value in the loader's Config
-	get   func(*Config) any           // a string, a whole number, a bool, a []string or a Command
+	get   func(*Config) any           // a string, a whole number, a bool, a []string, a hostTable or a Command
 	words []string                    // all that it may be, if that is a few words
 }
 
 // text is the value in the words of the file.
 func (f field) text(c *Config) string {
-	if list, ok := f.get(c).([]string); ok {
-		return strings.Join(list, ",")
+	switch v := f.get(c).(type) {
+	case []string:
+		return strings.Join(v, ",")
+	case hostTable:
+		return strings.Join(v.words(), ",")
 	}
 	return fmt.Sprint(f.get(c))
 }
