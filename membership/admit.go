@@ -6,16 +6,40 @@ import (
 	"fmt"
 	"net/netip"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/hashicorp/memberlist"
 
+	"github.com/bully-agent/bully-agent/internal/identity"
 	"github.com/bully-agent/bully-agent/internal/session"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
 // admission decides what is taken of what others say: memberlist, which asks for every alive message, direct, gossiped or by
-// push/pull (P16: its merge delegate would only see joins), and sessions. It is immutable.
-type admission struct{ self Member }
+// push/pull (P16: its merge delegate would only see joins), and sessions. It is immutable but for the host list, which is
+// replaced as a whole.
+type admission struct {
+	self  Member
+	hosts *atomic.Pointer[identity.Hosts]
+}
+
+func newAdmission(self Member, hosts identity.Hosts) admission {
+	a := admission{self: self, hosts: new(atomic.Pointer[identity.Hosts])}
+	a.hosts.Store(&hosts)
+	return a
+}
+
+// listed gives a member the name that the host list has for it, or refuses one that the list does not have.
+func (a admission) listed(m *Member) *refusal {
+	hosts := a.hosts.Load()
+	if !hosts.Admits(m.ID) {
+		return refuse("not-listed", "hosts does not name %s", m.ID)
+	}
+	if name := hosts.Name(m.ID); name != "" {
+		m.Name = name
+	}
+	return nil
+}
 
 // refusal is an error with a word to count by.
 type refusal struct {
@@ -48,6 +72,9 @@ func (a admission) node(n *memberlist.Node) (Member, *refusal) {
 	if !ok {
 		return Member{}, refuse("name", "node name is no id and nonce")
 	}
+	if !a.hosts.Load().Admits(name.id) {
+		return Member{}, refuse("not-listed", "hosts does not name %s", name.id) // it would be dialled in vain
+	}
 	if len(n.Meta) != metaSize || n.Meta[0] != metaVersion {
 		return Member{}, refuse("meta", "meta has %d bytes, or another version than %d", len(n.Meta), metaVersion)
 	}
@@ -65,7 +92,10 @@ func (a admission) node(n *memberlist.Node) (Member, *refusal) {
 // card turns what a session shows into a member.
 func (a admission) card(s session.Shown) (Member, *refusal) {
 	m, err := parseCard(s.Card)
-	m.ID, m.Incarnation, m.Nonce, m.Addr, m.RTT = s.ID, s.Incarnation, binary.BigEndian.Uint32(s.Random[:]), s.Addr, s.RTT
+	m.ID, m.Incarnation, m.Nonce, m.Addr, m.RTT, m.List = s.ID, s.Incarnation, binary.BigEndian.Uint32(s.Random[:]), s.Addr, s.RTT, s.List
+	if r := a.listed(&m); r != nil {
+		return m, r
+	}
 	switch {
 	case errors.Is(err, ErrName):
 		return m, refuse("unsafe name", "%w", err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
+	"github.com/bully-agent/bully-agent/internal/identity"
 	"github.com/bully-agent/bully-agent/internal/session"
 	"github.com/bully-agent/bully-agent/wire"
 )
@@ -207,7 +208,7 @@ func FuzzLeaderRecord(f *testing.F) {
 
 // TestAdmission has what a stranger on a LAN in memory cannot send.
 func TestAdmission(t *testing.T) {
-	a := admission{lifeOf("alpha")}
+	a := newAdmission(lifeOf("alpha"), identity.Hosts{})
 	node := func(change func(*memberlist.Node)) *memberlist.Node {
 		n := &memberlist.Node{
 			Name: nodeName(idOf("beta"), 7), Addr: []byte{10, 0, 0, 8}, Port: 7950, Meta: appendMeta(nil, Member{Incarnation: 3}), PMin: 1, PMax: 5, PCur: 5,

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/bully-agent/bully-agent/internal/identity"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
@@ -96,6 +97,7 @@ type host struct {
 	askAt     time.Time // when that is looked at, or asked again; of a life that is here and no hint: when it is asked
 	askedLast time.Time
 	showAt    time.Time // when a life that left may be here again; zero: no more
+	outAt     time.Time // when it is a member no more, since the host list has lost it; zero: the list has it
 	relayed   time.Time // when others last ceased to believe in now, which is dead here
 
 	// reported is what the consumer knows, superseded the end of reported's life if a newer one took its place.
@@ -216,6 +218,38 @@ func (l *lives) ask(h *host, now time.Time) bool {
 	return true
 }
 
+// relist takes another host list. It gives the ids that are to be shown anew, since what they are called may have changed.
+func (l *lives) relist(hosts identity.Hosts, leader wire.ID, now time.Time, parting time.Duration) (again []wire.ID) {
+	for id, h := range l.byID {
+		switch {
+		case hosts.Admits(id) || id == l.self:
+			h.outAt = time.Time{}
+			again = append(again, id)
+		case !h.outAt.IsZero():
+		case id == leader && h.wasHere():
+			h.outAt = now.Add(parting)
+		default:
+			h.outAt = now
+			l.putOut(h, now)
+			l.tidy(id)
+		}
+	}
+	return again
+}
+
+// putOut forgets all that gossip has said of an id, and ends its life if that is here.
+func (l *lives) putOut(h *host, now time.Time) bool {
+	l.hints -= len(h.hints)
+	clear(h.hints)
+	h.asked, h.showAt, h.relayed = 0, time.Time{}, time.Time{}
+	if !h.wasHere() || h.now.Status != Alive {
+		return false
+	}
+	ended := h.now
+	ended.Status = Dead
+	return l.set(h, ended, now)
+}
+
 // show is told that a life is here: its card has come, or something after it was asked.
 func (l *lives) show(m Member, now time.Time) bool {
 	if m.ID == l.self {
@@ -313,6 +347,12 @@ func (l *lives) due(now time.Time) (do chores) {
 	places := dialsAtOnce
 	var waiting []*hint
 	for id, h := range l.byID {
+		if !h.outAt.IsZero() {
+			if !now.Before(h.outAt) {
+				do.news = l.putOut(h, now) || do.news
+			}
+			continue
+		}
 		l.question(id, h, now, &do)
 		for nonce, t := range h.hints {
 			switch {
@@ -376,6 +416,12 @@ func (l *lives) deadline(now time.Time) (at time.Time) {
 	}
 	places, waiting := dialsAtOnce, time.Time{}
 	for id, h := range l.byID {
+		if !h.outAt.IsZero() {
+			if h.wasHere() && h.now.Status == Alive {
+				sooner(h.outAt)
+			}
+			continue
+		}
 		if h.asked > 0 || h.isStrange() {
 			sooner(h.askAt)
 		}
@@ -531,7 +577,7 @@ func (h *host) isRelayed(now time.Time) bool {
 func (l *lives) known(now time.Time) []Member {
 	all := make([]Member, 0, len(l.byID))
 	for _, h := range l.byID {
-		if h.wasHere() {
+		if h.wasHere() && (h.outAt.IsZero() || h.now.Status == Alive) {
 			m := h.now
 			m.Relayed = m.Status == Dead && h.isRelayed(now)
 			all = append(all, m)
@@ -562,7 +608,7 @@ func (l *lives) addresses() (alive, lost map[netip.AddrPort]bool) {
 	alive, lost = make(map[netip.AddrPort]bool), make(map[netip.AddrPort]bool)
 	for _, h := range l.byID {
 		switch {
-		case !h.wasHere() || h.now.Status == Left:
+		case !h.wasHere() || h.now.Status == Left || !h.outAt.IsZero():
 		case h.now.Status == Dead, h.isStrange():
 			lost[h.now.Addr] = true
 		default:

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/bully-agent/bully-agent/internal/identity"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
@@ -48,14 +49,15 @@ type Member struct {
 
 	Priority          uint16
 	Role              Role
-	Draining, Leaving bool   // cannot lead; is about to leave
-	InMaintenance     bool   // an operator is at work on it
-	Reason            string // of that, in the operator's words: see CheckReason; empty: none was given
-	WireMin, WireMax  uint8  // major versions of the election protocol that it speaks
-	ConfigHash        uint32 // over what all members must agree on
-	Settings          string // the same in words, see election.Config.Describe; at most MaxSettings bytes
-	Settled           bool   // has followed a leader or led, in this life
-	Jobs              uint64 // digest of its singleton jobs, which should be the same everywhere; 0: none
+	Draining, Leaving bool            // cannot lead; is about to leave
+	InMaintenance     bool            // an operator is at work on it
+	Reason            string          // of that, in the operator's words: see CheckReason; empty: none was given
+	WireMin, WireMax  uint8           // major versions of the election protocol that it speaks
+	ConfigHash        uint32          // over what all members must agree on
+	Settings          string          // the same in words, see election.Config.Describe; at most MaxSettings bytes
+	Settled           bool            // has followed a leader or led, in this life
+	Jobs              uint64          // digest of its singleton jobs, which should be the same everywhere; 0: none
+	List              identity.Digest // of its host list, as it says in its session
 	Status            Status
 	Relayed           bool          // Known only: dead for this host, which it does not answer, while others reach it
 	RTT               time.Duration // of its session's handshake; 0 = unknown

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/memberlist"
 
+	"github.com/bully-agent/bully-agent/internal/identity"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
@@ -71,6 +72,9 @@ type Config struct {
 	// Transport carries the gossip. New takes it over: Shutdown closes it.
 	Transport memberlist.NodeAwareTransport
 
+	// Hosts is who may be a member, and what each is called; none: whoever has a session.
+	Hosts identity.Hosts
+
 	// Seeds are hosts to join by: "name", "name:port", "10.0.0.7:7950",
 	// "[fd00::7]:7950", or what Find turns into these. Names are resolved again at every
 	// attempt.
@@ -121,7 +125,7 @@ func New(cfg Config) (*Membership, error) {
 	m := &Membership{
 		name:    nodeName(self.ID, self.Nonce),
 		self:    self,
-		admit:   admission{self},
+		admit:   newAdmission(self, cfg.Hosts),
 		log:     newLogSink(cfg.Logger),
 		wake:    make(chan struct{}, 1),
 		ops:     make(chan struct{}, 1),
@@ -278,6 +282,25 @@ func (m *Membership) changeSelf(change func(*Member)) {
 		m.say()
 	}
 }
+
+// SetHosts replaces the host list. Whom it leaves out is a member no more: now, or after parting if that one leads. All others
+// have the names of the list.
+func (m *Membership) SetHosts(hosts identity.Hosts, leader wire.ID, parting time.Duration) {
+	m.admit.hosts.Store(&hosts)
+	m.mu.Lock()
+	ids := m.lives.relist(hosts, leader, time.Now(), parting)
+	if len(m.lives.dirty) > 0 {
+		m.signal()
+	}
+	m.arm()
+	m.mu.Unlock()
+	for _, id := range ids {
+		m.sessions.ShowAgain(id)
+	}
+}
+
+// SetName changes what others see us called, where they have no list of their own.
+func (m *Membership) SetName(name string) { m.changeSelf(func(self *Member) { self.Name = name }) }
 
 // MarkLeft says that this life of a member announced its departure by a LEAVE
 // frame. Departed is emitted at once, and the death that memberlist will notice is
