@@ -36,6 +36,7 @@ import (
 	"github.com/bully-agent/bully-agent/internal/advertise"
 	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/discovery"
+	"github.com/bully-agent/bully-agent/internal/identity"
 	"github.com/bully-agent/bully-agent/internal/keeper"
 	"github.com/bully-agent/bully-agent/internal/key"
 	"github.com/bully-agent/bully-agent/internal/metrics"
@@ -80,6 +81,8 @@ type Config struct {
 	// the LAN that others can read, and nobody else joins. Empty: whoever reaches the port can join.
 	Keys    key.Ring
 	KeyFile string
+	// Hosts is who may join, this host among them, and what each is called; none: whoever has the keys.
+	Hosts identity.Hosts
 	// Insecure says that somebody wants no keys, for status and log.
 	Insecure bool
 	// Resolve replaces the system's resolver for Seeds; nil keeps it.
@@ -138,6 +141,7 @@ type Reloaded struct {
 	Priority uint16
 	Keys     key.Ring
 	KeyFile  string
+	Hosts    identity.Hosts
 	LogLevel hclog.Level
 	// Notes are Config.Notes, of the new configuration.
 	Notes []string
@@ -237,6 +241,7 @@ type agent struct {
 	shown     atomic.Pointer[snapshot]
 	commands  atomic.Pointer[hooks.Config] // the hooks as configured now
 	keys      atomic.Pointer[keyring]
+	roll      *roll
 	pledges   atomic.Pointer[election.Pledges] // wills that mean something here; nil: none does
 	counters  counters
 	hearing   hearing
@@ -311,7 +316,7 @@ func open(ctx context.Context, cfg Config) (_ *agent, err error) {
 	a := &agent{cfg: cfg, log: cfg.Logger, started: wallClock(),
 		inbox: make(chan received, inboxSize), calls: make(chan func()), stop: ctx.Done(),
 		ties: make(chan *tie, 1), findings: make(chan finding), later: make(chan uint32, 1), where: whereabouts{sharedSince: map[wire.ID]time.Time{}}, sights: make(chan advertise.Sight), endGossip: func() {},
-		quietAt: map[string]time.Time{}, out: make([]byte, 0, wire.MaxFrame)}
+		quietAt: map[string]time.Time{}, roll: newRoll(cfg.Hosts), out: make([]byte, 0, wire.MaxFrame)}
 	a.exporter = metrics.New(a, a.started)
 	a.keys.Store(&keyring{file: cfg.KeyFile, ring: cfg.Keys})
 	defer func() {
@@ -344,6 +349,12 @@ func open(ctx context.Context, cfg Config) (_ *agent, err error) {
 		knowsOthers: len(cfg.Seeds) > 0, loseAtStart: cfg.LoseAtStart}, a)
 	if err != nil {
 		return nil, err
+	}
+	if err := checkHosts(cfg.Hosts, a.seat.state.ID, a.seat.state.saved.Roster); err != nil {
+		return nil, err
+	}
+	if name := cfg.Hosts.Name(a.seat.state.ID); name != "" {
+		a.cfg.Name, a.seat.name = name, name // what the other hosts call it
 	}
 	if err := a.sealPort(); err != nil {
 		return nil, err

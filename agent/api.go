@@ -56,6 +56,7 @@ func (a *agent) notes() []string {
 	if errors.Is(a.fatal, ErrOlder) {
 		notes = append(notes, a.fatal.Error())
 	}
+	notes = append(notes, a.listNotes()...)
 	notes = append(notes, a.checkNotes()...)
 	notes = append(notes, a.muteNotes()...)
 	notes = append(notes, a.relayedNotes()...)
@@ -111,7 +112,7 @@ func (a *agent) whyAlone() string {
 func (a *agent) Status() control.Status {
 	s := a.shown.Load()
 	out := control.Status{Version: a.cfg.Version, Cluster: a.cfg.Cluster, Self: s.members[0], Uptime: wallClock().Sub(a.started).Seconds(),
-		Profile: a.cfg.Profile, Encryption: a.encryption(s.members), Waiting: s.waiting, Notes: slices.Concat(s.notes, a.holderNotes(), seedNotes(a.members().JoinState()), a.strangerNotes()), Counters: a.counts(),
+		Profile: a.cfg.Profile, Encryption: a.encryption(s.members), Hosts: a.controlHosts(), Waiting: s.waiting, Notes: slices.Concat(s.notes, a.holderNotes(), seedNotes(a.members().JoinState()), a.strangerNotes(), a.leftOutNotes()), Counters: a.counts(),
 		Checks: s.checks, Resources: s.resources}
 	if s.trouble != "" {
 		out.Notes = append([]string{s.trouble + ": " + s.remedy}, out.Notes...)

@@ -64,6 +64,7 @@ func (a *agent) Examine(ctx context.Context) (control.Examination, error) {
 	if out.JoinError == "" && len(out.Failing) > 0 {
 		out.JoinError = out.Failing[0]
 	}
+	out.Hosts = a.controlHosts()
 	ring := a.keys.Load()
 	out.Keys, out.OtherKeys, out.KeyRemedy = hexIDs(ring.ring.IDs()), a.strangers(), key.OneForAll(ring.file)
 	var group sync.WaitGroup
@@ -72,7 +73,7 @@ func (a *agent) Examine(ctx context.Context) (control.Examination, error) {
 	group.Go(func() { out.TurnMS = a.timeTurns(ctx) })
 	group.Wait()
 	known, err := ask(ctx, a, a.settingsElsewhere)
-	out.Odd, out.OtherJobs, out.Waiting, out.Far = known.Odd, known.OtherJobs, known.Waiting, known.Far
+	out.Odd, out.OtherJobs, out.OtherList, out.Waiting, out.Far = known.Odd, known.OtherJobs, known.OtherList, known.Waiting, known.Far
 	if ctx.Err() != nil {
 		return control.Examination{}, errGone
 	}
@@ -88,6 +89,7 @@ func (a *agent) settingsElsewhere() (out control.Examination, _ error) {
 		out.Odd = append(out.Odd, control.Odd{Name: a.view.label(odd.ID), Differ: a.differences(odd)})
 	}
 	out.OtherJobs, out.Waiting = a.view.otherTables(), slices.Clone(a.waiting)
+	out.OtherList = a.view.labels(a.otherLists())
 	out.Far = a.far(a.seat.node.Status())
 	return out, nil
 }

@@ -122,6 +122,7 @@ var barTexts = map[election.Bar]barText{
 
 	// Which check and why the host says (barNotes).
 	election.BarCheck:       {no: always("a check of this host fails, or has not passed yet")},
+	election.BarListed:      {no: always("the host list of another host does not name this one")}, // whose, status says
 	election.BarMaintenance: {no: func(s *seat, status election.Status) string { return strings.Join(s.maintenanceNotes(status), "; ") }},
 }
 
@@ -239,6 +240,7 @@ func (s *seat) hurdleNote(status election.Status, out election.Outlook) string {
 var unfitNotes = map[election.Unfit]string{
 	election.UnfitLeft:     "it has left",
 	election.UnfitPart:     "it cannot lead: its role is %s",
+	election.UnfitListed:   "hosts does not name it",
 	election.UnfitRoster:   "it is not in the roster: it was forgotten, or never taken in",
 	election.UnfitSilent:   "it is not heard",
 	election.UnfitLost:     "it led, fell silent and was given up",

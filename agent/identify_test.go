@@ -74,7 +74,7 @@ func TestStateOfVersion4(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			layVersion4(t, name, dir)
-			if err := CheckState(dir, "test", name, 5); err != nil {
+			if err := CheckState(dir, "test", name, 5, identity.Hosts{}); err != nil {
 				t.Errorf("the roster of the former id keeps it from starting: %v", err)
 			}
 			s := mustOpen(t, dir)
@@ -237,7 +237,7 @@ func TestStateBeforeTheSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := CheckState(dir, "prod", "n1", 0); err != nil {
+	if err := CheckState(dir, "prod", "n1", 0, identity.Hosts{}); err != nil {
 		t.Errorf("a check refuses a state in which nobody has lived: %v", err)
 	}
 	for _, cluster := range []string{"prod", "lab"} {

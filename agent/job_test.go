@@ -475,7 +475,7 @@ func TestDifferentTables(t *testing.T) {
 				t.Errorf("%s notes %q", h.name, h.agent.Status().Notes)
 			}
 		}
-		if err := odd.agent.Reload(context.Background()); err != nil {
+		if err := odd.agent.Reload(context.Background(), false); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(10 * time.Second)
@@ -1035,7 +1035,7 @@ func TestReloadDuringARun(t *testing.T) {
 		if err := h.order("job-run", map[string]string{"job": "a"}); err != nil {
 			t.Fatal(err)
 		}
-		if err := h.agent.Reload(context.Background()); err != nil {
+		if err := h.agent.Reload(context.Background(), false); err != nil {
 			t.Fatal(err)
 		}
 		if err := h.order("step-down", map[string]string{"for": "1h"}); err != nil {

@@ -108,7 +108,7 @@ func (a *agent) hostKeys(members []control.Member) []control.HostKeys {
 		if m.Self {
 			p = peer{has: a.keys.Load().ring.IDs()}
 		}
-		hosts = append(hosts, control.HostKeys{ID: m.ID, Name: m.Name, Addr: m.Addr, Status: m.Status, Self: m.Self, Keys: hexIDs(p.has), Uses: hexIDs(p.uses)})
+		hosts = append(hosts, control.HostKeys{ID: m.ID, Name: m.Name, Addr: m.Addr, Status: m.Status, Self: m.Self, Listed: a.isListed(m.ID), Keys: hexIDs(p.has), Uses: hexIDs(p.uses)})
 	}
 	slices.SortStableFunc(hosts, func(x, y control.HostKeys) int {
 		switch {

@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/internal/identity"
 	"github.com/bully-agent/bully-agent/internal/key"
 	"github.com/bully-agent/bully-agent/internal/sealed"
 	"github.com/bully-agent/bully-agent/internal/session"
@@ -72,6 +73,10 @@ func (s *fakeSeal) KeepWarm([]netip.AddrPort) {}
 func (s *fakeSeal) SetRoster([]wire.ID)       {}
 func (s *fakeSeal) Receipts(since uint64) ([]session.Receipt, uint64) {
 	return nil, since
+}
+func (s *fakeSeal) WatchShut(func(bool)) {}
+func (s *fakeSeal) SetHosts(identity.Hosts, wire.ID, time.Duration, bool) []session.Sender {
+	return nil
 }
 
 // sealed has h's agent think that its port is sealed, with these keys.
@@ -157,7 +162,7 @@ func TestCase73ReloadOfKeys(t *testing.T) {
 		}
 
 		next = Reloaded{Keys: key.Ring{a, b}, KeyFile: "/elsewhere/key"}
-		if err := h.agent.Reload(context.Background()); err != nil {
+		if err := h.agent.Reload(context.Background(), false); err != nil {
 			t.Fatal(err)
 		}
 		shows(a.ID, b.ID)
@@ -169,7 +174,7 @@ func TestCase73ReloadOfKeys(t *testing.T) {
 		}
 
 		bad = errors.New("/elsewhere/key:1: 31 bytes")
-		err := h.agent.Reload(context.Background())
+		err := h.agent.Reload(context.Background(), false)
 		var refused *control.APIError
 		if !errors.As(err, &refused) || !errors.Is(err, control.ErrInvalid) || !strings.Contains(err.Error(), "31 bytes") {
 			t.Errorf("a bad file: %v", err)
@@ -177,11 +182,11 @@ func TestCase73ReloadOfKeys(t *testing.T) {
 		shows(a.ID, b.ID)
 
 		bad = nil
-		if err := h.agent.Reload(context.Background()); err != nil { // the same again
+		if err := h.agent.Reload(context.Background(), false); err != nil { // the same again
 			t.Fatal(err)
 		}
 		next.Keys = nil
-		if err := h.agent.Reload(context.Background()); err != nil {
+		if err := h.agent.Reload(context.Background(), false); err != nil {
 			t.Fatal(err)
 		}
 		shows(a.ID, b.ID)

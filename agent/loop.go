@@ -31,6 +31,7 @@ func (a *agent) loop() error {
 	defer a.endPulse()
 	stop, left := a.stop, make(chan struct{})
 	s := a.seat
+	a.beginHosts()
 	s.resumeMaintenance()
 	a.beginChecks()
 	for {
@@ -51,6 +52,8 @@ func (a *agent) loop() error {
 			a.onResources()
 			a.onChecked()
 			a.onClients()
+		case <-a.roll.news:
+			a.onShut()
 		case <-s.holders.dismissed:
 			s.onDismissed()
 		case <-s.holders.moved:
@@ -77,6 +80,7 @@ func (a *agent) loop() error {
 			a.lookForMute()
 			a.lookForRelayed()
 			a.lookForTold()
+			a.lookAtLists()
 			a.onResources() // what was not told for its number
 			s.lookAround(a.members().Health())
 		case <-due:

@@ -160,6 +160,10 @@ func (a *agent) move(to netip.Addr) {
 
 // barAnew tells a new node what the last one was told.
 func (a *agent) barAnew() {
+	a.seat.step(a.roll.event())
+	if a.roll.isBarred {
+		a.seat.step(election.Barred{Bar: election.BarListed, On: true})
+	}
 	if a.checks.isBarred {
 		a.seat.step(election.Barred{Bar: election.BarCheck, On: true})
 	}
@@ -167,7 +171,7 @@ func (a *agent) barAnew() {
 
 // beginGossip makes the membership of a life. lost is where others were before it.
 func (a *agent) beginGossip(self membership.Member, lost []netip.AddrPort) error {
-	members, err := membership.New(membership.Config{Self: self, Cluster: a.cfg.Cluster, Transport: a.lan, Lost: lost,
+	members, err := membership.New(membership.Config{Self: self, Cluster: a.cfg.Cluster, Transport: a.lan, Lost: lost, Hosts: *a.roll.hosts.Load(),
 		Seeds: a.cfg.Seeds, Find: a.sources.Find, Resolve: a.cfg.Resolve, DefaultPort: a.lan.Addr().Port(), Profile: a.cfg.Profile,
 		Sessions: a.seal, Logger: a.log.Named("membership")})
 	if err != nil {

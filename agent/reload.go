@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -14,23 +15,38 @@ import (
 
 // Reload implements control.Backend: the configuration is read and checked
 // whole before anything of it is taken.
-func (a *agent) Reload(ctx context.Context) error {
+func (a *agent) Reload(ctx context.Context, drops bool) error {
 	if a.cfg.Reload == nil {
 		return control.ErrUnsupported
 	}
 	next, err := a.cfg.Reload()
 	if err == nil {
-		_, err = ask(ctx, a, func() (none struct{}, _ error) { return none, a.spares(next.Hooks.Resources) })
+		_, err = ask(ctx, a, func() (none struct{}, _ error) { return none, a.takeUp(next, drops) })
 	}
 	if err != nil {
 		a.log.Error("configuration not reloaded; nothing was changed", "err", err)
+		if told := (*control.APIError)(nil); errors.As(err, &told) {
+			return told
+		}
 		return &control.APIError{Status: 422, Message: err.Error(), Hint: "nothing was changed", Code: "invalid"}
 	}
 	if a.feed != nil {
 		_ = a.feed.Renew() // said in the log; what can be told before has been, by the check of the configuration
 	}
-	_, err = ask(ctx, a, func() (none struct{}, _ error) { a.reload(next); return none, nil })
-	return err
+	return nil
+}
+
+// takeUp takes what a reload has read, or nothing of it. It runs in the loop: what arrives meanwhile finds the old configuration or the
+// new one.
+func (a *agent) takeUp(next Reloaded, drops bool) error {
+	if err := a.spares(next.Hooks.Resources); err != nil {
+		return err
+	}
+	if err := a.setHosts(next.Hosts, drops); err != nil {
+		return err
+	}
+	a.reload(next)
+	return nil
 }
 
 // reloads serves the signal; reading the file is not the loop's work.
@@ -38,7 +54,7 @@ func (a *agent) reloads(ctx context.Context) {
 	for {
 		select {
 		case <-a.cfg.Reloads:
-			_ = a.Reload(ctx) // said in the log
+			_ = a.Reload(ctx, false) // said in the log
 		case <-ctx.Done():
 			return
 		}

@@ -73,7 +73,7 @@ func TestAReloadSparesTheMembers(t *testing.T) {
 			at := netip.MustParseAddrPort(m.Addr).Addr()
 			resources = []hooks.Resource{vip, {Name: "slip", Addresses: []netip.Prefix{netip.PrefixFrom(at, at.BitLen())}, Interface: "eth0"}}
 			want := "resource slip: " + at.String() + " is the own address of " + m.Name + ", at which the other agents reach it"
-			if err := h.agent.Reload(t.Context()); !errors.Is(err, control.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			if err := h.agent.Reload(t.Context(), false); !errors.Is(err, control.ErrInvalid) || !strings.Contains(err.Error(), want) {
 				t.Errorf("a reload with the address of %s: %v", m.Name, err)
 			}
 			if n := len(h.agent.Status().Resources); n != 0 {
@@ -81,7 +81,7 @@ func TestAReloadSparesTheMembers(t *testing.T) {
 			}
 		}
 		resources = []hooks.Resource{vip}
-		if err := h.agent.Reload(t.Context()); err != nil {
+		if err := h.agent.Reload(t.Context(), false); err != nil {
 			t.Error(err)
 		}
 		if n := len(h.agent.Status().Resources); n != 1 {

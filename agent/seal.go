@@ -5,8 +5,10 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/internal/identity"
 	"github.com/bully-agent/bully-agent/internal/key"
 	"github.com/bully-agent/bully-agent/internal/sealed"
 	"github.com/bully-agent/bully-agent/internal/session"
@@ -24,6 +26,10 @@ type sealing interface {
 	KeepWarm([]netip.AddrPort)
 	// Renew forgets all sessions: a new life begins, at another address.
 	Renew(incarnation uint32, life [8]byte, advertise netip.AddrPort)
+	// SetHosts replaces the host list; see there.
+	SetHosts(hosts identity.Hosts, leader wire.ID, parts time.Duration, drops bool) (leaves []session.Sender)
+	// WatchShut has f told when this host may stand no more, since others leave it out, and when it may again.
+	WatchShut(f func(isShut bool))
 	Report() sealed.Report
 	// Receipts are those that hosts have given this one to keep, if they are others than at a version.
 	Receipts(since uint64) ([]session.Receipt, uint64)
@@ -38,7 +44,7 @@ var _ sealing = (*sealed.LAN)(nil)
 func (a *agent) sealPort() error {
 	incarnation := a.seat.state.saved.Incarnation + 1 // which this life puts on disk before it says anything
 	seal, err := sealed.Wrap(a.below, sealed.Config{Cluster: a.cfg.Cluster, Key: a.seat.state.private, Incarnation: incarnation, Life: a.life,
-		Keys: a.keys.Load().seals(), Advertise: a.advertised(), Now: a.cfg.Now, Logger: a.log.Named("seal"),
+		Keys: a.keys.Load().seals(), Hosts: *a.roll.hosts.Load(), Advertise: a.advertised(), Now: a.cfg.Now, Logger: a.log.Named("seal"),
 		Receipts: readReceipts(a.home.dir, a.log), Older: a.onOlder})
 	if err != nil {
 		return fmt.Errorf("seal the port: %w", err)

@@ -224,7 +224,7 @@ func (s *stateFile) check(cluster string, here identity.Machine) error {
 // CheckState says of settings, before a start, whether an agent would refuse to start with what
 // its state directory holds. It changes nothing, and an agent may be running there. Where there
 // is no state, or none that this process may read, it finds nothing; else the error is a *Refusal.
-func CheckState(dir, cluster, name string, expect int) error {
+func CheckState(dir, cluster, name string, expect int, hosts identity.Hosts) error {
 	s, err := peekState(dir)
 	var inTheWay *os.PathError
 	if errors.As(err, &inTheWay) {
@@ -239,7 +239,10 @@ func CheckState(dir, cluster, name string, expect int) error {
 	if s.private.IsZero() {
 		return nil // a new id has no roster
 	}
-	return checkExpect(expect, s.saved.Roster)
+	if err := checkExpect(expect, s.saved.Roster); err != nil {
+		return err
+	}
+	return checkHosts(hosts, s.ID, s.saved.Roster)
 }
 
 // peekState reads a state that an agent may be writing meanwhile: for people who ask, never to start with.

@@ -288,5 +288,6 @@ func electionMember(m membership.Member) election.Member {
 	presence := map[membership.Status]election.Presence{
 		membership.Alive: election.Alive, membership.Dead: election.Dead, membership.Left: election.Left}[m.Status]
 	return election.Member{ID: m.ID, Addr: m.Addr, Incarnation: m.Incarnation, Nonce: m.Nonce, Priority: m.Priority,
-		Part: election.Part(m.Role), Draining: m.Draining || m.Leaving, Status: presence, RTT: m.RTT}
+		Part: election.Part(m.Role), Draining: m.Draining || m.Leaving, Status: presence, RTT: m.RTT,
+		List: uint64(m.List)}
 }

@@ -27,6 +27,11 @@ join does not name aardvark (10.0.0.66): only to hosts that you know:
 			t.Errorf("to %s: %s", member, got)
 		}
 	}
+	k.agent.Hosts[3].Listed, k.agent.Hosts[3].Name = true, "delta" // a host of the host list, under its name there
+	if got := k.carryText("at once:"); !strings.Contains(got, "ssh delta bully-agent reload") || strings.Contains(got, "does not name") {
+		t.Errorf("with a host list:\n%s", got)
+	}
+	k.agent.Hosts[3].Listed, k.agent.Hosts[3].Name = false, "aardvark"
 	k.agent.Join = nil // as where hosts are found by mDNS
 	if got := k.carryText("at once:"); strings.Contains(got, ":/etc/bully-agent/key && ssh aard") || strings.Count(got, "scp") != 1 ||
 		!strings.Contains(got, "beta (10.0.0.2), gamma (2001:db8::3), aardvark (10.0.0.66)") {

@@ -131,7 +131,7 @@ func (c *call) replaceKeys(k keys, next key.Ring) error {
 	if k.agent == nil || k.hasCredential() {
 		return nil
 	}
-	if err := c.client().Reload(c.Context.Context); err != nil {
+	if err := c.client().Reload(c.Context.Context, false); err != nil {
 		return fmt.Errorf("%s is changed, and then: reload: %w", k.path, err)
 	}
 	now, err := c.client().Keys(c.Context.Context)
@@ -180,7 +180,7 @@ func (k keys) carry(host string) string {
 	return fmt.Sprintf("scp -p %s %s:%s && ssh %s %s", path, to, path, host, k.reload())
 }
 
-// joined are the hosts that this host's own configuration names, except itself.
+// joined are the hosts that this host's own configuration names, in join or in hosts, except itself.
 func (k keys) joined() (hosts []string) {
 	if k.agent == nil {
 		return nil
@@ -190,6 +190,11 @@ func (k keys) joined() (hosts []string) {
 		isSelf := slices.ContainsFunc(k.agent.Hosts, func(h control.HostKeys) bool { return h.Self && (h.Name == host || hostOf(h.Addr) == host) })
 		if !isSelf && !slices.Contains(hosts, host) {
 			hosts = append(hosts, host)
+		}
+	}
+	for _, h := range k.agent.Hosts {
+		if h.Listed && !h.Self && !slices.Contains(hosts, h.Name) && !slices.Contains(hosts, hostOf(h.Addr)) {
+			hosts = append(hosts, h.Name)
 		}
 	}
 	return hosts

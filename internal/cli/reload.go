@@ -12,14 +12,14 @@ var reloadCommand = command{
 	about: `As SIGHUP, but says what came of it: an invalid configuration changes nothing, and the exit code is 7. Changed
 		settings that need a restart are named, here and in status, until the agent was restarted.`,
 	examples: []string{program + " reload", program + " reload --json"},
-	options:  []option{jsonOption, socketOption},
+	options:  []option{{name: "drop", usage: "leave out members that hosts does not name any more"}, jsonOption, socketOption},
 	action: func(c *call) error {
 		client := c.client()
 		// An agent that is frozen takes the order and never answers, and systemd would wait for ever; a question has a bound.
 		if _, err := client.Status(c.Context.Context); err != nil {
 			return err
 		}
-		if err := client.Reload(c.Context.Context); err != nil {
+		if err := client.Reload(c.Context.Context, c.Bool("drop")); err != nil {
 			return err
 		}
 		s, err := client.Status(c.Context.Context)

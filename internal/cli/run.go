@@ -224,7 +224,7 @@ func checkHost(cfg *config.Config, also ...func(hooks.Command) error) error {
 
 // checkState refuses today what the next start would refuse, when nobody looks.
 func checkState(cfg *config.Config) error {
-	return agent.CheckState(cfg.Node.StateDir, cfg.Cluster, cfg.Node.Name, cfg.Election.Expect)
+	return agent.CheckState(cfg.Node.StateDir, cfg.Cluster, cfg.Node.Name, cfg.Election.Expect, cfg.Network.Hosts)
 }
 
 func logConfig(log hclog.Logger, cfg *config.Config, path string) {

@@ -41,6 +41,7 @@ func agentConfig(c *config.Config) agent.Config {
 		Device:            c.Network.Device,
 
 		KeyFile:  c.Network.Key,
+		Hosts:    c.Network.Hosts,
 		Insecure: c.Network.Insecure,
 		Notes:    c.Notes,
 
@@ -146,7 +147,7 @@ var applied = map[string]bool{
 	"hooks.on_become_leader": true, "hooks.on_lose_leadership": true, "hooks.on_leader_change": true, "hooks.on_member_change": true,
 	"timezone":      true, // of the jobs
 	"hooks.timeout": true, "hooks.grace": true,
-	"network.join": true, "network.key": true, "node.priority": true, "log.level": true,
+	"network.join": true, "network.key": true, "network.hosts": true, "node.priority": true, "log.level": true,
 }
 
 // reloader reads the configuration anew.
@@ -221,7 +222,7 @@ func (r *reloader) load() (*config.Config, error) {
 
 func reloaded(started, next *config.Config, ring key.Ring) agent.Reloaded {
 	r := agent.Reloaded{Hooks: hooksConfig(next), Jobs: jobsConfig(next), Checks: checksConfig(next), Seeds: next.Network.Join, Priority: next.Node.Priority,
-		LogLevel: hclog.LevelFromString(next.Log.Level), Notes: next.Notes, Doubts: next.Passing, Keys: ring, KeyFile: next.Network.Key}
+		LogLevel: hclog.LevelFromString(next.Log.Level), Notes: next.Notes, Doubts: next.Passing, Keys: ring, KeyFile: next.Network.Key, Hosts: next.Network.Hosts}
 	for _, s := range started.Changed(next) {
 		if !applied[s.Key] {
 			r.Waiting = append(r.Waiting, control.Waiting{Setting: s.Key, Now: started.Text(s.Key), Then: next.Text(s.Key)})

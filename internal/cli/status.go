@@ -99,6 +99,9 @@ func (c *console) statusText(s control.Status, now time.Time) string {
 		row("scheduling", schedulingText(s.Scheduling))
 	}
 	row("encryption", s.Encryption)
+	if s.Hosts.Listed > 0 {
+		row("hosts", fmt.Sprintf("%d may join, list %s", s.Hosts.Listed, s.Hosts.Digest))
+	}
 	row("agent", fmt.Sprintf("version %s, up %s, algorithm %s, preempt %s, profile %s, id %s",
 		s.Version, span(seconds(s.Uptime)), s.Algorithm, s.Preempt, s.Profile, s.Self.ID))
 	for _, note := range s.Notes {

@@ -91,8 +91,15 @@ func (c *Client) Lease(ctx context.Context) (Lease, error) {
 }
 
 // Reload makes the agent read its configuration again. On an error nothing has
-// changed, unless it is ErrUnreachable or the context's.
-func (c *Client) Reload(ctx context.Context) error { return c.Command(ctx, "reload", nil) }
+// changed, unless it is ErrUnreachable or the context's. Unless drops, a host list that would leave out a member that is here is
+// refused.
+func (c *Client) Reload(ctx context.Context, drops bool) error {
+	var args map[string]string
+	if drops {
+		args = map[string]string{"drop": "true"}
+	}
+	return c.Command(ctx, "reload", args)
+}
 
 // StepDown has the agent, which must lead, hand over to the best other, and not
 // stand again for the span hold; zero is the agent's lease.

@@ -51,7 +51,7 @@ func TestClientGivesCommands(t *testing.T) {
 	}
 	client := Dial(serveAgent(t, b, nil).path)
 	for _, err := range []error{
-		client.Reload(t.Context()),
+		client.Reload(t.Context(), false),
 		client.StepDown(t.Context(), 0),
 		client.StepDown(t.Context(), 90*time.Second),
 		client.Stand(t.Context()),
@@ -88,7 +88,7 @@ func TestClientTellsRefusalsApart(t *testing.T) {
 		"no leader":       {noLeader, ErrNoLeader, 404, "no leader is known"},
 		"not yet":         {client.Command(t.Context(), "handover", nil), ErrUnsupported, 501, "not supported"},
 		"unknown command": {client.Command(t.Context(), "a/../../x?y", nil), ErrUnsupported, 404, "there is no"},
-		"bad reload":      {client.Reload(t.Context()), ErrInvalid, 422, "agent.toml:7:12: unknown key: did you mean priority?"},
+		"bad reload":      {client.Reload(t.Context(), false), ErrInvalid, 422, "agent.toml:7:12: unknown key: did you mean priority?"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -247,7 +247,7 @@ func TestTheCallersOwnDeadlineIsNotTheAgentsFault(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	for call, err := range map[string]error{
-		"command": client.Reload(ctx),
+		"command": client.Reload(ctx, false),
 		"events":  client.Events(ctx, 0, true, func(Event) error { return nil }),
 	} {
 		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrUnreachable) {

@@ -17,10 +17,11 @@ var commands = []string{"step-down", "handover", "stand", "forget", "leave", "ma
 const maxBody = 64 << 10
 
 func (s *server) reload(ctx context.Context, args map[string]string) error {
-	if len(args) > 0 {
-		return &APIError{Status: http.StatusBadRequest, Message: "reload takes no arguments", Hint: "send no body"}
+	drops := args["drop"] == "true"
+	if len(args) > 1 || len(args) == 1 && !drops {
+		return &APIError{Status: http.StatusBadRequest, Message: "reload takes one argument: drop", Hint: `send no body, or {"drop": "true"}`}
 	}
-	return s.backend.Reload(ctx)
+	return s.backend.Reload(ctx, drops)
 }
 
 // change makes an endpoint of a command.

@@ -38,12 +38,14 @@ type Examination struct {
 	Keys      []string  `json:"keys"`       // ids of this host's; empty: none is used
 	OtherKeys []Odd     `json:"other_keys"` // hosts, by address, that share none of them; nothing proves it
 	KeyRemedy string    `json:"key_remedy"` // what mends that
-	OtherJobs []string  `json:"other_jobs"` // members with other jobs
-	Waiting   []Waiting `json:"waiting"`    // for a restart
-	Far       string    `json:"far"`        // which round trip the lease does not bear; empty: it bears all
-	Addresses string    `json:"addresses"`  // that this host has while it leads, between blanks; "none"; empty: not known, or it never leads
-	Devices   []string  `json:"devices"`    // interfaces of its resources
-	Peers     []Sight   `json:"peers"`      // members that have not left, 16 at most
+	Hosts     HostList  `json:"hosts"`
+	OtherList []string  `json:"other_lists"` // members with another host list
+	OtherJobs []string  `json:"other_jobs"`  // members with other jobs
+	Waiting   []Waiting `json:"waiting"`     // for a restart
+	Far       string    `json:"far"`         // which round trip the lease does not bear; empty: it bears all
+	Addresses string    `json:"addresses"`   // that this host has while it leads, between blanks; "none"; empty: not known, or it never leads
+	Devices   []string  `json:"devices"`     // interfaces of its resources
+	Peers     []Sight   `json:"peers"`       // members that have not left, 16 at most
 }
 
 // Odd is a member that takes no part since its settings differ.
@@ -103,7 +105,8 @@ func (s *server) examine(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	found.Devices = list(found.Devices)
+	found.Devices, found.OtherList = list(found.Devices), list(found.OtherList)
+	found.Hosts.LeftOut, found.Hosts.LeftOutBy = list(found.Hosts.LeftOut), list(found.Hosts.LeftOutBy)
 	found.Peers, found.Odd, found.OtherJobs, found.Waiting, found.Seeds = list(found.Peers), list(found.Odd), list(found.OtherJobs), list(found.Waiting), list(found.Seeds)
 	s.write(w, http.StatusOK, found)
 	return nil

@@ -67,7 +67,7 @@ func (f *fakeAgent) Explain(_ context.Context, member string) (Explanation, erro
 
 func (f *fakeAgent) Examine(context.Context) (Examination, error) { return f.found, nil }
 
-func (f *fakeAgent) Reload(ctx context.Context) error {
+func (f *fakeAgent) Reload(ctx context.Context, _ bool) error {
 	if f.reload == nil {
 		return nil
 	}

@@ -21,8 +21,9 @@ type HostKeys struct {
 	Addr   string   `json:"addr"`
 	Status string   `json:"status"` // as in Member
 	Self   bool     `json:"self"`
-	Keys   []string `json:"keys"` // in its order; empty: it has not said so to this host
-	Uses   []string `json:"uses"` // keys of the sessions with it that live
+	Listed bool     `json:"listed"` // this host's own host list has it, under that name
+	Keys   []string `json:"keys"`   // in its order; empty: it has not said so to this host
+	Uses   []string `json:"uses"`   // keys of the sessions with it that live
 }
 
 // KeyBackend is the part of a Backend that knows of keys.

@@ -61,7 +61,7 @@ type Status struct {
 	Alive    int      `json:"alive"`    // of them believed alive and heard lately, self included
 	Silent   []string `json:"silent"`   // names of those that are believed alive and were not heard lately
 
-	Bars        []string     `json:"bars"`        // what keeps this node from standing: part, roster, leave, disk, link, hold-down, check, maintenance
+	Bars        []string     `json:"bars"`        // what keeps this node from standing: part, roster, leave, disk, link, hold-down, check, maintenance, not-listed
 	Checks      []Check      `json:"checks"`      // of this host, in the configuration's order
 	Resources   []Resource   `json:"resources"`   // what this host has while it leads, in the configuration's order
 	Maintenance *Maintenance `json:"maintenance"` // null: nobody is at work on this host
@@ -73,6 +73,7 @@ type Status struct {
 	Reader        *Reader `json:"reader"` // null: the network asks nothing
 
 	Scheduling Scheduling        `json:"scheduling"`
+	Hosts      HostList          `json:"hosts"`
 	Encryption string            `json:"encryption"` // what protects the LAN port, in words
 	Waiting    []Waiting         `json:"waiting"`    // what a reload found changed and cannot apply
 	Notes      []string          `json:"notes"`      // warnings, one sentence each
@@ -286,8 +287,9 @@ type Backend interface {
 	RecordBackend
 	DoctorBackend
 	// Reload validates the configuration and takes it; an error says that
-	// nothing was changed. What it cannot take is in Status.
-	Reload(ctx context.Context) error
+	// nothing was changed. What it cannot take is in Status. Unless drops, a host
+	// list that would leave out a member that is here is an error.
+	Reload(ctx context.Context, drops bool) error
 	// OKToStop says what would be left if this host were stopped now.
 	OKToStop(ctx context.Context) (OKToStop, error)
 	// Command does what name says: step-down, stand, handover, forget, leave, maintenance,

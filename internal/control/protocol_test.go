@@ -45,6 +45,7 @@ func leadingStatus() Status {
 		LastHook:    &Hook{Event: "become-leader", Epoch: Epoch{7, alphaID}, OK: true, TookMS: 31.5, Time: noon, Attempts: 1},
 		Keeper:      &Keeper{Process: 4242},
 		Scheduling:  Scheduling{Policy: "realtime", Memory: "locked"},
+		Hosts:       HostList{Digest: "206da55822aaab0b", Listed: 2, LeftOut: []LeftOut{}, LeftOutBy: []LeftOut{}},
 		Encryption:  "none: each host that reaches the port can join",
 		Waiting:     []Waiting{{Setting: "election.expect", Now: "3", Then: "5"}},
 		Notes:       []string{"traffic is not encrypted"},
@@ -81,7 +82,7 @@ func TestKeysAreAnswered(t *testing.T) {
 	agent := &fakeAgent{keys: Keys{UID: 7950, Insecure: true, Hosts: []HostKeys{{Name: "alpha", Self: true}}}}
 	served := serveAgent(t, agent, nil)
 	if _, body := request(t, served.path, "GET", "/v1/keys", ""); body != `{"file":"","uid":7950,"insecure":true,"sealed":false,"keys":[],`+
-		`"join":[],"hosts":[{"id":"","name":"alpha","addr":"","status":"","self":true,"keys":[],"uses":[]}]}`+"\n" {
+		`"join":[],"hosts":[{"id":"","name":"alpha","addr":"","status":"","self":true,"listed":false,"keys":[],"uses":[]}]}`+"\n" {
 		t.Errorf("answered %s", body)
 	}
 	agent.keys = twoHostsKeys()

@@ -153,6 +153,7 @@ func (s *server) status() (any, error) {
 	status.Notes, status.Waiting = list(status.Notes), list(status.Waiting)
 	status.Silent, status.Bars, status.Checks = list(status.Silent), list(status.Bars), list(status.Checks)
 	status.Resources = list(status.Resources)
+	status.Hosts.LeftOut, status.Hosts.LeftOutBy = list(status.Hosts.LeftOut), list(status.Hosts.LeftOutBy)
 	if status.Counters == nil {
 		status.Counters = map[string]uint64{}
 	}

@@ -434,7 +434,7 @@ func TestRunningRequestsEndWithTheServer(t *testing.T) {
 	}}
 	srv := serveAgent(t, b, nil)
 	answered := make(chan error, 1)
-	go func() { answered <- Dial(srv.path).Reload(context.Background()) }()
+	go func() { answered <- Dial(srv.path).Reload(context.Background(), false) }()
 	receive(t, running, "reload")
 	srv.stop()
 	if err := receive(t, answered, "answer"); err == nil || !strings.Contains(err.Error(), "agent is stopping") {

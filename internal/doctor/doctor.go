@@ -163,12 +163,30 @@ func (j *judge) reach() {
 	j.streams()
 	j.address()
 	j.keys()
+	j.hosts()
 }
 
 // keys names hosts that share none with this one. It is no FAIL: anybody can send what tells of them.
 func (j *judge) keys() {
 	for _, other := range j.OtherKeys {
 		j.say(Warn, "key", j.KeyRemedy, "%s", other.AgainstKeys(cmp.Or(strings.Join(j.Keys, " "), "none")))
+	}
+}
+
+// hosts names hosts that are left out, by this host's list or by theirs, and lists that differ.
+func (j *judge) hosts() {
+	before := len(j.lines)
+	for _, by := range j.Hosts.LeftOutBy {
+		j.say(Fail, "hosts", "add this host's id to hosts there, and reload", "%s at %s leaves this host out of its host list", by.Name, by.Addr)
+	}
+	for _, out := range j.Hosts.LeftOut {
+		j.say(Warn, "hosts", "if it is yours, add its id to hosts on all hosts; if not, replace the key: bully-agent key rotate", "%s", out)
+	}
+	if len(j.OtherList) > 0 {
+		j.say(Warn, "hosts", "make hosts the same on all hosts (config show), and reload", "the host list is not that of %s", list(j.OtherList))
+	}
+	if j.Hosts.Listed > 0 && len(j.lines) == before {
+		j.say(OK, "hosts", "", "%d hosts may join, list %s", j.Hosts.Listed, j.Hosts.Digest)
 	}
 }
 

@@ -58,6 +58,14 @@ func TestEachFaultIsOneLine(t *testing.T) {
 			e.Keys, e.OtherKeys = []string{"4f1c9a02"}, []control.Odd{{Name: "10.0.0.9:7950", Differ: "9e0d71b3"}}
 			e.KeyRemedy = "copy one"
 		}, "warn key: a host at 10.0.0.9:7950 has another key (id 9e0d71b3), and this host has 4f1c9a02"},
+		{"its own host list", func(e *control.Examination) { e.Hosts = control.HostList{Digest: "206da55822aaab0b", Listed: 3} }, ""},
+		{"not in the host list", func(e *control.Examination) {
+			e.Hosts.LeftOutBy = []control.LeftOut{{Name: "beta", Addr: "10.0.0.2:7950"}}
+		}, "FAIL hosts: beta at 10.0.0.2:7950 leaves this host out of its host list"},
+		{"a host that is not listed", func(e *control.Examination) {
+			e.Hosts.LeftOut = []control.LeftOut{{ID: "f0", Addr: "10.0.0.9:7950", Nearest: "beta"}}
+		}, "warn hosts: a host at 10.0.0.9:7950 has the key, and hosts does not name it: f0 (beta is nearly that)"},
+		{"another host list", func(e *control.Examination) { e.OtherList = []string{"beta"} }, "warn hosts: the host list is not that of beta"},
 		{"its address has gone", func(e *control.Examination) {
 			each(e, func(p *control.Sight) { *p = control.Sight{Name: p.Name, Trouble: "network is unreachable"} })
 			e.MTU, e.Link, e.LinkRemedy, e.Failing = 0, "10.0.0.1 is on no interface", "put it back", []string{"srv:x.lan: no route"}
