@@ -3,7 +3,7 @@ package pictures
 func processes() *drawing {
 	d := &drawing{title: "Agent, keeper, holder", height: 346,
 		about: "The agent gives the keeper orders and the time of the lease's end, and hears results. The keeper runs hooks, checks and resources, and each job by a holder. " +
-			"exec and hold run their commands by a holder, which follows the agent's lease itself."}
+			"exec and hold run their commands by a holder, which follows the agent's lease itself. The reader answers the network from boards that the agent writes."}
 	d.box(area{12, 12, 158, 106}, follower, "agent", "decides", "reads the network", "has the key")
 	d.box(area{272, 12, 428, 106}, leader, "keeper", "runs commands", "reads no network", "has no key")
 	d.arrow(plain, point{158, 44}, point{272, 44})
@@ -36,7 +36,10 @@ func processes() *drawing {
 	d.arrow(plain, point{62, 188}, point{62, 222})
 	d.box(area{12, 222, 112, 256}, candidate, "holder")
 	d.arrow(plain, point{138, 106}, point{138, 239}, point{112, 239})
-	d.text(144, 212, start, plain, "lease")
+	d.text(132, 212, end, plain, "lease")
+	d.arrow(plain, point{148, 106}, point{148, 303}, point{162, 303})
+	d.text(154, 250, start, plain, "boards")
+	d.box(area{162, 280, 274, 330}, quiet, "reader", "has no rights")
 	d.arrow(plain, point{62, 256}, point{62, 296})
 	d.box(area{12, 296, 112, 330}, plain, "command")
 	return d
