@@ -1,6 +1,7 @@
 package reader
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -290,5 +291,38 @@ func TestEmptyBoards(t *testing.T) {
 	}
 	if all, _ := r.Events(0); len(all) != 0 {
 		t.Errorf("%+v", all)
+	}
+}
+
+// What is not for the network is in no board: a reader that somebody has broken into finds none of it in its memory.
+func TestBoardsHaveNothingButWhatTheNetworkMaySee(t *testing.T) {
+	const secret = "/root/secret"
+	agent := rich()
+	agent.status.Notes, agent.status.Encryption, agent.status.LastHook.Error = []string{secret}, secret, secret
+	agent.status.Waiting = []control.Waiting{{Setting: secret, Now: secret, Then: secret}}
+	agent.status.Keeper.Error, agent.status.Reader.Error, agent.status.Scheduling.Why = secret, secret, secret
+	agent.status.Self.LacksKeys, agent.members[0].LacksKeys = []string{secret}, []string{secret}
+	agent.jobs[0].Last.Err, agent.jobs[0].Open[0].Err = secret, secret
+	agent.why.Cluster.Roster = []string{secret}
+	agent.Append(control.Event{Type: "hook", Text: "it failed: " + secret})
+	agent.Append(control.Event{Type: "warning", Cause: "disk-failed", Text: secret})
+	f := feed(t, httpd.Config{}, agent)
+	r := f.remote(t)
+	for _, path := range []string{"/v1/status", "/v1/members", "/v1/history", "/v1/jobs", "/v1/explain", "/v1/events", "/v1/leader"} {
+		if status, body := answerOf(r, path); status != http.StatusOK {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+	}
+	f.stop()
+	for k := range kinds {
+		for slot := range uint64(2) {
+			text := make([]byte, 64<<10)
+			if _, err := f.door.boards.ReadAt(text, slotAt(k, slot)); err != nil {
+				t.Fatal(err)
+			}
+			if bytes.Contains(text, []byte(secret)) {
+				t.Errorf("board %d has what the network may not see: %s", k, text)
+			}
+		}
 	}
 }
