@@ -234,6 +234,9 @@ func TestJobsKeepTheirPromises(t *testing.T) {
 		if over < 0 || strings.Contains(trace[over:], " ends") {
 			t.Fatalf("the will before the last command has ended\n%s", trace)
 		}
+		if strings.Contains(trace, "late-1 is held") {
+			t.Fatalf("an attempt begins after the agent's death\n%s", trace)
+		}
 		if len(p.held) > 0 || !p.lanes.IsAllAtRest() {
 			t.Fatalf("%d commands are left\n%s", len(p.held), trace)
 		}
