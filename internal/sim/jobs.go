@@ -7,6 +7,7 @@ import (
 
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/election/quorum"
+	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/internal/jobs"
 	"github.com/bully-agent/bully-agent/wire"
 )
@@ -64,6 +65,7 @@ type jobHost struct {
 	scheduler *jobs.Scheduler // nil: the agent does not run
 	offset    time.Duration   // of its wall clock
 	commands  []*jobCommand   // outlive the agent
+	lanes     *jobLanes       // that these go by; nil: there are none
 
 	busy    bool // waits for its disk
 	pending []byte
@@ -169,7 +171,7 @@ func (w *World) startJobs(m *machine) {
 		cfg.LedgerLost, cfg.NewestKnown = true, m.disk.ledger.at
 		ledger, m.disk.ledger = nil, ledgerFile{}
 	}
-	m.jobs = jobHost{scheduler: jobs.NewScheduler(cfg, ledger), offset: m.jobs.offset}
+	m.jobs = jobHost{scheduler: jobs.NewScheduler(cfg, ledger), offset: m.jobs.offset, lanes: w.newJobLanes()}
 	w.jobStep(m, jobs.Peers{Hosts: w.jobPeers(m)})
 }
 
@@ -185,17 +187,17 @@ func (w *World) jobPeers(m *machine) []wire.ID {
 	return all
 }
 
-// endJobs is the end of an agent, or of its host. Commands live on without the
-// agent until the guard, or the next agent, ends them.
+// endJobs is the end of an agent, or of its host. Commands are ended when the agent is dead, and at the latest by the next.
 func (w *World) endJobs(m *machine) {
 	if m.jobs.scheduler == nil {
 		return
 	}
 	w.settleLedger(m)
 	if m.hostDown {
-		m.jobs.commands = nil
+		w.killCommands(m)
 	}
-	m.jobs = jobHost{offset: m.jobs.offset, commands: m.jobs.commands}
+	m.jobs = jobHost{offset: m.jobs.offset, commands: m.jobs.commands, lanes: m.jobs.lanes}
+	w.stepJobLanes(m, hooks.AgentDied{})
 }
 
 // tellJobs tells the Scheduler who leads, after each step of the election.

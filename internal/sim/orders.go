@@ -115,6 +115,9 @@ func (w *World) renewKeeper(m *machine, until time.Time) {
 	if c := &m.client; c.lease != until {
 		c.lease = until
 		w.give(m, order{event: hooks.Renewed{Lease: until}})
+		if m.state == election.Lead {
+			w.stepJobLanes(m, hooks.Renewed{Lease: until})
+		}
 	}
 }
 
@@ -131,6 +134,7 @@ func (w *World) renewEnding(m *machine) {
 	}
 	if until := m.node.Status().Lease; !until.IsZero() {
 		w.renewKeeper(m, until)
+		w.stepJobLanes(m, hooks.Renewed{Lease: m.client.lease, IsEnding: true})
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/election/quorum"
+	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/internal/jobs"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
@@ -146,6 +148,7 @@ func (w *World) onLease(m *machine, until time.Time) {
 	was := m.lease
 	m.lease = 0
 	if until.IsZero() {
+		w.stepJobLanes(m, hooks.LeadershipLost{Cause: jobs.Killed.String()})
 		return
 	}
 	m.lease, m.leaseSeen = int64(until.Sub(epoch)), true
