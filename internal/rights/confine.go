@@ -42,7 +42,7 @@ func Confine() (lacks []string, err error) {
 		do   func() error
 	}{
 		{"allow no new privileges", func() error { return cmp.Or(unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), noNewPrivileges()) }},
-		{"empty the bounding set", dropBounding},
+		{"empty the bounding set", boundAsFarAsItMay},
 		{"empty the ambient set", clearAmbient},
 		{"become user nobody", may("it stays root without rights", Nobody.become)},
 		{"empty the other sets of capabilities", dropCapabilities},
@@ -69,6 +69,15 @@ func noNewPrivileges() error { return onAllThreads(unix.PR_SET_NO_NEW_PRIVS, 1, 
 
 func clearAmbient() error {
 	return onAllThreads(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0)
+}
+
+// boundAsFarAsItMay leaves the bounding set to a root that may not empty it, as in a container that was given no
+// capability: no new privileges do as well.
+func boundAsFarAsItMay() error {
+	if err := dropBounding(); !errors.Is(err, unix.EPERM) {
+		return err
+	}
+	return nil
 }
 
 // ruleset is landlock_ruleset_attr: what is refused unless a rule allows it, and there is none.

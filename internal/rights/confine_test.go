@@ -59,6 +59,32 @@ func unwrapped(err error) error {
 	}
 }
 
+// Root in a container without a capability stays root, and has no more than that.
+func TestConfineWithoutCapabilities(t *testing.T) {
+	setpriv, err := exec.LookPath("setpriv")
+	if err != nil || os.Geteuid() != 0 {
+		t.Skip("skipped: it takes root, and setpriv (package util-linux)")
+	}
+	if _, ok := machines[runtime.GOARCH]; !ok {
+		t.Skip("skipped: there is no filter for " + runtime.GOARCH)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(setpriv, "--bounding-set", "-all", "--inh-caps", "-all", self)
+	cmd.Env = append(os.Environ(), "RIGHTS_CONFINE="+filepath.Join(t.TempDir(), "file"))
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, want := range []string{"it stays root without rights: operation not permitted", "\nerror <nil> <nil>\n", "\nopen operation not permitted\n", "\nkill operation not permitted\n", "\ndone\n"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("not %q:\n%s", want, out)
+		}
+	}
+}
+
 // A process that only serves keeps what it has open, and can open, make, signal and become nothing.
 func TestConfine(t *testing.T) {
 	if _, ok := machines[runtime.GOARCH]; !ok {
