@@ -14,6 +14,8 @@ const vipSettings = `
 cluster = "%s"
 [network]
 bind = "0.0.0.0:%d"
+[http]
+listen = "127.0.0.1:%d"
 [[resource]]
 address = "10.81.0.%d/32"
 interface = "eth0"
@@ -28,10 +30,11 @@ func TestNetworkProcessHasNoCapabilityBooted(t *testing.T) {
 	h := newUnit(t, boot.NewLAN(t, "alpha").Host("alpha"))
 	t.Run("alone", func(t *testing.T) {
 		h := h.in(t)
-		h.configure("agent", "bully-agent", "")
+		h.configure("agent", "bully-agent", "[http]\nlisten = \"127.0.0.1:8950\"\n")
 		h.Must("systemctl start bully-agent")
 		h.says("bully-agent", "leader, epoch 1, 1 of 1")
 		h.hasNoCapability("bully-agent")
+		h.hasReader("bully-agent")
 		h.Must("systemctl stop bully-agent")
 	})
 	for i, service := range []string{"bully-agent", "bully-agent@web"} {
@@ -42,10 +45,11 @@ func TestNetworkProcessHasNoCapabilityBooted(t *testing.T) {
 				file, dir, cluster = instance, "bully-agent-"+instance, instance
 			}
 			h.PushFile("/etc/systemd/system/"+service+".service.d/vip.conf", "vip.conf", 0o644)
-			h.configure(file, dir, fmt.Sprintf(vipSettings, cluster, 7950+i, 90+i))
+			h.configure(file, dir, fmt.Sprintf(vipSettings, cluster, 7950+i, 8950+i, 90+i))
 			h.Must("systemctl daemon-reload && systemctl start " + service)
 			h.Until(fmt.Sprintf("ip -4 -o addr show dev eth0 | grep -q 10.81.0.%d/32", 90+i))
 			h.hasNoCapability(service)
+			h.hasReader(service)
 			h.Until("grep -q 'CapEff:.*0000000000003000' " + hookLog(dir)) // CAP_NET_ADMIN and CAP_NET_RAW
 
 			keeper := strings.TrimSpace(h.Must("cat /proc/$(systemctl show -P MainPID " + service + ")/task/*/children | tr ' ' '\\n' | grep -m 1 ."))
@@ -65,6 +69,7 @@ func TestNetworkProcessHasNoCapabilityBooted(t *testing.T) {
 		h.Must("systemctl daemon-reload && systemctl start bully-agent")
 		h.epoch(0)
 		h.hasNoCapability("bully-agent")
+		h.hasReader("bully-agent")
 	})
 }
 
@@ -77,4 +82,18 @@ func (h unit) hasNoCapability(service string) {
 		h.t.Errorf("the process of %s that reads the network has %s", service, line)
 	}
 	h.t.Logf("%s: %s", service, strings.Join(regexp.MustCompile(`(?m)^(Uid|CapEff|CapBnd|NoNewPrivs|Seccomp):.*$`).FindAllString(h.Must("cat /proc/"+pid+"/status"), -1), ", "))
+}
+
+// hasReader looks at the process that answers the network: the unit lets it confine itself.
+func (h unit) hasReader(service string) {
+	h.t.Helper()
+	const find = "$(grep -lx bully-reader /proc/[0-9]*/comm | cut -d/ -f3)"
+	h.Until("grep -q 'Seccomp:.2' /proc/" + find + "/status")
+	status := h.Must("cat /proc/" + find + "/task/*/status")
+	for _, line := range regexp.MustCompile(`(?m)^(Cap(Inh|Prm|Eff|Amb):.*[1-9a-f].*|Uid:\s.*\b0\b.*|NoNewPrivs:\s*0|Seccomp:\s*0)$`).FindAllString(status, -1) {
+		h.t.Errorf("the reader of %s has %s", service, line)
+	}
+	if out := h.Must("journalctl --no-pager -u " + service + " | grep 'confines the reader less' | grep -v 'lacks=\"no Landlock: ' || true"); out != "" { // which the container itself may refuse
+		h.t.Errorf("%s: %s", service, out)
+	}
 }
