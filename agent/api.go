@@ -34,8 +34,10 @@ type snapshot struct {
 // to the other hosts that this one has settled.
 func (a *agent) show(st *standing) {
 	a.noteBars(st)
-	if !slices.Equal(a.view.roster.IDs, st.status.Roster.IDs) {
+	if was := a.view.roster.IDs; !slices.Equal(was, st.status.Roster.IDs) {
+		a.view.roster = st.status.Roster
 		a.seal.SetRoster(slices.Clone(st.status.Roster.IDs))
+		a.keepWarm()
 	}
 	a.view.roster = st.status.Roster
 	trouble, remedy := a.noteTrouble()

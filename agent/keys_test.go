@@ -26,6 +26,7 @@ type fakeSeal struct {
 	mu    sync.Mutex
 	rings []key.Ring // that it was given
 	peers []fakePeer
+	isNew bool // everybody is
 }
 
 type fakePeer struct {
@@ -70,6 +71,7 @@ func (s *fakeSeal) Watch(func(session.Shown)) {}
 func (s *fakeSeal) ShowAgain(wire.ID)         {}
 func (s *fakeSeal) Ask(netip.AddrPort)        {}
 func (s *fakeSeal) KeepWarm([]netip.AddrPort) {}
+func (s *fakeSeal) IsKnown(wire.ID) bool      { return !s.isNew }
 func (s *fakeSeal) SetRoster([]wire.ID)       {}
 func (s *fakeSeal) Receipts(since uint64) ([]session.Receipt, uint64) {
 	return nil, since

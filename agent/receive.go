@@ -21,6 +21,9 @@ const (
 	sharePerSecond = 2000
 	// shareAtOnce is half of the inbox.
 	shareAtOnce = inboxSize / 2
+	// newAtOnce is how full the inbox may be for the frames of hosts that are new. The rest are places of the others: a holder of
+	// the key has as many ids as it likes.
+	newAtOnce = inboxSize / 2
 )
 
 // receive reads frames until the LAN is shut down. What does not parse is
@@ -42,7 +45,7 @@ func (a *agent) receive() {
 			a.counters.add("frame_" + wire.Cause(err))
 			continue
 		}
-		if !shares.Take(r.frame.Sender, a.cfg.Now()) {
+		if !shares.Take(r.frame.Sender, a.cfg.Now()) || !a.hasPlace(r.frame.Sender) {
 			a.counters.add("frame_flood")
 			continue
 		}
@@ -50,6 +53,9 @@ func (a *agent) receive() {
 		a.queue(r)
 	}
 }
+
+// hasPlace reports whether the inbox has one for a sender.
+func (a *agent) hasPlace(id wire.ID) bool { return len(a.inbox) < newAtOnce || a.seal.IsKnown(id) }
 
 // take gives the seat what was received.
 func (a *agent) take(r *received) {

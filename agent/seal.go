@@ -33,7 +33,9 @@ type sealing interface {
 	Report() sealed.Report
 	// Receipts are those that hosts have given this one to keep, if they are others than at a version.
 	Receipts(since uint64) ([]session.Receipt, uint64)
-	// SetRoster names the hosts whose receipts make room for nobody's. It keeps ids.
+	// IsKnown reports whether a host is none of those that are new, of which there may be any number.
+	IsKnown(wire.ID) bool
+	// SetRoster names the hosts whose receipts make room for nobody's, and who have places of their own. It keeps ids.
 	SetRoster(ids []wire.ID)
 	membership.Sessions
 }
@@ -72,9 +74,12 @@ func (a *agent) keepWarm() {
 	if a.tie != nil {
 		warm = append(warm, a.tie.Addr) // the leader's, which is called first
 	}
-	for _, m := range a.view.others {
-		if m.Status == membership.Alive && m.Role != membership.Observer && !slices.Contains(warm, m.Addr) {
-			warm = append(warm, m.Addr)
+	for _, isVoter := range []bool{true, false} { // the roster's are called before others
+		for _, m := range a.view.others {
+			isWanted := m.Status == membership.Alive && m.Role != membership.Observer && slices.Contains(a.view.roster.IDs, m.ID) == isVoter
+			if isWanted && !slices.Contains(warm, m.Addr) {
+				warm = append(warm, m.Addr)
+			}
 		}
 	}
 	if !slices.Equal(warm, a.warm) {

@@ -41,7 +41,13 @@ func (l *LAN) Receipts(since uint64) (all []session.Receipt, version uint64) {
 	return all, version
 }
 
-// SetRoster names the hosts whose receipts make room for nobody's. The LAN keeps ids.
+// IsKnown reports whether a host is none of those that are new: it is in the roster or the host list, or was met ten minutes ago.
+func (l *LAN) IsKnown(id wire.ID) (is bool) {
+	l.locked(func(t *session.Table, now time.Time) { is = t.IsKnown(now, id) })
+	return is
+}
+
+// SetRoster names the hosts whose receipts make room for nobody's, and who have places of their own. The LAN keeps ids.
 func (l *LAN) SetRoster(ids []wire.ID) {
 	l.locked(func(t *session.Table, _ time.Time) { t.SetRoster(ids) })
 }

@@ -149,8 +149,25 @@ func TestS1_StreamsOfMembersHaveRoom(t *testing.T) {
 	if cause := open(1000, at(8)); cause != CauseBudget {
 		t.Errorf("one more stranger: %v", cause)
 	}
-	if cause := open(1001, netip.AddrPortFrom(at(2).Addr(), 1)); cause != CauseNone {
-		t.Errorf("a member: %v", cause)
+	member := netip.AddrPortFrom(at(2).Addr(), 1)
+	if cause := open(1001, member); cause != CauseBudget {
+		t.Errorf("a member that is new: %v", cause)
+	}
+	h.SetRoster([]wire.ID{testID(2)})
+	if cause := open(1002, member); cause != CauseNone {
+		t.Errorf("a member of the roster: %v", cause)
+	}
+	h.SetRoster(nil)
+	for _, c := range []struct {
+		known time.Duration
+		want  Cause
+	}{{knownAfter - 2*time.Second, CauseBudget}, {knownAfter, CauseNone}} {
+		if got := h.door.streams.takeTrue(r.now, at(9).Addr(), h.isKnownAt); got {
+			t.Error("there is room for strangers")
+		}
+		if got := h.IsKnown(r.now.Add(c.known), testID(2)); got != (c.want == CauseNone) {
+			t.Errorf("a member that was met %v ago is known: %v", c.known, got)
+		}
 	}
 }
 

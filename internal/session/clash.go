@@ -47,6 +47,7 @@ func (t *Table) holds(now time.Time, p *peer, at netip.AddrPort) bool {
 	}
 	other := t.incumbent(p)
 	if other == nil {
+		p.held = nil
 		return false
 	}
 	if p.held == nil {

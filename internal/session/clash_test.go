@@ -87,3 +87,50 @@ func TestS17_OneAnswerOfThree(t *testing.T) {
 		t.Errorf("at the first one's address is %v", p)
 	}
 }
+
+// A life that is held takes its place too where the one before it is forgotten for another reason than its silence.
+func TestS17_ALifeIsFreeOnceNobodyElseIs(t *testing.T) {
+	r, first, second := copied(t, 2)
+	r.saysTo(second, 2, "too soon")
+	r.run(time.Second)
+	r.expect(2)
+	h := r.host(2)
+	h.forget(h.peers[first.self.life])
+	first.off = true
+	r.run(2 * time.Second)
+	r.saysTo(second, 2, "the second")
+	r.run(10 * time.Millisecond)
+	r.expect(2, "n1: the second")
+	if p := h.routes[at(3)].peer; p == nil || p.Life != second.self.life || p.addr != at(3) {
+		t.Errorf("at its address is %v", p)
+	}
+}
+
+// A stream of a life that is held is for gossip alone, and one of a life of the past for nothing, whoever has begun it.
+func TestS17_StreamsOfLivesThatAreHeld(t *testing.T) {
+	r, first, second := copied(t, 9)
+	r.saysTo(second, 2, "hello")
+	r.run(time.Second)
+	h, past := r.host(2), first.self.life
+	past.Incarnation = 0
+	for _, c := range []struct {
+		who             Life
+		gossip, another Cause
+	}{
+		{first.self.life, CauseNone, CauseNone},
+		{second.self.life, CauseNone, CauseClash},
+		{past, CausePast, CausePast},
+		{Life{ID: testID(9)}, CauseNone, CauseNone},
+	} {
+		for kind, want := range map[Kind]Cause{KindStream: c.gossip, KindTether: c.another, KindQuestion: c.another} {
+			asked := &Request{&request{secret: h.ring[0], self: h.self, head: header{kind: kind}}}
+			if _, got := h.Admit(r.now, asked, c.who, at(1)); got != want {
+				t.Errorf("a stream of kind %d of life %d of %s: %v, expected %v", kind, c.who.Incarnation, names[c.who.ID], got, want)
+			}
+		}
+		call := &Call{&call{secret: h.ring[0], self: h.self}, at(1), Meant{}}
+		if got := h.Met(call, c.who); got != c.gossip {
+			t.Errorf("a stream to life %d of %s: %v, expected %v", c.who.Incarnation, names[c.who.ID], got, c.gossip)
+		}
+	}
+}

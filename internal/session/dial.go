@@ -80,6 +80,9 @@ func (t *Table) Met(c *Call, who Life) Cause {
 	if r := t.routes[c.at]; r != nil {
 		r.isProven = true
 	}
+	if t.receipts.isPast(who) {
+		return CausePast
+	}
 	if !c.meant.isAny() && (who.ID != c.meant.ID || who.Nonce() != c.meant.Nonce) {
 		return CauseLife
 	}
@@ -138,7 +141,7 @@ func (t *Table) Accept(now time.Time, from netip.AddrPort, init []byte) (r *Requ
 	switch {
 	case cause == CauseKey:
 		refusal = appendUnknown(nil, indexOf(init), h.number, t.ids())
-	case cause == CauseNone && !t.door.streams.takeTrue(now, from.Addr(), t.isMember):
+	case cause == CauseNone && !t.door.streams.takeTrue(now, from.Addr(), t.isKnownAt):
 		cause = CauseBudget // of sources that TCP has shown to be true
 	}
 	if cause != CauseNone {
@@ -165,14 +168,22 @@ func (r *Request) Kind() Kind { return r.head.kind }
 func (r *Request) Answer() (resp []byte, err error) { return r.answer(nil) }
 
 // Admit says of a stream that was proven whether it may be used: a key may have been removed since its INIT, or this life
-// have ended. A host that the list does not have is told refusal, in the first record, before the stream is closed.
+// have ended. A host that the list does not have is told refusal, in the first record, before the stream is closed. A life of the past
+// is refused, and one that is held too, but for gossip: by that two lives of a host hear of each other, and one that has started again
+// joins at once.
 func (t *Table) Admit(now time.Time, r *Request, who Life, from netip.AddrPort) (refusal []byte, cause Cause) {
 	if cause := t.lasts(r.secret, r.self); cause != CauseNone {
 		return nil, cause
 	}
-	if !t.gate.hosts.Admits(who.ID) {
+	p := t.peers[who]
+	switch {
+	case !t.gate.hosts.Admits(who.ID):
 		t.noteOut(now, who.ID, from)
 		return t.gate.says(0), CauseUnlisted
+	case t.receipts.isPast(who):
+		return nil, CausePast
+	case p != nil && p.held != nil && r.Kind() != KindStream:
+		return nil, CauseClash
 	}
 	return nil, CauseNone
 }
@@ -180,6 +191,8 @@ func (t *Table) Admit(now time.Time, r *Request, who Life, from netip.AddrPort) 
 // lasts says whether what began with a key, in a life of this host, may go on.
 func (t *Table) lasts(k *secret, self hostKey) Cause {
 	switch {
+	case t.IsOlder():
+		return CauseOlder
 	case t.find(k.id) == nil:
 		return CauseKey
 	case self.life != t.self.life:

@@ -11,7 +11,8 @@ const (
 	// former.
 	perSource = 10
 	perSecond = 100
-	// strange is how many with a cookie strangers may use up, and how many streams. The rest is for members that begin anew.
+	// strange is how many with a cookie all who are new may use up together, and how many streams. The rest is for known hosts
+	// that begin anew.
 	strange = perSecond / 2
 
 	// remembered is how many INITs are recognised by their MAC alone when they come again.
@@ -48,14 +49,14 @@ func (d *door) isRepeated(mac [tagSize]byte) bool {
 
 // admit decides about an INIT for datagrams. Forged ones use up what is there for INITs without a cookie, under the
 // source's own address too. Whoever is at an address is asked for a cookie then, and answers with it.
-func (d *door) admit(now time.Time, from netip.AddrPort, init []byte, isMember func(netip.Addr) bool) Cause {
+func (d *door) admit(now time.Time, from netip.AddrPort, init []byte, isKnown func(time.Time, netip.Addr) bool) Cause {
 	at := from.Addr()
 	switch {
 	case d.bare.take(now, at):
 		return CauseNone
 	case !d.baker.isSigned(now, from, init):
 		return CauseCookie
-	case !d.shown.takeTrue(now, at, isMember):
+	case !d.shown.takeTrue(now, at, isKnown):
 		return CauseBudget
 	}
 	return CauseNone
@@ -88,9 +89,9 @@ func (b *budget) take(now time.Time, from netip.Addr) bool {
 	return true
 }
 
-// takeTrue is take for a source that was shown to be true. Those that are no member's leave some to the others.
-func (b *budget) takeTrue(now time.Time, from netip.Addr, isMember func(netip.Addr) bool) bool {
-	if b.taken(now) >= strange && !isMember(from) {
+// takeTrue is take for a source that was shown to be true. Those where nobody is known leave some to the others.
+func (b *budget) takeTrue(now time.Time, from netip.Addr, isKnown func(time.Time, netip.Addr) bool) bool {
+	if b.taken(now) >= strange && !isKnown(now, from) {
 		return false
 	}
 	return b.take(now, from)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/hmac"
 	"slices"
+	"time"
 
 	"github.com/bully-agent/bully-agent/internal/identity"
 	"github.com/bully-agent/bully-agent/wire"
@@ -35,7 +36,17 @@ type receipts struct {
 
 type keptReceipt struct {
 	Receipt
-	turn uint64 // when its host was heard last: the higher, the later
+	turn uint64    // when its host was heard last: the higher, the later
+	met  time.Time // when its host was heard first; zero: before this process began
+}
+
+// knownAfter is how long a host was known that is none of those that are new, of which a holder of the key makes as many as it likes.
+const knownAfter = 10 * time.Minute
+
+// isKnown reports whether a host has a place apart from those that are new together: it is in the roster, or was met long ago.
+func (r *receipts) isKnown(now time.Time, id wire.ID) bool {
+	k := r.kept[id]
+	return k != nil && now.Sub(k.met) >= knownAfter || slices.Contains(r.roster, id)
 }
 
 // newReceipts takes what was kept before, those first whose hosts were absent for longest.
@@ -43,7 +54,7 @@ func newReceipts(key identity.Private, before []Receipt) *receipts {
 	r := &receipts{key: key, own: Receipt{ID: key.Public().ID()}, kept: make(map[wire.ID]*keptReceipt)}
 	for _, b := range before[max(len(before)-maxReceipts, 0):] {
 		if r.turn++; b.ID != r.own.ID {
-			r.kept[b.ID] = &keptReceipt{b, r.turn}
+			r.kept[b.ID] = &keptReceipt{Receipt: b, turn: r.turn}
 		} else if b.Incarnation > r.own.Incarnation && r.isOurs(b) {
 			r.own = b
 		}
@@ -81,14 +92,14 @@ func (r *receipts) see(incarnation uint32, text identity.Receipt) bool {
 }
 
 // keep takes what a life gives, unless a later one of its host has given something.
-func (r *receipts) keep(who Life, text identity.Receipt) {
+func (r *receipts) keep(now time.Time, who Life, text identity.Receipt) {
 	k := r.kept[who.ID]
 	switch {
 	case text.IsZero() || r.isPast(who):
 		return
 	case k == nil:
 		r.makeRoom()
-		k = &keptReceipt{}
+		k = &keptReceipt{met: now}
 		r.kept[who.ID] = k
 	}
 	if r.turn++; k.Text.IsZero() || who.Incarnation > k.Incarnation {
@@ -151,20 +162,25 @@ func (t *Table) Receipts(since uint64) (all []Receipt, version uint64) {
 	return t.receipts.all(), t.receipts.version
 }
 
-// SetRoster names the hosts whose receipts make room for nobody's.
+// SetRoster names the hosts whose receipts make room for nobody's, and who have places of their own from the first moment.
 func (t *Table) SetRoster(ids []wire.ID) { t.receipts.roster = ids }
+
+// IsKnown reports whether a host is none of those that are new: it is in the roster or the host list, or was met ten minutes ago.
+func (t *Table) IsKnown(now time.Time, id wire.ID) bool {
+	return t.gate.hosts.Has(id) || t.receipts.isKnown(now, id)
+}
 
 // IsOlder reports whether others have proved that this host had a later life than the present one (S19). Its state is an older
 // copy, which has forgotten what it promised. So the table says nothing more and opens nothing more.
 func (t *Table) IsOlder() bool { return t.receipts.isOlder() }
 
 // hearReceipts takes the two receipts of a HELLO. p was judged before: what a life that is held gives is not kept.
-func (t *Table) hearReceipts(p *peer, h hello) {
+func (t *Table) hearReceipts(now time.Time, p *peer, h hello) {
 	if p.ID == t.self.life.ID {
 		return // a copy of this host, which knows no more of it
 	}
 	if p.held == nil {
-		t.receipts.keep(p.Life, h.given)
+		t.receipts.keep(now, p.Life, h.given)
 	}
 	if t.receipts.see(h.shown.Incarnation, h.shown.Text) {
 		t.onOlder(h.shown.Incarnation)

@@ -236,13 +236,13 @@ func TestS19_RoomForReceipts(t *testing.T) {
 	private := identity.FromBytes([identity.Size]byte{1: 1, 31: 1})
 	r := newReceipts(private, nil)
 	id := func(n int) wire.ID { return wire.ID{byte(n >> 8), byte(n), 1} }
-	give := func(n int, life uint32) { r.keep(Life{ID: id(n), Incarnation: life}, identity.Receipt{1}) }
+	give := func(n int, life uint32) { r.keep(time.Time{}, Life{ID: id(n), Incarnation: life}, identity.Receipt{1}) }
 	r.roster = []wire.ID{id(0)}
 	for n := range maxReceipts {
 		give(n, 3)
 	}
-	give(1, 3)                         // it was heard again
-	r.keep(Life{}, identity.Receipt{}) // nothing
+	give(1, 3)                                      // it was heard again
+	r.keep(time.Time{}, Life{}, identity.Receipt{}) // nothing
 	before := r.all()
 	r = newReceipts(private, before)
 	r.roster = []wire.ID{id(0)}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/internal/key"
+	"github.com/bully-agent/bully-agent/wire"
 )
 
 // Rules of protocol 10.3 that could be broken without any other test noticing.
@@ -142,6 +143,7 @@ func TestS1_ForgedSourcesLeaveRoomForMembers(t *testing.T) {
 	if n := h.count[CauseBudget]; n == 0 {
 		t.Error("no stranger was beyond the budget")
 	}
+	h.SetRoster([]wire.ID{testID(3)})
 	r.add(3, testKey(1)) // a member that starts again
 	r.say(3, 2, "too soon")
 	r.run(asked)

@@ -502,7 +502,7 @@ func (t *Table) onHello(now time.Time, p *peer, b []byte) Cause {
 	p.keys, p.list = h.keys, h.list
 	t.letIn(now, p)
 	cause := t.claim(now, p, h.addr)
-	t.hearReceipts(p, h)
+	t.hearReceipts(now, p, h)
 	if !p.isPast() && t.hearCard(now, p, h) || h.asks {
 		t.greet(now, p, false)
 	}
@@ -570,7 +570,7 @@ func (t *Table) onInit(now time.Time, from netip.AddrPort, h header, b []byte) C
 	if cause != CauseNone {
 		return cause
 	}
-	if cause := t.door.admit(now, from, b, t.isMember); cause != CauseNone {
+	if cause := t.door.admit(now, from, b, t.isKnownAt); cause != CauseNone {
 		if cause == CauseCookie {
 			t.askCookie(now, from, h, b, r.secret)
 		}
@@ -590,10 +590,10 @@ func (t *Table) onInit(now time.Time, from netip.AddrPort, h header, b []byte) C
 	return CauseNone
 }
 
-// isMember reports whether somebody who has proved himself is reached at an address.
-func (t *Table) isMember(at netip.Addr) bool {
+// isKnownAt reports whether a host that is not new is reached at an address.
+func (t *Table) isKnownAt(now time.Time, at netip.Addr) bool {
 	for _, p := range t.peers {
-		if p.addr.Addr() == at && p.parting == nil {
+		if p.addr.Addr() == at && p.parting == nil && t.IsKnown(now, p.ID) {
 			return true
 		}
 	}

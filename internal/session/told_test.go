@@ -109,3 +109,32 @@ func TestS10_TheFirstIsCalledFirst(t *testing.T) {
 		t.Error("the last was called in the first second")
 	}
 }
+
+// Told addresses that are asked for in one moment do not delay those that are kept warm, whose order is the owner's.
+func TestS10_ToldAddressesComeLast(t *testing.T) {
+	r := newRig(t, 1)
+	h := r.host(1)
+	for i := range 2 * dialsAtOnce {
+		to := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 8, 2, byte(i)}), 7950)
+		h.route(to).isProven = true
+		h.route(to).wanted = r.now.Add(wantedFor)
+	}
+	h.KeepWarm(r.now, []netip.AddrPort{at(250), at(251)})
+	r.run(warmStagger + warmSecond)
+	r.tape = nil
+	h.paid = r.now // no more than one at a time
+	for _, route := range h.routes {
+		h.endCall(route)
+		route.next = r.now
+	}
+	h.wake(r.now)
+	r.run(2 * dialEvery)
+	for i, p := range r.tape[:min(2, len(r.tape))] {
+		if p.to != at(250+i) {
+			t.Errorf("INIT %d goes to %v", i+1, p.to)
+		}
+	}
+	if len(r.tape) == 0 {
+		t.Error("nobody was called")
+	}
+}
