@@ -1,6 +1,10 @@
 package hooks
 
-import "time"
+import (
+	"time"
+
+	"github.com/bully-agent/bully-agent/internal/ending"
+)
 
 // JobAttempt is one attempt of a run of a singleton job.
 type JobAttempt struct {
@@ -73,3 +77,73 @@ type Held struct {
 	IsSilent bool   // its deadline had come, and nobody had said a word
 	Err      string // what went wrong; empty: nothing
 }
+
+// What Lanes have to know of jobs.
+type (
+	// JobAsked is an order of the agent: an attempt of a job. TellJob is its answer.
+	JobAsked struct {
+		Attempt JobAttempt
+		Lease   time.Time // its end as renewed last; zero: as it was
+		AtOnce  int       // so many attempts of the job may go on at a time; 0: one
+	}
+
+	// JobStopped ends the attempt with this ID, if it goes on: TERM, grace, KILL.
+	JobStopped struct{ ID, Cause string }
+
+	// LeadershipLost: what jobs have tied to it is to end.
+	LeadershipLost struct{ Cause string }
+
+	// JobEnded: nothing of an attempt's command is left, or it was not started.
+	JobEnded struct {
+		ID   string
+		Held Held
+	}
+
+	// RunFiled: what is kept of an attempt can be read, or cannot be kept.
+	RunFiled struct{ ID string }
+)
+
+// What they want done about these.
+type (
+	// Hold has a holder start an attempt's command, and keep it within these terms. JobEnded is its outcome.
+	Hold struct {
+		Attempt       JobAttempt
+		Seq           uint64        // BULLY_SEQ
+		Budget, Grace time.Duration // before the deadline for a holder that hears nothing; between TERM and KILL
+		Terms         ending.Terms
+	}
+
+	// Allow changes the terms of a command that is held, and Release has it end: within that time; 0: with its grace.
+	Allow struct {
+		ID    string
+		Terms ending.Terms
+	}
+	Release struct {
+		ID, Cause string
+		Within    time.Duration
+	}
+
+	// FileRun keeps an attempt for people. RunFiled is its outcome.
+	FileRun struct {
+		ID  string
+		Run JobRun
+	}
+
+	// TellJob is how an attempt ended. IsRefused says that an agent which is well does not ask for it.
+	TellJob struct {
+		Result    JobResult
+		IsRefused bool
+	}
+)
+
+func (JobAsked) laneEvent()       {}
+func (JobStopped) laneEvent()     {}
+func (LeadershipLost) laneEvent() {}
+func (JobEnded) laneEvent()       {}
+func (RunFiled) laneEvent()       {}
+
+func (Hold) laneEffect()    {}
+func (Allow) laneEffect()   {}
+func (Release) laneEffect() {}
+func (FileRun) laneEffect() {}
+func (TellJob) laneEffect() {}

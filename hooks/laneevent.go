@@ -6,7 +6,7 @@ import (
 	"github.com/bully-agent/bully-agent/internal/ending"
 )
 
-// LaneEvent is something that Lanes have to know.
+// LaneEvent is something that Lanes have to know. Those about questions are in question.go, and about jobs in job.go.
 type LaneEvent interface{ laneEvent() }
 
 type (
@@ -124,52 +124,6 @@ type (
 	// Gone: a hook that has hung has ended.
 	Gone struct{ Entry Entry }
 
-	// Checking: these are the checks of this host, each of another name, in the place of those before.
-	Checking struct{ Checks []Check }
-
-	// Inquired: the agent asks what a program prints that names hosts to join.
-	Inquired struct {
-		Program string        // an absolute path, run without arguments
-		Timeout time.Duration // until TERM
-		Most    int           // bytes of its standard output that are told
-	}
-
-	// Consulted: a command that was to answer a question has ended, or was not started.
-	Consulted struct {
-		Lane  Lane
-		Seq   uint64 // of its Consult
-		Reply Reply
-		Hangs bool // something of it has had KILL and lives on: Vacated follows its end
-	}
-
-	// Vacated: nothing is left of a command that has hung.
-	Vacated struct {
-		Lane Lane
-		Seq  uint64 // of its Consult
-	}
-
-	// JobAsked is an order of the agent: an attempt of a job. TellJob is its answer.
-	JobAsked struct {
-		Attempt JobAttempt
-		Lease   time.Time // its end as renewed last; zero: as it was
-		AtOnce  int       // so many attempts of the job may go on at a time; 0: one
-	}
-
-	// JobStopped ends the attempt with this ID, if it goes on: TERM, grace, KILL.
-	JobStopped struct{ ID, Cause string }
-
-	// LeadershipLost: what jobs have tied to it is to end.
-	LeadershipLost struct{ Cause string }
-
-	// JobEnded: nothing of an attempt's command is left, or it was not started.
-	JobEnded struct {
-		ID   string
-		Held Held
-	}
-
-	// RunFiled: what is kept of an attempt can be read, or cannot be kept.
-	RunFiled struct{ ID string }
-
 	// Deserted: the agent is gone before hooks were let run. No question is asked any more, and a clean-up goes on: it is
 	// due, whoever lives.
 	Deserted struct{}
@@ -207,19 +161,10 @@ func (ResourceBegun) laneEvent()  {}
 func (ResourceFailed) laneEvent() {}
 func (ResourceEnded) laneEvent()  {}
 func (Gone) laneEvent()           {}
-func (Checking) laneEvent()       {}
-func (Inquired) laneEvent()       {}
-func (Consulted) laneEvent()      {}
-func (Vacated) laneEvent()        {}
 func (Deserted) laneEvent()       {}
-func (JobAsked) laneEvent()       {}
-func (JobStopped) laneEvent()     {}
-func (LeadershipLost) laneEvent() {}
-func (JobEnded) laneEvent()       {}
-func (RunFiled) laneEvent()       {}
 func (Tick) laneEvent()           {}
 
-// LaneEffect is something that Lanes want done.
+// LaneEffect is something that Lanes want done. Those about questions are in question.go, and about jobs in job.go.
 type LaneEffect interface{ laneEffect() }
 
 type (
@@ -269,56 +214,6 @@ type (
 	Bound struct {
 		Lane  Lane
 		Limit ending.Limit
-	}
-
-	// Consult runs a command that answers a question, once it may be run, and forgets what it prints but for its Reply.
-	// Consulted is its outcome. Bound shortens its time.
-	Consult struct {
-		Lane    Lane
-		Seq     uint64
-		Command Command
-		About   []string // variables, "NAME=value", besides those that all commands have
-		Limit   ending.Limit
-		Most    int // bytes of its standard output that are wanted
-	}
-
-	// TellCheck is what has changed about a check.
-	TellCheck struct{ Report CheckReport }
-
-	// TellReply is what a program answered that names hosts to join.
-	TellReply struct {
-		Program string
-		Reply   Reply
-	}
-
-	// Hold has a holder start an attempt's command, and keep it within these terms. JobEnded is its outcome.
-	Hold struct {
-		Attempt       JobAttempt
-		Seq           uint64        // BULLY_SEQ
-		Budget, Grace time.Duration // before the deadline for a holder that hears nothing; between TERM and KILL
-		Terms         ending.Terms
-	}
-
-	// Allow changes the terms of a command that is held, and Release has it end: within that time; 0: with its grace.
-	Allow struct {
-		ID    string
-		Terms ending.Terms
-	}
-	Release struct {
-		ID, Cause string
-		Within    time.Duration
-	}
-
-	// FileRun keeps an attempt for people. RunFiled is its outcome.
-	FileRun struct {
-		ID  string
-		Run JobRun
-	}
-
-	// TellJob is how an attempt ended. IsRefused says that an agent which is well does not ask for it.
-	TellJob struct {
-		Result    JobResult
-		IsRefused bool
 	}
 
 	// BeginResource has this host have a resource, and keep it. ResourceBegun is its outcome, soon after
@@ -394,14 +289,6 @@ func (Tell) laneEffect()          {}
 func (Answer) laneEffect()        {}
 func (Cleaned) laneEffect()       {}
 func (Over) laneEffect()          {}
-func (Consult) laneEffect()       {}
-func (TellCheck) laneEffect()     {}
-func (TellReply) laneEffect()     {}
-func (Hold) laneEffect()          {}
-func (Allow) laneEffect()         {}
-func (Release) laneEffect()       {}
-func (FileRun) laneEffect()       {}
-func (TellJob) laneEffect()       {}
 func (Say) laneEffect()           {}
 
 func (l *Lanes) say(level Level, text string, args ...any) { l.do(Say{level, text, args}) }

@@ -99,6 +99,65 @@ func (r Reply) Why() string {
 	return OneLine(r.Err.Error()) + ": " + r.Said
 }
 
+// What Lanes have to know of questions.
+type (
+	// Checking: these are the checks of this host, each of another name, in the place of those before.
+	Checking struct{ Checks []Check }
+
+	// Inquired: the agent asks what a program prints that names hosts to join.
+	Inquired struct {
+		Program string        // an absolute path, run without arguments
+		Timeout time.Duration // until TERM
+		Most    int           // bytes of its standard output that are told
+	}
+
+	// Consulted: a command that was to answer a question has ended, or was not started.
+	Consulted struct {
+		Lane  Lane
+		Seq   uint64 // of its Consult
+		Reply Reply
+		Hangs bool // something of it has had KILL and lives on: Vacated follows its end
+	}
+
+	// Vacated: nothing is left of a command that has hung.
+	Vacated struct {
+		Lane Lane
+		Seq  uint64 // of its Consult
+	}
+)
+
+// What they want done about these.
+type (
+	// Consult runs a command that answers a question, once it may be run, and forgets what it prints but for its Reply.
+	// Consulted is its outcome. Bound shortens its time.
+	Consult struct {
+		Lane    Lane
+		Seq     uint64
+		Command Command
+		About   []string // variables, "NAME=value", besides those that all commands have
+		Limit   ending.Limit
+		Most    int // bytes of its standard output that are wanted
+	}
+
+	// TellCheck is what has changed about a check.
+	TellCheck struct{ Report CheckReport }
+
+	// TellReply is what a program answered that names hosts to join.
+	TellReply struct {
+		Program string
+		Reply   Reply
+	}
+)
+
+func (Checking) laneEvent()  {}
+func (Inquired) laneEvent()  {}
+func (Consulted) laneEvent() {}
+func (Vacated) laneEvent()   {}
+
+func (Consult) laneEffect()   {}
+func (TellCheck) laneEffect() {}
+func (TellReply) laneEffect() {}
+
 // take is the part of Lanes.take that is about questions.
 func (q *questions) take(now time.Time, event LaneEvent, do func(LaneEffect)) {
 	switch e := event.(type) {
