@@ -47,8 +47,7 @@ func (n *Node) mayBeHeard(f *wire.Frame) bool {
 	case !n.isParting(f.Sender) || f.Epoch != n.epoch:
 		return false
 	}
-	return f.Kind == wire.Heartbeat || f.Kind == wire.Prepare || f.Kind == wire.Resign || f.Kind == wire.ProbeAck ||
-		f.Kind == wire.Coordinator && f.Phase != wire.Claim
+	return f.Kind == wire.Heartbeat || f.Kind == wire.Prepare || f.Kind == wire.Resign || f.Kind == wire.ProbeAck || f.Kind == wire.Coordinator
 }
 
 // onHostsChanged takes another list. A member that it does not have stands no more, and gets no vote. A leader is followed for a

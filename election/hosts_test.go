@@ -45,11 +45,41 @@ func TestS20_NothingOfAHostThatIsOutCounts(t *testing.T) {
 	n.expects("ignored not-listed")
 	n.hears(n.actor(4).coordinator(9))
 	n.expects("ignored not-listed")
-	n.happens(LeaderReported{n.actor(4).epoch(9)})
-	n.expects()
 	n.happens(HostsChanged{})
 	n.hears(n.actor(4).coordinator(9))
 	n.expects("follow leader=n4", "send n4 COORD_ACK verdict=accept")
+}
+
+// A leader of two needs an acknowledgement; of one that is left none. It sends nothing to whom its list does not have.
+func TestS20_NobodyWaitsForWhoIsOut(t *testing.T) {
+	n := storyOf(t, 3, Config{}, 1, 2)
+	n.leads(1)
+	if need := n.node.Status().NeedAcks; need != 1 {
+		t.Fatalf("of two it needs %d", need)
+	}
+	n.lists(1)
+	n.forgets()
+	if need := n.node.Status().NeedAcks; need != 0 {
+		t.Errorf("of one it needs %d", need)
+	}
+	before := len(n.sent)
+	n.waits(100 * time.Millisecond)
+	n.forgets()
+	for _, sent := range n.sent[before:] {
+		if sent.To == (&host{number: 2}).addr() {
+			t.Errorf("it sends %v", &sent.Frame)
+		}
+	}
+}
+
+// Nobody is told of a leader that its list does not have.
+func TestS20_NobodyIsToldOfALeaderThatIsOut(t *testing.T) {
+	n := storyOf(t, 3, Config{}, 1, 4)
+	n.lists(1)
+	n.happens(LeaderReported{n.actor(4).epoch(9)})
+	n.expects()
+	n.happens(LeaderReported{n.actor(1).epoch(9)})
+	n.expects("start → follow leader=n1 cause=told-of-leader")
 }
 
 // A leader that the list has lost is followed for half a second: its heartbeats are acknowledged, it may ask for a successor and
@@ -67,7 +97,7 @@ func TestS20_ALeaderThatIsOutIsFollowedForAMoment(t *testing.T) {
 	n.forgets()
 	n.hears(n.actor(4).coordinator(6))
 	n.expects("ignored not-listed")
-	n.hears(n.actor(4).election(wire.Epoch{}))
+	n.hears(n.actor(4).election(n.actor(4).epoch(5)))
 	n.expects("ignored not-listed")
 	for range 9 {
 		n.waits(50 * time.Millisecond)

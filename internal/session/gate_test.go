@@ -74,6 +74,10 @@ func TestS20_WhoIsNotListedIsToldSo(t *testing.T) {
 			r.lists(1)
 			r.lists(2, 1)
 			r.say(caller, 3-caller, "hello")
+			r.run(time.Millisecond)
+			if len(r.host(2).gate.by) != 1 {
+				t.Error("n2 is not told at once")
+			}
 			r.run(time.Second)
 			r.expect(1)
 			r.expect(2)

@@ -23,6 +23,7 @@ func (w *World) calm() {
 		w.calmMachine(m)
 	}
 	w.calmBars()
+	w.calmLists()
 	for i := range w.detector.beliefs { // what was to be noticed late is noticed now
 		b := &w.detector.beliefs[i]
 		b.at, b.missed = 0, false

@@ -96,6 +96,7 @@ const (
 	OpLeave
 	OpReprioritise
 	OpMaintain
+	Unlisted // a host is taken out of the host lists of the others
 
 	CheckFails // a check of a host
 	BarredInPeace
@@ -164,7 +165,7 @@ var faultNames = [faultKinds]string{
 	ResourceRefused: "resource-refused", ResourceHangs: "resource-hangs", ResourceSticks: "resource-sticks", ResourceRival: "resource-rival", ResourceLost: "resource-lost",
 	ResourceLinkGoes: "resource-link-goes", ResourceStray: "resource-stray", ResourcesChanged: "resources-changed", ResourceHandsOver: "resource-hands-over",
 	ResourceHeldOn: "resource-held-on", ResourceByKernel: "resource-by-kernel",
-	OpStepDown: "step-down", OpHandOver: "hand-over", OpForget: "forget", OpLeave: "leave", OpReprioritise: "reprioritise", OpMaintain: "maintain", CheckFails: "check-fails", BarredInPeace: "barred-in-peace",
+	OpStepDown: "step-down", OpHandOver: "hand-over", OpForget: "forget", OpLeave: "leave", OpReprioritise: "reprioritise", OpMaintain: "maintain", Unlisted: "unlist", CheckFails: "check-fails", BarredInPeace: "barred-in-peace",
 	ClockDrift: "clock-drift", ClockSlewed: "clock-slewed", MixedSettings: "mixed-settings", MixedMode: "mixed-mode", NearCounterLimit: "near-counter-limit",
 	OddTimers: "odd-timers", LongLease: "long-lease", OddSettle: "odd-settle", OddPreemptDelay: "odd-preempt-delay",
 	OddTakeoverDelay: "odd-takeover-delay", OddCandidateSet: "odd-candidate-set", KnownMinimum: "known-minimum", MinMembers: "min-members",

@@ -285,6 +285,8 @@ func (w *World) i11ClaimantIsElectable(m *machine, e *election.Transition) {
 		w.fail(11, "n%d claims %v and its check fails", m.number, e.Epoch)
 	case m.node.Status().Bars.Has(election.BarMaintenance) && !isRenewed(e.Cause):
 		w.fail(11, "n%d claims %v and is in maintenance", m.number, e.Epoch)
+	case m.node.Status().Bars.Has(election.BarListed) && !isRenewed(e.Cause):
+		w.fail(11, "n%d claims %v and is left out of a host list", m.number, e.Epoch)
 	case w.mode == Quorum && !slices.Contains(m.roster(), m.id):
 		w.fail(11, "n%d claims %v and is not in the roster", m.number, e.Epoch)
 	case w.mode == Quorum && !m.disk.state.Roster.Formed:
@@ -360,7 +362,7 @@ func (w *World) i15NothingAfterTheLease(m *machine, f *wire.Frame) {
 
 // refusals is what a Node counts when a frame means nothing to it.
 var refusals = []string{"old-incarnation", "unknown-sender", "other-mode", "counter-jump",
-	"counter-out-of-range", "other-cluster", "config-mismatch", "after-its-will", "unknown-life"}
+	"counter-out-of-range", "other-cluster", "config-mismatch", "after-its-will", "unknown-life", "not-listed"}
 
 func isRefused(effects []election.Effect) bool {
 	return slices.ContainsFunc(effects, func(e election.Effect) bool {

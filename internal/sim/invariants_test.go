@@ -318,6 +318,15 @@ func TestInvariantsBite(t *testing.T) {
 		{"somebody claims that ends since another has its id", 11, Available,
 			func(w *World, a, _ *machine) { w.claimsAside(a, false) },
 			func(w *World, a, _ *machine) { w.claimsAside(a, true) }},
+		{"somebody claims that a host list leaves out", 11, Available,
+			func(w *World, a, _ *machine) { w.i11ClaimantIsElectable(a, &election.Transition{}) },
+			func(w *World, a, _ *machine) {
+				w.bar(a, election.BarListed, true)
+				w.i11ClaimantIsElectable(a, &election.Transition{})
+			}},
+		{"a claim within the lease of a leader that is out of the list", 30, Available,
+			func(w *World, a, b *machine) { w.claimsAfterUnlisting(a, b, lease) },
+			func(w *World, a, b *machine) { w.claimsAfterUnlisting(a, b, lease/2) }},
 		{"nobody leads in the end", 12, Available,
 			func(w *World, a, b *machine) {},
 			func(w *World, a, b *machine) { w.i12OneLeader(time.Second) }},
@@ -571,4 +580,11 @@ func TestAnAcknowledgementCountsFromItsSending(t *testing.T) {
 			t.Errorf("an acknowledgement of an old heartbeat %t: %+v", late, w.failure)
 		}
 	}
+}
+
+// claimsAfterUnlisting: a claims so long after the last heartbeat of b, which its list has lost.
+func (w *World) claimsAfterUnlisting(a, b *machine, waited time.Duration) {
+	w.lists.lost, a.unlists = b.id, true
+	a.heardEpoch, a.heardAt = wire.Epoch{Counter: 8, Owner: b.id}, w.now-int64(waited)
+	w.i30WaitsForWhoIsOut(a, &election.Transition{Cause: election.NotListed})
 }

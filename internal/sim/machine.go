@@ -42,6 +42,7 @@ type machine struct {
 
 	checkFails bool // a check of the host's fails
 	maintained bool // an operator is at work on it
+	unlists    bool // its host list lacks the host that was taken out
 
 	accepted wire.Epoch // highest that it followed or led while its disk took writes, in all its lives (I6)
 
@@ -163,7 +164,15 @@ func (m *machine) isUp() bool { return m.node != nil && !m.frozen && !m.suspende
 func (m *machine) isBlocked() bool { return m.frozen || m.suspended || m.busy }
 
 // member is the machine as a failure detector describes it.
+// digest is what the host says of its list.
+func (m *machine) digest() uint64 {
+	if m.unlists {
+		return digestOut
+	}
+	return 0
+}
+
 func (m *machine) member(s election.Presence, nonce uint32, rtt time.Duration) election.Member {
 	return election.Member{ID: m.id, Addr: m.addr(), Incarnation: m.disk.state.Incarnation, Nonce: nonce,
-		Priority: m.cfg.Priority, Part: m.cfg.Part, Status: s, RTT: rtt}
+		Priority: m.cfg.Priority, Part: m.cfg.Part, Status: s, RTT: rtt, List: m.digest()}
 }

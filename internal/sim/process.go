@@ -94,6 +94,7 @@ func (w *World) startBeside(m *machine, isBusy bool) {
 		in.introduce(m)
 	}
 	w.beginBarred(m)
+	w.beginListed(m)
 }
 
 // endsAtStart: an agent ends at once, and its supervisor may start it again.

@@ -112,6 +112,7 @@ func (w *World) watchTransition(m *machine, e *election.Transition) {
 		}
 		w.i10NoCoup(m)
 		w.i11ClaimantIsElectable(m, e)
+		w.i30WaitsForWhoIsOut(m, e)
 	}
 	if e.To == election.Follow {
 		m.followsSince = w.now

@@ -98,6 +98,7 @@ func newWorld(o *Options) *World {
 	w.drawSlews(o)
 	w.drawJobs(o)
 	w.drawBars(o)
+	w.drawLists(o)
 	w.drawLinks(o)
 	w.drawTrips(o)
 	w.drawResources(o)

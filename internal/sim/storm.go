@@ -38,6 +38,7 @@ func (w *World) begin() {
 	w.stallAgain()
 	w.slewAgain()
 	w.hurtByBarsAgain()
+	w.unlistLater()
 	w.planChangeOfExpect()
 	if in := w.attack.insider; in != nil {
 		in.begin()

@@ -159,6 +159,7 @@ func (w *World) loseDisk(m *machine) {
 	m.wiped++
 	m.former = append(m.former, m.id)
 	m.id = w.newID(m)
+	w.newInLists()
 	w.forgetHooks(m)
 	m.disk, m.accepted = disk{}, wire.Epoch{}
 	w.say(m, "disk wiped")

@@ -29,6 +29,7 @@ type World struct {
 	resource  resource
 	unusual   unusual
 	bars      bars
+	lists     lists
 	links     links
 	ports     ports
 	trips     trips
