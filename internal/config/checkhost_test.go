@@ -134,6 +134,28 @@ func TestArgvIsCheckedAsAProgram(t *testing.T) {
 	}
 }
 
+// A certificate and its key are two settings: the line that is named is the one to look at.
+func TestBadPairIsNamedAtItsSetting(t *testing.T) {
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	if err := os.WriteFile(cert, []byte("no PEM"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	path := writeFile(t, "[http]\nlisten = \"0.0.0.0:7951\"\ncert_file = \""+cert+"\"\nkey_file = \""+key+"\"\n")
+	c := mustLoad(t, Source{Path: path}, alpha())
+	want := path + ":4:12: http.key_file: key of the certificate " + key + ": "
+	if err := c.checkHost(alpha()); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	if err := os.WriteFile(key, []byte("no PEM"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want = path + ":3:13: http.cert_file: certificate " + cert + " and key " + key + ": expected a pair in PEM"
+	if err := c.checkHost(alpha()); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
 // The package that runs hooks knows better what it would refuse.
 func TestCallerChecksHooks(t *testing.T) {
 	c, _ := onDisk(t, map[string]string{"on-become-leader": "DIR/missing"})

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"net/netip"
 	"slices"
 	"strings"
@@ -106,7 +107,10 @@ func (c *Config) checkHTTP(h host, check func(string, *Error)) {
 		return
 	}
 	doubtful, err := httpd.CheckPair(c.HTTPD())
-	if err != nil {
+	switch {
+	case errors.Is(err, httpd.ErrKey):
+		check("http.key_file", wrong("%s", err))
+	case err != nil:
 		check("http.cert_file", wrong("%s", err))
 	}
 	if doubtful != "" && !slices.Contains(c.Notes, doubtful) {

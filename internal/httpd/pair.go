@@ -19,6 +19,9 @@ import (
 // maxPEM bounds either file. Arbitrary: a chain has some KiB.
 const maxPEM = 1 << 20
 
+// ErrKey is wrapped by the error of a pair whose key file cannot be read, or is open to others.
+var ErrKey = errors.New("key of the certificate")
+
 // Pair is a certificate and its key, read again when their files have changed. One that
 // cannot be used keeps the last in service, and is named once. It is safe for concurrent use.
 type Pair struct {
@@ -138,7 +141,7 @@ func readPair(cfg Config) (read, error) {
 	trusted := append(access.OfThisProcess(), cfg.Trusted...)
 	keyPEM, err := readFile(cfg.Key, trusted)
 	if err != nil {
-		return read{}, fmt.Errorf("key of the certificate %s: %w", cfg.Key, err)
+		return read{}, fmt.Errorf("%w %s: %w", ErrKey, cfg.Key, err)
 	}
 	cert, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
