@@ -22,14 +22,20 @@ func (k *keeper) sweepJobs(dir string, known []string) {
 // obeyForJobs is obey's for orders about jobs.
 func (k *keeper) obeyForJobs(o order) {
 	switch o.Do {
-	case toRecover:
-		go k.recoverJobs(k.hands)
+	case toRecover: // a life needs one
+		if !k.bounds.hasRecovered {
+			k.bounds.hasRecovered = true
+			go k.recoverJobs(k.hands)
+		}
 	case toBegin:
 		if o.Job != nil {
 			k.begin(*o.Job, o.Lease)
 		}
-	case toSweep:
-		go k.sweepJobs(k.settings.Dir, slices.AppendSeq(o.Known, maps.Keys(k.settings.Jobs)))
+	case toSweep: // likewise
+		if !k.bounds.hasSwept {
+			k.bounds.hasSwept = true
+			go k.sweepJobs(k.settings.Dir, slices.AppendSeq(o.Known, maps.Keys(k.settings.Jobs)))
+		}
 	case toEnd:
 		k.step(hooks.JobStopped{ID: o.Run, Cause: cause(o.Cause)})
 	case toLose:

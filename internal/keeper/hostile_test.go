@@ -270,3 +270,120 @@ func TestKeeperOfAnotherVersion(t *testing.T) {
 		}
 	}
 }
+
+// An agent that reads none of its answers has no more of its orders read, until it does; and its death is noticed all the same.
+func TestKeeperHearsNobodyWhoReadsNothing(t *testing.T) {
+	r := newRig(t)
+	in := r.inner(fixed(r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note})))
+	in.asks(hooks.BecomeLeader, 1, patience)
+	in.told(hooks.BecomeLeader, 1)
+	for range maxUnread { // an answer each
+		in.gives(order{Do: toAsk, Program: "no such"})
+		in.hears()
+	}
+	in.gives(order{Do: toStop, Epoch: 1})
+	in.hears()
+	if n := len(in.k.out.waiting) - in.k.out.lines; n != maxUnread || in.k.heard == in.number {
+		t.Errorf("%d reports wait, and order %d of %d has been read", n, in.k.heard, in.number)
+	}
+	select {
+	case <-in.k.posts.some:
+	default:
+	}
+	for in.k.out.isFull() {
+		in.k.out.next()
+	}
+	select {
+	case <-in.k.posts.some:
+	default:
+		t.Error("nobody looks whether it can go on")
+	}
+	for in.k.heard != in.number {
+		before := in.k.heard
+		if in.hears(); in.k.heard == before {
+			if _, _, ok := in.k.out.next(); !ok {
+				t.Fatal("it hears nothing any more")
+			}
+		}
+	}
+	for !in.k.out.isFull() {
+		in.gives(order{Do: toAsk, Program: "no such"})
+		in.hears()
+	}
+	in.gives(order{Do: toAsk, Program: "the last word"})
+	in.k.agent.pid = 0
+	in.k.turn()
+	if in.k.heard != in.number || !in.k.isDead {
+		t.Errorf("order %d of %d has been read of an agent that is dead: %t", in.k.heard, in.number, in.k.isDead)
+	}
+}
+
+// An agent that says more than can be read keeps its keeper from nothing else.
+func TestKeeperReadsSoMuchInATurn(t *testing.T) {
+	r := newRig(t)
+	in := r.inner(fixed(r.config(nil)))
+	in.k.bounds.atOnce = 10
+	first := in.number
+	for range 15 {
+		in.gives(order{Do: toReach})
+	}
+	in.hears()
+	if n := in.k.heard - first; n != 10 {
+		t.Errorf("%d read", n)
+	}
+	<-in.k.posts.some
+	if in.hears(); in.k.heard != in.number {
+		t.Errorf("%d read", in.k.heard-first)
+	}
+}
+
+// While the settings are read, which may take as long as a disk likes, only so many orders wait for that.
+func TestKeeperHoldsSoManyOrders(t *testing.T) {
+	r := newRig(t)
+	in, let := r.reads(r.config(nil), r.config(nil))
+	in.gives(order{Do: toReload})
+	in.hears()
+	for range 3 * maxHeld {
+		in.gives(order{Do: toReach})
+		if in.hears(); len(in.k.reading.held) >= maxHeld {
+			t.Fatalf("%d are held", len(in.k.reading.held))
+		}
+	}
+	let <- nil
+	in.until("the settings", func() bool { return !in.k.reading.isOn })
+	in.gives(order{Do: toReload})
+	in.hears()
+	ev := in.event(hooks.MemberChange, 0)
+	ev.Members = make([]hooks.Member, maxWaitingMembers/4+1)
+	in.k.reading.held = []order{{Event: ev}, {Event: ev}, {Event: ev}, {Event: ev}}
+	in.gives(order{Do: toStart, ID: 1, Event: in.event(hooks.MemberChange, 0)})
+	if in.hears(); len(in.k.reading.held) > 0 {
+		t.Errorf("%d are held", len(in.k.reading.held))
+	}
+	let <- nil
+	in.until("the settings", func() bool { return !in.k.reading.isOn })
+}
+
+// What takes a goroutine each time is done as often as an agent that is well asks for it: once.
+func TestKeeperRecoversJobsOnce(t *testing.T) {
+	r := newRig(t)
+	in := r.inner(fixed(r.config(nil)))
+	for range 3 {
+		in.gives(order{Do: toRecover})
+		in.gives(order{Do: toSweep})
+	}
+	in.hears()
+	in.takes()
+	in.k.turn()
+	in.k.out.mu.Lock()
+	defer in.k.out.mu.Unlock()
+	n := 0
+	for _, r := range in.k.out.waiting {
+		if r.Say == sayRecovered {
+			n++
+		}
+	}
+	if n != 1 || !in.k.bounds.hasSwept {
+		t.Errorf("recovered %d times", n)
+	}
+}

@@ -59,6 +59,7 @@ func newKeeper(socket *os.File, a agent, t timer, read Reader) (k *keeper, err e
 	if k.conn, err = sidecar.NewConn(socket, k.posts.wake); err != nil {
 		return nil, err
 	}
+	k.out.wake = k.posts.wake
 	k.ctx, k.stop = context.WithCancel(context.Background())
 	k.bounds = newBounds()
 	return k, nil
@@ -113,13 +114,24 @@ func (k *keeper) turn() {
 	}
 }
 
-// listen reads what the agent has said.
+// listen reads what the agent has said: so much that this loop has its turn, and nothing while the agent leaves too much
+// unread itself.
 func (k *keeper) listen() {
-	if k.isDeaf {
+	if k.agent.isDead() {
+		k.out.toStderr() // nobody reads what waits, and so nothing keeps the last words from being heard
+	}
+	if k.isDeaf || k.out.isFull() {
 		return
 	}
-	before := k.heard
-	err := k.conn.Drain(k.hear)
+	before, n := k.heard, 0
+	err := k.conn.Drain(func(m sidecar.Message, err error) (enough bool) {
+		k.hear(m, err)
+		n++
+		return n == k.bounds.atOnce || k.out.isFull()
+	})
+	if n == k.bounds.atOnce {
+		k.posts.wake() // there may be more
+	}
 	if k.heard != before {
 		k.say(report{Say: sayAck})
 	}
@@ -147,6 +159,9 @@ func (k *keeper) hear(m sidecar.Message, err error) {
 	o.Event, o.Due, o.Lease = o.Event.Sane(), sane(o.Due), sane(o.Lease)
 	if !k.reading.holds(o) {
 		k.obey(o)
+	}
+	if k.reading.isFull() {
+		k.release()
 	}
 }
 

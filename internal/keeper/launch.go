@@ -312,14 +312,15 @@ func (k *process) hasRead(number uint64) {
 // read takes reports until the keeper is gone, and says how it ended.
 func (k *process) read(hear func(report)) error {
 	k.conn.Wait(func() bool {
-		return k.conn.Drain(func(m sidecar.Message, err error) {
+		return k.conn.Drain(func(m sidecar.Message, err error) (enough bool) {
 			if err != nil {
-				return
+				return false
 			}
 			if r, err := decodeReport(m); err == nil {
 				k.hasRead(r.Read)
 				hear(r)
 			}
+			return false
 		}) != nil
 	})
 	err := sidecar.Reap(k.cmd)

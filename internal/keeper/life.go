@@ -104,8 +104,8 @@ func noteSelf(lock *os.File, cfg hooks.Config) {
 }
 
 // reading is the settings' being read again. The orders behind it wait for that, since they may
-// be about what has changed; but not long for a disk that hangs, and not when the agent is to be
-// judged.
+// be about what has changed; but not long for a disk that hangs, not when the agent is to be
+// judged, and only so many.
 type reading struct {
 	isOn    bool
 	isStale bool      // it is to be done once more
@@ -123,6 +123,15 @@ func (r *reading) holds(o order) bool {
 	}
 	r.held = append(r.held, o)
 	return true
+}
+
+// isFull reports whether no more is to wait.
+func (r *reading) isFull() bool {
+	members := 0
+	for _, o := range r.held {
+		members += len(o.Event.Members)
+	}
+	return len(r.held) >= maxHeld || members > maxWaitingMembers
 }
 
 // renew has what waits have the lease that the agent has renewed since.

@@ -20,6 +20,8 @@ type outbox struct {
 	dropped int // further ones
 	isEnd   bool
 	stderr  bool // the agent is dead: lines go there, and nothing else anywhere
+	wasFull bool
+	wake    func() // called when it is not full any more
 }
 
 const (
@@ -29,7 +31,7 @@ const (
 )
 
 func newOutbox() *outbox {
-	o := &outbox{}
+	o := &outbox{wake: func() {}}
 	o.more = sync.NewCond(&o.mu)
 	return o
 }
@@ -69,6 +71,16 @@ func (o *outbox) replaces(r report) bool {
 	return i >= 0
 }
 
+// isFull reports whether so much waits for the agent to read it that none of its orders is to be read, and has wake called
+// when they are. Nothing waits for an agent that is dead.
+func (o *outbox) isFull() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	isFull := !o.stderr && len(o.waiting)-o.lines >= maxUnread
+	o.wasFull = o.wasFull || isFull
+	return isFull
+}
+
 // end has write return when nothing waits any more.
 func (o *outbox) end() {
 	o.mu.Lock()
@@ -96,6 +108,10 @@ func (o *outbox) next() (r report, toStderr, ok bool) {
 		o.more.Wait()
 	}
 	r, o.waiting = o.waiting[0], o.waiting[1:]
+	if o.wasFull && len(o.waiting)-o.lines < maxUnread {
+		o.wasFull = false
+		o.wake()
+	}
 	if r.Say == sayLog {
 		o.lines--
 		if n := o.dropped; n > 0 && len(o.waiting) == 0 {

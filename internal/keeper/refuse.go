@@ -20,7 +20,7 @@ import (
 //   - names of variables are fixed, and values are made of harmless letters (hooks.Event.Sane);
 //   - epochs rise; how far is the election's to bound, which knows what others have led in;
 //   - what is begun is bounded in number and rate, and so is what waits, with the members that its hook
-//     is told of; of a job as many attempts run at a time as its settings let overlap, and of all jobs
+//     is told of, and what the agent leaves unread; of a job as many attempts run at a time as its settings let overlap, and of all jobs
 //     one each and sixteen more;
 //   - a message is bounded before it is decoded, in bytes and in what these can become; its fields are
 //     known, and of what comes with it one sealed file is read (package sidecar);
@@ -39,6 +39,16 @@ const (
 	// maxWaitingMembers is how many members all of these may tell of together: an event tells of those for which there is
 	// room, and runs. Arbitrary: ten events of an agent that is well, among two thousand.
 	maxWaitingMembers = 20_000
+
+	// maxHeld is how many orders wait for the settings to be read, and maxUnread how many reports, besides log lines, for an
+	// agent that reads none; then none of its orders is read either. Arbitrary: of an agent that is well the socket holds
+	// fewer.
+	maxHeld   = 512
+	maxUnread = 512
+
+	// maxAtOnce is how many messages are read in one turn of the loop, so that no agent keeps it from the rest. Arbitrary: far
+	// more than the socket holds, since all that the agent said before a time must have been heard when it is judged by that.
+	maxAtOnce = 10_000
 
 	// maxHeirs bounds who is told of a death: the voters, or who gets every heartbeat.
 	maxHeirs = 64
@@ -67,10 +77,13 @@ type bounds struct {
 	began  uint64    // the highest epoch whose become-leader was asked for
 	queued []int     // leadership events without a result, in the order in which they get one: how many members each tells of
 	saidAt time.Time // when a refusal was logged last
+	atOnce int       // messages of one turn: maxAtOnce, but in tests
+
+	hasRecovered, hasSwept bool // of jobs: what takes a goroutine, and is done once
 }
 
 func newBounds() bounds {
-	return bounds{leadership: leadershipRate.limiter(), notification: notificationRate.limiter(), question: questionRate.limiter()}
+	return bounds{atOnce: maxAtOnce, leadership: leadershipRate.limiter(), notification: notificationRate.limiter(), question: questionRate.limiter()}
 }
 
 // admit judges an event that is to be queued; why says that it is not to be. An event of a

@@ -82,13 +82,13 @@ func (c *Conn) send(text, rights []byte) error {
 // ErrClosed is the end of the socket.
 var ErrClosed = errors.New("the socket is closed")
 
-// Drain hands out the messages that are there, and does not wait for more. One that is refused is
-// nothing but its error. Drain returns ErrClosed when nothing more can come.
-func (c *Conn) Drain(take func(Message, error)) error {
+// Drain hands out the messages that are there, until take says that it was enough, and does not wait for
+// more. One that is refused is nothing but its error. Drain returns ErrClosed when nothing more can come.
+func (c *Conn) Drain(take func(Message, error) (enough bool)) error {
 	var end error
 	err := c.raw.Control(func(fd uintptr) {
-		for end == nil && !c.closer.isFull() {
-			end = c.receive(int(fd), take)
+		for enough := false; end == nil && !enough && !c.closer.isFull(); {
+			end = c.receive(int(fd), func(m Message, err error) { enough = take(m, err) })
 		}
 	})
 	switch {

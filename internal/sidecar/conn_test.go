@@ -29,12 +29,13 @@ func pair(t *testing.T, wake func()) (from, to *Conn) {
 // drained gives what came, as text+file.
 func drained(t *testing.T, c *Conn) (came []string) {
 	t.Helper()
-	err := c.Drain(func(m Message, err error) {
+	err := c.Drain(func(m Message, err error) (enough bool) {
 		if err != nil {
 			came = append(came, err.Error())
-			return
+			return false
 		}
 		came = append(came, string(m.Text)+"+"+string(m.File))
+		return false
 	})
 	if err != nil {
 		t.Fatal(err)
