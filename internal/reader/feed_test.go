@@ -248,6 +248,26 @@ func TestAReaderThatAsksTooMuch(t *testing.T) {
 	}
 }
 
+// Whoever asks what somebody has just asked gets the answer to that, also if another has asked something else since, and has
+// not waited for it.
+func TestAnAnswerIsToItsQuestion(t *testing.T) {
+	r := feed(t, httpd.Config{}, rich()).remote(t)
+	if e, err := r.Explain(t.Context(), "alpha"); err != nil || !strings.HasSuffix(e.Headline, "alpha") {
+		t.Fatalf("%+v, %v", e, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, _ = r.Explain(ctx, "beta")
+	until(t, "the answer that nobody waits for", func() bool {
+		s, err := r.view.read(ofExplanation)
+		return err == nil && s.answer == r.numbers.Load()
+	})
+	r.asked[ofExplanation].at = time.Now() // it was a moment ago, on a busy machine too
+	if e, err := r.Explain(t.Context(), "alpha"); err != nil || !strings.HasSuffix(e.Headline, "alpha") {
+		t.Errorf("%+v, %v", e, err)
+	}
+}
+
 // An agent that answers nothing keeps nobody waiting for long: what it showed last is given, and said to be old.
 func TestAnAgentThatIsFrozen(t *testing.T) {
 	f, err := Open(httpd.Config{Listen: anyPort})

@@ -48,7 +48,7 @@ type remote struct {
 	asked [kinds]struct {
 		sync.Mutex // held by whoever asks
 		quietUntil time.Time
-		last       string    // question that was answered
+		last       question  // that was answered
 		at         time.Time // when it was asked
 	}
 	numbers atomic.Uint64
@@ -160,11 +160,13 @@ func (r *remote) ask(ctx context.Context, k kind, text string, patience time.Dur
 	its.Lock()
 	defer its.Unlock()
 	asked := time.Now()
-	switch {
-	case asked.Before(its.quietUntil):
+	if asked.Before(its.quietUntil) {
 		return nil, errSilent
-	case text == its.last && asked.Sub(its.at) < freshFor:
-		return r.read(k) // somebody has just asked the same
+	}
+	if text == its.last.text && asked.Sub(its.at) < freshFor { // somebody has just asked the same
+		if s, err := r.view.read(k); err == nil && s.answer == its.last.number {
+			return opened(s)
+		} // else somebody has asked since, and has not waited
 	}
 	q := question{k, r.numbers.Add(1), text}
 	if err := send(r.socket, q.append(nil)); err != nil {
@@ -176,7 +178,7 @@ func (r *remote) ask(ctx context.Context, k kind, text string, patience time.Dur
 	for {
 		news := r.news[k].listen()
 		if s, err := r.view.read(k); err == nil && s.answer == q.number {
-			its.last, its.at = text, asked
+			its.last, its.at = q, asked
 			return opened(s)
 		}
 		select {
