@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"golang.org/x/time/rate"
 
 	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/httpd"
@@ -151,7 +152,7 @@ func (f *Feed) Run(ctx context.Context, source Source, log hclog.Logger) {
 	f.desks[ofPort].renew()
 	all.Go(func() { w.events(ctx) })
 	all.Go(func() { f.showOften(ctx) })
-	go f.hear()
+	go f.hear(ctx)
 	<-ctx.Done()
 	_ = f.socket.SetReadDeadline(time.Now())
 	ended := make(chan struct{})
@@ -198,10 +199,11 @@ func parseQuestion(datagram []byte) (q question, ok bool) {
 	return question{kind(datagram[0]), binary.LittleEndian.Uint64(datagram[1:]), string(datagram[questionHead:])}, true
 }
 
-// hear takes the questions of readers, until the socket is closed or Run ends.
-func (f *Feed) hear() {
+// hear takes the questions of readers, until the socket is closed or Run ends: as many as its desks can answer. A reader that
+// asks more finds no room.
+func (f *Feed) hear(ctx context.Context) {
 	datagram := make([]byte, mostQuestion)
-	for {
+	for pace := (pace{rate.NewLimiter(rate.Limit(perSecond*kinds), atOnce*int(kinds))}); pace.wait(ctx); {
 		n, err := f.socket.Read(datagram)
 		if err != nil || n == 0 { // all ends of readers, and ours of that, are closed
 			return

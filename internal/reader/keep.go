@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"golang.org/x/time/rate"
 
 	"github.com/bully-agent/bully-agent/internal/realtime"
 	"github.com/bully-agent/bully-agent/internal/sidecar"
@@ -154,11 +155,12 @@ func (k *Keep) one() error {
 	return end
 }
 
-// hear reads what a reader says, until it says nothing any more.
+// hear reads what a reader says, until it says nothing any more: no faster than one that is well speaks. What a reader says
+// beyond that finds no room.
 func (k *Keep) hear(life *os.File) error {
 	datagram := make([]byte, mostLine)
-	pace := linePace()
-	for {
+	pace, words := linePace(), rate.NewLimiter(2*linesPerSecond, 2*linesAtOnce)
+	for ; ; time.Sleep(words.Reserve().Delay()) {
 		_ = life.SetReadDeadline(time.Now().Add(k.rule.patience))
 		n, err := life.Read(datagram)
 		switch {
