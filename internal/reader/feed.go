@@ -77,9 +77,9 @@ func Open(cfg httpd.Config) (_ *Feed, err error) {
 	return f, nil
 }
 
-// lastLife is how long the keeper and the reader of an agent that has just been killed may take to close its port.
-// Arbitrary: it takes milliseconds, on a host that is not busy.
-const lastLife = time.Second
+// lastLife is how long the keeper and the reader of an agent that has just been killed may take to close its port: longer than
+// the keeper outwaits a reader that hangs. Else it takes milliseconds.
+const lastLife = sidecar.GonePatience + time.Second
 
 func listen(cfg httpd.Config) (port *net.TCPListener, err error) {
 	for late := time.Now().Add(lastLife); ; time.Sleep(20 * time.Millisecond) {
