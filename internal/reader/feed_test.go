@@ -236,7 +236,7 @@ func TestAReaderThatAsksTooMuch(t *testing.T) {
 	f := feed(t, httpd.Config{}, agent)
 	r := f.remote(t)
 	began, sent := time.Now(), 0
-	for range 20_000 {
+	for sent < 5*socketHas && time.Since(began) < time.Second { // an agent that read all would have had the first long before
 		for _, datagram := range [][]byte{question{kind: ofHost, number: 7}.append(nil), {byte(kinds), 0, 0}, make([]byte, 2*mostQuestion)} {
 			if send(r.socket, datagram) == nil {
 				sent++
