@@ -193,7 +193,7 @@ func (c *Client) Run(ctx context.Context) error {
 	c.phase = running
 	c.give(order{Do: toRun})
 	c.mu.Unlock()
-	<-ctx.Done()
+	c.look(ctx)
 	c.mu.Lock()
 	c.phase = closing
 	k, grace := c.keeper, c.hooks.Grace
@@ -203,6 +203,25 @@ func (c *Client) Run(ctx context.Context) error {
 		k.outlast(grace + 2*ending.Unkillable + goodbye)
 	}
 	return nil
+}
+
+// look asks the keeper each second until ctx ends, while a leadership goes on. Nothing else that it is told of one has to be
+// read in time: a keeper that is frozen would keep neither the leader's addresses nor its jobs, and the host would lead on.
+func (c *Client) look(ctx context.Context) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			c.mu.Lock()
+			if c.keeper != nil && c.reign != nil {
+				c.keeper.ask()
+			}
+			c.mu.Unlock()
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // Results delivers one Result for each become-leader and lose-leadership event, in the
@@ -357,6 +376,9 @@ const (
 	// wait, so one that takes longer is stopped or starved. Arbitrary: longer than a
 	// busy host makes it wait; what it watches over must not hang for ever.
 	answerPatience = 2 * time.Second
+
+	// lookEvery is how often a keeper is asked whether it reads. Arbitrary: below answerPatience, and seldom.
+	lookEvery = time.Second
 
 	// leastPatience is the same where the lease is nearly over.
 	leastPatience = 100 * time.Millisecond

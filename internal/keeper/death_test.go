@@ -132,9 +132,9 @@ func TestKeeperFrozen(t *testing.T) {
 	a := r.agent(agentOrder{Lease: lease}, r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note}))
 	a.says()
 	for range 3 {
-		r.kill(a.keeper, unix.SIGSTOP)
-		time.Sleep(2 * lease)
-		r.kill(a.keeper, unix.SIGCONT)
+		_ = unix.Kill(a.keeper, unix.SIGSTOP) // a busy machine may freeze it for so long that there is another one by now
+		time.Sleep(lease + answerPatience/10)
+		_ = unix.Kill(a.keeper, unix.SIGCONT)
 		time.Sleep(lease / 4)
 	}
 	r.ordered("become-leader:test:7")

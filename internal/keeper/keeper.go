@@ -181,7 +181,7 @@ func (k *keeper) obey(o order) {
 		k.renew(renewal{deadline: o.Lease})
 	case k.phase == opened && o.Do == toRun:
 		k.runHooks()
-	case k.hands == nil:
+	case k.hands == nil, o.Do == toAnswer:
 	case o.Do == toReload:
 		k.reload()
 	case o.Do == toStart:

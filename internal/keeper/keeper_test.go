@@ -134,6 +134,22 @@ func TestKeeperKilled(t *testing.T) {
 	r.ordered("become-leader:test:7 lose-leadership:test:7 become-leader:test:8 lose-leadership:test:8")
 }
 
+// A keeper that is frozen while nothing is asked of it keeps nothing of what the leader has: it is ended, and the leadership with it.
+func TestAKeeperThatIsFrozenIsFound(t *testing.T) {
+	r := newRig(t)
+	d := r.open(r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note}))
+	d.leads(7)
+	first := d.Status().Process
+	r.kill(first, unix.SIGSTOP)
+	if res := d.wants(hooks.LoseLeadership, 7, false); !res.Unasked || !errors.Is(res.Err, ErrDied) {
+		t.Errorf("result %+v", res)
+	}
+	r.Until("another keeper", func() bool { s := d.Status(); return s.Process != 0 && s.Process != first })
+	d.lose(7)
+	d.wants(hooks.LoseLeadership, 7, true)
+	r.ordered("become-leader:test:7 lose-leadership:test:7")
+}
+
 // A leadership that has ended is none that the death of a keeper could end once more.
 func TestKeeperKilledAfterTheEnd(t *testing.T) {
 	r := newRig(t)

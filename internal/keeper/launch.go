@@ -215,6 +215,16 @@ func (k *process) give(o order, within time.Duration) (read <-chan struct{}) {
 	return g.read
 }
 
+// ask wants no more than that the keeper reads, unless an order waits for that already.
+func (k *process) ask() {
+	k.mu.Lock()
+	isAsked := len(k.given) > 0
+	k.mu.Unlock()
+	if !isAsked {
+		k.give(order{Do: toAnswer}, answerPatience)
+	}
+}
+
 // renew has the newest deadline sent when there is nothing else to send.
 func (k *process) renew(r renewal) {
 	k.mu.Lock()

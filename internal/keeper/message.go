@@ -57,6 +57,7 @@ const (
 	toLose    verb = "lose"    // for jobs: the leadership has ended; Cause
 	toAsk     verb = "ask"     // Program: run it once, and tell what it prints
 	toReset   verb = "reset"   // Clients, of the leader before: for the resources that begin next
+	toAnswer  verb = "answer"  // no more than to be read
 	toClose   verb = "close"   // end what runs, and go
 )
 
