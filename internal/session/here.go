@@ -103,6 +103,7 @@ func (t *Table) hello(now time.Time, p *peer, asks bool) hello {
 	h := hello{asks: asks, addr: t.addr, keys: t.ids(), has: p.theirs.number, given: t.given, shown: t.receipts.of(p.ID)}
 	h.list = t.gate.hosts.Digest()
 	if p.has >= t.card.number || p.isPast() {
+		p.again = time.Time{} // nothing is due
 		return h
 	}
 	if p.pause == 0 {

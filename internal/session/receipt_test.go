@@ -73,6 +73,27 @@ func TestS19_AnOlderStateIsProven(t *testing.T) {
 	}
 }
 
+// A life of the past has no card: nothing is said to it without an end.
+func TestS19_NothingIsSaidAgainToAnOlderState(t *testing.T) {
+	r := rigOfThree(t)
+	old := r.restore(1, 1)
+	said := 0
+	r.lose = func(p parcel) bool {
+		if p.to == at(1) {
+			said++
+		}
+		return false
+	}
+	r.say(1, 2, "a vote")
+	r.run(time.Second)
+	old.isOld(t, 4)
+	r.host(2).SetCard(r.now, []byte("card"))
+	r.run(5 * time.Second)
+	if said == 0 || said > 30 {
+		t.Errorf("%d datagrams were sent to it in five seconds", said)
+	}
+}
+
 // What was proven holds for everybody: a host that has no receipt is not heard either, and hears nothing.
 func TestS19_AnOlderStateIsDeaf(t *testing.T) {
 	r := rigOfThree(t)
