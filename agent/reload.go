@@ -28,7 +28,7 @@ func (a *agent) Reload(ctx context.Context, drops bool) error {
 		if told := (*control.APIError)(nil); errors.As(err, &told) {
 			return told
 		}
-		return &control.APIError{Status: 422, Message: err.Error(), Hint: "nothing was changed", Code: "invalid"}
+		return &control.APIError{Status: 422, Message: "nothing was changed: " + err.Error(), Code: "invalid"}
 	}
 	if a.feed != nil {
 		_ = a.feed.Renew() // said in the log; what can be told before has been, by the check of the configuration
