@@ -94,6 +94,42 @@ func TestAnOlderCopyOfTheStateEnds(t *testing.T) {
 	})
 }
 
+// Its last life has left, so nobody calls it any more: the host that it joins by closes the stream, and shows the receipt all the same.
+func TestAnOlderCopyOfAHostThatLeftEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newSealedCluster(t, 2)
+		back, first := c.hosts[0], c.hosts[1]
+		leaves := func() {
+			back.stop()
+			if err := <-back.done; err != nil {
+				t.Errorf("it stopped with %v", err)
+			}
+			back.agent = nil
+		}
+		c.start(first)
+		c.start(back)
+		c.agrees(first)
+		leaves()
+		backup := filepath.Join(t.TempDir(), "backup")
+		if err := os.CopyFS(backup, os.DirFS(back.dir)); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			c.start(back)
+			c.agrees(first)
+			leaves()
+		}
+		if err := errors.Join(os.Chmod(filepath.Join(backup, stateName), 0o600), os.Chmod(filepath.Join(backup, receiptsName), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		back.dir = backup
+		c.start(back)
+		c.endsOlder(back, 3*time.Second)
+		c.agrees(first)
+		c.stopAll()
+	})
+}
+
 // It came to lead before it met a host that has the receipt: it lets go first.
 func TestAnOlderLeaderLetsGoInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -514,10 +514,13 @@ func (m *Membership) exchange(addr netip.AddrPort, wasLost bool) error {
 	if wasLost && !m.answers(addr) {
 		return fmt.Errorf("no answer by UDP: it is off or cut off, or a firewall stops port %d/udp", addr.Port())
 	}
-	if _, err := m.list.Join([]string{addr.String()}); err != nil {
+	_, err := m.list.Join([]string{addr.String()})
+	// Who is there need not wait for its turn among all who are told of; and who has closed the stream says why in a session: this
+	// host may have had a later life (S19).
+	m.sessions.Ask(addr)
+	if err != nil {
 		return explain(err)
 	}
-	m.sessions.Ask(addr) // who is there need not wait for its turn among all who are told of
 	return nil
 }
 
