@@ -18,8 +18,8 @@ const (
 	partingFor = 3 * time.Second
 	// shutFor is when an address is tried again where this host, or the one there, is left out.
 	shutFor = 5 * time.Second
-	// refusalFor is for how long a refusal counts that is not said again: three tries.
-	refusalFor = 3 * shutFor
+	// refusalFor is for how long a refusal counts that is not said again: two of the longest intervals at which a lost host is looked for.
+	refusalFor = time.Minute
 	// maxRefusals bounds those that are remembered, each way.
 	maxRefusals = 16
 )
@@ -246,7 +246,7 @@ func (t *Table) noteOut(now time.Time, id wire.ID, at netip.AddrPort) {
 // onRefused takes what a peer says in its session: that its list does not have this host.
 func (t *Table) onRefused(now time.Time, p *peer, b []byte) Cause {
 	at := p.addr
-	if cause := t.noteRefused(now, p.ID, at, b); cause != CauseLeftOut {
+	if cause := t.noteRefused(now, p.Life, at, t.routes[at], b); cause != CauseLeftOut {
 		return cause
 	}
 	if r, _ := parseRefused(b); r.within > 0 {
@@ -260,20 +260,31 @@ func (t *Table) onRefused(now time.Time, p *peer, b []byte) Cause {
 }
 
 // noteRefused remembers who leaves this host out, and has people told. It gives CauseLeftOut, or what is wrong.
-func (t *Table) noteRefused(now time.Time, id wire.ID, at netip.AddrPort, b []byte) Cause {
+// again is where it is asked again; nil: nowhere.
+func (t *Table) noteRefused(now time.Time, who Life, at netip.AddrPort, again *route, b []byte) Cause {
 	r, ok := parseRefused(b)
 	if !ok {
 		return CauseInner
 	}
-	t.gate.by.add(now, Refusal{ID: id, Addr: at, List: r.list}, t.gate.hosts.Has)
-	t.note(Trouble{Cause: CauseLeftOut, From: at, Ours: t.self.life.ID, Theirs: id})
+	t.gate.by.add(now, Refusal{ID: who.ID, Addr: at, List: r.list}, t.gate.hosts.Has)
+	t.note(Trouble{Cause: CauseLeftOut, From: at, Ours: t.self.life.ID, Theirs: who.ID})
+	t.askAgain(now, who.ID, again)
 	t.judge(now)
 	return CauseLeftOut
 }
 
+// askAgain has an address be called again, whoever wants to speak, once it is not shut any more: a refusal that may keep this host from
+// standing must not end only because nobody has asked for it.
+func (t *Table) askAgain(now time.Time, id wire.ID, r *route) {
+	if r != nil && (t.gate.hosts.Has(id) || t.gate.hosts.IsNone()) {
+		r.wanted = latest(r.wanted, now.Add(3*shutFor))
+		t.wake(now)
+	}
+}
+
 // RefusedStream takes a REFUSED that came in the place of a stream's first record.
 func (t *Table) RefusedStream(now time.Time, c *Call, who Life, b []byte) Cause {
-	cause := t.noteRefused(now, who.ID, c.at, b)
+	cause := t.noteRefused(now, who, c.at, t.route(c.at), b)
 	t.count[cause]++
 	return cause
 }

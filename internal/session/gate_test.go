@@ -284,6 +284,25 @@ func TestS20_ARefusalIsForgotten(t *testing.T) {
 	}
 }
 
+// A host that is left out, and has nothing to say, does not stand for as long as the other is there: it asks again by itself. The path
+// loses every third datagram.
+func TestS20_ARefusalIsAskedForAgain(t *testing.T) {
+	r := acquainted(t, 2)
+	r.lists(2, 1)
+	r.lose = func(parcel) bool { return r.rand.Uint64()%3 == 0 }
+	r.lists(1)
+	r.run(10 * refusalFor)
+	if out := r.host(2); !slices.Equal(out.shut, []bool{true}) || len(out.gate.by) != 1 {
+		t.Errorf("n2 was told %v, left out by %v", out.shut, out.gate.by)
+	}
+	r.tape = nil
+	r.host(1).off = true
+	r.run(refusalFor + time.Second)
+	if out := r.host(2); !slices.Equal(out.shut, []bool{true, false}) || len(r.tape) > 20 {
+		t.Errorf("n2 was told %v, and has said %d datagrams to nobody", out.shut, len(r.tape))
+	}
+}
+
 // Of refusals few are kept, and those of listed hosts first.
 func TestS20_RefusalsAreBounded(t *testing.T) {
 	var rs refusals

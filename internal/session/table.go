@@ -381,7 +381,7 @@ func (t *Table) onProof(now time.Time, from netip.AddrPort, h header, b []byte) 
 	case cause != CauseNone:
 		return nil, by, cause
 	case IsRefused(payload):
-		return nil, by, t.noteRefused(now, who.ID, from, payload)
+		return nil, by, t.noteRefused(now, who, from, t.routes[from], payload) // S8: no source is followed
 	case !t.gate.hosts.Admits(who.ID):
 		return nil, by, t.turnAway(now, from, at.half, who, keys, b)
 	}
