@@ -259,12 +259,15 @@ func (t *Table) onRefused(now time.Time, p *peer, b []byte) Cause {
 	return CauseLeftOut
 }
 
-// noteRefused remembers who leaves this host out, and has people told. It gives CauseLeftOut, or what is wrong.
-// again is where it is asked again; nil: nowhere.
+// noteRefused remembers who leaves this host out, and has people told. It gives CauseLeftOut, or what is wrong. A life of the past is not
+// heard: its list is as old as its state. again is where it is asked again; nil: nowhere.
 func (t *Table) noteRefused(now time.Time, who Life, at netip.AddrPort, again *route, b []byte) Cause {
 	r, ok := parseRefused(b)
-	if !ok {
+	switch {
+	case !ok:
 		return CauseInner
+	case t.receipts.isPast(who):
+		return CausePast
 	}
 	t.gate.by.add(now, Refusal{ID: who.ID, Addr: at, List: r.list}, t.gate.hosts.Has)
 	t.note(Trouble{Cause: CauseLeftOut, From: at, Ours: t.self.life.ID, Theirs: who.ID})

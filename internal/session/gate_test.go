@@ -303,6 +303,25 @@ func TestS20_ARefusalIsAskedForAgain(t *testing.T) {
 	}
 }
 
+// A state of two lives ago has the list of then: what it says of this host means nothing, whoever has called.
+func TestS20_AnOlderStateLeavesNobodyOut(t *testing.T) {
+	for _, caller := range []int{1, 2} {
+		t.Run(fmt.Sprintf("n%d calls", caller), func(t *testing.T) {
+			r := rigOfThree(t)
+			r.lists(2, 1, 3)
+			r.restore(1, 1)
+			r.lists(1, 3)
+			for range 20 { // n2 begins another session once nobody answers in the last one
+				r.say(caller, 3-caller, "hello")
+				r.run(400 * time.Millisecond)
+			}
+			if in := r.host(2); in.shut != nil || len(in.gate.by) != 0 || in.count[CausePast] == 0 {
+				t.Errorf("n2 was told %v, left out by %v; it has heard of the past %d times", in.shut, in.gate.by, in.count[CausePast])
+			}
+		})
+	}
+}
+
 // Of refusals few are kept, and those of listed hosts first.
 func TestS20_RefusalsAreBounded(t *testing.T) {
 	var rs refusals
