@@ -72,12 +72,20 @@ func (n *Node) onHostsChanged(e HostsChanged) {
 // endParting: a leader that was left out has had its time. Its followers wait for its lease, as after any other end: nobody claims
 // sooner. The leader itself lets go where nobody's acknowledgement is its lease.
 func (n *Node) endParting() {
-	switch {
-	case n.state == Lead && n.told.Has(BarListed) && n.needAcks() == 0:
-		n.becomeStopping(NotListed, ending{within: n.releaseTime()})
-	case n.leaderKnown && !n.hosts.has(n.epoch.Owner) && (n.state == Follow || n.state == Suspect):
+	n.letsGo()
+	if n.leaderKnown && !n.hosts.has(n.epoch.Owner) && (n.state == Follow || n.state == Suspect) {
 		n.loseLeader(NotListed, n.takeoverEnd())
 	}
+}
+
+// letsGo ends the leadership of a leader that others have lost, and reports whether it has: its time to hand over has ended, and its
+// lease would not, since it needs nobody's acknowledgement, or nobody's any more.
+func (n *Node) letsGo() bool {
+	if n.state != Lead || !n.told.Has(BarListed) || n.timers.isArmed(partTimer) || n.needAcks() > 0 {
+		return false
+	}
+	n.becomeStopping(NotListed, ending{within: n.releaseTime()})
+	return true
 }
 
 // listsAgree: no voter that is here could leave out whom this leader lets in. One without a list leaves out nobody.

@@ -167,6 +167,31 @@ func TestS20_ALeaderThatNobodyFollowsLetsGo(t *testing.T) {
 	n.forgets()
 }
 
+// A leader that others have lost, and that two hosts follow which do not relieve it, lets go when these are not there any more: from then
+// on it needs nobody, and its lease would have no end.
+func TestS20_ALeaderThatIsFollowedNoMoreLetsGo(t *testing.T) {
+	n := storyOf(t, 3, Config{}, 1, 2)
+	n.leads(1)
+	n.happens(Barred{Bar: BarListed, On: true})
+	n.acknowledges(1, 2*Parting, 0)
+	n.is(Lead)
+	for _, gone := range []int{1, 2} {
+		n.forgets()
+		n.happens(MemberChanged{n.actor(gone).member(Dead)})
+	}
+	for range 100 {
+		n.forgets()
+		if n.node.state != Lead {
+			break
+		}
+		n.waits(10 * time.Millisecond)
+	}
+	n.forgets()
+	if n.node.state != Stopping || n.node.cause != NotListed {
+		t.Errorf("it is %v, cause %s, and needs %d", n.node.state, n.node.cause, n.node.Status().NeedAcks)
+	}
+}
+
 // A check that fails has no such end: a leader that nobody can relieve goes on.
 func TestS20_OtherBarsLetALeaderGoOn(t *testing.T) {
 	n := storyOf(t, 3, Config{}, 1)

@@ -56,6 +56,9 @@ const (
 
 // beat sends the heartbeats that are due and sets the next.
 func (n *Node) beat() {
+	if n.letsGo() {
+		return
+	}
 	n.reign.lastBeat = n.now
 	n.timers.arm(beatTimer, n.now.Add(n.cfg.Heartbeat))
 	n.seekRelief()
