@@ -19,9 +19,8 @@ import (
 
 // roll is the host list of this agent, and what follows from those of others. But for its atomic fields it is the loop's.
 type roll struct {
-	hosts  atomic.Pointer[identity.Hosts] // never nil
-	isShut atomic.Bool                    // others leave this host out, by the sessions' word
-	news   chan struct{}                  // that has changed
+	hosts atomic.Pointer[identity.Hosts] // never nil
+	news  chan struct{}                  // whether others leave this host out has changed, by the sessions' word
 
 	isBarred bool                        // as the node was told
 	differ   map[wire.ID]identity.Digest // other lists, as people were told last
@@ -33,9 +32,8 @@ func newRoll(hosts identity.Hosts) *roll {
 	return r
 }
 
-// watch takes the sessions' word, on any goroutine.
-func (r *roll) watch(isShut bool) {
-	r.isShut.Store(isShut)
+// watch has the loop ask the sessions, on any goroutine.
+func (r *roll) watch() {
 	select {
 	case r.news <- struct{}{}:
 	default:
@@ -85,7 +83,7 @@ func (a *agent) beginHosts() {
 
 // onShut tells the node whether this host may stand, by what others' lists say.
 func (a *agent) onShut() {
-	isShut := a.roll.isShut.Load()
+	isShut := a.seal.IsShut()
 	if isShut == a.roll.isBarred {
 		return
 	}

@@ -76,7 +76,8 @@ func (s *fakeSeal) SetRoster([]wire.ID)       {}
 func (s *fakeSeal) Receipts(since uint64) ([]session.Receipt, uint64) {
 	return nil, since
 }
-func (s *fakeSeal) WatchShut(func(bool)) {}
+func (s *fakeSeal) WatchShut(func()) {}
+func (s *fakeSeal) IsShut() bool     { return false }
 func (s *fakeSeal) SetHosts(identity.Hosts, wire.ID, time.Duration, bool) []session.Sender {
 	return nil
 }

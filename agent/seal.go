@@ -28,8 +28,10 @@ type sealing interface {
 	Renew(incarnation uint32, life [8]byte, advertise netip.AddrPort)
 	// SetHosts replaces the host list; see there.
 	SetHosts(hosts identity.Hosts, leader wire.ID, parts time.Duration, drops bool) (leaves []session.Sender)
-	// WatchShut has f told when this host may stand no more, since others leave it out, and when it may again.
-	WatchShut(f func(isShut bool))
+	// WatchShut has f called when IsShut has changed, on any goroutine, and at once.
+	WatchShut(f func())
+	// IsShut reports whether this host may not stand, since others leave it out.
+	IsShut() bool
 	Report() sealed.Report
 	// Receipts are those that hosts have given this one to keep, if they are others than at a version.
 	Receipts(since uint64) ([]session.Receipt, uint64)

@@ -19,19 +19,18 @@ func (l *LAN) SetHosts(hosts identity.Hosts, leader wire.ID, parts time.Duration
 	return leaves
 }
 
-// WatchShut has f told when this host may stand no more, since others leave it out, and when it may again: in the goroutine that
-// has found it out, without the LAN's lock. It is told at once if it may not now.
-func (l *LAN) WatchShut(f func(isShut bool)) {
-	l.locked(func(*session.Table, time.Time) {
-		if l.onShut = f; l.isShut {
-			l.shuts = append(l.shuts, true)
-		}
-	})
+// WatchShut has f called when IsShut has changed, and at once: in the goroutine that has found it out, without the LAN's lock. Two
+// changes may be told in any order, so f asks what is true now.
+func (l *LAN) WatchShut(f func()) {
+	l.locked(func(*session.Table, time.Time) { l.onShut, l.hasShut = f, true })
 }
 
-// noteShut keeps what is to be told. The lock is held.
-func (l *LAN) noteShut(isShut bool) {
-	if l.isShut = isShut; l.onShut != nil {
-		l.shuts = append(l.shuts, isShut)
-	}
+// IsShut reports whether this host may not stand, since others leave it out.
+func (l *LAN) IsShut() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.isShut
 }
+
+// noteShut keeps that there is something to tell. The lock is held.
+func (l *LAN) noteShut(isShut bool) { l.isShut, l.hasShut = isShut, true }

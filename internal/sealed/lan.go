@@ -70,21 +70,21 @@ type LAN struct {
 	streams <-chan net.Conn
 	buf     [session.MaxDatagram + 1]byte // ReadFrame's: one more, so that a longer datagram is seen to be one
 
-	mu     sync.Mutex
-	table  *session.Table
-	timer  *time.Timer
-	armed  time.Time // what the timer is set to; zero: not set
-	closed bool
-	told   map[matter]time.Time // what people were told, and when they may be told again
-	news   []session.Trouble    // to be told once the lock is given back
-	shown  []session.Shown      // as well
-	watch  func(session.Shown)  // who is told; nil: nobody
-	older  uint32               // as well; zero: nothing
-	isShut bool                 // others leave this host out, so that it may stand no more
-	onShut func(bool)           // who is told; nil: nobody
-	shuts  []bool               // what is to be told
-	sealed uint64               // datagrams, out
-	opened uint64               // and in
+	mu      sync.Mutex
+	table   *session.Table
+	timer   *time.Timer
+	armed   time.Time // what the timer is set to; zero: not set
+	closed  bool
+	told    map[matter]time.Time // what people were told, and when they may be told again
+	news    []session.Trouble    // to be told once the lock is given back
+	shown   []session.Shown      // as well
+	watch   func(session.Shown)  // who is told; nil: nobody
+	older   uint32               // as well; zero: nothing
+	isShut  bool                 // others leave this host out, so that it may stand no more
+	onShut  func()               // who is told; nil: nobody
+	hasShut bool                 // isShut has changed, and nobody was told yet
+	sealed  uint64               // datagrams, out
+	opened  uint64               // and in
 }
 
 var _ memberlist.NodeAwareTransport = (*LAN)(nil)
@@ -129,14 +129,14 @@ func (l *LAN) locked(f func(t *session.Table, now time.Time)) {
 	f(l.table, l.cfg.Now())
 	l.arm()
 	news, shown, watch, older := l.news, l.shown, l.watch, l.older
-	shuts, onShut := l.shuts, l.onShut
-	l.news, l.shown, l.older, l.shuts = nil, nil, 0, nil
+	hasShut, onShut := l.hasShut, l.onShut
+	l.news, l.shown, l.older, l.hasShut = nil, nil, 0, false
 	l.mu.Unlock()
 	if older > 0 {
 		l.cfg.Older(older)
 	}
-	for _, isShut := range shuts {
-		onShut(isShut)
+	if hasShut && onShut != nil {
+		onShut()
 	}
 	for _, s := range shown {
 		watch(s)
