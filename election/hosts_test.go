@@ -142,6 +142,21 @@ func TestS20_ALeaderThatIsListedAgainIsFollowed(t *testing.T) {
 	n.is(Follow)
 }
 
+// Whoever takes over from a leader that is out is followed, when the time of that one ends too.
+func TestS20_WhoeverReplacesALeaderThatIsOutIsFollowed(t *testing.T) {
+	n := storyOf(t, 3, Config{}, 1, 4, 5)
+	n.follows(4, 5)
+	n.lists(1, 5)
+	for range 2 * Parting / (50 * time.Millisecond) {
+		n.hears(n.actor(5).heartbeat(6))
+		n.forgets()
+		n.is(Follow)
+		n.waits(50 * time.Millisecond)
+		n.forgets()
+		n.is(Follow)
+	}
+}
+
 // No voter grants the next epoch of a leader that its list has lost.
 func TestS20_ALeaderThatIsOutGetsNoVote(t *testing.T) {
 	n := voterOf(t, 3, Saved{}, 1, 2)
