@@ -18,6 +18,10 @@ const (
 	// tetherPause is the time between dials, in the place of transport's
 	// backoff.
 	tetherPause = time.Second
+
+	// tetherAtOnce and tetherShortLife are transport's: so many ends of streams that lived for less are followed by a dial at once.
+	tetherAtOnce    = 3
+	tetherShortLife = time.Second
 )
 
 // Tether holds a stream to another host until ctx ends or this host is shut
@@ -26,13 +30,17 @@ const (
 // that is shut down (its process was killed) breaks its tethers and refuses; one
 // whose cable is cut says nothing, even if it dies then.
 func (h *Host) Tether(ctx context.Context, to netip.AddrPort, prove transport.Prove, lost, refused func()) {
-	ended := false
+	ended, short := false, 0
 	for ctx.Err() == nil && !h.isDown() {
+		begun := time.Now()
 		near, err := h.dial(to, tetherDialTimeout, ctx.Done())
 		switch {
 		case err == nil:
 			isProven, end := hold(ctx, near, prove)
 			ended = isEnd(end) && (isProven || ended)
+			if time.Since(begun) >= tetherShortLife {
+				short = 0
+			}
 		case ended && errors.Is(err, syscall.ECONNREFUSED) && ctx.Err() == nil:
 			lost()
 			if h.datagramRefused(to) && ctx.Err() == nil {
@@ -42,9 +50,11 @@ func (h *Host) Tether(ctx context.Context, to netip.AddrPort, prove transport.Pr
 		default:
 			ended = false
 		}
-		if !ended {
-			h.pause(ctx, tetherPause)
+		if short++; ended && short <= tetherAtOnce {
+			continue
 		}
+		h.pause(ctx, tetherPause)
+		ended, short = false, 0
 	}
 }
 
