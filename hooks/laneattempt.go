@@ -131,12 +131,17 @@ func (l *Lanes) onExited(now time.Time, e Exited) {
 	l.attempted(now, t)
 }
 
-// startBy is when a start that hangs, or the look before it, is given up: what it starts would have had KILL by then.
+// startBy is when a start that hangs, or the look before it, is given up: what it starts would have had KILL by then. What was cut
+// has no patience: the lose side waits for it, and others may lead soon.
 func (t *task) startBy(now time.Time) time.Time {
-	return later(t.limit.KillBy(later(t.limit.TermBy(now), now)), t.asked.Add(startPatience))
+	by := t.limit.KillBy(later(t.limit.TermBy(now), now))
+	if t.limit.Reason != nil {
+		return by
+	}
+	return later(by, t.asked.Add(startPatience))
 }
 
-// startPatience is what a start has in any case: it takes a millisecond, and on a busy host some hundred. Arbitrary above that.
+// startPatience is what a start has else: it takes a millisecond, and on a busy host some hundred. Arbitrary above that.
 const startPatience = time.Second
 
 // abandon gives up a start that hangs: neither the end of a leadership nor a notification waits for a file system that does
@@ -225,6 +230,11 @@ func (l *Lanes) rest(now time.Time, t *task, then time.Time) {
 
 // onTime: what a task has waited for has not come, or its pause has ended.
 func (l *Lanes) onTime(now time.Time, t *task) {
+	if isAwaited := t.phase == preparing || t.phase == starting; isAwaited && now.Sub(t.until) > startPatience {
+		t.asked = now // this host was suspended, and whoever was to look or to start with it
+		t.until = t.startBy(now)
+		return
+	}
 	switch t.phase {
 	case noting:
 		l.withdraw(now, t, notRecorded(errDiskHangs))
