@@ -73,7 +73,9 @@ func (v *view) mustGiveWayTo(m membership.Member) bool {
 // says no goodbye: that would be another's.
 func (a *agent) endFor(why error) {
 	a.fatal = why
-	a.seat.command(election.Command{Verb: election.Abdicate, Cause: election.Stopped}, func(error) {})
+	if a.seat.status().State == election.Lead { // another is not stepped again: a timer that is due now would have it claim
+		a.seat.command(election.Command{Verb: election.Abdicate, Cause: election.Stopped}, func(error) {})
+	}
 	a.seat.publish()
 }
 

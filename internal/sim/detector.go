@@ -251,9 +251,17 @@ func (w *World) clash(a, b *machine, m election.Member) {
 		return
 	}
 	w.say(a, "another agent has its id, and stays: n%d", b.number)
-	a.refused, a.mustEnd = true, true
-	w.command(a, election.Command{Verb: election.Abdicate, Cause: election.Stopped, Token: clashToken})
-	w.endIfDue(a)
+	a.refused = true
+	w.endFor(a)
+}
+
+// endFor has an agent end: one that leads lets go first.
+func (w *World) endFor(m *machine) {
+	m.mustEnd = true
+	if m.state == election.Lead {
+		w.command(m, election.Command{Verb: election.Abdicate, Cause: election.Stopped, Token: clashToken})
+	}
+	w.endIfDue(m)
 }
 
 func (m *machine) staysBeside(other *machine) bool {

@@ -3,7 +3,6 @@ package sim
 import (
 	"slices"
 
-	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/internal/session"
 	"github.com/bully-agent/bully-agent/wire"
 )
@@ -86,8 +85,7 @@ func (w *World) proveOlder(m *machine, later uint32) {
 	life := m.life
 	w.after(0, func() {
 		if m.life == life {
-			w.command(m, election.Command{Verb: election.Abdicate, Cause: election.Stopped, Token: clashToken})
-			w.endIfDue(m)
+			w.endFor(m)
 		}
 	})
 }
