@@ -247,6 +247,8 @@ func (w *World) carryOut(k *keeper, effect hooks.LaneEffect) {
 		w.freezeResources(k)
 	case hooks.EndResource:
 		w.endResource(k, e)
+	case hooks.Answer:
+		w.h2NothingIsLeft(k, e.Result)
 	case hooks.Tell:
 		w.noteResult(k, e.Result)
 		w.tellAgent(k, e.Result)
