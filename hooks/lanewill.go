@@ -10,8 +10,8 @@ import "time"
 const settlePatience = time.Second
 
 // sayOver says once that all is over. A will speaks for an agent that is dead, and not merely deaf, since
-// it could wake; whose lease nobody acts on; and of whose leadership nothing is left, by the disk as well, and
-// nothing that jobs have run.
+// it could wake; whose lease nobody acts on; and of whose leadership nothing is left, by the disk as well, nothing
+// hangs, and nothing is left that jobs have run.
 func (l *Lanes) sayOver(now time.Time) {
 	if l.agent.isDead && !l.attempts.areOver() {
 		return
@@ -28,5 +28,5 @@ func (l *Lanes) sayOver(now time.Time) {
 		}
 	}
 	l.isOver, l.settleBy = true, time.Time{}
-	l.do(Over{IsClear: l.agent.isDead && !l.agent.isLent && l.IsSettled()})
+	l.do(Over{IsClear: l.agent.isDead && !l.agent.isLent && l.IsSettled() && len(l.stuck) == 0})
 }
