@@ -96,28 +96,48 @@ func (c *cut) isPlace(k *keeper, next effectKind) bool {
 	return len(c.at) > 0 && c.at[0] == c.effects || c.aim != nil && c.aim.takes(k.last, next, k.host.frozen)
 }
 
-// aim spreads the kills of many schedules over all pairs of effects: what seldom comes is always taken, and the rest now and then.
+// aim spreads the kills of many schedules over all pairs of effects: of what seldom comes most is taken, and of the rest some.
 type aim struct {
 	rng    *rand.Rand
 	played uint64 // schedules, with this one
 	came   Pairs  // when a keeper could be killed
 	cuts   Pairs
+	isWild bool   // one effect in so many as wildly says is cut, whatever it is
+	next   uint64 // so many effects from now there is another kill; 0: there is none
 }
+
+const wildly = 30
 
 func newAim(seed uint64) *aim { return &aim{rng: rand.New(rand.NewPCG(seed, 0xc07))} }
 
-// takes draws one of those times that a pair comes in a schedule, or every other time of one that seldom comes: what it leads to comes
-// seldom, too, and would never come else. A pair that was taken in a sixteenth of the schedules is left alone for now, except while
-// the agent is frozen: another keeper finds then what this one has done in the agent's stead.
+// begin begins a schedule. A quarter of them are wild.
+func (a *aim) begin() {
+	a.played++
+	a.isWild, a.next = a.rng.Uint64N(4) == 0, 0
+}
+
+// takes draws one of those times that a pair comes in a schedule, or most of one that seldom comes: what that leads to comes seldom,
+// too, and would never come if all were taken. A pair that was taken in a sixteenth of the schedules is left alone for now, except while
+// the agent is frozen: another keeper finds then what this one has done in the agent's stead. A third of the kills have another soon
+// after: of the keeper that is back, mostly.
 func (a *aim) takes(last, next effectKind, isFrozen bool) bool {
 	a.came[last][next]++
 	came, cuts := a.came[last][next], &a.cuts[last][next]
-	isDue := *cuts <= a.played/16 && a.rng.Uint64N(2+came/a.played) == 0
-	if !isDue && !(isFrozen && a.rng.Uint64N(8) == 0) {
-		return false
+	often := a.rng.Uint64N(2+came/a.played) == 0
+	if came < a.played/16 {
+		often = a.rng.Uint64N(4) > 0
 	}
-	*cuts++
-	return true
+	isDue := *cuts <= a.played/16 && often ||
+		isFrozen && a.rng.Uint64N(8) == 0 || a.isWild && a.rng.Uint64N(wildly) == 0
+	if a.next > 0 {
+		a.next--
+		isDue = isDue || a.next == 0
+	}
+	if isDue {
+		*cuts++
+		a.next = a.rng.Uint64N(3) / 2 * (1 + a.rng.Uint64N(16))
+	}
+	return isDue
 }
 
 // cutsBefore kills a keeper before it does something, if that is to be.
@@ -145,7 +165,11 @@ func (w *World) befalls(k *keeper, doing hooks.LaneEffect) {
 	}
 	k.isLate = true
 	what := func() { w.killAgent(m) }
+	start, _ := doing.(hooks.Start)
 	switch {
+	case start.Event.Kind == hooks.LoseLeadership && m.hooks.obstacle.atStart: // it is bounded, fails, and is tried again
+	case m.frozen: // the next keeper tells the agent what this one has done in its stead
+		what = func() { w.killKeeper(m, KeeperDies) }
 	case w.resources.some && w.keepers.oneIn(4):
 		what = func() { w.configureAnew(m) }
 	case w.resources.some && w.keepers.oneIn(4):
@@ -165,7 +189,7 @@ func (m *machine) befallenOnceIn(doing hooks.LaneEffect) int {
 		return 12
 	case hooks.Start:
 		if m.hooks.obstacle.atStart {
-			return 3
+			return 2
 		}
 		return 12
 	case hooks.EndResource:
@@ -173,7 +197,10 @@ func (m *machine) befallenOnceIn(doing hooks.LaneEffect) int {
 			return 3
 		}
 	case hooks.Note:
-		if e.IsBegin && isExchange {
+		switch {
+		case e.Page.Done != nil && m.frozen:
+			return 2
+		case e.IsBegin && isExchange:
 			return 3
 		}
 	}

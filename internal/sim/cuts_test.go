@@ -23,7 +23,7 @@ var never = []struct {
 		"Lanes have nothing to note, begin or end before orphans are ended, but after a journal that cannot be read, which no world has"},
 	{allBut(noteEffect, tellEffect, cleanedEffect), one(orphansEffect),
 		"CleanUp comes first, and Opened first or after what was said of the life before"},
-	{one(overEffect), allBut(), "Over comes when nothing is left, and no order comes after it"},
+	{one(overEffect), allBut(noteEffect), "Over comes when nothing is left but what hangs, and no order comes after it"},
 	{one(cleanedEffect), allBut(noteEffect, orphansEffect), "Opened follows a clean-up"},
 	{allBut(noteEffect, orphansEffect, endEffect), one(cleanedEffect),
 		"a clean-up ends with what it ends, or with a note: of its process, or that its hook is due yet"},
@@ -61,6 +61,9 @@ func whyNever(last, next effectKind) string {
 	return ""
 }
 
+// isSeldom reports whether nobody is to wait until a pair has been cut often: what hung may be gone between Over and its keeper's end.
+func isSeldom(last, next effectKind) bool { return last == overEffect && next == noteEffect }
+
 // half is every other of the schedules that cut keepers.
 type half struct {
 	aim  *aim
@@ -71,14 +74,21 @@ type half struct {
 // play plays count schedules, of every other seed from first on, or as many as it takes to cut each pair least times.
 func (h *half) play(t *testing.T, first, count, least uint64) {
 	for ; h.aim.played < count && (least == 0 || !h.hasAll(least)); first += 2 {
-		h.aim.played++
+		h.aim.begin()
 		o := cutting(first)
 		o.aim = h.aim
 		r := Run(o)
 		h.came.Add(&r.Pairs)
 		h.cuts.Add(&r.Cuts)
 		if r.Violation != nil {
-			tellCut(t, first, &r)
+			tellCut(t, first, &r, r.Violation.Text)
+		}
+		for i := range r.Pairs {
+			for j, n := range r.Pairs[i] {
+				if why := whyNever(effectKind(i), effectKind(j)); why != "" && n > 0 {
+					tellCut(t, first, &r, fmt.Sprintf("%s came after %s, but %s", effectNames[j], effectNames[i], why))
+				}
+			}
 		}
 	}
 }
@@ -87,7 +97,7 @@ func (h *half) play(t *testing.T, first, count, least uint64) {
 func (h *half) hasAll(least uint64) bool {
 	for last := range h.cuts {
 		for next := noEffect + 1; next < effectKinds; next++ {
-			if h.cuts[last][next] < least && whyNever(effectKind(last), next) == "" {
+			if h.cuts[last][next] < least && whyNever(effectKind(last), next) == "" && !isSeldom(effectKind(last), next) {
 				return false
 			}
 		}
@@ -96,7 +106,7 @@ func (h *half) hasAll(least uint64) bool {
 }
 
 // tellCut tells the story of a schedule that failed, and how it is played again: as a line of seeds.txt.
-func tellCut(t *testing.T, seed uint64, r *Result) {
+func tellCut(t *testing.T, seed uint64, r *Result, what string) {
 	o := cutting(seed)
 	o.cutAt = r.cutAt
 	words := fmt.Sprintf("%d nodes=%d", seed, o.Nodes)
@@ -104,7 +114,7 @@ func tellCut(t *testing.T, seed uint64, r *Result) {
 		words += " resources"
 	}
 	at := strings.ReplaceAll(strings.Trim(fmt.Sprint(r.cutAt), "[]"), " ", ",")
-	t.Errorf("%s\n  %s, at %v\n  %s cuts=%s\n%s", r.Violation.Text, r.Scenario, r.Violation.At, words, at, story(o, 60))
+	t.Errorf("%s\n  %s\n  %s cuts=%s\n%s", what, r.Scenario, words, at, story(o, 60))
 }
 
 // TestKeepersAreCutBetweenEffects kills keepers between any two of their effects that come one after
@@ -132,15 +142,12 @@ func TestKeepersAreCutBetweenEffects(t *testing.T) {
 	t.Logf("%d schedules", halves[0].aim.played+halves[1].aim.played)
 	for i := range came {
 		for j := noEffect + 1; j < effectKinds; j++ {
-			why, n := whyNever(effectKind(i), j), came[i][j]
-			switch {
-			case why == "":
-				t.Logf("%-12s %-12s came %7d  cut %5d", effectNames[i], effectNames[j], n, cuts[i][j])
-				if cuts[i][j] < least {
-					t.Errorf("of keepers that had done %s and were to do %s %d were killed, want %d", effectNames[i], effectNames[j], cuts[i][j], least)
-				}
-			case n > 0:
-				t.Errorf("%s came after %s %d times, but %s", effectNames[j], effectNames[i], n, why)
+			if whyNever(effectKind(i), j) != "" {
+				continue
+			}
+			t.Logf("%-12s %-12s came %7d  cut %5d", effectNames[i], effectNames[j], came[i][j], cuts[i][j])
+			if cuts[i][j] < least && !isSeldom(effectKind(i), j) {
+				t.Errorf("of keepers that had done %s and were to do %s %d were killed, want %d", effectNames[i], effectNames[j], cuts[i][j], least)
 			}
 		}
 	}
@@ -152,7 +159,7 @@ func TestCutsAreRepeated(t *testing.T) {
 	cuts := 0
 	for seed := uint64(1); seed <= 12; seed++ {
 		o := cutting(seed)
-		aim.played++
+		aim.begin()
 		o.aim = aim
 		first := Run(o)
 		o.aim, o.cutAt = nil, first.cutAt

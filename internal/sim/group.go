@@ -55,7 +55,7 @@ func (w *World) prepare(k *keeper, e hooks.Prepare) {
 	w.tellKeeper(k, w.looking(k, e.Kind), prepared)
 }
 
-// obstacle is why a host's hooks cannot be run, or started, for a while.
+// obstacle is why a host's hooks cannot be run, or started, for a while: somebody mends it by the calm.
 type obstacle struct {
 	until   int64 // true time
 	atStart bool  // that is seen only then
@@ -64,10 +64,10 @@ type obstacle struct {
 // isUnstarted draws whether a hook cannot be run, or started.
 func (w *World) isUnstarted(k *keeper, kind hooks.Kind, atStart bool) bool {
 	h := &k.host.hooks
-	if w.now >= h.obstacle.until && (w.keepers.happens(w.hookTimes.fails/2) || w.keepers.cut.more && w.keepers.oneIn(60)) {
+	if w.now >= h.obstacle.until && w.raging && (w.keepers.happens(w.hookTimes.fails/2) || w.keepers.cut.more && w.keepers.oneIn(60)) {
 		h.obstacle = obstacle{w.now + int64(w.keepers.upTo(8*hooks.FirstPause)), atStart}
 	}
-	if w.now >= h.obstacle.until || atStart != h.obstacle.atStart {
+	if !w.raging || w.now >= h.obstacle.until || atStart != h.obstacle.atStart {
 		return false
 	}
 	w.fired(HookUnstarted)

@@ -204,6 +204,9 @@ func (w *World) hasBegun(k *keeper, t *tenant, plan int, err error) {
 	} else {
 		w.say(k.host, "%s has not begun: %v", t.Name, err)
 		w.letGo(k.host, t.thing)
+		if r := &w.resources; r.staysAway && t.Stays && w.raging && r.oneIn(2) { // before it is begun again, perhaps
+			w.after(r.upTo(hooks.FirstPause), func() { w.configureAnew(k.host) })
+		}
 	}
 	w.answerBegins(k, t, err)
 }
