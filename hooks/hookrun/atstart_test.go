@@ -11,6 +11,7 @@ import (
 
 // The hook of at_start runs, is ended with its group if that hangs, and leaves nothing due, good or bad.
 func TestCleanUpAtAStart(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		script string
 		ok     bool
@@ -67,7 +68,7 @@ func TestAtStartAfterATakeOver(t *testing.T) {
 	g.rest()
 	g.end()
 	next := setUp(t, scripts{hooks.LoseLeadership: "echo $BULLY_CAUSE $BULLY_EPOCH:$BULLY_EPOCH_OWNER:$BULLY_LEADER:$BULLY_PREV_LEADER >cause"}, Config{Dir: state})
-	ev := event(hooks.LoseLeadership, 7)
+	ev := event(t, hooks.LoseLeadership, 7)
 	ev.AtStart, ev.PrevLeader = true, hooks.Node{ID: "a1", Name: "alpha", Addr: "10.0.0.1:7950"}
 	if res := next.CleanUp(context.Background(), ev); !res.OK || !res.Ran || res.TakenOver {
 		t.Errorf("result %+v", res)

@@ -45,7 +45,7 @@ func TestAttempts(t *testing.T) {
 			if tt.kind == hooks.LoseLeadership {
 				g.leads(1)
 			}
-			g.Start(event(tt.kind, 1))
+			g.Start(event(t, tt.kind, 1))
 			res := g.wants(tt.kind, 1, tt.ok, true)
 			if got := strings.Join(g.lines("attempts"), " "); got != tt.attempts || res.Attempts != len(strings.Fields(got)) {
 				t.Errorf("attempts %s, result says %d, want %s", got, res.Attempts, tt.attempts)
@@ -59,7 +59,7 @@ func TestAttempts(t *testing.T) {
 func TestNotificationsAreNotRepeated(t *testing.T) {
 	g := startRig(t, scripts{hooks.LeaderChange: count + "exit 75"}, Config{})
 	ended := make(chan hooks.Result, 1)
-	ev := event(hooks.LeaderChange, 1)
+	ev := event(t, hooks.LeaderChange, 1)
 	ev.Ended = func(res hooks.Result) { ended <- res }
 	g.Start(ev)
 	if res := <-ended; res.OK || res.Exit != 75 || len(g.lines("attempts")) != 1 {
@@ -70,7 +70,7 @@ func TestNotificationsAreNotRepeated(t *testing.T) {
 // The count goes on over events of one leadership.
 func TestAttemptsGoOnCounting(t *testing.T) {
 	g := startRig(t, scripts{hooks.BecomeLeader: count + "exit 75"}, Config{})
-	ev := event(hooks.BecomeLeader, 1)
+	ev := event(t, hooks.BecomeLeader, 1)
 	ev.Attempt = 3
 	g.Start(ev)
 	g.wants(hooks.BecomeLeader, 1, false, true)
@@ -117,13 +117,15 @@ func TestAttemptsOfALoseEndWithTheLease(t *testing.T) {
 
 // In a planned change all attempts together have the hook's timeout.
 func TestAttemptsOfALoseShareItsTimeout(t *testing.T) {
+	t.Parallel()
+	const timeout = time.Second // in which a first attempt fails on any machine
 	g := startRig(t, scripts{hooks.LoseLeadership: count + "test $num = 1 && exit 1; exec sleep 1000"},
-		Config{Config: hooks.Config{Timeout: 300 * time.Millisecond, Grace: shortGrace}})
+		Config{Config: hooks.Config{Timeout: timeout, Grace: shortGrace}})
 	g.leads(7)
 	begun := time.Now()
 	g.lose(7)
 	g.wants(hooks.LoseLeadership, 7, false, true)
-	if took := time.Since(begun); took > 300*time.Millisecond+shortGrace+patience/4 {
+	if took := time.Since(begun); took > timeout+shortGrace+patience/4 {
 		t.Errorf("took %v", took)
 	}
 	if n := len(g.lines("attempts")); n != 2 && n != 3 {
@@ -149,7 +151,7 @@ func TestALoseThatWasCutIsNotBegunAgain(t *testing.T) {
 // A lose hook that is tried once more does not hold up a new leadership.
 func TestRedoneLoseGivesWay(t *testing.T) {
 	g := startRig(t, scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note + "trap '' TERM; while :; do sleep 1; done"}, Config{})
-	redo := event(hooks.LoseLeadership, 4)
+	redo := event(t, hooks.LoseLeadership, 4)
 	redo.IsRedo = true
 	g.become(4)
 	g.wants(hooks.BecomeLeader, 4, true, true)
@@ -188,7 +190,7 @@ func TestLateAttemptIsDroppedAlone(t *testing.T) {
 func TestEndedComesAfterTheOutput(t *testing.T) {
 	g := startRig(t, scripts{hooks.BecomeLeader: "echo words of the hook"}, Config{Dir: t.TempDir()})
 	ended := make(chan hooks.Result, 1)
-	ev := event(hooks.BecomeLeader, 2)
+	ev := event(t, hooks.BecomeLeader, 2)
 	ev.Ended = func(res hooks.Result) { ended <- res }
 	g.Start(ev)
 	res := <-ended
@@ -210,13 +212,13 @@ func TestEndedComesAfterTheOutput(t *testing.T) {
 func TestEndedOfWhatIsNotRun(t *testing.T) {
 	g := startRig(t, scripts{hooks.LeaderChange: "echo x >>order; read go <gate"}, Config{})
 	g.mkfifo("gate")
-	g.Start(event(hooks.LeaderChange, 1))
+	g.Start(event(t, hooks.LeaderChange, 1))
 	g.UntilFile("order")
 	ended := make(chan hooks.Result, 1)
-	ev := event(hooks.LeaderChange, 2)
+	ev := event(t, hooks.LeaderChange, 2)
 	ev.Ended = func(res hooks.Result) { ended <- res }
 	g.Start(ev)
-	g.Start(event(hooks.LeaderChange, 3))
+	g.Start(event(t, hooks.LeaderChange, 3))
 	if res := <-ended; !says(res.Err, "since a newer event of its kind has come") {
 		t.Errorf("result %+v", res)
 	}

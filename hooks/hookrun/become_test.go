@@ -180,7 +180,7 @@ func TestOwedOutlivesTheAgent(t *testing.T) {
 	g := startRig(t, scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: "exit 1"}, Config{Dir: state})
 	g.become(3)
 	g.wants(hooks.BecomeLeader, 3, true, true)
-	if epoch, ok := g.Owed(); !ok || epoch.Counter != 3 || epoch.Owner != owner {
+	if epoch, ok := g.Owed(); !ok || epoch.Counter != 3 || epoch.Owner != owner(t) {
 		t.Errorf("while it leads it owes %v, %v", epoch, ok)
 	}
 	g.lose(3)
@@ -192,7 +192,7 @@ func TestOwedOutlivesTheAgent(t *testing.T) {
 	if !ok || epoch.Counter != 3 {
 		t.Fatalf("the next life owes %v, %v", epoch, ok)
 	}
-	ev := event(hooks.LoseLeadership, epoch.Counter)
+	ev := event(t, hooks.LoseLeadership, epoch.Counter)
 	if res := next.CleanUp(context.Background(), ev); !res.OK || !res.Ran {
 		t.Errorf("clean-up: %+v", res)
 	}
@@ -209,10 +209,11 @@ func TestOwedOutlivesTheAgent(t *testing.T) {
 // on disk, and what was told of it is found. A child that made a session of its own
 // has left the hook.
 func TestOrphanWithoutAnEntryIsFound(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []hooks.Kind{hooks.BecomeLeader, hooks.LoseLeadership} {
-		ev := event(kind, 7)
+		ev := event(t, kind, 7)
 		left, _ := orphanOf(t, ev, "trap '' TERM; while :; do sleep 1; done")
-		other, _ := orphanOf(t, event(kind, 8), "exec sleep 1000")
+		other, _ := orphanOf(t, event(t, kind, 8), "exec sleep 1000")
 		escaped := exec.Command("/bin/sleep", "1000")
 		escaped.SysProcAttr, escaped.Env = &syscall.SysProcAttr{Setsid: true}, hooks.Environ(ev, hooks.Circumstances{Seq: 12}, os.Getenv)
 		if err := escaped.Start(); err != nil {
@@ -220,7 +221,7 @@ func TestOrphanWithoutAnEntryIsFound(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = escaped.Process.Kill(); _ = escaped.Wait() })
 		g := leaves(t, hooks.Page{Owed: &ev.Epoch}, scripts{hooks.LoseLeadership: note}, Config{Config: hooks.Config{Grace: shortGrace}})
-		if res := g.CleanUp(context.Background(), event(hooks.LoseLeadership, 7)); !res.OK {
+		if res := g.CleanUp(context.Background(), event(t, hooks.LoseLeadership, 7)); !res.OK {
 			t.Errorf("clean-up: %+v", res)
 		}
 		if pids := run.Living(left.Group); len(pids) > 0 {

@@ -22,6 +22,7 @@ const (
 // forgotten the leadership. No crash and no loss of power forgets it, whatever the journal
 // notes of further attempts, and of a leadership that came to nothing.
 func TestCrashOfTheJournal(t *testing.T) {
+	t.Parallel()
 	c := newCrashing(t)
 	trace := crash.Record(t, c.dir)
 	do := func(mark int, steps ...hooks.LaneEvent) {
@@ -40,7 +41,7 @@ func TestCrashOfTheJournal(t *testing.T) {
 	exits := func(ln hooks.Lane, err error) hooks.LaneEvent {
 		return hooks.Exited{Lane: ln, Seq: seqs[ln], End: ending.End{Err: err}}
 	}
-	asks := func(kind hooks.Kind, epoch uint64) hooks.Asked { return hooks.Asked{Event: event(kind, epoch)} }
+	asks := func(kind hooks.Kind, epoch uint64) hooks.Asked { return hooks.Asked{Event: event(t, kind, epoch)} }
 	redo := asks(hooks.LoseLeadership, 7)
 	redo.Event.IsRedo = true
 

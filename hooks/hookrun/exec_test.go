@@ -62,6 +62,7 @@ func TestTimedOutHookThatCleansUpHasFailed(t *testing.T) {
 // The first process ends at once and leaves children in its group, with its
 // pipes: the runner ends them, politely first, and the hook has succeeded.
 func TestBackgroundChildrenAreSwept(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct{ name, script string }{
 		{"one child with the pipes", "sleep 1000 & echo hi"},
 		{"children of children", "(sleep 1000 & sleep 1000 & wait) & true"},
@@ -104,6 +105,7 @@ func TestBackgroundChildMayCleanUp(t *testing.T) {
 // Documented: a setsid child is out of reach. It keeps the pipes open, and that
 // holds up neither the runner nor the next hook.
 func TestSetsidChildEscapesAndHoldsUpNobody(t *testing.T) {
+	t.Parallel()
 	g := startRig(t, scripts{
 		hooks.BecomeLeader:   "setsid sh -c 'echo $$ >escaped; exec sleep 1000' & while [ ! -s escaped ]; do sleep 0.01; done",
 		hooks.LoseLeadership: "kill -9 $(cat escaped)",
@@ -117,7 +119,7 @@ func TestSetsidChildEscapesAndHoldsUpNobody(t *testing.T) {
 // A member list of a megabyte and a hook that never reads it: a pipe holds 64 KiB.
 func TestUnreadInputBlocksNobody(t *testing.T) {
 	g := startRig(t, scripts{hooks.BecomeLeader: "echo done", hooks.LoseLeadership: "wc -c >size"}, Config{})
-	ev := event(hooks.BecomeLeader, 1)
+	ev := event(t, hooks.BecomeLeader, 1)
 	for i := range 10_000 {
 		ev.Members = append(ev.Members, hooks.Member{ID: fmt.Sprint(i), Name: strings.Repeat("n", 60), Status: "alive"})
 	}

@@ -13,6 +13,7 @@ import (
 // A start that hangs in a file system keeps no lose hook from running. Should it come to run after all, it is killed at once,
 // and until that is known nothing begins beside it.
 func TestAStartThatHangs(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	hangs, goesOn := make(chan bool), make(chan bool)
 	late := filepath.Join(dir, "late")
@@ -36,16 +37,16 @@ func TestAStartThatHangs(t *testing.T) {
 		return run.Start(argv, env, input, out)
 	}
 	l.step(hooks.Opened{})
-	l.step(hooks.Asked{Event: event(hooks.BecomeLeader, 7)})
+	l.step(hooks.Asked{Event: event(t, hooks.BecomeLeader, 7)})
 	<-hangs
-	l.step(hooks.Asked{Event: event(hooks.LoseLeadership, 7), Due: time.Now().Add(10 * time.Second)})
+	l.step(hooks.Asked{Event: event(t, hooks.LoseLeadership, 7), Due: time.Now().Add(10 * time.Second)})
 	if res := l.next(t); res.Kind != hooks.BecomeLeader || res.OK {
 		t.Errorf("result %+v", res)
 	}
 	if res := l.next(t); res.Kind != hooks.LoseLeadership || !res.OK {
 		t.Errorf("result %+v", res)
 	}
-	l.step(hooks.Asked{Event: event(hooks.BecomeLeader, 8)})
+	l.step(hooks.Asked{Event: event(t, hooks.BecomeLeader, 8)})
 	if res := l.next(t); res.OK {
 		t.Error("a leadership begins beside a start that hangs")
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/internal/holder"
 	"github.com/bully-agent/bully-agent/internal/sidecar"
+	"github.com/bully-agent/bully-agent/internal/test/waiting"
 )
 
 // This program is also the holders that it starts, and the agent that is killed.
@@ -28,6 +29,7 @@ func TestMain(m *testing.M) {
 			actAgent(os.Args[2], os.Args[3], os.Args[4])
 		}
 	}
+	waiting.Together(5) // ends and limits are waited for
 	os.Exit(m.Run())
 }
 
@@ -191,6 +193,7 @@ func TestExitAsAShellTellsIt(t *testing.T) {
 // The end reaches all of the command, also what ignores TERM and what has left its
 // process group.
 func TestTheEndOfAJobLeavesNothing(t *testing.T) {
+	t.Parallel()
 	r := newJobRig(t)
 	r.begin(r.attempt("a", `trap '' TERM; setsid sh -c 'echo $$ >DIR/child; sleep 600' & echo $$ >DIR/first; wait; sleep 600`))
 	r.says("first")
@@ -268,6 +271,7 @@ func (r *jobRig) agent(timeout time.Duration) *exec.Cmd {
 
 // The same with an agent that is stopped as a whole.
 func TestTimeoutOfAStoppedAgent(t *testing.T) {
+	t.Parallel()
 	r := newJobRig(t)
 	if err := r.agent(time.Second).Process.Signal(unix.SIGSTOP); err != nil {
 		t.Fatal(err)
@@ -282,6 +286,7 @@ func TestTimeoutOfAStoppedAgent(t *testing.T) {
 // What an agent was running when it was killed is gone after RecoverJobs of its next
 // life, also what was to finish.
 func TestRecoverAfterTheAgentWasKilled(t *testing.T) {
+	t.Parallel()
 	r := newJobRig(t)
 	if err := r.agent(time.Hour).Process.Kill(); err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ import (
 // and gives the journal's entry for it.
 func orphan(t *testing.T, script string) (hooks.Entry, *exec.Cmd) {
 	t.Helper()
-	return orphanOf(t, event(hooks.BecomeLeader, 7), script)
+	return orphanOf(t, event(t, hooks.BecomeLeader, 7), script)
 }
 
 func orphanOf(t *testing.T, ev hooks.Event, script string) (hooks.Entry, *exec.Cmd) {
@@ -68,6 +68,7 @@ func leavesFile(t *testing.T, text []byte, s scripts, cfg Config) *rig {
 
 // M18: what the earlier life left is dead before the lose hook runs.
 func TestCleanUpEndsOrphansThenLoses(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name, script string
 		grace        time.Duration
@@ -86,7 +87,7 @@ func TestCleanUpEndsOrphansThenLoses(t *testing.T) {
 				t.Fatal("the orphan does not live, or is not recognised")
 			}
 			g := crashed(t, scripts{hooks.LoseLeadership: note + "echo $BULLY_CAUSE >cause"}, Config{Config: hooks.Config{Grace: tt.grace}}, left)
-			res := g.CleanUp(context.Background(), event(hooks.LoseLeadership, 7))
+			res := g.CleanUp(context.Background(), event(t, hooks.LoseLeadership, 7))
 			if !res.OK || !res.Ran || res.Kind != hooks.LoseLeadership || res.Epoch != 7 {
 				t.Errorf("result %+v", res)
 			}
@@ -103,6 +104,7 @@ func TestCleanUpEndsOrphansThenLoses(t *testing.T) {
 
 // A group that merely has the number of the recorded one is somebody else's.
 func TestCleanUpSparesAReusedNumber(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name  string
 		stale func(e *hooks.Entry)
@@ -116,7 +118,7 @@ func TestCleanUpSparesAReusedNumber(t *testing.T) {
 			stale := left
 			tt.stale(&stale)
 			g := crashed(t, scripts{hooks.LoseLeadership: note}, Config{}, stale)
-			if res := g.CleanUp(context.Background(), event(hooks.LoseLeadership, 9)); !res.OK {
+			if res := g.CleanUp(context.Background(), event(t, hooks.LoseLeadership, 9)); !res.OK {
 				t.Errorf("result %+v", res)
 			}
 			if !alive(left) {
@@ -133,7 +135,7 @@ func TestCleanUpSparesAReusedGroupWithoutFirstProcess(t *testing.T) {
 	stale := left
 	stale.Epoch++
 	g := crashed(t, scripts{}, Config{}, stale)
-	g.CleanUp(context.Background(), event(hooks.LoseLeadership, 9))
+	g.CleanUp(context.Background(), event(t, hooks.LoseLeadership, 9))
 	if !alive(left) {
 		t.Error("a process that is not ours was killed")
 	}
@@ -166,7 +168,7 @@ func TestJournalHoldsTheRunningGroup(t *testing.T) {
 	g.open("gate")
 	g.wants(hooks.BecomeLeader, 5, true, true)
 	g.Until("the end of the run", func() bool { left, err := g.hands.journal.load(); return err == nil && len(left.Runs) == 0 })
-	if left, _ := g.hands.journal.load(); left.Owed == nil || *left.Owed != (hooks.Epoch{Counter: 5, Owner: owner}) {
+	if left, _ := g.hands.journal.load(); left.Owed == nil || *left.Owed != (hooks.Epoch{Counter: 5, Owner: owner(t)}) {
 		t.Errorf("the journal owes %v after a become hook", left.Owed)
 	}
 	g.lose(5)
@@ -180,18 +182,19 @@ func TestJournalHoldsTheRunningGroup(t *testing.T) {
 // A lose hook that fails at the start is due further on, though the journal did not
 // know of it.
 func TestCleanUpThatFailsIsOwed(t *testing.T) {
+	t.Parallel()
 	g := leavesFile(t, []byte("{"), scripts{hooks.LoseLeadership: "exit 1"}, Config{})
-	if res := g.CleanUp(context.Background(), event(hooks.LoseLeadership, 7)); res.OK {
+	if res := g.CleanUp(context.Background(), event(t, hooks.LoseLeadership, 7)); res.OK {
 		t.Errorf("result %+v", res)
 	}
-	if left, err := g.hands.journal.load(); err != nil || left.Owed == nil || *left.Owed != (hooks.Epoch{Counter: 7, Owner: owner}) {
+	if left, err := g.hands.journal.load(); err != nil || left.Owed == nil || *left.Owed != (hooks.Epoch{Counter: 7, Owner: owner(t)}) {
 		t.Errorf("the journal has %+v (%v)", left, err)
 	}
 }
 
 func TestDamagedJournalDoesNotPreventCleanUp(t *testing.T) {
 	g := leavesFile(t, []byte("{"), scripts{hooks.LoseLeadership: note}, Config{})
-	if res := g.CleanUp(context.Background(), event(hooks.LoseLeadership, 7)); !res.OK || !res.Ran {
+	if res := g.CleanUp(context.Background(), event(t, hooks.LoseLeadership, 7)); !res.OK || !res.Ran {
 		t.Errorf("result %+v", res)
 	}
 	if !strings.Contains(g.log.String(), "orphaned hooks may still run") {
@@ -203,7 +206,7 @@ func TestCleanUpEndsWithItsContext(t *testing.T) {
 	g := setUp(t, scripts{hooks.LoseLeadership: note + "exec sleep 1000"}, Config{})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan hooks.Result)
-	go func() { done <- g.CleanUp(ctx, event(hooks.LoseLeadership, 7)) }()
+	go func() { done <- g.CleanUp(ctx, event(t, hooks.LoseLeadership, 7)) }()
 	g.UntilFile("order")
 	cancel()
 	if res := <-done; res.OK || res.Err != hooks.ErrStopping {

@@ -92,7 +92,7 @@ func TestNotificationsAreReloadedAtOnce(t *testing.T) {
 	g.become(1)
 	g.wants(hooks.BecomeLeader, 1, true, false)
 	g.reload(scripts{hooks.LeaderChange: note})
-	g.Start(event(hooks.LeaderChange, 1))
+	g.Start(event(t, hooks.LeaderChange, 1))
 	g.UntilFile("order")
 }
 
@@ -150,7 +150,7 @@ func TestKeptOutlivesTheAgent(t *testing.T) {
 
 		next := setUp(t, nil, Config{Dir: state})
 		next.reload(scripts{hooks.LoseLeadership: "touch configured"})
-		if res := next.CleanUp(context.Background(), event(hooks.LoseLeadership, 3)); !res.OK {
+		if res := next.CleanUp(context.Background(), event(t, hooks.LoseLeadership, 3)); !res.OK {
 			t.Errorf("clean-up: %+v", res)
 		}
 		_, err := os.Stat(next.Path("configured"))
@@ -172,7 +172,7 @@ func TestKeptByAFileOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	next := setUp(t, scripts{hooks.LoseLeadership: note}, Config{Dir: state})
-	if res := next.CleanUp(context.Background(), event(hooks.LoseLeadership, 3)); !res.OK {
+	if res := next.CleanUp(context.Background(), event(t, hooks.LoseLeadership, 3)); !res.OK {
 		t.Errorf("clean-up: %+v", res)
 	}
 	g.holds()

@@ -95,6 +95,7 @@ func TestManyThatBecomeLeavesTakeOneShare(t *testing.T) {
 
 // Nor beside another attempt at the become hook, which leaves its own.
 func TestWhatAnAttemptLeavesEndsBeforeTheNext(t *testing.T) {
+	t.Parallel()
 	g := startRig(t, scripts{hooks.BecomeLeader: beside + "rm -f up; " +
 		leave(t, "echo up >up; exec sleep 1000") + "test $BULLY_ATTEMPT = 2 || exit 75"}, Config{})
 	g.become(1)
@@ -127,17 +128,17 @@ func TestWhatADeadRunnerHasLeftEndsBeforeLose(t *testing.T) {
 	left, _ := orphan(t, "exec sleep 1000")
 	g := crashed(t, scripts{hooks.LoseLeadership: note}, Config{}, hooks.Entry{})
 	traces.Until(t, "the orphan to be recognised", func() bool { return alive(left) })
-	if res := g.CleanUp(t.Context(), event(hooks.LoseLeadership, 7)); !res.OK || alive(left) {
+	if res := g.CleanUp(t.Context(), event(t, hooks.LoseLeadership, 7)); !res.OK || alive(left) {
 		t.Errorf("result %+v, and what was left lives: %v", res, alive(left))
 	}
 }
 
 // A group is found once, however many processes of it there are: it has one TERM.
 func TestAGroupOfManyIsFoundOnce(t *testing.T) {
-	ev := hooks.Event{Kind: hooks.BecomeLeader, Epoch: hooks.Epoch{Counter: 4711, Owner: owner}}
+	ev := hooks.Event{Kind: hooks.BecomeLeader, Epoch: hooks.Epoch{Counter: 4711, Owner: owner(t)}}
 	left, _ := orphanOf(t, ev, "sleep 1000 & sleep 1000 & wait")
 	traces.Until(t, "all three of the group", func() bool { return len(run.Living(left.Group)) == 3 })
-	found := groupsOf(hooks.Entry{Hook: hooks.BecomeLeader, Epoch: ev.Epoch.Counter, Owner: owner})
+	found := groupsOf(hooks.Entry{Hook: hooks.BecomeLeader, Epoch: ev.Epoch.Counter, Owner: owner(t)})
 	if len(found) != 1 || found[0].Group != left.Group || found[0].Start != left.Start {
 		t.Errorf("found %+v, want group %d once", found, left.Group)
 	}

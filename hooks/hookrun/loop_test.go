@@ -173,7 +173,7 @@ func BenchmarkStartToExec(b *testing.B) {
 	for b.Loop() {
 		epoch++
 		begun := time.Now()
-		l.Start(hooks.Asked{Event: event(hooks.BecomeLeader, epoch)})
+		l.Start(hooks.Asked{Event: event(b, hooks.BecomeLeader, epoch)})
 		res := <-l.results
 		if !res.OK {
 			b.Fatal(res.Err)

@@ -121,8 +121,8 @@ func (g *rig) Start(ev hooks.Event) {
 // rest waits until no hook of the leadership runs or is queued.
 func (g *rig) rest() { g.await(g.lanes.AtRest) }
 
-func (g *rig) become(epoch uint64) { g.Start(event(hooks.BecomeLeader, epoch)) }
-func (g *rig) lose(epoch uint64)   { g.Start(event(hooks.LoseLeadership, epoch)) }
+func (g *rig) become(epoch uint64) { g.Start(event(g.t, hooks.BecomeLeader, epoch)) }
+func (g *rig) lose(epoch uint64)   { g.Start(event(g.t, hooks.LoseLeadership, epoch)) }
 
 // leads begins a leadership without a become hook: there is something to lose.
 func (g *rig) leads(epoch uint64) {
@@ -132,17 +132,16 @@ func (g *rig) leads(epoch uint64) {
 }
 
 func (g *rig) loseWithin(epoch uint64, d time.Duration) {
-	ev := event(hooks.LoseLeadership, epoch)
+	ev := event(g.t, hooks.LoseLeadership, epoch)
 	ev.Within = d
 	g.Start(ev)
 }
 
-// owner leads in these tests. Another run of them, whose hooks must not be taken for
-// ours, has another.
-var owner = fmt.Sprintf("a%d", os.Getpid())
+// owner leads in this test. Neither another test nor another run of them has it: a clean-up ends what it finds of a leadership.
+func owner(t testing.TB) string { return fmt.Sprintf("a%d-%s", os.Getpid(), t.Name()) }
 
-func event(kind hooks.Kind, epoch uint64) hooks.Event {
-	return hooks.Event{Kind: kind, Cause: "test", Time: time.Now(), Epoch: hooks.Epoch{Counter: epoch, Owner: owner}}
+func event(t testing.TB, kind hooks.Kind, epoch uint64) hooks.Event {
+	return hooks.Event{Kind: kind, Cause: "test", Time: time.Now(), Epoch: hooks.Epoch{Counter: epoch, Owner: owner(t)}}
 }
 
 // result is the next one.

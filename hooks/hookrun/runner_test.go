@@ -268,6 +268,7 @@ func TestLeaseEndsAfterPlannedLose(t *testing.T) {
 
 // One that minds TERM and says how it ended was cut all the same.
 func TestALoseHookThatMindsTERMIsCut(t *testing.T) {
+	t.Parallel()
 	g := startRig(t, scripts{hooks.LoseLeadership: "trap 'exit 1' TERM; echo x >armed; while :; do sleep 0.01; done"}, Config{})
 	g.leads(4)
 	g.lose(4)
@@ -325,7 +326,7 @@ func TestBudgetLeavesLoseHookItsShare(t *testing.T) {
 
 func TestStuckNotificationDelaysNoLeadership(t *testing.T) {
 	g := startRig(t, scripts{hooks.LeaderChange: "echo x >stuck; exec sleep 60", hooks.BecomeLeader: note}, Config{})
-	g.Start(event(hooks.LeaderChange, 1))
+	g.Start(event(t, hooks.LeaderChange, 1))
 	g.UntilFile("stuck")
 	g.become(1)
 	g.wants(hooks.BecomeLeader, 1, true, true)
@@ -335,11 +336,11 @@ func TestStuckNotificationDelaysNoLeadership(t *testing.T) {
 func TestNotificationsCoalesce(t *testing.T) {
 	g := startRig(t, scripts{hooks.LeaderChange: note + "read go <gate", hooks.MemberChange: note}, Config{})
 	g.mkfifo("gate")
-	g.Start(event(hooks.LeaderChange, 1))
+	g.Start(event(t, hooks.LeaderChange, 1))
 	g.UntilFile("order")
 	for epoch := range uint64(3) {
-		g.Start(event(hooks.LeaderChange, epoch+2))
-		g.Start(event(hooks.MemberChange, epoch+2))
+		g.Start(event(t, hooks.LeaderChange, epoch+2))
+		g.Start(event(t, hooks.MemberChange, epoch+2))
 	}
 	g.open("gate")
 	g.Until("the second leader-change", func() bool { return len(g.lines("order")) == 2 })
@@ -387,7 +388,7 @@ func TestStoppingEndsTheRunningHook(t *testing.T) {
 	g := startRig(t, scripts{hooks.BecomeLeader: note + "exec sleep 60", hooks.LoseLeadership: note}, Config{})
 	g.become(1)
 	g.UntilFile("order")
-	g.Start(event(hooks.LoseLeadership, 0)) // of an epoch long past: queued, kills nothing
+	g.Start(event(t, hooks.LoseLeadership, 0)) // of an epoch long past: queued, kills nothing
 	g.end()
 	res := g.wants(hooks.BecomeLeader, 1, false, true)
 	if res.Err != hooks.ErrStopping {

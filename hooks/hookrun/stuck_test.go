@@ -27,8 +27,10 @@ func (g *rig) knowsOfWhatHangs() bool {
 
 // A command in D state takes no signal: KILL sent is not a death. What it has on its way to the disk may come at any time.
 func TestNothingIsStartedBesideAHookThatHangs(t *testing.T) {
+	t.Parallel()
 	for _, hangs := range []hooks.Kind{hooks.BecomeLeader, hooks.LoseLeadership} {
 		t.Run(string(hangs), func(t *testing.T) {
+			t.Parallel()
 			needsMkfs(t)
 			g := setUp(t, scripts{}, Config{})
 			disk, freeze, thaw := g.Frozen()
@@ -60,7 +62,7 @@ func TestNothingIsStartedBesideAHookThatHangs(t *testing.T) {
 			g.lose(2)
 			g.wants(hooks.LoseLeadership, 2, true, false) // the pair is dropped
 			if hangs == hooks.LoseLeadership {
-				redo := event(hooks.LoseLeadership, 1)
+				redo := event(t, hooks.LoseLeadership, 1)
 				redo.IsRedo = true
 				g.Start(redo)
 				g.wants(hooks.LoseLeadership, 1, false, false)
@@ -81,6 +83,7 @@ func TestNothingIsStartedBesideAHookThatHangs(t *testing.T) {
 
 // The keeper that has left it behind may be dead: the next one reads of it in the journal, and so does that one's next.
 func TestWhatHangsIsKnownToTheNextLives(t *testing.T) {
+	t.Parallel()
 	needsMkfs(t)
 	d := traces.New(t)
 	disk, freeze, thaw := d.Frozen()

@@ -35,6 +35,7 @@ func (g *rig) unasked(epoch uint64) {
 // The agent is dead: its lose hook runs, with the cause agent-died. One that was frozen
 // and goes on hears of it, and its own wish for the hook runs it no second time.
 func TestTakeOver(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]string{"succeeds": "exit 0", "fails": "exit 3"} {
 		t.Run(name, func(t *testing.T) {
 			g := startRig(t, scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: "echo $BULLY_CAUSE:$BULLY_EPOCH >>order; " + end}, Config{})
@@ -53,7 +54,7 @@ func TestTakeOver(t *testing.T) {
 			if again := len(g.lines("order")); again != ran {
 				t.Errorf("the hook ran %d times before the agent asked for it, and %d times after", ran-1, again-1)
 			}
-			ev := event(hooks.LoseLeadership, 1)
+			ev := event(t, hooks.LoseLeadership, 1)
 			ev.IsRedo = true
 			g.Start(ev)
 			if res := g.wants(hooks.LoseLeadership, 1, end == "exit 0", end != "exit 0"); res.TakenOver {
@@ -92,10 +93,11 @@ func TestTakeOverEndsTheBecomeHook(t *testing.T) {
 // A lose hook that is too slow for the lease is ended by then, and runs once more, with
 // all its time: also one that the agent had asked for before it died.
 func TestTakeOverIsBounded(t *testing.T) {
-	const slow = "echo $BULLY_CAUSE:$BULLY_ATTEMPT >>order; test -e slow || { touch slow; trap '' TERM; while :; do sleep 0.01; done; }"
+	t.Parallel()
+	const slow = "echo $BULLY_CAUSE:$BULLY_ATTEMPT >>order; test $BULLY_ATTEMPT -gt 1 || { trap '' TERM; while :; do sleep 0.01; done; }"
 	for name, isAsked := range map[string]bool{"nobody has asked": false, "the agent has": true} {
 		t.Run(name, func(t *testing.T) {
-			const bound = 300 * time.Millisecond
+			const bound = time.Second // in which a shell begins on any machine
 			g := startRig(t, scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: slow}, Config{})
 			g.become(1)
 			g.wants(hooks.BecomeLeader, 1, true, true)
@@ -129,10 +131,11 @@ func TestTakeOverIsBounded(t *testing.T) {
 // it died: both have ended when the take-over's bound has passed, and the lose hook runs
 // once more after it.
 func TestTakeOverBoundsWhatWaits(t *testing.T) {
+	t.Parallel()
 	const stubborn = "trap '' TERM; while :; do sleep 0.01; done"
 	for name, within := range map[string]time.Duration{"with more time": patience, "with no bound": 0} {
 		t.Run(name, func(t *testing.T) {
-			const bound = 400 * time.Millisecond
+			const bound = 2 * time.Second // in which two shells begin on any machine
 			g := startRig(t, scripts{hooks.BecomeLeader: note + stubborn,
 				hooks.LoseLeadership: "echo $BULLY_CAUSE:$BULLY_ATTEMPT >>order; test $BULLY_ATTEMPT -gt 1 || { " + stubborn + "; }"}, Config{})
 			g.become(1)
@@ -182,9 +185,9 @@ func TestTheAgentDies(t *testing.T) {
 	g := startRig(t, scripts{hooks.LeaderChange: note + "exec sleep 1000", hooks.MemberChange: note, hooks.LoseLeadership: note}, Config{})
 	g.become(1)
 	g.wants(hooks.BecomeLeader, 1, true, false)
-	g.Start(event(hooks.LeaderChange, 1))
+	g.Start(event(t, hooks.LeaderChange, 1))
 	g.UntilFile("order")
-	g.Start(event(hooks.MemberChange, 1))
+	g.Start(event(t, hooks.MemberChange, 1))
 	g.step(hooks.AgentDied{})
 	g.unasked(1)
 	g.await(g.lanes.IsAllAtRest)
@@ -196,6 +199,7 @@ func TestTheAgentDies(t *testing.T) {
 
 // What was taken over is not done again by the next life; what has failed is.
 func TestCleanUpAfterATakeOver(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		end   string
 		epoch uint64
@@ -214,7 +218,7 @@ func TestCleanUpAfterATakeOver(t *testing.T) {
 			g.rest()
 			g.end()
 			next := setUp(t, scripts{hooks.LoseLeadership: note}, Config{Dir: state})
-			res := next.CleanUp(context.Background(), event(hooks.LoseLeadership, tt.epoch))
+			res := next.CleanUp(context.Background(), event(t, hooks.LoseLeadership, tt.epoch))
 			ran := len(next.lines("order"))
 			if tt.end != "exit 0" { // the leadership keeps its hook
 				ran = len(g.lines("order")) - 4
@@ -236,10 +240,10 @@ func TestAdopt(t *testing.T) {
 	g.become(7)
 	g.wants(hooks.BecomeLeader, 7, true, true)
 	g.hands.backlog.wait(patience)
-	left, _ := orphanOf(t, event(hooks.BecomeLeader, 7), "exec sleep 1000") // as if of a second attempt
+	left, _ := orphanOf(t, event(t, hooks.BecomeLeader, 7), "exec sleep 1000") // as if of a second attempt
 
 	next := setUp(t, scripts{hooks.LoseLeadership: "exit 1"}, Config{Dir: state})
-	next.step(hooks.Adopted{Event: event(hooks.BecomeLeader, 7)})
+	next.step(hooks.Adopted{Event: event(t, hooks.BecomeLeader, 7)})
 	next.run()
 	next.takesOver(0)
 	next.unasked(7)
@@ -262,7 +266,7 @@ func TestAdoptWhatWasTakenOver(t *testing.T) {
 	g.rest()
 	g.end()
 	next := setUp(t, scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note}, Config{Dir: state})
-	next.step(hooks.Adopted{Event: event(hooks.BecomeLeader, 7)})
+	next.step(hooks.Adopted{Event: event(t, hooks.BecomeLeader, 7)})
 	next.run()
 	next.unasked(7)
 	next.become(7)
@@ -277,7 +281,7 @@ func TestAdoptWhatWasTakenOver(t *testing.T) {
 // A leadership that was not begun is none to lose.
 func TestAdoptWhatWasNotBegun(t *testing.T) {
 	g := setUp(t, scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note}, Config{Dir: t.TempDir()})
-	g.step(hooks.Adopted{Event: event(hooks.BecomeLeader, 7)})
+	g.step(hooks.Adopted{Event: event(t, hooks.BecomeLeader, 7)})
 	g.run()
 	g.lose(7)
 	g.wants(hooks.LoseLeadership, 7, true, false)
@@ -287,9 +291,9 @@ func TestAdoptWhatWasNotBegun(t *testing.T) {
 // Nor is one lost unseen of which a journal that cannot be read says nothing: what it began, if it
 // did, is ended, and its lose-leadership hook runs.
 func TestAdoptByADamagedJournal(t *testing.T) {
-	left, _ := orphanOf(t, event(hooks.BecomeLeader, 7), "exec sleep 1000")
+	left, _ := orphanOf(t, event(t, hooks.BecomeLeader, 7), "exec sleep 1000")
 	g := leavesFile(t, []byte("{"), scripts{hooks.LoseLeadership: note}, Config{})
-	g.step(hooks.Adopted{Event: event(hooks.BecomeLeader, 7)})
+	g.step(hooks.Adopted{Event: event(t, hooks.BecomeLeader, 7)})
 	g.run()
 	g.lose(7)
 	g.wants(hooks.LoseLeadership, 7, true, true)
