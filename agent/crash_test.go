@@ -24,7 +24,7 @@ import (
 // never a lower epoch than one that was shown. Nothing is refused.
 func TestCrashOfTheStateFile(t *testing.T) {
 	if testing.Short() {
-		t.Skip("ten thousand crashes, of one goroutine")
+		t.Skip("thousands of crashes, of one goroutine")
 	}
 	const writes = 5
 	dir := t.TempDir()
@@ -57,7 +57,7 @@ func TestCrashOfTheStateFile(t *testing.T) {
 		}
 	})
 	t.Logf("%d points at %d operations", n.Points, n.Ops)
-	if n.Points < 10_000 || n.Ops < 2*writes {
+	if n.Points < 2_000 || n.Ops < 2*writes {
 		t.Errorf("tried %+v", n)
 	}
 }
@@ -136,7 +136,7 @@ func TestCrashOfTheLedger(t *testing.T) {
 		}
 	})
 	t.Logf("%d points at %d operations", n.Points, n.Ops)
-	if n.Points < 500 || n.Ops < 3*5 {
+	if n.Points < 150 || n.Ops < 3*5 {
 		t.Errorf("tried %+v", n)
 	}
 	for i, whole := range texts[len(texts)-1] { // at rest: it is put aside, and said
@@ -171,7 +171,7 @@ func TestCrashOfTheHistory(t *testing.T) {
 		}
 	})
 	t.Logf("%d points at %d operations", n.Points, n.Ops)
-	if n.Points < 5_000 || n.Ops < 3*5 {
+	if n.Points < 2_000 || n.Ops < 3*5 {
 		t.Errorf("tried %+v", n)
 	}
 }

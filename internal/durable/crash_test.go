@@ -51,7 +51,7 @@ func TestCrashOfAReplacedFile(t *testing.T) {
 				}
 			})
 			t.Logf("%d points at %d operations", n.Points, n.Ops)
-			if n.Points < 8*len(long) || n.Ops < 4 {
+			if n.Points < 2*len(long) || n.Ops < 4 {
 				t.Errorf("tried %+v", n)
 			}
 		})

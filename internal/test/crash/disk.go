@@ -3,6 +3,7 @@ package crash
 import (
 	"bytes"
 	"maps"
+	"os"
 	"path/filepath"
 
 	"github.com/bully-agent/bully-agent/internal/durable"
@@ -143,8 +144,12 @@ const (
 	bytewise = 1 << 10
 )
 
+// eachBit has torn turn all bits of a byte, one after the other (make schedules). Otherwise it turns one of them: the first bit of
+// the first byte, the second of the second.
+var eachBit = os.Getenv("BULLY_SIM") == "long"
+
 // torn gives the file with its last write torn: a beginning of each length is there, an end
-// from each sector on, each sector alone, and the whole with each bit the other way.
+// from each sector on, each sector alone, and the whole with a bit the other way in each byte.
 func (n *inode) torn(found func([]byte)) {
 	last := len(n.pending) - 1
 	for last >= 0 && n.pending[last].Kind != durable.OpWrite {
@@ -162,6 +167,9 @@ func (n *inode) torn(found func([]byte)) {
 		}
 		found(put(was, int(op.At), op.Content[:i]))
 		for bit := range 8 {
+			if !eachBit && bit != i%8 {
+				continue
+			}
 			flipped := bytes.Clone(n.now)
 			flipped[int(op.At)+i] ^= 1 << bit
 			found(flipped)
