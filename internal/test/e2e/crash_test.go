@@ -96,7 +96,8 @@ func (c *crashing) said() string {
 func TestKilledAtEachCallOnTheStateFile(t *testing.T) {
 	needsLAN(t)
 	needsStrace(t)
-	most := 3 // of each call
+	t.Parallel()
+	most := 2 // of each call
 	if os.Getenv("BULLY_E2E") == "long" {
 		most = 50
 	}
