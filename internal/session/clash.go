@@ -22,13 +22,13 @@ type held struct {
 	asked  int            // how often it was, since it answered last
 }
 
-// incumbent is another life of a peer's host that is there; nil: none. Lives of this host's own id are its owner's to judge.
-func (t *Table) incumbent(p *peer) *peer {
-	if p.ID == t.self.life.ID {
+// incumbent is another life of the same host that is not held; nil: none. Lives of this host's own id are its owner's to judge.
+func (t *Table) incumbent(who Life) *peer {
+	if who.ID == t.self.life.ID {
 		return nil
 	}
 	for _, other := range t.peers {
-		if other.ID == p.ID && other != p && other.held == nil {
+		if other.ID == who.ID && other.Life != who && other.held == nil {
 			return other
 		}
 	}
@@ -45,7 +45,7 @@ func (t *Table) holds(now time.Time, p *peer, at netip.AddrPort) bool {
 		p.held = &held{isPast: true, at: at}
 		return true
 	}
-	other := t.incumbent(p)
+	other := t.incumbent(p.Life)
 	if other == nil {
 		p.held = nil
 		return false

@@ -322,6 +322,46 @@ func TestS20_AnOlderStateLeavesNobodyOut(t *testing.T) {
 	}
 }
 
+// A second life of a host that is there leaves nobody out, in a session, in PROOF or on a stream: only the first one is the host.
+// Once that is silent the word of the other counts.
+func TestS20_ALifeThatIsHeldLeavesNobodyOut(t *testing.T) {
+	for _, caller := range []int{2, 3} {
+		t.Run(fmt.Sprintf("n%d calls", caller), func(t *testing.T) {
+			r, first, second := copied(t, 2)
+			r.lists(2, 1)
+			second.SetHosts(r.now, listOf(t, testID(1), testID(3)), wire.ID{}, leaderFor, true)
+			says := func() {
+				r.say(2, 1, "to the first")
+				r.saysTo(first, 2, "the first")
+				if caller == 3 {
+					r.saysTo(second, 2, "the second")
+				} else {
+					r.say(2, 3, "to the second")
+				}
+				r.run(400 * time.Millisecond)
+			}
+			for range 20 {
+				says()
+			}
+			h := r.host(2)
+			c := &Call{&call{secret: h.ring[0], self: h.self}, at(3), Meant{}}
+			if got := h.RefusedStream(r.now, c, second.self.life, refused{list: 7}.append(nil)); got != CauseClash {
+				t.Errorf("a stream that refuses: %v", got)
+			}
+			if h.shut != nil || len(h.gate.by) != 0 || h.count[CauseClash] < 2 {
+				t.Errorf("n2 was told %v, left out by %v; it has heard of the second %d times", h.shut, h.gate.by, h.count[CauseClash])
+			}
+			first.off = true
+			for range 20 {
+				says()
+			}
+			if !slices.Equal(h.shut, []bool{true}) {
+				t.Errorf("without the first n2 was told %v, left out by %v", h.shut, h.gate.by)
+			}
+		})
+	}
+}
+
 // Of refusals few are kept, and those of listed hosts first.
 func TestS20_RefusalsAreBounded(t *testing.T) {
 	var rs refusals
