@@ -9,13 +9,23 @@ import (
 )
 
 // SetHosts replaces the host list (S20). A host that it leaves out is told so, and counts no more, the leader after it had time to part.
-// Unless drops, nothing is changed where a host would be left out that is here; these are given.
+// Its tethers end. Unless drops, nothing is changed where a host would be left out that is here; these are given.
 func (l *LAN) SetHosts(hosts identity.Hosts, leader wire.ID, parts time.Duration, drops bool) (leaves []session.Sender) {
+	var out []*stream
 	l.locked(func(t *session.Table, now time.Time) {
-		if leaves = t.SetHosts(now, hosts, leader, parts, drops); drops || len(leaves) == 0 {
-			l.cfg.Hosts = hosts
+		if leaves = t.SetHosts(now, hosts, leader, parts, drops); len(leaves) > 0 && !drops {
+			return
+		}
+		l.cfg.Hosts = hosts
+		for s, whose := range l.tethers {
+			if !hosts.Admits(whose) {
+				out = append(out, s)
+			}
 		}
 	})
+	for _, s := range out {
+		_ = s.Close() // whoever holds it sees that
+	}
 	return leaves
 }
 

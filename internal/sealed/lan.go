@@ -83,6 +83,7 @@ type LAN struct {
 	isShut  bool                 // others leave this host out, so that it may stand no more
 	onShut  func()               // who is told; nil: nobody
 	hasShut bool                 // isShut has changed, and nobody was told yet
+	tethers map[*stream]wire.ID  // that were accepted and are open, by whose they are
 	sealed  uint64               // datagrams, out
 	opened  uint64               // and in
 }
@@ -113,7 +114,7 @@ func Wrap(lan transport.LAN, cfg Config) (*LAN, error) {
 	if !cfg.Advertise.IsValid() {
 		cfg.Advertise = lan.Addr()
 	}
-	l := &LAN{below: lan, cfg: cfg, gossip: make(chan *memberlist.Packet, gossipQueue), told: make(map[matter]time.Time)}
+	l := &LAN{below: lan, cfg: cfg, gossip: make(chan *memberlist.Packet, gossipQueue), told: make(map[matter]time.Time), tethers: make(map[*stream]wire.ID)}
 	l.table = session.New(l.tableConfig())
 	l.table.SetKeys(cfg.Now(), cfg.Keys)
 	l.streams = lan.Serve(l.Accept)

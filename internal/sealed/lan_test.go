@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/memberlist"
 
+	"github.com/bully-agent/bully-agent/internal/identity"
 	"github.com/bully-agent/bully-agent/internal/key"
 	"github.com/bully-agent/bully-agent/internal/session"
 	"github.com/bully-agent/bully-agent/internal/test/lantest"
@@ -466,6 +468,42 @@ func TestProvenTetherIsEvidence(t *testing.T) {
 		}
 		cancel()
 		ends.Wait()
+	})
+}
+
+// A tether of a host that is taken out of the host list ends, and those of others stay.
+func TestS20_TheTetherOfAHostThatIsOutEnds(t *testing.T) {
+	inLab(t, func(t *testing.T, c *lab) {
+		a := c.add(1, testKey(1))
+		var ended [4]atomic.Bool
+		for _, n := range []int{2, 3} {
+			from := c.add(n, testKey(1))
+			conn, err := from.below.Dial(at(1), time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tether, err := from.call(conn, session.KindTether, meant(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() {
+				_, _ = tether.Read(make([]byte, 1))
+				ended[n].Store(true)
+			}()
+		}
+		time.Sleep(time.Second)
+		list, err := identity.MakeHosts([]identity.Host{{Name: "n1", ID: testID(1)}, {Name: "n3", ID: testID(3)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.SetHosts(list, wire.ID{}, time.Second, true)
+		time.Sleep(time.Second)
+		a.mu.Lock()
+		held := len(a.tethers)
+		a.mu.Unlock()
+		if out, stays := ended[2].Load(), ended[3].Load(); !out || stays || held != 1 {
+			t.Errorf("the tether of the host that is out has ended: %v, of the other one: %v; %d are held", out, stays, held)
+		}
 	})
 }
 

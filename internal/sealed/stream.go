@@ -15,6 +15,7 @@ import (
 
 	"github.com/bully-agent/bully-agent/internal/session"
 	"github.com/bully-agent/bully-agent/internal/transport"
+	"github.com/bully-agent/bully-agent/wire"
 )
 
 var (
@@ -215,16 +216,31 @@ func (l *LAN) accept(conn net.Conn, b *[]byte) (net.Conn, session.Kind, session.
 		return nil, 0, session.CauseStream
 	}
 	who, keys, cause := r.Proven(proof[:])
+	proven := newStream(conn, keys)
 	if cause == session.CauseNone {
-		l.locked(func(t *session.Table, now time.Time) { refusal, cause = t.Admit(now, r, who, unmap(addrOf(conn))) })
+		l.locked(func(t *session.Table, now time.Time) {
+			if refusal, cause = t.Admit(now, r, who, unmap(addrOf(conn))); cause == session.CauseNone && r.Kind() == session.KindTether {
+				l.hold(proven, who.ID)
+			}
+		})
 	}
 	if refusal != nil {
-		_, _ = newStream(conn, keys).Write(refusal)
+		_, _ = proven.Write(refusal)
 	}
 	if cause != session.CauseNone {
 		return nil, 0, cause
 	}
-	return newStream(conn, keys), r.Kind(), session.CauseNone
+	return proven, r.Kind(), session.CauseNone
+}
+
+// hold notes whose an accepted tether is, for as long as it is open. The lock is held.
+func (l *LAN) hold(s *stream, whose wire.ID) {
+	l.tethers[s] = whose
+	s.ended = func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.tethers, s)
+	}
 }
 
 // stream is one end of a proven stream. Like any net.Conn it may be read by one and
@@ -235,6 +251,7 @@ type stream struct {
 	record []byte // as long as the longest yet: a tether's stays short
 	plain  []byte // of record, not read yet
 
+	ended   func()            // called by each Close; nil: nobody asks
 	refused func([]byte) bool // whether the first record says that this host is left out; nil: it was read, or this end has accepted
 
 	mu   sync.Mutex // guards what follows
@@ -248,6 +265,14 @@ func newStream(conn net.Conn, keys session.Pair) *stream {
 
 // NetConn is the stream below.
 func (s *stream) NetConn() net.Conn { return s.Conn }
+
+// Close closes the stream below.
+func (s *stream) Close() error {
+	if s.ended != nil {
+		s.ended()
+	}
+	return s.Conn.Close()
+}
 
 // fill reads the next record. A time-out in the midst of one ends the stream's use.
 func (s *stream) fill() error {
