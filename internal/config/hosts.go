@@ -76,6 +76,9 @@ func (list hostList) last(all []identity.Host) place {
 func hostLines(v value) (lines hostList, err *Error) {
 	switch d := v.data.(type) {
 	case map[string]any:
+		if len(v.names) == 0 {
+			return nil, wrong("it names no host: expected this host at least").hint("without hosts each host that has the key may join: if that is meant, leave it out")
+		}
 		for i, name := range v.names {
 			lines = append(lines, hostLine{name, value{place: v.elem(i), data: d[name]}, v.elem(i)})
 		}

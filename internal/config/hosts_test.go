@@ -3,8 +3,6 @@ package config
 import (
 	"strings"
 	"testing"
-
-	"github.com/bully-agent/bully-agent/internal/identity"
 )
 
 const (
@@ -78,8 +76,21 @@ func TestBadHosts(t *testing.T) {
 			t.Errorf("%s: %v, want %s", list, err, want)
 		}
 	}
-	none, err := loadHosts(t, "[network.hosts]\n", nil)
-	if err != nil || !none.Network.Hosts.Equal(identity.Hosts{}) {
-		t.Errorf("an empty table: %v", err)
+}
+
+// An empty list in a file is a slip: taken for none, it would let each host in that has the key. What is shown without a list can be
+// read back, and an empty variable is none.
+func TestAnEmptyListIsRefused(t *testing.T) {
+	for _, text := range []string{"[network.hosts]\n", "[network]\nhosts = {}\n"} {
+		if _, err := loadHosts(t, text, nil); err == nil || !strings.Contains(err.Error(), "network.hosts: it names no host: expected this host at least; hint: ") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	none, err := loadHosts(t, "", map[string]string{"BULLY_HOSTS": ""})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := loadHosts(t, none.TOML(), nil); err != nil || !again.Network.Hosts.IsNone() {
+		t.Errorf("without a list it shows what is read as %v", err)
 	}
 }

@@ -438,9 +438,9 @@ func TestReferenceFileIsTheDefaults(t *testing.T) {
 		return strings.TrimPrefix(s, "# ")
 	})
 	shown = strings.ReplaceAll(shown, "192.168.1.10", "10.0.0.1")
-	shown = regexp.MustCompile(`(?m)^hosts = \{.*\}`).ReplaceAllString(shown, "hosts = {}") // an example of another value
 	all := mustLoad(t, Source{Path: writeFile(t, shown)}, alpha())
-	if changed := defaults.Changed(all); len(changed) != 0 {
+	changed := slices.DeleteFunc(defaults.Changed(all), func(s Setting) bool { return s.Key == hostsKey }) // no line of a file is none
+	if len(changed) != 0 {
 		t.Errorf("with its examples the reference file changes %+v", changed)
 	}
 	for _, s := range Settings() {

@@ -102,6 +102,8 @@ func (c *Config) derivation(key string) (from string, isImplied bool) {
 		return cmp.Or(c.Network.Interface, "bind"), false
 	case "network.key":
 		return "default", true // one that is named must be there
+	case hostsKey:
+		return "default", true // a list that is written names a host
 	case "node.state_dir", "control.socket":
 		if c.Instance != "" {
 			return "instance " + c.Instance, false
