@@ -161,7 +161,8 @@ func (a *agent) hostsTaken(was, is identity.Hosts) {
 	a.event(control.Event{Type: "hosts", Text: "host list taken up: " + text})
 }
 
-// lookAtLists tells the log once of each member that has another list. It is called once a second.
+// lookAtLists tells people once of each member that has another list, and of one whose list changes without end once a minute. It is
+// called once a second.
 func (a *agent) lookAtLists() {
 	own := a.roll.hosts.Load().Digest()
 	for _, m := range a.view.others {
@@ -170,6 +171,9 @@ func (a *agent) lookAtLists() {
 			continue
 		}
 		if was, isTold := a.roll.differ[m.ID]; isTold && was == m.List || len(a.roll.differ) >= identity.MaxHosts {
+			continue
+		}
+		if !a.isRare("member has another host list", m.ID) {
 			continue
 		}
 		a.roll.differ[m.ID] = m.List

@@ -10,9 +10,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/internal/control"
 	"github.com/bully-agent/bully-agent/internal/identity"
+	"github.com/bully-agent/bully-agent/membership"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
@@ -209,6 +212,32 @@ func TestListsThatDifferAreNamed(t *testing.T) {
 		}
 		c.stopAll()
 	})
+}
+
+// A member whose list changes each second, and is the same now and then, is told of once a minute.
+func TestAListThatChangesWithoutEndIsToldOfRarely(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	a := &agent{cfg: Config{Now: func() time.Time { return now }}, log: hclog.NewNullLogger(), roll: newRoll(identity.Hosts{}),
+		view: newView(membership.Member{}), quietAt: map[string]time.Time{}}
+	m := membership.Member{ID: identity.Public{1}.ID(), Name: "n1", Status: membership.Alive}
+	for i := range 180 {
+		m.List = identity.Digest(i % 3)
+		a.view.others = []membership.Member{m}
+		a.lookAtLists()
+		now = now.Add(time.Second)
+	}
+	if events, _ := a.ring.Events(0); len(events) != 3 {
+		t.Errorf("in three minutes %d events tell of it, expected 3", len(events))
+	}
+	m.List = 7
+	a.view.others = []membership.Member{m}
+	for range 180 {
+		a.lookAtLists()
+		now = now.Add(time.Second)
+	}
+	if events, _ := a.ring.Events(0); len(events) != 4 || !strings.Contains(events[3].Text, identity.Digest(7).String()) {
+		t.Errorf("then it stays another: %d events tell of it, expected one more", len(events))
+	}
 }
 
 func TestCheckHosts(t *testing.T) {
