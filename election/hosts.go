@@ -9,7 +9,7 @@ import (
 )
 
 // Parting is for how long a leader that this host's list has lost is still followed, so that it can hand over, and how soon a
-// leader that others have lost lets go where it needs nobody's acknowledgement. Arbitrary: a hand-over takes two round trips and a
+// leader that others have lost lets go where its lease would not end. Arbitrary: a hand-over takes two round trips and a
 // lose hook.
 const Parting = 500 * time.Millisecond
 
@@ -70,7 +70,7 @@ func (n *Node) onHostsChanged(e HostsChanged) {
 }
 
 // endParting: a leader that was left out has had its time. Its followers wait for its lease, as after any other end: nobody claims
-// sooner. The leader itself lets go where nobody's acknowledgement is its lease.
+// sooner. The leader itself lets go where its lease would not end.
 func (n *Node) endParting() {
 	n.letsGo()
 	if n.leaderKnown && !n.hosts.has(n.epoch.Owner) && (n.state == Follow || n.state == Suspect) {
@@ -79,9 +79,13 @@ func (n *Node) endParting() {
 }
 
 // letsGo ends the leadership of a leader that others have lost, and reports whether it has: its time to hand over has ended, and its
-// lease would not, since it needs nobody's acknowledgement, or nobody's any more.
+// lease would not, since it needs nobody's acknowledgement, or nobody's any more. Nor would it end in available mode while hosts
+// acknowledge it that cannot lead: no hand-over comes of these, and the others have another leader.
 func (n *Node) letsGo() bool {
-	if n.state != Lead || !n.told.Has(BarListed) || n.timers.isArmed(partTimer) || n.needAcks() > 0 {
+	if n.state != Lead || !n.told.Has(BarListed) || n.timers.isArmed(partTimer) {
+		return false
+	}
+	if n.needAcks() > 0 && (n.isQuorum() || n.livingCount() > 0) {
 		return false
 	}
 	n.becomeStopping(NotListed, ending{within: n.releaseTime()})

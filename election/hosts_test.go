@@ -207,6 +207,37 @@ func TestS20_ALeaderThatIsFollowedNoMoreLetsGo(t *testing.T) {
 	}
 }
 
+// A leader that others have lost, and that is acknowledged by hosts alone which cannot lead, lets go: those who left it out have a leader
+// of their own by now. In quorum mode a majority acknowledges it, so nobody else leads, and it goes on.
+func TestS20_ALeaderThatNobodyCanRelieveLetsGo(t *testing.T) {
+	for _, isQuorum := range []bool{false, true} {
+		n := storyOf(t, 3, Config{}, 1, 2)
+		if isQuorum {
+			n = voterOf(t, 3, Saved{}, 1, 2)
+			n.leadsVoters(1, 2)
+		} else {
+			n.leads(1)
+		}
+		for _, number := range []int{1, 2} {
+			m := n.actor(number).member(Alive)
+			m.Part = Witness
+			n.happens(MemberChanged{m})
+		}
+		n.happens(Barred{Bar: BarListed, On: true})
+		n.acknowledges(1, Parting-50*time.Millisecond, 0)
+		n.is(Lead)
+		for end := n.now.Add(2 * Parting); n.node.state == Lead && n.now.Before(end); {
+			n.acknowledges(1, 50*time.Millisecond, 0)
+		}
+		n.forgets()
+		if isQuorum {
+			n.is(Lead)
+		} else if n.node.state != Stopping || n.node.cause != NotListed {
+			t.Errorf("it is %v, cause %s, and needs %d", n.node.state, n.node.cause, n.node.Status().NeedAcks)
+		}
+	}
+}
+
 // A check that fails has no such end: a leader that nobody can relieve goes on.
 func TestS20_OtherBarsLetALeaderGoOn(t *testing.T) {
 	n := storyOf(t, 3, Config{}, 1)
