@@ -68,7 +68,8 @@ func (c *cluster) startListed(hosts ...*testHost) (next map[*testHost]*identity.
 }
 
 // A host is taken out of the lists of all, while every tenth datagram is lost: within a second nobody has it as a member any more. The
-// leader stays; if it was that host it hands over, and another leads within a second. Then it observes, and is forgotten.
+// leader stays; if it was that host it hands over, and another leads within a second. Then it observes, and is forgotten. Once it is listed
+// again it votes and leads as before.
 func TestAHostIsTakenOutOfTheList(t *testing.T) {
 	for _, mode := range []string{"available", "quorum"} {
 		for _, which := range []string{"follower", "leader"} {
@@ -148,6 +149,19 @@ func takesOut(t *testing.T, isQuorum, leads bool) {
 	}
 	top.expectHooks(t, want...)
 	c.lan.SetLoss(0)
+	for _, h := range stay {
+		*next[h] = c.list(c.hosts...)
+		if err := h.agent.Reload(context.Background(), false); err != nil {
+			t.Errorf("%s: %v", h.name, err)
+		}
+	}
+	time.Sleep(time.Minute)
+	c.agrees(top)
+	for _, h := range c.hosts {
+		if s := h.agent.Status(); slices.Contains(s.Bars, "not-listed") || isQuorum && !slices.Equal(votersOf(s), namesOf(c.hosts)) {
+			t.Errorf("%s, after all are listed again: bars %v, voters %v", h.name, s.Bars, votersOf(s))
+		}
+	}
 	c.stopAll()
 }
 

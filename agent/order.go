@@ -82,6 +82,7 @@ var refusals = []struct {
 	{election.ErrNotQuorum, "not_quorum", "members that are gone need not be forgotten"},
 	{election.ErrNotVoter, "not_voter", "see status for the voters"},
 	{election.ErrVoterAlive, "voter_alive", "stop it first, or wait until status shows it dead; --force forgets it all the same"},
+	{election.ErrVoterListed, "voter_listed", "take it out of hosts on each of the others, and reload with --drop: the leader forgets it by itself"},
 	{election.ErrRosterTooSmall, "roster_too_small", "add a voter first"},
 	{election.ErrRosterPending, "roster_pending", "try again in a moment"},
 	{election.ErrVersionsUsedUp, "versions_used_up", "nothing was changed"},

@@ -170,8 +170,8 @@ func (t *tally) isForgotten(r election.Roster) bool {
 
 // forgottenBy says what became of this host, and what lets it vote again.
 func (t *tally) forgottenBy(r election.Roster) string {
-	return fmt.Sprintf("this host was forgotten: roster %d leaves it out, and it only observes; to let it vote again, "+
-		"stop the agent, empty %s, and start it as a new voter", r.Version, t.dir)
+	return fmt.Sprintf("this host was forgotten: roster %d leaves it out, and it only observes; to let it vote, "+
+		"name it in hosts, or stop the agent, empty %s, and start it", r.Version, t.dir)
 }
 
 func (v *view) hostsAre(members []membership.Member) string {

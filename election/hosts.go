@@ -28,6 +28,9 @@ func (h hosts) has(id wire.ID) bool {
 	return found
 }
 
+// names reports whether there is a list, and it has the host.
+func (h hosts) names(id wire.ID) bool { return len(h.ids) > 0 && h.has(id) }
+
 // isOut: the list does not have the member, and it is no leader that hands over. Nothing of it counts.
 func (n *Node) isOut(id wire.ID) bool {
 	return !n.hosts.has(id) && !n.isParting(id)

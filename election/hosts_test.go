@@ -266,6 +266,63 @@ func TestS20_NobodyIsTakenInWhileListsDiffer(t *testing.T) {
 	n.forgets()
 }
 
+// A voter that was forgotten is in no roster again until the leader's list names it: the list says who votes, where there is one.
+func TestS20_AForgottenVoterThatIsListedIsTakenIn(t *testing.T) {
+	n := growing(t)
+	n.acksWith(4, wire.OutOfRoster)
+	n.expects()
+	n.lists(1, 2)
+	n.acksWith(4, wire.OutOfRoster)
+	n.expects("ignored not-listed")
+	n.lists(1, 2, 4)
+	n.acks(1)
+	n.acks(2)
+	n.acksWith(4, wire.OutOfRoster)
+	n.expectsSome("save roster=17/4")
+	n.forgets()
+}
+
+// A voter that was left out says so to the leader once it has the roster that leaves it out, and votes again in one that has it. An
+// observer has no place to take.
+func TestS20_AForgottenVoterSaysSo(t *testing.T) {
+	for part, want := range map[Part]uint8{Voter: wire.OutOfRoster, Witness: wire.OutOfRoster, Observer: 0} {
+		n := voterWith(t, 1, Config{Part: part}, Saved{}, 2, 3)
+		n.follows(3, 1)
+		acks := func(version uint32) uint8 {
+			beat := n.actor(3).heartbeat(1)
+			beat.RosterVersion = version
+			n.hearsAndForgets(beat)
+			return n.lastTo(3, wire.HeartAck).AckFlags
+		}
+		if got := acks(17); got != wire.RosterBehind {
+			t.Errorf("part %d: of an older roster it says %d", part, got)
+		}
+		n.hears(n.actor(3).roster(wire.Formed, 17, 2, 3))
+		n.expects("save roster=17/2", "send n3 ROSTER_ACK verdict=accept version=17")
+		if got := acks(17); got != want {
+			t.Errorf("part %d: of a roster that leaves it out it says %d, want %d", part, got, want)
+		}
+		n.hearsAndForgets(n.actor(3).roster(wire.Formed, 18, 1, 2, 3))
+		if got, bars := acks(18), n.node.Status().Bars; got != 0 || bars.Has(BarRoster) {
+			t.Errorf("part %d: in a roster again it says %d, bars %v", part, got, bars)
+		}
+	}
+}
+
+// A voter that is here and listed is not forgotten: it would be taken in again at once. One that is down is.
+func TestS20_AListedVoterIsNotForgotten(t *testing.T) {
+	n := voterOf(t, 4, Saved{}, 1, 2, 3)
+	n.leadsVoters(2, 3)
+	n.lists(1, 2, 3)
+	n.happens(Command{Verb: Forget, Force: true, To: hostID(1), Token: 5})
+	n.expects("reply " + ErrVoterListed.Error())
+	n.happens(MemberChanged{n.actor(1).member(Dead)})
+	n.forgets()
+	n.happens(Command{Verb: Forget, To: hostID(1), Token: 5})
+	n.expectsSome("save roster=16/4")
+	n.forgets()
+}
+
 // A voter that is out is forgotten once a majority has this leader's list, and no sooner; one that is down as well.
 func TestS20_AMajorityOfListsForgets(t *testing.T) {
 	n := voterOf(t, 5, Saved{}, 1, 2, 3, 4)

@@ -42,6 +42,8 @@ var (
 	// ErrVoterAlive is replied when Forget names a voter that is alive, without
 	// Force: it would never vote again under its id.
 	ErrVoterAlive = errors.New("that voter is alive, and forgetting is for good")
+	// ErrVoterListed is replied when Forget names a voter that is alive and in the host list, which would take it in again.
+	ErrVoterListed = errors.New("that voter is alive, and hosts names it")
 	// ErrRosterTooSmall is replied when Forget would leave one voter alone.
 	ErrRosterTooSmall = errors.New("fewer than two voters would be left")
 	// ErrRosterPending is replied when Forget is asked for before the last

@@ -240,9 +240,9 @@ func (n *Node) onRosterFormed(r Roster) {
 	}
 }
 
-// onForgetCommand takes a voter out of the roster for good. It never votes again
-// under its id; a host that comes back with a new one may take its place. So one
-// that is alive is forgotten only if that is meant.
+// onForgetCommand takes a voter out of the roster. It votes no more under its id,
+// unless the host list names it; a host that comes back with a new one may take its
+// place. So one that is alive is forgotten only if that is meant.
 func (n *Node) onForgetCommand(c Command) {
 	if err := n.mayForget(c); err != nil {
 		n.emit(Reply{Token: c.Token, Err: err})
@@ -269,6 +269,8 @@ func (n *Node) mayForget(c Command) error {
 		return ErrSelf
 	case !n.saved.Roster.Has(c.To):
 		return ErrNotVoter
+	case n.hosts.names(c.To) && voter != nil && n.presumedAlive(voter):
+		return ErrVoterListed
 	case !c.Force && voter != nil && n.presumedAlive(voter):
 		return ErrVoterAlive
 	case n.changing() != nil:
@@ -343,7 +345,7 @@ func (n *Node) onRosterBehind(p *peer) {
 	}
 }
 
-// admitVoter takes a voter that was never in a roster into a place that is free.
+// admitVoter takes a voter into a place that is free. One that was forgotten has its promises on its disk, as each voter has.
 func (n *Node) admitVoter(p *peer) {
 	r := n.saved.Roster
 	if n.state != Lead || n.changing() != nil || len(r.IDs) >= n.cfg.Expect || r.Has(p.ID) || p.Part == Observer || n.nextVersion() == 0 || !n.listsAgree() {
@@ -370,6 +372,8 @@ func (n *Node) rosterFlags(f *wire.Frame) (flags uint8) {
 		flags = wire.KnowsNoRoster
 	case mine.IsBehind(f.RosterVersion):
 		flags = wire.RosterBehind
+	case !mine.Has(n.cfg.ID) && n.cfg.Part != Observer:
+		flags = wire.OutOfRoster
 	}
 	return flags
 }
@@ -384,5 +388,7 @@ func (n *Node) onRosterFlags(p *peer, flags uint8) {
 		n.admitVoter(p)
 	case flags&wire.RosterBehind != 0:
 		n.onRosterBehind(p)
+	case flags&wire.OutOfRoster != 0 && n.hosts.names(p.ID):
+		n.admitVoter(p) // forgotten once, and listed again
 	}
 }

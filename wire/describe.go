@@ -152,6 +152,9 @@ func (t *text) rosterFlags(flags uint8) {
 	if flags&RosterBehind != 0 {
 		t.word("roster", "behind")
 	}
+	if flags&OutOfRoster != 0 {
+		t.word("roster", "out")
+	}
 }
 
 func shortNames(ids []ID) string {

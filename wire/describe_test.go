@@ -39,6 +39,8 @@ func TestFrameText(t *testing.T) {
 			"HB_ACK from=00112233 seq=101 round=0 epoch=42/f0e0d0c0 roster=none echo=6"},
 		{Frame{Kind: HeartAck, Sender: a, Seq: 101, Epoch: e, EchoSeq: 6, AckFlags: RosterBehind},
 			"HB_ACK from=00112233 seq=101 round=0 epoch=42/f0e0d0c0 roster=behind echo=6"},
+		{Frame{Kind: HeartAck, Sender: a, Seq: 101, Epoch: e, EchoSeq: 6, AckFlags: OutOfRoster},
+			"HB_ACK from=00112233 seq=101 round=0 epoch=42/f0e0d0c0 roster=out echo=6"},
 		{Frame{Kind: Nominate, Sender: a, Seq: 103, Round: 10, Epoch: e, Reason: NoLeader, Flags: Hop},
 			"NOMINATE from=00112233 seq=103 round=10 epoch=42/f0e0d0c0 reason=no-leader flags=hop"},
 		{Frame{Kind: Resign, Sender: b, Seq: 30, Epoch: e, Reason: Transfer, Successor: a},

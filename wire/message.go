@@ -229,6 +229,9 @@ const KnowsNoRoster uint8 = 1
 // RosterBehind in AckFlags: the sender's roster is older than the heartbeat's.
 const RosterBehind uint8 = 2
 
+// OutOfRoster in AckFlags: the sender could vote, and the roster on its disk leaves it out.
+const OutOfRoster uint8 = 4
+
 // Frame is one message with its header, a flat value. Kind says which of the
 // body fields hold; the others are zero.
 // Cluster, ConfigHash, Sender … Priority are in every frame.

@@ -125,7 +125,7 @@ func (f *Forger) body(frame wire.Frame) wire.Frame {
 	frame.Phase, frame.AckVerdict = wire.Phase(1+r.IntN(2)), wire.AckVerdict(r.IntN(5))
 	frame.Lease, frame.Interval = pick(r, []uint32{0, 1, 400, 1 << 31}), pick(r, []uint32{0, 1, 50, 1 << 31})
 	frame.Knowledge, frame.Purpose, frame.Standing = wire.Knowledge(r.IntN(3)), wire.Purpose(r.IntN(2)), wire.Standing(r.IntN(6))
-	frame.AckFlags, frame.IsReady, frame.Why = uint8(r.IntN(4)), r.IntN(2) == 0, uint8(r.IntN(4))
+	frame.AckFlags, frame.IsReady, frame.Why = uint8(r.IntN(8)), r.IntN(2) == 0, uint8(r.IntN(4))
 	frame.RosterVersion = pick(r, []uint32{0, 1, 2, 1 << 20, 1<<32 - 1})
 	frame.Successor = f.member()
 	frame.Count = uint8(r.IntN(wire.MaxVoters + 1))
