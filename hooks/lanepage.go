@@ -200,7 +200,7 @@ func (b *book) settle(epoch uint64) {
 	}
 }
 
-// tighten has last what was lost. Nobody waits for that but a will: whoever was told may have died
+// tighten has last what was lost. It is called once the agent is dead. Nobody waits for that but a will: whoever was told may have died
 // before it had that on its own disk.
 func (b *book) tighten() {
 	if b.isLoose {

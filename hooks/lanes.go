@@ -149,6 +149,9 @@ func (l *Lanes) Step(now time.Time, event LaneEvent) []LaneEffect {
 	l.effects = l.effects[:0]
 	l.take(now, event)
 	l.advance(now)
+	if l.agent.isDead {
+		l.book.tighten()
+	}
 	if n, ok := l.book.flush(); ok {
 		l.do(n)
 	}

@@ -55,7 +55,6 @@ func (l *Lanes) onAgentEvent(now time.Time, event LaneEvent) {
 		a.isDeaf = true
 	case AgentDied:
 		a.isDead, a.isGone, a.isOn = true, true, false
-		l.book.tighten()
 		l.questions.end(now, l.do)
 		l.attempts.end(CauseAgentDied, 0, l.do)
 		if !l.isClosed { // it may have died before hooks run: what waits is not begun
