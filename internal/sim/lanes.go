@@ -134,7 +134,7 @@ func (w *World) planTick(k *keeper) {
 		return
 	}
 	k.tickAt = then
-	w.after(time.Duration(then-w.now), func() {
+	w.in(k, time.Duration(then-w.now), func() {
 		if k.tickAt == then {
 			k.tickAt = 0
 			w.turn(k)
