@@ -39,7 +39,7 @@ gosec: ## minutes, and many modules: not of make check
 # The packages with goroutines; the pure ones have none. On one processor: with two, the race detector of Go 1.26 itself
 # crashes now and then when a timer of a synctest bubble fires.
 race:
-	$(GO) test -race -short -count=1 -cpu 1 ./agent ./hooks/... ./membership ./internal/config ./internal/control ./internal/doctor ./internal/fence ./internal/httpd ./internal/keeper ./internal/systemd \
+	CGO_ENABLED=1 $(GO) test -race -short -count=1 -cpu 1 ./agent ./hooks/... ./membership ./internal/config ./internal/control ./internal/doctor ./internal/fence ./internal/httpd ./internal/keeper ./internal/systemd \
 	  ./internal/lab/... ./internal/metrics ./internal/reader ./internal/realtime ./internal/reaper ./internal/run ./internal/trust ./internal/screen ./internal/sealed ./internal/test/lantest ./internal/transport
 
 # Counted, not timed: a deadline that falls into the middle of an input fails the run ("context deadline exceeded").
