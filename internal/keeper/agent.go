@@ -16,11 +16,22 @@ type agent struct {
 	pidfd *os.File // nil: the kernel has none
 }
 
+// handle is what a keeper watches this process by: its pidfd, or /dev/null in its place where there is none, before Linux 5.3. So each
+// descriptor after it has its number.
+func handle(pidfd func(pid, flags int) (int, error)) (*os.File, error) {
+	if fd, err := pidfd(os.Getpid(), 0); err == nil {
+		return os.NewFile(uintptr(fd), "pidfd"), nil
+	}
+	return os.Open(os.DevNull)
+}
+
 // watchAgent takes the parent of this process, which is the agent, also if that has died
 // in the meantime: then it is another, and dead when that is.
 func watchAgent() agent {
 	a := agent{pid: unix.Getppid()}
-	if _, err := unix.FcntlInt(agentFD, unix.F_GETFD, 0); err == nil && unix.SetNonblock(agentFD, true) == nil {
+	var stat unix.Stat_t
+	isNone := unix.Fstat(agentFD, &stat) != nil || stat.Mode&unix.S_IFMT == unix.S_IFCHR
+	if !isNone && unix.SetNonblock(agentFD, true) == nil {
 		a.pidfd = os.NewFile(agentFD, "pidfd")
 	}
 	return a

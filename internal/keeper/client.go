@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"golang.org/x/sys/unix"
 
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/hooks/hookrun"
@@ -40,6 +41,8 @@ type Config struct {
 	// Try is the directory where TryRecording tries the disk: one that the agent may write,
 	// on the file system of Dir. Empty: that.
 	Try string
+
+	pidfd func(pid, flags int) (int, error) // unix.PidfdOpen, but in tests
 }
 
 // Client is the agent's hand on its keeper. Start, Stop, Reached, Renew, Ending, Commitment, Will, Return, SetConfig,
@@ -111,6 +114,9 @@ const anew = 5 * time.Second
 func New(cfg Config) *Client {
 	if cfg.Logger == nil {
 		cfg.Logger = hclog.NewNullLogger()
+	}
+	if cfg.pidfd == nil {
+		cfg.pidfd = unix.PidfdOpen
 	}
 	if len(cfg.Program) == 0 {
 		cfg.Program = append([]string{"/proc/self/exe", Word}, cfg.Args...) // also when the file was replaced

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/internal/httpd"
+	"github.com/bully-agent/bully-agent/internal/reader"
 )
 
 // Hooks run as package hooks says, though in another process: in order, with one result
@@ -384,6 +387,26 @@ func TestNoKeeper(t *testing.T) {
 	}
 	if err := r.desk(r.config(nil)).Recover(t.Context()); err == nil || !strings.Contains(err.Error(), "hook ledger") {
 		t.Errorf("%v", err)
+	}
+}
+
+// Where the kernel has no pidfds, before Linux 5.3, a keeper runs hooks, finds its agent dead by its parent alone, and keeps a reader.
+func TestWithoutPidfds(t *testing.T) {
+	feed, err := reader.Open(httpd.Config{Listen: netip.MustParseAddrPort("127.0.0.1:0")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer feed.Close()
+	r := newRig(t)
+	d := r.desk(r.config(scripts{hooks.BecomeLeader: note}))
+	d.cfg.Reader, d.cfg.pidfd = feed.Door(), func(int, int) (int, error) { return -1, unix.ENOSYS }
+	d.recover()
+	d.run()
+	d.leads(7)
+	for end := time.Now().Add(patience); d.Reader().Process == 0; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("no reader runs: %+v\n%s", d.Reader(), d.log)
+		}
 	}
 }
 

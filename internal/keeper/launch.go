@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/internal/sidecar"
 )
@@ -172,20 +170,21 @@ func (c *Client) replace() {
 	}
 }
 
-// start forks the process, with the socket and our pidfd.
+// start forks the process, with the socket, what we are watched by, and the reader's door.
 func (cfg Config) start() (*process, error) {
 	cmd := exec.Command(cfg.Program[0], cfg.Program[1:]...)
 	cmd.Env = cfg.Environ
 	cmd.Stderr = os.Stderr
-	var self []*os.File
-	if fd, err := unix.PidfdOpen(os.Getpid(), 0); err == nil {
-		self = []*os.File{os.NewFile(uintptr(fd), "pidfd")} // agentFD
-		defer self[0].Close()
-		if cfg.Reader != nil {
-			self = append(self, cfg.Reader.Files()...) // doorFD and on
-		}
+	self, err := handle(cfg.pidfd)
+	if err != nil {
+		return nil, err
 	}
-	ours, err := sidecar.Start(cmd, self...)
+	defer self.Close()
+	files := []*os.File{self} // agentFD
+	if cfg.Reader != nil {
+		files = append(files, cfg.Reader.Files()...) // doorFD and on
+	}
+	ours, err := sidecar.Start(cmd, files...)
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ const Word = "keeper"
 // The descriptors that a keeper inherits.
 const (
 	socketFD = sidecar.SocketFD + iota
-	agentFD  // the agent's pidfd, where there are such
+	agentFD  // the agent's handle
 	doorFD   // and on: what a reader gets, where one is wanted
 )
 

@@ -21,6 +21,7 @@ import (
 
 	"github.com/bully-agent/bully-agent/hooks"
 	jobs "github.com/bully-agent/bully-agent/internal/holder"
+	"github.com/bully-agent/bully-agent/internal/reader"
 	"github.com/bully-agent/bully-agent/internal/test/traces"
 	"github.com/bully-agent/bully-agent/internal/test/waiting"
 )
@@ -35,6 +36,8 @@ func TestMain(m *testing.M) {
 			os.Exit(Main(readFile))
 		case jobs.Word:
 			os.Exit(jobs.Main())
+		case reader.Word:
+			os.Exit(reader.Main())
 		case "agent":
 			actAgent(os.Stdin, os.Stdout)
 		}
