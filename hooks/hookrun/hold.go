@@ -36,6 +36,7 @@ type holding struct {
 	log     hclog.Logger
 	records string // the directory of holders' records
 	history *History
+	files   backlog          // runs that are being filed: a slow disk holds up no journal of hooks
 	work    sync.WaitGroup   // one for each command, and for each run that is being filed
 	all     map[string]*held // of the loop alone, by run
 }
@@ -119,16 +120,22 @@ func whyUnfit(c hooks.Command) syscall.Errno {
 	return 0
 }
 
-// fileRun keeps an attempt that has ended, with what its command has printed.
+// fileRun keeps an attempt that has ended, with what its command has printed. A disk that hangs delays its result so long, and no more.
 func (h *Hands) fileRun(e hooks.FileRun) {
-	one := h.holding.all[e.ID]
+	one, filed := h.holding.all[e.ID], make(chan struct{})
 	delete(h.holding.all, e.ID)
-	h.holding.work.Go(func() {
+	file := func() {
+		defer close(filed)
 		if n := one.out.Dropped(); n > 0 {
 			one.log.Warn("job output dropped from the log", "lines", n)
 		}
 		if err := h.holding.history.keep(e.Run, one.out); err != nil {
 			one.log.Warn("job output not kept", "err", err)
+		}
+	}
+	h.holding.work.Go(func() {
+		if !h.holding.files.tryAdd(file) || !run.Within(filed, diskPatience) {
+			one.log.Warn("job output not kept in time, the disk is too slow")
 		}
 		h.loop.Post(hooks.RunFiled{ID: e.ID})
 	})

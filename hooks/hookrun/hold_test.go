@@ -328,3 +328,16 @@ func TestCloseEndsWhatRuns(t *testing.T) {
 		t.Errorf("result %+v", res)
 	}
 }
+
+// A disk that hangs keeps nobody from hearing how a run ended, nor these from their end.
+func TestARunEndsOnADiskThatHangs(t *testing.T) {
+	r := newJobRig(t)
+	thaw := make(chan struct{})
+	defer func() { close(thaw); r.hands.holding.files.wait(patience) }()
+	r.hands.holding.files.add(func() { <-thaw })
+	r.begin(r.attempt("a", "exit 3"))
+	if res := r.result(); res.Exit != 3 {
+		t.Errorf("result %+v", res)
+	}
+	r.stop()
+}
