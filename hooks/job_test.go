@@ -242,3 +242,18 @@ func TestJobsKeepTheirPromises(t *testing.T) {
 		}
 	})
 }
+
+// Of a job that has its whole burst again nothing is kept: jobs come and go with the configuration.
+func TestNothingIsKeptOfAFormerJob(t *testing.T) {
+	var a attempts
+	start := time.Unix(0, 0)
+	for range 3 {
+		a.rate(start, "backup").AllowN(start, 1)
+	}
+	if a.rate(start, "other"); len(a.rates) != 2 {
+		t.Errorf("%d jobs are known after a run", len(a.rates))
+	}
+	if a.rate(start.Add(time.Minute), "other"); len(a.rates) != 1 {
+		t.Errorf("%d jobs are known a minute later", len(a.rates))
+	}
+}

@@ -120,14 +120,15 @@ func (a *attempts) unfit(now time.Time, e JobAsked) string {
 		return fmt.Sprintf("%d of the job's attempts go on", ofJob)
 	case ofJob > 0 && len(a.all)-len(jobs) >= maxOverlapping:
 		return fmt.Sprintf("%d attempts go on beside others of their jobs", maxOverlapping)
-	case !a.rate(e.Attempt.Job).AllowN(now, 1):
+	case !a.rate(now, e.Attempt.Job).AllowN(now, 1):
 		return "too many runs of the job in a short time"
 	}
 	return ""
 }
 
-// rate is that of a job, of which attempts that begin take.
-func (a *attempts) rate(job string) *rate.Limiter {
+// rate is that of a job, of which attempts that begin take. Of a job that has its whole burst again nothing is kept.
+func (a *attempts) rate(now time.Time, job string) *rate.Limiter {
+	maps.DeleteFunc(a.rates, func(_ string, l *rate.Limiter) bool { return l.TokensAt(now) >= jobBurst })
 	if a.rates == nil {
 		a.rates = map[string]*rate.Limiter{}
 	}

@@ -149,3 +149,16 @@ func lives(t *testing.T, file string) bool {
 	s, err := run.ReadStat(number(t, file))
 	return err == nil && s.Runs()
 }
+
+// Of questions that have been answered nothing is kept: checks come and go with the configuration.
+func TestNothingIsKeptOfAnAnswer(t *testing.T) {
+	h, posted := asking(t)
+	q := question("true", patience)
+	h.Do(q)
+	consulted(t, posted)
+	h.AwaitQuestions(patience)
+	if _, isKept := h.leashes.Load(q.Lane); isKept {
+		t.Error("its leash is kept")
+	}
+	h.Do(hooks.Bound{Lane: q.Lane, Limit: q.Limit}) // which nothing heeds
+}

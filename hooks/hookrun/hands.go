@@ -70,13 +70,13 @@ type Hands struct {
 	holding    *holding
 	ctx        context.Context
 	hurry      context.CancelFunc
+	leashes    sync.Map // by lane, the *run.Leash of what was started last, and of a question while its command runs
 
 	// Of the loop alone.
 	socket  string
 	workers map[hooks.Lane]worker
-	runs    map[hooks.Lane]*running   // what was started last of hooks
-	leashes map[hooks.Lane]*run.Leash // of what was started last
-	minded  map[hooks.Entry]bool      // what hangs, and is looked at
+	runs    map[hooks.Lane]*running // what was started last of hooks
+	minded  map[hooks.Entry]bool    // what hangs, and is looked at
 }
 
 const (
@@ -97,7 +97,7 @@ func Open(cfg Config, loop Loop) (*Hands, hooks.Lanes, error) {
 	cfg = cfg.withDefaults()
 	h := &Hands{loop: loop, log: cfg.Logger, isAlive: alive, begin: run.Start, socket: cfg.Socket,
 		looks:   map[hooks.Lane]*sync.Mutex{hooks.Leadership: {}, hooks.Notification: {}},
-		workers: map[hooks.Lane]worker{}, runs: map[hooks.Lane]*running{}, leashes: map[hooks.Lane]*run.Leash{}, minded: map[hooks.Entry]bool{}}
+		workers: map[hooks.Lane]worker{}, runs: map[hooks.Lane]*running{}, minded: map[hooks.Entry]bool{}}
 	h.ctx, h.hurry = context.WithCancel(context.Background())
 	h.journal = journal{path: filepath.Join(cfg.Dir, journalName), backlog: &h.backlog, log: h.log, noted: func(n hooks.Noted) { loop.Post(n) }}
 	h.ledger = ledgerIn(cfg.Dir)
@@ -146,7 +146,9 @@ func (h *Hands) Do(effect hooks.LaneEffect) {
 	case hooks.FileRun:
 		h.fileRun(e)
 	case hooks.Bound:
-		h.leashes[e.Lane].Shorten(e.Limit)
+		if leash, ok := h.leashes.Load(e.Lane); ok { // else it has ended
+			leash.(*run.Leash).Shorten(e.Limit)
+		}
 	case hooks.Abandon:
 		h.abandon(e.Lane)
 	case hooks.Answer:
@@ -159,7 +161,7 @@ func (h *Hands) Do(effect hooks.LaneEffect) {
 // leash is that of what is started in a lane now.
 func (h *Hands) leash(ln hooks.Lane, l ending.Limit) *run.Leash {
 	leash := run.NewLeash(l, h.loop.Clock)
-	h.leashes[ln] = leash
+	h.leashes.Store(ln, leash)
 	return leash
 }
 
