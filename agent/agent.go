@@ -289,7 +289,7 @@ type agent struct {
 //   - jobRunner.Run: what the keeper says of jobs, after that
 //   - seat.history.run: writes past leaderships to disk
 //   - receipts.run: writes what other hosts have given this one to keep
-//   - seat.jobs.file.run: writes the ledger of jobs
+//   - seat.jobs.file.run: writes the ledger of jobs; of these three one that a disk holds up may outlive Run
 //   - reloads: reads the configuration again when asked
 //   - answer: one for each question that another host asks, which the port starts
 //   - timeSyncs: writes for the doctor; one that hangs may outlive Run
@@ -463,13 +463,13 @@ func (a *agent) run(ctx context.Context) error {
 	a.spawn = func(f func(context.Context)) { group.Go(func() error { f(life); return nil }) }
 	a.lookForOthers()
 	group.Go(func() error { return a.last.then(life, a.runner.Run) })
-	group.Go(func() error { a.seat.history.run(life); return nil })
+	group.Go(func() error { untilDisk(life, a.seat.history.run); return nil })
 	group.Go(func() error { return a.last.then(life, a.jobRunner.Run) })
 	if a.seat.beside {
 		group.Go(func() error { a.besideLastLife(life); return nil })
 	}
-	group.Go(func() error { a.receipts.run(life); return nil })
-	group.Go(func() error { a.seat.jobs.file.run(life); return nil })
+	group.Go(func() error { untilDisk(life, a.receipts.run); return nil })
+	group.Go(func() error { untilDisk(life, a.seat.jobs.file.run); return nil })
 	group.Go(func() error { a.reloads(life); return nil })
 	if a.socket != nil {
 		group.Go(func() error { a.serve(life); return nil })

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -13,6 +14,20 @@ import (
 
 // diskRetry is how soon a failed save is tried again.
 const diskRetry = time.Second
+
+// lastFiles is how long an agent that stops waits for what is being written: a disk that hangs must not keep it from that. Arbitrary.
+const lastFiles = time.Second
+
+// untilDisk runs what writes files until ctx ends, and waits then for its last write, but not for a disk that hangs.
+func untilDisk(ctx context.Context, run func(context.Context)) {
+	over := make(chan struct{})
+	go func() { defer close(over); run(ctx) }()
+	<-ctx.Done()
+	select {
+	case <-over:
+	case <-time.After(lastFiles):
+	}
+}
 
 // save writes the state and measures how long that takes.
 func (s *seat) save(state election.Saved) error {

@@ -1,10 +1,12 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -187,6 +189,29 @@ func TestReceiptsAreWrittenAgain(t *testing.T) {
 	isBroken = true
 	if f.write(); told.count("not saved") != 1 {
 		t.Error("it writes what is on the disk")
+	}
+}
+
+// A disk that hangs keeps no agent from stopping.
+func TestReceiptsWaitForNoDiskAtTheEnd(t *testing.T) {
+	hangs, thaw := make(chan struct{}), make(chan struct{})
+	begun := sync.OnceFunc(func() { close(hangs) })
+	f := &receiptFile{look: make(chan struct{}, 1), port: func(uint64) ([]session.Receipt, uint64) {
+		begun()
+		<-thaw
+		return nil, 0
+	}}
+	defer close(thaw)
+	f.mayWrite()
+	ctx, stop := context.WithCancel(t.Context())
+	over := make(chan struct{})
+	go func() { defer close(over); untilDisk(ctx, f.run) }()
+	<-hangs
+	stop()
+	select {
+	case <-over:
+	case <-time.After(5 * lastFiles):
+		t.Error("it waits for the disk")
 	}
 }
 
