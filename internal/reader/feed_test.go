@@ -174,6 +174,27 @@ func TestADiskThatHangsHoldsUpNothingElse(t *testing.T) {
 	}
 }
 
+// Whoever has gone does not wait for the question before.
+func TestWhoHasGoneWaitsForNoTurn(t *testing.T) {
+	agent := rich()
+	agent.disk = make(chan struct{})
+	r := feed(t, httpd.Config{}, agent).remote(t)
+	hangs := make(chan struct{})
+	go func() { defer close(hangs); _, _ = r.ask(t.Context(), ofMetrics, "", bound) }()
+	defer func() { close(agent.disk); <-hangs }()
+	until(t, "the question before", func() bool { return len(r.asked[ofMetrics].turn) == 1 })
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	if _, err := r.ask(ctx, ofMetrics, withRuntime, bound); err != errSilent {
+		t.Error(err)
+	}
+	select {
+	case <-hangs:
+		t.Error("it has waited for the question before")
+	default:
+	}
+}
+
 // Whoever follows events too slowly finds a gap in their numbers, and the agent has not waited.
 func TestSlowFollowersFindAGap(t *testing.T) {
 	agent := &fakeAgent{}

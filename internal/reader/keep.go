@@ -117,6 +117,7 @@ func (k *Keep) run() {
 		select {
 		case <-time.After(pause):
 		case <-k.ending:
+			k.tell(State{})
 			return
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -107,6 +108,25 @@ func TestAReaderThatDiesInALoop(t *testing.T) {
 		defer k.mu.Unlock()
 		return k.states[len(k.states)-1] == State{Why: "exit status 3"}
 	})
+}
+
+// A keep that ends between two readers says no more why the last one ended.
+func TestAKeepThatEndsBetweenReaders(t *testing.T) {
+	t.Parallel()
+	r := quickly
+	r.first, r.longest = time.Hour, time.Hour
+	k := feed(t, httpd.Config{}, rich()).keep(t, r, "dies")
+	last := func() State {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		return slices.Concat([]State{{}}, k.states)[len(k.states)]
+	}
+	until(t, "a reason", func() bool { return last().Why != "" })
+	k.End()
+	<-k.Over()
+	if got := last(); got != (State{}) {
+		t.Errorf("at the end: %+v", got)
+	}
 }
 
 // A reader that says nothing hangs, and is ended.

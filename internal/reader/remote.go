@@ -46,7 +46,7 @@ type remote struct {
 	gone   chan struct{} // closed when the agent has ended, or is about to
 
 	asked [kinds]struct {
-		sync.Mutex // held by whoever asks
+		turn       chan struct{} // capacity 1: holds the token of whoever asks
 		quietUntil time.Time
 		last       question  // that was answered
 		at         time.Time // when it was asked
@@ -65,8 +65,9 @@ func newRemote(boards, socket *os.File, first uint64) (*remote, error) {
 	}
 	r := &remote{view: v, socket: socket, gone: make(chan struct{})}
 	r.numbers.Store(first) // another than that of the reader before
-	for k := range r.news {
+	for k := range kinds {
 		r.news[k].ring()
+		r.asked[k].turn = make(chan struct{}, 1)
 	}
 	return r, nil
 }
@@ -157,8 +158,12 @@ func (r *remote) ask(ctx context.Context, k kind, text string, patience time.Dur
 		return nil, &control.APIError{Status: http.StatusRequestURITooLong, Message: "the question is too long"}
 	}
 	its := &r.asked[k]
-	its.Lock()
-	defer its.Unlock()
+	select {
+	case its.turn <- struct{}{}:
+		defer func() { <-its.turn }()
+	case <-ctx.Done():
+		return nil, errSilent // nobody hears it
+	}
 	asked := time.Now()
 	if asked.Before(its.quietUntil) {
 		return nil, errSilent
