@@ -6,70 +6,54 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"net"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/hashicorp/mdns"
+	"golang.org/x/net/dns/dnsmessage"
+	"golang.org/x/time/rate"
 
 	"github.com/bully-agent/bully-agent/wire"
 )
 
-// The traps of hashicorp/mdns, and what is done about each:
-//
-//   - It asks only where the kernel has a route for multicast, whatever interface it is given,
-//     and says no more than that it could not bind: heard.
-//   - What it opened before it fails is left to the garbage collector: heard asks before it does.
-//   - It logs what others send: silent.
-//   - It takes any answer for one to its question: isOurs.
-//   - A server without an interface is on the system's choice of one: a server for each link.
-//   - That server hears questions on other links, too, where another program of the host has
-//     joined the group, such as avahi: nothing is done, it tells no more there than here.
-//   - A query lasts as long as it may, however soon the answers are there: listening is short.
-
+// What strangers on the link can cost. Anybody there may send, as from any address, and the agent has heartbeats to send: so what is
+// read is bounded, and the kernel drops the rest. All are arbitrary.
 const (
-	// service is what hosts are announced as.
-	service = "_bully-agent._udp"
-	domain  = "local"
+	// readsPerSecond bounds the datagrams that are read of a link, of what kind ever: some 10 µs each. A large network has some
+	// hundred a second.
+	readsPerSecond = 500
+
+	// answersPerSecond bounds what is answered: all hosts of the largest cluster may ask in one second.
+	answersPerSecond = MaxHosts
+
+	// mostDatagram is how long one may be that is looked at.
+	mostDatagram = 1500
+
+	// mostAnswers bounds the datagrams that are read for one question of this host.
+	mostAnswers = 4 * MaxHosts
 
 	// listening is how long answers are awaited. A higher one finds slower hosts, and each
 	// attempt takes as long; RFC 6762 (6) has responders wait 120 ms at most, and ours do not.
 	listening = 500 * time.Millisecond
-
-	// maxAnswers bounds what is taken of one question. Arbitrary: as MaxHosts.
-	maxAnswers = MaxHosts
 )
-
-// groups are where mDNS is spoken.
-var groups = map[string]*net.UDPAddr{
-	"udp4": {IP: net.IPv4(224, 0, 0, 251), Port: 5353},
-	"udp6": {IP: net.ParseIP("ff02::fb"), Port: 5353},
-}
-
-// silent is where the library's log goes: most of it was written by others.
-var silent = log.New(io.Discard, "", 0)
 
 // multicast is who answers on this host's link. It answers, too, from the first question on.
 type multicast struct {
-	self  netip.AddrPort
-	text  string // what tells the clusters on one link apart
-	name  string // this host's, on the link
+	announced
 	links func() ([]net.Interface, error)
 
 	mu       sync.Mutex
 	isClosed bool
-	servers  map[int]*mdns.Server // by the link's index
+	servers  map[int][]*net.UDPConn // by the link's index
 }
 
 func newMulticast(cfg Config) *multicast {
-	m := &multicast{self: cfg.Self, text: fmt.Sprintf("cluster=%08x", wire.ClusterHash(cfg.Cluster)), servers: map[int]*mdns.Server{}}
-	sum := sha256.Sum256([]byte("bully-agent/mdns\x00" + m.self.String()))
-	m.name = "bully-agent-" + hex.EncodeToString(sum[:4])
+	sum := sha256.Sum256([]byte("bully-agent/mdns\x00" + cfg.Self.String()))
+	name := "bully-agent-" + hex.EncodeToString(sum[:4])
+	m := &multicast{announced: announced{instance: dnsmessage.MustNewName(name + "." + service), host: dnsmessage.MustNewName(name + ".local."),
+		text: fmt.Sprintf("cluster=%08x", wire.ClusterHash(cfg.Cluster)), addr: cfg.Self}, servers: map[int][]*net.UDPConn{}}
 	m.links = func() ([]net.Interface, error) { return linksOf(cfg.Self.Addr()) }
 	return m
 }
@@ -102,104 +86,99 @@ func (m *multicast) Find(ctx context.Context) ([]string, error) {
 
 // Close implements Source: this host is announced no more.
 func (m *multicast) Close() {
+	m.leave(nil)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.isClosed = true
-	for _, server := range m.servers {
-		_ = server.Shutdown()
-	}
-	clear(m.servers)
 }
 
 // leave has this host answer no more on links that are not among these.
 func (m *multicast) leave(links []net.Interface) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for index, server := range m.servers {
+	for index, conns := range m.servers {
 		if !slices.ContainsFunc(links, func(l net.Interface) bool { return l.Index == index }) {
-			_ = server.Shutdown()
+			closeAll(conns)
 			delete(m.servers, index)
 		}
 	}
 }
 
-// announce has this host answer on a link, unless it does. A link that was made anew has
-// another index.
+func closeAll(conns []*net.UDPConn) {
+	for _, c := range conns {
+		_ = c.Close()
+	}
+}
+
+// announce has this host answer on a link, unless it does: in both families, or in the one that the link has. A link that was made
+// anew has another index.
 func (m *multicast) announce(link *net.Interface) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.isClosed || m.servers[link.Index] != nil {
 		return nil
 	}
-	zone, err := mdns.NewMDNSService(m.name, service, domain+".", m.name+"."+domain+".", int(m.self.Port()),
-		[]net.IP{m.self.Addr().AsSlice()}, []string{m.text})
-	if err != nil {
-		return fmt.Errorf("announce by mDNS: %w", err)
-	}
-	server, err := mdns.NewServer(&mdns.Config{Zone: zone, Iface: link, Logger: silent})
+	conns, err := openEach(link, listenGroup)
 	if err != nil {
 		return fmt.Errorf("announce by mDNS on %s: %w", link.Name, err)
 	}
-	m.servers[link.Index] = server
+	for _, c := range conns {
+		go m.serve(c)
+	}
+	m.servers[link.Index] = conns
 	return nil
+}
+
+// serve answers questions until the socket is closed.
+func (m *multicast) serve(conn *net.UDPConn) {
+	datagram := make([]byte, mostDatagram)
+	reads, answers := rate.NewLimiter(readsPerSecond, readsPerSecond), rate.NewLimiter(answersPerSecond, answersPerSecond)
+	for ; ; time.Sleep(reads.Reserve().Delay()) {
+		n, from, err := conn.ReadFromUDPAddrPort(datagram)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // the link is down, perhaps
+			continue
+		}
+		if reply := m.answer(datagram[:n], from.Port()); reply != nil && answers.Allow() {
+			_, _ = conn.WriteToUDPAddrPort(reply, from) // who asks asks again
+		}
+	}
 }
 
 // ask asks on a link who is there.
 func (m *multicast) ask(ctx context.Context, link *net.Interface) ([]string, error) {
-	network := heard(link)
-	if network == "" {
-		return nil, fmt.Errorf("mDNS on %s: there is no route for multicast: ip route add 224.0.0.0/4 dev %s", link.Name, link.Name)
-	}
-	entries := make(chan *mdns.ServiceEntry, maxAnswers)
-	err := mdns.QueryContext(ctx, &mdns.QueryParam{Service: service, Domain: domain, Timeout: listening, Interface: link,
-		Entries: entries, DisableIPv4: network != "udp4", DisableIPv6: network != "udp6", Logger: silent})
+	conns, err := openEach(link, askGroup)
 	if err != nil {
 		return nil, fmt.Errorf("mDNS on %s: %w", link.Name, err)
 	}
-	var hosts []string
-	for len(entries) > 0 {
-		hosts = append(hosts, m.hostsOf(<-entries)...)
+	defer closeAll(conns)
+	stop := context.AfterFunc(ctx, func() { closeAll(conns) })
+	defer stop()
+	found := make([][]string, len(conns))
+	var group sync.WaitGroup
+	for i, c := range conns {
+		group.Go(func() { found[i] = m.hear(c) })
 	}
-	return hosts, nil
+	group.Wait()
+	return slices.Concat(found...), ctx.Err()
 }
 
-// heard is the family to ask in: IPv4, or else IPv6, that the link has and in which the kernel
-// lets multicast be joined without naming a link, which is what the library does; "" if there
-// is none. Others answer in both. To ask in both would fail where one of them does, as IPv6
-// does while its address is still tentative.
-func heard(link *net.Interface) string {
-	for _, network := range []string{"udp4", "udp6"} {
-		conn, err := net.ListenMulticastUDP(network, nil, groups[network])
+// hear takes the answers to a question, which come to this socket alone.
+func (m *multicast) hear(conn *net.UDPConn) (hosts []string) {
+	_ = conn.SetReadDeadline(time.Now().Add(listening))
+	datagram := make([]byte, mostDatagram)
+	for range mostAnswers {
+		n, _, err := conn.ReadFromUDPAddrPort(datagram)
 		if err != nil {
-			continue
+			break
 		}
-		_ = conn.Close()
-		if hasFamily(link, network == "udp6") {
-			return network
-		}
-	}
-	return ""
-}
-
-// hostsOf are the addresses of an answer, if it is one of this cluster's hosts and no other
-// than this.
-func (m *multicast) hostsOf(e *mdns.ServiceEntry) (hosts []string) {
-	if !m.isOurs(e) {
-		return nil
-	}
-	for _, ip := range []net.IP{e.AddrV4, e.AddrV6} {
-		addr, ok := netip.AddrFromSlice(ip)
-		at := netip.AddrPortFrom(addr.Unmap(), uint16(e.Port))
-		if ok && at != m.self && !at.Addr().IsLinkLocalUnicast() && !at.Addr().IsMulticast() && !at.Addr().IsUnspecified() && !at.Addr().IsLoopback() {
-			hosts = append(hosts, at.String())
+		for _, host := range m.hostsIn(datagram[:n]) {
+			hosts = append(hosts, host.String())
 		}
 	}
 	return hosts
-}
-
-func (m *multicast) isOurs(e *mdns.ServiceEntry) bool {
-	isService := strings.HasSuffix(strings.ToLower(e.Name), "."+service+"."+domain+".")
-	return isService && slices.Contains(e.InfoFields, m.text) && e.Port > 0 && e.Port <= 0xffff
 }
 
 // linksOf gives the link that has an address. An address that no link has is passed on to this
@@ -240,9 +219,4 @@ func addrsOf(link *net.Interface) (addrs []netip.Addr) {
 		}
 	}
 	return addrs
-}
-
-// hasFamily reports whether the link has an address of the family.
-func hasFamily(link *net.Interface, v6 bool) bool {
-	return slices.ContainsFunc(addrsOf(link), func(a netip.Addr) bool { return a.Is6() == v6 })
 }

@@ -110,7 +110,6 @@ var onlyInTests = []string{"internal/test/lantest", "internal/test/hostile", "in
 // test, so that no dependency comes in unnoticed. Tests may import anything.
 var homes = map[string]string{
 	"github.com/hashicorp/memberlist":   "membership internal/sealed", // the last for its interface types
-	"github.com/hashicorp/mdns":         "internal/discovery",
 	"github.com/urfave/cli":             "internal/cli",
 	"github.com/coreos/go-systemd":      "internal/cli internal/sdnotify", // the journal, and what the service manager is told
 	"github.com/godbus/dbus":            "internal/systemd",               // go-systemd's own binding: its Conn believes everybody's signals
@@ -122,10 +121,10 @@ var homes = map[string]string{
 	"github.com/vishvananda/netlink":    "agent internal/lab/netlab internal/vip",
 	"github.com/vishvananda/netns":      "internal/lab/netlab",
 	"github.com/hashicorp/go-hclog":     "agent internal/cli internal/control hooks/hookrun hooks/resourcerun internal/run internal/httpd internal/reader internal/lab membership internal/sealed internal/transport internal/keeper",
-	"golang.org/x/sys":                  "agent internal/cli internal/config internal/control internal/durable internal/fence hooks/hookrun internal/holder internal/run internal/trust internal/key internal/lab internal/lab/netlab internal/access membership internal/reaper internal/transport internal/realtime internal/keeper internal/reader internal/sidecar internal/rights internal/test/attack internal/test/traces internal/test/glass internal/test/boot internal/vip",
+	"golang.org/x/sys":                  "agent internal/cli internal/config internal/control internal/durable internal/fence hooks/hookrun internal/holder internal/run internal/trust internal/key internal/lab internal/lab/netlab internal/access membership internal/reaper internal/transport internal/realtime internal/keeper internal/reader internal/sidecar internal/rights internal/test/attack internal/test/traces internal/test/glass internal/test/boot internal/vip internal/discovery",
 	"golang.org/x/sync":                 "agent internal/cli internal/control internal/lab",
-	"golang.org/x/net":                  "internal/vip",
-	"golang.org/x/time":                 "membership hooks internal/control internal/httpd internal/keeper internal/reader internal/run", // its token bucket, told the time
+	"golang.org/x/net":                  "internal/discovery internal/vip",
+	"golang.org/x/time":                 "membership hooks internal/control internal/discovery internal/httpd internal/keeper internal/reader internal/run", // its token bucket, told the time
 	"github.com/prometheus":             "internal/metrics",
 	"golang.org/x/crypto":               "wire internal/identity internal/session",
 	"github.com/flynn/noise":            "internal/session",
