@@ -53,9 +53,9 @@ func checkHosts(hosts identity.Hosts, self wire.ID, r election.Roster) error {
 	}
 	if !hosts.Has(self) {
 		if near, found := hosts.Nearest(self); found {
-			return refusal(fmt.Sprintf("write %s = %q", near.Name, self.String()), "hosts does not name this host: its id is %s, and %s is nearly that: %s", self, near.Name, near.ID)
+			return refusal(fmt.Sprintf("write %s = %q", near.Name, self.String()), "%v does not name this host: its id is %s, and %s is nearly that: %s", hosts, self, near.Name, near.ID)
 		}
-		return refusal(fmt.Sprintf("add a line for it: NAME = %q", self.String()), "hosts does not name this host, whose id is %s", self)
+		return refusal(fmt.Sprintf("add a line for it: NAME = %q", self.String()), "%v does not name this host, whose id is %s", hosts, self)
 	}
 	if r.IsNone() || !r.Has(self) {
 		return nil
@@ -70,7 +70,7 @@ func checkHosts(hosts identity.Hosts, self wire.ID, r election.Roster) error {
 	}
 	if need, have := len(r.IDs)/2+1, len(r.IDs)-len(lacks); have < need {
 		return refusal("take out one voter at a time, and wait until the leader has forgotten it; a new cluster needs new state directories on all hosts",
-			"hosts names %d of the %d voters of the roster: expected %d at least; it lacks %s", have, len(r.IDs), need, strings.Join(lacks, ", "))
+			"%v names %d of the %d voters of the roster: expected %d at least; it lacks %s", hosts, have, len(r.IDs), need, strings.Join(lacks, ", "))
 	}
 	return nil
 }

@@ -288,6 +288,7 @@ func TestCheckHosts(t *testing.T) {
 		"outside the roster":  {list(4, 5), ids[4], roster, ""},
 		"no roster":           {list(0, 4), ids[0], election.Roster{}, ""},
 		"without itself":      {list(1, 2), ids[0], roster, "hosts does not name this host, whose id is " + ids[0].String()},
+		"where it stands":     {list(1, 2).At("agent.toml:7:1: network.hosts"), ids[0], roster, "agent.toml:7:1: network.hosts does not name this host, whose id is "},
 		"a slip of one digit": {list(0, 1), slip, roster, "its id is " + slip.String() + ", and h0 is nearly that: " + ids[0].String()},
 	} {
 		err := checkHosts(c.hosts, c.self, c.roster)

@@ -12,7 +12,7 @@ import (
 type ID [16]byte
 
 // errID is returned when a text is not an ID.
-var errID = errors.New("id is not a UUID of the form 00112233-4455-4677-8899-aabbccddeeff")
+var errID = errors.New("id is not a UUID of the form 00112233-4455-8677-8899-aabbccddeeff")
 
 // ParseID reads the text that String writes.
 func ParseID(s string) (ID, error) {

@@ -37,7 +37,7 @@ var hostsField = field{
 		case bad != nil:
 			return wrong("%s", bad)
 		}
-		l.config.Network.Hosts = list
+		l.config.Network.Hosts = list.At(v.place.String() + ": " + hostsKey)
 		return nil
 	},
 	get: func(c *Config) any { return hostTable(c.Network.Hosts.All()) },
@@ -115,11 +115,7 @@ func (h hostLine) host() (identity.Host, *Error) {
 	}
 	id, bad := identity.ParseHost(text)
 	if bad != nil {
-		err = wrong("%s of %s: %s", quote(text), h.name, bad)
-		if len(text) != 36 {
-			err.hint("bully-agent id prints it on %s, 36 characters", h.name)
-		}
-		return identity.Host{}, err
+		return identity.Host{}, wrong("%s of %s: %s", quote(text), h.name, bad).hint("bully-agent id prints it on %s, 36 characters", h.name)
 	}
 	return identity.Host{Name: h.name, ID: id}, nil
 }

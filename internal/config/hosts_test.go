@@ -41,6 +41,9 @@ func TestHostsAsTheyAreWritten(t *testing.T) {
 		if got := cfg.Text(hostsKey); got != want || got != "alpha.lan="+idAlpha+",beta="+idBeta {
 			t.Errorf("%s: %s", name, got)
 		}
+		if at := cfg.Network.Hosts.String(); !strings.HasSuffix(at, ": network.hosts") || len(env) == 0 && !strings.Contains(at, ".toml:") {
+			t.Errorf("%s: messages say that it stands at %q", name, at)
+		}
 		again, err := loadHosts(t, cfg.TOML(), nil)
 		if err != nil || !again.Network.Hosts.Equal(cfg.Network.Hosts) {
 			t.Errorf("%s: what is shown is read as %v, %v", name, again, err)
@@ -92,5 +95,14 @@ func TestAnEmptyListIsRefused(t *testing.T) {
 	}
 	if again, err := loadHosts(t, none.TOML(), nil); err != nil || !again.Network.Hosts.IsNone() {
 		t.Errorf("without a list it shows what is read as %v", err)
+	}
+}
+
+// A key that is not there is taken for one of its own table before it is for another's.
+func TestTheNearestKey(t *testing.T) {
+	for path, want := range map[string]string{"http.key": "key_file", "http.cert": "cert_file", "http.join": "network.join"} {
+		if got := nearestKey(path); got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -45,20 +46,21 @@ func unknownKey(path string) *Error {
 func nearestKey(path string) string {
 	table, name, _ := cutLast(path)
 	var siblings, all []string
+	elsewhere := ""
 	for _, s := range settings {
 		t, n, _ := cutLast(s.Key)
 		if n == name || s.Flag != "" && strings.ReplaceAll(s.Flag, "-", "_") == name {
-			return s.Key
+			elsewhere = cmp.Or(elsewhere, s.Key)
 		}
 		if t == table {
 			siblings = append(siblings, n)
 		}
 		all = append(all, s.Key)
 	}
-	if near := nearest(name, siblings); near != "" {
-		return near
+	if i := slices.IndexFunc(siblings, func(n string) bool { return strings.HasPrefix(n, name+"_") }); i >= 0 { // key of http is key_file
+		return siblings[i]
 	}
-	return nearest(path, all)
+	return cmp.Or(elsewhere, nearest(name, siblings), nearest(path, all))
 }
 
 func unknownFlag(name string) *Error {

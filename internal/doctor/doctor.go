@@ -190,6 +190,11 @@ func (j *judge) hosts() {
 	}
 }
 
+// isLeftOutBy reports whether the host's list does not have this host.
+func (j *judge) isLeftOutBy(p control.Sight) bool {
+	return slices.ContainsFunc(j.Hosts.LeftOutBy, func(by control.LeftOut) bool { return by.Addr == p.Addr })
+}
+
 // others says who could be asked.
 func (j *judge) others() {
 	mute := who(j.Peers, func(p control.Sight) bool { return p.Trouble != "" })
@@ -201,6 +206,8 @@ func (j *judge) others() {
 	case len(j.Peers) == 0:
 		j.say(Fail, "others", fmt.Sprintf("see that the names are right, that an agent runs there, and let UDP and TCP port %d pass, here and there", j.port()),
 			"none of %s was ever heard: %s", list(j.Seeds), cmp.Or(j.JoinError, "no answer"))
+	case len(mute) > 0 && !slices.ContainsFunc(j.Peers, func(p control.Sight) bool { return p.Trouble != "" && !j.isLeftOutBy(p) }):
+		j.say(Fail, "others", "see hosts", "%s cannot be asked, since hosts there does not name this host", list(mute))
 	case len(mute) == len(j.Peers):
 		j.say(Fail, "others", fmt.Sprintf("let this host open TCP connections to port %d of the others; if it may, see whether they run", j.port()),
 			"no other host could be asked by TCP: %s: %s", list(mute), j.trouble(mute[0]))

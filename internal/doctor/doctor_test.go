@@ -62,6 +62,14 @@ func TestEachFaultIsOneLine(t *testing.T) {
 		{"not in the host list", func(e *control.Examination) {
 			e.Hosts.LeftOutBy = []control.LeftOut{{Name: "beta", Addr: "10.0.0.2:7950"}}
 		}, "FAIL hosts: beta at 10.0.0.2:7950 leaves this host out of its host list"},
+		{"all leave it out", func(e *control.Examination) {
+			each(e, func(p *control.Sight) {
+				p.Addr = map[string]string{"beta": "10.0.0.2:7950", "gamma": "10.0.0.3:7950"}[p.Name]
+				e.Hosts.LeftOutBy = append(e.Hosts.LeftOutBy, control.LeftOut{Name: p.Name, Addr: p.Addr})
+				*p = control.Sight{Name: p.Name, Addr: p.Addr, Trouble: "it closed the stream"}
+			})
+		}, "FAIL others: beta, gamma cannot be asked, since hosts there does not name this host\n" +
+			"FAIL hosts: beta at 10.0.0.2:7950 leaves this host out of its host list\nFAIL hosts: gamma at 10.0.0.3:7950 leaves this host out of its host list"},
 		{"a host that is not listed", func(e *control.Examination) {
 			e.Hosts.LeftOut = []control.LeftOut{{ID: "f0", Addr: "10.0.0.9:7950", Nearest: "beta"}}
 		}, "warn hosts: a host at 10.0.0.9:7950 has the key, and hosts does not name it: f0 (beta is nearly that)"},

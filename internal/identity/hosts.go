@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 // Invariant: list is sorted by id, and has each id and each name once.
 type Hosts struct {
 	list []Host
+	at   string // where it stands, for messages
 }
 
 // Host is one line of a list.
@@ -36,7 +38,7 @@ var ErrTwice = errors.New("one id under two names")
 func ParseHost(text string) (wire.ID, error) {
 	id, err := wire.ParseID(text)
 	if err == nil && (id[6]>>4 != 8 || id[8]>>6 != 2) {
-		err = errors.New("id is of no key of a host: expected a UUID of version 8, as bully-agent id prints it on that host")
+		err = errors.New("id is of no key of a host: expected a UUID of version 8")
 	}
 	return id, err
 }
@@ -58,8 +60,17 @@ func MakeHosts(all []Host) (Hosts, error) {
 			return Hosts{}, fmt.Errorf("%w: %s and %s both have %s", ErrTwice, a.Name, b.Name, a.ID)
 		}
 	}
-	return Hosts{list}, nil
+	return Hosts{list: list}, nil
 }
+
+// At is the list with the place where it was written, such as a file and a line.
+func (h Hosts) At(place string) Hosts {
+	h.at = place
+	return h
+}
+
+// String is what messages call the list: the place where it was written.
+func (h Hosts) String() string { return cmp.Or(h.at, "hosts") }
 
 // IsNone reports whether there is no list.
 func (h Hosts) IsNone() bool { return len(h.list) == 0 }
