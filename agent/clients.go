@@ -141,7 +141,7 @@ func (s *seat) tellClients(all []resourcerun.Client) {
 // onClientsFrame reports whether the frame says who is connected to what the leader has. The leader that this host follows is believed, and
 // nobody else.
 func (s *seat) onClientsFrame(r *received) bool {
-	f := &r.frame
+	f := &r.Frame
 	if f.Kind != wire.Clients {
 		return false
 	}

@@ -784,11 +784,11 @@ func TestJobFramesOfStrangers(t *testing.T) {
 				if got := h.agent.seat.node.Admit(&f); got != why {
 					t.Errorf("refused for %q, want %q", got, why)
 				}
-				if !h.agent.seat.onJobFrame(&received{from: m.Addr, frame: f}) {
+				if !h.agent.seat.onJobFrame(&received{Received: election.Received{From: m.Addr, Frame: f}}) {
 					t.Errorf("%v is taken for a frame of the election", f.Kind)
 				}
 			}
-			if h.agent.seat.onJobFrame(&received{frame: wire.Frame{Kind: wire.Heartbeat}}) {
+			if h.agent.seat.onJobFrame(&received{Received: election.Received{Frame: wire.Frame{Kind: wire.Heartbeat}}}) {
 				t.Error("a heartbeat is taken for a frame about jobs")
 			}
 		}

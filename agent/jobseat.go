@@ -74,7 +74,7 @@ func (s *seat) onJobResult(r hooks.JobResult) {
 // jobs. What the election refuses is refused here, and is claimed or asked of an
 // epoch that it has not accepted.
 func (s *seat) onJobFrame(r *received) bool {
-	f := &r.frame
+	f := &r.Frame
 	if f.Kind < wire.JobClaim || f.Kind > wire.LedgerPart {
 		return false
 	}

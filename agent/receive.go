@@ -1,8 +1,6 @@
 package agent
 
 import (
-	"net/netip"
-
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/internal/transport"
 	"github.com/bully-agent/bully-agent/wire"
@@ -10,9 +8,8 @@ import (
 
 // received is one valid frame on its way to the loop, or a will in its place.
 type received struct {
-	from  netip.AddrPort
-	frame wire.Frame
-	will  wire.Commitment // zero: it is a frame
+	election.Received
+	will wire.Commitment // zero: it is a frame
 }
 
 const (
@@ -41,26 +38,28 @@ func (a *agent) receive() {
 			a.hearWill(secret)
 			continue
 		}
-		if err := wire.Parse(buf[:n], &r.frame); err != nil {
+		if err := wire.Parse(buf[:n], &r.Frame); err != nil {
 			a.counters.add("frame_" + wire.Cause(err))
 			continue
 		}
-		if !shares.Take(r.frame.Sender, a.cfg.Now()) || !a.hasPlace(r.frame.Sender) {
+		if r.From = from; !shares.Take(r.Frame.Sender, a.cfg.Now()) || !a.hasPlace(&r) {
 			a.counters.add("frame_flood")
 			continue
 		}
-		r.from = from
 		a.queue(r)
 	}
 }
 
-// hasPlace reports whether the inbox has one for a sender.
-func (a *agent) hasPlace(id wire.ID) bool { return len(a.inbox) < newAtOnce || a.seal.IsKnown(id) }
+// hasPlace reports whether the inbox has one for a frame, and notes whose it is.
+func (a *agent) hasPlace(r *received) bool {
+	r.IsNew = !a.seal.IsKnown(r.Frame.Sender)
+	return !r.IsNew || len(a.inbox) < newAtOnce
+}
 
 // take gives the seat what was received.
 func (a *agent) take(r *received) {
 	if r.will.IsZero() {
-		a.hearing.note(r.frame.Sender, a.cfg.Now())
+		a.hearing.note(r.Frame.Sender, a.cfg.Now())
 	}
 	a.seat.receive(r)
 }

@@ -3,6 +3,7 @@ package agent
 import (
 	"testing"
 
+	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
@@ -10,13 +11,20 @@ import (
 func TestNewHostsLeavePlacesInTheInbox(t *testing.T) {
 	seal := &fakeSeal{isNew: true}
 	a := &agent{inbox: make(chan received, inboxSize), seal: seal}
-	for n := 0; a.hasPlace(wire.ID{1, byte(n), byte(n >> 8)}); n++ {
+	from := func(id wire.ID) *received {
+		return &received{Received: election.Received{Frame: wire.Frame{Sender: id}}}
+	}
+	for n := 0; a.hasPlace(from(wire.ID{1, byte(n), byte(n >> 8)})); n++ {
 		a.queue(received{})
 	}
 	if n := len(a.inbox); n != newAtOnce {
 		t.Errorf("they fill %d of %d places", n, inboxSize)
 	}
-	if seal.isNew = false; !a.hasPlace(wire.ID{2}) {
-		t.Error("a host that is known has no place")
+	if r := from(wire.ID{1}); a.hasPlace(r) || !r.IsNew {
+		t.Error("the election is not told that the sender is new")
+	}
+	seal.isNew = false
+	if r := from(wire.ID{2}); !a.hasPlace(r) || r.IsNew {
+		t.Error("a host that is known has no place, or is called new")
 	}
 }

@@ -218,7 +218,7 @@ func (s *seat) receive(r *received) {
 		return
 	}
 	if !s.onJobFrame(r) && !s.onClientsFrame(r) {
-		s.step(election.Received{From: r.from, Frame: r.frame})
+		s.step(r.Received)
 	}
 }
 

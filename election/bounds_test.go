@@ -302,6 +302,33 @@ func TestCase38WhoEverBelongedIsTakenNoFurther(t *testing.T) {
 	}
 }
 
+// Ids cost nothing: however many new hosts say so, they bring a counter no further in a minute than one host does at once. Whoever has
+// a place of its own is believed as ever, and a node that has met nobody before believes the first.
+func TestCase38ManyNewHostsTakeNobodyFar(t *testing.T) {
+	s := storyOf(t, 1, Config{}, 2, 3)
+	s.follows(3, 5)
+	news := func(number int, counter uint64) {
+		s.happens(Received{From: (&host{number: number}).addr(), Frame: s.actor(number).heartbeat(counter), IsNew: true})
+		s.forgets()
+	}
+	for number := 10; number < 100; number++ {
+		s.stranger(number)
+		news(number, s.disk.MaxCounter+100)
+		news(number, s.disk.MaxCounter+maxJump)
+	}
+	if got := s.disk.MaxCounter; got > 5+smallJump {
+		t.Errorf("counter %d on disk", got)
+	}
+	s.hears(s.actor(2).heartbeat(5 + onceJump))
+	s.expects("follow → follow leader=n2")
+	s.happens(LeaderReported{s.actor(3).epoch(5 + onceJump + smallJump + 1)})
+	s.expects("ignored counter-jump")
+
+	fresh := storyOf(t, 1, Config{}, 2, 3)
+	fresh.happens(Received{From: (&host{number: 2}).addr(), Frame: fresh.actor(2).heartbeat(onceJump), IsNew: true})
+	fresh.expects("start → follow leader=n2")
+}
+
 // However many epochs somebody announces, few are written down.
 func TestCase51AFloodOfEpochsIsNotWrittenDown(t *testing.T) {
 	for name, says := range map[string]func(*actor, uint64) wire.Frame{

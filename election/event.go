@@ -16,10 +16,12 @@ type Event interface {
 // Tick says only that time has passed: a deadline may be due.
 type Tick struct{}
 
-// Received brings one valid frame. From is the datagram's source.
+// Received brings one valid frame. From is the datagram's source. IsNew: the port counts its sender among those that are new, of
+// which there may be any number (S1).
 type Received struct {
 	From  netip.AddrPort
 	Frame wire.Frame
+	IsNew bool
 }
 
 // MemberChanged brings what the failure detector now believes of a member.

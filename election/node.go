@@ -44,6 +44,7 @@ type Node struct {
 
 	writeAt time.Time // how much of mayWrite is used up
 	horizon horizon   // how far a counter may be ahead
+	isOfNew bool      // this step is about what a host that is new says, or nobody says who
 
 	peers     []*peer // sorted by ID: nothing here depends on map order
 	series    uint32  // highest number sent to a peer that was forgotten
@@ -144,7 +145,8 @@ func (n *Node) Step(now time.Time, ev Event) []Effect {
 		n.expireTimers(beforeAll) // R13: before anything that a leader may do
 	}
 	n.out = append(n.out, dropped...)
-	before := n.saved.MaxCounter
+	n.isOfNew = isOfNew(ev)
+	before, by := n.saved.MaxCounter, n.source()
 	n.forgiveLag() // R12
 	n.expireTimers(beforeEvent)
 	n.dispatch(ev)
@@ -152,7 +154,8 @@ func (n *Node) Step(now time.Time, ev Event) []Effect {
 	n.expireTimers(afterEvent)
 	n.renewDeadline()
 	n.keepTether()
-	n.horizon.noteJump(before, n.saved.MaxCounter, n.now)
+	n.horizon.noteRise(before, n.saved.MaxCounter, by, n.now)
+	n.isOfNew = false
 	n.due = n.Deadline()
 	return n.out
 }

@@ -18,7 +18,7 @@ func (n *Node) onReceived(from netip.AddrPort, f *wire.Frame) {
 	if why := n.refusal(f); why != "" {
 		n.count(why)
 		if why == "counter-jump" && f.Nonce == p.Nonce { // another life may be anybody's
-			n.horizon.noteFar(p.ID, f.Epoch.Counter, n.isEstablished(), n.now)
+			n.horizon.noteFar(p.ID, f.Epoch.Counter, n.source(), n.now)
 		}
 		return
 	}

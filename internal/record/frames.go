@@ -5,6 +5,7 @@ import (
 	"hash/crc32"
 	"net/netip"
 
+	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
@@ -28,6 +29,7 @@ const trailer = 4
 const (
 	sameSource = 1 << iota
 	sameLength
+	ofNew // no such thing, but a bit that is free
 )
 
 func (m *frames) reset() {
@@ -39,7 +41,8 @@ func (m *frames) reset() {
 // slotOf: two senders may share one, which costs bytes and nothing else.
 func slotOf(f *wire.Frame) byte { return f.Sender[0] ^ f.Sender[15] ^ byte(f.Kind)<<3 }
 
-func (m *frames) put(dst []byte, from netip.AddrPort, f *wire.Frame) []byte {
+func (m *frames) put(dst []byte, e *election.Received) []byte {
+	from, f := e.From, &e.Frame
 	m.scratch = wire.Append(m.scratch[:0], f)
 	b := m.scratch[:len(m.scratch)-trailer]
 	number := slotOf(f)
@@ -50,6 +53,9 @@ func (m *frames) put(dst []byte, from netip.AddrPort, f *wire.Frame) []byte {
 	}
 	if len(b) == len(slot.bytes) {
 		shared |= sameLength
+	}
+	if e.IsNew {
+		shared |= ofNew
 	}
 	dst = append(dst, number, shared)
 	if shared&sameSource == 0 {
@@ -86,25 +92,26 @@ func putDifference(dst, was, b []byte) []byte {
 	}
 }
 
-func (m *frames) get(r *reader) (from netip.AddrPort, f wire.Frame) {
+func (m *frames) get(r *reader) (e election.Received) {
 	slot := &m.slots[r.byte()]
 	shared := r.byte()
 	if shared&sameSource != 0 {
-		from = slot.from
+		e.From = slot.from
 	} else {
-		r.value(&from)
+		r.value(&e.From)
 	}
 	if shared&sameLength != 0 {
 		m.scratch = getDifference(r, append(m.scratch[:0], slot.bytes...))
 	} else {
 		m.scratch = append(m.scratch[:0], r.bytes(r.uvarint())...)
 	}
-	slot.from, slot.bytes = from, append(slot.bytes[:0], m.scratch...)
+	slot.from, slot.bytes = e.From, append(slot.bytes[:0], m.scratch...)
 	whole := binary.BigEndian.AppendUint32(m.scratch, crc32.Checksum(m.scratch, castagnoli))
-	if r.err == nil && (len(whole) > wire.MaxFrame || wire.Parse(whole, &f) != nil) {
+	if r.err == nil && (len(whole) > wire.MaxFrame || wire.Parse(whole, &e.Frame) != nil) {
 		r.fail("frame")
 	}
-	return from, f
+	e.IsNew = shared&ofNew != 0
+	return e
 }
 
 // getDifference changes b where a frame differs from it.

@@ -163,9 +163,7 @@ func (p *Player) event() (ev election.Event) {
 	r := &p.reader
 	if len(r.left) > 0 && r.left[0] == numberReceived {
 		r.byte()
-		var e election.Received
-		e.From, e.Frame = p.frames.get(r)
-		return e
+		return p.frames.get(r)
 	}
 	r.value(&ev)
 	if m, isMember := ev.(election.MemberChanged); isMember {

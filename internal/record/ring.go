@@ -98,7 +98,7 @@ func (r *Ring) Note(now time.Time, ev election.Event, effects []election.Effect)
 	case election.Tick:
 		b = append(b, numberTick)
 	case election.Received:
-		b = r.frames.put(append(b, numberReceived), e.From, &e.Frame)
+		b = r.frames.put(append(b, numberReceived), &e)
 	default:
 		rare := ev // a copy, so that only what is rare takes memory
 		b = values.Append(b, &rare)

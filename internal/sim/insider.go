@@ -19,6 +19,7 @@ type insider struct {
 	host        *machine // its place in the network, as an observer; no agent runs there
 	rng         *rand.Rand
 	masks       []*mask
+	others      []*machine // further hosts of its own, each with an id
 	seen        []captured // what came to it, to be sent again
 	isBesieging bool       // or has done so: once in a schedule
 	isOff       bool       // its host is off: the attack is over
@@ -67,17 +68,29 @@ func (in *insider) leave() {
 	for _, m := range in.w.machines {
 		life := m.life
 		in.w.after(in.w.detector.dead/2, func() {
-			if m.life == life {
-				in.w.step(m, election.MemberChanged{Member: in.host.member(election.Dead, in.host.nonce, 0)})
+			for _, host := range append(in.others, in.host) {
+				if m.life == life {
+					in.w.step(m, election.MemberChanged{Member: host.member(election.Dead, host.nonce, 0)})
+				}
 			}
 		})
 	}
 }
 
+// join brings one more host of the insider's to somebody, with an id of its own: ids cost nothing.
+func (in *insider) join(at *machine) *mask {
+	host := *in.host
+	host.key, host.nonce = in.w.ports.newKey(), in.rng.Uint32()
+	host.id = host.key.Public().ID()
+	in.others = append(in.others, &host)
+	in.w.step(at, election.MemberChanged{Member: host.member(election.Alive, host.nonce, 2*in.w.net.weather.delay)})
+	return in.put(&host, in.host.addr())
+}
+
 // put makes a mask: the insider as another host, or itself, that says to be at an address.
 func (in *insider) put(as *machine, says netip.AddrPort) *mask {
 	m := &mask{owner: in, as: as, nonce: in.rng.Uint32(), incarnation: 1, seq: in.rng.Uint32() >> 1}
-	if as == in.host {
+	if in.owns(as) {
 		m.nonce = as.nonce
 	}
 	if as.node != nil {
@@ -94,12 +107,15 @@ func (in *insider) put(as *machine, says netip.AddrPort) *mask {
 	return m
 }
 
+// owns: it is the insider's own host, or one of those that it has made.
+func (in *insider) owns(host *machine) bool { return host.number == in.host.number }
+
 // config is that of a mask's table. A handshake proves a key, and the insider has those alone that it makes: what it says in
 // another's name comes from an id of its own.
 func (in *insider) config(m *mask, says netip.AddrPort) session.Config {
-	own := in.host.key
-	if m.as != in.host {
-		own = in.w.ports.newKey() // ids cost nothing
+	own := m.as.key
+	if !in.owns(m.as) {
+		own = in.w.ports.newKey()
 	}
 	var random [8]byte
 	binary.BigEndian.PutUint32(random[:], m.nonce)
@@ -195,7 +211,7 @@ func (m *mask) say(to netip.AddrPort, f *wire.Frame) {
 
 // schemes are what the insider does, each against one host.
 var schemes = []func(in *insider, at *machine){
-	(*insider).impersonate, (*insider).impersonate, (*insider).impersonate, (*insider).flood, (*insider).repeat,
+	(*insider).impersonate, (*insider).impersonate, (*insider).crowd, (*insider).flood, (*insider).repeat,
 	(*insider).misname, (*insider).claimAddress, (*insider).speak, (*insider).besiegeSometimes, (*insider).forgeWill,
 }
 
@@ -246,6 +262,15 @@ func (in *insider) speak(at *machine) {
 	m := in.put(in.host, in.host.addr())
 	var f wire.Frame
 	in.w.fill(&f, in.host)
+	m.say(at.addr(), &f)
+}
+
+// crowd has one more host of its own say that the counter is far on.
+func (in *insider) crowd(at *machine) {
+	m := in.join(at)
+	var f wire.Frame
+	in.w.fill(&f, m.as)
+	f.Epoch.Counter = at.disk.state.MaxCounter + pick[uint64](in.rng, 1, 500, 1024, 1<<19)
 	m.say(at.addr(), &f)
 }
 

@@ -34,6 +34,7 @@ var promises = []promise{
 	{"an address that an insider claims stays its host's", addressClaimed, ""},
 	{"a frame in another's name is dropped", misnamed, ""},
 	{"what an insider repeats does nothing", repeated, ""},
+	{"an insider with many ids takes no counter far", crowded, ""},
 	{"two lives of one id make no second leader", twoLives, ""},
 	{"a copy of the leader's state leaves the leader where it is", leaderCopied, ""},
 	{"a copy of a follower's state leaves the follower heard", followerCopied, ""},
@@ -187,6 +188,34 @@ func repeated(t *testing.T, try trial) error {
 		return fmt.Errorf("%d datagrams were repeated; the leadership is %v, and was %v: %+v", len(in.seen), leader.epoch, epoch, w.failure)
 	}
 	return w.isHeard(w.machines[0], leader)
+}
+
+// crowded has two hundred ids of one insider say, within a minute, that the counter is far on.
+func crowded(t *testing.T, try trial) error {
+	w := calmSealed(t, Options{Seed: try.seed, Nodes: 3, Mode: Available, Attack: Insider})
+	in := w.attack.insider
+	in.isOff = try.isPlain
+	in.begin()
+	before := w.highest()
+	for range 200 {
+		for _, at := range w.machines {
+			in.crowd(at)
+		}
+		w.runUntil(w.now+int64(250*time.Millisecond), nil)
+	}
+	most := before + uint64(len(w.machines))*1024 // each is believed for the others
+	if got := w.highest(); got > most {
+		return fmt.Errorf("the counter is %d, and was %d", got, before)
+	}
+	return nil
+}
+
+// highest is the highest counter on any disk.
+func (w *World) highest() (c uint64) {
+	for _, m := range w.machines {
+		c = max(c, m.disk.state.MaxCounter)
+	}
+	return c
 }
 
 // twoLives starts a copy of a follower's state directory, key and all, on a fourth host, while all reach each other. Then each

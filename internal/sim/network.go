@@ -286,6 +286,7 @@ func (w *World) hand(p *packet, b []byte, from netip.AddrPort) {
 		return
 	}
 	if p.nature == forged {
+		r.IsNew = w.attack.insider != nil && p.from == w.attack.insider.host
 		w.step(m, r)
 		return
 	}
