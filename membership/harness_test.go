@@ -18,6 +18,7 @@ import (
 	"github.com/bully-agent/bully-agent/internal/identity"
 	"github.com/bully-agent/bully-agent/internal/key"
 	"github.com/bully-agent/bully-agent/internal/sealed"
+	"github.com/bully-agent/bully-agent/internal/session"
 	"github.com/bully-agent/bully-agent/internal/test/lantest"
 	"github.com/bully-agent/bully-agent/wire"
 )
@@ -28,14 +29,15 @@ type site struct {
 	lan *lantest.LAN
 	log lockedLog
 
-	hostile bool // others than our own memberlist send, and the filter has something to do
+	receipts map[wire.ID][]session.Receipt // what the last life of each host has kept
+	hostile  bool                          // others than our own memberlist send, and the filter has something to do
 }
 
 // newSite also lets everything end that is under way when the test has ended:
 // then the bubble's clock stops, and memberlist's probes would wait for ever.
 func newSite(t *testing.T) *site {
 	t.Cleanup(func() { time.Sleep(2 * time.Minute) })
-	return &site{t: t, lan: lantest.New(1)}
+	return &site{t: t, lan: lantest.New(1), receipts: make(map[wire.ID][]session.Receipt)}
 }
 
 // agent is a Membership that runs, with everything that it ever told.
@@ -86,7 +88,7 @@ func (s *site) open(host *lantest.Host, self Member, cluster string) *sealed.LAN
 	s.t.Helper()
 	life := [8]byte{7: 1}
 	binary.BigEndian.PutUint32(life[:], self.Nonce)
-	seal, err := sealed.Wrap(host, sealed.Config{Cluster: cluster, Key: keyOf(self.ID), Incarnation: self.Incarnation, Life: life, Keys: ring})
+	seal, err := sealed.Wrap(host, sealed.Config{Cluster: cluster, Key: keyOf(self.ID), Incarnation: self.Incarnation, Life: life, Keys: ring, Receipts: s.receipts[self.ID]})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -178,6 +180,7 @@ func (a *agent) kill() {
 		a.site.t.Errorf("%s: the filter refused %v of what our own memberlist sends", a.name, kept)
 	}
 	a.stop()
+	a.site.receipts[a.self.ID], _ = a.seal.Receipts(0)
 	_ = a.Shutdown()
 }
 

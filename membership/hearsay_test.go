@@ -1,12 +1,15 @@
 package membership
 
 import (
+	"net/netip"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/bully-agent/bully-agent/internal/sealed"
+	"github.com/bully-agent/bully-agent/wire"
 )
 
 // forger is a host with the cluster's key and an id of its own, which says by gossip what it likes.
@@ -192,5 +195,61 @@ func TestWhoNeverAnswersIsNobody(t *testing.T) {
 		if got := alpha.heard(); !slices.Equal(got, []string{"joined beta#1", "joined gamma#1"}) {
 			t.Errorf("alpha was told %q", got)
 		}
+	})
+}
+
+// One holder of the key makes up a thousand hosts, and goes on with more than any host dials. A true host that nobody knows meets the
+// leader within seconds, whoever it asks. One that was known comes back to all within seconds.
+func TestATrueHostJoinsBesideAThousandIDs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		alpha, beta, gamma := s.start("alpha"), s.start("beta", "alpha"), s.start("gamma", "alpha")
+		s.allSee(2*time.Second, alpha, beta, gamma)
+		for _, a := range []*agent{alpha, beta, gamma} {
+			a.SetLeader(wire.Epoch{Counter: 1, Owner: idOf("alpha")})
+		}
+		time.Sleep(11 * time.Minute) // they are known
+		f, made := s.forger(), 0
+		crowd := func(datagrams int) {
+			for range datagrams {
+				var six [][]byte
+				for range 6 {
+					made++
+					m := betaAt("forger")
+					m.Addr = netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 1, byte(made >> 8), byte(made)}), defaultPort)
+					m.ID[12], m.ID[13], m.ID[14] = byte(made>>16), byte(made>>8), byte(made)
+					six = append(six, aliveOf(m, 1))
+				}
+				f.tell(alpha, compoundOf(six...))
+				f.tell(beta, compoundOf(six...))
+			}
+		}
+		crowd(170)
+		var attack sync.WaitGroup
+		stop := make(chan struct{})
+		attack.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(10 * time.Millisecond):
+					crowd(1)
+				}
+			}
+		})
+		defer attack.Wait()
+		defer close(stop)
+		delta := s.start("delta", "beta")
+		took := s.within(10*time.Second, "alpha and delta see each other", func() bool { return alpha.seesTrue(delta) && delta.seesTrue(alpha) })
+		t.Logf("a host that is new has met the leader after %s", took)
+		gamma.kill()
+		gamma = s.startWith("gamma", func(cfg *Config) {
+			cfg.Self.Incarnation, cfg.Self.Nonce = 2, 0xcafe0002
+			cfg.Seeds = []string{addrOf("alpha").String()}
+		})
+		took = s.within(10*time.Second, "all see gamma's next life", func() bool {
+			return alpha.seesTrue(gamma) && beta.seesTrue(gamma) && gamma.seesTrue(alpha) && gamma.seesTrue(beta)
+		})
+		t.Logf("one that was known is back after %s; %d were made up, and refused %v", took, made, alpha.JoinState().Refused)
 	})
 }

@@ -45,7 +45,7 @@ func TestLedgersSpread(t *testing.T) {
 }
 
 func TestLedgersAreBounded(t *testing.T) {
-	m := &Membership{wake: make(chan struct{}, 1), refused: map[string]uint64{}, lives: newLives(Member{}, time.Second)}
+	m := &Membership{wake: make(chan struct{}, 1), refused: map[string]uint64{}, lives: newLives(Member{}, time.Second, isNew)}
 	m.hearState(append([]byte{stateVersion, 0}, make([]byte, MaxLedger+1)...))
 	if got := m.Events(); len(got) != 0 || m.refused["push-pull-state"] != 1 {
 		t.Errorf("a ledger of too many bytes gives %v, refused %v", got, m.refused)
@@ -96,7 +96,7 @@ func FuzzState(f *testing.F) {
 	f.Add([]byte{stateVersion, 0, 1, 2, 3})
 	f.Add(appendRecord([]byte{stateVersion, recordSize}, wire.Epoch{Counter: 1, Owner: idOf("alpha")}))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		m := &Membership{wake: make(chan struct{}, 1), refused: map[string]uint64{}, lives: newLives(Member{}, time.Second)}
+		m := &Membership{wake: make(chan struct{}, 1), refused: map[string]uint64{}, lives: newLives(Member{}, time.Second, isNew)}
 		m.hearState(slices.Clone(b))
 		for _, ev := range m.Events() {
 			if len(ev.Ledger) > MaxLedger || ev.Kind == LedgerReceived && !bytes.HasSuffix(b, ev.Ledger) {

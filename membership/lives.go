@@ -75,6 +75,9 @@ type lives struct {
 	copies  []Event       // lives of our own id that have shown themselves
 	patient time.Duration // for how long an answer is waited for
 
+	leader  wire.ID            // as gossip has it; zero: nobody
+	isKnown func(wire.ID) bool // none of those that are new, which may be any number
+
 	hints int           // in all hosts
 	names *rate.Limiter // of those that memberlist hears of
 }
@@ -116,6 +119,7 @@ type hint struct {
 	next        time.Time // when it is dialled, unless it is here
 	pause       time.Duration
 	met         bool // it is a life of our own id, and has shown itself
+	isFirst     bool // its id is known, or leads: it does not wait for those that may be made up
 }
 
 // isNew: it was dialled once, no longer ago than that.
@@ -126,8 +130,8 @@ func (t *hint) isNew(now time.Time, than time.Duration) bool {
 // isDialled: it was dialled a moment ago, and is waited for.
 func (t *hint) isDialled(now time.Time) bool { return t.dials > 0 && now.Sub(t.dialled) < dialFor }
 
-func newLives(self Member, patient time.Duration) lives {
-	return lives{self: self.ID, addr: self.Addr, byID: make(map[wire.ID]*host), patient: patient, names: rate.NewLimiter(newNamesASecond, maxHints)}
+func newLives(self Member, patient time.Duration, isKnown func(wire.ID) bool) lives {
+	return lives{isKnown: isKnown, self: self.ID, addr: self.Addr, byID: make(map[wire.ID]*host), patient: patient, names: rate.NewLimiter(newNamesASecond, maxHints)}
 }
 
 func (l *lives) host(id wire.ID) *host {
@@ -159,7 +163,7 @@ func (l *lives) hint(told Member, now time.Time) bool {
 		return false
 	}
 	l.hints++
-	h.hints[told.Nonce] = &hint{addr: told.Addr, incarnation: told.Incarnation, told: now, next: now, pause: dialFirst}
+	h.hints[told.Nonce] = &hint{addr: told.Addr, incarnation: told.Incarnation, told: now, next: now, pause: dialFirst, isFirst: l.isKnown(told.ID)}
 	return false
 }
 
@@ -360,6 +364,7 @@ func (l *lives) due(now time.Time) (do chores) {
 			case t.isDialled(now):
 				places--
 			case !now.Before(t.next):
+				t.isFirst = t.isFirst || id == l.leader
 				waiting = append(waiting, t)
 			}
 		}
@@ -373,10 +378,16 @@ func (l *lives) due(now time.Time) (do chores) {
 	return do
 }
 
-// compare orders hints for dialling: those first that never were, the newest before. New names come at a low rate, so that one
-// which is true does not wait for many that were made up at once.
+// compare orders hints for dialling: those first that never were, of these the known ones, and the newest before. New names come at a
+// low rate, so that one which is true does not wait for many that were made up at once.
 func (t *hint) compare(other *hint) int {
-	if t.dials == 0 && other.dials == 0 {
+	switch {
+	case t.dials > 0 || other.dials > 0:
+	case t.isFirst != other.isFirst && t.isFirst:
+		return -1
+	case t.isFirst != other.isFirst:
+		return 1
+	default:
 		return other.told.Compare(t.told)
 	}
 	return cmp.Or(cmp.Compare(t.dials, other.dials), t.next.Compare(other.next))
@@ -449,8 +460,8 @@ func (l *lives) deadline(now time.Time) (at time.Time) {
 }
 
 const (
-	// maxHints bounds the lives that gossip may tell of and that are not here, maxHintsOfOne those of one id. Any member can make
-	// others up; each costs memory here and a probe in every round. It is above what the protocol was designed for (1,000).
+	// maxHints bounds the lives that gossip may tell of, of ids that are new and not here; maxHintsOfOne those of any one id. Any
+	// member can make others up; each costs memory here and a probe in every round. It is above what the protocol was designed for (1,000).
 	maxHints, maxHintsOfOne = 2000, 4
 
 	// newNamesASecond is at what rate names come, once maxHints have: memberlist remembers each for half a minute after its end, and
@@ -475,6 +486,7 @@ func (l *lives) admit(told Member, now time.Time) *refusal {
 		return refuse("lives", "%d lives of it are told of", maxHintsOfOne)
 	}
 	switch {
+	case l.isKnown(told.ID): // it has a place apart from those that are new
 	case l.hints >= maxHints && l.countUnmet() >= maxHints:
 		return refuse("full", "%d members are told of that are not here", maxHints)
 	case !l.names.AllowN(now, 1):

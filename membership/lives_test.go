@@ -35,8 +35,11 @@ type story struct {
 }
 
 func newStory() *story {
-	return &story{lives: newLives(Member{ID: idOf("alpha"), Addr: addrOf("alpha")}, time.Second), now: time.Unix(1000, 0)}
+	return &story{lives: newLives(Member{ID: idOf("alpha"), Addr: addrOf("alpha")}, time.Second, isNew), now: time.Unix(1000, 0)}
 }
+
+// isNew: nobody is known.
+func isNew(wire.ID) bool { return false }
 
 func lifeOf(name string) Member {
 	m := selfOf(name)
@@ -516,6 +519,32 @@ func TestHintsAreBounded(t *testing.T) {
 	}
 	if taken != maxHintsOfOne || causes["lives"] != maxHintsOfOne {
 		t.Errorf("%d lives of one id are taken, %v refused", taken, causes)
+	}
+}
+
+// However many new names are told of, a host that is known has a place, and is dialled before them. So is the leader, of which alone a
+// host that joins has heard.
+func TestKnownHostsHavePlacesApart(t *testing.T) {
+	s := newStory()
+	s.lives.isKnown = func(id wire.ID) bool { return id == idOf("beta") }
+	s.lives.leader = idOf("delta")
+	leader := Member{ID: idOf("delta"), Nonce: 1, Addr: addrOf("delta")}
+	s.lives.hint(leader, s.now.Add(-time.Second))
+	for i := range maxHints - 1 {
+		s.lives.hint(Member{ID: wire.ID{1, byte(i), byte(i >> 8)}, Nonce: 1, Addr: addrOf("gamma")}, s.now)
+	}
+	stranger := Member{ID: idOf("gamma"), Nonce: 1, Addr: addrOf("gamma")}
+	if r := s.lives.admit(stranger, s.now); r == nil || r.cause != "full" {
+		t.Errorf("one more that is new: %v", r)
+	}
+	known := lifeOf("beta")
+	if r := s.lives.admit(known, s.now); r != nil {
+		t.Errorf("a host that is known is refused: %v", r)
+	}
+	s.lives.hint(known, s.now.Add(-time.Second))
+	do := s.lives.due(s.now)
+	if first := do.dial[:2]; !slices.Contains(first, known.Addr) || !slices.Contains(first, leader.Addr) {
+		t.Errorf("first is dialled %v", first)
 	}
 }
 

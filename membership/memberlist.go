@@ -155,7 +155,7 @@ func (m *Membership) hear(b []byte) {
 	if m.closed || e.Compare(m.leader) <= 0 || e == m.heard || m.heardNew && e.Compare(m.heard) < 0 {
 		return
 	}
-	m.heard, m.heardNew = e, true
+	m.heard, m.heardNew, m.lives.leader = e, true, e.Owner
 	m.signal()
 }
 

@@ -140,7 +140,7 @@ func New(cfg Config) (*Membership, error) {
 		return nil, fmt.Errorf("create membership: %w", err)
 	}
 	m.probing = conf.ProbeInterval
-	m.lives = newLives(self, conf.ProbeTimeout)
+	m.lives = newLives(self, conf.ProbeTimeout, m.sessions.IsKnown)
 	m.timer = time.AfterFunc(time.Hour, m.turn) // until it is armed
 	m.filter = newFilter(cfg.Transport, cfg.Cluster, m.countKept, m.doubt)
 	conf.Transport = m.filter

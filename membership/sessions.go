@@ -11,7 +11,7 @@ import (
 // Sessions show who is there. Gossip says where to look: each member can say of each other whatever it likes, and answer a
 // ping in another's place, since an answer bears a number and no name. What came in a life's own session is that life's.
 //
-// None of the methods waits. Membership calls them without its lock, and neither does Watch's function hold one of theirs.
+// None of the methods waits. Membership calls all but IsKnown without its lock, and neither does Watch's function hold one of theirs.
 type Sessions interface {
 	// SetCard replaces what this host says of itself, in each session.
 	SetCard(card []byte)
@@ -23,6 +23,8 @@ type Sessions interface {
 	ShowAgain(id wire.ID)
 	// Ask has whoever is at an address say something, in a session, which is made if there is none.
 	Ask(to netip.AddrPort)
+	// IsKnown reports whether a host is none of those that are new: it is in the roster or the host list, or was met ten minutes ago.
+	IsKnown(id wire.ID) bool
 	// Heard says of a life with a session in which life of its host it is, where it is reached, and how long ago something last
 	// came from it.
 	Heard(id wire.ID, nonce uint32) (incarnation uint32, addr netip.AddrPort, ago time.Duration, ok bool)
