@@ -207,7 +207,7 @@ func (w *World) thaw(m *machine) {
 	if m.runs() {
 		m.lan.resume()
 	}
-	if m.busy || !m.runs() {
+	if m.isBlocked() || !m.runs() { // what the port had held may stall it once more
 		return
 	}
 	w.finishStep(m)
