@@ -79,7 +79,7 @@
 //
 //	HB_ACK (8), 8 bytes
 //	 76   4  echo_seq
-//	 80   1  ack_flags       bit 0: knows no roster, 1: has an older one
+//	 80   1  ack_flags       bit 0: knows no roster, 1: has an older one, 2: is in none
 //	 81   3  pad
 //
 //	NOMINATE (9), 4 bytes
