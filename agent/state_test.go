@@ -123,7 +123,7 @@ func tearAndFlip(t *testing.T, writes uint64) {
 		torn := bytes.Clone(whole)
 		clear(torn[newer+i : newer+length])
 		expectOneOf(t, path, torn, older, last)
-		flipped := bytes.Clone(whole) // TestCrashOfTheStateFile turns the other bits too
+		flipped := bytes.Clone(whole) // make schedules turns each bit, in TestCrashOfTheStateFile
 		flipped[newer+i] ^= 1 << (i % 8)
 		expectOneOf(t, path, flipped, older)
 		expectOneOf(t, path, whole[:newer+i], older)

@@ -81,9 +81,9 @@ func (n *Node) endParting() {
 	}
 }
 
-// letsGo ends the leadership of a leader that others have lost, and reports whether it has: its time to hand over has ended, and its
-// lease would not, since it needs nobody's acknowledgement, or nobody's any more. Nor would it end in available mode while hosts
-// acknowledge it that cannot lead: no hand-over comes of these, and the others have another leader.
+// letsGo ends the leadership of a leader that others have lost, and reports whether it has. Its time to hand over has ended, and its
+// lease would never end. A leader that needs nobody's acknowledgement, or nobody's any more, has such a lease. In available mode one has it
+// too that is acknowledged only by hosts which cannot lead: none of them takes over, and the others have another leader.
 func (n *Node) letsGo() bool {
 	if n.state != Lead || !n.told.Has(BarListed) || n.timers.isArmed(partTimer) {
 		return false

@@ -141,7 +141,7 @@ func (t *task) startBy(now time.Time) time.Time {
 	return later(by, t.asked.Add(startPatience))
 }
 
-// startPatience is what a start has else: it takes a millisecond, and on a busy host some hundred. Arbitrary above that.
+// startPatience is what any other start has: it takes a millisecond, and on a busy host some hundred. Arbitrary above that.
 const startPatience = time.Second
 
 // abandon gives up a start that hangs: neither the end of a leadership nor a notification waits for a file system that does
@@ -231,7 +231,7 @@ func (l *Lanes) rest(now time.Time, t *task, then time.Time) {
 // onTime: what a task has waited for has not come, or its pause has ended.
 func (l *Lanes) onTime(now time.Time, t *task) {
 	if isAwaited := t.phase == preparing || t.phase == starting; isAwaited && now.Sub(t.until) > startPatience {
-		t.asked = now // this host was suspended, and whoever was to look or to start with it
+		t.asked = now // this host was suspended, and the worker with it: that has as long again
 		t.until = t.startBy(now)
 		return
 	}

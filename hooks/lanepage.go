@@ -200,8 +200,8 @@ func (b *book) settle(epoch uint64) {
 	}
 }
 
-// tighten has last what was lost. It is called once the agent is dead. Nobody waits for that but a will: whoever was told may have died
-// before it had that on its own disk.
+// tighten puts on the disk, to last, that a lose-leadership hook has succeeded. It is called at each step once the agent is dead: the agent
+// was told, and may have died before its own disk had that. Only a will waits for it.
 func (b *book) tighten() {
 	if b.isLoose {
 		b.persist()

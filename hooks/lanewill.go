@@ -9,9 +9,8 @@ import "time"
 // lease, too.
 const settlePatience = time.Second
 
-// sayOver says once that all is over. A will speaks for an agent that is dead, and not merely deaf, since
-// it could wake; whose lease nobody acts on; and of whose leadership nothing is left, by the disk as well, nothing
-// hangs, and nothing is left that jobs have run.
+// sayOver says once that all is over. A will speaks for an agent that is dead: a deaf one could wake. Nobody acts on
+// its lease any more. Nothing of its leadership is left, by the disk as well, or hangs. Nothing is left that jobs have run.
 func (l *Lanes) sayOver(now time.Time) {
 	if l.agent.isDead && !l.attempts.areOver() {
 		return

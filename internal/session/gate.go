@@ -260,7 +260,8 @@ func (t *Table) onRefused(now time.Time, p *peer, b []byte) Cause {
 }
 
 // noteRefused remembers who leaves this host out, and has people told. It gives CauseLeftOut, or what is wrong. A life of the past is not
-// heard: its list is as old as its state. Nor is a life while another one of its host is there (S17). again is where it is asked again; nil: nowhere.
+// heard: its list is as old as its state. Nor is a life while another one of its host is there (S17). This host asks again at again; nil:
+// nowhere.
 func (t *Table) noteRefused(now time.Time, who Life, at netip.AddrPort, again *route, b []byte) Cause {
 	r, ok := parseRefused(b)
 	switch {

@@ -61,7 +61,7 @@ func whyNever(last, next effectKind) string {
 	return ""
 }
 
-// isSeldom reports whether nobody is to wait until a pair has been cut often: what hung may be gone between Over and its keeper's end.
+// isSeldom reports whether a pair comes too seldom to be cut often: what hung is gone between Over and its keeper's end.
 func isSeldom(last, next effectKind) bool { return last == overEffect && next == noteEffect }
 
 // half is every other of the schedules that cut keepers.

@@ -300,8 +300,8 @@ func (w *World) ended(k *keeper, t *tenant, plan int, err error) {
 	} else {
 		w.say(k.host, "%s has not ended: %v", t.Name, err)
 		t.isOverdue = t.isHere
-		if h := &k.host.hooks; k.knowsLost != h.lost && !h.isNoted { // else it is no part of the lose side, which has succeeded
-			h.lost = wire.Epoch{} // the lose side has failed, and its hook runs once more
+		if h := &k.host.hooks; k.knowsLost != h.lost && !h.isNoted { // a later sweep is no part of the lose side
+			h.lost = wire.Epoch{} // that has failed, and its hook runs once more
 		}
 		if end.late {
 			w.in(k, time.Duration(end.at-w.now), func() { w.endLate(k, t, plan) })
