@@ -17,8 +17,9 @@ const (
 	// mostRecords bounds what is read of a datagram. Arbitrary: a host's answer has five.
 	mostRecords = 64
 
-	// legacyPort is where questions of mDNS come from; those from another port are answered as a name server would.
-	legacyPort = 5353
+	// mdnsPort is where questions of mDNS come from. Those from another port are legacy ones (RFC 6762, 6.7), and are answered as a name
+	// server would.
+	mdnsPort = 5353
 
 	answerTTL = 120 // seconds, which RFC 6762 (10) recommends for what names an address
 )
@@ -54,7 +55,7 @@ func (a announced) answer(datagram []byte, port uint16) []byte {
 			return nil
 		}
 		if slices.ContainsFunc([]string{service, a.instance.String(), a.host.String()}, func(of string) bool { return strings.EqualFold(q.Name.String(), of) }) {
-			return a.all(head.ID, q, port == legacyPort)
+			return a.all(head.ID, q, port == mdnsPort)
 		}
 	}
 	return nil

@@ -178,7 +178,7 @@ func TestHostThatCannotBeAnnounced(t *testing.T) {
 	if !inOwnNetwork(t) {
 		return
 	}
-	taken, err := net.ListenUDP("udp", &net.UDPAddr{Port: legacyPort}) // by somebody who shares it with nobody
+	taken, err := net.ListenUDP("udp", &net.UDPAddr{Port: mdnsPort}) // by somebody who shares it with nobody
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ import (
 // What strangers on the link can cost. Anybody there may send, as from any address, and the agent has heartbeats to send: so what is
 // read is bounded, and the kernel drops the rest. All are arbitrary.
 const (
-	// readsPerSecond bounds the datagrams that are read of a link, of what kind ever: some 10 µs each. A large network has some
+	// readsPerSecond bounds the datagrams that are read of a link, of whatever kind: some 10 µs each. A large network has some
 	// hundred a second.
 	readsPerSecond = 500
 
