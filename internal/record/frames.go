@@ -29,7 +29,7 @@ const trailer = 4
 const (
 	sameSource = 1 << iota
 	sameLength
-	ofNew // no such thing, but a bit that is free
+	ofNew // its sender is new: a bit beside those two
 )
 
 func (m *frames) reset() {
