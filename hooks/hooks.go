@@ -37,7 +37,7 @@
 // If this process is killed, the kernel kills the first process of each command with
 // it (Pdeathsig), and whoever runs hooks next ends the rest of its group by the journal.
 // Pdeathsig fires when the thread ends that has started the command, not the process
-// (go.dev/issue/27505): each lane has a thread of its own, which outlives its commands.
+// (go.dev/issue/27505): each command has one, which outlives it.
 package hooks
 
 import (

@@ -112,15 +112,19 @@ func (l *Lanes) onStarted(e Started) {
 }
 
 func (l *Lanes) onStartFailed(now time.Time, e StartFailed) {
-	if t := l.running(e.Lane, starting); t != nil && t.seq == e.Seq {
-		t.res.Err, t.until = e.Err, time.Time{}
-		l.attempted(now, t)
+	t := l.running(e.Lane, starting)
+	if t == nil || t.seq != e.Seq {
+		l.endedLate(e.Seq)
+		return
 	}
+	t.res.Err, t.until = e.Err, time.Time{}
+	l.attempted(now, t)
 }
 
 func (l *Lanes) onExited(now time.Time, e Exited) {
 	t := l.running(e.Lane, underway)
 	if t == nil || t.seq != e.Seq {
+		l.endedLate(e.Seq)
 		return
 	}
 	t.res.Err, t.res.Exit, t.res.Took = e.End.Err, e.End.Exit, e.End.Took
@@ -149,7 +153,6 @@ const startPatience = time.Second
 func (l *Lanes) abandon(now time.Time, t *task) {
 	t.limit.Cut(now, errNotStarted, time.Time{})
 	l.do(Bound{Lane: t.lane, Limit: t.limit})
-	l.do(Abandon{Lane: t.lane})
 	t.until, t.res.Err = time.Time{}, errNotStarted
 	if t.lane == Leadership {
 		l.noteStuck(Entry{Hook: t.Kind, Epoch: t.Epoch.Counter, Seq: t.seq}, "is still being started")
@@ -164,6 +167,15 @@ var errNotStarted = errors.New("not started: the system has not begun it, perhap
 func (l *Lanes) noteStuck(e Entry, how string) {
 	l.stuck[e.Hook] = Hanging{e, fmt.Sprintf("of the %s hook of epoch %d %s", e.Hook, e.Epoch, how)}
 	l.book.run(stuckLane(e.Hook), e)
+}
+
+// endedLate: nothing is left of a start that was given up.
+func (l *Lanes) endedLate(seq uint64) {
+	for _, h := range l.stuck {
+		if h.Entry.Seq == seq {
+			l.onGone(h.Entry)
+		}
+	}
 }
 
 // onGone: what has hung has ended, unless it is another that hangs by now.

@@ -88,7 +88,7 @@ type (
 		Entry Entry
 	}
 
-	// StartFailed: there is none.
+	// StartFailed: there is none. Of a start that was given up it says, as Exited does, that nothing is left.
 	StartFailed struct {
 		Lane Lane
 		Seq  uint64 // of its Start
@@ -200,7 +200,8 @@ type (
 		Kind    Kind
 	}
 
-	// Start runs a command. Started or StartFailed is its outcome.
+	// Start runs a command. Started or StartFailed is its outcome, which may never come from a file system that does not answer.
+	// Another Start in its lane may come before that.
 	Start struct {
 		Lane    Lane
 		Seq     uint64 // BULLY_SEQ
@@ -210,7 +211,7 @@ type (
 		Limit   ending.Limit
 	}
 
-	// Bound shortens the time of what is being started, or runs.
+	// Bound shortens the time of what is being started, or runs. What has a Reason to end before it was started is not started.
 	Bound struct {
 		Lane  Lane
 		Limit ending.Limit
@@ -239,10 +240,6 @@ type (
 
 	// Tell is a result that the agent hears of, in the order of its orders. Unasked ones come first.
 	Tell struct{ Result Result }
-
-	// Abandon leaves a start that hangs, perhaps in a file system that does not answer, to itself: should it come to run after
-	// all, it is killed at once. Gone, with an Entry of the event and the Seq alone, is its outcome, which may never come.
-	Abandon struct{ Lane Lane }
 
 	// Answer is the end of an order, once its output can be read.
 	Answer struct {
@@ -280,7 +277,6 @@ func (EndOrphans) laneEffect()    {}
 func (Prepare) laneEffect()       {}
 func (Start) laneEffect()         {}
 func (Bound) laneEffect()         {}
-func (Abandon) laneEffect()       {}
 func (BeginResource) laneEffect() {}
 func (Freeze) laneEffect()        {}
 func (Announce) laneEffect()      {}

@@ -107,7 +107,11 @@ func (p *play) do(verb string, args []string) {
 		p.advance(o.takes)
 		p.frozen = false
 	case "gone":
-		p.step(Gone{p.lanes.Stuck()[kinds[args[0]]].Entry})
+		if e := p.lanes.Stuck()[kinds[args[0]]].Entry; e.Group == 0 {
+			p.step(StartFailed{Lane: Leadership, Seq: e.Seq, Err: errNotStarted})
+		} else {
+			p.step(Gone{e})
+		}
 	case "check", "no-check", "answers", "ask", "vacated", "late", "deserted":
 		p.question(verb, args, o)
 	case "job", "job-ends", "job-stop", "filed", "lost-jobs":

@@ -220,8 +220,6 @@ func (p *play) apply(effect LaneEffect) {
 			p.t.Fatalf("the neighbours are told of what is to end\n%s", &p.trace)
 		}
 		p.note("the neighbours are told")
-	case Abandon:
-		p.note("the start in lane %s is given up", e.Lane)
 	case Tell:
 		if e.Result.Kind == LoseLeadership && e.Result.OK && len(p.here) > 0 {
 			p.t.Fatalf("%q are here, and the lose side has ended\n%s", p.here, &p.trace)

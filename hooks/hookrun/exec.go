@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/bully-agent/bully-agent/hooks"
@@ -19,24 +18,9 @@ import (
 
 // running is one run, as the loop knows it.
 type running struct {
-	seq         uint64
-	isAbandoned atomic.Bool // nobody waits for its start any more
-	leash       *run.Leash
-	filed       chan struct{} // closed when its output is on its way to the ledger
-}
-
-// worker does what it is given on a thread of its own, which outlives what it starts: see run.Start.
-type worker chan func()
-
-func newWorker() worker {
-	w := make(worker, 1) // a lane asks for one thing at a time
-	go func() {
-		runtime.LockOSThread() // for good
-		for do := range w {
-			do()
-		}
-	}()
-	return w
+	seq   uint64
+	leash *run.Leash
+	filed chan struct{} // closed when its output is on its way to the ledger
 }
 
 // prepare does what must be done before a hook starts. What the last become-leader hook has left
@@ -58,9 +42,11 @@ func (h *Hands) prepare(e hooks.Prepare) {
 	h.loop.Post(hooks.Prepared{Lane: e.Lane, Number: e.Number, Err: err})
 }
 
-// start runs a hook until nothing of its group is left. One that was ended before its worker came
+// start runs a hook until nothing of its group is left. One that was ended before this came
 // to it is not begun: by then the agent may be dead, or another leads.
 func (h *Hands) start(e hooks.Start, r *running, socket string) {
+	runtime.LockOSThread() // see run.Start
+	defer runtime.UnlockOSThread()
 	if why := r.leash.Limit().Reason; why != nil {
 		h.notStarted(e, r, why)
 		return
@@ -94,20 +80,11 @@ func (h *Hands) start(e hooks.Start, r *running, socket string) {
 		}
 	})
 	h.loop.Post(exited)
-	h.gone(e, r)
-}
-
-// gone says that nothing is left of a start that was abandoned.
-func (h *Hands) gone(e hooks.Start, r *running) {
-	if r.isAbandoned.Load() {
-		h.loop.Post(hooks.Gone{Entry: hooks.Entry{Hook: e.Event.Kind, Epoch: e.Event.Epoch.Counter, Seq: e.Seq}})
-	}
 }
 
 func (h *Hands) notStarted(e hooks.Start, r *running, why error) {
 	close(r.filed)
 	h.loop.Post(hooks.StartFailed{Lane: e.Lane, Seq: e.Seq, Err: why})
-	h.gone(e, r)
 }
 
 // drainFirst is how long the next hook waits for the end of the output. Arbitrary.

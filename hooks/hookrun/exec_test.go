@@ -2,6 +2,7 @@ package hookrun
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,7 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
 	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/internal/ending"
 	"github.com/bully-agent/bully-agent/internal/run"
 )
 
@@ -287,18 +291,18 @@ func TestCheckedAtEveryRun(t *testing.T) {
 	}
 }
 
-// A worker may come late to what it is to start. What was ended meanwhile is not begun.
+// A goroutine may come late to what it is to start. What was ended meanwhile is not begun.
 func TestWhatIsEndedBeforeItStarts(t *testing.T) {
-	g := startRig(t, scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note}, Config{})
-	busy := make(chan struct{})
-	g.mu.Lock()
-	g.hands.worker(hooks.Leadership) <- func() { <-busy }
-	g.mu.Unlock()
-	g.become(7)
-	g.await(func() bool { return g.hands.runs[hooks.Leadership] != nil })
-	g.lose(7)
-	close(busy)
-	g.wants(hooks.BecomeLeader, 7, false, false)
-	g.wants(hooks.LoseLeadership, 7, true, true)
-	g.ordered("lose-leadership:7")
+	var posted []hooks.LaneEvent
+	h := &Hands{log: hclog.NewNullLogger(), loop: Loop{Clock: time.Now, Post: func(ev hooks.LaneEvent) { posted = append(posted, ev) }}}
+	h.begin = func([]string, []string, []byte, *run.Output) (*run.Process, error) {
+		t.Error("it is begun")
+		return nil, errors.New("begun")
+	}
+	leash := run.NewLeash(ending.Limit{Timeout: time.Minute}, time.Now)
+	leash.Pull(hooks.ErrStopping)
+	h.start(hooks.Start{Lane: hooks.Leadership, Seq: 3, Event: event(hooks.BecomeLeader, 7)}, &running{leash: leash, filed: make(chan struct{})}, "")
+	if want := (hooks.StartFailed{Lane: hooks.Leadership, Seq: 3, Err: hooks.ErrStopping}); len(posted) != 1 || posted[0] != want {
+		t.Errorf("posted %v", posted)
+	}
 }

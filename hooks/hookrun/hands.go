@@ -73,10 +73,9 @@ type Hands struct {
 	leashes    sync.Map // by lane, the *run.Leash of what was started last, and of a question while its command runs
 
 	// Of the loop alone.
-	socket  string
-	workers map[hooks.Lane]worker
-	runs    map[hooks.Lane]*running // what was started last of hooks
-	minded  map[hooks.Entry]bool    // what hangs, and is looked at
+	socket string
+	runs   map[hooks.Lane]*running // what was started last of hooks
+	minded map[hooks.Entry]bool    // what hangs, and is looked at
 }
 
 const (
@@ -96,8 +95,8 @@ func Open(cfg Config, loop Loop) (*Hands, hooks.Lanes, error) {
 	}
 	cfg = cfg.withDefaults()
 	h := &Hands{loop: loop, log: cfg.Logger, isAlive: alive, begin: run.Start, socket: cfg.Socket,
-		looks:   map[hooks.Lane]*sync.Mutex{hooks.Leadership: {}, hooks.Notification: {}},
-		workers: map[hooks.Lane]worker{}, runs: map[hooks.Lane]*running{}, minded: map[hooks.Entry]bool{}}
+		looks: map[hooks.Lane]*sync.Mutex{hooks.Leadership: {}, hooks.Notification: {}},
+		runs:  map[hooks.Lane]*running{}, minded: map[hooks.Entry]bool{}}
 	h.ctx, h.hurry = context.WithCancel(context.Background())
 	h.journal = journal{path: filepath.Join(cfg.Dir, journalName), backlog: &h.backlog, log: h.log, noted: func(n hooks.Noted) { loop.Post(n) }}
 	h.ledger = ledgerIn(cfg.Dir)
@@ -132,8 +131,7 @@ func (h *Hands) Do(effect hooks.LaneEffect) {
 	case hooks.Start:
 		r := &running{seq: e.Seq, leash: h.leash(e.Lane, e.Limit), filed: make(chan struct{})}
 		h.runs[e.Lane] = r
-		socket := h.socket
-		h.worker(e.Lane) <- func() { h.start(e, r, socket) }
+		go h.start(e, r, h.socket)
 	case hooks.Consult:
 		leash, socket := h.leash(e.Lane, e.Limit), h.socket
 		h.consulting.Go(func() { h.consult(e, leash, socket) })
@@ -149,8 +147,6 @@ func (h *Hands) Do(effect hooks.LaneEffect) {
 		if leash, ok := h.leashes.Load(e.Lane); ok { // else it has ended
 			leash.(*run.Leash).Shorten(e.Limit)
 		}
-	case hooks.Abandon:
-		h.abandon(e.Lane)
 	case hooks.Answer:
 		h.answer(e)
 	case hooks.Say:
@@ -166,21 +162,6 @@ func (h *Hands) leash(ln hooks.Lane, l ending.Limit) *run.Leash {
 }
 
 var levels = map[hooks.Level]hclog.Level{hooks.Info: hclog.Info, hooks.Warn: hclog.Warn, hooks.Error: hclog.Error}
-
-// abandon gives a lane another worker: the one that it has hangs, and ends when it comes back.
-func (h *Hands) abandon(ln hooks.Lane) {
-	h.runs[ln].isAbandoned.Store(true)
-	close(h.workers[ln])
-	delete(h.workers, ln)
-}
-
-// worker is that of a lane.
-func (h *Hands) worker(ln hooks.Lane) worker {
-	if h.workers[ln] == nil {
-		h.workers[ln] = newWorker()
-	}
-	return h.workers[ln]
-}
 
 // answer says that an order has been dealt with when the output of its run has been.
 func (h *Hands) answer(e hooks.Answer) {
@@ -237,12 +218,9 @@ func (h *Hands) Flush(then func()) {
 	}()
 }
 
-// Close dismisses the workers, once nothing runs any more, and calls then as Flush does when
-// nothing of the output is awaited either. Nothing is done after it.
+// Close calls then as Flush does, once nothing runs any more, when nothing of the output is awaited
+// either. Nothing is done after it.
 func (h *Hands) Close(then func()) {
-	for _, w := range h.workers {
-		close(w)
-	}
 	go func() {
 		h.aftermath.Wait()
 		h.holding.work.Wait()

@@ -13,21 +13,20 @@ import (
 
 // group is one run of a hook, and its processes.
 type group struct {
-	keeper      *keeper
-	lane        hooks.Lane
-	kind        hooks.Kind
-	epoch       wire.Epoch
-	seq         uint64
-	limit       ending.Limit
-	isBegun     bool
-	isAbandoned bool // its start has hung for too long
-	isOver      bool
-	begun       time.Time // on its host's clock
-	takes       time.Duration
-	ok          bool
-	heedsTerm   bool
-	plan        int   // what was planned before is void
-	saidAt      int64 // true time at which the keeper has heard of it last
+	keeper    *keeper
+	lane      hooks.Lane
+	kind      hooks.Kind
+	epoch     wire.Epoch
+	seq       uint64
+	limit     ending.Limit
+	isBegun   bool
+	isOver    bool
+	begun     time.Time // on its host's clock
+	takes     time.Duration
+	ok        bool
+	heedsTerm bool
+	plan      int   // what was planned before is void
+	saidAt    int64 // true time at which the keeper has heard of it last
 }
 
 // hookTimes is how long hooks take in a scenario.
@@ -104,9 +103,6 @@ func (w *World) beginGroup(c *group) {
 	if why != nil {
 		c.isOver = true
 		w.tellOf(c, hooks.StartFailed{Lane: c.lane, Seq: c.seq, Err: why})
-		if c.isAbandoned {
-			w.tellOf(c, hooks.Gone{Entry: hooks.Entry{Hook: c.kind, Epoch: c.epoch.Counter, Seq: c.seq}})
-		}
 		return
 	}
 	c.isBegun, c.begun = true, m.clock.time(w.now)

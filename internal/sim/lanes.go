@@ -239,8 +239,6 @@ func (w *World) carryOut(k *keeper, effect hooks.LaneEffect) {
 		w.startGroup(k, e)
 	case hooks.Bound:
 		w.bound(k, e)
-	case hooks.Abandon:
-		k.groups[e.Lane].isAbandoned = true
 	case hooks.BeginResource:
 		w.beginResource(k, e)
 	case hooks.Freeze:
