@@ -43,7 +43,7 @@ type (
 	// AgentDied: what it has left is ended.
 	AgentDied struct{}
 
-	// AgentDeaf: the agent has closed its socket. It may live, and says nothing.
+	// AgentDeaf: the agent has closed its pipe. It may live, and says nothing.
 	AgentDeaf struct{}
 
 	// Adopted takes on the leadership of a become-leader event that others had begun.

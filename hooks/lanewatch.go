@@ -15,7 +15,7 @@ type agentWatch struct {
 	isOn   bool      // the agent is silent if that nears
 	minded uint64    // epoch of the event that has set isOn last
 	isDead bool
-	isDeaf bool // it has closed its socket
+	isDeaf bool // it has closed its pipe
 	isLent bool // somebody acts on its lease
 
 	isGone bool // nothing more is to come from it: it is dead, or deaf, and its leadership was ended

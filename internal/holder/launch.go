@@ -68,8 +68,8 @@ func (h *Holder) launch(o order, rec *record, stdin, stdout, stderr *os.File) er
 	}
 	o.Follows = line != nil
 	text := encodeOrder(o)
-	if len(text) > sidecar.MaxFile {
-		return fmt.Errorf("command line and environment have %d bytes together, of at most %d", len(text), sidecar.MaxFile)
+	if len(text) > sidecar.MaxMessage {
+		return fmt.Errorf("command line and environment have %d bytes together, of at most %d", len(text), sidecar.MaxMessage)
 	}
 	paper, err := sidecar.SealedFile("holder-order", text)
 	if err != nil {

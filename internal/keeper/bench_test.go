@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/hooks"
-	"github.com/bully-agent/bully-agent/internal/sidecar"
 )
 
 // BenchmarkMessage is what an order costs on its way to a hook, the socket apart.
@@ -19,8 +18,7 @@ func BenchmarkMessage(b *testing.B) {
 		ev.Members = append(ev.Members, hooks.Member{ID: "236769eb-55ed-466a-b982-566e2ed806af", Name: "alpha", Addr: "192.168.1.11:7950", Status: "alive"})
 	}
 	for b.Loop() {
-		text, file := encodeOrder(order{Number: 1, Do: toStart, Event: ev})
-		if _, err := decodeOrder(sidecar.Message{Text: text, File: file}); err != nil {
+		if _, err := decodeOrder(encodeOrder(order{Number: 1, Do: toStart, Event: ev})); err != nil {
 			b.Fatal(err)
 		}
 	}

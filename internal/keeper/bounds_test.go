@@ -71,20 +71,26 @@ func TestKeeperRunsOneAttemptOfAJob(t *testing.T) {
 	}
 }
 
-// The longest list of clients comes as it was sent, in both directions, without a file.
+// The longest list of clients comes as it was sent.
 func TestClientsAreAMessage(t *testing.T) {
 	var all []resourcerun.Client
 	for i := range resourcerun.MaxClients {
 		all = append(all, resourcerun.Client{Here: netip.MustParseAddrPort("[2001:db8:ffff:ffff:ffff:ffff:ffff:50]:65535"),
 			There: netip.MustParseAddrPort(fmt.Sprintf("[2001:db8:ffff:ffff:ffff:ffff:ffff:9]:%d", 60_000+i))})
 	}
-	text, file := encodeOrder(order{Do: toReset, Clients: all})
-	if o, err := decodeOrder(sidecar.Message{Text: text}); err != nil || file != nil || !slices.Equal(o.Clients, all) {
+	if o, err := decodeOrder(encodeOrder(order{Do: toReset, Clients: all})); err != nil || !slices.Equal(o.Clients, all) {
 		t.Errorf("%d clients of an order, %v", len(o.Clients), err)
 	}
-	text, file = encodeReport(report{Say: sayClients, Clients: all})
-	if r, err := decodeReport(sidecar.Message{Text: text}); err != nil || file != nil || !slices.Equal(r.Clients, all) {
-		t.Errorf("%d clients of a report, %v", len(r.Clients), err)
+}
+
+// Of members for which a message has no room a command is not told, and runs.
+func TestOrdersThatAreTooLong(t *testing.T) {
+	ev := eventOf("a", hooks.LoseLeadership, 1)
+	ev.Members = make([]hooks.Member, 40_000)
+	text := encodeOrder(order{Do: toStart, Event: ev})
+	o, err := decodeOrder(text)
+	if n := len(o.Event.Members); len(text) > sidecar.MaxMessage || err != nil || n == 0 || n == len(ev.Members) || o.Event.Kind != ev.Kind {
+		t.Errorf("%d bytes, and %d members: %v", len(text), n, err)
 	}
 }
 

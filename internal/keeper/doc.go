@@ -29,7 +29,7 @@
 // lose-leadership hook that runs already goes on.
 //
 // An agent that is alive and lets the deadline of its lease pass is silent, also one that
-// has closed the socket. It may go on at any time: half a stop budget before the deadline
+// has closed its pipe. It may go on at any time: half a stop budget before the deadline
 // its leadership is ended, and that is all. It hears of it before anything else
 // (Result.Unasked).
 //

@@ -1,17 +1,15 @@
 package keeper
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/internal/sidecar"
@@ -25,41 +23,16 @@ func (d *desk) process() int {
 	return d.keeper.cmd.Process.Pid
 }
 
-// sends sends bytes, and descriptors with them.
-func (d *desk) sends(text string, fds ...int) {
+// sends sends a message as it is, beside those of the desk's own.
+func (d *desk) sends(text string) {
 	d.t.Helper()
 	d.mu.Lock()
 	c := d.keeper.conn
 	d.mu.Unlock()
-	sendRaw(d.t, c, text, fds...)
-}
-
-func sendRaw(t *testing.T, c *sidecar.Conn, text string, fds ...int) {
-	t.Helper()
-	var rights []byte
-	if len(fds) > 0 {
-		rights = unix.UnixRights(fds...)
-	}
-	raw, _ := c.SyscallConn()
 	c.Patience(patience)
-	var failed error
-	err := raw.Write(func(fd uintptr) bool {
-		failed = unix.Sendmsg(int(fd), []byte(text), rights, nil, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT)
-		return !errors.Is(failed, unix.EAGAIN)
-	})
-	if err := errors.Join(err, failed); err != nil {
-		t.Fatal(err)
+	if _, err := c.Out.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...)); err != nil {
+		d.t.Fatal(err)
 	}
-}
-
-// file gives the descriptor of a file with that in it, for as long as the test.
-func (r *rig) file(f *os.File, err error) int {
-	r.t.Helper()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	r.t.Cleanup(func() { f.Close() })
-	return int(f.Fd())
 }
 
 // descriptors is how many a process has.
@@ -95,8 +68,8 @@ func (r *rig) memoryMB(pid int) float64 {
 	return 0
 }
 
-// Messages cost a keeper neither memory nor descriptors, however many come, and whatever is in them or
-// comes with them; and it goes on.
+// Messages cost a keeper no more memory than a few of them take, and no descriptor, however many come, and whatever is in them;
+// and it goes on.
 func TestKeeperOutlivesHostileMessages(t *testing.T) {
 	r := newRig(t)
 	s := r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note})
@@ -111,15 +84,11 @@ func TestKeeperOutlivesHostileMessages(t *testing.T) {
 		t.Fatal("the keeper hears nothing any more")
 	}
 	files, memory := r.descriptors(is), r.memoryMB(is)
-	large := r.file(sidecar.SealedFile("large", make([]byte, 14_000_000)))
-	null := r.file(os.Open(os.DevNull))
-	const stop = `{"Number":1,"Do":"stop"}`
-	for range 5 {
-		d.sends(stop, large)
-		d.sends(strings.Repeat("x", 150_000)) // no more has room in a socket
+	for range 20 {
+		d.sends(strings.Repeat("x", sidecar.MaxMessage))
 	}
 	for range 2000 {
-		d.sends(stop, null, null)
+		d.sends(`{"Number":1,"Do":"stop"}`)
 	}
 	for i := range 1000 {
 		o := jobOrder(d.owner, fmt.Sprint("run", i))
@@ -141,7 +110,7 @@ func TestKeeperOutlivesHostileMessages(t *testing.T) {
 		t.Errorf("%d attempts began", began)
 	}
 	r.Until("no descriptor to be left", func() bool { return r.descriptors(is) <= files })
-	if more := r.memoryMB(is) - memory; more > 2 && !testing.Short() { // the race detector's tests are short
+	if more := r.memoryMB(is) - memory; more > 4*float64(sidecar.MaxMessage)/1e6 && !testing.Short() { // the race detector's tests are short
 		t.Errorf("the keeper takes %.1f MB more", more)
 	}
 	d.lose(7)
@@ -155,26 +124,9 @@ func TestKeeperOutlivesHostileMessages(t *testing.T) {
 func TestKeeperRefusesMessages(t *testing.T) {
 	r := newRig(t)
 	d := r.inner(fixed(r.config(nil)))
-	in, out, err := os.Pipe()
-	pipe := r.file(in, err)
-	r.file(out, err)
-	soft := r.file(sidecar.MemoryFile("soft", []byte("[]")))
-	hard := r.file(sidecar.SealedFile("hard", []byte("[]")))
-	object := "{},"
-	many := r.file(sidecar.SealedFile("many", []byte("["+strings.Repeat(object, sidecar.MaxFile/len(object)-1)+"{}]")))
-	long := r.file(sidecar.SealedFile("long", make([]byte, sidecar.MaxFile+1)))
 	const start = `{"Number":1,"Do":"start"}`
-	for _, tt := range []struct {
-		why, text string
-		fds       []int
-	}{
-		{why: "more than 65536 bytes", text: strings.Repeat(" ", sidecar.MaxMessage+1)},
-		{why: "several descriptors", text: start, fds: []int{hard, hard}},
-		{why: "no sealed file", text: start, fds: []int{pipe}},
-		{why: "no sealed file", text: start, fds: []int{soft}},
-		{why: "may have 2097152", text: start, fds: []int{long}},
-		{why: "more than any of ours", text: start, fds: []int{many}},
-		{why: "more than any of ours", text: `{"Clients":[` + strings.Repeat(object, 9000) + "{}]}"},
+	for _, tt := range []struct{ why, text string }{
+		{why: "more than any of ours", text: `{"Clients":[` + strings.Repeat("{},", 9000) + "{}]}"},
 		{why: "unknown field", text: `{"Command":"x"}`},
 		{why: "cannot unmarshal string", text: `{"Number":"x"}`},
 		{why: "more follows", text: start + "{}"},
@@ -182,7 +134,9 @@ func TestKeeperRefusesMessages(t *testing.T) {
 		{why: "invalid character", text: "R"},
 	} {
 		d.k.bounds.saidAt = time.Time{} // refusals are a line a second
-		sendRaw(t, d.theirs, tt.text, tt.fds...)
+		if err := d.theirs.Send([]byte(tt.text)); err != nil {
+			t.Fatal(err)
+		}
 		d.k.listen()
 		if said := d.k.out.waiting[len(d.k.out.waiting)-1]; said.Say != sayLog || !strings.Contains(fmt.Sprint(said.Log.Args), tt.why) {
 			t.Errorf("%.30s: it said %+v, want %q", tt.text, said.Log, tt.why)
@@ -192,64 +146,16 @@ func TestKeeperRefusesMessages(t *testing.T) {
 	d.told(hooks.BecomeLeader, 1)
 }
 
-// lingers gives a socket whose closing takes as long as its peer likes: it has something to send that
-// nobody reads, and was told to wait for that.
-func (r *rig) lingers() (fd int) {
-	r.t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	r.t.Cleanup(func() { l.Close() })
-	c, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	peer, err := l.Accept()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	r.t.Cleanup(func() { peer.Close() })
-	conn := c.(*net.TCPConn)
-	_ = conn.SetWriteDeadline(time.Now().Add(300 * time.Millisecond))
-	for err == nil {
-		_, err = conn.Write(make([]byte, 1<<16))
-	}
-	f, err := conn.File()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	fd, err = unix.Dup(int(f.Fd()))
-	if err == nil {
-		err = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1, Linger: 60})
-	}
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	_ = unix.SetNonblock(fd, false)
-	f.Close()
-	c.Close()
-	return fd
-}
-
-// Closing what comes with messages holds nobody up but who sends more of it.
-func TestKeeperLingersForNobody(t *testing.T) {
+// What is no message ends what an agent has to say, and its keeper says why.
+func TestKeeperHearsNoMore(t *testing.T) {
 	r := newRig(t)
-	d := r.open(r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note}))
-	d.leads(7)
-	is := d.process()
-	fds := []int{r.lingers(), r.lingers(), r.lingers()}
-	r.kill(is, unix.SIGSTOP)
-	r.Until("the keeper to stand still", func() bool { return standsStill(is) })
-	for _, fd := range fds {
-		d.sends(`{"Number":1,"Do":"stop"}`, fd)
-		unix.Close(fd) // the keeper's is the last
+	in := r.inner(fixed(r.config(nil)))
+	if _, err := in.theirs.Out.Write([]byte("no message")); err != nil {
+		t.Fatal(err)
 	}
-	r.kill(is, unix.SIGCONT)
-	d.lose(7)
-	d.wants(hooks.LoseLeadership, 7, true)
-	if now := d.process(); now != is {
-		t.Errorf("process %d has done it, and %d did not read its orders", now, is)
+	in.hears()
+	if said := in.k.out.waiting[len(in.k.out.waiting)-1]; said.Say != sayLog || !strings.Contains(fmt.Sprint(said.Log.Args), "bytes, of 1 to") || !in.k.isDeaf {
+		t.Errorf("it said %+v", said.Log)
 	}
 }
 

@@ -3,6 +3,7 @@ package keeper
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -47,22 +48,18 @@ type keeper struct {
 	hasCleaned, isCleaning bool // up after an earlier life
 
 	isDead bool   // the agent is
-	isDeaf bool   // its socket is closed: it may live, and says nothing
+	isDeaf bool   // its pipe is closed: it may live, and says nothing
 	heard  uint64 // number of the last order
 	will   will
 	bounds bounds
 }
 
 // newKeeper makes one whose turns its caller has made, by run or one by one.
-func newKeeper(socket *os.File, a agent, t timer, read Reader) (k *keeper, err error) {
-	k = &keeper{agent: a, timer: t, read: read, out: newOutbox(), posts: newPosts()}
-	if k.conn, err = sidecar.NewConn(socket, k.posts.wake); err != nil {
-		return nil, err
-	}
+func newKeeper(conn *sidecar.Conn, a agent, t timer, read Reader) *keeper {
+	k := &keeper{conn: conn, agent: a, timer: t, read: read, out: newOutbox(), posts: newPosts(), bounds: newBounds()}
 	k.out.wake = k.posts.wake
 	k.ctx, k.stop = context.WithCancel(context.Background())
-	k.bounds = newBounds()
-	return k, nil
+	return k
 }
 
 // goodbye is how long a keeper that ends waits for its last words to be read. Arbitrary.
@@ -91,7 +88,7 @@ func (k *keeper) run() {
 }
 
 // turn takes what has happened: what the agent has said, all of it; its death; what workers have
-// posted; and the time. The clock and the pidfd are looked at before the socket is read. So what
+// posted; and the time. The clock and the pidfd are looked at before the pipe is read. So what
 // the agent said before its death, or before the time by which it is judged, has been heard then,
 // and a keeper that was stopped does not take its own silence for the agent's.
 func (k *keeper) turn() {
@@ -124,12 +121,12 @@ func (k *keeper) listen() {
 		return
 	}
 	before, n := k.heard, 0
-	err := k.conn.Drain(func(m sidecar.Message, err error) (enough bool) {
-		k.hear(m, err)
-		n++
-		return n == k.bounds.atOnce || k.out.isFull()
+	err := k.conn.Drain(func(text []byte) (enough bool) {
+		k.hear(text)
+		n += 1 + len(text)/messageSize
+		return n >= k.bounds.atOnce || k.out.isFull()
 	})
-	if n == k.bounds.atOnce {
+	if n >= k.bounds.atOnce {
 		k.posts.wake() // there may be more
 	}
 	if k.heard != before {
@@ -137,20 +134,20 @@ func (k *keeper) listen() {
 	}
 	if err != nil {
 		k.isDeaf = true
+		if !errors.Is(err, sidecar.ErrClosed) {
+			k.noteRefusal("unknown", err.Error())
+		}
 		k.onDeaf()
 	}
 }
 
 // hear takes one message.
-func (k *keeper) hear(m sidecar.Message, err error) {
-	if r, ok := decodeRenewal(m); ok {
+func (k *keeper) hear(text []byte) {
+	if r, ok := decodeRenewal(text); ok {
 		k.renew(r)
 		return
 	}
-	var o order
-	if err == nil {
-		o, err = decodeOrder(m)
-	}
+	o, err := decodeOrder(text)
 	if err != nil {
 		k.noteRefusal("unknown", err.Error())
 		return

@@ -55,7 +55,7 @@ func TestHooksRun(t *testing.T) {
 	}
 }
 
-// An event among very many members is too long for a datagram.
+// An event among very many members is far longer than what a pipe holds.
 func TestALongEvent(t *testing.T) {
 	r := newRig(t)
 	d := r.open(r.config(scripts{hooks.BecomeLeader: "wc -c >told"}))
@@ -350,7 +350,7 @@ func TestKeeperKilledInAPlannedEnd(t *testing.T) {
 // A keeper that hangs is killed as soon as something is wanted of it, and does not hold
 // up whoever wants it.
 func TestStuckKeeper(t *testing.T) {
-	for name, renewals := range map[string]int{"with far more than its socket holds": 100_000, "with room in its socket": 0} {
+	for name, renewals := range map[string]int{"with far more than its pipe holds": 50_000, "with room in its pipe": 0} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
 			d := r.open(r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note}))
@@ -430,7 +430,7 @@ func TestNoOtherKeeper(t *testing.T) {
 	d.wants(hooks.LoseLeadership, 7, false)
 }
 
-// An agent that has closed its socket and lives is silent, not dead: its deadline counts. Its keeper ends with the leadership: no
+// An agent that has closed its pipe and lives is silent, not dead: its deadline counts. Its keeper ends with the leadership: no
 // order can come any more.
 func TestDeafKeeper(t *testing.T) {
 	r := newRig(t)
@@ -443,8 +443,7 @@ func TestDeafKeeper(t *testing.T) {
 	k := d.keeper
 	d.mu.Unlock()
 	death := r.death(k.pid())
-	raw, _ := k.conn.SyscallConn()
-	if err := raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_WR) }); err != nil {
+	if err := k.conn.Out.Close(); err != nil {
 		t.Fatal(err)
 	}
 	r.UntilFile("lost")

@@ -170,7 +170,7 @@ func (c *Client) replace() {
 	}
 }
 
-// start forks the process, with the socket, what we are watched by, and the reader's door.
+// start forks the process, with its line, what we are watched by, and the reader's door.
 func (cfg Config) start() (*process, error) {
 	cmd := exec.Command(cfg.Program[0], cfg.Program[1:]...)
 	cmd.Env = cfg.Environ
@@ -184,13 +184,9 @@ func (cfg Config) start() (*process, error) {
 	if cfg.Reader != nil {
 		files = append(files, cfg.Reader.Files()...) // doorFD and on
 	}
-	ours, err := sidecar.Start(cmd, files...)
+	c, err := sidecar.StartConn(cmd, files...)
 	if err != nil {
 		return nil, err
-	}
-	c, err := sidecar.NewConn(ours, nil)
-	if err != nil {
-		panic("BUG: " + err.Error()) // of a file that is open
 	}
 	k := &process{cmd: cmd, conn: c, gone: make(chan struct{})}
 	k.more = sync.NewCond(&k.mu)
@@ -233,7 +229,7 @@ func (k *process) renew(r renewal) {
 }
 
 // next waits for something to send; false when the keeper is gone.
-func (k *process) next() (text, file []byte, ok bool) {
+func (k *process) next() (text []byte, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for k.sent == len(k.given) && k.renewal == nil && !k.isGone {
@@ -241,28 +237,27 @@ func (k *process) next() (text, file []byte, ok bool) {
 	}
 	switch {
 	case k.isGone:
-		return nil, nil, false
+		return nil, false
 	case k.sent == len(k.given):
 		r := *k.renewal
 		k.renewal = nil
-		return encodeRenewal(r), nil, true
+		return encodeRenewal(r), true
 	}
 	g := &k.given[k.sent]
 	g.by = time.Now().Add(g.within)
 	k.sent++
 	k.mind()
-	text, file = encodeOrder(g.order)
-	return text, file, true
+	return encodeOrder(g.order), true
 }
 
 // write sends orders and renewals until the keeper is gone, or too slow.
 func (k *process) write() {
-	for text, file, ok := k.next(); ok; text, file, ok = k.next() {
+	for text, ok := k.next(); ok; text, ok = k.next() {
 		k.conn.Patience(answerPatience)
-		err := k.conn.Send(text, file)
+		err := k.conn.Send(text)
 		if errors.Is(err, os.ErrDeadlineExceeded) { // which a process that was frozen sees late
 			k.conn.Patience(answerPatience)
-			err = k.conn.Send(text, file)
+			err = k.conn.Resend()
 		}
 		if err != nil {
 			k.kill()
@@ -321,11 +316,9 @@ func (k *process) hasRead(number uint64) {
 // read takes reports until the keeper is gone, and says how it ended.
 func (k *process) read(hear func(report)) error {
 	k.conn.Wait(func() bool {
-		return k.conn.Drain(func(m sidecar.Message, err error) (enough bool) {
-			if err != nil {
-				return false
-			}
-			if r, err := decodeReport(m); err == nil {
+		return k.conn.Drain(func(text []byte) (enough bool) {
+			var r report
+			if sidecar.Decode(text, &r) == nil {
 				k.hasRead(r.Read)
 				hear(r)
 			}

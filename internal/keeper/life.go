@@ -245,7 +245,7 @@ func (k *keeper) desert() {
 	}
 }
 
-// onDeaf is about an agent that has closed its socket. While it lives and leads, its
+// onDeaf is about an agent that has closed its pipe. While it lives and leads, its
 // deadline is minded; nobody else will say what to do.
 func (k *keeper) onDeaf() {
 	k.release()

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"os"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/bully-agent/bully-agent/internal/reader"
 	"github.com/bully-agent/bully-agent/internal/realtime"
 	"github.com/bully-agent/bully-agent/internal/sidecar"
@@ -16,9 +14,8 @@ const Word = "keeper"
 
 // The descriptors that a keeper inherits.
 const (
-	socketFD = sidecar.SocketFD + iota
-	agentFD  // the agent's handle
-	doorFD   // and on: what a reader gets, where one is wanted
+	agentFD = sidecar.OutFD + 1 + iota // the agent's handle
+	doorFD                             // and on: what a reader gets, where one is wanted
 )
 
 // Main is the whole life of a keeper process; its result is the exit code.
@@ -44,20 +41,15 @@ func warm() {
 
 // inherit takes what the agent has left for this process.
 func inherit(read Reader) (*keeper, error) {
-	if err := sidecar.Inherit(agentFD); err != nil {
+	conn, err := sidecar.InheritConn(agentFD)
+	if err != nil {
 		return nil, err
-	}
-	if err := unix.SetNonblock(socketFD, true); err != nil {
-		return nil, fmt.Errorf("use socket: %w", err)
 	}
 	timer, err := newTimer()
 	if err != nil {
 		return nil, err
 	}
-	k, err := newKeeper(os.NewFile(socketFD, "agent"), watchAgent(), timer, read)
-	if err != nil {
-		return nil, err
-	}
+	k := newKeeper(conn, watchAgent(), timer, read)
 	if door := reader.Inherit(doorFD); door != nil {
 		k.reader = door.Keep(nil, k.sayReader, k.out.named("reader"))
 	}

@@ -24,7 +24,7 @@ func now() time.Time { return sidecar.Now() }
 
 // version is that of what follows. Each change raises it: the first order and its answer have it, and
 // these two are what they are in each version.
-const version = 2
+const version = 3
 
 // sameVersion says what is wrong if the other side speaks another one.
 func sameVersion(theirs int) error {
@@ -169,8 +169,8 @@ type line struct {
 	Args  []argument `json:",omitzero"`
 }
 
-// A datagram is JSON, or a renewal of the lease: one of those comes with each heartbeat, and has a form
-// of its own. An order's members go into a file where they are many, a report as a whole.
+// A message is JSON, or a renewal of the lease: one of those comes with each heartbeat, and has a form
+// of its own.
 
 // leastObject bounds the objects of an order by its bytes before it is decoded, but for a few: an empty
 // member is two bytes there, and eighty once it is decoded. A real one has eighty at least in both.
@@ -178,8 +178,8 @@ const leastObject = 32
 
 var errTooMuch = errors.New("it holds more than any of ours")
 
-// encodeOrder gives a message of an order, and its file.
-func encodeOrder(o order) (text, file []byte) {
+// encodeOrder gives a message of an order. Of members for which there is no room a command is not told: it is to run.
+func encodeOrder(o order) (text []byte) {
 	o.AtStart = o.Event.AtStart
 	o.Due, o.Lease, o.Event.Time = written(o.Due), written(o.Lease), written(o.Event.Time)
 	if o.Job != nil {
@@ -187,47 +187,20 @@ func encodeOrder(o order) (text, file []byte) {
 		job.Slot, job.Event.Time, job.Event.Members = written(job.Slot), written(job.Event.Time), nil // of which a job is told nothing
 		o.Job = &job
 	}
-	if text = sidecar.Encode(o); len(text) <= sidecar.MaxMessage {
-		return text, nil
+	for text = sidecar.Encode(o); len(text) > sidecar.MaxMessage && len(o.Event.Members) > 0; text = sidecar.Encode(o) {
+		o.Event.Members = o.Event.Members[:len(o.Event.Members)*sidecar.MaxMessage/len(text)*15/16]
 	}
-	members := o.Event.Members
-	o.Event.Members = nil
-	for file = sidecar.Encode(members); len(file) > sidecar.MaxFile; file = sidecar.Encode(members) {
-		members = members[:len(members)*sidecar.MaxFile/len(file)*15/16] // the rest a command is not told of: it is to run
-	}
-	return sidecar.Encode(o), file
+	return text
 }
 
 // decodeOrder reads one.
-func decodeOrder(m sidecar.Message) (o order, err error) {
-	for _, text := range [][]byte{m.Text, m.File} {
-		if bytes.Count(text, []byte{'{'}) > 64+len(text)/leastObject {
-			return order{}, errTooMuch
-		}
+func decodeOrder(text []byte) (o order, err error) {
+	if bytes.Count(text, []byte{'{'}) > 64+len(text)/leastObject {
+		return order{}, errTooMuch
 	}
-	if err = sidecar.Decode(m.Text, &o); err == nil && m.File != nil {
-		err = sidecar.Decode(m.File, &o.Event.Members)
-	}
+	err = sidecar.Decode(text, &o)
 	o.Event.AtStart = o.AtStart
 	return o, err
-}
-
-// encodeReport gives a message of a report, and its file.
-func encodeReport(r report) (text, file []byte) {
-	if text = sidecar.Encode(r); len(text) <= sidecar.MaxMessage {
-		return text, nil
-	}
-	return []byte("{}"), text
-}
-
-// decodeReport reads one.
-func decodeReport(m sidecar.Message) (r report, err error) {
-	text := m.Text
-	if m.File != nil {
-		text = m.File
-	}
-	err = sidecar.Decode(text, &r)
-	return r, err
 }
 
 // written is a time that can be written: of a year with four digits, in a zone of this world.
@@ -259,12 +232,12 @@ func encodeRenewal(r renewal) []byte {
 }
 
 // decodeRenewal reads one; false if it is another message.
-func decodeRenewal(m sidecar.Message) (r renewal, ok bool) {
-	if len(m.Text) != renewalSize || m.Text[0] != asRenewal || m.File != nil {
+func decodeRenewal(text []byte) (r renewal, ok bool) {
+	if len(text) != renewalSize || text[0] != asRenewal {
 		return renewal{}, false
 	}
-	r.isEnding = m.Text[renewalSize-1] != 0
-	if at := binary.BigEndian.Uint64(m.Text[1:]); at != 0 {
+	r.isEnding = text[renewalSize-1] != 0
+	if at := binary.BigEndian.Uint64(text[1:]); at != 0 {
 		r.deadline = time.Unix(0, int64(at))
 	}
 	return r, true

@@ -131,7 +131,7 @@ func (o *outbox) write(c *sidecar.Conn) {
 		switch {
 		case !ok:
 			return
-		case toStderr || c.Send(encodeReport(r)) != nil:
+		case toStderr || c.Send(sidecar.Encode(r)) != nil:
 			if r.Say == sayLog {
 				r.Log.write(own)
 			}

@@ -23,7 +23,7 @@ import (
 //     is told of, and what the agent leaves unread; of a job as many attempts run at a time as its settings let overlap, and of all jobs
 //     one each and sixteen more;
 //   - a message is bounded before it is decoded, in bytes and in what these can become; its fields are
-//     known, and of what comes with it one sealed file is read (package sidecar);
+//     known, and nothing comes with it (package sidecar);
 //   - a become-leader starts only while the agent could not count as silent: an order that
 //     comes after its lease, since agent or keeper was stopped meanwhile, starts nothing;
 //   - a will is the keeper's one secret, said to some addresses when the agent is dead.
@@ -41,14 +41,16 @@ const (
 	maxWaitingMembers = 20_000
 
 	// maxHeld is how many orders wait for the settings to be read, and maxUnread how many reports, besides log lines, for an
-	// agent that reads none; then none of its orders is read either. Arbitrary: of an agent that is well the socket holds
+	// agent that reads none; then none of its orders is read either. Arbitrary: of an agent that is well the pipe holds
 	// fewer.
 	maxHeld   = 512
 	maxUnread = 512
 
-	// maxAtOnce is how many messages are read in one turn of the loop, so that no agent keeps it from the rest. Arbitrary: far
-	// more than the socket holds, since all that the agent said before a time must have been heard when it is judged by that.
-	maxAtOnce = 10_000
+	// maxAtOnce is how many messages are read in one turn of the loop, so that no agent keeps it from the rest; a longer one than
+	// messageSize counts as several. Arbitrary: far more than a pipe holds, since all that the agent said before a time must have
+	// been heard when it is judged by that.
+	maxAtOnce   = 20_000
+	messageSize = 1 << 10
 
 	// maxHeirs bounds who is told of a death: the voters, or who gets every heartbeat.
 	maxHeirs = 64

@@ -20,13 +20,7 @@ import (
 // puts sends a message that no agent of ours would.
 func (d *desk) puts(message any) {
 	d.t.Helper()
-	d.mu.Lock()
-	k := d.keeper
-	d.mu.Unlock()
-	k.conn.Patience(patience)
-	if err := k.conn.Send(sidecar.Encode(message), nil); err != nil {
-		d.t.Fatal(err)
-	}
+	d.sends(string(sidecar.Encode(message)))
 }
 
 // gives has an order sent as it is.

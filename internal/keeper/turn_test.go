@@ -42,10 +42,7 @@ func (r *rig) inner(read Reader) *inner {
 // unopened makes one that has heard nothing yet.
 func (r *rig) unopened(read Reader) *inner {
 	r.t.Helper()
-	theirs, ours, err := sidecar.SocketPair("agent")
-	if err == nil {
-		err = unix.SetNonblock(int(ours.Fd()), true)
-	}
+	theirs, ours, err := sidecar.Pair()
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -53,18 +50,12 @@ func (r *rig) unopened(read Reader) *inner {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	in := &inner{rig: r}
-	if in.theirs, err = sidecar.NewConn(theirs, nil); err == nil {
-		in.k, err = newKeeper(ours, agent{pid: unix.Getppid()}, timer, read)
-	}
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	in := &inner{rig: r, theirs: theirs, k: newKeeper(ours, agent{pid: unix.Getppid()}, timer, read)}
 	r.t.Cleanup(func() { theirs.Close(); ours.Close() })
 	return in
 }
 
-// gives has an order lie in the socket.
+// gives has an order lie in the pipe.
 func (in *inner) gives(o order) {
 	in.t.Helper()
 	in.number++
@@ -148,7 +139,7 @@ func TestWhatWasSaidIsHeardBeforeAHookStarts(t *testing.T) {
 			in.awaitPost() // and prepared, and then this is stopped
 			r.Until("the end of the lease", func() bool { return now().After(over) })
 			if isRenewed {
-				if err := in.theirs.Send(encodeRenewal(renewal{deadline: now().Add(patience)}), nil); err != nil {
+				if err := in.theirs.Send(encodeRenewal(renewal{deadline: now().Add(patience)})); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -167,13 +158,13 @@ func TestWhatWasSaidIsHeardBeforeTheAgentIsJudged(t *testing.T) {
 	in.asks(hooks.BecomeLeader, 1, patience)
 	in.told(hooks.BecomeLeader, 1)
 	in.asks(hooks.LeaderChange, 1, 0)
-	if err := in.theirs.Send(encodeRenewal(renewal{deadline: now().Add(lease)}), nil); err != nil {
+	if err := in.theirs.Send(encodeRenewal(renewal{deadline: now().Add(lease)})); err != nil {
 		t.Fatal(err)
 	}
 	in.k.turn()
 	over := now().Add(lease)
 	r.Until("the end of the lease", func() bool { return now().After(over) })
-	if err := in.theirs.Send(encodeRenewal(renewal{deadline: now().Add(patience)}), nil); err != nil {
+	if err := in.theirs.Send(encodeRenewal(renewal{deadline: now().Add(patience)})); err != nil {
 		t.Fatal(err)
 	}
 	in.k.turn()
@@ -308,7 +299,7 @@ func TestARenewalReachesWhatWaits(t *testing.T) {
 	in, let := r.reads(r.config(scripts{hooks.BecomeLeader: note}), r.config(scripts{hooks.BecomeLeader: note}))
 	in.gives(order{Do: toReload})
 	in.asks(hooks.BecomeLeader, 1, 50*time.Millisecond)
-	if err := in.theirs.Send(encodeRenewal(renewal{deadline: now().Add(patience)}), nil); err != nil {
+	if err := in.theirs.Send(encodeRenewal(renewal{deadline: now().Add(patience)})); err != nil {
 		t.Fatal(err)
 	}
 	in.k.turn()

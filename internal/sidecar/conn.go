@@ -1,155 +1,154 @@
 package sidecar
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// Conn is one end of a socket of messages. Any goroutine may send; one at a time reads.
+// Conn is one end of the line between an agent and its keeper: a pipe each way. Nothing but bytes comes through a pipe. So nobody
+// passes on a descriptor, which its receiver would have to judge, and to close for as long as that takes. A message has its length
+// before it, in four bytes, big endian. One goroutine at a time sends, and one reads.
 type Conn struct {
-	file   *os.File
-	raw    syscall.RawConn
-	text   []byte // one byte longer than a message may be
-	rights []byte
-	closer *closer
+	In, Out *os.File // which do not block
+
+	raw    syscall.RawConn // of In
+	chunk  []byte          // room for what is read at once
+	heard  []byte          // of the messages that were not handed out yet
+	unsent []byte          // of the message that was sent last
 }
 
-// mostRights is how many descriptors the kernel takes with a message (SCM_MAX_FD).
-const mostRights = 253
+const (
+	lengthSize = 4
+	chunkSize  = 64 << 10
 
-// NewConn makes one of a file, which does not block. Drain may leave messages in the socket while a peer
-// has sent descriptors faster than they can be closed: wake is called when it is worth calling again, by
-// any goroutine. Nil is for a peer that is trusted not to.
-func NewConn(file *os.File, wake func()) (*Conn, error) {
-	raw, err := file.SyscallConn()
+	// pipeSize is what a pipe holds. Smaller, a long message takes more turns of its reader. Arbitrary.
+	pipeSize = 256 << 10
+)
+
+// NewConn makes one of two pipes, whose files are its from now on.
+func NewConn(in, out *os.File) (*Conn, error) {
+	raw, err := in.SyscallConn()
 	if err != nil {
-		return nil, fmt.Errorf("use socket: %w", err)
+		return nil, fmt.Errorf("use pipe: %w", err)
 	}
-	return &Conn{file: file, raw: raw, text: make([]byte, MaxMessage+1), rights: make([]byte, unix.CmsgSpace(4*mostRights)), closer: &closer{wake: wake}}, nil
+	return &Conn{In: in, Out: out, raw: raw, chunk: make([]byte, chunkSize)}, nil
 }
 
-// SyscallConn implements syscall.Conn.
-func (c *Conn) SyscallConn() (syscall.RawConn, error) { return c.raw, nil }
-
-// Close closes the file.
-func (c *Conn) Close() error { return c.file.Close() }
-
-// Send sends a message, and a file with it unless that is nil. It waits for room until the deadline of
-// Patience.
-func (c *Conn) Send(text, file []byte) error {
-	switch {
-	case len(text) == 0 || len(text) > MaxMessage:
-		return fmt.Errorf("send message: it has %d bytes, of 1 to %d", len(text), MaxMessage)
-	case len(file) > MaxFile:
-		return fmt.Errorf("send message: its file has %d bytes, of at most %d", len(file), MaxFile)
-	}
-	var rights []byte
-	if file != nil {
-		sealed, err := SealedFile("message", file)
-		if err != nil {
-			return fmt.Errorf("send message: %w", err)
+// Pair gives both ends of a line.
+func Pair() (ours, theirs *Conn, err error) {
+	var files [4]*os.File
+	for i := 0; i < len(files) && err == nil; i += 2 {
+		if files[i], files[i+1], err = os.Pipe(); err == nil {
+			enlarge(files[i])
 		}
-		defer sealed.Close()
-		rights = unix.UnixRights(int(sealed.Fd()))
 	}
-	if err := c.send(text, rights); err != nil {
+	if err == nil {
+		ours, err = NewConn(files[0], files[3])
+	}
+	if err == nil {
+		theirs, err = NewConn(files[2], files[1])
+	}
+	if err != nil {
+		for _, f := range files {
+			f.Close() // of none, too
+		}
+		return nil, nil, fmt.Errorf("make pipes: %w", err)
+	}
+	return ours, theirs, nil
+}
+
+// enlarge gives a pipe its size, which the kernel may refuse a user that has many: then it is slower.
+func enlarge(pipe *os.File) {
+	if raw, err := pipe.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, pipeSize) })
+	}
+}
+
+// Close closes both pipes.
+func (c *Conn) Close() error { return errors.Join(c.In.Close(), c.Out.Close()) }
+
+// Send sends a message. It waits for room until the deadline of Patience; what has not gone by then Resend sends.
+func (c *Conn) Send(text []byte) error {
+	if len(text) == 0 || len(text) > MaxMessage {
+		return fmt.Errorf("send message: it has %d bytes, of 1 to %d", len(text), MaxMessage)
+	}
+	c.unsent = append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...)
+	return c.Resend()
+}
+
+// Resend goes on with a message for which there was no room in time.
+func (c *Conn) Resend() error {
+	n, err := c.Out.Write(c.unsent)
+	if c.unsent = c.unsent[n:]; err != nil {
 		return fmt.Errorf("send message: %w", err)
 	}
 	return nil
 }
 
-func (c *Conn) send(text, rights []byte) error {
-	var failed error
-	err := c.raw.Write(func(fd uintptr) bool {
-		for {
-			failed = unix.Sendmsg(int(fd), text, rights, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
-			if !errors.Is(failed, unix.EINTR) {
-				return !errors.Is(failed, unix.EAGAIN)
-			}
-		}
-	})
-	if err == nil {
-		err = failed
-	}
-	return err
-}
-
-// ErrClosed is the end of the socket.
-var ErrClosed = errors.New("the socket is closed")
+// ErrClosed is the end of the line.
+var ErrClosed = errors.New("the line is closed")
 
 // Drain hands out the messages that are there, until take says that it was enough, and does not wait for
-// more. One that is refused is nothing but its error. Drain returns ErrClosed when nothing more can come.
-func (c *Conn) Drain(take func(Message, error) (enough bool)) error {
+// more. A message's text is take's until it returns. Drain returns an error when nothing more can come: ErrClosed, or
+// why what has come is no message.
+func (c *Conn) Drain(take func(text []byte) (enough bool)) error {
 	var end error
-	err := c.raw.Control(func(fd uintptr) {
-		for enough := false; end == nil && !enough && !c.closer.isFull(); {
-			end = c.receive(int(fd), func(m Message, err error) { enough = take(m, err) })
-		}
-	})
-	switch {
-	case err != nil:
+	if err := c.raw.Control(func(fd uintptr) { end = c.drain(int(fd), take) }); err != nil {
 		return ErrClosed
-	case errors.Is(end, unix.EAGAIN):
-		return nil
 	}
 	return end
 }
 
-// receive takes one datagram.
-func (c *Conn) receive(fd int, take func(Message, error)) error {
-	n, size, flags, _, err := unix.Recvmsg(fd, c.text, c.rights, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
-	switch {
-	case errors.Is(err, unix.EINTR), errors.Is(err, unix.ECONNRESET): // the latter: it ended with messages of ours unread
-		return nil
-	case errors.Is(err, unix.EAGAIN):
-		return err
-	case err != nil, n == 0 && size == 0:
-		return ErrClosed
-	}
-	fds := descriptors(c.rights[:size])
-	defer c.closer.add(fds)
-	m, err := c.open(n, flags, fds)
-	take(m, err)
-	Unmap(m.File)
-	return nil
-}
-
-var (
-	errCut  = errors.New("it came with more descriptors than there is room for")
-	errMany = errors.New("it came with several descriptors")
-)
-
-// open judges what has come, before anything of it is decoded.
-func (c *Conn) open(n, flags int, fds []int) (m Message, err error) {
-	switch {
-	case n > MaxMessage:
-		return m, fmt.Errorf("it has more than %d bytes", MaxMessage)
-	case flags&unix.MSG_CTRUNC != 0:
-		return m, errCut
-	case len(fds) > 1:
-		return m, errMany
-	case len(fds) == 1:
-		if m.File, err = MapSealed(fds[0]); err != nil {
-			return Message{}, err
+func (c *Conn) drain(fd int, take func(text []byte) (enough bool)) error {
+	for {
+		text, err := c.next()
+		switch {
+		case err != nil:
+			return err
+		case text != nil && take(text):
+			return nil
+		case text != nil:
+			continue
+		}
+		n, err := unix.Read(fd, c.chunk)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.EAGAIN):
+			return nil
+		case err != nil || n == 0:
+			return ErrClosed
+		default:
+			c.heard = append(c.heard, c.chunk[:n]...)
 		}
 	}
-	m.Text = c.text[:n]
-	return m, nil
 }
 
-// descriptors are all that came.
-func descriptors(rights []byte) (fds []int) {
-	messages, _ := unix.ParseSocketControlMessage(rights) // of the kernel's, which are well formed
-	for _, m := range messages {
-		some, _ := unix.ParseUnixRights(&m) // none, if they are no descriptors
-		fds = append(fds, some...)
+// next takes a message out of what was heard; nil: there is no whole one. Its length is judged before it is waited for.
+func (c *Conn) next() ([]byte, error) {
+	if len(c.heard) < lengthSize {
+		return nil, nil
 	}
-	return fds
+	n := binary.BigEndian.Uint32(c.heard)
+	if n == 0 || n > MaxMessage {
+		return nil, fmt.Errorf("a message of %d bytes, of 1 to %d", n, MaxMessage)
+	}
+	end := lengthSize + int(n)
+	if len(c.heard) < end {
+		c.heard = slices.Grow(c.heard, end-len(c.heard))
+		return nil, nil
+	}
+	text := c.heard[lengthSize:end]
+	if c.heard = c.heard[end:]; len(c.heard) == 0 {
+		c.heard = nil // with the room that a long one took
+	}
+	return text, nil
 }
 
 // Wait blocks until there may be something to read, which look then does; until look says that it was
@@ -159,4 +158,4 @@ func (c *Conn) Wait(look func() (enough bool)) {
 }
 
 // Patience bounds how long Send waits for room, from now on.
-func (c *Conn) Patience(d time.Duration) { _ = c.file.SetWriteDeadline(time.Now().Add(d)) }
+func (c *Conn) Patience(d time.Duration) { _ = c.Out.SetWriteDeadline(time.Now().Add(d)) }

@@ -3,103 +3,109 @@ package sidecar
 import (
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// pair gives both ends of a socket.
-func pair(t *testing.T, wake func()) (from, to *Conn) {
+// pair gives both ends of a line.
+func pair(t *testing.T) (from, to *Conn) {
 	t.Helper()
-	ours, theirs, err := SocketPair("test")
+	from, to, err := Pair()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { ours.Close(); theirs.Close() })
-	if from, err = NewConn(ours, nil); err == nil {
-		to, err = NewConn(theirs, wake)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	t.Cleanup(func() { from.Close(); to.Close() })
 	return from, to
 }
 
-// drained gives what came, as text+file.
-func drained(t *testing.T, c *Conn) (came []string) {
-	t.Helper()
-	err := c.Drain(func(m Message, err error) (enough bool) {
-		if err != nil {
-			came = append(came, err.Error())
-			return false
-		}
-		came = append(came, string(m.Text)+"+"+string(m.File))
+// drained gives what came, and why nothing more can.
+func drained(c *Conn) (came []string, end error) {
+	end = c.Drain(func(text []byte) (enough bool) {
+		came = append(came, string(text))
 		return false
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return came
+	return came, end
 }
 
 func TestMessagesComeAsTheyWereSent(t *testing.T) {
-	from, to := pair(t, nil)
-	long := strings.Repeat("x", MaxMessage)
-	for _, m := range []struct{ text, file []byte }{{[]byte("{}"), nil}, {[]byte("a"), []byte("b")}, {[]byte("c"), []byte{}}, {[]byte(long), nil}} {
-		if err := from.Send(m.text, m.file); err != nil {
-			t.Fatal(err)
+	from, to := pair(t)
+	long, got := strings.Repeat("x", MaxMessage), []string(nil)
+	want := []string{"{}", "a", long, "b"}
+	sent := make(chan error, 1)
+	go func() {
+		var err error
+		for _, text := range want {
+			err = errors.Join(err, from.Send([]byte(text)))
 		}
+		sent <- errors.Join(err, from.Close())
+	}()
+	to.Wait(func() bool {
+		came, end := drained(to)
+		got = append(got, came...)
+		return end != nil
+	})
+	if err := <-sent; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%.100q came, %v", got, err)
 	}
-	if got, want := drained(t, to), []string{"{}+", "a+b", "c+", long + "+"}; strings.Join(got, "|") != strings.Join(want, "|") {
-		t.Errorf("%.100q came", got)
-	}
-	for _, m := range []struct{ text, file []byte }{{nil, nil}, {[]byte(long + "x"), nil}, {[]byte("a"), make([]byte, MaxFile+1)}} {
-		if err := from.Send(m.text, m.file); err == nil {
-			t.Errorf("%d bytes with a file of %d were sent", len(m.text), len(m.file))
+	for _, text := range []string{"", long + "x"} {
+		if err := from.Send([]byte(text)); err == nil {
+			t.Errorf("%d bytes were sent", len(text))
 		}
 	}
 }
 
-// Where not all descriptors had room the message is refused, and what came of them is closed.
-func TestAMessageThatWasCut(t *testing.T) {
-	_, c := pair(t, nil)
-	if _, err := c.open(1, unix.MSG_CTRUNC, nil); !errors.Is(err, errCut) {
-		t.Errorf("%v", err)
+// A message for which there is no room in time goes on where it was.
+func TestAMessageGoesOn(t *testing.T) {
+	from, to := pair(t)
+	text := strings.Repeat("x", 3*pipeSize/2)
+	from.Patience(time.Millisecond)
+	if err := from.Send([]byte(text)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("%v", err)
+	}
+	if came, end := drained(to); len(came) != 0 || end != nil {
+		t.Errorf("%.100q came, %v", came, end)
+	}
+	from.Patience(time.Minute)
+	sent := make(chan error, 1)
+	go func() { sent <- errors.Join(from.Resend(), from.Close()) }()
+	var got []string
+	to.Wait(func() bool {
+		came, end := drained(to)
+		got = append(got, came...)
+		return end != nil
+	})
+	if err := <-sent; err != nil || len(got) != 1 || got[0] != text {
+		t.Errorf("%.100q came, %v", got, err)
 	}
 }
 
-// While descriptors wait to be closed no more are taken than there is room for; then the rest is.
-func TestDescriptorsWaitForTheirCloser(t *testing.T) {
-	woken := make(chan struct{}, 1)
-	from, to := pair(t, func() { woken <- struct{}{} })
-	null, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer null.Close()
-	to.closer.isOn = true // it hangs at one that lingers
-	some := make([]int, 100)
-	for i := range some {
-		some[i] = int(null.Fd())
-	}
-	const sent = 5
-	for range sent {
-		if err := from.send([]byte("a"), unix.UnixRights(some...)); err != nil {
+// What is taken is enough at some time; the rest is there for the next time. The end comes after all that was sent, and what
+// has no length of a message ends the line as well.
+func TestTheEndOfALine(t *testing.T) {
+	for name, last := range map[string][]byte{"closed": nil, "cut": {0, 0, 0, 2, 'c'}, "empty": {0, 0, 0, 0}, "long": {0, 0x20, 0, 1, 'c'}} {
+		from, to := pair(t)
+		for _, text := range []string{"a", "b"} {
+			if err := from.Send([]byte(text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := from.Out.Write(last); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if n, m := len(drained(t, to)), len(drained(t, to)); n != mostWaiting/len(some)+1 || m != 0 {
-		t.Errorf("%d messages were taken, and %d more", n, m)
-	}
-	to.closer.closeAll()
-	select {
-	case <-woken:
-	default:
-		t.Error("nobody is told that there is room again")
-	}
-	if n := len(drained(t, to)); n != 2 {
-		t.Errorf("of two that are left %d were taken", n)
+		from.Close()
+		n := 0
+		if err := to.Drain(func([]byte) bool { n++; return true }); n != 1 || err != nil {
+			t.Errorf("%s: %d messages were taken, %v", name, n, err)
+		}
+		came, end := drained(to)
+		isCut := name == "closed" || name == "cut"
+		if !slices.Equal(came, []string{"b"}) || end == nil || errors.Is(end, ErrClosed) != isCut {
+			t.Errorf("%s: %q came, %v", name, came, end)
+		}
 	}
 }
 
@@ -122,7 +128,7 @@ func TestSealedFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, fd := range map[string]int{"unsealed": file(MemoryFile("soft", []byte("soft"))), "partly sealed": partly,
-		"a device": file(os.Open(os.DevNull)), "large": file(SealedFile("large", make([]byte, MaxFile+1)))} {
+		"a device": file(os.Open(os.DevNull)), "large": file(SealedFile("large", make([]byte, MaxMessage+1)))} {
 		if _, err := MapSealed(fd); err == nil {
 			t.Errorf("%s was read", name)
 		}

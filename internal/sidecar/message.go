@@ -8,21 +8,11 @@ import (
 	"io"
 )
 
-// A message of an agent, its keeper or a holder is a datagram of at most MaxMessage bytes: JSON, as a
-// rule, whose fields its reader all knows. What may be longer goes with it in one sealed file, of at
-// most MaxFile bytes. Both lengths are looked at before anything is decoded.
-const (
-	// MaxMessage is far above what a message takes without its file. Arbitrary.
-	MaxMessage = 64 << 10
-	// MaxFile is room for ten thousand members. Arbitrary.
-	MaxFile = 2 << 20
-)
+// A message of an agent, its keeper or a holder has at most MaxMessage bytes: JSON, as a rule, whose fields its reader all knows.
+// Its length is looked at before anything is decoded.
 
-// Message is one that has come. Its bytes are the reader's until it asks for the next.
-type Message struct {
-	Text []byte
-	File []byte // nil: none came
-}
+// MaxMessage is room for ten thousand members. Arbitrary.
+const MaxMessage = 2 << 20
 
 // Encode gives a message's text, of any length.
 func Encode(message any) []byte {

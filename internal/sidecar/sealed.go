@@ -12,7 +12,7 @@ import (
 // seals keep a file in memory as it is: a reader can map it, and nobody takes that from under it.
 const seals = unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
 
-// SealedFile holds a text that may be longer than a message, and that nobody changes any more.
+// SealedFile holds a text that nobody changes any more.
 func SealedFile(name string, text []byte) (*os.File, error) {
 	f, err := memoryFile(name, text, unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -48,15 +48,15 @@ func memoryFile(name string, text []byte, flags int) (*os.File, error) {
 // nothing is read: it could change meanwhile, or have its reader wait.
 func MapSealed(fd int) (text []byte, err error) {
 	if has, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0); err != nil || has&seals != seals {
-		return nil, errors.New("what came with it is no sealed file")
+		return nil, errors.New("it is no sealed file")
 	}
 	var stat unix.Stat_t
 	if err := unix.Fstat(fd, &stat); err != nil {
 		return nil, fmt.Errorf("look at file: %w", err)
 	}
 	switch {
-	case stat.Size > MaxFile:
-		return nil, fmt.Errorf("its file has %d bytes, and may have %d", stat.Size, MaxFile)
+	case stat.Size > MaxMessage:
+		return nil, fmt.Errorf("it has %d bytes, and may have %d", stat.Size, MaxMessage)
 	case stat.Size == 0:
 		return []byte{}, nil
 	}

@@ -1,5 +1,5 @@
 // Package sidecar has what the processes beside an agent, its keeper and the holders, have
-// in common: they are this program again, started with a socket, they outlive their
+// in common: they are this program again, started with a socket or a line, they outlive their
 // starter, and all tell deadlines by one clock.
 package sidecar
 
@@ -21,8 +21,12 @@ import (
 // Program is this program, also when its file was replaced.
 const Program = "/proc/self/exe"
 
-// SocketFD is the descriptor of a sidecar's socket.
-const SocketFD = 3
+// SocketFD is the descriptor of a sidecar's socket, and InFD and OutFD are those of its line.
+const (
+	SocketFD = 3
+	InFD     = 3
+	OutFD    = 4
+)
 
 // processName is what process lists show instead of the path that is executed, and
 // which says nothing to people: "bully-agent keeper".
@@ -36,16 +40,34 @@ func Start(cmd *exec.Cmd, files ...*os.File) (*os.File, error) {
 		return nil, err
 	}
 	defer theirs.Close()
-	cmd.Args[0] = processName
-	cmd.Env = append(environ(), cmd.Env...)
-	cmd.Dir = "/"
-	cmd.ExtraFiles = append([]*os.File{theirs}, files...) // SocketFD and on
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := cmd.Start(); err != nil {
+	if err := start(cmd, append([]*os.File{theirs}, files...)); err != nil { // SocketFD and on
 		ours.Close()
 		return nil, err
 	}
 	return ours, nil
+}
+
+// StartConn is Start with a line in the place of the socket.
+func StartConn(cmd *exec.Cmd, files ...*os.File) (*Conn, error) {
+	ours, theirs, err := Pair()
+	if err != nil {
+		return nil, err
+	}
+	defer theirs.Close()
+	if err := start(cmd, append([]*os.File{theirs.In, theirs.Out}, files...)); err != nil { // InFD, OutFD and on
+		ours.Close()
+		return nil, err
+	}
+	return ours, nil
+}
+
+func start(cmd *exec.Cmd, files []*os.File) error {
+	cmd.Args[0] = processName
+	cmd.Env = append(environ(), cmd.Env...)
+	cmd.Dir = "/"
+	cmd.ExtraFiles = files
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	return cmd.Start()
 }
 
 // GonePatience is how long a sidecar may take to go that has closed its socket, or had
@@ -81,6 +103,26 @@ func Inherit(last int) error {
 	if typ, err := unix.GetsockoptInt(SocketFD, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || typ != unix.SOCK_SEQPACKET {
 		return ErrByHand
 	}
+	return keepToSelf(last)
+}
+
+// InheritConn is Inherit for what StartConn has left.
+func InheritConn(last int) (*Conn, error) {
+	for _, fd := range []int{InFD, OutFD} {
+		if size, err := unix.FcntlInt(uintptr(fd), unix.F_GETPIPE_SZ, 0); err != nil || size == 0 {
+			return nil, ErrByHand
+		}
+		if err := unix.SetNonblock(fd, true); err != nil {
+			return nil, fmt.Errorf("use pipe: %w", err)
+		}
+	}
+	if err := keepToSelf(last); err != nil {
+		return nil, err
+	}
+	return NewConn(os.NewFile(InFD, "orders"), os.NewFile(OutFD, "reports"))
+}
+
+func keepToSelf(last int) error {
 	if err := rights.Hide(); err != nil {
 		return fmt.Errorf("be nobody's to look into: %w", err)
 	}
