@@ -144,13 +144,5 @@ func (h *Hands) fileRun(e hooks.FileRun) {
 // RecoverJobs sees to it that no command of a job runs any more that an earlier keeper began; it waits for the holders that are
 // still at it, until ctx ends. What cannot be read is left, and said in the error. Any goroutine may call it.
 func (h *Hands) RecoverJobs(ctx context.Context) error {
-	records, err := holder.Recover(ctx, h.holding.records)
-	for _, rec := range records {
-		h.holding.log.Warn("job ended with the agent that ran it", "job", rec.Name, "epoch", rec.Epoch.Counter, "report", rec.Report)
-		err = errors.Join(err, rec.Remove())
-	}
-	if err != nil {
-		return fmt.Errorf("recover jobs: %w", err)
-	}
-	return nil
+	return holder.Recover(ctx, h.holding.records, h.holding.log.Warn, "job")
 }

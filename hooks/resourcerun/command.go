@@ -67,15 +67,7 @@ func (h *Hands) records() string { return filepath.Join(h.cfg.Dir, recordsName) 
 // Recover sees to it that no kept command runs any more that an earlier keeper started; it waits for holders that
 // are still at it, until ctx ends.
 func (h *Hands) Recover(ctx context.Context) error {
-	records, err := holder.Recover(ctx, h.records())
-	for _, rec := range records {
-		h.cfg.Logger.Warn("kept command ended with the agent that ran it", "resource", rec.Name, "epoch", rec.Epoch.Counter, "report", rec.Report)
-		err = errors.Join(err, rec.Remove())
-	}
-	if err != nil {
-		return fmt.Errorf("recover kept commands: %w", err)
-	}
-	return nil
+	return holder.Recover(ctx, h.records(), h.cfg.Logger.Warn, "resource")
 }
 
 // Begin starts it, unless it runs.

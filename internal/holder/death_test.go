@@ -173,14 +173,14 @@ func TestRecoverWaitsForAHolder(t *testing.T) {
 	r.UntilFile("asked")
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 	defer cancel()
-	if records, err := Recover(ctx, r.Path("records")); err == nil || len(records) != 0 || !strings.Contains(err.Error(), "its holder still works") {
+	if records, err := left(ctx, r.Path("records")); err == nil || len(records) != 0 || !strings.Contains(err.Error(), "its holder still works") {
 		t.Errorf("%d records, %v", len(records), err)
 	}
 	if err := os.WriteFile(r.Path("go"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	r.lost(r.theRecord(), false)
-	if err := r.theRecord().Remove(); err != nil {
+	if err := r.theRecord().remove(); err != nil {
 		t.Fatal(err)
 	}
 	if records := r.recovered(); len(records) != 0 {

@@ -97,7 +97,7 @@ func (h *Holder) Clear() error {
 	if h.Report().Stage != Ended {
 		return nil
 	}
-	return h.record.Remove()
+	return h.record.remove()
 }
 
 // order is what the holder is to do as far as is known; it has nothing to do once it was told

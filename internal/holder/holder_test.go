@@ -168,7 +168,7 @@ func TestNoRecords(t *testing.T) {
 	if report := r.wait(h); report.Exit != 3 || report.Err != "" {
 		t.Errorf("report %+v", report)
 	}
-	if err := h.record.Remove(); err != nil {
+	if err := h.record.remove(); err != nil {
 		t.Error(err)
 	}
 	if left, _ := os.ReadDir(r.Path("records")); len(left) > 0 {
@@ -464,7 +464,7 @@ func TestForget(t *testing.T) {
 	r := newRig(t)
 	h := r.start(r.settings("exit 0").config())
 	r.wait(h)
-	if err := h.record.Remove(); err != nil {
+	if err := h.record.remove(); err != nil {
 		t.Fatal(err)
 	}
 	if records := r.recovered(); len(records) != 0 {

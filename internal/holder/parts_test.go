@@ -157,14 +157,14 @@ func TestRecordsAfterACrash(t *testing.T) {
 	if err := errors.Join(os.WriteFile(empty, nil, 0o600), os.WriteFile(filepath.Join(dir, "other.json"), []byte("x"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	got, err := Recover(t.Context(), dir)
+	got, err := left(t.Context(), dir)
 	if err != nil || len(got) != 1 || got[0].Report.Group != 1<<30 || got[0].Epoch != rigEpoch || got[0].Name != "job" {
 		t.Errorf("%+v (%v)", got, err)
 	}
 	if _, err := os.Stat(empty); err == nil {
 		t.Error("the empty record is still there")
 	}
-	if got, err := Recover(t.Context(), filepath.Join(dir, "missing")); err != nil || got != nil {
+	if got, err := left(t.Context(), filepath.Join(dir, "missing")); err != nil || got != nil {
 		t.Errorf("no directory: %+v (%v)", got, err)
 	}
 }

@@ -127,8 +127,8 @@ func read(file io.Reader) (r Record, ok bool, err error) {
 	return r, ok, nil
 }
 
-// Remove forgets the record.
-func (r Record) Remove() error {
+// remove forgets the record.
+func (r Record) remove() error {
 	if r.path == "" {
 		return nil
 	}

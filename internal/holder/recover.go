@@ -17,14 +17,21 @@ import (
 	"github.com/bully-agent/bully-agent/internal/sidecar"
 )
 
-// Recover reads what the holders of an earlier life of this agent left in dir, oldest first.
-// It waits for those that still work, until ctx ends. One that works for longer than it may is
-// killed. What a holder that was killed left running is killed. It must be called before the
-// agent starts holders or hooks of its own.
-//
-// A record stays on disk until Remove, so that an agent that crashes here reads
-// it again.
-func Recover(ctx context.Context, dir string) ([]Record, error) {
+// Recover ends what the holders of an earlier life of this agent left in dir, and warns of each by what it had, a job or a
+// resource, oldest first. It waits for those that still work, until ctx ends. One that works for longer than it may is
+// killed. What a holder that was killed left running is killed. What cannot be read is left, and said in the error. It must be
+// called before the agent starts holders or hooks of its own.
+func Recover(ctx context.Context, dir string, warn func(text string, args ...any), what string) error {
+	records, err := left(ctx, dir)
+	for _, r := range records {
+		warn(what+" ended with the agent that ran it", what, r.Name, "epoch", r.Epoch.Counter, "report", r.Report)
+		err = errors.Join(err, r.remove())
+	}
+	return err
+}
+
+// left reads the records. One stays on disk until remove, so that an agent that crashes here reads it again.
+func left(ctx context.Context, dir string) ([]Record, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("recover holders: %w", err)

@@ -210,7 +210,7 @@ func (r *rig) recovered() []Record {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	records, err := Recover(ctx, r.Path("records"))
+	records, err := left(ctx, r.Path("records"))
 	if err != nil {
 		r.t.Error(err)
 	}
