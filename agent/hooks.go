@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/internal/control"
@@ -101,18 +102,27 @@ func (a *agent) RunHook(ctx context.Context, event string) (control.HookRun, err
 	if err = cmp.Or(err, got.refused); err != nil {
 		return control.HookRun{}, err
 	}
-	return a.ranHook(got.Result)
+	return a.ranHook(ctx, got.Result), nil
 }
 
 func refusedHook(hint, format string, args ...any) error {
 	return &control.APIError{Status: http.StatusConflict, Code: "refused", Message: fmt.Sprintf(format, args...), Hint: hint}
 }
 
-// ranHook tells of a run that was requested.
-func (a *agent) ranHook(r hooks.Result) (control.HookRun, error) {
-	if r.Seq > 0 {
+// A run that was requested comes to the ledger within outputPatience, unless its disk hangs; that is looked at every outputPause. Both
+// arbitrary: a child that has escaped keeps the output open for a fifth of a second.
+const (
+	outputPatience = 2 * time.Second
+	outputPause    = 5 * time.Millisecond
+)
+
+// ranHook tells of a run that was requested, with its output once that is in the ledger.
+func (a *agent) ranHook(ctx context.Context, r hooks.Result) control.HookRun {
+	ctx, cancel := context.WithTimeout(ctx, outputPatience)
+	defer cancel()
+	for ; r.Seq > 0 && ctx.Err() == nil; time.Sleep(outputPause) {
 		if run, err := a.HookRun(r.Seq); err == nil {
-			return run, nil
+			return run
 		}
 	}
 	run := control.HookRun{Seq: r.Seq, Event: string(r.Kind), Cause: r.Cause, Epoch: r.Epoch, Attempt: r.Attempts,
@@ -120,5 +130,5 @@ func (a *agent) ranHook(r hooks.Result) (control.HookRun, error) {
 	if r.Err != nil {
 		run.Error = r.Err.Error()
 	}
-	return run, nil
+	return run
 }

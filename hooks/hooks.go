@@ -216,7 +216,7 @@ type Event struct {
 	IsRedo bool
 
 	// Ended, if set, is called once, on some goroutine, when the event has been
-	// dealt with and the output is in the ledger.
+	// dealt with. The output comes to the ledger in its own time.
 	Ended func(Result) `json:"-"`
 }
 

@@ -12,7 +12,7 @@ type LaneEvent interface{ laneEvent() }
 type (
 	// Asked is an order of the agent: run the hook of this event.
 	Asked struct {
-		ID    uint64 // by which its end is answered; 0: nobody asks
+		ID    uint64 // by which its end is told; 0: nobody asks
 		Event Event
 		// Due is when all of this leadership is dead (protocol 2.5); zero, in a planned change,
 		// leaves a lose-leadership hook its full timeout.
@@ -238,12 +238,9 @@ type (
 		Within   time.Duration
 	}
 
-	// Tell is a result that the agent hears of, in the order of its orders. Unasked ones come first.
-	Tell struct{ Result Result }
-
-	// Answer is the end of an order, once its output can be read.
-	Answer struct {
-		ID     uint64
+	// Tell is a result that the agent hears of, in the order of its orders for the leadership. Unasked ones come first.
+	Tell struct {
+		ID     uint64 // of the order; 0: there was none
 		Result Result
 	}
 
@@ -282,7 +279,6 @@ func (Freeze) laneEffect()        {}
 func (Announce) laneEffect()      {}
 func (EndResource) laneEffect()   {}
 func (Tell) laneEffect()          {}
-func (Answer) laneEffect()        {}
 func (Cleaned) laneEffect()       {}
 func (Over) laneEffect()          {}
 func (Say) laneEffect()           {}

@@ -68,7 +68,7 @@ func (l *Lanes) exchangeEnded(res Result) {
 	l.lead = nil
 	if res.Err != nil && !res.IsCut {
 		res.Kind, res.IsLater = BecomeLeader, true
-		l.do(Tell{res})
+		l.do(Tell{0, res})
 	}
 }
 

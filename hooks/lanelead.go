@@ -20,8 +20,7 @@ func (l *Lanes) onAsked(now time.Time, e Asked) {
 	req := request{Event: e.Event, id: e.ID, due: e.Due, bar: e.Bar}
 	epoch := req.Epoch.Counter
 	switch {
-	case l.agent.isDead: // after the agent's death no order begins anything
-		l.refuse(req, ErrStopping)
+	case l.agent.isDead: // after its death no order begins anything, and nobody hears of that
 		return
 	case !req.Kind.OfLeadership():
 		l.announce() // members came or went, or another leader was heard of
@@ -137,9 +136,8 @@ func (l *Lanes) leadNext(now time.Time) {
 	}
 	if res, settled := l.settle(req); settled {
 		if !req.unasked {
-			l.tell(res)
+			l.tell(req.id, res)
 		}
-		l.do(Answer{ID: req.id, Result: res})
 		l.say(Info, "hook dropped", "hook", string(req.Kind), "epoch", req.Epoch.Counter, "cause", req.Cause)
 		return
 	}
@@ -251,7 +249,7 @@ func (l *Lanes) skip(now time.Time, t *task, why error) {
 func (l *Lanes) conclude(now time.Time, t *task, res Result) {
 	if t.lane == Notification {
 		l.notice = nil
-		l.do(Answer{ID: t.id, Result: res})
+		l.do(Tell{t.id, res})
 		return
 	}
 	l.lead = nil
@@ -261,14 +259,13 @@ func (l *Lanes) conclude(now time.Time, t *task, res Result) {
 	if res.Kind == LoseLeadership && res.OK {
 		l.book.lost(t.Epoch, res)
 	}
-	l.do(Answer{ID: t.id, Result: res})
 	l.remember(res)
 	l.learn(res)
 	if res.Kind == LoseLeadership && !res.OK {
 		l.book.persist() // after what was learnt
 	}
 	if !t.unasked {
-		l.tell(res)
+		l.tell(t.id, res)
 	}
 }
 
@@ -278,19 +275,19 @@ func (l *Lanes) remember(res Result) {
 	}
 }
 
-func (l *Lanes) tell(res Result) {
+func (l *Lanes) tell(id uint64, res Result) {
 	if res.Kind == LoseLeadership && res.Epoch == l.lost.Epoch && !res.Unasked {
 		l.lost.IsRepeat = true // when it is told again
 	}
 	if res.Kind == LoseLeadership && !res.Unasked {
 		l.agent.settle(res.Epoch)
 	}
-	l.do(Tell{res})
+	l.do(Tell{id, res})
 }
 
-// refuse answers a request that will never be carried out.
+// refuse ends a notification that will never be carried out.
 func (l *Lanes) refuse(req request, why error) {
-	l.do(Answer{ID: req.id, Result: Result{Kind: req.Kind, Epoch: req.Epoch.Counter, Cause: req.Cause, Exit: -1, Err: why}})
+	l.do(Tell{req.id, Result{Kind: req.Kind, Epoch: req.Epoch.Counter, Cause: req.Cause, Exit: -1, Err: why}})
 }
 
 // overtakeGrace is what a lose-leadership hook that was tried once more has

@@ -109,7 +109,7 @@ func (l *Lanes) onResourceFailed(now time.Time, e ResourceFailed) {
 		return
 	}
 	by := l.holds.by
-	l.do(Tell{Result{Kind: BecomeLeader, Epoch: by.Epoch.Counter, Cause: by.Cause, Exit: -1, Resource: e.Name, IsLater: true,
+	l.do(Tell{0, Result{Kind: BecomeLeader, Epoch: by.Epoch.Counter, Cause: by.Cause, Exit: -1, Resource: e.Name, IsLater: true,
 		Err: fmt.Errorf("%s has failed: %w", e.Name, e.Err)}})
 }
 

@@ -24,7 +24,7 @@ import (
 //	      ──▶ Exited      nothing of its group runs, but for what hangs
 //	pause ──▶ Tick        then once more from Prepare, or not
 //	EndResource ──▶ ResourceEnded    a lose-leadership only: each, in reverse
-//	                                 and the end: Answer and Tell
+//	                                 and the end: Tell
 type Lanes struct {
 	cfg   LanesConfig
 	hooks Config // of now
@@ -82,7 +82,7 @@ type LanesConfig struct {
 // request is one event that waits for its turn.
 type request struct {
 	Event
-	id     uint64    // by which its end is answered; 0: nobody asks
+	id     uint64    // by which its end is told; 0: nobody asks
 	due    time.Time // all of it is dead by then; zero: no bound
 	repeat bool      // its epoch's lose-leadership was already queued or running
 	bar    error     // why its become-leader must not start; nil: it may

@@ -132,7 +132,7 @@ func (l *Lanes) takeOver(now time.Time) bool {
 
 // sayTaken tells the agent that its leadership was ended in its stead.
 func (l *Lanes) sayTaken(epoch uint64) {
-	l.tell(Result{Kind: LoseLeadership, Epoch: epoch, Cause: CauseAgentDied, Exit: -1, Err: errTakenOver, TakenOver: true, Unasked: true})
+	l.tell(0, Result{Kind: LoseLeadership, Epoch: epoch, Cause: CauseAgentDied, Exit: -1, Err: errTakenOver, TakenOver: true, Unasked: true})
 }
 
 // takeEnding takes over a leadership whose end the agent has asked for. One that is ended once

@@ -221,6 +221,9 @@ func (p *play) apply(effect LaneEffect) {
 		}
 		p.note("the neighbours are told")
 	case Tell:
+		if !e.Result.Kind.OfLeadership() {
+			return
+		}
 		if e.Result.Kind == LoseLeadership && e.Result.OK && len(p.here) > 0 {
 			p.t.Fatalf("%q are here, and the lose side has ended\n%s", p.here, &p.trace)
 		}

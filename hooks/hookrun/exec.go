@@ -16,13 +16,6 @@ import (
 // One run of one hook: what Prepare and Start ask for. A fork, a disk and a process that does not
 // end hold up no more than their lane.
 
-// running is one run, as the loop knows it.
-type running struct {
-	seq   uint64
-	leash *run.Leash
-	filed chan struct{} // closed when its output is on its way to the ledger
-}
-
 // prepare does what must be done before a hook starts. What the last become-leader hook has left
 // running in groups of its own is ended before another hook of the leadership starts: what
 // announces an address must not do so once that is being released. The hook's own group is gone
@@ -44,11 +37,11 @@ func (h *Hands) prepare(e hooks.Prepare) {
 
 // start runs a hook until nothing of its group is left. One that was ended before this came
 // to it is not begun: by then the agent may be dead, or another leads.
-func (h *Hands) start(e hooks.Start, r *running, socket string) {
+func (h *Hands) start(e hooks.Start, leash *run.Leash, socket string) {
 	runtime.LockOSThread() // see run.Start
 	defer runtime.UnlockOSThread()
-	if why := r.leash.Limit().Reason; why != nil {
-		h.notStarted(e, r, why)
+	if why := leash.Limit().Reason; why != nil {
+		h.loop.Post(hooks.StartFailed{Lane: e.Lane, Seq: e.Seq, Err: why})
 		return
 	}
 	ev := e.Event
@@ -61,11 +54,11 @@ func (h *Hands) start(e hooks.Start, r *running, socket string) {
 	out := run.NewOutput(log, "hook printed")
 	p, err := h.begin(e.Command.Words(), hooks.Environ(ev, about, os.Getenv), hooks.Payload(ev, about), out)
 	if err != nil {
-		h.notStarted(e, r, err)
+		h.loop.Post(hooks.StartFailed{Lane: e.Lane, Seq: e.Seq, Err: err})
 		return
 	}
 	h.loop.Post(hooks.Started{Lane: e.Lane, At: h.loop.Clock().Add(time.Until(p.Begun)), Wall: p.Begun, Entry: newEntry(p.Group, e.Seq, ev)})
-	end := p.Conclude(r.leash)
+	end := p.Conclude(leash)
 	exited := hooks.Exited{Lane: e.Lane, Seq: e.Seq, End: end}
 	if end.IsStuck {
 		exited.Hangs = run.Stuck(run.Living(p.Group))
@@ -73,7 +66,7 @@ func (h *Hands) start(e hooks.Start, r *running, socket string) {
 	if len(p.Ended) > 0 {
 		log.Warn("processes that the hook left in the background were ended with it", "processes", strings.Join(p.Ended, ", "))
 	}
-	h.collect(p, r.filed, func() {
+	h.collect(p, func() {
 		h.ledger.keep(newRun(ev, e.Seq, p.Begun, end), out)
 		if n := out.Dropped(); n > 0 {
 			log.Warn("hook output dropped from the log", "lines", n)
@@ -82,18 +75,14 @@ func (h *Hands) start(e hooks.Start, r *running, socket string) {
 	h.loop.Post(exited)
 }
 
-func (h *Hands) notStarted(e hooks.Start, r *running, why error) {
-	close(r.filed)
-	h.loop.Post(hooks.StartFailed{Lane: e.Lane, Seq: e.Seq, Err: why})
-}
-
 // drainFirst is how long the next hook waits for the end of the output. Arbitrary.
 const drainFirst = 10 * time.Millisecond
 
 // collect waits for the end of the output, which follows the end of the group at
 // once unless an escaped child holds a pipe: that is waited for in the background,
 // since the next hook may be in a hurry.
-func (h *Hands) collect(p *run.Process, filed chan struct{}, then func()) {
+func (h *Hands) collect(p *run.Process, then func()) {
+	filed := make(chan struct{})
 	h.aftermath.Go(func() {
 		defer close(filed)
 		p.Drain()

@@ -301,7 +301,7 @@ func TestWhatIsEndedBeforeItStarts(t *testing.T) {
 	}
 	leash := run.NewLeash(ending.Limit{Timeout: time.Minute}, time.Now)
 	leash.Pull(hooks.ErrStopping)
-	h.start(hooks.Start{Lane: hooks.Leadership, Seq: 3, Event: event(hooks.BecomeLeader, 7)}, &running{leash: leash, filed: make(chan struct{})}, "")
+	h.start(hooks.Start{Lane: hooks.Leadership, Seq: 3, Event: event(t, hooks.BecomeLeader, 7)}, leash, "")
 	if want := (hooks.StartFailed{Lane: hooks.Leadership, Seq: 3, Err: hooks.ErrStopping}); len(posted) != 1 || posted[0] != want {
 		t.Errorf("posted %v", posted)
 	}

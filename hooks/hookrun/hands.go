@@ -45,11 +45,9 @@ func (c Config) withDefaults() Config {
 type Loop struct {
 	// Clock tells the time that the Lanes are asked by.
 	Clock func() time.Time
-	// Post is given what has come of an effect: the loop is to tell its Lanes. Dealt is given an
-	// order's number and result once its output can be read. Any goroutine calls either; they must
+	// Post is given what has come of an effect: the loop is to tell its Lanes. Any goroutine calls it; it must
 	// not wait for the loop.
-	Post  func(hooks.LaneEvent)
-	Dealt func(id uint64, res hooks.Result)
+	Post func(hooks.LaneEvent)
 	// Budget and Takeover are those of hooks.LanesConfig; so is Pause, which is FirstPause if it is zero.
 	Budget, Takeover, Pause time.Duration
 }
@@ -74,8 +72,7 @@ type Hands struct {
 
 	// Of the loop alone.
 	socket string
-	runs   map[hooks.Lane]*running // what was started last of hooks
-	minded map[hooks.Entry]bool    // what hangs, and is looked at
+	minded map[hooks.Entry]bool // what hangs, and is looked at
 }
 
 const (
@@ -95,8 +92,8 @@ func Open(cfg Config, loop Loop) (*Hands, hooks.Lanes, error) {
 	}
 	cfg = cfg.withDefaults()
 	h := &Hands{loop: loop, log: cfg.Logger, isAlive: alive, begin: run.Start, socket: cfg.Socket,
-		looks: map[hooks.Lane]*sync.Mutex{hooks.Leadership: {}, hooks.Notification: {}},
-		runs:  map[hooks.Lane]*running{}, minded: map[hooks.Entry]bool{}}
+		looks:  map[hooks.Lane]*sync.Mutex{hooks.Leadership: {}, hooks.Notification: {}},
+		minded: map[hooks.Entry]bool{}}
 	h.ctx, h.hurry = context.WithCancel(context.Background())
 	h.journal = journal{path: filepath.Join(cfg.Dir, journalName), backlog: &h.backlog, log: h.log, noted: func(n hooks.Noted) { loop.Post(n) }}
 	h.ledger = ledgerIn(cfg.Dir)
@@ -129,9 +126,7 @@ func (h *Hands) Do(effect hooks.LaneEffect) {
 	case hooks.Prepare:
 		go h.prepare(e)
 	case hooks.Start:
-		r := &running{seq: e.Seq, leash: h.leash(e.Lane, e.Limit), filed: make(chan struct{})}
-		h.runs[e.Lane] = r
-		go h.start(e, r, h.socket)
+		go h.start(e, h.leash(e.Lane, e.Limit), h.socket)
 	case hooks.Consult:
 		leash, socket := h.leash(e.Lane, e.Limit), h.socket
 		h.consulting.Go(func() { h.consult(e, leash, socket) })
@@ -147,8 +142,6 @@ func (h *Hands) Do(effect hooks.LaneEffect) {
 		if leash, ok := h.leashes.Load(e.Lane); ok { // else it has ended
 			leash.(*run.Leash).Shorten(e.Limit)
 		}
-	case hooks.Answer:
-		h.answer(e)
 	case hooks.Say:
 		h.log.Log(levels[e.Level], e.Text, e.Args...)
 	}
@@ -162,24 +155,6 @@ func (h *Hands) leash(ln hooks.Lane, l ending.Limit) *run.Leash {
 }
 
 var levels = map[hooks.Level]hclog.Level{hooks.Info: hclog.Info, hooks.Warn: hclog.Warn, hooks.Error: hclog.Error}
-
-// answer says that an order has been dealt with when the output of its run has been.
-func (h *Hands) answer(e hooks.Answer) {
-	if e.ID == 0 {
-		return
-	}
-	dealt := func() { h.loop.Dealt(e.ID, e.Result) }
-	for _, r := range h.runs {
-		if e.Result.Seq != 0 && r.seq == e.Result.Seq {
-			h.aftermath.Go(func() {
-				<-r.filed
-				h.backlog.add(dealt)
-			})
-			return
-		}
-	}
-	h.backlog.add(dealt)
-}
 
 // Mind looks at what hangs until that has ended, which is posted. It is told all that hangs, as
 // often as the caller likes. A look may hang as well: each has a goroutine.

@@ -38,7 +38,7 @@ func newLoopBy(clock func() time.Time, cfg Config, pause time.Duration, room int
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var err error
-	l.hands, l.lanes, err = Open(cfg, Loop{Clock: clock, Post: l.step, Dealt: l.dealt, Budget: time.Hour, Pause: pause})
+	l.hands, l.lanes, err = Open(cfg, Loop{Clock: clock, Post: l.step, Budget: time.Hour, Pause: pause})
 	l.timer = time.AfterFunc(time.Hour, l.Tick)
 	return l, err
 }
@@ -54,7 +54,7 @@ func (l *loop) stepLocked(ev hooks.LaneEvent) {
 	for _, e := range l.lanes.Step(l.clock(), ev) {
 		switch e := e.(type) {
 		case hooks.Tell:
-			l.results <- e.Result
+			l.tell(e)
 		case hooks.Cleaned:
 			l.hands.Flush(func() { l.cleaned <- e.Result })
 		case hooks.TellJob:
@@ -71,12 +71,14 @@ func (l *loop) stepLocked(ev hooks.LaneEvent) {
 	l.moved.Broadcast()
 }
 
-func (l *loop) dealt(id uint64, res hooks.Result) {
-	l.mu.Lock()
-	ended := l.ended[id]
-	delete(l.ended, id)
-	l.mu.Unlock()
-	ended(res)
+func (l *loop) tell(e hooks.Tell) {
+	if e.Result.Kind.OfLeadership() {
+		l.results <- e.Result
+	}
+	if ended := l.ended[e.ID]; ended != nil {
+		delete(l.ended, e.ID)
+		ended(e.Result)
+	}
 }
 
 // await waits until the lanes are so.

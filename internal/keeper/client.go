@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -74,8 +75,8 @@ type Client struct {
 	isStale  bool      // the settings have changed since a keeper that is being started was
 
 	ids     uint64
-	waiting []order // for a keeper that is being started
-	open    []*undertaking
+	waiting []order                      // for a keeper that is being started
+	open    []order                      // of events whose end is not known, oldest first
 	reign   *hooks.Event                 // become-leader of the leadership that goes on, or whose end was not told
 	isTaken bool                         // it was silent: the keeper has ended it
 	checks  map[string]hooks.CheckReport // by name; untold
@@ -85,14 +86,6 @@ type Client struct {
 	clients    []resourcerun.Client // likewise; nobody has asked for them since
 	hasClients bool                 // it has said so
 	reader     reader.State         // likewise
-}
-
-// undertaking is an event whose end is not known.
-type undertaking struct {
-	order   order
-	isTold  bool          // by a result, of which notifications have none
-	isDealt bool          // nothing of it is left to do
-	result  *hooks.Result // nil: it is not known
 }
 
 // Status is what people are told of the keeper.
@@ -239,27 +232,20 @@ func (c *Client) Results() <-chan hooks.Result { return c.results }
 func (c *Client) Start(ev hooks.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	o := order{Do: toStart, Event: ev}
+	c.ids++
+	o := order{Do: toStart, Event: ev, ID: c.ids, Lease: c.lease}
 	if ev.Within > 0 {
 		o.Due, o.Event.Within = now().Add(ev.Within), 0
 	}
-	c.ids++
-	o.ID = c.ids
-	u := &undertaking{order: o}
-	c.open = append(c.open, u)
-	switch ev.Kind {
-	case hooks.BecomeLeader:
-		c.reign, c.isTaken = &u.order.Event, false
-	case hooks.LoseLeadership:
-	default:
-		u.isTold = true // there are no results of notifications
+	c.open = append(c.open, o)
+	if ev.Kind == hooks.BecomeLeader {
+		c.reign, c.isTaken = &o.Event, false
 	}
-	u.order.Lease = c.lease
 	if c.why != nil {
-		c.abandon(u, c.why)
+		c.abandon(o, c.why)
 		return
 	}
-	c.give(u.order)
+	c.give(o)
 }
 
 // Stop says that the epoch has ended.
@@ -325,13 +311,7 @@ func (c *Client) Keeps() (epoch uint64, ok bool) {
 func (c *Client) IsRunning(kind hooks.Kind) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, u := range c.open {
-		ofLeadership := kind == hooks.BecomeLeader || kind == hooks.LoseLeadership
-		if u.order.Event.Kind == kind && !(ofLeadership && u.isTold) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.open, func(o order) bool { return o.Event.Kind == kind })
 }
 
 // Status tells whether the keeper is alive.

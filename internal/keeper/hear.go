@@ -33,9 +33,7 @@ func (c *Client) hear(k *process, r report) (answer func()) {
 	case sayCleaned:
 		c.onCleaned(r.Outcome.result())
 	case sayEnded:
-		c.onEnded(r.Outcome.result())
-	case sayDealt:
-		return c.onDealt(r.ID, r.Outcome.result())
+		return c.onEnded(r.ID, r.Outcome.result())
 	case sayRecovered:
 		c.jobs.onRecovered(r.Err)
 	case sayReply:
@@ -52,41 +50,25 @@ func (c *Client) hear(k *process, r report) (answer func()) {
 	return nil
 }
 
-// onEnded passes a result on; the caller holds mu. They come in the order of the events.
-func (c *Client) onEnded(res hooks.Result) {
-	if res.IsLater {
+// onEnded passes a result on; the caller holds mu. Those of leadership events come in the order of the events.
+func (c *Client) onEnded(id uint64, res hooks.Result) (answer func()) {
+	if res.IsLater || res.Unasked {
+		c.isTaken = c.isTaken || res.Unasked
 		pass(c.results, res)
-		return
+		return nil
 	}
-	if res.Unasked {
-		c.isTaken = true
-		pass(c.results, res)
-		return
-	}
-	i := slices.IndexFunc(c.open, func(u *undertaking) bool { return !u.isTold })
-	if i >= 0 {
-		c.open[i].isTold, c.open[i].result = true, &res
-	}
-	c.forgetDone()
-	if res.Kind == hooks.LoseLeadership && c.reign != nil && c.reign.Epoch.Counter <= res.Epoch {
-		c.reign, c.isTaken = nil, false
-	}
-	pass(c.results, res)
-}
-
-// forgetDone: of one event the result may come before the end of its output, or after.
-func (c *Client) forgetDone() {
-	c.open = slices.DeleteFunc(c.open, func(u *undertaking) bool { return u.isTold && u.isDealt })
-}
-
-func (c *Client) onDealt(id uint64, res hooks.Result) (answer func()) {
-	i := slices.IndexFunc(c.open, func(u *undertaking) bool { return u.order.ID == id && !u.isDealt })
+	i := slices.IndexFunc(c.open, func(o order) bool { return o.ID == id })
 	if i < 0 {
 		return nil
 	}
-	ended := c.open[i].order.Event.Ended
-	c.open[i].isDealt, c.open[i].result = true, &res
-	c.forgetDone()
+	ended := c.open[i].Event.Ended
+	c.open = slices.Delete(c.open, i, i+1)
+	if res.Kind == hooks.LoseLeadership && c.reign != nil && c.reign.Epoch.Counter <= res.Epoch {
+		c.reign, c.isTaken = nil, false
+	}
+	if res.Kind.OfLeadership() {
+		pass(c.results, res)
+	}
 	if ended == nil {
 		return nil
 	}
@@ -94,23 +76,11 @@ func (c *Client) onDealt(id uint64, res hooks.Result) (answer func()) {
 }
 
 // abandon ends an event that nobody will run; the caller holds mu.
-func (c *Client) abandon(u *undertaking, why error) {
-	ev := u.order.Event
-	res := hooks.Result{Kind: ev.Kind, Epoch: ev.Epoch.Counter, Cause: ev.Cause, Exit: -1, Err: why}
-	if u.result != nil {
-		res = *u.result
-	}
-	if !u.isTold {
-		u.isTold = true
-		if ev.Kind == hooks.LoseLeadership {
-			c.reign = nil
-		}
-		pass(c.results, res)
-	}
-	if answer := c.onDealt(u.order.ID, res); answer != nil {
+func (c *Client) abandon(o order, why error) {
+	ev := o.Event
+	if answer := c.onEnded(o.ID, hooks.Result{Kind: ev.Kind, Epoch: ev.Epoch.Counter, Cause: ev.Cause, Exit: -1, Err: why}); answer != nil {
 		go answer() // it may want what the caller holds
 	}
-	c.forgetDone()
 }
 
 // onCleaned answers whoever has asked for a clean-up; the caller holds mu.
@@ -160,18 +130,14 @@ func (c *Client) lost(k *process, why error) {
 	}
 	c.jobs.onLost()
 	leads := c.reign != nil
-	for _, u := range slices.Clone(c.open) {
-		ev := u.order.Event
-		switch {
-		case ev.Kind == hooks.LoseLeadership && !u.isTold && !u.isDealt:
+	for _, o := range slices.Clone(c.open) {
+		if o.Event.Kind == hooks.LoseLeadership {
 			leads = false
-			c.waiting = append(c.waiting, u.order)
-		case ev.Kind == hooks.BecomeLeader && !u.isTold:
-			leads = false // whoever leads hears of this
-			c.abandon(u, ErrDied)
-		default:
-			c.abandon(u, ErrDied)
+			c.waiting = append(c.waiting, o)
+			continue
 		}
+		leads = leads && o.Event.Kind != hooks.BecomeLeader // else whoever leads hears of this
+		c.abandon(o, ErrDied)
 	}
 	if leads {
 		pass(c.results, hooks.Result{Kind: hooks.LoseLeadership, Epoch: c.reign.Epoch.Counter, Exit: -1, Err: ErrDied, Unasked: true})

@@ -216,7 +216,7 @@ func (k *keeper) start(o order) {
 		}
 		k.step(hooks.Asked{ID: o.ID, Event: ev, Due: o.Due, Lease: o.Lease, Bar: bar})
 	case o.ID != 0:
-		k.say(report{Say: sayDealt, ID: o.ID, Outcome: tell(hooks.Result{Kind: ev.Kind, Epoch: ev.Epoch.Counter, Exit: -1, Err: told{Text: why}})})
+		k.say(report{Say: sayEnded, ID: o.ID, Outcome: tell(hooks.Result{Kind: ev.Kind, Epoch: ev.Epoch.Counter, Exit: -1, Err: told{Text: why}})})
 	}
 }
 
@@ -239,10 +239,10 @@ func (k *keeper) step(ev hooks.LaneEvent) {
 	for _, effect := range k.lanes.Step(k.now, ev) {
 		switch e := effect.(type) {
 		case hooks.Tell:
-			if !e.Result.Unasked && !e.Result.IsLater {
+			if e.Result.Kind.OfLeadership() && !e.Result.Unasked && !e.Result.IsLater {
 				k.bounds.settled()
 			}
-			k.say(report{Say: sayEnded, Outcome: tell(e.Result)})
+			k.say(report{Say: sayEnded, ID: e.ID, Outcome: tell(e.Result)})
 		case hooks.Cleaned:
 			k.hands.Flush(func() { k.post(func() { k.cleaned(e.Result) }) })
 		case hooks.BeginResource:

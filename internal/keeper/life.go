@@ -64,8 +64,7 @@ func (k *keeper) gather() (m means, err error) {
 	m.hands, m.lanes, err = hookrun.Open(
 		hookrun.Config{Config: s.Hooks, Dir: s.Dir, Socket: s.Socket, Logger: k.out.logger()},
 		hookrun.Loop{Clock: now, Budget: s.Budget, Takeover: s.Takeover,
-			Post:  func(ev hooks.LaneEvent) { k.post(func() { k.step(ev) }) },
-			Dealt: func(id uint64, res hooks.Result) { k.post(func() { k.dealt(id, res) }) }})
+			Post: func(ev hooks.LaneEvent) { k.post(func() { k.step(ev) }) }})
 	if err != nil {
 		return m, err
 	}
@@ -217,10 +216,6 @@ func (k *keeper) cleaned(res hooks.Result) {
 func (k *keeper) runHooks() {
 	k.phase, k.hasRun = running, true
 	k.step(hooks.Opened{})
-}
-
-func (k *keeper) dealt(id uint64, res hooks.Result) {
-	k.say(report{Say: sayDealt, ID: id, Outcome: tell(res)})
 }
 
 // onDeath ends what the agent has left.

@@ -92,8 +92,7 @@ const (
 	sayWaits   word = "waits"   // for the keeper of an earlier life, Process, which still works
 	sayOpened  word = "opened"  // Owed, or Err: this keeper ends
 	sayCleaned word = "cleaned" // Outcome
-	sayEnded   word = "ended"   // Outcome of a leadership event, in order
-	sayDealt   word = "dealt"   // Outcome of the event ID: nothing of it is left to do
+	sayEnded   word = "ended"   // Outcome of the event ID, those of a leadership in order; or of none
 	sayLog     word = "log"
 
 	sayRecovered word = "recovered" // Err

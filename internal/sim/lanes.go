@@ -230,6 +230,9 @@ func (w *World) stepLanes(k *keeper, ev hooks.LaneEvent) {
 func (w *World) carryOut(k *keeper, effect hooks.LaneEffect) {
 	switch e := effect.(type) {
 	case hooks.Note:
+		if d := e.Page.Done; d != nil && d.Epoch.Counter == k.host.hooks.lost.Counter { // the only word of a lose hook that nobody has asked for
+			w.h2NothingIsLeft(k, hooks.Result{Kind: hooks.LoseLeadership, Epoch: d.Epoch.Counter, OK: true})
+		}
 		w.note(k, e)
 	case hooks.EndOrphans:
 		w.endOrphans(k, e)
@@ -245,8 +248,6 @@ func (w *World) carryOut(k *keeper, effect hooks.LaneEffect) {
 		w.freezeResources(k)
 	case hooks.EndResource:
 		w.endResource(k, e)
-	case hooks.Answer:
-		w.h2NothingIsLeft(k, e.Result)
 	case hooks.Tell:
 		w.noteResult(k, e.Result)
 		w.tellAgent(k, e.Result)
