@@ -40,7 +40,7 @@ type (
 	// may have learnt that one.
 	Reached struct{}
 
-	// AgentDied: what it has left is ended.
+	// AgentDied: what it has left is ended. A clean-up goes on: it is due, whoever lives.
 	AgentDied struct{}
 
 	// AgentDeaf: the agent has closed its pipe. It may live, and says nothing.
@@ -124,10 +124,6 @@ type (
 	// Gone: a hook that has hung has ended.
 	Gone struct{ Entry Entry }
 
-	// Deserted: the agent is gone before hooks were let run. No question is asked any more, and a clean-up goes on: it is
-	// due, whoever lives.
-	Deserted struct{}
-
 	// Tick: time has passed, and all that the agent has said until now has been taken. Only then
 	// it is judged: whoever was stopped with the agent, or in its stead, has its words to take first.
 	Tick struct{}
@@ -161,7 +157,6 @@ func (ResourceBegun) laneEvent()  {}
 func (ResourceFailed) laneEvent() {}
 func (ResourceEnded) laneEvent()  {}
 func (Gone) laneEvent()           {}
-func (Deserted) laneEvent()       {}
 func (Tick) laneEvent()           {}
 
 // LaneEffect is something that Lanes want done. Those about questions are in question.go, and about jobs in job.go.

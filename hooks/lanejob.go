@@ -59,23 +59,7 @@ const (
 	agentStopping = "agent-stopping"
 )
 
-// take is the part of Lanes.take that is about jobs. Grace is between TERM and KILL of what begins now.
-func (a *attempts) take(now time.Time, event LaneEvent, budget, grace time.Duration, do func(LaneEffect)) {
-	switch e := event.(type) {
-	case JobAsked:
-		a.onAsked(now, e, budget, grace, do)
-	case JobStopped:
-		a.release(a.all[e.ID], e.Cause, 0, do)
-	case LeadershipLost:
-		a.onLost(now, e.Cause, do)
-	case JobEnded:
-		a.onEnded(e, do)
-	case RunFiled:
-		a.onFiled(e.ID, do)
-	}
-}
-
-// onAsked begins an attempt, or refuses it.
+// onAsked begins an attempt, or refuses it. Grace is between its TERM and KILL.
 func (a *attempts) onAsked(now time.Time, e JobAsked, budget, grace time.Duration, do func(LaneEffect)) {
 	if !e.Lease.IsZero() {
 		a.renew(e.Lease, false, do)

@@ -203,17 +203,33 @@ func (l *Lanes) take(now time.Time, event LaneEvent) {
 		l.announce()
 	case Gone:
 		l.onGone(e.Entry)
-	case Checking, Inquired, Consulted, Vacated:
-		l.questions.take(now, e, l.do)
-	case JobAsked, JobStopped, LeadershipLost, JobEnded, RunFiled:
-		l.attempts.take(now, e, 2*l.cfg.Budget, l.hooks.Grace, l.do)
-	case Deserted:
-		l.questions.end(now, l.do)
-		l.attempts.end(CauseAgentDied, 0, l.do)
 	case Tick:
 		l.judge(now)
 	default:
 		l.onAgentEvent(now, event)
+		l.takeAside(now, event)
+	}
+}
+
+// takeAside is take for questions and jobs, of which the other lanes know nothing.
+func (l *Lanes) takeAside(now time.Time, event LaneEvent) {
+	switch e := event.(type) {
+	case Checking:
+		l.questions.setChecks(now, e.Checks, l.do)
+	case Inquired:
+		l.questions.inquire(now, e, l.do)
+	case Consulted:
+		l.questions.onConsulted(now, e, l.do)
+	case JobAsked:
+		l.attempts.onAsked(now, e, 2*l.cfg.Budget, l.hooks.Grace, l.do)
+	case JobStopped:
+		l.attempts.release(l.attempts.all[e.ID], e.Cause, 0, l.do)
+	case LeadershipLost:
+		l.attempts.onLost(now, e.Cause, l.do)
+	case JobEnded:
+		l.attempts.onEnded(e, l.do)
+	case RunFiled:
+		l.attempts.onFiled(e.ID, l.do)
 	}
 }
 

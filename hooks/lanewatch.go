@@ -139,7 +139,7 @@ func (l *Lanes) sayTaken(epoch uint64) {
 // more has no bound, and gets none. A become-leader hook that is still being ended has its share
 // of the bound.
 func (l *Lanes) takeEnding(now, due time.Time) bool {
-	if t := l.lead; t != nil && t.Kind == LoseLeadership && !t.IsRedo && !t.taken {
+	if t := l.lead; t != nil && t.Kind == LoseLeadership && !t.IsRedo && !t.taken && !t.cleanUp {
 		l.takenOver, t.taken, t.again = t.Epoch.Counter, true, due
 		l.bound(now, t, due)
 		return true

@@ -116,13 +116,7 @@ type (
 		Lane  Lane
 		Seq   uint64 // of its Consult
 		Reply Reply
-		Hangs bool // something of it has had KILL and lives on: Vacated follows its end
-	}
-
-	// Vacated: nothing is left of a command that has hung.
-	Vacated struct {
-		Lane Lane
-		Seq  uint64 // of its Consult
+		Hangs bool // something of it has had KILL and lives on: when that has ended, this comes once more
 	}
 )
 
@@ -152,25 +146,10 @@ type (
 func (Checking) laneEvent()  {}
 func (Inquired) laneEvent()  {}
 func (Consulted) laneEvent() {}
-func (Vacated) laneEvent()   {}
 
 func (Consult) laneEffect()   {}
 func (TellCheck) laneEffect() {}
 func (TellReply) laneEffect() {}
-
-// take is the part of Lanes.take that is about questions.
-func (q *questions) take(now time.Time, event LaneEvent, do func(LaneEffect)) {
-	switch e := event.(type) {
-	case Checking:
-		q.setChecks(now, e.Checks, do)
-	case Inquired:
-		q.inquire(now, e, do)
-	case Consulted:
-		q.onConsulted(now, e, do)
-	case Vacated:
-		q.onConsulted(now, Consulted{Lane: e.Lane, Seq: e.Seq}, do)
-	}
-}
 
 // end asks nothing any more, and has all end that runs.
 func (q *questions) end(now time.Time, do func(LaneEffect)) {

@@ -30,14 +30,14 @@ func (p *play) question(verb string, args []string, o options) {
 		ln := Lane(strings.Join(args, " "))
 		seq := p.hanging[ln]
 		delete(p.hanging, ln)
-		p.step(Vacated{Lane: ln, Seq: seq})
+		p.step(Consulted{Lane: ln, Seq: seq})
 	case "late": // late check web: what could not be started for long is started now, and ended at once
 		ln := Lane(strings.Join(args, " "))
 		proc := p.alive[ln]
 		delete(p.alive, ln)
 		proc.over(ending.End{Exit: -1, Err: ErrStopping})
 	case "deserted":
-		p.step(Deserted{})
+		p.step(AgentDied{})
 	}
 }
 

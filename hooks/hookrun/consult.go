@@ -41,7 +41,7 @@ func (h *Hands) consult(e hooks.Consult, leash *run.Leash, socket string) {
 			return
 		}
 	}
-	h.loop.Post(hooks.Vacated{Lane: e.Lane, Seq: e.Seq})
+	h.loop.Post(hooks.Consulted{Lane: e.Lane, Seq: e.Seq})
 }
 
 // AwaitQuestions gives commands a moment for their end that were to answer questions, and that Lanes have told to end: they would

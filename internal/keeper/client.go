@@ -249,18 +249,10 @@ func (c *Client) Start(ev hooks.Event) {
 }
 
 // Stop says that the epoch has ended.
-func (c *Client) Stop(epoch uint64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.give(order{Do: toStop, Epoch: epoch})
-}
+func (c *Client) Stop(epoch uint64) { c.order(order{Do: toStop, Epoch: epoch}) }
 
 // Reached says that the leadership has reached hosts that may have followed another leader.
-func (c *Client) Reached() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.give(order{Do: toReach})
-}
+func (c *Client) Reached() { c.order(order{Do: toReach}) }
 
 // Renew tells until when the leadership's lease lasts; the zero time says that it does not
 // end by itself.
@@ -344,6 +336,13 @@ func (c *Client) Runs(after uint64) ([]hooks.Run, error) {
 // disk.
 func (c *Client) Output(seq uint64) (hooks.Run, []byte, error) {
 	return hookrun.ReadOutput(c.cfg.Dir, seq)
+}
+
+// order is give for who does not hold mu.
+func (c *Client) order(o order) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.give(o)
 }
 
 // give passes an order on, now or when there is a keeper; the caller holds mu.

@@ -68,27 +68,15 @@ func (j *Jobs) Begin(o hooks.JobAttempt) {
 }
 
 // End ends the attempt with this ID, if it goes on: TERM, grace, KILL.
-func (j *Jobs) End(id, cause string) {
-	j.c.mu.Lock()
-	defer j.c.mu.Unlock()
-	j.c.give(order{Do: toEnd, Run: id, Cause: cause})
-}
+func (j *Jobs) End(id, cause string) { j.c.order(order{Do: toEnd, Run: id, Cause: cause}) }
 
 // Lost says that the leadership has ended: what is tied to it is told to end, and has its
 // grace for that, but not longer than the lease.
-func (j *Jobs) Lost(cause string) {
-	j.c.mu.Lock()
-	defer j.c.mu.Unlock()
-	j.c.give(order{Do: toLose, Cause: cause})
-}
+func (j *Jobs) Lost(cause string) { j.c.order(order{Do: toLose, Cause: cause}) }
 
 // Sweep removes what is kept of the runs of all jobs but these, and those that are
 // configured. It is for the time before the first Begin.
-func (j *Jobs) Sweep(known []string) {
-	j.c.mu.Lock()
-	defer j.c.mu.Unlock()
-	j.c.give(order{Do: toSweep, Known: known})
-}
+func (j *Jobs) Sweep(known []string) { j.c.order(order{Do: toSweep, Known: known}) }
 
 // Rows lists what is kept of the last runs of a job, which must be a name, the newest
 // last; of all jobs, if it is empty.

@@ -5,13 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"time"
 
 	"github.com/bully-agent/bully-agent/hooks"
-	"github.com/bully-agent/bully-agent/hooks/hookrun"
-	"github.com/bully-agent/bully-agent/hooks/resourcerun"
 	"github.com/bully-agent/bully-agent/internal/reader"
 	"github.com/bully-agent/bully-agent/internal/sidecar"
 )
@@ -31,19 +28,15 @@ type keeper struct {
 	stop context.CancelFunc
 
 	// Of the loop alone.
-	now       time.Time // of this turn
-	wakesAt   time.Time // what the timer was set to last
-	phase     phase
-	settings  Settings
-	lock      *os.File // held for as long as this lives; nil: it is not open yet
-	lanes     hooks.Lanes
-	hands     *hookrun.Hands // nil: it is not open yet
-	resources *resourcerun.Hands
-	shown     shownResources
-	clients   tellingClients
-	reader    *reader.Keep // nil: none is wanted
-	reading   reading
-	hasRun    bool // hooks were let run
+	now     time.Time // of this turn
+	wakesAt time.Time // what the timer was set to last
+	phase   phase
+	means
+	shown   shownResources
+	clients tellingClients
+	reader  *reader.Keep // nil: none is wanted
+	reading reading
+	hasRun  bool // hooks were let run
 
 	hasCleaned, isCleaning bool // up after an earlier life
 

@@ -27,10 +27,10 @@ const (
 	over
 )
 
-// means is what a keeper has once it is open.
+// means is what a keeper has once it is open; before, nothing.
 type means struct {
 	settings  Settings
-	lock      *os.File
+	lock      *os.File // held for as long as this lives
 	lanes     hooks.Lanes
 	hands     *hookrun.Hands
 	resources *resourcerun.Hands
@@ -84,7 +84,7 @@ func (k *keeper) onOpened(m means, err error) {
 		return
 	}
 	k.phase = opened
-	k.settings, k.lock, k.lanes, k.hands, k.resources = m.settings, m.lock, m.lanes, m.hands, m.resources
+	k.means = m
 	k.step(hooks.Checking{Checks: k.settings.Checks})
 	answer := report{Say: sayOpened, Version: version}
 	if owed, ok := k.lanes.Owed(); ok {
@@ -224,19 +224,18 @@ func (k *keeper) onDeath() {
 	k.isDead = true
 	k.out.toStderr()
 	k.endReader()
-	switch k.phase {
-	case running:
-		k.step(hooks.AgentDied{})
-	case begun, opening, opened:
+	if k.phase < leaving {
 		k.desert()
 	}
 }
 
-// desert ends this process once a clean-up has ended, if one goes on: the agent is gone before hooks were let run.
+// desert has Lanes end what the agent has left. Where hooks were not let run yet, this process ends once a clean-up has, if one goes on.
 func (k *keeper) desert() {
-	k.phase = closing
+	if k.phase < running {
+		k.phase = closing
+	}
 	if k.hands != nil {
-		k.step(hooks.Deserted{})
+		k.step(hooks.AgentDied{})
 	}
 }
 

@@ -91,11 +91,7 @@ func (c *Client) Clients() (clients []resourcerun.Client, isNew bool) {
 }
 
 // Reset says who was connected to the addresses of the leader before. It is for the time right before the become-leader event.
-func (c *Client) Reset(clients []resourcerun.Client) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.give(order{Do: toReset, Clients: clients})
-}
+func (c *Client) Reset(clients []resourcerun.Client) { c.order(order{Do: toReset, Clients: clients}) }
 
 // Resources is what this host has, or is about to have, as the keeper said last.
 func (c *Client) Resources() []resourcerun.State {

@@ -52,13 +52,7 @@ func (c *Client) Commitment() wire.Commitment {
 
 // Will says who is to be told of this process's death, in place of those before. They are
 // lost with the keeper: what that ran may not have ended as it should.
-func (c *Client) Will(heirs []netip.AddrPort) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.keeper != nil {
-		c.give(order{Do: toWill, Heirs: heirs})
-	}
-}
+func (c *Client) Will(heirs []netip.AddrPort) { c.order(order{Do: toWill, Heirs: heirs}) }
 
 // will is what a keeper has to say at its agent's end.
 type will struct {
@@ -112,9 +106,8 @@ func (c *Client) Lend() bool {
 func (c *Client) Return() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.isLent = false; c.keeper != nil {
-		c.give(order{Do: toReturn})
-	}
+	c.isLent = false
+	c.give(order{Do: toReturn})
 }
 
 const (

@@ -32,8 +32,8 @@ const (
 	pipeSize = 256 << 10
 )
 
-// NewConn makes one of two pipes, whose files are its from now on.
-func NewConn(in, out *os.File) (*Conn, error) {
+// newConn makes one of two pipes, whose files are its from now on.
+func newConn(in, out *os.File) (*Conn, error) {
 	raw, err := in.SyscallConn()
 	if err != nil {
 		return nil, fmt.Errorf("use pipe: %w", err)
@@ -50,10 +50,10 @@ func Pair() (ours, theirs *Conn, err error) {
 		}
 	}
 	if err == nil {
-		ours, err = NewConn(files[0], files[3])
+		ours, err = newConn(files[0], files[3])
 	}
 	if err == nil {
-		theirs, err = NewConn(files[2], files[1])
+		theirs, err = newConn(files[2], files[1])
 	}
 	if err != nil {
 		for _, f := range files {

@@ -119,7 +119,7 @@ func InheritConn(last int) (*Conn, error) {
 	if err := keepToSelf(last); err != nil {
 		return nil, err
 	}
-	return NewConn(os.NewFile(InFD, "orders"), os.NewFile(OutFD, "reports"))
+	return newConn(os.NewFile(InFD, "orders"), os.NewFile(OutFD, "reports"))
 }
 
 func keepToSelf(last int) error {
