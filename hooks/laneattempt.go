@@ -178,9 +178,9 @@ func (l *Lanes) endedLate(seq uint64) {
 	}
 }
 
-// onGone: what has hung has ended, unless it is another that hangs by now.
+// onGone: what has hung has ended, unless it is another that hangs by now. Once all is over nobody is to know.
 func (l *Lanes) onGone(e Entry) {
-	if l.stuck[e.Hook].Entry == e {
+	if l.stuck[e.Hook].Entry == e && !l.isOver {
 		delete(l.stuck, e.Hook)
 		l.book.run(stuckLane(e.Hook), Entry{})
 	}
