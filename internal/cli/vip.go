@@ -58,7 +58,7 @@ var vipAddCommand = command{
 	action: func(c *call) error {
 		addresses, name, err := c.addressesAndInterface(vip.Parse)
 		if err == nil {
-			err = vip.Spare(addresses, owners(c.socketPath()))
+			err = vip.Spare(addresses, append(toldOwner(), owners(c.socketPath())...))
 		}
 		if err == nil {
 			err = vip.Add(addresses, name, c.Bool("probe"), c.vipNote)
@@ -74,13 +74,20 @@ var vipDelCommand = command{
 		one. So is a missing interface, except where another one has the address. An address with a shorter prefix than the one
 		given is taken for this host's own, and stays; without a prefix it is removed whatever it has.
 
+		The address at which this host's agent is reached is refused. A hook is told it; elsewhere the agent is asked, if there
+		is one.
+
 		` + fmt.Sprintf(vipExitCodes, "an address may still be there"),
 	examples: []string{
 		program + " vip del 192.168.1.50/32 eth0",
 		program + " vip del 192.168.1.50 2001:db8::50 eth0",
 	},
+	options: []option{socketOption},
 	action: func(c *call) error {
 		addresses, name, err := c.addressesAndInterface(vip.ParseBare)
+		if err == nil {
+			err = vip.Spare(addresses, c.ownOwner())
+		}
 		if err == nil {
 			err = vip.Remove(addresses, name, c.vipNote)
 		}
@@ -105,10 +112,24 @@ func (c *call) addressesAndInterface(parse func([]string) ([]netip.Prefix, error
 		return nil, "", usage("name the interface last: "+c.path+" "+last+" eth0", "the interface is missing after %s: %s", last, c.takes())
 	}
 	addresses, err := parse(words[:len(words)-1])
-	if own, bad := netip.ParseAddrPort(os.Getenv("BULLY_NODE_ADDR")); err == nil && bad == nil {
-		err = vip.Spare(addresses, []vip.Owner{{Addr: own.Addr()}})
-	}
 	return addresses, last, err
+}
+
+// toldOwner is this host as its hooks are told of it; elsewhere nobody.
+func toldOwner() []vip.Owner {
+	own, err := netip.ParseAddrPort(os.Getenv("BULLY_NODE_ADDR"))
+	if err != nil {
+		return nil
+	}
+	return []vip.Owner{{Addr: own.Addr()}}
+}
+
+// ownOwner is this host. A hook asks nobody: a lose hook may run because the agent died, and clients wait for its end.
+func (c *call) ownOwner() []vip.Owner {
+	if told := toldOwner(); told != nil {
+		return told
+	}
+	return slices.DeleteFunc(owners(c.socketPath()), func(o vip.Owner) bool { return o.Name != "" })
 }
 
 // ownersPatience bounds the wait for the agent's list of members, while clients wait for an address. Arbitrary.
