@@ -2,6 +2,7 @@ package agent
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,6 +47,32 @@ func TestACutHostShowsThatItHearsNobody(t *testing.T) {
 		time.Sleep(40 * time.Second)
 		if s := cut.agent.Status(); s.Alive != 5 || len(s.Silent) != 0 {
 			t.Errorf("after the heal %d alive, silent %q", s.Alive, s.Silent)
+		}
+		c.stopAll()
+	})
+}
+
+// In a minority others answer, only too few: it is not said beside their number that nobody does.
+func TestAMinorityDoesNotSayThatNobodyAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 5)
+		c.expecting(5)
+		c.startAll()
+		for _, h := range c.hosts[2:] {
+			c.kill(h)
+		}
+		wasIsolated := false
+		for range 200 {
+			time.Sleep(100 * time.Millisecond)
+			s := c.hosts[0].agent.Status()
+			wasIsolated = wasIsolated || s.Isolated
+			if slices.ContainsFunc(s.Notes, func(n string) bool { return strings.HasPrefix(n, "no other member answers") }) {
+				t.Errorf("quorum %+v, notes %q", s.Quorum, s.Notes)
+				break
+			}
+		}
+		if !wasIsolated {
+			t.Error("it never looked for others in vain")
 		}
 		c.stopAll()
 	})

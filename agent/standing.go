@@ -53,7 +53,7 @@ func (s *seat) shownStatus() election.Status {
 // notes says in plain words what a person should know.
 func (s *seat) notes(status election.Status) []string {
 	notes := []string{}
-	if status.Isolated {
+	if status.Isolated && s.election.Expect == 0 { // quorumNotes say how many answer
 		notes = append(notes, "no other member answers: this host may be cut off")
 	}
 	if !s.diskAt.IsZero() {
