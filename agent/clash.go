@@ -39,7 +39,7 @@ func (a *agent) onCopy(other membership.Member) {
 			return
 		}
 		a.log.Error(message+"; this one ends", "addr", other.Addr)
-		a.endFor(&Refusal{Err: fmt.Errorf("%w: %v", ErrSameID, other.Addr), Hint: "remove the state directory of the copy; it then starts as a new host"})
+		a.endFor(&Refusal{Err: fmt.Errorf("%w: %v", ErrSameID, other.Addr), Hint: "on the copy: bully-agent id new, which makes it a new host"})
 	case isRare:
 		a.log.Error(message+"; this one goes on, the other must not", "addr", other.Addr)
 	}

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,7 +29,7 @@ func TestTwoCopiesThatMeetLate(t *testing.T) {
 		select {
 		case err := <-copied.done:
 			copied.agent = nil
-			if !errors.Is(err, ErrSameID) {
+			if !errors.Is(err, ErrSameID) || !strings.Contains(err.Error(), "bully-agent id new") {
 				t.Errorf("the copy ended with %v", err)
 			}
 		case <-time.After(2 * time.Minute):

@@ -79,6 +79,7 @@ func TestMaintenanceOfTheLastHost(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
+		expectRefusal(t, top.order("handover", map[string]string{"to": "n1"}), "nobody_ready", "in maintenance")
 		var refusal *control.APIError
 		err := top.order("maintenance", on())
 		if !errors.As(err, &refusal) || refusal.Code != "nobody_ready" || refusal.Message != "nobody else can lead" || refusal.Status != 409 {

@@ -75,7 +75,7 @@ var refusals = []struct {
 	{election.ErrDeadMember, "dead_member", "see members; nothing was changed"},
 	{election.ErrObserverMember, "observer", "see members for the roles; nothing was changed"},
 	{election.ErrSelf, "self", "name another member"},
-	{election.ErrNobodyReady, "nobody_ready", "a host that stepped down, stops, waits for its last run or has a failing disk is not; nothing was changed"},
+	{election.ErrNobodyReady, "nobody_ready", "a host that is in maintenance, fails a check, stepped down, stops, waits for its last run or has a failing disk is not; nothing was changed"},
 	{election.ErrBusy, "busy", "try again when that has ended; see status"},
 	{election.ErrTakenBack, "taken_back", "nothing was changed"},
 	{election.ErrLostMeanwhile, "lost_meanwhile", "see status and history"},

@@ -141,7 +141,7 @@ func (a *agent) strangerNotes() (notes []string) {
 	all := a.strangers()
 	for i, s := range all {
 		if i == maxStrangerNotes {
-			return append(notes, fmt.Sprintf("%d more hosts have other keys: see bully-agent doctor", len(all)-i))
+			return append(notes, fmt.Sprintf("%d more %s: see bully-agent doctor", len(all)-i, plural(len(all)-i, "host has another key", "hosts have other keys")))
 		}
 		notes = append(notes, s.AgainstKeys(a.keys.Load().text())+": "+key.OneForAll(a.keys.Load().file))
 	}
