@@ -151,7 +151,10 @@ func (c *console) jobsText(jobs []control.Job, now time.Time) string {
 	return b.String()
 }
 
-// jobState says what the job does, and why nothing starts now.
+// notLeading is why a follower starts nothing, in the words of internal/jobs.
+const notLeading = "not-leading"
+
+// jobState says what the job does, and why nothing starts now. A run elsewhere needs no such reason.
 func jobState(j control.Job, now time.Time) string {
 	state := j.State
 	if len(j.Open) > 0 {
@@ -162,7 +165,7 @@ func jobState(j control.Job, now time.Time) string {
 		}
 	}
 	switch {
-	case j.Why == "" || j.Why == state:
+	case j.Why == "" || j.Why == state || len(j.Open) > 0 && j.Why == notLeading:
 	case !j.Until.IsZero():
 		state += fmt.Sprintf(": %s until %s", j.Why, untilText(j.Until, now))
 	default:

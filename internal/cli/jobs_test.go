@@ -54,6 +54,16 @@ func abroad(t *testing.T) {
 	t.Cleanup(func() { time.Local = here })
 }
 
+// Another host's run says all of the job's state: that this host does not lead is no reason beside it.
+func TestJobStateOfAnotherHostsRun(t *testing.T) {
+	open := []control.JobRun{{Host: "beta", Phase: "running"}}
+	for why, want := range map[string]string{"not-leading": "running on beta", "paused": "running on beta: paused"} {
+		if got := jobState(control.Job{State: "running", Why: why, Open: open}, time.Now()); got != want {
+			t.Errorf("%q, expected %q", got, want)
+		}
+	}
+}
+
 // One rule for all times that people are shown: this host's, with the offset.
 func TestTimesAreThisHostsWithTheirOffset(t *testing.T) {
 	abroad(t)
