@@ -378,16 +378,15 @@ func (l *lives) due(now time.Time) (do chores) {
 	return do
 }
 
-// compare orders hints for dialling: those first that never were, of these the known ones, and the newest before. New names come at a
-// low rate, so that one which is true does not wait for many that were made up at once.
+// compare orders hints for dialling: known hosts and the leader before others, then those that never were, and of these the newest.
+// New names come at a low rate, so that one which is true does not wait for many that were made up at once.
 func (t *hint) compare(other *hint) int {
 	switch {
-	case t.dials > 0 || other.dials > 0:
 	case t.isFirst != other.isFirst && t.isFirst:
 		return -1
 	case t.isFirst != other.isFirst:
 		return 1
-	default:
+	case t.dials == 0 && other.dials == 0:
 		return other.told.Compare(t.told)
 	}
 	return cmp.Or(cmp.Compare(t.dials, other.dials), t.next.Compare(other.next))

@@ -546,6 +546,13 @@ func TestKnownHostsHavePlacesApart(t *testing.T) {
 	if first := do.dial[:2]; !slices.Contains(first, known.Addr) || !slices.Contains(first, leader.Addr) {
 		t.Errorf("first is dialled %v", first)
 	}
+	var again []netip.AddrPort // the first dial is lost
+	for end := s.now.Add(2 * (dialFor + dialFirst)); s.now.Before(end); s.now = s.now.Add(100 * time.Millisecond) {
+		again = append(again, s.lives.due(s.now).dial...)
+	}
+	if !slices.Contains(again, known.Addr) || !slices.Contains(again, leader.Addr) {
+		t.Error("known hosts wait behind those that are new, once a dial was lost")
+	}
 }
 
 // Who is told of last is dialled first: one that is true does not wait for hundreds that were made up at once.
