@@ -2,12 +2,17 @@ package agent
 
 import (
 	"errors"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/membership"
+	"github.com/bully-agent/bully-agent/wire"
 )
 
 // Two copies of one state directory ran on two sides of a cut, and both led. When they meet, the later life ends after its lose
@@ -61,5 +66,26 @@ func TestOneOfTwoCopiesStays(t *testing.T) {
 	settled.Settled = true
 	if !staysBeside(settled, later) || !staysBeside(lives[0], lives[2]) {
 		t.Error("it is not the one that was there before")
+	}
+}
+
+// A host that is to end claims nothing, though a timer of its is due in the same turn of the loop.
+func TestAHostThatEndsClaimsNothing(t *testing.T) {
+	now := time.Unix(1, 0)
+	node, err := election.New(election.Config{ID: wire.ID{1}, Rand: rand.New(rand.NewPCG(1, 2))}, election.Saved{}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &seat{node: node, state: mustOpen(t, t.TempDir()), around: clockOnly{clock: func() time.Time { return now }}, shown: &standing{status: node.Status()}}
+	s.tally = &tally{settings: &s.election}
+	s.log = hclog.NewNullLogger()
+	defer s.close()
+	s.withdraw()
+	for node.Deadline().After(now) {
+		now = node.Deadline()
+		s.step(election.Tick{})
+	}
+	if s := node.Status(); s.State != election.Start {
+		t.Errorf("it is in %v", s.State)
 	}
 }

@@ -73,9 +73,7 @@ func (v *view) mustGiveWayTo(m membership.Member) bool {
 // says no goodbye: that would be another's.
 func (a *agent) endFor(why error) {
 	a.fatal = why
-	if a.seat.status().State == election.Lead { // a host that does not lead is not stepped: a timer that is due would have it claim
-		a.seat.command(election.Command{Verb: election.Abdicate, Cause: election.Stopped}, func(error) {})
-	}
+	a.seat.withdraw()
 	a.seat.publish()
 }
 

@@ -65,6 +65,8 @@ type seat struct {
 	heldUntil  time.Time  // end of the operator's hold-down; zero: there is none
 	mustLetGo  bool       // the node has come to lead all the same
 
+	hasWithdrawn bool // it takes no further part, except for the end of its leadership
+
 	hookReady bool // the become hook of the present epoch succeeded
 	lastHook  *control.Hook
 	loseTook  time.Duration // of the last lose hook; zero: none has run in this life
@@ -262,6 +264,9 @@ func (s *seat) past() []control.Leadership { return s.history.all() }
 
 // step is the straight line: one event in, its effects carried out in order.
 func (s *seat) step(ev election.Event) {
+	if s.hasWithdrawn && s.status().State != election.Stopping {
+		return
+	}
 	if s.log.IsTrace() {
 		s.log.Trace("stepped", "event", ev)
 	}
@@ -277,6 +282,14 @@ func (s *seat) step(ev election.Event) {
 	s.renewEnding()
 	s.tellDisk()
 	s.letGo()
+}
+
+// withdraw has this host take no further part: a leadership ends first, and after it no event and no timer has this host claim.
+func (s *seat) withdraw() {
+	if s.status().State == election.Lead {
+		s.command(election.Command{Verb: election.Abdicate, Cause: election.Stopped}, func(error) {})
+	}
+	s.hasWithdrawn = true
 }
 
 // due is when the loop has something to do if nothing happens before; zero: never.
