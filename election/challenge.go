@@ -71,8 +71,13 @@ func (n *Node) answer(p *peer, f *wire.Frame, v wire.Verdict, eta time.Duration)
 	n.reply(p, f, wire.Frame{Kind: wire.Answer, Verdict: v, ETA: millis(eta), HeartbeatAge: n.heartbeatAge()})
 }
 
-// onAnswer takes the reply to our ELECTION or CANVASS.
+// onAnswer takes the reply to our ELECTION or CANVASS, or the one to our QUERY that says that
+// its sender will not lead.
 func (n *Node) onAnswer(p *peer, f *wire.Frame) {
+	if n.exchanges.end(p.ID, wire.Query, f.Round) { // it has canvassed in vain (M36)
+		n.onQuerySilent(p)
+		return
+	}
 	isVoters := n.exchanges.end(p.ID, wire.Canvass, f.Round)
 	inTime := isVoters || n.answered(p, wire.Election, f)
 	if !inTime {

@@ -255,7 +255,7 @@ func (n *Node) askToPreempt() {
 // short its delay, in heartbeats: a leader takes a while to let go. Arbitrary.
 const askAgain = 4
 
-// onQuery tells a joiner what this node knows of a leader.
+// onQuery tells a joiner, or a node that waits for this one, what it knows of a leader.
 func (n *Node) onQuery(p *peer, f *wire.Frame) {
 	answer := wire.Frame{Kind: wire.Cid, HeartbeatAge: n.heartbeatAge()}
 	switch {
@@ -264,6 +264,9 @@ func (n *Node) onQuery(p *peer, f *wire.Frame) {
 		answer.Remain = millis(n.leaseEnd().Sub(n.now))
 	case n.leaderIsFresh():
 		answer.Knowledge = wire.Knows
+	case n.canvassedInVain():
+		n.answer(p, f, wire.Ineligible, 0)
+		return
 	}
 	n.reply(p, f, answer)
 }
@@ -303,8 +306,8 @@ func (n *Node) queryLeader() {
 	}
 }
 
-// onQuerySilent: p did not answer our QUERY or NOMINATE. If it is the better node
-// that we wait for, it has gone.
+// onQuerySilent: p did not answer our QUERY or NOMINATE, or has canvassed in vain. If it is
+// the better node that we wait for, we wait no longer.
 func (n *Node) onQuerySilent(p *peer) {
 	if n.state == Wait && p.ID == n.contest.helper {
 		p.silent = true

@@ -33,6 +33,35 @@ func TestMended36_WhoAskedInVainIsNotWaitedFor(t *testing.T) {
 	n.is(Stagger)
 }
 
+// It tells a node that waits for it already, and asks what keeps it.
+func TestMended36_WhoAskedInVainSaysSoToWhoWaits(t *testing.T) {
+	n := askedInVain(t, Classic)
+	n.hears(n.actor(1).says(wire.Frame{Kind: wire.Query, Flags: wire.AckReq}))
+	n.expects("send n1 ANSWER verdict=ineligible")
+	n.is(Stagger)
+}
+
+// Who waited for it asks the others at once, and it no more.
+func TestMended36_WhoAskedInVainIsWaitedForNoLonger(t *testing.T) {
+	n := voterWith(t, 1, Config{}, Saved{}, 2, 3)
+	for n.node.state != Elect {
+		n.waits(10 * time.Millisecond)
+		n.forgets()
+	}
+	n.hearsAndForgets(n.actor(3).replies(wire.Election, n.actor(3).ok(800)))
+	n.is(Wait)
+	for !n.node.exchanges.awaitsOf(hostID(3), wire.Query) {
+		n.waits(10 * time.Millisecond)
+	}
+	n.forgets()
+	n.hears(n.actor(3).replies(wire.Query, wire.Frame{Kind: wire.Answer, Verdict: wire.Ineligible}))
+	n.is(Elect)
+	n.expects("wait → elect", "send n2 ELECTION")
+	if n.node.exchanges.awaitsOf(hostID(3), wire.Election) {
+		t.Error("it asks the one that told it so")
+	}
+}
+
 // Nor does it take a nomination; the starter goes on to the next best.
 func TestMended36_WhoAskedInVainTakesNoNomination(t *testing.T) {
 	n := askedInVain(t, Enhanced)
