@@ -158,6 +158,38 @@ func TestM40_ALateAnswerIsASample(t *testing.T) {
 	}
 }
 
+// A host that was frozen answers all copies of a question at once: that is one sample. Three of them
+// were three, and a timeout of 50 ms became 0.7 s.
+func TestM40_LateAnswersThatComeTogetherAreOneSample(t *testing.T) {
+	n := storyOf(t, 2, Config{}, 1, 3)
+	p := n.node.peer(hostID(3))
+	before := p.rtt.timeout()
+	n.node.ask(p, wire.Frame{Kind: wire.Election}, time.Nanosecond)
+	var answers []wire.Frame
+	for n.waits(time.Millisecond); n.node.exchanges.awaits(wire.Election); n.waits(time.Millisecond) {
+		n.forgets()
+		if tries := n.node.exchanges[0].tries; tries > len(answers) {
+			answers = append(answers, n.actor(3).replies(wire.Election, n.actor(3).ineligible()))
+		}
+	}
+	if len(answers) != 3 {
+		t.Fatalf("the question was sent %d times", len(answers))
+	}
+	for _, answer := range answers[:2] {
+		n.hearsAndForgets(answer)
+	}
+	together := p.rtt.timeout()
+	if together <= before || together > 3*before {
+		t.Errorf("an RTO of %v after two late answers that came together, and of %v before", together, before)
+	}
+	n.waits(8 * time.Millisecond) // no copy follows another sooner
+	n.forgets()
+	n.hearsAndForgets(answers[2])
+	if got := p.rtt.timeout(); got <= together {
+		t.Errorf("an RTO of %v after another late answer, and of %v before", got, together)
+	}
+}
+
 // So does each answer that a question of another kind had.
 func TestM40_LateAnswersToOtherQuestionsAreSamples(t *testing.T) {
 	for _, tc := range []struct {

@@ -22,6 +22,7 @@ const (
 type rtt struct {
 	smooth, variance time.Duration
 	known            bool
+	lateAt           time.Time // when a late answer was taken as a sample; zero: none was
 }
 
 func (r *rtt) sample(d time.Duration) {
@@ -55,11 +56,16 @@ func (n *Node) sampleEcho(p *peer, reply *wire.Frame) {
 // sampleLate takes a reply that nobody waits for any more. It says nothing but how long the
 // way is; without it each question would be given up on a path that has become long (M40). It
 // may as well come from a host that was frozen, and followers hardly ever hear each other, so
-// that one is not soon outweighed: each lets the timeout about double at most.
+// that one is not soon outweighed: each lets the timeout about double at most. A long way
+// keeps answers as far apart as the questions were. Those that come together were held by
+// a frozen host, and the first stands for all.
 func (n *Node) sampleLate(p *peer, reply *wire.Frame) {
-	if sent, ok := p.sentTime(reply.EchoSeq); ok {
-		n.sampleUpTo(min(n.cfg.Lease, 2*p.rtt.timeout()), p, sent)
+	sent, isKnown := p.sentTime(reply.EchoSeq)
+	if !isKnown || n.now.Sub(p.rtt.lateAt) < rtoFloor/2 {
+		return
 	}
+	p.rtt.lateAt = n.now
+	n.sampleUpTo(min(n.cfg.Lease, 2*p.rtt.timeout()), p, sent)
 }
 
 // timeout is RTO: when an answer is late enough to ask again.
