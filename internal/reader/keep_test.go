@@ -292,7 +292,7 @@ func TestCertificateIsTheAgentsToRead(t *testing.T) {
 	if err := unix.Mkfifo(cfg.Cert, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Renew(); err == nil || !strings.Contains(err.Error(), "cert.pem: expected a file") {
+	if err := f.Renew(); err == nil || !strings.Contains(err.Error(), "cert.pem: it is a FIFO: expected a file") {
 		t.Error(err)
 	}
 	if got := name(); got != "second" {
