@@ -5,7 +5,7 @@ import "testing"
 // Schedules with jobs do what jobs are about, often enough to break what could
 // break; usual ones, in which most happens.
 func TestJobsAreTried(t *testing.T) {
-	count := uint64(150)
+	count := uint64(200)
 	if testing.Short() {
 		count = 75
 	}

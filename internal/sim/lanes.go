@@ -142,17 +142,27 @@ func (w *World) planTick(k *keeper) {
 	})
 }
 
-// in has something happen on the keeper's host while it runs, unless the keeper is over by then.
+// in has something happen on the keeper's host, unless the keeper is over by then. On a suspended host it waits until that goes on,
+// behind what waits already: a command's start is told before its end.
 func (w *World) in(k *keeper, d time.Duration, do func()) {
 	w.after(d, func() {
 		switch {
 		case k.isOver:
 		case k.host.suspended:
-			w.in(k, 10*time.Millisecond, do)
+			k.host.asleep = append(k.host.asleep, func() { w.in(k, 0, do) })
 		default:
 			do()
 		}
 	})
+}
+
+// wake has what waited for a host go on.
+func (m *machine) wake() {
+	waiting := m.asleep
+	m.asleep = nil
+	for _, goOn := range waiting {
+		goOn()
+	}
 }
 
 // tellKeeper has a keeper come to know something of its commands or its journal.

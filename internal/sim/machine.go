@@ -31,9 +31,10 @@ type machine struct {
 	copyOf   *machine
 	burst    bool // what it sends is in a burst of losses
 
-	hostDown  bool // off, not only without its process
-	starting  bool // cleans up after the last life
-	refusals  int  // unreachables sent lately
+	hostDown  bool     // off, not only without its process
+	starting  bool     // cleans up after the last life
+	asleep    []func() // what waits until the host is suspended no more
+	refusals  int      // unreachables sent lately
 	refusedAt int64
 	immortal  bool // the failure detectors do not notice its end
 	restored  bool // its state is older than what others know of it

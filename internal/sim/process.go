@@ -131,6 +131,7 @@ func (w *World) kill(m *machine, why Fault) {
 	w.orphanHooks(m)
 	w.endJobs(m)
 	m.process = process{life: m.life + 1}
+	m.wake()
 	w.hash.mix(uint64(w.now)<<8 | uint64(why))
 	w.detector.dirty = true
 }
@@ -200,6 +201,7 @@ func (w *World) thaw(m *machine) {
 		m.clock.start(w.now)
 	}
 	if wasHost {
+		m.wake()
 		w.wakeKeeper(m)
 	}
 	w.detector.dirty = true
