@@ -63,6 +63,7 @@ sim: ## ten minutes of simulated faults on all cores
 schedules: ## those that go test plays fewer of, or in clear: 3,000 with the ports that they draw
 	BULLY_SIM=long $(GO) test -count=1 -timeout 2h -v -run 'Schedules|^TestAttacks|^TestBeyond|^TestResources' ./internal/sim
 	BULLY_SIM=long $(GO) test -count=1 -timeout 10m -run '^TestScripts$$/^examples$$' .
+	BULLY_SIM=long $(GO) test -count=1 -timeout 10m -v -run '^TestManyHostsAtOneInstant$$' ./agent
 	BULLY_SIM=long $(GO) test -count=1 -timeout 10m -run Crash ./agent ./hooks/hookrun ./internal/durable ./internal/key
 
 cuts: ## keepers killed between any two of their effects, each pair a hundred times: a quarter of an hour

@@ -229,7 +229,7 @@ func newCluster(t *testing.T, n int) *cluster {
 	c.lan.SetDelay(100*time.Microsecond, 500*time.Microsecond)
 	for i := range n {
 		h := &testHost{name: fmt.Sprintf("n%d", i+1), priority: uint16(i + 1), hooks: newFakeHooks(), link: make(chan bool),
-			addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}), 7950)}
+			addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, byte((i + 1) >> 8), byte(i + 1)}), 7950)}
 		h.dir, h.hooks.secret = filepath.Join(t.TempDir(), h.name), wire.Secret{byte(i + 1)}
 		c.hosts = append(c.hosts, h)
 	}

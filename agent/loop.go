@@ -144,9 +144,22 @@ func (a *agent) call(done <-chan struct{}, f func()) bool {
 	}
 }
 
-// takeMembership passes on what changed among the members.
+// takeMembership passes on what changed among the members. It shows all of it to people before the election acts on any of it, so
+// that whoever hears of a new leader has the members that go with it. It shows that once, since a list of members is as long as the
+// cluster, and so may be what comes at a time.
 func (a *agent) takeMembership() {
-	for _, ev := range a.members().Events() {
+	events := a.members().Events()
+	news, isShown := make([]string, len(events)), true
+	for i, ev := range events {
+		if m := ev.Member; !m.ID.IsZero() && m.ID != a.view.self.ID {
+			news[i], isShown = a.note(m), false
+		}
+	}
+	if !isShown {
+		a.keepWarm()
+		a.seat.publish()
+	}
+	for i, ev := range events {
 		a.log.Debug("membership changed", "event", ev)
 		switch ev.Kind {
 		case membership.LeaderReported:
@@ -156,26 +169,28 @@ func (a *agent) takeMembership() {
 		case membership.JoinEnded:
 			a.seat.step(election.JoinEnded{})
 		default:
-			a.onMember(ev.Member)
+			a.onMember(ev.Member, news[i])
 		}
 	}
 }
 
-// onMember shows the change to people before the election acts on it, so that
-// whoever hears of a new leader has the members that go with it. The election
-// never learns of members with other settings.
-func (a *agent) onMember(m membership.Member) {
-	if m.ID == a.view.self.ID {
-		a.onCopy(m)
-		return
-	}
-	news := a.view.update(m)
-	a.keepWarm()
+// note has the view know of a member, and says what is new of it in a word.
+func (a *agent) note(m membership.Member) (news string) {
+	news = a.view.update(m)
 	if news == "joined" || news == "restarted" {
 		a.hearing.began(m.ID, a.cfg.Now(), a.view.others)
 	}
 	a.seat.introduce(a.view.controlNode(m.ID))
-	a.seat.publish()
+	return news
+}
+
+// onMember tells people and the election what has changed of a member, which is shown already. The election never learns of
+// members with other settings.
+func (a *agent) onMember(m membership.Member, news string) {
+	if m.ID == a.view.self.ID {
+		a.onCopy(m)
+		return
+	}
 	if news != "" {
 		a.announceMember(m, news)
 	}
