@@ -96,14 +96,17 @@ func (a *agent) encryption(members []control.Member) string {
 	if !a.hasKey() {
 		return a.open()
 	}
-	report := a.seal.Report()
+	proven := make(map[string]bool)
+	for _, p := range a.seal.Report().Peers {
+		proven[p.ID.String()] = true
+	}
 	here, with := 0, 0
 	for _, m := range members {
 		if m.Status != "alive" {
 			continue
 		}
 		here++
-		if m.Self || slices.ContainsFunc(report.Peers, func(p session.Peer) bool { return p.ID.String() == m.ID }) {
+		if m.Self || proven[m.ID] {
 			with++
 		}
 	}
