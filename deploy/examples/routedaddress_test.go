@@ -193,9 +193,10 @@ func TestRouteFollowsTheLeader(t *testing.T) {
 	t.Parallel()
 	r := newRouted(t)
 	leader, other := r.agreed("start")
-	if out, code := leader.cli("step-down"); code != 0 {
-		t.Fatalf("step-down: exit code %d\n%s", code, out)
-	}
+	eventually(t, "the other can take over, since its BIRD speaks", func() bool {
+		_, code := leader.cli("step-down")
+		return code == 0
+	})
 	r.follows("step-down", other)
 
 	leader, other = r.agreed("after that")
