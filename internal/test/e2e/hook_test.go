@@ -123,9 +123,12 @@ func (l *lan) ended() (all, overrun map[verdict.Leadership]bool) {
 	return all, overrun
 }
 
+// ownTimeout is the time a lose hook has if no lease cuts it, the default of the options.
+const ownTimeout = 30 * time.Second
+
 // endedBy is ended of one host's log, by epoch. The time that is promised is half of
 // the stop budget if the keeper alone minds it, of which it leaves a quarter and a bit for
-// the end. Without room nothing is promised.
+// the end. An agent that has a lease left gives all that is left of it. Without room nothing is promised.
 func endedBy(log []byte, room time.Duration) (all, overrun map[uint64]bool) {
 	all, overrun = make(map[uint64]bool), make(map[uint64]bool)
 	redone := func(isSo func(epoch uint64) bool) {
@@ -151,7 +154,7 @@ func endedBy(log []byte, room time.Duration) (all, overrun map[uint64]bool) {
 			all[epoch] = true
 		default:
 			all[epoch] = isStopping
-			if had >= room/4 && had <= room {
+			if room > 0 && had >= room/4 && had < ownTimeout {
 				overrun[epoch] = isStopping
 			}
 		}
@@ -166,6 +169,7 @@ func TestEnded(t *testing.T) {
 		cut       = "[ERROR] keeper: hook failed: epoch=7 hook=lose-leadership err=\"timed out after 151ms\" took=152ms\n"
 		own       = "[ERROR] keeper: hook failed: epoch=7 hook=lose-leadership err=\"exit status 1\" took=52ms\n"
 		tooLate   = "[INFO]  keeper: hook started: epoch=7 hook=lose-leadership cause=lease-expired seq=2 attempt=1 timeout=15ms\n"
+		lease     = "[INFO]  keeper: hook started: epoch=7 hook=lose-leadership cause=link-lost seq=2 attempt=1 timeout=1.26s\n"
 		redo      = "[INFO]  keeper: hook started: epoch=7 hook=lose-leadership cause=lease-expired seq=3 attempt=2 timeout=30s\n"
 		overtaken = "[ERROR] keeper: hook failed: epoch=7 hook=lose-leadership err=\"stopped, since this node leads again\" took=52ms\n"
 		leads     = "[INFO]  keeper: hook started: epoch=9 hook=become-leader cause=leader-failed seq=3 attempt=1 timeout=30s\n"
@@ -182,6 +186,7 @@ func TestEnded(t *testing.T) {
 		{name: "it had all its own time", log: redo + cut, hasEnded: true},
 		{name: "it had all its own time, and started again", log: redo + cut + redo, hasEnded: true, isDone: true},
 		{name: "it failed, and then it leads again", log: begun + own + redo + overtaken, hasEnded: true, isDone: true},
+		{name: "cut by what was left of the lease", log: lease + cut + redo, hasEnded: true, isCut: true, isDone: true},
 		{name: "cut, and never again", log: begun + cut, hasEnded: true, isCut: true},
 		{name: "cut, and started again", log: begun + cut + redo, hasEnded: true, isCut: true, isDone: true},
 		{name: "cut again", log: begun + cut + begun + cut, hasEnded: true, isCut: true},
