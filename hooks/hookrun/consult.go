@@ -22,7 +22,6 @@ func (h *Hands) consult(e hooks.Consult, leash *run.Leash, socket string) {
 	if e.Most > 0 {
 		out.Copy = map[string]io.Writer{"stdout": answer, "stderr": complaint}
 	}
-	defer h.leashes.CompareAndDelete(e.Lane, leash)
 	p, end := run.Once(leash, e.Command, hooks.CleanEnviron(os.Getenv, append(e.About, "BULLY_SOCKET="+hooks.Safe(socket))...), nil, out)
 	said, _ := complaint.Bytes()
 	if len(said) == 0 {

@@ -52,7 +52,7 @@ type Loop struct {
 	Budget, Takeover, Pause time.Duration
 }
 
-// Hands carry out what Lanes decide. The loop that owns them calls Do, Mind, SetSocket, Hurry and
+// Hands carry out what Lanes decide. The loop that owns them calls Heard, Do, Mind, SetSocket, Hurry and
 // Close, none of which waits for a process, a disk or a goroutine.
 type Hands struct {
 	loop       Loop
@@ -68,11 +68,11 @@ type Hands struct {
 	holding    *holding
 	ctx        context.Context
 	hurry      context.CancelFunc
-	leashes    sync.Map // by lane, the *run.Leash of what was started last, and of a question while its command runs
 
 	// Of the loop alone.
-	socket string
-	minded map[hooks.Entry]bool // what hangs, and is looked at
+	socket  string
+	minded  map[hooks.Entry]bool      // what hangs, and is looked at
+	leashes map[hooks.Lane]*run.Leash // of what was started last, and of a question while its command runs
 }
 
 const (
@@ -93,7 +93,7 @@ func Open(cfg Config, loop Loop) (*Hands, hooks.Lanes, error) {
 	cfg = cfg.withDefaults()
 	h := &Hands{loop: loop, log: cfg.Logger, isAlive: alive, begin: run.Start, socket: cfg.Socket,
 		looks:  map[hooks.Lane]*sync.Mutex{hooks.Leadership: {}, hooks.Notification: {}},
-		minded: map[hooks.Entry]bool{}}
+		minded: map[hooks.Entry]bool{}, leashes: map[hooks.Lane]*run.Leash{}}
 	h.ctx, h.hurry = context.WithCancel(context.Background())
 	h.journal = journal{path: filepath.Join(cfg.Dir, journalName), backlog: &h.backlog, log: h.log, noted: func(n hooks.Noted) { loop.Post(n) }}
 	h.ledger = ledgerIn(cfg.Dir)
@@ -113,6 +113,14 @@ func Open(cfg Config, loop Loop) (*Hands, hooks.Lanes, error) {
 	lanes := hooks.NewLanes(hooks.LanesConfig{Seq: seq, JobSeq: jobSeq, Pause: cmp.Or(loop.Pause, hooks.FirstPause), RecordWithin: hooks.RecordPatience,
 		Unread: unread != nil, Budget: loop.Budget, Takeover: loop.Takeover}, cfg.Config, left)
 	return h, lanes, nil
+}
+
+// Heard is told what Post was given, before the Lanes are. Of a question that has been answered nothing is kept: checks come and go
+// with the configuration.
+func (h *Hands) Heard(ev hooks.LaneEvent) {
+	if e, isAnswer := ev.(hooks.Consulted); isAnswer && !e.Hangs {
+		delete(h.leashes, e.Lane)
+	}
 }
 
 // Do carries out one effect, in the order of the Lanes, but for Cleaned and those that tell: who hears of
@@ -139,8 +147,8 @@ func (h *Hands) Do(effect hooks.LaneEffect) {
 	case hooks.FileRun:
 		h.fileRun(e)
 	case hooks.Bound:
-		if leash, ok := h.leashes.Load(e.Lane); ok { // else it has ended
-			leash.(*run.Leash).Shorten(e.Limit)
+		if leash := h.leashes[e.Lane]; leash != nil { // else it has ended
+			leash.Shorten(e.Limit)
 		}
 	case hooks.Say:
 		h.log.Log(levels[e.Level], e.Text, e.Args...)
@@ -150,7 +158,7 @@ func (h *Hands) Do(effect hooks.LaneEffect) {
 // leash is that of what is started in a lane now.
 func (h *Hands) leash(ln hooks.Lane, l ending.Limit) *run.Leash {
 	leash := run.NewLeash(l, h.loop.Clock)
-	h.leashes.Store(ln, leash)
+	h.leashes[ln] = leash
 	return leash
 }
 

@@ -51,6 +51,7 @@ func (l *loop) step(ev hooks.LaneEvent) {
 }
 
 func (l *loop) stepLocked(ev hooks.LaneEvent) {
+	l.hands.Heard(ev)
 	for _, e := range l.lanes.Step(l.clock(), ev) {
 		switch e := e.(type) {
 		case hooks.Tell:

@@ -229,6 +229,7 @@ func (k *keeper) step(ev hooks.LaneEvent) {
 	case hooks.ResourceBegun, hooks.ResourceFailed, hooks.ResourceEnded:
 		k.shown.next = time.Time{}
 	}
+	k.hands.Heard(ev)
 	for _, effect := range k.lanes.Step(k.now, ev) {
 		switch e := effect.(type) {
 		case hooks.Tell:
