@@ -64,8 +64,8 @@ func (l *Lanes) onAgentEvent(now time.Time, event LaneEvent) {
 	}
 }
 
-// silentAt is when an agent that has not renewed its lease is silent; the zero time: never.
-func (l *Lanes) silentAt() time.Time {
+// SilentAt is when an agent that has not renewed its lease is silent; the zero time: never. Deadline is no later.
+func (l *Lanes) SilentAt() time.Time {
 	if !l.isOpen || l.isClosed || !l.agent.isOn || l.agent.lease.IsZero() {
 		return time.Time{}
 	}
@@ -74,7 +74,7 @@ func (l *Lanes) silentAt() time.Time {
 
 // judge ends the leadership of an agent that is silent, at a Tick.
 func (l *Lanes) judge(now time.Time) {
-	at := l.silentAt()
+	at := l.SilentAt()
 	if at.IsZero() || now.Before(at) {
 		return
 	}

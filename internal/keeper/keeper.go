@@ -262,16 +262,18 @@ func (k *keeper) step(ev hooks.LaneEvent) {
 	k.hands.Mind(k.lanes.Stuck())
 }
 
-// tick has the lanes look at the time when they want to.
+// tick does what is due by the time of this turn. Orders that are held behind a reload come first, and only for a deadline of theirs.
 func (k *keeper) tick() {
-	if at := k.deadline(); at.IsZero() || k.now.Before(at) {
-		return
+	if isDue(k.now, k.reading.until) || isDue(k.now, k.lanes.SilentAt()) {
+		k.release()
 	}
-	k.release()
-	if k.hands != nil {
+	if isDue(k.now, k.lanes.Deadline()) {
 		k.step(hooks.Tick{})
 	}
 }
+
+// isDue reports whether a deadline has come; the zero time is none.
+func isDue(now, at time.Time) bool { return !at.IsZero() && !now.Before(at) }
 
 // deadline is when the next turn is due, whatever happens; the zero time: never.
 func (k *keeper) deadline() time.Time {

@@ -293,6 +293,46 @@ func TestOrdersDoNotWaitForADisk(t *testing.T) {
 	}
 }
 
+// What else is due meanwhile lets no held order go: the settings of before would judge it.
+func TestNoOtherDeadlineEndsTheWaitForAReload(t *testing.T) {
+	r := newRig(t)
+	s := r.config(scripts{hooks.BecomeLeader: note})
+	s.Checks = []hooks.Check{{Name: "disk", Command: hooks.Command{Shell: "printf x >>" + r.Path("checked")}, Interval: time.Millisecond, Timeout: patience, Rise: 1, Fall: 1}}
+	in, let := r.reads(s, s)
+	in.gives(order{Do: toReload})
+	in.asks(hooks.BecomeLeader, 1, time.Hour)
+	in.k.turn()
+	in.k.reading.until = now().Add(time.Hour) // the reload has its time on a busy machine, too
+	ran := len(r.Text("checked"))
+	in.until("two more runs of the check", func() bool { return len(r.Text("checked")) > ran+1 })
+	in.k.shown.next = in.k.now // and so has a look at resources
+	in.k.turn()
+	if !in.k.lanes.AtRest() {
+		t.Error("the order did not wait")
+	}
+	let <- nil
+	in.told(hooks.BecomeLeader, 1)
+}
+
+// An agent has said that its leadership ends, and renews no more. It is not judged as silent while that order is held.
+func TestAHeldOrderIsHeardBeforeTheAgentIsJudged(t *testing.T) {
+	r := newRig(t)
+	s := r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note})
+	in, let := r.reads(s, s)
+	in.asks(hooks.BecomeLeader, 1, patience)
+	in.told(hooks.BecomeLeader, 1)
+	in.gives(order{Do: toReload})
+	in.asks(hooks.LoseLeadership, 1, 0)
+	in.k.turn()
+	in.k.reading.until = now().Add(time.Hour)
+	in.k.renew(renewal{deadline: now()})
+	in.k.turn()
+	if res := in.told(hooks.LoseLeadership, 1); !res.OK || res.TakenOver {
+		t.Errorf("result %+v", res)
+	}
+	let <- nil
+}
+
 // A renewal that comes while an order waits is of the lease that the order begins with.
 func TestARenewalReachesWhatWaits(t *testing.T) {
 	r := newRig(t)
