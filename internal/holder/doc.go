@@ -37,6 +37,8 @@
 // delayed on its way, or written by a starter that was stopped in the middle of
 // it, cannot lengthen anything. A machine that freezes as a whole freezes the
 // holder too; on waking the holder looks at the clock before anything else.
+// It hears what was said before it judges by that time: a holder that did not get
+// to run finds the renewals of that time.
 //
 // On a silent agent TERM is sent Budget before the deadline, KILL early enough to
 // be done by it.

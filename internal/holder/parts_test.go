@@ -121,6 +121,32 @@ func TestWhenASilentAgentIsGivenUp(t *testing.T) {
 	}
 }
 
+// A holder that did not get to run between its look at what was said and its judgement has not heard the renewals of that time.
+func TestAHolderIsNotSilentItself(t *testing.T) {
+	agent, theirs, err := sidecar.SocketPair("holder")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer agent.Close()
+	defer theirs.Close()
+	h := holding{order: &order{}, terms: Terms{Deadline: second(10)}, alive: true, socket: int(theirs.Fd())}
+	h.judge(second(9)) // and it comes to that long after its deadline
+	if !h.asked.IsZero() {
+		t.Error("it judges by a time until which it has not heard what was said")
+	}
+	if _, err := agent.Write(encode(letter{Terms: Terms{Deadline: second(20)}})); err != nil {
+		t.Fatal(err)
+	}
+	h.judge(second(19))
+	if !h.asked.IsZero() {
+		t.Error("it has not heard the renewal that waited")
+	}
+	h.judge(second(20))
+	if h.asked.IsZero() || !h.report.Silent {
+		t.Errorf("the agent is not silent: %+v", h.report)
+	}
+}
+
 func TestReportsForPeople(t *testing.T) {
 	for _, tt := range []struct {
 		r    Report

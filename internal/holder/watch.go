@@ -16,18 +16,8 @@ import (
 
 // step does what is due now, and reports whether nothing is left to watch.
 func (h *holding) step() (over bool) {
-	h.receive()
-	h.follow()
-	at := now()
-	switch {
-	case !h.asked.IsZero():
-	case h.isAlone():
-		h.ask(AgentDied)
-	case h.isSilent(at):
-		h.report.Silent = true
-		h.ask(AgentDied)
-	}
-	before := h.watch.Stage
+	h.judge(now())
+	at, before := now(), h.watch.Stage
 	if h.watch.Step(at, h.limit()) {
 		return true
 	}
@@ -42,6 +32,21 @@ func (h *holding) step() (over bool) {
 	}
 	h.tell(Ending)
 	return false
+}
+
+// judge begins the ending if nobody says any more that the command may run. It judges by a time that was read before it hears what
+// was said: a holder that does not get to run in between does not take its own silence for that of the agent.
+func (h *holding) judge(at time.Time) {
+	h.receive()
+	h.follow()
+	switch {
+	case !h.asked.IsZero():
+	case h.isAlone():
+		h.ask(AgentDied)
+	case h.isSilent(at):
+		h.report.Silent = true
+		h.ask(AgentDied)
+	}
 }
 
 // ask begins the ending.
