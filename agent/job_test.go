@@ -964,20 +964,20 @@ func TestNewestFile(t *testing.T) {
 	}
 }
 
-// What a holder has ended by itself is said; at the timeout that is no failure, and
+// What a holder has ended by itself is said; that is no failure, and
 // what it did not start has used no attempt.
-func TestEndedByItsGuard(t *testing.T) {
+func TestEndedByItsHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 1)
 		c.withJobs(time.Hour, someJob("slow", "@yearly", func(j *jobs.Job) { j.OnLoss = jobs.OnLossFinish }),
-			someJob("late", "@yearly", nil))
+			someJob("late", "@yearly", nil), someJob("tied", "@yearly", nil))
 		h := c.hosts[0]
 		c.start(h)
 		c.agrees(h)
 		time.Sleep(5 * time.Second)
 		const why = "ended by its holder"
 		for job, want := range map[string]hooks.JobResult{"slow": {Exit: 143, Cause: hooks.JobTimedOut, Err: why},
-			"late": {Exit: 126, TooLate: true, Err: why}} {
+			"late": {Exit: 126, TooLate: true, Err: why}, "tied": {Exit: 137, Cause: hooks.CauseAgentDied, Err: why}} {
 			if err := h.order("job-run", map[string]string{"job": job}); err != nil {
 				t.Fatal(err)
 			}
@@ -996,6 +996,10 @@ func TestEndedByItsGuard(t *testing.T) {
 		kept := h.agent.seat.jobs.keptRun(hooks.JobRun{Cause: hooks.JobTimedOut, Exit: 143})
 		if j := c.job(h, "slow"); kept.Outcome != jobs.TimedOut.String() || j.Last == nil || j.Last.Outcome != jobs.TimedOut.String() {
 			t.Errorf("ended at the timeout: %+v", j.Last)
+		}
+		kept = h.agent.seat.jobs.keptRun(hooks.JobRun{Cause: hooks.CauseAgentDied, Exit: 137})
+		if j := c.job(h, "tied"); kept.Outcome != jobs.Killed.String() || j.Last == nil || j.Last.Outcome != jobs.Killed.String() {
+			t.Errorf("ended since the lease was not renewed: %+v", j.Last)
 		}
 		if j := c.job(h, "late"); j.Last == nil || j.Last.Outcome != jobs.Unclaimed.String() {
 			t.Errorf("not started: %+v", j.Last)

@@ -96,7 +96,7 @@ func (j *jobDesk) onResult(r hooks.JobResult) {
 	case r.Cause == hooks.JobTimedOut:
 		j.note(jobs.Tick{}) // lest it counts as failed: nothing may have been looked at since its time was up
 	}
-	j.note(jobs.Exited{Job: run.job, Key: run.key, Exit: r.Exit})
+	j.note(jobs.Exited{Job: run.job, Key: run.key, Exit: r.Exit, Killed: r.Cause != ""})
 }
 
 // noteDecision makes a decision known. What begins is said when it begins.

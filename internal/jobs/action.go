@@ -109,6 +109,9 @@ func (s *Scheduler) onExited(e Exited) {
 		r.Exit = e.Exit
 		s.over(e.Job, r.closed(s.now, Ended, Killed))
 	default:
+		if e.Killed {
+			r = r.killed()
+		}
 		s.over(e.Job, r.Finished(s.now, e.Exit, &m.job))
 	}
 }

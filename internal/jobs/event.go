@@ -53,9 +53,10 @@ type Merged struct{ Bytes []byte }
 // Exited says that the command of a Begin has ended and that nothing of it is
 // left. A command that could not be executed has exited with 126 or 127.
 type Exited struct {
-	Job  string
-	Key  Key
-	Exit uint8 // 128 + n for signal n
+	Job    string
+	Key    Key
+	Exit   uint8 // 128 + n for signal n
+	Killed bool  // it did not end by itself, whoever has ended it
 }
 
 // StartFailed answers a Begin that was refused because the leadership has ended:
@@ -150,7 +151,11 @@ func (e Merged) String() string { return fmt.Sprintf("merged bytes=%d", len(e.By
 
 // String gives one line.
 func (e Exited) String() string {
-	return fmt.Sprintf("exited job=%s run=%v exit=%d", e.Job, e.Key, e.Exit)
+	s := fmt.Sprintf("exited job=%s run=%v exit=%d", e.Job, e.Key, e.Exit)
+	if e.Killed {
+		s += " killed"
+	}
+	return s
 }
 
 // String gives one line.

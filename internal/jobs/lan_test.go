@@ -24,6 +24,7 @@ type lan struct {
 	delay  time.Duration // of a datagram
 	lasts  time.Duration // of a command
 	exit   uint8
+	killed bool // it is ended by its holder
 	cut    map[[2]int]bool
 	keep   map[wire.Kind]bool // kinds that are lost
 
@@ -49,6 +50,8 @@ type command struct {
 	key  Key
 	ends time.Time
 	exit uint8
+
+	killed bool
 }
 
 type parcel struct {
@@ -215,7 +218,7 @@ func (w *lan) start(h *lanHost, e Begin) {
 			w.t.Errorf("J1: %s started twice", key)
 		}
 	}
-	h.commands = append(h.commands, command{e.Job.Name, e.Run.Key, w.now.Add(w.lasts), w.exit})
+	h.commands = append(h.commands, command{e.Job.Name, e.Run.Key, w.now.Add(w.lasts), w.exit, w.killed})
 }
 
 // J2: what starts is on the disk of its own host, as running.
@@ -308,7 +311,7 @@ func (w *lan) next() (time.Time, func()) {
 		for i, c := range h.commands {
 			propose(c.ends, func() {
 				h.commands = slices.Delete(h.commands, i, i+1)
-				w.step(h, Exited{Job: c.job, Key: c.key, Exit: c.exit})
+				w.step(h, Exited{Job: c.job, Key: c.key, Exit: c.exit, Killed: c.killed})
 			})
 		}
 		if h.s == nil {

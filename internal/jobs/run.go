@@ -104,7 +104,7 @@ const (
 	Succeeded   Outcome = iota + 1 // exit status 0
 	Failed                         // another exit status, or it could not be started
 	TimedOut                       // ended at its timeout
-	Killed                         // ended because its host stopped leading
+	Killed                         // ended because its host stopped leading, or could not be sure that it leads
 	Replaced                       // ended for a newer slot
 	Unclaimed                      // never started: no majority witnessed it in time
 	Interrupted                    // its agent ended meanwhile; how far it came is unknown
@@ -160,18 +160,28 @@ func (r Run) Began(now time.Time) Run {
 	return r
 }
 
+// killed is the run whose attempt was ended by its holder, or with its keeper, while nothing here had asked for that. Its
+// leadership may go on, and then the job's attempts that are left are made: so the run is not one that is Stopping.
+func (r Run) killed() Run {
+	if r.Phase != Stopping {
+		r.Outcome = Killed
+	}
+	return r
+}
+
 // Finished is the run after its attempt has ended with this exit status: what
 // it was stopped for counts more than that. It waits if the job has attempts
 // left.
 func (r Run) Finished(now time.Time, exit uint8, job *Job) Run {
 	switch {
-	case r.Phase == Stopping: // Outcome says why
+	case r.Outcome != 0: // it says why
 	case exit == 0:
 		r.Outcome = Succeeded
 	default:
 		r.Outcome = Failed
 	}
-	again := (r.Outcome == Failed || r.Outcome == TimedOut) && int(r.Attempt) <= job.Retries
+	isWorthIt := r.Outcome == TimedOut || r.Phase != Stopping && r.Outcome != Succeeded
+	again := isWorthIt && int(r.Attempt) <= job.Retries
 	r.Phase, r.Exit, r.Ended = Ended, exit, MillisOf(now)
 	if again {
 		r.Phase = Waiting

@@ -641,6 +641,19 @@ func TestALostRunThatDoesNotRunEnds(t *testing.T) {
 	}
 }
 
+// A command that its holder has ended did not fail, whatever it made of its TERM. While its host leads on, the run has the
+// attempts that are left.
+func TestAnAttemptThatItsHolderHasEnded(t *testing.T) {
+	for _, exit := range []uint8{0, 137} {
+		w := ready(t, 1, false, everyTen(t, func(j *Job) { j.Retries, j.RetryDelay = 1, time.Second })...)
+		w.exit, w.killed = exit, true
+		w.runTo("12:00:11.5")
+		w.has("run 12:00:10 waiting killed")
+		w.runTo("12:00:14.5")
+		w.has("begins 12:00:10 attempt=2", "run 12:00:10 ended killed")
+	}
+}
+
 func TestAttemptsEndWithTheirLeadership(t *testing.T) {
 	w := ready(t, 3, true, everyTen(t, func(j *Job) { j.Retries, j.RetryDelay, j.OnLoss = 2, 3*time.Second, OnLossFinish })...)
 	w.exit = 1

@@ -93,7 +93,7 @@ func (w *World) tellJob(m *machine, l *jobLanes, res hooks.JobResult) {
 	case res.Cause == hooks.JobTimedOut:
 		w.jobStep(m, jobs.Tick{})
 	}
-	w.jobStep(m, jobs.Exited{Job: e.Job.Name, Key: e.Run.Key, Exit: res.Exit})
+	w.jobStep(m, jobs.Exited{Job: e.Job.Name, Key: e.Run.Key, Exit: res.Exit, Killed: res.Cause != ""})
 }
 
 // holdJob is a holder's beginning: it looks at its terms, and starts the command.
