@@ -9,8 +9,7 @@ import "time"
 // lease, too.
 const settlePatience = time.Second
 
-// sayOver says once that all is over. A will speaks for an agent that is dead: a deaf one could wake. Nobody acts on
-// its lease any more. Nothing of its leadership is left, by the disk as well, or hangs. Nothing is left that jobs have run.
+// sayOver says once that all is over. Nothing is left that jobs have run.
 func (l *Lanes) sayOver(now time.Time) {
 	if l.agent.isDead && !l.attempts.areOver() {
 		return
@@ -27,5 +26,18 @@ func (l *Lanes) sayOver(now time.Time) {
 		}
 	}
 	l.isOver, l.settleBy = true, time.Time{}
-	l.do(Over{IsClear: l.agent.isDead && !l.agent.isLent && l.IsSettled() && len(l.stuck) == 0})
+	l.do(Over{IsClear: l.isClear()})
+}
+
+// isClear reports whether the others may be told that all is over.
+func (l *Lanes) isClear() bool {
+	switch {
+	case !l.agent.isDead: // a will speaks for a dead agent: a deaf one could wake
+	case l.agent.isLent: // somebody acts on its lease
+	case !l.IsSettled(): // its lose-leadership hook is due, also by the disk alone
+	case len(l.stuck) > 0: // a hook of its leadership hangs
+	default:
+		return true
+	}
+	return false
 }
