@@ -17,6 +17,8 @@ func TestManyHostsAtOneInstant(t *testing.T) {
 	hosts := 30
 	if os.Getenv("BULLY_SIM") == "long" {
 		hosts = 100
+	} else if testing.Short() {
+		hosts = 10
 	}
 	synctest.Test(t, func(t *testing.T) {
 		c := newSealedCluster(t, hosts)

@@ -74,6 +74,9 @@ func TestAHostIsTakenOutOfTheList(t *testing.T) {
 	for _, mode := range []string{"available", "quorum"} {
 		for _, which := range []string{"follower", "leader"} {
 			t.Run(mode+" "+which, func(t *testing.T) {
+				if testing.Short() && !(mode == "quorum" && which == "leader") {
+					t.Skip("skipped: short, and the leader of a quorum does the most")
+				}
 				synctest.Test(t, func(t *testing.T) { takesOut(t, mode == "quorum", which == "leader") })
 			})
 		}

@@ -151,6 +151,9 @@ func TestAHoldDownBesideTheLastLife(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
+			if testing.Short() && name != "it is ended" {
+				t.Skip("minutes of a hold-down")
+			}
 			synctest.Test(t, func(t *testing.T) {
 				c, low, top := newPair(t)
 				c.kill(top)
