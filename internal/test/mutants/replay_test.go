@@ -13,6 +13,9 @@ import (
 	"github.com/bully-agent/bully-agent/internal/test/flight"
 )
 
+// withoutDrift is the mutant whose program replays.
+const withoutDrift = "leader-without-drift"
+
 // A program with another rule than the one that recorded finds that out, at the first
 // step whose effects the rule makes others: here, the first lease that a leader shows.
 func TestReplayFindsAChangedRule(t *testing.T) {
@@ -20,7 +23,7 @@ func TestReplayFindsAChangedRule(t *testing.T) {
 		t.Skip("it builds the program anew: not with -short")
 	}
 	r := newRunner(t)
-	m, err := readMutant(filepath.Join(root, "testdata", "mutants", "leader-without-drift.txt"))
+	m, err := readMutant(filepath.Join(root, "testdata", "mutants", withoutDrift+".txt"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -137,10 +137,11 @@ func (r *runner) run(m *mutant, by catcher) *result {
 }
 
 // runDirected runs the tests of the packages that have to catch the mutant. Those of
-// packages with processes and clocks take long: there only the named ones run.
+// packages with processes and clocks take long: there only the named ones run, and of a sample too.
 func (r *runner) runDirected(res *result, overlay string) {
 	only := ""
-	if !res.m.isSimulated() && len(res.m.tests) > 0 {
+	isSample := os.Getenv("BULLY_MUTANTS") == ""
+	if (isSample || !res.m.isSimulated()) && len(res.m.tests) > 0 {
 		only = "^(" + strings.Join(res.m.tests, "|") + ")$"
 	}
 	for _, pkg := range res.m.tested() {
