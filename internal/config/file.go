@@ -9,6 +9,8 @@ import (
 	"slices"
 	"syscall"
 	"unicode/utf8"
+
+	"github.com/bully-agent/bully-agent/internal/access"
 )
 
 // maxFile bounds the file. The reference file, with a comment on everything, has some 10 KiB.
@@ -54,10 +56,8 @@ func SetsNothing(path string) bool {
 // checkFile judges the opened file itself, so that nothing can be put in its place in between.
 func checkFile(info fs.FileInfo, root bool) *Error {
 	switch mode := info.Mode(); {
-	case mode.IsDir():
-		return wrong("it is a directory: expected a TOML file")
 	case !mode.IsRegular():
-		return wrong("it is %s: expected a regular file", kindOf(mode))
+		return wrong("it is %s: expected a TOML file", access.Kind(mode))
 	case root && mode.Perm()&0o002 != 0:
 		// What stands in [hooks] runs as root.
 		return wrong("everyone may write it (mode %04o), and its hooks run as root", mode.Perm()).hint("chmod o-w")
@@ -65,16 +65,6 @@ func checkFile(info fs.FileInfo, root bool) *Error {
 		return tooLarge(info.Size())
 	}
 	return nil
-}
-
-func kindOf(mode fs.FileMode) string {
-	switch {
-	case mode&fs.ModeNamedPipe != 0:
-		return "a FIFO"
-	case mode&fs.ModeSocket != 0:
-		return "a socket"
-	}
-	return "a device"
 }
 
 func tooLarge(size int64) *Error {

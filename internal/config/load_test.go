@@ -337,9 +337,9 @@ func TestWhatIsNoConfigurationFile(t *testing.T) {
 	for path, want := range map[string]string{
 		at("missing"): "cannot be read: no such file or directory; hint: all defaults work with no file at all",
 		dir:           "it is a directory: expected a TOML file",
-		at("fifo"):    "it is a FIFO: expected a regular file",
+		at("fifo"):    "it is a FIFO: expected a TOML file",
 		at("loop"):    "cannot be read: too many levels of symbolic links",
-		"/dev/zero":   "it is a device: expected a regular file",
+		"/dev/zero":   "it is a device: expected a TOML file",
 		write("big", make([]byte, 10<<20), 0o600):  "it is 10485760 bytes long: expected at most 1048576",
 		write("open", []byte("x = 1"), 0o666):      "everyone may write it (mode 0666), and its hooks run as root; hint: chmod o-w",
 		write("binary", []byte{0, 1, 2, 3}, 0o600): "it is not text (a NUL at byte 0): expected TOML",

@@ -168,7 +168,7 @@ func readFile(path string, trusted access.Trusted) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("it is %s: expected a file in PEM", kindOf(info.Mode()))
+		return nil, fmt.Errorf("it is %s: expected a file in PEM", access.Kind(info.Mode()))
 	case info.Size() > maxPEM:
 		return nil, fmt.Errorf("it has %d bytes: expected PEM, at most %d", info.Size(), maxPEM)
 	case trusted != nil:
@@ -177,19 +177,6 @@ func readFile(path string, trusted access.Trusted) ([]byte, error) {
 		}
 	}
 	return io.ReadAll(io.LimitReader(f, maxPEM))
-}
-
-// kindOf names what is no file.
-func kindOf(m fs.FileMode) string {
-	switch m.Type() {
-	case fs.ModeDir:
-		return "a directory"
-	case fs.ModeNamedPipe:
-		return "a FIFO"
-	case fs.ModeDevice, fs.ModeDevice | fs.ModeCharDevice:
-		return "a device"
-	}
-	return "a socket"
 }
 
 // outOfDate says why clients would refuse the certificate for its dates.

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -109,6 +110,7 @@ func TestBadPairs(t *testing.T) {
 		"key of another": {func(c Config) { os.Chown(c.Key, 12345, 0) }, []string{"key.pem", "owned by uid 12345", "chown root"}},
 		"open directory": {func(c Config) { os.Chmod(filepath.Dir(c.Key), 0o777) }, []string{"writable by everyone", "chmod o-w"}},
 		"directory":      {func(c Config) { os.Remove(c.Cert); os.Mkdir(c.Cert, 0o700) }, []string{"cert.pem", "it is a directory: expected a file in PEM"}},
+		"FIFO":           {func(c Config) { os.Remove(c.Cert); syscall.Mkfifo(c.Cert, 0o600) }, []string{"cert.pem", "it is a FIFO: expected a file in PEM"}},
 		"huge":           {func(c Config) { os.Truncate(c.Cert, 1<<30) }, []string{"cert.pem", "1073741824 bytes"}},
 	} {
 		cfg := files(t, good)

@@ -86,21 +86,18 @@ func checkKind(path string) error {
 }
 
 func ofKind(path string, mode fs.FileMode) error {
-	err := &Error{File: path, Expected: "a file", Mend: "rm " + Quoted(path) + "; " + HowToGet(path)}
-	switch {
-	case mode&fs.ModeSymlink != 0:
-		err.Found, err.Expected = "a symbolic link", "the file itself"
+	err := &Error{File: path, Found: access.Kind(mode), Expected: "a file", Mend: "rm " + Quoted(path) + "; " + HowToGet(path)}
+	switch mode.Type() {
+	case fs.ModeSymlink:
+		err.Expected = "the file itself"
 		if target, bad := filepath.EvalSymlinks(path); bad == nil {
 			err.Mend = fmt.Sprintf("rm %s && cp -p %s %s", Quoted(path), Quoted(target), Quoted(path))
 		}
-	case mode.IsDir():
-		err.Found, err.Mend = "a directory", "rmdir "+Quoted(path)+"; "+HowToGet(path)
-	case mode&fs.ModeNamedPipe != 0:
-		err.Found = "a FIFO"
-	case mode&fs.ModeSocket != 0:
-		err.Found, err.Mend = "a socket", anotherFile
+	case fs.ModeDir:
+		err.Mend = "rmdir " + Quoted(path) + "; " + HowToGet(path)
+	case fs.ModeNamedPipe:
 	default:
-		err.Found, err.Mend = "a device", anotherFile
+		err.Mend = anotherFile
 	}
 	return err
 }

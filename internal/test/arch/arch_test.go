@@ -53,7 +53,7 @@ var layers = map[string]layer{
 	"internal/test/e2e":      {may: ""},
 	"internal/test/loopback": {may: ""},
 	"internal/test/waiting":  {may: ""},
-	"internal/config":        {may: "internal/identity internal/trust agent election membership hooks internal/control internal/jobs internal/key internal/httpd internal/vip internal/systemd internal/discovery internal/advertise"},
+	"internal/config":        {may: "internal/identity internal/trust internal/access agent election membership hooks internal/control internal/jobs internal/key internal/httpd internal/vip internal/systemd internal/discovery internal/advertise"},
 	"agent":                  {may: "internal/trust wire election membership internal/transport internal/sealed internal/session internal/key hooks internal/jobs internal/control internal/durable internal/identity internal/reader internal/sidecar internal/metrics election/lease internal/keeper internal/record hooks/resourcerun internal/discovery internal/advertise"},
 	"membership":             {may: "wire internal/transport internal/session internal/identity"},
 	"internal/transport":     {may: ""},
