@@ -125,7 +125,7 @@ func TestBadPairs(t *testing.T) {
 				t.Errorf("%s: %q does not say %q", name, err, want)
 			}
 		}
-		if strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "PRIVATE") {
+		if strings.Count(err.Error(), cfg.Key) > 1 || strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "PRIVATE") {
 			t.Errorf("%s: %q", name, err)
 		}
 		if _, err := OpenPair(cfg); err == nil {
