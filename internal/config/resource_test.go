@@ -45,6 +45,7 @@ func TestBadResources(t *testing.T) {
 	for name, tt := range map[string]struct{ text, want string }{
 		"nothing":           {"[[resource]]\nname = \"a\"\n", `FILE:1:3: resource: it is nothing: expected one of address, addresses, unit, command; hint: write a line such as address = "192.168.1.50/24"`},
 		"two kinds":         {okAddress + "unit = \"a.service\"\n", `FILE:4:8: resource.unit: it is address as well: expected one of them; hint: write a [[resource]] for each, in the order in which they begin`},
+		"a slip":            {"[[resource]]\naddreses = [\"10.0.0.7/32\"]\ninterface = \"eth0\"\n", `resource.addreses: there is no such key; hint: did you mean addresses?`},
 		"no interface":      {"[[resource]]\naddress = \"192.168.1.50/24\"\n", `FILE:1:3: resource: interface is missing: expected a line such as interface = "eth0"`},
 		"an idle interface": {"[[resource]]\nunit = \"a.service\"\ninterface = \"eth0\"\n", `FILE:3:13: resource.interface: only addresses have an interface: expected an address as well`},
 		"nobody to reset":   {"[[resource]]\nunit = \"a.service\"\nreset = true\n", `FILE:3:9: resource.reset: only addresses have clients to reset: expected an address as well`},

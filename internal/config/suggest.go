@@ -26,7 +26,8 @@ func nearest(word string, candidates []string) string {
 		if len(word) >= 3 && strings.HasPrefix(c, word) {
 			return c
 		}
-		if d := smetrics.WagnerFischer(word, c, 1, 1, 1); d < least {
+		d := smetrics.WagnerFischer(word, c, 1, 1, 1)
+		if d < least || d == least && best != "" && len(c) > len(best) { // addreses is addresses, and no address
 			best, least = c, d
 		}
 	}
@@ -42,10 +43,11 @@ func unknownKey(path string) *Error {
 	return err
 }
 
-// nearestKey looks first in the key's own table, then for the same name in another one, then anywhere.
+// nearestKey looks for the same name in another table, then for a similar one in the key's own, then in all. Where there is no such
+// table, that may be the slip.
 func nearestKey(path string) string {
 	table, name, _ := cutLast(path)
-	var siblings, all []string
+	var siblings, names, all []string
 	elsewhere := ""
 	for _, s := range settings {
 		t, n, _ := cutLast(s.Key)
@@ -55,12 +57,21 @@ func nearestKey(path string) string {
 		if t == table {
 			siblings = append(siblings, n)
 		}
-		all = append(all, s.Key)
+		names, all = append(names, n), append(all, s.Key)
 	}
 	if i := slices.IndexFunc(siblings, func(n string) bool { return strings.HasPrefix(n, name+"_") }); i >= 0 { // key of http is key_file
 		return siblings[i]
 	}
-	return cmp.Or(elsewhere, nearest(name, siblings), nearest(path, all))
+	if near := cmp.Or(elsewhere, nearest(name, siblings)); near != "" {
+		return near
+	}
+	if table != "" && !isTable(table) {
+		return nearest(path, all)
+	}
+	if i := slices.Index(names, nearest(name, names)); i >= 0 {
+		return all[i]
+	}
+	return ""
 }
 
 func unknownFlag(name string) *Error {
