@@ -31,7 +31,7 @@ var configCommand = command{
 			that of --owner, can read the key. It also says which parts of resources, hooks, checks and
 			jobs the unit forbids.`,
 		examples: []string{program + " config check", program + " config check --owner bully-agent", program + " config check ./agent.toml", program + " config check --no-host ./agent.toml"},
-		options:  []option{ownerOption, {name: "no-host", usage: "do not compare with this host: its addresses, hooks, directories and key"}, instanceOption},
+		options:  []option{configOption, ownerOption, {name: "no-host", usage: "do not compare with this host: its addresses, hooks, directories and key"}},
 		action:   checkConfig,
 	}, {
 		name: "show", operand: "config", usage: "print each setting and where it comes from",
@@ -66,9 +66,13 @@ func showConfig(c *call) error {
 }
 
 func checkConfig(c *call) error {
-	src := c.sourceHere()
+	src, err := c.source()
 	switch {
+	case err != nil:
+		return err
 	case c.NArg() == 0:
+	case c.IsSet(configOption.name):
+		return usage("", "the file is named twice: by --config and as %s", strconv.Quote(c.Args().First()))
 	case c.Args().First() == "":
 		return usage("", `the name of the file is empty`)
 	default:
