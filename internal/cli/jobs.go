@@ -165,7 +165,9 @@ func jobState(j control.Job, now time.Time) string {
 		}
 	}
 	switch {
-	case j.Why == "" || j.Why == state || len(j.Open) > 0 && j.Why == notLeading:
+	case j.Why == notLeading && len(j.Open) == 0:
+		state += " for the leader to start it"
+	case j.Why == "" || j.Why == state || j.Why == notLeading:
 	case !j.Until.IsZero():
 		state += fmt.Sprintf(": %s until %s", j.Why, untilText(j.Until, now))
 	default:

@@ -56,6 +56,9 @@ func abroad(t *testing.T) {
 
 // Another host's run says all of the job's state: that this host does not lead is no reason beside it.
 func TestJobStateOfAnotherHostsRun(t *testing.T) {
+	if got, want := jobState(control.Job{State: "waiting", Why: "not-leading"}, time.Now()), "waiting for the leader to start it"; got != want {
+		t.Errorf("without a run: %q, expected %q", got, want)
+	}
 	open := []control.JobRun{{Host: "beta", Phase: "running"}}
 	for why, want := range map[string]string{"not-leading": "running on beta", "paused": "running on beta: paused"} {
 		if got := jobState(control.Job{State: "running", Why: why, Open: open}, time.Now()); got != want {
