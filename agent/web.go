@@ -40,5 +40,5 @@ func (a *agent) reader() *control.Reader {
 		return nil
 	}
 	state := keeps.Reader()
-	return &control.Reader{Process: state.Process, Error: state.Why, Addr: a.feed.Addr().String()}
+	return &control.Reader{Process: state.Process, Error: state.Why, Lacks: state.Lacks, Addr: a.feed.Addr().String()}
 }

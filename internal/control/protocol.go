@@ -179,6 +179,7 @@ type Reader struct {
 	Process int    `json:"process"` // its id; 0 while it starts, or if there is none
 	Error   string `json:"error"`   // why there is none; empty if there is
 	Addr    string `json:"addr"`    // ip:port at which the network asks
+	Lacks   string `json:"lacks"`   // what of its confinement this host does not bear; empty: nothing
 }
 
 // Member is one participant as this agent sees it.

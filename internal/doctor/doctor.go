@@ -78,6 +78,9 @@ func (j *judge) reader() {
 	case r == nil:
 	case r.Error != "":
 		j.say(Fail, "reader", "see the log for reader: another is started every few seconds", "the network is not answered at %s: %s", r.Addr, r.Error)
+	case r.Lacks != "":
+		j.say(Warn, "reader", "have the kernel, the container and the unit bear Landlock and seccomp, or answer the network elsewhere (docs/security.md)",
+			"answers the network at %s, confined less than it should be: %s", r.Addr, r.Lacks)
 	default:
 		j.say(OK, "reader", "", "answers the network at %s", r.Addr)
 	}

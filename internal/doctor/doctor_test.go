@@ -164,6 +164,10 @@ func TestEachFaultIsOneLine(t *testing.T) {
 			e.Reader = &control.Reader{Error: "exit status 2", Addr: "10.0.0.1:7951"}
 		},
 			"FAIL reader: the network is not answered at 10.0.0.1:7951: exit status 2"},
+		{"a reader that is confined less", func(e *control.Examination) {
+			e.Reader = &control.Reader{Process: 7, Addr: "10.0.0.1:7951", Lacks: "no Landlock: operation not supported"}
+		},
+			"warn reader: answers the network at 10.0.0.1:7951, confined less than it should be: no Landlock: operation not supported"},
 		{"a reader", func(e *control.Examination) { e.Reader = &control.Reader{Process: 7, Addr: "10.0.0.1:7951"} }, ""},
 		{"scheduling as asked", func(e *control.Examination) {
 			e.Scheduling = control.Scheduling{Policy: "normal", Why: "real time was not asked for"}

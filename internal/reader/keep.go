@@ -23,6 +23,7 @@ const Word = "reader"
 type State struct {
 	Process int    // its id; 0: none runs
 	Why     string // none runs, or the last one ended; empty: it runs as it should
+	Lacks   string // what of its confinement this host does not bear, as it says itself; empty: nothing
 }
 
 // rule is how readers follow each other. Tests shorten it.
@@ -136,8 +137,9 @@ func (k *Keep) one() error {
 	isEnd := k.isEnd
 	k.mu.Unlock()
 	if !isEnd {
-		k.tell(State{Process: cmd.Process.Pid})
-		err = k.hear(life)
+		s := State{Process: cmd.Process.Pid}
+		k.tell(s)
+		err = k.hear(life, s)
 	}
 	if errors.Is(err, errHangs) {
 		_ = cmd.Process.Kill()
@@ -157,8 +159,8 @@ func (k *Keep) one() error {
 }
 
 // hear reads what a reader says, until it says nothing any more: no faster than one that is well speaks. What a reader says
-// beyond that finds no room.
-func (k *Keep) hear(life *os.File) error {
+// beyond that finds no room. s is what is known of it.
+func (k *Keep) hear(life *os.File, s State) error {
 	datagram := make([]byte, mostLine)
 	pace, words := linePace(), rate.NewLimiter(2*linesPerSecond, 2*linesAtOnce)
 	for ; ; time.Sleep(words.Reserve().Delay()) {
@@ -171,8 +173,21 @@ func (k *Keep) hear(life *os.File) error {
 			return err
 		}
 		var l line
-		if datagram[0] == isLine && pace.Allow() && json.Unmarshal(datagram[1:n], &l) == nil {
+		switch text := datagram[1:n]; {
+		case datagram[0] == isLine && pace.Allow() && json.Unmarshal(text, &l) == nil:
 			l.write(k.log)
+		case datagram[0] == isLack && len(s.Lacks)+n < mostLine:
+			k.onLack(&s, plain(string(text)))
 		}
 	}
+}
+
+// onLack adds one thing to what a reader lacks.
+func (k *Keep) onLack(s *State, lack string) {
+	k.log.Warn("this host confines the reader less than it should", "lacks", lack)
+	if s.Lacks != "" {
+		s.Lacks += "; "
+	}
+	s.Lacks += lack
+	k.tell(*s)
 }

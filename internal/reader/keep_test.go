@@ -143,6 +143,22 @@ func TestAReaderThatHangs(t *testing.T) {
 	until(t, "the end of the first", func() bool { return unix.Kill(first, 0) == unix.ESRCH })
 }
 
+// What a reader lacks is told and logged, as harmless text and within bounds.
+func TestWhatAReaderLacksIsTold(t *testing.T) {
+	t.Parallel()
+	k := feed(t, httpd.Config{}, rich()).keep(t, quickly, "lacks")
+	until(t, "all that it says", func() bool { return k.log.count("said all") == 1 })
+	k.mu.Lock()
+	last := k.states[len(k.states)-1]
+	k.mu.Unlock()
+	if !strings.HasPrefix(last.Lacks, "no Landlock?0; no Landlock?1; ") || len(last.Lacks) < mostLine-100 || len(last.Lacks) > mostLine {
+		t.Errorf("%d bytes are told: %q", len(last.Lacks), last.Lacks)
+	}
+	if n := k.log.count(`this host confines the reader less than it should: lacks="no Landlock?0"`); n != 1 {
+		t.Errorf("said %d times:\n%s", n, k.log)
+	}
+}
+
 // A reader that is stopped ends with its keep, and what follows the events hears the last before.
 func TestAReaderEndsWithItsAgent(t *testing.T) {
 	f := feed(t, httpd.Config{}, &fakeAgent{})

@@ -11,11 +11,12 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// What a reader says to the keeper: that it lives, and lines for the log. A reader reads what strangers send, so its lines are
+// What a reader says to the keeper: that it lives, what it lacks, and lines for the log. A reader reads what strangers send, so its lines are
 // bounded in number and size where they are written, and again where they are read.
 const (
 	isAlive = 'B'
 	isLine  = 'L' // and the line, as JSON
+	isLack  = 'C' // and what of its confinement the host does not bear
 
 	mostLine       = 2 << 10 // bytes of a line, with all that is in it
 	linesPerSecond = 10

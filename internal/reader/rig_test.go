@@ -32,9 +32,21 @@ func TestMain(m *testing.M) {
 			os.Exit(3)
 		case "hangs":
 			time.Sleep(time.Hour)
+		case "lacks":
+			lack()
 		}
 	}
 	goleak.VerifyTestMain(m)
+}
+
+// lack is a reader that says of more than there is room for that it lacks it, and then a line.
+func lack() {
+	keeper := os.NewFile(sidecar.SocketFD, "keeper")
+	for i := range mostLine / len("no Landlock") {
+		_, _ = fmt.Fprintf(keeper, "%cno Landlock\n%d", isLack, i)
+	}
+	_, _ = fmt.Fprintf(keeper, `%c{"Level":3,"Text":"said all"}`, isLine)
+	time.Sleep(time.Hour)
 }
 
 // bound is how long a test waits for what must happen; a pass never waits it out.
