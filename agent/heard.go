@@ -25,6 +25,7 @@ type hearing struct {
 type heard struct {
 	since time.Time // the member is believed alive
 	at    time.Time // of its last frame; zero: none
+	owed  time.Time // a frame has been due since then, as isMute says; zero: none is
 }
 
 // began is told that a member, or a new life of it, is believed alive. members
@@ -47,6 +48,16 @@ func (h *hearing) note(id wire.ID, now time.Time) {
 	defer h.mu.Unlock()
 	if was, known := h.of[id]; known {
 		h.of[id] = heard{since: was.since, at: now}
+	}
+}
+
+// owes is told that a member answers pings and owes a frame.
+func (h *hearing) owes(id wire.ID, now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if was, known := h.of[id]; known {
+		was.owed = now
+		h.of[id] = was
 	}
 }
 

@@ -147,6 +147,28 @@ func TestNobodyIsMuteInAQuietCluster(t *testing.T) {
 	})
 }
 
+// A member that was cut off or paused answers pings again before it acknowledges a heartbeat: it is not mute for that.
+func TestAMemberThatIsBackIsNotMute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		c.startAll()
+		leader, cut := c.leader(), c.hosts[0]
+		for i := range 40 {
+			c.lan.Isolate(cut.name)
+			time.Sleep(6*time.Second + time.Duration(i)*25*time.Millisecond)
+			c.lan.Plug(cut.name)
+			time.Sleep(10 * time.Second)
+		}
+		events, _ := leader.agent.Events(0)
+		for _, e := range events {
+			if e.Cause == "mute" {
+				t.Errorf("it says: %s", e.Text)
+			}
+		}
+		c.stopAll()
+	})
+}
+
 // muted names whom a host says to be mute, on any goroutine.
 func (a *agent) muted() (names []string) {
 	for _, m := range a.Members() {
