@@ -71,9 +71,12 @@ func TestAnOlderCopyOfTheStateEnds(t *testing.T) {
 		c.start(c.hosts[0])
 		c.agrees(c.hosts[1])
 		old := c.hosts[2]
-		had := len(old.hooks.ran())
+		had, log := len(old.hooks.ran()), old.logging()
 		c.start(old)
 		c.endsOlder(old, 3*time.Second)
+		if n := log.with("join failed"); n != 0 {
+			t.Errorf("before it says why it ends, it says %d times that it cannot join", n)
+		}
 		if ran := old.hooks.ran()[had:]; len(ran) > 1 || len(ran) == 1 && ran[0] != "lose-leadership 1 unclean-restart" {
 			t.Errorf("it has run %v", ran)
 		}

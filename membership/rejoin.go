@@ -488,7 +488,9 @@ func (m *Membership) join(addr netip.AddrPort, wasLost, alone bool) {
 	m.mu.Unlock()
 	switch {
 	case err != nil && alone:
-		m.sayMinutely("join failed", addr.String(), err)
+		if !m.log.minutely("first failure at " + addr.String()) { // a session may know more than a stream that was closed, and end this agent
+			m.sayMinutely("join failed", addr.String(), err)
+		}
 	case err != nil:
 		m.log.debug("rejoin failed", "addr", addr, "err", err)
 	case members == 0:
