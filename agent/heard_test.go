@@ -78,6 +78,33 @@ func TestAMinorityDoesNotSayThatNobodyAnswers(t *testing.T) {
 	})
 }
 
+// In a minority the voters that are named as being here are as many as the quorum counts, at every moment.
+func TestTheVotersNamedAreThoseCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 5)
+		c.expecting(5)
+		c.startAll()
+		for _, h := range c.hosts[2:] {
+			c.kill(h)
+		}
+		for range 200 {
+			time.Sleep(100 * time.Millisecond)
+			for _, h := range c.hosts[:2] {
+				s, named := h.agent.Status(), 0
+				for _, v := range s.Roster.Voters {
+					if v.Alive {
+						named++
+					}
+				}
+				if named != s.Quorum.Have && !t.Failed() {
+					t.Errorf("%s names %d of the roster as here, and counts %d: %+v", h.name, named, s.Quorum.Have, s.Roster.Voters)
+				}
+			}
+		}
+		c.stopAll()
+	})
+}
+
 // A follower counts the voters that it heard lately.
 func TestAFollowerCountsWhomItHears(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -199,13 +199,14 @@ func (v *view) electorate() []membership.Member {
 
 // controlRoster shows the roster with what names are known; nil while there is
 // none.
-func (t *tally) controlRoster(r election.Roster) *control.Roster {
+func (t *tally) controlRoster(status election.Status) *control.Roster {
+	r := status.Roster
 	if r.Version == 0 {
 		return nil
 	}
 	out := &control.Roster{Version: r.Version, Formed: r.Formed, Voters: []control.Voter{}}
 	for _, id := range r.IDs {
-		out.Voters = append(out.Voters, control.Voter{ID: id.String(), Name: t.known.seen().voterName(id), Self: id == t.self, Alive: t.known.isHere(id)})
+		out.Voters = append(out.Voters, control.Voter{ID: id.String(), Name: t.known.seen().voterName(id), Self: id == t.self, Alive: t.answers(status, id)})
 	}
 	slices.SortFunc(out.Voters, func(x, y control.Voter) int {
 		return cmp.Or(strings.Compare(x.Name, y.Name), strings.Compare(x.ID, y.ID))
@@ -230,21 +231,24 @@ func (t *tally) controlQuorum(status election.Status) *control.Quorum {
 	return &control.Quorum{Need: expect, Have: min(len(t.known.seen().electorate()), expect)}
 }
 
-// votersHere counts the voters of the roster that answer. A follower talks to its
-// leader alone: of the others it knows what the failure detector says, and when
-// they last answered that; and so it is with a host that watches, which asks nobody.
-// Who has said good-bye answers no more, however short a time ago it did.
+// votersHere counts the voters of the roster that answer.
 func (t *tally) votersHere(status election.Status) (here int) {
-	voters, answers := status.Roster.IDs, t.known.isHere
-	if (status.Leader.IsZero() && !onlyWatches(status)) || status.Leader == t.self {
-		voters, answers = status.Heard, t.hasNotLeft
-	}
-	for _, id := range voters {
-		if answers(id) {
+	for _, id := range status.Roster.IDs {
+		if t.answers(status, id) {
 			here++
 		}
 	}
 	return here
+}
+
+// answers: a voter of the roster does. A follower talks to its leader alone: of the others it knows what the failure detector says,
+// and when they last answered that; and so it is with a host that watches, which asks nobody. Who has said good-bye answers no more,
+// however short a time ago it did.
+func (t *tally) answers(status election.Status, id wire.ID) bool {
+	if (status.Leader.IsZero() && !onlyWatches(status)) || status.Leader == t.self {
+		return slices.Contains(status.Heard, id) && t.hasNotLeft(id)
+	}
+	return t.known.isHere(id)
 }
 
 func (t *tally) hasNotLeft(id wire.ID) bool {

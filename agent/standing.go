@@ -31,7 +31,7 @@ type standing struct {
 func (s *seat) publish() {
 	status := s.shownStatus()
 	st := &standing{status: status, role: s.roleWord(status.Role), leader: s.around.seen().controlNode(status.Leader),
-		degraded: s.degraded(status) || s.isStranded(status), lastHook: s.lastHook, notes: s.notes(status), roster: s.tally.controlRoster(status.Roster),
+		degraded: s.degraded(status) || s.isStranded(status), lastHook: s.lastHook, notes: s.notes(status), roster: s.tally.controlRoster(status),
 		quorum: s.tally.controlQuorum(status), why: s.tally.whyNoLeader(status),
 		maintenance: s.state.maintenance.controlMaintenance(status)}
 	st.ready = !status.Leader.IsZero() && (status.Leader != s.state.ID || s.hookReady)
