@@ -57,5 +57,10 @@ func (s *seat) onCounted(what string) {
 // warn tells people of something that they should mend.
 func (s *seat) warn(cause, text string) {
 	s.log.Error(text, "cause", cause)
+	s.warning(cause, text)
+}
+
+// warning is warn for events alone.
+func (s *seat) warning(cause, text string) {
 	s.around.event(control.Event{Type: "warning", Cause: cause, Text: text})
 }

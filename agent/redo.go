@@ -114,8 +114,14 @@ func failureOf(r hooks.Result) election.Cause {
 // onNobodyElse: this host goes on leading, degraded, until its hook succeeds or
 // somebody else can lead.
 func (s *seat) onNobodyElse(r hooks.Result, why error) {
+	isFirst := s.redo.pause == 0
 	s.redo.later(s.around.now())
-	s.warn(string(failureOf(r)), fmt.Sprintf("degraded: %s, and %v; it is tried again in %v", failed(r), why, s.redo.pause))
+	text := fmt.Sprintf("degraded: %s, and %v; it is tried again in %v", failed(r), why, s.redo.pause)
+	if isFirst {
+		s.warn(string(failureOf(r)), text)
+	} else { // the log has the keeper's line, that this attempt has failed too
+		s.warning(string(failureOf(r)), text)
+	}
 	s.publish()
 }
 

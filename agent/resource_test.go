@@ -205,6 +205,24 @@ func TestNotesNameTheResource(t *testing.T) {
 	})
 }
 
+// Each attempt of a leader that goes on without what it is to have is an event. The log has what follows from it once, beside the line of
+// each attempt.
+func TestTheLogSaysOnceThatALeaderIsDegraded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1)
+		h := c.hosts[0]
+		log := h.logging()
+		h.fails(hooks.BecomeLeader, errHook)
+		c.start(h)
+		c.agrees(h)
+		time.Sleep(5 * time.Minute)
+		if said, told := log.with("degraded: "), len(warnings(h)); said != 1 || told < 5 {
+			t.Errorf("%d lines of %d failures", said, told)
+		}
+		c.stopAll()
+	})
+}
+
 // A resource that has not ended is named as what may still be here.
 func TestNotesNameTheResourceThatHasNotEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
