@@ -117,6 +117,9 @@ type Config struct {
 	JobRunner JobRunner
 	// Reload reads the configuration again; nil: there is nothing to read.
 	Reload func() (Reloaded, error)
+	// Refusal says why the next start and a reload would be refused now; nil: neither would be. Any goroutine calls it. A nil func
+	// finds nothing.
+	Refusal func() error
 	// Reloads asks for a reload each time something arrives; nil: never.
 	Reloads <-chan struct{}
 	// Abort, when it is closed, cuts an orderly stop short; nil: never.
@@ -265,6 +268,7 @@ type agent struct {
 	quietAt  map[string]time.Time // per warning: no further line before
 	checks   checks
 	has      []resourcerun.State // of resources, as people were told last
+	refused  error               // why the last reload was
 	mute     []wire.ID           // members that are alive and do not answer the election
 	relayed  []wire.ID           // members that other hosts reach and this one does not
 	told     []membership.Member // hosts that others tell of and that this one has not met

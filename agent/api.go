@@ -58,6 +58,7 @@ func (a *agent) notes() []string {
 	if errors.Is(a.fatal, ErrOlder) {
 		notes = append(notes, a.fatal.Error())
 	}
+	notes = append(notes, a.refusedNotes()...)
 	notes = append(notes, a.listNotes()...)
 	notes = append(notes, a.checkNotes()...)
 	notes = append(notes, a.muteNotes()...)

@@ -53,6 +53,11 @@ func (a *agent) Examine(ctx context.Context) (control.Examination, error) {
 	out := control.Examination{Self: self, Version: a.cfg.Version, Proven: a.hasKey(), CanAsk: a.port != nil, Profile: a.cfg.Profile,
 		StopBudgetMS: ms(a.cfg.Election.StopBudget), HeartbeatMS: ms(a.cfg.Election.Heartbeat), MTU: mtuOf(shown.addr),
 		StateDir: a.home.dir, Access: a.checkHome()}
+	if a.cfg.Refusal != nil {
+		if err := a.cfg.Refusal(); err != nil {
+			out.Refusal = err.Error()
+		}
+	}
 	out.Link, out.LinkRemedy = shown.trouble, shown.remedy
 	out.Addresses, out.Devices = a.leads(), a.devices()
 	if a.cfg.Scheduling != nil {

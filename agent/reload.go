@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,11 +20,9 @@ func (a *agent) Reload(ctx context.Context, drops bool) error {
 	if a.cfg.Reload == nil {
 		return control.ErrUnsupported
 	}
-	next, err := a.cfg.Reload()
-	if err == nil {
-		_, err = ask(ctx, a, func() (none struct{}, _ error) { return none, a.takeUp(next, drops) })
-	}
-	if err != nil {
+	next, bad := a.cfg.Reload()
+	_, err := ask(ctx, a, func() (none struct{}, _ error) { return none, a.onReload(next, bad, drops) })
+	if err = cmp.Or(bad, err); err != nil {
 		a.log.Error("configuration not reloaded; nothing was changed", "err", err)
 		if told := (*control.APIError)(nil); errors.As(err, &told) {
 			return told
@@ -36,8 +35,30 @@ func (a *agent) Reload(ctx context.Context, drops bool) error {
 	return nil
 }
 
-// takeUp takes what a reload has read, or nothing of it. It runs in the loop: what arrives meanwhile finds the old configuration or the
-// new one.
+// onReload takes what a reload has read, if that is not bad, and notes what came of it. It runs in the loop: what arrives meanwhile finds
+// the old configuration or the new one.
+func (a *agent) onReload(next Reloaded, bad error, drops bool) error {
+	if bad == nil {
+		bad = a.takeUp(next, drops)
+	}
+	a.refused = bad
+	a.seat.publish()
+	return bad
+}
+
+// refusedNotes are for status: a person who reloads by a signal sees no answer.
+func (a *agent) refusedNotes() []string {
+	if a.refused == nil {
+		return nil
+	}
+	first, rest, isMore := strings.Cut(a.refused.Error(), "\n")
+	if isMore {
+		first += fmt.Sprintf("; and %d more", 1+strings.Count(rest, "\n"))
+	}
+	return []string{"the last reload was refused, and nothing was changed: " + first}
+}
+
+// takeUp takes what a reload has read, or nothing of it.
 func (a *agent) takeUp(next Reloaded, drops bool) error {
 	if err := a.spares(next.Hooks.Resources); err != nil {
 		return err
@@ -79,7 +100,6 @@ func (a *agent) reload(next Reloaded) {
 		a.log.Warn("configuration doubtful", "note", doubt)
 	}
 	a.log.Info("configuration reloaded")
-	a.seat.publish()
 }
 
 // spares refuses a resource that is a host's own address: a leader could not begin it, and would hand over.

@@ -76,16 +76,16 @@ func TestAReloadSparesTheMembers(t *testing.T) {
 			if err := h.agent.Reload(t.Context(), false); !errors.Is(err, control.ErrInvalid) || !strings.Contains(err.Error(), want) {
 				t.Errorf("a reload with the address of %s: %v", m.Name, err)
 			}
-			if n := len(h.agent.Status().Resources); n != 0 {
-				t.Errorf("%d resources after it", n)
+			if s := h.agent.Status(); len(s.Resources) != 0 || !hasNote(s, "the last reload was refused, and nothing was changed: "+want) {
+				t.Errorf("%d resources after it, notes %q", len(s.Resources), s.Notes)
 			}
 		}
 		resources = []hooks.Resource{vip}
 		if err := h.agent.Reload(t.Context(), false); err != nil {
 			t.Error(err)
 		}
-		if n := len(h.agent.Status().Resources); n != 1 {
-			t.Errorf("%d resources after a good one", n)
+		if s := h.agent.Status(); len(s.Resources) != 1 || hasNote(s, "the last reload was refused") {
+			t.Errorf("%d resources after a good one, notes %q", len(s.Resources), s.Notes)
 		}
 		c.stopAll()
 	})

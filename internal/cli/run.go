@@ -262,7 +262,8 @@ func serve(ctx context.Context, cfg *config.Config, src config.Source, log hclog
 	ac.Scheduling = scheduling
 	go watchScheduling(ctx, log)
 	ac.Abort, ac.Dump, ac.Reloads = signals.abort, signals.dump, signals.reload
-	ac.Reload = newReloader(cfg, ring, src).reload
+	reloader := newReloader(cfg, ring, src)
+	ac.Reload, ac.Refusal = reloader.reload, reloader.refusal
 	if ac.Apart != nil {
 		ac.Apart.GiveUp = func() error { return giveUp(cfg.Node.User, []string{src.Path, cfg.Network.Key}, log) }
 	}

@@ -171,15 +171,8 @@ func newReloader(started *config.Config, ring key.Ring, src config.Source) *relo
 func (r *reloader) reload() (agent.Reloaded, error) {
 	sdnotify.Reloading()
 	defer sdnotify.Ready()
-	next, err := r.load()
+	next, ring, unreadable, err := r.read()
 	if err != nil {
-		return agent.Reloaded{}, err
-	}
-	if err := checkState(next); err != nil {
-		return agent.Reloaded{}, err
-	}
-	ring, err := next.Ring()
-	if err != nil && !r.hasGivenUp() {
 		return agent.Reloaded{}, err
 	}
 	if r.hadFile.Load() && !next.IsFromFile() {
@@ -187,15 +180,36 @@ func (r *reloader) reload() (agent.Reloaded, error) {
 			"write it whole under another name, then rename it; or restart to run without", r.src.Path)
 	}
 	r.hadFile.Store(next.IsFromFile())
-	if err == nil {
+	if unreadable == nil {
 		r.ring = ring
 	}
 	got := reloaded(r.started, next, r.ring)
 	got.Waiting = append(got.Waiting, unread(r.src.Path, defaultConfigFile)...)
-	if err != nil { // what only root may read needs a restart, and nothing else does
-		got.Waiting = append(got.Waiting, control.Waiting{Setting: "network.key", Now: fmt.Sprint(r.ring), Then: "not known: " + err.Error()})
+	if unreadable != nil { // what only root may read needs a restart, and nothing else does
+		got.Waiting = append(got.Waiting, control.Waiting{Setting: "network.key", Now: fmt.Sprint(r.ring), Then: "not known: " + unreadable.Error()})
 	}
 	return got, nil
+}
+
+// refusal says why the next start would be refused, and so would a reload.
+func (r *reloader) refusal() error {
+	_, _, _, err := r.read()
+	return err
+}
+
+// read reads the configuration and the keys, and checks both as a start does. unreadable is why a process that has given up its rights
+// does not know the keys.
+func (r *reloader) read() (next *config.Config, ring key.Ring, unreadable, err error) {
+	if next, err = r.load(); err == nil {
+		err = checkState(next)
+	}
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if ring, err = next.Ring(); err != nil && r.hasGivenUp() {
+		return next, nil, err, nil
+	}
+	return next, ring, nil, err
 }
 
 // unread names the file at later if the agent was started without one: agent and keeper fix the path at their start.

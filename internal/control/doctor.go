@@ -42,6 +42,7 @@ type Examination struct {
 	OtherList []string  `json:"other_lists"` // members with another host list
 	OtherJobs []string  `json:"other_jobs"`  // members with other jobs
 	Waiting   []Waiting `json:"waiting"`     // for a restart
+	Refusal   string    `json:"refusal"`     // why the next start and a reload would be refused, a line each; empty: nothing is known
 	Far       string    `json:"far"`         // which round trip the lease does not bear; empty: it bears all
 	Addresses string    `json:"addresses"`   // that this host has while it leads, between blanks; "none"; empty: not known, or it never leads
 	Devices   []string  `json:"devices"`     // interfaces of its resources

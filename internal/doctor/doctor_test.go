@@ -150,6 +150,10 @@ func TestEachFaultIsOneLine(t *testing.T) {
 			e.Waiting = []control.Waiting{{Setting: "node.role", Now: "voter", Then: "witness"}}
 		},
 			"warn settings: node.role was changed from voter to witness, and waits for a restart"},
+		{"a file that a start would refuse", func(e *control.Examination) {
+			e.Refusal = "a.toml:1:1: x: no; hint: did you mean y?\na.toml:2:1: z: no"
+		},
+			"FAIL settings: the next start and a reload would be refused: a.toml:1:1: x: no; and 1 more"},
 		{"slow disk", func(e *control.Examination) { e.SyncMS = 300 },
 			"FAIL disk: a write to /s takes 300.0 ms (p95); a leader has 100 ms to let go"},
 		{"disk that may be slow", func(e *control.Examination) { e.SyncMS = 60 },
