@@ -268,6 +268,7 @@ type agent struct {
 	quietAt  map[string]time.Time // per warning: no further line before
 	checks   checks
 	has      []resourcerun.State // of resources, as people were told last
+	strays   strays              // addresses of resources that are here and should not be
 	refused  error               // why the last reload was
 	mute     []wire.ID           // members that are alive and do not answer the election
 	relayed  []wire.ID           // members that other hosts reach and this one does not

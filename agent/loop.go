@@ -78,6 +78,7 @@ func (a *agent) loop() error {
 			a.knowMembers()
 			a.lookAtHolders()
 			a.lookForMute()
+			a.lookForStrays()
 			a.lookForRelayed()
 			a.lookForTold()
 			a.lookAtLists()

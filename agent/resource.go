@@ -3,6 +3,7 @@ package agent
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -24,10 +25,51 @@ func (a *agent) controlResources() []control.Resource {
 		}
 		if i := slices.IndexFunc(states, isSame(resourcerun.State{Name: r.Name, What: shown.What})); i >= 0 {
 			shown.Here, shown.Text = states[i].Has, cmp.Or(states[i].Why, states[i].Text)
+		} else {
+			shown.Text = a.strays.told[r.Name]
 		}
 		out = append(out, shown)
 	}
 	return out
+}
+
+// strays are addresses of resources that this host has though it has begun none of them, by the name of the resource: somebody has
+// put them here. Two hosts have such an address then, and this one could not begin it.
+type strays struct {
+	seen map[string]string // by the last look
+	told map[string]string // by the last two: what this host ends goes between two looks
+}
+
+// lookForStrays is called once a second.
+func (a *agent) lookForStrays() {
+	was := a.strays
+	a.strays = strays{seen: a.straysNow(), told: map[string]string{}}
+	for name, text := range a.strays.seen {
+		if was.seen[name] == text {
+			a.strays.told[name] = text
+		}
+	}
+	if !maps.Equal(was.told, a.strays.told) {
+		a.seat.publish()
+	}
+}
+
+// straysNow finds them in what the kernel has shown last.
+func (a *agent) straysNow() map[string]string {
+	found, states := map[string]string{}, a.runner.Resources()
+	for _, r := range a.commands.Load().Resources {
+		if slices.ContainsFunc(states, func(s resourcerun.State) bool { return s.Name == r.Name }) {
+			continue
+		}
+		for _, p := range r.Addresses {
+			for _, l := range a.where.sight.Links {
+				if slices.Contains(l.Addrs, p.Addr()) {
+					found[r.Name] = fmt.Sprintf("but %s has %v, which this agent has not put there: ip addr del %v dev %s", l.Name, p.Addr(), p, l.Name)
+				}
+			}
+		}
+	}
+	return found
 }
 
 // leads gives the addresses that this host has while it leads, without their prefixes, in order, each once, between blanks;

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"net/netip"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/hooks/resourcerun"
+	"github.com/bully-agent/bully-agent/internal/advertise"
 	"github.com/bully-agent/bully-agent/internal/control"
 )
 
@@ -87,6 +89,52 @@ func TestAReloadSparesTheMembers(t *testing.T) {
 		if s := h.agent.Status(); len(s.Resources) != 1 || hasNote(s, "the last reload was refused") {
 			t.Errorf("%d resources after a good one, notes %q", len(s.Resources), s.Notes)
 		}
+		c.stopAll()
+	})
+}
+
+// An address that somebody has put on a follower is named there, and no more once it has gone.
+func TestAnAddressThatSomebodyPutHereIsNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 2)
+		low, top := c.hosts[0], c.hosts[1]
+		hasIt, moved := false, make(chan bool)
+		low.settings = func(cfg *Config) {
+			cfg.Hooks.Resources = []hooks.Resource{vip}
+			cfg.WatchLink = func(ctx context.Context, saw func(advertise.Sight)) error {
+				for {
+					addrs := []netip.Addr{low.addr.Addr()}
+					if hasIt {
+						addrs = append(addrs, vip.Addresses[0].Addr())
+					}
+					saw(advertise.Sight{Links: []advertise.Link{{Name: "eth0", Addrs: addrs}}})
+					select {
+					case hasIt = <-moved:
+					case <-ctx.Done():
+						return nil
+					}
+				}
+			}
+		}
+		top.settings = func(cfg *Config) { cfg.Hooks.Resources = []hooks.Resource{vip} }
+		c.start(low)
+		c.start(top)
+		c.agrees(top)
+		says := func(want string) {
+			t.Helper()
+			time.Sleep(3 * time.Second)
+			if got := low.agent.Status().Resources[0]; got.Here || got.Text != want {
+				t.Errorf("resources say %+v, want %q", got, want)
+			}
+		}
+		says("")
+		moved <- true
+		says("but eth0 has 192.0.2.50, which this agent has not put there: ip addr del 192.0.2.50/32 dev eth0")
+		low.hooks.have(vipIs(false, "", "has not ended: eth0 has it"))
+		says("has not ended: eth0 has it")
+		low.hooks.have()
+		moved <- false
+		says("")
 		c.stopAll()
 	})
 }
