@@ -14,8 +14,7 @@ import (
 // programDir has the program, once a test has asked for it.
 var programDir string
 
-// sideBySide is how many tests run at a time: most of them wait for agents. Not so TestShownOnLAN: with its threads, which end, the
-// kernel would end the children of other tests that such a thread had started (Pdeathsig).
+// sideBySide is how many tests run at a time: most of them wait for agents.
 const sideBySide = 6
 
 // TestMain removes the program in the end.

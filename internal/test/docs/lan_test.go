@@ -54,6 +54,7 @@ func TestShownOnLAN(t *testing.T) {
 			t.Skip("skipped: " + err.Error())
 		}
 	}
+	t.Parallel()
 	binary := build(t)
 	for path, plans := range onLAN {
 		for _, plan := range plans {

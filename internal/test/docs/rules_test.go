@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -98,11 +99,10 @@ type source struct {
 	set  *token.FileSet // of its positions
 }
 
-func sources(t *testing.T) []source {
-	t.Helper()
-	var all []source
+// parsed is all that is parsed here, once for all tests: nobody changes it.
+var parsed = sync.OnceValues(func() (all []source, err error) {
 	set := token.NewFileSet()
-	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".go" {
 			return err
 		}
@@ -114,6 +114,12 @@ func sources(t *testing.T) []source {
 		all = append(all, source{relative, tree, set})
 		return err
 	})
+	return all, err
+})
+
+func sources(t *testing.T) []source {
+	t.Helper()
+	all, err := parsed()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -101,12 +102,20 @@ func (p *pupil) boot() {
 		p.t.Fatal(err)
 	}
 	boot.Stderr = boot.Stdout
-	if err := boot.Start(); err != nil {
+	started, over := make(chan error), make(chan struct{})
+	go func() { // on a thread that lasts as long: the kernel ends boot with it, and those of TestShownOnLAN end
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		started <- boot.Start()
+		<-over
+	}()
+	if err := <-started; err != nil {
 		p.t.Fatal(err)
 	}
 	p.t.Cleanup(func() {
 		_ = boot.Process.Kill()
 		_ = boot.Wait()
+		close(over)
 	})
 	said, _ := bufio.NewReader(out).ReadString('\n')
 	if said != "up\n" {
