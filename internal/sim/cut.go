@@ -125,7 +125,7 @@ func (a *aim) takes(last, next effectKind, isFrozen bool) bool {
 	came, cuts := a.came[last][next], &a.cuts[last][next]
 	often := a.rng.Uint64N(2+came/a.played) == 0
 	if came < a.played/16 {
-		often = a.rng.Uint64N(4) > 0
+		often = a.rng.Uint64N(8) > 0
 	}
 	isDue := *cuts <= a.played/16 && often ||
 		isFrozen && a.rng.Uint64N(8) == 0 || a.isWild && a.rng.Uint64N(wildly) == 0

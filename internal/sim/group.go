@@ -85,7 +85,7 @@ func (w *World) startGroup(k *keeper, e hooks.Start) {
 	k.groups[e.Lane] = c
 	k.host.hooks.seq = max(k.host.hooks.seq, e.Seq)
 	takes := w.moment()
-	hangs := w.keepers.happens(w.hookTimes.hangs) || w.resources.staysAway && w.keepers.oneIn(8)
+	hangs := w.keepers.happens(w.hookTimes.hangs) || w.resources.staysAway && w.keepers.oneIn(3)
 	if hangs && c.kind == hooks.BecomeLeader {
 		w.fired(HookHangs)
 		takes = w.keepers.upTo(3 * w.hookTimes.timeout)
