@@ -17,9 +17,6 @@ import (
 // that. Longer leases make it longer, since heartbeats are rarer then.
 const muteAfter = 5 * time.Second
 
-// muteGrace is more than the first acknowledgement takes of a member that was paused or cut off and answers pings again.
-const muteGrace = 2 * time.Second
-
 // lookForMute finds the members that are alive and acknowledge nothing. It is called once a second.
 func (a *agent) lookForMute() {
 	was := a.mute
@@ -36,8 +33,8 @@ func (a *agent) lookForMute() {
 }
 
 // isMute: this host has led for so long, and the member has been alive, that an acknowledgement must have come. The member answered
-// pings meanwhile, and has had time for a frame since: one that is cut off or paused answers neither, and one that is back answers
-// pings first.
+// pings meanwhile, and has had the time between two looks for a frame since: one that is cut off or paused answers neither, and one
+// that is back answers pings first.
 func (a *agent) isMute(m membership.Member) bool {
 	status, heard := a.seat.status(), a.hearing.about(m.ID)
 	if status.State != election.Lead || m.Status != membership.Alive || m.ConfigHash != a.view.self.ConfigHash || a.isSilent(m) {
@@ -52,7 +49,7 @@ func (a *agent) isMute(m membership.Member) bool {
 		a.hearing.owes(m.ID, now)
 		return false
 	}
-	return now.Sub(heard.owed) >= muteGrace
+	return true
 }
 
 func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }

@@ -150,12 +150,13 @@ func TestNobodyIsMuteInAQuietCluster(t *testing.T) {
 // A member that was cut off or paused answers pings again before it acknowledges a heartbeat: it is not mute for that.
 func TestAMemberThatIsBackIsNotMute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, 3)
+		c := newCluster(t, 6) // so two rounds of pings take longer than that
 		c.startAll()
 		leader, cut := c.leader(), c.hosts[0]
-		for i := range 40 {
+		for i := range 20 {
 			c.lan.Isolate(cut.name)
-			time.Sleep(6*time.Second + time.Duration(i)*25*time.Millisecond)
+			time.Sleep(6*time.Second + time.Duration(i)*50*time.Millisecond)
+			cut.agent.calls <- func() { time.Sleep(900 * time.Millisecond) } // its loop has much to do, and its memberlist has not
 			c.lan.Plug(cut.name)
 			time.Sleep(10 * time.Second)
 		}
