@@ -56,11 +56,13 @@ func (s *seat) onCounted(what string) {
 
 // warn tells people of something that they should mend.
 func (s *seat) warn(cause, text string) {
-	s.log.Error(text, "cause", cause)
-	s.warning(cause, text)
+	s.warnFirst(true, cause, text)
 }
 
-// warning is warn for events alone.
-func (s *seat) warning(cause, text string) {
+// warnFirst is warn for what is tried again and again: the keeper logs each attempt that fails, so the log has this once.
+func (s *seat) warnFirst(isFirst bool, cause, text string) {
+	if isFirst {
+		s.log.Error(text, "cause", cause)
+	}
 	s.around.event(control.Event{Type: "warning", Cause: cause, Text: text})
 }

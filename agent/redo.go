@@ -116,12 +116,7 @@ func failureOf(r hooks.Result) election.Cause {
 func (s *seat) onNobodyElse(r hooks.Result, why error) {
 	isFirst := s.redo.pause == 0
 	s.redo.later(s.around.now())
-	text := fmt.Sprintf("degraded: %s, and %v; it is tried again in %v", failed(r), why, s.redo.pause)
-	if isFirst {
-		s.warn(string(failureOf(r)), text)
-	} else { // the log has the keeper's line, that this attempt has failed too
-		s.warning(string(failureOf(r)), text)
-	}
+	s.warnFirst(isFirst, string(failureOf(r)), fmt.Sprintf("degraded: %s, and %v; it is tried again in %v", failed(r), why, s.redo.pause))
 	s.publish()
 }
 
@@ -155,7 +150,7 @@ func (s *seat) redoLose(r hooks.Result, owner wire.ID) {
 	if r.Resource != "" {
 		text = fmt.Sprintf("resource %v: it may still be here after the end of epoch %d", r.Err, r.Epoch)
 	}
-	s.warn("lose-failed", fmt.Sprintf("%s; it is tried again %s", text, when))
+	s.warnFirst(isFirst, "lose-failed", fmt.Sprintf("%s; it is tried again %s", text, when))
 }
 
 // isOf reports whether the hook is the one that failed before.
