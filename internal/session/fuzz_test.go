@@ -91,7 +91,7 @@ func FuzzRefused(f *testing.F) {
 	f.Add(refused{500 * time.Millisecond, 7}.append(nil))
 	f.Add(refused{0, 0}.append(nil))
 	f.Add([]byte{magic0, magic1, refusedByte})
-	var met *rig // three hosts that a message without a meaning has left as they were: a handshake takes a millisecond
+	var met *rig // as a message without a meaning has left it: a handshake takes a millisecond, and nobody calls in vain
 	f.Fuzz(func(t *testing.T, b []byte) {
 		b = append([]byte{magic0, magic1, refusedByte}, b[min(3, len(b)):]...)
 		if len(b) > MaxInner {
@@ -106,7 +106,10 @@ func FuzzRefused(f *testing.F) {
 			for _, h := range met.hosts {
 				h.SetCard(met.now, []byte(h.name))
 			}
-			met.meet()
+			met.say(1, 2, "hello")
+			met.say(3, 2, "hello")
+			met.run(time.Second)
+			met.expect(2, "n1: hello", "n3: hello")
 		}
 		r := met
 		r.t, r.tape = t, nil
