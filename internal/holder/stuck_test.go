@@ -24,6 +24,7 @@ func TestWhatWaitsForItsDiskIsNotOver(t *testing.T) {
 		{"its holder is killed", func(h *Holder) { _ = unix.Kill(h.Report().Holder, unix.SIGKILL) }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			reaches(t, func(t *testing.T, cgroup string) {
 				r := newRig(t)
 				disk, freeze, thaw := r.Frozen()
