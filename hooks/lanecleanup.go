@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -18,16 +19,17 @@ func (l *Lanes) onCleanUp(ev Event) {
 	if l.kept = l.book.page.keptFor(ev.Epoch); l.kept != nil {
 		l.say(Info, "lose-leadership hook is the one that the last run had begun with", "epoch", ev.Epoch.Counter)
 	}
+	owed := l.book.page.Owed // what runs may be of an earlier leadership: nothing has begun of one that is not noted
 	if ev.Cause == causeUncleanRestart {
 		l.book.owe(ev.Epoch) // whoever else had noted that forgets it after this
 	}
 	l.cleaning = &request{Event: ev, cleanUp: true}
-	l.endOrphans(l.planFor(ev.Epoch.Counter).Grace)
+	l.endOrphans(l.planFor(ev.Epoch.Counter).Grace, cmp.Or(owed, l.book.page.Owed))
 }
 
-func (l *Lanes) endOrphans(grace time.Duration) {
+func (l *Lanes) endOrphans(grace time.Duration, owed *Epoch) {
 	l.orphans = false
-	l.do(EndOrphans{Grace: grace, Owed: l.book.page.Owed, Runs: slices.Collect(maps.Values(l.book.page.Runs))})
+	l.do(EndOrphans{Grace: grace, Owed: owed, Runs: slices.Collect(maps.Values(l.book.page.Runs))})
 }
 
 // onOrphansEnded: what hangs is minded, and the rest is gone.

@@ -228,7 +228,7 @@ func (b *book) forgetDone() {
 func (b *book) owe(epoch Epoch) {
 	isDone := b.page.Done != nil && b.page.Done.Epoch == epoch
 	if owed := b.page.Owed; !isDone && (owed == nil || *owed != epoch) {
-		b.page.Owed, b.page.Kept, b.page.Has = &epoch, nil, nil
+		b.page.Owed, b.page.Kept = &epoch, nil
 		b.change()
 	}
 }

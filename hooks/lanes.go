@@ -176,7 +176,7 @@ func (l *Lanes) take(now time.Time, event LaneEvent) {
 		l.isOpen, l.isUnswept = true, false
 		l.loseOn(now)
 		l.sweepFirst()
-		l.endOrphans(l.hooks.Grace)
+		l.endOrphans(l.hooks.Grace, l.book.page.Owed)
 	case OrphansEnded:
 		l.onOrphansEnded(now, e)
 	case Closed:

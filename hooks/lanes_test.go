@@ -327,6 +327,30 @@ func TestSettledIsOnTheDisk(t *testing.T) {
 	}
 }
 
+// An agent led on before the lose hook of its last leadership had succeeded, and both died: the journal did not have the new
+// leadership yet. A clean-up of that ends what runs of the old one first, and whatever either may have.
+func TestACleanUpEndsWhatTheJournalHad(t *testing.T) {
+	one := Resource{Name: "one", Timeout: time.Second}
+	l := NewLanes(LanesConfig{}, Config{}, Page{Owed: &Epoch{2, "a"}, Has: []Resource{one}})
+	effects := l.Step(time.Unix(1, 0), CleanUp{Event{Epoch: Epoch{3, "a"}}})
+	var orphans EndOrphans
+	var note Note
+	for _, e := range effects {
+		switch e := e.(type) {
+		case EndOrphans:
+			orphans = e
+		case Note:
+			note = e
+		}
+	}
+	if orphans.Owed == nil || orphans.Owed.Counter != 2 {
+		t.Errorf("what is ended is of %v, want 2", orphans.Owed)
+	}
+	if p := note.Page; p.Owed == nil || p.Owed.Counter != 3 || !isIn(p.Has, one) {
+		t.Errorf("noted %+v", p)
+	}
+}
+
 // A hook that was ended since its time had ended is not begun again in what is left of it, also
 // if its end is known a moment before by the clock of Lanes: who ends it has another.
 func TestWhatHasTimedOutIsNotTriedAgain(t *testing.T) {
