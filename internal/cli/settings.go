@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"golang.org/x/sys/unix"
 
 	"github.com/bully-agent/bully-agent/agent"
 	"github.com/bully-agent/bully-agent/election"
@@ -191,8 +192,12 @@ func (r *reloader) reload() (agent.Reloaded, error) {
 	return got, nil
 }
 
-// refusal says why the next start would be refused, and so would a reload.
+// refusal says why the next start would be refused, and so would a reload. What a process that has given up its rights cannot read, the
+// next start can.
 func (r *reloader) refusal() error {
+	if r.hasGivenUp() && errors.Is(unix.Faccessat(unix.AT_FDCWD, r.src.Path, unix.R_OK, unix.AT_EACCESS), fs.ErrPermission) {
+		return nil
+	}
 	_, _, _, err := r.read()
 	return err
 }

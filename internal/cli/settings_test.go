@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"golang.org/x/sys/unix"
 
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/hooks"
@@ -159,6 +161,34 @@ func TestReloadTakesWhatItCanAndNamesTheRest(t *testing.T) {
 	want := []control.Waiting{{Setting: "cluster", Now: "default", Then: "other"}, {Setting: "election.lease", Now: "400ms", Then: "500ms"}}
 	if !slices.Equal(got.Waiting, want) {
 		t.Errorf("needs a restart: %q, expected %q", got.Waiting, want)
+	}
+}
+
+// A process that has given up its rights says nothing of a file that it cannot read: the next start can.
+func TestTheNextStartReadsWhatAnAgentWithoutRightsCannot(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("skipped: gives up root's rights")
+	}
+	path := filepath.Join(t.TempDir(), "agent.toml")
+	if err := os.WriteFile(path, []byte("slip = 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := newReloader(configured(t, nil), nil, config.Source{Path: path, Env: func(string) (string, bool) { return "", false }})
+	r.started.Node.User = "nobody"
+	if err := r.refusal(); err == nil || !strings.Contains(err.Error(), "there is no such key") {
+		t.Errorf("a file that it can read: %v", err)
+	}
+	refusal := make(chan error)
+	go func() {
+		runtime.LockOSThread()                                                            // and the thread ends with the goroutine
+		_, _, err := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), 65534, ^uintptr(0)) // of this thread alone
+		if err != 0 {
+			t.Error(err)
+		}
+		refusal <- r.refusal()
+	}()
+	if err := <-refusal; err != nil {
+		t.Errorf("a file that only root can read: %v", err)
 	}
 }
 
