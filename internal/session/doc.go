@@ -20,6 +20,8 @@
 //     and no stranger can spoil a handshake that is under way; a holder of the key may.
 //   - Its Cipher allocates a nonce for each message. The keys are taken out of it, and
 //     the cipher is x/crypto's, with Noise's nonces.
+//   - DH25519 gives crypto/ecdh the bytes of a private key at each use, and that computes
+//     the public key anew: two curves for one. Ours keeps the key (curve.go).
 //   - Encrypt and Decrypt count by themselves, which datagrams that get lost do not.
 //   - NewHandshakeState shares the pattern: with psk0 it copies what it changes, with
 //     other places it would write into the package's own.

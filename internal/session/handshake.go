@@ -3,6 +3,7 @@ package session
 import (
 	"bytes"
 	"crypto/cipher"
+	"crypto/ecdh"
 	"crypto/hmac"
 	"encoding/binary"
 	"errors"
@@ -17,10 +18,6 @@ import (
 	"github.com/bully-agent/bully-agent/internal/key"
 	"github.com/bully-agent/bully-agent/wire"
 )
-
-// suite is that of Noise_XXpsk0_25519_ChaChaPoly_BLAKE2s. There is no negotiation: another
-// suite would be another version.
-var suite = noise.NewCipherSuite(noise.DH25519, noise.CipherChaChaPoly, noise.HashBLAKE2s)
 
 const lifeSize = 4 + 8
 
@@ -54,14 +51,29 @@ func (l Life) compare(m Life) int {
 
 // hostKey is what this end proves itself with.
 type hostKey struct {
-	static noise.DHKey
-	life   Life
+	private *ecdh.PrivateKey
+	public  []byte
+	life    Life
 }
 
 func newHostKey(k identity.Private, incarnation uint32, random [8]byte) hostKey {
-	private, public := k.Bytes(), k.Public()
-	return hostKey{noise.DHKey{Private: private[:], Public: public[:]}, Life{public.ID(), incarnation, random}}
+	raw := k.Bytes()
+	private, err := ecdh.X25519().NewPrivateKey(raw[:])
+	if err != nil {
+		panic("BUG: a private key of 32 bytes is refused: " + err.Error())
+	}
+	public := private.PublicKey().Bytes()
+	return hostKey{private, public, Life{identity.Public(public).ID(), incarnation, random}}
 }
+
+// suite is that of Noise_XXpsk0_25519_ChaChaPoly_BLAKE2s. There is no negotiation: another
+// suite would be another version.
+func (k hostKey) suite() noise.CipherSuite {
+	return noise.NewCipherSuite(&curve{static: k.private}, noise.CipherChaChaPoly, noise.HashBLAKE2s)
+}
+
+// pair is the host's keys, as Noise and curve know them.
+func (k hostKey) pair() noise.DHKey { return noise.DHKey{Private: []byte(ofStatic), Public: k.public} }
 
 // secret is a key with what is derived from it: nothing is used for two things.
 type secret struct {
@@ -123,7 +135,7 @@ func (s scope) prologue(head []byte) []byte {
 }
 
 func newState(k *secret, s scope, head []byte, self hostKey, isInitiator bool, rng io.Reader) *noise.HandshakeState {
-	state, err := noise.NewHandshakeState(noise.Config{CipherSuite: suite, Random: rng, Pattern: noise.HandshakeXX, StaticKeypair: self.static,
+	state, err := noise.NewHandshakeState(noise.Config{CipherSuite: self.suite(), Random: rng, Pattern: noise.HandshakeXX, StaticKeypair: self.pair(),
 		Initiator: isInitiator, Prologue: s.prologue(head), PresharedKey: k.psk[:], PresharedKeyPlacement: 0})
 	if err != nil {
 		panic("BUG: " + err.Error()) // only a key of the wrong length

@@ -182,9 +182,9 @@ func TestS5_ALossyNetworkStillMeets(t *testing.T) {
 // A public key in another form than its own is refused at both ends: its holder would have one more id.
 func TestAKeyHasOneForm(t *testing.T) {
 	odd := func(h *host) {
-		public := bytes.Clone(h.self.static.Public)
+		public := bytes.Clone(h.self.public)
 		public[identity.Size-1] |= 0x80 // X25519 does not look at this bit
-		h.self.static.Public = public
+		h.self.public = public
 	}
 	r := newRig(t, 2)
 	odd(r.host(1))

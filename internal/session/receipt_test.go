@@ -169,7 +169,7 @@ func TestS19_OthersWordMeansNothing(t *testing.T) {
 	r := rigOfThree(t)
 	h := r.host(1)
 	private := func(n int) identity.Private {
-		return identity.FromBytes([identity.Size]byte(testHosts[n].static.Private))
+		return identity.FromBytes([identity.Size]byte(testHosts[n].private.Bytes()))
 	}
 	for _, shown := range []Receipt{
 		{Incarnation: 9},
@@ -237,7 +237,7 @@ func TestS19_ARenewedTableLosesNothing(t *testing.T) {
 	r := rigOfThree(t)
 	h, old := r.host(2), r.restore(1, 1)
 	_, before := h.Receipts(0)
-	next := h.Renewed(r.now, Config{Key: identity.FromBytes([identity.Size]byte(testHosts[2].static.Private)), Incarnation: 2, Addr: at(9), Cluster: "home", Rand: r.rand, Emit: h.emit}, nil)
+	next := h.Renewed(r.now, Config{Key: identity.FromBytes([identity.Size]byte(testHosts[2].private.Bytes())), Incarnation: 2, Addr: at(9), Cluster: "home", Rand: r.rand, Emit: h.emit}, nil)
 	kept, version := next.Receipts(before)
 	if version == before || !slices.ContainsFunc(kept, func(k Receipt) bool { return k.ID == testID(1) && k.Incarnation == 4 }) {
 		t.Errorf("version %d after %d, kept %v", version, before, kept)
@@ -245,7 +245,7 @@ func TestS19_ARenewedTableLosesNothing(t *testing.T) {
 	r.say(1, 2, "a vote")
 	r.wait()
 	old.isOld(t, 4)
-	late := old.Renewed(r.now, Config{Key: identity.FromBytes([identity.Size]byte(testHosts[1].static.Private)), Incarnation: 3, Addr: at(9), Cluster: "home", Rand: r.rand, Emit: old.emit}, nil)
+	late := old.Renewed(r.now, Config{Key: identity.FromBytes([identity.Size]byte(testHosts[1].private.Bytes())), Incarnation: 3, Addr: at(9), Cluster: "home", Rand: r.rand, Emit: old.emit}, nil)
 	if !late.IsOlder() {
 		t.Error("another address makes the state new")
 	}

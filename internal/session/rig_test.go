@@ -90,7 +90,7 @@ func (r *rig) add(n int, keys ...key.Key) *host {
 	h := &host{name: fmt.Sprintf("n%d", n), at: at(n)}
 	var life [8]byte
 	_, _ = r.rand.Read(life[:])
-	key := identity.FromBytes([identity.Size]byte(testHosts[n].static.Private))
+	key := identity.FromBytes([identity.Size]byte(testHosts[n].private.Bytes()))
 	h.Table = New(Config{Key: key, Incarnation: r.lives.next(n), Random: life, Addr: h.at, Cluster: "home", Rand: r.rand, Receipts: r.disks[n],
 		Emit: func(to netip.AddrPort, b []byte) error {
 			if !h.off {
