@@ -19,7 +19,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -82,10 +81,8 @@ func Environ() []string {
 
 // Inherit is Enter for a process with Environ. Its threads are the parent's clones,
 // so there is nothing left to raise; where the parent had been lowered at that moment
-// it stays ordinary. It is watched as the parent is, and gets a second one of the
-// runtime's processors: a fork holds one until the child, which is ordinary, has
-// executed, and what ends commands at their deadline must not stand still meanwhile.
-// In any other process Inherit does nothing.
+// it stays ordinary. It is watched as the parent is. In any other process Inherit does
+// nothing.
 func Inherit() {
 	if os.Getenv(marker) == "" {
 		return
@@ -96,7 +93,6 @@ func Inherit() {
 	sheds.Store(true)
 	if attr, err := unix.SchedGetAttr(0, 0); err == nil && isRealtime(attr) {
 		state = State{Realtime: true, Memory: lockMemory()}
-		runtime.GOMAXPROCS(2)
 		go Watch(context.Background(), func(State) {})
 	}
 }

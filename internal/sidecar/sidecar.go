@@ -165,9 +165,10 @@ func SocketPair(name string) (ours, theirs *os.File, err error) {
 }
 
 // environ is a sidecar's environment: what hooks inherit from an agent, what keeps a Go
-// program small, and real time if the agent has it.
+// program small, and real time if the agent has it. A fork holds one of the runtime's processors until its child has executed: with
+// another one the rest of a sidecar goes on meanwhile.
 func environ() []string {
-	env := append(realtime.Environ(), "GOMAXPROCS=1", "GOGC=50")
+	env := append(realtime.Environ(), "GOMAXPROCS=2", "GOGC=50")
 	for _, name := range []string{"PATH", "HOME", "LANG"} {
 		if value, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+value)
