@@ -170,10 +170,15 @@ func (c *Client) replace() {
 	}
 }
 
+// processors of the runtime are for the keeper's loop and workers, and for forks at one time: of a leadership's hook, a notification and
+// checks. Each fork has one of them until its child has executed, which hangs with the program's file system. Six is arbitrary: one
+// fork for each check would be 18, and a collection stops the loop after two minutes anyway.
+const processors = 2 + 6
+
 // start forks the process, with its line, what we are watched by, and the reader's door.
 func (cfg Config) start() (*process, error) {
 	cmd := exec.Command(cfg.Program[0], cfg.Program[1:]...)
-	cmd.Env = cfg.Environ
+	cmd.Env = append([]string{fmt.Sprint("GOMAXPROCS=", processors)}, cfg.Environ...)
 	cmd.Stderr = os.Stderr
 	self, err := handle(cfg.pidfd)
 	if err != nil {

@@ -38,8 +38,9 @@ type order struct {
 	done    chan struct{} // closed once the two above are set
 }
 
-// orders go to idle forkers; there are as many as forks were ever under way at once,
-// so that one that hangs (a program on a dead network file system) holds up no other.
+// orders go to idle forkers; there are as many as forks were ever under way at once.
+// One that hangs (a program on a dead network file system) holds up no other, as long
+// as there are more of the runtime's processors than forks that hang.
 var orders = make(chan *order)
 
 // forker is one thread that forks, for ever. It stays real time itself: a fork holds

@@ -165,10 +165,11 @@ func SocketPair(name string) (ours, theirs *os.File, err error) {
 }
 
 // environ is a sidecar's environment: what hooks inherit from an agent, what keeps a Go
-// program small, and real time if the agent has it. A fork holds one of the runtime's processors until its child has executed: with
-// another one the rest of a sidecar goes on meanwhile.
+// program small, and real time if the agent has it. A fork holds one of the runtime's processors until its child has executed. A
+// sidecar whose loop must go on meanwhile asks for more of them in its own environment. A collection stops all of them, and waits for
+// the fork; one comes every two minutes at the latest.
 func environ() []string {
-	env := append(realtime.Environ(), "GOMAXPROCS=2", "GOGC=50")
+	env := append(realtime.Environ(), "GOMAXPROCS=1", "GOGC=50")
 	for _, name := range []string{"PATH", "HOME", "LANG"} {
 		if value, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+value)
