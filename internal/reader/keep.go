@@ -176,18 +176,22 @@ func (k *Keep) hear(life *os.File, s State) error {
 		switch text := datagram[1:n]; {
 		case datagram[0] == isLine && pace.Allow() && json.Unmarshal(text, &l) == nil:
 			l.write(k.log)
-		case datagram[0] == isLack && len(s.Lacks)+n < mostLine:
+		case datagram[0] == isLack && n > 1 && pace.Allow():
 			k.onLack(&s, plain(string(text)))
 		}
 	}
 }
 
-// onLack adds one thing to what a reader lacks.
+// onLack adds one thing to what a reader lacks, if there is room.
 func (k *Keep) onLack(s *State, lack string) {
-	k.log.Warn("this host confines the reader less than it should", "lacks", lack)
+	all := lack
 	if s.Lacks != "" {
-		s.Lacks += "; "
+		all = s.Lacks + "; " + lack
 	}
-	s.Lacks += lack
+	if len(all) > mostLine {
+		return
+	}
+	k.log.Warn("this host confines the reader less than it should", "lacks", lack)
+	s.Lacks = all
 	k.tell(*s)
 }

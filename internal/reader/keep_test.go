@@ -151,11 +151,48 @@ func TestWhatAReaderLacksIsTold(t *testing.T) {
 	k.mu.Lock()
 	last := k.states[len(k.states)-1]
 	k.mu.Unlock()
-	if !strings.HasPrefix(last.Lacks, "no Landlock?0; no Landlock?1; ") || len(last.Lacks) < mostLine-100 || len(last.Lacks) > mostLine {
+	if !strings.HasPrefix(last.Lacks, "no Landlock?0, xx") || len(last.Lacks) < mostLine-100 || len(last.Lacks) > mostLine {
 		t.Errorf("%d bytes are told: %q", len(last.Lacks), last.Lacks)
 	}
-	if n := k.log.count(`this host confines the reader less than it should: lacks="no Landlock?0"`); n != 1 {
+	if n := k.log.count(`this host confines the reader less than it should: lacks="no Landlock?0, xx`); n != 1 {
 		t.Errorf("said %d times:\n%s", n, k.log)
+	}
+}
+
+// A reader that somebody has taken over has little told of what it lacks.
+func TestLacksAreBounded(t *testing.T) {
+	for name, tt := range map[string]struct {
+		said string
+		most int
+	}{
+		"nothing":                           {"", 0},
+		"a letter":                          {"x", linesAtOnce},
+		"bytes that harmless text has more": {strings.Repeat("\xff", mostLine/2), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			life, reader, err := sidecar.SocketPair("reader")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer life.Close()
+			log, told := &lines{}, 0
+			k := &Keep{log: log.logger("keep"), tell: func(State) { told++ }, rule: defaultRule}
+			go func() {
+				defer reader.Close()
+				for range 2 * linesAtOnce {
+					_, _ = reader.WriteString(string(isLack) + tt.said)
+				}
+			}()
+			began := time.Now()
+			_ = k.hear(life, State{}) // until it is closed
+			most := tt.most
+			if most > 0 {
+				most += 1 + int(time.Since(began).Seconds()*linesPerSecond)
+			}
+			if told < min(most, tt.most) || told > most || log.count("less than it should") != told {
+				t.Errorf("told %d times, want at most %d:\n%s", told, most, log)
+			}
+		})
 	}
 }
 

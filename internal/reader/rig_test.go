@@ -42,8 +42,8 @@ func TestMain(m *testing.M) {
 // lack is a reader that says of more than there is room for that it lacks it, and then a line.
 func lack() {
 	keeper := os.NewFile(sidecar.SocketFD, "keeper")
-	for i := range mostLine / len("no Landlock") {
-		_, _ = fmt.Fprintf(keeper, "%cno Landlock\n%d", isLack, i)
+	for i := range linesAtOnce - 1 {
+		_, _ = fmt.Fprintf(keeper, "%cno Landlock\n%d, %s", isLack, i, strings.Repeat("x", mostLine/linesAtOnce))
 	}
 	_, _ = fmt.Fprintf(keeper, `%c{"Level":3,"Text":"said all"}`, isLine)
 	time.Sleep(time.Hour)
