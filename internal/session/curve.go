@@ -2,6 +2,7 @@ package session
 
 import (
 	"crypto/ecdh"
+	"errors"
 	"io"
 
 	"github.com/flynn/noise"
@@ -21,6 +22,7 @@ const (
 
 func (c *curve) GenerateKeypair(rng io.Reader) (noise.DHKey, error) {
 	var raw [keySize]byte
+	defer clear(raw[:])
 	if _, err := io.ReadFull(rng, raw[:]); err != nil {
 		return noise.DHKey{}, err
 	}
@@ -37,11 +39,21 @@ func (c *curve) DH(which, public []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if string(which) == ofEphemeral {
-		return c.ephemeral.ECDH(theirs) // the error is about a public key of low order
+	var ours *ecdh.PrivateKey
+	switch string(which) {
+	case ofStatic:
+		ours = c.static
+	case ofEphemeral:
+		ours = c.ephemeral
 	}
-	return c.static.ECDH(theirs)
+	if ours == nil {
+		return nil, errNoPrivateKey
+	}
+	return ours.ECDH(theirs) // the error is about a public key of low order
 }
+
+// errNoPrivateKey is returned for a private key that this end does not have.
+var errNoPrivateKey = errors.New("no such private key")
 
 func (*curve) DHLen() int     { return keySize }
 func (*curve) DHName() string { return "25519" }

@@ -58,6 +58,7 @@ type hostKey struct {
 
 func newHostKey(k identity.Private, incarnation uint32, random [8]byte) hostKey {
 	raw := k.Bytes()
+	defer clear(raw[:])
 	private, err := ecdh.X25519().NewPrivateKey(raw[:])
 	if err != nil {
 		panic("BUG: a private key of 32 bytes is refused: " + err.Error())
