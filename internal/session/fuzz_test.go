@@ -23,9 +23,8 @@ func FuzzReceive(f *testing.F) {
 	r := newRig(f, 2)
 	r.meet()
 	f.Fuzz(func(t *testing.T, b []byte) {
-		r.t, r.tape = t, nil
+		r.t, r.tape, r.wire = t, nil, nil
 		h := r.host(2)
-		r.tape, r.wire = nil, nil
 		cause := h.hear(r.now, at(9), b)
 		for _, p := range r.tape {
 			if len(p.b) > len(b) {
@@ -42,7 +41,7 @@ func FuzzReceive(f *testing.F) {
 		if len(h.got) != 1 {
 			t.Fatalf("the session has ended: %q", h.got)
 		}
-		h.got, r.tape = nil, nil
+		h.got = nil
 	})
 }
 
