@@ -113,20 +113,21 @@ func TestTimeToStartIn(t *testing.T) {
 		t.Errorf("report %+v", report)
 	}
 	late := holding{order: &order{}, terms: Terms{StartBy: second(1)}}
-	if !late.isOver() || late.report.Cause != AgentDied {
+	if !late.isOver(now()) || late.report.Cause != AgentDied {
 		t.Errorf("started after its time, report %+v", late.report)
 	}
 	late = holding{order: &order{}, terms: Terms{StartBy: now().Add(patience)}}
-	if late.isOver() {
+	if late.isOver(now()) {
 		t.Error("not started before its time has ended")
 	}
 	late.obey(letter{Terms: Terms{StartBy: second(1)}})
-	if !late.isOver() {
-		t.Error("what the agent said of the time to start in was not taken")
-	}
 	late.obey(letter{})
-	if late.isOver() {
+	if late.isOver(now()) {
 		t.Error("not started though there is no bound any more")
+	}
+	late.obey(letter{Terms: Terms{StartBy: second(1)}})
+	if !late.isOver(now()) {
+		t.Error("what the agent said of the time to start in was not taken")
 	}
 }
 
@@ -152,7 +153,7 @@ func TestALateHolderReadsWhatHasCome(t *testing.T) {
 				t.Fatal(err)
 			}
 			late := holding{order: &order{}, terms: Terms{StartBy: second(1)}, alive: true, socket: int(theirs.Fd())}
-			if isOver := late.isOver(); isOver != tt.isOver {
+			if isOver := late.isOver(now()); isOver != tt.isOver {
 				t.Errorf("over is %v, want %v; report %+v", isOver, tt.isOver, late.report)
 			}
 		})

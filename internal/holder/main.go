@@ -138,7 +138,7 @@ func (h *holding) begin() error {
 	}
 	h.report.Cgroup = cgroup.Dir
 	err := errors.Join(h.record.note(h.report, true), syncName(h.order.Path))
-	if err == nil && h.isOver() {
+	if err == nil && h.isOver(now()) {
 		err = errOver
 	}
 	if err == nil {
@@ -160,26 +160,24 @@ var errOver = errors.New("no time was left to start the command in")
 
 // isOver reports whether there is no time left to start the command in. Messages
 // are looked at only if a time in the order has passed: a signal among them would
-// find no command yet.
-func (h *holding) isOver() bool {
-	isLate := func() bool {
-		at := now()
-		return h.isSilent(at) || !h.terms.StartBy.IsZero() && !at.Before(h.terms.StartBy)
-	}
+// find no command yet. The agent's silence is judged as judge does, by a time
+// before all that is heard here.
+func (h *holding) isOver(at time.Time) bool {
 	h.follow()
-	if h.asked.IsZero() && !isLate() {
+	if h.asked.IsZero() && !h.isSilent(at) && !h.isLate(now()) {
 		return false
 	}
-	h.receive()
-	h.follow()
-	switch {
-	case !h.asked.IsZero(): // told to stop, or the leadership has ended
-		return true
-	case !h.isAlone() && !isLate():
-		return false
+	h.judge(at)
+	if h.asked.IsZero() && h.isLate(now()) {
+		h.report.Silent = true
+		h.ask(AgentDied)
 	}
-	h.report.Cause, h.report.Silent = AgentDied, !h.isAlone()
-	return true
+	return !h.asked.IsZero()
+}
+
+// isLate reports whether the command must not start any more.
+func (h *holding) isLate(at time.Time) bool {
+	return !h.terms.StartBy.IsZero() && !at.Before(h.terms.StartBy)
 }
 
 // start starts the command, in the cgroup if that goes.

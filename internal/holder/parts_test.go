@@ -147,6 +147,26 @@ func TestAHolderIsNotSilentItself(t *testing.T) {
 	}
 }
 
+// Nor does it give a start up for that.
+func TestASilentHolderStarts(t *testing.T) {
+	agent, theirs, err := sidecar.SocketPair("holder")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer agent.Close()
+	defer theirs.Close()
+	h := holding{order: &order{}, terms: Terms{Deadline: second(10)}, alive: true, socket: int(theirs.Fd())}
+	if _, err := agent.Write(encode(letter{Terms: Terms{Deadline: second(20)}})); err != nil {
+		t.Fatal(err)
+	}
+	if h.isOver(second(15)) { // and it comes to that long after both
+		t.Errorf("it judges by a time until which it has not heard what was said: %+v", h.report)
+	}
+	if !h.isOver(second(20)) || !h.report.Silent || h.report.Cause != AgentDied {
+		t.Errorf("the agent is not silent: %+v", h.report)
+	}
+}
+
 func TestReportsForPeople(t *testing.T) {
 	for _, tt := range []struct {
 		r    Report
