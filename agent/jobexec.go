@@ -94,7 +94,7 @@ func (j *jobDesk) onResult(r hooks.JobResult) {
 		j.note(jobs.StartFailed{Job: run.job, Key: run.key})
 		return
 	case r.Cause == hooks.JobTimedOut:
-		j.note(jobs.Tick{}) // lest it counts as failed: nothing may have been looked at since its time was up
+		j.note(jobs.Tick{}) // lest it counts as killed: nothing may have been looked at since its time was up
 	}
 	j.note(jobs.Exited{Job: run.job, Key: run.key, Exit: r.Exit, Killed: r.Cause != ""})
 }

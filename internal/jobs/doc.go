@@ -41,7 +41,7 @@
 //
 // # Runs
 //
-//	          claim witnessed              exit status other than 0,
+//	          claim witnessed              failed or killed,
 //	                                       attempts left
 //	Claimed ───────────────▶ Running ─────────────────────▶ Waiting
 //	   │                      │  ▲ │                           │

@@ -86,7 +86,7 @@ const (
 	Claimed  Phase = iota + 1 // written down, nothing started
 	Running                   // an attempt runs
 	Stopping                  // it was told to end
-	Waiting                   // the attempt failed, another one follows
+	Waiting                   // the attempt failed, timed out or was killed, and another one follows
 	Lost                      // nothing was heard until it must be over
 	Ended                     // for good, says its own host
 )
