@@ -44,7 +44,34 @@ type Error struct {
 	Owner bool   // it is of another owner
 }
 
-func (e *Error) Error() string { return e.Part + ": " + e.Found + ": " + e.Mend + " it" }
+func (e *Error) Error() string { return e.Part + ": " + e.text() }
+
+func (e *Error) text() string { return e.Found + ": " + e.Mend + " it" }
+
+// Beside gives what Walk, Own or Private found for a sentence that has named path already.
+func Beside(path string, err error) error {
+	switch found := err.(type) {
+	case *Error:
+		if found.Part == path {
+			return unnamed{found.text(), err}
+		}
+	case absent:
+		if found.path == path {
+			return unnamed{found.what, err}
+		}
+	}
+	return err
+}
+
+// unnamed is an error without the path that its text begins with.
+type unnamed struct {
+	text string
+	err  error
+}
+
+func (u unnamed) Error() string { return u.text }
+
+func (u unnamed) Unwrap() error { return u.err }
 
 // maxLinks is the kernel's own bound on symbolic links in one path.
 const maxLinks = 40
@@ -98,15 +125,15 @@ func missing(path, part string, err error) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("check access: %w", err)
 	case part == path:
-		return absent(path + ": no such file on this host")
+		return absent{path, "no such file on this host"}
 	}
-	return absent(fmt.Sprintf("%s: no such file (%s does not exist)", path, part))
+	return absent{path, fmt.Sprintf("no such file (%s does not exist)", part)}
 }
 
 // absent is the error for a path that does not exist.
-type absent string
+type absent struct{ path, what string }
 
-func (a absent) Error() string { return string(a) }
+func (a absent) Error() string { return a.path + ": " + a.what }
 
 // Is reports whether the error is fs.ErrNotExist, too.
 func (a absent) Is(target error) bool { return target == fs.ErrNotExist }

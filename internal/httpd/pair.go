@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -142,7 +141,7 @@ func readPair(cfg Config) (read, error) {
 	trusted := append(access.OfThisProcess(), cfg.Trusted...)
 	keyPEM, err := readFile(cfg.Key, trusted)
 	if err != nil {
-		return read{}, fmt.Errorf("%w %s: %s", ErrKey, cfg.Key, strings.TrimPrefix(err.Error(), cfg.Key+": ")) // access names it again
+		return read{}, fmt.Errorf("%w %s: %w", ErrKey, cfg.Key, access.Beside(cfg.Key, err))
 	}
 	cert, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {

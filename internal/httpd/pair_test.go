@@ -8,6 +8,8 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
+	"io/fs"
 	"math/big"
 	"net/http"
 	"os"
@@ -16,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/bully-agent/bully-agent/internal/access"
 )
 
 // made is a certificate that signs itself, and its key.
@@ -127,6 +131,9 @@ func TestBadPairs(t *testing.T) {
 		}
 		if strings.Count(err.Error(), cfg.Key) > 1 || strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "PRIVATE") {
 			t.Errorf("%s: %q", name, err)
+		}
+		if open := (*access.Error)(nil); name == "readable key" && !errors.As(err, &open) || name == "no key" && !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %q does not wrap what access has found", name, err)
 		}
 		if _, err := OpenPair(cfg); err == nil {
 			t.Errorf("%s: it is opened", name)
