@@ -25,7 +25,7 @@ type hearing struct {
 type heard struct {
 	since time.Time // the member is believed alive
 	at    time.Time // of its last frame; zero: none
-	owed  time.Time // a frame has been due since then, as isMute says; zero: none is
+	owed  time.Time // the member owes a frame since then; zero: it owes none
 }
 
 // began is told that a member, or a new life of it, is believed alive. members
@@ -51,14 +51,22 @@ func (h *hearing) note(id wire.ID, now time.Time) {
 	}
 }
 
-// owes is told that a member answers pings and owes a frame.
-func (h *hearing) owes(id wire.ID, now time.Time) {
+// owes is told whether a member owes a frame, and gives since when it has.
+func (h *hearing) owes(id wire.ID, is bool, now time.Time) (since time.Time, owes bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if was, known := h.of[id]; known {
-		was.owed = now
-		h.of[id] = was
+	was, known := h.of[id]
+	if !known {
+		return now, false
 	}
+	switch {
+	case !is:
+		was.owed = time.Time{}
+	case was.owed.IsZero():
+		was.owed = now
+	}
+	h.of[id] = was
+	return was.owed, is
 }
 
 func (h *hearing) about(id wire.ID) heard {

@@ -17,12 +17,14 @@ import (
 // that. Longer leases make it longer, since heartbeats are rarer then.
 const muteAfter = 5 * time.Second
 
-// lookForMute finds the members that are alive and acknowledge nothing. It is called once a second.
+// lookForMute finds the members that have owed a frame for the time between two looks. One that was cut off or paused answers pings
+// first: it has that time for a frame. It is called once a second, and twice at once after a turn of the loop that was long.
 func (a *agent) lookForMute() {
-	was := a.mute
+	was, now := a.mute, a.cfg.Now()
 	a.mute = nil
 	for _, m := range a.view.others {
-		is := a.isMute(m)
+		since, owes := a.hearing.owes(m.ID, a.owesFrame(m), now)
+		is := owes && now.Sub(since) >= healthInterval
 		if is {
 			a.mute = append(a.mute, m.ID)
 		}
@@ -32,24 +34,16 @@ func (a *agent) lookForMute() {
 	}
 }
 
-// isMute: this host has led for so long, and the member has been alive, that an acknowledgement must have come. The member answered
-// pings meanwhile, and has had the time between two looks for a frame since: one that is cut off or paused answers neither, and one
-// that is back answers pings first.
-func (a *agent) isMute(m membership.Member) bool {
+// owesFrame: this host has led for so long, and the member has been alive, that an acknowledgement must have come. The member answered
+// pings meanwhile: one that is cut off or paused answers neither.
+func (a *agent) owesFrame(m membership.Member) bool {
 	status, heard := a.seat.status(), a.hearing.about(m.ID)
 	if status.State != election.Lead || m.Status != membership.Alive || m.ConfigHash != a.view.self.ConfigHash || a.isSilent(m) {
 		return false
 	}
-	now, frame := a.cfg.Now(), latest(status.Since, heard.since, heard.at)
 	ago, ever := a.heardAgo(m.ID)
-	if answer := now.Add(-ago); !ever || answer.Sub(frame) <= max(muteAfter, 3*a.cfg.Election.Lease) {
-		return false
-	}
-	if heard.owed.Before(frame) {
-		a.hearing.owes(m.ID, now)
-		return false
-	}
-	return true
+	answer, frame := a.cfg.Now().Add(-ago), latest(status.Since, heard.since, heard.at)
+	return ever && answer.Sub(frame) > max(muteAfter, 3*a.cfg.Election.Lease)
 }
 
 func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }

@@ -224,7 +224,7 @@ func (t *tally) controlQuorum(status election.Status) *control.Quorum {
 	case status.Roster.Formed:
 		return &control.Quorum{Need: status.Quorum, Have: t.votersHere(status)}
 	case status.Roster.Version > 0:
-		return &control.Quorum{Need: len(status.Roster.IDs), Have: len(status.Heard)}
+		return &control.Quorum{Need: len(status.Roster.IDs), Have: t.votersHere(status)}
 	case status.Outside:
 		return &control.Quorum{Need: status.Quorum, Have: min(len(t.known.seen().electorate())-1, expect)}
 	}

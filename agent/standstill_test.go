@@ -170,6 +170,57 @@ func TestAMemberThatIsBackIsNotMute(t *testing.T) {
 	})
 }
 
+// Of two looks one may follow the other at once, since a turn of the loop was long: a member is mute by neither. Nor is it by what
+// it owed before it was silent.
+func TestAMemberHasASecondForTheFrameItOwes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		c.startAll()
+		leader, low := c.leader().agent, c.hosts[0]
+		state := make(chan heard)
+		look := func() (isMute bool, of heard) {
+			leader.calls <- func() {
+				leader.lookForMute()
+				isMute = slices.Contains(leader.mute, low.agent.seat.state.ID)
+				state <- leader.hearing.about(low.agent.seat.state.ID)
+			}
+			of = <-state
+			return isMute, of
+		}
+		// awaits gives when it owes a frame, and when it is mute.
+		awaits := func() (owes, mute time.Time) {
+			for range 400 {
+				isMute, of := look()
+				if owes.IsZero() && !of.owed.IsZero() {
+					owes = time.Now()
+				}
+				if isMute {
+					return owes, time.Now()
+				}
+				time.Sleep(50 * time.Millisecond)
+			}
+			t.Fatalf("it is not mute after 20 s, and owed a frame since %v", owes)
+			return owes, mute
+		}
+		mended := make(chan struct{})
+		low.agent.calls <- func() { <-mended }
+		if owes, mute := awaits(); mute.Sub(owes) < healthInterval {
+			t.Errorf("it is mute %v after it owed a frame", mute.Sub(owes))
+		}
+		c.lan.Isolate(low.name)
+		for isMute := true; isMute; time.Sleep(50 * time.Millisecond) {
+			isMute, _ = look()
+		}
+		c.lan.Plug(low.name)
+		back := time.Now()
+		if _, mute := awaits(); mute.Sub(back) < healthInterval {
+			t.Errorf("it is mute %v after it is back", mute.Sub(back))
+		}
+		close(mended)
+		c.stopAll()
+	})
+}
+
 // muted names whom a host says to be mute, on any goroutine.
 func (a *agent) muted() (names []string) {
 	for _, m := range a.Members() {
