@@ -132,11 +132,12 @@ func listJobs(c *call) error {
 	if len(jobs) == 0 {
 		return c.print(noJobs)
 	}
-	return c.print(c.jobsText(jobs, time.Now()))
+	_, err = c.client().Leader(c.Context.Context)
+	return c.print(c.jobsText(jobs, err == nil, time.Now()))
 }
 
-// jobsText has a line for each job.
-func (c *console) jobsText(jobs []control.Job, now time.Time) string {
+// jobsText has a line for each job. isLed: a leader is known.
+func (c *console) jobsText(jobs []control.Job, isLed bool, now time.Time) string {
 	var b strings.Builder
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "JOB\tSCHEDULE\tZONE\tSTATE\tNEXT\tLAST RUN")
@@ -145,7 +146,7 @@ func (c *console) jobsText(jobs []control.Job, now time.Time) string {
 		if len(j.Next) > 0 {
 			next = zoned(j.Next[0])
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", j.Name, j.Schedule, j.Timezone, jobState(j, now), next, lastRun(j.Last, now))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", j.Name, j.Schedule, j.Timezone, jobState(j, isLed, now), next, lastRun(j.Last, now))
 	}
 	_ = table.Flush() // a Builder takes everything
 	return b.String()
@@ -155,7 +156,7 @@ func (c *console) jobsText(jobs []control.Job, now time.Time) string {
 const notLeading = "not-leading"
 
 // jobState says what the job does, and why nothing starts now. A run elsewhere needs no such reason.
-func jobState(j control.Job, now time.Time) string {
+func jobState(j control.Job, isLed bool, now time.Time) string {
 	state := j.State
 	if len(j.Open) > 0 {
 		first := j.Open[0]
@@ -165,6 +166,8 @@ func jobState(j control.Job, now time.Time) string {
 		}
 	}
 	switch {
+	case j.Why == notLeading && len(j.Open) == 0 && !isLed:
+		state += " for a leader"
 	case j.Why == notLeading && len(j.Open) == 0:
 		state += " for the leader to start it"
 	case j.Why == "" || j.Why == state || j.Why == notLeading:

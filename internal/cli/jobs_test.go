@@ -56,12 +56,14 @@ func abroad(t *testing.T) {
 
 // Another host's run says all of the job's state: that this host does not lead is no reason beside it.
 func TestJobStateOfAnotherHostsRun(t *testing.T) {
-	if got, want := jobState(control.Job{State: "waiting", Why: "not-leading"}, time.Now()), "waiting for the leader to start it"; got != want {
-		t.Errorf("without a run: %q, expected %q", got, want)
+	for isLed, want := range map[bool]string{true: "waiting for the leader to start it", false: "waiting for a leader"} {
+		if got := jobState(control.Job{State: "waiting", Why: "not-leading"}, isLed, time.Now()); got != want {
+			t.Errorf("without a run: %q, expected %q", got, want)
+		}
 	}
 	open := []control.JobRun{{Host: "beta", Phase: "running"}}
 	for why, want := range map[string]string{"not-leading": "running on beta", "paused": "running on beta: paused"} {
-		if got := jobState(control.Job{State: "running", Why: why, Open: open}, time.Now()); got != want {
+		if got := jobState(control.Job{State: "running", Why: why, Open: open}, true, time.Now()); got != want {
 			t.Errorf("%q, expected %q", got, want)
 		}
 	}
@@ -93,7 +95,7 @@ func TestJobStateSaysUntilWhen(t *testing.T) {
 		now.Add(2 * time.Minute): "waiting: settling until 00:01:00 +0200",
 		now.Add(48 * time.Hour):  "waiting: settling until 2026-11-23 23:59:00 +0200",
 	} {
-		if got := jobState(control.Job{State: "waiting", Why: "settling", Until: until}, now); got != want {
+		if got := jobState(control.Job{State: "waiting", Why: "settling", Until: until}, true, now); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

@@ -69,7 +69,7 @@ func TestCase46_47_HostileNamesAreShownSafely(t *testing.T) {
 			"hooks":   c.hooksText([]control.HookSetting{filled[control.HookSetting](name)}, now),
 			"runs":    c.runsText([]control.HookRun{filled[control.HookRun](name)}),
 			"run":     c.runText(filled[control.HookRun](name)),
-			"jobs":    c.jobsText([]control.Job{filled[control.Job](name)}, now),
+			"jobs":    c.jobsText([]control.Job{filled[control.Job](name)}, true, now),
 			"jobruns": runsText([]control.JobRun{filled[control.JobRun](name)}),
 			"reload":  c.waitingText([]control.Waiting{filled[control.Waiting](name)}),
 			"leader":  name + "\n",
