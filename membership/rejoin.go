@@ -89,8 +89,9 @@ type rejoin struct {
 	lostAt   time.Time               // when a member was lost last, or the link came back
 	next     time.Time               // when all are tried again
 	failing  map[string]SeedFailure
-	underWay map[string]bool // seeds and addresses that are being tried
-	state    JoinState       // but Seeds, Failing, Lost, Refused and Kept
+	underWay map[string]bool         // seeds and addresses that are being tried
+	failures map[netip.AddrPort]bool // where an attempt has failed since the last that succeeded
+	state    JoinState               // but Seeds, Failing, Lost, Refused and Kept
 }
 
 // JoinState is what status shows of joining.
@@ -157,6 +158,7 @@ func newRejoin(cfg Config) *rejoin {
 		before:      make(map[netip.AddrPort]bool),
 		underWay:    make(map[string]bool),
 		failing:     make(map[string]SeedFailure),
+		failures:    make(map[netip.AddrPort]bool),
 	}
 	for _, addr := range cfg.Lost {
 		r.before[addr] = true
@@ -488,7 +490,7 @@ func (m *Membership) join(addr netip.AddrPort, wasLost, alone bool) {
 	m.mu.Unlock()
 	switch {
 	case err != nil && alone:
-		if !m.log.minutely("first failure at " + addr.String()) { // a session may know more than a stream that was closed, and end this agent
+		if !m.rejoin.isFirstFailure(addr) { // a session may know more than a stream that was closed, and end this agent
 			m.sayMinutely("join failed", addr.String(), err)
 		}
 	case err != nil:
@@ -588,9 +590,24 @@ func (r *rejoin) failed(text string) {
 	r.state.LastError, r.state.LastErrorAt = text, time.Now()
 }
 
+// isFirstFailure: no attempt at addr had failed since the last that succeeded, or so many have that this is forgotten.
+func (r *rejoin) isFirstFailure(addr netip.AddrPort) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failures[addr] {
+		return false
+	}
+	if len(r.failures) >= maxThrottled { // seeds may give ever new addresses
+		clear(r.failures)
+	}
+	r.failures[addr] = true
+	return true
+}
+
 func (r *rejoin) succeeded() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	clear(r.failures)
 	r.state.LastSuccess = time.Now()
 }
 

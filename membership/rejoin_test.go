@@ -248,6 +248,21 @@ func TestAYoungAgentAsksAgain(t *testing.T) {
 	})
 }
 
+// The first failure at an address is not said. The second one is, however long after it.
+func TestASecondFailureIsSaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		alpha := s.start("alpha")
+		for want := range 2 {
+			alpha.join(addrOf("nobody"), false, true)
+			time.Sleep(2 * minuteBetween)
+			if n := len(s.log.lines("join failed")); n != want {
+				t.Errorf("%d lines, expected %d", n, want)
+			}
+		}
+	})
+}
+
 // TestALossIsFollowedUp: whoever lost a member does not sleep out the pause that
 // it is in.
 func TestALossIsFollowedUp(t *testing.T) {
