@@ -14,6 +14,7 @@ import (
 
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/internal/control"
+	"github.com/bully-agent/bully-agent/membership"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
@@ -119,6 +120,36 @@ func TestStatusOfQuorumMode(t *testing.T) {
 		c.stopAll()
 	})
 }
+
+// A roster that has not formed has as many voters here as are named so, on a host that only watches too.
+func TestAYoungRosterCountsWhomItNames(t *testing.T) {
+	ids := []wire.ID{{1}, {2}, {3}}
+	v := &view{others: []membership.Member{{ID: ids[1], Status: membership.Left}, {ID: ids[2]}}}
+	v.self.ID = ids[0]
+	shown := &tally{settings: &election.Config{Expect: 3}, self: ids[0], known: onlyHere{v, ids[0]}}
+	for _, state := range []election.State{election.Start, election.Observe} {
+		status := election.Status{State: state, Heard: ids, Roster: election.Roster{Version: 1, IDs: ids}}
+		named := 0
+		for _, v := range shown.controlRoster(status).Voters {
+			if v.Alive {
+				named++
+			}
+		}
+		if have := shown.controlQuorum(status).Have; have != named || have == len(ids) {
+			t.Errorf("%v: it counts %d and names %d", state, have, named)
+		}
+	}
+}
+
+// onlyHere has one member here, as the failure detector says.
+type onlyHere struct {
+	view *view
+	id   wire.ID
+}
+
+func (o onlyHere) seen() *view { return o.view }
+
+func (o onlyHere) isHere(id wire.ID) bool { return id == o.id }
 
 // Who hears a leader by a roster that it cannot confirm is not told of a network that is
 // cut, and to make the cluster anew.
