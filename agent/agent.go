@@ -249,9 +249,10 @@ type agent struct {
 	counters  counters
 	hearing   hearing
 	answers   answers
-	examined  sync.Mutex // held by the one examination that goes on
-	syncs     sync.Mutex // held while that writes, which may take longer
-	started   time.Time  // wall clock
+	reloading chan struct{} // a token while a reload is read and taken: the newest file is taken last
+	examined  sync.Mutex    // held by the one examination that goes on
+	syncs     sync.Mutex    // held while that writes, which may take longer
+	started   time.Time     // wall clock
 
 	where     whereabouts
 	isCut     bool                        // this host is on no network
@@ -319,7 +320,7 @@ func open(ctx context.Context, cfg Config) (_ *agent, err error) {
 		cfg.Now = BootClock()
 	}
 	a := &agent{cfg: cfg, log: cfg.Logger, started: wallClock(),
-		inbox: make(chan received, inboxSize), calls: make(chan func()), stop: ctx.Done(),
+		inbox: make(chan received, inboxSize), calls: make(chan func()), reloading: make(chan struct{}, 1), stop: ctx.Done(),
 		ties: make(chan *tie, 1), findings: make(chan finding), later: make(chan uint32, 1), where: whereabouts{sharedSince: map[wire.ID]time.Time{}}, sights: make(chan advertise.Sight), endGossip: func() {},
 		quietAt: map[string]time.Time{}, roll: newRoll(cfg.Hosts), out: make([]byte, 0, wire.MaxFrame)}
 	a.exporter = metrics.New(a, a.started)

@@ -20,6 +20,12 @@ func (a *agent) Reload(ctx context.Context, drops bool) error {
 	if a.cfg.Reload == nil {
 		return control.ErrUnsupported
 	}
+	select {
+	case a.reloading <- struct{}{}:
+		defer func() { <-a.reloading }()
+	case <-ctx.Done():
+		return errGone
+	}
 	next, bad := a.cfg.Reload()
 	_, err := ask(ctx, a, func() (none struct{}, _ error) { return none, a.onReload(next, bad, drops) })
 	if err = cmp.Or(bad, err); err != nil {
@@ -51,11 +57,8 @@ func (a *agent) refusedNotes() []string {
 	if a.refused == nil {
 		return nil
 	}
-	first, rest, isMore := strings.Cut(a.refused.Error(), "\n")
-	if isMore {
-		first += fmt.Sprintf("; and %d more", 1+strings.Count(rest, "\n"))
-	}
-	return []string{"the last reload was refused, and nothing was changed: " + first}
+	first, more := control.FirstLine(a.refused.Error())
+	return []string{"the last reload was refused, and nothing was changed: " + first + more}
 }
 
 // takeUp takes what a reload has read, or nothing of it.

@@ -3,9 +3,12 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,6 +91,39 @@ func TestAReloadSparesTheMembers(t *testing.T) {
 		}
 		if s := h.agent.Status(); len(s.Resources) != 1 || hasNote(s, "the last reload was refused") {
 			t.Errorf("%d resources after a good one, notes %q", len(s.Resources), s.Notes)
+		}
+		c.stopAll()
+	})
+}
+
+// Of two reloads at a time the one that reads last is taken last, however long the other one reads.
+func TestTheNewestReloadIsTakenLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1)
+		h := c.hosts[0]
+		var reads atomic.Int32
+		h.settings = func(cfg *Config) {
+			cfg.Reload = func() (Reloaded, error) {
+				n := reads.Add(1)
+				if n == 1 {
+					time.Sleep(time.Second) // its disk is slow
+				}
+				return Reloaded{Priority: uint16(n), Seeds: cfg.Seeds, Notes: []string{fmt.Sprint("file ", n)}}, nil
+			}
+		}
+		c.startAll()
+		var group sync.WaitGroup
+		for range 2 {
+			group.Go(func() {
+				if err := h.agent.Reload(t.Context(), false); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		group.Wait()
+		if s := h.agent.Status(); !hasNote(s, "file 2") {
+			t.Errorf("notes %q", s.Notes)
 		}
 		c.stopAll()
 	})

@@ -1,5 +1,10 @@
 package control
 
+import (
+	"fmt"
+	"strings"
+)
+
 // Label is a member's name for people where its name alone does not tell which one is meant.
 func Label(name, addr string) string { return name + " (" + addr + ")" }
 
@@ -20,4 +25,13 @@ func Labels(members []Member) func(name, addr string) string {
 		}
 		return name
 	}
+}
+
+// FirstLine cuts what is a line each, for where one has room: the first, and "; and 2 more" for what follows it.
+func FirstLine(text string) (first, more string) {
+	first, rest, isMore := strings.Cut(text, "\n")
+	if isMore {
+		more = fmt.Sprintf("; and %d more", 1+strings.Count(rest, "\n"))
+	}
+	return first, more
 }

@@ -389,13 +389,12 @@ func (j *judge) settings() {
 	for _, w := range j.Waiting {
 		j.say(Warn, "settings", "restart the agent", "%s was changed from %s to %s, and waits for a restart", w.Setting, cmp.Or(w.Now, `""`), cmp.Or(w.Then, `""`))
 	}
-	if first, rest, more := strings.Cut(j.Refusal, "\n"); first != "" {
+	if first, more := control.FirstLine(j.Refusal); first != "" {
 		text, do, _ := strings.Cut(first, "; hint: ")
-		if do = cmp.Or(do, "mend it: bully-agent config check says the same"); more {
-			text += fmt.Sprintf("; and %d more", 1+strings.Count(rest, "\n"))
-			do += "; bully-agent config check names all"
+		if do = cmp.Or(do, "mend the file, or the flags that the agent was started with"); more != "" {
+			do += "; bully-agent reload names all"
 		}
-		j.say(Fail, "settings", do, "the next start and a reload would be refused: %s", text)
+		j.say(Fail, "settings", do, "the next start and a reload would be refused: %s%s", text, more)
 	}
 	if len(j.lines) == before {
 		j.say(OK, "settings", "", "the same as the others', as far as they must be")
