@@ -54,9 +54,13 @@ func (a *agent) lookForStrays() {
 	}
 }
 
-// straysNow finds them in what the kernel has shown last.
+// straysNow finds them in what the kernel has shown last. What the last life has left is here until its end, which the keeper says of
+// no resource before it ends that.
 func (a *agent) straysNow() map[string]string {
 	found, states := map[string]string{}, a.runner.Resources()
+	if a.seat.beside {
+		return found
+	}
 	for _, r := range a.commands.Load().Resources {
 		if slices.ContainsFunc(states, func(s resourcerun.State) bool { return s.Name == r.Name }) {
 			continue

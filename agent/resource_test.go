@@ -169,6 +169,10 @@ func TestAnAddressThatSomebodyPutHereIsNamed(t *testing.T) {
 		low.hooks.have(vipIs(false, "", "has not ended: eth0 has it"))
 		says("has not ended: eth0 has it")
 		low.hooks.have()
+		beside := func(is bool) { low.agent.calls <- func() { low.agent.seat.beside = is } }
+		beside(true)
+		says("") // its last life has left it
+		beside(false)
 		moved <- false
 		says("")
 		c.stopAll()
