@@ -176,7 +176,8 @@ func readSight() (s advertise.Sight, held map[place]bool, err error) {
 		}
 		for _, a := range addrs {
 			if ip, ok := netip.AddrFromSlice(a.IP); ok && a.LinkIndex == l.Attrs().Index {
-				link.Addrs = append(link.Addrs, ip.Unmap())
+				bits, _ := a.Mask.Size()
+				link.Addrs, link.Networks = append(link.Addrs, ip.Unmap()), append(link.Networks, netip.PrefixFrom(ip.Unmap(), bits))
 				held[place{a.LinkIndex, ip.Unmap()}] = true
 			}
 		}

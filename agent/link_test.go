@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -71,6 +72,8 @@ func TestWatchEndsWithItsContext(t *testing.T) {
 		saw++
 		if l, has := advertise.LinkOf(s.Links, netip.MustParseAddr("127.0.0.1")); !has || l.Down {
 			t.Skipf("skipped: no loopback interface can be asked for here: %+v", s)
+		} else if !slices.Contains(l.Networks, netip.MustParsePrefix("127.0.0.1/8")) {
+			t.Errorf("its networks are %v", l.Networks)
 		}
 		cancel()
 	})

@@ -67,13 +67,19 @@ func (a *agent) straysNow() map[string]string {
 		}
 		for _, p := range r.Addresses {
 			for _, l := range a.where.sight.Links {
-				if slices.Contains(l.Addrs, p.Addr()) {
-					found[r.Name] = fmt.Sprintf("but %s has %v, which this agent has not put there: ip addr del %v dev %s", l.Name, p.Addr(), p, l.Name)
+				if i := slices.IndexFunc(l.Networks, func(n netip.Prefix) bool { return n.Addr() == p.Addr() }); i >= 0 {
+					found[r.Name] = strayNote(l.Name, l.Networks[i])
 				}
 			}
 		}
 	}
 	return found
+}
+
+// strayNote has the words with which a leader does not begin such an address (vip), and the prefix that ip asks for.
+func strayNote(link string, has netip.Prefix) string {
+	return fmt.Sprintf("but %s has %s already, and not by this agent: stop what put it there, such as keepalived, or, if nothing needs it, ip addr del %s dev %s",
+		link, has, has, link)
 }
 
 // leads gives the addresses that this host has while it leads, without their prefixes, in order, each once, between blanks;

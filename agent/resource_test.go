@@ -139,11 +139,12 @@ func TestAnAddressThatSomebodyPutHereIsNamed(t *testing.T) {
 			cfg.Hooks.Resources = []hooks.Resource{vip}
 			cfg.WatchLink = func(ctx context.Context, saw func(advertise.Sight)) error {
 				for {
-					addrs := []netip.Addr{low.addr.Addr()}
+					eth0 := advertise.Link{Name: "eth0", Addrs: []netip.Addr{low.addr.Addr()}}
 					if hasIt {
-						addrs = append(addrs, vip.Addresses[0].Addr())
+						put := netip.PrefixFrom(vip.Addresses[0].Addr(), 24) // another prefix than the configured one
+						eth0.Addrs, eth0.Networks = append(eth0.Addrs, put.Addr()), append(eth0.Networks, put)
 					}
-					saw(advertise.Sight{Links: []advertise.Link{{Name: "eth0", Addrs: addrs}}})
+					saw(advertise.Sight{Links: []advertise.Link{eth0}})
 					select {
 					case hasIt = <-moved:
 					case <-ctx.Done():
@@ -165,7 +166,7 @@ func TestAnAddressThatSomebodyPutHereIsNamed(t *testing.T) {
 		}
 		says("")
 		moved <- true
-		says("but eth0 has 192.0.2.50, which this agent has not put there: ip addr del 192.0.2.50/32 dev eth0")
+		says("but eth0 has 192.0.2.50/24 already, and not by this agent: stop what put it there, such as keepalived, or, if nothing needs it, ip addr del 192.0.2.50/24 dev eth0")
 		low.hooks.have(vipIs(false, "", "has not ended: eth0 has it"))
 		says("has not ended: eth0 has it")
 		low.hooks.have()

@@ -17,6 +17,8 @@ type Link struct {
 	Down  bool         // set down, or without a carrier: an address on it can be bound, and reached later
 	Inner bool         // a bridge that nothing but this host's own containers and machines is plugged into
 	Addrs []netip.Addr // without zones, IPv4 unmapped
+	// Networks are the same with the length of their prefixes; nil where nobody asks for that.
+	Networks []netip.Prefix
 }
 
 // Sight is what the kernel shows of a host at one time.
