@@ -117,9 +117,9 @@ type Config struct {
 	JobRunner JobRunner
 	// Reload reads the configuration again; nil: there is nothing to read.
 	Reload func() (Reloaded, error)
-	// Refusal says why the next start and a reload would be refused now; nil: neither would be. Any goroutine calls it. A nil func
-	// finds nothing.
-	Refusal func() error
+	// Refusal says why the next start and a reload would be refused now; nil: nothing is known. isWhole: this process sees all that a
+	// start reads. Any goroutine calls it. A nil func finds nothing.
+	Refusal func() (isWhole bool, refused error)
 	// Reloads asks for a reload each time something arrives; nil: never.
 	Reloads <-chan struct{}
 	// Abort, when it is closed, cuts an orderly stop short; nil: never.
@@ -252,6 +252,7 @@ type agent struct {
 	reloading chan struct{} // a token while a reload is read and taken: the newest file is taken last
 	examined  sync.Mutex    // held by the one examination that goes on
 	syncs     sync.Mutex    // held while that writes, which may take longer
+	refusals  sync.Mutex    // held while that reads what a start reads, which may take longer
 	started   time.Time     // wall clock
 
 	where     whereabouts

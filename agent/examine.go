@@ -53,11 +53,6 @@ func (a *agent) Examine(ctx context.Context) (control.Examination, error) {
 	out := control.Examination{Self: self, Version: a.cfg.Version, Proven: a.hasKey(), CanAsk: a.port != nil, Profile: a.cfg.Profile,
 		StopBudgetMS: ms(a.cfg.Election.StopBudget), HeartbeatMS: ms(a.cfg.Election.Heartbeat), MTU: mtuOf(shown.addr),
 		StateDir: a.home.dir, Access: a.checkHome()}
-	if a.cfg.Refusal != nil {
-		if err := a.cfg.Refusal(); err != nil {
-			out.Refusal = err.Error()
-		}
-	}
 	out.Link, out.LinkRemedy = shown.trouble, shown.remedy
 	out.Addresses, out.Devices = a.leads(), a.devices()
 	if a.cfg.Scheduling != nil {
@@ -76,6 +71,7 @@ func (a *agent) Examine(ctx context.Context) (control.Examination, error) {
 	group.Go(func() { out.Peers = a.askOthers(ctx) })
 	group.Go(func() { out.SyncMS, out.SyncError = a.timeSyncs() })
 	group.Go(func() { out.TurnMS = a.timeTurns(ctx) })
+	group.Go(func() { out.Refusal, out.Unseen, out.RefusalError = a.refusal() })
 	group.Wait()
 	known, err := ask(ctx, a, a.settingsElsewhere)
 	out.Odd, out.OtherJobs, out.OtherList, out.Waiting, out.Far = known.Odd, known.OtherJobs, known.OtherList, known.Waiting, known.Far
@@ -109,30 +105,63 @@ func (a *agent) checkHome() string {
 	return ""
 }
 
-// timeSyncs gives the 95th percentile of what a write takes to be on disk. A write that hangs is left to end by itself, and
-// nothing more is written before.
+// timeSyncs gives the 95th percentile of what a write takes to be on disk.
 func (a *agent) timeSyncs() (p95 float64, problem string) {
-	if !a.syncs.TryLock() {
-		return 0, "a write of the doctor before has not ended"
-	}
 	type timing struct {
 		took []time.Duration
 		err  error
 	}
-	timed := make(chan timing, 1)
+	t, hangs := unlessItHangs(&a.syncs, "a write", func() (t timing) {
+		t.took, t.err = durable.TimeSyncs(a.home.dir, syncs, syncing)
+		return t
+	})
+	switch {
+	case hangs != "":
+		return 0, hangs
+	case t.err != nil:
+		return 0, t.err.Error()
+	}
+	return ms(percentile(t.took, 95)), ""
+}
+
+// refusal says why the next start would be refused, and whether this process sees all that a start reads.
+func (a *agent) refusal() (why string, unseen bool, problem string) {
+	if a.cfg.Refusal == nil {
+		return "", false, ""
+	}
+	type reading struct {
+		isWhole bool
+		refused error
+	}
+	r, hangs := unlessItHangs(&a.refusals, "reading what a start reads", func() (r reading) {
+		r.isWhole, r.refused = a.cfg.Refusal()
+		return r
+	})
+	switch {
+	case hangs != "":
+		return "", false, hangs
+	case r.refused != nil:
+		return r.refused.Error(), !r.isWhole, ""
+	}
+	return "", !r.isWhole, ""
+}
+
+// unlessItHangs looks at files, for twice syncing at most. What hangs is left to end by itself, and nothing looks there again before.
+func unlessItHangs[T any](one *sync.Mutex, what string, look func() T) (found T, hangs string) {
+	if !one.TryLock() {
+		return found, what + " of the doctor before has not ended"
+	}
+	done := make(chan T, 1)
 	go func() {
-		defer a.syncs.Unlock()
-		took, err := durable.TimeSyncs(a.home.dir, syncs, syncing)
-		timed <- timing{took, err}
+		got := look()
+		one.Unlock()
+		done <- got
 	}()
 	select {
-	case t := <-timed:
-		if t.err != nil {
-			return 0, t.err.Error()
-		}
-		return ms(percentile(t.took, 95)), ""
+	case found = <-done:
+		return found, ""
 	case <-time.After(2 * syncing):
-		return 0, fmt.Sprintf("a write has not ended after %v", 2*syncing)
+		return found, fmt.Sprintf("%s has not ended after %v", what, 2*syncing)
 	}
 }
 

@@ -2,11 +2,13 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"path/filepath"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/bully-agent/bully-agent/election"
@@ -91,6 +93,33 @@ func TestExaminationMeasuresClocks(t *testing.T) {
 			t.Errorf("%s: %+v", name, found)
 		}
 	}
+}
+
+// A configuration on a file system that hangs holds doctor up for some seconds only, and is read by one at a time.
+func TestAnExaminationWaitsForNoHangingFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1)
+		h, mended, reads := c.hosts[0], make(chan struct{}), 0
+		h.settings = func(cfg *Config) {
+			cfg.Refusal = func() (bool, error) {
+				reads++
+				<-mended
+				return false, errors.New("no such key")
+			}
+		}
+		c.startAll()
+		for _, want := range []string{"reading what a start reads has not ended after 8s", "reading what a start reads of the doctor before has not ended"} {
+			if found, err := h.agent.Examine(t.Context()); err != nil || found.RefusalError != want || found.Refusal != "" || reads != 1 {
+				t.Errorf("%v; %q, want %q; %q; read %d times", err, found.RefusalError, want, found.Refusal, reads)
+			}
+		}
+		close(mended)
+		synctest.Wait()
+		if found, err := h.agent.Examine(t.Context()); err != nil || found.RefusalError != "" || found.Refusal != "no such key" || !found.Unseen {
+			t.Errorf("mended: %v; %q, %q, unseen %t", err, found.RefusalError, found.Refusal, found.Unseen)
+		}
+		c.stopAll()
+	})
 }
 
 // Whoever looks at all hosts at the same time finds nothing wrong: a host that has no place for a question now is asked again. The

@@ -192,14 +192,14 @@ func (r *reloader) reload() (agent.Reloaded, error) {
 	return got, nil
 }
 
-// refusal says why the next start would be refused, and so would a reload. What a process that has given up its rights cannot read, the
-// next start can.
-func (r *reloader) refusal() error {
+// refusal says why the next start would be refused, and so would a reload. What a process that has given up its rights cannot read or
+// look at, the next start can: isWhole says that nothing of that is left.
+func (r *reloader) refusal() (isWhole bool, refused error) {
 	if r.hasGivenUp() && errors.Is(unix.Faccessat(unix.AT_FDCWD, r.src.Path, unix.R_OK, unix.AT_EACCESS), fs.ErrPermission) {
-		return nil
+		return false, nil
 	}
-	_, _, _, err := r.read()
-	return err
+	_, _, unreadable, err := r.read()
+	return unreadable == nil && r.seesHost(), err
 }
 
 // read reads the configuration and the keys, and checks both as a start does. unreadable is why a process that has given up its rights
@@ -228,10 +228,12 @@ func unread(path, later string) []control.Waiting {
 // hasGivenUp: this process reads as the agent's user, no longer as who started it.
 func (r *reloader) hasGivenUp() bool { return r.started.Node.User != "" && r.wasRoot }
 
-// load reads the configuration. A process that has given up its rights cannot look at the
-// host as root would: the keeper checks each command before it runs it.
+// seesHost: a process that has given up its rights cannot look at the host as root would.
+func (r *reloader) seesHost() bool { return r.started.Node.User == "" }
+
+// load reads the configuration. What it cannot look at the keeper checks: each command, before it runs it.
 func (r *reloader) load() (*config.Config, error) {
-	if r.started.Node.User == "" {
+	if r.seesHost() {
 		return loadChecked(r.src)
 	}
 	src := r.src

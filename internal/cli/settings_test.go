@@ -175,8 +175,8 @@ func TestTheNextStartReadsWhatAnAgentWithoutRightsCannot(t *testing.T) {
 	}
 	r := newReloader(configured(t, nil), nil, config.Source{Path: path, Env: func(string) (string, bool) { return "", false }})
 	r.started.Node.User = "nobody"
-	if err := r.refusal(); err == nil || !strings.Contains(err.Error(), "there is no such key") {
-		t.Errorf("a file that it can read: %v", err)
+	if isWhole, err := r.refusal(); isWhole || err == nil || !strings.Contains(err.Error(), "there is no such key") {
+		t.Errorf("a file that it can read: all is seen: %t; %v", isWhole, err)
 	}
 	refusal := make(chan error)
 	go func() {
@@ -185,7 +185,11 @@ func TestTheNextStartReadsWhatAnAgentWithoutRightsCannot(t *testing.T) {
 		if err != 0 {
 			t.Error(err)
 		}
-		refusal <- r.refusal()
+		isWhole, refused := r.refusal()
+		if isWhole {
+			t.Error("a file that only root can read: all is seen")
+		}
+		refusal <- refused
 	}()
 	if err := <-refusal; err != nil {
 		t.Errorf("a file that only root can read: %v", err)

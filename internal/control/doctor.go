@@ -31,22 +31,24 @@ type Examination struct {
 	Link         string     `json:"link"`        // what is wrong with that of this host's address; empty: nothing that is known
 	LinkRemedy   string     `json:"link_remedy"` // what mends it
 
-	Seeds     []string  `json:"seeds"`
-	JoinError string    `json:"join_error"` // of the last attempt to join that failed
-	Failing   []string  `json:"failing"`    // entries of join that do not give what they should, each in a line
-	Odd       []Odd     `json:"odd"`        // members with other settings
-	Keys      []string  `json:"keys"`       // ids of this host's; empty: none is used
-	OtherKeys []Odd     `json:"other_keys"` // hosts, by address, that share none of them; nothing proves it
-	KeyRemedy string    `json:"key_remedy"` // what mends that
-	Hosts     HostList  `json:"hosts"`
-	OtherList []string  `json:"other_lists"` // members with another host list
-	OtherJobs []string  `json:"other_jobs"`  // members with other jobs
-	Waiting   []Waiting `json:"waiting"`     // for a restart
-	Refusal   string    `json:"refusal"`     // why the next start and a reload would be refused, a line each; empty: nothing is known
-	Far       string    `json:"far"`         // which round trip the lease does not bear; empty: it bears all
-	Addresses string    `json:"addresses"`   // that this host has while it leads, between blanks; "none"; empty: not known, or it never leads
-	Devices   []string  `json:"devices"`     // interfaces of its resources
-	Peers     []Sight   `json:"peers"`       // members that have not left, 16 at most
+	Seeds        []string  `json:"seeds"`
+	JoinError    string    `json:"join_error"` // of the last attempt to join that failed
+	Failing      []string  `json:"failing"`    // entries of join that do not give what they should, each in a line
+	Odd          []Odd     `json:"odd"`        // members with other settings
+	Keys         []string  `json:"keys"`       // ids of this host's; empty: none is used
+	OtherKeys    []Odd     `json:"other_keys"` // hosts, by address, that share none of them; nothing proves it
+	KeyRemedy    string    `json:"key_remedy"` // what mends that
+	Hosts        HostList  `json:"hosts"`
+	OtherList    []string  `json:"other_lists"`   // members with another host list
+	OtherJobs    []string  `json:"other_jobs"`    // members with other jobs
+	Waiting      []Waiting `json:"waiting"`       // for a restart
+	Refusal      string    `json:"refusal"`       // why the next start and a reload would be refused, a line each; empty: nothing is known
+	RefusalError string    `json:"refusal_error"` // why that is not known; empty: it is
+	Unseen       bool      `json:"unseen"`        // this host's agent cannot see all that a start reads
+	Far          string    `json:"far"`           // which round trip the lease does not bear; empty: it bears all
+	Addresses    string    `json:"addresses"`     // that this host has while it leads, between blanks; "none"; empty: not known, or it never leads
+	Devices      []string  `json:"devices"`       // interfaces of its resources
+	Peers        []Sight   `json:"peers"`         // members that have not left, 16 at most
 }
 
 // Odd is a member that takes no part since its settings differ.

@@ -396,7 +396,14 @@ func (j *judge) settings() {
 		}
 		j.say(Fail, "settings", do, "the next start and a reload would be refused: %s%s", text, more)
 	}
-	if len(j.lines) == before {
+	if j.RefusalError != "" {
+		j.say(Warn, "settings", "see dmesg, and the file systems that the configuration names", "it is not known whether the next start would be refused: %s", j.RefusalError)
+	}
+	switch {
+	case len(j.lines) != before:
+	case j.Unseen:
+		j.say(OK, "settings", "", "the same as the others', as far as they must be; whether the next start would be refused only root sees: bully-agent config check")
+	default:
 		j.say(OK, "settings", "", "the same as the others', as far as they must be")
 	}
 }

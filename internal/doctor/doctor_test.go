@@ -154,6 +154,9 @@ func TestEachFaultIsOneLine(t *testing.T) {
 			e.Refusal = "a.toml:1:1: x: no; hint: did you mean y?\na.toml:2:1: z: no"
 		},
 			"FAIL settings: the next start and a reload would be refused: a.toml:1:1: x: no; and 1 more"},
+		{"a file system that hangs", func(e *control.Examination) { e.RefusalError = "reading what a start reads has not ended after 8s" },
+			"warn settings: it is not known whether the next start would be refused: reading what a start reads has not ended after 8s"},
+		{"what only root sees", func(e *control.Examination) { e.Unseen = true }, ""},
 		{"slow disk", func(e *control.Examination) { e.SyncMS = 300 },
 			"FAIL disk: a write to /s takes 300.0 ms (p95); a leader has 100 ms to let go"},
 		{"disk that may be slow", func(e *control.Examination) { e.SyncMS = 60 },
