@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -99,18 +100,19 @@ func TestExaminationMeasuresClocks(t *testing.T) {
 func TestAnExaminationWaitsForNoHangingFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 1)
-		h, mended, reads := c.hosts[0], make(chan struct{}), 0
+		h, mended := c.hosts[0], make(chan struct{})
+		var reads atomic.Int32
 		h.settings = func(cfg *Config) {
 			cfg.Refusal = func() (bool, error) {
-				reads++
+				reads.Add(1)
 				<-mended
 				return false, errors.New("no such key")
 			}
 		}
 		c.startAll()
 		for _, want := range []string{"reading what a start reads has not ended after 8s", "reading what a start reads of the doctor before has not ended"} {
-			if found, err := h.agent.Examine(t.Context()); err != nil || found.RefusalError != want || found.Refusal != "" || reads != 1 {
-				t.Errorf("%v; %q, want %q; %q; read %d times", err, found.RefusalError, want, found.Refusal, reads)
+			if found, err := h.agent.Examine(t.Context()); err != nil || found.RefusalError != want || found.Refusal != "" || reads.Load() != 1 {
+				t.Errorf("%v; %q, want %q; %q; read %d times", err, found.RefusalError, want, found.Refusal, reads.Load())
 			}
 		}
 		close(mended)
