@@ -16,12 +16,12 @@ func (t *Transport) Answer(f func(context.Context, net.Conn)) { t.streams.answer
 
 // Ask opens a question to the agent at an address. ctx bounds the opening; the caller bounds and closes what it gets.
 func (t *Transport) Ask(ctx context.Context, to netip.AddrPort, prove Prove) (net.Conn, error) {
-	return t.dialProven(ctx, unmap(to), prove)
+	return t.dialProven(ctx, unmap(to), tetherDialTimeout, prove)
 }
 
 // Knock reports whether streams to an address are accepted. It says nothing on the stream.
 func (t *Transport) Knock(ctx context.Context, to netip.AddrPort) error {
-	conn, err := t.device.dialTether(ctx, t.source(), unmap(to))
+	conn, err := t.device.dialTether(ctx, t.source(), unmap(to), tetherDialTimeout)
 	if err == nil {
 		_ = conn.Close()
 	}

@@ -47,7 +47,7 @@ func TestAllSocketsAreBoundToTheDevice(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer accepted.Close()
-		tether, err := d.dialTether(context.Background(), netip.MustParseAddr("127.0.0.2"), to)
+		tether, err := d.dialTether(context.Background(), netip.MustParseAddr("127.0.0.2"), to, patience)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -29,9 +29,9 @@ type unproven struct{ error }
 
 func (u unproven) Unwrap() error { return u.error }
 
-// dialProven opens a stream of which both ends have proved themselves. It is kept alive by the kernel.
-func (t *Transport) dialProven(ctx context.Context, to netip.AddrPort, prove Prove) (net.Conn, error) {
-	conn, err := t.device.dialTether(ctx, t.source(), to)
+// dialProven opens a stream, within wait, and both ends prove themselves. The kernel keeps it alive.
+func (t *Transport) dialProven(ctx context.Context, to netip.AddrPort, wait time.Duration, prove Prove) (net.Conn, error) {
+	conn, err := t.device.dialTether(ctx, t.source(), to, wait)
 	if err != nil {
 		return nil, err
 	}

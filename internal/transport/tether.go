@@ -23,6 +23,11 @@ const (
 	// process, and it comes within a round trip or not at all.
 	tetherDialTimeout = 2 * time.Second
 
+	// redialWait bounds the first dial after an end; each later one has twice as
+	// long. Linux drops the SYN that meets a listener in the moment of its closing,
+	// and the dialling kernel sends the next after a second.
+	redialWait = 5 * time.Millisecond
+
 	// refusalWait is how long the host may take to answer the first datagram
 	// with "port unreachable"; refusalTries datagrams are sent, each later one
 	// with four times as long. The first may be early, for Linux closes a dying
@@ -72,7 +77,7 @@ func (t *Transport) Tether(ctx context.Context, to netip.AddrPort, prove Prove, 
 	defer context.AfterFunc(t.ctx, cancel)()
 	to = unmap(to)
 	e := tether{lost: lost, refused: refused, count: &t.count,
-		dial:    func() (net.Conn, error) { return t.dialProven(ctx, to, prove) },
+		dial:    func(wait time.Duration) (net.Conn, error) { return t.dialProven(ctx, to, wait, prove) },
 		refuses: func() bool { return t.device.refusesDatagrams(t.source(), to) }}
 	e.keep(ctx)
 }
@@ -90,8 +95,8 @@ func (t *Transport) source() netip.Addr {
 type tether struct {
 	lost, refused func()
 	count         *counters
-	dial          func() (net.Conn, error)
-	refuses       func() bool // the port, a datagram
+	dial          func(wait time.Duration) (net.Conn, error) // wait bounds the opening, not the proof
+	refuses       func() bool                                // the port, a datagram
 }
 
 // keep dials again and again. ended says that the last stream ended a moment
@@ -100,7 +105,7 @@ func (e *tether) keep(ctx context.Context) {
 	ended := false
 	vain, short := 0, 0 // dials since the last long stream; ends of short streams in a row
 	for ctx.Err() == nil {
-		conn, err := e.dial()
+		conn, err := e.reach(ended)
 		switch begun := time.Now(); {
 		case err == nil:
 			ended = isEnd(hold(ctx, conn))
@@ -124,6 +129,27 @@ func (e *tether) keep(ctx context.Context) {
 		pause(ctx.Done(), tetherBackoff(vain))
 		ended = false // a dial that was not at once says nothing about the end before it
 	}
+}
+
+// reach dials, after an end until something answers.
+func (e *tether) reach(ended bool) (net.Conn, error) {
+	wait := tetherDialTimeout
+	if ended {
+		wait = redialWait
+	}
+	for {
+		conn, err := e.dial(wait)
+		wait *= 2
+		if !isTimeout(err) || wait > tetherDialTimeout {
+			return conn, err
+		}
+	}
+}
+
+// isTimeout reports whether nothing answered a dial. What a proof ran into is within err, and is not meant.
+func isTimeout(err error) bool {
+	late, ok := err.(net.Error)
+	return ok && late.Timeout()
 }
 
 // isEnd reports whether a stream ended with FIN or RST and in no other way.
@@ -158,8 +184,8 @@ func (e *tether) report(ctx context.Context) {
 	}
 }
 
-func (d device) dialTether(ctx context.Context, source netip.Addr, to netip.AddrPort) (net.Conn, error) {
-	dialer := d.dialer(tetherDialTimeout)
+func (d device) dialTether(ctx context.Context, source netip.Addr, to netip.AddrPort, wait time.Duration) (net.Conn, error) {
+	dialer := d.dialer(wait)
 	dialer.KeepAlive = -1 // ours is set below
 	if source.IsValid() {
 		dialer.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(source, 0))

@@ -3,6 +3,7 @@ package transport
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -17,6 +19,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"golang.org/x/sys/unix"
 )
 
 // listenTethers opens a transport that accepts.
@@ -196,10 +199,13 @@ func TestShutdownClosesTheListenerBeforeTheTethers(t *testing.T) {
 	})
 }
 
+// meet is what a dial meets, which waits so long for an answer.
+type meet func(wait time.Duration) (net.Conn, error)
+
 // far is the other end of a tether in fake time: what each dial meets, one
 // after the other, and the last one for ever.
 type far struct {
-	meets []func() (net.Conn, error)
+	meets []meet
 	dials []time.Duration
 	found []string
 	begun time.Time
@@ -214,10 +220,10 @@ func (f *far) keep(t *testing.T, d time.Duration) {
 	e := tether{count: new(counters), refuses: func() bool { return true },
 		lost:    func() { f.found = append(f.found, "lost") },
 		refused: func() { f.found = append(f.found, "refused") },
-		dial: func() (net.Conn, error) {
+		dial: func(wait time.Duration) (net.Conn, error) {
 			i := min(len(f.dials), len(f.meets)-1)
 			f.dials = append(f.dials, time.Since(f.begun))
-			return f.meets[i]()
+			return f.meets[i](wait)
 		}}
 	e.keep(ctx)
 	if took := time.Since(f.begun); took != d {
@@ -226,8 +232,8 @@ func (f *far) keep(t *testing.T, d time.Duration) {
 }
 
 // lives gives a stream that ends after a while, or never if it is zero.
-func lives(d time.Duration) func() (net.Conn, error) {
-	return func() (net.Conn, error) {
+func lives(d time.Duration) meet {
+	return func(time.Duration) (net.Conn, error) {
 		near, other := net.Pipe()
 		go func() {
 			if d > 0 {
@@ -239,10 +245,15 @@ func lives(d time.Duration) func() (net.Conn, error) {
 	}
 }
 
-// fails gives a dial that fails after a while.
-func fails(after time.Duration, err error) func() (net.Conn, error) {
-	return func() (net.Conn, error) {
-		time.Sleep(after)
+// silence gives a dial that nothing answers.
+func silence(wait time.Duration) (net.Conn, error) {
+	time.Sleep(wait)
+	return fails(os.ErrDeadlineExceeded)(wait)
+}
+
+// fails gives a dial that fails at once.
+func fails(err error) meet {
+	return func(time.Duration) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: err}
 	}
 }
@@ -259,35 +270,39 @@ func (c brokenConn) Read([]byte) (int, error) {
 }
 
 // breaks gives a stream that breaks after an hour.
-func breaks(err error) func() (net.Conn, error) {
-	return func() (net.Conn, error) {
-		near, _ := lives(0)()
+func breaks(err error) meet {
+	return func(wait time.Duration) (net.Conn, error) {
+		near, _ := lives(0)(wait)
 		return brokenConn{near, err}, nil
 	}
 }
 
+// redials is how many dials after an end are given up before it says nothing any more: 5 ms, 10, … 1,280.
+const redials = 9
+
 func TestWhatIsEvidence(t *testing.T) {
-	refusal := fails(0, syscall.ECONNREFUSED)
+	refusal := fails(syscall.ECONNREFUSED)
 	for _, c := range []struct {
 		name  string
-		meets []func() (net.Conn, error)
+		meets []meet
 		want  []string
 	}{
-		{"an end and a refusal", []func() (net.Conn, error){lives(time.Hour), refusal}, []string{"lost", "refused"}},
-		{"a reset and a refusal", []func() (net.Conn, error){breaks(syscall.ECONNRESET), refusal}, []string{"lost", "refused"}},
-		{"a dying process accepts once more", []func() (net.Conn, error){lives(time.Hour), lives(1), refusal}, []string{"lost", "refused"}},
-		{"a dying process resets the next dial", []func() (net.Conn, error){lives(time.Hour), fails(0, syscall.ECONNRESET), refusal}, []string{"lost", "refused"}},
-		{"a dying process closes the next stream in its proof", []func() (net.Conn, error){lives(time.Hour), fails(0, unproven{io.EOF}), refusal}, []string{"lost", "refused"}},
-		{"an end and a stranger", []func() (net.Conn, error){lives(time.Hour), fails(0, unproven{errNotSilent}), refusal}, nil},
-		{"two lives", []func() (net.Conn, error){lives(time.Hour), refusal, lives(time.Hour), refusal}, []string{"lost", "refused", "lost", "refused"}},
-		{"a refusal alone", []func() (net.Conn, error){refusal}, nil},
-		{"an end and a restart", []func() (net.Conn, error){lives(time.Hour), lives(0)}, nil},
-		{"an end and a time-out", []func() (net.Conn, error){lives(time.Hour), fails(tetherDialTimeout, os.ErrDeadlineExceeded), refusal}, nil},
-		{"an end and no way there", []func() (net.Conn, error){lives(time.Hour), fails(0, syscall.EHOSTUNREACH), refusal}, nil},
-		{"an end and no port left here", []func() (net.Conn, error){lives(time.Hour), fails(0, syscall.EADDRNOTAVAIL), refusal}, nil},
-		{"a time-out and a refusal", []func() (net.Conn, error){breaks(syscall.ETIMEDOUT), refusal}, nil},
-		{"our network is down", []func() (net.Conn, error){breaks(syscall.ENETDOWN), refusal}, nil},
-		{"the host is unreachable", []func() (net.Conn, error){breaks(syscall.EHOSTUNREACH), refusal}, nil},
+		{"an end and a refusal", []meet{lives(time.Hour), refusal}, []string{"lost", "refused"}},
+		{"a reset and a refusal", []meet{breaks(syscall.ECONNRESET), refusal}, []string{"lost", "refused"}},
+		{"a dying process accepts once more", []meet{lives(time.Hour), lives(1), refusal}, []string{"lost", "refused"}},
+		{"a dying process resets the next dial", []meet{lives(time.Hour), fails(syscall.ECONNRESET), refusal}, []string{"lost", "refused"}},
+		{"a dying process closes the next stream in its proof", []meet{lives(time.Hour), fails(unproven{io.EOF}), refusal}, []string{"lost", "refused"}},
+		{"an end and a stranger", []meet{lives(time.Hour), fails(unproven{errNotSilent}), refusal}, nil},
+		{"two lives", []meet{lives(time.Hour), refusal, lives(time.Hour), refusal}, []string{"lost", "refused", "lost", "refused"}},
+		{"a refusal alone", []meet{refusal}, nil},
+		{"an end and a restart", []meet{lives(time.Hour), lives(0)}, nil},
+		{"an end, a dial that the dying listener drops, and a refusal", []meet{lives(time.Hour), silence, refusal}, []string{"lost", "refused"}},
+		{"an end and a time-out", slices.Concat([]meet{lives(time.Hour)}, slices.Repeat([]meet{silence}, redials), []meet{refusal}), nil},
+		{"an end and no way there", []meet{lives(time.Hour), fails(syscall.EHOSTUNREACH), refusal}, nil},
+		{"an end and no port left here", []meet{lives(time.Hour), fails(syscall.EADDRNOTAVAIL), refusal}, nil},
+		{"a time-out and a refusal", []meet{breaks(syscall.ETIMEDOUT), refusal}, nil},
+		{"our network is down", []meet{breaks(syscall.ENETDOWN), refusal}, nil},
+		{"the host is unreachable", []meet{breaks(syscall.EHOSTUNREACH), refusal}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -301,9 +316,50 @@ func TestWhatIsEvidence(t *testing.T) {
 	}
 }
 
+// A listener whose queue is full drops a SYN, as one does in the moment of its closing.
+func TestADroppedDialIsMadeAgain(t *testing.T) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shut := sync.OnceValue(func() error { return unix.Close(fd) })
+	defer func() { _ = shut() }()
+	if err := errors.Join(unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), unix.Listen(fd, 0)); err != nil {
+		t.Fatal(err)
+	}
+	name, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := netip.AddrPortFrom(loopback4.Addr(), uint16(name.(*unix.SockaddrInet4).Port))
+	first, err := device("").dialTether(t.Context(), netip.Addr{}, at, patience) // fills it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+
+	var dials atomic.Int32
+	e := tether{dial: func(wait time.Duration) (net.Conn, error) {
+		dials.Add(1)
+		return device("").dialTether(t.Context(), netip.Addr{}, at, wait)
+	}}
+	answer := make(chan error, 1)
+	go func() {
+		_, err := e.reach(true)
+		answer <- err
+	}()
+	eventually(t, "a second dial", func() bool { return dials.Load() >= 2 })
+	if err := shut(); err != nil {
+		t.Fatal(err)
+	}
+	if err := next(t, "an answer", answer); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("%v, want a refusal", err)
+	}
+}
+
 func TestDialsAfterAnEndAreAtOnceAndFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := far{meets: []func() (net.Conn, error){lives(time.Hour), fails(0, syscall.ECONNREFUSED)}}
+		f := far{meets: []meet{lives(time.Hour), fails(syscall.ECONNREFUSED)}}
 		f.keep(t, 2*time.Hour)
 		if f.dials[1] != time.Hour {
 			t.Errorf("the second dial was at %v, want an hour: at once", f.dials[1])
@@ -313,7 +369,7 @@ func TestDialsAfterAnEndAreAtOnceAndFew(t *testing.T) {
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
-		f := far{meets: []func() (net.Conn, error){lives(1)}} // it takes us and closes, as for want of a place
+		f := far{meets: []meet{lives(1)}} // it takes us and closes, as for want of a place
 		f.keep(t, time.Hour)
 		if n := len(f.dials); n < 3600/15 || n > 3600/5 {
 			t.Errorf("%d dials in an hour, want one about every ten seconds", n)
@@ -330,9 +386,9 @@ func TestEndedTetherReportsNothing(t *testing.T) {
 		var dials atomic.Int32
 		e := tether{count: new(counters), refuses: func() bool { return true },
 			lost: func() { t.Error("lost") }, refused: func() { t.Error("refused") },
-			dial: func() (net.Conn, error) {
+			dial: func(time.Duration) (net.Conn, error) {
 				if dials.Add(1) == 1 {
-					return lives(time.Hour)()
+					return lives(time.Hour)(0)
 				}
 				cancel() // while it is on its way
 				return nil, syscall.ECONNREFUSED
