@@ -17,15 +17,9 @@ func (l *LAN) SetHosts(hosts identity.Hosts, leader wire.ID, parts time.Duration
 			return
 		}
 		l.cfg.Hosts = hosts
-		for s, whose := range l.tethers {
-			if !hosts.Admits(whose) {
-				out = append(out, s)
-			}
-		}
+		out = l.tethersOf(func(held tether) bool { return !held.isOurs && !hosts.Admits(held.whose) })
 	})
-	for _, s := range out {
-		_ = s.Close() // whoever holds it sees that
-	}
+	closeAll(out)
 	return leaves
 }
 

@@ -83,7 +83,7 @@ type LAN struct {
 	isShut  bool                 // others leave this host out, so that it may stand no more
 	onShut  func()               // who is told; nil: nobody
 	hasShut bool                 // isShut has changed, and nobody was told yet
-	tethers map[*stream]wire.ID  // that were accepted and are open, by whose they are
+	tethers map[*stream]tether   // that are open
 	sealed  uint64               // datagrams, out
 	opened  uint64               // and in
 }
@@ -114,7 +114,7 @@ func Wrap(lan transport.LAN, cfg Config) (*LAN, error) {
 	if !cfg.Advertise.IsValid() {
 		cfg.Advertise = lan.Addr()
 	}
-	l := &LAN{below: lan, cfg: cfg, gossip: make(chan *memberlist.Packet, gossipQueue), told: make(map[matter]time.Time), tethers: make(map[*stream]wire.ID)}
+	l := &LAN{below: lan, cfg: cfg, gossip: make(chan *memberlist.Packet, gossipQueue), told: make(map[matter]time.Time), tethers: make(map[*stream]tether)}
 	l.table = session.New(l.tableConfig())
 	l.table.SetKeys(cfg.Now(), cfg.Keys)
 	l.streams = lan.Serve(l.Accept)
@@ -295,12 +295,18 @@ func (l *LAN) tableConfig() session.Config {
 }
 
 // SetKeys replaces the ring, which must not be empty. Sessions under a key that is not
-// in it any more end within a second, and new ones are begun at once.
+// in it any more end within a second, and new ones are begun at once. Tethers under it end now.
 func (l *LAN) SetKeys(ring key.Ring) {
+	var out []*stream
 	l.locked(func(t *session.Table, now time.Time) {
 		l.cfg.Keys = ring
 		t.SetKeys(now, ring)
+		out = l.tethersOf(func(held tether) bool {
+			_, stays := ring.Find(held.under)
+			return !stays
+		})
 	})
+	closeAll(out)
 }
 
 // Heard implements membership.Sessions.

@@ -471,26 +471,94 @@ func TestProvenTetherIsEvidence(t *testing.T) {
 	})
 }
 
+// holdOf opens a tether from one host to another, and says once it has ended.
+func (p *port) holdOf(t *testing.T, n int) (ended *atomic.Bool) {
+	t.Helper()
+	conn, err := p.below.Dial(at(n), time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, err := p.call(conn, session.KindTether, meant(n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended = new(atomic.Bool)
+	go func() {
+		_, _ = held.Read(make([]byte, 1))
+		ended.Store(true)
+	}()
+	return ended
+}
+
+// held counts the tethers that are open at a host.
+func (p *port) held() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.tethers)
+}
+
+// A tether under a key that is removed ends, whichever end removes it, and another one stays. Who has the removed key alone would else
+// hold its place, and see the process end, for as long as that runs.
+func TestS12_ATetherUnderARemovedKeyEnds(t *testing.T) {
+	inLab(t, func(t *testing.T, c *lab) {
+		thief, member, leader := c.add(2, testKey(1)), c.add(3, testKey(2)), c.add(1, testKey(1), testKey(2))
+		byThief, byMember, toThief := thief.holdOf(t, 1), member.holdOf(t, 1), leader.holdOf(t, 2)
+		time.Sleep(time.Second)
+		if byThief.Load() || byMember.Load() || toThief.Load() || leader.held() != 3 {
+			t.Fatalf("%d tethers are held before a key is removed", leader.held())
+		}
+		leader.SetKeys(key.Ring{testKey(2)})
+		time.Sleep(time.Second)
+		if !byThief.Load() || !toThief.Load() || byMember.Load() || leader.held() != 1 {
+			t.Errorf("under the removed key have ended: the thief's %v, the one to the thief %v; under the other key %v; %d are held",
+				byThief.Load(), toThief.Load(), byMember.Load(), leader.held())
+		}
+	})
+}
+
+// That a key was removed is no evidence against a leader, and the tether under the next key is evidence as the one before was.
+func TestS12_ATetherOutlivesARotation(t *testing.T) {
+	for name, first := range map[string]int{"the leader first": 0, "the follower first": 1} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, c *lab) {
+				hosts := []*port{c.add(1, testKey(1), testKey(2)), c.add(2, testKey(1), testKey(2))}
+				leader, follower := hosts[0], hosts[1]
+				_ = leader.SendFrame(at(2), frameOf(1)) // they have a session, and know each other's keys
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				var lost atomic.Int32
+				var ends sync.WaitGroup
+				ends.Go(func() { follower.Tether(ctx, meant(1), func() { lost.Add(1) }, func() {}) })
+				time.Sleep(5 * time.Second)
+				for _, p := range []*port{hosts[first], hosts[1-first]} {
+					p.SetKeys(key.Ring{testKey(2)})
+					time.Sleep(5 * time.Second)
+					if lost.Load() != 0 || leader.held() != 1 || follower.held() != 1 {
+						t.Errorf("lost %d times; %d tethers are held there, %d here", lost.Load(), leader.held(), follower.held())
+					}
+				}
+				for s, held := range leader.tethers {
+					if held.under != testKey(2).ID || held.whose != testID(2) {
+						t.Errorf("%v is held under %v", s, held.under)
+					}
+				}
+				_ = leader.Shutdown()
+				time.Sleep(time.Second)
+				if lost.Load() != 1 {
+					t.Errorf("lost %d times when its process has ended", lost.Load())
+				}
+				cancel()
+				ends.Wait()
+			})
+		})
+	}
+}
+
 // A tether of a host that is taken out of the host list ends, and those of others stay.
 func TestS20_TheTetherOfAHostThatIsOutEnds(t *testing.T) {
 	inLab(t, func(t *testing.T, c *lab) {
 		a := c.add(1, testKey(1))
-		var ended [4]atomic.Bool
-		for _, n := range []int{2, 3} {
-			from := c.add(n, testKey(1))
-			conn, err := from.below.Dial(at(1), time.Second)
-			if err != nil {
-				t.Fatal(err)
-			}
-			tether, err := from.call(conn, session.KindTether, meant(1))
-			if err != nil {
-				t.Fatal(err)
-			}
-			go func() {
-				_, _ = tether.Read(make([]byte, 1))
-				ended[n].Store(true)
-			}()
-		}
+		out, stays := c.add(2, testKey(1)).holdOf(t, 1), c.add(3, testKey(1)).holdOf(t, 1)
 		time.Sleep(time.Second)
 		list, err := identity.MakeHosts([]identity.Host{{Name: "n1", ID: testID(1)}, {Name: "n3", ID: testID(3)}})
 		if err != nil {
@@ -498,11 +566,8 @@ func TestS20_TheTetherOfAHostThatIsOutEnds(t *testing.T) {
 		}
 		a.SetHosts(list, wire.ID{}, time.Second, true)
 		time.Sleep(time.Second)
-		a.mu.Lock()
-		held := len(a.tethers)
-		a.mu.Unlock()
-		if out, stays := ended[2].Load(), ended[3].Load(); !out || stays || held != 1 {
-			t.Errorf("the tether of the host that is out has ended: %v, of the other one: %v; %d are held", out, stays, held)
+		if !out.Load() || stays.Load() || a.held() != 1 {
+			t.Errorf("the tether of the host that is out has ended: %v, of the other one: %v; %d are held", out.Load(), stays.Load(), a.held())
 		}
 	})
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
+	"github.com/bully-agent/bully-agent/internal/key"
 	"github.com/bully-agent/bully-agent/internal/session"
 	"github.com/bully-agent/bully-agent/internal/transport"
 	"github.com/bully-agent/bully-agent/wire"
@@ -112,21 +113,25 @@ func (l *LAN) call(conn net.Conn, kd session.Kind, meant session.Meant) (net.Con
 	if cause == session.CauseVersion || cause == session.CausePlain {
 		return nil, fmt.Errorf("%w: %w", errUnproven, l.unanswered(c, resp[:], nil))
 	}
+	proven := newStream(conn, keys)
 	l.locked(func(t *session.Table, _ time.Time) {
 		if cause == session.CauseNone {
 			cause = t.Met(c, who)
 		}
-		if cause != session.CauseNone {
+		switch {
+		case cause != session.CauseNone:
 			t.Count(cause)
+		case kd == session.KindTether:
+			l.hold(proven, tether{whose: who.ID, under: c.Key(), isOurs: true})
 		}
 	})
 	if cause != session.CauseNone {
 		return nil, fmt.Errorf("%w: %w", errUnproven, cause)
 	}
 	if _, err := conn.Write(proof); err != nil {
+		_ = proven.Close()
 		return nil, fmt.Errorf("%w: %w", errUnproven, err)
 	}
-	proven := newStream(conn, keys)
 	proven.refused = func(b []byte) bool { return l.isLeftOut(c, who, b) }
 	return proven, nil
 }
@@ -220,7 +225,7 @@ func (l *LAN) accept(conn net.Conn, b *[]byte) (net.Conn, session.Kind, session.
 	if cause == session.CauseNone {
 		l.locked(func(t *session.Table, now time.Time) {
 			if refusal, cause = t.Admit(now, r, who, unmap(addrOf(conn))); cause == session.CauseNone && r.Kind() == session.KindTether {
-				l.hold(proven, who.ID)
+				l.hold(proven, tether{whose: who.ID, under: r.Key()})
 			}
 		})
 	}
@@ -233,9 +238,33 @@ func (l *LAN) accept(conn net.Conn, b *[]byte) (net.Conn, session.Kind, session.
 	return proven, r.Kind(), session.CauseNone
 }
 
-// hold notes whose an accepted tether is, for as long as it is open. The lock is held.
-func (l *LAN) hold(s *stream, whose wire.ID) {
-	l.tethers[s] = whose
+// tether is what ends a stream that would else last as long as both processes.
+type tether struct {
+	whose  wire.ID
+	under  key.ID // which began it
+	isOurs bool   // this end has dialled it
+}
+
+// tethersOf gives those that are open and of which that is true. The lock is held.
+func (l *LAN) tethersOf(which func(tether) bool) (out []*stream) {
+	for s, held := range l.tethers {
+		if which(held) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// closeAll ends streams, without the lock. The other ends see that, and dial again: an end is evidence only where nobody listens.
+func closeAll(streams []*stream) {
+	for _, s := range streams {
+		_ = s.Close()
+	}
+}
+
+// hold notes a tether for as long as it is open. The lock is held.
+func (l *LAN) hold(s *stream, held tether) {
+	l.tethers[s] = held
 	s.ended = func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()

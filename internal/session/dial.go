@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bully-agent/bully-agent/internal/key"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
@@ -28,6 +29,9 @@ type Meant struct {
 	Nonce uint32
 	Addr  netip.AddrPort
 }
+
+// Key is the cluster's key with which the stream began.
+func (c *Call) Key() key.ID { return c.secret.id }
 
 // isAny: nobody is meant. Such streams are gossip's.
 func (m Meant) isAny() bool { return m == Meant{} }
@@ -163,6 +167,9 @@ type Request struct{ *request }
 
 // Kind is what the stream is for.
 func (r *Request) Kind() Kind { return r.head.kind }
+
+// Key is the cluster's key with which the stream began.
+func (r *Request) Key() key.ID { return r.secret.id }
 
 // Answer makes RESP: three curves.
 func (r *Request) Answer() (resp []byte, err error) { return r.answer(nil) }

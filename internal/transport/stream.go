@@ -132,14 +132,13 @@ func (s *streams) proven(ctx context.Context, conn *stream) (Kind, error) {
 	below := conn.Conn
 	stop := context.AfterFunc(ctx, func() { _ = below.SetDeadline(time.Unix(1, 0)) })
 	proven, kind, err := s.prove(below)
+	if err == nil {
+		conn.Conn = proven // closed with what keeps account of it
+	}
 	if !stop() {
 		return 0, ctx.Err() // the deadline of the past is set or about to be
 	}
-	if err != nil {
-		return 0, err
-	}
-	conn.Conn = proven
-	return kind, nil
+	return kind, err
 }
 
 // hand gives memberlist a stream, if it takes it before ctx ends.

@@ -279,3 +279,30 @@ func TestShutdownDoesNotWaitForABrokenListener(t *testing.T) {
 		}
 	})
 }
+
+// counted is a proven stream, which says once it is closed.
+type counted struct {
+	net.Conn
+	closed *sync.WaitGroup
+}
+
+func (c counted) Close() error {
+	c.closed.Done()
+	return c.Conn.Close()
+}
+
+// A stream whose proof comes a moment too late is closed as what its proof has made of it: whoever keeps account of that counts it no more.
+func TestAStreamThatIsProvenTooLateIsClosed(t *testing.T) {
+	tr := listen(t, loopback4)
+	var closed sync.WaitGroup
+	closed.Add(1)
+	tr.Serve(func(conn net.Conn) (net.Conn, Kind, error) {
+		_, _ = conn.Read(make([]byte, 1)) // until the time is over
+		return counted{conn, &closed}, Tether, nil
+	})
+	wantClosed(t, dial(t, "127.0.0.1", tr))
+	closed.Wait()
+	if held := tr.Stats().TethersHeld; held != 0 {
+		t.Errorf("%d tethers are held", held)
+	}
+}

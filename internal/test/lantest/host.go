@@ -201,6 +201,8 @@ func (h *Host) arrive(c *conn) {
 	_ = c.SetDeadline(time.Time{})
 	switch {
 	case err == nil && kind == transport.Tether:
+		_, _ = proven.Read(make([]byte, 1))
+		_ = proven.Close()
 		return
 	case err == nil && kind == transport.Gossip:
 		select {

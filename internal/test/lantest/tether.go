@@ -63,14 +63,18 @@ func isEnd(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, sys
 // hold proves both ends of a stream and waits for its end. What ends before its other end has
 // proved itself says nothing.
 func hold(ctx context.Context, c *conn, prove transport.Prove) (isProven bool, end error) {
-	defer c.peer.host.disown(c.peer) // the other end notices ours
-	defer func() { _ = c.Close() }()
+	defer func() {
+		_ = c.Close()
+		c.peer.host.disown(c.peer) // the other end notices ours, over a cut cable too
+		c.peer.in.close()
+	}()
 	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
 	_ = c.SetDeadline(time.Now().Add(tetherDialTimeout))
 	proven, err := prove(c)
 	if err != nil {
 		return false, err
 	}
+	defer func() { _ = proven.Close() }()
 	_ = c.SetDeadline(time.Time{})
 	_, err = proven.Read(make([]byte, 1))
 	return true, err
