@@ -8,6 +8,7 @@ import (
 	"github.com/bully-agent/bully-agent/election"
 	"github.com/bully-agent/bully-agent/election/lease"
 	"github.com/bully-agent/bully-agent/hooks"
+	"github.com/bully-agent/bully-agent/wire"
 )
 
 // ruler makes b lead with 400 ms of lease left, by its keeper's become hook.
@@ -182,6 +183,22 @@ func TestM24_AKeeperSaysTheWill(t *testing.T) {
 	}
 	if w.pass(100 * time.Millisecond); w.failure != nil || w.wills.said != 3 || w.faults[WillSent] != 1 || b.hooks.keeper != nil {
 		t.Errorf("%v, sent %d times, keeper %v", w.failure, w.wills.said, b.hooks.keeper)
+	}
+}
+
+func TestNoDamageMakesOneSecretOfAnother(t *testing.T) {
+	given := map[wire.Secret]uint64{}
+	for n := uint64(1); n <= 100; n++ {
+		given[secretOf(n)] = n
+	}
+	for s, n := range given {
+		for bit := range 8 * len(s) {
+			damaged := s
+			damaged[bit/8] ^= 1 << (bit % 8)
+			if other, is := given[damaged]; is {
+				t.Fatalf("one bit of secret %d makes secret %d", n, other)
+			}
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"time"
 
@@ -25,15 +26,19 @@ type testator struct {
 
 // trust gives a new keeper a secret, which nobody else keeps.
 func (w *World) trust(m *machine, k *keeper) {
-	var s wire.Secret
 	w.wills.given++
-	binary.BigEndian.PutUint64(s[:], w.wills.given)
+	s := secretOf(w.wills.given)
 	if w.wills.of == nil {
 		w.wills.of = map[wire.Commitment]testator{}
 	}
 	k.nonce = m.nonce
 	w.wills.of[s.Commit()] = testator{m, m.life, m.nonce}
 	w.give(m, order{secret: &s})
+}
+
+// secretOf is the n-th secret of a world. Secrets are far apart, as those that are random: the network damages bits.
+func secretOf(n uint64) wire.Secret {
+	return sha256.Sum256(binary.BigEndian.AppendUint64(nil, n))
 }
 
 // hasSecret: the keeper has taken its secret, and its agent comes to know that.
