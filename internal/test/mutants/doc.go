@@ -7,7 +7,7 @@
 // replaces the lines that obey it; the toolchain's -overlay builds the simulator
 // and the tests of the rule's package with those lines. Of what the simulator plays,
 // schedules are played first, until an invariant breaks that holds without the mutant;
-// then the directed tests run: all of them, and in other packages those that are named.
+// then the directed tests run that the text names.
 //
 // By default each mutant is applied and type-checked, so that none rots, and three
 // are run. BULLY_MUTANTS=all (make mutants) runs them all and fails if one

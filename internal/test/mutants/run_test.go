@@ -59,7 +59,7 @@ type runner struct {
 	t       *testing.T
 	dir     string              // of the binaries
 	self    string              // this test's binary, which has no overlay
-	failing map[string][]string // of a package and a choice of its directed tests, those that fail as it is
+	failing map[string][]string // directed tests of a package that fail as it is
 	broken  map[string]bool     // "mode seed" that break as it is
 }
 
@@ -75,7 +75,7 @@ func newRunner(t *testing.T) *runner {
 // "" for a package without tests.
 func (r *runner) build(name, pkg, overlay string) (string, error) {
 	binary := filepath.Join(r.dir, name+"-"+strings.ReplaceAll(pkg, "/", "-"))
-	args := []string{"test", "-c", "-vet=off", "-o", binary}
+	args := []string{"test", "-c", "-vet=off", "-ldflags=-s -w", "-o", binary} // linked without symbols: half the time
 	if overlay != "" {
 		args = append(args, "-overlay", overlay)
 	}
@@ -136,12 +136,12 @@ func (r *runner) run(m *mutant, by catcher) *result {
 	return res
 }
 
-// runDirected runs the tests of the packages that have to catch the mutant. Those of
-// packages with processes and clocks take long: there only the named ones run, and of a sample too.
+// runDirected runs the tests that have to catch the mutant. If its text names none, they are all of
+// the packages, without those that fail anyway; go test shows that a named one passes.
 func (r *runner) runDirected(res *result, overlay string) {
+	named := len(res.m.tests) > 0
 	only := ""
-	isSample := os.Getenv("BULLY_MUTANTS") == ""
-	if (isSample || !res.m.isSimulated()) && len(res.m.tests) > 0 {
+	if named {
 		only = "^(" + strings.Join(res.m.tests, "|") + ")$"
 	}
 	for _, pkg := range res.m.tested() {
@@ -151,7 +151,7 @@ func (r *runner) runDirected(res *result, overlay string) {
 			return
 		}
 		for _, name := range failed {
-			if !slices.Contains(r.failingAnyway(pkg, only), name) {
+			if named || !slices.Contains(r.failingAnyway(pkg), name) {
 				res.failed = append(res.failed, name)
 			}
 		}
@@ -164,19 +164,18 @@ func (r *runner) runDirected(res *result, overlay string) {
 }
 
 // failingAnyway gives the directed tests that fail without any mutant.
-func (r *runner) failingAnyway(pkg, only string) []string {
-	key := pkg + " " + only
-	if failed, known := r.failing[key]; known {
+func (r *runner) failingAnyway(pkg string) []string {
+	if failed, known := r.failing[pkg]; known {
 		return failed
 	}
-	failed, err := r.directed("plain", pkg, "", only)
+	failed, err := r.directed("plain", pkg, "", "")
 	if err != nil {
 		r.t.Fatalf("the code as it is: %v", err)
 	}
 	if len(failed) > 0 {
 		r.t.Logf("these fail without any mutant, and count for nothing here: %v", failed)
 	}
-	r.failing[key] = failed
+	r.failing[pkg] = failed
 	return failed
 }
 
