@@ -54,6 +54,9 @@ func refuse(cause, format string, args ...any) *refusal {
 	return &refusal{cause, fmt.Errorf(format, args...)}
 }
 
+// causePast is why gossip of a life is refused that has ended.
+const causePast = "past"
+
 // What memberlist has besides a life's name and address, its meta, is a version and the incarnation, big endian. Nobody acts on
 // that: people are told of it.
 const (

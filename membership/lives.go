@@ -127,6 +127,30 @@ func (t *hint) isNew(now time.Time, than time.Duration) bool {
 	return t.dials == 1 && now.Sub(t.dialled) < than
 }
 
+// isPast: the told life of that host has ended, since a later one has shown itself and is here. Nobody has to look for it, and memberlist
+// finds that out by itself. Of our own id it is a life at the address where we are now.
+func (l *lives) isPast(id wire.ID, h *host, incarnation uint32, addr netip.AddrPort) bool {
+	if id == l.self {
+		return addr == l.addr
+	}
+	return h.wasHere() && h.now.Status == Alive && incarnation < h.now.Incarnation
+}
+
+// isFound: nobody dials who is told of, since it is here, or its end is known.
+func (l *lives) isFound(id wire.ID, h *host, nonce uint32, t *hint) bool {
+	return h.isHere(nonce) || t.met || l.isPast(id, h, t.incarnation, t.addr)
+}
+
+// countPast counts the told lives of a host that have ended.
+func (l *lives) countPast(id wire.ID, h *host) (n int) {
+	for _, t := range h.hints {
+		if l.isPast(id, h, t.incarnation, t.addr) {
+			n++
+		}
+	}
+	return n
+}
+
 // isDialled: it was dialled a moment ago, and is waited for.
 func (t *hint) isDialled(now time.Time) bool { return t.dials > 0 && now.Sub(t.dialled) < dialFor }
 
@@ -360,7 +384,7 @@ func (l *lives) due(now time.Time) (do chores) {
 		l.question(id, h, now, &do)
 		for nonce, t := range h.hints {
 			switch {
-			case h.isHere(nonce), t.met:
+			case l.isFound(id, h, nonce, t):
 			case t.isDialled(now):
 				places--
 			case !now.Before(t.next):
@@ -440,7 +464,7 @@ func (l *lives) deadline(now time.Time) (at time.Time) {
 		}
 		for nonce, t := range h.hints {
 			switch {
-			case h.isHere(nonce), t.met:
+			case l.isFound(id, h, nonce, t):
 			case id == l.self && t.isNew(now, copyFor):
 				places--
 				sooner(t.dialled.Add(copyFor))
@@ -463,6 +487,10 @@ const (
 	// member can make others up; each costs memory here and a probe in every round. It is above what the protocol was designed for (1,000).
 	maxHints, maxHintsOfOne = 2000, 4
 
+	// maxPastOfOne is how many lives of an id besides may have ended while memberlist does not know that yet: those of an agent that
+	// crashes once a second, until the first is found dead.
+	maxPastOfOne = 16
+
 	// newNamesASecond is at what rate names come, once maxHints have: memberlist remembers each for half a minute after its end, and
 	// there is no way to have it forget one.
 	newNamesASecond = 2
@@ -481,7 +509,9 @@ func (l *lives) admit(told Member, now time.Time) *refusal {
 		return nil
 	case h.hints[told.Nonce] != nil:
 		return nil
-	case len(h.hints) >= maxHintsOfOne:
+	case l.isPast(told.ID, h, told.Incarnation, told.Addr):
+		return refuse(causePast, "a later life of it is here")
+	case len(h.hints)-min(l.countPast(told.ID, h), maxPastOfOne) >= maxHintsOfOne:
 		return refuse("lives", "%d lives of it are told of", maxHintsOfOne)
 	}
 	switch {
@@ -634,7 +664,7 @@ func (l *lives) addresses() (alive, lost map[netip.AddrPort]bool) {
 func (l *lives) awaitsDials(now time.Time) bool {
 	for id, h := range l.byID {
 		for nonce, t := range h.hints {
-			if id != l.self && !h.isHere(nonce) && (t.dials == 0 || t.isNew(now, dialFor)) {
+			if id != l.self && !l.isFound(id, h, nonce, t) && (t.dials == 0 || t.isNew(now, dialFor)) {
 				return true
 			}
 		}

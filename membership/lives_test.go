@@ -522,6 +522,37 @@ func TestHintsAreBounded(t *testing.T) {
 	}
 }
 
+// Lives that have ended, since a later one of the host is here, take no place among the four: else a host that crashes again and again is
+// refused. They have a bound of their own, are not looked for, and those that others tell of late are not taken.
+func TestEndedLivesTakeNoPlace(t *testing.T) {
+	s := newStory()
+	life := func(n int) Member {
+		m := lifeOf("beta")
+		m.Incarnation, m.Nonce = uint32(n), uint32(n)
+		return m
+	}
+	for n := 1; n <= 2*maxPastOfOne; n++ {
+		r := s.lives.admit(life(n), s.now)
+		if isWithin := n <= maxPastOfOne+maxHintsOfOne; isWithin != (r == nil) {
+			t.Errorf("life %d: %v", n, r)
+		}
+		if r == nil {
+			s.lives.hint(life(n), s.now)
+		}
+		s.lives.show(life(n), s.now)
+	}
+	if r := s.lives.admit(life(0), s.now); r == nil || r.cause != causePast {
+		t.Errorf("a life that has ended, told of late: %v", r)
+	}
+	if do := s.lives.due(s.now); len(do.dial) > 0 || s.lives.awaitsDials(s.now) {
+		t.Errorf("lives that have ended are dialled: %v", do.dial)
+	}
+	s.silence()
+	if do := s.lives.due(s.now.Add(dialMost)); len(do.dial) == 0 {
+		t.Error("once the last is gone nobody is looked for")
+	}
+}
+
 // However many new names are told of, a host that is known has a place, and is dialled before them. So is the leader, of which alone a
 // host that joins has heard.
 func TestKnownHostsHavePlacesApart(t *testing.T) {

@@ -160,10 +160,10 @@ func (m *Membership) hear(b []byte) {
 }
 
 // notAdmitted counts what was not taken of somebody. One line a minute and
-// cause says so: whoever wrote it can repeat it a thousand times a second.
+// cause says so: whoever wrote it can repeat it a thousand times a second. After a restart others tell of the life before for a while.
 func (m *Membership) notAdmitted(name string, addr netip.AddrPort, r *refusal) {
 	m.count(r.cause)
-	if m.log.minutely("refused " + r.cause) {
+	if r.cause != causePast && m.log.minutely("refused "+r.cause) {
 		m.log.warn("member refused", "member", name, "addr", addr, "cause", r.cause, "err", r.err)
 	}
 }
