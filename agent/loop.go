@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// healthInterval is how often memberlist's opinion of this host is passed
-	// on; it changes with probes, which are a second apart.
-	healthInterval = time.Second
+	// lookInterval is how often the agent looks for what nothing tells it of. memberlist's
+	// opinion of this host changes with probes, which are a second apart.
+	lookInterval = time.Second
 	// abortBudget is what a lose hook has when somebody is in a hurry.
 	abortBudget = 500 * time.Millisecond
 	// leaveTimeout bounds memberlist's goodbye.
@@ -25,8 +25,8 @@ const (
 func (a *agent) loop() error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	health := time.NewTicker(healthInterval)
-	defer health.Stop()
+	looks := time.NewTicker(lookInterval)
+	defer looks.Stop()
 	due := a.beginPulse()
 	defer a.endPulse()
 	stop, left := a.stop, make(chan struct{})
@@ -72,18 +72,8 @@ func (a *agent) loop() error {
 				a.takeMembership() // a copy that has shown itself, before a start may claim
 			}
 			s.tick()
-		case <-health.C:
-			a.lookForPlace()
-			a.receipts.mayWrite()
-			a.knowMembers()
-			a.lookAtHolders()
-			a.lookForMute()
-			a.lookForStrays()
-			a.lookForRelayed()
-			a.lookForTold()
-			a.lookAtLists()
-			a.onResources() // what was not told for its number
-			s.lookAround(a.members().Health())
+		case <-looks.C:
+			a.lookAround()
 		case <-due:
 			a.pulse.isDue = true
 		case <-a.cfg.Dump:
@@ -113,6 +103,21 @@ func (a *agent) loop() error {
 		}
 		a.arm(timer)
 	}
+}
+
+// lookAround is what a host does once a second: nothing wakes the loop for these.
+func (a *agent) lookAround() {
+	a.lookForPlace()
+	a.receipts.mayWrite()
+	a.knowMembers()
+	a.lookAtHolders()
+	a.lookForMute()
+	a.lookForStrays()
+	a.lookForRelayed()
+	a.lookForTold()
+	a.lookAtLists()
+	a.onResources() // what was not told for its number
+	a.seat.lookAround(a.members().Health())
 }
 
 // arm sets the timer to what is due first.

@@ -24,7 +24,7 @@ func (a *agent) lookForMute() {
 	a.mute = nil
 	for _, m := range a.view.others {
 		since, owes := a.hearing.owes(m.ID, a.owesFrame(m), now)
-		is := owes && now.Sub(since) >= healthInterval
+		is := owes && now.Sub(since) >= lookInterval
 		if is {
 			a.mute = append(a.mute, m.ID)
 		}

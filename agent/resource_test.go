@@ -221,7 +221,7 @@ func TestEventsTellSeldomWhatGoesOn(t *testing.T) {
 			h.hooks.have(vipIs(true, text, ""))
 		}
 		h.tells(t, "begun: resource vip has begun", "changed: resource vip: claimed once")
-		time.Sleep(time.Minute + 2*healthInterval)
+		time.Sleep(time.Minute + 2*lookInterval)
 		h.tells(t, "begun: resource vip has begun", "changed: resource vip: claimed once", "changed: resource vip: claimed 3 times")
 		c.stopAll()
 	})

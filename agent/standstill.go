@@ -17,9 +17,9 @@ import (
 const (
 	// stillAfter is when the loop is said to stand still: it shows itself every second, and so was missed three times. With
 	// stillLook it is below control.AnswerPatience, so that a client reads why it has no answer.
-	stillAfter = 3 * healthInterval
+	stillAfter = 3 * lookInterval
 	// stillLook is how often whoever waits for the loop looks at it.
-	stillLook = healthInterval / 2
+	stillLook = lookInterval / 2
 )
 
 // waits is what the loop waits for outside its select, if it does. The loop writes it; any goroutine may read it.
@@ -69,7 +69,7 @@ func (a *agent) reportStandstill(out *control.Status) {
 
 // watchLoop tells people of a standstill, which the loop itself cannot.
 func (a *agent) watchLoop(ctx context.Context) {
-	look := time.NewTicker(healthInterval)
+	look := time.NewTicker(lookInterval)
 	defer look.Stop()
 	for isStill := false; ; {
 		select {

@@ -204,7 +204,7 @@ func TestAMemberHasASecondForTheFrameItOwes(t *testing.T) {
 		}
 		mended := make(chan struct{})
 		low.agent.calls <- func() { <-mended }
-		if owes, mute := awaits(); mute.Sub(owes) < healthInterval {
+		if owes, mute := awaits(); mute.Sub(owes) < lookInterval {
 			t.Errorf("it is mute %v after it owed a frame", mute.Sub(owes))
 		}
 		c.lan.Isolate(low.name)
@@ -213,7 +213,7 @@ func TestAMemberHasASecondForTheFrameItOwes(t *testing.T) {
 		}
 		c.lan.Plug(low.name)
 		back := time.Now()
-		if _, mute := awaits(); mute.Sub(back) < healthInterval {
+		if _, mute := awaits(); mute.Sub(back) < lookInterval {
 			t.Errorf("it is mute %v after it is back", mute.Sub(back))
 		}
 		close(mended)
