@@ -13,8 +13,9 @@ import (
 // Both private keys of an end give the bytes that Noise's own curve gives, by the same bytes of chance. They refuse a public key of low
 // order as that does, and take one that is not in its own form.
 func TestTheCurveIsNoises(t *testing.T) {
+	scalar := testScalar(1)
 	chance := func() *rand.ChaCha8 { return rand.NewChaCha8([32]byte{7}) }
-	ours := &curve{static: testHosts[1].private}
+	ours := &pairs{make: X25519, static: testHosts[1].private}
 	made, err := ours.GenerateKeypair(chance())
 	if err != nil {
 		t.Fatal(err)
@@ -26,7 +27,7 @@ func TestTheCurveIsNoises(t *testing.T) {
 	for _, c := range []struct {
 		name         string
 		which, bytes []byte
-	}{{"ephemeral", made.Private, theirs.Private}, {"static", testHosts[1].pair().Private, testHosts[1].private.Bytes()}} {
+	}{{"ephemeral", made.Private, theirs.Private}, {"static", testHosts[1].pair().Private, scalar[:]}} {
 		for _, public := range publics {
 			got, errOurs := ours.DH(c.which, public.bytes)
 			want, errTheirs := noise.DH25519.DH(c.bytes, public.bytes)
@@ -83,8 +84,9 @@ var publics = []struct {
 
 // An end that has not made its ephemeral key, or is asked for a key that nobody has, refuses.
 func TestTheCurveTakesNoKeyForAnother(t *testing.T) {
-	c := &curve{static: testHosts[1].private}
-	for _, which := range []string{ofEphemeral, "", "S", ofStatic + ofEphemeral, string(testHosts[1].private.Bytes())} {
+	scalar := testScalar(1)
+	c := &pairs{make: X25519, static: testHosts[1].private}
+	for _, which := range []string{ofEphemeral, "", "S", ofStatic + ofEphemeral, string(scalar[:])} {
 		if got, err := c.DH([]byte(which), testHosts[2].public); !errors.Is(err, errNoPrivateKey) {
 			t.Errorf("%q gives %x, %v", which, got, err)
 		}

@@ -48,7 +48,7 @@ func FuzzReceive(f *testing.F) {
 // FuzzInner is what a holder of the key can say inside a session: HELLO, and what looks
 // like it.
 func FuzzInner(f *testing.F) {
-	good := hello{true, at(1), []key.ID{1, 2}, 1, card{2, []byte("voter")}, vectorReceipt(testHosts[1].private.Bytes(), 1), Receipt{Incarnation: 1, Text: vectorReceipt(testHosts[2].private.Bytes(), 1)}, 7}
+	good := hello{true, at(1), []key.ID{1, 2}, 1, card{2, []byte("voter")}, testPrivate(1).Receipt(1), Receipt{Incarnation: 1, Text: testPrivate(2).Receipt(1)}, 7}
 	f.Add(good.append(nil))
 	f.Add(hello{addr: at(1), keys: []key.ID{1}}.append(nil))
 	f.Add(good.append(nil)[:helloSize])

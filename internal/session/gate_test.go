@@ -472,7 +472,7 @@ func TestS20_TheGateOutlivesALife(t *testing.T) {
 	r.lists(1)
 	r.run(20 * time.Millisecond)
 	old := r.host(2)
-	next := old.Renewed(r.now, Config{Key: identity.FromBytes([identity.Size]byte(testHosts[2].private.Bytes())), Incarnation: 9, Addr: at(7), Cluster: "home",
+	next := old.Renewed(r.now, Config{Key: testPrivate(2), Incarnation: 9, Addr: at(7), Cluster: "home",
 		Rand: r.rand, Hosts: old.gate.hosts}, nil)
 	if !next.gate.hosts.Equal(old.gate.hosts) || len(next.gate.by) != 1 || !next.gate.isShut {
 		t.Errorf("the next life has %v, left out by %v", next.gate.hosts, next.gate.by)

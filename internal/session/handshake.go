@@ -3,7 +3,6 @@ package session
 import (
 	"bytes"
 	"crypto/cipher"
-	"crypto/ecdh"
 	"crypto/hmac"
 	"encoding/binary"
 	"errors"
@@ -51,29 +50,28 @@ func (l Life) compare(m Life) int {
 
 // hostKey is what this end proves itself with.
 type hostKey struct {
-	private *ecdh.PrivateKey
+	curve   Curve
+	private CurveKey
 	public  []byte
 	life    Life
 }
 
-func newHostKey(k identity.Private, incarnation uint32, random [8]byte) hostKey {
-	raw := k.Bytes()
-	defer clear(raw[:])
-	private, err := ecdh.X25519().NewPrivateKey(raw[:])
+func newHostKey(c Curve, k identity.Private, incarnation uint32, random [8]byte) hostKey {
+	private, err := c(k.Bytes())
 	if err != nil {
 		panic("BUG: a private key of 32 bytes is refused: " + err.Error())
 	}
-	public := private.PublicKey().Bytes()
-	return hostKey{private, public, Life{identity.Public(public).ID(), incarnation, random}}
+	public := private.Public()
+	return hostKey{c, private, public, Life{identity.Public(public).ID(), incarnation, random}}
 }
 
 // suite is that of Noise_XXpsk0_25519_ChaChaPoly_BLAKE2s. There is no negotiation: another
 // suite would be another version.
 func (k hostKey) suite() noise.CipherSuite {
-	return noise.NewCipherSuite(&curve{static: k.private}, noise.CipherChaChaPoly, noise.HashBLAKE2s)
+	return noise.NewCipherSuite(&pairs{make: k.curve, static: k.private}, noise.CipherChaChaPoly, noise.HashBLAKE2s)
 }
 
-// pair is the host's keys, as Noise and curve know them.
+// pair is the host's keys, as Noise and pairs know them.
 func (k hostKey) pair() noise.DHKey { return noise.DHKey{Private: []byte(ofStatic), Public: k.public} }
 
 // secret is a key with what is derived from it: nothing is used for two things.

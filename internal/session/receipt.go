@@ -49,9 +49,9 @@ func (r *receipts) isKnown(now time.Time, id wire.ID) bool {
 	return k != nil && now.Sub(k.met) >= knownAfter || slices.Contains(r.roster, id)
 }
 
-// newReceipts takes what was kept before, those first whose hosts were absent for longest.
-func newReceipts(key identity.Private, before []Receipt) *receipts {
-	r := &receipts{key: key, own: Receipt{ID: key.Public().ID()}, kept: make(map[wire.ID]*keptReceipt)}
+// newReceipts takes what was kept before, those first whose hosts were absent for longest. id is that of this host's key.
+func newReceipts(key identity.Private, id wire.ID, before []Receipt) *receipts {
+	r := &receipts{key: key, own: Receipt{ID: id}, kept: make(map[wire.ID]*keptReceipt)}
 	for _, b := range before[max(len(before)-maxReceipts, 0):] {
 		if r.turn++; b.ID != r.own.ID {
 			r.kept[b.ID] = &keptReceipt{Receipt: b, turn: r.turn}

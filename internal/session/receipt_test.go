@@ -168,15 +168,12 @@ func TestS19_TheSameLifeIsNotOlder(t *testing.T) {
 func TestS19_OthersWordMeansNothing(t *testing.T) {
 	r := rigOfThree(t)
 	h := r.host(1)
-	private := func(n int) identity.Private {
-		return identity.FromBytes([identity.Size]byte(testHosts[n].private.Bytes()))
-	}
 	for _, shown := range []Receipt{
 		{Incarnation: 9},
-		{Incarnation: 9, Text: private(2).Receipt(9)},
-		{Incarnation: 9, Text: private(1).Receipt(8)},
-		{Incarnation: 4, Text: private(1).Receipt(4)},
-		{Incarnation: 3, Text: private(1).Receipt(3)},
+		{Incarnation: 9, Text: testPrivate(2).Receipt(9)},
+		{Incarnation: 9, Text: testPrivate(1).Receipt(8)},
+		{Incarnation: 4, Text: testPrivate(1).Receipt(4)},
+		{Incarnation: 3, Text: testPrivate(1).Receipt(3)},
 		{Incarnation: 1<<32 - 1, Text: identity.Receipt{1}},
 	} {
 		lie := hello{addr: at(2), keys: r.host(2).ids(), shown: shown}
@@ -184,7 +181,7 @@ func TestS19_OthersWordMeansNothing(t *testing.T) {
 		r.run(time.Second)
 		h.isOld(t)
 	}
-	true9 := hello{addr: at(2), keys: r.host(2).ids(), shown: Receipt{Incarnation: 9, Text: private(1).Receipt(9)}}
+	true9 := hello{addr: at(2), keys: r.host(2).ids(), shown: Receipt{Incarnation: 9, Text: testPrivate(1).Receipt(9)}}
 	for range 2 { // it is said once
 		r.say(2, 1, string(true9.append(nil)))
 		r.run(time.Second)
@@ -237,7 +234,7 @@ func TestS19_ARenewedTableLosesNothing(t *testing.T) {
 	r := rigOfThree(t)
 	h, old := r.host(2), r.restore(1, 1)
 	_, before := h.Receipts(0)
-	next := h.Renewed(r.now, Config{Key: identity.FromBytes([identity.Size]byte(testHosts[2].private.Bytes())), Incarnation: 2, Addr: at(9), Cluster: "home", Rand: r.rand, Emit: h.emit}, nil)
+	next := h.Renewed(r.now, Config{Key: testPrivate(2), Incarnation: 2, Addr: at(9), Cluster: "home", Rand: r.rand, Emit: h.emit}, nil)
 	kept, version := next.Receipts(before)
 	if version == before || !slices.ContainsFunc(kept, func(k Receipt) bool { return k.ID == testID(1) && k.Incarnation == 4 }) {
 		t.Errorf("version %d after %d, kept %v", version, before, kept)
@@ -245,7 +242,7 @@ func TestS19_ARenewedTableLosesNothing(t *testing.T) {
 	r.say(1, 2, "a vote")
 	r.wait()
 	old.isOld(t, 4)
-	late := old.Renewed(r.now, Config{Key: identity.FromBytes([identity.Size]byte(testHosts[1].private.Bytes())), Incarnation: 3, Addr: at(9), Cluster: "home", Rand: r.rand, Emit: old.emit}, nil)
+	late := old.Renewed(r.now, Config{Key: testPrivate(1), Incarnation: 3, Addr: at(9), Cluster: "home", Rand: r.rand, Emit: old.emit}, nil)
 	if !late.IsOlder() {
 		t.Error("another address makes the state new")
 	}
@@ -255,7 +252,7 @@ func TestS19_ARenewedTableLosesNothing(t *testing.T) {
 // read keeps that order.
 func TestS19_RoomForReceipts(t *testing.T) {
 	private := identity.FromBytes([identity.Size]byte{1: 1, 31: 1})
-	r := newReceipts(private, nil)
+	r := newReceipts(private, testID(1), nil)
 	id := func(n int) wire.ID { return wire.ID{byte(n >> 8), byte(n), 1} }
 	give := func(n int, life uint32) { r.keep(time.Time{}, Life{ID: id(n), Incarnation: life}, identity.Receipt{1}) }
 	r.roster = []wire.ID{id(0)}
@@ -265,7 +262,7 @@ func TestS19_RoomForReceipts(t *testing.T) {
 	give(1, 3)                                      // it was heard again
 	r.keep(time.Time{}, Life{}, identity.Receipt{}) // nothing
 	before := r.all()
-	r = newReceipts(private, before)
+	r = newReceipts(private, testID(1), before)
 	r.roster = []wire.ID{id(0)}
 	give(maxReceipts, 1)
 	for n, want := range map[int]uint32{0: 3, 1: 3, 2: 0, 3: 3, maxReceipts: 1} {
@@ -282,7 +279,7 @@ func TestS19_RoomForReceipts(t *testing.T) {
 	if give(3, 4); r.of(id(3)).Incarnation != 4 || r.version == version {
 		t.Error("a later life is none")
 	}
-	if n := len(newReceipts(private, append(before, before...)).kept); n > maxReceipts {
+	if n := len(newReceipts(private, testID(1), append(before, before...)).kept); n > maxReceipts {
 		t.Errorf("%d are kept", n)
 	}
 }

@@ -63,11 +63,16 @@ func testKey(n byte) key.Key {
 	return k
 }
 
+// testPrivate is the private key of a host.
+func testPrivate(n int) identity.Private { return identity.FromBytes(testScalar(n)) }
+
+func testScalar(n int) [keySize]byte { return [keySize]byte{1: byte(n), 31: 1} }
+
 // testHosts are the keys of hosts 0 to 255, and names who has an id.
 var testHosts, names = func() (all [256]hostKey, names map[wire.ID]string) {
 	names = make(map[wire.ID]string)
 	for n := range all {
-		all[n] = newHostKey(identity.FromBytes([identity.Size]byte{1: byte(n), 31: 1}), 1, [8]byte{})
+		all[n] = newHostKey(X25519, testPrivate(n), 1, [8]byte{})
 		names[all[n].life.ID] = fmt.Sprintf("n%d", n)
 	}
 	return all, names
@@ -90,7 +95,7 @@ func (r *rig) add(n int, keys ...key.Key) *host {
 	h := &host{name: fmt.Sprintf("n%d", n), at: at(n)}
 	var life [8]byte
 	_, _ = r.rand.Read(life[:])
-	key := identity.FromBytes([identity.Size]byte(testHosts[n].private.Bytes()))
+	key := testPrivate(n)
 	h.Table = New(Config{Key: key, Incarnation: r.lives.next(n), Random: life, Addr: h.at, Cluster: "home", Rand: r.rand, Receipts: r.disks[n],
 		Emit: func(to netip.AddrPort, b []byte) error {
 			if !h.off {

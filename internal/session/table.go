@@ -37,6 +37,8 @@ type Config struct {
 	Cluster     string           // its name; another's traffic does not open
 	Receipts    []Receipt        // that were kept before, as Table.Receipts gave them
 	Rand        io.Reader        // of unpredictable bytes
+	// Curve is that of the handshakes, the same on all hosts. Nil: X25519.
+	Curve Curve
 	// Emit puts a datagram on the wire, and does not keep it.
 	Emit func(to netip.AddrPort, b []byte) error
 	// Note has people told of what they can mend. Nil: nobody is.
@@ -159,18 +161,28 @@ func New(cfg Config) *Table {
 	if cfg.Older == nil {
 		cfg.Older = func(uint32) {}
 	}
-	return newTable(cfg, newReceipts(cfg.Key, cfg.Receipts))
+	self := cfg.self()
+	return newTable(cfg, self, newReceipts(cfg.Key, self.life.ID, cfg.Receipts))
 }
 
-func newTable(cfg Config, r *receipts) *Table {
+// self is the life that a Config is for.
+func (cfg *Config) self() hostKey {
+	curve := cfg.Curve
+	if curve == nil {
+		curve = X25519
+	}
+	return newHostKey(curve, cfg.Key, cfg.Incarnation, cfg.Random)
+}
+
+func newTable(cfg Config, self hostKey, r *receipts) *Table {
 	r.begin(cfg.Incarnation)
-	return &Table{receipts: r, given: cfg.Key.Receipt(cfg.Incarnation), onOlder: cfg.Older, self: newHostKey(cfg.Key, cfg.Incarnation, cfg.Random), addr: cfg.Addr, cluster: cfg.Cluster, rand: cfg.Rand,
+	return &Table{receipts: r, given: cfg.Key.Receipt(cfg.Incarnation), onOlder: cfg.Older, self: self, addr: cfg.Addr, cluster: cfg.Cluster, rand: cfg.Rand,
 		emit: cfg.Emit, note: cfg.Note, onShown: cfg.Shown, gate: newGate(cfg.Hosts, cfg.Shut), door: newDoor(), peers: make(map[Life]*peer), routes: make(map[netip.AddrPort]*route), byIndex: make(map[uint32]slot)}
 }
 
 // Renewed is the table of another life at another address. It has the keys, the counts and the receipts of this one, and no session.
 func (t *Table) Renewed(now time.Time, cfg Config, ring key.Ring) *Table {
-	next := newTable(cfg, t.receipts)
+	next := newTable(cfg, cfg.self(), t.receipts)
 	next.count, next.opened = t.count, t.opened
 	next.gate.by, next.gate.out, next.gate.isShut = t.gate.by, t.gate.out, t.gate.isShut
 	next.SetKeys(now, ring)

@@ -121,7 +121,7 @@ func TestVectors(t *testing.T) {
 }
 
 func vectorHost(private, life []byte) hostKey {
-	h := newHostKey(identity.FromBytes([identity.Size]byte(private)), 0, [8]byte{})
+	h := newHostKey(X25519, identity.FromBytes([identity.Size]byte(private)), 0, [8]byte{})
 	h.life = parseLife(h.life.ID, life)
 	return h
 }

@@ -46,8 +46,9 @@ func (w *World) admitInsider() {
 	if w.attack.kind != Insider {
 		return
 	}
-	host := &machine{number: w.size + 1, linkUp: true, port: 7950, key: w.ports.newKey()}
-	host.id, host.cfg.Part = host.key.Public().ID(), election.Observer
+	host := &machine{number: w.size + 1, linkUp: true, port: 7950}
+	host.key, host.id = w.ports.newKey()
+	host.cfg.Part = election.Observer
 	host.disk.state.Incarnation, host.nonce = 1, w.attack.rng.Uint32()
 	w.attack.insider = &insider{w: w, host: host, rng: w.attack.rng}
 }
@@ -80,8 +81,8 @@ func (in *insider) leave() {
 // join brings one more host of the insider's to somebody, with an id of its own: ids cost nothing.
 func (in *insider) join(at *machine) *mask {
 	host := *in.host
-	host.key, host.nonce = in.w.ports.newKey(), in.rng.Uint32()
-	host.id = host.key.Public().ID()
+	host.key, host.id = in.w.ports.newKey()
+	host.nonce = in.rng.Uint32()
 	in.others = append(in.others, &host)
 	in.w.step(at, election.MemberChanged{Member: host.member(election.Alive, host.nonce, 2*in.w.net.weather.delay)})
 	return in.put(&host, in.host.addr())
@@ -115,13 +116,13 @@ func (in *insider) owns(host *machine) bool { return host.number == in.host.numb
 func (in *insider) config(m *mask, says netip.AddrPort) session.Config {
 	own := m.as.key
 	if !in.owns(m.as) {
-		own = in.w.ports.newKey()
+		own, _ = in.w.ports.newKey()
 	}
 	var random [8]byte
 	binary.BigEndian.PutUint32(random[:], m.nonce)
 	binary.BigEndian.PutUint32(random[4:], in.rng.Uint32())
 	return session.Config{Key: own, Incarnation: m.incarnation, Random: random, Addr: says, Cluster: clusterName,
-		Rand: rand.NewChaCha8(in.w.ports.bytes()), Emit: m.emit}
+		Rand: rand.NewChaCha8(in.w.ports.bytes()), Curve: in.w.ports.curve, Emit: m.emit}
 }
 
 func (in *insider) now() time.Time { return epoch.Add(time.Duration(in.w.now)) }

@@ -34,6 +34,7 @@ type Options struct {
 	// Attack is who writes frames in members' names; zero: drawn.
 	Attack Attack
 
+	x25519    bool     // sessions compute with the curve that ships, not with its model
 	noJobs    bool     // in no case
 	resources bool     // leaders have some
 	cuts      bool     // keepers are killed between two effects, in any case

@@ -211,8 +211,9 @@ const maxDrift = 10_000
 // has nothing to do with its number.
 func (w *World) newID(m *machine) wire.ID {
 	if w.ports.isSealed {
-		m.key = w.ports.newKey()
-		return m.key.Public().ID()
+		var id wire.ID
+		m.key, id = w.ports.newKey()
+		return id
 	}
 	return wire.ID{byte(w.rng.Uint32()), byte(m.number >> 8), byte(m.number), m.wiped, 6: 0x40, 8: 0x80}
 }

@@ -21,7 +21,9 @@ import (
 type ports struct {
 	rng      *rand.Rand
 	isSealed bool
-	cluster  [2]key.Key // the secrets of the cluster: each host has both, in one order or the other
+	isX25519 bool                                    // without the model of curve.go
+	publics  map[[identity.Size]byte]identity.Public // of each host's private key
+	cluster  [2]key.Key                              // the secrets of the cluster: each host has both, in one order or the other
 	sessionFaults
 	tap func(to netip.AddrPort, b []byte) (isLost bool) // sees what is sent; nil: nobody does
 }
@@ -33,6 +35,7 @@ const clusterName = "sim"
 func (w *World) drawPorts(o *Options) {
 	p := &w.ports
 	p.rng = rand.New(rand.NewPCG(o.Seed, 0x5ea1))
+	p.isX25519, p.publics = o.x25519, make(map[[identity.Size]byte]identity.Public)
 	isDrawn := p.rng.IntN(4) == 0 && !o.Usual && o.Nodes <= mostSealed
 	switch {
 	case o.Port != AnyPort:
@@ -60,7 +63,13 @@ func (p *ports) bytes() (b [32]byte) {
 }
 
 // newKey makes the private key of a host, of which its id follows.
-func (p *ports) newKey() identity.Private { return identity.FromBytes(p.bytes()) }
+func (p *ports) newKey() (identity.Private, wire.ID) {
+	raw := p.bytes()
+	k := identity.FromBytes(raw)
+	public := k.Public()
+	p.publics[raw] = public
+	return k, public.ID()
+}
 
 // sealedPort is the port of one life of a host that has the cluster's key.
 type sealedPort struct {
@@ -90,7 +99,7 @@ func (w *World) tableConfig(m *machine, emit func(netip.AddrPort, []byte) error)
 	binary.BigEndian.PutUint32(random[:], m.nonce)
 	binary.BigEndian.PutUint32(random[4:], w.ports.rng.Uint32())
 	return session.Config{Key: m.key, Incarnation: m.disk.state.Incarnation, Random: random, Addr: m.addr(), Cluster: clusterName,
-		Rand: rand.NewChaCha8(w.ports.bytes()), Emit: emit, Receipts: m.disk.receipts.kept,
+		Rand: rand.NewChaCha8(w.ports.bytes()), Curve: w.ports.curve, Emit: emit, Receipts: m.disk.receipts.kept,
 		Older: func(later uint32) { w.proveOlder(m, later) }}
 }
 

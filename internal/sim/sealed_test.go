@@ -65,6 +65,18 @@ func TestSealedSchedulesRepeat(t *testing.T) {
 	}
 }
 
+// The model of the curve changes nothing but the bytes of sealed datagrams: with X25519 the traces are the same, whoever attacks.
+func TestTheModelOfTheCurveChangesNothing(t *testing.T) {
+	for seed, attack := range []Attack{NoAttack, Forger, Insider} {
+		o := Options{Seed: uint64(seed + 1), Port: SealedPort, Attack: attack, Beats: true}
+		modelled := story(o, 1_000_000)
+		o.x25519 = true
+		if shipped := story(o, 1_000_000); shipped != modelled {
+			t.Errorf("seed %d: the traces of %d and %d bytes differ", o.Seed, len(modelled), len(shipped))
+		}
+	}
+}
+
 // calmSealed is a group with sealed ports in which nothing goes wrong by itself, and all follow the last machine.
 func calmSealed(t *testing.T, o Options) *World { return calmSealedOf(t, o, profiles[0]) }
 
