@@ -9,14 +9,19 @@ import (
 // A map gives its entries in no order. Where the order decides what is sent first, or for what a random byte is
 // used, the table goes through them in one: the same calls with the same random bytes give the same datagrams.
 
-// peersInOrder are all peers, sorted by life.
+// peersInOrder are all peers, sorted by life. The slice is good until the next call.
 func (t *Table) peersInOrder() []*peer {
-	return slices.SortedFunc(maps.Values(t.peers), func(a, b *peer) int { return a.compare(b.Life) })
+	t.byLife = slices.AppendSeq(t.byLife[:0], maps.Values(t.peers))
+	slices.SortFunc(t.byLife, func(a, b *peer) int { return a.compare(b.Life) })
+	return t.byLife
 }
 
 // routesInOrder are all routes: those for which something waits, then those that are kept warm, in their order, then the rest.
+// The slice is good until the next call.
 func (t *Table) routesInOrder() []*route {
-	return slices.SortedFunc(maps.Values(t.routes), func(a, b *route) int { return cmp.Or(cmp.Compare(a.place(), b.place()), a.to.Compare(b.to)) })
+	t.byPlace = slices.AppendSeq(t.byPlace[:0], maps.Values(t.routes))
+	slices.SortFunc(t.byPlace, func(a, b *route) int { return cmp.Or(cmp.Compare(a.place(), b.place()), a.to.Compare(b.to)) })
+	return t.byPlace
 }
 
 // place is when a route's turn comes: the lower, the earlier.

@@ -112,6 +112,10 @@ type Table struct {
 	opened   uint64    // sessions, ever
 	due      time.Time // when tick has something to do; zero: never
 	out      [MaxDatagram]byte
+
+	// Scratch: what the two maps hold, in order.
+	byLife  []*peer
+	byPlace []*route
 }
 
 // slot is what an index of ours stands for: a session, an INIT that waits for RESP, or a RESP that waits for PROOF.
