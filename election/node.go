@@ -98,6 +98,8 @@ type Node struct {
 	pardoned  silence   // for which a lag was forgiven
 	due       time.Time // the deadline that the last step asked for
 	out       []Effect  `pack:"-"`
+
+	in wire.Frame `pack:"-"` // scratch: the frame of this step; a local one would be garbage
 }
 
 // New gives a Node in its first state. saved is what the disk holds with
@@ -178,7 +180,8 @@ func (n *Node) dispatch(ev Event) {
 	switch e := ev.(type) {
 	case Tick:
 	case Received:
-		n.onReceived(e.From, &e.Frame)
+		n.in = e.Frame
+		n.onReceived(e.From, &n.in)
 	case MemberChanged:
 		n.onMemberChanged(e.Member)
 	case LeaderReported:

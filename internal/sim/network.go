@@ -20,6 +20,7 @@ type network struct {
 	idle     []*packet
 	captured [128]captured
 	sent     [kinds]uint64 // by kind
+	out      election.Send // scratch: a local one would be garbage
 	frame    []byte        // scratch
 }
 

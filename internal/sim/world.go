@@ -211,7 +211,8 @@ func (w *World) apply(m *machine, effect election.Effect) verdict {
 	case election.Save:
 		return w.save(m, e.State)
 	case election.Send:
-		w.send(m, &e)
+		w.net.out = e
+		w.send(m, &w.net.out)
 	case election.Transition:
 		w.onTransition(m, &e)
 	case election.LeaseUntil:
