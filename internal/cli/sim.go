@@ -177,7 +177,7 @@ const maxFailed = 20
 
 // simMany plays schedules on all cores.
 func (c *call) simMany(o sim.Options, count int, span time.Duration) error {
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // little is live, much is garbage
+	defer debug.SetGCPercent(debug.SetGCPercent(1600)) // little is live, much is garbage
 	var totals simTotals
 	var next atomic.Uint64
 	end := time.Now().Add(span)
