@@ -14,7 +14,7 @@ import (
 	"github.com/bully-agent/bully-agent/internal/sidecar"
 )
 
-// order is what a holder is told of the Config. It is a sealed file: a line of JSON, and then what may
+// order is what a holder is told of the Config. It is a file in memory: a line of JSON, and then what may
 // have any bytes but zeros: Cwd, Path, and the words of Argv and Env, with a zero byte after each.
 type order struct {
 	Argv, Env     []string `json:"-"`
@@ -71,7 +71,7 @@ func (h *Holder) launch(o order, rec *record, stdin, stdout, stderr *os.File) er
 	if len(text) > sidecar.MaxMessage {
 		return fmt.Errorf("command line and environment have %d bytes together, of at most %d", len(text), sidecar.MaxMessage)
 	}
-	paper, err := sidecar.SealedFile("holder-order", text)
+	paper, err := memoryFile("holder-order", text)
 	if err != nil {
 		return err
 	}
@@ -93,6 +93,23 @@ func (h *Holder) launch(o order, rec *record, stdin, stdout, stderr *os.File) er
 	}
 	h.begun(cmd, socket)
 	return nil
+}
+
+// memoryFile holds a text in memory alone, to be read from its start.
+func memoryFile(name string, text []byte) (*os.File, error) {
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("make %s: %w", name, err)
+	}
+	f := os.NewFile(uintptr(fd), name)
+	if _, err = f.Write(text); err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("make %s: %w", name, err)
+	}
+	return f, nil
 }
 
 // duplicates gives files of descriptors that their owner keeps.

@@ -3,6 +3,7 @@ package holder
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"runtime"
@@ -88,12 +89,12 @@ func inherit() (*holding, error) {
 }
 
 func readOrder() (*order, error) {
-	defer unix.Close(orderFD)
-	text, err := sidecar.MapSealed(orderFD)
+	f := os.NewFile(orderFD, "order")
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, sidecar.MaxMessage))
 	if err != nil {
 		return nil, err
 	}
-	defer sidecar.Unmap(text)
 	return decodeOrder(text)
 }
 

@@ -15,7 +15,6 @@ import (
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/internal/durable"
 	"github.com/bully-agent/bully-agent/internal/run"
-	"github.com/bully-agent/bully-agent/internal/sidecar"
 )
 
 // Record is what a holder leaves on disk: who it was, and the last Report that it
@@ -68,7 +67,7 @@ func create(cfg Config) (*record, error) {
 // createFile gives no path for a file that is in memory alone.
 func createFile(dir string) (file *os.File, path string, err error) {
 	if dir == NoRecords {
-		file, err = sidecar.MemoryFile("holder-record", nil)
+		file, err = memoryFile("holder-record", nil)
 		return file, "", err
 	}
 	if file, err = os.CreateTemp(dir, recordPattern); err != nil {

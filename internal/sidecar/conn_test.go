@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // pair gives both ends of a line.
@@ -105,32 +103,6 @@ func TestTheEndOfALine(t *testing.T) {
 		isCut := name == "closed" || name == "cut"
 		if !slices.Equal(came, []string{"b"}) || end == nil || errors.Is(end, ErrClosed) != isCut {
 			t.Errorf("%s: %q came, %v", name, came, end)
-		}
-	}
-}
-
-func TestSealedFiles(t *testing.T) {
-	file := func(f *os.File, err error) int {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { f.Close() })
-		return int(f.Fd())
-	}
-	text, err := MapSealed(file(SealedFile("good", []byte("good"))))
-	if err != nil || string(text) != "good" {
-		t.Errorf("%q, %v", text, err)
-	}
-	Unmap(text)
-	partly := file(memoryFile("partly", []byte("partly"), unix.MFD_ALLOW_SEALING))
-	if _, err := unix.FcntlInt(uintptr(partly), unix.F_ADD_SEALS, seals&^unix.F_SEAL_SHRINK); err != nil {
-		t.Fatal(err)
-	}
-	for name, fd := range map[string]int{"unsealed": file(MemoryFile("soft", []byte("soft"))), "partly sealed": partly,
-		"a device": file(os.Open(os.DevNull)), "large": file(SealedFile("large", make([]byte, MaxMessage+1)))} {
-		if _, err := MapSealed(fd); err == nil {
-			t.Errorf("%s was read", name)
 		}
 	}
 }
