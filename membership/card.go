@@ -7,25 +7,9 @@ import (
 	"strings"
 )
 
-// The card that each host shows of itself in its own sessions (S16), big endian (protocol 10.2):
-//
-//	 0   1  version = 1
-//	 1   2  priority
-//	 3   1  flags: 0 leaving, 1 draining, 2 witness, 3 observer, 4 settled
-//	 4   1  lowest wire version
-//	 5   1  highest wire version
-//	 6   4  hash of the settings that all must agree on
-//	10   8  digest of its jobs
-//	18   1  length of the name
-//	19   n  name, see CheckName
-//	 …   1  length of the settings
-//	 …   n  settings, [A-Za-z0-9._= -]{0,160}
-//	 …   1  0, or in maintenance 1 + length of the reason
-//	 …   n  reason, see CheckReason
-//	 …      what a later program adds; ignored
-//
-// Who it is, in which life and where, its session proves. One encoding exists for each content: parsing refuses unknown versions
-// and flags, names and settings of other characters and any byte too few. Additions come at the end; any other change of the
+// The card that each host shows of itself in its own sessions (S16). Its layout is in protocol 10.2. Who it is, in which life and
+// where, its session proves. One encoding exists for each content: parsing refuses unknown versions and flags, names and settings of
+// other characters and any byte too few. Additions come at the end, where an older program ignores them; any other change of the
 // format needs a new version.
 const (
 	cardVersion = 1

@@ -11,12 +11,6 @@ import (
 
 // A cookie proves that an INIT comes from where it says (WireGuard, 5.4.7). Who asks for one computes no curve, and keeps
 // nothing. It travels under a key of the cluster's, bound to the INIT that it answers: a stranger on the way learns none.
-//
-//	offset  size  field of COOKIE
-//	0       16    header
-//	16      24    nonce, by chance
-//	40      16    cookie, encrypted
-//	56      16    tag, over INIT's MAC too
 type cookie [cookieSize]byte
 
 const (

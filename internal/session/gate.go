@@ -25,17 +25,10 @@ const (
 )
 
 // refused is REFUSED: "you are not in my host list". It is the inner of a datagram, the first record of a stream, or what PROOF
-// carries in the place of HELLO.
-//
-//	offset  size  field
-//	0       3     b7 5e 52, which no frame and no gossip begins with
-//	3       1     zero
-//	4       2     milliseconds for which the receiver is still heard, since it leads; zero: it is not any more
-//	6       2     zero
-//	8       8     digest of the sender's host list, not zero
+// carries in the place of HELLO. Its layout is in protocol 10.2.
 type refused struct {
-	within time.Duration
-	list   identity.Digest
+	within time.Duration   // for which the receiver is still heard, since it leads; zero: it is not any more
+	list   identity.Digest // of the sender, not zero
 }
 
 const (

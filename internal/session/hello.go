@@ -9,33 +9,16 @@ import (
 )
 
 // HELLO is what two hosts say to each other about themselves, sealed as frames and gossip are: where to reach the sender,
-// which keys it has, and its card. PROOF carries it; it is repeated now and then.
-//
-//	offset  size  field
-//	0       3     b7 5e 48, which no frame and no gossip begins with
-//	3       1     bit 0: answer me
-//	4       16    address, an IPv4 one in its mapped form
-//	20      2     port
-//	22      1     how many key ids: 1 to 4
-//	23      1     zero
-//	24      4     number of the receiver's card that the sender has; zero: none
-//	28      4     number of the card that follows; zero: none does
-//	32      2     length of that card: 0 to 400
-//	34      16    receipt of the sender, to be kept
-//	50      4     incarnation of the receiver's life that the receipt after this is of; zero: none is shown
-//	54      16    receipt of the receiver, which has given it before
-//	70      8     digest of the sender's host list; zero: it has none
-//	78      4·n   key ids, the first begins sessions
-//	78+4·n  …     card
+// which keys it has, and its card. PROOF carries it; it is repeated now and then. Its layout is in protocol 10.2.
 type hello struct {
-	asks  bool
+	asks  bool // for an answer
 	addr  netip.AddrPort
-	keys  []key.ID
-	has   uint32
-	card  card
-	given identity.Receipt // of the sender's present life
-	shown Receipt          // of the receiver; its id is not said
-	list  identity.Digest
+	keys  []key.ID         // the first begins sessions
+	has   uint32           // number of the receiver's card that the sender has; zero: none
+	card  card             // its number is zero: none follows
+	given identity.Receipt // of the sender's present life, to be kept
+	shown Receipt          // of the receiver, which has given it before; its id is not said
+	list  identity.Digest  // of the sender's host list; zero: it has none
 }
 
 const (
