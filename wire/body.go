@@ -42,7 +42,7 @@ func body(c codec, f *Frame) {
 		u8(c, 0, &f.Phase)
 		u32(c, 4, &f.Lease)
 		u32(c, 8, &f.RosterVersion)
-		digest(c, 12, &f.Will)
+		b16(c, 12, &f.Will)
 	case CoordAck:
 		u8(c, 0, &f.AckVerdict)
 		u32(c, 4, &f.Remain)
@@ -56,7 +56,7 @@ func body(c codec, f *Frame) {
 		u32(c, 4, &f.Interval)
 		u32(c, 8, &f.RosterVersion)
 		u32(c, 12, &f.Late)
-		digest(c, 16, &f.Will)
+		b16(c, 16, &f.Will)
 	case HeartAck:
 		u32(c, 0, &f.EchoSeq)
 		u8(c, 4, &f.AckFlags)
@@ -64,7 +64,7 @@ func body(c codec, f *Frame) {
 		u8(c, 0, &f.Reason)
 	case Resign:
 		u8(c, 0, &f.Reason)
-		ident(c, 4, &f.Successor)
+		b16(c, 4, &f.Successor)
 	case ResignAck:
 		u32(c, 0, &f.EchoSeq)
 	case Probe:
@@ -81,7 +81,7 @@ func body(c codec, f *Frame) {
 		u8(c, 4, &f.Phase)
 		u8(c, rosterCount, &f.Count)
 		for i := range f.Voters[:f.Count] {
-			ident(c, 8+16*i, &f.Voters[i])
+			b16(c, 8+16*i, &f.Voters[i])
 		}
 	case RosterAck:
 		u8(c, 0, &f.AckVerdict)

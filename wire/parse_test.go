@@ -171,19 +171,24 @@ func TestParseOfEverySize(t *testing.T) {
 	}
 }
 
+// refusals are the errors of Parse, by their words.
+var refusals = map[string]error{
+	"short": ErrShort, "magic": ErrMagic, "version": ErrVersion, "length": ErrLength, "seat": ErrSeat,
+	"checksum": ErrChecksum, "kind": ErrKind, "optional": ErrOptional, "body": ErrBody,
+	"voters": ErrVoters, "payload": ErrPayload,
+}
+
 func TestCauseNamesEveryRefusal(t *testing.T) {
-	for word, err := range map[string]error{
-		"short": ErrShort, "magic": ErrMagic, "version": ErrVersion, "length": ErrLength, "seat": ErrSeat,
-		"checksum": ErrChecksum, "kind": ErrKind, "optional": ErrOptional, "body": ErrBody,
-		"voters": ErrVoters, "payload": ErrPayload,
-		"other": errors.New("read udp: connection refused"),
-	} {
+	for word, err := range refusals {
 		if got := Cause(err); got != word {
 			t.Errorf("%v is counted as %q, want %q", err, got, word)
 		}
 		if got := Cause(fmt.Errorf("receive: %w", err)); got != word {
 			t.Errorf("%v, wrapped, is counted as %q, want %q", err, got, word)
 		}
+	}
+	if got := Cause(errors.New("read udp: connection refused")); got != "other" {
+		t.Errorf("another error is counted as %q", got)
 	}
 }
 

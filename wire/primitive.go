@@ -75,20 +75,12 @@ func u64(c codec, off int, v *uint64) {
 	*v = binary.BigEndian.Uint64(c.body[off:])
 }
 
-func ident(c codec, off int, v *ID) {
+func b16[T ~[16]byte](c codec, off int, v *T) {
 	if c.put {
-		copy(c.body[off:], v[:])
+		copy(c.body[off:], (*v)[:])
 		return
 	}
-	copy(v[:], c.body[off:])
-}
-
-func digest(c codec, off int, v *WillHash) {
-	if c.put {
-		copy(c.body[off:], v[:])
-		return
-	}
-	copy(v[:], c.body[off:])
+	copy((*v)[:], c.body[off:])
 }
 
 // truth takes 1 alone for yes: a value that this version does not know must

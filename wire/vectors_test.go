@@ -140,9 +140,9 @@ func TestMalformedFrames(t *testing.T) {
 			t.Errorf("%s:\ngot  %+v\nwant %+v", what, got, want)
 		}
 	}
-	for _, c := range causes {
-		if !seen[c.word] {
-			t.Errorf("malformed.txt has no frame that is refused as %q", c.word)
+	for word := range refusals {
+		if !seen[word] {
+			t.Errorf("malformed.txt has no frame that is refused as %q", word)
 		}
 	}
 }
@@ -168,13 +168,11 @@ func refuse(t *testing.T, what string, raw []byte, want error) {
 
 func errorOf(t *testing.T, word string) error {
 	t.Helper()
-	for _, c := range causes {
-		if c.word == word {
-			return c.err
-		}
+	err := refusals[word]
+	if err == nil {
+		t.Fatalf("no error is called %q", word)
 	}
-	t.Fatalf("no error is called %q", word)
-	return nil
+	return err
 }
 
 // readVectors reads all files of testdata/wire that describe good frames.
