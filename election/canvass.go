@@ -31,13 +31,7 @@ func (n *Node) otherVoters() []*peer { return slices.DeleteFunc(n.presumedVoters
 
 // presumedVoters gives all voters that a frame may reach, without oneself.
 func (n *Node) presumedVoters() []*peer {
-	var out []*peer
-	for _, p := range n.peers {
-		if n.isVoter(p.ID) && n.presumedAlive(p) {
-			out = append(out, p)
-		}
-	}
-	return out
+	return n.those(func(p *peer) bool { return n.isVoter(p.ID) && n.presumedAlive(p) })
 }
 
 // onVoterAnswer takes a voter's answer to the question.

@@ -54,13 +54,9 @@ func (n *Node) lookForOthers() {
 // heardCount is how many others that may acknowledge were heard since the doubt
 // began.
 func (n *Node) heardCount() int {
-	count := 0
-	for _, p := range n.peers {
-		if p.mayAcknowledge() && !p.heard.IsZero() && !p.heard.Before(n.contest.began) && !n.isGone(p) {
-			count++
-		}
-	}
-	return count
+	return n.howMany(func(p *peer) bool {
+		return p.mayAcknowledge() && !p.heard.IsZero() && !p.heard.Before(n.contest.began) && !n.isGone(p)
+	})
 }
 
 // announcement is the COORDINATOR of our epoch.
@@ -79,13 +75,7 @@ func (n *Node) announcement(phase wire.Phase) wire.Frame {
 // audience is who hears of a claim: everybody presumed alive, in any part,
 // except the leader believed dead; should it live, our heartbeat tells it.
 func (n *Node) audience() []*peer {
-	var out []*peer
-	for _, p := range n.peers {
-		if n.presumedAlive(p) && !n.isGone(p) {
-			out = append(out, p)
-		}
-	}
-	return out
+	return n.those(func(p *peer) bool { return n.presumedAlive(p) && !n.isGone(p) })
 }
 
 // onCoordAck takes a follower's word on our COORDINATOR or HEARTBEAT.

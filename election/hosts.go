@@ -117,11 +117,7 @@ func (n *Node) forgetUnlisted() {
 
 // likeMinded counts the voters that are here with this leader's list, itself included.
 func (n *Node) likeMinded() int {
-	count := 1
-	for _, p := range n.peers {
-		if n.saved.Roster.Has(p.ID) && n.presumedAlive(p) && p.List == n.hosts.digest {
-			count++
-		}
-	}
-	return count
+	return 1 + n.howMany(func(p *peer) bool {
+		return n.saved.Roster.Has(p.ID) && n.presumedAlive(p) && p.List == n.hosts.digest
+	})
 }

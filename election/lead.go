@@ -106,15 +106,7 @@ func (n *Node) closeFollowers() []*peer {
 
 // heartbeatAudience is everybody presumed alive, the former leader too: if it
 // lives after all, this is how it learns.
-func (n *Node) heartbeatAudience() []*peer {
-	var out []*peer
-	for _, p := range n.peers {
-		if n.presumedAlive(p) {
-			out = append(out, p)
-		}
-	}
-	return out
-}
+func (n *Node) heartbeatAudience() []*peer { return n.those(n.presumedAlive) }
 
 func (n *Node) sendHeartbeat(p *peer, interval time.Duration) { n.tellBeat(p, n.heartbeat(interval)) }
 
@@ -177,12 +169,8 @@ func (n *Node) needAcks() int {
 	if n.isQuorum() {
 		return n.quorumNeed()
 	}
-	present, lost := n.acknowledgerCount(), 0
-	for _, p := range n.peers {
-		if p.Status == Alive && n.isGone(p) {
-			lost++
-		}
-	}
+	present := n.acknowledgerCount()
+	lost := n.howMany(func(p *peer) bool { return p.Status == Alive && n.isGone(p) })
 	m := n.cfg.MinAcks
 	if m == AutoMinAcks {
 		m = 0
@@ -196,26 +184,11 @@ func (n *Node) needAcks() int {
 // acknowledgers gives the others that are there and whose acknowledgements count, in
 // the order of living.
 func (n *Node) acknowledgers() []*peer {
-	var out []*peer
-	for _, p := range n.peers {
-		if n.isAcknowledger(p) {
-			out = append(out, p)
-		}
-	}
-	slices.SortFunc(out, n.byRank)
-	return out
+	return n.ranked(n.those(n.isAcknowledger))
 }
 
-// acknowledgerCount is len(acknowledgers()), for what is asked at every frame.
-func (n *Node) acknowledgerCount() int {
-	count := 0
-	for _, p := range n.peers {
-		if n.isAcknowledger(p) {
-			count++
-		}
-	}
-	return count
-}
+// acknowledgerCount is len(acknowledgers()).
+func (n *Node) acknowledgerCount() int { return n.howMany(n.isAcknowledger) }
 
 func (n *Node) isAcknowledger(p *peer) bool {
 	if n.isQuorum() {

@@ -84,15 +84,34 @@ func (n *Node) findPeer(id wire.ID) (int, bool) {
 
 // living gives the peers presumed alive that can lead, best first, without the
 // leader that is believed gone.
-func (n *Node) living() []*peer {
+func (n *Node) living() []*peer { return n.ranked(n.those(n.isLiving)) }
+
+// those gives the peers of which this holds, in the order of their ids.
+func (n *Node) those(which func(*peer) bool) []*peer {
 	var out []*peer
 	for _, p := range n.peers {
-		if n.isLiving(p) {
+		if which(p) {
 			out = append(out, p)
 		}
 	}
-	slices.SortFunc(out, n.byRank)
 	return out
+}
+
+// howMany counts them, for what is asked at every frame.
+func (n *Node) howMany(which func(*peer) bool) int {
+	count := 0
+	for _, p := range n.peers {
+		if which(p) {
+			count++
+		}
+	}
+	return count
+}
+
+// ranked sorts peers, best first.
+func (n *Node) ranked(peers []*peer) []*peer {
+	slices.SortFunc(peers, n.byRank)
+	return peers
 }
 
 // byRank compares two nodes so that the better sorts first.
@@ -141,25 +160,14 @@ func (n *Node) isLiving(p *peer) bool { return n.unfit(p) == Fit }
 // presentCount is how many are there that may lead, oneself included, whether or not a bar keeps them from it now: a
 // check that fails on some hosts makes no smaller cluster of those that are left.
 func (n *Node) presentCount() int {
-	count := 1
-	for _, p := range n.peers {
-		if why := n.unfit(p); why == Fit || why == UnfitDraining {
-			count++
-		}
-	}
-	return count
+	return 1 + n.howMany(func(p *peer) bool {
+		why := n.unfit(p)
+		return why == Fit || why == UnfitDraining
+	})
 }
 
-// livingCount is len(living()), for what is asked at every frame.
-func (n *Node) livingCount() int {
-	count := 0
-	for _, p := range n.peers {
-		if n.isLiving(p) {
-			count++
-		}
-	}
-	return count
-}
+// livingCount is len(living()).
+func (n *Node) livingCount() int { return n.howMany(n.isLiving) }
 
 // better gives those of living that outrank this node and have not been silent
 // in this round.

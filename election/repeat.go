@@ -1,7 +1,6 @@
 package election
 
 import (
-	"slices"
 	"time"
 
 	"github.com/bully-agent/bully-agent/wire"
@@ -48,17 +47,13 @@ func (n *Node) awaitAcks() {
 // lenders gives the peers whose acknowledgements are the lease, and that were heard
 // within two leases: in quorum mode the voters, else the best few.
 func (n *Node) lenders() []*peer {
-	var out []*peer
-	for _, p := range n.peers {
-		if n.isVoter(p.ID) && p.mayAcknowledge() && n.presumedAlive(p) && !n.isGone(p) && n.heardWithin(p, 2*n.cfg.Lease) {
-			out = append(out, p)
-		}
-	}
+	out := n.those(func(p *peer) bool {
+		return n.isVoter(p.ID) && p.mayAcknowledge() && n.presumedAlive(p) && !n.isGone(p) && n.heardWithin(p, 2*n.cfg.Lease)
+	})
 	if n.isQuorum() || len(out) <= candidatesFew {
 		return out
 	}
-	slices.SortFunc(out, n.byRank)
-	return out[:candidatesFew]
+	return n.ranked(out)[:candidatesFew]
 }
 
 // repeatBeat sends the repetitions that are due. The timer ends with the lease: what is

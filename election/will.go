@@ -77,8 +77,7 @@ func (n *Node) heirsAmong() []*peer {
 	if c := n.changing(); c != nil {
 		before = c.Was()
 	}
-	isBound := func(p *peer) bool { return n.isVoter(p.ID) || slices.Contains(before, p.ID) }
-	return slices.DeleteFunc(slices.Clone(n.peers), func(p *peer) bool { return !isBound(p) })
+	return n.those(func(p *peer) bool { return n.isVoter(p.ID) || slices.Contains(before, p.ID) })
 }
 
 // asksToWait: whoever follows this leader shall not take over as soon as its process
