@@ -123,13 +123,13 @@ type Config struct {
 var ErrConfig = errors.New("election configuration")
 
 func (c Config) withDefaults() (Config, error) {
-	setDefault(&c.Algorithm, Classic)
-	setDefault(&c.PreemptDelay, time.Second)
-	setDefault(&c.Settle, 2*time.Second)
-	setDefault(&c.Heartbeat, 50*time.Millisecond)
-	setDefault(&c.Lease, 8*c.Heartbeat)
-	setDefault(&c.StopBudget, c.Lease/4)
-	setDefault(&c.MinMembers, 1)
+	c.Algorithm = cmp.Or(c.Algorithm, Classic)
+	c.PreemptDelay = cmp.Or(c.PreemptDelay, time.Second)
+	c.Settle = cmp.Or(c.Settle, 2*time.Second)
+	c.Heartbeat = cmp.Or(c.Heartbeat, 50*time.Millisecond)
+	c.Lease = cmp.Or(c.Lease, 8*c.Heartbeat)
+	c.StopBudget = cmp.Or(c.StopBudget, c.Lease/4)
+	c.MinMembers = cmp.Or(c.MinMembers, 1)
 	switch {
 	case c.ID.IsZero():
 		return c, fmt.Errorf("%w: no id", ErrConfig)
@@ -149,13 +149,6 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fmt.Errorf("%w: stop budget %v leaves less than three heartbeats of %v of the lease %v", ErrConfig, c.StopBudget, c.Heartbeat, c.Lease)
 	}
 	return c, nil
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // algo is the mode byte of every frame: frames of another mode are dropped

@@ -41,6 +41,7 @@
 package hooks
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -141,12 +142,7 @@ type Config struct {
 // WithDefaults is c with the documented defaults filled in and a map of its own.
 func (c Config) WithDefaults() Config {
 	c.Commands = maps.Clone(c.Commands)
-	if c.Timeout == 0 {
-		c.Timeout = defaultTimeout
-	}
-	if c.Grace == 0 {
-		c.Grace = defaultGrace
-	}
+	c.Timeout, c.Grace = cmp.Or(c.Timeout, defaultTimeout), cmp.Or(c.Grace, defaultGrace)
 	return c
 }
 

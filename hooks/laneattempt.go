@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -74,7 +75,7 @@ func (l *Lanes) startNext(now time.Time, t *task, err error) {
 		l.attempted(now, t)
 		return
 	}
-	if t.res.Err = firstOf(why, err, l.hangsFor(t)); t.res.Err != nil {
+	if t.res.Err = cmp.Or(why, err, l.hangsFor(t)); t.res.Err != nil {
 		l.attempted(now, t)
 		return
 	}
@@ -87,7 +88,7 @@ func (l *Lanes) startNext(now time.Time, t *task, err error) {
 // mayBegin says why a task must not go on. A become-leader of whose leadership nothing was tried is
 // withdrawn then; from here on something is.
 func (l *Lanes) mayBegin(now time.Time, t *task) (why error, isWithdrawn bool) {
-	why = firstOf(t.limit.Reason, l.barred(now, t))
+	why = cmp.Or(t.limit.Reason, l.barred(now, t))
 	if t.Kind == BecomeLeader && l.begun < t.Epoch.Counter {
 		if why != nil {
 			l.withdraw(now, t, why)

@@ -35,7 +35,7 @@ func (l *Lanes) exchange(now time.Time) {
 	t := l.carryOut(now, req, Leadership, l.hooks)
 	all := l.book.mayHave(t.Epoch.Counter, t.plan.Resources)
 	t.wanted = l.hooks.Resources
-	t.plan.Resources = filter(all, func(r Resource) bool { return !isIn(l.hooks.Resources, r) })
+	t.plan.Resources = without(all, l.hooks.Resources)
 	t.note = l.book.begin(t.Epoch, l.kept, all)
 	t.phase, t.until = noting, now.Add(l.cfg.RecordWithin)
 }
@@ -72,13 +72,9 @@ func (l *Lanes) exchangeEnded(res Result) {
 	}
 }
 
-func filter(all []Resource, isWanted func(Resource) bool) (some []Resource) {
-	for _, r := range all {
-		if isWanted(r) {
-			some = append(some, r)
-		}
-	}
-	return some
+// without gives those of all that are not among others.
+func without(all, others []Resource) []Resource {
+	return slices.DeleteFunc(slices.Clone(all), func(r Resource) bool { return isIn(others, r) })
 }
 
 func isIn(all []Resource, r Resource) bool {

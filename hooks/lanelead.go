@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -197,7 +198,7 @@ func (l *Lanes) waits(kind Kind) bool {
 // become begins the leadership of a task once it is on disk that it does. That its order is late
 // is seen before the hook starts, or at a Tick: what the agent has renewed stands behind the order.
 func (l *Lanes) become(now time.Time, t *task) {
-	if err := firstOf(t.bar, l.hangs(t.Kind)); err != nil {
+	if err := cmp.Or(t.bar, l.hangs(t.Kind)); err != nil {
 		l.skip(now, t, err)
 		return
 	}
@@ -211,15 +212,6 @@ func (l *Lanes) become(now time.Time, t *task) {
 
 func hasHooks(cfg Config) bool {
 	return len(cfg.Resources) > 0 || !cfg.Commands[BecomeLeader].IsZero() || !cfg.Commands[LoseLeadership].IsZero()
-}
-
-func firstOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // withdraw ends a become-leader that may have been noted, and was not started.

@@ -238,8 +238,7 @@ func (b *book) mayHave(epoch uint64, configured []Resource) []Resource {
 	if owed := b.page.Owed; owed == nil || owed.Counter != epoch || len(b.page.Has) == 0 {
 		return configured
 	}
-	isNew := func(r Resource) bool { return !isIn(b.page.Has, r) }
-	return append(slices.Clone(b.page.Has), filter(configured, isNew)...)
+	return slices.Concat(b.page.Has, without(configured, b.page.Has))
 }
 
 // has notes what is here of resources from now on.

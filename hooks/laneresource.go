@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -82,7 +83,7 @@ func (l *Lanes) onResourceBegun(now time.Time, e ResourceBegun) {
 // giveUp ends the beginning of a leadership that is to end.
 func (l *Lanes) giveUp(now time.Time, e ResourceBegun) {
 	if t := l.running(Leadership, having); t != nil && t.plan.Resources[t.step].Name == e.Name {
-		e.Err = firstOf(t.limit.Reason, e.Err, errOver)
+		e.Err = cmp.Or(t.limit.Reason, e.Err, errOver)
 		l.hasNot(now, t, e)
 	}
 }

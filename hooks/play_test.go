@@ -345,11 +345,11 @@ func (p *play) plan(ln Lane, proc *process) {
 	switch by := p.at(asked); {
 	case by >= end:
 	case proc.script.hangs:
-		end, exit = killed+ending.Unkillable, ending.End{Exit: -1, Err: firstOf(proc.limit.Reason, ending.ErrTimedOut), IsStuck: true}
+		end, exit = killed+ending.Unkillable, ending.End{Exit: -1, Err: cmp.Or(proc.limit.Reason, ending.ErrTimedOut), IsStuck: true}
 	case proc.script.stays:
-		end, exit = min(end, killed), ending.End{Exit: -1, Err: firstOf(proc.limit.Reason, ending.ErrTimedOut)}
+		end, exit = min(end, killed), ending.End{Exit: -1, Err: cmp.Or(proc.limit.Reason, ending.ErrTimedOut)}
 	default:
-		end, exit = by, ending.End{Exit: -1, Err: firstOf(proc.limit.Reason, ending.ErrTimedOut)}
+		end, exit = by, ending.End{Exit: -1, Err: cmp.Or(proc.limit.Reason, ending.ErrTimedOut)}
 	}
 	limit := proc.limit
 	p.after(end-p.now, func() {

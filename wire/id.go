@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -58,13 +59,7 @@ const MaxCounter = 1<<62 - 1
 // Compare orders epochs: by counter, and equal counters by the owner's bytes
 // alone, since a priority can change while the epoch lives (R4, as mended).
 func (e Epoch) Compare(other Epoch) int {
-	switch {
-	case e.Counter < other.Counter:
-		return -1
-	case e.Counter > other.Counter:
-		return 1
-	}
-	return e.Owner.Compare(other.Owner)
+	return cmp.Or(cmp.Compare(e.Counter, other.Counter), e.Owner.Compare(other.Owner))
 }
 
 // IsZero reports whether e is "no epoch".

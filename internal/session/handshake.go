@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/cipher"
 	"crypto/hmac"
 	"encoding/binary"
@@ -42,10 +43,7 @@ func parseLife(id wire.ID, b []byte) Life {
 // compare orders lives, by id first: of two sessions that both ends began at one time,
 // the smaller one's is used.
 func (l Life) compare(m Life) int {
-	if c := bytes.Compare(l.ID[:], m.ID[:]); c != 0 {
-		return c
-	}
-	return bytes.Compare(l.append(nil), m.append(nil))
+	return cmp.Or(l.ID.Compare(m.ID), bytes.Compare(l.append(nil), m.append(nil)))
 }
 
 // hostKey is what this end proves itself with.

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"time"
@@ -115,10 +116,7 @@ func (p *peer) used() time.Time { return latest(p.heard, p.sent) }
 
 // idleThan orders peers by how long nothing was said, and then by life, so that no chance decides.
 func (p *peer) idleThan(other *peer) bool {
-	if c := p.used().Compare(other.used()); c != 0 {
-		return c < 0
-	}
-	return p.compare(other.Life) < 0
+	return cmp.Or(p.used().Compare(other.used()), p.compare(other.Life)) < 0
 }
 
 // isThere: it was heard a moment ago.

@@ -1,7 +1,7 @@
 package session
 
 import (
-	"bytes"
+	"cmp"
 	"net/netip"
 	"slices"
 	"time"
@@ -62,12 +62,7 @@ func (t *Table) Report(now time.Time) Report {
 			r.Peers = append(r.Peers, p.describe(now))
 		}
 	}
-	slices.SortFunc(r.Peers, func(a, b Peer) int {
-		if c := bytes.Compare(a.ID[:], b.ID[:]); c != 0 {
-			return c
-		}
-		return a.Addr.Compare(b.Addr)
-	})
+	slices.SortFunc(r.Peers, func(a, b Peer) int { return cmp.Or(a.ID.Compare(b.ID), a.Addr.Compare(b.Addr)) })
 	return r
 }
 
