@@ -253,3 +253,27 @@ func TestATrueHostJoinsBesideAThousandIDs(t *testing.T) {
 		t.Logf("one that was known is back after %s; refused %v", took, alpha.JoinState().Refused)
 	})
 }
+
+// A host that is new meets all others within seconds, though a thousand hosts that one member has made up are told of beside them, and
+// nothing tells it which of them are true: who does not answer at once gives its place to the next.
+func TestATrueHostMeetsAllBesideAThousandIDs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		var all []*agent
+		for _, name := range []string{"alpha", "beta", "gamma", "kappa", "omega"} {
+			all = append(all, s.start(name, "alpha"))
+		}
+		s.allSee(10*time.Second, all...)
+		f := s.forger()
+		const made = 1000
+		for i := range made {
+			m := betaAt("forger")
+			m.ID[13], m.ID[14], m.Nonce = byte(i>>8), byte(i), 1000
+			m.Addr = netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 1, byte(i >> 8), byte(i)}), defaultPort)
+			f.tell(all[1], aliveOf(m, 1))
+		}
+		delta := s.start("delta", "beta")
+		took := s.allSee(made*dialBrief/dialsAtOnce+5*time.Second, append(all, delta)...)
+		t.Logf("all see each other after %s", took)
+	})
+}

@@ -34,8 +34,9 @@ const (
 	strangeEvery = 5 * time.Second
 
 	// Who is told of and is not here is dialled, and again after these pauses, which double; see Table.Ask. At most dialsAtOnce are
-	// under way: what is made up holds true ones up, and those dial this host themselves.
-	dialFor             = 2 * time.Second
+	// under way. One takes its place for dialFor, or for dialBrief while others wait for their first dial: what is made up would else
+	// hold true ones up for minutes. On a LAN who is there answers in less, and who answers later is taken all the same.
+	dialFor, dialBrief  = 2 * time.Second, 200 * time.Millisecond
 	dialFirst, dialMost = 5 * time.Second, 5 * time.Minute
 	dialsAtOnce         = 16
 
@@ -372,7 +373,7 @@ type chores struct {
 
 // due gives what is to be done now.
 func (l *lives) due(now time.Time) (do chores) {
-	places := dialsAtOnce
+	var q queue
 	var waiting []*hint
 	for id, h := range l.byID {
 		if !h.outAt.IsZero() {
@@ -386,20 +387,50 @@ func (l *lives) due(now time.Time) (do chores) {
 			switch {
 			case l.isFound(id, h, nonce, t):
 			case t.isDialled(now):
-				places--
+				q.hold(t, now)
 			case !now.Before(t.next):
 				t.isFirst = t.isFirst || id == l.leader
 				waiting = append(waiting, t)
+				q.wait(t)
 			}
 		}
 	}
 	slices.SortFunc(waiting, (*hint).compare)
-	for _, t := range waiting[:max(min(places, len(waiting)), 0)] {
+	for _, t := range waiting[:min(q.places(), len(waiting))] {
 		do.dial = append(do.dial, t.addr)
 		t.dials++
 		t.dialled, t.next, t.pause = now, now.Add(t.pause), min(2*t.pause, dialMost)
 	}
 	return do
+}
+
+// queue counts who is dialled and who waits for it.
+type queue struct {
+	held, brief int // places that are taken, and those that were for less than dialBrief
+	firsts      int // who wait for their first dial
+	opens       time.Time
+}
+
+func (q *queue) hold(t *hint, now time.Time) {
+	q.held++
+	if ends := t.dialled.Add(dialBrief); now.Before(ends) {
+		q.brief++
+		if q.opens.IsZero() || ends.Before(q.opens) {
+			q.opens = ends
+		}
+	}
+}
+
+func (q *queue) wait(t *hint) {
+	if t.dials == 0 {
+		q.firsts++
+	}
+}
+
+// places is how many may be dialled now.
+func (q *queue) places() int {
+	free := max(dialsAtOnce-q.held, 0)
+	return max(free, min(q.firsts, dialsAtOnce-q.brief))
 }
 
 // compare orders hints for dialling: known hosts and the leader before others, then those that never were, and of these the newest.
@@ -448,7 +479,8 @@ func (l *lives) deadline(now time.Time) (at time.Time) {
 			at = t
 		}
 	}
-	places, waiting := dialsAtOnce, time.Time{}
+	var q queue
+	var waiting time.Time
 	for id, h := range l.byID {
 		if !h.outAt.IsZero() {
 			if h.wasHere() && h.now.Status == Alive {
@@ -466,18 +498,24 @@ func (l *lives) deadline(now time.Time) (at time.Time) {
 			switch {
 			case l.isFound(id, h, nonce, t):
 			case id == l.self && t.isNew(now, copyFor):
-				places--
+				q.hold(t, now)
 				sooner(t.dialled.Add(copyFor))
 			case t.isDialled(now):
-				places--
+				q.hold(t, now)
 				sooner(t.dialled.Add(dialFor))
-			case waiting.IsZero() || t.next.Before(waiting):
-				waiting = t.next
+			default:
+				if q.wait(t); waiting.IsZero() || t.next.Before(waiting) {
+					waiting = t.next
+				}
 			}
 		}
 	}
-	if places > 0 && !waiting.IsZero() {
+	switch {
+	case waiting.IsZero():
+	case q.places() > 0:
 		sooner(waiting)
+	case q.firsts > 0:
+		sooner(q.opens)
 	}
 	return at
 }

@@ -16,7 +16,8 @@ func (t *Table) peersInOrder() []*peer {
 	return t.byLife
 }
 
-// routesInOrder are all routes: those for which something waits, then those that are kept warm, in their order, then the rest.
+// routesInOrder are all routes: those for which something waits, then those that are kept warm, in their order, then the rest, and of
+// told addresses those first that were tried less.
 // The slice is good until the next call.
 func (t *Table) routesInOrder() []*route {
 	t.byPlace = slices.AppendSeq(t.byPlace[:0], maps.Values(t.routes))
@@ -31,6 +32,8 @@ func (r *route) place() int {
 		return 0
 	case r.rank > 0:
 		return r.rank
+	case r.isProven:
+		return maxRoutes + 1
 	}
-	return maxRoutes + 1
+	return maxRoutes + 1 + r.tries
 }

@@ -107,7 +107,7 @@ type Table struct {
 	byIndex  map[uint32]slot
 	odd      strangers // who shares no key with this host
 	count    [causes]uint64
-	trying   int       // told addresses whose first INITs are under way
+	trying   int       // told addresses that have got an INIT a moment ago
 	paid     time.Time // until when INITs are paid for
 	opened   uint64    // sessions, ever
 	due      time.Time // when tick has something to do; zero: never

@@ -14,10 +14,11 @@ const (
 	dialEvery   = 10 * time.Millisecond
 
 	// A told address is one where nobody has proved to be: somebody has named it, and it may be a stranger's. It gets toldTries
-	// INITs, enough for a path that loses every fifth datagram, and then one after toldPause, doubling to toldMost. toldAtOnce of
-	// them are tried at a time.
+	// INITs, enough for a path that loses every fifth datagram, and then one after toldPause, doubling to toldMost. Of toldAtOnce
+	// places each INIT takes one for toldFor, so that of thousands that were made up none holds a true one up for long.
 	toldTries  = 6
 	toldAtOnce = 16
+	toldFor    = 200 * time.Millisecond
 	toldPause  = 5 * time.Second
 	toldMost   = 5 * time.Minute
 )
@@ -27,7 +28,7 @@ func (t *Table) Tick(now time.Time) {
 	t.due = time.Time{}
 	t.trying = 0
 	for _, r := range t.routes {
-		if r.isTried() {
+		if r.isTried(now) {
 			t.trying++
 		}
 	}
@@ -131,7 +132,7 @@ func (t *Table) pursue(now time.Time, r *route) {
 	switch {
 	case now.Before(r.next):
 		t.wake(r.next)
-	case !r.isProven && r.tries == 0 && t.trying >= toldAtOnce:
+	case !r.isProven && r.tries < toldTries && t.trying >= toldAtOnce:
 		t.wake(now.Add(callFirst))
 	case !t.mayDial(now) && len(r.waiting) == 0:
 		t.wake(now) // the next Tick's
@@ -149,8 +150,10 @@ func (t *Table) mayDial(now time.Time) bool {
 	return t.paid.Before(now)
 }
 
-// isTried: it is a told address, and its first INITs are under way.
-func (r *route) isTried() bool { return !r.isProven && r.call != nil && r.tries < toldTries }
+// isTried: it is a told address, and has got an INIT a moment ago.
+func (r *route) isTried(now time.Time) bool {
+	return !r.isProven && r.call != nil && now.Sub(r.called) < toldFor
+}
 
 // isWanted: there is no session, or not the one there should be.
 func (t *Table) isWanted(now time.Time, r *route) bool {
@@ -222,7 +225,7 @@ func (t *Table) dial(now time.Time, r *route) {
 	default:
 		r.pause = min(2*r.pause, callMost)
 	}
-	if r.tries++; r.isTried() {
+	if r.tries++; r.isTried(now) {
 		t.trying++
 	}
 	r.next = now.Add(r.pause)

@@ -75,16 +75,31 @@ func TestS18_FewToldAddressesAtATime(t *testing.T) {
 		}
 		return n
 	}
-	r.run(time.Second)
+	r.run(toldFor)
 	if n := tried(); n != toldAtOnce {
-		t.Errorf("%d are tried in the first second, want %d", n, toldAtOnce)
+		t.Errorf("%d are tried in the first moment, want %d", n, toldAtOnce)
 	}
-	r.run(30 * time.Second)
+	r.run(5 * time.Second)
 	if n := tried(); n != len(all) {
 		t.Errorf("%d of %d were tried", n, len(all))
 	}
 	if p := r.host(1).routes[at(2)].peer; p == nil {
 		t.Error("the one that is there was not met")
+	}
+}
+
+// Of a hundred addresses that are asked at once each has its first INIT before any has its second: the one where a host is does not wait
+// until the others were tried six times.
+func TestS18_EachAddressIsTriedOnceFirst(t *testing.T) {
+	r := newRig(t, 2)
+	const made = 100
+	for i := range made {
+		r.host(1).Ask(r.now, netip.AddrPortFrom(netip.AddrFrom4([4]byte{9, 9, 0, byte(i)}), 7950)) // all of them before at(2)
+	}
+	r.host(1).Ask(r.now, at(2))
+	r.run(made * toldFor / toldAtOnce * 3 / 2)
+	if p := r.host(1).routes[at(2)].peer; p == nil {
+		t.Errorf("the one that is there was not met; it has got %d INITs", len(r.inits(at(2))))
 	}
 }
 
