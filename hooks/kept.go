@@ -70,7 +70,7 @@ func (l *Lanes) planFor(epoch uint64) Config {
 	if l.kept != nil && l.kept.Epoch.Counter == epoch {
 		plan = l.kept.in(plan)
 	}
-	plan.Resources = l.book.mayHave(epoch, plan.Resources)
+	plan.Resources = l.book.mayHave(plan.Resources)
 	return plan
 }
 

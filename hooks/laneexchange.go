@@ -33,7 +33,7 @@ func (l *Lanes) exchange(now time.Time) {
 	req := request{Event: *l.reign}
 	req.Kind = exchange
 	t := l.carryOut(now, req, Leadership, l.hooks)
-	all := l.book.mayHave(t.Epoch.Counter, t.plan.Resources)
+	all := l.book.mayHave(t.plan.Resources)
 	t.wanted = l.hooks.Resources
 	t.plan.Resources = without(all, l.hooks.Resources)
 	t.note = l.book.begin(t.Epoch, l.kept, all)

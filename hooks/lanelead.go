@@ -204,7 +204,7 @@ func (l *Lanes) become(now time.Time, t *task) {
 	}
 	if hasHooks(t.plan) && !l.isClosed {
 		t.phase, t.until = noting, now.Add(l.cfg.RecordWithin)
-		t.note = l.book.begin(t.Epoch, l.kept, l.book.mayHave(t.Epoch.Counter, t.plan.Resources))
+		t.note = l.book.begin(t.Epoch, l.kept, l.book.mayHave(t.plan.Resources))
 		return
 	}
 	l.have(now, t)

@@ -233,9 +233,10 @@ func (b *book) owe(epoch Epoch) {
 	}
 }
 
-// mayHave is what a leadership may have of resources: what was noted for it, and what is configured.
-func (b *book) mayHave(epoch uint64, configured []Resource) []Resource {
-	if owed := b.page.Owed; owed == nil || owed.Counter != epoch || len(b.page.Has) == 0 {
+// mayHave is what a leadership may have of resources: what was noted for it, or for one before that could not be ended, and what is
+// configured.
+func (b *book) mayHave(configured []Resource) []Resource {
+	if b.page.Owed == nil || len(b.page.Has) == 0 {
 		return configured
 	}
 	return slices.Concat(b.page.Has, without(configured, b.page.Has))
