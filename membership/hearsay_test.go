@@ -277,3 +277,72 @@ func TestATrueHostMeetsAllBesideAThousandIDs(t *testing.T) {
 		t.Logf("all see each other after %s", took)
 	})
 }
+
+// chatter has the forger say messages, 100 a second to each agent, until it is told to stop.
+func (f forger) chatter(to []*agent, message func(n int) []byte) (stop func()) {
+	end := make(chan struct{})
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		for n := 0; ; n++ {
+			select {
+			case <-end:
+				return
+			case <-time.After(10 * time.Millisecond):
+			}
+			for _, a := range to {
+				_, _ = f.host.WriteTo(packet(message(n)), addrOf(a.name).String())
+			}
+		}
+	})
+	return func() {
+		close(end)
+		ended.Wait()
+	}
+}
+
+// A member says a hundred times a second what another one is (its meta), under a number that the other has to deny: nothing that anybody is
+// told of the other changes.
+func TestMetasInAnothersNameChangeNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		alpha, beta, gamma := s.start("alpha"), s.start("beta", "alpha"), s.start("gamma", "alpha")
+		all := []*agent{alpha, beta, gamma}
+		s.allSee(10*time.Second, all...)
+		time.Sleep(10 * time.Second)
+		was := alpha.is("beta")
+		for _, a := range all {
+			a.heard()
+		}
+		stop := s.forger().chatter(all, func(n int) []byte {
+			m := betaAt("beta")
+			m.Incarnation = uint32(2 + n)
+			return aliveOf(m, uint32(2+n))
+		})
+		time.Sleep(20 * time.Second)
+		stop()
+		for _, a := range all {
+			a.hears()
+		}
+		if now := alpha.is("beta"); now != was {
+			t.Errorf("alpha knows %v, and knew %v", now, was)
+		}
+	})
+}
+
+// A member answers a hundred times a second whatever others may have asked a dead one: memberlist takes that for the dead one's answers,
+// and no number of them makes up for a sign of life in its own session.
+func TestAcksInAnothersNameKeepNobodyAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		alpha, beta, gamma := s.start("alpha"), s.start("beta", "alpha"), s.start("gamma", "alpha")
+		s.allSee(10*time.Second, alpha, beta, gamma)
+		time.Sleep(10 * time.Second)
+		stop := s.forger().chatter([]*agent{alpha, gamma}, func(n int) []byte { return says(ackMsg, "SeqNo", uint32(1+n%100), "Payload", []byte{}) })
+		defer stop()
+		beta.kill()
+		for _, a := range []*agent{alpha, gamma} {
+			took := s.within(time.Minute, a.name+" sees that beta is gone", func() bool { return a.is("beta").Status == Dead })
+			t.Logf("%s sees it after %s", a.name, took)
+		}
+	})
+}

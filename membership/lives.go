@@ -30,8 +30,10 @@ const (
 	// doubtEvery is how often a life is asked at most because others doubt it.
 	doubtEvery = time.Second
 
-	// strangeEvery is how often a life is asked that is here and that memberlist does not believe in: nobody else looks after it.
-	strangeEvery = 5 * time.Second
+	// strangeEvery is how often a life is asked that is here and that memberlist does not believe in: nobody else looks after it. One
+	// in which memberlist believes is asked once in believedEvery to twice that, as its nonce has it, so that not all are asked at once:
+	// any member can answer memberlist in its place.
+	strangeEvery, believedEvery = 5 * time.Second, 30 * time.Second
 
 	// Who is told of and is not here is dialled, and again after these pauses, which double; see Table.Ask. At most dialsAtOnce are
 	// under way. One takes its place for dialFor, or for dialBrief while others wait for their first dial: what is made up would else
@@ -134,7 +136,7 @@ func (l *lives) isPast(id wire.ID, h *host, incarnation uint32, addr netip.AddrP
 	if id == l.self {
 		return addr == l.addr
 	}
-	return h.wasHere() && h.now.Status == Alive && incarnation < h.now.Incarnation
+	return h.isAlive() && incarnation < h.now.Incarnation
 }
 
 // isFound: nobody dials who is told of, since it is here, or its end is known.
@@ -173,12 +175,23 @@ func (h *host) wasHere() bool { return !h.now.ID.IsZero() }
 
 // isHere reports whether a life of it is, that one.
 func (h *host) isHere(nonce uint32) bool {
-	return h.wasHere() && h.now.Nonce == nonce && h.now.Status == Alive
+	return h.isAlive() && h.now.Nonce == nonce
 }
+
+// isAlive reports whether some life of it is here.
+func (h *host) isAlive() bool { return h.wasHere() && h.now.Status == Alive }
 
 // isStrange: it is here, and memberlist does not believe in it.
 func (h *host) isStrange() bool {
-	return h.wasHere() && h.now.Status == Alive && h.hints[h.now.Nonce] == nil
+	return h.isAlive() && h.hints[h.now.Nonce] == nil
+}
+
+// askEvery is how often the life that is here is asked, though nobody doubts it.
+func (h *host) askEvery() time.Duration {
+	if h.isStrange() {
+		return strangeEvery
+	}
+	return believedEvery + time.Duration(h.now.Nonce)*time.Millisecond%believedEvery
 }
 
 // hint is told that memberlist believes in a life. Like the other methods it reports whether the consumer has something to learn.
@@ -271,7 +284,7 @@ func (l *lives) putOut(h *host, now time.Time) bool {
 	l.hints -= len(h.hints)
 	clear(h.hints)
 	h.asked, h.showAt, h.relayed = 0, time.Time{}, time.Time{}
-	if !h.wasHere() || h.now.Status != Alive {
+	if !h.isAlive() {
 		return false
 	}
 	ended := h.now
@@ -288,7 +301,7 @@ func (l *lives) show(m Member, now time.Time) bool {
 	switch {
 	case !h.wasHere():
 	case sameLife(h.now, m):
-		h.heard, h.asked, h.askAt = now, 0, now.Add(strangeEvery)
+		h.heard, h.asked, h.askAt = now, 0, now.Add(h.askEvery())
 		if h.now.Status == Left && (h.now.Leaving || now.Before(h.showAt)) {
 			return false // what it says on its way out
 		}
@@ -321,10 +334,10 @@ func (l *lives) set(h *host, m Member, now time.Time) bool {
 	if isOther || h.now.Status != m.Status {
 		h.changed = now
 	}
-	if isOther {
-		h.asked, h.askAt, h.showAt, h.relayed = 0, now.Add(strangeEvery), time.Time{}, time.Time{}
-	}
 	h.now = m
+	if isOther {
+		h.asked, h.askAt, h.showAt, h.relayed = 0, now.Add(h.askEvery()), time.Time{}, time.Time{}
+	}
 	if !h.dirty {
 		h.dirty = true
 		l.dirty = append(l.dirty, m.ID)
@@ -453,7 +466,7 @@ func (l *lives) question(id wire.ID, h *host, now time.Time, do *chores) {
 		h.showAt = time.Time{}
 		do.show = append(do.show, id)
 	}
-	if h.asked == 0 && h.isStrange() && !now.Before(h.askAt) {
+	if h.asked == 0 && h.isAlive() && !now.Before(h.askAt) {
 		h.asked = 1
 	}
 	most := questionsMore
@@ -483,12 +496,12 @@ func (l *lives) deadline(now time.Time) (at time.Time) {
 	var waiting time.Time
 	for id, h := range l.byID {
 		if !h.outAt.IsZero() {
-			if h.wasHere() && h.now.Status == Alive {
+			if h.isAlive() {
 				sooner(h.outAt)
 			}
 			continue
 		}
-		if h.asked > 0 || h.isStrange() {
+		if h.asked > 0 || h.isAlive() {
 			sooner(h.askAt)
 		}
 		if !h.showAt.IsZero() {
@@ -736,7 +749,7 @@ func (l *lives) countUnmet() (n int) {
 
 func (l *lives) countHere() (n int) {
 	for _, h := range l.byID {
-		if h.wasHere() && h.now.Status == Alive {
+		if h.isAlive() {
 			n++
 		}
 	}

@@ -255,6 +255,10 @@ func TestWhoIsToldOfIsDialled(t *testing.T) {
 	dials := make(map[netip.AddrPort][]time.Time)
 	for end := s.now.Add(time.Hour); s.now.Before(end); {
 		do := s.lives.due(s.now)
+		for range do.show { // it is asked now and then, and answers
+			do.dial = slices.DeleteFunc(do.dial, func(a netip.AddrPort) bool { return a == addrOf("beta") })
+			s.lives.show(s.lives.byID[idOf("beta")].now, s.now)
+		}
 		if more := s.lives.due(s.now).dial; len(do.dial) > dialsAtOnce || len(more) > 0 {
 			t.Fatalf("%d and %d are dialled at once", len(do.dial), len(more))
 		}

@@ -12,6 +12,7 @@ import (
 
 // Messages of memberlist v0.7.0 (net.go), by the number that begins each.
 const (
+	ackMsg      = 2
 	suspectMsg  = 3
 	aliveMsg    = 4
 	deadMsg     = 5
@@ -79,6 +80,14 @@ func (l Life) doubt(kind byte) []byte {
 	m.number("Incarnation", uint64(l.Gossip))
 	m.raw("Node", []byte(l.node()))
 	m.raw("From", []byte(l.node()))
+	return m.b
+}
+
+// Ack answers a ping of that number, whoever was asked: it names nobody.
+func Ack(number uint32) []byte {
+	m := newMessage(ackMsg, 2)
+	m.number("SeqNo", uint64(number))
+	m.raw("Payload", nil)
 	return m.b
 }
 

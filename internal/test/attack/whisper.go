@@ -21,7 +21,7 @@ func (f *Forger) Whisper(g Gossip) Packet {
 
 func (f *Forger) rumour(g Gossip) []byte {
 	life := f.Life()
-	switch f.Random.IntN(14) {
+	switch f.Random.IntN(16) {
 	case 0:
 		life.Meta = binary.BigEndian.AppendUint32([]byte{4}, f.Random.Uint32()) // another number of the life
 		return g.Datagram(life.Alive())
@@ -55,6 +55,8 @@ func (f *Forger) rumour(g Gossip) []byte {
 		return g.Datagram(Compound(life.Alive(), life.Suspect(), life.Dead()))
 	case 12:
 		return append([]byte{1}, g.Datagram(life.Alive())...) // as if encrypted
+	case 13, 14:
+		return g.Datagram(Ack(uint32(f.Random.IntN(1000)))) // in the place of whoever was asked
 	}
 	return g.Datagram(life.Alive())
 }
