@@ -230,6 +230,41 @@ func TestOnlyAnEmptyDirectoryMakesAKey(t *testing.T) {
 	}
 }
 
+// Whatever is wrong with a state, the line that refuses it ends with what to do, and in quorum mode no backup is asked for: a voter would
+// have forgotten its promises. "config check" and "doctor" say it as a start does, and neither changes the file.
+func TestEachStateThatIsRefusedHasARemedy(t *testing.T) {
+	later := slotOf(someHost("test"), 1, someState(1))
+	later[5] = stateVersion + 1
+	damaged := slotOf(someHost("test"), 1, someState(1))
+	damaged[60] ^= 1
+	for name, c := range map[string]struct {
+		content         []byte
+		atStart, quorum string
+	}{
+		"empty":              {nil, "move it away: the agent starts with a new id", "move the file away, start the agent as a new node, and forget beta"},
+		"damaged":            {damaged, "move it away: the agent starts with a new id", "restore no backup: it lacks this voter's promises"},
+		"of a later version": {resum(later), "start that version again", "start that version again"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			rewrite(t, dir, c.content)
+			for expect, want := range map[int]string{0: c.atStart, 3: c.quorum} {
+				checked := CheckState(dir, "test", "beta", expect, identity.Hosts{})
+				_, started := openState(dir, "test", identity.Machine{})
+				for how, err := range map[string]error{"checked": checked, "started": hintDamaged(started, expect > 0, "beta")} {
+					var refused *Refusal
+					if !errors.As(err, &refused) || !strings.Contains(refused.Hint, want) || strings.Contains(err.Error()+refused.Hint, "\n") {
+						t.Errorf("%s, expect %d: %v; want a line with %q", how, expect, err, want)
+					}
+				}
+			}
+			if after, _ := os.ReadFile(filepath.Join(dir, stateName)); !bytes.Equal(after, c.content) {
+				t.Error("the file is another")
+			}
+		})
+	}
+}
+
 // A key that was made before the settings were written binds to no cluster.
 func TestStateBeforeTheSettings(t *testing.T) {
 	dir := t.TempDir()
