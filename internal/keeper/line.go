@@ -10,11 +10,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// argument is a key or a value of a log line: a text, a bool, a number or a duration, which looks in the
-// agent's log as it would here.
-type argument struct{ value any }
-
-// duration is one in JSON, where it must not look like another number.
+// duration is one in a message, where it must not look like another number.
 type duration struct{ Nanoseconds time.Duration }
 
 // maxText is what a log line holds of one text, in bytes, and maxArguments how many of its values. Both
@@ -24,23 +20,38 @@ const (
 	maxArguments = 32
 )
 
-// toArgument gives a value that a message can hold, and that looks the same in a log.
-func toArgument(arg any) argument {
+// toArgument gives a key or a value that a message can hold: a text, a bool, a number or a duration.
+func toArgument(arg any) any {
 	switch v := arg.(type) {
 	case nil:
-		return argument{"nil"}
-	case bool, int, int64, uint32, uint64, time.Duration:
-		return argument{v}
+		return "nil"
+	case bool, int, int64, uint32, uint64:
+		return v
+	case time.Duration:
+		return duration{v}
 	case float64:
 		if !math.IsNaN(v) && !math.IsInf(v, 0) {
-			return argument{v}
+			return v
 		}
 	case string:
-		return argument{cut(v)}
+		return cut(v)
 	case error:
-		return argument{cut(v.Error())}
+		return cut(v.Error())
 	}
-	return argument{cut(fmt.Sprint(arg))}
+	return cut(fmt.Sprint(arg))
+}
+
+// fromArgument gives one that looks in the agent's log as it would where it was met.
+func fromArgument(arg any) any {
+	switch v := arg.(type) {
+	case duration:
+		return v.Nanoseconds
+	case map[string]any: // the same, out of a message
+		n, _ := v["Nanoseconds"].(json.Number)
+		ns, _ := n.Int64()
+		return time.Duration(ns)
+	}
+	return arg
 }
 
 func cut(text string) string {
@@ -48,35 +59,6 @@ func cut(text string) string {
 		return text
 	}
 	return strings.ToValidUTF8(text[:maxText], "") + "…"
-}
-
-// MarshalJSON implements json.Marshaler.
-func (a argument) MarshalJSON() ([]byte, error) {
-	if d, ok := a.value.(time.Duration); ok {
-		return json.Marshal(duration{d})
-	}
-	return json.Marshal(a.value)
-}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (a *argument) UnmarshalJSON(text []byte) error {
-	switch text[0] { // it is of a value
-	case '{':
-		var d duration
-		err := json.Unmarshal(text, &d)
-		a.value = d.Nanoseconds
-		return err
-	case '"':
-		var s string
-		err := json.Unmarshal(text, &s)
-		a.value = s
-		return err
-	case 't', 'f':
-		a.value = text[0] == 't'
-		return nil
-	}
-	a.value = json.Number(text)
-	return nil
 }
 
 // toLine makes a line of what was logged.
@@ -95,7 +77,7 @@ func (l *line) write(log hclog.Logger) {
 	}
 	args := make([]any, len(l.Args))
 	for i, arg := range l.Args {
-		args[i] = arg.value
+		args[i] = fromArgument(arg)
 	}
 	log.Log(l.Level, l.Text, args...)
 }

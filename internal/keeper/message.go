@@ -165,7 +165,7 @@ type line struct {
 	Name  string `json:",omitzero"`
 	Level hclog.Level
 	Text  string
-	Args  []argument `json:",omitzero"`
+	Args  []any `json:",omitzero"`
 }
 
 // A message is JSON, or a renewal of the lease: one of those comes with each heartbeat, and has a form

@@ -29,6 +29,7 @@ var errTrailing = errors.New("more follows")
 func Decode(text []byte, message any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
+	d.UseNumber() // a float64 has not all digits of an epoch
 	if err := d.Decode(message); err != nil {
 		return fmt.Errorf("decode message: %w", err)
 	}
