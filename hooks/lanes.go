@@ -45,12 +45,12 @@ type Lanes struct {
 	isHushed  bool      // no notification is begun any more
 	cleaning  *request  // a clean-up that waits for the end of orphans
 	uncleaned failedCleanUp
-	seq       uint64 // of the last run, BULLY_SEQ
-	prepares  uint64 // number of the last Prepare
-	begun     uint64 // highest epoch whose become-leader was tried
-	leaves    Entry  // the become-leader that ran last, which may have left something running; zero: none
-	stuck     map[Kind]Hanging
-	kept      *Kept // of the leadership that has begun last, until its lose-leadership hook has succeeded
+	seq       uint64           // of the last run, BULLY_SEQ
+	prepares  uint64           // number of the last Prepare
+	begun     uint64           // highest epoch whose become-leader was tried
+	leaves    Entry            // the become-leader that ran last, which may have left something running; zero: none
+	stuck     map[Kind]Hanging // what has had KILL and lives on
+	kept      *Kept            // of the leadership that has begun last, until its lose-leadership hook has succeeded
 	over      uint64
 	lost      Result        // how the last lose-leadership hook ended
 	reign     *Event        // become-leader of the leadership that goes on: nobody has asked for its end
@@ -331,9 +331,6 @@ func (l *Lanes) onClosed(now time.Time) {
 		l.cut(now, t, ErrStopping, time.Time{})
 	}
 }
-
-// Stuck gives what has had KILL and lives on, by event.
-func (l *Lanes) Stuck() map[Kind]Hanging { return l.stuck }
 
 // IsSettled reports whether no lose-leadership hook is due, also by the disk.
 func (l *Lanes) IsSettled() bool { return l.book.isSettled() }

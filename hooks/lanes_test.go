@@ -107,7 +107,7 @@ func (p *play) do(verb string, args []string) {
 		p.advance(o.takes)
 		p.frozen = false
 	case "gone":
-		if e := p.lanes.Stuck()[kinds[args[0]]].Entry; e.Group == 0 {
+		if e := p.lanes.stuck[kinds[args[0]]].Entry; e.Group == 0 {
 			p.step(StartFailed{Lane: Leadership, Seq: e.Seq, Err: errNotStarted})
 		} else {
 			p.step(Gone{e})
@@ -375,12 +375,12 @@ func TestWhatIsGoneIsNotAnother(t *testing.T) {
 		l.Step(time.Unix(1000, 0), OrphansEnded{Hang: []Hanging{{Entry: e}}})
 	}
 	l.Step(time.Unix(1000, 0), Gone{before})
-	if len(l.Stuck()) == 0 {
+	if len(l.stuck) == 0 {
 		t.Error("what hangs is forgotten with what hung before it")
 	}
 	l.Step(time.Unix(1000, 0), Gone{after})
-	if len(l.Stuck()) > 0 {
-		t.Errorf("%v has gone", l.Stuck())
+	if len(l.stuck) > 0 {
+		t.Errorf("%v has gone", l.stuck)
 	}
 }
 

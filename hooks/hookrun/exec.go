@@ -57,7 +57,8 @@ func (h *Hands) start(e hooks.Start, leash *run.Leash, socket string) {
 		h.loop.Post(hooks.StartFailed{Lane: e.Lane, Seq: e.Seq, Err: err})
 		return
 	}
-	h.loop.Post(hooks.Started{Lane: e.Lane, At: h.loop.Clock().Add(time.Until(p.Begun)), Wall: p.Begun, Entry: newEntry(p.Group, e.Seq, ev)})
+	entry := newEntry(p.Group, e.Seq, ev)
+	h.loop.Post(hooks.Started{Lane: e.Lane, At: h.loop.Clock().Add(time.Until(p.Begun)), Wall: p.Begun, Entry: entry})
 	end := p.Conclude(leash)
 	exited := hooks.Exited{Lane: e.Lane, Seq: e.Seq, End: end}
 	if end.IsStuck {
@@ -73,6 +74,9 @@ func (h *Hands) start(e hooks.Start, leash *run.Leash, socket string) {
 		}
 	})
 	h.loop.Post(exited)
+	if end.IsStuck {
+		go h.awaitGone(entry)
+	}
 }
 
 // drainFirst is how long the next hook waits for the end of the output. Arbitrary.

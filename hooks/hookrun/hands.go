@@ -52,12 +52,11 @@ type Loop struct {
 	Budget, Takeover, Pause time.Duration
 }
 
-// Hands carry out what Lanes decide. The loop that owns them calls Heard, Do, Mind, SetSocket, Hurry and
+// Hands carry out what Lanes decide. The loop that owns them calls Heard, Do, SetSocket, Hurry and
 // Close, none of which waits for a process, a disk or a goroutine.
 type Hands struct {
 	loop       Loop
 	log        hclog.Logger
-	isAlive    func(hooks.Entry) bool                                                        // alive, but in tests
 	begin      func(argv, env []string, input []byte, out *run.Output) (*run.Process, error) // run.Start, but in tests
 	backlog    backlog
 	journal    journal
@@ -71,7 +70,6 @@ type Hands struct {
 
 	// Of the loop alone.
 	socket  string
-	minded  map[hooks.Entry]bool      // what hangs, and is looked at
 	leashes map[hooks.Lane]*run.Leash // of what was started last, and of a question while its command runs
 }
 
@@ -91,9 +89,8 @@ func Open(cfg Config, loop Loop) (*Hands, hooks.Lanes, error) {
 		return nil, hooks.Lanes{}, err
 	}
 	cfg = cfg.withDefaults()
-	h := &Hands{loop: loop, log: cfg.Logger, isAlive: alive, begin: run.Start, socket: cfg.Socket,
-		looks:  map[hooks.Lane]*sync.Mutex{hooks.Leadership: {}, hooks.Notification: {}},
-		minded: map[hooks.Entry]bool{}, leashes: map[hooks.Lane]*run.Leash{}}
+	h := &Hands{loop: loop, log: cfg.Logger, begin: run.Start, socket: cfg.Socket,
+		looks: map[hooks.Lane]*sync.Mutex{hooks.Leadership: {}, hooks.Notification: {}}, leashes: map[hooks.Lane]*run.Leash{}}
 	h.ctx, h.hurry = context.WithCancel(context.Background())
 	h.journal = journal{path: filepath.Join(cfg.Dir, journalName), backlog: &h.backlog, log: h.log, noted: func(n hooks.Noted) { loop.Post(n) }}
 	h.ledger = ledgerIn(cfg.Dir)
@@ -130,7 +127,7 @@ func (h *Hands) Do(effect hooks.LaneEffect) {
 	case hooks.Note:
 		h.journal.note(e)
 	case hooks.EndOrphans:
-		go func() { h.loop.Post(hooks.OrphansEnded{Hang: endOrphans(h.ctx, e, h.log)}) }()
+		go h.endOrphans(e)
 	case hooks.Prepare:
 		go h.prepare(e)
 	case hooks.Start:
@@ -164,19 +161,18 @@ func (h *Hands) leash(ln hooks.Lane, l ending.Limit) *run.Leash {
 
 var levels = map[hooks.Level]hclog.Level{hooks.Info: hclog.Info, hooks.Warn: hclog.Warn, hooks.Error: hclog.Error}
 
-// Mind looks at what hangs until that has ended, which is posted. It is told all that hangs, as
-// often as the caller likes. A look may hang as well: each has a goroutine.
-func (h *Hands) Mind(stuck map[hooks.Kind]hooks.Hanging) {
-	for _, s := range stuck {
-		if !h.minded[s.Entry] && s.Entry.Group != 0 { // else its worker says so
-			h.minded[s.Entry] = true
-			go h.look(s.Entry)
-		}
+// endOrphans tells what of an earlier life hangs, and then that it has ended.
+func (h *Hands) endOrphans(e hooks.EndOrphans) {
+	hang := endOrphans(h.ctx, e, h.log)
+	h.loop.Post(hooks.OrphansEnded{Hang: hang})
+	for _, one := range hang {
+		go h.awaitGone(one.Entry)
 	}
 }
 
-func (h *Hands) look(e hooks.Entry) {
-	for h.isAlive(e) {
+// awaitGone looks at what hangs until that has ended. A look may hang as well: each has a goroutine.
+func (h *Hands) awaitGone(e hooks.Entry) {
+	for alive(e) {
 		select {
 		case <-time.After(hangPause):
 		case <-h.ctx.Done():

@@ -23,6 +23,8 @@ type loop struct {
 	timer *time.Timer
 	moved *sync.Cond                    // after each step
 	ended map[uint64]func(hooks.Result) // by hooks.Asked.ID
+	runs  int                           // of hooks that have ended, or were not started
+	gone  int                           // of what has hung
 }
 
 // newLoop makes one that does not run yet; results are not read before room many have come.
@@ -51,7 +53,12 @@ func (l *loop) step(ev hooks.LaneEvent) {
 }
 
 func (l *loop) stepLocked(ev hooks.LaneEvent) {
-	l.hands.Heard(ev)
+	switch l.hands.Heard(ev); ev.(type) {
+	case hooks.StartFailed, hooks.Exited:
+		l.runs++
+	case hooks.Gone:
+		l.gone++
+	}
 	for _, e := range l.lanes.Step(l.clock(), ev) {
 		switch e := e.(type) {
 		case hooks.Tell:
@@ -64,7 +71,6 @@ func (l *loop) stepLocked(ev hooks.LaneEvent) {
 			l.hands.Do(e)
 		}
 	}
-	l.hands.Mind(l.lanes.Stuck())
 	l.timer.Stop()
 	if at := l.lanes.Deadline(); !at.IsZero() {
 		l.timer.Reset(at.Sub(l.clock()))

@@ -19,10 +19,11 @@ func needsMkfs(t *testing.T) {
 	}
 }
 
-func (g *rig) knowsOfWhatHangs() bool {
+// knowsThatItIsGone: what has hung has ended.
+func (g *rig) knowsThatItIsGone() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return len(g.lanes.Stuck()) > 0
+	return g.gone > 0
 }
 
 // A command in D state takes no signal: KILL sent is not a death. What it has on its way to the disk may come at any time.
@@ -71,7 +72,7 @@ func TestNothingIsStartedBesideAHookThatHangs(t *testing.T) {
 				t.Fatal(err)
 			}
 			thaw()
-			g.Until("it to end", func() bool { return !g.knowsOfWhatHangs() })
+			g.Until("it to end", g.knowsThatItIsGone)
 			g.become(3)
 			g.wants(hooks.BecomeLeader, 3, true, true)
 			g.lose(3)
@@ -112,25 +113,9 @@ func TestWhatHangsIsKnownToTheNextLives(t *testing.T) {
 	}
 	thaw()
 	<-ended
-	g.Until("that to be known", func() bool { return !g.knowsOfWhatHangs() })
+	g.Until("that to be known", g.knowsThatItIsGone)
 	g.become(20)
 	g.wants(hooks.BecomeLeader, 20, true, true)
 	g.lose(20)
 	g.wants(hooks.LoseLeadership, 20, true, true)
-}
-
-// What /proc says of a process that waits for its disk may wait with it. All else goes on.
-func TestALookAtWhatHangsHoldsUpNobody(t *testing.T) {
-	g := setUp(t, scripts{hooks.LoseLeadership: note}, Config{})
-	looks, over := make(chan struct{}), make(chan struct{})
-	g.hands.isAlive = func(hooks.Entry) bool { close(looks); <-over; return false }
-	g.step(hooks.OrphansEnded{Hang: []hooks.Hanging{{Entry: hooks.Entry{Hook: hooks.BecomeLeader, Group: 7}}}})
-	<-looks
-	done := make(chan struct{})
-	go func() { defer close(done); g.step(hooks.AgentDeaf{}) }()
-	if !run.Within(done, patience) {
-		t.Error("nothing is heard meanwhile")
-	}
-	close(over)
-	g.Until("that to be known", func() bool { return !g.knowsOfWhatHangs() })
 }

@@ -259,7 +259,6 @@ func (k *keeper) step(ev hooks.LaneEvent) {
 			k.hands.Do(e)
 		}
 	}
-	k.hands.Mind(k.lanes.Stuck())
 }
 
 // tick does what is due by the time of this turn. Orders that are held behind a reload come first, and only for a deadline of theirs.
