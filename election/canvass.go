@@ -172,7 +172,7 @@ func (n *Node) describeQuorum(s *Status) {
 	if !n.isQuorum() {
 		return
 	}
-	s.Roster, s.Outside, s.Present = n.saved.Roster, n.isOutside, len(n.presentVoters())
+	s.Roster, s.Outside = n.saved.Roster, n.isOutside
 	s.Outdated = !n.leaderKnown && !n.outdatedAt.IsZero() && n.now.Sub(n.outdatedAt) <= 2*n.cfg.Lease
 	s.Quorum = quorum.Size(max(len(s.Roster.IDs), n.cfg.Expect))
 	if s.Roster.Version > 0 {

@@ -292,7 +292,6 @@ type Status struct {
 	Quorum  int       // how many voters are a majority
 	Heard   []wire.ID // the voters that are heard, oneself included
 	Outside bool      // the cluster has a roster and this node was never in one
-	Present int       // how many that could vote are here, oneself included
 	// Outdated: a leader with a newer roster is heard, and no voter of ours has
 	// said that it hears it, too.
 	Outdated bool

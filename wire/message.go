@@ -64,7 +64,6 @@ const (
 	Enhanced Algo = 2
 	Smallest Algo = 3
 
-	AlgoMask   Algo = 0x0f
 	AlgoLowest Algo = 0x10 // the lowest rank leads
 	AlgoQuorum Algo = 0x20 // leases come from a majority
 	AlgoSticky Algo = 0x40 // a live leader is never displaced

@@ -26,7 +26,6 @@ import (
 // held is an attempt's command, as the loop knows it.
 type held struct {
 	*holder.Holder
-	seq uint64
 	out *run.Output
 	log hclog.Logger
 }
@@ -60,7 +59,7 @@ func (h *Hands) hold(e hooks.Hold) {
 	a := e.Attempt
 	env := hooks.Environ(a.Event, hooks.Circumstances{Seq: e.Seq, Attempt: a.Attempt, Timeout: a.Timeout, Socket: h.socket}, os.Getenv)
 	env = append(env, "BULLY_JOB="+a.Job, "BULLY_JOB_SLOT="+a.Slot.UTC().Format(time.RFC3339), "BULLY_JOB_RUN_ID="+a.ID)
-	one := &held{seq: e.Seq, log: h.holding.log.With("job", a.Job, "run", a.ID)}
+	one := &held{log: h.holding.log.With("job", a.Job, "run", a.ID)}
 	one.out = run.NewOutput(one.log, "job printed")
 	one.Holder = holder.New(holder.Config{Name: a.Job, Epoch: a.Event.Epoch, Argv: a.Command.Words(), Env: env, Budget: e.Budget, Grace: e.Grace,
 		Records: h.holding.records, Terms: e.Terms})

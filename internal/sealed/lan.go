@@ -171,11 +171,7 @@ func (l *LAN) arm() {
 // SendFrame seals one frame and sends it; where there is no session yet it waits for
 // one, 200 ms at most, and three more with it. It never blocks. An error says that the
 // frame did not leave this host; nil promises nothing.
-func (l *LAN) SendFrame(to netip.AddrPort, b []byte) error {
-	return l.send(to, b)
-}
-
-func (l *LAN) send(to netip.AddrPort, b []byte) (err error) {
+func (l *LAN) SendFrame(to netip.AddrPort, b []byte) (err error) {
 	l.locked(func(t *session.Table, now time.Time) {
 		l.sealed++
 		err = t.Send(now, unmap(to), b)
@@ -194,7 +190,7 @@ func (l *LAN) WriteToAddress(b []byte, addr memberlist.Address) (time.Time, erro
 	if err != nil {
 		return time.Time{}, fmt.Errorf("send gossip: parse address: %w", err)
 	}
-	if err := l.send(to, b); err != nil {
+	if err := l.SendFrame(to, b); err != nil {
 		return time.Time{}, gossipError(to, err)
 	}
 	return time.Now(), nil

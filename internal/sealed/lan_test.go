@@ -385,7 +385,7 @@ func TestAnotherVersionOnAStream(t *testing.T) {
 		t.Error("a stream of another version was proved")
 	}
 	expect("who was called")
-	if !session.IsSealed(answered.out) || len(answered.out) > len(init) {
+	if !bytes.HasPrefix(answered.out, []byte{0xb7, 0x5e}) || len(answered.out) > len(init) {
 		t.Fatalf("it answered %x", answered.out)
 	}
 

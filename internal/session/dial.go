@@ -3,7 +3,6 @@ package session
 import (
 	"errors"
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/bully-agent/bully-agent/internal/key"
@@ -46,18 +45,10 @@ func (t *Table) CallStream(at netip.AddrPort, kd Kind, meant Meant) (init []byte
 // streamKey is the key to begin a stream with: the first that who is there has, or each
 // in turn until one was taken.
 func (t *Table) streamKey(to netip.AddrPort) *secret {
-	r := t.routes[to]
-	if r == nil {
-		return t.ring[0]
+	if r := t.routes[to]; r != nil {
+		return t.keyFor(r.peer, r.refused)
 	}
-	if r.peer != nil {
-		for _, k := range t.ring {
-			if slices.Contains(r.peer.keys, k.id) {
-				return k
-			}
-		}
-	}
-	return t.ring[r.refused%len(t.ring)]
+	return t.ring[0]
 }
 
 // Answered reads RESP and makes PROOF: three curves. It is to be written at once, before the first record.

@@ -30,10 +30,6 @@ const (
 	version = 2
 )
 
-// IsSealed reports whether a datagram says that it is one of this package's: without a key
-// there is nothing more to see.
-func IsSealed(b []byte) bool { return len(b) >= headerSize && b[0] == magic0 && b[1] == magic1 }
-
 // recordType is what a datagram of ours is; the low four bits of its third byte.
 type recordType uint8
 

@@ -247,17 +247,23 @@ func (r *route) cookieAt(now time.Time) cookie {
 // choice is the key to begin with: the first of ours that the peer has. Whoever has not
 // said which it has is tried with each in turn.
 func (t *Table) choice(r *route) *secret {
-	if len(t.ring) == 0 {
+	switch {
+	case len(t.ring) == 0:
 		return nil
+	case r.tries > 0:
+		return t.keyFor(nil, r.tries)
 	}
-	if r.peer != nil && r.tries == 0 {
-		for _, k := range t.ring {
-			if slices.Contains(r.peer.keys, k.id) {
-				return k
-			}
+	return t.keyFor(r.peer, 0)
+}
+
+// keyFor is the first key that the peer has, or after so many tries the next in turn; nil: who is there is not known.
+func (t *Table) keyFor(p *peer, tries int) *secret {
+	for _, k := range t.ring {
+		if p != nil && slices.Contains(p.keys, k.id) {
+			return k
 		}
 	}
-	return t.ring[r.tries%len(t.ring)]
+	return t.ring[tries%len(t.ring)]
 }
 
 func (t *Table) endCall(r *route) {

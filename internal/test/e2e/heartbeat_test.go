@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bully-agent/bully-agent/internal/session"
+	"github.com/bully-agent/bully-agent/internal/test/attack"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
@@ -86,7 +87,7 @@ func (e *ecg) isBeat(packet []byte) bool {
 	from, to := netip.AddrFrom4([4]byte(packet[12:16])), netip.AddrFrom4([4]byte(packet[16:20]))
 	port := uint16(packet[head])<<8 | uint16(packet[head+1])
 	length := int(packet[head+4])<<8 | int(packet[head+5])
-	return from == e.from.Addr() && to == e.to.Addr() && port == e.from.Port() && length-8 == beatSize && session.IsSealed(packet[head+8:])
+	return from == e.from.Addr() && to == e.to.Addr() && port == e.from.Port() && length-8 == beatSize && attack.IsSealed(packet[head+8:])
 }
 
 // since gives the intervals between the heartbeats from begun on, in order of length.
