@@ -329,6 +329,23 @@ func TestCase38ManyNewHostsTakeNobodyFar(t *testing.T) {
 	fresh.expects("start → follow leader=n2")
 }
 
+// Two clusters that have run apart for long and never met come together: each leader takes the other's counter for a thief's until the
+// other is no new host any more, ten minutes later, and both lead. Then the lower one gives way.
+func TestCase38PartsThatNeverMetLeadBothAtFirst(t *testing.T) {
+	s := storyOf(t, 3, Config{}, 1)
+	s.leads(1)
+	s.stranger(2)
+	far := func() wire.Frame { return s.actor(2).heartbeat(2000) }
+	for range 100 {
+		s.happens(Received{From: (&host{number: 2}).addr(), Frame: far(), IsNew: true})
+		s.expects("ignored counter-jump")
+	}
+	s.is(Lead)
+	s.hears(far())
+	s.expectsSome("lead → stopping cause=superseded")
+	s.forgets()
+}
+
 // However many epochs somebody announces, few are written down.
 func TestCase51AFloodOfEpochsIsNotWrittenDown(t *testing.T) {
 	for name, says := range map[string]func(*actor, uint64) wire.Frame{
