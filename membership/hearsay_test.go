@@ -300,33 +300,54 @@ func (f forger) chatter(to []*agent, message func(n int) []byte) (stop func()) {
 	}
 }
 
-// A member says a hundred times a second what another one is (its meta), under a number that the other has to deny: nothing that anybody is
-// told of the other changes.
-func TestMetasInAnothersNameChangeNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
-		alpha, beta, gamma := s.start("alpha"), s.start("beta", "alpha"), s.start("gamma", "alpha")
-		all := []*agent{alpha, beta, gamma}
-		s.allSee(10*time.Second, all...)
-		time.Sleep(10 * time.Second)
-		was := alpha.is("beta")
-		for _, a := range all {
-			a.heard()
-		}
-		stop := s.forger().chatter(all, func(n int) []byte {
+// A member says something of another one a hundred times a second, to each other one: that it is dead, or suspect, or has begun a later
+// life, or is another (its meta), under numbers that the other has to deny, or what an asked host would answer. Nothing changes that anybody
+// is told of the other.
+func TestWordsInAnothersNameChangeNothing(t *testing.T) {
+	for name, word := range map[string]func(of *agent, n int) []byte{
+		"dead": func(of *agent, n int) []byte { return of.forgedDead(uint32(2+n), "somebody") },
+		"left": func(of *agent, n int) []byte { return of.forgedDead(uint32(2+n), of.node()) },
+		"suspect": func(of *agent, n int) []byte {
+			return says(suspectMsg, "Incarnation", uint32(2+n), "Node", of.node(), "From", "somebody")
+		},
+		"ack": func(_ *agent, n int) []byte { return says(ackMsg, "SeqNo", uint32(1+n%100), "Payload", []byte{}) },
+		"later life": func(_ *agent, n int) []byte {
+			m := betaAt("beta")
+			m.Incarnation, m.Nonce = uint32(2+n), uint32(n)
+			return aliveOf(m, 1)
+		},
+		"meta": func(_ *agent, n int) []byte {
 			m := betaAt("beta")
 			m.Incarnation = uint32(2 + n)
 			return aliveOf(m, uint32(2+n))
+		},
+		"elsewhere": func(_ *agent, n int) []byte { return aliveOf(betaAt("forger"), uint32(2+n)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSite(t)
+				alpha, beta, gamma := s.start("alpha"), s.start("beta", "alpha"), s.start("gamma", "alpha")
+				all := []*agent{alpha, beta, gamma}
+				s.allSee(10*time.Second, all...)
+				time.Sleep(10 * time.Second)
+				was := alpha.is("beta")
+				for _, a := range all {
+					a.heard()
+				}
+				stop := s.forger().chatter(all, func(n int) []byte { return word(beta, n) })
+				time.Sleep(20 * time.Second)
+				stop()
+				for _, a := range all {
+					a.hears()
+				}
+				if now := alpha.is("beta"); now != was {
+					t.Errorf("alpha knows %v, and knew %v", now, was)
+				}
+				beta.kill()
+				s.within(2*time.Minute, "alpha sees that it is gone", func() bool { return alpha.is("beta").Status == Dead })
+			})
 		})
-		time.Sleep(20 * time.Second)
-		stop()
-		for _, a := range all {
-			a.hears()
-		}
-		if now := alpha.is("beta"); now != was {
-			t.Errorf("alpha knows %v, and knew %v", now, was)
-		}
-	})
+	}
 }
 
 // A member answers a hundred times a second whatever others may have asked a dead one: memberlist takes that for the dead one's answers,
