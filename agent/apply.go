@@ -21,7 +21,7 @@ func (s *seat) apply(effect election.Effect) error {
 			s.startHook(e)
 		}
 	case election.HurryHook:
-		s.hurryHook(e.Epoch, string(election.LeaseExpired), s.rest(e.Within))
+		s.hurryHook(e.Epoch, election.LeaseExpired, e.By)
 	case election.StopHook:
 		s.runner.Stop(e.Epoch.Counter)
 	case election.Reply:

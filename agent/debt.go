@@ -42,7 +42,7 @@ func (s *seat) cleanUp(ctx context.Context) cleaned {
 	if !epoch.IsZero() {
 		s.log.Warn("last run ended while it led", "epoch", epoch.Counter)
 		ev.Cause, ev.PrevLeader = string(election.UncleanRestarted), self
-		ev.Epoch = hooks.Epoch{Counter: epoch.Counter, Owner: epoch.Owner.String()}
+		ev.Epoch = hookEpoch(epoch)
 	}
 	return cleaned{epoch, s.runner.CleanUp(ctx, ev)}
 }

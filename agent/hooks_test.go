@@ -63,8 +63,8 @@ func (f *fakeOutcomes) end(ev hooks.Event, res hooks.Result) hooks.Result {
 
 // bound notes an event that has just been started, and its bound.
 func (f *fakeOutcomes) bound(ev hooks.Event) {
-	if ev.Within > 0 {
-		f.set(func(f *fakeOutcomes) { f.due = time.Now().Add(ev.Within) })
+	if !ev.Due.IsZero() {
+		f.set(func(f *fakeOutcomes) { f.due = ev.Due })
 	}
 	f.set(func(f *fakeOutcomes) { f.told = append(f.told, string(ev.Kind)+" "+ev.Cause) })
 }

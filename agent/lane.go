@@ -21,28 +21,18 @@ func (s *seat) startHook(e election.StartHook) {
 		s.passClients()
 	}
 	ev := s.hookEvent(kind, string(e.Cause))
-	ev.Epoch = hooks.Epoch{Counter: e.Epoch.Counter, Owner: e.Epoch.Owner.String()}
-	ev.Within = s.rest(e.Within)
+	ev.Epoch = hookEpoch(e.Epoch)
+	ev.Due = e.By
 	ev.IsPlanned = e.Hook == election.Lose && s.endsInOrder()
 	s.runner.Start(ev)
 }
 
-// rest is what is left of a bound that began with the step: what came before in it, or kept
-// this process from running, took its share. The end of the lease waits for nobody (M7).
-func (s *seat) rest(within time.Duration) time.Duration {
-	if within == 0 {
-		return 0 // no bound
-	}
-	return max(within-s.around.now().Sub(s.stepped), time.Nanosecond)
-}
-
 // hurryHook bounds the lose hook of the epoch, which runs or is run now.
-func (s *seat) hurryHook(epoch wire.Epoch, cause string, within time.Duration) {
+func (s *seat) hurryHook(epoch wire.Epoch, cause election.Cause, by time.Time) {
 	s.heldUp = nil // it waits for nobody now
 	s.holders.dismiss(false)
-	ev := s.hookEvent(hooks.LoseLeadership, cause)
-	ev.Epoch = hooks.Epoch{Counter: epoch.Counter, Owner: epoch.Owner.String()}
-	ev.Within = within
+	ev := s.hookEvent(hooks.LoseLeadership, string(cause))
+	ev.Epoch, ev.Due = hookEpoch(epoch), by
 	s.runner.Start(ev)
 }
 
@@ -55,6 +45,10 @@ func (s *seat) hookEvent(kind hooks.Kind, cause string) hooks.Event {
 		Quorum: s.tally.votersNeeded(status), Role: s.shown.role, Epoch: hooks.Epoch{Counter: status.Epoch.Counter, Owner: ownerText(status.Epoch)},
 		Self: seen.hookNode(s.state.ID), Leader: seen.hookNode(status.Leader), PrevLeader: seen.hookNode(s.previous),
 		Members: seen.hookMembers()}
+}
+
+func hookEpoch(e wire.Epoch) hooks.Epoch {
+	return hooks.Epoch{Counter: e.Counter, Owner: e.Owner.String()}
 }
 
 func ownerText(e wire.Epoch) string {

@@ -52,7 +52,6 @@ type seat struct {
 	diskAt   time.Time     // next attempt to save after a failure; zero: the disk is well
 	diskWhy  string        // what it said
 
-	stepped    time.Time        // when the step began whose effects are carried out
 	leasedTo   time.Time        // end of the last lease, also of one that has ended
 	hasHolders bool             // as the node was told last
 	entrusted  wire.Commitment  // likewise
@@ -270,9 +269,7 @@ func (s *seat) step(ev election.Event) {
 	if s.log.IsTrace() {
 		s.log.Trace("stepped", "event", ev)
 	}
-	now := s.around.now()
-	for _, effect := range s.flight.step(now, ev, s.node) {
-		s.stepped = now // an effect before this may have been a step, too
+	for _, effect := range s.flight.step(s.around.now(), ev, s.node) {
 		if err := s.apply(effect); err != nil {
 			s.onSaveFailed(election.SaveFailed(effect.(election.Save)), err)
 			return
@@ -326,7 +323,7 @@ func (s *seat) abandon() {
 	if owed.IsZero() {
 		return
 	}
-	s.hurryHook(owed, string(election.Stopped), abortBudget)
+	s.hurryHook(owed, election.Stopped, s.around.now().Add(abortBudget))
 	enough := time.After(2 * abortBudget)
 	for {
 		select {

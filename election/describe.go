@@ -131,14 +131,18 @@ func (e Transition) String() string {
 
 func (e StartHook) String() string {
 	s := fmt.Sprintf("%s hook epoch=%v cause=%s", e.Hook, e.Epoch, e.Cause)
-	if e.Within > 0 {
-		s += fmt.Sprintf(" within=%v", e.Within.Round(time.Millisecond))
-	}
-	return s
+	return s + by(e.By)
 }
 
 func (e HurryHook) String() string {
-	return fmt.Sprintf("hurry hook epoch=%v within=%v", e.Epoch, e.Within.Round(time.Millisecond))
+	return fmt.Sprintf("hurry hook epoch=%v", e.Epoch) + by(e.By)
+}
+
+func by(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return " by=" + t.Format("15:04:05.000")
 }
 
 func (e StopHook) String() string { return fmt.Sprintf("stop hook epoch=%v", e.Epoch) }

@@ -85,18 +85,19 @@ type StartHook struct {
 	Hook  Hook
 	Epoch wire.Epoch
 	Cause Cause
-	// Within bounds the hook and its children, killing included; zero leaves
+	// By is when the hook and its children are gone, killing included; zero leaves
 	// the hook its own timeout. It is set when leadership was lost rather than
-	// given up: others may take over when it ends.
-	Within time.Duration
+	// given up: others may take over then. An instant, since the process that takes
+	// this effect may be stopped before it does (M7).
+	By time.Time
 }
 
 // HurryHook says that the lease was lost while the lose hook of a planned end
-// still runs: it now has Within, killing included; zero leaves it as it is
-// (M7).
+// still runs: it and its children are now gone at By, killing included; zero leaves
+// it as it is (M7).
 type HurryHook struct {
-	Epoch  wire.Epoch
-	Within time.Duration
+	Epoch wire.Epoch
+	By    time.Time
 }
 
 // StopHook says that an epoch has ended: its become hook is killed if it runs

@@ -93,7 +93,7 @@ func (n *Node) onLinkChanged(e LinkChanged) {
 		n.becomeStaggering(LinkBack, n.cfg.Settle)
 	case n.linkDown == wasDown:
 	case n.linkDown && n.state == Lead:
-		n.becomeStopping(LinkLost, ending{within: n.releaseTime()})
+		n.becomeStopping(LinkLost, ending{by: n.releaseEnd()})
 	case n.linkDown && n.isStanding():
 		n.becomeObserver(LinkLost)
 	case !n.linkDown:

@@ -441,7 +441,7 @@ func TestALoseHookEndsWithTheLease(t *testing.T) {
 	n.sleeps(end.Sub(n.now) - 20*time.Millisecond)
 	n.happens(Tick{})
 	for _, e := range n.pending {
-		if h, isHook := e.(StartHook); isHook && (h.Within > 20*time.Millisecond || h.Within <= 0) {
+		if h, isHook := e.(StartHook); isHook && h.By != end {
 			t.Errorf("%v with 20 ms of the lease left", h)
 		}
 	}

@@ -30,7 +30,7 @@ type ending struct {
 	superseded bool          // another leads already; there is nothing to resign
 	reclaim    bool          // we claim a higher epoch at once
 	listen     time.Duration // then it listens this long before it stands; zero: the lease
-	within     time.Duration // bound on the lose hook; zero: its own timeout
+	by         time.Time     // when the lose hook is over; zero: its own timeout
 }
 
 // onPreemptRequest: a better node that has followed for a while asks for its

@@ -91,7 +91,7 @@ func (n *Node) letsGo() bool {
 	if n.needAcks() > 0 && (n.isQuorum() || n.livingCount() > 0) {
 		return false
 	}
-	n.becomeStopping(NotListed, ending{within: n.releaseTime()})
+	n.becomeStopping(NotListed, ending{by: n.releaseEnd()})
 	return true
 }
 

@@ -232,24 +232,24 @@ func (n *Node) loseLease() {
 	if n.state == Stopping { // the plan failed: nobody waits for us any more
 		n.reign.ending.planned = false
 		n.timers.end(ofReign)
-		n.emit(HurryHook{Epoch: n.reign.epoch, Within: n.releaseTime()})
+		n.emit(HurryHook{Epoch: n.reign.epoch, By: n.releaseEnd()})
 		return
 	}
-	n.becomeStopping(LeaseExpired, ending{within: n.releaseTime()})
+	n.becomeStopping(LeaseExpired, ending{by: n.releaseEnd()})
 }
 
-// releaseTime is what a lose hook has when the lease runs out: until its end,
-// for then others take over. A leader that was frozen comes late; if its lease
-// has ended, others lead already, and a release cut short would protect nobody.
-func (n *Node) releaseTime() time.Duration {
-	left := n.leaseEnd().Add(lease.LeaderLength(n.cfg.TakeoverDelay)).Sub(n.now)
+// releaseEnd is when a lose hook is over if the lease runs out: at its end, for
+// then others take over. A leader that was frozen comes late; if its lease has
+// ended, others lead already, and a release cut short would protect nobody: zero.
+func (n *Node) releaseEnd() time.Time {
+	end := n.leaseEnd().Add(lease.LeaderLength(n.cfg.TakeoverDelay))
 	switch {
-	case left <= 0:
-		return 0
+	case !end.After(n.now):
+		return time.Time{}
 	case n.isQuorum():
-		return left // the next leader's become hook starts then
+		return end // the next leader's become hook starts then
 	}
-	return max(left, n.cfg.StopBudget/2)
+	return later(end, n.now.Add(n.cfg.StopBudget/2))
 }
 
 // renewDeadline recomputes when this leader must be gone, after every step.

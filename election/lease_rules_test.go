@@ -45,8 +45,8 @@ func TestALoseHookHasTheDelayLessTheDrift(t *testing.T) {
 	end := n.node.leaseEnd()
 	n.waits(end.Add(-n.node.cfg.StopBudget).Sub(n.now))
 	for _, e := range n.pending {
-		if h, isHook := e.(StartHook); isHook && n.now.Add(h.Within).After(end.Add(lease.LeaderLength(delay))) {
-			t.Errorf("%v: %v too late for a slow clock", h, n.now.Add(h.Within).Sub(end.Add(lease.LeaderLength(delay))))
+		if h, isHook := e.(StartHook); isHook && h.By.After(end.Add(lease.LeaderLength(delay))) {
+			t.Errorf("%v: %v too late for a slow clock", h, h.By.Sub(end.Add(lease.LeaderLength(delay))))
 		}
 	}
 	n.forgets()

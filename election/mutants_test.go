@@ -307,7 +307,7 @@ func TestEveryLoseHookEndsWithTheLease(t *testing.T) {
 		for _, e := range n.pending {
 			if h, isHook := e.(StartHook); isHook && h.Hook == Lose {
 				hooks++
-				if h.Within <= 0 || n.now.Add(h.Within).After(end) {
+				if h.By.IsZero() || h.By.After(end) {
 					t.Errorf("%s: %v, %v before the lease ends", name, h, end.Sub(n.now))
 				}
 			}

@@ -111,7 +111,7 @@ func TestALoseHookWithoutALink(t *testing.T) {
 	end := n.node.leaseEnd()
 	n.happens(LinkChanged{Up: false})
 	for _, e := range n.pending {
-		if h, isHook := e.(StartHook); isHook && (h.Within <= 0 || n.now.Add(h.Within).After(end)) {
+		if h, isHook := e.(StartHook); isHook && (h.By.IsZero() || h.By.After(end)) {
 			t.Errorf("%v with %v left of the lease", h, end.Sub(n.now))
 		}
 	}

@@ -404,7 +404,7 @@ func TestR13_StepsDownBeforeTheLeaseEnds(t *testing.T) {
 	n.waits(end.Add(-n.node.cfg.StopBudget).Sub(n.now) - time.Nanosecond)
 	n.is(Lead)
 	n.waits(time.Nanosecond)
-	n.expects("lead → stopping cause=lease-expired", "stop hook", "lose hook within=100ms")
+	n.expects("lead → stopping cause=lease-expired", "stop hook", "lose hook"+by(end))
 	n.acks(1) // late acknowledgements revive nothing
 	n.expects()
 	n.is(Stopping)

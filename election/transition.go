@@ -199,8 +199,8 @@ func (n *Node) becomeLeader() {
 // so that nobody takes over before.
 func (n *Node) becomeStopping(cause Cause, end ending) {
 	n.cancelRound()
-	if n.isQuorum() && !end.planned && end.within == 0 {
-		end.within = n.releaseTime() // whatever the cause, the voters are free then
+	if n.isQuorum() && !end.planned && end.by.IsZero() {
+		end.by = n.releaseEnd() // whatever the cause, the voters are free then
 	}
 	n.reign.ending = end
 	n.timers.disarm(stepDownTimer)
@@ -216,7 +216,7 @@ func (n *Node) becomeStopping(cause Cause, end ending) {
 	n.reign.leaseShown = time.Time{}
 	n.emit(LeaseUntil{})
 	n.emit(StopHook{Epoch: n.reign.epoch})
-	n.emit(StartHook{Hook: Lose, Epoch: n.reign.epoch, Cause: cause, Within: end.within})
+	n.emit(StartHook{Hook: Lose, Epoch: n.reign.epoch, Cause: cause, By: end.by})
 }
 
 // onStateTimeout: the present state has waited long enough.

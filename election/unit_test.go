@@ -222,7 +222,7 @@ func TestEverythingHasOneLine(t *testing.T) {
 		"save life=2 counter=5 promoted=": Save{State: Saved{Incarnation: 2, MaxCounter: 5, Promoted: e}},
 		"send QUERY":                      Send{Frame: wire.Frame{Kind: wire.Query}},
 		"follow → lead leader=02000000 e": Transition{From: Follow, To: Lead, Leader: hostID(2), Epoch: e, Cause: Boot},
-		"lose hook epoch=3/02000000 caus": StartHook{Hook: Lose, Epoch: e, Cause: Stopped, Within: time.Second},
+		"lose hook epoch=3/02000000 caus": StartHook{Hook: Lose, Epoch: e, Cause: Stopped, By: time.Unix(1, 0)},
 		"stop hook epoch=3/":              StopHook{e},
 		"lease none":                      LeaseUntil{},
 		"lease until 12:00:00.000":        LeaseUntil{now},

@@ -514,8 +514,8 @@ func (w *world) startHook(h *host, e StartHook) {
 		w.t.Fatalf("I8: host %d runs the lose hook of %v after the become hook of %v", h.number, e.Epoch, h.led)
 	case e.Hook == Become:
 		h.led, took = e.Epoch, time.Millisecond
-	case e.Within > 0:
-		took = min(took, e.Within)
+	case !e.By.IsZero():
+		took = min(took, e.By.Sub(h.node.now))
 	}
 	if e.Hook == Lose {
 		h.losing = e.Epoch

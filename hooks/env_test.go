@@ -186,15 +186,15 @@ func TestSafeMarksSurviveEval(t *testing.T) {
 
 // What whoever runs a hook does not believe is empty, and numbers are in their ranges.
 func TestASaneEvent(t *testing.T) {
-	ev := Event{Kind: BecomeLeader, Cause: "a b", Cluster: "lab", Quorum: -1, Attempt: 1 << 30, Within: -1,
+	ev := Event{Kind: BecomeLeader, Cause: "a b", Cluster: "lab", Quorum: -1, Attempt: 1 << 30,
 		Self: Node{ID: "1", Name: "-n\n", Addr: "10.0.0.1:7950"}, Members: make([]Member, maxMembers+1)}
 	ev.Members[0] = Member{Name: "alpha", Status: "$(id)", Priority: 1 << 20}
 	got := ev.Sane()
 	if got.Cause != "" || got.Cluster != "lab" || got.Self != (Node{ID: "1", Addr: "10.0.0.1:7950"}) {
 		t.Errorf("%+v", got)
 	}
-	if got.Quorum != 0 || got.Attempt != maxTries || got.Within != 0 || len(got.Members) != maxMembers {
-		t.Errorf("quorum %d, attempt %d, within %v, %d members", got.Quorum, got.Attempt, got.Within, len(got.Members))
+	if got.Quorum != 0 || got.Attempt != maxTries || len(got.Members) != maxMembers {
+		t.Errorf("quorum %d, attempt %d, %d members", got.Quorum, got.Attempt, len(got.Members))
 	}
 	if m := got.Members[0]; m != (Member{Name: "alpha", Priority: 1<<16 - 1}) || ev.Members[0].Status == "" {
 		t.Errorf("%+v, and the caller's %+v", m, ev.Members[0])

@@ -62,9 +62,6 @@ func (l *Lanes) makeUp(now time.Time, req request) {
 		}
 		req.Cause, req.Epoch, req.Leader, req.PrevLeader = CauseStarted, Epoch{}, Node{}, Node{} // as that of any start
 	}
-	if req.Within > 0 {
-		req.due = now.Add(req.Within)
-	}
 	l.attempt(now, l.carryOut(now, req, Leadership, plan))
 }
 

@@ -120,7 +120,7 @@ func (l *Lanes) takeOver(now time.Time) bool {
 		return l.takeEnding(now, due)
 	}
 	ev := *l.reign
-	ev.Kind, ev.Cause, ev.Time, ev.Within = LoseLeadership, CauseAgentDied, time.Time{}, left(now, due)
+	ev.Kind, ev.Cause, ev.Time = LoseLeadership, CauseAgentDied, time.Time{}
 	ev.Attempt, ev.IsRedo, ev.Ended = 0, false, nil
 	epoch := ev.Epoch.Counter
 	l.reign, l.takenOver = nil, epoch

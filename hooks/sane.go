@@ -17,7 +17,7 @@ func (ev Event) Sane() Event {
 	ev.Cause, ev.Cluster, ev.Mode, ev.Role = Safe(ev.Cause), Safe(ev.Cluster), Safe(ev.Mode), Safe(ev.Role)
 	ev.Epoch.Owner = Safe(ev.Epoch.Owner)
 	ev.Self, ev.Leader, ev.PrevLeader = ev.Self.sane(), ev.Leader.sane(), ev.PrevLeader.sane()
-	ev.Attempt, ev.Quorum, ev.Within = between(ev.Attempt, maxTries), between(ev.Quorum, maxQuorum), max(ev.Within, 0)
+	ev.Attempt, ev.Quorum = between(ev.Attempt, maxTries), between(ev.Quorum, maxQuorum)
 	members := make([]Member, 0, min(len(ev.Members), maxMembers))
 	for _, m := range ev.Members[:min(len(ev.Members), maxMembers)] {
 		m.ID, m.Name, m.Addr, m.Status = Safe(m.ID), Safe(m.Name), Safe(m.Addr), Safe(m.Status)

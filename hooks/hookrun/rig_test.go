@@ -111,11 +111,7 @@ func (g *rig) end() {
 
 // Start is an order without a lease.
 func (g *rig) Start(ev hooks.Event) {
-	a := hooks.Asked{Event: ev}
-	if ev.Within > 0 {
-		a.Due = time.Now().Add(ev.Within)
-	}
-	g.loop.Start(a)
+	g.loop.Start(hooks.Asked{Event: ev, Due: ev.Due})
 }
 
 // rest waits until no hook of the leadership runs or is queued.
@@ -133,7 +129,7 @@ func (g *rig) leads(epoch uint64) {
 
 func (g *rig) loseWithin(epoch uint64, d time.Duration) {
 	ev := event(g.t, hooks.LoseLeadership, epoch)
-	ev.Within = d
+	ev.Due = time.Now().Add(d)
 	g.Start(ev)
 }
 

@@ -233,10 +233,7 @@ func (c *Client) Start(ev hooks.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ids++
-	o := order{Do: toStart, Event: ev, ID: c.ids, Lease: c.lease}
-	if ev.Within > 0 {
-		o.Due, o.Event.Within = now().Add(ev.Within), 0
-	}
+	o := order{Do: toStart, Event: ev, ID: c.ids, Lease: c.lease, Due: sidecar.Convert(ev.Due, c.cfg.Clock)}
 	c.open = append(c.open, o)
 	if ev.Kind == hooks.BecomeLeader {
 		c.reign, c.isTaken = &o.Event, false

@@ -297,8 +297,8 @@ func TestKeeperKilledDuringABoundedHook(t *testing.T) {
 			d.Renew(clock().Add(lease))
 			d.leads(7)
 			ev := d.event(hooks.LoseLeadership, 7)
-			ev.Within = within
 			begun := now()
+			ev.Due = begun.Add(within)
 			d.Start(ev)
 			r.UntilFile("first")
 			if lease < within {
@@ -363,7 +363,7 @@ func TestStuckKeeper(t *testing.T) {
 				d.Renew(clock().Add(time.Hour))
 			}
 			ev := d.event(hooks.LoseLeadership, 7)
-			ev.Within = patience
+			ev.Due = now().Add(patience)
 			begun := time.Now()
 			d.Start(ev)
 			if took := time.Since(begun); took > patience/10 {

@@ -116,7 +116,7 @@ func TestAHostThatIsWokenByAKill(t *testing.T) {
 func TestAKeeperThatDiesWithALoseHook(t *testing.T) {
 	w, _, b := ruler(t)
 	w.hangs()
-	w.startHook(b, election.StartHook{Hook: election.Lose, Epoch: b.epoch, Cause: election.LinkLost, Within: 140 * time.Millisecond})
+	w.startHook(b, election.StartHook{Hook: election.Lose, Epoch: b.epoch, Cause: election.LinkLost, By: b.clock.time(w.now).Add(140 * time.Millisecond)})
 	w.pass(60 * time.Millisecond)
 	w.killKeeper(b, KeeperDies)
 	if w.pass(5 * time.Millisecond); !b.loses() || b.hooks.acting.IsZero() {

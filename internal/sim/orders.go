@@ -71,16 +71,16 @@ func (w *World) startHook(m *machine, e election.StartHook) {
 	}
 	ev := m.hookEvent(kind, e.Epoch, e.Cause)
 	ev.IsPlanned = e.Hook == election.Lose && !m.node.Status().Lease.IsZero()
-	w.ask(m, ev, e.Within)
+	w.ask(m, ev, e.By)
 }
 
 // hurryHook bounds the lose hook of the epoch, which runs or is run now.
 func (w *World) hurryHook(m *machine, e election.HurryHook) {
 	w.say(m, "%v", e)
-	if e.Within > 0 {
-		m.overLease = m.clock.at(w.now) + int64(e.Within) - int64(w.base.TakeoverDelay) // a planned end had renewed it
+	if !e.By.IsZero() {
+		m.overLease = m.clock.at(w.now) + int64(e.By.Sub(m.clock.time(w.now))-w.base.TakeoverDelay) // a planned end had renewed it
 	}
-	w.ask(m, m.hookEvent(hooks.LoseLeadership, e.Epoch, election.LeaseExpired), e.Within)
+	w.ask(m, m.hookEvent(hooks.LoseLeadership, e.Epoch, election.LeaseExpired), e.By)
 }
 
 func (w *World) stopHook(m *machine, e wire.Epoch) {
@@ -91,14 +91,10 @@ func (m *machine) hookEvent(kind hooks.Kind, e wire.Epoch, cause election.Cause)
 	return hooks.Event{Kind: kind, Epoch: hooks.Epoch{Counter: e.Counter, Owner: m.id.String()}, Cause: string(cause)}
 }
 
-// ask has the hook of an event run; within bounds it, unless that is 0.
-func (w *World) ask(m *machine, ev hooks.Event, within time.Duration) {
+// ask has the hook of an event run; due bounds it, unless that is zero.
+func (w *World) ask(m *machine, ev hooks.Event, due time.Time) {
 	c := &m.client
-	a := hooks.Asked{Event: ev, Lease: c.lease}
-	if within > 0 {
-		a.Due = m.clock.time(w.now).Add(within)
-	}
-	o := order{event: a}
+	o := order{event: hooks.Asked{Event: ev, Lease: c.lease, Due: due}}
 	c.open = append(c.open, asked{o, ev.Kind, ev.Epoch.Counter})
 	if ev.Kind == hooks.BecomeLeader {
 		c.reign, c.redo = &ev, redo{}
@@ -345,7 +341,7 @@ func (w *World) tryAgain(m *machine, life int32, epoch uint64) {
 		d.isPlanned = false
 		ev := m.hookEvent(hooks.LoseLeadership, wire.Epoch{Counter: epoch, Owner: m.id}, election.HookFailed)
 		ev.IsRedo = true
-		w.ask(m, ev, 0)
+		w.ask(m, ev, time.Time{})
 	}
 }
 

@@ -585,6 +585,6 @@ func (w *World) becomeAgain(m *machine, life int32, e wire.Epoch) {
 // haveAgain has the keeper begin again what the leadership is to have, and run its hook if that has not succeeded.
 func (w *World) haveAgain(m *machine, e wire.Epoch) {
 	if s := m.node.Status(); s.State == election.Lead && s.Epoch == e {
-		w.ask(m, m.hookEvent(hooks.BecomeLeader, e, keeperDied), 0)
+		w.ask(m, m.hookEvent(hooks.BecomeLeader, e, keeperDied), time.Time{})
 	}
 }
