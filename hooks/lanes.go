@@ -265,7 +265,7 @@ func (l *Lanes) advance(now time.Time) {
 
 // Deadline is when Step wants a Tick at the latest; the zero time: never.
 func (l *Lanes) Deadline() time.Time {
-	at := earlier(earlier(l.book.syncAt, l.questions.deadline()), l.SilentAt())
+	at := earlier(earlier(l.book.syncAt, l.questions.deadline()), earlier(l.SilentAt(), l.lentUntil()))
 	at = earlier(at, earlier(earlier(l.settleBy, l.uncleaned.by), earlier(l.holds.dueAt(), l.sweepAt)))
 	for _, t := range []*task{l.lead, l.notice} {
 		if t != nil {

@@ -17,6 +17,9 @@ func (l *Lanes) sayOver(now time.Time) {
 	if l.isOver || !l.agent.isGone || !l.AtRest() || l.isClosed || !l.isOpen || !l.orphans {
 		return
 	}
+	if now.Before(l.lentUntil()) {
+		return // the next life waits for this keeper, and does not stand while somebody acts on this life's lease
+	}
 	if isDue := l.book.page.Owed != nil; !isDue && !l.IsSettled() {
 		if l.settleBy.IsZero() {
 			l.settleBy = now.Add(settlePatience)
@@ -27,6 +30,14 @@ func (l *Lanes) sayOver(now time.Time) {
 	}
 	l.isOver, l.settleBy = true, time.Time{}
 	l.do(Over{IsClear: l.isClear()})
+}
+
+// lentUntil is when nobody acts any more on the lease of an agent that has gone; zero: nobody does.
+func (l *Lanes) lentUntil() time.Time {
+	if l.isOver || !l.agent.isGone || !l.agent.isLent {
+		return time.Time{}
+	}
+	return l.agent.lease
 }
 
 // isClear reports whether the others may be told that all is over.
