@@ -47,13 +47,13 @@ import (
 //	…       16    its end, as that of a hold-down; zeros: an operator ends it
 //	…       1+m   its reason, with the length
 //
-// Big endian. Versions 1 to 4 had an id of chance, 16 bytes, in the place of key and machine. Version 1 ended with the
-// cluster's name, version 2 with the voters, version 3 with the hold-down. They are read, with zeros for the rest, and
-// renew makes the present version of them.
+// Big endian. Version 4 had an id of chance, 16 bytes, in the place of key and machine. It is read, and renew makes the present
+// version of it; those before were never released.
 const (
-	stateVersion = 5
-	stateName    = "state"
-	lockName     = "lock"
+	stateVersion  = 5
+	formerVersion = 4
+	stateName     = "state"
+	lockName      = "lock"
 )
 
 var stateFormat = durable.Format{Magic: "BLYS", Version: stateVersion}
@@ -315,7 +315,7 @@ var errSense = errors.New("a slot with a valid checksum holds what is never writ
 
 const (
 	selfSize   = 48 // length of the content up to the incarnation
-	formerSize = 16 // that of versions 1 to 4
+	formerSize = 16 // that of version 4
 	nameHead   = 37 // length of what follows, up to the cluster's name
 	quorumHead = 38 // length of what follows the name, up to the voters
 	epochSize  = 24
@@ -334,24 +334,13 @@ func (s *stateFile) decode(slot durable.Slot) error {
 	s.saved.MaxCounter = binary.BigEndian.Uint64(b[4:])
 	s.saved.Promoted = epochAt(b[12:])
 	s.Cluster = string(b[nameHead:name])
-	if slot.Version == 1 && name == len(b) {
-		return nil
+	if b, s.maintenance, err = cutMaintenance(b, name+quorumHead); err != nil {
+		return err
 	}
-	if slot.Version >= 4 {
-		if b, s.maintenance, err = cutMaintenance(b, name+quorumHead); err != nil {
-			return err
-		}
-	}
-	switch voters := len(b) - epochSize - holdSize; {
-	case slot.Version == 2:
-		err = decodeQuorum(b[name:], &s.saved)
-	case slot.Version >= 3 && voters >= name:
-		s.saved.Accepted = epochAt(b[voters:])
-		if err = decodeQuorum(b[name:voters], &s.saved); err == nil {
-			s.hold, err = decodeHold(b[voters+epochSize:], longestHold)
-		}
-	default:
-		err = errSense
+	voters := len(b) - epochSize - holdSize
+	s.saved.Accepted = epochAt(b[voters:])
+	if err = decodeQuorum(b[name:voters], &s.saved); err == nil {
+		s.hold, err = decodeHold(b[voters+epochSize:], longestHold)
 	}
 	return err
 }
@@ -359,14 +348,11 @@ func (s *stateFile) decode(slot durable.Slot) error {
 // cutSelf takes who this host is off the content, and gives the rest.
 func (s *stateFile) cutSelf(slot durable.Slot) (rest []byte, err error) {
 	b := slot.Content
-	if slot.Version < stateVersion {
-		if len(b) < formerSize {
-			return nil, errSense
-		}
+	switch {
+	case slot.Version == formerVersion && len(b) >= formerSize:
 		s.ID = wire.ID(b[:formerSize])
 		return b[formerSize:], nil
-	}
-	if len(b) < selfSize {
+	case slot.Version <= formerVersion || len(b) < selfSize:
 		return nil, errSense
 	}
 	if s.private = identity.FromBytes([identity.Size]byte(b[:identity.Size])); s.private.IsZero() {
