@@ -120,7 +120,7 @@ func (o *Options) readScript() ([]command, error) {
 
 // open makes everything but the processes.
 func (l *lab) open() error {
-	dir, err := os.MkdirTemp("", "bully-lab-")
+	dir, err := os.MkdirTemp(l.place, "bully-lab-")
 	if err != nil {
 		return fmt.Errorf("open lab: %w", err)
 	}

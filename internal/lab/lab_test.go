@@ -5,12 +5,16 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/bully-agent/bully-agent/internal/test/waiting"
 )
 
 func TestBadOptions(t *testing.T) {
@@ -58,15 +62,42 @@ func TestPauseAndCutAreMeasuredWithoutPreemption(t *testing.T) {
 	}
 }
 
-// buildAgent builds the program that the lab is part of.
+// together is how many labs run at a time: they wait for agents and browsers.
+const together = 3
+
+// programDir has the program, once a test has asked for it.
+var programDir string
+
+// TestMain removes the program in the end.
+func TestMain(m *testing.M) {
+	waiting.Together(together)
+	code := m.Run()
+	if programDir != "" {
+		_ = os.RemoveAll(programDir) // of temporary files
+	}
+	os.Exit(code)
+}
+
+// built is the program that the lab is part of, built once for all tests of a run.
+var built = sync.OnceValues(func() (path string, err error) {
+	if programDir, err = os.MkdirTemp("", "lab"); err != nil {
+		return "", err
+	}
+	path = filepath.Join(programDir, "bully-agent")
+	if out, err := exec.Command("go", "build", "-o", path, "../..").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// buildAgent gives the path of the program.
 func buildAgent(t *testing.T) string {
 	t.Helper()
-	binary := filepath.Join(t.TempDir(), "bully-agent")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "../..")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build agent: %v\n%s", err, out)
+	path, err := built()
+	if err != nil {
+		t.Fatalf("build agent: %v", err)
 	}
-	return binary
+	return path
 }
 
 // The built-in script with real agents: n3 leads, is killed, n2 takes over, n3 comes back and bullies its way to the top.
@@ -74,9 +105,9 @@ func TestBuiltInScript(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts agents")
 	}
-	t.Setenv("TMPDIR", shortDir(t))
+	dir := shortDir(t)
 	var out, log bytes.Buffer
-	o := Options{Nodes: 3, Binary: buildAgent(t), Profile: "lan", JSON: true, Out: &out, Err: &log}
+	o := Options{Nodes: 3, place: dir, Binary: buildAgent(t), Profile: "lan", JSON: true, Out: &out, Err: &log}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := Run(ctx, o); err != nil {
@@ -98,7 +129,7 @@ func TestBuiltInScript(t *testing.T) {
 	if got := strings.Join(story, ", "); (got != kill+lost+taken+comeback && got != kill+taken+lost+comeback) || !doc.Held {
 		t.Errorf("held %v, got\n%s", doc.Held, got)
 	}
-	expectNoRemains(t)
+	expectNoRemains(t, dir)
 }
 
 // Three agents in quorum mode with real taps between them: who leads stays, and hands over when it is told to.
@@ -112,10 +143,10 @@ func TestBadWeather(t *testing.T) {
 	if _, err := os.Stat("/dev/net/tun"); err != nil {
 		t.Skipf("skipped: no taps can be made here: %v", err)
 	}
-	t.Setenv("TMPDIR", shortDir(t))
+	dir := shortDir(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	bad := Options{Nodes: 3, Binary: buildAgent(t), Netns: true, Mode: "quorum", Loss: 2, Delay: 3 * time.Millisecond, Jitter: time.Millisecond, JSON: true}
+	bad := Options{place: dir, Nodes: 3, Binary: buildAgent(t), Netns: true, Mode: "quorum", Loss: 2, Delay: 3 * time.Millisecond, Jitter: time.Millisecond, JSON: true}
 	run := func(o Options) (doc jsonReport) {
 		t.Helper()
 		var out, log bytes.Buffer
@@ -138,7 +169,7 @@ func TestBadWeather(t *testing.T) {
 	if doc := run(measuring); len(doc.Samples) != 1 || doc.Samples[0].Runs != 2 || *doc.Samples[0].LetGoFirst != 2 {
 		t.Errorf("measured %+v", doc.Samples)
 	}
-	expectNoRemains(t)
+	expectNoRemains(t, dir)
 }
 
 // An interrupted lab says so with its exit code, and takes its agents along.
@@ -146,11 +177,12 @@ func TestInterruptedLabLeavesNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts agents")
 	}
-	t.Setenv("TMPDIR", shortDir(t))
+	t.Parallel()
+	dir := shortDir(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	var log bytes.Buffer
 	out := &watcher{want: "became leader", found: cancel}
-	err := Run(ctx, Options{Nodes: 2, Binary: buildAgent(t), Out: out, Err: &log})
+	err := Run(ctx, Options{place: dir, Nodes: 2, Binary: buildAgent(t), Out: out, Err: &log})
 	var exit *exitError
 	if !errors.As(err, &exit) || exit.ExitCode() != ExitInterrupted {
 		t.Errorf("%v, want exit code %d", err, ExitInterrupted)
@@ -166,12 +198,12 @@ func TestInterruptedLabLeavesNothing(t *testing.T) {
 			t.Errorf("agent %s still runs", pid)
 		}
 	}
-	expectNoRemains(t)
+	expectNoRemains(t, dir)
 }
 
-func expectNoRemains(t *testing.T) {
+func expectNoRemains(t *testing.T, dir string) {
 	t.Helper()
-	if left, err := filepath.Glob(filepath.Join(os.TempDir(), "bully-lab-*")); err != nil || len(left) != 0 {
+	if left, err := filepath.Glob(filepath.Join(dir, "bully-lab-*")); err != nil || len(left) != 0 {
 		t.Errorf("the lab left %v behind, %v", left, err)
 	}
 }

@@ -63,6 +63,8 @@ type Options struct {
 	JSON bool // print one JSON document at the end instead of text
 	Keep bool // leave the directory with states and logs behind
 
+	place string // where that directory is made, of tests that run side by side; empty: among temporary files
+
 	In       *os.File // keyboard, used when Interactive
 	Out, Err io.Writer
 	// Interactive asks for the live table. It needs In and Out to be a terminal, and gives way to Script and Fault.

@@ -70,8 +70,8 @@ func openStage(t *testing.T, cables bool) *stage {
 	if testing.Short() {
 		t.Skip("starts agents")
 	}
-	b := browser.Open(t)
-	t.Setenv("TMPDIR", shortDir(t))
+	t.Parallel()
+	b, dir := browser.Open(t), shortDir(t)
 	config := filepath.Join(t.TempDir(), "agent.toml")
 	if err := os.WriteFile(config, []byte(labJob), 0o600); err != nil {
 		t.Fatal(err)
@@ -79,14 +79,14 @@ func openStage(t *testing.T, cables bool) *stage {
 	out, ended, binary := &printed{}, make(chan error, 1), buildAgent(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		ended <- Run(ctx, Options{Nodes: 3, Binary: binary, Page: true, Netns: cables, Preempt: "never", Extra: []string{"--config", config}, Out: out, Err: out})
+		ended <- Run(ctx, Options{place: dir, Nodes: 3, Binary: binary, Page: true, Netns: cables, Preempt: "never", Extra: []string{"--config", config}, Out: out, Err: out})
 	}()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err == nil || !strings.Contains(err.Error(), "all agents of the lab are gone") {
 			t.Errorf("the lab ended with %v", err)
 		}
-		expectNoRemains(t)
+		expectNoRemains(t, dir)
 	})
 	address := out.await(t, ended)
 	return &stage{t: t, b: b, address: address, wide: b.Open(address, browser.View{Width: 1400, Height: 900, Dark: true, Still: true})}
