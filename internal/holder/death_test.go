@@ -31,6 +31,7 @@ var stubborn = map[string]string{
 // kill -9 of the agent, with its whole process group: the holder is not in
 // that group, ends the command, and the next start learns it.
 func TestAgentKilled(t *testing.T) {
+	t.Parallel()
 	for name, script := range stubborn {
 		t.Run(name, func(t *testing.T) {
 			if testing.Short() && !strings.Contains(name, "200 children") {
@@ -71,6 +72,7 @@ func (r *rig) lost(got Record, silent bool) {
 // When the agent goes on it learns of it. The command itself notes when it lived: what
 // a busy machine does late is not its death, as it would be to who watches it.
 func TestAgentStopped(t *testing.T) {
+	t.Parallel()
 	const lease, budget = 600 * time.Millisecond, 300 * time.Millisecond
 	const lives = "while :; do read t rest </proc/uptime; echo $t >>lives; sleep 0.01; done" // of the clock that has the leases
 	for name, script := range map[string]string{
@@ -135,6 +137,7 @@ func TestAllFrozen(t *testing.T) {
 
 // Agent and holder killed: the next start ends what is left.
 func TestStarterAndHolderKilled(t *testing.T) {
+	t.Parallel()
 	reaches(t, func(t *testing.T, cgroup string) {
 		r := newRig(t)
 		s := r.settings("setsid sh -c 'trap \"\" TERM; sleep 1000 & sleep 1000' & sleep 1000 & echo x >up; wait")

@@ -147,6 +147,7 @@ func TestTheHolderStaysUntilTheEnd(t *testing.T) {
 
 // What ends a command whose holder follows the lease.
 func TestEndsOfAFollowedLease(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		news    func(a *lender)
 		cause   string

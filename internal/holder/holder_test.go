@@ -20,6 +20,7 @@ import (
 )
 
 func TestACommandRunsAndItsExitCodeComesBack(t *testing.T) {
+	t.Parallel()
 	reaches(t, func(t *testing.T, cgroup string) {
 		r := newRig(t)
 		s := r.settings("exit 42")
@@ -80,6 +81,7 @@ func TestSurroundings(t *testing.T) {
 // A command is not started when its time has ended: its agent or the holder was
 // stopped on the way.
 func TestTooLateToStart(t *testing.T) {
+	t.Parallel()
 	for name, set := range map[string]func(*Config){
 		"the lease has ended":                      func(c *Config) { c.Deadline = clock().Add(-time.Second) },
 		"the lease has ended, it could run longer": func(c *Config) { c.StartBy = clock().Add(-time.Second) },
@@ -178,6 +180,7 @@ func TestNoRecords(t *testing.T) {
 }
 
 func TestCommandsThatCannotBeStarted(t *testing.T) {
+	t.Parallel()
 	for argv, want := range map[string]syscall.Errno{"/nonexistent": unix.ENOENT, "/etc/passwd": unix.EACCES, "/": unix.EACCES} {
 		t.Run(argv, func(t *testing.T) {
 			r := newRig(t)
@@ -259,6 +262,7 @@ func TestAFullDiskStartsNothing(t *testing.T) {
 }
 
 func TestStop(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name, script string
 		within       time.Duration
@@ -306,6 +310,7 @@ func TestSignalsReachTheCommand(t *testing.T) {
 
 // What the first process leaves behind ends with it, wherever it hides.
 func TestStragglersAreSwept(t *testing.T) {
+	t.Parallel()
 	for name, script := range map[string]string{
 		"in the group":            "sleep 1000 & exit 5",
 		"ignores TERM":            "(trap '' TERM; sleep 1000) & exit 5",
@@ -372,6 +377,7 @@ func TestRenew(t *testing.T) {
 
 // A holder that was killed takes its command with it, and what that started.
 func TestAHolderIsKilled(t *testing.T) {
+	t.Parallel()
 	reaches(t, func(t *testing.T, cgroup string) {
 		r := newRig(t)
 		s := r.settings("setsid sleep 1000 & sleep 1000 & echo x >up; wait")
@@ -396,6 +402,7 @@ func TestAHolderIsKilled(t *testing.T) {
 
 // A holder that is stopped and told to stop is killed in time, also if it is told so twice.
 func TestAStoppedHolderIsOverruled(t *testing.T) {
+	t.Parallel()
 	for name, isAsked := range map[string]bool{"at once": false, "in a hurry": true} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
@@ -418,6 +425,7 @@ func TestAStoppedHolderIsOverruled(t *testing.T) {
 // A holder that ends its command without being told, and is stopped in the midst of that, is
 // killed when it has worked for as long as it may.
 func TestAHolderThatIsStoppedInAnEndingIsOverruled(t *testing.T) {
+	t.Parallel()
 	for _, cause := range []string{AgentDied, LeaseLost} {
 		t.Run(cause, func(t *testing.T) {
 			r := newRig(t)
@@ -441,6 +449,7 @@ func TestAHolderThatIsStoppedInAnEndingIsOverruled(t *testing.T) {
 
 // What the first process leaves behind has TERM and a grace, as the command has.
 func TestStragglersAreAskedFirst(t *testing.T) {
+	t.Parallel()
 	reaches(t, func(t *testing.T, cgroup string) {
 		r := newRig(t)
 		s := r.settings("(trap 'echo x >asked; exit 0' TERM; echo x >up; while :; do sleep 0.01; done) & until [ -s up ]; do sleep 0.01; done; exit 5")
@@ -475,6 +484,7 @@ func TestForget(t *testing.T) {
 
 // Kill leaves a command that takes no notice of TERM no grace, also one that it has had.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	for _, isAsked := range []bool{false, true} {
 		t.Run(fmt.Sprintf("asked before: %v", isAsked), func(t *testing.T) {
 			r := newRig(t)
@@ -518,6 +528,7 @@ func TestAHolderHoldsLittle(t *testing.T) {
 
 // Whatever a process is found by, its group, its cgroup or its end as an orphan, it has TERM once.
 func TestEachIsAskedOnce(t *testing.T) {
+	t.Parallel()
 	reaches(t, func(t *testing.T, cgroup string) {
 		r := newRig(t)
 		member := `trap "had=x; echo x >>asked" TERM; echo x >>up; until [ -n "$had" ]; do sleep 0.01; done; sleep 0.3; exit 0`

@@ -38,6 +38,7 @@ func TestStoppedBeforeTheStart(t *testing.T) {
 
 // What is said while the process is being started is not lost.
 func TestSaidDuringTheStart(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		say   func(*Holder)
 		cause string

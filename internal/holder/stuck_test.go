@@ -14,6 +14,7 @@ import (
 // KILL that was sent is not yet a death: what waits for its disk is named, and is not over before it has ended, also if the
 // holder is killed meanwhile.
 func TestWhatWaitsForItsDiskIsNotOver(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name string
 		end  func(*Holder)

@@ -70,6 +70,7 @@ func TestAgentKilledDuringANotification(t *testing.T) {
 // it goes on it learns that the leadership has ended, and its own wish for the lose hook
 // runs it no second time.
 func TestAgentStopped(t *testing.T) {
+	t.Parallel()
 	const lease, budget = 2 * time.Second, time.Second // what the hook has, with room for a busy machine
 	for name, become := range map[string]string{
 		"heeds TERM":   "echo $$ >pid; exec sleep 1000",
@@ -143,6 +144,7 @@ func TestKeeperFrozen(t *testing.T) {
 // M7: a lose hook that needs longer than the lease and the takeover delay is killed then.
 // After that it runs once more, with all its time.
 func TestLoseIsBoundedByTheLease(t *testing.T) {
+	t.Parallel()
 	const lease, takeover = time.Second, time.Second
 	for name, isAsked := range map[string]bool{"it leads": false, "it ends its leadership": true} {
 		t.Run(name, func(t *testing.T) {
@@ -173,6 +175,7 @@ func TestLoseIsBoundedByTheLease(t *testing.T) {
 // before it renews the lease again, is minded all the same. A hook that is asked for
 // without a bound since others lead already has its time.
 func TestPlannedLoseIsBoundedByTheLease(t *testing.T) {
+	t.Parallel()
 	const lease = time.Second
 	for name, tt := range map[string]struct {
 		isPlanned bool

@@ -198,6 +198,7 @@ func TestTheNextKeeperKeepsTheHooks(t *testing.T) {
 // The keeper is killed before anything is cleaned up, or there is none at that moment: the
 // next one does it, and what that comes to is said of no other.
 func TestKeeperKilledBeforeTheCleanUp(t *testing.T) {
+	t.Parallel()
 	for name, isReplaced := range map[string]bool{"and another runs": true, "and none runs yet": false} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
@@ -289,6 +290,7 @@ func TestTheNextKeeperRunsWhenItHasHeardAll(t *testing.T) {
 // A keeper is killed in the middle of a lose hook that is bounded: the next one is asked for it with
 // the bound that it had. So it is where the keeper had taken over for the agent's silence.
 func TestKeeperKilledDuringABoundedHook(t *testing.T) {
+	t.Parallel()
 	const within = 1500 * time.Millisecond
 	for name, lease := range map[string]time.Duration{"of an agent that answers": patience, "of one that is silent": 300 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
@@ -351,6 +353,7 @@ func TestKeeperKilledInAPlannedEnd(t *testing.T) {
 // A keeper that hangs is killed as soon as something is wanted of it, and does not hold
 // up whoever wants it.
 func TestStuckKeeper(t *testing.T) {
+	t.Parallel()
 	for name, renewals := range map[string]int{"with far more than its pipe holds": 50_000, "with room in its pipe": 0} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)

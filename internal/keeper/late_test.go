@@ -30,6 +30,7 @@ func TestAnOrderAfterTheLease(t *testing.T) {
 // The keeper was stopped, and finds an order whose lease has passed: what its agent has renewed
 // meanwhile counts, as it stands behind the order.
 func TestAnOrderThatWaitedForItsKeeper(t *testing.T) {
+	t.Parallel()
 	for name, isRenewed := range map[string]bool{"with its lease renewed": true, "with its lease over": false} {
 		t.Run(name, func(t *testing.T) {
 			const lease = 500 * time.Millisecond

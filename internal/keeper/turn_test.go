@@ -127,6 +127,7 @@ func fixed(s Settings) Reader { return func() (Settings, error) { return s, nil 
 // A keeper that was stopped between an order and the hook's start hears first what was said
 // meanwhile: the lease may have been renewed, and may not.
 func TestWhatWasSaidIsHeardBeforeAHookStarts(t *testing.T) {
+	t.Parallel()
 	for name, isRenewed := range map[string]bool{"renewed": true, "not renewed": false} {
 		t.Run(name, func(t *testing.T) {
 			const lease = 400 * time.Millisecond
@@ -241,6 +242,7 @@ func (r *rig) reads(first, then Settings) (in *inner, let chan error) {
 // Orders that come behind a reload wait for it, since they may be about what has changed; nothing
 // else does.
 func TestOrdersWaitForAReload(t *testing.T) {
+	t.Parallel()
 	for name, failure := range map[string]error{"that succeeds": nil, "that fails": errors.New("no such file")} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
@@ -266,6 +268,7 @@ func TestOrdersWaitForAReload(t *testing.T) {
 
 // A disk that hangs holds them up for a moment, and not beyond the agent's death.
 func TestOrdersDoNotWaitForADisk(t *testing.T) {
+	t.Parallel()
 	for name, dies := range map[string]bool{"the agent lives": false, "the agent dies": true} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)

@@ -59,6 +59,7 @@ func (h *heir) hears(within time.Duration) (commitment, order string) {
 // The agent is dead, and all that ran for its leadership has ended, the lose hook too:
 // then the heirs are told, three times.
 func TestWillIsSentOnceTheLoseHookHasEnded(t *testing.T) {
+	t.Parallel()
 	for name, order := range map[string]agentOrder{
 		"never lent":    {Lease: patience},
 		"and returned":  {Lease: patience, Lend: true, Return: true},
@@ -103,6 +104,7 @@ func hasLost(order string) bool {
 
 // What is not known to be over is not said to be.
 func TestWillIsNotSent(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		order agentOrder
 		lose  string
