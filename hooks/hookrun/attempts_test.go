@@ -23,6 +23,7 @@ func says(err error, text string) bool { return err != nil && strings.Contains(e
 const count = "echo $BULLY_ATTEMPT >>attempts; num=$(wc -l <attempts); "
 
 func TestAttempts(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name, script string
 		kind         hooks.Kind
@@ -137,6 +138,7 @@ func TestAttemptsOfALoseShareItsTimeout(t *testing.T) {
 // left of it: one of three seconds was cut after 0.29, begun again with 46 ms, and
 // then with 5.
 func TestALoseThatWasCutIsNotBegunAgain(t *testing.T) {
+	t.Parallel()
 	for _, within := range []time.Duration{0, 300 * time.Millisecond} {
 		g := startRig(t, scripts{hooks.LoseLeadership: count + "exec sleep 1000"},
 			Config{Config: hooks.Config{Timeout: 300 * time.Millisecond, Grace: shortGrace}})

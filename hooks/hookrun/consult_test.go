@@ -79,8 +79,9 @@ func TestWhatACommandAnswers(t *testing.T) {
 // A command that hangs is ended, with the children that it has left behind, and counts as one
 // that failed.
 func TestAQuestionThatHangs(t *testing.T) {
+	t.Parallel()
 	pids := filepath.Join(t.TempDir(), "pids")
-	r := answers(t, question("trap '' TERM; sleep 300 & echo $! >"+pids+"; echo why; wait; sleep 300", time.Second))
+	r := answers(t, question("trap '' TERM; sleep 300 & echo $! >"+pids+"; echo why; wait; sleep 300", 2*time.Second))
 	if !strings.HasPrefix(r.Why(), "timed out") || r.Said != "why" {
 		t.Errorf("%+v", r)
 	}
@@ -112,9 +113,10 @@ func TestAQuestionThatFloods(t *testing.T) {
 // Documented (docs/discovery.md): of a program that takes too long its group is dead then, and what has made a session of
 // its own has left it and lives on. It has the answer's pipe open, and that holds up nobody.
 func TestSetsidChildOfAQuestionEscapesAndHoldsUpNobody(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	escaped, stays := filepath.Join(dir, "escaped"), filepath.Join(dir, "stays")
-	q := question("setsid sh -c 'echo $$ >"+escaped+"; exec sleep 1000' & sh -c 'echo $$ >"+stays+"; exec sleep 1000' & echo alpha.lan; sleep 1000", time.Second)
+	q := question("setsid sh -c 'echo $$ >"+escaped+"; exec sleep 1000' & sh -c 'echo $$ >"+stays+"; exec sleep 1000' & echo alpha.lan; sleep 1000", 2*time.Second)
 	q.Most = 1 << 10
 	begun := time.Now()
 	r := answers(t, q)

@@ -54,8 +54,9 @@ func TestHooksThatDoNotEnd(t *testing.T) {
 
 // A hook may use its grace; it failed all the same.
 func TestTimedOutHookThatCleansUpHasFailed(t *testing.T) {
+	t.Parallel()
 	g := startRig(t, scripts{hooks.BecomeLeader: "trap 'echo x >clean; exit 0' TERM; while :; do sleep 0.01; done"},
-		Config{Config: hooks.Config{Timeout: time.Second}}) // time enough to set the trap
+		Config{Config: hooks.Config{Timeout: 2 * time.Second}}) // time enough to set the trap
 	g.become(1)
 	res := g.wants(hooks.BecomeLeader, 1, false, true)
 	if res.Exit != 0 || len(g.lines("clean")) == 0 {

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 			actAgent(os.Args[2], os.Args[3], os.Args[4])
 		}
 	}
-	waiting.Together(5) // ends and limits are waited for
+	waiting.Together(8) // ends and limits are waited for
 	os.Exit(m.Run())
 }
 
@@ -214,6 +214,7 @@ func TestTheEndOfAJobLeavesNothing(t *testing.T) {
 // What is tied to the leadership is dead when the lease has ended, what is not goes
 // on, and neither dies while the lease is renewed.
 func TestTiedToTheLease(t *testing.T) {
+	t.Parallel()
 	r := newJobRig(t)
 	r.lease(sidecar.Now().Add(patience))
 	tied, free := r.attempt("tied", `echo $$ >DIR/tied; trap '' TERM; while :; do sleep 0.01; done`), r.attempt("free", `echo $$ >DIR/free; exec sleep 600`)
@@ -241,9 +242,10 @@ func TestTiedToTheLease(t *testing.T) {
 // What is not tied to the leadership ends soon after its timeout and the grace, though nobody has ended it: its agent waits
 // for a disk, or is stopped.
 func TestTimeoutWithoutTheAgent(t *testing.T) {
+	t.Parallel()
 	r := newJobRig(t)
 	a := r.attempt("free", `trap '' TERM; echo $$ >DIR/pid; while :; do sleep 0.01; done`)
-	a.Timeout = 300 * time.Millisecond
+	a.Timeout = time.Second // in which it says who it is
 	r.begin(a)
 	res := r.result()
 	if res.Cause != hooks.JobTimedOut || res.Err == "" || res.TooLate || lives(t, r.path("pid")) {
@@ -331,6 +333,7 @@ func TestCloseEndsWhatRuns(t *testing.T) {
 
 // A disk that hangs keeps nobody from hearing how a run ended, nor these from their end.
 func TestARunEndsOnADiskThatHangs(t *testing.T) {
+	t.Parallel()
 	r := newJobRig(t)
 	thaw := make(chan struct{})
 	defer func() { close(thaw); r.hands.holding.files.wait(patience) }()

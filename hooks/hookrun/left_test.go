@@ -41,6 +41,7 @@ func (g *rig) isUp() bool {
 
 // What the become hook leaves in a group of its own goes on after the hook, and not beside the lose hook: see internal/vip.
 func TestWhatBecomeLeavesEndsBeforeLose(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name, script string
 		within       time.Duration // of the lose hook; 0: no bound

@@ -33,6 +33,7 @@ func TestHooksRunInOrder(t *testing.T) {
 // node's hooks are (become lose)*, epochs strictly rising, none twice; and every
 // event gets one result, in the order of events.
 func TestEverySequenceIsPairs(t *testing.T) {
+	t.Parallel()
 	const sequences, leaderships = 50, 6
 	for seed := range uint64(sequences) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
@@ -295,6 +296,7 @@ func TestALoseHookThatFailsInAHurryIsNotCut(t *testing.T) {
 // Seams 3: on an involuntary loss the become hook, however stubborn, and the lose
 // hook together end within the budget.
 func TestLossWithinBudget(t *testing.T) {
+	t.Parallel()
 	const within = 800 * time.Millisecond
 	stubborn := note + "trap '' TERM; while :; do sleep 1; done"
 	g := startRig(t, scripts{hooks.BecomeLeader: stubborn, hooks.LoseLeadership: stubborn}, Config{})
