@@ -69,6 +69,7 @@ func TestCompletionInShells(t *testing.T) {
 func inShells(t *testing.T, program, socket string, lines []typing) {
 	for _, shell := range []string{"bash", "bash alone", "zsh", "fish"} {
 		t.Run(shell, func(t *testing.T) {
+			t.Parallel()
 			s := startShell(t, shell, program, socket)
 			for _, line := range lines {
 				if shell == "bash alone" && strings.Contains(line.keys, "exec ") {

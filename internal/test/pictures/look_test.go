@@ -52,6 +52,7 @@ const pale = `(() => {
 // A browser draws all texts of all pictures of the documents within their edges, in its own fonts, large enough on a telephone, and
 // so that they can be told from their ground in either scheme.
 func TestPicturesInABrowser(t *testing.T) {
+	t.Parallel()
 	b := browser.Open(t)
 	for _, path := range all(t) {
 		tab := b.Open("file://"+path, views[0])
@@ -80,6 +81,7 @@ func TestPicturesInABrowser(t *testing.T) {
 
 // Pages show the pictures whole at each width. BULLY_PICTURES names a directory that keeps what was seen.
 func TestPicturesOnAPage(t *testing.T) {
+	t.Parallel()
 	b := browser.Open(t)
 	for _, path := range all(t) {
 		name := strings.TrimSuffix(filepath.Base(path), ".svg")
