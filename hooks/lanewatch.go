@@ -103,8 +103,8 @@ func (l *Lanes) barred(now time.Time, t *task) error {
 
 // takeOver ends the leadership that goes on, in the agent's stead: its lose-leadership hook runs,
 // with the cause agent-died, and all of it is dead when the lease and the takeover delay have
-// ended; if that has passed, or there is no lease, it has no bound. One whose end the agent has
-// asked for already is bounded so, too. It reports false if there is no such leadership.
+// ended; if that has passed, or there is no lease, it has no bound: to kill a half-done release then would protect nothing.
+// One whose end the agent has asked for already is bounded so, too. It reports false if there is no such leadership.
 //
 // A hook that has failed within the bound is run once more after it, without one: another leader
 // is there then, and nobody else releases what this host holds.

@@ -23,28 +23,12 @@
 //
 // # The agent dies, or falls silent
 //
-// The agent is dead when its pidfd says so. Then the keeper ends the become-leader hook,
-// the notification and the jobs that run, has the lose-leadership hook run (hooks.Lanes),
-// and ends when all has. There is no hand-over: the keeper had the work all along, and a
-// lose-leadership hook that runs already goes on.
+// The agent is dead when its pidfd says so, and silent when it lets the deadline of its lease pass. What follows Lanes decide
+// (hooks/lanewatch.go). There is no hand-over: the keeper had the work all along. One whose agent is dead ends when all has. A silent
+// agent may go on at any time, and hears of it before anything else (Result.Unasked).
 //
-// An agent that is alive and lets the deadline of its lease pass is silent, also one that
-// has closed its pipe. It may go on at any time: half a stop budget before the deadline
-// its leadership is ended, and that is all. It hears of it before anything else
-// (Result.Unasked).
-//
-// The lose-leadership hook is dead when the lease and the takeover delay have ended
-// (protocol 2.5, M7). Once that has passed anyway it has its full timeout: another leader
-// is there then, and killing a half-done release protects nothing.
-//
-// A become-leader hook is started only if the agent is not silent at that instant, by what it
-// has said until then: an order that was late, or waited for a stopped keeper, starts nothing.
-//
-// Deadlines are readings of CLOCK_BOOTTIME, which goes on while the machine is suspended
-// and which nobody can set, and are absolute: a renewal that was delayed on its way
-// cannot lengthen anything. Before the keeper judges a deadline by a time, it reads what the agent
-// had said by then: one that was frozen with the agent does not take its own silence for that of
-// the agent.
+// Deadlines are readings of CLOCK_BOOTTIME, as those of holders (package holder). Before the keeper judges a deadline by a time, it
+// reads what the agent had said by then: one that was frozen with the agent does not take its own silence for that of the agent.
 //
 // # The keeper dies
 //

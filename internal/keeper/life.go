@@ -9,6 +9,7 @@ import (
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/hooks/hookrun"
 	"github.com/bully-agent/bully-agent/hooks/resourcerun"
+	"github.com/bully-agent/bully-agent/internal/sidecar"
 )
 
 // How a keeper comes to run hooks, and to its end.
@@ -96,7 +97,7 @@ func (k *keeper) onOpened(m means, err error) {
 // noteSelf writes for the next life of the agent who this is, and how long it may work.
 // It does not matter much, so an error is none.
 func noteSelf(lock *os.File, cfg hooks.Config) {
-	text, err := json.Marshal(holder{Process: os.Getpid(), Patience: patienceWith(cfg)})
+	text, err := json.Marshal(sidecar.Owner{Process: os.Getpid(), Patience: patienceWith(cfg)})
 	if err == nil && lock.Truncate(0) == nil {
 		_, _ = lock.WriteAt(text, 0)
 	}

@@ -20,9 +20,6 @@ import (
 // lives: whoever gets it knows that there is none.
 const fileName = "keeper.json"
 
-// holder is what the file holds.
-type holder = sidecar.Owner
-
 // patienceWith is how long a keeper may work for an agent that is dead: it ends what
 // runs, and the lose-leadership hook has what is left of the lease, and then its timeout.
 func patienceWith(cfg hooks.Config) time.Duration {
@@ -37,7 +34,7 @@ func lockFile(ctx context.Context, dir string, waits func(process int)) (*os.Fil
 		return nil, err
 	}
 	err = sidecar.Outwait(ctx, file, func() sidecar.Owner {
-		n := holder{}
+		n := sidecar.Owner{}
 		if text, err := io.ReadAll(io.NewSectionReader(file, 0, 1<<10)); err == nil {
 			_ = json.Unmarshal(text, &n) // it may not have come to say
 		}

@@ -23,7 +23,7 @@ import (
 
 // LAN is the port to the other hosts: datagrams, and streams that prove themselves before
 // anything else. It is implemented by Transport (sockets) and by lantest.Host (memory, with
-// cables that can be pulled); porttest has the contract of both.
+// cables that can be pulled); lantest.Contract is that of both.
 type LAN interface {
 	// Read blocks until the next datagram that is not empty, and gives its length and
 	// sender. One that is longer than b is cut off. One goroutine calls it, for as long as
