@@ -99,13 +99,14 @@ func TestWithoutARuleAPromiseBreaks(t *testing.T) {
 				t.Skip("skipped: four million states; run with BULLY_SPEC=full")
 			}
 			t.Parallel()
-			// Breadth first, so that the counter-example is a shortest one; not
-			// optimised, since compiling takes longer than searching.
+			// Breadth first, so that the counter-example is a shortest one. Hardly
+			// optimised, since compiling takes longer than searching. That no index
+			// leaves its array is checked in the sound model, and costs a third here.
 			flags := []string{"-DSYMMETRY", "-DSHORTEST", "-DGOODDISK", "-D" + v.name}
 			if !v.hasCrash {
 				flags = append(flags, "-DNOCRASH")
 			}
-			m := build(t, flags, "-O0", "-DBFS")
+			m := build(t, flags, "-Og", "-DBFS", "-DNOBOUNDCHECK")
 			r := m.run(t, "-w22")
 			t.Logf("%d steps, %d states, %v", r.depth-startSteps, r.states, r.took.Round(100*time.Millisecond))
 			if r.errors == 0 {
