@@ -24,7 +24,7 @@ const patience = 30 * time.Second
 var binDir string
 
 func TestMain(m *testing.M) {
-	waiting.Together(4) // what the examples start is waited for
+	waiting.Together(6) // what the examples start is waited for
 	os.Exit(run(m))
 }
 

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == Word {
 		os.Exit(Main(func() Leadership { return nil }))
 	}
-	waiting.Together(6) // neighbours and pauses are waited for
+	waiting.Together(8) // neighbours and pauses are waited for
 	os.Exit(m.Run())
 }
 
