@@ -60,6 +60,7 @@ type Lanes struct {
 	sweepRest time.Duration // before that
 	ready     uint64        // the last epoch whose become-leader hook has succeeded
 	settleBy  time.Time     // until when the disk has time for the last page; zero: it is not awaited
+	lentBy    time.Time     // when nobody acts on the lease of a gone agent any more; zero: nobody waits for that
 	isOver    bool          // so it was said
 
 	questions questions
@@ -265,7 +266,7 @@ func (l *Lanes) advance(now time.Time) {
 
 // Deadline is when Step wants a Tick at the latest; the zero time: never.
 func (l *Lanes) Deadline() time.Time {
-	at := earlier(earlier(l.book.syncAt, l.questions.deadline()), earlier(l.SilentAt(), l.lentUntil()))
+	at := earlier(earlier(l.book.syncAt, l.questions.deadline()), earlier(l.SilentAt(), l.lentBy))
 	at = earlier(at, earlier(earlier(l.settleBy, l.uncleaned.by), earlier(l.holds.dueAt(), l.sweepAt)))
 	for _, t := range []*task{l.lead, l.notice} {
 		if t != nil {

@@ -11,13 +11,15 @@ const settlePatience = time.Second
 
 // sayOver says once that all is over. Nothing is left that jobs have run.
 func (l *Lanes) sayOver(now time.Time) {
+	l.lentBy = time.Time{}
 	if l.agent.isDead && !l.attempts.areOver() {
 		return
 	}
 	if l.isOver || !l.agent.isGone || !l.AtRest() || l.isClosed || !l.isOpen || !l.orphans {
 		return
 	}
-	if now.Before(l.lentUntil()) {
+	if l.agent.isLent && now.Before(l.agent.lease) {
+		l.lentBy = l.agent.lease
 		return // the next life waits for this keeper, and does not stand while somebody acts on this life's lease
 	}
 	if isDue := l.book.page.Owed != nil; !isDue && !l.IsSettled() {
@@ -30,14 +32,6 @@ func (l *Lanes) sayOver(now time.Time) {
 	}
 	l.isOver, l.settleBy = true, time.Time{}
 	l.do(Over{IsClear: l.isClear()})
-}
-
-// lentUntil is when nobody acts any more on the lease of an agent that has gone; zero: nobody does.
-func (l *Lanes) lentUntil() time.Time {
-	if l.isOver || !l.agent.isGone || !l.agent.isLent {
-		return time.Time{}
-	}
-	return l.agent.lease
 }
 
 // isClear reports whether the others may be told that all is over.
