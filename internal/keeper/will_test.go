@@ -109,17 +109,21 @@ func TestWillIsNotSent(t *testing.T) {
 		order agentOrder
 		lose  string
 	}{
-		"while somebody outside acts on the lease": {agentOrder{Lease: patience, Lend: true}, note},
+		"while somebody outside acts on the lease": {agentOrder{Lease: 3 * time.Second, Lend: true}, note},
 		"after a lose hook that failed":            {agentOrder{Lease: time.Second}, note + "exit 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
 			h := r.heir()
 			tt.order.Heir = h.addr()
+			begun := time.Now()
 			a := r.agent(tt.order, r.config(scripts{hooks.BecomeLeader: note + "echo x >up", hooks.LoseLeadership: tt.lose}))
 			r.UntilFile("up")
 			a.signal(unix.SIGKILL)
 			r.untilQuiet()
+			if took := time.Since(begun); tt.order.Lend && took < tt.order.Lease {
+				t.Errorf("the keeper ended %v before the lease", tt.order.Lease-took)
+			}
 			if text, _ := h.hears(10 * time.Millisecond); text != "" {
 				t.Errorf("the will says %q", text)
 			}
