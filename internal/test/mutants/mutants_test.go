@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -70,6 +72,36 @@ func (b batch) changed() map[string][]byte {
 		maps.Copy(all, changed)
 	}
 	return all
+}
+
+var aTest = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+
+// What a mutant names is there: each test, in a package that is asked.
+func TestMutantsNameTestsThatAre(t *testing.T) {
+	known := map[string]bool{} // "package test"
+	for _, m := range readMutants(t) {
+		for _, pkg := range m.tested() {
+			if known[pkg] {
+				continue
+			}
+			known[pkg] = true
+			files, _ := filepath.Glob(filepath.Join(root, pkg, "*_test.go"))
+			for _, file := range files {
+				text, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, found := range aTest.FindAllSubmatch(text, -1) {
+					known[pkg+" "+string(found[1])] = true
+				}
+			}
+		}
+		for _, name := range m.tests {
+			if !slices.ContainsFunc(m.tested(), func(pkg string) bool { return known[pkg+" "+name] }) {
+				t.Errorf("%s names %s, which is in none of %v", m.name, name, m.tested())
+			}
+		}
+	}
 }
 
 // Every mutant that is run is caught, and by the tests that its text names.
