@@ -11,6 +11,7 @@ import (
 
 // bars are checks that fail and pass again, and operators at work on hosts. They have a
 // stream of chance of their own, so that seeds play what they played before there were any.
+// In some schedules the checks are those that ship (checks.go).
 type bars struct {
 	rng  *rand.Rand
 	some bool // in this schedule
@@ -22,7 +23,7 @@ const maintainToken = 8
 func (w *World) drawBars(o *Options) {
 	b := &w.bars
 	b.rng = rand.New(rand.NewPCG(o.Seed, 0xba125))
-	b.some = !o.Usual && w.size <= 9 && b.rng.IntN(3) == 0
+	b.some = !o.Usual && w.size <= 9 && (b.rng.IntN(3) == 0 || o.checks)
 }
 
 func (b *bars) upTo(d time.Duration) time.Duration {
@@ -58,12 +59,21 @@ func (w *World) hurtByBarsAgain() {
 func (w *World) failCheck(m *machine) {
 	w.fired(CheckFails)
 	m.checkFails = true
-	w.bar(m, election.BarCheck, true)
+	if !w.isChecked() {
+		w.bar(m, election.BarCheck, true)
+		return
+	}
+	m.illOf = w.checks.rng.IntN(len(w.checks.all)) // its runs say so
+	w.say(m, "is ill: check %s has to fail", w.checks.all[m.illOf].Name)
 }
 
 func (w *World) passCheck(m *machine) {
 	m.checkFails = false
-	w.bar(m, election.BarCheck, false)
+	if !w.isChecked() {
+		w.bar(m, election.BarCheck, false)
+		return
+	}
+	w.say(m, "is well: its checks have to pass")
 }
 
 // bar tells the node, as the agent does: in the process that runs now.
@@ -96,6 +106,10 @@ func (w *World) beginBarred(m *machine) {
 	}
 	if m.maintained {
 		w.bar(m, election.BarMaintenance, true)
+	}
+	if w.isChecked() {
+		w.beginChecks(m)
+		return
 	}
 	w.bar(m, election.BarCheck, true)
 	life := m.life
@@ -141,11 +155,14 @@ func (w *World) barInPeace() {
 	for _, m := range barred {
 		w.failCheck(m)
 	}
-	w.runUntil(w.now+int64(2*time.Second+2*w.longestLease()), nil)
+	w.runUntil(w.now+int64(2*time.Second+2*w.longestLease()+w.checks.noticedWithin()), nil)
 	w.i25NobodyIsMovedByFollowers(leader, epoch)
 	w.failCheck(leader)
 	w.i24BarredLeaderIsRelieved(leader, heirs[len(heirs)-1], isAlone)
 	w.calmBars()
+	if w.isChecked() {
+		w.runUntil(w.now+int64(w.checks.noticedWithin()), nil)
+	}
 	w.agreeBy(w.now+int64(w.healedWithin()), 20*time.Millisecond)
 }
 
@@ -185,14 +202,14 @@ func (w *World) i24BarredLeaderIsRelieved(leader *machine, heir *machine, isAlon
 		return
 	}
 	if isAlone {
-		w.runUntil(w.now+int64(2*time.Second+2*w.longestLease()), nil)
+		w.runUntil(w.now+int64(2*time.Second+2*w.longestLease()+w.checks.noticedWithin()), nil)
 		if w.failure == nil && (leader.state != election.Lead || leader.epoch != epoch) {
 			w.sayStatus()
 			w.fail(24, "n%d does not lead in %v any more though it alone may lead", leader.number, epoch)
 		}
 		w.passCheck(heir)
 	}
-	limit := w.now + int64(7*time.Second+w.hookTimes.timeout+2*w.longestLease())
+	limit := w.now + int64(7*time.Second+w.hookTimes.timeout+2*w.longestLease()+w.checks.noticedWithin())
 	took := w.runUntil(limit, func() bool {
 		return slices.ContainsFunc(w.machines, func(m *machine) bool { return m != leader && w.acts(m) && m.epoch.Compare(epoch) > 0 })
 	})

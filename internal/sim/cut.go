@@ -31,7 +31,7 @@ const (
 var effectNames = [effectKinds]string{"begin", "note", "end-orphans", "prepare", "start", "have", "freeze", "yield", "bound", "tell", "cleaned", "over"}
 
 func kindOf(e hooks.LaneEffect) effectKind {
-	switch e.(type) {
+	switch e := e.(type) {
 	case hooks.Note:
 		return noteEffect
 	case hooks.EndOrphans:
@@ -47,6 +47,9 @@ func kindOf(e hooks.LaneEffect) effectKind {
 	case hooks.EndResource:
 		return endEffect
 	case hooks.Bound:
+		if isCheck(e.Lane) { // nothing that a keeper leaves there matters to the next
+			return noEffect
+		}
 		return boundEffect
 	case hooks.Tell:
 		return tellEffect

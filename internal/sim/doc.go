@@ -1,7 +1,7 @@
 // Package sim runs many election Nodes in one virtual LAN, from one seed.
 //
 // The Nodes are the code that ships, and so are the Lanes of the keepers that run their hooks
-// (lanes.go), and those that say when a job's command begins and ends (jobs_command.go). Everything around them is a model: a
+// (lanes.go) and, in some schedules, the checks of hosts (checks.go), and those that say when a job's command begins and ends (jobs_command.go). Everything around them is a model: a
 // machine has a boot-time clock of its own rate, a disk of which only what was
 // synced survives a crash, a process that can be killed between any two effects,
 // frozen, or started twice, a keeper beside it, of which the same holds, hooks that take their time

@@ -100,6 +100,11 @@ const (
 
 	CheckFails // a check of a host
 	BarredInPeace
+	CheckFlaps // a run says what is not so
+	CheckHangs
+	CheckStartHangs
+	CheckUnstarted
+	CheckSticks // after KILL
 
 	ClockDrift // the whole schedule
 	ClockSlewed
@@ -166,6 +171,7 @@ var faultNames = [faultKinds]string{
 	ResourceLinkGoes: "resource-link-goes", ResourceStray: "resource-stray", ResourcesChanged: "resources-changed", ResourceHandsOver: "resource-hands-over",
 	ResourceHeldOn: "resource-held-on", ResourceByKernel: "resource-by-kernel",
 	OpStepDown: "step-down", OpHandOver: "hand-over", OpForget: "forget", OpLeave: "leave", OpReprioritise: "reprioritise", OpMaintain: "maintain", Unlisted: "unlist", CheckFails: "check-fails", BarredInPeace: "barred-in-peace",
+	CheckFlaps: "check-flaps", CheckHangs: "check-hangs", CheckStartHangs: "check-start-hangs", CheckUnstarted: "check-unstarted", CheckSticks: "check-sticks",
 	ClockDrift: "clock-drift", ClockSlewed: "clock-slewed", MixedSettings: "mixed-settings", MixedMode: "mixed-mode", NearCounterLimit: "near-counter-limit",
 	OddTimers: "odd-timers", LongLease: "long-lease", OddSettle: "odd-settle", OddPreemptDelay: "odd-preempt-delay",
 	OddTakeoverDelay: "odd-takeover-delay", OddCandidateSet: "odd-candidate-set", KnownMinimum: "known-minimum", MinMembers: "min-members",

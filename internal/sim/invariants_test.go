@@ -19,7 +19,7 @@ func stage(t *testing.T, mode Mode) *World {
 	o := Options{Seed: 1, Nodes: 3, Mode: mode}
 	w := newWorld(&o)
 	w.beyond, w.mixed, w.drift, w.nearEnd = noFault, noFault, false, false
-	w.keepers.isPlain, w.bars.some = true, false
+	w.keepers.isPlain, w.bars.some, w.checks.all = true, false, nil
 	w.waived = [invariants]bool{}
 	w.base = election.Config{MinAcks: election.AutoMinAcks, Heartbeat: 50 * time.Millisecond, Lease: 400 * time.Millisecond,
 		StopBudget: 100 * time.Millisecond, Algorithm: election.Classic}

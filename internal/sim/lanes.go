@@ -42,6 +42,10 @@ type keeper struct {
 	last       effectKind       // carried out last
 	isLate     bool             // its threads say late what they have done
 
+	inquiries []*inquiry // the last run of each check
+	counts    []counted
+	findings  []finding // of checks, unheard
+
 	tenants       []*tenant
 	configured    []hooks.Resource // as it was told last
 	configuredFor uint64           // the last leadership that has begun by that alone
@@ -56,6 +60,14 @@ func (w *World) openKeeper(k *keeper) {
 	k.configured = m.haves.configured
 	k.lanes = hooks.NewLanes(hooks.LanesConfig{Seq: m.hooks.seq, Pause: hooks.FirstPause, RecordWithin: hooks.RecordPatience,
 		Budget: w.base.StopBudget / 2, Takeover: lease.LeaderLength(w.base.TakeoverDelay)}, w.hookConfig(m), m.hooks.disk.page)
+	if all := w.checks.all; len(all) > 0 {
+		k.inquiries, k.counts = make([]*inquiry, len(all)), make([]counted, len(all))
+		for i := range k.counts {
+			k.counts[i].isKnown = true
+		}
+		w.stepLanes(k, hooks.Checking{Checks: all})
+		w.in(k, 0, func() { w.turn(k) })
+	}
 }
 
 // hookConfig has a command for each event of a leadership.
@@ -190,6 +202,9 @@ func (w *World) takeFact(k *keeper) {
 	if _, isPrepared := fact.(hooks.Prepared); isPrepared {
 		w.readMail(k) // it is the last look before a hook starts
 	}
+	if e, isAnswer := fact.(hooks.Consulted); isAnswer {
+		w.judgeAnswer(k, e)
+	}
 	if !k.isOver {
 		w.stepLanes(k, fact)
 	}
@@ -217,6 +232,7 @@ func (w *World) seeDeath(k *keeper) {
 	if k.isRun {
 		k.heardEnd(k.ordered)
 		w.stepLanes(k, hooks.AgentDied{})
+		w.c3EndsWithTheAgent(k)
 	} else if !k.isCleaning {
 		w.endKeeper(k)
 	}
@@ -252,6 +268,11 @@ func (w *World) carryOut(k *keeper, effect hooks.LaneEffect) {
 		w.startGroup(k, e)
 	case hooks.Bound:
 		w.bound(k, e)
+		w.boundInquiry(k, e)
+	case hooks.Consult:
+		w.startInquiry(k, e)
+	case hooks.TellCheck:
+		w.tellCheck(k, e.Report)
 	case hooks.BeginResource:
 		w.beginResource(k, e)
 	case hooks.Freeze:
@@ -320,6 +341,7 @@ func (w *World) endWhenWritten(k *keeper, latest int64) {
 func (w *World) buryKeeper(k *keeper) {
 	k.isOver = true
 	w.leaveThings(k)
+	w.passLastFindings(k)
 	h := &k.host.hooks
 	if h.keeper == k {
 		h.keeper = nil

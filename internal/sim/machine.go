@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/election"
+	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/internal/identity"
 	"github.com/bully-agent/bully-agent/wire"
 )
@@ -41,9 +42,11 @@ type machine struct {
 
 	keysSwapped bool // its ring begins with the second of the cluster's keys
 
-	checkFails bool // a check of the host's fails
-	maintained bool // an operator is at work on it
-	unlists    bool // its host list lacks the host that was taken out
+	checkFails bool      // a check of the host's fails
+	illOf      int       // which
+	findings   []finding // of its checks, that no agent has heard
+	maintained bool      // an operator is at work on it
+	unlists    bool      // its host list lacks the host that was taken out
 
 	accepted wire.Epoch // highest that it followed or led while its disk took writes, in all its lives (I6)
 
@@ -76,6 +79,10 @@ type process struct {
 	tickAt  int64 // the planned tick that counts; 0: none
 	spins   int   // ticks in a row at one instant
 	spunAt  int64
+
+	checked    [2]hooks.CheckState // what it knows of the host's checks
+	isBarred   bool                // as it has told its node
+	awakeSince int64               // true time from which it has not been stopped
 
 	stall      stall // before which effect it is stopped
 	crashAt    Fault // which boundary the process dies at, if crashIn is set

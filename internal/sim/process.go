@@ -205,6 +205,7 @@ func (w *World) thaw(m *machine) {
 		w.wakeKeeper(m)
 	}
 	w.detector.dirty = true
+	m.awakeSince = w.now
 	w.say(m, "goes on")
 	if m.runs() {
 		m.lan.resume()
@@ -225,6 +226,7 @@ func (w *World) thaw(m *machine) {
 	}
 	w.drain(m)
 	w.hear(m)
+	w.hearChecks(m)
 }
 
 // goOn lets a process that waited for its disk take what has come since.
@@ -232,9 +234,11 @@ func (w *World) goOn(m *machine) {
 	if m.isBlocked() {
 		return
 	}
+	m.awakeSince = w.now
 	w.finishStep(m)
 	w.drain(m)
 	w.hear(m)
+	w.hearChecks(m)
 	if m.runs() && !m.isBlocked() {
 		w.arm(m)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/bully-agent/bully-agent/wire"
 )
 
-// invariants is one more than the highest number of an invariant, those of jobs included.
-const invariants = hadAt + 6
+// invariants is one more than the highest number of an invariant, those of jobs, resources and checks included.
+const invariants = checkedAt + 6
 
 // Violation is a broken invariant.
 type Violation struct {

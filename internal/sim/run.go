@@ -37,6 +37,8 @@ type Options struct {
 	x25519    bool     // sessions compute with the curve that ships, not with its model
 	noJobs    bool     // in no case
 	resources bool     // leaders have some
+	checks    bool     // hosts have some
+	noChecks  bool     // bars come by themselves, as before there were checks
 	cuts      bool     // keepers are killed between two effects, in any case
 	aim       *aim     // where; nil: nowhere but at
 	cutAt     []uint64 // these places
@@ -83,6 +85,7 @@ func Run(o Options) (r Result) {
 	if w.failure == nil {
 		w.calm()
 		w.settle()
+		w.c5ChecksGoOn()
 	}
 	return r
 }
@@ -99,6 +102,7 @@ func newWorld(o *Options) *World {
 	w.drawSlews(o)
 	w.drawJobs(o)
 	w.drawBars(o)
+	w.drawChecks(o)
 	w.drawLists(o)
 	w.drawLinks(o)
 	w.drawTrips(o)

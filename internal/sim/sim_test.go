@@ -172,7 +172,7 @@ func TestSeedsThatFoundSomething(t *testing.T) {
 	}
 }
 
-// parseSeed reads "SEED [nodes=N] [mode=available|quorum] [algorithm=NAME] [attack=forger|stranger|insider] [port=clear|sealed] [usual] [resources] [cuts=PLACE,…]".
+// parseSeed reads "SEED [nodes=N] [mode=available|quorum] [algorithm=NAME] [attack=forger|stranger|insider] [port=clear|sealed] [usual] [resources] [unchecked] [cuts=PLACE,…]".
 func parseSeed(t *testing.T, text string) Options {
 	t.Helper()
 	words := strings.Fields(text)
@@ -187,6 +187,8 @@ func parseSeed(t *testing.T, text string) Options {
 			o.Usual = true
 		case "resources":
 			o.resources = true
+		case "unchecked":
+			o.noChecks = true
 		case "cuts":
 			o.cuts, o.noJobs, o.cutAt = true, true, places(t, value)
 		case "attack":

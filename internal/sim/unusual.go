@@ -244,6 +244,9 @@ func (w *World) describe() string {
 	if w.links.ends {
 		text += ", " + LinksCut.String()
 	}
+	if w.isChecked() {
+		text += ", checks"
+	}
 	if w.ports.isSealed {
 		text += ", sealed"
 	}

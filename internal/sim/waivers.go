@@ -59,6 +59,9 @@ func (w *World) waive(f Fault) {
 
 // invariantName is how docs/protocol.md and package jobs call an invariant.
 func invariantName(number int) string {
+	if number > checkedAt {
+		return fmt.Sprintf("C%d", number-checkedAt)
+	}
 	if number > hadAt {
 		return fmt.Sprintf("H%d", number-hadAt)
 	}

@@ -29,6 +29,7 @@ type World struct {
 	resource  resource
 	unusual   unusual
 	bars      bars
+	checks    checks
 	lists     lists
 	links     links
 	ports     ports
