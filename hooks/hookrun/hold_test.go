@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 			actAgent(os.Args[2], os.Args[3], os.Args[4])
 		}
 	}
-	waiting.Together(8) // ends and limits are waited for
+	waiting.Together(5) // ends and limits are waited for
 	os.Exit(m.Run())
 }
 

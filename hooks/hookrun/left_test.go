@@ -47,8 +47,8 @@ func TestWhatBecomeLeavesEndsBeforeLose(t *testing.T) {
 		within       time.Duration // of the lose hook; 0: no bound
 	}{
 		{"one that heeds TERM", "echo up >up; exec sleep 1000", 0},
-		{"one that heeds TERM, in a hurry", "echo up >up; exec sleep 1000", time.Second},
-		{"one that does not", `trap "" TERM; echo up >up; while :; do sleep 0.01; done`, time.Second},
+		{"one that heeds TERM, in a hurry", "echo up >up; exec sleep 1000", 3 * time.Second},
+		{"one that does not", `trap "" TERM; echo up >up; while :; do sleep 0.01; done`, 3 * time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			g := startRig(t, scripts{

@@ -296,7 +296,6 @@ func TestALoseHookThatFailsInAHurryIsNotCut(t *testing.T) {
 // Seams 3: on an involuntary loss the become hook, however stubborn, and the lose
 // hook together end within the budget.
 func TestLossWithinBudget(t *testing.T) {
-	t.Parallel()
 	const within = 800 * time.Millisecond
 	stubborn := note + "trap '' TERM; while :; do sleep 1; done"
 	g := startRig(t, scripts{hooks.BecomeLeader: stubborn, hooks.LoseLeadership: stubborn}, Config{})

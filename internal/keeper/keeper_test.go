@@ -291,7 +291,7 @@ func TestTheNextKeeperRunsWhenItHasHeardAll(t *testing.T) {
 // the bound that it had. So it is where the keeper had taken over for the agent's silence.
 func TestKeeperKilledDuringABoundedHook(t *testing.T) {
 	t.Parallel()
-	const within = 1500 * time.Millisecond
+	const within = 5 * time.Second // in which the second keeper has begun it, on a busy machine too
 	for name, lease := range map[string]time.Duration{"of an agent that answers": patience, "of one that is silent": 300 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)

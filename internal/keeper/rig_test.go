@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 		}
 	}
 	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP) // children would inherit that nohup ignores it
-	waiting.Together(8)                                 // leases, limits and graces are waited for
+	waiting.Together(5)                                 // leases, limits and graces are waited for
 	os.Exit(m.Run())
 }
 
