@@ -20,12 +20,13 @@ import (
 
 const (
 	// tetherDialTimeout bounds a dial. Only a refusal says something about the
-	// process, and it comes within a round trip or not at all.
+	// process. It comes within a round trip, or the dial was dropped.
 	tetherDialTimeout = 2 * time.Second
 
-	// redialWait bounds the first dial after an end; each later one has twice as
-	// long. Linux drops the SYN that meets a listener in the moment of its closing,
-	// and the dialling kernel sends the next after a second.
+	// redialWait bounds the first dial after an end, or what the last stream took
+	// if that is longer; each later dial has twice as long. Linux drops the SYN that
+	// meets a listener in the moment of its closing, and the dialling kernel sends
+	// the next after a second.
 	redialWait = 5 * time.Millisecond
 
 	// refusalWait is how long the host may take to answer the first datagram
@@ -63,7 +64,8 @@ var errNotSilent = errors.New("the other end of a liveness stream sent bytes")
 
 // Tether holds a stream to the agent at an address until ctx ends or the
 // transport is shut down. It calls lost when the stream has ended with FIN or
-// RST and dialling again at once was refused: nobody listens there any more (E1).
+// RST and dialling again at once was refused: nobody listens there any more (E1). A
+// dial that nothing answers is repeated for some two seconds.
 // Then it calls refused if a datagram to the same port is answered with "port
 // unreachable" (E7). Nothing else is evidence, time-outs and errors of this host
 // least of all; then it dials again after a pause, as it does after a report.
@@ -97,6 +99,7 @@ type tether struct {
 	count         *counters
 	dial          func(wait time.Duration) (net.Conn, error) // wait bounds the opening, not the proof
 	refuses       func() bool                                // the port, a datagram
+	took          time.Duration                              // the last stream to be opened and proven: a refusal takes no longer
 }
 
 // keep dials again and again. ended says that the last stream ended a moment
@@ -135,10 +138,14 @@ func (e *tether) keep(ctx context.Context) {
 func (e *tether) reach(ended bool) (net.Conn, error) {
 	wait := tetherDialTimeout
 	if ended {
-		wait = redialWait
+		wait = max(redialWait, e.took)
 	}
 	for {
+		begun := time.Now()
 		conn, err := e.dial(wait)
+		if err == nil {
+			e.took = time.Since(begun)
+		}
 		wait *= 2
 		if !isTimeout(err) || wait > tetherDialTimeout {
 			return conn, err

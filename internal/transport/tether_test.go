@@ -245,6 +245,17 @@ func lives(d time.Duration) meet {
 	}
 }
 
+// over gives a dial that is answered after a while, if it waits as long.
+func over(trip time.Duration, m meet) meet {
+	return func(wait time.Duration) (net.Conn, error) {
+		if wait < trip {
+			return silence(wait)
+		}
+		time.Sleep(trip)
+		return m(wait - trip)
+	}
+}
+
 // silence gives a dial that nothing answers.
 func silence(wait time.Duration) (net.Conn, error) {
 	time.Sleep(wait)
@@ -314,6 +325,18 @@ func TestWhatIsEvidence(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Where the way is long, the first dial after an end has the time that its refusal takes.
+func TestARedialWaitsAsTheStreamDid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const trip = 60 * time.Millisecond
+		far := far{meets: []meet{over(trip, lives(time.Hour)), over(trip, fails(syscall.ECONNREFUSED))}}
+		far.keep(t, time.Hour+trip+trip+trip/2)
+		if want := []time.Duration{0, time.Hour + trip}; !slices.Equal(far.dials, want) || !slices.Equal(far.found, []string{"lost", "refused"}) {
+			t.Errorf("dialled at %v, want %v; found %q", far.dials, want, far.found)
+		}
+	})
 }
 
 // A listener whose queue is full drops a SYN, as one does in the moment of its closing.
