@@ -73,7 +73,7 @@ func (r *rig) lost(got Record, silent bool) {
 // a busy machine does late is not its death, as it would be to who watches it.
 func TestAgentStopped(t *testing.T) {
 	t.Parallel()
-	const lease, budget = 2 * time.Second, time.Second // for a busy machine
+	const lease, budget = 2 * time.Second, time.Second                                       // for a busy machine
 	const lives = "while :; do read t rest </proc/uptime; echo $t >>lives; sleep 0.01; done" // of the clock that has the leases
 	for name, script := range map[string]string{
 		"heeds TERM":   "trap 'exit 0' TERM; " + lives,

@@ -24,9 +24,12 @@ func (c *Client) Checks() []hooks.CheckReport {
 	return news
 }
 
-// noteCheck keeps the last word on a check until it is asked for; the caller holds mu.
+// noteCheck keeps the last word on a check until it is asked for; the caller holds mu. A keeper that knows nothing yet
+// does not take back what the one before has said.
 func (c *Client) noteCheck(r hooks.CheckReport) {
-	c.checks[r.Name] = r
+	if said := c.checks[r.Name]; r.State != hooks.CheckPending || said.State == hooks.CheckPending {
+		c.checks[r.Name] = r
+	}
 	c.wakeAgent()
 }
 

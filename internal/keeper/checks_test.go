@@ -76,3 +76,13 @@ func TestACheckIsHeardOfAtOnce(t *testing.T) {
 	d.hear(&process{}, report{Say: sayCheck, Check: &hooks.CheckReport{Name: "web", State: hooks.CheckPasses}})
 	d.says(hooks.CheckPasses)
 }
+
+// A keeper says that a check fails, and dies; the next one knows nothing yet before the agent has asked for the word.
+func TestAnotherKeeperTakesNoVerdictBack(t *testing.T) {
+	r := newRig(t)
+	d := r.desk(r.checked("exit 1"))
+	for _, state := range []hooks.CheckState{hooks.CheckPending, hooks.CheckFails, hooks.CheckPending} {
+		d.hear(&process{}, report{Say: sayCheck, Check: &hooks.CheckReport{Name: "web", State: state}})
+	}
+	d.says(hooks.CheckFails)
+}
