@@ -31,13 +31,14 @@ type fakeOutcomes struct {
 	heirs     []netip.AddrPort
 	secret    wire.Secret // zero: no keeper has one
 	isLent    bool
-	isHurried bool          // the result of a lose hook is told twice
-	repeated  time.Duration // so much later
-	isDeaf    bool          // it is not told what is lent
-	tried     []int         // Event.Attempt of each event
-	running   hooks.Kind    // what IsRunning says; empty: nothing
-	planned   int           // lose hooks of planned ends
-	due       time.Time     // when all of the last bounded event is to be dead
+	isHurried bool                   // the result of a lose hook is told twice
+	repeated  time.Duration          // so much later
+	isDeaf    bool                   // it is not told what is lent
+	tried     []int                  // Event.Attempt of each event
+	running   hooks.Kind             // what IsRunning says; empty: nothing
+	planned   int                    // lose hooks of planned ends
+	due       time.Time              // when all of the last bounded event is to be dead
+	renews    func(before time.Time) // at each renewal, of which it does not know yet
 }
 
 func (f *fakeOutcomes) set(change func(f *fakeOutcomes)) {
@@ -133,11 +134,26 @@ func (f *fakeOutcomes) Recover(ctx context.Context) error {
 	return f.noKeeper
 }
 
+// renewing calls what a test wants done at a renewal.
+func (f *fakeOutcomes) renewing() {
+	f.mu.Lock()
+	renews, before := f.renews, time.Time{}
+	if n := len(f.leases); n > 0 {
+		before = f.leases[n-1]
+	}
+	f.mu.Unlock()
+	if renews != nil {
+		renews(before)
+	}
+}
+
 func (f *fakeOutcomes) Renew(deadline time.Time) {
+	f.renewing()
 	f.set(func(f *fakeOutcomes) { f.leases = append(f.leases, deadline) })
 }
 
 func (f *fakeOutcomes) Ending(deadline time.Time) {
+	f.renewing()
 	var takes time.Duration
 	f.set(func(f *fakeOutcomes) {
 		f.leases, f.told = append(f.leases, deadline), append(f.told, "ending")

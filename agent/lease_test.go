@@ -3,6 +3,7 @@ package agent
 import (
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -378,6 +379,45 @@ func TestAPlanThatFailsWaitsNoMore(t *testing.T) {
 		time.Sleep(time.Second)
 		top.expectHooks(t, "become-leader 1 boot", "lose-leadership 1 lease-expired")
 		c.lan.Heal()
+		c.stopAll()
+	})
+}
+
+// The keeper hears of a renewal before holders do: if the agent is killed in between, it waits long enough for those.
+func TestTheKeeperHearsOfRenewalsFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		top := c.hosts[2]
+		for _, h := range c.hosts {
+			c.start(h)
+		}
+		top.awaitLease(t, "it leads", mayAct)
+		time.Sleep(time.Second) // it has renewed
+		holders := top.agent.seat.holders
+		var renewals, early atomic.Int32
+		top.hooks.set(func(f *fakeOutcomes) {
+			f.renews = func(before time.Time) {
+				renewals.Add(1)
+				holders.mu.Lock()
+				defer holders.mu.Unlock()
+				if holders.now.until.After(before) {
+					early.Add(1)
+				}
+			}
+		})
+		_, leave := top.agent.Enter(time.Hour)
+		time.Sleep(time.Second)
+		go func() { _ = top.order("step-down", nil) }()
+		top.awaitLease(t, "the end is shown", func(l control.Lease) bool { return !l.Leader })
+		before := renewals.Load()
+		time.Sleep(time.Second)
+		if before == 0 || renewals.Load() == before {
+			t.Errorf("%d renewals of a leadership, %d while it ends", before, renewals.Load()-before)
+		}
+		if n := early.Load(); n > 0 {
+			t.Errorf("holders knew of %d of %d renewals first", n, renewals.Load())
+		}
+		leave(true)
 		c.stopAll()
 	})
 }

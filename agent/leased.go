@@ -21,8 +21,8 @@ func (s *seat) onLease(until time.Time) {
 	s.leasedTo = until
 	s.until.Store(until.UnixNano())
 	s.around.leases(until)
+	s.runner.Renew(s.silentUntil(until)) // before holders: the keeper waits for theirs if this process is killed in between
 	s.holders.renew(until, s.around.now())
-	s.runner.Renew(s.silentUntil(until))
 	s.returnLease()
 }
 
@@ -46,8 +46,8 @@ func (s *seat) renewEnding() {
 		return
 	}
 	if until := s.node.Status().Lease; !until.IsZero() {
-		s.holders.renew(until, s.around.now())
 		s.runner.Ending(s.silentUntil(until)) // at once: what comes next in this turn may be the end
+		s.holders.renew(until, s.around.now())
 	}
 }
 
