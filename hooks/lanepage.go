@@ -32,7 +32,7 @@ type Page struct {
 	Owed *Epoch `json:"owed,omitempty"`
 	// Kept is what the hooks of that epoch run by; nil: by the configuration.
 	Kept *Kept `json:"kept,omitempty"`
-	// Has is what of resources may be here by that leadership.
+	// Has is what of resources may be here by that leadership, and what one before it could not end.
 	Has []Resource `json:"has,omitempty"`
 	// Done is how a lose-leadership hook succeeded of which nobody has been told: the
 	// agent was dead or silent.
