@@ -56,11 +56,12 @@ const (
 // runner builds and runs mutants. The code as it is, is its measure: what fails
 // there too catches nothing.
 type runner struct {
-	t       *testing.T
-	dir     string              // of the binaries
-	self    string              // this test's binary, which has no overlay
-	failing map[string][]string // directed tests of a package that fail as it is
-	broken  map[string]bool     // "mode seed" that break as it is
+	t      *testing.T
+	dir    string            // of the binaries
+	self   string            // this test's binary, which has no overlay
+	plain  map[string]string // of a package, the binary of its tests as it is
+	fails  map[string]bool   // "package test" that fail as it is
+	broken map[string]bool   // "mode seed" that break as it is
 }
 
 func newRunner(t *testing.T) *runner {
@@ -68,7 +69,7 @@ func newRunner(t *testing.T) *runner {
 	if err != nil {
 		t.Fatalf("find this test's binary: %v", err)
 	}
-	return &runner{t: t, dir: t.TempDir(), self: self, failing: map[string][]string{}, broken: map[string]bool{}}
+	return &runner{t: t, dir: t.TempDir(), self: self, plain: map[string]string{}, fails: map[string]bool{}, broken: map[string]bool{}}
 }
 
 // build makes a package's test binary, with an overlay if there is one. It gives
@@ -137,21 +138,22 @@ func (r *runner) run(m *mutant, by catcher) *result {
 }
 
 // runDirected runs the tests that have to catch the mutant. If its text names none, they are all of
-// the packages, without those that fail anyway; go test shows that a named one passes.
+// the packages. What fails anyway catches nothing.
 func (r *runner) runDirected(res *result, overlay string) {
-	named := len(res.m.tests) > 0
 	only := ""
-	if named {
+	if len(res.m.tests) > 0 {
 		only = "^(" + strings.Join(res.m.tests, "|") + ")$"
 	}
 	for _, pkg := range res.m.tested() {
-		failed, err := r.directed(res.m.name, pkg, overlay, only)
+		binary, err := r.build(res.m.name, pkg, overlay)
 		if err != nil {
 			r.t.Errorf("%s: %v", res.m.name, err)
 			return
 		}
+		failed := r.directed(binary, pkg, only)
+		_ = os.Remove(binary)
 		for _, name := range failed {
-			if named || !slices.Contains(r.failingAnyway(pkg), name) {
+			if !r.failsAnyway(pkg, name) {
 				res.failed = append(res.failed, name)
 			}
 		}
@@ -163,20 +165,25 @@ func (r *runner) runDirected(res *result, overlay string) {
 	}
 }
 
-// failingAnyway gives the directed tests that fail without any mutant.
-func (r *runner) failingAnyway(pkg string) []string {
-	if failed, known := r.failing[pkg]; known {
-		return failed
+// failsAnyway runs one directed test without any mutant, once.
+func (r *runner) failsAnyway(pkg, name string) bool {
+	key := pkg + " " + name
+	if fails, known := r.fails[key]; known {
+		return fails
 	}
-	failed, err := r.directed("plain", pkg, "", "")
-	if err != nil {
-		r.t.Fatalf("the code as it is: %v", err)
+	binary, isBuilt := r.plain[pkg]
+	if !isBuilt {
+		var err error
+		if binary, err = r.build("plain", pkg, ""); err != nil {
+			r.t.Fatalf("the code as it is: %v", err)
+		}
+		r.plain[pkg] = binary
 	}
-	if len(failed) > 0 {
-		r.t.Logf("these fail without any mutant, and count for nothing here: %v", failed)
+	r.fails[key] = len(r.directed(binary, pkg, "^"+name+"$")) > 0
+	if r.fails[key] {
+		r.t.Logf("%s fails without any mutant, and counts for nothing here", name)
 	}
-	r.failing[pkg] = failed
-	return failed
+	return r.fails[key]
 }
 
 // copyOf gives a copy of a package's directory for its tests to run in, with the stories where they
@@ -209,13 +216,11 @@ var failedTest = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
 var startedTest = regexp.MustCompile(`(?m)^=== RUN   (\w+)`)
 
 // directed gives a package's tests that fail, of those that match only, if it is not
-// empty. One that panics or never ends takes the others after it with it.
-func (r *runner) directed(name, pkg, overlay, only string) ([]string, error) {
-	binary, err := r.build(name, pkg, overlay)
-	if err != nil || binary == "" {
-		return nil, err
+// empty. One that panics or never ends takes the others after it with it. No binary has none.
+func (r *runner) directed(binary, pkg, only string) []string {
+	if binary == "" {
+		return nil
 	}
-	defer os.Remove(binary)
 	most := maxDirected
 	if only == "" {
 		most = maxPackage
@@ -223,9 +228,11 @@ func (r *runner) directed(name, pkg, overlay, only string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(r.t.Context(), most)
 	defer cancel()
 	tests := limited(ctx, binary, "-test.v", "-test.run", only, "-test.skip", broad, "-test.timeout", most.String())
-	if tests.Dir, err = r.copyOf(pkg); err != nil {
-		return nil, err
+	dir, err := r.copyOf(pkg)
+	if err != nil {
+		r.t.Fatal(err)
 	}
+	tests.Dir = dir
 	out, err := tests.CombinedOutput()
 	var failed []string
 	for _, found := range failedTest.FindAllSubmatch(out, -1) {
@@ -234,7 +241,7 @@ func (r *runner) directed(name, pkg, overlay, only string) ([]string, error) {
 	if started := startedTest.FindAllSubmatch(out, -1); err != nil && len(failed) == 0 && len(started) > 0 {
 		failed = append(failed, string(started[len(started)-1][1]))
 	}
-	return failed, nil
+	return failed
 }
 
 // play plays schedules with the mutant until one breaks that does not break
