@@ -70,11 +70,8 @@ func (l *Lanes) end(now time.Time, epoch uint64, budget time.Duration) {
 }
 
 // hasten reports whether the epoch's lose-leadership is queued or running, and bounds that by
-// due, unless it was taken over, and has the bound of that.
+// due, also one that was taken over: the agent knows the end of its lease better.
 func (l *Lanes) hasten(now time.Time, epoch uint64, due time.Time) bool {
-	if epoch == l.takenOver {
-		due = time.Time{}
-	}
 	if t := l.lead; t != nil && t.Kind == LoseLeadership && t.Epoch.Counter == epoch {
 		l.bound(now, t, due)
 		return true
