@@ -132,7 +132,7 @@ func (t *Table) pursue(now time.Time, r *route) {
 	switch {
 	case now.Before(r.next):
 		t.wake(r.next)
-	case !r.isProven && r.tries < toldTries && t.trying >= toldAtOnce:
+	case !r.isProven && t.trying >= toldAtOnce:
 		t.wake(now.Add(callFirst))
 	case !t.mayDial(now) && len(r.waiting) == 0:
 		t.wake(now) // the next Tick's

@@ -103,6 +103,34 @@ func TestS18_EachAddressIsTriedOnceFirst(t *testing.T) {
 	}
 }
 
+// A late INIT to an address that was tried often takes a place, too, and comes after the first to another address: of many that are due
+// at once none holds that up for longer than a place is taken.
+func TestS18_LateTriesHoldNoFirstOneUp(t *testing.T) {
+	r := newRig(t, 1)
+	h := r.host(1)
+	var old []netip.AddrPort
+	for i := range 4 * toldAtOnce {
+		to := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 9, 1, byte(i)}), 7950)
+		old = append(old, to)
+		h.route(to).tries, h.route(to).wanted = toldTries, r.now.Add(wantedFor)
+	}
+	h.wake(r.now)
+	r.run(2 * time.Millisecond)
+	h.Ask(r.now, at(9))
+	r.run(toldFor - 3*time.Millisecond)
+	late := 0
+	for _, to := range old {
+		late += len(r.inits(to))
+	}
+	if late != toldAtOnce {
+		t.Errorf("%d late INITs in the time of one, want %d", late, toldAtOnce)
+	}
+	r.run(2 * dialEvery)
+	if len(r.inits(at(9))) == 0 {
+		t.Error("the address that is new has no INIT")
+	}
+}
+
 // Sessions that nobody waits for are begun in order, 100 a second.
 func TestS10_TheFirstIsCalledFirst(t *testing.T) {
 	r := newRig(t, 1)
