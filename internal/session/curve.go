@@ -8,9 +8,9 @@ import (
 	"github.com/flynn/noise"
 )
 
-// Curve makes what handshakes compute with of 32 private bytes. X25519 is the one that ships. The simulator has a model of it: half of
-// its time went into products of keys.
-type Curve func(raw [keySize]byte) (CurveKey, error)
+// Curve makes what handshakes compute with of 32 private bytes, which the caller clears. X25519 is the one that ships. The simulator has
+// a model of it, for products of keys took much of its time.
+type Curve func(raw *[keySize]byte) (CurveKey, error)
 
 // CurveKey is a private key of a Curve.
 type CurveKey interface {
@@ -20,8 +20,7 @@ type CurveKey interface {
 }
 
 // X25519 is the curve of RFC 7748.
-func X25519(raw [keySize]byte) (CurveKey, error) {
-	defer clear(raw[:])
+func X25519(raw *[keySize]byte) (CurveKey, error) {
 	k, err := ecdh.X25519().NewPrivateKey(raw[:])
 	return x25519Key{k}, err
 }
@@ -58,7 +57,7 @@ func (p *pairs) GenerateKeypair(rng io.Reader) (noise.DHKey, error) {
 	if _, err := io.ReadFull(rng, raw[:]); err != nil {
 		return noise.DHKey{}, err
 	}
-	k, err := p.make(raw)
+	k, err := p.make(&raw)
 	if err != nil {
 		return noise.DHKey{}, err
 	}

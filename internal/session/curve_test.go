@@ -93,6 +93,31 @@ func TestTheCurveTakesNoKeyForAnother(t *testing.T) {
 	}
 }
 
+// Of the 32 bytes that a private key is made of no copy stays with whoever has it made.
+func TestPrivateBytesAreCleared(t *testing.T) {
+	var seen []*[keySize]byte
+	spy := func(raw *[keySize]byte) (CurveKey, error) {
+		if *raw == ([keySize]byte{}) {
+			t.Error("a key is made of zeros")
+		}
+		seen = append(seen, raw)
+		return X25519(raw)
+	}
+	host := newHostKey(spy, testPrivate(1), 1, [8]byte{})
+	end := &pairs{make: spy, static: host.private}
+	if _, err := end.GenerateKeypair(rand.NewChaCha8([32]byte{7})); err != nil {
+		t.Fatal(err)
+	}
+	if len(seen) != 2 {
+		t.Fatalf("%d keys are made", len(seen))
+	}
+	for i, raw := range seen {
+		if *raw != ([keySize]byte{}) {
+			t.Errorf("the bytes of key %d stay", i+1)
+		}
+	}
+}
+
 // BenchmarkCall is what INIT costs: one curve. Most calls of a host whose link is cut end with it.
 func BenchmarkCall(b *testing.B) {
 	k, rng := newSecret(testKey(1)), rand.NewChaCha8([32]byte{1})

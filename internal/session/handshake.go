@@ -55,7 +55,9 @@ type hostKey struct {
 }
 
 func newHostKey(c Curve, k identity.Private, incarnation uint32, random [8]byte) hostKey {
-	private, err := c(k.Bytes())
+	raw := k.Bytes()
+	defer clear(raw[:])
+	private, err := c(&raw)
 	if err != nil {
 		panic("BUG: a private key of 32 bytes is refused: " + err.Error())
 	}
