@@ -38,7 +38,8 @@ var waivers = []waiver{
 	{Restored, []int{12, 13}, "others refuse what it sends until its lives are as many as they knew of, and one of its leaderships may lapse so"},
 
 	{Clone, []int{2, 7}, "two hosts mint the same epochs, and lead in them"},
-	{Clone, []int{3, 4, 5, 6, 9, hadAt + 3, 20, jobsAt + 1, jobsAt + 3, jobsAt + 4}, "one voter is two, which vote and promise each for itself"},
+	{Clone, []int{3, 4, 5, 9, hadAt + 3, 20, jobsAt + 1, jobsAt + 3, jobsAt + 4}, "one voter is two, which vote and promise each for itself"},
+	{Clone, []int{6}, "who votes twice in one counter may follow the other leader of it"},
 	{Clone, []int{12, 13}, "which of the two is believed changes with each life of one"},
 	{Clone, []int{14}, "acknowledgements are counted by host, and one host's are taken for the other's"},
 
