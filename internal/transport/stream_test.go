@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -280,28 +281,27 @@ func TestShutdownDoesNotWaitForABrokenListener(t *testing.T) {
 	})
 }
 
-// counted is a proven stream, which says once it is closed.
+// counted is a proven stream, which counts how often it is closed.
 type counted struct {
 	net.Conn
-	closed *sync.WaitGroup
+	closed *atomic.Int32
 }
 
 func (c counted) Close() error {
-	c.closed.Done()
+	c.closed.Add(1)
 	return c.Conn.Close()
 }
 
 // A stream whose proof comes a moment too late is closed as what its proof has made of it: whoever keeps account of that counts it no more.
 func TestAStreamThatIsProvenTooLateIsClosed(t *testing.T) {
 	tr := listen(t, loopback4)
-	var closed sync.WaitGroup
-	closed.Add(1)
+	var closed atomic.Int32
 	tr.Serve(func(conn net.Conn) (net.Conn, Kind, error) {
 		_, _ = conn.Read(make([]byte, 1)) // until the time is over
 		return counted{conn, &closed}, Tether, nil
 	})
 	wantClosed(t, dial(t, "127.0.0.1", tr))
-	closed.Wait()
+	eventually(t, "the stream is closed", func() bool { return closed.Load() > 0 })
 	if held := tr.Stats().TethersHeld; held != 0 {
 		t.Errorf("%d tethers are held", held)
 	}

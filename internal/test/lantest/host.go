@@ -188,7 +188,7 @@ func (h *Host) isDown() bool {
 }
 
 // arrive has the other end of a stream prove itself, as package transport does. A tether is
-// held in silence until the host is shut down. A question has nobody who answers.
+// held in silence until either end closes it. A question has nobody who answers.
 func (h *Host) arrive(c *conn) {
 	h.mu.Lock()
 	prove := h.prove
