@@ -230,7 +230,7 @@ func TestOnlyAnEmptyDirectoryMakesAKey(t *testing.T) {
 	}
 }
 
-// Whatever is wrong with a state, the line that refuses it ends with what to do, and in quorum mode no backup is asked for: a voter would
+// Whatever is wrong with a state, the line that refuses it ends with what to do. In quorum mode no backup is asked for: a voter would
 // have forgotten its promises. "config check" and "doctor" say it as a start does, and neither changes the file.
 func TestEachStateThatIsRefusedHasARemedy(t *testing.T) {
 	later := slotOf(someHost("test"), 1, someState(1))

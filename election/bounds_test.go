@@ -329,8 +329,8 @@ func TestCase38ManyNewHostsTakeNobodyFar(t *testing.T) {
 	fresh.expects("start → follow leader=n2")
 }
 
-// Two clusters that have run apart for long and never met come together: each leader takes the other's counter for a thief's until the
-// other is no new host any more, ten minutes later, and both lead. Then the lower one gives way.
+// Two clusters that have run apart for long and never met come together. Each leader takes the other's counter for a thief's until the
+// other is no new host any more, ten minutes later. Until then both lead. Then the lower one gives way.
 func TestCase38PartsThatNeverMetLeadBothAtFirst(t *testing.T) {
 	s := storyOf(t, 3, Config{}, 1)
 	s.leads(1)

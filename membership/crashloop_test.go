@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// An agent that is killed and started again many times, faster than memberlist finds its lives dead, is a member that restarts: each
-// host hears of each life, none is refused, and nobody is warned. Of the lives that have ended gossip still tells.
+// An agent that is killed and started again many times, faster than memberlist finds its lives dead, is a member that restarts.
+// Each host hears of each life, none is refused, and nobody is warned. Of the lives that have ended gossip still tells.
 func TestACrashLoopIsNoLie(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)

@@ -307,9 +307,9 @@ func (f forger) chatter(to []*agent, message func(n int) []byte) (stop func()) {
 	}
 }
 
-// A member says something of another one a hundred times a second, to each other one: that it is dead, or suspect, or has begun a later
-// life, or is another (its meta), under numbers that the other has to deny, or what an asked host would answer. Nothing changes that anybody
-// is told of the other.
+// A member says something of another one a hundred times a second, to each other one, under numbers that the other has to deny. It says
+// that the other is dead, or suspect, or has begun a later life, or is another (its meta). Or it says what an asked host would answer.
+// Nothing changes that anybody is told of the other.
 func TestWordsInAnothersNameChangeNothing(t *testing.T) {
 	for name, word := range map[string]func(of *agent, n int) []byte{
 		"dead": func(of *agent, n int) []byte { return of.forgedDead(uint32(2+n), "somebody") },

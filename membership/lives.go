@@ -31,8 +31,8 @@ const (
 	doubtEvery = time.Second
 
 	// strangeEvery is how often a life is asked that is here and that memberlist does not believe in: nobody else looks after it. One
-	// in which memberlist believes is asked once in believedEvery to twice that, as its nonce has it, so that not all are asked at once:
-	// any member can answer memberlist in its place.
+	// in which memberlist believes is asked as well, for any member can answer memberlist in its place. It is asked once in believedEvery
+	// to twice that, as its nonce has it, so that not all are asked at once.
 	strangeEvery, believedEvery = 5 * time.Second, 30 * time.Second
 
 	// Who is told of and is not here is dialled, and again after these pauses, which double; see Table.Ask. At most dialsAtOnce are
@@ -538,8 +538,8 @@ const (
 	// member can make others up; each costs memory here and a probe in every round. It is above what the protocol was designed for (1,000).
 	maxHints, maxHintsOfOne = 2000, 4
 
-	// maxPastOfOne is how many lives of an id besides may have ended while memberlist does not know that yet: those of an agent that
-	// crashes once a second, until the first is found dead.
+	// maxPastOfOne is how many lives of an id besides may have ended while memberlist does not know that yet. An agent that crashes once
+	// a second has so many until the first is found dead.
 	maxPastOfOne = 16
 
 	// newNamesASecond is at what rate names come, once maxHints have: memberlist remembers each for half a minute after its end, and

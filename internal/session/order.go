@@ -16,9 +16,8 @@ func (t *Table) peersInOrder() []*peer {
 	return t.byLife
 }
 
-// routesInOrder are all routes: those for which something waits, then those that are kept warm, in their order, then the rest, and of
-// told addresses those first that were tried less.
-// The slice is good until the next call.
+// routesInOrder are all routes. Those come first for which something waits, then those that are kept warm, in their order, then the
+// rest. Of told addresses those come first that were tried less. The slice is good until the next call.
 func (t *Table) routesInOrder() []*route {
 	t.byPlace = slices.AppendSeq(t.byPlace[:0], maps.Values(t.routes))
 	slices.SortFunc(t.byPlace, func(a, b *route) int { return cmp.Or(cmp.Compare(a.place(), b.place()), a.to.Compare(b.to)) })

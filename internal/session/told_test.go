@@ -88,7 +88,7 @@ func TestS18_FewToldAddressesAtATime(t *testing.T) {
 	}
 }
 
-// Of a hundred addresses that are asked at once each has its first INIT before any has its second: the one where a host is does not wait
+// Of a hundred addresses that are asked at once each has its first INIT before any has its second. The one where a host is does not wait
 // until the others were tried six times.
 func TestS18_EachAddressIsTriedOnceFirst(t *testing.T) {
 	r := newRig(t, 2)

@@ -5,8 +5,8 @@ import (
 	"github.com/bully-agent/bully-agent/internal/session"
 )
 
-// Products of keys would be much of a schedule's work. So the sessions of a schedule compute with a model of X25519: two keys come to
-// the sum of their public ones. It is the same at both ends, and differs from that of all other pairs. Anybody who has read both
+// Products of keys would be much of a schedule's work. So the sessions of a schedule compute with a model of X25519. In it two keys
+// come to the sum of their public ones. It is the same at both ends, and differs from that of all other pairs. Anybody who has read both
 // public keys could compute it. Nobody in a schedule does: whoever attacks has the code of a Table, and no other.
 
 // modelKey is a private key in the model, of which only the public one matters.

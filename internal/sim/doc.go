@@ -11,10 +11,10 @@
 // by what the world saw (hookhost.go): processes that began and ended, and datagrams.
 //
 // In a quarter of the schedules all datagrams are sealed, by the sessions that ship (sealed.go),
-// with a model of their curve (curve.go): what the network does is done to sealed datagrams and to handshakes. In the others the port is
-// an oracle: a datagram is a frame of the host that it names. Sessions are replaced and handshakes
-// lost besides (sessions.go), and some schedules have a host with the cluster's key that wishes the
-// others ill (insider.go).
+// with a model of their curve (curve.go). What the network does is done to sealed datagrams and to handshakes.
+// In the others the port is an oracle: a datagram is a frame of the host that it names. Sessions are
+// replaced and handshakes lost besides (sessions.go). Some schedules have a host with the cluster's
+// key that wishes the others ill (insider.go).
 //
 // # One schedule
 //
