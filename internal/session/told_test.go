@@ -103,7 +103,7 @@ func TestS18_EachAddressIsTriedOnceFirst(t *testing.T) {
 	}
 }
 
-// A late INIT to an address that was tried often takes a place, too, and comes after the first to another address: of many that are due
+// A late INIT to an address that was tried often takes a place, too, and comes after the first to another address. Of many that are due
 // at once none holds that up for longer than a place is taken.
 func TestS18_LateTriesHoldNoFirstOneUp(t *testing.T) {
 	r := newRig(t, 1)
