@@ -169,7 +169,8 @@ type Runner interface {
 	// Gone is closed when the keeper is lost, and there can be no other; nil: never.
 	Gone() <-chan struct{}
 	Run(ctx context.Context) error
-	Start(ev hooks.Event)
+	// Start runs the hook of an event; a lose-leadership event is over by due, unless that is zero.
+	Start(ev hooks.Event, due time.Time)
 	Stop(epoch uint64)
 	Reached()
 	Results() <-chan hooks.Result

@@ -152,12 +152,12 @@ func (f *fakeHooks) Run(ctx context.Context) error {
 	}
 }
 
-func (f *fakeHooks) Start(ev hooks.Event) {
+func (f *fakeHooks) Start(ev hooks.Event, due time.Time) {
 	if ev.Kind != hooks.BecomeLeader && ev.Kind != hooks.LoseLeadership {
 		return
 	}
 	f.note(ev)
-	f.bound(ev)
+	f.bound(ev, due)
 	f.queue <- ev
 }
 

@@ -63,9 +63,9 @@ func (f *fakeOutcomes) end(ev hooks.Event, res hooks.Result) hooks.Result {
 }
 
 // bound notes an event that has just been started, and its bound.
-func (f *fakeOutcomes) bound(ev hooks.Event) {
-	if !ev.Due.IsZero() {
-		f.set(func(f *fakeOutcomes) { f.due = ev.Due })
+func (f *fakeOutcomes) bound(ev hooks.Event, due time.Time) {
+	if !due.IsZero() {
+		f.set(func(f *fakeOutcomes) { f.due = due })
 	}
 	f.set(func(f *fakeOutcomes) { f.told = append(f.told, string(ev.Kind)+" "+ev.Cause) })
 }

@@ -22,9 +22,8 @@ func (s *seat) startHook(e election.StartHook) {
 	}
 	ev := s.hookEvent(kind, string(e.Cause))
 	ev.Epoch = hookEpoch(e.Epoch)
-	ev.Due = e.By
 	ev.IsPlanned = e.Hook == election.Lose && s.endsInOrder()
-	s.runner.Start(ev)
+	s.runner.Start(ev, e.By)
 }
 
 // hurryHook bounds the lose hook of the epoch, which runs or is run now.
@@ -32,12 +31,14 @@ func (s *seat) hurryHook(epoch wire.Epoch, cause election.Cause, by time.Time) {
 	s.heldUp = nil // it waits for nobody now
 	s.holders.dismiss(false)
 	ev := s.hookEvent(hooks.LoseLeadership, string(cause))
-	ev.Epoch, ev.Due = hookEpoch(epoch), by
-	s.runner.Start(ev)
+	ev.Epoch = hookEpoch(epoch)
+	s.runner.Start(ev, by)
 }
 
 // notify queues a notification hook.
-func (s *seat) notify(kind hooks.Kind, cause string) { s.runner.Start(s.hookEvent(kind, cause)) }
+func (s *seat) notify(kind hooks.Kind, cause string) {
+	s.runner.Start(s.hookEvent(kind, cause), time.Time{})
+}
 
 func (s *seat) hookEvent(kind hooks.Kind, cause string) hooks.Event {
 	status, seen := s.shown.status, s.around.seen()
@@ -187,7 +188,7 @@ func (s *seat) requestHook(kind hooks.Kind, ended func(hooks.Result)) error {
 		ev = s.again(kind, hooks.CauseRequested, epoch, 0)
 	}
 	ev.Ended = ended
-	s.runner.Start(ev)
+	s.runner.Start(ev, time.Time{})
 	return nil
 }
 

@@ -199,7 +199,7 @@ func (s *seat) tryAgain() {
 		return
 	}
 	s.redo.at = time.Time{}
-	s.runner.Start(s.again(d.kind, d.cause, d.epoch, d.tries))
+	s.runner.Start(s.again(d.kind, d.cause, d.epoch, d.tries), time.Time{})
 }
 
 // again is the event of a hook that is run once more.
@@ -232,7 +232,7 @@ func (s *seat) onKeeperDied(r hooks.Result) {
 // haveAgain has the next keeper keep what this host has, which stays where it is meanwhile, except for commands. Its hook
 // does not run again.
 func (s *seat) haveAgain(epoch uint64) {
-	s.runner.Start(s.again(hooks.BecomeLeader, string(keeperDied), hooks.Epoch{Counter: epoch, Owner: s.state.ID.String()}, 0))
+	s.runner.Start(s.again(hooks.BecomeLeader, string(keeperDied), hooks.Epoch{Counter: epoch, Owner: s.state.ID.String()}, 0), time.Time{})
 }
 
 // degraded: this host leads though its become hook failed, since nobody else can.

@@ -189,13 +189,6 @@ type Event struct {
 	// Quorum is the number of votes that make a majority; 0 in available mode.
 	Quorum int
 
-	// Due, when not zero, bounds a lose-leadership event: everything of this
-	// leadership (its become-leader hook if that still runs, then the lose-leadership
-	// hook) is dead then. It is the end of the lease on an involuntary loss (protocol
-	// 2.5); zero, in a planned change, leaves the hook its full timeout. It is by
-	// the clock of whoever starts the event: Lanes have theirs in Asked.
-	Due time.Time `json:"-"`
-
 	// IsPlanned says of a lose-leadership event that the lease goes on meanwhile, so that
 	// nobody else leads before the hook has ended: unless whoever renews it falls silent.
 	IsPlanned bool

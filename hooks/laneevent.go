@@ -14,8 +14,10 @@ type (
 	Asked struct {
 		ID    uint64 // by which its end is told; 0: nobody asks
 		Event Event
-		// Due is when all of this leadership is dead (protocol 2.5); zero, in a planned change,
-		// leaves a lose-leadership hook its full timeout.
+		// Due, when not zero, bounds a lose-leadership event: everything of this leadership (its
+		// become-leader hook if that still runs, then the lose-leadership hook) is dead then. It is
+		// the end of the lease on an involuntary loss (protocol 2.5); zero, in a planned change,
+		// leaves the hook its full timeout.
 		Due   time.Time
 		Lease time.Time // its end as renewed last, with an event of the leadership
 		Bar   error     // why a become-leader must not start; nil: it may

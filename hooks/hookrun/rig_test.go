@@ -109,9 +109,9 @@ func (g *rig) end() {
 	}
 }
 
-// Start is an order without a lease.
+// Start is an order without a lease, and without a bound.
 func (g *rig) Start(ev hooks.Event) {
-	g.loop.Start(hooks.Asked{Event: ev, Due: ev.Due})
+	g.loop.Start(hooks.Asked{Event: ev})
 }
 
 // rest waits until no hook of the leadership runs or is queued.
@@ -128,9 +128,7 @@ func (g *rig) leads(epoch uint64) {
 }
 
 func (g *rig) loseWithin(epoch uint64, d time.Duration) {
-	ev := event(g.t, hooks.LoseLeadership, epoch)
-	ev.Due = time.Now().Add(d)
-	g.Start(ev)
+	g.loop.Start(hooks.Asked{Event: event(g.t, hooks.LoseLeadership, epoch), Due: time.Now().Add(d)})
 }
 
 // owner leads in this test. Neither another test nor another run of them has it: a clean-up ends what it finds of a leadership.

@@ -48,7 +48,7 @@ func BenchmarkOrderToExec(b *testing.B) {
 		time.Sleep(250 * time.Millisecond) // no more than the keeper's rate
 		b.StartTimer()
 		begun := time.Now()
-		c.Start(eventOf("a", hooks.BecomeLeader, epoch))
+		c.Start(eventOf("a", hooks.BecomeLeader, epoch), time.Time{})
 		res := <-c.Results()
 		if !res.OK {
 			b.Fatal(res.Err)

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/hooks/resourcerun"
@@ -22,7 +23,7 @@ func TestKeeperTakesManyMembers(t *testing.T) {
 	for i := range 10_000 {
 		ev.Members = append(ev.Members, hooks.Member{ID: fmt.Sprintf("%036d", i), Name: fmt.Sprint("host", i), Addr: "192.0.2.1:7950", Status: "alive"})
 	}
-	d.Start(ev)
+	d.Start(ev, time.Time{})
 	d.wants(hooks.BecomeLeader, 7, true)
 	if n, _ := strconv.Atoi(strings.TrimSpace(r.Text("told"))); n < 1<<20 {
 		t.Errorf("the hook was told %d bytes", n)

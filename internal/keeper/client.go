@@ -228,12 +228,12 @@ func (c *Client) look(ctx context.Context) {
 // unread when Run returns can still be read.
 func (c *Client) Results() <-chan hooks.Result { return c.results }
 
-// Start queues the hook of an event.
-func (c *Client) Start(ev hooks.Event) {
+// Start queues the hook of an event. Due, when not zero, bounds a lose-leadership event (hooks.Asked), by the client's clock.
+func (c *Client) Start(ev hooks.Event, due time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ids++
-	o := order{Do: toStart, Event: ev, ID: c.ids, Lease: c.lease, Due: sidecar.Convert(ev.Due, c.cfg.Clock)}
+	o := order{Do: toStart, Event: ev, ID: c.ids, Lease: c.lease, Due: sidecar.Convert(due, c.cfg.Clock)}
 	c.open = append(c.open, o)
 	if ev.Kind == hooks.BecomeLeader {
 		c.reign, c.isTaken = &o.Event, false

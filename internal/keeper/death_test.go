@@ -191,7 +191,7 @@ func TestPlannedLoseIsBoundedByTheLease(t *testing.T) {
 			d.leads(7)
 			ev := d.event(hooks.LoseLeadership, 7)
 			ev.IsPlanned = tt.isPlanned
-			d.Start(ev)
+			d.Start(ev, time.Time{})
 			if res := d.wants(hooks.LoseLeadership, 7, true); res.TakenOver != tt.isPlanned {
 				t.Errorf("result %+v", res)
 			}
@@ -209,7 +209,7 @@ func TestTheEndOfARedoLeavesTheNextLeadershipMinded(t *testing.T) {
 	d.leads(7)
 	redo := d.event(hooks.LoseLeadership, 7)
 	redo.IsRedo = true
-	d.Start(redo)
+	d.Start(redo, time.Time{})
 	r.UntilFile("redo")
 	d.Renew(clock().Add(lease))
 	d.become(8)

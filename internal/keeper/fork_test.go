@@ -37,7 +37,7 @@ func TestForksHoldUpNoLoop(t *testing.T) {
 	d.recover()
 	d.run()
 	keeper := d.Status().Process
-	d.Start(d.event(hooks.MemberChange, 0))
+	d.Start(d.event(hooks.MemberChange, 0), time.Time{})
 	d.become(7)
 	for _, file := range leased {
 		r.Until("the start of "+file.Name(), func() bool {

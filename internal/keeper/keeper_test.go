@@ -28,7 +28,7 @@ func TestHooksRun(t *testing.T) {
 	ended := make(chan hooks.Result, 1)
 	ev := d.event(hooks.BecomeLeader, 1)
 	ev.Ended = func(res hooks.Result) { ended <- res }
-	d.Start(ev)
+	d.Start(ev, time.Time{})
 	res := d.wants(hooks.BecomeLeader, 1, true)
 	if !res.Ran || res.Seq != 1 || res.Attempts != 1 || res.Took <= 0 {
 		t.Errorf("result %+v", res)
@@ -44,7 +44,7 @@ func TestHooksRun(t *testing.T) {
 	if res := d.wants(hooks.LoseLeadership, 1, false); res.Err.Error() != "exit status 3, attempt 3" || res.TakenOver {
 		t.Errorf("result %+v", res)
 	}
-	d.Start(d.event(hooks.LeaderChange, 1))
+	d.Start(d.event(hooks.LeaderChange, 1), time.Time{})
 	r.Until("the notification", func() bool { return strings.Contains(r.Text("order"), "leader-change") })
 	r.Until("the lines in the log", func() bool {
 		return strings.Contains(d.log.String(), "[INFO]  hook printed: epoch=1 hook=become-leader stream=stdout line=said")
@@ -64,7 +64,7 @@ func TestALongEvent(t *testing.T) {
 	for i := range 5_000 {
 		ev.Members = append(ev.Members, hooks.Member{ID: fmt.Sprint(i), Name: "a-name-as-long-as-they-come", Status: "alive"})
 	}
-	d.Start(ev)
+	d.Start(ev, time.Time{})
 	d.wants(hooks.BecomeLeader, 1, true)
 	if n := r.PID("told"); n < 1<<18 {
 		t.Errorf("it was told %d bytes", n)
@@ -86,8 +86,8 @@ func TestIsRunning(t *testing.T) {
 	if d.IsRunning(hooks.BecomeLeader) {
 		t.Error("the become hook still runs")
 	}
-	d.Start(d.event(hooks.MemberChange, 1))
-	d.Start(d.event(hooks.MemberChange, 1))
+	d.Start(d.event(hooks.MemberChange, 1), time.Time{})
+	d.Start(d.event(hooks.MemberChange, 1), time.Time{})
 	r.Until("the notifications' end", func() bool { return !d.IsRunning(hooks.MemberChange) })
 }
 
@@ -118,7 +118,7 @@ func TestKeeperKilled(t *testing.T) {
 	ended := make(chan hooks.Result, 1)
 	ev := d.event(hooks.LeaderChange, 7)
 	ev.Ended = func(res hooks.Result) { ended <- res }
-	d.Start(ev)
+	d.Start(ev, time.Time{})
 	death := r.death(r.PID("pid"))
 	first := d.Status().Process
 	r.kill(first, unix.SIGKILL)
@@ -272,9 +272,9 @@ func TestTheNextKeeperRunsWhenItHasHeardAll(t *testing.T) {
 	c := New(Config{Dir: t.TempDir(), Clock: clock})
 	c.phase = running
 	c.Renew(clock().Add(time.Minute))
-	c.Start(eventOf("a", hooks.BecomeLeader, 7))
+	c.Start(eventOf("a", hooks.BecomeLeader, 7), time.Time{})
 	c.waiting = nil // a keeper has had it
-	c.Start(eventOf("a", hooks.LoseLeadership, 7))
+	c.Start(eventOf("a", hooks.LoseLeadership, 7), time.Time{})
 	k := &process{}
 	k.more = sync.NewCond(&k.mu)
 	c.take(k, nil)
@@ -300,8 +300,7 @@ func TestKeeperKilledDuringABoundedHook(t *testing.T) {
 			d.leads(7)
 			ev := d.event(hooks.LoseLeadership, 7)
 			begun := now()
-			ev.Due = begun.Add(within)
-			d.Start(ev)
+			d.Start(ev, begun.Add(within))
 			r.UntilFile("first")
 			if lease < within {
 				time.Sleep(lease) // it took over before that had passed
@@ -339,7 +338,7 @@ func TestKeeperKilledInAPlannedEnd(t *testing.T) {
 	d.Renew(clock()) // all that is left
 	ev := d.event(hooks.LoseLeadership, 7)
 	ev.IsPlanned = true
-	d.Start(ev)
+	d.Start(ev, time.Time{})
 	d.Renew(clock().Add(patience))
 	if err := os.Remove(r.Path("slow")); err != nil {
 		t.Fatal(err)
@@ -366,9 +365,8 @@ func TestStuckKeeper(t *testing.T) {
 				d.Renew(clock().Add(time.Hour))
 			}
 			ev := d.event(hooks.LoseLeadership, 7)
-			ev.Due = now().Add(patience)
 			begun := time.Now()
-			d.Start(ev)
+			d.Start(ev, now().Add(patience))
 			if took := time.Since(begun); took > patience/10 {
 				t.Errorf("an order took %v", took)
 			}
@@ -477,7 +475,7 @@ func TestWhatEndsIsToldOnce(t *testing.T) {
 	start := func(kind hooks.Kind) {
 		ev := eventOf("a", kind, 1)
 		ev.Ended = func(res hooks.Result) { answers <- res }
-		c.Start(ev)
+		c.Start(ev, time.Time{})
 	}
 	start(hooks.BecomeLeader)
 	start(hooks.LoseLeadership)
@@ -541,14 +539,14 @@ func TestWhatIsToldBeforeThereIsAKeeper(t *testing.T) {
 	d.Will(nil)
 	d.Return()
 	d.Stop(6)
-	d.Start(d.event(hooks.MemberChange, 7))
+	d.Start(d.event(hooks.MemberChange, 7), time.Time{})
 	d.reload(r.config(scripts{hooks.MemberChange: note}))
 	d.Jobs().Lost("lost")
 	if !d.IsRunning(hooks.MemberChange) || !d.Lend() || d.Status() != (Status{}) {
 		t.Errorf("status %+v", d.Status())
 	}
 	d.recover()
-	d.Start(d.event(hooks.LeaderChange, 7)) // no hook is configured
+	d.Start(d.event(hooks.LeaderChange, 7), time.Time{}) // no hook is configured
 	d.run()
 	r.UntilFile("order")
 	r.ordered("member-change:test:7")

@@ -70,7 +70,7 @@ type order struct {
 	Event   hooks.Event      `json:",omitzero"`
 	AtStart bool             `json:",omitzero"` // of Event, which has no such field where it is written elsewhere
 	ID      uint64           `json:",omitzero"` // of the event; its end is reported by that
-	Due     time.Time        `json:",omitzero"` // in place of Event.Within, which starts when the agent says so
+	Due     time.Time        `json:",omitzero"` // of hooks.Asked, by the keeper's clock
 	Lease   time.Time        `json:",omitzero"` // the deadline as renewed last, with an event of the leadership
 	Epoch   uint64           `json:",omitzero"`
 	Secret  []byte           `json:",omitzero"`

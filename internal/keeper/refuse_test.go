@@ -70,7 +70,7 @@ func TestKeeperRefusesAnEnvironment(t *testing.T) {
 	ev.Cause, ev.Cluster, ev.Mode, ev.Role, ev.Epoch.Owner = evil, "$(touch /tmp/x)", "`id`", "a b", "'"
 	ev.Self = hooks.Node{ID: evil, Name: "-rf;", Addr: strings.Repeat("a", 300)}
 	ev.Members = []hooks.Member{{Name: evil, Status: "alive", Priority: -1}}
-	d.Start(ev)
+	d.Start(ev, time.Time{})
 	d.wants(hooks.BecomeLeader, 7, true)
 	known := append(hooks.Variables(), "PATH", "HOME", "LANG", "PWD", "OLDPWD", "SHLVL", "_")
 	for line := range strings.Lines(r.Text("env")) {

@@ -234,8 +234,8 @@ func (d *desk) end() {
 	}
 }
 
-func (d *desk) become(epoch uint64) { d.Start(d.event(hooks.BecomeLeader, epoch)) }
-func (d *desk) lose(epoch uint64)   { d.Start(d.event(hooks.LoseLeadership, epoch)) }
+func (d *desk) become(epoch uint64) { d.Start(d.event(hooks.BecomeLeader, epoch), time.Time{}) }
+func (d *desk) lose(epoch uint64)   { d.Start(d.event(hooks.LoseLeadership, epoch), time.Time{}) }
 
 // leads has the desk lead in that epoch.
 func (d *desk) leads(epoch uint64) {
@@ -326,10 +326,10 @@ func actAgent(in io.Reader, out io.Writer) {
 		c.Return()
 	}
 	if o.Notify {
-		c.Start(eventOf(o.Owner, hooks.LeaderChange, 7))
-		c.Start(eventOf(o.Owner, hooks.MemberChange, 7))
+		c.Start(eventOf(o.Owner, hooks.LeaderChange, 7), time.Time{})
+		c.Start(eventOf(o.Owner, hooks.MemberChange, 7), time.Time{})
 	}
-	c.Start(eventOf(o.Owner, hooks.BecomeLeader, 7))
+	c.Start(eventOf(o.Owner, hooks.BecomeLeader, 7), time.Time{})
 	_ = c.Jobs().Recover(context.Background())
 	for id, script := range map[string]string{"tied": o.Job, "free": o.Free} {
 		if script != "" {
@@ -338,7 +338,7 @@ func actAgent(in io.Reader, out io.Writer) {
 	}
 	if o.Lose {
 		<-c.Results()
-		c.Start(eventOf(o.Owner, hooks.LoseLeadership, 7))
+		c.Start(eventOf(o.Owner, hooks.LoseLeadership, 7), time.Time{})
 	}
 	tick := time.NewTicker(20 * time.Millisecond)
 	for {
@@ -346,7 +346,7 @@ func actAgent(in io.Reader, out io.Writer) {
 		case res := <-c.Results():
 			fmt.Fprintln(out, res.Kind, res.OK, res.TakenOver, res.Unasked)
 			if res.Unasked {
-				c.Start(eventOf(o.Owner, hooks.LoseLeadership, 7))
+				c.Start(eventOf(o.Owner, hooks.LoseLeadership, 7), time.Time{})
 			}
 		case <-tick.C:
 			renew()
