@@ -57,6 +57,8 @@ type Loop struct {
 type Hands struct {
 	loop       Loop
 	log        hclog.Logger
+	endLeft    func(context.Context, hooks.EndOrphans, hclog.Logger) []hooks.Hanging         // endOrphans, but in tests
+	isAlive    func(hooks.Entry) bool                                                        // alive, but in tests
 	begin      func(argv, env []string, input []byte, out *run.Output) (*run.Process, error) // run.Start, but in tests
 	backlog    backlog
 	journal    journal
@@ -89,7 +91,7 @@ func Open(cfg Config, loop Loop) (*Hands, hooks.Lanes, error) {
 		return nil, hooks.Lanes{}, err
 	}
 	cfg = cfg.withDefaults()
-	h := &Hands{loop: loop, log: cfg.Logger, begin: run.Start, socket: cfg.Socket,
+	h := &Hands{loop: loop, log: cfg.Logger, endLeft: endOrphans, isAlive: alive, begin: run.Start, socket: cfg.Socket,
 		looks: map[hooks.Lane]*sync.Mutex{hooks.Leadership: {}, hooks.Notification: {}}, leashes: map[hooks.Lane]*run.Leash{}}
 	h.ctx, h.hurry = context.WithCancel(context.Background())
 	h.journal = journal{path: filepath.Join(cfg.Dir, journalName), backlog: &h.backlog, log: h.log, noted: func(n hooks.Noted) { loop.Post(n) }}
@@ -163,7 +165,7 @@ var levels = map[hooks.Level]hclog.Level{hooks.Info: hclog.Info, hooks.Warn: hcl
 
 // endOrphans tells what of an earlier life hangs, and then that it has ended.
 func (h *Hands) endOrphans(e hooks.EndOrphans) {
-	hang := endOrphans(h.ctx, e, h.log)
+	hang := h.endLeft(h.ctx, e, h.log)
 	h.loop.Post(hooks.OrphansEnded{Hang: hang})
 	for _, one := range hang {
 		go h.awaitGone(one.Entry)
@@ -172,7 +174,7 @@ func (h *Hands) endOrphans(e hooks.EndOrphans) {
 
 // awaitGone looks at what hangs until that has ended. A look may hang as well: each has a goroutine.
 func (h *Hands) awaitGone(e hooks.Entry) {
-	for alive(e) {
+	for h.isAlive(e) {
 		select {
 		case <-time.After(hangPause):
 		case <-h.ctx.Done():

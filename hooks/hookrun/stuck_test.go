@@ -1,10 +1,13 @@
 package hookrun
 
 import (
+	"context"
 	"os/exec"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hashicorp/go-hclog"
 
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/internal/run"
@@ -80,6 +83,37 @@ func TestNothingIsStartedBesideAHookThatHangs(t *testing.T) {
 			g.end()
 		})
 	}
+}
+
+// What /proc says of a process that waits for its disk may wait with it. All else goes on, and so do other looks.
+func TestALookAtWhatHangsHoldsUpNobody(t *testing.T) {
+	g := setUp(t, scripts{hooks.LoseLeadership: note}, Config{})
+	stuck := func(kind hooks.Kind) hooks.Hanging { return hooks.Hanging{Entry: hooks.Entry{Hook: kind, Epoch: 7}} }
+	g.hands.endLeft = func(context.Context, hooks.EndOrphans, hclog.Logger) []hooks.Hanging {
+		return []hooks.Hanging{stuck(hooks.BecomeLeader), stuck(hooks.LoseLeadership)}
+	}
+	looks, over := make(chan struct{}), make(chan struct{})
+	g.hands.isAlive = func(e hooks.Entry) bool {
+		if e.Hook == hooks.BecomeLeader {
+			close(looks)
+			<-over
+		}
+		return false
+	}
+	heard := make(chan struct{})
+	go func() {
+		defer close(heard)
+		g.step(hooks.Opened{})
+		<-looks
+		g.step(hooks.Tick{})
+	}()
+	if !run.Within(heard, patience) {
+		t.Error("nothing is heard while a look hangs")
+	} else {
+		g.Until("what else has hung to be gone", g.knowsThatItIsGone)
+	}
+	close(over)
+	g.await(func() bool { return g.gone == 2 })
 }
 
 // The keeper that has left it behind may be dead: the next one reads of it in the journal, and so does that one's next.
