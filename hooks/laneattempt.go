@@ -29,7 +29,7 @@ func (l *Lanes) attempt(now time.Time, t *task) {
 		return
 	}
 	l.prepares++
-	t.preparing, t.leaves, t.asked = l.prepares, leaves, now
+	t.preparing, t.leaves, t.looks = l.prepares, leaves, 0
 	t.until = t.prepareBy(now)
 	l.do(Prepare{Lane: t.lane, Number: t.preparing, Kind: t.Kind, Command: command, Leaves: leaves, Within: t.limit.Ahead(now, t.plan.Grace)})
 }
@@ -80,7 +80,7 @@ func (l *Lanes) startNext(now time.Time, t *task, err error) {
 		return
 	}
 	l.seq++
-	t.phase, t.seq, t.asked = starting, l.seq, now
+	t.phase, t.seq, t.looks = starting, l.seq, 0
 	t.until = t.startBy(now)
 	l.do(Start{Lane: t.lane, Seq: l.seq, Event: t.Event, Command: command, Timeout: t.limit.TermBy(now).Sub(now), Limit: t.limit})
 }
@@ -136,18 +136,32 @@ func (l *Lanes) onExited(now time.Time, e Exited) {
 	l.attempted(now, t)
 }
 
-// startBy is when a start that hangs, or the look before it, is given up: what it starts would have had KILL by then. What was cut
-// has no patience: the lose side waits for it, and others may lead soon.
+// startBy is when a start that hangs, or the look before it, has had its time: what it starts would have had KILL by then.
 func (t *task) startBy(now time.Time) time.Time {
-	by := t.limit.KillBy(later(t.limit.TermBy(now), now))
-	if t.limit.Reason != nil {
-		return by
-	}
-	return later(by, t.asked.Add(startPatience))
+	return t.limit.KillBy(later(t.limit.TermBy(now), now))
 }
 
-// startPatience is what any other start has: it takes a millisecond, and on a busy host some hundred. Arbitrary above that.
-const startPatience = time.Second
+// A worker that has not answered in its time has a second more, in a few looks: this host may have been suspended until a moment
+// ago, and the worker with it. A start takes a millisecond, and on a busy host some hundred; both numbers are arbitrary above that.
+const (
+	startPatience = time.Second
+	startLooks    = 4
+	startLook     = startPatience / startLooks
+)
+
+// looksAgain reports whether a worker has another look. A look whose end comes late does not count, since this host was suspended in it.
+// What was cut has no look that counts: the lose side waits for it, and others may lead soon.
+func (t *task) looksAgain(now time.Time) bool {
+	switch {
+	case now.Sub(t.until) > startLook:
+	case t.limit.Reason != nil || t.looks == startLooks:
+		return false
+	default:
+		t.looks++
+	}
+	t.until = now.Add(startLook)
+	return true
+}
 
 // abandon gives up a start that hangs: neither the end of a leadership nor a notification waits for a file system that does
 // not answer. It counts as what hangs does until it is known to be gone.
@@ -243,9 +257,7 @@ func (l *Lanes) rest(now time.Time, t *task, then time.Time) {
 
 // onTime: what a task has waited for has not come, or its pause has ended.
 func (l *Lanes) onTime(now time.Time, t *task) {
-	if isAwaited := t.phase == preparing || t.phase == starting; isAwaited && now.Sub(t.until) > startPatience {
-		t.asked = now // this host was suspended, and the worker with it: that has as long again
-		t.until = t.startBy(now)
+	if isAwaited := t.phase == preparing || t.phase == starting; isAwaited && t.looksAgain(now) {
 		return
 	}
 	switch t.phase {
