@@ -185,7 +185,7 @@ func (w *World) i25OwnBarsAlone(m *machine, e *election.Transition) {
 
 // I25: what holds followers back moves nobody.
 func (w *World) i25NobodyIsMovedByFollowers(leader *machine, e wire.Epoch) {
-	if w.failure == nil && (leader.state != election.Lead || leader.epoch != e) && !w.isPreempted(leader) {
+	if w.failure == nil && (leader.state != election.Lead || leader.epoch != e) && !w.isPreempted(leader) && !w.isByReturn(w.now) {
 		w.sayStatus()
 		w.fail(25, "n%d does not lead in %v any more though only followers were held back", leader.number, e)
 	}
@@ -203,7 +203,7 @@ func (w *World) i24BarredLeaderIsRelieved(leader *machine, heir *machine, isAlon
 	}
 	if isAlone {
 		w.runUntil(w.now+int64(2*time.Second+2*w.longestLease()+w.checks.noticedWithin()), nil)
-		if w.failure == nil && (leader.state != election.Lead || leader.epoch != epoch) {
+		if w.failure == nil && (leader.state != election.Lead || leader.epoch != epoch) && !w.isByReturn(w.now) {
 			w.sayStatus()
 			w.fail(24, "n%d does not lead in %v any more though it alone may lead", leader.number, epoch)
 		}

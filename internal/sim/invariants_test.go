@@ -351,6 +351,15 @@ func TestInvariantsBite(t *testing.T) {
 				w.record.changes = []change{{at: 5 + int64(w.joinedWithin()), cause: election.ReMinted}}
 				w.i13NoChangeWithoutACause()
 			}},
+		{"a leader that is moved by followers' bars", 25, Available,
+			func(w *World, a, b *machine) { // it is moved by a host that knows a higher epoch
+				w.record.returned = []int64{w.now - int64(w.joinedWithin()) + 1}
+				w.i25NobodyIsMovedByFollowers(a, wire.Epoch{Counter: 9, Owner: a.id})
+			},
+			func(w *World, a, b *machine) {
+				w.record.returned = []int64{w.now - int64(w.joinedWithin())}
+				w.i25NobodyIsMovedByFollowers(a, wire.Epoch{Counter: 9, Owner: a.id})
+			}},
 		{"a lease without acknowledgements", 14, Quorum,
 			func(w *World, a, b *machine) {
 				a.ackAt[b.number-1] = w.now

@@ -326,7 +326,7 @@ func (w *World) i13NoChangeWithoutACause() {
 		if c.cause == election.Boot && w.base.Settle > 0 && w.base.Settle < w.aliveAfter {
 			continue
 		}
-		if w.isByReturn(c) {
+		if w.isByReturn(c.at) {
 			continue
 		}
 		if w.failure == nil && (c.cause != election.HandedOver || w.base.Preempt == election.PreemptNever) {
@@ -340,9 +340,9 @@ func (w *World) i13NoChangeWithoutACause() {
 // docs/fencing.md: "A part that was cut off may lead in a lower epoch, and so may hosts that are back before the
 // only hosts that knew the last epoch. … When a host that knows the last epoch returns, the leader takes a higher
 // epoch, with its two hooks."
-func (w *World) isByReturn(c change) bool {
+func (w *World) isByReturn(change int64) bool {
 	return slices.ContainsFunc(w.record.returned, func(at int64) bool {
-		return c.at >= at && c.at < at+int64(w.joinedWithin())
+		return change >= at && change < at+int64(w.joinedWithin())
 	})
 }
 
