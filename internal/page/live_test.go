@@ -126,7 +126,7 @@ func TestKeysAlone(t *testing.T) {
 	tab.Await(shown)
 	var order []string
 	for range 12 {
-		tab.Press("\t")
+		tab.Press("Tab")
 		at := browser.Eval[string](tab, `(() => {
 			const n = document.activeElement, s = getComputedStyle(n);
 			if (n === document.body) return "";

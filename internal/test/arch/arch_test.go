@@ -128,7 +128,6 @@ var homes = map[string]string{
 	"github.com/prometheus":             "internal/metrics",
 	"golang.org/x/crypto":               "wire internal/identity internal/session",
 	"github.com/flynn/noise":            "internal/session",
-	"github.com/chromedp":               "internal/test/browser",
 	"go.uber.org/goleak":                "",
 	"pgregory.net/rapid":                "",
 	"github.com/google/go-cmp":          "",

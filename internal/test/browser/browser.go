@@ -3,7 +3,6 @@
 package browser
 
 import (
-	"context"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -16,13 +15,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/cdproto/log"
-	"github.com/chromedp/cdproto/network"
-	"github.com/chromedp/cdproto/runtime"
-	"github.com/chromedp/chromedp"
 )
 
 // Bound is how long a page may take to show what it should; a pass never waits it out.
@@ -34,10 +26,18 @@ const PicturesVariable = "BULLY_PICTURES"
 // programs are Chromium under the names that it has.
 var programs = []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"}
 
+// switches are what the browser is started with: without what it would ask of others or do by itself, and no slower for a tab that
+// nobody sees.
+var switches = []string{"--headless", "--remote-debugging-pipe", "--no-first-run", "--disable-background-networking", "--disable-sync",
+	"--disable-extensions", "--disable-breakpad", "--disable-default-apps", "--metrics-recording-only", "--disable-dev-shm-usage",
+	"--disable-background-timer-throttling", "--disable-backgrounding-occluded-windows", "--disable-renderer-backgrounding",
+	"--force-color-profile=srgb", "--hide-scrollbars", "--mute-audio",
+	"--disable-features=Translate,OptimizationHints,MediaRouter,DialMediaRouteProvider"}
+
 // Browser is one running browser.
 type Browser struct {
-	t   testing.TB
-	ctx context.Context
+	t testing.TB
+	c *client
 }
 
 // Open starts a browser for the test, which is skipped where there is none.
@@ -53,23 +53,20 @@ func Open(t testing.TB) *Browser {
 	if path == "" {
 		t.Skipf("skipped: no browser: none of %s is installed", strings.Join(programs, ", "))
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()),
-		chromedp.Flag("disable-features", "Translate,OptimizationHints,MediaRouter,DialMediaRouteProvider"))
+	args := append(slices.Clone(switches), "--user-data-dir="+t.TempDir())
 	if os.Geteuid() == 0 {
-		options = append(options, chromedp.NoSandbox) // Chromium refuses root with one
+		args = append(args, "--no-sandbox") // Chromium refuses root with one
 	}
-	allocator, end := chromedp.NewExecAllocator(context.Background(), options...)
-	t.Cleanup(end)
-	ctx, cancel := chromedp.NewContext(allocator)
-	t.Cleanup(cancel)
-	if err := chromedp.Do(ctx); err != nil {
+	c, err := start(path, args)
+	if err != nil {
 		t.Fatalf("start %s: %v", path, err)
 	}
-	return &Browser{t: t, ctx: ctx}
+	t.Cleanup(c.end)
+	return &Browser{t: t, c: c}
 }
 
 // For is the same browser, for a test within the one that opened it.
-func (b *Browser) For(t testing.TB) *Browser { return &Browser{t: t, ctx: b.ctx} }
+func (b *Browser) For(t testing.TB) *Browser { return &Browser{t: t, c: b.c} }
 
 // View is how a page is looked at.
 type View struct {
@@ -89,8 +86,9 @@ func (v View) String() string {
 
 // Tab is one page that is open.
 type Tab struct {
-	t   testing.TB
-	ctx context.Context
+	t       testing.TB
+	c       *client
+	session string
 
 	mu       sync.Mutex
 	asked    []string // addresses of all requests
@@ -98,12 +96,15 @@ type Tab struct {
 	messages []string // errors that the browser noted
 }
 
-// Open opens the address.
+// Open opens the address, and returns once it is loaded.
 func (b *Browser) Open(address string, v View) *Tab {
 	b.t.Helper()
-	ctx, cancel := chromedp.NewContext(b.ctx)
-	b.t.Cleanup(cancel)
-	tab := &Tab{t: b.t, ctx: ctx}
+	var made struct{ TargetID, SessionID string }
+	must(b.t, b.c.call("", "Target.createTarget", params{"url": "about:blank"}, &made))
+	must(b.t, b.c.call("", "Target.attachToTarget", params{"targetId": made.TargetID, "flatten": true}, &made))
+	b.t.Cleanup(func() { must(b.t, b.c.call("", "Target.closeTarget", params{"targetId": made.TargetID}, nil)) })
+	tab := &Tab{t: b.t, c: b.c, session: made.SessionID}
+	b.c.listen(tab.session, tab.note)
 	scheme, motion := "light", "no-preference"
 	if v.Dark {
 		scheme = "dark"
@@ -111,60 +112,68 @@ func (b *Browser) Open(address string, v View) *Tab {
 	if v.Still {
 		motion = "reduce"
 	}
-	must(b.t, chromedp.Do(ctx)) // under its own context, which the tab then lives as long as
-	must(b.t, chromedp.Listen(ctx, tab.note))
-	call(tab, network.Enable, network.EnableParams{})
-	call(tab, log.Enable, cdp.Empty{})
-	call(tab, runtime.Enable, cdp.Empty{})
-	call(tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
-		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: motion}}})
-	tab.Do(chromedp.EmulateViewport(int64(v.Width), int64(v.Height)), chromedp.Navigate(address))
+	for _, domain := range []string{"Network", "Log", "Runtime", "Page"} {
+		tab.call(domain+".enable", nil, nil)
+	}
+	tab.call("Emulation.setEmulatedMedia", params{"features": []params{
+		{"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": motion}}}, nil)
+	tab.call("Emulation.setDeviceMetricsOverride", params{"width": v.Width, "height": v.Height, "deviceScaleFactor": 1, "mobile": false}, nil)
+	var came struct{ ErrorText string }
+	tab.call("Page.navigate", params{"url": address}, &came)
+	if came.ErrorText != "" {
+		b.t.Fatalf("browser: open %s: %s", address, came.ErrorText)
+	}
+	tab.Await(`document.readyState === "complete"`)
 	return tab
 }
 
-func (tab *Tab) note(event any) {
+// noted are the parts of events that the tests ask about.
+type noted struct {
+	Request          struct{ URL string }
+	Headers          map[string]string
+	Entry            struct{ Level, Text, URL string }
+	ExceptionDetails exception
+}
+
+type exception struct {
+	Text      string
+	Exception struct{ Description string }
+}
+
+// String is what was thrown, and where.
+func (e exception) String() string { return e.Text + " " + e.Exception.Description }
+
+func (tab *Tab) note(method string, params json.RawMessage) {
 	tab.mu.Lock()
 	defer tab.mu.Unlock()
-	switch e := event.(type) {
-	case *network.EventRequestWillBeSent:
+	var e noted
+	if err := json.Unmarshal(params, &e); err != nil {
+		tab.messages = append(tab.messages, fmt.Sprintf("an event that the test cannot read: %s: %v", method, err))
+	}
+	switch method {
+	case "Network.requestWillBeSent":
 		tab.asked = append(tab.asked, e.Request.URL)
-	case *network.EventRequestWillBeSentExtraInfo:
+	case "Network.requestWillBeSentExtraInfo":
 		for name, value := range e.Headers {
 			if strings.EqualFold(name, "Last-Event-ID") {
-				tab.resumed = append(tab.resumed, fmt.Sprint(value))
+				tab.resumed = append(tab.resumed, value)
 			}
 		}
-	case *log.EventEntryAdded:
-		if e.Entry.Level == log.EntryLevelError || e.Entry.Level == log.EntryLevelWarning {
+	case "Log.entryAdded":
+		if e.Entry.Level == "error" || e.Entry.Level == "warning" {
 			tab.messages = append(tab.messages, e.Entry.Text+" "+e.Entry.URL)
 		}
-	case *runtime.EventExceptionThrown:
-		text := e.ExceptionDetails.Text
-		if x := e.ExceptionDetails.Exception; x != nil {
-			text += " " + x.Description
-		}
-		tab.messages = append(tab.messages, text)
+	case "Runtime.exceptionThrown":
+		tab.messages = append(tab.messages, e.ExceptionDetails.String())
 	}
 }
 
-// Do runs actions.
-func (tab *Tab) Do(actions ...chromedp.Action[chromedp.Void]) {
+// call sends one command of the protocol to the tab.
+func (tab *Tab) call(method string, p params, result any) {
 	tab.t.Helper()
-	ctx, cancel := context.WithTimeout(tab.ctx, Bound)
-	defer cancel()
-	if err := chromedp.Do(ctx, actions...); err != nil {
+	if err := tab.c.call(tab.session, method, p, result); err != nil {
 		tab.t.Fatalf("browser: %v\nit noted: %q", err, tab.Messages())
 	}
-}
-
-// call sends one command of the protocol.
-func call[P, R any](tab *Tab, command cdp.Command[P, R], params P) R {
-	tab.t.Helper()
-	ctx, cancel := context.WithTimeout(tab.ctx, Bound)
-	defer cancel()
-	result, err := chromedp.Call(ctx, command, params)
-	must(tab.t, err)
-	return result
 }
 
 func must(t testing.TB, err error) {
@@ -177,11 +186,17 @@ func must(t testing.TB, err error) {
 // Eval gives the value of an expression of JavaScript.
 func Eval[T any](tab *Tab, expression string) T {
 	tab.t.Helper()
-	ctx, cancel := context.WithTimeout(tab.ctx, Bound)
-	defer cancel()
-	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
-	if err != nil {
-		tab.t.Fatalf("evaluate %.200s: %v\nthe browser noted: %q", expression, err, tab.Messages())
+	var said struct {
+		Result           struct{ Value json.RawMessage }
+		ExceptionDetails *exception
+	}
+	tab.call("Runtime.evaluate", params{"expression": expression, "returnByValue": true, "awaitPromise": true}, &said)
+	var value T
+	if said.ExceptionDetails != nil {
+		tab.t.Fatalf("evaluate %.200s: %v\nthe browser noted: %q", expression, said.ExceptionDetails, tab.Messages())
+	}
+	if err := json.Unmarshal(said.Result.Value, &value); err != nil {
+		tab.t.Fatalf("evaluate %.200s: %v: %s", expression, err, said.Result.Value)
 	}
 	return value
 }
@@ -214,10 +229,23 @@ func quote(s string) string {
 	return string(text)
 }
 
-// Press presses keys, such as kb.Tab.
-func (tab *Tab) Press(keys string) {
+// keys are those that tests press: their codes, and what they type.
+var keys = map[string]struct {
+	code, text string
+	number     int
+}{"Tab": {"Tab", "", 9}, " ": {"Space", " ", 32}}
+
+// Press presses the key that KeyboardEvent.key has that name for, and lets it go.
+func (tab *Tab) Press(name string) {
 	tab.t.Helper()
-	tab.Do(chromedp.KeyEvent(keys))
+	k, is := keys[name]
+	if !is {
+		tab.t.Fatalf("browser: no key %q in keys", name)
+	}
+	p := params{"type": "keyDown", "key": name, "code": k.code, "windowsVirtualKeyCode": k.number, "text": k.text}
+	tab.call("Input.dispatchKeyEvent", p, nil)
+	p["type"], p["text"] = "keyUp", ""
+	tab.call("Input.dispatchKeyEvent", p, nil)
 }
 
 // Messages are the errors and warnings that the browser noted: scripts that failed, policies that were broken, requests
@@ -261,12 +289,9 @@ func (tab *Tab) Picture(name string) {
 	if dir == "" {
 		return
 	}
-	ctx, cancel := context.WithTimeout(tab.ctx, Bound)
-	defer cancel()
-	const lossless = 100 // which makes it a PNG
-	png, err := chromedp.Run(ctx, chromedp.FullScreenshot(lossless))
-	must(tab.t, err)
-	small, err := paletted(png)
+	var taken struct{ Data []byte }
+	tab.call("Page.captureScreenshot", params{"format": "png", "captureBeyondViewport": true}, &taken)
+	small, err := paletted(taken.Data)
 	must(tab.t, err)
 	if err := os.WriteFile(filepath.Join(dir, name+".png"), small, 0o644); err != nil {
 		tab.t.Fatalf("keep picture: %v", err)

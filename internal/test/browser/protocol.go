@@ -1,0 +1,168 @@
+package browser
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// A client speaks the DevTools protocol with one browser, over two pipes: messages in JSON, each ended by a zero byte. A library for
+// it has a type for each of some thousand messages; the tests need a dozen of them.
+type client struct {
+	cmd  *exec.Cmd
+	said bytes.Buffer // on stderr, complete once gone is closed
+	gone chan struct{}
+
+	mu     sync.Mutex
+	to     *os.File
+	last   int
+	waits  map[int]chan<- message
+	events map[string]func(method string, params json.RawMessage) // by session
+}
+
+// message is a command, its result or an event.
+type message struct {
+	ID      int             `json:"id,omitempty"`
+	Session string          `json:"sessionId,omitempty"`
+	Method  string          `json:"method,omitempty"`
+	Params  json.RawMessage `json:"params,omitempty"`
+	Result  json.RawMessage `json:"result,omitempty"`
+	Error   *struct {
+		Message string `json:"message"`
+	} `json:"error,omitempty"`
+}
+
+// params are a command's, by name.
+type params map[string]any
+
+// start starts the browser at path.
+func start(path string, args []string) (*client, error) {
+	theirIn, to, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer theirIn.Close()
+	from, theirOut, err := os.Pipe()
+	if err != nil {
+		to.Close()
+		return nil, err
+	}
+	defer theirOut.Close()
+	c := &client{cmd: exec.Command(path, args...), gone: make(chan struct{}), to: to,
+		waits: map[int]chan<- message{}, events: map[string]func(string, json.RawMessage){}}
+	c.cmd.ExtraFiles = []*os.File{theirIn, theirOut} // 3 and 4, where --remote-debugging-pipe has them
+	c.cmd.Stderr = &c.said
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if err := c.cmd.Start(); err != nil {
+		to.Close()
+		from.Close()
+		return nil, err
+	}
+	go c.read(from)
+	return c, nil
+}
+
+// read hands on what the browser says, until it is gone.
+func (c *client) read(from *os.File) {
+	defer from.Close()
+	for in := bufio.NewReader(from); ; {
+		line, err := in.ReadBytes(0)
+		if err != nil {
+			break
+		}
+		var m message
+		if json.Unmarshal(line[:len(line)-1], &m) == nil {
+			c.take(m)
+		}
+	}
+	_ = c.cmd.Wait() // its processes all have its stderr, so none of them is left; how it ended is in what it said
+	close(c.gone)
+}
+
+func (c *client) take(m message) {
+	c.mu.Lock()
+	wait, event := c.waits[m.ID], c.events[m.Session]
+	delete(c.waits, m.ID)
+	c.mu.Unlock()
+	switch {
+	case wait != nil:
+		wait <- m
+	case event != nil && m.Method != "":
+		event(m.Method, m.Params)
+	}
+}
+
+// listen has the session's events told to f, one at a time.
+func (c *client) listen(session string, f func(method string, params json.RawMessage)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.events[session] = f
+}
+
+// call sends a command, to the browser itself without a session, and waits for its result.
+func (c *client) call(session, method string, p params, result any) error {
+	if err := c.exchange(session, method, p, result); err != nil {
+		return fmt.Errorf("%s: %w", method, err)
+	}
+	return nil
+}
+
+func (c *client) exchange(session, method string, p params, result any) error {
+	answered, err := c.send(session, method, p)
+	if err != nil {
+		return err
+	}
+	select {
+	case m := <-answered:
+		if m.Error != nil {
+			return fmt.Errorf("the browser refused: %s", m.Error.Message)
+		}
+		if result == nil {
+			return nil
+		}
+		return json.Unmarshal(m.Result, result)
+	case <-c.gone:
+		return fmt.Errorf("the browser is gone: %s", c.said.String())
+	case <-time.After(Bound):
+		return fmt.Errorf("no answer for %v", Bound)
+	}
+}
+
+func (c *client) send(session, method string, p params) (<-chan message, error) {
+	if p == nil {
+		p = params{}
+	}
+	encoded, err := json.Marshal(p)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last++
+	line, err := json.Marshal(message{ID: c.last, Session: session, Method: method, Params: encoded})
+	if err != nil {
+		return nil, err
+	}
+	answered := make(chan message, 1)
+	c.waits[c.last] = answered
+	_, err = c.to.Write(append(line, 0))
+	return answered, err
+}
+
+// end ends the browser, and returns once none of its processes is left.
+func (c *client) end() {
+	_, _ = c.send("", "Browser.close", nil) // one that is gone already cannot be told
+	select {
+	case <-c.gone:
+	case <-time.After(Bound):
+		_ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL)
+		<-c.gone
+	}
+	c.to.Close()
+}
