@@ -64,6 +64,39 @@ func TestAFollowersLinkConcernsNobodyElse(t *testing.T) {
 	})
 }
 
+// A host that names nobody to join has met another one in an earlier life. Its cable is out as it starts again, and its own
+// leadership is the last that it knows of: it leads nobody all the same. A host that has met nobody leads.
+func TestAHostThatHasMetAnotherWaitsForItsLink(t *testing.T) {
+	for _, hasMet := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(t, 2)
+			top, other := c.hosts[1], c.hosts[0]
+			top.settings = func(cfg *Config) { cfg.Seeds = nil }
+			c.start(top)
+			time.Sleep(5 * time.Second)
+			if hasMet {
+				c.start(other)
+			}
+			time.Sleep(5 * time.Second)
+			top.expectHooks(t, "become-leader 1 boot")
+			if hasMet {
+				c.kill(other)
+			}
+			c.kill(top)
+			c.lan.Isolate(top.name)
+			c.start(top)
+			top.link <- false
+			time.Sleep(time.Minute)
+			want := []string{"become-leader 1 boot", "lose-leadership 1 unclean-restart"}
+			if !hasMet {
+				want = append(want, "become-leader 2 boot")
+			}
+			top.expectHooks(t, want...)
+			c.stopAll()
+		})
+	}
+}
+
 // A watch ends with its context, and its subscriptions with it. It begins with what there is: the loopback interface at least.
 func TestWatchEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -122,6 +123,11 @@ func readReceipts(dir string, log hclog.Logger) []session.Receipt {
 		_ = os.Rename(path, path+badSuffix) // else the next write takes its place
 	}
 	return all
+}
+
+// areOfOthers: this host has met another one, in this life or an earlier one.
+func areOfOthers(all []session.Receipt, self wire.ID) bool {
+	return slices.ContainsFunc(all, func(r session.Receipt) bool { return r.ID != self })
 }
 
 // laterLife is the incarnation of a life that this host has had and its state knows nothing of, as its own receipt proves; zero:

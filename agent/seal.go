@@ -47,9 +47,11 @@ var _ sealing = (*sealed.LAN)(nil)
 // sealPort has all that goes over the LAN sealed. Nothing has been sent or read before.
 func (a *agent) sealPort() error {
 	incarnation := a.seat.state.saved.Incarnation + 1 // which this life puts on disk before it says anything
+	before := readReceipts(a.home.dir, a.log)
+	a.seat.knowsOthers = a.seat.knowsOthers || areOfOthers(before, a.seat.state.ID)
 	seal, err := sealed.Wrap(a.below, sealed.Config{Cluster: a.cfg.Cluster, Key: a.seat.state.private, Incarnation: incarnation, Life: a.life,
 		Keys: a.keys.Load().seals(), Hosts: *a.roll.hosts.Load(), Advertise: a.advertised(), Now: a.cfg.Now, Logger: a.log.Named("seal"),
-		Receipts: readReceipts(a.home.dir, a.log), Older: a.onOlder})
+		Receipts: before, Older: a.onOlder})
 	if err != nil {
 		return fmt.Errorf("seal the port: %w", err)
 	}

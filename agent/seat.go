@@ -90,7 +90,7 @@ type seatConfig struct {
 	log      hclog.Logger
 	nonce    uint32 // of this life
 
-	knowsOthers bool // the configuration names hosts to join
+	knowsOthers bool // the configuration names hosts to join, or an earlier life has met some
 	loseAtStart bool // a life that owes no lose hook runs it all the same
 	record      int  // bytes of memory for the flight recorder; 0: none
 }

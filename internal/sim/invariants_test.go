@@ -360,6 +360,16 @@ func TestInvariantsBite(t *testing.T) {
 				w.record.returned = []int64{w.now - int64(w.joinedWithin())}
 				w.i25NobodyIsMovedByFollowers(a, wire.Epoch{Counter: 9, Owner: a.id})
 			}},
+		{"a leader in the dark", 27, Available,
+			func(w *World, a, b *machine) { // the others are copies of it
+				w.lead(a, 9, lease)
+				b.copyOf, w.machines[2].copyOf = a, a
+				w.i27NobodyLeadsInTheDark(w.now + int64(time.Millisecond))
+			},
+			func(w *World, a, b *machine) {
+				w.lead(a, 9, lease)
+				w.i27NobodyLeadsInTheDark(w.now + int64(time.Millisecond))
+			}},
 		{"a lease without acknowledgements", 14, Quorum,
 			func(w *World, a, b *machine) {
 				a.ackAt[b.number-1] = w.now

@@ -105,7 +105,7 @@ func (w *World) endInTheDark() {
 
 // I27: who knows that it is cut off leads nobody, unless it never knew of anybody else.
 func (w *World) i27NobodyLeadsInTheDark(until int64) {
-	known := slices.DeleteFunc(slices.Clone(w.machines), (*machine).isOlderCopy)
+	known := slices.DeleteFunc(slices.Clone(w.machines), func(m *machine) bool { return m.isOlderCopy() || m.copyOf != nil })
 	leads := func() bool { return len(known) > 1 && slices.ContainsFunc(w.machines, w.acts) }
 	if w.runUntil(until, leads) {
 		w.sayStatus()

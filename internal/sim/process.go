@@ -66,7 +66,7 @@ func (w *World) startBeside(m *machine, isBusy bool) {
 	m.witness = witness{ackAt: m.ackAt}
 	clear(m.ackAt)
 	cfg := m.cfg
-	cfg.ID, cfg.Nonce, cfg.Cluster = m.id, m.nonce, cluster
+	cfg.ID, cfg.Nonce, cfg.Cluster, cfg.KnowsOthers = m.id, m.nonce, cluster, m.disk.receipts.areOfOthers(m.id)
 	if isBusy {
 		w.fired(StartsBeside)
 		cfg.HoldDown = 24 * time.Hour

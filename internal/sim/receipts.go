@@ -26,6 +26,16 @@ func (f receiptFile) copied() receiptFile {
 	return receiptFile{slices.Clone(f.kept), heard, f.later}
 }
 
+// areOfOthers: the host with this id has met another one, in this life or an earlier one.
+func (f *receiptFile) areOfOthers(self wire.ID) bool {
+	for id := range f.heard { // in no order: one is enough
+		if id != self {
+			return true
+		}
+	}
+	return slices.ContainsFunc(f.kept, func(r session.Receipt) bool { return r.ID != self })
+}
+
 // hear keeps the incarnation of a life, unless that is one of the past.
 func (f *receiptFile) hear(id wire.ID, incarnation uint32) {
 	if f.heard == nil {
