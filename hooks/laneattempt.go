@@ -172,6 +172,9 @@ func (l *Lanes) abandon(now time.Time, t *task) {
 	if t.lane == Leadership {
 		l.noteStuck(Entry{Hook: t.Kind, Epoch: t.Epoch.Counter, Seq: t.seq}, "is still being started")
 	}
+	if t.Kind == BecomeLeader { // it runs, perhaps, and nobody has heard of that yet
+		l.leaves = Entry{Hook: t.Kind, Epoch: t.Epoch.Counter, Seq: t.seq, Owner: t.Epoch.Owner}
+	}
 	l.attempted(now, t)
 }
 

@@ -400,3 +400,18 @@ func TestLateStartIsNotAnothers(t *testing.T) {
 		t.Errorf("told %v\n%s", p.told, &p.trace)
 	}
 }
+
+// A become-leader runs of which nobody has heard when it is given up, on a busy host. What it has left in groups of its own is ended
+// before the lose-leadership hook starts, as after any other.
+func TestWhatAnAbandonedStartLeavesIsEnded(t *testing.T) {
+	p := newPlay(t, map[Kind]script{BecomeLeader: {never: true}, LoseLeadership: {unseen: true}})
+	p.step(Opened{})
+	p.advance(time.Millisecond)
+	p.do("become", []string{"7", "lease=1m"})
+	p.advance(time.Millisecond)
+	p.do("lose", []string{"7", "within=200ms"})
+	p.advance(60 * time.Millisecond)
+	if len(p.looks) != 1 || p.looks[0].Leaves != (Entry{Hook: BecomeLeader, Epoch: 7, Seq: 1, Owner: "a"}) {
+		t.Errorf("prepared: %+v\n%s", p.looks, &p.trace)
+	}
+}
