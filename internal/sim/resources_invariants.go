@@ -133,9 +133,10 @@ func (w *World) h4BeganBeforeTheBecomeHook(c *group) {
 	}
 }
 
-// shouldNotHave: it is here, and no address that somebody has put here by hand for which nothing is configured any more.
+// shouldNotHave: it is here, and no address that somebody has put here by hand and that its keeper was not told of.
 func (m *machine) shouldNotHave(x *thing) bool {
-	return x.isHere && (!x.epoch.IsZero() || isAmong(m.haves.configured, x.Name))
+	k := m.hooks.keeper
+	return x.isHere && (!x.epoch.IsZero() || k != nil && isAmong(k.configured, x.Name))
 }
 
 // H5: some time after the last fault a host that is up and does not lead has nothing.
