@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -28,9 +29,12 @@ func read(t *testing.T, name string) string {
 	return string(text)
 }
 
+// plays are what promtool plays to the alerts.
+var plays = []string{"alerts_test.yml", "alerts_jobs_test.yml"}
+
 // The alerts fire when they should, and not before, by what promtool plays to them.
 func TestAlerts(t *testing.T) {
-	if out, err := exec.Command(promtool(t), "test", "rules", "alerts_test.yml").CombinedOutput(); err != nil {
+	if out, err := exec.Command(promtool(t), slices.Concat([]string{"test", "rules"}, plays)...).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 	if out, err := exec.Command(promtool(t), "check", "rules", "alerts.yml").CombinedOutput(); err != nil {
@@ -51,12 +55,16 @@ func TestEachAlertIsTried(t *testing.T) {
 		"that has no delay": regexp.MustCompile(`(for: )\w+\n`).ReplaceAllString(rules, "${1}0s\n"),
 	} {
 		dir := t.TempDir()
-		for file, text := range map[string]string{"alerts.yml": spoiled, "alerts_test.yml": read(t, "alerts_test.yml")} {
+		texts := map[string]string{"alerts.yml": spoiled}
+		for _, file := range plays {
+			texts[file] = read(t, file)
+		}
+		for file, text := range texts {
 			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
-		test := exec.Command(tool, "test", "rules", "alerts_test.yml")
+		test := exec.Command(tool, slices.Concat([]string{"test", "rules"}, plays)...)
 		test.Dir = dir
 		out, err := test.CombinedOutput()
 		for _, name := range names {
