@@ -3,6 +3,7 @@ package agent
 import (
 	"crypto/rand"
 	"net/netip"
+	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -97,9 +98,12 @@ var hearsay = map[string]func(i *insider, of attack.Life, n uint32) []byte{
 // A holder of the cluster's key, with an id of its own, says by gossip of the leader what is false, a hundred times a second.
 // Nobody leads or follows anybody else for that. The leader is killed meanwhile and comes back, and nobody is locked out.
 func TestAnInsidersHearsayChangesNothing(t *testing.T) {
-	modes, lasts := []string{"available", "quorum"}, 15*time.Second
-	if testing.Short() {
-		modes, lasts = modes[1:], 4*time.Second
+	modes, lasts := []string{"available", "quorum"}, 4*time.Second
+	switch {
+	case os.Getenv("BULLY_SIM") == "long":
+		lasts = 15 * time.Second
+	case testing.Short():
+		modes = modes[1:]
 	}
 	for _, mode := range modes {
 		for what, say := range hearsay {

@@ -17,7 +17,7 @@ import (
 //
 // BULLY_SETTINGS=long draws 2,500; BULLY_SETTINGS=<number> draws that one alone.
 func TestWhateverIsAcceptedLeads(t *testing.T) {
-	first, count := uint64(1), uint64(40)
+	first, count := uint64(1), uint64(15)
 	switch only := os.Getenv("BULLY_SETTINGS"); only {
 	case "":
 	case "long":

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -139,13 +140,22 @@ var yearZones = []struct {
 }
 
 // Whole years, in every zone that has bitten somebody: the schedule gives the
-// minutes that the slow implementation gives, no more and no fewer.
+// minutes that the slow implementation gives, no more and no fewer. A year has every third schedule, and the next year those beside
+// them; BULLY_SIM=long (make schedules) has each year and each schedule meet.
 func TestWholeYears(t *testing.T) {
+	every, turn := 3, 0
+	if os.Getenv("BULLY_SIM") == "long" {
+		every = 1
+	}
 	for _, z := range yearZones {
 		zone := zoneOf(t, z.name)
 		for _, year := range z.years {
 			y := yearOf(zone, year)
-			for _, text := range yearSpecs {
+			turn++
+			for i, text := range yearSpecs {
+				if (i+turn)%every != 0 {
+					continue
+				}
 				s := scheduleOf(t, text, z.name)
 				runs := slowCronOf(text).runs(y, year)
 				if diff := firstDifference(slots(s, year), runs); diff != "" {
