@@ -9,7 +9,7 @@
 // schedules are played first, until an invariant breaks that holds without the mutant;
 // then the directed tests run that the text names.
 //
-// By default each mutant is applied and type-checked, so that none rots, and three
+// By default each mutant is applied and type-checked, so that none rots, and two
 // are run. BULLY_MUTANTS=all (make mutants) runs them all and fails if one
 // survives; another value runs those whose name contains it. BULLY_MUTANTS_BY=schedules or
 // tests tries only the one, where the other was tried before.
