@@ -5,7 +5,7 @@ PACKAGES = ./...
 FUZZCOUNT ?= 100000
 BINARY = bully-agent
 
-.PHONY: build test check fmt vet static gosec vuln tidy race fuzz bench sim schedules cuts graphs e2e vip soak figures beside pictures drawings settings mutants lab dist reproducible cross clean
+.PHONY: build test check fmt vet static gosec vuln tidy race fuzz bench sim schedules cuts graphs e2e vip soak figures beside pictures drawings settings spec mutants lab dist reproducible cross clean
 
 build: ## a static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o $(BINARY) .
@@ -61,9 +61,10 @@ sim: ## ten minutes of simulated faults on all cores
 	$(GO) run . sim --for 10m --seed $$(date +%s)
 
 schedules: ## those that go test plays fewer of, or in clear: 3,000 with the ports that they draw
-	BULLY_SIM=long $(GO) test -count=1 -timeout 2h -v -run 'Schedules|^TestAttacks|^TestBeyond|^TestResources' ./internal/sim
+	BULLY_SIM=long $(GO) test -count=1 -timeout 2h -v -run 'Schedules|^TestAttacks|^TestBeyond|^TestResources|^TestChecks|^TestJobsAreTried|^TestPromises' ./internal/sim
 	BULLY_SIM=long $(GO) test -count=1 -timeout 10m -run '^TestScripts$$/^examples$$' .
-	BULLY_SIM=long $(GO) test -count=1 -timeout 10m -v -run '^TestManyHostsAtOneInstant$$' ./agent
+	BULLY_SIM=long $(GO) test -count=1 -timeout 10m -v -run '^TestManyHostsAtOneInstant$$|^TestAnInsidersHearsay' ./agent
+	BULLY_SIM=long $(GO) test -count=1 -timeout 10m -v -run '^TestAThousandHosts$$|^TestATrueHostMeetsAll|^TestWholeYears$$' ./membership ./internal/jobs
 	BULLY_SIM=long $(GO) test -count=1 -timeout 10m -run Crash ./agent ./hooks/hookrun ./internal/durable ./internal/key
 
 cuts: ## keepers killed between any two of their effects, each pair a hundred times: a quarter of an hour
@@ -107,6 +108,9 @@ drawings: ## those that need no agents
 
 settings: ## whatever settings are accepted lead: 2,500 drawn from their whole range, in some minutes
 	BULLY_SETTINGS=long $(GO) test -count=1 -timeout 60m -v -run '^TestWhateverIsAcceptedLeads$$' ./election
+
+spec: ## the model of quorum mode with disks that fail, and without each rule in turn; needs spin and gcc
+	BULLY_SPEC=all $(GO) test -count=1 -timeout 20m -v ./internal/test/spec
 
 mutants: ## takes each rule out and shows that something notices: an hour or more
 	BULLY_MUTANTS=all $(GO) test -count=1 -timeout 3h -v -run '^TestMutants' ./internal/test/mutants

@@ -6,7 +6,7 @@ import (
 
 // TestChecksOfHosts plays schedules in which hosts have checks, and wants that each of their faults took effect.
 func TestChecksOfHosts(t *testing.T) {
-	count := uint64(60)
+	count := uint64(30)
 	if isLong() {
 		count = 3000
 	}
@@ -22,7 +22,7 @@ func TestChecksOfHosts(t *testing.T) {
 	}
 	for kind := CheckFails; kind <= CheckSticks; kind++ {
 		t.Logf("%-20s %d", kind, total.faults[kind])
-		if total.faults[kind] == 0 && count >= 60 {
+		if total.faults[kind] == 0 && count >= 30 {
 			t.Errorf("fault %v never took effect", kind)
 		}
 	}

@@ -118,7 +118,7 @@ func tellCut(t *testing.T, seed uint64, r *Result, what string) {
 // the other, and counts how often.
 func TestKeepersAreCutBetweenEffects(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
-	count, least := uint64(300), uint64(0)
+	count, least := uint64(100), uint64(0)
 	if os.Getenv("BULLY_SIM") == "long" {
 		count, least = 40_000, 100
 	}

@@ -5,9 +5,9 @@ import "testing"
 // Schedules with jobs do what jobs are about, often enough to break what could
 // break; usual ones, in which most happens.
 func TestJobsAreTried(t *testing.T) {
-	count := uint64(200)
-	if testing.Short() {
-		count = 75
+	count := uint64(75)
+	if isLong() {
+		count = 1000
 	}
 	var total JobCounts
 	with := uint64(0)

@@ -6,7 +6,7 @@ import (
 
 // TestResourcesOfLeaders plays schedules in which leaders have resources, and wants that each of their faults took effect.
 func TestResourcesOfLeaders(t *testing.T) {
-	count := uint64(150)
+	count := uint64(75)
 	if isLong() {
 		count = 5000
 	}
@@ -22,7 +22,7 @@ func TestResourcesOfLeaders(t *testing.T) {
 	}
 	for kind := ResourceRefused; kind <= ResourceByKernel; kind++ {
 		t.Logf("%-20s %d", kind, total.faults[kind])
-		if total.faults[kind] == 0 && count >= 150 && kind < ResourceHeldOn {
+		if total.faults[kind] == 0 && count >= 75 && kind < ResourceHeldOn {
 			t.Errorf("fault %v never took effect", kind)
 		}
 	}

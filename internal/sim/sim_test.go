@@ -14,12 +14,12 @@ import (
 	"github.com/bully-agent/bully-agent/election"
 )
 
-// schedules is how many a test run plays: what fits in a quarter of a minute on two cores.
+// schedules is how many a test run plays.
 // BULLY_SCHEDULES asks for another number, BULLY_SEED for one of them, BULLY_SIM=long (make schedules) for all at length.
 const (
-	schedules      = 450
+	schedules      = 300
 	longSchedules  = 3000
-	shortSchedules = 300
+	shortSchedules = 150
 	chunk          = 50 // schedules of one subtest
 	sealedPlayed   = 3  // of those that draw sealed ports one in so many has them: the handshakes would take most of the time
 	leastOfAFault  = 1
