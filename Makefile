@@ -44,7 +44,7 @@ race:
 
 # Counted, not timed: a deadline that falls into the middle of an input fails the run ("context deadline exceeded").
 fuzz: ## FUZZCOUNT inputs for each target that takes bytes from others
-	@for p in wire membership agent internal/sealed internal/identity internal/key internal/fence internal/jobs internal/config internal/control internal/keepalived internal/record internal/pack internal/session internal/vip internal/reader hooks internal/trust internal/discovery; do \
+	@for p in wire membership agent internal/sealed internal/identity internal/key internal/fence internal/jobs internal/config internal/control internal/keepalived internal/session internal/vip internal/reader hooks internal/trust internal/discovery; do \
 	  for f in $$($(GO) test -list '^Fuzz' ./$$p | grep '^Fuzz'); do \
 	    echo "fuzz $$p $$f $(FUZZCOUNT)"; \
 	    $(GO) test ./$$p -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZCOUNT)x -fuzzminimizetime 1000x || exit 1; \
@@ -55,7 +55,7 @@ vuln: ## what is known against what we link; asks the Go project's database on t
 	$(GO) run golang.org/x/vuln/cmd/govulncheck@v1.1.4 $(PACKAGES)
 
 bench:
-	$(GO) test -run '^$$' -bench . -benchmem ./wire ./internal/transport ./internal/session ./internal/record ./hooks/hookrun
+	$(GO) test -run '^$$' -bench . -benchmem ./wire ./internal/transport ./internal/session ./hooks/hookrun
 
 sim: ## ten minutes of simulated faults on all cores
 	$(GO) run . sim --for 10m --seed $$(date +%s)

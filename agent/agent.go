@@ -58,7 +58,6 @@ type Config struct {
 	Profile  string   // memberlist's timing: lan, fast or wan
 	Seeds    []string // host:port, resolved again at each attempt
 	StateDir string
-	Record   int          // bytes of memory for the flight recorder; 0: none
 	Hooks    hooks.Config // commands and times; the rest is filled in
 	Socket   string       // control socket; empty: none
 	Access   control.Access
@@ -353,7 +352,7 @@ func open(ctx context.Context, cfg Config) (_ *agent, err error) {
 	}
 	_, _ = rand.Read(a.life[:]) // never fails
 	a.seat, err = openSeat(seatConfig{cluster: cfg.Cluster, name: cfg.Name, election: cfg.Election, dir: a.home.dir,
-		runner: a.runner, log: a.log, nonce: binary.BigEndian.Uint32(a.life[:]), record: cfg.Record,
+		runner: a.runner, log: a.log, nonce: binary.BigEndian.Uint32(a.life[:]),
 		knowsOthers: len(cfg.Seeds) > 0, loseAtStart: cfg.LoseAtStart}, a)
 	if err != nil {
 		return nil, err

@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"errors"
-	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -191,7 +190,6 @@ func TestCommandOfAnAgentThatStops(t *testing.T) {
 func TestQuestionToAnAgentThatStops(t *testing.T) {
 	for name, ask := range map[string]func(context.Context, *agent) error{
 		"doctor": func(ctx context.Context, a *agent) error { _, err := a.Examine(ctx); return err },
-		"record": func(ctx context.Context, a *agent) error { return a.Record(ctx, io.Discard) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			agents := onSockets(t, nil, "alpha")

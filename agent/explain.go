@@ -27,7 +27,7 @@ func (s *seat) explain(who string, fromHost map[election.Bar]string, lacks []str
 	}
 	status, out := s.shownStatus(), s.node.Outlook()
 	e := control.Explanation{Member: s.around.seen().controlNode(id), Self: id == s.state.ID, Leads: status.Leader == id,
-		Cluster: s.model(status, out)}
+		TakesBack: s.takesBack(status, out)}
 	if e.Self {
 		e.Leads = status.State == election.Lead
 		e.Reasons, e.Then = s.reasons(status, out, fromHost), s.then(status, out)

@@ -113,7 +113,7 @@ func (s *seat) holdNotes(left time.Duration) (notes []string) {
 	}
 	if left > 0 {
 		notes = append(notes, "this host stepped down and cannot lead before "+
-			wallClock().Add(left).Round(time.Second).Format(time.RFC3339)+"; bully-agent stand ends that")
+			wallClock().Add(left).Round(time.Second).Format(time.RFC3339)+"; bully-agent step-down --end ends that")
 	}
 	return notes
 }

@@ -109,9 +109,6 @@ func (s *seat) noteHook(r hooks.Result, epoch wire.Epoch) {
 	}
 	owner := ownerText(epoch)
 	s.lastHook = controlHook(r, owner)
-	if r.Kind == hooks.LoseLeadership && r.Ran {
-		s.loseTook = r.Took
-	}
 	text := fmt.Sprintf("%s hook succeeded in %v", r.Kind, r.Took.Round(time.Millisecond))
 	if r.TakenOver {
 		text += ", while this agent was dead or silent"

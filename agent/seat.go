@@ -41,7 +41,6 @@ type seat struct {
 
 	newest   time.Time // that the last life has passed; zero: unknown
 	node     *election.Node
-	flight   *flight             // nil: nothing is recorded
 	shown    *standing           // as people know it
 	said     election.Transition // the last that people were told of
 	previous wire.ID             // the leader before the present one
@@ -68,10 +67,9 @@ type seat struct {
 
 	hookReady bool // the become hook of the present epoch succeeded
 	lastHook  *control.Hook
-	loseTook  time.Duration // of the last lose hook; zero: none has run in this life
-	redo      redo          // the hook that failed and is to be tried again
-	heldFor   hooks.Result  // the failure that ended the last leadership; zero: none did
-	heldUp    []func()      // what waits for holders: the start of a lose hook, or its end
+	redo      redo         // the hook that failed and is to be tried again
+	heldFor   hooks.Result // the failure that ended the last leadership; zero: none did
+	heldUp    []func()     // what waits for holders: the start of a lose hook, or its end
 
 	told   *standing // the last that the jobs have heard of
 	passOn passOn    // what a leader does about a ledger that cannot be saved
@@ -92,7 +90,6 @@ type seatConfig struct {
 
 	knowsOthers bool // the configuration names hosts to join, or an earlier life has met some
 	loseAtStart bool // a life that owes no lose hook runs it all the same
-	record      int  // bytes of memory for the flight recorder; 0: none
 }
 
 // surroundings is all that a seat knows of its host.
@@ -145,7 +142,6 @@ func openSeat(cfg seatConfig, around surroundings) (*seat, error) {
 
 func (s *seat) close() {
 	s.state.close()
-	s.flight.close()
 }
 
 // begin is a new life of this host: its incarnation is on disk before anybody hears of it.
@@ -169,8 +165,7 @@ func (s *seat) begin() error {
 func (s *seat) sit() (err error) {
 	cfg := &s.election
 	cfg.ID, cfg.Nonce, cfg.Cluster = s.state.ID, s.nonce, wire.ClusterHash(s.cluster)
-	chance := rand.NewPCG(rand.Uint64(), rand.Uint64())
-	cfg.Rand = rand.New(chance)
+	cfg.Rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	cfg.HoldDown = s.state.hold.left(wallClock())
 	cfg.KnowsOthers, cfg.JoinWithin = s.knowsOthers, membership.JoinTimeout
 	if s.beside {
@@ -185,7 +180,7 @@ func (s *seat) sit() (err error) {
 	if s.node, err = election.New(*cfg, saved, s.around.now()); err != nil {
 		return refusal("", "%w", err)
 	}
-	s.flight, s.entrusted = newFlight(s.record, chance, s.log), wire.Commitment{}
+	s.entrusted = wire.Commitment{}
 	return nil
 }
 
@@ -203,7 +198,6 @@ func (s *seat) beginAnew(nonce uint32) error {
 		return err
 	}
 	s.nonce, s.knowsOthers = nonce, s.knowsOthers || len(s.around.seen().others) > 0
-	s.flight.close()
 	if err := s.sit(); err != nil {
 		return err
 	}
@@ -269,7 +263,7 @@ func (s *seat) step(ev election.Event) {
 	if s.log.IsTrace() {
 		s.log.Trace("stepped", "event", ev)
 	}
-	for _, effect := range s.flight.step(s.around.now(), ev, s.node) {
+	for _, effect := range s.node.Step(s.around.now(), ev) {
 		if err := s.apply(effect); err != nil {
 			s.onSaveFailed(election.SaveFailed(effect.(election.Save)), err)
 			return

@@ -2,6 +2,7 @@ package election
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"time"
 
@@ -70,12 +71,21 @@ func (n *Node) prepare(cause Cause) {
 
 // successor gives the best to whom this leader may hand over; nil: there is nobody.
 func (n *Node) successor() *peer {
-	for _, p := range n.living() {
-		if !slices.Contains(n.reign.transfer.refused, p.ID) && n.mayReceive(p) {
-			return p
-		}
+	for p := range n.successors() {
+		return p
 	}
 	return nil
+}
+
+// successors are all of them, the best first.
+func (n *Node) successors() iter.Seq[*peer] {
+	return func(yield func(*peer) bool) {
+		for _, p := range n.living() {
+			if !slices.Contains(n.reign.transfer.refused, p.ID) && n.mayReceive(p) && !yield(p) {
+				return
+			}
+		}
+	}
 }
 
 // mayReceive: a preemption goes only to those that may displace us; somebody

@@ -25,19 +25,17 @@ type Outlook struct {
 	Delay   time.Duration // it would wait so long first
 
 	// Of a leader.
-	Successor  wire.ID // a hand-over to it is under way; zero: none
-	Next       wire.ID // the best to whom it could hand over; zero: nobody
-	Challenger wire.ID // the best that may preempt it; zero: nobody
+	Successor  wire.ID   // a hand-over to it is under way; zero: none
+	Heirs      []wire.ID // to whom it could hand over, the best first
+	Challenger wire.ID   // the best that may preempt it; zero: nobody
 
 	Lost    int // leaderships lost in the last ten minutes: each doubles Delay
 	Present int // how many are there that may lead, barred or not, oneself included
-
-	Sync time.Duration // what a save takes here, of late
 }
 
 // Outlook gives the node's outlook as of its last Step.
 func (n *Node) Outlook() Outlook {
-	o := Outlook{Due: n.timers[stateTimer], Rank: n.rank(), Delay: n.preemptDelay(), Lost: len(n.flaps.lost), Present: n.presentCount(), Sync: n.sync}
+	o := Outlook{Due: n.timers[stateTimer], Rank: n.rank(), Delay: n.preemptDelay(), Lost: len(n.flaps.lost), Present: n.presentCount()}
 	switch leader := n.peer(n.epoch.Owner); {
 	case n.state == Lead || n.state == Stopping:
 		n.describeReign(&o)
@@ -55,8 +53,8 @@ func (n *Node) describeReign(o *Outlook) {
 	if o.Successor = n.reign.transfer.to; n.state == Stopping {
 		o.Successor = n.reign.ending.successor
 	}
-	if p := n.successor(); p != nil {
-		o.Next = p.ID
+	for p := range n.successors() {
+		o.Heirs = append(o.Heirs, p.ID)
 	}
 	for _, p := range n.living() {
 		if n.mayPreempt(p) {
@@ -107,10 +105,13 @@ func (o Outlook) String() string {
 	for _, who := range []struct {
 		word string
 		id   wire.ID
-	}{{"helper", o.Helper}, {"successor", o.Successor}, {"next", o.Next}, {"challenger", o.Challenger}} {
+	}{{"helper", o.Helper}, {"successor", o.Successor}, {"challenger", o.Challenger}} {
 		if !who.id.IsZero() {
 			text += fmt.Sprintf(" %s=%s", who.word, who.id.Short())
 		}
+	}
+	for _, heir := range o.Heirs {
+		text += " heir=" + heir.Short()
 	}
 	if o.Lost > 0 {
 		text += fmt.Sprintf(" lost=%d", o.Lost)

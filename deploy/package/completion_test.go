@@ -25,8 +25,8 @@ type typing struct{ keys, want string }
 var (
 	withAgents = []typing{
 		{"is-l\t -q", "<is-leader><-q>"},
-		{"handover --to be\t", "<handover><--to><beta-host>"},
-		{"handover --to=be\t", "<handover><--to=beta-host>"},
+		{"step-down --to be\t", "<step-down><--to><beta-host>"},
+		{"step-down --to=be\t", "<step-down><--to=beta-host>"},
 		{"jobs run ba\t", "<jobs><run><backup>"},
 		{"jobs history --out\t ba\t", "<jobs><history><--output><backup>"},
 		{"hooks run lo\t", "<hooks><run><lose-leadership>"},
@@ -38,7 +38,7 @@ var (
 		{"exec --wait 1s -- zz-c\t now", "<exec><--wait><1s><--><zz-command><now>"},
 	}
 	withoutAgents = []typing{
-		{"handover --to be\t", "<handover><--to><be>"},
+		{"step-down --to be\t", "<step-down><--to><be>"},
 		{"jobs run ba\t", "<jobs><run><ba>"},
 		{"maintenance of\t", "<maintenance><off>"},
 	}
@@ -58,8 +58,8 @@ func TestCompletionInShells(t *testing.T) {
 	t.Run("with an instance", func(t *testing.T) {
 		name := instanceAt(t, filepath.Join(dir, "beta-host.sock"))
 		inShells(t, program, socket, []typing{ // socket is alpha's, which would not offer itself
-			{"-i " + name[:len(name)-1] + "\t handover --to al\t", "<-i><" + name + "><handover><--to><alpha>"},
-			{"handover --instance=" + name + " --to al\t", "<handover><--instance=" + name + "><--to><alpha>"},
+			{"-i " + name[:len(name)-1] + "\t step-down --to al\t", "<-i><" + name + "><step-down><--to><alpha>"},
+			{"step-down --instance=" + name + " --to al\t", "<step-down><--instance=" + name + "><--to><alpha>"},
 		})
 	})
 	stop()

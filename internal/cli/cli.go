@@ -80,8 +80,8 @@ func commands() []command {
 	return withInstance([]command{
 		runCommand, labCommand, simCommand,
 		statusCommand, explainCommand, leaderCommand, isLeaderCommand, membersCommand, waitCommand, eventsCommand, historyCommand, topCommand,
-		metricsCommand, recordCommand, replayCommand, doctorCommand, debugCommand(),
-		stepDownCommand, standCommand, maintenanceCommand, okToStopCommand, handoverCommand, forgetCommand, reloadCommand, jobsCommand, hooksCommand, execCommand, holdCommand, vipCommand, fenceCommand, asCommand, importCommand,
+		metricsCommand, doctorCommand, debugCommand(),
+		stepDownCommand, maintenanceCommand, okToStopCommand, forgetCommand, reloadCommand, jobsCommand, hooksCommand, execCommand, holdCommand, vipCommand, fenceCommand, asCommand, importCommand,
 		configCommand, keyCommand, idCommand, completionCommand(), versionCommand,
 	})
 }
@@ -205,6 +205,9 @@ func (c *call) noCommand() error {
 
 func (c *call) unknownCommand() error {
 	word, known := c.Args().First(), names(c.command.subcommands)
+	if now, isGone := gone[c.path+" "+word]; isGone {
+		return usage(now, "the command %s is gone", word)
+	}
 	hint := "see " + c.path + " --help"
 	if near := nearest(word, known); near != "" {
 		hint = "did you mean " + near + "?"
@@ -255,6 +258,9 @@ func (cmd command) flagError(path string, err error) error {
 	help := "see " + path + " --help"
 	message := err.Error()
 	if name, ok := strings.CutPrefix(message, "flag provided but not defined: -"); ok {
+		if now, isGone := gone[path+" "+dashed(name)]; isGone {
+			return usage(now, "the flag %s of %s is gone", dashed(name), path)
+		}
 		var known []string
 		for _, o := range cmd.options {
 			known = append(known, o.name)

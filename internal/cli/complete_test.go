@@ -28,7 +28,7 @@ func next(t *testing.T, words ...string) []string {
 
 func TestCompletionOffersWhatMayComeNext(t *testing.T) {
 	for line, want := range map[string]string{
-		"sta|":                        "status stand",
+		"sta|":                        "status",
 		"ex|":                         "explain exec",
 		"jobs |":                      "list next history run pause resume",
 		"config ch|":                  "check",
@@ -49,7 +49,6 @@ func TestCompletionOffersWhatMayComeNext(t *testing.T) {
 		"run --config=/e|":            fileNames,
 		"run --state-dir |":           dirNames,
 		"config check |":              fileNames,
-		"replay a.rec |":              fileNames,
 		"hooks run |":                 "become-leader lose-leadership leader-change member-change",
 		"hooks run become-leader |":   "",
 		"exec |":                      "--",
@@ -58,7 +57,7 @@ func TestCompletionOffersWhatMayComeNext(t *testing.T) {
 		"exec -- sh -c |":             aCommand,
 		"lab --pa|":                   "--page",
 		"lab --page --mode |":         "available quorum",
-		"handover --to |":             "", // no agent answers
+		"step-down --to |":            "", // no agent answers
 		"jobs run |":                  "",
 		"nonsense |":                  strings.Join(names(root().subcommands), " "),
 		"status --nonsense --js|":     "--json",
@@ -79,19 +78,19 @@ func TestCompletionOffersWhatMayComeNext(t *testing.T) {
 func TestCompletionAsksTheAgentThatIsMeant(t *testing.T) {
 	own := func(name string) string { return config.DefaultSocket(os.LookupEnv, name) }
 	for _, tt := range []struct{ line, instance, socket, want string }{
-		{"handover --to ", "", "", own("")},
-		{"-i web handover --to ", "", "", own("web")},
-		{"--instance=web handover --to ", "", "", own("web")},
-		{"handover -i web --to ", "", "", own("web")},
-		{"-i db handover -i web --to ", "", "", own("web")},
+		{"step-down --to ", "", "", own("")},
+		{"-i web step-down --to ", "", "", own("web")},
+		{"--instance=web step-down --to ", "", "", own("web")},
+		{"step-down -i web --to ", "", "", own("web")},
+		{"-i db step-down -i web --to ", "", "", own("web")},
 		{"-i web jobs run ", "", "", own("web")},
-		{"handover --to ", "web", "", own("web")},
-		{"-i db handover --to ", "web", "", own("db")},
-		{"handover --to ", "web", "/run/its.sock", "/run/its.sock"},
-		{"-i db handover --to ", "", "/run/another.sock", own("db")},
-		{"-i web handover --socket /run/x.sock --to ", "", "/run/another.sock", "/run/x.sock"},
-		{"-i ../x handover --to ", "", "/run/another.sock", ""},
-		{"handover --to ", "../x", "/run/another.sock", ""},
+		{"step-down --to ", "web", "", own("web")},
+		{"-i db step-down --to ", "web", "", own("db")},
+		{"step-down --to ", "web", "/run/its.sock", "/run/its.sock"},
+		{"-i db step-down --to ", "", "/run/another.sock", own("db")},
+		{"-i web step-down --socket /run/x.sock --to ", "", "/run/another.sock", "/run/x.sock"},
+		{"-i ../x step-down --to ", "", "/run/another.sock", ""},
+		{"step-down --to ", "../x", "/run/another.sock", ""},
 	} {
 		t.Setenv(instanceVariable, tt.instance)
 		t.Setenv("BULLY_SOCKET", tt.socket)

@@ -31,7 +31,7 @@ func completionCommand() command {
 					stand there: the word, and after a tabulator what it is. Or one line alone, :files, :directories or :command, for what
 					the shell knows better. The running agent gives the names of members and jobs; it has 300 ms
 					for its answer.`,
-				examples: []string{program + ` completion next -- handover --to ""`},
+				examples: []string{program + ` completion next -- step-down --to ""`},
 				action:   completeNext,
 			},
 		},

@@ -40,7 +40,7 @@ var collected = []struct{ file, line string }{
 	{"version.json", "version --json"}, {"status.json", "status --json"}, {"status.txt", "status"}, {"members.json", "members --json"},
 	{"events.json", "events --json"}, {"history.json", "history --json"}, {"jobs.txt", "jobs list"}, {"jobs-history.txt", "jobs history"},
 	{"hooks-log.txt", "hooks log"}, {"keys.json", "key status --json"}, {"doctor.json", "doctor --json"}, {"doctor.txt", "doctor"},
-	{"explain.txt", "explain"}, {"explain.json", "explain --json"}, {"record.rec", "record"},
+	{"explain.txt", "explain"}, {"explain.json", "explain --json"},
 }
 
 // item is one file of the archive.

@@ -10,24 +10,11 @@ var explainCommand = command{
 	name: "explain", usage: "say why a host leads or not, and what comes next", args: "[MEMBER]", maxArgs: 1, offer: anyMember,
 	about: `Without MEMBER it is about this host. The line "ok" lists the needs of the election that are met. Each line "NO" is
 		something that keeps the host from leading; "then" is its next step. Of another member it says what this host
-		knows; that member itself knows best why it does not lead.
-
-		With --if it plays what would happen in a simulation of this cluster, with its members, settings and round trips, many
-		times: "kill NAME" (the agent's process ends, as after kill -9), "NAME dies" (its host goes off), "cut NAME" (its cable
-		carries nothing any more), "stop NAME" (cleanly), "freeze NAME". The time is from then until another leads; its
-		become-leader hook is not counted. A lose-leadership hook counts where others wait for its end.`,
-	examples: []string{program + " explain", program + " explain beta", program + ` explain --if "alpha dies"`, program + ` explain --if "stop beta" --lose-hook 2s`},
-	options: []option{
-		{name: "if", value: "WHAT", usage: `play what would happen: "kill NAME", "NAME dies", "cut NAME", "stop NAME", "freeze NAME"`},
-		{name: "lose-hook", value: "TIME", usage: "with --if: what a lose-leadership hook takes", fallback: "as it took here last, else 20ms"},
-		jsonOption, socketOption},
+		knows; that member itself knows best why it does not lead. The host that leads names the next ones in rank. The command
+		ok-to-stop says whether a quorum is left without one.`,
+	examples: []string{program + " explain", program + " explain beta"},
+	options:  []option{jsonOption, socketOption},
 	action: func(c *call) error {
-		if c.IsSet("if") {
-			return c.explainIf()
-		}
-		if c.IsSet("lose-hook") {
-			return usage("", "--lose-hook counts with --if only")
-		}
 		e, err := c.client().Explain(c.Context.Context, c.Args().First())
 		if err != nil {
 			return err

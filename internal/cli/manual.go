@@ -53,12 +53,12 @@ var tasks = []struct {
 	{"Make a host lead, now", "On the host that leads, name the one that is to lead. The lose hook has ended here before the become hook " +
 		"starts there. The command returns when the other leads. Where it changes nothing, it says why in one line, with exit status 6. A host of " +
 		"higher priority takes over again after `preempt_delay`, unless it is in `maintenance`.",
-		[]string{"bully-agent handover --to beta"}},
+		[]string{"bully-agent step-down --to beta"}},
 	{"Make a host lead whenever it is up", "Give it a `priority` above the others' in agent.toml(5) (the default is 100), and reload. It takes " +
 		"over from any other leader, cleanly, after `preempt_delay`.",
 		[]string{"bully-agent reload"}},
 	{"Keep a host from leading", "For a while, or until it may again; both outlive restarts. A host that leads hands over first.",
-		[]string{"bully-agent step-down --for 10m", "bully-agent stand", "bully-agent maintenance on --reason 'kernel upgrade'", "bully-agent maintenance off"}},
+		[]string{"bully-agent step-down --for 10m", "bully-agent step-down --end", "bully-agent maintenance on --reason 'kernel upgrade'", "bully-agent maintenance off"}},
 	{"Stop a host safely", "Ask whether the others can do without it, then stop the service: a leader hands over, runs its lose hook and leaves. " +
 		"`kill -9` is a failure like any other: the keeper runs the lose hook at once.",
 		[]string{"bully-agent ok-to-stop", "systemctl stop bully-agent"}},

@@ -5,7 +5,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/bully-agent/bully-agent/internal/control"
 )
@@ -69,22 +68,4 @@ func TestCommandsForOperatorsGolden(t *testing.T) {
 			})
 		}
 	}
-}
-
-// The answer of explain --if, as text and as JSON.
-func TestExplainIfGolden(t *testing.T) {
-	a := ifAnswer{If: "alpha dies", Hit: "alpha", Plays: 1000, Leaders: []ifLeader{{Name: "beta", Share: 1, P1: 301, P50: 388.4, P99: 411}},
-		Quorum: &ifQuorum{Have: 2, Need: 2, Of: 3}, LoseHook: 20, took: 1800 * time.Millisecond}
-	a.Text = a.sentence()
-	var out bytes.Buffer
-	con := newConsole(nil, &out, &out)
-	if err := con.print(a.Text + "\n" + a.counted(ifLoseHook, true)); err != nil {
-		t.Fatal(err)
-	}
-	golden(t, "explain-if.txt", out.String())
-	out.Reset()
-	if err := con.printJSON(a); err != nil {
-		t.Fatal(err)
-	}
-	golden(t, "explain-if.json", out.String())
 }

@@ -31,7 +31,6 @@ func agentConfig(c *config.Config) agent.Config {
 		Seeds:     c.Network.Join,
 		CheckSeed: config.CheckSeed,
 		StateDir:  c.Node.StateDir,
-		Record:    c.Log.Record,
 		Hooks:     hooksConfig(c),
 		Jobs:      jobsConfig(c),
 		Checks:    checksConfig(c),

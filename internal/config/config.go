@@ -158,7 +158,6 @@ type HTTP struct {
 type Log struct {
 	Level  string // "trace", "debug", "info", "warn", "error" or "off"
 	Format string // "text" or "json"
-	Record int    // bytes of memory for the flight recorder; 0: none
 }
 
 // Source is where Load looks. The zero Source gives the defaults.

@@ -277,9 +277,4 @@ var settings = []Setting{
 		Usage: "text or json",
 		field: oneOf(func(c *Config) *string { return &c.Log.Format }, "text", "json"),
 	},
-	{
-		Key: "log.record", Env: "BULLY_RECORD", Default: "16MiB",
-		Usage: "memory for what the election was told lately, for `bully-agent record`; off: none",
-		field: memory(func(c *Config) *int { return &c.Log.Record }, 1, 1024),
-	},
 }

@@ -37,6 +37,9 @@ func nearest(word string, candidates []string) string {
 // unknownKey is the error for a key that no setting has: path is where it stands, normalised.
 func unknownKey(path string) *Error {
 	err := wrong("there is no such key")
+	if path == "log.record" { // of earlier versions
+		return err.hint("the flight recorder is gone: remove the line; the log has each step with level = %s", quote("debug"))
+	}
 	if near := nearestKey(path); near != "" {
 		return err.hint("did you mean %s?", near)
 	}

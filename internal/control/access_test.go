@@ -23,7 +23,7 @@ import (
 var rights = map[string]Right{
 	"GET /v1/status": Read, "GET /v1/leader": Read, "GET /v1/ok-to-stop": Read, "GET /v1/members": Read, "GET /v1/history": Read, "GET /v1/events": Read,
 	"GET /v1/hooks": Read, "GET /v1/hooks/runs": Read, "GET /v1/jobs": Read, "GET /v1/jobs/runs": Read,
-	"GET /v1/keys": Read, "GET /v1/explain": Read, "GET /metrics": Read, "GET /v1/lease": Lend, "GET /v1/jobs/output": Act, "GET /v1/record": Act,
+	"GET /v1/keys": Read, "GET /v1/explain": Read, "GET /metrics": Read, "GET /v1/lease": Lend, "GET /v1/jobs/output": Act,
 }
 
 // Each route needs a right: what only shows reads, all that changes something acts.

@@ -38,7 +38,6 @@ type fakeAgent struct {
 	history []Leadership
 	reload  func(context.Context) error
 	command func(ctx context.Context, name string, args map[string]string) error
-	record  func(to io.Writer) error
 
 	explanation Explanation
 }
@@ -55,8 +54,6 @@ func (f *fakeAgent) OKToStop(context.Context) (OKToStop, error) { return okToSto
 func okToStop() OKToStop {
 	return OKToStop{OK: true, Text: "ok: alpha would lead, 2 of 3 voters stay", Leader: &alpha, Stay: 2, Of: 3, Need: 2}
 }
-
-func (f *fakeAgent) Record(_ context.Context, to io.Writer) error { return f.record(to) }
 
 func (f *fakeAgent) Explain(_ context.Context, member string) (Explanation, error) {
 	if member != "" && member != f.explanation.Member.Name {

@@ -285,7 +285,6 @@ type Backend interface {
 	JobBackend
 	HookBackend
 	KeyBackend
-	RecordBackend
 	DoctorBackend
 	// Reload validates the configuration and takes it; an error says that
 	// nothing was changed. What it cannot take is in Status. Unless drops, a host

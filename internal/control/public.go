@@ -164,8 +164,7 @@ func (r Resource) public() Resource {
 	return r
 }
 
-// publicExplanation is the part of Explanation that the network sees: not what a simulation
-// starts from, which is settings.
+// publicExplanation is the part of Explanation that the network sees: not TakesBack, which names settings.
 type publicExplanation struct {
 	Member   Node     `json:"member"`
 	Self     bool     `json:"self"`

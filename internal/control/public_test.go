@@ -59,7 +59,7 @@ var withheld = map[string][]string{
 	"JobRun":      {"err"},
 	"Job":         {},
 	"Check":       {"why"},
-	"Explanation": {"cluster"},
+	"Explanation": {"takes_back"},
 	"Leader":      {},
 	"Leadership":  {},
 	"Event":       {},

@@ -37,7 +37,6 @@ func (s *server) routes() []route {
 		{http.MethodPost, "/v1/doctor", Act, s.examine},
 		{http.MethodPost, "/v1/reload", Act, s.change("reload", s.reload)},
 	}
-	routes = append(routes, s.recordRoute())
 	routes = append(routes, s.hookRoutes()...)
 	routes = append(routes, s.jobRoutes()...)
 	for _, name := range slices.Concat(commands, jobCommands) {

@@ -2,12 +2,10 @@ package control
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net"
 	"net/http"
@@ -451,33 +449,5 @@ func TestServeReturnsWhenTheListenerFails(t *testing.T) {
 	err := Serve(t.Context(), l, &fakeAgent{}, nil)
 	if !errors.Is(err, net.ErrClosed) {
 		t.Errorf("got %v", err)
-	}
-}
-
-// A record is passed on as it is made, a piece at a time; one that breaks off is no record,
-// and a refusal comes before the first byte.
-func TestARecordIsPassedOn(t *testing.T) {
-	long := bytes.Repeat([]byte("0123456789"), 1<<17)
-	agent := &fakeAgent{}
-	client := Dial(serveAgent(t, agent, nil).path)
-	for name, c := range map[string]struct {
-		record func(to io.Writer) error
-		want   string // in the error; "": none
-	}{
-		"whole":      {func(to io.Writer) error { _, _ = to.Write(long[:10]); _, err := to.Write(long[10:]); return err }, ""},
-		"refused":    {func(io.Writer) error { return &APIError{Status: 409, Message: "this agent records nothing"} }, "this agent records nothing"},
-		"broken off": {func(to io.Writer) error { _, _ = to.Write(long); return errors.New("the loop ended") }, "the answer broke off"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			agent.record = c.record
-			var got bytes.Buffer
-			err := client.Record(t.Context(), &got)
-			if c.want == "" && (err != nil || !bytes.Equal(got.Bytes(), long)) {
-				t.Errorf("%d of %d bytes: %v", got.Len(), len(long), err)
-			}
-			if c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-				t.Errorf("%v, expected %q", err, c.want)
-			}
-		})
 	}
 }

@@ -29,11 +29,6 @@
 // machine whose clock stops with it. A schedule with one of them waives what the
 // table in waivers.go names for it, counts those violations, and judges the rest.
 //
-// # A live cluster
-//
-// WhatIf plays no schedule: it puts a cluster as one of its agents knows it into calm
-// weather and hits one host, for explain --if.
-//
 // # Repeating one
 //
 // Everything happens in one goroutine, in the order of one heap, with one source

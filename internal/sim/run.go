@@ -43,8 +43,6 @@ type Options struct {
 	aim       *aim     // where; nil: nowhere but at
 	cutAt     []uint64 // these places
 	beyond    Fault    // the fault beyond the promise, in place of another oddity; zero: drawn
-	// flight, if set, has a flight recorder see each step of each Node.
-	flight func(m *machine, now time.Time, ev election.Event, step func() []election.Effect) []election.Effect
 }
 
 // Result is what came of a schedule.
@@ -91,7 +89,7 @@ func Run(o Options) (r Result) {
 }
 
 func newWorld(o *Options) *World {
-	w := &World{rng: rand.New(rand.NewPCG(o.Seed, 0x51b0111)), trace: o.Trace, flight: o.flight}
+	w := &World{rng: rand.New(rand.NewPCG(o.Seed, 0x51b0111)), trace: o.Trace}
 	w.drawPorts(o)
 	w.drawScenario(o)
 	w.drawUnusual(o)

@@ -117,9 +117,9 @@ func tableOf(m *machine) *sealedPort { return m.lan.(*sealedPort) }
 
 // hearsFrom counts the frames that come to m, in its own process.
 func (w *World) hearsFrom(m *machine, for_ time.Duration) (frames int) {
-	before := w.flight
-	defer func() { w.flight = before }()
-	w.flight = func(who *machine, _ time.Time, ev election.Event, step func() []election.Effect) []election.Effect {
+	before := w.observer
+	defer func() { w.observer = before }()
+	w.observer = func(who *machine, _ time.Time, ev election.Event, step func() []election.Effect) []election.Effect {
 		if _, isFrame := ev.(election.Received); isFrame && who == m {
 			frames++
 		}
@@ -169,7 +169,7 @@ func TestThePortDropsFramesOfOthers(t *testing.T) {
 	w := calmSealed(t, Options{Seed: 1, Nodes: 3})
 	a, b, c := w.machines[0], w.machines[1], w.machines[2]
 	opened := 0
-	w.flight = func(m *machine, _ time.Time, ev election.Event, step func() []election.Effect) []election.Effect {
+	w.observer = func(m *machine, _ time.Time, ev election.Event, step func() []election.Effect) []election.Effect {
 		if r, is := ev.(election.Received); is && m == b && r.Frame.Kind == wire.Leave {
 			opened++
 		}

@@ -53,7 +53,7 @@ type World struct {
 	waives     [invariants]uint64 // violations that the scenario expects
 	hash       digest
 	trace      func(string) // nil: nothing is written down
-	flight     func(*machine, time.Time, election.Event, func() []election.Effect) []election.Effect
+	observer   func(*machine, time.Time, election.Event, func() []election.Effect) []election.Effect
 }
 
 // verdict is how an effect went.
@@ -132,10 +132,10 @@ func (w *World) step(m *machine, ev election.Event) {
 
 func (w *World) stepNode(m *machine, ev election.Event) []election.Effect {
 	now := m.clock.time(w.now)
-	if w.flight == nil {
+	if w.observer == nil {
 		return m.node.Step(now, ev)
 	}
-	return w.flight(m, now, ev, func() []election.Effect { return m.node.Step(now, ev) })
+	return w.observer(m, now, ev, func() []election.Effect { return m.node.Step(now, ev) })
 }
 
 // inboxSize bounds the datagrams that wait for a process that does not read.

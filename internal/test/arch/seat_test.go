@@ -19,7 +19,7 @@ import (
 func TestTheSeatKnowsNoHostAndTheHostNoEpoch(t *testing.T) {
 	var (
 		ofTheSeat = []string{"seat", "seatConfig", "standing", "surroundings", "jobDesk", "jobConfig", "jobSurroundings", "passOn", "redo", "tally",
-			"history", "holders", "stateFile", "ledgerFile", "flight"}
+			"history", "holders", "stateFile", "ledgerFile"}
 		ofTheHost = []string{"agent", "snapshot", "transport", "Membership", "Listener"}
 		ofAnEpoch = []string{"Counter", "Owner", "Reign", "Promoted"}
 		neither   = []string{"clock.go", "counters.go", "errors.go", "home.go", "question.go", "view.go"}

@@ -36,7 +36,6 @@ type host struct {
 
 	client *control.Client
 	agent  *process // nil: none runs
-	lives  int      // whose records were taken out
 }
 
 // process is a running agent.
@@ -124,7 +123,6 @@ func (h *host) signal(s syscall.Signal) {
 // kill is kill -9. The host is told apart from a dead one by its kernel alone.
 func (h *host) kill() {
 	h.lan.t.Helper()
-	h.recordBefore()
 	h.lan.journal.note(h, isKilled)
 	h.signal(syscall.SIGKILL)
 	<-h.agent.done
@@ -146,7 +144,6 @@ func (h *host) resume() {
 // stop asks the agent to stop, as systemd does, and gives its exit code.
 func (h *host) stop() int {
 	h.lan.t.Helper()
-	h.recordBefore()
 	h.lan.journal.note(h, isStopped)
 	h.signal(syscall.SIGTERM)
 	return h.exits(20 * time.Second)

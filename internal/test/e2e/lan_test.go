@@ -34,8 +34,6 @@ type lan struct {
 	env     []string // environment of all agents; timers have no flags
 	other   string   // a program that runs as agent instead of the one under test; see program
 
-	isRecorded bool // each life's record is taken out before its end
-
 	insecure bool          // no key is used: whoever joins is a member
 	overlap  string        // why hosts may lead at the same time in this test; "": they may not
 	guarded  bool          // the end of a leadership is that of its lose hook alone; see verdict.Rules
@@ -166,9 +164,6 @@ func (l *lan) mayOverlap(why string) { l.overlap = why }
 
 // remove ends the agents, looks at what the hooks wrote, and takes the LAN down.
 func (l *lan) remove() {
-	for _, h := range l.hosts {
-		_ = h.record() // of one that answers: whether the test has failed is not known before the verdict
-	}
 	for _, h := range l.hosts { // all at once: else one would still begin to lead in the last instant, and be killed before its hook has written a line
 		h.stand()
 	}

@@ -101,7 +101,7 @@ var quick = []string{
 	"TestPriorityDecides", "TestCommandsOnHosts", "TestCutLeaderLetsGoFirst", "TestLeaderWithoutLink", "TestBestReachesOnlyTheLeader", "TestIPv6Only",
 	"TestKilledLeaderIsReplacedAtOnce", "TestQuorumOutlivesALeader", "TestQuorumLeaderInMinority", "TestPausedLeader",
 	"TestKeeperRunsTheLoseHook", "TestKeeperLeavesNothingBehind", "TestStopDuringBecomeHook", "TestHandOverWaitsForJobs",
-	"TestExplainIfComesTrue", "TestExplainOnHosts", "TestExecRunsOnOneHost", "TestHoldFollowsTheLeader", "TestVirtualAddressFollowsTheLeader",
+	"TestExplainOnHosts", "TestExecRunsOnOneHost", "TestHoldFollowsTheLeader", "TestVirtualAddressFollowsTheLeader",
 	"TestKilledAtEachCallOnTheStateFile", "TestLeadersDiskBreaks", "TestDoctorNamesTheFault",
 	"TestSRVRecordsThatChange", "TestMDNS",
 	"TestAReaderHasNoPartInTheElection",

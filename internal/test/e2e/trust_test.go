@@ -36,7 +36,7 @@ func trustUnderChaos(t *testing.T, unheld bool, options ...string) {
 	t.Parallel()
 	l := newLAN(t, 5, options...)
 	l.hasRoomToLetGo()
-	l.guarded, l.unheld, l.isRecorded = true, unheld, true
+	l.guarded, l.unheld = true, unheld
 	a := l.invade()
 	a.heckle()
 	i := a.join()
@@ -64,7 +64,6 @@ func trustUnderChaos(t *testing.T, unheld bool, options ...string) {
 	faults["an insider lies, kill leader"] = func() { c.underLies(i, func() { h := c.leader(); h.kill(); c.settle(); h.start() }) }
 	c.run(soakLength(), faults)
 	l.bounded(before)
-	l.replays()
 	writers.dismiss()
 	for _, h := range l.hosts {
 		c.stop(h)

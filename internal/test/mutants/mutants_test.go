@@ -13,8 +13,8 @@ import (
 )
 
 // samples are run by default: one that schedules catch soon, and one that only directed tests can, of a package that the simulator
-// does not play. The first is the one whose program replays: what it changes is compiled once.
-var samples = map[string]catcher{withoutDrift: bySchedules, "sealed-frame-opens-twice": byTests}
+// does not play.
+var samples = map[string]catcher{"leader-without-drift": bySchedules, "sealed-frame-opens-twice": byTests}
 
 // Every mutant's lines are in the code, once, and what it makes of them compiles.
 func TestMutantsApply(t *testing.T) {
