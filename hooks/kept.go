@@ -81,6 +81,26 @@ func (l *Lanes) keepFrom(epoch Epoch) {
 	}
 }
 
+// loseFirst has the lose-leadership hook of the leadership before run once more, ahead of a become-leader that brings another one: after
+// that nothing would release what the first one is to. It is run once: a leader is wanted.
+func (l *Lanes) loseFirst(req request) bool {
+	k, owed := l.kept, l.book.page.Owed
+	isDue := k != nil && owed != nil && k.Epoch == *owed && k.Epoch != req.Epoch && req.bar == nil && !l.isClosed
+	if !isDue || reflect.DeepEqual(k.Lose, l.hooks.Commands[LoseLeadership]) {
+		return false
+	}
+	if req.isNext {
+		l.say(Error, "lose-leadership hook given up, since this node leads again by other hooks: what it should release may still be held here",
+			"epoch", k.Epoch.Counter, "command", OneLine(k.Lose.String()))
+		return false
+	}
+	ev := req.Event
+	ev.Kind, ev.Epoch, ev.Cause, ev.Attempt, ev.IsRedo = LoseLeadership, k.Epoch, l.lost.Cause, l.lost.Attempts, true
+	req.isNext = true
+	l.queue = slices.Insert(l.queue, 0, request{Event: ev, unasked: true}, req)
+	return true
+}
+
 // learn draws the conclusions from the end of a leadership hook.
 func (l *Lanes) learn(res Result) {
 	k := l.kept

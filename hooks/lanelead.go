@@ -140,6 +140,9 @@ func (l *Lanes) leadNext(now time.Time) {
 		return
 	}
 	if req.Kind == BecomeLeader {
+		if l.loseFirst(req) {
+			return
+		}
 		l.keepFrom(req.Epoch)
 	}
 	t := l.carryOut(now, req, Leadership, l.planFor(req.Epoch.Counter))
@@ -160,7 +163,7 @@ func (l *Lanes) settle(req request) (res Result, settled bool) {
 		res.OK, res.Err = false, errOver
 	case req.Kind == BecomeLeader && epoch <= l.over:
 	case req.Kind == LoseLeadership && req.Cause != CauseRequested && !l.hasBegun(epoch):
-	case req.IsRedo && l.waits(BecomeLeader):
+	case req.IsRedo && !req.unasked && l.waits(BecomeLeader):
 		res.OK, res.Err = false, errOvertaken
 	case l.isTaken(req):
 		l.book.forgetDone() // the agent lives, and hears of it
@@ -228,7 +231,7 @@ func (l *Lanes) withdraw(now time.Time, t *task, why error) {
 func (l *Lanes) skip(now time.Time, t *task, why error) {
 	epoch := t.Epoch.Counter
 	if l.begun < epoch {
-		l.kept = nil
+		l.kept = l.book.kept()
 	}
 	l.say(Error, "hook not started", "hook", string(BecomeLeader), "epoch", epoch, "err", why)
 	l.conclude(now, t, Result{Kind: BecomeLeader, Epoch: epoch, Cause: t.Cause, Exit: -1, Err: why, IsCut: true})

@@ -248,6 +248,14 @@ func (b *book) has(all []Resource) {
 	b.change()
 }
 
+// kept is what the hooks of the leadership that is due run by; nil: by the configuration.
+func (b *book) kept() *Kept {
+	if b.page.Owed == nil {
+		return nil
+	}
+	return b.page.keptFor(*b.page.Owed)
+}
+
 // keep notes what the hooks of the leadership that is due run by from now on.
 func (b *book) keep(k *Kept) {
 	b.page.Kept = k

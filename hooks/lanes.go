@@ -87,6 +87,7 @@ type request struct {
 	due    time.Time // all of it is dead by then; zero: no bound
 	repeat bool      // its epoch's lose-leadership was already queued or running
 	bar    error     // why its become-leader must not start; nil: it may
+	isNext bool      // the hook of the leadership before was run once more for it
 
 	unasked bool      // it was taken over: nobody waits for its result
 	taken   bool      // the agent was dead or silent: its end is seen to

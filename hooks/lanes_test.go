@@ -134,6 +134,7 @@ type options struct {
 	exit, rise, fall, overlap            int
 	stays, hangs, unfit, isPlan, isRedo  bool
 	isBarred, isRequested, never, unseen bool
+	text                                 string
 }
 
 func (p *play) options(args []string) (o options) {
@@ -146,6 +147,8 @@ func (p *play) options(args []string) (o options) {
 		switch {
 		case flags[arg] != nil:
 			*flags[arg] = true
+		case name == "text":
+			o.text = value
 		case hasValue && times[name] != nil:
 			*times[name], err = time.ParseDuration(value)
 		case hasValue && numbers[name] != nil:
@@ -164,7 +167,7 @@ func (p *play) options(args []string) (o options) {
 }
 
 func (o options) script() script {
-	return script{takes: o.takes, exit: o.exit, stays: o.stays, hangs: o.hangs, unfit: o.unfit, never: o.never, unseen: o.unseen, late: o.late}
+	return script{takes: o.takes, exit: o.exit, stays: o.stays, hangs: o.hangs, unfit: o.unfit, never: o.never, unseen: o.unseen, late: o.late, text: o.text}
 }
 
 func (o options) asked(p *play, kind Kind) Asked {

@@ -66,6 +66,7 @@ type script struct {
 	never  bool          // its start does not return
 	unseen bool          // nor does the look at its program
 	late   time.Duration // its start takes so long
+	text   string        // of its command, besides the kind
 }
 
 type process struct {
@@ -107,7 +108,7 @@ func (p *play) config() Config {
 	cfg := Config{Commands: map[Kind]Command{}}.WithDefaults()
 	for kind, s := range p.scripts {
 		if !s.absent {
-			cfg.Commands[kind] = Command{Shell: string(kind)}
+			cfg.Commands[kind] = Command{Shell: strings.TrimSpace(string(kind) + " " + s.text)}
 		}
 	}
 	cfg.Resources = p.resources
@@ -324,7 +325,8 @@ func (p *play) start(e Start) {
 		p.note("%s %d is being started, and that hangs", kind, epoch)
 		return
 	}
-	p.note("%s %d starts: cause %s, attempt %d, %v until TERM", short(kind), epoch, e.Event.Cause, e.Event.Attempt+1, e.Timeout.Round(time.Millisecond))
+	_, text, _ := strings.Cut(e.Command.Shell, " ")
+	p.note("%s starts: cause %s, attempt %d, %v until TERM", strings.TrimSpace(proc.name+" "+text), e.Event.Cause, e.Event.Attempt+1, e.Timeout.Round(time.Millisecond))
 	p.step(Started{Lane: e.Lane, At: p.clock(), Entry: Entry{Hook: kind, Epoch: epoch, Seq: e.Seq, Group: int(e.Seq)}})
 	if p.alive[e.Lane] == proc {
 		p.plan(e.Lane, proc)
