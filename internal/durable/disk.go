@@ -136,16 +136,6 @@ func Remove(path string) error {
 	return os.Remove(path)
 }
 
-// SyncFile makes the content of a file last that is there already.
-func SyncFile(path string) error {
-	f, err := openFile(path, os.O_RDONLY)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return f.sync()
-}
-
 // SyncDir makes the names in a directory last.
 func SyncDir(dir string) error {
 	if err := before(Op{Kind: OpNameSync, Path: dir}); err != nil {
