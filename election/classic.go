@@ -24,7 +24,7 @@ func (classic) start(n *Node) {
 		for _, p := range better[:size] {
 			n.ask(p, n.challenge(), delay)
 		}
-		delay += slowest(better[:size])
+		delay += n.slowest(better[:size])
 		better = better[size:]
 	}
 }
@@ -86,7 +86,7 @@ func (classic) onNobodyLeads(*Node) {}
 func (n *Node) expectedWait() time.Duration {
 	var asking time.Duration
 	if better := n.better(); len(better) > 0 {
-		asking = 7 * slowest(better) // RTO·(1+2+4), protocol 2.5
+		asking = 7 * n.slowest(better) // RTO·(1+2+4), protocol 2.5
 	}
 	release := n.contest.release
 	if n.state == Suspect {

@@ -52,7 +52,7 @@ const (
 func (n *Node) stagger(rank int) time.Duration {
 	step := minStagger
 	if better := n.better(); len(better) > 0 {
-		step = max(step, 2*better[0].rtt.timeout())
+		step = max(step, 2*n.rto(better[0]))
 	}
 	if rank < 8 {
 		return time.Duration(rank) * step
@@ -63,13 +63,13 @@ func (n *Node) stagger(rank int) time.Duration {
 
 // roundTrip is the time in which the slowest living peer should answer a
 // request and its repetition.
-func (n *Node) roundTrip() time.Duration { return 3 * slowest(n.living()) }
+func (n *Node) roundTrip() time.Duration { return 3 * n.slowest(n.living()) }
 
 // slowest is the longest RTO of these: who asks them waits for that one, too (M40).
-func slowest(peers []*peer) time.Duration {
+func (n *Node) slowest(peers []*peer) time.Duration {
 	rto := rtoFloor
 	for _, p := range peers {
-		rto = max(rto, p.rtt.timeout())
+		rto = max(rto, n.rto(p))
 	}
 	return rto
 }

@@ -47,7 +47,7 @@ func (n *Node) onTetherLost(e TetherLost) {
 		n.becomeSuspicious(ProcessGone)
 	}
 	n.contest.processGone = true
-	n.timers.arm(stateTimer, n.now.Add(n.peer(e.ID).rtt.timeout()))
+	n.timers.arm(stateTimer, n.now.Add(n.rto(n.peer(e.ID))))
 }
 
 // onRefused takes E7, which counts only together with E1: a host answers so for

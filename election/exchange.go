@@ -78,7 +78,7 @@ var tryLimit = map[wire.Kind]int{
 // ask starts an exchange with p, its first transmission after delay.
 func (n *Node) ask(p *peer, f wire.Frame, delay time.Duration) {
 	n.exchanges.drop(func(x *exchange) bool { return x.to == p.ID && x.frame.Kind == f.Kind })
-	x := &exchange{to: p.ID, frame: f, limit: tryLimit[f.Kind], nextAt: n.now.Add(delay), rto: p.rtt.timeout()}
+	x := &exchange{to: p.ID, frame: f, limit: tryLimit[f.Kind], nextAt: n.now.Add(delay), rto: n.rto(p)}
 	x.frame.Flags |= wire.AckReq
 	x.frame.Round = n.nextRound()
 	n.exchanges = append(n.exchanges, x)

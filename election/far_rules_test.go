@@ -12,7 +12,7 @@ import (
 // areFar has the node know that all others are that far away.
 func (s *story) areFar(trip time.Duration) {
 	for _, p := range s.node.peers {
-		p.rtt = rtt{smooth: trip, known: true}
+		p.rtt = rtt{smooth: trip, known: true, at: s.now}
 	}
 }
 
@@ -81,7 +81,7 @@ func TestM40_HeartbeatsAskByTheRoundTrip(t *testing.T) {
 		n := leading(t)
 		n.beatsFor(500*ms, 1, 2)
 		for _, p := range n.node.peers {
-			p.rtt = rtt{smooth: tc.smooth, variance: tc.variance, known: true}
+			p.rtt = rtt{smooth: tc.smooth, variance: tc.variance, known: true, at: n.now}
 		}
 		n.beats()
 		if got := n.asks(1); got != tc.want {
@@ -95,7 +95,7 @@ func TestM40_TheFirstHeartbeatsAskAsTheClaimDid(t *testing.T) {
 	n := voterOf(t, 3, Saved{}, 1, 2)
 	n.claimed(1)
 	for _, p := range n.node.peers {
-		p.rtt = rtt{smooth: 100 * time.Millisecond, variance: 40 * time.Millisecond, known: true}
+		p.rtt = rtt{smooth: 100 * time.Millisecond, variance: 40 * time.Millisecond, known: true, at: n.now}
 	}
 	n.grants(1)
 	n.forgets()
@@ -137,7 +137,7 @@ func TestM40_ALateAnswerIsASample(t *testing.T) {
 	n := storyOf(t, 2, Config{}, 1, 3)
 	n.follows(3, 1)
 	p := n.node.peer(hostID(1))
-	before := p.rtt.timeout()
+	before := n.node.rto(p)
 	for n.node.state != Suspect {
 		n.waits(10 * time.Millisecond)
 		n.forgets()
@@ -153,7 +153,7 @@ func TestM40_ALateAnswerIsASample(t *testing.T) {
 	}
 	n.hears(answer)
 	n.expects("ignored late-reply")
-	if got := p.rtt.timeout(); got <= before || got > 3*before {
+	if got := n.node.rto(p); got <= before || got > 3*before {
 		t.Errorf("an RTO of %v after an answer that took 240 ms, and of %v before", got, before)
 	}
 }
@@ -163,7 +163,7 @@ func TestM40_ALateAnswerIsASample(t *testing.T) {
 func TestM40_LateAnswersThatComeTogetherAreOneSample(t *testing.T) {
 	n := storyOf(t, 2, Config{}, 1, 3)
 	p := n.node.peer(hostID(3))
-	before := p.rtt.timeout()
+	before := n.node.rto(p)
 	n.node.ask(p, wire.Frame{Kind: wire.Election}, time.Nanosecond)
 	var answers []wire.Frame
 	for n.waits(time.Millisecond); n.node.exchanges.awaits(wire.Election); n.waits(time.Millisecond) {
@@ -178,14 +178,14 @@ func TestM40_LateAnswersThatComeTogetherAreOneSample(t *testing.T) {
 	for _, answer := range answers[:2] {
 		n.hearsAndForgets(answer)
 	}
-	together := p.rtt.timeout()
+	together := n.node.rto(p)
 	if together <= before || together > 3*before {
 		t.Errorf("an RTO of %v after two late answers that came together, and of %v before", together, before)
 	}
 	n.waits(8 * time.Millisecond) // no copy follows another sooner
 	n.forgets()
 	n.hearsAndForgets(answers[2])
-	if got := p.rtt.timeout(); got <= together {
+	if got := n.node.rto(p); got <= together {
 		t.Errorf("an RTO of %v after another late answer, and of %v before", got, together)
 	}
 }
@@ -201,7 +201,7 @@ func TestM40_LateAnswersToOtherQuestionsAreSamples(t *testing.T) {
 	} {
 		n := storyOf(t, 2, Config{}, 1, 3)
 		p := n.node.peer(hostID(3))
-		before := p.rtt.timeout()
+		before := n.node.rto(p)
 		n.node.ask(p, wire.Frame{Kind: tc.question}, time.Nanosecond)
 		n.waits(time.Millisecond)
 		n.forgets()
@@ -211,7 +211,7 @@ func TestM40_LateAnswersToOtherQuestionsAreSamples(t *testing.T) {
 			n.forgets()
 		}
 		n.hearsAndForgets(answer)
-		if got := p.rtt.timeout(); got <= before {
+		if got := n.node.rto(p); got <= before {
 			t.Errorf("%v: an RTO of %v after a late answer, and of %v before", tc.question, got, before)
 		}
 	}
@@ -230,12 +230,12 @@ func TestM40_ALateAcknowledgementRenewsNothing(t *testing.T) {
 	if n.node.state == Lead || n.node.state == Stopping {
 		t.Fatal("it leads without acknowledgements")
 	}
-	state, before := n.node.state, n.node.peer(hostID(1)).rtt.timeout()
+	state, before := n.node.state, n.node.rto(n.node.peer(hostID(1)))
 	n.hearsAndForgets(ack)
 	n.hearsAndForgets(granted)
 	n.is(state)
 	for _, number := range []int{1, 2} {
-		if got := n.node.peer(hostID(number)).rtt.timeout(); got <= before {
+		if got := n.node.rto(n.node.peer(hostID(number))); got <= before {
 			t.Errorf("the RTO to n%d is %v after a late acknowledgement, as before", number, got)
 		}
 	}

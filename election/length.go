@@ -61,7 +61,7 @@ func (n *Node) chooseLength() {
 func (n *Node) lengthFor(shortest time.Duration) time.Duration {
 	usual, far := time.Duration(0), time.Duration(0)
 	for _, p := range n.lenders() {
-		usual = max(usual, p.rtt.timeout()-rtoFloor)
+		usual = max(usual, n.rto(p)-rtoFloor)
 		far = max(far, p.rtt.smooth-rtoFloor)
 	}
 	return max(min(n.cfg.Lease, shortest+4*usual), min(n.cfg.LongestLease(), shortest+2*far))

@@ -95,7 +95,7 @@ func (n *Node) takeNomination(f *wire.Frame) {
 // have not answered may still do so.
 func (n *Node) nominate(p *peer, how wire.Flags) {
 	asked := slices.Clone(n.exchanges)
-	n.becomeWaiting(p, 7*p.rtt.timeout()) // NOMINATE is sent three times
+	n.becomeWaiting(p, 7*n.rto(p)) // NOMINATE is sent three times
 	for _, x := range asked {
 		if x.frame.Kind == wire.Election {
 			n.exchanges = append(n.exchanges, x)

@@ -62,7 +62,7 @@ func (n *Node) presumedAlive(p *peer) bool {
 	if p.Status == Left || n.isOut(p.ID) {
 		return false
 	}
-	return p.Status == Alive && !p.unseen && !p.died || n.heardWithin(p, 3*p.rtt.timeout()+2*n.cfg.Heartbeat)
+	return p.Status == Alive && !p.unseen && !p.died || n.heardWithin(p, 3*n.rto(p)+2*n.cfg.Heartbeat)
 }
 
 func (n *Node) heardWithin(p *peer, d time.Duration) bool {
@@ -287,6 +287,6 @@ func (n *Node) startNewLife(p *peer, m Member) {
 // about a peer need not wait for the timeout of an unknown one.
 func (n *Node) seedRTT(p *peer) {
 	if p.RTT > 0 && !p.rtt.known {
-		p.rtt.sample(p.RTT)
+		p.rtt.sample(p.RTT, n.now)
 	}
 }

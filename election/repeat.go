@@ -38,7 +38,7 @@ func (n *Node) awaitAcks() {
 	}
 	for _, p := range n.lenders() {
 		if sent, ok := p.sentTime(p.seq); ok && sent.Equal(n.now) { // in a large group not all get each
-			p.repeats = p.repeats.next(n.now, p.rtt.timeout())
+			p.repeats = p.repeats.next(n.now, n.rto(p))
 		}
 	}
 	n.armRepeat()
@@ -71,7 +71,7 @@ func (n *Node) repeatBeat() {
 		f.Late = millis(n.now.Sub(n.reign.lastBeat))
 		n.tellBeat(p, f)
 		p.repeats.made++
-		p.repeats = p.repeats.next(n.now, p.rtt.timeout())
+		p.repeats = p.repeats.next(n.now, n.rto(p))
 	}
 	n.armRepeat()
 }

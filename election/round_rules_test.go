@@ -72,12 +72,12 @@ func TestAFreezeIsNoRoundTrip(t *testing.T) {
 	n.waits(n.node.suspectTimeout())
 	n.forgets()
 	n.is(Suspect)
-	was := n.node.peer(hostID(1)).rtt.timeout()
+	was := n.node.rto(n.node.peer(hostID(1)))
 	n.sleeps(150 * time.Millisecond)
 	n.happens(Tick{})
 	n.forgets()
 	n.hearsAndForgets(n.actor(1).replies(wire.Probe, wire.Frame{Kind: wire.ProbeAck, Standing: wire.Following}))
-	if got := n.node.peer(hostID(1)).rtt.timeout(); got != was {
+	if got := n.node.rto(n.node.peer(hostID(1))); got != was {
 		t.Errorf("the timeout went from %v to %v", was, got)
 	}
 }

@@ -22,11 +22,31 @@ const (
 type rtt struct {
 	smooth, variance time.Duration
 	known            bool
+	at               time.Time // when the last sample was taken
 	lateAt           time.Time // when a late answer was taken as a sample; zero: none was
 }
 
-func (r *rtt) sample(d time.Duration) {
+// weatherFor is for how long a sample says how much round trips vary. Followers are silent
+// among themselves, so what a storm showed last would else count until they next speak. Who
+// is cut off by then would hold each election up for seconds (M42). It is longer than a
+// leader's samples are apart, some heartbeats of the profile wan lost. Arbitrary.
+const weatherFor = 5 * time.Second
+
+func (r *rtt) isOld(now time.Time) bool { return r.known && now.Sub(r.at) > weatherFor }
+
+// calm leaves the way of an old estimate: RTO is half as long again at most. So no question
+// is repeated early, whatever its jitter.
+func (r *rtt) calm() { r.variance = min(r.variance, r.smooth/8) }
+
+// sample takes a round trip that has ended now. A shorter one than an old estimate shows
+// that the storm had made the way seem longer.
+func (r *rtt) sample(d time.Duration, now time.Time) {
 	d = max(d, 0)
+	if r.isOld(now) {
+		r.smooth = min(r.smooth, d)
+		r.calm()
+	}
+	r.at = now
 	if !r.known {
 		r.smooth, r.variance, r.known = d, d/2, true
 		return
@@ -42,7 +62,7 @@ func (n *Node) sampleRTT(p *peer, sent time.Time) { n.sampleUpTo(n.cfg.Lease, p,
 
 func (n *Node) sampleUpTo(most time.Duration, p *peer, sent time.Time) {
 	if !sent.Before(n.thawedAt) {
-		p.rtt.sample(min(n.now.Sub(sent), most))
+		p.rtt.sample(min(n.now.Sub(sent), most), n.now)
 	}
 }
 
@@ -65,18 +85,25 @@ func (n *Node) sampleLate(p *peer, reply *wire.Frame) {
 		return
 	}
 	p.rtt.lateAt = n.now
-	n.sampleUpTo(min(n.cfg.Lease, 2*p.rtt.timeout()), p, sent)
+	n.sampleUpTo(min(n.cfg.Lease, 2*n.rto(p)), p, sent)
 }
 
-// timeout is RTO: when an answer is late enough to ask again.
-func (r *rtt) timeout() time.Duration {
+// rto is when p's answer is late enough to ask again.
+func (n *Node) rto(p *peer) time.Duration { return p.rtt.timeout(n.now) }
+
+// timeout is RTO.
+func (r rtt) timeout(now time.Time) time.Duration {
 	if !r.known {
 		return rtoUnknown
+	}
+	if r.isOld(now) {
+		r.calm()
 	}
 	return min(max(r.longest(), rtoFloor), rtoCeiling)
 }
 
-// longest is how long a round trip may take, without the bounds of a timeout; zero: not known.
+// longest is how long a round trip may take, without the bounds of a timeout, however long
+// ago that was seen; zero: not known.
 func (r *rtt) longest() time.Duration {
 	if !r.known {
 		return 0

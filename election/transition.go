@@ -144,7 +144,7 @@ func (n *Node) becomeWaiting(p *peer, eta time.Duration) {
 
 // allow gives p, whom we wait for, the time that it says it needs.
 func (n *Node) allow(p *peer, eta time.Duration) {
-	n.contest.patience = eta + 2*p.rtt.timeout() + syncAllowance
+	n.contest.patience = eta + 2*n.rto(p) + syncAllowance
 	n.timers.arm(stateTimer, n.now.Add(n.contest.patience))
 }
 

@@ -14,33 +14,34 @@ import (
 
 func TestRTT(t *testing.T) {
 	var r rtt
-	if got := r.timeout(); got != rtoUnknown {
+	now := time.Unix(1000, 0)
+	if got := r.timeout(now); got != rtoUnknown {
 		t.Errorf("unknown: %v", got)
 	}
-	r.sample(200 * time.Microsecond)
-	if got := r.timeout(); got != rtoFloor {
+	r.sample(200*time.Microsecond, now)
+	if got := r.timeout(now); got != rtoFloor {
 		t.Errorf("a fast LAN: %v, want the floor", got)
 	}
 	r = rtt{}
-	r.sample(40 * time.Millisecond)
-	if got := r.timeout(); got != 120*time.Millisecond { // RFC 6298: SRTT + 4·SRTT/2
+	r.sample(40*time.Millisecond, now)
+	if got := r.timeout(now); got != 120*time.Millisecond { // RFC 6298: SRTT + 4·SRTT/2
 		t.Errorf("one sample of 40 ms: %v, want 120ms", got)
 	}
 	for range 100 {
-		r.sample(40 * time.Millisecond)
+		r.sample(40*time.Millisecond, now)
 	}
-	if got := r.timeout(); got != 41*time.Millisecond {
+	if got := r.timeout(now); got != 41*time.Millisecond {
 		t.Errorf("a steady 40 ms: %v, want 41ms", got)
 	}
 	for range 100 {
-		r.sample(time.Minute)
+		r.sample(time.Minute, now)
 	}
-	if got := r.timeout(); got != rtoCeiling {
+	if got := r.timeout(now); got != rtoCeiling {
 		t.Errorf("a minute: %v, want the ceiling", got)
 	}
-	r.sample(-time.Second) // a clock that was set back
-	if r.timeout() < rtoFloor {
-		t.Errorf("a negative sample: %v", r.timeout())
+	r.sample(-time.Second, now) // a clock that was set back
+	if r.timeout(now) < rtoFloor {
+		t.Errorf("a negative sample: %v", r.timeout(now))
 	}
 }
 
@@ -116,9 +117,9 @@ func TestStagger(t *testing.T) {
 		}
 	}
 	slow := storyOf(t, 1, Config{}, 2)
-	slow.node.peer(hostID(2)).rtt.sample(100 * time.Millisecond)
+	slow.node.peer(hostID(2)).rtt.sample(100*time.Millisecond, slow.now)
 	for range 100 {
-		slow.node.peer(hostID(2)).rtt.sample(100 * time.Millisecond)
+		slow.node.peer(hostID(2)).rtt.sample(100*time.Millisecond, slow.now)
 	}
 	if got := slow.node.stagger(1).Round(time.Millisecond); got != 202*time.Millisecond {
 		t.Errorf("over a slow link rank 1 waits %v, want two timeouts of 101 ms", got)
