@@ -40,7 +40,14 @@ type Browser struct {
 	c *client
 }
 
-// Open starts a browser for the test, which is skipped where there is none.
+// The browser of this process is started for the first test that wants it, and ends with the last one that has it.
+var (
+	sharing sync.Mutex
+	shared  *client
+	sharers int
+)
+
+// Open gives the test a browser, which other tests may have tabs of. It is skipped where there is none.
 func Open(t testing.TB) *Browser {
 	t.Helper()
 	var path string
@@ -53,16 +60,24 @@ func Open(t testing.TB) *Browser {
 	if path == "" {
 		t.Skipf("skipped: no browser: none of %s is installed", strings.Join(programs, ", "))
 	}
-	args := append(slices.Clone(switches), "--user-data-dir="+t.TempDir())
-	if os.Geteuid() == 0 {
-		args = append(args, "--no-sandbox") // Chromium refuses root with one
+	sharing.Lock()
+	defer sharing.Unlock()
+	if sharers == 0 {
+		c, err := start(path)
+		if err != nil {
+			t.Fatalf("start %s: %v", path, err)
+		}
+		shared = c
 	}
-	c, err := start(path, args)
-	if err != nil {
-		t.Fatalf("start %s: %v", path, err)
-	}
-	t.Cleanup(c.end)
-	return &Browser{t: t, c: c}
+	sharers++
+	t.Cleanup(func() {
+		sharing.Lock()
+		defer sharing.Unlock()
+		if sharers--; sharers == 0 {
+			shared.end()
+		}
+	})
+	return &Browser{t: t, c: shared}
 }
 
 // For is the same browser, for a test within the one that opened it.
@@ -99,25 +114,19 @@ type Tab struct {
 // Open opens the address, and returns once it is loaded.
 func (b *Browser) Open(address string, v View) *Tab {
 	b.t.Helper()
-	var made struct{ TargetID, SessionID string }
-	must(b.t, b.c.call("", "Target.createTarget", params{"url": "about:blank"}, &made))
+	var made struct{ BrowserContextID, TargetID, SessionID string }
+	must(b.t, b.c.call("", "Target.createBrowserContext", nil, &made)) // with nothing of other tabs
+	must(b.t, b.c.call("", "Target.createTarget", params{"url": "about:blank", "browserContextId": made.BrowserContextID}, &made))
 	must(b.t, b.c.call("", "Target.attachToTarget", params{"targetId": made.TargetID, "flatten": true}, &made))
-	b.t.Cleanup(func() { must(b.t, b.c.call("", "Target.closeTarget", params{"targetId": made.TargetID}, nil)) })
+	b.t.Cleanup(func() {
+		must(b.t, b.c.call("", "Target.disposeBrowserContext", params{"browserContextId": made.BrowserContextID}, nil))
+	})
 	tab := &Tab{t: b.t, c: b.c, session: made.SessionID}
 	b.c.listen(tab.session, tab.note)
-	scheme, motion := "light", "no-preference"
-	if v.Dark {
-		scheme = "dark"
-	}
-	if v.Still {
-		motion = "reduce"
-	}
 	for _, domain := range []string{"Network", "Log", "Runtime", "Page"} {
 		tab.call(domain+".enable", nil, nil)
 	}
-	tab.call("Emulation.setEmulatedMedia", params{"features": []params{
-		{"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": motion}}}, nil)
-	tab.call("Emulation.setDeviceMetricsOverride", params{"width": v.Width, "height": v.Height, "deviceScaleFactor": 1, "mobile": false}, nil)
+	tab.Look(v)
 	var came struct{ ErrorText string }
 	tab.call("Page.navigate", params{"url": address}, &came)
 	if came.ErrorText != "" {
@@ -125,6 +134,22 @@ func (b *Browser) Open(address string, v View) *Tab {
 	}
 	tab.Await(`document.readyState === "complete"`)
 	return tab
+}
+
+// Look has the page looked at in another way, as it is.
+func (tab *Tab) Look(v View) {
+	tab.t.Helper()
+	scheme, motion := "light", "no-preference"
+	if v.Dark {
+		scheme = "dark"
+	}
+	if v.Still {
+		motion = "reduce"
+	}
+	tab.call("Emulation.setEmulatedMedia", params{"features": []params{
+		{"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": motion}}}, nil)
+	tab.call("Emulation.setDeviceMetricsOverride", params{"width": v.Width, "height": v.Height, "deviceScaleFactor": 1, "mobile": false}, nil)
+	tab.Await(fmt.Sprintf("innerWidth === %d", v.Width))
 }
 
 // noted are the parts of events that the tests ask about.

@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -16,6 +18,7 @@ import (
 // it has a type for each of some thousand messages; the tests need a dozen of them.
 type client struct {
 	cmd  *exec.Cmd
+	dir  string       // what it keeps
 	said bytes.Buffer // on stderr, complete once gone is closed
 	gone chan struct{}
 
@@ -42,30 +45,43 @@ type message struct {
 type params map[string]any
 
 // start starts the browser at path.
-func start(path string, args []string) (*client, error) {
-	theirIn, to, err := os.Pipe()
+func start(path string) (*client, error) {
+	dir, err := os.MkdirTemp("", "browser-")
 	if err != nil {
 		return nil, err
+	}
+	args := append(slices.Clone(switches), "--user-data-dir="+dir)
+	if os.Geteuid() == 0 {
+		args = append(args, "--no-sandbox") // Chromium refuses root with one
+	}
+	c := &client{cmd: exec.Command(path, args...), dir: dir, gone: make(chan struct{}),
+		waits: map[int]chan<- message{}, events: map[string]func(string, json.RawMessage){}}
+	c.cmd.Stderr = &c.said
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := c.connect(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return c, nil
+}
+
+// connect starts the browser with its ends of the pipes.
+func (c *client) connect() error {
+	theirIn, to, err := os.Pipe()
+	if err != nil {
+		return err
 	}
 	defer theirIn.Close()
 	from, theirOut, err := os.Pipe()
 	if err != nil {
-		to.Close()
-		return nil, err
+		return errors.Join(err, to.Close())
 	}
 	defer theirOut.Close()
-	c := &client{cmd: exec.Command(path, args...), gone: make(chan struct{}), to: to,
-		waits: map[int]chan<- message{}, events: map[string]func(string, json.RawMessage){}}
-	c.cmd.ExtraFiles = []*os.File{theirIn, theirOut} // 3 and 4, where --remote-debugging-pipe has them
-	c.cmd.Stderr = &c.said
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	c.to, c.cmd.ExtraFiles = to, []*os.File{theirIn, theirOut} // 3 and 4, where --remote-debugging-pipe has them
 	if err := c.cmd.Start(); err != nil {
-		to.Close()
-		from.Close()
-		return nil, err
+		return errors.Join(err, to.Close(), from.Close())
 	}
 	go c.read(from)
-	return c, nil
+	return nil
 }
 
 // read hands on what the browser says, until it is gone.
@@ -165,4 +181,5 @@ func (c *client) end() {
 		<-c.gone
 	}
 	c.to.Close()
+	_ = os.RemoveAll(c.dir) // of nobody any more
 }

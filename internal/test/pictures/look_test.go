@@ -67,7 +67,7 @@ func TestPicturesInABrowser(t *testing.T) {
 		}
 		grounds := map[string]bool{}
 		for _, v := range views[:2] {
-			tab := b.Open("file://"+path, v)
+			tab.Look(v)
 			grounds[browser.Eval[string](tab, `getComputedStyle(document.querySelector('rect')).fill`)] = true
 			for _, text := range browser.Eval[[]string](tab, pale) {
 				t.Errorf("%s, %v: %q does not stand out", path, v, text)
@@ -90,8 +90,9 @@ func TestPicturesOnAPage(t *testing.T) {
 		if err := os.WriteFile(sheet, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
+		tab := b.Open("file://"+sheet, views[0])
 		for _, v := range views {
-			tab := b.Open("file://"+sheet, v)
+			tab.Look(v)
 			tab.Await(`document.images[0].complete && document.images[0].naturalWidth > 0`)
 			if !browser.Eval[bool](tab, `document.documentElement.scrollWidth <= innerWidth`) {
 				t.Errorf("%s, %v: it is broader than the page", name, v)
