@@ -14,6 +14,7 @@ import (
 	"github.com/bully-agent/bully-agent/internal/key"
 	"github.com/bully-agent/bully-agent/internal/lab/netlab"
 	"github.com/bully-agent/bully-agent/internal/test/loopback"
+	"github.com/bully-agent/bully-agent/internal/test/making"
 	"github.com/bully-agent/bully-agent/internal/test/waiting"
 )
 
@@ -36,9 +37,8 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	binDir = dir
-	build := exec.Command("go", "build", "-o", filepath.Join(dir, "bully-agent"), "github.com/bully-agent/bully-agent")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build the program: %v\n%s", err, out)
+	if err := making.Program(filepath.Join(dir, "bully-agent")); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return m.Run()

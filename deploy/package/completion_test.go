@@ -13,6 +13,7 @@ import (
 	"github.com/bully-agent/bully-agent/internal/key"
 	"github.com/bully-agent/bully-agent/internal/test/glass"
 	"github.com/bully-agent/bully-agent/internal/test/loopback"
+	"github.com/bully-agent/bully-agent/internal/test/making"
 )
 
 // patience is how long something may take on a machine that does other things too.
@@ -49,9 +50,8 @@ var (
 func TestCompletionInShells(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "real")
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", program, "github.com/bully-agent/bully-agent")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err := making.Program(program); err != nil {
+		t.Fatal(err)
 	}
 	socket, stop := agents(t, program, dir)
 	t.Run("with an agent", func(t *testing.T) { inShells(t, program, socket, withAgents) })

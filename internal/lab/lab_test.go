@@ -5,15 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/bully-agent/bully-agent/internal/test/making"
 	"github.com/bully-agent/bully-agent/internal/test/waiting"
 )
 
@@ -84,10 +83,7 @@ var built = sync.OnceValues(func() (path string, err error) {
 		return "", err
 	}
 	path = filepath.Join(programDir, "bully-agent")
-	if out, err := exec.Command("go", "build", "-o", path, "../..").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w\n%s", err, out)
-	}
-	return path, nil
+	return path, making.Program(path)
 })
 
 // buildAgent gives the path of the program.
@@ -95,7 +91,7 @@ func buildAgent(t *testing.T) string {
 	t.Helper()
 	path, err := built()
 	if err != nil {
-		t.Fatalf("build agent: %v", err)
+		t.Fatal(err)
 	}
 	return path
 }

@@ -52,6 +52,7 @@ var layers = map[string]layer{
 	"internal/test/boot":     {may: "internal/lab/netlab internal/test/traces"},
 	"internal/test/e2e":      {may: ""},
 	"internal/test/loopback": {may: ""},
+	"internal/test/making":   {may: ""},
 	"internal/test/waiting":  {may: ""},
 	"internal/config":        {may: "internal/identity internal/trust internal/access agent election membership hooks internal/control internal/jobs internal/key internal/httpd internal/vip internal/systemd internal/discovery internal/advertise"},
 	"agent":                  {may: "internal/trust wire election membership internal/transport internal/sealed internal/session internal/key hooks internal/jobs internal/control internal/durable internal/identity internal/reader internal/sidecar internal/metrics election/lease internal/keeper hooks/resourcerun internal/discovery internal/advertise"},
@@ -100,7 +101,7 @@ var layers = map[string]layer{
 
 // onlyInTests are packages that nothing but tests may import.
 var onlyInTests = []string{"internal/test/lantest", "internal/test/hostile", "internal/test/glass", "internal/test/crash", "internal/test/attack",
-	"internal/test/traces", "internal/test/flight", "internal/test/browser", "internal/test/boot", "internal/test/loopback", "internal/test/waiting"}
+	"internal/test/traces", "internal/test/flight", "internal/test/browser", "internal/test/boot", "internal/test/loopback", "internal/test/waiting", "internal/test/making"}
 
 // homes says where a dependency may be imported: where its traps are known. A
 // package is matched by the longest prefix here; one that matches none fails the

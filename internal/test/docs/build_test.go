@@ -1,13 +1,12 @@
 package docs
 
 import (
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
 
+	"github.com/bully-agent/bully-agent/internal/test/making"
 	"github.com/bully-agent/bully-agent/internal/test/waiting"
 )
 
@@ -33,10 +32,7 @@ var made = sync.OnceValues(func() (path string, err error) {
 		return "", err
 	}
 	path = filepath.Join(programDir, "bully-agent")
-	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", path, "github.com/bully-agent/bully-agent").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w\n%s", err, out)
-	}
-	return path, nil
+	return path, making.Program(path)
 })
 
 // build gives the path of the program.

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/bully-agent/bully-agent/internal/lab/netlab"
+	"github.com/bully-agent/bully-agent/internal/test/making"
 	"github.com/bully-agent/bully-agent/internal/test/waiting"
 )
 
@@ -43,7 +44,7 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(workDir)
 	if err := provideBinary(); err != nil {
-		fmt.Fprintln(os.Stderr, "build the agent:", err)
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	code := m.Run()
@@ -61,10 +62,7 @@ func provideBinary() error {
 		return nil
 	}
 	binary = filepath.Join(workDir, "bully-agent")
-	build := exec.Command("go", "build", "-o", binary, "github.com/bully-agent/bully-agent")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as it is released
-	build.Stdout, build.Stderr = os.Stderr, os.Stderr
-	return build.Run()
+	return making.Program(binary)
 }
 
 func isSet(name string) (set bool) {
