@@ -31,8 +31,10 @@ func (k *keeper) noteOrder(ev hooks.LaneEvent) {
 	switch e := ev.(type) {
 	case hooks.Asked:
 		if e.Event.Kind == hooks.BecomeLeader {
+			if e.Event.Epoch.Counter > k.ordered { // else it is tried again, and may have what was configured before
+				k.configuredFor = e.Event.Epoch.Counter
+			}
 			k.ordered = max(k.ordered, e.Event.Epoch.Counter)
-			k.configuredFor = e.Event.Epoch.Counter
 		} else {
 			k.heardEnd(e.Event.Epoch.Counter)
 		}
