@@ -177,9 +177,9 @@ type Runner interface {
 	Keeps() (epoch uint64, ok bool)
 	Recover(ctx context.Context) error
 	CleanUp(ctx context.Context, ev hooks.Event) hooks.Result
-	Renew(deadline time.Time)
+	Renew(deadline time.Time, isAlone bool)
 	// Ending is Renew while a planned end of the leadership goes on.
-	Ending(deadline time.Time)
+	Ending(deadline time.Time, isAlone bool)
 	// Commitment is that of the keeper's secret, which frames announce; zero: no keeper has one. Checked receives when it
 	// may be another.
 	Commitment() wire.Commitment

@@ -147,16 +147,24 @@ func (f *fakeOutcomes) renewing() {
 	}
 }
 
-func (f *fakeOutcomes) Renew(deadline time.Time) {
+func (f *fakeOutcomes) Renew(deadline time.Time, isAlone bool) {
 	f.renewing()
-	f.set(func(f *fakeOutcomes) { f.leases = append(f.leases, deadline) })
+	f.set(func(f *fakeOutcomes) { f.leases = append(f.leases, silentBy(deadline, isAlone)) })
 }
 
-func (f *fakeOutcomes) Ending(deadline time.Time) {
+// silentBy is the deadline of an agent that says nothing; zero: there is none.
+func silentBy(deadline time.Time, isAlone bool) time.Time {
+	if isAlone {
+		return time.Time{}
+	}
+	return deadline
+}
+
+func (f *fakeOutcomes) Ending(deadline time.Time, isAlone bool) {
 	f.renewing()
 	var takes time.Duration
 	f.set(func(f *fakeOutcomes) {
-		f.leases, f.told = append(f.leases, deadline), append(f.told, "ending")
+		f.leases, f.told = append(f.leases, silentBy(deadline, isAlone)), append(f.told, "ending")
 		takes, f.takesLong = f.takesLong, 0
 	})
 	time.Sleep(takes)

@@ -21,22 +21,13 @@ func (s *seat) onLease(until time.Time) {
 	s.leasedTo = until
 	s.until.Store(until.UnixNano())
 	s.around.leases(until)
-	s.runner.Renew(s.silentUntil(until)) // before holders: the keeper waits for theirs if this process is killed in between
+	s.runner.Renew(until, s.isUnrivalled()) // before holders: the keeper waits for theirs if this process is killed in between
 	s.holders.renew(until, s.around.now())
 	s.returnLease()
 }
 
-// silentUntil is the end of the lease as the keeper takes it, for hooks and jobs: until then
-// this agent may be silent. A leader that nobody could take over from, in available mode, may be for as long
-// as it likes, and so there is none: the node does not step down then either.
-func (s *seat) silentUntil(lease time.Time) time.Time {
-	if s.isUnrivalled() {
-		return time.Time{}
-	}
-	return lease
-}
-
-// isUnrivalled: nobody could take over from this agent, in available mode.
+// isUnrivalled: nobody could take over from this agent, in available mode. So it may be silent for as long as it likes, for hooks and
+// jobs: the node does not step down then either.
 func (s *seat) isUnrivalled() bool { return s.election.Expect == 0 && !s.around.seen().hasPeers() }
 
 // renewEnding shows holders and the keeper how long a planned end may take: the node
@@ -46,7 +37,7 @@ func (s *seat) renewEnding() {
 		return
 	}
 	if until := s.node.Status().Lease; !until.IsZero() {
-		s.runner.Ending(s.silentUntil(until)) // at once: what comes next in this turn may be the end
+		s.runner.Ending(until, s.isUnrivalled()) // at once: what comes next in this turn may be the end
 		s.holders.renew(until, s.around.now())
 	}
 }

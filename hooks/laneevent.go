@@ -29,10 +29,11 @@ type (
 	Stopped struct{ Epoch uint64 }
 
 	// Renewed tells until when the leadership's lease lasts; the zero time: it does not end by
-	// itself. IsEnding says that a planned end of the leadership waits for what LeadershipLost has told to end.
+	// itself. IsAlone says that nobody could take over: an agent that is silent loses nothing by its end, and only those are bound by it
+	// to whom it is lent. IsEnding says that a planned end of the leadership waits for what LeadershipLost has told to end.
 	Renewed struct {
-		Lease    time.Time
-		IsEnding bool
+		Lease             time.Time
+		IsAlone, IsEnding bool
 	}
 
 	// Lent says whether somebody acts on the lease beside what runs here.

@@ -86,7 +86,7 @@ func (p *play) do(verb string, args []string) {
 	case "stop":
 		p.step(Stopped{o.epoch})
 	case "renew":
-		p.step(Renewed{Lease: p.clock().Add(o.lease)})
+		p.step(Renewed{Lease: p.clock().Add(o.lease), IsAlone: slices.Contains(args, "alone")})
 	case "agent":
 		p.step(map[string]LaneEvent{"died": AgentDied{}, "deaf": AgentDeaf{}}[args[0]])
 	case "lend", "return":

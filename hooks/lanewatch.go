@@ -12,6 +12,7 @@ import (
 // agentWatch is what Lanes know of the agent.
 type agentWatch struct {
 	lease  time.Time // its end, as renewed last; zero: it does not end by itself
+	lentTo time.Time // the same for those to whom it is lent
 	isOn   bool      // the agent is silent if that nears
 	minded uint64    // epoch of the event that has set isOn last
 	isDead bool
@@ -26,9 +27,11 @@ func (a *agentWatch) mind(e Asked) {
 	switch {
 	case e.Bar != nil: // it is not watched over, since it does not begin
 	case e.Event.Kind == BecomeLeader:
-		a.lease, a.isOn, a.minded = e.Lease, true, e.Event.Epoch.Counter
+		a.renew(e.Lease, true)
+		a.minded = e.Event.Epoch.Counter
 	case e.Event.Kind == LoseLeadership && !e.Event.IsRedo: // it has its bound, or none, unless it is planned
-		a.lease, a.isOn, a.minded = e.Lease, e.Event.IsPlanned, e.Event.Epoch.Counter
+		a.renew(e.Lease, e.Event.IsPlanned)
+		a.minded = e.Event.Epoch.Counter
 	}
 }
 
@@ -40,13 +43,25 @@ func (a *agentWatch) settle(epoch uint64) {
 }
 
 func (a *agentWatch) adopt(epoch uint64, lease time.Time) {
-	a.lease, a.isOn, a.minded = lease, true, epoch
+	a.renew(lease, true)
+	a.minded = epoch
+}
+
+// renew takes the lease that comes with an event. Of one without an end who acts on it was told an end before, or is told one next.
+func (a *agentWatch) renew(lease time.Time, isOn bool) {
+	if a.lease, a.isOn = lease, isOn; !lease.IsZero() {
+		a.lentTo = lease
+	}
 }
 
 func (l *Lanes) onAgentEvent(now time.Time, event LaneEvent) {
 	a := &l.agent
 	switch e := event.(type) {
 	case Renewed:
+		a.lentTo = e.Lease
+		if e.IsAlone {
+			e.Lease = time.Time{}
+		}
 		a.lease, a.isOn = e.Lease, true
 		l.attempts.renew(e.Lease, e.IsEnding, l.do)
 	case Lent:

@@ -18,8 +18,8 @@ func (l *Lanes) sayOver(now time.Time) {
 	if l.isOver || !l.agent.isGone || !l.AtRest() || l.isClosed || !l.isOpen || !l.orphans {
 		return
 	}
-	if l.agent.isLent && now.Before(l.agent.lease) {
-		l.lentBy = l.agent.lease
+	if l.agent.isLent && now.Before(l.agent.lentTo) {
+		l.lentBy = l.agent.lentTo
 		return // the next life waits for this keeper, and does not stand while somebody acts on this life's lease
 	}
 	if isDue := l.book.page.Owed != nil; !isDue && !l.IsSettled() {

@@ -34,7 +34,7 @@ func TestKeeperTakesManyMembers(t *testing.T) {
 func TestKeeperRunsOneAttemptOfAJob(t *testing.T) {
 	r := newRig(t)
 	d := r.works()
-	d.Renew(clock().Add(patience))
+	d.Renew(clock().Add(patience), false)
 	for job, atOnce := range map[string]int{"one": 0, "three": 3} {
 		s := d.settings.with(job, "cd "+d.Dir.Name+"; echo x >>began-"+job+"; until test -e go-"+job+"; do sleep 0.05; done")
 		j := s.Jobs[job]

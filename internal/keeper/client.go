@@ -251,22 +251,25 @@ func (c *Client) Stop(epoch uint64) { c.order(order{Do: toStop, Epoch: epoch}) }
 // Reached says that the leadership has reached hosts that may have followed another leader.
 func (c *Client) Reached() { c.order(order{Do: toReach}) }
 
-// Renew tells until when the leadership's lease lasts; the zero time says that it does not
-// end by itself.
-func (c *Client) Renew(deadline time.Time) { c.renew(deadline, false) }
+// Renew tells until when the leadership's lease lasts; isAlone says that nobody could take over: this agent may be silent beyond
+// that, and only who acts on the lease may not.
+func (c *Client) Renew(deadline time.Time, isAlone bool) {
+	c.renew(renewal{deadline: deadline, isAlone: isAlone})
+}
 
 // Ending is Renew while a planned end of the leadership goes on: what jobs have run has
 // been told to end, and may take that long.
-func (c *Client) Ending(deadline time.Time) { c.renew(deadline, true) }
+func (c *Client) Ending(deadline time.Time, isAlone bool) {
+	c.renew(renewal{deadline: deadline, isAlone: isAlone, isEnding: true})
+}
 
-// renew is Renew; isEnding says that the leadership is being ended.
-func (c *Client) renew(deadline time.Time, isEnding bool) {
-	at := sidecar.Convert(deadline, c.cfg.Clock)
+func (c *Client) renew(r renewal) {
+	r.deadline = sidecar.Convert(r.deadline, c.cfg.Clock)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.lease = at
+	c.lease = r.silent()
 	if c.keeper != nil {
-		c.keeper.renew(renewal{at, isEnding})
+		c.keeper.renew(r)
 	}
 }
 

@@ -187,7 +187,7 @@ func TestPlannedLoseIsBoundedByTheLease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
 			d := r.open(r.config(scripts{hooks.LoseLeadership: note + "[ -e slow ] || { echo x >slow; sleep 2; }"}))
-			d.Renew(clock().Add(lease))
+			d.Renew(clock().Add(lease), false)
 			d.leads(7)
 			ev := d.event(hooks.LoseLeadership, 7)
 			ev.IsPlanned = tt.isPlanned
@@ -211,7 +211,7 @@ func TestTheEndOfARedoLeavesTheNextLeadershipMinded(t *testing.T) {
 	redo.IsRedo = true
 	d.Start(redo, time.Time{})
 	r.UntilFile("redo")
-	d.Renew(clock().Add(lease))
+	d.Renew(clock().Add(lease), false)
 	d.become(8)
 	r.Until("the end of epoch 8, whose agent is silent", func() bool { return strings.Contains(r.Text("order"), "lose-leadership:agent-died:8") })
 	d.lose(8)

@@ -75,7 +75,7 @@ func TestKeeperOutlivesHostileMessages(t *testing.T) {
 	s := r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note})
 	d := r.open(s.with("one", "cd "+r.Dir.Name+"; echo x >>began; until test -e go; do sleep 0.05; done"))
 	d.leads(7)
-	d.Renew(clock().Add(patience))
+	d.Renew(clock().Add(patience), false)
 	is := d.process()
 	for range 1000 { // what orders cost that are well
 		d.gives(order{Do: toReach})

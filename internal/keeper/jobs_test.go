@@ -49,7 +49,7 @@ func (d *desk) ends() hooks.JobResult {
 func TestAJobRuns(t *testing.T) {
 	r := newRig(t)
 	d := r.works()
-	d.Renew(clock().Add(patience))
+	d.Renew(clock().Add(patience), false)
 	d.begin("free", "echo said; exit 3")
 	if res := d.ends(); res != (hooks.JobResult{ID: "free", Job: "free", Exit: 3}) {
 		t.Errorf("result %+v", res)
@@ -73,7 +73,7 @@ func TestAJobRuns(t *testing.T) {
 	if res := d.ends(); res.Cause != "leadership-lost" {
 		t.Errorf("result %+v", res)
 	}
-	d.Renew(clock().Add(-time.Second))
+	d.Renew(clock().Add(-time.Second), false)
 	d.begin("free", "echo x >late")
 	if res := d.ends(); !res.TooLate || r.Text("late") != "" {
 		t.Errorf("a lease that has ended: %+v", res)
@@ -104,16 +104,16 @@ func TestAJobInAPlannedEnd(t *testing.T) {
 	r := newRig(t)
 	d := r.works()
 	d.settings.Hooks.Grace = patience
-	d.Renew(clock().Add(patience))
+	d.Renew(clock().Add(patience), false)
 	d.begin("tied", "trap 'sleep 2; exit 5' TERM; echo x >up; while :; do sleep 0.01; done")
 	r.UntilFile("up")
-	d.Renew(clock().Add(time.Second))
+	d.Renew(clock().Add(time.Second), false)
 	d.Jobs().Lost("leadership-lost")
 	for range 20 {
-		d.Ending(clock().Add(time.Second))
+		d.Ending(clock().Add(time.Second), false)
 		time.Sleep(100 * time.Millisecond)
 	}
-	d.Ending(clock().Add(patience))
+	d.Ending(clock().Add(patience), false)
 	if res := d.ends(); res.Exit != 5 {
 		t.Errorf("result %+v, want that it had its grace", res)
 	}

@@ -219,8 +219,8 @@ func (k *keeper) renew(r renewal) {
 		return // an agent that is well has none yet
 	}
 	k.reading.renew(r)
-	k.step(hooks.Renewed{Lease: r.deadline, IsEnding: r.isEnding})
-	k.resources.Lease(r.deadline)
+	k.step(hooks.Renewed{Lease: r.deadline, IsAlone: r.isAlone, IsEnding: r.isEnding})
+	k.resources.Lease(r.silent())
 }
 
 // step has the lanes know of an event, and has done what comes of it.

@@ -271,7 +271,7 @@ func TestKeeperKilledDuringAHook(t *testing.T) {
 func TestTheNextKeeperRunsWhenItHasHeardAll(t *testing.T) {
 	c := New(Config{Dir: t.TempDir(), Clock: clock})
 	c.phase = running
-	c.Renew(clock().Add(time.Minute))
+	c.Renew(clock().Add(time.Minute), false)
 	c.Start(eventOf("a", hooks.BecomeLeader, 7), time.Time{})
 	c.waiting = nil // a keeper has had it
 	c.Start(eventOf("a", hooks.LoseLeadership, 7), time.Time{})
@@ -296,7 +296,7 @@ func TestKeeperKilledDuringABoundedHook(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
 			d := r.open(r.config(scripts{hooks.LoseLeadership: note + "if [ -e first ]; then echo $$ >second; else echo $$ >first; fi; exec sleep 1000"}))
-			d.Renew(clock().Add(lease))
+			d.Renew(clock().Add(lease), false)
 			d.leads(7)
 			ev := d.event(hooks.LoseLeadership, 7)
 			begun := now()
@@ -326,7 +326,7 @@ func TestKeeperKilledInAPlannedEnd(t *testing.T) {
 	cfg := r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note + "sleep 0.2"})
 	r.program = []string{"/bin/sh", "-c", "while [ -e " + r.Path("slow") + " ]; do sleep 0.01; done; exec " + self + " " + Word}
 	d := r.open(cfg)
-	d.Renew(clock().Add(patience))
+	d.Renew(clock().Add(patience), false)
 	d.leads(7)
 	if err := os.WriteFile(r.Path("slow"), nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -335,11 +335,11 @@ func TestKeeperKilledInAPlannedEnd(t *testing.T) {
 	if res := d.wants(hooks.LoseLeadership, 7, false); !res.Unasked || !errors.Is(res.Err, ErrDied) {
 		t.Errorf("result %+v", res)
 	}
-	d.Renew(clock()) // all that is left
+	d.Renew(clock(), false) // all that is left
 	ev := d.event(hooks.LoseLeadership, 7)
 	ev.IsPlanned = true
 	d.Start(ev, time.Time{})
-	d.Renew(clock().Add(patience))
+	d.Renew(clock().Add(patience), false)
 	if err := os.Remove(r.Path("slow")); err != nil {
 		t.Fatal(err)
 	}
@@ -362,7 +362,7 @@ func TestStuckKeeper(t *testing.T) {
 			r.kill(keeper, unix.SIGSTOP)
 			r.Until("it to stand still", func() bool { return standsStill(keeper) })
 			for range renewals {
-				d.Renew(clock().Add(time.Hour))
+				d.Renew(clock().Add(time.Hour), false)
 			}
 			ev := d.event(hooks.LoseLeadership, 7)
 			begun := time.Now()
@@ -439,7 +439,7 @@ func TestDeafKeeper(t *testing.T) {
 	d := r.open(r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note + "echo x >lost"}))
 	const lease = 600 * time.Millisecond
 	begun := now()
-	d.Renew(clock().Add(lease))
+	d.Renew(clock().Add(lease), false)
 	d.leads(7)
 	d.mu.Lock()
 	k := d.keeper
@@ -535,7 +535,7 @@ func TestAKeeperHoldsLittle(t *testing.T) {
 func TestWhatIsToldBeforeThereIsAKeeper(t *testing.T) {
 	r := newRig(t)
 	d := r.desk(r.config(nil))
-	d.Renew(time.Time{})
+	d.Renew(time.Time{}, false)
 	d.Will(nil)
 	d.Return()
 	d.Stop(6)

@@ -17,7 +17,7 @@ func TestAnOrderAfterTheLease(t *testing.T) {
 	d := r.open(r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note}))
 	const times = 200
 	for epoch := range uint64(times) {
-		d.Renew(clock().Add(-time.Second)) // what was renewed before the stop
+		d.Renew(clock().Add(-time.Second), false) // what was renewed before the stop
 		d.become(epoch + 1)
 		<-d.Results() // of the hook, or that the keeper has taken over
 		d.losesAnyhow(epoch + 1)
@@ -43,13 +43,13 @@ func TestAnOrderThatWaitedForItsKeeper(t *testing.T) {
 			r.kill(keeper, unix.SIGSTOP)
 			r.Until("it to stand still", func() bool { return standsStill(keeper) })
 			over := now().Add(lease)
-			d.Renew(clock().Add(lease))
+			d.Renew(clock().Add(lease), false)
 			d.become(7)
 			r.Until("the end of the lease", func() bool { return now().After(over) })
 			if isRenewed {
-				d.Renew(clock().Add(patience))
+				d.Renew(clock().Add(patience), false)
 				d.untilSent()
-				d.Renew(clock().Add(patience))
+				d.Renew(clock().Add(patience), false)
 				d.untilSent() // and so the first is in the socket
 			}
 			r.kill(keeper, unix.SIGCONT)

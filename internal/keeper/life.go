@@ -138,7 +138,7 @@ func (r *reading) isFull() bool {
 func (r *reading) renew(to renewal) {
 	for i := range r.held {
 		if !r.held[i].Lease.IsZero() {
-			r.held[i].Lease = to.deadline
+			r.held[i].Lease = to.silent()
 		}
 	}
 }

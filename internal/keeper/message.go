@@ -24,7 +24,7 @@ func now() time.Time { return sidecar.Now() }
 
 // version is that of what follows. Each change raises it: the first order and its answer have it, and
 // these two are what they are in each version.
-const version = 3
+const version = 4
 
 // sameVersion says what is wrong if the other side speaks another one.
 func sameVersion(theirs int) error {
@@ -210,24 +210,38 @@ func written(at time.Time) time.Time {
 	return at
 }
 
-// renewal is a deadline of the lease; isEnding says that the leadership is being ended
-// meanwhile.
+// renewal is a deadline of the lease; isAlone says that the agent may be silent beyond it, and isEnding that the leadership is being
+// ended meanwhile.
 type renewal struct {
-	deadline time.Time
-	isEnding bool
+	deadline          time.Time
+	isAlone, isEnding bool
+}
+
+// silent is when an agent that is silent has lost the leadership; zero: it has not.
+func (r renewal) silent() time.Time {
+	if r.isAlone {
+		return time.Time{}
+	}
+	return r.deadline
 }
 
 const (
-	asRenewal   = 'R' // then eight bytes, big endian: the deadline; and one that says whether the leadership ends
+	asRenewal   = 'R' // then eight bytes, big endian: the deadline; and one with these bits
 	renewalSize = 10
+
+	bitEnding, bitAlone = 1, 2
 )
 
 func encodeRenewal(r renewal) []byte {
 	b := binary.BigEndian.AppendUint64([]byte{asRenewal}, uint64(sidecar.Nano(r.deadline)))
+	bits := byte(0)
 	if r.isEnding {
-		return append(b, 1)
+		bits |= bitEnding
 	}
-	return append(b, 0)
+	if r.isAlone {
+		bits |= bitAlone
+	}
+	return append(b, bits)
 }
 
 // decodeRenewal reads one; false if it is another message.
@@ -235,7 +249,8 @@ func decodeRenewal(text []byte) (r renewal, ok bool) {
 	if len(text) != renewalSize || text[0] != asRenewal {
 		return renewal{}, false
 	}
-	r.isEnding = text[renewalSize-1] != 0
+	bits := text[renewalSize-1]
+	r.isEnding, r.isAlone = bits&bitEnding != 0, bits&bitAlone != 0
 	if at := binary.BigEndian.Uint64(text[1:]); at != 0 {
 		r.deadline = time.Unix(0, int64(at))
 	}

@@ -88,7 +88,7 @@ func TestKeeperRefusesAnEnvironment(t *testing.T) {
 func TestKeeperRefusesAPath(t *testing.T) {
 	r := newRig(t)
 	d := r.works()
-	d.Renew(clock().Add(patience))
+	d.Renew(clock().Add(patience), false)
 	d.reload(d.settings.with("free", "exit 3"))
 	before := r.files()
 	for id, job := range map[string]string{"a": "../../evil", "b": "", "/etc/x\n": "free", "": "free"} {
@@ -118,7 +118,7 @@ func (r *rig) files() (names []string) {
 func TestKeeperRefusesAnOldEpoch(t *testing.T) {
 	r := newRig(t)
 	d := r.open(r.config(scripts{hooks.BecomeLeader: note, hooks.LoseLeadership: note}))
-	d.Renew(clock().Add(patience))
+	d.Renew(clock().Add(patience), false)
 	d.leads(7)
 	d.become(6)
 	if res := d.wants(hooks.BecomeLeader, 6, false); !strings.Contains(res.Err.Error(), "epoch 6") {

@@ -286,6 +286,7 @@ type agentOrder struct {
 	Job      string         // a shell line that it runs, tied to the leadership: the job "tied"
 	Free     string         // one that is not: "free"
 	Heir     netip.AddrPort // who is to be told of its death; the zero value: nobody
+	Alone    bool           // nobody could take over
 	Lend     bool           // somebody outside acts on its lease
 	Return   bool           // and does no more
 	Notify   bool           // it tells of another leader and of another member, before it leads
@@ -308,7 +309,7 @@ func actAgent(in io.Reader, out io.Writer) {
 	fmt.Fprintln(out, "keeper", c.Status().Process)
 	renew := func() {
 		if o.Lease > 0 {
-			c.Renew(clock().Add(o.Lease))
+			c.Renew(clock().Add(o.Lease), o.Alone)
 		}
 	}
 	renew()

@@ -110,6 +110,7 @@ func TestWillIsNotSent(t *testing.T) {
 		lose  string
 	}{
 		"while somebody outside acts on the lease": {agentOrder{Lease: 3 * time.Second, Lend: true}, note},
+		"nor on that of one without others":        {agentOrder{Lease: 3 * time.Second, Lend: true, Alone: true}, note},
 		"after a lose hook that failed":            {agentOrder{Lease: time.Second}, note + "exit 1"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -37,6 +37,9 @@ func (w *World) lendLater(m *machine, e wire.Epoch) {
 func (w *World) lendNow(m *machine, e wire.Epoch) {
 	w.fired(Borrowed)
 	if k := m.client.keeper; k != nil {
+		if w.isUnrivalled(m) { // it was told of no end
+			k.mail = append(k.mail, order{event: hooks.Renewed{Lease: epoch.Add(time.Duration(m.lease)), IsAlone: true}})
+		}
 		k.mail = append(k.mail, order{event: hooks.Lent{Is: true}})
 		w.readMail(k)
 		w.turn(k)

@@ -103,16 +103,17 @@ func (w *World) ask(m *machine, ev hooks.Event, due time.Time) {
 }
 
 // renewKeeper tells it until when its agent may be silent. An agent that nobody could take over
-// from may be for as long as it likes.
+// from may be for as long as it likes, but what it lends has an end.
 func (w *World) renewKeeper(m *machine, until time.Time) {
-	if w.isUnrivalled(m) {
+	is := hooks.Renewed{Lease: until, IsAlone: w.isUnrivalled(m)}
+	if is.IsAlone {
 		until = time.Time{}
 	}
-	if c := &m.client; c.lease != until {
+	if c := &m.client; c.lease != until || is.IsAlone && w.hasHolder(m) {
 		c.lease = until
-		w.give(m, order{event: hooks.Renewed{Lease: until}})
+		w.give(m, order{event: is})
 		if m.state == election.Lead {
-			w.stepJobLanes(m, hooks.Renewed{Lease: until})
+			w.stepJobLanes(m, is)
 		}
 	}
 }
