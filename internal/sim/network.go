@@ -49,11 +49,12 @@ type packet struct {
 	bytes       []byte
 	from, to    *machine
 	source      netip.AddrPort
-	port        uint16 // of the destination when it was sent
-	by, life    int32  // the sender's, and the one that it is for: which had the address when it was sent
-	incarnation uint32 // the sender's
-	knows       uint32 // incarnation of a life of the receiver whose receipt the sender has; zero: it has none
-	order       uint64 // of its sending; 0: somebody has sent it again, or made it up
+	port        uint16  // of the destination when it was sent
+	by, life    int32   // the sender's, and the one that it is for: which had the address when it was sent
+	sender      wire.ID // as it was then: it may have lost its disk, and have another since
+	incarnation uint32  // the sender's
+	knows       uint32  // incarnation of a life of the receiver whose receipt the sender has; zero: it has none
+	order       uint64  // of its sending; 0: somebody has sent it again, or made it up
 	nature      nature
 	twin        *twin // what its copies have in common; nil: there is none
 }
@@ -88,6 +89,7 @@ type captured struct {
 	to          *machine
 	by          int32
 	life        int32
+	sender      wire.ID
 	incarnation uint32 // the sender's
 	twin        *twin
 }
@@ -208,14 +210,14 @@ func (w *World) capture(p *packet) { w.net.captured[w.rng.IntN(len(w.net.capture
 // keep takes the place of what was written down before.
 func (c *captured) keep(p *packet) {
 	p.share()
-	*c = captured{bytes: append(c.bytes[:0], p.bytes...), from: p.from, source: p.source, to: p.to, by: p.by, life: p.life, incarnation: p.incarnation, twin: p.twin}
+	*c = captured{bytes: append(c.bytes[:0], p.bytes...), from: p.from, source: p.source, to: p.to, by: p.by, life: p.life, sender: p.sender, incarnation: p.incarnation, twin: p.twin}
 }
 
 // again writes a datagram that was captured.
 func (c *captured) again(p *packet) {
 	p.bytes = append(p.bytes[:0], c.bytes...)
 	p.from, p.to, p.source, p.port, p.by, p.life, p.nature, p.twin = c.from, c.to, c.source, c.to.port, c.by, c.life, replayed, c.twin
-	p.incarnation = c.incarnation
+	p.sender, p.incarnation = c.sender, c.incarnation
 }
 
 // replay sends a captured datagram again, to the host that it went to before.

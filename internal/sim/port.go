@@ -112,7 +112,8 @@ func (w *World) carryDatagram(m *machine, to netip.AddrPort, b []byte) {
 	p := w.newPacket()
 	p.bytes = append(p.bytes[:0], b...)
 	p.from, p.to, p.source, p.port, p.by, p.life = m, host, m.addr(), to.Port(), m.life, host.life
-	if p.incarnation = m.disk.state.Incarnation; m.lan != nil { // a keeper sends a dead agent's will
+	p.sender, p.incarnation = m.id, m.disk.state.Incarnation
+	if m.lan != nil { // a keeper sends a dead agent's will
 		p.knows = m.lan.knows(host.id)
 	}
 	w.attack.overhear(p)

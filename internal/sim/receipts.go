@@ -70,7 +70,7 @@ func (c *clearPort) knows(id wire.ID) uint32 { return c.m.disk.receipts.heard[id
 // isPast reports whether what a life has sent is dropped, since a later one of its host was heard; then it is told so.
 func (c *clearPort) isPast(p *packet) bool {
 	incarnation := p.incarnation
-	if later := c.knows(p.from.id); incarnation < later {
+	if later := c.knows(p.sender); incarnation < later {
 		from, life := p.from, p.by
 		c.w.after(c.w.net.weather.delay, func() {
 			if from.life == life && from.isUp() && !c.w.isCut(c.m, from) {
@@ -79,7 +79,7 @@ func (c *clearPort) isPast(p *packet) bool {
 		})
 		return true
 	}
-	c.m.disk.receipts.hear(p.from.id, incarnation)
+	c.m.disk.receipts.hear(p.sender, incarnation)
 	return false
 }
 
