@@ -112,9 +112,14 @@ func (w *World) beginGroup(c *group) {
 	w.planEnd(c)
 }
 
-// tellOf has its keeper know something of a run, in order.
+// tellOf has its keeper know something of a run, in order. What a leadership has ends after its lose hook: no host has that ended with
+// the lease whose threads say late that the hook has ended.
 func (w *World) tellOf(c *group, fact hooks.LaneEvent) {
-	c.saidAt = max(c.saidAt, w.now+int64(w.saying(c.keeper)))
+	takes := w.saying(c.keeper)
+	if c.kind == hooks.LoseLeadership && w.resources.some {
+		takes = min(takes, w.base.StopBudget/32)
+	}
+	c.saidAt = max(c.saidAt, w.now+int64(takes))
 	w.tellKeeper(c.keeper, time.Duration(c.saidAt-w.now), fact)
 }
 
