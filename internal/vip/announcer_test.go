@@ -194,7 +194,7 @@ func TestAPortIsPaced(t *testing.T) {
 				n++
 			}
 		}
-		if n > burst+int(time.Second/frameGap)+20 { // what was sent apart may be read together
+		if n > burst+int(time.Second/frameGap)+20 { // the sender may be held up between its clock and the wire
 			t.Fatalf("%d frames in a second", n)
 		}
 	}

@@ -1,12 +1,15 @@
 package vip
 
 import (
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -328,24 +331,39 @@ func TestProbeAsksMoreThanOnce(t *testing.T) {
 	t.Errorf("in none of %d attempts were the questions %v apart; in the last %v", tries, gap, gaps)
 }
 
-// listenFor hears from now on, for so long, when frames that it is asked for come to the host's interface.
+// listenFor hears from now on, for so long, when frames that it is asked for come to the host's interface. The times are the kernel's:
+// a test on a busy machine reads late what came apart.
 func (h host) listenFor(d time.Duration, isIt func(frame []byte) bool) <-chan []time.Time {
 	h.t.Helper()
 	w := h.wire()
+	h.is(unix.SetsockoptInt(w.fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1))
 	heard := make(chan []time.Time, 1)
 	go func() {
 		defer w.close()
 		var times []time.Time
-		frame := make([]byte, frameRoom)
+		frame, beside := make([]byte, frameRoom), make([]byte, unix.CmsgSpace(int(unsafe.Sizeof(unix.Timespec{}))))
 		for end := time.Now().Add(d); time.Now().Before(end); {
 			_, _ = unix.Poll([]unix.PollFd{{Fd: int32(w.fd), Events: unix.POLLIN}}, 10)
-			if n, _, err := unix.Recvfrom(w.fd, frame, unix.MSG_DONTWAIT); err == nil && isIt(frame[:n]) {
-				times = append(times, time.Now())
+			if n, size, _, _, err := unix.Recvmsg(w.fd, frame, beside, unix.MSG_DONTWAIT); err == nil && isIt(frame[:n]) {
+				times = append(times, cameAt(beside[:size]))
 			}
 		}
 		heard <- times
 	}()
 	return heard
+}
+
+// cameAt is when the kernel has taken a frame in, by what it says beside it.
+func cameAt(beside []byte) time.Time {
+	said, err := unix.ParseSocketControlMessage(beside)
+	if err != nil || len(said) != 1 || said[0].Header.Type != unix.SCM_TIMESTAMPNS {
+		panic(fmt.Sprintf("a frame without a time: %v, %v", said, err)) // not of a socket that was asked for it
+	}
+	var at unix.Timespec
+	if _, err := binary.Decode(said[0].Data, binary.NativeEndian, &at); err != nil {
+		panic(err) // not of its size
+	}
+	return time.Unix(at.Unix())
 }
 
 // An announcer that was frozen says nothing of what it is too late for: others may have the address by then, and the lose hook
