@@ -265,7 +265,7 @@ timeout = "1m"
 	if to == first {
 		to = l.hosts[1]
 	}
-	l.order(first, "handover", "--to", to.name)
+	l.order(first, "step-down", "--to", to.name)
 	l.agreeOn(to)
 	if all := readStarts(t, said); len(all) == 0 || all[0].host != first.name {
 		t.Errorf("the job was not left the time to end: %+v", all)

@@ -231,7 +231,7 @@ func TestOrdersMoveTheLeadership(t *testing.T) {
 				t.Fatalf("%s leads first", last)
 			}
 			l.knowEachOther()
-			l.order(first, "handover", "--to", last.name)
+			l.order(first, "step-down", "--to", last.name)
 			l.agreeOn(last)
 			l.journal.order(on(first, loseBegin), on(first, loseEnd), on(last, becomeBegin).because("handed-over"))
 			l.gap(on(first, loseEnd), on(last, becomeBegin))
@@ -244,10 +244,10 @@ func TestOrdersMoveTheLeadership(t *testing.T) {
 			l.journal.order(on(last, becomeBegin), on(last, loseBegin), on(last, loseEnd), on(second, becomeBegin).because("handed-over"))
 			l.led(first, last, second)
 
-			if _, code := last.cli("handover", "--to", first.name); code != 6 {
+			if _, code := last.cli("step-down", "--to", first.name); code != 6 {
 				t.Errorf("handover on %s, which does not lead: exit code %d, expected 6", last, code)
 			}
-			if _, code := second.cli("handover", "--to", "nobody"); code != 6 {
+			if _, code := second.cli("step-down", "--to", "nobody"); code != 6 {
 				t.Errorf("handover to nobody: exit code %d, expected 6", code)
 			}
 			l.steady(second, time.Second)

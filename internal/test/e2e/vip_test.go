@@ -438,7 +438,7 @@ func (l *lan) handOver(h *host) {
 	l.t.Helper()
 	next := l.hosts[(slices.Index(l.hosts, h)+1)%len(l.hosts)]
 	l.journal.note(h, isOrdered)
-	l.order(h, "handover", "--to", next.name)
+	l.order(h, "step-down", "--to", next.name)
 }
 
 // rounds is how often each fault is tried. The figures of the example's README are of more than one, with the defaults, on
