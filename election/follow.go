@@ -140,9 +140,6 @@ func (n *Node) accept(p *peer, f *wire.Frame) {
 // saves what it accepted when the disk is well.
 func (n *Node) recognise(e wire.Epoch) (mustSave bool) {
 	n.raiseCounter(e.Counter)
-	if e.Owner != n.epoch.Owner && !n.epoch.IsZero() {
-		n.unrest.note(n.now)
-	}
 	n.waits = n.waits || e != n.epoch // it may have asked for it (M26), until it is heard itself
 	if e != n.epoch {
 		n.ownerActs, n.ownerAsks = time.Time{}, 0
