@@ -12,7 +12,7 @@ import (
 // areFar has the node know that all others are that far away.
 func (s *story) areFar(trip time.Duration) {
 	for _, p := range s.node.peers {
-		p.rtt = rtt{smooth: trip, known: true, at: s.now}
+		p.rtt = seen(trip, 0, s.now)
 	}
 }
 
@@ -58,7 +58,7 @@ func TestM40_WhoseTripIsUnknownMakesNoClaimLonger(t *testing.T) {
 // other. One that has gone counts no more.
 func TestM40_AClaimCoversTheSlowest(t *testing.T) {
 	n := leading(t)
-	n.node.peer(hostID(2)).rtt = rtt{smooth: 240 * time.Millisecond, known: true}
+	n.node.peer(hostID(2)).rtt = seen(240*time.Millisecond, 0, time.Time{})
 	n.node.peer(hostID(2)).heard = time.Time{}
 	if got := n.node.claimLength(); got != 632*time.Millisecond {
 		t.Errorf("it asks for %v", got)
@@ -81,7 +81,7 @@ func TestM40_HeartbeatsAskByTheRoundTrip(t *testing.T) {
 		n := leading(t)
 		n.beatsFor(500*ms, 1, 2)
 		for _, p := range n.node.peers {
-			p.rtt = rtt{smooth: tc.smooth, variance: tc.variance, known: true, at: n.now}
+			p.rtt = seen(tc.smooth, tc.variance, n.now)
 		}
 		n.beats()
 		if got := n.asks(1); got != tc.want {
@@ -95,7 +95,7 @@ func TestM40_TheFirstHeartbeatsAskAsTheClaimDid(t *testing.T) {
 	n := voterOf(t, 3, Saved{}, 1, 2)
 	n.claimed(1)
 	for _, p := range n.node.peers {
-		p.rtt = rtt{smooth: 100 * time.Millisecond, variance: 40 * time.Millisecond, known: true, at: n.now}
+		p.rtt = seen(100*time.Millisecond, 40*time.Millisecond, n.now)
 	}
 	n.grants(1)
 	n.forgets()
@@ -270,7 +270,7 @@ func TestM40_ReadyByWhatWasHeardSincePrepare(t *testing.T) {
 func TestM40_WhoAsksWaitsForTheSlowest(t *testing.T) {
 	n := storyOf(t, 1, Config{}, 2, 3, 4)
 	n.follows(4, 1)
-	n.node.peer(hostID(2)).rtt = rtt{smooth: 199 * time.Millisecond, known: true}
+	n.node.peer(hostID(2)).rtt = seen(199*time.Millisecond, 0, time.Time{})
 	if got, want := n.node.expectedWait(), 7*200*time.Millisecond; got != want {
 		t.Errorf("it says that it needs %v, want %v", got, want)
 	}
@@ -279,7 +279,7 @@ func TestM40_WhoAsksWaitsForTheSlowest(t *testing.T) {
 // The third wave waits for the slowest of the second, or it would ask on while that may answer.
 func TestM40_WavesWaitForTheSlowest(t *testing.T) {
 	n := storyOf(t, 1, Config{}, 2, 3, 4, 5)
-	n.node.peer(hostID(3)).rtt = rtt{smooth: 199 * time.Millisecond, known: true}
+	n.node.peer(hostID(3)).rtt = seen(199*time.Millisecond, 0, time.Time{})
 	n.node.strategy.start(n.node)
 	for _, x := range n.node.exchanges {
 		if x.to == hostID(2) && x.nextAt.Sub(n.now) < 200*time.Millisecond {

@@ -75,7 +75,7 @@ func (n *Node) claimLength() time.Duration {
 	var trip time.Duration
 	for _, p := range n.peers {
 		if n.isVoter(p.ID) && p.mayAcknowledge() && n.presumedAlive(p) && !n.isGone(p) {
-			trip = max(trip, p.rtt.longest())
+			trip = max(trip, p.rtt.longestEver())
 		}
 	}
 	return max(n.cfg.Lease, min(n.cfg.LongestLease(), 2*trip+n.cfg.Heartbeat+n.cfg.StopBudget))

@@ -85,12 +85,12 @@ func TestM39_ALeaseCoversTheSlowest(t *testing.T) {
 	n := voterOf(t, 3, Saved{}, 1, 2)
 	n.leadsVoters(1)
 	n.beatsFor(500*time.Millisecond, 1, 2)
-	n.node.peer(hostID(2)).rtt = rtt{smooth: 40 * time.Millisecond, known: true, at: n.now}
+	n.node.peer(hostID(2)).rtt = seen(40*time.Millisecond, 0, n.now)
 	n.beats()
 	if got, want := n.asks(1), shortestLease+4*(41-10)*time.Millisecond; got != want {
 		t.Errorf("with a voter 40 ms away it asks for %v, want %v", got, want)
 	}
-	n.node.peer(hostID(2)).rtt = rtt{smooth: time.Millisecond, known: true, at: n.now}
+	n.node.peer(hostID(2)).rtt = seen(time.Millisecond, 0, n.now)
 	n.beatsFor(time.Second, 1, 2)
 	if got := n.asks(1); got < shortestLease+40*time.Millisecond {
 		t.Errorf("a second later it asks for %v", got)
@@ -99,7 +99,7 @@ func TestM39_ALeaseCoversTheSlowest(t *testing.T) {
 	if got := n.asks(1); got != shortestLease {
 		t.Errorf("ten seconds later it asks for %v", got)
 	}
-	n.node.peer(hostID(2)).rtt = rtt{smooth: 80 * time.Millisecond, known: true, at: n.now}
+	n.node.peer(hostID(2)).rtt = seen(80*time.Millisecond, 0, n.now)
 	n.beats()
 	if got := n.asks(1); got != wholeLease {
 		t.Errorf("with a voter 80 ms away it asks for %v", got)
@@ -198,7 +198,7 @@ func TestM39_ARiseCountsOnceAllHaveAcknowledgedIt(t *testing.T) {
 	n := leading(t)
 	n.beatsFor(500*time.Millisecond, 1, 2)
 	for _, number := range []int{1, 2} {
-		n.node.peer(hostID(number)).rtt = rtt{smooth: 80 * time.Millisecond, known: true, at: n.now}
+		n.node.peer(hostID(number)).rtt = seen(80*time.Millisecond, 0, n.now)
 	}
 	ends := func(length time.Duration) {
 		t.Helper()

@@ -287,6 +287,6 @@ func (n *Node) startNewLife(p *peer, m Member) {
 // about a peer need not wait for the timeout of an unknown one.
 func (n *Node) seedRTT(p *peer) {
 	if p.RTT > 0 && !p.rtt.known {
-		p.rtt.sample(p.RTT, n.now)
+		p.rtt.sample(p.RTT, n.now, n.cfg.weather())
 	}
 }

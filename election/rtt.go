@@ -16,43 +16,55 @@ const (
 	rtoUnknown = 100 * time.Millisecond // before the first sample
 )
 
-// rtt estimates the round trip to one peer after RFC 6298. Every transmission
-// has a seq of its own, which replies echo, so a repeated request gives a valid
-// sample too (Karn's rule is not needed).
-type rtt struct {
-	smooth, variance time.Duration
-	known            bool
-	at               time.Time // when the last sample was taken
-	lateAt           time.Time // when a late answer was taken as a sample; zero: none was
+// trip is a round trip after RFC 6298.
+type trip struct{ smooth, variance time.Duration }
+
+func (t *trip) add(d time.Duration) {
+	t.variance += ((t.smooth - d).Abs() - t.variance) / 4
+	t.smooth += (d - t.smooth) / 8
 }
 
-// weatherFor is for how long a sample says how much round trips vary. Followers are silent
+// longest is how long one may take, without the bounds of a timeout.
+func (t trip) longest() time.Duration { return t.smooth + max(time.Millisecond, 4*t.variance) }
+
+// calmed leaves the way of an old estimate: RTO is half as long again at most. A way that
+// varies by more may be asked again too early, which costs one datagram.
+func (t trip) calmed() trip { return trip{t.smooth, min(t.variance, t.smooth/8)} }
+
+// rtt estimates the round trip to one peer. Every transmission has a seq of its own, which
+// replies echo, so a repeated request gives a valid sample too (Karn's rule is not needed).
+type rtt struct {
+	trip             // as it is now: a silence ends what a storm had made it (M42)
+	ever   trip      // of all samples alike, for claims (M40)
+	known  bool      // there was a sample
+	calmAt time.Time // how much trip varied counts no more from then on
+	lateAt time.Time // when a late answer was taken as a sample; zero: none was
+}
+
+// weather is for how long a sample says how much round trips vary. Followers are silent
 // among themselves, so what a storm showed last would else count until they next speak. Who
-// is cut off by then would hold each election up for seconds (M42). It is longer than a
-// leader's samples are apart, some heartbeats of the profile wan lost. Arbitrary.
-const weatherFor = 5 * time.Second
+// is cut off by then would hold each election up for seconds (M42). A leader's samples are
+// never as far apart, unless five heartbeats in a row are lost. Arbitrary.
+func (c *Config) weather() time.Duration { return max(5*time.Second, 5*c.Heartbeat) }
 
-func (r *rtt) isOld(now time.Time) bool { return r.known && now.Sub(r.at) > weatherFor }
+func (r *rtt) isOld(now time.Time) bool { return r.known && now.After(r.calmAt) }
 
-// calm leaves the way of an old estimate: RTO is half as long again at most. So no question
-// is repeated early, whatever its jitter.
-func (r *rtt) calm() { r.variance = min(r.variance, r.smooth/8) }
-
-// sample takes a round trip that has ended now. A shorter one than an old estimate shows
-// that the storm had made the way seem longer.
-func (r *rtt) sample(d time.Duration, now time.Time) {
+// sample takes a round trip that has ended now, and says how much they vary for that long.
+// A shorter one than an old estimate shows that the storm had made the way seem longer.
+func (r *rtt) sample(d time.Duration, now time.Time, weather time.Duration) {
 	d = max(d, 0)
 	if r.isOld(now) {
 		r.smooth = min(r.smooth, d)
-		r.calm()
+		r.trip = r.calmed()
 	}
-	r.at = now
+	r.calmAt = now.Add(weather)
 	if !r.known {
-		r.smooth, r.variance, r.known = d, d/2, true
+		r.trip, r.known = trip{d, d / 2}, true
+		r.ever = r.trip
 		return
 	}
-	r.variance += ((r.smooth - d).Abs() - r.variance) / 4
-	r.smooth += (d - r.smooth) / 8
+	r.trip.add(d)
+	r.ever.add(d)
 }
 
 // sampleRTT takes the time since sent as a round trip to p, unless this node was frozen
@@ -62,7 +74,7 @@ func (n *Node) sampleRTT(p *peer, sent time.Time) { n.sampleUpTo(n.cfg.Lease, p,
 
 func (n *Node) sampleUpTo(most time.Duration, p *peer, sent time.Time) {
 	if !sent.Before(n.thawedAt) {
-		p.rtt.sample(min(n.now.Sub(sent), most), n.now)
+		p.rtt.sample(min(n.now.Sub(sent), most), n.now, n.cfg.weather())
 	}
 }
 
@@ -97,18 +109,18 @@ func (r rtt) timeout(now time.Time) time.Duration {
 		return rtoUnknown
 	}
 	if r.isOld(now) {
-		r.calm()
+		r.trip = r.calmed()
 	}
 	return min(max(r.longest(), rtoFloor), rtoCeiling)
 }
 
-// longest is how long a round trip may take, without the bounds of a timeout, however long
-// ago that was seen; zero: not known.
-func (r *rtt) longest() time.Duration {
+// longestEver is how long a round trip may take, however long ago that was seen; zero: not
+// known.
+func (r *rtt) longestEver() time.Duration {
 	if !r.known {
 		return 0
 	}
-	return r.smooth + max(time.Millisecond, 4*r.variance)
+	return r.ever.longest()
 }
 
 // LongestRoundTrip is what the lease bears: what a claim asks for covers its own round

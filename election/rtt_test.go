@@ -7,6 +7,15 @@ import (
 	"github.com/bully-agent/bully-agent/wire"
 )
 
+// weatherFor is weather with the default heartbeat.
+const weatherFor = 5 * time.Second
+
+// seen is an estimate of that much, after a sample at that time.
+func seen(smooth, variance time.Duration, at time.Time) rtt {
+	t := trip{smooth, variance}
+	return rtt{trip: t, ever: t, known: true, calmAt: at.Add(weatherFor)}
+}
+
 // A round trip that the lease does not bear is shown, the longest of them, and no other.
 func TestStatusNamesWhoIsTooFar(t *testing.T) {
 	n := leading(t)
@@ -21,8 +30,8 @@ func TestStatusNamesWhoIsTooFar(t *testing.T) {
 		{time.Millisecond, 343 * time.Millisecond, hostID(2)},
 		{380 * time.Millisecond, 350 * time.Millisecond, hostID(1)},
 	} {
-		n.node.peer(hostID(1)).rtt = rtt{smooth: tc.first, known: true}
-		n.node.peer(hostID(2)).rtt = rtt{smooth: tc.second, known: true}
+		n.node.peer(hostID(1)).rtt = seen(tc.first, 0, time.Time{})
+		n.node.peer(hostID(2)).rtt = seen(tc.second, 0, time.Time{})
 		s := n.node.Status()
 		if s.Far != tc.far || (s.Trip == 0) != tc.far.IsZero() {
 			t.Errorf("round trips of %v and %v: %v is named, with %v", tc.first, tc.second, s.Far, s.Trip)
@@ -37,7 +46,7 @@ func TestWaitsForAnAnswerDoubleUpToASecond(t *testing.T) {
 		n := leading(t)
 		n.node.cfg.Lease = lease
 		p := n.node.peer(hostID(1))
-		p.rtt = rtt{smooth: 400 * time.Millisecond, variance: 100 * time.Millisecond, known: true, at: n.now}
+		p.rtt = seen(400*time.Millisecond, 100*time.Millisecond, n.now)
 		n.node.ask(p, wire.Frame{Kind: wire.Election}, 0)
 		x := n.node.exchanges[len(n.node.exchanges)-1]
 		for range 5 {
@@ -57,7 +66,7 @@ func (n *Node) gust(p *peer) {
 		if i%8 == 5 {
 			d = n.cfg.Lease
 		}
-		p.rtt.sample(d, n.now)
+		p.rtt.sample(d, n.now, weatherFor)
 	}
 }
 
@@ -95,9 +104,9 @@ func TestM42_AShorterTripShowsTheWay(t *testing.T) {
 		{4 * time.Millisecond, 4 * time.Millisecond, rtoFloor},
 		{240 * time.Millisecond, 65 * time.Millisecond, 280 * time.Millisecond},
 	} {
-		r := rtt{smooth: 40 * time.Millisecond, variance: 80 * time.Millisecond, known: true, at: now}
+		r := seen(40*time.Millisecond, 80*time.Millisecond, now)
 		later := now.Add(weatherFor + 1)
-		r.sample(tc.trip, later)
+		r.sample(tc.trip, later, weatherFor)
 		if r.smooth != tc.way || r.timeout(later) != tc.rto {
 			t.Errorf("after %v the way is %v and RTO %v, want %v and %v", tc.trip, r.smooth, r.timeout(later), tc.way, tc.rto)
 		}
@@ -105,15 +114,33 @@ func TestM42_AShorterTripShowsTheWay(t *testing.T) {
 }
 
 // A claim still covers the longest round trip that was ever likely: followers hardly hear each other where hosts are far
-// apart, and the way may vary there.
+// apart, and the way may vary there. The first to be heard after a silence answer the very election that the claim ends.
 func TestM42_AClaimCoversAnOldStorm(t *testing.T) {
 	n := storyOf(t, 2, Config{}, 1, 3)
 	p := n.node.peer(hostID(1))
-	p.rtt = rtt{smooth: 160 * time.Millisecond, variance: 30 * time.Millisecond, known: true, at: n.now}
+	p.rtt = seen(160*time.Millisecond, 30*time.Millisecond, n.now)
 	before := n.node.claimLength()
 	n.waitsFollowing(2 * weatherFor)
 	if got := n.node.claimLength(); got != before || got <= wholeLease {
 		t.Errorf("a claim asks for %v, and asked for %v", got, before)
+	}
+	p.rtt.sample(190*time.Millisecond, n.now, weatherFor)
+	if got := n.node.claimLength(); got < before {
+		t.Errorf("once one has answered a claim asks for %v, and asked for %v", got, before)
+	}
+}
+
+// A leader that beats slowly hears each follower as often as it beats, and none of these samples is old.
+func TestM42_SlowHeartbeatsAreNoSilence(t *testing.T) {
+	slow := Config{Heartbeat: 20 * time.Second}
+	now := time.Unix(1000, 0)
+	var r rtt
+	for _, d := range []time.Duration{60 * time.Millisecond, 20 * time.Millisecond, 60 * time.Millisecond, 20 * time.Millisecond} {
+		r.sample(d, now, slow.weather())
+		now = now.Add(slow.Heartbeat)
+	}
+	if r.trip != r.ever || r.smooth <= 40*time.Millisecond {
+		t.Errorf("of round trips of 60 ms and 20 ms it keeps %v, and has seen %v", r.trip, r.ever)
 	}
 }
 

@@ -18,28 +18,28 @@ func TestRTT(t *testing.T) {
 	if got := r.timeout(now); got != rtoUnknown {
 		t.Errorf("unknown: %v", got)
 	}
-	r.sample(200*time.Microsecond, now)
+	r.sample(200*time.Microsecond, now, weatherFor)
 	if got := r.timeout(now); got != rtoFloor {
 		t.Errorf("a fast LAN: %v, want the floor", got)
 	}
 	r = rtt{}
-	r.sample(40*time.Millisecond, now)
+	r.sample(40*time.Millisecond, now, weatherFor)
 	if got := r.timeout(now); got != 120*time.Millisecond { // RFC 6298: SRTT + 4·SRTT/2
 		t.Errorf("one sample of 40 ms: %v, want 120ms", got)
 	}
 	for range 100 {
-		r.sample(40*time.Millisecond, now)
+		r.sample(40*time.Millisecond, now, weatherFor)
 	}
 	if got := r.timeout(now); got != 41*time.Millisecond {
 		t.Errorf("a steady 40 ms: %v, want 41ms", got)
 	}
 	for range 100 {
-		r.sample(time.Minute, now)
+		r.sample(time.Minute, now, weatherFor)
 	}
 	if got := r.timeout(now); got != rtoCeiling {
 		t.Errorf("a minute: %v, want the ceiling", got)
 	}
-	r.sample(-time.Second, now) // a clock that was set back
+	r.sample(-time.Second, now, weatherFor) // a clock that was set back
 	if r.timeout(now) < rtoFloor {
 		t.Errorf("a negative sample: %v", r.timeout(now))
 	}
@@ -117,9 +117,9 @@ func TestStagger(t *testing.T) {
 		}
 	}
 	slow := storyOf(t, 1, Config{}, 2)
-	slow.node.peer(hostID(2)).rtt.sample(100*time.Millisecond, slow.now)
+	slow.node.peer(hostID(2)).rtt.sample(100*time.Millisecond, slow.now, weatherFor)
 	for range 100 {
-		slow.node.peer(hostID(2)).rtt.sample(100*time.Millisecond, slow.now)
+		slow.node.peer(hostID(2)).rtt.sample(100*time.Millisecond, slow.now, weatherFor)
 	}
 	if got := slow.node.stagger(1).Round(time.Millisecond); got != 202*time.Millisecond {
 		t.Errorf("over a slow link rank 1 waits %v, want two timeouts of 101 ms", got)

@@ -223,7 +223,7 @@ func TestMended10_AClaimIsRepeatedToSlowVoters(t *testing.T) {
 	n := voterOf(t, 3, Saved{}, 1, 2)
 	for _, p := range n.node.peers {
 		p.rtt = rtt{}
-		p.rtt.sample(300*time.Millisecond, n.now)
+		p.rtt.sample(300*time.Millisecond, n.now, weatherFor)
 	}
 	n.claimed(1)
 	n.waits(799 * time.Millisecond)
