@@ -46,6 +46,9 @@ func (h *testHost) why(t *testing.T, member string) string {
 	for _, line := range e.Then {
 		text += "  then " + line + "\n"
 	}
+	if e.TakesBack != "" {
+		text += "  back " + e.TakesBack + "\n"
+	}
 	text = regexp.MustCompile(`\d+(\.\d+)?(ms|s|m|h)\b`).ReplaceAllString(text, "T")
 	text = regexp.MustCompile(`\d{4}-\d\d-\d\dT[0-9:]+(Z|[+-][0-9:]+)`).ReplaceAllString(text, "TIME")
 	return strings.ReplaceAll(text, h.dir, "DIR")
@@ -54,7 +57,7 @@ func (h *testHost) why(t *testing.T, member string) string {
 // withoutThen is for situations in which elections are tried again and again: where one is
 // just now is chance.
 func withoutThen(text string) string {
-	return regexp.MustCompile(`(?m)^  then .*\n`).ReplaceAllString(text, "")
+	return regexp.MustCompile(`(?m)^  (then|back) .*\n`).ReplaceAllString(text, "")
 }
 
 // Each story is a situation, and what explain says of it.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/bully-agent/bully-agent/election"
-	"github.com/bully-agent/bully-agent/membership"
 	"github.com/bully-agent/bully-agent/wire"
 )
 
@@ -39,38 +38,24 @@ func (s *seat) thenOfTheLeader(out election.Outlook) (lines []string) {
 	case !out.Challenger.IsZero():
 		lines = append(lines, s.versus(out.Challenger, s.state.ID)+": "+s.labelOf(out.Challenger)+" may ask it to hand over")
 	}
-	switch len(out.Heirs) {
+	switch len(out.Successors) {
 	case 0:
 		return append(lines, "nobody else here could lead")
 	case 1:
-		return append(lines, s.labelOf(out.Heirs[0])+" is the next in rank")
+		return append(lines, s.labelOf(out.Successors[0])+" is the next in rank")
 	}
-	return append(lines, s.labelOf(out.Heirs[0])+" is the next in rank, and "+s.labelOf(out.Heirs[1])+" after that")
+	return append(lines, s.labelOf(out.Successors[0])+" is the next in rank, and "+s.labelOf(out.Successors[1])+" after that")
 }
 
-// takesBack names the best member to which the present leader gives way by the policy, and what prevents it; "": none.
+// takesBack says who takes the lead from the present leader by the policy, and what prevents it; "": nobody.
 func (s *seat) takesBack(status election.Status, out election.Outlook) string {
-	if status.Leader.IsZero() {
+	if out.TakesBack.IsZero() || status.Leader.IsZero() {
 		return ""
 	}
-	var best *membership.Member
-	for i, m := range s.around.seen().all() {
-		c, isKnown := s.node.Candidate(m.ID)
-		gives := isKnown && c.Unfit == election.Fit && c.Preempt == election.Preempts
-		if i == 0 { // this host
-			gives = s.election.Part == election.Voter && status.Bars == 0 && out.Preempt == election.Preempts
-		}
-		if gives && m.ID != status.Leader && (best == nil || m.Priority > best.Priority) {
-			best = &m
-		}
-	}
-	if best == nil {
-		return ""
-	}
-	cfg := s.node.Settings()
-	return fmt.Sprintf("preempt = %q: %s hands over to %s again when that has followed it for preempt_delay (%v, and longer while leaderships are lost often). "+
+	cfg, name := s.node.Settings(), s.labelOf(out.TakesBack)
+	return fmt.Sprintf("preempt = %q: %s hands over to %s when that has followed it for preempt_delay (%v, and longer while leaderships are lost often). "+
 		"To prevent it: bully-agent maintenance on, at %s, or preempt = \"never\" on all hosts",
-		cfg.Preempt, s.labelOf(status.Leader), best.Name, cfg.PreemptDelay, best.Name)
+		cfg.Preempt, s.labelOf(status.Leader), name, cfg.PreemptDelay, name)
 }
 
 // versus compares the priorities of two members.

@@ -26,8 +26,11 @@ type Outlook struct {
 
 	// Of a leader.
 	Successor  wire.ID   // a hand-over to it is under way; zero: none
-	Heirs      []wire.ID // to whom it could hand over, the best first
+	Successors []wire.ID // to whom it could hand over, the best first
 	Challenger wire.ID   // the best that may preempt it; zero: nobody
+
+	// Of whoever knows a leader: the best, perhaps this one, to which that gives way by the policy after Delay; zero: nobody.
+	TakesBack wire.ID
 
 	Lost    int // leaderships lost in the last ten minutes: each doubles Delay
 	Present int // how many are there that may lead, barred or not, oneself included
@@ -36,12 +39,12 @@ type Outlook struct {
 // Outlook gives the node's outlook as of its last Step.
 func (n *Node) Outlook() Outlook {
 	o := Outlook{Due: n.timers[stateTimer], Rank: n.rank(), Delay: n.preemptDelay(), Lost: len(n.flaps.lost), Present: n.presentCount()}
+	o.TakesBack = n.takesBack()
 	switch leader := n.peer(n.epoch.Owner); {
 	case n.state == Lead || n.state == Stopping:
 		n.describeReign(&o)
 	case n.leaderKnown && leader != nil:
-		o.Preempt = n.cfg.preemption(n.cfg.Priority, n.cfg.ID, leader.Priority, leader.ID)
-		o.AskAt = n.timers[preemptTimer]
+		o.Preempt, o.AskAt = n.policyOn(n.cfg.Priority, n.cfg.ID), n.timers[preemptTimer]
 	default:
 		o.Hurdle, o.Until = n.hurdle()
 		o.Isolated, o.Helper = n.contest.isolated, n.contest.helper
@@ -49,12 +52,37 @@ func (n *Node) Outlook() Outlook {
 	return o
 }
 
+// policyOn is what the policy says of a member under the present leader, to which it says nothing.
+func (n *Node) policyOn(priority uint16, id wire.ID) Preemption {
+	switch leader := n.peer(n.epoch.Owner); {
+	case n.state == Lead || n.state == Stopping:
+		return n.cfg.preemption(priority, id, n.cfg.Priority, n.cfg.ID)
+	case n.leaderKnown && leader != nil && leader.ID != id:
+		return n.cfg.preemption(priority, id, leader.Priority, leader.ID)
+	}
+	return NoPreemption
+}
+
+// takesBack gives the best to which the present leader gives way by the policy; zero: nobody.
+func (n *Node) takesBack() (id wire.ID) {
+	takes := n.isElectable() && n.policyOn(n.cfg.Priority, n.cfg.ID) == Preempts
+	if takes {
+		id = n.cfg.ID
+	}
+	for _, p := range n.living() {
+		if n.policyOn(p.Priority, p.ID) == Preempts && (!takes || n.isOutrankedBy(p)) {
+			return p.ID
+		}
+	}
+	return id
+}
+
 func (n *Node) describeReign(o *Outlook) {
 	if o.Successor = n.reign.transfer.to; n.state == Stopping {
 		o.Successor = n.reign.ending.successor
 	}
 	for p := range n.successors() {
-		o.Heirs = append(o.Heirs, p.ID)
+		o.Successors = append(o.Successors, p.ID)
 	}
 	for _, p := range n.living() {
 		if n.mayPreempt(p) {
@@ -77,14 +105,7 @@ func (n *Node) Candidate(id wire.ID) (Candidate, bool) {
 	if p == nil || id == n.cfg.ID {
 		return Candidate{}, false
 	}
-	c := Candidate{Unfit: n.unfit(p), GivenUp: p.givenUpAt}
-	switch leader := n.peer(n.epoch.Owner); {
-	case n.state == Lead || n.state == Stopping:
-		c.Preempt = n.cfg.preemption(p.Priority, p.ID, n.cfg.Priority, n.cfg.ID)
-	case n.leaderKnown && leader != nil && leader != p:
-		c.Preempt = n.cfg.preemption(p.Priority, p.ID, leader.Priority, leader.ID)
-	}
-	return c, true
+	return Candidate{Unfit: n.unfit(p), Preempt: n.policyOn(p.Priority, p.ID), GivenUp: p.givenUpAt}, true
 }
 
 // String gives the outlook on one line, times left out.
@@ -105,13 +126,13 @@ func (o Outlook) String() string {
 	for _, who := range []struct {
 		word string
 		id   wire.ID
-	}{{"helper", o.Helper}, {"successor", o.Successor}, {"challenger", o.Challenger}} {
+	}{{"helper", o.Helper}, {"successor", o.Successor}, {"challenger", o.Challenger}, {"takes-back", o.TakesBack}} {
 		if !who.id.IsZero() {
 			text += fmt.Sprintf(" %s=%s", who.word, who.id.Short())
 		}
 	}
-	for _, heir := range o.Heirs {
-		text += " heir=" + heir.Short()
+	for i, id := range o.Successors {
+		text += map[bool]string{true: " successors=", false: ","}[i == 0] + id.Short()
 	}
 	if o.Lost > 0 {
 		text += fmt.Sprintf(" lost=%d", o.Lost)

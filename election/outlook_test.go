@@ -92,3 +92,48 @@ func TestGivenUpAndBack(t *testing.T) {
 		})
 	}
 }
+
+// By the policy the best of all takes the lead from the one that has it: by rank where priorities are equal, and nobody
+// who cannot lead now.
+func TestTheBestTakesTheLeadBack(t *testing.T) {
+	equal := func(n *story) {
+		n.node.cfg.Priority = 7
+		for _, p := range n.node.peers {
+			p.Priority = 7
+		}
+	}
+	observes := func(n *story) {
+		m := n.actor(5).member(Alive)
+		m.Part = Observer
+		n.happens(MemberChanged{m})
+	}
+	barred := func(n *story) { n.happens(Barred{Bar: BarCheck, On: true}) }
+	for name, tc := range map[string]struct {
+		policy  Policy
+		changes []func(n *story)
+		want    wire.ID
+	}{
+		"priority":                  {PreemptPriority, nil, hostID(5)},
+		"never":                     {PreemptNever, nil, wire.ID{}},
+		"priority, and all equal":   {PreemptPriority, []func(*story){equal}, wire.ID{}},
+		"always, and all equal":     {PreemptAlways, []func(*story){equal}, hostID(5)},
+		"the best observes":         {PreemptPriority, []func(*story){observes}, hostID(4)},
+		"always, the best observes": {PreemptAlways, []func(*story){equal, observes}, hostID(4)},
+		"the next is barred too":    {PreemptPriority, []func(*story){observes, barred}, hostID(3)},
+	} {
+		n := storyOf(t, 4, Config{Preempt: tc.policy}, 2, 3, 5)
+		n.follows(2, 1)
+		for _, change := range tc.changes {
+			change(n)
+			n.forgets()
+		}
+		if got := n.node.Outlook().TakesBack; got != tc.want {
+			t.Errorf("%s: %s takes the lead back, want %s", name, got.Short(), tc.want.Short())
+		}
+	}
+	n := leading(t)
+	n.meets(5)
+	if got := n.node.Outlook().TakesBack; got != hostID(5) {
+		t.Errorf("%s takes the lead from this leader", got.Short())
+	}
+}
