@@ -116,7 +116,7 @@ type Config struct {
 	KnowsOthers bool
 
 	// Rand is the only source of chance. The Node owns it.
-	Rand *rand.Rand `pack:"-"`
+	Rand *rand.Rand
 }
 
 // ErrConfig is wrapped by the errors of New.

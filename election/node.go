@@ -92,14 +92,14 @@ type Node struct {
 
 	steps     uint64
 	enteredAt uint64   // number of the step that entered the state
-	strategy  strategy `pack:"-"` // by cfg.Algorithm
+	strategy  strategy // by cfg.Algorithm
 	now       time.Time
 	thawedAt  time.Time // end of the last freeze
 	pardoned  silence   // for which a lag was forgiven
 	due       time.Time // the deadline that the last step asked for
-	out       []Effect  `pack:"-"`
+	out       []Effect
 
-	in wire.Frame `pack:"-"` // scratch: the frame of this step; a local one would be garbage
+	in wire.Frame // scratch: the frame of this step; a local one would be garbage
 }
 
 // New gives a Node in its first state. saved is what the disk holds with

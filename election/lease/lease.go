@@ -38,7 +38,7 @@ type Lease struct {
 
 	expiry  map[wire.ID]time.Time
 	floor   time.Time
-	scratch []time.Time `pack:"-"` // End's, kept because it is asked at every frame
+	scratch []time.Time // End's, kept because it is asked at every frame
 }
 
 // New gives a lease that forgives for this length, without acknowledgements.
