@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"net/netip"
 	"sync/atomic"
@@ -261,9 +262,12 @@ func (s *seat) step(ev election.Event) {
 		return
 	}
 	if s.log.IsTrace() {
-		s.log.Trace("stepped", "event", ev)
+		s.log.Trace("stepped", "event", fmt.Sprint(ev)) // as text in JSON, too
 	}
 	for _, effect := range s.node.Step(s.around.now(), ev) {
+		if s.log.IsTrace() {
+			s.log.Trace("decided", "effect", fmt.Sprint(effect))
+		}
 		if err := s.apply(effect); err != nil {
 			s.onSaveFailed(election.SaveFailed(effect.(election.Save)), err)
 			return

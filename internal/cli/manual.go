@@ -81,7 +81,7 @@ var tasks = []struct {
 		[]string{"bully-agent run --join mdns", "bully-agent run --join srv:_bully-agent._udp.lan,alpha.lan", "bully-agent doctor"}},
 	{"Run several agents on one host", "Each is an instance, in a cluster and on a port (`bind`) of its own. Write /etc/bully-agent/web.toml; `-i web`, before or " +
 		"after a command, means that one.",
-		[]string{"systemctl enable --now bully-agent@web", "bully-agent -i web status", "bully-agent handover -i web --to beta"}},
+		[]string{"systemctl enable --now bully-agent@web", "bully-agent -i web status", "bully-agent step-down -i web --to beta"}},
 	{"Ask in a script", "Anything but 0 means: do not act.",
 		[]string{"bully-agent is-leader -q && /usr/local/bin/act", "bully-agent wait --for leader --timeout 30s"}},
 }

@@ -51,6 +51,7 @@ var stepDownCommand = command{
 	},
 }
 
+// stepDown hands over to the best other host, and keeps this one out for the time of --for.
 func (c *call) stepDown() error {
 	hold, err := c.duration("for")
 	switch {
@@ -64,6 +65,7 @@ func (c *call) stepDown() error {
 	return c.order("stepped down", func(ctx context.Context, client *control.Client) error { return client.StepDown(ctx, hold) })
 }
 
+// handOver hands over to the member that is named, and says who takes over from it again.
 func (c *call) handOver(to string) error {
 	if to == "" {
 		return usage("see "+program+" members", "--to is empty: expected a member's name or id")
@@ -83,6 +85,7 @@ func (c *call) noteTakeBack() {
 	} // else the order was carried out, and status says the rest
 }
 
+// endHold ends the time of an earlier step-down, if there is any.
 func (c *call) endHold() error {
 	s, err := c.client().Status(c.Context.Context)
 	if err != nil {

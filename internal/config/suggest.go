@@ -38,7 +38,7 @@ func nearest(word string, candidates []string) string {
 func unknownKey(path string) *Error {
 	err := wrong("there is no such key")
 	if path == "log.record" { // of earlier versions
-		return err.hint("the flight recorder is gone: remove the line; the log has each step with level = %s", quote("debug"))
+		return err.hint("the flight recorder is gone: remove the line; the log has each step with level = %s", quote("trace"))
 	}
 	if near := nearestKey(path); near != "" {
 		return err.hint("did you mean %s?", near)
