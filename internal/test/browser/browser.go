@@ -5,6 +5,7 @@ package browser
 import (
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -43,8 +44,7 @@ type Browser struct {
 // The browser of this process is started for the first test that wants it, and ends with the last one that has it.
 var (
 	sharing sync.Mutex
-	shared  *client
-	sharers int
+	shared  *client // nil: none runs
 )
 
 // Open gives the test a browser, which other tests may have tabs of. It is skipped where there is none.
@@ -60,24 +60,40 @@ func Open(t testing.TB) *Browser {
 	if path == "" {
 		t.Skipf("skipped: no browser: none of %s is installed", strings.Join(programs, ", "))
 	}
+	c, err := share(path)
+	if err != nil {
+		t.Fatalf("start %s: %v", path, err)
+	}
+	t.Cleanup(func() { c.leave() })
+	return &Browser{t: t, c: c}
+}
+
+// share gives one more test the browser of this process, or another one where that has died.
+func share(path string) (*client, error) {
 	sharing.Lock()
 	defer sharing.Unlock()
-	if sharers == 0 {
+	if shared == nil || shared.isGone() {
 		c, err := start(path)
 		if err != nil {
-			t.Fatalf("start %s: %v", path, err)
+			return nil, err
 		}
 		shared = c
 	}
-	sharers++
-	t.Cleanup(func() {
-		sharing.Lock()
-		defer sharing.Unlock()
-		if sharers--; sharers == 0 {
-			shared.end()
-		}
-	})
-	return &Browser{t: t, c: shared}
+	shared.sharers++
+	return shared, nil
+}
+
+// leave ends the browser with the last test that has it.
+func (c *client) leave() {
+	sharing.Lock()
+	defer sharing.Unlock()
+	if c.sharers--; c.sharers > 0 {
+		return
+	}
+	if shared == c {
+		shared = nil
+	}
+	c.end()
 }
 
 // For is the same browser, for a test within the one that opened it.
@@ -120,19 +136,21 @@ func (b *Browser) Open(address string, v View) *Tab {
 	must(b.t, b.c.call("", "Target.attachToTarget", params{"targetId": made.TargetID, "flatten": true}, &made))
 	b.t.Cleanup(func() {
 		must(b.t, b.c.call("", "Target.disposeBrowserContext", params{"browserContextId": made.BrowserContextID}, nil))
+		b.c.forget(made.SessionID)
 	})
 	tab := &Tab{t: b.t, c: b.c, session: made.SessionID}
 	b.c.listen(tab.session, tab.note)
 	for _, domain := range []string{"Network", "Log", "Runtime", "Page"} {
 		tab.call(domain+".enable", nil, nil)
 	}
+	tab.call("Emulation.setFocusEmulationEnabled", params{"enabled": true}, nil) // one tab of all has the focus else
 	tab.Look(v)
 	var came struct{ ErrorText string }
 	tab.call("Page.navigate", params{"url": address}, &came)
 	if came.ErrorText != "" {
 		b.t.Fatalf("browser: open %s: %s", address, came.ErrorText)
 	}
-	tab.Await(`document.readyState === "complete"`)
+	tab.Await(`location.href !== "about:blank" && document.readyState === "complete"`) // the blank page is complete, too
 	return tab
 }
 
@@ -208,31 +226,58 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// Eval gives the value of an expression of JavaScript.
-func Eval[T any](tab *Tab, expression string) T {
+// evaluated is what the browser answers when it has evaluated an expression.
+type evaluated struct {
+	Result           struct{ Value json.RawMessage }
+	ExceptionDetails *exception
+}
+
+// evaluate has the browser evaluate an expression of JavaScript.
+func (tab *Tab) evaluate(expression string) (said evaluated, err error) {
+	p := params{"expression": expression, "returnByValue": true, "awaitPromise": true}
+	return said, tab.c.call(tab.session, "Runtime.evaluate", p, &said)
+}
+
+// read takes the value into a variable; what was thrown ends the test.
+func (tab *Tab) read(expression string, said evaluated, value any) {
 	tab.t.Helper()
-	var said struct {
-		Result           struct{ Value json.RawMessage }
-		ExceptionDetails *exception
-	}
-	tab.call("Runtime.evaluate", params{"expression": expression, "returnByValue": true, "awaitPromise": true}, &said)
-	var value T
 	if said.ExceptionDetails != nil {
 		tab.t.Fatalf("evaluate %.200s: %v\nthe browser noted: %q", expression, said.ExceptionDetails, tab.Messages())
 	}
-	if err := json.Unmarshal(said.Result.Value, &value); err != nil {
+	if err := json.Unmarshal(said.Result.Value, value); err != nil {
 		tab.t.Fatalf("evaluate %.200s: %v: %s", expression, err, said.Result.Value)
 	}
+}
+
+// Eval gives the value of an expression of JavaScript.
+func Eval[T any](tab *Tab, expression string) (value T) {
+	tab.t.Helper()
+	said, err := tab.evaluate(expression)
+	if err != nil {
+		tab.t.Fatalf("browser: %v\nit noted: %q", err, tab.Messages())
+	}
+	tab.read(expression, said, &value)
 	return value
 }
 
-// Await waits until the expression is true.
+// Await waits until the expression is true. The browser evaluates nothing while the page goes on to another.
 func (tab *Tab) Await(expression string) {
 	tab.t.Helper()
 	const again = 50 * time.Millisecond
-	for limit := time.Now().Add(Bound); !Eval[bool](tab, "!!("+expression+")"); time.Sleep(again) {
+	for limit := time.Now().Add(Bound); ; time.Sleep(again) {
+		said, err := tab.evaluate("!!(" + expression + ")")
+		isTrue := false
+		switch {
+		case err == nil:
+			tab.read(expression, said, &isTrue)
+		case !errors.As(err, new(refusal)):
+			tab.t.Fatalf("browser: %v\nit noted: %q", err, tab.Messages())
+		}
+		if isTrue {
+			return
+		}
 		if time.Now().After(limit) {
-			tab.t.Fatalf("waited %v for %s\nthe page says:\n%s\nthe browser noted: %q", Bound, expression, tab.Text("body"), tab.Messages())
+			tab.t.Fatalf("waited %v for %s: %v\nthe page says:\n%s\nthe browser noted: %q", Bound, expression, err, tab.Text("body"), tab.Messages())
 		}
 	}
 }

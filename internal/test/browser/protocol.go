@@ -22,8 +22,12 @@ type client struct {
 	said bytes.Buffer // on stderr, complete once gone is closed
 	gone chan struct{}
 
+	sharers int // guarded by sharing
+
+	writing sync.Mutex // of to; reading goes on meanwhile, or two full pipes would wait for each other
+	to      *os.File
+
 	mu     sync.Mutex
-	to     *os.File
 	last   int
 	waits  map[int]chan<- message
 	events map[string]func(method string, params json.RawMessage) // by session
@@ -101,6 +105,7 @@ func (c *client) read(from *os.File) {
 	close(c.gone)
 }
 
+// take gives a result to whoever waits for it, and an event to whoever listens.
 func (c *client) take(m message) {
 	c.mu.Lock()
 	wait, event := c.waits[m.ID], c.events[m.Session]
@@ -121,6 +126,28 @@ func (c *client) listen(session string, f func(method string, params json.RawMes
 	c.events[session] = f
 }
 
+// forget ends what listen began.
+func (c *client) forget(session string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.events, session)
+}
+
+// isGone reports whether the browser has ended.
+func (c *client) isGone() bool {
+	select {
+	case <-c.gone:
+		return true
+	default:
+		return false
+	}
+}
+
+// A refusal is the browser's answer to a command that it does not carry out.
+type refusal string
+
+func (r refusal) Error() string { return "the browser refused: " + string(r) }
+
 // call sends a command, to the browser itself without a session, and waits for its result.
 func (c *client) call(session, method string, p params, result any) error {
 	if err := c.exchange(session, method, p, result); err != nil {
@@ -129,6 +156,7 @@ func (c *client) call(session, method string, p params, result any) error {
 	return nil
 }
 
+// exchange sends a command and reads its result.
 func (c *client) exchange(session, method string, p params, result any) error {
 	answered, err := c.send(session, method, p)
 	if err != nil {
@@ -137,7 +165,7 @@ func (c *client) exchange(session, method string, p params, result any) error {
 	select {
 	case m := <-answered:
 		if m.Error != nil {
-			return fmt.Errorf("the browser refused: %s", m.Error.Message)
+			return refusal(m.Error.Message)
 		}
 		if result == nil {
 			return nil
@@ -150,6 +178,7 @@ func (c *client) exchange(session, method string, p params, result any) error {
 	}
 }
 
+// send sends a command; its result comes on the channel.
 func (c *client) send(session, method string, p params) (<-chan message, error) {
 	if p == nil {
 		p = params{}
@@ -158,17 +187,28 @@ func (c *client) send(session, method string, p params) (<-chan message, error) 
 	if err != nil {
 		return nil, err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.last++
-	line, err := json.Marshal(message{ID: c.last, Session: session, Method: method, Params: encoded})
+	id, answered := c.await()
+	line, err := json.Marshal(message{ID: id, Session: session, Method: method, Params: encoded})
 	if err != nil {
 		return nil, err
 	}
-	answered := make(chan message, 1)
-	c.waits[c.last] = answered
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	if err := c.to.SetWriteDeadline(time.Now().Add(Bound)); err != nil {
+		return nil, err
+	}
 	_, err = c.to.Write(append(line, 0))
 	return answered, err
+}
+
+// await numbers a command, and has its result given to the channel.
+func (c *client) await() (id int, answered <-chan message) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last++
+	to := make(chan message, 1)
+	c.waits[c.last] = to
+	return c.last, to
 }
 
 // end ends the browser, and returns once none of its processes is left.
