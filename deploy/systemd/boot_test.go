@@ -3,7 +3,6 @@ package systemd
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bully-agent/bully-agent/internal/test/boot"
+	"github.com/bully-agent/bully-agent/internal/test/making"
 )
 
 // settings of an agent whose hooks write down what they do, and when. The lose hook takes as long as a file says.
@@ -95,10 +95,8 @@ func build(t *testing.T) string {
 		return path
 	}
 	path := filepath.Join(t.TempDir(), "bully-agent")
-	build := exec.Command("go", "build", "-o", path, "github.com/bully-agent/bully-agent")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err := making.Program(path); err != nil {
+		t.Fatal(err)
 	}
 	return path
 }

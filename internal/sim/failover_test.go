@@ -40,9 +40,14 @@ func TestTheEighthFailoverIsAsFastAsTheFirst(t *testing.T) {
 	if !w.agreeBy(int64(time.Minute), 20*time.Millisecond) {
 		t.Fatal("nobody leads after a minute")
 	}
+	var first time.Duration
 	for round := range 8 {
 		w.runUntil(w.now+int64(10*time.Second), nil)
-		leader := w.machines[slices.IndexFunc(w.machines, w.acts)]
+		i := slices.IndexFunc(w.machines, w.acts)
+		if i < 0 {
+			t.Fatalf("nobody leads ten seconds after failover %d", round)
+		}
+		leader := w.machines[i]
 		began := w.now
 		w.isolate(leader, true)
 		isReplaced := func() bool {
@@ -51,8 +56,12 @@ func TestTheEighthFailoverIsAsFastAsTheFirst(t *testing.T) {
 		if !w.runUntil(began+int64(time.Minute), isReplaced) {
 			t.Fatalf("nobody leads a minute after failover %d", round+1)
 		}
-		if took := time.Duration(w.now - began); took > leader.cfg.Lease+100*time.Millisecond {
-			t.Errorf("failover %d took %v, expected no more than a lease of %v and a round", round+1, took, leader.cfg.Lease)
+		took := time.Duration(w.now - began)
+		if round == 0 {
+			first = took
+		}
+		if took > first+leader.cfg.Lease {
+			t.Errorf("failover %d took %v, expected no more than the first, %v, and a lease of %v", round+1, took, first, leader.cfg.Lease)
 		}
 		w.runUntil(w.now+int64(2*time.Second), nil)
 		w.isolate(leader, false)
