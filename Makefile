@@ -109,7 +109,7 @@ drawings: ## those that need no agents
 settings: ## whatever settings are accepted lead: 2,500 drawn from their whole range, in some minutes
 	BULLY_SETTINGS=long $(GO) test -count=1 -timeout 60m -v -run '^TestWhateverIsAcceptedLeads$$' ./election
 
-spec: ## the model of quorum mode with disks that fail, and without each rule in turn; needs spin and gcc
+spec: ## the model of quorum mode with disks that fail, and without each rule in turn but one (BULLY_SPEC=full); needs spin and gcc
 	BULLY_SPEC=all $(GO) test -count=1 -timeout 20m -v ./internal/test/spec
 
 mutants: ## takes each rule out and shows that something notices: an hour or more

@@ -125,7 +125,7 @@ func readReceipts(dir string, log hclog.Logger) []session.Receipt {
 	return all
 }
 
-// areOfOthers: this host has met another one, in this life or an earlier one.
+// areOfOthers reports whether this host has met another one, in this life or an earlier one.
 func areOfOthers(all []session.Receipt, self wire.ID) bool {
 	return slices.ContainsFunc(all, func(r session.Receipt) bool { return r.ID != self })
 }

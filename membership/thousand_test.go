@@ -70,9 +70,10 @@ func pingNumber(b []byte) (number uint32, is bool) {
 	return uint32(after[0]), after[0] < 0x80
 }
 
-// A host is among many that are true, in the long tests (make schedules) among a thousand. Gossip tells it of all of them, and no bound refuses one. It meets each in a session of its
-// own, and all stay members. Those that fall silent are gone within a minute and a half, and no other. Once it starts again all others
-// call it at one instant. Its budget for handshakes is a hundred a second and as many with a cookie, so each is met within some seconds.
+// A host is among many that are true, in the long tests (make schedules) among a thousand. Gossip tells it of all of them, and no
+// bound refuses one. It meets each in a session of its own, and all stay members. Those that fall silent are gone within a minute and a
+// half, and no other. Once it starts again all others call it at one instant. Its budget for handshakes is a hundred a second and as many
+// with a cookie, so each is met within some seconds.
 func TestAThousandHosts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("hundreds of handshakes")

@@ -353,7 +353,7 @@ func TestBoardsHaveNothingButWhatTheNetworkMaySee(t *testing.T) {
 	agent.status.Waiting = []control.Waiting{{Setting: secret, Now: secret, Then: secret}}
 	agent.status.Keeper.Error, agent.status.Reader.Error, agent.status.Scheduling.Why = secret, secret, secret
 	agent.status.Self.LacksKeys, agent.members[0].LacksKeys = []string{secret}, []string{secret}
-	agent.jobs[0].Last.Err, agent.jobs[0].Open[0].Err = secret, secret
+	agent.jobs[0].Last.Err, agent.jobs[0].Open[0].Err, agent.why.TakesBack = secret, secret, secret
 	agent.Append(control.Event{Type: "hook", Text: "it failed: " + secret})
 	agent.Append(control.Event{Type: "warning", Cause: "disk-failed", Text: secret})
 	f := feed(t, httpd.Config{}, agent)

@@ -26,7 +26,7 @@ func (f receiptFile) copied() receiptFile {
 	return receiptFile{slices.Clone(f.kept), heard, f.later}
 }
 
-// areOfOthers: the host with this id has met another one, in this life or an earlier one.
+// areOfOthers reports whether the host with this id has met another one, in this life or an earlier one.
 func (f *receiptFile) areOfOthers(self wire.ID) bool {
 	for id := range f.heard { // in no order: one is enough
 		if id != self {

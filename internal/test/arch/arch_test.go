@@ -101,7 +101,7 @@ var layers = map[string]layer{
 
 // onlyInTests are packages that nothing but tests may import.
 var onlyInTests = []string{"internal/test/lantest", "internal/test/hostile", "internal/test/glass", "internal/test/crash", "internal/test/attack",
-	"internal/test/traces", "internal/test/flight", "internal/test/browser", "internal/test/boot", "internal/test/loopback", "internal/test/waiting", "internal/test/making"}
+	"internal/test/traces", "internal/test/browser", "internal/test/boot", "internal/test/loopback", "internal/test/waiting", "internal/test/making"}
 
 // homes says where a dependency may be imported: where its traps are known. A
 // package is matched by the longest prefix here; one that matches none fails the
@@ -219,6 +219,18 @@ func TestEachPackageImportsOnlyWhatItsPlaceAllows(t *testing.T) {
 			if complaint := complain(s.dir, l, imported); complaint != "" {
 				t.Errorf("%s imports %s: %s", s.name, imported, complaint)
 			}
+		}
+	}
+}
+
+func TestOnlyPackagesThatExistAreForTests(t *testing.T) {
+	exists := map[string]bool{}
+	for _, s := range sources(t) {
+		exists[s.dir] = true
+	}
+	for _, dir := range onlyInTests {
+		if !exists[dir] {
+			t.Errorf("onlyInTests names %s: there is no such package", dir)
 		}
 	}
 }

@@ -217,7 +217,7 @@ func TestQuorumOneOfThree(t *testing.T) {
 	l.agreeOn(l.next())
 }
 
-// step-down and handover move the leadership cleanly, in both modes.
+// step-down moves the leadership cleanly, to the best other or to whom it names, in both modes.
 func TestOrdersMoveTheLeadership(t *testing.T) {
 	needsLAN(t)
 	t.Parallel()
@@ -245,10 +245,10 @@ func TestOrdersMoveTheLeadership(t *testing.T) {
 			l.led(first, last, second)
 
 			if _, code := last.cli("step-down", "--to", first.name); code != 6 {
-				t.Errorf("handover on %s, which does not lead: exit code %d, expected 6", last, code)
+				t.Errorf("step-down on %s, which does not lead: exit code %d, expected 6", last, code)
 			}
 			if _, code := second.cli("step-down", "--to", "nobody"); code != 6 {
-				t.Errorf("handover to nobody: exit code %d, expected 6", code)
+				t.Errorf("step-down to nobody: exit code %d, expected 6", code)
 			}
 			l.steady(second, time.Second)
 		})
