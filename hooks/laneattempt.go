@@ -29,8 +29,8 @@ func (l *Lanes) attempt(now time.Time, t *task) {
 		return
 	}
 	l.prepares++
-	t.preparing, t.leaves, t.looks = l.prepares, leaves, 0
-	t.until = t.prepareBy(now)
+	t.preparing, t.leaves, t.wait = l.prepares, leaves, await(now)
+	t.hurryWorker(now, t.prepareBy(now))
 	l.do(Prepare{Lane: t.lane, Number: t.preparing, Kind: t.Kind, Command: command, Leaves: leaves, Within: t.limit.Ahead(now, t.plan.Grace)})
 }
 
@@ -80,8 +80,8 @@ func (l *Lanes) startNext(now time.Time, t *task, err error) {
 		return
 	}
 	l.seq++
-	t.phase, t.seq, t.looks = starting, l.seq, 0
-	t.until = t.startBy(now)
+	t.phase, t.seq, t.wait = starting, l.seq, await(now)
+	t.hurryWorker(now, t.startBy(now))
 	l.do(Start{Lane: t.lane, Seq: l.seq, Event: t.Event, Command: command, Timeout: t.limit.TermBy(now).Sub(now), Limit: t.limit})
 }
 
@@ -136,30 +136,55 @@ func (l *Lanes) onExited(now time.Time, e Exited) {
 	l.attempted(now, t)
 }
 
-// startBy is when a start that hangs, or the look before it, has had its time: what it starts would have had KILL by then.
+// startBy is when a start that hangs, or the look before it, is given up: what it starts would have had KILL by then. What was cut has no
+// patience: the lose side waits for it, and others may lead soon.
 func (t *task) startBy(now time.Time) time.Time {
-	return t.limit.KillBy(later(t.limit.TermBy(now), now))
+	by := t.limit.KillBy(later(t.limit.TermBy(now), now))
+	if t.limit.Reason != nil {
+		return by
+	}
+	return later(by, t.wait.asked.Add(startPatience))
 }
 
-// A worker that has not answered in its time has a second more, in a few looks: this host may have been suspended until a moment
-// ago, and the worker with it. A start takes a millisecond, and on a busy host some hundred; both numbers are arbitrary above that.
 const (
+	// startPatience is what a start has in any case: it takes a millisecond, and on a busy host some hundred. Arbitrary above that.
 	startPatience = time.Second
-	startLooks    = 4
-	startLook     = startPatience / startLooks
+
+	// lastLook is how long a worker has to answer before it is given up, while its host runs: the host may have been suspended until a
+	// moment ago, and the worker with it. A host that is late for the end of that as well has mostLooks in all. Arbitrary, as above.
+	lastLook  = startPatience / 4
+	mostLooks = 5
 )
 
-// looksAgain reports whether a worker has another look. A look whose end comes late does not count, since this host was suspended in it.
-// What was cut has no look that counts: the lose side waits for it, and others may lead soon.
-func (t *task) looksAgain(now time.Time) bool {
-	switch {
-	case now.Sub(t.until) > startLook:
-	case t.limit.Reason != nil || t.looks == startLooks:
-		return false
-	default:
-		t.looks++
+// wait is that for a worker: for the look before a start, or for the start.
+type wait struct {
+	asked time.Time
+	by    time.Time // the worker is given up then
+	looks int
+}
+
+func await(now time.Time) wait { return wait{asked: now} }
+
+// hurryWorker has a worker be given up by then, if not before. Its last look begins sooner, unless it is too late for that.
+func (t *task) hurryWorker(now, by time.Time) {
+	t.wait.by = earlier(t.wait.by, by)
+	t.until = t.wait.by
+	if look := t.wait.by.Add(-lastLook); t.wait.looks == 0 && now.Before(look) {
+		t.until = look
 	}
-	t.until = now.Add(startLook)
+}
+
+// looksAgain reports whether a worker has its last look still before it, or once more: one does not count whose end comes late, since this
+// host was suspended in it.
+func (t *task) looksAgain(now time.Time) bool {
+	w := &t.wait
+	isFirst, isLate := t.until.Before(w.by), now.Sub(t.until) > lastLook
+	if !isFirst && !isLate || w.looks == mostLooks {
+		return false
+	}
+	w.looks++
+	w.by = now.Add(lastLook)
+	t.until = w.by
 	return true
 }
 

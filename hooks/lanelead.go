@@ -104,9 +104,9 @@ func (l *Lanes) bound(now time.Time, t *task, due time.Time) {
 func (l *Lanes) shortened(now time.Time, t *task) {
 	switch t.phase {
 	case preparing:
-		t.until = earlier(t.until, t.prepareBy(now))
+		t.hurryWorker(now, t.prepareBy(now))
 	case starting:
-		t.until = earlier(t.until, t.startBy(now))
+		t.hurryWorker(now, t.startBy(now))
 		l.do(Bound{Lane: t.lane, Limit: t.limit})
 	case underway:
 		l.do(Bound{Lane: t.lane, Limit: t.limit})

@@ -110,7 +110,7 @@ type task struct {
 	preparing uint64     // number of this attempt's Prepare
 	leaves    Entry      // that it is to end
 	seq       uint64     // of this attempt's Start
-	looks     int        // that the worker of that, or of Prepare, has had after its time
+	wait      wait       // for the worker of that, or of Prepare
 	step      int        // which of the resources it is the turn of
 	ending    []Resource // that were asked to end, in that order
 	left      []Resource // that have not ended
