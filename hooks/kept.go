@@ -81,24 +81,52 @@ func (l *Lanes) keepFrom(epoch Epoch) {
 	}
 }
 
-// loseFirst has the lose-leadership hook of the leadership before run once more, ahead of a become-leader that brings another one: after
-// that nothing would release what the first one is to. It is run once: a leader is wanted.
-func (l *Lanes) loseFirst(req request) bool {
+// isDueBefore reports whether the lose-leadership hook of the leadership before is due, and a become-leader brings another one: after that
+// nothing would release what the first one is to.
+func (l *Lanes) isDueBefore(req request) bool {
 	k, owed := l.kept, l.book.page.Owed
 	isDue := k != nil && owed != nil && k.Epoch == *owed && k.Epoch != req.Epoch && req.bar == nil && !l.isClosed
-	if !isDue || reflect.DeepEqual(k.Lose, l.hooks.Commands[LoseLeadership]) {
+	return isDue && !reflect.DeepEqual(k.Lose, l.hooks.Commands[LoseLeadership])
+}
+
+// overtake ends a lose-leadership hook that is tried once more, since this node leads again. One that would run first anyway goes on
+// instead.
+func (l *Lanes) overtake(now time.Time, req *request) {
+	t := l.lead
+	switch {
+	case t == nil || !t.IsRedo:
+	case l.isDueBefore(*req) && t.Epoch == l.kept.Epoch && t.due.IsZero() && t.limit.Reason == nil:
+		req.isNext = true
+	default:
+		l.cut(now, t, errOvertaken, now.Add(overtakeGrace))
+	}
+}
+
+// loseFirst has that hook run once more ahead of the become-leader. It is run once: a leader is wanted.
+func (l *Lanes) loseFirst(req request) bool {
+	if !l.isDueBefore(req) {
 		return false
 	}
+	k := l.kept
 	if req.isNext {
 		l.say(Error, "lose-leadership hook given up, since this node leads again by other hooks: what it should release may still be held here",
 			"epoch", k.Epoch.Counter, "command", OneLine(k.Lose.String()))
 		return false
 	}
-	ev := req.Event
-	ev.Kind, ev.Epoch, ev.Cause, ev.Attempt, ev.IsRedo = LoseLeadership, k.Epoch, l.lost.Cause, l.lost.Attempts, true
 	req.isNext = true
-	l.queue = slices.Insert(l.queue, 0, request{Event: ev, unasked: true}, req)
+	l.queue = slices.Insert(l.queue, 0, request{Event: l.redoFor(req.Event, k.Epoch), unasked: true}, req)
 	return true
+}
+
+// redoFor is the lose-leadership event of an epoch that has ended here, for a host that is about to lead in another one: the members are
+// those of now.
+func (l *Lanes) redoFor(ev Event, epoch Epoch) Event {
+	ev.Kind, ev.Epoch, ev.Cause, ev.Attempt, ev.IsRedo = LoseLeadership, epoch, causeUncleanRestart, 0, true
+	ev.Leader, ev.PrevLeader, ev.Time, ev.Ended = Node{}, ev.Self, time.Time{}, nil
+	if l.lost.Epoch == epoch.Counter {
+		ev.Cause, ev.Attempt = l.lost.Cause, l.lostTries
+	}
+	return ev
 }
 
 // learn draws the conclusions from the end of a leadership hook.

@@ -324,6 +324,8 @@ func (l *Lanes) finish(now time.Time, t *task) {
 	}
 	res.TakenOver = t.taken
 	switch t.Kind {
+	case LoseLeadership:
+		l.lostTries = t.Attempt + 1
 	case sweep:
 		l.lead = nil
 		l.sweepLater(now, t)

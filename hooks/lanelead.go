@@ -28,9 +28,7 @@ func (l *Lanes) onAsked(now time.Time, e Asked) {
 		l.onNotice(req)
 		return
 	case req.Kind == BecomeLeader:
-		if t := l.lead; t != nil && t.IsRedo {
-			l.cut(now, t, errOvertaken, now.Add(overtakeGrace))
-		}
+		l.overtake(now, &req)
 		if epoch > l.over {
 			l.reign = &req.Event
 		}
@@ -55,17 +53,23 @@ func left(now, then time.Time) time.Duration {
 
 // end says that an epoch, and with it each below, has ended: its become-leader hook is ended if
 // it runs, and never started if it does not, in which case its lose-leadership is dropped, too.
-// Of the budget the killing may use its share; 0 is none.
+// Of the budget the killing may use its share; 0 is none. A lose-leadership hook that runs once more, ahead of the begin, may use all.
 func (l *Lanes) end(now time.Time, epoch uint64, budget time.Duration) {
 	l.over = max(l.over, epoch)
 	l.freeze(epoch)
 	l.hurryExchange(now, budget)
-	if t := l.lead; t != nil && t.Kind == BecomeLeader && t.Epoch.Counter <= l.over {
-		var due time.Time
+	within := func(d time.Duration) (due time.Time) {
 		if budget > 0 {
-			due = now.Add(budget / ending.BudgetShare)
+			due = now.Add(d)
 		}
-		l.cut(now, t, errOver, due)
+		return due
+	}
+	switch t := l.lead; {
+	case t == nil:
+	case t.Kind == BecomeLeader && t.Epoch.Counter <= l.over:
+		l.cut(now, t, errOver, within(budget/ending.BudgetShare))
+	case t.IsRedo && t.Epoch.Counter < epoch:
+		l.bound(now, t, within(budget))
 	}
 }
 

@@ -53,6 +53,7 @@ type Lanes struct {
 	kept      *Kept            // of the leadership that has begun last, until its lose-leadership hook has succeeded
 	over      uint64
 	lost      Result        // how the last lose-leadership hook ended
+	lostTries int           // of it, all that were made for its epoch
 	reign     *Event        // become-leader of the leadership that goes on: nobody has asked for its end
 	takenOver uint64        // the highest epoch that was ended in the agent's stead
 	holds     holdings      // what the leadership that goes on has

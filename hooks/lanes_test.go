@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -416,5 +417,20 @@ func TestWhatAnAbandonedStartLeavesIsEnded(t *testing.T) {
 	p.advance(60 * time.Millisecond)
 	if len(p.looks) != 1 || p.looks[0].Leaves != (Entry{Hook: BecomeLeader, Epoch: 7, Seq: 1, Owner: "a"}) {
 		t.Errorf("prepared: %+v\n%s", p.looks, &p.trace)
+	}
+}
+
+// A lose-leadership hook that runs ahead of the next leadership is told of its own epoch: this host had led in it, and nobody is known
+// to lead now.
+func TestRedoAheadOfALeadership(t *testing.T) {
+	self := Node{ID: "a", Name: "one"}
+	l := NewLanes(LanesConfig{}, Config{}, Page{})
+	become := Event{Kind: BecomeLeader, Cause: "elected", Time: time.Unix(5, 0), Epoch: Epoch{2, "a"}, Self: self, Leader: self,
+		PrevLeader: Node{ID: "b"}, Members: []Member{{ID: "b"}}}
+	got := l.redoFor(become, Epoch{1, "a"})
+	want := Event{Kind: LoseLeadership, Cause: causeUncleanRestart, Epoch: Epoch{1, "a"}, Self: self, PrevLeader: self,
+		Members: become.Members, IsRedo: true}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("it is told\n%+v, want\n%+v", got, want)
 	}
 }

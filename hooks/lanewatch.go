@@ -145,6 +145,9 @@ func (l *Lanes) takeOver(now time.Time) bool {
 	return true
 }
 
+	if t := l.lead; t != nil && t.IsRedo {
+		t.again = due
+	}
 // sayTaken tells the agent that its leadership was ended in its stead.
 func (l *Lanes) sayTaken(epoch uint64) {
 	l.tell(0, Result{Kind: LoseLeadership, Epoch: epoch, Cause: CauseAgentDied, Exit: -1, Err: errTakenOver, TakenOver: true, Unasked: true})
