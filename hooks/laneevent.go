@@ -29,8 +29,8 @@ type (
 	Stopped struct{ Epoch uint64 }
 
 	// Renewed tells until when the leadership's lease lasts; the zero time: it does not end by
-	// itself. IsAlone says that nobody could take over: an agent that is silent loses nothing by its end, and only those are bound by it
-	// to whom it is lent. IsEnding says that a planned end of the leadership waits for what LeadershipLost has told to end.
+	// itself. IsAlone says that nobody could take over. Such a lease binds only those to whom it is lent: an agent that is silent past
+	// its end loses nothing. IsEnding says that a planned end of the leadership waits for what LeadershipLost has told to end.
 	Renewed struct {
 		Lease             time.Time
 		IsAlone, IsEnding bool
