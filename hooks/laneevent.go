@@ -36,8 +36,11 @@ type (
 		IsAlone, IsEnding bool
 	}
 
-	// Lent says whether somebody acts on the lease beside what runs here.
-	Lent struct{ Is bool }
+	// Lent says whether somebody acts on the lease beside what runs here. Lease, when not zero, is its end as they know it.
+	Lent struct {
+		Is    bool
+		Lease time.Time
+	}
 
 	// Reached: the leadership has reached hosts that may have followed, or been, another leader. Where they are, neighbours
 	// may have learnt that one.

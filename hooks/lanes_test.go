@@ -91,7 +91,7 @@ func (p *play) do(verb string, args []string) {
 	case "agent":
 		p.step(map[string]LaneEvent{"died": AgentDied{}, "deaf": AgentDeaf{}}[args[0]])
 	case "lend", "return":
-		p.step(Lent{verb == "lend"})
+		p.step(Lent{verb == "lend", p.leaseOf(o)})
 	case "clean-up":
 		ev := Event{AtStart: slices.Contains(args, "at_start")}
 		if o.epoch > 0 {
@@ -99,7 +99,7 @@ func (p *play) do(verb string, args []string) {
 		}
 		p.step(CleanUp{ev})
 	case "adopt":
-		p.step(Adopted{Event: Event{Kind: BecomeLeader, Epoch: Epoch{Counter: o.epoch, Owner: "a"}}, Lease: p.clock().Add(o.lease)})
+		p.step(Adopted{Event: Event{Kind: BecomeLeader, Epoch: Epoch{Counter: o.epoch, Owner: "a"}}, Lease: p.leaseOf(o)})
 	case "next-life":
 		p.alive, p.todo = map[Lane]*process{}, nil
 		p.reopen(p.written, p.lanes.seq)
@@ -180,13 +180,19 @@ func (o options) asked(p *play, kind Kind) Asked {
 	if o.isBarred {
 		a.Bar = errors.New("barred")
 	}
-	if o.lease > 0 {
-		a.Lease = p.clock().Add(o.lease)
-	}
+	a.Lease = p.leaseOf(o)
 	if o.within > 0 {
 		a.Due = p.clock().Add(o.within)
 	}
 	return a
+}
+
+// leaseOf is the end of a lease that was given; zero: it has none.
+func (p *play) leaseOf(o options) time.Time {
+	if o.lease == 0 {
+		return time.Time{}
+	}
+	return p.clock().Add(o.lease)
 }
 
 // Whatever the agent says and the world does, and in whatever order: hooks alternate, epochs

@@ -47,7 +47,8 @@ func (a *agentWatch) adopt(epoch uint64, lease time.Time) {
 	a.minded = epoch
 }
 
-// renew takes the lease that comes with an event. Of one without an end who acts on it was told an end before, or is told one next.
+// renew takes the lease that comes with an event. A lease without an end leaves lentTo alone: Renewed or Lent has said when those end to
+// whom it is lent, or says so next.
 func (a *agentWatch) renew(lease time.Time, isOn bool) {
 	if a.lease, a.isOn = lease, isOn; !lease.IsZero() {
 		a.lentTo = lease
@@ -65,7 +66,9 @@ func (l *Lanes) onAgentEvent(now time.Time, event LaneEvent) {
 		a.lease, a.isOn = e.Lease, true
 		l.attempts.renew(e.Lease, e.IsEnding, l.do)
 	case Lent:
-		a.isLent = e.Is
+		if a.isLent = e.Is; !e.Lease.IsZero() {
+			a.lentTo = e.Lease
+		}
 	case AgentDeaf:
 		a.isDeaf = true
 	case AgentDied:
@@ -142,12 +145,12 @@ func (l *Lanes) takeOver(now time.Time) bool {
 	l.sayTaken(epoch)
 	l.queue = append(l.queue, request{Event: ev, due: due, unasked: true, taken: true, again: due})
 	l.end(now, epoch, left(now, due))
-	return true
-}
-
 	if t := l.lead; t != nil && t.IsRedo {
 		t.again = due
 	}
+	return true
+}
+
 // sayTaken tells the agent that its leadership was ended in its stead.
 func (l *Lanes) sayTaken(epoch uint64) {
 	l.tell(0, Result{Kind: LoseLeadership, Epoch: epoch, Cause: CauseAgentDied, Exit: -1, Err: errTakenOver, TakenOver: true, Unasked: true})

@@ -68,11 +68,11 @@ type Client struct {
 	cleanUp  *order       // a clean-up that was asked for, and has not been answered; nil: there is none
 	phase    phase        // running since Run, closing at its end
 	owed     hooks.Epoch
-	keeps    uint64    // as the keeper said last; 0: none
-	lease    time.Time // as renewed last
-	trust    trust     // the secret of keeper
-	isLent   bool      // somebody acts on the lease who was told of it
-	isStale  bool      // the settings have changed since a keeper that is being started was
+	keeps    uint64  // as the keeper said last; 0: none
+	renewed  renewal // the last one
+	trust    trust   // the secret of keeper
+	isLent   bool    // somebody acts on the lease who was told of it
+	isStale  bool    // the settings have changed since a keeper that is being started was
 
 	ids     uint64
 	waiting []order                      // for a keeper that is being started
@@ -233,7 +233,7 @@ func (c *Client) Start(ev hooks.Event, due time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ids++
-	o := order{Do: toStart, Event: ev, ID: c.ids, Lease: c.lease, Due: sidecar.Convert(due, c.cfg.Clock)}
+	o := order{Do: toStart, Event: ev, ID: c.ids, Lease: c.renewed.silent(), Due: sidecar.Convert(due, c.cfg.Clock)}
 	c.open = append(c.open, o)
 	if ev.Kind == hooks.BecomeLeader {
 		c.reign, c.isTaken = &o.Event, false
@@ -267,7 +267,7 @@ func (c *Client) renew(r renewal) {
 	r.deadline = sidecar.Convert(r.deadline, c.cfg.Clock)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.lease = r.silent()
+	c.renewed = r
 	if c.keeper != nil {
 		c.keeper.renew(r)
 	}

@@ -64,7 +64,7 @@ func (j *Jobs) Begin(o hooks.JobAttempt) {
 	}
 	j.open[o.ID] = o.Job
 	o.Command = hooks.Command{}
-	j.c.give(order{Do: toBegin, Lease: j.c.lease, Job: &o})
+	j.c.give(order{Do: toBegin, Lease: j.c.renewed.silent(), Job: &o})
 }
 
 // End ends the attempt with this ID, if it goes on: TERM, grace, KILL.

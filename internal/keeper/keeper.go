@@ -185,7 +185,7 @@ func (k *keeper) obey(o order) {
 	case o.Do == toWill:
 		k.bequeath(o.Heirs)
 	case o.Do == toLend, o.Do == toReturn:
-		k.step(hooks.Lent{Is: o.Do == toLend})
+		k.step(hooks.Lent{Is: o.Do == toLend, Lease: o.Lease})
 	case o.Do == toAsk:
 		k.ask(o.Program)
 	case o.Do == toReset:

@@ -18,6 +18,7 @@ import (
 	"github.com/bully-agent/bully-agent/hooks"
 	"github.com/bully-agent/bully-agent/internal/httpd"
 	"github.com/bully-agent/bully-agent/internal/reader"
+	"github.com/bully-agent/bully-agent/internal/sidecar"
 )
 
 // Hooks run as package hooks says, though in another process: in order, with one result
@@ -284,6 +285,42 @@ func TestTheNextKeeperRunsWhenItHasHeardAll(t *testing.T) {
 	}
 	if want := []verb{toTrust, toRecover, toAdopt, toStart, toRun}; !slices.Equal(given, want) {
 		t.Errorf("it is given %v, want %v", given, want)
+	}
+}
+
+// The next keeper is told until when others act on the lease, also of an agent that may be silent for as long as it likes.
+func TestTheNextKeeperKnowsUntilWhenOthersAct(t *testing.T) {
+	c := New(Config{Dir: t.TempDir(), Clock: clock})
+	c.phase = running
+	until := clock().Add(time.Minute)
+	c.Renew(until, true)
+	c.Start(eventOf("a", hooks.BecomeLeader, 7), time.Time{})
+	c.Lend()
+	k := &process{}
+	k.more = sync.NewCond(&k.mu)
+	c.take(k, nil)
+	leases := map[verb]time.Time{}
+	for _, g := range k.given {
+		leases[g.order.Do] = g.order.Lease
+	}
+	lent, ok := leases[toLend]
+	if want := sidecar.Convert(until, clock); !ok || lent.Sub(want).Abs() > time.Second {
+		t.Errorf("others act until %v, want %v", lent, want)
+	}
+	if at := leases[toAdopt]; !at.IsZero() {
+		t.Errorf("the agent may be silent until %v, want for ever", at)
+	}
+}
+
+// A loan that is held behind a reload has the end that was renewed since.
+func TestAHeldLoanIsRenewed(t *testing.T) {
+	first, next := now().Add(time.Second), now().Add(time.Minute)
+	r := reading{until: first}
+	r.holds(order{Do: toLend, Lease: first})
+	r.holds(order{Do: toStart, Lease: first})
+	r.renew(renewal{deadline: next, isAlone: true})
+	if lent, silent := r.held[0].Lease, r.held[1].Lease; lent != next || !silent.IsZero() {
+		t.Errorf("others act until %v, the agent may be silent until %v", lent, silent)
 	}
 }
 

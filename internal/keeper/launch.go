@@ -117,19 +117,19 @@ func (c *Client) take(k *process, owed *hooks.Epoch) {
 	if c.isStale {
 		c.reload(k)
 	}
-	if c.isLent {
-		k.give(order{Do: toLend}, answerPatience)
-	}
 	k.give(order{Do: toRecover}, answerPatience)
 	if owed != nil {
 		c.owed = *owed
 	}
 	if c.phase == running && c.reign != nil {
-		k.give(order{Do: toAdopt, Event: *c.reign, Lease: c.lease}, answerPatience)
+		k.give(order{Do: toAdopt, Event: *c.reign, Lease: c.renewed.silent()}, answerPatience)
+	}
+	if c.isLent { // after what an adopted lease says
+		k.give(c.lending(), answerPatience)
 	}
 	for _, o := range c.waiting {
 		if o.Do == toStart {
-			o.Lease = c.lease // renewed since, perhaps
+			o.Lease = c.renewed.silent() // renewed since, perhaps
 		}
 		k.give(o, c.patienceFor(o))
 	}

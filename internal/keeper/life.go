@@ -137,8 +137,12 @@ func (r *reading) isFull() bool {
 // renew has what waits have the lease that the agent has renewed since.
 func (r *reading) renew(to renewal) {
 	for i := range r.held {
-		if !r.held[i].Lease.IsZero() {
-			r.held[i].Lease = to.silent()
+		switch o := &r.held[i]; {
+		case o.Lease.IsZero():
+		case o.Do == toLend:
+			o.Lease = to.deadline
+		default:
+			o.Lease = to.silent()
 		}
 	}
 }

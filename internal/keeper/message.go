@@ -24,7 +24,7 @@ func now() time.Time { return sidecar.Now() }
 
 // version is that of what follows. Each change raises it: the first order and its answer have it, and
 // these two are what they are in each version.
-const version = 4
+const version = 5
 
 // sameVersion says what is wrong if the other side speaks another one.
 func sameVersion(theirs int) error {
@@ -47,7 +47,7 @@ const (
 	toReach   verb = "reach"   // the leadership has reached hosts that may have followed another
 	toTrust   verb = "trust"   // Secret
 	toWill    verb = "will"    // Heirs
-	toLend    verb = "lend"    // somebody acts on the lease
+	toLend    verb = "lend"    // somebody acts on the lease, until Lease
 	toReturn  verb = "return"  // nobody does any more
 	toReload  verb = "reload"  // read the settings again
 	toRecover verb = "recover" // end what jobs of an earlier life have left
@@ -71,7 +71,7 @@ type order struct {
 	AtStart bool             `json:",omitzero"` // of Event, which has no such field where it is written elsewhere
 	ID      uint64           `json:",omitzero"` // of the event; its end is reported by that
 	Due     time.Time        `json:",omitzero"` // of hooks.Asked, by the keeper's clock
-	Lease   time.Time        `json:",omitzero"` // the deadline as renewed last, with an event of the leadership
+	Lease   time.Time        `json:",omitzero"` // the deadline as renewed last, with an event of the leadership, or for those who act on it
 	Epoch   uint64           `json:",omitzero"`
 	Secret  []byte           `json:",omitzero"`
 	Heirs   []netip.AddrPort `json:",omitzero"`

@@ -88,7 +88,7 @@ func (c *Client) Lend() bool {
 	k := c.keeper
 	var known <-chan struct{}
 	if k != nil {
-		known = k.give(order{Do: toLend}, answerPatience)
+		known = k.give(c.lending(), answerPatience)
 	}
 	c.mu.Unlock()
 	if k == nil {
@@ -101,6 +101,9 @@ func (c *Client) Lend() bool {
 		return false
 	}
 }
+
+// lending is the order that says until when others act on the lease, also on one that does not end by itself.
+func (c *Client) lending() order { return order{Do: toLend, Lease: c.renewed.deadline} }
 
 // Return says that nobody acts on the lease any more who was told of it.
 func (c *Client) Return() {

@@ -37,10 +37,7 @@ func (w *World) lendLater(m *machine, e wire.Epoch) {
 func (w *World) lendNow(m *machine, e wire.Epoch) {
 	w.fired(Borrowed)
 	if k := m.client.keeper; k != nil {
-		if w.isUnrivalled(m) { // it was told of no end
-			k.mail = append(k.mail, order{event: hooks.Renewed{Lease: epoch.Add(time.Duration(m.lease)), IsAlone: true}})
-		}
-		k.mail = append(k.mail, order{event: hooks.Lent{Is: true}})
+		k.mail = append(k.mail, order{event: m.lending()})
 		w.readMail(k)
 		w.turn(k)
 	}
@@ -59,6 +56,11 @@ func (w *World) lendNow(m *machine, e wire.Epoch) {
 			w.lendLater(m, e)
 		}
 	})
+}
+
+// lending tells a keeper until when somebody acts on the lease, also on one that does not end by itself.
+func (m *machine) lending() hooks.Lent {
+	return hooks.Lent{Is: true, Lease: epoch.Add(time.Duration(m.lease))}
 }
 
 // endHolder: who had borrowed the lease has ended, and the agent is told.

@@ -154,11 +154,11 @@ func (w *World) take(m *machine, k *keeper) {
 	c := &m.client
 	c.keeper = k
 	w.trust(m, k)
-	if c.isLent {
-		w.give(m, order{event: hooks.Lent{Is: true}})
-	}
 	if c.reign != nil {
 		w.give(m, order{event: hooks.Adopted{Event: *c.reign, Lease: c.lease}})
+	}
+	if c.isLent {
+		w.give(m, order{event: m.lending()})
 	}
 	waiting := c.waiting
 	c.waiting = nil
