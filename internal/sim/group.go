@@ -112,8 +112,8 @@ func (w *World) beginGroup(c *group) {
 	w.planEnd(c)
 }
 
-// tellOf has its keeper know something of a run, in order. What a leadership has ends after its lose hook: no host has that ended with
-// the lease whose threads say late that the hook has ended.
+// tellOf has its keeper know something of a run, in order. What a leadership has ends after its lose hook. A host whose threads say late
+// that the hook has ended gives it back after the lease (docs/resources.md): that is not played.
 func (w *World) tellOf(c *group, fact hooks.LaneEvent) {
 	takes := w.saying(c.keeper)
 	if c.kind == hooks.LoseLeadership && w.resources.some {
