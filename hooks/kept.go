@@ -118,6 +118,18 @@ func (l *Lanes) loseFirst(req request) bool {
 	return true
 }
 
+// loseLast has that hook run again, after all that waits, if the end of the leadership that it was ahead of has cut it. Others lead soon,
+// and nobody else releases what this host holds. Before another leadership it runs anyway.
+func (l *Lanes) loseLast(t *task, res Result) {
+	isNext := func(q request) bool { return q.Kind == BecomeLeader && q.Epoch.Counter > l.over }
+	if !t.IsRedo || !res.IsCut || t.due.IsZero() || l.isClosed || slices.ContainsFunc(l.queue, isNext) {
+		return
+	}
+	again := t.Event
+	again.Attempt = l.lostTries
+	l.queue = append(l.queue, request{Event: again, unasked: true})
+}
+
 // redoFor is the lose-leadership event of an epoch that has ended here, for a host that is about to lead in another one: the members are
 // those of now.
 func (l *Lanes) redoFor(ev Event, epoch Epoch) Event {

@@ -259,6 +259,7 @@ func (l *Lanes) conclude(now time.Time, t *task, res Result) {
 	l.learn(res)
 	if res.Kind == LoseLeadership && !res.OK {
 		l.book.persist() // after what was learnt
+		l.loseLast(t, res)
 	}
 	if !t.unasked {
 		l.tell(t.id, res)

@@ -145,9 +145,6 @@ func (l *Lanes) takeOver(now time.Time) bool {
 	l.sayTaken(epoch)
 	l.queue = append(l.queue, request{Event: ev, due: due, unasked: true, taken: true, again: due})
 	l.end(now, epoch, left(now, due))
-	if t := l.lead; t != nil && t.IsRedo {
-		t.again = due
-	}
 	return true
 }
 
