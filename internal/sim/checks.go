@@ -273,7 +273,7 @@ func (w *World) beginChecks(m *machine) {
 	w.bar(m, election.BarCheck, true)
 	w.hearChecks(m)
 	if k := m.hooks.keeper; k != nil && k.life == m.life {
-		for i := range w.checks.all {
+		for i := range k.counts { // none, if it was not told of checks yet
 			w.lookAtCheck(k, i)
 		}
 	}
