@@ -75,7 +75,7 @@ func (n *Node) confirmLoss() {
 		n.loseLeader(ProcessGone, n.releaseAfterDeath())
 		return
 	}
-	if n.opinions.fresh > n.opinions.others || n.takesWordFor(n.epoch) {
+	if n.opinions.fresh > n.opinions.others || n.backsOff() && n.opinions.fresh > 0 {
 		n.resumeFollowing(PeersHearLeader)
 		return
 	}
@@ -94,10 +94,10 @@ func (n *Node) resumeFollowing(cause Cause) {
 // probeCount is k of protocol 3.1: how many others are asked for their opinion.
 const probeCount = 3
 
-// askOpinions asks k of those whose acknowledgements count. Who is restless asks everybody: one that
-// knows of the leader is enough for it, and that may be an observer.
+// askOpinions asks k of those whose acknowledgements count. Who backs off asks everybody:
+// one that hears the leader is enough for it, and that may be an observer.
 func (n *Node) askOpinions() {
-	if n.isRestless() {
+	if n.backsOff() {
 		n.probeSome(n.heartbeatAudience(), fastFanOut)
 		return
 	}
@@ -126,7 +126,7 @@ func (n *Node) onProbe(p *peer, f *wire.Frame) {
 	if n.state == Stopping && n.reign.ending.planned {
 		standing = wire.Leading // as its heartbeats say: it has ended with RESIGN (protocol 4.6)
 	}
-	n.reply(p, f, wire.Frame{Kind: wire.ProbeAck, HeartbeatAge: n.knownAge(), Standing: standing})
+	n.reply(p, f, wire.Frame{Kind: wire.ProbeAck, HeartbeatAge: n.heartbeatAge(), Standing: standing})
 }
 
 // onProbeAck takes the answer of the leader, or the opinion of another.
@@ -134,7 +134,6 @@ func (n *Node) onProbeAck(p *peer, f *wire.Frame) {
 	isAnswer := n.answered(p, wire.Probe, f)
 	if isAnswer {
 		n.noteVouched(p, f)
-		n.noteWord(p, f)
 		n.sampleEcho(p, f)
 	} else {
 		n.sampleLate(p, f)
@@ -196,10 +195,10 @@ func (n *Node) onLeaderAnswered(f *wire.Frame) {
 func (n *Node) onOpinion(f *wire.Frame) {
 	age := time.Duration(f.HeartbeatAge) * time.Millisecond
 	switch {
-	case f.Epoch.Compare(n.epoch) > 0 && (f.Flags&wire.Fresh != 0 || n.takesWordFor(f.Epoch)) && n.mayBeTold(f.Epoch):
+	case f.Epoch.Compare(n.epoch) > 0 && f.Flags&wire.Fresh != 0 && n.mayBeTold(f.Epoch):
 		n.leaderKnown = false
 		n.toldOf(f.Epoch)
-	case f.Epoch == n.epoch && f.Flags&wire.Fresh != 0 && f.HeartbeatAge != wire.AgeUnknown && age < n.suspectTimeout() &&
+	case f.Epoch == n.epoch && f.HeartbeatAge != wire.AgeUnknown && age < n.suspectTimeout() &&
 		n.now.Sub(n.lastFromLeader)-age >= n.cfg.Heartbeat/2:
 		n.opinions.fresh++
 	default:

@@ -219,7 +219,7 @@ func TestAnOpinionNeedsAMargin(t *testing.T) {
 		n.is(Suspect)
 		for _, other := range []int{1, 3} {
 			age := uint32((n.now.Sub(n.node.lastFromLeader) - tc.newer).Milliseconds())
-			n.hears(n.actor(other).replies(wire.Probe, wire.Frame{Kind: wire.ProbeAck, Flags: wire.Fresh, HeartbeatAge: age, Epoch: n.actor(4).epoch(1), Standing: wire.Following}))
+			n.hears(n.actor(other).replies(wire.Probe, wire.Frame{Kind: wire.ProbeAck, HeartbeatAge: age, Epoch: n.actor(4).epoch(1), Standing: wire.Following}))
 			n.forgets()
 		}
 		for n.node.state == Suspect {

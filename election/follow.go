@@ -57,7 +57,7 @@ func (n *Node) mayFollow(p *peer, f *wire.Frame) bool {
 		n.count("resigned-epoch")
 		return false
 	case f.Epoch.Compare(n.epoch) < 0 && !n.hasLostTo(f):
-		n.reply(p, f, wire.Frame{Kind: wire.CoordAck, Flags: n.vouchesFor(), AckVerdict: wire.AckStale})
+		n.reply(p, f, wire.Frame{Kind: wire.CoordAck, AckVerdict: wire.AckStale})
 		return false
 	case n.isQuorum() && n.votes().HasGrantedAbove(f.Epoch):
 		n.reply(p, f, wire.Frame{Kind: wire.CoordAck, AckVerdict: wire.AckStale, Epoch: n.votes().Highest()})
@@ -140,9 +140,6 @@ func (n *Node) accept(p *peer, f *wire.Frame) {
 // saves what it accepted when the disk is well.
 func (n *Node) recognise(e wire.Epoch) (mustSave bool) {
 	n.raiseCounter(e.Counter)
-	if e.Owner != n.epoch.Owner && !n.epoch.IsZero() {
-		n.unrest.note(n.now)
-	}
 	n.waits = n.waits || e != n.epoch // it may have asked for it (M26), until it is heard itself
 	if e != n.epoch {
 		n.ownerActs, n.ownerAsks = time.Time{}, 0

@@ -48,7 +48,7 @@ func TestE5_MostOpinionsOutweighTheDetector(t *testing.T) {
 	n := storyOf(t, 2, Config{}, 1, 3)
 	n.follows(3, 1)
 	n.doubts()
-	n.hears(n.actor(1).replies(wire.Probe, wire.Frame{Kind: wire.ProbeAck, Flags: wire.Fresh, Epoch: n.actor(3).epoch(1), HeartbeatAge: 5, Standing: wire.Following}))
+	n.hears(n.actor(1).replies(wire.Probe, wire.Frame{Kind: wire.ProbeAck, Epoch: n.actor(3).epoch(1), HeartbeatAge: 5, Standing: wire.Following}))
 	n.happens(MemberChanged{n.actor(3).member(Dead)})
 	n.expects("suspect → follow leader=n3 epoch=1/n3 cause=peers-hear-leader")
 }

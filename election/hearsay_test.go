@@ -130,7 +130,7 @@ func TestE4_WhichOpinionsCount(t *testing.T) {
 			}
 			n.is(Suspect)
 			for _, other := range []int{1, 2, 3} {
-				opinion := wire.Frame{Kind: wire.ProbeAck, Flags: wire.Fresh, HeartbeatAge: 5, Epoch: n.actor(5).epoch(2), Standing: wire.Following}
+				opinion := wire.Frame{Kind: wire.ProbeAck, HeartbeatAge: 5, Epoch: n.actor(5).epoch(2), Standing: wire.Following}
 				tc.says(n, &opinion, other)
 				n.hearsAndForgets(n.actor(other).replies(wire.Probe, opinion))
 			}

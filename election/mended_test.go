@@ -18,7 +18,7 @@ func TestMended01_FirstHandOnly(t *testing.T) {
 		hears func(n *story)
 	}{
 		{"a fresh opinion", func(n *story) {
-			n.hears(n.actor(1).replies(wire.Probe, wire.Frame{Kind: wire.ProbeAck, Flags: wire.Fresh, Epoch: n.actor(3).epoch(1), HeartbeatAge: 5, Standing: wire.Following}))
+			n.hears(n.actor(1).replies(wire.Probe, wire.Frame{Kind: wire.ProbeAck, Epoch: n.actor(3).epoch(1), HeartbeatAge: 5, Standing: wire.Following}))
 		}},
 		{"gossip", func(n *story) { n.happens(LeaderReported{n.actor(3).epoch(1)}) }},
 		{"a CID that knows it", func(n *story) {
@@ -45,7 +45,7 @@ func TestMended01_FirstHandOnly(t *testing.T) {
 		last := n.now
 		n.waits(n.node.suspectTimeout())
 		n.forgets()
-		n.hears(n.actor(1).replies(wire.Probe, wire.Frame{Kind: wire.ProbeAck, Flags: wire.Fresh, Epoch: n.actor(3).epoch(1), HeartbeatAge: 5, Standing: wire.Following}))
+		n.hears(n.actor(1).replies(wire.Probe, wire.Frame{Kind: wire.ProbeAck, Epoch: n.actor(3).epoch(1), HeartbeatAge: 5, Standing: wire.Following}))
 		for n.node.state == Suspect {
 			n.forgets()
 			n.waits(time.Millisecond)

@@ -60,8 +60,6 @@ type Node struct {
 	reign     reign    // Lead, Stopping
 	flaps     flaps    // leaderships lost lately
 	overruled overruled
-	word      word
-	unrest    unrest
 	readying  readying
 
 	promise   quorum.Promise // quorum mode: whom this voter is bound to

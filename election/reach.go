@@ -1,7 +1,6 @@
 package election
 
 import (
-	"slices"
 	"time"
 
 	"github.com/bully-agent/bully-agent/wire"
@@ -93,7 +92,9 @@ func (n *Node) overruleBy(id wire.ID) {
 	}
 }
 
-// backsOff: this node was overruled. It is restless, asks for no turn, and nobody waits for it.
+// backsOff: this node was overruled. It follows whomever one other member hears, though it
+// does not itself; it asks for no turn, and nobody waits for it. Where nobody hears a leader
+// it stands like anybody.
 func (n *Node) backsOff() bool { return n.now.Before(n.overruled.until) }
 
 // forgiveOverrule: the link to the one that overruled this node works, or it is gone.
@@ -103,80 +104,3 @@ func (n *Node) forgiveOverrule(p *peer) {
 		n.timers.disarm(preemptTimer) // the next heartbeat arms it anew
 	}
 }
-
-// Cut links may also leave a leader whom a few hear, and the rest not. Somebody of the rest stood, a better
-// host asked it for its turn, and so on up to the best, whom again only a few heard.
-
-// word is what others say of a leader: when it was heard last, by whomever. An age grows while it is
-// told on, so followers do not reassure each other about a dead leader (M1).
-type word struct {
-	epoch wire.Epoch
-	at    time.Time
-}
-
-// noteWord takes an age that a peer tells, from before our question was sent.
-func (n *Node) noteWord(p *peer, f *wire.Frame) {
-	sent, isKnown := p.sentTime(f.EchoSeq)
-	if !isKnown || f.HeartbeatAge == wire.AgeUnknown || f.Epoch.Compare(n.word.epoch) < 0 {
-		return
-	}
-	if f.Epoch != n.word.epoch {
-		n.word = word{epoch: f.Epoch}
-	}
-	n.word.at = later(n.word.at, sent.Add(-spanOf(f.HeartbeatAge)))
-}
-
-// knownAge is how old the last heartbeat of the epoch's owner is, of those that came here or that
-// this node was told of.
-func (n *Node) knownAge() uint32 {
-	age := n.heartbeatAge()
-	if n.isQuorum() || n.state == Lead || n.word.epoch != n.epoch || n.word.at.IsZero() {
-		return age
-	}
-	return min(age, millis(n.now.Sub(n.word.at)))
-}
-
-// unrest is when this node has changed its leader lately.
-type unrest struct {
-	changes []time.Time
-	until   time.Time
-}
-
-// restlessAfter is how often a node changes its leader within ten minutes before it is restless. Until
-// then a leader that few hear is replaced. Arbitrary.
-const restlessAfter = 3
-
-// note takes that another than before is the leader.
-func (u *unrest) note(now time.Time) {
-	u.changes = slices.DeleteFunc(append(u.changes, now), func(t time.Time) bool { return now.Sub(t) > flapWindow })
-	if len(u.changes) > restlessAfter {
-		u.changes, u.until = u.changes[1:], now.Add(backOffFor)
-	}
-}
-
-// isRestless: this node backs off, or has seen leaders change often. In available mode it follows
-// whomever somebody hears, directly or not, rather than move the lead once more. Where nobody hears a
-// leader it stands like anybody.
-func (n *Node) isRestless() bool {
-	return !n.isQuorum() && (n.backsOff() || n.now.Before(n.unrest.until))
-}
-
-// takesWordFor: this node is restless, and somebody has heard the owner of e not long ago. Its own leader
-// somebody must have heard later than this node did: of one that died a moment ago all know the same.
-func (n *Node) takesWordFor(e wire.Epoch) bool {
-	isNewer := e != n.epoch || n.word.at.Sub(n.lastFromLeader) >= n.cfg.Heartbeat/2
-	return n.isRestless() && n.word.epoch == e && isNewer && n.now.Sub(n.word.at) < wordFor*n.cfg.Lease
-}
-
-// vouchesFor is what a NACK says of the leader that this node follows on a word. Without it whoever
-// announces a lower epoch took it that nobody leads, and claimed above the leader that it does not hear.
-func (n *Node) vouchesFor() wire.Flags {
-	if n.leaderKnown && n.takesWordFor(n.epoch) {
-		return wire.Fresh
-	}
-	return 0
-}
-
-// wordFor is for how many leases a word counts. The other hosts have another leader by then, if
-// the one that it is about is gone. Arbitrary.
-const wordFor = 2

@@ -201,11 +201,11 @@ func (s *story) concludes(fresh, stale []int) State {
 	}
 	s.is(Suspect)
 	for i, number := range append(slices.Clone(fresh), stale...) {
-		age, flags := uint32(5), wire.Fresh
+		age := uint32(5)
 		if i >= len(fresh) {
-			age, flags = wire.AgeUnknown, 0
+			age = wire.AgeUnknown
 		}
-		s.hearsAndForgets(s.actor(number).replies(wire.Probe, wire.Frame{Kind: wire.ProbeAck, Flags: flags, HeartbeatAge: age, Epoch: s.node.epoch, Standing: wire.Following}))
+		s.hearsAndForgets(s.actor(number).replies(wire.Probe, wire.Frame{Kind: wire.ProbeAck, HeartbeatAge: age, Epoch: s.node.epoch, Standing: wire.Following}))
 	}
 	for s.node.state == Suspect {
 		s.waits(10 * time.Millisecond)

@@ -80,7 +80,7 @@ const (
 	Hop      Flags = 1 << 3 // forwarded once already, or announced by proxy
 	Draining Flags = 1 << 4 // the sender cannot lead
 	Active   Flags = 1 << 5 // the sender's leadership is in force, not only claimed
-	Fresh    Flags = 1 << 6 // the sender heard the epoch's owner within its suspect timeout, or in a NACK: it goes by a word that somebody did (M37)
+	Fresh    Flags = 1 << 6 // the sender heard the epoch's owner within its suspect timeout
 	Wait     Flags = 1 << 7 // of COORDINATOR and HEARTBEAT: should my process die, wait for my will, or for the lease
 
 	reserved Flags = 1 << 2 // sent zero, ignored
